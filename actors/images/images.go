@@ -118,6 +118,8 @@ type Deps struct {
 	CheckDeadline, PullDeadline time.Duration
 	// Collect removes images that nobody uses; nil keeps all.
 	Collect *Collect
+	// Bucket limits how many pulls begin. The actor begins with a copy.
+	Bucket imagepull.Bucket
 	// Records are how images were pulled; nil: each pod may use each image that is there.
 	Records *Records
 }
@@ -125,7 +127,7 @@ type Deps struct {
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
-		return &images{deps: deps, of: map[string]*image{}, held: map[types.UID]map[string]string{}, records: records{
+		return &images{bucket: deps.Bucket, deps: deps, of: map[string]*image{}, held: map[types.UID]map[string]string{}, records: records{
 			settling: map[string]kernel.EffectID{}, intents: map[string]bool{}, pulled: map[string]*pullrecord.Record{},
 			damaged: map[string]bool{},
 		}}
@@ -140,6 +142,7 @@ type images struct {
 	held      map[types.UID]map[string]string
 	collector collector
 	records   records
+	bucket    imagepull.Bucket
 }
 
 // image is all that is known of one image.
@@ -163,6 +166,8 @@ type image struct {
 	next, tried []imagepull.Credential
 	// inherited: the pull under way is a predecessor's; its credential is unknown.
 	inherited bool
+	// turnAt is when the next pull may begin; zero: it has no turn yet.
+	turnAt time.Time
 	// by is whose the credential of the pull under way is.
 	by      []imagepull.Offer
 	timer   func() bool
@@ -396,10 +401,13 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 		if !now.Before(i.failures.RetryAt(a.deps.Backoff)) {
 			i.tried = nil
 		}
-		if fresh := i.untried(pulling); len(fresh) > 0 {
-			a.pull(ctx, i, fresh)
-		} else {
+		switch fresh := i.untried(pulling); {
+		case len(fresh) == 0:
 			next = sooner(next, a.backOff(ctx, i, pulling))
+		case a.turn(ctx, i, fresh):
+			a.pull(ctx, i, fresh)
+		default:
+			next = sooner(next, i.turnAt)
 		}
 	}
 	if !next.IsZero() {

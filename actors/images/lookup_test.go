@@ -123,3 +123,24 @@ func TestPresentNeedsNoCredentials(t *testing.T) {
 		t.Error("asked")
 	}
 }
+
+// TestPullRate: a pull that comes too early gets a turn, and its pod is told if that takes long.
+func TestPullRate(t *testing.T) {
+	r := makeRig(t, func(_ *rig, d *images.Deps) { d.Bucket = imagepull.NewBucket(1, 1) })
+	for n, name := range []string{"a", "b", "c"} {
+		of := r.asks(name, v1.PullAlways)
+		of.Ask.Image = []string{"reg.io/0", "reg.io/1", "reg.io/2"}[n]
+		r.actor.Tell(of)
+	}
+	r.WantByListener("one at once", "runtime: pull reg.io/0")
+	r.events.Keep("b: PullDelayed", "c: PullDelayed")
+	r.events.WantByListener("the others are told",
+		`b: PullDelayed: Image "reg.io/1" is pulled in 1s: pull QPS exceeded (registryPullQPS, registryBurst)`,
+		`c: PullDelayed: Image "reg.io/2" is pulled in 2s: pull QPS exceeded (registryPullQPS, registryBurst)`)
+	r.Advance(time.Second)
+	r.WantByListener("then the next", "runtime: pull reg.io/1")
+	r.runtime.Answer(nil, "pull reg.io/0") // it had one of two slots
+	r.Advance(time.Second)
+	r.Keep("runtime: pull")
+	r.WantByListener("and the next", "runtime: pull reg.io/2")
+}

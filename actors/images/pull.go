@@ -35,6 +35,28 @@ func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter)
 	a.pullNext(ctx, i, waiters[0].pod)
 }
 
+// toldDelay is how long a pull waits for its turn without people being told.
+const toldDelay = time.Second
+
+// turn says whether it is the turn of an image to be pulled. If not, it gets one.
+func (a *images) turn(ctx *kernel.Context[Message], i *image, waiters []*waiter) bool {
+	now := ctx.Now()
+	if i.turnAt.IsZero() {
+		i.turnAt = a.bucket.Turn(now)
+		if wait := i.turnAt.Sub(now); wait >= toldDelay {
+			for _, w := range waiters {
+				a.event(ctx, w, false, "PullDelayed", fmt.Sprintf("Image %q is pulled in %v: pull QPS exceeded "+
+					"(registryPullQPS, registryBurst)", i.name, wait.Round(time.Millisecond)))
+			}
+		}
+	}
+	if now.Before(i.turnAt) {
+		return false
+	}
+	i.turnAt = time.Time{}
+	return true
+}
+
 // pullNext begins a pull with the next credential. Which pod it is for the
 // runtime may want to know.
 func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {

@@ -19,7 +19,7 @@ func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
 		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: func() { b.pods.Tell(pods.AskAgain{}) },
 		Backoff:  imagepull.DefaultBackoff(),
 		FreshFor: 5 * time.Second, LookEvery: 20 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
-		Collect: c.imageCollection(ctx.Self()),
+		Collect: c.imageCollection(ctx.Self()), Bucket: c.PullRate,
 	}
 	if c.PullPolicy != nil && c.Ports.PullRecords != nil {
 		d.Records = &images.Records{Files: c.Ports.PullRecords, Policy: *c.PullPolicy, Counts: c.PullCounts}

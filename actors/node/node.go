@@ -23,6 +23,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
@@ -170,6 +171,8 @@ type Config struct {
 	// RelistSlow is the time between relists while events arrive, RelistFast without events.
 	RelistSlow, RelistFast time.Duration
 	PullDeadline           time.Duration
+	// PullRate limits how many pulls begin.
+	PullRate imagepull.Bucket
 	// PullPolicy says which pods may use an image that is there; nil: all. PullCounts, if set, counts that. It must not
 	// block.
 	PullPolicy *pullrecord.Policy

@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/images"
@@ -81,6 +82,7 @@ func Of(c config.Config) Config {
 			LogInterval: rotation.Interval,
 			Shutdown:    c.Shutdown(),
 			PullPolicy:  c.PullVerification(),
+			PullRate:    imagepull.NewBucket(c.Pulls().QPS, c.Pulls().Burst),
 			Cluster:     cluster(c),
 		},
 		Pulls: pulls, LogWorkers: rotation.Workers,

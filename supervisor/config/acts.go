@@ -30,6 +30,7 @@ var actsOn = map[string]struct{}{
 	"enforceNodeAllocatable": {}, "failCgroupV1": {}, "failSwapOn": {}, "fileCheckFrequency": {},
 	"healthzBindAddress": {}, "healthzPort": {}, "httpCheckFrequency": {}, "imageServiceEndpoint": {},
 	"imagePullCredentialsVerificationPolicy": {}, "preloadedImagesVerificationAllowlist": {},
+	"registryBurst": {}, "registryPullQPS": {},
 	"imageGCHighThresholdPercent": {}, "imageGCLowThresholdPercent": {}, "imageMaximumGCAge": {}, "imageMinimumGCAge": {},
 	"contentType": {}, "enableControllerAttachDetach": {}, "eventBurst": {}, "eventRecordQPS": {},
 	"kubeAPIBurst": {}, "kubeAPIQPS": {}, "nodeLeaseDurationSeconds": {}, "nodeStatusMaxImages": {},

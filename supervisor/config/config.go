@@ -212,11 +212,10 @@ type Pulls struct {
 	// Parallel is how many images are pulled at once; 0 for no limit.
 	// (serializeImagePulls, maxParallelImagePulls)
 	Parallel int32
-	// QPS is the number of pulls that may start per second; 0 for no limit. It has no
-	// effect yet. (registryPullQPS)
+	// QPS is the number of pulls that may start per second; 0 for no limit.
+	// (registryPullQPS)
 	QPS int32
-	// Burst is the number that may start at once under QPS. It has no effect yet.
-	// (registryBurst)
+	// Burst is the number that may start at once under QPS. (registryBurst)
 	Burst int32
 	// ProgressDeadline is the limit of a pull without progress. The configuration has
 	// no field for it, and it has no effect yet.

@@ -35,10 +35,7 @@ func handsOn(file string) bool {
 }
 
 // readWithoutActing are fields that the code reads, and that users are told have no effect.
-var readWithoutActing = map[string]string{
-	"registryPullQPS": "Config.Pulls hands it on, and nobody limits pulls by it yet",
-	"registryBurst":   "Config.Pulls hands it on, and nobody limits pulls by it yet",
-}
+var readWithoutActing = map[string]string{}
 
 // actWithoutBeingRead are fields that act although no code reads them.
 var actWithoutBeingRead = map[string]string{

@@ -27,7 +27,8 @@ type Registry struct {
 	server   *http.Server
 	pulls    atomic.Int64
 	mu       sync.Mutex
-	pushed   []string // sorted
+	pushed   []string                                    // sorted
+	guards   map[string]func(user, password string) bool // by path
 	wrap     atomic.Pointer[func(http.Handler) http.Handler]
 }
 
@@ -42,6 +43,11 @@ func NewRegistry() (*Registry, error) {
 	r.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method == http.MethodGet && strings.Contains(req.URL.Path, "/blobs/") {
 			r.pulls.Add(1)
+		}
+		if r.refuses(req) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="private"`)
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
 		}
 		if wrap := r.wrap.Load(); wrap != nil {
 			(*wrap)(blobs).ServeHTTP(w, req)
@@ -105,4 +111,27 @@ func (r *Registry) Close() error {
 		return fmt.Errorf("stop registry: %w", err)
 	}
 	return nil
+}
+
+// Guard asks for a name and a password for the images under a path, such as demo/private, from the next request on.
+func (r *Registry) Guard(path string, may func(user, password string) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.guards == nil {
+		r.guards = map[string]func(user, password string) bool{}
+	}
+	r.guards[path] = may
+}
+
+// refuses says that a request is for an image under a guarded path, and has not what it needs.
+func (r *Registry) refuses(req *http.Request) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for path, may := range r.guards {
+		if strings.HasPrefix(req.URL.Path, "/v2/"+path+"/") && (req.Method == http.MethodGet || req.Method == http.MethodHead) {
+			user, password, _ := req.BasicAuth()
+			return !may(user, password)
+		}
+	}
+	return false
 }

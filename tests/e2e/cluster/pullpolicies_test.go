@@ -1,0 +1,164 @@
+package cluster
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/member"
+)
+
+// guard pushes an image that only that user with that password gets, in a repository of its own, and returns its name.
+func guard(t *testing.T, path, program string, may func(user, password string) bool) string {
+	t.Helper()
+	registry, err := shared.registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository, err := lab.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := lab.ProgramImage(context.WithoutCancel(t.Context()), repository, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "troupe.local/" + path + "/app:v1"
+	if err := registry.Push(t.Context(), name, image); err != nil {
+		t.Fatal(err)
+	}
+	registry.Guard(path, may)
+	return name
+}
+
+// outcome is what becomes of a pod that wants an image: ready, or why it waits.
+func outcome(p *v1.Pod) string {
+	if ready(p) == nil {
+		return "ready"
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil {
+			switch w.Reason {
+			case "ErrImagePull", "ImagePullBackOff":
+				return "ErrImagePull"
+			case "ErrImageNeverPull":
+				return w.Reason
+			}
+		}
+	}
+	return ""
+}
+
+// TestPullPolicies: who may use a private image that is on the node, under all four policies and with the kubelet in turn
+// with troupe on the same node: each goes on with what the other has on record.
+func TestPullPolicies(t *testing.T) {
+	t.Parallel()
+	lab.Need(t, lab.GoToolchain)
+	binary, err := shared.binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository, err := lab.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet, err := member.Kubelet(t.Context(), repository, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	troupe := member.Troupe(binary)
+	const user, password = "u", "p"
+	may := func(u, p string) bool { return u == user && p == password }
+	images := map[string]string{"troupe": guard(t, "policies/one", "web", may), "kubelet": guard(t, "policies/two", "work", may)}
+	before := guard(t, "policies/before", "crash", may)
+
+	policy := func(p string) string {
+		s := "imagePullCredentialsVerificationPolicy: " + p + "\n"
+		if p == "NeverVerifyAllowlistedImages" {
+			s += "preloadedImagesVerificationAllowlist: [troupe.local/policies/before/app]\n"
+		}
+		return s
+	}
+	b, m := joinedAs(t, "pull-policies", troupe, policy("NeverVerifyPreloadedImages"))
+	auth := &runtimeapi.AuthConfig{Username: user, Password: password}
+	if _, err := b.lab.Images().PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: before}, Auth: auth}); err != nil {
+		t.Fatal(err)
+	}
+	b.secret(t, "right", v1.SecretTypeDockerConfigJson, map[string]string{v1.DockerConfigJsonKey: `{"auths":{"troupe.local/policies":{"auth":"` +
+		base64.StdEncoding.EncodeToString([]byte(user+":"+password)) + `"}}}`})
+	pod := func(name, image string, policy v1.PullPolicy, secrets ...string) {
+		b.create(t, b.pod(name, func(s *v1.PodSpec) {
+			c := &s.Containers[0]
+			c.Image, c.ImagePullPolicy = image, policy
+			if image == images["kubelet"] {
+				c.Args = []string{"sleep"}
+			}
+			for _, n := range secrets {
+				s.ImagePullSecrets = append(s.ImagePullSecrets, v1.LocalObjectReference{Name: n})
+			}
+		}))
+	}
+	const refusal, never = "ErrImagePull", "ErrImageNeverPull"
+	owned := map[string]bool{}
+	for i, phase := range []struct {
+		policy string
+		agents []member.Agent
+		// without, neverPull and preloaded are what becomes of pods without a secret.
+		without, neverPull, preloaded string
+	}{
+		{"NeverVerifyPreloadedImages", []member.Agent{troupe, kubelet, troupe}, refusal, never, "ready"},
+		{"NeverVerify", []member.Agent{kubelet, troupe}, "ready", "ready", "ready"},
+		{"NeverVerifyAllowlistedImages", []member.Agent{troupe, kubelet}, refusal, never, "ready"},
+		{"AlwaysVerify", []member.Agent{kubelet, troupe}, refusal, never, refusal},
+	} {
+		for j, agent := range phase.agents {
+			if i+j > 0 {
+				if err := m.Kill(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if err := m.Configure(agent, policy(phase.policy)); err != nil {
+					t.Fatal(err)
+				}
+				if err := m.Start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := map[string]string{}
+			at := fmt.Sprintf("%d-%d", i, j)
+			if !owned[agent.Name] {
+				owned[agent.Name] = true
+				pod("owner-"+agent.Name, images[agent.Name], v1.PullIfNotPresent, "right")
+				b.awaitPod(t, "owner-"+agent.Name, "has the image", ready)
+			}
+			for _, by := range []string{"troupe", "kubelet"} {
+				if owned[by] {
+					pod("without-"+by+at, images[by], v1.PullIfNotPresent)
+					pod("never-"+by+at, images[by], v1.PullNever)
+					pod("mine-"+by+at, images[by], v1.PullNever, "right")
+					want["without-"+by+at], want["never-"+by+at], want["mine-"+by+at] = phase.without, phase.neverPull, "ready"
+				}
+			}
+			pod("pre-"+at, before, v1.PullIfNotPresent)
+			want["pre-"+at] = phase.preloaded
+			for name, of := range want {
+				b.awaitPod(t, name, "is "+of+" with "+agent.Name+" and "+phase.policy, func(p *v1.Pod) error {
+					got := outcome(p)
+					if name == "pre-"+at && got == "" && p.Status.ContainerStatuses != nil && p.Status.ContainerStatuses[0].ContainerID != "" {
+						got = "ready" // it is made to crash
+					}
+					if got != of {
+						return fmt.Errorf("it is %q: %+v", got, p.Status.ContainerStatuses)
+					}
+					return nil
+				})
+				b.remove(t, name)
+			}
+		}
+	}
+}
