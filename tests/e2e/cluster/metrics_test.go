@@ -428,7 +428,7 @@ var lack = []struct{ prefix, why string }{
 	{"kubelet_pleg_discard_events", "there is no channel that can be full: see troupe_messages_dropped_total"},
 	{"kubelet_pleg_pod_relist_", "one pod is looked at by calls of its own: see kubelet_runtime_operations_*"},
 	{"kubelet_image_manager_", "see kubelet_runtime_operations_total{operation_type=\"pull_image\"}"},
-	{"kubelet_imagemanager_", "there are no records of who may use an image"},
+	{"kubelet_imagemanager_inmemory_", "all records are in memory: see kubelet_imagemanager_ondisk_pulledrecords"},
 	{"kubelet_image_volume_", "see troupe_effect_duration_seconds{kind=\"MountVolume\"}"},
 	{"kubelet_lifecycle_handler_http_fallbacks_total", "hooks never fall back to plain HTTP"},
 	{"kubelet_sleep_action_terminated_early_total", "see troupe_effect_duration_seconds"},

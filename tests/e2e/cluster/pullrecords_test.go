@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/klog/v2"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/images/pullmanager"
+
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/pullrecords"
+)
+
+// TestPullRecordFiles: the kubelet's own code reads what troupe writes, and the other way round.
+func TestPullRecordFiles(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	store := pullrecords.New(root)
+	offer := imagepull.Offer{
+		Credential: imagepull.Credential{Username: "u", Password: "p"},
+		Source:     imagepull.Source{Owner: imagepull.OfSecret, UID: "x", Namespace: "shop", Name: "pull"},
+	}
+	record, _ := pullrecord.Add(nil, "sha256:1", "reg.io/app:1", []imagepull.Offer{offer}, time.Now())
+	wait := make(chan error, 2)
+	done := func(err error) { wait <- err }
+	store.SavePulled(t.Context(), pullrecord.FileName("sha256:1"), pullrecord.Encode(record), "", done)
+	store.SaveIntent(t.Context(), pullrecord.FileName("reg.io/b:1"), pullrecord.Intent("reg.io/b:1"), done)
+	for range 2 {
+		if err := <-wait; err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := pullmanager.NewFSPullRecordsAccessor(klog.Background(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, err := pullmanager.NewImagePullCredentialVerificationPolicy(kubeletconfig.NeverVerifyPreloadedImages, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there, err := files.ImagePullIntentExists("reg.io/b:1"); !there || err != nil {
+		t.Errorf("intent: %v, %v", there, err)
+	}
+	got, there, err := files.GetImagePulledRecord("sha256:1")
+	if !there || err != nil || len(got.CredentialMapping["reg.io/app"].KubernetesSecrets) != 1 {
+		t.Fatalf("record: %+v, %v, %v", got, there, err)
+	}
+	if s := got.CredentialMapping["reg.io/app"].KubernetesSecrets[0]; s.UID != "x" || s.CredentialHash != offer.Hash() {
+		t.Errorf("secret: %+v", s)
+	}
+	if !policy.RequireCredentialVerificationForImage("reg.io/app:1", there) {
+		t.Error("it is not verified")
+	}
+	got.CredentialMapping["reg.io/c"] = kubeletconfig.ImagePullCredentials{NodePodsAccessible: true}
+	if err := files.WriteImagePulledRecord(klog.Background(), got); err != nil {
+		t.Fatal(err)
+	}
+	all := readRecords(t, store)
+	if of := all["sha256:1"].CredentialMapping; len(of) != 2 || !of["reg.io/c"].NodePodsAccessible {
+		t.Errorf("what the kubelet wrote: %+v", of)
+	}
+}
+
+// readRecords are the records of a node, by image ID.
+func readRecords(t *testing.T, store *pullrecords.Store) map[string]*pullrecord.Record {
+	t.Helper()
+	all, wait := map[string]*pullrecord.Record{}, make(chan error, 1)
+	store.Load(t.Context(), func(files port.PullFiles, err error) {
+		for _, f := range files.Records {
+			r, parseErr := pullrecord.Parse(f.Name, f.Data)
+			if err = errors.Join(err, f.Err, parseErr); err == nil {
+				all[r.ImageRef] = r
+			}
+		}
+		wait <- err
+	})
+	if err := <-wait; err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
