@@ -28,7 +28,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -127,10 +126,10 @@ type Deps struct {
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
-		return &images{bucket: deps.Bucket, deps: deps, of: map[string]*image{}, held: map[types.UID]map[string]string{}, records: records{
-			settling: map[string]kernel.EffectID{}, intents: map[string]bool{}, pulled: map[string]*pullrecord.Record{},
-			damaged: map[string]bool{},
-		}}
+		return &images{
+			deps: deps, of: map[string]*image{}, held: map[types.UID]map[string]string{}, records: newRecords(),
+			bucket: deps.Bucket,
+		}
 	}
 }
 

@@ -66,6 +66,13 @@ type records struct {
 	damaged map[string]bool
 }
 
+func newRecords() records {
+	return records{
+		settling: map[string]kernel.EffectID{}, intents: map[string]bool{}, pulled: map[string]*pullrecord.Record{},
+		damaged: map[string]bool{},
+	}
+}
+
 // recordsLoaded is what the disk has.
 type recordsLoaded struct {
 	id    kernel.EffectID

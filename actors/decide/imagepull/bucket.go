@@ -2,8 +2,8 @@ package imagepull
 
 import "time"
 
-// Bucket limits how many pulls begin (registryPullQPS, registryBurst): burst at once, and then qps in a second. A kubelet
-// fails a pull that comes too early; here it gets a turn. The zero value has no limit.
+// Bucket limits how many pulls begin (registryPullQPS, registryBurst): burst at once, and then qps in a second. A
+// kubelet fails a pull that comes too early; here it gets a turn. The zero value has no limit.
 type Bucket struct {
 	qps, burst float64
 	// tokens are how many pulls may begin at time at; less than 0: how many have a turn after that.
