@@ -5,9 +5,12 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
@@ -79,7 +82,8 @@ func TestPullPolicies(t *testing.T) {
 	before := guard(t, "policies/before", "crash", may)
 
 	policy := func(p string) string {
-		s := "imagePullCredentialsVerificationPolicy: " + p + "\n"
+		// A kubelet whose disk is over the threshold forgets the records of images that are in use.
+		s := "imageGCHighThresholdPercent: 100\nimagePullCredentialsVerificationPolicy: " + p + "\n"
 		if p == "NeverVerifyAllowlistedImages" {
 			s += "preloadedImagesVerificationAllowlist: [troupe.local/policies/before/app]\n"
 		}
@@ -104,6 +108,11 @@ func TestPullPolicies(t *testing.T) {
 			}
 		}))
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(b.told(t))
+		}
+	})
 	const refusal, never = "ErrImagePull", "ErrImageNeverPull"
 	owned := map[string]bool{}
 	for i, phase := range []struct {
@@ -161,4 +170,24 @@ func TestPullPolicies(t *testing.T) {
 			}
 		}
 	}
+}
+
+// told are the events of images of all pods, and the records of pulls.
+func (b *bed) told(t *testing.T) string {
+	list, err := b.admin.CoreV1().Events(b.name).List(context.WithoutCancel(t.Context()), metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	var lines []string
+	for _, e := range list.Items {
+		if strings.Contains(e.Message, "mage") {
+			lines = append(lines, e.InvolvedObject.Name+" "+e.Reason+" "+e.Message)
+		}
+	}
+	files, _ := filepath.Glob(filepath.Join(b.Root(), "image_manager", "*", "*"))
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		lines = append(lines, fmt.Sprintf("%s %s %v", f, data, err))
+	}
+	return strings.Join(lines, "\n")
 }
