@@ -103,9 +103,15 @@ const period = time.Minute
 
 func newNode(t *testing.T, policy imagegc.Policy, list ...observed.Image) *node {
 	t.Helper()
+	return newNodeWith(t, policy, func(*images.Deps) {}, list...)
+}
+
+func newNodeWith(t *testing.T, policy imagegc.Policy, change func(*images.Deps), list ...observed.Image) *node {
+	t.Helper()
 	n := &node{list: list, disk: map[string][]byte{}}
 	n.rig = makeRig(t, func(r *rig, d *images.Deps) {
 		n.rig = r
+		change(d)
 		d.Collect = &images.Collect{
 			Policy: policy, Runtime: n, Left: n.Left, Mounted: n.mounted, Node: "n1", Checkpoints: n, Period: period, ListPeriod: 5 * period,
 			Deadline: checkDeadline, Removed: func(why imagegc.Reason) { r.Say("removed by %s", why) },

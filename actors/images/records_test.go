@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/images"
@@ -389,5 +390,30 @@ func TestLatePull(t *testing.T) {
 	r.Advance(5 * time.Millisecond)
 	if d.files["r/"+pullrecord.FileName("sha256:"+img)] == "" {
 		t.Errorf("on the disk is %v", d.files)
+	}
+}
+
+// TestRecordsGoWithImages: the record of an image that is removed goes, and that of one that is in use stays.
+func TestRecordsGoWithImages(t *testing.T) {
+	file := func(of string) string { return "r/" + pullrecord.FileName(of) }
+	d := &disk{files: map[string]string{}}
+	for _, id := range []string{"sha256:reg.io/used:1", "sha256:reg.io/old:1", "sha256:reg.io/gone:1"} {
+		r, _ := pullrecord.Add(nil, id, strings.TrimPrefix(id, "sha256:"), nil, time.Unix(0, 0))
+		d.files[file(id)] = string(pullrecord.Encode(r))
+	}
+	lost := pullrecord.FileName("sha256:reg.io/lost:1")
+	d.files["d/"+lost] = "damaged"
+	n := newNodeWith(t, usual, func(deps *images.Deps) {
+		deps.Records = &images.Records{Files: d, Policy: pullrecord.Policy{Verification: kubelet.AlwaysVerify}}
+	}, named("reg.io/used:1"), named("reg.io/old:1"))
+	d.r = n.rig
+	of := observed.Pod{Containers: []observed.Container{{ImageRef: "sha256:reg.io/used:1"}}}
+	n.pods.Pods = []observed.RuntimePod{{Pod: of}}
+	n.other = 90
+	n.Advance(period + time.Second)
+	n.runtime.Answer(nil, "remove sha256:reg.io/old:1")
+	n.Advance(period)
+	if len(d.files) != 1 || d.files[file("sha256:reg.io/used:1")] == "" {
+		t.Errorf("on the disk is %v", slices.Collect(maps.Keys(d.files)))
 	}
 }
