@@ -27,7 +27,7 @@ func load(t *testing.T, file string, args ...string) (config.Config, error) {
 	fs := pflag.NewFlagSet("troupe", pflag.ContinueOnError)
 	flags := config.NewFlags()
 	flags.AddTo(fs)
-	root := fstest.MapFS{}
+	root := fstest.MapFS{"p": {Data: []byte(providers)}, "b/plugin": {Mode: 0o755}}
 	if file != "" {
 		root["k"] = &fstest.MapFile{Data: []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + file)}
 		args = append(args, "--config=/k")
@@ -66,6 +66,10 @@ func kubeletFlags(t *testing.T) *pflag.FlagSet {
 
 // ownSense are flags that mean something to every command, and that troupe has of its own.
 var ownSense = []string{"help", "version"}
+
+// providers is a configuration of credential provider plugins.
+const providers = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n- name: plugin\n" +
+	"  apiVersion: credentialprovider.kubelet.k8s.io/v1\n  matchImages: [reg.io]\n  defaultCacheDuration: 1m\n"
 
 // samples are values of flags whose default in the kubelet says nothing, or may not be given.
 var samples = map[string]string{
