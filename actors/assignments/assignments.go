@@ -14,6 +14,11 @@
 //	   │ └──retry──┘                               └──failed──► retry, later
 //	   └ requests wait, and until the first Plugins
 //
+// A resize of CPUs. Until its containers have left a CPU, it is theirs in the state file:
+//
+//	Place{Resize} ──decide──► saving ──► Answer with the new ones ──(the pod's actor moves its containers)──►
+//	        Place{On} ──► saving ──► Answer: what they have left is free
+//
 // A request for devices:
 //
 //	Place ──► decide ──the plugin has a preference──► asking ──► decide ──► allocating ──answered──► saving ──► Answer
@@ -53,14 +58,19 @@ import (
 //sumtype:decl
 type Message interface{ isAssignmentsMessage() }
 
-// Place asks for what a pod's containers have to themselves. From pods, before a pod begins. An Answer follows. Lost:
-// asked again when told that this actor restarted. Twice: answered twice, with the same CPUs.
+// Place asks for what a pod's containers have to themselves. From pods, before a pod begins, before it is given other
+// resources, and when its containers have left what they had. An Answer follows. Lost: asked again when told that this
+// actor restarted. Twice: answered twice, with the same CPUs.
 type Place struct {
 	Pod *v1.Pod
 	// Number is in the answer too.
 	Number uint64
-	// Runs: it ran before the agent started. It keeps what it has, and gets no other devices.
+	// Runs: it runs already. It keeps what it has, and gets no other devices.
 	Runs bool
+	// Resize: it runs, and asks to have other CPUs than until now. If it can't have them, nothing changes.
+	Resize bool
+	// On are the CPUs that its containers run on alone, nil if that is not known: what else they had is given back.
+	On map[string]cpuset.CPUSet
 }
 
 // Release gives back what a pod has. From pods, when nothing of it runs. Lost: the next Living has it. Twice: as once.
@@ -161,14 +171,17 @@ type Placed struct {
 	Number uint64
 	// Own are CPUs by the names of the containers that have them alone. It is shared, and never changed.
 	Own map[string]cpuset.CPUSet
+	// Leaves: containers may run on CPUs that are not in Own any more. Nobody else gets these before Place.On has them not.
+	Leaves bool
 	// Memory is that of containers that have their own, by name. It is shared, and never changed.
 	Memory map[string][]memory.Block
 	// Devices are what containers with devices are created with, by name. It is never changed.
 	Devices map[string]*decide.Given
 	// Unknown is why containers of a pod that runs can't be created once more, by name: nobody knows their devices.
 	Unknown map[string]string
-	// Rejected says why the pod can't be given what it asks for, nil if it can.
+	// Rejected says why the pod can't be given what it asks for, nil if it can. Refused says so of Place.Resize.
 	Rejected *admit.Rejection
+	Refused  *assign.Refusal
 }
 
 // Deps are what the actor needs.
@@ -352,11 +365,20 @@ func (a *assignments) decide(ctx *kernel.Context[Message], requests ...Place) {
 	var now []Placed
 	for _, m := range requests {
 		if q := a.requests[m.Pod.UID]; q != nil {
-			q.Pod, q.Number = m.Pod, m.Number // it is being decided
+			q.Pod, q.Number = m.Pod, m.Number // it is being decided, and has not begun: it does not ask for a resize
 			continue
 		}
 		a.last++
-		q := &request{id: a.last, Pod: m.Pod, Number: m.Number, runs: m.Runs, since: ctx.Now()}
+		q := &request{id: a.last, Pod: m.Pod, Number: m.Number, runs: m.Runs || m.Resize, since: ctx.Now(), counted: m.On != nil || m.Resize}
+		if m.On != nil {
+			a.left(ctx, m)
+		}
+		if m.Resize {
+			if answer := a.resize(ctx, q); answer != nil {
+				now = append(now, *answer)
+			}
+			continue
+		}
 		if answer := a.consider(ctx, q); answer != nil {
 			now = append(now, *answer)
 		}
@@ -384,12 +406,7 @@ func (a *assignments) consider(ctx *kernel.Context[Message], q *request) *Placed
 		return nil
 	}
 	q.unknown, q.aligned = placing.Unknown(), a.deps.Rules.Aligned(p, q.runs, a.own[p.UID], own)
-	if len(own) > len(a.own[p.UID]) {
-		a.own[p.UID], a.dirty.cpus = own, true
-		a.changed(p.UID)
-		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Interface("cpus", own).
-			Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("containers get CPUs of their own")
-	}
+	a.hold(ctx, q, own)
 	a.takeMemory(ctx, q, near)
 	if a.allocates(ctx, q, placing) {
 		return nil
@@ -409,7 +426,9 @@ func (a *assignments) changed(uid types.UID) {
 // which they say everything does not wait for what others get, so with a full disk, pods that ran before go on.
 func (a *assignments) answer(ctx *kernel.Context[Message], q *request) *Placed {
 	uid := q.Pod.UID
-	answer := Placed{UID: uid, Number: q.Number, Own: a.own[uid], Memory: a.memory[uid]}
+	answer := Placed{
+		UID: uid, Number: q.Number, Own: q.own, Leaves: !assign.Same(q.own, a.own[uid]), Memory: a.memory[uid],
+	}
 	devices, bad := a.devicesOf(uid)
 	if len(bad) > 0 && !q.runs {
 		a.release(ctx, uid)

@@ -100,8 +100,14 @@ func (r *rig) answer(a assignments.Answer) {
 		for _, name := range slices.Sorted(maps.Keys(p.Unknown)) {
 			text += " " + name + " unknown"
 		}
+		if p.Leaves {
+			text += " and leaves others"
+		}
 		if p.Rejected != nil {
 			text += " " + p.Rejected.Reason
+		}
+		if p.Refused != nil {
+			text += fmt.Sprintf(" refused, never %t", p.Refused.Never)
 		}
 		out = append(out, text)
 	}

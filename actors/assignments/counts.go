@@ -41,7 +41,7 @@ type Decision struct {
 }
 
 func (a *assignments) count(q *request, why *admit.Rejection) {
-	if a.deps.Counts == nil {
+	if a.deps.Counts == nil || q.counted {
 		return
 	}
 	d := Decision{Aligned: a.deps.Rules.Aligns(), Rejected: why, Misaligned: a.deps.Rules.Misaligned(why)}

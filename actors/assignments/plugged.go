@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/assign"
@@ -65,9 +66,13 @@ type request struct {
 	// runs: it gets no new devices. unknown are its containers with devices that nobody knows.
 	runs    bool
 	unknown map[string]string
+	// own are the CPUs that its containers are to run on alone.
+	own map[string]cpuset.CPUSet
 	// aligned is Decision.Alignments, if it gets what it asks for.
 	aligned map[assign.Alignment]int
 	since   time.Time
+	// counted: it was, when the pod began.
+	counted bool
 	// prefers are the answers of plugins that were asked which devices they prefer.
 	prefers map[decide.Key][]string
 	// left is how many calls have no answer.

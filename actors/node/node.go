@@ -275,6 +275,7 @@ func (b *below) podDeps(c *Config) *pod.Deps {
 		Report:      func(m pod.Report) { b.pods.Tell(pods.Reported{Report: m}) },
 		Finished:    func(m pod.Finished) { b.pods.Tell(pods.Finished{Finished: m}) },
 		NoteRestart: func(m pod.NoteRestart) { b.pods.Tell(pods.NoteRestart{NoteRestart: m}) },
+		InPlace:     func(m pod.InPlace) { b.pods.Tell(pods.InPlace{InPlace: m}) },
 		CrashPolicy: c.CrashBackOff,
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
@@ -321,13 +322,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 	}
 	d.Preempted = c.Preempted
 	if c.Assign != nil {
-		d.Places = &pods.Places{
-			Place:   func(m assignments.Place) { b.assignments.Tell(m) },
-			Release: func(uid types.UID) { b.assignments.Tell(assignments.Release{UID: uid}) },
-			Living:  func(all map[types.UID]bool) { b.assignments.Tell(assignments.Living{Pods: all}) },
-			CPUs:    c.Assign.Static(),
-			Memory:  c.Memory != nil,
-		}
+		d.Places = b.places(c)
 	}
 	if c.Started != nil {
 		d.Started = func(s pods.Started) { self.Tell(PodView{podview.Started{Started: s}}) }

@@ -61,6 +61,7 @@ type Deps struct {
 	Report      func(Report)
 	Finished    func(Finished)
 	NoteRestart func(NoteRestart)
+	InPlace     func(InPlace)
 
 	CrashPolicy backoff.Policy
 	RetryPolicy backoff.Policy
@@ -108,8 +109,10 @@ type pod struct {
 	objects podobjects.Set
 	// placement is Assign.Placement, the newest that was not nil.
 	placement *placement.Pod
-	resize    *resize  // nil for a pod that was never resized
-	probed    *probing // nil while the pod has nothing to probe
+	// inPlace is the number of the last InPlace.
+	inPlace uint64
+	resize  *resize  // nil for a pod that was never resized
+	probed  *probing // nil while the pod has nothing to probe
 
 	wake   func() bool
 	wakeAt time.Time
@@ -284,7 +287,7 @@ func (p *pod) askAgain(ctx *kernel.Context[Message]) {
 
 // repeat reports everything to pods again.
 func (p *pod) repeat() {
-	p.reported = false
+	p.reported, p.inPlace = false, 0
 	switch {
 	case p.want == nil:
 		p.deps.Ask(Ask{UID: p.uid})
@@ -337,6 +340,10 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 		p.perform(ctx, a)
 	}
 	p.endHooks(ctx, out.EndHooks)
+	if at := p.placement; out.InPlace && at.Number != 0 && at.Number != p.inPlace {
+		p.inPlace = at.Number
+		p.deps.InPlace(InPlace{UID: p.uid, Number: at.Number})
+	}
 	p.sleep(ctx, out.Wake)
 	p.tellProbes(ctx)
 	in.Busy = p.facts.Busy

@@ -9,7 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
@@ -27,6 +29,41 @@ func TestRunsAndEnds(t *testing.T) {
 	got := r.reasons()
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("events %v, want %v", got, want)
+	}
+}
+
+// TestInPlace: pods is told once that containers run where they were told to, and once more when it has missed that. Calls
+// of the runtime that fail are repeated.
+func TestInPlace(t *testing.T) {
+	r := newRig(t, onePod("a"), nil)
+	r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
+	failures := 2
+	r.fault = func(c simcri.Call) (f simcri.Fault) {
+		if c.Method == simcri.UpdateContainer && failures > 0 {
+			failures--
+			f.Fail, f.Kind = true, port.Unavailable
+		}
+		return f
+	}
+	r.assign.Placement = &placement.Pod{Own: map[string]placement.Container{"a": {CPUs: "1-2"}}, Number: 7}
+	r.actor.Tell(r.assign)
+	r.Advance(time.Millisecond)
+	if len(r.inPlace) > 0 {
+		t.Error("it is told before it is so")
+	}
+	r.until(time.Minute, "told", func() bool { return len(r.inPlace) > 0 })
+	if c, _ := r.rt.Find("u1", "a"); r.rt.Placement(c.ID).CPUs != "1-2" {
+		t.Errorf("it runs on %v", r.rt.Placement(c.ID))
+	}
+	r.actor.Tell(r.assign)
+	r.Advance(time.Second)
+	if !slices.Equal(r.inPlace, []uint64{7}) {
+		t.Errorf("told of %v", r.inPlace)
+	}
+	r.actor.Tell(pod.Repeat{})
+	r.Advance(time.Second)
+	if !slices.Equal(r.inPlace, []uint64{7, 7}) {
+		t.Errorf("repeated: %v", r.inPlace)
 	}
 }
 

@@ -251,6 +251,12 @@ type NoteRestart struct {
 	Note      podlife.RestartNote
 }
 
+// InPlace is sent to pods when all running containers run where the placement with this number says.
+type InPlace struct {
+	UID    types.UID
+	Number uint64
+}
+
 // EnsureImage is sent to images. It is repeated while the image is missing and the state of the
 // pod's pull secrets changes.
 type EnsureImage struct {

@@ -38,6 +38,7 @@ type rig struct {
 	hints      bool
 	status     v1.PodStatus
 	finished   bool
+	inPlace    []uint64
 	events     []port.Event
 	probed     pod.ProbeContainers
 	links      links
@@ -101,6 +102,7 @@ func (r *rig) deps() *pod.Deps {
 		},
 		Report:      func(m pod.Report) { r.status = *m.Status },
 		Finished:    func(pod.Finished) { r.finished = true },
+		InPlace:     func(m pod.InPlace) { r.inPlace = append(r.inPlace, m.Number) },
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
@@ -20,9 +21,9 @@ type Places struct {
 	Place   func(assignments.Place)
 	Release func(uid types.UID)
 	Living  func(pods map[types.UID]bool)
-	// CPUs: containers have CPUs of their own (cpuManagerPolicy static). Memory: they have memory of their own
-	// (memoryManagerPolicy Static).
-	CPUs, Memory bool
+	// CPUs: containers have CPUs of their own (cpuManagerPolicy static). Resizes: a resize changes which. Memory: they have
+	// memory of their own (memoryManagerPolicy Static).
+	CPUs, Resizes, Memory bool
 }
 
 // places is what this actor knows of the CPUs of all pods.
@@ -51,6 +52,12 @@ type place struct {
 	number   uint64
 	own      map[string]placement.Container
 	rejected *admit.Rejection
+	// cpus are those in own.
+	cpus map[string]cpuset.CPUSet
+	// entitled is to how many CPUs containers were when cpus were given to them: see assign.Entitled.
+	entitled map[string]int
+	// move is what a resize does to cpus.
+	move move
 	// devices are what containers with devices are created with.
 	devices map[string]*devices.Given
 	// health is how these devices are.
@@ -91,10 +98,23 @@ func (a *pods) answered(ctx *kernel.Context[Message], m Placed) {
 			}
 			continue // or the sources have not said yet: it keeps what it has until then
 		}
-		if !r.place.asked || r.place.number != p.Number {
+		switch {
+		case !r.place.asked:
 			continue // what was given is released already
+		case p.Number == r.place.move.number && r.place.answered:
+			r.place.moved(&p, m.Version)
+			all = true
+			continue
+		case r.place.number != p.Number:
+			continue
+		case a.outgrown(r):
+			continue
 		}
-		r.place.answered, r.place.rejected, r.place.own = true, p.Rejected, ownOf(p.Own, p.Memory)
+		r.place.answered, r.place.rejected = true, p.Rejected
+		r.place.takes(&p)
+		if p.Leaves {
+			r.place.move = move{state: moving, number: p.Number, leaves: true}
+		}
 		r.place.devices, r.place.unknown, r.place.lacked = p.Devices, p.Unknown, m.Version
 		all = all || r.State != podset.Waiting || r.Alloc != nil || r.Origin.Static()
 		answered = append(answered, r)
@@ -154,13 +174,17 @@ func (a *pods) placement(r *record) *placement.Pod {
 	case r.place.now != nil && r.place.now.Shared == a.places.shared:
 		return r.place.now
 	}
-	if a.places.shared == "" && len(r.place.own)+len(r.place.devices)+len(r.place.unknown) == 0 {
+	if a.places.shared == "" && r.place.move.state != moving && len(r.place.own)+len(r.place.devices)+len(r.place.unknown) == 0 {
 		return nil // it runs anywhere
 	}
-	return &placement.Pod{
+	at := &placement.Pod{
 		Own: r.place.own, Shared: a.places.shared, Devices: r.place.devices, Unknown: r.place.unknown,
 		Health: r.place.health,
 	}
+	if r.place.move.state == moving {
+		at.Number = r.place.move.number
+	}
+	return at
 }
 
 // releaseEnded gives back what pods have that have ended, or were not admitted.
@@ -183,7 +207,7 @@ func (a *pods) release(r *record) {
 	had := r.place
 	r.place = place{rejected: had.rejected, lacked: had.lacked}
 	// One that was refused may have what an earlier agent gave it.
-	if !had.answered || had.rejected != nil || len(had.own)+len(had.devices) > 0 {
+	if !had.answered || had.rejected != nil || len(had.own)+len(had.devices) > 0 || had.move.state != resting {
 		a.deps.Places.Release(r.Pod.UID)
 	}
 }
@@ -193,9 +217,15 @@ func (a *pods) placeAgain(r *record) {
 	if r.place.asked && !r.place.answered {
 		a.ask(r)
 	}
+	if s := r.place.move.state; s == asking || s == giving {
+		a.sendMove(r)
+	}
 }
 
 func (a *pods) ask(r *record) {
+	if a.deps.Places.Resizes {
+		r.place.entitled = assign.Entitled(r.allocated())
+	}
 	a.deps.Places.Place(assignments.Place{
 		Pod: claims.WithoutBacked(r.allocated()), Number: r.place.number, Runs: r.place.runs,
 	})

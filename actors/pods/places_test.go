@@ -2,6 +2,8 @@ package pods_test
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +23,19 @@ import (
 // placing plays the actor assignments.
 func placing(r *rig) {
 	r.places = &pods.Places{
-		Place:   func(m assignments.Place) { r.Say("assignments: place %s", m.Pod.UID) },
+		Place: func(m assignments.Place) {
+			verb, on := "place", ""
+			if m.Resize {
+				verb = "resize"
+			}
+			if m.On != nil {
+				on = ", on"
+			}
+			for _, name := range slices.Sorted(maps.Keys(m.On)) {
+				on += fmt.Sprintf(" %s %s", name, m.On[name])
+			}
+			r.Say("assignments: %s %s%s", verb, m.Pod.UID, on)
+		},
 		Release: func(uid types.UID) { r.Say("assignments: release %s", uid) },
 		Living: func(all map[types.UID]bool) {
 			var names []string

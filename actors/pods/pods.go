@@ -173,6 +173,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.showAll()
 	case NoteRestart:
 		a.noteRestart(ctx, m.NoteRestart)
+	case InPlace:
+		a.inPlace(ctx, m.InPlace)
 	case BeingCollected:
 		a.beingCollected(ctx, m.Pods)
 	case AskCollecting:

@@ -72,6 +72,10 @@ type Finished struct{ pod.Finished }
 // answers it. Lost: the container runs on until all pods get Repeat. Twice: written once.
 type NoteRestart struct{ pod.NoteRestart }
 
+// InPlace is from a pod actor: its containers run where they were told to, and have left what they had before a resize.
+// Lost: sent again when all pods get Repeat; until then nobody else gets what they have left. Twice: as once.
+type InPlace struct{ pod.InPlace }
+
 // Abandoned is from gc: there are directories of an unknown pod. Collect answers it and keeps a
 // pod of that UID from starting meanwhile. Lost: the next sweep finds them. Twice: done once.
 type Abandoned struct{ UID types.UID }
@@ -162,6 +166,7 @@ type Living struct {
 }
 
 func (NoteRestart) isPodsMessage() {}
+func (InPlace) isPodsMessage()     {}
 func (Abandoned) isPodsMessage()   {}
 
 func (BeingCollected) isPodsMessage() {}
@@ -233,6 +238,11 @@ func (m Saved) AppendTrace(b []byte) []byte {
 // AppendTrace implements kernel.Traced.
 func (m NoteRestart) AppendTrace(b []byte) []byte {
 	return append(append(b, m.Note.ID...), m.Note.Cause...)
+}
+
+// AppendTrace implements kernel.Traced.
+func (m InPlace) AppendTrace(b []byte) []byte {
+	return strconv.AppendUint(append(b, m.UID...), m.Number, 10)
 }
 
 // AppendTrace implements kernel.Traced.

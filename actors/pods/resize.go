@@ -17,8 +17,8 @@ import (
 // A pod holds the resources of its first spec until it asks for others and gets them. Its actor,
 // and the admission of others, see what it holds and never what it asks for.
 //
-//	asks ──► resize: Decide ──Allocate──► save ──Saved──► assign (its actor actuates it)
-//	           ▲       └─Defer, Refuse──► assign (its status says so)
+//	asks ──► resize: Decide ──Allocate──► (CPUs of its own: see move) ──► save ──Saved──► assign (its actor actuates it)
+//	           ▲       └─Defer, Refuse───────────┴─► assign (its status says so)
 //	           └── each reconcile: something may have been freed
 //
 // Until its actor is assigned the decision, the pod's status does not acknowledge the new
@@ -96,6 +96,7 @@ func (a *pods) resize(ctx *kernel.Context[Message]) {
 			continue
 		}
 		if r.Alloc.Holds(r.Pod) {
+			a.giveBack(r)
 			if r.Pending != nil { // it no longer asks
 				r.Pending, r.Since = nil, time.Time{}
 				a.assign(r.Pod.UID)
@@ -119,9 +120,16 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 	pending := podresize.Pending{Generation: r.Pod.Generation}
 	verdict := podresize.Decide(r.Pod, r.allocated(), a.beside(r), a.deps.Pod.Allocatable)
 	if p := a.deps.Places; p != nil {
-		if bound := podresize.Bound(r.Pod, r.allocated(), p.CPUs, p.Memory); bound != nil {
+		if bound := podresize.Bound(r.Pod, r.allocated(), p.CPUs && !p.Resizes, p.Memory); bound != nil {
 			verdict = bound
 		}
+	}
+	if (verdict == podresize.Allocate{}) {
+		if verdict = a.cpusFor(r); verdict == nil {
+			return // it is decided when assignments has answered
+		}
+	} else {
+		a.giveBack(r)
 	}
 	switch v := verdict.(type) {
 	case podresize.Allocate:
@@ -161,6 +169,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 func (a *pods) begun(ctx *kernel.Context[Message], r *record) {
 	r.give(r.Saving)
 	r.Pending, r.Since = nil, time.Time{}
+	r.place.begins()
 	if r.State.HasActor() {
 		text := podresize.Describe("Pod resize started", r.allocated(), r.Alloc.Generation, "")
 		a.resizeEvent(ctx, r, false, "ResizeStarted", text)

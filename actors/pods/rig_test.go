@@ -229,6 +229,9 @@ func text(m pod.Message) string {
 			for _, name := range slices.Sorted(maps.Keys(at.Own)) {
 				out += fmt.Sprintf(" and %s %s", name, at.Own[name].CPUs)
 			}
+			if at.Number != 0 {
+				out += fmt.Sprintf(", and says when as %d", at.Number)
+			}
 			for _, s := range at.HealthOf("c") {
 				out += fmt.Sprintf(", %s %s", s.Name, s.Resources[0].Health)
 			}

@@ -65,7 +65,8 @@ var actsOnGate = map[string]struct{}{
 	"ComponentFlagz":             {}, "ComponentStatusz": {}, "ContainerCheckpoint": {}, "PodLogsQuerySplitStreams": {},
 	"MemoryQoS": {}, "LocalStorageCapacityIsolationFSQuotaMonitoring": {},
 	"CPUManagerPolicyAlphaOptions": {}, "CPUManagerPolicyBetaOptions": {}, "DisableCPUQuotaWithExclusiveCPUs": {},
-	"ResourceHealthStatus": {}, "ResourceHealthStatusMessage": {},
+	"InPlacePodVerticalScalingExclusiveCPUs": {},
+	"ResourceHealthStatus":                   {}, "ResourceHealthStatusMessage": {},
 	"ClusterTrustBundle": {}, "ClusterTrustBundleProjection": {}, "PodCertificateRequest": {},
 	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},
 	// These are declared to schedulers and to the apiserver: see declared in supervisor/node.

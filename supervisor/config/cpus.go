@@ -32,7 +32,7 @@ func (c Config) Assign() assign.Config {
 		panic("config: policies checked before: " + err.Error())
 	}
 	a := assign.Config{
-		Static:   c.StaticCPUs(),
+		Static: c.StaticCPUs(), Resizes: c.gates.Enabled("InPlacePodVerticalScalingExclusiveCPUs"),
 		Reserved: named, Options: own,
 		Topology: k.TopologyManagerPolicy, TopologyOptions: near, Scope: k.TopologyManagerScope,
 	}

@@ -3,11 +3,12 @@
 // other as the topology manager wants it (package topology).
 //
 //	Place     state + pod + providers ──► CPUs of each entitled container, or the pod's rejection
+//	Resize    the same for a pod that runs and asks for other resources, or why not
 //	Shared    state ──► the CPUs of all other containers
 //	Check     state + machine ──► why they don't fit
 //	Aligned   pod + its CPUs ──► what of it is aligned, for metrics
 //
-// A container keeps what it has, across its restarts, for as long as its pod is here.
+// A container keeps what it has, across its restarts, for as long as its pod is here. Only a resize changes that.
 package assign
 
 import (
@@ -15,13 +16,11 @@ import (
 	"maps"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
@@ -34,8 +33,11 @@ type State map[types.UID]map[string]cpuset.CPUSet
 // Config is what the rules of a node follow from.
 type Config struct {
 	Machine *machine.Topology
-	// Static: containers get CPUs of their own (cpuManagerPolicy static). Otherwise the next three do not count.
+	// Static: containers get CPUs of their own (cpuManagerPolicy static). Otherwise the next four do not count.
 	Static bool
+	// Resizes: what containers have alone follows what their pod is allocated (cpuManagerPolicy dynamic, or feature gate
+	// InPlacePodVerticalScalingExclusiveCPUs). Otherwise they keep what they began with.
+	Resizes bool
 	// Reserved are the CPUs of the system by name (reservedSystemCPUs), and ReservedMilli how many there are otherwise,
 	// in thousandths (systemReserved and kubeReserved).
 	Reserved      cpuset.CPUSet
@@ -52,6 +54,7 @@ type Config struct {
 type Rules struct {
 	machine  *machine.Topology
 	static   bool
+	resizes  bool
 	reserved cpuset.CPUSet
 	options  cpus.Options
 	policy   *topology.Policy
@@ -75,102 +78,9 @@ func New(c Config) (*Rules, error) {
 		return nil, err
 	}
 	return &Rules{
-		machine: c.Machine, static: c.Static, reserved: reserved, options: c.Options, policy: policy, scope: c.Scope,
+		machine: c.Machine, static: c.Static, resizes: c.Static && c.Resizes, reserved: reserved, options: c.Options,
+		policy: policy, scope: c.Scope,
 	}, nil
-}
-
-// Place chooses the CPUs of a pod's containers that are entitled to their own, and lets other providers choose what
-// they give. What containers have in the state they keep. The state is not changed. A pod that has no CPUs gets an
-// empty map. runs: the pod runs already, so it is not rejected because the CPUs that it has are not where the topology
-// policy wants them.
-func (r *Rules) Place(
-	s State, pod *v1.Pod, runs bool, others ...topology.Provider,
-) (map[string]cpuset.CPUSet, *admit.Rejection) {
-	p := placing{Rules: r, pod: pod, runs: runs, own: map[string]cpuset.CPUSet{}}
-	providers := others
-	if r.static {
-		p.free, providers = r.Allocatable().Difference(s.exclusive()), append(slices.Clone(others), &p)
-	}
-	for name, had := range s[pod.UID] { // order-free: a copy
-		p.own[name] = had
-	}
-	for _, group := range topology.Groups(r.scope, &pod.Spec) {
-		best, ok := r.merge(group, providers)
-		if !ok {
-			return nil, topology.Rejection(r.scope, false)
-		}
-		for _, c := range group {
-			for _, from := range providers {
-				if why := from.Take(c, best); why != nil {
-					return nil, why
-				}
-			}
-		}
-	}
-	return p.own, nil
-}
-
-// merge is where a group of containers gets what it needs, and whether the topology policy admits that.
-func (r *Rules) merge(group []*v1.Container, providers []topology.Provider) (topology.Hint, bool) {
-	var hints [][]topology.Hint
-	if r.policy.Aligns() { // there may be very many
-		for _, from := range providers {
-			hints = append(hints, from.Hints(group)...)
-		}
-	}
-	return r.policy.Merge(hints)
-}
-
-// placing is one pod that gets its CPUs, container by container: a topology.Provider.
-type placing struct {
-	*Rules
-	pod  *v1.Pod
-	runs bool
-	free cpuset.CPUSet
-	own  map[string]cpuset.CPUSet
-}
-
-// Hints implements topology.Provider.
-func (p *placing) Hints(group []*v1.Container) [][]topology.Hint {
-	n, reusable := 0, cpus.Reusable(&p.pod.Spec, p.own)
-	if len(group) == 1 {
-		n = cpus.Exclusive(p.pod, group[0], false)
-	} else {
-		n = cpus.ExclusiveOfPod(p.pod, false)
-	}
-	switch had := p.had(group); {
-	case n == 0:
-		return nil
-	case p.runs && !had.IsEmpty():
-		return [][]topology.Hint{topology.Any()}
-	case had.Size() == n:
-		return [][]topology.Hint{cpus.Hints(p.machine, had, cpuset.New(), n, p.options)}
-	}
-	return [][]topology.Hint{cpus.Hints(p.machine, p.free.Difference(reusable), reusable, n, p.options)}
-}
-
-func (p *placing) had(group []*v1.Container) cpuset.CPUSet {
-	out := cpuset.New()
-	for _, c := range group {
-		out = out.Union(p.own[c.Name])
-	}
-	return out
-}
-
-// Take implements topology.Provider.
-func (p *placing) Take(c *v1.Container, affinity topology.Hint) *admit.Rejection {
-	n := cpus.Exclusive(p.pod, c, false)
-	if _, has := p.own[c.Name]; has || n == 0 {
-		return nil
-	}
-	got, err := cpus.Take(p.machine, p.free.Union(cpus.Reusable(&p.pod.Spec, p.own)), n, p.options, affinity.Nodes)
-	if err != nil {
-		why := cpus.Rejection(err)
-		why.Of = v1.ResourceCPU
-		return why
-	}
-	p.own[c.Name], p.free = got, p.free.Difference(got)
-	return nil
 }
 
 // exclusive are all CPUs that some container has alone.
@@ -192,6 +102,9 @@ func (r *Rules) Shared(s State) cpuset.CPUSet {
 	}
 	return cpus.Shared(r.machine, r.reserved, s.exclusive(), r.options)
 }
+
+// Resizes says whether what containers have alone follows what their pod is allocated.
+func (r *Rules) Resizes() bool { return r.resizes }
 
 // Static says whether containers get CPUs of their own.
 func (r *Rules) Static() bool { return r.static }

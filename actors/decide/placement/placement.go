@@ -25,6 +25,9 @@ type Pod struct {
 	Devices map[string]*devices.Given
 	// Unknown is why containers can't be created, by name: nobody knows which devices they had.
 	Unknown map[string]string
+	// Number is that of the resize that has containers run elsewhere, 0 for none: the pod's actor says when all run where
+	// they are to.
+	Number uint64
 	// Health is how the devices of containers are.
 	Health devicehealth.Pod
 }

@@ -125,6 +125,8 @@ type Output struct {
 	Epoch time.Time
 	// Resizing is how far the resize of a pod with Input.Resize got.
 	Resizing Resizing
+	// InPlace: every container runs where Input.Placement says, if it runs.
+	InPlace bool
 	// EndHooks are the IDs of containers whose running hook must be ended: the container is dead, or
 	// it must stop and its postStart hook still runs.
 	EndHooks []string

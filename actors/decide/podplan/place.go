@@ -16,19 +16,31 @@ type PlaceContainer struct {
 }
 
 // drivePlaces moves running containers to the CPUs that they are to run on. What this incarnation did not place itself
-// is placed once more: the runtime may have missed a change.
+// is placed once more: the runtime may have missed a change. A resize is in progress for as long as containers run on
+// other CPUs than it gives them.
 func (p *planner) drivePlaces() {
 	if p.in.Placement == nil {
 		return
 	}
+	p.out.InPlace = true
 	for c := range podspec.All(&p.in.Pod.Spec) {
-		n := p.newest(c.Name)
-		if n == nil || n.State != observed.ContainerRunning || !p.fresh(n) {
+		n, want := p.newest(c.Name), p.in.Placement.At(c.Name)
+		if a, is := p.in.Busy.At(Lane{Kind: LaneContainer, Name: c.Name}).(CreateContainer); is && a.Placement != want {
+			p.out.InPlace = false
+		}
+		if n == nil || n.State == observed.ContainerExited || p.in.Places[n.ID] == want {
 			continue
 		}
-		if want := p.in.Placement.At(c.Name); p.in.Places[n.ID] != want {
+		p.out.InPlace = false
+		if n.State == observed.ContainerRunning && p.fresh(n) {
 			p.do(PlaceContainer{Name: c.Name, ID: n.ID, To: want})
 		}
+		if f, failed := p.in.Failures[Lane{Kind: LanePlace, Name: n.ID}]; failed && p.out.Resizing.Problem == "" {
+			p.out.Resizing.Problem = f.Message
+		}
+	}
+	if p.in.Resize != nil && p.in.Placement.Number != 0 && !p.out.InPlace {
+		p.out.Resizing.InProgress = true
 	}
 }
 

@@ -26,6 +26,48 @@ func TestPlanPlaces(t *testing.T) {
 	})
 }
 
+// TestInPlace: whether all that runs, or is being made, is where it is to be. Until then a resize of CPUs goes on.
+func TestInPlace(t *testing.T) {
+	big := sized(200, 128)
+	at := func(cpus string) map[string]placement.Container {
+		return map[string]placement.Container{"a0": {CPUs: cpus}}
+	}
+	for _, c := range []struct {
+		name   string
+		base   func() Input
+		change func(*Input)
+		want   bool
+	}{
+		{"there", runInput, func(in *Input) { in.Places = at("1") }, true},
+		{"elsewhere", runInput, func(in *Input) { in.Places = at("0-3") }, false},
+		{"on its way", runInput, func(in *Input) { busyWith(in, PlaceContainer{Name: "a", ID: "a0"}) }, false},
+		{"made elsewhere, and not started", upInput, func(in *Input) { containers(in, created("a", 0)); in.Places = at("2") }, false},
+		{"made there, and not started", upInput, func(in *Input) { containers(in, created("a", 0)); in.Places = at("1") }, true},
+		{"being made elsewhere", upInput, func(in *Input) { busyWith(in, CreateContainer{Name: "a", Placement: placement.Container{CPUs: "2"}}) }, false},
+		{"being made there", upInput, func(in *Input) { busyWith(in, CreateContainer{Name: "a", Placement: placement.Container{CPUs: "1"}}) }, true},
+		{"not made", upInput, func(*Input) {}, true},
+		{"dead", upInput, func(in *Input) { containers(in, exited("a", 0, 0, 0)) }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := c.base()
+			in.Placement = &placement.Pod{Shared: "0-3", Own: map[string]placement.Container{"a": {CPUs: "1"}}, Number: 7}
+			resizing(&in, big, big)
+			c.change(&in)
+			out := Plan(in)
+			if out.InPlace != c.want || !c.want && !out.Resizing.InProgress {
+				t.Errorf("in place: %t, resizing: %+v; want %t", out.InPlace, out.Resizing, c.want)
+			}
+		})
+	}
+	in := runInput()
+	in.Placement = &placement.Pod{Own: map[string]placement.Container{"a": {CPUs: "1"}}, Number: 7}
+	resizing(&in, big, big)
+	failedLane(&in, Lane{Kind: LanePlace, Name: "a0"}, 1, 0, "PlaceContainerError")
+	if out := Plan(in); out.Resizing.Problem == "" {
+		t.Error("nobody is told why the resize does not go on")
+	}
+}
+
 // TestPlaces: what was made or moved is known to be there, and what may have been moved is not.
 func TestPlaces(t *testing.T) {
 	at := placement.Container{CPUs: "2"}

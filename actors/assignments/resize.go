@@ -1,0 +1,51 @@
+package assignments
+
+import (
+	"k8s.io/utils/cpuset"
+
+	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/kernel"
+)
+
+// resize decides which CPUs the containers of a pod that runs have with other resources. The result is the answer, or
+// nil if there will be one.
+func (a *assignments) resize(ctx *kernel.Context[Message], q *request) *Placed {
+	_, others := a.placing(q)
+	_, others = a.placingMemory(q, others)
+	own, why := a.deps.Rules.Resize(a.own, q.Pod, others...)
+	if why != nil {
+		return &Placed{UID: q.Pod.UID, Number: q.Number, Refused: why}
+	}
+	a.hold(ctx, q, own)
+	return a.answer(ctx, q)
+}
+
+// hold notes which CPUs the containers of a pod are to run on alone. Those that they had stay theirs: they run on them.
+func (a *assignments) hold(ctx *kernel.Context[Message], q *request, own map[string]cpuset.CPUSet) {
+	q.own = own
+	held := assign.Held(a.own[q.Pod.UID], own)
+	if assign.Same(held, a.own[q.Pod.UID]) {
+		return
+	}
+	a.own[q.Pod.UID], a.dirty.cpus = held, true
+	a.changed(q.Pod.UID)
+	ctx.Log().Info().Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).Interface("cpus", own).
+		Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("containers get CPUs of their own")
+}
+
+// left gives back the CPUs that the containers of a pod had and do not run on any more.
+func (a *assignments) left(ctx *kernel.Context[Message], m Place) {
+	uid := m.Pod.UID
+	rest := assign.Left(a.own[uid], m.On)
+	if assign.Same(rest, a.own[uid]) {
+		return
+	}
+	if a.own[uid] = rest; len(rest) == 0 {
+		delete(a.own, uid)
+	}
+	a.dirty.cpus = true
+	a.changed(uid)
+	a.version++
+	ctx.Log().Info().Str("pod", m.Pod.Namespace+"/"+m.Pod.Name).Interface("cpus", rest).
+		Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("containers have left CPUs of their own")
+}

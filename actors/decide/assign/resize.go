@@ -1,0 +1,107 @@
+package assign
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/cpuset"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
+)
+
+// A resize of what a container has alone (KEP-1287 with cpuManagerPolicy static; KEP-5554 has what is planned):
+//
+//	fewer ──► some of what it has
+//	more ───► all that it has, and others near to them
+//	none ───► it shares CPUs with the others
+//	some, and it had none ──► as a new container
+//
+// What a container no longer has in the answer stays its own in the state until it has left it: see [Held] and [Left].
+
+// Refusal is why a pod that runs can't be given what it asks for.
+type Refusal struct {
+	// Never: not even if no other pod had CPUs.
+	Never   bool
+	Message string
+}
+
+// Resize is [Rules.Place] for a pod that runs and asks for other resources. Nothing that it has is lost if it is refused.
+func (r *Rules) Resize(s State, pod *v1.Pod, others ...topology.Provider) (map[string]cpuset.CPUSet, *Refusal) {
+	p := placing{Rules: r, pod: pod, grows: true}
+	own, why := p.place(s, others)
+	if why != nil {
+		alone := placing{Rules: r, pod: pod, grows: true}
+		_, never := alone.place(State{pod.UID: s[pod.UID]}, nil)
+		return nil, &Refusal{Never: never != nil, Message: p.message(why)}
+	}
+	if r.Shared(s).IsEmpty() {
+		for name := range s[pod.UID] { // order-free: any will do, they are told alike
+			if _, still := own[name]; !still {
+				return nil, &Refusal{Message: "there are no CPUs that containers share now, and the pod asks for none of its own"}
+			}
+		}
+	}
+	return own, nil
+}
+
+func (p *placing) message(why *admit.Rejection) string {
+	switch c := p.short; {
+	case why.Reason == topology.AffinityError:
+		return "topologyManagerPolicy does not admit where more CPUs are: " + why.Message
+	case c == nil:
+		return why.Message
+	default:
+		return fmt.Sprintf("container %q has %d CPUs of its own and asks for %d: %v", c.Name, p.held[c.Name].Size(),
+			cpus.Exclusive(p.pod, c, false), p.err)
+	}
+}
+
+// Held is what containers have in the state when they are told to run on now: that, and all on which they may still run.
+func Held(before, now map[string]cpuset.CPUSet) map[string]cpuset.CPUSet {
+	out := make(map[string]cpuset.CPUSet, len(now))
+	for name, set := range before { // order-free: a union
+		out[name] = set
+	}
+	for name, set := range now { // order-free: a union
+		out[name] = out[name].Union(set)
+	}
+	return out
+}
+
+// Left is what containers have in the state when they run on now alone. They get nothing that they do not have.
+func Left(before, now map[string]cpuset.CPUSet) map[string]cpuset.CPUSet {
+	out := make(map[string]cpuset.CPUSet, len(now))
+	for name, set := range before { // order-free: a map again
+		if rest := set.Intersection(now[name]); !rest.IsEmpty() {
+			out[name] = rest
+		}
+	}
+	return out
+}
+
+// Same says whether containers have the same CPUs.
+func Same(a, b map[string]cpuset.CPUSet) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, set := range a { // order-free: all must be so
+		if other, is := b[name]; !is || !set.Equals(other) {
+			return false
+		}
+	}
+	return true
+}
+
+// Entitled is how many CPUs the containers of a pod are to have alone, by name; none without any.
+func Entitled(pod *v1.Pod) map[string]int {
+	out := map[string]int{}
+	for c := range podspec.Lasting(&pod.Spec) {
+		if n := cpus.Exclusive(pod, c, false); n > 0 {
+			out[c.Name] = n
+		}
+	}
+	return out
+}

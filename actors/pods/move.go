@@ -1,0 +1,212 @@
+package pods
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/assignments"
+	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/memory"
+	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// moveState is where a resize of CPUs that containers have alone is.
+//
+//	resting ──Place{Resize}──► asking ──granted──► granted ──the allocation is saved──► moving ──InPlace──► giving ─┐
+//	   ▲                         └──refused──► denied ───asked again: something is free──► asking                    │
+//	   │                                          granted ──not wanted any more──► giving                            │
+//	   └───────────────────────────────────── Place{On} is answered ─────────────────────────────────────────────────┘
+//
+// What is in the state file is at each step what containers run on, or more. So another agent, which starts with either
+// allocation, finds at least as many CPUs as that has, and gives back the rest.
+type moveState uint8
+
+const (
+	resting moveState = iota
+	asking
+	granted
+	denied
+	moving
+	giving
+)
+
+func (s moveState) String() string {
+	return [...]string{"resting", "asking", "granted", "denied", "moving", "giving"}[s]
+}
+
+// move is a resize of the CPUs of one pod.
+type move struct {
+	state moveState
+	// number is that of the request.
+	number uint64
+	// to asks for the CPUs, of which want is how many.
+	to   *v1.Pod
+	want map[string]int
+	// answer is that to asking.
+	own    map[string]cpuset.CPUSet
+	blocks map[string][]memory.Block
+	leaves bool
+	// refusal is why not, as of version.
+	refusal *assign.Refusal
+	version uint64
+	// before is what a resize changes, nil if nobody asked for one.
+	before map[string]cpuset.CPUSet
+}
+
+// cpusFor says whether a pod gets the CPUs of its own that it asks for. It is nil while that is not known.
+func (a *pods) cpusFor(r *record) podresize.Verdict {
+	if a.deps.Places == nil || !a.deps.Places.Resizes || !r.place.answered {
+		return podresize.Allocate{}
+	}
+	m, want := &r.place.move, assign.Entitled(r.Pod)
+	same := maps.Equal(want, r.place.entitled)
+	switch m.state {
+	case asking:
+		return nil
+	case granted:
+		if maps.Equal(want, m.want) {
+			return podresize.Allocate{}
+		}
+		a.giveBack(r)
+		return nil
+	case moving, giving:
+		if same {
+			return podresize.Allocate{}
+		}
+		return podresize.Defer{Message: "containers of the pod have not left the CPUs yet that an earlier resize takes from them"}
+	case denied:
+		if !same && maps.Equal(want, m.want) && (m.refusal.Never || m.version == a.places.version) {
+			if m.refusal.Never {
+				return podresize.Refuse{Message: m.refusal.Message}
+			}
+			return podresize.Defer{Message: m.refusal.Message}
+		}
+	case resting:
+	}
+	if same {
+		return podresize.Allocate{}
+	}
+	a.places.asked++
+	*m = move{state: asking, number: a.places.asked, to: r.Pod, want: want}
+	a.sendMove(r)
+	return nil
+}
+
+// giveBack gives back CPUs that were granted and are not wanted any more. No container was told of them.
+func (a *pods) giveBack(r *record) {
+	if r.place.move.state == granted {
+		a.gives(r)
+	}
+}
+
+// gives gives back all that the containers of a pod do not run on.
+func (a *pods) gives(r *record) {
+	a.places.asked++
+	r.place.move = move{state: giving, number: a.places.asked, to: r.allocated()}
+	a.sendMove(r)
+}
+
+// sendMove sends the request of a move. It may be repeated.
+func (a *pods) sendMove(r *record) {
+	m := &r.place.move
+	ask := assignments.Place{Pod: claims.WithoutBacked(m.to), Number: m.number, Runs: true, Resize: m.state == asking}
+	if m.state == giving {
+		if ask.On = r.place.cpus; ask.On == nil {
+			ask.On = map[string]cpuset.CPUSet{}
+		}
+	}
+	a.deps.Places.Place(ask)
+}
+
+// moved notes the answer to the request of a move.
+func (p *place) moved(answer *assignments.Placed, version uint64) {
+	switch m := &p.move; {
+	case m.state == asking && answer.Refused != nil:
+		m.state, m.refusal, m.version = denied, answer.Refused, version
+	case m.state == asking:
+		m.state, m.own, m.blocks, m.leaves = granted, answer.Own, answer.Memory, answer.Leaves
+	case m.state == giving:
+		*m = move{}
+		if !assign.Same(answer.Own, p.cpus) { // there was too little for it when the agent began, and now there is not
+			p.takes(answer)
+			*m = move{state: moving, number: answer.Number, leaves: answer.Leaves}
+		}
+	}
+}
+
+// takes notes what an answer gives to a pod.
+func (p *place) takes(answer *assignments.Placed) {
+	if !assign.Same(answer.Own, p.cpus) {
+		p.now = nil
+	}
+	p.cpus, p.own = answer.Own, ownOf(answer.Own, answer.Memory)
+}
+
+// begins has containers run on what was granted: their pod's allocation is saved.
+func (p *place) begins() {
+	m := &p.move
+	if m.state != granted {
+		return
+	}
+	m.state, m.before = moving, p.cpus
+	p.entitled, p.cpus, p.own, p.now = m.want, m.own, ownOf(m.own, m.blocks), nil
+}
+
+// outgrown asks once more for a pod that was changed after it was asked for, before it began.
+func (a *pods) outgrown(r *record) bool {
+	if !a.deps.Places.Resizes || maps.Equal(assign.Entitled(r.allocated()), r.place.entitled) {
+		return false
+	}
+	a.places.asked++
+	r.place.number = a.places.asked
+	a.ask(r)
+	return true
+}
+
+// inPlace gives back what the containers of a pod have left.
+func (a *pods) inPlace(ctx *kernel.Context[Message], m pod.InPlace) {
+	r := a.of[m.UID]
+	if r == nil || r.place.move.state != moving || r.place.move.number != m.Number {
+		return
+	}
+	if r.place.move.before != nil {
+		a.deps.Pod.Events.Record(port.Event{
+			Pod: r.Pod, Reason: "ExclusiveCPUsChanged", At: ctx.Now(), Message: changes(r.place.move.before, r.place.cpus),
+		})
+	}
+	if !r.place.move.leaves {
+		r.place.move = move{}
+		a.reconcile(ctx) // it may ask for more
+		return
+	}
+	a.gives(r)
+}
+
+// changes says which containers run on other CPUs of their own than before.
+func changes(before, now map[string]cpuset.CPUSet) string {
+	all := assign.Held(before, now)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		had, has := before[name], now[name]
+		switch {
+		case had.Equals(has):
+		case has.IsEmpty():
+			out = append(out, fmt.Sprintf("container %s runs on shared CPUs, and had CPUs %s of its own", name, had))
+		case had.IsEmpty():
+			out = append(out, fmt.Sprintf("container %s has CPUs %s of its own, and ran on shared ones", name, has))
+		default:
+			out = append(out, fmt.Sprintf("container %s has CPUs %s of its own, and had %s", name, has, had))
+		}
+	}
+	return strings.Join(out, "; ")
+}
