@@ -171,7 +171,8 @@ type Placed struct {
 	Number uint64
 	// Own are CPUs by the names of the containers that have them alone. It is shared, and never changed.
 	Own map[string]cpuset.CPUSet
-	// Leaves: containers may run on CPUs that are not in Own any more. Nobody else gets these before Place.On has them not.
+	// Leaves: containers may run on CPUs that are not in Own any more. Nobody else gets these until a Place has an On
+	// without them.
 	Leaves bool
 	// Memory is that of containers that have their own, by name. It is shared, and never changed.
 	Memory map[string][]memory.Block
@@ -369,7 +370,10 @@ func (a *assignments) decide(ctx *kernel.Context[Message], requests ...Place) {
 			continue
 		}
 		a.last++
-		q := &request{id: a.last, Pod: m.Pod, Number: m.Number, runs: m.Runs || m.Resize, since: ctx.Now(), counted: m.On != nil || m.Resize}
+		q := &request{
+			id: a.last, Pod: m.Pod, Number: m.Number, since: ctx.Now(),
+			runs: m.Runs || m.Resize, counted: m.On != nil || m.Resize,
+		}
 		if m.On != nil {
 			a.left(ctx, m)
 		}

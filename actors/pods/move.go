@@ -83,7 +83,8 @@ func (a *pods) cpusFor(r *record) podresize.Verdict {
 		if same {
 			return podresize.Allocate{}
 		}
-		return podresize.Defer{Message: "containers of the pod have not left the CPUs yet that an earlier resize takes from them"}
+		return podresize.Defer{Message: "containers of the pod have not left the CPUs yet that an earlier resize takes " +
+			"from them"}
 	case denied:
 		if !same && maps.Equal(want, m.want) && (m.refusal.Never || m.version == a.places.version) {
 			if m.refusal.Never {

@@ -21,8 +21,8 @@ type Places struct {
 	Place   func(assignments.Place)
 	Release func(uid types.UID)
 	Living  func(pods map[types.UID]bool)
-	// CPUs: containers have CPUs of their own (cpuManagerPolicy static). Resizes: a resize changes which. Memory: they have
-	// memory of their own (memoryManagerPolicy Static).
+	// CPUs: containers have CPUs of their own (cpuManagerPolicy static). Resizes: a resize changes which. Memory: they
+	// have memory of their own (memoryManagerPolicy Static).
 	CPUs, Resizes, Memory bool
 }
 
@@ -174,7 +174,8 @@ func (a *pods) placement(r *record) *placement.Pod {
 	case r.place.now != nil && r.place.now.Shared == a.places.shared:
 		return r.place.now
 	}
-	if a.places.shared == "" && r.place.move.state != moving && len(r.place.own)+len(r.place.devices)+len(r.place.unknown) == 0 {
+	none := len(r.place.own)+len(r.place.devices)+len(r.place.unknown) == 0
+	if a.places.shared == "" && none && r.place.move.state != moving {
 		return nil // it runs anywhere
 	}
 	at := &placement.Pod{

@@ -14,8 +14,15 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
-// StaticCPUs says whether containers get CPUs of their own (cpuManagerPolicy static).
-func (c Config) StaticCPUs() bool { return c.kubelet.CPUManagerPolicy == cpus.Static }
+// StaticCPUs says whether containers get CPUs of their own (cpuManagerPolicy static or dynamic).
+func (c Config) StaticCPUs() bool {
+	return c.kubelet.CPUManagerPolicy == cpus.Static || c.kubelet.CPUManagerPolicy == cpus.Dynamic
+}
+
+// resizesCPUs says whether a resize changes which CPUs containers have alone.
+func (c Config) resizesCPUs() bool {
+	return c.kubelet.CPUManagerPolicy == cpus.Dynamic || c.gates.Enabled("InPlacePodVerticalScalingExclusiveCPUs")
+}
 
 // NoQuotaOfOwnCPUs says whether such containers have no CPU quota (feature gate DisableCPUQuotaWithExclusiveCPUs).
 func (c Config) NoQuotaOfOwnCPUs() bool {
@@ -32,7 +39,7 @@ func (c Config) Assign() assign.Config {
 		panic("config: policies checked before: " + err.Error())
 	}
 	a := assign.Config{
-		Static: c.StaticCPUs(), Resizes: c.gates.Enabled("InPlacePodVerticalScalingExclusiveCPUs"),
+		Static: c.StaticCPUs(), Resizes: c.resizesCPUs(),
 		Reserved: named, Options: own,
 		Topology: k.TopologyManagerPolicy, TopologyOptions: near, Scope: k.TopologyManagerScope,
 	}

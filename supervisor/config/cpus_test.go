@@ -40,6 +40,19 @@ kubeReserved: {cpu: 300m}
 	}
 }
 
+// TestResizesOfOwnCPUs: the policy dynamic is static, with resizes that a kubelet has only with a feature gate.
+func TestResizesOfOwnCPUs(t *testing.T) {
+	for text, want := range map[string]bool{ // order-free: each on its own
+		"cpuManagerPolicy: static": false, "cpuManagerPolicy: dynamic": true,
+		"cpuManagerPolicy: static\nfeatureGates: {InPlacePodVerticalScalingExclusiveCPUs: true}": true,
+	} {
+		c := good(t, map[string]string{"etc/k": text + "\nkubeReserved: {cpu: 300m}\n"}, "--config=/etc/k")
+		if a := c.Assign(); !a.Static || a.Resizes != want || !c.NoQuotaOfOwnCPUs() || len(c.Warnings()) > 0 {
+			t.Errorf("%s: %+v, warnings %v", text, a, c.Warnings())
+		}
+	}
+}
+
 func TestBadOptionsOfCPUs(t *testing.T) {
 	for text, want := range map[string]string{ // order-free: each on its own
 		"cpuManagerPolicyOptions: {x: \"true\"}":                          "cpuManagerPolicyOptions",

@@ -156,7 +156,7 @@ func (v *validator) durations() {
 
 func (v *validator) choices() {
 	choice(v, at("cgroupDriver"), v.CgroupDriver, "cgroupfs", "systemd")
-	choice(v, at("cpuManagerPolicy"), v.CPUManagerPolicy, cpus.None, cpus.Static)
+	choice(v, at("cpuManagerPolicy"), v.CPUManagerPolicy, cpus.None, cpus.Static, cpus.Dynamic)
 	choice(v, at("memoryManagerPolicy"), v.MemoryManagerPolicy, kubelet.NoneMemoryManagerPolicy,
 		kubelet.StaticMemoryManagerPolicy, memory.Restricted)
 	choice(v, at("topologyManagerPolicy"), v.TopologyManagerPolicy, kubelet.NoneTopologyManagerPolicy,

@@ -47,7 +47,7 @@ func TestValidate(t *testing.T) {
 		{"crashLoopBackOff: {maxContainerRestartPeriod: 500ms}", "must be from 1s to 5m0s"},
 		{"crashLoopBackOff: {maxContainerRestartPeriod: 10s}\nfeatureGates: {KubeletCrashLoopBackOffMax: false}", "needs feature gate KubeletCrashLoopBackOffMax"},
 		{"cgroupDriver: docker", `cgroupDriver: "docker": supported values: "cgroupfs", "systemd"`},
-		{"cpuManagerPolicy: dynamic", "cpuManagerPolicy"},
+		{"cpuManagerPolicy: Dynamic", `supported values: "none", "static", "dynamic"`},
 		{"memoryManagerPolicy: none", "memoryManagerPolicy"},
 		{"topologyManagerPolicy: x", "topologyManagerPolicy"},
 		{"topologyManagerScope: x", "topologyManagerScope"},

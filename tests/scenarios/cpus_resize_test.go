@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -18,7 +19,9 @@ import (
 // withResizes is a node of a cluster with CPUs for containers alone, which resizes change.
 func withResizes() option {
 	return func(s *setting) {
-		withOwnCPUs()(s)
+		if s.spec.Assign == nil {
+			withOwnCPUs()(s)
+		}
 		s.spec.Assign.Resizes = true
 		allocatable(fmt.Sprint(ownCPUs), "64Gi")(s)
 	}
@@ -163,7 +166,7 @@ func TestResizeOwnCPUsKilled(t *testing.T) {
 	t.Logf("%d boundaries", n)
 }
 
-// TestExploreResizesOfCPUs: pods of the apiserver with CPUs of their own come, are resized and go; the agent is killed,
+// TestExploreResizesOfCPUs: pods of the apiserver with CPUs and devices of their own come, are resized and go; the agent is killed,
 // actors crash, calls of the runtime and of the apiserver fail. At no instant does a container run on CPUs that are not
 // its own any more, and in the end all have what they were allocated.
 func TestExploreResizesOfCPUs(t *testing.T) {
@@ -175,7 +178,7 @@ func TestExploreResizesOfCPUs(t *testing.T) {
 
 func exploreResizes(t *testing.T, seed uint64) {
 	// A call of a killed agent that takes effect after those of the next is not noticed: see docs/decisions/0048.
-	h := newHavoc(t, seed, withAPI(func(c *simapi.Config) { c.WatchSkip = float64(seed%4) / 4 }), withLateEffects(0), withResizes(), func(s *setting) {
+	h := newHavoc(t, seed, withAPI(func(c *simapi.Config) { c.WatchSkip = float64(seed%4) / 4 }), withLateEffects(0), withDevices(), withResizes(), func(s *setting) {
 		s.spec.Assign.Topology = []string{kubelet.NoneTopologyManagerPolicy, kubelet.BestEffortTopologyManagerPolicy,
 			kubelet.RestrictedTopologyManagerPolicy}[seed%3]
 		s.spec.Assign.TopologyOptions.MaxNodes = 8
@@ -205,6 +208,10 @@ func exploreResizes(t *testing.T, seed uint64) {
 				h.say("create %s", name)
 				s := sized(name, cpu(), "64Mi").main("side")
 				s.Spec.Containers[1].Resources = bounds([]string{"1", "500m"}[h.rng.IntN(2)], "64Mi")
+				if n := h.rng.IntN(3); n > 0 {
+					s.Spec.Containers[1].Resources.Limits[gpu] = *resource.NewQuantity(int64(n), resource.DecimalSI)
+					s.Spec.Containers[1].Resources.Requests[gpu] = s.Spec.Containers[1].Resources.Limits[gpu]
+				}
 				c.create(s)
 			}
 		case 2:

@@ -28,7 +28,7 @@ type Refusal struct {
 	Message string
 }
 
-// Resize is [Rules.Place] for a pod that runs and asks for other resources. Nothing that it has is lost if it is refused.
+// Resize is [Rules.Place] for a pod that runs and asks for other resources. If it is refused, it keeps what it has.
 func (r *Rules) Resize(s State, pod *v1.Pod, others ...topology.Provider) (map[string]cpuset.CPUSet, *Refusal) {
 	p := placing{Rules: r, pod: pod, grows: true}
 	own, why := p.place(s, others)
@@ -59,7 +59,7 @@ func (p *placing) message(why *admit.Rejection) string {
 	}
 }
 
-// Held is what containers have in the state when they are told to run on now: that, and all on which they may still run.
+// Held is what containers have in the state when they are told to run on now: that, and all that they may still run on.
 func Held(before, now map[string]cpuset.CPUSet) map[string]cpuset.CPUSet {
 	out := make(map[string]cpuset.CPUSet, len(now))
 	for name, set := range before { // order-free: a union

@@ -36,10 +36,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/machine"
 )
 
-// Policies of the CPU manager (cpuManagerPolicy).
+// Policies of the CPU manager (cpuManagerPolicy). Dynamic is one of this agent alone: static, and what containers have
+// alone follows the resizes of their pods without a feature gate. The state file says Static then, so a kubelet can
+// take over.
 const (
-	None   = "none"
-	Static = "static"
+	None    = "none"
+	Static  = "static"
+	Dynamic = "dynamic"
 )
 
 // Options are cpuManagerPolicyOptions.

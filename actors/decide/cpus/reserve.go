@@ -22,12 +22,12 @@ func Reserve(t *machine.Topology, named cpuset.CPUSet, milli int64, o Options) (
 		return named, nil
 	}
 	if milli <= 0 {
-		return cpuset.New(), fmt.Errorf("cpuManagerPolicy static: no CPUs are reserved for the system: " +
+		return cpuset.New(), fmt.Errorf("cpuManagerPolicy static or dynamic: no CPUs are reserved for the system: " +
 			"set reservedSystemCPUs, or cpu in systemReserved or kubeReserved")
 	}
 	n := (milli + 999) / 1000
 	if n > int64(len(t.CPUs)) {
-		return cpuset.New(), fmt.Errorf("cpuManagerPolicy static: %d CPUs are reserved, and %d are online", n, len(t.CPUs))
+		return cpuset.New(), fmt.Errorf("cpuManagerPolicy: %d CPUs are reserved, and %d are online", n, len(t.CPUs))
 	}
 	return choose(t, t.All(), int(n), o)
 }

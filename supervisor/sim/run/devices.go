@@ -7,6 +7,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/invariants"
@@ -21,10 +22,12 @@ func assigns(s *sim.NodeSpec, k *scenario.Nodes) {
 	if len(k.Devices) == 0 && k.CPUManagerPolicy == "" && k.TopologyManagerPolicy == "" {
 		return
 	}
-	nodes, cpus := max(1, k.NUMANodes), k.CPUs()
+	nodes, n := max(1, k.NUMANodes), k.CPUs()
 	s.Assign = &assign.Config{
 		// The system has a CPU of its own, as the static policy wants it.
-		Machine: sim.Topology(cpus, nodes), Static: k.CPUManagerPolicy == "static", ReservedMilli: 1000,
+		Machine: sim.Topology(n, nodes), ReservedMilli: 1000,
+		Static:          k.CPUManagerPolicy == cpus.Static || k.CPUManagerPolicy == cpus.Dynamic,
+		Resizes:         k.CPUManagerPolicy == cpus.Dynamic,
 		Topology:        kubelet.NoneTopologyManagerPolicy,
 		TopologyOptions: topology.Options{MaxNodes: scenario.MaxNUMANodes},
 	}

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
@@ -38,7 +39,7 @@ func (c *checker) devices(n *Nodes) {
 			c.add("nodes.numaNodes", "%d: there are only %d CPUs", n.NUMANodes, cpus)
 		}
 	}
-	c.oneOf("nodes.cpuManagerPolicy", n.CPUManagerPolicy, "none", "static")
+	c.oneOf("nodes.cpuManagerPolicy", n.CPUManagerPolicy, cpus.None, cpus.Static, cpus.Dynamic)
 	c.oneOf("nodes.topologyManagerPolicy", n.TopologyManagerPolicy, kubelet.NoneTopologyManagerPolicy,
 		kubelet.BestEffortTopologyManagerPolicy, kubelet.RestrictedTopologyManagerPolicy,
 		kubelet.SingleNumaNodeTopologyManagerPolicy)

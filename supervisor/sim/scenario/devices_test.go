@@ -54,7 +54,7 @@ func TestMistakesOfDevices(t *testing.T) {
 		{"boot: 20s", "boot: -1s", "f.yaml:11: nodes.devices[example.com/gpu].boot: -1s: must be from 0s"},
 		{"numaNodes: 2", "numaNodes: 17", "f.yaml:7: nodes.numaNodes: 17: must be from 1 to 16"},
 		{"numaNodes: 2", "numaNodes: 9", "f.yaml:7: nodes.numaNodes: 9: there are only 8 CPUs"},
-		{"static", "dynamic", `f.yaml:8: nodes.cpuManagerPolicy: "dynamic": must be one of none, static`},
+		{"static", "Dynamic", `f.yaml:8: nodes.cpuManagerPolicy: "Dynamic": must be one of none, static, dynamic`},
 		{"best-effort", "best", `f.yaml:9: nodes.topologyManagerPolicy: "best": must be one of none, best-effort, restricted, single-numa-node`},
 		{"{example.com/gpu: 4}", "{example.com/gpu: 9}", "f.yaml:13: steps[0].create.devices[example.com/gpu]: 9: must be from 1 to 8"},
 		{"{example.com/gpu: 4}", "{example.com/tpu: 1}", `f.yaml:13: steps[0].create.devices[example.com/tpu]: "example.com/tpu": no device plugin serves it`},
