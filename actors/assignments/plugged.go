@@ -358,11 +358,10 @@ func (a *assignments) allocated(ctx *kernel.Context[Message], m allocated) {
 // refused gives the devices of a request back, because a plugin did not allocate them. If the plugin is gone, they are
 // asked for again.
 func (a *assignments) refused(ctx *kernel.Context[Message], q *request, key decide.Key, err error) {
-	uid, version := q.Pod.UID, a.version
-	a.release(ctx, uid)
+	uid := q.Pod.UID
 	// Pods that did not get these devices meanwhile are tried again later. At once, two whose plugin refuses them would
 	// have each other tried without end.
-	a.version = version
+	a.free(ctx, uid)
 	if !a.refuses {
 		a.refuses = true
 		ctx.After(refusedAgain, forgiven{})

@@ -17,6 +17,13 @@ func (a *assignments) release(ctx *kernel.Context[Message], uid types.UID) {
 		a.waiting = slices.DeleteFunc(a.waiting, func(o Place) bool { return o.Pod.UID == uid })
 		return
 	}
+	if a.free(ctx, uid) {
+		a.version++
+	}
+}
+
+// free takes all that a pod has, and reports whether that is something.
+func (a *assignments) free(ctx *kernel.Context[Message], uid types.UID) (some bool) {
 	if q := a.requests[uid]; q != nil {
 		a.cancel(ctx, q)
 		delete(a.requests, uid)
@@ -24,19 +31,17 @@ func (a *assignments) release(ctx *kernel.Context[Message], uid types.UID) {
 	delete(a.unsaved, uid)
 	if len(a.own[uid]) > 0 {
 		delete(a.own, uid)
-		a.dirty.cpus = true
-		a.version++
+		a.dirty.cpus, some = true, true
 	}
 	if len(a.memory[uid]) > 0 {
 		delete(a.memory, uid)
-		a.dirty.memory = true
-		a.version++
+		a.dirty.memory, some = true, true
 	}
 	if len(a.given[uid]) > 0 {
 		delete(a.given, uid)
-		a.dirty.given = true
-		a.version++
+		a.dirty.given, some = true, true
 	}
+	return some
 }
 
 func (a *assignments) keep(ctx *kernel.Context[Message], living map[types.UID]bool) {

@@ -84,16 +84,19 @@ func New(directory, root string, log zerolog.Logger, drivers func(port.DRADriver
 	}
 }
 
-// turn is a registration. cancel ends what it waits for; again: its resource was registered before.
+// turn is a registration. cancel ends what it waits for; again: its resource was registered before; over: it has ended.
 type turn struct {
-	cancel context.CancelFunc
-	again  bool
+	cancel      context.CancelFunc
+	again, over bool
 }
 
 // begin begins a registration, and ends the one before it of the resource.
 func (p *Plugins) begin(ctx context.Context, of v1.ResourceName) (context.Context, *turn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(p.turns) >= resourceLimit {
+		p.forgetGone()
+	}
 	before := p.turns[of]
 	if before == nil && len(p.turns) >= resourceLimit {
 		return nil, nil, fmt.Errorf("%d resources are registered; more are not supported", resourceLimit)
@@ -114,8 +117,18 @@ func (p *Plugins) learn(plugin port.DevicePlugin, turn *turn) bool {
 	if p.turns[plugin.Resource] != turn {
 		return false
 	}
-	p.known[plugin.Resource] = plugin
+	p.known[plugin.Resource], turn.over = plugin, true
 	return true
+}
+
+// forgetGone forgets plugins without a socket. One that comes back registers again. The caller has locked p.mu.
+func (p *Plugins) forgetGone() {
+	for name, known := range p.known { // order-free: each on its own
+		if _, err := os.Lstat(known.Endpoint); errors.Is(err, fs.ErrNotExist) && p.turns[name].over {
+			delete(p.known, name)
+			delete(p.turns, name)
+		}
+	}
 }
 
 // clean removes the sockets that plugins of an earlier agent left, as a kubelet does: that is how a plugin learns

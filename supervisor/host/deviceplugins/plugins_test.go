@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -194,6 +195,29 @@ func TestToldAgain(t *testing.T) {
 	r.listen()
 	if got := next(r, r.events); got != p {
 		t.Errorf("%+v; want %+v", got, p)
+	}
+}
+
+// TestGoneIsForgotten: who listens again does not hear of a plugin that has gone with its socket, until it registers again.
+func TestGoneIsForgotten(t *testing.T) {
+	r := newRig(t)
+	gone := &plugintest.Plugin{Resource: "example.com/gone"}
+	r.register(gone, "gone.sock")
+	next(r, r.events)
+	gone.Stop()
+	if err := os.Remove(filepath.Join(r.dir(), "gone.sock")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	stays := r.serve(&plugintest.Plugin{Resource: "example.com/gpu"})
+	r.stop()
+	r.listen()
+	if got := next(r, r.events); got != stays || len(r.events) > 0 {
+		t.Errorf("%+v, and %d more; want %+v", got, len(r.events), stays)
+	}
+	again := &plugintest.Plugin{Resource: "example.com/gone"}
+	r.register(again, "again.sock")
+	if got := next(r, r.events); string(got.Resource) != again.Resource {
+		t.Errorf("%+v registers again", got)
 	}
 }
 

@@ -60,6 +60,7 @@ func (p *Plugins) registrations(ctx context.Context, event func(port.DevicePlugi
 		return err
 	}
 	p.mu.Lock()
+	p.forgetGone()
 	for _, known := range p.known { // order-free: each on its own
 		event(known)
 	}

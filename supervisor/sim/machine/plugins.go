@@ -149,7 +149,10 @@ func (p *Plugins) SetHealth(name v1.ResourceName, id string, healthy bool) {
 	p.mu.Unlock()
 	p.clock.AfterFunc(hostLatency, func() {
 		for _, w := range streams {
-			if !w.ended && w.ctx.Err() == nil {
+			p.mu.Lock()
+			ended := w.ended
+			p.mu.Unlock()
+			if !ended && w.ctx.Err() == nil {
 				w.event(list)
 			}
 		}
