@@ -195,6 +195,8 @@ type Deps struct {
 	// Plugins are the device plugins, nil for none. ResendPlugins asks devices for Plugins.
 	Plugins       port.DevicePlugins
 	ResendPlugins func()
+	// Standalone: the node is in no cluster. Nobody but a device plugin can give it an extended resource then.
+	Standalone bool
 	// Answer is sent to pods.
 	Answer func(Answer)
 	// Health: say how devices are (feature gate ResourceHealthStatus).
@@ -396,6 +398,13 @@ func (a *assignments) decide(ctx *kernel.Context[Message], requests ...Place) {
 // consider decides one request. The result is its answer, or nil if there will be one.
 func (a *assignments) consider(ctx *kernel.Context[Message], q *request) *Placed {
 	p := q.Pod
+	if why := a.unserved(q); why != nil {
+		if a.waits(ctx, q) {
+			return nil
+		}
+		a.count(q, why)
+		return &Placed{UID: p.UID, Number: q.Number, Rejected: why}
+	}
 	placing, others := a.placing(q)
 	near, others := a.placingMemory(q, others)
 	own, why := a.deps.Rules.Place(a.own, p, q.runs, others...)

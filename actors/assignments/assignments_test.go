@@ -35,7 +35,9 @@ type rig struct {
 	actor  *actortest.Actor[assignments.Message]
 	plugin *plugin // nil for none
 	// quiet: answers without pods are not said.
-	quiet        bool
+	quiet bool
+	// standalone is Deps.Standalone.
+	standalone   bool
 	loads, saves *actortest.Answers
 	file         []byte
 	err          error
@@ -68,7 +70,7 @@ func newRig(t actortest.TB, change ...func(*rig)) *rig {
 	r.Must(err)
 	deps := &assignments.Deps{
 		Rules: rules, Memory: r.memory, Files: r, Answer: r.answer, Restarted: func() { r.Say("pods: ask again") },
-		Health: true, Counts: r.counts,
+		Health: true, Counts: r.counts, Standalone: r.standalone,
 	}
 	if r.plugin != nil {
 		deps.Plugins, deps.DeviceFiles = r.plugin, r.plugin

@@ -17,6 +17,7 @@ import (
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -153,6 +154,27 @@ func (a *assignments) again(ctx *kernel.Context[Message], m again) {
 	}
 }
 
+// nobodys says whether no device plugin has served a resource, and nobody else can.
+func (a *assignments) nobodys(name v1.ResourceName) bool {
+	return a.deps.Standalone && a.deps.Plugins != nil && a.snapshot.Inventory[name] == nil && resourcelist.Extended(name)
+}
+
+// unserved rejects a pod that asks for what nobody has. A kubelet starts it without; a plugin that registers for the first
+// time after the pod has begun would come too late for it.
+func (a *assignments) unserved(q *request) *admit.Rejection {
+	if q.runs {
+		return nil
+	}
+	for c := range podspec.Lasting(&q.Pod.Spec) {
+		for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
+			if n := c.Resources.Limits[name]; n.Sign() > 0 && a.nobodys(name) {
+				return admit.Unexpected(fmt.Errorf("no device plugin serves %s, which container %q asks for", name, c.Name))
+			}
+		}
+	}
+	return nil
+}
+
 // waits keeps a request whose devices can't be had because their plugin is not there yet.
 func (a *assignments) waits(ctx *kernel.Context[Message], q *request) bool {
 	if a.deps.Plugins == nil || ctx.Now().Sub(q.since) >= devices.Patience {
@@ -162,7 +184,7 @@ func (a *assignments) waits(ctx *kernel.Context[Message], q *request) bool {
 	for c := range podspec.Lasting(&q.Pod.Spec) {
 		for name := range c.Resources.Limits { // order-free: any
 			r := a.snapshot.Inventory[name]
-			awaited = awaited || r != nil && r.Awaited
+			awaited = awaited || r != nil && r.Awaited || a.nobodys(name)
 		}
 	}
 	if awaited && ctx.Now().Equal(q.since) {

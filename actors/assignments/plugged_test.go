@@ -145,6 +145,44 @@ func TestPreferredDevices(t *testing.T) {
 	r.want("and gets what it prefers", "plugin: allocate [c]")
 }
 
+// TestNobodysDevices: without a cluster, a pod that asks for a resource that no plugin has served waits for a plugin, and is
+// refused if none comes. In a cluster an operator may have added the resource.
+func TestNobodysDevices(t *testing.T) {
+	nothing := assignments.Plugins{}
+	r := newRig(t, plugged)
+	r.disk()
+	r.tells(nothing, wants("one", "1"))
+	r.want("in a cluster", "pods: one; shared 0-3")
+	for _, comes := range []bool{false, true} {
+		r := newRig(t, plugged, func(r *rig) { r.standalone = true })
+		r.disk()
+		r.tells(nothing, asks("other", "500m"), wants("none", "0"), wants("one", "1"))
+		r.want("others begin", "pods: other; shared 0-3", "pods: none; shared 0-3")
+		if comes {
+			r.offers(decide.Options{}, "a")
+			r.plugin.answers.Release(0)
+			r.Advance(time.Millisecond)
+			r.want("it comes", "plugin: allocate [a]", "pods: one c devices; shared 0-3")
+			continue
+		}
+		r.Advance(devices.Patience - time.Second)
+		r.want("it waits")
+		r.Advance(2 * time.Second)
+		r.want("nobody comes", "pods: one UnexpectedAdmissionError; shared 0-3")
+		before := r.version
+		r.offers(decide.Options{}, "a")
+		r.disk()
+		r.tells(assignments.Living{Pods: map[types.UID]bool{"other": true, "none": true, "one": true}})
+		if r.version == before {
+			t.Error("a plugin has come, and pods that were refused are not tried again")
+		}
+		again := wants("old", "1")
+		again.Runs = true
+		r.tells(again)
+		r.want("one that runs goes on", "pods: old c unknown; shared 0-3")
+	}
+}
+
 // TestAwaitedPlugin: pods wait for a plugin that is not there yet, and others do not. They do not wait for ever.
 func TestAwaitedPlugin(t *testing.T) {
 	r := newRig(t, plugged)

@@ -342,7 +342,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	if c.Assign != nil {
 		d := &assignments.Deps{
 			Rules: c.Assign, Memory: c.Memory, Files: c.Ports.States, Restarted: askAgain,
-			Counts: c.Assigned, Health: c.DeviceHealth,
+			Counts: c.Assigned, Health: c.DeviceHealth, Standalone: c.Ports.API == nil,
 			Answer: func(m assignments.Answer) { b.pods.Tell(pods.Placed{Answer: m}) },
 		}
 		if c.Ports.DevicePlugins != nil {

@@ -33,6 +33,13 @@ func TestUpdate(t *testing.T) {
 	if high := got.Linux.Unified["memory.high"]; high != "16777216" {
 		t.Errorf("memory.high is %s with another limit than the spec's", high)
 	}
+	if got.Linux.CpuQuota != -1 {
+		t.Errorf("the quota is %d for a container with a limit that has none any more; want -1: runtimes leave what is not set", got.Linux.CpuQuota)
+	}
+	w.app.Resources.Limits = list("memory", "64Mi")
+	if got = Update(w.node, &port.UpdateContainer{ID: "c1", Pod: w.pod, Container: w.app}); got.Linux.CpuQuota != 0 {
+		t.Errorf("the quota is %d for a container that never had one", got.Linux.CpuQuota)
+	}
 }
 
 // TestPlacement: a container is moved without a change of its limits.

@@ -83,8 +83,12 @@ func (s *Settings) ContainerResources(pod *v1.Pod, c *v1.Container) observed.Res
 		weight = q.MilliValue()
 	}
 	r := observed.Resources{CPUShares: int64(Shares(weight)), Memory: limit(v1.ResourceMemory)}
-	if own := s.NoQuotaOfOwnCPUs && cpus.Exclusive(pod, c, false) > 0; !s.NoCPUQuota && !own {
-		r.CPUPeriod = s.period()
+	if s.NoCPUQuota {
+		return r
+	}
+	// As a runtime reports it, also of a container that had a quota before it had CPUs of its own.
+	r.CPUPeriod = s.period()
+	if own := s.NoQuotaOfOwnCPUs && cpus.Exclusive(pod, c, false) > 0; !own {
 		r.CPUQuota = Quota(cpu, r.CPUPeriod)
 	}
 	return r

@@ -33,7 +33,11 @@ func (c *computer) resources(
 	case n.Resources == nil || known && *n.Resources == want:
 		return &ct.Resources
 	}
-	has := shownResources(n.Resources, &ct.Resources)
+	actual := *n.Resources
+	if known && want.CPUQuota == 0 && actual.CPUQuota == 0 {
+		actual.CPUQuota, actual.CPUPeriod = milliQuota(&ct.Resources), 1000 // it has CPUs of its own instead of a quota
+	}
+	has := shownResources(&actual, &ct.Resources)
 	if c.in.Plan.Given[n.ID] != want && !equalLists(has, &ct.Resources) { // else the runtime agreed to it, and rounds
 		c.behind = true
 	}
@@ -84,6 +88,8 @@ func shownResources(has *observed.Resources, spec *v1.ResourceRequirements) *v1.
 	}
 	return &r
 }
+
+func milliQuota(r *v1.ResourceRequirements) int64 { return r.Limits.Cpu().MilliValue() }
 
 const (
 	// leastMilliQuota is the lowest CPU limit that a kernel enforces, leastShares the lowest weight

@@ -73,6 +73,12 @@ func TestResized(t *testing.T) {
 	pending := func(r *podplan.Resize) {
 		r.Pending = &podresize.Pending{Reason: v1.PodReasonDeferred, Message: "no room", Generation: 3}
 	}
+	own := func(in *podstatus.Input) {
+		in.Plan.Resize.Containers["a"] = observed.Resources{CPUShares: 2048, CPUPeriod: 100_000, Memory: 128}
+	}
+	given := func(in *podstatus.Input) {
+		in.Plan.Given = map[string]observed.Resources{in.Plan.View.Containers[0].ID: in.Plan.Resize.Containers["a"]}
+	}
 	const was, is = "given 2/128, asks 1/128, may 1/64", "given 2/128, asks 2/128, may 2/128"
 	for _, c := range []struct {
 		name  string
@@ -82,6 +88,8 @@ func TestResized(t *testing.T) {
 		{"in progress", steps{resized(before)}, was + "; PodResizeInProgress   (2)"},
 		{"done", steps{resized(before), resized(done)}, is},
 		{"no limit yet", steps{resized(&observed.Resources{CPUShares: 1024, CPUPeriod: 100_000})}, "given 2/128, asks 1/128, may ; PodResizeInProgress   (2)"},
+		{"CPUs of its own, and still a quota", steps{all(resized(before), own)}, was + "; PodResizeInProgress   (2)"},
+		{"CPUs of its own instead of a quota", steps{resized(before), all(resized(&observed.Resources{CPUShares: 2048, CPUPeriod: 50_000, Memory: 128}), own, given)}, is},
 		{"the runtime doesn't say", steps{resized(before), resized(nil)}, was + "; PodResizeInProgress   (2)"},
 		{"refused", steps{all(resized(before), refused)}, was + "; PodResizeInProgress Error device or resource busy (2)"},
 		{"tried again", steps{all(resized(before), refused), again}, was + "; PodResizeInProgress Error device or resource busy (2)"},
