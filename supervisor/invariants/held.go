@@ -16,6 +16,9 @@ import (
 // A container may have more there than it runs on, and never less: what is not there may be given to another. So no CPU
 // is taken from a container that runs on it, but by a resize, after which it has left the CPU first.
 type Held struct {
+	// Fixed: no pod is resized, so a container that runs on CPUs alone never runs on others.
+	Fixed bool
+
 	data []byte
 	file *cpustate.State
 	// own are CPUs that containers run on alone, by the container's ID.
@@ -49,6 +52,8 @@ func (h *Held) Wrong(rt *simcri.Runtime, disk *machine.Checkpoints) string {
 			}
 			theirs, had := h.file.Own[p.Ref.UID][c.Name], before[c.ID]
 			switch {
+			case h.Fixed && !had.IsEmpty() && !had.Equals(at):
+				return fmt.Sprintf("%s/%s runs on CPUs %s, and had %s alone", p.Ref.Name, c.Name, at, had)
 			case !at.IsEmpty() && at.IsSubsetOf(theirs):
 				h.own[c.ID] = at
 			case !had.IsEmpty() && had.Equals(at):

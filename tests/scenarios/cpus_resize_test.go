@@ -154,9 +154,7 @@ func TestResizeOwnCPUsKilled(t *testing.T) {
 		}
 		w.restart()
 		w.until(2*time.Minute, "resized", func() bool {
-			if wrong := held.Wrong(w.rt, w.checkpoints); wrong != "" {
-				w.failf("killed after %d: %s", k, wrong)
-			}
+			w.checkHeld(&held)
 			return resized(w)
 		})
 		w.run(5 * time.Second)
@@ -194,9 +192,7 @@ func exploreResizes(t *testing.T, seed uint64) {
 			h.fatal = nil
 			h.start()
 		}
-		if wrong := held.Wrong(h.rt, h.checkpoints); wrong != "" {
-			h.failf("%s", wrong)
-		}
+		h.checkHeld(&held)
 		return more
 	}
 	cpu := func() string { return []string{"500m", "1500m", "1", "2", "3", "4", "6", "15", "16"}[h.rng.IntN(9)] }

@@ -54,6 +54,14 @@ func (w *world) checkAssigned() {
 	}
 }
 
+// checkHeld fails the test if a container runs on CPUs now that are not its own any more.
+func (w *world) checkHeld(held *invariants.Held) {
+	w.t.Helper()
+	if wrong := held.Wrong(w.rt, w.checkpoints); wrong != "" {
+		w.failf("%s", wrong)
+	}
+}
+
 // TestExploreCPUs: pods with and without CPUs of their own come and go, the agent is killed after any message, actors
 // crash and calls fail. No CPU is lost or has two owners, and all containers run where the state says.
 func TestExploreCPUs(t *testing.T) {
@@ -63,6 +71,7 @@ func TestExploreCPUs(t *testing.T) {
 			// A call of a killed agent that takes effect after those of the next is not noticed: see docs/decisions/0048.
 			h := newHavoc(t, seed, withOwnCPUs(), withLateEffects(0))
 			h.trouble, h.panics = float64(seed%3)*0.05, float64(seed%4)*0.001
+			held := invariants.Held{Fixed: true}
 			had, free, n := map[string]int{}, ownCPUs, 0
 			for range 60 {
 				switch names := sorted(had); h.rng.IntN(5) {
@@ -93,6 +102,7 @@ func TestExploreCPUs(t *testing.T) {
 				}
 				for range h.rng.IntN(400) {
 					h.step(h.v.Now().Add(time.Second))
+					h.checkHeld(&held)
 				}
 			}
 			h.heal()

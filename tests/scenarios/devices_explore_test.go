@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	plugged "github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
@@ -94,6 +95,7 @@ func exploreDevices(t *testing.T, seed uint64, steps int) {
 		}
 		return machine.Fault{Err: &port.Error{Kind: port.Unavailable, Verb: c.Verb, Detail: "havoc"}} // a watch does not hang
 	}
+	held := invariants.Held{Fixed: true}
 	had, free, n := map[string]needs{}, needs{ownCPUs, gpus, 2}, 0
 	for range steps {
 		switch names := sorted(had); h.rng.IntN(9) {
@@ -146,6 +148,7 @@ func exploreDevices(t *testing.T, seed uint64, steps int) {
 		}
 		for range h.rng.IntN(400) {
 			h.step(h.v.Now().Add(time.Second))
+			h.checkHeld(&held)
 			for _, name := range plugins.Names() {
 				// A plugin that is gone for long is forgotten. Then its resource counts as one that an operator added.
 				if since := stopped[name]; !since.IsZero() && h.v.Now().Sub(since) > plugged.Memory/2 {
