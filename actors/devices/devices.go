@@ -174,9 +174,10 @@ type plugin struct {
 	// tries is how often it was asked again since it was there for a while, and listing since when it lists.
 	tries   int
 	listing time.Time
-	// forgotten: it was gone for Memory. seen is the watch of registrations that told of it last.
-	forgotten bool
-	seen      kernel.EffectID
+	// forgotten: it was gone for Memory. left: it has unregistered, and is not asked again. seen is the watch of
+	// registrations that told of it last.
+	forgotten, left bool
+	seen            kernel.EffectID
 }
 
 // Start implements kernel.Behavior.
@@ -270,10 +271,7 @@ func (a *actor) registered(ctx *kernel.Context[Message], m registered) {
 	name, before := m.plugin.Resource, a.plugins[m.plugin.Resource]
 	switch {
 	case m.plugin.Gone:
-		if before != nil && before.watch != 0 && before.Endpoint == m.plugin.Endpoint {
-			ctx.Cancel(before.watch)
-			a.lost(ctx, before, "it has unregistered")
-		}
+		a.unregistered(ctx, before, m.plugin.Endpoint)
 		return
 	case before != nil:
 		ctx.Cancel(before.watch)
@@ -286,7 +284,7 @@ func (a *actor) registered(ctx *kernel.Context[Message], m registered) {
 	}
 	// Until its first list, the devices of the plugin before it are not healthy: there may be others.
 	known := m.id == a.again && before.seen != m.id && before.served && before.DevicePlugin == m.plugin
-	before.DevicePlugin, before.seen = m.plugin, m.id
+	before.DevicePlugin, before.seen, before.left = m.plugin, m.id, false
 	if !known {
 		a.await(ctx, before)
 	}
@@ -294,6 +292,18 @@ func (a *actor) registered(ctx *kernel.Context[Message], m registered) {
 	if !known {
 		ctx.Log().Info().Str("resource", string(name)).Msg("device plugin registered")
 		a.tell()
+	}
+}
+
+// unregistered leaves a plugin alone, also one that is between two tries.
+func (a *actor) unregistered(ctx *kernel.Context[Message], p *plugin, endpoint string) {
+	if p == nil || p.Endpoint != endpoint {
+		return
+	}
+	p.left = true
+	if p.watch != 0 {
+		ctx.Cancel(p.watch)
+		a.lost(ctx, p, "it has unregistered")
 	}
 }
 
@@ -325,7 +335,7 @@ func (a *actor) gone(ctx *kernel.Context[Message], m gone) {
 
 // rejoin asks a plugin for its devices that is gone.
 func (a *actor) rejoin(ctx *kernel.Context[Message], m absence) {
-	if p := a.absent(m); p != nil && p.watch == 0 && !p.forgotten {
+	if p := a.absent(m); p != nil && p.watch == 0 && !p.forgotten && !p.left {
 		p.watch = a.list(ctx, p.DevicePlugin)
 	}
 }

@@ -184,6 +184,34 @@ func TestPluginWhoseListEnds(t *testing.T) {
 	}
 }
 
+// TestPluginUnregistersBetweenTries: it is not asked again before it registers.
+func TestPluginUnregistersBetweenTries(t *testing.T) {
+	r := newRig(t)
+	r.register(decide.Options{}, "a")
+	r.ended(errors.New("reset by peer"))
+	r.Advance(time.Millisecond)
+	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "other.sock", Gone: true})
+	r.Advance(time.Second)
+	if r.watched != 2 {
+		t.Error("it is not asked again because another plugin unregistered")
+	}
+	r.ended(errors.New("reset by peer"))
+	r.Advance(time.Millisecond)
+	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "gpu.sock", Gone: true})
+	r.Advance(devices.Memory / 2)
+	if r.watched != 2 {
+		t.Error("a plugin that unregistered is asked again")
+	}
+	r.Forget()
+	r.register(decide.Options{}, "a")
+	r.want("it is back", "told: example.com/gpu 0 of 1 awaited", "told: example.com/gpu 1 of 1")
+	r.ended(errors.New("reset by peer"))
+	r.Advance(2 * time.Second)
+	if r.watched != 4 {
+		t.Error("it is not asked again")
+	}
+}
+
 // TestPluginThatNeedNotKnow: a container does not wait for a plugin that does not want to be told of its start.
 func TestPluginThatNeedNotKnow(t *testing.T) {
 	r := newRig(t, gpu)
