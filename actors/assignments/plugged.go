@@ -159,8 +159,8 @@ func (a *assignments) nobodys(name v1.ResourceName) bool {
 	return a.deps.Standalone && a.deps.Plugins != nil && a.snapshot.Inventory[name] == nil && resourcelist.Extended(name)
 }
 
-// unserved rejects a pod that asks for what nobody has. A kubelet starts it without; a plugin that registers for the first
-// time after the pod has begun would come too late for it.
+// unserved rejects a pod that asks for what nobody has. A kubelet starts it without; a plugin that registers for the
+// first time after the pod has begun would come too late for it.
 func (a *assignments) unserved(q *request) *admit.Rejection {
 	if q.runs {
 		return nil
