@@ -1,0 +1,251 @@
+package csidriver
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// serving is a driver that serves until the test ends.
+func serving(t *testing.T, change func(*Config)) Config {
+	t.Helper()
+	lab.Need(t, Needs()...)
+	// t.TempDir has too long a path for sockets.
+	dir, err := os.MkdirTemp("", "csi-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{
+		Name: "dir.test", Node: "one", Dir: filepath.Join(dir, "d"), Socket: filepath.Join(dir, "csi.sock"),
+		Control: filepath.Join(dir, "control.sock"), MaxVolumes: 8, Segments: map[string]string{"dir.test/zone": "a"},
+	}
+	if change != nil {
+		change(&c)
+	}
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- d.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ended, c.Clean(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := lab.Eventually(t.Context(), time.Minute, "the driver serves", c.Serves); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestSanity is the suite of csi-test, which a driver has to pass: with directories, with image files, as devices, and
+// without attachment and staging.
+func TestSanity(t *testing.T) {
+	plain := func(*Config) {}
+	for _, variant := range []struct {
+		name   string
+		driver func(*Config)
+		change func(*sanity.TestConfig)
+	}{
+		{"directories", plain, func(*sanity.TestConfig) {}},
+		{"images", plain, func(c *sanity.TestConfig) {
+			c.TestVolumeParameters = map[string]string{imageParameter: "true"}
+			c.IdempotentCount = 2
+		}},
+		{"devices", plain, func(c *sanity.TestConfig) { c.TestVolumeAccessType = "block" }},
+		{"not staged", func(c *Config) { c.NoAttach, c.NoStage, c.MaxVolumes = true, true, 0 }, func(*sanity.TestConfig) {}},
+	} {
+		c := serving(t, variant.driver)
+		s := sanity.NewTestConfig()
+		dir := filepath.Dir(c.Socket)
+		s.TargetPath, s.StagingPath = filepath.Join(dir, "target"), filepath.Join(dir, "stage")
+		s.TestVolumeSize, s.TestVolumeExpandSize = 16<<20, 32<<20
+		s.TestNodeVolumeAttachLimit = true
+		variant.change(&s)
+		// The suite's own way to connect waits for a minute if the driver answers too soon. Without an address, it takes a
+		// connection that is there.
+		ginkgo.Describe(variant.name, func() { sanity.GinkgoTest(&s).Conn = connect(t, c) })
+		t.Cleanup(func() {
+			calls, err := c.Calls()
+			if err != nil || len(calls) < 50 {
+				t.Errorf("%s: %d calls are written down, %v", variant.name, len(calls), err)
+			}
+		})
+	}
+	gomega.RegisterFailHandler(ginkgo.Fail)
+	_, reporter := ginkgo.GinkgoConfiguration()
+	reporter.Succinct, reporter.NoColor = true, true
+	ginkgo.RunSpecs(t, "sanity", reporter)
+}
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// Ginkgo's, which it has until the process ends.
+		goleak.IgnoreTopFunction("github.com/onsi/ginkgo/v2/internal/interrupt_handler.(*InterruptHandler).registerForInterrupts.func2"))
+}
+
+func connect(t *testing.T, c Config) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+c.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+func client(t *testing.T, c Config) (csi.ControllerClient, csi.NodeClient) {
+	t.Helper()
+	conn := connect(t, c)
+	return csi.NewControllerClient(conn), csi.NewNodeClient(conn)
+}
+
+var onFile = &csi.VolumeCapability{
+	AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
+	AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+}
+
+// TestStrict: a caller that leaves a step out is refused, and that is written down.
+func TestStrict(t *testing.T) {
+	c := serving(t, nil)
+	controller, node := client(t, c)
+	created, err := controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "v", VolumeCapabilities: []*csi.VolumeCapability{onFile}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := created.GetVolume().GetVolumeId()
+	path := func(name string) string { return filepath.Join(filepath.Dir(c.Socket), name) }
+	if err := os.Mkdir(path("stage"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		calls, other := c.Calls()
+		if last := calls[len(calls)-1]; status.Code(err) != codes.FailedPrecondition || other != nil || last.Wrong == "" {
+			t.Errorf("%s: %v; written down: %+v, %v", what, err, last, other)
+		}
+	}
+	done := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	publish := &csi.NodePublishVolumeRequest{VolumeId: v, TargetPath: path("target"), StagingTargetPath: path("stage"), VolumeCapability: onFile}
+	stage := &csi.NodeStageVolumeRequest{VolumeId: v, StagingTargetPath: path("stage"), VolumeCapability: onFile}
+	unstage := &csi.NodeUnstageVolumeRequest{VolumeId: v, StagingTargetPath: path("stage")}
+	detach := &csi.ControllerUnpublishVolumeRequest{VolumeId: v, NodeId: c.Node}
+
+	_, err = node.NodeStageVolume(t.Context(), stage)
+	refused("stage without attach", err)
+	attached, err := controller.ControllerPublishVolume(t.Context(), &csi.ControllerPublishVolumeRequest{VolumeId: v, NodeId: c.Node, VolumeCapability: onFile})
+	done("attach", err)
+	_, err = node.NodeStageVolume(t.Context(), stage)
+	refused("stage without the publish context", err)
+	stage.PublishContext = attached.GetPublishContext()
+	_, err = node.NodePublishVolume(t.Context(), publish)
+	refused("publish without stage", err)
+	_, err = node.NodeStageVolume(t.Context(), stage)
+	done("stage", err)
+	_, err = node.NodePublishVolume(t.Context(), publish)
+	done("publish", err)
+	_, err = node.NodeUnstageVolume(t.Context(), unstage)
+	refused("unstage while published", err)
+	_, err = controller.ControllerUnpublishVolume(t.Context(), detach)
+	refused("detach while staged", err)
+	_, err = controller.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: v})
+	refused("delete while attached", err)
+	_, err = node.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: v, TargetPath: path("target")})
+	done("unpublish", err)
+	_, err = node.NodeUnstageVolume(t.Context(), unstage)
+	done("unstage", err)
+	_, err = controller.ControllerUnpublishVolume(t.Context(), detach)
+	done("detach", err)
+	if left, err := c.Left(); err != nil || len(left) != 2 { // the volume and its data
+		t.Errorf("left: %v, %v", left, err)
+	}
+	_, err = controller.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: v})
+	done("delete", err)
+	if left, err := c.Left(); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// TestFaults: calls fail, hang and answer late as they are told to.
+func TestFaults(t *testing.T) {
+	c := serving(t, nil)
+	controller, _ := client(t, c)
+	create := func(name string) error {
+		_, err := controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: name, VolumeCapabilities: []*csi.VolumeCapability{onFile}})
+		return err
+	}
+	has := func() int {
+		k, err := store{c.Dir + "/known"}.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(k.Volumes)
+	}
+	set := func(f Fault) {
+		t.Helper()
+		f.Method = "CreateVolume"
+		if err := c.Set(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(Fault{Code: codes.Internal, Message: "no", Times: 1})
+	if err := create("a"); status.Code(err) != codes.Internal || has() != 0 {
+		t.Errorf("a call that fails: %v, and %d volumes", err, has())
+	}
+	if err := create("a"); err != nil || has() != 1 {
+		t.Errorf("the next call: %v, and %d volumes", err, has())
+	}
+	set(Fault{Code: codes.Internal, Message: "no", Done: true})
+	if err := create("b"); status.Code(err) != codes.Internal || has() != 2 {
+		t.Errorf("a call that fails after all is done: %v, and %d volumes", err, has())
+	}
+	set(Fault{Late: 50 * time.Millisecond})
+	begun := time.Now()
+	if err := create("c"); err != nil || time.Since(begun) < 50*time.Millisecond {
+		t.Errorf("a late answer: %v after %v", err, time.Since(begun))
+	}
+	set(Fault{Hang: true})
+	hung := make(chan error)
+	go func() { hung <- create("d") }()
+	select {
+	case err := <-hung:
+		t.Errorf("a call that hangs: %v", err)
+	case <-time.After(50 * time.Millisecond):
+		if err := c.End(t.Context(), "CreateVolume"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-hung; status.Code(err) != codes.Unavailable || has() != 3 {
+			t.Errorf("a call that hung: %v, and %d volumes", err, has())
+		}
+	}
+	if err := create("d"); err != nil {
+		t.Error(err)
+	}
+}
