@@ -11,7 +11,7 @@ import (
 
 // Needs is what the driver needs of the machine.
 func Needs() []lab.Requirement {
-	tools := []string{"mkfs.ext4", "resize2fs", "mkfs.xfs", "xfs_growfs", "blkid"}
+	tools := []string{"mkfs.ext4", "e2fsck", "resize2fs", "mkfs.xfs", "xfs_growfs", "blkid"}
 	return []lab.Requirement{lab.Root, lab.NewRequirement("loop devices and file systems", func() error {
 		_, err := os.Stat("/dev/loop-control")
 		for _, name := range tools {

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -81,6 +83,8 @@ type fault struct {
 	Fault
 	left int // of Times
 	over chan struct{}
+	// hanging are the calls that do.
+	hanging int
 }
 
 // set adds a fault, in the place of one of the same method.
@@ -125,6 +129,24 @@ func (f *faults) of(method string) *fault {
 	return nil
 }
 
+func (f *faults) count(one *fault, by int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one.hanging += by
+}
+
+// hanging is how many calls of a method hang.
+func (f *faults) hanging(method string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range f.all {
+		if one.Method == method {
+			n += one.hanging
+		}
+	}
+	return n
+}
+
 // call does a call, with the fault that it has to suffer.
 func (f *faults) call(ctx context.Context, method string, do func() (any, error)) (any, error) {
 	one := f.of(method)
@@ -132,10 +154,12 @@ func (f *faults) call(ctx context.Context, method string, do func() (any, error)
 	case one == nil:
 		return do()
 	case one.Hang:
+		f.count(one, 1)
 		select {
 		case <-ctx.Done():
 		case <-one.over:
 		}
+		f.count(one, -1)
 		return nil, status.Error(codes.Unavailable, "the call hung")
 	case one.Code != codes.OK && !one.Done:
 		return nil, status.Error(one.Code, one.Message)
@@ -153,7 +177,7 @@ func (f *faults) call(ctx context.Context, method string, do func() (any, error)
 	return answer, err
 }
 
-// ServeHTTP is for [Config.Set], [Config.End] and [Config.SetAbnormal].
+// ServeHTTP is for [Config.Set], [Config.End], [Config.Hanging] and [Config.SetAbnormal].
 func (d *Driver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := errors.New("want PUT /fault, DELETE /fault/METHOD or PUT /abnormal/VOLUME")
 	switch name := path.Base(r.URL.Path); {
@@ -162,6 +186,8 @@ func (d *Driver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err = json.NewDecoder(r.Body).Decode(&one); err == nil {
 			d.faults.set(one)
 		}
+	case r.Method == http.MethodGet && path.Dir(r.URL.Path) == "/hanging":
+		_, err = fmt.Fprint(w, d.faults.hanging(name))
 	case r.Method == http.MethodDelete:
 		d.faults.end(name)
 		err = nil
@@ -181,27 +207,42 @@ func (d *Driver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Set has calls of a running driver suffer a fault, until its process ends.
 func (c Config) Set(ctx context.Context, f Fault) error {
-	return c.control(ctx, http.MethodPut, "/fault", f)
+	_, err := c.control(ctx, http.MethodPut, "/fault", f)
+	return err
 }
 
 // End takes back the fault of a method. Calls that hang by it answer.
 func (c Config) End(ctx context.Context, method string) error {
-	return c.control(ctx, http.MethodDelete, "/fault/"+method, nil)
+	_, err := c.control(ctx, http.MethodDelete, "/fault/"+method, nil)
+	return err
 }
 
 // SetAbnormal sets what is wrong with a volume; nothing if it is empty.
 func (c Config) SetAbnormal(ctx context.Context, volume, what string) error {
-	return c.control(ctx, http.MethodPut, "/abnormal/"+volume, what)
+	_, err := c.control(ctx, http.MethodPut, "/abnormal/"+volume, what)
+	return err
 }
 
-func (c Config) control(ctx context.Context, method, at string, body any) error {
+// Hanging is how many calls of a method hang by a fault; none if the driver does not run.
+func (c Config) Hanging(ctx context.Context, method string) (n int) {
+	text, err := c.control(ctx, http.MethodGet, "/hanging/"+method, nil)
+	if err == nil {
+		n, err = strconv.Atoi(text)
+	}
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (c Config) control(ctx context.Context, method, at string, body any) (answer string, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return err
+		return "", err
 	}
 	request, err := http.NewRequestWithContext(ctx, method, "http://driver"+at, bytes.NewReader(text))
 	if err != nil {
-		return err
+		return "", err
 	}
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", c.Control)
@@ -209,13 +250,14 @@ func (c Config) control(ctx context.Context, method, at string, body any) error 
 	defer transport.CloseIdleConnections()
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s of driver %s: %s", method, at, c.Name, response.Status)
+		return "", fmt.Errorf("%s %s of driver %s: %s", method, at, c.Name, response.Status)
 	}
-	return nil
+	out, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	return string(out), err
 }
 
 // intercept lets calls suffer their faults, and writes them down.

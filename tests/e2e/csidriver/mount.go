@@ -61,17 +61,24 @@ func mountDevice(device, path, kind string, flags []string) error {
 		return err
 	}
 	has, err := fileSystem(device)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if has == "" {
+	case has == "":
 		if _, err := run("mkfs."+kind, "-q", device); err != nil {
 			return err
 		}
-		has = kind
-	}
-	if has != kind {
+	case has != kind:
 		return fmt.Errorf("%s has the file system %s, not %s", device, has, kind)
+	case kind == "ext4":
+		// The device may be larger than what it was copied from. The kernel grows a mounted ext4 only for those that have
+		// CAP_SYS_RESOURCE; nobody needs the kernel while it is not mounted, but a check before.
+		if _, err := run("e2fsck", "-f", "-p", device); err != nil {
+			return err
+		}
+		if err := growFileSystem(device, path); err != nil {
+			return err
+		}
 	}
 	options := "defaults"
 	if kind == "xfs" {
@@ -80,7 +87,10 @@ func mountDevice(device, path, kind string, flags []string) error {
 	if _, err := run("mount", "-t", kind, "-o", strings.Join(append([]string{options}, flags...), ","), device, path); err != nil {
 		return err
 	}
-	return growFileSystem(device, path)
+	if kind == "xfs" { // only while it is mounted
+		return growFileSystem(device, path)
+	}
+	return nil
 }
 
 // fileSystem is what a device has, such as ext4, or nothing.
@@ -92,8 +102,7 @@ func fileSystem(device string) (string, error) {
 	return kind, err
 }
 
-// growFileSystem lets a mounted file system be as large as its device. The kernel grows ext4 only for those that have
-// CAP_SYS_RESOURCE.
+// growFileSystem lets a file system be as large as its device.
 func growFileSystem(device, path string) error {
 	kind, err := fileSystem(device)
 	if err != nil {

@@ -170,6 +170,22 @@ func (p *component) start(ctx context.Context) error {
 	if p.process != nil {
 		return fmt.Errorf("%s runs already", p.name)
 	}
+	if err := p.run(); err != nil {
+		return err
+	}
+	err := p.process.awaitReady(ctx, componentStartTimeout, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		return p.ready(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("start %s (see %s): %w\n%s", p.name, p.logPath, err, tail(p.logPath, 2000))
+	}
+	return nil
+}
+
+// run starts the process, whose output goes to the log.
+func (p *component) run() error {
 	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -179,14 +195,6 @@ func (p *component) start(ctx context.Context) error {
 	cmd.Stdout, cmd.Stderr = log, log
 	if p.process, err = StartProcess(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
-	}
-	err = p.process.awaitReady(ctx, componentStartTimeout, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		return p.ready(ctx)
-	})
-	if err != nil {
-		return fmt.Errorf("start %s (see %s): %w\n%s", p.name, p.logPath, err, tail(p.logPath, 2000))
 	}
 	return nil
 }

@@ -1,0 +1,155 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// csiModfile has the sidecars of CSI drivers, in a module of their own: they want another client of Kubernetes than these
+// tests.
+const csiModfile = "tests/tools/csi/go.mod"
+
+// BuildCSISidecars builds csi-provisioner, csi-attacher, csi-resizer, csi-snapshotter and snapshot-controller into one
+// directory below .run/bin of the repository, unless they are there, and returns it. The first time takes some minutes on
+// two cores. Log, if not nil, is told when it builds.
+func BuildCSISidecars(ctx context.Context, repository string, log io.Writer) (dir string, err error) {
+	at := filepath.Join(repository, filepath.Dir(csiModfile))
+	tools, err := output(ctx, at, nil, "go", "list", "-f", "{{.ImportPath}} {{.Module.Version}}", "tool")
+	if err != nil {
+		return "", fmt.Errorf("find the CSI sidecars: %w", err)
+	}
+	name, programs := "csi", []string{}
+	for line := range strings.Lines(tools) {
+		path, version, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name += "-" + strings.TrimPrefix(version, "v")
+		programs = append(programs, filepath.Base(path))
+	}
+	return built{
+		name: name, takes: "some minutes",
+		usable: func(dir string) bool {
+			for _, p := range programs {
+				if !holds(p)(dir) {
+					return false
+				}
+			}
+			return true
+		},
+		build: func(dir string) error {
+			_, err := output(ctx, at, nil, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir+"/", "tool")
+			return err
+		},
+	}.once(ctx, repository, log)
+}
+
+// BuildCSIDriver builds the driver of package csidriver into dir and returns the binary's path.
+func BuildCSIDriver(ctx context.Context, repository, dir string) (path string, err error) {
+	path = filepath.Join(dir, "csidriver")
+	return path, goBuild(ctx, repository, path, "-s -w", "github.com/troupe-dev/troupe/tests/e2e/cmd/csidriver")
+}
+
+// SnapshotCRDs are the manifests of the kinds of snapshots, from the module of the snapshotter.
+func SnapshotCRDs(ctx context.Context, repository string) (manifests [][]byte, err error) {
+	dir, err := output(ctx, filepath.Join(repository, filepath.Dir(csiModfile)), nil,
+		"go", "list", "-m", "-f", "{{.Dir}}", "github.com/kubernetes-csi/external-snapshotter/client/v8")
+	if err != nil {
+		return nil, fmt.Errorf("find the kinds of snapshots: %w", err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "config/crd/snapshot.storage.k8s.io_*.yaml"))
+	if err == nil && len(files) != 3 {
+		err = fmt.Errorf("there are %d kinds of snapshots in %s", len(files), dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		manifests = append(manifests, text)
+	}
+	return manifests, nil
+}
+
+// Sidecars are the controllers of a cluster's volumes that are not among those of Kubernetes: those of a driver, or that of
+// snapshots. They run as an administrator, on this machine.
+type Sidecars struct {
+	all []*component
+}
+
+// StartSidecars starts the sidecars of the driver at a socket, with logs in dir.
+func (c *ControlPlane) StartSidecars(ctx context.Context, dir, socket string) (*Sidecars, error) {
+	address := "--csi-address=" + socket
+	return c.startSidecars(ctx, dir, map[string][]string{
+		"csi-provisioner": {address, "--extra-create-metadata", "--default-fstype=ext4", "--retry-interval-start=100ms"},
+		"csi-attacher":    {address, "--default-fstype=ext4", "--retry-interval-start=100ms"},
+		"csi-resizer":     {address, "--retry-interval-start=100ms"},
+		"csi-snapshotter": {address, "--retry-interval-start=100ms"},
+	})
+}
+
+// StartSnapshotController starts what a cluster has one of. The kinds of snapshots must be there.
+func (c *ControlPlane) StartSnapshotController(ctx context.Context, dir string) (*Sidecars, error) {
+	return c.startSidecars(ctx, dir, map[string][]string{"snapshot-controller": {"--retry-interval-start=100ms"}})
+}
+
+func (c *ControlPlane) startSidecars(ctx context.Context, dir string, args map[string][]string) (*Sidecars, error) {
+	binaries, err := BuildCSISidecars(ctx, c.config.Repository, c.config.Log)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := c.KubeconfigOf(Identity{User: "csi-sidecars", Groups: []string{"system:masters"}})
+	if err != nil {
+		return nil, err
+	}
+	s := &Sidecars{}
+	for name, flags := range args {
+		p := c.component(name, filepath.Join(binaries, name), append([]string{
+			"--kubeconfig=" + kubeconfig, "--kube-api-qps=100", "--kube-api-burst=200",
+		}, flags...), nil)
+		p.logPath = filepath.Join(dir, name+".log")
+		s.all = append(s.all, p)
+		if err := p.run(); err != nil {
+			return nil, errors.Join(err, s.Stop(ctx))
+		}
+	}
+	return s, nil
+}
+
+// Running is nil while all run, and else says which has ended and how.
+func (s *Sidecars) Running() error {
+	for _, p := range s.all {
+		select {
+		case <-p.process.Exited():
+			return fmt.Errorf("%s ended: %v\n%s", p.name, p.process.Err(), tail(p.logPath, 2000))
+		default:
+		}
+	}
+	return nil
+}
+
+// Stop ends all.
+func (s *Sidecars) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var err error
+	for _, p := range s.all {
+		err = errors.Join(err, p.end(ctx, syscall.SIGTERM))
+	}
+	return err
+}
+
+// LogTails is the end of the log of each, at most n bytes of each.
+func (s *Sidecars) LogTails(n int) (text string) {
+	for _, p := range s.all {
+		text += fmt.Sprintf("--- %s\n%s\n", p.name, tail(p.logPath, n))
+	}
+	return text
+}
