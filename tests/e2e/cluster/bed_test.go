@@ -33,7 +33,9 @@ var shared struct {
 	binary   func() (string, error)
 	registry func() (*lab.Registry, error)
 	plane    func() (*lab.ControlPlane, error)
-	used     *lab.ControlPlane // plane, once somebody wanted it
+	// csiDriver is the binary of package csidriver.
+	csiDriver func() (string, error)
+	used      *lab.ControlPlane // plane, once somebody wanted it
 }
 
 func TestMain(m *testing.M) {
@@ -67,6 +69,13 @@ func run(m *testing.M) (code int) {
 		}
 		return node.Build(ctx, repository, dir)
 	})
+	shared.csiDriver = sync.OnceValues(func() (string, error) {
+		repository, err := repository()
+		if err != nil {
+			return "", err
+		}
+		return lab.BuildCSIDriver(ctx, repository, dir)
+	})
 	shared.registry = sync.OnceValues(func() (*lab.Registry, error) {
 		repository, err := repository()
 		if err != nil {
@@ -86,6 +95,9 @@ func run(m *testing.M) (code int) {
 			// themselves. Who wants them builds them again if this fails, and says why it does.
 			go lab.BuildKubernetes(early, repository, "kubectl", os.Stderr) //nolint:errcheck // see above
 			go lab.BuildRunc(early, repository, os.Stderr)                  //nolint:errcheck // see above
+			if os.Getenv("CI") == "true" { // they take longer, and few of those who run a single test want them
+				go lab.BuildCSISidecars(early, repository, os.Stderr) //nolint:errcheck // see above
+			}
 		}
 		return p, err
 	})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -79,9 +80,14 @@ func SnapshotCRDs(ctx context.Context, repository string) (manifests [][]byte, e
 }
 
 // Sidecars are the controllers of a cluster's volumes that are not among those of Kubernetes: those of a driver, or that of
-// snapshots. They run as an administrator, on this machine.
+// snapshots. They run as an administrator, on this machine. One that ends is started again, as a container is: most end when
+// their driver does.
 type Sidecars struct {
-	all []*component
+	stop context.CancelFunc
+	kept sync.WaitGroup
+	mu   sync.Mutex
+	err  error // of one that could not be kept
+	logs []string
 }
 
 // StartSidecars starts the sidecars of the driver at a socket, with logs in dir.
@@ -109,47 +115,56 @@ func (c *ControlPlane) startSidecars(ctx context.Context, dir string, args map[s
 	if err != nil {
 		return nil, err
 	}
-	s := &Sidecars{}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Sidecars{stop: stop}
 	for name, flags := range args {
 		p := c.component(name, filepath.Join(binaries, name), append([]string{
 			"--kubeconfig=" + kubeconfig, "--kube-api-qps=100", "--kube-api-burst=200",
 		}, flags...), nil)
 		p.logPath = filepath.Join(dir, name+".log")
-		s.all = append(s.all, p)
-		if err := p.run(); err != nil {
-			return nil, errors.Join(err, s.Stop(ctx))
-		}
+		s.logs = append(s.logs, p.logPath)
+		s.kept.Go(func() {
+			if err := p.keep(ctx); err != nil {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.err = errors.Join(s.err, err)
+			}
+		})
 	}
 	return s, nil
 }
 
-// Running is nil while all run, and else says which has ended and how.
-func (s *Sidecars) Running() error {
-	for _, p := range s.all {
+// mostEnds is how often a component may end that is to be kept.
+const mostEnds = 20
+
+// keep runs a component until ctx ends, again and again if need be.
+func (p *component) keep(ctx context.Context) error {
+	for range mostEnds {
+		if err := p.run(); err != nil {
+			return err
+		}
 		select {
+		case <-ctx.Done():
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			return p.end(ending, syscall.SIGTERM)
 		case <-p.process.Exited():
-			return fmt.Errorf("%s ended: %v\n%s", p.name, p.process.Err(), tail(p.logPath, 2000))
-		default:
 		}
 	}
-	return nil
+	return fmt.Errorf("%s ends again and again: %w\n%s", p.name, p.process.Err(), tail(p.logPath, 2000))
 }
 
-// Stop ends all.
-func (s *Sidecars) Stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	var err error
-	for _, p := range s.all {
-		err = errors.Join(err, p.end(ctx, syscall.SIGTERM))
-	}
-	return err
+// Stop ends all. Its error says which could not be kept running.
+func (s *Sidecars) Stop() error {
+	s.stop()
+	s.kept.Wait()
+	return s.err
 }
 
 // LogTails is the end of the log of each, at most n bytes of each.
 func (s *Sidecars) LogTails(n int) (text string) {
-	for _, p := range s.all {
-		text += fmt.Sprintf("--- %s\n%s\n", p.name, tail(p.logPath, n))
+	for _, path := range s.logs {
+		text += fmt.Sprintf("--- %s\n%s\n", path, tail(path, n))
 	}
 	return text
 }

@@ -1,0 +1,215 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
+	"github.com/troupe-dev/troupe/tests/e2e/member"
+)
+
+// unchanged fails the test if a pod's container is another one than before, or was restarted.
+func (b *csiBed) unchanged(t *testing.T, p *v1.Pod, when string) {
+	t.Helper()
+	now := b.get(t, p.Name).Status.ContainerStatuses[0]
+	if was := p.Status.ContainerStatuses[0]; now.ContainerID != was.ContainerID || now.RestartCount != was.RestartCount {
+		t.Errorf("%s: pod %s has container %s with %d restarts, and had %s", when, p.Name, now.ContainerID, now.RestartCount, was.ContainerID)
+	}
+}
+
+// TestCSIKilled: the driver is killed and comes back, and the agent is killed in the middle of each call. Pods go on, those
+// that wait get their volumes, those that end give them back.
+func TestCSIKilled(t *testing.T) {
+	t.Parallel()
+	b := newCSIBed(t, "csi-killed", csiAgent(t), nil)
+	b.wants(t, "kept", "image", "16Mi")
+	kept := b.runs(t, "kept", using("kept"), work("append /v/log x then sleep"))
+
+	b.process.kill(t)
+	b.wants(t, "waits", "dir", "1Mi")
+	b.create(t, b.pod("waits", changes(using("waits"), work("sleep"))))
+	b.process.start(t)
+	b.awaitPod(t, "waits", "is ready once the driver is back", ready)
+	b.unchanged(t, kept, "the driver was killed")
+
+	methods := []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"}
+	if agentOfCSI() == "kubelet" {
+		// A kubelet of v1.36 forgets a volume whose pod has gone: what is staged stays, and the controller detaches it.
+		methods = methods[:3]
+	}
+	for i, method := range methods {
+		name := fmt.Sprint("cut-", i)
+		b.wants(t, name, "image", "16Mi")
+		v := b.handle(t, name)
+		hang := func() {
+			if err := b.driver.Set(t.Context(), csidriver.Fault{Method: method, Hang: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i < 2 {
+			hang()
+		}
+		b.create(t, b.pod(name, changes(using(name), work("append /v/log x then sleep"))))
+		if i >= 2 {
+			b.awaitPod(t, name, "is ready", ready)
+			hang()
+			b.remove(t, name)
+		}
+		b.await(t, method+" is called", func() error {
+			if b.driver.Hanging(t.Context(), method) == 0 {
+				return errors.New("nobody has called it")
+			}
+			return nil
+		})
+		if err := b.member.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.driver.End(t.Context(), method); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.member.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if i < 2 {
+			p := b.awaitPod(t, name, "is ready", ready)
+			b.awaitText(t, b.inside(t, p, "/v/log"), "x\n")
+			b.remove(t, name)
+		}
+		b.awaitGone(t, name)
+		b.await(t, "the volume is unstaged", func() error {
+			if len(b.calls(t, "NodeUnstageVolume", v)) == 0 {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+		b.unchanged(t, kept, "the agent was killed in "+method)
+	}
+	b.ends(t, "kept")
+}
+
+// TestCSIHung: a driver whose calls hang holds up nobody but the pods that want its volumes, and users are told which.
+func TestCSIHung(t *testing.T) {
+	t.Parallel()
+	b := newCSIBed(t, "csi-hung", csiAgent(t), nil)
+	b.wants(t, "hung", "dir", "1Mi")
+	if err := b.driver.Set(t.Context(), csidriver.Fault{Method: "NodePublishVolume", Hang: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.create(t, b.pod("hung", changes(using("hung"), work("sleep"))))
+	b.await(t, "the call hangs", func() error {
+		if b.driver.Hanging(t.Context(), "NodePublishVolume") == 0 {
+			return errors.New("nobody has called it")
+		}
+		return nil
+	})
+	begun := time.Now()
+	const others = 10
+	for i := range others {
+		b.create(t, b.pod(fmt.Sprint("other-", i), work("sleep")))
+	}
+	for i := range others {
+		b.awaitPod(t, fmt.Sprint("other-", i), "is ready", ready)
+	}
+	t.Logf("%d pods were ready after %v, beside a driver that hangs", others, time.Since(begun).Round(time.Millisecond))
+	if err := usable(b.node(t)); err != nil {
+		t.Error(err)
+	}
+	if err := waiting("ContainerCreating")(b.get(t, "hung")); err != nil {
+		t.Error(err)
+	}
+	begun = time.Now()
+	for i := range others {
+		b.remove(t, fmt.Sprint("other-", i))
+	}
+	for i := range others {
+		b.awaitGone(t, fmt.Sprint("other-", i))
+	}
+	t.Logf("they were gone after %v", time.Since(begun).Round(time.Millisecond))
+	if err := b.driver.End(t.Context(), "NodePublishVolume"); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitPod(t, "hung", "is ready once the driver answers", ready)
+	b.said(t, "hung")
+
+	fault := csidriver.Fault{Method: "NodePublishVolume", Code: codes.Internal, Message: "the disk is on fire", Times: 2}
+	if err := b.driver.Set(t.Context(), fault); err != nil {
+		t.Fatal(err)
+	}
+	b.wants(t, "fails", "dir", "1Mi")
+	b.create(t, b.pod("fails", changes(using("fails"), work("sleep"))))
+	b.awaitEvent(t, "fails", "FailedMount", "rpc error: code = Internal desc = the disk is on fire")
+	b.awaitPod(t, "fails", "is ready once the driver does not fail", ready)
+	b.said(t, "fails")
+}
+
+// TestCSIChangeover: a node goes from the kubelet to troupe and back while pods have volumes. No container is restarted, and
+// each agent ends the pods of the other.
+func TestCSIChangeover(t *testing.T) {
+	t.Parallel()
+	kubelet, troupe := csiKubelet(t), csiTroupe(t)
+	b := newCSIBed(t, "csi-changeover", kubelet, nil)
+	pods := map[string]*v1.Pod{}
+	add := func(name string) {
+		t.Helper()
+		b.wants(t, name, "image", "16Mi")
+		pods[name] = b.runs(t, name, using(name), work("append /v/log x then sleep"))
+		b.wants(t, name+"-dev", "dir", "16Mi", block)
+		pods[name+"-dev"] = b.runs(t, name+"-dev", work("sleep"), func(s *v1.PodSpec) {
+			s.Volumes = []v1.Volume{volume("v", v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-dev"}})}
+			s.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "v", DevicePath: "/dev/vol"}}
+		})
+		inline := name + "-inline"
+		pods[inline] = b.runs(t, inline, work("append /v/log x then sleep"), func(s *v1.PodSpec) {
+			s.Volumes = []v1.Volume{volume("v", v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: b.driver.Name}})}
+			s.Containers[0].VolumeMounts = []v1.VolumeMount{mounted("v")}
+		})
+	}
+	end := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			for _, suffix := range []string{"", "-dev", "-inline"} {
+				b.remove(t, name+suffix)
+				delete(pods, name+suffix)
+			}
+		}
+		for _, name := range names {
+			for _, suffix := range []string{"", "-dev", "-inline"} {
+				b.awaitGone(t, name+suffix)
+			}
+		}
+	}
+	hold := func(when string) {
+		t.Helper()
+		for _, p := range pods {
+			b.unchanged(t, p, when)
+		}
+	}
+	to := func(agent member.Agent) {
+		t.Helper()
+		if err := errors.Join(b.member.Kill(t.Context()), b.member.Configure(agent, ""), b.member.Start()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("kept")
+	add("of-kubelet")
+	staged := len(b.calls(t, "NodeStageVolume", ""))
+	to(troupe)
+	add("of-troupe")
+	hold("troupe")
+	// Both agents stage once again what they find after a start. The driver refuses to stage anything differently.
+	if n := len(b.calls(t, "NodeStageVolume", "")); n > 2*staged+2 {
+		t.Errorf("volumes were staged %d times, %d before, for two pods more", n, staged)
+	}
+	end("of-kubelet")
+	hold("troupe has ended the pods of the kubelet")
+	to(kubelet)
+	add("again")
+	hold("the kubelet")
+	end("of-troupe", "kept")
+	hold("the kubelet has ended the pods of troupe")
+}
