@@ -95,7 +95,8 @@ func run(m *testing.M) (code int) {
 			// themselves. Who wants them builds them again if this fails, and says why it does.
 			go lab.BuildKubernetes(early, repository, "kubectl", os.Stderr) //nolint:errcheck // see above
 			go lab.BuildRunc(early, repository, os.Stderr)                  //nolint:errcheck // see above
-			if os.Getenv("CI") == "true" {                                  // they take longer, and few of those who run a single test want them
+			// They take longer, and few of those who run a single test want them.
+			if os.Getenv("CI") == "true" {
 				go lab.BuildCSISidecars(early, repository, os.Stderr) //nolint:errcheck // see above
 			}
 		}
