@@ -11,6 +11,7 @@
 //	├── assignments  assignments  CPUs and devices that containers have alone; only if Config.Assign is set
 //	├── devices      devices     device plugins; only if Ports.DevicePlugins is set
 //	├── claims       claims      ResourceClaims of pods, and DRA drivers; only if Ports.DRADrivers and Ports.API are set
+//	├── csi          csi         volumes of CSI drivers, and the CSINode; only if Ports.CSI and Ports.API are set
 //	├── volumes      volumes     mounts and unmounts, one lane per volume
 //	├── resources    resources   cgroups of pods and QoS classes; only if Ports.Cgroups is set
 //	├── probes       probes      schedules of all probes, one timer

@@ -57,6 +57,7 @@
 // Volumes:
 //
 //	podcertificate  when a pod's certificate is requested, and what the signer's answer means
+//	csi          what CSI drivers are asked for next for each volume, and what the CSINode shows
 //	emptydir     size and page size of an emptyDir in memory
 //	volumefiles  files of configMap, secret, downwardAPI and projected volumes
 //	volumeplan   how to mount each volume of a pod

@@ -43,6 +43,9 @@ type Cluster struct {
 	TrustBundles, PodCertificates bool
 	PodKeys                       port.PodKeys
 	Certified                     objects.CertificateCounts
+	// NotAttached says why no controller attaches volumes to this node; empty if one does
+	// (enableControllerAttachDetach).
+	NotAttached string
 }
 
 const (
@@ -156,7 +159,7 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *belo
 	}
 	own := c.Cluster.Own
 	own.Unserved = c.unserved().Resources()
-	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(&nodestatus.Deps{
+	d := &nodestatus.Deps{
 		SetPodCIDR: setPodCIDR,
 		API:        c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts, Events: c.Ports.Events,
 		Own: &own, Devices: c.Devices, ResendDevices: resendDevices, Checkpoints: c.Ports.Checkpoints,
@@ -169,7 +172,9 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *belo
 		LeaseDuration: c.Cluster.LeaseDuration, LeasePeriod: c.Cluster.LeaseDuration / 4,
 		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 3 * time.Second}, Deadline: apiDeadline,
 		Patience: apiPatience,
-	}))
+	}
+	b.tellCSI(c, d)
+	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(d))
 	a.apipods = spawn(ctx, c.Around, "apipods", apipods.New(&apipods.Deps{
 		API: c.Ports.API, NodeName: c.Name, Retry: time.Second, Patience: apiPatience,
 		Update:  func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/claims"
 	"github.com/troupe-dev/troupe/actors/credentials"
+	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
@@ -100,7 +101,9 @@ type Ports struct {
 	PullRecords port.PullRecords
 	// CredentialPlugins are the machine's; nil: images are pulled with pull secrets only.
 	CredentialPlugins port.CredentialPlugins
-	Events            port.Recorder
+	// CSI are the machine's CSI drivers; nil: pods have no volumes of them. They need API.
+	CSI    port.CSI
+	Events port.Recorder
 	// Logs are container logs, which LogReopener's runtime writes. Both are nil where there are
 	// none.
 	Logs        port.ContainerLogs
@@ -240,6 +243,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	}
 	b.spawnSpeaking(ctx, c)
 	b.spawnDevices(ctx, c)
+	b.spawnCSI(ctx, c)
 }
 
 // below are the actors of a node during their spawning. A sender may refer to a field that is not
@@ -248,6 +252,7 @@ type below struct {
 	pods        kernel.Ref[pods.Message]
 	assignments kernel.Ref[assignments.Message]
 	claims      kernel.Ref[claims.Message]
+	csi         kernel.Ref[csi.Message]
 	devices     kernel.Ref[devices.Message]
 	images      kernel.Ref[images.Message]
 	credentials kernel.Ref[credentials.Message]
@@ -353,7 +358,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	}
 	b.spawnClaims(ctx, c)
 	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
-		Host: c.Ports.Host, Events: c.Ports.Events, Restarted: askAgain,
+		Host: c.Ports.Host, Events: c.Ports.Events, CSI: b.csiOf(c), Restarted: askAgain,
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
 		Allocatable: c.Admit.Allocatable,
 	}))

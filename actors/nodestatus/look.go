@@ -187,6 +187,7 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 		pressure = eviction.Conditions{Memory: n.facts.Memory, Disk: n.facts.Disk, PID: n.facts.PID}
 	}
 	if f := n.facts; f != nil && n.gathered == n.machine && pressure == n.pressure && maps.Equal(f.Devices, n.devices) &&
+		(f.InUse == nil) == (n.inUse == nil) && slices.Equal(f.InUse, n.inUse) &&
 		f.RuntimeVersion == n.runtime.version &&
 		slices.Equal(f.Problems, problems) && slices.EqualFunc(f.Handlers, n.runtime.status.Handlers, sameHandler) &&
 		sameFeatures(f.Features, n.runtime.status.Features) && (f.Images == nil) == (n.images == nil) &&
@@ -195,7 +196,8 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 	}
 	n.gathered = n.machine
 	n.facts = &nodeobject.Facts{
-		Capacity: n.machine.Capacity, Allocatable: n.machine.Allocatable, Devices: n.devices, Addresses: n.machine.Addresses,
+		Capacity: n.machine.Capacity, Allocatable: n.machine.Allocatable, Devices: n.devices, InUse: n.inUse,
+		Addresses:      n.machine.Addresses,
 		Info:           n.machine.Info,
 		RuntimeVersion: n.runtime.version, Images: n.images, Problems: problems,
 		Handlers: n.runtime.status.Handlers, Features: n.runtime.status.Features,

@@ -4,7 +4,7 @@
 //	nodestatus ──Watch, Get, Create, Patch──► apiserver (Node)
 //	nodestatus ──Get, Create, Update──► apiserver (Lease)
 //	nodestatus ──Version, Status, ListImages, SetPodCIDR──► runtime      ──Machine──► facts
-//	nodestatus ──Seen──► pods, mirrors
+//	nodestatus ──Seen──► pods, mirrors      ──Volumes──► csi ──InUse──► nodestatus
 //
 // The package nodestatus in decide computes the content of the object. An idle node
 // costs one call to the runtime and one renewal of the lease per period, and a write
@@ -73,6 +73,10 @@ type Deps struct {
 	// Seen gets the object when it was replaced, or when its labels, taints or extended resources changed. Its
 	// extended resources are those that this actor writes next.
 	Seen func(*v1.Node)
+	// Volumes gets the object when it was replaced, or when its volumes, labels or annotations changed. ResendInUse asks
+	// for InUse. Both are nil without CSI drivers.
+	Volumes     func(*v1.Node)
+	ResendInUse func()
 	// SetPodCIDR tells the runtime the networks of this node's pods, comma-separated; nil if it need not know.
 	SetPodCIDR func(ctx context.Context, cidr string, done func(error))
 	// Every is how often the runtime is polled (nodeStatusUpdateFrequency), Report how often an
@@ -121,9 +125,12 @@ type nodestatus struct {
 	pressure eviction.Conditions
 	// devices are those of device plugins, nil where there can be none.
 	devices map[v1.ResourceName]nodeobject.Devices
-	runtime runtimeView
-	machine *port.Machine
-	images  []v1.ContainerImage
+	// inUse are the volumes in use, nil while they are not known. volumesSeen is the Node that Volumes was told of last.
+	inUse       []v1.UniqueVolumeName
+	volumesSeen *v1.Node
+	runtime     runtimeView
+	machine     *port.Machine
+	images      []v1.ContainerImage
 	// looked is when machine and images were last read.
 	looked time.Time
 	// reading are the effects of these reads; results of others are late.
@@ -196,6 +203,9 @@ func (n *nodestatus) Start(ctx *kernel.Context[Message]) {
 	} else if n.deps.ResendDevices != nil {
 		n.deps.ResendDevices()
 	}
+	if ctx.Incarnation() > 1 && n.deps.ResendInUse != nil {
+		n.deps.ResendInUse()
+	}
 	n.renew(ctx)
 	n.loadMark(ctx)
 	n.open(ctx)
@@ -211,12 +221,15 @@ func (n *nodestatus) Overflowed(ctx *kernel.Context[Message]) { n.open(ctx) }
 func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Resend:
-		n.seen = nil
+		n.seen, n.volumesSeen = nil, nil
 	case Pressure:
 		n.pressure = m.Conditions
 		n.gather(ctx)
 	case Devices:
 		n.devices = m.Of
+		n.gather(ctx)
+	case InUse:
+		n.inUse = m.Volumes
 		n.gather(ctx)
 	case ShuttingDown:
 		n.shuttingDown = m.On
@@ -360,8 +373,21 @@ func (n *nodestatus) record(ctx *kernel.Context[Message], e nodeobject.Event) {
 		Message: e.Message, At: ctx.Now()})
 }
 
+// tellVolumes tells what the Node says of volumes, if that is new.
+func (n *nodestatus) tellVolumes() {
+	s := n.volumesSeen
+	if n.deps.Volumes == nil || n.node == nil || n.node == s {
+		return
+	}
+	if s == nil || s.UID != n.node.UID || !nodeobject.SameVolumes(s, n.node) {
+		n.deps.Volumes(n.node)
+	}
+	n.volumesSeen = n.node
+}
+
 // tell sends the node to pods and mirrors.
 func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
+	n.tellVolumes()
 	if n.node == nil || n.node == n.seen || n.reset.loading != 0 {
 		return
 	}

@@ -20,7 +20,7 @@ import (
 //sumtype:decl
 type Message interface{ isNodeStatusMessage() }
 
-// Resend asks for Seen again. From pods and mirrors, which restarted.
+// Resend asks for Seen and Volumes again. From pods, mirrors and csi, which restarted.
 type Resend struct{}
 
 // Pressure says which resources of the node run short. From eviction, at each change and again under pressure. Lost:
@@ -32,6 +32,10 @@ type Pressure struct{ eviction.Conditions }
 type Devices struct {
 	Of map[v1.ResourceName]nodeobject.Devices
 }
+
+// InUse are the volumes for status.volumesInUse, sorted. From csi, once they are known and with each change. Lost: told
+// again when asked. Twice: as once. Volumes is never nil, and never changed.
+type InUse struct{ Volumes []v1.UniqueVolumeName }
 
 // ShuttingDown says that the machine is shutting down, or no longer is: the node is not ready. From shutdown. Lost
 // with a crash of this actor: shutdown repeats it. Twice: as once.
@@ -133,6 +137,7 @@ func (Pressure) isNodeStatusMessage()       {}
 func (Resend) isNodeStatusMessage()         {}
 func (Devices) isNodeStatusMessage()        {}
 func (ShuttingDown) isNodeStatusMessage()   {}
+func (InUse) isNodeStatusMessage()          {}
 func (told) isNodeStatusMessage()           {}
 func (ended) isNodeStatusMessage()          {}
 func (reopen) isNodeStatusMessage()         {}
@@ -154,6 +159,9 @@ func (markAgain) isNodeStatusMessage()      {}
 
 // MailboxKey implements kernel.Keyed.
 func (Pressure) MailboxKey() string { return "pressure" }
+
+// MailboxKey implements kernel.Keyed.
+func (InUse) MailboxKey() string { return "inUse" }
 
 // MailboxKey implements kernel.Keyed.
 func (ShuttingDown) MailboxKey() string { return "shutdown" }

@@ -52,13 +52,15 @@ const (
 	TooManyRequests
 	// Stuck: the runtime can't remove it until it is repaired by hand; the message says how.
 	Stuck
+	// NotCalled: the far side could not be asked, so the call has had no effect.
+	NotCalled
 )
 
 var kindNames = [...]string{
 	"error", "not found", "name reserved", "unavailable", "deadline exceeded", "canceled",
 	"invalid configuration", "image not found", "image unauthorized", "registry unavailable",
 	"image signature invalid", "invalid image name", "unsupported", "state conflict",
-	"already exists", "conflict", "unauthorized", "forbidden", "invalid", "too many requests", "stuck",
+	"already exists", "conflict", "unauthorized", "forbidden", "invalid", "too many requests", "stuck", "not called",
 }
 
 func (k ErrorKind) String() string {

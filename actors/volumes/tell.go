@@ -42,6 +42,9 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 			fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], "+
 				"failed to process volumes=[]: timed out waiting for the condition", strings.Join(p.missing(), " ")))
 	}
+	if !p.waits && !p.down {
+		a.eventWaits(ctx, p)
+	}
 	next := summary
 	if !p.waits {
 		next -= patience
@@ -49,6 +52,16 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 	p.waits = true
 	p.late = ctx.After(next, overdue{uid})
 	a.tell(p)
+}
+
+// eventWaits says in an event what CSI volumes wait for.
+func (a *volumes) eventWaits(ctx *kernel.Context[Message], p *volumed) {
+	for i := range p.plan {
+		if m := &p.plan[i]; !p.paths.Has(m.Name) && p.csiWaiting(m.Name) != "" {
+			a.event(ctx, p, "FailedMount", fmt.Sprintf("MountVolume.SetUp failed for volume %q : waiting%s", m.Name,
+				p.csiWaiting(m.Name)))
+		}
+	}
 }
 
 // up reports whether all volumes stand. What is in them may not be the newest.
@@ -108,6 +121,9 @@ func (p *volumed) trouble() string {
 func (p *volumed) waiting() string {
 	since := " since " + p.since.UTC().Format(time.TimeOnly) + " UTC"
 	if p.down {
+		if text := p.csiWaiting(""); text != "" && !p.released {
+			return "its volumes are being unmounted" + since + text
+		}
 		return "its volumes are being unmounted" + since + "; a file system does not answer"
 	}
 	var all []string
@@ -117,7 +133,9 @@ func (p *volumed) waiting() string {
 			continue
 		}
 		text := fmt.Sprintf("volume %q%s", m.Name, since)
-		if m.Err != nil {
+		if why := p.csiWaiting(m.Name); why != "" {
+			text += why
+		} else if m.Err != nil {
 			text += ": " + m.Err.Error()
 		} else if p.running.Has(call{mount, m.Name}) {
 			text += ": its file system does not answer"

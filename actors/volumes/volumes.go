@@ -2,7 +2,9 @@
 // has its own lane, so a volume that hangs delays only its own pod.
 //
 //	pod ──Mount, Unmount──► volumes ──PreparePod, MountVolume, UnmountPod──► host
-//	pod ◄──VolumesAnswer── volumes
+//	pod ◄──VolumesAnswer── volumes ──UseCSI, ReleaseCSI──► csi ──CSIAnswer, CSIReleased──► volumes
+//
+// Volumes of CSI drivers are left to the actor csi. A pod is unmounted once they are released.
 //
 // A pod sends its volumes again when their objects or the pod itself have changed.
 // Volumes with changed content are rewritten. If that fails, the volumes and the pod
@@ -101,6 +103,8 @@ type Host interface {
 type Deps struct {
 	Host   Host
 	Events port.Recorder
+	// CSI brings up the volumes of CSI drivers; nil: they are the host's, which refuses them.
+	CSI CSI
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()
 	Backoff   backoff.Policy
@@ -142,6 +146,11 @@ type volumed struct {
 	versions flat.Map[string, uint64] // of what is in them
 	running  flat.Map[call, kernel.EffectID]
 	failures flat.Map[call, failure]
+	// asked are the CSI volumes that csi was asked for, csiWaits what they wait for, or the release of all under an empty
+	// name. releasing: csi was asked to release them; released: it has.
+	asked               flat.Map[string, bool]
+	csiWaits            flat.Map[string, string]
+	releasing, released bool
 	// retry is the one timer of this pod, and when it fires.
 	retry   func() bool
 	retryAt time.Time
@@ -192,6 +201,12 @@ func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 		a.unmount(ctx, m)
 	case Retain:
 		a.retain(ctx, m)
+	case CSIAnswer:
+		a.csiAnswer(ctx, m)
+	case CSIReleased:
+		a.csiReleased(ctx, m.UID)
+	case CSIRestarted:
+		a.csiRestarted()
 	case done:
 		a.done(ctx, m)
 	case again:
@@ -218,6 +233,7 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 				p.failures[i].Value.again = true
 			}
 		}
+		p.asked = nil
 	}
 	p.pod, p.objects, p.reply, p.later, p.pending = m.Pod, m.Objects, m.ReplyTo, m.Later, true
 	if first && !p.down && len(p.plan) > 0 {
@@ -228,7 +244,7 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 
 func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
 	p := a.get(m.UID)
-	p.reply, p.pending = m.ReplyTo, true
+	p.reply, p.pending, p.releasing = m.ReplyTo, true, false
 	if p.pod == nil {
 		p.pod = m.Pod
 	}
@@ -265,14 +281,18 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 	case p.down:
 		// Not while a mount is under way, that of a predecessor included: it would
 		// come up behind our back.
-		if !mounting(ctx, uid) {
+		if a.releaseCSI(p, uid) && !mounting(ctx, uid) {
 			a.begin(ctx, uid, unmount, nil)
 		}
 	case !p.prepared:
 		a.begin(ctx, uid, prepare, nil)
 	default:
+		a.useCSI(p)
 		for i := range p.plan {
 			m := &p.plan[i]
+			if a.ofCSI(p, m) {
+				continue
+			}
 			if !p.paths.Has(m.Name) || p.versions.At(m.Name) != m.Version || m.Err != nil {
 				a.begin(ctx, uid, mount, m)
 			}
@@ -309,7 +329,7 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 	if p.running.Has(key) {
 		return
 	}
-	if m != nil && podobjects.StateOf(m.Err) == podobjects.Unknown {
+	if m != nil && unknown(m.Err) {
 		return // the pod tells again
 	}
 	if f, failed := p.failures.Get(key); failed && !f.again {

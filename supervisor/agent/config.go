@@ -107,8 +107,13 @@ func Default(cpus int) Config {
 // cluster is how c shows a node to its apiserver, apart from what the node is.
 func cluster(c config.Config) node.Cluster {
 	k := c.Kubelet()
+	notAttached := ""
+	if k.EnableControllerAttachDetach != nil && !*k.EnableControllerAttachDetach {
+		notAttached = "enableControllerAttachDetach is false, and this node agent attaches no volumes itself: set it to true"
+	}
 	return node.Cluster{
-		Register: c.RegisterNode(), MaxImages: int(*k.NodeStatusMaxImages),
+		NotAttached: notAttached,
+		Register:    c.RegisterNode(), MaxImages: int(*k.NodeStatusMaxImages),
 		Detection:    detection(k.ConfigMapAndSecretChangeDetectionStrategy),
 		StatusPeriod: k.NodeStatusUpdateFrequency.Duration, ReportPeriod: k.NodeStatusReportFrequency.Duration,
 		LeaseDuration:   time.Duration(k.NodeLeaseDurationSeconds) * time.Second,

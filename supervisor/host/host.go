@@ -60,6 +60,8 @@ type Host struct {
 	*accounts.Accounts
 	children      *children
 	clusterDomain string
+	// csi: UseCSI was called.
+	csi bool
 	// hosts is held while a pod's /etc/hosts is written.
 	hosts sync.Mutex
 	// places are where claims' volumes are; placesMu guards it.

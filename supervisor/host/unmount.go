@@ -34,6 +34,9 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 	if gone, err := h.withoutVolumes(dir); gone || err != nil {
 		return err
 	}
+	if err := h.withoutCSI(dir); err != nil {
+		return err
+	}
 	all, err := h.mounts()
 	if err != nil {
 		return err

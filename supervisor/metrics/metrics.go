@@ -68,6 +68,7 @@ type Metrics struct {
 	assigned                           *assigned
 	claims                             *claims
 	pulling                            *pulling
+	csiCalls                           *prometheus.HistogramVec
 
 	served      *prometheus.CounterVec
 	servedTimes *prometheus.HistogramVec
@@ -164,7 +165,7 @@ func New(c Config) (*Metrics, error) {
 	m.pullTimes = m.histograms("kubelet_image_pull_duration_seconds", "Duration in seconds to pull an image.", pullBuckets,
 		"image_size_in_bytes")
 
-	m.assigned, m.claims, m.pulling = m.newAssigned(), m.newClaims(), m.newPulling()
+	m.assigned, m.claims, m.pulling, m.csiCalls = m.newAssigned(), m.newClaims(), m.newPulling(), m.newCSICalls()
 
 	request := []string{"method", "path", "server_type", "long_running"}
 	m.served = m.counters("kubelet_http_requests_total",

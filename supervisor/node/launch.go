@@ -23,6 +23,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
+	"github.com/troupe-dev/troupe/supervisor/host/csidrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/dradrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/logind"
@@ -304,8 +305,8 @@ func (l *launch) measurePressure() error {
 	return nil
 }
 
-// connectPlugins puts what serves devices behind ports: device plugins and, in a cluster, DRA drivers.
-func (l *launch) connectPlugins() {
+// connectPlugins puts the plugins of this machine behind ports: device plugins and, in a cluster, DRA and CSI drivers.
+func (l *launch) connectPlugins() error {
 	var found func(port.DRADriver)
 	if l.client != nil {
 		drivers := dradrivers.New(l.options.Log, l.counters.DriverCalled)
@@ -313,7 +314,22 @@ func (l *launch) connectPlugins() {
 		l.ports.DRADrivers, l.ports.ResourceSlices = drivers, l.client.Slices(l.name)
 		found = warnOnce(l.options.Log, l.runtime.version, drivers.Found)
 	}
-	l.ports.DevicePlugins = deviceplugins.New(l.plugins, l.root.Path(), l.options.Log, found)
+	plugins := deviceplugins.New(l.plugins, l.root.Path(), l.options.Log, found)
+	l.ports.DevicePlugins = plugins
+	if l.client == nil {
+		return nil
+	}
+	drivers, err := csidrivers.New(csidrivers.Config{
+		Root: l.root.Path(), Host: l.host, Log: l.options.Log, Called: l.counters.CSICalled,
+	})
+	if err != nil {
+		return err
+	}
+	l.closers = append(l.closers, drivers.Close)
+	l.host.UseCSI()
+	plugins.ServeCSI(drivers.Found)
+	l.ports.CSI = drivers
+	return nil
 }
 
 // connectPorts puts this machine, the runtime and the apiserver behind the ports of the actors.
@@ -330,7 +346,9 @@ func (l *launch) connectPorts(context.Context) error {
 		States:      l.states, DeviceStates: l.deviceStates,
 		Facts: l.machine.facts,
 	}
-	l.connectPlugins()
+	if err := l.connectPlugins(); err != nil {
+		return err
+	}
 	l.connectCredentials()
 	if l.machine.own != nil {
 		l.ports.Cgroups = l.machine.own.port

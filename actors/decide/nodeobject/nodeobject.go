@@ -57,6 +57,9 @@ type Facts struct {
 	Problems []string
 	// Pressures.
 	Memory, Disk, PID bool
+	// InUse are the volumes that may be in use, sorted; nil while they are not known. The attach-detach controller does not
+	// detach them.
+	InUse []v1.UniqueVolumeName
 	// Reset: the extended resources that the Node has are set to 0, because nobody knows whose they are.
 	Reset bool
 }
@@ -135,12 +138,15 @@ func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStat
 	if len(own.Declared) > 0 {
 		out.DeclaredFeatures = own.Declared
 	}
+	if f.InUse != nil {
+		out.VolumesInUse = f.InUse
+	}
 	out.DaemonEndpoints.KubeletEndpoint.Port = own.Port
 	var moved bool
 	out.Conditions, moved = conditions(f, have.Conditions, metav1.NewTime(now).Rfc3339Copy())
 	differs := moved || out.DaemonEndpoints != have.DaemonEndpoints ||
 		!resourcelist.Equal(out.Capacity, have.Capacity) || !resourcelist.Equal(out.Allocatable, have.Allocatable) ||
-		!slices.Equal(out.Addresses, have.Addresses) ||
+		!slices.Equal(out.Addresses, have.Addresses) || !slices.Equal(out.VolumesInUse, have.VolumesInUse) ||
 		// An apiserver that does not know the field always drops it.
 		len(have.DeclaredFeatures) > 0 && !slices.Equal(out.DeclaredFeatures, have.DeclaredFeatures) ||
 		!apiequality.Semantic.DeepEqual(&out.NodeInfo, &have.NodeInfo) ||

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/emptydir"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
@@ -24,6 +25,8 @@ type Mount struct {
 	Persistent *v1.PersistentVolume
 	ReadOnly   bool
 	Size       int64
+	// CSI is what a CSI driver has to do, for a volume of one; nil for others.
+	CSI *csi.Spec
 	// Version identifies the content; 0 for a volume without content.
 	Version uint64
 	// Err is why it can't be mounted, in words that users know. If podobjects.StateOf is Unknown, it
@@ -47,6 +50,15 @@ func Plan(pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList) []Mo
 			m.Size = emptydir.Size(pod, v.EmptyDir, allocatable)
 		case podobjects.ClaimName(pod, v) != "":
 			m.Persistent, m.ReadOnly, m.Err = claimed(pod, v, objects)
+			if m.Err == nil && m.Persistent.Spec.CSI != nil {
+				m.CSI = csi.Of(pod, v, m.Persistent, m.ReadOnly)
+				m.Err = secrets(m.CSI, m.Persistent.Spec.CSI, objects)
+			}
+		case v.CSI != nil:
+			m.CSI = csi.Of(pod, v, nil, false)
+			if r := v.CSI.NodePublishSecretRef; r != nil {
+				m.CSI.PublishSecrets, m.Err = secret("nodePublishSecretRef", pod.Namespace, r.Name, objects)
+			}
 		}
 	}
 	return out
@@ -80,6 +92,30 @@ func claimed(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*v1.PersistentV
 				" is a block device (volumeMode Block), which this node does not support: use volumeMode Filesystem")
 	}
 	return pv, v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly, nil
+}
+
+// secrets adds the secrets of a volume.
+func secrets(s *csi.Spec, of *v1.CSIPersistentVolumeSource, objects podobjects.Set) (err error) {
+	if r := of.NodeStageSecretRef; r != nil {
+		s.StageSecrets, err = secret("nodeStageSecretRef", r.Namespace, r.Name, objects)
+	}
+	if r := of.NodePublishSecretRef; r != nil && err == nil {
+		s.PublishSecrets, err = secret("nodePublishSecretRef", r.Namespace, r.Name, objects)
+	}
+	return err
+}
+
+// secret is the content of a secret that a field of a CSI volume names.
+func secret(field, namespace, name string, objects podobjects.Set) (map[string]string, error) {
+	o, err := objects.Secret(namespace, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s/%s: %w", field, namespace, name, err)
+	}
+	out := make(map[string]string, len(o.Data))
+	for k, v := range o.Data { // order-free: a map again
+		out[k] = string(v)
+	}
+	return out, nil
 }
 
 func owns(pod *v1.Pod, claim *v1.PersistentVolumeClaim) bool {

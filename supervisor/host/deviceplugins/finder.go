@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/version"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 	beta "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 	registry "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -43,10 +44,12 @@ type found struct {
 	registered
 }
 
-// registered is a plugin of the registry: of devices, or a DRA driver. Both are nil for one that was refused.
+// registered is a plugin of the registry: of devices, a DRA driver, or a CSI driver. All are nil for one that was
+// refused.
 type registered struct {
 	plugin *port.DevicePlugin
 	driver *port.DRADriver
+	csi    *port.CSIDriver
 }
 
 func (f *finder) run(ctx context.Context, notify *fsnotify.Watcher, ended <-chan error) error {
@@ -130,6 +133,10 @@ func (f *finder) lost(path string, s *found) {
 			f.plugins.log.Info().Str("socket", path).Str("driver", d.Name).Msg("the DRA driver has unregistered")
 			f.plugins.drivers(port.DRADriver{Name: d.Name, Endpoint: d.Endpoint, Service: d.Service, Gone: true})
 		}
+		if d := s.csi; d != nil {
+			f.plugins.log.Info().Str("socket", path).Str("driver", d.Name).Msg("the CSI driver has unregistered")
+			f.plugins.csi(port.CSIDriver{Name: d.Name, Endpoint: d.Endpoint, Gone: true})
+		}
 		if s.plugin != nil {
 			f.plugins.log.Info().Str("socket", path).Str("resource", string(s.plugin.Resource)).
 				Msg("the plugin has unregistered")
@@ -189,6 +196,8 @@ func (f *finder) ask(ctx context.Context, path string) (none registered, err err
 			Str("error", why.Error()).Msg("a plugin of the registry is refused")
 	case got.driver != nil:
 		f.plugins.drivers(*got.driver)
+	case got.csi != nil:
+		f.plugins.csi(*got.csi)
 	default:
 		f.event(*got.plugin)
 	}
@@ -215,6 +224,11 @@ func (f *finder) accept(path string, info *registry.PluginInfo) (none registered
 			return none, err
 		}
 		return registered{driver: &port.DRADriver{Name: name, Endpoint: endpoint, Service: service}}, nil
+	case t == registry.CSIPlugin && f.plugins.csi != nil:
+		if err := validCSI(name, info.GetSupportedVersions()); err != nil {
+			return none, err
+		}
+		return registered{csi: &port.CSIDriver{Name: name, Endpoint: endpoint}}, nil
 	default:
 		return none, fmt.Errorf("plugins of type %s are not supported by this node agent", Bounded(t))
 	}
@@ -236,3 +250,23 @@ func serviceOf(name string, versions []string) (string, error) {
 	return "", fmt.Errorf("versions %s of the DRA plugin API are not supported: this agent supports %s",
 		Bounded(strings.Join(versions, ", ")), strings.Join(services[:], ", "))
 }
+
+// validCSI says why a CSI driver can't be called: it must have version 1 of the CSI spec.
+func validCSI(name string, versions []string) error {
+	if errs := validation.IsDNS1123Subdomain(strings.ToLower(name)); len(errs) > 0 || len(name) > csiNameLimit {
+		return fmt.Errorf("CSI driver name %q: it must be a DNS name of at most %d characters", Bounded(name), csiNameLimit)
+	}
+	if len(versions) == 0 {
+		return fmt.Errorf("CSI driver %s has no supported versions", Bounded(name))
+	}
+	for _, v := range versions {
+		if parsed, err := version.ParseGeneric(v); err == nil && parsed.Major() == 1 {
+			return nil
+		}
+	}
+	return fmt.Errorf("versions %s of CSI driver %s are not supported: this agent supports version 1 of the CSI spec",
+		Bounded(strings.Join(versions, ", ")), Bounded(name))
+}
+
+// csiNameLimit is from the CSI spec.
+const csiNameLimit = 63

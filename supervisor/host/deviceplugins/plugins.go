@@ -1,6 +1,6 @@
 // Package deviceplugins is the adapter of port.DevicePlugins: it talks to the device plugins of this machine (device
-// plugin API v1beta1, plugin registration API v1). It also finds the DRA drivers of the plugin registry, for package
-// dradrivers.
+// plugin API v1beta1, plugin registration API v1). It also finds the DRA and CSI drivers of the plugin registry, for
+// packages dradrivers and csidrivers.
 //
 //	plugin ──Register──► /var/lib/kubelet/device-plugins/kubelet.sock ──┐
 //	agent ──GetInfo──► <root>/plugins_registry/*.sock ──────────────────┴──► Registrations
@@ -55,6 +55,8 @@ type Plugins struct {
 	log                 zerolog.Logger
 	// drivers is told of DRA drivers.
 	drivers func(port.DRADriver)
+	// csi is told of CSI drivers.
+	csi func(port.CSIDriver)
 
 	mu sync.Mutex
 	// known are the plugins that registered by the agent's own socket, turns the last registration of each resource.
@@ -83,6 +85,10 @@ func New(directory, root string, log zerolog.Logger, drivers func(port.DRADriver
 		connections: map[served]*grpc.ClientConn{},
 	}
 }
+
+// ServeCSI has CSI drivers of the registry found too, before anything is called. found is told of them, and of those that
+// are lost.
+func (p *Plugins) ServeCSI(found func(port.CSIDriver)) { p.csi = found }
 
 // turn is a registration. cancel ends what it waits for; again: its resource was registered before; over: it has ended.
 type turn struct {

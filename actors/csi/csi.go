@@ -1,0 +1,424 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+	"github.com/troupe-dev/troupe/actors/volumes"
+)
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] {
+		return &actor{
+			deps: deps, drivers: map[string]*driver{}, volumes: map[decide.Key]*volume{}, pods: map[types.UID]*user{},
+			infos: map[string]*decide.Info{}, said: map[decide.Key]bool{},
+		}
+	}
+}
+
+type actor struct {
+	deps *Deps
+	// known: what an earlier agent left was read, to volumes.
+	known   bool
+	loading kernel.EffectID
+	volumes map[decide.Key]*volume
+	pods    map[types.UID]*user
+	drivers map[string]*driver
+	// watch is the watch of drivers, objects that of CSIDrivers. watches counts both.
+	watch, objects kernel.EffectID
+	watches        int
+	failures       int
+	// of are the CSIDrivers; nil until they are known.
+	of   map[string]*decide.Driver
+	node *v1.Node
+	// inUse is what nodestatus was told, nil before.
+	inUse []v1.UniqueVolumeName
+	// infos are what drivers say of this node; nil for one that is gone. version counts changes, written is what the
+	// apiserver has. showing is the effect under way.
+	infos            map[string]*decide.Info
+	version, written uint64
+	showing          kernel.EffectID
+	showFailures     int
+	// said are volumes without a driver that people were told of.
+	said   map[decide.Key]bool
+	missed kernel.Missed[Message]
+}
+
+// volume is a volume with its effect.
+type volume struct {
+	*decide.Volume
+	// call is the effect of its step under way, timer ends the wait for the next.
+	call    kernel.EffectID
+	timer   func() bool
+	timerAt time.Time
+}
+
+// user is a pod with volumes.
+type user struct {
+	// uses are by the name of the volume in the pod.
+	uses map[string]*use
+	// going: it releases all; waits is what it was told last.
+	going bool
+	waits string
+}
+
+// use is one volume of a pod.
+type use struct {
+	spec *decide.Spec
+	path string
+	told volumes.CSIAnswer
+}
+
+// Start implements kernel.Behavior.
+func (a *actor) Start(ctx *kernel.Context[Message]) {
+	for _, e := range ctx.InFlight() {
+		ctx.Cancel(e.ID) // of an earlier incarnation
+	}
+	a.load(ctx)
+	a.open(ctx)
+	a.watchObjects(ctx)
+	ctx.After(firstSweep, sweep{})
+	if ctx.Incarnation() > 1 {
+		a.deps.ResendNode()
+		a.deps.Restarted()
+	}
+}
+
+// Overflowed implements kernel.OverflowHandler: requests and what watches said may be lost.
+func (a *actor) Overflowed(ctx *kernel.Context[Message]) { a.missed.Ask(ctx, messages{}) }
+
+// Receive implements kernel.Behavior.
+func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case Use:
+		a.use(ctx, m.UseCSI)
+	case Release:
+		a.release(ctx, m.UID)
+	case NodeSeen:
+		a.nodeSeen(ctx, m.Node)
+	case Resend:
+		if a.inUse != nil {
+			a.deps.InUse(a.inUse)
+		}
+	case loaded:
+		a.loaded(ctx, m)
+	case found:
+		a.found(ctx, m)
+	case closed:
+		a.closed(ctx, m)
+	case told:
+		a.told(ctx, m)
+	case ended:
+		if m.id == a.objects {
+			ctx.After(retryAfter, watchAgain{})
+		}
+	case stepped:
+		a.stepped(ctx, m)
+	case informed:
+		a.informed(ctx, m)
+	case shown:
+		a.shown(ctx, m)
+	case living:
+		a.sweep(ctx, m.pods)
+	case loadAgain:
+		a.load(ctx)
+	case reopen:
+		a.open(ctx)
+	case watchAgain:
+		a.watchObjects(ctx)
+	case again:
+		if v := a.volumes[m.key]; v != nil {
+			v.timer = nil
+			a.advance(ctx, v)
+		}
+	case ask:
+		if d := a.drivers[m.driver]; d != nil && d.since == m.since {
+			a.ask(ctx, d)
+		}
+	case showAgain:
+		a.show(ctx)
+	case sweep:
+		ctx.After(sweepEvery, sweep{})
+		self := ctx.Self()
+		a.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods}) })
+	case messages:
+		a.missed.Asked()
+		a.open(ctx)
+		a.watchObjects(ctx)
+		a.deps.ResendNode()
+		a.deps.Restarted()
+	}
+	a.showInUse()
+}
+
+// load reads what there may be, once no call of an earlier incarnation goes on: it might add something.
+func (a *actor) load(ctx *kernel.Context[Message]) {
+	if slices.ContainsFunc(ctx.InFlight(), func(e kernel.EffectInfo) bool { return strings.HasPrefix(e.Lane, volumeLane) }) {
+		ctx.After(settling, loadAgain{})
+		return
+	}
+	drivers := a.deps.Drivers
+	e := kernel.Effect[Message]{Kind: "FoundVolumes", Object: "CSI", Lane: "found", Deadline: CallDeadline}
+	a.loading = portcall.Do(ctx, e, func(c context.Context, done func(loaded, error)) {
+		drivers.FoundVolumes(c, func(all []decide.Found, bad []string, err error) {
+			done(loaded{found: all, unreadable: bad}, err)
+		})
+	}, func(id kernel.EffectID, m loaded, err error) Message {
+		m.id, m.err = id, err
+		return m
+	})
+}
+
+func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
+	if m.id != a.loading || a.known {
+		return
+	}
+	if m.err != nil {
+		ctx.Log().Error().Str("error", m.err.Error()).
+			Msg("cannot read which CSI volumes are staged or published; pods with CSI volumes wait until it can be read")
+		ctx.After(retryAfter, loadAgain{})
+		return
+	}
+	for _, text := range m.unreadable {
+		ctx.Log().Error().Str("error", text).
+			Msg("cannot read what a CSI volume is of: unmount it by hand, if it is mounted, and remove its directory")
+	}
+	a.known = true
+	for _, f := range m.found {
+		v := a.volume(f.Key, f.Inline)
+		if f.Target == (decide.Target{}) {
+			v.FoundStaged()
+		} else {
+			v.FoundPublished(f.Target)
+		}
+	}
+	for _, uid := range a.users() {
+		u := a.pods[uid]
+		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
+			s := u.uses[name].spec
+			a.volume(s.Key, s.Inline).Use(s.Target, s)
+		}
+	}
+	a.advanceAll(ctx)
+	for _, uid := range a.users() {
+		if a.pods[uid].going {
+			a.release(ctx, uid)
+		}
+	}
+}
+
+// users are the pods in the order of their UIDs.
+func (a *actor) users() []types.UID { return slices.Sorted(maps.Keys(a.pods)) }
+
+// keys are the volumes in order.
+func (a *actor) keys() []decide.Key {
+	return slices.SortedFunc(maps.Keys(a.volumes), func(x, y decide.Key) int { return strings.Compare(x.String(), y.String()) })
+}
+
+// volume is the one of a key, a new one if it is not known.
+func (a *actor) volume(k decide.Key, inline bool) *volume {
+	v := a.volumes[k]
+	if v == nil {
+		v = &volume{Volume: decide.NewVolume(k, inline)}
+		a.volumes[k] = v
+	}
+	return v
+}
+
+func (a *actor) use(ctx *kernel.Context[Message], m volumes.UseCSI) {
+	uid := m.Pod.UID
+	u := a.pods[uid]
+	if u == nil {
+		u = &user{uses: map[string]*use{}}
+		a.pods[uid] = u
+	}
+	if u.going {
+		return // volumes asks again when it is released
+	}
+	w := u.uses[m.Volume]
+	if w != nil && a.known && (w.spec.Key != m.Spec.Key || w.spec.Target != m.Spec.Target) {
+		// Another volume is bound by now.
+		if v := a.volumes[w.spec.Key]; v != nil {
+			v.Release(w.spec.Target)
+			a.advance(ctx, v)
+		}
+		w = nil
+	}
+	if w == nil {
+		w = &use{}
+		u.uses[m.Volume] = w
+	}
+	w.spec, w.told = m.Spec, volumes.CSIAnswer{}
+	if !a.known {
+		return
+	}
+	v := a.volume(m.Spec.Key, m.Spec.Inline)
+	v.Use(m.Spec.Target, m.Spec)
+	a.advance(ctx, v)
+}
+
+func (a *actor) release(ctx *kernel.Context[Message], uid types.UID) {
+	u := a.pods[uid]
+	if u == nil {
+		u = &user{}
+		a.pods[uid] = u
+	}
+	u.going, u.uses, u.waits = true, nil, ""
+	if !a.known {
+		return
+	}
+	for _, k := range a.keys() {
+		v := a.volumes[k]
+		if v == nil {
+			continue
+		}
+		its := false
+		for _, t := range targets(v, uid) {
+			v.Release(t)
+			its = true
+		}
+		if its {
+			a.advance(ctx, v)
+		}
+	}
+	a.tellGoing(uid, "")
+}
+
+// targets are the publications of a volume for a pod, in order.
+func targets(v *volume, uid types.UID) (out []decide.Target) {
+	for t := range v.Targets { // order-free: sorted
+		if t.Pod == uid {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, decide.Target.Compare)
+	return out
+}
+
+// advanceAll goes on with all volumes.
+func (a *actor) advanceAll(ctx *kernel.Context[Message]) {
+	for _, k := range a.keys() {
+		if v := a.volumes[k]; v != nil {
+			a.advance(ctx, v)
+		}
+	}
+}
+
+// advance goes on with one volume, and tells its pods.
+func (a *actor) advance(ctx *kernel.Context[Message], v *volume) {
+	if !a.known {
+		return
+	}
+	step, is, next := v.Next(ctx.Now(), a.env(v))
+	switch {
+	case is:
+		a.begin(ctx, v, step)
+	case !next.IsZero():
+		v.wake(ctx, next)
+	case v.Over():
+		if v.timer != nil {
+			v.timer()
+		}
+		delete(a.volumes, v.Key)
+		delete(a.said, v.Key)
+	}
+	a.tell(v)
+}
+
+// wake sets the timer of a volume, unless it fires before anyway.
+func (v *volume) wake(ctx *kernel.Context[Message], at time.Time) {
+	if v.timer != nil {
+		if !at.Before(v.timerAt) {
+			return
+		}
+		v.timer()
+	}
+	v.timerAt = at
+	v.timer = ctx.After(at.Sub(ctx.Now()), again{v.Key})
+}
+
+// env is what else a decision about a volume needs.
+func (a *actor) env(v *volume) decide.Env {
+	e := decide.Env{Registered: a.there(v.Driver), Driver: a.object(v.Driver)}
+	if e.Driver != nil && e.Driver.Republish {
+		e.Republish = republishEvery
+	}
+	if a.node != nil {
+		name := v.UniqueName()
+		e.Reported = slices.Contains(a.node.Status.VolumesInUse, name)
+		e.Attached = slices.ContainsFunc(a.node.Status.VolumesAttached, func(o v1.AttachedVolume) bool { return o.Name == name })
+	}
+	return e
+}
+
+// showInUse tells nodestatus which volumes may be in use, once that is known.
+func (a *actor) showInUse() {
+	if !a.known || a.of == nil {
+		return
+	}
+	out := []v1.UniqueVolumeName{}
+	for _, k := range a.keys() {
+		if v := a.volumes[k]; v.InUse() && a.object(k.Driver).Attach {
+			out = append(out, k.UniqueName())
+		}
+	}
+	slices.Sort(out)
+	if a.inUse == nil || !slices.Equal(a.inUse, out) {
+		a.inUse = out
+		a.deps.InUse(out)
+	}
+}
+
+func (a *actor) nodeSeen(ctx *kernel.Context[Message], n *v1.Node) {
+	first := a.node == nil || a.node.UID != n.UID
+	a.node = n
+	for _, k := range a.keys() {
+		v := a.volumes[k]
+		if env := a.env(v); !env.Attached {
+			v.Detached()
+		}
+		delete(v.Failures, decide.Step{Op: decide.Attachment})
+	}
+	a.advanceAll(ctx)
+	if first {
+		a.version++
+	}
+	a.show(ctx)
+}
+
+// sweep releases what pods left that are gone, and names what can't be cleaned.
+func (a *actor) sweep(ctx *kernel.Context[Message], pods map[types.UID]bool) {
+	if !a.known {
+		return
+	}
+	for _, k := range a.keys() {
+		v := a.volumes[k]
+		left := v.Staging != decide.None && len(v.Targets) == 0
+		for t, p := range v.Targets { // order-free: each on its own
+			if p.Want == decide.Kept && !pods[t.Pod] {
+				v.Release(t)
+			}
+			left = left || p.Want == decide.Released
+		}
+		if left && !a.there(k.Driver) && !a.said[k] {
+			a.said[k] = true
+			text := fmt.Sprintf("CSI driver %s is not registered on this node: volume %s stays mounted until it is", k.Driver,
+				k.Handle)
+			ctx.Log().Warn().Str("driver", k.Driver).Str("volume", k.Handle).Msg(text)
+			a.deps.Events.Record(port.Event{Node: a.deps.Node, Warning: true, Reason: "FailedUnMount", Message: text, At: ctx.Now()})
+		}
+		a.advance(ctx, v)
+	}
+}

@@ -1,0 +1,272 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// driver is one that has registered since the agent started.
+type driver struct {
+	port.CSIDriver
+	// asking is the call of NodeGetInfo under way. since counts its registrations, failures what failed in a row.
+	asking   kernel.EffectID
+	since    uint64
+	failures int
+}
+
+// there reports whether a driver can be called.
+func (a *actor) there(name string) bool {
+	d := a.drivers[name]
+	return d != nil && !d.Gone
+}
+
+// object is what the CSIDriver of a driver says; nil while that is not known.
+func (a *actor) object(name string) *decide.Driver {
+	if a.of == nil {
+		return nil
+	}
+	if d := a.of[name]; d != nil {
+		return d
+	}
+	return decide.DriverOf(nil)
+}
+
+// open starts the watch of drivers, and ends any other. It tells of all drivers again.
+func (a *actor) open(ctx *kernel.Context[Message]) {
+	ctx.Cancel(a.watch)
+	a.watches++
+	self, drivers := ctx.Self(), a.deps.Drivers
+	a.watch = ctx.Do(kernel.Effect[Message]{
+		Kind: "WatchCSIDrivers", Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), a.watches), Standing: true,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			drivers.Drivers(c, func(d port.CSIDriver) { self.Tell(found{id, d}) }, func(err error) { done(closed{id, err}) })
+		},
+	})
+}
+
+func (a *actor) closed(ctx *kernel.Context[Message], m closed) {
+	if m.id != a.watch {
+		return
+	}
+	a.failures++
+	ctx.Log().Error().Str("error", m.err.Error()).
+		Msg("cannot listen for CSI drivers; drivers that register now are not heard; retrying")
+	ctx.After(backoff.Retry(a.deps.Backoff, a.failures), reopen{})
+}
+
+// found notes a driver that is there, or that is not any more.
+func (a *actor) found(ctx *kernel.Context[Message], m found) {
+	if m.id != a.watch {
+		return
+	}
+	a.failures = 0
+	name := m.driver.Name
+	d := a.drivers[name]
+	if d == nil {
+		d = &driver{CSIDriver: port.CSIDriver{Name: name, Gone: true}}
+		a.drivers[name] = d
+	}
+	if d.CSIDriver == m.driver {
+		return
+	}
+	d.CSIDriver = m.driver
+	d.since++
+	ctx.Cancel(d.asking)
+	d.asking, d.failures = 0, 0
+	if m.driver.Gone {
+		ctx.Log().Warn().Str("driver", name).Msg("the CSI driver is gone: its volumes wait until it registers again")
+		a.infos[name] = nil
+		a.version++
+		a.show(ctx)
+		a.advanceAll(ctx)
+		return
+	}
+	ctx.Log().Info().Str("driver", name).Msg("CSI driver registered")
+	for k, v := range a.volumes { // order-free: each on its own
+		if k.Driver == name {
+			v.Retry()
+			delete(a.said, k)
+		}
+	}
+	a.ask(ctx, d)
+	a.advanceAll(ctx)
+}
+
+// ask asks a driver how this node is to be shown.
+func (a *actor) ask(ctx *kernel.Context[Message], d *driver) {
+	if d.Gone || d.asking != 0 {
+		return
+	}
+	drivers, of := a.deps.Drivers, d.CSIDriver
+	e := kernel.Effect[Message]{Kind: "NodeGetInfo", Object: d.Name, Lane: "info/" + d.Name, Deadline: CallDeadline}
+	d.asking = portcall.Do(ctx, e, func(c context.Context, done func(decide.Info, error)) { drivers.NodeInfo(c, of, done) },
+		func(id kernel.EffectID, info decide.Info, err error) Message { return informed{id, of.Name, info, err} })
+}
+
+func (a *actor) informed(ctx *kernel.Context[Message], m informed) {
+	d := a.drivers[m.driver]
+	if d == nil || d.asking != m.id {
+		return
+	}
+	d.asking = 0
+	if m.err != nil {
+		d.failures++
+		ctx.Log().Warn().Str("driver", d.Name).Str("error", m.err.Error()).
+			Msg("the CSI driver does not say how this node is to be shown (NodeGetInfo); retrying")
+		ctx.After(backoff.Retry(a.deps.Backoff, d.failures), ask{d.Name, d.since})
+		return
+	}
+	d.failures = 0
+	if of := a.object(d.Name); of != nil && of.InfoPeriod > 0 {
+		ctx.After(time.Duration(of.InfoPeriod)*time.Second, ask{d.Name, d.since})
+	}
+	if was := a.infos[d.Name]; was == nil || was.NodeID != m.info.NodeID || was.MaxVolumes != m.info.MaxVolumes ||
+		!maps.Equal(was.Topology, m.info.Topology) {
+		a.infos[d.Name] = &m.info
+		a.version++
+	}
+	a.show(ctx)
+}
+
+// show writes what drivers say of this node: the CSINode, and labels and an annotation of the Node.
+func (a *actor) show(ctx *kernel.Context[Message]) {
+	if a.node == nil || a.showing != 0 || a.version == a.written {
+		return
+	}
+	api, node, infos, version := a.deps.API, a.node, maps.Clone(a.infos), a.version
+	e := kernel.Effect[Message]{Kind: "UpdateCSINode", Object: a.deps.Node, Lane: "csinode", Deadline: apiDeadline}
+	a.showing = portcall.Do(ctx, e, func(c context.Context, done func(map[string]string, error)) {
+		labelNode(c, api, node, infos, func(refused map[string]string, err error) {
+			if err != nil {
+				done(nil, err)
+				return
+			}
+			writeCSINode(c, api, node, infos, func(err error) { done(refused, err) })
+		})
+	}, func(id kernel.EffectID, refused map[string]string, err error) Message {
+		return shown{id, version, refused, err}
+	})
+}
+
+// labelNode writes what drivers say into the Node. What can't be shown is taken out of infos.
+func labelNode(
+	c context.Context, api API, node *v1.Node, infos map[string]*decide.Info, done func(map[string]string, error),
+) {
+	key := port.APIKey{Kind: port.NodeKind, Name: node.Name}
+	api.Get(c, key, func(o port.APIObject, err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		have, refused := o.(*v1.Node), map[string]string{}
+		for _, name := range slices.Sorted(maps.Keys(infos)) {
+			if info := infos[name]; info != nil {
+				if err := decide.Conflicts(have, name, info); err != nil {
+					refused[name] = err.Error()
+					infos[name] = nil
+				}
+			}
+		}
+		to, differs, err := decide.Labelled(have, infos)
+		if err != nil || !differs {
+			done(refused, err)
+			return
+		}
+		api.Patch(c, port.APIPatch{Key: key, From: have, To: to}, func(_ port.APIObject, err error) { done(refused, err) })
+	})
+}
+
+// writeCSINode writes them into the CSINode, which is made if it is not there.
+func writeCSINode(c context.Context, api API, node *v1.Node, infos map[string]*decide.Info, done func(error)) {
+	write := func(have *storagev1.CSINode, is bool) {
+		to, differs := decide.Node(have, infos)
+		switch {
+		case !is:
+			api.Create(c, to, func(_ port.APIObject, err error) { done(err) })
+		case differs:
+			api.Update(c, to, func(_ port.APIObject, err error) { done(err) })
+		default:
+			done(nil)
+		}
+	}
+	api.Get(c, port.APIKey{Kind: port.CSINodeKind, Name: node.Name}, func(o port.APIObject, err error) {
+		switch {
+		case err == nil:
+			write(o.(*storagev1.CSINode), true)
+		case port.KindOf(err) == port.NotFound:
+			write(decide.NewNode(node.Name, node.UID), false)
+		default:
+			done(err)
+		}
+	})
+}
+
+func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
+	if m.id != a.showing {
+		return
+	}
+	a.showing = 0
+	if m.err != nil {
+		a.showFailures++
+		ctx.Log().Warn().Str("error", m.err.Error()).
+			Msg("cannot write which CSI drivers there are (CSINode, labels of the Node); retrying")
+		ctx.After(backoff.Retry(a.deps.Backoff, a.showFailures), showAgain{})
+		return
+	}
+	a.showFailures, a.written = 0, m.version
+	for _, name := range slices.Sorted(maps.Keys(m.refused)) {
+		ctx.Log().Error().Str("driver", name).Str("error", m.refused[name]).
+			Msg("the CSI driver is not shown in the CSINode, so no pods with its volumes are scheduled here")
+		a.deps.Events.Record(port.Event{Node: a.deps.Node, Warning: true, Reason: "CSIDriverRefused",
+			Message: m.refused[name], At: ctx.Now()})
+		if d := a.drivers[name]; d != nil {
+			delete(a.infos, name) // it is shown when it can be
+			ctx.After(sweepEvery, ask{name, d.since})
+		}
+	}
+	a.show(ctx)
+}
+
+// watchObjects starts the watch of CSIDrivers, and ends any other.
+func (a *actor) watchObjects(ctx *kernel.Context[Message]) {
+	ctx.Cancel(a.objects)
+	a.watches++
+	s := port.Selection{Kind: port.CSIDriverKind}
+	a.objects = portcall.Watch(ctx, kernel.Effect[Message]{Kind: "WatchCSIDriverObjects"}, a.watches, a.deps.API, s,
+		func(id kernel.EffectID, c port.APIChange) Message { return told{id, c} },
+		func(id kernel.EffectID, _ error) Message { return ended{id} })
+}
+
+func (a *actor) told(ctx *kernel.Context[Message], m told) {
+	if m.id != a.objects {
+		return
+	}
+	switch c := m.change.(type) {
+	case port.APIReplaced:
+		a.of = map[string]*decide.Driver{}
+		for _, o := range c.Objects {
+			a.of[o.GetName()] = decide.DriverOf(o.(*storagev1.CSIDriver))
+		}
+	case port.APISet:
+		if a.of != nil {
+			a.of[c.Object.GetName()] = decide.DriverOf(c.Object.(*storagev1.CSIDriver))
+		}
+	case port.APIDeleted:
+		delete(a.of, c.Object.GetName())
+	case port.APIBroken:
+		ctx.Log().Warn().Str("error", c.Err.Error()).Msg("cannot watch CSIDriver objects; retrying")
+	}
+	a.advanceAll(ctx)
+}

@@ -1,0 +1,269 @@
+package csi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+	"github.com/troupe-dev/troupe/actors/volumes"
+)
+
+// volumeLane is the beginning of the lanes of volumes.
+const volumeLane = "volume/"
+
+// begin begins a step of a volume.
+func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
+	stage := v.Begin(s)
+	e := kernel.Effect[Message]{
+		Kind: s.Op.String(), Object: v.Key.String(), For: string(s.Target.Pod), Lane: volumeLane + v.Key.String(),
+		Deadline: CallDeadline,
+	}
+	if s.Op == decide.Attachment {
+		e.Deadline = apiDeadline
+	}
+	k := v.Key
+	v.call = portcall.Do(ctx, e, a.run(v, s, stage), func(id kernel.EffectID, m stepped, err error) Message {
+		m.id, m.key, m.step, m.err = id, k, s, err
+		return m
+	})
+}
+
+// run makes the call of a step. It holds nothing of the actor.
+func (a *actor) run(v *volume, s decide.Step, stage *decide.Stage) func(context.Context, func(stepped, error)) {
+	drivers, api, of := a.deps.Drivers, a.deps.API, port.CSIDriver{Name: v.Driver}
+	if d := a.drivers[v.Driver]; d != nil {
+		of = d.CSIDriver
+	}
+	left := decide.Found{Key: v.Key, Target: s.Target, Inline: v.Inline}
+	switch s.Op {
+	case decide.Attachment:
+		key := port.APIKey{Kind: port.VolumeAttachmentKind, Name: decide.AttachmentName(v.Key, a.deps.Node)}
+		return func(c context.Context, done func(stepped, error)) {
+			api.Get(c, key, func(o port.APIObject, err error) {
+				if err != nil {
+					done(stepped{}, err)
+					return
+				}
+				with, why := decide.AttachmentOf(o.(*storagev1.VolumeAttachment))
+				if why != "" {
+					err = &port.Error{Kind: port.StateConflict, Verb: "GetVolumeAttachment", Object: key.Name, Detail: why}
+				}
+				done(stepped{context: with}, err)
+			})
+		}
+	case decide.StageVolume:
+		return func(c context.Context, done func(stepped, error)) {
+			drivers.StageVolume(c, of, *stage, func(err error) { done(stepped{}, err) })
+		}
+	case decide.PublishVolume:
+		d := a.object(v.Driver)
+		spec := v.Targets[s.Target].Spec
+		publish := v.Publishing(s.Target, d, a.deps.Node)
+		return func(c context.Context, done func(stepped, error)) {
+			withTokens(c, api, spec, d.Tokens, func(token string, err error) {
+				if err != nil {
+					done(stepped{}, err)
+					return
+				}
+				publish.AddToken(d, token)
+				drivers.PublishVolume(c, of, publish, func(path string, err error) { done(stepped{path: path}, err) })
+			})
+		}
+	case decide.UnpublishVolume:
+		return func(c context.Context, done func(stepped, error)) {
+			drivers.UnpublishVolume(c, of, left, func(err error) { done(stepped{}, err) })
+		}
+	case decide.UnstageVolume:
+		return func(c context.Context, done func(stepped, error)) {
+			drivers.UnstageVolume(c, of, left, func(err error) { done(stepped{}, err) })
+		}
+	default:
+		panic(fmt.Sprintf("csi: there is no step %d", s.Op))
+	}
+}
+
+// withTokens gets the tokens that a driver wants of the pod's service account, as the value of an attribute; empty if it
+// wants none.
+func withTokens(
+	c context.Context, api API, s *decide.Spec, wanted []storagev1.TokenRequest, done func(string, error),
+) {
+	out := map[string]authenticationv1.TokenRequestStatus{}
+	var next func(int)
+	next = func(i int) {
+		if i == len(wanted) {
+			if i == 0 {
+				done("", nil)
+				return
+			}
+			text, err := json.Marshal(out)
+			done(string(text), err)
+			return
+		}
+		r := authenticationv1.TokenRequestSpec{
+			ExpirationSeconds: wanted[i].ExpirationSeconds,
+			BoundObjectRef: &authenticationv1.BoundObjectReference{
+				APIVersion: "v1", Kind: "Pod", Name: s.PodName, UID: s.Pod,
+			},
+		}
+		if wanted[i].Audience != "" {
+			r.Audiences = []string{wanted[i].Audience}
+		}
+		api.CreateToken(c, s.Namespace, s.ServiceAccount, r, func(t authenticationv1.TokenRequestStatus, err error) {
+			if err != nil {
+				done("", &port.Error{Kind: port.NotCalled, Verb: "CreateToken", Object: s.Namespace + "/" + s.ServiceAccount,
+					Detail: err.Error()})
+				return
+			}
+			out[wanted[i].Audience] = t
+			next(i + 1)
+		})
+	}
+	next(0)
+}
+
+func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
+	v := a.volumes[m.key]
+	if v == nil || v.call != m.id {
+		return // late: the step was counted as one that may have worked
+	}
+	v.call = 0
+	v.End(port.CSIOutcome(m.err), ctx.Now())
+	switch {
+	case m.err != nil:
+		a.failed(ctx, v, m)
+	case m.step.Op == decide.Attachment:
+		v.Attached, v.Context = true, m.context
+	case m.step.Op == decide.PublishVolume:
+		if _, w := a.useOf(m.key, m.step.Target); w != nil {
+			w.path = m.path
+		}
+	}
+	a.advance(ctx, v)
+}
+
+// prefixes are the beginnings of messages that users of the kubelet know.
+var prefixes = [...]string{
+	decide.Attachment: "AttachVolume.Attach", decide.StageVolume: "MountVolume.MountDevice",
+	decide.PublishVolume: "MountVolume.SetUp", decide.UnpublishVolume: "UnmountVolume.TearDown",
+	decide.UnstageVolume: "UnmountDevice",
+}
+
+// failed notes why a step has failed, and says it to the pods that it is for.
+func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
+	retry := func(count int) time.Time { return ctx.Now().Add(backoff.Retry(a.deps.Backoff, count)) }
+	v.Fail(m.step, m.err.Error(), retry)
+	ctx.Log().Warn().Str("driver", v.Driver).Str("volume", v.Handle).Str("call", m.step.Op.String()).
+		Str("pod", string(m.step.Target.Pod)).Str("error", m.err.Error()).Msg("CSI volume: the call has failed; retrying")
+	all := []decide.Target{m.step.Target}
+	if m.step.Target == (decide.Target{}) {
+		all = all[:0]
+		for t := range v.Targets { // order-free: each pod is told on its own
+			all = append(all, t)
+		}
+		slices.SortFunc(all, decide.Target.Compare)
+	}
+	for _, t := range all {
+		text := fmt.Sprintf("%s failed for volume %q : %s", prefixes[m.step.Op], t.Name, m.err.Error())
+		if name, w := a.useOf(m.key, t); w != nil {
+			if w.path != "" {
+				continue // it is there, and stays
+			}
+			w.told = volumes.CSIAnswer{UID: t.Pod, Volume: name, Waiting: text}
+			a.deps.Answer(volumes.CSIAnswer{UID: t.Pod, Volume: name, Failure: text, Waiting: text})
+		} else if u := a.pods[t.Pod]; u != nil && u.going {
+			u.waits = text
+			a.deps.Answer(volumes.CSIAnswer{UID: t.Pod, Failure: text, Waiting: text})
+		}
+	}
+}
+
+// useOf is the use of a publication, and the name of the volume in the pod; nil for none.
+func (a *actor) useOf(k decide.Key, t decide.Target) (string, *use) {
+	u := a.pods[t.Pod]
+	if u == nil {
+		return "", nil
+	}
+	for name, w := range u.uses { // order-free: there is at most one that counts
+		if w.spec.Key == k && w.spec.Target == t {
+			return name, w
+		}
+	}
+	return "", nil
+}
+
+// tell tells the pods of a volume how far it is.
+func (a *actor) tell(v *volume) {
+	env := a.env(v)
+	var going []types.UID
+	for _, uid := range a.users() {
+		u := a.pods[uid]
+		if u.going {
+			going = append(going, uid)
+			continue
+		}
+		for name, w := range u.uses { // order-free: each on its own
+			if w.spec.Key != v.Key {
+				continue
+			}
+			a.answer(v, env, uid, name, w)
+		}
+	}
+	for _, uid := range going {
+		for _, t := range targets(v, uid) {
+			a.tellGoing(uid, v.Waits(t, env))
+		}
+		a.tellGoing(uid, "")
+	}
+}
+
+// answer tells a pod of one volume, if that is new.
+func (a *actor) answer(v *volume, env decide.Env, uid types.UID, name string, w *use) {
+	t := w.spec.Target
+	p := v.Targets[t]
+	now := volumes.CSIAnswer{UID: uid, Volume: name}
+	if p != nil && p.State == decide.Done && w.path != "" {
+		now.Path = w.path
+	} else {
+		now.Waiting = v.Waits(t, env)
+		if why := a.deps.NotAttached; why != "" && env.Driver != nil && env.Driver.Attach && !env.Attached && !v.Inline {
+			now.Waiting = why
+		}
+		if now.Waiting == "" {
+			now.Waiting = w.told.Waiting // why it has failed last
+		}
+	}
+	if w.told != now {
+		w.told = now
+		a.deps.Answer(now)
+	}
+}
+
+// tellGoing tells a pod that it has released all, or what that waits for.
+func (a *actor) tellGoing(uid types.UID, waits string) {
+	u := a.pods[uid]
+	if u == nil || !u.going || !a.known {
+		return
+	}
+	for _, v := range a.volumes { // order-free: any
+		if len(targets(v, uid)) > 0 {
+			if waits != "" && waits != u.waits {
+				u.waits = waits
+				a.deps.Answer(volumes.CSIAnswer{UID: uid, Waiting: waits})
+			}
+			return
+		}
+	}
+	delete(a.pods, uid)
+	a.deps.Released(uid)
+}

@@ -1,0 +1,268 @@
+package csi
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Spec is what a pod needs of a volume.
+type Spec struct {
+	Key
+	Target
+	// Inline: it is in the spec of the pod. Block: it is a device (volumeMode Block).
+	Inline, Block bool
+	FSType        string
+	MountOptions  []string
+	Access        v1.PersistentVolumeAccessMode
+	// Once: the node alone may write to it (ReadWriteOnce or ReadWriteOncePod is among its access modes).
+	Once       bool
+	Attributes map[string]string
+	ReadOnly   bool
+	// StageSecrets and PublishSecrets are for the two calls. They are in no message for people.
+	StageSecrets, PublishSecrets map[string]string
+	// Group is the fsGroup of the pod, OnMismatch its fsGroupChangePolicy.
+	Group      *int64
+	OnMismatch bool
+	// Pod.
+	Namespace, PodName, ServiceAccount string
+}
+
+// Driver is what a CSIDriver object says, or its defaults without one.
+type Driver struct {
+	// Attach: volumes are attached by the controllers before they are used.
+	Attach  bool
+	PodInfo bool
+	// Group is when the agent sets the group of files.
+	Group storagev1.FSGroupPolicy
+	// Persistent and Inline: volumes of this kind are supported.
+	Persistent, Inline bool
+	Tokens             []storagev1.TokenRequest
+	// TokensInSecrets: tokens are among the secrets, instead of the attributes.
+	TokensInSecrets bool
+	Republish       bool
+	// Missing: there is no such object.
+	Missing bool
+	// InfoPeriod is the time between calls of NodeGetInfo, in seconds; 0: it is called once.
+	InfoPeriod int64
+}
+
+// DriverOf is what an object says; nil: there is none.
+func DriverOf(o *storagev1.CSIDriver) *Driver {
+	if o == nil {
+		return &Driver{Attach: true, Group: storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, Persistent: true, Missing: true}
+	}
+	s := &o.Spec
+	d := &Driver{
+		Attach: ptr.Deref(s.AttachRequired, true), PodInfo: ptr.Deref(s.PodInfoOnMount, false),
+		Group:      ptr.Deref(s.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy),
+		Persistent: len(s.VolumeLifecycleModes) == 0 || slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecyclePersistent),
+		Inline:     slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral),
+		Tokens:     s.TokenRequests, TokensInSecrets: ptr.Deref(s.ServiceAccountTokenInSecrets, false),
+		Republish: ptr.Deref(s.RequiresRepublish, false), InfoPeriod: ptr.Deref(s.NodeAllocatableUpdatePeriodSeconds, 0),
+	}
+	return d
+}
+
+// Of is what a pod needs of a CSI volume: of a PersistentVolume, or of an inline volume if pv is nil.
+func Of(pod *v1.Pod, volume *v1.Volume, pv *v1.PersistentVolume, readOnly bool) *Spec {
+	s := &Spec{
+		Target: Target{Pod: pod.UID, Name: volume.Name}, Namespace: pod.Namespace, PodName: pod.Name,
+		ServiceAccount: pod.Spec.ServiceAccountName, Access: v1.ReadWriteOnce,
+	}
+	if c := pod.Spec.SecurityContext; c != nil {
+		s.Group = c.FSGroup
+		s.OnMismatch = ptr.Deref(c.FSGroupChangePolicy, v1.FSGroupChangeAlways) == v1.FSGroupChangeOnRootMismatch
+	}
+	if pv == nil {
+		of := volume.CSI
+		s.Key = Key{of.Driver, InlineHandle(pod, volume.Name)}
+		s.Inline, s.Once, s.FSType, s.Attributes = true, true, ptr.Deref(of.FSType, ""), of.VolumeAttributes
+		s.ReadOnly = ptr.Deref(of.ReadOnly, false)
+		return s
+	}
+	of := pv.Spec.CSI
+	s.Key, s.Name = Key{of.Driver, of.VolumeHandle}, pv.Name
+	s.FSType, s.Attributes, s.MountOptions = of.FSType, of.VolumeAttributes, pv.Spec.MountOptions
+	s.ReadOnly = readOnly
+	s.Block = ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) == v1.PersistentVolumeBlock
+	if len(pv.Spec.AccessModes) > 0 {
+		s.Access = pv.Spec.AccessModes[0]
+	}
+	s.Once = slices.Contains(pv.Spec.AccessModes, v1.ReadWriteOnce) ||
+		slices.Contains(pv.Spec.AccessModes, v1.ReadWriteOncePod)
+	return s
+}
+
+// SinglePod: at most one pod at a time may use it.
+func (s *Spec) SinglePod() bool { return s.Access == v1.ReadWriteOncePod }
+
+// refused is why the driver can't have such a volume, in words for people.
+func (s *Spec) refused(d *Driver) string {
+	switch {
+	case d == nil:
+		return ""
+	case s.Inline && d.Missing:
+		return fmt.Sprintf("inline volumes need a CSIDriver object: %q does not exist", s.Driver)
+	case s.Inline && !d.Inline:
+		return fmt.Sprintf("CSI driver %s does not support inline volumes: volumeLifecycleModes of its CSIDriver has no Ephemeral",
+			s.Driver)
+	case !s.Inline && !d.Persistent:
+		return fmt.Sprintf("CSI driver %s does not support persistent volumes: volumeLifecycleModes of its CSIDriver has no "+
+			"Persistent", s.Driver)
+	}
+	return ""
+}
+
+// Stage are the parameters of NodeStageVolume.
+type Stage struct {
+	Key
+	// Name is that of the PersistentVolume.
+	Name         string
+	Block        bool
+	FSType       string
+	MountOptions []string
+	Access       v1.PersistentVolumeAccessMode
+	Attributes   map[string]string
+	Context      map[string]string
+	// Group is for drivers that set it themselves.
+	Group   *int64
+	Secrets map[string]string
+	// Fresh: nothing was staged before, so there is nothing to keep if it fails.
+	Fresh bool
+}
+
+// Same: both stage a volume alike. Secrets may differ: they are renewed.
+func (s Stage) Same(o Stage) bool {
+	s.Secrets, o.Secrets, s.Fresh, o.Fresh = nil, nil, false, false
+	return reflect.DeepEqual(s, o)
+}
+
+// stage is how a volume is staged for a pod.
+func (v *Volume) stage(p *Publication) Stage {
+	s := p.Spec
+	return Stage{
+		Key: s.Key, Name: s.Name, Block: s.Block, FSType: s.FSType, MountOptions: s.MountOptions, Access: s.Access,
+		Attributes: s.Attributes, Context: v.Context, Group: s.Group, Secrets: s.StageSecrets,
+	}
+}
+
+// Publish are the parameters of NodePublishVolume.
+type Publish struct {
+	Key
+	Target
+	Inline, Block, ReadOnly bool
+	FSType                  string
+	MountOptions            []string
+	Access                  v1.PersistentVolumeAccessMode
+	Attributes, Context     map[string]string
+	Secrets                 map[string]string
+	// Group is the pod's. If the driver can't set it, the agent does if OwnGroup is true; with OnMismatch, unless the
+	// top has it.
+	Group                *int64
+	OwnGroup, OnMismatch bool
+	// Node and Attachment are noted beside the volume.
+	Node, Attachment string
+	// Fresh: nothing was published before. Again: it is published, and the pod uses it.
+	Fresh, Again bool
+}
+
+// Publishing is how a volume is published, of which a step has just begun.
+func (v *Volume) Publishing(t Target, d *Driver, node string) Publish {
+	s := v.Targets[t].Spec
+	out := Publish{
+		Key: s.Key, Target: s.Target, Inline: s.Inline, Block: s.Block, ReadOnly: s.ReadOnly, FSType: s.FSType,
+		MountOptions: s.MountOptions, Access: s.Access, Attributes: maps.Clone(s.Attributes), Context: v.Context,
+		Secrets: maps.Clone(s.PublishSecrets), Group: s.Group, OnMismatch: s.OnMismatch, OwnGroup: s.ownGroup(d),
+		Node: node, Attachment: AttachmentName(s.Key, node),
+		Fresh: v.before == None, Again: v.before == Done,
+	}
+	if out.Attributes == nil {
+		out.Attributes = map[string]string{}
+	}
+	if out.Secrets == nil {
+		out.Secrets = map[string]string{}
+	}
+	if d.PodInfo {
+		maps.Copy(out.Attributes, map[string]string{
+			"csi.storage.k8s.io/pod.name":            s.PodName,
+			"csi.storage.k8s.io/pod.namespace":       s.Namespace,
+			"csi.storage.k8s.io/pod.uid":             string(s.Pod),
+			"csi.storage.k8s.io/serviceAccount.name": s.ServiceAccount,
+			"csi.storage.k8s.io/ephemeral":           strconv.FormatBool(s.Inline),
+		})
+	}
+	return out
+}
+
+// AddToken adds the tokens of the pod's service account, as the value of an attribute or secret; empty for none.
+func (p *Publish) AddToken(d *Driver, token string) {
+	if token == "" {
+		return
+	}
+	into := p.Attributes
+	if d.TokensInSecrets {
+		into = p.Secrets
+	}
+	into[tokens] = token
+}
+
+// tokens is the attribute with the tokens of the pod's service account.
+const tokens = "csi.storage.k8s.io/serviceAccount.tokens"
+
+// ownGroup: the agent gives the files of the volume to the pod's fsGroup.
+func (s *Spec) ownGroup(d *Driver) bool {
+	switch {
+	case s.Group == nil || s.ReadOnly || s.Block:
+		return false
+	case d.Group == storagev1.FileFSGroupPolicy:
+		return true
+	case d.Group == storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy:
+		return s.FSType != "" && s.Once
+	default:
+		return false
+	}
+}
+
+// UniqueName is the name of a volume in the status of Nodes.
+func (k Key) UniqueName() v1.UniqueVolumeName {
+	return v1.UniqueVolumeName("kubernetes.io/csi/" + k.Driver + "^" + k.Handle)
+}
+
+// AttachmentName is the name of the VolumeAttachment of a volume on a node.
+func AttachmentName(k Key, node string) string {
+	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(k.Handle+k.Driver+node)))
+}
+
+// InlineHandle is the handle of an inline volume.
+func InlineHandle(pod *v1.Pod, name string) string {
+	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(pod.UID)+name)))
+}
+
+// AttachmentOf is what a VolumeAttachment says: the context of the attachment, or why the volume is not attached.
+func AttachmentOf(o *storagev1.VolumeAttachment) (map[string]string, string) {
+	switch {
+	case o.DeletionTimestamp != nil:
+		return nil, fmt.Sprintf("VolumeAttachment %s is being deleted", o.Name)
+	case o.Status.AttachError != nil:
+		return nil, "rpc error: " + o.Status.AttachError.Message
+	case !o.Status.Attached:
+		return nil, fmt.Sprintf("VolumeAttachment %s is not attached yet", o.Name)
+	}
+	return o.Status.AttachmentMetadata, ""
+}
+
+// Found is what an earlier agent left of a volume, as its notes beside it say.
+type Found struct {
+	Key
+	// Target is zero for a staging.
+	Target        Target
+	Inline, Block bool
+}

@@ -1,0 +1,498 @@
+package csi
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Key names a volume.
+type Key struct{ Driver, Handle string }
+
+// String is driver and handle.
+func (k Key) String() string { return k.Driver + " " + k.Handle }
+
+// State is how far a volume is staged on this node, or published for one pod. Calls are idempotent, so one that may have
+// had an effect is made again.
+//
+//	None ──call begins──► Uncertain ──it has worked──► Done
+//	 ▲ ▲                    │  ▲  ▲                     │
+//	 │ └──first call has────┘  │  └────undo begins──────┘
+//	 │    finally failed       └─┐
+//	 └──────undo has worked──────┘ it has not
+type State uint8
+
+// States of a staging or publication.
+const (
+	// None: nothing is there.
+	None State = iota
+	// Uncertain: a call has begun, and may have had an effect. So is what an earlier agent left.
+	Uncertain
+	// Done: the call has worked.
+	Done
+)
+
+var states = [...]string{"none", "uncertain", "done"}
+
+// String is the state as a word.
+func (s State) String() string { return states[s] }
+
+// Want is what a pod wants of its publication.
+type Want uint8
+
+const (
+	// Kept: an earlier agent published it, and the pod has not said anything yet. It stays.
+	Kept Want = iota
+	// Wanted: the pod needs it.
+	Wanted
+	// Released: nothing of the pod runs, so it has to go.
+	Released
+)
+
+// Op is what is to be done for a volume.
+type Op uint8
+
+// Operations.
+const (
+	Attachment Op = iota // read the VolumeAttachment
+	StageVolume
+	PublishVolume
+	UnpublishVolume
+	UnstageVolume
+)
+
+var ops = [...]string{"GetVolumeAttachment", "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume",
+	"NodeUnstageVolume"}
+
+// String is the call.
+func (o Op) String() string { return ops[o] }
+
+// Target is a publication: the pod, and the name of the PersistentVolume, or of the inline volume in the pod.
+type Target struct {
+	Pod  types.UID
+	Name string
+}
+
+// Compare orders targets.
+func (t Target) Compare(o Target) int {
+	return cmp.Or(strings.Compare(string(t.Pod), string(o.Pod)), strings.Compare(t.Name, o.Name))
+}
+
+// Step is one thing to do. Target is zero, unless the operation is about one publication.
+type Step struct {
+	Op     Op
+	Target Target
+}
+
+// Publication is a volume of one pod.
+type Publication struct {
+	State State
+	Want  Want
+	// Order is when it was wanted first, among those of the volume.
+	Order int
+	// At is when it was last published.
+	At time.Time
+	// Spec is what the pod needs; nil unless it is Wanted.
+	Spec *Spec
+}
+
+// Failure is that of a step, in a row.
+type Failure struct {
+	Count   int
+	Next    time.Time
+	Message string
+}
+
+// Volume is all that is known of one volume on this node.
+type Volume struct {
+	Key
+	// Inline: it is in the spec of a pod, and is not staged.
+	Inline  bool
+	Staging State
+	// As is how it was staged last. Nil: unknown, because another agent did it, or it was not.
+	As *Stage
+	// Targets are its publications. None of them is None and not Wanted.
+	Targets map[Target]*Publication
+	// Context is what the driver's controller says of the attachment; nil until it is known, or without one.
+	Context map[string]string
+	// Attached: Context is valid.
+	Attached bool
+	// Busy is the step that is being done; before is the state that it found.
+	Busy     *Step
+	before   State
+	Failures map[Step]*Failure
+	orders   int
+}
+
+// Env is what a decision needs to know beside the volume.
+type Env struct {
+	// Registered: the driver can be called.
+	Registered bool
+	// Driver is what its CSIDriver object says; nil while it is not known whether there is one.
+	Driver *Driver
+	// Reported: status.volumesInUse of the Node has the volume. Attached: status.volumesAttached has it.
+	Reported, Attached bool
+	// Republish is the time between publications, if the driver wants them again and again.
+	Republish time.Duration
+}
+
+// NewVolume is a volume that nothing is known of.
+func NewVolume(k Key, inline bool) *Volume {
+	return &Volume{Key: k, Inline: inline, Targets: map[Target]*Publication{}, Failures: map[Step]*Failure{}}
+}
+
+// Use notes that a pod needs the volume.
+func (v *Volume) Use(t Target, s *Spec) {
+	p := v.Targets[t]
+	if p == nil {
+		p = &Publication{}
+		v.Targets[t] = p
+	}
+	if p.Want != Wanted {
+		v.orders++
+		p.Want, p.Order = Wanted, v.orders
+		delete(v.Failures, Step{PublishVolume, t})
+	}
+	p.Spec = s
+}
+
+// Release notes that a pod does not need it any more.
+func (v *Volume) Release(t Target) {
+	p := v.Targets[t]
+	if p == nil || p.Want == Released {
+		return
+	}
+	p.Want, p.Spec = Released, nil
+	delete(v.Failures, Step{PublishVolume, t})
+	v.tidy(t)
+}
+
+// tidy forgets a publication that is over.
+func (v *Volume) tidy(t Target) {
+	if p := v.Targets[t]; p != nil && p.State == None && p.Want != Wanted && (v.Busy == nil || v.Busy.Target != t) {
+		delete(v.Targets, t)
+		delete(v.Failures, Step{UnpublishVolume, t})
+	}
+}
+
+// FoundStaged notes a staging that an earlier agent left.
+func (v *Volume) FoundStaged() { v.Staging = Uncertain }
+
+// FoundPublished notes a publication that an earlier agent left. If the volume has a staging, that is found beside it.
+func (v *Volume) FoundPublished(t Target) {
+	v.Targets[t] = &Publication{State: Uncertain}
+}
+
+// Detached notes that the Node does not name the volume as attached. What is staged stays until it is unstaged.
+func (v *Volume) Detached() {
+	if v.Staging == None && !v.published() {
+		v.Attached, v.Context = false, nil
+	}
+}
+
+// Over: nothing of the volume is on this node, and nobody wants it.
+func (v *Volume) Over() bool { return v.Busy == nil && v.Staging == None && len(v.Targets) == 0 }
+
+// sorted are the targets in the order in which they were wanted.
+func (v *Volume) sorted() []Target {
+	return slices.SortedFunc(maps.Keys(v.Targets), func(a, b Target) int {
+		return cmp.Or(cmp.Compare(v.Targets[a].Order, v.Targets[b].Order), a.Compare(b))
+	})
+}
+
+// first is the first wanted publication of a pod, by which the volume is staged.
+func (v *Volume) first() *Publication {
+	for _, t := range v.sorted() {
+		if p := v.Targets[t]; p.Want == Wanted {
+			return p
+		}
+	}
+	return nil
+}
+
+// published: it is or may be published for a pod.
+func (v *Volume) published() bool {
+	for _, p := range v.Targets { // order-free: any
+		if p.State != None {
+			return true
+		}
+	}
+	return false
+}
+
+// rival is the pod that has a volume for which only one pod at a time may (ReadWriteOncePod), empty for none.
+func (v *Volume) rival(t Target) types.UID {
+	p := v.Targets[t]
+	if p.Spec == nil || !p.Spec.SinglePod() {
+		return ""
+	}
+	for _, other := range v.sorted() {
+		o := v.Targets[other]
+		if other.Pod != t.Pod && p.State == None && (o.State != None || o.Want == Wanted && o.Order < p.Order) {
+			return other.Pod
+		}
+	}
+	return ""
+}
+
+// Next is the step to begin now, if there is one, and otherwise when to ask again; zero: when something changes.
+func (v *Volume) Next(now time.Time, env Env) (step Step, is bool, again time.Time) {
+	if v.Busy != nil {
+		return step, false, again
+	}
+	later := func(at time.Time) {
+		if again.IsZero() || at.Before(again) {
+			again = at
+		}
+	}
+	for _, s := range v.steps(now, env, later) {
+		if f := v.Failures[s]; f != nil && f.Next.After(now) {
+			later(f.Next)
+			continue
+		}
+		return s, true, time.Time{}
+	}
+	return step, false, again
+}
+
+// steps are those that may be done now, the most urgent first.
+func (v *Volume) steps(now time.Time, env Env, later func(time.Time)) (out []Step) {
+	all := v.sorted()
+	if env.Registered {
+		for _, t := range all {
+			if p := v.Targets[t]; p.Want == Released && p.State != None {
+				out = append(out, Step{UnpublishVolume, t})
+			}
+		}
+	}
+	first := v.first()
+	switch {
+	case first == nil:
+		if env.Registered && v.Staging != None && !v.published() {
+			out = append(out, Step{Op: UnstageVolume})
+		}
+		return out
+	case v.waits(env, first) != "":
+		return out
+	case env.Driver.Attach && !v.Inline && !v.Attached:
+		return append(out, Step{Op: Attachment})
+	case !v.Inline && v.Staging != Done:
+		if v.Staging == Uncertain && v.As != nil && !v.published() && !v.As.Same(v.stage(first)) {
+			return append(out, Step{Op: UnstageVolume}) // never twice differently
+		}
+		return append(out, Step{Op: StageVolume})
+	}
+	for _, t := range all {
+		p := v.Targets[t]
+		if p.Want != Wanted || v.rival(t) != "" || p.Spec.refused(env.Driver) != "" {
+			continue
+		}
+		switch due := p.At.Add(env.Republish); {
+		case p.State != Done:
+			out = append(out, Step{PublishVolume, t})
+		case env.Republish > 0 && !due.After(now):
+			out = append(out, Step{PublishVolume, t})
+		case env.Republish > 0:
+			later(due)
+		}
+	}
+	return out
+}
+
+// waits is why nothing can be brought up, empty if it can.
+func (v *Volume) waits(env Env, p *Publication) string {
+	switch {
+	case !env.Registered:
+		return fmt.Sprintf("CSI driver %s is not registered on this node", v.Driver)
+	case env.Driver == nil:
+		return "the CSIDriver objects of the apiserver are not known yet"
+	case p.Spec.refused(env.Driver) != "":
+		return p.Spec.refused(env.Driver)
+	case !env.Driver.Attach || v.Inline || v.Attached:
+		return ""
+	case !env.Reported:
+		return "status.volumesInUse of the Node does not name it yet"
+	case !env.Attached:
+		return fmt.Sprintf("it is not attached to this node (status.volumesAttached, VolumeAttachment of CSI driver %s)",
+			v.Driver)
+	}
+	return ""
+}
+
+// Waits says what a publication waits for, in words for people; empty if it is Done or a step goes on.
+func (v *Volume) Waits(t Target, env Env) string {
+	p := v.Targets[t]
+	if p == nil {
+		return ""
+	}
+	if p.Want == Released {
+		if !env.Registered {
+			return fmt.Sprintf("volume %q can't be unpublished: CSI driver %s is not registered on this node", t.Name, v.Driver)
+		}
+		return v.calls(fmt.Sprintf("volume %q is being unpublished", t.Name))
+	}
+	if p.State == Done || p.Want != Wanted {
+		return ""
+	}
+	if why := p.Spec.refused(env.Driver); why != "" {
+		return why
+	}
+	if r := v.rival(t); r != "" {
+		return fmt.Sprintf("volume uses the ReadWriteOncePod access mode and is already in use by another pod (UID %s)", r)
+	}
+	if why := v.waits(env, p); why != "" {
+		return why
+	}
+	return v.calls("")
+}
+
+// calls adds the call that goes on.
+func (v *Volume) calls(text string) string {
+	if v.Busy == nil {
+		return text
+	}
+	if text != "" {
+		text += ": "
+	}
+	return text + fmt.Sprintf("CSI driver %s has not answered %s of volume %s", v.Driver, v.Busy.Op, v.Handle)
+}
+
+// InUse reports whether the Node has to say that it uses the volume, before it is attached and until nothing of it is
+// left (status.volumesInUse).
+func (v *Volume) InUse() bool { return !v.Inline && !v.Over() }
+
+// Begin notes that a step begins. It returns what to stage, for StageVolume.
+func (v *Volume) Begin(s Step) *Stage {
+	if v.Busy != nil {
+		panic("csi: " + v.Key.String() + ": " + s.Op.String() + " begins during " + v.Busy.Op.String())
+	}
+	v.Busy = &s
+	switch s.Op {
+	case Attachment:
+	case StageVolume:
+		to := v.stage(v.first())
+		if v.Staging == Uncertain && v.As != nil && v.published() {
+			// It can't be unstaged, so it is staged as before.
+			secrets := to.Secrets
+			as := *v.As
+			to, as.Secrets = as, secrets
+		}
+		to.Fresh = v.Staging == None
+		v.before, v.Staging, v.As = v.Staging, Uncertain, &to
+		return &to
+	case UnstageVolume:
+		if v.published() {
+			panic("csi: " + v.Key.String() + " is unstaged while it is published")
+		}
+		v.before, v.Staging = v.Staging, Uncertain
+	case PublishVolume:
+		if !v.Inline && v.Staging != Done {
+			panic("csi: " + v.Key.String() + " is published while it is not staged")
+		}
+		p := v.Targets[s.Target]
+		if v.before = p.State; p.State == None {
+			p.State = Uncertain
+		}
+	case UnpublishVolume:
+		p := v.Targets[s.Target]
+		v.before, p.State = p.State, Uncertain
+	}
+	return nil
+}
+
+// Outcome is how a step ended.
+type Outcome uint8
+
+const (
+	// Worked: it has.
+	Worked Outcome = iota
+	// Refused: it has failed, and has had no effect of its own.
+	Refused
+	// Unsure: it has failed, and may have had an effect, or have one yet.
+	Unsure
+)
+
+// End notes how the step ended that began last.
+func (v *Volume) End(o Outcome, now time.Time) {
+	s := *v.Busy
+	v.Busy = nil
+	if o == Worked {
+		delete(v.Failures, s)
+	}
+	switch s.Op {
+	case Attachment:
+	case StageVolume:
+		v.Staging = after(o, v.before)
+	case UnstageVolume:
+		if o == Worked {
+			v.Staging, v.As, v.Attached, v.Context = None, nil, false, nil
+		}
+	case PublishVolume:
+		p := v.Targets[s.Target]
+		p.State = after(o, v.before)
+		if o == Worked {
+			p.At = now
+		} else if v.before == Done {
+			p.At = now // it is tried again in its time
+			delete(v.Failures, s)
+		}
+		v.tidy(s.Target)
+	case UnpublishVolume:
+		if o == Worked {
+			v.Targets[s.Target].State = None
+		}
+		v.tidy(s.Target)
+	}
+	if v.Staging == None {
+		v.As = nil
+	}
+}
+
+// after is the state after a call that found before.
+func after(o Outcome, before State) State {
+	switch {
+	case o == Worked || before == Done:
+		return Done
+	case o == Refused && before == None:
+		return None
+	default:
+		return Uncertain
+	}
+}
+
+// Fail notes why a step failed that has ended, and when it may be tried again.
+func (v *Volume) Fail(s Step, message string, next func(count int) time.Time) {
+	f := v.Failures[s]
+	if f == nil {
+		f = &Failure{}
+		v.Failures[s] = f
+	}
+	f.Count++
+	f.Message, f.Next = message, next(f.Count)
+	if p := v.Targets[s.Target]; s.Target != (Target{}) && (p == nil || s.Op == PublishVolume && p.Want != Wanted) {
+		delete(v.Failures, s)
+	}
+}
+
+// Retry has failed steps tried again at once, because what they may have failed for has changed.
+func (v *Volume) Retry() {
+	for _, f := range v.Failures { // order-free: each on its own
+		f.Next = time.Time{}
+	}
+}
+
+// Trouble is why a publication is not there, if a step has failed: the step and its message.
+func (v *Volume) Trouble(t Target) (Step, string) {
+	for _, s := range []Step{{Op: Attachment}, {Op: UnstageVolume}, {Op: StageVolume}, {PublishVolume, t},
+		{UnpublishVolume, t}} {
+		if f := v.Failures[s]; f != nil {
+			return s, f.Message
+		}
+	}
+	return Step{}, ""
+}

@@ -1,0 +1,67 @@
+package node
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/csi"
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/nodestatus"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/volumes"
+)
+
+// csi reports whether pods can have volumes of CSI drivers on this node.
+func (c *Config) csi() bool { return c.Ports.CSI != nil && c.Ports.API != nil }
+
+// toCSI are the messages of volumes to csi.
+type toCSI struct{ below *below }
+
+// Use implements volumes.CSI.
+func (t toCSI) Use(m volumes.UseCSI) { t.below.csi.Tell(csi.Use{UseCSI: m}) }
+
+// Release implements volumes.CSI.
+func (t toCSI) Release(m volumes.ReleaseCSI) { t.below.csi.Tell(csi.Release{ReleaseCSI: m}) }
+
+// csiOf is where volumes leaves those of CSI drivers; nil for nowhere.
+func (b *below) csiOf(c *Config) volumes.CSI {
+	if !c.csi() {
+		return nil
+	}
+	return toCSI{b}
+}
+
+// tellCSI sets the messages of nodestatus to csi.
+func (b *below) tellCSI(c *Config, d *nodestatus.Deps) {
+	if c.csi() {
+		d.Volumes = func(n *v1.Node) { b.csi.Tell(csi.NodeSeen{Node: n}) }
+		d.ResendInUse = func() { b.csi.Tell(csi.Resend{}) }
+	}
+}
+
+// spawnCSI spawns the actor of CSI drivers.
+func (b *below) spawnCSI(ctx *kernel.Context[Message], c *Config) {
+	if !c.csi() {
+		return
+	}
+	b.csi = spawn(ctx, c.Around, "csi", csi.New(&csi.Deps{
+		Drivers: c.Ports.CSI, API: c.Ports.API, Events: c.Ports.Events, Node: c.Name,
+		Answer:     func(m volumes.CSIAnswer) { b.volumes.Tell(m) },
+		Released:   func(uid types.UID) { b.volumes.Tell(volumes.CSIReleased{UID: uid}) },
+		Restarted:  func() { b.volumes.Tell(volumes.CSIRestarted{}) },
+		InUse:      func(all []v1.UniqueVolumeName) { b.above.nodestatus.Tell(nodestatus.InUse{Volumes: all}) },
+		ResendNode: func() { b.above.nodestatus.Tell(nodestatus.Resend{}) },
+		Living: func(reply func(map[types.UID]bool)) {
+			b.pods.Tell(pods.Living{Reply: func(living map[types.UID]bool, all bool) {
+				if all {
+					reply(living)
+				}
+			}})
+		},
+		Backoff:     backoff.Policy{Base: 500 * time.Millisecond, Max: 2*time.Minute + 2*time.Second},
+		NotAttached: c.Cluster.NotAttached,
+	}))
+}

@@ -1,0 +1,144 @@
+package volumes
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+)
+
+// CSI is where the volumes of CSI drivers are brought up: the actor csi.
+type CSI interface {
+	Use(UseCSI)
+	Release(ReleaseCSI)
+}
+
+// UseCSI asks for one volume of a pod. It is answered with CSIAnswer each time, and again when something changes.
+type UseCSI struct {
+	Pod    *v1.Pod
+	Volume string
+	Spec   *csi.Spec
+}
+
+// ReleaseCSI says that nothing of a pod runs: its volumes are to be unpublished. It is answered with CSIReleased.
+type ReleaseCSI struct{ UID types.UID }
+
+// CSIAnswer says how far a volume of a pod is; with an empty Volume, how far ReleaseCSI is. From csi. Lost: answered
+// again when asked. Late: the newest counts.
+type CSIAnswer struct {
+	UID    types.UID
+	Volume string
+	// Path is where it is, empty if it is not there.
+	Path string
+	// Failure is what has failed just now, Waiting what is waited for; either may be empty.
+	Failure, Waiting string
+}
+
+// CSIReleased says that nothing of a pod is published any more. From csi. Lost: ReleaseCSI is sent again.
+type CSIReleased struct{ UID types.UID }
+
+// CSIRestarted says that csi has lost what it was asked. From csi.
+type CSIRestarted struct{}
+
+func (CSIAnswer) isVolumesMessage()    {}
+func (CSIReleased) isVolumesMessage()  {}
+func (CSIRestarted) isVolumesMessage() {}
+
+// useCSI asks for the CSI volumes of a pod.
+func (a *volumes) useCSI(p *volumed) {
+	if a.deps.CSI == nil || p.pod == nil || p.down || !p.prepared {
+		return
+	}
+	for i := range p.plan {
+		if m := &p.plan[i]; m.CSI != nil && m.Err == nil && !p.asked.Has(m.Name) {
+			p.asked.Set(m.Name, true)
+			a.deps.CSI.Use(UseCSI{Pod: p.pod, Volume: m.Name, Spec: m.CSI})
+		}
+	}
+}
+
+// ofCSI reports whether a volume is left to csi. One that is there needs no secrets any more.
+func (a *volumes) ofCSI(p *volumed, m *volumeplan.Mount) bool {
+	return a.deps.CSI != nil && m.CSI != nil && (m.Err == nil || p.paths.Has(m.Name))
+}
+
+// releaseCSI has the CSI volumes of a pod unpublished, and reports whether they are.
+func (a *volumes) releaseCSI(p *volumed, uid types.UID) bool {
+	if a.deps.CSI == nil || p.released {
+		return true
+	}
+	if !p.releasing {
+		p.releasing = true
+		a.deps.CSI.Release(ReleaseCSI{uid})
+	}
+	return false
+}
+
+func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
+	p := a.pods[m.UID]
+	if p == nil || (m.Volume == "") != p.down {
+		return
+	}
+	key := call{mount, m.Volume}
+	if p.down {
+		key = call{unmount, ""}
+	} else if !slices.ContainsFunc(p.plan, func(of volumeplan.Mount) bool { return of.Name == m.Volume }) {
+		return
+	}
+	p.csiWaits.Set(m.Volume, m.Waiting)
+	switch {
+	case m.Failure != "":
+		f := p.failures.At(key)
+		f.count++
+		f.at, f.message = ctx.Now(), m.Failure
+		p.failures.Set(key, f)
+		reason := "FailedMount"
+		if p.down {
+			reason = "FailedUnMount"
+		}
+		a.event(ctx, p, reason, m.Failure)
+	case m.Path != "":
+		p.failures.Delete(key)
+		p.paths.Set(m.Volume, m.Path)
+	}
+	a.tell(p)
+}
+
+func (a *volumes) csiReleased(ctx *kernel.Context[Message], uid types.UID) {
+	if p := a.pods[uid]; p != nil && p.down {
+		p.released = true
+		p.failures.Delete(call{unmount, ""})
+		a.advance(ctx, uid)
+	}
+}
+
+// csiRestarted asks csi again.
+func (a *volumes) csiRestarted() {
+	for uid, p := range a.pods { // order-free: each on its own
+		p.asked = nil
+		if p.down && !p.released {
+			p.releasing = false
+			a.releaseCSI(p, uid)
+			continue
+		}
+		a.useCSI(p)
+	}
+}
+
+// csiWaiting is what a CSI volume waits for, or the release of all; empty for nothing that is known.
+func (p *volumed) csiWaiting(volume string) string {
+	text := p.csiWaits.At(volume)
+	if text == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %s", text)
+}
+
+// unknown: an object is not known yet. The pod tells when it is.
+func unknown(err error) bool { return podobjects.StateOf(err) == podobjects.Unknown }

@@ -1,0 +1,73 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+)
+
+// csiPlugin is the directory of CSI volumes of a pod, which package csidrivers keeps.
+const csiPlugin = "kubernetes.io~csi"
+
+// UseCSI says that CSI drivers are there: what they have published for a pod stays until they have unpublished it.
+func (h *Host) UseCSI() { h.csi = true }
+
+// withoutCSI fails while a CSI driver has to unpublish a volume of a pod.
+func (h *Host) withoutCSI(dir string) error {
+	if !h.csi {
+		return nil
+	}
+	f, err := h.pods.Root.Open(filepath.Join(dir, volumesDir, csiPlugin))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	names, err := f.Readdirnames(-1)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	slices.Sort(names)
+	return hostcall.Failf(port.StateConflict, "nothing was removed: CSI drivers have not unpublished volumes of the pod yet: %s",
+		strings.Join(names, ", "))
+}
+
+// Mounts is the mount table.
+func (h *Host) Mounts() ([]mounts.Mount, error) { return h.mounts() }
+
+// NoteClaim notes where the volume of a claim is, for statistics.
+func (h *Host) NoteClaim(uid, volume, path string) { h.note(uid, volume, path) }
+
+// GiveToGroup gives the files of a mounted volume to a group, in a child process. With onMismatch, unless its top has
+// the group already.
+func (h *Host) GiveToGroup(ctx context.Context, path string, group int64, onMismatch bool) error {
+	return h.children.call(ctx, request{Op: opBind, Path: path, Mounted: true, Group: &group, OnMismatch: onMismatch})
+}
+
+// UnmountSubPaths unmounts what a pod's containers have mounted of its volumes.
+func (h *Host) UnmountSubPaths(ctx context.Context, uid string) error {
+	dir, err := area.PodDir(uid)
+	if err != nil {
+		return err
+	}
+	all, err := h.mounts()
+	if err != nil {
+		return err
+	}
+	for _, m := range slices.Backward(mounts.Below(all, filepath.Join(h.pods.Real, dir, subPathsDir))) {
+		if err := h.unmountOne(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package csidrivers
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strconv"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	v1 "k8s.io/api/core/v1"
+
+	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+)
+
+// Capabilities of drivers.
+const (
+	stages      = csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME
+	setsGroup   = csi.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP
+	manyWriters = csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER
+)
+
+// capability is how a volume is used.
+func (n *node) capability(
+	block bool, fsType string, options []string, access v1.PersistentVolumeAccessMode, group *int64,
+) *csi.VolumeCapability {
+	c := &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: n.mode(access)}}
+	if block {
+		c.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
+		return c
+	}
+	m := &csi.VolumeCapability_MountVolume{FsType: fsType, MountFlags: options}
+	if group != nil && n.can(setsGroup) {
+		m.VolumeMountGroup = strconv.FormatInt(*group, 10)
+	}
+	c.AccessType = &csi.VolumeCapability_Mount{Mount: m}
+	return c
+}
+
+// mode is the access mode of CSI. Drivers that do not know SINGLE_NODE_MULTI_WRITER take SINGLE_NODE_WRITER for both of
+// the two that it was split into.
+func (n *node) mode(m v1.PersistentVolumeAccessMode) csi.VolumeCapability_AccessMode_Mode {
+	switch m {
+	case v1.ReadWriteOnce:
+		if n.can(manyWriters) {
+			return csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER
+		}
+		return csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
+	case v1.ReadWriteOncePod:
+		if n.can(manyWriters) {
+			return csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
+		}
+		return csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
+	case v1.ReadOnlyMany:
+		return csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY
+	case v1.ReadWriteMany:
+		return csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
+	default:
+		return csi.VolumeCapability_AccessMode_UNKNOWN
+	}
+}
+
+// StageVolume implements port.CSI.
+func (d *Drivers) StageVolume(ctx context.Context, of port.CSIDriver, r decide.Stage, done func(error)) {
+	hostcall.Do(ctx, "NodeStageVolume", r.Key.String(), func(ctx context.Context) error {
+		n, err := d.reach(ctx, of.Name)
+		if err != nil || !n.can(stages) {
+			return err
+		}
+		dir, err := stageDir(r.Key)
+		if err != nil {
+			return err
+		}
+		if err := d.makeMount(d.staged, dir, globalMount); err != nil {
+			return err
+		}
+		notes := map[string]string{noteHandle: r.Handle, noteDriver: r.Driver}
+		if err := writeNotes(d.staged, dir, notes); err != nil {
+			return err
+		}
+		_, err = n.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
+			VolumeId: r.Handle, PublishContext: r.Context, StagingTargetPath: filepath.Join(d.staged.Path, dir, globalMount),
+			VolumeCapability: n.capability(r.Block, r.FSType, r.MountOptions, r.Access, r.Group),
+			Secrets:          r.Secrets, VolumeContext: r.Attributes,
+		})
+		if err == nil {
+			return nil
+		}
+		err = n.failure(ctx, "NodeStageVolume", err)
+		if r.Fresh && port.CSIOutcome(err) == decide.Refused {
+			err = errors.Join(err, d.removeMount(d.staged, dir, globalMount))
+		}
+		return err
+	}, done)
+}
+
+// UnstageVolume implements port.CSI.
+func (d *Drivers) UnstageVolume(ctx context.Context, of port.CSIDriver, r decide.Found, done func(error)) {
+	hostcall.Do(ctx, "NodeUnstageVolume", r.Key.String(), func(ctx context.Context) error {
+		n, err := d.reach(ctx, of.Name)
+		if err != nil {
+			return err
+		}
+		dir, err := stageDir(r.Key)
+		if err != nil {
+			return err
+		}
+		if n.can(stages) {
+			_, err = n.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{
+				VolumeId: r.Handle, StagingTargetPath: filepath.Join(d.staged.Path, dir, globalMount),
+			})
+			if err != nil {
+				return n.failure(ctx, "NodeUnstageVolume", err)
+			}
+		}
+		return d.removeMount(d.staged, dir, globalMount)
+	}, done)
+}
+
+// PublishVolume implements port.CSI.
+func (d *Drivers) PublishVolume(
+	ctx context.Context, of port.CSIDriver, r decide.Publish, done func(string, error),
+) {
+	hostcall.Get(ctx, "NodePublishVolume", r.Key.String(), func(ctx context.Context) (string, error) {
+		n, err := d.reach(ctx, of.Name)
+		if err != nil {
+			return "", err
+		}
+		dir, err := podDir(r.Target)
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(d.pods.Path, dir, podMount)
+		request := &csi.NodePublishVolumeRequest{
+			VolumeId: r.Handle, PublishContext: r.Context, TargetPath: path, Readonly: r.ReadOnly,
+			VolumeCapability: n.capability(r.Block, r.FSType, r.MountOptions, r.Access, r.Group),
+			Secrets:          r.Secrets, VolumeContext: r.Attributes,
+		}
+		if !r.Inline && n.can(stages) {
+			staged, err := stageDir(r.Key)
+			if err != nil {
+				return "", err
+			}
+			request.StagingTargetPath = filepath.Join(d.staged.Path, staged, globalMount)
+		}
+		if err := d.pods.Root.MkdirAll(dir, dirMode); err != nil {
+			return "", err
+		}
+		if err := writeNotes(d.pods, dir, notesOf(&r)); err != nil {
+			return "", err
+		}
+		if _, err := n.NodePublishVolume(ctx, request); err != nil {
+			err = n.failure(ctx, "NodePublishVolume", err)
+			if r.Fresh && port.CSIOutcome(err) == decide.Refused {
+				err = errors.Join(err, d.removeMount(d.pods, dir, podMount))
+			}
+			return "", err
+		}
+		if r.OwnGroup && !n.can(setsGroup) && !r.Again {
+			if err := d.Host.GiveToGroup(ctx, filepath.Join(d.pods.Real, dir, podMount), *r.Group, r.OnMismatch); err != nil {
+				// It is published, so this must not count as if it were not.
+				return "", &port.Error{Kind: port.Unavailable, Verb: "NodePublishVolume", Object: r.Key.String(),
+					Detail: "it is published, but its files can't be given to the group of the pod: " + err.Error()}
+			}
+		}
+		return path, nil
+	}, done)
+}
+
+// UnpublishVolume implements port.CSI.
+func (d *Drivers) UnpublishVolume(ctx context.Context, of port.CSIDriver, r decide.Found, done func(error)) {
+	hostcall.Do(ctx, "NodeUnpublishVolume", r.Key.String(), func(ctx context.Context) error {
+		n, err := d.reach(ctx, of.Name)
+		if err != nil {
+			return err
+		}
+		dir, err := podDir(r.Target)
+		if err != nil {
+			return err
+		}
+		if err := d.Host.UnmountSubPaths(ctx, string(r.Target.Pod)); err != nil {
+			return err
+		}
+		_, err = n.NodeUnpublishVolume(ctx, &csi.NodeUnpublishVolumeRequest{
+			VolumeId: r.Handle, TargetPath: filepath.Join(d.pods.Path, dir, podMount),
+		})
+		if err != nil {
+			return n.failure(ctx, "NodeUnpublishVolume", err)
+		}
+		return d.removeMount(d.pods, dir, podMount)
+	}, done)
+}

@@ -1,0 +1,279 @@
+package csidrivers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+)
+
+// The kubelet's layout.
+const (
+	pluginDir   = "plugins/kubernetes.io/csi"
+	volumeDir   = "volumes/kubernetes.io~csi"
+	globalMount = "globalmount"
+	podMount    = "mount"
+	notesName   = "vol_data.json"
+	// Directories of pluginDir that are no driver's: devices, and what kubelets before v1.24 staged.
+	devicesDir, oldDir = "volumeDevices", "pv"
+)
+
+const (
+	dirMode  = 0o750
+	noteMode = 0o644
+	// notesLimit bounds how much is read of notes.
+	notesLimit = 64 << 10
+)
+
+// Keys of the notes.
+const (
+	noteName       = "specVolID"
+	noteHandle     = "volumeHandle"
+	noteDriver     = "driverName"
+	noteNode       = "nodeName"
+	noteAttachment = "attachmentID"
+	noteKind       = "volumeLifecycleMode"
+)
+
+// New opens the directories, and makes them if they are not there.
+func New(c Config) (*Drivers, error) {
+	staged, err := area.Open(filepath.Join(c.Root, pluginDir), dirMode)
+	if err != nil {
+		return nil, fmt.Errorf("open the directory of CSI volumes: %w", err)
+	}
+	pods, err := area.Open(filepath.Join(c.Root, "pods"), area.Mode)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the pods directory: %w", err), staged.Root.Close())
+	}
+	return &Drivers{Config: c, staged: staged, pods: pods, listeners: map[*func(port.CSIDriver)]bool{}}, nil
+}
+
+// stageDir is the directory of a staged volume.
+func stageDir(k decide.Key) (string, error) {
+	if err := area.Element("CSI driver name", k.Driver); err != nil {
+		return "", err
+	}
+	if k.Handle == "" || k.Driver == devicesDir || k.Driver == oldDir {
+		return "", hostcall.Failf(port.InvalidConfig, "CSI driver %q, volume handle %q: there can be no such volume", k.Driver,
+			k.Handle)
+	}
+	return filepath.Join(k.Driver, fmt.Sprintf("%x", sha256.Sum256([]byte(k.Handle)))), nil
+}
+
+// podDir is the directory of a published volume.
+func podDir(t decide.Target) (string, error) {
+	uid, err := area.PodDir(string(t.Pod))
+	if err == nil {
+		err = area.Element("volume name", t.Name)
+	}
+	return filepath.Join(uid, volumeDir, t.Name), err
+}
+
+func notesOf(r *decide.Publish) map[string]string {
+	mode := storagev1.VolumeLifecyclePersistent
+	if r.Inline {
+		mode = storagev1.VolumeLifecycleEphemeral
+	}
+	return map[string]string{
+		noteName: r.Target.Name, noteHandle: r.Handle, noteDriver: r.Driver, noteNode: r.Node, noteKind: string(mode),
+		noteAttachment: r.Attachment,
+	}
+}
+
+// writeNotes replaces the notes in a directory.
+func writeNotes(a *area.Area, dir string, notes map[string]string) error {
+	data, err := json.Marshal(notes)
+	if err != nil {
+		return err
+	}
+	// Beside it, and then renamed: a reader sees all or nothing.
+	temporary := filepath.Join(dir, "."+notesName)
+	if err := a.Root.WriteFile(temporary, append(data, '\n'), noteMode); err != nil {
+		return fmt.Errorf("write %s: %w", notesName, err)
+	}
+	return a.Root.Rename(temporary, filepath.Join(dir, notesName))
+}
+
+func readNotes(a *area.Area, dir string) (map[string]string, error) {
+	f, err := a.Root.Open(filepath.Join(dir, notesName))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	data, err := io.ReadAll(io.LimitReader(f, notesLimit))
+	if err != nil {
+		return nil, err
+	}
+	notes := map[string]string{}
+	if err := json.Unmarshal(data, &notes); err != nil {
+		return nil, err
+	}
+	if notes[noteDriver] == "" || notes[noteHandle] == "" {
+		return nil, fmt.Errorf("it has no %s or no %s", noteDriver, noteHandle)
+	}
+	return notes, nil
+}
+
+// mounted is what is mounted at a directory, nil for nothing.
+func (d *Drivers) mounted(a *area.Area, path string) (*mounts.Mount, error) {
+	all, err := d.Host.Mounts()
+	if err != nil {
+		return nil, err
+	}
+	point := filepath.Join(a.Real, path)
+	for i := range all {
+		if all[i].Point == point {
+			return &all[i], nil
+		}
+	}
+	return nil, nil //nolint:nilnil // nothing is mounted
+}
+
+// makeMount makes the directory that a driver mounts at. It does not touch what is mounted there: it may hang.
+func (d *Drivers) makeMount(a *area.Area, dir, name string) error {
+	m, err := d.mounted(a, filepath.Join(dir, name))
+	if m != nil || err != nil {
+		return err
+	}
+	return a.Root.MkdirAll(filepath.Join(dir, name), dirMode)
+}
+
+// removeMount removes a directory that a driver has unmounted, and then the notes, and the directory of both.
+func (d *Drivers) removeMount(a *area.Area, dir, name string) error {
+	m, err := d.mounted(a, filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	if m != nil {
+		return hostcall.Failf(port.StateConflict, "the CSI driver has answered, but left its volume mounted: %s", m)
+	}
+	// The notes are kept until the rest is gone.
+	for _, path := range []string{filepath.Join(dir, name), filepath.Join(dir, "."+notesName), filepath.Join(dir, notesName),
+		dir} {
+		if err := a.Root.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// scan is what is found on disk.
+type scan struct {
+	found      []decide.Found
+	unreadable []string
+}
+
+// FoundVolumes implements port.CSI.
+func (d *Drivers) FoundVolumes(ctx context.Context, done func([]decide.Found, []string, error)) {
+	hostcall.Get(ctx, "FoundVolumes", "CSI", func(ctx context.Context) (scan, error) {
+		var s scan
+		err := errors.Join(d.scanStaged(ctx, &s), d.scanPods(ctx, &s))
+		return s, err
+	}, func(s scan, err error) { done(s.found, s.unreadable, err) })
+}
+
+// dirs are the names of the directories in one; none if it is not there.
+func dirs(a *area.Area, dir string) ([]string, error) {
+	f, err := a.Root.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	entries, err := f.ReadDir(-1)
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out, err
+}
+
+func (d *Drivers) scanStaged(ctx context.Context, s *scan) error {
+	drivers, err := dirs(d.staged, ".")
+	if err != nil {
+		return err
+	}
+	for _, driver := range drivers {
+		if driver == devicesDir {
+			continue
+		}
+		volumes, err := dirs(d.staged, driver)
+		if err != nil {
+			return err
+		}
+		for _, v := range volumes {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			dir := filepath.Join(driver, v)
+			notes, err := readNotes(d.staged, dir)
+			if errors.Is(err, fs.ErrNotExist) && d.removeMount(d.staged, dir, globalMount) == nil {
+				continue // nothing was staged there
+			}
+			var want string
+			k := decide.Key{Driver: notes[noteDriver], Handle: notes[noteHandle]}
+			if err == nil {
+				want, err = stageDir(k)
+			}
+			if err == nil && want != dir {
+				err = fmt.Errorf("it is of volume %s, which is not staged here", k)
+			}
+			if err != nil {
+				s.unreadable = append(s.unreadable, filepath.Join(d.staged.Path, dir, notesName)+": "+err.Error())
+				continue
+			}
+			s.found = append(s.found, decide.Found{Key: k})
+		}
+	}
+	return nil
+}
+
+func (d *Drivers) scanPods(ctx context.Context, s *scan) error {
+	pods, err := dirs(d.pods, ".")
+	if err != nil {
+		return err
+	}
+	for _, uid := range pods {
+		volumes, err := dirs(d.pods, filepath.Join(uid, volumeDir))
+		if err != nil {
+			return err
+		}
+		for _, v := range volumes {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			dir := filepath.Join(uid, volumeDir, v)
+			notes, err := readNotes(d.pods, dir)
+			if errors.Is(err, fs.ErrNotExist) && d.removeMount(d.pods, dir, podMount) == nil {
+				continue // nothing was published there
+			}
+			if err != nil {
+				s.unreadable = append(s.unreadable, filepath.Join(d.pods.Path, dir, notesName)+": "+err.Error())
+				continue
+			}
+			s.found = append(s.found, decide.Found{
+				Key:    decide.Key{Driver: notes[noteDriver], Handle: notes[noteHandle]},
+				Target: decide.Target{Pod: types.UID(uid), Name: v},
+				Inline: notes[noteKind] == string(storagev1.VolumeLifecycleEphemeral),
+			})
+		}
+	}
+	return nil
+}
