@@ -308,7 +308,7 @@ func (v *Volume) steps(now time.Time, env Env, later func(time.Time)) (out []Ste
 func (v *Volume) waits(env Env, p *Publication) string {
 	switch {
 	case !env.Registered:
-		return fmt.Sprintf("CSI driver %s is not registered on this node", v.Driver)
+		return fmt.Sprintf("driver name %s not found in the list of registered CSI drivers", v.Driver)
 	case env.Driver == nil:
 		return "the CSIDriver objects of the apiserver are not known yet"
 	case p.Spec.refused(env.Driver) != "":

@@ -72,7 +72,7 @@ func TestUpAndDown(t *testing.T) {
 		change func(*Env)
 		want   string
 	}{
-		{func(e *Env) { e.Registered = false }, "CSI driver d.example.com is not registered on this node"},
+		{func(e *Env) { e.Registered = false }, "driver name d.example.com not found in the list of registered CSI drivers"},
 		{func(e *Env) { e.Driver = nil }, "the CSIDriver objects of the apiserver are not known yet"},
 		{func(e *Env) { e.Reported = false }, "status.volumesInUse of the Node does not name it yet"},
 		{func(e *Env) { e.Attached = false }, "it is not attached to this node (status.volumesAttached, VolumeAttachment of CSI driver d.example.com)"},

@@ -303,7 +303,7 @@ func TestVolumesThatCannotBe(t *testing.T) {
 		"no-secret": {with(v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "none"}}), `secret "none" not found`},
 		"no-path": {with(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/no/such/path", Type: new(v1.HostPathDirectory)}}),
 			"hostPath type check failed: /no/such/path is not a directory"},
-		"csi": {with(v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "none.test"}}), "driver name none.test not found in the list of registered CSI drivers: this node does not support CSI"},
+		"csi": {with(v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "none.test"}}), "driver name none.test not found in the list of registered CSI drivers"},
 	} {
 		b.create(t, b.pod(name, c.change))
 		b.awaitEvent(t, name, "FailedMount", `MountVolume.SetUp failed for volume "v" : `)
