@@ -165,7 +165,9 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 
 // load reads what there may be, once no call of an earlier incarnation goes on: it might add something.
 func (a *actor) load(ctx *kernel.Context[Message]) {
-	if slices.ContainsFunc(ctx.InFlight(), func(e kernel.EffectInfo) bool { return strings.HasPrefix(e.Lane, volumeLane) }) {
+	if slices.ContainsFunc(ctx.InFlight(), func(e kernel.EffectInfo) bool {
+		return strings.HasPrefix(e.Lane, volumeLane)
+	}) {
 		ctx.After(settling, loadAgain{})
 		return
 	}
@@ -224,7 +226,9 @@ func (a *actor) users() []types.UID { return slices.Sorted(maps.Keys(a.pods)) }
 
 // keys are the volumes in order.
 func (a *actor) keys() []decide.Key {
-	return slices.SortedFunc(maps.Keys(a.volumes), func(x, y decide.Key) int { return strings.Compare(x.String(), y.String()) })
+	return slices.SortedFunc(maps.Keys(a.volumes), func(x, y decide.Key) int {
+		return strings.Compare(x.String(), y.String())
+	})
 }
 
 // volume is the one of a key, a new one if it is not known.
@@ -358,7 +362,9 @@ func (a *actor) env(v *volume) decide.Env {
 	if a.node != nil {
 		name := v.UniqueName()
 		e.Reported = slices.Contains(a.node.Status.VolumesInUse, name)
-		e.Attached = slices.ContainsFunc(a.node.Status.VolumesAttached, func(o v1.AttachedVolume) bool { return o.Name == name })
+		e.Attached = slices.ContainsFunc(a.node.Status.VolumesAttached, func(o v1.AttachedVolume) bool {
+			return o.Name == name
+		})
 	}
 	return e
 }
@@ -417,7 +423,9 @@ func (a *actor) sweep(ctx *kernel.Context[Message], pods map[types.UID]bool) {
 			text := fmt.Sprintf("CSI driver %s is not registered on this node: volume %s stays mounted until it is", k.Driver,
 				k.Handle)
 			ctx.Log().Warn().Str("driver", k.Driver).Str("volume", k.Handle).Msg(text)
-			a.deps.Events.Record(port.Event{Node: a.deps.Node, Warning: true, Reason: "FailedUnMount", Message: text, At: ctx.Now()})
+			a.deps.Events.Record(port.Event{
+				Node: a.deps.Node, Warning: true, Reason: "FailedUnMount", Message: text, At: ctx.Now(),
+			})
 		}
 		a.advance(ctx, v)
 	}

@@ -111,8 +111,9 @@ func (a *actor) ask(ctx *kernel.Context[Message], d *driver) {
 	}
 	drivers, of := a.deps.Drivers, d.CSIDriver
 	e := kernel.Effect[Message]{Kind: "NodeGetInfo", Object: d.Name, Lane: "info/" + d.Name, Deadline: CallDeadline}
-	d.asking = portcall.Do(ctx, e, func(c context.Context, done func(decide.Info, error)) { drivers.NodeInfo(c, of, done) },
-		func(id kernel.EffectID, info decide.Info, err error) Message { return informed{id, of.Name, info, err} })
+	d.asking = portcall.Do(ctx, e, func(c context.Context, done func(decide.Info, error)) {
+		drivers.NodeInfo(c, of, done)
+	}, func(id kernel.EffectID, info decide.Info, err error) Message { return informed{id, of.Name, info, err} })
 }
 
 func (a *actor) informed(ctx *kernel.Context[Message], m informed) {

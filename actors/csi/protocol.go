@@ -13,8 +13,8 @@
 //	Release ──NodeUnpublishVolume──► CSIReleased
 //	         └─the last pod──NodeUnstageVolume──► no longer named in status.volumesInUse
 //
-// Each volume has its own lane with one call at a time: one that hangs holds up that volume only. A call that has failed
-// without an answer may have worked, so it is made again, or undone.
+// Each volume has its own lane with one call at a time: one that hangs holds up that volume only. A call that has
+// failed without an answer may have worked, so it is made again, or undone.
 //
 //	(none) ──registers──► there ──NodeGetInfo──► shown in CSINode ──socket gone──► gone, removed from CSINode
 //

@@ -26,7 +26,7 @@ const volumeLane = "volume/"
 func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 	stage := v.Begin(s)
 	e := kernel.Effect[Message]{
-		Kind: s.Op.String(), Object: v.Key.String(), For: string(s.Target.Pod), Lane: volumeLane + v.Key.String(),
+		Kind: s.Op.String(), Object: v.String(), For: string(s.Target.Pod), Lane: volumeLane + v.String(),
 		Deadline: CallDeadline,
 	}
 	if s.Op == decide.Attachment {
@@ -93,8 +93,8 @@ func (a *actor) run(v *volume, s decide.Step, stage *decide.Stage) func(context.
 	}
 }
 
-// withTokens gets the tokens that a driver wants of the pod's service account, as the value of an attribute; empty if it
-// wants none.
+// withTokens gets the tokens that a driver wants of the pod's service account, as the value of an attribute; empty if
+// it wants none.
 func withTokens(
 	c context.Context, api API, s *decide.Spec, wanted []storagev1.TokenRequest, done func(string, error),
 ) {

@@ -38,8 +38,8 @@ func (h *Host) withoutCSI(dir string) error {
 		return err
 	}
 	slices.Sort(names)
-	return hostcall.Failf(port.StateConflict, "nothing was removed: CSI drivers have not unpublished volumes of the pod yet: %s",
-		strings.Join(names, ", "))
+	return hostcall.Failf(port.StateConflict,
+		"nothing was removed: CSI drivers have not unpublished volumes of the pod yet: %s", strings.Join(names, ", "))
 }
 
 // Mounts is the mount table.

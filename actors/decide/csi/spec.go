@@ -63,7 +63,8 @@ func DriverOf(o *storagev1.CSIDriver) *Driver {
 	d := &Driver{
 		Attach: ptr.Deref(s.AttachRequired, true), PodInfo: ptr.Deref(s.PodInfoOnMount, false),
 		Group:      ptr.Deref(s.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy),
-		Persistent: len(s.VolumeLifecycleModes) == 0 || slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecyclePersistent),
+		Persistent: len(s.VolumeLifecycleModes) == 0 ||
+			slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecyclePersistent),
 		Inline:     slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral),
 		Tokens:     s.TokenRequests, TokensInSecrets: ptr.Deref(s.ServiceAccountTokenInSecrets, false),
 		Republish: ptr.Deref(s.RequiresRepublish, false), InfoPeriod: ptr.Deref(s.NodeAllocatableUpdatePeriodSeconds, 0),
@@ -112,8 +113,8 @@ func (s *Spec) refused(d *Driver) string {
 	case s.Inline && d.Missing:
 		return fmt.Sprintf("inline volumes need a CSIDriver object: %q does not exist", s.Driver)
 	case s.Inline && !d.Inline:
-		return fmt.Sprintf("CSI driver %s does not support inline volumes: volumeLifecycleModes of its CSIDriver has no Ephemeral",
-			s.Driver)
+		return fmt.Sprintf("CSI driver %s does not support inline volumes: volumeLifecycleModes of its CSIDriver has no "+
+			"Ephemeral", s.Driver)
 	case !s.Inline && !d.Persistent:
 		return fmt.Sprintf("CSI driver %s does not support persistent volumes: volumeLifecycleModes of its CSIDriver has no "+
 			"Persistent", s.Driver)

@@ -17,8 +17,8 @@ type Key struct{ Driver, Handle string }
 // String is driver and handle.
 func (k Key) String() string { return k.Driver + " " + k.Handle }
 
-// State is how far a volume is staged on this node, or published for one pod. Calls are idempotent, so one that may have
-// had an effect is made again.
+// State is how far a volume is staged on this node, or published for one pod. Calls are idempotent, so one that may
+// have had an effect is made again.
 //
 //	None ──call begins──► Uncertain ──it has worked──► Done
 //	 ▲ ▲                    │  ▲  ▲                     │
@@ -369,7 +369,7 @@ func (v *Volume) InUse() bool { return !v.Inline && !v.Over() }
 // Begin notes that a step begins. It returns what to stage, for StageVolume.
 func (v *Volume) Begin(s Step) *Stage {
 	if v.Busy != nil {
-		panic("csi: " + v.Key.String() + ": " + s.Op.String() + " begins during " + v.Busy.Op.String())
+		panic("csi: " + v.String() + ": " + s.Op.String() + " begins during " + v.Busy.Op.String())
 	}
 	v.Busy = &s
 	switch s.Op {
@@ -387,12 +387,12 @@ func (v *Volume) Begin(s Step) *Stage {
 		return &to
 	case UnstageVolume:
 		if v.published() {
-			panic("csi: " + v.Key.String() + " is unstaged while it is published")
+			panic("csi: " + v.String() + " is unstaged while it is published")
 		}
 		v.before, v.Staging = v.Staging, Uncertain
 	case PublishVolume:
 		if !v.Inline && v.Staging != Done {
-			panic("csi: " + v.Key.String() + " is published while it is not staged")
+			panic("csi: " + v.String() + " is published while it is not staged")
 		}
 		p := v.Targets[s.Target]
 		if v.before = p.State; p.State == None {

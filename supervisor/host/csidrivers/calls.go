@@ -63,7 +63,7 @@ func (n *node) mode(m v1.PersistentVolumeAccessMode) csi.VolumeCapability_Access
 
 // StageVolume implements port.CSI.
 func (d *Drivers) StageVolume(ctx context.Context, of port.CSIDriver, r decide.Stage, done func(error)) {
-	hostcall.Do(ctx, "NodeStageVolume", r.Key.String(), func(ctx context.Context) error {
+	hostcall.Do(ctx, "NodeStageVolume", r.String(), func(ctx context.Context) error {
 		n, err := d.reach(ctx, of.Name)
 		if err != nil || !n.can(stages) {
 			return err
@@ -97,7 +97,7 @@ func (d *Drivers) StageVolume(ctx context.Context, of port.CSIDriver, r decide.S
 
 // UnstageVolume implements port.CSI.
 func (d *Drivers) UnstageVolume(ctx context.Context, of port.CSIDriver, r decide.Found, done func(error)) {
-	hostcall.Do(ctx, "NodeUnstageVolume", r.Key.String(), func(ctx context.Context) error {
+	hostcall.Do(ctx, "NodeUnstageVolume", r.String(), func(ctx context.Context) error {
 		n, err := d.reach(ctx, of.Name)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (d *Drivers) UnstageVolume(ctx context.Context, of port.CSIDriver, r decide
 func (d *Drivers) PublishVolume(
 	ctx context.Context, of port.CSIDriver, r decide.Publish, done func(string, error),
 ) {
-	hostcall.Get(ctx, "NodePublishVolume", r.Key.String(), func(ctx context.Context) (string, error) {
+	hostcall.Get(ctx, "NodePublishVolume", r.String(), func(ctx context.Context) (string, error) {
 		n, err := d.reach(ctx, of.Name)
 		if err != nil {
 			return "", err
@@ -160,7 +160,7 @@ func (d *Drivers) PublishVolume(
 		if r.OwnGroup && !n.can(setsGroup) && !r.Again {
 			if err := d.Host.GiveToGroup(ctx, filepath.Join(d.pods.Real, dir, podMount), *r.Group, r.OnMismatch); err != nil {
 				// It is published, so this must not count as if it were not.
-				return "", &port.Error{Kind: port.Unavailable, Verb: "NodePublishVolume", Object: r.Key.String(),
+				return "", &port.Error{Kind: port.Unavailable, Verb: "NodePublishVolume", Object: r.String(),
 					Detail: "it is published, but its files can't be given to the group of the pod: " + err.Error()}
 			}
 		}
@@ -170,7 +170,7 @@ func (d *Drivers) PublishVolume(
 
 // UnpublishVolume implements port.CSI.
 func (d *Drivers) UnpublishVolume(ctx context.Context, of port.CSIDriver, r decide.Found, done func(error)) {
-	hostcall.Do(ctx, "NodeUnpublishVolume", r.Key.String(), func(ctx context.Context) error {
+	hostcall.Do(ctx, "NodeUnpublishVolume", r.String(), func(ctx context.Context) error {
 		n, err := d.reach(ctx, of.Name)
 		if err != nil {
 			return err

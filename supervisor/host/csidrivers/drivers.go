@@ -1,5 +1,5 @@
-// Package csidrivers is the adapter of port.CSI: it talks to the CSI drivers of this machine (CSI spec v1), and keeps the
-// directories of their volumes as a kubelet does. Package deviceplugins finds them in the plugin registry.
+// Package csidrivers is the adapter of port.CSI: it talks to the CSI drivers of this machine (CSI spec v1), and keeps
+// the directories of their volumes as a kubelet does. Package deviceplugins finds them in the plugin registry.
 //
 //	<root>/plugins/kubernetes.io/csi/<driver>/<SHA-256 of the handle>/globalmount     staged, vol_data.json beside it
 //	<root>/pods/<uid>/volumes/kubernetes.io~csi/<PersistentVolume>/mount              published, vol_data.json beside it

@@ -67,8 +67,8 @@ func stageDir(k decide.Key) (string, error) {
 		return "", err
 	}
 	if k.Handle == "" || k.Driver == devicesDir || k.Driver == oldDir {
-		return "", hostcall.Failf(port.InvalidConfig, "CSI driver %q, volume handle %q: there can be no such volume", k.Driver,
-			k.Handle)
+		return "", hostcall.Failf(port.InvalidConfig, "CSI driver %q, volume handle %q: there can be no such volume",
+			k.Driver, k.Handle)
 	}
 	return filepath.Join(k.Driver, fmt.Sprintf("%x", sha256.Sum256([]byte(k.Handle)))), nil
 }
@@ -88,7 +88,7 @@ func notesOf(r *decide.Publish) map[string]string {
 		mode = storagev1.VolumeLifecycleEphemeral
 	}
 	return map[string]string{
-		noteName: r.Target.Name, noteHandle: r.Handle, noteDriver: r.Driver, noteNode: r.Node, noteKind: string(mode),
+		noteName: r.Name, noteHandle: r.Handle, noteDriver: r.Driver, noteNode: r.Node, noteKind: string(mode),
 		noteAttachment: r.Attachment,
 	}
 }
@@ -161,8 +161,8 @@ func (d *Drivers) removeMount(a *area.Area, dir, name string) error {
 		return hostcall.Failf(port.StateConflict, "the CSI driver has answered, but left its volume mounted: %s", m)
 	}
 	// The notes are kept until the rest is gone.
-	for _, path := range []string{filepath.Join(dir, name), filepath.Join(dir, "."+notesName), filepath.Join(dir, notesName),
-		dir} {
+	all := []string{filepath.Join(dir, name), filepath.Join(dir, "."+notesName), filepath.Join(dir, notesName), dir}
+	for _, path := range all {
 		if err := a.Root.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -86,8 +86,8 @@ func New(directory, root string, log zerolog.Logger, drivers func(port.DRADriver
 	}
 }
 
-// ServeCSI has CSI drivers of the registry found too, before anything is called. found is told of them, and of those that
-// are lost.
+// ServeCSI has CSI drivers of the registry found too, before anything is called. found is told of them, and of those
+// that are lost.
 func (p *Plugins) ServeCSI(found func(port.CSIDriver)) { p.csi = found }
 
 // turn is a registration. cancel ends what it waits for; again: its resource was registered before; over: it has ended.

@@ -1,0 +1,200 @@
+package csi_test
+
+import (
+	"testing"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+var notAttached = storagev1.CSIDriverSpec{AttachRequired: new(false)}
+
+// registered is a rig with a driver that attaches nothing.
+func registered(t *testing.T, change ...func(*rig)) *rig {
+	t.Helper()
+	r := newRig(t, change...)
+	r.register(notAttached)
+	r.nodeSays(nil, nil)
+	r.calls.Answer(nil, "info "+driver)
+	r.Settle()
+	r.Forget()
+	return r
+}
+
+// TestShown: a driver is shown when it has said how, and is not any more when it is gone.
+func TestShown(t *testing.T) {
+	r := newRig(t)
+	r.nodeSays(nil, nil)
+	r.WantByListener("an empty CSINode", "api: create CSINode n:", "watch CSIDriver")
+	r.register(notAttached)
+	r.calls.Answer(fails(port.Unavailable, "not yet"), "info "+driver)
+	r.Advance(time.Second)
+	r.calls.Answer(nil, "info "+driver)
+	r.WantByListener("shown", "api: patch Node n: labels map[zone:a], IDs {\"d.example.com\":\"id\"}",
+		"api: update CSINode n: d.example.com=id [zone]", "driver: info d.example.com", "driver: info d.example.com", "node: in use []")
+	r.watch(port.CSIDriver{Name: driver, Gone: true})
+	r.WantByListener("gone", "api: patch Node n: labels map[zone:a], IDs", "api: update CSINode n:")
+	n := r.node.DeepCopy()
+	n.Labels = map[string]string{"zone": "b"}
+	r.stored[port.APIKeyOf(n)] = n
+	r.watch(port.CSIDriver{Name: driver, Endpoint: "/e"})
+	r.calls.Answer(nil, "info "+driver)
+	r.WantByListener("refused", "driver: info d.example.com")
+	r.events.Want("an event",
+		"n: CSIDriverRefused: topology of CSI driver d.example.com has zone=a, but the Node has the label zone=b")
+}
+
+// TestAttached: a volume waits until the Node names it as in use, and then as attached. The driver is given what its
+// controller says.
+func TestAttached(t *testing.T) {
+	r := newRig(t)
+	r.register(storagev1.CSIDriverSpec{})
+	r.nodeSays(nil, nil)
+	r.calls.Answer(nil, "info "+driver)
+	r.Settle()
+	r.Forget()
+	r.use(spec("a", "v"))
+	r.WantByListener("not named", "node: in use [kubernetes.io/csi/d.example.com^v]",
+		"volumes: a data-v waits: status.volumesInUse of the Node does not name it yet")
+	r.nodeSays([]string{"v"}, nil)
+	r.WantByListener("not attached", "volumes: a data-v waits: it is not attached to this node (status.volumesAttached, VolumeAttachment of CSI driver d.example.com)")
+	r.nodeSays([]string{"v"}, []string{"v"})
+	r.WantByListener("no object", "volumes: a data-v waits: CSI driver d.example.com has not answered GetVolumeAttachment of volume v", `volumes: a data-v failed: AttachVolume.Attach failed for volume "pv-v" : Get VolumeAttachment `+
+		decide.AttachmentName(decide.Key{Driver: driver, Handle: "v"}, "n")+`: not found: not found`)
+	o := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: decide.AttachmentName(decide.Key{Driver: driver, Handle: "v"}, "n")}}
+	o.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"lun": "1"}}
+	r.stored[port.APIKeyOf(o)] = o
+	r.Advance(time.Second)
+	r.calls.Answer(nil, "stage v", "publish v for a")
+	r.Keep("driver:", "volumes: a data-v at")
+	r.WantByListener("up", "driver: stage v", "driver: publish v for a", "volumes: a data-v at /a")
+	if r.stages[0].Context["lun"] != "1" || r.publish[0].Context["lun"] != "1" {
+		t.Error("the driver does not know how it is attached")
+	}
+	r.release("a")
+	r.calls.Answer(nil, "unpublish v for a")
+	r.WantByListener("still in use", "driver: unpublish v for a", "driver: unstage v",
+		"volumes: a  waits: volume \"pv-v\" is being unpublished: CSI driver d.example.com has not answered NodeUnpublishVolume of volume v", "volumes: a released")
+	r.calls.Answer(nil, "unstage v")
+	r.WantByListener("not in use", "node: in use []")
+}
+
+// TestHung: a call that hangs holds up its own volume. After its deadline it is made again, or undone.
+func TestHung(t *testing.T) {
+	r := registered(t)
+	r.use(spec("a", "one"))
+	r.use(spec("b", "two"))
+	r.calls.Answer(nil, "stage two", "publish two for b")
+	r.Keep("driver:", "volumes: b data-two at", "volumes: a")
+	r.WantByListener("the other is up", "driver: stage one", "driver: stage two", "driver: publish two for b",
+		"volumes: a data-one waits: CSI driver d.example.com has not answered NodeStageVolume of volume one", "volumes: b data-two at /b")
+	r.release("a")
+	r.Advance(2 * time.Minute)
+	r.WantByListener("undone", "driver: stage one: given up", "driver: unstage one", "volumes: a released")
+	r.calls.Answer(nil, "unstage one")
+	r.WantByListener("and no more")
+}
+
+// TestFailure: pods are told why, and the call is made again, with a backoff.
+func TestFailure(t *testing.T) {
+	r := registered(t)
+	r.use(spec("a", "v"))
+	r.calls.Answer(nil, "stage v")
+	r.Settle()
+	r.Forget()
+	r.calls.Answer(fails(port.Other, "rpc error: code = Internal desc = no disk"), "publish v for a")
+	r.WantByListener("told", `volumes: a data-v failed: MountVolume.SetUp failed for volume "pv-v" : Node d.example.com: rpc error: code = Internal desc = no disk`)
+	r.WantAfter("in a second", time.Second, "driver: publish v for a",
+		"volumes: a data-v waits: CSI driver d.example.com has not answered NodePublishVolume of volume v")
+	r.calls.Answer(fails(port.Other, "again"), "publish v for a")
+	r.Forget()
+	r.Advance(time.Second)
+	r.WantByListener("not yet")
+	r.watch(port.CSIDriver{Name: driver, Endpoint: "/new"})
+	r.Settle()
+	r.Keep("driver: publish")
+	r.WantByListener("a new process is asked at once", "driver: publish v for a")
+	r.release("a")
+	r.calls.Answer(nil, "publish v for a", "unpublish v for a", "unstage v")
+	r.Keep("driver: un", "volumes: a released")
+	r.WantByListener("down", "driver: unpublish v for a", "driver: unstage v", "volumes: a released")
+}
+
+// TestFound: what an earlier agent left is published again for its pods, and taken down for those that are gone, as
+// soon as there is a driver.
+func TestFound(t *testing.T) {
+	key := decide.Key{Driver: driver, Handle: "v"}
+	r := newRig(t, func(r *rig) {
+		r.found = []decide.Found{
+			{Key: key}, {Key: key, Target: decide.Target{Pod: "a", Name: "pv-v"}}, {Key: key, Target: decide.Target{Pod: "gone", Name: "pv-v"}},
+		}
+		r.living["a"] = true
+	})
+	r.objects.Tell(port.APIReplaced{})
+	r.Forget()
+	r.Advance(time.Minute + 10*time.Second)
+	r.events.Want("named", "n: FailedUnMount: CSI driver d.example.com is not registered on this node: volume v stays mounted until it is")
+	r.register(notAttached)
+	r.calls.Answer(nil, "unpublish v for gone")
+	r.Keep("driver: un", "driver: pub")
+	r.WantByListener("the one that is gone", "driver: unpublish v for gone")
+	r.use(spec("a", "v"))
+	r.calls.Answer(nil, "stage v", "publish v for a")
+	r.Keep("driver: stage", "driver: publish", "volumes: a data-v at")
+	r.WantByListener("the one that is there", "driver: stage v", "driver: publish v for a", "volumes: a data-v at /a")
+}
+
+// TestRestart: a new incarnation waits for the calls of its predecessor, and reads what there is after that.
+func TestRestart(t *testing.T) {
+	r := registered(t)
+	s := spec("a", "v")
+	r.use(s)
+	r.actor.Crash()
+	r.release("other")
+	r.Advance(time.Second)
+	r.Keep("driver:", "volumes: restarted", "node: resend")
+	r.WantByListener("given up", "driver: stage v", "driver: stage v: given up", "node: resend", "volumes: restarted")
+	r.register(notAttached)
+	r.use(s)
+	r.WantByListener("nothing yet", "driver: info d.example.com")
+	r.found = []decide.Found{{Key: s.Key}}
+	r.calls.Answer(fails(port.Canceled, ""), "stage v")
+	r.Advance(time.Second)
+	r.calls.Answer(nil, "stage v", "publish v for a")
+	r.Keep("driver: stage", "driver: publish", "volumes: a data-v at")
+	r.WantByListener("up", "driver: stage v", "driver: publish v for a", "volumes: a data-v at /a")
+}
+
+// TestTokens: a driver that wants tokens of pods gets them each time, among the secrets if it says so.
+func TestTokens(t *testing.T) {
+	r := registered(t)
+	r.objects.Tell(port.APISet{Object: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{
+		AttachRequired: new(false), RequiresRepublish: new(true), ServiceAccountTokenInSecrets: new(true),
+		TokenRequests: []storagev1.TokenRequest{{Audience: "x"}, {}},
+	}}})
+	r.use(spec("a", "v"))
+	r.calls.Answer(nil, "stage v", "publish v for a")
+	r.Settle()
+	r.Forget()
+	r.Advance(2 * time.Minute)
+	r.calls.Answer(nil, "publish v for a")
+	r.WantByListener("again", "api: token of default/sa for [x]", "api: token of default/sa for []", "driver: publish v for a")
+	p := r.publish[1]
+	if got := p.Secrets["csi.storage.k8s.io/serviceAccount.tokens"]; got == "" || !p.Again || p.Fresh || len(p.Attributes) != 0 {
+		t.Errorf("published with %+v", p)
+	}
+}
+
+// TestNobody: a pod without volumes is released at once.
+func TestNobody(t *testing.T) {
+	r := registered(t)
+	r.release("x")
+	r.release("x")
+	r.WantByListener("at once", "volumes: x released", "volumes: x released")
+	r.living[types.UID("x")] = true
+}
