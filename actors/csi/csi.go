@@ -76,6 +76,7 @@ type user struct {
 
 // use is one volume of a pod.
 type use struct {
+	pod  *v1.Pod
 	spec *decide.Spec
 	path string
 	told volumes.CSIAnswer
@@ -90,6 +91,7 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 	a.open(ctx)
 	a.watchObjects(ctx)
 	ctx.After(firstSweep, sweep{})
+	ctx.After(lookEvery, look{})
 	if ctx.Incarnation() > 1 {
 		a.deps.ResendNode()
 		a.deps.Restarted()
@@ -149,6 +151,11 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case showAgain:
 		a.show(ctx)
+	case sized:
+		a.sized(ctx, m)
+	case look:
+		ctx.After(lookEvery, look{})
+		a.look(ctx)
 	case sweep:
 		ctx.After(sweepEvery, sweep{})
 		self := ctx.Self()
@@ -264,7 +271,7 @@ func (a *actor) use(ctx *kernel.Context[Message], m volumes.UseCSI) {
 		w = &use{}
 		u.uses[m.Volume] = w
 	}
-	w.spec, w.told = m.Spec, volumes.CSIAnswer{}
+	w.pod, w.spec, w.told = m.Pod, m.Spec, volumes.CSIAnswer{}
 	if !a.known {
 		return
 	}

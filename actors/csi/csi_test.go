@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -197,4 +199,45 @@ func TestNobody(t *testing.T) {
 	r.release("x")
 	r.WantByListener("at once", "volumes: x released", "volumes: x released")
 	r.living[types.UID("x")] = true
+}
+
+// TestExpand: a claim whose volume was expanded by its controller is expanded on the node, and says so.
+func TestExpand(t *testing.T) {
+	r := registered(t)
+	s := spec("a", "v")
+	s.Claim, s.Name = "c", "pv-v"
+	size := func(text string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceStorage: resource.MustParse(text)}
+	}
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}, Spec: v1.PersistentVolumeClaimSpec{
+		Resources: v1.VolumeResourceRequirements{Requests: size("1Ki")}}, Status: v1.PersistentVolumeClaimStatus{Capacity: size("1Ki")}}
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-v"}, Spec: v1.PersistentVolumeSpec{Capacity: size("1Ki")}}
+	r.stored[port.APIKeyOf(claim)], r.stored[port.APIKeyOf(pv)] = claim, pv
+	r.use(s)
+	r.calls.Answer(nil, "stage v", "publish v for a")
+	r.Advance(time.Minute)
+	r.Forget()
+	r.Advance(time.Minute)
+	r.WantByListener("nothing to do")
+	claim.Spec.Resources.Requests, pv.Spec.Capacity = size("2Ki"), size("2Ki")
+	claim.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending}}
+	r.Advance(time.Minute)
+	r.WantByListener("begun", "api: patch PersistentVolumeClaim default/c: 1Ki map[storage:NodeResizeInProgress] 1", "driver: expand v to 2048 for a")
+	r.calls.Answer(fails(port.Other, "busy"), "expand v to 2048 for a")
+	r.Advance(time.Second)
+	r.Forget()
+	r.calls.Answer(nil, "expand v to 2048 for a")
+	r.WantByListener("done", "api: patch PersistentVolumeClaim default/c: 2Ki map[] 0")
+	r.events.Want("events", `a: VolumeResizeFailed: NodeExpandVolume.NodeExpandVolume failed for volume "pv-v" (data-v): Node d.example.com: busy`,
+		`a: FileSystemResizeSuccessful: MountVolume.NodeExpandVolume succeeded for volume "pv-v"`)
+	// Before it is published, a volume that is too small is expanded where it is staged. What can't be is not tried again.
+	big := spec("b", "w")
+	big.Claim, big.Size = "c", 4096
+	r.use(big)
+	r.calls.Answer(nil, "stage w")
+	r.calls.Answer(fails(port.Invalid, "never"), "expand w to 4096 for ")
+	r.calls.Answer(nil, "publish w for b")
+	r.Keep("driver:", "api:")
+	r.WantByListener("then published", "api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInProgress] 0",
+		"api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInfeasible] 0", "driver: stage w", "driver: expand w to 4096 for ", "driver: publish w for b")
 }

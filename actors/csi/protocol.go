@@ -199,7 +199,9 @@ const (
 	// republishEvery is the time between publications of a volume whose driver wants that (requiresRepublish), as a
 	// kubelet has it.
 	republishEvery = 90 * time.Second
-	retryAfter     = 5 * time.Second
+	// lookEvery is the time between looks at the claims of published volumes.
+	lookEvery  = time.Minute
+	retryAfter = 5 * time.Second
 	// settling is how long a new incarnation waits for calls of its predecessor.
 	settling = 100 * time.Millisecond
 )

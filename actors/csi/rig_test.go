@@ -111,6 +111,11 @@ func (r *rig) UnpublishVolume(ctx context.Context, _ port.CSIDriver, f decide.Fo
 	r.calls.Called(ctx, fmt.Sprintf("unpublish %s for %s", f.Handle, f.Target.Pod), done)
 }
 
+// ExpandVolume implements port.CSI.
+func (r *rig) ExpandVolume(ctx context.Context, _ port.CSIDriver, e decide.Expand, done func(error)) {
+	r.calls.Called(ctx, fmt.Sprintf("expand %s to %d for %s", e.Handle, e.Size, e.Pod), done)
+}
+
 // UnstageVolume implements port.CSI.
 func (r *rig) UnstageVolume(ctx context.Context, _ port.CSIDriver, f decide.Found, done func(error)) {
 	r.calls.Called(ctx, "unstage "+f.Handle, done)
@@ -153,6 +158,8 @@ func (r *rig) store(verb string, o port.APIObject) {
 	r.stored[port.APIKeyOf(o)] = o
 	text := ""
 	switch o := o.(type) {
+	case *v1.PersistentVolumeClaim:
+		text = fmt.Sprintf("%v %v %d", o.Status.Capacity.Storage(), o.Status.AllocatedResourceStatuses, len(o.Status.Conditions))
 	case *v1.Node:
 		text = fmt.Sprintf("labels %v, IDs %s", o.Labels, o.Annotations[decide.NodeIDs])
 	case *storagev1.CSINode:

@@ -84,6 +84,8 @@ func (a *actor) run(v *volume, s decide.Step, stage *decide.Stage) func(context.
 		return func(c context.Context, done func(stepped, error)) {
 			drivers.UnpublishVolume(c, of, left, func(err error) { done(stepped{}, err) })
 		}
+	case decide.ExpandVolume:
+		return a.expand(v, of)
 	case decide.UnstageVolume:
 		return func(c context.Context, done func(stepped, error)) {
 			drivers.UnstageVolume(c, of, left, func(err error) { done(stepped{}, err) })
@@ -138,7 +140,15 @@ func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
 		return // late: the step was counted as one that may have worked
 	}
 	v.call = 0
-	v.End(port.CSIOutcome(m.err), ctx.Now())
+	if m.step.Op == decide.ExpandVolume {
+		o := decide.Unsure
+		if a.expanded(ctx, v, m.err) {
+			o, m.err = decide.Worked, nil
+		}
+		v.End(o, ctx.Now())
+	} else {
+		v.End(port.CSIOutcome(m.err), ctx.Now())
+	}
 	switch {
 	case m.err != nil:
 		a.failed(ctx, v, m)
@@ -156,7 +166,7 @@ func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
 var prefixes = [...]string{
 	decide.Attachment: "AttachVolume.Attach", decide.StageVolume: "MountVolume.MountDevice",
 	decide.PublishVolume: "MountVolume.SetUp", decide.UnpublishVolume: "UnmountVolume.TearDown",
-	decide.UnstageVolume: "UnmountDevice",
+	decide.UnstageVolume: "UnmountDevice", decide.ExpandVolume: "NodeExpandVolume.NodeExpandVolume",
 }
 
 // failed notes why a step has failed, and says it to the pods that it is for.
@@ -165,6 +175,9 @@ func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
 	v.Fail(m.step, m.err.Error(), retry)
 	ctx.Log().Warn().Str("driver", v.Driver).Str("volume", v.Handle).Str("call", m.step.Op.String()).
 		Str("pod", string(m.step.Target.Pod)).Str("error", m.err.Error()).Msg("CSI volume: the call has failed; retrying")
+	if m.step.Op == decide.ExpandVolume {
+		return // an event was recorded
+	}
 	all := []decide.Target{m.step.Target}
 	if m.step.Target == (decide.Target{}) {
 		all = all[:0]

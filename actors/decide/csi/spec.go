@@ -27,7 +27,10 @@ type Spec struct {
 	Attributes map[string]string
 	ReadOnly   bool
 	// StageSecrets and PublishSecrets are for the two calls. They are in no message for people.
-	StageSecrets, PublishSecrets map[string]string
+	StageSecrets, PublishSecrets, ExpandSecrets map[string]string
+	// Size is what the volume has to be expanded to, in bytes; 0: it has its size. Claim is the name of its claim.
+	Size  int64
+	Claim string
 	// Group is the fsGroup of the pod, OnMismatch its fsGroupChangePolicy.
 	Group      *int64
 	OnMismatch bool
@@ -62,11 +65,11 @@ func DriverOf(o *storagev1.CSIDriver) *Driver {
 	s := &o.Spec
 	d := &Driver{
 		Attach: ptr.Deref(s.AttachRequired, true), PodInfo: ptr.Deref(s.PodInfoOnMount, false),
-		Group:      ptr.Deref(s.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy),
+		Group: ptr.Deref(s.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy),
 		Persistent: len(s.VolumeLifecycleModes) == 0 ||
 			slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecyclePersistent),
-		Inline:     slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral),
-		Tokens:     s.TokenRequests, TokensInSecrets: ptr.Deref(s.ServiceAccountTokenInSecrets, false),
+		Inline: slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral),
+		Tokens: s.TokenRequests, TokensInSecrets: ptr.Deref(s.ServiceAccountTokenInSecrets, false),
 		Republish: ptr.Deref(s.RequiresRepublish, false), InfoPeriod: ptr.Deref(s.NodeAllocatableUpdatePeriodSeconds, 0),
 	}
 	return d
@@ -96,6 +99,9 @@ func Of(pod *v1.Pod, volume *v1.Volume, pv *v1.PersistentVolume, readOnly bool) 
 	s.Block = ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) == v1.PersistentVolumeBlock
 	if len(pv.Spec.AccessModes) > 0 {
 		s.Access = pv.Spec.AccessModes[0]
+	}
+	if pv.Spec.ClaimRef != nil {
+		s.Claim = pv.Spec.ClaimRef.Name
 	}
 	s.Once = slices.Contains(pv.Spec.AccessModes, v1.ReadWriteOnce) ||
 		slices.Contains(pv.Spec.AccessModes, v1.ReadWriteOncePod)

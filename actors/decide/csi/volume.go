@@ -64,10 +64,11 @@ const (
 	PublishVolume
 	UnpublishVolume
 	UnstageVolume
+	ExpandVolume
 )
 
 var ops = [...]string{"GetVolumeAttachment", "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume",
-	"NodeUnstageVolume"}
+	"NodeUnstageVolume", "NodeExpandVolume"}
 
 // String is the call.
 func (o Op) String() string { return ops[o] }
@@ -118,6 +119,8 @@ type Volume struct {
 	As *Stage
 	// Targets are its publications. None of them is None and not Wanted.
 	Targets map[Target]*Publication
+	// Grow is the size in bytes that the volume has to be expanded to, 0 for none; grown is the last one that it was.
+	Grow, grown int64
 	// Context is what the driver's controller says of the attachment; nil until it is known, or without one.
 	Context map[string]string
 	// Attached: Context is valid.
@@ -159,6 +162,14 @@ func (v *Volume) Use(t Target, s *Spec) {
 		delete(v.Failures, Step{PublishVolume, t})
 	}
 	p.Spec = s
+	v.Expand(s.Size)
+}
+
+// Expand notes that the volume has another size, in bytes, than its claim says. 0: it has not.
+func (v *Volume) Expand(size int64) {
+	if size > v.grown {
+		v.Grow = size
+	}
 }
 
 // Release notes that a pod does not need it any more.
@@ -287,6 +298,9 @@ func (v *Volume) steps(now time.Time, env Env, later func(time.Time)) (out []Ste
 		}
 		return append(out, Step{Op: StageVolume})
 	}
+	if v.Grow > 0 {
+		out = append(out, Step{Op: ExpandVolume}) // before it is published, if it can be
+	}
 	for _, t := range all {
 		p := v.Targets[t]
 		if p.Want != Wanted || v.rival(t) != "" || p.Spec.refused(env.Driver) != "" {
@@ -373,7 +387,7 @@ func (v *Volume) Begin(s Step) *Stage {
 	}
 	v.Busy = &s
 	switch s.Op {
-	case Attachment:
+	case Attachment, ExpandVolume:
 	case StageVolume:
 		to := v.stage(v.first())
 		if v.Staging == Uncertain && v.As != nil && v.published() {
@@ -426,6 +440,10 @@ func (v *Volume) End(o Outcome, now time.Time) {
 	}
 	switch s.Op {
 	case Attachment:
+	case ExpandVolume:
+		if o == Worked {
+			v.Grow, v.grown = 0, v.Grow
+		}
 	case StageVolume:
 		v.Staging = after(o, v.before)
 	case UnstageVolume:

@@ -57,8 +57,8 @@ type Facts struct {
 	Problems []string
 	// Pressures.
 	Memory, Disk, PID bool
-	// InUse are the volumes that may be in use, sorted; nil while they are not known. The attach-detach controller does not
-	// detach them.
+	// InUse are the volumes that may be in use, sorted; nil while they are not known. The attach-detach controller does
+	// not detach them.
 	InUse []v1.UniqueVolumeName
 	// Reset: the extended resources that the Node has are set to 0, because nobody knows whose they are.
 	Reset bool

@@ -52,6 +52,9 @@ func Plan(pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList) []Mo
 			m.Persistent, m.ReadOnly, m.Err = claimed(pod, v, objects)
 			if m.Err == nil && m.Persistent.Spec.CSI != nil {
 				m.CSI = csi.Of(pod, v, m.Persistent, m.ReadOnly)
+				if claim, err := objects.Claim(pod.Namespace, podobjects.ClaimName(pod, v)); err == nil {
+					m.CSI.Size = csi.Outgrown(claim, m.Persistent)
+				}
 				m.Err = secrets(m.CSI, m.Persistent.Spec.CSI, objects)
 			}
 		case v.CSI != nil:
@@ -101,6 +104,9 @@ func secrets(s *csi.Spec, of *v1.CSIPersistentVolumeSource, objects podobjects.S
 	}
 	if r := of.NodePublishSecretRef; r != nil && err == nil {
 		s.PublishSecrets, err = secret("nodePublishSecretRef", r.Namespace, r.Name, objects)
+	}
+	if r := of.NodeExpandSecretRef; r != nil && err == nil {
+		s.ExpandSecrets, err = secret("nodeExpandSecretRef", r.Namespace, r.Name, objects)
 	}
 	return err
 }

@@ -7,15 +7,19 @@ import (
 	"strconv"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 // Capabilities of drivers.
 const (
+	expands     = csi.NodeServiceCapability_RPC_EXPAND_VOLUME
 	stages      = csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME
 	setsGroup   = csi.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP
 	manyWriters = csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER
@@ -189,5 +193,48 @@ func (d *Drivers) UnpublishVolume(ctx context.Context, of port.CSIDriver, r deci
 			return n.failure(ctx, "NodeUnpublishVolume", err)
 		}
 		return d.removeMount(d.pods, dir, podMount)
+	}, done)
+}
+
+// ExpandVolume implements port.CSI.
+func (d *Drivers) ExpandVolume(ctx context.Context, of port.CSIDriver, r decide.Expand, done func(error)) {
+	hostcall.Do(ctx, "NodeExpandVolume", r.String(), func(ctx context.Context) error {
+		n, err := d.reach(ctx, of.Name)
+		if err != nil {
+			return err
+		}
+		if !n.can(expands) {
+			return hostcall.Failf(port.Unsupported, "CSI driver %s does not expand volumes on nodes", of.Name)
+		}
+		request := &csi.NodeExpandVolumeRequest{
+			VolumeId: r.Handle, CapacityRange: &csi.CapacityRange{RequiredBytes: r.Size}, Secrets: r.Secrets,
+			VolumeCapability: n.capability(false, r.FSType, r.MountOptions, r.Access, nil),
+		}
+		if n.can(stages) {
+			staged, err := stageDir(r.Key)
+			if err != nil {
+				return err
+			}
+			request.StagingTargetPath = filepath.Join(d.staged.Path, staged, globalMount)
+			request.VolumePath = request.StagingTargetPath
+		}
+		if r.Pod != "" {
+			dir, err := podDir(decide.Target{Pod: r.Pod, Name: r.Name})
+			if err != nil {
+				return err
+			}
+			request.VolumePath = filepath.Join(d.pods.Path, dir, podMount)
+		}
+		if request.GetVolumePath() == "" {
+			return hostcall.Failf(port.NotCalled, "volume %s is not mounted yet", r.Handle)
+		}
+		_, err = n.NodeExpandVolume(ctx, request)
+		switch status.Code(err) { //nolint:exhaustive // the others may go away
+		case codes.OK:
+			return nil
+		case codes.InvalidArgument, codes.OutOfRange, codes.NotFound:
+			return &port.Error{Kind: port.Invalid, Verb: "NodeExpandVolume", Object: of.Name, Detail: deviceplugins.Bounded(err.Error())}
+		}
+		return n.failure(ctx, "NodeExpandVolume", err)
 	}, done)
 }
