@@ -207,8 +207,8 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 	a.known = true
 	for _, f := range m.found {
 		v := a.volume(f.Key, f.Inline)
-		if f.Target == (decide.Target{}) {
-			v.FoundStaged()
+		if f.Target.Pod == "" {
+			v.FoundStaged(f)
 		} else {
 			v.FoundPublished(f.Target)
 		}

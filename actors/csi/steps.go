@@ -45,7 +45,7 @@ func (a *actor) run(v *volume, s decide.Step, stage *decide.Stage) func(context.
 	if d := a.drivers[v.Driver]; d != nil {
 		of = d.CSIDriver
 	}
-	left := decide.Found{Key: v.Key, Target: s.Target, Inline: v.Inline}
+	left := v.Left(s)
 	switch s.Op {
 	case decide.Attachment:
 		key := port.APIKey{Kind: port.VolumeAttachmentKind, Name: decide.AttachmentName(v.Key, a.deps.Node)}

@@ -21,7 +21,8 @@ type CSI interface {
 	// StageVolume makes the staging directory of a volume, notes what it is of, and has the driver stage it
 	// (NodeStageVolume), if it does such things. Idempotent.
 	StageVolume(ctx context.Context, d CSIDriver, r csi.Stage, done func(error))
-	// PublishVolume does the same for a pod (NodePublishVolume), and returns the path. Idempotent.
+	// PublishVolume does the same for a pod (NodePublishVolume), and returns the path, of a directory or a device.
+	// Idempotent.
 	PublishVolume(ctx context.Context, d CSIDriver, r csi.Publish, done func(path string, err error))
 	// UnpublishVolume undoes it (NodeUnpublishVolume), and then removes the directory. Before that it unmounts what the
 	// pod's containers had mounted of its volumes (subPath). Idempotent.

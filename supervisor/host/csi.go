@@ -17,6 +17,9 @@ import (
 // csiPlugin is the directory of CSI volumes of a pod, which package csidrivers keeps.
 const csiPlugin = "kubernetes.io~csi"
 
+// volumeDevicesDir has the devices of a pod.
+const volumeDevicesDir = "volumeDevices"
+
 // UseCSI says that CSI drivers are there: what they have published for a pod stays until they have unpublished it.
 func (h *Host) UseCSI() { h.csi = true }
 
@@ -25,17 +28,23 @@ func (h *Host) withoutCSI(dir string) error {
 	if !h.csi {
 		return nil
 	}
-	f, err := h.pods.Root.Open(filepath.Join(dir, volumesDir, csiPlugin))
-	if errors.Is(err, fs.ErrNotExist) {
+	var names []string
+	for _, sub := range []string{volumesDir, volumeDevicesDir} {
+		f, err := h.pods.Root.Open(filepath.Join(dir, sub, csiPlugin))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		some, err := f.Readdirnames(-1)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		names = append(names, some...)
+	}
+	if len(names) == 0 {
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // nothing was written
-	names, err := f.Readdirnames(-1)
-	if err != nil || len(names) == 0 {
-		return err
 	}
 	slices.Sort(names)
 	return hostcall.Failf(port.StateConflict,

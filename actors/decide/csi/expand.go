@@ -16,6 +16,7 @@ type Expand struct {
 	Pod types.UID
 	// Name is that of the PersistentVolume.
 	Name         string
+	Block        bool
 	Size         int64
 	FSType       string
 	MountOptions []string
@@ -27,7 +28,7 @@ type Expand struct {
 func (v *Volume) Expanding() (Expand, *Spec) {
 	s := v.first().Spec
 	out := Expand{
-		Key: s.Key, Name: s.Name, Size: v.Grow, FSType: s.FSType, MountOptions: s.MountOptions, Access: s.Access,
+		Key: s.Key, Name: s.Name, Block: s.Block, Size: v.Grow, FSType: s.FSType, MountOptions: s.MountOptions, Access: s.Access,
 		Secrets: s.ExpandSecrets,
 	}
 	for _, t := range v.sorted() {

@@ -269,7 +269,7 @@ func AttachmentOf(o *storagev1.VolumeAttachment) (map[string]string, string) {
 // Found is what an earlier agent left of a volume, as its notes beside it say.
 type Found struct {
 	Key
-	// Target is zero for a staging.
+	// Target is that of a publication. A staging has no pod, and a name only if it is of a device.
 	Target        Target
 	Inline, Block bool
 }

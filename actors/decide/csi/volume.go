@@ -113,7 +113,10 @@ type Failure struct {
 type Volume struct {
 	Key
 	// Inline: it is in the spec of a pod, and is not staged.
-	Inline  bool
+	Inline bool
+	// Block: it is a device (volumeMode Block). Its directory has the name of the PersistentVolume, which is Name.
+	Block   bool
+	Name    string
 	Staging State
 	// As is how it was staged last. Nil: unknown, because another agent did it, or it was not.
 	As *Stage
@@ -162,6 +165,7 @@ func (v *Volume) Use(t Target, s *Spec) {
 		delete(v.Failures, Step{PublishVolume, t})
 	}
 	p.Spec = s
+	v.Block, v.Name = s.Block, t.Name
 	v.Expand(s.Size)
 }
 
@@ -192,7 +196,16 @@ func (v *Volume) tidy(t Target) {
 }
 
 // FoundStaged notes a staging that an earlier agent left.
-func (v *Volume) FoundStaged() { v.Staging = Uncertain }
+func (v *Volume) FoundStaged(f Found) { v.Staging, v.Block, v.Name = Uncertain, f.Block, f.Target.Name }
+
+// Left is what a step has to take down.
+func (v *Volume) Left(s Step) Found {
+	f := Found{Key: v.Key, Target: s.Target, Inline: v.Inline, Block: v.Block}
+	if f.Target.Name == "" {
+		f.Target.Name = v.Name
+	}
+	return f
+}
 
 // FoundPublished notes a publication that an earlier agent left. If the volume has a staging, that is found beside it.
 func (v *Volume) FoundPublished(t Target) {

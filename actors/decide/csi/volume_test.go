@@ -203,7 +203,7 @@ func TestInvariants(t *testing.T) {
 		crash := func() { // kill -9, and a new agent, whose pods ask again
 			v, w.as = NewVolume(key, false), ""
 			if stagedNoted {
-				v.FoundStaged()
+				v.FoundStaged(Found{Key: key})
 			}
 			for target := range noted {
 				v.FoundPublished(target)

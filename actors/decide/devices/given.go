@@ -108,6 +108,24 @@ func (g *Given) WithCDI(names []string) *Given {
 	return &out
 }
 
+// WithNodes is with more device nodes: block volumes of the pod. A device of a plugin at the same path comes first.
+func (g *Given) WithNodes(nodes []Node) *Given {
+	if len(nodes) == 0 {
+		return g
+	}
+	out := Given{}
+	if g != nil {
+		out = *g
+	}
+	out.Nodes = slices.Clone(out.Nodes)
+	for _, n := range nodes {
+		if !slices.ContainsFunc(out.Nodes, func(has Node) bool { return has.ContainerPath == n.ContainerPath }) {
+			out.Nodes = append(out.Nodes, n)
+		}
+	}
+	return &out
+}
+
 // first adds what is not there yet.
 func first(to, from map[string]string) {
 	for name, value := range from { // order-free: a map again

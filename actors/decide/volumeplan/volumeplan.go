@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/emptydir"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 )
 
@@ -89,12 +91,28 @@ func claimed(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*v1.PersistentV
 	if r := pv.Spec.ClaimRef; r == nil || r.UID != claim.UID {
 		return nil, false, fmt.Errorf("PV %s is not bound to PVC %s/%s", pv.Name, claim.Namespace, claim.Name)
 	}
-	if pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock {
-		return nil, false,
-			errors.New("PV " + pv.Name +
-				" is a block device (volumeMode Block), which this node does not support: use volumeMode Filesystem")
+	if err := mode(pod, v.Name, pv); err != nil {
+		return nil, false, err
 	}
 	return pv, v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly, nil
+}
+
+// mode says why containers can't use a volume as they do: it is a device or a file system.
+func mode(pod *v1.Pod, volume string, pv *v1.PersistentVolume) error {
+	block := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock
+	if block && pv.Spec.CSI == nil {
+		return errors.New("PV " + pv.Name + " is a block device (volumeMode Block), which this node supports for CSI " +
+			"drivers only: use volumeMode Filesystem")
+	}
+	for c := range podspec.All(&pod.Spec) {
+		switch {
+		case block && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == volume }):
+			return fmt.Errorf("volume %s has volumeMode Block, but is specified in volumeMounts", volume)
+		case !block && slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.Name == volume }):
+			return fmt.Errorf("volume %s has volumeMode Filesystem, but is specified in volumeDevices", volume)
+		}
+	}
+	return nil
 }
 
 // secrets adds the secrets of a volume.

@@ -62,7 +62,7 @@ func TestClaims(t *testing.T) {
 		{"not bound", func(w *world) { w.claim.Status.Phase, w.claim.Spec.VolumeName = v1.ClaimPending, "" }, `PVC shop/c is not bound: its phase is "Pending"`, podobjects.Failed},
 		{"the volume is not known yet", func(w *world) { w.late = true }, "persistentvolume pv is not known yet", podobjects.Unknown},
 		{"bound to another claim of that name", func(w *world) { w.pv.Spec.ClaimRef.UID = "c0" }, "PV pv is not bound to PVC shop/c", podobjects.Failed},
-		{"a device", func(w *world) { w.pv.Spec.VolumeMode = &block }, "PV pv is a block device (volumeMode Block), which this node does not support: use volumeMode Filesystem", podobjects.Failed},
+		{"a device", func(w *world) { w.pv.Spec.VolumeMode = &block }, "PV pv is a block device (volumeMode Block), which this node supports for CSI drivers only: use volumeMode Filesystem", podobjects.Failed},
 		{"ephemeral, of another pod", ephemeral, "PVC shop/web-data was not created for pod shop/web (pod is not owner)", podobjects.Failed},
 		{"ephemeral", func(w *world) {
 			ephemeral(w)

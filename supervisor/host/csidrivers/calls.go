@@ -69,8 +69,14 @@ func (n *node) mode(m v1.PersistentVolumeAccessMode) csi.VolumeCapability_Access
 func (d *Drivers) StageVolume(ctx context.Context, of port.CSIDriver, r decide.Stage, done func(error)) {
 	hostcall.Do(ctx, "NodeStageVolume", r.String(), func(ctx context.Context) error {
 		n, err := d.reach(ctx, of.Name)
-		if err != nil || !n.can(stages) {
+		if err != nil {
 			return err
+		}
+		if r.Block {
+			return d.stageBlock(ctx, n, &r)
+		}
+		if !n.can(stages) {
+			return nil
 		}
 		dir, err := stageDir(r.Key)
 		if err != nil {
@@ -106,6 +112,9 @@ func (d *Drivers) UnstageVolume(ctx context.Context, of port.CSIDriver, r decide
 		if err != nil {
 			return err
 		}
+		if r.Block {
+			return d.unstageBlock(ctx, n, &r)
+		}
 		dir, err := stageDir(r.Key)
 		if err != nil {
 			return err
@@ -130,6 +139,9 @@ func (d *Drivers) PublishVolume(
 		n, err := d.reach(ctx, of.Name)
 		if err != nil {
 			return "", err
+		}
+		if r.Block {
+			return d.publishBlock(ctx, n, &r)
 		}
 		dir, err := podDir(r.Target)
 		if err != nil {
@@ -179,6 +191,9 @@ func (d *Drivers) UnpublishVolume(ctx context.Context, of port.CSIDriver, r deci
 		if err != nil {
 			return err
 		}
+		if r.Block {
+			return d.unpublishBlock(ctx, n, &r)
+		}
 		dir, err := podDir(r.Target)
 		if err != nil {
 			return err
@@ -208,22 +223,17 @@ func (d *Drivers) ExpandVolume(ctx context.Context, of port.CSIDriver, r decide.
 		}
 		request := &csi.NodeExpandVolumeRequest{
 			VolumeId: r.Handle, CapacityRange: &csi.CapacityRange{RequiredBytes: r.Size}, Secrets: r.Secrets,
-			VolumeCapability: n.capability(false, r.FSType, r.MountOptions, r.Access, nil),
+			VolumeCapability: n.capability(r.Block, r.FSType, r.MountOptions, r.Access, nil),
+		}
+		staged, published, err := d.paths(&r)
+		if err != nil {
+			return err
 		}
 		if n.can(stages) {
-			staged, err := stageDir(r.Key)
-			if err != nil {
-				return err
-			}
-			request.StagingTargetPath = filepath.Join(d.staged.Path, staged, globalMount)
-			request.VolumePath = request.StagingTargetPath
+			request.StagingTargetPath, request.VolumePath = staged, staged
 		}
 		if r.Pod != "" {
-			dir, err := podDir(decide.Target{Pod: r.Pod, Name: r.Name})
-			if err != nil {
-				return err
-			}
-			request.VolumePath = filepath.Join(d.pods.Path, dir, podMount)
+			request.VolumePath = published
 		}
 		if request.GetVolumePath() == "" {
 			return hostcall.Failf(port.NotCalled, "volume %s is not mounted yet", r.Handle)
@@ -237,4 +247,19 @@ func (d *Drivers) ExpandVolume(ctx context.Context, of port.CSIDriver, r decide.
 		}
 		return n.failure(ctx, "NodeExpandVolume", err)
 	}, done)
+}
+
+// paths are where a volume is staged, and published for a pod.
+func (d *Drivers) paths(r *decide.Expand) (staged, published string, err error) {
+	t := decide.Target{Pod: r.Pod, Name: r.Name}
+	if r.Block {
+		b, err := d.block(t)
+		return b.stagingPath, b.publishPath, err
+	}
+	dir, err := stageDir(r.Key)
+	if err != nil || r.Pod == "" {
+		return filepath.Join(d.staged.Path, dir, globalMount), "", err
+	}
+	of, err := podDir(t)
+	return filepath.Join(d.staged.Path, dir, globalMount), filepath.Join(d.pods.Path, of, podMount), err
 }

@@ -455,6 +455,56 @@ func TestNotStaged(t *testing.T) {
 	}
 }
 
+// TestBlock goes through all calls with a device, and takes away what a kubelet has beside it.
+func TestBlock(t *testing.T) {
+	r := newRig(t, nil)
+	d := r.next()
+	s, p := stage, publish
+	s.Block, p.Block = true, true
+	if err := r.stage(d, s); err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(r.root, "plugins/kubernetes.io/csi/volumeDevices")
+	q := r.driver.last.(*csi.NodeStageVolumeRequest)
+	if q.GetStagingTargetPath() != filepath.Join(home, "staging/pv") || q.GetVolumeCapability().GetBlock() == nil {
+		t.Errorf("staged with %v", q)
+	}
+	r.driver.mount(q.GetStagingTargetPath(), false) // a device is not mounted where it is staged
+	path, err := r.publish(d, p)
+	if err != nil || path != filepath.Join(home, "publish/pv/u1") {
+		t.Fatal(path, err)
+	}
+	link := filepath.Join(r.root, "pods/u1/volumeDevices/kubernetes.io~csi/pv")
+	if to, err := os.Readlink(link); to != path || err != nil {
+		t.Error(to, err)
+	}
+	dev := filepath.Join(home, "pv/dev/u1")
+	if err := os.MkdirAll(filepath.Dir(dev), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Write(t, dev, "")
+	want := []decide.Found{{Key: volume, Target: decide.Target{Name: "pv"}, Block: true}, {Key: volume, Target: target, Block: true}}
+	if all, bad := r.found(); !slices.Equal(all, want) || len(bad) > 0 {
+		t.Errorf("found %v, %v", all, bad)
+	}
+	if err := hosttest.Wait(func(done func(error)) {
+		r.ExpandVolume(t.Context(), d, decide.Expand{Key: volume, Pod: "u1", Name: "pv", Block: true}, done)
+	}); port.KindOf(err) != port.Unsupported {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := errors.Join(r.undo(r.UnpublishVolume, d, want[1]), r.undo(r.UnstageVolume, d, want[0])); err != nil {
+			t.Error(err)
+		}
+		for _, gone := range []string{filepath.Join(home, "staging/pv"), filepath.Join(home, "publish/pv"), filepath.Join(home, "pv"), filepath.Dir(link)} {
+			hosttest.WantGone(t, gone)
+		}
+	}
+	if all, bad := r.found(); len(all)+len(bad) > 0 {
+		t.Errorf("found %v, %v", all, bad)
+	}
+}
+
 // TestDamage: notes that can't be read are named, and stay.
 func TestDamage(t *testing.T) {
 	r := newRig(t, nil)

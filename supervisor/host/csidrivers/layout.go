@@ -180,7 +180,7 @@ type scan struct {
 func (d *Drivers) FoundVolumes(ctx context.Context, done func([]decide.Found, []string, error)) {
 	hostcall.Get(ctx, "FoundVolumes", "CSI", func(ctx context.Context) (scan, error) {
 		var s scan
-		err := errors.Join(d.scanStaged(ctx, &s), d.scanPods(ctx, &s))
+		err := errors.Join(d.scanStaged(ctx, &s), d.scanPods(ctx, &s), d.scanBlock(ctx, &s))
 		return s, err
 	}, func(s scan, err error) { done(s.found, s.unreadable, err) })
 }

@@ -1,0 +1,25 @@
+package containerplan
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/flat"
+)
+
+// Devices are the block volumes of a container (volumeDevices). paths are those of the volumes.
+func Devices(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) (out []devices.Node) {
+	for _, d := range c.VolumeDevices {
+		path, is := paths.Get(d.Name)
+		if !is || path == "" {
+			continue // the pod's volumes are up, so it is none of the pod
+		}
+		may := "mrw"
+		if v := podspec.Volume(&pod.Spec, d.Name); v != nil && v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly {
+			may = "r"
+		}
+		out = append(out, devices.Node{ContainerPath: d.DevicePath, HostPath: path, Permissions: may})
+	}
+	return out
+}

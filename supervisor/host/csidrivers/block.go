@@ -1,0 +1,265 @@
+package csidrivers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+)
+
+// Directories of devices (volumeMode Block), below volumeDevices. A PersistentVolume has a directory in each.
+//
+//	staging/<pv>            staged
+//	publish/<pv>/<uid>      published: the device
+//	<pv>/data               notes
+//	<pv>/dev/<uid>          of a kubelet: the device once more, held by a loop device
+//
+// A pod has a link to its device: <root>/pods/<uid>/volumeDevices/kubernetes.io~csi/<pv>. The loop device of a kubelet
+// keeps a device from being replaced while a container starts; here the driver keeps it, until it is asked to unpublish.
+const (
+	stagingDir = devicesDir + "/staging"
+	publishDir = devicesDir + "/publish"
+	dataName   = "data"
+	devName    = "dev"
+	linksDir   = "volumeDevices/kubernetes.io~csi"
+)
+
+// block are the places of a device, below plugins/kubernetes.io/csi; link is below the directory of pods.
+type block struct {
+	staging, publish, data, dev, link string
+	stagingPath, publishPath          string
+}
+
+func (d *Drivers) block(t decide.Target) (b block, err error) {
+	if err := area.Element("volume name", t.Name); err != nil {
+		return b, err
+	}
+	if t.Name == filepath.Base(stagingDir) || t.Name == filepath.Base(publishDir) {
+		return b, fmt.Errorf("a device can't have the name %s", t.Name)
+	}
+	home := filepath.Join(devicesDir, t.Name)
+	b = block{
+		staging: filepath.Join(stagingDir, t.Name), publish: filepath.Join(publishDir, t.Name),
+		data: filepath.Join(home, dataName), dev: filepath.Join(home, devName),
+	}
+	b.stagingPath = filepath.Join(d.staged.Path, b.staging)
+	if t.Pod == "" {
+		return b, nil
+	}
+	uid, err := area.PodDir(string(t.Pod))
+	b.link = filepath.Join(uid, linksDir, t.Name)
+	b.publishPath = filepath.Join(d.staged.Path, b.publish, uid)
+	return b, err
+}
+
+// stageBlock notes what a device is of, also if the driver stages nothing, and has it staged.
+func (d *Drivers) stageBlock(ctx context.Context, n *node, r *decide.Stage) error {
+	b, err := d.block(decide.Target{Name: r.Name})
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{b.data, b.staging} {
+		if err := d.staged.Root.MkdirAll(dir, dirMode); err != nil {
+			return err
+		}
+	}
+	notes := map[string]string{noteName: r.Name, noteHandle: r.Handle, noteDriver: r.Driver}
+	if err := writeNotes(d.staged, b.data, notes); err != nil || !n.can(stages) {
+		return err
+	}
+	_, err = n.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
+		VolumeId: r.Handle, PublishContext: r.Context, StagingTargetPath: b.stagingPath, Secrets: r.Secrets,
+		VolumeCapability: n.capability(true, "", nil, r.Access, nil), VolumeContext: r.Attributes,
+	})
+	if err == nil {
+		return nil
+	}
+	err = n.failure(ctx, "NodeStageVolume", err)
+	if r.Fresh && port.CSIOutcome(err) == decide.Refused {
+		err = errors.Join(err, d.removeBlock(b))
+	}
+	return err
+}
+
+// removeBlock removes what was made for a device that is not staged any more. The notes go last.
+func (d *Drivers) removeBlock(b block) error {
+	return removeAll(d.staged, b.staging, b.publish, b.dev, filepath.Join(b.data, "."+notesName),
+		filepath.Join(b.data, notesName), b.data, filepath.Dir(b.data))
+}
+
+// removeAll removes files and empty directories that are there.
+func removeAll(a *area.Area, paths ...string) error {
+	for _, path := range paths {
+		if err := a.Root.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Drivers) unstageBlock(ctx context.Context, n *node, r *decide.Found) error {
+	b, err := d.block(decide.Target{Name: r.Target.Name})
+	if err != nil {
+		return err
+	}
+	if n.can(stages) {
+		_, err := n.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: r.Handle, StagingTargetPath: b.stagingPath})
+		if err != nil {
+			return n.failure(ctx, "NodeUnstageVolume", err)
+		}
+	}
+	return d.removeBlock(b)
+}
+
+// publishBlock has a device published. The path is that of the device.
+func (d *Drivers) publishBlock(ctx context.Context, n *node, r *decide.Publish) (string, error) {
+	b, err := d.block(r.Target)
+	if err != nil {
+		return "", err
+	}
+	if err := d.staged.Root.MkdirAll(b.publish, dirMode); err != nil {
+		return "", err
+	}
+	// The link is made first: by it the publication is found.
+	if err := d.pods.Root.MkdirAll(filepath.Dir(b.link), dirMode); err != nil {
+		return "", err
+	}
+	if err := d.pods.Root.Symlink(b.publishPath, b.link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	request := &csi.NodePublishVolumeRequest{
+		VolumeId: r.Handle, PublishContext: r.Context, TargetPath: b.publishPath, Readonly: r.ReadOnly, Secrets: r.Secrets,
+		VolumeCapability: n.capability(true, "", nil, r.Access, nil), VolumeContext: r.Attributes,
+	}
+	if n.can(stages) {
+		request.StagingTargetPath = b.stagingPath
+	}
+	if _, err := n.NodePublishVolume(ctx, request); err != nil {
+		err = n.failure(ctx, "NodePublishVolume", err)
+		if r.Fresh && port.CSIOutcome(err) == decide.Refused {
+			err = errors.Join(err, removeAll(d.pods, b.link, filepath.Dir(b.link)))
+		}
+		return "", err
+	}
+	return b.publishPath, nil
+}
+
+func (d *Drivers) unpublishBlock(ctx context.Context, n *node, r *decide.Found) error {
+	b, err := d.block(r.Target)
+	if err != nil {
+		return err
+	}
+	if err := d.releaseDevice(filepath.Join(b.dev, string(r.Target.Pod))); err != nil {
+		return err
+	}
+	_, err = n.NodeUnpublishVolume(ctx, &csi.NodeUnpublishVolumeRequest{VolumeId: r.Handle, TargetPath: b.publishPath})
+	if err != nil {
+		return n.failure(ctx, "NodeUnpublishVolume", err)
+	}
+	if m, err := d.mounted(d.staged, filepath.Join(b.publish, string(r.Target.Pod))); err != nil || m != nil {
+		return errors.Join(err, fmt.Errorf("the CSI driver has answered, but left its device at %s", b.publishPath))
+	}
+	err = removeAll(d.staged, filepath.Join(b.publish, string(r.Target.Pod)))
+	if err == nil {
+		err = removeAll(d.pods, b.link)
+	}
+	if err == nil {
+		d.pods.Root.Remove(filepath.Dir(b.link)) //nolint:errcheck // other devices may be there
+	}
+	return err
+}
+
+// releaseDevice takes away what a kubelet made of a device: a loop device, and a file that the device is mounted at.
+func (d *Drivers) releaseDevice(path string) error {
+	if _, err := d.staged.Root.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	at := filepath.Join(d.staged.Real, path)
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil || strings.TrimSpace(string(text)) != at {
+			continue // it has gone meanwhile, or is another's
+		}
+		if err := clearLoop("/dev/" + filepath.Base(filepath.Dir(filepath.Dir(f)))); err != nil {
+			return err
+		}
+	}
+	if err := unix.Unmount(at, unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("unmount %s: %w", at, err)
+	}
+	return removeAll(d.staged, path)
+}
+
+// clearLoop lets a loop device go.
+func clearLoop(device string) error {
+	f, err := os.Open(device)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	if err := unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0); err != nil && !errors.Is(err, unix.ENXIO) {
+		return fmt.Errorf("detach %s: %w", device, err)
+	}
+	return nil
+}
+
+// scanBlock finds devices. A publication is found by the link of its pod.
+func (d *Drivers) scanBlock(ctx context.Context, s *scan) error {
+	volumes, err := dirs(d.staged, devicesDir)
+	if err != nil {
+		return err
+	}
+	of := map[string]decide.Key{}
+	for _, v := range volumes {
+		b, err := d.block(decide.Target{Name: v})
+		if err != nil {
+			continue // staging, publish
+		}
+		notes, err := readNotes(d.staged, b.data)
+		if errors.Is(err, fs.ErrNotExist) && d.removeBlock(b) == nil {
+			continue // nothing was staged there
+		}
+		if err != nil {
+			s.unreadable = append(s.unreadable, filepath.Join(d.staged.Path, b.data, notesName)+": "+err.Error())
+			continue
+		}
+		of[v] = decide.Key{Driver: notes[noteDriver], Handle: notes[noteHandle]}
+		s.found = append(s.found, decide.Found{Key: of[v], Target: decide.Target{Name: v}, Block: true})
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	pods, err := dirs(d.pods, ".")
+	for _, uid := range pods {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		links, err := fs.ReadDir(d.pods.Root.FS(), filepath.Join(uid, linksDir))
+		if err != nil {
+			continue // it has none
+		}
+		for _, l := range links {
+			if k, is := of[l.Name()]; is {
+				s.found = append(s.found, decide.Found{
+					Key: k, Target: decide.Target{Pod: types.UID(uid), Name: l.Name()}, Block: true,
+				})
+			}
+		}
+	}
+	return err
+}
