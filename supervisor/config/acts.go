@@ -80,9 +80,7 @@ var actsOnGate = map[string]struct{}{
 // absentByDefault are feature gates that are on by default in a kubelet, for features that this version does not
 // have. They are named even if they are given with their default: who writes them down expects the feature.
 var absentByDefault = map[string]struct{}{
-	"CSIServiceAccountTokenSecrets": {}, "KubeletEnsureSecretPulledImages": {},
-	"MutableCSINodeAllocatableCount": {},
-	"RecoverVolumeExpansionFailure":  {},
+	"SELinuxMountReadWriteOncePod": {},
 }
 
 // actsWithGate are fields of actsOn that act only while a feature gate is on, and are not refused without it.

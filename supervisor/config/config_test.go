@@ -350,7 +350,7 @@ func TestGatesOfFields(t *testing.T) {
 func TestWithoutEffect(t *testing.T) {
 	const none = "settings that have no effect: "
 	for file, want := range map[string]string{
-		"featureGates: {KubeletEnsureSecretPulledImages: true, RecoverVolumeExpansionFailure: true, EnvFiles: true}": none + "featureGates[RecoverVolumeExpansionFailure]",
+		"featureGates: {KubeletEnsureSecretPulledImages: true, SELinuxMountReadWriteOncePod: true, EnvFiles: true}": none + "featureGates[SELinuxMountReadWriteOncePod]",
 		"memoryThrottlingFactor: 0.8":                                  none + "memoryThrottlingFactor (needs feature gate MemoryQoS)",
 		"memoryReservationPolicy: None":                                none + "memoryReservationPolicy (needs feature gate MemoryQoS)",
 		"featureGates: {AllAlpha: false}":                              "",

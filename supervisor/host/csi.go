@@ -57,6 +57,9 @@ func (h *Host) Mounts() ([]mounts.Mount, error) { return h.mounts() }
 // NoteClaim notes where the volume of a claim is, for statistics.
 func (h *Host) NoteClaim(uid, volume, path string) { h.note(uid, volume, path) }
 
+// ForgetClaims forgets where the claims of a pod are.
+func (h *Host) ForgetClaims(uid string) { h.forgetClaims(uid) }
+
 // GiveToGroup gives the files of a mounted volume to a group, in a child process. With onMismatch, unless its top has
 // the group already.
 func (h *Host) GiveToGroup(ctx context.Context, path string, group int64, onMismatch bool) error {

@@ -17,6 +17,8 @@ import (
 type Spec struct {
 	Key
 	Target
+	// Volume is its name in the pod.
+	Volume string
 	// Inline: it is in the spec of the pod. Block: it is a device (volumeMode Block).
 	Inline, Block bool
 	FSType        string
@@ -78,7 +80,7 @@ func DriverOf(o *storagev1.CSIDriver) *Driver {
 // Of is what a pod needs of a CSI volume: of a PersistentVolume, or of an inline volume if pv is nil.
 func Of(pod *v1.Pod, volume *v1.Volume, pv *v1.PersistentVolume, readOnly bool) *Spec {
 	s := &Spec{
-		Target: Target{Pod: pod.UID, Name: volume.Name}, Namespace: pod.Namespace, PodName: pod.Name,
+		Target: Target{Pod: pod.UID, Name: volume.Name}, Volume: volume.Name, Namespace: pod.Namespace, PodName: pod.Name,
 		ServiceAccount: pod.Spec.ServiceAccountName, Access: v1.ReadWriteOnce,
 	}
 	if c := pod.Spec.SecurityContext; c != nil {
@@ -165,6 +167,8 @@ func (v *Volume) stage(p *Publication) Stage {
 type Publish struct {
 	Key
 	Target
+	// Volume is its name in the pod.
+	Volume                  string
 	Inline, Block, ReadOnly bool
 	FSType                  string
 	MountOptions            []string
@@ -185,7 +189,7 @@ type Publish struct {
 func (v *Volume) Publishing(t Target, d *Driver, node string) Publish {
 	s := v.Targets[t].Spec
 	out := Publish{
-		Key: s.Key, Target: s.Target, Inline: s.Inline, Block: s.Block, ReadOnly: s.ReadOnly, FSType: s.FSType,
+		Key: s.Key, Target: s.Target, Volume: s.Volume, Inline: s.Inline, Block: s.Block, ReadOnly: s.ReadOnly, FSType: s.FSType,
 		MountOptions: s.MountOptions, Access: s.Access, Attributes: maps.Clone(s.Attributes), Context: v.Context,
 		Secrets: maps.Clone(s.PublishSecrets), Group: s.Group, OnMismatch: s.OnMismatch, OwnGroup: s.ownGroup(d),
 		Node: node, Attachment: AttachmentName(s.Key, node),

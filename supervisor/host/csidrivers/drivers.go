@@ -41,8 +41,9 @@ type Host interface {
 	GiveToGroup(ctx context.Context, path string, group int64, onMismatch bool) error
 	// UnmountSubPaths unmounts what a pod's containers have mounted of its volumes.
 	UnmountSubPaths(ctx context.Context, uid string) error
-	// NoteClaim notes where a volume of a pod is, for statistics.
+	// NoteClaim notes where a volume of a pod is, for statistics. ForgetClaims forgets those of a pod.
 	NoteClaim(uid, volume, path string)
+	ForgetClaims(uid string)
 }
 
 // Config is what the adapter is made of.

@@ -163,7 +163,11 @@ func (r *rig) UnmountSubPaths(_ context.Context, uid string) error {
 	return nil
 }
 
-func (r *rig) NoteClaim(string, string, string) {}
+func (r *rig) NoteClaim(uid, volume, path string) {
+	r.note("claim " + uid + " " + volume + " " + filepath.Base(path))
+}
+
+func (r *rig) ForgetClaims(uid string) { r.note("forget " + uid) }
 
 func newRig(t *testing.T, change func(*driver)) *rig {
 	t.Helper()
@@ -257,7 +261,7 @@ var (
 	target = decide.Target{Pod: "u1", Name: "pv"}
 	stage  = decide.Stage{Key: volume, Name: "pv", FSType: "xfs", MountOptions: []string{"noatime"}, Access: v1.ReadWriteOnce, Fresh: true,
 		Attributes: map[string]string{"a": "1"}, Context: map[string]string{"c": "2"}, Secrets: map[string]string{"s": "3"}}
-	publish = decide.Publish{Key: volume, Target: target, Access: v1.ReadWriteOncePod, Attributes: map[string]string{"a": "1"}, Node: "n", Attachment: "csi-x", Fresh: true}
+	publish = decide.Publish{Key: volume, Target: target, Volume: "data", Access: v1.ReadWriteOncePod, Attributes: map[string]string{"a": "1"}, Node: "n", Attachment: "csi-x", Fresh: true}
 	// The SHA-256 of the handle.
 	staged    = "plugins/kubernetes.io/csi/" + name + "/eb13d8aea4dd1cf0ee6aae2ad2e0a0b0a7d0a2a5f9d4f2e7c4c9f4c7b8b1d3a0"
 	published = "pods/u1/volumes/kubernetes.io~csi/pv"
@@ -366,7 +370,7 @@ func TestUpAndDown(t *testing.T) {
 	if got := r.driver.said(); got != "info stage publish unpublish unstage unpublish unstage unpublish unstage" {
 		t.Error(got)
 	}
-	if got := strings.Join(r.given[:2], ", "); got != "group mount, sub-paths of u1" {
+	if got := strings.Join(r.given[:4], ", "); got != "group mount, claim u1 data mount, forget u1, sub-paths of u1" {
 		t.Error(got)
 	}
 	if s := r.status(); !s.GetPluginRegistered() {
@@ -450,7 +454,7 @@ func TestNotStaged(t *testing.T) {
 	if err := errors.Join(r.undo(r.UnpublishVolume, d, f), r.undo(r.UnstageVolume, d, decide.Found{Key: volume})); err != nil {
 		t.Error(err)
 	}
-	if got := r.driver.said(); got != "publish unpublish" || len(r.given) != 1 {
+	if got := r.driver.said(); got != "publish unpublish" || len(r.given) != 2 {
 		t.Error(got, r.given)
 	}
 }
