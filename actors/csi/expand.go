@@ -39,7 +39,9 @@ func (a *actor) look(ctx *kernel.Context[Message]) {
 				continue
 			}
 			k, claim, pv := s.Key, claimKey(s), port.APIKey{Kind: port.PersistentVolumeKind, Name: s.Name}
-			e := kernel.Effect[Message]{Kind: "GetClaim", Object: claim.String(), Lane: "size/" + claim.String(), Deadline: apiDeadline}
+			e := kernel.Effect[Message]{
+				Kind: "GetClaim", Object: claim.String(), Lane: "size/" + claim.String(), Deadline: apiDeadline,
+			}
 			portcall.Do(ctx, e, func(c context.Context, done func(int64, error)) { outgrown(c, api, claim, pv, done) },
 				func(id kernel.EffectID, size int64, err error) Message { return sized{id, k, size, err} })
 		}
@@ -89,7 +91,8 @@ func (a *actor) expand(v *volume, of port.CSIDriver) func(context.Context, func(
 	return func(c context.Context, done func(stepped, error)) {
 		failed := func(err error) { done(stepped{}, err) }
 		mark := func(from *v1.PersistentVolumeClaim, to *v1.PersistentVolumeClaim, then func(error)) {
-			api.Patch(c, port.APIPatch{Key: key, From: from, To: to, Status: true}, func(_ port.APIObject, err error) { then(err) })
+			api.Patch(c, port.APIPatch{Key: key, From: from, To: to, Status: true},
+				func(_ port.APIObject, err error) { then(err) })
 		}
 		api.Get(c, key, func(o port.APIObject, err error) {
 			if err != nil {

@@ -16,7 +16,8 @@ func Devices(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) (out 
 			continue // the pod's volumes are up, so it is none of the pod
 		}
 		may := "mrw"
-		if v := podspec.Volume(&pod.Spec, d.Name); v != nil && v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly {
+		v := podspec.Volume(&pod.Spec, d.Name)
+		if v != nil && v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly {
 			may = "r"
 		}
 		out = append(out, devices.Node{ContainerPath: d.DevicePath, HostPath: path, Permissions: may})

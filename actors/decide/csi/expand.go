@@ -28,8 +28,8 @@ type Expand struct {
 func (v *Volume) Expanding() (Expand, *Spec) {
 	s := v.first().Spec
 	out := Expand{
-		Key: s.Key, Name: s.Name, Block: s.Block, Size: v.Grow, FSType: s.FSType, MountOptions: s.MountOptions, Access: s.Access,
-		Secrets: s.ExpandSecrets,
+		Key: s.Key, Name: s.Name, Block: s.Block, Size: v.Grow, FSType: s.FSType, MountOptions: s.MountOptions,
+		Access: s.Access, Secrets: s.ExpandSecrets,
 	}
 	for _, t := range v.sorted() {
 		if v.Targets[t].State == Done {

@@ -26,7 +26,8 @@ import (
 //	<pv>/dev/<uid>          of a kubelet: the device once more, held by a loop device
 //
 // A pod has a link to its device: <root>/pods/<uid>/volumeDevices/kubernetes.io~csi/<pv>. The loop device of a kubelet
-// keeps a device from being replaced while a container starts; here the driver keeps it, until it is asked to unpublish.
+// keeps a device from being replaced while a container starts; here the driver keeps it, until it is asked to
+// unpublish.
 const (
 	stagingDir = devicesDir + "/staging"
 	publishDir = devicesDir + "/publish"
@@ -114,7 +115,9 @@ func (d *Drivers) unstageBlock(ctx context.Context, n *node, r *decide.Found) er
 		return err
 	}
 	if n.can(stages) {
-		_, err := n.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: r.Handle, StagingTargetPath: b.stagingPath})
+		_, err := n.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{
+			VolumeId: r.Handle, StagingTargetPath: b.stagingPath,
+		})
 		if err != nil {
 			return n.failure(ctx, "NodeUnstageVolume", err)
 		}

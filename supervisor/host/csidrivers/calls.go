@@ -247,7 +247,9 @@ func (d *Drivers) ExpandVolume(ctx context.Context, of port.CSIDriver, r decide.
 		case codes.OK:
 			return nil
 		case codes.InvalidArgument, codes.OutOfRange, codes.NotFound:
-			return &port.Error{Kind: port.Invalid, Verb: "NodeExpandVolume", Object: of.Name, Detail: deviceplugins.Bounded(err.Error())}
+			return &port.Error{
+				Kind: port.Invalid, Verb: "NodeExpandVolume", Object: of.Name, Detail: deviceplugins.Bounded(err.Error()),
+			}
 		}
 		return n.failure(ctx, "NodeExpandVolume", err)
 	}, done)
