@@ -251,12 +251,9 @@ func (a *actor) volume(k decide.Key, inline bool) *volume {
 func (a *actor) use(ctx *kernel.Context[Message], m volumes.UseCSI) {
 	uid := m.Pod.UID
 	u := a.pods[uid]
-	if u == nil {
+	if u == nil || u.going { // it has come back: what it does not use again is unpublished all the same
 		u = &user{uses: map[string]*use{}}
 		a.pods[uid] = u
-	}
-	if u.going {
-		return // volumes asks again when it is released
 	}
 	w := u.uses[m.Volume]
 	if w != nil && a.known && (w.spec.Key != m.Spec.Key || w.spec.Target != m.Spec.Target) {

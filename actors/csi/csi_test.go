@@ -192,6 +192,21 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestComesBack: a pod that uses a volume again while it is released has it published anew.
+func TestComesBack(t *testing.T) {
+	r := registered(t)
+	r.use(spec("a", "v"))
+	r.calls.Answer(nil, "stage v", "publish v for a")
+	r.release("a")
+	r.use(spec("a", "v"))
+	r.Settle()
+	r.Forget()
+	r.calls.Answer(nil, "unpublish v for a")
+	r.calls.Answer(nil, "publish v for a")
+	r.Keep("driver:", "volumes: a data-v at", "volumes: a released")
+	r.WantByListener("anew", "driver: publish v for a", "volumes: a data-v at /a")
+}
+
 // TestNobody: a pod without volumes is released at once.
 func TestNobody(t *testing.T) {
 	r := registered(t)

@@ -29,6 +29,7 @@ type rig struct {
 	host   *actortest.Calls
 	events actortest.Events
 	pods   map[string]kernel.Ref[pod.Message]
+	deps   *volumes.Deps
 }
 
 const (
@@ -40,12 +41,13 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{Rig: actortest.New(t), pods: map[string]kernel.Ref[pod.Message]{}}
 	r.host, r.events = r.NewCalls("host"), r.NewEvents()
+	r.deps = &volumes.Deps{
+		Host: r, Events: r.events, Restarted: func() { r.Say("all: repeat") },
+		Backoff: backoff.Policy{Base: base, Max: time.Minute}, Deadline: deadline,
+	}
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[volumes.Message]{
 		Name: "volumes", Runner: r.Runner(pod.Pools(2, 1)...), Policy: kernel.ForPods, MailboxLimit: 8,
-		New: volumes.New(&volumes.Deps{
-			Host: r, Events: r.events, Restarted: func() { r.Say("all: repeat") },
-			Backoff: backoff.Policy{Base: base, Max: time.Minute}, Deadline: deadline,
-		}),
+		New: volumes.New(r.deps),
 	})
 	return r
 }

@@ -121,8 +121,9 @@ func (p *volumed) trouble() string {
 func (p *volumed) waiting() string {
 	since := " since " + p.since.UTC().Format(time.TimeOnly) + " UTC"
 	if p.down {
-		if text := p.csiWaiting(""); text != "" && !p.released {
-			return "its volumes are being unmounted" + since + text
+		if p.releasing && !p.released {
+			return "its volumes are being unmounted" + since +
+				cmp.Or(p.csiWaiting(""), "; CSI drivers have not unpublished them")
 		}
 		return "its volumes are being unmounted" + since + "; a file system does not answer"
 	}

@@ -233,8 +233,8 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 				p.failures[i].Value.again = true
 			}
 		}
-		p.asked = nil
 	}
+	p.asked = nil // an answer may have been lost
 	p.pod, p.objects, p.reply, p.later, p.pending = m.Pod, m.Objects, m.ReplyTo, m.Later, true
 	if first && !p.down && len(p.plan) > 0 {
 		p.expect(ctx, uid)

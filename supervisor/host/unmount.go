@@ -156,6 +156,9 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 	if err != nil {
 		return err
 	}
+	if err := h.withoutCSI(dir); err != nil {
+		return err
+	}
 	logs, err := h.logDirs(ref)
 	if err != nil {
 		return err
