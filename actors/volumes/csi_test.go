@@ -47,5 +47,5 @@ func TestCSI(t *testing.T) {
 	r.WantByListener("what it waits for", "a: pending, going: its volumes are being unmounted since 00:00:00 UTC: it hangs")
 	r.actor.Tell(volumes.CSIReleased{UID: "a"})
 	r.host.Answer(nil, "unmount a")
-	r.WantByListener("then it is", "a: down, unmounted", "host: unmount a")
+	r.WantByListener("then it is", "a: pending, going: its volumes are being unmounted since 00:00:00 UTC; a file system does not answer", "a: down, unmounted", "host: unmount a")
 }
