@@ -47,6 +47,20 @@ func Load(path string) (*rest.Config, error) {
 	return config, nil
 }
 
+// CertificateFile is the absolute path of the client certificate that the current context of a kubeconfig names; empty if
+// it names none, or the kubeconfig can't be read. The file need not exist.
+func CertificateFile(path string) string {
+	file, err := clientcmd.LoadFromFile(path)
+	if err != nil || clientcmd.ResolveLocalPaths(file) != nil {
+		return ""
+	}
+	context := file.Contexts[file.CurrentContext]
+	if context == nil || file.AuthInfos[context.AuthInfo] == nil {
+		return ""
+	}
+	return file.AuthInfos[context.AuthInfo].ClientCertificate
+}
+
 // Derive writes a kubeconfig at path: for the server of another one's current context, with the
 // client certificate and key of certFile.
 func Derive(from, path, certFile string) error {

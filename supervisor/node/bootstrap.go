@@ -27,28 +27,54 @@ func certDir(c config.Config) string {
 	return c.Options().CertDir
 }
 
-// clientStore has the node's client certificate, if the node requested it itself.
+// currentClient is the name of the file that a kubelet keeps its client certificate in.
+const currentClient = "kubelet-client-current.pem"
+
+// clientStore has the node's client certificate, if the node keeps it itself. A kubeconfig that names a file of that
+// name says where: kubeadm's names it in /var/lib/kubelet, whatever --root-dir is.
 func clientStore(c config.Config) csr.Store {
-	return csr.Store{Dir: certDir(c), Name: "kubelet-client"}
+	dir := certDir(c)
+	if named := kube.CertificateFile(c.Options().Kubeconfig); filepath.Base(named) == currentClient {
+		dir = filepath.Dir(named)
+	}
+	return csr.Store{Dir: dir, Name: "kubelet-client"}
 }
 
-// needsBootstrap reports whether the node must request a certificate with the credential of
-// --bootstrap-kubeconfig: there is no --kubeconfig, or the requested certificate in it has
-// expired.
+// needsBootstrap reports whether the node must request a certificate with the credential of --bootstrap-kubeconfig:
+// there is no --kubeconfig that can be read, or its certificate has expired, and so has the one that the node keeps.
 func needsBootstrap(c config.Config, now time.Time) bool {
 	o := c.Options()
 	if o.BootstrapKubeconfig == "" {
 		return false
 	}
-	if !exists(o.Kubeconfig) {
+	is, err := kube.Load(o.Kubeconfig)
+	if err != nil {
 		return true
 	}
-	is, err := kube.Load(o.Kubeconfig)
-	if err != nil || !ownCertificate(c, is) {
-		return false // the error is reported at its first use
+	own := ownCertificate(c, is)
+	if own || c.Kubelet().RotateCertificates {
+		if has, err := clientStore(c).Load(); err != nil || has != nil && !now.After(has.Leaf.NotAfter) {
+			return false // an error is reported at its first use
+		}
 	}
-	has, err := clientStore(c).Load()
-	return err == nil && (has == nil || now.After(has.Leaf.NotAfter))
+	if own {
+		return true
+	}
+	given, err := clientPair(is)
+	return err == nil && given != nil && now.After(given.Leaf.NotAfter)
+}
+
+// clientPair is the client certificate of a configuration; nil if it has another credential. The configuration is
+// given what is in its files.
+func clientPair(is *rest.Config) (*tls.Certificate, error) {
+	if err := rest.LoadTLSFiles(is); err != nil {
+		return nil, err
+	}
+	if len(is.CertData) == 0 {
+		return nil, nil
+	}
+	pair, err := tls.X509KeyPair(is.CertData, is.KeyData)
+	return &pair, err
 }
 
 // ownCertificate reports whether a kubeconfig names the certificate that the node keeps.
@@ -101,22 +127,19 @@ func bootstrap(
 
 // adopted is a client configuration whose certificate the node keeps from now on, so that it can be renewed
 // (rotateCertificates): one of a kubeconfig comes into the node's store, as with a kubelet. kubeadm writes the
-// certificate of a cluster's first node into its kubeconfig, looks for the file in the store, and then has the kubeconfig
-// name that file. If the store has a certificate already, the newer of the two counts.
-func adopted(c config.Config, is *rest.Config, now time.Time) (*rest.Config, error) {
+// certificate of a cluster's first node into its kubeconfig, looks for the file in the store, and then has the
+// kubeconfig name that file. If the store has a certificate already, the newer of the two counts.
+func adopted(c config.Config, is *rest.Config, now time.Time, log zerolog.Logger) (*rest.Config, error) {
 	if !c.Kubelet().RotateCertificates || ownCertificate(c, is) {
 		return is, nil
 	}
 	own := rest.CopyConfig(is)
-	if err := rest.LoadTLSFiles(own); err != nil {
-		return nil, fmt.Errorf("kubeconfig %s: %w", c.Options().Kubeconfig, err)
-	}
-	if len(own.CertData) == 0 {
-		return is, nil // it is a token or a plugin, which somebody else renews
-	}
-	given, err := tls.X509KeyPair(own.CertData, own.KeyData)
+	given, err := clientPair(own)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: client certificate: %w", c.Options().Kubeconfig, err)
+	}
+	if given == nil {
+		return is, nil // it is a token or a plugin, which somebody else renews
 	}
 	store := clientStore(c)
 	has, err := store.Load()
@@ -125,7 +148,9 @@ func adopted(c config.Config, is *rest.Config, now time.Time) (*rest.Config, err
 	}
 	if has == nil || now.After(has.Leaf.NotAfter) || given.Leaf.NotBefore.After(has.Leaf.NotBefore) {
 		if saved, err := store.Save(now, own.CertData, own.KeyData); saved == nil {
-			return nil, fmt.Errorf("client certificate of the node: %w", err)
+			log.Warn().Str("error", err.Error()).Str("kubeconfig", c.Options().Kubeconfig).
+				Msg("cannot store the client certificate of the kubeconfig, so it will not be renewed (rotateCertificates)")
+			return is, nil
 		}
 	}
 	own.CertData, own.KeyData = nil, nil

@@ -78,11 +78,84 @@ func TestNeedsBootstrap(t *testing.T) {
 	if !with(own) {
 		t.Error("one that has ended is not asked for again")
 	}
-	if with(other) {
-		t.Error("one that somebody else keeps is asked for")
+	if !with(other) {
+		t.Error("the kubeconfig names one that is not there, and none is asked for")
+	}
+	if err := os.Link(store.Current(), store.Current()+".other"); err != nil {
+		t.Fatal(err)
+	}
+	if !with(other) {
+		t.Error("one that somebody else kept has ended, and none is asked for")
 	}
 	if needsBootstrap(clustered(t, "", "--root-dir", dir, "--kubeconfig", own), time.Now()) {
 		t.Error("it is asked for without a credential for it")
+	}
+}
+
+// TestExpiredInKubeconfig: one that is in the kubeconfig itself, as kubeadm writes it, has expired.
+func TestExpiredInKubeconfig(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		settings     string
+		given, store time.Duration // how long they are good; 0: there is none
+		text         string        // the kubeconfig, if it is not one
+		want         bool
+	}{
+		{name: "good", given: time.Hour},
+		{name: "expired", given: -time.Hour, want: true},
+		{name: "expired, and the node keeps a good one", settings: "rotateCertificates: true", given: -time.Hour, store: time.Hour},
+		{name: "expired, and the node keeps a good one that it does not use", given: -time.Hour, store: time.Hour, want: true},
+		{name: "both have expired", settings: "rotateCertificates: true", given: -time.Hour, store: -time.Hour, want: true},
+		{name: "half written", text: "apiVersion: v1\nkind: Conf", want: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, other := t.TempDir(), csr.Store{Dir: t.TempDir(), Name: "kubeadm"}
+			file := filepath.Join(dir, "kubeconfig")
+			if tt.given != 0 {
+				saved(t, other, time.Now().Add(tt.given))
+				pair, err := os.ReadFile(other.Current())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := clientcmd.WriteToFile(api.Config{
+					Clusters:  map[string]*api.Cluster{"c": {Server: "https://192.0.2.1"}},
+					AuthInfos: map[string]*api.AuthInfo{"u": {ClientCertificateData: pair, ClientKeyData: pair}}, Contexts: map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+					CurrentContext: "x",
+				}, file); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c := clustered(t, tt.settings, "--root-dir", dir, "--kubeconfig", file, "--bootstrap-kubeconfig", "/first")
+			if tt.store != 0 {
+				saved(t, clientStore(c), time.Now().Add(tt.store))
+			}
+			if got := needsBootstrap(c, time.Now()); got != tt.want {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// TestStoreIsWhereTheKubeconfigSays: kubeadm names the file in /var/lib/kubelet, whatever the root directory is.
+func TestStoreIsWhereTheKubeconfigSays(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "kubeconfig")
+	write := func(named string) csr.Store {
+		if err := clientcmd.WriteToFile(api.Config{
+			Clusters:  map[string]*api.Cluster{"c": {Server: "https://192.0.2.1"}},
+			AuthInfos: map[string]*api.AuthInfo{"u": {ClientCertificate: named, ClientKey: named}}, Contexts: map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+			CurrentContext: "x",
+		}, file); err != nil {
+			t.Fatal(err)
+		}
+		return clientStore(clustered(t, "", "--root-dir", dir, "--kubeconfig", file))
+	}
+	if got := write("/var/lib/kubelet/pki/kubelet-client-current.pem").Dir; got != "/var/lib/kubelet/pki" {
+		t.Error(got)
+	}
+	if got := write("/etc/kubernetes/node.pem").Dir; got != filepath.Join(dir, "pki") {
+		t.Error(got)
 	}
 }
 
@@ -124,7 +197,7 @@ func TestAdopted(t *testing.T) {
 			if tt.kubeToken {
 				is = &rest.Config{BearerToken: "t"}
 			}
-			got, err := adopted(c, is, now)
+			got, err := adopted(c, is, now, zerolog.Nop())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,8 +217,16 @@ func TestAdopted(t *testing.T) {
 		})
 	}
 	c := clustered(t, "rotateCertificates: true", "--root-dir", t.TempDir())
-	if _, err := adopted(c, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: []byte("x"), KeyData: []byte("y")}}, now); err == nil {
+	if _, err := adopted(c, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: []byte("x"), KeyData: []byte("y")}}, now, zerolog.Nop()); err == nil {
 		t.Error("a certificate that is none is accepted")
+	}
+	full := clustered(t, "rotateCertificates: true", "--root-dir", t.TempDir(), "--cert-dir", "/proc/nothing")
+	var log strings.Builder
+	other := csr.Store{Dir: t.TempDir(), Name: "kubeadm"}
+	saved(t, other, hour(5))
+	is := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: other.Current(), KeyFile: other.Current()}}
+	if got, err := adopted(full, is, now, zerolog.New(&log)); got != is || err != nil || !strings.Contains(log.String(), "will not be renewed") {
+		t.Errorf("it became %+v, %v: %s", got, err, log.String())
 	}
 }
 

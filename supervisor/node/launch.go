@@ -194,7 +194,7 @@ func (l *launch) reachAPI(ctx context.Context) (err error) {
 	if l.apiserver == nil {
 		return nil
 	}
-	if l.apiserver, err = adopted(l.config, l.apiserver, time.Now()); err != nil {
+	if l.apiserver, err = adopted(l.config, l.apiserver, time.Now(), l.options.Log); err != nil {
 		return err
 	}
 	if l.client, err = dial(l.config, l.apiserver, l.options.Log, l.counters.Request); err != nil {
