@@ -47,8 +47,8 @@ func Load(path string) (*rest.Config, error) {
 	return config, nil
 }
 
-// CertificateFile is the absolute path of the client certificate that the current context of a kubeconfig names; empty if
-// it names none, or the kubeconfig can't be read. The file need not exist.
+// CertificateFile is the absolute path of the client certificate that the current context of a kubeconfig names; empty
+// if it names none, or the kubeconfig can't be read. The file need not exist.
 func CertificateFile(path string) string {
 	file, err := clientcmd.LoadFromFile(path)
 	if err != nil || clientcmd.ResolveLocalPaths(file) != nil {
