@@ -33,9 +33,15 @@ func (r *Rules) Resize(s State, pod *v1.Pod, others ...topology.Provider) (map[s
 	p := placing{Rules: r, pod: pod, grows: true}
 	own, why := p.place(s, others)
 	if why != nil {
-		alone := placing{Rules: r, pod: pod, grows: true}
-		_, never := alone.place(State{pod.UID: s[pod.UID]}, nil)
-		return nil, &Refusal{Never: never != nil, Message: p.message(why)}
+		message := p.message(why)
+		if r.fits(pod, s[pod.UID]) {
+			return nil, &Refusal{Message: message}
+		}
+		if r.fits(pod, r.fewer(pod, s[pod.UID])) {
+			return nil, &Refusal{Message: message + "; other containers of the pod give up CPUs only when they have left " +
+				"them: resize these first, and then the others"}
+		}
+		return nil, &Refusal{Never: true, Message: message}
 	}
 	if r.Shared(s).IsEmpty() {
 		for name := range s[pod.UID] { // order-free: any will do, they are told alike
@@ -45,6 +51,28 @@ func (r *Rules) Resize(s State, pod *v1.Pod, others ...topology.Provider) (map[s
 		}
 	}
 	return own, nil
+}
+
+// fits says whether a pod could be given what it asks for, with what it has, if no other pod had CPUs.
+func (r *Rules) fits(pod *v1.Pod, held map[string]cpuset.CPUSet) bool {
+	alone := placing{Rules: r, pod: pod, grows: true}
+	_, why := alone.place(State{pod.UID: held}, nil)
+	return why == nil
+}
+
+// fewer is what the containers of a pod have once those that ask for fewer CPUs have left the others.
+func (r *Rules) fewer(pod *v1.Pod, held map[string]cpuset.CPUSet) map[string]cpuset.CPUSet {
+	want, out := Entitled(pod), make(map[string]cpuset.CPUSet, len(held))
+	for name, had := range held { // order-free: each by itself
+		kept := had
+		if n := want[name]; n < had.Size() {
+			kept, _ = cpus.Take(r.machine, had, n, r.options, 0) //nolint:errcheck // then it keeps none
+		}
+		if !kept.IsEmpty() {
+			out[name] = kept
+		}
+	}
+	return out
 }
 
 func (p *placing) message(why *admit.Rejection) string {
