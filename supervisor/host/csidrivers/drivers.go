@@ -223,8 +223,8 @@ func (c counted) Invoke(ctx context.Context, method string, args, reply any, opt
 }
 
 // failure names a call that failed. Aborted and ResourceExhausted are the answers of a driver with an earlier call of
-// the volume under way, or without room for another call.
-func (n *node) failure(ctx context.Context, verb string, err error) error {
+// the volume under way, or without room for another call. Once ctx has ended, whatever came may not be the driver's.
+func (n *node) failure(ctx context.Context, verb string, err error) *port.Error {
 	kind := port.Other
 	text := err.Error()
 	if s, is := status.FromError(err); is {
@@ -246,7 +246,7 @@ func (n *node) failure(ctx context.Context, verb string, err error) error {
 		kind = port.Unavailable
 	}
 	if ctx.Err() != nil {
-		return ctx.Err()
+		kind = hostcall.KindOf(ctx.Err())
 	}
 	return &port.Error{Kind: kind, Verb: verb, Object: n.name, Detail: deviceplugins.Bounded(text)}
 }

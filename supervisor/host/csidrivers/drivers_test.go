@@ -42,20 +42,27 @@ type driver struct {
 	versions []string
 	caps     []csi.NodeServiceCapability_RPC_Type
 
-	mu       sync.Mutex
-	calls    []string
-	last     any
-	fail     map[string]error
-	mounted  map[string]bool
-	leaves   bool // what it unmounts stays
-	notified chan *registry.RegistrationStatus
+	mu      sync.Mutex
+	calls   []string
+	last    any
+	fail    map[string]error
+	mounted map[string]bool
+	leaves  bool // what it unmounts stays
+	// entered gets something when a volume is staged or published, which then waits for free; nil: it does not.
+	entered, free chan struct{}
+	notified      chan *registry.RegistrationStatus
 }
 
 func (d *driver) call(method string, r any) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.calls, d.last = append(d.calls, method), r
-	return d.fail[method]
+	err := d.fail[method]
+	d.mu.Unlock()
+	if d.entered != nil {
+		d.entered <- struct{}{}
+		<-d.free
+	}
+	return err
 }
 
 func (d *driver) said() string {
