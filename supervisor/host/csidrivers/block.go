@@ -16,6 +16,7 @@ import (
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 // Directories of devices (volumeMode Block), below volumeDevices. A PersistentVolume has a directory in each.
@@ -70,14 +71,16 @@ func (d *Drivers) stageBlock(ctx context.Context, n *node, r *decide.Stage) erro
 	if err != nil {
 		return err
 	}
-	for _, dir := range []string{b.data, b.staging} {
-		if err := d.staged.Root.MkdirAll(dir, dirMode); err != nil {
-			return err
-		}
+	clean := func() error { return d.removeBlock(ctx, b) }
+	err = errors.Join(d.staged.Root.MkdirAll(b.data, dirMode), d.staged.Root.MkdirAll(b.staging, dirMode))
+	if err == nil {
+		err = writeNotes(d.staged, b.data, map[string]string{noteName: r.Name, noteHandle: r.Handle, noteDriver: r.Driver})
 	}
-	notes := map[string]string{noteName: r.Name, noteHandle: r.Handle, noteDriver: r.Driver}
-	if err := writeNotes(d.staged, b.data, notes); err != nil || !n.can(stages) {
-		return err
+	if err != nil {
+		return n.refused("NodeStageVolume", err, r.Fresh, clean)
+	}
+	if !n.can(stages) {
+		return nil
 	}
 	_, err = n.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
 		VolumeId: r.Handle, PublishContext: r.Context, StagingTargetPath: b.stagingPath, Secrets: r.Secrets,
@@ -86,15 +89,20 @@ func (d *Drivers) stageBlock(ctx context.Context, n *node, r *decide.Stage) erro
 	if err == nil {
 		return nil
 	}
-	err = n.failure(ctx, "NodeStageVolume", err)
-	if r.Fresh && port.CSIOutcome(err) == decide.Refused {
-		err = errors.Join(err, d.removeBlock(b))
-	}
-	return err
+	return n.refused("NodeStageVolume", n.failure(ctx, "NodeStageVolume", err), r.Fresh, clean)
 }
 
-// removeBlock removes what was made for a device that is not staged any more. The notes go last.
-func (d *Drivers) removeBlock(b block) error {
+// removeBlock removes what was made for a device that is not staged any more, and what its driver left there, as a
+// kubelet does. The notes go last.
+func (d *Drivers) removeBlock(ctx context.Context, b block) error {
+	if err := d.staged.Remove(ctx, filepath.Dir(b.staging), filepath.Base(b.staging)); err != nil {
+		return err
+	}
+	return d.removeMade(b)
+}
+
+// removeMade removes what was made for a device, and no more.
+func (d *Drivers) removeMade(b block) error {
 	return removeAll(d.staged, b.staging, b.publish, b.dev, filepath.Join(b.data, "."+notesName),
 		filepath.Join(b.data, notesName), b.data, filepath.Dir(b.data))
 }
@@ -122,7 +130,7 @@ func (d *Drivers) unstageBlock(ctx context.Context, n *node, r *decide.Found) er
 			return n.failure(ctx, "NodeUnstageVolume", err)
 		}
 	}
-	return d.removeBlock(b)
+	return d.removeBlock(ctx, b)
 }
 
 // publishBlock has a device published. The path is that of the device.
@@ -131,15 +139,15 @@ func (d *Drivers) publishBlock(ctx context.Context, n *node, r *decide.Publish) 
 	if err != nil {
 		return "", err
 	}
-	if err := d.staged.Root.MkdirAll(b.publish, dirMode); err != nil {
-		return "", err
+	clean := func() error { return d.removePublished(b) }
+	err = errors.Join(d.staged.Root.MkdirAll(b.publish, dirMode), d.pods.Root.MkdirAll(filepath.Dir(b.link), dirMode))
+	if err == nil { // before the call: by the link the publication is found
+		if err = d.pods.Root.Symlink(b.publishPath, b.link); errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
 	}
-	// The link is made first: by it the publication is found.
-	if err := d.pods.Root.MkdirAll(filepath.Dir(b.link), dirMode); err != nil {
-		return "", err
-	}
-	if err := d.pods.Root.Symlink(b.publishPath, b.link); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
+	if err != nil {
+		return "", n.refused("NodePublishVolume", err, r.Fresh, clean)
 	}
 	request := &csi.NodePublishVolumeRequest{
 		VolumeId: r.Handle, PublishContext: r.Context, TargetPath: b.publishPath, Readonly: r.ReadOnly, Secrets: r.Secrets,
@@ -149,11 +157,7 @@ func (d *Drivers) publishBlock(ctx context.Context, n *node, r *decide.Publish) 
 		request.StagingTargetPath = b.stagingPath
 	}
 	if _, err := n.NodePublishVolume(ctx, request); err != nil {
-		err = n.failure(ctx, "NodePublishVolume", err)
-		if r.Fresh && port.CSIOutcome(err) == decide.Refused {
-			err = errors.Join(err, removeAll(d.pods, b.link, filepath.Dir(b.link)))
-		}
-		return "", err
+		return "", n.refused("NodePublishVolume", n.failure(ctx, "NodePublishVolume", err), r.Fresh, clean)
 	}
 	return b.publishPath, nil
 }
@@ -170,17 +174,27 @@ func (d *Drivers) unpublishBlock(ctx context.Context, n *node, r *decide.Found) 
 	if err != nil {
 		return n.failure(ctx, "NodeUnpublishVolume", err)
 	}
-	if m, err := d.mounted(d.staged, filepath.Join(b.publish, string(r.Target.Pod))); err != nil || m != nil {
-		return errors.Join(err, fmt.Errorf("the CSI driver has answered, but left its device at %s", b.publishPath))
+	return d.removePublished(b)
+}
+
+// removePublished removes what was made for a device of a pod that is not published any more. The link goes last.
+func (d *Drivers) removePublished(b block) error {
+	device := filepath.Join(b.publish, filepath.Base(b.publishPath))
+	m, err := d.mounted(d.staged, device)
+	if err != nil {
+		return err
 	}
-	err = removeAll(d.staged, filepath.Join(b.publish, string(r.Target.Pod)))
-	if err == nil {
-		err = removeAll(d.pods, b.link)
+	if m != nil {
+		return hostcall.Failf(port.StateConflict, "the CSI driver has answered, but left its device at %s", b.publishPath)
 	}
-	if err == nil {
-		d.pods.Root.Remove(filepath.Dir(b.link)) //nolint:errcheck // other devices may be there
+	if err := removeAll(d.staged, device); err != nil {
+		return err
 	}
-	return err
+	if err := removeAll(d.pods, b.link); err != nil {
+		return err
+	}
+	d.pods.Root.Remove(filepath.Dir(b.link)) //nolint:errcheck // other devices may be there
+	return nil
 }
 
 // releaseDevice takes away what a kubelet made of a device: a loop device, and a file that the device is mounted at.
@@ -234,7 +248,7 @@ func (d *Drivers) scanBlock(ctx context.Context, s *scan) error {
 			continue // staging, publish
 		}
 		notes, err := readNotes(d.staged, b.data)
-		if errors.Is(err, fs.ErrNotExist) && d.removeBlock(b) == nil {
+		if errors.Is(err, fs.ErrNotExist) && d.removeMade(b) == nil {
 			continue // nothing was staged there
 		}
 		if err != nil {

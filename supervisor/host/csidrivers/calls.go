@@ -2,7 +2,6 @@ package csidrivers
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"strconv"
 
@@ -82,12 +81,13 @@ func (d *Drivers) StageVolume(ctx context.Context, of port.CSIDriver, r decide.S
 		if err != nil {
 			return err
 		}
-		if err := d.makeMount(d.staged, dir, globalMount); err != nil {
-			return err
+		clean := func() error { return d.removeMount(d.staged, dir, globalMount) }
+		err = d.makeMount(d.staged, dir, globalMount)
+		if err == nil {
+			err = writeNotes(d.staged, dir, map[string]string{noteHandle: r.Handle, noteDriver: r.Driver})
 		}
-		notes := map[string]string{noteHandle: r.Handle, noteDriver: r.Driver}
-		if err := writeNotes(d.staged, dir, notes); err != nil {
-			return err
+		if err != nil {
+			return n.refused("NodeStageVolume", err, r.Fresh, clean)
 		}
 		_, err = n.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
 			VolumeId: r.Handle, PublishContext: r.Context, StagingTargetPath: filepath.Join(d.staged.Path, dir, globalMount),
@@ -97,11 +97,7 @@ func (d *Drivers) StageVolume(ctx context.Context, of port.CSIDriver, r decide.S
 		if err == nil {
 			return nil
 		}
-		err = n.failure(ctx, "NodeStageVolume", err)
-		if r.Fresh && port.CSIOutcome(err) == decide.Refused {
-			err = errors.Join(err, d.removeMount(d.staged, dir, globalMount))
-		}
-		return err
+		return n.refused("NodeStageVolume", n.failure(ctx, "NodeStageVolume", err), r.Fresh, clean)
 	}, done)
 }
 
@@ -160,18 +156,16 @@ func (d *Drivers) PublishVolume(
 			}
 			request.StagingTargetPath = filepath.Join(d.staged.Path, staged, globalMount)
 		}
-		if err := d.pods.Root.MkdirAll(dir, dirMode); err != nil {
-			return "", err
+		clean := func() error { return d.removeMount(d.pods, dir, podMount) }
+		err = d.pods.Root.MkdirAll(dir, dirMode)
+		if err == nil {
+			err = writeNotes(d.pods, dir, notesOf(&r))
 		}
-		if err := writeNotes(d.pods, dir, notesOf(&r)); err != nil {
-			return "", err
+		if err != nil {
+			return "", n.refused("NodePublishVolume", err, r.Fresh, clean)
 		}
 		if _, err := n.NodePublishVolume(ctx, request); err != nil {
-			err = n.failure(ctx, "NodePublishVolume", err)
-			if r.Fresh && port.CSIOutcome(err) == decide.Refused {
-				err = errors.Join(err, d.removeMount(d.pods, dir, podMount))
-			}
-			return "", err
+			return "", n.refused("NodePublishVolume", n.failure(ctx, "NodePublishVolume", err), r.Fresh, clean)
 		}
 		if r.OwnGroup && !n.can(setsGroup) && !r.Again {
 			if err := d.Host.GiveToGroup(ctx, filepath.Join(d.pods.Real, dir, podMount), *r.Group, r.OnMismatch); err != nil {

@@ -14,6 +14,7 @@ package csidrivers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -249,6 +250,24 @@ func (n *node) failure(ctx context.Context, verb string, err error) *port.Error 
 		kind = hostcall.KindOf(ctx.Err())
 	}
 	return &port.Error{Kind: kind, Verb: verb, Object: n.name, Detail: deviceplugins.Bounded(text)}
+}
+
+// refused cleans after a call that had no effect, if it was the first of its kind. If that can't be done, something is
+// left, and the call does not count as one without effect.
+func (n *node) refused(verb string, err error, fresh bool, clean func() error) error {
+	if !fresh || port.CSIOutcome(err) != decide.Refused {
+		return err
+	}
+	left := clean()
+	if left == nil {
+		return err
+	}
+	text := err.Error()
+	if e, is := errors.AsType[*port.Error](err); is {
+		text = e.Detail
+	}
+	return &port.Error{Kind: port.Unavailable, Verb: verb, Object: n.name,
+		Detail: text + "; what it left can't be removed: " + deviceplugins.Bounded(left.Error())}
 }
 
 // NodeInfo implements port.CSI.

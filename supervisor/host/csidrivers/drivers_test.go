@@ -99,7 +99,7 @@ func (d *driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.Nod
 
 func (d *driver) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	err := d.call("stage", r)
-	if err == nil {
+	if err == nil || d.leaves {
 		d.mount(r.GetStagingTargetPath(), true)
 	}
 	return &csi.NodeStageVolumeResponse{}, err
@@ -112,8 +112,8 @@ func (d *driver) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRe
 
 func (d *driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	err := d.call("publish", r)
-	if err == nil {
-		err = os.MkdirAll(r.GetTargetPath(), 0o750)
+	if err == nil || d.leaves {
+		err = errors.Join(err, os.MkdirAll(r.GetTargetPath(), 0o750))
 		d.mount(r.GetTargetPath(), true)
 	}
 	return &csi.NodePublishVolumeResponse{}, err

@@ -2,13 +2,17 @@ package csidrivers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -79,5 +83,123 @@ func worked(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("a call goes on")
 		}
+	}
+}
+
+// each has a volume of each mode staged and published. It gives what was said, and what there is to undo.
+func (r *rig) each(d port.CSIDriver, check func(text string, err error)) {
+	s, p := stage, publish
+	s.Block, p.Block = true, true
+	check("stage", r.stage(d, stage))
+	check("stage a device", r.stage(d, s))
+	_, err := r.publish(d, publish)
+	check("publish", err)
+	_, err = r.publish(d, p)
+	check("publish a device", err)
+}
+
+// TestLeft: what a driver has left after it refused counts as there, until it is undone. The error says both.
+func TestLeft(t *testing.T) {
+	r := newRig(t, nil)
+	d := r.next()
+	r.driver.leaves = true
+	r.driver.fail["stage"], r.driver.fail["publish"] = status.Error(codes.Internal, "no"), status.Error(codes.Internal, "no")
+	r.each(d, func(text string, err error) {
+		if text == "stage a device" { // the kernel is asked, and has nothing mounted there
+			hosttest.WantError(t, err, port.Other, "Internal desc = no")
+			return
+		}
+		hosttest.WantError(t, err, port.Unavailable, "Internal desc = no", "can't be removed", "left its")
+	})
+	all, bad := r.found()
+	if len(all) != 2 || len(bad) > 0 {
+		t.Errorf("found %v, %v", all, bad)
+	}
+	r.driver.leaves = false
+	err := errors.Join(r.undo(r.UnpublishVolume, d, decide.Found{Key: volume, Target: target}),
+		r.undo(r.UnpublishVolume, d, decide.Found{Key: volume, Target: target, Block: true}), r.undo(r.UnstageVolume, d, decide.Found{Key: volume}))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, dir := range []string{published, "pods/u1/volumeDevices/kubernetes.io~csi", filepath.Dir(staged) + "/*"} {
+		if all, _ := filepath.Glob(filepath.Join(r.root, dir)); len(all) > 0 {
+			t.Errorf("there are %q", all)
+		}
+	}
+}
+
+// TestNotNoted: without notes no driver is called, and nothing stays. If something does, it counts as there.
+func TestNotNoted(t *testing.T) {
+	r := newRig(t, nil)
+	d := r.next()
+	if err := r.stage(d, stage); err != nil { // to know its directory
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(r.driver.last.(*csi.NodeStageVolumeRequest).GetStagingTargetPath())
+	if err := r.undo(r.UnstageVolume, d, decide.Found{Key: volume}); err != nil {
+		t.Fatal(err)
+	}
+	r.driver.said()
+	places := map[string]string{
+		"stage": dir, "publish": filepath.Join(r.root, published),
+		"stage a device": filepath.Join(r.root, "plugins/kubernetes.io/csi/volumeDevices/pv/data"),
+	}
+	for _, c := range []struct {
+		in   string // is where notes have to go
+		want port.ErrorKind
+	}{{"", port.Other}, {"full", port.Unavailable}} {
+		for _, p := range places {
+			if err := os.MkdirAll(filepath.Join(p, "vol_data.json", c.in), 0o750); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.each(d, func(text string, err error) {
+			if text == "publish a device" {
+				return // it is noted as a link
+			}
+			if port.KindOf(err) != c.want {
+				t.Errorf("%s: %v", text, err)
+			}
+			if c.want == port.Other {
+				hosttest.WantGone(t, places[text])
+			}
+		})
+	}
+	if got := r.driver.said(); got != "publish publish" { // of the device
+		t.Errorf("the driver was called: %s", got)
+	}
+}
+
+// TestLeftFiles: what a driver leaves in the directory of a device is removed. Other devices of the pod stay.
+func TestLeftFiles(t *testing.T) {
+	r := newRig(t, nil)
+	d := r.next()
+	s, p := stage, publish
+	s.Block, p.Block = true, true
+	_, err := r.publish(d, p)
+	if err = errors.Join(err, r.stage(d, s)); err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(r.root, "plugins/kubernetes.io/csi/volumeDevices/staging/pv")
+	if err := os.MkdirAll(filepath.Join(at, "sub"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Write(t, filepath.Join(at, "sub", "device.json"), "{}")
+	r.driver.fail["publish"] = status.Error(codes.Internal, "no")
+	p.Target.Name = "pv2"
+	_, err = r.publish(d, p)
+	hosttest.WantError(t, err, port.Other, "Internal desc = no")
+	links, err := os.ReadDir(filepath.Join(r.root, "pods/u1/volumeDevices/kubernetes.io~csi"))
+	if err != nil || len(links) != 1 || links[0].Name() != "pv" {
+		t.Error(links, err)
+	}
+	err = errors.Join(r.undo(r.UnpublishVolume, d, decide.Found{Key: volume, Target: target, Block: true}),
+		r.undo(r.UnstageVolume, d, decide.Found{Key: volume, Target: decide.Target{Name: "pv"}, Block: true}))
+	if err != nil {
+		t.Error(err)
+	}
+	hosttest.WantGone(t, at)
+	if all, bad := r.found(); len(all)+len(bad) > 0 {
+		t.Errorf("found %v, %v", all, bad)
 	}
 }
