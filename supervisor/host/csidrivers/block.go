@@ -237,12 +237,8 @@ func clearLoop(device string) error {
 
 // scanBlock finds devices. A publication is found by the link of its pod.
 func (d *Drivers) scanBlock(ctx context.Context, s *scan) error {
-	volumes, err := dirs(d.staged, devicesDir)
-	if err != nil {
-		return err
-	}
 	of := map[string]decide.Key{}
-	for _, v := range volumes {
+	for _, v := range s.sub(d.staged, devicesDir) {
 		b, err := d.block(decide.Target{Name: v})
 		if err != nil {
 			continue // staging, publish
@@ -252,7 +248,7 @@ func (d *Drivers) scanBlock(ctx context.Context, s *scan) error {
 			continue // nothing was staged there
 		}
 		if err != nil {
-			s.unreadable = append(s.unreadable, filepath.Join(d.staged.Path, b.data, notesName)+": "+err.Error())
+			s.bad(d.staged, filepath.Join(b.data, notesName), err)
 			continue
 		}
 		of[v] = decide.Key{Driver: notes[noteDriver], Handle: notes[noteHandle]}
@@ -267,8 +263,8 @@ func (d *Drivers) scanBlock(ctx context.Context, s *scan) error {
 			return ctx.Err()
 		}
 		links, err := fs.ReadDir(d.pods.Root.FS(), filepath.Join(uid, linksDir))
-		if err != nil {
-			continue // it has none
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.bad(d.pods, filepath.Join(uid, linksDir), err)
 		}
 		for _, l := range links {
 			if k, is := of[l.Name()]; is {

@@ -170,10 +170,24 @@ func (d *Drivers) removeMount(a *area.Area, dir, name string) error {
 	return nil
 }
 
-// scan is what is found on disk.
+// scan is what is found on disk. A directory that can't be read is named, and the rest is read.
 type scan struct {
 	found      []decide.Found
 	unreadable []string
+}
+
+// bad names what can't be read.
+func (s *scan) bad(a *area.Area, path string, err error) {
+	s.unreadable = append(s.unreadable, filepath.Join(a.Path, path)+": "+err.Error())
+}
+
+// sub is dirs for a directory that may be bad.
+func (s *scan) sub(a *area.Area, dir string) []string {
+	all, err := dirs(a, dir)
+	if err != nil {
+		s.bad(a, dir, err)
+	}
+	return all
 }
 
 // FoundVolumes implements port.CSI.
@@ -214,11 +228,7 @@ func (d *Drivers) scanStaged(ctx context.Context, s *scan) error {
 		if driver == devicesDir {
 			continue
 		}
-		volumes, err := dirs(d.staged, driver)
-		if err != nil {
-			return err
-		}
-		for _, v := range volumes {
+		for _, v := range s.sub(d.staged, driver) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -236,7 +246,7 @@ func (d *Drivers) scanStaged(ctx context.Context, s *scan) error {
 				err = fmt.Errorf("it is of volume %s, which is not staged here", k)
 			}
 			if err != nil {
-				s.unreadable = append(s.unreadable, filepath.Join(d.staged.Path, dir, notesName)+": "+err.Error())
+				s.bad(d.staged, filepath.Join(dir, notesName), err)
 				continue
 			}
 			s.found = append(s.found, decide.Found{Key: k})
@@ -251,11 +261,7 @@ func (d *Drivers) scanPods(ctx context.Context, s *scan) error {
 		return err
 	}
 	for _, uid := range pods {
-		volumes, err := dirs(d.pods, filepath.Join(uid, volumeDir))
-		if err != nil {
-			return err
-		}
-		for _, v := range volumes {
+		for _, v := range s.sub(d.pods, filepath.Join(uid, volumeDir)) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -265,7 +271,7 @@ func (d *Drivers) scanPods(ctx context.Context, s *scan) error {
 				continue // nothing was published there
 			}
 			if err != nil {
-				s.unreadable = append(s.unreadable, filepath.Join(d.pods.Path, dir, notesName)+": "+err.Error())
+				s.bad(d.pods, filepath.Join(dir, notesName), err)
 				continue
 			}
 			s.found = append(s.found, decide.Found{

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -202,4 +203,55 @@ func TestLeftFiles(t *testing.T) {
 	if all, bad := r.found(); len(all)+len(bad) > 0 {
 		t.Errorf("found %v, %v", all, bad)
 	}
+}
+
+// TestBadDirectories: a directory that can't be read is named, and all others are read.
+func TestBadDirectories(t *testing.T) {
+	r := newRig(t, nil)
+	d := r.next()
+	s := stage
+	s.Block = true
+	if err := errors.Join(r.stage(d, stage), r.stage(d, s)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Join(r.root, "pods/a"), 0o750), os.Symlink("/", filepath.Join(r.root, "pods/a/volumes"))); err != nil {
+		t.Fatal(err)
+	}
+	files := []string{"pods/b/volumes/kubernetes.io~csi", "pods/c/volumeDevices/kubernetes.io~csi"}
+	for _, f := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(r.root, f)), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		hosttest.Write(t, filepath.Join(r.root, f), "")
+	}
+	if _, err := r.publish(d, publish); err != nil {
+		t.Fatal(err)
+	}
+	want := []decide.Found{
+		{Key: volume}, {Key: volume, Target: target}, {Key: volume, Target: decide.Target{Name: "pv"}, Block: true},
+	}
+	wantBad := func(paths ...string) {
+		t.Helper()
+		all, bad := r.found()
+		if !slices.Equal(all, want) {
+			t.Errorf("found %v", all)
+		}
+		if len(bad) != len(paths) {
+			t.Fatalf("unreadable: %q", bad)
+		}
+		slices.Sort(bad)
+		for i, p := range paths {
+			if !strings.HasPrefix(bad[i], filepath.Join(r.root, p)+": ") {
+				t.Errorf("%q does not begin with %s", bad[i], p)
+			}
+		}
+	}
+	wantBad("pods/a/volumes/kubernetes.io~csi", files[0], files[1])
+	devices := filepath.Join(r.root, "plugins/kubernetes.io/csi/volumeDevices")
+	if err := os.RemoveAll(devices); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Write(t, devices, "")
+	want = want[:2]
+	wantBad("plugins/kubernetes.io/csi/volumeDevices", "pods/a/volumes/kubernetes.io~csi", files[0])
 }
