@@ -63,6 +63,8 @@ type volume struct {
 	call    kernel.EffectID
 	timer   func() bool
 	timerAt time.Time
+	// until is when nothing but its files keeps a call that has no deadline (decide.Volume.Walks); zero: it has one.
+	until time.Time
 }
 
 // user is a pod with volumes.
@@ -342,7 +344,23 @@ func (a *actor) advance(ctx *kernel.Context[Message], v *volume) {
 		delete(a.volumes, v.Key)
 		delete(a.said, v.Key)
 	}
+	v.giveUp(ctx)
 	a.tell(v)
+}
+
+// giveUp ends a walk through files that no pod needs any more. The driver's own call is never cut short.
+func (v *volume) giveUp(ctx *kernel.Context[Message]) {
+	if v.Busy == nil || v.until.IsZero() {
+		return
+	}
+	if p := v.Targets[v.Busy.Target]; p != nil && p.Want != decide.Released {
+		return
+	}
+	if ctx.Now().Before(v.until) {
+		v.wake(ctx, v.until)
+		return
+	}
+	ctx.Cancel(v.call)
 }
 
 // wake sets the timer of a volume, unless it fires before anyway.

@@ -191,8 +191,10 @@ type Deps struct {
 }
 
 const (
-	// CallDeadline bounds a call of a driver, as a kubelet does.
+	// CallDeadline bounds a call of a driver, as a kubelet does. walkOnly is when the calls of a publication are over that
+	// has no deadline because the agent gives its files to a group: tokens, the driver, and then the files.
 	CallDeadline = 2 * time.Minute
+	walkOnly     = CallDeadline + 2*time.Minute
 	apiDeadline  = 30 * time.Second
 	// firstSweep is when the actor looks for volumes of pods that went while no agent ran, sweepEvery how often after.
 	firstSweep, sweepEvery = 10 * time.Second, time.Minute

@@ -29,8 +29,12 @@ func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 		Kind: s.Op.String(), Object: v.String(), For: string(s.Target.Pod), Lane: volumeLane + v.String(),
 		Deadline: CallDeadline,
 	}
-	if s.Op == decide.Attachment {
+	v.until = time.Time{}
+	switch {
+	case s.Op == decide.Attachment:
 		e.Deadline = apiDeadline
+	case v.Walks(s, a.object(v.Driver)):
+		e.Deadline, v.until = kernel.NoDeadline, ctx.Now().Add(walkOnly)
 	}
 	k := v.Key
 	v.call = portcall.Do(ctx, e, a.run(v, s, stage), func(id kernel.EffectID, m stepped, err error) Message {

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -320,7 +321,7 @@ func (l *launch) connectPlugins() error {
 		return nil
 	}
 	drivers, err := csidrivers.New(csidrivers.Config{
-		Root: l.root.Path(), Host: l.host, Log: l.options.Log, Called: l.counters.CSICalled,
+		Root: l.root.Path(), Host: l.host, Log: l.options.Log, Patience: csi.CallDeadline, Called: l.counters.CSICalled,
 	})
 	if err != nil {
 		return err

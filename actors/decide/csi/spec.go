@@ -242,6 +242,13 @@ func (s *Spec) ownGroup(d *Driver) bool {
 	}
 }
 
+// Walks reports whether a step that has begun goes through all files of the volume: that may take hours, and goes on for
+// as long as the pod needs it.
+func (v *Volume) Walks(s Step, d *Driver) bool {
+	p := v.Targets[s.Target]
+	return s.Op == PublishVolume && v.before != Done && p != nil && p.Spec != nil && d != nil && p.Spec.ownGroup(d)
+}
+
 // UniqueName is the name of a volume in the status of Nodes.
 func (k Key) UniqueName() v1.UniqueVolumeName {
 	return v1.UniqueVolumeName("kubernetes.io/csi/" + k.Driver + "^" + k.Handle)

@@ -281,7 +281,7 @@ func (v *Volume) Waits(t Target, env Env) string {
 		if !env.Registered {
 			return fmt.Sprintf("volume %q can't be unpublished: CSI driver %s is not registered on this node", t.Name, v.Driver)
 		}
-		return v.calls(fmt.Sprintf("volume %q is being unpublished", t.Name))
+		return v.calls(fmt.Sprintf("volume %q is being unpublished", t.Name), env.Driver)
 	}
 	if p.State == Done || p.Want != Wanted {
 		return ""
@@ -292,18 +292,23 @@ func (v *Volume) Waits(t Target, env Env) string {
 	if why := v.waits(env, p); why != "" {
 		return why
 	}
-	return v.calls("")
+	return v.calls("", env.Driver)
 }
 
 // calls adds the call that goes on.
-func (v *Volume) calls(text string) string {
+func (v *Volume) calls(text string, d *Driver) string {
 	if v.Busy == nil {
 		return text
 	}
 	if text != "" {
 		text += ": "
 	}
-	return text + fmt.Sprintf("CSI driver %s has not answered %s of volume %s", v.Driver, v.Busy.Op, v.Handle)
+	text += fmt.Sprintf("CSI driver %s has not answered %s of volume %s", v.Driver, v.Busy.Op, v.Handle)
+	if v.Walks(*v.Busy, d) {
+		text += fmt.Sprintf(", or its files are being given to the group of the pod (fsGroup %d), which takes the longer the "+
+			"more there are", *v.Targets[v.Busy.Target].Spec.Group)
+	}
+	return text
 }
 
 // InUse reports whether the Node has to say that it uses the volume, before it is attached and until nothing of it is

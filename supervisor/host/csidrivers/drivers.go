@@ -53,6 +53,8 @@ type Config struct {
 	Root string
 	Host Host
 	Log  zerolog.Logger
+	// Patience is how long a driver may take for a call. What is done here with a volume may take longer.
+	Patience time.Duration
 	// Called is told of each call of a driver: the full name of the method, the name of the gRPC code, and how long it
 	// took. It must not block.
 	Called func(driver, method, code string, took time.Duration)
@@ -189,7 +191,7 @@ func (d *Drivers) reach(ctx context.Context, name string) (*node, error) {
 		return nil, err
 	}
 	n := &node{
-		NodeClient: csi.NewNodeClient(counted{conn, name, d.Called}), name: name,
+		NodeClient: csi.NewNodeClient(counted{conn, name, d.Patience, d.Called}), name: name,
 		caps: map[csi.NodeServiceCapability_RPC_Type]bool{},
 	}
 	asking, cancel := context.WithTimeout(ctx, askPatience)
@@ -208,16 +210,19 @@ func (d *Drivers) reach(ctx context.Context, name string) (*node, error) {
 // can reports a capability.
 func (n *node) can(c csi.NodeServiceCapability_RPC_Type) bool { return n.caps[c] }
 
-// counted tells of each call.
+// counted bounds each call, and tells of it.
 type counted struct {
 	*grpc.ClientConn
-	name   string
-	called func(driver, method, code string, took time.Duration)
+	name     string
+	patience time.Duration
+	called   func(driver, method, code string, took time.Duration)
 }
 
 // Invoke implements grpc.ClientConnInterface.
 func (c counted) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
 	err := c.ClientConn.Invoke(ctx, method, args, reply, opts...)
 	c.called(c.name, method, status.Code(err).String(), time.Since(began))
 	return err
@@ -277,7 +282,7 @@ func (d *Drivers) NodeInfo(ctx context.Context, of port.CSIDriver, done func(dec
 		if err != nil {
 			return decide.Info{}, err
 		}
-		n := &node{NodeClient: csi.NewNodeClient(counted{conn, of.Name, d.Called}), name: of.Name}
+		n := &node{NodeClient: csi.NewNodeClient(counted{conn, of.Name, d.Patience, d.Called}), name: of.Name}
 		r, err := n.NodeGetInfo(ctx, &csi.NodeGetInfoRequest{})
 		if err != nil {
 			return decide.Info{}, n.failure(ctx, "NodeGetInfo", err)

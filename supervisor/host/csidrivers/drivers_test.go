@@ -40,6 +40,7 @@ type driver struct {
 	registry.UnimplementedRegistrationServer
 	endpoint string
 	versions []string
+	patience time.Duration // how long it may take for a call
 	caps     []csi.NodeServiceCapability_RPC_Type
 
 	mu      sync.Mutex
@@ -142,6 +143,7 @@ type rig struct {
 	events chan port.CSIDriver
 	mu     sync.Mutex
 	given  []string
+	giving func(context.Context) error // nil: at once
 }
 
 func (r *rig) Mounts() ([]mounts.Mount, error) {
@@ -160,8 +162,11 @@ func (r *rig) note(text string) {
 	r.given = append(r.given, text)
 }
 
-func (r *rig) GiveToGroup(_ context.Context, path string, _ int64, _ bool) error {
+func (r *rig) GiveToGroup(ctx context.Context, path string, _ int64, _ bool) error {
 	r.note("group " + filepath.Base(path))
+	if r.giving != nil {
+		return r.giving(ctx)
+	}
 	return nil
 }
 
@@ -186,14 +191,14 @@ func newRig(t *testing.T, change func(*driver)) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{T: t, root: root, events: make(chan port.CSIDriver, 10), driver: &driver{
-		endpoint: filepath.Join(root, "csi.sock"), versions: []string{"1.0.0"}, fail: map[string]error{}, mounted: map[string]bool{}, notified: make(chan *registry.RegistrationStatus, 10),
+		endpoint: filepath.Join(root, "csi.sock"), versions: []string{"1.0.0"}, patience: time.Minute, fail: map[string]error{}, mounted: map[string]bool{}, notified: make(chan *registry.RegistrationStatus, 10),
 		caps: []csi.NodeServiceCapability_RPC_Type{csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME},
 	}}
 	if change != nil {
 		change(r.driver)
 	}
 	r.Drivers, err = csidrivers.New(csidrivers.Config{
-		Root: root, Host: r, Log: zerolog.Nop(), Called: func(string, string, string, time.Duration) {},
+		Root: root, Host: r, Log: zerolog.Nop(), Patience: r.driver.patience, Called: func(string, string, string, time.Duration) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,8 @@ func TestGivenUp(t *testing.T) {
 	for want, end := range map[port.ErrorKind]func(context.Context) (context.Context, context.CancelFunc){
 		port.Canceled: context.WithCancel,
 		port.Deadline: func(c context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(c, 300*time.Millisecond)
+			e := expiring{c, make(chan struct{})}
+			return e, sync.OnceFunc(func() { close(e.done) })
 		},
 	} {
 		for _, code := range []codes.Code{codes.OK, codes.Internal} {
@@ -42,11 +43,8 @@ func TestGivenUp(t *testing.T) {
 					done := make(chan error, 1)
 					group.Go(func() { call(ctx, func(err error) { done <- err }) })
 					<-r.driver.entered
-					if want == port.Canceled {
-						cancel()
-					}
-					err := <-done
 					cancel()
+					err := <-done
 					hosttest.WantError(t, err, want)
 					if port.CSIOutcome(err) != decide.Unsure {
 						t.Error(err)
@@ -70,6 +68,23 @@ func TestGivenUp(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// expiring is a context whose deadline passes when the test says so.
+type expiring struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e expiring) Done() <-chan struct{} { return e.done }
+
+func (e expiring) Err() error {
+	select {
+	case <-e.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }
 
@@ -254,4 +269,27 @@ func TestBadDirectories(t *testing.T) {
 	hosttest.Write(t, devices, "")
 	want = want[:2]
 	wantBad("plugins/kubernetes.io/csi/volumeDevices", "pods/a/volumes/kubernetes.io~csi", files[0])
+}
+
+// TestPatience: a driver has a limited time for a call, and what is done with its volume here has not.
+func TestPatience(t *testing.T) {
+	r := newRig(t, func(d *driver) { d.patience = 2 * time.Second })
+	d := r.next()
+	p := publish
+	p.Group, p.OwnGroup = new(int64(7)), true
+	r.giving = func(ctx context.Context) error {
+		wait, cancel := context.WithTimeout(ctx, r.driver.patience+100*time.Millisecond)
+		defer cancel()
+		<-wait.Done()
+		return ctx.Err()
+	}
+	if _, err := r.publish(d, p); err != nil {
+		t.Error(err)
+	}
+	r.driver.entered, r.driver.free = make(chan struct{}, 1), make(chan struct{})
+	hosttest.WantError(t, r.stage(d, stage), port.Deadline, "NodeStageVolume")
+	close(r.driver.free)
+	if all, _ := r.found(); len(all) != 2 {
+		t.Errorf("found %v", all)
+	}
 }

@@ -1,0 +1,61 @@
+package csi_test
+
+import (
+	"testing"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// walking is a rig with a volume that is being published, and whose files the agent gives to the group of its pod.
+func walking(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.register(storagev1.CSIDriverSpec{AttachRequired: new(false), FSGroupPolicy: new(storagev1.FileFSGroupPolicy)})
+	r.nodeSays(nil, nil)
+	s := spec("a", "v")
+	s.Group = new(int64(7))
+	r.use(s)
+	r.calls.Answer(nil, "info "+driver, "stage v")
+	r.Settle()
+	return r
+}
+
+// TestWalk: giving the files of a large volume to a group takes as long as it takes.
+func TestWalk(t *testing.T) {
+	r := walking(t)
+	r.Keep("driver: publish", "volumes: a data-v")
+	r.WantByListener("says so", "driver: publish v for a", "volumes: a data-v waits: CSI driver d.example.com has not answered NodeStageVolume of volume v",
+		"volumes: a data-v waits: CSI driver d.example.com has not answered NodePublishVolume of volume v, or its files are being given to the group of the pod (fsGroup 7), which takes the longer the more there are")
+	r.Advance(24 * time.Hour)
+	r.WantByListener("it goes on")
+	r.calls.Answer(nil, "publish v for a")
+	r.WantByListener("done", "volumes: a data-v at /a")
+}
+
+// TestWalkGivenUp: it ends when the pod does, but not before the driver must have answered.
+func TestWalkGivenUp(t *testing.T) {
+	for name, after := range map[string]time.Duration{"at once": 0, "later": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			r := walking(t)
+			r.Advance(after)
+			r.Forget()
+			keep := func() { r.Keep("driver:", "volumes: a released") }
+			r.release("a")
+			if after == 0 {
+				r.Advance(2 * time.Minute)
+				keep()
+				r.WantByListener("the driver may be working")
+				r.Advance(2 * time.Minute)
+			}
+			keep()
+			r.WantByListener("given up", "driver: publish v for a: given up")
+			r.calls.Answer(fails(port.Canceled, ""), "publish v for a")
+			r.calls.Answer(nil, "unpublish v for a")
+			keep()
+			r.WantByListener("undone", "driver: unpublish v for a", "driver: unstage v", "volumes: a released")
+		})
+	}
+}
