@@ -521,7 +521,7 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// TestDamage: notes that can't be read are named, and stay.
+// TestDamage: notes that can't be read are named, and stay. Those of a pod go if nothing is mounted.
 func TestDamage(t *testing.T) {
 	r := newRig(t, nil)
 	r.next()
@@ -530,12 +530,14 @@ func TestDamage(t *testing.T) {
 		filepath.Join(dir, "abc", "vol_data.json"):                                 `{"driverName":"` + name + `","volumeHandle":"other"}`,
 		filepath.Join(dir, "bad", "vol_data.json"):                                 `{`,
 		filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/x/vol_data.json"): `{"volumeHandle":"v"}`,
+		filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/y/vol_data.json"): ``,
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			t.Fatal(err)
 		}
 		hosttest.Write(t, path, text)
 	}
+	r.driver.mount(filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/x/mount"), true)
 	// What was begun, and no more: nothing was asked of a driver.
 	for _, path := range []string{filepath.Join(dir, "new", "globalmount"), filepath.Join(r.root, "pods/u3/volumes/kubernetes.io~csi/x/mount")} {
 		if err := os.MkdirAll(path, 0o750); err != nil {
@@ -547,6 +549,7 @@ func TestDamage(t *testing.T) {
 		t.Errorf("found %v, unreadable %q", all, bad)
 	}
 	hosttest.WantGone(t, filepath.Join(dir, "new"))
+	hosttest.WantGone(t, filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/y"))
 	hosttest.WantGone(t, filepath.Join(r.root, "pods/u3/volumes/kubernetes.io~csi/x"))
 }
 

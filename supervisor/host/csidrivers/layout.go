@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -93,18 +95,49 @@ func notesOf(r *decide.Publish) map[string]string {
 	}
 }
 
-// writeNotes replaces the notes in a directory.
+// writeNotes replaces the notes in a directory, unless they are the same.
 func writeNotes(a *area.Area, dir string, notes map[string]string) error {
+	if old, err := readNotes(a, dir); err == nil && maps.Equal(old, notes) {
+		return nil
+	}
 	data, err := json.Marshal(notes)
 	if err != nil {
 		return err
 	}
 	// Beside it, and then renamed: a reader sees all or nothing.
 	temporary := filepath.Join(dir, "."+notesName)
-	if err := a.Root.WriteFile(temporary, append(data, '\n'), noteMode); err != nil {
+	f, err := a.Root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, noteMode)
+	if err != nil {
 		return fmt.Errorf("write %s: %w", notesName, err)
 	}
-	return a.Root.Rename(temporary, filepath.Join(dir, notesName))
+	_, err = f.Write(append(data, '\n'))
+	if err == nil {
+		err = f.Sync() // the driver is called after that: a machine that loses its power must not lose them
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", notesName, err)
+	}
+	if err := a.Root.Rename(temporary, filepath.Join(dir, notesName)); err != nil {
+		return err
+	}
+	// And so the names on the way to them.
+	for at := dir; ; at = filepath.Dir(at) {
+		if err := syncDir(a, at); err != nil {
+			return fmt.Errorf("write %s: %w", notesName, err)
+		}
+		if at == "." {
+			return nil
+		}
+	}
+}
+
+// syncDir writes the names in a directory to disk.
+func syncDir(a *area.Area, dir string) error {
+	f, err := a.Root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 func readNotes(a *area.Area, dir string) (map[string]string, error) {
@@ -269,6 +302,12 @@ func (d *Drivers) scanPods(ctx context.Context, s *scan) error {
 			notes, err := readNotes(d.pods, dir)
 			if errors.Is(err, fs.ErrNotExist) && d.removeMount(d.pods, dir, podMount) == nil {
 				continue // nothing was published there
+			}
+			// A pod can't end while there are notes, so those that say nothing go with the last of what they may be of.
+			if err != nil && d.removeMount(d.pods, dir, podMount) == nil {
+				d.Log.Warn().Str("file", filepath.Join(d.pods.Path, dir, notesName)).Str("error", err.Error()).
+					Msg("notes of a CSI volume can't be read, and nothing is mounted: they were removed")
+				continue
 			}
 			if err != nil {
 				s.bad(d.pods, filepath.Join(dir, notesName), err)
