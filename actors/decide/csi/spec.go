@@ -242,8 +242,8 @@ func (s *Spec) ownGroup(d *Driver) bool {
 	}
 }
 
-// Walks reports whether a step that has begun goes through all files of the volume: that may take hours, and goes on for
-// as long as the pod needs it.
+// Walks reports whether a step that has begun goes through all files of the volume: that may take hours, and goes on
+// for as long as the pod needs it.
 func (v *Volume) Walks(s Step, d *Driver) bool {
 	p := v.Targets[s.Target]
 	return s.Op == PublishVolume && v.before != Done && p != nil && p.Spec != nil && d != nil && p.Spec.ownGroup(d)

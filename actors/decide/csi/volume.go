@@ -305,8 +305,8 @@ func (v *Volume) calls(text string, d *Driver) string {
 	}
 	text += fmt.Sprintf("CSI driver %s has not answered %s of volume %s", v.Driver, v.Busy.Op, v.Handle)
 	if v.Walks(*v.Busy, d) {
-		text += fmt.Sprintf(", or its files are being given to the group of the pod (fsGroup %d), which takes the longer the "+
-			"more there are", *v.Targets[v.Busy.Target].Spec.Group)
+		text += fmt.Sprintf(", or its files are being given to the group of the pod (fsGroup %d), which takes the longer "+
+			"the more there are", *v.Targets[v.Busy.Target].Spec.Group)
 	}
 	return text
 }

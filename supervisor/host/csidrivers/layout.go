@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -207,6 +208,8 @@ func (d *Drivers) removeMount(a *area.Area, dir, name string) error {
 type scan struct {
 	found      []decide.Found
 	unreadable []string
+	// lost are directories of staged volumes whose notes can't be read, and why.
+	lost map[string]error
 }
 
 // bad names what can't be read.
@@ -226,8 +229,9 @@ func (s *scan) sub(a *area.Area, dir string) []string {
 // FoundVolumes implements port.CSI.
 func (d *Drivers) FoundVolumes(ctx context.Context, done func([]decide.Found, []string, error)) {
 	hostcall.Get(ctx, "FoundVolumes", "CSI", func(ctx context.Context) (scan, error) {
-		var s scan
+		s := scan{lost: map[string]error{}}
 		err := errors.Join(d.scanStaged(ctx, &s), d.scanPods(ctx, &s), d.scanBlock(ctx, &s))
+		d.recover(&s)
 		return s, err
 	}, func(s scan, err error) { done(s.found, s.unreadable, err) })
 }
@@ -279,13 +283,27 @@ func (d *Drivers) scanStaged(ctx context.Context, s *scan) error {
 				err = fmt.Errorf("it is of volume %s, which is not staged here", k)
 			}
 			if err != nil {
-				s.bad(d.staged, filepath.Join(dir, notesName), err)
+				s.lost[dir] = err
 				continue
 			}
 			s.found = append(s.found, decide.Found{Key: k})
 		}
 	}
 	return nil
+}
+
+// recover finds what is staged in a directory without notes by the notes of pods that have it published: the directory
+// has the name of the handle's SHA-256.
+func (d *Drivers) recover(s *scan) {
+	for _, f := range s.found {
+		if dir, err := stageDir(f.Key); err == nil && f.Target.Pod != "" && !f.Inline && !f.Block && s.lost[dir] != nil {
+			delete(s.lost, dir)
+			s.found = append(s.found, decide.Found{Key: f.Key})
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(s.lost)) {
+		s.bad(d.staged, filepath.Join(dir, notesName), s.lost[dir])
+	}
 }
 
 func (d *Drivers) scanPods(ctx context.Context, s *scan) error {

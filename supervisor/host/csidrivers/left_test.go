@@ -202,7 +202,7 @@ func TestLeftFiles(t *testing.T) {
 	}
 	hosttest.Write(t, filepath.Join(at, "sub", "device.json"), "{}")
 	r.driver.fail["publish"] = status.Error(codes.Internal, "no")
-	p.Target.Name = "pv2"
+	p.Name = "pv2"
 	_, err = r.publish(d, p)
 	hosttest.WantError(t, err, port.Other, "Internal desc = no")
 	links, err := os.ReadDir(filepath.Join(r.root, "pods/u1/volumeDevices/kubernetes.io~csi"))
@@ -292,4 +292,31 @@ func TestPatience(t *testing.T) {
 	if all, _ := r.found(); len(all) != 2 {
 		t.Errorf("found %v", all)
 	}
+}
+
+// TestRecovered: what is staged beside notes that can't be read is known by those of its pod.
+func TestRecovered(t *testing.T) {
+	r := newRig(t, nil)
+	d := r.next()
+	if err := r.stage(d, stage); err != nil {
+		t.Fatal(err)
+	}
+	notes := filepath.Join(filepath.Dir(r.driver.last.(*csi.NodeStageVolumeRequest).GetStagingTargetPath()), "vol_data.json")
+	if err := os.Truncate(notes, 0); err != nil {
+		t.Fatal(err)
+	}
+	if all, bad := r.found(); len(all) != 0 || len(bad) != 1 || !strings.HasPrefix(bad[0], notes) {
+		t.Errorf("found %v, %q", all, bad)
+	}
+	if _, err := r.publish(d, publish); err != nil {
+		t.Fatal(err)
+	}
+	want := []decide.Found{{Key: volume, Target: target}, {Key: volume}}
+	if all, bad := r.found(); !slices.Equal(all, want) || len(bad) != 0 {
+		t.Errorf("found %v, %q", all, bad)
+	}
+	if err := errors.Join(r.undo(r.UnpublishVolume, d, want[0]), r.undo(r.UnstageVolume, d, want[1])); err != nil {
+		t.Error(err)
+	}
+	hosttest.WantGone(t, filepath.Dir(notes))
 }
