@@ -51,6 +51,51 @@ func TestShown(t *testing.T) {
 		"n: CSIDriverRefused: topology of CSI driver d.example.com has zone=a, but the Node has the label zone=b")
 }
 
+// TestRejected: a driver whose values the apiserver rejects does not keep out the others. One whose entry has to change
+// is removed and added again.
+func TestRejected(t *testing.T) {
+	const other = "e.example.com"
+	r := newRig(t, func(r *rig) {
+		r.infos = map[string]decide.Info{driver: {NodeID: "bad", Topology: map[string]string{"forbidden": "1"}}, other: {NodeID: "1"}}
+		r.rejects = func(o port.APIObject) error {
+			switch o := o.(type) {
+			case *v1.Node:
+				if o.Labels["forbidden"] != "" {
+					return fails(port.Forbidden, "is not allowed to modify labels: forbidden")
+				}
+			case *storagev1.CSINode:
+				was, _ := r.stored[port.APIKeyOf(o)].(*storagev1.CSINode)
+				for _, d := range o.Spec.Drivers {
+					if d.NodeID == "bad" || was != nil && len(was.Spec.Drivers) == 1 && was.Spec.Drivers[0].NodeID != d.NodeID {
+						return fails(port.Invalid, "drivers: "+d.NodeID)
+					}
+				}
+			}
+			return nil
+		}
+	})
+	r.nodeSays(nil, nil)
+	r.register(notAttached)
+	r.watch(port.CSIDriver{Name: other, Endpoint: "/e"})
+	r.Settle()
+	r.calls.Answer(nil, "info "+driver, "info "+other)
+	r.Keep("api:")
+	r.WantByListener("the other is shown", "api: create CSINode n:", `api: patch Node n: labels map[], IDs {"e.example.com":"1"}`,
+		"api: update CSINode n: e.example.com=1 []")
+	r.events.Want("refused", "n: CSIDriverRefused: Node d.example.com: forbidden: is not allowed to modify labels: forbidden")
+	r.infos[driver], r.infos[other] = decide.Info{NodeID: "bad"}, decide.Info{NodeID: "2"}
+	r.watch(port.CSIDriver{Name: other, Endpoint: "/f"})
+	r.Settle()
+	r.calls.Answer(nil, "info "+other)
+	r.Keep("api: update")
+	r.WantByListener("removed and added", "api: update CSINode n:", "api: update CSINode n: e.example.com=2 []")
+	r.Advance(time.Minute)
+	r.calls.Answer(nil, "info "+driver)
+	r.Keep("api: patch")
+	r.WantByListener("no label, but no entry", `api: patch Node n: labels map[], IDs {"d.example.com":"bad","e.example.com":"2"}`)
+	r.events.Want("refused", "n: CSIDriverRefused: Node d.example.com: invalid: drivers: bad")
+}
+
 // TestAttached: a volume waits until the Node names it as in use, and then as attached. The driver is given what its
 // controller says.
 func TestAttached(t *testing.T) {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
@@ -137,105 +135,6 @@ func (a *actor) informed(ctx *kernel.Context[Message], m informed) {
 		!maps.Equal(was.Topology, m.info.Topology) {
 		a.infos[d.Name] = &m.info
 		a.version++
-	}
-	a.show(ctx)
-}
-
-// show writes what drivers say of this node: the CSINode, and labels and an annotation of the Node.
-func (a *actor) show(ctx *kernel.Context[Message]) {
-	if a.node == nil || a.showing != 0 || a.version == a.written {
-		return
-	}
-	api, node, infos, version := a.deps.API, a.node, maps.Clone(a.infos), a.version
-	e := kernel.Effect[Message]{Kind: "UpdateCSINode", Object: a.deps.Node, Lane: "csinode", Deadline: apiDeadline}
-	a.showing = portcall.Do(ctx, e, func(c context.Context, done func(map[string]string, error)) {
-		labelNode(c, api, node, infos, func(refused map[string]string, err error) {
-			if err != nil {
-				done(nil, err)
-				return
-			}
-			writeCSINode(c, api, node, infos, func(err error) { done(refused, err) })
-		})
-	}, func(id kernel.EffectID, refused map[string]string, err error) Message {
-		return shown{id, version, refused, err}
-	})
-}
-
-// labelNode writes what drivers say into the Node. What can't be shown is taken out of infos.
-func labelNode(
-	c context.Context, api API, node *v1.Node, infos map[string]*decide.Info, done func(map[string]string, error),
-) {
-	key := port.APIKey{Kind: port.NodeKind, Name: node.Name}
-	api.Get(c, key, func(o port.APIObject, err error) {
-		if err != nil {
-			done(nil, err)
-			return
-		}
-		have, refused := o.(*v1.Node), map[string]string{}
-		for _, name := range slices.Sorted(maps.Keys(infos)) {
-			if info := infos[name]; info != nil {
-				if err := decide.Conflicts(have, name, info); err != nil {
-					refused[name] = err.Error()
-					infos[name] = nil
-				}
-			}
-		}
-		to, differs, err := decide.Labelled(have, infos)
-		if err != nil || !differs {
-			done(refused, err)
-			return
-		}
-		api.Patch(c, port.APIPatch{Key: key, From: have, To: to}, func(_ port.APIObject, err error) { done(refused, err) })
-	})
-}
-
-// writeCSINode writes them into the CSINode, which is made if it is not there.
-func writeCSINode(c context.Context, api API, node *v1.Node, infos map[string]*decide.Info, done func(error)) {
-	write := func(have *storagev1.CSINode, is bool) {
-		to, differs := decide.Node(have, infos)
-		switch {
-		case !is:
-			api.Create(c, to, func(_ port.APIObject, err error) { done(err) })
-		case differs:
-			api.Update(c, to, func(_ port.APIObject, err error) { done(err) })
-		default:
-			done(nil)
-		}
-	}
-	api.Get(c, port.APIKey{Kind: port.CSINodeKind, Name: node.Name}, func(o port.APIObject, err error) {
-		switch {
-		case err == nil:
-			write(o.(*storagev1.CSINode), true)
-		case port.KindOf(err) == port.NotFound:
-			write(decide.NewNode(node.Name, node.UID), false)
-		default:
-			done(err)
-		}
-	})
-}
-
-func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
-	if m.id != a.showing {
-		return
-	}
-	a.showing = 0
-	if m.err != nil {
-		a.showFailures++
-		ctx.Log().Warn().Str("error", m.err.Error()).
-			Msg("cannot write which CSI drivers there are (CSINode, labels of the Node); retrying")
-		ctx.After(backoff.Retry(a.deps.Backoff, a.showFailures), showAgain{})
-		return
-	}
-	a.showFailures, a.written = 0, m.version
-	for _, name := range slices.Sorted(maps.Keys(m.refused)) {
-		ctx.Log().Error().Str("driver", name).Str("error", m.refused[name]).
-			Msg("the CSI driver is not shown in the CSINode, so no pods with its volumes are scheduled here")
-		a.deps.Events.Record(port.Event{Node: a.deps.Node, Warning: true, Reason: "CSIDriverRefused",
-			Message: m.refused[name], At: ctx.Now()})
-		if d := a.drivers[name]; d != nil {
-			delete(a.infos, name) // it is shown when it can be
-			ctx.After(sweepEvery, ask{name, d.since})
-		}
 	}
 	a.show(ctx)
 }

@@ -39,6 +39,9 @@ type rig struct {
 	node    *v1.Node
 	stages  []decide.Stage
 	publish []decide.Publish
+	// rejects is why the apiserver does not accept an object, nil for none; infos is what drivers say, if it is set.
+	rejects func(port.APIObject) error
+	infos   map[string]decide.Info
 }
 
 const driver = "d.example.com"
@@ -85,7 +88,11 @@ func (r *rig) Drivers(_ context.Context, event func(port.CSIDriver), _ func(erro
 // NodeInfo implements port.CSI.
 func (r *rig) NodeInfo(ctx context.Context, d port.CSIDriver, done func(decide.Info, error)) {
 	r.calls.Called(ctx, "info "+d.Name, func(err error) {
-		done(decide.Info{NodeID: "id", MaxVolumes: 5, Topology: map[string]string{"zone": "a"}}, err)
+		info, is := r.infos[d.Name]
+		if !is {
+			info = decide.Info{NodeID: "id", MaxVolumes: 5, Topology: map[string]string{"zone": "a"}}
+		}
+		done(info, err)
 	})
 }
 
@@ -138,23 +145,27 @@ func (r *rig) Get(_ context.Context, k port.APIKey, done func(port.APIObject, er
 
 // Create implements csi.API.
 func (r *rig) Create(_ context.Context, o port.APIObject, done func(port.APIObject, error)) {
-	r.store("create", o)
-	done(o, nil)
+	r.store("create", o, done)
 }
 
 // Update implements csi.API.
 func (r *rig) Update(_ context.Context, o port.APIObject, done func(port.APIObject, error)) {
-	r.store("update", o)
-	done(o, nil)
+	r.store("update", o, done)
 }
 
 // Patch implements csi.API.
 func (r *rig) Patch(_ context.Context, p port.APIPatch, done func(port.APIObject, error)) {
-	r.store("patch", p.To)
-	done(p.To, nil)
+	r.store("patch", p.To, done)
 }
 
-func (r *rig) store(verb string, o port.APIObject) {
+func (r *rig) store(verb string, o port.APIObject, done func(port.APIObject, error)) {
+	if r.rejects != nil {
+		if err := r.rejects(o); err != nil {
+			done(nil, err)
+			return
+		}
+	}
+	defer func() { done(o, nil) }()
 	r.stored[port.APIKeyOf(o)] = o
 	text := ""
 	switch o := o.(type) {

@@ -6,12 +6,15 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Info is what a driver says of this node (NodeGetInfo).
@@ -119,11 +122,62 @@ func Labelled(have *v1.Node, drivers map[string]*Info) (*v1.Node, bool, error) {
 	return &out, true, nil
 }
 
-// Conflicts is why what one driver says can't be shown beside what the Node has; nil if it can.
-func Conflicts(have *v1.Node, name string, info *Info) error {
+// Refuse takes the drivers out of infos that can't be shown in the Node have, and notes why in refused. A driver's labels
+// must agree with those that the Node has, and with those of the drivers before it in the order of their names.
+func Refuse(have *v1.Node, infos map[string]*Info, refused map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(infos)) {
+		info := infos[name]
+		if info == nil {
+			continue
+		}
+		err := check(name, info)
+		if err == nil {
+			var to *v1.Node
+			if to, _, err = Labelled(have, map[string]*Info{name: info}); err == nil {
+				have = to
+				continue
+			}
+		}
+		refused[name], infos[name] = err.Error(), nil
+	}
+}
+
+const (
+	// maxNodeID is the API's limit of the node ID of a driver in a CSINode, in bytes.
+	maxNodeID = 256
+	// maxTopology bounds the keys and values of one driver's topology, in bytes: they are labels of the Node, whose other
+	// fields need room, too.
+	maxTopology = 64 << 10
+)
+
+// check is why the apiserver would reject what a driver says; nil if it would not.
+func check(name string, info *Info) error {
 	if info.NodeID == "" {
 		return fmt.Errorf("CSI driver %s has no node ID: NodeGetInfo has answered without one", name)
 	}
-	_, _, err := Labelled(have, map[string]*Info{name: info})
-	return err
+	if len(info.NodeID) > maxNodeID {
+		return fmt.Errorf("the node ID of CSI driver %s (NodeGetInfo) is longer than %d bytes", name, maxNodeID)
+	}
+	if !utf8.ValidString(info.NodeID) {
+		return fmt.Errorf("the node ID of CSI driver %s (NodeGetInfo) is no UTF-8 text", name)
+	}
+	size := 0
+	for k, value := range info.Topology { // order-free: a sum
+		size += len(k) + len(value)
+	}
+	if size > maxTopology {
+		return fmt.Errorf("the topology of CSI driver %s (NodeGetInfo) has %d bytes: more than %d can't be labels of a Node",
+			name, size, maxTopology)
+	}
+	for _, k := range slices.Sorted(maps.Keys(info.Topology)) {
+		if bad := validation.IsQualifiedName(k); len(bad) > 0 {
+			return fmt.Errorf("the topology of CSI driver %s has the key %q, which can't be a label of a Node: %s", name, k,
+				strings.Join(bad, "; "))
+		}
+		if bad := validation.IsValidLabelValue(info.Topology[k]); len(bad) > 0 {
+			return fmt.Errorf("the topology of CSI driver %s has %s=%q, which can't be a label of a Node: %s", name, k,
+				info.Topology[k], strings.Join(bad, "; "))
+		}
+	}
+	return nil
 }

@@ -144,16 +144,39 @@ func TestNode(t *testing.T) {
 	if _, is := to.Annotations[NodeIDs]; is || to.Labels["x"] != "1" {
 		t.Errorf("got %v %v", to.Labels, to.Annotations)
 	}
-	n.Labels["x"] = "other"
-	if err := Conflicts(n, "a", infos["a"]); err == nil || !strings.Contains(err.Error(), "has x=1, but the Node has the label x=other") {
-		t.Error(err)
-	}
-	if err := Conflicts(n, "a", &Info{}); err == nil || !strings.Contains(err.Error(), "has no node ID") {
-		t.Error(err)
-	}
 	n.Annotations[NodeIDs] = "["
 	if _, _, err := Labelled(n, infos); err == nil {
 		t.Error("an annotation that can't be read is replaced")
+	}
+}
+
+// TestRefuse: what can't be shown is left out, and says why. The others are shown.
+func TestRefuse(t *testing.T) {
+	of := func(key, value string) *Info { return &Info{NodeID: "id", Topology: map[string]string{key: value}} }
+	for _, c := range []struct {
+		info *Info
+		want string
+	}{
+		{of("x", "1"), "topology of CSI driver d has x=1, but the Node has the label x=other"},
+		{of("zone", "b"), "topology of CSI driver d has zone=b, but the Node has the label zone=a"}, // of driver c
+		{&Info{}, "CSI driver d has no node ID"},
+		{&Info{NodeID: strings.Repeat("x", 257)}, "the node ID of CSI driver d (NodeGetInfo) is longer than 256 bytes"},
+		{&Info{NodeID: "\xff"}, "is no UTF-8 text"},
+		{of("a b", "1"), `has the key "a b", which can't be a label of a Node: name part must consist of`},
+		{of("a", "b c"), `has a="b c", which can't be a label of a Node: a valid label must be`},
+		{of("a", strings.Repeat("x", 64<<10)), "has 65537 bytes: more than 65536 can't be labels of a Node"},
+		{of("zone", "a"), ""},
+		{&Info{NodeID: strings.Repeat("x", 256)}, ""},
+	} {
+		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"x": "other"}}}
+		infos, refused := map[string]*Info{"c": of("zone", "a"), "d": c.info, "e": {NodeID: "id"}, "gone": nil}, map[string]string{}
+		Refuse(n, infos, refused)
+		if c.want == "" && len(refused) > 0 || !strings.Contains(refused["d"], c.want) || (infos["d"] == nil) != (c.want != "") {
+			t.Errorf("got %v, want %q", refused, c.want)
+		}
+		if _, _, err := Labelled(n, infos); err != nil || infos["c"] == nil || infos["e"] == nil || len(n.Labels) != 1 {
+			t.Errorf("%q: %v of %v", c.want, err, infos)
+		}
 	}
 }
 
