@@ -96,6 +96,27 @@ func TestRejected(t *testing.T) {
 	r.events.Want("refused", "n: CSIDriverRefused: Node d.example.com: invalid: drivers: bad")
 }
 
+// TestNodeReplaced: the CSINode of a Node that was deleted is given to the one that registers again, and is made anew if it
+// is gone by then.
+func TestNodeReplaced(t *testing.T) {
+	r := registered(t)
+	r.node = r.node.DeepCopy()
+	r.node.UID = "new"
+	r.stored[port.APIKeyOf(r.node)] = r.node
+	r.nodeSays(nil, nil)
+	key := port.APIKey{Kind: port.CSINodeKind, Name: "n"}
+	if of := r.stored[key].GetOwnerReferences(); len(of) != 1 || of[0].UID != "new" {
+		t.Errorf("it is deleted with the old Node: %v", of)
+	}
+	r.Forget()
+	delete(r.stored, key)
+	r.node = r.node.DeepCopy()
+	r.node.UID = "newer"
+	r.stored[port.APIKeyOf(r.node)] = r.node
+	r.nodeSays(nil, nil)
+	r.WantByListener("anew", "api: patch Node n: labels map[zone:a], IDs {\"d.example.com\":\"id\"}", "api: create CSINode n: d.example.com=id [zone]")
+}
+
 // TestAttached: a volume waits until the Node names it as in use, and then as attached. The driver is given what its
 // controller says.
 func TestAttached(t *testing.T) {

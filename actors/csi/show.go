@@ -71,7 +71,7 @@ func writeCSINode(
 ) {
 	begin := func(have *storagev1.CSINode, is bool) {
 		apart(infos, refused, func(some map[string]*decide.Info, then func(error)) {
-			to, differs := decide.Node(have, some)
+			to, differs := decide.Node(have, node.UID, some)
 			wrote := func(o port.APIObject, err error) {
 				if err == nil {
 					have, is = o.(*storagev1.CSINode), true
@@ -107,7 +107,7 @@ func rejected(err error) bool {
 }
 
 // apart writes what all drivers say in one write. If the apiserver rejects that, each driver is written on its own, so
-// that a driver whose values are rejected does not keep out the others: it is taken out of infos and is in refused then.
+// that a driver whose values are rejected does not keep out the others: it is taken out of infos, and refused says why.
 // What a CSINode says of a driver can't be changed, but can be removed and added again.
 func apart(
 	infos map[string]*decide.Info, refused map[string]string, write func(map[string]*decide.Info, func(error)),

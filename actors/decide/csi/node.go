@@ -30,14 +30,27 @@ const NodeIDs = "csi.volume.kubernetes.io/nodeid"
 
 // NewNode is the CSINode of a node without drivers.
 func NewNode(name string, uid types.UID) *storagev1.CSINode {
-	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
-		Name: name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: uid}},
-	}}
+	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owned(name, uid)}}
 }
 
-// Node is have with what drivers say, and whether that differs. A driver with a nil Info is removed; others stay.
-func Node(have *storagev1.CSINode, drivers map[string]*Info) (*storagev1.CSINode, bool) {
+// owned: it is deleted with its Node.
+func owned(name string, uid types.UID) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: uid}}
+}
+
+// Node is have with what drivers say, and whether that differs. A driver with a nil Info is removed; others stay. uid
+// is that of the Node: one that is deleted and registers again has another, and what belongs to the old one is deleted.
+func Node(have *storagev1.CSINode, uid types.UID, drivers map[string]*Info) (*storagev1.CSINode, bool) {
 	out := *have
+	out.OwnerReferences = slices.DeleteFunc(slices.Clone(have.OwnerReferences), func(r metav1.OwnerReference) bool {
+		return r.Kind == "Node"
+	})
+	out.OwnerReferences = append(out.OwnerReferences, owned(have.Name, uid)...)
+	mine := slices.ContainsFunc(have.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == uid }) &&
+		len(have.OwnerReferences) == len(out.OwnerReferences)
+	if mine {
+		out.OwnerReferences = have.OwnerReferences
+	}
 	out.Spec.Drivers = slices.DeleteFunc(slices.Clone(have.Spec.Drivers), func(d storagev1.CSINodeDriver) bool {
 		_, known := drivers[d.Name]
 		return known
@@ -57,7 +70,7 @@ func Node(have *storagev1.CSINode, drivers map[string]*Info) (*storagev1.CSINode
 	slices.SortFunc(out.Spec.Drivers, func(a, b storagev1.CSINodeDriver) int { return compare(a.Name, b.Name) })
 	before := slices.Clone(have.Spec.Drivers)
 	slices.SortFunc(before, func(a, b storagev1.CSINodeDriver) int { return compare(a.Name, b.Name) })
-	return &out, !apiequality.Semantic.DeepEqual(before, out.Spec.Drivers)
+	return &out, !mine || !apiequality.Semantic.DeepEqual(before, out.Spec.Drivers)
 }
 
 func compare(a, b string) int {
@@ -122,8 +135,8 @@ func Labelled(have *v1.Node, drivers map[string]*Info) (*v1.Node, bool, error) {
 	return &out, true, nil
 }
 
-// Refuse takes the drivers out of infos that can't be shown in the Node have, and notes why in refused. A driver's labels
-// must agree with those that the Node has, and with those of the drivers before it in the order of their names.
+// Refuse takes the drivers out of infos that can't be shown in the Node have, and notes why in refused. A driver's
+// labels must agree with those that the Node has, and with those of the drivers before it in the order of their names.
 func Refuse(have *v1.Node, infos map[string]*Info, refused map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(infos)) {
 		info := infos[name]

@@ -124,12 +124,20 @@ func TestNode(t *testing.T) {
 	have := NewNode("n", "u")
 	have.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "z", NodeID: "1"}, {Name: "old", NodeID: "2"}}
 	infos := map[string]*Info{"a": {NodeID: "id", MaxVolumes: 1 << 40, Topology: map[string]string{"y": "2", "x": "1"}}, "old": nil}
-	got, differs := Node(have, infos)
+	got, differs := Node(have, "u", infos)
 	if !differs || len(got.Spec.Drivers) != 2 || got.Spec.Drivers[0].Name != "a" || got.Spec.Drivers[1].Name != "z" ||
 		!slices.Equal(got.Spec.Drivers[0].TopologyKeys, []string{"x", "y"}) || *got.Spec.Drivers[0].Allocatable.Count != 1<<31-1 || len(have.Spec.Drivers) != 2 || have.Spec.Drivers[0].Name != "z" {
 		t.Errorf("got %+v", got.Spec)
 	}
-	if _, differs := Node(got, infos); differs {
+	if _, differs := Node(got, "u", infos); differs {
+		t.Error("it never ends")
+	}
+	got.OwnerReferences = append(got.OwnerReferences, metav1.OwnerReference{Kind: "Other", UID: "o"})
+	renewed, differs := Node(got, "u2", infos)
+	if !differs || len(renewed.OwnerReferences) != 2 || renewed.OwnerReferences[1].UID != "u2" || got.OwnerReferences[0].UID != "u" {
+		t.Errorf("it is of the old Node: %+v", renewed.OwnerReferences)
+	}
+	if _, differs := Node(renewed, "u2", infos); differs {
 		t.Error("it never ends")
 	}
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"k": "v"}, Annotations: map[string]string{NodeIDs: `{"old":"2","z":"1"}`}}}
