@@ -65,6 +65,8 @@ type volume struct {
 	timerAt time.Time
 	// until is when nothing but its files keeps a call that has no deadline (decide.Volume.Walks); zero: it has one.
 	until time.Time
+	// paths are where it is published.
+	paths map[decide.Target]string
 }
 
 // user is a pod with volumes.
@@ -80,7 +82,6 @@ type user struct {
 type use struct {
 	pod  *v1.Pod
 	spec *decide.Spec
-	path string
 	told volumes.CSIAnswer
 }
 
@@ -244,7 +245,7 @@ func (a *actor) keys() []decide.Key {
 func (a *actor) volume(k decide.Key, inline bool) *volume {
 	v := a.volumes[k]
 	if v == nil {
-		v = &volume{Volume: decide.NewVolume(k, inline)}
+		v = &volume{Volume: decide.NewVolume(k, inline), paths: map[decide.Target]string{}}
 		a.volumes[k] = v
 	}
 	return v

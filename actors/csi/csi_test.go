@@ -10,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/csi"
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/volumes"
 )
 
 var notAttached = storagev1.CSIDriverSpec{AttachRequired: new(false)}
@@ -271,6 +273,36 @@ func TestComesBack(t *testing.T) {
 	r.calls.Answer(nil, "publish v for a")
 	r.Keep("driver:", "volumes: a data-v at", "volumes: a released")
 	r.WantByListener("anew", "driver: publish v for a", "volumes: a data-v at /a")
+}
+
+// TestTwice: a pod may have two volumes of one claim. Each is told where it is, also one that is asked for later.
+func TestTwice(t *testing.T) {
+	r := registered(t)
+	s := spec("a", "v")
+	ask := func(volume string) {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.PodName, UID: s.Pod}}
+		r.actor.Tell(csi.Use{UseCSI: volumes.UseCSI{Pod: p, Volume: volume, Spec: s}})
+		r.Settle()
+	}
+	ask("one")
+	ask("two")
+	r.calls.Answer(nil, "stage v")
+	r.calls.Answer(fails(port.Other, "no"), "publish v for a")
+	r.Keep("volumes: a one failed", "volumes: a two failed")
+	r.WantByListener("both are told", `volumes: a one failed: MountVolume.SetUp failed for volume "pv-v" : Node d.example.com: no`,
+		`volumes: a two failed: MountVolume.SetUp failed for volume "pv-v" : Node d.example.com: no`)
+	r.Advance(time.Second)
+	r.calls.Answer(nil, "publish v for a")
+	r.Keep("volumes: a one at", "volumes: a two at")
+	r.WantByListener("both are there", "volumes: a one at /a", "volumes: a two at /a")
+	ask("three")
+	r.WantByListener("at once", "volumes: a three at /a")
+	// A pod that comes back before anything was undone is told as well.
+	r.watch(port.CSIDriver{Name: driver, Gone: true})
+	r.release("a")
+	r.Forget()
+	ask("one")
+	r.WantByListener("it is still there", "volumes: a one at /a")
 }
 
 // TestNobody: a pod without volumes is released at once.

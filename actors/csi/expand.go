@@ -35,7 +35,7 @@ func (a *actor) look(ctx *kernel.Context[Message]) {
 		u := a.pods[uid]
 		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
 			s := u.uses[name].spec
-			if s.Claim == "" || u.uses[name].path == "" {
+			if v := a.volumes[s.Key]; v == nil || s.Claim == "" || v.paths[s.Target] == "" {
 				continue
 			}
 			k, claim, pv := s.Key, claimKey(s), port.APIKey{Kind: port.PersistentVolumeKind, Name: s.Name}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,6 +26,9 @@ const volumeLane = "volume/"
 // begin begins a step of a volume.
 func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 	stage := v.Begin(s)
+	if s.Op == decide.UnpublishVolume {
+		delete(v.paths, s.Target)
+	}
 	e := kernel.Effect[Message]{
 		Kind: s.Op.String(), Object: v.String(), For: string(s.Target.Pod), Lane: volumeLane + v.String(),
 		Deadline: CallDeadline,
@@ -159,9 +163,7 @@ func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
 	case m.step.Op == decide.Attachment:
 		v.Attached, v.Context = true, m.context
 	case m.step.Op == decide.PublishVolume:
-		if _, w := a.useOf(m.key, m.step.Target); w != nil {
-			w.path = m.path
-		}
+		v.paths[m.step.Target] = m.path
 	}
 	a.advance(ctx, v)
 }
@@ -192,31 +194,32 @@ func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
 	}
 	for _, t := range all {
 		text := fmt.Sprintf("%s failed for volume %q : %s", prefixes[m.step.Op], t.Name, m.err.Error())
-		if name, w := a.useOf(m.key, t); w != nil {
-			if w.path != "" {
-				continue // it is there, and stays
-			}
-			w.told = volumes.CSIAnswer{UID: t.Pod, Volume: name, Waiting: text}
-			a.deps.Answer(volumes.CSIAnswer{UID: t.Pod, Volume: name, Failure: text, Waiting: text})
-		} else if u := a.pods[t.Pod]; u != nil && u.going {
+		if v.paths[t] != "" {
+			continue // it is there, and stays
+		}
+		u := a.pods[t.Pod]
+		if u != nil && u.going {
 			u.waits = text
 			a.deps.Answer(volumes.CSIAnswer{UID: t.Pod, Failure: text, Waiting: text})
+		}
+		for _, name := range u.usesOf(m.key, t) {
+			u.uses[name].told = volumes.CSIAnswer{UID: t.Pod, Volume: name, Waiting: text}
+			a.deps.Answer(volumes.CSIAnswer{UID: t.Pod, Volume: name, Failure: text, Waiting: text})
 		}
 	}
 }
 
-// useOf is the use of a publication, and the name of the volume in the pod; nil for none.
-func (a *actor) useOf(k decide.Key, t decide.Target) (string, *use) {
-	u := a.pods[t.Pod]
+// usesOf are the volumes of the pod that are one publication, by their names in order: a claim can be named twice.
+func (u *user) usesOf(k decide.Key, t decide.Target) (out []string) {
 	if u == nil {
-		return "", nil
+		return nil
 	}
-	for name, w := range u.uses { // order-free: there is at most one that counts
-		if w.spec.Key == k && w.spec.Target == t {
-			return name, w
+	for _, name := range slices.Sorted(maps.Keys(u.uses)) {
+		if s := u.uses[name].spec; s.Key == k && s.Target == t {
+			out = append(out, name)
 		}
 	}
-	return "", nil
+	return out
 }
 
 // tell tells the pods of a volume how far it is.
@@ -229,11 +232,10 @@ func (a *actor) tell(v *volume) {
 			going = append(going, uid)
 			continue
 		}
-		for name, w := range u.uses { // order-free: each on its own
-			if w.spec.Key != v.Key {
-				continue
+		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
+			if w := u.uses[name]; w.spec.Key == v.Key {
+				a.answer(v, env, uid, name, w)
 			}
-			a.answer(v, env, uid, name, w)
 		}
 	}
 	for _, uid := range going {
@@ -249,8 +251,8 @@ func (a *actor) answer(v *volume, env decide.Env, uid types.UID, name string, w 
 	t := w.spec.Target
 	p := v.Targets[t]
 	now := volumes.CSIAnswer{UID: uid, Volume: name}
-	if p != nil && p.State == decide.Done && w.path != "" {
-		now.Path = w.path
+	if path := v.paths[t]; p != nil && p.State == decide.Done && path != "" {
+		now.Path = path
 	} else {
 		now.Waiting = v.Waits(t, env)
 		if why := a.deps.NotAttached; why != "" && env.Driver != nil && env.Driver.Attach && !env.Attached && !v.Inline {

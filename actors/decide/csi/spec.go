@@ -97,7 +97,7 @@ func Of(pod *v1.Pod, volume *v1.Volume, pv *v1.PersistentVolume, readOnly bool) 
 	of := pv.Spec.CSI
 	s.Key, s.Name = Key{of.Driver, of.VolumeHandle}, pv.Name
 	s.FSType, s.Attributes, s.MountOptions = of.FSType, of.VolumeAttributes, pv.Spec.MountOptions
-	s.ReadOnly = readOnly
+	s.ReadOnly = readOnly && !writes(pod, volume)
 	s.Block = ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) == v1.PersistentVolumeBlock
 	if len(pv.Spec.AccessModes) > 0 {
 		s.Access = pv.Spec.AccessModes[0]
@@ -108,6 +108,16 @@ func Of(pod *v1.Pod, volume *v1.Volume, pv *v1.PersistentVolume, readOnly bool) 
 	s.Once = slices.Contains(pv.Spec.AccessModes, v1.ReadWriteOnce) ||
 		slices.Contains(pv.Spec.AccessModes, v1.ReadWriteOncePod)
 	return s
+}
+
+// writes: another volume of the pod has the same claim, not read-only. The claim is published once for both; mounts of
+// the one that is read-only are so in the containers.
+func writes(pod *v1.Pod, volume *v1.Volume) bool {
+	c := volume.PersistentVolumeClaim
+	return c != nil && slices.ContainsFunc(pod.Spec.Volumes, func(o v1.Volume) bool {
+		return o.PersistentVolumeClaim != nil && o.PersistentVolumeClaim.ClaimName == c.ClaimName &&
+			!o.PersistentVolumeClaim.ReadOnly
+	})
 }
 
 // SinglePod: at most one pod at a time may use it.

@@ -45,6 +45,17 @@ func TestOf(t *testing.T) {
 		!s.Once || s.FSType != "xfs" || s.Claim != "c" || *s.Group != 5 || !s.OnMismatch || s.Inline || s.SinglePod() {
 		t.Errorf("got %+v", *s)
 	}
+	claim := func(name, of string, readOnly bool) v1.Volume {
+		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: of, ReadOnly: readOnly}}}
+	}
+	pod.Spec.Volumes = []v1.Volume{claim("v", "c", true), claim("other", "d", false), claim("same", "c", true)}
+	if !Of(pod, &pod.Spec.Volumes[0], pv, true).ReadOnly {
+		t.Error("it can be written")
+	}
+	pod.Spec.Volumes[2] = claim("same", "c", false)
+	if Of(pod, &pod.Spec.Volumes[0], pv, true).ReadOnly {
+		t.Error("another volume of the same claim can't be written")
+	}
 	s = Of(pod, &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d", ReadOnly: new(true), FSType: new("ext4")}}}, nil, false)
 	if s.Target != (Target{"u", "v"}) || !s.Inline || !s.ReadOnly || s.FSType != "ext4" || s.Handle != InlineHandle(pod, "v") || s.Access != v1.ReadWriteOnce {
 		t.Errorf("got %+v", *s)
