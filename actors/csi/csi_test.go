@@ -348,9 +348,22 @@ func TestExpand(t *testing.T) {
 	big.Claim, big.Size = "c", 4096
 	r.use(big)
 	r.calls.Answer(nil, "stage w")
+	// That it can't be is asked again, until the claim says so.
+	r.rejects = func(o port.APIObject) error {
+		if c, is := o.(*v1.PersistentVolumeClaim); is && c.Status.AllocatedResourceStatuses[v1.ResourceStorage] == v1.PersistentVolumeClaimNodeResizeInfeasible {
+			return fails(port.Invalid, "not now")
+		}
+		return nil
+	}
 	r.calls.Answer(fails(port.Invalid, "never"), "expand w to 4096 for ")
 	r.calls.Answer(nil, "publish w for b")
+	r.rejects = nil
+	r.Advance(time.Second)
+	r.calls.Answer(fails(port.Invalid, "never"), "expand w to 4096 for b")
+	r.Advance(time.Hour)
 	r.Keep("driver:", "api:")
 	r.WantByListener("then published", "api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInProgress] 0",
-		"api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInfeasible] 0", "driver: stage w", "driver: expand w to 4096 for ", "driver: publish w for b")
+		"api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInProgress] 0",
+		"api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInfeasible] 0", "driver: stage w", "driver: expand w to 4096 for ",
+		"driver: publish w for b", "driver: expand w to 4096 for b")
 }

@@ -35,7 +35,7 @@ func (a *actor) look(ctx *kernel.Context[Message]) {
 		u := a.pods[uid]
 		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
 			s := u.uses[name].spec
-			if v := a.volumes[s.Key]; v == nil || s.Claim == "" || v.paths[s.Target] == "" {
+			if v := a.volumes[s.Key]; v == nil || s.Claim == "" || s.ReadOnly || v.paths[s.Target] == "" {
 				continue
 			}
 			k, claim, pv := s.Key, claimKey(s), port.APIKey{Kind: port.PersistentVolumeKind, Name: s.Name}
@@ -92,7 +92,7 @@ func (a *actor) expand(v *volume, of port.CSIDriver) func(context.Context, func(
 		failed := func(err error) { done(stepped{}, err) }
 		mark := func(from *v1.PersistentVolumeClaim, to *v1.PersistentVolumeClaim, then func(error)) {
 			api.Patch(c, port.APIPatch{Key: key, From: from, To: to, Status: true},
-				func(_ port.APIObject, err error) { then(err) })
+				func(_ port.APIObject, err error) { then(unmarked(key, err)) })
 		}
 		api.Get(c, key, func(o port.APIObject, err error) {
 			if err != nil {
@@ -115,7 +115,12 @@ func (a *actor) expand(v *volume, of port.CSIDriver) func(context.Context, func(
 						}
 						failed(err)
 					case port.Invalid:
-						mark(busy, decide.Marked(busy, v1.PersistentVolumeClaimNodeResizeInfeasible), func(error) { failed(err) })
+						mark(busy, decide.Marked(busy, v1.PersistentVolumeClaimNodeResizeInfeasible), func(unmarked error) {
+							if unmarked != nil {
+								err = unmarked // it is asked again, until the claim says so
+							}
+							failed(err)
+						})
 					default:
 						failed(err)
 					}
@@ -123,6 +128,15 @@ func (a *actor) expand(v *volume, of port.CSIDriver) func(context.Context, func(
 			})
 		})
 	}
+}
+
+// unmarked is the error of an expansion whose progress can't be written into its claim, nil for none. Unlike what a
+// driver says, it is never final.
+func unmarked(claim port.APIKey, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &port.Error{Kind: port.Unavailable, Verb: "PatchClaim", Object: claim.String(), Detail: err.Error()}
 }
 
 // expanded tells the pods of a volume that it was expanded, or why not. It reports whether that is final.

@@ -42,8 +42,9 @@ type Volume struct {
 	As *Stage
 	// Targets are its publications. None of them is None and not Wanted.
 	Targets map[Target]*Publication
-	// Grow is the size in bytes that the volume has to be expanded to, 0 for none; grown is the last one that it was.
-	Grow, grown int64
+	// Grow is the size in bytes that the volume has to be expanded to, 0 for none; growing is that of the expansion under
+	// way, grown the last one that it was expanded to.
+	Grow, growing, grown int64
 	// Context is what the driver's controller says of the attachment; nil until it is known, or without one.
 	Context map[string]string
 	// Attached: Context is valid.
@@ -86,7 +87,9 @@ func (v *Volume) Use(t Target, s *Spec) {
 	}
 	p.Spec = s
 	v.Block, v.Name = s.Block, t.Name
-	v.Expand(s.Size)
+	if !s.ReadOnly {
+		v.Expand(s.Size)
+	}
 }
 
 // Expand notes that the volume has another size, in bytes, than its claim says. 0: it has not.
@@ -157,6 +160,16 @@ func (v *Volume) first() *Publication {
 		}
 	}
 	return nil
+}
+
+// written: a pod wants it, not read-only. A file system that is read-only can't be expanded.
+func (v *Volume) written() bool {
+	for _, p := range v.Targets { // order-free: any
+		if p.Want == Wanted && !p.Spec.ReadOnly {
+			return true
+		}
+	}
+	return false
 }
 
 // published: it is or may be published for a pod.
@@ -231,7 +244,7 @@ func (v *Volume) steps(now time.Time, env Env, later func(time.Time)) (out []Ste
 		}
 		return append(out, Step{Op: StageVolume})
 	}
-	if v.Grow > 0 {
+	if v.Grow > 0 && v.written() {
 		out = append(out, Step{Op: ExpandVolume}) // before it is published, if it can be
 	}
 	for _, t := range all {
@@ -322,7 +335,9 @@ func (v *Volume) Begin(s Step) *Stage {
 	}
 	v.Busy = &s
 	switch s.Op {
-	case Attachment, ExpandVolume:
+	case Attachment:
+	case ExpandVolume:
+		v.growing = v.Grow
 	case StageVolume:
 		to := v.stage(v.first())
 		if v.Staging == Uncertain && v.As != nil && v.published() {
@@ -377,7 +392,10 @@ func (v *Volume) End(o Outcome, now time.Time) {
 	case Attachment:
 	case ExpandVolume:
 		if o == Worked {
-			v.Grow, v.grown = 0, v.Grow
+			v.grown = v.growing
+		}
+		if v.Grow <= v.grown { // it may have to be bigger by now
+			v.Grow = 0
 		}
 	case StageVolume:
 		v.Staging = after(o, v.before)

@@ -184,6 +184,45 @@ func TestRepublish(t *testing.T) {
 	}
 }
 
+// A size that comes during an expansion is not lost, and what is read-only is not expanded.
+func TestGrow(t *testing.T) {
+	v, s, e := NewVolume(key, false), specOf("a"), ready()
+	v.Use(s.Target, s)
+	do(t, v, e, works)
+	v.Expand(10)
+	begin := func(want int64) Step {
+		t.Helper()
+		step, is, _ := v.Next(t0, e)
+		if !is || step.Op != ExpandVolume {
+			t.Fatalf("got %v %v", step, is)
+		}
+		v.Begin(step)
+		if how, _ := v.Expanding(); how.Size != want {
+			t.Errorf("expanded to %d, want %d", how.Size, want)
+		}
+		return step
+	}
+	begin(10)
+	v.Expand(20)
+	v.End(Worked, t0)
+	begin(20)
+	v.Expand(20)
+	v.End(Unsure, t0)
+	begin(20)
+	v.End(Worked, t0)
+	v.Expand(20)
+	if step, is, _ := v.Next(t0, e); is {
+		t.Errorf("it has its size, but %v", step)
+	}
+	readOnly := specOf("a")
+	readOnly.ReadOnly, readOnly.Size = true, 30
+	v.Use(readOnly.Target, readOnly)
+	v.Expand(40)
+	if step, is, _ := v.Next(t0, e); is {
+		t.Errorf("it is read-only, but %v", step)
+	}
+}
+
 // world is what the driver has done, whatever it answered: the truth beside what the agent knows.
 type world struct {
 	staged    string // how, empty for not
