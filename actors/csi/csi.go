@@ -59,6 +59,8 @@ type actor struct {
 // volume is a volume with its effect.
 type volume struct {
 	*decide.Volume
+	// sizing is the look at its claim under way.
+	sizing kernel.EffectID
 	// call is the effect of its step under way, timer ends the wait for the next.
 	call    kernel.EffectID
 	timer   func() bool
@@ -150,6 +152,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case ask:
 		if d := a.drivers[m.driver]; d != nil && d.since == m.since {
+			d.timer = nil
 			a.ask(ctx, d)
 		}
 	case showAgain:

@@ -119,6 +119,44 @@ func TestNodeReplaced(t *testing.T) {
 	r.WantByListener("anew", "api: patch Node n: labels map[zone:a], IDs {\"d.example.com\":\"id\"}", "api: create CSINode n: d.example.com=id [zone]")
 }
 
+// TestRefusedPeriod: a driver that is refused is asked once in its time, however often it was before.
+func TestRefusedPeriod(t *testing.T) {
+	r := newRig(t)
+	r.infos, r.prompt = map[string]decide.Info{driver: {}}, true
+	r.nodeSays(nil, nil)
+	r.register(storagev1.CSIDriverSpec{AttachRequired: new(false), NodeAllocatableUpdatePeriodSeconds: new(int64(30))})
+	r.Forget()
+	for range 5 {
+		r.Advance(time.Minute)
+		r.Keep("driver:")
+		r.WantByListener("once a minute", "driver: info d.example.com")
+	}
+	r.events.Forget()
+}
+
+// TestLook: the claim of a volume is asked for once a minute, and not while there is no answer.
+func TestLook(t *testing.T) {
+	r := registered(t)
+	claim := port.APIKey{Kind: port.PersistentVolumeClaimKind, Namespace: "default", Name: "c"}
+	for _, pod := range []string{"a", "b"} {
+		s := spec(pod, "v")
+		s.Claim = "c"
+		r.use(s)
+	}
+	r.calls.Answer(nil, "stage v", "publish v for a", "publish v for b")
+	r.Advance(time.Minute)
+	if r.gets[claim] != 1 {
+		t.Errorf("asked for %d times", r.gets[claim])
+	}
+	r.silent = claim
+	r.Advance(time.Minute)
+	r.Advance(time.Minute)
+	if r.gets[claim] != 3 { // the deadline of the second has passed
+		t.Errorf("asked for %d times", r.gets[claim])
+	}
+	r.Forget()
+}
+
 // TestAttached: a volume waits until the Node names it as in use, and then as attached. The driver is given what its
 // controller says.
 func TestAttached(t *testing.T) {

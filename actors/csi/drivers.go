@@ -22,6 +22,21 @@ type driver struct {
 	asking   kernel.EffectID
 	since    uint64
 	failures int
+	// timer ends the wait for the next call of NodeGetInfo; nil for none.
+	timer func() bool
+}
+
+// askAfter has a driver asked in a while how this node is to be shown, and not at the time that was set before.
+func (d *driver) askAfter(ctx *kernel.Context[Message], wait time.Duration) {
+	d.askNot()
+	d.timer = ctx.After(wait, ask{d.Name, d.since})
+}
+
+func (d *driver) askNot() {
+	if d.timer != nil {
+		d.timer()
+	}
+	d.timer = nil
 }
 
 // there reports whether a driver can be called.
@@ -83,6 +98,7 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	d.since++
 	ctx.Cancel(d.asking)
 	d.asking, d.failures = 0, 0
+	d.askNot()
 	if m.driver.Gone {
 		ctx.Log().Warn().Str("driver", name).Msg("the CSI driver is gone: its volumes wait until it registers again")
 		a.infos[name] = nil
@@ -124,12 +140,12 @@ func (a *actor) informed(ctx *kernel.Context[Message], m informed) {
 		d.failures++
 		ctx.Log().Warn().Str("driver", d.Name).Str("error", m.err.Error()).
 			Msg("the CSI driver does not say how this node is to be shown (NodeGetInfo); retrying")
-		ctx.After(backoff.Retry(a.deps.Backoff, d.failures), ask{d.Name, d.since})
+		d.askAfter(ctx, backoff.Retry(a.deps.Backoff, d.failures))
 		return
 	}
 	d.failures = 0
 	if of := a.object(d.Name); of != nil && of.InfoPeriod > 0 {
-		ctx.After(time.Duration(of.InfoPeriod)*time.Second, ask{d.Name, d.since})
+		d.askAfter(ctx, time.Duration(of.InfoPeriod)*time.Second)
 	}
 	if was := a.infos[d.Name]; was == nil || was.NodeID != m.info.NodeID || was.MaxVolumes != m.info.MaxVolumes ||
 		!maps.Equal(was.Topology, m.info.Topology) {

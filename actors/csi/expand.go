@@ -28,21 +28,23 @@ type look struct{}
 func (sized) isCSIMessage() {}
 func (look) isCSIMessage()  {}
 
-// look asks for the claims of published volumes whether they have to be expanded: a node may not watch claims.
+// look asks for the claims of published volumes whether they have to be expanded: a node may not watch claims. It asks
+// once for a volume, however many pods have it, and not while it has no answer.
 func (a *actor) look(ctx *kernel.Context[Message]) {
 	api := a.deps.API
 	for _, uid := range a.users() {
 		u := a.pods[uid]
 		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
 			s := u.uses[name].spec
-			if v := a.volumes[s.Key]; v == nil || s.Claim == "" || s.ReadOnly || v.paths[s.Target] == "" {
+			v := a.volumes[s.Key]
+			if v == nil || v.sizing != 0 || s.Claim == "" || s.ReadOnly || v.paths[s.Target] == "" {
 				continue
 			}
 			k, claim, pv := s.Key, claimKey(s), port.APIKey{Kind: port.PersistentVolumeKind, Name: s.Name}
 			e := kernel.Effect[Message]{
 				Kind: "GetClaim", Object: claim.String(), Lane: "size/" + claim.String(), Deadline: apiDeadline,
 			}
-			portcall.Do(ctx, e, func(c context.Context, done func(int64, error)) { outgrown(c, api, claim, pv, done) },
+			v.sizing = portcall.Do(ctx, e, func(c context.Context, done func(int64, error)) { outgrown(c, api, claim, pv, done) },
 				func(id kernel.EffectID, size int64, err error) Message { return sized{id, k, size, err} })
 		}
 	}
@@ -76,7 +78,11 @@ func outgrown(c context.Context, api API, claim, pv port.APIKey, done func(int64
 
 func (a *actor) sized(ctx *kernel.Context[Message], m sized) {
 	v := a.volumes[m.key]
-	if m.err != nil || v == nil || m.size == 0 {
+	if v == nil || v.sizing != m.id {
+		return
+	}
+	v.sizing = 0
+	if m.err != nil || m.size == 0 {
 		return // it is looked at again
 	}
 	v.Expand(m.size)

@@ -39,16 +39,21 @@ type rig struct {
 	node    *v1.Node
 	stages  []decide.Stage
 	publish []decide.Publish
-	// rejects is why the apiserver does not accept an object, nil for none; infos is what drivers say, if it is set.
+	// rejects is why the apiserver does not accept an object, nil for none; infos is what drivers say, if it is
+	// set, and at once if they are prompt.
 	rejects func(port.APIObject) error
 	infos   map[string]decide.Info
+	prompt  bool
+	// silent is a key that the apiserver never answers for; gets counts how often each was asked for.
+	silent port.APIKey
+	gets   map[port.APIKey]int
 }
 
 const driver = "d.example.com"
 
 func newRig(t *testing.T, change ...func(*rig)) *rig {
 	t.Helper()
-	r := &rig{Rig: actortest.New(t), living: map[types.UID]bool{}, stored: map[port.APIKey]port.APIObject{}}
+	r := &rig{Rig: actortest.New(t), living: map[types.UID]bool{}, stored: map[port.APIKey]port.APIObject{}, gets: map[port.APIKey]int{}}
 	r.calls, r.events, r.objects = r.NewCalls("driver"), r.NewEvents(), r.NewWatches()
 	r.node = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "node"}}
 	r.stored[port.APIKeyOf(r.node)] = r.node
@@ -87,6 +92,11 @@ func (r *rig) Drivers(_ context.Context, event func(port.CSIDriver), _ func(erro
 
 // NodeInfo implements port.CSI.
 func (r *rig) NodeInfo(ctx context.Context, d port.CSIDriver, done func(decide.Info, error)) {
+	if r.prompt {
+		r.Say("driver: info %s", d.Name)
+		done(r.infos[d.Name], nil)
+		return
+	}
 	r.calls.Called(ctx, "info "+d.Name, func(err error) {
 		info, is := r.infos[d.Name]
 		if !is {
@@ -135,6 +145,10 @@ func (r *rig) Watch(ctx context.Context, s port.Selection, change func(port.APIC
 
 // Get implements csi.API.
 func (r *rig) Get(_ context.Context, k port.APIKey, done func(port.APIObject, error)) {
+	r.gets[k]++
+	if k == r.silent {
+		return
+	}
 	o := r.stored[k]
 	if o == nil {
 		done(nil, &port.Error{Kind: port.NotFound, Verb: "Get", Object: k.String(), Detail: "not found"})

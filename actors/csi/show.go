@@ -179,7 +179,7 @@ func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
 			Message: m.refused[name], At: ctx.Now()})
 		if d := a.drivers[name]; d != nil {
 			delete(a.infos, name) // it is shown when it can be
-			ctx.After(sweepEvery, ask{name, d.since})
+			d.askAfter(ctx, sweepEvery)
 		}
 	}
 	a.show(ctx)
