@@ -263,11 +263,7 @@ func (a *actor) use(ctx *kernel.Context[Message], m volumes.UseCSI) {
 	}
 	w := u.uses[m.Volume]
 	if w != nil && a.known && (w.spec.Key != m.Spec.Key || w.spec.Target != m.Spec.Target) {
-		// Another volume is bound by now.
-		if v := a.volumes[w.spec.Key]; v != nil {
-			v.Release(w.spec.Target)
-			a.advance(ctx, v)
-		}
+		a.rebound(ctx, u, m.Volume)
 		w = nil
 	}
 	if w == nil {
@@ -280,6 +276,19 @@ func (a *actor) use(ctx *kernel.Context[Message], m volumes.UseCSI) {
 	}
 	v := a.volume(m.Spec.Key, m.Spec.Inline)
 	v.Use(m.Spec.Target, m.Spec)
+	a.advance(ctx, v)
+}
+
+// rebound forgets the use of a volume of a pod whose claim was bound to another volume since. What is published stays
+// until the pod goes: its containers may use it.
+func (a *actor) rebound(ctx *kernel.Context[Message], u *user, name string) {
+	s := u.uses[name].spec
+	delete(u.uses, name)
+	v := a.volumes[s.Key]
+	if v == nil || len(u.usesOf(s.Key, s.Target)) > 0 {
+		return
+	}
+	v.Keep(s.Target)
 	a.advance(ctx, v)
 }
 

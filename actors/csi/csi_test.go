@@ -343,6 +343,34 @@ func TestTwice(t *testing.T) {
 	r.WantByListener("it is still there", "volumes: a one at /a")
 }
 
+// TestBoundAnew: a volume stays published under running containers when its claim is bound to another one, until its pod
+// goes.
+func TestBoundAnew(t *testing.T) {
+	r := registered(t)
+	old, now := spec("a", "old"), spec("a", "new")
+	r.living["a"] = true
+	ask := func(volume string, s *decide.Spec) {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.PodName, UID: s.Pod}}
+		r.actor.Tell(csi.Use{UseCSI: volumes.UseCSI{Pod: p, Volume: volume, Spec: s}})
+		r.Settle()
+	}
+	ask("one", old)
+	ask("two", old)
+	r.calls.Answer(nil, "stage old", "publish old for a")
+	r.Forget()
+	ask("one", now)
+	r.calls.Answer(nil, "stage new", "publish new for a")
+	r.Advance(5 * time.Minute)
+	ask("two", now)
+	r.Advance(5 * time.Minute)
+	r.Keep("driver:")
+	r.WantByListener("the old one stays", "driver: stage new", "driver: publish new for a")
+	r.release("a")
+	r.calls.Answer(nil, "unpublish new for a", "unpublish old for a", "unstage new", "unstage old")
+	r.Keep("driver:", "volumes: a released")
+	r.WantByListener("both go", "driver: unpublish new for a", "driver: unpublish old for a", "driver: unstage new", "driver: unstage old", "volumes: a released")
+}
+
 // TestNobody: a pod without volumes is released at once.
 func TestNobody(t *testing.T) {
 	r := registered(t)

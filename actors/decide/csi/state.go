@@ -42,7 +42,8 @@ func (s State) String() string { return states[s] }
 type Want uint8
 
 const (
-	// Kept: an earlier agent published it, and the pod has not said anything yet. It stays.
+	// Kept: an earlier agent published it, and the pod has not said anything yet, or the pod needs another volume by now.
+	// It stays.
 	Kept Want = iota
 	// Wanted: the pod needs it.
 	Wanted

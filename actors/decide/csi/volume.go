@@ -110,6 +110,18 @@ func (v *Volume) Release(t Target) {
 	v.tidy(t)
 }
 
+// Keep notes that the pod needs another volume instead, because its claim was bound anew. What is or may be published
+// stays until the pod releases all: its containers may use it.
+func (v *Volume) Keep(t Target) {
+	p := v.Targets[t]
+	if p == nil || p.Want == Released {
+		return
+	}
+	p.Want, p.Spec = Kept, nil
+	delete(v.Failures, Step{PublishVolume, t})
+	v.tidy(t)
+}
+
 // tidy forgets a publication that is over.
 func (v *Volume) tidy(t Target) {
 	if p := v.Targets[t]; p != nil && p.State == None && p.Want != Wanted && (v.Busy == nil || v.Busy.Target != t) {

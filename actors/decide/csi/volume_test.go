@@ -184,6 +184,34 @@ func TestRepublish(t *testing.T) {
 	}
 }
 
+// What was published for a claim that is bound anew stays until the pod goes.
+func TestKeep(t *testing.T) {
+	for _, c := range []struct {
+		op   Op
+		o    Outcome
+		kept string
+		down string
+	}{
+		{Attachment, Worked, "", "NodeUnpublishVolume:a NodeUnstageVolume"},
+		{PublishVolume, Unsure, "", "NodeUnpublishVolume:a NodeUnstageVolume"},
+		{PublishVolume, Refused, "NodeUnstageVolume", ""}, // it was never there
+		{StageVolume, Refused, "", ""},
+	} {
+		v, s := NewVolume(key, false), specOf("a")
+		v.Use(s.Target, s)
+		do(t, v, ready(), failing(c.op, c.o))
+		v.Keep(s.Target)
+		v.Retry()
+		if got := do(t, v, ready(), works); got != c.kept {
+			t.Errorf("%v %v: did %q, want %q", c.op, c.o, got, c.kept)
+		}
+		v.Release(s.Target)
+		if got := do(t, v, ready(), works); got != c.down || !v.Over() {
+			t.Errorf("%v %v: did %q, want %q", c.op, c.o, got, c.down)
+		}
+	}
+}
+
 // A size that comes during an expansion is not lost, and what is read-only is not expanded.
 func TestGrow(t *testing.T) {
 	v, s, e := NewVolume(key, false), specOf("a"), ready()
@@ -259,7 +287,7 @@ func TestInvariants(t *testing.T) {
 		pods := []string{"a", "b", "c"}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Minute)
-			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			switch rapid.IntRange(0, 6).Draw(t, "what") {
 			case 0:
 				s := specOf(rapid.SampledFrom(pods).Draw(t, "pod"))
 				s.FSType = rapid.SampledFrom([]string{"ext4", "xfs"}).Draw(t, "type")
@@ -273,6 +301,15 @@ func TestInvariants(t *testing.T) {
 				env.Registered = !env.Registered
 			case 3:
 				crash()
+			case 4:
+				target := specOf(rapid.SampledFrom(pods).Draw(t, "pod")).Target
+				p := v.Targets[target]
+				stays := p != nil && p.State != None && p.Want != Released
+				delete(specs, target)
+				v.Keep(target)
+				if p := v.Targets[target]; stays != (p != nil && p.Want == Kept) {
+					t.Fatalf("a volume that was published stays: %v, got %+v", stays, p)
+				}
 			default:
 				step, is, _ := v.Next(now, env)
 				if !is {
