@@ -222,8 +222,7 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 	for _, uid := range a.users() {
 		u := a.pods[uid]
 		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
-			s := u.uses[name].spec
-			a.volume(s.Key, s.Inline).Use(s.Target, s)
+			a.want(uid, name, u.uses[name])
 		}
 	}
 	a.advanceAll(ctx)
@@ -274,9 +273,31 @@ func (a *actor) use(ctx *kernel.Context[Message], m volumes.UseCSI) {
 	if !a.known {
 		return
 	}
-	v := a.volume(m.Spec.Key, m.Spec.Inline)
-	v.Use(m.Spec.Target, m.Spec)
-	a.advance(ctx, v)
+	if a.want(uid, m.Volume, w) {
+		a.advance(ctx, a.volumes[m.Spec.Key])
+	}
+}
+
+// want notes that a pod needs a volume, unless another one is in its directory, which has the name of the
+// PersistentVolume: one that was deleted and made again with another handle. It reports whether it has.
+func (a *actor) want(uid types.UID, name string, w *use) bool {
+	s := w.spec
+	for _, k := range a.keys() {
+		p := a.volumes[k].Targets[s.Target]
+		if k == s.Key || p == nil || p.State == decide.None {
+			continue
+		}
+		now := volumes.CSIAnswer{UID: uid, Volume: name, Waiting: fmt.Sprintf(
+			"volume %s of CSI driver %s is still published for the pod as %q; delete the pod to have it replaced by volume %s",
+			k.Handle, k.Driver, s.Target.Name, s.Handle)}
+		if w.told != now {
+			w.told = now
+			a.deps.Answer(now)
+		}
+		return false
+	}
+	a.volume(s.Key, s.Inline).Use(s.Target, s)
+	return true
 }
 
 // rebound forgets the use of a volume of a pod whose claim was bound to another volume since. What is published stays
@@ -443,6 +464,15 @@ func (a *actor) nodeSeen(ctx *kernel.Context[Message], n *v1.Node) {
 func (a *actor) sweep(ctx *kernel.Context[Message], pods map[types.UID]bool) {
 	if !a.known {
 		return
+	}
+	for _, uid := range a.users() {
+		u := a.pods[uid]
+		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
+			w := u.uses[name]
+			if v := a.volumes[w.spec.Key]; v == nil || v.Targets[w.spec.Target] == nil {
+				a.want(uid, name, w) // its directory may be free by now
+			}
+		}
 	}
 	for _, k := range a.keys() {
 		v := a.volumes[k]

@@ -371,6 +371,29 @@ func TestBoundAnew(t *testing.T) {
 	r.WantByListener("both go", "driver: unpublish new for a", "driver: unpublish old for a", "driver: unstage new", "driver: unstage old", "volumes: a released")
 }
 
+// TestReplaced: a volume is not published over another one that has a PersistentVolume of the same name.
+func TestReplaced(t *testing.T) {
+	r := registered(t)
+	old, now := spec("a", "old"), spec("a", "new")
+	r.living["a"] = true
+	now.Target = old.Target
+	r.use(old)
+	r.calls.Answer(nil, "stage old")
+	r.Settle()
+	r.Forget()
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "a"}}
+	r.actor.Tell(csi.Use{UseCSI: volumes.UseCSI{Pod: p, Volume: "data-old", Spec: now}})
+	r.WantByListener("not over it", `volumes: a data-old waits: volume old of CSI driver d.example.com is still published for the pod as "pv-old"; `+
+		`delete the pod to have it replaced by volume new`)
+	r.calls.Answer(fails(port.Other, "no"), "publish old for a")
+	r.Keep("driver:")
+	r.WantByListener("it never was", "driver: unstage old")
+	r.Advance(time.Minute + 10*time.Second)
+	r.calls.Answer(nil, "stage new", "publish new for a")
+	r.Keep("volumes: a data-old at")
+	r.WantByListener("so the other is", "volumes: a data-old at /a")
+}
+
 // TestNobody: a pod without volumes is released at once.
 func TestNobody(t *testing.T) {
 	r := registered(t)
