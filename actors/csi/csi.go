@@ -173,7 +173,9 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.deps.ResendNode()
 		a.deps.Restarted()
 	}
-	a.showInUse()
+	for a.showInUse() {
+		a.advanceAll(ctx)
+	}
 }
 
 // load reads what there may be, once no call of an earlier incarnation goes on: it might add something.
@@ -417,7 +419,7 @@ func (a *actor) env(v *volume) decide.Env {
 	}
 	if a.node != nil {
 		name := v.UniqueName()
-		e.Reported = slices.Contains(a.node.Status.VolumesInUse, name)
+		e.Reported = slices.Contains(a.node.Status.VolumesInUse, name) && slices.Contains(a.inUse, name)
 		e.Attached = slices.ContainsFunc(a.node.Status.VolumesAttached, func(o v1.AttachedVolume) bool {
 			return o.Name == name
 		})
@@ -425,22 +427,31 @@ func (a *actor) env(v *volume) decide.Env {
 	return e
 }
 
-// showInUse tells nodestatus which volumes may be in use, once that is known.
-func (a *actor) showInUse() {
+// showInUse tells nodestatus which volumes may be in use, once that is known, and reports whether that has changed. A
+// volume that is used again right after it was over is told once a Node was seen that does not name it: a Node that is
+// older than its removal does not keep the volume from being detached.
+func (a *actor) showInUse() bool {
 	if !a.known || a.of == nil {
-		return
+		return false
 	}
 	out := []v1.UniqueVolumeName{}
 	for _, k := range a.keys() {
-		if v := a.volumes[k]; v.InUse() && a.object(k.Driver).Attach {
-			out = append(out, k.UniqueName())
+		if v := a.volumes[k]; !v.InUse() || !a.object(k.Driver).Attach {
+			continue
+		}
+		name := k.UniqueName()
+		if a.inUse == nil || slices.Contains(a.inUse, name) ||
+			a.node != nil && !slices.Contains(a.node.Status.VolumesInUse, name) {
+			out = append(out, name)
 		}
 	}
 	slices.Sort(out)
-	if a.inUse == nil || !slices.Equal(a.inUse, out) {
-		a.inUse = out
-		a.deps.InUse(out)
+	if a.inUse != nil && slices.Equal(a.inUse, out) {
+		return false
 	}
+	a.inUse = out
+	a.deps.InUse(out)
+	return true
 }
 
 func (a *actor) nodeSeen(ctx *kernel.Context[Message], n *v1.Node) {

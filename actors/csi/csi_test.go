@@ -190,6 +190,14 @@ func TestAttached(t *testing.T) {
 		"volumes: a  waits: volume \"pv-v\" is being unpublished: CSI driver d.example.com has not answered NodeUnpublishVolume of volume v", "volumes: a released")
 	r.calls.Answer(nil, "unstage v")
 	r.WantByListener("not in use", "node: in use []")
+	// What the Node says from before its removal does not count for the next pod: it may be detached by then.
+	r.use(spec("b", "v"))
+	r.WantByListener("removed first", "volumes: b data-v waits: status.volumesInUse of the Node does not name it yet")
+	r.nodeSays(nil, []string{"v"})
+	r.WantByListener("then named", "node: in use [kubernetes.io/csi/d.example.com^v]")
+	r.nodeSays([]string{"v"}, []string{"v"})
+	r.Keep("driver:")
+	r.WantByListener("attached", "driver: stage v")
 }
 
 // TestHung: a call that hangs holds up its own volume. After its deadline it is made again, or undone.
@@ -255,6 +263,21 @@ func TestFound(t *testing.T) {
 	r.calls.Answer(nil, "stage v", "publish v for a")
 	r.Keep("driver: stage", "driver: publish", "volumes: a data-v at")
 	r.WantByListener("the one that is there", "driver: stage v", "driver: publish v for a", "volumes: a data-v at /a")
+}
+
+// TestFoundAttached: after a restart nothing has to change in the Node for what it says already to count.
+func TestFoundAttached(t *testing.T) {
+	key := decide.Key{Driver: driver, Handle: "v"}
+	r := newRig(t, func(r *rig) { r.found = []decide.Found{{Key: key}} })
+	o := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: decide.AttachmentName(key, "n")}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}
+	r.stored[port.APIKeyOf(o)] = o
+	r.nodeSays([]string{"v"}, []string{"v"})
+	r.use(spec("a", "v"))
+	r.watch(port.CSIDriver{Name: driver, Endpoint: "/d"})
+	r.Settle()
+	r.objects.Tell(port.APIReplaced{})
+	r.Keep("driver: stage", "node: in use")
+	r.WantByListener("staged", "driver: stage v", "node: in use [kubernetes.io/csi/d.example.com^v]")
 }
 
 // TestRestart: a new incarnation waits for the calls of its predecessor, and reads what there is after that.

@@ -44,8 +44,9 @@ func (a *actor) look(ctx *kernel.Context[Message]) {
 			e := kernel.Effect[Message]{
 				Kind: "GetClaim", Object: claim.String(), Lane: "size/" + claim.String(), Deadline: apiDeadline,
 			}
-			v.sizing = portcall.Do(ctx, e, func(c context.Context, done func(int64, error)) { outgrown(c, api, claim, pv, done) },
-				func(id kernel.EffectID, size int64, err error) Message { return sized{id, k, size, err} })
+			v.sizing = portcall.Do(ctx, e, func(c context.Context, done func(int64, error)) {
+				outgrown(c, api, claim, pv, done)
+			}, func(id kernel.EffectID, size int64, err error) Message { return sized{id, k, size, err} })
 		}
 	}
 }

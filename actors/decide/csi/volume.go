@@ -62,7 +62,8 @@ type Env struct {
 	Registered bool
 	// Driver is what its CSIDriver object says; nil while it is not known whether there is one.
 	Driver *Driver
-	// Reported: status.volumesInUse of the Node has the volume. Attached: status.volumesAttached has it.
+	// Reported: status.volumesInUse of the Node has the volume, and has had it since it is in use. Attached:
+	// status.volumesAttached has it.
 	Reported, Attached bool
 	// Republish is the time between publications, if the driver wants them again and again.
 	Republish time.Duration
