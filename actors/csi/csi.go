@@ -291,7 +291,7 @@ func (a *actor) want(uid types.UID, name string, w *use) bool {
 		}
 		now := volumes.CSIAnswer{UID: uid, Volume: name, Waiting: fmt.Sprintf(
 			"volume %s of CSI driver %s is still published for the pod as %q; delete the pod to have it replaced by volume %s",
-			k.Handle, k.Driver, s.Target.Name, s.Handle)}
+			k.Handle, k.Driver, s.Name, s.Handle)}
 		if w.told != now {
 			w.told = now
 			a.deps.Answer(now)

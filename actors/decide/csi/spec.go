@@ -200,9 +200,9 @@ func (v *Volume) Publishing(t Target, d *Driver, node string) Publish {
 	s := v.Targets[t].Spec
 	out := Publish{
 		Key: s.Key, Target: s.Target, Volume: s.Volume, Inline: s.Inline, Block: s.Block, ReadOnly: s.ReadOnly,
-		FSType: s.FSType, MountOptions: s.MountOptions, Access: s.Access, Attributes: maps.Clone(s.Attributes), Context: v.Context,
-		Secrets: maps.Clone(s.PublishSecrets), Group: s.Group, OnMismatch: s.OnMismatch, OwnGroup: s.ownGroup(d),
-		Node: node, Attachment: AttachmentName(s.Key, node),
+		FSType: s.FSType, MountOptions: s.MountOptions, Access: s.Access, Attributes: maps.Clone(s.Attributes),
+		Context: v.Context, Secrets: maps.Clone(s.PublishSecrets), Group: s.Group, OnMismatch: s.OnMismatch,
+		OwnGroup: s.ownGroup(d), Node: node, Attachment: AttachmentName(s.Key, node),
 		Fresh: v.before == None, Again: v.before == Done,
 	}
 	if out.Attributes == nil {
