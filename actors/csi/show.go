@@ -184,3 +184,47 @@ func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
 	}
 	a.show(ctx)
 }
+
+// showInUse tells nodestatus which volumes may be in use, once that is known, and reports whether that has changed. A
+// volume that is used again right after it was over is told once a Node was seen that does not name it: a Node that is
+// older than its removal does not keep the volume from being detached.
+func (a *actor) showInUse() bool {
+	if !a.known || a.of == nil {
+		return false
+	}
+	out := []v1.UniqueVolumeName{}
+	for _, k := range a.keys() {
+		if v := a.volumes[k]; !v.InUse() || !a.object(k.Driver).Attach {
+			continue
+		}
+		name := k.UniqueName()
+		if a.inUse == nil || slices.Contains(a.inUse, name) ||
+			a.node != nil && !slices.Contains(a.node.Status.VolumesInUse, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	if a.inUse != nil && slices.Equal(a.inUse, out) {
+		return false
+	}
+	a.inUse = out
+	a.deps.InUse(out)
+	return true
+}
+
+func (a *actor) nodeSeen(ctx *kernel.Context[Message], n *v1.Node) {
+	first := a.node == nil || a.node.UID != n.UID
+	a.node = n
+	for _, k := range a.keys() {
+		v := a.volumes[k]
+		if env := a.env(v); !env.Attached {
+			v.Detached()
+		}
+		delete(v.Failures, decide.Step{Op: decide.Attachment})
+	}
+	a.advanceAll(ctx)
+	if first {
+		a.version++
+	}
+	a.show(ctx)
+}
