@@ -48,8 +48,9 @@ const (
 	PluginDeadline = 70 * time.Second
 	// ConfigAge is how old the docker configuration may be.
 	ConfigAge = 5 * time.Minute
-	// callDeadline bounds a call of the apiserver or of the disk.
-	callDeadline = 30 * time.Second
+	// callDeadline bounds a call of the apiserver or of the disk. It is longer than the limit that the client of the
+	// apiserver has for a write, 35 s: the client says more then.
+	callDeadline = 40 * time.Second
 	// patience is how long a plugin may take before people are told.
 	patience = 10 * time.Second
 )
@@ -188,7 +189,9 @@ type ask struct {
 
 // part is what one plugin has for an ask.
 type part struct {
-	plugin  int
+	plugin int
+	// call is the call of the apiserver that it waits for, 0 for none. Answers of others are late.
+	call    kernel.EffectID
 	account credentialprovider.Account
 	logins  []imagepull.Login
 	failure string
@@ -209,6 +212,8 @@ type flight struct {
 	key     string
 	account credentialprovider.Account
 	ref     imagepull.Reference
+	// call is its run, 0 while it is in the queue. Answers of others are late.
+	call    kernel.EffectID
 	waiting []waiting
 }
 
@@ -229,8 +234,8 @@ type token struct {
 	until time.Time
 }
 
-// Start implements kernel.Behavior.
-func (a *credentials) Start(*kernel.Context[Message]) {}
+// Start implements kernel.Behavior. No ask has the number of one of an earlier incarnation, nor waits in its lane.
+func (a *credentials) Start(ctx *kernel.Context[Message]) { a.last = uint64(ctx.Incarnation()) << 32 }
 
 // Receive implements kernel.Behavior.
 func (a *credentials) Receive(ctx *kernel.Context[Message], m Message) {
@@ -317,6 +322,9 @@ func (a *credentials) configured(ctx *kernel.Context[Message], m configured) {
 // known notes that one more part of an ask is known, and answers if it was the last.
 func (a *credentials) known(id uint64) {
 	q := a.asks[id]
+	if q == nil {
+		return
+	}
 	if q.left--; q.left > 0 {
 		return
 	}

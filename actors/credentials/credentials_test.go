@@ -30,6 +30,8 @@ type rig struct {
 	actor  *actortest.Actor[credentials.Message]
 	runs   *actortest.Calls
 	others *actortest.Answers
+	// issuer are the answers of CreateToken.
+	issuer *actortest.Answers
 	// answer is what the plugins write.
 	answer func(plugin string, r api.CredentialProviderRequest) string
 	// config is the docker configuration, reads how often it was read.
@@ -45,7 +47,7 @@ func newRig(t *testing.T, of ...decide.Provider) *rig {
 	r := &rig{Rig: actortest.New(t), answer: func(plugin string, q api.CredentialProviderRequest) string {
 		return answer("Image", time.Minute, "*.reg.io", plugin, "for "+q.Image)
 	}}
-	r.runs, r.others = r.NewCalls("plugin"), r.NewAnswers()
+	r.runs, r.others, r.issuer = r.NewCalls("plugin"), r.NewAnswers(), r.NewAnswers()
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[credentials.Message]{
 		Name: "credentials", Policy: kernel.ForPods, MailboxLimit: 64, Runner: r.Runner(credentials.Pools()...),
 		New: credentials.New(&credentials.Deps{Providers: of, Plugins: r, API: r}),
@@ -106,7 +108,7 @@ func (r *rig) Get(_ context.Context, k port.APIKey, done func(port.APIObject, er
 
 // CreateToken implements credentials.API.
 func (r *rig) CreateToken(_ context.Context, namespace, name string, spec authenticationv1.TokenRequestSpec, done func(authenticationv1.TokenRequestStatus, error)) {
-	r.others.Give(func() {
+	r.issuer.Give(func() {
 		r.tokens++
 		done(authenticationv1.TokenRequestStatus{
 			Token:               fmt.Sprintf("token-%d-%s-%s-%s-%s", r.tokens, namespace, name, spec.Audiences[0], spec.BoundObjectRef.Name),
@@ -222,7 +224,7 @@ func TestHang(t *testing.T) {
 	}
 	r.answer = func(string, api.CredentialProviderRequest) string { return "secret garbage" }
 	r.ask("slow.reg.io/0", pod("s", ""))
-	r.runs.Answer(nil, "slow slow.reg.io/0")
+	r.runs.Answer(nil, "slow slow.reg.io/0", "slow slow.reg.io/0") // the first is that of the run that was given up
 	if text := strings.Join(r.Lines(), "\n"); !strings.Contains(text, `failed for image "slow.reg.io/0": its answer on stdout is not JSON`) || strings.Contains(text+r.Log.String(), "secret") {
 		t.Errorf("garbage: %s", text)
 	}
@@ -274,4 +276,68 @@ func TestWithoutAccount(t *testing.T) {
 	if slices.Contains([]int{1, 2}, r.tokens) {
 		t.Error("a token was asked for")
 	}
+}
+
+// tokenRig has plugins of which the first is asked with a token, and an apiserver that keeps the tokens back.
+func tokenRig(t *testing.T, others ...decide.Provider) *rig {
+	t.Helper()
+	p := provider("sa", "*.reg.io")
+	p.Token = &decide.Token{Audience: "reg", Required: true}
+	r := newRig(t, append([]decide.Provider{p}, others...)...)
+	r.account = &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "robot", UID: "u1"}}
+	r.issuer.Silent = true
+	return r
+}
+
+// TestLateToken: a token that comes after its deadline changes nothing, and the ask is answered once.
+func TestLateToken(t *testing.T) {
+	r := tokenRig(t, provider("slow", "*.reg.io"))
+	r.ask("a.reg.io/app", pod("a", "robot"))
+	r.WantByListener("one plugin is asked", "plugin: slow a.reg.io/app")
+	r.Advance(39 * time.Second)
+	r.WantByListener("the client of the apiserver may take 35 s")
+	r.Advance(2 * time.Second)
+	r.issuer.Release(0)
+	r.Advance(time.Second)
+	r.WantByListener("late")
+	r.runs.Answer(nil, "slow a.reg.io/app")
+	r.WantByListener("both are known", `a gets [slow:for a.reg.io/app] credential provider plugin "sa" failed for image "a.reg.io/app": `+
+		"cannot get a token of the service account of the pod: CreateToken shop/robot: deadline exceeded: no answer within 40s")
+	if n := r.Logged("panic"); n != 0 {
+		t.Error(r.Log.String())
+	}
+}
+
+// TestTokenAfterRestart: a token that an earlier incarnation asked for is not given to another pod.
+func TestTokenAfterRestart(t *testing.T) {
+	r := tokenRig(t)
+	r.ask("a.reg.io/app", pod("a", "robot"))
+	r.actor.Crash()
+	r.ask("a.reg.io/app", pod("lost", "robot"))
+	r.Advance(time.Second)
+	r.Forget()
+	r.ask("a.reg.io/app", pod("b", "robot"))
+	r.issuer.Release(0)
+	r.Advance(time.Second)
+	r.WantByListener("that of another")
+	r.issuer.Release(0)
+	run := "sa a.reg.io/app with token-2-shop-robot-reg-b map[]"
+	r.WantByListener("its own", "plugin: "+run)
+	r.runs.Answer(nil, run)
+	r.WantByListener("answered", "b gets [sa:for a.reg.io/app of shop/robot u1] ")
+}
+
+// TestLateRun: what a plugin of an earlier incarnation writes is not the answer to a newer run.
+func TestLateRun(t *testing.T) {
+	r := newRig(t, provider("one", "*.reg.io"))
+	r.ask("a.reg.io/app", pod("a", ""))
+	r.actor.Crash()
+	r.ask("a.reg.io/app", pod("lost", ""))
+	r.Advance(time.Second)
+	r.ask("a.reg.io/app", pod("b", ""))
+	r.Forget()
+	r.runs.Answer(nil, "one a.reg.io/app")
+	r.WantByListener("the newer runs when the older has ended", "plugin: one a.reg.io/app")
+	r.runs.Answer(nil, "one a.reg.io/app")
+	r.WantByListener("answered", "b gets [one:for a.reg.io/app] ")
 }

@@ -33,7 +33,7 @@ func (a *credentials) begin(ctx *kernel.Context[Message], id uint64, n int) {
 		a.fail(id, n, "it needs a token of service account "+name+", and this node has no apiserver")
 	default:
 		k := port.APIKey{Kind: port.ServiceAccountKind, Namespace: q.of.Pod.Namespace, Name: name}
-		portcall.Do(ctx, a.call("GetServiceAccount", id, n),
+		q.parts[n].call = portcall.Do(ctx, a.call("GetServiceAccount", id, n),
 			func(c context.Context, done func(port.APIObject, error)) { a.deps.API.Get(c, k, done) },
 			func(e kernel.EffectID, o port.APIObject, err error) Message { return account{e, id, n, o, err} })
 	}
@@ -49,12 +49,23 @@ func (a *credentials) call(kind string, id uint64, n int) kernel.Effect[Message]
 	}
 }
 
+// awaits gives the part of an ask that waits for the answer of a call; nil: the answer is late, or it is that of a call of
+// an earlier incarnation.
+func (a *credentials) awaits(call kernel.EffectID, ask uint64, n int) *part {
+	q := a.asks[ask]
+	if q == nil || n >= len(q.parts) || q.parts[n].call != call {
+		return nil
+	}
+	q.parts[n].call = 0
+	return &q.parts[n]
+}
+
 func (a *credentials) gotAccount(ctx *kernel.Context[Message], m account) {
-	q := a.asks[m.ask]
-	if q == nil {
+	p := a.awaits(m.id, m.ask, m.part)
+	if p == nil {
 		return
 	}
-	p := &q.parts[m.part]
+	q := a.asks[m.ask]
 	t := a.plugins[p.plugin].Token
 	o, is := m.object.(*v1.ServiceAccount)
 	switch {
@@ -85,7 +96,7 @@ func (a *credentials) gotAccount(ctx *kernel.Context[Message], m account) {
 			APIVersion: "v1", Kind: "Pod", Name: q.of.Pod.Name, UID: q.of.Pod.UID,
 		},
 	}
-	portcall.Do(ctx, a.call("CreateToken", m.ask, m.part),
+	p.call = portcall.Do(ctx, a.call("CreateToken", m.ask, m.part),
 		func(c context.Context, done func(authenticationv1.TokenRequestStatus, error)) {
 			a.deps.API.CreateToken(c, o.Namespace, o.Name, spec, done)
 		}, func(e kernel.EffectID, got authenticationv1.TokenRequestStatus, err error) Message {
@@ -94,11 +105,11 @@ func (a *credentials) gotAccount(ctx *kernel.Context[Message], m account) {
 }
 
 func (a *credentials) issued(ctx *kernel.Context[Message], m issued) {
-	q := a.asks[m.ask]
-	if q == nil {
+	p := a.awaits(m.id, m.ask, m.part)
+	if p == nil {
 		return
 	}
-	p := &q.parts[m.part]
+	q := a.asks[m.ask]
 	if m.err != nil {
 		a.fail(m.ask, m.part, "cannot get a token of the service account of the pod: "+m.err.Error())
 		return
@@ -145,7 +156,7 @@ func (a *credentials) run(ctx *kernel.Context[Message], n int) {
 		p.running++
 		request := p.Request(f.ref.Name(), f.account.Token, f.account.Annotations)
 		key := f.key
-		portcall.Do(ctx, kernel.Effect[Message]{
+		f.call = portcall.Do(ctx, kernel.Effect[Message]{
 			Kind: "RunCredentialPlugin", Object: p.Name + " " + f.ref.Name(), Lane: "plugin/" + p.Name + "/" + key,
 			Deadline: PluginDeadline, Patience: patience,
 		}, func(c context.Context, done func([]byte, error)) {
@@ -157,8 +168,8 @@ func (a *credentials) run(ctx *kernel.Context[Message], n int) {
 func (a *credentials) ran(ctx *kernel.Context[Message], m ran) {
 	p := a.plugins[m.plugin]
 	f := p.flights[m.flight]
-	if f == nil {
-		return
+	if f == nil || f.call != m.id {
+		return // late, or of an earlier incarnation
 	}
 	p.running--
 	var answer credentialprovider.Answer
@@ -182,6 +193,9 @@ func (a *credentials) ran(ctx *kernel.Context[Message], m ran) {
 func (a *credentials) land(p *plugin, f *flight, logins []imagepull.Login, failure string) {
 	delete(p.flights, f.key)
 	for _, w := range f.waiting {
+		if a.asks[w.ask] == nil {
+			continue
+		}
 		if part := &a.asks[w.ask].parts[w.part]; failure == "" {
 			part.logins = logins
 		} else {
