@@ -53,7 +53,8 @@ const (
 //	loading ──► settling: the runtime is asked for each image with an intent ──► known
 //	   └─can't be read─► unreadable: each image must be pulled again; it is read again every minute
 //
-// Until they are known, no pod is given an image that is there.
+// Until they are loaded, no pod is given an image that is there. While an image with an intent is settling, no pod is given
+// that image: a runtime that does not answer for one image does not hold up the others.
 type records struct {
 	loading            kernel.EffectID
 	loaded, unreadable bool
@@ -237,9 +238,24 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 	if m.err == nil && m.ok {
 		a.record(ctx, m.info.ID, m.image, nil)
 	}
+	a.advanceAll(ctx)
+}
+
+// unsettled reports whether it is not known yet if an earlier agent pulled an image that is there, under any of its names.
+func (r *records) unsettled(i *image) bool {
 	if len(r.settling) == 0 {
-		a.advanceAll(ctx)
+		return false
 	}
+	if _, is := r.settling[i.name]; is {
+		return true
+	}
+	names := slices.Concat(i.info.RepoTags, i.info.RepoDigests)
+	for name := range r.settling { // order-free: is there any
+		if slices.ContainsFunc(names, func(of string) bool { return imagepull.SameImage(name, of) }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *images) advanceAll(ctx *kernel.Context[Message]) {
@@ -407,7 +423,7 @@ func (a *images) verify(ctx *kernel.Context[Message], i *image, w *waiter) verdi
 		return allowed
 	case a.records.unreadable:
 		return a.judge(w, refused, checkError)
-	case !a.records.loaded || len(a.records.settling) > 0:
+	case !a.records.loaded || a.records.unsettled(i):
 		return unverified
 	}
 	id := i.info.ID

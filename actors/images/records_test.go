@@ -292,24 +292,30 @@ func TestKilledWhilePulling(t *testing.T) {
 	}
 }
 
-// TestRuntimeDownAtStart: no image is given before it is known what an earlier agent was pulling.
+// TestRuntimeDownAtStart: no image is given before it is known whether an earlier agent pulled it, under any of its names.
+// Others are.
 func TestRuntimeDownAtStart(t *testing.T) {
-	d := &disk{files: map[string]string{"i/" + pullrecord.FileName("reg.io/x:1"): string(pullrecord.Intent("reg.io/x:1"))}}
+	const x, other = "reg.io/x:1", "reg.io/other:1"
+	d := &disk{files: map[string]string{"i/" + pullrecord.FileName(x): string(pullrecord.Intent(x))}}
 	r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
-	r.has[img] = true
+	r.has[img], r.has[x], r.has[other] = true, true, true
+	r.alias = map[string]string{other: x}
 	r.actor.Tell(r.asks("a", v1.PullNever))
+	b := r.asks("b", v1.PullNever)
+	b.Ask.Image = other
+	r.actor.Tell(b)
 	r.Advance(2 * time.Millisecond)
-	r.runtime.Answer(nil, look)
-	r.runtime.Answer(refused(port.Unavailable, "down"), "look reg.io/x:1")
+	r.runtime.Answer(nil, look, "look "+other)
+	r.runtime.Answer(refused(port.Unavailable, "down"), "look "+x)
 	r.Advance(time.Second)
-	if r.said("a: " + ready) {
-		t.Error("given")
+	if !r.said("a: "+ready) || r.said("b: app ready") {
+		t.Error("while one look fails", r.Lines())
 	}
+	r.Forget()
 	r.Advance(5 * time.Second)
-	r.runtime.Answer(nil, "look reg.io/x:1")
-	r.runtime.Answer(nil, look) // the first is too old
-	if !r.said("a: " + ready) {
-		t.Error(r.Lines())
+	r.run("nobody") // the first look at its other name is too old
+	if r.said("b: app ready") || !r.said("b: app waits: ErrImageNeverPull") {
+		t.Error("it was pulled, nobody knows with what", r.Lines())
 	}
 }
 

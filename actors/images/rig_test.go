@@ -29,8 +29,9 @@ type rig struct {
 	runtime *actortest.Calls
 	events  actortest.Events
 	pods    map[string]kernel.Ref[pod.Message]
-	// has are the images that the runtime has.
-	has map[string]bool
+	// has are the images that the runtime has, alias those that are others under another name.
+	has   map[string]bool
+	alias map[string]string
 }
 
 const (
@@ -82,7 +83,13 @@ func (r *rig) PullImage(ctx context.Context, p port.PullImage, done func(string,
 
 // ImageStatus implements images.Runtime.
 func (r *rig) ImageStatus(ctx context.Context, image string, done func(observed.Image, bool, error)) {
-	r.runtime.Called(ctx, "look "+image, func(err error) { done(observed.Image{ID: "sha256:" + image}, r.has[image], err) })
+	r.runtime.Called(ctx, "look "+image, func(err error) {
+		of := observed.Image{ID: "sha256:" + image}
+		if name, is := r.alias[image]; is {
+			of = observed.Image{ID: "sha256:" + name, RepoTags: []string{name, image}}
+		}
+		done(of, r.has[image], err)
+	})
 }
 
 // asks is a pod with one container that wants an image, with what it pulls with.

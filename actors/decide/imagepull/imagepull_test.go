@@ -128,3 +128,24 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestSameImage(t *testing.T) {
+	const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for _, c := range []struct {
+		name, other string
+		want        bool
+	}{
+		{"busybox", "docker.io/library/busybox:latest", true},
+		{"reg.io/a:1", "reg.io/a:1", true},
+		{"reg.io/a:1", "reg.io/a:2", false},
+		{"reg.io/a:1", "reg.io/b:1", false},
+		{"reg.io/a", "reg.io/a" + digest, false},
+		{"reg.io/a" + digest, "reg.io/a", false},
+		{"reg.io/a:1" + digest, "reg.io/a" + digest, true},
+		{"Not An Image", "Not An Image", false},
+	} {
+		if got := SameImage(c.name, c.other); got != c.want {
+			t.Errorf("%s, %s: %v", c.name, c.other, got)
+		}
+	}
+}

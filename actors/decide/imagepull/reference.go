@@ -1,6 +1,7 @@
 package imagepull
 
 import (
+	"cmp"
 	_ "crypto/sha256" // digests of these are known
 	_ "crypto/sha512"
 	"fmt"
@@ -62,3 +63,16 @@ func (r Reference) String() string {
 
 // Name is the full name of the repository.
 func (r Reference) Name() string { return r.Domain + "/" + r.Path }
+
+// SameImage reports whether two names are of one image: of the same digest, if the first has one, else of the same tag.
+func SameImage(name, other string) bool {
+	a, err := Parse(name)
+	b, err2 := Parse(other)
+	if err != nil || err2 != nil || a.Name() != b.Name() {
+		return false
+	}
+	if a.Digest != "" {
+		return a.Digest == b.Digest
+	}
+	return b.Digest == "" && cmp.Or(a.Tag, "latest") == cmp.Or(b.Tag, "latest")
+}
