@@ -80,7 +80,7 @@ func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	i := a.of[m.image]
 	if (i == nil || i.pulling != m.id) && m.err == nil {
-		a.record(ctx, m.ref, m.image, nil) // it was given up, and has worked after all
+		a.record(ctx, m.ref, m.image, nil, a.idle(m.image)) // it was given up, and has worked after all
 	}
 	if i == nil {
 		return
@@ -203,6 +203,6 @@ func (a *images) recordPull(ctx *kernel.Context[Message], i *image, ref string) 
 	default:
 		by = append(i.by, i.owners()...)
 	}
-	a.record(ctx, ref, i.name, by)
+	a.record(ctx, ref, i.name, by, true)
 	i.by = nil
 }

@@ -236,7 +236,7 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 	}
 	delete(r.settling, m.image)
 	if m.err == nil && m.ok {
-		a.record(ctx, m.info.ID, m.image, nil)
+		a.record(ctx, m.info.ID, m.image, nil, a.idle(m.image))
 	}
 	a.advanceAll(ctx)
 }
@@ -306,22 +306,29 @@ func (a *images) notPulled(ctx *kernel.Context[Message], name string) {
 	}
 }
 
-// record notes that an image was pulled with one of these offers, and that it is not being pulled any more.
-func (a *images) record(ctx *kernel.Context[Message], id, name string, offers []imagepull.Offer) {
+// idle reports whether no pull of an image runs.
+func (a *images) idle(name string) bool {
+	i := a.of[name]
+	return i == nil || i.pulling == 0
+}
+
+// record notes that an image was pulled with one of these offers. ends: its pull has ended, and the intent with it. The
+// intent of a pull that runs stays: an agent that is killed now must know of it.
+func (a *images) record(ctx *kernel.Context[Message], id, name string, offers []imagepull.Offer, ends bool) {
 	if a.deps.Records == nil {
 		return
 	}
 	record, changed := pullrecord.Add(a.records.pulled[id], id, name, offers, ctx.Now())
 	intent := ""
-	if a.records.intents[name] {
+	if ends && a.records.intents[name] {
 		intent = name
+		delete(a.records.intents, name)
 	}
 	if !changed {
 		record = nil
 	} else {
 		a.records.pulled[id] = record
 	}
-	delete(a.records.intents, name)
 	a.countRecords()
 	if record != nil || intent != "" {
 		a.saveRecord(ctx, record, intent)
@@ -447,7 +454,7 @@ func (a *images) verify(ctx *kernel.Context[Message], i *image, w *waiter) verdi
 		return a.judge(w, refused, mustAuthenticate)
 	}
 	if learned != nil {
-		a.record(ctx, id, i.name, []imagepull.Offer{*learned})
+		a.record(ctx, id, i.name, []imagepull.Offer{*learned}, false)
 	}
 	return a.judge(w, allowed, recordFound)
 }
