@@ -12,7 +12,7 @@ type CredentialPlugins interface {
 	// RunPlugin runs the program of a plugin once, with a request on stdin, and gives what it writes to stdout. One that
 	// takes longer than a minute is killed with its process group.
 	RunPlugin(ctx context.Context, p *credentialprovider.Provider, request []byte, done func([]byte, error))
-	// DockerConfig gives the credentials that all pods of this node have: the first file that exists of those that a
-	// kubelet reads; no data if none does. legacy: it is a .dockercfg, and not a config.json.
+	// DockerConfig gives the credentials that all pods of this node have: the first file that can be read of those
+	// that a kubelet reads; no data if none exists; the first error if all that exist are broken. legacy: it is a .dockercfg, and not a config.json.
 	DockerConfig(ctx context.Context, done func(data []byte, legacy bool, err error))
 }

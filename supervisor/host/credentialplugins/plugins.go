@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -245,27 +246,37 @@ func (p *Plugins) configs() (paths []string) {
 	return paths
 }
 
-// DockerConfig implements port.CredentialPlugins.
+// DockerConfig implements port.CredentialPlugins. As in a kubelet, a file that is broken does not hide the next one.
 func (p *Plugins) DockerConfig(_ context.Context, done func(data []byte, legacy bool, err error)) {
-	fail := func(path string, err error) {
-		done(nil, false, &port.Error{Kind: port.Other, Verb: "ReadDockerConfig", Object: path, Detail: err.Error()})
+	failed := func(path string, err error) error {
+		return &port.Error{Kind: port.Other, Verb: "ReadDockerConfig", Object: path, Detail: err.Error()}
 	}
 	if !p.begin(func() {
+		var first error
 		for _, path := range p.configs() {
+			legacy := filepath.Base(path) == ".dockercfg"
 			data, err := readConfig(path)
+			if err == nil {
+				if _, ok := imagepull.DockerConfig(data, legacy); !ok {
+					err = errors.New("it is not a docker configuration")
+				}
+			}
 			switch {
 			case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-			case err != nil:
-				fail(path, err)
+			case err == nil:
+				if first != nil {
+					p.config.Log.Warn().Str("error", first.Error()).Str("used", path).
+						Msg("cannot read a docker configuration of this node: the next one is used")
+				}
+				done(data, legacy, nil)
 				return
-			default:
-				done(data, filepath.Base(path) == ".dockercfg", nil)
-				return
+			case first == nil:
+				first = failed(path, err)
 			}
 		}
-		done(nil, false, nil)
+		done(nil, false, first)
 	}) {
-		fail("", errors.New("the agent is stopping"))
+		done(nil, false, failed("", errors.New("the agent is stopping")))
 	}
 }
 

@@ -165,7 +165,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestDockerConfig: the first of the files counts.
+// TestDockerConfig: the first of the files that can be read counts.
 func TestDockerConfig(t *testing.T) {
 	r := newRig(t, 0)
 	t.Chdir(t.TempDir())
@@ -178,6 +178,12 @@ func TestDockerConfig(t *testing.T) {
 	if got := read(); got != " false <nil>" {
 		t.Skipf("this machine has one: %s", got)
 	}
+	content := func(path string, legacy string) string {
+		if legacy == "true" {
+			return fmt.Sprintf("{%q:{}}", path)
+		}
+		return fmt.Sprintf(`{"auths":{%q:{}}}`, path)
+	}
 	for _, f := range []struct{ path, want string }{
 		{filepath.Join(home, ".dockercfg"), "true"}, {filepath.Join(r.root, ".dockercfg"), "true"},
 		{filepath.Join(home, ".docker", "config.json"), "false"}, {filepath.Join(r.root, "config.json"), "false"},
@@ -185,10 +191,10 @@ func TestDockerConfig(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(f.path, []byte(f.path), 0o600); err != nil {
+		if err := os.WriteFile(f.path, []byte(content(f.path, f.want)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := read(), f.path+" "+f.want+" <nil>"; got != want {
+		if got, want := read(), content(f.path, f.want)+" "+f.want+" <nil>"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -198,7 +204,24 @@ func TestDockerConfig(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(r.root, "config.json"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(); !strings.Contains(got, "not a regular file") {
-		t.Errorf("a directory: %s", got)
+	// One that is broken does not hide the next.
+	next := filepath.Join(home, ".docker", "config.json")
+	if got, want := read(), content(next, "false")+" false <nil>"; got != want {
+		t.Errorf("after a directory: got %s, want %s", got, want)
+	}
+	for _, path := range []string{next, filepath.Join(r.root, ".dockercfg")} {
+		if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next = filepath.Join(home, ".dockercfg")
+	if got, want := read(), content(next, "true")+" true <nil>"; got != want {
+		t.Errorf("after what is not JSON: got %s, want %s", got, want)
+	}
+	if err := os.Remove(next); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); !strings.Contains(got, filepath.Join(r.root, "config.json")) || !strings.Contains(got, "not a regular file") {
+		t.Errorf("nothing is left: %s", got)
 	}
 }
