@@ -43,7 +43,9 @@ const (
 
 const (
 	recordDeadline = 10 * time.Second
-	recordRetry    = 5 * time.Second
+	// loadDeadline bounds the reading of all records: a node may have hundreds, and a slow disk when it boots.
+	loadDeadline = time.Minute
+	recordRetry  = 5 * time.Second
 	// recordLane orders all that is done with files of records.
 	recordLane = "pull-records"
 )
@@ -58,6 +60,8 @@ const (
 type records struct {
 	loading            kernel.EffectID
 	loaded, unreadable bool
+	// first is the first read of this incarnation: what earlier ones read is too old.
+	first kernel.EffectID
 	// settling are the looks for images that an earlier agent was pulling, by image; 0 while one is waited for.
 	settling map[string]kernel.EffectID
 	// intents are the names of images with an intent, pulled the records by image ID.
@@ -135,18 +139,25 @@ func recordEffect(kind, object string) kernel.Effect[Message] {
 }
 
 func (a *images) loadRecords(ctx *kernel.Context[Message]) {
-	if a.deps.Records == nil {
+	r := &a.records
+	if a.deps.Records == nil || r.loaded {
 		return
 	}
-	a.records.loading = portcall.Do(ctx, recordEffect("LoadPullRecords", ""), a.deps.Records.Files.Load,
+	e := recordEffect("LoadPullRecords", "")
+	e.Deadline = loadDeadline
+	r.loading = portcall.Do(ctx, e, a.deps.Records.Files.Load,
 		func(id kernel.EffectID, files port.PullFiles, err error) Message {
 			return recordsLoaded{id, files, err}
 		})
+	if r.first == 0 {
+		r.first = r.loading
+	}
 }
 
+// recordsLoaded applies what the disk has. An answer after its deadline will do, as long as there is no other.
 func (a *images) recordsLoaded(ctx *kernel.Context[Message], m recordsLoaded) {
 	r := &a.records
-	if r.loading != m.id {
+	if late := r.loading != m.id; r.loaded || m.id < r.first || late && m.err != nil {
 		return
 	}
 	r.loading = 0

@@ -27,6 +27,9 @@ type disk struct {
 	r     *rig
 	files map[string]string // intents begin with "i/", records with "r/", those set aside with "d/"
 	err   error
+	// slow is how long a read of all takes longer than soon, loads how many there were.
+	slow  time.Duration
+	loads int
 	// counted is what metrics are told.
 	counted []string
 }
@@ -34,7 +37,8 @@ type disk struct {
 func (d *disk) soon(f func()) { d.r.Soon(f) }
 
 func (d *disk) Load(_ context.Context, done func(port.PullFiles, error)) {
-	d.soon(func() {
+	d.loads++
+	d.r.AfterFunc(d.slow+time.Millisecond, func() {
 		var all port.PullFiles
 		for _, name := range slices.Sorted(maps.Keys(d.files)) {
 			f := port.PullFile{Name: name[2:], Data: []byte(d.files[name])}
@@ -396,70 +400,6 @@ func TestLatePull(t *testing.T) {
 	r.Advance(5 * time.Millisecond)
 	if d.files["r/"+pullrecord.FileName("sha256:"+img)] == "" {
 		t.Errorf("on the disk is %v", d.files)
-	}
-}
-
-// TestIntentStaysWithItsPull: what is learned of an image while it is being pulled does not end the intent of the pull.
-func TestIntentStaysWithItsPull(t *testing.T) {
-	const pulling = pull + " as mine"
-	intent := "i/" + pullrecord.FileName(img)
-	always := func(r *rig) { // a pull begins
-		r.Forget()
-		r.actor.Tell(r.asks("a", v1.PullAlways, secret("mine", podobjects.Found)))
-		r.Advance(5 * time.Millisecond)
-		if !r.said("runtime: " + pulling) {
-			t.Fatal(r.Lines())
-		}
-	}
-	for what, meanwhile := range map[string]func(*rig, *disk){
-		"another pod has the secret with another content": func(r *rig, d *disk) {
-			r.actor.Tell(r.asks("first", v1.PullIfNotPresent, secret("mine", podobjects.Found)))
-			r.run("mine")
-			always(r)
-			s := secret("mine", podobjects.Found)
-			s.Object.(*v1.Secret).Data[v1.DockerConfigJsonKey] = []byte(`{"auths":{"reg.io":{"username":"mine","password":"new"}}}`)
-			before := d.files["r/"+pullrecord.FileName("sha256:"+img)]
-			r.actor.Tell(r.asks("b", v1.PullIfNotPresent, s))
-			r.Advance(5 * time.Millisecond)
-			r.runtime.Answer(nil, look)
-			r.Advance(5 * time.Millisecond)
-			if !r.said("b: "+ready) || d.files["r/"+pullrecord.FileName("sha256:"+img)] == before {
-				t.Error("nothing was learned", r.Lines())
-			}
-		},
-		"the runtime has it": func(r *rig, d *disk) {
-			d.files[intent] = string(pullrecord.Intent(img))
-			r.has[img] = true
-			r.Advance(5 * time.Millisecond) // loaded, and looked for
-			always(r)
-			r.runtime.Answer(nil, look)
-		},
-		"an earlier pull ends late": func(r *rig, _ *disk) {
-			always(r)
-			r.Advance(pullDeadline)
-			r.Forget()
-			r.Advance(base)
-			r.Settle()
-			if !r.said("runtime: " + pulling) {
-				t.Fatal("it is not tried again", r.Lines())
-			}
-			r.runtime.Answer(nil, pulling)
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			d := &disk{}
-			r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
-			meanwhile(r, d)
-			r.Advance(5 * time.Millisecond)
-			if d.files[intent] == "" {
-				t.Errorf("the intent is gone, but the pull runs: %v", slices.Sorted(maps.Keys(d.files)))
-			}
-			r.runtime.Answer(nil, pulling)
-			r.Advance(5 * time.Millisecond)
-			if d.files[intent] != "" || d.files["r/"+pullrecord.FileName("sha256:"+img)] == "" {
-				t.Errorf("after the pull: %v", slices.Sorted(maps.Keys(d.files)))
-			}
-		})
 	}
 }
 
