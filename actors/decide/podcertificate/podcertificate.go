@@ -66,6 +66,9 @@ const (
 	// the agent.
 	refreshSpread  = 5 * time.Minute
 	restoredSpread = 10 * time.Second
+	// refreshEvery is how soon after an issuance the next is asked for. The time to refresh may be past already: the signer
+	// issues for too short a time, or the clock of the node is ahead.
+	refreshEvery = time.Minute
 	// abandonAfter is after what time a request that the watch does not show must have been deleted: the apiserver may be
 	// behind.
 	abandonAfter = 10 * time.Minute
@@ -139,10 +142,11 @@ func (c *Certificate) Seen(r *certificatesv1beta1.PodCertificateRequest, now tim
 				return c.fail(r, missing, missing, now)
 			}
 			c.failures = 0
-			c.hold(&podkey.Issued{
-				Key: c.key, Chain: chain, Expires: r.Status.NotAfter.Time,
-				RefreshAt: r.Status.BeginRefreshAt.Add(time.Duration(spread * float64(refreshSpread))),
-			})
+			refresh := r.Status.BeginRefreshAt.Add(time.Duration(spread * float64(refreshSpread)))
+			if soonest := now.Add(refreshEvery); refresh.Before(soonest) {
+				refresh = soonest
+			}
+			c.hold(&podkey.Issued{Key: c.key, Chain: chain, Expires: r.Status.NotAfter.Time, RefreshAt: refresh})
 			return nil
 		}
 	}

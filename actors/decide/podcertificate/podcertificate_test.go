@@ -140,6 +140,23 @@ func TestIssued(t *testing.T) {
 	}
 }
 
+// TestRefreshIsPast: a node whose clock is ahead does not ask for the next certificate as soon as it has one.
+func TestRefreshIsPast(t *testing.T) {
+	now, asked := start.Add(24*time.Hour), 0
+	c := in(Requested, false)
+	for end := now.Add(10 * time.Minute); now.Before(end); now = now.Add(time.Second) {
+		if c.State == Wanted {
+			asked++
+			c.Asked("req-1", mine, now)
+		}
+		c.Seen(request("req-1", condition("Issued")), now, .5)
+		c.Look(now, true)
+	}
+	if asked != 9 {
+		t.Errorf("asked %d times in ten minutes", asked)
+	}
+}
+
 func TestFound(t *testing.T) {
 	early := held()
 	early.RefreshAt = time.Time{}
