@@ -12,7 +12,7 @@
 //	               └──────────┴─────────────yes──────────────────────────────────────────────────► logins
 //
 // At most Runs processes of a plugin run at a time: one that hangs holds up only what it is asked for. What it failed
-// with is part of Found. After a restart nothing is kept: who waits is answered when its own deadline has passed.
+// with is part of Found. After a restart nothing is kept: images asks again (Deps.Restarted).
 package credentials
 
 import (
@@ -60,8 +60,8 @@ const (
 //sumtype:decl
 type Message interface{ isCredentialsMessage() }
 
-// Lookup asks what an image can be pulled with. From images. Lost, also with a crash: never answered. Twice: answered
-// twice.
+// Lookup asks what an image can be pulled with. From images. Lost: never answered; with a crash: asked again when told
+// that this actor restarted. Twice: answered twice.
 type Lookup struct {
 	Image string
 	// Pod is the one that it is pulled for; nil: no pod in particular.
@@ -147,6 +147,8 @@ type Deps struct {
 	Plugins   port.CredentialPlugins
 	// API is nil on a node without an apiserver.
 	API API
+	// Restarted is called when an incarnation after the first begins: requests were lost.
+	Restarted func()
 }
 
 // New makes the constructor of the actor.
@@ -235,7 +237,12 @@ type token struct {
 }
 
 // Start implements kernel.Behavior. No ask has the number of one of an earlier incarnation, nor waits in its lane.
-func (a *credentials) Start(ctx *kernel.Context[Message]) { a.last = uint64(ctx.Incarnation()) << 32 }
+func (a *credentials) Start(ctx *kernel.Context[Message]) {
+	a.last = uint64(ctx.Incarnation()) << 32
+	if ctx.Incarnation() > 1 {
+		a.deps.Restarted()
+	}
+}
 
 // Receive implements kernel.Behavior.
 func (a *credentials) Receive(ctx *kernel.Context[Message], m Message) {

@@ -50,7 +50,7 @@ func newRig(t *testing.T, of ...decide.Provider) *rig {
 	r.runs, r.others, r.issuer = r.NewCalls("plugin"), r.NewAnswers(), r.NewAnswers()
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[credentials.Message]{
 		Name: "credentials", Policy: kernel.ForPods, MailboxLimit: 64, Runner: r.Runner(credentials.Pools()...),
-		New: credentials.New(&credentials.Deps{Providers: of, Plugins: r, API: r}),
+		New: credentials.New(&credentials.Deps{Providers: of, Plugins: r, API: r, Restarted: func() { r.Say("restarted") }}),
 	})
 	return r
 }
@@ -315,7 +315,7 @@ func TestTokenAfterRestart(t *testing.T) {
 	r.actor.Crash()
 	r.ask("a.reg.io/app", pod("lost", "robot"))
 	r.Advance(time.Second)
-	r.Forget()
+	r.WantByListener("images is told", "restarted")
 	r.ask("a.reg.io/app", pod("b", "robot"))
 	r.issuer.Release(0)
 	r.Advance(time.Second)

@@ -142,6 +142,7 @@ type images struct {
 	collector collector
 	records   records
 	bucket    imagepull.Bucket
+	lookups   int // how many lookups of credentials were begun
 }
 
 // image is all that is known of one image.
@@ -237,6 +238,8 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 		a.pulled(ctx, m)
 	case found:
 		a.found(ctx, m)
+	case CredentialsRestarted:
+		a.lookUpAgain(ctx)
 	case recordsLoaded:
 		a.recordsLoaded(ctx, m)
 	case settled:

@@ -2,6 +2,9 @@ package images
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +20,8 @@ const lookupDeadline = 150 * time.Second
 // counts for a while only.
 //
 //	(none) ──needs a pull──► looking ──found, or no answer──► known ──the backoff of its failure is over──► looking
+//	   ▲                        │
+//	   └──credentials restarted─┘
 type lookup struct {
 	// looking is the effect under way, 0 for none; lookedAt is when the last began, zero for never.
 	looking  kernel.EffectID
@@ -32,7 +37,12 @@ type found struct {
 	err   error
 }
 
-func (found) isImagesMessage() {}
+// CredentialsRestarted says that credentials has lost what it was asked. From credentials. Lost: those who wait pull
+// without when their deadline has passed. Twice: asked twice.
+type CredentialsRestarted struct{}
+
+func (found) isImagesMessage()                {}
+func (CredentialsRestarted) isImagesMessage() {}
 
 // Outcome implements kernel.Outcome.
 func (m found) Outcome() (kernel.EffectID, error) { return m.id, m.err }
@@ -53,14 +63,34 @@ func (a *images) offered(ctx *kernel.Context[Message], i *image, w *waiter) bool
 	}
 	name, p := i.name, w.pod
 	w.lookedAt = ctx.Now()
+	a.lookups++
 	w.looking = portcall.Do(ctx, kernel.Effect[Message]{
 		Kind: "LookUpCredentials", Object: name, For: p.Namespace + "/" + p.Name,
-		Lane:     "credentials/" + name + "/" + string(p.UID) + "/" + w.ask.Container,
+		// One that was given up holds up no other.
+		Lane:     fmt.Sprintf("credentials/%d/%d", ctx.Incarnation(), a.lookups),
 		Deadline: lookupDeadline, Patience: time.Minute,
-	}, func(_ context.Context, done func(credentials.Found, error)) {
+	}, func(c context.Context, done func(credentials.Found, error)) {
+		c.(interface{ AfterFunc(func()) func() bool }).AfterFunc(func() {
+			if errors.Is(c.Err(), context.Canceled) {
+				done(credentials.Found{}, c.Err()) // nobody answers it
+			}
+		})
 		a.deps.Lookup(name, p, func(f credentials.Found) { done(f, nil) })
 	}, func(id kernel.EffectID, f credentials.Found, err error) Message { return found{id, name, f, err} })
 	return false
+}
+
+// lookUpAgain repeats the lookups that credentials has lost.
+func (a *images) lookUpAgain(ctx *kernel.Context[Message]) {
+	for _, name := range slices.Sorted(maps.Keys(a.of)) {
+		for _, w := range a.of[name].waiting {
+			if w.looking != 0 {
+				ctx.Cancel(w.looking)
+				w.looking, w.lookedAt = 0, time.Time{}
+			}
+		}
+	}
+	a.advanceAll(ctx)
 }
 
 func (a *images) found(ctx *kernel.Context[Message], m found) {

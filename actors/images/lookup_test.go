@@ -113,6 +113,38 @@ func TestNobodyAnswers(t *testing.T) {
 	(*asked)[0]() // late: nothing of it
 }
 
+// lookups is how many lookups run.
+func (r *rig) lookups() (n int) {
+	for _, e := range r.runner.InFlight("images") {
+		if e.Kind == "LookUpCredentials" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCredentialsRestart: lookups that were lost are made again at once, and the answers to the first ones are late.
+func TestCredentialsRestart(t *testing.T) {
+	give := &credentials.Found{Offers: []imagepull.Offer{of("plugin")}}
+	r, asked := plugins(t, give)
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	r.Settle()
+	r.Forget()
+	for range 2 {
+		r.actor.Tell(images.CredentialsRestarted{})
+		r.WantByListener("again", "credentials: a asks")
+	}
+	(*asked)[0]()
+	r.WantByListener("late")
+	(*asked)[2]()
+	r.WantByListener("pulled", "runtime: "+pull+" as plugin")
+	r.actor.Tell(images.CredentialsRestarted{})
+	r.WantByListener("what is known is kept")
+	if n := r.lookups(); n > 0 {
+		t.Errorf("%d lookups that were given up are not over", n)
+	}
+}
+
 // TestPresentNeedsNoCredentials: nobody is asked for an image that is there.
 func TestPresentNeedsNoCredentials(t *testing.T) {
 	r, asked := plugins(t, &credentials.Found{})

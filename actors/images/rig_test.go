@@ -26,6 +26,7 @@ import (
 type rig struct {
 	*actortest.Rig
 	actor   *actortest.Actor[images.Message]
+	runner  *kernel.Runner
 	runtime *actortest.Calls
 	events  actortest.Events
 	pods    map[string]kernel.Ref[pod.Message]
@@ -59,10 +60,9 @@ func makeRig(t *testing.T, change func(*rig, *images.Deps)) *rig {
 		FreshFor: freshFor, LookEvery: lookEvery, CheckDeadline: checkDeadline, PullDeadline: pullDeadline,
 	}
 	change(r, deps)
+	r.runner = r.Runner(kernel.Pool{Name: images.PullPool, Size: 2, MinHold: time.Minute, MaxHold: time.Minute})
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[images.Message]{
-		Name: "images", Policy: kernel.ForPods, MailboxLimit: 8,
-		Runner: r.Runner(kernel.Pool{Name: images.PullPool, Size: 2, MinHold: time.Minute, MaxHold: time.Minute}),
-		New:    images.New(deps),
+		Name: "images", Policy: kernel.ForPods, MailboxLimit: 8, Runner: r.runner, New: images.New(deps),
 	})
 	return r
 }

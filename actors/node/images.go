@@ -25,7 +25,8 @@ func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
 		d.Records = &images.Records{Files: c.Ports.PullRecords, Policy: *c.PullPolicy, Counts: c.PullCounts}
 	}
 	if c.Ports.CredentialPlugins != nil {
-		of := &credentials.Deps{Providers: c.Providers, Plugins: c.Ports.CredentialPlugins}
+		of := &credentials.Deps{Providers: c.Providers, Plugins: c.Ports.CredentialPlugins,
+			Restarted: func() { b.images.Tell(images.CredentialsRestarted{}) }}
 		if c.Ports.API != nil {
 			of.API = c.Ports.API
 		}
