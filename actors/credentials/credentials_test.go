@@ -189,7 +189,10 @@ func TestCacheAndFlight(t *testing.T) {
 	for i := range credentials.Runs + 1 {
 		r.ask(fmt.Sprintf("b.reg.io/%d", i), pod("f", ""))
 	}
-	r.WantByListener("not all at once", "plugin: one b.reg.io/0", "plugin: one b.reg.io/1", "plugin: one b.reg.io/2")
+	if n := strings.Count(strings.Join(r.Lines(), " "), "plugin: one b.reg.io/"); n != credentials.Runs-1 {
+		t.Errorf("%d more run at once", n)
+	}
+	r.Forget()
 	r.runs.Answer(nil, "one a.reg.io/app")
 	r.WantByListener("what waited has the answer that counts for all", "e gets [all:p] ", "f gets [all:p] ", "f gets [all:p] ")
 }
@@ -216,7 +219,7 @@ func TestHang(t *testing.T) {
 	text := strings.Join(r.Lines(), "\n")
 	for _, want := range []string{
 		`s gets [] credential provider plugin "slow" failed for image "slow.reg.io/0": no answer within 1m10s`,
-		`s gets [] credential provider plugin "slow" failed for image "slow.reg.io/5": exit status 3`,
+		fmt.Sprintf(`s gets [] credential provider plugin "slow" failed for image "slow.reg.io/%d": exit status 3`, credentials.Runs+1),
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("not said: %s\nbut %s", want, text)
@@ -340,4 +343,60 @@ func TestLateRun(t *testing.T) {
 	r.WantByListener("the newer runs when the older has ended", "plugin: one a.reg.io/app")
 	r.runs.Answer(nil, "one a.reg.io/app")
 	r.WantByListener("answered", "b gets [one:for a.reg.io/app] ")
+}
+
+// TestBoot: a node that boots with many pods has all credentials before those who wait give up.
+func TestBoot(t *testing.T) {
+	const pods, each = 110, 8 * time.Second
+	r := newRig(t, provider("one", "*.reg.io"))
+	for i := range pods {
+		r.ask(fmt.Sprintf("a.reg.io/%d", i), pod("p", ""))
+	}
+	for r.Since() < 2*time.Minute {
+		lines := r.Lines()
+		r.Forget()
+		r.Advance(each)
+		for _, line := range lines {
+			if run, is := strings.CutPrefix(line, "plugin: "); is {
+				r.runs.Answer(nil, run)
+			} else {
+				r.Say("%s", line)
+			}
+		}
+	}
+	n := 0
+	for _, line := range r.Lines() {
+		if strings.HasPrefix(line, "p gets [one:") {
+			n++
+		}
+	}
+	if n != pods {
+		t.Errorf("%d of %d have credentials after %v", n, pods, r.Since())
+	}
+}
+
+// TestLeft: no plugin runs for those who do not wait any more.
+func TestLeft(t *testing.T) {
+	r := newRig(t, provider("one", "*.reg.io"), provider("two", "*.reg.io"))
+	for i := range credentials.Runs {
+		r.ask(fmt.Sprintf("a.reg.io/%d", i), pod("first", ""))
+	}
+	gone := false
+	ask := func(image string) {
+		r.actor.Tell(credentials.Lookup{
+			Image: image, Reply: func(credentials.Found) { r.Say("gone gets it") }, Left: func() bool { return gone },
+		})
+	}
+	ask("a.reg.io/gone")
+	ask("a.reg.io/shared")
+	r.ask("a.reg.io/shared", pod("stays", ""))
+	r.Forget()
+	gone = true
+	ask("a.reg.io/late")
+	r.runs.Answer(nil, "one a.reg.io/0", "two a.reg.io/0")
+	r.Keep("plugin", "gone")
+	r.WantByListener("only for the one that waits", "plugin: one a.reg.io/shared", "plugin: two a.reg.io/shared")
+	r.runs.Answer(nil, "one a.reg.io/shared", "two a.reg.io/shared")
+	r.Keep("stays", "gone")
+	r.WantByListener("and it has it", "stays gets [one:for a.reg.io/shared, two:for a.reg.io/shared] ")
 }

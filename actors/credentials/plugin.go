@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
@@ -19,6 +20,9 @@ import (
 // begin begins to find out what a plugin has for an ask.
 func (a *credentials) begin(ctx *kernel.Context[Message], id uint64, n int) {
 	q := a.asks[id]
+	if q == nil {
+		return // it was left meanwhile
+	}
 	t := a.plugins[q.parts[n].plugin].Token
 	name := ""
 	if q.of.Pod != nil {
@@ -149,6 +153,10 @@ func (a *credentials) run(ctx *kernel.Context[Message], n int) {
 	for len(p.queue) > 0 && p.running < Runs {
 		f := p.queue[0]
 		p.queue = p.queue[1:]
+		if f.waiting = slices.DeleteFunc(f.waiting, a.left); len(f.waiting) == 0 {
+			delete(p.flights, f.key)
+			continue
+		}
 		if logins, ok := p.cache.Get(p.Provider, f.ref, &f.account, ctx.Now()); ok { // an answer for more than its image
 			a.land(p, f, logins, "")
 			continue
@@ -163,6 +171,16 @@ func (a *credentials) run(ctx *kernel.Context[Message], n int) {
 			a.deps.Plugins.RunPlugin(c, p.Provider, request, done)
 		}, func(id kernel.EffectID, data []byte, err error) Message { return ran{id, n, key, data, err} })
 	}
+}
+
+// left reports whether nobody waits for an ask any more, and drops it then.
+func (a *credentials) left(w waiting) bool {
+	q := a.asks[w.ask]
+	if q != nil && (q.of.Left == nil || !q.of.Left()) {
+		return false
+	}
+	delete(a.asks, w.ask)
+	return true
 }
 
 func (a *credentials) ran(ctx *kernel.Context[Message], m ran) {

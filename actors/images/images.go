@@ -105,8 +105,8 @@ type Deps struct {
 	Runtime Runtime
 	Events  port.Recorder
 	// Lookup asks what an image is pulled with apart from pull secrets. Reply must not block, and may never be called.
-	// Nil: nothing.
-	Lookup func(image string, p *v1.Pod, reply func(credentials.Found))
+	// Left says whether nobody waits for it any more. Nil: nothing.
+	Lookup func(image string, p *v1.Pod, left func() bool, reply func(credentials.Found))
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()
 	Backoff   backoff.Policy
@@ -309,7 +309,7 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 		i.waiting[n].ask.Attempt == m.Ask.Attempt {
 		i.waiting[n].secrets = s // only what it pulls with may be new
 	} else {
-		i.waiting = slices.DeleteFunc(i.waiting, mine)
+		a.leave(ctx, i, mine)
 		i.waiting = append(i.waiting, &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo, secrets: s})
 	}
 	a.advance(ctx, i)
@@ -324,7 +324,7 @@ func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
 func (a *images) release(ctx *kernel.Context[Message], except string, which func(*waiter) bool) {
 	for _, name := range slices.Sorted(maps.Keys(a.of)) {
 		if i := a.of[name]; name != except && slices.ContainsFunc(i.waiting, which) {
-			i.waiting = slices.DeleteFunc(i.waiting, which)
+			a.leave(ctx, i, which)
 			a.drop(ctx, i)
 		}
 	}
@@ -375,7 +375,7 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 			if !w.pulled {
 				a.event(ctx, w, false, "Pulled", imagepull.PresentMessage(i.name, a.deps.Records != nil))
 			}
-			a.ready(i, w)
+			a.ready(ctx, i, w)
 		case imagepull.NeverPresent:
 			text := imagepull.NeverPresentMessage(i.name)
 			if w.told.Reason != imagepull.ErrImageNeverPull {
@@ -438,16 +438,12 @@ func (a *images) wake(ctx *kernel.Context[Message], i *image, at time.Time) {
 	i.timer = ctx.After(at.Sub(ctx.Now()), retry{i.name})
 }
 
-func (a *images) ready(i *image, w *waiter) {
+func (a *images) ready(ctx *kernel.Context[Message], i *image, w *waiter) {
 	w.reply.Tell(pod.ImageAnswer{
 		Container: w.ask.Container, Info: i.info,
 		Image: imagepull.Image{State: imagepull.Ready, Attempt: w.ask.Attempt, Image: w.ask.Image, Ref: i.info.ID},
 	})
-	i.drop(w)
-}
-
-func (i *image) drop(w *waiter) {
-	i.waiting = slices.DeleteFunc(i.waiting, func(o *waiter) bool { return o == w })
+	a.leave(ctx, i, func(o *waiter) bool { return o == w })
 }
 
 func (a *images) tell(w *waiter, s imagepull.Image) {

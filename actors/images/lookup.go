@@ -75,9 +75,23 @@ func (a *images) offered(ctx *kernel.Context[Message], i *image, w *waiter) bool
 				done(credentials.Found{}, c.Err()) // nobody answers it
 			}
 		})
-		a.deps.Lookup(name, p, func(f credentials.Found) { done(f, nil) })
+		left := func() bool { return c.Err() != nil }
+		a.deps.Lookup(name, p, left, func(f credentials.Found) { done(f, nil) })
 	}, func(id kernel.EffectID, f credentials.Found, err error) Message { return found{id, name, f, err} })
 	return false
+}
+
+// leave drops those who do not wait for an image any more, and gives up what is looked up for them.
+func (a *images) leave(ctx *kernel.Context[Message], i *image, which func(*waiter) bool) {
+	i.waiting = slices.DeleteFunc(i.waiting, func(w *waiter) bool {
+		if !which(w) {
+			return false
+		}
+		if w.looking != 0 {
+			ctx.Cancel(w.looking)
+		}
+		return true
+	})
 }
 
 // lookUpAgain repeats the lookups that credentials has lost.

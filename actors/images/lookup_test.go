@@ -19,9 +19,9 @@ func plugins(t *testing.T, give *credentials.Found) (*rig, *[]func()) {
 	t.Helper()
 	var asked []func()
 	r := makeRig(t, func(r *rig, d *images.Deps) {
-		d.Lookup = func(_ string, p *v1.Pod, reply func(credentials.Found)) {
+		d.Lookup = func(_ string, p *v1.Pod, left func() bool, reply func(credentials.Found)) {
 			r.Say("credentials: %s asks", p.Name)
-			asked = append(asked, func() { reply(*give); r.Settle() })
+			asked = append(asked, func() { r.left = left(); reply(*give); r.Settle() })
 		}
 	})
 	return r, &asked
@@ -142,6 +142,29 @@ func TestCredentialsRestart(t *testing.T) {
 	r.WantByListener("what is known is kept")
 	if n := r.lookups(); n > 0 {
 		t.Errorf("%d lookups that were given up are not over", n)
+	}
+}
+
+// TestLeft: what is looked up for a pod that is gone, or that asks anew, is given up.
+func TestLeft(t *testing.T) {
+	r, asked := plugins(t, &credentials.Found{})
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	again := r.asks("a", v1.PullAlways)
+	again.Ask.Attempt++
+	r.actor.Tell(again)
+	r.Settle()
+	if n := r.lookups(); n != 1 || len(*asked) != 2 {
+		t.Errorf("%d run of %d", n, len(*asked))
+	}
+	r.actor.Tell(images.Forget{UID: "a"})
+	r.Settle()
+	if n := r.lookups(); n != 0 {
+		t.Errorf("%d run for a pod that is gone", n)
+	}
+	for i := range *asked {
+		if (*asked)[i](); !r.left {
+			t.Errorf("%d does not know", i)
+		}
 	}
 }
 

@@ -250,7 +250,7 @@ func TestOwnCredential(t *testing.T) {
 func TestServiceAccounts(t *testing.T) {
 	d, as := &disk{}, "robot"
 	r := recording(t, d, kubelet.NeverVerifyPreloadedImages, func(_ *rig, deps *images.Deps) {
-		deps.Lookup = func(_ string, _ *v1.Pod, reply func(credentials.Found)) {
+		deps.Lookup = func(_ string, _ *v1.Pod, _ func() bool, reply func(credentials.Found)) {
 			o := of("sa-" + as)
 			o.Source = imagepull.Source{Owner: imagepull.OfServiceAccount, UID: as, Namespace: "default", Name: as}
 			reply(credentials.Found{Offers: []imagepull.Offer{o}})

@@ -33,6 +33,8 @@ type rig struct {
 	// has are the images that the runtime has, alias those that are others under another name.
 	has   map[string]bool
 	alias map[string]string
+	// left is whether the last answer of credentials was not waited for any more.
+	left bool
 }
 
 const (

@@ -31,8 +31,8 @@ func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
 			of.API = c.Ports.API
 		}
 		b.credentials = spawn(ctx, c.Around, "credentials", credentials.New(of))
-		d.Lookup = func(image string, p *v1.Pod, reply func(credentials.Found)) {
-			b.credentials.Tell(credentials.Lookup{Image: image, Pod: p, Reply: reply})
+		d.Lookup = func(image string, p *v1.Pod, left func() bool, reply func(credentials.Found)) {
+			b.credentials.Tell(credentials.Lookup{Image: image, Pod: p, Reply: reply, Left: left})
 		}
 	}
 	b.images = spawn(ctx, c.Around, "images", images.New(d))
