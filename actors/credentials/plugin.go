@@ -53,8 +53,8 @@ func (a *credentials) call(kind string, id uint64, n int) kernel.Effect[Message]
 	}
 }
 
-// awaits gives the part of an ask that waits for the answer of a call; nil: the answer is late, or it is that of a call of
-// an earlier incarnation.
+// awaits gives the part of an ask that waits for the answer of a call; nil: the answer is late, or it is that of a call
+// of an earlier incarnation.
 func (a *credentials) awaits(call kernel.EffectID, ask uint64, n int) *part {
 	q := a.asks[ask]
 	if q == nil || n >= len(q.parts) || q.parts[n].call != call {

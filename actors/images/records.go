@@ -55,8 +55,8 @@ const (
 //	loading ──► settling: the runtime is asked for each image with an intent ──► known
 //	   └─can't be read─► unreadable: each image must be pulled again; it is read again every minute
 //
-// Until they are loaded, no pod is given an image that is there. While an image with an intent is settling, no pod is given
-// that image: a runtime that does not answer for one image does not hold up the others.
+// Until they are loaded, no pod is given an image that is there. While an image with an intent is settling, no pod is
+// given that image: a runtime that does not answer for one image does not hold up the others.
 type records struct {
 	loading            kernel.EffectID
 	loaded, unreadable bool
@@ -252,7 +252,8 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 	a.advanceAll(ctx)
 }
 
-// unsettled reports whether it is not known yet if an earlier agent pulled an image that is there, under any of its names.
+// unsettled reports whether it is not known yet if an earlier agent pulled an image that is there, under any of its
+// names.
 func (r *records) unsettled(i *image) bool {
 	if len(r.settling) == 0 {
 		return false

@@ -13,6 +13,7 @@ type CredentialPlugins interface {
 	// takes longer than a minute is killed with its process group.
 	RunPlugin(ctx context.Context, p *credentialprovider.Provider, request []byte, done func([]byte, error))
 	// DockerConfig gives the credentials that all pods of this node have: the first file that can be read of those
-	// that a kubelet reads; no data if none exists; the first error if all that exist are broken. legacy: it is a .dockercfg, and not a config.json.
+	// that a kubelet reads; no data if none exists; the first error if all that exist are broken.
+	// legacy: it is a .dockercfg, and not a config.json.
 	DockerConfig(ctx context.Context, done func(data []byte, legacy bool, err error))
 }

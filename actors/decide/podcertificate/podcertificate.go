@@ -66,8 +66,8 @@ const (
 	// the agent.
 	refreshSpread  = 5 * time.Minute
 	restoredSpread = 10 * time.Second
-	// refreshEvery is how soon after an issuance the next is asked for. The time to refresh may be past already: the signer
-	// issues for too short a time, or the clock of the node is ahead.
+	// refreshEvery is how soon after an issuance the next is asked for. The time to refresh may be past already: the
+	// signer issues for too short a time, or the clock of the node is ahead.
 	refreshEvery = time.Minute
 	// abandonAfter is after what time a request that the watch does not show must have been deleted: the apiserver may be
 	// behind.
