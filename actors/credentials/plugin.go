@@ -48,7 +48,7 @@ func (a *credentials) call(kind string, id uint64, n int) kernel.Effect[Message]
 	q := a.asks[id]
 	return kernel.Effect[Message]{
 		Kind: kind, Object: q.of.Pod.Namespace + "/" + q.of.Pod.Spec.ServiceAccountName,
-		For:  q.of.Pod.Namespace + "/" + q.of.Pod.Name,
+		For:  string(q.of.Pod.UID),
 		Lane: fmt.Sprintf("account/%d/%d", id, n), Pool: CallPool, Deadline: callDeadline,
 	}
 }

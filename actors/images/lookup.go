@@ -65,7 +65,7 @@ func (a *images) offered(ctx *kernel.Context[Message], i *image, w *waiter) bool
 	w.lookedAt = ctx.Now()
 	a.lookups++
 	w.looking = portcall.Do(ctx, kernel.Effect[Message]{
-		Kind: "LookUpCredentials", Object: name, For: p.Namespace + "/" + p.Name,
+		Kind: "LookUpCredentials", Object: name, For: string(p.UID),
 		// One that was given up holds up no other.
 		Lane:     fmt.Sprintf("credentials/%d/%d", ctx.Incarnation(), a.lookups),
 		Deadline: lookupDeadline, Patience: time.Minute,
