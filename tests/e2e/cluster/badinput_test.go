@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
-	"github.com/troupe-dev/troupe/tests/e2e/member"
 )
 
 // badPod is a pod that asks for what can't be, and what a user is told of it.
@@ -319,26 +318,10 @@ func onBoth(t *testing.T, name string, f func(t *testing.T, b *bed, kubelet bool
 
 // onBothWith does so with more lines of KubeletConfiguration, by the agent's name.
 func onBothWith(t *testing.T, name string, settings func(agent string) []string, f func(t *testing.T, b *bed, kubelet bool)) {
-	for agent, build := range map[string]func() (member.Agent, error){
-		"troupe": func() (member.Agent, error) {
-			binary, err := shared.binary()
-			return member.Troupe(binary), err
-		},
-		"kubelet": func() (member.Agent, error) {
-			repository, err := lab.Repository()
-			if err != nil {
-				return member.Agent{}, err
-			}
-			return member.Kubelet(context.Background(), repository, os.Stderr)
-		},
-	} {
+	for agent := range agents() {
 		t.Run(agent, func(t *testing.T) {
 			t.Parallel()
-			a, err := build()
-			if err != nil {
-				t.Fatal(err)
-			}
-			f(t, joined(t, name+"-"+agent, a, settings(agent)...), agent == "kubelet")
+			f(t, joined(t, name+"-"+agent, agentOf(t, agent), settings(agent)...), agent == "kubelet")
 		})
 	}
 }

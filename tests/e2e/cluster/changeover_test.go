@@ -25,18 +25,7 @@ func TestChangeover(t *testing.T) {
 	lab.Need(t, lab.GoToolchain)
 	all, own := twoCPUs(t)
 	rest := all.Difference(cpuset.New(own)).String()
-	binary, err := shared.binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubelet, err := member.Kubelet(t.Context(), repository, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	troupe, kubelet := agentOf(t, "troupe"), agentOf(t, "kubelet")
 	kubelet = kubelet.OwnPlugins()
 	settings := fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\nmemoryManagerPolicy: Static\n"+
 		"systemReserved: {memory: 99Mi}\nreservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]\n", strconv.Itoa(all.List()[0]))
@@ -56,7 +45,7 @@ func TestChangeover(t *testing.T) {
 	if want := fmt.Sprintf("%s app: memory 16777216 of [0]", p.UID); !strings.Contains(written, want) {
 		t.Errorf("the state of memory is %s; want %s", written, want)
 	}
-	for i, to := range []member.Agent{member.Troupe(binary), kubelet, member.Troupe(binary)} {
+	for i, to := range []member.Agent{troupe, kubelet, troupe} {
 		if err := m.Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}

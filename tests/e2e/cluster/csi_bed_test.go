@@ -46,31 +46,9 @@ func agentOfCSI() string { return cmp.Or(os.Getenv("TROUPE_CSI_AGENT"), "troupe"
 func csiAgent(t *testing.T) member.Agent {
 	t.Helper()
 	if agentOfCSI() == "kubelet" {
-		return csiKubelet(t)
+		return agentOf(t, "kubelet").OwnPlugins()
 	}
-	return csiTroupe(t)
-}
-
-func csiKubelet(t *testing.T) member.Agent {
-	t.Helper()
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubelet, err := member.Kubelet(t.Context(), repository, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kubelet.OwnPlugins()
-}
-
-func csiTroupe(t *testing.T) member.Agent {
-	t.Helper()
-	binary, err := shared.binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return member.Troupe(binary)
+	return agentOf(t, "troupe")
 }
 
 // snapshots starts the controller of snapshots, of which a cluster has one, and makes its kinds.

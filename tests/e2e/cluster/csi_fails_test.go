@@ -151,7 +151,7 @@ func TestCSIHung(t *testing.T) {
 // each agent ends the pods of the other.
 func TestCSIChangeover(t *testing.T) {
 	t.Parallel()
-	kubelet, troupe := csiKubelet(t), csiTroupe(t)
+	kubelet, troupe := agentOf(t, "kubelet").OwnPlugins(), agentOf(t, "troupe")
 	b := newCSIBed(t, "csi-changeover", kubelet, nil)
 	pods := map[string]*v1.Pod{}
 	add := func(name string) {

@@ -202,6 +202,16 @@ func agents() map[string]func() (member.Agent, error) {
 	}
 }
 
+// agentOf is one of them.
+func agentOf(t *testing.T, name string) member.Agent {
+	t.Helper()
+	a, err := agents()[name]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 // measured runs pods, and scrapes the node.
 func (b *bed) measured(t *testing.T, base string, kubelet bool) scraped {
 	t.Helper()

@@ -181,19 +181,8 @@ func pair(t *testing.T, cert, key string) (tls.Certificate, error) {
 func TestPodCertificates(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)
-	binary, err := shared.binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubelet, err := member.Kubelet(t.Context(), repository, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, agent := range []member.Agent{member.Troupe(binary), kubelet} {
+	troupe, kubelet := agentOf(t, "troupe"), agentOf(t, "kubelet")
+	for _, agent := range []member.Agent{troupe, kubelet} {
 		t.Run(agent.Name, func(t *testing.T) {
 			t.Parallel()
 			b, m := joinedAs(t, "certs-"+agent.Name, agent, certificateGates)

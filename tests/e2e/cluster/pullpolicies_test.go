@@ -63,19 +63,7 @@ func outcome(p *v1.Pod) string {
 func TestPullPolicies(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)
-	binary, err := shared.binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubelet, err := member.Kubelet(t.Context(), repository, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	troupe := member.Troupe(binary)
+	troupe, kubelet := agentOf(t, "troupe"), agentOf(t, "kubelet")
 	const user, password = "u", "p"
 	may := func(u, p string) bool { return u == user && p == password }
 	images := map[string]string{"troupe": guard(t, "policies/one", "web", may), "kubelet": guard(t, "policies/two", "work", may)}
