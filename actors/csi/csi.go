@@ -51,6 +51,8 @@ type actor struct {
 	version, written uint64
 	showing          kernel.EffectID
 	showFailures     int
+	// measureAgain ends the wait for the next look at which figures are due; nil for none.
+	measureAgain func() bool
 	// said are volumes without a driver that people were told of.
 	said   map[decide.Key]bool
 	missed kernel.Missed[Message]
@@ -67,8 +69,9 @@ type volume struct {
 	timerAt time.Time
 	// until is when nothing but its files keeps a call that has no deadline (decide.Volume.Walks); zero: it has one.
 	until time.Time
-	// paths are where it is published.
+	// paths are where it is published, turns when its figures were asked for there.
 	paths map[decide.Target]string
+	turns map[decide.Target]*turn
 }
 
 // user is a pod with volumes.
@@ -159,6 +162,11 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.show(ctx)
 	case sized:
 		a.sized(ctx, m)
+	case measured:
+		a.measured(ctx, m)
+	case measure:
+		a.measureAgain = nil
+		a.measure(ctx)
 	case look:
 		ctx.After(lookEvery, look{})
 		a.look(ctx)
@@ -249,7 +257,7 @@ func (a *actor) keys() []decide.Key {
 func (a *actor) volume(k decide.Key, inline bool) *volume {
 	v := a.volumes[k]
 	if v == nil {
-		v = &volume{Volume: decide.NewVolume(k, inline), paths: map[decide.Target]string{}}
+		v = &volume{Volume: decide.NewVolume(k, inline), paths: map[decide.Target]string{}, turns: map[decide.Target]*turn{}}
 		a.volumes[k] = v
 	}
 	return v

@@ -186,6 +186,10 @@ type Deps struct {
 	Living func(reply func(map[types.UID]bool))
 	// Backoff is for all that fails.
 	Backoff backoff.Policy
+	// StatsPeriod is the time between questions for the figures of a published volume; 0 or less: drivers are not asked.
+	// VolumeHealth: the condition of volumes counts.
+	StatsPeriod  time.Duration
+	VolumeHealth bool
 	// NotAttached says why no controller attaches volumes to this node; empty if one does.
 	NotAttached string
 }

@@ -46,6 +46,9 @@ type rig struct {
 	prompt  bool
 	// silent is a key that the apiserver never answers for; gets counts how often each was asked for.
 	silent port.APIKey
+	// period is the time between questions for figures, health what drivers say of volumes.
+	period time.Duration
+	health *decide.Health
 	gets   map[port.APIKey]int
 }
 
@@ -80,6 +83,7 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 			ResendNode: func() {
 				r.Say("node: resend")
 			},
+			StatsPeriod: r.period, VolumeHealth: r.health != nil,
 			Living:  func(reply func(map[types.UID]bool)) { reply(r.living) },
 			Backoff: backoff.Policy{Base: time.Second, Max: time.Minute},
 		}),
@@ -131,6 +135,13 @@ func (r *rig) UnpublishVolume(ctx context.Context, _ port.CSIDriver, f decide.Fo
 // ExpandVolume implements port.CSI.
 func (r *rig) ExpandVolume(ctx context.Context, _ port.CSIDriver, e decide.Expand, done func(error)) {
 	r.calls.Called(ctx, fmt.Sprintf("expand %s to %d for %s", e.Handle, e.Size, e.Pod), done)
+}
+
+// VolumeStats implements port.CSI.
+func (r *rig) VolumeStats(ctx context.Context, _ port.CSIDriver, m decide.Measure, done func(decide.Usage, error)) {
+	r.calls.Called(ctx, fmt.Sprintf("stats %s for %s as %v", m.Handle, m.Pod, m.Volumes), func(err error) {
+		done(decide.Usage{Health: r.health}, err)
+	})
 }
 
 // UnstageVolume implements port.CSI.

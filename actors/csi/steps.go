@@ -28,6 +28,7 @@ func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 	stage := v.Begin(s)
 	if s.Op == decide.UnpublishVolume {
 		delete(v.paths, s.Target)
+		v.unmeasured(ctx, s.Target)
 	}
 	e := kernel.Effect[Message]{
 		Kind: s.Op.String(), Object: v.String(), For: string(s.Target.Pod), Lane: volumeLane + v.String(),
@@ -164,6 +165,7 @@ func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
 		v.Attached, v.Context = true, m.context
 	case m.step.Op == decide.PublishVolume:
 		v.paths[m.step.Target] = m.path
+		a.measure(ctx)
 	}
 	a.advance(ctx, v)
 }

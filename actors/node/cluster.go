@@ -43,6 +43,9 @@ type Cluster struct {
 	TrustBundles, PodCertificates bool
 	PodKeys                       port.PodKeys
 	Certified                     objects.CertificateCounts
+	// VolumeStatsPeriod and VolumeHealth are those of csi.Deps (volumeStatsAggPeriod, feature gate CSIVolumeHealth).
+	VolumeStatsPeriod time.Duration
+	VolumeHealth      bool
 	// NotAttached says why no controller attaches volumes to this node; empty if one does
 	// (enableControllerAttachDetach).
 	NotAttached string

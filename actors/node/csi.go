@@ -62,6 +62,7 @@ func (b *below) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 			}})
 		},
 		Backoff:     backoff.Policy{Base: 500 * time.Millisecond, Max: 2*time.Minute + 2*time.Second},
+		StatsPeriod: c.Cluster.VolumeStatsPeriod, VolumeHealth: c.Cluster.VolumeHealth,
 		NotAttached: c.Cluster.NotAttached,
 	}))
 }

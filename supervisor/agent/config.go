@@ -112,6 +112,7 @@ func cluster(c config.Config) node.Cluster {
 		notAttached = "enableControllerAttachDetach is false, and this node agent attaches no volumes itself: set it to true"
 	}
 	return node.Cluster{
+		VolumeStatsPeriod: k.VolumeStatsAggPeriod.Duration, VolumeHealth: c.Gates().Enabled("CSIVolumeHealth"),
 		NotAttached: notAttached,
 		Register:    c.RegisterNode(), MaxImages: int(*k.NodeStatusMaxImages),
 		Detection:    detection(k.ConfigMapAndSecretChangeDetectionStrategy),

@@ -45,6 +45,7 @@ var actsOn = map[string]struct{}{
 	"shutdownGracePeriodCriticalPods": {}, "serializeImagePulls": {}, "singleProcessOOMKill": {},
 	"staticPodPath": {}, "staticPodURL": {},
 	"staticPodURLHeader": {}, "tracing": {}, "systemReserved": {}, "systemReservedCgroup": {}, "userNamespaces": {},
+	"volumeStatsAggPeriod": {},
 }
 
 // actsOnPart are the parts that this version acts on of fields that it does not act on as a whole.
@@ -66,6 +67,7 @@ var actsOnGate = map[string]struct{}{
 	"MemoryQoS": {}, "LocalStorageCapacityIsolationFSQuotaMonitoring": {},
 	"CPUManagerPolicyAlphaOptions": {}, "CPUManagerPolicyBetaOptions": {}, "DisableCPUQuotaWithExclusiveCPUs": {},
 	"InPlacePodVerticalScalingExclusiveCPUs": {},
+	"CSIVolumeHealth":                        {},
 	"ResourceHealthStatus":                   {}, "ResourceHealthStatusMessage": {},
 	"ClusterTrustBundle": {}, "ClusterTrustBundleProjection": {}, "PodCertificateRequest": {},
 	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -20,12 +21,18 @@ const csiPlugin = "kubernetes.io~csi"
 // volumeDevicesDir has the devices of a pod.
 const volumeDevicesDir = "volumeDevices"
 
+// DriverUse is what CSI drivers say of the use of their volumes.
+type DriverUse interface {
+	// Use is the use of a volume of a pod; false: its driver has not said.
+	Use(uid, volume string) (usage.Volume, bool)
+}
+
 // UseCSI says that CSI drivers are there: what they have published for a pod stays until they have unpublished it.
-func (h *Host) UseCSI() { h.csi = true }
+func (h *Host) UseCSI(drivers DriverUse) { h.csi = drivers }
 
 // withoutCSI fails while a CSI driver has to unpublish a volume of a pod.
 func (h *Host) withoutCSI(dir string) error {
-	if !h.csi {
+	if h.csi == nil {
 		return nil
 	}
 	var names []string

@@ -60,8 +60,8 @@ type Host struct {
 	*accounts.Accounts
 	children      *children
 	clusterDomain string
-	// csi: UseCSI was called.
-	csi bool
+	// csi are the CSI drivers; nil: there are none.
+	csi DriverUse
 	// hosts is held while a pod's /etc/hosts is written.
 	hosts sync.Mutex
 	// places are where claims' volumes are; placesMu guards it.

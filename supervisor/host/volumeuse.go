@@ -55,8 +55,19 @@ const (
 	walkLimit = 200_000
 )
 
+// driverUse is what the CSI driver of a volume says of it.
+func (h *Host) driverUse(p *v1.Pod, v *v1.Volume) (of usage.Volume, known bool) {
+	if h.csi == nil {
+		return of, false
+	}
+	if of, known = h.csi.Use(string(p.UID), v.Name); known {
+		of.Namespace, of.Claim = p.Namespace, claimOf(p, v)
+	}
+	return of, known
+}
+
 // VolumeUse measures the mounted volumes of pods that have their own file system or are
-// emptyDirs; for each pod, in the order of its spec. With claimsOnly, emptyDirs are left out. An emptyDir with a
+// emptyDirs, unless a CSI driver says how full they are; for each pod, in the order of its spec. With claimsOnly, emptyDirs are left out. An emptyDir with a
 // project of its own is not walked.
 // Child processes measure file systems that may hang. One that hangs or is missing is left out,
 // and an error is returned besides the rest.
@@ -70,6 +81,10 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 		out[i] = make([]usage.Volume, 0, len(p.Spec.Volumes)) // never grown: into points at them
 		for j := range p.Spec.Volumes {
 			v := &p.Spec.Volumes[j]
+			if of, known := h.driverUse(p, v); known {
+				out[i] = append(out[i], of)
+				continue
+			}
 			path, local := h.place(p, v)
 			if path == "" || local && claimsOnly {
 				continue

@@ -159,10 +159,12 @@ var (
 	volumeCapacity  = described("kubelet_volume_stats_capacity_bytes", "Capacity in bytes of the volume", volumeLabels...)
 	volumeAvailable = described("kubelet_volume_stats_available_bytes",
 		"Number of available bytes in the volume", volumeLabels...)
-	volumeUsed   = described("kubelet_volume_stats_used_bytes", "Number of used bytes in the volume", volumeLabels...)
-	volumeInodes = described("kubelet_volume_stats_inodes", "Maximum number of inodes in the volume", volumeLabels...)
-	volumeFree   = described("kubelet_volume_stats_inodes_free", "Number of free inodes in the volume", volumeLabels...)
-	volumeTaken  = described("kubelet_volume_stats_inodes_used", "Number of used inodes in the volume", volumeLabels...)
+	volumeUsed     = described("kubelet_volume_stats_used_bytes", "Number of used bytes in the volume", volumeLabels...)
+	volumeInodes   = described("kubelet_volume_stats_inodes", "Maximum number of inodes in the volume", volumeLabels...)
+	volumeFree     = described("kubelet_volume_stats_inodes_free", "Number of free inodes in the volume", volumeLabels...)
+	volumeTaken    = described("kubelet_volume_stats_inodes_used", "Number of used inodes in the volume", volumeLabels...)
+	volumeAbnormal = described("kubelet_volume_stats_health_status_abnormal",
+		"1 if the driver of the volume says that it is unhealthy, 0 if it says that it is healthy", volumeLabels...)
 )
 
 // volumesCollector is of the volumes of pods. Of one that several pods use there
@@ -182,6 +184,13 @@ func (c volumesCollector) Collect(to chan<- prometheus.Metric) {
 				continue
 			}
 			seen[key] = true
+			if v.Abnormal != nil {
+				value := 0.0
+				if *v.Abnormal {
+					value = 1
+				}
+				to <- prometheus.MustNewConstMetric(volumeAbnormal, prometheus.GaugeValue, value, key[0], key[1])
+			}
 			for _, g := range []struct {
 				desc  *prometheus.Desc
 				value *uint64

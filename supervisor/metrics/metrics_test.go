@@ -90,7 +90,7 @@ var view = podview.View{Ready: true, Pods: []podview.Pod{
 }}
 
 var volumes = []usage.Pod{
-	{Volumes: []usage.Volume{{Name: "a", Namespace: "ns", Claim: "data", Disk: usage.Disk{Capacity: new(uint64(10)), Used: new(uint64(4))}}, {Name: "own"}}},
+	{Volumes: []usage.Volume{{Name: "a", Namespace: "ns", Claim: "data", Disk: usage.Disk{Capacity: new(uint64(10)), Used: new(uint64(4))}, Abnormal: new(true)}, {Name: "own"}}},
 	{Volumes: []usage.Volume{{Name: "b", Namespace: "ns", Claim: "data", Disk: usage.Disk{Capacity: new(uint64(10))}}}},
 }
 
@@ -193,6 +193,7 @@ func TestWhatIsAskedAtAScrape(t *testing.T) {
 		{"troupe_scrape_error", "", 0},
 		{"kubelet_volume_stats_capacity_bytes", "namespace=ns persistentvolumeclaim=data", 10},
 		{"kubelet_volume_stats_used_bytes", "namespace=ns persistentvolumeclaim=data", 4},
+		{"kubelet_volume_stats_health_status_abnormal", "namespace=ns persistentvolumeclaim=data", 1},
 		{"troupe_actors", "kind=pod state=running", 2},
 		{"troupe_actors", "kind=pod state=quarantined", 1},
 		{"troupe_mailbox_messages", "kind=pod", 5},

@@ -322,12 +322,13 @@ func (l *launch) connectPlugins() error {
 	}
 	drivers, err := csidrivers.New(csidrivers.Config{
 		Root: l.root.Path(), Host: l.host, Log: l.options.Log, Patience: csi.CallDeadline, Called: l.counters.CSICalled,
+		Measured: l.counters.VolumeMeasured,
 	})
 	if err != nil {
 		return err
 	}
 	l.closers = append(l.closers, drivers.Close)
-	l.host.UseCSI()
+	l.host.UseCSI(drivers)
 	plugins.ServeCSI(drivers.Found)
 	l.ports.CSI = drivers
 	return nil

@@ -141,8 +141,8 @@ func (u *usageSource) disks(ctx context.Context, n *usage.Node, pods []usage.Pod
 			c.Logs = u.logsOf(p, c.Name, n.Root)
 		}
 	}
-	volumes, err := u.host.VolumeUse(ctx, specs, false)
-	for i := range pods {
+	volumes, err := u.volumes(ctx, specs, false)
+	for i := range volumes {
 		pods[i].Volumes = volumes[i]
 	}
 	errs = append(errs, err)
@@ -175,13 +175,21 @@ func (u *usageSource) logsOf(p *usage.Pod, container string, root *usage.Disk) *
 	return d.On(root)
 }
 
+// volumes measures the volumes of pods, unless that is turned off by a negative volumeStatsAggPeriod.
+func (u *usageSource) volumes(ctx context.Context, pods []*v1.Pod, claimsOnly bool) ([][]usage.Volume, error) {
+	if u.config.Kubelet().VolumeStatsAggPeriod.Duration < 0 {
+		return nil, nil
+	}
+	return u.host.VolumeUse(ctx, pods, claimsOnly)
+}
+
 // claims measures the volumes of claims.
 func (u *usageSource) claims(ctx context.Context) ([]usage.Pod, error) {
 	found, err := u.find(ctx)
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := u.host.VolumeUse(ctx, found, true)
+	volumes, err := u.volumes(ctx, found, true)
 	out := make([]usage.Pod, len(found))
 	for i := range volumes {
 		out[i].Volumes = volumes[i]

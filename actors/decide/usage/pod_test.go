@@ -103,7 +103,7 @@ func TestSummary(t *testing.T) {
 			Cgroup:  Cgroup{At: at, CPU: &CPU{Usage: 2}, Memory: &Memory{WorkingSet: 30}, PIDs: &PIDs{Processes: 1, Threads: 4}, Limits: Limits{Memory: 100}},
 			Network: []Interface{{Name: "eth0", TxBytes: 3}}, NetworkAt: at,
 			Containers: []Container{{Name: "app", Started: at, Cgroup: Cgroup{At: at, Memory: &Memory{WorkingSet: 20}}, Rootfs: disk(5), Logs: disk(6)}},
-			Volumes:    []Volume{{Name: "scratch", Local: true, Disk: *disk(7)}, {Name: "data", Namespace: "ns", Claim: "c", Disk: *disk(300)}},
+			Volumes:    []Volume{{Name: "scratch", Local: true, Disk: *disk(7)}, {Name: "data", Namespace: "ns", Claim: "c", Disk: *disk(300), Abnormal: new(true)}},
 		},
 		{Namespace: "ns", Name: "new"},
 	}
@@ -112,6 +112,9 @@ func TestSummary(t *testing.T) {
 		t.Errorf("network of the node: %+v", s.Node.Network)
 	}
 	web := s.Pods[0]
+	if v := web.VolumeStats; v[0].VolumeHealthStats != nil || v[1].VolumeHealthStats == nil || !v[1].VolumeHealthStats.Abnormal {
+		t.Errorf("health of volumes: %+v", v)
+	}
 	for what, got := range map[string][2]uint64{
 		"node, available":      {*s.Node.Memory.AvailableBytes, 2500},
 		"node, rate":           {*s.Node.CPU.UsageNanoCores, 5},

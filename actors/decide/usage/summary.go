@@ -62,6 +62,9 @@ func podStats(p *Pod, root *Disk) stats.PodStats {
 		if v.Claim != "" {
 			s.PVCRef = &stats.PVCReference{Namespace: v.Namespace, Name: v.Claim}
 		}
+		if v.Abnormal != nil {
+			s.VolumeHealthStats = &stats.VolumeHealthStats{Abnormal: *v.Abnormal}
+		}
 		if v.Local {
 			local = append(local, &v.Disk)
 		}

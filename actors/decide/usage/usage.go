@@ -154,6 +154,8 @@ type Volume struct {
 	// Local: its data is on the node's own file system.
 	Local bool
 	Disk  Disk
+	// Abnormal is what its driver says of its health (KEP-1432); nil: it says nothing.
+	Abnormal *bool
 }
 
 // Node is the usage of a node.

@@ -159,6 +159,7 @@ func (d *Drivers) publishBlock(ctx context.Context, n *node, r *decide.Publish) 
 	if _, err := n.NodePublishVolume(ctx, request); err != nil {
 		return "", n.refused("NodePublishVolume", n.failure(ctx, "NodePublishVolume", err), r.Fresh, clean)
 	}
+	d.published(r.Target)
 	return b.publishPath, nil
 }
 

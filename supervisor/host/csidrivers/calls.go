@@ -174,9 +174,7 @@ func (d *Drivers) PublishVolume(
 					Detail: "it is published, but its files can't be given to the group of the pod: " + err.Error()}
 			}
 		}
-		if !r.Inline {
-			d.Host.NoteClaim(string(r.Pod), r.Volume, filepath.Join(d.pods.Real, dir, podMount))
-		}
+		d.published(r.Target)
 		return path, nil
 	}, done)
 }
@@ -188,6 +186,7 @@ func (d *Drivers) UnpublishVolume(ctx context.Context, of port.CSIDriver, r deci
 		if err != nil {
 			return err
 		}
+		d.unpublishing(r.Target)
 		if r.Block {
 			return d.unpublishBlock(ctx, n, &r)
 		}
@@ -195,7 +194,6 @@ func (d *Drivers) UnpublishVolume(ctx context.Context, of port.CSIDriver, r deci
 		if err != nil {
 			return err
 		}
-		d.Host.ForgetClaims(string(r.Target.Pod)) // one that is measured can't be unmounted
 		if err := d.Host.UnmountSubPaths(ctx, string(r.Target.Pod)); err != nil {
 			return err
 		}

@@ -58,6 +58,8 @@ type Config struct {
 	// Called is told of each call of a driver: the full name of the method, the name of the gRPC code, and how long it
 	// took. It must not block.
 	Called func(driver, method, code string, took time.Duration)
+	// Measured is told that a driver has said how full a volume is, and how long that took. It must not block.
+	Measured func(driver string, took time.Duration)
 }
 
 // Drivers are the CSI drivers of one agent.
@@ -71,7 +73,9 @@ type Drivers struct {
 	instances []*instance
 	// listeners get what is told.
 	listeners map[*func(port.CSIDriver)]bool
-	closed    bool
+	// places are the publications.
+	places map[decide.Target]*place
+	closed bool
 }
 
 // instance is a process of a driver.

@@ -47,6 +47,7 @@ type driver struct {
 	calls   []string
 	last    any
 	fail    map[string]error
+	stats   *csi.NodeGetVolumeStatsResponse // nil: it hangs
 	mounted map[string]bool
 	leaves  bool // what it unmounts stays
 	// entered gets something when a volume is staged or published, which then waits for free; nil: it does not.
@@ -199,6 +200,7 @@ func newRig(t *testing.T, change func(*driver)) *rig {
 	}
 	r.Drivers, err = csidrivers.New(csidrivers.Config{
 		Root: root, Host: r, Log: zerolog.Nop(), Patience: r.driver.patience, Called: func(string, string, string, time.Duration) {},
+		Measured: func(string, time.Duration) {},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +384,7 @@ func TestUpAndDown(t *testing.T) {
 	if got := r.driver.said(); got != "info stage publish unpublish unstage unpublish unstage unpublish unstage" {
 		t.Error(got)
 	}
-	if got := strings.Join(r.given[:4], ", "); got != "group mount, claim u1 data mount, forget u1, sub-paths of u1" {
+	if got := strings.Join(r.given[:4], ", "); got != "group mount, forget u1, sub-paths of u1, forget u1" {
 		t.Error(got)
 	}
 	if s := r.status(); !s.GetPluginRegistered() {

@@ -61,7 +61,9 @@ func New(c Config) (*Drivers, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the pods directory: %w", err), staged.Root.Close())
 	}
-	return &Drivers{Config: c, staged: staged, pods: pods, listeners: map[*func(port.CSIDriver)]bool{}}, nil
+	return &Drivers{
+		Config: c, staged: staged, pods: pods, listeners: map[*func(port.CSIDriver)]bool{}, places: map[decide.Target]*place{},
+	}, nil
 }
 
 // stageDir is the directory of a staged volume.

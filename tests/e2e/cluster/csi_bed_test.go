@@ -86,14 +86,14 @@ var snapshots = sync.OnceValue(func() error {
 
 // newCSIBed is a node with an agent, a driver and its sidecars. In the end, all that tests have made is deleted, and nothing
 // may be left.
-func newCSIBed(t *testing.T, name string, agent member.Agent, change func(*csidriver.Config)) *csiBed {
+func newCSIBed(t *testing.T, name string, agent member.Agent, change func(*csidriver.Config), settings ...string) *csiBed {
 	t.Helper()
 	lab.Need(t, csidriver.Needs()...)
 	binary, err := shared.csiDriver()
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, m := joinedAs(t, name, agent)
+	plain, m := joinedAs(t, name, agent, settings...)
 	b := &csiBed{bed: plain}
 	if b.dynamic, err = dynamic.NewForConfig(b.plane.AdminConfig()); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -35,6 +36,8 @@ type Fault struct {
 	// all, whether anybody waits or not.
 	Hang bool          `json:",omitempty"`
 	Late time.Duration `json:",omitempty"`
+	// Bytes, if not 0, is all that NodeGetVolumeStats says of every amount.
+	Bytes int64 `json:",omitempty"`
 	// Times is for how many calls it is; 0: until it is taken back.
 	Times int `json:",omitempty"`
 }
@@ -165,6 +168,11 @@ func (f *faults) call(ctx context.Context, method string, do func() (any, error)
 		return nil, status.Error(one.Code, one.Message)
 	}
 	answer, err := do()
+	if s, is := answer.(*csi.NodeGetVolumeStatsResponse); is && one.Bytes != 0 {
+		for _, u := range s.GetUsage() {
+			u.Total, u.Available, u.Used = one.Bytes, one.Bytes, one.Bytes
+		}
+	}
 	if one.Late > 0 {
 		select {
 		case <-time.After(one.Late):
