@@ -33,6 +33,7 @@ require (
 	k8s.io/component-base v0.36.6
 	k8s.io/cri-api v0.36.6
 	k8s.io/cri-streaming v0.36.6
+	k8s.io/csi-translation-lib v0.36.6
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/kubelet v0.36.6
 	k8s.io/mount-utils v0.36.6

@@ -58,6 +58,7 @@
 //
 //	podcertificate  when a pod's certificate is requested, and what the signer's answer means
 //	csi          what CSI drivers are asked for next for each volume, and what the CSINode shows
+//	migration    which CSI volume stands for one of a kind whose driver was in Kubernetes itself
 //	emptydir     size and page size of an emptyDir in memory
 //	volumefiles  files of configMap, secret, downwardAPI and projected volumes
 //	volumeplan   how to mount each volume of a pod

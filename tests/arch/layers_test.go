@@ -67,6 +67,7 @@ var forbidden = []edge{
 var decideMayImport = []string{
 	"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils", "k8s.io/kubelet", "sigs.k8s.io/yaml",
 	"github.com/distribution/reference", // the grammar of image names
+	"k8s.io/csi-translation-lib",        // which CSI volume stands for one of another kind
 	"google.golang.org/protobuf/proto",  // the encoding of the device plugin API, in a checkpoint
 	ours("actors/decide"), ours("actors/flat"),
 }

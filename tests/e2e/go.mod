@@ -199,7 +199,7 @@ require (
 	k8s.io/controller-manager v0.36.6 // indirect
 	k8s.io/cri-client v0.0.0 // indirect
 	k8s.io/cri-streaming v0.36.6 // indirect
-	k8s.io/csi-translation-lib v0.0.0 // indirect
+	k8s.io/csi-translation-lib v0.36.6 // indirect
 	k8s.io/dynamic-resource-allocation v0.36.6 // indirect
 	k8s.io/endpointslice v0.0.0 // indirect
 	k8s.io/externaljwt v0.0.0 // indirect

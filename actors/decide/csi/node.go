@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/troupe-dev/troupe/actors/decide/migration"
 )
 
 // Info is what a driver says of this node (NodeGetInfo).
@@ -30,7 +32,10 @@ const NodeIDs = "csi.volume.kubernetes.io/nodeid"
 
 // NewNode is the CSINode of a node without drivers.
 func NewNode(name string, uid types.UID) *storagev1.CSINode {
-	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owned(name, uid)}}
+	out, _ := migration.Noted(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
+		Name: name, OwnerReferences: owned(name, uid),
+	}})
+	return out
 }
 
 // owned: it is deleted with its Node.
@@ -41,7 +46,8 @@ func owned(name string, uid types.UID) []metav1.OwnerReference {
 // Node is have with what drivers say, and whether that differs. A driver with a nil Info is removed; others stay. uid
 // is that of the Node: one that is deleted and registers again has another, and what belongs to the old one is deleted.
 func Node(have *storagev1.CSINode, uid types.UID, drivers map[string]*Info) (*storagev1.CSINode, bool) {
-	out := *have
+	noted, differs := migration.Noted(have)
+	out := *noted
 	out.OwnerReferences = slices.DeleteFunc(slices.Clone(have.OwnerReferences), func(r metav1.OwnerReference) bool {
 		return r.Kind == "Node"
 	})
@@ -70,7 +76,7 @@ func Node(have *storagev1.CSINode, uid types.UID, drivers map[string]*Info) (*st
 	slices.SortFunc(out.Spec.Drivers, func(a, b storagev1.CSINodeDriver) int { return compare(a.Name, b.Name) })
 	before := slices.Clone(have.Spec.Drivers)
 	slices.SortFunc(before, func(a, b storagev1.CSINodeDriver) int { return compare(a.Name, b.Name) })
-	return &out, !mine || !apiequality.Semantic.DeepEqual(before, out.Spec.Drivers)
+	return &out, differs || !mine || !apiequality.Semantic.DeepEqual(before, out.Spec.Drivers)
 }
 
 func compare(a, b string) int {

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/migration"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -182,6 +183,9 @@ func (c *collector) volume(pod *v1.Pod, v *v1.Volume, known Set) {
 	case v.ISCSI != nil && v.ISCSI.SecretRef != nil:
 		c.add(Secret, v.ISCSI.SecretRef.Name)
 	}
+	if pv, err := migration.Inline(v, pod.Namespace); err == nil && pv != nil {
+		c.persistent(&pv.Spec.PersistentVolumeSource)
+	}
 	name := ClaimName(pod, v)
 	if name == "" {
 		return
@@ -192,7 +196,11 @@ func (c *collector) volume(pod *v1.Pod, v *v1.Volume, known Set) {
 		return
 	}
 	c.refs = append(c.refs, Ref{Kind: Volume, Name: claim.Spec.VolumeName})
-	if pv, err := known.Volume(claim.Spec.VolumeName); err == nil {
+	pv, err := known.Volume(claim.Spec.VolumeName)
+	if err == nil {
+		pv, err = migration.Persistent(pv)
+	}
+	if err == nil {
 		c.persistent(&pv.Spec.PersistentVolumeSource)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/emptydir"
+	"github.com/troupe-dev/troupe/actors/decide/migration"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
@@ -64,12 +65,27 @@ func Plan(pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList) []Mo
 			if r := v.CSI.NodePublishSecretRef; r != nil {
 				m.CSI.PublishSecrets, m.Err = secret("nodePublishSecretRef", pod.Namespace, r.Name, objects)
 			}
+		default:
+			m.CSI, m.Err = inline(pod, v, objects)
 		}
 	}
 	return out
 }
 
-// claimed returns the PersistentVolume of a volume with a claim.
+// inline is a volume in the pod whose kind is migrated to a CSI driver; nil for other kinds.
+func inline(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*csi.Spec, error) {
+	pv, err := migration.Inline(v, pod.Namespace)
+	if pv == nil || err != nil {
+		return nil, err
+	}
+	if err := mode(pod, v.Name, pv); err != nil {
+		return nil, err
+	}
+	s := csi.Of(pod, v, pv, pv.Spec.CSI.ReadOnly)
+	return s, secrets(s, pv.Spec.CSI, objects)
+}
+
+// claimed returns the PersistentVolume of a volume with a claim, as its CSI driver sees it if its kind is migrated.
 func claimed(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*v1.PersistentVolume, bool, error) {
 	name := podobjects.ClaimName(pod, v)
 	claim, err := objects.Claim(pod.Namespace, name)
@@ -90,6 +106,9 @@ func claimed(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*v1.PersistentV
 	}
 	if r := pv.Spec.ClaimRef; r == nil || r.UID != claim.UID {
 		return nil, false, fmt.Errorf("PV %s is not bound to PVC %s/%s", pv.Name, claim.Namespace, claim.Name)
+	}
+	if pv, err = migration.Persistent(pv); err != nil {
+		return nil, false, err
 	}
 	if err := mode(pod, v.Name, pv); err != nil {
 		return nil, false, err

@@ -1,6 +1,8 @@
 package volumeplan
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -108,5 +110,40 @@ func TestVersions(t *testing.T) {
 	other, _ := versions()
 	if first == 0 || none != 0 || again != first || other == first {
 		t.Error(first, none, again, other)
+	}
+}
+
+// TestMigrated: a volume of a kind whose driver was in Kubernetes itself is that of its CSI driver, with a claim and
+// without. A kind that has none is left to the host, which refuses it.
+func TestMigrated(t *testing.T) {
+	w := newWorld()
+	w.pv.Spec.AWSElasticBlockStore = &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1", FSType: "xfs"}
+	w.pod.Spec.Volumes = append(w.pod.Spec.Volumes,
+		v1.Volume{Name: "inline", VolumeSource: v1.VolumeSource{Cinder: &v1.CinderVolumeSource{VolumeID: "c", ReadOnly: true}}},
+		v1.Volume{Name: "secret", VolumeSource: v1.VolumeSource{AzureFile: &v1.AzureFileVolumeSource{SecretName: "s", ShareName: "x"}}},
+		v1.Volume{Name: "bad", VolumeSource: v1.VolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://a/b/c"}}},
+		v1.Volume{Name: "flex", VolumeSource: v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: "x/y"}}},
+	)
+	all := Plan(w.pod, w.objects(), nil)
+	if s := all[0].CSI; all[0].Err != nil || s == nil || s.Driver != "ebs.csi.aws.com" || s.Handle != "vol-1" || s.Name != "pv" || s.FSType != "xfs" || !s.ReadOnly {
+		t.Errorf("with a claim: %+v, %v", s, all[0].Err)
+	}
+	if s := all[1].CSI; all[1].Err != nil || s == nil || s.Driver != "cinder.csi.openstack.org" || s.Inline || !s.ReadOnly || s.Name != "cinder.csi.openstack.org-c" {
+		t.Errorf("without: %+v, %v", s, all[1].Err)
+	}
+	if err := all[2].Err; err == nil || !strings.Contains(err.Error(), "nodeStageSecretRef shop/s") {
+		t.Errorf("with a secret that is not known: %v", err)
+	}
+	if err := all[3].Err; err == nil || !strings.Contains(err.Error(), "volume bad can't be translated to its CSI driver") {
+		t.Errorf("a bad one: %v", err)
+	}
+	if all[4].CSI != nil || all[4].Err != nil {
+		t.Errorf("flexVolume: %+v", all[4])
+	}
+	refs := podobjects.Refs(w.pod, w.objects())
+	if !slices.ContainsFunc(refs, func(r podobjects.Ref) bool {
+		return r.Kind == podobjects.Secret && r.Name == "s" && r.Namespace == "shop"
+	}) {
+		t.Errorf("the secret is not among %v", refs)
 	}
 }

@@ -311,7 +311,7 @@ func (b *csiBed) left(ctx context.Context) error {
 	}
 	for _, a := range attachments.Items {
 		if a.Spec.Attacher == b.driver.Name {
-			left = append(left, "VolumeAttachment of "+*a.Spec.Source.PersistentVolumeName)
+			left = append(left, "VolumeAttachment "+a.Name)
 		}
 	}
 	n, err := b.admin.CoreV1().Nodes().Get(ctx, b.name, metav1.GetOptions{})

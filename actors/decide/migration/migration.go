@@ -1,0 +1,78 @@
+// Package migration says which CSI volume stands for a volume of a kind that had a driver in Kubernetes itself
+// (KEP-625). All of them are migrated in v1.36: nodes, schedulers and controllers see the CSI volume only.
+package migration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	translation "k8s.io/csi-translation-lib"
+	"k8s.io/csi-translation-lib/plugins"
+)
+
+// migrated are the names of the drivers in Kubernetes that have become CSI drivers, sorted.
+var migrated = []string{
+	plugins.AWSEBSInTreePluginName, plugins.AzureDiskInTreePluginName, plugins.AzureFileInTreePluginName,
+	plugins.CinderInTreePluginName, plugins.GCEPDInTreePluginName, plugins.PortworxVolumePluginName,
+	plugins.VSphereInTreePluginName,
+}
+
+// silent calls a translation with a logger that drops all: what went wrong is in the error.
+func silent[L, A, R any](f func(L, A) (R, error), of A) (R, error) {
+	var none L
+	return f(none, of)
+}
+
+// silentIn does it for a translation that asks for the namespace, too.
+func silentIn[L, A, R any](f func(L, A, string) (R, error), of A, namespace string) (R, error) {
+	var none L
+	return f(none, of, namespace)
+}
+
+// Persistent is the PersistentVolume with a CSI source in the place of a source of a migrated kind, and with the
+// topology of the CSI driver; pv itself if its kind is another one. pv is not changed.
+func Persistent(pv *v1.PersistentVolume) (*v1.PersistentVolume, error) {
+	t := translation.New()
+	if !t.IsPVMigratable(pv) {
+		return pv, nil
+	}
+	out, err := silent(t.TranslateInTreePVToCSI, pv)
+	if err != nil {
+		return nil, fmt.Errorf("PersistentVolume %s can't be translated to its CSI driver: %w", pv.Name, err)
+	}
+	return out, nil
+}
+
+// Inline is the PersistentVolume that stands for a volume of a migrated kind in the spec of a pod; nil if its kind is
+// another one. Its name is that of the driver and the disk.
+func Inline(v *v1.Volume, namespace string) (*v1.PersistentVolume, error) {
+	t := translation.New()
+	if !t.IsInlineMigratable(v) {
+		return nil, nil //nolint:nilnil // another kind
+	}
+	out, err := silentIn(t.TranslateInTreeInlineVolumeToCSI, v, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("volume %s can't be translated to its CSI driver: %w", v.Name, err)
+	}
+	return out, nil
+}
+
+// Noted is a CSINode with the annotation by which schedulers and controllers know that this node takes migrated
+// volumes (storage.alpha.kubernetes.io/migrated-plugins), and whether that differs from have.
+func Noted(have *storagev1.CSINode) (*storagev1.CSINode, bool) {
+	was := strings.Split(have.Annotations[v1.MigratedPluginsAnnotationKey], ",")
+	slices.Sort(was)
+	if slices.Equal(was, migrated) {
+		return have, false
+	}
+	out := *have
+	out.Annotations = map[string]string{}
+	for k, value := range have.Annotations { // order-free: a map again
+		out.Annotations[k] = value
+	}
+	out.Annotations[v1.MigratedPluginsAnnotationKey] = strings.Join(migrated, ",")
+	return &out, true
+}

@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
+)
+
+// TestCSIMigration: volumes of a kind whose driver was in Kubernetes itself are those of its CSI driver: of a
+// PersistentVolume with the zone of that time, and in the spec of a pod. Attaching is up to the real controllers.
+func TestCSIMigration(t *testing.T) {
+	t.Parallel()
+	const ebs = "ebs.csi.aws.com"
+	b := newCSIBed(t, "csi-migration", csiAgent(t), func(c *csidriver.Config) {
+		c.Name, c.Segments = ebs, map[string]string{"topology.ebs.csi.aws.com/zone": "a"}
+	})
+	n, err := b.admin.StorageV1().CSINodes().Get(t.Context(), b.name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const all = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder,kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume"
+	if got := n.Annotations[v1.MigratedPluginsAnnotationKey]; got != all {
+		t.Errorf("the CSINode says that %q are migrated", got)
+	}
+	conn, err := grpc.NewClient("unix://"+b.driver.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	controller := csi.NewControllerClient(conn)
+	// disk makes a volume that no cluster knows.
+	disk := func(name string) string {
+		t.Helper()
+		r, err := controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
+			Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: 32 << 20}, Parameters: map[string]string{"image": "true"},
+			VolumeCapabilities: []*csi.VolumeCapability{{
+				AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+				AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "ext4"}},
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.GetVolume().GetVolumeId()
+	}
+	claimed, inline := disk("claimed"), disk("inline")
+	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("32Mi")}
+	pv := &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "old-disk"},
+		Spec: v1.PersistentVolumeSpec{
+			Capacity: size, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: v1.PersistentVolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{
+				VolumeID: claimed, FSType: "ext4",
+			}},
+			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+				MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn, Values: []string{"a"}}},
+			}}}},
+		},
+	}
+	if _, err := b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: v1.PersistentVolumeClaimSpec{
+		StorageClassName: new(""), VolumeName: pv.Name, AccessModes: pv.Spec.AccessModes, Resources: v1.VolumeResourceRequirements{Requests: size},
+	}}
+	if _, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.bound(t, "old")
+	p := b.runs(t, "claimed", using("old"), work("append /v/log x then sleep"))
+	b.awaitText(t, b.inside(t, p, "/v/log"), "x\n")
+	q := b.runs(t, "inline", work("append /v/log y then sleep"), func(s *v1.PodSpec) {
+		s.Volumes = []v1.Volume{volume("v", v1.VolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: inline, FSType: "ext4"}})}
+		s.Containers[0].VolumeMounts = []v1.VolumeMount{mounted("v")}
+	})
+	b.awaitText(t, b.inside(t, q, "/v/log"), "y\n")
+	for handle, pod := range map[string]*v1.Pod{claimed: p, inline: q} {
+		if kind, _ := mountType(t, b.inside(t, pod, "/v")); kind != "ext4" {
+			t.Errorf("/v of pod %s is %s", pod.Name, kind)
+		}
+		if calls := b.calls(t, "NodeStageVolume", handle); len(calls) != 1 || calls[0].Context["partition"] != "0" {
+			t.Errorf("the volume of pod %s was staged so: %+v", pod.Name, calls)
+		}
+	}
+	inUse := b.node(t).Status.VolumesInUse
+	if len(inUse) != 2 || !strings.HasPrefix(string(inUse[0]), "kubernetes.io/csi/"+ebs+"^") {
+		t.Errorf("the Node has %v in use", inUse)
+	}
+	b.ends(t, "inline")
+	b.ends(t, "claimed")
+	if err := errors.Join(
+		b.admin.CoreV1().PersistentVolumeClaims(b.name).Delete(t.Context(), "old", metav1.DeleteOptions{}),
+		b.admin.CoreV1().PersistentVolumes().Delete(t.Context(), pv.Name, metav1.DeleteOptions{}),
+	); err != nil {
+		t.Error(err)
+	}
+	for _, handle := range []string{claimed, inline} {
+		b.await(t, "the volume is detached and deleted", func() error {
+			_, err := controller.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: handle})
+			if err != nil {
+				err = fmt.Errorf("%s: %w", handle, err)
+			}
+			return err
+		})
+	}
+}
