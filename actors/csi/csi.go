@@ -63,6 +63,8 @@ type volume struct {
 	*decide.Volume
 	// sizing is the look at its claim under way.
 	sizing kernel.EffectID
+	// examining is the look at its VolumeAttachment under way.
+	examining kernel.EffectID
 	// call is the effect of its step under way, timer ends the wait for the next.
 	call    kernel.EffectID
 	timer   func() bool
@@ -88,6 +90,8 @@ type use struct {
 	pod  *v1.Pod
 	spec *decide.Spec
 	told volumes.CSIAnswer
+	// since is when it was asked for.
+	since time.Time
 }
 
 // Start implements kernel.Behavior.
@@ -170,6 +174,9 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case look:
 		ctx.After(lookEvery, look{})
 		a.look(ctx)
+		a.lookAtAttachments(ctx)
+	case exhausted:
+		a.exhausted(ctx, m)
 	case sweep:
 		ctx.After(sweepEvery, sweep{})
 		self := ctx.Self()
@@ -276,7 +283,7 @@ func (a *actor) use(ctx *kernel.Context[Message], m volumes.UseCSI) {
 		w = nil
 	}
 	if w == nil {
-		w = &use{}
+		w = &use{since: ctx.Now()}
 		u.uses[m.Volume] = w
 	}
 	w.pod, w.spec, w.told = m.Pod, m.Spec, volumes.CSIAnswer{}

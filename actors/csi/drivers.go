@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -22,6 +23,9 @@ type driver struct {
 	asking   kernel.EffectID
 	since    uint64
 	failures int
+	// period is the time between its answers and the next question, as its CSIDriver said when the timer was set, in
+	// seconds; 0: it is asked once.
+	period int64
 	// timer ends the wait for the next call of NodeGetInfo; nil for none.
 	timer func() bool
 }
@@ -143,16 +147,28 @@ func (a *actor) informed(ctx *kernel.Context[Message], m informed) {
 		d.askAfter(ctx, backoff.Retry(a.deps.Backoff, d.failures))
 		return
 	}
-	d.failures = 0
-	if of := a.object(d.Name); of != nil && of.InfoPeriod > 0 {
-		d.askAfter(ctx, time.Duration(of.InfoPeriod)*time.Second)
-	}
+	d.failures, d.period = 0, 0
 	if was := a.infos[d.Name]; was == nil || was.NodeID != m.info.NodeID || was.MaxVolumes != m.info.MaxVolumes ||
 		!maps.Equal(was.Topology, m.info.Topology) {
 		a.infos[d.Name] = &m.info
 		a.version++
 	}
+	a.keepAsking(ctx, d)
 	a.show(ctx)
+}
+
+// keepAsking has a driver that is shown asked for its numbers again and again, as its CSIDriver says
+// (nodeAllocatableUpdatePeriodSeconds), also if that was not known before, or has changed.
+func (a *actor) keepAsking(ctx *kernel.Context[Message], d *driver) {
+	of := a.object(d.Name)
+	if d.Gone || d.asking != 0 || a.infos[d.Name] == nil || of == nil || of.InfoPeriod == d.period {
+		return // once it answers, it is asked again
+	}
+	if d.period = of.InfoPeriod; d.period == 0 {
+		d.askNot()
+		return
+	}
+	d.askAfter(ctx, time.Duration(d.period)*time.Second)
 }
 
 // watchObjects starts the watch of CSIDrivers, and ends any other.
@@ -183,6 +199,9 @@ func (a *actor) told(ctx *kernel.Context[Message], m told) {
 		delete(a.of, c.Object.GetName())
 	case port.APIBroken:
 		ctx.Log().Warn().Str("error", c.Err.Error()).Msg("cannot watch CSIDriver objects; retrying")
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.drivers)) {
+		a.keepAsking(ctx, a.drivers[name])
 	}
 	a.advanceAll(ctx)
 }

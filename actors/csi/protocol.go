@@ -186,6 +186,8 @@ type Deps struct {
 	Living func(reply func(map[types.UID]bool))
 	// Backoff is for all that fails.
 	Backoff backoff.Policy
+	// Reject ends a pod that can't run on this node, for a reason and with a message for people.
+	Reject func(p *v1.Pod, reason, message string, at time.Time)
 	// StatsPeriod is the time between questions for the figures of a published volume; 0 or less: drivers are not asked.
 	// VolumeHealth: the condition of volumes counts.
 	StatsPeriod  time.Duration

@@ -84,6 +84,9 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 				r.Say("node: resend")
 			},
 			StatsPeriod: r.period, VolumeHealth: r.health != nil,
+			Reject: func(p *v1.Pod, reason, message string, _ time.Time) {
+				r.Say("pods: reject %s: %s: %s", p.UID, reason, message)
+			},
 			Living:  func(reply func(map[types.UID]bool)) { reply(r.living) },
 			Backoff: backoff.Policy{Base: time.Second, Max: time.Minute},
 		}),

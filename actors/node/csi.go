@@ -7,7 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/csi"
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
 	"github.com/troupe-dev/troupe/actors/pods"
@@ -61,7 +63,11 @@ func (b *below) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 				}
 			}})
 		},
-		Backoff:     backoff.Policy{Base: 500 * time.Millisecond, Max: 2*time.Minute + 2*time.Second},
+		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2*time.Minute + 2*time.Second},
+		Reject: func(p *v1.Pod, reason, message string, at time.Time) {
+			stop := podset.Expel(p, &admit.Rejection{Reason: reason, Message: message}, at)
+			b.pods.Tell(pods.Evict{UID: p.UID, Stop: *stop})
+		},
 		StatsPeriod: c.Cluster.VolumeStatsPeriod, VolumeHealth: c.Cluster.VolumeHealth,
 		NotAttached: c.Cluster.NotAttached,
 	}))

@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -59,6 +60,9 @@ type Driver struct {
 	InfoPeriod int64
 }
 
+// longestPeriod bounds InfoPeriod, which the API does not: a year.
+const longestPeriod = 365 * 24 * 3600
+
 // DriverOf is what an object says; nil: there is none.
 func DriverOf(o *storagev1.CSIDriver) *Driver {
 	if o == nil {
@@ -72,7 +76,7 @@ func DriverOf(o *storagev1.CSIDriver) *Driver {
 			slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecyclePersistent),
 		Inline: slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral),
 		Tokens: s.TokenRequests, TokensInSecrets: ptr.Deref(s.ServiceAccountTokenInSecrets, false),
-		Republish: ptr.Deref(s.RequiresRepublish, false), InfoPeriod: ptr.Deref(s.NodeAllocatableUpdatePeriodSeconds, 0),
+		Republish: ptr.Deref(s.RequiresRepublish, false), InfoPeriod: min(ptr.Deref(s.NodeAllocatableUpdatePeriodSeconds, 0), longestPeriod),
 	}
 	return d
 }
@@ -286,6 +290,19 @@ func AttachmentOf(o *storagev1.VolumeAttachment) (map[string]string, string) {
 	}
 	return o.Status.AttachmentMetadata, ""
 }
+
+// Exhausted is the message of a VolumeAttachment that says that the node has no room for the volume
+// (status.attachError.errorCode ResourceExhausted, KEP-4876); empty if it does not.
+func Exhausted(o *storagev1.VolumeAttachment) string {
+	e := o.Status.AttachError
+	if o.DeletionTimestamp != nil || o.Status.Attached || e == nil || ptr.Deref(e.ErrorCode, 0) != resourceExhausted {
+		return ""
+	}
+	return cmp.Or(e.Message, "ResourceExhausted")
+}
+
+// resourceExhausted is the gRPC code.
+const resourceExhausted = 8
 
 // Found is what an earlier agent left of a volume, as its notes beside it say.
 type Found struct {

@@ -1,0 +1,98 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// exhausted is what the VolumeAttachment of a volume says that pods have waited for; empty: the node has room for it.
+type exhausted struct {
+	id   kernel.EffectID
+	key  decide.Key
+	text string
+	err  error
+}
+
+func (exhausted) isCSIMessage() {}
+
+const (
+	// attachPatience is how long a pod waits for its volumes to be attached before it is looked at why, as in a kubelet.
+	attachPatience = 2*time.Minute + 3*time.Second
+	// LimitExceeded is the reason of a pod that ends because the node can't have more volumes of a driver (KEP-4876).
+	LimitExceeded = "VolumeAttachmentLimitExceeded"
+)
+
+// lookAtAttachments reads why volumes are not attached that pods have waited for, of drivers that keep the number of
+// volumes of a node up to date (nodeAllocatableUpdatePeriodSeconds).
+func (a *actor) lookAtAttachments(ctx *kernel.Context[Message]) {
+	for _, k := range a.keys() {
+		v := a.volumes[k]
+		if env := a.env(v); v.examining != 0 || !v.MayBeExhausted(env) || len(a.waiting(ctx, k)) == 0 {
+			continue
+		}
+		api, key := a.deps.API, port.APIKey{Kind: port.VolumeAttachmentKind, Name: decide.AttachmentName(k, a.deps.Node)}
+		e := kernel.Effect[Message]{
+			Kind: "GetVolumeAttachment", Object: v.String(), Lane: "attachment/" + v.String(), Deadline: apiDeadline,
+		}
+		v.examining = portcall.Do(ctx, e, func(c context.Context, done func(string, error)) {
+			api.Get(c, key, func(o port.APIObject, err error) {
+				if err != nil {
+					done("", err)
+					return
+				}
+				done(decide.Exhausted(o.(*storagev1.VolumeAttachment)), nil)
+			})
+		}, func(id kernel.EffectID, text string, err error) Message { return exhausted{id, k, text, err} })
+	}
+}
+
+// waiting are the pods that have waited long for a volume, in order.
+func (a *actor) waiting(ctx *kernel.Context[Message], k decide.Key) (out []types.UID) {
+	for _, uid := range a.users() {
+		for _, w := range a.pods[uid].uses { // order-free: any
+			if w.spec.Key == k && ctx.Now().Sub(w.since) >= attachPatience {
+				out = append(out, uid)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// exhausted ends the pods that wait for a volume for which there is no room on the node, and asks the driver how many
+// volumes it takes by now: schedulers are to know.
+func (a *actor) exhausted(ctx *kernel.Context[Message], m exhausted) {
+	v := a.volumes[m.key]
+	if v == nil || v.examining != m.id {
+		return
+	}
+	v.examining = 0
+	if m.err != nil || m.text == "" || !v.MayBeExhausted(a.env(v)) {
+		return // it is looked at again
+	}
+	if d := a.drivers[m.key.Driver]; d != nil {
+		d.askNot()
+		a.ask(ctx, d)
+	}
+	for _, uid := range a.waiting(ctx, m.key) {
+		u := a.pods[uid]
+		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
+			if w := u.uses[name]; w.spec.Key == m.key {
+				a.deps.Reject(w.pod, LimitExceeded, fmt.Sprintf("Node has reached its volume attachment limit, rejecting pod. "+
+					"unattached volumes=[%s]: %s", name, m.text), ctx.Now())
+				break
+			}
+		}
+	}
+}
