@@ -7,15 +7,17 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // stride is how many message boundaries a test goes on at a time: all of them
-// with TROUPE_EVERY=1, a share of them (another in each seed) otherwise.
+// with TROUPE_EVERY=1, a share of them (another in each seed) otherwise. With the race detector it is a smaller share: CI
+// runs the whole share without it.
 func stride(n int) int {
 	if os.Getenv("TROUPE_EVERY") != "" {
 		return 1
 	}
-	if testing.Short() {
+	if testing.Short() || actortest.Raced {
 		n *= 4
 	}
 	return n

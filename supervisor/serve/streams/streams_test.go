@@ -156,6 +156,7 @@ func TestResize(t *testing.T) {
 // TestClientLeaves has a command that says nothing and reads nothing: only the connection's end
 // shows that nobody is there any more. Nothing may be left of the stream.
 func TestClientLeaves(t *testing.T) {
+	t.Parallel() // the SPDY client takes half a minute to see that it was cut off
 	each(t, func(t *testing.T, open func(w *world, path string) remotecommand.Executor) {
 		w := newWorld(t)
 		begun := w.addSilent(t)
@@ -235,6 +236,7 @@ type writer func([]byte) (int, error)
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 func TestClose(t *testing.T) {
+	t.Parallel() // the SPDY client takes half a minute to see that it was cut off
 	each(t, func(t *testing.T, open func(w *world, path string) remotecommand.Executor) {
 		w := newWorld(t)
 		begun := w.addSilent(t)
