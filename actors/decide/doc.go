@@ -57,6 +57,7 @@
 // Volumes:
 //
 //	podcertificate  when a pod's certificate is requested, and what the signer's answer means
+//	blockfs      how a block device is formatted, checked, mounted and grown, by what blkid found on it
 //	csi          what CSI drivers are asked for next for each volume, and what the CSINode shows
 //	migration    which CSI volume stands for one of a kind whose driver was in Kubernetes itself
 //	emptydir     size and page size of an emptyDir in memory

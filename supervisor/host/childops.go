@@ -9,7 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/blockfs"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmount"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
@@ -21,6 +23,7 @@ const (
 	opForce    = "force"   // the same, giving up what its server has not answered
 	opBind     = "bind"    // bind Source to Path, and give it to Group
 	opNFS      = "nfs"     // mount the export Source at Path
+	opDevice   = "device"  // mount the block device Device at Path, format it if it is empty
 	opSubPaths = "subPath" // mount Parts, all below Path
 	opRoom     = "room"    // say what room there is at Paths
 	opTrees    = "trees"   // count what the embedded request says: package tally
@@ -33,9 +36,10 @@ type request struct {
 	// Type is a v1.HostPathType.
 	Type string `json:"type,omitempty"`
 	// Source is what is mounted, Options how; Mounted: only Group is missing.
-	Source  string   `json:"source,omitempty"`
-	Options []string `json:"options,omitempty"`
-	Mounted bool     `json:"mounted,omitempty"`
+	Source  string        `json:"source,omitempty"`
+	Options []string      `json:"options,omitempty"`
+	Mounted bool          `json:"mounted,omitempty"`
+	Device  *blockfs.Want `json:"device,omitempty"`
 	// Group must own the volume (fsGroup), OnMismatch: unless its top has the group already.
 	Group      *int64 `json:"group,omitempty"`
 	OnMismatch bool   `json:"onMismatch,omitempty"`
@@ -70,6 +74,8 @@ func (r request) perform() error {
 		return unmount(r.Path, unix.MNT_FORCE)
 	case opBind:
 		return bindLocal(&r)
+	case opDevice:
+		return blockmount.Mount(r.Device, r.Path)
 	case opNFS:
 		return mountNFS(&r)
 	default:

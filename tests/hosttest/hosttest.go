@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +26,19 @@ func Wait(f func(func(error))) error {
 	c := make(chan error, 1)
 	f(func(err error) { c <- err })
 	return <-c
+}
+
+// Until waits for a condition.
+func Until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for tick := time.NewTicker(10 * time.Millisecond); !is(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
 }
 
 // WantMode looks at a path without following it.

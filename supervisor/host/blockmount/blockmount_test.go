@@ -1,0 +1,410 @@
+package blockmount_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/actors/decide/blockfs"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmount"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+// asked has what a child process of the tests mounts, and where.
+const asked = "BLOCKMOUNT_ASKED"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(asked); text != "" {
+		var w blockfs.Want
+		point, _, _ := strings.Cut(text, " ")
+		if err := json.Unmarshal([]byte(text[len(point):]), &w); err != nil {
+			panic(err)
+		}
+		fmt.Println(blockmount.Mount(&w, point))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+const mib = 1 << 20
+
+// size is enough for each type.
+func size(fsType string) int64 {
+	if fsType == "xfs" {
+		return 320 * mib
+	}
+	return 16 * mib
+}
+
+// newPoint is a directory to mount at.
+func newPoint(t *testing.T) string {
+	t.Helper()
+	point := filepath.Join(t.TempDir(), "point")
+	if err := os.Mkdir(point, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(point, unix.MNT_DETACH) }) //nolint:errcheck // it may not be mounted
+	return point
+}
+
+func mount(t *testing.T, w *blockfs.Want, point string) {
+	t.Helper()
+	if err := blockmount.Mount(w, point); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func unmount(t *testing.T, point string) {
+	t.Helper()
+	if err := unix.Unmount(point, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func uuid(t *testing.T, device string) string {
+	t.Helper()
+	return hosttest.Run(t, "blkid", "-p", "-s", "UUID", "-o", "value", device)
+}
+
+// TestMount: an empty device is formatted once, and what is written there stays.
+func TestMount(t *testing.T) {
+	hosttest.NeedRoot(t)
+	for _, fsType := range []string{"", "ext3", "ext4", "xfs"} {
+		t.Run(fsType, func(t *testing.T) {
+			l, point := hosttest.NewLoop(t, size(fsType)), newPoint(t)
+			w := &blockfs.Want{Device: l.Device, Type: fsType, Options: []string{"noatime"}}
+			mount(t, w, point)
+			hosttest.Write(t, filepath.Join(point, "file"), "text")
+			mount(t, w, point)
+			if n := strings.Count(readMounts(t), " "+point+" "); n != 1 {
+				t.Errorf("%d mounts", n)
+			}
+			if !strings.Contains(readMounts(t), "noatime") {
+				t.Error("without its options")
+			}
+			unmount(t, point)
+			w.ReadOnly = true
+			// Busy as long as a process that was started meanwhile in a mount namespace of its own has a copy of the mount.
+			hosttest.Until(t, "it is mounted", func() bool { return blockmount.Mount(w, point) == nil })
+			if text, err := os.ReadFile(filepath.Join(point, "file")); string(text) != "text" {
+				t.Errorf("%q, %v", text, err)
+			}
+			if err := os.WriteFile(filepath.Join(point, "more"), nil, 0o600); err == nil {
+				t.Error("a read-only mount can be written")
+			}
+			unmount(t, point)
+		})
+	}
+}
+
+func readMounts(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestNotFormatted: a device that has anything on it, or may have, stays as it is.
+func TestNotFormatted(t *testing.T) {
+	hosttest.NeedRoot(t)
+	table := make([]byte, 512)
+	copy(table[446:], []byte{0, 0, 2, 0, 0x83, 0, 2, 0, 1, 0, 0, 0, 0, 64, 0, 0})
+	copy(table[510:], []byte{0x55, 0xaa})
+	for _, c := range []struct {
+		name string
+		// write puts something on the device.
+		write func(t *testing.T, l *hosttest.Loop)
+		want  func(*blockfs.Want)
+		kind  port.ErrorKind
+		text  string
+	}{
+		{
+			name: "swap", kind: port.Other, text: "has swap",
+			write: func(t *testing.T, l *hosttest.Loop) { hosttest.Run(t, "mkswap", l.Device) },
+		},
+		{
+			name: "partitions", kind: port.Other, text: "has a partition table (dos)",
+			write: func(t *testing.T, l *hosttest.Loop) { writeDevice(t, l.Device, table) },
+		},
+		{
+			name: "another file system", kind: port.Other, text: "has ext4", want: func(w *blockfs.Want) { w.Type = "xfs" },
+			write: func(t *testing.T, l *hosttest.Loop) { hosttest.Run(t, "mkfs.ext4", "-q", l.Device) },
+		},
+		{name: "read-only", kind: port.InvalidConfig, text: "not formatted", want: func(w *blockfs.Want) { w.ReadOnly = true }},
+		{
+			name: "unreadable", kind: port.Other, text: "can't be read",
+			write: func(_ *testing.T, l *hosttest.Loop) { l.Truncate(mib) },
+		},
+		{
+			name: "used by something else", kind: port.StateConflict, text: "something else uses it",
+			write: func(t *testing.T, l *hosttest.Loop) { hold(t, l.Device, os.O_RDONLY|unix.O_EXCL) },
+		},
+		{
+			name: "locked", kind: port.StateConflict, text: "locked by another program",
+			write: func(t *testing.T, l *hosttest.Loop) {
+				if err := unix.Flock(int(hold(t, l.Device, os.O_RDONLY).Fd()), unix.LOCK_SH); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+		{name: "no program", kind: port.InvalidConfig, text: "mkfs.none is not installed", want: func(w *blockfs.Want) { w.Type = "none" }},
+		{name: "no type", kind: port.InvalidConfig, text: "fsType", want: func(w *blockfs.Want) { w.Type = "../x" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, point := hosttest.NewLoop(t, size("")), newPoint(t)
+			if c.write != nil {
+				c.write(t, l)
+			}
+			want := &blockfs.Want{Device: l.Device}
+			if c.want != nil {
+				c.want(want)
+			}
+			before := read(t, l.File)
+			hosttest.WantError(t, portError(t, func() error { return blockmount.Mount(want, point) }), c.kind, c.text)
+			if !bytes.Equal(before, read(t, l.File)) {
+				t.Error("the device was written")
+			}
+			if strings.Contains(readMounts(t), point) {
+				t.Error("it was mounted")
+			}
+		})
+	}
+}
+
+func portError(t *testing.T, f func() error) error {
+	t.Helper()
+	return hosttest.Wait(func(done func(error)) {
+		hostcall.Do(t.Context(), "Mount", "it", func(context.Context) error { return f() }, done)
+	})
+}
+
+func writeDevice(t *testing.T, device string, data []byte) {
+	t.Helper()
+	f := hold(t, device, os.O_WRONLY)
+	if _, err := f.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hold has a file open until the test ends.
+func hold(t *testing.T, path string, flags int) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() }) //nolint:errcheck // nothing more is done with it
+	return f
+}
+
+// read reads the file of a device.
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestOtherMount: what is mounted at the place already stays, and is named.
+func TestOtherMount(t *testing.T) {
+	hosttest.NeedRoot(t)
+	a, b, point := hosttest.NewLoop(t, size("")), hosttest.NewLoop(t, size("")), newPoint(t)
+	mount(t, &blockfs.Want{Device: a.Device}, point)
+	err := portError(t, func() error { return blockmount.Mount(&blockfs.Want{Device: b.Device}, point) })
+	hosttest.WantError(t, err, port.StateConflict, point, a.Device)
+	unmount(t, point)
+}
+
+// TestNoDevice: a path that is none is refused.
+func TestNoDevice(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	hosttest.Write(t, file, "text")
+	for path, kind := range map[string]port.ErrorKind{file: port.InvalidConfig, file + "x": port.NotFound} {
+		hosttest.WantError(t, portError(t, func() error {
+			return blockmount.Mount(&blockfs.Want{Device: path}, t.TempDir())
+		}), kind, path)
+	}
+}
+
+// stand puts a program of a name before those of the machine.
+func stand(t *testing.T, name, script string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+// TestCheck: a file system with errors that stay is not mounted; one that can't be checked is.
+func TestCheck(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l, point := hosttest.NewLoop(t, size("")), newPoint(t)
+	w := &blockfs.Want{Device: l.Device}
+	mount(t, w, point)
+	unmount(t, point)
+	stand(t, "fsck", "echo it is broken; exit 4")
+	hosttest.WantError(t, portError(t, func() error { return blockmount.Mount(w, point) }), port.Other, "it is broken")
+	stand(t, "fsck", "kill -9 $$")
+	hosttest.WantError(t, portError(t, func() error { return blockmount.Mount(w, point) }), port.Other, "killed")
+	stand(t, "fsck", "exit 8")
+	mount(t, w, point)
+	unmount(t, point)
+}
+
+// TestKilled: the process that mounts is killed while a program of the machine runs. mkfs and fsck go on, and nothing
+// else is done on the device until they have ended. Then the mount goes on where it was.
+func TestKilled(t *testing.T) {
+	hosttest.NeedRoot(t)
+	for _, c := range []struct {
+		program string
+		// formatted: there is a file system before. goesOn: the program is not killed.
+		formatted, goesOn bool
+	}{
+		{program: "blkid"},
+		{program: "mkfs.ext4", goesOn: true},
+		{program: "mount", formatted: true},
+		{program: "fsck", formatted: true, goesOn: true},
+	} {
+		t.Run(c.program, func(t *testing.T) {
+			l, point := hosttest.NewLoop(t, size("")), newPoint(t)
+			w := &blockfs.Want{Device: l.Device}
+			if c.program == "fsck" {
+				mount(t, w, point)
+				unmount(t, point)
+			}
+			gate := newGate(t, c.program)
+			kill := start(t, w, point)
+			hosttest.Until(t, "it runs", func() bool { return gate.runs() == 1 })
+			before := ""
+			if c.formatted {
+				before = uuid(t, l.Device)
+			}
+			kill()
+			again := func() error { return portError(t, func() error { return blockmount.Mount(w, point) }) }
+			if c.goesOn {
+				hosttest.WantError(t, again(), port.StateConflict, "locked by another program")
+			}
+			gate.open()
+			hosttest.Until(t, "it is mounted", func() bool { return again() == nil })
+			if now := uuid(t, l.Device); before != "" && now != before {
+				t.Errorf("it was formatted again: %s, before %s", now, before)
+			}
+			if c.program == "mkfs.ext4" && gate.runs() != 1 {
+				t.Errorf("it was formatted %d times", gate.runs())
+			}
+			unmount(t, point)
+		})
+	}
+}
+
+// gate holds up a program of the machine until it is opened.
+type gate struct {
+	t   *testing.T
+	dir string
+}
+
+func newGate(t *testing.T, program string) *gate {
+	t.Helper()
+	g := &gate{t: t, dir: t.TempDir()}
+	real, err := exec.LookPath(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stand(t, program, fmt.Sprintf(`cd %s; echo >> runs; until [ -e open ]; do sleep 0.01; done; exec %s "$@"`, g.dir, real))
+	t.Cleanup(g.open)
+	return g
+}
+
+func (g *gate) runs() int {
+	b, err := os.ReadFile(filepath.Join(g.dir, "runs"))
+	if err != nil && !os.IsNotExist(err) {
+		g.t.Fatal(err)
+	}
+	return len(b)
+}
+
+func (g *gate) open() { hosttest.Write(g.t, filepath.Join(g.dir, "open"), "") }
+
+// start mounts in a child process. kill kills it with its process group, and waits for its end.
+func start(t *testing.T, w *blockfs.Want, point string) (kill func()) {
+	t.Helper()
+	text, err := json.Marshal(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), asked+"="+point+" "+string(text))
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if err := syscall.Kill(-c.Process.Pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		if err := c.Wait(); err == nil {
+			t.Error("it had ended by itself")
+		}
+	}
+}
+
+// TestGrow: a mounted file system becomes as large as its device.
+func TestGrow(t *testing.T) {
+	hosttest.NeedRoot(t)
+	for _, fsType := range []string{"ext4", "xfs"} {
+		t.Run(fsType, func(t *testing.T) {
+			l, point := hosttest.NewLoop(t, size(fsType)), newPoint(t)
+			mount(t, &blockfs.Want{Device: l.Device, Type: fsType}, point)
+			before := bytesOf(t, point)
+			for range 2 {
+				if err := blockmount.Grow(l.Device, point); err != nil {
+					t.Fatal(err)
+				}
+				if now := bytesOf(t, point); now != before {
+					t.Errorf("%d bytes, before %d", now, before)
+				}
+			}
+			l.Grow(2 * size(fsType))
+			err := blockmount.Grow(l.Device, point)
+			if err != nil && strings.Contains(err.Error(), "Permission denied to resize") {
+				t.Skip("needs CAP_SYS_RESOURCE: ", err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now := bytesOf(t, point); now < before*19/10 {
+				t.Errorf("%d bytes, before %d", now, before)
+			}
+			unmount(t, point)
+		})
+	}
+}
+
+func bytesOf(t *testing.T, path string) int64 {
+	t.Helper()
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		t.Fatal(err)
+	}
+	return int64(s.Blocks) * s.Bsize
+}
