@@ -61,6 +61,7 @@
 //	csi          what CSI drivers are asked for next for each volume, and what the CSINode shows
 //	migration    which CSI volume stands for one of a kind whose driver was in Kubernetes itself
 //	emptydir     size and page size of an emptyDir in memory
+//	netdisk      how disks of iSCSI and Fibre Channel are attached, and when they may go
 //	volumefiles  files of configMap, secret, downwardAPI and projected volumes
 //	volumeplan   how to mount each volume of a pod
 //
