@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/flat"
@@ -46,6 +47,8 @@ type MountVolume struct {
 	Content *volumefiles.Content
 	// Persistent is the volume bound to the claim; nil if there is none.
 	Persistent *v1.PersistentVolume
+	// CHAP are the secrets of an iSCSI target.
+	CHAP netdisk.CHAP
 	// ReadOnly: no process may write to it.
 	ReadOnly bool
 	// Size is the maximum size in bytes of an emptyDir in memory; 0 if unknown.

@@ -139,7 +139,7 @@ func (p *volumed) waiting() string {
 		} else if m.Err != nil {
 			text += ": " + m.Err.Error()
 		} else if p.running.Has(call{mount, m.Name}) {
-			text += ": its file system does not answer"
+			text += ": " + cmp.Or(m.Server, "its file system") + " does not answer"
 		}
 		all = append(all, text)
 	}

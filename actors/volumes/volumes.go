@@ -290,7 +290,7 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 		a.useCSI(p)
 		for i := range p.plan {
 			m := &p.plan[i]
-			if a.ofCSI(p, m) {
+			if a.ofCSI(p, m) || m.Server != "" && p.paths.Has(m.Name) { // a disk that is there needs no secrets any more
 				continue
 			}
 			if !p.paths.Has(m.Name) || p.versions.At(m.Name) != m.Version || m.Err != nil {
@@ -325,6 +325,10 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 	if m != nil {
 		name = m.Name
 	}
+	server := "the file system"
+	if m != nil && m.Server != "" {
+		server = m.Server
+	}
 	key := call{what, name}
 	if p.running.Has(key) {
 		return
@@ -353,19 +357,19 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 		Tag: tag{uid, what}, Deadline: a.deps.Deadline, Pool: pool, Rank: lastOfLooks,
 	}
 	p.running.Set(key, portcall.Do(ctx, e, a.run(w, uid, what, m), func(id kernel.EffectID, d done, err error) Message {
-		d.id, d.uid, d.what, d.volume, d.err = id, uid, what, name, unanswered(err)
+		d.id, d.uid, d.what, d.volume, d.err = id, uid, what, name, unanswered(err, server)
 		return d
 	}))
 }
 
 // unanswered names what did not answer in time.
-func unanswered(err error) error {
+func unanswered(err error, server string) error {
 	e, is := errors.AsType[*port.Error](err)
 	if !is || e.Kind != port.Deadline {
 		return err
 	}
 	named := *e
-	named.Detail = strings.Replace(e.Detail, "no answer", "the file system did not answer", 1)
+	named.Detail = strings.Replace(e.Detail, "no answer", server+" did not answer", 1)
 	return &named
 }
 
@@ -378,7 +382,7 @@ func (a *volumes) run(
 	var d done
 	if m != nil {
 		r = port.MountVolume{Pod: w, Volume: podspec.Volume(&w.Spec, m.Name), Content: m.Content, Persistent: m.Persistent,
-			ReadOnly: m.ReadOnly, Size: m.Size}
+			CHAP: m.CHAP, ReadOnly: m.ReadOnly, Size: m.Size}
 		d.version = m.Version
 	}
 	return func(c context.Context, answer func(done, error)) {

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -112,6 +114,22 @@ func TestHangingVolume(t *testing.T) {
 	r.WantByListener("the late answer of the first counts for nothing", "a: failed: "+text)
 	r.host.Answer(nil, "mount a/one")
 	r.WantByListener("in the end", "a: up two=/two one=/one")
+}
+
+// TestHangingTarget: a disk says which target does not answer.
+func TestHangingTarget(t *testing.T) {
+	r := newRig(t)
+	m := r.mounts("a", "disk")
+	m.Pod.Spec.Volumes[0].VolumeSource = v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{TargetPortal: "10.0.0.1", IQN: "iqn.x:y", Lun: 1}}
+	r.actor.Tell(m)
+	r.host.Answer(nil, "prepare a")
+	r.WantByListener("asked", "host: prepare a", "host: mount a/disk")
+	r.Advance(10 * time.Second)
+	r.WantByListener("after a while it is said what is missing",
+		`a: pending: waiting for volume "disk" since 00:00:00 UTC: iSCSI target iqn.x:y (LUN 1) at 10.0.0.1:3260 does not answer`)
+	r.Advance(deadline - 10*time.Second)
+	r.WantByListener("no answer", "host: mount a/disk: given up",
+		`a: failed: MountVolume.SetUp failed for volume "disk" : iSCSI target iqn.x:y (LUN 1) at 10.0.0.1:3260 did not answer within 2m0s`)
 }
 
 // TestObjects: a volume of an object that is not known yet waits for its pod to tell; one that is not there is a

@@ -26,6 +26,7 @@ const (
 	opDevice   = "device"  // mount the block device Device at Path, format it if it is empty
 	opSubPaths = "subPath" // mount Parts, all below Path
 	opRoom     = "room"    // say what room there is at Paths
+	opDisk     = "disk"    // attach Disk and mount it at Path, or unmount and detach it
 	opTrees    = "trees"   // count what the embedded request says: package tally
 )
 
@@ -44,6 +45,8 @@ type request struct {
 	Group      *int64 `json:"group,omitempty"`
 	OnMismatch bool   `json:"onMismatch,omitempty"`
 	ReadOnly   bool   `json:"readOnly,omitempty"`
+	// Disk is what opDisk is about.
+	Disk *diskRequest `json:"disk,omitempty"`
 	// Parts are the sub-paths to mount.
 	Parts []part `json:"parts,omitempty"`
 	// Paths are those to measure.
@@ -78,6 +81,8 @@ func (r request) perform() error {
 		return blockmount.Mount(r.Device, r.Path)
 	case opNFS:
 		return mountNFS(&r)
+	case opDisk:
+		return r.Disk.perform(r.Path)
 	default:
 		return fmt.Errorf("unknown request %q", r.Op)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/counts"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/netdisks"
 	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
 )
@@ -62,6 +63,8 @@ type Host struct {
 	clusterDomain string
 	// csi are the CSI drivers; nil: there are none.
 	csi DriverUse
+	// disks are those of iSCSI and Fibre Channel that pods use.
+	disks disks
 	// hosts is held while a pod's /etc/hosts is written.
 	hosts sync.Mutex
 	// places are where claims' volumes are; placesMu guards it.
@@ -114,6 +117,7 @@ func New(c Config) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, pods.Root.Close(), logDirs.Root.Close())
 	}
+	h.disks.machine, h.disks.root = netdisks.This(), filepath.Join(c.Root, "plugins", "kubernetes.io")
 	h.table = mounts.NewTable()
 	h.mounts = h.table.Read
 	return h, nil
@@ -123,5 +127,5 @@ func New(c Config) (*Host, error) {
 func (h *Host) Close() error {
 	h.counts.Close()
 	h.table.Close()
-	return errors.Join(h.pods.Root.Close(), h.logs.Root.Close())
+	return errors.Join(h.disks.close(), h.pods.Root.Close(), h.logs.Root.Close())
 }

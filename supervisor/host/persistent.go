@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,12 @@ func (h *Host) persistent(ctx context.Context, r *port.MountVolume) (string, err
 		return h.nfs(ctx, r, pv.Name, s.NFS, pv.Spec.MountOptions)
 	case s.HostPath != nil:
 		return h.hostPath(ctx, s.HostPath)
+	case s.ISCSI != nil:
+		return h.iscsi(ctx, r, pv.Name)
+	case s.FC != nil:
+		return h.fc(ctx, r, pv.Name)
+	case s.FlexVolume != nil:
+		return "", flexVolume("PersistentVolume "+pv.Name, s.FlexVolume.Driver)
 	default:
 		return "", unsupported(r.Volume, volumeType(s)+" (of PersistentVolume "+pv.Name+")")
 	}
@@ -47,17 +54,28 @@ func (h *Host) local(ctx context.Context, r *port.MountVolume, name, source stri
 		return "", hostcall.Failf(port.InvalidConfig, "PersistentVolume %s: local.path %q must be an absolute path", name,
 			source)
 	}
+	return h.bindOnce(ctx, r, localPlugin, name, func() (string, error) { return source, nil })
+}
+
+// bindOnce binds a directory into a pod, and gives it to the pod's group. When it is there, source is not asked.
+func (h *Host) bindOnce(
+	ctx context.Context, r *port.MountVolume, plugin, name string, source func() (string, error), options ...string,
+) (string, error) {
 	uid, err := area.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return "", err
 	}
-	ready := filepath.Join(uid, pluginsDir, localPlugin, name, readyFile)
-	dir, mounted, err := h.mountPoint(r, localPlugin, name)
+	ready := filepath.Join(uid, pluginsDir, plugin, name, readyFile)
+	dir, mounted, err := h.mountPoint(r, plugin, name)
 	path := filepath.Join(h.pods.Path, dir)
 	if err != nil || mounted && h.exists(ready) {
 		return path, err
 	}
-	ask := request{Op: opBind, Path: filepath.Join(h.pods.Real, dir), Source: source, Mounted: mounted,
+	from, err := source()
+	if err != nil {
+		return "", err
+	}
+	ask := request{Op: opBind, Path: filepath.Join(h.pods.Real, dir), Source: from, Mounted: mounted, Options: options,
 		Group: fsGroup(r.Pod), ReadOnly: r.ReadOnly}
 	if c := r.Pod.Spec.SecurityContext; c != nil && c.FSGroupChangePolicy != nil {
 		ask.OnMismatch = *c.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch
@@ -124,6 +142,12 @@ func bindLocal(r *request) error {
 	if !r.Mounted {
 		if err := bindDir(r.Source, r.Path); err != nil {
 			return err
+		}
+	}
+	if slices.Contains(r.Options, "ro") {
+		flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY)
+		if err := unix.Mount("", r.Path, "", flags, ""); err != nil {
+			return fmt.Errorf("make %s read-only: %w", r.Path, err)
 		}
 	}
 	if r.Group == nil || r.ReadOnly {

@@ -45,6 +45,9 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 	if err := stillMounted(foreign); err != nil {
 		return err
 	}
+	if err := h.noteDisks(dir, mine, all); err != nil {
+		return err
+	}
 	// The newest first: it may be mounted over an older one, or be a part of one.
 	for _, m := range slices.Backward(mine) {
 		if err := h.unmountOne(ctx, m); err != nil {
@@ -58,6 +61,9 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 		if err := stillMounted(mounts.Below(all, filepath.Join(h.pods.Real, dir))); err != nil {
 			return err
 		}
+	}
+	if err := h.releaseDisks(ctx, dir); err != nil {
+		return err
 	}
 	h.takeProjects(filepath.Join(dir, volumesDir))
 	// The markers last: while one is there, so is its volume.
@@ -157,6 +163,9 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 		return err
 	}
 	if err := h.withoutCSI(dir); err != nil {
+		return err
+	}
+	if err := h.withoutDisks(dir); err != nil {
 		return err
 	}
 	logs, err := h.logDirs(ref)

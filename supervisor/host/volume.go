@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -37,6 +38,12 @@ func (h *Host) mountVolume(ctx context.Context, r *port.MountVolume) (string, er
 		return h.persistent(ctx, r)
 	case v.NFS != nil:
 		return h.nfs(ctx, r, v.Name, v.NFS, nil)
+	case v.ISCSI != nil:
+		return h.iscsi(ctx, r, v.Name)
+	case v.FC != nil:
+		return h.fc(ctx, r, v.Name)
+	case v.FlexVolume != nil:
+		return "", flexVolume(fmt.Sprintf("volume %q", v.Name), v.FlexVolume.Driver)
 	case v.Image != nil:
 		return "", nil // the runtime mounts it
 	case v.EmptyDir != nil:
@@ -49,6 +56,12 @@ func (h *Host) mountVolume(ctx context.Context, r *port.MountVolume) (string, er
 	default:
 		return "", unsupported(v, volumeType(&v.VolumeSource))
 	}
+}
+
+// flexVolume says what to do instead of a FlexVolume.
+func flexVolume(what, driver string) error {
+	return hostcall.Failf(port.InvalidConfig, "%s is a FlexVolume (driver %q), which this node does not support: "+
+		"FlexVolume is deprecated in Kubernetes: use a CSI driver for this storage", what, driver)
 }
 
 // volumeType is the name of the field of a v1.VolumeSource or

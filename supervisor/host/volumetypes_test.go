@@ -17,6 +17,7 @@ import (
 var given = map[string]bool{
 	"hostPath": true, "emptyDir": true, "secret": true, "nfs": true, "persistentVolumeClaim": true, "downwardAPI": true,
 	"configMap": true, "projected": true, "csi": true, "ephemeral": true, "image": true, "local": true,
+	"iscsi": true, "fc": true, "flexVolume": true,
 }
 
 // TestEveryOtherKindIsRefused: a kind of volume of the API that this node does not have is refused by the name of its

@@ -1,6 +1,8 @@
 package podobjects
 
 import (
+	"cmp"
+
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 
@@ -233,7 +235,7 @@ func (c *collector) persistent(s *v1.PersistentVolumeSource) {
 	}
 	for _, r := range secrets {
 		if r != nil {
-			c.addIn(Secret, r.Namespace, r.Name)
+			c.addIn(Secret, cmp.Or(r.Namespace, c.namespace), r.Name) // the namespace of an iSCSI secret may be left out
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/emptydir"
 	"github.com/troupe-dev/troupe/actors/decide/migration"
+	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
@@ -28,6 +29,9 @@ type Mount struct {
 	Persistent *v1.PersistentVolume
 	ReadOnly   bool
 	Size       int64
+	// CHAP are the secrets of an iSCSI target, Server what a disk is at, for people; empty for other volumes.
+	CHAP   netdisk.CHAP
+	Server string
 	// CSI is what a CSI driver has to do, for a volume of one; nil for others.
 	CSI *csi.Spec
 	// Version identifies the content; 0 for a volume without content.
@@ -60,13 +64,18 @@ func Plan(pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList) []Mo
 				}
 				m.Err = secrets(m.CSI, m.Persistent.Spec.CSI, objects)
 			}
+			if m.Err == nil {
+				m.disk(pod, v, objects)
+			}
 		case v.CSI != nil:
 			m.CSI = csi.Of(pod, v, nil, false)
 			if r := v.CSI.NodePublishSecretRef; r != nil {
 				m.CSI.PublishSecrets, m.Err = secret("nodePublishSecretRef", pod.Namespace, r.Name, objects)
 			}
 		default:
-			m.CSI, m.Err = inline(pod, v, objects)
+			if m.CSI, m.Err = inline(pod, v, objects); m.CSI == nil && m.Err == nil {
+				m.disk(pod, v, objects)
+			}
 		}
 	}
 	return out
@@ -83,6 +92,40 @@ func inline(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*csi.Spec, error
 	}
 	s := csi.Of(pod, v, pv, pv.Spec.CSI.ReadOnly)
 	return s, secrets(s, pv.Spec.CSI, objects)
+}
+
+// disk adds what a disk of iSCSI or Fibre Channel needs; nothing for other volumes.
+func (m *Mount) disk(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) {
+	if s := netdisk.FCOf(v, m.Persistent); s != nil {
+		var d *netdisk.FC
+		if d, m.Err = netdisk.NewFC(s); m.Err == nil {
+			m.Server = d.String()
+		}
+		return
+	}
+	s := netdisk.ISCSIOf(pod.Namespace, v, m.Persistent)
+	if s == nil {
+		return
+	}
+	name := v.Name
+	if m.Persistent != nil {
+		name = m.Persistent.Name
+	}
+	var d *netdisk.ISCSI
+	if d, m.Err = netdisk.NewISCSI(name, s); m.Err != nil {
+		return
+	}
+	m.Server = d.String()
+	var data map[string][]byte
+	if s.NeedsSecret() {
+		o, err := objects.Secret(s.SecretNamespace, s.SecretRef.Name)
+		if err != nil {
+			m.Err = fmt.Errorf("secretRef %s/%s: %w", s.SecretNamespace, s.SecretRef.Name, err)
+			return
+		}
+		data = o.Data
+	}
+	m.CHAP, m.Err = netdisk.NewCHAP(s, data)
 }
 
 // claimed returns the PersistentVolume of a volume with a claim, as its CSI driver sees it if its kind is migrated.

@@ -1,0 +1,325 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/netdisks"
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+const (
+	testIQN    = "iqn.2003-01.org.example:disk"
+	testPortal = "10.0.0.1:3260"
+	globalDir  = "kubelet/plugins/kubernetes.io/iscsi/iface-default/" + testPortal + "-" + testIQN + "-lun-1"
+)
+
+// diskLab is a Host with an iSCSI target that netdisks/testdata/bin/iscsiadm plays. Its disk is a loop device.
+type diskLab struct {
+	*lab
+	play string
+}
+
+func newDiskLab(t *testing.T) *diskLab {
+	t.Helper()
+	hosttest.NeedRoot(t)
+	bin, err := filepath.Abs("netdisks/testdata/bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &diskLab{newLab(t), t.TempDir()}
+	loop := hosttest.NewLoop(t, 16<<20)
+	t.Setenv("PLAY", l.play)
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	hosttest.Write(t, filepath.Join(l.play, "targets"), testIQN+"\n")
+	if err := errors.Join(os.Mkdir(filepath.Join(l.play, "dev"), 0o755), os.Symlink(loop.Device, filepath.Join(l.play, "dev/sda"))); err != nil {
+		t.Fatal(err)
+	}
+	l.disks.machine = l.machine()
+	command := l.children.command
+	l.children.command = commandIn(command, l.play)
+	t.Cleanup(func() { // what a test that failed has left
+		for _, m := range l.below() {
+			syscall.Unmount(m, syscall.MNT_DETACH) //nolint:errcheck // best effort
+		}
+	})
+	return l
+}
+
+func (l *diskLab) machine() netdisks.Machine {
+	return netdisks.Machine{
+		Sys: filepath.Join(l.play, "sys"), Dev: filepath.Join(l.play, "dev"), Records: []string{filepath.Join(l.play, "records")},
+	}
+}
+
+// next is the Host of an agent that starts after the first was killed.
+func (l *diskLab) next() *diskLab {
+	h := newLabAt(l.t, l.root)
+	h.disks.machine = l.machine()
+	h.children.command = commandIn(h.children.command, l.play)
+	return &diskLab{&lab{Host: h, t: l.t, root: l.root}, l.play}
+}
+
+// below are the mounts of the lab, the newest first.
+func (l *diskLab) below() (out []string) {
+	all, err := readMounts()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, m := range all {
+		if strings.HasPrefix(m.Point, l.root+"/") {
+			out = append([]string{m.Point}, out...)
+		}
+	}
+	return out
+}
+
+func podOf(uid types.UID) *v1.Pod { return newPod(func(p *v1.Pod) { p.UID = uid }) }
+
+func iscsiVolume(change ...func(*v1.ISCSIVolumeSource)) *v1.Volume {
+	s := v1.ISCSIVolumeSource{TargetPortal: "10.0.0.1", IQN: testIQN, Lun: 1, ISCSIInterface: "default"}
+	for _, f := range change {
+		f(&s)
+	}
+	return &v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{ISCSI: &s}}
+}
+
+// loggedIn reports whether there is a session.
+func (l *diskLab) loggedIn() bool {
+	found, err := filepath.Glob(filepath.Join(l.play, "sys/class/iscsi_host/*"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return len(found) > 0
+}
+
+// clean fails unless nothing of a disk is left.
+func (l *diskLab) clean() {
+	l.t.Helper()
+	if l.loggedIn() {
+		l.t.Error("there is a session")
+	}
+	if m := l.below(); len(m) > 0 {
+		l.t.Errorf("still mounted: %v", m)
+	}
+	hosttest.WantGone(l.t, filepath.Join(l.root, filepath.Dir(globalDir)))
+}
+
+// TestISCSIVolume: pods share a disk, which is formatted once, and goes with the last of them.
+func TestISCSIVolume(t *testing.T) {
+	l := newDiskLab(t)
+	first, second := podOf("u1"), podOf("u2")
+	first.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(2000))}
+	path := l.mustMount(first, iscsiVolume())
+	if want := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~iscsi/data"); path != want {
+		t.Errorf("is at %s, want %s", path, want)
+	}
+	if gid, _ := groupAndMode(t, path); gid != 2000 {
+		t.Errorf("its group is %d", gid)
+	}
+	hosttest.Write(t, filepath.Join(path, "file"), "kept")
+	again := l.mustMount(second, iscsiVolume(func(s *v1.ISCSIVolumeSource) { s.ReadOnly = true }))
+	if b, err := os.ReadFile(filepath.Join(again, "file")); err != nil || string(b) != "kept" {
+		t.Errorf("the second pod reads %q, %v", b, err)
+	}
+	if err := os.WriteFile(filepath.Join(again, "file"), nil, 0o600); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("the second pod writes: %v", err)
+	}
+	if l.mustMount(first, iscsiVolume()) != path || l.countMounts(path) != 1 || l.countMounts(filepath.Join(l.root, globalDir)) != 1 {
+		t.Errorf("mounts: %v", l.below())
+	}
+	hosttest.WantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", testIQN)
+	n := l.next() // by which the first is gone, with all that it knew
+	if err := n.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+	if !l.loggedIn() || l.countMounts(again) != 1 {
+		t.Error("the second pod has lost its disk")
+	}
+	if err := n.unmount("u2"); err != nil {
+		t.Fatal(err)
+	}
+	l.clean()
+	path = l.mustMount(podOf("u3"), iscsiVolume())
+	if b, err := os.ReadFile(filepath.Join(path, "file")); err != nil || string(b) != "kept" {
+		t.Errorf("a later pod reads %q, %v", b, err)
+	}
+	if err := n.unmount("u3"); err != nil {
+		t.Fatal(err)
+	}
+	l.clean()
+}
+
+// TestISCSIFromKubelet: a disk that a kubelet has mounted, without a note of ours, goes with its pod and by its
+// iscsi.json, and stays while another pod has it.
+func TestISCSIFromKubelet(t *testing.T) {
+	l := newDiskLab(t)
+	for _, uid := range []types.UID{"u1", "u2"} {
+		l.mustMount(podOf(uid), iscsiVolume())
+		if err := os.RemoveAll(filepath.Join(l.root, "kubelet/pods", string(uid), "plugins")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+	if !l.loggedIn() {
+		t.Error("the second pod has lost its disk")
+	}
+	if path := l.mustMount(podOf("u2"), iscsiVolume()); l.countMounts(path) != 1 {
+		t.Errorf("it was mounted again: %v", l.below())
+	}
+	if err := os.RemoveAll(filepath.Join(l.root, "kubelet/pods/u2/plugins")); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.next().unmount("u2"); err != nil {
+		t.Fatal(err)
+	}
+	l.clean()
+}
+
+// TestISCSINotesOfKubelet: the file that is under the mount is what a kubelet reads.
+func TestISCSINotesOfKubelet(t *testing.T) {
+	l := newDiskLab(t)
+	hosttest.Write(t, filepath.Join(l.play, "refuse-"+testPortal), "")
+	_, err := l.mount(ctx(t), podOf("u1"), iscsiVolume(func(s *v1.ISCSIVolumeSource) { s.Portals = []string{"10.0.0.1:3260"} }))
+	hosttest.WantError(t, err, port.Other, "iSCSI target "+testIQN+" (LUN 1) at "+testPortal+" can't be attached", "Connection refused")
+	raw, err := os.ReadFile(filepath.Join(l.root, globalDir, "iscsi.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]any{}
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"VolName": "data", "Iqn": testIQN, "Lun": "1", "InitIface": "default", "Iface": "default", "InitiatorName": ""} {
+		if got[key] != want {
+			t.Errorf("%s is %v, want %s", key, got[key], want)
+		}
+	}
+	if err := l.next().unmount("u1"); err != nil { // nothing was attached
+		t.Fatal(err)
+	}
+	l.clean()
+}
+
+// TestHungISCSITarget: a target that does not answer holds up who needs it, and nobody else.
+func TestHungISCSITarget(t *testing.T) {
+	l := newDiskLab(t)
+	const other = "10.0.0.2:3260"
+	hosttest.Write(t, filepath.Join(l.play, "targets"), testIQN+"\n"+testIQN+"2\n")
+	hosttest.Write(t, filepath.Join(l.play, "hang-"+other), "")
+	limited, cancel := context.WithCancel(ctx(t))
+	got := make(chan error, 1)
+	go func() {
+		_, err := l.mount(limited, podOf("u1"), iscsiVolume(func(s *v1.ISCSIVolumeSource) { s.TargetPortal, s.IQN = other, testIQN+"2" }))
+		got <- err
+	}()
+	hosttest.Until(t, "the target is asked", func() bool {
+		b, err := os.ReadFile(filepath.Join(l.play, "calls"))
+		return err == nil && strings.Contains(string(b), other+" -I default --discover")
+	})
+	l.mustMount(podOf("u2"), iscsiVolume())
+	if err := l.unmount("u2"); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	hosttest.WantError(t, <-got, port.Canceled)
+	hosttest.Until(t, "the pod can go", func() bool { return l.unmount("u1") == nil })
+	l.clean()
+}
+
+func TestFlexVolumeIsRefused(t *testing.T) {
+	l := newLab(t)
+	v := &v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: "example.com/lvm"}}}
+	_, err := l.mount(ctx(t), newPod(), v)
+	hosttest.WantError(t, err, port.InvalidConfig, `volume "data"`, "example.com/lvm", "deprecated", "CSI driver")
+	_, err = l.mountRequest(ctx(t), claimed(newPod(), v1.PersistentVolumeSource{FlexVolume: &v1.FlexPersistentVolumeSource{Driver: "example.com/lvm"}}))
+	hosttest.WantError(t, err, port.InvalidConfig, "PersistentVolume pv-1", "example.com/lvm", "deprecated", "CSI driver")
+}
+
+// TestISCSIThatCantBe: names that would lead elsewhere are refused before anything is made.
+func TestISCSIThatCantBe(t *testing.T) {
+	l := newLab(t)
+	_, err := l.mount(ctx(t), newPod(), iscsiVolume(func(s *v1.ISCSIVolumeSource) { s.IQN = "iqn.x/../../../y" }))
+	hosttest.WantError(t, err, port.InvalidConfig, "iqn")
+	if _, err := netdisk.OfDir("iscsi/../x"); err == nil {
+		t.Error("a directory elsewhere was read")
+	}
+}
+
+// commandIn gives children the environment that the played iscsiadm needs.
+func commandIn(command func(string) *exec.Cmd, play string) func(string) *exec.Cmd {
+	return func(arg string) *exec.Cmd {
+		c := command(arg)
+		c.Env = append(c.Env, "PLAY="+play)
+		return c
+	}
+}
+
+// TestFCVolume: a disk of Fibre Channel that udev shows is mounted where a kubelet mounts it. There is no host adapter
+// here: a directory plays /sys and /dev, and a loop device the disk.
+func TestFCVolume(t *testing.T) {
+	l := newDiskLab(t)
+	hosttest.Write(t, filepath.Join(l.play, "sys/class/fc_host/host1/port_name"), "")
+	hosttest.Write(t, filepath.Join(l.play, "sys/class/scsi_host/host1/scan"), "")
+	device, err := os.Readlink(filepath.Join(l.play, "dev/sda"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The link leads to the real device, and its name is looked for in the directory that plays /dev.
+	links := filepath.Join(l.play, "dev/disk/by-path")
+	if err := errors.Join(os.MkdirAll(links, 0o755), os.Symlink(device, filepath.Join(links, "fc-0x500a0982991b8dc5-lun-2")), os.Symlink(device, filepath.Join(l.play, "dev", filepath.Base(device)))); err != nil {
+		t.Fatal(err)
+	}
+	deleted := filepath.Join(l.play, "sys/block", filepath.Base(device), "device/delete")
+	hosttest.Write(t, deleted, "")
+	fc := v1.FCVolumeSource{TargetWWNs: []string{"500a0982991b8dc5"}, Lun: new(int32(2))}
+	inPod := l.mustMount(podOf("u1"), &v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{FC: &fc}})
+	hosttest.Write(t, filepath.Join(inPod, "file"), "kept")
+	r := claimed(podOf("u2"), v1.PersistentVolumeSource{FC: &fc})
+	r.ReadOnly = true
+	path, err := l.mountRequest(ctx(t), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(l.root, "kubelet/pods/u2/volumes/kubernetes.io~fc/pv-1"); path != want {
+		t.Errorf("is at %s, want %s", path, want)
+	}
+	if b, err := os.ReadFile(filepath.Join(path, "file")); err != nil || string(b) != "kept" {
+		t.Errorf("the second pod reads %q, %v", b, err)
+	}
+	global := filepath.Join(l.root, "kubelet/plugins/kubernetes.io/fc/500a0982991b8dc5-lun-2")
+	if l.countMounts(global) != 1 {
+		t.Errorf("mounts: %v", l.below())
+	}
+	// The second is one of a kubelet: without a note.
+	if err := os.RemoveAll(filepath.Join(l.root, "kubelet/pods/u2/plugins")); err != nil {
+		t.Fatal(err)
+	}
+	for _, uid := range []types.UID{"u1", "u2"} {
+		if b, err := os.ReadFile(deleted); err != nil || string(b) != "" {
+			t.Errorf("before %s has ended the disk was told %q, %v", uid, b, err)
+		}
+		if err := l.next().unmount(uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := os.ReadFile(deleted); err != nil || string(b) != "1" {
+		t.Errorf("the disk was told %q, %v", b, err)
+	}
+	hosttest.WantGone(t, global)
+	l.clean()
+}

@@ -1,0 +1,111 @@
+package netdisks
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+const wwn = "500a0982991b8dc5"
+
+// link makes a link of udev to a disk.
+func (p *play) link(name, disk string) {
+	p.t.Helper()
+	file := filepath.Join(p.Dev, "disk", name)
+	p.write(filepath.Join("dev", disk), "")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(p.Dev, disk), file); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *play) attachFC(d *netdisk.FC) string {
+	p.t.Helper()
+	device, err := p.AttachFC(p.t.Context(), d)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return device
+}
+
+// TestFCIsScannedFor: no directory here is a host adapter, so this shows what is read and written, and no more.
+func TestFCIsScannedFor(t *testing.T) {
+	p := newPlay(t)
+	d := &netdisk.FC{WWNs: []string{wwn}, LUN: "2"}
+	_, err := p.AttachFC(t.Context(), d)
+	wantInvalid(t, err, "Fibre Channel target "+wwn+" (LUN 2)", "no host adapter of Fibre Channel")
+	p.write("sys/class/fc_host/host5/port_name", "")
+	p.write("sys/class/scsi_host/host5/scan", "")
+	p.write("sys/class/scsi_host/host6/scan", "") // of iSCSI
+	got := make(chan error, 1)
+	go func() {
+		_, err := p.AttachFC(t.Context(), d)
+		got <- err
+	}()
+	scan := func(host string) string {
+		b, err := os.ReadFile(filepath.Join(p.Sys, "class/scsi_host", host, "scan"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	hosttest.Until(t, "the host is scanned", func() bool { return scan("host5") == "- - -" })
+	p.link("by-path/pci-0000:41:00.0-fc-0x"+wwn+"-lun-2", "sdc")
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+	if s := scan("host6"); s != "" {
+		t.Errorf("another host was scanned: %q", s)
+	}
+	p.write("sys/block/sdc/device/delete", "")
+	other := netdisk.Used{FC: &netdisk.FC{WWNs: []string{"500a0982891b8dc5", wwn}, LUN: "2"}}
+	for _, c := range []struct {
+		others []netdisk.Used
+		want   string
+	}{{[]netdisk.Used{other}, ""}, {nil, "1"}} {
+		if err := p.DetachFC(t.Context(), d, c.others); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(filepath.Join(p.Sys, "block/sdc/device/delete")); err != nil || string(b) != c.want {
+			t.Errorf("with others %v the disk was told %q, %v; want %q", c.others, b, err, c.want)
+		}
+	}
+}
+
+// TestFCMultipath: of a WWID, udev shows the device of multipathd. All its paths go with it.
+func TestFCMultipath(t *testing.T) {
+	p := newPlay(t)
+	p.link("by-id/scsi-3600", "dm-4")
+	p.write("sys/block/dm-4/dm/uuid", "mpath-3600\n")
+	for _, disk := range []string{"sdd", "sde"} {
+		p.write("sys/block/dm-4/slaves/"+disk+"/x", "")
+		p.write("sys/block/"+disk+"/holders/dm-4/x", "")
+		p.write("sys/block/"+disk+"/device/delete", "")
+	}
+	d := &netdisk.FC{WWIDs: []string{"3600"}}
+	if device := p.attachFC(d); device != filepath.Join(p.Dev, "dm-4") {
+		t.Errorf("device %s", device)
+	}
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "multipath"), []byte("#!/bin/sh\necho multipath \"$*\" >>\"$PLAY/calls\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	if err := p.DetachFC(t.Context(), d, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := p.calls(), []string{"multipath -f " + filepath.Join(p.Dev, "dm-4")}; !slices.Equal(got, want) {
+		t.Errorf("calls %v, want %v", got, want)
+	}
+	for _, disk := range []string{"sdd", "sde"} {
+		if b, err := os.ReadFile(filepath.Join(p.Sys, "block", disk, "device/delete")); err != nil || string(b) != "1" {
+			t.Errorf("path %s was told %q, %v", disk, b, err)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package netdisks
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const iqn = "iqn.2003-01.org.example:disk"
+
+// play is a directory that plays a machine with open-iscsi: testdata/bin/iscsiadm.
+type play struct {
+	Machine
+	t   *testing.T
+	dir string
+}
+
+func newPlay(t *testing.T) *play {
+	t.Helper()
+	bin, err := filepath.Abs("testdata/bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	t.Setenv("PLAY", dir)
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	p := &play{t: t, dir: dir, Machine: Machine{
+		Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Records: []string{filepath.Join(dir, "none"), filepath.Join(dir, "records")},
+	}}
+	p.write("targets", iqn+"\n")
+	return p
+}
+
+func (p *play) write(name, content string) {
+	p.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(p.dir, name)), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(content), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// calls are the calls of iscsiadm since the last time.
+func (p *play) calls() []string {
+	b, err := os.ReadFile(filepath.Join(p.dir, "calls"))
+	if err != nil && !os.IsNotExist(err) {
+		p.t.Fatal(err)
+	}
+	os.Remove(filepath.Join(p.dir, "calls")) //nolint:errcheck // it may not be there
+	var out []string
+	for line := range strings.Lines(string(b)) {
+		out = append(out, strings.TrimSpace(line))
+	}
+	return out
+}
+
+func (p *play) attach(d *netdisk.ISCSI, chap netdisk.CHAP) string {
+	p.t.Helper()
+	device, err := p.AttachISCSI(p.t.Context(), d, chap)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return device
+}
+
+// wantInvalid fails unless err says the texts, and that a retry does not help.
+func wantInvalid(t *testing.T, err error, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if err == nil || hostcall.KindOf(err) != port.InvalidConfig || !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v: want one of kind %s that says %q", err, port.InvalidConfig, text)
+		}
+	}
+}
+
+func disk(portals ...string) *netdisk.ISCSI {
+	return &netdisk.ISCSI{VolName: "data", Portals: portals, IQN: iqn, LUN: "1", InitIface: "default", Iface: "default"}
+}
+
+func TestAttachAndDetach(t *testing.T) {
+	p := newPlay(t)
+	d := disk("10.0.0.1:3260")
+	if device := p.attach(d, netdisk.CHAP{}); device != filepath.Join(p.Dev, "sda") {
+		t.Errorf("device %s", device)
+	}
+	const discovery, node = "-m discoverydb -t sendtargets -p 10.0.0.1:3260 -I default ", "-m node -p 10.0.0.1:3260 -T " + iqn + " -I default "
+	want := []string{
+		discovery + "-o new", discovery + "--discover", node + "-o update -n node.session.scan -v manual", node + "--login",
+		node + "-o update -n node.startup -v manual",
+	}
+	if got := p.calls(); !slices.Equal(got, want) {
+		t.Errorf("calls:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	p.attach(d, netdisk.CHAP{})
+	if got := p.calls(); len(got) > 0 {
+		t.Errorf("it was attached again with %v", got)
+	}
+	other := netdisk.Used{ISCSI: disk("10.0.0.1:3260")}
+	other.ISCSI.LUN = "2"
+	if err := p.DetachISCSI(t.Context(), d, []netdisk.Used{other}); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.calls(); len(got) > 0 {
+		t.Errorf("the session of another LUN was ended: %v", got)
+	}
+	if b, err := os.ReadFile(filepath.Join(p.Sys, "block/sda/device/delete")); err != nil || string(b) != "1" {
+		t.Errorf("the disk was not removed: %q, %v", b, err)
+	}
+	for range 2 { // the second time there is nothing
+		if err := p.DetachISCSI(t.Context(), d, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := p.calls(), []string{node + "--logout", node + "-o delete"}; !slices.Equal(got, want) {
+			t.Errorf("calls %v, want %v", got, want)
+		}
+	}
+	if all, err := p.Sessions(); err != nil || len(all) > 0 {
+		t.Errorf("sessions %v, %v", all, err)
+	}
+}
+
+// TestSecretsAreNoArguments: they are in the records, which only root reads.
+func TestSecretsAreNoArguments(t *testing.T) {
+	p := newPlay(t)
+	chap := netdisk.CHAP{
+		Discovery: map[string]string{"discovery.sendtargets.auth.password": "hush-d"},
+		Session:   map[string]string{"node.session.auth.authmethod": "CHAP", "node.session.auth.password": "hush-s"},
+	}
+	p.attach(disk("10.0.0.1:3260"), chap)
+	if all := strings.Join(p.calls(), "\n"); strings.Contains(all, "hush") {
+		t.Errorf("iscsiadm was called with a secret:\n%s", all)
+	}
+	for name, want := range map[string]string{
+		"send_targets/10.0.0.1,3260/st_config":      "discovery.sendtargets.auth.password = hush-d\n",
+		"nodes/" + iqn + "/10.0.0.1,3260,1/default": "node.session.auth.password = hush-s\n",
+	} {
+		file := filepath.Join(p.dir, "records", name)
+		b, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%s is %q, %v; want %q", name, b, err, want)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	p.Records = p.Records[:1]
+	_, err := p.AttachISCSI(t.Context(), disk("10.0.0.2:3260"), chap)
+	wantInvalid(t, err, "no record", p.Records[0])
+	if strings.Contains(err.Error(), "hush") {
+		t.Errorf("the error has a secret: %v", err)
+	}
+}
+
+func TestOnePortalOfTwo(t *testing.T) {
+	p := newPlay(t)
+	p.write("refuse-10.0.0.1:3260", "")
+	p.attach(disk("10.0.0.1:3260", "10.0.0.2:3260"), netdisk.CHAP{})
+	if left, err := filepath.Glob(filepath.Join(p.dir, "records/*/*10.0.0.1*")); err != nil || len(left) > 0 {
+		t.Errorf("records of the portal that refused are left: %v %v", left, err)
+	}
+	_, err := p.AttachISCSI(t.Context(), disk("10.0.0.1:3260"), netdisk.CHAP{})
+	if err == nil || !strings.Contains(err.Error(), "portal 10.0.0.1:3260: iscsiadm discoverydb --discover failed (exit status 4): iscsiadm: cannot make connection to 10.0.0.1: Connection refused") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestScan: a LUN that the session does not show is looked for, and found when the kernel has it.
+func TestScan(t *testing.T) {
+	p := newPlay(t)
+	p.write("hidden", "")
+	got := make(chan error, 1)
+	go func() {
+		_, err := p.AttachISCSI(t.Context(), disk("10.0.0.1:3260"), netdisk.CHAP{})
+		got <- err
+	}()
+	scan := filepath.Join(p.Sys, "class/scsi_host/host3/scan")
+	hosttest.Until(t, "the host is scanned", func() bool {
+		b, err := os.ReadFile(scan)
+		return err == nil && string(b) == "0 0 1"
+	})
+	if err := os.MkdirAll(filepath.Join(p.Sys, "class/iscsi_host/host3/device/session3/target3:0:0/3:0:0:1/block/sdq"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInitiatorName(t *testing.T) {
+	p := newPlay(t)
+	d := disk("10.0.0.1:3260")
+	d.InitiatorName, d.Iface = "iqn.me", "10.0.0.1:3260:data"
+	p.attach(d, netdisk.CHAP{})
+	const iface = "-m iface -I 10.0.0.1:3260:data "
+	want := []string{
+		"-m iface -I default -o show", iface + "-o new", iface + "-o update -n iface.initiatorname -v iqn.me",
+		iface + "-o update -n iface.transport_name -v tcp",
+	}
+	if got := p.calls(); !slices.Equal(got[:4], want) {
+		t.Errorf("calls %v, want %v", got, want)
+	}
+	if err := p.DetachISCSI(t.Context(), d, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.calls(); len(got) != 3 || got[2] != iface+"-o delete" {
+		t.Errorf("calls %v", got)
+	}
+}
+
+func TestWithoutTools(t *testing.T) {
+	p := newPlay(t)
+	t.Setenv("PATH", t.TempDir())
+	began := time.Now()
+	_, err := p.AttachISCSI(t.Context(), disk("10.0.0.1:3260", "10.0.0.2:3260"), netdisk.CHAP{})
+	wantInvalid(t, err, "iscsiadm is not installed on this node", "install open-iscsi")
+	if time.Since(began) > commandWait {
+		t.Error("it was waited for")
+	}
+}
+
+// TestMultipath: the disk is used through the device that multipathd has made.
+func TestMultipath(t *testing.T) {
+	p := newPlay(t)
+	p.write("sys/block/sda/holders/dm-1/x", "")
+	p.write("sys/block/dm-1/dm/uuid", "LVM-abc\n")
+	if dm := p.multipath("sda"); dm != "" {
+		t.Errorf("a logical volume was taken for multipath: %s", dm)
+	}
+	p.write("sys/block/sda/holders/dm-2/x", "")
+	p.write("sys/block/dm-2/dm/uuid", "mpath-3600\n")
+	if device := p.attach(disk("10.0.0.1:3260"), netdisk.CHAP{}); device != filepath.Join(p.Dev, "dm-2") {
+		t.Errorf("device %s", device)
+	}
+}
