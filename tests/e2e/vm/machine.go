@@ -114,7 +114,18 @@ func buildInitramfs(ctx context.Context, m Machine, k kernel, plane *lab.Control
 	if err := a.addRuntime(ctx, m, repository, log); err != nil {
 		return err
 	}
-	load, err := k.load(modules...)
+	load := modules
+	if m == Bare {
+		root, err := iscsiRoot(repository)
+		if err != nil {
+			return err
+		}
+		if err := a.addISCSI(root); err != nil {
+			return err
+		}
+		load = slices.Concat(modules, iscsiModules)
+	}
+	load, err = k.load(load...)
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,7 @@ var Checks = []Check{
 	{Name: "numakept", What: "an agent started after kill -9 goes on with CPUs and memory of pods as cgroups and state files have them, and no container restarts", Once: true, Only: Bare},
 	{Name: "numafreed", What: "when the pod is gone all others run on all CPUs again, and an agent with other policies starts", Once: true, Only: Bare},
 	{Name: "resize", What: "pods of a cluster get more and less CPU and memory while they run, by container and as a whole", Once: true},
+	{Name: "iscsi", What: "pods have disks of an iSCSI target, also one that wants CHAP, over a restart of the agent; while it does not answer only who needs it waits, says so and can be deleted; with the last pod the sessions end", Once: true, Only: Bare},
 	{Name: "failswap", What: "the agent refuses to start while swap is on, and says so", Once: true},
 	{Name: "memoryqos", What: "with MemoryQoS requests are protected and containers slowed down near their limits, also after a daemon-reload", Once: true},
 	{Name: "limitedswap", What: "with LimitedSwap a container may swap in proportion to its request, if it is of those that may", Once: true},

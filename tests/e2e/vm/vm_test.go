@@ -38,6 +38,9 @@ func testMachine(t *testing.T, m Machine) {
 	if m == Systemd {
 		lab.Need(t, hasSystemd(repository))
 	}
+	if m == Bare {
+		lab.Need(t, hasISCSI(repository))
+	}
 	k, err := findKernel(repository)
 	if err != nil {
 		t.Fatal(err)

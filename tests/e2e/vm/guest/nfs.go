@@ -337,6 +337,11 @@ func (h *host) goes(ctx context.Context, name string) error {
 	if err := h.agent.Remove(name + ".yaml"); err != nil {
 		return err
 	}
+	return h.gone(ctx, name)
+}
+
+// gone waits until the agent does not know a pod.
+func (h *host) gone(ctx context.Context, name string) error {
 	return await(ctx, "pod "+name+" is gone", func() error {
 		view, err := h.agent.Pods(ctx)
 		if pod, there := view.Pod(name); there {
