@@ -118,7 +118,7 @@ func (n *nodestatus) versionRead(ctx *kernel.Context[Message], m runtimeVersion)
 		n.polled(ctx, m.err)
 		return
 	}
-	n.runtime.version = m.version.Name + "://" + m.version.Version
+	n.runtime.version = nodeobject.RuntimeVersion(m.version.Name, m.version.Version)
 	n.askStatus(ctx)
 }
 

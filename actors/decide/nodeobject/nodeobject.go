@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
@@ -156,23 +157,26 @@ func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStat
 	return out, differs
 }
 
-// Reasons and messages of conditions. Tools know the reasons.
+// Reasons and messages of conditions. Tools know the reasons, and scripts those messages of a healthy node.
 func verdicts(f *Facts) [4]v1.NodeCondition {
-	pressure := func(t v1.NodeConditionType, is bool, yes, no, what string) v1.NodeCondition {
+	pressure := func(t v1.NodeConditionType, is bool, yes, no, what, well string) v1.NodeCondition {
 		if is {
 			return v1.NodeCondition{Type: t, Status: v1.ConditionTrue, Reason: yes, Message: "the node is short of " + what}
 		}
-		return v1.NodeCondition{Type: t, Status: v1.ConditionFalse, Reason: no, Message: "the node has enough " + what}
+		return v1.NodeCondition{Type: t, Status: v1.ConditionFalse, Reason: no, Message: "kubelet has " + well}
 	}
 	ready := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady",
-		Message: "the node is ready"}
+		Message: "kubelet is posting ready status"}
 	if len(f.Problems) > 0 {
 		ready.Status, ready.Reason, ready.Message = v1.ConditionFalse, "KubeletNotReady", strings.Join(f.Problems, "; ")
 	}
 	return [...]v1.NodeCondition{
-		pressure(v1.NodeMemoryPressure, f.Memory, "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory", "memory"),
-		pressure(v1.NodeDiskPressure, f.Disk, "KubeletHasDiskPressure", "KubeletHasNoDiskPressure", "disk space"),
-		pressure(v1.NodePIDPressure, f.PID, "KubeletHasInsufficientPID", "KubeletHasSufficientPID", "process IDs"),
+		pressure(v1.NodeMemoryPressure, f.Memory, "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory",
+			"memory", "sufficient memory available"),
+		pressure(v1.NodeDiskPressure, f.Disk, "KubeletHasDiskPressure", "KubeletHasNoDiskPressure",
+			"disk space", "no disk pressure"),
+		pressure(v1.NodePIDPressure, f.PID, "KubeletHasInsufficientPID", "KubeletHasSufficientPID",
+			"process IDs", "sufficient PID available"),
 		ready,
 	}
 }
@@ -204,4 +208,17 @@ func Ready(s *v1.NodeStatus) bool {
 		}
 	}
 	return false
+}
+
+// RuntimeVersion is status.nodeInfo.containerRuntimeVersion, such as containerd://2.1.0. Programs parse it, so it has the
+// version without a v, which containerd writes before it, and without what a distribution adds (1.6.20~ds1).
+func RuntimeVersion(name, text string) string {
+	parsed, err := version.ParseSemantic(text)
+	if err != nil {
+		parsed, err = version.ParseGeneric(text)
+	}
+	if err == nil {
+		text = parsed.String()
+	}
+	return name + "://" + text
 }

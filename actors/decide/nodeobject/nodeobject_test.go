@@ -359,6 +359,20 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+func TestRuntimeVersion(t *testing.T) {
+	for version, want := range map[string]string{
+		"v2.4.2":      "containerd://2.4.2",
+		"1.33.1":      "containerd://1.33.1",
+		"1.6.20~ds1":  "containerd://1.6.20",
+		"v2.0.0-rc.1": "containerd://2.0.0-rc.1",
+		"simulated":   "containerd://simulated",
+	} {
+		if got := RuntimeVersion("containerd", version); got != want {
+			t.Errorf("%s: got %s, want %s", version, got, want)
+		}
+	}
+}
+
 func TestRuntimeFeatures(t *testing.T) {
 	f := facts()
 	f.Handlers, f.Features = []v1.NodeRuntimeHandler{{Name: "runc"}}, &v1.NodeFeatures{SupplementalGroupsPolicy: new(true)}
