@@ -98,7 +98,7 @@ func (a *resources) tellEnforced(ctx *kernel.Context[Message], err error) {
 	}
 	a.enforced = &problem
 	e := port.Event{Node: a.deps.Node, At: ctx.Now(), Reason: "NodeAllocatableEnforced",
-		Message: "The limits of all pods together are set (enforceNodeAllocatable)."}
+		Message: "Updated Node Allocatable limit across pods"}
 	if err != nil {
 		e.Warning, e.Reason = true, "FailedNodeAllocatableEnforcement"
 		e.Message = fmt.Sprintf("The limits of all pods together can't be set (enforceNodeAllocatable): %v. "+

@@ -242,7 +242,7 @@ func TestEnforced(t *testing.T) {
 	}
 	r.events.Want("events", "n1: FailedNodeAllocatableEnforcement: The limits of all pods together can't be set "+
 		"(enforceNodeAllocatable): device busy. This is tried again in the next sweep.",
-		"n1: NodeAllocatableEnforced: The limits of all pods together are set (enforceNodeAllocatable).")
+		"n1: NodeAllocatableEnforced: Updated Node Allocatable limit across pods")
 }
 
 // TestSweep removes the cgroups of pods that nobody knows, tried again in the next sweep if it fails. With none

@@ -10,9 +10,9 @@ type Event struct {
 	Reason, Message string
 }
 
-// Starting is the event of an agent that starts.
+// Starting is the event of an agent that starts. Programs that count restarts look for this text.
 func Starting() Event {
-	return Event{Reason: "Starting", Message: "Starting troupe, the agent of this node."}
+	return Event{Reason: "Starting", Message: "Starting kubelet."}
 }
 
 // Events are the events for a change of the node's status from before to after. before is empty for
