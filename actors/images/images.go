@@ -70,6 +70,8 @@ type pulled struct {
 	id    kernel.EffectID
 	image string
 	ref   string
+	// began is when the call got its slot; zero if it has no answer.
+	began time.Time
 	err   error
 }
 
@@ -158,8 +160,10 @@ type image struct {
 	info      *observed.Image // shared, never changed
 	// failures of pulls since the last success, looks of looks.
 	failures, looks imagepull.Failures
-	// begun is when the pull under way was asked for.
-	begun time.Time
+	// begun is when the pull under way was asked for. took is the duration of the last one that worked,
+	// waited with the time in the queue.
+	begun        time.Time
+	took, waited time.Duration
 	// with is what the pull under way is made with, next what is tried after it,
 	// and tried what failed since the last success or the last backoff.
 	with        imagepull.Credential
@@ -181,7 +185,7 @@ type waiter struct {
 	reply   kernel.Ref[pod.Message]
 	secrets secrets
 	lookup
-	// told is what it was told last; pulled, that it was told of a pull.
+	// told is what it was told last; pulled, that a pull was made for it.
 	told   imagepull.Image
 	pulled bool
 	// verdict is whether it may use the image that is there.
@@ -372,9 +376,11 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 		}
 		switch decision {
 		case imagepull.UsePresent:
-			if !w.pulled {
-				a.event(ctx, w, false, "Pulled", imagepull.PresentMessage(i.name, a.deps.Records != nil))
+			text := imagepull.PresentMessage(i.name, a.deps.Records != nil)
+			if w.pulled {
+				text = imagepull.PulledMessage(i.name, i.took, i.waited, i.info.SizeBytes)
 			}
+			a.event(ctx, w, false, "Pulled", text)
 			a.ready(ctx, i, w)
 		case imagepull.NeverPresent:
 			text := imagepull.NeverPresentMessage(i.name)

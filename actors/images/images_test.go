@@ -79,7 +79,7 @@ func TestTwoPodsMakeOnePull(t *testing.T) {
 	r.WantByListener("one look", "runtime: "+look)
 	r.runtime.Answer(nil, look)
 	r.WantByListener("both have it", "a: "+ready, "b: "+ready)
-	pulled := `Pulled: Successfully pulled image "` + img + `" in 3s`
+	pulled := `Pulled: Successfully pulled image "` + img + `" in 3s (3s including waiting). Image size: 4096 bytes.`
 	r.events.WantByListener("both events", `a: Pulling: Pulling image "`+img+`"`, "a: "+pulled, "b: "+pulled)
 }
 

@@ -70,10 +70,15 @@ func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 	i.pulling = portcall.Do(ctx, kernel.Effect[Message]{
 		Kind: "PullImage", Object: name, Lane: "pull/" + name, Pool: PullPool, Tag: name, Deadline: a.deps.PullDeadline,
 		Patience: time.Minute,
-	}, func(c context.Context, done func(string, error)) {
-		a.deps.Runtime.PullImage(c, port.PullImage{Image: name, Pod: p, Auth: auth}, done)
-	}, func(id kernel.EffectID, ref string, err error) Message {
-		return pulled{id: id, image: name, ref: ref, err: err}
+	}, func(c context.Context, done func(pulled, error)) {
+		m := pulled{image: name, began: kernel.Now(c)}
+		a.deps.Runtime.PullImage(c, port.PullImage{Image: name, Pod: p, Auth: auth}, func(ref string, err error) {
+			m.ref = ref
+			done(m, err)
+		})
+	}, func(id kernel.EffectID, m pulled, err error) Message {
+		m.id, m.image, m.err = id, name, err
+		return m
 	})
 }
 
@@ -124,14 +129,10 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	i.failures, i.tried = imagepull.Failures{}, nil
 	a.recordPull(ctx, i, m.ref)
 	// A pull gives the reference; who needs the image's user looks at it now. It
-	// was made for those who have what it was made with.
+	// was made for those who have what it was made with. The event tells the size, so it comes with the look.
+	i.took, i.waited = ctx.Now().Sub(m.began), ctx.Now().Sub(i.begun)
 	for _, w := range i.waiting {
-		if !i.entitled(w) {
-			continue
-		}
-		a.event(ctx, w, false, "Pulled",
-			fmt.Sprintf("Successfully pulled image %q in %v", i.name, ctx.Now().Sub(i.begun).Round(time.Millisecond)))
-		w.pulled = true
+		w.pulled = w.pulled || i.entitled(w)
 	}
 	i.checkedAt = time.Time{}
 	for _, w := range i.waiting {

@@ -86,7 +86,7 @@ func (r *rig) PullImage(ctx context.Context, p port.PullImage, done func(string,
 // ImageStatus implements images.Runtime.
 func (r *rig) ImageStatus(ctx context.Context, image string, done func(observed.Image, bool, error)) {
 	r.runtime.Called(ctx, "look "+image, func(err error) {
-		of := observed.Image{ID: "sha256:" + image}
+		of := observed.Image{ID: "sha256:" + image, SizeBytes: 4096}
 		if name, is := r.alias[image]; is {
 			of = observed.Image{ID: "sha256:" + name, RepoTags: []string{name, image}}
 		}

@@ -30,6 +30,15 @@ func NewContext(clock Clock) (ctx context.Context, end func(why error)) {
 	return c, c.end
 }
 
+// Now is the time by the clock of the effect whose Run was given ctx: in Run, when the call began.
+func Now(ctx context.Context) time.Time {
+	c, is := ctx.(*effectContext)
+	if !is {
+		panic("kernel.Now needs the context of an effect")
+	}
+	return c.clock.Now()
+}
+
 // After calls done with nil after d, by the clock of the effect whose Run was given ctx. If ctx
 // ends before, it calls done with the reason. It is for an effect that only waits.
 func After(ctx context.Context, d time.Duration, done func(error)) {

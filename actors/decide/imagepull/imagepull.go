@@ -121,6 +121,13 @@ func (f Failures) Status(p backoff.Policy, image string, now time.Time) (reason,
 // BackOffMessage is the text of the BackOff event.
 func BackOffMessage(image string) string { return fmt.Sprintf("Back-off pulling image %q", image) }
 
+// PulledMessage says that an image was pulled: how long the pull took, how long it was from the request, with the time
+// in the queue, and the size in bytes. Programs read the three numbers in it, as a kubelet writes them.
+func PulledMessage(image string, took, waited time.Duration, size uint64) string {
+	return fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", image,
+		took.Truncate(time.Millisecond), waited.Truncate(time.Millisecond), size)
+}
+
 // PresentMessage says that an image was not pulled; verified: it is known that the pod may use it.
 func PresentMessage(image string, verified bool) string {
 	text := fmt.Sprintf("Container image %q already present on machine", image)
