@@ -327,6 +327,9 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 		}
 		if out.Outcome == podplan.Done && p.life == podlife.Syncing {
 			p.stop = out.Stop
+			if s := p.stop; s.Fail {
+				p.event(ctx, "", false, s.Reason, s.Message)
+			}
 			p.become(ctx, podlife.Completed)
 			continue
 		}

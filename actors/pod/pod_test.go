@@ -32,6 +32,24 @@ func TestRunsAndEnds(t *testing.T) {
 	}
 }
 
+// TestPastItsDeadline: of a pod that has run for activeDeadlineSeconds an event says so, as its status does.
+func TestPastItsDeadline(t *testing.T) {
+	p := onePod("a")
+	p.Spec.ActiveDeadlineSeconds = new(int64(60))
+	r := newRig(t, p, nil)
+	r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
+	r.until(2*time.Minute, "ended", func() bool { return r.finished })
+	var told []string
+	for _, e := range r.events {
+		if e.Reason == "DeadlineExceeded" && e.Container == "" && !e.Warning {
+			told = append(told, e.Message)
+		}
+	}
+	if len(told) != 1 || told[0] != r.status.Message || r.status.Reason != "DeadlineExceeded" {
+		t.Errorf("events %q, and the status says %s: %q", told, r.status.Reason, r.status.Message)
+	}
+}
+
 // TestInPlace: pods is told once that containers run where they were told to, and once more when it has missed that. Calls
 // of the runtime that fail are repeated.
 func TestInPlace(t *testing.T) {
