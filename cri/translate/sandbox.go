@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"maps"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,7 +25,7 @@ func PullContext(pod *v1.Pod) *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
 		Metadata:    &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID)},
 		Labels:      SandboxLabels(pod),
-		Annotations: maps.Clone(pod.Annotations),
+		Annotations: podspec.Annotations(pod),
 	}
 }
 

@@ -151,7 +151,7 @@ func (d *running) routes(s serving) []serve.Route {
 	routes := append([]serve.Route{serve.PodsRoute(d.find)},
 		serve.HealthzRoutes(healthz.Handler(d.checks(), d.counters.Healthcheck))...)
 	if !*k.EnableDebuggingHandlers {
-		for _, path := range []string{"/run/", "/exec/", "/attach/", "/portForward/", "/containerLogs/", "/runningpods/",
+		for _, path := range []string{"/run/", "/exec/", "/attach/", "/portForward/", "/containerLogs/", "/runningpods",
 			"/debug/pprof/", "/logs/"} {
 			routes = append(routes, serve.Disabled(serve.Route{Path: path, Subresources: serve.Proxy}, debuggingOff))
 		}

@@ -119,7 +119,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 func TestWhatGuards(t *testing.T) {
 	all := routesOf(t, "")
 	for path, right := range map[string]string{
-		"/pods": "get/pods get/proxy", "/runningpods/": "get/pods get/proxy", "/healthz/ping": "get/healthz get/proxy",
+		"/pods": "get/pods get/proxy", "/runningpods": "get/pods get/proxy", "/runningpods/": "get/pods get/proxy", "/healthz/ping": "get/healthz get/proxy",
 		"/configz": "get/configz get/proxy",
 		"/metrics": "get/metrics", "/metrics/cadvisor": "get/metrics", "/metrics/resource": "get/metrics", "/metrics/probes": "get/metrics", "/metrics/slis": "get/metrics",
 		"/stats/summary": "get/stats",

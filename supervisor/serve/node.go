@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
 )
@@ -46,19 +47,16 @@ func PodsRoute(find Find) Route {
 			list := make([]v1.Pod, len(found))
 			for i, p := range found {
 				list[i] = *p
+				list[i].Annotations = podspec.Annotations(p)
 			}
 			writePods(w, list)
 		})}
 }
 
-// RunningPodsRoute is /runningpods/: the pods in the runtime, desired or not.
+// RunningPodsRoute is /runningpods: the pods in the runtime, desired or not.
 func RunningPodsRoute(runtime port.Runtime) Route {
-	return Route{Path: "/runningpods/", Methods: []string{http.MethodGet}, Subresources: Pods,
+	return Route{Path: "/runningpods", Methods: []string{http.MethodGet}, Subresources: Pods,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/runningpods/" {
-				http.NotFound(w, r)
-				return
-			}
 			seen, err := answer.Of(r.Context(), func(done func(observed.Runtime, error)) { runtime.List(r.Context(), "", done) })
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -1,6 +1,11 @@
 package podspec
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"maps"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // Annotations that every static pod carries. kubeadm, the mirror pod and
 // dashboards read them.
@@ -16,6 +21,21 @@ const (
 	// not have it.
 	AnnotationMirror = v1.MirrorPodAnnotationKey
 )
+
+// Annotations are those of a pod as programs on the node see them (the runtime, /pods): with where the pod is from and,
+// if it has a status, since when the node knows it. A manifest's pod has both already.
+func Annotations(pod *v1.Pod) map[string]string {
+	out := make(map[string]string, len(pod.Annotations)+2)
+	maps.Copy(out, pod.Annotations)
+	if _, has := out[AnnotationSource]; has {
+		return out
+	}
+	out[AnnotationSource] = string(API)
+	if at := pod.Status.StartTime; at != nil {
+		out[AnnotationSeen] = at.Format(time.RFC3339Nano)
+	}
+	return out
+}
 
 // Origin is the kind of a pod's source. The first three are values of AnnotationSource.
 type Origin string

@@ -2,6 +2,7 @@ package podspec_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,24 @@ func TestOrigin(t *testing.T) {
 	for o, want := range map[podspec.Origin]bool{podspec.File: true, podspec.HTTP: true, podspec.API: false, podspec.Orphan: false} {
 		if o.Static() != want {
 			t.Errorf("%s: static %t, want %t", o, o.Static(), want)
+		}
+	}
+}
+
+func TestAnnotations(t *testing.T) {
+	since := metav1.NewTime(time.Unix(1700000000, 0).UTC())
+	for name, c := range map[string]struct {
+		have, want map[string]string
+		since      *metav1.Time
+	}{
+		"new":           {nil, map[string]string{podspec.AnnotationSource: "api"}, nil},
+		"with a status": {map[string]string{"a": "b"}, map[string]string{"a": "b", podspec.AnnotationSource: "api", podspec.AnnotationSeen: "2023-11-14T22:13:20Z"}, &since},
+		"of a manifest": {map[string]string{podspec.AnnotationSource: "file"}, map[string]string{podspec.AnnotationSource: "file"}, &since},
+		"told before":   {map[string]string{podspec.AnnotationSource: "api"}, map[string]string{podspec.AnnotationSource: "api"}, &since},
+	} {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(c.have)}, Status: v1.PodStatus{StartTime: c.since}}
+		if got := podspec.Annotations(p); !maps.Equal(got, c.want) || !maps.Equal(p.Annotations, c.have) {
+			t.Errorf("%s: got %v, want %v, and the pod has %v", name, got, c.want, p.Annotations)
 		}
 	}
 }
