@@ -129,6 +129,9 @@ func (u *usageSource) disks(ctx context.Context, n *usage.Node, pods []usage.Pod
 			u.runtime.Disks(ctx, func(images, layers port.DiskUse, err error) { done(both{images, layers}, err) })
 		})
 		errs = append(errs, err)
+		if d.layers.Mountpoint == "" { // the runtime does not tell the two apart, as containerd
+			d.layers = d.images
+		}
 		n.Images, n.Layers = u.disk(d.images), u.disk(d.layers)
 	}
 	for i := range pods {

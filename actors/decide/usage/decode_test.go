@@ -45,7 +45,7 @@ func TestV2(t *testing.T) {
 			},
 			Cgroup{
 				CPU:    &CPU{Usage: time.Microsecond, Periods: 10, Throttled: 4, ThrottledTime: 2 * time.Millisecond},
-				Memory: &Memory{Usage: 1, WorkingSet: 1, MaxUsage: 9, Faults: 7, MajorFaults: 2, Mapped: 4, Kernel: 3, Failures: 5, OOMs: 1},
+				Memory: &Memory{Usage: 1, WorkingSet: 1, MaxUsage: 9, Faults: 7, MajorFaults: 2, OwnFaults: 7, OwnMajorFaults: 2, Mapped: 4, Kernel: 3, Failures: 5, OOMs: 1},
 			},
 		},
 		"the root has no memory.current": {

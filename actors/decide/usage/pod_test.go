@@ -111,6 +111,10 @@ func TestSummary(t *testing.T) {
 	if s.Node.Network.Name != "eth0" || *s.Node.Network.RxBytes != 9 || len(s.Node.Network.Interfaces) != 2 {
 		t.Errorf("network of the node: %+v", s.Node.Network)
 	}
+	node.Cgroup.Swap.Limit, node.SwapTotal = NoLimit, 20
+	if got := *Summary(node, nil).Node.Swap.SwapAvailableBytes; got != 19 {
+		t.Errorf("a root cgroup without a limit: %d bytes of swap are available, want 19", got)
+	}
 	web := s.Pods[0]
 	if v := web.VolumeStats; v[0].VolumeHealthStats != nil || v[1].VolumeHealthStats == nil || !v[1].VolumeHealthStats.Abnormal {
 		t.Errorf("health of volumes: %+v", v)

@@ -24,6 +24,9 @@ func nodeStats(n Node) stats.NodeStats {
 		CPU: cpuStats(n.Cgroup), Memory: memoryStats(n.Cgroup, n.Memory), IO: ioStats(n.Cgroup), Swap: swapStats(n.Cgroup),
 		Network: networkStats(n.Network, n.Cgroup.At), Fs: diskStats(n.Root),
 	}
+	if out.Swap != nil && out.Swap.SwapAvailableBytes == nil { // the root cgroup has no limit, but the machine
+		out.Swap.SwapAvailableBytes = new(less(n.SwapTotal, n.Cgroup.Swap.Usage))
+	}
 	if n.Images != nil || n.Layers != nil {
 		out.Runtime = &stats.RuntimeStats{ImageFs: diskStats(n.Images), ContainerFs: diskStats(n.Layers)}
 	}

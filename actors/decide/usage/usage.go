@@ -53,6 +53,8 @@ type Memory struct {
 	// Faults and MajorFaults count page faults, Failures how often the limit was hit, OOMs how often a
 	// process was killed for that.
 	Faults, MajorFaults, Failures, OOMs uint64
+	// OwnFaults and OwnMajorFaults are those without the cgroups below, if the kernel tells them apart (v1).
+	OwnFaults, OwnMajorFaults uint64
 }
 
 // Held is what the kernel can't free when memory runs short, in bytes: what the end of the processes would free.
@@ -77,7 +79,9 @@ const NoLimit = ^uint64(0)
 
 // Device is the I/O of a block device.
 type Device struct {
-	Major, Minor             uint64
+	Major, Minor uint64
+	// Name is its file, such as /dev/vda; empty if it is not known.
+	Name                     string
 	Reads, Writes            uint64
 	BytesRead, BytesWritten  uint64
 	Discards, BytesDiscarded uint64
@@ -113,6 +117,8 @@ type Disk struct {
 	At                             time.Time
 	Capacity, Available, Used      *uint64
 	Inodes, InodesFree, InodesUsed *uint64
+	// Device is the block device that it is on, such as /dev/vda1; empty if it has none or it is not known.
+	Device string
 }
 
 // Pod is the usage of a pod.

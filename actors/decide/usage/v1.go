@@ -59,6 +59,7 @@ func V1(f Files, at time.Time) Cgroup {
 			RSS:         s["total_rss"], Cache: s["total_cache"], Mapped: s["total_mapped_file"], Kernel: kernel,
 			MaxUsage: peak, Failures: failures, OOMs: f.keyed("memory/memory.oom_control")["oom_kill"],
 			Faults: s["total_pgfault"], MajorFaults: s["total_pgmajfault"],
+			OwnFaults: s["pgfault"], OwnMajorFaults: s["pgmajfault"],
 		}
 	}
 	// v1 counts swap together with memory.

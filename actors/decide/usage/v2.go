@@ -49,6 +49,7 @@ func V2(f Files, at time.Time) Cgroup {
 			Reclaimable: min(used, s["inactive_file"]+s["active_file"]+s["slab_reclaimable"]),
 			Kernel:      cmp.Or(s["kernel"], s["kernel_stack"]+s["slab"]), MaxUsage: peak,
 			Faults: s["pgfault"], MajorFaults: s["pgmajfault"], Failures: events["max"], OOMs: events["oom_kill"],
+			OwnFaults: s["pgfault"], OwnMajorFaults: s["pgmajfault"],
 		}
 	}
 	if n, ok := f.number("memory.swap.current"); ok {

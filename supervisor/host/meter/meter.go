@@ -4,6 +4,7 @@
 package meter
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,13 +21,16 @@ import (
 // Meter reads the cgroups of a machine.
 type Meter struct {
 	v2 bool
-	// root is where hierarchies are mounted, proc where processes are shown.
-	root, proc string
+	// root is where hierarchies are mounted, proc where processes are shown, sys where devices are.
+	root, proc, sys string
 }
+
+// sysfs is where the kernel shows the machine's devices (sysfs(5)).
+const sysfs = "/sys"
 
 // New looks what cgroups this machine has.
 func New() *Meter {
-	return &Meter{v2: cgroups.IsCgroup2UnifiedMode(), root: "/sys/fs/cgroup", proc: "/proc"}
+	return &Meter{v2: cgroups.IsCgroup2UnifiedMode(), root: "/sys/fs/cgroup", proc: "/proc", sys: sysfs}
 }
 
 // Cgroup reads the cgroup at path: all files if all is set, else only a few. The result is empty
@@ -44,10 +48,25 @@ func (m *Meter) Cgroup(path string, all bool) usage.Cgroup {
 			files[name] = text
 		}
 	}
+	var c usage.Cgroup
 	if m.v2 {
-		return usage.V2(files, time.Now())
+		c = usage.V2(files, time.Now())
+	} else {
+		c = usage.V1(files, time.Now())
 	}
-	return usage.V1(files, time.Now())
+	for i := range c.IO {
+		c.IO[i].Name = device(m.sys, c.IO[i].Major, c.IO[i].Minor)
+	}
+	return c
+}
+
+// device is the file of a block device; empty if there is none of these numbers, as for a file system without a device.
+func device(sys string, major, minor uint64) string {
+	link, err := os.Readlink(filepath.Join(sys, "dev/block", fmt.Sprintf("%d:%d", major, minor)))
+	if err != nil {
+		return ""
+	}
+	return "/dev/" + filepath.Base(link)
 }
 
 // file is where a file of a cgroup is. Of v1, the name begins with its hierarchy.

@@ -157,6 +157,22 @@ func TestDisk(t *testing.T) {
 	}
 }
 
+// TestDevice: devices have the names that dashboards look for.
+func TestDevice(t *testing.T) {
+	m := machine(t, true, map[string]string{"pod1/io.stat": "254:1 rbytes=1 wbytes=2 rios=3 wios=4\n7:9 rbytes=5\n", "pod1/cpu.stat": "usage_usec 1\n"})
+	m.sys = t.TempDir()
+	if err := os.MkdirAll(filepath.Join(m.sys, "dev/block"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../../devices/pci0000:00/virtio0/block/vda/vda1", filepath.Join(m.sys, "dev/block/254:1")); err != nil {
+		t.Fatal(err)
+	}
+	got := m.Cgroup("/pod1", true).IO
+	if len(got) != 2 || got[0].Name != "" || got[1].Name != "/dev/vda1" || got[1].Reads != 3 {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	buffer := make([]byte, 3*os.Getpagesize())

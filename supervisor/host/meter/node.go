@@ -174,8 +174,12 @@ func Disk(path string) *usage.Disk {
 	capacity, available, used := s.Blocks*block, s.Bavail*block, (s.Blocks-s.Bfree)*block
 	inodes, free := s.Files, s.Ffree
 	taken := inodes - min(free, inodes)
+	name := ""
+	if st := (unix.Stat_t{}); unix.Stat(path, &st) == nil {
+		name = device(sysfs, uint64(unix.Major(st.Dev)), uint64(unix.Minor(st.Dev)))
+	}
 	return &usage.Disk{
-		At: time.Now(), Capacity: &capacity, Available: &available, Used: &used,
+		Device: name, At: time.Now(), Capacity: &capacity, Available: &available, Used: &used,
 		Inodes: &inodes, InodesFree: &free, InodesUsed: &taken,
 	}
 }

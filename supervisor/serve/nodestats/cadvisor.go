@@ -1,6 +1,7 @@
 package nodestats
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -206,7 +207,7 @@ func cadvisor(n usage.Node, pods []usage.Pod, cores int, failed bool) samples {
 	root := cgroupLabels("", "/", "", "", "", "")
 	s.cgroup(&n.Cgroup, n.Booted, root)
 	s.interfaces(n.Network, n.Cgroup.At, root)
-	s.disk(n.Root, "root", root)
+	s.disk(n.Root, root)
 	for i := range n.Parts {
 		part := &n.Parts[i]
 		if slices.ContainsFunc(n.Parts[:i], func(p usage.Container) bool { return p.ID == part.ID }) {
@@ -238,7 +239,6 @@ func (s samples) pod(p *usage.Pod) {
 		c := &p.Containers[i]
 		of := cgroupLabels(c.Name, c.ID, c.Image, c.RuntimeID, p.Namespace, p.Name)
 		s.cgroup(&c.Cgroup, c.Started, of)
-		s.disk(c.Rootfs, "rootfs", of)
 	}
 }
 
@@ -255,8 +255,11 @@ func (s samples) cgroup(c *usage.Cgroup, since time.Time, of labels) {
 		s.add(cpuTotal, c.At, seconds(c.CPU.Usage), of.with("cpu", "total"))
 	}
 	if m := c.Memory; m != nil {
-		s.add(faults, c.At, float64(m.Faults), of.with("failure_type", "pgfault").with("scope", "hierarchy"))
-		s.add(faults, c.At, float64(m.MajorFaults), of.with("failure_type", "pgmajfault").with("scope", "hierarchy"))
+		minor, major := of.with("failure_type", "pgfault"), of.with("failure_type", "pgmajfault")
+		s.add(faults, c.At, float64(m.OwnFaults), minor.with("scope", "container"))
+		s.add(faults, c.At, float64(m.Faults), minor.with("scope", "hierarchy"))
+		s.add(faults, c.At, float64(m.OwnMajorFaults), major.with("scope", "container"))
+		s.add(faults, c.At, float64(m.MajorFaults), major.with("scope", "hierarchy"))
 	}
 	if !since.IsZero() {
 		s.add(started, time.Time{}, unix(since), of)
@@ -269,8 +272,7 @@ func (s samples) cgroup(c *usage.Cgroup, since time.Time, of labels) {
 
 func (s samples) device(d usage.Device, at time.Time, of labels) {
 	major, minor := strconv.FormatUint(d.Major, 10), strconv.FormatUint(d.Minor, 10)
-	name := major + ":" + minor // what the kernel calls it is not known here
-	of = of.with("device", name)
+	of = of.with("device", cmp.Or(d.Name, major+":"+minor))
 	s.add(fsReads, at, float64(d.Reads), of)
 	s.add(fsWrites, at, float64(d.Writes), of)
 	s.add(fsReadBytes, at, float64(d.BytesRead), of)
@@ -280,11 +282,11 @@ func (s samples) device(d usage.Device, at time.Time, of labels) {
 	s.add(blockIO, at, float64(d.BytesWritten), of.with("operation", "Write"))
 }
 
-func (s samples) disk(d *usage.Disk, device string, of labels) {
+func (s samples) disk(d *usage.Disk, of labels) {
 	if d == nil {
 		return
 	}
-	of = of.with("device", device)
+	of = of.with("device", cmp.Or(d.Device, "root"))
 	for _, v := range []struct {
 		is    *metric
 		value *uint64

@@ -26,7 +26,7 @@ func cgroup(n uint64) usage.Cgroup {
 		CPU:    &usage.CPU{Usage: time.Duration(n) * time.Second, Periods: n},
 		Memory: &usage.Memory{Usage: 10 * n, WorkingSet: n, RSS: n, Faults: n},
 		Swap:   &usage.Swap{Usage: n, Limit: 100}, PIDs: &usage.PIDs{Processes: n, Threads: n, Limit: usage.NoLimit},
-		IO:          []usage.Device{{Major: 8, Minor: 16, Reads: n, BytesWritten: n}},
+		IO:          []usage.Device{{Major: 8, Minor: 17, Name: "/dev/sdb1", Reads: 2 * n}, {Major: 8, Minor: 16, Reads: n, BytesWritten: n}},
 		CPUPressure: &usage.Pressure{Some: usage.PressureOf{Total: time.Second}},
 		Limits:      usage.Limits{CPUShares: 2, CPUQuota: 1000, CPUPeriod: 100000, Memory: 1 << 20},
 	}
@@ -36,7 +36,7 @@ var (
 	node = usage.Node{
 		Name: "n1", Booted: at, Memory: 1 << 30, Cgroup: cgroup(100), Network: []usage.Interface{{Name: "eth0", RxBytes: 5}},
 		Parts: []usage.Container{{Name: "pods", ID: "/kubepods", Cgroup: cgroup(50)}},
-		Root:  &usage.Disk{At: at, Capacity: new(uint64(1000)), Used: new(uint64(10))},
+		Root:  &usage.Disk{At: at, Device: "/dev/vda1", Capacity: new(uint64(1000)), Used: new(uint64(10))},
 	}
 	pods = []usage.Pod{{
 		Namespace: "ns", Name: "web", UID: "1", ID: "/kubepods/pod1", Started: at, Cgroup: cgroup(3),
@@ -148,7 +148,9 @@ func TestCadvisor(t *testing.T) {
 		`container_network_receive_bytes_total{container="",id="/",image="",interface="eth0",name="",namespace="",pod=""} 5 1700000000123`,
 		`container_cpu_cfs_periods_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 2 1700000000123`,
 		`container_spec_memory_limit_bytes{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 1.048576e+06`,
-		`container_fs_usage_bytes{container="",device="root",id="/",image="",name="",namespace="",pod=""} 10 1700000000123`,
+		`container_fs_usage_bytes{container="",device="/dev/vda1",id="/",image="",name="",namespace="",pod=""} 10 1700000000123`,
+		`container_memory_failures_total{container="app",failure_type="pgfault",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web",scope="container"} 0 1700000000123`,
+		`container_fs_reads_total{container="app",device="/dev/sdb1",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 4 1700000000123`,
 		`container_fs_reads_total{container="app",device="8:16",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 2 1700000000123`,
 		`container_pressure_cpu_waiting_seconds_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 1 1700000000123`,
 		`container_threads_max{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 0 1700000000123`,
