@@ -9,7 +9,7 @@
 // The package nodestatus in decide computes the content of the object. An idle node
 // costs one call to the runtime and one renewal of the lease per period, and a write
 // when something has changed or the report is due. If a client deletes the object, the
-// node registers again.
+// node registers again, and stays cordoned if it was.
 //
 // After a restart the actor reads everything again. The lease is renewed first, by
 // separate calls: it waits neither for the watch of the Node nor for the runtime.

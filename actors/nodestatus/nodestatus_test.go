@@ -294,18 +294,27 @@ func TestRuntimeDown(t *testing.T) {
 	r.wantReady(true)
 }
 
-// TestNodeDeleted: it is registered again at once.
+// TestNodeDeleted: it is registered again at once. Who drained it and deletes it does not get pods on it for that.
 func TestNodeDeleted(t *testing.T) {
-	r := newRig(t)
-	r.start()
-	r.Advance(time.Second)
-	old := r.node
-	r.node = nil
-	r.watch(port.APIDeleted{Object: old})
-	r.Advance(100 * time.Millisecond)
-	r.wantReady(true)
-	if r.node.UID == old.UID || len(r.seen) != 2 {
-		t.Errorf("the node is %s, seen %d times", r.node.UID, len(r.seen))
+	for name, cordoned := range map[string]bool{"in use": false, "drained": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.start()
+			r.Advance(time.Second)
+			r.put(func(n *v1.Node) { n.Spec.Unschedulable = cordoned })
+			r.Advance(time.Second)
+			old, before := r.node, len(r.seen)
+			r.node = nil
+			r.watch(port.APIDeleted{Object: old})
+			r.Advance(100 * time.Millisecond)
+			r.wantReady(true)
+			if r.node.UID == old.UID || len(r.seen) != before+1 {
+				t.Errorf("the node is %s, seen %d times, want once more than %d", r.node.UID, len(r.seen), before)
+			}
+			if r.node.Spec.Unschedulable != cordoned || (len(r.node.Spec.Taints) == 1) != cordoned {
+				t.Errorf("cordoned: %t, with the taints %v", r.node.Spec.Unschedulable, r.node.Spec.Taints)
+			}
+		})
 	}
 }
 

@@ -31,7 +31,7 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 		return // the watch will report it
 	}
 	if n.node == nil {
-		node := nodeobject.New(own, n.facts, ctx.Now())
+		node := nodeobject.New(nodeobject.Again(own, n.seen), n.facts, ctx.Now())
 		n.before = &v1.NodeStatus{}
 		n.write(ctx, "CreateNode", func(c context.Context, done func(port.APIObject, error)) {
 			n.deps.API.Create(c, node, done)

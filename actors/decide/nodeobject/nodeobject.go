@@ -83,6 +83,17 @@ func New(own *Own, f *Facts, now time.Time) *v1.Node {
 	return n
 }
 
+// Again is how a node registers whose object a client has deleted: as own, and cordoned if last, its last object, was.
+// Whoever drains a node and deletes it does not want new pods on it. last is nil if it is not known.
+func Again(own *Own, last *v1.Node) *Own {
+	if last == nil || !last.Spec.Unschedulable || own.Unschedulable {
+		return own
+	}
+	out := *own
+	out.Unschedulable = true
+	return &out
+}
+
 // Meta is the node with the configured metadata and spec, and whether that differs from have.
 func Meta(own *Own, have *v1.Node) (*v1.Node, bool) {
 	labels, l := with(have.Labels, own.Labels)
