@@ -44,6 +44,16 @@ func (h *Host) placeOf(uid, volume string) string {
 	return h.places[uid][volume]
 }
 
+// pluginAt is the name of the plugin that a volume at path is of: its directory below that of the pod says so. A
+// PersistentVolume that is a directory of the node is used where it is.
+func pluginAt(path string) string {
+	_, below, is := strings.Cut(path, "/"+volumesDir+"/")
+	if dir, _, _ := strings.Cut(below, "/"); is && strings.Contains(dir, "~") {
+		return strings.Replace(dir, "~", "/", 1)
+	}
+	return "kubernetes.io/host-path"
+}
+
 const (
 	// roomPatience is how long the file system of a claim may take to say how much
 	// room it has, walkPatience all emptyDirs of some pods together.
@@ -92,6 +102,7 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 			out[i] = append(out[i],
 				usage.Volume{Name: v.Name, Namespace: p.Namespace, Claim: claimOf(p, v), Local: local && !inMemory(v)})
 			last := &out[i][len(out[i])-1]
+			last.Plugin = pluginAt(path)
 			began := time.Now()
 			if last.Local {
 				if r, ok := h.byProject(p, path, projects); ok {

@@ -47,13 +47,16 @@ func TestVolumeUse(t *testing.T) {
 		t.Fatalf("%v %+v", err, found)
 	}
 	for i, want := range []struct {
-		local      bool
-		claim      string
-		from, most uint64
-	}{{true, "", 100_000, 120_000}, {false, "", 50_000, 60_000}, {false, "data", 1, 1 << 60}} {
+		local         bool
+		claim, plugin string
+		from, most    uint64
+	}{
+		{true, "", "kubernetes.io/empty-dir", 100_000, 120_000}, {false, "", "kubernetes.io/empty-dir", 50_000, 60_000},
+		{false, "data", "kubernetes.io/local-volume", 1, 1 << 60},
+	} {
 		v := found[0][i]
-		if v.Local != want.local || v.Claim != want.claim || *v.Disk.Used < want.from || *v.Disk.Used > want.most || *v.Disk.Capacity < *v.Disk.Used {
-			t.Errorf("%s: local %v, claim %q, %d of %d bytes", v.Name, v.Local, v.Claim, *v.Disk.Used, *v.Disk.Capacity)
+		if v.Local != want.local || v.Claim != want.claim || v.Plugin != want.plugin || *v.Disk.Used < want.from || *v.Disk.Used > want.most || *v.Disk.Capacity < *v.Disk.Used {
+			t.Errorf("%s: local %v, claim %q, of %s, %d of %d bytes", v.Name, v.Local, v.Claim, v.Plugin, *v.Disk.Used, *v.Disk.Capacity)
 		}
 	}
 	if n := *found[0][0].Disk.InodesUsed; n != 2 {

@@ -5,7 +5,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/probes"
 )
@@ -152,58 +151,6 @@ func (p podsCollector) Collect(to chan<- prometheus.Metric) {
 		ready = 1
 	}
 	gauge(synced, ready)
-}
-
-var (
-	volumeLabels    = []string{"namespace", "persistentvolumeclaim"}
-	volumeCapacity  = described("kubelet_volume_stats_capacity_bytes", "Capacity in bytes of the volume", volumeLabels...)
-	volumeAvailable = described("kubelet_volume_stats_available_bytes",
-		"Number of available bytes in the volume", volumeLabels...)
-	volumeUsed     = described("kubelet_volume_stats_used_bytes", "Number of used bytes in the volume", volumeLabels...)
-	volumeInodes   = described("kubelet_volume_stats_inodes", "Maximum number of inodes in the volume", volumeLabels...)
-	volumeFree     = described("kubelet_volume_stats_inodes_free", "Number of free inodes in the volume", volumeLabels...)
-	volumeTaken    = described("kubelet_volume_stats_inodes_used", "Number of used inodes in the volume", volumeLabels...)
-	volumeAbnormal = described("kubelet_volume_stats_health_status_abnormal",
-		"1 if the driver of the volume says that it is unhealthy, 0 if it says that it is healthy", volumeLabels...)
-)
-
-// volumesCollector is of the volumes of pods. Of one that several pods use there
-// is one line.
-type volumesCollector struct{ pods []usage.Pod }
-
-// Describe implements prometheus.Collector.
-func (volumesCollector) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector.
-func (c volumesCollector) Collect(to chan<- prometheus.Metric) {
-	seen := map[[2]string]bool{}
-	for i := range c.pods {
-		for _, v := range c.pods[i].Volumes {
-			key := [2]string{v.Namespace, v.Claim}
-			if v.Claim == "" || seen[key] {
-				continue
-			}
-			seen[key] = true
-			if v.Abnormal != nil {
-				value := 0.0
-				if *v.Abnormal {
-					value = 1
-				}
-				to <- prometheus.MustNewConstMetric(volumeAbnormal, prometheus.GaugeValue, value, key[0], key[1])
-			}
-			for _, g := range []struct {
-				desc  *prometheus.Desc
-				value *uint64
-			}{
-				{volumeCapacity, v.Disk.Capacity}, {volumeAvailable, v.Disk.Available}, {volumeUsed, v.Disk.Used},
-				{volumeInodes, v.Disk.Inodes}, {volumeFree, v.Disk.InodesFree}, {volumeTaken, v.Disk.InodesUsed},
-			} {
-				if g.value != nil {
-					to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(*g.value), key[0], key[1])
-				}
-			}
-		}
-	}
 }
 
 var (

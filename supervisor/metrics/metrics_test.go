@@ -77,7 +77,7 @@ func asked() metrics.Asked {
 		},
 		Pods:    func(context.Context) (podview.View, error) { return view, nil },
 		Probes:  func(context.Context) ([]probes.Tally, error) { return tallies, nil },
-		Volumes: func(context.Context) ([]usage.Pod, error) { return volumes, nil },
+		Volumes: func(context.Context) ([]*v1.Pod, []usage.Pod, error) { return volumePods, volumes, nil },
 	}
 }
 
@@ -89,8 +89,31 @@ var view = podview.View{Ready: true, Pods: []podview.Pod{
 	{Source: "orphan", Life: "Terminating", Phase: "Unknown"},
 }}
 
+// volumePods are the pods of volumes: the first runs, the second waits for its volumes, the third has ended.
+var volumePods = []*v1.Pod{
+	{Spec: volumesOf("a", "own", "later"), Status: v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{{ContainerID: "c://1"}}}},
+	{Spec: volumesOf("b", "own", "conf"), Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{}}}},
+	{Spec: volumesOf("own"), Status: v1.PodStatus{Phase: v1.PodSucceeded}},
+}
+
+func volumesOf(names ...string) (s v1.PodSpec) {
+	for _, name := range names {
+		v := v1.Volume{Name: name}
+		switch name {
+		case "own":
+			v.EmptyDir = &v1.EmptyDirVolumeSource{}
+		case "conf":
+			v.ConfigMap = &v1.ConfigMapVolumeSource{}
+		default:
+			v.PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{}
+		}
+		s.Volumes = append(s.Volumes, v)
+	}
+	return s
+}
+
 var volumes = []usage.Pod{
-	{Volumes: []usage.Volume{{Name: "a", Namespace: "ns", Claim: "data", Disk: usage.Disk{Capacity: new(uint64(10)), Used: new(uint64(4))}, Abnormal: new(true)}, {Name: "own"}}},
+	{Volumes: []usage.Volume{{Name: "a", Namespace: "ns", Claim: "data", Plugin: "kubernetes.io/csi", Disk: usage.Disk{Capacity: new(uint64(10)), Used: new(uint64(4))}, Abnormal: new(true)}, {Name: "own"}}},
 	{Volumes: []usage.Volume{{Name: "b", Namespace: "ns", Claim: "data", Disk: usage.Disk{Capacity: new(uint64(10))}}}},
 }
 
@@ -177,6 +200,12 @@ func check(t *testing.T, families map[string]*dto.MetricFamily, all []want) {
 func TestWhatIsAskedAtAScrape(t *testing.T) {
 	check(t, scrape(t, fresh(t), asked(), "/metrics"), []want{
 		{"kubelet_node_name", "node=n1", 1},
+		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/csi state=desired_state_of_world", 1},
+		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/csi state=actual_state_of_world", 1},
+		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/empty-dir state=desired_state_of_world", 2},
+		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/empty-dir state=actual_state_of_world", 1},
+		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/configmap state=desired_state_of_world", 1},
+		{"volume_manager_total_volumes", "plugin_name=unknown state=desired_state_of_world", 2},
 		{"kubelet_cgroup_version", "", 2},
 		{"kubelet_running_pods", "", 3},
 		{"kubelet_running_containers", "container_state=running", 2},

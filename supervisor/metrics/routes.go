@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/podview"
@@ -20,8 +21,8 @@ type Asked struct {
 	System func() System
 	Pods   func(context.Context) (podview.View, error)
 	Probes func(context.Context) ([]probes.Tally, error)
-	// Volumes gives pods with the volumes of theirs that are of claims.
-	Volumes func(context.Context) ([]usage.Pod, error)
+	// Volumes gives the pods of the node, and of each, in the same order, what its volumes of claims use.
+	Volumes func(context.Context) ([]*v1.Pod, []usage.Pod, error)
 }
 
 // Routes are /metrics, /metrics/probes and /metrics/slis.
@@ -56,8 +57,8 @@ func (m *Metrics) now(ctx context.Context, a Asked) prometheus.Gatherer {
 	if err == nil {
 		all = append(all, collected(view))
 	}
-	volumes, noVolumes := a.Volumes(ctx)
-	all = append(all, volumesCollector{volumes}, scrapeError(err != nil || noVolumes != nil))
+	pods, volumes, noVolumes := a.Volumes(ctx)
+	all = append(all, volumesCollector{pods, volumes}, scrapeError(err != nil || noVolumes != nil))
 	return gathered(all...)
 }
 

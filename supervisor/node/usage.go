@@ -186,18 +186,18 @@ func (u *usageSource) volumes(ctx context.Context, pods []*v1.Pod, claimsOnly bo
 	return u.host.VolumeUse(ctx, pods, claimsOnly)
 }
 
-// claims measures the volumes of claims.
-func (u *usageSource) claims(ctx context.Context) ([]usage.Pod, error) {
+// claims measures the volumes of claims, of all pods.
+func (u *usageSource) claims(ctx context.Context) ([]*v1.Pod, []usage.Pod, error) {
 	found, err := u.find(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	volumes, err := u.volumes(ctx, found, true)
 	out := make([]usage.Pod, len(found))
 	for i := range volumes {
 		out[i].Volumes = volumes[i]
 	}
-	return out, err
+	return found, out, err
 }
 
 // rates remembers what was used at the last question, to say how much was since.

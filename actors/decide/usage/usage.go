@@ -157,6 +157,8 @@ type Volume struct {
 	Name string
 	// Claim is its PersistentVolumeClaim (namespace/name), if any.
 	Namespace, Claim string
+	// Plugin is a kubelet's name of what kind it is, such as kubernetes.io/csi.
+	Plugin string
 	// Local: its data is on the node's own file system.
 	Local bool
 	Disk  Disk

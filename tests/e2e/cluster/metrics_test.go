@@ -429,7 +429,6 @@ var lack = []struct{ prefix, why string }{
 	{"kubernetes_feature_enabled", "gates are at /configz and /flagz"},
 	{"force_cleaned_failed_volume_", "of the kubelet's volume reconciler"},
 	{"reconstruct_volume_", "of the kubelet's volume reconciler"},
-	{"volume_manager_", "of the kubelet's volume manager"},
 	{"volume_operation_total_seconds", "of the kubelet's volume reconciler"},
 	{"rest_client_", "of client-go's own transport and its exec plugins; sizes and the limiter's waits are not counted"},
 	{"kubelet_volume_metric_collection_", "volumes are measured when /stats/summary is asked for"},

@@ -1,0 +1,135 @@
+package metrics
+
+import (
+	"cmp"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+)
+
+var (
+	volumeLabels    = []string{"namespace", "persistentvolumeclaim"}
+	volumeCapacity  = described("kubelet_volume_stats_capacity_bytes", "Capacity in bytes of the volume", volumeLabels...)
+	volumeAvailable = described("kubelet_volume_stats_available_bytes",
+		"Number of available bytes in the volume", volumeLabels...)
+	volumeUsed     = described("kubelet_volume_stats_used_bytes", "Number of used bytes in the volume", volumeLabels...)
+	volumeInodes   = described("kubelet_volume_stats_inodes", "Maximum number of inodes in the volume", volumeLabels...)
+	volumeFree     = described("kubelet_volume_stats_inodes_free", "Number of free inodes in the volume", volumeLabels...)
+	volumeTaken    = described("kubelet_volume_stats_inodes_used", "Number of used inodes in the volume", volumeLabels...)
+	volumeAbnormal = described("kubelet_volume_stats_health_status_abnormal",
+		"1 if the driver of the volume says that it is unhealthy, 0 if it says that it is healthy", volumeLabels...)
+
+	volumesTotal = described("volume_manager_total_volumes",
+		"Number of volumes of pods by plugin and state: those that pods of this node should have "+
+			"(desired_state_of_world), and those of pods that have a container, which have all (actual_state_of_world).",
+		"plugin_name", "state")
+)
+
+// volumesCollector is of the volumes of pods. Of one that several pods use there
+// is one line.
+type volumesCollector struct {
+	// of are the pods, pods what their volumes of claims use, in the same order.
+	of   []*v1.Pod
+	pods []usage.Pod
+}
+
+// Describe implements prometheus.Collector.
+func (volumesCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c volumesCollector) Collect(to chan<- prometheus.Metric) {
+	for key, n := range volumeCounts(c.of, c.pods) { // order-free: sorted as they are written
+		to <- prometheus.MustNewConstMetric(volumesTotal, prometheus.GaugeValue, float64(n), key[0], key[1])
+	}
+	seen := map[[2]string]bool{}
+	for i := range c.pods {
+		for _, v := range c.pods[i].Volumes {
+			key := [2]string{v.Namespace, v.Claim}
+			if v.Claim == "" || seen[key] {
+				continue
+			}
+			seen[key] = true
+			if v.Abnormal != nil {
+				value := 0.0
+				if *v.Abnormal {
+					value = 1
+				}
+				to <- prometheus.MustNewConstMetric(volumeAbnormal, prometheus.GaugeValue, value, key[0], key[1])
+			}
+			for _, g := range []struct {
+				desc  *prometheus.Desc
+				value *uint64
+			}{
+				{volumeCapacity, v.Disk.Capacity}, {volumeAvailable, v.Disk.Available}, {volumeUsed, v.Disk.Used},
+				{volumeInodes, v.Disk.Inodes}, {volumeFree, v.Disk.InodesFree}, {volumeTaken, v.Disk.InodesUsed},
+			} {
+				if g.value != nil {
+					to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(*g.value), key[0], key[1])
+				}
+			}
+		}
+	}
+}
+
+// volumeCounts counts volumes by plugin and state. A container waits for all volumes of its pod, so a pod that has one
+// has all its volumes. used, in the order of pods, tells the plugins of claims that are mounted.
+func volumeCounts(pods []*v1.Pod, used []usage.Pod) map[[2]string]int {
+	out := map[[2]string]int{}
+	for i, p := range pods {
+		if podspec.Finished(p) {
+			continue
+		}
+		up := false
+		for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+			for j := range list {
+				up = up || list[j].ContainerID != ""
+			}
+		}
+		for j := range p.Spec.Volumes {
+			v := &p.Spec.Volumes[j]
+			plugin := pluginOf(v)
+			if plugin == "" && i < len(used) {
+				for k := range used[i].Volumes {
+					if used[i].Volumes[k].Name == v.Name {
+						plugin = used[i].Volumes[k].Plugin
+					}
+				}
+			}
+			plugin = cmp.Or(plugin, "unknown")
+			out[[2]string{plugin, "desired_state_of_world"}]++
+			if up {
+				out[[2]string{plugin, "actual_state_of_world"}]++
+			}
+		}
+	}
+	return out
+}
+
+// pluginOf is a kubelet's name of the plugin of a volume, empty for a claim: what that is, its PersistentVolume says.
+func pluginOf(v *v1.Volume) string {
+	switch s := &v.VolumeSource; {
+	case s.EmptyDir != nil:
+		return "kubernetes.io/empty-dir"
+	case s.HostPath != nil:
+		return "kubernetes.io/host-path"
+	case s.ConfigMap != nil:
+		return "kubernetes.io/configmap"
+	case s.Secret != nil:
+		return "kubernetes.io/secret"
+	case s.DownwardAPI != nil:
+		return "kubernetes.io/downward-api"
+	case s.Projected != nil:
+		return "kubernetes.io/projected"
+	case s.Image != nil:
+		return "kubernetes.io/image"
+	case s.NFS != nil:
+		return "kubernetes.io/nfs"
+	case s.CSI != nil:
+		return "kubernetes.io/csi"
+	default:
+		return ""
+	}
+}
