@@ -57,6 +57,7 @@ var rows = []row{
 	{cluster, "cluster-start", (*bench).clusterStart},
 	{cluster, "cluster-events", (*bench).clusterEvents},
 	{cluster, "cluster-hundred", (*bench).clusterHundred},
+	{cluster, "cluster-csi", (*bench).clusterCSI},
 	{cluster, "cluster-killed", (*bench).clusterKilled},
 	{cluster, "cluster-devices", (*bench).clusterDevices},
 	{cluster, "cluster-eviction", (*bench).clusterEviction},

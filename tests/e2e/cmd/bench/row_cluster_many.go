@@ -66,11 +66,16 @@ func (c *bed) manyOnce(ctx context.Context, agent string, n int) (one burst, err
 
 // startMany starts pods at once and measures what that costs.
 func (r *joined) startMany(ctx context.Context, pods []string) (one burst, err error) {
+	return r.startManyAs(ctx, nil, pods)
+}
+
+// startManyAs does so with pods that change has changed.
+func (r *joined) startManyAs(ctx context.Context, change func(*v1.Pod), pods []string) (one burst, err error) {
 	before, err := r.usage()
 	if err != nil {
 		return one, err
 	}
-	if one.ready, err = r.start(ctx, nil, pods...); err != nil {
+	if one.ready, err = r.start(ctx, change, pods...); err != nil {
 		return one, err
 	}
 	after, err := r.usage()
