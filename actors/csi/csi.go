@@ -43,7 +43,9 @@ type actor struct {
 	// of are the CSIDrivers; nil until they are known.
 	of   map[string]*decide.Driver
 	node *v1.Node
-	// inUse is what nodestatus was told, nil before.
+	// reported and attached are the volumes that the status of node names, in use and attached.
+	reported, attached map[v1.UniqueVolumeName]bool
+	// inUse is what nodestatus was told, nil before. It is sorted.
 	inUse []v1.UniqueVolumeName
 	// infos are what drivers say of this node; nil for one that is gone. version counts changes, written is what the
 	// apiserver has. showing is the effect under way.
@@ -255,9 +257,7 @@ func (a *actor) users() []types.UID { return slices.Sorted(maps.Keys(a.pods)) }
 
 // keys are the volumes in order.
 func (a *actor) keys() []decide.Key {
-	return slices.SortedFunc(maps.Keys(a.volumes), func(x, y decide.Key) int {
-		return strings.Compare(x.String(), y.String())
-	})
+	return slices.SortedFunc(maps.Keys(a.volumes), decide.Key.Compare)
 }
 
 // volume is the one of a key, a new one if it is not known.
@@ -434,10 +434,8 @@ func (a *actor) env(v *volume) decide.Env {
 	}
 	if a.node != nil {
 		name := v.UniqueName()
-		e.Reported = slices.Contains(a.node.Status.VolumesInUse, name) && slices.Contains(a.inUse, name)
-		e.Attached = slices.ContainsFunc(a.node.Status.VolumesAttached, func(o v1.AttachedVolume) bool {
-			return o.Name == name
-		})
+		_, told := slices.BinarySearch(a.inUse, name)
+		e.Reported, e.Attached = told && a.reported[name], a.attached[name]
 	}
 	return e
 }

@@ -198,8 +198,8 @@ func (a *actor) showInUse() bool {
 			continue
 		}
 		name := k.UniqueName()
-		if a.inUse == nil || slices.Contains(a.inUse, name) ||
-			a.node != nil && !slices.Contains(a.node.Status.VolumesInUse, name) {
+		_, told := slices.BinarySearch(a.inUse, name)
+		if a.inUse == nil || told || a.node != nil && !a.reported[name] {
 			out = append(out, name)
 		}
 	}
@@ -214,7 +214,13 @@ func (a *actor) showInUse() bool {
 
 func (a *actor) nodeSeen(ctx *kernel.Context[Message], n *v1.Node) {
 	first := a.node == nil || a.node.UID != n.UID
-	a.node = n
+	a.node, a.reported, a.attached = n, map[v1.UniqueVolumeName]bool{}, map[v1.UniqueVolumeName]bool{}
+	for _, name := range n.Status.VolumesInUse {
+		a.reported[name] = true
+	}
+	for _, o := range n.Status.VolumesAttached {
+		a.attached[o.Name] = true
+	}
 	for _, k := range a.keys() {
 		v := a.volumes[k]
 		if env := a.env(v); !env.Attached {

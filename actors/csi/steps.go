@@ -31,7 +31,7 @@ func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 		v.unmeasured(ctx, s.Target)
 	}
 	e := kernel.Effect[Message]{
-		Kind: s.Op.String(), Object: v.String(), For: string(s.Target.Pod), Lane: volumeLane + v.String(),
+		Kind: s.Op.String(), Object: v.String(), For: string(v.For(s)), Lane: volumeLane + v.String(),
 		Deadline: CallDeadline,
 	}
 	v.until = time.Time{}
@@ -168,6 +168,7 @@ func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
 		a.measure(ctx)
 	}
 	a.advance(ctx, v)
+	a.tellGoing(m.step.Target.Pod, "")
 }
 
 // prefixes are the beginnings of messages that users of the kubelet know.
@@ -227,24 +228,17 @@ func (u *user) usesOf(k decide.Key, t decide.Target) (out []string) {
 // tell tells the pods of a volume how far it is.
 func (a *actor) tell(v *volume) {
 	env := a.env(v)
-	var going []types.UID
-	for _, uid := range a.users() {
-		u := a.pods[uid]
-		if u.going {
-			going = append(going, uid)
-			continue
-		}
-		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
-			if w := u.uses[name]; w.spec.Key == v.Key {
-				a.answer(v, env, uid, name, w)
+	for _, t := range slices.SortedFunc(maps.Keys(v.Targets), decide.Target.Compare) {
+		u := a.pods[t.Pod]
+		switch {
+		case u == nil:
+		case u.going:
+			a.tellGoing(t.Pod, v.Waits(t, env))
+		default:
+			for _, name := range u.usesOf(v.Key, t) {
+				a.answer(v, env, t.Pod, name, u.uses[name])
 			}
 		}
-	}
-	for _, uid := range going {
-		for _, t := range targets(v, uid) {
-			a.tellGoing(uid, v.Waits(t, env))
-		}
-		a.tellGoing(uid, "")
 	}
 }
 

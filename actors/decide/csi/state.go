@@ -13,6 +13,11 @@ type Key struct{ Driver, Handle string }
 // String is driver and handle.
 func (k Key) String() string { return k.Driver + " " + k.Handle }
 
+// Compare orders keys.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(strings.Compare(k.Driver, o.Driver), strings.Compare(k.Handle, o.Handle))
+}
+
 // State is how far a volume is staged on this node, or published for one pod. Calls are idempotent, so one that may
 // have had an effect is made again.
 //

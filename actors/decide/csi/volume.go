@@ -175,6 +175,17 @@ func (v *Volume) first() *Publication {
 	return nil
 }
 
+// For is the pod that a step is for: of those that want the volume the first, if the step is for all. Empty for none.
+func (v *Volume) For(s Step) types.UID {
+	if s.Target.Pod != "" {
+		return s.Target.Pod
+	}
+	if p := v.first(); p != nil {
+		return p.Spec.Pod
+	}
+	return ""
+}
+
 // written: a pod wants it, not read-only. A file system that is read-only can't be expanded.
 func (v *Volume) written() bool {
 	for _, p := range v.Targets { // order-free: any

@@ -410,3 +410,25 @@ func keysOf(m map[Target]bool) func(func(Target) bool) {
 		}
 	}
 }
+
+// TestFor: a call for all pods is one of the pod that wanted the volume first, whose history shows it.
+func TestFor(t *testing.T) {
+	v := NewVolume(key, false)
+	stage := Step{Op: StageVolume}
+	if got := v.For(stage); got != "" {
+		t.Errorf("nobody wants it, and it is for %q", got)
+	}
+	for _, pod := range []string{"b", "a"} {
+		v.Use(specOf(pod).Target, specOf(pod))
+	}
+	if got := v.For(stage); got != "b" {
+		t.Errorf("it is for %q, want b", got)
+	}
+	if got := v.For(Step{PublishVolume, specOf("a").Target}); got != "a" {
+		t.Errorf("the publication of a is for %q", got)
+	}
+	v.Release(specOf("b").Target)
+	if got := v.For(stage); got != "a" {
+		t.Errorf("b has gone, and it is for %q", got)
+	}
+}
