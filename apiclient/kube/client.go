@@ -69,6 +69,7 @@ func New(config Config) (*Client, error) {
 		ordinary: limiter(config.QPS, config.Burst), events: limiter(config.EventQPS, config.EventBurst),
 		heartbeat: limiter(-1, 0),
 		others:    limiter(config.QPS, config.Burst), strangers: limiter(config.QPS, config.Burst),
+		storage: limiter(config.QPS, config.Burst),
 	}
 	needed := map[restKey]bool{}
 	for _, k := range kinds { // order-free: it fills a set

@@ -48,7 +48,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestLanes: what keeps the node alive waits for nothing, and events hold back
+// TestLanes: what keeps the node alive waits for nothing, and events and claims hold back
 // nothing.
 func TestLanes(t *testing.T) {
 	config := server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -57,6 +57,8 @@ func TestLanes(t *testing.T) {
 			give(w, http.StatusOK, &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}})
 		case strings.Contains(r.URL.Path, "events"):
 			give(w, http.StatusOK, &v1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}})
+		case strings.Contains(r.URL.Path, "claims"):
+			give(w, http.StatusOK, &v1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}})
 		default:
 			give(w, http.StatusOK, aConfigMap("1"))
 		}
@@ -66,8 +68,9 @@ func TestLanes(t *testing.T) {
 	c := newClient(t, Config{REST: config, QPS: rare, Burst: 1, EventQPS: rare, EventBurst: 1})
 	lease := port.APIKey{Kind: port.LeaseKind, Namespace: "kube-node-lease", Name: "n"}
 	event := port.APIKey{Kind: port.EventKind, Namespace: "default", Name: "e"}
+	claim := port.APIKey{Kind: port.PersistentVolumeClaimKind, Namespace: "default", Name: "c"}
 	for i := range 3 {
-		for _, k := range []port.APIKey{web, event, lease} {
+		for _, k := range []port.APIKey{claim, web, event, lease} {
 			_, err := getOf(t, c, k)
 			switch held := i > 0 && k.Kind != port.LeaseKind; {
 			case held && port.KindOf(err) != port.TooManyRequests:

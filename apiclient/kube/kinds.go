@@ -43,6 +43,9 @@ const (
 	// others is limited by Config.QPS too, but separately: a client of the node does not wait
 	// until the node has written its pod statuses.
 	others
+	// storage is limited by Config.QPS too, but separately: a hundred pods with a claim each ask for three objects
+	// each at once, and the statuses of pods do not wait behind that.
+	storage
 	// strangers is for token reviews, apart from all else: any client that reaches the node's
 	// port can cause one.
 	strangers
@@ -82,13 +85,13 @@ var kinds = map[port.APIKind]kind{
 	port.RuntimeClassKind: kindOf[nodev1.RuntimeClass, *nodev1.RuntimeClass,
 		nodev1.RuntimeClassList](nodev1.SchemeGroupVersion, "runtimeclasses", false, ordinary),
 	port.PersistentVolumeClaimKind: kindOf[v1.PersistentVolumeClaim, *v1.PersistentVolumeClaim,
-		v1.PersistentVolumeClaimList](v1.SchemeGroupVersion, "persistentvolumeclaims", true, ordinary),
+		v1.PersistentVolumeClaimList](v1.SchemeGroupVersion, "persistentvolumeclaims", true, storage),
 	port.PersistentVolumeKind: kindOf[v1.PersistentVolume, *v1.PersistentVolume,
-		v1.PersistentVolumeList](v1.SchemeGroupVersion, "persistentvolumes", false, ordinary),
+		v1.PersistentVolumeList](v1.SchemeGroupVersion, "persistentvolumes", false, storage),
 	port.CSINodeKind: kindOf[storagev1.CSINode, *storagev1.CSINode,
 		storagev1.CSINodeList](storagev1.SchemeGroupVersion, "csinodes", false, ordinary),
 	port.VolumeAttachmentKind: kindOf[storagev1.VolumeAttachment, *storagev1.VolumeAttachment,
-		storagev1.VolumeAttachmentList](storagev1.SchemeGroupVersion, "volumeattachments", false, ordinary),
+		storagev1.VolumeAttachmentList](storagev1.SchemeGroupVersion, "volumeattachments", false, storage),
 	port.CSIDriverKind: kindOf[storagev1.CSIDriver, *storagev1.CSIDriver,
 		storagev1.CSIDriverList](storagev1.SchemeGroupVersion, "csidrivers", false, ordinary),
 	port.ResourceClaimKind: kindOf[resourcev1.ResourceClaim, *resourcev1.ResourceClaim,
