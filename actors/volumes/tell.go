@@ -42,7 +42,11 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 			fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], "+
 				"failed to process volumes=[]: timed out waiting for the condition", strings.Join(p.missing(), " ")))
 	}
-	if !p.waits && !p.down {
+	switch {
+	case p.waits:
+	case p.down:
+		a.event(ctx, p, "FailedUnMount", "UnmountVolume.TearDown has not ended: "+p.waiting())
+	default:
 		a.eventWaits(ctx, p)
 	}
 	next := summary
@@ -54,12 +58,21 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 	a.tell(p)
 }
 
-// eventWaits says in an event what CSI volumes wait for.
+// silent is why a volume is not mounted whose mount goes on.
+func silent(m *volumeplan.Mount) string {
+	return ": " + cmp.Or(m.Server, "its file system") + " does not answer"
+}
+
+// eventWaits says in events what volumes wait for. kubectl describe does not show what a container waits for.
 func (a *volumes) eventWaits(ctx *kernel.Context[Message], p *volumed) {
 	for i := range p.plan {
-		if m := &p.plan[i]; !p.paths.Has(m.Name) && p.csiWaiting(m.Name) != "" {
-			a.event(ctx, p, "FailedMount", fmt.Sprintf("MountVolume.SetUp failed for volume %q : waiting%s", m.Name,
-				p.csiWaiting(m.Name)))
+		m := &p.plan[i]
+		why := p.csiWaiting(m.Name)
+		if why == "" && p.running.Has(call{mount, m.Name}) {
+			why = silent(m)
+		}
+		if why != "" && !p.paths.Has(m.Name) {
+			a.event(ctx, p, "FailedMount", fmt.Sprintf("MountVolume.SetUp failed for volume %q : waiting%s", m.Name, why))
 		}
 	}
 }
@@ -139,7 +152,7 @@ func (p *volumed) waiting() string {
 		} else if m.Err != nil {
 			text += ": " + m.Err.Error()
 		} else if p.running.Has(call{mount, m.Name}) {
-			text += ": " + cmp.Or(m.Server, "its file system") + " does not answer"
+			text += silent(m)
 		}
 		all = append(all, text)
 	}

@@ -102,6 +102,7 @@ func TestHangingVolume(t *testing.T) {
 	r.Advance(10 * time.Second)
 	r.WantByListener("after a while it is said what is missing",
 		`a: pending: waiting for volume "one" since 00:00:00 UTC: its file system does not answer`)
+	r.events.Want("kubectl describe shows it", `a: FailedMount: MountVolume.SetUp failed for volume "one" : waiting: its file system does not answer`)
 	r.Advance(deadline - 10*time.Second)
 	text := `MountVolume.SetUp failed for volume "one" : the file system did not answer within 2m0s`
 	r.WantByListener("no answer", "host: mount a/one: given up", "a: failed: "+text)
@@ -205,6 +206,8 @@ func TestUnmountHangs(t *testing.T) {
 	r.Advance(10 * time.Second)
 	r.WantByListener("what it waits for", "host: unmount a",
 		"a: pending, going: its volumes are being unmounted since 00:00:00 UTC; a file system does not answer")
+	r.events.Want("kubectl describe shows it", "a: FailedUnMount: UnmountVolume.TearDown has not ended: its volumes are being "+
+		"unmounted since 00:00:00 UTC; a file system does not answer")
 	r.host.Answer(nil, "unmount a")
 	r.WantByListener("down", "a: down, unmounted")
 }
