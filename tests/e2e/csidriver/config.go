@@ -29,6 +29,9 @@ type Config struct {
 	Capacity int64
 	// NoAttach leaves out ControllerPublishVolume, NoStage NodeStageVolume.
 	NoAttach, NoStage bool
+	// Mock has the mock driver of Kubernetes answer, which mounts nothing, and makes volumes only by name. Faults are as
+	// with this one.
+	Mock bool
 	// MountGroup has the driver, not the agent, give files to the pod's group.
 	MountGroup bool
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+	"k8s.io/kubernetes/test/e2e/storage/drivers/csi-test/mock/service"
 )
 
 // Driver serves CSI's identity, controller and node, and the registration with a node agent.
@@ -52,9 +53,15 @@ func New(config Config) (*Driver, error) {
 // Serve serves until ctx ends. Calls that have begun then are not waited for.
 func (d *Driver) Serve(ctx context.Context) error {
 	calls := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
-	csi.RegisterIdentityServer(calls, d)
-	csi.RegisterControllerServer(calls, d)
-	csi.RegisterNodeServer(calls, d)
+	var serves service.Service = d
+	if d.config.Mock {
+		serves = service.New(service.Config{
+			DriverName: d.config.Name, DisableAttach: d.config.NoAttach, AttachLimit: d.config.MaxVolumes, NodeExpansionRequired: true,
+		})
+	}
+	csi.RegisterIdentityServer(calls, serves)
+	csi.RegisterControllerServer(calls, serves)
+	csi.RegisterNodeServer(calls, serves)
 	control := &http.Server{Handler: d, ReadHeaderTimeout: time.Minute}
 	registration := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
 	registerapi.RegisterRegistrationServer(registration, d)

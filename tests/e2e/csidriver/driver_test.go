@@ -249,3 +249,48 @@ func TestFaults(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMock: the mock driver of Kubernetes serves, and suffers the same faults. Calls that are made again and again do so only
+// by name, and are written down then.
+func TestMock(t *testing.T) {
+	c := serving(t, func(c *Config) { c.Mock, c.NoAttach = true, true })
+	controller, node := client(t, c)
+	made, err := controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
+		Name: "a", CapacityRange: &csi.CapacityRange{RequiredBytes: 1 << 20}, VolumeCapabilities: []*csi.VolumeCapability{onFile},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage := func() error {
+		_, err := node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
+			VolumeId: made.GetVolume().GetVolumeId(), StagingTargetPath: t.TempDir(), VolumeCapability: onFile,
+		})
+		return err
+	}
+	capabilities := func() error {
+		_, err := node.NodeGetCapabilities(t.Context(), &csi.NodeGetCapabilitiesRequest{})
+		return err
+	}
+	if err := stage(); err != nil {
+		t.Error(err)
+	}
+	for _, method := range []string{"*", "NodeGetCapabilities"} {
+		if err := c.Set(t.Context(), Fault{Method: method, Code: codes.Internal, Message: "no"}); err != nil {
+			t.Fatal(err)
+		}
+		want := map[bool]codes.Code{true: codes.Internal, false: codes.OK}
+		if got := status.Code(stage()); got != want[method == "*"] {
+			t.Errorf("with a fault of %s, NodeStageVolume answers %v", method, got)
+		}
+		if got := status.Code(capabilities()); got != want[method != "*"] {
+			t.Errorf("with a fault of %s, NodeGetCapabilities answers %v", method, got)
+		}
+		if err := c.End(t.Context(), method); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls, err := c.Calls()
+	if err != nil || len(calls) != 5 || calls[4].Method != "NodeGetCapabilities" {
+		t.Errorf("written down: %v, %v", calls, err)
+	}
+}

@@ -25,7 +25,8 @@ import (
 
 // Fault is what happens to calls of a method, such as NodeStageVolume.
 type Fault struct {
-	// Method is the call's name, or * for all of the node and the controller.
+	// Method is the call's name, or * for all of the node and the controller but those that are made again and again
+	// (Probe, NodeGetCapabilities and the like).
 	Method string
 	// Code, if not OK, is what the call answers, with Message. It has done nothing, unless Done is set: then it has done
 	// all and says that it failed.
@@ -118,7 +119,7 @@ func (f *faults) of(method string) *fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, one := range f.all {
-		if one.Method != method && one.Method != "*" {
+		if one.Method != method && (one.Method != "*" || quiet[method]) {
 			continue
 		}
 		if one.Times > 0 {
@@ -150,9 +151,8 @@ func (f *faults) hanging(method string) (n int) {
 	return n
 }
 
-// call does a call, with the fault that it has to suffer.
-func (f *faults) call(ctx context.Context, method string, do func() (any, error)) (any, error) {
-	one := f.of(method)
+// call does a call, with the fault that it has to suffer; nil for none.
+func (f *faults) call(ctx context.Context, one *fault, do func() (any, error)) (any, error) {
 	switch {
 	case one == nil:
 		return do()
@@ -289,26 +289,21 @@ func (d *Driver) intercept(ctx context.Context, request any, info *grpc.UnarySer
 		defer d.alone(call.Volume)()
 		return handle(ctx, request)
 	}
-	var answer any
-	var err error
-	if quiet[call.Method] {
-		answer, err = do()
-	} else {
-		answer, err = d.faults.call(ctx, call.Method, do)
-	}
+	fault := d.faults.of(call.Method)
+	answer, err := d.faults.call(ctx, fault, do)
 	var w *wrongCall
 	if errors.As(err, &w) {
 		call.Wrong, err = w.what, status.Error(codes.FailedPrecondition, w.what)
 	}
 	s := status.Convert(err)
 	call.Took, call.Code, call.Message = time.Since(call.Began), s.Code().String(), s.Message()
-	if !quiet[call.Method] {
+	if !quiet[call.Method] || fault != nil {
 		d.record(call)
 	}
 	return answer, err
 }
 
-// quiet are calls that are made again and again, which nobody wants to read or see fail.
+// quiet are calls that are made again and again. Nobody wants to read them, or see them fail, unless a fault names them.
 var quiet = map[string]bool{
 	"Probe": true, "GetPluginInfo": true, "GetPluginCapabilities": true, "ControllerGetCapabilities": true, "NodeGetCapabilities": true,
 	"ListVolumes": true, "GetInfo": true,
