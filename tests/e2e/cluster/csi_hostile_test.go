@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
@@ -94,4 +95,104 @@ func TestCSIHostile(t *testing.T) {
 	if left, err := hostile.Left(); err != nil || len(left) > 0 {
 		t.Errorf("of the hostile driver there is left: %v, %v", left, err)
 	}
+}
+
+// hostileMethods are the calls of a driver that an agent makes.
+var hostileMethods = []string{
+	"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "NodeExpandVolume", "NodeGetCapabilities",
+	"NodeGetInfo",
+}
+
+// TestCSIHostileCalls: each call of the mock driver of Kubernetes fails, hangs and answers late in turns. No pod of another
+// driver takes longer for that, and its own come and go once it answers.
+func TestCSIHostileCalls(t *testing.T) {
+	t.Parallel()
+	b := started(t, "csi-calls")
+	good := b.newDisks(t, func(c *csidriver.Config, s *storagev1.CSIDriverSpec) { c.NoAttach, s.AttachRequired = true, new(false) })
+	bad := b.newDisks(t, func(c *csidriver.Config, s *storagev1.CSIDriverSpec) {
+		c.Name, c.Dir, c.Socket, c.Control = "bad."+c.Name, c.Dir+"-bad", c.Socket+".bad", c.Control+".bad"
+		c.Mock, c.NoAttach, s.AttachRequired = true, true, new(false)
+		s.NodeAllocatableUpdatePeriodSeconds = new(int64(10)) // so often NodeGetInfo is called
+	})
+	for _, name := range []string{"begins", "ends"} {
+		bad.claim(t, name, v1.ReadWriteOnce)
+	}
+	inline := v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: good.Name}}
+	p := b.paced(t)
+	p.round(t, "first", 4, uses(inline))
+	faults := []csidriver.Fault{{Code: codes.Internal, Message: "no"}, {Hang: true}, {Late: 2 * time.Second}}
+	of := func(turn int) csidriver.Fault {
+		f := faults[turn%len(faults)]
+		f.Method = hostileMethods[turn/len(faults)]
+		return f
+	}
+	c := p.turns(t, len(hostileMethods)*len(faults), 4, uses(inline), func(turn int) {
+		f := of(turn)
+		t.Logf("turn %d: %+v", turn, f)
+		b.shrink(t, "begins")
+		b.create(t, b.pod("ends", uses(claimSource("ends"))))
+		b.awaitPod(t, "ends", "is ready", ready)
+		began := time.Now()
+		if err := bad.Set(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		b.create(t, b.pod("begins", uses(claimSource("begins"))))
+		b.remove(t, "ends")
+		b.await(t, f.Method+" suffers the fault", func() error { return bad.suffered(t, f.Method, began) })
+	}, func(turn int) {
+		if err := bad.End(t.Context(), of(turn).Method); err != nil {
+			t.Fatal(err)
+		}
+		b.awaitGone(t, "ends")
+		b.awaitPod(t, "begins", "is ready once the driver answers", ready)
+		b.remove(t, "begins")
+		b.awaitGone(t, "begins")
+	})
+	for what, of := range map[string]func(comeAndGo) time.Duration{"start": starts, "stop": stops} {
+		t.Logf("pods of another driver %s: %.2f × the usual, the median of %d turns: %.2f", what, c.middle(of), len(c.with), c.ratios(of, 0))
+		// Other tests run beside this one. The benchmark cluster-csi-hostile measures.
+		if r := c.middle(of); r > 1.25 {
+			t.Errorf("pods of another driver take %.2f × the usual to %s", r, what)
+		}
+		for i, with := range c.with {
+			if usual := max(of(c.without[i]), of(c.without[i+1])); of(with) > 2*usual+10*time.Second {
+				t.Errorf("turn %d: pods of another driver took %v to %s, the usual is %v", i, of(with), what, usual)
+			}
+		}
+	}
+	if err := usable(b.node(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// shrink has a claim say that its volume is smaller than it is, which the node has to expand then.
+func (b *bed) shrink(t *testing.T, claim string) {
+	t.Helper()
+	b.await(t, "claim "+claim+" is bound", func() error {
+		c, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Get(t.Context(), claim, metav1.GetOptions{})
+		if err == nil && c.Status.Phase != v1.ClaimBound {
+			err = fmt.Errorf("it is %s", c.Status.Phase)
+		}
+		if err != nil {
+			return err
+		}
+		c.Status.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("8Mi")}
+		_, err = b.admin.CoreV1().PersistentVolumeClaims(b.name).UpdateStatus(t.Context(), c, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// suffered is nil once a call of a method since then has had its fault, or has it.
+func (d *disks) suffered(t *testing.T, method string, since time.Time) error {
+	t.Helper()
+	calls, err := d.Calls()
+	for _, c := range calls {
+		if c.Method == method && c.Began.After(since) {
+			return nil
+		}
+	}
+	if err == nil && d.Hanging(t.Context(), method) == 0 {
+		err = fmt.Errorf("there was no call of %s", method)
+	}
+	return err
 }

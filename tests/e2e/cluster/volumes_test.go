@@ -363,14 +363,21 @@ func TestImageVolume(t *testing.T) {
 // claim makes a claim of that name for a directory of the node, and what it is bound to.
 func (b *bed) claim(t *testing.T, name, dir string) {
 	t.Helper()
-	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name}, Spec: v1.PersistentVolumeSpec{
-		Capacity: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-		PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
-		PersistentVolumeSource:        v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: dir}},
+	b.claimed(t, name, v1.PersistentVolumeSpec{
+		PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: dir}},
 		NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 			MatchExpressions: []v1.NodeSelectorRequirement{{Key: "test", Operator: v1.NodeSelectorOpIn, Values: []string{b.name}}},
 		}}}},
-	}}
+	})
+}
+
+// claimed makes a volume and its claim. The caller says what volume, the rest is added.
+func (b *bed) claimed(t *testing.T, name string, spec v1.PersistentVolumeSpec) {
+	t.Helper()
+	spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+	spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
+	spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name}, Spec: spec}
 	if _, err := b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
