@@ -166,6 +166,9 @@ type NodeSpec struct {
 	// Devices are device plugins, which register before the agent starts. Machine().Plugins stops them, starts them and
 	// changes the health of devices.
 	Devices map[v1.ResourceName]machine.DevicePlugin
+	// CSI are CSI drivers by their names, which register before the agent starts. Machine().CSI stops them and starts
+	// them. Nil: the agent has none, and counts their volumes as mounted.
+	CSI map[string]machine.CSIDriver
 	// Assign is how containers get CPUs of their own, and where from; nil: none does. Nodes with Devices and without
 	// Assign have one NUMA node.
 	Assign *assign.Config
@@ -190,6 +193,11 @@ func (s *NodeSpec) Validate() error {
 		if !resourcelist.Extended(name) {
 			errs = append(errs, fmt.Errorf("sim: node %q: Devices: %q is no extended resource: take a name such as "+
 				"example.com/gpu", s.Name, name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.CSI)) {
+		if why := validation.IsDNS1123Subdomain(name); len(why) > 0 {
+			errs = append(errs, fmt.Errorf("sim: node %q: CSI driver %q: %s", s.Name, name, strings.Join(why, ", ")))
 		}
 	}
 	if _, err := s.rules(); err != nil {

@@ -97,6 +97,9 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Devices)) {
 		n.machine.Plugins.Serve(name, s.Devices[name])
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.CSI)) {
+		n.machine.CSI.Serve(name, s.CSI[name])
+	}
 	n.runtime, err = simcri.New(c)
 	n.machine.Pressure.Mounted = n.machine.Host.Holds
 	n.machine.Pressure.Truth = func() (observed.Runtime, []observed.Image) {
@@ -206,6 +209,9 @@ func (n *Node) agentConfig() agent.Config {
 	}
 	if n.rules != nil {
 		n.assigns(&c)
+	}
+	if len(n.spec.CSI) > 0 {
+		c.Ports.CSI = m.CSI
 	}
 	if n.spec.Manifests {
 		c.ManifestPath = "/etc/kubernetes/manifests"

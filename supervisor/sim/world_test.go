@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 func newWorld(t testing.TB, nodes int, change ...func(*Config)) *World {
@@ -397,6 +398,7 @@ func TestValidate(t *testing.T) {
 		{Config{API: simapi.Config{Fault: func(simapi.Call) simapi.Fault { return simapi.Fault{} }}}, NodeSpec{}, "faults come from Hooks.API"},
 		{Config{}, NodeSpec{Name: "Node 1"}, `node name "Node 1"`},
 		{Config{}, NodeSpec{Starts: -1}, "Starts is -1"},
+		{Config{}, NodeSpec{CSI: map[string]machine.CSIDriver{"Disks": {}}}, `CSI driver "Disks"`},
 		{Config{}, NodeSpec{LateEffect: 2}, "LateEffect 2"},
 	} {
 		w, err := New(tc.config)

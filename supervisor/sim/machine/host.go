@@ -20,6 +20,8 @@ type Host struct {
 	pods map[types.UID]*podDirs
 	// keys is how many keys were made.
 	keys int
+	// published says what CSI drivers have of a pod, empty for nothing.
+	published func(types.UID) string
 }
 
 var _ port.Host = (*Host)(nil)
@@ -118,6 +120,10 @@ func (h *Host) RemovePod(ctx context.Context, ref port.PodDirs, done func(error)
 		if dirs := h.pods[ref.UID]; dirs != nil && len(dirs.mounted) > 0 {
 			return &port.Error{Kind: port.StateConflict, Verb: "RemovePod", Object: string(ref.UID),
 				Detail: "something is mounted"}
+		}
+		if path := h.published(ref.UID); path != "" {
+			return &port.Error{Kind: port.StateConflict, Verb: "RemovePod", Object: string(ref.UID),
+				Detail: "a CSI volume has not been unpublished: " + path}
 		}
 		delete(h.pods, ref.UID)
 		return nil

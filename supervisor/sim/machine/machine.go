@@ -20,11 +20,12 @@ type Machine struct {
 	Pressure    *Pressure
 	OOM         *OOM
 	Plugins     *Plugins
+	CSI         *CSI
 }
 
 // New makes a machine with empty disks, which is what facts say.
 func New(clock simport.Clock, facts *port.Machine) *Machine {
-	return &Machine{
+	m := &Machine{
 		Host:        newHost(clock),
 		Cgroups:     newCgroups(clock),
 		Checkpoints: &Checkpoints{Calls: Calls{clock: clock}},
@@ -34,13 +35,16 @@ func New(clock simport.Clock, facts *port.Machine) *Machine {
 		Pressure:    newPressure(clock),
 		OOM:         newOOM(clock),
 		Plugins:     newPlugins(clock),
+		CSI:         newCSI(clock, facts.Info.MachineID),
 	}
+	m.Host.published = m.CSI.left
+	return m
 }
 
 func (m *Machine) calls() []*Calls {
 	return []*Calls{
 		&m.Host.Calls, &m.Cgroups.Calls, &m.Checkpoints.Calls, &m.Manifests.Calls, &m.Files.Calls, &m.Facts.Calls,
-		&m.Pressure.Calls, &m.OOM.Calls, &m.Plugins.Calls,
+		&m.Pressure.Calls, &m.OOM.Calls, &m.Plugins.Calls, &m.CSI.Calls,
 	}
 }
 
@@ -51,8 +55,8 @@ func (m *Machine) SetFault(fault func(Call) Fault) {
 	}
 }
 
-// LosePower ends what only the kernel had: mounts, what was in memory, cgroups, device plugins, and calls that
-// were under way. The disk stays as it is.
+// LosePower ends what only the kernel had: mounts, what was in memory, cgroups, device plugins, CSI drivers, and
+// calls that were under way. The disk stays as it is.
 func (m *Machine) LosePower() {
 	for _, c := range m.calls() {
 		c.mu.Lock()
@@ -62,10 +66,14 @@ func (m *Machine) LosePower() {
 	m.Host.losePower()
 	m.Cgroups.clear()
 	m.Plugins.losePower()
+	m.CSI.losePower()
 }
 
-// Boot: the power is back. Device plugins start again.
-func (m *Machine) Boot() { m.Plugins.boot() }
+// Boot: the power is back. Device plugins and CSI drivers start again.
+func (m *Machine) Boot() {
+	m.Plugins.boot()
+	m.CSI.boot()
+}
 
 // Call is one call of a port of the machine.
 type Call struct {
@@ -73,10 +81,13 @@ type Call struct {
 	// PodDirs; SetCgroup, GetCgroup, RemovePodCgroup, PodCgroups; LoadCheckpoint,
 	// SaveCheckpoint, SetAsideCheckpoint; ReadManifests, FetchManifest; MakeFiles, ReadEnvFiles, WriteHosts,
 	// TerminationMessage; ReadFacts; MeasureNode, MeasurePods, WatchMemory; WatchOOM, CountOOM; WatchDevicePlugins,
-	// ListDevices, PreferDevices, AllocateDevices, PreStartDevices; NewPodKey, WrittenCertificate.
+	// ListDevices, PreferDevices, AllocateDevices, PreStartDevices; NewPodKey, WrittenCertificate;
+	// WatchCSIDrivers, NodeGetInfo, FoundVolumes, NodeStageVolume, NodePublishVolume, NodeUnpublishVolume,
+	// NodeUnstageVolume, NodeExpandVolume.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name
-	// that of the checkpoint, the path of the cgroup or the resource of the device plugin. Empty where there is none.
+	// that of the checkpoint, the path of the cgroup, the resource of the device plugin, or driver and handle of the
+	// volume. Empty where there is none.
 	Pod, Volume, Name string
 }
 
@@ -84,6 +95,8 @@ type Call struct {
 type Fault struct {
 	// Err is answered instead, and nothing is done.
 	Err error
+	// Works: the call of a CSI driver is done as usual, and Err is answered.
+	Works bool
 	// Hang: nothing is done and no answer comes, ever.
 	Hang bool
 	// Latency comes on top of the call's own.

@@ -77,8 +77,10 @@ const (
 	preStartVerb = "PreStartDevices"
 )
 
-// Watches says whether calls with a verb watch device plugins: they go on for ever.
-func Watches(verb string) bool { return verb == watchPlugins || verb == listDevices }
+// Watches says whether calls with a verb watch device plugins or CSI drivers: they go on for ever.
+func Watches(verb string) bool {
+	return verb == watchPlugins || verb == listDevices || verb == watchCSI
+}
 
 // Serve has a plugin register, or one that is there register again with other devices.
 func (p *Plugins) Serve(name v1.ResourceName, d DevicePlugin) {
