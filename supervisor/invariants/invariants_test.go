@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -278,6 +279,29 @@ func TestEachRuleIsViolated(t *testing.T) {
 		"I32": func(r *rig) {
 			r.device("app", "a", made, started)
 			r.device("proxy", "a", made, started)
+		},
+		"I33": func(r *rig) { r.asked(csi.PublishVolume) },
+		"I34": func(r *rig) {
+			r.drives(csi.StageVolume, csi.PublishVolume)
+			r.asked(csi.UnstageVolume)
+		},
+		"I35": func(r *rig) { r.asked(csi.UnpublishVolume) },
+		"I36": func(r *rig) {
+			r.drives(csi.StageVolume, csi.PublishVolume)
+			r.container("app", 0, ended)
+			r.container("proxy", 0, ended)
+			r.Done(machine.Call{Verb: "UnmountPod", Pod: "u1"})
+		},
+		"I37": func(r *rig) {
+			r.Attaches("d")
+			r.asked(csi.StageVolume)
+		},
+		"I38": func(r *rig) {
+			r.drives(csi.StageVolume)
+			p := r.spec()
+			p.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
+			r.tell(p)
+			r.call(simcri.CreateContainer, "s0")
 		},
 	}
 	for _, rule := range Rules() {

@@ -64,6 +64,8 @@ type Node struct {
 	pressures
 	// devices are those of device plugins that containers have.
 	devices Devices
+	// volumes are those of CSI drivers.
+	volumes csiVolumes
 	// running are the UIDs of a pod's name that have running containers, and how many.
 	running map[podName]map[types.UID]int
 }

@@ -111,6 +111,7 @@ func (p *Pod) living() bool {
 
 // NodeShown: the API has another version of the node's object.
 func (n *Node) NodeShown(of *v1.Node) {
+	n.csiNodeShown(of)
 	if n.transition == 0 {
 		return
 	}

@@ -26,6 +26,8 @@ type rule struct {
 	shown   func(n *Node, p *Pod, of *v1.Pod, gone bool) string
 	handled func(n *Node) string
 	renewed func(n *Node, at time.Time) string
+	// driven is when a CSI driver is asked for something, and when it has done it. The pod is nil if it is about none.
+	driven  func(*Node, *Pod, *machine.CSIChange) string
 	evicted func(*Node, *Pod, *Eviction) string
 	// relieved is when the API shows no longer that a resource is short, which it did since a time.
 	relieved func(n *Node, c v1.NodeConditionType, since time.Time) string
@@ -42,7 +44,8 @@ var rules = []rule{
 	oneSandbox, runsOnce, oneUID, attemptsGrow, inOrder, askedBeforeKilled, hooksRun, nothingForTheUnwanted,
 	restartsAfterAnEnd, truthfulEnd, nothingAfterTheEnd, neverBackwards, notInUse, renewsItsLease, messagesArrive,
 	noGrowth, backsOff, asksEachPeriod, neverBeforeItsGrace, killedAfterItsGrace, imagesFirst, oneVictim,
-	staysPressed, withinLimits, oneOwner,
+	staysPressed, withinLimits, oneOwner, stagedFirst, unstagedLast, notPulledAway, releasedFirst, attachedHere,
+	publishedFirst,
 }
 
 // Rules are all invariants, in order of their numbers.

@@ -78,6 +78,8 @@ type CSIChange struct {
 	Op csi.Op
 	csi.Key
 	Target csi.Target
+	// Stages: the driver stages volumes.
+	Stages bool
 	// Worked: it has worked just now. Otherwise the driver was asked just now, and has not done anything yet.
 	Worked bool
 	// Stage and Publish are the parameters of these calls.

@@ -97,7 +97,8 @@ func (c *CSI) call(p *csiCall) {
 
 func (p *csiCall) change(worked bool) CSIChange {
 	return CSIChange{
-		Op: p.op, Key: p.place.Key, Target: p.place.Target, Worked: worked, Stage: p.stage, Publish: p.publish,
+		Op: p.op, Key: p.place.Key, Target: p.place.Target, Stages: !p.driver.PublishOnly, Worked: worked,
+		Stage: p.stage, Publish: p.publish,
 	}
 }
 
