@@ -43,8 +43,8 @@ func Beside(r, twin *Result) string {
 	if r.Case.Nodes > 0 {
 		return "" // the names of the pods are random, and they may be on other nodes
 	}
-	if r.Case.Disks+r.Case.Devices > 0 {
-		return "" // another pod may be evicted, or refused
+	if r.Case.Disks+r.Case.Devices > 0 || r.Case.CSI != "" {
+		return "" // another pod may be evicted or refused, or wait for the same volume
 	}
 	for i := range r.Case.Ops {
 		switch r.Case.Ops[i].Verb {

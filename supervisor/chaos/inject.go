@@ -150,6 +150,9 @@ func (j *injector) host(node string, c sim.HostCall, role plan.Role, disk *machi
 		return sim.HostFault{Err: &port.Error{Kind: port.Other, Verb: c.Verb, Detail: Planted}}
 	case plan.Hang:
 		return sim.HostFault{Hang: true}
+	case plan.Lose:
+		err := &port.Error{Kind: port.Unavailable, Verb: c.Verb, Detail: Planted}
+		return sim.HostFault{Err: err, Works: true}
 	case plan.Slow:
 		return sim.HostFault{Latency: e.For}
 	case plan.AnswerLate:

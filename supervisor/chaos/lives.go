@@ -55,6 +55,9 @@ var lives = []struct{ name, text string }{
 		"on a Gone: write c main=app gpus=2 cpus=1; on c Ready +1s: remove b"},
 	{"device-pod", "devices 2; create a init=setup main=app gpus=1 cpus=1; on a Ready: break-gpus for=10s; " +
 		"on a Ready +2s: exit a/app code=1; at 30s: delete a"},
+	{"csi-pod", "csi attach; create a main=app claim=data; on a Ready +5s: expand claim=data size=2Gi; at 75s: delete a"},
+	{"csi-shared", "csi plain; create a main=app claim=data; on a Ready: create b main=app claim=data; " +
+		"on b Ready +1s: stop-driver for=5s; at 20s: delete a; on a Gone: delete b"},
 	{"no-events", "no-events; create a init=setup main=app; on a Ready +1s: delete a"},
 }
 

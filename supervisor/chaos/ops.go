@@ -44,6 +44,8 @@ func (r *runner) do(o *plan.Op) {
 		for _, name := range r.nodes {
 			r.world.API().CloseWatches(name)
 		}
+	case plan.Grow:
+		r.expand(o)
 	case plan.Backup:
 		r.takeBackup()
 	case plan.Restore:
@@ -80,6 +82,9 @@ func (r *runner) doNode(m *member, o *plan.Op, wait time.Duration) {
 	case plan.StopPlugin, plan.BreakGPUs:
 		m.rules.Troubled("", wait)
 		r.unplug(m, o, wait)
+	case plan.StopDriver, plan.CrashDriver:
+		m.rules.Troubled("", wait)
+		r.breakDriver(m, o, wait)
 	case plan.Suspend:
 		m.rules.Slept(wait)
 		m.Suspend(wait)
@@ -155,6 +160,7 @@ func (r *runner) down(m *member, d time.Duration) {
 
 func (r *runner) powerCycle(m *member, d time.Duration) {
 	m.PowerOff()
+	m.rules.LostPower()
 	r.v.AfterFunc(d, m.PowerOn)
 }
 
@@ -172,6 +178,7 @@ func (r *runner) make(o *plan.Op) {
 		if !r.cluster {
 			s.Pod.Spec.NodeName = r.nodes[0]
 		}
+		r.provide(&s.Pod.Spec)
 		if _, err := r.world.API().Create(s.Pod); err != nil {
 			return // there is one of the name, which is to go first
 		}

@@ -65,6 +65,7 @@ type runner struct {
 	// next is the operation that is waited for.
 	next int
 	pressed
+	attacher
 	// rests: the agent is killed at rest. resting: it was. settling: all is well, and is to stay so; stirred is
 	// what the agent did then.
 	rests, resting, settling bool
@@ -185,6 +186,7 @@ func (r *runner) build() {
 			}
 		}
 	}
+	r.registerDriver()
 	for _, name := range r.nodes {
 		r.join(name)
 	}
@@ -203,6 +205,7 @@ func (r *runner) join(name string) {
 		Configure: func(c *agent.Config) { r.configure(m, c) },
 	}
 	r.equip(&s)
+	r.drive(&s)
 	if m.Node, err = r.world.AddNode(s); err != nil {
 		panic(err)
 	}
@@ -216,6 +219,7 @@ func (r *runner) join(name string) {
 	m.Machine().Pressure.Observe = func(c sim.HostCall) { r.measured(m, c) }
 	r.members = append(r.members, m)
 	r.served(m)
+	r.driven(m)
 	m.StartAgent()
 }
 
@@ -479,7 +483,8 @@ func (r *runner) unsettled() string {
 	}
 	for m := range r.there() {
 		truth := m.Runtime().Truth().Runtime.Pods
-		why := cmp.Or(r.busy(m), invariants.Cgroups(truth, m.Machine().Cgroups.Owners()), r.misassigned(m))
+		why := cmp.Or(r.busy(m), invariants.Cgroups(truth, m.Machine().Cgroups.Owners()), r.misassigned(m),
+			r.mislaid(m))
 		if why != "" {
 			return why
 		}

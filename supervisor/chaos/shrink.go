@@ -105,6 +105,11 @@ func (s *shrinker) plainer() (smaller bool) {
 		func(c *plan.Case) { c.NoEvents = false },
 		func(c *plan.Case) { c.Disks = min(c.Disks, 1) },
 		func(c *plan.Case) { c.Devices = min(c.Devices, 1) },
+		func(c *plan.Case) {
+			if c.CSI != "" {
+				c.CSI = plan.Plain
+			}
+		},
 	} {
 		smaller = s.try(change) || smaller
 	}

@@ -42,6 +42,9 @@ func (r *runner) state() uint64 {
 	for _, m := range r.members {
 		write(h, "%t %t %t %d %d", m.Running(), m.killed || m.downed, m.On(), m.Machine().Host.Pods(),
 			len(m.Machine().Cgroups.Owners()))
+		for _, p := range m.Machine().CSI.Places() {
+			write(h, "%t %t %t", p.Target.Pod != "", p.Notes, p.Mounted)
+		}
 	}
 	for _, name := range sorted(r.pods) {
 		c := r.pods[name]

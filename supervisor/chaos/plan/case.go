@@ -24,6 +24,8 @@ type Case struct {
 	// Devices is how many GPUs a node has, with a device plugin, and with CPUs for containers alone; 0 for a node
 	// with neither.
 	Devices int
+	// CSI is what the node has for CSI volumes: Plain or Attached; empty for no CSI driver.
+	CSI string
 	// Nodes is how many nodes there are, n1, n2, …, with a scheduler and controllers; 0 for one node
 	// without them, which has all pods.
 	Nodes    int
@@ -128,7 +130,7 @@ type EffectKind string
 const (
 	Fail        EffectKind = "fail"         // call, host, api: an error, nothing is done
 	Hang        EffectKind = "hang"         // call, host, api: no answer, nothing is done
-	Lose        EffectKind = "lose"         // call, api: done, and no answer
+	Lose        EffectKind = "lose"         // call, api, host of CSI drivers: done, and no answer
 	Partial     EffectKind = "partial"      // call: done in part, and an error
 	Slow        EffectKind = "slow"         // call, host, api: done so much later
 	KillAgent   EffectKind = "kill"         // all but event: the agent is killed when it begins
@@ -160,7 +162,7 @@ func (s Stream) Effects() []EffectKind {
 	case Call:
 		return []EffectKind{Fail, Hang, Lose, Partial, Slow, AnswerLate, WorkLate, KillAgent, KillRuntime}
 	case Host:
-		return []EffectKind{Fail, Hang, Slow, AnswerLate, WorkLate, KillAgent, Lost, Older}
+		return []EffectKind{Fail, Hang, Slow, AnswerLate, WorkLate, KillAgent, Lost, Older, Lose}
 	case API:
 		return []EffectKind{Fail, Hang, Lose, Slow, AnswerLate, WorkLate, KillAgent}
 	case Message:
@@ -174,10 +176,24 @@ func (s Stream) Effects() []EffectKind {
 	}
 }
 
+// drawn are the effects that seeds draw from.
+func (s Stream) drawn() []EffectKind {
+	if s == Host {
+		return []EffectKind{Fail, Hang, Slow, AnswerLate, WorkLate, KillAgent, Lost, Older}
+	}
+	return s.Effects()
+}
+
 // Can says whether an effect can strike what a stream calls subject.
 func (s Stream) Can(subject string, e EffectKind) bool {
 	if e == Lost || e == Older {
 		return s == Host && subject == LoadCheckpoint
+	}
+	if s == Host && withinDriven(subject) {
+		return e == KillAgent
+	}
+	if s == Host && e == Lose {
+		return DrivenCall(subject)
 	}
 	return slices.Contains(s.Effects(), e)
 }
@@ -254,6 +270,9 @@ func (c *Case) String() string {
 	}
 	if c.Devices > 0 {
 		fmt.Fprintf(&b, "devices %d\n", c.Devices)
+	}
+	if c.CSI != "" {
+		fmt.Fprintf(&b, "csi %s\n", c.CSI)
 	}
 	if c.Nodes > 0 {
 		fmt.Fprintf(&b, "nodes %d\n", c.Nodes)

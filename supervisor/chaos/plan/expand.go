@@ -17,6 +17,8 @@ type Profile struct {
 	Verbs []Verb
 	// Effects are what goes wrong; all if nil.
 	Effects []EffectKind
+	// CSI: every case has a CSI driver, and half of its faults strike calls of it, where there are any.
+	CSI bool
 	// Nodes is how many nodes there are, with workloads and controllers; see Cluster. 0 for one node
 	// without those.
 	Nodes int
@@ -57,7 +59,7 @@ func (p Profile) withDefaults() Profile {
 	}
 	if p.Effects == nil {
 		for _, s := range Streams() {
-			p.Effects = append(p.Effects, s.Effects()...)
+			p.Effects = append(p.Effects, s.drawn()...)
 		}
 	}
 	return p
@@ -91,7 +93,7 @@ func Expand(seed uint64, p Profile) *Case {
 	if p.Nodes > 0 {
 		return expandCluster(seed, r, p)
 	}
-	c := &Case{Seed: seed, NoEvents: r.IntN(8) == 0, Standalone: r.IntN(8) == 0, Schedule: schedule(seed)}
+	c := &Case{Seed: seed, NoEvents: r.IntN(8) == 0, Standalone: r.IntN(8) == 0 && !p.CSI, Schedule: schedule(seed)}
 	g := &grower{r: r, c: c, static: map[string]bool{}, words: some(r, p.Words), live: map[string]*Op{}}
 	var can []Verb
 	for _, v := range some(r, p.Verbs) {
@@ -117,6 +119,7 @@ func Expand(seed uint64, p Profile) *Case {
 	}
 	g.press()
 	g.plug()
+	g.drive(p.CSI)
 	return c
 }
 
@@ -266,7 +269,11 @@ func Faults(seed uint64, p Profile, points map[Stream][]Fault) (out []Fault) {
 	var streams []Stream
 	can := map[Stream][]EffectKind{}
 	for _, s := range Streams() {
-		for _, e := range s.Effects() {
+		of := s.drawn()
+		if p.CSI {
+			of = s.Effects()
+		}
+		for _, e := range of {
 			if effects[e] {
 				can[s] = append(can[s], e)
 			}
@@ -278,9 +285,19 @@ func Faults(seed uint64, p Profile, points map[Stream][]Fault) (out []Fault) {
 	if len(streams) == 0 {
 		return nil
 	}
+	var driven []Fault
+	for _, f := range points[Host] {
+		if p.CSI && (DrivenCall(f.Subject) || withinDriven(f.Subject)) {
+			driven = append(driven, f)
+		}
+	}
 	for range 1 + r.IntN(p.Faults) {
 		s := streams[r.IntN(len(streams))]
-		f := points[s][r.IntN(len(points[s]))]
+		from := points[s]
+		if len(driven) > 0 && len(can[Host]) > 0 && r.IntN(2) == 0 {
+			s, from = Host, driven
+		}
+		f := from[r.IntN(len(from))]
 		if f.Effect.Do = can[s][r.IntN(len(can[s]))]; !s.Can(f.Subject, f.Effect.Do) {
 			continue
 		}

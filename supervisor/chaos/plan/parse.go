@@ -50,6 +50,10 @@ func (c *Case) line(s string) (err error) {
 		if c.Devices, err = strconv.Atoi(strings.TrimSpace(rest)); err == nil && c.Devices == 0 {
 			err = errors.New("want 1 device at least")
 		}
+	case "csi":
+		if c.CSI = strings.TrimSpace(rest); c.CSI != Plain && c.CSI != Attached {
+			err = errors.New("want csi plain or csi attach")
+		}
 	case "nodes":
 		if c.Nodes, err = strconv.Atoi(strings.TrimSpace(rest)); err == nil && c.Nodes == 0 {
 			err = errors.New("want 1 node at least")

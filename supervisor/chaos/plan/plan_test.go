@@ -45,9 +45,19 @@ stop-plugin for=5s
 on a Ready: break-gpus n1 for=5s
 `
 
+const goodCSI = `seed 4
+csi attach
+create a main=app claim=data
+stop-driver for=5s
+crash-driver n1
+expand claim=data size=2Gi
+fault host NodeStageVolume - #1 = lose
+fault host NodeStageVolume-asked - #1 = kill
+`
+
 // TestParsePrints: a case is printed as it was written, as lines and as one line.
 func TestParsePrints(t *testing.T) {
-	for _, text := range []string{good, goodCluster, goodDevices} {
+	for _, text := range []string{good, goodCluster, goodDevices, goodCSI} {
 		c, err := Parse("# why\n\n" + text)
 		if err != nil {
 			t.Fatal(err)
@@ -155,18 +165,29 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"nodes 2; create a main=app; replicas a to=2":               "a is a pod, not a workload",
 		"nodes 2; deploy w main=app replicas=2; replicas w to=many": "to=many",
 		"nodes 2; deploy w main=app replicas=2; replicas w":         "want to=N",
-		"devices 0":                           "want 1 device at least",
-		"devices 1000":                        "want 1 to 100",
-		"nodes 2; devices 2":                  "nodes of a cluster have no devices",
-		"stop-plugin":                         "needs a node with devices",
-		"create a main=app gpus=1":            "needs a node with devices",
-		"devices 2; create a main=app cpus=0": "want 1 to 255",
-		"schedule random":                     "want: schedule starve=ACTOR",
-		"schedule priorities depth=x":         "invalid syntax",
-		"schedule priorities depth=-1":        "it can't be negative",
-		"cost pods":                           "invalid duration",
-		"cost pods=2h":                        "1s at most",
-		"cost =2ms":                           "want: cost ACTOR=DURATION",
+		"csi all":                                                 "want csi plain or csi attach",
+		"nodes 2; csi plain":                                      "nodes of a cluster have no CSI driver",
+		"standalone; csi plain":                                   "a CSI driver needs an apiserver",
+		"stop-driver":                                             "needs a node with a CSI driver",
+		"create a main=app claim=c":                               "needs a node with a CSI driver",
+		"csi plain; write a main=app claim=c":                     "a static pod has no claims",
+		"csi plain; create a main=app claim=C":                    "the name is no name",
+		"csi plain; expand claim=c":                               "want claim=NAME size=SIZE",
+		"csi plain; expand claim=c size=big":                      "size=big",
+		"csi plain; fault host UnmountPod - #1 = lose":            "only calls of CSI drivers can lose",
+		"csi plain; fault host NodeStageVolume-asked - #1 = fail": "within one there is only kill",
+		"devices 0":                                               "want 1 device at least",
+		"devices 1000":                                            "want 1 to 100",
+		"nodes 2; devices 2":                                      "nodes of a cluster have no devices",
+		"stop-plugin":                                             "needs a node with devices",
+		"create a main=app gpus=1":                                "needs a node with devices",
+		"devices 2; create a main=app cpus=0":                     "want 1 to 255",
+		"schedule random":                                         "want: schedule starve=ACTOR",
+		"schedule priorities depth=x":                             "invalid syntax",
+		"schedule priorities depth=-1":                            "it can't be negative",
+		"cost pods":                                               "invalid duration",
+		"cost pods=2h":                                            "1s at most",
+		"cost =2ms":                                               "want: cost ACTOR=DURATION",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)

@@ -27,6 +27,7 @@ import (
 //	gpus=2                              devices of its first main container, see GPU
 //	cpus=1                              CPUs of each of its containers alone
 //	volume=data                         an emptyDir in its first main container
+//	claim=data                          a claim in its first main container, of a volume of Driver
 //	ready=app live=app startup=app      probes of a container over HTTP, every second
 //	prestop=app                         a preStop hook of a container, of one second
 //	stop-command=app start-command=app  a preStop or postStart hook of a container, which runs a command
@@ -180,6 +181,11 @@ func (s *Shape) set(a Arg) error {
 		})
 		c := &spec.Containers[0]
 		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: a.Value, MountPath: "/" + a.Value})
+	case "claim":
+		if why := validation.IsDNS1123Label(a.Value); len(why) > 0 {
+			return errors.New("the name is no name")
+		}
+		claim(spec, a.Value)
 	case "ready", "live", "startup", "prestop", "stop-command", "start-command":
 		c := s.find(a.Value)
 		if c == nil {

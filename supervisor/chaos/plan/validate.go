@@ -31,6 +31,10 @@ func (c *Case) Validate() error {
 		errs = append(errs, fmt.Errorf("devices %d: want 1 to %d", c.Devices, mostDevices))
 	case c.Nodes > 0 && c.Devices > 0:
 		errs = append(errs, errors.New("nodes of a cluster have no devices"))
+	case c.Nodes > 0 && c.CSI != "":
+		errs = append(errs, errors.New("nodes of a cluster have no CSI driver"))
+	case c.CSI != "" && c.Standalone:
+		errs = append(errs, errors.New("a CSI driver needs an apiserver"))
 	case c.Nodes > 0 && c.Standalone:
 		errs = append(errs, errors.New("nodes of a cluster are not standalone"))
 	}
@@ -50,7 +54,8 @@ func (c *Case) Validate() error {
 		case !slices.Contains(f.Stream.Effects(), f.Effect.Do):
 			bad(f, "%s can't have %q, but %v", f.Stream, f.Effect.Do, f.Stream.Effects())
 		case !f.Stream.Can(f.Subject, f.Effect.Do):
-			bad(f, "only %s can be %s", LoadCheckpoint, f.Effect.Do)
+			bad(f, "only %s can be %s or %s, only calls of CSI drivers can %s, and within one there is only %s", LoadCheckpoint,
+				Lost, Older, Lose, KillAgent)
 		case f.N < 1:
 			bad(f, "the first is #1")
 		case f.Effect.Do.TakesTime() != (f.Effect.For > 0):
@@ -81,6 +86,10 @@ func (k *known) op(o *Op) error {
 		return fmt.Errorf("%s needs a node that protects itself: give pressure disks=1", o.Verb)
 	case f.devices && k.c.Devices == 0, f.shape && k.c.Devices == 0 && (o.Arg("gpus") != "" || o.Arg("cpus") != ""):
 		return fmt.Errorf("%s needs a node with devices: give devices N", o)
+	case (f.csi || f.shape && o.Arg("claim") != "") && k.c.CSI == "":
+		return fmt.Errorf("%s needs a node with a CSI driver: give csi plain or csi attach", o)
+	case o.Verb == Write && o.Arg("claim") != "":
+		return errors.New("a static pod has no claims")
 	case f.cluster && k.c.Nodes == 0:
 		return fmt.Errorf("%s needs a cluster: give nodes N", o.Verb)
 	case f.role == 0 && o.Role != Role{}:
@@ -112,6 +121,9 @@ func (k *known) op(o *Op) error {
 		if r.Container != "" && !slices.Contains(s.Names(), r.Container) {
 			return fmt.Errorf("pod %s has no container %s, but %v", r.Pod, r.Container, s.Names())
 		}
+	}
+	if o.Verb == Grow && (o.Arg("claim") == "" || o.Arg("size") == "") {
+		return errors.New("want claim=NAME size=SIZE")
 	}
 	if o.Verb == Replicas && o.Arg("to") == "" {
 		return errors.New("want to=N")

@@ -30,6 +30,9 @@ const (
 	Unused      Verb = "unused-image" // the runtime has an image of size=SIZE more, which nobody uses
 	StopPlugin  Verb = "stop-plugin"  // the device plugin ends, and starts again: for=DUR later
 	BreakGPUs   Verb = "break-gpus"   // all GPUs are unhealthy: for=DUR
+	StopDriver  Verb = "stop-driver"  // the CSI driver ends and its socket is gone; it starts again: for=DUR later
+	CrashDriver Verb = "crash-driver" // the process of the CSI driver ends; it starts again: for=DUR later
+	Grow        Verb = "expand"       // the volume of claim=NAME is expanded to size=SIZE
 	Backup      Verb = "backup"       // the apiserver's store is copied
 	Restore     Verb = "restore"      // the apiserver is restored from the last backup
 )
@@ -53,8 +56,8 @@ type form struct {
 	args  []string
 	shape bool
 	// api: there must be an apiserver; cluster: nodes and a control plane. single: one pod, no workload. pressure: a
-	// node that protects itself. devices: a node with devices.
-	api, cluster, single, pressure, devices bool
+	// node that protects itself. devices: a node with devices. csi: a node with a CSI driver.
+	api, cluster, single, pressure, devices, csi bool
 }
 
 var (
@@ -73,6 +76,8 @@ var forms = map[Verb]form{
 	CutOff: onLink, NoAnswers: onLink, NoWatches: onLink,
 	Use: {role: 2, args: []string{"memory", "layer"}, pressure: true}, Unused: {args: []string{"size"}, pressure: true},
 	StopPlugin: {node: true, args: forDuration, devices: true}, BreakGPUs: {node: true, args: forDuration, devices: true},
+	StopDriver: {node: true, args: forDuration, csi: true}, CrashDriver: {node: true, args: forDuration, csi: true},
+	Grow:   {args: []string{"claim", "size"}, csi: true},
 	Expire: {api: true}, Backup: {api: true}, Restore: {api: true},
 	Deploy: {role: 1, shape: true, cluster: true}, Replicas: {role: 1, args: []string{"to"}, cluster: true},
 	LoseNode: {node: true, args: forDuration, cluster: true},
