@@ -4,7 +4,7 @@ import "math/rand/v2"
 
 // Rand gives the random stream of a name, from its beginning. Each name has a
 // stream of its own, so that a new draw in one does not shift the others. Names
-// of the world's own begin with node/, api/ and world/.
+// of the world's own begin with node/, api/, controlplane/ and world/.
 func (w *World) Rand(name string) *rand.Rand {
 	h := uint64(14695981039346656037)
 	for i := range len(name) {

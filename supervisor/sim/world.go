@@ -76,7 +76,9 @@ func New(c Config) (*World, error) {
 	}
 	if !c.Bare {
 		w.Pods()
-		w.plane, err = controlplane.New(controlplane.Config{Server: w.api, Clock: w.clock, NodeGrace: c.NodeGrace})
+		w.plane, err = controlplane.New(controlplane.Config{
+			Server: w.api, Clock: w.clock, NodeGrace: c.NodeGrace, Rand: w.streams("controlplane/"),
+		})
 	}
 	return w, err
 }

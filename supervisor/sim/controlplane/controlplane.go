@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,8 @@ type Config struct {
 	// Without an end to it all pods of a large world would be on their way at
 	// once, and take the memory and the processor's cache of that.
 	Binds int
+	// Rand gives the random stream of a name; only ServeStorage needs it.
+	Rand func(stream string) *rand.Rand
 }
 
 const defaultBinds = 25
@@ -74,17 +77,19 @@ type ControlPlane struct {
 	more      bool
 	workloads map[string]*set
 	dirty     []*set
-	rounds    bool // one is due
+	storage   *storage // nil without storage drivers
+	rounds    bool     // one is due
 	heard     map[string]time.Time
 	count     int // of nodes there ever were
 	stops     []func()
 	suspended bool
 }
 
-// placement is where a pod's share of a node is counted.
+// placement is where a pod's share of a node is counted. It waits to be bound there while volumes are made for it.
 type placement struct {
-	on *place
-	is demand
+	on    *place
+	is    demand
+	waits bool
 }
 
 // set is a workload and what is known of its pods.
@@ -178,6 +183,10 @@ func (cp *ControlPlane) Apply(w Workload) error {
 		return fmt.Errorf("controlplane: workload %q: %s", w.Name, validation.IsDNS1123Label(w.Name)[0])
 	case len(w.Template.Spec.Containers) == 0:
 		return fmt.Errorf("controlplane: workload %s: its template has no container", w.Name)
+	case w.Stateful != nil && slices.ContainsFunc(w.Stateful.Claims, func(c v1.PersistentVolumeClaim) bool {
+		return len(validation.IsDNS1123Label(c.Name)) > 0
+	}):
+		return fmt.Errorf("controlplane: workload %s: a claim template needs a name that is a DNS label", w.Name)
 	}
 	if w.Namespace == "" {
 		w.Namespace = metav1.NamespaceDefault
@@ -245,7 +254,8 @@ func (cp *ControlPlane) seePod(e simapi.Event) {
 	if e.Type == simapi.Deleted || finished(p) {
 		cp.release(p)
 	} else if p.Spec.NodeName == "" {
-		_, placed := cp.placed[p.UID]
+		had, placed := cp.placed[p.UID]
+		placed = placed && !had.waits
 		if placed { // the apiserver was restored to before it was bound
 			cp.release(p)
 		}
@@ -274,7 +284,7 @@ func (cp *ControlPlane) seePod(e simapi.Event) {
 	}
 	// Nothing else of a pod matters to its workload.
 	if e.Type == simapi.Deleted || old == nil || (old.DeletionTimestamp == nil) != (p.DeletionTimestamp == nil) ||
-		finished(old) != finished(p) || podReady(old) != podReady(p) && s.old > 0 {
+		finished(old) != finished(p) || podReady(old) != podReady(p) && (s.old > 0 || s.Stateful != nil) {
 		cp.touch(s)
 	}
 }
@@ -285,7 +295,7 @@ func revisionName(n int) string { return fmt.Sprintf("r%d", n) }
 
 // claim counts a bound pod on its node.
 func (cp *ControlPlane) claim(p *v1.Pod) {
-	if _, counted := cp.placed[p.UID]; counted {
+	if had, counted := cp.placed[p.UID]; counted && !had.waits {
 		return
 	}
 	n := cp.byName[p.Spec.NodeName]
@@ -293,7 +303,10 @@ func (cp *ControlPlane) claim(p *v1.Pod) {
 		return
 	}
 	d := of(p)
-	cp.placed[p.UID] = placement{n, d}
+	if _, counted := cp.placed[p.UID]; counted {
+		cp.release(p)
+	}
+	cp.placed[p.UID] = placement{n, d, false}
 	n.used = n.used.plus(d)
 	cp.fix(n)
 }
@@ -357,6 +370,9 @@ func (cp *ControlPlane) round() {
 			cp.reconcile(s)
 		}
 	}
+	if cp.storage != nil {
+		cp.storage.round()
+	}
 	pods := cp.pending
 	cp.pending = nil
 	if cp.more {
@@ -384,6 +400,10 @@ func (cp *ControlPlane) reconcile(s *set) {
 	for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
 		pods = append(pods, s.pods[uid])
 	}
+	if s.Stateful != nil {
+		cp.reconcileStateful(s, pods)
+		return
+	}
 	create, remove := s.step(pods, s.newest)
 	for _, p := range remove {
 		cp.remove(p)
@@ -391,11 +411,7 @@ func (cp *ControlPlane) reconcile(s *set) {
 	if create == 0 {
 		return
 	}
-	labels := maps.Clone(s.Template.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[workloadLabel], labels[revisionLabel] = s.Name, revisionName(s.revision)
+	labels := s.labels()
 	for range create {
 		_, err := cp.api.Create(&v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
@@ -410,6 +426,16 @@ func (cp *ControlPlane) reconcile(s *set) {
 	}
 }
 
+// labels are those of the pods of the newest revision.
+func (s *set) labels() map[string]string {
+	out := maps.Clone(s.Template.Labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[workloadLabel], out[revisionLabel] = s.Name, revisionName(s.revision)
+	return out
+}
+
 // schedule finds a node for a pod, if it can, and reports whether it has bound it.
 func (cp *ControlPlane) schedule(p *v1.Pod) bool {
 	now, err := cp.api.Get(keyOf(p))
@@ -420,30 +446,66 @@ func (cp *ControlPlane) schedule(p *v1.Pod) bool {
 	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
 		return false
 	}
-	d := of(p)
-	n, why := cp.pick(p, d)
+	d, wants := of(p), cp.storage.needs(p)
+	had, waits := cp.placed[p.UID]
+	if waits && had.on.index >= 0 {
+		if wants.waits != "" || len(wants.choose) > 0 {
+			cp.stuck = append(cp.stuck, p)
+			return false
+		}
+		return cp.bind(p, had.on, d, wants)
+	}
+	if waits { // its node is gone
+		cp.release(p)
+	}
+	n, why := cp.pick(p, d, wants)
 	if n == nil {
 		cp.stuck = append(cp.stuck, p)
 		cp.unschedulable(p, why)
 		return false
 	}
-	if cp.api.Bind(p.Namespace, p.Name, n.node.Name) != nil {
-		return false
+	if wants == nil || len(wants.choose) == 0 {
+		return cp.bind(p, n, d, wants)
 	}
-	cp.placed[p.UID] = placement{n, d}
+	cp.stuck = append(cp.stuck, p)
+	cp.placed[p.UID] = placement{n, d, true}
 	n.used = n.used.plus(d)
 	cp.fix(n)
+	cp.storage.choose(p, wants, n.node.Name)
+	return false
+}
+
+// bind binds a pod to a node, on which it may be counted already, and reports whether that worked.
+func (cp *ControlPlane) bind(p *v1.Pod, n *place, d demand, wants *needs) bool {
+	if cp.api.Bind(p.Namespace, p.Name, n.node.Name) != nil {
+		cp.release(p)
+		return false
+	}
+	if _, counted := cp.placed[p.UID]; !counted {
+		n.used = n.used.plus(d)
+		cp.fix(n)
+	}
+	cp.placed[p.UID] = placement{n, d, false}
+	if wants != nil {
+		cp.storage.place(p, n.node.Name) // the next pod finds them counted
+	}
 	return true
 }
 
 // pick finds a node for a pod. In one round, nodes only become fuller.
-func (cp *ControlPlane) pick(p *v1.Pod, d demand) (*place, string) {
+func (cp *ControlPlane) pick(p *v1.Pod, d demand, wants *needs) (*place, string) {
+	if wants != nil { // no other pod is like it
+		if wants.waits != "" {
+			return nil, unschedulable(cp.nodes.Len(), map[string]int{wants.waits: 0})
+		}
+		return cp.nodes.pick(p, d, func(n *v1.Node) string { return cp.storage.refuses(n, wants) })
+	}
 	for i := range cp.refused {
 		if r := &cp.refused[i]; r.same(p, d) {
 			return nil, r.why
 		}
 	}
-	n, why := cp.nodes.pick(p, d)
+	n, why := cp.nodes.pick(p, d, nil)
 	if n == nil {
 		cp.refused = append(cp.refused, refusal{p, d, why})
 	}

@@ -39,7 +39,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{t: t, clock: clock, api: api, dead: map[string]bool{}}
-	if c.cp, err = New(Config{Server: api, Clock: clock}); err != nil {
+	if c.cp, err = New(Config{Server: api, Clock: clock, Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.cp.Stop)

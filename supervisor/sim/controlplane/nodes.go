@@ -57,6 +57,9 @@ func (cp *ControlPlane) seeNode(e simapi.Event) {
 			delete(cp.byName, n.Name)
 			delete(cp.heard, n.Name)
 			cp.collect(n)
+			if cp.storage != nil {
+				cp.storage.seeNode(n.Name)
+			}
 		}
 		return
 	}
@@ -69,7 +72,7 @@ func (cp *ControlPlane) seeNode(e simapi.Event) {
 		for _, pod := range cp.on(n.Name) {
 			if !finished(pod) {
 				p.used = p.used.plus(of(pod))
-				cp.placed[pod.UID] = placement{p, of(pod)}
+				cp.placed[pod.UID] = placement{p, of(pod), false}
 			}
 		}
 	}
@@ -78,6 +81,9 @@ func (cp *ControlPlane) seeNode(e simapi.Event) {
 	p.have.pods = n.Status.Allocatable.Pods().Value()
 	cp.fix(p)
 	cp.retry()
+	if cp.storage != nil {
+		cp.storage.seeNode(n.Name)
+	}
 	cp.judge(n)
 }
 
@@ -114,6 +120,9 @@ func (cp *ControlPlane) monitorLater() {
 		for _, name := range slices.Sorted(maps.Keys(cp.heard)) {
 			if !cp.suspended && now.Sub(cp.heard[name]) > cp.config.NodeGrace {
 				cp.judge(cp.byName[name].node)
+			}
+			if !cp.suspended && outOfService(cp.byName[name].node) {
+				cp.collectOutOfService(name)
 			}
 		}
 		cp.monitorLater()

@@ -21,6 +21,8 @@ type Workload struct {
 	// rounded up, MaxUnavailable how many fewer may be ready, rounded down. Both
 	// are 25% if nil (API RollingUpdateDeployment).
 	MaxSurge, MaxUnavailable *intstr.IntOrString
+	// Stateful gives its pods ordinals and claims; MaxSurge and MaxUnavailable do not count then.
+	Stateful *Stateful
 }
 
 var quarter = intstr.FromString("25%")

@@ -168,9 +168,10 @@ func (r *refusal) same(pod *v1.Pod, d demand) bool {
 		maps.Equal(a.NodeSelector, b.NodeSelector) && equality.Semantic.DeepEqual(a.Tolerations, b.Tolerations)
 }
 
-// pick finds the emptiest node that the pod may and can run on. Without one it
-// says why, in the words of the scheduler that users know.
-func (h *places) pick(pod *v1.Pod, d demand) (*place, string) {
+// pick finds the emptiest node that the pod may and can run on, and that also, if
+// it is not nil, does not refuse. Without one it says why, in the words of the
+// scheduler that users know.
+func (h *places) pick(pod *v1.Pod, d demand, also func(*v1.Node) string) (*place, string) {
 	var passed []*place
 	reasons := map[string]int{}
 	defer func() {
@@ -182,6 +183,9 @@ func (h *places) pick(pod *v1.Pod, d demand) (*place, string) {
 		p := heap.Pop(h).(*place)
 		passed = append(passed, p)
 		why := refuses(p, pod, d)
+		if why == "" && also != nil {
+			why = also(p.node)
+		}
 		if why == "" {
 			return p, ""
 		}
@@ -246,6 +250,10 @@ func selects(want, labels map[string]string) bool {
 func unschedulable(nodes int, reasons map[string]int) string {
 	var all []string
 	for why, n := range reasons {
+		if n == 0 { // it is not about nodes
+			all = append(all, why)
+			continue
+		}
 		all = append(all, fmt.Sprintf("%d %s", n, why))
 	}
 	slices.Sort(all)

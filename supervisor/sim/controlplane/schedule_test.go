@@ -89,7 +89,7 @@ func TestPick(t *testing.T) {
 			for _, p := range c.nodes {
 				heap.Push(&h, p)
 			}
-			got, why := h.pick(c.pod, of(c.pod))
+			got, why := h.pick(c.pod, of(c.pod), nil)
 			if order := orderOf(got); order != c.want || why != c.why {
 				t.Errorf("got node %d, %q; want %d, %q", order, why, c.want, c.why)
 			}
@@ -129,7 +129,7 @@ func TestPickFits(t *testing.T) {
 			for _, p := range all {
 				fits = fits || d.fits(p.have.minus(p.used))
 			}
-			p, why := h.pick(&v1.Pod{}, d)
+			p, why := h.pick(&v1.Pod{}, d, nil)
 			if (p != nil) != fits || (why == "") != fits {
 				t.Fatalf("%+v: picked %v, %q; a scan says %v", d, p, why, fits)
 			}
