@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -39,7 +40,8 @@ func Run(ctx context.Context, w *sim.World, o Options) (*Outcome, error) {
 		o.Wall = time.Now
 	}
 	r := &run{ctx: ctx, world: w, options: &o, begin: w.Now(), cp: w.ControlPlane(), pods: w.Pods(),
-		draw: w.Rand("run/draw"), wall: o.Wall(), nodeReady: map[string]bool{}, nextBeat: beatEvery}
+		draw: w.Rand("run/draw"), wall: o.Wall(), nodeReady: map[string]bool{}, nextBeat: beatEvery,
+		published: map[csi.Key]map[string]bool{}}
 	err := r.all()
 	switch {
 	case errors.Is(err, errInterrupted):
@@ -103,6 +105,8 @@ type run struct {
 	down     time.Duration // when the last outage of the apiserver ends
 	marks    []report.Mark
 	film     film
+	// published are the nodes that each volume was published on.
+	published map[csi.Key]map[string]bool
 
 	trace       *trace.Writer
 	nextBeat    time.Duration
@@ -167,7 +171,7 @@ func (r *run) happen() error {
 			return err
 		}
 	}
-	return nil
+	return r.settleVolumes()
 }
 
 // prepare makes the world's nodes and what watches it.
@@ -188,6 +192,9 @@ func (r *run) prepare() error {
 	if err != nil {
 		return err
 	}
+	if err := r.serveStorage(); err != nil {
+		return err
+	}
 	if err := r.addNodes(count); err != nil {
 		return err
 	}
@@ -201,10 +208,13 @@ func (r *run) addNodes(n int) error {
 	for range n {
 		name := scenario.NodeName(len(r.nodes))
 		s := nodeSpec(name, &r.kind)
+		drives(&s, &r.kind, len(r.nodes))
 		r.holdDevices(&s)
-		if _, err := r.world.AddNode(s); err != nil {
+		node, err := r.world.AddNode(s)
+		if err != nil {
 			return err
 		}
+		r.holdVolumes(node)
 		r.nodes = append(r.nodes, name)
 	}
 	return nil
@@ -295,10 +305,10 @@ func (r *run) until(limit time.Duration, cond func() bool) (bool, error) {
 	}
 	changes, ready := uint64(0), -1
 	check := func() bool {
-		if c := r.pods.Changes(); c == changes && r.ready == ready {
+		if c := r.pods.Changes() + r.cp.StorageChanges(); c == changes && r.ready == ready {
 			return false // nothing that a condition could be about
 		}
-		changes, ready = r.pods.Changes(), r.ready
+		changes, ready = r.pods.Changes()+r.cp.StorageChanges(), r.ready
 		r.checkAlways()
 		return cond()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/supervisor/sim/observe"
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
 	"github.com/troupe-dev/troupe/supervisor/sim/scenario"
 )
@@ -60,7 +61,13 @@ func (r *run) perform(s *scenario.Step, where string) error {
 		return r.change(s.Scale.Workload, func(w *controlplane.Workload) { w.Replicas = s.Scale.Replicas })
 	case s.Delete != nil:
 		r.mark(report.Step, where, "delete "+s.Delete.Workload)
-		return r.cp.Remove(metav1.NamespaceDefault, s.Delete.Workload)
+		if err := r.cp.Remove(metav1.NamespaceDefault, s.Delete.Workload); err != nil {
+			return err
+		}
+		if s.Delete.Claims {
+			r.cp.RemoveClaims(s.Delete.Workload)
+		}
+		return nil
 	case s.AddNodes != nil:
 		r.mark(report.Step, where, fmt.Sprintf("%d more nodes", s.AddNodes.Count))
 		return r.addNodes(s.AddNodes.Count)
@@ -84,6 +91,29 @@ func (r *run) perform(s *scenario.Step, where string) error {
 		return r.setHealth(s.FailDevices, report.Fault, where, "fail devices", false)
 	case s.HealDevices != nil:
 		return r.setHealth(s.HealDevices, report.Step, where, "heal devices", true)
+	case s.StopDriver != nil:
+		return r.drivers(s.StopDriver, report.Fault, where, "stop the driver", (*machine.CSI).Stop)
+	case s.CrashDriver != nil:
+		return r.drivers(s.CrashDriver, report.Fault, where, "crash the driver", (*machine.CSI).Crash)
+	case s.StartDriver != nil:
+		return r.drivers(s.StartDriver, report.Step, where, "start the driver", (*machine.CSI).Start)
+	case s.FailAttach != nil:
+		return r.failAttach(s.FailAttach, where)
+	case s.HealAttach != nil:
+		return r.each(&s.HealAttach.OfNodes, report.Step, where, "heal attaching to", func(n string) error {
+			return r.cp.FailAttach(s.HealAttach.Driver, n, nil)
+		})
+	case s.Expand != nil:
+		r.mark(report.Step, where, fmt.Sprintf("expand %s to %s", s.Expand.Workload, s.Expand.Size.String()))
+		return r.cp.Expand(s.Expand.Workload, s.Expand.Size)
+	case s.OutOfService != nil:
+		return r.each(s.OutOfService, report.Step, where, "out of service:", func(n string) error {
+			return r.cp.OutOfService(n, true)
+		})
+	case s.InService != nil:
+		return r.each(s.InService, report.Step, where, "in service:", func(n string) error {
+			return r.cp.OutOfService(n, false)
+		})
 	case s.APIServer != nil:
 		r.outage(s.APIServer.Outage.Duration, where)
 		return nil
@@ -202,11 +232,7 @@ func (r *run) wait(k *scenario.Condition, within time.Duration, where string) er
 		return err
 	}
 	r.expected++
-	counts := func() *scenario.Counts {
-		c := tally.Counts()
-		c.NodesReady = r.ready
-		return &c
-	}
+	counts := func() *scenario.Counts { return r.counts(k, tally) }
 	if k.Holds(counts()) {
 		return nil
 	}
@@ -227,18 +253,28 @@ func (r *run) wait(k *scenario.Condition, within time.Duration, where string) er
 	return err
 }
 
+// counts are what a condition is held against.
+func (r *run) counts(k *scenario.Condition, t *observe.Tally) *scenario.Counts {
+	c := t.Counts()
+	c.NodesReady = r.ready
+	if k.OfVolumes() {
+		of := r.cp.StorageOf(k.Workload)
+		c.Attached, c.Bound, c.Resizing = of.Attached, of.Bound, of.Resizing
+	}
+	return &c
+}
+
 // checkAlways tells once of each condition that does not hold any more.
 func (r *run) checkAlways() {
 	for _, a := range r.always {
 		if a.broken {
 			continue
 		}
-		c := a.tally.Counts()
-		c.NodesReady = r.ready
-		if !a.condition.Holds(&c) {
+		c := r.counts(a.condition, a.tally)
+		if !a.condition.Holds(c) {
 			a.broken = true
 			r.failures = append(r.failures,
-				report.Failure{At: r.now(), Want: "always " + a.condition.String(), Got: a.condition.Got(&c), Where: a.where})
+				report.Failure{At: r.now(), Want: "always " + a.condition.String(), Got: a.condition.Got(c), Where: a.where})
 		}
 	}
 }
@@ -298,5 +334,8 @@ func workload(c *scenario.Create) controlplane.Workload {
 		w.Template.Spec.TerminationGracePeriodSeconds = &seconds
 	}
 	annotate(&w.Template, c.Behavior)
+	if c.Kind == scenario.StatefulSet {
+		w.Stateful = stateful(c, &w.Template)
+	}
 	return w
 }

@@ -40,8 +40,11 @@ type checker struct {
 	// behaviors are what each workload that is there was told, all steps together.
 	behaviors map[string]map[string]string
 	images    map[string]bool // that any step names
-	nodes     int
-	drawn     bool
+	// kinds are the workloads that are there, sizes what their volumes were expanded to.
+	kinds map[string]*Create
+	sizes map[string]resource.Quantity
+	nodes int
+	drawn bool
 	// last is the earliest time that the next step can be at.
 	last time.Duration
 	// kind is what the nodes are.
@@ -55,7 +58,7 @@ func (c *checker) add(field, format string, args ...any) {
 func (f *File) check(g Given) []mistake {
 	c := &checker{
 		given: g, replicas: map[string]int{}, made: map[string]bool{}, behaviors: map[string]map[string]string{},
-		images: f.named(g), nodes: f.Nodes.Count, kind: &f.Nodes,
+		kinds: map[string]*Create{}, sizes: map[string]resource.Quantity{}, images: f.named(g), nodes: f.Nodes.Count, kind: &f.Nodes,
 	}
 	if g.Nodes > 0 && g.Nodes <= MaxNodes {
 		c.nodes = g.Nodes
@@ -76,6 +79,7 @@ func (f *File) check(g Given) []mistake {
 		}
 	}
 	c.devices(&f.Nodes)
+	c.drivers(&f.Nodes)
 	known := map[string]bool{}
 	for i, m := range f.Images {
 		at := fmt.Sprintf("images[%d]", i)
@@ -133,7 +137,8 @@ func (c *checker) step(at string, s *Step) {
 	do := s.Do()
 	if do == "" {
 		c.add(at, "must have exactly one of create, update, scale, delete, addNodes, cordon, uncordon, drain, fail, "+
-			"recover, killAgent, stopPlugin, startPlugin, failDevices, healDevices, apiserver, advance, wait, expect, always, "+
+			"recover, killAgent, stopPlugin, startPlugin, failDevices, healDevices, stopDriver, crashDriver, "+
+			"startDriver, failAttach, healAttach, expand, outOfService, inService, apiserver, advance, wait, expect, always, "+
 			"release")
 		return
 	}
@@ -157,6 +162,11 @@ func (c *checker) step(at string, s *Step) {
 		c.there(at+".workload", s.Delete.Workload)
 		delete(c.replicas, s.Delete.Workload)
 		delete(c.behaviors, s.Delete.Workload)
+		if w := c.kinds[s.Delete.Workload]; s.Delete.Claims && w != nil && len(w.Volumes) == 0 {
+			c.add(at+".claims", "%s has no volumes", s.Delete.Workload)
+		}
+		delete(c.kinds, s.Delete.Workload)
+		delete(c.sizes, s.Delete.Workload)
 	case s.AddNodes != nil:
 		c.count(at+".count", s.AddNodes.Count, 1, MaxNodes)
 		c.nodes += s.AddNodes.Count
@@ -180,6 +190,22 @@ func (c *checker) step(at string, s *Step) {
 		c.ofDevices(at, s.FailDevices, true)
 	case s.HealDevices != nil:
 		c.ofDevices(at, s.HealDevices, true)
+	case s.StopDriver != nil:
+		c.ofDriver(at, s.StopDriver, false)
+	case s.CrashDriver != nil:
+		c.ofDriver(at, s.CrashDriver, false)
+	case s.StartDriver != nil:
+		c.ofDriver(at, s.StartDriver, false)
+	case s.FailAttach != nil:
+		c.failAttach(at, s.FailAttach)
+	case s.HealAttach != nil:
+		c.ofDriver(at, s.HealAttach, true)
+	case s.Expand != nil:
+		c.expand(at, s.Expand)
+	case s.OutOfService != nil:
+		c.ofNodes(at, s.OutOfService)
+	case s.InService != nil:
+		c.ofNodes(at, s.InService)
 	case s.APIServer != nil:
 		c.duration(at+".outage", s.APIServer.Outage, time.Millisecond)
 	case s.Advance != nil:
@@ -208,6 +234,7 @@ func (c *checker) create(at string, w *Create) {
 	}
 	c.count(at+".replicas", w.Replicas, 0, MaxPods)
 	c.replicas[w.Workload], c.made[w.Workload] = w.Replicas, true
+	c.stateful(at, w)
 	if w.Image == "" {
 		c.add(at+".image", "must be given, like web:v1")
 	} else {
@@ -251,6 +278,9 @@ func (c *checker) update(at string, u *Update) {
 		c.image(at+".image", u.Image)
 	}
 	c.behavior(at+".behavior", u.Workload, u.Behavior)
+	if w := c.kinds[u.Workload]; w != nil && w.Kind == StatefulSet && (u.MaxSurge != nil || u.MaxUnavailable != nil) {
+		c.add(at, "%s is a StatefulSet, which replaces one pod at a time: leave out maxSurge and maxUnavailable", u.Workload)
+	}
 	surge := c.share(at+".maxSurge", u.MaxSurge, c.replicas[u.Workload], true)
 	missing := c.share(at+".maxUnavailable", u.MaxUnavailable, c.replicas[u.Workload], false)
 	if v := u.MaxUnavailable; v != nil && v.Type == intstr.String {
@@ -322,10 +352,13 @@ func (c *checker) condition(at string, k *Condition) {
 			c.add(at+".waiting["+reason+"]", "unknown waiting reason; the reasons are %s", strings.Join(waitingReasons, ", "))
 		}
 	}
+	if k.OfVolumes() && len(c.kind.CSI) == 0 {
+		c.add(at, "there are no volumes: name a CSI driver in nodes.csi")
+	}
 	if k.Pods == nil && k.Running == nil && k.Ready == nil && k.Succeeded == nil && k.Failed == nil &&
-		k.Terminating == nil && k.Restarts == nil && len(k.Waiting) == 0 && k.NodesReady == nil {
+		k.Terminating == nil && k.Restarts == nil && len(k.Waiting) == 0 && !k.OfVolumes() && k.NodesReady == nil {
 		c.add(at, "has no condition: set at least one of pods, running, ready, succeeded, failed, terminating, restarts, "+
-			"waiting, nodesReady")
+			"waiting, attached, bound, resizing, nodesReady")
 	}
 }
 

@@ -10,6 +10,8 @@ type Counts struct {
 	Pods, Running, Ready, Succeeded, Failed, Terminating, Restarts int
 	// Waiting are containers by the reason that they wait for.
 	Waiting map[string]int
+	// Attached, Bound and Resizing are volumes.
+	Attached, Bound, Resizing int
 	// NodesReady is of the whole world.
 	NodesReady int
 }
@@ -24,6 +26,7 @@ func (k *Condition) terms(c *Counts, each func(name string, want Number, got int
 		{"pods", k.Pods, c.Pods}, {"running", k.Running, c.Running}, {"ready", k.Ready, c.Ready},
 		{"succeeded", k.Succeeded, c.Succeeded}, {"failed", k.Failed, c.Failed},
 		{"terminating", k.Terminating, c.Terminating}, {"restarts", k.Restarts, c.Restarts},
+		{"attached", k.Attached, c.Attached}, {"bound", k.Bound, c.Bound}, {"resizing", k.Resizing, c.Resizing},
 		{"nodesReady", k.NodesReady, c.NodesReady},
 	} {
 		if t.want != nil {
@@ -34,6 +37,9 @@ func (k *Condition) terms(c *Counts, each func(name string, want Number, got int
 		each("waiting "+reason, want, c.Waiting[reason])
 	}
 }
+
+// OfVolumes reports whether the condition is about volumes, too.
+func (k *Condition) OfVolumes() bool { return k.Attached != nil || k.Bound != nil || k.Resizing != nil }
 
 // Holds reports whether all that the condition asks is so.
 func (k *Condition) Holds(c *Counts) bool {

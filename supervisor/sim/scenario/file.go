@@ -32,6 +32,8 @@ type Nodes struct {
 	Labels    map[string]string  `json:"labels,omitempty"`
 	// Devices are what device plugins serve on each, by extended resource: example.com/gpu.
 	Devices map[string]Devices `json:"devices,omitempty"`
+	// CSI are CSI drivers by name: disk.example.com.
+	CSI map[string]CSIDriver `json:"csi,omitempty"`
 	// NUMANodes are how many NUMA nodes the CPUs and devices of each are spread over; 1 if not given.
 	NUMANodes int `json:"numaNodes,omitempty"`
 	// CPUManagerPolicy and TopologyManagerPolicy are the agent's settings: none by default.
@@ -61,33 +63,47 @@ type Step struct {
 	// is not done.
 	At *metav1.Duration `json:"at,omitempty"`
 
-	Create      *Create          `json:"create,omitempty"`
-	Update      *Update          `json:"update,omitempty"`
-	Scale       *Scale           `json:"scale,omitempty"`
-	Delete      *Delete          `json:"delete,omitempty"`
-	AddNodes    *AddNodes        `json:"addNodes,omitempty"`
-	Cordon      *OfNodes         `json:"cordon,omitempty"`
-	Uncordon    *OfNodes         `json:"uncordon,omitempty"`
-	Drain       *OfNodes         `json:"drain,omitempty"`
-	Fail        *OfNodes         `json:"fail,omitempty"`
-	Recover     *OfNodes         `json:"recover,omitempty"`
-	KillAgent   *OfNodes         `json:"killAgent,omitempty"`
-	StopPlugin  *OfDevices       `json:"stopPlugin,omitempty"`
-	StartPlugin *OfDevices       `json:"startPlugin,omitempty"`
-	FailDevices *OfDevices       `json:"failDevices,omitempty"`
-	HealDevices *OfDevices       `json:"healDevices,omitempty"`
-	APIServer   *APIServer       `json:"apiserver,omitempty"`
-	Advance     *metav1.Duration `json:"advance,omitempty"`
-	Wait        *Wait            `json:"wait,omitempty"`
-	Expect      *Condition       `json:"expect,omitempty"`
-	Always      *Condition       `json:"always,omitempty"`
-	Release     *Release         `json:"release,omitempty"`
+	Create       *Create          `json:"create,omitempty"`
+	Update       *Update          `json:"update,omitempty"`
+	Scale        *Scale           `json:"scale,omitempty"`
+	Delete       *Delete          `json:"delete,omitempty"`
+	AddNodes     *AddNodes        `json:"addNodes,omitempty"`
+	Cordon       *OfNodes         `json:"cordon,omitempty"`
+	Uncordon     *OfNodes         `json:"uncordon,omitempty"`
+	Drain        *OfNodes         `json:"drain,omitempty"`
+	Fail         *OfNodes         `json:"fail,omitempty"`
+	Recover      *OfNodes         `json:"recover,omitempty"`
+	KillAgent    *OfNodes         `json:"killAgent,omitempty"`
+	StopPlugin   *OfDevices       `json:"stopPlugin,omitempty"`
+	StartPlugin  *OfDevices       `json:"startPlugin,omitempty"`
+	FailDevices  *OfDevices       `json:"failDevices,omitempty"`
+	HealDevices  *OfDevices       `json:"healDevices,omitempty"`
+	StopDriver   *OfDriver        `json:"stopDriver,omitempty"`
+	CrashDriver  *OfDriver        `json:"crashDriver,omitempty"`
+	StartDriver  *OfDriver        `json:"startDriver,omitempty"`
+	FailAttach   *FailAttach      `json:"failAttach,omitempty"`
+	HealAttach   *OfDriver        `json:"healAttach,omitempty"`
+	Expand       *Expand          `json:"expand,omitempty"`
+	OutOfService *OfNodes         `json:"outOfService,omitempty"`
+	InService    *OfNodes         `json:"inService,omitempty"`
+	APIServer    *APIServer       `json:"apiserver,omitempty"`
+	Advance      *metav1.Duration `json:"advance,omitempty"`
+	Wait         *Wait            `json:"wait,omitempty"`
+	Expect       *Condition       `json:"expect,omitempty"`
+	Always       *Condition       `json:"always,omitempty"`
+	Release      *Release         `json:"release,omitempty"`
 }
 
 // Create makes a workload: pods that are alike and are made again when they go.
 type Create struct {
 	Workload string `json:"workload"`
+	// Kind is Deployment, which is the default, or StatefulSet.
+	Kind     string `json:"kind,omitempty"`
 	Replicas int    `json:"replicas"`
+	// PodManagementPolicy of a StatefulSet: OrderedReady, which is the default, or Parallel.
+	PodManagementPolicy string `json:"podManagementPolicy,omitempty"`
+	// Volumes are what each pod of a StatefulSet has for itself, mounted at /NAME (volumeClaimTemplates).
+	Volumes map[string]Volume `json:"volumes,omitempty"`
 	// Image of the one container that each pod has, named like the workload.
 	Image  string             `json:"image"`
 	CPU    *resource.Quantity `json:"cpu,omitempty"`
@@ -113,7 +129,7 @@ type Update struct {
 	// Behavior is changed where it is given; an empty value takes a key away.
 	Behavior map[string]string `json:"behavior,omitempty"`
 	// MaxSurge and MaxUnavailable are numbers or percentages of the replicas, 25%
-	// both if not given (API RollingUpdateDeployment).
+	// both if not given (API RollingUpdateDeployment). Not for a StatefulSet.
 	MaxSurge       *intstr.IntOrString `json:"maxSurge,omitempty"`
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
@@ -127,6 +143,8 @@ type Scale struct {
 // Delete removes a workload and its pods.
 type Delete struct {
 	Workload string `json:"workload"`
+	// Claims removes the claims of its pods and their volumes as well. Otherwise another workload of the name gets them.
+	Claims bool `json:"claims,omitempty"`
 }
 
 // AddNodes adds more machines of the kind that the scenario began with.
@@ -172,6 +190,11 @@ type Condition struct {
 	Restarts *Number `json:"restarts,omitempty"`
 	// Waiting are containers that wait, by reason: CrashLoopBackOff, ….
 	Waiting map[string]Number `json:"waiting,omitempty"`
+	// Attached are VolumeAttachments that say so; one that is being detached counts until it is gone. Bound are claims
+	// with a volume, Resizing those whose volume is not as large as they ask for yet. Image does not matter to them.
+	Attached *Number `json:"attached,omitempty"`
+	Bound    *Number `json:"bound,omitempty"`
+	Resizing *Number `json:"resizing,omitempty"`
 	// NodesReady are nodes that are Ready in the API.
 	NodesReady *Number `json:"nodesReady,omitempty"`
 }
