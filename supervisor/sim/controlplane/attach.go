@@ -1,8 +1,8 @@
 package controlplane
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -56,28 +56,22 @@ func (s *storage) seeAttachment(e simapi.Event) {
 	if o.Spec.Source.PersistentVolumeName == nil || s.drivers[o.Spec.Attacher] == nil {
 		return
 	}
-	var k onNode
-	pv := *o.Spec.Source.PersistentVolumeName
-	if v := s.volumes[pv]; v != nil {
-		k.Key, _ = keyOfVolume(v)
-	}
-	k.node = o.Spec.NodeName
 	s.changes++
+	pv := *o.Spec.Source.PersistentVolumeName
 	if e.Type == simapi.Deleted {
-		if a := s.attachments[k]; a == nil || a.object.UID != o.UID {
-			return
-		}
-		delete(s.attachments, k)
-		s.index(k)
-		for _, node := range slices.Sorted(maps.Keys(s.byVolume[k.Key])) {
-			s.touch(onNode{k.Key, node}) // it may have waited
-		}
-		if v := s.volumes[pv]; v != nil {
-			s.reclaim(v)
-		}
-		s.cp.retry()
+		s.gone(o)
 		return
 	}
+	v := s.volumes[pv]
+	if v == nil {
+		s.early[o.Name] = o
+		return
+	}
+	of, is := keyOfVolume(v)
+	if !is {
+		return
+	}
+	k := onNode{of, o.Spec.NodeName}
 	a := s.attachments[k]
 	if a == nil || a.object.UID != o.UID {
 		a = &attachment{key: k, pv: pv}
@@ -86,6 +80,29 @@ func (s *storage) seeAttachment(e simapi.Event) {
 	}
 	a.object = o
 	s.touch(k)
+}
+
+// gone: a VolumeAttachment is no more.
+func (s *storage) gone(o *storagev1.VolumeAttachment) {
+	delete(s.early, o.Name)
+	for k := range s.byNode[o.Spec.NodeName] { // order-free: one has it
+		a := s.attachments[onNode{k, o.Spec.NodeName}]
+		if a == nil || a.object.UID != o.UID {
+			continue
+		}
+		delete(s.attachments, a.key)
+		s.index(a.key)
+		s.reports[o.Spec.NodeName] = true
+		for node := range s.byVolume[k] { // order-free: a set
+			s.touch(onNode{k, node}) // it may have waited
+		}
+		if v := s.volumes[a.pv]; v != nil {
+			s.reclaim(v)
+		}
+		s.cp.soon()
+		s.cp.retry()
+		return
+	}
 }
 
 // reconcile does what is to be done about a volume on a node.
@@ -150,6 +167,10 @@ func (s *storage) detach(a *attachment) {
 	// First the node is told: a volume that it sees as attached stays so.
 	s.reportWithout(a.key.node, a.key.UniqueName())
 	_ = s.cp.api.Delete(port.APIDelete{Key: attachmentKey(a.key), UID: a.object.UID}) // gone: that is seen
+	// Known at once: the next report must not have it again.
+	if o, err := simapi.Object[*storagev1.VolumeAttachment](s.cp.api, "", a.object.Name); err == nil {
+		a.object = o
+	}
 }
 
 // mayDetach says whether a volume that no pod has used since then may be detached; if only time can change that, when.
@@ -196,14 +217,9 @@ func (s *storage) reportWithout(node string, without v1.UniqueVolumeName) {
 		if a == nil || !a.object.Status.Attached || a.object.DeletionTimestamp != nil || k.UniqueName() == without {
 			continue
 		}
-		all = append(all, v1.AttachedVolume{Name: k.UniqueName(), DevicePath: ""})
+		all = append(all, v1.AttachedVolume{Name: k.UniqueName()})
 	}
-	slices.SortFunc(all, func(a, b v1.AttachedVolume) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b v1.AttachedVolume) int { return cmp.Compare(a.Name, b.Name) })
 	if slices.Equal(all, n.Status.VolumesAttached) {
 		return
 	}
@@ -287,7 +303,12 @@ func (s *storage) detached(a *attachment, call int) {
 }
 
 // seeNode looks at the volumes of a node that has changed.
-func (s *storage) seeNode(node string) {
+func (s *storage) seeNode(n *v1.Node) {
+	node := n.Name
+	if len(n.Status.VolumesAttached)+len(s.byNode[node]) > 0 {
+		s.reports[node] = true
+		s.cp.soon()
+	}
 	for k := range s.byNode[node] { // order-free: a set
 		if s.attachments[onNode{k, node}] != nil {
 			s.touch(onNode{k, node})

@@ -101,6 +101,12 @@ func (s *storage) know(v *v1.PersistentVolume) {
 	if k, is := keyOfVolume(v); is {
 		s.names[k] = v.Name
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.early)) {
+		if o := s.early[name]; *o.Spec.Source.PersistentVolumeName == v.Name {
+			delete(s.early, name)
+			s.seeAttachment(simapi.Event{Type: simapi.Added, Object: o})
+		}
+	}
 }
 
 // seeClaim follows a claim:
@@ -185,8 +191,10 @@ func newVolume(c *v1.PersistentVolumeClaim, driver, topology, where string) *v1.
 	v := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
 		AccessModes: c.Spec.AccessModes, Capacity: c.Spec.Resources.Requests, VolumeMode: c.Spec.VolumeMode,
 		PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimDelete, StorageClassName: driver,
-		ClaimRef:               &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
-		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}},
+		ClaimRef: refOf(c),
+		PersistentVolumeSource: v1.PersistentVolumeSource{
+			CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name},
+		},
 	}}
 	if topology != "" {
 		v.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
@@ -198,11 +206,15 @@ func newVolume(c *v1.PersistentVolumeClaim, driver, topology, where string) *v1.
 	return v
 }
 
+func refOf(c *v1.PersistentVolumeClaim) *v1.ObjectReference {
+	return &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+}
+
 // bind binds a claim and a volume to each other.
 func (s *storage) bind(c *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
 	if r := v.Spec.ClaimRef; r == nil || r.UID == "" {
 		out := *v
-		out.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+		out.Spec.ClaimRef = refOf(c)
 		next, err := s.cp.api.Update(&out)
 		if err != nil {
 			return // changed meanwhile: that is seen

@@ -58,7 +58,7 @@ func (cp *ControlPlane) seeNode(e simapi.Event) {
 			delete(cp.heard, n.Name)
 			cp.collect(n)
 			if cp.storage != nil {
-				cp.storage.seeNode(n.Name)
+				cp.storage.seeNode(n)
 			}
 		}
 		return
@@ -82,7 +82,7 @@ func (cp *ControlPlane) seeNode(e simapi.Event) {
 	cp.fix(p)
 	cp.retry()
 	if cp.storage != nil {
-		cp.storage.seeNode(n.Name)
+		cp.storage.seeNode(n)
 	}
 	cp.judge(n)
 }

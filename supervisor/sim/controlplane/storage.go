@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -54,7 +55,7 @@ func (d *StorageDriver) Validate() error {
 	}
 	if d.Topology != "" {
 		if why := validation.IsQualifiedName(d.Topology); len(why) > 0 {
-			errs = append(errs, fmt.Errorf("Topology %q: %s", d.Topology, why[0]))
+			errs = append(errs, fmt.Errorf("the label of Topology, %q: %s", d.Topology, why[0]))
 		}
 	}
 	return errors.Join(errs...)
@@ -63,7 +64,8 @@ func (d *StorageDriver) Validate() error {
 // storage is what is known of volumes. There is none in a cluster without storage drivers.
 //
 //	watches of PVCs, PVs, VolumeAttachments, CSINodes ──► what is known ──(Delay)──► round: attach, detach
-//	PVC ──provisioner──► PV, bound      pod with a bound PVC ──► VolumeAttachment ──attacher──► Node.status.volumesAttached
+//	PVC ──provisioner──► PV, bound
+//	pod with a bound PVC ──► VolumeAttachment ──attacher──► Node.status.volumesAttached
 type storage struct {
 	cp      *ControlPlane
 	rand    *rand.Rand
@@ -83,11 +85,14 @@ type storage struct {
 	// unclear are bound pods with claims that are not bound.
 	unclear     map[types.UID]*v1.Pod
 	attachments map[onNode]*attachment
-	byNode      map[string]map[csi.Key]bool
-	byVolume    map[csi.Key]map[string]bool
-	faults      map[driverOn]*AttachFault
-	dirty       map[onNode]bool
-	changes     uint64
+	// early are VolumeAttachments whose PersistentVolume was not seen yet, by name.
+	early    map[string]*storagev1.VolumeAttachment
+	byNode   map[string]map[csi.Key]bool
+	byVolume map[csi.Key]map[string]bool
+	faults   map[driverOn]*AttachFault
+	dirty    map[onNode]bool
+	reports  map[string]bool // nodes that may say something else of what is attached
+	changes  uint64
 }
 
 // onNode is a volume on a node.
@@ -97,14 +102,7 @@ type onNode struct {
 }
 
 func (k onNode) compare(o onNode) int {
-	switch a, b := k.Key.String()+" "+k.node, o.Key.String()+" "+o.node; {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	default:
-		return 0
-	}
+	return cmp.Or(cmp.Compare(k.Driver, o.Driver), cmp.Compare(k.Handle, o.Handle), cmp.Compare(k.node, o.node))
 }
 
 // ServeStorage adds a storage driver, and its CSIDriver to the API. Claims with its name as their storage class get
@@ -141,10 +139,11 @@ func (cp *ControlPlane) ServeStorage(name string, d StorageDriver) error {
 	cp.storage = &storage{
 		cp: cp, rand: cp.config.Rand("storage"), drivers: map[string]*StorageDriver{name: &d},
 		claims:  map[types.NamespacedName]*v1.PersistentVolumeClaim{},
-		volumes: map[string]*v1.PersistentVolume{}, names: map[csi.Key]string{}, busy: map[types.UID]bool{}, csinodes: map[string]*storagev1.CSINode{},
-		users: map[onNode]map[types.UID]bool{}, uses: map[types.UID][]onNode{}, unclear: map[types.UID]*v1.Pod{},
-		coming: map[types.UID][]onNode{}, attachments: map[onNode]*attachment{}, byNode: map[string]map[csi.Key]bool{},
-		byVolume: map[csi.Key]map[string]bool{}, faults: map[driverOn]*AttachFault{}, dirty: map[onNode]bool{},
+		volumes: map[string]*v1.PersistentVolume{}, names: map[csi.Key]string{}, busy: map[types.UID]bool{},
+		csinodes: map[string]*storagev1.CSINode{}, users: map[onNode]map[types.UID]bool{}, uses: map[types.UID][]onNode{},
+		coming: map[types.UID][]onNode{}, unclear: map[types.UID]*v1.Pod{}, attachments: map[onNode]*attachment{},
+		byNode: map[string]map[csi.Key]bool{}, byVolume: map[csi.Key]map[string]bool{}, faults: map[driverOn]*AttachFault{},
+		early: map[string]*storagev1.VolumeAttachment{}, dirty: map[onNode]bool{}, reports: map[string]bool{},
 	}
 	return cp.storage.watch()
 }
@@ -197,6 +196,8 @@ func (s *storage) seePod(e simapi.Event) {
 		s.leave(p)
 	case p.Spec.NodeName != "":
 		s.arrive(p)
+	case s.uses[p.UID] != nil: // the apiserver was restored to before it was bound
+		s.leave(p)
 	}
 }
 
@@ -297,6 +298,11 @@ func (s *storage) round() {
 	clear(s.dirty)
 	for _, k := range dirty {
 		s.reconcile(k)
+	}
+	nodes := slices.Sorted(maps.Keys(s.reports))
+	clear(s.reports)
+	for _, n := range nodes {
+		s.report(n)
 	}
 }
 

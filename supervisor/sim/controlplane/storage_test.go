@@ -373,3 +373,20 @@ func TestServeStorage(t *testing.T) {
 		t.Error("without Rand")
 	}
 }
+
+// TestStorageRestored: an apiserver that is restored to a backup has its volumes attached again.
+func TestStorageRestored(t *testing.T) {
+	for at := range 9 {
+		c := newStorage(t, 2, quick)
+		c.must(c.cp.Apply(db(2)))
+		c.clock.Advance(time.Duration(at) * 500 * time.Millisecond)
+		backup := c.api.Checkpoint()
+		c.clock.Advance(10 * time.Second)
+		c.api.Restore(backup)
+		c.clock.Advance(30 * time.Second)
+		c.wantAttached(fmt.Sprintf("restored to %d", at), "db-0@n0 db-1@n1")
+		c.must(c.cp.Apply(db(0)))
+		c.clock.Advance(10 * time.Second)
+		c.wantAttached("scaled to none", "")
+	}
+}

@@ -42,7 +42,8 @@ func (r *run) serveStorage() error {
 	if len(r.kind.CSI) == 0 {
 		return nil
 	}
-	stop, err := r.world.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.VolumeAttachmentKind}}, r.detached)
+	all := simapi.Select{Kind: port.VolumeAttachmentKind}
+	stop, err := r.world.API().Watch(simapi.WatchOptions{Select: all}, r.detached)
 	if err != nil {
 		return err
 	}

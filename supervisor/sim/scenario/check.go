@@ -58,7 +58,8 @@ func (c *checker) add(field, format string, args ...any) {
 func (f *File) check(g Given) []mistake {
 	c := &checker{
 		given: g, replicas: map[string]int{}, made: map[string]bool{}, behaviors: map[string]map[string]string{},
-		kinds: map[string]*Create{}, sizes: map[string]resource.Quantity{}, images: f.named(g), nodes: f.Nodes.Count, kind: &f.Nodes,
+		kinds: map[string]*Create{}, sizes: map[string]resource.Quantity{}, images: f.named(g), nodes: f.Nodes.Count,
+		kind: &f.Nodes,
 	}
 	if g.Nodes > 0 && g.Nodes <= MaxNodes {
 		c.nodes = g.Nodes
