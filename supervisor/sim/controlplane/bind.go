@@ -21,7 +21,7 @@ func (cp *ControlPlane) schedule(p *v1.Pod) bool {
 	had, waits := cp.placed[p.UID]
 	if waits && had.on.index >= 0 {
 		if wants.waits != "" || len(wants.choose) > 0 {
-			cp.stuck = append(cp.stuck, p)
+			cp.storage.park(p, wants.on)
 			return false
 		}
 		return cp.bind(p, had.on, d, wants)
@@ -31,14 +31,18 @@ func (cp *ControlPlane) schedule(p *v1.Pod) bool {
 	}
 	n, why := cp.pick(p, d, wants)
 	if n == nil {
-		cp.stuck = append(cp.stuck, p)
+		if wants != nil && wants.waits != "" {
+			cp.storage.park(p, wants.on)
+		} else {
+			cp.stuck = append(cp.stuck, p)
+		}
 		cp.unschedulable(p, why)
 		return false
 	}
 	if wants == nil || len(wants.choose) == 0 {
 		return cp.bind(p, n, d, wants)
 	}
-	cp.stuck = append(cp.stuck, p)
+	cp.storage.park(p, wants.on)
 	cp.placed[p.UID] = placement{n, d, true}
 	n.used = n.used.plus(d)
 	cp.fix(n)

@@ -89,11 +89,11 @@ func (s *storage) seeVolume(e simapi.Event) {
 	}
 	s.know(v)
 	if r := v.Spec.ClaimRef; r != nil {
+		s.wake(types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
 		if c := s.claims[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]; c != nil && c.UID == r.UID {
 			s.serve(c)
 		}
 	}
-	s.cp.retry()
 }
 
 func (s *storage) know(v *v1.PersistentVolume) {
@@ -119,6 +119,7 @@ func (s *storage) seeClaim(e simapi.Event) {
 	s.changes++
 	if e.Type == simapi.Deleted {
 		delete(s.claims, key)
+		s.wake(key)
 		if v := s.volumes[c.Spec.VolumeName]; v != nil {
 			s.reclaim(v)
 		}
@@ -129,7 +130,7 @@ func (s *storage) seeClaim(e simapi.Event) {
 	for _, uid := range slices.Sorted(maps.Keys(s.unclear)) {
 		s.arrive(s.unclear[uid])
 	}
-	s.cp.retry()
+	s.wake(key)
 }
 
 // serve does what is to be done about a claim.

@@ -59,6 +59,7 @@ func (cp *ControlPlane) seeNode(e simapi.Event) {
 			cp.collect(n)
 			if cp.storage != nil {
 				cp.storage.seeNode(n)
+				cp.storage.wakeAll()
 			}
 		}
 		return

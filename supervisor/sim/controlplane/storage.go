@@ -82,6 +82,8 @@ type storage struct {
 	uses  map[types.UID][]onNode
 	// coming are volumes that are made for pods that are to run on a node.
 	coming map[types.UID][]onNode
+	// parked are pods that wait for a claim before they can be bound.
+	parked map[types.NamespacedName]map[types.UID]*v1.Pod
 	// unclear are bound pods with claims that are not bound.
 	unclear     map[types.UID]*v1.Pod
 	attachments map[onNode]*attachment
@@ -143,7 +145,8 @@ func (cp *ControlPlane) ServeStorage(name string, d StorageDriver) error {
 		csinodes: map[string]*storagev1.CSINode{}, users: map[onNode]map[types.UID]bool{}, uses: map[types.UID][]onNode{},
 		coming: map[types.UID][]onNode{}, unclear: map[types.UID]*v1.Pod{}, attachments: map[onNode]*attachment{},
 		byNode: map[string]map[csi.Key]bool{}, byVolume: map[csi.Key]map[string]bool{}, faults: map[driverOn]*AttachFault{},
-		early: map[string]*storagev1.VolumeAttachment{}, dirty: map[onNode]bool{}, reports: map[string]bool{},
+		parked: map[types.NamespacedName]map[types.UID]*v1.Pod{},
+		early:  map[string]*storagev1.VolumeAttachment{}, dirty: map[onNode]bool{}, reports: map[string]bool{},
 	}
 	return cp.storage.watch()
 }

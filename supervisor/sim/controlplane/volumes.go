@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -14,6 +15,8 @@ import (
 type needs struct {
 	// waits says why the pod fits nowhere yet, empty if it may.
 	waits string
+	// on is the claim that it waits for, or the first of choose.
+	on types.NamespacedName
 	// labels are those that the volumes can be used with only.
 	labels map[string][]string
 	// keys are labels that the node must have, for volumes that are made for it.
@@ -32,26 +35,29 @@ func (s *storage) needs(p *v1.Pod) *needs {
 	}
 	out := &needs{labels: map[string][]string{}, fresh: map[string]int{}}
 	for _, u := range s.claimsOf(p) {
-		c := u.claim
+		c, name := u.claim, types.NamespacedName{Namespace: p.Namespace, Name: u.name}
 		switch {
 		case c == nil:
-			out.waits = `persistentvolumeclaim "` + u.name + `" not found`
+			out.waits, out.on = `persistentvolumeclaim "`+u.name+`" not found`, name
 			return out
 		case c.DeletionTimestamp != nil:
-			out.waits = `persistentvolumeclaim "` + u.name + `" is being deleted`
+			out.waits, out.on = `persistentvolumeclaim "`+u.name+`" is being deleted`, name
 			return out
 		}
 		if v := s.volumeOf(c); v != nil {
 			out.of(v)
 			continue
 		}
-		name, d := s.driverOf(c)
+		driver, d := s.driverOf(c)
 		if d == nil || d.Topology == "" || s.cp.byName[c.Annotations[selectedNode]] != nil {
-			out.waits = "pod has unbound immediate PersistentVolumeClaims"
+			out.waits, out.on = "pod has unbound immediate PersistentVolumeClaims", name
 			return out
 		}
 		out.keys = append(out.keys, d.Topology)
-		out.fresh[name]++
+		out.fresh[driver]++
+		if len(out.choose) == 0 {
+			out.on = name
+		}
 		out.choose = append(out.choose, c)
 	}
 	return out
@@ -119,6 +125,36 @@ func (s *storage) count(node, driver string) (out int) {
 		}
 	}
 	return out
+}
+
+// park keeps a pod until its claim changes: thousands may wait for theirs.
+func (s *storage) park(p *v1.Pod, claim types.NamespacedName) {
+	if s.parked[claim] == nil {
+		s.parked[claim] = map[types.UID]*v1.Pod{}
+	}
+	s.parked[claim][p.UID] = p
+}
+
+// wake has another look at the pods that wait for a claim.
+func (s *storage) wake(claim types.NamespacedName) {
+	pods := s.parked[claim]
+	if len(pods) == 0 {
+		return
+	}
+	delete(s.parked, claim)
+	for _, uid := range slices.Sorted(maps.Keys(pods)) {
+		s.cp.pending = append(s.cp.pending, pods[uid])
+	}
+	s.cp.soon()
+}
+
+// wakeAll has another look at all pods that wait for claims: where they were to run may be gone.
+func (s *storage) wakeAll() {
+	for _, claim := range slices.SortedFunc(maps.Keys(s.parked), func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	}) {
+		s.wake(claim)
+	}
 }
 
 // choose tells the provisioner where the pod of its claims is to run, and counts what it will make there.
