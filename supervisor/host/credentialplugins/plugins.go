@@ -1,8 +1,9 @@
 // Package credentialplugins is the adapter of port.CredentialPlugins: it runs the programs of credential provider
 // plugins (exec API credentialprovider.kubelet.k8s.io), and reads the docker configuration of the node.
 //
-// A plugin is a process with a process group of its own. It is killed with its group after a minute, and when it writes
-// more than answerLimit. Nothing that it writes is logged but the end of stderr, without the token that it was given.
+// A plugin is a process in a process group of its own, with a guard that ends it when the agent is killed (package
+// guard). It is killed with its group after a minute, and when it writes more than answerLimit. Nothing that it writes
+// is logged but the end of stderr, without the token that it was given.
 package credentialplugins
 
 import (
@@ -13,11 +14,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -26,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/guard"
 )
 
 const (
@@ -139,25 +139,15 @@ func (p *Plugins) run(
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out, complaints := &limited{limit: answerLimit, full: cancel}, &tail{limit: complaintLimit}
-	c := exec.CommandContext(ctx, filepath.Join(p.config.Dir, of.Name), of.Args...)
-	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(request), out, complaints
-	c.Env = append(os.Environ(), of.Env...)
-	c.WaitDelay = pipeDelay
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	kill := func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-	c.Cancel = kill
-	err = c.Run()
-	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = kill() // its own children still have its pipes
-		err = errors.New("it ended, but processes that it started did not close its stdout or stderr")
+	program := guard.Program{
+		Path: filepath.Join(p.config.Dir, of.Name), Args: of.Args, Env: append(os.Environ(), of.Env...),
+		Stdin: bytes.NewReader(request), Stdout: out, Stderr: complaints, PipeDelay: pipeDelay,
 	}
+	err = program.Run(ctx)
 	switch {
 	case out.over():
 		return nil, complaints.String(), fmt.Errorf("it wrote more than %d bytes to stdout", answerLimit)
 	case err != nil:
-		if e, is := errors.AsType[*fs.PathError](err); is {
-			err = fmt.Errorf("it can't be run: %w", e.Err)
-		}
 		return nil, complaints.String(), err
 	}
 	return out.bytes(), "", nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/credentialplugins"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -223,5 +225,47 @@ func TestDockerConfig(t *testing.T) {
 	}
 	if got := read(); !strings.Contains(got, filepath.Join(r.root, "config.json")) || !strings.Contains(got, "not a regular file") {
 		t.Errorf("nothing is left: %s", got)
+	}
+}
+
+// agentEnv makes this program an agent in the middle of a plugin that hangs: it has the root directory.
+const agentEnv = "TEST_IS_AGENT"
+
+// TestAgentIsKilled: a plugin that runs ends when the agent is killed, and so do the processes that it has started.
+func TestAgentIsKilled(t *testing.T) {
+	if root := os.Getenv(agentEnv); root != "" {
+		p := credentialplugins.New(credentialplugins.Config{Dir: root})
+		p.RunPlugin(t.Context(), &credentialprovider.Provider{Name: "plugin"}, []byte("{}"), func([]byte, error) {})
+		select {}
+	}
+	root := t.TempDir()
+	hosttest.Write(t, filepath.Join(root, "plugin"), "#!/bin/sh\ntrap '' TERM HUP\ncd "+root+
+		"\nsleep 1000 & echo $! $$ $PPID > pids.new; mv pids.new pids; wait\nsleep 1000\n")
+	if err := os.Chmod(filepath.Join(root, "plugin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	agent := exec.Command(os.Args[0], "-test.run=^TestAgentIsKilled$")
+	agent.Env = append(os.Environ(), agentEnv+"="+root)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var text []byte
+	for deadline := time.Now().Add(20 * time.Second); len(text) == 0; time.Sleep(5 * time.Millisecond) {
+		if text, _ = os.ReadFile(filepath.Join(root, "pids")); time.Now().After(deadline) {
+			t.Fatal("the plugin does not run")
+		}
+	}
+	pids := strings.Fields(string(text))
+	if guard := pids[2]; guard == strconv.Itoa(agent.Process.Pid) {
+		t.Fatal("the plugin has no guard")
+	}
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Wait(); err == nil {
+		t.Fatal("the agent was not killed")
+	}
+	for _, pid := range pids {
+		awaitGone(t, pid)
 	}
 }

@@ -51,7 +51,8 @@ END
 `
 
 // TestCredentialPlugins: three registries with a plugin each. The password of the first expires; the second's is for pods
-// with a service account; the third plugin hangs: the pod that needs it is told so, and others start.
+// with a service account; the third plugin hangs: the pod that needs it is told so, and others start. It ends when the
+// agent is killed.
 func TestCredentialPlugins(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)
@@ -68,7 +69,7 @@ func TestCredentialPlugins(t *testing.T) {
 	write("two.password", "hush-two", 0o600)
 	write("one", fmt.Sprintf(providerScript, "one", "2s", ""), 0o700)
 	write("two", fmt.Sprintf(providerScript, "two", "0s", `case "$request" in *serviceAccountToken*) ;; *) echo "no token" >&2; exit 1;; esac`), 0o700)
-	write("hangs", "#!/bin/sh\nsleep 1000 &\nwait\n", 0o700)
+	write("hangs", fmt.Sprintf("#!/bin/sh\ncd %s\nsleep 1000 &\necho $$ $! > pids.new\nmv pids.new pids\nwait\n", dir), 0o700)
 	write("config.yaml", fmt.Sprintf(pluginConfig, dir), 0o600)
 	one := guard(t, "plugins/one", "web", func(u, p string) bool { return u == "one" && p == password.Load() })
 	two := guard(t, "plugins/two", "work", func(u, p string) bool { return u == "two" && p == "hush-two" })
@@ -131,4 +132,25 @@ func TestCredentialPlugins(t *testing.T) {
 	if strings.Contains(b.Log(), "hush-") {
 		t.Error("the log has a password")
 	}
+
+	// The agent is killed in the middle of a plugin: the plugin ends, with what it has started.
+	if err := os.Remove(filepath.Join(dir, "pids")); err != nil {
+		t.Fatal(err)
+	}
+	pod("hangs-later", hangs)
+	var pids []string
+	b.await(t, "the plugin hangs again", func() error {
+		text, err := os.ReadFile(filepath.Join(dir, "pids"))
+		pids = strings.Fields(string(text))
+		return err
+	})
+	b.kill(t)
+	b.await(t, "the plugin has ended", func() error {
+		for _, pid := range pids {
+			if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(stat), ") Z ") {
+				return fmt.Errorf("process %s is still there", pid)
+			}
+		}
+		return nil
+	})
 }
