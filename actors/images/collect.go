@@ -349,12 +349,14 @@ func (a *images) plan(ctx *kernel.Context[Message]) {
 	c, now := &a.collector, ctx.Now()
 	c.ages, c.listedAt, c.dirty = c.ages.See(c.list, c.used, now), c.begun, true
 	a.prune(ctx, c.list, c.begun)
-	candidates := imagegc.Candidates(c.list, c.used, c.ages)
+	a.aheadChanged(ctx, a.ahead.list.See(c.list, c.begun, now))
+	ahead := a.ahead.list.IDs()
+	candidates := imagegc.AheadFirst(imagegc.Candidates(c.list, c.used, c.ages), c.ages, ahead)
 	if c.all() {
 		c.queue = imagegc.All(candidates)
 	} else {
 		var found uint64
-		c.queue, found = a.deps.Collect.Policy.Plan(candidates, c.ages, c.excess, now)
+		c.queue, found = a.deps.Collect.Policy.Plan(candidates, c.ages, ahead, c.excess, now)
 		if found < c.excess && len(c.queue) == 0 {
 			a.trouble(ctx, "FreeDiskSpaceFailed", imagegc.StaysFull(c.disk, c.freed, c.excess))
 		}
@@ -407,6 +409,7 @@ func (a *images) removed(ctx *kernel.Context[Message], m removed) {
 		c.gone, c.freed = c.gone+1, c.freed+m.bytes
 		delete(c.ages, m.image)
 		a.imageRemoved(ctx, m.image)
+		a.aheadChanged(ctx, a.ahead.list.Removed(m.image, ctx.Now()))
 		if a.deps.Collect.Removed != nil {
 			a.deps.Collect.Removed(m.reason)
 		}

@@ -11,6 +11,8 @@
 //	images ──Left──► pressure     images ──ListImages, List, RemoveImage──► runtime
 //	eviction ──Reclaim──► images  images ──VolumeImages──► podview
 //
+// And it pulls images of lists while no pod waits for one; see ahead.
+//
 // Its state comes from the runtime, but for when images were used last, which is in a checkpoint. After a
 // restart, waiting pods are asked to send their requests again (Deps.Restarted).
 package images
@@ -28,6 +30,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -35,6 +38,12 @@ import (
 
 // PullPool is the pool of slots that bounds how many pulls run at once.
 const PullPool = "pull"
+
+// pullKind and pullAheadKind are the kinds of effects of pulls, for pods and before a pod wants the image.
+const (
+	pullKind      = "PullImage"
+	pullAheadKind = "PullImageAhead"
+)
 
 // Message is what the images actor understands.
 //
@@ -123,15 +132,23 @@ type Deps struct {
 	Bucket imagepull.Bucket
 	// Records are how images were pulled; nil: each pod may use each image that is there.
 	Records *Records
+	// Ahead are the images that are pulled before a pod wants them; nil for none.
+	Ahead *Ahead
 }
 
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
-		return &images{
+		a := &images{
 			deps: deps, of: map[string]*image{}, held: map[types.UID]map[string]string{}, records: newRecords(),
 			bucket: deps.Bucket,
 		}
+		var of []pullahead.Image
+		if deps.Ahead != nil {
+			of = deps.Ahead.Images
+		}
+		a.ahead.list = pullahead.New(of)
+		return a
 	}
 }
 
@@ -144,52 +161,8 @@ type images struct {
 	collector collector
 	records   records
 	bucket    imagepull.Bucket
+	ahead     ahead
 	lookups   int // how many lookups of credentials were begun
-}
-
-// image is all that is known of one image.
-type image struct {
-	name string
-	// checking and pulling are the effects under way, 0 for none. Results of
-	// others are late.
-	checking kernel.EffectID
-	pulling  kernel.EffectID
-	// checkedAt is when the runtime last answered, info and present what.
-	checkedAt time.Time
-	present   bool
-	info      *observed.Image // shared, never changed
-	// failures of pulls since the last success, looks of looks.
-	failures, looks imagepull.Failures
-	// begun is when the pull under way was asked for. took is the duration of the last one that worked,
-	// waited with the time in the queue.
-	begun        time.Time
-	took, waited time.Duration
-	// with is what the pull under way is made with, next what is tried after it,
-	// and tried what failed since the last success or the last backoff.
-	with        imagepull.Credential
-	next, tried []imagepull.Credential
-	// inherited: the pull under way is a predecessor's; its credential is unknown.
-	inherited bool
-	// turnAt is when the next pull may begin; zero: it has no turn yet.
-	turnAt time.Time
-	// by is whose the credential of the pull under way is.
-	by      []imagepull.Offer
-	timer   func() bool
-	waiting []*waiter
-}
-
-// waiter is one container that waits for an image.
-type waiter struct {
-	pod     *v1.Pod
-	ask     imagepull.Request
-	reply   kernel.Ref[pod.Message]
-	secrets secrets
-	lookup
-	// told is what it was told last; pulled, that a pull was made for it.
-	told   imagepull.Image
-	pulled bool
-	// verdict is whether it may use the image that is there.
-	verdict verdict
 }
 
 // Start implements kernel.Behavior.
@@ -199,7 +172,7 @@ func (a *images) Start(ctx *kernel.Context[Message]) {
 		if e.Kind == "RemoveImage" {
 			a.collector.removing[e.Object] = e.ID
 		}
-		if name, ok := e.Tag.(string); ok && e.Kind == "PullImage" {
+		if name, ok := e.Tag.(string); ok && (e.Kind == pullKind || e.Kind == pullAheadKind) {
 			i := a.get(name)
 			i.pulling, i.begun, i.inherited = e.ID, e.Since, true
 		}
@@ -208,6 +181,7 @@ func (a *images) Start(ctx *kernel.Context[Message]) {
 		a.startCollecting(ctx)
 	}
 	a.loadRecords(ctx)
+	a.startAhead(ctx)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
 	}
@@ -283,16 +257,22 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 		a.agesLoaded(ctx, m)
 	case agesSaved:
 		a.agesSaved(ctx, m)
+	case aheadTurn:
+		a.ahead.timer = nil
+		a.planAhead(ctx)
+	case aheadLook:
+		a.aheadWatches(ctx)
+	case aheadLooked:
+		a.aheadLooked(ctx, m)
+	case aheadMeasured:
+		a.aheadMeasured(ctx, m)
+	case aheadFound:
+		a.aheadFound(ctx, m)
+	case aheadLoaded:
+		a.aheadLoaded(ctx, m)
+	case aheadSaved:
+		a.aheadSaved(ctx, m)
 	}
-}
-
-func (a *images) get(name string) *image {
-	i := a.of[name]
-	if i == nil {
-		i = &image{name: name}
-		a.of[name] = i
-	}
-	return i
 }
 
 func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
@@ -307,6 +287,7 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 		return
 	}
 	a.hold(m.Pod.UID, m.Ask.Container, m.Ask.Image)
+	a.ahead.wished = ctx.Now()
 	i := a.get(m.Ask.Image)
 	s := secretsOf(m)
 	if n := slices.IndexFunc(i.waiting, mine); n >= 0 && i.waiting[n].reply == m.ReplyTo &&
@@ -332,22 +313,6 @@ func (a *images) release(ctx *kernel.Context[Message], except string, which func
 			a.drop(ctx, i)
 		}
 	}
-}
-
-// drop forgets an image that no pod waits for. Its backoff is remembered until
-// it is over: a pod that is made again does not shorten it.
-func (a *images) drop(ctx *kernel.Context[Message], i *image) {
-	if len(i.waiting) > 0 || i.pulling != 0 || i.checking != 0 {
-		return
-	}
-	if at := i.failures.RetryAt(a.deps.Backoff); ctx.Now().Before(at) {
-		a.wake(ctx, i, at)
-		return
-	}
-	if i.timer != nil {
-		i.timer()
-	}
-	delete(a.of, i.name)
 }
 
 // advance does for one image what its waiters need now: look, pull, or wait for
@@ -402,6 +367,9 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 		} else {
 			a.look(ctx, i)
 		}
+	}
+	if len(pulling) > 0 {
+		a.giveWay(ctx, i)
 	}
 	if len(pulling) > 0 && i.pulling == 0 {
 		// Backoff is per credential: a pod with different credentials may pull at

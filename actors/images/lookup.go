@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/portcall"
@@ -61,15 +63,29 @@ func (a *images) offered(ctx *kernel.Context[Message], i *image, w *waiter) bool
 	if !w.lookedAt.IsZero() && !old {
 		return true
 	}
-	name, p := i.name, w.pod
+	name := i.name
 	w.lookedAt = ctx.Now()
+	w.looking = a.lookUp(ctx, name, w.pod, func(id kernel.EffectID, f credentials.Found, err error) Message {
+		return found{id, name, f, err}
+	})
+	return false
+}
+
+// lookUp asks for the credentials of an image, for a pod or, if it is nil, for none in particular.
+func (a *images) lookUp(
+	ctx *kernel.Context[Message], name string, p *v1.Pod, answer func(kernel.EffectID, credentials.Found, error) Message,
+) kernel.EffectID {
 	a.lookups++
-	w.looking = portcall.Do(ctx, kernel.Effect[Message]{
-		Kind: "LookUpCredentials", Object: name, For: string(p.UID),
+	e := kernel.Effect[Message]{
+		Kind: "LookUpCredentials", Object: name,
 		// One that was given up holds up no other.
 		Lane:     fmt.Sprintf("credentials/%d/%d", ctx.Incarnation(), a.lookups),
 		Deadline: lookupDeadline, Patience: time.Minute,
-	}, func(c context.Context, done func(credentials.Found, error)) {
+	}
+	if p != nil {
+		e.For = string(p.UID)
+	}
+	return portcall.Do(ctx, e, func(c context.Context, done func(credentials.Found, error)) {
 		c.(interface{ AfterFunc(func()) func() bool }).AfterFunc(func() {
 			if errors.Is(c.Err(), context.Canceled) {
 				done(credentials.Found{}, c.Err()) // nobody answers it
@@ -77,8 +93,7 @@ func (a *images) offered(ctx *kernel.Context[Message], i *image, w *waiter) bool
 		})
 		left := func() bool { return c.Err() != nil }
 		a.deps.Lookup(name, p, left, func(f credentials.Found) { done(f, nil) })
-	}, func(id kernel.EffectID, f credentials.Found, err error) Message { return found{id, name, f, err} })
-	return false
+	}, answer)
 }
 
 // leave drops those who do not wait for an image any more, and gives up what is looked up for them.
@@ -104,6 +119,10 @@ func (a *images) lookUpAgain(ctx *kernel.Context[Message]) {
 			}
 		}
 	}
+	if h := &a.ahead; h.stage == askingNode {
+		ctx.Cancel(h.pending)
+		a.rest(ctx)
+	}
 	a.advanceAll(ctx)
 }
 
@@ -119,7 +138,7 @@ func (a *images) found(ctx *kernel.Context[Message], m found) {
 	w := i.waiting[n]
 	w.looking, w.found = 0, m.found
 	if m.err != nil {
-		w.found.Failures = []string{"credentials could not be looked up: " + m.err.Error()}
+		w.found.Failures = []string{lookupFailed(m.err)}
 	}
 	a.advance(ctx, i)
 	a.drop(ctx, i)

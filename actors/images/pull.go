@@ -58,7 +58,7 @@ func (a *images) turn(ctx *kernel.Context[Message], i *image, waiters []*waiter)
 }
 
 // pullNext begins a pull with the next credential. Which pod it is for the
-// runtime may want to know.
+// runtime may want to know; nil for none.
 func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 	name := i.name
 	i.with, i.next, i.inherited = i.next[0], i.next[1:], false
@@ -67,8 +67,12 @@ func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 	if i.with != (imagepull.Credential{}) {
 		auth = &port.ImageAuth{Username: i.with.Username, Password: i.with.Password}
 	}
+	kind, pool := pullKind, PullPool
+	if i.ahead {
+		kind, pool = pullAheadKind, AheadPool
+	}
 	i.pulling = portcall.Do(ctx, kernel.Effect[Message]{
-		Kind: "PullImage", Object: name, Lane: "pull/" + name, Pool: PullPool, Tag: name, Deadline: a.deps.PullDeadline,
+		Kind: kind, Object: name, Lane: "pull/" + name, Pool: pool, Tag: name, Deadline: a.deps.PullDeadline,
 		Patience: time.Minute,
 	}, func(c context.Context, done func(pulled, error)) {
 		m := pulled{image: name, began: kernel.Now(c)}
@@ -97,6 +101,9 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	}
 	i.pulling = 0
 	i.checking = 0 // what is being looked at is from before
+	if a.aheadPulled(ctx, i, &m) {
+		return
+	}
 	if m.err != nil {
 		if !i.inherited {
 			i.tried = append(i.tried, i.with)

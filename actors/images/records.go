@@ -294,7 +294,12 @@ func (a *images) intended(ctx *kernel.Context[Message], m intended) {
 		return
 	}
 	i.pulling = 0
+	if a.aheadIntended(ctx, i, m.err) {
+		return
+	}
 	switch {
+	case i.ahead:
+		a.pullNext(ctx, i, nil)
 	case m.err != nil:
 		i.tried = append(i.tried, i.next...)
 		i.next = nil

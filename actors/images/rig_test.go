@@ -62,7 +62,10 @@ func makeRig(t *testing.T, change func(*rig, *images.Deps)) *rig {
 		FreshFor: freshFor, LookEvery: lookEvery, CheckDeadline: checkDeadline, PullDeadline: pullDeadline,
 	}
 	change(r, deps)
-	r.runner = r.Runner(kernel.Pool{Name: images.PullPool, Size: 2, MinHold: time.Minute, MaxHold: time.Minute})
+	r.runner = r.Runner(
+		kernel.Pool{Name: images.PullPool, Size: 2, MinHold: time.Minute, MaxHold: time.Minute},
+		kernel.Pool{Name: images.AheadPool, Size: 1, MinHold: time.Minute, MaxHold: time.Minute},
+	)
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[images.Message]{
 		Name: "images", Policy: kernel.ForPods, MailboxLimit: 8, Runner: r.runner, New: images.New(deps),
 	})

@@ -24,6 +24,9 @@ func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
 	if c.PullPolicy != nil && c.Ports.PullRecords != nil {
 		d.Records = &images.Records{Files: c.Ports.PullRecords, Policy: *c.PullPolicy, Counts: c.PullCounts}
 	}
+	if len(c.PullAhead) > 0 {
+		d.Ahead = &images.Ahead{Images: c.PullAhead, Counted: c.PulledAhead}
+	}
 	if c.Ports.CredentialPlugins != nil {
 		of := &credentials.Deps{Providers: c.Providers, Plugins: c.Ports.CredentialPlugins,
 			Restarted: func() { b.images.Tell(images.CredentialsRestarted{}) }}

@@ -32,6 +32,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/decide/shutdown"
 	"github.com/troupe-dev/troupe/actors/devices"
@@ -180,6 +181,10 @@ type Config struct {
 	// block.
 	PullPolicy *pullrecord.Policy
 	PullCounts images.RecordCounts
+	// PullAhead are the images that are pulled before a pod wants them. PulledAhead, if set, is told what became of them.
+	// It must not block.
+	PullAhead   []pullahead.Image
+	PulledAhead func(pullahead.Counts)
 	// Providers are the credential provider plugins that Ports.CredentialPlugins runs.
 	Providers []credentialprovider.Provider
 	// Eviction is how the node protects itself while a resource runs short. Evicted, if set, counts evictions

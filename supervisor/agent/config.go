@@ -82,6 +82,7 @@ func Of(c config.Config) Config {
 			LogInterval: rotation.Interval,
 			Shutdown:    c.Shutdown(),
 			PullPolicy:  c.PullVerification(),
+			PullAhead:   c.PullAhead(),
 			PullRate:    imagepull.NewBucket(c.Pulls().QPS, c.Pulls().Burst),
 			Cluster:     cluster(c),
 		},
@@ -140,6 +141,10 @@ func (c *Config) pools() []kernel.Pool {
 	pools := append(probes.Pools(c.Starts), pod.Pools(c.Starts, max(minLooks, c.Starts/2))...)
 	pools = append(pools,
 		kernel.Pool{Name: images.PullPool, Size: c.Pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
+		kernel.Pool{
+			Name: images.AheadPool, Size: 1, MinHold: pullHold, MaxHold: 3 * pullHold,
+			Behind: pod.StartPool, BehindMax: pullDeadline,
+		},
 		kernel.Pool{Name: logs.Pool, Size: c.LogWorkers, MinHold: logHold, MaxHold: 3 * logHold, Unkept: true},
 	)
 	pools = append(pools, credentials.Pools()...)

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 )
 
@@ -32,6 +33,8 @@ type Config struct {
 	// providers are those of --image-credential-provider-config.
 	providers     []credentialprovider.Provider
 	providersHash string
+	// ahead are those of --pull-ahead-images and --pull-ahead-lists.
+	ahead []pullahead.Image
 }
 
 // Validate checks every documented constraint and returns an *Error with all
@@ -81,6 +84,7 @@ func ShownFlag(name, value string) string {
 func (c Config) Options() Options {
 	o := c.options
 	o.NodeLabels = maps.Clone(o.NodeLabels)
+	o.PullAheadImages = slices.Clone(o.PullAheadImages)
 	return o
 }
 

@@ -52,7 +52,7 @@ func (l *loader) readProviders(
 	if o.CredentialProviderConfig == "" || o.CredentialProviderBinDir == "" {
 		return nil, "", nil // one without the other is told by validateOptions
 	}
-	files, err := l.providerFiles(o.CredentialProviderConfig)
+	files, err := l.filesOf(o.CredentialProviderConfig, ".json", ".yaml", ".yml")
 	if err != nil {
 		return nil, "", []Problem{{Origin: providersFlag, Value: o.CredentialProviderConfig, Message: err.Error()}}
 	}
@@ -90,31 +90,6 @@ func (l *loader) readProviders(
 		return nil, "", problems
 	}
 	return of, fmt.Sprintf("sha256:%x", hashed.Sum(nil)), nil
-}
-
-// providerFiles are the files of a configuration.
-func (l *loader) providerFiles(name string) ([]string, error) {
-	info, err := fs.Stat(l.root, strings.TrimPrefix(name, "/"))
-	if err != nil {
-		return nil, plain(err)
-	}
-	if !info.IsDir() {
-		return []string{name}, nil
-	}
-	entries, err := fs.ReadDir(l.root, strings.TrimPrefix(name, "/"))
-	if err != nil {
-		return nil, plain(err)
-	}
-	var files []string
-	for _, e := range entries { // sorted by name
-		if !e.IsDir() && slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(e.Name())) {
-			files = append(files, path.Join(name, e.Name()))
-		}
-	}
-	if len(files) == 0 {
-		return nil, errors.New("the directory has no file that ends with .json, .yaml or .yml")
-	}
-	return files, nil
 }
 
 // readProviderFile reads one file. The versions have the same fields, but for

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	kubelet "k8s.io/kubelet/config/v1beta1"
@@ -43,6 +44,36 @@ func readFile(root fs.FS, name string) ([]byte, []Problem) {
 		return nil, failed(plain(err).Error())
 	}
 	return data, nil
+}
+
+// filesOf are a file, or the files of a directory with one of these endings, in the order of their names.
+func (l *loader) filesOf(name string, endings ...string) ([]string, error) {
+	info, err := fs.Stat(l.root, strings.TrimPrefix(name, "/"))
+	if err != nil {
+		return nil, plain(err)
+	}
+	if !info.IsDir() {
+		return []string{name}, nil
+	}
+	entries, err := fs.ReadDir(l.root, strings.TrimPrefix(name, "/"))
+	if err != nil {
+		return nil, plain(err)
+	}
+	var files []string
+	for _, e := range entries { // sorted by name
+		if !e.IsDir() && slices.Contains(endings, path.Ext(e.Name())) {
+			files = append(files, path.Join(name, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		last := len(endings) - 1
+		text := strings.Join(endings[:last], ", ")
+		if last > 0 {
+			text += " or "
+		}
+		return nil, errors.New("the directory has no file that ends with " + text + endings[last])
+	}
+	return files, nil
 }
 
 // readTree reads one file as a tree and checks it against the type. name is

@@ -73,6 +73,10 @@ func (f *Flags) addOptions(fs *pflag.FlagSet) {
 			", or one in --root-dir if another agent serves that")
 	fs.StringVar(&o.RuntimeCgroups, "runtime-cgroups", o.RuntimeCgroups,
 		"cgroup that the container runtime runs in, for its resource usage in /stats/summary")
+	fs.StringSliceVar(&o.PullAheadImages, "pull-ahead-images", o.PullAheadImages,
+		"images to pull before a pod wants them, while no pod waits for an image: image,…")
+	fs.StringVar(&o.PullAheadLists, "pull-ahead-lists", o.PullAheadLists,
+		"file with images to pull before a pod wants them, one in a line, or directory of such files (*.list)")
 	fs.StringVar((*string)(&o.Runtime), "runtime", string(o.Runtime), "container runtime: cri, or sim (simulated)")
 }
 

@@ -60,6 +60,9 @@ func (l *loader) load() (Config, []Problem) {
 	if c.providers, c.providersHash, problems = l.readProviders(options, c.gates); problems != nil {
 		return Config{}, problems
 	}
+	if c.ahead, problems = l.readAhead(options); problems != nil {
+		return Config{}, problems
+	}
 	if err := c.Validate(); err != nil {
 		return Config{}, err.(*Error).Problems //nolint:errorlint // Validate gives nothing else
 	}
@@ -70,9 +73,11 @@ func (l *loader) load() (Config, []Problem) {
 func (l *loader) options() Options {
 	o := l.flags.options
 	o.NodeLabels = maps.Clone(o.NodeLabels)
+	o.PullAheadImages = slices.Clone(o.PullAheadImages)
 	for _, p := range []*string{
 		&o.Config, &o.ConfigDir, &o.Kubeconfig, &o.BootstrapKubeconfig, &o.RootDir, &o.CertDir,
 		&o.LockFile, &o.CredentialProviderConfig, &o.CredentialProviderBinDir, &o.ContainerLogLinks, &o.DevicePlugins,
+		&o.PullAheadLists,
 	} {
 		*p = l.absolute(*p)
 	}

@@ -68,6 +68,10 @@ type Options struct {
 	// RuntimeCgroups is the cgroup that the container runtime runs in, whose usage /stats/summary then tells; empty
 	// if it is not known. (--runtime-cgroups)
 	RuntimeCgroups string
+	// PullAheadImages are images that are pulled before a pod wants them. (--pull-ahead-images, ours)
+	PullAheadImages []string
+	// PullAheadLists is a file with such images, or a directory of such files; empty for none. (--pull-ahead-lists, ours)
+	PullAheadLists string
 	// Runtime is what pods run on. (--runtime, ours)
 	Runtime Runtime
 }

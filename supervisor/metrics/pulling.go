@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 )
 
 // pulling are the metrics of what images are pulled with, under the kubelet's names.
@@ -13,10 +15,11 @@ type pulling struct {
 	verified     *prometheus.CounterVec
 	intents      prometheus.Gauge
 	records      prometheus.Gauge
+	ahead        *prometheus.GaugeVec
 }
 
 func (m *Metrics) newPulling() *pulling {
-	return &pulling{
+	p := &pulling{
 		pluginErrors: m.counters("kubelet_credential_provider_plugin_errors_total",
 			"Number of errors from credential provider plugin", "plugin_name"),
 		pluginTimes: m.histograms("kubelet_credential_provider_plugin_duration",
@@ -26,7 +29,14 @@ func (m *Metrics) newPulling() *pulling {
 			"result"),
 		intents: m.gauge("kubelet_imagemanager_ondisk_pullintents", "Number of ImagePullIntents stored on disk."),
 		records: m.gauge("kubelet_imagemanager_ondisk_pulledrecords", "Number of ImagePulledRecords stored on disk."),
+		ahead: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "troupe_images_ahead",
+			Help: "Images of --pull-ahead-images and --pull-ahead-lists, by state: present, waiting, failed, " +
+				"held (back: removed, or did not fit on the disk).",
+		}, []string{"state"}),
 	}
+	m.registry.MustRegister(p.ahead)
+	return p
 }
 
 // Verified counts a check whether a pod may use an image that is there.
@@ -36,6 +46,15 @@ func (m *Metrics) Verified(result string) { m.pulling.verified.WithLabelValues(r
 func (m *Metrics) Recorded(intents, records int) {
 	m.pulling.intents.Set(float64(intents))
 	m.pulling.records.Set(float64(records))
+}
+
+// PulledAhead shows what became of the images that are pulled before a pod wants them.
+func (m *Metrics) PulledAhead(c pullahead.Counts) {
+	for state, n := range map[string]int{ // order-free: each has its own gauge
+		"present": c.Present, "waiting": c.Waiting, "failed": c.Failed, "held": c.Held,
+	} {
+		m.pulling.ahead.WithLabelValues(state).Set(float64(n))
+	}
 }
 
 // CredentialPluginRan counts a run of a credential provider plugin.

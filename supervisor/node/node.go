@@ -96,7 +96,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	settings.Name, settings.Ports, settings.Starts = d.name, ports, agent.StartSlots(m.cpus)
 	settings.HostIPs, settings.RuntimeName, settings.Devices = m.addresses, rt.version.Name, m.devices
 	settings.Providers, _ = c.CredentialProviders()
-	settings.PullCounts = d.counters
+	settings.PullCounts, settings.PulledAhead = d.counters, d.counters.PulledAhead
 	settings.Assign, settings.Memory, settings.DevicesChanged = m.assign, m.inMemory, m.inventory.set
 	settings.Assigned, settings.Registered = d.counters.Assigned(), d.counters.PluginRegistered
 	settings.Claimed, settings.DeviceHealth = d.counters.Claims(), c.Gates().Enabled("ResourceHealthStatus")

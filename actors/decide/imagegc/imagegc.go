@@ -40,6 +40,15 @@ func (p Policy) Excess(disk eviction.Left) uint64 {
 	return used - min(used, uint64(float64(disk.Capacity)*float64(p.Low)/100))
 }
 
+// Below is how many bytes a disk is below that percentage in use; 0 for a disk that is not known.
+func Below(disk eviction.Left, percent int) uint64 {
+	if !disk.Known {
+		return 0
+	}
+	limit := uint64(float64(disk.Capacity) * float64(percent) / 100)
+	return limit - min(limit, disk.Capacity-min(disk.Available, disk.Capacity))
+}
+
 // NoSize says whether images should go because of the disk, and its file system can be looked at but has no size. A
 // file system that could not be looked at has no device.
 func (p Policy) NoSize(disk eviction.Disk) bool {
@@ -145,14 +154,30 @@ func Candidates(list []observed.Image, used map[string]bool, ages Ages) []observ
 	return out
 }
 
+// AheadFirst are the candidates in the order in which they go for space: first those that were pulled before any pod
+// wanted them (ahead, by ID) and that no pod has used.
+func AheadFirst(candidates []observed.Image, ages Ages, ahead map[string]bool) []observed.Image {
+	rank := func(i observed.Image) int {
+		if ahead[i.ID] && ages[i.ID].Used.IsZero() {
+			return 0
+		}
+		return 1
+	}
+	return slices.SortedStableFunc(slices.Values(candidates), func(a, b observed.Image) int {
+		return cmp.Compare(rank(a), rank(b))
+	})
+}
+
 // Plan says which of the candidates to remove, in that order: those that are too old, and then as many as excess
-// needs. found is how many bytes they are said to take, which may be more than they free: images share layers.
+// needs. Those that are on the node for pods to come (keep, by ID) are never too old. found is how many bytes they are
+// said to take, which may be more than they free: images share layers.
 func (p Policy) Plan(
-	candidates []observed.Image, ages Ages, excess uint64, now time.Time,
+	candidates []observed.Image, ages Ages, keep map[string]bool, excess uint64, now time.Time,
 ) (out []Removal, found uint64) {
 	var rest []observed.Image
 	for i := range candidates {
-		if img := candidates[i]; p.MaxAge > 0 && now.Sub(ages[img.ID].last()) > p.MaxAge {
+		img := candidates[i]
+		if p.MaxAge > 0 && !keep[img.ID] && now.Sub(ages[img.ID].last()) > p.MaxAge {
 			out = append(out, Removal{img, Old})
 			found += img.SizeBytes
 		} else {
@@ -197,14 +222,11 @@ func OfSandbox(img *observed.Image) bool {
 // InUse are the IDs of the images that containers were made from, dead ones too, or that pods are about to use.
 // names are those pods' names of images, or IDs.
 func InUse(list []observed.Image, runtime *observed.Runtime, names []string) map[string]bool {
-	by := index(list)
+	find := Finder(list)
 	used := map[string]bool{}
 	mark := func(name string) {
-		for _, form := range [...]string{name, canonical(name), byDigest(name)} {
-			if id, ok := by[form]; ok {
-				used[id] = true
-				return
-			}
+		if id, ok := find(name); ok {
+			used[id] = true
 		}
 	}
 	for i := range runtime.Pods {
@@ -218,6 +240,19 @@ func InUse(list []observed.Image, runtime *observed.Runtime, names []string) map
 		mark(name)
 	}
 	return used
+}
+
+// Finder finds the ID of an image in a list by any of its names, or by its ID.
+func Finder(list []observed.Image) func(name string) (id string, ok bool) {
+	by := index(list)
+	return func(name string) (string, bool) {
+		for _, form := range [...]string{name, canonical(name), byDigest(name)} {
+			if id, ok := by[form]; ok {
+				return id, true
+			}
+		}
+		return "", false
+	}
 }
 
 // index finds images by ID and by all their names.

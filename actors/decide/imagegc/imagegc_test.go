@@ -116,13 +116,48 @@ func TestPlan(t *testing.T) {
 			"d by age, c by age, b by space"},
 	} {
 		candidates := imagegc.Candidates(list, nil, ages)
-		if got, _ := c.policy.Plan(candidates, ages, c.excess, noon); names(got) != c.want {
+		if got, _ := c.policy.Plan(candidates, ages, nil, c.excess, noon); names(got) != c.want {
 			t.Errorf("%s: %s, want %s", c.what, names(got), c.want)
 		}
 	}
 	if got := names(imagegc.All(imagegc.Candidates(list, map[string]bool{"sha256:d": true}, ages))); got !=
 		"b by space, young by space, c by space, a by space" {
 		t.Errorf("all: %s", got)
+	}
+}
+
+// TestAhead: for space, what was pulled ahead and never used goes first; it is never too old.
+func TestAhead(t *testing.T) {
+	at := func(hours int) time.Time { return noon.Add(time.Duration(hours) * time.Hour) }
+	list := []observed.Image{image("ahead", 10), image("used", 10), image("never", 10), image("other", 10)}
+	ages := imagegc.Ages{
+		"sha256:ahead": {Seen: at(-10)}, "sha256:used": {Seen: at(-90), Used: at(-80)}, "sha256:never": {Seen: at(-90)},
+		"sha256:other": {Seen: at(-70), Used: at(-70)},
+	}
+	ahead := map[string]bool{"sha256:ahead": true, "sha256:used": true}
+	candidates := imagegc.AheadFirst(imagegc.Candidates(list, nil, ages), ages, ahead)
+	for excess, want := range map[uint64]string{
+		0:  "never by age, other by age",
+		30: "never by age, other by age, ahead by space",
+		40: "never by age, other by age, ahead by space, used by space",
+	} {
+		if got, _ := (imagegc.Policy{MaxAge: 5 * time.Hour}).Plan(candidates, ages, ahead, excess, noon); names(got) != want {
+			t.Errorf("%d too many: %s, want %s", excess, names(got), want)
+		}
+	}
+	if got, _ := (imagegc.Policy{}).Plan(candidates, ages, ahead, 20, noon); names(got) != "ahead by space, never by space" {
+		t.Errorf("by space alone: %s", names(got))
+	}
+}
+
+func TestBelow(t *testing.T) {
+	for used, want := range map[uint64]uint64{0: 80, 79: 1, 80: 0, 100: 0} {
+		if got := imagegc.Below(disk(used, 100), 80); got != want {
+			t.Errorf("%d in use: %d, want %d", used, got, want)
+		}
+	}
+	if got := imagegc.Below(eviction.Left{Capacity: 100, Available: 100}, 80); got != 0 {
+		t.Errorf("not known: %d", got)
 	}
 }
 
@@ -200,7 +235,7 @@ func TestPlanFreesEnough(t *testing.T) {
 		policy := imagegc.Policy{MinAge: 2 * time.Minute}
 		excess := rapid.Uint64Range(0, 300).Draw(t, "excess")
 		candidates := imagegc.Candidates(list, nil, ages)
-		removals, found := policy.Plan(candidates, ages, excess, noon)
+		removals, found := policy.Plan(candidates, ages, nil, excess, noon)
 		going := map[string]bool{}
 		for _, r := range removals {
 			going[r.Image.ID] = true

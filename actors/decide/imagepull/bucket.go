@@ -18,17 +18,31 @@ func NewBucket(qps, burst int32) Bucket {
 	return b
 }
 
-// Turn takes the next turn, and says when it is: now, or later.
-func (b *Bucket) Turn(now time.Time) time.Time {
+// Full says whether a turn can be taken that nobody misses: no pull began lately, and none waits.
+func (b *Bucket) Full(now time.Time) bool {
 	if b.qps == 0 {
-		return now
+		return true
 	}
+	b.fill(now)
+	return b.tokens >= b.burst
+}
+
+// fill adds what has come since.
+func (b *Bucket) fill(now time.Time) {
 	if !b.at.IsZero() && now.After(b.at) {
 		b.tokens = min(b.burst, b.tokens+now.Sub(b.at).Seconds()*b.qps)
 	}
 	if b.at.IsZero() || now.After(b.at) {
 		b.at = now
 	}
+}
+
+// Turn takes the next turn, and says when it is: now, or later.
+func (b *Bucket) Turn(now time.Time) time.Time {
+	if b.qps == 0 {
+		return now
+	}
+	b.fill(now)
 	b.tokens--
 	if b.tokens >= 0 {
 		return now

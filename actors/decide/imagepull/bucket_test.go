@@ -34,6 +34,21 @@ func TestBucket(t *testing.T) {
 	}
 }
 
+func TestBucketFull(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	b := NewBucket(2, 3)
+	if !b.Full(now) {
+		t.Error("a new one is not full")
+	}
+	b.Turn(now)
+	if b.Full(now.Add(499 * time.Millisecond)) {
+		t.Error("it is full too early")
+	}
+	if !b.Full(now.Add(500*time.Millisecond)) || !(&Bucket{}).Full(now) {
+		t.Error("it does not become full")
+	}
+}
+
 // TestBucketHolds: within any time, no more turns come than burst + qps × time.
 func TestBucketHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -29,6 +29,7 @@ type Registry struct {
 	mu       sync.Mutex
 	pushed   []string                                    // sorted
 	guards   map[string]func(user, password string) bool // by path
+	holds    sync.Map                                    // path to *hold
 	wrap     atomic.Pointer[func(http.Handler) http.Handler]
 }
 
@@ -49,6 +50,7 @@ func NewRegistry() (*Registry, error) {
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
 		}
+		r.hold(req)
 		if wrap := r.wrap.Load(); wrap != nil {
 			(*wrap)(blobs).ServeHTTP(w, req)
 			return
@@ -111,6 +113,35 @@ func (r *Registry) Close() error {
 		return fmt.Errorf("stop registry: %w", err)
 	}
 	return nil
+}
+
+// hold is a path whose requests wait.
+type hold struct {
+	over  chan struct{}
+	asked atomic.Int64
+}
+
+// Hold has each request for an image under a path, such as demo/slow, wait until release is called. asked counts them.
+func (r *Registry) Hold(path string) (asked func() int64, release func()) {
+	h := &hold{over: make(chan struct{})}
+	r.holds.Store(path, h)
+	return h.asked.Load, sync.OnceFunc(func() { close(h.over) })
+}
+
+func (r *Registry) hold(req *http.Request) {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		return
+	}
+	r.holds.Range(func(path, of any) bool {
+		if h := of.(*hold); strings.HasPrefix(req.URL.Path, "/v2/"+path.(string)+"/") {
+			h.asked.Add(1)
+			select {
+			case <-h.over:
+			case <-req.Context().Done():
+			}
+		}
+		return true
+	})
 }
 
 // Guard asks for a name and a password for the images under a path, such as demo/private, from the next request on.

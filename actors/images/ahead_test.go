@@ -1,0 +1,242 @@
+package images_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/credentials"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/pullahead"
+	"github.com/troupe-dev/troupe/actors/images"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+const (
+	other     = "reg.io/other:1"
+	pullOther = "pull " + other
+	lookOther = "look " + other
+)
+
+// ahead makes a node that pulls these images ahead.
+func ahead(t *testing.T, counted *pullahead.Counts, names ...string) *node {
+	t.Helper()
+	var of []pullahead.Image
+	for _, name := range names {
+		of = append(of, pullahead.Image{Name: name})
+	}
+	return newNodeWith(t, usual, func(d *images.Deps) {
+		d.Ahead = &images.Ahead{Images: of, Counted: func(c pullahead.Counts) {
+			if counted != nil {
+				*counted = c
+			}
+		}}
+	})
+}
+
+// pulling is a node in the middle of pulling an image ahead.
+func pulling(t *testing.T, name string) *node {
+	t.Helper()
+	n := ahead(t, nil, name)
+	n.WantAfter("looked for", pullahead.Quiet, "runtime: look "+name)
+	n.runtime.Answer(nil, "look "+name)
+	n.WantAfter("pulled", 10*time.Millisecond, "runtime: pull "+name)
+	return n
+}
+
+var canceled = &port.Error{Kind: port.Canceled, Verb: "PullImage", Object: other, Detail: "canceled"}
+
+// TestAhead: one at a time, and not what is there already.
+func TestAhead(t *testing.T) {
+	var counted pullahead.Counts
+	n := ahead(t, &counted, other, "reg.io/there:1", img)
+	n.has["reg.io/there:1"] = true
+	n.WantAfter("nothing at first", pullahead.Quiet-time.Millisecond)
+	n.WantAfter("looked for", 2*time.Millisecond, "runtime: "+lookOther)
+	n.runtime.Answer(nil, lookOther)
+	n.WantAfter("pulled", 10*time.Millisecond, "runtime: "+pullOther)
+	n.WantAfter("one at a time", time.Minute)
+	n.list = append(n.list, named(other))
+	n.runtime.Answer(nil, pullOther)
+	n.WantAfter("the next", 0, "runtime: look reg.io/there:1")
+	n.runtime.Answer(nil, "look reg.io/there:1")
+	n.WantAfter("and the next", 0, "runtime: "+look)
+	n.runtime.Answer(nil, look)
+	n.WantAfter("pulled", 10*time.Millisecond, "runtime: "+pull)
+	n.list = append(n.list, named("reg.io/there:1"), named(img))
+	n.runtime.Answer(nil, pull)
+	n.WantAfter("no more", 24*time.Hour)
+	if counted != (pullahead.Counts{Present: 3}) || n.Logged("pulled image ahead of pods") != 2 {
+		t.Errorf("counted %+v; the log is %s", counted, n.Log.String())
+	}
+	n.actor.Tell(n.asks("a", v1.PullIfNotPresent))
+	n.runtime.Answer(nil, look)
+	n.WantByListener("a pod finds it there", "runtime: "+look, "a: "+ready)
+}
+
+// TestAheadGivesWay: a pod's pull begins at once, and the other is made when it is quiet again.
+func TestAheadGivesWay(t *testing.T) {
+	n := pulling(t, other)
+	n.actor.Tell(n.asks("a", v1.PullAlways))
+	n.WantByListener("the pod first", "runtime: "+pullOther+": given up", "runtime: "+pull)
+	n.runtime.Answer(canceled, pullOther)
+	n.WantAfter("it is busy", time.Minute)
+	n.runtime.Answer(nil, pull)
+	n.runtime.Answer(nil, look)
+	n.WantByListener("the pod has it", "runtime: "+look, "a: "+ready)
+	n.WantAfter("quiet again", pullahead.Quiet+10*time.Millisecond, "runtime: "+pullOther)
+	n.actor.Tell(n.asks("b", v1.PullIfNotPresent))
+	n.runtime.Answer(nil, look)
+	n.WantByListener("a pod whose image is there needs no pull", "runtime: "+look, "b: "+ready)
+	if n.Logged("WRN")+n.Logged("warn") > 0 {
+		t.Errorf("the log is %s", n.Log.String())
+	}
+}
+
+// TestAheadOfAPod: a pod that wants the image that is being pulled waits for that pull, and has its events.
+func TestAheadOfAPod(t *testing.T) {
+	n := pulling(t, img)
+	n.actor.Tell(n.asks("a", v1.PullAlways))
+	n.WantByListener("it is pulled already")
+	n.actor.Tell(n.asks("b", v1.PullIfNotPresent))
+	n.runtime.Answer(nil, look)
+	n.WantByListener("by now it is a pull of pods", "runtime: "+look)
+	n.runtime.Answer(nil, pull)
+	n.runtime.Answer(nil, look)
+	n.WantByListener("both have it", "runtime: "+look, "a: "+ready, "b: "+ready)
+	if got := n.events.Lines(); !slices.ContainsFunc(got, func(l string) bool { return strings.HasPrefix(l, `a: Pulled: Successfully pulled image`) }) {
+		t.Errorf("the events are %q", got)
+	}
+}
+
+// TestAheadFails: people are told once, the next try is after a backoff, and no pod waits for that.
+func TestAheadFails(t *testing.T) {
+	n := pulling(t, img)
+	n.runtime.Answer(refused(port.ImageNotFound, "not found"), pull)
+	n.WantAfter("a backoff", time.Minute-time.Millisecond)
+	n.WantAfter("the next try", 10*time.Millisecond, "runtime: "+pull)
+	n.runtime.Answer(refused(port.ImageNotFound, "not found"), pull)
+	if got := n.Logged("cannot pull an image ahead of pods", img, "not found"); got != 1 {
+		t.Errorf("told %d times", got)
+	}
+	n.actor.Tell(n.asks("a", v1.PullAlways))
+	n.WantByListener("a pod has no backoff", "runtime: "+pull)
+	n.runtime.Answer(nil, pull)
+	n.runtime.Answer(nil, look)
+	n.WantByListener("it is there", "runtime: "+look, "a: "+ready)
+}
+
+// TestAheadFailsForAPod: a pod that waits for the pull is told why it failed.
+func TestAheadFailsForAPod(t *testing.T) {
+	n := pulling(t, img)
+	n.actor.Tell(n.asks("a", v1.PullAlways))
+	n.Settle()
+	n.runtime.Answer(refused(port.ImageNotFound, "not found"), pull)
+	n.WantByListener("it waits", `a: app waits: ErrImagePull: Failed to pull image "`+img+`": not found`)
+}
+
+// TestAheadRoom: nothing is pulled over the low threshold of image garbage collection. What did not fit is held back,
+// also by the next agent.
+func TestAheadRoom(t *testing.T) {
+	n := ahead(t, nil, other)
+	n.other = 80
+	n.Advance(pullahead.Quiet)
+	n.runtime.Answer(nil, lookOther)
+	n.WantAfter("no room", 4*time.Minute, "runtime: "+lookOther)
+	n.other = 60
+	n.WantAfter("there is room", time.Minute+10*time.Millisecond, "runtime: "+pullOther)
+	n.other = 79
+	n.WantAfter("it goes on", 6*time.Second)
+	n.other = 80
+	n.WantAfter("it is too big", 6*time.Second, "runtime: "+pullOther+": given up")
+	n.runtime.Answer(canceled, pullOther)
+	n.other = 50
+	n.WantAfter("held back", 5*time.Hour)
+	if n.Logged("images are not pulled ahead") != 1 || n.Logged("gave up pulling an image ahead", other) != 1 {
+		t.Errorf("the log is %s", n.Log.String())
+	}
+	next := ahead(t, nil, other)
+	next.disk = n.disk
+	next.other = 61
+	next.WantAfter("looked for", pullahead.Quiet+10*time.Millisecond, "runtime: "+lookOther)
+	next.runtime.Answer(nil, lookOther)
+	next.WantAfter("there is less room than did not do", 12*time.Hour)
+	next.other = 50
+	for hours := 0; len(next.Lines()) == 0 && hours < 7; hours++ {
+		next.Advance(59 * time.Minute)
+	}
+	next.Want("there is more", "runtime: "+pullOther)
+}
+
+// TestAheadCrash: the next incarnation does not pull what its predecessor is pulling, and waits for its end.
+func TestAheadCrash(t *testing.T) {
+	n := pulling(t, other)
+	n.actor.Crash()
+	n.WantAfter("it is busy", time.Minute, "all: repeat")
+	n.list = append(n.list, named(other))
+	n.runtime.Answer(nil, pullOther)
+	n.WantAfter("looked for", 2*pullahead.Quiet, "runtime: "+lookOther)
+	n.runtime.Answer(nil, lookOther)
+	n.WantAfter("it is there", 24*time.Hour)
+}
+
+// TestAheadIsRemovedFirst: by garbage collection, and it is not pulled again soon.
+func TestAheadIsRemovedFirst(t *testing.T) {
+	n := pulling(t, other)
+	n.runtime.Answer(nil, pullOther)
+	n.list = append(n.list, named("reg.io/older:1"), named(other))
+	n.Advance(6 * period)
+	n.other = 85
+	n.WantAfter("over the threshold", period, "runtime: remove sha256:"+other, "runtime: remove sha256:reg.io/older:1")
+	n.runtime.Answer(nil, "remove sha256:"+other)
+	n.other = 50
+	n.runtime.Answer(nil, "remove sha256:reg.io/older:1")
+	n.Keep("runtime: pull", "runtime: look")
+	n.WantAfter("not again", 5*time.Hour)
+	n.WantAfter("but some day", 90*time.Minute, "runtime: "+pullOther)
+}
+
+// TestAheadRecords: an image that was pulled with a credential of the node is not there for each pod; one that needs no
+// credential is.
+func TestAheadRecords(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		found credentials.Found
+		want  []string
+	}{
+		{"with one of the node", credentials.Found{Offers: []imagepull.Offer{
+			{Credential: imagepull.Credential{Username: "node", Password: "p"}},
+			{Credential: imagepull.Credential{Username: "account", Password: "p"}, Source: imagepull.Source{Owner: imagepull.OfServiceAccount, Name: "x"}},
+		}}, []string{"did: look " + img, "did: pull " + img + " as mine"}},
+		{"without any", credentials.Found{}, []string{"did: look " + img, "a: " + ready}},
+	} {
+		d := &disk{}
+		answer := c.found
+		r := recording(t, d, kubelet.NeverVerifyPreloadedImages, func(_ *rig, deps *images.Deps) {
+			deps.Ahead = &images.Ahead{Images: []pullahead.Image{{Name: img}}}
+			deps.Lookup = func(_ string, p *v1.Pod, _ func() bool, reply func(credentials.Found)) {
+				if p != nil {
+					reply(credentials.Found{})
+					return
+				}
+				reply(answer)
+			}
+		})
+		r.Advance(pullahead.Quiet)
+		r.run("*")
+		if got := strings.Join(r.Lines(), ", "); strings.Contains(got, "account") || !strings.Contains(got, "did: pull "+img) {
+			t.Fatalf("%s: %s", c.what, got)
+		}
+		r.Forget()
+		r.actor.Tell(r.asks("a", v1.PullIfNotPresent, secret("mine", podobjects.Found)))
+		r.run("*")
+		if got := r.Lines(); len(got) < len(c.want) || !slices.Equal(got[:len(c.want)], c.want) {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
