@@ -303,6 +303,10 @@ func TestEachRuleIsViolated(t *testing.T) {
 			r.tell(p)
 			r.call(simcri.CreateContainer, "s0")
 		},
+		"I39": func(r *rig) {
+			r.Entitles(func(p *v1.Pod, image string) bool { return p.UID == r.ref.UID && image != "private" })
+			r.Changed(simcri.Transition{Kind: made, Pod: r.ref, ID: "other", Sandbox: "s0", Container: "init", Attempt: 5, Image: "private"})
+		},
 	}
 	for _, rule := range Rules() {
 		t.Run(rule.ID, func(t *testing.T) {

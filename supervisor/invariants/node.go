@@ -66,6 +66,8 @@ type Node struct {
 	devices Devices
 	// volumes are those of CSI drivers.
 	volumes csiVolumes
+	// entitled says whether a pod may use an image; nil: each may.
+	entitled func(p *v1.Pod, image string) bool
 	// running are the UIDs of a pod's name that have running containers, and how many.
 	running map[podName]map[types.UID]int
 }

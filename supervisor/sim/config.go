@@ -158,6 +158,9 @@ type NodeSpec struct {
 	// Files gives containers an /etc/hosts and termination messages; see Node.Machine.
 	// It costs some calls for each container.
 	Files bool
+	// PullRecords has the agent note how images were pulled, so that a pod needs credentials for an image that another
+	// has pulled; see Machine().PullRecords. It costs some calls for each pull.
+	PullRecords bool
 	// Pressure is what there is of memory and disks: the agent evicts pods when it runs short. Nil: nothing runs
 	// short. What containers use is set by Machine().Pressure.SetUse, what the OOM killer does by Machine().OOM.Kill.
 	Pressure *machine.Capacity

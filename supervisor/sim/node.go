@@ -204,6 +204,9 @@ func (n *Node) agentConfig() agent.Config {
 	if n.spec.Cgroups {
 		c.Ports.Cgroups, c.Cgroups = m.Cgroups, podcgroup.Settings{Capacity: facts.Capacity}
 	}
+	if n.spec.PullRecords {
+		c.Ports.PullRecords = m.PullRecords
+	}
 	if n.spec.Pressure != nil {
 		c.Ports.Pressure, c.Ports.OOM = m.Pressure, m.OOM
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
+	"github.com/troupe-dev/troupe/supervisor/host/pullrecords"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 	"github.com/troupe-dev/troupe/tests/contract"
 )
@@ -123,6 +124,19 @@ func TestSimulatedCheckpoints(t *testing.T) {
 	contract.Checkpoints(t, func(*testing.T) contract.CheckpointsSubject {
 		m, passing := simulatedMachine()
 		return contract.CheckpointsSubject{Passing: passing, Checkpoints: m.Checkpoints}
+	})
+}
+
+func TestSimulatedPullRecords(t *testing.T) {
+	contract.PullRecords(t, func(*testing.T) contract.PullRecordsSubject {
+		m, passing := simulatedMachine()
+		return contract.PullRecordsSubject{Passing: passing, PullRecords: m.PullRecords}
+	})
+}
+
+func TestRealPullRecords(t *testing.T) {
+	contract.PullRecords(t, func(t *testing.T) contract.PullRecordsSubject {
+		return contract.PullRecordsSubject{Passing: contract.Really(), PullRecords: pullrecords.New(t.TempDir())}
 	})
 }
 

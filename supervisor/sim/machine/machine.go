@@ -14,6 +14,7 @@ type Machine struct {
 	Host        *Host
 	Cgroups     *Cgroups
 	Checkpoints *Checkpoints
+	PullRecords *PullRecords
 	Manifests   *Manifests
 	Files       *ContainerFiles
 	Facts       *Facts
@@ -29,6 +30,7 @@ func New(clock simport.Clock, facts *port.Machine) *Machine {
 		Host:        newHost(clock),
 		Cgroups:     newCgroups(clock),
 		Checkpoints: &Checkpoints{Calls: Calls{clock: clock}},
+		PullRecords: newPullRecords(clock),
 		Manifests:   &Manifests{Calls: Calls{clock: clock}},
 		Files:       newContainerFiles(clock),
 		Facts:       &Facts{Calls: Calls{clock: clock}, machine: facts},
@@ -44,7 +46,7 @@ func New(clock simport.Clock, facts *port.Machine) *Machine {
 func (m *Machine) calls() []*Calls {
 	return []*Calls{
 		&m.Host.Calls, &m.Cgroups.Calls, &m.Checkpoints.Calls, &m.Manifests.Calls, &m.Files.Calls, &m.Facts.Calls,
-		&m.Pressure.Calls, &m.OOM.Calls, &m.Plugins.Calls, &m.CSI.Calls,
+		&m.Pressure.Calls, &m.OOM.Calls, &m.Plugins.Calls, &m.CSI.Calls, &m.PullRecords.Calls,
 	}
 }
 
@@ -83,11 +85,12 @@ type Call struct {
 	// TerminationMessage; ReadFacts; MeasureNode, MeasurePods, WatchMemory; WatchOOM, CountOOM; WatchDevicePlugins,
 	// ListDevices, PreferDevices, AllocateDevices, PreStartDevices; NewPodKey, WrittenCertificate;
 	// WatchCSIDrivers, NodeGetInfo, FoundVolumes, NodeStageVolume, NodePublishVolume, NodeUnpublishVolume,
-	// NodeUnstageVolume, NodeExpandVolume.
+	// NodeUnstageVolume, NodeExpandVolume; LoadPullRecords, SavePullIntent, SavePullRecord, RemovePullRecord,
+	// SetAsidePullRecord.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name
-	// that of the checkpoint, the path of the cgroup, the resource of the device plugin, or driver and handle of the
-	// volume. Empty where there is none.
+	// that of the checkpoint or the file of a pull record, the path of the cgroup, the resource of the device plugin, or
+	// driver and handle of the volume. Empty where there is none.
 	Pod, Volume, Name string
 }
 
