@@ -99,9 +99,13 @@ func TestRefs(t *testing.T) {
 				PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{
 					NodeStageSecretRef:   &v1.SecretReference{Namespace: "storage", Name: "stage"},
 					NodePublishSecretRef: &v1.SecretReference{Namespace: "storage", Name: "publish"},
+					NodeExpandSecretRef:  &v1.SecretReference{Namespace: "storage", Name: "expand"},
+					// The controller has these; no node gets them.
+					ControllerPublishSecretRef: &v1.SecretReference{Namespace: "storage", Name: "attach"},
+					ControllerExpandSecretRef:  &v1.SecretReference{Namespace: "storage", Name: "grow"},
 				}},
 			}},
-		}}, want: []Ref{{Kind: Secret, Namespace: "storage", Name: "publish"}, {Kind: Secret, Namespace: "storage", Name: "stage"}, ref(Claim, "data"), ref(Claim, "web-scratch"), {Kind: Volume, Name: "pv1"}}},
+		}}, want: []Ref{{Kind: Secret, Namespace: "storage", Name: "expand"}, {Kind: Secret, Namespace: "storage", Name: "publish"}, {Kind: Secret, Namespace: "storage", Name: "stage"}, ref(Claim, "data"), ref(Claim, "web-scratch"), {Kind: Volume, Name: "pv1"}}},
 		{name: "a runtime class", mut: func(p *v1.Pod) { p.Spec.RuntimeClassName = new("kata") }, want: []Ref{{Kind: RuntimeClass, Name: "kata"}}},
 		{name: "pull secrets, one of them without a name", mut: func(p *v1.Pod) {
 			p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "reg"}, {}, {Name: "a"}, {Name: "reg"}}

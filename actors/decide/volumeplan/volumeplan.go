@@ -177,7 +177,7 @@ func mode(pod *v1.Pod, volume string, pv *v1.PersistentVolume) error {
 	return nil
 }
 
-// secrets adds the secrets of a volume.
+// secrets adds the secrets of a volume. As with a kubelet, that of an expansion may be missing until there is one.
 func secrets(s *csi.Spec, of *v1.CSIPersistentVolumeSource, objects podobjects.Set) (err error) {
 	if r := of.NodeStageSecretRef; r != nil {
 		s.StageSecrets, err = secret("nodeStageSecretRef", r.Namespace, r.Name, objects)
@@ -187,6 +187,9 @@ func secrets(s *csi.Spec, of *v1.CSIPersistentVolumeSource, objects podobjects.S
 	}
 	if r := of.NodeExpandSecretRef; r != nil && err == nil {
 		s.ExpandSecrets, err = secret("nodeExpandSecretRef", r.Namespace, r.Name, objects)
+		if s.Size == 0 && podobjects.StateOf(err) == podobjects.Missing {
+			err = nil // it is needed for nothing but an expansion
+		}
 	}
 	return err
 }
