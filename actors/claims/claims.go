@@ -36,6 +36,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what the actor understands.
@@ -232,10 +233,9 @@ type actor struct {
 	// loading and saving are the effects under way, 0 for none. failed: the timer runs.
 	loading, saving kernel.EffectID
 	failed          bool
-	// watch is the watch of drivers, watches and gets count those that were begun, failures those that failed in a row.
-	watch         kernel.EffectID
+	// watch is the watch of drivers; watches, of the health of devices, and gets count those that were begun.
+	watch         portcall.Registrations
 	watches, gets int
-	failures      int
 	// wiping are drivers whose slices are to be deleted, unless they come back.
 	wiping     map[string]*absence
 	lookFailed int
@@ -328,7 +328,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case found:
 		a.found(ctx, m)
 	case closed:
-		a.closed(ctx, m)
+		portcall.CloseRegistrations[Message](ctx, &a.watch, m.id, m.err, "DRA drivers", a.deps.Backoff, reopen{})
 	case called:
 		a.called(ctx, m)
 	case sliced:

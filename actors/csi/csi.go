@@ -36,10 +36,10 @@ type actor struct {
 	volumes map[decide.Key]*volume
 	pods    map[types.UID]*user
 	drivers map[string]*driver
-	// watch is the watch of drivers, objects that of CSIDrivers. watches counts both.
-	watch, objects kernel.EffectID
-	watches        int
-	failures       int
+	// watch is the watch of drivers, objects that of CSIDrivers, watches how often that was begun.
+	watch   portcall.Registrations
+	objects kernel.EffectID
+	watches int
 	// of are the CSIDrivers; nil until they are known.
 	of   map[string]*decide.Driver
 	node *v1.Node
@@ -133,7 +133,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case found:
 		a.found(ctx, m)
 	case closed:
-		a.closed(ctx, m)
+		portcall.CloseRegistrations[Message](ctx, &a.watch, m.id, m.err, "CSI drivers", a.deps.Backoff, reopen{})
 	case told:
 		a.told(ctx, m)
 	case ended:

@@ -2,7 +2,6 @@ package csi
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -62,33 +61,16 @@ func (a *actor) object(name string) *decide.Driver {
 
 // open starts the watch of drivers, and ends any other. It tells of all drivers again.
 func (a *actor) open(ctx *kernel.Context[Message]) {
-	ctx.Cancel(a.watch)
-	a.watches++
-	self, drivers := ctx.Self(), a.deps.Drivers
-	a.watch = ctx.Do(kernel.Effect[Message]{
-		Kind: "WatchCSIDrivers", Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), a.watches), Standing: true,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			drivers.Drivers(c, func(d port.CSIDriver) { self.Tell(found{id, d}) }, func(err error) { done(closed{id, err}) })
-		},
-	})
-}
-
-func (a *actor) closed(ctx *kernel.Context[Message], m closed) {
-	if m.id != a.watch {
-		return
-	}
-	a.failures++
-	ctx.Log().Error().Str("error", m.err.Error()).
-		Msg("cannot listen for CSI drivers; drivers that register now are not heard; retrying")
-	ctx.After(backoff.Retry(a.deps.Backoff, a.failures), reopen{})
+	portcall.OpenRegistrations(ctx, &a.watch, "WatchCSIDrivers", a.deps.Drivers.Drivers,
+		func(id kernel.EffectID, d port.CSIDriver) Message { return found{id, d} },
+		func(id kernel.EffectID, err error) Message { return closed{id, err} })
 }
 
 // found notes a driver that is there, or that is not any more.
 func (a *actor) found(ctx *kernel.Context[Message], m found) {
-	if m.id != a.watch {
+	if !a.watch.Heard(m.id) {
 		return
 	}
-	a.failures = 0
 	name := m.driver.Name
 	d := a.drivers[name]
 	if d == nil {

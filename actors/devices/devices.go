@@ -153,12 +153,12 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 
 type actor struct {
 	deps *Deps
-	// watch is the watch of registrations, watches the number of all watches so far, failures how many failed in a row.
-	watch kernel.EffectID
+	// watch is the watch of registrations, watches the number of other watches so far.
+	watch portcall.Registrations
 	// again is the watch if it was opened because messages were lost: it tells of plugins that are known.
-	again             kernel.EffectID
-	watches, failures int
-	plugins           map[v1.ResourceName]*plugin
+	again   kernel.EffectID
+	watches int
+	plugins map[v1.ResourceName]*plugin
 }
 
 // plugin is one resource.
@@ -206,7 +206,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case registered:
 		a.registered(ctx, m)
 	case closed:
-		a.closed(ctx, m)
+		portcall.CloseRegistrations[Message](ctx, &a.watch, m.id, m.err, "device plugins", a.deps.Backoff, reopen{})
 	case listed:
 		a.listed(ctx, m)
 	case gone:
@@ -231,17 +231,14 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 // what is known of plugins counts: none of them is gone.
 func (a *actor) Overflowed(ctx *kernel.Context[Message]) {
 	a.open(ctx)
-	a.again = a.watch
+	a.again = a.watch.ID()
 }
 
 // open starts the watch of registrations, and ends any other. It tells of all plugins again.
 func (a *actor) open(ctx *kernel.Context[Message]) {
-	ctx.Cancel(a.watch)
-	self, plugins := ctx.Self(), a.deps.Plugins
-	a.watch = a.keepOpen(ctx, watchKind, "", func(c context.Context, id kernel.EffectID, done func(Message)) {
-		plugins.Registrations(c, func(p port.DevicePlugin) { self.Tell(registered{id, p}) },
-			func(err error) { done(closed{id, err}) })
-	})
+	portcall.OpenRegistrations(ctx, &a.watch, watchKind, a.deps.Plugins.Registrations,
+		func(id kernel.EffectID, p port.DevicePlugin) Message { return registered{id, p} },
+		func(id kernel.EffectID, err error) Message { return closed{id, err} })
 }
 
 func (a *actor) keepOpen(
@@ -253,21 +250,10 @@ func (a *actor) keepOpen(
 	})
 }
 
-func (a *actor) closed(ctx *kernel.Context[Message], m closed) {
-	if m.id != a.watch {
-		return
-	}
-	a.failures++
-	ctx.Log().Error().Str("error", m.err.Error()).
-		Msg("cannot listen for device plugins; plugins that register now are not heard; retrying")
-	ctx.After(backoff.Retry(a.deps.Backoff, a.failures), reopen{})
-}
-
 func (a *actor) registered(ctx *kernel.Context[Message], m registered) {
-	if m.id != a.watch {
+	if !a.watch.Heard(m.id) {
 		return
 	}
-	a.failures = 0
 	name, before := m.plugin.Resource, a.plugins[m.plugin.Resource]
 	switch {
 	case m.plugin.Gone:
