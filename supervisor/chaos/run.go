@@ -201,7 +201,7 @@ func (r *runner) join(name string) {
 	var err error
 	s := sim.NodeSpec{
 		Name: name, Manifests: true, Cgroups: true, Standalone: r.c.Standalone, Stopped: true,
-		Events: simcri.EventPolicy{Off: r.c.NoEvents}, Pressure: r.capacity(),
+		Events: simcri.EventPolicy{Off: r.c.NoEvents}, Pressure: r.capacity(), PullRecords: true,
 		Configure: func(c *agent.Config) { r.configure(m, c) },
 	}
 	r.equip(&s)
