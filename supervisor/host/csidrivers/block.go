@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
@@ -28,7 +25,8 @@ import (
 //
 // A pod has a link to its device: <root>/pods/<uid>/volumeDevices/kubernetes.io~csi/<pv>. The loop device of a kubelet
 // keeps a device from being replaced while a container starts; here the driver keeps it, until it is asked to
-// unpublish.
+// unpublish. No container uses the loop device. So what a kubelet has left is taken away when its pod is taken over:
+// it would keep the device of the driver open for good (see kubeletdevice.go).
 const (
 	stagingDir = devicesDir + "/staging"
 	publishDir = devicesDir + "/publish"
@@ -122,6 +120,14 @@ func (d *Drivers) unstageBlock(ctx context.Context, n *node, r *decide.Found) er
 	if err != nil {
 		return err
 	}
+	// A kubelet that was killed may have left some of pods that it has unpublished.
+	left, err := names(d.staged, b.dev)
+	for _, uid := range left {
+		err = errors.Join(err, d.releaseDevice(b, uid))
+	}
+	if err != nil {
+		return err
+	}
 	if n.can(stages) {
 		_, err := n.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{
 			VolumeId: r.Handle, StagingTargetPath: b.stagingPath,
@@ -160,6 +166,10 @@ func (d *Drivers) publishBlock(ctx context.Context, n *node, r *decide.Publish) 
 		return "", n.refused("NodePublishVolume", n.failure(ctx, "NodePublishVolume", err), r.Fresh, clean)
 	}
 	d.published(r.Target)
+	if err := d.releaseDevice(b, string(r.Pod)); err != nil { // tried again when it is unpublished
+		d.Log.Warn().Str("volume", r.String()).Str("error", err.Error()).
+			Msg("what a kubelet has put on a device can't be taken away")
+	}
 	return b.publishPath, nil
 }
 
@@ -168,7 +178,7 @@ func (d *Drivers) unpublishBlock(ctx context.Context, n *node, r *decide.Found) 
 	if err != nil {
 		return err
 	}
-	if err := d.releaseDevice(filepath.Join(b.dev, string(r.Target.Pod))); err != nil {
+	if err := d.releaseDevice(b, string(r.Target.Pod)); err != nil {
 		return err
 	}
 	_, err = n.NodeUnpublishVolume(ctx, &csi.NodeUnpublishVolumeRequest{VolumeId: r.Handle, TargetPath: b.publishPath})
@@ -198,47 +208,10 @@ func (d *Drivers) removePublished(b block) error {
 	return nil
 }
 
-// releaseDevice takes away what a kubelet made of a device: a loop device, and a file that the device is mounted at.
-func (d *Drivers) releaseDevice(path string) error {
-	if _, err := d.staged.Root.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	at := filepath.Join(d.staged.Real, path)
-	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil || strings.TrimSpace(string(text)) != at {
-			continue // it has gone meanwhile, or is another's
-		}
-		if err := clearLoop("/dev/" + filepath.Base(filepath.Dir(filepath.Dir(f)))); err != nil {
-			return err
-		}
-	}
-	if err := unix.Unmount(at, unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
-		return fmt.Errorf("unmount %s: %w", at, err)
-	}
-	return removeAll(d.staged, path)
-}
-
-// clearLoop lets a loop device go.
-func clearLoop(device string) error {
-	f, err := os.Open(device)
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // nothing was written
-	if err := unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0); err != nil && !errors.Is(err, unix.ENXIO) {
-		return fmt.Errorf("detach %s: %w", device, err)
-	}
-	return nil
-}
-
-// scanBlock finds devices. A publication is found by the link of its pod.
+// scanBlock finds devices. A publication is found by the link of its pod, and by what the driver has published: a
+// kubelet removes the link before it has the driver unpublish.
 func (d *Drivers) scanBlock(ctx context.Context, s *scan) error {
-	of := map[string]decide.Key{}
+	of, known := map[string]decide.Key{}, map[string]bool{}
 	for _, v := range s.sub(d.staged, devicesDir) {
 		b, err := d.block(decide.Target{Name: v})
 		if err != nil {
@@ -254,6 +227,16 @@ func (d *Drivers) scanBlock(ctx context.Context, s *scan) error {
 		}
 		of[v] = decide.Key{Driver: notes[noteDriver], Handle: notes[noteHandle]}
 		s.found = append(s.found, decide.Found{Key: of[v], Target: decide.Target{Name: v}, Block: true})
+		published, err := names(d.staged, b.publish)
+		if err != nil {
+			s.bad(d.staged, b.publish, err)
+		}
+		for _, uid := range published {
+			known[filepath.Join(uid, v)] = true
+			s.found = append(s.found, decide.Found{
+				Key: of[v], Target: decide.Target{Pod: types.UID(uid), Name: v}, Block: true,
+			})
+		}
 	}
 	if len(of) == 0 {
 		return nil
@@ -268,7 +251,7 @@ func (d *Drivers) scanBlock(ctx context.Context, s *scan) error {
 			s.bad(d.pods, filepath.Join(uid, linksDir), err)
 		}
 		for _, l := range links {
-			if k, is := of[l.Name()]; is {
+			if k, is := of[l.Name()]; is && !known[filepath.Join(uid, l.Name())] {
 				s.found = append(s.found, decide.Found{
 					Key: k, Target: decide.Target{Pod: types.UID(uid), Name: l.Name()}, Block: true,
 				})

@@ -115,7 +115,9 @@ func (d *driver) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRe
 func (d *driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	err := d.call("publish", r)
 	if err == nil || d.leaves {
-		err = errors.Join(err, os.MkdirAll(r.GetTargetPath(), 0o750))
+		if _, missing := os.Lstat(r.GetTargetPath()); missing != nil {
+			err = errors.Join(err, os.MkdirAll(r.GetTargetPath(), 0o750))
+		}
 		d.mount(r.GetTargetPath(), true)
 	}
 	return &csi.NodePublishVolumeResponse{}, err
@@ -154,7 +156,12 @@ func (r *rig) Mounts() ([]mounts.Mount, error) {
 	for path := range r.driver.mounted {
 		out = append(out, mounts.Mount{Point: path, Type: "ext4", Source: "/dev/x"})
 	}
-	return out, nil
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	real, err := mounts.Parse(string(text))
+	return append(out, mounts.Below(real, r.root)...), err
 }
 
 func (r *rig) note(text string) {
@@ -501,6 +508,7 @@ func TestBlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	hosttest.Write(t, dev, "")
+	hosttest.Write(t, filepath.Join(filepath.Dir(dev), "u2"), "") // of a pod that it has unpublished
 	want := []decide.Found{{Key: volume, Target: decide.Target{Name: "pv"}, Block: true}, {Key: volume, Target: target, Block: true}}
 	if all, bad := r.found(); !slices.Equal(all, want) || len(bad) > 0 {
 		t.Errorf("found %v, %v", all, bad)

@@ -239,7 +239,16 @@ func (d *Drivers) FoundVolumes(ctx context.Context, done func([]decide.Found, []
 }
 
 // dirs are the names of the directories in one; none if it is not there.
-func dirs(a *area.Area, dir string) ([]string, error) {
+func dirs(a *area.Area, dir string) ([]string, error) { return entries(a, dir, fs.DirEntry.IsDir) }
+
+// names are those of all that is in a directory, sorted; none if it is not there.
+func names(a *area.Area, dir string) ([]string, error) {
+	all, err := entries(a, dir, func(fs.DirEntry) bool { return true })
+	slices.Sort(all)
+	return all, err
+}
+
+func entries(a *area.Area, dir string, is func(fs.DirEntry) bool) ([]string, error) {
 	f, err := a.Root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -248,10 +257,10 @@ func dirs(a *area.Area, dir string) ([]string, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	entries, err := f.ReadDir(-1)
+	all, err := f.ReadDir(-1)
 	var out []string
-	for _, e := range entries {
-		if e.IsDir() {
+	for _, e := range all {
+		if is(e) {
 			out = append(out, e.Name())
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
@@ -65,12 +66,19 @@ func (c Config) Left() (left []string, err error) {
 			left = append(left, "mount "+strings.TrimSpace(line))
 		}
 	}
+	// A device that somebody else has open stays when its file has gone.
+	loops, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range loops {
+		if text, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(text), c.Dir+"/volumes/") {
+			left = append(left, strings.Split(file, "/")[3]+" of "+strings.TrimSpace(string(text)))
+		}
+	}
 	entries, err := os.ReadDir(c.Dir + "/volumes")
 	for _, e := range entries {
 		left = append(left, "the data of volume "+e.Name())
-		if device, err := loopOf(c.Dir + "/volumes/" + e.Name()); err == nil && device != "" {
-			left = append(left, device)
-		}
 	}
 	return left, err
 }
