@@ -55,6 +55,8 @@ type actor struct {
 	showFailures     int
 	// measureAgain ends the wait for the next look at which figures are due; nil for none.
 	measureAgain func() bool
+	// lost are staged volumes that are looked for in the status of the Node.
+	lost []decide.Lost
 	// said are volumes without a driver that people were told of.
 	said   map[decide.Key]bool
 	missed kernel.Missed[Message]
@@ -71,7 +73,7 @@ type volume struct {
 	call    kernel.EffectID
 	timer   func() bool
 	timerAt time.Time
-	// until is when nothing but its files keeps a call that has no deadline (decide.Volume.Walks); zero: it has one.
+	// until is when a publication under way is given up if no pod needs it any more; zero: the call is another one.
 	until time.Time
 	// paths are where it is published, turns when its figures were asked for there.
 	paths map[decide.Target]string
@@ -206,8 +208,8 @@ func (a *actor) load(ctx *kernel.Context[Message]) {
 	drivers := a.deps.Drivers
 	e := kernel.Effect[Message]{Kind: "FoundVolumes", Object: "CSI", Lane: "found", Deadline: CallDeadline}
 	a.loading = portcall.Do(ctx, e, func(c context.Context, done func(loaded, error)) {
-		drivers.FoundVolumes(c, func(all []decide.Found, bad []string, err error) {
-			done(loaded{found: all, unreadable: bad}, err)
+		drivers.FoundVolumes(c, func(all []decide.Found, lost []decide.Lost, bad []string, err error) {
+			done(loaded{found: all, lost: lost, unreadable: bad}, err)
 		})
 	}, func(id kernel.EffectID, m loaded, err error) Message {
 		m.id, m.err = id, err
@@ -226,10 +228,9 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 		return
 	}
 	for _, text := range m.unreadable {
-		ctx.Log().Error().Str("error", text).
-			Msg("cannot read what a CSI volume is of: unmount it by hand, if it is mounted, and remove its directory")
+		unreadable(ctx, text)
 	}
-	a.known = true
+	a.known, a.lost = true, m.lost
 	for _, f := range m.found {
 		v := a.volume(f.Key, f.Inline)
 		if f.Target.Pod == "" {
@@ -238,6 +239,7 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 			v.FoundPublished(f.Target)
 		}
 	}
+	a.findLost(ctx)
 	for _, uid := range a.users() {
 		u := a.pods[uid]
 		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
@@ -399,7 +401,8 @@ func (a *actor) advance(ctx *kernel.Context[Message], v *volume) {
 	a.tell(v)
 }
 
-// giveUp ends a walk through files that no pod needs any more. The driver's own call is never cut short.
+// giveUp ends a publication that no pod needs any more, before its deadline: the pod could not go before. It counts as
+// one that may have worked, or may work yet, as after a deadline, and is undone.
 func (v *volume) giveUp(ctx *kernel.Context[Message]) {
 	if v.Busy == nil || v.until.IsZero() {
 		return
@@ -457,6 +460,10 @@ func (a *actor) sweep(ctx *kernel.Context[Message], pods map[types.UID]bool) {
 	for _, k := range a.keys() {
 		v := a.volumes[k]
 		left := v.Staging != decide.None && len(v.Targets) == 0
+		if left && v.Held != "" && !a.said[k] {
+			a.said[k] = true
+			a.stays(ctx, k, fmt.Sprintf("volume %s of CSI driver %s stays mounted: %s", k.Handle, k.Driver, v.Held))
+		}
 		for t, p := range v.Targets { // order-free: each on its own
 			if p.Want == decide.Kept && !pods[t.Pod] {
 				v.Release(t)
@@ -465,13 +472,17 @@ func (a *actor) sweep(ctx *kernel.Context[Message], pods map[types.UID]bool) {
 		}
 		if left && !a.there(k.Driver) && !a.said[k] {
 			a.said[k] = true
-			text := fmt.Sprintf("CSI driver %s is not registered on this node: volume %s stays mounted until it is", k.Driver,
-				k.Handle)
-			ctx.Log().Warn().Str("driver", k.Driver).Str("volume", k.Handle).Msg(text)
-			a.deps.Events.Record(port.Event{
-				Node: a.deps.Node, Warning: true, Reason: "FailedUnMount", Message: text, At: ctx.Now(),
-			})
+			a.stays(ctx, k, fmt.Sprintf("CSI driver %s is not registered on this node: volume %s stays mounted until it is",
+				k.Driver, k.Handle))
 		}
 		a.advance(ctx, v)
 	}
+}
+
+// stays says to people why a volume that no pod uses stays.
+func (a *actor) stays(ctx *kernel.Context[Message], k decide.Key, text string) {
+	ctx.Log().Warn().Str("driver", k.Driver).Str("volume", k.Handle).Msg(text)
+	a.deps.Events.Record(port.Event{
+		Node: a.deps.Node, Warning: true, Reason: "FailedUnMount", Message: text, At: ctx.Now(),
+	})
 }

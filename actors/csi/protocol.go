@@ -60,6 +60,7 @@ type Resend struct{}
 type loaded struct {
 	id         kernel.EffectID
 	found      []decide.Found
+	lost       []decide.Lost
 	unreadable []string
 	err        error
 }
@@ -197,10 +198,10 @@ type Deps struct {
 }
 
 const (
-	// CallDeadline bounds a call of a driver, as a kubelet does. walkOnly is when the calls of a publication are over that
-	// has no deadline because the agent gives its files to a group: tokens, the driver, and then the files.
+	// CallDeadline bounds a call of a driver, as a kubelet does. unneeded bounds a publication that no pod needs any more.
+	// It is longer than what drivers are given for calls by their own sidecars, 15 s, and so what they have to cope with.
 	CallDeadline = 2 * time.Minute
-	walkOnly     = CallDeadline + 2*time.Minute
+	unneeded     = 30 * time.Second
 	apiDeadline  = 30 * time.Second
 	// firstSweep is when the actor looks for volumes of pods that went while no agent ran, sweepEvery how often after.
 	firstSweep, sweepEvery = 10 * time.Second, time.Minute

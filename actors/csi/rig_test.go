@@ -34,6 +34,7 @@ type rig struct {
 	objects *actortest.Watches
 	found   []decide.Found
 	bad     []string
+	lost    []decide.Lost
 	living  map[types.UID]bool
 	stored  map[port.APIKey]port.APIObject
 	node    *v1.Node
@@ -114,8 +115,8 @@ func (r *rig) NodeInfo(ctx context.Context, d port.CSIDriver, done func(decide.I
 }
 
 // FoundVolumes implements port.CSI.
-func (r *rig) FoundVolumes(_ context.Context, done func([]decide.Found, []string, error)) {
-	done(r.found, r.bad, nil)
+func (r *rig) FoundVolumes(_ context.Context, done func([]decide.Found, []decide.Lost, []string, error)) {
+	done(r.found, r.lost, r.bad, nil)
 }
 
 // StageVolume implements port.CSI.

@@ -189,7 +189,8 @@ func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
 // volume that is used again right after it was over is told once a Node was seen that does not name it: a Node that is
 // older than its removal does not keep the volume from being detached.
 func (a *actor) showInUse() bool {
-	if !a.known || a.of == nil {
+	// What was lost is looked for in the status of the Node before that is written.
+	if !a.known || a.of == nil || len(a.lost) > 0 {
 		return false
 	}
 	out := []v1.UniqueVolumeName{}
@@ -221,6 +222,7 @@ func (a *actor) nodeSeen(ctx *kernel.Context[Message], n *v1.Node) {
 	for _, o := range n.Status.VolumesAttached {
 		a.attached[o.Name] = true
 	}
+	a.findLost(ctx)
 	for _, k := range a.keys() {
 		v := a.volumes[k]
 		if env := a.env(v); !env.Attached {

@@ -35,11 +35,14 @@ func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 		Deadline: CallDeadline,
 	}
 	v.until = time.Time{}
-	switch {
-	case s.Op == decide.Attachment:
+	switch s.Op { //nolint:exhaustive // the others have the deadline of a call
+	case decide.Attachment:
 		e.Deadline = apiDeadline
-	case v.Walks(s, a.object(v.Driver)):
-		e.Deadline, v.until = kernel.NoDeadline, ctx.Now().Add(walkOnly)
+	case decide.PublishVolume:
+		v.until = ctx.Now().Add(unneeded)
+		if v.Walks(s, a.object(v.Driver)) {
+			e.Deadline = kernel.NoDeadline
+		}
 	}
 	k := v.Key
 	v.call = portcall.Do(ctx, e, a.run(v, s, stage), func(id kernel.EffectID, m stepped, err error) Message {

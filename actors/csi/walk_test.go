@@ -9,14 +9,16 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// walking is a rig with a volume that is being published, and whose files the agent gives to the group of its pod.
-func walking(t *testing.T) *rig {
+// publishing is a rig with a volume that is being published. The agent may have to give its files to the group of its pod.
+func publishing(t *testing.T, walks bool) *rig {
 	t.Helper()
 	r := newRig(t)
 	r.register(storagev1.CSIDriverSpec{AttachRequired: new(false), FSGroupPolicy: new(storagev1.FileFSGroupPolicy)})
 	r.nodeSays(nil, nil)
 	s := spec("a", "v")
-	s.Group = new(int64(7))
+	if walks {
+		s.Group = new(int64(7))
+	}
 	r.use(s)
 	r.calls.Answer(nil, "info "+driver, "stage v")
 	r.Settle()
@@ -25,7 +27,7 @@ func walking(t *testing.T) *rig {
 
 // TestWalk: giving the files of a large volume to a group takes as long as it takes.
 func TestWalk(t *testing.T) {
-	r := walking(t)
+	r := publishing(t, true)
 	r.Keep("driver: publish", "volumes: a data-v")
 	r.WantByListener("says so", "driver: publish v for a", "volumes: a data-v waits: CSI driver d.example.com has not answered NodeStageVolume of volume v",
 		"volumes: a data-v waits: CSI driver d.example.com has not answered NodePublishVolume of volume v, or its files are being given to the group of the pod (fsGroup 7), which takes the longer the more there are")
@@ -35,20 +37,21 @@ func TestWalk(t *testing.T) {
 	r.WantByListener("done", "volumes: a data-v at /a")
 }
 
-// TestWalkGivenUp: it ends when the pod does, but not before the driver must have answered.
-func TestWalkGivenUp(t *testing.T) {
-	for name, after := range map[string]time.Duration{"at once": 0, "later": time.Hour} {
+// TestGivenUp: a publication whose pod has gone ends before its deadline, but not at once: the driver may be working. Then
+// it is undone. One that gives files to a group is no exception.
+func TestGivenUp(t *testing.T) {
+	for name, after := range map[string]time.Duration{"at once": 0, "a little later": 40 * time.Second, "later": time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			r := walking(t)
+			r := publishing(t, after == time.Hour)
 			r.Advance(after)
 			r.Forget()
 			keep := func() { r.Keep("driver:", "volumes: a released") }
 			r.release("a")
 			if after == 0 {
-				r.Advance(2 * time.Minute)
+				r.Advance(30*time.Second - time.Millisecond)
 				keep()
 				r.WantByListener("the driver may be working")
-				r.Advance(2 * time.Minute)
+				r.Advance(time.Millisecond)
 			}
 			keep()
 			r.WantByListener("given up", "driver: publish v for a: given up")

@@ -15,9 +15,9 @@ type CSI interface {
 	Drivers(ctx context.Context, event func(CSIDriver), done func(error))
 	// NodeInfo asks a driver how this node is to be shown (NodeGetInfo).
 	NodeInfo(ctx context.Context, d CSIDriver, done func(csi.Info, error))
-	// FoundVolumes lists what an agent has staged or published, or has begun to, as its notes on disk (vol_data.json) say,
-	// and names each place where they can't be read.
-	FoundVolumes(ctx context.Context, done func(found []csi.Found, unreadable []string, err error))
+	// FoundVolumes lists what an agent has staged or published, or has begun to, as its notes on disk (vol_data.json) and
+	// the mount table say, and names each place where notes can't be read.
+	FoundVolumes(ctx context.Context, done func(found []csi.Found, lost []csi.Lost, unreadable []string, err error))
 	// StageVolume makes the staging directory of a volume, notes what it is of, and has the driver stage it
 	// (NodeStageVolume), if it does such things. Idempotent.
 	StageVolume(ctx context.Context, d CSIDriver, r csi.Stage, done func(error))

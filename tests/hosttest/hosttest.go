@@ -90,6 +90,19 @@ func Write(t *testing.T, path, text string) {
 	}
 }
 
+// Mount mounts a file system in memory at point until the test ends.
+func Mount(t *testing.T, name, point string) {
+	t.Helper()
+	if err := unix.Mount(name, point, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Bind mounts source at point until the test ends.
 func Bind(t *testing.T, source, point string) (unmount func()) {
 	t.Helper()

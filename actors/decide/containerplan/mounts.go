@@ -38,7 +38,8 @@ type Mount struct {
 type SubPath struct {
 	// Index of the mount in the container.
 	Index int
-	// Volume is its name, Root its path on the host.
+	// Volume is the name of its directory: that of the PersistentVolume if it has one, and otherwise its own. A kubelet
+	// looks for what is mounted of a volume by this name, also after a changeover. Root is its path on the host.
 	Volume, Root string
 	// SubPath is relative, and has no "..".
 	SubPath string
@@ -75,6 +76,21 @@ func mounts(in *Input) ([]Mount, error) {
 func readOnly(v *v1.Volume) bool {
 	c := v.PersistentVolumeClaim
 	return volumefiles.Holds(v) || c != nil && c.ReadOnly || v.NFS != nil && v.NFS.ReadOnly
+}
+
+// dirOf is the name of the directory of a volume.
+func (p *Plan) dirOf(volume string) string {
+	pod := p.from.Pod
+	v := podspec.Volume(&pod.Spec, volume)
+	if v == nil {
+		return volume
+	}
+	if name := podobjects.ClaimName(pod, v); name != "" {
+		if claim, err := p.objects.Claim(pod.Namespace, name); err == nil && claim.Spec.VolumeName != "" {
+			return claim.Spec.VolumeName
+		}
+	}
+	return volume
 }
 
 // owns reports whether a volume's content is the pod's: files made for it, or a part of this

@@ -128,7 +128,7 @@ func (p *Plan) Resolve(files containerenv.Files) (*Resolved, error) {
 		case m.Image != "":
 			m.ImageSubPath = sub // the runtime looks it up
 		default:
-			r.SubPaths = append(r.SubPaths, SubPath{Index: i, Volume: m.Name, Root: m.HostPath, SubPath: sub})
+			r.SubPaths = append(r.SubPaths, SubPath{Index: i, Volume: p.dirOf(m.Name), Root: m.HostPath, SubPath: sub})
 		}
 	}
 	return r, nil

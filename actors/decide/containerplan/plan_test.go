@@ -223,6 +223,21 @@ func TestOwnVolumes(t *testing.T) {
 	}
 }
 
+// TestSubPathOfClaim: what is mounted of a PersistentVolume has its name, as a kubelet has it.
+func TestSubPathOfClaim(t *testing.T) {
+	w := newWorld()
+	w.spec.Volumes[0].VolumeSource = v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "disk"}}
+	w.mount(0, func(m *v1.VolumeMount) { m.SubPath = "a" })
+	w.Objects = podobjects.NewSet([]podobjects.Entry{{
+		Ref: podobjects.Ref{Kind: podobjects.Claim, Namespace: "default", Name: "disk"}, State: podobjects.Found,
+		Object: &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{VolumeName: "pv-1"}},
+	}})
+	want := []SubPath{{Index: 0, Volume: "pv-1", Root: "/pods/data", SubPath: "a"}}
+	if _, got, err := w.plan(nil); err != nil || !slices.Equal(got.SubPaths, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestTarget: an ephemeral container sees the processes of the container that it
 // names, as it runs now.
 func TestTarget(t *testing.T) {

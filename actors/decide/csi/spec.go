@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -310,4 +311,30 @@ type Found struct {
 	// Target is that of a publication. A staging has no pod, and a name only if it is of a device.
 	Target        Target
 	Inline, Block bool
+	// Held says why a staged volume must stay, although no pod is known to have it published; empty: it need not.
+	Held string
 }
+
+// Lost is a staged volume whose notes can't be read: its driver, and the name of its directory, which is the SHA-256 of
+// its handle in hexadecimal digits.
+type Lost struct {
+	Driver, Dir string
+	// Held is that of Found.
+	Held string
+	// Why says which notes can't be read, and why.
+	Why string
+}
+
+// Among finds what was lost among volumes by their unique names, as the status of a Node has them.
+func (l Lost) Among(names []v1.UniqueVolumeName) (k Key, is bool) {
+	for _, name := range names {
+		handle, of := strings.CutPrefix(string(name), string(Key{Driver: l.Driver}.UniqueName()))
+		if k = (Key{l.Driver, handle}); of && k.Dir() == l.Dir {
+			return k, true
+		}
+	}
+	return Key{}, false
+}
+
+// Dir is the name of the directory where a volume is staged, in that of its driver.
+func (k Key) Dir() string { return fmt.Sprintf("%x", sha256.Sum256([]byte(k.Handle))) }

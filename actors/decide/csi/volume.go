@@ -38,6 +38,8 @@ type Volume struct {
 	Block   bool
 	Name    string
 	Staging State
+	// Held says why it must stay staged, although no pod is known to have it published; empty: it need not.
+	Held string
 	// As is how it was staged last. Nil: unknown, because another agent did it, or it was not.
 	As *Stage
 	// Targets are its publications. None of them is None and not Wanted.
@@ -132,7 +134,9 @@ func (v *Volume) tidy(t Target) {
 }
 
 // FoundStaged notes a staging that an earlier agent left.
-func (v *Volume) FoundStaged(f Found) { v.Staging, v.Block, v.Name = Uncertain, f.Block, f.Target.Name }
+func (v *Volume) FoundStaged(f Found) {
+	v.Staging, v.Block, v.Name, v.Held = Uncertain, f.Block, f.Target.Name, f.Held
+}
 
 // Left is what a step has to take down.
 func (v *Volume) Left(s Step) Found {
@@ -196,8 +200,11 @@ func (v *Volume) written() bool {
 	return false
 }
 
-// published: it is or may be published for a pod.
+// published: it is or may be published for a pod, known or not.
 func (v *Volume) published() bool {
+	if v.Held != "" {
+		return true
+	}
 	for _, p := range v.Targets { // order-free: any
 		if p.State != None {
 			return true

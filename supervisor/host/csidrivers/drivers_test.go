@@ -146,6 +146,7 @@ type rig struct {
 	events chan port.CSIDriver
 	mu     sync.Mutex
 	given  []string
+	lost   []decide.Lost
 	giving func(context.Context) error // nil: at once
 }
 
@@ -306,7 +307,13 @@ func (r *rig) undo(what func(context.Context, port.CSIDriver, decide.Found, func
 func (r *rig) found() (all []decide.Found, bad []string) {
 	r.Helper()
 	err := hosttest.Wait(func(done func(error)) {
-		r.FoundVolumes(r.Context(), func(f []decide.Found, b []string, err error) { all, bad = f, b; done(err) })
+		r.FoundVolumes(r.Context(), func(f []decide.Found, lost []decide.Lost, b []string, err error) {
+			all, bad, r.lost = f, b, lost
+			for _, l := range lost {
+				bad = append(bad, l.Why)
+			}
+			done(err)
+		})
 	})
 	if err != nil {
 		r.Fatal(err)

@@ -2,7 +2,6 @@ package csidrivers
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,7 +74,7 @@ func stageDir(k decide.Key) (string, error) {
 		return "", hostcall.Failf(port.InvalidConfig, "CSI driver %q, volume handle %q: there can be no such volume",
 			k.Driver, k.Handle)
 	}
-	return filepath.Join(k.Driver, fmt.Sprintf("%x", sha256.Sum256([]byte(k.Handle)))), nil
+	return filepath.Join(k.Driver, k.Dir()), nil
 }
 
 // podDir is the directory of a published volume.
@@ -212,6 +211,9 @@ type scan struct {
 	unreadable []string
 	// lost are directories of staged volumes whose notes can't be read, and why.
 	lost map[string]error
+	// dark are directories of pods below which there may be publications that can't be read.
+	dark []string
+	left []decide.Lost
 }
 
 // bad names what can't be read.
@@ -229,13 +231,13 @@ func (s *scan) sub(a *area.Area, dir string) []string {
 }
 
 // FoundVolumes implements port.CSI.
-func (d *Drivers) FoundVolumes(ctx context.Context, done func([]decide.Found, []string, error)) {
+func (d *Drivers) FoundVolumes(ctx context.Context, done func([]decide.Found, []decide.Lost, []string, error)) {
 	hostcall.Get(ctx, "FoundVolumes", "CSI", func(ctx context.Context) (scan, error) {
 		s := scan{lost: map[string]error{}}
 		err := errors.Join(d.scanStaged(ctx, &s), d.scanPods(ctx, &s), d.scanBlock(ctx, &s))
 		d.recover(&s)
-		return s, err
-	}, func(s scan, err error) { done(s.found, s.unreadable, err) })
+		return s, errors.Join(err, d.light(&s))
+	}, func(s scan, err error) { done(s.found, s.left, s.unreadable, err) })
 }
 
 // dirs are the names of the directories in one; none if it is not there.
@@ -313,7 +315,10 @@ func (d *Drivers) recover(s *scan) {
 		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(s.lost)) {
-		s.bad(d.staged, filepath.Join(dir, notesName), s.lost[dir])
+		s.left = append(s.left, decide.Lost{
+			Driver: filepath.Dir(dir), Dir: filepath.Base(dir),
+			Why: filepath.Join(d.staged.Path, dir, notesName) + ": " + s.lost[dir].Error(),
+		})
 	}
 }
 
@@ -323,7 +328,12 @@ func (d *Drivers) scanPods(ctx context.Context, s *scan) error {
 		return err
 	}
 	for _, uid := range pods {
-		for _, v := range s.sub(d.pods, filepath.Join(uid, volumeDir)) {
+		all, err := dirs(d.pods, filepath.Join(uid, volumeDir))
+		if err != nil {
+			s.bad(d.pods, filepath.Join(uid, volumeDir), err)
+			s.dark = append(s.dark, filepath.Join(uid, volumeDir))
+		}
+		for _, v := range all {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -340,6 +350,7 @@ func (d *Drivers) scanPods(ctx context.Context, s *scan) error {
 			}
 			if err != nil {
 				s.bad(d.pods, filepath.Join(dir, notesName), err)
+				s.dark = append(s.dark, dir)
 				continue
 			}
 			s.found = append(s.found, decide.Found{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -16,6 +17,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	v1 "k8s.io/api/core/v1"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -308,6 +311,9 @@ func TestRecovered(t *testing.T) {
 	if all, bad := r.found(); len(all) != 0 || len(bad) != 1 || !strings.HasPrefix(bad[0], notes) {
 		t.Errorf("found %v, %q", all, bad)
 	}
+	if k, is := r.lost[0].Among([]v1.UniqueVolumeName{"kubernetes.io/csi/" + volume.UniqueName(), volume.UniqueName()}); !is || k != volume {
+		t.Errorf("%+v is %v, %v", r.lost, k, is)
+	}
 	if _, err := r.publish(d, publish); err != nil {
 		t.Fatal(err)
 	}
@@ -319,4 +325,84 @@ func TestRecovered(t *testing.T) {
 		t.Error(err)
 	}
 	hosttest.WantGone(t, filepath.Dir(notes))
+}
+
+// TestDark: what is published in a directory of a pod that can't be read is known by the mount table. If that does not
+// say what a mount is of, no staged volume may be unstaged.
+func TestDark(t *testing.T) {
+	hosttest.NeedRoot(t)
+	for name, c := range map[string]struct {
+		// spoil makes the directory of the pod unreadable.
+		spoil func(t *testing.T, dir string)
+		// mount is what is mounted there: what is staged, something else, or nothing.
+		mount string
+		known bool
+		held  string
+	}{
+		"bound":            {spoilNotes, "staged", true, ""},
+		"bound, no list":   {spoilList, "staged", true, ""},
+		"another":          {spoilNotes, "other", false, "is mounted, and of which volume can't be read"},
+		"another, no list": {spoilList, "other", false, "is mounted, and of which volume can't be read"},
+		"nothing, no list": {spoilList, "", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			d := r.next()
+			if err := r.stage(d, stage); err != nil {
+				t.Fatal(err)
+			}
+			at := r.driver.last.(*csi.NodeStageVolumeRequest).GetStagingTargetPath()
+			if _, err := r.publish(d, publish); err != nil {
+				t.Fatal(err)
+			}
+			r.driver.mounted = map[string]bool{}
+			hosttest.Mount(t, "one", at)
+			other := t.TempDir()
+			hosttest.Mount(t, "two", other)
+			dir := filepath.Join(r.root, published)
+			if from := map[string]string{"staged": at, "other": other}[c.mount]; from != "" {
+				hosttest.Bind(t, from, filepath.Join(dir, "mount"))
+			}
+			c.spoil(t, dir)
+			want := []decide.Found{{Key: volume, Held: ""}}
+			if c.known {
+				want = append(want, decide.Found{Key: volume, Target: target})
+			}
+			all, bad := r.found()
+			if len(bad) != 1 {
+				t.Errorf("unreadable: %q", bad)
+			}
+			if len(all) > 0 {
+				if !strings.Contains(all[0].Held, c.held) || (all[0].Held == "") != (c.held == "") {
+					t.Errorf("held: %q", all[0].Held)
+				}
+				all[0].Held = ""
+			}
+			if !slices.Equal(all, want) {
+				t.Errorf("found %+v, want %+v", all, want)
+			}
+		})
+	}
+}
+
+// spoilNotes has the notes of a publication say nothing.
+func spoilNotes(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Truncate(filepath.Join(dir, "vol_data.json"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spoilList has the directory of all publications of a pod not be read: it is that of a process that has ended.
+func spoilList(t *testing.T, dir string) {
+	t.Helper()
+	c := exec.Command("sleep", "1000")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Bind(t, fmt.Sprintf("/proc/%d/fd", c.Process.Pid), filepath.Dir(dir))
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait() //nolint:errcheck // it was killed
 }

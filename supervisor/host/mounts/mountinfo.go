@@ -10,6 +10,9 @@ import (
 type Mount struct {
 	// Point is where, Type the file system (tmpfs, nfs4), Source what.
 	Point, Type, Source string
+	// Device is the file system (st_dev, as major:minor), Root the directory or file of it that is mounted. A bind mount
+	// has both of what it shows.
+	Device, Root string
 }
 
 // Local reports whether the file system needs no server.
@@ -30,7 +33,7 @@ func Parse(text string) ([]Mount, error) {
 		if !ok || len(place) < 6 || len(what) < 1 {
 			return nil, fmt.Errorf("mountinfo: cannot read the line %q", line)
 		}
-		m := Mount{Point: unescape(place[4]), Type: what[0]}
+		m := Mount{Point: unescape(place[4]), Type: what[0], Device: place[2], Root: unescape(place[3])}
 		if len(what) > 1 {
 			m.Source = unescape(what[1])
 		}

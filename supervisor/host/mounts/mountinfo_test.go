@@ -10,7 +10,7 @@ func TestParseMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 3 || got[1] != (Mount{Point: `/a b\c`, Type: "nfs4", Source: "server:/x y"}) {
+	if len(got) != 3 || got[1] != (Mount{Point: `/a b\c`, Type: "nfs4", Source: "server:/x y", Device: "98:0", Root: "/mnt1"}) {
 		t.Errorf("got %+v", got)
 	}
 	if below := Below(got, "/a"); len(below) != 1 || below[0].Point != "/a" {
