@@ -21,7 +21,7 @@ const (
 	opHostPath = "check"   // that Path is of Type, and make it if it says so
 	opUnmount  = "unmount" // take down what is mounted at Path
 	opForce    = "force"   // the same, giving up what its server has not answered
-	opBind     = "bind"    // bind Source to Path, and give it to Group
+	opBind     = "bind"    // bind Source to Path, or what is on it if it is a device, and give it to Group
 	opNFS      = "nfs"     // mount the export Source at Path
 	opDevice   = "device"  // mount the block device Device at Path, format it if it is empty
 	opSubPaths = "subPath" // mount Parts, all below Path
@@ -37,10 +37,12 @@ type request struct {
 	// Type is a v1.HostPathType.
 	Type string `json:"type,omitempty"`
 	// Source is what is mounted, Options how; Mounted: only Group is missing.
-	Source  string        `json:"source,omitempty"`
-	Options []string      `json:"options,omitempty"`
-	Mounted bool          `json:"mounted,omitempty"`
-	Device  *blockfs.Want `json:"device,omitempty"`
+	Source  string   `json:"source,omitempty"`
+	Options []string `json:"options,omitempty"`
+	Mounted bool     `json:"mounted,omitempty"`
+	// Device says how a device is mounted; Global is where, if Source is one.
+	Device *blockfs.Want `json:"device,omitempty"`
+	Global string        `json:"global,omitempty"`
 	// Group must own the volume (fsGroup), OnMismatch: unless its top has the group already.
 	Group      *int64 `json:"group,omitempty"`
 	OnMismatch bool   `json:"onMismatch,omitempty"`

@@ -2,12 +2,15 @@ package host
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/blockfs"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -27,4 +30,102 @@ func TestMountDevice(t *testing.T) {
 	if err := unix.Unmount(point, 0); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLocalDevice: a local volume on a device is formatted once, mounted for all pods where a kubelet has it, and unmounted
+// with the last of them.
+func TestLocalDevice(t *testing.T) {
+	hosttest.NeedRoot(t)
+	for fsType, size := range map[string]int64{"": 16 << 20, "xfs": 320 << 20} {
+		t.Run(fsType, func(t *testing.T) {
+			l, disk := newLab(t), hosttest.NewLoop(t, size)
+			global := filepath.Join(l.root, "kubelet/plugins/kubernetes.io/local-volume/mounts/pv-1")
+			source := local(disk.Device)
+			if fsType != "" {
+				source.Local.FSType = &fsType
+			}
+			mount := func(uid types.UID) string {
+				t.Helper()
+				p := newPod(withFSGroup)
+				p.UID = uid
+				path, err := l.mountRequest(ctx(t), claimed(p, source))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return path
+			}
+			one := mount("u1")
+			hosttest.Write(t, filepath.Join(one, "file"), "kept")
+			two := mount("u2")
+			if n := l.countMounts(global) + l.countMounts(one) + l.countMounts(two); n != 3 {
+				t.Errorf("%d mounts, want 3", n)
+			}
+			if gid, mode := groupAndMode(t, two); gid != 2000 || mode != 0o775|os.ModeDir|os.ModeSetgid {
+				t.Errorf("group %d, mode %s", gid, mode)
+			}
+			if err := l.unmount("u1"); err != nil {
+				t.Fatal(err)
+			}
+			if n := l.countMounts(global); n != 1 {
+				t.Errorf("after the end of the first pod the device is mounted %d times", n)
+			}
+			if text, err := os.ReadFile(filepath.Join(two, "file")); string(text) != "kept" {
+				t.Errorf("the other pod has %q, %v", text, err)
+			}
+			if err := l.unmount("u2"); err != nil {
+				t.Fatal(err)
+			}
+			hosttest.WantGone(t, global)
+
+			// As a kubelet leaves it: only the device is mounted.
+			if err := os.MkdirAll(global, 0o750); err != nil {
+				t.Fatal(err)
+			}
+			hosttest.Until(t, "it is mounted", func() bool { return exec.Command("mount", disk.Device, global).Run() == nil })
+			three := mount("u3")
+			if text, err := os.ReadFile(filepath.Join(three, "file")); string(text) != "kept" {
+				t.Errorf("the next pod has %q, %v", text, err)
+			}
+			if err := l.unmount("u3"); err != nil {
+				t.Fatal(err)
+			}
+			hosttest.WantGone(t, global)
+		})
+	}
+}
+
+// TestLocalDeviceBusy: a device that something else uses where it is mounted keeps its pod, until it is free.
+func TestLocalDeviceBusy(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l, disk := newLab(t), hosttest.NewLoop(t, 16<<20)
+	global := filepath.Join(l.root, "kubelet/plugins/kubernetes.io/local-volume/mounts/pv-1")
+	if _, err := l.mountRequest(ctx(t), claimed(newPod(), local(disk.Device))); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(global)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosttest.WantError(t, l.unmount("u1"), port.StateConflict, global, "in use by a process")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.WantGone(t, global)
+}
+
+// TestLocalDeviceRefused: a device is not formatted for a read-only mount. Nothing is mounted then.
+func TestLocalDeviceRefused(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l, disk := newLab(t), hosttest.NewLoop(t, 16<<20)
+	r := claimed(newPod(), local(disk.Device))
+	r.ReadOnly = true
+	_, err := l.mountRequest(ctx(t), r)
+	hosttest.WantError(t, err, port.InvalidConfig, "is not formatted for a read-only mount")
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/plugins/kubernetes.io/local-volume/mounts/pv-1"))
 }

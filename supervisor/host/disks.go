@@ -174,25 +174,25 @@ func (h *Host) mountDisk(
 	if r.Persistent != nil {
 		ask.Want.Options = r.Persistent.Spec.MountOptions
 	}
-	var options []string
-	if ask.Want.ReadOnly {
-		options = []string{"ro"}
-	}
-	return h.bindOnce(ctx, r, plugin, name, func() (string, error) {
+	return h.bindOnce(ctx, r, plugin, name, func(bind *request) error {
+		if ask.Want.ReadOnly {
+			bind.Options = []string{"ro"}
+		}
 		if err := h.writeNote(string(r.Pod.UID), plugin, name, &ask.Used); err != nil {
-			return "", err
+			return err
 		}
 		release, err := h.disks.hold(ctx, ask.Target())
 		if err != nil {
-			return "", err
+			return err
 		}
 		defer release()
-		return h.globalMount(ctx, ask)
-	}, options...)
+		bind.Source, err = h.mountShared(ctx, ask)
+		return err
+	})
 }
 
-// globalMount mounts a disk where all pods get it from.
-func (h *Host) globalMount(ctx context.Context, ask diskRequest) (string, error) {
+// mountShared mounts a disk where all pods get it from.
+func (h *Host) mountShared(ctx context.Context, ask diskRequest) (string, error) {
 	a, err := h.disks.open()
 	if err != nil {
 		return "", err

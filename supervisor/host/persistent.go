@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	mountutils "k8s.io/mount-utils"
 
+	"github.com/troupe-dev/troupe/actors/decide/blockfs"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -31,7 +32,7 @@ func (h *Host) persistent(ctx context.Context, r *port.MountVolume) (string, err
 	pv := r.Persistent
 	switch s := &pv.Spec.PersistentVolumeSource; {
 	case s.Local != nil:
-		return h.local(ctx, r, pv.Name, s.Local.Path)
+		return h.local(ctx, r, pv)
 	case s.NFS != nil:
 		return h.nfs(ctx, r, pv.Name, s.NFS, pv.Spec.MountOptions)
 	case s.HostPath != nil:
@@ -48,18 +49,26 @@ func (h *Host) persistent(ctx context.Context, r *port.MountVolume) (string, err
 }
 
 // local binds a directory of this machine (API LocalVolumeSource), which may lie
-// on a file system that does not answer.
-func (h *Host) local(ctx context.Context, r *port.MountVolume, name, source string) (string, error) {
+// on a file system that does not answer, or what is on a device.
+func (h *Host) local(ctx context.Context, r *port.MountVolume, pv *v1.PersistentVolume) (string, error) {
+	name, source := pv.Name, pv.Spec.Local.Path
 	if !filepath.IsAbs(source) {
 		return "", hostcall.Failf(port.InvalidConfig, "PersistentVolume %s: local.path %q must be an absolute path", name,
 			source)
 	}
-	return h.bindOnce(ctx, r, localPlugin, name, func() (string, error) { return source, nil })
+	return h.bindOnce(ctx, r, localPlugin, name, func(ask *request) error {
+		ask.Source, ask.Global = source, h.globalMount(name)
+		ask.Device = &blockfs.Want{Device: source, ReadOnly: r.ReadOnly, Options: pv.Spec.MountOptions}
+		if t := pv.Spec.Local.FSType; t != nil {
+			ask.Device.Type = *t
+		}
+		return nil
+	})
 }
 
-// bindOnce binds a directory into a pod, and gives it to the pod's group. When it is there, source is not asked.
+// bindOnce binds a directory into a pod, and gives it to the pod's group. source says which, unless all is done.
 func (h *Host) bindOnce(
-	ctx context.Context, r *port.MountVolume, plugin, name string, source func() (string, error), options ...string,
+	ctx context.Context, r *port.MountVolume, plugin, name string, source func(*request) error,
 ) (string, error) {
 	uid, err := area.PodDir(string(r.Pod.UID))
 	if err != nil {
@@ -71,12 +80,11 @@ func (h *Host) bindOnce(
 	if err != nil || mounted && h.exists(ready) {
 		return path, err
 	}
-	from, err := source()
-	if err != nil {
+	ask := request{Op: opBind, Path: filepath.Join(h.pods.Real, dir), Mounted: mounted, Group: fsGroup(r.Pod),
+		ReadOnly: r.ReadOnly}
+	if err := source(&ask); err != nil {
 		return "", err
 	}
-	ask := request{Op: opBind, Path: filepath.Join(h.pods.Real, dir), Source: from, Mounted: mounted, Options: options,
-		Group: fsGroup(r.Pod), ReadOnly: r.ReadOnly}
 	if c := r.Pod.Spec.SecurityContext; c != nil && c.FSGroupChangePolicy != nil {
 		ask.OnMismatch = *c.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch
 	}
@@ -140,7 +148,11 @@ func (h *Host) mountPoint(r *port.MountVolume, plugin, name string) (dir string,
 // bindLocal binds Source to Path and sets its group.
 func bindLocal(r *request) error {
 	if !r.Mounted {
-		if err := bindDir(r.Source, r.Path); err != nil {
+		source, err := mountedDevice(r)
+		if err == nil {
+			err = bindDir(source, r.Path, source == r.Global)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -156,7 +168,8 @@ func bindLocal(r *request) error {
 	return giveToGroup(r.Path, int(*r.Group), r.OnMismatch)
 }
 
-func bindDir(source, target string) error {
+// bindDir binds a directory. With mounted, something has to be mounted there.
+func bindDir(source, target string, mounted bool) error {
 	fd, err := unix.Open(source, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return hostcall.Failf(port.InvalidConfig, "path %q does not exist", source)
@@ -171,8 +184,16 @@ func bindDir(source, target string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return hostcall.Failf(port.InvalidConfig,
-			"local volume %s is not a directory: this node does not mount devices; mount it and give its directory", source)
+		return hostcall.Failf(port.InvalidConfig, "local volume %s is not a directory or a block device", source)
+	}
+	if mounted {
+		above, err := os.Stat(filepath.Dir(source))
+		if err == nil && fileSystemOf(above) == fileSystemOf(info) {
+			err = hostcall.Failf(port.StateConflict, "%s was unmounted meanwhile", source)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mount %s at %s: %w", source, target, err)

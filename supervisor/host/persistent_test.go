@@ -125,7 +125,7 @@ func TestClaimsThatCannotBe(t *testing.T) {
 	}{
 		{local("/nowhere/at/all"), `path "/nowhere/at/all" does not exist`},
 		{local("relative"), "must be an absolute path"},
-		{local(file), "is not a directory"},
+		{local(file), "is not a directory or a block device"},
 		{v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{}}, `volume "data" is of type csi (of PersistentVolume pv-1), which this node does not support`},
 	} {
 		_, err := l.mountRequest(ctx(t), claimed(newPod(), c.source))

@@ -62,7 +62,7 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 			return err
 		}
 	}
-	if err := h.releaseDisks(ctx, dir); err != nil {
+	if err := errors.Join(h.releaseDisks(ctx, dir), h.releaseLocal(ctx, dir)); err != nil {
 		return err
 	}
 	h.takeProjects(filepath.Join(dir, volumesDir))
