@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,7 +28,8 @@ func BuildCSISidecars(ctx context.Context, repository string, log io.Writer) (di
 		return "", fmt.Errorf("find the CSI sidecars: %w", err)
 	}
 	name, programs := "csi", []string{}
-	for line := range strings.Lines(tools) {
+	// In an order of their own: go list has another one each time.
+	for _, line := range slices.Sorted(strings.Lines(tools)) {
 		path, version, _ := strings.Cut(strings.TrimSpace(line), " ")
 		name += "-" + strings.TrimPrefix(version, "v")
 		programs = append(programs, filepath.Base(path))
