@@ -3,6 +3,8 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,47 +149,73 @@ func TestCSIHung(t *testing.T) {
 	b.said(t, "fails")
 }
 
-// TestCSIChangeover: a node goes from the kubelet to troupe and back while pods have volumes. No container is restarted, and
-// each agent ends the pods of the other.
+// csiPods are pods of each kind that use volumes of a driver, by name.
+type csiPods map[string]*v1.Pod
+
+// add makes one of each kind, whose names begin with a name, and waits until they are ready: with a file system, a device, a
+// volume of their own, a part of a volume, and three with one volume.
+func (b *csiBed) add(t *testing.T, pods csiPods, name string) {
+	t.Helper()
+	device := func(s *v1.PodSpec) {
+		claim := &v1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-dev"}
+		s.Volumes = []v1.Volume{volume("v", v1.VolumeSource{PersistentVolumeClaim: claim})}
+		s.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "v", DevicePath: "/dev/vol"}}
+	}
+	inline := func(s *v1.PodSpec) {
+		s.Volumes = []v1.Volume{volume("v", v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: b.driver.Name}})}
+		s.Containers[0].VolumeMounts = []v1.VolumeMount{mounted("v")}
+	}
+	writes := work("append /v/log x then sleep")
+	b.wants(t, name, "image", "16Mi")
+	b.wants(t, name+"-dev", "dir", "16Mi", block)
+	b.wants(t, name+"-sub", "image", "16Mi")
+	b.wants(t, name+"-shared", "image", "16Mi")
+	made := map[string]func(*v1.PodSpec){
+		name:               changes(using(name), writes),
+		name + "-dev":      changes(device, work("sleep")),
+		name + "-inline":   changes(inline, writes),
+		name + "-sub":      changes(using(name+"-sub", part("/part", "a/b")), whole, work("append /part/log x then sleep")),
+		name + "-shared-0": changes(using(name+"-shared"), writes),
+		name + "-shared-1": changes(using(name+"-shared"), work("await /v/log then sleep")),
+		name + "-shared-2": changes(using(name+"-shared"), work("await /v/log then sleep")),
+	}
+	for pod, spec := range made {
+		b.create(t, b.pod(pod, spec))
+	}
+	for pod := range made {
+		pods[pod] = b.awaitPod(t, pod, "is ready", ready)
+	}
+}
+
+// end deletes all pods whose names begin with one of these, and waits until they are gone.
+func (b *csiBed) end(t *testing.T, pods csiPods, names ...string) {
+	t.Helper()
+	var gone []string
+	for pod := range pods {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(pod, name) }) {
+			b.remove(t, pod)
+			gone = append(gone, pod)
+			delete(pods, pod)
+		}
+	}
+	for _, pod := range gone {
+		b.awaitGone(t, pod)
+	}
+}
+
+// TestCSIChangeover: a node goes from the kubelet to troupe and back while 21 pods have volumes. No container is restarted,
+// each agent ends the pods of the other, and nothing stays: no mount, no directory, no loop device.
 func TestCSIChangeover(t *testing.T) {
 	t.Parallel()
 	kubelet, troupe := agentOf(t, "kubelet").OwnPlugins(), agentOf(t, "troupe")
 	b := newCSIBed(t, "csi-changeover", kubelet, nil)
-	pods := map[string]*v1.Pod{}
-	add := func(name string) {
-		t.Helper()
-		b.wants(t, name, "image", "16Mi")
-		pods[name] = b.runs(t, name, using(name), work("append /v/log x then sleep"))
-		b.wants(t, name+"-dev", "dir", "16Mi", block)
-		pods[name+"-dev"] = b.runs(t, name+"-dev", work("sleep"), func(s *v1.PodSpec) {
-			s.Volumes = []v1.Volume{volume("v", v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-dev"}})}
-			s.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "v", DevicePath: "/dev/vol"}}
-		})
-		inline := name + "-inline"
-		pods[inline] = b.runs(t, inline, work("append /v/log x then sleep"), func(s *v1.PodSpec) {
-			s.Volumes = []v1.Volume{volume("v", v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: b.driver.Name}})}
-			s.Containers[0].VolumeMounts = []v1.VolumeMount{mounted("v")}
-		})
-	}
-	end := func(names ...string) {
-		t.Helper()
-		for _, name := range names {
-			for _, suffix := range []string{"", "-dev", "-inline"} {
-				b.remove(t, name+suffix)
-				delete(pods, name+suffix)
-			}
-		}
-		for _, name := range names {
-			for _, suffix := range []string{"", "-dev", "-inline"} {
-				b.awaitGone(t, name+suffix)
-			}
-		}
-	}
+	pods := csiPods{}
 	hold := func(when string) {
 		t.Helper()
 		for _, p := range pods {
 			b.unchanged(t, p, when)
 		}
+		t.Logf("%s: %d pods go on", when, len(pods))
 	}
 	to := func(agent member.Agent) {
 		t.Helper()
@@ -195,21 +223,22 @@ func TestCSIChangeover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	add("kept")
-	add("of-kubelet")
+	b.add(t, pods, "kept")
+	b.add(t, pods, "other")
+	b.add(t, pods, "of-kubelet")
 	staged := len(b.calls(t, "NodeStageVolume", ""))
 	to(troupe)
-	add("of-troupe")
+	b.add(t, pods, "of-troupe")
 	hold("troupe")
 	// Both agents stage once again what they find after a start. The driver refuses to stage anything differently.
-	if n := len(b.calls(t, "NodeStageVolume", "")); n > 2*staged+2 {
-		t.Errorf("volumes were staged %d times, %d before, for two pods more", n, staged)
+	if n := len(b.calls(t, "NodeStageVolume", "")); n > 2*staged+4 {
+		t.Errorf("volumes were staged %d times, %d before, for four volumes more", n, staged)
 	}
-	end("of-kubelet")
+	b.end(t, pods, "of-kubelet")
 	hold("troupe has ended the pods of the kubelet")
 	to(kubelet)
-	add("again")
+	b.add(t, pods, "again")
 	hold("the kubelet")
-	end("of-troupe", "kept")
+	b.end(t, pods, "of-troupe", "kept")
 	hold("the kubelet has ended the pods of troupe")
 }

@@ -34,9 +34,11 @@ type Fault struct {
 	Message string     `json:",omitempty"`
 	Done    bool       `json:",omitempty"`
 	// Hang has the call do nothing, and not answer before the fault is over. Late has it answer so long after it has done
-	// all, whether anybody waits or not.
-	Hang bool          `json:",omitempty"`
-	Late time.Duration `json:",omitempty"`
+	// all, whether anybody waits or not. Midway has it do a part of its work, and the rest when the fault is over, whether
+	// anybody waits or not; NodeExpandVolume alone has parts.
+	Hang   bool          `json:",omitempty"`
+	Late   time.Duration `json:",omitempty"`
+	Midway bool          `json:",omitempty"`
 	// Bytes, if not 0, is all that NodeGetVolumeStats says of every amount.
 	Bytes int64 `json:",omitempty"`
 	// Times is for how many calls it is; 0: until it is taken back.
@@ -87,7 +89,7 @@ type fault struct {
 	Fault
 	left int // of Times
 	over chan struct{}
-	// hanging are the calls that do.
+	// hanging are the calls that do, also midway or late.
 	hanging int
 }
 
@@ -151,11 +153,21 @@ func (f *faults) hanging(method string) (n int) {
 	return n
 }
 
+// midwayKey has, in the context of a call, what the call does midway.
+type midwayKey struct{}
+
+// midway is where a call has done a part of its work.
+func midway(ctx context.Context) {
+	if wait, is := ctx.Value(midwayKey{}).(func()); is {
+		wait()
+	}
+}
+
 // call does a call, with the fault that it has to suffer; nil for none.
-func (f *faults) call(ctx context.Context, one *fault, do func() (any, error)) (any, error) {
+func (f *faults) call(ctx context.Context, one *fault, do func(context.Context) (any, error)) (any, error) {
 	switch {
 	case one == nil:
-		return do()
+		return do(ctx)
 	case one.Hang:
 		f.count(one, 1)
 		select {
@@ -167,17 +179,26 @@ func (f *faults) call(ctx context.Context, one *fault, do func() (any, error)) (
 	case one.Code != codes.OK && !one.Done:
 		return nil, status.Error(one.Code, one.Message)
 	}
-	answer, err := do()
+	if one.Midway {
+		ctx = context.WithValue(ctx, midwayKey{}, func() {
+			f.count(one, 1)
+			<-one.over
+			f.count(one, -1)
+		})
+	}
+	answer, err := do(ctx)
 	if s, is := answer.(*csi.NodeGetVolumeStatsResponse); is && one.Bytes != 0 {
 		for _, u := range s.GetUsage() {
 			u.Total, u.Available, u.Used = one.Bytes, one.Bytes, one.Bytes
 		}
 	}
 	if one.Late > 0 {
+		f.count(one, 1)
 		select {
 		case <-time.After(one.Late):
 		case <-one.over:
 		}
+		f.count(one, -1)
 	}
 	if err == nil && one.Code != codes.OK {
 		return nil, status.Error(one.Code, one.Message)
@@ -285,7 +306,7 @@ func (d *Driver) intercept(ctx context.Context, request any, info *grpc.UnarySer
 	case interface{ GetVolumePath() string }:
 		call.Path = r.GetVolumePath()
 	}
-	do := func() (any, error) {
+	do := func(ctx context.Context) (any, error) {
 		defer d.alone(call.Volume)()
 		return handle(ctx, request)
 	}

@@ -327,7 +327,7 @@ func (d *Driver) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStats
 }
 
 // NodeExpandVolume is a node call.
-func (d *Driver) NodeExpandVolume(_ context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+func (d *Driver) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
 	path := r.GetVolumePath()
 	if path == "" {
 		return nil, status.Error(codes.InvalidArgument, "the call has no path")
@@ -343,6 +343,7 @@ func (d *Driver) NodeExpandVolume(_ context.Context, r *csi.NodeExpandVolumeRequ
 		if err := growLoop(d.volumeData(v.ID)); err != nil {
 			return nil, err
 		}
+		midway(ctx)
 		info, err := os.Stat(path)
 		if err == nil && info.IsDir() && r.GetVolumeCapability().GetBlock() == nil {
 			var device string
