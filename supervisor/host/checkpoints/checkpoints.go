@@ -9,15 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/regular"
 )
 
 // maxSize bounds what is read into memory, in bytes. The largest checkpoint has all static pods.
@@ -56,25 +54,13 @@ func (c *Store) Load(_ context.Context, name string, done func([]byte, error)) {
 	}()
 }
 
+// read reads a file. Without one there is no data.
 func read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe in its place would be waited for
+	data, err := regular.Read(path, maxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	case info.Size() > maxSize:
-		return nil, fmt.Errorf("%s has %d bytes, more than the %d that a checkpoint may have", path, info.Size(), maxSize)
-	}
-	return io.ReadAll(io.LimitReader(f, maxSize))
+	return data, err
 }
 
 // tidy removes what a killed agent has not finished writing.

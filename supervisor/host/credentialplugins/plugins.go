@@ -26,6 +26,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/guard"
+	"github.com/troupe-dev/troupe/supervisor/host/regular"
 )
 
 const (
@@ -245,7 +246,7 @@ func (p *Plugins) DockerConfig(_ context.Context, done func(data []byte, legacy 
 		var first error
 		for _, path := range p.configs() {
 			legacy := filepath.Base(path) == ".dockercfg"
-			data, err := readConfig(path)
+			data, err := regular.Read(path, configLimit)
 			if err == nil {
 				if _, ok := imagepull.DockerConfig(data, legacy); !ok {
 					err = errors.New("it is not a docker configuration")
@@ -268,17 +269,4 @@ func (p *Plugins) DockerConfig(_ context.Context, done func(data []byte, legacy 
 	}) {
 		done(nil, false, failed("", errors.New("the agent is stopping")))
 	}
-}
-
-func readConfig(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
-	case info.Size() > configLimit:
-		return nil, fmt.Errorf("it has %d bytes, more than %d", info.Size(), configLimit)
-	}
-	return os.ReadFile(path)
 }

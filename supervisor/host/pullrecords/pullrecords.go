@@ -10,16 +10,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/regular"
 )
 
 const (
@@ -89,29 +87,11 @@ func (s *Store) list(intent bool) (files []port.PullFile, aside []string, err er
 			return nil, nil, fmt.Errorf("%s has more than %d files", dir, maxFiles)
 		default:
 			f := port.PullFile{Intent: intent, Name: name}
-			f.Data, f.Err = read(filepath.Join(dir, name))
+			f.Data, f.Err = regular.Read(filepath.Join(dir, name), maxFile)
 			files = append(files, f)
 		}
 	}
 	return files, aside, nil
-}
-
-func read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe in its place would be waited for
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), maxFile)
-	}
-	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
 // do runs f on another goroutine, while no other runs. The caller waits for one before it begins another whose order

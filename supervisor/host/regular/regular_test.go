@@ -1,0 +1,50 @@
+package regular_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/supervisor/host/regular"
+)
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{"empty": "", "fits": "12345", "long": "123456"} {
+		if err := os.WriteFile(path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, err := range []error{os.Mkdir(path("dir"), 0o700), unix.Mkfifo(path("pipe"), 0o600), os.Symlink("fits", path("link"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"empty": "", "fits": "12345", "link": "12345"} {
+		if got, err := regular.Read(path(name), 5); string(got) != want || err != nil || got == nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	for name, want := range map[string]string{
+		"long": "/long has 6 bytes, more than 5", "dir": "/dir is not a regular file", "pipe": "/pipe is not a regular file",
+		// Its size is 0 for whoever asks.
+		"/proc/self/status": "/proc/self/status has more than 5 bytes",
+	} {
+		at := name
+		if !filepath.IsAbs(name) {
+			at = path(name)
+		}
+		if got, err := regular.Read(at, 5); got != nil || err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if _, err := regular.Read(path("absent"), 5); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: %v", err)
+	}
+}
