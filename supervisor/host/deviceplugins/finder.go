@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -183,9 +181,8 @@ func (f *finder) ask(ctx context.Context, path string) (none registered, err err
 	}
 	got, why := f.accept(path, info)
 	if p := got.plugin; p != nil {
-		p.Options, err = optionsOf(ctx, p.Endpoint)
-		if err != nil && status.Code(err) != codes.Unimplemented { // then it has none
-			return none, err
+		if p.Options, err = optionsOf(ctx, *p); err != nil {
+			return none, err // it is asked again: it registers without options
 		}
 	}
 	answer := &registry.RegistrationStatus{PluginRegistered: why == nil}

@@ -119,10 +119,8 @@ func (r registrar) registered(ctx context.Context, p port.DevicePlugin, turn *tu
 		case <-time.After(pace):
 		}
 	}
-	o, err := optionsOf(ctx, p.Endpoint)
-	if err == nil {
-		p.Options = o
-	}
+	var err error
+	p.Options, err = optionsOf(ctx, p)
 	if !r.plugins.learn(p, turn) {
 		return
 	}
@@ -133,16 +131,20 @@ func (r registrar) registered(ctx context.Context, p port.DevicePlugin, turn *tu
 	r.event(p)
 }
 
-// optionsOf asks a plugin for its options (GetDevicePluginOptions), as a kubelet always does.
-func optionsOf(ctx context.Context, endpoint string) (devices.Options, error) {
-	conn, err := Dial(endpoint)
+// optionsOf asks a plugin for its options (GetDevicePluginOptions), as a kubelet always does. One that does not implement
+// the call has those with which it registered. They come with an error, too.
+func optionsOf(ctx context.Context, p port.DevicePlugin) (devices.Options, error) {
+	conn, err := Dial(p.Endpoint)
 	if err != nil {
-		return devices.Options{}, err
+		return p.Options, err
 	}
 	defer conn.Close() //nolint:errcheck // nothing is left to lose
 	o, err := api.NewDevicePluginClient(conn).GetDevicePluginOptions(ctx, &api.Empty{}, grpc.WaitForReady(true))
-	if err != nil {
-		return devices.Options{}, fmt.Errorf("GetDevicePluginOptions: %w", err)
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		return p.Options, nil
+	case err != nil:
+		return p.Options, fmt.Errorf("GetDevicePluginOptions: %w", err)
 	}
 	return options(o), nil
 }
