@@ -61,8 +61,8 @@ const (
 	walkPatience = 5 * time.Second
 	// roomBatch is how many emptyDirs one child measures.
 	roomBatch = 100
-	// walkLimit is how many names in one emptyDir are counted for statistics.
-	walkLimit = 200_000
+	// WalkLimit is how many names in one emptyDir are counted for statistics. One with more is Partial.
+	WalkLimit = 200_000
 )
 
 // driverUse is what the CSI driver of a volume says of it.
@@ -127,7 +127,7 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 		found, err := h.rooms(ctx, walkPatience, walk[from:to]...)
 		errs = append(errs, err)
 		for i := range found {
-			into[from+i].Disk = found[i].disk()
+			into[from+i].Disk, into[from+i].Partial = found[i].disk(), found[i].Partial
 			if found[i].Walked {
 				h.measured(SourceWalk, found[i].Took)
 			}
@@ -204,7 +204,7 @@ func rooms(paths []string) []room {
 		out[i] = roomOf(&s)
 		if filepath.Base(filepath.Dir(path)) == emptyDirName && s.Type != unix.TMPFS_MAGIC && s.Type != unix.HUGETLBFS_MAGIC {
 			began := time.Now()
-			out[i].Count = tally.Walk{Most: walkLimit}.Of(path)
+			out[i].Count = tally.Walk{Most: WalkLimit}.Of(path)
 			out[i].Took = time.Since(began)
 		}
 	}

@@ -37,7 +37,7 @@ func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 	u := &usageSource{
 		node: d.name, find: func(ctx context.Context) ([]*v1.Pod, error) { return d.find(ctx, "", "") },
 		rootDir: s.rootDir, logs: s.options.Config.PodLogsDir(), meter: meter.New(), host: s.host,
-		config: s.options.Config,
+		config: s.options.Config, log: s.options.Log,
 	}
 	if s.machine.own != nil {
 		u.cgroups = s.machine.own.settings

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
@@ -38,6 +39,8 @@ type usageSource struct {
 	logs    string
 	meter   *meter.Meter
 	rates   rates
+	partial partial
+	log     zerolog.Logger
 }
 
 // usagePatience bounds the disk reads for one request.
@@ -148,6 +151,7 @@ func (u *usageSource) disks(ctx context.Context, n *usage.Node, pods []usage.Pod
 	for i := range volumes {
 		pods[i].Volumes = volumes[i]
 	}
+	u.partial.tell(&u.log, pods)
 	errs = append(errs, err)
 	return errors.Join(errs...)
 }
@@ -198,6 +202,35 @@ func (u *usageSource) claims(ctx context.Context) ([]*v1.Pod, []usage.Pod, error
 		out[i].Volumes = volumes[i]
 	}
 	return found, out, err
+}
+
+// partial are the volumes that people were told of because not all in them is counted.
+type partial struct {
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+// tell tells people of such volumes, once while a volume is so.
+func (p *partial) tell(log *zerolog.Logger, pods []usage.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := map[string]bool{}
+	for i := range pods {
+		for _, v := range pods[i].Volumes {
+			if !v.Partial {
+				continue
+			}
+			key := string(pods[i].UID) + "/" + v.Name
+			if now[key] = true; p.told[key] {
+				continue
+			}
+			log.Warn().Str("pod", pods[i].Namespace+"/"+pods[i].Name).Str("volume", v.Name).Int("namesCounted", host.WalkLimit).
+				Msg("the statistics of this volume are too low: it has more names than are counted, or some can't be read; " +
+					"usedBytes and inodesUsed are a lower bound; a file system with project quotas counts all " +
+					"(feature gate LocalStorageCapacityIsolationFSQuotaMonitoring)")
+		}
+	}
+	p.told = now
 }
 
 // rates remembers what was used at the last question, to say how much was since.

@@ -161,7 +161,9 @@ type Volume struct {
 	Plugin string
 	// Local: its data is on the node's own file system.
 	Local bool
-	Disk  Disk
+	// Partial: not all could be counted, so what it uses is a lower bound.
+	Partial bool
+	Disk    Disk
 	// Abnormal is what its driver says of its health (KEP-1432); nil: it says nothing.
 	Abnormal *bool
 }
