@@ -268,7 +268,7 @@ func (a *images) aheadLooked(ctx *kernel.Context[Message], m aheadLooked) {
 	}
 	switch {
 	case m.err != nil:
-		a.aheadFailed(ctx, "the runtime does not say whether it is there: "+detail(m.err))
+		a.aheadFailed(ctx, m.err, "the runtime does not say whether it is there: "+detail(m.err))
 		return
 	case m.ok:
 		h.list.Looked(h.name, m.info.ID, ctx.Now())

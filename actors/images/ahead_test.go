@@ -131,6 +131,24 @@ func TestAheadFails(t *testing.T) {
 	n.WantByListener("it is there", "runtime: "+look, "a: "+ready)
 }
 
+// TestAheadWithoutARuntime: while the runtime is down, no image is to blame.
+func TestAheadWithoutARuntime(t *testing.T) {
+	n := ahead(t, nil, other)
+	n.WantAfter("looked for", pullahead.Quiet, "runtime: "+lookOther)
+	down := &port.Error{Kind: port.Unavailable, Verb: "ImageStatus", Object: other, Detail: "connection refused"}
+	for range 3 {
+		n.runtime.Answer(down, lookOther)
+		n.WantAfter("again", pullahead.Quiet, "runtime: "+lookOther)
+	}
+	n.runtime.Answer(nil, lookOther)
+	n.WantAfter("pulled", 10*time.Millisecond, "runtime: "+pullOther)
+	n.runtime.Answer(down, pullOther)
+	n.WantAfter("again", pullahead.Quiet+10*time.Millisecond, "runtime: "+pullOther)
+	if n.Logged("cannot pull an image ahead of pods") > 0 {
+		t.Errorf("the log is %s", n.Log.String())
+	}
+}
+
 // TestAheadFailsForAPod: a pod that waits for the pull is told why it failed.
 func TestAheadFailsForAPod(t *testing.T) {
 	n := pulling(t, img)

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
@@ -35,7 +36,7 @@ func (a *images) aheadMeasured(ctx *kernel.Context[Message], m aheadMeasured) {
 					"it is measured again every 5 minutes")
 		}
 		if !ok {
-			h.dirty = true
+			h.dirty = h.dirty || room > 0 // then it is held back
 			a.rest(ctx)
 			return
 		}
@@ -179,7 +180,7 @@ func (a *images) aheadIntended(ctx *kernel.Context[Message], i *image, err error
 		a.givenUp(ctx, i)
 	default:
 		i.ahead, i.next = false, nil
-		a.aheadFailed(ctx, "its pull intent can't be written: "+detail(err))
+		a.aheadFailed(ctx, err, "its pull intent can't be written: "+detail(err))
 	}
 	a.advance(ctx, i)
 	a.drop(ctx, i)
@@ -204,7 +205,7 @@ func (a *images) aheadPulled(ctx *kernel.Context[Message], i *image, m *pulled) 
 		a.givenUp(ctx, i)
 	case len(i.waiting) > 0: // it is theirs now
 		i.ahead = false
-		a.aheadFailed(ctx, detail(m.err))
+		a.aheadFailed(ctx, m.err, detail(m.err))
 		return false
 	case len(i.next) > 0 && anotherMayDo(m.err):
 		a.pullNext(ctx, i, nil)
@@ -212,16 +213,21 @@ func (a *images) aheadPulled(ctx *kernel.Context[Message], i *image, m *pulled) 
 	default:
 		i.ahead, i.next = false, nil
 		a.notPulled(ctx, i.name)
-		a.aheadFailed(ctx, strings.Join(append([]string{detail(m.err)}, h.failures...), "; "))
+		a.aheadFailed(ctx, m.err, strings.Join(append([]string{detail(m.err)}, h.failures...), "; "))
 	}
 	a.advance(ctx, i)
 	a.drop(ctx, i)
 	return true
 }
 
-// aheadFailed tells people of a failure, once for each reason.
-func (a *images) aheadFailed(ctx *kernel.Context[Message], why string) {
+// aheadFailed tells people of a failure, once for each reason. While the runtime is down, no image is to blame: all wait.
+func (a *images) aheadFailed(ctx *kernel.Context[Message], err error, why string) {
 	h := &a.ahead
+	if port.KindOf(err) == port.Unavailable {
+		h.wished = ctx.Now()
+		a.rest(ctx)
+		return
+	}
 	if h.list.Failed(h.name, why, ctx.Now()) {
 		ctx.Log().Warn().Str("image", h.name).Str("error", why).Msg("cannot pull an image ahead of pods; retrying with " +
 			"backoff: check its name in --pull-ahead-images or --pull-ahead-lists, its registry and the credentials of " +
