@@ -61,13 +61,7 @@ func (r *run) perform(s *scenario.Step, where string) error {
 		return r.change(s.Scale.Workload, func(w *controlplane.Workload) { w.Replicas = s.Scale.Replicas })
 	case s.Delete != nil:
 		r.mark(report.Step, where, "delete "+s.Delete.Workload)
-		if err := r.cp.Remove(metav1.NamespaceDefault, s.Delete.Workload); err != nil {
-			return err
-		}
-		if s.Delete.Claims {
-			r.cp.RemoveClaims(s.Delete.Workload)
-		}
-		return nil
+		return r.remove(s.Delete)
 	case s.AddNodes != nil:
 		r.mark(report.Step, where, fmt.Sprintf("%d more nodes", s.AddNodes.Count))
 		return r.addNodes(s.AddNodes.Count)
@@ -91,29 +85,6 @@ func (r *run) perform(s *scenario.Step, where string) error {
 		return r.setHealth(s.FailDevices, report.Fault, where, "fail devices", false)
 	case s.HealDevices != nil:
 		return r.setHealth(s.HealDevices, report.Step, where, "heal devices", true)
-	case s.StopDriver != nil:
-		return r.drivers(s.StopDriver, report.Fault, where, "stop the driver", (*machine.CSI).Stop)
-	case s.CrashDriver != nil:
-		return r.drivers(s.CrashDriver, report.Fault, where, "crash the driver", (*machine.CSI).Crash)
-	case s.StartDriver != nil:
-		return r.drivers(s.StartDriver, report.Step, where, "start the driver", (*machine.CSI).Start)
-	case s.FailAttach != nil:
-		return r.failAttach(s.FailAttach, where)
-	case s.HealAttach != nil:
-		return r.each(&s.HealAttach.OfNodes, report.Step, where, "heal attaching to", func(n string) error {
-			return r.cp.FailAttach(s.HealAttach.Driver, n, nil)
-		})
-	case s.Expand != nil:
-		r.mark(report.Step, where, fmt.Sprintf("expand %s to %s", s.Expand.Workload, s.Expand.Size.String()))
-		return r.cp.Expand(s.Expand.Workload, s.Expand.Size)
-	case s.OutOfService != nil:
-		return r.each(s.OutOfService, report.Step, where, "out of service:", func(n string) error {
-			return r.cp.OutOfService(n, true)
-		})
-	case s.InService != nil:
-		return r.each(s.InService, report.Step, where, "in service:", func(n string) error {
-			return r.cp.OutOfService(n, false)
-		})
 	case s.APIServer != nil:
 		r.outage(s.APIServer.Outage.Duration, where)
 		return nil
@@ -142,8 +113,17 @@ func (r *run) perform(s *scenario.Step, where string) error {
 		r.always = kept
 		return nil
 	default:
-		panic("a step that does nothing passed the check")
+		return r.performOnVolumes(s, where)
 	}
+}
+
+// remove deletes a workload.
+func (r *run) remove(d *scenario.Delete) error {
+	err := r.cp.Remove(metav1.NamespaceDefault, d.Workload)
+	if err == nil && d.Claims {
+		r.cp.RemoveClaims(d.Workload)
+	}
+	return err
 }
 
 func (r *run) mark(kind report.MarkKind, where, text string) {

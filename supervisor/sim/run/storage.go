@@ -94,6 +94,37 @@ func stateful(c *scenario.Create, t *v1.PodTemplateSpec) *controlplane.Stateful 
 	return out
 }
 
+// performOnVolumes does the steps about storage.
+func (r *run) performOnVolumes(s *scenario.Step, where string) error {
+	switch {
+	case s.StopDriver != nil:
+		return r.drivers(s.StopDriver, report.Fault, where, "stop the driver", (*machine.CSI).Stop)
+	case s.CrashDriver != nil:
+		return r.drivers(s.CrashDriver, report.Fault, where, "crash the driver", (*machine.CSI).Crash)
+	case s.StartDriver != nil:
+		return r.drivers(s.StartDriver, report.Step, where, "start the driver", (*machine.CSI).Start)
+	case s.FailAttach != nil:
+		return r.failAttach(s.FailAttach, where)
+	case s.HealAttach != nil:
+		return r.each(&s.HealAttach.OfNodes, report.Step, where, "heal attaching to", func(n string) error {
+			return r.cp.FailAttach(s.HealAttach.Driver, n, nil)
+		})
+	case s.Expand != nil:
+		r.mark(report.Step, where, fmt.Sprintf("expand %s to %s", s.Expand.Workload, s.Expand.Size.String()))
+		return r.cp.Expand(s.Expand.Workload, s.Expand.Size)
+	case s.OutOfService != nil:
+		return r.each(s.OutOfService, report.Step, where, "out of service:", func(n string) error {
+			return r.cp.OutOfService(n, true)
+		})
+	case s.InService != nil:
+		return r.each(s.InService, report.Step, where, "in service:", func(n string) error {
+			return r.cp.OutOfService(n, false)
+		})
+	default:
+		panic("a step that does nothing passed the check")
+	}
+}
+
 // drivers does f to the CSI driver of each node that is meant.
 func (r *run) drivers(
 	d *scenario.OfDriver, kind report.MarkKind, where, verb string, f func(*machine.CSI, string),

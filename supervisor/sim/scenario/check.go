@@ -163,11 +163,7 @@ func (c *checker) step(at string, s *Step) {
 		c.there(at+".workload", s.Delete.Workload)
 		delete(c.replicas, s.Delete.Workload)
 		delete(c.behaviors, s.Delete.Workload)
-		if w := c.kinds[s.Delete.Workload]; s.Delete.Claims && w != nil && len(w.Volumes) == 0 {
-			c.add(at+".claims", "%s has no volumes", s.Delete.Workload)
-		}
-		delete(c.kinds, s.Delete.Workload)
-		delete(c.sizes, s.Delete.Workload)
+		c.deletes(at, s.Delete)
 	case s.AddNodes != nil:
 		c.count(at+".count", s.AddNodes.Count, 1, MaxNodes)
 		c.nodes += s.AddNodes.Count
@@ -191,22 +187,6 @@ func (c *checker) step(at string, s *Step) {
 		c.ofDevices(at, s.FailDevices, true)
 	case s.HealDevices != nil:
 		c.ofDevices(at, s.HealDevices, true)
-	case s.StopDriver != nil:
-		c.ofDriver(at, s.StopDriver, false)
-	case s.CrashDriver != nil:
-		c.ofDriver(at, s.CrashDriver, false)
-	case s.StartDriver != nil:
-		c.ofDriver(at, s.StartDriver, false)
-	case s.FailAttach != nil:
-		c.failAttach(at, s.FailAttach)
-	case s.HealAttach != nil:
-		c.ofDriver(at, s.HealAttach, true)
-	case s.Expand != nil:
-		c.expand(at, s.Expand)
-	case s.OutOfService != nil:
-		c.ofNodes(at, s.OutOfService)
-	case s.InService != nil:
-		c.ofNodes(at, s.InService)
 	case s.APIServer != nil:
 		c.duration(at+".outage", s.APIServer.Outage, time.Millisecond)
 	case s.Advance != nil:
@@ -222,6 +202,8 @@ func (c *checker) step(at string, s *Step) {
 		c.condition(at, s.Always)
 	case s.Release != nil:
 		c.everMade(at+".workload", s.Release.Workload)
+	default:
+		c.onVolumes(at, s)
 	}
 }
 

@@ -161,6 +161,37 @@ func (c *checker) stateful(at string, w *Create) {
 	}
 }
 
+// onVolumes checks the steps about storage.
+func (c *checker) onVolumes(at string, s *Step) {
+	switch {
+	case s.StopDriver != nil:
+		c.ofDriver(at, s.StopDriver, false)
+	case s.CrashDriver != nil:
+		c.ofDriver(at, s.CrashDriver, false)
+	case s.StartDriver != nil:
+		c.ofDriver(at, s.StartDriver, false)
+	case s.FailAttach != nil:
+		c.failAttach(at, s.FailAttach)
+	case s.HealAttach != nil:
+		c.ofDriver(at, s.HealAttach, true)
+	case s.Expand != nil:
+		c.expand(at, s.Expand)
+	case s.OutOfService != nil:
+		c.ofNodes(at, s.OutOfService)
+	case s.InService != nil:
+		c.ofNodes(at, s.InService)
+	}
+}
+
+// deletes forgets the volumes of a workload.
+func (c *checker) deletes(at string, d *Delete) {
+	if w := c.kinds[d.Workload]; d.Claims && w != nil && len(w.Volumes) == 0 {
+		c.add(at+".claims", "%s has no volumes", d.Workload)
+	}
+	delete(c.kinds, d.Workload)
+	delete(c.sizes, d.Workload)
+}
+
 func (c *checker) failAttach(at string, f *FailAttach) {
 	c.ofDriver(at, &f.OfDriver, true)
 	given := 0
