@@ -41,6 +41,7 @@ func TestPossible(t *testing.T) {
 		"create a main=app; step-clock by=1h":                               "step-clock, which live runs cannot do",
 		"create a main=app; suspend for=1s":                                 "suspend, which live runs cannot do",
 		"create a main=app; lose-task a/app":                                "lose-task, which live runs cannot do",
+		"csi plain; create a main=app claim=c":                              "csi, which live runs cannot do",
 		"standalone; write a main=app":                                      "standalone, which live runs cannot do",
 		"create a main=app; fault msg pods:Wanted - #1 = panic":             "the stream msg",
 		"create a main=app; fault send pods:Wanted - #1 = twice":            "the stream send",

@@ -21,6 +21,9 @@ func (c *Config) Possible(of *plan.Case) error {
 	if of.Disks > 0 {
 		cannot("pressure")
 	}
+	if of.CSI != "" {
+		cannot("csi")
+	}
 	if of.NoEvents {
 		cannot("no-events")
 	}
