@@ -146,8 +146,10 @@ func unmarked(claim port.APIKey, err error) error {
 	return &port.Error{Kind: port.Unavailable, Verb: "PatchClaim", Object: claim.String(), Detail: err.Error()}
 }
 
-// expanded tells the pods of a volume that it was expanded, or why not. It reports whether that is final.
-func (a *actor) expanded(ctx *kernel.Context[Message], v *volume, err error) bool {
+// expanded tells the pods of a volume that it was expanded, or why not. A driver that never expands on nodes counts as
+// one that has. One that refuses this size is asked again once the controller of storage has taken the mark from the
+// claim that says so (NodeResizeInfeasible): it does that when it has tried again (KEP-1790).
+func (a *actor) expanded(ctx *kernel.Context[Message], v *volume, err error) decide.Outcome {
 	e := port.Event{Reason: "FileSystemResizeSuccessful", At: ctx.Now()}
 	if err != nil {
 		e.Warning, e.Reason = true, "VolumeResizeFailed"
@@ -165,6 +167,12 @@ func (a *actor) expanded(ctx *kernel.Context[Message], v *volume, err error) boo
 			a.deps.Events.Record(e)
 		}
 	}
-	kind := port.KindOf(err)
-	return err == nil || kind == port.Invalid || kind == port.Unsupported
+	switch {
+	case err == nil || port.KindOf(err) == port.Unsupported:
+		return decide.Worked
+	case port.KindOf(err) == port.Invalid:
+		return decide.Refused
+	default:
+		return decide.Unsure
+	}
 }

@@ -153,9 +153,9 @@ func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
 	}
 	v.call = 0
 	if m.step.Op == decide.ExpandVolume {
-		o := decide.Unsure
-		if a.expanded(ctx, v, m.err) {
-			o, m.err = decide.Worked, nil
+		o := a.expanded(ctx, v, m.err)
+		if o != decide.Unsure {
+			m.err = nil
 		}
 		v.End(o, ctx.Now())
 	} else {

@@ -425,7 +425,8 @@ func (v *Volume) End(o Outcome, now time.Time) {
 		if o == Worked {
 			v.grown = v.growing
 		}
-		if v.Grow <= v.grown { // it may have to be bigger by now
+		// It may have to be bigger by now. One that was refused is asked for again when the claim wants it again.
+		if v.Grow <= v.grown || o == Refused && v.Grow == v.growing {
 			v.Grow = 0
 		}
 	case StageVolume:
