@@ -4,7 +4,7 @@
 //	volumes ──Use, Release──► csi ──CSIAnswer, CSIReleased──► volumes
 //	csi ──NodeStageVolume, NodePublishVolume, …──► CSI drivers      csi ──Get, Watch, Create, Update, Patch──► apiserver
 //	nodestatus ──NodeSeen──► csi ──InUse──► nodestatus
-//	csi ──Living──► pods (in each sweep)
+//	csi ──Living──► pods (in each sweep)      csi ──Evict──► pods (the node has no room for a volume)
 //
 // A volume of a pod, from top to bottom, and back when the last pod of the node has released it:
 //

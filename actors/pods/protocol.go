@@ -127,7 +127,7 @@ type NodePressure struct{ admit.Pressure }
 // Lost with a crash of this actor: shutdown repeats it. Twice: as once.
 type ShuttingDown struct{ On bool }
 
-// Evict ends a pod to protect the node or other pods. From eviction and shutdown. Stop says how, and what
+// Evict ends a pod to protect the node or other pods. From eviction, shutdown and csi. Stop says how, and what
 // the pod's status says then. The stop is saved before the first signal, so that an agent that is killed
 // meanwhile continues it. Twice: the pod ends at the earlier time, for the first reason. A pod that is not
 // known, was rejected or has ended is ignored. Lost: the sender measures again.

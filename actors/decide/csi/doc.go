@@ -1,6 +1,6 @@
 // Package csi decides what a CSI driver is asked for next for each volume on this node: when it is staged, published
 // for a pod, unpublished and unstaged, and with which parameters (CSI spec, KEP-178). It also decides what the node's
-// CSINode shows.
+// CSINode shows, when drivers are asked how full their volumes are, and for which volumes the node has no room.
 //
 // Invariants, which the property test of this package checks over random histories with crashes:
 //

@@ -77,7 +77,8 @@ func DriverOf(o *storagev1.CSIDriver) *Driver {
 			slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecyclePersistent),
 		Inline: slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral),
 		Tokens: s.TokenRequests, TokensInSecrets: ptr.Deref(s.ServiceAccountTokenInSecrets, false),
-		Republish: ptr.Deref(s.RequiresRepublish, false), InfoPeriod: min(ptr.Deref(s.NodeAllocatableUpdatePeriodSeconds, 0), longestPeriod),
+		Republish:  ptr.Deref(s.RequiresRepublish, false),
+		InfoPeriod: min(ptr.Deref(s.NodeAllocatableUpdatePeriodSeconds, 0), longestPeriod),
 	}
 	return d
 }
