@@ -37,12 +37,14 @@ type disks struct {
 	volumes []string
 }
 
-// newDisks starts a driver, makes a volume for each name, and waits until the node shows the driver. end comes last.
-func (r *joined) newDisks(ctx context.Context, volumes []string) (_ *disks, err error) {
+// newDisks starts a driver, makes a volume for each name, and waits until the node shows the driver. end comes last. mock:
+// it is the mock driver of Kubernetes, which attaches nothing, and its volumes have to be expanded by the node.
+func (r *joined) newDisks(ctx context.Context, kind string, mock bool, volumes []string) (_ *disks, err error) {
 	dir := filepath.Dir(r.Root())
 	d := &disks{node: r, volumes: volumes, Config: csidriver.Config{
-		Name: r.Node() + ".csi.test", Node: r.Node(), Dir: filepath.Join(dir, "csi"), Socket: filepath.Join(dir, "csi.sock"),
-		Control: filepath.Join(dir, "control.sock"), Registry: filepath.Join(r.Root(), "plugins_registry"),
+		Name: kind + "." + r.Node() + ".test", Node: r.Node(), Dir: filepath.Join(dir, kind), Socket: filepath.Join(dir, kind+".sock"),
+		Control: filepath.Join(dir, kind+"-control.sock"), Registry: filepath.Join(r.Root(), "plugins_registry"),
+		Mock: mock, NoAttach: mock,
 	}}
 	defer func() {
 		if err != nil {
@@ -53,8 +55,11 @@ func (r *joined) newDisks(ctx context.Context, volumes []string) (_ *disks, err 
 		return nil, err
 	}
 	object := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: d.Name}, Spec: storagev1.CSIDriverSpec{
-		AttachRequired: new(true), PodInfoOnMount: new(true),
+		AttachRequired: new(!d.NoAttach), PodInfoOnMount: new(true),
 	}}
+	if mock {
+		object.Spec.NodeAllocatableUpdatePeriodSeconds = new(int64(10)) // so often NodeGetInfo is called
+	}
 	if _, err := r.client.StorageV1().CSIDrivers().Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
@@ -67,8 +72,10 @@ func (r *joined) newDisks(ctx context.Context, volumes []string) (_ *disks, err 
 	if err := each(volumes, func(name string) error { return d.volume(ctx, controller, name) }); err != nil {
 		return nil, err
 	}
-	if err := d.attached(ctx); err != nil {
-		return nil, err
+	if !d.NoAttach {
+		if err := d.attached(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return d, lab.Eventually(ctx, podPatience, "node "+r.Node()+" shows its CSI driver", func() error {
 		n, err := r.client.StorageV1().CSINodes().Get(ctx, r.Node(), metav1.GetOptions{})
@@ -122,12 +129,6 @@ func (d *disks) volume(ctx context.Context, controller csi.ControllerClient, nam
 		return err
 	}
 	of := made.GetVolume()
-	attached, err := controller.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{
-		VolumeId: of.GetVolumeId(), NodeId: d.Node, VolumeCapability: capability, VolumeContext: of.GetVolumeContext(),
-	})
-	if err != nil {
-		return err
-	}
 	core := d.node.client.CoreV1()
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("16Mi")}
 	modes := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
@@ -151,8 +152,17 @@ func (d *disks) volume(ctx context.Context, controller csi.ControllerClient, nam
 	if err != nil {
 		return err
 	}
+	if d.Mock {
+		size = v1.ResourceList{v1.ResourceStorage: resource.MustParse(smaller)}
+	}
 	claim.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: modes, Capacity: size}
-	if _, err = core.PersistentVolumeClaims("default").UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
+	if _, err = core.PersistentVolumeClaims("default").UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil || d.NoAttach {
+		return err
+	}
+	attached, err := controller.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{
+		VolumeId: of.GetVolumeId(), NodeId: d.Node, VolumeCapability: capability, VolumeContext: of.GetVolumeContext(),
+	})
+	if err != nil {
 		return err
 	}
 	attachments := d.node.client.StorageV1().VolumeAttachments()
@@ -167,6 +177,16 @@ func (d *disks) volume(ctx context.Context, controller csi.ControllerClient, nam
 	}
 	attachment.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: attached.GetPublishContext()}
 	_, err = attachments.UpdateStatus(ctx, attachment, metav1.UpdateOptions{})
+	return err
+}
+
+// smaller is the size that a claim says its volume has, which the node has to expand then.
+const smaller = "8Mi"
+
+// shrunk has a claim say that its volume is smaller than it is.
+func (d *disks) shrunk(ctx context.Context, name string) error {
+	patch := []byte(`{"status":{"capacity":{"storage":"` + smaller + `"}}}`)
+	_, err := d.node.client.CoreV1().PersistentVolumeClaims("default").Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -203,9 +223,12 @@ func (*disks) with(p *v1.Pod) {
 // unused waits until nothing of the driver is on the node.
 func (d *disks) unused(ctx context.Context) error {
 	return lab.Eventually(ctx, allPatience, "nothing of the CSI driver is in use", func() error {
-		var left []string
-		for _, pattern := range []string{"plugins/kubernetes.io/csi/" + d.Name + "/*", "pods/*/volumes/kubernetes.io~csi/*"} {
-			found, err := filepath.Glob(filepath.Join(d.node.Root(), pattern))
+		left, err := filepath.Glob(filepath.Join(d.node.Root(), "plugins/kubernetes.io/csi", d.Name, "*"))
+		if err != nil {
+			return err
+		}
+		for _, name := range d.volumes {
+			found, err := filepath.Glob(filepath.Join(d.node.Root(), "pods/*/volumes/kubernetes.io~csi", d.pv(name)))
 			if err != nil {
 				return err
 			}

@@ -58,6 +58,7 @@ var rows = []row{
 	{cluster, "cluster-events", (*bench).clusterEvents},
 	{cluster, "cluster-hundred", (*bench).clusterHundred},
 	{cluster, "cluster-csi", (*bench).clusterCSI},
+	{cluster, "cluster-csi-hostile", (*bench).clusterHostile},
 	{cluster, "cluster-killed", (*bench).clusterKilled},
 	{cluster, "cluster-devices", (*bench).clusterDevices},
 	{cluster, "cluster-eviction", (*bench).clusterEviction},

@@ -47,7 +47,7 @@ func (c *bed) csiRound(ctx context.Context, agent string, withFirst bool) (one c
 	}
 	defer r.leave(&err)
 	pods := names("disk", c.idle)
-	d, err := r.newDisks(ctx, pods)
+	d, err := r.newDisks(ctx, "disks", false, pods)
 	if err != nil {
 		return one, err
 	}
