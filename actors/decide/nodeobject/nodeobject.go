@@ -221,8 +221,8 @@ func Ready(s *v1.NodeStatus) bool {
 	return false
 }
 
-// RuntimeVersion is status.nodeInfo.containerRuntimeVersion, such as containerd://2.1.0. Programs parse it, so it has the
-// version without a v, which containerd writes before it, and without what a distribution adds (1.6.20~ds1).
+// RuntimeVersion is status.nodeInfo.containerRuntimeVersion, such as containerd://2.1.0. Programs parse it, so it has
+// the version without a v, which containerd writes before it, and without what a distribution adds (1.6.20~ds1).
 func RuntimeVersion(name, text string) string {
 	parsed, err := version.ParseSemantic(text)
 	if err != nil {
