@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// TestSameForOthers: other programs on a node find of a pod what they find with a kubelet: in the runtime, at the node's
+// server, in the Node and in events. Each finding is a line without what differs from run to run.
+func TestSameForOthers(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	found := map[string]map[string]bool{}
+	t.Run("both", func(t *testing.T) {
+		ports, manifests := map[string]int{}, map[string]string{}
+		onBothWith(t, "others", func(agent string) []string {
+			port, err := lab.FreePort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ports[agent], manifests[agent] = port, t.TempDir()
+			return []string{fmt.Sprintf("readOnlyPort: %d", port), "staticPodPath: " + manifests[agent]}
+		}, func(t *testing.T, b *bed, kubelet bool) {
+			agent := map[bool]string{true: "kubelet", false: "troupe"}[kubelet]
+			mu.Lock()
+			base, dir := fmt.Sprintf("http://127.0.0.1:%d", ports[agent]), manifests[agent]
+			mu.Unlock()
+			lines := b.seenByOthers(t, base, dir)
+			mu.Lock()
+			defer mu.Unlock()
+			found[agent] = lines
+		})
+	})
+	if len(found) != 2 {
+		return // told already
+	}
+	for _, line := range slices.Sorted(maps.Keys(found["kubelet"])) {
+		if !found["troupe"][line] && !slices.ContainsFunc(notSame, func(d difference) bool { return strings.HasPrefix(line, d.prefix) }) {
+			t.Errorf("only with a kubelet: %s", line)
+		}
+	}
+	t.Logf("%d findings with a kubelet, %d with troupe", len(found["kubelet"]), len(found["troupe"]))
+}
+
+// difference is what is found with a kubelet alone, and why that is right.
+type difference struct{ prefix, why string }
+
+var notSame = []difference{
+	{"summary .node.cpu.usageNanoCores", "a rate needs two questions: nothing is read between them"},
+	{"summary .node.systemContainers[].cpu", "the same; and cgroup v1 has no pressure of its own"},
+	{"summary .node.systemContainers[].memory.psi", "cgroup v1 has none, and a kubelet says 0"},
+	{"summary .node.systemContainers[].io", "cgroup v1 has none, and a kubelet says 0"},
+	{"summary .pods[].cpu.psi", "cgroup v1 has none, and a kubelet says 0"},
+	{"summary .pods[].memory.psi", "cgroup v1 has none, and a kubelet says 0"},
+	{"summary .pods[].io", "cgroup v1 has none, and a kubelet says 0"},
+	{"summary .pods[].containers[].io", "cgroup v1 has none, and a kubelet says a time"},
+	{"summary .pods[].cpu.usageNanoCores", "a rate needs two questions"},
+	{"summary .pods[].containers[].cpu.usageNanoCores", "a rate needs two questions"},
+	{"summary .pods[].volume", "only volumes that can fill up are measured: not those of tokens"},
+	{"summary .pods[].containers[].memory.availableBytes", "without a limit of the container there is no such value; containerd says 0"},
+	{"summary .pods[].containers[].swap.swapAvailableBytes", "the same"},
+	{"sandbox annotation of web kubernetes.io/config.seen", "a pod has no start time yet when its sandbox is made; /pods has it"},
+	{"event Node Normal NodeAllocatableEnforced", "the settings of these tests enforce nothing, and a kubelet says so all the same"},
+	{"event Node Warning CgroupV1", "it is a warning in the log"},
+	{"event Node Warning InvalidDiskCapacity", "a kubelet says so before it knows its disks"},
+	{"pods .items[].status.resources", "the API has it of pods with resources of their own"},
+}
+
+// seenByOthers runs a pod of the apiserver and a static one, and looks.
+func (b *bed) seenByOthers(t *testing.T, base, manifests string) map[string]bool {
+	t.Helper()
+	b.create(t, b.pod("web", nil))
+	static := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "static", "namespace": %q},
+		"spec": {"containers": [{"name": "app", "image": %q, "args": ["sleep"]}]}}`, b.name, lab.WorkImage)
+	if err := os.WriteFile(filepath.Join(manifests, "static.json"), []byte(static), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitPod(t, "web", "is ready", ready)
+	b.awaitPod(t, "static-"+b.name, "is ready", ready)
+	b.await(t, "events say that both have started", func() error {
+		list, err := b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Started"})
+		if err == nil && len(list.Items) < 2 {
+			err = fmt.Errorf("%d of them", len(list.Items))
+		}
+		return err
+	})
+	out := map[string]bool{}
+	b.seenInRuntime(t, out)
+	b.seenInAPI(t, out)
+	b.await(t, "the summary has containers", func() error {
+		var s stats.Summary
+		if err := json.Unmarshal(fetch(t, http.DefaultClient, base+"/stats/summary", ""), &s); err != nil {
+			return err
+		}
+		if len(s.Pods) < 2 || len(s.Pods[0].Containers) == 0 || s.Pods[0].Containers[0].Rootfs == nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	for what, path := range map[string]string{"summary": "/stats/summary", "pods": "/pods"} {
+		var v any
+		if err := json.Unmarshal(fetch(t, http.DefaultClient, base+path, ""), &v); err != nil {
+			t.Fatal(err)
+		}
+		fieldsOf(v, what+" ", out)
+	}
+	if err := os.Remove(filepath.Join(manifests, "static.json")); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// seenInRuntime are the names of labels and annotations of sandboxes and containers.
+func (b *bed) seenInRuntime(t *testing.T, out map[string]bool) {
+	t.Helper()
+	w := b.world(t)
+	add := func(what, pod string, of map[string]string) {
+		for name := range of {
+			out[fmt.Sprintf("%s of %s %s", what, strings.TrimSuffix(pod, "-"+b.name), name)] = true
+		}
+	}
+	for _, s := range w.Sandboxes {
+		add("sandbox label", s.Metadata.Name, s.Labels)
+		add("sandbox annotation", s.Metadata.Name, s.Annotations)
+	}
+	for _, c := range w.Containers {
+		pod := c.Labels["io.kubernetes.pod.name"]
+		add("container label", pod, c.Labels)
+		add("container annotation", pod, c.Annotations)
+		s, err := b.lab.Runtime().ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: c.Id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range s.Status.Mounts {
+			out[fmt.Sprintf("container mount of %s %s", strings.TrimSuffix(pod, "-"+b.name), m.ContainerPath)] = true
+		}
+	}
+}
+
+var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)?(ms|s)?`)
+
+// seenInAPI is what programs read of the Node, and the texts of events, without their numbers.
+func (b *bed) seenInAPI(t *testing.T, out map[string]bool) {
+	t.Helper()
+	n := b.node(t)
+	out["runtime "+n.Status.NodeInfo.ContainerRuntimeVersion] = true
+	for _, c := range n.Status.Conditions {
+		out[fmt.Sprintf("condition %s %s %s: %s", c.Type, c.Status, c.Reason, c.Message)] = true
+	}
+	for _, of := range []string{b.name, metav1.NamespaceDefault} {
+		list, err := b.admin.CoreV1().Events(of).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			e := &list.Items[i]
+			// Whether an image was there is a matter of who was faster.
+			pulled := e.Reason == "Pulling" || e.Reason == "Pulled" && !strings.Contains(e.Message, "Image size")
+			if e.Source.Component != "kubelet" || e.Source.Host != b.name || pulled {
+				continue
+			}
+			text := number.ReplaceAllString(strings.ReplaceAll(e.Message, b.name, "NODE"), "N")
+			if e.Reason == "Pulled" {
+				text = regexp.MustCompile(`"[^"]*"`).ReplaceAllString(text, "IMAGE")
+			}
+			out[fmt.Sprintf("event %s %s %s %s: %s", e.InvolvedObject.Kind, e.Type, e.Reason, e.InvolvedObject.FieldPath, text)] = true
+		}
+	}
+}
+
+// fieldsOf are the paths of the fields of a JSON value, without the names that users give.
+func fieldsOf(v any, path string, out map[string]bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, below := range v {
+			fieldsOf(below, path+"."+name, out)
+		}
+	case []any:
+		for _, below := range v {
+			fieldsOf(below, path+"[]", out)
+		}
+	default:
+		out[path] = true
+	}
+}
