@@ -177,18 +177,15 @@ type Config struct {
 	PullDeadline           time.Duration
 	// PullRate limits how many pulls begin.
 	PullRate imagepull.Bucket
-	// PullPolicy says which pods may use an image that is there; nil: all. PullCounts, if set, counts that. It must not
-	// block.
+	// PullPolicy says which pods may use an image that is there; nil: all. PullCounts, if set, must not block.
 	PullPolicy *pullrecord.Policy
 	PullCounts images.RecordCounts
-	// PullAhead are the images that are pulled before a pod wants them. PulledAhead, if set, is told what became of them.
-	// It must not block.
+	// PullAhead are the images that are pulled before a pod wants them. PulledAhead, if set, must not block.
 	PullAhead   []pullahead.Image
 	PulledAhead func(pullahead.Counts)
 	// Providers are the credential provider plugins that Ports.CredentialPlugins runs.
 	Providers []credentialprovider.Provider
-	// Eviction is how the node protects itself while a resource runs short. Evicted, if set, counts evictions
-	// by signal. It must not block.
+	// Eviction is how the node protects itself. Evicted, if set, counts evictions by signal. It must not block.
 	Eviction eviction.Policy
 	Evicted  func(signal string)
 	// StatsAge, if set, is told how old the measurement was that an eviction was decided on, for each signal whose

@@ -63,11 +63,9 @@ type Node struct {
 	renewTime, leased time.Time
 	pressures
 	// devices are those of device plugins that containers have.
-	devices Devices
-	// volumes are those of CSI drivers.
-	volumes csiVolumes
-	// entitled says whether a pod may use an image; nil: each may.
-	entitled func(p *v1.Pod, image string) bool
+	devices  Devices
+	volumes  csiVolumes                         // those of CSI drivers
+	entitled func(p *v1.Pod, image string) bool // see Entitles; nil: each pod may use each image
 	// running are the UIDs of a pod's name that have running containers, and how many.
 	running map[podName]map[types.UID]int
 }
