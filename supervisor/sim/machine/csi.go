@@ -298,13 +298,21 @@ func (c *CSI) NodeInfo(ctx context.Context, d port.CSIDriver, done func(csi.Info
 }
 
 // FoundVolumes implements port.CSI.
-func (c *CSI) FoundVolumes(ctx context.Context, done func([]csi.Found, []string, error)) {
+func (c *CSI) FoundVolumes(ctx context.Context, done func([]csi.Found, []csi.Lost, []string, error)) {
 	var found []csi.Found
-	c.do(ctx, Call{Verb: foundVerb}, hostLatency, func(err error) { done(found, nil, err) }, func() error {
+	c.do(ctx, Call{Verb: foundVerb}, hostLatency, func(err error) { done(found, nil, nil, err) }, func() error {
 		for _, name := range slices.Sorted(maps.Keys(c.places)) {
 			found = append(found, c.places[name].Found)
 		}
 		return nil
+	})
+}
+
+// VolumeStats implements port.CSI. Simulated drivers have no figures of their volumes.
+func (c *CSI) VolumeStats(ctx context.Context, d port.CSIDriver, r csi.Measure, done func(csi.Usage, error)) {
+	call := Call{Verb: statsVerb, Pod: string(r.Pod), Volume: r.Target.Name, Name: r.Key.String()}
+	c.do(ctx, call, infoLatency, func(err error) { done(csi.Usage{}, err) }, func() error {
+		return csiFailed(port.Unsupported, statsVerb, d.Name, "the driver has no GET_VOLUME_STATS")
 	})
 }
 

@@ -200,7 +200,7 @@ func TestCSIKilledDuringUndo(t *testing.T) {
 	kill()
 	r.want("killed", "NodeUnstageVolume canceled", "s")
 	var found []csi.Found
-	r.m.CSI.FoundVolumes(context.Background(), func(all []csi.Found, _ []string, _ error) { found = all })
+	r.m.CSI.FoundVolumes(context.Background(), func(all []csi.Found, _ []csi.Lost, _ []string, _ error) { found = all })
 	r.v.Advance(time.Second)
 	if !slices.Equal(found, []csi.Found{{Key: csiKey}}) {
 		t.Errorf("found %v", found)

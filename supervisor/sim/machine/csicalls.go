@@ -16,6 +16,7 @@ const (
 	watchCSI  = "WatchCSIDrivers"
 	infoVerb  = "NodeGetInfo"
 	foundVerb = "FoundVolumes"
+	statsVerb = "NodeGetVolumeStats"
 )
 
 // csiLatencies are ESTIMATES: a file system that is checked and mounted, a bind mount.

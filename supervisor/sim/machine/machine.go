@@ -85,7 +85,7 @@ type Call struct {
 	// TerminationMessage; ReadFacts; MeasureNode, MeasurePods, WatchMemory; WatchOOM, CountOOM; WatchDevicePlugins,
 	// ListDevices, PreferDevices, AllocateDevices, PreStartDevices; NewPodKey, WrittenCertificate;
 	// WatchCSIDrivers, NodeGetInfo, FoundVolumes, NodeStageVolume, NodePublishVolume, NodeUnpublishVolume,
-	// NodeUnstageVolume, NodeExpandVolume; LoadPullRecords, SavePullIntent, SavePullRecord, RemovePullRecord,
+	// NodeUnstageVolume, NodeExpandVolume, NodeGetVolumeStats; LoadPullRecords, SavePullIntent, SavePullRecord, RemovePullRecord,
 	// SetAsidePullRecord.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name
