@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
 const (
@@ -157,4 +159,15 @@ func (p *volumed) waiting() string {
 		all = append(all, text)
 	}
 	return "waiting for " + strings.Join(all, "; ")
+}
+
+// unanswered names what did not answer in time.
+func unanswered(err error, server string) error {
+	e, is := errors.AsType[*port.Error](err)
+	if !is || e.Kind != port.Deadline {
+		return err
+	}
+	named := *e
+	named.Detail = strings.Replace(e.Detail, "no answer", server+" did not answer", 1)
+	return &named
 }

@@ -16,9 +16,7 @@ package volumes
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -360,17 +358,6 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 		d.id, d.uid, d.what, d.volume, d.err = id, uid, what, name, unanswered(err, server)
 		return d
 	}))
-}
-
-// unanswered names what did not answer in time.
-func unanswered(err error, server string) error {
-	e, is := errors.AsType[*port.Error](err)
-	if !is || e.Kind != port.Deadline {
-		return err
-	}
-	named := *e
-	named.Detail = strings.Replace(e.Detail, "no answer", server+" did not answer", 1)
-	return &named
 }
 
 // run makes the call of one effect. It holds nothing of the actor.

@@ -18,16 +18,16 @@ import (
 
 // The operations of a child.
 const (
-	opHostPath = "check"   // that Path is of Type, and make it if it says so
-	opUnmount  = "unmount" // take down what is mounted at Path
-	opForce    = "force"   // the same, giving up what its server has not answered
-	opBind     = "bind"    // bind Source to Path, or what is on it if it is a device, and give it to Group
-	opNFS      = "nfs"     // mount the export Source at Path
-	opDevice   = "device"  // mount the block device Device at Path, format it if it is empty
-	opSubPaths = "subPath" // mount Parts, all below Path
-	opRoom     = "room"    // say what room there is at Paths
-	opDisk     = "disk"    // attach Disk and mount it at Path, or unmount and detach it
-	opTrees    = "trees"   // count what the embedded request says: package tally
+	opHostPath = "check"      // that Path is of Type, and make it if it says so
+	opUnmount  = "unmount"    // take down what is mounted at Path
+	opForce    = "force"      // the same, giving up what its server has not answered
+	opBind     = "bind"       // bind Source to Path, or what is on it if it is a device, and give it to Group
+	opNFS      = "nfs"        // mount the export Source at Path
+	opDevice   = "device"     // mount the block device Device at Path, format it if it is empty
+	opSubPaths = "subPath"    // mount Parts, all below Path
+	opRoom     = "room"       // say what room there is at Paths
+	opDisk     = "attachment" // attach Disk and mount it at Path, or unmount and detach it
+	opTrees    = "trees"      // count what the embedded request says: package tally
 )
 
 // request is an operation for a child.

@@ -365,7 +365,11 @@ func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
 			}
 		}
 		if raw, err := a.Root.ReadFile(filepath.Join(dir, iscsiNote)); err == nil {
-			json.Unmarshal(raw, n.ISCSI) //nolint:errcheck // else what the name of the directory says has to do
+			// If it can't be read, what the name of the directory says has to do.
+			var all netdisk.ISCSI
+			if json.Unmarshal(raw, &all) == nil && len(all.Portals) > 0 && all.Dir() == dir {
+				n.ISCSI = &all
+			}
 		}
 	}
 	ask := diskRequest{Used: n.Used, Machine: h.disks.machine, Release: true, Others: others}

@@ -102,9 +102,9 @@ func (h *Host) withoutVolumes(dir string) (bool, error) {
 // unmountPatience is how long a server may take for an unmount before it is forced.
 const unmountPatience = 20 * time.Second
 
-// unmountOne removes one mount. One of a file system with a server may hang.
+// unmountOne removes one mount. One of a file system with a server may hang, and so may a disk of a network.
 func (h *Host) unmountOne(ctx context.Context, m mounts.Mount) error {
-	if m.Local() {
+	if m.Local() && !slices.Contains(diskPlugins[:], filepath.Base(filepath.Dir(m.Point))) {
 		return unmount(m.Point, 0)
 	}
 	patient, cancel := context.WithTimeout(ctx, unmountPatience)

@@ -3,7 +3,6 @@ package netdisk
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,11 +112,16 @@ func portalOf(s string) (string, error) {
 	if !strings.Contains(p, ":") || strings.HasPrefix(p, "[") && strings.HasSuffix(p, "]") {
 		p += ":" + defaultPort
 	}
-	host, port, err := net.SplitHostPort(p)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
+	host, port, _ := cutLast(p, ":")
+	address, ok := strings.CutPrefix(host, "[")
+	if ok {
+		address, ok = strings.CutSuffix(address, "]")
+	} else {
+		ok = !strings.Contains(address, ":") // an IPv6 address has brackets
 	}
-	if err != nil || host == "" || strings.HasPrefix(host, "-") || strings.ContainsAny(host, "/ \t\n\x00") {
+	_, err := strconv.ParseUint(port, 10, 16)
+	ok = ok && err == nil && address != "" && !strings.HasPrefix(address, "-")
+	if !ok || strings.ContainsAny(address, "[]/ \t\n\x00") {
 		return "", fmt.Errorf("iscsi: targetPortal %q must be an address, or address:port", s)
 	}
 	return p, nil

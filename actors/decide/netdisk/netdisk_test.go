@@ -38,6 +38,7 @@ func TestNewISCSI(t *testing.T) {
 		{name: "path in interface", change: func(s *v1.ISCSIVolumeSource) { s.ISCSIInterface = "../x" }, dir: "iscsiInterface", bad: true},
 		{name: "no portal", change: func(s *v1.ISCSIVolumeSource) { s.TargetPortal = "" }, dir: "targetPortal", bad: true},
 		{name: "option as portal", change: func(s *v1.ISCSIVolumeSource) { s.TargetPortal = "--help" }, dir: "targetPortal", bad: true},
+		{name: "IPv6 without brackets", change: func(s *v1.ISCSIVolumeSource) { s.TargetPortal = "fd00::1" }, dir: "targetPortal", bad: true},
 		{name: "bad port", change: func(s *v1.ISCSIVolumeSource) { s.Portals = []string{"10.0.0.2:x"} }, dir: "targetPortal", bad: true},
 		{name: "negative LUN", change: func(s *v1.ISCSIVolumeSource) { s.Lun = -1 }, dir: "lun -1", bad: true},
 	} {

@@ -2,7 +2,9 @@ package netdisks
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -178,7 +182,11 @@ func (m Machine) login(ctx context.Context, d *netdisk.ISCSI, portal string, cha
 	if _, err := step(discovery, "-o", "new"); err != nil {
 		return err
 	}
-	var err error
+	unlock, err := m.lockPortal(portal)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if len(chap.Discovery) > 0 {
 		err = m.record(filepath.Join("send_targets", comma(portal), "st_config"), chap.Discovery)
 	}
@@ -207,6 +215,25 @@ func (m Machine) login(ctx context.Context, d *netdisk.ISCSI, portal string, cha
 	// A machine that boots must not wait for volumes of pods.
 	step(node, "-o", "update", "-n", "node.startup", "-v", "manual") //nolint:errcheck // a kubelet goes on as well
 	return nil
+}
+
+// lockPortal keeps a portal until unlock is called or this process ends: a discovery makes the records of all targets
+// of the portal anew, and another's CHAP secret must not get lost before its login.
+func (m Machine) lockPortal(portal string) (unlock func(), err error) {
+	for _, dir := range m.Records {
+		f, err := os.Open(filepath.Join(dir, "send_targets", comma(portal)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("lock the records of portal %s: %w", portal, err)
+		}
+		return func() { _ = f.Close() }, nil // nothing was written
+	}
+	return func() {}, nil // records are elsewhere: only CHAP needs to know where
 }
 
 // comma is a portal as in names of records.

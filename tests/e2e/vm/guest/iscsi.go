@@ -288,7 +288,7 @@ func (h *host) noDisks() error {
 		}
 	}
 	for _, pattern := range []string{
-		filepath.Join(h.agent.Root(), "plugins/kubernetes.io/iscsi/*"), "/sys/block/sd*", "/etc/iscsi/nodes/*",
+		filepath.Join(h.agent.Root(), "plugins/kubernetes.io/iscsi/*"), "/sys/block/sd*", "/etc/iscsi/nodes/*/*/*",
 	} {
 		left, globErr := filepath.Glob(pattern)
 		if err = errors.Join(err, globErr); len(left) > 0 {
