@@ -62,8 +62,7 @@ type Node struct {
 	reached           uint64
 	renewTime, leased time.Time
 	pressures
-	// devices are those of device plugins that containers have.
-	devices  Devices
+	devices  Devices                            // those of device plugins that containers have
 	volumes  csiVolumes                         // those of CSI drivers
 	entitled func(p *v1.Pod, image string) bool // see Entitles; nil: each pod may use each image
 	// running are the UIDs of a pod's name that have running containers, and how many.
