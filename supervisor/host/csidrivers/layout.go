@@ -61,7 +61,8 @@ func New(c Config) (*Drivers, error) {
 		return nil, errors.Join(fmt.Errorf("open the pods directory: %w", err), staged.Root.Close())
 	}
 	return &Drivers{
-		Config: c, staged: staged, pods: pods, listeners: map[*func(port.CSIDriver)]bool{}, places: map[decide.Target]*place{},
+		Config: c, staged: staged, pods: pods, listeners: map[*func(port.CSIDriver)]bool{},
+		places: map[decide.Target]*place{},
 	}, nil
 }
 
