@@ -77,8 +77,8 @@ func (h *Host) driverUse(p *v1.Pod, v *v1.Volume) (of usage.Volume, known bool) 
 }
 
 // VolumeUse measures the mounted volumes of pods that have their own file system or are
-// emptyDirs, unless a CSI driver says how full they are; for each pod, in the order of its spec. With claimsOnly, emptyDirs are left out. An emptyDir with a
-// project of its own is not walked.
+// emptyDirs, unless a CSI driver says how full they are; for each pod, in the order of its spec.
+// With claimsOnly, emptyDirs are left out. An emptyDir with a project of its own is not walked.
 // Child processes measure file systems that may hang. One that hangs or is missing is left out,
 // and an error is returned besides the rest.
 func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) ([][]usage.Volume, error) {
