@@ -110,7 +110,7 @@ func cluster(c config.Config) node.Cluster {
 	k := c.Kubelet()
 	notAttached := ""
 	if k.EnableControllerAttachDetach != nil && !*k.EnableControllerAttachDetach {
-		notAttached = "enableControllerAttachDetach is false, and nodes attach no volumes of CSI drivers themselves: set it to true"
+		notAttached = "enableControllerAttachDetach is false, and nodes attach no CSI volumes themselves: set it to true"
 	}
 	return node.Cluster{
 		VolumeStatsPeriod: k.VolumeStatsAggPeriod.Duration, VolumeHealth: c.Gates().Enabled("CSIVolumeHealth"),
