@@ -220,7 +220,8 @@ func (a *images) aheadPulled(ctx *kernel.Context[Message], i *image, m *pulled) 
 	return true
 }
 
-// aheadFailed tells people of a failure, once for each reason. While the runtime is down, no image is to blame: all wait.
+// aheadFailed tells people of a failure, once for each reason. While the runtime is down, no image is to blame, and
+// all wait.
 func (a *images) aheadFailed(ctx *kernel.Context[Message], err error, why string) {
 	h := &a.ahead
 	if port.KindOf(err) == port.Unavailable {

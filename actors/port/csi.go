@@ -30,9 +30,9 @@ type CSI interface {
 	// ExpandVolume has the driver expand a volume on this node that its controller has expanded (NodeExpandVolume). It
 	// fails with Unsupported if the driver does no such thing, and with Invalid if it says that it never can. Idempotent.
 	ExpandVolume(ctx context.Context, d CSIDriver, r csi.Expand, done func(error))
-	// VolumeStats asks a driver for the figures of a publication (NodeGetVolumeStats), and keeps them for those who read the
-	// use of volumes, until the next answer or until it is unpublished. It fails with Unsupported if the driver does no
-	// such thing: then the volume is measured by its file system.
+	// VolumeStats asks a driver for the figures of a publication (NodeGetVolumeStats), and keeps them for those who read
+	// the use of volumes, until the next answer or until it is unpublished. It fails with Unsupported if the driver does
+	// no such thing: then the volume is measured by its file system.
 	VolumeStats(ctx context.Context, d CSIDriver, r csi.Measure, done func(csi.Usage, error))
 	// UnstageVolume undoes StageVolume (NodeUnstageVolume), and then removes the directory. Idempotent.
 	UnstageVolume(ctx context.Context, d CSIDriver, r csi.Found, done func(error))

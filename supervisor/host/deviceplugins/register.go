@@ -131,8 +131,8 @@ func (r registrar) registered(ctx context.Context, p port.DevicePlugin, turn *tu
 	r.event(p)
 }
 
-// optionsOf asks a plugin for its options (GetDevicePluginOptions), as a kubelet always does. One that does not implement
-// the call has those with which it registered. They come with an error, too.
+// optionsOf asks a plugin for its options (GetDevicePluginOptions), as a kubelet always does. One that does not
+// implement the call has those with which it registered. They come with an error, too.
 func optionsOf(ctx context.Context, p port.DevicePlugin) (devices.Options, error) {
 	conn, err := Dial(p.Endpoint)
 	if err != nil {

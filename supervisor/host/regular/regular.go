@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads a file of limit bytes at most. Anything but a regular file is an error: a pipe in its place would be waited
-// for. Errors name the file, unless it can't be opened: then they are those of os.Open.
+// Read reads a file of limit bytes at most. Anything but a regular file is an error: a pipe in its place would be
+// waited for. Errors name the file, unless it can't be opened: then they are those of os.Open.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -85,8 +85,8 @@ type Call struct {
 	// TerminationMessage; ReadFacts; MeasureNode, MeasurePods, WatchMemory; WatchOOM, CountOOM; WatchDevicePlugins,
 	// ListDevices, PreferDevices, AllocateDevices, PreStartDevices; NewPodKey, WrittenCertificate;
 	// WatchCSIDrivers, NodeGetInfo, FoundVolumes, NodeStageVolume, NodePublishVolume, NodeUnpublishVolume,
-	// NodeUnstageVolume, NodeExpandVolume, NodeGetVolumeStats; LoadPullRecords, SavePullIntent, SavePullRecord, RemovePullRecord,
-	// SetAsidePullRecord.
+	// NodeUnstageVolume, NodeExpandVolume, NodeGetVolumeStats; LoadPullRecords, SavePullIntent, SavePullRecord,
+	// RemovePullRecord, SetAsidePullRecord.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name
 	// that of the checkpoint or the file of a pull record, the path of the cgroup, the resource of the device plugin, or

@@ -95,7 +95,7 @@ func (t *target) end() error {
 	var err error
 	for _, c := range []*exec.Cmd{t.initiator, t.server} {
 		err = errors.Join(err, c.Process.Signal(unix.SIGCONT), c.Process.Kill())
-		c.Wait() // it was killed
+		c.Wait() //nolint:errcheck // it was killed
 	}
 	return errors.Join(err, os.RemoveAll(iscsiDir))
 }
