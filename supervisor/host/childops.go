@@ -11,7 +11,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockfs"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/blockmount"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
@@ -23,7 +22,6 @@ const (
 	opForce    = "force"      // the same, giving up what its server has not answered
 	opBind     = "bind"       // bind Source to Path, or what is on it if it is a device, and give it to Group
 	opNFS      = "nfs"        // mount the export Source at Path
-	opDevice   = "device"     // mount the block device Device at Path, format it if it is empty
 	opSubPaths = "subPath"    // mount Parts, all below Path
 	opRoom     = "room"       // say what room there is at Paths
 	opDisk     = "attachment" // attach Disk and mount it at Path, or unmount and detach it
@@ -79,8 +77,6 @@ func (r request) perform() error {
 		return unmount(r.Path, unix.MNT_FORCE)
 	case opBind:
 		return bindLocal(&r)
-	case opDevice:
-		return blockmount.Mount(r.Device, r.Path)
 	case opNFS:
 		return mountNFS(&r)
 	case opDisk:

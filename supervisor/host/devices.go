@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/actors/decide/blockfs"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/blockmount"
@@ -25,12 +24,6 @@ const localMounts = "plugins/kubernetes.io/local-volume/mounts"
 
 func (h *Host) globalMount(pv string) string {
 	return filepath.Join(filepath.Dir(h.pods.Real), localMounts, pv)
-}
-
-// mountDevice mounts a block device at a directory, and formats it first if it is empty, in a child process: see
-// package blockmount. It is idempotent.
-func (h *Host) mountDevice(ctx context.Context, w *blockfs.Want, point string) error {
-	return h.children.call(ctx, request{Op: opDevice, Path: point, Device: w})
 }
 
 // mountedDevice is the directory to bind: the source, or where it was mounted if it is a device. In a child.

@@ -35,13 +35,6 @@ func (l *Loop) Truncate(size int64) {
 	}
 }
 
-// Grow makes the file and the device larger.
-func (l *Loop) Grow(size int64) {
-	l.t.Helper()
-	l.Truncate(size)
-	Run(l.t, "losetup", "--set-capacity", l.Device)
-}
-
 // Run runs a program that has to succeed, and gives its output.
 func Run(t *testing.T, name string, args ...string) string {
 	t.Helper()

@@ -1,4 +1,4 @@
-// Package blockfs decides how a block device is formatted, checked, mounted and grown, by what blkid(8) found on it.
+// Package blockfs decides how a block device is formatted, checked and mounted, by what blkid(8) found on it.
 //
 // The rules are those of a kubelet: a device on which blkid finds nothing is formatted, unless it is mounted read-only;
 // any other device never is. One that has the file system that is wanted is checked with fsck(8) first, unless it is
@@ -177,34 +177,17 @@ func Checked(device string, status int, output string) error {
 	return nil
 }
 
-// Grow is the command that grows the file system of a mounted device to the size of the device; nil if there is
-// nothing to grow, because the device has none.
-func Grow(device, point string, f Found) ([]string, error) {
-	switch {
-	case f.Empty():
-		return nil, nil
-	case f.Table != "":
-	case f.Type == "ext3", f.Type == "ext4":
-		return []string{"resize2fs", device}, nil
-	case f.Type == "xfs":
-		return []string{"xfs_growfs", "-d", point}, nil
-	case f.Type == "btrfs":
-		return []string{"btrfs", "filesystem", "resize", "max", point}, nil
-	}
-	return nil, fmt.Errorf("device %s has %s, which this node can't grow: it grows ext3, ext4, xfs and btrfs", device, f)
-}
-
 // Missing is the error for a program that the machine does not have.
 func Missing(program string) error {
 	from := ""
 	switch program {
 	case "blkid", "fsck", "mount":
 		from = " (package util-linux)"
-	case "mkfs.ext3", "mkfs.ext4", "resize2fs":
+	case "mkfs.ext3", "mkfs.ext4":
 		from = " (package e2fsprogs)"
-	case "mkfs.xfs", "xfs_growfs":
+	case "mkfs.xfs":
 		from = " (package xfsprogs)"
-	case "mkfs.btrfs", "btrfs":
+	case "mkfs.btrfs":
 		from = " (package btrfs-progs)"
 	}
 	return errors.New(program + " is not installed on this node" + from + ": install it")

@@ -165,29 +165,6 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// TestGrow: one command for each type that can be grown.
-func TestGrow(t *testing.T) {
-	for _, c := range []struct {
-		found blockfs.Found
-		want  string
-		err   string
-	}{
-		{},
-		{found: blockfs.Found{Type: "ext3"}, want: "resize2fs /dev/sdx"},
-		{found: blockfs.Found{Type: "ext4"}, want: "resize2fs /dev/sdx"},
-		{found: blockfs.Found{Type: "xfs"}, want: "xfs_growfs -d /at"},
-		{found: blockfs.Found{Type: "btrfs"}, want: "btrfs filesystem resize max /at"},
-		{found: blockfs.Found{Type: "vfat"}, err: "can't grow"},
-		{found: blockfs.Found{Type: "ext4", Table: "dos"}, err: "partition table"},
-	} {
-		got, err := blockfs.Grow(device, "/at", c.found)
-		wantError(t, err, c.err)
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %q, want %q", c.found, got, c.want)
-		}
-	}
-}
-
 // TestMissing: a program is named with the package that has it, if that is known.
 func TestMissing(t *testing.T) {
 	for program, want := range map[string]string{

@@ -1,5 +1,5 @@
-// Package blockmount mounts block devices of this machine, formats them if they are empty, and grows their file
-// systems, with the programs of the machine: blkid, mkfs, fsck, mount. What is done is decided by decide/blockfs.
+// Package blockmount mounts block devices of this machine, and formats them if they are empty, with the programs of
+// the machine: blkid, mkfs, fsck, mount. What is done is decided by decide/blockfs.
 //
 // All of it may hang with the device: it is for a child process of the agent, which is killed at a deadline. mkfs and
 // fsck are not killed with it, because half a file system is worse than none: each is in a session of its own, and
@@ -69,35 +69,6 @@ func Mount(w *blockfs.Want, point string) error {
 		return err
 	}
 	return nil
-}
-
-// Grow grows the file system of a device that is mounted at point to the size of the device. One that has that size
-// already stays as it is, and so does one on a device that can't be written.
-func Grow(path, point string) error {
-	d, err := open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close() //nolint:errcheck // nothing was written
-	if fixed, err := unix.IoctlGetInt(int(d.Fd()), unix.BLKROGET); err != nil || fixed != 0 {
-		return err
-	}
-	if err := d.lock(); err != nil {
-		return err
-	}
-	found, err := d.probe()
-	if err != nil {
-		return err
-	}
-	command, err := blockfs.Grow(d.path, point, found)
-	if command == nil || err != nil {
-		return err
-	}
-	status, output, err := d.detached(command)
-	if err == nil && status != 0 {
-		err = fmt.Errorf("%s %s failed (exit status %d): %s", command[0], d.path, status, output)
-	}
-	return err
 }
 
 // device is an open block device.
