@@ -8,6 +8,7 @@
 package blockmount
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -169,6 +170,11 @@ func (d *device) format(command []string) error {
 	}
 	if err := f.Close(); err != nil {
 		return err
+	}
+	// The device may have come back only after blkid looked: then it was called empty, and can be read now.
+	if found, err := d.probe(); err != nil || !found.Empty() {
+		return cmp.Or(err, hostcall.Failf(port.StateConflict,
+			"device %s was empty a moment ago, and has %s now: it was not formatted", d.path, found))
 	}
 	status, output, err := d.detached(command)
 	if err == nil && status != 0 {

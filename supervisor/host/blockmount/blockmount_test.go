@@ -254,6 +254,28 @@ func stand(t *testing.T, name, script string) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
+// TestComesBack: a device that could not be read while blkid looked, and has a file system, is not formatted.
+func TestComesBack(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l, point := hosttest.NewLoop(t, size("")), newPoint(t)
+	w := &blockfs.Want{Device: l.Device}
+	mount(t, w, point)
+	unmount(t, point)
+	before := uuid(t, l.Device)
+	real, err := exec.LookPath("blkid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	once := filepath.Join(t.TempDir(), "once")
+	stand(t, "blkid", "if mkdir "+once+" 2>/dev/null; then exit 2; fi; exec "+real+` "$@"`)
+	hosttest.WantError(t, portError(t, func() error { return blockmount.Mount(w, point) }), port.StateConflict, "was not formatted")
+	if now := uuid(t, l.Device); now != before {
+		t.Errorf("the file system is %s, it was %s", now, before)
+	}
+	mount(t, w, point)
+	unmount(t, point)
+}
+
 // TestCheck: a file system with errors that stay is not mounted; one that can't be checked is.
 func TestCheck(t *testing.T) {
 	hosttest.NeedRoot(t)
