@@ -57,7 +57,7 @@ func (l *loader) readAhead(o Options) (of []pullahead.Image, problems []Problem)
 }
 
 // readAheadList reads a file: one image in a line, which may be followed by every=24h. Empty lines, and what follows #
-// at the begin of a word, do not count.
+// at the beginning of a word, do not count.
 func (l *loader) readAheadList(name string) (of []pullahead.Image, problems []Problem) {
 	data, problems := readFile(l.root, name)
 	if problems != nil {

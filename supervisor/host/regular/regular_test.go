@@ -33,7 +33,7 @@ func TestRead(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"long": "/long has 6 bytes, more than 5", "dir": "/dir is not a regular file", "pipe": "/pipe is not a regular file",
-		// Its size is 0 for whoever asks.
+		// Its size is always shown as 0.
 		"/proc/self/status": "/proc/self/status has more than 5 bytes",
 	} {
 		at := name
