@@ -33,6 +33,8 @@ type answer struct {
 	Kind   port.ErrorKind `json:"kind,omitempty"`
 	Detail string         `json:"detail,omitempty"` // empty: it worked
 	Rooms  []room         `json:"rooms,omitempty"`
+	// Left are devices that were not detached, because something else uses them.
+	Left []string `json:"left,omitempty"`
 	// Counts is what a child that counts has written, also if it failed.
 	Counts []tally.Count `json:"-"`
 }
@@ -118,7 +120,8 @@ func (c *children) enter(ctx context.Context, r request) (*child, error) {
 	for _, o := range c.running[r.key()] {
 		if o.ctx.Err() != nil {
 			return nil, hostcall.Failf(port.Unavailable,
-				"an earlier %s of %s, started at %s, hangs in the kernel (pid %d): check the server of that file system",
+				"an earlier %s of %s, started at %s, hangs in the kernel (pid %d): "+
+					"check the server of that file system, or the target of that disk",
 				r.Op, r.Path, o.begun.Format(time.TimeOnly), o.pid)
 		}
 	}
@@ -232,13 +235,17 @@ func serveOne(stdin io.Reader, stdout io.Writer) int {
 	}
 	tally.EndWith(stdin)
 	var a answer
+	var err error
 	switch r.Op {
 	case opRoom:
 		a.Rooms = rooms(r.Paths)
+	case opDisk:
+		a.Left, err = r.Disk.perform(r.Path)
 	default:
-		if err := r.perform(); err != nil {
-			a = answer{Kind: hostcall.KindOf(err), Detail: err.Error()}
-		}
+		err = r.perform()
+	}
+	if err != nil {
+		a = answer{Kind: hostcall.KindOf(err), Detail: err.Error()}
 	}
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {
 		return tally.NoAnswer

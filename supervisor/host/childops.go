@@ -79,8 +79,6 @@ func (r request) perform() error {
 		return bindLocal(&r)
 	case opNFS:
 		return mountNFS(&r)
-	case opDisk:
-		return r.Disk.perform(r.Path)
 	default:
 		return fmt.Errorf("unknown request %q", r.Op)
 	}

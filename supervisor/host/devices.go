@@ -23,7 +23,7 @@ import (
 const localMounts = "plugins/kubernetes.io/local-volume/mounts"
 
 func (h *Host) globalMount(pv string) string {
-	return filepath.Join(filepath.Dir(h.pods.Real), localMounts, pv)
+	return filepath.Join(h.root, localMounts, pv)
 }
 
 // mountedDevice is the directory to bind: the source, or where it was mounted if it is a device. In a child.

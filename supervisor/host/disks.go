@@ -118,30 +118,30 @@ type diskRequest struct {
 	Others  []netdisk.Used `json:"others,omitempty"`
 }
 
-func (r *diskRequest) perform(point string) error {
+// perform does it. left are devices that were not detached, because something else uses them.
+func (r *diskRequest) perform(point string) (left []string, err error) {
 	ctx, machine := context.Background(), r.Machine // the child is killed at the deadline
 	if r.Release {
 		if err := unmount(point, 0); err != nil {
-			return err
+			return nil, err
 		}
 		if r.FC != nil {
 			return machine.DetachFC(ctx, r.FC, r.Others)
 		}
-		return machine.DetachISCSI(ctx, r.ISCSI, r.Others)
+		return machine.DetachISCSI(ctx, &r.Used, r.Others)
 	}
 	var device string
-	var err error
 	if r.FC != nil {
 		device, err = machine.AttachFC(ctx, r.FC)
 	} else {
 		device, err = machine.AttachISCSI(ctx, r.ISCSI, r.CHAP)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	want := *r.Want
 	want.Device = device
-	return blockmount.Mount(&want, point)
+	return nil, blockmount.Mount(&want, point)
 }
 
 // iscsi mounts a LUN of an iSCSI target. name is that of the volume or of its PersistentVolume.
@@ -178,14 +178,14 @@ func (h *Host) mountDisk(
 		if ask.Want.ReadOnly {
 			bind.Options = []string{"ro"}
 		}
-		if err := h.writeNote(string(r.Pod.UID), plugin, name, &ask.Used); err != nil {
-			return err
-		}
 		release, err := h.disks.hold(ctx, ask.Target())
 		if err != nil {
 			return err
 		}
 		defer release()
+		if err := h.noteDisk(string(r.Pod.UID), plugin, name, &ask.Used); err != nil {
+			return err
+		}
 		bind.Source, err = h.mountShared(ctx, ask)
 		return err
 	})
@@ -229,6 +229,37 @@ func (h *Host) globalAt(point string) (*mounts.Mount, error) {
 	return nil, nil //nolint:nilnil // nothing is mounted
 }
 
+// noteDisk writes the note of a pod, unless it has one: with the sessions that are there before anything is begun.
+func (h *Host) noteDisk(uid, plugin, name string, u *netdisk.Used) error {
+	dir := filepath.Join(uid, pluginsDir, plugin, name)
+	if u.ISCSI == nil || h.exists(filepath.Join(dir, diskNote)) {
+		return h.writeNote(uid, plugin, name, u)
+	}
+	a, err := h.disks.open()
+	if err != nil {
+		return err
+	}
+	sessions, err := h.disks.machine.Sessions()
+	if err != nil {
+		return err
+	}
+	notes, _, err := h.otherNotes(filepath.Join(dir, diskNote)) // of one that can't be read, the directory tells
+	if err != nil {
+		return err
+	}
+	known, others := map[string]bool{}, []netdisk.Used(nil)
+	for i := range notes {
+		known[notes[i].Dir()] = true
+		others = append(others, notes[i].Used)
+	}
+	more, err := otherDirs(a, known)
+	if err != nil {
+		return err
+	}
+	u.Found = u.ISCSI.FoundOf(sessions, append(others, more...))
+	return h.writeNote(uid, plugin, name, u)
+}
+
 func (h *Host) writeNote(uid, plugin, name string, u *netdisk.Used) error {
 	dir := filepath.Join(uid, pluginsDir, plugin, name)
 	if h.exists(filepath.Join(dir, diskNote)) {
@@ -264,6 +295,9 @@ func (h *Host) notesOf(pod string) (out []noted, err error) {
 			return nil, err
 		}
 		for _, e := range entries {
+			if !e.IsDir() {
+				continue
+			}
 			n := noted{path: filepath.Join(dir, e.Name(), diskNote)}
 			raw, err := h.pods.Root.ReadFile(n.path)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -353,6 +387,11 @@ func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
 	if used || err != nil {
 		return err
 	}
+	if others.unread != nil {
+		h.warn(fmt.Sprintf("%s stays mounted and attached, with its sessions, because a note of another pod says not "+
+			"which disk it has: %v", n, others.unread))
+		return nil
+	}
 	point, dir := filepath.Join(a.Real, n.Dir()), n.Dir()
 	m, err := h.globalAt(point)
 	if err != nil {
@@ -372,9 +411,14 @@ func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
 			}
 		}
 	}
-	ask := diskRequest{Used: n.Used, Machine: h.disks.machine, Release: true, Others: others}
-	if err := h.children.call(ctx, request{Op: opDisk, Path: point, Disk: &ask}); err != nil {
+	ask := diskRequest{Used: n.Used, Machine: h.disks.machine, Release: true, Others: others.disks}
+	done, err := h.children.ask(ctx, request{Op: opDisk, Path: point, Disk: &ask})
+	if err != nil {
 		return err
+	}
+	if len(done.Left) > 0 {
+		h.warn(fmt.Sprintf("%s: the pod has ended, but these devices stay, with their sessions, because something "+
+			"else uses them: %s", n, strings.Join(done.Left, ", ")))
 	}
 	for _, path := range []string{filepath.Join(dir, iscsiNote), dir} {
 		if err := a.Root.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -387,44 +431,65 @@ func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
 	return nil
 }
 
+// inUse are disks that are in use besides a pod's.
+type inUse struct {
+	disks []netdisk.Used
+	// unread is why a note of a pod could not be read: it may be of any disk.
+	unread error
+}
+
 // otherDisks are the disks that are in use besides a pod's. used: its own is, by another volume.
-func (h *Host) otherDisks(a *area.Area, n *noted) (others []netdisk.Used, used bool, err error) {
+func (h *Host) otherDisks(a *area.Area, n *noted) (others inUse, used bool, err error) {
 	all, err := h.mounts()
 	if err != nil {
-		return nil, false, err
+		return others, false, err
 	}
 	global, err := h.globalAt(filepath.Join(a.Real, n.Dir()))
 	if err != nil {
-		return nil, false, err
+		return others, false, err
 	}
 	for _, m := range mounts.Below(all, h.pods.Real) {
 		if global != nil && m.Source == global.Source && strings.Contains(m.Point, "/"+volumesDir+"/kubernetes.io~") {
-			return nil, true, nil // of a kubelet, without a note
+			return others, true, nil // of a kubelet, without a note
 		}
 	}
-	pods, err := fs.ReadDir(h.pods.Root.FS(), ".")
+	notes, unread, err := h.otherNotes(n.path)
 	if err != nil {
-		return nil, false, err
+		return others, false, err
 	}
+	others.unread = unread
 	known := map[string]bool{n.Dir(): true}
-	for _, pod := range pods {
-		notes, err := h.notesOf(pod.Name())
-		if err != nil {
-			return nil, false, err
+	for i := range notes {
+		if notes[i].Dir() == n.Dir() {
+			return others, true, nil
 		}
-		for i := range notes {
-			if notes[i].path == n.path {
-				continue
-			}
-			if notes[i].Dir() == n.Dir() {
-				return nil, true, nil
-			}
-			known[notes[i].Dir()] = true
-			others = append(others, notes[i].Used)
-		}
+		known[notes[i].Dir()] = true
+		others.disks = append(others.disks, notes[i].Used)
 	}
 	more, err := otherDirs(a, known)
-	return append(others, more...), false, err
+	others.disks = append(others.disks, more...)
+	return others, false, err
+}
+
+// otherNotes are the notes of all pods, but the one at a path. unread is why the notes of a pod could not be read.
+func (h *Host) otherNotes(path string) (out []noted, unread, err error) {
+	pods, err := fs.ReadDir(h.pods.Root.FS(), ".")
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, pod := range pods {
+		if !pod.IsDir() {
+			continue
+		}
+		notes, err := h.notesOf(pod.Name())
+		unread = errors.Join(unread, err)
+		for i := range notes {
+			if notes[i].path != path {
+				out = append(out, notes[i])
+			}
+		}
+	}
+	return out, unread, nil
 }
 
 // ofDisk reports whether a directory below plugins/kubernetes.io is of a disk.

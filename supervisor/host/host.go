@@ -40,6 +40,8 @@ type Config struct {
 	Counting counts.Effort
 	// Measured is told how each volume was measured and how long that took: by a Source. Nil: nobody is.
 	Measured func(source string, took time.Duration)
+	// Warn is told of a disk of an ended pod that stays attached, and why, once for each pod. Nil: nobody is.
+	Warn func(what string)
 }
 
 // Validate says what is wrong with c.
@@ -55,6 +57,8 @@ func (c Config) Validate() error {
 
 // Host implements port.Host on this machine.
 type Host struct {
+	// root is the agent's root directory, with links resolved, as mountinfo has it.
+	root string
 	// pods and logs are held open: nothing below them leads out of them.
 	pods, logs *area.Area
 	*podlogs.Logs
@@ -78,6 +82,8 @@ type Host struct {
 	noProject func(error)
 	// measured is told how a volume was measured, and how long that took.
 	measured func(source string, took time.Duration)
+	// warn is told of a disk that stays attached.
+	warn func(what string)
 	// mounts tells what is mounted, of table.
 	mounts func() ([]mounts.Mount, error)
 	table  *mounts.Table
@@ -93,6 +99,10 @@ func New(c Config) (*Host, error) {
 	if err := os.MkdirAll(c.Root, area.Mode); err != nil {
 		return nil, fmt.Errorf("make root directory: %w", err)
 	}
+	root, err := filepath.EvalSymlinks(c.Root)
+	if err != nil {
+		return nil, fmt.Errorf("resolve the root directory: %w", err)
+	}
 	pods, err := area.Open(filepath.Join(c.Root, "pods"), area.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("open the pods directory: %w", err)
@@ -104,12 +114,16 @@ func New(c Config) (*Host, error) {
 	if c.Measured == nil {
 		c.Measured = func(string, time.Duration) {}
 	}
+	if c.Warn == nil {
+		c.Warn = func(string) {}
+	}
 	if c.Counting.Slice == 0 {
 		c.Counting = counts.Default
 	}
 	h := &Host{
-		pods: pods, logs: logDirs, Logs: podlogs.New(logDirs), Accounts: accounts.New(pods),
+		root: root, pods: pods, logs: logDirs, Logs: podlogs.New(logDirs), Accounts: accounts.New(pods),
 		children: newChildren(), clusterDomain: c.ClusterDomain, measured: c.Measured,
+		warn: c.Warn,
 	}
 	h.counts, err = counts.New(&counts.Config{
 		Effort: c.Counting, Home: h.pods.Real, Ask: h.countInChild, Counted: h.countedInChild,
@@ -117,7 +131,7 @@ func New(c Config) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, pods.Root.Close(), logDirs.Root.Close())
 	}
-	h.disks.machine, h.disks.root = netdisks.This(), filepath.Join(c.Root, "plugins", "kubernetes.io")
+	h.disks.machine, h.disks.root = netdisks.This(), filepath.Join(root, "plugins", "kubernetes.io")
 	h.table = mounts.NewTable()
 	h.mounts = h.table.Read
 	return h, nil

@@ -30,17 +30,18 @@ type Disk struct {
 // Of are the sessions that reach a LUN, in the order of its portals.
 func (d *ISCSI) Of(sessions []Session) (out []Session) {
 	for _, p := range d.Portals {
-		if s := d.at(p, sessions); s != nil && !slices.ContainsFunc(out, func(o Session) bool { return o.Host == s.Host }) {
+		if s := d.At(p, sessions); s != nil && !slices.ContainsFunc(out, func(o Session) bool { return o.Host == s.Host }) {
 			out = append(out, *s)
 		}
 	}
 	return out
 }
 
-func (d *ISCSI) at(portal string, sessions []Session) *Session {
+// At is the session with a portal; nil if there is none.
+func (d *ISCSI) At(portal string, sessions []Session) *Session {
 	for i := range sessions {
 		s := &sessions[i]
-		if s.Target == d.IQN && (s.Iface == d.Iface || s.Iface == "") && slices.Contains(s.Portals, portal) {
+		if s.Target == d.IQN && (s.Iface == d.Iface || s.Iface == "") && hasPortal(s.Portals, portal) {
 			return s
 		}
 	}
@@ -114,7 +115,7 @@ func (p *Progress) Failed(portal string, err error) {
 // makes one, a single path is used.
 func (d *ISCSI) Next(sessions []Session, p *Progress, now time.Duration) Action {
 	for _, portal := range d.Portals {
-		if _, failed := p.failed[portal]; !failed && d.at(portal, sessions) == nil {
+		if _, failed := p.failed[portal]; !failed && d.At(portal, sessions) == nil {
 			return Action{Kind: Login, Portal: portal}
 		}
 	}

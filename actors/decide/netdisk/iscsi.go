@@ -3,6 +3,7 @@ package netdisk
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,7 +80,7 @@ func NewISCSI(name string, s *ISCSISource) (*ISCSI, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(d.Portals, portal) {
+		if !hasPortal(d.Portals, portal) {
 			d.Portals = append(d.Portals, portal)
 		}
 	}
@@ -106,25 +107,38 @@ func NewISCSI(name string, s *ISCSISource) (*ISCSI, error) {
 	return d, nil
 }
 
-// portalOf is a portal with its port. An IPv6 address has brackets.
+// portalOf is a portal with its port, as it was written otherwise: names of directories have it. It is an IP address (core/v1
+// ISCSIVolumeSource). With a host name a kubelet logs in, but does not find the session by it.
 func portalOf(s string) (string, error) {
 	p := s
 	if !strings.Contains(p, ":") || strings.HasPrefix(p, "[") && strings.HasSuffix(p, "]") {
 		p += ":" + defaultPort
 	}
-	host, port, _ := cutLast(p, ":")
-	address, ok := strings.CutPrefix(host, "[")
-	if ok {
-		address, ok = strings.CutSuffix(address, "]")
-	} else {
-		ok = !strings.Contains(address, ":") // an IPv6 address has brackets
-	}
-	_, err := strconv.ParseUint(port, 10, 16)
-	ok = ok && err == nil && address != "" && !strings.HasPrefix(address, "-")
-	if !ok || strings.ContainsAny(address, "[]/ \t\n\x00") {
-		return "", fmt.Errorf("iscsi: targetPortal %q must be an address, or address:port", s)
+	if _, err := netip.ParseAddrPort(p); err != nil || strings.ContainsAny(p, "/ \t\n\x00") {
+		return "", fmt.Errorf("iscsi: targetPortal %q must be an IP address, or address:port, with brackets around an IPv6 "+
+			"address; a host name can't be one", s)
 	}
 	return p, nil
+}
+
+// Portal is a portal as the kernel and open-iscsi write it: addresses can be written in several ways. What is none stays.
+func Portal(s string) string {
+	p, err := netip.ParseAddrPort(s)
+	if err != nil {
+		return s
+	}
+	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()).String()
+}
+
+// hasPortal reports whether a portal is among some. The kernel does not show the zone of an IPv6 address.
+func hasPortal(all []string, portal string) bool {
+	bare := func(s string) string {
+		if p, err := netip.ParseAddrPort(s); err == nil {
+			return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port()).String()
+		}
+		return s
+	}
+	return slices.ContainsFunc(all, func(s string) bool { return bare(s) == bare(portal) })
 }
 
 // chapKeys are the keys of a secret (core/v1 SecretTypeISCSICHAP), for discovery and for a session.
@@ -213,12 +227,27 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // Own reports whether the interface was made for this volume alone.
 func (d *ISCSI) Own() bool { return d.InitiatorName != "" && d.Iface == d.Portals[0]+":"+d.VolName }
 
-// Unused are the portals that no other volume on this machine needs: sessions with them may end. others are the disks
-// that are in use besides this one. One that is known in part may need all portals.
-func (d *ISCSI) Unused(others []Used) (out []string) {
+// Unused are the portals that no other volume on this machine needs: sessions with them may end, but those that were
+// found. others are the disks that are in use besides this one. One that is known in part may need all portals.
+func (u *Used) Unused(others []Used) (out []string) {
+	for _, p := range u.ISCSI.Portals {
+		needs := func(o Used) bool { return u.ISCSI.sameTarget(o) && (o.Partial || hasPortal(o.ISCSI.Portals, p)) }
+		if !hasPortal(u.Found, p) && !slices.ContainsFunc(others, needs) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// FoundOf are the portals with sessions that neither this agent nor a kubelet has made: there is one, and no disk in use
+// is reached by it, or only such as have found it themselves. The machine may have booted from it, or an administrator or
+// a CSI driver may use it.
+func (d *ISCSI) FoundOf(sessions []Session, others []Used) (out []string) {
 	for _, p := range d.Portals {
-		needs := func(o Used) bool { return d.sameTarget(o) && (o.Partial || slices.Contains(o.ISCSI.Portals, p)) }
-		if !slices.ContainsFunc(others, needs) {
+		made := func(o Used) bool {
+			return d.sameTarget(o) && (o.Partial || hasPortal(o.ISCSI.Portals, p)) && !hasPortal(o.Found, p)
+		}
+		if d.At(p, sessions) != nil && !slices.ContainsFunc(others, made) {
 			out = append(out, p)
 		}
 	}

@@ -39,6 +39,11 @@ func TestNewISCSI(t *testing.T) {
 		{name: "no portal", change: func(s *v1.ISCSIVolumeSource) { s.TargetPortal = "" }, dir: "targetPortal", bad: true},
 		{name: "option as portal", change: func(s *v1.ISCSIVolumeSource) { s.TargetPortal = "--help" }, dir: "targetPortal", bad: true},
 		{name: "IPv6 without brackets", change: func(s *v1.ISCSIVolumeSource) { s.TargetPortal = "fd00::1" }, dir: "targetPortal", bad: true},
+		{name: "IPv6 without brackets, with port", change: func(s *v1.ISCSIVolumeSource) { s.TargetPortal = "fd00::1:3260" }, dir: "targetPortal", bad: true},
+		{name: "host name", change: func(s *v1.ISCSIVolumeSource) { s.TargetPortal = "disks.example.org:3260" }, dir: "a host name can't be one", bad: true},
+		{name: "host name without port", change: func(s *v1.ISCSIVolumeSource) { s.Portals = []string{"disks"} }, dir: "a host name can't be one", bad: true},
+		{name: "path in zone", change: func(s *v1.ISCSIVolumeSource) { s.TargetPortal = "[fe80::1%../x]:3260" }, dir: "targetPortal", bad: true},
+		{name: "IPv6 written long", change: func(s *v1.ISCSIVolumeSource) { s.TargetPortal = "[FD00:0::1]" }, dir: "iscsi/iface-default/[FD00:0::1]:3260-" + iqn + "-lun-2"},
 		{name: "bad port", change: func(s *v1.ISCSIVolumeSource) { s.Portals = []string{"10.0.0.2:x"} }, dir: "targetPortal", bad: true},
 		{name: "negative LUN", change: func(s *v1.ISCSIVolumeSource) { s.Lun = -1 }, dir: "lun -1", bad: true},
 	} {
@@ -227,13 +232,79 @@ func TestUnused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := twoPortals()
-			if got := d.Unused([]Used{c.other}); !slices.Equal(got, c.want) || d.Shared([]Used{c.other}) != c.shared {
+			u := Used{ISCSI: d}
+			if got := u.Unused([]Used{c.other}); !slices.Equal(got, c.want) || d.Shared([]Used{c.other}) != c.shared {
 				t.Errorf("%v, %v; want %v, %v", got, d.Shared([]Used{c.other}), c.want, c.shared)
 			}
 		})
 	}
-	if got := twoPortals().Unused(nil); len(got) != 2 {
+	alone := Used{ISCSI: twoPortals()}
+	if got := alone.Unused(nil); len(got) != 2 {
 		t.Errorf("alone: %v", got)
+	}
+	alone.Found = []string{"a:1"}
+	if got := alone.Unused(nil); !slices.Equal(got, []string{"b:1"}) {
+		t.Errorf("with one that was found: %v", got)
+	}
+}
+
+// TestFound: a session that was there before the first volume of this node is another's, also for volumes that come later.
+func TestFound(t *testing.T) {
+	one := func(portal string, found ...string) Used {
+		return Used{ISCSI: &ISCSI{Portals: []string{portal}, IQN: iqn, LUN: "9", Iface: "default"}, Found: found}
+	}
+	ofKubelet := one("c:1")
+	ofKubelet.Partial = true
+	elsewhere := one("a:1")
+	elsewhere.ISCSI.IQN = "iqn.other"
+	both := []Session{at(1, "a:1", "", ""), at(2, "b:1", "", "")}
+	for _, c := range []struct {
+		name     string
+		sessions []Session
+		others   []Used
+		want     []string
+	}{
+		{"no session", nil, nil, nil},
+		{"nothing uses them", both, nil, []string{"a:1", "b:1"}},
+		{"one of them", both[1:], nil, []string{"b:1"}},
+		{"a volume has made one", both, []Used{one("a:1")}, []string{"b:1"}},
+		{"a volume has found one", both, []Used{one("a:1", "a:1")}, []string{"a:1", "b:1"}},
+		{"a kubelet has made them", both, []Used{ofKubelet}, nil},
+		{"another target", both, []Used{elsewhere}, []string{"a:1", "b:1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := twoPortals().FoundOf(c.sessions, c.others); !slices.Equal(got, c.want) {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestPortalsAreAddresses: a session is found however its address was written, and each portal is used once.
+func TestPortalsAreAddresses(t *testing.T) {
+	d, err := NewISCSI("data", source(func(s *v1.ISCSIVolumeSource) {
+		s.TargetPortal, s.Portals = "[FD00:0:0::0001]", []string{"[fd00::1]:3260", "[fe80::2%eth0]:860"}
+	}))
+	if err != nil || !slices.Equal(d.Portals, []string{"[FD00:0:0::0001]:3260", "[fe80::2%eth0]:860"}) {
+		t.Fatalf("%v, %v", d, err)
+	}
+	for shown, portal := range map[string]string{
+		"[fd00:0000:0000:0000:0000:0000:0000:0001]:3260": d.Portals[0],
+		"[fe80::2]:860": d.Portals[1],
+	} {
+		if d.At(portal, []Session{at(1, shown, "", "")}) == nil {
+			t.Errorf("%s is not found as %s", portal, shown)
+		}
+	}
+	if d.At(d.Portals[0], []Session{at(1, "[fd00::1]:860", "", "")}) != nil {
+		t.Error("another port was taken")
+	}
+	if got := Portal(d.Portals[0]); got != "[fd00::1]:3260" {
+		t.Errorf("written as %s", got)
+	}
+	u := Used{ISCSI: d}
+	if got := u.Unused([]Used{{ISCSI: &ISCSI{Portals: []string{"[fd00::1]:3260"}, IQN: iqn, Iface: "default"}}}); !slices.Equal(got, d.Portals[1:]) {
+		t.Errorf("unused: %v", got)
 	}
 }
 

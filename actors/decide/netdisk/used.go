@@ -11,6 +11,8 @@ type Used struct {
 	FC    *FC    `json:"fc,omitempty"`
 	// Partial: it was found mounted, and only what the name of its directory says is known.
 	Partial bool `json:"partial,omitempty"`
+	// Found are portals whose sessions were there before: they never end with the disk, and their records stay.
+	Found []string `json:"found,omitempty"`
 }
 
 // Directories of the two kinds, below plugins/kubernetes.io.

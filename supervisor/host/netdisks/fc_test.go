@@ -69,7 +69,7 @@ func TestFCIsScannedFor(t *testing.T) {
 		others []netdisk.Used
 		want   string
 	}{{[]netdisk.Used{other}, ""}, {nil, "1"}} {
-		if err := p.DetachFC(t.Context(), d, c.others); err != nil {
+		if _, err := p.DetachFC(t.Context(), d, c.others); err != nil {
 			t.Fatal(err)
 		}
 		if b, err := os.ReadFile(filepath.Join(p.Sys, "block/sdc/device/delete")); err != nil || string(b) != c.want {
@@ -97,7 +97,7 @@ func TestFCMultipath(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	if err := p.DetachFC(t.Context(), d, nil); err != nil {
+	if _, err := p.DetachFC(t.Context(), d, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := p.calls(), []string{"multipath -f " + filepath.Join(p.Dev, "dm-4")}; !slices.Equal(got, want) {

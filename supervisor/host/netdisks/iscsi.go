@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -115,7 +116,7 @@ func (m Machine) AttachISCSI(ctx context.Context, d *netdisk.ISCSI, chap netdisk
 				}
 				ready = true
 			}
-			if err := m.login(ctx, d, a.Portal, chap); err != nil {
+			if err := m.login(ctx, d, netdisk.Portal(a.Portal), chap); err != nil {
 				if hostcall.KindOf(err) == port.InvalidConfig {
 					return "", err // it won't be better at the next portal
 				}
@@ -161,8 +162,7 @@ func (m Machine) shown(ctx context.Context, d *netdisk.ISCSI, portal string) err
 		if err != nil {
 			return err
 		}
-		one := netdisk.ISCSI{IQN: d.IQN, Iface: d.Iface, Portals: []string{portal}}
-		if len(one.Of(sessions)) > 0 {
+		if d.At(portal, sessions) != nil {
 			return nil
 		}
 		if wait(limited) != nil {
@@ -313,11 +313,14 @@ func (m Machine) makeIface(ctx context.Context, d *netdisk.ISCSI) error {
 	return nil
 }
 
-// DetachISCSI takes away the disks of a LUN, and ends the sessions that no other volume needs. It is idempotent.
-func (m Machine) DetachISCSI(ctx context.Context, d *netdisk.ISCSI, others []netdisk.Used) error {
+// DetachISCSI takes away the disks of a LUN, and ends the sessions that no other volume needs, with their records. A
+// session that was there before, and one that has a disk which something else uses, stays as it is. left are the devices
+// that are used so. It is idempotent.
+func (m Machine) DetachISCSI(ctx context.Context, u *netdisk.Used, others []netdisk.Used) (left []string, err error) {
+	d := u.ISCSI
 	sessions, err := m.Sessions()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !d.Shared(others) {
 		var disks []netdisk.Disk
@@ -326,24 +329,43 @@ func (m Machine) DetachISCSI(ctx context.Context, d *netdisk.ISCSI, others []net
 				disks = append(disks, disk)
 			}
 		}
-		if err := m.release(ctx, disks); err != nil {
-			return err
+		if left, err = m.release(ctx, disks); err != nil {
+			return nil, err
 		}
 	}
-	unused := d.Unused(others)
-	for _, portal := range unused {
+	ended := 0
+	for _, portal := range u.Unused(others) {
+		if used := m.usedIn(d.At(portal, sessions)); len(used) > 0 {
+			left = append(left, used...)
+			continue
+		}
+		ended++
 		for _, do := range [][]string{{"--logout"}, {"-o", "delete"}} {
-			args := slices.Concat([]string{"-m", "node", "-p", portal, "-T", d.IQN, "-I", d.Iface}, do)
+			args := slices.Concat([]string{"-m", "node", "-p", netdisk.Portal(portal), "-T", d.IQN, "-I", d.Iface}, do)
 			if _, status, err := run(ctx, "iscsiadm", args...); err != nil && status != noSession && status != noRecords {
-				return err
+				return nil, err
 			}
 		}
 	}
-	if d.Own() && len(unused) == len(d.Portals) {
+	if d.Own() && ended == len(d.Portals) {
 		_, status, err := run(ctx, "iscsiadm", "-m", "iface", "-I", d.Iface, "-o", "delete")
 		if err != nil && status != noSession && status != noRecords {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	slices.Sort(left)
+	return slices.Compact(left), nil
+}
+
+// usedIn are the disks of a session that something has open exclusively.
+func (m Machine) usedIn(s *netdisk.Session) (out []string) {
+	if s == nil {
+		return nil
+	}
+	for _, lun := range slices.Sorted(maps.Keys(s.Disks)) {
+		if name := s.Disks[lun].Name; m.used(name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }

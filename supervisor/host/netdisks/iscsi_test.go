@@ -110,7 +110,7 @@ func TestAttachAndDetach(t *testing.T) {
 	}
 	other := netdisk.Used{ISCSI: disk("10.0.0.1:3260")}
 	other.ISCSI.LUN = "2"
-	if err := p.DetachISCSI(t.Context(), d, []netdisk.Used{other}); err != nil {
+	if _, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, []netdisk.Used{other}); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.calls(); len(got) > 0 {
@@ -120,7 +120,7 @@ func TestAttachAndDetach(t *testing.T) {
 		t.Errorf("the disk was not removed: %q, %v", b, err)
 	}
 	for range 2 { // the second time there is nothing
-		if err := p.DetachISCSI(t.Context(), d, nil); err != nil {
+		if _, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := p.calls(), []string{node + "--logout", node + "-o delete"}; !slices.Equal(got, want) {
@@ -212,7 +212,7 @@ func TestInitiatorName(t *testing.T) {
 	if got := p.calls(); !slices.Equal(got[:4], want) {
 		t.Errorf("calls %v, want %v", got, want)
 	}
-	if err := p.DetachISCSI(t.Context(), d, nil); err != nil {
+	if _, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.calls(); len(got) != 3 || got[2] != iface+"-o delete" {

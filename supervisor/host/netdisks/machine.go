@@ -79,8 +79,14 @@ func (m Machine) multipath(disk string) string {
 	return holders[i]
 }
 
-// release takes disks away from the kernel, and first what multipathd has made of them.
-func (m Machine) release(ctx context.Context, disks []netdisk.Disk) error {
+// release takes disks away from the kernel, and first what multipathd has made of them. left are the devices that stay,
+// because something else uses them.
+//
+//	flock(2) held ──► an error: mkfs or fsck of a volume is at work
+//	map ── open exclusively ──► it stays, with its paths
+//	 └──► multipath -f ──► path ── open exclusively ──► it stays
+//	                         └──► delete
+func (m Machine) release(ctx context.Context, disks []netdisk.Disk) (left []string, err error) {
 	var maps []string
 	for _, d := range disks {
 		if d.Multipath != "" && !slices.Contains(maps, d.Multipath) {
@@ -89,21 +95,42 @@ func (m Machine) release(ctx context.Context, disks []netdisk.Disk) error {
 	}
 	for _, name := range slices.Concat(maps, diskNames(disks)) {
 		if err := m.idle(name); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, dm := range maps {
+		if m.used(dm) {
+			left = append(left, dm)
+			continue
+		}
 		if _, _, err := run(ctx, "multipath", "-f", filepath.Join(m.Dev, dm)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	for _, name := range diskNames(disks) {
-		file := filepath.Join(m.Sys, "block", name, "device/delete")
+	for _, d := range disks {
+		if slices.Contains(left, d.Multipath) {
+			continue
+		}
+		if m.used(d.Name) {
+			left = append(left, d.Name)
+			continue
+		}
+		file := filepath.Join(m.Sys, "block", d.Name, "device/delete")
 		if err := os.WriteFile(file, []byte("1"), 0); err != nil && !gone(err) {
-			return fmt.Errorf("remove disk %s: %w", name, err)
+			return nil, fmt.Errorf("remove disk %s: %w", d.Name, err)
 		}
 	}
-	return nil
+	return left, nil
+}
+
+// used reports whether something has a device open exclusively: a mount, LVM, md, multipathd. They hold no lock of
+// flock(2). That of a partition counts too.
+func (m Machine) used(name string) bool {
+	f, err := os.OpenFile(filepath.Join(m.Dev, name), unix.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_ = f.Close() // nothing was written
+	}
+	return errors.Is(err, unix.EBUSY)
 }
 
 // gone reports whether a write to sysfs failed because the device is not there any more.
