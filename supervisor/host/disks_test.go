@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,6 +62,7 @@ func newDiskLab(t *testing.T) *diskLab {
 func (l *diskLab) machine() netdisks.Machine {
 	return netdisks.Machine{
 		Sys: filepath.Join(l.play, "sys"), Dev: filepath.Join(l.play, "dev"), Records: []string{filepath.Join(l.play, "records")},
+		Busy: 5 * time.Second,
 	}
 }
 
@@ -322,4 +324,101 @@ func TestFCVolume(t *testing.T) {
 	}
 	hosttest.WantGone(t, global)
 	l.clean()
+}
+
+// TestDamagedNotes: a file beside the pods is none, and a note that can't be read holds up its own pod alone. It may be of
+// any disk, so nothing is detached.
+func TestDamagedNotes(t *testing.T) {
+	l := newDiskLab(t)
+	var warned []string
+	l.warn = func(what string) { warned = append(warned, what) }
+	hosttest.Write(t, filepath.Join(l.root, "kubelet/pods/stray"), "")
+	hosttest.Write(t, filepath.Join(l.root, "kubelet/pods/u1/plugins/kubernetes.io~iscsi/stray"), "")
+	l.mustMount(podOf("u1"), iscsiVolume())
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+	l.clean()
+	damaged := filepath.Join(l.root, "kubelet/pods/u2/plugins/kubernetes.io~iscsi/data/disk")
+	hosttest.Write(t, damaged, "{")
+	l.mustMount(podOf("u1"), iscsiVolume())
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+	if !l.loggedIn() || l.countMounts(filepath.Join(l.root, globalDir)) != 1 {
+		t.Errorf("it was detached; mounts %v", l.below())
+	}
+	if len(warned) != 1 || !strings.Contains(warned[0], damaged) || !strings.Contains(warned[0], testIQN) {
+		t.Errorf("warned: %q", warned)
+	}
+	if err := l.unmount("u2"); err == nil || !strings.Contains(err.Error(), damaged) {
+		t.Errorf("its own pod: %v", err)
+	}
+}
+
+// TestISCSISessionOfOthers: one that was there before the pods stays, whichever pod ends last, and also for an agent that
+// starts anew. iscsi.json says nothing of it.
+func TestISCSISessionOfOthers(t *testing.T) {
+	l := newDiskLab(t)
+	login := exec.Command("iscsiadm", "-m", "node", "-p", testPortal, "-T", testIQN, "-I", "default", "--login")
+	hosttest.Write(t, filepath.Join(l.play, "records/nodes", testIQN, "10.0.0.1,3260,1/default"), "node.startup = automatic\n")
+	if out, err := login.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, uid := range []types.UID{"u1", "u2"} {
+		l.mustMount(podOf(uid), iscsiVolume())
+	}
+	if b, err := os.ReadFile(filepath.Join(l.root, globalDir, "iscsi.json")); err == nil && strings.Contains(string(b), "ound") {
+		t.Errorf("iscsi.json: %s", b)
+	}
+	for _, uid := range []types.UID{"u1", "u2"} {
+		if err := l.next().unmount(uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(l.play, "records/nodes", testIQN, "10.0.0.1,3260,1/default")); err != nil || string(b) != "node.startup = automatic\n" {
+		t.Errorf("the record is %q, %v", b, err)
+	}
+	if !l.loggedIn() {
+		t.Error("the session was ended")
+	}
+	if m := l.below(); len(m) > 0 {
+		t.Errorf("still mounted: %v", m)
+	}
+}
+
+// TestISCSIDiskInUse: a disk that is mounted elsewhere stays, which is said, and the pod ends.
+func TestISCSIDiskInUse(t *testing.T) {
+	l := newDiskLab(t)
+	var warned []string
+	l.warn = func(what string) { warned = append(warned, what) }
+	elsewhere := filepath.Join(l.root, "elsewhere")
+	l.mustMount(podOf("u1"), iscsiVolume())
+	if err := os.Mkdir(elsewhere, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Run(t, "mount", filepath.Join(l.play, "dev/sda"), elsewhere)
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+	if !l.loggedIn() || len(warned) != 1 || !strings.Contains(warned[0], testIQN) || !strings.Contains(warned[0], "sda") {
+		t.Errorf("a session: %v; warned: %q", l.loggedIn(), warned)
+	}
+	hosttest.Run(t, "umount", elsewhere)
+}
+
+// TestDevicesBelowTheRealRoot: of links, only that of the root directory is followed to where devices are mounted.
+func TestDevicesBelowTheRealRoot(t *testing.T) {
+	root, elsewhere := t.TempDir(), t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(root, "real"), 0o755), os.Symlink("real", filepath.Join(root, "kubelet")), os.Symlink(elsewhere, filepath.Join(root, "real/pods"))); err != nil {
+		t.Fatal(err)
+	}
+	h := newLabAt(t, root)
+	real := filepath.Join(root, "real/plugins/kubernetes.io")
+	if got, want := h.globalMount("pv-1"), real+"/local-volume/mounts/pv-1"; got != want {
+		t.Errorf("local devices are at %s, want %s", got, want)
+	}
+	if h.disks.root != real {
+		t.Errorf("disks are below %s, want %s", h.disks.root, real)
+	}
 }

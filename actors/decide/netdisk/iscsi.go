@@ -107,8 +107,8 @@ func NewISCSI(name string, s *ISCSISource) (*ISCSI, error) {
 	return d, nil
 }
 
-// portalOf is a portal with its port, as it was written otherwise: names of directories have it. It is an IP address (core/v1
-// ISCSIVolumeSource). With a host name a kubelet logs in, but does not find the session by it.
+// portalOf is a portal with its port, else as it was written: names of directories have it so. It is an IP address
+// (core/v1 ISCSIVolumeSource). With a host name a kubelet logs in, but does not find the session by it.
 func portalOf(s string) (string, error) {
 	p := s
 	if !strings.Contains(p, ":") || strings.HasPrefix(p, "[") && strings.HasSuffix(p, "]") {
@@ -121,7 +121,7 @@ func portalOf(s string) (string, error) {
 	return p, nil
 }
 
-// Portal is a portal as the kernel and open-iscsi write it: addresses can be written in several ways. What is none stays.
+// Portal is a portal as open-iscsi writes it: addresses can be written in several ways. What is none stays.
 func Portal(s string) string {
 	p, err := netip.ParseAddrPort(s)
 	if err != nil {
@@ -239,9 +239,9 @@ func (u *Used) Unused(others []Used) (out []string) {
 	return out
 }
 
-// FoundOf are the portals with sessions that neither this agent nor a kubelet has made: there is one, and no disk in use
-// is reached by it, or only such as have found it themselves. The machine may have booted from it, or an administrator or
-// a CSI driver may use it.
+// FoundOf are the portals with sessions that neither this agent nor a kubelet has made: there is one, and no disk in
+// use is reached by it, or only such as have found it themselves. The machine may have booted from it, or an
+// administrator or a CSI driver may use it.
 func (d *ISCSI) FoundOf(sessions []Session, others []Used) (out []string) {
 	for _, p := range d.Portals {
 		made := func(o Used) bool {

@@ -108,8 +108,9 @@ func (m Machine) scanFC(found bool) error {
 	return nil
 }
 
-// DetachFC takes away the disks of one of Fibre Channel, unless another volume has them. left are devices that something
-// else uses, which stay: also a volume that names the same disk in the other of the two ways. It is idempotent.
+// DetachFC takes away the disks of one of Fibre Channel, unless another volume has them. left are devices that stay,
+// because something else uses them: also a volume that names the same disk in the other of the two ways. It is
+// idempotent.
 func (m Machine) DetachFC(ctx context.Context, d *netdisk.FC, others []netdisk.Used) (left []string, err error) {
 	if d.Shared(others) {
 		return nil, nil

@@ -1,6 +1,7 @@
 package netdisks
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,4 +109,45 @@ func TestFCMultipath(t *testing.T) {
 			t.Errorf("path %s was told %q, %v", disk, b, err)
 		}
 	}
+}
+
+// TestFCDiskInUseStays: a path or a device of multipathd that is mounted elsewhere stays. A volume that names the same
+// disk by WWID is not known to be the same.
+func TestFCDiskInUseStays(t *testing.T) {
+	p := newPlay(t)
+	free := p.mountedLoop("sdc")
+	device, err := os.Readlink(filepath.Join(p.Dev, "sdc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Base(device)
+	link := filepath.Join(p.Dev, "disk/by-path/fc-0x"+wwn+"-lun-2")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(device, link), os.Symlink(device, filepath.Join(p.Dev, name))); err != nil {
+		t.Fatal(err)
+	}
+	p.write("sys/block/"+name+"/device/delete", "")
+	d, other := &netdisk.FC{WWNs: []string{wwn}, LUN: "2"}, netdisk.Used{FC: &netdisk.FC{WWIDs: []string{"3600"}}}
+	left, err := p.DetachFC(t.Context(), d, []netdisk.Used{other})
+	if err != nil || !slices.Equal(left, []string{name}) {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.wantDeleted(name, false)
+	free()
+	if left, err := p.DetachFC(t.Context(), d, nil); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.wantDeleted(name, true)
+}
+
+// TestMultipathInUseStays, and its paths with it: multipath is not asked.
+func TestMultipathInUseStays(t *testing.T) {
+	p := newPlay(t)
+	p.mountedLoop("dm-4")
+	p.write("sys/block/dm-4/dm/uuid", "mpath-3600\n")
+	p.write("sys/block/sdd/device/delete", "")
+	left, err := p.release(t.Context(), []netdisk.Disk{{Name: "sdd", Multipath: "dm-4"}})
+	if err != nil || !slices.Equal(left, []string{"dm-4"}) {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.wantDeleted("sdd", false)
 }

@@ -314,8 +314,8 @@ func (m Machine) makeIface(ctx context.Context, d *netdisk.ISCSI) error {
 }
 
 // DetachISCSI takes away the disks of a LUN, and ends the sessions that no other volume needs, with their records. A
-// session that was there before, and one that has a disk which something else uses, stays as it is. left are the devices
-// that are used so. It is idempotent.
+// session that was there before, and one that has a disk which something else uses, stays as it is. left are the
+// devices that are used so. It is idempotent.
 func (m Machine) DetachISCSI(ctx context.Context, u *netdisk.Used, others []netdisk.Used) (left []string, err error) {
 	d := u.ISCSI
 	sessions, err := m.Sessions()

@@ -1,10 +1,12 @@
 package netdisks
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -243,5 +245,96 @@ func TestMultipath(t *testing.T) {
 	p.write("sys/block/dm-2/dm/uuid", "mpath-3600\n")
 	if device := p.attach(disk("10.0.0.1:3260"), netdisk.CHAP{}); device != filepath.Join(p.Dev, "dm-2") {
 		t.Errorf("device %s", device)
+	}
+}
+
+// mountedLoop makes a disk of the machine a loop device, which is mounted elsewhere until free is called.
+func (p *play) mountedLoop(name string) (free func()) {
+	p.t.Helper()
+	hosttest.NeedRoot(p.t)
+	loop, point := hosttest.NewLoop(p.t, 16<<20), p.t.TempDir()
+	hosttest.Run(p.t, "mkfs.ext4", "-q", loop.Device)
+	hosttest.Run(p.t, "mount", loop.Device, point)
+	free = sync.OnceFunc(func() { hosttest.Run(p.t, "umount", point) })
+	p.t.Cleanup(free)
+	if err := errors.Join(os.MkdirAll(p.Dev, 0o755), os.Symlink(loop.Device, filepath.Join(p.Dev, name))); err != nil {
+		p.t.Fatal(err)
+	}
+	return free
+}
+
+// wantDeleted fails unless the kernel was told to remove a disk, or was not.
+func (p *play) wantDeleted(disk string, deleted bool) {
+	p.t.Helper()
+	b, err := os.ReadFile(filepath.Join(p.Sys, "block", disk, "device/delete"))
+	if err != nil || (string(b) == "1") != deleted {
+		p.t.Errorf("disk %s was told %q, %v; want it deleted: %v", disk, b, err, deleted)
+	}
+}
+
+// TestDiskInUseStays: a disk that is mounted elsewhere stays, with its session and its record.
+func TestDiskInUseStays(t *testing.T) {
+	p := newPlay(t)
+	d := disk("10.0.0.1:3260")
+	p.attach(d, netdisk.CHAP{})
+	free := p.mountedLoop("sda")
+	p.calls()
+	left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil)
+	if err != nil || !slices.Equal(left, []string{"sda"}) {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if got := p.calls(); len(got) > 0 {
+		t.Errorf("calls %v", got)
+	}
+	p.wantDeleted("sda", false)
+	free()
+	if left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.wantDeleted("sda", true)
+	if got := p.calls(); len(got) != 2 {
+		t.Errorf("calls %v", got)
+	}
+}
+
+// TestOtherLUNInUseKeepsTheSession: one that no volume has, and that is mounted.
+func TestOtherLUNInUseKeepsTheSession(t *testing.T) {
+	p := newPlay(t)
+	d := disk("10.0.0.1:3260")
+	p.attach(d, netdisk.CHAP{})
+	p.calls()
+	p.write("sys/class/iscsi_host/host3/device/session3/target3:0:0/3:0:0:7/block/sdh/x", "")
+	p.mountedLoop("sdh")
+	left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil)
+	if err != nil || !slices.Equal(left, []string{"sdh"}) {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.wantDeleted("sda", true)
+	if got := p.calls(); len(got) > 0 {
+		t.Errorf("calls %v", got)
+	}
+}
+
+// TestFoundSessionStays: the LUN goes, the session and its record do not.
+func TestFoundSessionStays(t *testing.T) {
+	p := newPlay(t)
+	d := disk("10.0.0.1:3260")
+	p.attach(d, netdisk.CHAP{})
+	p.calls()
+	if left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d, Found: d.Portals}, nil); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.wantDeleted("sda", true)
+	if got := p.calls(); len(got) > 0 {
+		t.Errorf("calls %v", got)
+	}
+}
+
+// TestIPv6WrittenOtherwise: iscsiadm gets the address as the kernel shows it.
+func TestIPv6WrittenOtherwise(t *testing.T) {
+	p := newPlay(t)
+	p.attach(disk("[FD00:0::0001]:3260"), netdisk.CHAP{})
+	if all := strings.Join(p.calls(), "\n"); !strings.Contains(all, "-p [fd00::1]:3260 -T "+iqn+" -I default --login") {
+		t.Errorf("calls:\n%s", all)
 	}
 }

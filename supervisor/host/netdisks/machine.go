@@ -30,6 +30,9 @@ type Machine struct {
 	Sys, Dev string
 	// Records are the directories that open-iscsi may have its records in, by how it was built.
 	Records []string
+	// Busy is how long a device that was unmounted may stay in use: a program that starts a container has for a moment a
+	// copy of all mounts.
+	Busy time.Duration
 }
 
 // pause is how long to wait before looking again.
@@ -37,7 +40,8 @@ const pause = 100 * time.Millisecond
 
 // This is the machine that the process runs on.
 func This() Machine {
-	return Machine{Sys: "/sys", Dev: "/dev", Records: []string{"/etc/iscsi", "/var/lib/iscsi"}}
+	const busy = 5 * time.Second
+	return Machine{Sys: "/sys", Dev: "/dev", Records: []string{"/etc/iscsi", "/var/lib/iscsi"}, Busy: busy}
 }
 
 // text is the content of a file in sysfs, empty if it is not there: things come and go.
@@ -99,7 +103,7 @@ func (m Machine) release(ctx context.Context, disks []netdisk.Disk) (left []stri
 		}
 	}
 	for _, dm := range maps {
-		if m.used(dm) {
+		if m.stays(ctx, dm) {
 			left = append(left, dm)
 			continue
 		}
@@ -111,7 +115,7 @@ func (m Machine) release(ctx context.Context, disks []netdisk.Disk) (left []stri
 		if slices.Contains(left, d.Multipath) {
 			continue
 		}
-		if m.used(d.Name) {
+		if m.stays(ctx, d.Name) {
 			left = append(left, d.Name)
 			continue
 		}
@@ -121,6 +125,18 @@ func (m Machine) release(ctx context.Context, disks []netdisk.Disk) (left []stri
 		}
 	}
 	return left, nil
+}
+
+// stays reports whether something goes on to use a device.
+func (m Machine) stays(ctx context.Context, name string) bool {
+	limited, cancel := context.WithTimeout(ctx, m.Busy)
+	defer cancel()
+	for m.used(name) {
+		if wait(limited) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // used reports whether something has a device open exclusively: a mount, LVM, md, multipathd. They hold no lock of
