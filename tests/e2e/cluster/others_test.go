@@ -81,6 +81,8 @@ var notSame = []difference{
 	{"event Node Normal NodeAllocatableEnforced", "the settings of these tests enforce nothing, and a kubelet says so all the same"},
 	{"event Node Warning CgroupV1", "it is a warning in the log"},
 	{"event Node Warning InvalidDiskCapacity", "a kubelet says so before it knows its disks"},
+	{"event Node Warning FreeDiskSpaceFailed", "the disk of this machine may be full for a while"},
+	{"event Node Warning ImageGCFailed", "the same"},
 	{"pods .items[].status.resources", "the API has it of pods with resources of their own"},
 }
 
