@@ -310,7 +310,7 @@ func (c *CSI) FoundVolumes(ctx context.Context, done func([]csi.Found, []csi.Los
 
 // VolumeStats implements port.CSI. Simulated drivers have no figures of their volumes.
 func (c *CSI) VolumeStats(ctx context.Context, d port.CSIDriver, r csi.Measure, done func(csi.Usage, error)) {
-	call := Call{Verb: statsVerb, Pod: string(r.Pod), Volume: r.Name, Name: r.Key.String()}
+	call := Call{Verb: statsVerb, Pod: string(r.Pod), Volume: r.Name, Name: r.String()}
 	c.do(ctx, call, infoLatency, func(err error) { done(csi.Usage{}, err) }, func() error {
 		return csiFailed(port.Unsupported, statsVerb, d.Name, "the driver has no GET_VOLUME_STATS")
 	})
