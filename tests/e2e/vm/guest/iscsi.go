@@ -178,7 +178,10 @@ func (h *host) iscsi(ctx context.Context) error {
 }
 
 func (h *host) useTarget(ctx context.Context, api kubernetes.Interface, t *target) error {
-	for _, p := range [][2]string{{"writes", "append, /files/it, first, then, sleep"}, {"reads", "await, /files/it, then, cat, /files/it, then, sleep"}} {
+	for _, p := range [][2]string{
+		{"writes", "append, /files/it, first, then, append, /files/done, all, then, sleep"},
+		{"reads", "await, /files/done, then, cat, /files/it, then, sleep"},
+	} {
 		if err := h.agent.Write(p[0]+".yaml", iscsiPod(p[0], "1", p[1])); err != nil {
 			return err
 		}
