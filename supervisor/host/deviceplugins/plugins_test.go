@@ -451,14 +451,16 @@ func TestRegistryTriesAgain(t *testing.T) {
 // TestOptionsOfRegistration: a plugin that does not say its options, or fails to, has those with which it registered.
 func TestOptionsOfRegistration(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unimplemented, codes.Internal} {
-		r := newRig(t)
-		p := r.serve(&plugintest.Plugin{
-			Resource: "example.com/gpu", Options: &api.DevicePluginOptions{PreStartRequired: true},
-			OptionsError: func() error { return status.Error(code, "no") },
+		t.Run(code.String(), func(t *testing.T) {
+			r := newRig(t)
+			p := r.serve(&plugintest.Plugin{
+				Resource: "example.com/gpu", Options: &api.DevicePluginOptions{PreStartRequired: true},
+				OptionsError: func() error { return status.Error(code, "no") },
+			})
+			if want := (devices.Options{PreStart: true}); p.Options != want {
+				t.Errorf("%+v, want %+v", p.Options, want)
+			}
 		})
-		if want := (devices.Options{PreStart: true}); p.Options != want {
-			t.Errorf("%v: %+v, want %+v", code, p.Options, want)
-		}
 	}
 }
 
