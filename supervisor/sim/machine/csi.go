@@ -243,17 +243,9 @@ func (c *CSI) losePower() {
 func (c *CSI) boot() {
 	c.mu.Lock()
 	c.down = false
-	boot := c.boots
 	c.mu.Unlock()
 	for _, name := range c.Names() {
-		c.clock.AfterFunc(c.Of(name).Boot, func() {
-			c.mu.Lock()
-			again := c.boots == boot
-			c.mu.Unlock()
-			if again {
-				c.Start(name)
-			}
-		})
+		c.afterBoot(c.Of(name).Boot, func() { c.Start(name) })
 	}
 }
 

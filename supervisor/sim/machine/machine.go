@@ -126,6 +126,21 @@ type Calls struct {
 	boots int
 }
 
+// afterBoot calls start after d, unless the power is lost before.
+func (c *Calls) afterBoot(d time.Duration, start func()) {
+	c.mu.Lock()
+	boot := c.boots
+	c.mu.Unlock()
+	c.clock.AfterFunc(d, func() {
+		c.mu.Lock()
+		same := c.boots == boot
+		c.mu.Unlock()
+		if same {
+			start()
+		}
+	})
+}
+
 // How long calls take.
 const (
 	hostLatency   = 2 * time.Millisecond // of file systems

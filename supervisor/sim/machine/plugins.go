@@ -192,17 +192,9 @@ func (p *Plugins) losePower() {
 func (p *Plugins) boot() {
 	p.mu.Lock()
 	p.down = false
-	boot := p.boots
 	p.mu.Unlock()
 	for _, name := range p.Names() {
-		p.clock.AfterFunc(p.Of(name).Boot, func() {
-			p.mu.Lock()
-			again := p.boots == boot
-			p.mu.Unlock()
-			if again {
-				p.Start(name)
-			}
-		})
+		p.afterBoot(p.Of(name).Boot, func() { p.Start(name) })
 	}
 }
 
