@@ -84,7 +84,7 @@ func New(own *Own, f *Facts, now time.Time) *v1.Node {
 }
 
 // Again is how a node registers whose object a client has deleted: as own, and cordoned if last, its last object, was.
-// Whoever drains a node and deletes it does not want new pods on it. last is nil if it is not known.
+// An operator who drains a node and deletes it does not want new pods on it. last is nil if it is not known.
 func Again(own *Own, last *v1.Node) *Own {
 	if last == nil || !last.Spec.Unschedulable || own.Unschedulable {
 		return own
