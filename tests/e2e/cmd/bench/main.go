@@ -57,11 +57,11 @@ var rows = []row{
 	{cluster, "cluster-start", (*bench).clusterStart},
 	{cluster, "cluster-events", (*bench).clusterEvents},
 	{cluster, "cluster-hundred", (*bench).clusterHundred},
-	{cluster, "cluster-csi", (*bench).clusterCSI},
-	{cluster, "cluster-csi-hostile", (*bench).clusterHostile},
 	{cluster, "cluster-killed", (*bench).clusterKilled},
 	{cluster, "cluster-devices", (*bench).clusterDevices},
 	{cluster, "cluster-eviction", (*bench).clusterEviction},
+	{volumes, "cluster-csi", (*bench).clusterCSI},
+	{volumes, "cluster-csi-hostile", (*bench).clusterHostile},
 	{shortages, "cluster-hog", (*bench).clusterHog},
 	{shortages, "cluster-filler", (*bench).clusterFiller},
 	{shutdowns, "cluster-shutdown", (*bench).clusterShutdown},
@@ -96,6 +96,7 @@ type options struct {
 	// simNodes are those of the largest simulated world.
 	simNodes int
 	beside   []string // other builds of the agent
+	hostile  hostileOptions
 	out      string
 	keep     bool
 	floor    bool
@@ -123,6 +124,7 @@ func parse(args []string) (options, error) {
 		o.beside = append(o.beside, path)
 		return nil
 	})
+	hostile := o.hostile.flags(flags)
 	flags.BoolVar(&o.keep, "keep", false, "keep the agent's log and containerd's")
 	flags.BoolVar(&o.floor, "floor-only", false, "measure only the floors, without an agent")
 	if err := flags.Parse(args); err != nil {
@@ -145,12 +147,16 @@ func parse(args []string) (options, error) {
 	if o.quick = *quick; o.quick {
 		o.samples, o.rounds, o.atOnce, o.idle, o.window = 4, 1, 8, 12, 10*time.Second
 		o.seeds, o.soak, o.simNodes = 6, 8*time.Hour, 100
+		o.hostile.pods, o.hostile.rounds = 3, 1
 	}
 	if o.samples < 1 || o.rounds < 1 || o.atOnce < 1 || o.idle < 10 || o.window < time.Second {
 		return o, errors.New("--samples, --rounds and --pods are at least 1, --idle-pods 10, --window 1s")
 	}
 	if o.seeds < 1 || o.soak < 8*time.Hour || !slices.Contains([]int{100, 1000, worldNodes}, o.simNodes) {
 		return o, errors.New("--seeds is at least 1, --soak at least 8h, --sim-nodes 100, 1000 or 5000")
+	}
+	if err := hostile(); err != nil {
+		return o, err
 	}
 	var err error
 	o.release, err = lab.ParseRelease(*release)

@@ -19,6 +19,7 @@ type section uint8
 const (
 	alone     section = iota // a node without an apiserver
 	cluster                  // one of a cluster, beside the real kubelet
+	volumes                  // one of a cluster, with volumes of CSI drivers
 	shortages                // one of a cluster that runs short
 	shutdowns                // one of a cluster whose machine shuts down
 	simulation
@@ -36,6 +37,12 @@ Values are medians unless stated otherwise.`, "floor"},
 	{cluster, "A node of a cluster", `The same work on a real etcd and kube-apiserver, measured by a client that watches the pods. The floor makes
 the same CRI requests and one status write per pod, without an agent. The kubelet has the same Kubernetes
 release, flags, configuration and containerd, and its samples alternate with those of troupe.`, "floor; kubelet"},
+	{volumes, "Volumes of CSI drivers", `A node of a cluster with a real etcd and kube-apiserver, measured by a client that watches the pods. The driver makes
+directories and mounts them. The benchmark plays the controllers of storage: volumes are bound and attached before the
+pods come. What the driver takes is the time in which it had at least one call. The kubelet has the same Kubernetes
+release, flags, configuration, containerd and driver, and its rounds alternate with those of troupe.
+The hostile driver is the mock driver of Kubernetes. One of its pods begins and one ends when the pods of the other
+driver start. The rounds before and after have the same pods of the same driver, which is healthy then.`, "without volumes, or beside a healthy driver; kubelet"},
 	{shortages, "A node that runs short", `A pod without limits takes all memory of the pods, or all of the node's disk, beside pods that sleep. The times are
 from when the threshold was passed, which is read from the kernel every 20 ms, until the agent's event of the
 eviction. Pods are given 1.5 GiB of the machine's memory (systemReserved), and the root directory of the agent is a

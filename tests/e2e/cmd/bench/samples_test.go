@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -40,10 +41,36 @@ func TestParse(t *testing.T) {
 		{[]string{"--samples", "0"}, "", false},
 		{[]string{"--release", "3"}, "", false},
 		{[]string{"more"}, "", false},
+		{[]string{"--hostile-faults", "NodeStageVolume,NodeGetInfo:late", "--hostile-rounds", "2"}, "docs/benchmarks.md", true},
+		{[]string{"--hostile-faults", "NodeStageVolume:never"}, "", false},
+		{[]string{"--hostile-pods", "0"}, "", false},
 	} {
 		o, err := parse(c.args)
 		if (err == nil) != c.ok || err == nil && o.out != c.out {
 			t.Errorf("%v: out %q, %v", c.args, o.out, err)
+		}
+	}
+}
+
+func TestHostileFaults(t *testing.T) {
+	for list, want := range map[string]string{
+		"":                                       "21: NodeStageVolume:fails … NodeGetInfo:late",
+		"NodeStageVolume":                        "3: NodeStageVolume:fails … NodeStageVolume:late",
+		"hangs":                                  "7: NodeStageVolume:hangs … NodeGetInfo:hangs",
+		"NodeGetInfo:late,NodeStageVolume:fails": "2: NodeStageVolume:fails … NodeGetInfo:late",
+		"NodeGetInfo:never":                      "",
+	} {
+		h := hostileOptions{rounds: 2}
+		got := ""
+		if err := h.choose(list); err == nil {
+			got = fmt.Sprintf("%d: %s … %s", len(h.faults), h.faults[0], h.faults[len(h.faults)-1])
+			o := options{hostile: h}
+			if all := o.hostileTurns(); len(all) != 2*len(h.faults) {
+				t.Errorf("%q: %d turns in two rounds of %d faults", list, len(all), len(h.faults))
+			}
+		}
+		if got != want {
+			t.Errorf("--hostile-faults %q: %q, want %q", list, got, want)
 		}
 	}
 }
