@@ -40,12 +40,12 @@ func (a *actor) look(ctx *kernel.Context[Message]) {
 			if v == nil || v.sizing != 0 || s.Claim == "" || s.ReadOnly || v.paths[s.Target] == "" {
 				continue
 			}
-			k, claim, pv := s.Key, claimKey(s), port.APIKey{Kind: port.PersistentVolumeKind, Name: s.Name}
+			k, has, claim, pv := s.Key, v.Has(), claimKey(s), port.APIKey{Kind: port.PersistentVolumeKind, Name: s.Name}
 			e := kernel.Effect[Message]{
 				Kind: "GetClaim", Object: claim.String(), Lane: "size/" + claim.String(), Deadline: apiDeadline,
 			}
 			v.sizing = portcall.Do(ctx, e, func(c context.Context, done func(int64, error)) {
-				outgrown(c, api, claim, pv, done)
+				outgrown(c, api, claim, pv, has, done)
 			}, func(id kernel.EffectID, size int64, err error) Message { return sized{id, k, size, err} })
 		}
 	}
@@ -55,16 +55,16 @@ func claimKey(s *decide.Spec) port.APIKey {
 	return port.APIKey{Kind: port.PersistentVolumeClaimKind, Namespace: s.Namespace, Name: s.Claim}
 }
 
-// outgrown reads what a volume has to be expanded to.
-func outgrown(c context.Context, api API, claim, pv port.APIKey, done func(int64, error)) {
+// outgrown reads what a volume has to be expanded to. has is the size that it has on this node.
+func outgrown(c context.Context, api API, claim, pv port.APIKey, has int64, done func(int64, error)) {
 	api.Get(c, claim, func(o port.APIObject, err error) {
 		if err != nil {
 			done(0, err)
 			return
 		}
 		of := o.(*v1.PersistentVolumeClaim)
-		if !decide.Resizes(of) {
-			done(0, nil)
+		if size := decide.Elsewhere(of, has); size > 0 || !decide.Resizes(of) {
+			done(size, nil)
 			return
 		}
 		api.Get(c, pv, func(o port.APIObject, err error) {
@@ -90,7 +90,8 @@ func (a *actor) sized(ctx *kernel.Context[Message], m sized) {
 	a.advance(ctx, v)
 }
 
-// expand makes the call of ExpandVolume, and says in the claim how far it is.
+// expand makes the call of ExpandVolume, and says in the claim how far it is. A claim that says the size already, because
+// another node has expanded the volume (see [decide.Elsewhere]), is left alone, unless this node can't do it.
 func (a *actor) expand(v *volume, of port.CSIDriver) func(context.Context, func(stepped, error)) {
 	api, drivers := a.deps.API, a.deps.Drivers
 	how, s := v.Expanding()
@@ -98,6 +99,10 @@ func (a *actor) expand(v *volume, of port.CSIDriver) func(context.Context, func(
 	return func(c context.Context, done func(stepped, error)) {
 		failed := func(err error) { done(stepped{}, err) }
 		mark := func(from *v1.PersistentVolumeClaim, to *v1.PersistentVolumeClaim, then func(error)) {
+			if from == to {
+				then(nil)
+				return
+			}
 			api.Patch(c, port.APIPatch{Key: key, From: from, To: to, Status: true},
 				func(_ port.APIObject, err error) { then(unmarked(key, err)) })
 		}
@@ -107,7 +112,11 @@ func (a *actor) expand(v *volume, of port.CSIDriver) func(context.Context, func(
 				return
 			}
 			have := o.(*v1.PersistentVolumeClaim)
-			busy := decide.Marked(have, v1.PersistentVolumeClaimNodeResizeInProgress)
+			busy, expanded := have, have
+			if !decide.Settled(have, how.Size) {
+				busy = decide.Marked(have, v1.PersistentVolumeClaimNodeResizeInProgress)
+				expanded = decide.Expanded(busy, how.Size)
+			}
 			mark(have, busy, func(err error) {
 				if err != nil {
 					failed(err)
@@ -117,7 +126,7 @@ func (a *actor) expand(v *volume, of port.CSIDriver) func(context.Context, func(
 					switch port.KindOf(err) {
 					case port.Other:
 						if err == nil {
-							mark(busy, decide.Expanded(busy, how.Size), failed)
+							mark(busy, expanded, failed)
 							return
 						}
 						failed(err)

@@ -45,3 +45,41 @@ func TestExpandRefused(t *testing.T) {
 	r.Keep("driver:")
 	r.WantByListener("again, once", "driver: expand v to 2048 for a")
 }
+
+// TestExpandedElsewhere: a volume of several nodes that another node has expanded is expanded here, too, once, and nothing is
+// written into its claim. A second pod, which comes when the claim is done, changes nothing about that.
+func TestExpandedElsewhere(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		r := registered(t)
+		s := spec("a", "v")
+		s.Claim, s.Name, s.Has = "c", "pv-v", 1024
+		c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
+		c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}
+		c.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Ki")}
+		c.Status.Capacity = c.Spec.Resources.Requests
+		r.stored[port.APIKeyOf(c)] = c
+		r.use(s)
+		r.calls.Answer(nil, "stage v", "publish v for a")
+		second := spec("b", "v")
+		second.Claim, second.Name, second.Has = "c", "pv-v", 2048
+		r.use(second)
+		r.calls.Answer(nil, "publish v for b")
+		r.Forget()
+		r.Advance(time.Minute)
+		if !refused {
+			r.calls.Answer(nil, "expand v to 2048 for a")
+		} else {
+			r.calls.Answer(fails(port.Invalid, "never"), "expand v to 2048 for a")
+			r.Keep("api: patch")
+			r.WantByListener("the claim says so", "api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInfeasible] 0")
+			r.Forget()
+		}
+		r.Advance(time.Hour)
+		r.Keep("driver: expand", "api: patch")
+		if refused {
+			r.WantByListener("not again")
+			continue
+		}
+		r.WantByListener("once, and the claim is left alone", "driver: expand v to 2048 for a")
+	}
+}

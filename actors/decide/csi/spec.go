@@ -32,9 +32,10 @@ type Spec struct {
 	ReadOnly   bool
 	// StageSecrets and PublishSecrets are for the two calls. They are in no message for people.
 	StageSecrets, PublishSecrets, ExpandSecrets map[string]string
-	// Size is what the volume has to be expanded to, in bytes; 0: it has its size. Claim is the name of its claim.
-	Size  int64
-	Claim string
+	// Size is what the volume has to be expanded to, in bytes; 0: it has its size. Has is the size that its claim says it
+	// has; 0: it says none. Claim is the name of its claim.
+	Size, Has int64
+	Claim     string
 	// Group is the fsGroup of the pod, OnMismatch its fsGroupChangePolicy.
 	Group      *int64
 	OnMismatch bool

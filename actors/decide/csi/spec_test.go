@@ -224,3 +224,33 @@ func TestExpanded(t *testing.T) {
 		t.Error("what can't be done is tried again")
 	}
 }
+
+// TestElsewhere: only a volume that several nodes have mounted is expanded here although its claim is done.
+func TestElsewhere(t *testing.T) {
+	size := func(text string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceStorage: resource.MustParse(text)}
+	}
+	for name, c := range map[string]struct {
+		has    int64
+		change func(*v1.PersistentVolumeClaim)
+		want   int64
+	}{
+		"expanded by another node":   {has: 1024, want: 2048},
+		"has its size":               {has: 2048},
+		"unknown here":               {},
+		"of one node":                {has: 1024, change: func(c *v1.PersistentVolumeClaim) { c.Spec.AccessModes = c.Spec.AccessModes[:1] }},
+		"needs no work on nodes":     {has: 1024, change: func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{notOnNodes: "true"} }},
+		"another expansion goes on":  {has: 1024, change: func(c *v1.PersistentVolumeClaim) { *c = *Marked(c, v1.PersistentVolumeClaimNodeResizePending) }},
+		"a node says it is too much": {has: 1024, change: func(c *v1.PersistentVolumeClaim) { *c = *Marked(c, v1.PersistentVolumeClaimNodeResizeInfeasible) }},
+		"not bound":                  {has: 1024, change: func(c *v1.PersistentVolumeClaim) { c.Status.Capacity = nil }},
+	} {
+		claim := &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany, v1.ReadWriteMany}}}
+		claim.Status.Capacity = size("2Ki")
+		if c.change != nil {
+			c.change(claim)
+		}
+		if got := Elsewhere(claim, c.has); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

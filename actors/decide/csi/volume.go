@@ -40,6 +40,9 @@ type Volume struct {
 	// Grow is the size in bytes that the volume has to be expanded to, 0 for none; growing is that of the expansion under
 	// way, grown the last one that it was expanded to.
 	Grow, growing, grown int64
+	// has is the size in bytes that it has on this node: what its claim said when the first pod used it, or what it was
+	// expanded to here since. 0: unknown.
+	has int64
 	// Context is what the driver's controller says of the attachment; nil until it is known, or without one.
 	Context map[string]string
 	// Attached: Context is valid.
@@ -83,10 +86,16 @@ func (v *Volume) Use(t Target, s *Spec) {
 	}
 	p.Spec = s
 	v.Block, v.Name = s.Block, t.Name
+	if v.has == 0 {
+		v.has = s.Has
+	}
 	if !s.ReadOnly {
 		v.Expand(s.Size)
 	}
 }
+
+// Has is the size in bytes that it has on this node; 0: unknown.
+func (v *Volume) Has() int64 { return v.has }
 
 // Expand notes that the volume has another size, in bytes, than its claim says. 0: it has not.
 func (v *Volume) Expand(size int64) {
@@ -416,7 +425,7 @@ func (v *Volume) End(o Outcome, now time.Time) {
 	case Attachment:
 	case ExpandVolume:
 		if o == Worked {
-			v.grown = v.growing
+			v.grown, v.has = v.growing, max(v.has, v.growing)
 		}
 		// It may have to be bigger by now. One that was refused is asked for again when the claim wants it again.
 		if v.Grow <= v.grown || o == Refused && v.Grow == v.growing {

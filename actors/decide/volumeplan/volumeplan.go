@@ -60,7 +60,7 @@ func Plan(pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList) []Mo
 			if m.Err == nil && m.Persistent.Spec.CSI != nil {
 				m.CSI = csi.Of(pod, v, m.Persistent, m.ReadOnly)
 				if claim, err := objects.Claim(pod.Namespace, podobjects.ClaimName(pod, v)); err == nil {
-					m.CSI.Size = csi.Outgrown(claim, m.Persistent)
+					m.CSI.Size, m.CSI.Has = csi.Outgrown(claim, m.Persistent), claim.Status.Capacity.Storage().Value()
 				}
 				m.Err = secrets(m.CSI, m.Persistent.Spec.CSI, objects)
 			}
