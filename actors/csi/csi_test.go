@@ -30,6 +30,43 @@ func registered(t *testing.T, change ...func(*rig)) *rig {
 	return r
 }
 
+// TestShownAgain: a CSINode that somebody deletes comes back, and so does a label. What is right is not written again.
+func TestShownAgain(t *testing.T) {
+	r := registered(t)
+	r.Advance(time.Hour)
+	r.Keep("api:")
+	r.WantByListener("all is right")
+	delete(r.stored, port.APIKey{Kind: port.CSINodeKind, Name: "n"})
+	r.Advance(11 * time.Minute)
+	r.Keep("api:")
+	r.WantByListener("written again", "api: create CSINode n: d.example.com=id [zone]")
+	n := r.stored[port.APIKey{Kind: port.NodeKind, Name: "n"}].(*v1.Node).DeepCopy()
+	delete(n.Labels, "zone")
+	r.stored[port.APIKeyOf(n)] = n
+	r.Advance(11 * time.Minute)
+	r.Keep("api:")
+	r.WantByListener("labelled again", `api: patch Node n: labels map[zone:a], IDs {"d.example.com":"id"}`)
+}
+
+// TestMute: of a driver that registers and then says nothing people are told once, not of one that needs a moment.
+func TestMute(t *testing.T) {
+	r := newRig(t)
+	r.nodeSays(nil, nil)
+	r.register(notAttached)
+	for i := range 6 {
+		r.calls.Answer(fails(port.Unavailable, "not yet"), "info "+driver)
+		if i < 2 {
+			r.events.Want("it may be about to start")
+		}
+		r.Advance(2 * time.Minute)
+	}
+	r.events.Want("told once", "n: CSIDriverNotShown: CSI driver d.example.com has registered, but does not say how this node is to be shown. "+
+		"Until it does, no volumes of it are attached here, and the CSINode may lack it: "+fails(port.Unavailable, "not yet").Error()+"; look at the log of the driver")
+	r.calls.Answer(nil, "info "+driver)
+	r.Keep("api: update")
+	r.WantByListener("shown", "api: update CSINode n: d.example.com=id [zone]")
+}
+
 // TestShown: a driver is shown when it has said how, and is not any more when it is gone.
 func TestShown(t *testing.T) {
 	r := newRig(t)

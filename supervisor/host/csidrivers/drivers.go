@@ -122,6 +122,12 @@ func (d *Drivers) Found(found port.CSIDriver) {
 	if i := d.latest(found.Name); i != nil {
 		now = i.CSIDriver
 	}
+	if before != nil && !found.Gone && before.Endpoint != found.Endpoint {
+		d.Log.Warn().Str("driver", found.Name).Str("socket", deviceplugins.Bounded(found.Endpoint)).
+			Str("before", deviceplugins.Bounded(before.Endpoint)).
+			Msg("a CSI driver of the same name is registered already: the later one is called. " +
+				"That is as it should be while a driver is replaced; otherwise remove one of them")
+	}
 	if now.Gone && before == nil {
 		return
 	}
