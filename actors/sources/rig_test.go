@@ -69,6 +69,9 @@ func has(name, text string) func(r *rig) { return func(r *rig) { r.write(name, t
 
 func (r *rig) write(name, text string) { r.Manifests.Write(name, []byte(text)) }
 
+// hint says that the directory has changed.
+func (r *rig) hint() { r.Manifests.Remove("nothing") }
+
 // update writes down what pods is told: "file: web=1" has the number of the image of each pod.
 func (r *rig) update(u sources.Update) {
 	line := string(u.Source) + ":"

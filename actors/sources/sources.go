@@ -5,7 +5,8 @@
 //
 // A change event of the directory is a hint to read it. It is also read once per
 // period. If a manifest becomes invalid, the pods of its last valid version keep
-// running. The checkpoint preserves this over an agent restart.
+// running. The checkpoint preserves this over an agent restart. If the whole directory can't be
+// read, the same; if it is not there for goneAfter, its pods end.
 package sources
 
 import (
@@ -18,6 +19,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
@@ -109,6 +111,9 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] { return &sources{deps: deps, cache: map[string]cached{}} }
 }
 
+// goneAfter is how long a manifest directory must be missing until its pods end.
+const goneAfter = 5 * time.Second
+
 type sources struct {
 	deps *Deps
 	// state is by source; seen once each was read.
@@ -125,6 +130,8 @@ type sources struct {
 	reading  kernel.EffectID
 	fetching kernel.EffectID
 	again    bool
+	// missing is since when the directory is not there; zero if it is, or can't be read.
+	missing time.Time
 	// fetchAll: an answer to the last fetch was lost, so that "the same" says nothing.
 	fetchAll bool
 	restored remembered
@@ -279,15 +286,23 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 		s.readDirectory(ctx)
 	}
 	if m.err != nil {
-		// The directory as a whole: what was wanted stays wanted. Where it never
-		// was, nothing is wanted of it, and others do not wait for it.
+		// The directory as a whole. If it can't be read, what was wanted stays wanted. If it is gone, nothing is
+		// wanted of it any more, as with a kubelet.
 		p := manifest.Problem{Source: s.deps.Path, Message: m.err.Error()}
-		if errors.Is(m.err, fs.ErrNotExist) && len(s.file.Manifests) == 0 {
-			s.fileSeen = true
+		ended := false
+		if !errors.Is(m.err, fs.ErrNotExist) {
+			s.missing = time.Time{}
+		} else if s.gone(ctx) {
+			ended = len(s.file.Manifests) > 0
+			s.file, s.fileSeen, s.cache = manifest.State{}, true, map[string]cached{}
 		}
 		s.report(ctx, podspec.File, s.file, []manifest.Problem{p})
+		if ended {
+			s.save(ctx)
+		}
 		return
 	}
+	s.missing = time.Time{}
 	reads := make([]manifest.Read, 0, len(m.files))
 	cache := make(map[string]cached, len(m.files))
 	for _, f := range m.files {
@@ -310,6 +325,21 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 	s.fileSeen = true
 	s.report(ctx, podspec.File, s.file, nil)
 	s.save(ctx)
+}
+
+// gone tells whether a directory that is not there is meant to be gone. It may be replaced by another one at
+// this moment, and a kubelet, which does not hear of that, would not notice.
+func (s *sources) gone(ctx *kernel.Context[Message]) bool {
+	now := ctx.Now()
+	if s.missing.IsZero() {
+		s.missing = now
+	}
+	left := s.missing.Add(goneAfter).Sub(now)
+	if left <= 0 || len(s.file.Manifests) == 0 {
+		return true
+	}
+	ctx.After(left, changed{})
+	return false
 }
 
 func (s *sources) fetched(ctx *kernel.Context[Message], m fetched) {
@@ -342,9 +372,12 @@ func (s *sources) report(
 ) {
 	wanted, problems := manifest.Desired(state)
 	problems = append(slices.Clone(problems), more...)
+	ignored := state.Ignored()
 	if source == podspec.HTTP {
-		for i := range problems {
-			problems[i].Source = manifest.ShownURL(problems[i].Source)
+		for _, list := range [...][]manifest.Problem{problems, ignored} {
+			for i := range list {
+				list[i].Source = manifest.ShownURL(list[i].Source)
+			}
 		}
 	}
 	noted := map[problem]bool{}
@@ -353,26 +386,35 @@ func (s *sources) report(
 			noted[k] = true
 		}
 	}
-	for _, p := range problems {
-		key := problem{source, p.Error()}
-		noted[key] = true
-		if !s.noted[key] {
-			e := ctx.Log().Error().Str("source", p.Source)
-			for _, f := range [...][2]string{{"field", p.Field}, {"value", p.Value}, {"problem", p.Message},
-				{"keptRunning", p.Kept}} {
-				if f[1] != "" {
-					e = e.Str(f[0], f[1])
-				}
-			}
-			e.Msg("invalid manifest")
-		}
-	}
+	s.note(noted, source, problems, func() *zerolog.Event { return ctx.Log().Error() }, "invalid manifest")
+	s.note(noted, source, ignored, func() *zerolog.Event { return ctx.Log().Warn() },
+		"a part of a manifest is ignored, as by a kubelet, and its pod runs without it")
 	s.noted = noted
 	seen := s.fileSeen
 	if source == podspec.HTTP {
 		seen = s.httpSeen
 	}
 	s.deps.Update(Update{Source: source, Seen: seen, Pods: wanted, Problems: problems})
+}
+
+// note logs those of the problems that were not logged before.
+func (s *sources) note(noted map[problem]bool, source podspec.Origin, problems []manifest.Problem,
+	log func() *zerolog.Event, text string) {
+	for _, p := range problems {
+		key := problem{source, p.Error()}
+		noted[key] = true
+		if s.noted[key] {
+			continue
+		}
+		e := log().Str("source", p.Source)
+		for _, f := range [...][2]string{{"field", p.Field}, {"value", p.Value}, {"problem", p.Message},
+			{"keptRunning", p.Kept}} {
+			if f[1] != "" {
+				e = e.Str(f[0], f[1])
+			}
+		}
+		e.Msg(text)
+	}
 }
 
 func (s *sources) save(ctx *kernel.Context[Message]) {

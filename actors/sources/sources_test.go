@@ -1,6 +1,7 @@
 package sources_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"testing"
@@ -125,21 +126,45 @@ func TestDirectoryNotReadable(t *testing.T) {
 			r.want("it can be read", soon, "ReadManifests", "file: web1", "SaveCheckpoint")
 		})
 	}
-	for name, err := range map[string]error{"not readable any more": denied, "not there any more": fs.ErrNotExist} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, has("web.yaml", pod("web", 1)))
-			r.Advance(soon)
-			r.Manifests.ReadErr = err
-			r.want("what was wanted stays wanted", pathPeriod, "ReadManifests", "file: web1, problem in /etc/manifests")
-			r.Manifests.ReadErr = nil
-			r.want("it is back", pathPeriod, "ReadManifests", "file: web1")
-			r.Manifests.ReadErr = err
-			r.Advance(pathPeriod)
-			if n := r.Logged("invalid manifest", err.Error()); n != 2 {
-				t.Errorf("logged %d times, want once for each time it broke: %s", n, &r.Log)
-			}
-		})
+	r := newRig(t, has("web.yaml", pod("web", 1)))
+	r.Advance(soon)
+	r.Manifests.ReadErr = denied
+	r.want("what was wanted stays wanted", pathPeriod, "ReadManifests", "file: web1, problem in /etc/manifests")
+	r.Manifests.ReadErr = nil
+	r.want("it is back", pathPeriod, "ReadManifests", "file: web1")
+	r.Manifests.ReadErr = denied
+	r.Advance(pathPeriod)
+	if n := r.Logged("invalid manifest", denied.Error()); n != 2 {
+		t.Errorf("logged %d times, want once for each time it broke: %s", n, &r.Log)
 	}
+}
+
+// TestDirectoryIsGone: nothing is wanted of a directory that stays away, and all of one that is back. One that
+// is replaced is not gone.
+func TestDirectoryIsGone(t *testing.T) {
+	const problem = "problem in /etc/manifests"
+	r := newRig(t, has("web.yaml", pod("web", 1)))
+	r.Advance(soon)
+	r.Manifests.ReadErr = fs.ErrNotExist
+	r.hint()
+	r.want("it is moved away", 4*time.Second, "ReadManifests", "file: web1, "+problem)
+	r.Manifests.ReadErr = nil
+	r.hint()
+	r.want("and another one is in its place", 2*time.Second, "ReadManifests", "file: web1", "ReadManifests", "file: web1")
+	r.Manifests.ReadErr = fs.ErrNotExist
+	r.hint()
+	r.want("it is moved away again", 4*time.Second, "ReadManifests", "file: web1, "+problem)
+	r.Manifests.ReadErr = errors.New("permission denied")
+	r.hint()
+	r.want("it is there and can't be read", 2*time.Second,
+		"ReadManifests", "file: web1, "+problem, "ReadManifests", "file: web1, "+problem)
+	r.Manifests.ReadErr = fs.ErrNotExist
+	r.hint()
+	r.want("it is removed", 4*time.Second, "ReadManifests", "file: web1, "+problem)
+	r.want("and stays away", 2*time.Second, "ReadManifests", "file:, "+problem, "SaveCheckpoint")
+	r.Manifests.ReadErr = nil
+	r.hint()
+	r.want("it is back", soon, "ReadManifests", "file: web1", "SaveCheckpoint")
 }
 
 // TestFileNotReadable: one file of the directory is like a broken one.
@@ -164,6 +189,30 @@ func TestReadIsNotAnswered(t *testing.T) {
 	r.want("the late answer", pathPeriod/2)
 	if r.Logged("no answer within 1m0s") != 1 {
 		t.Errorf("the log does not say it once: %s", &r.Log)
+	}
+}
+
+// TestPartsAreIgnored: what a kubelet drops of a manifest is dropped, and the log says so once.
+func TestPartsAreIgnored(t *testing.T) {
+	const ignored = "a part of a manifest is ignored"
+	r := newRig(t, has("web.yaml", pod("web", 1)+"nope: 1\nnope: 2\n---\nkind: Service\n"))
+	r.want("it runs", soon, "LoadCheckpoint", "ReadManifests", "http:", "file: web1", "SaveCheckpoint")
+	r.want("it is read again", 2*pathPeriod, "ReadManifests", "file: web1", "ReadManifests", "file: web1")
+	for _, why := range []string{`"field":"nope","problem":"unknown field`, "given twice", "2 YAML documents"} {
+		if n := r.Logged(ignored, why); n != 1 {
+			t.Errorf("%s: logged %d times: %s", why, n, &r.Log)
+		}
+	}
+	uid := r.Checkpoints.Get(checkpoint)
+	r.write("web.yaml", halfOf(pod("web", 2)))
+	r.want("it breaks", soon, "ReadManifests", "file: web1, problem in web.yaml keeps default/web-n1", "SaveCheckpoint")
+	r.write("web.yaml", pod("web", 1))
+	r.want("it is mended, and the pod is the same", soon, "ReadManifests", "file: web1", "SaveCheckpoint")
+	if bytes.Equal(uid, r.Checkpoints.Get(checkpoint)) {
+		t.Error("what is not ignored any more is still in the checkpoint")
+	}
+	if n := r.Logged(ignored, "unknown field"); n != 1 {
+		t.Errorf("logged %d times: %s", n, &r.Log)
 	}
 }
 
@@ -211,8 +260,9 @@ func TestAgentRestart(t *testing.T) {
 	r = newRig(t, remembers)
 	r.want("a file that is gone", soon, "LoadCheckpoint", "ReadManifests", "http:", "file:", "SaveCheckpoint")
 	r = newRig(t, remembers, func(r *rig) { r.Manifests.ReadErr = fs.ErrNotExist })
-	r.want("a directory that is gone: nobody knows", soon, "LoadCheckpoint", "ReadManifests", "http:",
+	r.want("a directory that is gone, or is mounted late", 4*time.Second, "LoadCheckpoint", "ReadManifests", "http:",
 		"file: web1, not read yet, problem in /etc/manifests")
+	r.want("it stays away", 2*time.Second, "ReadManifests", "file:, problem in /etc/manifests", "SaveCheckpoint")
 	r = newRig(t, remembers, fromURL(pod("db", 1)))
 	r.want("a directory that is not configured any more", soon,
 		"LoadCheckpoint", "file:", "FetchManifest", "http: db1", "SaveCheckpoint")

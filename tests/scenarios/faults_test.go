@@ -439,7 +439,8 @@ func TestRuntimeComesBack(t *testing.T) {
 }
 
 // TestManifestDirectoryIsMissing: it is said, and nobody waits for it: what the
-// runtime has of nobody is cleaned up. What was wanted of it once runs on.
+// runtime has of nobody is cleaned up. What was wanted of it once ends when it
+// stays away, as with a kubelet, and comes back with it.
 func TestManifestDirectoryIsMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -453,11 +454,14 @@ func TestManifestDirectoryIsMissing(t *testing.T) {
 	w.add(aPod("web"))
 	w.allUp(30 * time.Second)
 	w.manifests.ReadErr = fs.ErrNotExist
-	w.run(time.Minute)
+	w.run(3 * time.Minute)
+	if v := w.view(); len(v.Problems) != 1 || len(v.Pods) != 0 {
+		t.Errorf("pods %v, problems %v", v.Pods, v.Problems)
+	}
 	w.restart()
 	w.run(time.Minute)
-	if v := w.view(); v.Ready || len(v.Problems) != 1 {
-		t.Errorf("after a restart: ready %v, problems %v", v.Ready, v.Problems)
+	if v := w.view(); !v.Ready || len(v.Problems) != 1 || len(v.Pods) != 0 {
+		t.Errorf("after a restart: ready %v, pods %v, problems %v", v.Ready, v.Pods, v.Problems)
 	}
 	w.manifests.ReadErr = nil
 	w.allUp(30 * time.Second)

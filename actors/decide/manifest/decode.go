@@ -37,6 +37,9 @@ type Node struct {
 type Decoded struct {
 	Pods     []*v1.Pod
 	Problems []Problem
+	// Ignored is what the pods run without, as with a kubelet: fields that a Pod does not have, all
+	// but the last of keys given twice, documents after the first. Empty if there are Problems.
+	Ignored []Problem
 }
 
 // Decode reads a manifest. now becomes the annotation kubernetes.io/config.seen
@@ -48,17 +51,19 @@ func Decode(data []byte, source Source, node Node, now time.Time) Decoded {
 			"%d bytes long; the limit of a manifest is %d MiB: remove everything that does not belong to the pod",
 			len(data), MaxSize>>20))
 	}
-	tree, mistakes := strictyaml.Parse(data)
+	tree, forgiven, mistakes := strictyaml.ParseForgiving(data)
 	if mistakes != nil {
 		return failed(source, fromMistakes(source.Name, mistakes))
 	}
-	items, problems := podsOf(tree, source)
+	items, more, problems := podsOf(tree, source)
 	if problems != nil {
 		return failed(source, problems)
 	}
+	forgiven = append(forgiven, more...)
 	var pods []*v1.Pod
 	for _, item := range items {
-		pod, itemProblems := decodePod(item, source, node, now)
+		pod, more, itemProblems := decodePod(item, source, node, now)
+		forgiven = append(forgiven, more...)
 		if itemProblems != nil {
 			problems = append(problems, itemProblems...)
 			continue
@@ -69,7 +74,15 @@ func Decode(data []byte, source Source, node Node, now time.Time) Decoded {
 	if problems != nil {
 		return failed(source, problems)
 	}
-	return Decoded{Pods: pods}
+	return Decoded{Pods: pods, Ignored: ignored(source, forgiven)}
+}
+
+// ignored is what was forgiven of a manifest, said as what happens.
+func ignored(source Source, forgiven []strictyaml.Mistake) []Problem {
+	if len(forgiven) == 0 {
+		return nil
+	}
+	return bounded(source.Name, fromMistakes(source.Name, forgiven))
 }
 
 // Reject returns the Decoded of a manifest that could not be read, for a caller without bytes: a
@@ -88,38 +101,38 @@ type item struct {
 	at   string
 }
 
-// podsOf finds the pods of a document by its kind.
-func podsOf(tree strictyaml.Tree, source Source) ([]item, []Problem) {
-	problem := func(field, value, message string) []Problem {
-		return []Problem{{Source: source.Name, Field: field, Value: value, Message: message}}
+// podsOf finds the pods of a document by its kind, and what it may have beside them.
+func podsOf(tree strictyaml.Tree, source Source) ([]item, []strictyaml.Mistake, []Problem) {
+	problem := func(field, value, message string) ([]item, []strictyaml.Mistake, []Problem) {
+		return nil, nil, []Problem{{Source: source.Name, Field: field, Value: value, Message: message}}
 	}
 	root, ok := tree.(map[string]any)
 	if !ok {
-		return nil, problem("", strictyaml.Show(tree), "must be a Pod, a map with apiVersion, kind, metadata and spec")
+		return problem("", strictyaml.Show(tree), "must be a Pod, a map with apiVersion, kind, metadata and spec")
 	}
 	kind, ok := root["kind"].(string)
 	if !ok || kind == "" {
-		return nil, problem("kind", "", "must be given: a manifest begins with apiVersion: v1 and kind: Pod")
+		return problem("kind", "", "must be given: a manifest begins with apiVersion: v1 and kind: Pod")
 	}
 	isList := kind == "PodList" || kind == "List"
 	switch version := root["apiVersion"]; {
 	case kind != "Pod" && !isList:
-		return nil, problem("kind", strictyaml.Show(kind), fmt.Sprintf(
+		return problem("kind", strictyaml.Show(kind), fmt.Sprintf(
 			"kind %s in %s: only v1 Pod can run from a manifest", kind, source.Name))
 	case version == nil:
-		return nil, problem("apiVersion", "", "must be given: v1")
+		return problem("apiVersion", "", "must be given: v1")
 	case version != "v1":
-		return nil, problem("apiVersion", strictyaml.Show(version), "must be v1")
+		return problem("apiVersion", strictyaml.Show(version), "must be v1")
 	case !isList:
-		return []item{{tree: tree}}, nil
+		return []item{{tree: tree}}, nil, nil
 	case source.Origin == podspec.File:
-		return nil, problem("kind", strictyaml.Show(kind),
+		return problem("kind", strictyaml.Show(kind),
 			"a file holds one Pod: put each pod of the list into a file of its own")
 	}
 	return listItems(root, kind, source)
 }
 
-func listItems(root map[string]any, kind string, source Source) ([]item, []Problem) {
+func listItems(root map[string]any, kind string, source Source) ([]item, []strictyaml.Mistake, []Problem) {
 	var shell v1.List // checks everything but the items
 	rest := make(map[string]any, len(root))
 	for k, v := range root {
@@ -127,12 +140,13 @@ func listItems(root map[string]any, kind string, source Source) ([]item, []Probl
 			rest[k] = v
 		}
 	}
-	if mistakes := strictyaml.DecodeTree(rest, "", &shell); mistakes != nil {
-		return nil, fromMistakes(source.Name, mistakes)
+	forgiven, mistakes := strictyaml.DecodeForgiving(rest, "", &shell)
+	if mistakes != nil {
+		return nil, nil, fromMistakes(source.Name, mistakes)
 	}
 	list, ok := root["items"].([]any)
 	if !ok && root["items"] != nil {
-		return nil, []Problem{
+		return nil, nil, []Problem{
 			{Source: source.Name, Field: "items", Value: strictyaml.Show(root["items"]), Message: "must be a list of Pods"},
 		}
 	}
@@ -160,25 +174,27 @@ func listItems(root map[string]any, kind string, source Source) ([]item, []Probl
 		}
 		items = append(items, item{tree: m, at: at})
 	}
-	return items, problems
+	return items, forgiven, problems
 }
 
 // decodePod takes one pod through all the steps.
-func decodePod(it item, source Source, node Node, now time.Time) (*v1.Pod, []Problem) {
+func decodePod(it item, source Source, node Node, now time.Time) (*v1.Pod, []strictyaml.Mistake, []Problem) {
 	pod := &v1.Pod{}
-	if mistakes := strictyaml.DecodeTree(it.tree, it.at, pod); mistakes != nil {
-		return nil, fromMistakes(source.Name, mistakes)
+	forgiven, mistakes := strictyaml.DecodeForgiving(it.tree, it.at, pod)
+	if mistakes != nil {
+		return nil, nil, fromMistakes(source.Name, mistakes)
 	}
 	if errs := validateAsWritten(pod); len(errs) > 0 {
-		return nil, fromFieldErrors(source.Name, it.at, errs)
+		return nil, nil, fromFieldErrors(source.Name, it.at, errs)
 	}
+	// What is ignored is not in the UID: whoever corrects it does not restart the pod.
 	identify(pod, it.tree, source, node, now)
 	SetDefaults(pod)
 	errs := append(validate(pod), forbidAPIObjects(pod)...)
 	if len(errs) > 0 {
-		return nil, fromFieldErrors(source.Name, it.at, errs)
+		return nil, nil, fromFieldErrors(source.Name, it.at, errs)
 	}
-	return pod, nil
+	return pod, forgiven, nil
 }
 
 // sameTwice finds pods of one list that cannot both run.

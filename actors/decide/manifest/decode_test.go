@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -199,7 +200,6 @@ func TestLists(t *testing.T) {
 		"same pod twice":       {list("PodList", base(), base()), fromURL, "items[1].metadata: default/web-node-a: has the name or UID of items[0]"},
 		"no list":              {map[string]any{"apiVersion": "v1", "kind": "PodList", "items": 1}, fromURL, "items: 1: must be a list"},
 		"bare item in List":    {list("List", bare), fromURL, "items[0].kind: null: only v1 Pod"},
-		"unknown field":        {set(list("PodList"), "nope", 1), fromURL, "nope: unknown field"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -241,8 +241,54 @@ func TestProblemsAreBounded(t *testing.T) {
 		set(tree, fmt.Sprintf("spec.nope%d", i), 1)
 	}
 	d := Decode(encode(t, tree), fromFile, nodeA, noon)
-	if len(d.Problems) != maxProblems+1 {
-		t.Errorf("%d problems", len(d.Problems))
+	if len(d.Ignored) != maxProblems+1 {
+		t.Errorf("%d are ignored", len(d.Ignored))
+	}
+	for i := range 100 {
+		set(tree, fmt.Sprintf("metadata.labels.not valid %d", i), "x")
+	}
+	d = Decode(encode(t, tree), fromFile, nodeA, noon)
+	if len(d.Problems) != maxProblems+1 || d.Ignored != nil {
+		t.Errorf("%d problems, %d are ignored", len(d.Problems), len(d.Ignored))
+	}
+}
+
+// TestIgnored: a manifest that a kubelet runs without a part of it runs here, is named, and the UID is that of
+// the manifest without that part.
+func TestIgnored(t *testing.T) {
+	plain := string(encode(t, base()))
+	whole := decodeOne(t, base(), fromFile)
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing":               {plain, nil},
+		"a field":               {plain + "nope: 1\n", []string{"/etc/pods/web.yaml: nope: unknown field"}},
+		"a mistyped field":      {strings.Replace(plain, "image:", "imagee: {a: [b]}\n    image:", 1), []string{"imagee: unknown field: did you mean image?"}},
+		"a field in wrong case": {strings.Replace(plain, "spec:\n", "spec:\n  HostNetwork: true\n", 1), []string{"spec.HostNetwork: unknown field: did you mean hostNetwork?"}},
+		"a key twice":           {strings.Replace(plain, "kind: Pod\n", "kind: Deployment\nkind: Pod\n", 1), []string{"kind: given twice"}},
+		"a second document":     {plain + "---\n!! rubbish: [\n", []string{"2 YAML documents found"}},
+		"all of it":             {plain + "nope: 1\nnope: 2\n---\na: 1\n", []string{"2 YAML documents found", "nope: given twice", "nope: unknown field"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Decode([]byte(c.text), fromFile, nodeA, noon)
+			if len(d.Problems) > 0 || len(d.Pods) != 1 || len(d.Ignored) != len(c.want) {
+				t.Fatalf("%d pods, problems %v, ignored %v", len(d.Pods), d.Problems, d.Ignored)
+			}
+			for i, want := range c.want {
+				if !strings.Contains(d.Ignored[i].Error(), want) {
+					t.Errorf("%s, want %s", d.Ignored[i].Error(), want)
+				}
+			}
+			if !equality.Semantic.DeepEqual(d.Pods[0], whole) {
+				t.Errorf("another pod: %v", d.Pods[0])
+			}
+		})
+	}
+	twice := `{"apiVersion":"v1","kind":"PodList","nope":1,"items":[{"metadata":{"name":"a","name":"b"},"spec":{"nope":1,"containers":[{"name":"c","image":"i"}]}}]}`
+	d := Decode([]byte(twice), fromURL, nodeA, noon)
+	if len(d.Problems) > 0 || len(d.Pods) != 1 || d.Pods[0].Name != "b-node-a" || len(d.Ignored) != 3 {
+		t.Errorf("JSON: pods %v, problems %v, ignored %v", d.Pods, d.Problems, d.Ignored)
 	}
 }
 

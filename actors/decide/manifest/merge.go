@@ -34,6 +34,8 @@ type Manifest struct {
 	Pods []*v1.Pod `json:"pods,omitempty"`
 	// Problems are those of the newest version. While there are any, Pods are from an older version.
 	Problems []Problem `json:"problems,omitempty"`
+	// Ignored is what Pods run without: Decoded.Ignored of the version that they are from.
+	Ignored []Problem `json:"ignored,omitempty"`
 }
 
 // Validate says what keeps s from being the result of Merge, after it was read from a disk. It sets the
@@ -68,9 +70,9 @@ func Merge(prev State, read []Read) State {
 	next := State{Manifests: make([]Manifest, 0, len(read))}
 	for _, r := range read {
 		before, _ := prev.find(r.Source)
-		m := Manifest{Source: r.Source, Pods: before.Pods, Problems: r.Problems}
+		m := Manifest{Source: r.Source, Pods: before.Pods, Problems: r.Problems, Ignored: before.Ignored}
 		if len(r.Problems) == 0 {
-			m.Pods = keepUnchanged(before.Pods, r.Pods)
+			m.Pods, m.Ignored = keepUnchanged(before.Pods, r.Pods), r.Ignored
 		}
 		next.Manifests = append(next.Manifests, m)
 	}
@@ -105,6 +107,15 @@ func keepUnchanged(before, now []*v1.Pod) []*v1.Pod {
 		}
 	}
 	return pods
+}
+
+// Ignored is what the pods of the state run without.
+func (s State) Ignored() []Problem {
+	var out []Problem
+	for _, m := range s.Manifests {
+		out = append(out, m.Ignored...)
+	}
+	return out
 }
 
 // Desired returns the pods to run and all problems, over any number of states (files and URL). If

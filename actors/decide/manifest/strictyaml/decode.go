@@ -22,11 +22,24 @@ func Decode(data []byte, out any) []Mistake {
 // DecodeTree is Decode for a document that was parsed already. at is the path
 // of tree in its document, for messages.
 func DecodeTree(tree Tree, at string, out any) []Mistake {
+	c := &checker{}
+	return c.decode(tree, at, out)
+}
+
+// DecodeForgiving is DecodeTree for callers that go on where a kubelet does: without
+// the fields that the type does not have. forgiven names them, and they are removed
+// from tree.
+func DecodeForgiving(tree Tree, at string, out any) (forgiven, mistakes []Mistake) {
+	c := &checker{forgives: true}
+	mistakes = c.decode(tree, at, out)
+	return c.forgiven, mistakes
+}
+
+func (c *checker) decode(tree Tree, at string, out any) []Mistake {
 	target := reflect.TypeOf(out)
 	if target.Kind() != reflect.Pointer {
 		panic(fmt.Sprintf("strictyaml: decode into %T, which is no pointer", out))
 	}
-	c := &checker{}
 	c.check(tree, target.Elem(), at)
 	if len(c.mistakes) > 0 {
 		return c.mistakes
@@ -44,7 +57,12 @@ func DecodeTree(tree Tree, at string, out any) []Mistake {
 	return []Mistake{{Field: at, Message: err.Error()}}
 }
 
-type checker struct{ mistakes []Mistake }
+type checker struct {
+	mistakes []Mistake
+	// forgives: unknown fields are removed, and are in forgiven instead of in mistakes.
+	forgives bool
+	forgiven []Mistake
+}
 
 func (c *checker) add(field, value, format string, args ...any) {
 	c.mistakes = append(c.mistakes, Mistake{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
@@ -133,6 +151,11 @@ func (c *checker) checkStruct(v Tree, t reflect.Type, at string) {
 			message := "unknown field"
 			if near := nearest(k, fields); near != "" {
 				message += ": did you mean " + near + "?"
+			}
+			if c.forgives {
+				c.forgiven = append(c.forgiven, Mistake{Field: joinField(at, k), Message: message})
+				delete(m, k) // json.Unmarshal would take one whose name differs by its case
+				continue
 			}
 			c.add(joinField(at, k), "", "%s", message)
 			continue

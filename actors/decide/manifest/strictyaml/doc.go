@@ -8,5 +8,9 @@
 // mean what they mean to kubectl and the kubelet, which read YAML 1.1: an
 // unquoted yes is a boolean, 010 is eight.
 //
+// Where a kubelet goes on without what is wrong (unknown fields, keys given twice,
+// documents after the first), ParseForgiving and DecodeForgiving do too, and name
+// it apart from the mistakes (docs/decisions/0068).
+//
 // The package is pure: it works on bytes and reads no file.
 package strictyaml

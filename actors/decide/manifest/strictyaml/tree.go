@@ -50,30 +50,45 @@ var (
 // Parse reads exactly one YAML or JSON document. A stream with several is a
 // mistake: nothing is dropped silently.
 func Parse(data []byte) (Tree, []Mistake) {
+	tree, forgivable, mistakes := ParseForgiving(data)
+	if mistakes = append(mistakes, forgivable...); mistakes != nil {
+		return nil, mistakes
+	}
+	return tree, nil
+}
+
+// ParseForgiving is Parse for callers that go on where a kubelet does: of several
+// documents it reads the first, and of a key that is given twice the last value
+// counts. forgiven names both.
+func ParseForgiving(data []byte) (tree Tree, forgiven, mistakes []Mistake) {
 	docs := Documents(data)
 	switch len(docs) {
 	case 0:
-		return nil, []Mistake{{Message: "the document is empty"}}
+		return nil, nil, []Mistake{{Message: "the document is empty"}}
 	case 1:
 	default:
-		return nil, []Mistake{{Message: fmt.Sprintf(
+		forgiven = []Mistake{{Message: fmt.Sprintf(
 			"%d YAML documents found where one is expected: put each into a file of its own", len(docs))}}
 	}
 	if isJSON(docs[0]) {
-		return parseJSON(docs[0])
+		tree, twice := parseJSON(docs[0])
+		return tree, append(forgiven, twice...), nil
 	}
 	asJSON, err := yaml.YAMLToJSONStrict(docs[0])
+	if err != nil && duplicateKey.MatchString(err.Error()) {
+		forgiven = append(forgiven, syntaxMistakes(err)...)
+		asJSON, err = yaml.YAMLToJSON(docs[0])
+	}
 	if err != nil {
-		return nil, syntaxMistakes(err)
+		return nil, nil, append(forgiven, syntaxMistakes(err)...)
 	}
 	dec := json.NewDecoder(bytes.NewReader(asJSON))
 	// Numbers stay as written: a float64 would round a large integer.
 	dec.UseNumber()
-	var tree Tree
 	if err := dec.Decode(&tree); err != nil {
-		return nil, []Mistake{{Message: "not valid JSON after conversion: " + err.Error()}}
+		return nil, nil, []Mistake{{Message: "not valid JSON after conversion: " + err.Error()}}
 	}
-	return tree, nil
+	return tree, forgiven, nil
 }
 
 // syntaxMistakes puts the parser's error into our words. Its text differs by
