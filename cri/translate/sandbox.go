@@ -46,29 +46,33 @@ func sandboxConfig(n *Node, pod *v1.Pod, attempt uint32, handler string) (*runti
 	if c.Linux.SecurityContext, err = sandboxSecurity(n, pod, handler); err != nil {
 		return nil, err
 	}
-	if pod.Spec.HostNetwork {
-		return c, nil // with the node's host name and ports
-	}
 	c.PortMappings = portMappings(pod)
+	if pod.Spec.HostNetwork {
+		return c, nil // with the node's host name
+	}
 	if c.Hostname, err = kernelHostname(n, pod); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// portMappings are the host ports of main containers and sidecars, each once.
+// portMappings are the ports of main containers and sidecars, each once. Runtimes map those with a host port, and
+// programs find the others in the description of a sandbox.
 func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 	var out []*runtimeapi.PortMapping
 	type key struct {
-		ip       string
-		port     int32
-		protocol runtimeapi.Protocol
+		ip              string
+		host, container int32
+		protocol        runtimeapi.Protocol
 	}
 	seen := map[key]bool{}
 	add := func(c *v1.Container) {
 		for _, p := range c.Ports {
-			k := key{p.HostIP, p.HostPort, protocol(p.Protocol)}
-			if p.HostPort <= 0 || seen[k] {
+			k := key{p.HostIP, p.HostPort, p.ContainerPort, protocol(p.Protocol)}
+			if p.HostPort > 0 {
+				k.container = 0 // a host port leads to one place
+			}
+			if seen[k] {
 				continue
 			}
 			seen[k] = true

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -52,14 +53,15 @@ func TestSandbox(t *testing.T) {
 		}, func(c *config) any {
 			var got []string
 			for _, p := range c.PortMappings {
-				got = append(got, p.String())
+				got = append(got, fmt.Sprintf("%s:%d>%d/%s", p.HostIp, p.HostPort, p.ContainerPort, p.Protocol))
 			}
-			return len(got)
-		}, 3},
+			slices.Sort(got)
+			return got
+		}, []string{"1.2.3.4:8081>81/TCP", ":0>80/TCP", ":2>2/TCP", ":53>53/UDP"}},
 		{"ports on the host's network", func(w *world) {
 			w.pod.Spec.HostNetwork = true
 			w.app.Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
-		}, func(c *config) any { return len(c.PortMappings) }, 0},
+		}, func(c *config) any { return []any{len(c.PortMappings), c.Hostname} }, []any{1, ""}},
 
 		{"cgroup parent", func(w *world) {
 			w.node.CgroupParent = func(p *v1.Pod) string { return "/kubepods/" + string(p.UID) }
