@@ -53,11 +53,6 @@ var actsOnPart = map[string][]string{
 	"logging": {"format", "verbosity"},
 }
 
-// optionsWithoutEffect are flags of [Options] that are checked and kept, and have no effect yet.
-var optionsWithoutEffect = []string{
-	"exit-on-lock-contention", "lock-file",
-}
-
 // actsOnGate are the feature gates that this version asks for. Any other gate does nothing, whatever
 // its value: see [Gates.Enabled].
 var actsOnGate = map[string]struct{}{

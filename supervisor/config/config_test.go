@@ -285,13 +285,9 @@ func TestBadFiles(t *testing.T) {
 		"missing drop-in": {nil, []string{"--config-dir=/d"}, []string{"/d: cannot be read as --config-dir"}},
 		"empty":           {map[string]string{"etc/k": "!"}, []string{"--config=/etc/k"}, []string{"/etc/k: the document is empty"}},
 		"too long":        {map[string]string{"etc/k": "!" + strings.Repeat("#", maxFile+1)}, []string{"--config=/etc/k"}, []string{"/etc/k: 1048577 bytes long"}},
-		"unknown field":   {map[string]string{"etc/k": "maxPodz: 5"}, []string{"--config=/etc/k"}, []string{"invalid configuration: /etc/k: maxPodz: unknown field: did you mean maxPods?"}},
-		"unknown inside":  {map[string]string{"etc/k": "authentication: {webhook: {enable: true}}"}, []string{"--config=/etc/k"}, []string{"/etc/k: authentication.webhook.enable: unknown field: did you mean enabled?"}},
-		"twice":           {map[string]string{"etc/k": "maxPods: 5\nmaxPods: 6"}, []string{"--config=/etc/k"}, []string{"/etc/k: maxPods: given twice"}},
 		"wrong type":      {map[string]string{"etc/k": "maxPods: many\nsyncFrequency: 10"}, []string{"--config=/etc/k"}, []string{"2 errors", `/etc/k: maxPods: "many": must be a whole number`, "/etc/k: syncFrequency: 10: must be a duration"}},
 		"wrong kind":      {map[string]string{"etc/k": "!apiVersion: v1\nkind: Pod"}, []string{"--config=/etc/k"}, []string{`/etc/k: kind: "Pod": must be KubeletConfiguration`, `/etc/k: apiVersion: "v1": must be kubelet.config.k8s.io/v1beta1`}},
 		"no kind":         {map[string]string{"etc/k": "!maxPods: 5"}, []string{"--config=/etc/k"}, []string{"/etc/k: kind: must be given", "/etc/k: apiVersion: must be given"}},
-		"bad drop-in":     {map[string]string{"d/a.conf": "maxPodz: 1", "d/b.conf": "!"}, []string{"--config-dir=/d"}, []string{"/d/a.conf: maxPodz: unknown field", "/d/b.conf: the document is empty"}},
 		"from a drop-in":  {map[string]string{"etc/k": "maxPods: 5", "d/a.conf": "maxPods: -1"}, []string{"--config=/etc/k", "--config-dir=/d"}, []string{"/d/a.conf: maxPods: -1: must be at least 0"}},
 		"from a flag":     {map[string]string{"etc/k": "maxPods: 5"}, []string{"--config=/etc/k", "--max-pods=-2"}, []string{"--max-pods: maxPods: -2: must be at least 0"}},
 		"from each": {map[string]string{"etc/k": "port: 70000\nfeatureGates: {Nope: true}"}, []string{"--config=/etc/k", "--feature-gates=Nada=true"},
@@ -304,6 +300,51 @@ func TestBadFiles(t *testing.T) {
 			wantError(t, err, c.want...)
 		})
 	}
+}
+
+// TestIgnoredParts: a kubelet runs with such files, and so does the agent; it warns.
+func TestIgnoredParts(t *testing.T) {
+	const ignored = "a part of the configuration is ignored, as by a kubelet: "
+	for name, c := range map[string]struct {
+		files map[string]string
+		args  []string
+		want  []string
+	}{
+		"unknown field":  {map[string]string{"etc/k": "maxPods: 6\nmaxPodz: 5"}, []string{"--config=/etc/k"}, []string{"/etc/k: maxPodz: unknown field: did you mean maxPods?"}},
+		"unknown case":   {map[string]string{"etc/k": "maxPods: 6\nMaxPods: 5"}, []string{"--config=/etc/k"}, []string{"/etc/k: MaxPods: unknown field: did you mean maxPods?"}},
+		"unknown inside": {map[string]string{"etc/k": "maxPods: 6\nauthentication: {webhook: {enable: {a: b}}}"}, []string{"--config=/etc/k"}, []string{"/etc/k: authentication.webhook.enable: unknown field: did you mean enabled?"}},
+		"twice":          {map[string]string{"etc/k": "maxPods: 5\nmaxPods: 6"}, []string{"--config=/etc/k"}, []string{"/etc/k: maxPods: given twice"}},
+		"two documents":  {map[string]string{"etc/k": "maxPods: 6\n---\nmaxPods: 7"}, []string{"--config=/etc/k"}, []string{"/etc/k: 2 YAML documents found"}},
+		"drop-ins": {map[string]string{"etc/k": "maxPods: 5\na: 1", "d/a.conf": "maxPodz: 1\nmaxPods: 6"}, []string{"--config=/etc/k", "--config-dir=/d"},
+			[]string{"/etc/k: a: unknown field", "/d/a.conf: maxPodz: unknown field"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := good(t, c.files, c.args...)
+			if got := g.Kubelet().MaxPods; got != 6 {
+				t.Errorf("maxPods is %d", got)
+			}
+			w := g.Warnings()
+			if len(w) != len(c.want) {
+				t.Fatalf("warnings %q", w)
+			}
+			for i, want := range c.want {
+				if !strings.HasPrefix(w[i], ignored+want) {
+					t.Errorf("%q, want %q", w[i], want)
+				}
+			}
+		})
+	}
+	var many strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&many, "field%02dx: 1\n", i)
+	}
+	w := good(t, map[string]string{"etc/k": many.String()}, "--config=/etc/k").Warnings()
+	if len(w) != maxIgnored+1 || w[maxIgnored] != "10 more parts of the configuration are ignored" {
+		t.Errorf("%d warnings: %q", len(w), w)
+	}
+	// What is of the wrong kind is refused by both.
+	_, err := load(t, map[string]string{"etc/k": "maxPodz: 1\nmaxPods: many"}, "--config=/etc/k")
+	wantError(t, err, `invalid configuration: /etc/k: maxPods: "many"`)
 }
 
 func wantError(t *testing.T, err error, want ...string) {
@@ -391,8 +432,8 @@ func TestUnhelpedFlags(t *testing.T) {
 		t.Errorf("fields: %q", got)
 	}
 	c = good(t, map[string]string{"etc/k": "featureGates: {EventedPLEG: true, NodeSwap: true, ComponentFlagz: false}\nlogging: {format: json, flushFrequency: 3s}\n"},
-		"--config=/etc/k", "--lock-file=/run/l")
-	want := "settings that have no effect: --lock-file, featureGates[EventedPLEG], logging.flushFrequency"
+		"--config=/etc/k", "--boot-id-file=/run/l", "--lock-file=/run/l")
+	want := "settings that have no effect: --boot-id-file, featureGates[EventedPLEG], logging.flushFrequency"
 	if got := strings.Join(c.Warnings(), "|"); got != want {
 		t.Errorf("options, gates and parts of fields: %q", got)
 	}

@@ -77,30 +77,32 @@ func (l *loader) filesOf(name string, endings ...string) ([]string, error) {
 }
 
 // readTree reads one file as a tree and checks it against the type. name is
-// an absolute path.
-func readTree(root fs.FS, name string) (map[string]any, []Problem) {
+// an absolute path. ignored is what the agent goes on without, as a kubelet
+// does (docs/decisions/0068).
+func readTree(root fs.FS, name string) (tree map[string]any, ignored, problems []Problem) {
 	failed := func(message string) []Problem { return []Problem{{Origin: name, Message: message}} }
 	data, problems := readFile(root, name)
 	if problems != nil {
-		return nil, problems
+		return nil, nil, problems
 	}
-	tree, mistakes := strictyaml.Parse(data)
+	parsed, twice, mistakes := strictyaml.ParseForgiving(data)
 	if mistakes != nil {
-		return nil, fromMistakes(name, mistakes)
+		return nil, nil, fromMistakes(name, mistakes)
 	}
-	m, ok := tree.(map[string]any)
+	tree, ok := parsed.(map[string]any)
 	if !ok {
-		return nil, failed("must be a " + configKind)
+		return nil, nil, failed("must be a " + configKind)
 	}
-	if problems := checkKind(name, m); problems != nil {
-		return nil, problems
+	if problems := checkKind(name, tree); problems != nil {
+		return nil, nil, problems
 	}
 	var typed kubelet.KubeletConfiguration
-	if mistakes := strictyaml.DecodeTree(m, "", &typed); mistakes != nil {
-		return nil, fromMistakes(name, mistakes)
+	unknown, mistakes := strictyaml.DecodeForgiving(tree, "", &typed)
+	if mistakes != nil {
+		return nil, nil, fromMistakes(name, mistakes)
 	}
-	resolvePaths(m, path.Dir(name))
-	return m, nil
+	resolvePaths(tree, path.Dir(name))
+	return tree, fromMistakes(name, slices.Concat(twice, unknown)), nil
 }
 
 func checkKind(name string, m map[string]any) []Problem {

@@ -57,9 +57,10 @@ func (f *Flags) addOptions(fs *pflag.FlagSet) {
 		"configuration file of credential provider plugins, or directory of such files")
 	fs.StringVar(&o.CredentialProviderBinDir, "image-credential-provider-bin-dir", o.CredentialProviderBinDir,
 		"directory of the programs of credential provider plugins")
-	fs.StringVar(&o.LockFile, "lock-file", o.LockFile, "lock file; has no effect yet")
+	fs.StringVar(&o.LockFile, "lock-file", o.LockFile,
+		"file that node agents of this machine take turns with: the agent waits until no other one holds it")
 	fs.BoolVar(&o.ExitOnLockContention, "exit-on-lock-contention", o.ExitOnLockContention,
-		"exit when another process opens --lock-file; has no effect yet")
+		"exit when another process opens --lock-file")
 	fs.DurationVar(&o.MinimumContainerTTL, "minimum-container-ttl-duration", o.MinimumContainerTTL,
 		"minimum age of a dead container before it is removed")
 	fs.Int32Var(&o.MaxDeadPerContainer, "maximum-dead-containers-per-container", o.MaxDeadPerContainer,

@@ -26,11 +26,16 @@ func Load(flags *Flags, root fs.FS, workDir string) (Config, error) {
 	return c, nil
 }
 
+// maxIgnored is how many ignored parts of the configuration are warned of one by one.
+const maxIgnored = 20
+
 type loader struct {
 	flags   *Flags
 	root    fs.FS
 	workDir string
 	origins origins
+	// ignored is what the files have and a kubelet does without.
+	ignored []Problem
 }
 
 func (l *loader) load() (Config, []Problem) {
@@ -96,7 +101,7 @@ func (l *loader) files(o Options) (map[string]any, []Problem) {
 	tree := map[string]any{}
 	var problems []Problem
 	if o.Config != "" {
-		if tree, problems = readTree(l.root, o.Config); problems != nil {
+		if tree, l.ignored, problems = readTree(l.root, o.Config); problems != nil {
 			return nil, problems
 		}
 		l.origins.record(tree, o.Config)
@@ -118,8 +123,9 @@ func (l *loader) files(o Options) (map[string]any, []Problem) {
 		tree["evictionHard"] = defaults
 	}
 	for _, name := range names {
-		patch, found := readTree(l.root, name)
+		patch, ignored, found := readTree(l.root, name)
 		problems = append(problems, found...)
+		l.ignored = append(l.ignored, ignored...)
 		if found == nil {
 			merge(tree, patch)
 			l.origins.record(patch, name)
@@ -153,7 +159,7 @@ func (l *loader) applyFlags(k *kubelet.KubeletConfiguration, field string) {
 // warnings are what the operator should know of a configuration that is good.
 func (l *loader) warnings(gates Gates) []string {
 	var names []string
-	for _, name := range slices.Concat(l.flags.ignored, optionsWithoutEffect) {
+	for _, name := range l.flags.ignored {
 		if l.flags.given(name) {
 			names = append(names, "--"+name)
 		}
@@ -164,6 +170,13 @@ func (l *loader) warnings(gates Gates) []string {
 		}
 	}
 	var out []string
+	for i, p := range l.ignored {
+		if i == maxIgnored {
+			out = append(out, fmt.Sprintf("%d more parts of the configuration are ignored", len(l.ignored)-i))
+			break
+		}
+		out = append(out, "a part of the configuration is ignored, as by a kubelet: "+p.String())
+	}
 	if len(names) > 0 {
 		slices.Sort(names)
 		names = slices.Compact(names)

@@ -46,9 +46,9 @@ type Options struct {
 	// plugins. (--image-credential-provider-config,
 	// --image-credential-provider-bin-dir)
 	CredentialProviderConfig, CredentialProviderBinDir string
-	// LockFile has no effect yet. (--lock-file)
+	// LockFile is the file that agents of one machine take turns with. (--lock-file)
 	LockFile string
-	// ExitOnLockContention has no effect yet. (--exit-on-lock-contention)
+	// ExitOnLockContention ends the agent when another process opens LockFile. (--exit-on-lock-contention)
 	ExitOnLockContention bool
 	// MinimumContainerTTL is how old a dead container is at least before it
 	// is removed. (--minimum-container-ttl-duration)

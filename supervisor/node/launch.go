@@ -35,6 +35,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/pressure"
 	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
+	"github.com/troupe-dev/troupe/supervisor/lockfile"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/podresources"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
@@ -43,8 +44,8 @@ import (
 
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
-//	validate ─► trace ─► reach the runtime ─► claim the root directory ─► read what CPUs are assigned
-//	         ─► limit this process ─► reach the apiserver ─► open the host ─► listen ─► connect the ports
+//	validate ─► take a turn (--lock-file) ─► trace ─► reach the runtime ─► claim the root directory
+//	         ─► read what CPUs are assigned ─► limit this process ─► reach the apiserver ─► open the host ─► listen ─► connect the ports
 //	         ─► start the actors
 type launch struct {
 	options Options
@@ -71,6 +72,8 @@ type launch struct {
 	ports                node.Ports
 	// serve runs the servers. Before that, release closes their sockets and ports.
 	serve []func(context.Context) error
+	// contended is closed when another process wants to have the turn; nil if it does not matter.
+	contended <-chan struct{}
 	// traces is nil if tracing is off.
 	traces *tracing.Tracing
 	// closers undo the steps, in the reverse order.
@@ -86,8 +89,8 @@ func Run(ctx context.Context, o Options) error {
 	l := &launch{options: o, config: o.Config}
 	defer l.close()
 	for _, step := range []func(context.Context) error{
-		l.validate, l.trace, l.reachRuntime, l.claimRoot, l.assignCPUs, l.assignMemory, l.limitSelf, l.reachAPI, l.openHost,
-		l.listen, l.connectPorts, l.start,
+		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.assignCPUs, l.assignMemory, l.limitSelf, l.reachAPI,
+		l.openHost, l.listen, l.connectPorts, l.start,
 	} {
 		if err := step(ctx); err != nil {
 			if errors.Is(err, errToldToEnd) {
@@ -145,6 +148,28 @@ func (l *launch) validate(context.Context) error {
 		}
 	}
 	l.counters, err = counters(&l.machine, l.name)
+	return err
+}
+
+// takeTurn waits until no other agent holds the lock file.
+func (l *launch) takeTurn(ctx context.Context) error {
+	path := l.config.Options().LockFile
+	if path == "" {
+		return nil
+	}
+	file, err := lockfile.Take(ctx, path, func() {
+		l.options.Log.Info().Str("path", path).Msg("another process holds the file of --lock-file: waiting until it ends")
+	})
+	if ctx.Err() != nil && err != nil {
+		return errToldToEnd
+	}
+	if err != nil {
+		return err
+	}
+	l.closing(file.Close)
+	if l.config.Options().ExitOnLockContention {
+		l.contended, err = file.Contended()
+	}
 	return err
 }
 
@@ -244,7 +269,7 @@ func (l *launch) listen(context.Context) error {
 	}
 	d := &running{
 		started: time.Now(), log: l.options.Log, name: l.name, counters: l.counters, traces: l.traces, recorder: recorded,
-		fatal: make(chan *kernel.CrashReport, 1),
+		fatal: make(chan *kernel.CrashReport, 1), contended: l.contended,
 	}
 	l.daemon, l.events = d, eventlog.New(l.options.Log, keptEvents)
 	if l.serve, err = d.listen(l.options, l.root.Path(), l.events); err != nil {

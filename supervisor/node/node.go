@@ -66,6 +66,8 @@ type running struct {
 	system *kernel.System
 	agent  *agent.Agent
 	fatal  chan *kernel.CrashReport
+	// contended is closed when another process opens the file of --lock-file; nil if that does not matter.
+	contended <-chan struct{}
 	// counters are those of /metrics.
 	counters *metrics.Metrics
 	// traces is nil if tracing is off.
@@ -180,6 +182,8 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	select {
 	case <-ctx.Done():
 		d.log.Info().Msg("the agent is stopping; its pods keep running")
+	case <-d.contended:
+		d.log.Info().Msg("another process opened the file of --lock-file: the agent is stopping; its pods keep running")
 	case err = <-once:
 	case err = <-ended:
 		servers--

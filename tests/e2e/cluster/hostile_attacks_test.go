@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -260,12 +261,29 @@ func strangeTokens(t *testing.T, f *foe) {
 	t.Logf("answered %v", said)
 }
 
-// upgrade asks for a stream, and gives the connection as it is then.
-func (f *foe) upgrade(ctx context.Context, target string, headers ...string) (*tls.Conn, string, error) {
-	conn, err := f.connect(ctx, f.known)
+// upgraded is a connection after the answer to its upgrade.
+type upgraded struct {
+	*tls.Conn
+	// early came with the answer, in one piece: a server that was kept waiting sends both at once.
+	early []byte
+}
+
+func (u *upgraded) Read(p []byte) (int, error) {
+	if len(u.early) > 0 {
+		n := copy(p, u.early)
+		u.early = u.early[n:]
+		return n, nil
+	}
+	return u.Conn.Read(p)
+}
+
+// upgrade asks for a stream, and gives the connection as it is then, and the first line of the answer.
+func (f *foe) upgrade(ctx context.Context, target string, headers ...string) (*upgraded, string, error) {
+	bare, err := f.connect(ctx, f.known)
 	if err != nil {
 		return nil, "", err
 	}
+	conn := &upgraded{Conn: bare}
 	text := "POST "
 	if slices.Contains(headers, "Upgrade: websocket") {
 		text = "GET "
@@ -275,10 +293,41 @@ func (f *foe) upgrade(ctx context.Context, target string, headers ...string) (*t
 	if _, err := io.WriteString(conn, text); err != nil {
 		return conn, "", err
 	}
-	first := make([]byte, 4096)
-	n, err := conn.Read(first)
-	line, _, _ := strings.Cut(string(first[:n]), "\r\n")
-	return conn, line, err
+	var answer []byte
+	end := []byte("\r\n\r\n")
+	for piece := make([]byte, 4096); !bytes.Contains(answer, end); {
+		n, err := bare.Read(piece)
+		if answer = append(answer, piece[:n]...); err != nil {
+			line, _, _ := strings.Cut(string(answer), "\r\n")
+			return conn, line, err
+		}
+	}
+	line, _, _ := strings.Cut(string(answer), "\r\n")
+	_, conn.early, _ = bytes.Cut(answer, end)
+	return conn, line, nil
+}
+
+// TestFoesReadAll: what comes with the answer to an upgrade is not lost.
+func TestFoesReadAll(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n\x82\x07\x01begun\n") //nolint:errcheck // the client says
+	}))
+	defer server.Close()
+	f := &foe{bed: &bed{}, at: server.Listener.Addr().String(), known: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // its own server
+	conn, line, err := f.upgrade(t.Context(), "/exec/a/b/c", ways["WebSocket v4"]...)
+	if err != nil || line != "HTTP/1.1 101 Switching Protocols" {
+		t.Fatalf("answered %q, %v", line, err)
+	}
+	defer conn.Close()
+	if err := begun(conn, "WebSocket v4"); err != nil {
+		t.Error(err)
+	}
 }
 
 // ways into a container.
@@ -378,7 +427,7 @@ func rubbish(t *testing.T, f *foe) {
 // vanish leaves in the middle, without a word.
 func vanish(t *testing.T, f *foe) {
 	together(atOnceFoes, func(int) {
-		leave := func(conn *tls.Conn) {
+		leave := func(conn *upgraded) {
 			if conn != nil {
 				conn.NetConn().(*net.TCPConn).SetLinger(0) //nolint:errcheck // a reset, and not an end
 				conn.NetConn().Close()
