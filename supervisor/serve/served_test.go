@@ -2,6 +2,7 @@ package serve
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +24,14 @@ func TestServed(t *testing.T) {
 		{"BREW", "/mine", "other", "other"},
 		{"GET", "/", "GET", "other"},
 		{"GET", "//pods", "GET", "other"},
+		// A label that is not UTF-8 would be a panic.
+		{"GET", "/%ff%fe", "GET", "other"},
+		{"GET", "/pods%ff", "GET", "other"},
+		{"GET", "/metrics/%c0%ae", "GET", "other"},
+		{"GET", "/metrics%2fcadvisor%2f%ff", "GET", "metrics/cadvisor"},
+		{"GET", "/logs/%ff", "GET", "logs"},
+		{"GET", "/%00%0a%22", "GET", "other"},
+		{"GET", "/" + strings.Repeat("%f0", 5000), "GET", "other"},
 	} {
 		got := s.served(httptest.NewRequest(tt.method, "http://node"+tt.path, nil))
 		if want := (Served{ReadOnly: true, Method: tt.wantMethod, Path: tt.wantPath}); got != want {

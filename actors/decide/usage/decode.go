@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,11 +94,16 @@ func PressureIn(text string) *Pressure {
 	return &p
 }
 
-// Interfaces parses /proc/PID/net/dev (proc(5)), without the loopback.
+// leftOut are the beginnings of the names of interfaces that a kubelet leaves out of its figures (cAdvisor): what goes
+// through the ends of pods' networks on the node is counted again by the interface that it leaves the node by.
+var leftOut = [...]string{"lo", "veth", "docker", "nerdctl"}
+
+// Interfaces parses /proc/PID/net/dev (proc(5)), without the loopback and the node's ends of pods' networks.
 func Interfaces(text string) (out []Interface) {
 	for line := range strings.Lines(text) {
 		name, rest, ok := strings.Cut(line, ":")
-		if name = strings.TrimSpace(name); !ok || name == "lo" {
+		name = strings.TrimSpace(name)
+		if !ok || slices.ContainsFunc(leftOut[:], func(p string) bool { return strings.HasPrefix(strings.ToLower(name), p) }) {
 			continue
 		}
 		var n [16]uint64

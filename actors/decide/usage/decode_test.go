@@ -156,11 +156,16 @@ func TestInterfaces(t *testing.T) {
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
     lo:     100       1    0    0    0     0          0         0      100       1    0    0    0     0       0          0
   eth0: 1330483884  2   3    4    0     0          0         0  5353964    6    7    8    0     0       0          0
+veth1a2b: 1 2  3    4    0     0          0         0  5    6    7    8    0     0       0          0
+Docker0: 1 2  3    4    0     0          0         0  5    6    7    8    0     0       0          0
+nerdctl0: 1 2  3    4    0     0          0         0  5    6    7    8    0     0       0          0
+lo1: 1 2  3    4    0     0          0         0  5    6    7    8    0     0       0          0
+  cni0: 5 0  0    0    0     0          0         0  0    0    0    0    0     0       0          0
 short: 1 2 3
 `)
 	want := []Interface{{
 		Name: "eth0", RxBytes: 1330483884, RxPackets: 2, RxErrors: 3, RxDropped: 4, TxBytes: 5353964, TxPackets: 6, TxErrors: 7, TxDropped: 8,
-	}}
+	}, {Name: "cni0", RxBytes: 5}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, want %+v", got, want)
 	}
