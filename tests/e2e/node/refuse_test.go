@@ -69,7 +69,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"missing-socket", []string{"--config", good, "--container-runtime-endpoint", "unix://" + b.dir + "/none.sock"}, []string{b.dir + "/none.sock"}},
 		{"no-socket", []string{"--config", good, "--container-runtime-endpoint", "unix://" + good}, []string{good}},
-		{"unknown-field", append([]string{"--config", config("unknown.yaml", "maxPodz: 5\n")}, runtime...), []string{"unknown.yaml", "maxPodz"}},
+		{"unknown-gate", append([]string{"--config", config("unknown.yaml", "featureGates: {Nope: true}\n")}, runtime...), []string{"unknown.yaml", "Nope"}},
 		{"wrong-type", append([]string{"--config", config("type.yaml", "maxPods: many\n")}, runtime...), []string{"type.yaml", "maxPods"}},
 		{"wrong-value", append([]string{"--config", config("value.yaml", "maxPods: -5\n")}, runtime...), []string{"maxPods"}},
 		{"wrong-kind", append([]string{"--config", config("kind.yaml", "") + "x"}, runtime...), []string{"kind.yamlx"}},
