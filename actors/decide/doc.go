@@ -18,6 +18,7 @@
 //
 //	manifest     manifest bytes → pods, or a problem that names file and field
 //	admit        may this pod run on this node?
+//	nodeterms    which nodes the terms of a node selector mean
 //	apipod       which changes of a pod in the apiserver concern its node
 //	mirrorpods   which mirror pods the apiserver must have
 //	podresize    resize of running pods: allocate now or later, and the next step
