@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -181,6 +182,12 @@ var prefixes = [...]string{
 	decide.UnstageVolume: "UnmountDevice", decide.ExpandVolume: "NodeExpandVolume.NodeExpandVolume",
 }
 
+// devicePrefixes are those for a volume that is a device, where they differ.
+var devicePrefixes = map[decide.Op]string{
+	decide.StageVolume: "MapVolume.SetUpDevice", decide.PublishVolume: "MapVolume.MapPodDevice",
+	decide.UnpublishVolume: "UnmapVolume.UnmapPodDevice", decide.UnstageVolume: "UnmapDevice.TearDownDevice",
+}
+
 // failed notes why a step has failed, and says it to the pods that it is for.
 func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
 	retry := func(count int) time.Time { return ctx.Now().Add(backoff.Retry(a.deps.Backoff, count)) }
@@ -199,7 +206,11 @@ func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
 		slices.SortFunc(all, decide.Target.Compare)
 	}
 	for _, t := range all {
-		text := fmt.Sprintf("%s failed for volume %q : %s", prefixes[m.step.Op], t.Name, m.err.Error())
+		prefix := prefixes[m.step.Op]
+		if p := v.Targets[t]; p != nil && p.Spec != nil && p.Spec.Block {
+			prefix = cmp.Or(devicePrefixes[m.step.Op], prefix)
+		}
+		text := fmt.Sprintf("%s failed for volume %q : %s", prefix, t.Name, m.err.Error())
 		if v.paths[t] != "" {
 			continue // it is there, and stays
 		}
