@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/actors/status"
+	"github.com/troupe-dev/troupe/actors/volumes"
 )
 
 // Cluster is the configuration for a node with an apiserver.
@@ -169,6 +170,7 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *belo
 		Register: c.Cluster.Register, MaxImages: c.Cluster.MaxImages,
 		Seen: func(n *v1.Node) {
 			podsRef.Tell(pods.NodeSeen{Node: n})
+			b.volumes.Tell(volumes.NodeSeen{Node: n})
 			a.mirrors.Tell(mirrors.NodeSeen{Node: n})
 		},
 		Every: c.Cluster.StatusPeriod, Report: c.Cluster.ReportPeriod,

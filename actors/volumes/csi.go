@@ -1,8 +1,8 @@
 package volumes
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,8 +56,11 @@ func (a *volumes) useCSI(p *volumed) {
 		return
 	}
 	for i := range p.plan {
-		if m := &p.plan[i]; m.CSI != nil && m.Err == nil && !p.asked.Has(m.Name) {
+		if m := &p.plan[i]; m.CSI != nil && a.obstacle(p, m) == nil && !p.asked.Has(m.Name) {
 			p.asked.Set(m.Name, true)
+			if key := (call{mount, m.Name}); p.failures.At(key).obstacle {
+				p.failures.Delete(key)
+			}
 			a.deps.CSI.Use(UseCSI{Pod: p.pod, Volume: m.Name, Spec: m.CSI})
 		}
 	}
@@ -65,7 +68,7 @@ func (a *volumes) useCSI(p *volumed) {
 
 // ofCSI reports whether a volume is left to csi. One that is there needs no secrets any more.
 func (a *volumes) ofCSI(p *volumed, m *volumeplan.Mount) bool {
-	return a.deps.CSI != nil && m.CSI != nil && (m.Err == nil || p.paths.Has(m.Name))
+	return a.deps.CSI != nil && m.CSI != nil && (a.obstacle(p, m) == nil || p.paths.Has(m.Name))
 }
 
 // releaseCSI has the CSI volumes of a pod unpublished, and reports whether they are.
@@ -88,7 +91,9 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 	key := call{mount, m.Volume}
 	if p.down {
 		key = call{unmount, ""}
-	} else if !slices.ContainsFunc(p.plan, func(of volumeplan.Mount) bool { return of.Name == m.Volume }) {
+	}
+	of := p.named(m.Volume)
+	if of == nil && !p.down {
 		return
 	}
 	p.csiWaits.Set(m.Volume, m.Waiting)
@@ -96,11 +101,11 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 	case m.Failure != "":
 		f := p.failures.At(key)
 		f.count++
-		f.at, f.message = ctx.Now(), m.Failure
+		f.at, f.message, f.obstacle = ctx.Now(), m.Failure, false
 		p.failures.Set(key, f)
-		reason := "FailedMount"
-		if p.down {
-			reason = "FailedUnMount"
+		reason := "FailedUnMount"
+		if !p.down {
+			reason = of.Reason()
 		}
 		a.event(ctx, p, reason, m.Failure)
 	case m.Path != "":
@@ -140,5 +145,7 @@ func (p *volumed) csiWaiting(volume string) string {
 	return fmt.Sprintf(": %s", text)
 }
 
-// unknown: an object is not known yet. The pod tells when it is.
-func unknown(err error) bool { return podobjects.StateOf(err) == podobjects.Unknown }
+// unknown: an object is not known yet. The pod tells when it is, and nodestatus for the Node.
+func unknown(err error) bool {
+	return podobjects.StateOf(err) == podobjects.Unknown || errors.Is(err, volumeplan.ErrNodeUnknown)
+}

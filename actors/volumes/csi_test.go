@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/volumes"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 // plays is csi, which the test plays.
@@ -26,6 +27,7 @@ func TestCSI(t *testing.T) {
 	m.Pod.Spec.Volumes = append(m.Pod.Spec.Volumes, v1.Volume{Name: "disk", VolumeSource: v1.VolumeSource{
 		CSI: &v1.CSIVolumeSource{Driver: "d"},
 	}})
+	podtest.UseVolumes(&m.Pod.Spec)
 	r.actor.Tell(m)
 	r.host.Answer(nil, "prepare a", "mount a/one")
 	r.WantByListener("asked", "csi: use d of a", "host: prepare a", "host: mount a/one")

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
@@ -89,8 +90,7 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 	projects := h.projectTable()
 	for i, p := range pods {
 		out[i] = make([]usage.Volume, 0, len(p.Spec.Volumes)) // never grown: into points at them
-		for j := range p.Spec.Volumes {
-			v := &p.Spec.Volumes[j]
+		for v := range podspec.Volumes(&p.Spec) {
 			if of, known := h.driverUse(p, v); known {
 				out[i] = append(out[i], of)
 				continue

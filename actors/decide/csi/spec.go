@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Spec is what a pod needs of a volume.
@@ -117,14 +119,19 @@ func Of(pod *v1.Pod, volume *v1.Volume, pv *v1.PersistentVolume, readOnly bool) 
 	return s
 }
 
-// writes: another volume of the pod has the same claim, not read-only. The claim is published once for both; mounts of
+// writes: another volume that the pod uses has the same claim, not read-only. The claim is published once for both; mounts of
 // the one that is read-only are so in the containers.
 func writes(pod *v1.Pod, volume *v1.Volume) bool {
 	c := volume.PersistentVolumeClaim
-	return c != nil && slices.ContainsFunc(pod.Spec.Volumes, func(o v1.Volume) bool {
-		return o.PersistentVolumeClaim != nil && o.PersistentVolumeClaim.ClaimName == c.ClaimName &&
-			!o.PersistentVolumeClaim.ReadOnly
-	})
+	if c == nil {
+		return false
+	}
+	for o := range podspec.Volumes(&pod.Spec) {
+		if of := o.PersistentVolumeClaim; of != nil && of.ClaimName == c.ClaimName && !of.ReadOnly {
+			return true
+		}
+	}
+	return false
 }
 
 // SinglePod: at most one pod at a time may use it.

@@ -48,7 +48,10 @@ func TestOf(t *testing.T) {
 	claim := func(name, of string, readOnly bool) v1.Volume {
 		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: of, ReadOnly: readOnly}}}
 	}
-	pod.Spec.Volumes = []v1.Volume{claim("v", "c", true), claim("other", "d", false), claim("same", "c", true)}
+	pod.Spec.Volumes = []v1.Volume{
+		claim("v", "c", true), claim("other", "d", false), claim("same", "c", true), claim("unused", "c", false),
+	}
+	pod.Spec.Containers = []v1.Container{{VolumeMounts: []v1.VolumeMount{{Name: "v"}, {Name: "other"}, {Name: "same"}}}}
 	if !Of(pod, &pod.Spec.Volumes[0], pv, true).ReadOnly {
 		t.Error("it can be written")
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 // TestSecretsOfCSI: a volume has the secrets that its PersistentVolume names, and its pod waits for those that it needs.
@@ -57,6 +58,7 @@ func TestSecretsOfCSI(t *testing.T) {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: v1.PodSpec{Volumes: []v1.Volume{{
 			Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
 		}}}}
+		podtest.UseVolumes(&pod.Spec)
 		plan := Plan(pod, podobjects.NewSet(known), nil)
 		m := plan[0]
 		if m.Err == nil != (c.want == "") || m.Err != nil && !strings.HasPrefix(m.Err.Error(), c.want) {
