@@ -393,6 +393,7 @@ func (a *images) remove(ctx *kernel.Context[Message], r imagegc.Removal) {
 	id := r.Image.ID
 	ctx.Log().Info().Str("image", id).Strs("names", r.Image.RepoTags).Uint64("bytes", r.Image.SizeBytes).
 		Str("reason", string(r.Reason)).Msg("removing image that nobody uses")
+	delete(a.records.touched, id)
 	a.collector.removing[id] = portcall.Do0(ctx, a.collecting("RemoveImage", id),
 		func(cc context.Context, done func(error)) { a.deps.Collect.Runtime.RemoveImage(cc, id, done) },
 		func(e kernel.EffectID, err error) Message { return removed{e, id, r.Image.SizeBytes, r.Reason, err} })

@@ -229,7 +229,7 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 	case reload:
 		a.loadRecords(ctx)
 	case settleAgain:
-		a.settle(ctx, m.image)
+		a.settleAgain(ctx, m.image)
 	case retry:
 		if i, ok := a.of[m.image]; ok {
 			i.timer = nil
