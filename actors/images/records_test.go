@@ -24,7 +24,7 @@ import (
 
 // disk plays the files of records, which answers soon. It outlives an agent.
 type disk struct {
-	r     *rig
+	r *rig
 	// files: intents begin with "i/", records with "r/", those set aside with "e/" and "d/".
 	files map[string]string
 	err   error

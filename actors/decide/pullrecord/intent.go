@@ -53,7 +53,9 @@ func (s Stage) String() string {
 const LateFor = time.Hour
 
 // Left is the intent of an earlier agent, by the file that it left.
-func Left(now time.Time) *Intent { return &Intent{Stage: Settling, asked: true, open: true, ended: now} }
+func Left(now time.Time) *Intent {
+	return &Intent{Stage: Settling, asked: true, open: true, ended: now}
+}
 
 // Begin notes that a pull is to begin, and says whether the runtime has to be asked before what it has.
 func (in *Intent) Begin() (ask bool) {
