@@ -3,6 +3,7 @@ package mounts
 
 import (
 	"fmt"
+	"os"
 	"strings"
 )
 
@@ -44,6 +45,15 @@ func Parse(text string) ([]Mount, error) {
 
 // unescape resolves the four characters that the kernel writes in octal.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace
+
+// Now reads what is mounted, once: for a child process. An agent has a Table.
+func Now() ([]Mount, error) {
+	text, err := os.ReadFile(mountInfo)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(string(text))
+}
 
 // Below are those at dir or below it, in order of mounting.
 func Below(all []Mount, dir string) []Mount {
