@@ -137,21 +137,35 @@ func (j *injector) api(c simapi.Call, role plan.Role) simapi.Fault {
 	return CallFault(e, port.Unavailable)
 }
 
-func (j *injector) host(node string, c sim.HostCall, role plan.Role, disk *machine.Checkpoints) sim.HostFault {
+// host is each call about a machine. lost: the checkpoint to be read has lost what was written last.
+func (j *injector) host(
+	node string, c sim.HostCall, role plan.Role, disk *machine.Checkpoints,
+) (f sim.HostFault, lost bool) {
 	if !j.watches(plan.Host) {
-		return sim.HostFault{}
+		return sim.HostFault{}, false
 	}
 	e, _ := j.at(node, plan.Host, c.Verb, role)
-	if e.Do == plan.Hang && machine.Watches(c.Verb) {
+	switch {
+	case e.Do == plan.Hang && machine.Watches(c.Verb):
 		e.Do = plan.Fail // it has no limit: who is not heard is as good as gone
+	case e.Do == plan.Lost:
+		disk.Lose(c.Name)
+		return sim.HostFault{}, true
+	case e.Do == plan.Older:
+		disk.Rollback(c.Name)
+		return sim.HostFault{}, true
 	}
+	return hostFault(e, c.Verb), false
+}
+
+func hostFault(e plan.Effect, verb string) sim.HostFault {
 	switch e.Do {
 	case plan.Fail:
-		return sim.HostFault{Err: &port.Error{Kind: port.Other, Verb: c.Verb, Detail: Planted}}
+		return sim.HostFault{Err: &port.Error{Kind: port.Other, Verb: verb, Detail: Planted}}
 	case plan.Hang:
 		return sim.HostFault{Hang: true}
 	case plan.Lose:
-		err := &port.Error{Kind: port.Unavailable, Verb: c.Verb, Detail: Planted}
+		err := &port.Error{Kind: port.Unavailable, Verb: verb, Detail: Planted}
 		return sim.HostFault{Err: err, Works: true}
 	case plan.Slow:
 		return sim.HostFault{Latency: e.For}
@@ -159,12 +173,6 @@ func (j *injector) host(node string, c sim.HostCall, role plan.Role, disk *machi
 		return sim.HostFault{AnswerLate: e.For}
 	case plan.WorkLate:
 		return sim.HostFault{WorkLate: e.For}
-	case plan.Lost:
-		disk.Lose(c.Name)
-		return sim.HostFault{}
-	case plan.Older:
-		disk.Rollback(c.Name)
-		return sim.HostFault{}
 	default:
 		return sim.HostFault{}
 	}

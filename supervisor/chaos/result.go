@@ -42,7 +42,7 @@ type Result struct {
 	// Writes are the calls that change something in the apiserver, Changes those in the
 	// runtime.
 	Writes, Changes int
-	// Ready is how long each pod took from when it was asked for to when it was first Ready.
+	// Ready is how long each pod took from when it was asked for to when it was first Ready and stayed so for a second.
 	Ready map[string]time.Duration
 	// Restarts are how often containers of each pod were started again, for those that do not end by
 	// themselves.

@@ -123,6 +123,7 @@ func Run(c *plan.Case, options ...Option) *Result {
 	r.out.Points, r.out.Reached = r.inj.points, r.inj.reached()
 	r.out.states, r.out.struck = r.inj.states, r.inj.struck
 	for name, c := range r.pods { // order-free: a map of the same
+		c.readySince(false, r.v.Now())
 		if c.first > 0 {
 			r.out.Ready[name] = c.first
 		}
@@ -335,9 +336,12 @@ func (r *runner) changed(node string, t simcri.Transition) {
 func (r *runner) hosted(node string, c sim.HostCall) sim.HostFault {
 	m := r.on(node)
 	role := plan.Role{Pod: r.role(r.nameOf(types.UID(c.Pod)))}
-	f := r.inj.host(node, c, role, m.Machine().Checkpoints)
+	f, lost := r.inj.host(node, c, role, m.Machine().Checkpoints)
 	if !r.bare {
 		m.rules.Hosted(c, f)
+		if lost {
+			m.rules.Lost(c.Name)
+		}
 	}
 	return f
 }

@@ -71,6 +71,11 @@ var kept = map[string]string{
 	// running for ever.
 	"L01 container that came and went between two lists": "write a main=app ready=app; at 2s: vanish a/app; kill-agent; " +
 		"at 1m0s: vanish a/app",
+	// The rule did not know that nobody knows the devices of containers whose checkpoint can't be read.
+	"I32 seed 157": "seed 157; devices 12; create b main=app gpus=1; create d main=app app.crash-loop=2 gpus=1; " +
+		"at 20s: cut-off; power-cycle; fault host LoadCheckpoint - #14 = fail",
+	"I32 checkpoint lost": "seed 157; devices 12; create b main=app gpus=1; create d main=app app.crash-loop=2 gpus=1; " +
+		"at 20s: cut-off; power-cycle; fault host LoadCheckpoint - #14 = lost",
 	// The rule counted an eviction of which pods was told twice as two.
 	"I29 seed 1903": "pressure disks=1; create d main=app; create f main=app; use f/app memory=4000Mi; " +
 		"use d/app memory=2Gi; fault send pods:Evict - #1 = twice",

@@ -44,7 +44,8 @@ type cast struct {
 	// asked is the pod as it was asked for last, nil if it is not to be.
 	asked   *v1.Pod
 	at      time.Time
-	first   time.Duration // until it was Ready for the first time, 0 if it never was
+	first   time.Duration // until it was Ready for the first time and stayed so, 0 if it never was
+	since   time.Time     // when it was last shown as Ready, zero if it is not
 	status  *v1.PodStatus // as it is shown, nil if it is not
 	uid     types.UID     // of what is shown
 	sandbox string        // the ready one
@@ -119,7 +120,7 @@ func (s *story) nameOf(uid types.UID) string { return s.names[uid] }
 
 func (s *story) want(name string, p *v1.Pod, static bool, now time.Time) {
 	c := s.cast(name)
-	c.asked, c.static, c.revived, c.at, c.first = p, static, false, now, 0
+	c.asked, c.static, c.revived, c.at, c.first, c.since = p, static, false, now, 0, time.Time{}
 	c.looped = c.looped || c.loops()
 }
 
@@ -180,6 +181,7 @@ func (s *story) version(p *v1.Pod, gone bool, now time.Time) {
 	c := s.cast(name)
 	if gone {
 		if c.uid == p.UID {
+			c.readySince(false, now)
 			c.status, c.shown = nil, nil
 		}
 		s.asks(c, p, false)
@@ -194,8 +196,23 @@ func (s *story) version(p *v1.Pod, gone bool, now time.Time) {
 func (s *story) status(name string, status *v1.PodStatus, now time.Time) {
 	c := s.cast(name)
 	c.status = status
-	if c.first == 0 && podstatus.Ready(status) {
-		c.first = now.Sub(c.at)
+	c.readySince(podstatus.Ready(status), now)
+}
+
+// stays is how long a pod is Ready at least to count. A container that ends as soon as it has started may be shown as
+// Ready in between or not: that is a matter of milliseconds, and not of how soon it was started.
+const stays = time.Second
+
+// readySince notes whether the pod is Ready from now on.
+func (c *cast) readySince(ready bool, now time.Time) {
+	switch {
+	case ready && c.since.IsZero():
+		c.since = now
+	case !ready && !c.since.IsZero():
+		if c.first == 0 && now.Sub(c.since) >= stays {
+			c.first = c.since.Sub(c.at)
+		}
+		c.since = time.Time{}
 	}
 }
 

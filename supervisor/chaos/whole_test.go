@@ -123,6 +123,30 @@ func TestBeside(t *testing.T) {
 	}
 }
 
+// TestReadyThatStays: a pod counts as Ready from when it is shown as Ready and stays so.
+func TestReadyThatStays(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	for name, of := range map[string]struct {
+		at   []time.Duration // when it is Ready and is not, in turns
+		want time.Duration
+	}{
+		"for a moment":           {[]time.Duration{time.Second, 1005 * time.Millisecond}, 0},
+		"for good":               {[]time.Duration{2 * time.Second, time.Minute}, 2 * time.Second},
+		"for a moment, and then": {[]time.Duration{time.Second, 1005 * time.Millisecond, 3 * time.Second, time.Minute}, 3 * time.Second},
+		"twice":                  {[]time.Duration{time.Second, 5 * time.Second, 6 * time.Second, time.Minute}, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &cast{at: begin}
+			for i, d := range of.at {
+				c.readySince(i%2 == 0, begin.Add(d))
+			}
+			if c.first != of.want {
+				t.Errorf("Ready after %v, want %v", c.first, of.want)
+			}
+		})
+	}
+}
+
 // TestFewCalls: what was found with I19 stays mended.
 func TestFewCalls(t *testing.T) {
 	for name, text := range map[string]string{

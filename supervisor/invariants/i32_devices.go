@@ -13,7 +13,8 @@ var oneOwner = rule{
 	Rule: Rule{
 		ID: "I32", Text: "A device of a device plugin belongs to one running container at most, and a container that is " +
 			"made again has the devices that it had.",
-		Excuses: "Other devices: a pod with a deadline, which may begin another life after it.",
+		Excuses: "Other devices: a pod with a deadline, which may begin another life after it. A checkpoint of devices that " +
+			"can't be read, or has lost what was written last: no agent knows which devices the containers before it have.",
 	},
 	changed: func(n *Node, p *Pod, t *simcri.Transition) string {
 		if p.spec != nil && p.spec.Spec.ActiveDeadlineSeconds != nil {
@@ -81,6 +82,12 @@ func (d *Devices) Changed(t *simcri.Transition) {
 
 // forget ends what is known of a pod that the node has forgotten.
 func (d *Devices) forget(uid, container string) { delete(d.had, [2]string{uid, container}) }
+
+// Lost ends what is known of all containers: the agent can't know which devices they have, and gives them to others.
+func (d *Devices) Lost() {
+	clear(d.had)
+	clear(d.owners)
+}
 
 func (d *Devices) forgetAll(p *Pod) {
 	for name := range p.names { // order-free: all of them

@@ -377,6 +377,20 @@ func TestDevices(t *testing.T) {
 	if got := d.Wrong(change(made, "p", "p4", "c")); got != "" {
 		t.Errorf("after it was forgotten: %q", got)
 	}
+	d.Changed(change(made, "r", "r1", "a"))
+	d.Changed(change(started, "r", "r1", "a"))
+	d.Lost()
+	for _, step := range []*simcri.Transition{
+		change(made, "s", "s1", "a"), change(started, "s", "s1", "a"), change(made, "r", "r2", "b"),
+	} {
+		if got := d.Wrong(step); got != "" {
+			t.Errorf("after the checkpoint was lost: %q", got)
+		}
+		d.Changed(step)
+	}
+	if got := d.Wrong(change(made, "r", "r3", "c")); got == "" {
+		t.Error("what was given after the checkpoint was lost does not count")
+	}
 }
 
 // TestSettledEnd: a pod that has ended keeps no ready sandbox.

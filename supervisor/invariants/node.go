@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -364,8 +365,18 @@ func (n *Node) Hosted(c machine.Call, f machine.Fault) {
 	if p := n.pods[types.UID(c.Pod)]; p != nil {
 		p.failed[c.Verb] = true
 	}
-	if c.Verb == "SaveCheckpoint" {
+	switch {
+	case c.Verb == "SaveCheckpoint":
 		n.disk = n.now().Add(2 * checkpoint.Deadline) // of this write, and of one that waits for it
+	case c.Verb == "LoadCheckpoint" && f.Err != nil:
+		n.Lost(c.Name) // one that can't be read is set aside
+	}
+}
+
+// Lost: a checkpoint does not have what was written last, when the agent is about to read it.
+func (n *Node) Lost(name string) {
+	if name == devicestate.Name {
+		n.devices.Lost()
 	}
 }
 
