@@ -453,6 +453,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 		p.prepared = true
 	case mount:
 		p.mounted(m)
+		a.mapped(ctx, p, m)
 	case unmount:
 		if p.retry != nil {
 			p.retry()

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
 
@@ -48,6 +49,13 @@ func (h *Host) placeOf(uid, volume string) string {
 // pluginAt is the name of the plugin that a volume at path is of: its directory below that of the pod says so. A
 // PersistentVolume that is a directory of the node is used where it is.
 func pluginAt(path string) string {
+	if above, _, is := strings.Cut(path, "/"+volumeDevicesDir+"/"); is {
+		name := filepath.Base(above)
+		if strings.Contains(name, "~") {
+			return strings.Replace(name, "~", "/", 1)
+		}
+		return "kubernetes.io/" + name
+	}
 	_, below, is := strings.Cut(path, "/"+volumesDir+"/")
 	if dir, _, _ := strings.Cut(below, "/"); is && strings.Contains(dir, "~") {
 		return strings.Replace(dir, "~", "/", 1)
@@ -189,6 +197,8 @@ type room struct {
 	Available uint64 `json:",omitempty"`
 	Files     uint64 `json:",omitempty"`
 	FilesFree uint64 `json:",omitempty"`
+	// Device: it is one, of which only the size is known.
+	Device bool `json:",omitempty"`
 	// Count is the usage below a path without its own file system, counted by a walk or by the file system.
 	tally.Count
 }
@@ -197,6 +207,10 @@ type room struct {
 func rooms(paths []string) []room {
 	out := make([]room, len(paths))
 	for i, path := range paths {
+		if size, is := blockmap.Size(path); is {
+			out[i] = room{Block: 1, Blocks: size, Device: true}
+			continue
+		}
 		var s unix.Statfs_t
 		if unix.Statfs(path, &s) != nil {
 			continue
@@ -218,6 +232,9 @@ func roomOf(s *unix.Statfs_t) room {
 }
 
 func (r room) disk() usage.Disk {
+	if r.Device {
+		return usage.Disk{At: time.Now(), Capacity: &r.Blocks}
+	}
 	d := usage.Disk{
 		At: time.Now(), Capacity: new(r.Blocks * r.Block), Available: new(r.Available * r.Block),
 		Used:   new((r.Blocks - r.Free) * r.Block),

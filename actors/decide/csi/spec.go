@@ -107,7 +107,7 @@ func Of(pod *v1.Pod, volume *v1.Volume, pv *v1.PersistentVolume, readOnly bool) 
 	s.Key, s.Name = Key{of.Driver, of.VolumeHandle}, pv.Name
 	s.FSType, s.Attributes, s.MountOptions = of.FSType, of.VolumeAttributes, pv.Spec.MountOptions
 	s.ReadOnly = readOnly && !writes(pod, volume)
-	s.Block = ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) == v1.PersistentVolumeBlock
+	s.Block = podspec.IsDevice(pv)
 	if len(pv.Spec.AccessModes) > 0 {
 		s.Access = pv.Spec.AccessModes[0]
 	}

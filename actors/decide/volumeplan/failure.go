@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/nodeterms"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // ErrNodeUnknown is why a volume waits whose place depends on the labels of a Node that is not known yet.
@@ -45,15 +46,10 @@ func (m *Mount) Shown() string {
 
 // Reason is that of the event when it is not there: a device is mapped, and a file system is mounted.
 func (m *Mount) Reason() string {
-	if m.device() {
+	if podspec.IsDevice(m.Persistent) {
 		return "FailedMapVolume"
 	}
 	return "FailedMount"
-}
-
-func (m *Mount) device() bool {
-	return m.Persistent != nil && m.Persistent.Spec.VolumeMode != nil &&
-		*m.Persistent.Spec.VolumeMode == v1.PersistentVolumeBlock
 }
 
 // Failed is the message of an event, in the words of the kubelet: why the volume is not there. missing are the names of
@@ -66,14 +62,14 @@ func (m *Mount) Failed(err error, why string, missing []string) string {
 			"failed to process volumes=[%s]: %s", strings.Join(missing, " "), m.Name, why)
 	case errors.Is(err, errElsewhere):
 		return fmt.Sprintf("%s.NodeAffinity check failed for volume %q : %s", m.verb(), m.Shown(), why)
-	case m.device():
+	case podspec.IsDevice(m.Persistent):
 		step = "MapPodDevice"
 	}
 	return fmt.Sprintf("%s.%s failed for volume %q : %s", m.verb(), step, m.Shown(), why)
 }
 
 func (m *Mount) verb() string {
-	if m.device() {
+	if podspec.IsDevice(m.Persistent) {
 		return "MapVolume"
 	}
 	return "MountVolume"

@@ -194,10 +194,10 @@ func boundTo(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) error {
 
 // mode says why containers can't use a volume as they do: it is a device or a file system.
 func mode(pod *v1.Pod, volume string, pv *v1.PersistentVolume) error {
-	block := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock
-	if block && pv.Spec.CSI == nil {
-		return errors.New("PV " + pv.Name + " is a block device (volumeMode Block), which this node supports for CSI " +
-			"drivers only: use volumeMode Filesystem")
+	block := podspec.IsDevice(pv)
+	if s := &pv.Spec; block && s.CSI == nil && s.Local == nil && s.ISCSI == nil && s.FC == nil {
+		return errors.New("PV " + pv.Name + " has volumeMode Block, which is for local volumes on devices, iSCSI, Fibre " +
+			"Channel and CSI drivers: use volumeMode Filesystem")
 	}
 	for c := range podspec.All(&pod.Spec) {
 		switch {

@@ -77,7 +77,13 @@ func TestClaims(t *testing.T) {
 		{"being deleted while pods use it", func(w *world) {
 			w.claim.DeletionTimestamp, w.claim.Finalizers = &metav1.Time{}, []string{"kubernetes.io/pvc-protection"}
 		}, "", podobjects.Found},
-		{"a device", func(w *world) { w.pv.Spec.VolumeMode = &block }, "PV pv is a block device (volumeMode Block), which this node supports for CSI drivers only: use volumeMode Filesystem", podobjects.Failed},
+		{"a device", func(w *world) {
+			w.pv.Spec.VolumeMode, w.pv.Spec.PersistentVolumeSource = &block, v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{}}
+			w.pod.Spec.Containers[0].VolumeMounts, w.pod.Spec.Containers[0].VolumeDevices = nil, []v1.VolumeDevice{{Name: "data"}}
+		}, "", podobjects.Found},
+		{"a device of a kind without", func(w *world) {
+			w.pv.Spec.VolumeMode, w.pv.Spec.PersistentVolumeSource = &block, v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{}}
+		}, "PV pv has volumeMode Block, which is for local volumes on devices, iSCSI, Fibre Channel and CSI drivers: use volumeMode Filesystem", podobjects.Failed},
 		{"ephemeral, of another pod", ephemeral, "PVC shop/web-data was not created for pod shop/web (pod is not owner)", podobjects.Failed},
 		{"ephemeral", func(w *world) {
 			ephemeral(w)

@@ -19,6 +19,8 @@ package blockmap
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -153,4 +155,32 @@ func deviceOf(info fs.FileInfo, err error) (uint64, error) {
 		return 0, err
 	}
 	return stat(info).Rdev, nil
+}
+
+// Same reports whether two paths lead to the same device.
+func Same(one, other string) bool {
+	a, err := deviceOf(os.Stat(one))
+	b, err2 := deviceOf(os.Stat(other))
+	return errors.Join(err, err2) == nil && a != 0 && a == b
+}
+
+// Name is a name for the device at a file that no volume has: it is not one that the API allows.
+func Name(file string) string {
+	h := fnv.New64a()
+	h.Write([]byte(filepath.Dir(file))) //nolint:errcheck // a hash takes all
+	return fmt.Sprintf("_%016x", h.Sum64())
+}
+
+// Size is that of the device at a path, in bytes; false if none is there. It opens the device.
+func Size(path string) (size uint64, is bool) {
+	if number, err := deviceOf(os.Stat(path)); number == 0 || err != nil {
+		return 0, false
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	n, err := f.Seek(0, io.SeekEnd)
+	return uint64(max(n, 0)), err == nil && n > 0
 }
