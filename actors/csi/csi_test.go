@@ -482,7 +482,7 @@ func TestExpand(t *testing.T) {
 	r.Advance(time.Minute)
 	r.WantByListener("nothing to do")
 	claim.Spec.Resources.Requests, pv.Spec.Capacity = size("2Ki"), size("2Ki")
-	claim.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending}}
+	claim.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending, Status: v1.ConditionTrue}}
 	r.Advance(time.Minute)
 	r.WantByListener("begun", "api: patch PersistentVolumeClaim default/c: 1Ki map[storage:NodeResizeInProgress] 1", "driver: expand v to 2048 for a")
 	r.calls.Answer(fails(port.Other, "busy"), "expand v to 2048 for a")
@@ -494,7 +494,12 @@ func TestExpand(t *testing.T) {
 		`a: FileSystemResizeSuccessful: MountVolume.NodeExpandVolume succeeded for volume "pv-v"`)
 	// Before it is published, a volume that is too small is expanded where it is staged. What can't be is not tried again.
 	big := spec("b", "w")
-	big.Claim, big.Size = "c", 4096
+	big.Claim, big.Size, big.Name = "c2", 4096, "pv-w"
+	more := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c2"}, Spec: v1.PersistentVolumeClaimSpec{
+		Resources: v1.VolumeResourceRequirements{Requests: size("4Ki")}}, Status: v1.PersistentVolumeClaimStatus{Capacity: size("2Ki"),
+		AllocatedResourceStatuses: map[v1.ResourceName]v1.ClaimResourceStatus{v1.ResourceStorage: v1.PersistentVolumeClaimNodeResizePending}}}
+	bigger := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-w"}, Spec: v1.PersistentVolumeSpec{Capacity: size("4Ki")}}
+	r.stored[port.APIKeyOf(more)], r.stored[port.APIKeyOf(bigger)] = more, bigger
 	r.use(big)
 	r.calls.Answer(nil, "stage w")
 	// That it can't be is asked again, until the claim says so.
@@ -511,8 +516,8 @@ func TestExpand(t *testing.T) {
 	r.calls.Answer(fails(port.Invalid, "never"), "expand w to 4096 for b")
 	r.Advance(time.Hour)
 	r.Keep("driver:", "api:")
-	r.WantByListener("then published", "api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInProgress] 0",
-		"api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInProgress] 0",
-		"api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInfeasible] 0", "driver: stage w", "driver: expand w to 4096 for ",
+	r.WantByListener("then published", "api: patch PersistentVolumeClaim default/c2: 2Ki map[storage:NodeResizeInProgress] 0",
+		"api: patch PersistentVolumeClaim default/c2: 2Ki map[storage:NodeResizeInProgress] 0",
+		"api: patch PersistentVolumeClaim default/c2: 2Ki map[storage:NodeResizeInfeasible] 1", "driver: stage w", "driver: expand w to 4096 for ",
 		"driver: publish w for b", "driver: expand w to 4096 for b")
 }

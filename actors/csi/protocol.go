@@ -93,7 +93,9 @@ type stepped struct {
 	step    decide.Step
 	path    string
 	context map[string]string
-	err     error
+	// size is what a driver was asked to expand the volume to; 0 if it was not asked.
+	size int64
+	err  error
 }
 
 // informed is what a driver says of this node.

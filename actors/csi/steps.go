@@ -46,14 +46,16 @@ func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 		}
 	}
 	k := v.Key
-	v.call = portcall.Do(ctx, e, a.run(v, s, stage), func(id kernel.EffectID, m stepped, err error) Message {
+	v.call = portcall.Do(ctx, e, a.run(v, s, stage, ctx.Now()), func(id kernel.EffectID, m stepped, err error) Message {
 		m.id, m.key, m.step, m.err = id, k, s, err
 		return m
 	})
 }
 
 // run makes the call of a step. It holds nothing of the actor.
-func (a *actor) run(v *volume, s decide.Step, stage *decide.Stage) func(context.Context, func(stepped, error)) {
+func (a *actor) run(
+	v *volume, s decide.Step, stage *decide.Stage, now time.Time,
+) func(context.Context, func(stepped, error)) {
 	drivers, api, of := a.deps.Drivers, a.deps.API, port.CSIDriver{Name: v.Driver}
 	if d := a.drivers[v.Driver]; d != nil {
 		of = d.CSIDriver
@@ -98,7 +100,7 @@ func (a *actor) run(v *volume, s decide.Step, stage *decide.Stage) func(context.
 			drivers.UnpublishVolume(c, of, left, func(err error) { done(stepped{}, err) })
 		}
 	case decide.ExpandVolume:
-		return a.expand(v, of)
+		return a.expand(v, of, now)
 	case decide.UnstageVolume:
 		return func(c context.Context, done func(stepped, error)) {
 			drivers.UnstageVolume(c, of, left, func(err error) { done(stepped{}, err) })
@@ -154,7 +156,7 @@ func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
 	}
 	v.call = 0
 	if m.step.Op == decide.ExpandVolume {
-		o := a.expanded(ctx, v, m.err)
+		o := a.expanded(ctx, v, m.size, m.err)
 		if o != decide.Unsure {
 			m.err = nil
 		}

@@ -213,10 +213,10 @@ func TestExpanded(t *testing.T) {
 		t.Error("a claim without a capacity is not bound yet")
 	}
 	claim.Status.Capacity = size("1Ki")
-	if Outgrown(claim, pv) != 2048 || Resizes(claim) {
-		t.Error(Outgrown(claim, pv), Resizes(claim))
+	if Outgrown(claim, pv) != 0 || Resizes(claim) {
+		t.Error("it is the controller's turn", Outgrown(claim, pv), Resizes(claim))
 	}
-	claim.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending}, {Type: "Other"}}
+	claim.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending, Status: v1.ConditionTrue}, {Type: "Other"}}
 	busy := Marked(claim, v1.PersistentVolumeClaimNodeResizeInProgress)
 	done := Expanded(busy, 2048)
 	if !Resizes(claim) || len(claim.Status.AllocatedResourceStatuses) != 0 || len(done.Status.Conditions) != 1 || len(done.Status.AllocatedResourceStatuses) != 0 ||

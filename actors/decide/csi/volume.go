@@ -97,6 +97,15 @@ func (v *Volume) Use(t Target, s *Spec) {
 // Has is the size in bytes that it has on this node; 0: unknown.
 func (v *Volume) Has() int64 { return v.has }
 
+// Asked notes which size the driver was asked for by the expansion under way: what the claim wanted when it was looked
+// at again. 0: it was not asked, because the claim wants nothing of the node any more.
+func (v *Volume) Asked(size int64) {
+	if v.Grow == v.growing {
+		v.Grow = size
+	}
+	v.growing = size
+}
+
 // Expand notes that the volume has another size, in bytes, than its claim says. 0: it has not.
 func (v *Volume) Expand(size int64) {
 	if size > v.grown {
@@ -425,7 +434,7 @@ func (v *Volume) End(o Outcome, now time.Time) {
 	case Attachment:
 	case ExpandVolume:
 		if o == Worked {
-			v.grown, v.has = v.growing, max(v.has, v.growing)
+			v.grown, v.has = max(v.grown, v.growing), max(v.has, v.growing)
 		}
 		// It may have to be bigger by now. One that was refused is asked for again when the claim wants it again.
 		if v.Grow <= v.grown || o == Refused && v.Grow == v.growing {
