@@ -239,7 +239,7 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 		if f.Target.Pod == "" {
 			v.FoundStaged(f)
 		} else {
-			v.FoundPublished(f.Target)
+			v.FoundPublished(f)
 		}
 	}
 	a.findLost(ctx)

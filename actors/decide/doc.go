@@ -84,6 +84,7 @@
 //	podcgroup    names and limits of cgroups of pods and QoS classes
 //	podgc        which dead containers and sandboxes to remove
 //	topology     from which NUMA nodes a pod gets its exclusive CPUs, memory and devices
+//	selinux      with which SELinux label a volume is mounted
 //	shutdown     in which order pods end while the machine shuts down
 //	usage        resource usage from files of the kernel and from the runtime
 //

@@ -24,6 +24,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -110,6 +111,8 @@ type Deps struct {
 	Deadline time.Duration
 	// Allocatable is what the node has for pods.
 	Allocatable v1.ResourceList
+	// SELinux is nil on a host without it.
+	SELinux *selinux.Host
 }
 
 // New makes the constructor of the actor.
@@ -173,6 +176,8 @@ type failure struct {
 	message string
 	// again: what it failed for has changed, and there is nothing to wait for. obstacle: csi was not asked yet.
 	again, obstacle bool
+	// taken: something else has it otherwise.
+	taken bool
 }
 
 // Start implements kernel.Behavior.
@@ -236,7 +241,7 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 	p := a.get(uid)
 	first, had := p.pod == nil, len(p.plan)
 	if first || p.pod != m.Pod || !p.objects.Equal(m.Objects) {
-		p.plan = volumeplan.Plan(m.Pod, m.Objects, a.deps.Allocatable)
+		p.plan = volumeplan.Plan(m.Pod, m.Objects, a.deps.Allocatable, a.deps.SELinux)
 		for i := range p.failures {
 			if p.failures[i].Key.what == mount {
 				p.failures[i].Value.again = true
@@ -385,7 +390,7 @@ func (a *volumes) run(
 	var d done
 	if m != nil {
 		r = port.MountVolume{Pod: w, Volume: podspec.Volume(&w.Spec, m.Name), Content: m.Content, Persistent: m.Persistent,
-			CHAP: m.CHAP, ReadOnly: m.ReadOnly, Size: m.Size}
+			CHAP: m.CHAP, ReadOnly: m.ReadOnly, Size: m.Size, Label: m.Label}
 		d.version = m.Version
 	}
 	return func(c context.Context, answer func(done, error)) {
@@ -462,6 +467,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 			p.late()
 		}
 		delete(a.pods, m.uid)
+		a.freed(ctx)
 		p.reply.Tell(pod.VolumesAnswer{Volumes: volumeplan.Volumes{State: volumeplan.Down, Unmounted: true}})
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/blockfs"
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
@@ -184,6 +185,7 @@ func (h *Host) mountDisk(
 	if r.Persistent != nil {
 		ask.Want.Options = r.Persistent.Spec.MountOptions
 	}
+	ask.Want.Options = selinux.Options(ask.Want.Options, r.Label)
 	return h.bindOnce(ctx, r, plugin, name, func(bind *request) error {
 		if ask.Want.ReadOnly {
 			bind.Options = []string{"ro"}
@@ -193,6 +195,10 @@ func (h *Host) mountDisk(
 			return err
 		}
 		defer release()
+		note := filepath.Join(string(r.Pod.UID), pluginsDir, plugin, name, diskNote)
+		if err := h.otherLabel(ctx, &ask, note, name, bind.Mounted); err != nil {
+			return err
+		}
 		if err := h.noteDisk(string(r.Pod.UID), plugin, name, &ask.Used); err != nil {
 			return err
 		}

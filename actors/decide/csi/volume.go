@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 )
 
 // Publication is a volume of one pod.
@@ -35,6 +37,10 @@ type Volume struct {
 	Held string
 	// As is how it was staged last. Nil: unknown, because another agent did it, or it was not.
 	As *Stage
+	// Label is the SELinux label that it was staged with last, and is published with; empty for none. labels: its driver
+	// mounts with labels, as far as is known.
+	Label  string
+	labels bool
 	// Targets are its publications. None of them is None and not Wanted.
 	Targets map[Target]*Publication
 	// Grow is the size in bytes that the volume has to be expanded to, 0 for none; growing is that of the expansion under
@@ -147,6 +153,7 @@ func (v *Volume) tidy(t Target) {
 // FoundStaged notes a staging that an earlier agent left.
 func (v *Volume) FoundStaged(f Found) {
 	v.Staging, v.Block, v.Name, v.Held = Uncertain, f.Block, f.Target.Name, f.Held
+	v.Label = cmp.Or(f.Label, v.Label)
 }
 
 // Left is what a step has to take down.
@@ -159,8 +166,9 @@ func (v *Volume) Left(s Step) Found {
 }
 
 // FoundPublished notes a publication that an earlier agent left. If the volume has a staging, that is found beside it.
-func (v *Volume) FoundPublished(t Target) {
-	v.Targets[t] = &Publication{State: Uncertain}
+func (v *Volume) FoundPublished(f Found) {
+	v.Targets[f.Target] = &Publication{State: Uncertain}
+	v.Label = cmp.Or(f.Label, v.Label)
 }
 
 // Detached notes that the Node does not name the volume as attached. What is staged stays until it is unstaged.
@@ -180,10 +188,12 @@ func (v *Volume) sorted() []Target {
 	})
 }
 
-// first is the first wanted publication of a pod, by which the volume is staged.
+// first is the first wanted publication of a pod, by which the volume is staged. While it is published, it is of those
+// with its label.
 func (v *Volume) first() *Publication {
+	published := v.published()
 	for _, t := range v.sorted() {
-		if p := v.Targets[t]; p.Want == Wanted {
+		if p := v.Targets[t]; p.Want == Wanted && !(published && v.otherLabel(p)) {
 			return p
 		}
 	}
@@ -244,6 +254,7 @@ func (v *Volume) Next(now time.Time, env Env) (step Step, is bool, again time.Ti
 	if v.Busy != nil {
 		return step, false, again
 	}
+	v.labels = env.Driver != nil && env.Driver.SELinux
 	later := func(at time.Time) {
 		if again.IsZero() || at.Before(again) {
 			again = at
@@ -281,17 +292,20 @@ func (v *Volume) steps(now time.Time, env Env, later func(time.Time)) (out []Ste
 	case env.Driver.Attach && !v.Inline && !v.Attached:
 		return append(out, Step{Op: Attachment})
 	case !v.Inline && v.Staging != Done:
-		if v.Staging == Uncertain && v.As != nil && !v.published() && !v.As.Same(v.stage(first)) {
+		if v.Staging == Uncertain && !v.published() &&
+			(v.otherLabel(first) || v.As != nil && !v.As.Same(v.stage(first))) {
 			return append(out, Step{Op: UnstageVolume}) // never twice differently
 		}
 		return append(out, Step{Op: StageVolume})
+	case !v.Inline && !v.published() && v.otherLabel(first):
+		return append(out, Step{Op: UnstageVolume})
 	}
 	if v.Grow > 0 && v.written() {
 		out = append(out, Step{Op: ExpandVolume}) // before it is published, if it can be
 	}
 	for _, t := range all {
 		p := v.Targets[t]
-		if p.Want != Wanted || v.rival(t) != "" || p.Spec.refused(env.Driver) != "" {
+		if p.Want != Wanted || v.rival(t) != "" || v.otherLabel(p) || p.Spec.refused(env.Driver) != "" {
 			continue
 		}
 		switch due := p.At.Add(env.Republish); {
@@ -341,6 +355,9 @@ func (v *Volume) Waits(t Target, env Env) string {
 	if p.State == Done || p.Want != Wanted {
 		return ""
 	}
+	if v.published() && v.otherLabel(p) {
+		return selinux.Conflict(t.Name, v.Label, v.wants(p))
+	}
 	if r := v.rival(t); r != "" {
 		return fmt.Sprintf("volume uses the ReadWriteOncePod access mode and is already in use by another pod (UID %s)", r)
 	}
@@ -389,7 +406,7 @@ func (v *Volume) Begin(s Step) *Stage {
 			to, as.Secrets = as, secrets
 		}
 		to.Fresh = v.Staging == None
-		v.before, v.Staging, v.As = v.Staging, Uncertain, &to
+		v.before, v.Staging, v.As, v.Label = v.Staging, Uncertain, &to, to.Label
 		return &to
 	case UnstageVolume:
 		if v.published() {

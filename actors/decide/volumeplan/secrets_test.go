@@ -59,7 +59,7 @@ func TestSecretsOfCSI(t *testing.T) {
 			Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
 		}}}}
 		podtest.UseVolumes(&pod.Spec)
-		plan := Plan(pod, podobjects.NewSet(known), nil)
+		plan := Plan(pod, podobjects.NewSet(known), nil, nil)
 		m := plan[0]
 		if m.Err == nil != (c.want == "") || m.Err != nil && !strings.HasPrefix(m.Err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.what, m.Err, c.want)

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 )
 
@@ -32,6 +33,8 @@ type Mount struct {
 	// CHAP are the secrets of an iSCSI target, Server what a disk is at, for people; empty for other volumes.
 	CHAP   netdisk.CHAP
 	Server string
+	// Label is the SELinux label to mount it with, if what mounts it can; empty for none.
+	Label string
 	// CSI is what a CSI driver has to do, for a volume of one; nil for others.
 	CSI *csi.Spec
 	// Claimed: it is the volume of a claim. Once it is there, what becomes of the claim does not matter.
@@ -44,8 +47,10 @@ type Mount struct {
 	Err error
 }
 
-// Plan returns a Mount for each volume that the pod uses, in the order of the pod.
-func Plan(pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList) []Mount {
+// Plan returns a Mount for each volume that the pod uses, in the order of the pod. labels is nil on a host without SELinux.
+func Plan(
+	pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList, labels *selinux.Host,
+) []Mount {
 	from := volumefiles.Source{Pod: pod, Objects: objects, Allocatable: allocatable}
 	out := make([]Mount, 0, len(pod.Spec.Volumes))
 	for v := range podspec.Volumes(&pod.Spec) {
@@ -60,10 +65,13 @@ func Plan(pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList) []Mo
 			m.Size = emptydir.Size(pod, v.EmptyDir, allocatable)
 		case podobjects.ClaimName(pod, v) != "":
 			m.Claimed = true
-			m.Persistent, m.ReadOnly, m.Err = claimed(pod, v, objects)
+			if m.Persistent, m.ReadOnly, m.Err = claimed(pod, v, objects); m.Err == nil {
+				m.Label, m.Err = labels.Of(pod, v.Name, m.Persistent)
+			}
 			m.Unprocessed = m.Err != nil
 			if m.Err == nil && m.Persistent.Spec.CSI != nil {
 				m.CSI = csi.Of(pod, v, m.Persistent, m.ReadOnly)
+				m.CSI.Label = m.Label
 				if claim, err := objects.Claim(pod.Namespace, podobjects.ClaimName(pod, v)); err == nil {
 					m.CSI.Size, m.CSI.Has = csi.Outgrown(claim, m.Persistent), claim.Status.Capacity.Storage().Value()
 				}

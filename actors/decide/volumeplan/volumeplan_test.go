@@ -93,7 +93,7 @@ func TestClaims(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld()
 			c.change(w)
-			m := Plan(w.pod, w.objects(), nil)[0]
+			m := Plan(w.pod, w.objects(), nil, nil)[0]
 			text := ""
 			if m.Err != nil {
 				text = m.Err.Error()
@@ -121,7 +121,7 @@ func TestVersions(t *testing.T) {
 	}
 	versions := func() (uint64, uint64) {
 		podtest.UseVolumes(&pod.Spec)
-		m := Plan(pod, podobjects.Standalone(), nil)
+		m := Plan(pod, podobjects.Standalone(), nil, nil)
 		return m[0].Version, m[1].Version
 	}
 	first, none := versions()
@@ -145,7 +145,7 @@ func TestMigrated(t *testing.T) {
 		v1.Volume{Name: "flex", VolumeSource: v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: "x/y"}}},
 	)
 	podtest.UseVolumes(&w.pod.Spec)
-	all := Plan(w.pod, w.objects(), nil)
+	all := Plan(w.pod, w.objects(), nil, nil)
 	if s := all[0].CSI; all[0].Err != nil || s == nil || s.Driver != "ebs.csi.aws.com" || s.Handle != "vol-1" || s.Name != "pv" || s.FSType != "xfs" || !s.ReadOnly {
 		t.Errorf("with a claim: %+v, %v", s, all[0].Err)
 	}

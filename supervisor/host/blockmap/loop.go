@@ -129,7 +129,7 @@ func attach(device string, f *os.File, file string) error {
 	if err != nil {
 		return err
 	}
-	defer l.Close() //nolint:errcheck // nothing was written
+	defer l.Close()                          //nolint:errcheck // nothing was written
 	c := unix.LoopConfig{Fd: uint32(f.Fd())} //nolint:gosec // a file descriptor is small
 	copy(c.Info.File_name[:len(c.Info.File_name)-1], file)
 	if err := unix.IoctlLoopConfigure(int(l.Fd()), &c); err != nil {

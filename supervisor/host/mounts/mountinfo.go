@@ -14,6 +14,8 @@ type Mount struct {
 	// Device is the file system (st_dev, as major:minor), Root the directory or file of it that is mounted. A bind mount
 	// has both of what it shows.
 	Device, Root string
+	// Options are those of the file system, as the kernel writes them. One may have a comma in quotes.
+	Options string
 }
 
 // Local reports whether the file system needs no server.
@@ -30,13 +32,16 @@ func Parse(text string) ([]Mount, error) {
 	for line := range strings.Lines(text) {
 		// 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw
 		left, right, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		place, what := strings.Fields(left), strings.Fields(right)
+		place, what := strings.Fields(left), strings.SplitN(right, " ", 3) // the source may be empty
 		if !ok || len(place) < 6 || len(what) < 1 {
 			return nil, fmt.Errorf("mountinfo: cannot read the line %q", line)
 		}
 		m := Mount{Point: unescape(place[4]), Type: what[0], Device: place[2], Root: unescape(place[3])}
 		if len(what) > 1 {
 			m.Source = unescape(what[1])
+		}
+		if len(what) > 2 {
+			m.Options = unescape(what[2])
 		}
 		out = append(out, m)
 	}
@@ -53,6 +58,18 @@ func Now() ([]Mount, error) {
 		return nil, err
 	}
 	return Parse(string(text))
+}
+
+// Of is the file system that a path is on; nil if none is known. path is absolute, without symbolic links.
+func Of(all []Mount, path string) (of *Mount) {
+	for i := range all {
+		m := &all[i]
+		is := m.Point == path || m.Point == "/" || strings.HasPrefix(path, m.Point+"/")
+		if is && (of == nil || len(m.Point) >= len(of.Point)) {
+			of = m // of two at one place, the later hides the other
+		}
+	}
+	return of
 }
 
 // Below are those at dir or below it, in order of mounting.
