@@ -38,8 +38,6 @@ func TestBadManifests(t *testing.T) {
 		{"not-yaml", text("\x00\x01\x02 no text"), nil},
 		{"empty", text(""), nil},
 		{"half-written", text("apiVersion: v1\nkind: Pod\nmetadata:\n  name: half\nspec:\n  conta"), nil},
-		{"unknown-field", text(strings.Replace(plain("unknown"), `"spec": {`, `"spec": {"nosuchfield": 1, `, 1)), []string{"spec.nosuchfield"}},
-		{"duplicate-key", text("apiVersion: v1\nkind: Pod\nkind: Pod\nmetadata: {name: twice}\nspec: {containers: [{name: a, image: a}]}\n"), []string{"kind"}},
 		{"invalid-name", text(plain("Not_A_Name")), []string{"metadata.name", "Not_A_Name"}},
 		{"no-name", text(plain("")), []string{"metadata.name"}},
 		{"wrong-type", text(strings.Replace(plain("type"), `"args": ["sleep"]`, `"args": 5`, 1)), []string{"spec.containers[0].args"}},
@@ -107,6 +105,16 @@ func TestBadManifests(t *testing.T) {
 		write(t, file, []byte(whole))
 		b.awaitRunning(t, "completed")
 		b.awaitLines(t, "completed", 1)
+	})
+	t.Run("a-part-is-ignored", func(t *testing.T) {
+		b.apply(t, "ignored.yaml", strings.Replace(plain("ignored"), `"spec": {`, `"spec": {"nosuchfield": 1, "hostPID": true, "hostPID": false, `, 1))
+		b.awaitRunning(t, "ignored")
+		for _, field := range []string{"spec.nosuchfield", "hostPID"} {
+			if !strings.Contains(b.Log(), field) {
+				t.Errorf("the log does not name %s", field)
+			}
+		}
+		b.remove(t, "ignored.yaml")
 	})
 	t.Run("duplicate", func(t *testing.T) {
 		// The one that is there keeps its place; the other is named.
