@@ -142,9 +142,9 @@ func (d *dead) die(t *testing.T) {
 func (d *dead) shown(t *testing.T) {
 	t.Helper()
 	for name, want := range map[string]string{
-		"nfs":          `MountVolume.SetUp failed for volume "data" : waiting: its file system does not answer`,
+		"nfs":          `MountVolume.SetUp failed for volume "` + d.name + `-nfs" : waiting: its file system does not answer`,
 		"files-begins": `MountVolume.SetUp failed for volume "data" : waiting: its file system does not answer`,
-		"staged":       `MountVolume.SetUp failed for volume "data" : waiting: CSI driver ` + d.disks.Name + ` has not answered NodeStageVolume of volume `,
+		"staged":       `" : waiting: CSI driver ` + d.disks.Name + ` has not answered NodeStageVolume of volume `,
 		"published":    `MountVolume.SetUp failed for volume "data" : waiting: CSI driver ` + d.disks.Name + ` has not answered NodePublishVolume of volume `,
 		"leaves":       `UnmountVolume.TearDown has not ended: its volumes are being unmounted since `,
 	} {
