@@ -3,7 +3,7 @@
 // image.
 //
 //	pod ──Ensure──► images ──ImageStatus, PullImage──► runtime
-//	pod ◄──ImageAnswer── images        pods ──Forget──► images
+//	pod ◄──ImageAnswer── images        pods ──Forget, Retain──► images
 //	images ──Lookup──► credentials
 //
 // It also removes images that nobody uses; see collector.
@@ -203,6 +203,8 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 		a.ensure(ctx, m.EnsureImage)
 	case Forget:
 		a.forget(ctx, m.UID)
+	case Retain:
+		a.retain(ctx, m)
 	case RuntimeBack:
 		for _, name := range slices.Sorted(maps.Keys(a.of)) {
 			i := a.of[name]

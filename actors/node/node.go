@@ -323,6 +323,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 		},
 		Retain: func(all, wanted map[types.UID]bool) {
 			b.volumes.Tell(volumes.Retain{Pods: all})
+			b.images.Tell(images.Retain{Pods: all})
 			b.above.retain(wanted)
 		},
 		ForgetImages: func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) },
