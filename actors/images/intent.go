@@ -161,8 +161,8 @@ func unanswered(err error) bool {
 	}
 }
 
-// notPulled goes on with the intent of an image whose pull has failed, or was given up. err is the answer of the runtime,
-// nil if it was not asked.
+// notPulled goes on with the intent of an image whose pull has failed, or was given up. err is the answer of the
+// runtime, nil if it was not asked.
 func (a *images) notPulled(ctx *kernel.Context[Message], name string, err error) {
 	in := a.records.intents[name]
 	switch {

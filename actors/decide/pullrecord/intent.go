@@ -2,23 +2,24 @@ package pullrecord
 
 import "time"
 
-// Intent is an image that is being pulled, or may have been, under one name. However many pods wait for the image, it is
-// pulled once at a time, so an image has one intent; a pull that was given up and the next one share it.
+// Intent is an image that is being pulled, or may have been, under one name. However many pods wait for the image, it
+// is pulled once at a time, so an image has one intent; a pull that was given up and the next one share it.
 //
-//	(none)
-//	  │ a pull is to begin                        an earlier agent left its file
+//	(none)                                      an earlier agent left its file
+//	  │ a pull is to begin                                    │
 //	  ▼                                                       │
-//	Noting: its file is written, and the runtime              │
-//	  │     is asked what it has under the name               │
-//	  │ both are done                                         │
+//	Noting: its file is written, and the runtime is asked     │
+//	  │     what it has under the name; then the pull begins  │
 //	  ▼                                                       ▼
-//	Pulling ──failed, given up──► Settling: the runtime is asked again ◄──► Unclear: it did not answer
-//	  │                               │          │         └─has nothing new, but may be pulling─► Late ──LateFor──► (none)
-//	  │ pulled                        │ has      │ has nothing new                                  │ has another image
-//	  ▼                               │ another  ▼                                                  ▼
-//	(none), with a record of who      │ image  (none): what was there before stays     (none), with a record that nobody
-//	pulled it                         │        as it was                               may use without a pull
-//	                                  └────────────────────────────────────────────────►
+//	Pulling ──failed, given up──────────────────────────► Settling: the runtime ◄──► Unclear: it did
+//	  │                                                    is asked once more                not answer
+//	  │ pulled                                                │
+//	  ▼                                                       ├─has another image──► (none), with a record: nobody
+//	(none), with a record of who pulled it                    │                      may use it without a pull
+//	                                                          ├─has nothing new────► (none): what there was before
+//	                                                          │                      stays as it was
+//	                                                          └─the same, and it may still come──► Late
+//	Late ──another image came, or LateFor is over──► as from Settling
 //
 // A new pull may begin in each of them. What the runtime had before the first pull counts until the intent is over.
 type Intent struct {
@@ -78,8 +79,8 @@ func (in *Intent) Forgotten(now time.Time) {
 // Ask notes that the runtime is asked to pull.
 func (in *Intent) Ask() { in.Stage, in.asked = Pulling, true }
 
-// Fail notes that a pull has failed, or was given up; open: the runtime did not say so. over: it was never asked for, so
-// the intent is over.
+// Fail notes that a pull has failed, or was given up; open: the runtime did not say so. over: it was never asked for,
+// so the intent is over.
 func (in *Intent) Fail(open bool, now time.Time) (over bool) {
 	in.Stage, in.open, in.ended = Settling, in.open || open, now
 	return !in.asked
@@ -97,7 +98,8 @@ const (
 
 func (e End) String() string { return [...]string{"Stays", "Goes", "Records"}[e] }
 
-// Settle says what becomes of an intent whose pulls have ended, by the ID of what the runtime has now; empty for nothing.
+// Settle says what becomes of an intent whose pulls have ended, by the ID of what the runtime has now; empty for
+// nothing.
 func (in *Intent) Settle(id string, now time.Time) End {
 	switch {
 	case id != "" && in.Brought(id):

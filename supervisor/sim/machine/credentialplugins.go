@@ -89,7 +89,7 @@ func (p *CredentialPlugins) RunPlugin(
 	n := slices.IndexFunc(p.of, func(c CredentialPlugin) bool { return c.Provider.Name == of.Name })
 	var q api.CredentialProviderRequest
 	if n < 0 || json.Unmarshal(request, &q) != nil {
-		panic(fmt.Sprintf("machine: plugin %s was run with %s, and there is no such plugin, or it is no request", of.Name, request))
+		panic(fmt.Sprintf("machine: there is no plugin %s, or this is no request: %s", of.Name, request))
 	}
 	p.mu.Lock()
 	run := p.runs[of.Name]
