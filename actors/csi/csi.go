@@ -22,7 +22,7 @@ import (
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		return &actor{
-			deps: deps, drivers: map[string]*driver{}, volumes: map[decide.Key]*volume{}, pods: map[types.UID]*user{},
+			deps: deps, drivers: map[string]*driver{}, volumes: newIndex(), pods: map[types.UID]*user{},
 			infos: map[string]*decide.Info{}, said: map[decide.Key]bool{},
 		}
 	}
@@ -33,7 +33,9 @@ type actor struct {
 	// known: what an earlier agent left was read, to volumes.
 	known   bool
 	loading kernel.EffectID
-	volumes map[decide.Key]*volume
+	volumes index
+	// stale: which volumes may be in use may have changed since nodestatus was told.
+	stale   bool
 	pods    map[types.UID]*user
 	drivers map[string]*driver
 	// watch is the watch of drivers, objects that of CSIDrivers, watches how often that was begun.
@@ -67,6 +69,8 @@ type actor struct {
 // volume is a volume with its effect.
 type volume struct {
 	*decide.Volume
+	// name is that in the status of the Node.
+	name v1.UniqueVolumeName
 	// sizing is the look at its claim under way.
 	sizing kernel.EffectID
 	// examining is the look at its VolumeAttachment under way.
@@ -159,7 +163,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case watchAgain:
 		a.watchObjects(ctx)
 	case again:
-		if v := a.volumes[m.key]; v != nil {
+		if v := a.volumes.get(m.key); v != nil {
 			v.timer = nil
 			a.advance(ctx, v)
 		}
@@ -195,8 +199,11 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.deps.ResendNode()
 		a.deps.Restarted()
 	}
-	for a.showInUse() {
-		a.advanceAll(ctx)
+	for a.stale {
+		a.stale = false
+		for _, v := range a.showInUse() {
+			a.advance(ctx, v)
+		}
 	}
 }
 
@@ -233,13 +240,14 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 	for _, text := range m.unreadable {
 		unreadable(ctx, text)
 	}
-	a.known, a.lost = true, m.lost
+	a.known, a.lost, a.stale = true, m.lost, true
 	for _, f := range m.found {
 		v := a.volume(f.Key, f.Inline)
 		if f.Target.Pod == "" {
 			v.FoundStaged(f)
 		} else {
 			v.FoundPublished(f)
+			a.volumes.publishes(f.Target.Pod, v)
 		}
 	}
 	a.findLost(ctx)
@@ -260,17 +268,16 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 // users are the pods in the order of their UIDs.
 func (a *actor) users() []types.UID { return slices.Sorted(maps.Keys(a.pods)) }
 
-// keys are the volumes in order.
-func (a *actor) keys() []decide.Key {
-	return slices.SortedFunc(maps.Keys(a.volumes), decide.Key.Compare)
-}
-
 // volume is the one of a key, a new one if it is not known.
 func (a *actor) volume(k decide.Key, inline bool) *volume {
-	v := a.volumes[k]
+	v := a.volumes.get(k)
 	if v == nil {
-		v = &volume{Volume: decide.NewVolume(k, inline), paths: map[decide.Target]string{}, turns: map[decide.Target]*turn{}}
-		a.volumes[k] = v
+		v = &volume{
+			Volume: decide.NewVolume(k, inline), name: k.UniqueName(), paths: map[decide.Target]string{},
+			turns: map[decide.Target]*turn{},
+		}
+		a.volumes.add(v)
+		a.stale = true
 	}
 	return v
 }
@@ -296,7 +303,7 @@ func (a *actor) use(ctx *kernel.Context[Message], m volumes.UseCSI) {
 		return
 	}
 	if a.want(uid, m.Volume, w) {
-		a.advance(ctx, a.volumes[m.Spec.Key])
+		a.advance(ctx, a.volumes.get(m.Spec.Key))
 	}
 }
 
@@ -304,8 +311,8 @@ func (a *actor) use(ctx *kernel.Context[Message], m volumes.UseCSI) {
 // PersistentVolume: one that was deleted and made again with another handle. It reports whether it has.
 func (a *actor) want(uid types.UID, name string, w *use) bool {
 	s := w.spec
-	for _, k := range a.keys() {
-		p := a.volumes[k].Targets[s.Target]
+	for _, v := range a.volumes.of(s.Target.Pod) {
+		k, p := v.Key, v.Targets[s.Target]
 		if k == s.Key || p == nil || p.State == decide.None {
 			continue
 		}
@@ -318,7 +325,10 @@ func (a *actor) want(uid types.UID, name string, w *use) bool {
 		}
 		return false
 	}
-	a.volume(s.Key, s.Inline).Use(s.Target, s)
+	v := a.volume(s.Key, s.Inline)
+	v.Use(s.Target, s)
+	a.volumes.publishes(s.Target.Pod, v)
+	a.stale = true
 	return true
 }
 
@@ -327,7 +337,7 @@ func (a *actor) want(uid types.UID, name string, w *use) bool {
 func (a *actor) rebound(ctx *kernel.Context[Message], u *user, name string) {
 	s := u.uses[name].spec
 	delete(u.uses, name)
-	v := a.volumes[s.Key]
+	v := a.volumes.get(s.Key)
 	if v == nil || len(u.usesOf(s.Key, s.Target)) > 0 {
 		return
 	}
@@ -345,40 +355,19 @@ func (a *actor) release(ctx *kernel.Context[Message], uid types.UID) {
 	if !a.known {
 		return
 	}
-	for _, k := range a.keys() {
-		v := a.volumes[k]
-		if v == nil {
-			continue
-		}
-		its := false
+	for _, v := range a.volumes.of(uid) {
 		for _, t := range targets(v, uid) {
 			v.Release(t)
-			its = true
 		}
-		if its {
-			a.advance(ctx, v)
-		}
+		a.advance(ctx, v)
 	}
 	a.tellGoing(uid, "")
 }
 
-// targets are the publications of a volume for a pod, in order.
-func targets(v *volume, uid types.UID) (out []decide.Target) {
-	for t := range v.Targets { // order-free: sorted
-		if t.Pod == uid {
-			out = append(out, t)
-		}
-	}
-	slices.SortFunc(out, decide.Target.Compare)
-	return out
-}
-
 // advanceAll goes on with all volumes.
 func (a *actor) advanceAll(ctx *kernel.Context[Message]) {
-	for _, k := range a.keys() {
-		if v := a.volumes[k]; v != nil {
-			a.advance(ctx, v)
-		}
+	for _, v := range a.volumes.all() {
+		a.advance(ctx, v)
 	}
 }
 
@@ -387,6 +376,7 @@ func (a *actor) advance(ctx *kernel.Context[Message], v *volume) {
 	if !a.known {
 		return
 	}
+	a.stale = true
 	step, is, next := v.Next(ctx.Now(), a.env(v))
 	switch {
 	case is:
@@ -397,7 +387,7 @@ func (a *actor) advance(ctx *kernel.Context[Message], v *volume) {
 		if v.timer != nil {
 			v.timer()
 		}
-		delete(a.volumes, v.Key)
+		a.volumes.remove(v.Key)
 		delete(a.said, v.Key)
 	}
 	v.giveUp(ctx)
@@ -439,9 +429,8 @@ func (a *actor) env(v *volume) decide.Env {
 		e.Republish = republishEvery
 	}
 	if a.node != nil {
-		name := v.UniqueName()
-		_, told := slices.BinarySearch(a.inUse, name)
-		e.Reported, e.Attached = told && a.reported[name], a.attached[name]
+		_, told := slices.BinarySearch(a.inUse, v.name)
+		e.Reported, e.Attached = told && a.reported[v.name], a.attached[v.name]
 	}
 	return e
 }
@@ -455,13 +444,13 @@ func (a *actor) sweep(ctx *kernel.Context[Message], pods map[types.UID]bool) {
 		u := a.pods[uid]
 		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
 			w := u.uses[name]
-			if v := a.volumes[w.spec.Key]; v == nil || v.Targets[w.spec.Target] == nil {
+			if v := a.volumes.get(w.spec.Key); v == nil || v.Targets[w.spec.Target] == nil {
 				a.want(uid, name, w) // its directory may be free by now
 			}
 		}
 	}
-	for _, k := range a.keys() {
-		v := a.volumes[k]
+	for _, v := range a.volumes.all() {
+		k := v.Key
 		left := v.Staging != decide.None && len(v.Targets) == 0
 		if left && v.Held != "" && !a.said[k] {
 			a.said[k] = true

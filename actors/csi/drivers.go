@@ -95,10 +95,10 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 		return
 	}
 	ctx.Log().Info().Str("driver", name).Str("socket", m.driver.Endpoint).Msg("CSI driver registered")
-	for k, v := range a.volumes { // order-free: each on its own
-		if k.Driver == name {
+	for _, v := range a.volumes.all() {
+		if v.Driver == name {
 			v.Retry()
-			delete(a.said, k)
+			delete(a.said, v.Key)
 		}
 	}
 	a.ask(ctx, d)
@@ -192,5 +192,6 @@ func (a *actor) told(ctx *kernel.Context[Message], m told) {
 	for _, name := range slices.Sorted(maps.Keys(a.drivers)) {
 		a.keepAsking(ctx, a.drivers[name])
 	}
+	a.stale = true
 	a.advanceAll(ctx)
 }

@@ -36,8 +36,8 @@ const (
 // lookAtAttachments reads why volumes are not attached that pods have waited for, of drivers that keep the number of
 // volumes of a node up to date (nodeAllocatableUpdatePeriodSeconds).
 func (a *actor) lookAtAttachments(ctx *kernel.Context[Message]) {
-	for _, k := range a.keys() {
-		v := a.volumes[k]
+	for _, v := range a.volumes.all() {
+		k := v.Key
 		if env := a.env(v); v.examining != 0 || !v.MayBeExhausted(env) || len(a.waiting(ctx, k)) == 0 {
 			continue
 		}
@@ -73,7 +73,7 @@ func (a *actor) waiting(ctx *kernel.Context[Message], k decide.Key) (out []types
 // exhausted ends the pods that wait for a volume for which there is no room on the node, and asks the driver how many
 // volumes it takes by now: schedulers are to know.
 func (a *actor) exhausted(ctx *kernel.Context[Message], m exhausted) {
-	v := a.volumes[m.key]
+	v := a.volumes.get(m.key)
 	if v == nil || v.examining != m.id {
 		return
 	}

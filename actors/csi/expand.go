@@ -38,7 +38,7 @@ func (a *actor) look(ctx *kernel.Context[Message]) {
 		u := a.pods[uid]
 		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
 			s := u.uses[name].spec
-			v := a.volumes[s.Key]
+			v := a.volumes.get(s.Key)
 			if v == nil || v.sizing != 0 || s.Claim == "" || s.ReadOnly || v.paths[s.Target] == "" {
 				continue
 			}
@@ -80,7 +80,7 @@ func outgrown(c context.Context, api API, claim, pv port.APIKey, has int64, done
 }
 
 func (a *actor) sized(ctx *kernel.Context[Message], m sized) {
-	v := a.volumes[m.key]
+	v := a.volumes.get(m.key)
 	if v == nil || v.sizing != m.id {
 		return
 	}

@@ -3,7 +3,6 @@ package csi
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -40,32 +39,14 @@ type turn struct {
 // measure asks drivers for the figures of published volumes that are due. The calls are beside those of the volume's
 // lane: none of them waits for these.
 func (a *actor) measure(ctx *kernel.Context[Message]) {
-	period := a.deps.StatsPeriod
-	if period <= 0 {
+	if a.deps.StatsPeriod <= 0 {
 		return
 	}
-	type place struct {
-		v *volume
-		t decide.Target
-	}
-	places, turns := map[string][]place{}, map[string][]decide.Turn{}
-	for _, k := range a.keys() {
-		v := a.volumes[k]
-		for _, t := range slices.SortedFunc(maps.Keys(v.paths), decide.Target.Compare) {
-			now := decide.Turn{}
-			if of := v.turns[t]; of != nil {
-				now = of.Turn
-			}
-			places[k.Driver], turns[k.Driver] = append(places[k.Driver], place{v, t}), append(turns[k.Driver], now)
-		}
-	}
 	var next time.Time
-	for _, name := range slices.Sorted(maps.Keys(places)) {
-		begin, again := decide.Turns(turns[name], ctx.Now(), period, mostMeasured)
-		for _, i := range begin {
-			a.askFigures(ctx, places[name][i].v, places[name][i].t)
-		}
-		if next.IsZero() || !again.IsZero() && again.Before(next) {
+	for all := a.volumes.all(); len(all) > 0; {
+		of := sameDriver(all)
+		all = all[len(of):]
+		if again := a.measureDriver(ctx, of); next.IsZero() || !again.IsZero() && again.Before(next) {
 			next = again
 		}
 	}
@@ -76,6 +57,39 @@ func (a *actor) measure(ctx *kernel.Context[Message]) {
 	if !next.IsZero() {
 		a.measureAgain = ctx.After(next.Sub(ctx.Now()), measure{})
 	}
+}
+
+// sameDriver are the first volumes that are all of one driver.
+func sameDriver(all []*volume) []*volume {
+	n := slices.IndexFunc(all, func(v *volume) bool { return v.Driver != all[0].Driver })
+	if n < 0 {
+		return all
+	}
+	return all[:n]
+}
+
+// measureDriver asks one driver for the figures of its published volumes that are due, and returns when the next are;
+// zero: none.
+func (a *actor) measureDriver(ctx *kernel.Context[Message], of []*volume) time.Time {
+	type place struct {
+		v *volume
+		t decide.Target
+	}
+	places, turns := make([]place, 0, len(of)), make([]decide.Turn, 0, len(of))
+	for _, v := range of {
+		for _, t := range inOrder(v.paths) {
+			now := decide.Turn{}
+			if of := v.turns[t]; of != nil {
+				now = of.Turn
+			}
+			places, turns = append(places, place{v, t}), append(turns, now)
+		}
+	}
+	begin, again := decide.Turns(turns, ctx.Now(), a.deps.StatsPeriod, mostMeasured)
+	for _, i := range begin {
+		a.askFigures(ctx, places[i].v, places[i].t)
+	}
+	return again
 }
 
 func (a *actor) askFigures(ctx *kernel.Context[Message], v *volume, t decide.Target) {
@@ -104,7 +118,7 @@ func (v *volume) unmeasured(ctx *kernel.Context[Message], t decide.Target) {
 }
 
 func (a *actor) measured(ctx *kernel.Context[Message], m measured) {
-	v := a.volumes[m.key]
+	v := a.volumes.get(m.key)
 	if v == nil || v.turns[m.target] == nil || v.turns[m.target].call != m.id {
 		return
 	}

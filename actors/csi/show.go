@@ -202,36 +202,39 @@ func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
 	a.show(ctx)
 }
 
-// showInUse tells nodestatus which volumes may be in use, once that is known, and reports whether that has changed. A
+// showInUse tells nodestatus which volumes may be in use, once that is known and has changed. It returns those of which
+// something else is told than before. A
 // volume that is used again right after it was over is told once a Node was seen that does not name it: a Node that is
 // older than its removal does not keep the volume from being detached.
-func (a *actor) showInUse() bool {
+func (a *actor) showInUse() (changed []*volume) {
 	// What was lost is looked for in the status of the Node before that is written.
 	if !a.known || a.of == nil || len(a.lost) > 0 {
-		return false
+		return nil
 	}
-	out := []v1.UniqueVolumeName{}
-	for _, k := range a.keys() {
-		if v := a.volumes[k]; !v.InUse() || !a.object(k.Driver).Attach {
-			continue
+	out := make([]v1.UniqueVolumeName, 0, len(a.volumes.all()))
+	for _, v := range a.volumes.all() {
+		_, told := slices.BinarySearch(a.inUse, v.name)
+		is := v.InUse() && a.object(v.Driver).Attach && (a.inUse == nil || told || a.node != nil && !a.reported[v.name])
+		if is {
+			out = append(out, v.name)
 		}
-		name := k.UniqueName()
-		_, told := slices.BinarySearch(a.inUse, name)
-		if a.inUse == nil || told || a.node != nil && !a.reported[name] {
-			out = append(out, name)
+		if is != told {
+			changed = append(changed, v)
 		}
 	}
 	slices.Sort(out)
 	if a.inUse != nil && slices.Equal(a.inUse, out) {
-		return false
+		return nil
 	}
 	a.inUse = out
 	a.deps.InUse(out)
-	return true
+	return changed
 }
 
 func (a *actor) nodeSeen(ctx *kernel.Context[Message], n *v1.Node) {
 	first := a.node == nil || a.node.UID != n.UID
+	reported, attached := a.reported, a.attached
+	a.stale = true
 	a.node, a.reported, a.attached = n, map[v1.UniqueVolumeName]bool{}, map[v1.UniqueVolumeName]bool{}
 	for _, name := range n.Status.VolumesInUse {
 		a.reported[name] = true
@@ -240,14 +243,17 @@ func (a *actor) nodeSeen(ctx *kernel.Context[Message], n *v1.Node) {
 		a.attached[o.Name] = true
 	}
 	a.findLost(ctx)
-	for _, k := range a.keys() {
-		v := a.volumes[k]
-		if env := a.env(v); !env.Attached {
+	for _, v := range a.volumes.all() {
+		if !a.attached[v.name] {
 			v.Detached()
 		}
-		delete(v.Failures, decide.Step{Op: decide.Attachment})
+		read := decide.Step{Op: decide.Attachment}
+		again := v.Failures[read] != nil
+		delete(v.Failures, read)
+		if again || first || a.reported[v.name] != reported[v.name] || a.attached[v.name] != attached[v.name] {
+			a.advance(ctx, v)
+		}
 	}
-	a.advanceAll(ctx)
 	if first {
 		a.version++
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -150,7 +149,7 @@ func withTokens(
 }
 
 func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
-	v := a.volumes[m.key]
+	v := a.volumes.get(m.key)
 	if v == nil || v.call != m.id {
 		return // late: the step was counted as one that may have worked
 	}
@@ -201,11 +200,7 @@ func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
 	}
 	all := []decide.Target{m.step.Target}
 	if m.step.Target == (decide.Target{}) {
-		all = all[:0]
-		for t := range v.Targets { // order-free: each pod is told on its own
-			all = append(all, t)
-		}
-		slices.SortFunc(all, decide.Target.Compare)
+		all = inOrder(v.Targets)
 	}
 	for _, t := range all {
 		prefix := prefixes[m.step.Op]
@@ -233,18 +228,19 @@ func (u *user) usesOf(k decide.Key, t decide.Target) (out []string) {
 	if u == nil {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(u.uses)) {
-		if s := u.uses[name].spec; s.Key == k && s.Target == t {
+	for name, w := range u.uses { // order-free: sorted
+		if s := w.spec; s.Key == k && s.Target == t {
 			out = append(out, name)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
 // tell tells the pods of a volume how far it is.
 func (a *actor) tell(v *volume) {
 	env := a.env(v)
-	for _, t := range slices.SortedFunc(maps.Keys(v.Targets), decide.Target.Compare) {
+	for _, t := range inOrder(v.Targets) {
 		u := a.pods[t.Pod]
 		switch {
 		case u == nil:
@@ -286,14 +282,12 @@ func (a *actor) tellGoing(uid types.UID, waits string) {
 	if u == nil || !u.going || !a.known {
 		return
 	}
-	for _, v := range a.volumes { // order-free: any
-		if len(targets(v, uid)) > 0 {
-			if waits != "" && waits != u.waits {
-				u.waits = waits
-				a.deps.Answer(volumes.CSIAnswer{UID: uid, Waiting: waits})
-			}
-			return
+	if len(a.volumes.of(uid)) > 0 {
+		if waits != "" && waits != u.waits {
+			u.waits = waits
+			a.deps.Answer(volumes.CSIAnswer{UID: uid, Waiting: waits})
 		}
+		return
 	}
 	delete(a.pods, uid)
 	a.deps.Released(uid)

@@ -3,8 +3,16 @@ package sim
 import (
 	"fmt"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 // sizes are nodes and pods a node. The largest takes a minute and 2 GB.
@@ -83,4 +91,74 @@ func BenchmarkSettled(b *testing.B) {
 		}
 		b.ReportMetric((w.Elapsed()-began).Seconds()/b.Elapsed().Seconds(), "sim-s/s")
 	})
+}
+
+// BenchmarkVolumes runs 600 pods of a StatefulSet on 20 nodes for ten minutes, from their creation to their deletion:
+// without volumes, and with one of a CSI driver for each. What CSI costs is the difference in
+// CPU time.
+func BenchmarkVolumes(b *testing.B) {
+	const nodes, pods, driver = 20, 600, "disk.example.com"
+	for _, volumes := range []bool{false, true} {
+		b.Run(map[bool]string{false: "without", true: "with"}[volumes], func(b *testing.B) {
+			var cpu time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				w := newWorld(b, 0)
+				spec := NodeSpec{}
+				if volumes {
+					spec.CSI = map[string]machine.CSIDriver{driver: {}}
+					if err := w.ControlPlane().ServeStorage(driver, controlplane.StorageDriver{}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if _, err := w.AddNodes(nodes, spec); err != nil {
+					b.Fatal(err)
+				}
+				w.Advance(5 * time.Second)
+				runtime.GC()
+				begin, messages, used := w.Elapsed(), w.Messages(), cpuTime(b)
+				b.StartTimer()
+				if err := w.ControlPlane().Apply(stateful(pods, driver, volumes)); err != nil {
+					b.Fatal(err)
+				}
+				w.untilReady(b, pods)
+				w.Advance(10*time.Minute - (w.Elapsed() - begin))
+				if err := w.ControlPlane().Remove("default", "db"); err != nil {
+					b.Fatal(err)
+				}
+				w.until(b, 10*time.Minute, "all pods are gone", func() bool { return w.Pods().Len() == 0 })
+				b.ReportMetric(float64(w.Messages()-messages)/float64(pods), "messages/pod")
+				cpu += cpuTime(b) - used
+			}
+			b.ReportMetric(cpu.Seconds()*1e6/float64(pods*b.N), "cpu-us/pod")
+		})
+	}
+}
+
+// cpuTime is what the process has used, whatever else the machine does.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// stateful is a StatefulSet, whose pods have a volume each or none.
+func stateful(pods int, driver string, volumes bool) controlplane.Workload {
+	c := v1.Container{Name: "db", Image: "registry.test/db:1"}
+	s := &controlplane.Stateful{Parallel: true}
+	if volumes {
+		c.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
+		s.Claims = []v1.PersistentVolumeClaim{{
+			ObjectMeta: metav1.ObjectMeta{Name: "data"},
+			Spec: v1.PersistentVolumeClaimSpec{
+				StorageClassName: &driver, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+				Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+		}}
+	}
+	return controlplane.Workload{
+		Name: "db", Replicas: pods, Stateful: s, Template: v1.PodTemplateSpec{Spec: v1.PodSpec{Containers: []v1.Container{c}}},
+	}
 }

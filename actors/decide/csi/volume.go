@@ -3,7 +3,6 @@ package csi
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -181,18 +180,25 @@ func (v *Volume) Detached() {
 // Over: nothing of the volume is on this node, and nobody wants it.
 func (v *Volume) Over() bool { return v.Busy == nil && v.Staging == None && len(v.Targets) == 0 }
 
-// sorted are the targets in the order in which they were wanted.
+// sorted are the targets in the order in which they were wanted. Most volumes have one.
 func (v *Volume) sorted() []Target {
-	return slices.SortedFunc(maps.Keys(v.Targets), func(a, b Target) int {
+	out := make([]Target, 0, len(v.Targets))
+	for t := range v.Targets { // order-free: sorted
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b Target) int {
 		return cmp.Or(cmp.Compare(v.Targets[a].Order, v.Targets[b].Order), a.Compare(b))
 	})
+	return out
 }
 
 // first is the first wanted publication of a pod, by which the volume is staged. While it is published, it is of those
 // with its label.
-func (v *Volume) first() *Publication {
+func (v *Volume) first() *Publication { return v.firstOf(v.sorted()) }
+
+func (v *Volume) firstOf(sorted []Target) *Publication {
 	published := v.published()
-	for _, t := range v.sorted() {
+	for _, t := range sorted {
 		if p := v.Targets[t]; p.Want == Wanted && !(published && v.otherLabel(p)) {
 			return p
 		}
@@ -280,7 +286,7 @@ func (v *Volume) steps(now time.Time, env Env, later func(time.Time)) (out []Ste
 			}
 		}
 	}
-	first := v.first()
+	first := v.firstOf(all)
 	switch {
 	case first == nil:
 		if env.Registered && v.Staging != None && !v.published() {

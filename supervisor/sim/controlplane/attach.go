@@ -117,7 +117,7 @@ func (s *storage) reconcile(k onNode) {
 	case used:
 		a.unused = time.Time{}
 		s.drive(a)
-		s.report(k.node)
+		s.reports[k.node] = true
 	default:
 		s.detach(a)
 	}
