@@ -24,6 +24,8 @@ type CSIDriver struct {
 	Topology   map[string]string
 	// PublishOnly: it has no calls to stage volumes. Fixed: it does not expand volumes on nodes.
 	PublishOnly, Fixed bool
+	// Usage is what it says of each of its volumes; nil: it does not measure them.
+	Usage *csi.Usage
 	// Latency is how long it takes for each call; its usual times if zero.
 	Latency time.Duration
 	// Boot is how long after the power comes back it registers again.
@@ -279,7 +281,10 @@ func (c *CSI) NodeInfo(ctx context.Context, d port.CSIDriver, done func(csi.Info
 	answer := func(err error) { done(info, err) }
 	c.do(ctx, Call{Verb: infoVerb, Name: d.Name}, cmp.Or(c.Of(d.Name).Latency, infoLatency), answer, func() error {
 		s := c.drivers[d.Name]
-		if s == nil || !s.runs {
+		switch {
+		case s == nil || !s.registered:
+			return unregistered(infoVerb, d.Name)
+		case !s.runs:
 			return csiFailed(port.Unavailable, infoVerb, d.Name, "connection refused")
 		}
 		info = csi.Info{
@@ -300,12 +305,37 @@ func (c *CSI) FoundVolumes(ctx context.Context, done func([]csi.Found, []csi.Los
 	})
 }
 
-// VolumeStats implements port.CSI. Simulated drivers have no figures of their volumes.
+// VolumeStats implements port.CSI.
 func (c *CSI) VolumeStats(ctx context.Context, d port.CSIDriver, r csi.Measure, done func(csi.Usage, error)) {
 	call := Call{Verb: statsVerb, Pod: string(r.Pod), Volume: r.Name, Name: r.String()}
-	c.do(ctx, call, infoLatency, func(err error) { done(csi.Usage{}, err) }, func() error {
-		return csiFailed(port.Unsupported, statsVerb, d.Name, "the driver has no GET_VOLUME_STATS")
+	var usage csi.Usage
+	c.do(ctx, call, infoLatency, func(err error) { done(usage, err) }, func() error {
+		s, err := c.reached(statsVerb, d.Name)
+		switch {
+		case err != nil:
+			return err
+		case s.Usage == nil:
+			return csiFailed(port.Unsupported, statsVerb, d.Name, "the driver does not say how full its volumes are")
+		}
+		usage = *s.Usage
+		return nil
 	})
+}
+
+// reached is a driver that answers; otherwise it was asked for nothing.
+func (c *CSI) reached(verb, name string) (*csiDriver, error) {
+	s := c.drivers[name]
+	switch {
+	case s == nil || !s.registered:
+		return nil, unregistered(verb, name)
+	case !s.runs:
+		return nil, csiFailed(port.NotCalled, verb, name, "the driver does not answer NodeGetCapabilities: connection refused")
+	}
+	return s, nil
+}
+
+func unregistered(verb, name string) error {
+	return csiFailed(port.NotCalled, verb, name, "the driver is not registered on this node")
 }
 
 func csiFailed(kind port.ErrorKind, verb, driver, detail string) error {

@@ -89,7 +89,11 @@ func (c *CSI) call(p *csiCall) {
 			c.Changed(p.change(false))
 		}
 		if fault.Hang {
-			simport.OnEnd(p.ctx, func() { c.end(p) }) // its caller's end is the call's
+			simport.OnEnd(p.ctx, func() { // its caller's end is the call's
+				if c.end(p) {
+					p.answer(canceled(p.verb))
+				}
+			})
 			return
 		}
 		c.clock.AfterFunc(latency+fault.Latency+fault.WorkLate, func() { c.work(p, boot, call, &fault) })
@@ -118,13 +122,9 @@ func (c *CSI) ask(p *csiCall, boot int, fault *Fault) (time.Duration, error) {
 	if err := c.lost(p, boot); err != nil {
 		return 0, err
 	}
-	s := c.drivers[p.place.Driver]
-	switch {
-	case s == nil || !s.registered:
-		return 0, csiFailed(port.NotCalled, p.verb, p.place.Driver, "the driver is not registered on this node")
-	case !s.runs:
-		return 0, csiFailed(port.NotCalled, p.verb, p.place.Driver,
-			"the driver does not answer NodeGetCapabilities: connection refused")
+	s, err := c.reached(p.verb, p.place.Driver)
+	if err != nil {
+		return 0, err
 	}
 	p.driver, p.late = s, fault.WorkLate > 0
 	if p.before != nil {
