@@ -6,13 +6,12 @@ import (
 	"strconv"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/csicode"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
@@ -235,15 +234,14 @@ func (d *Drivers) ExpandVolume(ctx context.Context, of port.CSIDriver, r decide.
 			return hostcall.Failf(port.NotCalled, "volume %s is not mounted yet", r.Handle)
 		}
 		_, err = n.NodeExpandVolume(ctx, request)
-		switch status.Code(err) { //nolint:exhaustive // the others may go away
-		case codes.OK:
+		if err == nil {
 			return nil
-		case codes.InvalidArgument, codes.OutOfRange, codes.NotFound:
-			return &port.Error{
-				Kind: port.Invalid, Verb: "NodeExpandVolume", Object: of.Name, Detail: deviceplugins.Bounded(err.Error()),
-			}
 		}
-		return n.failure(ctx, "NodeExpandVolume", err)
+		failed := n.failure(ctx, "NodeExpandVolume", err)
+		if s, is := status.FromError(err); is && ctx.Err() == nil {
+			failed.Kind = csicode.Expansion(s.Code())
+		}
+		return failed
 	}, done)
 }
 
