@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	plugins "github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/mirrors"
@@ -50,6 +51,8 @@ type Cluster struct {
 	// NotAttached says why no controller attaches volumes to this node; empty if one does
 	// (enableControllerAttachDetach).
 	NotAttached string
+	// SELinux is nil on a host without it.
+	SELinux *selinux.Host
 }
 
 const (

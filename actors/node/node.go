@@ -361,7 +361,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
 		Host: c.Ports.Host, Events: c.Ports.Events, CSI: b.csiOf(c), Restarted: askAgain, ResendNode: b.resendNode(c),
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
-		Allocatable: c.Admit.Allocatable,
+		Allocatable: c.Admit.Allocatable, SELinux: c.Cluster.SELinux,
 	}))
 	if c.Ports.Cgroups != nil {
 		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{

@@ -242,7 +242,7 @@ func (l *launch) openHost(context.Context) (err error) {
 		l.useProjectQuotas()
 	}
 	l.closing(l.host.Close) // nothing is written through it
-	l.runtime.giveUsers(l.host)
+	l.runtime.giveHost(l.host, l.root.Path(), l.machine.selinux != nil)
 	return nil
 }
 
@@ -424,6 +424,9 @@ func (l *launch) start(context.Context) error {
 	log := l.options.Log
 	for _, w := range slices.Concat(l.config.Warnings(), l.machine.memoryWarnings(l.config)) {
 		log.Warn().Msg(w)
+	}
+	if err := l.machine.noLabels; err != nil {
+		log.Warn().Msg(err.Error())
 	}
 	if !l.machine.cgroups.v2 {
 		log.Warn().Msg("this host uses cgroup v1, which is deprecated in Kubernetes: plan to boot it with cgroup v2")

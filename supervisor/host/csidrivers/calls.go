@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/csicode"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -83,14 +84,15 @@ func (d *Drivers) StageVolume(ctx context.Context, of port.CSIDriver, r decide.S
 		clean := func() error { return d.removeMount(d.staged, dir, globalMount) }
 		err = d.makeMount(d.staged, dir, globalMount)
 		if err == nil {
-			err = writeNotes(d.staged, dir, map[string]string{noteHandle: r.Handle, noteDriver: r.Driver})
+			notes := map[string]string{noteHandle: r.Handle, noteDriver: r.Driver}
+			err = writeNotes(d.staged, dir, labeled(r.Label, notes))
 		}
 		if err != nil {
 			return n.refused("NodeStageVolume", err, r.Fresh, clean)
 		}
 		_, err = n.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
 			VolumeId: r.Handle, PublishContext: r.Context, StagingTargetPath: filepath.Join(d.staged.Path, dir, globalMount),
-			VolumeCapability: n.capability(r.Block, r.FSType, r.MountOptions, r.Access, r.Group),
+			VolumeCapability: n.capability(r.Block, r.FSType, selinux.Options(r.MountOptions, r.Label), r.Access, r.Group),
 			Secrets:          r.Secrets, VolumeContext: r.Attributes,
 		})
 		if err == nil {
@@ -145,7 +147,7 @@ func (d *Drivers) PublishVolume(
 		path := filepath.Join(d.pods.Path, dir, podMount)
 		request := &csi.NodePublishVolumeRequest{
 			VolumeId: r.Handle, PublishContext: r.Context, TargetPath: path, Readonly: r.ReadOnly,
-			VolumeCapability: n.capability(r.Block, r.FSType, r.MountOptions, r.Access, r.Group),
+			VolumeCapability: n.capability(r.Block, r.FSType, selinux.Options(r.MountOptions, r.Label), r.Access, r.Group),
 			Secrets:          r.Secrets, VolumeContext: r.Attributes,
 		}
 		if !r.Inline && n.can(stages) {
