@@ -65,5 +65,5 @@ func options(pod *v1.Pod, c *v1.Container) *v1.SELinuxOptions {
 // recursive: the pod wants its label on each file.
 func recursive(pod *v1.Pod) bool {
 	s := pod.Spec.SecurityContext
-	return s != nil && ptr.Deref(s.SELinuxChangePolicy, v1.SELinuxChangePolicyMountOption) == v1.SELinuxChangePolicyRecursive
+	return s != nil && s.SELinuxChangePolicy != nil && *s.SELinuxChangePolicy == v1.SELinuxChangePolicyRecursive
 }
