@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -82,5 +83,32 @@ func TestDocumentKeepsWhatWasNotMeasured(t *testing.T) {
 	want := preamble + "\n## " + alone + "\n\none\n\n## " + cluster + "\n\nthree\n"
 	if second != want {
 		t.Errorf("got\n%s\nwant\n%s", second, want)
+	}
+}
+
+// TestHostileResults: pods beside the hostile driver are compared with those beside the healthy one, and what people choose
+// is said.
+func TestHostileResults(t *testing.T) {
+	b := &bench{options: options{hostile: hostileOptions{pods: 3}}}
+	if err := b.hostile.choose("NodeStageVolume"); err != nil {
+		t.Fatal(err)
+	}
+	var turns []hostileTurn
+	for _, f := range b.hostile.faults {
+		turns = append(turns, hostileTurn{
+			fault: f, calls: 1, healthy: hostileRound{samples{100, 100}, samples{100, 100}}, amiss: hostileRound{samples{105}, samples{120}},
+		})
+	}
+	lines := b.hostileResults(turns)
+	if len(lines) != 2 || lines[0].verdict != verdict(true) || lines[1].verdict != verdict(false) || lines[1].ratio != "1.20 ×" {
+		t.Errorf("%+v", lines)
+	}
+	for _, l := range lines {
+		if l.section != volumes || !strings.HasPrefix(l.what, "calls of a CSI driver have 3 faults in turns: 3 pods") {
+			t.Errorf("section %d, %q", l.section, l.what)
+		}
+	}
+	if len(lines[0].details) != 3+len(turns) {
+		t.Errorf("details: %q", lines[0].details)
 	}
 }
