@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -29,12 +30,7 @@ func (b *bench) clusterCSI(ctx context.Context) ([]result, error) {
 				return nil, err
 			}
 			if err != nil {
-				failed = append(failed, fmt.Sprintf("%s, round %d failed, and does not count: %v", agent.Name, i+1, err))
-				tell := c.say // what a kubelet does is not a fault of ours
-				if agent.Name == troupeName {
-					tell = c.fault
-				}
-				tell("row cluster-csi: %s", failed[len(failed)-1])
+				failed = append(failed, c.lost(agent.Name == troupeName, fmt.Sprintf("%s, round %d", agent.Name, i+1), err))
 				continue
 			}
 			of[agent.Name] = append(of[agent.Name], one)
@@ -51,6 +47,17 @@ func (b *bench) clusterCSI(ctx context.Context) ([]result, error) {
 	lines := csiResults(b.idle, of)
 	lines[0].details = append(append(lines[0].details, failed...), "load average of the machine when the row began: "+load)
 	return lines, nil
+}
+
+// lost tells that a round failed, and returns that in short. ours: not that of another agent, so something is wrong.
+func (b *bench) lost(ours bool, what string, err error) string {
+	b.say("  %s: %v", what, err)
+	first, _, _ := strings.Cut(err.Error(), "\n") // the end of the agent's log follows
+	text := fmt.Sprintf("%s failed, and does not count: %s", what, strings.TrimSuffix(first, "; the end of its log:"))
+	if ours {
+		b.fault("%s", text)
+	}
+	return text
 }
 
 // csiRound runs a round on a fresh node. In every other one the pods with volumes come first.

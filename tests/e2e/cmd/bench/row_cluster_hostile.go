@@ -129,8 +129,7 @@ func (b *bench) clusterHostile(ctx context.Context) ([]result, error) {
 		if err == nil || ctx.Err() != nil || len(rest) == 0 {
 			continue
 		}
-		failed = append(failed, fmt.Sprintf("%s failed, and does not count: %v", rest[0], err))
-		c.fault("row cluster-csi-hostile: %s", failed[len(failed)-1])
+		failed = append(failed, c.lost(true, rest[0].String(), err))
 		if lost++; lost < mayFail {
 			rest, err = rest[1:], nil
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -83,6 +84,17 @@ func TestDocumentKeepsWhatWasNotMeasured(t *testing.T) {
 	want := preamble + "\n## " + alone + "\n\none\n\n## " + cluster + "\n\nthree\n"
 	if second != want {
 		t.Errorf("got\n%s\nwant\n%s", second, want)
+	}
+}
+
+// TestLostRound: what a table says of a round that failed is one line.
+func TestLostRound(t *testing.T) {
+	for ours, wrong := range map[bool]int{true: 1, false: 0} {
+		b := &bench{}
+		got := b.lost(ours, "round 2", errors.New("troupe: pod x is Pending; the end of its log:\nmuch\nmore"))
+		if got != "round 2 failed, and does not count: troupe: pod x is Pending" || len(b.wrong) != wrong {
+			t.Errorf("%q, wrong: %q", got, b.wrong)
+		}
 	}
 }
 
