@@ -130,7 +130,8 @@ func (a *actor) informed(ctx *kernel.Context[Message], m informed) {
 		if d.failures == muted {
 			a.deps.Events.Record(port.Event{Node: a.deps.Node, Warning: true, Reason: "CSIDriverNotShown", At: ctx.Now(),
 				Message: fmt.Sprintf("CSI driver %s has registered, but does not say how this node is to be shown. "+
-					"Until it does, no volumes of it are attached here, and the CSINode may lack it: %s; look at the log of the driver",
+					"Until it does, no volumes of it are attached here, and the CSINode may lack it: %s; "+
+					"look at the log of the driver",
 					d.Name, m.err)})
 		}
 		d.askAfter(ctx, backoff.Retry(a.deps.Backoff, d.failures))

@@ -207,8 +207,8 @@ const (
 	apiDeadline  = 30 * time.Second
 	// firstSweep is when the actor looks for volumes of pods that went while no agent ran, sweepEvery how often after.
 	firstSweep, sweepEvery = 10 * time.Second, time.Minute
-	// checkEvery is how often the CSINode, and what drivers say of this node in the Node, is compared with what it should be:
-	// a node may not watch its CSINode.
+	// checkEvery is how often the CSINode, and what drivers say of this node in the Node, is compared with what it should
+	// be: a node may not watch its CSINode.
 	checkEvery = 10 * time.Minute
 	// muted is after how many failures of NodeGetInfo in a row people are told.
 	muted = 3

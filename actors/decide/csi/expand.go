@@ -73,12 +73,13 @@ func Outgrown(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) int64 {
 const notOnNodes = "volume.kubernetes.io/node-expansion-not-required"
 
 // Elsewhere is the size that a volume which is mounted on several nodes (ReadWriteMany) has to be expanded to on this
-// node, too, although its claim says that it has that size: another node has expanded it there. 0: it has not. has is its
-// size on this node, 0 if that is unknown.
+// node, too, although its claim says that it has that size: another node has expanded it there. 0: it has not. has is
+// its size on this node, 0 if that is unknown.
 func Elsewhere(claim *v1.PersistentVolumeClaim, has int64) int64 {
 	size := claim.Status.Capacity.Storage().Value()
 	_, not := claim.Annotations[notOnNodes]
-	if has == 0 || size <= has || not || !Settled(claim, size) || !slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany) {
+	many := slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany)
+	if has == 0 || size <= has || not || !many || !Settled(claim, size) {
 		return 0
 	}
 	return size
@@ -86,7 +87,8 @@ func Elsewhere(claim *v1.PersistentVolumeClaim, has int64) int64 {
 
 // Settled reports whether a claim says that its volume has a size, and that nothing is left to do.
 func Settled(claim *v1.PersistentVolumeClaim, size int64) bool {
-	return claim.Status.Capacity.Storage().Value() >= size && claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] == ""
+	status := claim.Status.AllocatedResourceStatuses[v1.ResourceStorage]
+	return claim.Status.Capacity.Storage().Value() >= size && status == ""
 }
 
 // Resizes reports whether a claim says that its volume is, or has to be, expanded.
