@@ -13,8 +13,8 @@ var oneOwner = rule{
 	Rule: Rule{
 		ID: "I32", Text: "A device of a device plugin belongs to one running container at most, and a container that is " +
 			"made again has the devices that it had.",
-		Excuses: "Other devices: a pod with a deadline, which may begin another life after it. A checkpoint of devices that " +
-			"can't be read, or has lost what was written last: no agent knows which devices the containers before it have.",
+		Excuses: "Other devices: a pod with a deadline, which may begin another life after it. A checkpoint of devices " +
+			"that can't be read, or has lost what was written last: no agent knows which devices the containers before it have.",
 	},
 	changed: func(n *Node, p *Pod, t *simcri.Transition) string {
 		if p.spec != nil && p.spec.Spec.ActiveDeadlineSeconds != nil {

@@ -9,8 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/checkpoint"
-	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -353,30 +351,6 @@ func (n *Node) Outsider(id string) {
 		for _, l := range p.names { // order-free: all of them
 			l.made, l.ends, l.backoff, l.doubtful = false, 0, 0, true
 		}
-	}
-}
-
-// Hosted: the agent makes a call about the machine, and this goes wrong with it.
-func (n *Node) Hosted(c machine.Call, f machine.Fault) {
-	if f == (machine.Fault{}) {
-		return
-	}
-	n.Troubled(types.UID(c.Pod), hosted(f))
-	if p := n.pods[types.UID(c.Pod)]; p != nil {
-		p.failed[c.Verb] = true
-	}
-	switch {
-	case c.Verb == "SaveCheckpoint":
-		n.disk = n.now().Add(2 * checkpoint.Deadline) // of this write, and of one that waits for it
-	case c.Verb == "LoadCheckpoint" && f.Err != nil:
-		n.Lost(c.Name) // one that can't be read is set aside
-	}
-}
-
-// Lost: a checkpoint does not have what was written last, when the agent is about to read it.
-func (n *Node) Lost(name string) {
-	if name == devicestate.Name {
-		n.devices.Lost()
 	}
 }
 

@@ -55,8 +55,10 @@ type CSISubject struct {
 func CSI(t *testing.T, open func(*testing.T, CSIDriver) CSISubject) {
 	all := CSIDriver{
 		Stages: true, Expands: true, Measures: true,
-		Info:  csi.Info{NodeID: "n-1", MaxVolumes: 7, Topology: map[string]string{"zone": "a"}},
-		Usage: csi.Usage{Bytes: csi.Amount{Total: 100, Available: 60, Used: 40}, Inodes: csi.Amount{Total: 10, Available: 9, Used: 1}},
+		Info: csi.Info{NodeID: "n-1", MaxVolumes: 7, Topology: map[string]string{"zone": "a"}},
+		Usage: csi.Usage{
+			Bytes: csi.Amount{Total: 100, Available: 60, Used: 40}, Inodes: csi.Amount{Total: 10, Available: 9, Used: 1},
+		},
 	}
 	for name, of := range map[string]struct {
 		driver CSIDriver
@@ -101,7 +103,9 @@ func (c *csiSuite) eventuallyThere() {
 }
 
 func (c *csiSuite) info() *pending[csi.Info] {
-	return begin(c.suite, "NodeInfo", func(done func(csi.Info, error)) { c.CSI.NodeInfo(context.Background(), c.of, done) })
+	return begin(c.suite, "NodeInfo", func(done func(csi.Info, error)) {
+		c.CSI.NodeInfo(context.Background(), c.of, done)
+	})
 }
 
 func (c *csiSuite) stage(ctx context.Context, fresh bool) *pending[struct{}] {

@@ -329,7 +329,8 @@ func (c *CSI) reached(verb, name string) (*csiDriver, error) {
 	case s == nil || !s.registered:
 		return nil, unregistered(verb, name)
 	case !s.runs:
-		return nil, csiFailed(port.NotCalled, verb, name, "the driver does not answer NodeGetCapabilities: connection refused")
+		return nil, csiFailed(port.NotCalled, verb, name,
+			"the driver does not answer NodeGetCapabilities: connection refused")
 	}
 	return s, nil
 }
