@@ -11,7 +11,7 @@ const red, blue = "u:r:t:s0:c1,c2", "u:r:t:s0:c3"
 
 func labeled(pod, label string) *Spec {
 	s := specOf(pod)
-	s.Label, s.Access = label, v1.ReadWriteOncePod
+	s.Label, s.Access = label, v1.ReadWriteMany // for which nothing but the label is in the way
 	return s
 }
 
@@ -94,7 +94,6 @@ func TestLabelLeft(t *testing.T) {
 // TestDriverWithoutLabels: a driver that does not say that it can gets no label, and nobody waits.
 func TestDriverWithoutLabels(t *testing.T) {
 	v, a, b := NewVolume(key, false), labeled("a", red), labeled("b", blue)
-	a.Access, b.Access = v1.ReadWriteMany, v1.ReadWriteMany
 	v.Use(a.Target, a)
 	v.Use(b.Target, b)
 	if got := do(t, v, ready(), works); got != "GetVolumeAttachment NodeStageVolume NodePublishVolume:a NodePublishVolume:b" || v.As.Label != "" {
