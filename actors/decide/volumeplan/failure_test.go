@@ -48,7 +48,7 @@ func TestFailed(t *testing.T) {
 	plan := func(change func(*world)) Mount {
 		w := newWorld()
 		change(w)
-		return Plan(w.pod, w.objects(), nil)[0]
+		return Plan(w.pod, w.objects(), nil, nil)[0]
 	}
 	block := v1.PersistentVolumeBlock
 	ofCSI := func(w *world) {
@@ -90,7 +90,7 @@ func TestUnused(t *testing.T) {
 	w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, v1.Volume{Name: "unused", VolumeSource: v1.VolumeSource{
 		ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "none"}},
 	}})
-	if all := Plan(w.pod, w.objects(), nil); len(all) != 1 || all[0].Name != "data" {
+	if all := Plan(w.pod, w.objects(), nil, nil); len(all) != 1 || all[0].Name != "data" {
 		t.Errorf("got %+v", all)
 	}
 	if refs := podobjects.VolumeRefs(w.pod, w.objects()); len(refs) != 2 {
