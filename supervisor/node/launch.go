@@ -45,8 +45,8 @@ import (
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
 //	validate ─► take a turn (--lock-file) ─► trace ─► reach the runtime ─► claim the root directory
-//	         ─► read what CPUs are assigned ─► limit this process ─► reach the apiserver ─► open the host ─► listen ─► connect the ports
-//	         ─► start the actors
+//	         ─► make it a shared mount ─► read what CPUs and memory are assigned ─► limit this process
+//	         ─► reach the apiserver ─► open the host ─► listen ─► connect the ports ─► start the actors
 type launch struct {
 	options Options
 	config  config.Config
@@ -89,8 +89,8 @@ func Run(ctx context.Context, o Options) error {
 	l := &launch{options: o, config: o.Config}
 	defer l.close()
 	for _, step := range []func(context.Context) error{
-		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.assignCPUs, l.assignMemory, l.limitSelf, l.reachAPI,
-		l.openHost, l.listen, l.connectPorts, l.start,
+		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.shareRoot, l.assignCPUs, l.assignMemory,
+		l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
 	} {
 		if err := step(ctx); err != nil {
 			if errors.Is(err, errToldToEnd) {

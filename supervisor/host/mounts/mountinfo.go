@@ -4,6 +4,7 @@ package mounts
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +15,9 @@ type Mount struct {
 	// Device is the file system (st_dev, as major:minor), Root the directory or file of it that is mounted. A bind mount
 	// has both of what it shows.
 	Device, Root string
+	// Shared: what is mounted below it is seen in other mount namespaces that have it, and the other way round
+	// (mount_namespaces(7)).
+	Shared bool
 	// Options are those of the file system, as the kernel writes them. One may have a comma in quotes.
 	Options string
 }
@@ -36,7 +40,10 @@ func Parse(text string) ([]Mount, error) {
 		if !ok || len(place) < 6 || len(what) < 1 {
 			return nil, fmt.Errorf("mountinfo: cannot read the line %q", line)
 		}
-		m := Mount{Point: unescape(place[4]), Type: what[0], Device: place[2], Root: unescape(place[3])}
+		m := Mount{
+			Point: unescape(place[4]), Type: what[0], Device: place[2], Root: unescape(place[3]),
+			Shared: slices.ContainsFunc(place[6:], func(field string) bool { return strings.HasPrefix(field, "shared:") }),
+		}
 		if len(what) > 1 {
 			m.Source = unescape(what[1])
 		}

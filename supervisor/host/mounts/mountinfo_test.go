@@ -10,11 +10,14 @@ func TestParseMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 3 || got[1] != (Mount{Point: `/a b\c`, Type: "nfs4", Source: "server:/x y", Device: "98:0", Root: "/mnt1", Options: "rw,errors=continue"}) {
+	if len(got) != 3 || got[1] != (Mount{Point: `/a b\c`, Type: "nfs4", Source: "server:/x y", Device: "98:0", Root: "/mnt1", Shared: true, Options: "rw,errors=continue"}) {
 		t.Errorf("got %+v", got)
 	}
 	if below := Below(got, "/a"); len(below) != 1 || below[0].Point != "/a" {
 		t.Errorf("below /a: %v", below)
+	}
+	if got[0].Shared || got[2].Shared {
+		t.Error("shared, although nothing says so")
 	}
 	if got[2].Source != "" || got[2].Options != `rw,context="u:r:t:s0:c1,c2"` {
 		t.Errorf("without a source: %+v", got[2])

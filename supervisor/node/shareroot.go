@@ -1,0 +1,41 @@
+package node
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+)
+
+// shareRoot makes the root directory a shared mount, for pods with mountPropagation Bidirectional: those of CSI drivers
+// (docs/decisions/0067). Without it other pods run as usual. A simulated runtime mounts nothing.
+func (l *launch) shareRoot(context.Context) error {
+	if _, is := l.runtime.Runtime.(*simcri.Runtime); is {
+		return nil
+	}
+	log, root := l.options.Log, l.root.Path()
+	made, err := mounts.Share(root)
+	if err != nil {
+		log.Warn().Str("rootDir", root).Str("error", err.Error()).Msg("the root directory is not a shared mount, so " +
+			"the runtime refuses containers with mountPropagation Bidirectional that mount it, as those of CSI drivers " +
+			"do: run mount --make-rshared on the file system that it is on")
+		return nil
+	}
+	if !made {
+		return nil
+	}
+	log.Info().Str("rootDir", root).Msg("mounted the root directory on itself as a shared mount")
+	l.closing(func() error { return unshareRoot(root) })
+	return nil
+}
+
+// unshareRoot leaves no mount behind on a node without pods. Containers that run go on to use it.
+func unshareRoot(root string) error {
+	pods, err := os.ReadDir(filepath.Join(root, "pods"))
+	if err != nil || len(pods) > 0 {
+		return err
+	}
+	return mounts.Unshare(root)
+}
