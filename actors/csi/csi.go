@@ -311,7 +311,7 @@ func (a *actor) use(ctx *kernel.Context[Message], m volumes.UseCSI) {
 // PersistentVolume: one that was deleted and made again with another handle. It reports whether it has.
 func (a *actor) want(uid types.UID, name string, w *use) bool {
 	s := w.spec
-	for _, v := range a.volumes.of(s.Target.Pod) {
+	for _, v := range a.volumes.of(s.Pod) {
 		k, p := v.Key, v.Targets[s.Target]
 		if k == s.Key || p == nil || p.State == decide.None {
 			continue
@@ -327,7 +327,7 @@ func (a *actor) want(uid types.UID, name string, w *use) bool {
 	}
 	v := a.volume(s.Key, s.Inline)
 	v.Use(s.Target, s)
-	a.volumes.publishes(s.Target.Pod, v)
+	a.volumes.publishes(s.Pod, v)
 	a.stale = true
 	return true
 }

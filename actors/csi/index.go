@@ -29,7 +29,7 @@ func (x *index) get(k decide.Key) *volume { return x.byKey[k] }
 // all are the volumes in the order of their keys.
 func (x *index) all() []*volume { return x.order }
 
-func byKey(v *volume, k decide.Key) int { return v.Key.Compare(k) }
+func byKey(v *volume, k decide.Key) int { return v.Compare(k) }
 
 func (x *index) add(v *volume) {
 	x.byKey[v.Key] = v

@@ -45,7 +45,7 @@ func TestIndex(t *testing.T) {
 				of = append(of, v)
 			}
 		}
-		inOrder := func(a, b *volume) int { return a.Key.Compare(b.Key) }
+		inOrder := func(a, b *volume) int { return a.Compare(b.Key) }
 		slices.SortFunc(want, inOrder)
 		slices.SortFunc(of, inOrder)
 		if !slices.Equal(x.all(), want) || !slices.Equal(x.of(uid), of) || x.get(k) != all[k] {

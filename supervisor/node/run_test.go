@@ -69,7 +69,9 @@ func systemd(t *testing.T) *net.UnixConn {
 	}
 	t.Cleanup(func() {
 		conn.Close()
-		os.RemoveAll(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
 	})
 	t.Setenv("NOTIFY_SOCKET", at)
 	return conn

@@ -56,17 +56,16 @@ func Outgrown(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) int64 {
 	if !is || want.Cmp(has) <= 0 {
 		return 0
 	}
-	switch claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] {
-	case v1.PersistentVolumeClaimNodeResizePending, v1.PersistentVolumeClaimNodeResizeInProgress:
+	status := claim.Status.AllocatedResourceStatuses[v1.ResourceStorage]
+	if status == v1.PersistentVolumeClaimNodeResizePending || status == v1.PersistentVolumeClaimNodeResizeInProgress ||
+		status == "" && slices.ContainsFunc(claim.Status.Conditions, pending) {
 		return want.Value()
-	case "":
-		if slices.ContainsFunc(claim.Status.Conditions, func(c v1.PersistentVolumeClaimCondition) bool {
-			return c.Type == v1.PersistentVolumeClaimFileSystemResizePending && c.Status == v1.ConditionTrue
-		}) {
-			return want.Value()
-		}
 	}
 	return 0 // it is the controller's turn
+}
+
+func pending(c v1.PersistentVolumeClaimCondition) bool {
+	return c.Type == v1.PersistentVolumeClaimFileSystemResizePending && c.Status == v1.ConditionTrue
 }
 
 // notOnNodes is the annotation of a claim whose volume needs no work on nodes when it is expanded.

@@ -123,8 +123,8 @@ func Of(pod *v1.Pod, volume *v1.Volume, pv *v1.PersistentVolume, readOnly bool) 
 	return s
 }
 
-// writes: another volume that the pod uses has the same claim, not read-only. The claim is published once for both; mounts of
-// the one that is read-only are so in the containers.
+// writes: another volume that the pod uses has the same claim, not read-only. The claim is published once for both;
+// mounts of the one that is read-only are so in the containers.
 func writes(pod *v1.Pod, volume *v1.Volume) bool {
 	c := volume.PersistentVolumeClaim
 	if c == nil {

@@ -199,7 +199,7 @@ func (v *Volume) first() *Publication { return v.firstOf(v.sorted()) }
 func (v *Volume) firstOf(sorted []Target) *Publication {
 	published := v.published()
 	for _, t := range sorted {
-		if p := v.Targets[t]; p.Want == Wanted && !(published && v.otherLabel(p)) {
+		if p := v.Targets[t]; p.Want == Wanted && (!published || !v.otherLabel(p)) {
 			return p
 		}
 	}

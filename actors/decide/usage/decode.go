@@ -103,7 +103,8 @@ func Interfaces(text string) (out []Interface) {
 	for line := range strings.Lines(text) {
 		name, rest, ok := strings.Cut(line, ":")
 		name = strings.TrimSpace(name)
-		if !ok || slices.ContainsFunc(leftOut[:], func(p string) bool { return strings.HasPrefix(strings.ToLower(name), p) }) {
+		lower := strings.ToLower(name)
+		if !ok || slices.ContainsFunc(leftOut[:], func(p string) bool { return strings.HasPrefix(lower, p) }) {
 			continue
 		}
 		var n [16]uint64

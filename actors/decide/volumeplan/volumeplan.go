@@ -47,7 +47,8 @@ type Mount struct {
 	Err error
 }
 
-// Plan returns a Mount for each volume that the pod uses, in the order of the pod. labels is nil on a host without SELinux.
+// Plan returns a Mount for each volume that the pod uses, in the order of the pod. labels is nil on a host without
+// SELinux.
 func Plan(
 	pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList, labels *selinux.Host,
 ) []Mount {

@@ -126,8 +126,8 @@ func (m Map) makeFile() error {
 	}
 }
 
-// Clear takes a device away from a pod: the loop devices that hold it, what is mounted at the file, and the file. all is
-// the mount table; same are files that may be the same device, which loop devices may hold as well.
+// Clear takes a device away from a pod: the loop devices that hold it, what is mounted at the file, and the file. all
+// is the mount table; same are files that may be the same device, which loop devices may hold as well.
 func Clear(all []mounts.Mount, file string, same ...string) error {
 	of := map[inode]bool{}
 	for _, p := range append([]string{file}, same...) {

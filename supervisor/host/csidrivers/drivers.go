@@ -240,13 +240,10 @@ func (c counted) Invoke(ctx context.Context, method string, args, reply any, opt
 
 // failure names a call that failed. Once ctx has ended, whatever came may not be the driver's.
 func (n *node) failure(ctx context.Context, verb string, err error) *port.Error {
-	kind := port.Other
-	text := err.Error()
+	kind, text := port.Unavailable, err.Error()
 	if s, is := status.FromError(err); is {
 		text, kind = s.Message(), csicode.Kind(s.Code())
 		text = "rpc error: code = " + s.Code().String() + " desc = " + text
-	} else {
-		kind = port.Unavailable
 	}
 	if ctx.Err() != nil {
 		kind = hostcall.KindOf(ctx.Err())

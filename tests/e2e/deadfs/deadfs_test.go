@@ -27,7 +27,11 @@ func TestClose(t *testing.T) {
 	if out, err := exec.Command("mount", "--bind", point, bound).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	t.Cleanup(func() { exec.Command("umount", "-l", bound).Run() })
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "-l", bound).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
 	s.Die()
 	hangs := exec.Command("ls", filepath.Join(point, deadfs.Share, deadfs.Share))
 	if err := hangs.Start(); err != nil {
