@@ -163,10 +163,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case watchAgain:
 		a.watchObjects(ctx)
 	case again:
-		if v := a.volumes.get(m.key); v != nil {
-			v.timer = nil
-			a.advance(ctx, v)
-		}
+		a.again(ctx, m.key)
 	case ask:
 		if d := a.drivers[m.driver]; d != nil && d.since == m.since {
 			d.timer = nil
@@ -204,6 +201,13 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		for _, v := range a.showInUse() {
 			a.advance(ctx, v)
 		}
+	}
+}
+
+func (a *actor) again(ctx *kernel.Context[Message], k decide.Key) {
+	if v := a.volumes.get(k); v != nil {
+		v.timer = nil
+		a.advance(ctx, v)
 	}
 }
 

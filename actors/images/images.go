@@ -206,12 +206,7 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 	case Retain:
 		a.retain(ctx, m)
 	case RuntimeBack:
-		for _, name := range slices.Sorted(maps.Keys(a.of)) {
-			i := a.of[name]
-			i.looks = imagepull.Failures{}
-			a.advance(ctx, i)
-			a.drop(ctx, i)
-		}
+		a.runtimeBack(ctx)
 	case checked:
 		a.checked(ctx, m)
 	case pulled:
@@ -274,6 +269,15 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 		a.aheadLoaded(ctx, m)
 	case aheadSaved:
 		a.aheadSaved(ctx, m)
+	}
+}
+
+func (a *images) runtimeBack(ctx *kernel.Context[Message]) {
+	for _, name := range slices.Sorted(maps.Keys(a.of)) {
+		i := a.of[name]
+		i.looks = imagepull.Failures{}
+		a.advance(ctx, i)
+		a.drop(ctx, i)
 	}
 }
 

@@ -42,6 +42,25 @@ func (v *Volume) Expanding() (Expand, *Spec) {
 	return out, s
 }
 
+// Has is the size in bytes that it has on this node; 0: unknown.
+func (v *Volume) Has() int64 { return v.has }
+
+// Asked notes which size the driver was asked for by the expansion under way: what the claim wanted when it was looked
+// at again. 0: it was not asked, because the claim wants nothing of the node any more.
+func (v *Volume) Asked(size int64) {
+	if v.Grow == v.growing {
+		v.Grow = size
+	}
+	v.growing = size
+}
+
+// Expand notes that the volume has another size, in bytes, than its claim says. 0: it has not.
+func (v *Volume) Expand(size int64) {
+	if size > v.grown {
+		v.Grow = size
+	}
+}
+
 // Outgrown is the size that a node has to expand a volume to, in bytes; 0 if it has not. A controller has expanded the
 // volume itself by then, and says in the claim that it is the node's turn (KEP-1790):
 //

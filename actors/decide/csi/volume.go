@@ -99,25 +99,6 @@ func (v *Volume) Use(t Target, s *Spec) {
 	}
 }
 
-// Has is the size in bytes that it has on this node; 0: unknown.
-func (v *Volume) Has() int64 { return v.has }
-
-// Asked notes which size the driver was asked for by the expansion under way: what the claim wanted when it was looked
-// at again. 0: it was not asked, because the claim wants nothing of the node any more.
-func (v *Volume) Asked(size int64) {
-	if v.Grow == v.growing {
-		v.Grow = size
-	}
-	v.growing = size
-}
-
-// Expand notes that the volume has another size, in bytes, than its claim says. 0: it has not.
-func (v *Volume) Expand(size int64) {
-	if size > v.grown {
-		v.Grow = size
-	}
-}
-
 // Release notes that a pod does not need it any more.
 func (v *Volume) Release(t Target) {
 	p := v.Targets[t]
