@@ -15,6 +15,30 @@ import (
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
+// TestContextOfTheVolume: context= in the mountOptions of a PersistentVolume is the same for all pods, and mount(8) leaves
+// it out on a host without SELinux, as this one is: no pod waits for another.
+func TestContextOfTheVolume(t *testing.T) {
+	l := newDiskLab(t)
+	pv := &v1.PersistentVolume{}
+	pv.Name, pv.Spec.MountOptions = "pv", []string{`context="u:r:t:s0:c1"`}
+	pv.Spec.ISCSI = &v1.ISCSIPersistentVolumeSource{}
+	s := iscsiVolume().ISCSI
+	pv.Spec.ISCSI.TargetPortal, pv.Spec.ISCSI.IQN, pv.Spec.ISCSI.Lun, pv.Spec.ISCSI.FSType = s.TargetPortal, s.IQN, s.Lun, s.FSType
+	volume := &v1.Volume{Name: "data"}
+	volume.PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}
+	for _, uid := range []types.UID{"u1", "u2"} {
+		if _, err := l.mountRequest(t.Context(), port.MountVolume{Pod: podOf(uid), Volume: volume, Persistent: pv}); err != nil {
+			t.Fatalf("%s: %v", uid, err)
+		}
+	}
+	for _, uid := range []types.UID{"u1", "u2"} {
+		if err := l.unmount(uid); err != nil {
+			t.Error(err)
+		}
+	}
+	l.clean()
+}
+
 // TestDiskLabels: a disk that is mounted with another SELinux label is not taken while other pods have it, and is
 // mounted anew when they are gone, whatever pods wait. This machine has no SELinux: the table of mounts is made up.
 func TestDiskLabels(t *testing.T) {

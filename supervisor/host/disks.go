@@ -196,7 +196,7 @@ func (h *Host) mountDisk(
 		}
 		defer release()
 		note := filepath.Join(string(r.Pod.UID), pluginsDir, plugin, name, diskNote)
-		if err := h.otherLabel(ctx, &ask, note, name, bind.Mounted); err != nil {
+		if err := h.otherLabel(ctx, &ask, note, r, bind.Mounted); err != nil {
 			return err
 		}
 		if err := h.noteDisk(string(r.Pod.UID), plugin, name, &ask.Used); err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
@@ -80,6 +81,9 @@ func systemd(t *testing.T) *net.UnixConn {
 // awaitNotice reads what systemd is told until it is the text.
 func awaitNotice(t *testing.T, conn *net.UnixConn, want string) {
 	t.Helper()
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
 	for buffer := make([]byte, 512); ; {
 		n, err := conn.Read(buffer)
 		if err != nil {

@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -27,14 +29,19 @@ func (l *launch) shareRoot(context.Context) error {
 		return nil
 	}
 	log.Info().Str("rootDir", root).Msg("mounted the root directory on itself as a shared mount")
-	l.closing(func() error { return unshareRoot(root) })
+	l.closers = append(l.closers, func() {
+		if err := unshareRoot(root); err != nil {
+			log.Warn().Str("rootDir", root).Str("error", err.Error()).Msg("cannot unmount the root directory from itself")
+		}
+	})
 	return nil
 }
 
-// unshareRoot leaves no mount behind on a node without pods. Containers that run go on to use it.
+// unshareRoot leaves no mount behind on a node without pods and volumes. Containers that run go on to use it, and what is
+// mounted below it would be gone with it.
 func unshareRoot(root string) error {
 	pods, err := os.ReadDir(filepath.Join(root, "pods"))
-	if err != nil || len(pods) > 0 {
+	if len(pods) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return mounts.Unshare(root)

@@ -50,10 +50,15 @@ func shared(dir string) error {
 	return nil
 }
 
-// Unshare takes back what [Share] has made. The directory may be in use.
+// Unshare takes back what [Share] has made, unless something is mounted below the directory: it would be gone, too. The
+// directory may be in use.
 func Unshare(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
+		return err
+	}
+	all, err := Now()
+	if err != nil || len(Below(all, dir)) != 1 {
 		return err
 	}
 	if err := unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {

@@ -38,6 +38,9 @@ func TestShare(t *testing.T) {
 	if below := mounts.Below(table(t), root); len(below) != 2 {
 		t.Errorf("mounted: %v", below)
 	}
+	if err := mounts.Unshare(link); err != nil || len(mounts.Below(table(t), root)) != 2 {
+		t.Errorf("with a mount below it: %v, %v", err, mounts.Below(table(t), root))
+	}
 	unmount()
 	if err := mounts.Unshare(link); err != nil {
 		t.Error(err)

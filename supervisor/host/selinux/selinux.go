@@ -65,14 +65,15 @@ func FilesBelow(root string, all func() ([]mounts.Mount, error)) *Files {
 }
 
 // Labels reports whether files at a path have labels of their own. They have not on a file system that was mounted with
-// one label, or that knows none. It reads the table of mounts only, so it can't hang with the file system.
+// one label, or that knows none. It reads the table of mounts only, so it can't hang with the file system. Without the table
+// the runtime finds out: a container whose files have no labels can't read them.
 func (f *Files) Labels(path string) bool {
 	if rest, is := strings.CutPrefix(path, f.root+"/"); is {
 		path = filepath.Join(f.real, rest)
 	}
 	all, err := f.Mounts()
 	if err != nil {
-		return false
+		return true
 	}
 	m := mounts.Of(all, path)
 	if m == nil {
