@@ -45,6 +45,9 @@ func TestSecretsOfCSI(t *testing.T) {
 			{Ref: podobjects.Ref{Kind: podobjects.Claim, Namespace: "shop", Name: "data"}, State: podobjects.Found, Object: claim(c.asks)},
 			{Ref: podobjects.Ref{Kind: podobjects.Volume, Name: "pv1"}, State: podobjects.Found, Object: pv},
 		}
+		known[0].Object.(*v1.PersistentVolumeClaim).Status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{
+			v1.ResourceStorage: v1.PersistentVolumeClaimNodeResizePending, // it is the node's turn, if it has to grow
+		}
 		for _, name := range []string{"stage", "publish", "expand"} {
 			e := podobjects.Entry{Ref: podobjects.Ref{Kind: podobjects.Secret, Namespace: "storage", Name: name}, State: podobjects.Missing}
 			if name == c.unknown {
