@@ -254,11 +254,15 @@ func TestISCSIBlock(t *testing.T) {
 	end(l.next(), "u2", true)
 	hosttest.WantGone(t, dir)
 
-	// One pod has it as a device, the other one mounted.
+	// One pod has it as a device, the other one mounted. It is not mounted after it was mapped: what is on it is the pod's.
 	set("u1")
+	_, err = l.mountRequest(ctx(t), claimed(podOf("u2"), source))
+	hosttest.WantError(t, err, port.StateConflict, device, "mapped into a pod as a device", filepath.Join(dir, "u1"))
+	end(l, "u1", false)
 	if _, err := l.mountRequest(ctx(t), claimed(podOf("u2"), source)); err != nil {
 		t.Fatal(err)
 	}
+	set("u1")
 	end(l, "u1", false)
 	set("u1")
 	end(l, "u2", false)

@@ -16,9 +16,9 @@ import (
 // DevicesDir has the devices of pods: in the directory of a plugin, which may be that of a CSI driver, or of a pod.
 const DevicesDir = "volumeDevices"
 
-// Mapped is where a pod has a block device, by its number, or has it in part or with more: a disk and its partitions are
-// one. It is empty if no pod has it. A pod does not have the device open exclusively (O_EXCL), as a mount has: who is
-// to remove or format a device has to ask here too. all is the mount table.
+// Mapped is where a pod has a block device, by its number, or has it in part or with more: a disk overlaps its
+// partitions. It is empty if no pod has it. A pod does not have the device open exclusively (O_EXCL), as a mount has:
+// who is to remove or format a device has to ask here too. all is the mount table.
 func Mapped(all []mounts.Mount, number uint64) (point string, err error) {
 	disk := diskOf(number)
 	for _, m := range all {
