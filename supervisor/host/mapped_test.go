@@ -277,6 +277,7 @@ func TestBlockUse(t *testing.T) {
 	t.Cleanup(l.cleared)
 	r := ofDevice("u1", local(disk.Device))
 	r.Pod.Spec.Volumes = []v1.Volume{*r.Volume}
+	r.Pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: r.Volume.Name, DevicePath: "/dev/x"}}
 	if _, err := l.mountRequest(ctx(t), r); err != nil {
 		t.Fatal(err)
 	}
