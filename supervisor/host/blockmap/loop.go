@@ -116,24 +116,44 @@ func hold(file string) error {
 		if err != nil {
 			return fmt.Errorf("get a loop device: %w", err)
 		}
-		err = attach(fmt.Sprintf("/dev/loop%d", n), f, file)
+		err = attach(fmt.Sprintf("/dev/loop%d", n), f, unix.LoopConfig{Info: infoOf(file)})
 		if err == nil || !errors.Is(err, unix.EBUSY) || i == tries { // busy: another program was faster
 			return err
 		}
 	}
 }
 
-// attach gives a loop device its file.
-func attach(device string, f *os.File, file string) error {
+// infoOf has the path of a file, which the loop device is found by.
+func infoOf(file string) (i unix.LoopInfo64) {
+	copy(i.File_name[:len(i.File_name)-1], file)
+	return i
+}
+
+// attach gives a loop device its file. Kernels before Linux 5.8 do it in two steps.
+func attach(device string, f *os.File, c unix.LoopConfig) error {
 	l, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	defer l.Close()                          //nolint:errcheck // nothing was written
-	c := unix.LoopConfig{Fd: uint32(f.Fd())} //nolint:gosec // a file descriptor is small
-	copy(c.Info.File_name[:len(c.Info.File_name)-1], file)
-	if err := unix.IoctlLoopConfigure(int(l.Fd()), &c); err != nil {
-		return fmt.Errorf("put %s on %s: %w", device, file, err)
+	defer l.Close()       //nolint:errcheck // nothing was written
+	c.Fd = uint32(f.Fd()) //nolint:gosec // a file descriptor is small
+	err = unix.IoctlLoopConfigure(int(l.Fd()), &c)
+	if errors.Is(err, unix.EINVAL) {
+		err = attachOld(l, f, &c.Info)
+	}
+	if err != nil {
+		return fmt.Errorf("put %s on %s: %w", device, f.Name(), err)
+	}
+	return nil
+}
+
+// attachOld does so without LOOP_CONFIGURE. Without the path nobody would find the loop device, so it is let go.
+func attachOld(l, f *os.File, i *unix.LoopInfo64) error {
+	if err := unix.IoctlSetInt(int(l.Fd()), unix.LOOP_SET_FD, int(f.Fd())); err != nil {
+		return err
+	}
+	if err := unix.IoctlLoopSetStatus64(int(l.Fd()), i); err != nil {
+		return errors.Join(err, unix.IoctlSetInt(int(l.Fd()), unix.LOOP_CLR_FD, 0))
 	}
 	return nil
 }
