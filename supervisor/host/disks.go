@@ -383,7 +383,7 @@ func otherDirs(a *area.Area, known map[string]bool) (out []netdisk.Used, err err
 		netdisk.ISCSIDir + "/iface-*/*", netdisk.ISCSIDir + devices + "iface-*/*", netdisk.FCDir + "/*",
 		netdisk.FCDir + devices + "*",
 	} {
-		dirs, err := fs.Glob(a.Root.FS(), pattern)
+		dirs, err := dirsOf(a.Root.FS(), pattern)
 		if err != nil {
 			return nil, err
 		}

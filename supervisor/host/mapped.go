@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
@@ -80,7 +82,7 @@ func (h *Host) mapDisk(ctx context.Context, r *port.MountVolume, plugin, name st
 func (h *Host) mapped(pod string) (out []string, err error) {
 	root := os.DirFS(h.root)
 	for _, pattern := range deviceFiles {
-		dirs, err := fs.Glob(root, pattern)
+		dirs, err := dirsOf(root, pattern)
 		if err != nil {
 			return nil, err
 		}
@@ -88,13 +90,46 @@ func (h *Host) mapped(pod string) (out []string, err error) {
 			file := filepath.Join(h.root, dir, pod)
 			if _, err := os.Lstat(file); err == nil {
 				out = append(out, file)
-			} else if !errors.Is(err, fs.ErrNotExist) {
+			} else if !notThere(err) {
 				return nil, err
 			}
 		}
 	}
 	return out, nil
 }
+
+// dirsOf are the directories, and links, of a pattern with stars, in order. fs.Glob gives fewer if a directory can't be
+// read: what is in use would be taken for free, and what is to be undone would stay.
+func dirsOf(root fs.FS, pattern string) ([]string, error) {
+	out := []string{"."}
+	for element := range strings.SplitSeq(pattern, "/") {
+		var next []string
+		for _, dir := range out {
+			if !strings.Contains(element, "*") {
+				next = append(next, path.Join(dir, element))
+				continue
+			}
+			entries, err := fs.ReadDir(root, dir)
+			if err != nil && !notThere(err) {
+				return nil, err
+			}
+			for _, e := range entries {
+				is, err := path.Match(element, e.Name())
+				if err != nil {
+					return nil, err
+				}
+				if is && (e.IsDir() || e.Type() == fs.ModeSymlink) {
+					next = append(next, path.Join(dir, e.Name()))
+				}
+			}
+		}
+		out = next
+	}
+	return out, nil
+}
+
+// notThere reports whether an error says that nothing is at a path, also because something on it is no directory.
+func notThere(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
 // unmapDevices takes the devices of a pod away from it. The links stay until all is done: they say that it had some.
 func (h *Host) unmapDevices(ctx context.Context, pod string) error {

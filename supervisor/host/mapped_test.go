@@ -2,11 +2,14 @@ package host
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -288,5 +291,73 @@ func TestBlockUse(t *testing.T) {
 	}
 	if err := l.unmount("u1"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestStrayFiles: a file, or a link to one, where directories of devices are, holds up no pod. A directory that can't be
+// read does: devices of the pod may be there, and disks of others.
+func TestStrayFiles(t *testing.T) {
+	l := newLab(t)
+	plugins := filepath.Join(l.root, "kubelet/plugins")
+	for _, dir := range []string{"kubernetes.io~local-volume", "kubernetes.io/iscsi", "kubernetes.io/fc"} {
+		hosttest.Write(t, filepath.Join(plugins, dir, "volumeDevices/stray"), "")
+		hosttest.Write(t, filepath.Join(plugins, dir, "volumeDevices/iface-stray"), "")
+	}
+	for _, dir := range []string{"kubernetes.io~local-volume", "kubernetes.io/iscsi"} {
+		if err := os.Symlink("stray", filepath.Join(plugins, dir, "volumeDevices/iface-link")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files, err := l.mapped("u1"); err != nil || len(files) > 0 {
+		t.Errorf("mapped: %v, %v", files, err)
+	}
+	a, err := l.disks.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if disks, err := otherDirs(a, nil); err != nil || len(disks) > 0 {
+		t.Errorf("other disks: %v, %v", disks, err)
+	}
+	if err := os.Symlink("iface-loop", filepath.Join(plugins, "kubernetes.io/iscsi/volumeDevices/iface-loop")); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := l.mapped("u1"); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("mapped: %v, %v", files, err)
+	}
+	if disks, err := otherDirs(a, nil); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("other disks: %v, %v", disks, err)
+	}
+}
+
+// unreadable has a directory that can't be read.
+type unreadable struct {
+	fs.FS
+	dir string
+}
+
+func (u unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name == u.dir {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: unix.EMFILE}
+	}
+	return fs.ReadDir(u.FS, name)
+}
+
+func TestDirsOf(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"a/x-1/d/f", "a/x-2/e/f", "a/x-3", "a/y/d/f", "a/x-2/g"} {
+		hosttest.Write(t, filepath.Join(dir, file), "")
+	}
+	root := os.DirFS(dir)
+	for pattern, want := range map[string][]string{
+		"a/x-*/*": {"a/x-1/d", "a/x-2/e"}, "a/*": {"a/x-1", "a/x-2", "a/y"}, "none/*": nil, "a/x-3/*": nil, "none/*/*": nil,
+	} {
+		if got, err := dirsOf(root, pattern); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v; want %v", pattern, got, err, want)
+		}
+	}
+	for _, dir := range []string{"a", "a/x-2"} {
+		if got, err := dirsOf(unreadable{root, dir}, "a/x-*/*"); !errors.Is(err, unix.EMFILE) {
+			t.Errorf("%s can't be read: %v, %v", dir, got, err)
+		}
 	}
 }
