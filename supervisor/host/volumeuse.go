@@ -91,8 +91,8 @@ func (h *Host) driverUse(p *v1.Pod, v *v1.Volume) (of usage.Volume, known bool) 
 // VolumeUse measures the mounted volumes of pods that have their own file system, are emptyDirs or hold files of the
 // API, unless a CSI driver says how full they are; for each pod, in the order of its spec. These are the volumes of
 // which a kubelet has metrics. With claimsOnly, only those of claims are measured. An emptyDir with a project of its
-// own is not walked. A volume with files of the API is measured once for each of its contents, as only this agent writes
-// there.
+// own is not walked. A volume with files of the API is measured once for each of its contents, as only this agent
+// writes there.
 // Child processes measure file systems that may hang. One that hangs or is missing is left out,
 // and an error is returned besides the rest.
 func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) ([][]usage.Volume, error) {
