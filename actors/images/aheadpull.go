@@ -173,8 +173,8 @@ func (a *images) givenUp(ctx *kernel.Context[Message], i *image) {
 	a.drop(ctx, i)
 }
 
-// aheadIntended says whether the intent was written for a pull ahead that is not made after all.
-func (a *images) aheadIntended(ctx *kernel.Context[Message], i *image, err error) bool {
+// aheadIntended says whether the intent was written for a pull ahead that is not made after all. why is what err is of.
+func (a *images) aheadIntended(ctx *kernel.Context[Message], i *image, err error, why string) bool {
 	h := &a.ahead
 	switch {
 	case !i.ahead || err == nil && h.end == goesOn:
@@ -184,7 +184,7 @@ func (a *images) aheadIntended(ctx *kernel.Context[Message], i *image, err error
 	default:
 		i.ahead, i.next = false, nil
 		a.notPulled(ctx, i.name, nil)
-		a.aheadFailed(ctx, err, "its pull intent can't be written: "+detail(err))
+		a.aheadFailed(ctx, err, why+": "+detail(err))
 	}
 	a.advance(ctx, i)
 	a.drop(ctx, i)

@@ -20,6 +20,8 @@ type intent struct {
 	pullrecord.Intent
 	// look asks the runtime what it has, 0 for none. Answers of others are late.
 	look kernel.EffectID
+	// unsaid is why the runtime did not say what it has before the pull.
+	unsaid error
 }
 
 // settled is what the runtime has under the name of an intent.
@@ -72,7 +74,7 @@ func (a *images) intend(ctx *kernel.Context[Message], i *image) {
 		a.records.intents[name] = in
 		a.countRecords()
 	}
-	in.look = 0 // it is for the pull before
+	in.look, in.unsaid = 0, nil // they are for the pull before
 	if file := pullrecord.FileName(name); a.records.lost[file] {
 		in.Forgotten(ctx.Now())
 	}
@@ -120,10 +122,16 @@ func (a *images) intended(ctx *kernel.Context[Message], m intended) {
 	a.noted(ctx, i, m.err)
 }
 
-// noted begins a pull whose intent was written, or could not be.
+// noted begins a pull whose intent was written, or could not be. If the runtime did not say what it has before, the
+// image is not pulled: if it failed, nobody would know whether what is there had come by it.
 func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
 	i.pulling = 0
-	if a.aheadIntended(ctx, i, err) {
+	why := fmt.Sprintf("failed to record image pull intent for container image %q", i.name)
+	unsaid := a.records.intents[i.name].unsaid
+	if err == nil && unsaid != nil {
+		err, why = unsaid, "not begun: the container runtime does not say whether it has the image"
+	}
+	if a.aheadIntended(ctx, i, err, why) {
 		return
 	}
 	switch {
@@ -133,8 +141,14 @@ func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
 		i.tried = append(i.tried, i.next...)
 		i.next = nil
 		a.notPulled(ctx, i.name, nil)
-		a.failed(ctx, i, imagepull.ErrImagePull,
-			fmt.Sprintf("failed to record image pull intent for container image %q: %s", i.name, detail(err)))
+		reason := imagepull.ErrImagePull
+		switch {
+		case port.KindOf(unsaid) == port.InvalidImageName:
+			reason = imagepull.InvalidImageName
+		case unanswered(unsaid):
+			i.failures.Count = 0 // as for a pull while the runtime is down
+		}
+		a.failed(ctx, i, reason, why+": "+detail(err))
 	case len(i.waiting) == 0:
 		i.next = nil
 		a.notPulled(ctx, i.name, nil)
@@ -202,7 +216,7 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 	i := a.of[m.image]
 	switch {
 	case in.Stage == pullrecord.Noting:
-		if m.err == nil {
+		if in.unsaid = m.err; m.err == nil {
 			in.Had(id)
 		}
 		if i != nil && i.pulling == m.id {

@@ -72,6 +72,50 @@ func TestPullFailsLate(t *testing.T) {
 	}
 }
 
+// TestLookBeforeAPullFails: an image is not pulled while nobody knows what is there, so an image that was there before
+// stays what it was. The next try comes as soon as after a pull that failed so.
+func TestLookBeforeAPullFails(t *testing.T) {
+	for _, c := range []struct {
+		kind   port.ErrorKind
+		reason string
+		tries  int
+		late   bool // the intent is written first
+	}{
+		{port.Unavailable, "ErrImagePull", 4, false},
+		{port.Unavailable, "ErrImagePull", 4, true},
+		{port.Deadline, "ErrImagePull", 4, true},
+		{port.Other, "ErrImagePull", 1, true},
+		{port.InvalidImageName, "InvalidImageName", 1, true},
+	} {
+		t.Run(c.kind.String(), func(t *testing.T) {
+			d := &disk{}
+			r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
+			r.has[img] = true
+			r.actor.Tell(r.asks("a", v1.PullAlways, secret("mine", podobjects.Found)))
+			for range c.tries {
+				if r.Settle(); c.late {
+					r.Advance(5 * time.Millisecond)
+				}
+				r.runtime.Answer(refused(c.kind, "what"), look)
+				r.Advance(5 * time.Millisecond)
+				if r.said("runtime: "+pull) || !r.said("a: app waits: "+c.reason+": ") && !r.said("a: app waits: ImagePullBackOff: ") {
+					t.Errorf("it is pulled, or it is not told why not: %v", r.Lines())
+				}
+				if len(d.files) > 0 {
+					t.Errorf("on the disk is %v", d.files)
+				}
+				r.Forget()
+				r.Advance(base)
+			}
+			r.actor.Tell(r.asks("b", v1.PullNever))
+			r.run("mine")
+			if !r.said("b: "+ready) || !r.said("a: "+ready) {
+				t.Error(r.Lines())
+			}
+		})
+	}
+}
+
 // TestOtherName: an image that a pull without an answer may have brought is nobody's under its other names either.
 func TestOtherName(t *testing.T) {
 	const other = "reg.io/other:1"

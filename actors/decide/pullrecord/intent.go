@@ -9,7 +9,8 @@ import "time"
 //	  │ a pull is to begin                                    │
 //	  ▼                                                       │
 //	Noting: its file is written, and the runtime is asked     │
-//	  │     what it has under the name; then the pull begins  │
+//	  │     what it has under the name; then the pull begins; │
+//	  │     (none) if it does not say so                      │
 //	  ▼                                                       ▼
 //	Pulling ──failed, given up──────────────────────────► Settling: the runtime ◄──► Unclear: it did
 //	  │                                                    is asked once more                not answer
