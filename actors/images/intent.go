@@ -175,13 +175,17 @@ func unanswered(err error) bool {
 	}
 }
 
+// mayGoOn says that a pull that failed so may still bring its image. It ends with its runtime: what a runtime has that
+// answers again is all that came.
+func mayGoOn(err error) bool { return unanswered(err) && port.KindOf(err) != port.Unavailable }
+
 // notPulled goes on with the intent of an image whose pull has failed, or was given up. err is the answer of the
 // runtime, nil if it was not asked.
 func (a *images) notPulled(ctx *kernel.Context[Message], name string, err error) {
 	in := a.records.intents[name]
 	switch {
 	case in == nil:
-	case in.Fail(unanswered(err), ctx.Now()):
+	case in.Fail(mayGoOn(err), ctx.Now()):
 		a.endIntent(ctx, name)
 	default:
 		a.settle(ctx, name)

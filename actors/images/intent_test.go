@@ -31,6 +31,8 @@ func TestPullFailsLate(t *testing.T) {
 		"Always, the tag was moved":        {v1.PullAlways, true, "new", port.Other, false, false},
 		"Always, it was there":             {v1.PullAlways, true, "old", port.Other, true, false},
 		"Always, no answer, it was there":  {v1.PullAlways, true, "old", port.Deadline, true, true},
+		"Always, restarted, it was there":  {v1.PullAlways, true, "old", port.Unavailable, true, false},
+		"IfNotPresent, restarted, nothing": {v1.PullIfNotPresent, false, "", port.Unavailable, false, false},
 		"Always, no answer, it came":       {v1.PullAlways, false, "new", port.Unavailable, false, false},
 		"IfNotPresent, it came":            {v1.PullIfNotPresent, false, "new", port.Other, false, false},
 		"IfNotPresent, nothing came":       {v1.PullIfNotPresent, false, "", port.ImageUnauthorized, false, false},

@@ -28,7 +28,7 @@ type Intent struct {
 	// had is the ID of what the runtime had under the name before the first pull, empty for nothing. known: it said so.
 	had   string
 	known bool
-	// asked: the runtime was asked to pull. open: a pull has no answer, so it may still go on.
+	// asked: the runtime was asked to pull. open: a pull has no answer, so it may still go on, unless its runtime ended.
 	asked, open bool
 	// ended is when the last pull ended or was given up.
 	ended time.Time
@@ -80,8 +80,8 @@ func (in *Intent) Forgotten(now time.Time) {
 // Ask notes that the runtime is asked to pull.
 func (in *Intent) Ask() { in.Stage, in.asked = Pulling, true }
 
-// Fail notes that a pull has failed, or was given up; open: the runtime did not say so. over: it was never asked for,
-// so the intent is over.
+// Fail notes that a pull has failed, or was given up; open: it may still go on. over: it was never asked for, so the
+// intent is over.
 func (in *Intent) Fail(open bool, now time.Time) (over bool) {
 	in.Stage, in.open, in.ended = Settling, in.open || open, now
 	return !in.asked
