@@ -227,7 +227,7 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 			a.noted(ctx, i, nil)
 		}
 		return
-	case unanswered(m.err):
+	case m.err != nil && port.KindOf(m.err) != port.InvalidImageName: // no image has such a name
 		in.Stage = pullrecord.Unclear
 		ctx.After(recordRetry, settleAgain{m.image})
 		return

@@ -118,6 +118,44 @@ func TestLookBeforeAPullFails(t *testing.T) {
 	}
 }
 
+// TestSettleFails: no pod is given what a pull may have brought as long as the runtime does not say what it has, whatever
+// it says instead. An image without a name that can be is not there.
+func TestSettleFails(t *testing.T) {
+	intent := "i/" + pullrecord.FileName(img)
+	for _, kind := range []port.ErrorKind{port.Unavailable, port.Deadline, port.Canceled, port.Other, port.InvalidConfig, port.InvalidImageName} {
+		d := &disk{}
+		r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
+		r.actor.Tell(r.asks("a", v1.PullAlways, secret("mine", podobjects.Found)))
+		r.Advance(5 * time.Millisecond)
+		r.runtime.Answer(nil, look)
+		r.Advance(5 * time.Millisecond)
+		r.has[img] = true // it comes all the same
+		r.runtime.Answer(refused(port.Other, "the disk is full"), pull+" as mine")
+		r.Advance(5 * time.Millisecond)
+		r.runtime.Answer(refused(kind, "odd"), look)
+		r.Advance(5 * time.Millisecond)
+		if kind == port.InvalidImageName {
+			if d.files[intent] != "" {
+				t.Errorf("%v: the intent is left", kind)
+			}
+			continue
+		}
+		r.actor.Tell(r.asks("b", v1.PullNever))
+		r.Advance(5 * time.Millisecond)
+		r.runtime.Answer(nil, look) // for the pod
+		r.Advance(5 * time.Millisecond)
+		if d.files[intent] == "" || r.said("b: app") {
+			t.Errorf("%v: nobody knows yet: %v, %v", kind, r.Lines(), slices.Sorted(maps.Keys(d.files)))
+		}
+		r.Forget()
+		r.Advance(5 * time.Second)
+		r.run("nobody") // the runtime says now what it has
+		if d.files[intent] != "" || !r.said("b: app waits: ErrImageNeverPull") || r.said("b: "+ready) {
+			t.Errorf("%v: in the end: %v, %v", kind, r.Lines(), slices.Sorted(maps.Keys(d.files)))
+		}
+	}
+}
+
 // TestOtherName: an image that a pull without an answer may have brought is nobody's under its other names either.
 func TestOtherName(t *testing.T) {
 	const other = "reg.io/other:1"

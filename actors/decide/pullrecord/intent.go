@@ -13,7 +13,7 @@ import "time"
 //	  │     (none) if it does not say so                      │
 //	  ▼                                                       ▼
 //	Pulling ──failed, given up──────────────────────────► Settling: the runtime ◄──► Unclear: it did
-//	  │                                                    is asked once more                not answer
+//	  │                                                    is asked once more                not say it
 //	  │ pulled                                                │
 //	  ▼                                                       ├─has another image──► (none), with a record: nobody
 //	(none), with a record of who pulled it                    │                      may use it without a pull
