@@ -418,12 +418,7 @@ func (a *images) removed(ctx *kernel.Context[Message], m removed) {
 		c.err = m.err
 	}
 	// What was known of images may no longer be true, and what is being looked for is from before.
-	for _, name := range slices.Sorted(maps.Keys(a.of)) {
-		i := a.of[name]
-		i.checking, i.checkedAt = 0, time.Time{}
-		a.advance(ctx, i)
-		a.drop(ctx, i)
-	}
+	a.advanceEach(ctx, func(i *image) { i.checking, i.checkedAt = 0, time.Time{} })
 	if c.stage == removing { // else it is a predecessor's, and this round has not come so far
 		a.removeMore(ctx)
 	}

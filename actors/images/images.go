@@ -273,12 +273,7 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 }
 
 func (a *images) runtimeBack(ctx *kernel.Context[Message]) {
-	for _, name := range slices.Sorted(maps.Keys(a.of)) {
-		i := a.of[name]
-		i.looks = imagepull.Failures{}
-		a.advance(ctx, i)
-		a.drop(ctx, i)
-	}
+	a.advanceEach(ctx, func(i *image) { i.looks = imagepull.Failures{} })
 }
 
 func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {

@@ -191,10 +191,18 @@ func (a *images) setAside(ctx *kernel.Context[Message], f port.PullFile, why err
 }
 
 func (a *images) advanceAll(ctx *kernel.Context[Message]) {
+	a.advanceEach(ctx, func(*image) {})
+}
+
+// advanceEach does for each image what its waiters need now, after a change. That may end a pull ahead of another image,
+// which is forgotten then.
+func (a *images) advanceEach(ctx *kernel.Context[Message], change func(*image)) {
 	for _, name := range slices.Sorted(maps.Keys(a.of)) {
-		i := a.of[name]
-		a.advance(ctx, i)
-		a.drop(ctx, i)
+		if i := a.of[name]; i != nil {
+			change(i)
+			a.advance(ctx, i)
+			a.drop(ctx, i)
+		}
 	}
 }
 
