@@ -217,7 +217,9 @@ func unmarked(claim port.APIKey, err error) error {
 // one that has. One that refuses this size is asked again once the controller of storage has taken the mark from the
 // claim that says so (NodeResizeInfeasible): it does that when it has tried again (KEP-1790).
 func (a *actor) expanded(ctx *kernel.Context[Message], v *volume, size int64, err error) decide.Outcome {
-	v.Asked(size)
+	if err == nil || size > 0 {
+		v.Asked(size)
+	} // else there was no answer in time: which size it was asked for is not known, and it still has to grow
 	if err == nil && size == 0 {
 		return decide.Worked // the claim wants nothing any more
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -143,4 +144,30 @@ func TestExpandLowered(t *testing.T) {
 	r.Advance(time.Hour)
 	r.Keep("driver: expand")
 	r.WantByListener("nothing to do")
+}
+
+// TestExpandNoAnswer: an expansion that is not answered in time is asked for again, before the next look at the claim.
+func TestExpandNoAnswer(t *testing.T) {
+	r := registered(t)
+	s := spec("a", "v")
+	s.Claim, s.Name, s.Size = "c", "pv-v", 2048
+	size := func(text string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceStorage: resource.MustParse(text)}
+	}
+	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
+	c.Spec.Resources.Requests, c.Status.Capacity = size("2Ki"), size("1Ki")
+	c.Status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{
+		v1.ResourceStorage: v1.PersistentVolumeClaimNodeResizePending,
+	}
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-v"}, Spec: v1.PersistentVolumeSpec{Capacity: size("2Ki")}}
+	r.stored[port.APIKeyOf(c)], r.stored[port.APIKeyOf(pv)] = c, pv
+	r.use(s)
+	r.calls.Answer(nil, "stage v")
+	r.Forget()
+	r.Advance(csi.CallDeadline)
+	r.calls.Answer(fails(port.Unavailable, "canceled"), "expand v to 2048 for ")
+	r.calls.Answer(nil, "publish v for a")
+	r.Advance(5 * time.Second)
+	r.Keep("driver:")
+	r.WantByListener("asked again", "driver: expand v to 2048 for : given up", "driver: publish v for a", "driver: expand v to 2048 for a")
 }
