@@ -214,14 +214,17 @@ func unmarked(claim port.APIKey, err error) error {
 }
 
 // expanded tells the pods of a volume that it was expanded, or why not. A driver that never expands on nodes counts as
-// one that has. One that refuses this size is asked again once the controller of storage has taken the mark from the
-// claim that says so (NodeResizeInfeasible): it does that when it has tried again (KEP-1790).
+// one that has, and nothing is said of it. One that refuses this size is asked again once the controller of storage has
+// taken the mark from the claim that says so (NodeResizeInfeasible): it does that when it has tried again (KEP-1790).
 func (a *actor) expanded(ctx *kernel.Context[Message], v *volume, size int64, err error) decide.Outcome {
 	if err == nil || size > 0 {
 		v.Asked(size)
 	} // else there was no answer in time: which size it was asked for is not known, and it still has to grow
-	if err == nil && size == 0 {
+	switch {
+	case err == nil && size == 0:
 		return decide.Worked // the claim wants nothing any more
+	case port.KindOf(err) == port.Unsupported:
+		return decide.Worked // nobody waits for it
 	}
 	e := port.Event{Reason: "FileSystemResizeSuccessful", At: ctx.Now()}
 	if err != nil {
@@ -241,7 +244,7 @@ func (a *actor) expanded(ctx *kernel.Context[Message], v *volume, size int64, er
 		}
 	}
 	switch {
-	case err == nil || port.KindOf(err) == port.Unsupported:
+	case err == nil:
 		return decide.Worked
 	case errors.As(err, new(infeasible)):
 		return decide.Refused

@@ -171,3 +171,24 @@ func TestExpandNoAnswer(t *testing.T) {
 	r.Keep("driver:")
 	r.WantByListener("asked again", "driver: expand v to 2048 for : given up", "driver: publish v for a", "driver: expand v to 2048 for a")
 }
+
+// TestExpandUnsupported: a driver that never expands on nodes is asked once, and the pods are told nothing of it.
+func TestExpandUnsupported(t *testing.T) {
+	r := registered(t)
+	s := spec("a", "v")
+	s.Claim, s.Name, s.Has = "c", "pv-v", 1024
+	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
+	c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}
+	c.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Ki")}
+	c.Status.Capacity = c.Spec.Resources.Requests
+	r.stored[port.APIKeyOf(c)] = c
+	r.use(s)
+	r.calls.Answer(nil, "stage v", "publish v for a")
+	r.Forget()
+	r.Advance(time.Minute)
+	r.calls.Answer(fails(port.Unsupported, "no such call"), "expand v to 2048 for a")
+	r.Advance(time.Hour)
+	r.Keep("driver: expand", "api: patch")
+	r.WantByListener("once", "driver: expand v to 2048 for a")
+	r.events.Want("nothing is said")
+}
