@@ -60,6 +60,7 @@ func (a *volumes) useCSI(p *volumed) {
 			p.asked.Set(m.Name, true)
 			if key := (call{mount, m.Name}); p.failures.At(key).obstacle {
 				p.failures.Delete(key)
+				p.pending = false // the pod was told of the failure
 			}
 			a.deps.CSI.Use(UseCSI{Pod: p.pod, Volume: m.Name, Spec: m.CSI})
 		}

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/volumes"
 	"github.com/troupe-dev/troupe/tests/podtest"
 )
@@ -50,4 +51,32 @@ func TestCSI(t *testing.T) {
 	r.actor.Tell(volumes.CSIReleased{UID: "a"})
 	r.host.Answer(nil, "unmount a")
 	r.WantByListener("then it is", "a: pending, going: its volumes are being unmounted since 00:00:00 UTC; a file system does not answer", "a: down, unmounted", "host: unmount a")
+}
+
+// badly is the same request, after the claim has gone bad.
+func badly(m volumes.Mount) volumes.Mount {
+	ref := podobjects.Ref{Kind: podobjects.Claim, Namespace: "default", Name: "c"}
+	c := m.Objects.Get(ref).Object.(*v1.PersistentVolumeClaim).DeepCopy()
+	c.Status.Phase = v1.ClaimLost
+	volume := podobjects.Ref{Kind: podobjects.Volume, Name: "pv"}
+	m.Objects = podobjects.NewSet([]podobjects.Entry{{Ref: ref, State: podobjects.Found, Object: c}, m.Objects.Get(volume)})
+	return m
+}
+
+// TestClaimMended: once a claim is mended, its CSI volume waits for csi, and no longer for the claim.
+func TestClaimMended(t *testing.T) {
+	r := newRig(t)
+	r.deps.CSI = plays{r}
+	r.actor.Tell(nodeIn("a"))
+	m := r.placed("a", true)
+	r.actor.Tell(badly(m))
+	r.host.Answer(nil, "prepare a")
+	r.WantByListener("a bad claim", "host: prepare a", "a: failed: Unable to attach or mount volumes: unmounted volumes=[data], "+
+		`unattached volumes=[], failed to process volumes=[data]: error processing PVC default/c: PVC is not bound: its phase is "Lost"`)
+	r.actor.Tell(m)
+	r.Settle()
+	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Waiting: "it is not attached"})
+	r.WantByListener("mended", "csi: use d of a", "a: pending")
+	r.Advance(10 * time.Second)
+	r.WantByListener("what it waits for", `a: pending: waiting for volume "data" since 00:00:00 UTC: it is not attached`)
 }

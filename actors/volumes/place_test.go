@@ -75,9 +75,9 @@ func TestElsewhere(t *testing.T) {
 			r.Settle()
 			want := []string{"a: up data=/data", mounted}
 			switch {
-			case mend == "node":
+			case mend == "node" || ofCSI:
 				want = append([]string{"a: pending"}, want...)
-			case !ofCSI: // it has failed until it is there
+			default: // it has failed until it is there
 				want = append([]string{"a: failed: " + elsewhere}, want...)
 			}
 			r.WantByListener(mend, want...)

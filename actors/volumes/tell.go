@@ -195,7 +195,8 @@ func (a *volumes) fail(ctx *kernel.Context[Message], p *volumed, key call, err e
 	switch key.what {
 	case mount:
 		if m := p.named(key.volume); m != nil {
-			reason, f.message, f.obstacle = m.Reason(), m.Failed(err, f.message, p.missing()), m.CSI != nil
+			reason, f.message = m.Reason(), m.Failed(err, f.message, p.missing())
+			f.obstacle = m.CSI != nil || m.Unprocessed // a claim that is no good may be that of a CSI volume
 		}
 	case unmount:
 		reason = "FailedUnMount"
