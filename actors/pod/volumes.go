@@ -33,9 +33,11 @@ func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
 	}
 }
 
-// mountVolumes requests the pod's volumes, with what is known of their objects.
+// mountVolumes requests the pod's volumes, with what is known of their objects and of where they are.
 func (p *pod) mountVolumes(ctx *kernel.Context[Message]) {
-	p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, Later: p.foundRunning(), ReplyTo: ctx.Self()})
+	p.deps.Mount(MountVolumes{
+		Pod: p.want, Objects: p.objects, Later: p.foundRunning(), Paths: p.paths, ReplyTo: ctx.Self(),
+	})
 }
 
 // foundRunning reports whether all containers already ran before this incarnation began, and

@@ -50,6 +50,9 @@ func TestOneMoreVolume(t *testing.T) {
 	if asked[1].Pod != debugged {
 		t.Error("the older version of the pod was asked for")
 	}
+	if len(asked[0].Paths) > 0 || asked[1].Paths.At("used") != "/used" {
+		t.Errorf("the pod says that it has %v, then %v", asked[0].Paths, asked[1].Paths)
+	}
 	up(asked[0])
 	r.RunUntil(r.Now().Add(30*time.Second), func() bool { return false })
 	if runs("debug") || !runs("app") {

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -23,6 +24,16 @@ func (a *volumes) obstacle(p *volumed, m *volumeplan.Mount) error {
 		return m.Err
 	}
 	return volumeplan.Barred(m.Persistent, a.node)
+}
+
+// stand counts what a pod knows to be there as mounted: it stays, whatever became of the labels of the Node or of its
+// claim. An earlier incarnation has mounted it. What is in it is written again.
+func (p *volumed) stand(paths flat.Map[string, string]) {
+	for _, e := range paths {
+		if !p.paths.Has(e.Key) {
+			p.paths.Set(e.Key, e.Value)
+		}
+	}
 }
 
 // nodeSeen tries volumes again that the labels of the Node kept away.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/volumes"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 // placed is a pod with a claim whose volume may only be on nodes of a zone. It is of a CSI driver, or local.
@@ -111,6 +112,35 @@ func TestRunsElsewhere(t *testing.T) {
 	r.actor.Tell(m)
 	r.host.Answer(nil, "prepare a", "mount a/data")
 	r.WantByListener("it is looked for", "a: up data=/data", "host: prepare a", "host: mount a/data")
+}
+
+// TestStaysAfterRestart: what a pod knows to be mounted stays after a restart of this actor, although the labels of the
+// Node or the claim would keep it away now. A volume that only an ephemeral container uses is mounted beside it.
+func TestStaysAfterRestart(t *testing.T) {
+	for _, ofCSI := range []bool{false, true} {
+		for _, bad := range []string{"node", "claim"} {
+			r := newRig(t)
+			if ofCSI {
+				r.deps.CSI = plays{r}
+			}
+			m := r.placed("b", ofCSI)
+			m.Paths.Set("data", "/data")
+			m.Pod.Spec.Volumes = append(m.Pod.Spec.Volumes, v1.Volume{Name: "more", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}})
+			podtest.UseVolumes(&m.Pod.Spec)
+			r.actor.Tell(nodeIn("a"))
+			want := []string{"host: prepare a", "host: mount a/more", "a: up data=/data more=/more"}
+			if bad == "claim" {
+				m = badly(m)
+			} else if ofCSI {
+				want = append(want, "csi: use d of a")
+			}
+			r.actor.Tell(m)
+			r.host.Answer(nil, "prepare a", "mount a/more")
+			r.Advance(time.Minute)
+			r.WantByListener(bad, want...)
+			r.events.Want("nothing is said")
+		}
+	}
 }
 
 // TestOneMore: an ephemeral container is the first to mount a volume of its pod.

@@ -10,8 +10,8 @@
 // Volumes with changed content are rewritten. If that fails, the volumes and the pod
 // stay as they were.
 //
-// After a restart the actor has no state. Pods send their requests again, and mounted
-// volumes are kept (port.Host is idempotent).
+// After a restart the actor has no state. Pods send their requests again, with the paths of
+// what they know to be mounted, which stays. The rest is mounted again (port.Host is idempotent).
 package volumes
 
 import (
@@ -248,6 +248,7 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 			}
 		}
 	}
+	p.stand(m.Paths)
 	p.asked = nil // an answer may have been lost
 	p.pod, p.objects, p.reply, p.later, p.pending = m.Pod, m.Objects, m.ReplyTo, m.Later, true
 	if !p.down && len(p.plan) > 0 && (first || len(p.plan) > had) {
