@@ -56,15 +56,37 @@ func (a *volumes) useCSI(p *volumed) {
 		return
 	}
 	for i := range p.plan {
-		if m := &p.plan[i]; m.CSI != nil && a.obstacle(p, m) == nil && !p.asked.Has(m.Name) {
-			p.asked.Set(m.Name, true)
-			if key := (call{mount, m.Name}); p.failures.At(key).obstacle {
-				p.failures.Delete(key)
-				p.pending = false // the pod was told of the failure
-			}
-			a.deps.CSI.Use(UseCSI{Pod: p.pod, Volume: m.Name, Spec: m.CSI})
+		m := &p.plan[i]
+		if p.asked.Has(m.Name) {
+			continue
 		}
+		spec := a.csiSpec(p, m)
+		if spec == nil {
+			continue
+		}
+		p.asked.Set(m.Name, true)
+		if key := (call{mount, m.Name}); p.failures.At(key).obstacle {
+			p.failures.Delete(key)
+			p.pending = false // the pod was told of the failure
+		}
+		a.deps.CSI.Use(UseCSI{Pod: p.pod, Volume: m.Name, Spec: spec})
 	}
+}
+
+// csiSpec is what csi is asked for; nil for nothing. A volume that is there is asked for as it was the last time that
+// it could be, whatever became of its claim or its secrets, but for the size that the claim wanted then.
+func (a *volumes) csiSpec(p *volumed, m *volumeplan.Mount) *csi.Spec {
+	if m.CSI != nil && a.obstacle(p, m) == nil {
+		p.specs.Set(m.Name, m.CSI)
+		return m.CSI
+	}
+	last := p.specs.At(m.Name)
+	if last == nil || !p.paths.Has(m.Name) {
+		return nil
+	}
+	out := *last
+	out.Size = 0
+	return &out
 }
 
 // ofCSI reports whether a volume is left to csi. One that is there needs no secrets any more.

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/volumes"
 	"github.com/troupe-dev/troupe/tests/podtest"
@@ -79,4 +80,54 @@ func TestClaimMended(t *testing.T) {
 	r.WantByListener("mended", "csi: use d of a", "a: pending")
 	r.Advance(10 * time.Second)
 	r.WantByListener("what it waits for", `a: pending: waiting for volume "data" since 00:00:00 UTC: it is not attached`)
+}
+
+// TestAskedAgainWithoutClaim: after a restart of csi a volume that is up is asked for as before, although its claim can't
+// be used any more. What the claim wanted of its size does not count.
+func TestAskedAgainWithoutClaim(t *testing.T) {
+	r := newRig(t)
+	var got *csi.Spec
+	r.deps.CSI = noting{plays{r}, &got}
+	r.actor.Tell(nodeIn("a"))
+	m := r.placed("a", true)
+	r.actor.Tell(m)
+	r.host.Answer(nil, "prepare a")
+	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/data"})
+	r.WantByListener("up", "host: prepare a", "csi: use d of a", "a: up data=/data")
+	got.Size = 1024
+	r.actor.Tell(badly(m))
+	r.Settle()
+	r.Forget()
+	r.actor.Tell(volumes.CSIRestarted{})
+	r.WantByListener("asked again", "csi: use d of a")
+	if got.Handle != "h" || got.Size != 0 {
+		t.Errorf("asked for %+v", got)
+	}
+}
+
+// TestNotAskedAgainWithoutClaim: a volume that is not up yet waits for its claim.
+func TestNotAskedAgainWithoutClaim(t *testing.T) {
+	r := newRig(t)
+	r.deps.CSI = plays{r}
+	r.actor.Tell(nodeIn("a"))
+	m := r.placed("a", true)
+	r.actor.Tell(m)
+	r.host.Answer(nil, "prepare a")
+	r.actor.Tell(badly(m))
+	r.Settle()
+	r.Forget()
+	r.actor.Tell(volumes.CSIRestarted{})
+	r.WantByListener("not asked")
+}
+
+// noting notes what csi was asked for last.
+type noting struct {
+	plays
+	got **csi.Spec
+}
+
+// Use implements volumes.CSI.
+func (n noting) Use(m volumes.UseCSI) {
+	*n.got = m.Spec
+	n.plays.Use(m)
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/selinux"
@@ -149,8 +150,9 @@ type volumed struct {
 	running  flat.Map[call, kernel.EffectID]
 	failures flat.Map[call, failure]
 	// asked are the CSI volumes that csi was asked for, csiWaits what they wait for, or the release of all under an empty
-	// name. releasing: csi was asked to release them; released: it has.
+	// name, and specs how it was asked last. releasing: csi was asked to release them; released: it has.
 	asked               flat.Map[string, bool]
+	specs               flat.Map[string, *csi.Spec]
 	csiWaits            flat.Map[string, string]
 	releasing, released bool
 	// retry is the one timer of this pod, and when it fires.
