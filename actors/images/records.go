@@ -194,8 +194,8 @@ func (a *images) advanceAll(ctx *kernel.Context[Message]) {
 	a.advanceEach(ctx, func(*image) {})
 }
 
-// advanceEach does for each image what its waiters need now, after a change. That may end a pull ahead of another image,
-// which is forgotten then.
+// advanceEach does for each image what its waiters need now, after a change. That may end a pull ahead of another
+// image, which is forgotten then.
 func (a *images) advanceEach(ctx *kernel.Context[Message], change func(*image)) {
 	for _, name := range slices.Sorted(maps.Keys(a.of)) {
 		if i := a.of[name]; i != nil {
