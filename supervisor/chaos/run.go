@@ -188,7 +188,6 @@ func (r *runner) build() {
 		}
 	}
 	r.registerDriver()
-	r.keepPrivate()
 	for _, name := range r.nodes {
 		r.join(name)
 	}
@@ -200,7 +199,6 @@ func (r *runner) join(name string) {
 	if r.steady() {
 		m.rules.Timely()
 	}
-	m.rules.Entitles(plan.Entitled)
 	var err error
 	s := sim.NodeSpec{
 		Name: name, Manifests: true, Cgroups: true, Standalone: r.c.Standalone, Stopped: true,

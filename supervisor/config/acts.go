@@ -63,7 +63,6 @@ var actsOnGate = map[string]struct{}{
 	"CPUManagerPolicyAlphaOptions": {}, "CPUManagerPolicyBetaOptions": {}, "DisableCPUQuotaWithExclusiveCPUs": {},
 	"InPlacePodVerticalScalingExclusiveCPUs": {},
 	"CSIVolumeHealth":                        {},
-	"SELinuxMount":                           {},
 	"ResourceHealthStatus":                   {}, "ResourceHealthStatusMessage": {},
 	"ClusterTrustBundle": {}, "ClusterTrustBundleProjection": {}, "PodCertificateRequest": {},
 	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},
@@ -75,11 +74,17 @@ var actsOnGate = map[string]struct{}{
 	tokenGate: {}, pullGate: {},
 }
 
+// absentByDefault are feature gates that are on by default in a kubelet, for features that this version does not
+// have. They are named even if they are given with their default: who writes them down expects the feature.
+var absentByDefault = map[string]struct{}{
+	"SELinuxMountReadWriteOncePod": {},
+}
+
 // actsWithGate are fields of actsOn that act only while a feature gate is on, and are not refused without it.
 var actsWithGate = map[string]string{"memoryReservationPolicy": "MemoryQoS", "memoryThrottlingFactor": "MemoryQoS"}
 
 // withoutEffect names the narrowest part of an origin's key that has no effect; empty if it has
-// one. A gate with its default value changes nothing.
+// one. A gate with its default value changes nothing, but for those of absentByDefault.
 func withoutEffect(key string, gates Gates) string {
 	field, part, _ := strings.Cut(key, joint)
 	switch {
@@ -88,7 +93,9 @@ func withoutEffect(key string, gates Gates) string {
 			return ""
 		}
 		if known, ok := findGate(part); ok && gates.on(part) == known.byDefault {
-			return ""
+			if _, absent := absentByDefault[part]; !absent || !known.byDefault {
+				return ""
+			}
 		}
 		return field + "[" + part + "]"
 	case actsOnPart[field] != nil:

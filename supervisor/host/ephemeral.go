@@ -9,7 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/counts"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
@@ -51,7 +50,8 @@ func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod, soon bool) ([]e
 			}
 			return eviction.DiskUse{Bytes: c.Bytes, Inodes: c.Entries, Partial: c.Partial}
 		}
-		for v := range podspec.Volumes(&p.Spec) {
+		for j := range p.Spec.Volumes {
+			v := &p.Spec.Volumes[j]
 			if path := h.onDisk(p, v); path != "" {
 				out[i].Volumes = append(out[i].Volumes, eviction.VolumeUse{Name: v.Name, DiskUse: use(path)})
 			}
@@ -62,8 +62,8 @@ func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod, soon bool) ([]e
 }
 
 func (h *Host) treesOf(p *v1.Pod) (out []counts.Tree) {
-	for v := range podspec.Volumes(&p.Spec) {
-		if path := h.onDisk(p, v); path != "" {
+	for i := range p.Spec.Volumes {
+		if path := h.onDisk(p, &p.Spec.Volumes[i]); path != "" {
 			out = append(out, counts.Tree{Tree: tally.Tree{Path: path}, Pod: string(p.UID)})
 		}
 	}

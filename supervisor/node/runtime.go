@@ -20,7 +20,6 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/accounts"
-	policy "github.com/troupe-dev/troupe/supervisor/host/selinux"
 	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
 
@@ -106,12 +105,9 @@ func userRange(ctx context.Context, c config.Config, m *machine) (userns.Range, 
 	return accounts.Range(ctx, perPod, uint32(c.MaxPods(m.cpus)))
 }
 
-// giveHost lets pods have users of their own (hostUsers: false), and labels on their files below root.
-func (r *runtimeBelow) giveHost(h *host.Host, root string, onSELinux bool) {
+// giveUsers lets pods have users of their own (hostUsers: false).
+func (r *runtimeBelow) giveUsers(h *host.Host) {
 	if r.node != nil {
-		if onSELinux {
-			r.node.FileLabels = policy.FilesBelow(root, h.Mounts).Labels
-		}
 		r.node.UserNamespace = func(pod *v1.Pod) (userns.Mapping, error) { return h.UserNamespace(pod, r.users) }
 	}
 }

@@ -335,11 +335,7 @@ func (m Machine) DetachISCSI(ctx context.Context, u *netdisk.Used, others []netd
 	}
 	ended := 0
 	for _, portal := range u.Unused(others) {
-		used, err := m.usedIn(d.At(portal, sessions))
-		if err != nil {
-			return nil, err
-		}
-		if len(used) > 0 {
+		if used := m.usedIn(d.At(portal, sessions)); len(used) > 0 {
 			left = append(left, used...)
 			continue
 		}
@@ -361,20 +357,15 @@ func (m Machine) DetachISCSI(ctx context.Context, u *netdisk.Used, others []netd
 	return slices.Compact(left), nil
 }
 
-// usedIn are the disks of a session that something uses.
-func (m Machine) usedIn(s *netdisk.Session) (out []string, err error) {
+// usedIn are the disks of a session that something has open exclusively.
+func (m Machine) usedIn(s *netdisk.Session) (out []string) {
 	if s == nil {
-		return nil, nil
+		return nil
 	}
 	for _, lun := range slices.Sorted(maps.Keys(s.Disks)) {
-		name := s.Disks[lun].Name
-		used, err := m.used(name)
-		if err != nil {
-			return nil, err
-		}
-		if used {
+		if name := s.Disks[lun].Name; m.used(name) {
 			out = append(out, name)
 		}
 	}
-	return out, nil
+	return out
 }
