@@ -55,6 +55,8 @@ type actor struct {
 	version, written uint64
 	showing          kernel.EffectID
 	showFailures     int
+	// checked is when what the apiserver has was compared last.
+	checked time.Time
 	// measureAgain ends the wait for the next look at which figures are due; nil for none.
 	measureAgain func() bool
 	// lost are staged volumes that are looked for in the status of the Node.
@@ -184,6 +186,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.exhausted(ctx, m)
 	case sweep:
 		ctx.After(sweepEvery, sweep{})
+		a.check(ctx)
 		self := ctx.Self()
 		a.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods}) })
 	case messages:
@@ -247,7 +250,7 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 		if f.Target.Pod == "" {
 			v.FoundStaged(f)
 		} else {
-			v.FoundPublished(f.Target)
+			v.FoundPublished(f)
 			a.volumes.publishes(f.Target.Pod, v)
 		}
 	}

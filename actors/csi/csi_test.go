@@ -30,6 +30,43 @@ func registered(t *testing.T, change ...func(*rig)) *rig {
 	return r
 }
 
+// TestShownAgain: a CSINode that somebody deletes comes back, and so does a label. What is right is not written again.
+func TestShownAgain(t *testing.T) {
+	r := registered(t)
+	r.Advance(time.Hour)
+	r.Keep("api:")
+	r.WantByListener("all is right")
+	delete(r.stored, port.APIKey{Kind: port.CSINodeKind, Name: "n"})
+	r.Advance(11 * time.Minute)
+	r.Keep("api:")
+	r.WantByListener("written again", "api: create CSINode n: d.example.com=id [zone]")
+	n := r.stored[port.APIKey{Kind: port.NodeKind, Name: "n"}].(*v1.Node).DeepCopy()
+	delete(n.Labels, "zone")
+	r.stored[port.APIKeyOf(n)] = n
+	r.Advance(11 * time.Minute)
+	r.Keep("api:")
+	r.WantByListener("labelled again", `api: patch Node n: labels map[zone:a], IDs {"d.example.com":"id"}`)
+}
+
+// TestMute: of a driver that registers and then says nothing people are told once, not of one that needs a moment.
+func TestMute(t *testing.T) {
+	r := newRig(t)
+	r.nodeSays(nil, nil)
+	r.register(notAttached)
+	for i := range 6 {
+		r.calls.Answer(fails(port.Unavailable, "not yet"), "info "+driver)
+		if i < 2 {
+			r.events.Want("it may be about to start")
+		}
+		r.Advance(2 * time.Minute)
+	}
+	r.events.Want("told once", "n: CSIDriverNotShown: CSI driver d.example.com has registered, but does not say how this node is to be shown. "+
+		"Until it does, no volumes of it are attached here, and the CSINode may lack it: "+fails(port.Unavailable, "not yet").Error()+"; look at the log of the driver")
+	r.calls.Answer(nil, "info "+driver)
+	r.Keep("api: update")
+	r.WantByListener("shown", "api: update CSINode n: d.example.com=id [zone]")
+}
+
 // TestShown: a driver is shown when it has said how, and is not any more when it is gone.
 func TestShown(t *testing.T) {
 	r := newRig(t)
@@ -445,7 +482,7 @@ func TestExpand(t *testing.T) {
 	r.Advance(time.Minute)
 	r.WantByListener("nothing to do")
 	claim.Spec.Resources.Requests, pv.Spec.Capacity = size("2Ki"), size("2Ki")
-	claim.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending}}
+	claim.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending, Status: v1.ConditionTrue}}
 	r.Advance(time.Minute)
 	r.WantByListener("begun", "api: patch PersistentVolumeClaim default/c: 1Ki map[storage:NodeResizeInProgress] 1", "driver: expand v to 2048 for a")
 	r.calls.Answer(fails(port.Other, "busy"), "expand v to 2048 for a")
@@ -457,7 +494,12 @@ func TestExpand(t *testing.T) {
 		`a: FileSystemResizeSuccessful: MountVolume.NodeExpandVolume succeeded for volume "pv-v"`)
 	// Before it is published, a volume that is too small is expanded where it is staged. What can't be is not tried again.
 	big := spec("b", "w")
-	big.Claim, big.Size = "c", 4096
+	big.Claim, big.Size, big.Name = "c2", 4096, "pv-w"
+	more := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c2"}, Spec: v1.PersistentVolumeClaimSpec{
+		Resources: v1.VolumeResourceRequirements{Requests: size("4Ki")}}, Status: v1.PersistentVolumeClaimStatus{Capacity: size("2Ki"),
+		AllocatedResourceStatuses: map[v1.ResourceName]v1.ClaimResourceStatus{v1.ResourceStorage: v1.PersistentVolumeClaimNodeResizePending}}}
+	bigger := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-w"}, Spec: v1.PersistentVolumeSpec{Capacity: size("4Ki")}}
+	r.stored[port.APIKeyOf(more)], r.stored[port.APIKeyOf(bigger)] = more, bigger
 	r.use(big)
 	r.calls.Answer(nil, "stage w")
 	// That it can't be is asked again, until the claim says so.
@@ -474,8 +516,8 @@ func TestExpand(t *testing.T) {
 	r.calls.Answer(fails(port.Invalid, "never"), "expand w to 4096 for b")
 	r.Advance(time.Hour)
 	r.Keep("driver:", "api:")
-	r.WantByListener("then published", "api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInProgress] 0",
-		"api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInProgress] 0",
-		"api: patch PersistentVolumeClaim default/c: 2Ki map[storage:NodeResizeInfeasible] 0", "driver: stage w", "driver: expand w to 4096 for ",
+	r.WantByListener("then published", "api: patch PersistentVolumeClaim default/c2: 2Ki map[storage:NodeResizeInProgress] 0",
+		"api: patch PersistentVolumeClaim default/c2: 2Ki map[storage:NodeResizeInProgress] 0",
+		"api: patch PersistentVolumeClaim default/c2: 2Ki map[storage:NodeResizeInfeasible] 1", "driver: stage w", "driver: expand w to 4096 for ",
 		"driver: publish w for b", "driver: expand w to 4096 for b")
 }

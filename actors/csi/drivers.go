@@ -2,6 +2,7 @@ package csi
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -93,7 +94,7 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 		a.advanceAll(ctx)
 		return
 	}
-	ctx.Log().Info().Str("driver", name).Msg("CSI driver registered")
+	ctx.Log().Info().Str("driver", name).Str("socket", m.driver.Endpoint).Msg("CSI driver registered")
 	for _, v := range a.volumes.all() {
 		if v.Driver == name {
 			v.Retry()
@@ -126,6 +127,13 @@ func (a *actor) informed(ctx *kernel.Context[Message], m informed) {
 		d.failures++
 		ctx.Log().Warn().Str("driver", d.Name).Str("error", m.err.Error()).
 			Msg("the CSI driver does not say how this node is to be shown (NodeGetInfo); retrying")
+		if d.failures == muted {
+			a.deps.Events.Record(port.Event{Node: a.deps.Node, Warning: true, Reason: "CSIDriverNotShown", At: ctx.Now(),
+				Message: fmt.Sprintf("CSI driver %s has registered, but does not say how this node is to be shown. "+
+					"Until it does, no volumes of it are attached here, and the CSINode may lack it: %s; "+
+					"look at the log of the driver",
+					d.Name, m.err)})
+		}
 		d.askAfter(ctx, backoff.Retry(a.deps.Backoff, d.failures))
 		return
 	}

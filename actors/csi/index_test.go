@@ -30,7 +30,7 @@ func TestIndex(t *testing.T) {
 			delete(all, k)
 			x.remove(k)
 		case rand.IntN(2) == 0:
-			v.FoundPublished(at)
+			v.FoundPublished(decide.Found{Key: k, Target: at})
 			x.publishes(uid, v)
 		default:
 			delete(v.Targets, at)

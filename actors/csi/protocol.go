@@ -93,7 +93,9 @@ type stepped struct {
 	step    decide.Step
 	path    string
 	context map[string]string
-	err     error
+	// size is what a driver was asked to expand the volume to; 0 if it was not asked.
+	size int64
+	err  error
 }
 
 // informed is what a driver says of this node.
@@ -205,6 +207,11 @@ const (
 	apiDeadline  = 30 * time.Second
 	// firstSweep is when the actor looks for volumes of pods that went while no agent ran, sweepEvery how often after.
 	firstSweep, sweepEvery = 10 * time.Second, time.Minute
+	// checkEvery is how often the CSINode, and what drivers say of this node in the Node, is compared with what it should
+	// be: a node may not watch its CSINode.
+	checkEvery = 10 * time.Minute
+	// muted is after how many failures of NodeGetInfo in a row people are told.
+	muted = 3
 	// republishEvery is the time between publications of a volume whose driver wants that (requiresRepublish), as a
 	// kubelet has it.
 	republishEvery = 90 * time.Second

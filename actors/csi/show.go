@@ -36,6 +36,23 @@ func (a *actor) show(ctx *kernel.Context[Message]) {
 	})
 }
 
+// check has what drivers say of this node compared with what the apiserver has, from time to time: somebody may have
+// deleted the CSINode or a label. What is right is not written again.
+func (a *actor) check(ctx *kernel.Context[Message]) {
+	if ctx.Now().Sub(a.checked) < checkEvery {
+		return
+	}
+	first := a.checked.IsZero()
+	a.checked = ctx.Now()
+	for _, info := range a.infos { // order-free: any
+		if info != nil && !first {
+			a.version++
+			a.show(ctx)
+			return
+		}
+	}
+}
+
 // labelNode writes what drivers say into the Node. A driver that can't be shown is taken out of infos, and refused says
 // why.
 func labelNode(

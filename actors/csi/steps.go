@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,14 +45,16 @@ func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 		}
 	}
 	k := v.Key
-	v.call = portcall.Do(ctx, e, a.run(v, s, stage), func(id kernel.EffectID, m stepped, err error) Message {
+	v.call = portcall.Do(ctx, e, a.run(v, s, stage, ctx.Now()), func(id kernel.EffectID, m stepped, err error) Message {
 		m.id, m.key, m.step, m.err = id, k, s, err
 		return m
 	})
 }
 
 // run makes the call of a step. It holds nothing of the actor.
-func (a *actor) run(v *volume, s decide.Step, stage *decide.Stage) func(context.Context, func(stepped, error)) {
+func (a *actor) run(
+	v *volume, s decide.Step, stage *decide.Stage, now time.Time,
+) func(context.Context, func(stepped, error)) {
 	drivers, api, of := a.deps.Drivers, a.deps.API, port.CSIDriver{Name: v.Driver}
 	if d := a.drivers[v.Driver]; d != nil {
 		of = d.CSIDriver
@@ -96,7 +99,7 @@ func (a *actor) run(v *volume, s decide.Step, stage *decide.Stage) func(context.
 			drivers.UnpublishVolume(c, of, left, func(err error) { done(stepped{}, err) })
 		}
 	case decide.ExpandVolume:
-		return a.expand(v, of)
+		return a.expand(v, of, now)
 	case decide.UnstageVolume:
 		return func(c context.Context, done func(stepped, error)) {
 			drivers.UnstageVolume(c, of, left, func(err error) { done(stepped{}, err) })
@@ -152,7 +155,7 @@ func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
 	}
 	v.call = 0
 	if m.step.Op == decide.ExpandVolume {
-		o := a.expanded(ctx, v, m.err)
+		o := a.expanded(ctx, v, m.size, m.err)
 		if o != decide.Unsure {
 			m.err = nil
 		}
@@ -180,6 +183,12 @@ var prefixes = [...]string{
 	decide.UnstageVolume: "UnmountDevice", decide.ExpandVolume: "NodeExpandVolume.NodeExpandVolume",
 }
 
+// devicePrefixes are those for a volume that is a device, where they differ.
+var devicePrefixes = map[decide.Op]string{
+	decide.StageVolume: "MapVolume.SetUpDevice", decide.PublishVolume: "MapVolume.MapPodDevice",
+	decide.UnpublishVolume: "UnmapVolume.UnmapPodDevice", decide.UnstageVolume: "UnmapDevice.TearDownDevice",
+}
+
 // failed notes why a step has failed, and says it to the pods that it is for.
 func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
 	retry := func(count int) time.Time { return ctx.Now().Add(backoff.Retry(a.deps.Backoff, count)) }
@@ -194,7 +203,11 @@ func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
 		all = inOrder(v.Targets)
 	}
 	for _, t := range all {
-		text := fmt.Sprintf("%s failed for volume %q : %s", prefixes[m.step.Op], t.Name, m.err.Error())
+		prefix := prefixes[m.step.Op]
+		if p := v.Targets[t]; p != nil && p.Spec != nil && p.Spec.Block {
+			prefix = cmp.Or(devicePrefixes[m.step.Op], prefix)
+		}
+		text := fmt.Sprintf("%s failed for volume %q : %s", prefix, t.Name, m.err.Error())
 		if v.paths[t] != "" {
 			continue // it is there, and stays
 		}

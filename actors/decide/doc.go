@@ -18,6 +18,7 @@
 //
 //	manifest     manifest bytes → pods, or a problem that names file and field
 //	admit        may this pod run on this node?
+//	nodeterms    which nodes the terms of a node selector mean
 //	apipod       which changes of a pod in the apiserver concern its node
 //	mirrorpods   which mirror pods the apiserver must have
 //	podresize    resize of running pods: allocate now or later, and the next step
@@ -83,6 +84,7 @@
 //	podcgroup    names and limits of cgroups of pods and QoS classes
 //	podgc        which dead containers and sandboxes to remove
 //	topology     from which NUMA nodes a pod gets its exclusive CPUs, memory and devices
+//	selinux      with which SELinux label a volume is mounted
 //	shutdown     in which order pods end while the machine shuts down
 //	usage        resource usage from files of the kernel and from the runtime
 //

@@ -1,6 +1,7 @@
 package images_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +14,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/pullahead"
+	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/images"
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 const (
@@ -96,6 +101,40 @@ func TestAheadGivesWay(t *testing.T) {
 	if n.Logged("WRN")+n.Logged("warn") > 0 {
 		t.Errorf("the log is %s", n.Log.String())
 	}
+}
+
+// occupant holds the slot of pulls ahead.
+type occupant struct{}
+
+func (occupant) Start(ctx *kernel.Context[struct{}]) {
+	portcall.Do0(ctx, kernel.Effect[struct{}]{Kind: "Occupy", Lane: "x", Pool: images.AheadPool, Deadline: time.Hour},
+		func(context.Context, func(error)) {}, func(kernel.EffectID, error) struct{} { return struct{}{} })
+}
+
+func (occupant) Receive(*kernel.Context[struct{}], struct{}) {}
+
+// TestAheadGivesWayBeforeItBegins: a pull ahead that waits for its turn is forgotten when all images are looked at,
+// because the runtime says that the image of a pod came by a pull of an earlier agent.
+func TestAheadGivesWayBeforeItBegins(t *testing.T) {
+	d := &disk{files: map[string]string{"i/" + pullrecord.FileName(img): string(pullrecord.EncodeIntent(img))}}
+	r := recording(t, d, kubelet.NeverVerifyPreloadedImages, func(_ *rig, deps *images.Deps) {
+		deps.Ahead = &images.Ahead{Images: []pullahead.Image{{Name: other}}}
+	})
+	r.has[img] = true
+	actortest.Spawn(r.Rig, kernel.Spec[struct{}]{
+		Name: "occupant", Runner: r.runner, New: func() kernel.Behavior[struct{}] { return occupant{} },
+	})
+	r.WantAfter("what has come, and what to pull ahead", pullahead.Quiet, "runtime: "+look, "runtime: "+lookOther)
+	r.runtime.Answer(nil, lookOther)
+	r.WantAfter("before the pull", 5*time.Millisecond, "runtime: "+lookOther)
+	r.runtime.Answer(nil, lookOther)
+	r.WantAfter("it waits for its turn", 5*time.Millisecond)
+	r.actor.Tell(r.asks("a", v1.PullIfNotPresent, secret("mine", podobjects.Found)))
+	r.WantByListener("a pod wants the other", "runtime: "+look)
+	r.runtime.Answer(nil, look)
+	r.Advance(5 * time.Millisecond)
+	r.Keep("runtime: pull")
+	r.Want("it needs a pull", "runtime: "+pull+" as mine")
 }
 
 // TestAheadOfAPod: a pod that wants the image that is being pulled waits for that pull, and has its events.

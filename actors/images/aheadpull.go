@@ -155,6 +155,9 @@ func (a *images) giveUp(ctx *kernel.Context[Message], i *image, why aheadEnd) {
 	}
 }
 
+// errGivenUp is how a pull ended that was given up: the runtime may have done it all the same.
+var errGivenUp = &port.Error{Kind: port.Canceled}
+
 // givenUp is the end of a pull ahead that was given up.
 func (a *images) givenUp(ctx *kernel.Context[Message], i *image) {
 	h := &a.ahead
@@ -165,13 +168,13 @@ func (a *images) givenUp(ctx *kernel.Context[Message], i *image) {
 			"over imageGCLowThresholdPercent; it is tried again when there is more room, after 6 hours at the earliest")
 	}
 	i.ahead, i.next = false, nil
-	a.notPulled(ctx, i.name)
+	a.notPulled(ctx, i.name, errGivenUp)
 	a.rest(ctx)
 	a.drop(ctx, i)
 }
 
-// aheadIntended says whether the intent was written for a pull ahead that is not made after all.
-func (a *images) aheadIntended(ctx *kernel.Context[Message], i *image, err error) bool {
+// aheadIntended says whether the intent was written for a pull ahead that is not made after all. why is what err is of.
+func (a *images) aheadIntended(ctx *kernel.Context[Message], i *image, err error, why string) bool {
 	h := &a.ahead
 	switch {
 	case !i.ahead || err == nil && h.end == goesOn:
@@ -180,7 +183,8 @@ func (a *images) aheadIntended(ctx *kernel.Context[Message], i *image, err error
 		a.givenUp(ctx, i)
 	default:
 		i.ahead, i.next = false, nil
-		a.aheadFailed(ctx, err, "its pull intent can't be written: "+detail(err))
+		a.notPulled(ctx, i.name, nil)
+		a.aheadFailed(ctx, err, why+": "+detail(err))
 	}
 	a.advance(ctx, i)
 	a.drop(ctx, i)
@@ -212,7 +216,7 @@ func (a *images) aheadPulled(ctx *kernel.Context[Message], i *image, m *pulled) 
 		return true
 	default:
 		i.ahead, i.next = false, nil
-		a.notPulled(ctx, i.name)
+		a.notPulled(ctx, i.name, m.err)
 		a.aheadFailed(ctx, m.err, strings.Join(append([]string{detail(m.err)}, h.failures...), "; "))
 	}
 	a.advance(ctx, i)

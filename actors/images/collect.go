@@ -393,6 +393,7 @@ func (a *images) remove(ctx *kernel.Context[Message], r imagegc.Removal) {
 	id := r.Image.ID
 	ctx.Log().Info().Str("image", id).Strs("names", r.Image.RepoTags).Uint64("bytes", r.Image.SizeBytes).
 		Str("reason", string(r.Reason)).Msg("removing image that nobody uses")
+	delete(a.records.touched, id)
 	a.collector.removing[id] = portcall.Do0(ctx, a.collecting("RemoveImage", id),
 		func(cc context.Context, done func(error)) { a.deps.Collect.Runtime.RemoveImage(cc, id, done) },
 		func(e kernel.EffectID, err error) Message { return removed{e, id, r.Image.SizeBytes, r.Reason, err} })
@@ -417,12 +418,7 @@ func (a *images) removed(ctx *kernel.Context[Message], m removed) {
 		c.err = m.err
 	}
 	// What was known of images may no longer be true, and what is being looked for is from before.
-	for _, name := range slices.Sorted(maps.Keys(a.of)) {
-		i := a.of[name]
-		i.checking, i.checkedAt = 0, time.Time{}
-		a.advance(ctx, i)
-		a.drop(ctx, i)
-	}
+	a.advanceEach(ctx, func(i *image) { i.checking, i.checkedAt = 0, time.Time{} })
 	if c.stage == removing { // else it is a predecessor's, and this round has not come so far
 		a.removeMore(ctx)
 	}

@@ -3,7 +3,7 @@
 // image.
 //
 //	pod ──Ensure──► images ──ImageStatus, PullImage──► runtime
-//	pod ◄──ImageAnswer── images        pods ──Forget──► images
+//	pod ◄──ImageAnswer── images        pods ──Forget, Retain──► images
 //	images ──Lookup──► credentials
 //
 // It also removes images that nobody uses; see collector.
@@ -203,13 +203,10 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 		a.ensure(ctx, m.EnsureImage)
 	case Forget:
 		a.forget(ctx, m.UID)
+	case Retain:
+		a.retain(ctx, m)
 	case RuntimeBack:
-		for _, name := range slices.Sorted(maps.Keys(a.of)) {
-			i := a.of[name]
-			i.looks = imagepull.Failures{}
-			a.advance(ctx, i)
-			a.drop(ctx, i)
-		}
+		a.runtimeBack(ctx)
 	case checked:
 		a.checked(ctx, m)
 	case pulled:
@@ -229,7 +226,7 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 	case reload:
 		a.loadRecords(ctx)
 	case settleAgain:
-		a.settle(ctx, m.image)
+		a.settleAgain(ctx, m.image)
 	case retry:
 		if i, ok := a.of[m.image]; ok {
 			i.timer = nil
@@ -273,6 +270,10 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 	case aheadSaved:
 		a.aheadSaved(ctx, m)
 	}
+}
+
+func (a *images) runtimeBack(ctx *kernel.Context[Message]) {
+	a.advanceEach(ctx, func(i *image) { i.looks = imagepull.Failures{} })
 }
 
 func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {

@@ -54,6 +54,10 @@ func TestIntentStaysWithItsPull(t *testing.T) {
 		r.Forget()
 		r.actor.Tell(r.asks("a", v1.PullAlways, secret("mine", podobjects.Found)))
 		r.Advance(5 * time.Millisecond)
+		if r.said("runtime: " + look) { // what there is before
+			r.runtime.Answer(nil, look)
+			r.Advance(5 * time.Millisecond)
+		}
 		if !r.said("runtime: " + pulling) {
 			t.Fatal(r.Lines())
 		}
@@ -75,7 +79,7 @@ func TestIntentStaysWithItsPull(t *testing.T) {
 			}
 		},
 		"the runtime has it": func(r *rig, d *disk) {
-			d.files[intent] = string(pullrecord.Intent(img))
+			d.files[intent] = string(pullrecord.EncodeIntent(img))
 			r.has[img] = true
 			r.Advance(5 * time.Millisecond) // loaded, and looked for
 			always(r)

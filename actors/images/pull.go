@@ -63,6 +63,7 @@ func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 	name := i.name
 	i.with, i.next, i.inherited = i.next[0], i.next[1:], false
 	i.by = i.owners()
+	a.asksFor(name)
 	var auth *port.ImageAuth
 	if i.with != (imagepull.Credential{}) {
 		auth = &port.ImageAuth{Username: i.with.Username, Password: i.with.Password}
@@ -91,6 +92,9 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	if (i == nil || i.pulling != m.id) && m.err == nil {
 		a.record(ctx, m.ref, m.image, nil, a.idle(m.image)) // it was given up, and has worked after all
 	}
+	if m.err != nil && a.idle(m.image) {
+		a.settle(ctx, m.image) // it was given up, and may have brought the image before it failed
+	}
 	if i == nil {
 		return
 	}
@@ -116,7 +120,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 			i.tried = append(i.tried, i.next...)
 		}
 		i.next = nil
-		a.notPulled(ctx, i.name)
+		a.notPulled(ctx, i.name, m.err)
 		reason := imagepull.ErrImagePull
 		switch port.KindOf(m.err) {
 		case port.InvalidImageName:

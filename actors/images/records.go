@@ -2,7 +2,6 @@ package images
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -52,29 +51,30 @@ const (
 
 // records is what is known of how images were pulled.
 //
-//	loading ──► settling: the runtime is asked for each image with an intent ──► known
+//	loading ──► loaded: what the intents of earlier agents came to is settled, see intent
 //	   └─can't be read─► unreadable: each image must be pulled again; it is read again every minute
 //
-// Until they are loaded, no pod is given an image that is there. While an image with an intent is settling, no pod is
-// given that image: a runtime that does not answer for one image does not hold up the others.
+// Until they are loaded, no pod is given an image that is there.
 type records struct {
 	loading            kernel.EffectID
 	loaded, unreadable bool
 	// first is the first read of this incarnation: what earlier ones read is too old.
 	first kernel.EffectID
-	// settling are the looks for images that an earlier agent was pulling, by image; 0 while one is waited for.
-	settling map[string]kernel.EffectID
-	// intents are the names of images with an intent, pulled the records by image ID.
-	intents map[string]bool
+	// intents are those of images by name, pulled the records by image ID.
+	intents map[string]*intent
 	pulled  map[string]*pullrecord.Record
-	// damaged are the names of records that can't be read: nobody knows who may use their images.
-	damaged map[string]bool
+	// touched is when an image was found to be pulled, by its ID: a list or a removal that was begun before says nothing
+	// of it.
+	touched map[string]time.Time
+	// damaged are the file names of records that can't be read, lost those of intents: nobody knows who may use their
+	// images.
+	damaged, lost map[string]bool
 }
 
 func newRecords() records {
 	return records{
-		settling: map[string]kernel.EffectID{}, intents: map[string]bool{}, pulled: map[string]*pullrecord.Record{},
-		damaged: map[string]bool{},
+		intents: map[string]*intent{}, pulled: map[string]*pullrecord.Record{}, touched: map[string]time.Time{},
+		damaged: map[string]bool{}, lost: map[string]bool{},
 	}
 }
 
@@ -82,22 +82,6 @@ func newRecords() records {
 type recordsLoaded struct {
 	id    kernel.EffectID
 	files port.PullFiles
-	err   error
-}
-
-// settled is what the runtime says of an image with an intent.
-type settled struct {
-	id    kernel.EffectID
-	image string
-	info  *observed.Image
-	ok    bool
-	err   error
-}
-
-// intended says that the intent to pull an image was written.
-type intended struct {
-	id    kernel.EffectID
-	image string
 	err   error
 }
 
@@ -109,27 +93,15 @@ type recorded struct {
 	err   error
 }
 
-// reload and settleAgain are this actor's own timers.
-type (
-	reload      struct{}
-	settleAgain struct{ image string }
-)
+// reload is this actor's own timer.
+type reload struct{}
 
 func (recordsLoaded) isImagesMessage() {}
-func (settled) isImagesMessage()       {}
-func (intended) isImagesMessage()      {}
 func (recorded) isImagesMessage()      {}
 func (reload) isImagesMessage()        {}
-func (settleAgain) isImagesMessage()   {}
 
 // Outcome implements kernel.Outcome.
 func (m recordsLoaded) Outcome() (kernel.EffectID, error) { return m.id, m.err }
-
-// Outcome implements kernel.Outcome.
-func (m settled) Outcome() (kernel.EffectID, error) { return m.id, m.err }
-
-// Outcome implements kernel.Outcome.
-func (m intended) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 
 // Outcome implements kernel.Outcome.
 func (m recorded) Outcome() (kernel.EffectID, error) { return m.id, m.err }
@@ -175,6 +147,9 @@ func (a *images) recordsLoaded(ctx *kernel.Context[Message], m recordsLoaded) {
 	for _, name := range m.files.Aside {
 		r.damaged[name] = true
 	}
+	for _, name := range m.files.AsideIntents {
+		r.lost[name] = true
+	}
 	for _, f := range m.files.Records {
 		record, err := pullrecord.Parse(f.Name, f.Data)
 		if f.Err != nil || err != nil {
@@ -188,15 +163,12 @@ func (a *images) recordsLoaded(ctx *kernel.Context[Message], m recordsLoaded) {
 	}
 	for _, f := range m.files.Intents {
 		image, err := pullrecord.ParseIntent(f.Name, f.Data)
-		switch {
-		case f.Err != nil || err != nil:
+		if f.Err != nil || err != nil {
+			r.lost[f.Name] = true
 			a.setAside(ctx, f, err)
-		case !r.intents[image]:
-			r.intents[image] = true
-			if i := a.of[image]; i == nil || i.pulling == 0 { // else a predecessor is pulling it
-				a.settle(ctx, image)
-			}
+			continue
 		}
+		a.leftIntent(ctx, image)
 	}
 	a.countRecords()
 	a.advanceAll(ctx)
@@ -212,121 +184,26 @@ func (a *images) setAside(ctx *kernel.Context[Message], f port.PullFile, why err
 	}, func(id kernel.EffectID, where string, err error) Message { return recorded{id, f.Name, where, err} })
 	what := "its image must be pulled again with the credentials of each pod that uses it"
 	if f.Intent {
-		what = "if its image is on this node, it counts as one that was there before the agent"
+		what = "if the image that it is for is on this node, it must be pulled with the credentials of each pod that uses it"
 	}
 	ctx.Log().Error().Str("record", f.Name).Str("error", why.Error()).
 		Msg("record of an image pull is damaged and is set aside; continuing without it: " + what)
 }
 
-// settle finds out whether an image that an earlier agent was pulling is there.
-func (a *images) settle(ctx *kernel.Context[Message], image string) {
-	e := kernel.Effect[Message]{
-		Kind: "ImageStatus", Object: image, Lane: "settle/" + image, Deadline: a.deps.CheckDeadline,
-	}
-	a.records.settling[image] = portcall.Do(ctx, e, func(c context.Context, done func(settled, error)) {
-		a.deps.Runtime.ImageStatus(c, image, func(info observed.Image, ok bool, err error) {
-			done(settled{info: &info, ok: ok}, err)
-		})
-	}, func(id kernel.EffectID, m settled, err error) Message {
-		m.id, m.image, m.err = id, image, err
-		return m
-	})
+func (a *images) advanceAll(ctx *kernel.Context[Message]) {
+	a.advanceEach(ctx, func(*image) {})
 }
 
-// settled makes a record without credentials of an intent, if the image is there: it was pulled, and nobody knows with
-// what. Otherwise the intent is kept: the runtime may still be pulling.
-func (a *images) settled(ctx *kernel.Context[Message], m settled) {
-	r := &a.records
-	if r.settling[m.image] != m.id {
-		return
-	}
-	if k := port.KindOf(m.err); m.err != nil && (k == port.Unavailable || k == port.Deadline || k == port.Canceled) {
-		r.settling[m.image] = 0
-		ctx.After(recordRetry, settleAgain{m.image})
-		return
-	}
-	delete(r.settling, m.image)
-	if m.err == nil && m.ok {
-		a.record(ctx, m.info.ID, m.image, nil, a.idle(m.image))
-	}
-	a.advanceAll(ctx)
-}
-
-// unsettled reports whether it is not known yet if an earlier agent pulled an image that is there, under any of its
-// names.
-func (r *records) unsettled(i *image) bool {
-	if len(r.settling) == 0 {
-		return false
-	}
-	if _, is := r.settling[i.name]; is {
-		return true
-	}
-	names := slices.Concat(i.info.RepoTags, i.info.RepoDigests)
-	for name := range r.settling { // order-free: is there any
-		if slices.ContainsFunc(names, func(of string) bool { return imagepull.SameImage(name, of) }) {
-			return true
+// advanceEach does for each image what its waiters need now, after a change. That may end a pull ahead of another
+// image, which is forgotten then.
+func (a *images) advanceEach(ctx *kernel.Context[Message], change func(*image)) {
+	for _, name := range slices.Sorted(maps.Keys(a.of)) {
+		if i := a.of[name]; i != nil {
+			change(i)
+			a.advance(ctx, i)
+			a.drop(ctx, i)
 		}
 	}
-	return false
-}
-
-func (a *images) advanceAll(ctx *kernel.Context[Message]) {
-	for _, name := range slices.Sorted(maps.Keys(a.of)) {
-		i := a.of[name]
-		a.advance(ctx, i)
-		a.drop(ctx, i)
-	}
-}
-
-// intend writes that an image is being pulled, before it is.
-func (a *images) intend(ctx *kernel.Context[Message], i *image) {
-	name := i.name
-	a.records.intents[name] = true
-	a.countRecords()
-	i.pulling = portcall.Do0(ctx, recordEffect("SavePullIntent", name), func(c context.Context, done func(error)) {
-		a.deps.Records.Files.SaveIntent(c, pullrecord.FileName(name), pullrecord.Intent(name), done)
-	}, func(id kernel.EffectID, err error) Message { return intended{id, name, err} })
-}
-
-func (a *images) intended(ctx *kernel.Context[Message], m intended) {
-	i := a.of[m.image]
-	if i == nil || i.pulling != m.id {
-		return
-	}
-	i.pulling = 0
-	if a.aheadIntended(ctx, i, m.err) {
-		return
-	}
-	switch {
-	case i.ahead:
-		a.pullNext(ctx, i, nil)
-	case m.err != nil:
-		i.tried = append(i.tried, i.next...)
-		i.next = nil
-		a.failed(ctx, i, imagepull.ErrImagePull,
-			fmt.Sprintf("failed to record image pull intent for container image %q: %s", i.name, detail(m.err)))
-	case len(i.waiting) == 0:
-		i.next = nil
-		a.notPulled(ctx, i.name)
-		a.drop(ctx, i)
-	default:
-		a.pullNext(ctx, i, i.waiting[0].pod)
-	}
-}
-
-// notPulled removes the intent of an image that could not be pulled.
-func (a *images) notPulled(ctx *kernel.Context[Message], name string) {
-	if a.deps.Records != nil && a.records.intents[name] {
-		delete(a.records.intents, name)
-		a.countRecords()
-		a.saveRecord(ctx, nil, name)
-	}
-}
-
-// idle reports whether no pull of an image runs.
-func (a *images) idle(name string) bool {
-	i := a.of[name]
-	return i == nil || i.pulling == 0
 }
 
 // record notes that an image was pulled with one of these offers. ends: its pull has ended, and the intent with it. The
@@ -337,15 +214,16 @@ func (a *images) record(ctx *kernel.Context[Message], id, name string, offers []
 	}
 	record, changed := pullrecord.Add(a.records.pulled[id], id, name, offers, ctx.Now())
 	intent := ""
-	if ends && a.records.intents[name] {
+	if ends && a.records.intents[name] != nil {
 		intent = name
-		delete(a.records.intents, name)
+		a.records.forgetIntent(name)
 	}
 	if !changed {
 		record = nil
 	} else {
 		a.records.pulled[id] = record
 	}
+	a.records.touched[id] = ctx.Now()
 	a.countRecords()
 	if record != nil || intent != "" {
 		a.saveRecord(ctx, record, intent)
@@ -388,10 +266,10 @@ func (a *images) forgetRecord(ctx *kernel.Context[Message], name string) {
 	}, func(id kernel.EffectID, err error) Message { return recorded{id, name, "", err} })
 }
 
-// imageRemoved forgets how an image was pulled.
+// imageRemoved forgets how an image was pulled, unless it was pulled again since its removal was begun.
 func (a *images) imageRemoved(ctx *kernel.Context[Message], id string) {
 	name := pullrecord.FileName(id)
-	if a.records.pulled[id] == nil && !a.records.damaged[name] {
+	if _, again := a.records.touched[id]; again || a.records.pulled[id] == nil && !a.records.damaged[name] {
 		return
 	}
 	delete(a.records.pulled, id)
@@ -411,23 +289,39 @@ func (a *images) prune(ctx *kernel.Context[Message], list []observed.Image, begu
 			there[id], files[pullrecord.FileName(id)] = true, true
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(a.records.pulled)) {
-		if !there[id] && a.records.pulled[id].LastUpdatedTime.Time.Before(begun) {
+	r := &a.records
+	for _, id := range slices.Sorted(maps.Keys(r.pulled)) {
+		if !there[id] && r.pulled[id].LastUpdatedTime.Time.Before(begun) && r.touched[id].Before(begun) {
+			delete(r.touched, id)
 			a.imageRemoved(ctx, id)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.records.damaged)) {
+	for _, name := range slices.Sorted(maps.Keys(r.damaged)) {
 		if !files[name] {
-			delete(a.records.damaged, name)
+			delete(r.damaged, name)
 			a.forgetRecord(ctx, name)
 		}
 	}
+	a.pruneIntents(ctx, list)
 }
 
 func (a *images) countRecords() {
 	if c := a.deps.Records.Counts; c != nil {
 		c.Recorded(len(a.records.intents), len(a.records.pulled))
 	}
+}
+
+// of is the record of an image: by its ID, or by a digest, which some runtimes answer a pull with; nil for none.
+func (r *records) of(image *observed.Image) *pullrecord.Record {
+	if record := r.pulled[image.ID]; record != nil {
+		return record
+	}
+	for _, digest := range image.RepoDigests {
+		if record := r.pulled[digest]; record != nil {
+			return record
+		}
+	}
+	return nil
 }
 
 // verdict is whether a container may use an image that is there.
@@ -451,8 +345,8 @@ func (a *images) verify(ctx *kernel.Context[Message], i *image, w *waiter) verdi
 		return unverified
 	}
 	id := i.info.ID
-	record := a.records.pulled[id]
-	known := record != nil || a.records.intents[i.name] || a.records.damaged[pullrecord.FileName(id)]
+	record := a.records.of(i.info)
+	known := record != nil || a.records.mayBePulled(i) || a.records.damaged[pullrecord.FileName(id)]
 	if !a.deps.Records.Policy.Verifies(i.name, known) {
 		return a.judge(w, allowed, policyAllowed)
 	}
@@ -471,7 +365,7 @@ func (a *images) verify(ctx *kernel.Context[Message], i *image, w *waiter) verdi
 		return a.judge(w, refused, mustAuthenticate)
 	}
 	if learned != nil {
-		a.record(ctx, id, i.name, []imagepull.Offer{*learned}, false)
+		a.record(ctx, record.ImageRef, i.name, []imagepull.Offer{*learned}, false)
 	}
 	return a.judge(w, allowed, recordFound)
 }

@@ -24,8 +24,9 @@ import (
 
 // disk plays the files of records, which answers soon. It outlives an agent.
 type disk struct {
-	r     *rig
-	files map[string]string // intents begin with "i/", records with "r/", those set aside with "d/"
+	r *rig
+	// files: intents begin with "i/", records with "r/", those set aside with "e/" and "d/".
+	files map[string]string
 	err   error
 	// slow is how long a read of all takes longer than soon, loads how many there were.
 	slow  time.Duration
@@ -48,6 +49,8 @@ func (d *disk) Load(_ context.Context, done func(port.PullFiles, error)) {
 				all.Intents = append(all.Intents, f)
 			case 'r':
 				all.Records = append(all.Records, f)
+			case 'e':
+				all.AsideIntents = append(all.AsideIntents, f.Name)
 			default:
 				all.Aside = append(all.Aside, f.Name)
 			}
@@ -72,6 +75,7 @@ func (d *disk) SavePulled(_ context.Context, name string, data []byte, intent st
 		}
 		if d.err == nil {
 			delete(d.files, "i/"+intent)
+			delete(d.files, "e/"+intent)
 		}
 		done(d.err)
 	})
@@ -82,7 +86,11 @@ func (d *disk) RemovePulled(_ context.Context, name string, done func(error)) {
 }
 
 func (d *disk) SetAside(_ context.Context, f port.PullFile, done func(string, error)) {
-	d.soon(func() { delete(d.files, "r/"+f.Name); d.files["d/"+f.Name] = string(f.Data); done("aside", nil) })
+	from, to := "r/", "d/"
+	if f.Intent {
+		from, to = "i/", "e/"
+	}
+	d.soon(func() { delete(d.files, from+f.Name); d.files[to+f.Name] = string(f.Data); done("aside", nil) })
 }
 
 func (d *disk) Verified(result string) { d.counted = append(d.counted, result) }
@@ -300,7 +308,7 @@ func TestKilledWhilePulling(t *testing.T) {
 // Others are.
 func TestRuntimeDownAtStart(t *testing.T) {
 	const x, other = "reg.io/x:1", "reg.io/other:1"
-	d := &disk{files: map[string]string{"i/" + pullrecord.FileName(x): string(pullrecord.Intent(x))}}
+	d := &disk{files: map[string]string{"i/" + pullrecord.FileName(x): string(pullrecord.EncodeIntent(x))}}
 	r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
 	r.has[img], r.has[x], r.has[other] = true, true, true
 	r.alias = map[string]string{other: x}
@@ -362,29 +370,40 @@ func TestDiskFails(t *testing.T) {
 // TestDamagedRecords: a damaged record is set aside, and its image is not everybody's for that, also after a restart.
 func TestDamagedRecords(t *testing.T) {
 	name := pullrecord.FileName("sha256:" + img)
-	d := &disk{files: map[string]string{"r/" + name: "{", "i/" + pullrecord.FileName("x"): "garbage"}}
+	const other = "reg.io/other:1"
+	intent := pullrecord.FileName(other)
+	d := &disk{files: map[string]string{"r/" + name: "{", "i/" + intent: "garbage"}}
 	for agent := range 2 {
 		r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
-		r.has[img] = true
+		r.has[img], r.has[other] = true, true
+		of := r.asks("of", v1.PullNever)
+		of.Ask.Image = other
 		r.actor.Tell(r.asks("a", v1.PullNever))
+		r.actor.Tell(of)
 		r.run("mine")
-		if r.said("a: " + ready) {
+		if r.said("a: "+ready) || r.said("of: app ready") {
 			t.Errorf("agent %d: given: %v", agent, r.Lines())
 		}
 		if n := r.Logged("record of an image pull is damaged"); (agent == 0) != (n == 2) {
 			t.Errorf("agent %d: logged %d times", agent, n)
 		}
-		if _, aside := d.files["d/"+name]; !aside {
+		if d.files["d/"+name] == "" || d.files["e/"+intent] == "" {
 			t.Errorf("agent %d: %v", agent, d.files)
 		}
-		delete(d.files, "i/"+pullrecord.FileName("x"))
 		if agent == 0 {
 			continue
 		}
 		r.actor.Tell(r.asks("b", v1.PullIfNotPresent, secret("mine", podobjects.Found)))
 		r.run("mine")
-		if !r.said("b: " + ready) {
+		of = r.asks("c", v1.PullIfNotPresent, secret("mine", podobjects.Found))
+		of.Ask.Image = other
+		r.actor.Tell(of)
+		r.run("mine")
+		if !r.said("b: "+ready) || !r.said("c: app ready") {
 			t.Error("pulled again", r.Lines())
+		}
+		if d.files["e/"+intent] != "" {
+			t.Errorf("it was pulled, and its damaged intent is left: %v", d.files)
 		}
 	}
 }
@@ -394,6 +413,8 @@ func TestLatePull(t *testing.T) {
 	d := &disk{}
 	r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
 	r.actor.Tell(r.asks("a", v1.PullAlways, secret("mine", podobjects.Found)))
+	r.Advance(5 * time.Millisecond)
+	r.runtime.Answer(nil, look) // what there is before
 	r.Advance(5 * time.Millisecond)
 	r.Advance(pullDeadline)
 	r.runtime.Answer(nil, pull+" as mine") // after its deadline

@@ -33,6 +33,8 @@ type rig struct {
 	// has are the images that the runtime has, alias those that are others under another name.
 	has   map[string]bool
 	alias map[string]string
+	// id, if it is set, is the ID of the image under its own name.
+	id string
 	// left is whether the last answer of credentials was not waited for any more.
 	left bool
 }
@@ -90,6 +92,9 @@ func (r *rig) PullImage(ctx context.Context, p port.PullImage, done func(string,
 func (r *rig) ImageStatus(ctx context.Context, image string, done func(observed.Image, bool, error)) {
 	r.runtime.Called(ctx, "look "+image, func(err error) {
 		of := observed.Image{ID: "sha256:" + image, SizeBytes: 4096}
+		if r.id != "" && image == img {
+			of.ID = r.id
+		}
 		if name, is := r.alias[image]; is {
 			of = observed.Image{ID: "sha256:" + name, RepoTags: []string{name, image}}
 		}

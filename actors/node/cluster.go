@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	plugins "github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/mirrors"
@@ -22,6 +23,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/actors/status"
+	"github.com/troupe-dev/troupe/actors/volumes"
 )
 
 // Cluster is the configuration for a node with an apiserver.
@@ -49,6 +51,8 @@ type Cluster struct {
 	// NotAttached says why no controller attaches volumes to this node; empty if one does
 	// (enableControllerAttachDetach).
 	NotAttached string
+	// SELinux is nil on a host without it.
+	SELinux *selinux.Host
 }
 
 const (
@@ -169,6 +173,7 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *belo
 		Register: c.Cluster.Register, MaxImages: c.Cluster.MaxImages,
 		Seen: func(n *v1.Node) {
 			podsRef.Tell(pods.NodeSeen{Node: n})
+			b.volumes.Tell(volumes.NodeSeen{Node: n})
 			a.mirrors.Tell(mirrors.NodeSeen{Node: n})
 		},
 		Every: c.Cluster.StatusPeriod, Report: c.Cluster.ReportPeriod,

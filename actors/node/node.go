@@ -318,11 +318,10 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 		},
 		Checkpoints: c.Ports.Checkpoints,
 		Collecting:  func(reply func([]observed.PodRef)) { b.gc.Tell(gc.Tell{Reply: reply}) },
-		Collect: func(ref observed.PodRef, abandoned bool) {
-			b.gc.Tell(gc.Collect{Ref: ref, Abandoned: abandoned})
-		},
+		Collect:     func(ref observed.PodRef, abandoned bool) { b.gc.Tell(gc.Collect{Ref: ref, Abandoned: abandoned}) },
 		Retain: func(all, wanted map[types.UID]bool) {
 			b.volumes.Tell(volumes.Retain{Pods: all})
+			b.images.Tell(images.Retain{Pods: all})
 			b.above.retain(wanted)
 		},
 		ForgetImages: func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) },
@@ -360,9 +359,9 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	}
 	b.spawnClaims(ctx, c)
 	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
-		Host: c.Ports.Host, Events: c.Ports.Events, CSI: b.csiOf(c), Restarted: askAgain,
+		Host: c.Ports.Host, Events: c.Ports.Events, CSI: b.csiOf(c), Restarted: askAgain, ResendNode: b.resendNode(c),
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
-		Allocatable: c.Admit.Allocatable,
+		Allocatable: c.Admit.Allocatable, SELinux: c.Cluster.SELinux,
 	}))
 	if c.Ports.Cgroups != nil {
 		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{

@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 // rig is the objects actor on a virtual clock. The rig plays the actors of pods and the apiserver, which
@@ -255,6 +256,7 @@ func token(audience string, seconds int64) func(p *v1.Pod) {
 func volume(source v1.VolumeSource) func(p *v1.Pod) {
 	return func(p *v1.Pod) {
 		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: fmt.Sprint("v", len(p.Spec.Volumes)), VolumeSource: source})
+		podtest.UseVolumes(&p.Spec)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -274,6 +275,19 @@ func (p *pod) image(m ImageAnswer) {
 func (p *pod) volumes(m VolumesAnswer) {
 	p.facts.Volumes = m.Volumes
 	p.paths = m.Paths
+	if m.Volumes.State == volumeplan.Up && p.want != nil && !allThere(&p.want.Spec, m.Paths) {
+		p.facts.Volumes.State = volumeplan.Pending // it is of an older version of the pod
+	}
+}
+
+// allThere says whether all volumes that a pod uses have a path.
+func allThere(spec *v1.PodSpec, paths flat.Map[string, string]) bool {
+	for v := range podspec.Volumes(spec) {
+		if !paths.Has(v.Name) {
+			return false
+		}
+	}
+	return true
 }
 
 // askAgain repeats all requests that have no answer yet, and what objects the pod uses.

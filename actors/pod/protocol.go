@@ -274,7 +274,10 @@ type MountVolumes struct {
 	// Objects has their known state; some may be Unknown yet.
 	Objects podobjects.Set
 	// Later: the pod already runs with them, so starts of other pods come first.
-	Later   bool
+	Later bool
+	// Paths are where the pod knows volumes to be, by name: those of the last answer, shared and never changed. They are
+	// there also after a restart of volumes.
+	Paths   flat.Map[string, string]
 	ReplyTo kernel.Ref[Message]
 }
 

@@ -42,6 +42,8 @@ type rig struct {
 	events     []port.Event
 	probed     pod.ProbeContainers
 	links      links
+	// mount, if set, is asked for volumes.
+	mount func(pod.MountVolumes)
 	// fault is what goes wrong with a call of the runtime; nil is nothing.
 	fault func(simcri.Call) simcri.Fault
 	// refuse is what the runtime answers when it is to start a container.
@@ -90,6 +92,10 @@ func (r *rig) deps() *pod.Deps {
 			}})
 		},
 		Mount: func(m pod.MountVolumes) {
+			if r.mount != nil {
+				r.mount(m)
+				return
+			}
 			m.ReplyTo.Tell(pod.VolumesAnswer{Volumes: volumeplan.Volumes{State: volumeplan.Up}})
 		},
 		Unmount: func(m pod.UnmountVolumes) {

@@ -8,16 +8,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
 // writeAgain has volumes with the pod's own fields (downward API) rewritten when those fields
-// changed.
+// changed. A volume that an ephemeral container is the first to use is asked for, and containers wait for it.
 func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
 	v := &p.facts.Volumes
-	if old == nil || old == p.want || v.State == volumeplan.Down || v.Going || v.Unmounted ||
-		!slices.ContainsFunc(p.want.Spec.Volumes, ofThePod) {
+	if old == nil || old == p.want || v.State == volumeplan.Down || v.Going || v.Unmounted {
+		return
+	}
+	if podspec.UsesMore(&old.Spec, &p.want.Spec) {
+		v.State = volumeplan.Down // the plan asks
+		return
+	}
+	if !slices.ContainsFunc(p.want.Spec.Volumes, ofThePod) {
 		return
 	}
 	if !maps.Equal(old.Labels, p.want.Labels) || !maps.Equal(old.Annotations, p.want.Annotations) ||
@@ -26,9 +33,11 @@ func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
 	}
 }
 
-// mountVolumes requests the pod's volumes, with what is known of their objects.
+// mountVolumes requests the pod's volumes, with what is known of their objects and of where they are.
 func (p *pod) mountVolumes(ctx *kernel.Context[Message]) {
-	p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, Later: p.foundRunning(), ReplyTo: ctx.Self()})
+	p.deps.Mount(MountVolumes{
+		Pod: p.want, Objects: p.objects, Later: p.foundRunning(), Paths: p.paths, ReplyTo: ctx.Self(),
+	})
 }
 
 // foundRunning reports whether all containers already ran before this incarnation began, and

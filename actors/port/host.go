@@ -49,6 +49,9 @@ type MountVolume struct {
 	Persistent *v1.PersistentVolume
 	// CHAP are the secrets of an iSCSI target.
 	CHAP netdisk.CHAP
+	// Label is the SELinux label to mount a disk with; empty for none. If it is mounted with another one, that is
+	// StateConflict.
+	Label string
 	// ReadOnly: no process may write to it.
 	ReadOnly bool
 	// Size is the maximum size in bytes of an emptyDir in memory; 0 if unknown.

@@ -8,8 +8,8 @@ type PullRecords interface {
 	Load(ctx context.Context, done func(PullFiles, error))
 	// SaveIntent writes the file of an intent.
 	SaveIntent(ctx context.Context, name string, data []byte, done func(error))
-	// SavePulled writes the file of a record, unless its name is empty, and after that removes that of an intent, unless
-	// its name is empty. A file that is not there is removed.
+	// SavePulled writes the file of a record, unless its name is empty, and after that removes that of an intent, and what
+	// was set aside under that name, unless its name is empty. A file that is not there is removed.
 	SavePulled(ctx context.Context, name string, data []byte, intent string, done func(error))
 	// RemovePulled removes the file of a record, and what was set aside under that name.
 	RemovePulled(ctx context.Context, name string, done func(error))
@@ -20,8 +20,8 @@ type PullRecords interface {
 // PullFiles are all files of records.
 type PullFiles struct {
 	Intents, Records []PullFile
-	// Aside are the names of records that were set aside.
-	Aside []string
+	// Aside are the names of records that were set aside, AsideIntents those of intents.
+	Aside, AsideIntents []string
 }
 
 // PullFile is one of them, or why it can't be read.

@@ -1,8 +1,8 @@
 package volumes
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,16 +56,42 @@ func (a *volumes) useCSI(p *volumed) {
 		return
 	}
 	for i := range p.plan {
-		if m := &p.plan[i]; m.CSI != nil && m.Err == nil && !p.asked.Has(m.Name) {
-			p.asked.Set(m.Name, true)
-			a.deps.CSI.Use(UseCSI{Pod: p.pod, Volume: m.Name, Spec: m.CSI})
+		m := &p.plan[i]
+		if p.asked.Has(m.Name) {
+			continue
 		}
+		spec := a.csiSpec(p, m)
+		if spec == nil {
+			continue
+		}
+		p.asked.Set(m.Name, true)
+		if key := (call{mount, m.Name}); p.failures.At(key).obstacle {
+			p.failures.Delete(key)
+			p.pending = false // the pod was told of the failure
+		}
+		a.deps.CSI.Use(UseCSI{Pod: p.pod, Volume: m.Name, Spec: spec})
 	}
+}
+
+// csiSpec is what csi is asked for; nil for nothing. A volume that is there is asked for as it was the last time that
+// it could be, whatever became of its claim or its secrets, but for the size that the claim wanted then.
+func (a *volumes) csiSpec(p *volumed, m *volumeplan.Mount) *csi.Spec {
+	if m.CSI != nil && a.obstacle(p, m) == nil {
+		p.specs.Set(m.Name, m.CSI)
+		return m.CSI
+	}
+	last := p.specs.At(m.Name)
+	if last == nil || !p.paths.Has(m.Name) {
+		return nil
+	}
+	out := *last
+	out.Size = 0
+	return &out
 }
 
 // ofCSI reports whether a volume is left to csi. One that is there needs no secrets any more.
 func (a *volumes) ofCSI(p *volumed, m *volumeplan.Mount) bool {
-	return a.deps.CSI != nil && m.CSI != nil && (m.Err == nil || p.paths.Has(m.Name))
+	return a.deps.CSI != nil && m.CSI != nil && (a.obstacle(p, m) == nil || p.paths.Has(m.Name))
 }
 
 // releaseCSI has the CSI volumes of a pod unpublished, and reports whether they are.
@@ -88,7 +114,9 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 	key := call{mount, m.Volume}
 	if p.down {
 		key = call{unmount, ""}
-	} else if !slices.ContainsFunc(p.plan, func(of volumeplan.Mount) bool { return of.Name == m.Volume }) {
+	}
+	of := p.named(m.Volume)
+	if of == nil && !p.down {
 		return
 	}
 	p.csiWaits.Set(m.Volume, m.Waiting)
@@ -96,11 +124,11 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 	case m.Failure != "":
 		f := p.failures.At(key)
 		f.count++
-		f.at, f.message = ctx.Now(), m.Failure
+		f.at, f.message, f.obstacle = ctx.Now(), m.Failure, false
 		p.failures.Set(key, f)
-		reason := "FailedMount"
-		if p.down {
-			reason = "FailedUnMount"
+		reason := "FailedUnMount"
+		if !p.down {
+			reason = of.Reason()
 		}
 		a.event(ctx, p, reason, m.Failure)
 	case m.Path != "":
@@ -140,5 +168,7 @@ func (p *volumed) csiWaiting(volume string) string {
 	return fmt.Sprintf(": %s", text)
 }
 
-// unknown: an object is not known yet. The pod tells when it is.
-func unknown(err error) bool { return podobjects.StateOf(err) == podobjects.Unknown }
+// unknown: an object is not known yet. The pod tells when it is, and nodestatus for the Node.
+func unknown(err error) bool {
+	return podobjects.StateOf(err) == podobjects.Unknown || errors.Is(err, volumeplan.ErrNodeUnknown)
+}

@@ -6,7 +6,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/volumes"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 // plays is csi, which the test plays.
@@ -26,6 +29,7 @@ func TestCSI(t *testing.T) {
 	m.Pod.Spec.Volumes = append(m.Pod.Spec.Volumes, v1.Volume{Name: "disk", VolumeSource: v1.VolumeSource{
 		CSI: &v1.CSIVolumeSource{Driver: "d"},
 	}})
+	podtest.UseVolumes(&m.Pod.Spec)
 	r.actor.Tell(m)
 	r.host.Answer(nil, "prepare a", "mount a/one")
 	r.WantByListener("asked", "csi: use d of a", "host: prepare a", "host: mount a/one")
@@ -48,4 +52,82 @@ func TestCSI(t *testing.T) {
 	r.actor.Tell(volumes.CSIReleased{UID: "a"})
 	r.host.Answer(nil, "unmount a")
 	r.WantByListener("then it is", "a: pending, going: its volumes are being unmounted since 00:00:00 UTC; a file system does not answer", "a: down, unmounted", "host: unmount a")
+}
+
+// badly is the same request, after the claim has gone bad.
+func badly(m volumes.Mount) volumes.Mount {
+	ref := podobjects.Ref{Kind: podobjects.Claim, Namespace: "default", Name: "c"}
+	c := m.Objects.Get(ref).Object.(*v1.PersistentVolumeClaim).DeepCopy()
+	c.Status.Phase = v1.ClaimLost
+	volume := podobjects.Ref{Kind: podobjects.Volume, Name: "pv"}
+	m.Objects = podobjects.NewSet([]podobjects.Entry{{Ref: ref, State: podobjects.Found, Object: c}, m.Objects.Get(volume)})
+	return m
+}
+
+// TestClaimMended: once a claim is mended, its CSI volume waits for csi, and no longer for the claim.
+func TestClaimMended(t *testing.T) {
+	r := newRig(t)
+	r.deps.CSI = plays{r}
+	r.actor.Tell(nodeIn("a"))
+	m := r.placed("a", true)
+	r.actor.Tell(badly(m))
+	r.host.Answer(nil, "prepare a")
+	r.WantByListener("a bad claim", "host: prepare a", "a: failed: Unable to attach or mount volumes: unmounted volumes=[data], "+
+		`unattached volumes=[], failed to process volumes=[data]: error processing PVC default/c: PVC is not bound: its phase is "Lost"`)
+	r.actor.Tell(m)
+	r.Settle()
+	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Waiting: "it is not attached"})
+	r.WantByListener("mended", "csi: use d of a", "a: pending")
+	r.Advance(10 * time.Second)
+	r.WantByListener("what it waits for", `a: pending: waiting for volume "data" since 00:00:00 UTC: it is not attached`)
+}
+
+// TestAskedAgainWithoutClaim: after a restart of csi a volume that is up is asked for as before, although its claim can't
+// be used any more. What the claim wanted of its size does not count.
+func TestAskedAgainWithoutClaim(t *testing.T) {
+	r := newRig(t)
+	var got *csi.Spec
+	r.deps.CSI = noting{plays{r}, &got}
+	r.actor.Tell(nodeIn("a"))
+	m := r.placed("a", true)
+	r.actor.Tell(m)
+	r.host.Answer(nil, "prepare a")
+	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/data"})
+	r.WantByListener("up", "host: prepare a", "csi: use d of a", "a: up data=/data")
+	got.Size = 1024
+	r.actor.Tell(badly(m))
+	r.Settle()
+	r.Forget()
+	r.actor.Tell(volumes.CSIRestarted{})
+	r.WantByListener("asked again", "csi: use d of a")
+	if got.Handle != "h" || got.Size != 0 {
+		t.Errorf("asked for %+v", got)
+	}
+}
+
+// TestNotAskedAgainWithoutClaim: a volume that is not up yet waits for its claim.
+func TestNotAskedAgainWithoutClaim(t *testing.T) {
+	r := newRig(t)
+	r.deps.CSI = plays{r}
+	r.actor.Tell(nodeIn("a"))
+	m := r.placed("a", true)
+	r.actor.Tell(m)
+	r.host.Answer(nil, "prepare a")
+	r.actor.Tell(badly(m))
+	r.Settle()
+	r.Forget()
+	r.actor.Tell(volumes.CSIRestarted{})
+	r.WantByListener("not asked")
+}
+
+// noting notes what csi was asked for last.
+type noting struct {
+	plays
+	got **csi.Spec
+}
+
+// Use implements volumes.CSI.
+func (n noting) Use(m volumes.UseCSI) {
+	*n.got = m.Spec
+	n.plays.Use(m)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/volumes"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 // rig is the volumes actor alone, on a virtual clock. The rig plays the pods and the host. The host answers a
@@ -88,6 +89,7 @@ func (r *rig) mounts(name, list string) volumes.Mount {
 		}
 		p.Spec.Volumes = append(p.Spec.Volumes, v)
 	}
+	podtest.UseVolumes(&p.Spec)
 	return volumes.Mount{MountVolumes: pod.MountVolumes{Pod: p, ReplyTo: r.pods[name]}}
 }
 

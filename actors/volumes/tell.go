@@ -74,7 +74,7 @@ func (a *volumes) eventWaits(ctx *kernel.Context[Message], p *volumed) {
 			why = silent(m)
 		}
 		if why != "" && !p.paths.Has(m.Name) {
-			a.event(ctx, p, "FailedMount", fmt.Sprintf("MountVolume.SetUp failed for volume %q : waiting%s", m.Name, why))
+			a.event(ctx, p, m.Reason(), m.Failed(nil, "waiting"+why, nil))
 		}
 	}
 }
@@ -82,6 +82,16 @@ func (a *volumes) eventWaits(ctx *kernel.Context[Message], p *volumed) {
 // up reports whether all volumes stand. What is in them may not be the newest.
 func (p *volumed) up() bool {
 	return p.prepared && !slices.ContainsFunc(p.plan, func(m volumeplan.Mount) bool { return !p.paths.Has(m.Name) })
+}
+
+// named is how a volume is mounted; nil if the pod does not use it.
+func (p *volumed) named(volume string) *volumeplan.Mount {
+	for i := range p.plan {
+		if p.plan[i].Name == volume {
+			return &p.plan[i]
+		}
+	}
+	return nil
 }
 
 // missing are the names of the volumes that do not stand, sorted.
@@ -170,4 +180,35 @@ func unanswered(err error, server string) error {
 	named := *e
 	named.Detail = strings.Replace(e.Detail, "no answer", server+" did not answer", 1)
 	return &named
+}
+
+// fail remembers a failure, says it to users, and gives how many there were in a row.
+func (a *volumes) fail(ctx *kernel.Context[Message], p *volumed, key call, err error) int {
+	f := p.failures.At(key)
+	f.count++
+	f.at, f.again, f.taken = ctx.Now(), false, port.KindOf(err) == port.StateConflict
+	f.message = err.Error()
+	if e, ok := err.(*port.Error); ok && e.Detail != "" && key.what == mount {
+		f.message = e.Detail
+	}
+	reason := "FailedMount"
+	switch key.what {
+	case mount:
+		if m := p.named(key.volume); m != nil {
+			reason, f.message = m.Reason(), m.Failed(err, f.message, p.missing())
+			f.obstacle = m.CSI != nil || m.Unprocessed // a claim that is no good may be that of a CSI volume
+		}
+	case unmount:
+		reason = "FailedUnMount"
+	case prepare:
+	}
+	p.failures.Set(key, f)
+	a.event(ctx, p, reason, f.message)
+	return f.count
+}
+
+func (a *volumes) event(ctx *kernel.Context[Message], p *volumed, reason, message string) {
+	if p.pod != nil {
+		a.deps.Events.Record(port.Event{Pod: p.pod, Warning: true, Reason: reason, Message: message, At: ctx.Now()})
+	}
 }

@@ -10,21 +10,22 @@
 // Volumes with changed content are rewritten. If that fails, the volumes and the pod
 // stay as they were.
 //
-// After a restart the actor has no state. Pods send their requests again, and mounted
-// volumes are kept (port.Host is idempotent).
+// After a restart the actor has no state. Pods send their requests again, with the paths of
+// what they know to be mounted, which stays. The rest is mounted again (port.Host is idempotent).
 package volumes
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -103,13 +104,16 @@ type Deps struct {
 	Events port.Recorder
 	// CSI brings up the volumes of CSI drivers; nil: they are the host's, which refuses them.
 	CSI CSI
-	// Restarted is called when an incarnation after the first begins.
-	Restarted func()
-	Backoff   backoff.Policy
+	// Restarted is called when an incarnation after the first begins. ResendNode then asks for NodeSeen again; nil
+	// without an apiserver.
+	Restarted, ResendNode func()
+	Backoff               backoff.Policy
 	// Deadline bounds one call. A mount that takes longer continues being waited for.
 	Deadline time.Duration
 	// Allocatable is what the node has for pods.
 	Allocatable v1.ResourceList
+	// SELinux is nil on a host without it.
+	SELinux *selinux.Host
 }
 
 // New makes the constructor of the actor.
@@ -120,6 +124,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 type volumes struct {
 	deps   *Deps
 	pods   map[types.UID]*volumed
+	node   *v1.Node // nil: not known yet
 	missed kernel.Missed[Message]
 }
 
@@ -145,8 +150,9 @@ type volumed struct {
 	running  flat.Map[call, kernel.EffectID]
 	failures flat.Map[call, failure]
 	// asked are the CSI volumes that csi was asked for, csiWaits what they wait for, or the release of all under an empty
-	// name. releasing: csi was asked to release them; released: it has.
+	// name, and specs how it was asked last. releasing: csi was asked to release them; released: it has.
 	asked               flat.Map[string, bool]
+	specs               flat.Map[string, *csi.Spec]
 	csiWaits            flat.Map[string, string]
 	releasing, released bool
 	// retry is the one timer of this pod, and when it fires.
@@ -170,14 +176,24 @@ type failure struct {
 	count   int
 	at      time.Time
 	message string
-	// again: what it failed for has changed, and there is nothing to wait for.
-	again bool
+	// again: what it failed for has changed, and there is nothing to wait for. obstacle: csi was not asked yet.
+	again, obstacle bool
+	// taken: something else has it otherwise.
+	taken bool
 }
 
 // Start implements kernel.Behavior.
 func (a *volumes) Start(ctx *kernel.Context[Message]) {
 	if ctx.Incarnation() > 1 {
-		a.deps.Restarted()
+		a.askAgain()
+	}
+}
+
+// askAgain asks for what was lost.
+func (a *volumes) askAgain() {
+	a.deps.Restarted()
+	if a.deps.ResendNode != nil {
+		a.deps.ResendNode()
 	}
 }
 
@@ -192,13 +208,15 @@ func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case missed:
 		a.missed.Asked()
-		a.deps.Restarted()
+		a.askAgain()
 	case Mount:
 		a.mount(ctx, m)
 	case Unmount:
 		a.unmount(ctx, m)
 	case Retain:
 		a.retain(ctx, m)
+	case NodeSeen:
+		a.nodeSeen(ctx, m)
 	case CSIAnswer:
 		a.csiAnswer(ctx, m)
 	case CSIReleased:
@@ -223,18 +241,19 @@ func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 	uid := m.Pod.UID
 	p := a.get(uid)
-	first := p.pod == nil
+	first, had := p.pod == nil, len(p.plan)
 	if first || p.pod != m.Pod || !p.objects.Equal(m.Objects) {
-		p.plan = volumeplan.Plan(m.Pod, m.Objects, a.deps.Allocatable)
+		p.plan = volumeplan.Plan(m.Pod, m.Objects, a.deps.Allocatable, a.deps.SELinux)
 		for i := range p.failures {
 			if p.failures[i].Key.what == mount {
 				p.failures[i].Value.again = true
 			}
 		}
 	}
+	p.stand(m.Paths)
 	p.asked = nil // an answer may have been lost
 	p.pod, p.objects, p.reply, p.later, p.pending = m.Pod, m.Objects, m.ReplyTo, m.Later, true
-	if first && !p.down && len(p.plan) > 0 {
+	if !p.down && len(p.plan) > 0 && (first || len(p.plan) > had) {
 		p.expect(ctx, uid)
 	}
 	a.advance(ctx, uid)
@@ -288,10 +307,12 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 		a.useCSI(p)
 		for i := range p.plan {
 			m := &p.plan[i]
-			if a.ofCSI(p, m) || m.Server != "" && p.paths.Has(m.Name) { // a disk that is there needs no secrets any more
+			there := p.paths.Has(m.Name)
+			// A disk that is there needs no secrets any more, and the volume of a claim no claim.
+			if a.ofCSI(p, m) || there && (m.Server != "" || m.Claimed && m.Err != nil) {
 				continue
 			}
-			if !p.paths.Has(m.Name) || p.versions.At(m.Name) != m.Version || m.Err != nil {
+			if !there || p.versions.At(m.Name) != m.Version || m.Err != nil {
 				a.begin(ctx, uid, mount, m)
 			}
 		}
@@ -331,8 +352,11 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 	if p.running.Has(key) {
 		return
 	}
-	if m != nil && unknown(m.Err) {
-		return // the pod tells again
+	var obstacle error
+	if m != nil {
+		if obstacle = a.obstacle(p, m); unknown(obstacle) {
+			return // it is told when it is known
+		}
 	}
 	if f, failed := p.failures.Get(key); failed && !f.again {
 		if wait := f.at.Add(backoff.Retry(a.deps.Backoff, f.count)).Sub(ctx.Now()); wait > 0 {
@@ -340,8 +364,8 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 			return
 		}
 	}
-	if m != nil && m.Err != nil {
-		count := a.fail(ctx, p, key, m.Err)
+	if obstacle != nil {
+		count := a.fail(ctx, p, key, obstacle)
 		p.wake(ctx, uid, ctx.Now().Add(backoff.Retry(a.deps.Backoff, count)))
 		return
 	}
@@ -369,7 +393,7 @@ func (a *volumes) run(
 	var d done
 	if m != nil {
 		r = port.MountVolume{Pod: w, Volume: podspec.Volume(&w.Spec, m.Name), Content: m.Content, Persistent: m.Persistent,
-			CHAP: m.CHAP, ReadOnly: m.ReadOnly, Size: m.Size}
+			CHAP: m.CHAP, ReadOnly: m.ReadOnly, Size: m.Size, Label: m.Label}
 		d.version = m.Version
 	}
 	return func(c context.Context, answer func(done, error)) {
@@ -437,6 +461,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 		p.prepared = true
 	case mount:
 		p.mounted(m)
+		a.mapped(ctx, p, m)
 	case unmount:
 		if p.retry != nil {
 			p.retry()
@@ -445,6 +470,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 			p.late()
 		}
 		delete(a.pods, m.uid)
+		a.freed(ctx)
 		p.reply.Tell(pod.VolumesAnswer{Volumes: volumeplan.Volumes{State: volumeplan.Down, Unmounted: true}})
 		return
 	}
@@ -459,33 +485,5 @@ func (p *volumed) mounted(m done) {
 		if p.plan[i].Name == m.volume && p.plan[i].Version == m.version {
 			p.plan[i].Content = nil
 		}
-	}
-}
-
-// fail remembers a failure, says it to users, and gives how many there were in a row.
-func (a *volumes) fail(ctx *kernel.Context[Message], p *volumed, key call, err error) int {
-	f := p.failures.At(key)
-	f.count++
-	f.at, f.again = ctx.Now(), false
-	f.message = err.Error()
-	if e, ok := err.(*port.Error); ok && e.Detail != "" && key.what == mount {
-		f.message = e.Detail
-	}
-	reason := "FailedMount"
-	switch key.what {
-	case mount:
-		f.message = fmt.Sprintf("MountVolume.SetUp failed for volume %q : %s", key.volume, f.message)
-	case unmount:
-		reason = "FailedUnMount"
-	case prepare:
-	}
-	p.failures.Set(key, f)
-	a.event(ctx, p, reason, f.message)
-	return f.count
-}
-
-func (a *volumes) event(ctx *kernel.Context[Message], p *volumed, reason, message string) {
-	if p.pod != nil {
-		a.deps.Events.Record(port.Event{Pod: p.pod, Warning: true, Reason: reason, Message: message, At: ctx.Now()})
 	}
 }

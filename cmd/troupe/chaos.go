@@ -40,6 +40,7 @@ type chaosFlags struct {
 	json    bool
 	report  string
 	nodes   int
+	private bool
 	limit   time.Duration
 	shard   shard
 }
@@ -110,6 +111,9 @@ found until then was printed; 1 if the command could not be run.`,
 	}
 	seeds.Flags().IntVar(&f.nodes, "nodes", 0,
 		"cases of a cluster with so many nodes (default: of one node without a control plane)")
+	seeds.Flags().BoolVar(&f.private, "private", false,
+		"pods of each case use an image that needs a credential, half of them without one")
+	seeds.MarkFlagsMutuallyExclusive("nodes", "private")
 	for _, many := range []*cobra.Command{replay, sweep, seeds} {
 		many.Flags().Var(&f.shard, "shard", "run only part I of N of the cases, I from 0 to N-1: I/N")
 	}
@@ -254,7 +258,7 @@ func (f *chaosFlags) seeds(c *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	profile := plan.Profile{}
+	profile := plan.Profile{Private: f.private}
 	switch {
 	case f.nodes < 0 || f.nodes > mostNodes:
 		return fmt.Errorf("--nodes: %d: must be from 1 to %d", f.nodes, mostNodes)

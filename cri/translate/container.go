@@ -50,7 +50,7 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 		return nil, err
 	}
 	recursive := n.can(r.RuntimeHandler, func(f *v1.NodeRuntimeHandlerFeatures) *bool { return f.RecursiveReadOnlyMounts })
-	mounts, err := mounts(r.Mounts, security.NamespaceOptions.UsernsOptions, recursive, n.SELinux)
+	mounts, err := mounts(r.Mounts, security.NamespaceOptions.UsernsOptions, recursive, n.FileLabels)
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +105,9 @@ func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
 
 // mounts keeps the given order: a mount may lie within an earlier one. In a user namespace each
 // is mapped to the pod's IDs. recursive: the runtime supports recursive read-only mounts;
-// selinux: this host labels files.
+// labels is Node.FileLabels.
 func mounts(
-	list []containerplan.Mount, users *runtimeapi.UserNamespace, recursive, selinux bool,
+	list []containerplan.Mount, users *runtimeapi.UserNamespace, recursive bool, labels func(string) bool,
 ) ([]*runtimeapi.Mount, error) {
 	var out []*runtimeapi.Mount
 	for _, m := range list {
@@ -131,7 +131,7 @@ func mounts(
 			Readonly:          m.ReadOnly,
 			Propagation:       p,
 			RecursiveReadOnly: all,
-			SelinuxRelabel:    m.Relabel && selinux,
+			SelinuxRelabel:    m.Relabel && labels != nil && labels(m.HostPath),
 			UidMappings:       users.GetUids(),
 			GidMappings:       users.GetGids(),
 		})

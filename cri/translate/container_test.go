@@ -91,9 +91,11 @@ func TestContainer(t *testing.T) {
 			w.r.Mounts = []containerplan.Mount{{Name: "a", RecursiveReadOnly: v1.RecursiveReadOnlyDisabled}}
 		}, func(c *config) any { return c.Mounts[0].RecursiveReadOnly }, false},
 		{"labels of files", func(w *world) {
-			w.node.SELinux = true
-			w.r.Mounts = []containerplan.Mount{{Name: "own", Relabel: true}, {Name: "of the host"}}
-		}, func(c *config) any { return []bool{c.Mounts[0].SelinuxRelabel, c.Mounts[1].SelinuxRelabel} }, []bool{true, false}},
+			w.node.FileLabels = func(path string) bool { return path != "/labeled" }
+			w.r.Mounts = []containerplan.Mount{{Name: "own", Relabel: true}, {Name: "of the host"}, {Relabel: true, HostPath: "/labeled"}}
+		}, func(c *config) any {
+			return []bool{c.Mounts[0].SelinuxRelabel, c.Mounts[1].SelinuxRelabel, c.Mounts[2].SelinuxRelabel}
+		}, []bool{true, false, false}},
 		{"no labels without SELinux", func(w *world) { w.r.Mounts = []containerplan.Mount{{Name: "own", Relabel: true}} },
 			func(c *config) any { return c.Mounts[0].SelinuxRelabel }, false},
 		{"mounts in a user namespace", func(w *world) {

@@ -67,8 +67,9 @@ type Node struct {
 	NoQuotaOfOwnCPUs bool
 	// CPUQuotaPeriod is the CFS period, 100 ms if zero (cpuCFSQuotaPeriod).
 	CPUQuotaPeriod time.Duration
-	// SELinux: this host has SELinux, so files have labels.
-	SELinux bool
+	// FileLabels reports whether files at a path of a host with SELinux have labels of their own, which the runtime can
+	// change. Nil: this host has no SELinux.
+	FileLabels func(path string) bool
 	// SeccompDefault makes RuntimeDefault the profile of containers without one.
 	SeccompDefault bool
 

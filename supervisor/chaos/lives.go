@@ -6,7 +6,12 @@ import "github.com/troupe-dev/troupe/supervisor/chaos/plan"
 type Life struct {
 	Name string
 	Case *plan.Case
+	// Stride: TestSweep takes one of so many of its cases, 0 for all of them.
+	Stride int
 }
+
+// strides are those of lives with many pods and long waits, by name.
+var strides = map[string]int{"private": 5, "private-always": 5, "private-pull": 5}
 
 var lives = []struct{ name, text string }{
 	{"plain", "create a main=app; on a Ready +1s: delete a"},
@@ -58,6 +63,14 @@ var lives = []struct{ name, text string }{
 	{"csi-pod", "csi attach; create a main=app claim=data; on a Ready +5s: expand claim=data size=2Gi; at 75s: delete a"},
 	{"csi-shared", "csi plain; create a main=app claim=data; on a Ready: create b main=app claim=data; " +
 		"on b Ready +1s: stop-driver for=5s; at 20s: delete a; on a Gone: delete b"},
+	{"private", "create a main=app private=app secret=yes; on a Ready: create b main=app private=app; " +
+		"on a Ready +3s: create c main=app private=app secret=yes; on c Ready +20s: delete b; on a Ready: delete a; " +
+		"on c Ready +1s: delete c"},
+	{"private-always", "create a main=app private=app secret=yes pull=Always; " +
+		"on a Ready: create b main=app private=app pull=Never; on a Ready +1s: exit a/app code=1; " +
+		"on a/app Ended +15s: create c main=app private=app; at 40s: delete b; at 41s: delete c; at 42s: delete a"},
+	{"private-pull", "create a main=app private=app secret=yes; create b main=app private=app pull=Always; " +
+		"create c main=app private=app pull=Never; at 30s: delete b; at 31s: delete c; on a Ready +1s: delete a"},
 	{"no-events", "no-events; create a init=setup main=app; on a Ready +1s: delete a"},
 }
 
@@ -69,7 +82,7 @@ func Lives() []Life {
 		if err != nil {
 			panic(l.name + ": " + err.Error())
 		}
-		out[i] = Life{Name: l.name, Case: c}
+		out[i] = Life{Name: l.name, Case: c, Stride: strides[l.name]}
 	}
 	return out
 }

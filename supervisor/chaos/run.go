@@ -188,6 +188,7 @@ func (r *runner) build() {
 		}
 	}
 	r.registerDriver()
+	r.keepPrivate()
 	for _, name := range r.nodes {
 		r.join(name)
 	}
@@ -199,6 +200,7 @@ func (r *runner) join(name string) {
 	if r.steady() {
 		m.rules.Timely()
 	}
+	m.rules.Entitles(plan.Entitled)
 	var err error
 	s := sim.NodeSpec{
 		Name: name, Manifests: true, Cgroups: true, Standalone: r.c.Standalone, Stopped: true,

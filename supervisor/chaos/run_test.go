@@ -79,6 +79,8 @@ var kept = map[string]string{
 	// The rule counted an eviction of which pods was told twice as two.
 	"I29 seed 1903": "pressure disks=1; create d main=app; create f main=app; use f/app memory=4000Mi; " +
 		"use d/app memory=2Gi; fault send pods:Evict - #1 = twice",
+	// pods had crashed before it told images that b was gone: its image was pulled again and again.
+	"L02, images": "create b main=app private=app; create c main=app; at 30s: delete b; delete c; fault msg pods:Collected - #1 = panic",
 }
 
 // TestGivenUpWithItsPod: the answer to a call that hangs when its pod ends is no message that is lost.

@@ -299,7 +299,9 @@ func (c *cast) loops() bool {
 }
 
 // restless says that there is always something to do about a pod.
-func (c *cast) restless() bool { return c.loops() || c.asked.Spec.ActiveDeadlineSeconds != nil }
+func (c *cast) restless() bool {
+	return c.loops() || c.asked.Spec.ActiveDeadlineSeconds != nil || plan.LockedOut(c.asked)
+}
 
 // ends says whether the pod can come to an end by itself.
 func (c *cast) ends() bool {
@@ -379,11 +381,12 @@ func (c *cast) missing(name string, standalone bool) string {
 			return fmt.Sprintf("pod %s was evicted, and has a ready sandbox", name)
 		}
 	case podspec.Terminal(c.phase()) && c.asked.Spec.ActiveDeadlineSeconds != nil:
-	case c.loops():
+	case c.loops() && !plan.LockedOut(c.asked):
 		if c.sandbox == "" {
 			return fmt.Sprintf("pod %s has no ready sandbox", name)
 		}
 	case c.unschedulable():
+	case plan.LockedOut(c.asked): // it may run if it was given another image
 	case !podstatus.Ready(c.status):
 		return fmt.Sprintf("pod %s is not Ready, but %s", name, c.phase())
 	case !c.revived:

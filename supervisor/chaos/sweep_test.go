@@ -9,17 +9,19 @@ import (
 )
 
 // TestSweep runs single faults at the points of every life. With the race detector, which
-// makes it ten times slower, and with -short it takes one of many; task chaos takes all.
+// makes it ten times slower, and with -short it takes one of many, and of long lives always (Life.Stride); task chaos
+// takes all.
 func TestSweep(t *testing.T) {
 	var tally Tally
 	for i, l := range Lives() {
-		cases := Singles(l)
+		cases, stride := Singles(l), max(l.Stride, 1)
 		if actortest.Raced || testing.Short() {
-			cases = slices.Collect(func(yield func(c *plan.Case) bool) {
-				for k := i; k < len(cases) && yield(cases[k]); k += 61 {
-				}
-			})
+			stride = 61
 		}
+		cases = slices.Collect(func(yield func(c *plan.Case) bool) {
+			for k := i % stride; k < len(cases) && yield(cases[k]); k += stride {
+			}
+		})
 		Each(t.Context(), cases, 0, func(r *Result) bool { tally.Add(r); return true })
 	}
 	fail(t, &tally)

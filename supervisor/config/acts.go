@@ -63,6 +63,7 @@ var actsOnGate = map[string]struct{}{
 	"CPUManagerPolicyAlphaOptions": {}, "CPUManagerPolicyBetaOptions": {}, "DisableCPUQuotaWithExclusiveCPUs": {},
 	"InPlacePodVerticalScalingExclusiveCPUs": {},
 	"CSIVolumeHealth":                        {},
+	"SELinuxMount":                           {},
 	"ResourceHealthStatus":                   {}, "ResourceHealthStatusMessage": {},
 	"ClusterTrustBundle": {}, "ClusterTrustBundleProjection": {}, "PodCertificateRequest": {},
 	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},
@@ -74,17 +75,11 @@ var actsOnGate = map[string]struct{}{
 	tokenGate: {}, pullGate: {},
 }
 
-// absentByDefault are feature gates that are on by default in a kubelet, for features that this version does not
-// have. They are named even if they are given with their default: who writes them down expects the feature.
-var absentByDefault = map[string]struct{}{
-	"SELinuxMountReadWriteOncePod": {},
-}
-
 // actsWithGate are fields of actsOn that act only while a feature gate is on, and are not refused without it.
 var actsWithGate = map[string]string{"memoryReservationPolicy": "MemoryQoS", "memoryThrottlingFactor": "MemoryQoS"}
 
 // withoutEffect names the narrowest part of an origin's key that has no effect; empty if it has
-// one. A gate with its default value changes nothing, but for those of absentByDefault.
+// one. A gate with its default value changes nothing.
 func withoutEffect(key string, gates Gates) string {
 	field, part, _ := strings.Cut(key, joint)
 	switch {
@@ -93,9 +88,7 @@ func withoutEffect(key string, gates Gates) string {
 			return ""
 		}
 		if known, ok := findGate(part); ok && gates.on(part) == known.byDefault {
-			if _, absent := absentByDefault[part]; !absent || !known.byDefault {
-				return ""
-			}
+			return ""
 		}
 		return field + "[" + part + "]"
 	case actsOnPart[field] != nil:

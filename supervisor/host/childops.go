@@ -11,7 +11,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockfs"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
 
@@ -25,6 +27,8 @@ const (
 	opSubPaths = "subPath"    // mount Parts, all below Path
 	opRoom     = "room"       // say what room there is at Paths
 	opDisk     = "attachment" // attach Disk and mount it at Path, or unmount and detach it
+	opMap      = "map"        // map the device Source as Map says
+	opUnmap    = "unmap"      // take the device at Path away from its pod
 	opTrees    = "trees"      // count what the embedded request says: package tally
 )
 
@@ -47,6 +51,8 @@ type request struct {
 	ReadOnly   bool   `json:"readOnly,omitempty"`
 	// Disk is what opDisk is about.
 	Disk *diskRequest `json:"disk,omitempty"`
+	// Map is where a pod gets a device.
+	Map *blockmap.Map `json:"map,omitempty"`
 	// Parts are the sub-paths to mount.
 	Parts []part `json:"parts,omitempty"`
 	// Paths are those to measure.
@@ -79,6 +85,14 @@ func (r request) perform() error {
 		return bindLocal(&r)
 	case opNFS:
 		return mountNFS(&r)
+	case opMap:
+		return r.Map.Set(r.Source)
+	case opUnmap:
+		all, err := mounts.Now()
+		if err != nil {
+			return err
+		}
+		return blockmap.Clear(all, r.Path)
 	default:
 		return fmt.Errorf("unknown request %q", r.Op)
 	}

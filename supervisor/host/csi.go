@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 )
@@ -19,7 +20,7 @@ import (
 const csiPlugin = "kubernetes.io~csi"
 
 // volumeDevicesDir has the devices of a pod.
-const volumeDevicesDir = "volumeDevices"
+const volumeDevicesDir = blockmap.DevicesDir
 
 // DriverUse is what CSI drivers say of the use of their volumes.
 type DriverUse interface {

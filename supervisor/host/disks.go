@@ -12,8 +12,11 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockfs"
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/blockmount"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
@@ -26,6 +29,7 @@ import (
 //	                                                    …/iscsi.json       below the mount, as a kubelet has it
 //	pods/<uid>/plugins/kubernetes.io~iscsi/<volume>/disk                   the pod's note
 //	pods/<uid>/volumes/kubernetes.io~iscsi/<volume>                        bound from the mount above
+//	plugins/kubernetes.io/iscsi/volumeDevices/iface-…/…                    of a device (mapped.go), with iscsi.json in it
 //
 // A note is written before anything is begun for its pod, and removed when all is undone: whatever an agent that was
 // killed may have left is found by it. A disk is detached with its last note. A kubelet writes none: for its pods they
@@ -111,7 +115,9 @@ type diskRequest struct {
 	netdisk.Used
 	Machine netdisks.Machine `json:"machine"`
 	CHAP    netdisk.CHAP     `json:"chap"`
-	Want    *blockfs.Want    `json:"want,omitempty"`
+	// Want is how it is mounted, or Map where it is mapped (volumeMode Block).
+	Want *blockfs.Want `json:"want,omitempty"`
+	Map  *blockmap.Map `json:"map,omitempty"`
 	// Release: it is unmounted and detached. Others are the other ones in use.
 	Release bool           `json:"release,omitempty"`
 	Others  []netdisk.Used `json:"others,omitempty"`
@@ -137,6 +143,9 @@ func (r *diskRequest) perform(point string) (left []string, err error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if r.Map != nil {
+		return nil, r.Map.Set(device)
 	}
 	want := *r.Want
 	want.Device = device
@@ -170,9 +179,13 @@ func (h *Host) mountDisk(
 	ctx context.Context, r *port.MountVolume, plugin, name string, ask diskRequest,
 ) (string, error) {
 	ask.Machine = h.disks.machine
+	if podspec.IsDevice(r.Persistent) {
+		return h.mapDisk(ctx, r, plugin, name, ask)
+	}
 	if r.Persistent != nil {
 		ask.Want.Options = r.Persistent.Spec.MountOptions
 	}
+	ask.Want.Options = selinux.Options(ask.Want.Options, r.Label)
 	return h.bindOnce(ctx, r, plugin, name, func(bind *request) error {
 		if ask.Want.ReadOnly {
 			bind.Options = []string{"ro"}
@@ -182,6 +195,10 @@ func (h *Host) mountDisk(
 			return err
 		}
 		defer release()
+		note := filepath.Join(string(r.Pod.UID), pluginsDir, plugin, name, diskNote)
+		if err := h.otherLabel(ctx, &ask, note, r, bind.Mounted); err != nil {
+			return err
+		}
 		if err := h.noteDisk(string(r.Pod.UID), plugin, name, &ask.Used); err != nil {
 			return err
 		}
@@ -200,19 +217,22 @@ func (h *Host) mountShared(ctx context.Context, ask diskRequest) (string, error)
 	if m, err := h.globalAt(point); m != nil || err != nil {
 		return point, err
 	}
-	if err := a.Root.MkdirAll(ask.Dir(), area.Mode); err != nil {
+	if err := noteShared(a, &ask.Used); err != nil {
 		return "", err
 	}
-	if ask.ISCSI != nil {
-		raw, err := json.Marshal(ask.ISCSI)
-		if err != nil {
-			return "", err
-		}
-		if err := a.Root.WriteFile(filepath.Join(ask.Dir(), iscsiNote), raw, readyFileMode); err != nil {
-			return "", err
-		}
-	}
 	return point, h.children.call(ctx, request{Op: opDisk, Path: point, Disk: &ask})
+}
+
+// noteShared makes the directory of a disk, with the file that a kubelet has there.
+func noteShared(a *area.Area, u *netdisk.Used) error {
+	if err := a.Root.MkdirAll(u.Dir(), area.Mode); err != nil || u.ISCSI == nil {
+		return err
+	}
+	raw, err := json.Marshal(u.ISCSI)
+	if err != nil {
+		return err
+	}
+	return a.Root.WriteFile(filepath.Join(u.Dir(), iscsiNote), raw, readyFileMode)
 }
 
 func (h *Host) globalAt(point string) (*mounts.Mount, error) {
@@ -288,7 +308,7 @@ func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
 		if raw, err := a.Root.ReadFile(filepath.Join(dir, iscsiNote)); err == nil {
 			// If it can't be read, what the name of the directory says has to do.
 			var all netdisk.ISCSI
-			if json.Unmarshal(raw, &all) == nil && len(all.Portals) > 0 && all.Dir() == dir {
+			if json.Unmarshal(raw, &all) == nil && len(all.Portals) > 0 && all.Dir() == n.ISCSI.Dir() {
 				n.ISCSI = &all
 			}
 		}
@@ -330,6 +350,9 @@ func (h *Host) otherDisks(a *area.Area, n *noted) (others inUse, used bool, err 
 	if err != nil {
 		return others, false, err
 	}
+	if n.Block && len(mounts.Below(all, filepath.Join(a.Real, n.Dir()))) > 0 {
+		return others, true, nil // of a kubelet
+	}
 	for _, m := range mounts.Below(all, h.pods.Real) {
 		if global != nil && m.Source == global.Source && strings.Contains(m.Point, "/"+volumesDir+"/kubernetes.io~") {
 			return others, true, nil // of a kubelet, without a note
@@ -355,17 +378,17 @@ func (h *Host) otherDisks(a *area.Area, n *noted) (others inUse, used bool, err 
 
 // otherDirs are the disks that have a directory, besides those that are known.
 func otherDirs(a *area.Area, known map[string]bool) (out []netdisk.Used, err error) {
-	const devices = "/volumeDevices/" // of a kubelet: volumeMode Block
+	const devices = "/" + volumeDevicesDir + "/"
 	for _, pattern := range []string{
 		netdisk.ISCSIDir + "/iface-*/*", netdisk.ISCSIDir + devices + "iface-*/*", netdisk.FCDir + "/*",
 		netdisk.FCDir + devices + "*",
 	} {
-		dirs, err := fs.Glob(a.Root.FS(), pattern)
+		dirs, err := dirsOf(a.Root.FS(), pattern)
 		if err != nil {
 			return nil, err
 		}
 		for _, dir := range dirs {
-			u, err := netdisk.OfDir(strings.Replace(dir, devices, "/", 1))
+			u, err := netdisk.OfDir(dir)
 			if err == nil && !known[dir] && filepath.Base(dir) != filepath.Base(devices) {
 				out = append(out, u)
 			}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/counts"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
@@ -50,8 +51,7 @@ func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod, soon bool) ([]e
 			}
 			return eviction.DiskUse{Bytes: c.Bytes, Inodes: c.Entries, Partial: c.Partial}
 		}
-		for j := range p.Spec.Volumes {
-			v := &p.Spec.Volumes[j]
+		for v := range podspec.Volumes(&p.Spec) {
 			if path := h.onDisk(p, v); path != "" {
 				out[i].Volumes = append(out[i].Volumes, eviction.VolumeUse{Name: v.Name, DiskUse: use(path)})
 			}
@@ -62,8 +62,8 @@ func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod, soon bool) ([]e
 }
 
 func (h *Host) treesOf(p *v1.Pod) (out []counts.Tree) {
-	for i := range p.Spec.Volumes {
-		if path := h.onDisk(p, &p.Spec.Volumes[i]); path != "" {
+	for v := range podspec.Volumes(&p.Spec) {
+		if path := h.onDisk(p, v); path != "" {
 			out = append(out, counts.Tree{Tree: tally.Tree{Path: path}, Pod: string(p.UID)})
 		}
 	}

@@ -20,7 +20,7 @@ import (
 func filesPlugin(v *v1.Volume) string {
 	switch {
 	case v.ConfigMap != nil:
-		return "kubernetes.io~configmap"
+		return configMapName
 	case v.Secret != nil:
 		return "kubernetes.io~secret"
 	case v.DownwardAPI != nil:

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/accounts"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
@@ -71,9 +72,12 @@ type Host struct {
 	disks disks
 	// hosts is held while a pod's /etc/hosts is written.
 	hosts sync.Mutex
-	// places are where claims' volumes are; placesMu guards it.
+	// places are where claims' volumes are, and sizes what those with files of the API take; placesMu guards them.
 	placesMu sync.Mutex
 	places   claims
+	sizes    map[string]map[string]usage.Disk
+	// written counts how often a volume got new content.
+	written uint64
 	// counts are the directories of pods, asked how many requests children got to count several.
 	counts *counts.Counts
 	asked  atomic.Uint64

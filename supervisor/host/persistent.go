@@ -15,6 +15,7 @@ import (
 	mountutils "k8s.io/mount-utils"
 
 	"github.com/troupe-dev/troupe/actors/decide/blockfs"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -55,6 +56,9 @@ func (h *Host) local(ctx context.Context, r *port.MountVolume, pv *v1.Persistent
 	if !filepath.IsAbs(source) {
 		return "", hostcall.Failf(port.InvalidConfig, "PersistentVolume %s: local.path %q must be an absolute path", name,
 			source)
+	}
+	if podspec.IsDevice(pv) {
+		return h.mapLocal(ctx, r, pv)
 	}
 	return h.bindOnce(ctx, r, localPlugin, name, func(ask *request) error {
 		ask.Source, ask.Global = source, h.globalMount(name)

@@ -20,6 +20,7 @@ const (
 	pluginsDir    = "plugins"
 	containersDir = "containers"
 	emptyDirName  = "kubernetes.io~empty-dir"
+	configMapName = "kubernetes.io~configmap"
 )
 
 // PreparePod implements port.Host.

@@ -45,7 +45,7 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 	if err := stillMounted(foreign); err != nil {
 		return err
 	}
-	if err := h.noteDisks(dir, mine, all); err != nil {
+	if err := errors.Join(h.noteDisks(dir, mine, all), h.noteMaps(dir)); err != nil {
 		return err
 	}
 	// The newest first: it may be mounted over an older one, or be a part of one.
@@ -62,7 +62,10 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 			return err
 		}
 	}
-	if err := errors.Join(h.releaseDisks(ctx, dir), h.releaseLocal(ctx, dir)); err != nil {
+	if err := h.unmapDevices(ctx, dir); err != nil {
+		return err
+	}
+	if err := errors.Join(h.releaseDisks(ctx, dir), h.releaseLocal(ctx, dir), h.releaseMaps(dir)); err != nil {
 		return err
 	}
 	h.takeProjects(filepath.Join(dir, volumesDir))
@@ -76,7 +79,7 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 }
 
 // ofVolumes are the directories below a pod's in which its volumes are.
-var ofVolumes = [...]string{subPathsDir, volumesDir, pluginsDir}
+var ofVolumes = [...]string{subPathsDir, volumesDir, volumeDevicesDir, pluginsDir}
 
 // withoutVolumes removes the directories of a pod's volumes if they are empty, and reports
 // whether they are gone. Then the mount table need not be read: with a hundred pods, that is most
@@ -165,7 +168,7 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 	if err := h.withoutCSI(dir); err != nil {
 		return err
 	}
-	if err := h.withoutDisks(dir); err != nil {
+	if err := errors.Join(h.withoutDisks(dir), h.withoutDevices(dir)); err != nil {
 		return err
 	}
 	logs, err := h.logDirs(ref)

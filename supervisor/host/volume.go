@@ -19,7 +19,10 @@ import (
 func (h *Host) MountVolume(ctx context.Context, r port.MountVolume, done func(path string, err error)) {
 	hostcall.Get(ctx, "MountVolume", objectOf(r.Pod)+"/"+r.Volume.Name, func(ctx context.Context) (string, error) {
 		path, err := h.mountVolume(ctx, &r)
-		if err == nil && r.Persistent != nil {
+		switch {
+		case r.Content != nil:
+			h.forgetSize(string(r.Pod.UID), r.Volume.Name) // also if it failed
+		case err == nil && (r.Persistent != nil || r.Volume.NFS != nil || r.Volume.ISCSI != nil):
 			h.note(string(r.Pod.UID), r.Volume.Name, path)
 		}
 		return path, err

@@ -10,15 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
 
-// claims are where the volumes of claims are, of pods that have one.
+// claims are where the volumes of claims and of servers are, of pods that have one.
 type claims map[string]map[string]string
 
-// note remembers where a claim's volume is.
+// note remembers where such a volume is.
 func (h *Host) note(uid, volume, path string) {
 	h.placesMu.Lock()
 	defer h.placesMu.Unlock()
@@ -35,7 +38,9 @@ func (h *Host) note(uid, volume, path string) {
 func (h *Host) forgetClaims(uid string) {
 	h.placesMu.Lock()
 	defer h.placesMu.Unlock()
+	h.written++ // what is measured just now is of no use
 	delete(h.places, uid)
+	delete(h.sizes, uid)
 }
 
 func (h *Host) placeOf(uid, volume string) string {
@@ -47,6 +52,13 @@ func (h *Host) placeOf(uid, volume string) string {
 // pluginAt is the name of the plugin that a volume at path is of: its directory below that of the pod says so. A
 // PersistentVolume that is a directory of the node is used where it is.
 func pluginAt(path string) string {
+	if above, _, is := strings.Cut(path, "/"+volumeDevicesDir+"/"); is {
+		name := filepath.Base(above)
+		if strings.Contains(name, "~") {
+			return strings.Replace(name, "~", "/", 1)
+		}
+		return "kubernetes.io/" + name
+	}
 	_, below, is := strings.Cut(path, "/"+volumesDir+"/")
 	if dir, _, _ := strings.Cut(below, "/"); is && strings.Contains(dir, "~") {
 		return strings.Replace(dir, "~", "/", 1)
@@ -76,9 +88,11 @@ func (h *Host) driverUse(p *v1.Pod, v *v1.Volume) (of usage.Volume, known bool) 
 	return of, known
 }
 
-// VolumeUse measures the mounted volumes of pods that have their own file system or are
-// emptyDirs, unless a CSI driver says how full they are; for each pod, in the order of its spec.
-// With claimsOnly, emptyDirs are left out. An emptyDir with a project of its own is not walked.
+// VolumeUse measures the mounted volumes of pods that have their own file system, are emptyDirs or hold files of the
+// API, unless a CSI driver says how full they are; for each pod, in the order of its spec. These are the volumes of
+// which a kubelet has metrics. With claimsOnly, only those of claims are measured. An emptyDir with a project of its
+// own is not walked. A volume with files of the API is measured once for each of its contents, as only this agent
+// writes there.
 // Child processes measure file systems that may hang. One that hangs or is missing is left out,
 // and an error is returned besides the rest.
 func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) ([][]usage.Volume, error) {
@@ -86,30 +100,39 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 	var errs []error
 	var walk []string
 	var into []*usage.Volume
+	var sized []string // the pod of each of into that is measured once
+	contents := h.contents()
 	projects := h.projectTable()
 	for i, p := range pods {
 		out[i] = make([]usage.Volume, 0, len(p.Spec.Volumes)) // never grown: into points at them
-		for j := range p.Spec.Volumes {
-			v := &p.Spec.Volumes[j]
+		for v := range podspec.Volumes(&p.Spec) {
 			if of, known := h.driverUse(p, v); known {
 				out[i] = append(out[i], of)
 				continue
 			}
-			path, local := h.place(p, v)
-			if path == "" || local && claimsOnly {
+			path := h.place(p, v)
+			if path == "" || claimsOnly && claimOf(p, v) == "" {
 				continue
 			}
 			out[i] = append(out[i],
-				usage.Volume{Name: v.Name, Namespace: p.Namespace, Claim: claimOf(p, v), Local: local && !inMemory(v)})
+				usage.Volume{Name: v.Name, Namespace: p.Namespace, Claim: claimOf(p, v), Local: onNode(v)})
 			last := &out[i][len(out[i])-1]
 			last.Plugin = pluginAt(path)
 			began := time.Now()
+			if volumefiles.Holds(v) {
+				if d, is := h.sizeOf(string(p.UID), v.Name); is {
+					last.Disk = d
+					continue
+				}
+				walk, into, sized = append(walk, path), append(into, last), append(sized, string(p.UID))
+				continue
+			}
 			if last.Local {
 				if r, ok := h.byProject(p, path, projects); ok {
 					last.Disk = r.disk()
 					continue
 				}
-				walk, into = append(walk, path), append(into, last)
+				walk, into, sized = append(walk, path), append(into, last), append(sized, "")
 				continue
 			}
 			found, err := h.rooms(ctx, roomPatience, path)
@@ -127,7 +150,11 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 		found, err := h.rooms(ctx, walkPatience, walk[from:to]...)
 		errs = append(errs, err)
 		for i := range found {
-			into[from+i].Disk, into[from+i].Partial = found[i].disk(), found[i].Partial
+			v := into[from+i]
+			v.Disk, v.Partial = found[i].disk(), found[i].Partial
+			if sized[from+i] != "" && found[i].Blocks > 0 {
+				h.noteSize(sized[from+i], v.Name, v.Disk, contents)
+			}
 			if found[i].Walked {
 				h.measured(SourceWalk, found[i].Took)
 			}
@@ -140,21 +167,25 @@ func inMemory(v *v1.Volume) bool {
 	return v.EmptyDir != nil && v.EmptyDir.Medium != v1.StorageMediumDefault
 }
 
-// place is where a volume is on this machine, empty for one that is not looked
-// into; local: it is an emptyDir.
-func (h *Host) place(p *v1.Pod, v *v1.Volume) (path string, local bool) {
-	uid := string(p.UID)
+// onNode: a volume takes room on the disk of the node, and counts for the pod's ephemeral storage.
+func onNode(v *v1.Volume) bool {
+	return v.EmptyDir != nil && !inMemory(v) || v.ConfigMap != nil
+}
+
+// place is where a volume is on this machine, empty for one that is not looked into.
+func (h *Host) place(p *v1.Pod, v *v1.Volume) string {
+	uid, plugin := string(p.UID), emptyDirName
 	switch {
 	case v.EmptyDir != nil:
-		if area.Element("pod", uid) != nil || area.Element("volume name", v.Name) != nil {
-			return "", false
-		}
-		return filepath.Join(h.pods.Real, uid, volumesDir, emptyDirName, v.Name), true
-	case v.PersistentVolumeClaim != nil, v.Ephemeral != nil:
-		return h.placeOf(uid, v.Name), false
+	case volumefiles.Holds(v):
+		plugin = filesPlugin(v)
 	default:
-		return "", false
+		return h.placeOf(uid, v.Name)
 	}
+	if area.Element("pod", uid) != nil || area.Element("volume name", v.Name) != nil {
+		return ""
+	}
+	return filepath.Join(h.pods.Real, uid, volumesDir, plugin, v.Name)
 }
 
 // claimOf is the claim of a volume; that of a generic ephemeral volume has a name
@@ -189,6 +220,8 @@ type room struct {
 	Available uint64 `json:",omitempty"`
 	Files     uint64 `json:",omitempty"`
 	FilesFree uint64 `json:",omitempty"`
+	// Device: it is one, of which only the size is known.
+	Device bool `json:",omitempty"`
 	// Count is the usage below a path without its own file system, counted by a walk or by the file system.
 	tally.Count
 }
@@ -197,12 +230,17 @@ type room struct {
 func rooms(paths []string) []room {
 	out := make([]room, len(paths))
 	for i, path := range paths {
+		if size, is := blockmap.Size(path); is {
+			out[i] = room{Block: 1, Blocks: size, Device: true}
+			continue
+		}
 		var s unix.Statfs_t
 		if unix.Statfs(path, &s) != nil {
 			continue
 		}
 		out[i] = roomOf(&s)
-		if filepath.Base(filepath.Dir(path)) == emptyDirName && s.Type != unix.TMPFS_MAGIC && s.Type != unix.HUGETLBFS_MAGIC {
+		if kind := filepath.Base(filepath.Dir(path)); (kind == emptyDirName || kind == configMapName) &&
+			s.Type != unix.TMPFS_MAGIC && s.Type != unix.HUGETLBFS_MAGIC {
 			began := time.Now()
 			out[i].Count = tally.Walk{Most: WalkLimit}.Of(path)
 			out[i].Took = time.Since(began)
@@ -218,6 +256,9 @@ func roomOf(s *unix.Statfs_t) room {
 }
 
 func (r room) disk() usage.Disk {
+	if r.Device {
+		return usage.Disk{At: time.Now(), Capacity: &r.Blocks}
+	}
 	d := usage.Disk{
 		At: time.Now(), Capacity: new(r.Blocks * r.Block), Available: new(r.Available * r.Block),
 		Used:   new((r.Blocks - r.Free) * r.Block),

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/hosttest"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 // with gives a pod volumes.
@@ -18,6 +19,7 @@ func with(volumes ...*v1.Volume) func(*v1.Pod) {
 		for _, v := range volumes {
 			p.Spec.Volumes = append(p.Spec.Volumes, *v)
 		}
+		podtest.UseVolumes(&p.Spec)
 	}
 }
 

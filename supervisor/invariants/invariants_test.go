@@ -300,6 +300,7 @@ func TestEachRuleIsViolated(t *testing.T) {
 			r.drives(csi.StageVolume)
 			p := r.spec()
 			p.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
+			p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{MountPath: "/v"}}
 			r.tell(p)
 			r.call(simcri.CreateContainer, "s0")
 		},

@@ -32,6 +32,7 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 var now = time.Unix(1_700_000_000, 0)
@@ -109,6 +110,8 @@ func volumesOf(names ...string) (s v1.PodSpec) {
 		}
 		s.Volumes = append(s.Volumes, v)
 	}
+	podtest.UseVolumes(&s)
+	s.Volumes = append(s.Volumes, v1.Volume{Name: "unused"})
 	return s
 }
 

@@ -74,8 +74,8 @@ func (c volumesCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// volumeCounts counts volumes by plugin and state. A container waits for all volumes of its pod, so a pod that has one
-// has all its volumes. used, in the order of pods, tells the plugins of claims that are mounted.
+// volumeCounts counts volumes by plugin and state. A container waits for all volumes that its pod uses, so a
+// pod that has one has them all. used, in the order of pods, tells the plugins of claims that are mounted.
 func volumeCounts(pods []*v1.Pod, used []usage.Pod) map[[2]string]int {
 	out := map[[2]string]int{}
 	for i, p := range pods {
@@ -88,8 +88,7 @@ func volumeCounts(pods []*v1.Pod, used []usage.Pod) map[[2]string]int {
 				up = up || list[j].ContainerID != ""
 			}
 		}
-		for j := range p.Spec.Volumes {
-			v := &p.Spec.Volumes[j]
+		for v := range podspec.Volumes(&p.Spec) {
 			plugin := pluginOf(v)
 			if plugin == "" && i < len(used) {
 				for k := range used[i].Volumes {

@@ -45,8 +45,8 @@ import (
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
 //	validate ─► take a turn (--lock-file) ─► trace ─► reach the runtime ─► claim the root directory
-//	         ─► read what CPUs and memory are assigned ─► limit this process ─► reach the apiserver
-//	         ─► open the host ─► listen ─► connect the ports ─► start the actors
+//	         ─► make it a shared mount ─► read what CPUs and memory are assigned ─► limit this process
+//	         ─► reach the apiserver ─► open the host ─► listen ─► connect the ports ─► start the actors
 type launch struct {
 	options Options
 	config  config.Config
@@ -89,8 +89,8 @@ func Run(ctx context.Context, o Options) error {
 	l := &launch{options: o, config: o.Config}
 	defer l.close()
 	for _, step := range []func(context.Context) error{
-		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.assignCPUs, l.assignMemory, l.limitSelf, l.reachAPI,
-		l.openHost, l.listen, l.connectPorts, l.start,
+		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.shareRoot, l.assignCPUs, l.assignMemory,
+		l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
 	} {
 		if err := step(ctx); err != nil {
 			if errors.Is(err, errToldToEnd) {
@@ -242,7 +242,7 @@ func (l *launch) openHost(context.Context) (err error) {
 		l.useProjectQuotas()
 	}
 	l.closing(l.host.Close) // nothing is written through it
-	l.runtime.giveUsers(l.host)
+	l.runtime.giveHost(l.host, l.root.Path(), l.machine.selinux != nil)
 	return nil
 }
 
@@ -424,6 +424,9 @@ func (l *launch) start(context.Context) error {
 	log := l.options.Log
 	for _, w := range slices.Concat(l.config.Warnings(), l.machine.memoryWarnings(l.config)) {
 		log.Warn().Msg(w)
+	}
+	if err := l.machine.noLabels; err != nil {
+		log.Warn().Msg(err.Error())
 	}
 	if !l.machine.cgroups.v2 {
 		log.Warn().Msg("this host uses cgroup v1, which is deprecated in Kubernetes: plan to boot it with cgroup v2")

@@ -17,10 +17,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host/facts"
+	policy "github.com/troupe-dev/troupe/supervisor/host/selinux"
 	"github.com/troupe-dev/troupe/supervisor/host/topology"
 )
 
@@ -51,6 +53,10 @@ type machine struct {
 	// facts are what the node shows, and allocatable what of that pods may have.
 	facts       *facts.Facts
 	allocatable v1.ResourceList
+	// selinux is what SELinux means for volumes, nil if this host has none; noLabels says why they are not mounted with
+	// labels all the same.
+	selinux  *selinux.Host
+	noLabels error
 	// port is the port of the HTTPS server, 0 if there is none.
 	port int32
 }
@@ -99,6 +105,7 @@ func lookAround(c config.Config, name string) (machine, error) {
 	}
 	m.oomFloor = oomFloor()
 	m.hugePages = hugePageSizes()
+	m.selinux, m.noLabels = policy.Machine().Host(c.Gates().Enabled("SELinuxMount"))
 	return m, nil
 }
 
@@ -302,7 +309,7 @@ func (m machine) translation(c config.Config) *translate.Node {
 		Addresses: m.addresses, ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
 		MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
 		PossibleCPUs: m.possible, OOMScoreAdjFloor: m.oomFloor,
-		SELinux: exists("/sys/fs/selinux/enforce"), CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,
+		CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,
 		Memory:           m.memoryPolicy(c),
 		OOMKillGroup:     m.cgroups.v2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
 		NoQuotaOfOwnCPUs: c.NoQuotaOfOwnCPUs(),

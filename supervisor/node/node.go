@@ -110,6 +110,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	admits.Name, admits.Labels, admits.Allocatable = d.name, m.labels(c, d.name), m.allocatable
 	admits.Arch, admits.MaxPods = runtime.GOARCH, c.MaxPods(m.cpus)
 	admits.AppArmor, admits.StrictGroups = appArmor(), rt.strictGroups
+	settings.Cluster.SELinux = m.selinux
 	settings.Cluster.Own = ownOf(c, &m, d.name)
 	settings.Started, settings.ShutDown = func(s pods.Started) {
 		d.counters.Started(s)

@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/accounts"
+	policy "github.com/troupe-dev/troupe/supervisor/host/selinux"
 	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
 
@@ -105,9 +106,12 @@ func userRange(ctx context.Context, c config.Config, m *machine) (userns.Range, 
 	return accounts.Range(ctx, perPod, uint32(c.MaxPods(m.cpus)))
 }
 
-// giveUsers lets pods have users of their own (hostUsers: false).
-func (r *runtimeBelow) giveUsers(h *host.Host) {
+// giveHost lets pods have users of their own (hostUsers: false), and labels on their files below root.
+func (r *runtimeBelow) giveHost(h *host.Host, root string, onSELinux bool) {
 	if r.node != nil {
+		if onSELinux {
+			r.node.FileLabels = policy.FilesBelow(root, h.Mounts).Labels
+		}
 		r.node.UserNamespace = func(pod *v1.Pod) (userns.Mapping, error) { return h.UserNamespace(pod, r.users) }
 	}
 }

@@ -161,6 +161,9 @@ type NodeSpec struct {
 	// PullRecords has the agent note how images were pulled, so that a pod needs credentials for an image that another
 	// has pulled; see Machine().PullRecords. It costs some calls for each pull.
 	PullRecords bool
+	// CredentialPlugins are what the agent asks for credentials of registries, in their order. Nil: the agent pulls with
+	// pull secrets only.
+	CredentialPlugins []machine.CredentialPlugin
 	// Pressure is what there is of memory and disks: the agent evicts pods when it runs short. Nil: nothing runs
 	// short. What containers use is set by Machine().Pressure.SetUse, what the OOM killer does by Machine().OOM.Kill.
 	Pressure *machine.Capacity

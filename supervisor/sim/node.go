@@ -97,6 +97,7 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Devices)) {
 		n.machine.Plugins.Serve(name, s.Devices[name])
 	}
+	n.machine.Credentials.Add(s.CredentialPlugins...)
 	for _, name := range slices.Sorted(maps.Keys(s.CSI)) {
 		n.machine.CSI.Serve(name, s.CSI[name])
 	}
@@ -206,6 +207,9 @@ func (n *Node) agentConfig() agent.Config {
 	}
 	if n.spec.PullRecords {
 		c.Ports.PullRecords = m.PullRecords
+	}
+	if len(n.spec.CredentialPlugins) > 0 {
+		c.Ports.CredentialPlugins, c.Providers = m.Credentials, m.Credentials.Providers()
 	}
 	if n.spec.Pressure != nil {
 		c.Ports.Pressure, c.Ports.OOM = m.Pressure, m.OOM

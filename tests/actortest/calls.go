@@ -56,6 +56,12 @@ func (c *Calls) Answer(err error, texts ...string) {
 	}
 }
 
+// Open says whether there is such a call that is not answered.
+func (c *Calls) Open(text string) bool {
+	c.rig.Settle()
+	return c.index(text) >= 0
+}
+
 func (c *Calls) index(text string) int {
 	return slices.IndexFunc(c.open, func(o call) bool { return o.text == text })
 }

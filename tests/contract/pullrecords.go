@@ -47,6 +47,9 @@ func (r records) want(s *suite, what string, want ...string) {
 	for _, name := range all.Aside {
 		got = append(got, "aside "+short(name))
 	}
+	for _, name := range all.AsideIntents {
+		got = append(got, "aside "+short(name))
+	}
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
@@ -107,7 +110,10 @@ func testRecordSetAside(s *suite, r records) {
 	}
 	r.intend(s, []byte("damaged"))
 	r.setAside(s, port.PullFile{Name: intentFile, Intent: true}).noError()
-	r.want(s, "an intent was set aside", "aside record")
+	r.want(s, "an intent was set aside", "aside record", "aside intent")
+	r.save(s, otherFile, "o", intentFile)
+	r.want(s, "its image was pulled", "aside record", "false other o")
+	r.remove(s, otherFile)
 	r.save(s, recordFile, "r", "")
 	r.want(s, "both are there", "aside record", "false record r")
 	r.remove(s, recordFile)

@@ -121,7 +121,7 @@ func TestPullRecords(t *testing.T) {
 	if refused < damage.Readings/4 {
 		t.Errorf("only %d were refused", refused)
 	}
-	damage.Parse(t, string(pullrecord.Intent("reg.io/app:1")), same, func(data []byte) error {
+	damage.Parse(t, string(pullrecord.EncodeIntent("reg.io/app:1")), same, func(data []byte) error {
 		image, err := pullrecord.ParseIntent(pullrecord.FileName("reg.io/app:1"), data)
 		if err == nil && image != "reg.io/app:1" {
 			t.Errorf("%.200q is of image %q", data, image)

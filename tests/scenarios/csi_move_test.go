@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 const disks = "disks.example.com"
@@ -106,6 +107,7 @@ func (m *mover) run(name, node string) {
 	s := aPod(name)
 	s.Namespace, s.UID, s.Spec.NodeName = "default", "", node
 	s.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	podtest.UseVolumes(&s.Spec)
 	m.create(&s.Pod)
 }
 

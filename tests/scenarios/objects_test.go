@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 // made keeps what containers are made with, and passes all on.
@@ -492,6 +493,7 @@ func TestTokens(t *testing.T) {
 	s.Spec.Volumes = []v1.Volume{{Name: "token", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 		{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token", Audience: "vault", ExpirationSeconds: &hour}},
 	}}}}}
+	podtest.UseVolumes(&s.Spec)
 	c.create(s)
 	w.until(10*time.Second, "a token", func() bool { return len(told) == 1 })
 	begin := w.v.Now()

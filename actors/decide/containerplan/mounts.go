@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/migration"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
@@ -26,8 +28,8 @@ type Mount struct {
 	Propagation   v1.MountPropagationMode
 	// RecursiveReadOnly is the mount's own; empty is Disabled (KEP-3857).
 	RecursiveReadOnly v1.RecursiveReadOnlyMode
-	// Relabel: the volume belongs to the pod alone, so on a host with SELinux it gets the label of the
-	// pod's containers.
+	// Relabel: the files of the volume are the pods' that use it, so on a host with SELinux they get the label of the
+	// pod's containers, if they have labels of their own.
 	Relabel bool
 	// Image, if not empty, is mounted instead of HostPath: the runtime's reference for UserImage.
 	// ImageSubPath is the part of it to mount; empty for all.
@@ -93,14 +95,21 @@ func (p *Plan) dirOf(volume string) string {
 	return volume
 }
 
-// owns reports whether a volume's content is the pod's: files made for it, or a part of this
-// machine's disk given to it for writing. Volumes of the node or of another machine keep their
-// SELinux labels.
+// owns reports whether a volume's content is the pods' that use it: files made for one, or a disk given to them for
+// writing. Volumes of the node, or from another machine as files, keep their SELinux labels. As with a kubelet, so do
+// those that are read-only.
 func owns(in *Input, v *v1.Volume) bool {
 	if v.EmptyDir != nil || volumefiles.Holds(v) {
 		return true
 	}
-	if v.PersistentVolumeClaim == nil && v.Ephemeral == nil || readOnly(v) {
+	switch {
+	case v.CSI != nil:
+		return !ptr.Deref(v.CSI.ReadOnly, false)
+	case v.ISCSI != nil:
+		return !v.ISCSI.ReadOnly
+	case v.FC != nil:
+		return !v.FC.ReadOnly
+	case v.PersistentVolumeClaim == nil && v.Ephemeral == nil || readOnly(v):
 		return false
 	}
 	claim, err := in.Objects.Claim(in.Pod.Namespace, podobjects.ClaimName(in.Pod, v))
@@ -108,7 +117,14 @@ func owns(in *Input, v *v1.Volume) bool {
 		return false
 	}
 	pv, err := in.Objects.Volume(claim.Spec.VolumeName)
-	return err == nil && pv.Spec.Local != nil
+	if err != nil {
+		return false
+	}
+	if pv, err = migration.Persistent(pv); err != nil {
+		return false
+	}
+	s := &pv.Spec
+	return s.Local != nil || s.CSI != nil || s.ISCSI != nil && !s.ISCSI.ReadOnly || s.FC != nil && !s.FC.ReadOnly
 }
 
 // subPath is the part of a volume that is mounted, empty for all of it.

@@ -196,7 +196,14 @@ func TestOwnVolumes(t *testing.T) {
 			},
 		}
 	}
-	entries := append(bound("disk", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{}}), bound("server", v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{}})...)
+	var entries []podobjects.Entry
+	for name, source := range map[string]v1.PersistentVolumeSource{
+		"disk": {Local: &v1.LocalVolumeSource{}}, "server": {NFS: &v1.NFSVolumeSource{}}, "driver": {CSI: &v1.CSIPersistentVolumeSource{}},
+		"iscsi": {ISCSI: &v1.ISCSIPersistentVolumeSource{}}, "read": {FC: &v1.FCVolumeSource{ReadOnly: true}},
+		"path": {HostPath: &v1.HostPathVolumeSource{}},
+	} {
+		entries = append(entries, bound(name, source)...)
+	}
 	claim := func(name string, readOnly bool) v1.VolumeSource {
 		return v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name, ReadOnly: readOnly}}
 	}
@@ -214,6 +221,14 @@ func TestOwnVolumes(t *testing.T) {
 		"claim to a disk, read":   {claim("disk", true), false},
 		"claim to a server":       {claim("server", false), false},
 		"claim that is not known": {claim("none", false), false},
+		"claim to a CSI volume":   {claim("driver", false), true},
+		"the same, read":          {claim("driver", true), false},
+		"claim to iSCSI":          {claim("iscsi", false), true},
+		"claim to FC, read":       {claim("read", false), false},
+		"claim to a path":         {claim("path", false), false},
+		"CSI in the pod":          {v1.VolumeSource{CSI: &v1.CSIVolumeSource{}}, true},
+		"iSCSI in the pod, read":  {v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{ReadOnly: true}}, false},
+		"FC in the pod":           {v1.VolumeSource{FC: &v1.FCVolumeSource{}}, true},
 	} {
 		w := newWorld()
 		w.Objects, w.spec.Volumes[0].VolumeSource = podobjects.NewSet(entries), c.source

@@ -3,9 +3,11 @@ package csi
 import (
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -40,18 +42,71 @@ func (v *Volume) Expanding() (Expand, *Spec) {
 	return out, s
 }
 
+// Has is the size in bytes that it has on this node; 0: unknown.
+func (v *Volume) Has() int64 { return v.has }
+
+// Asked notes which size the driver was asked for by the expansion under way: what the claim wanted when it was looked
+// at again. 0: it was not asked, because the claim wants nothing of the node any more.
+func (v *Volume) Asked(size int64) {
+	if v.Grow == v.growing {
+		v.Grow = size
+	}
+	v.growing = size
+}
+
+// Expand notes that the volume has another size, in bytes, than its claim says. 0: it has not.
+func (v *Volume) Expand(size int64) {
+	if size > v.grown {
+		v.Grow = size
+	}
+}
+
 // Outgrown is the size that a node has to expand a volume to, in bytes; 0 if it has not. A controller has expanded the
-// volume itself by then, and an expansion that can't be done is not tried again.
+// volume itself by then, and says in the claim that it is the node's turn (KEP-1790):
+//
+//	the controller expands ──► NodeResizePending ──► NodeResizeInProgress ──► nothing: done
+//	  ▲                                                  │ the node can't, or the user has given the claim another size
+//	  └───────────────── NodeResizeInfeasible ◄──────────┘
+//
+// A controller from before KEP-1790 writes the condition FileSystemResizePending only.
 func Outgrown(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) int64 {
 	has, is := claim.Status.Capacity[v1.ResourceStorage]
 	want := pv.Spec.Capacity[v1.ResourceStorage]
-	switch {
-	case !is || want.Cmp(has) <= 0:
-		return 0
-	case claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] == v1.PersistentVolumeClaimNodeResizeInfeasible:
+	if !is || want.Cmp(has) <= 0 {
 		return 0
 	}
-	return want.Value()
+	status := claim.Status.AllocatedResourceStatuses[v1.ResourceStorage]
+	if status == v1.PersistentVolumeClaimNodeResizePending || status == v1.PersistentVolumeClaimNodeResizeInProgress ||
+		status == "" && slices.ContainsFunc(claim.Status.Conditions, pending) {
+		return want.Value()
+	}
+	return 0 // it is the controller's turn
+}
+
+func pending(c v1.PersistentVolumeClaimCondition) bool {
+	return c.Type == v1.PersistentVolumeClaimFileSystemResizePending && c.Status == v1.ConditionTrue
+}
+
+// notOnNodes is the annotation of a claim whose volume needs no work on nodes when it is expanded.
+const notOnNodes = "volume.kubernetes.io/node-expansion-not-required"
+
+// Elsewhere is the size that a volume which is mounted on several nodes (ReadWriteMany) has to be expanded to on this
+// node, too, although its claim says that it has that size: another node has expanded it there. 0: it has not. has is
+// its size on this node, 0 if that is unknown.
+func Elsewhere(claim *v1.PersistentVolumeClaim, has int64) int64 {
+	size := claim.Status.Capacity.Storage().Value()
+	_, not := claim.Annotations[notOnNodes]
+	many := slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany)
+	if has == 0 || size <= has || not || !many || !Settled(claim, size) {
+		return 0
+	}
+	return size
+}
+
+// Settled reports whether a claim says that its volume has a size, and that nothing is left to do.
+func Settled(claim *v1.PersistentVolumeClaim, size int64) bool {
+	status := claim.Status.AllocatedResourceStatuses[v1.ResourceStorage]
+	return claim.Status.Capacity.Storage().Value() >= size && status == ""
 }
 
 // Resizes reports whether a claim says that its volume is, or has to be, expanded.
@@ -62,7 +117,43 @@ func Resizes(claim *v1.PersistentVolumeClaim) bool {
 }
 
 func resizing(c v1.PersistentVolumeClaimCondition) bool {
-	return c.Type == v1.PersistentVolumeClaimFileSystemResizePending || c.Type == v1.PersistentVolumeClaimResizing
+	switch c.Type {
+	case v1.PersistentVolumeClaimFileSystemResizePending, v1.PersistentVolumeClaimResizing,
+		v1.PersistentVolumeClaimControllerResizeError, v1.PersistentVolumeClaimNodeResizeError:
+		return true
+	default:
+		return false
+	}
+}
+
+// Failed is a claim whose expansion to a size the driver has finally refused: with the condition that says why. If it
+// can't ever be done (infeasible), or the user has given the claim another size meanwhile, it is the controller's turn:
+// it expands the volume to the size that the claim wants now. The condition stays as it is if it is there.
+func Failed(
+	claim *v1.PersistentVolumeClaim, size int64, infeasible bool, why string, now time.Time,
+) *v1.PersistentVolumeClaim {
+	out := *claim
+	if want := claim.Spec.Resources.Requests[v1.ResourceStorage]; infeasible || want.Value() != size {
+		out = *Marked(claim, v1.PersistentVolumeClaimNodeResizeInfeasible)
+	}
+	if !slices.ContainsFunc(claim.Status.Conditions, func(c v1.PersistentVolumeClaimCondition) bool {
+		return c.Type == v1.PersistentVolumeClaimNodeResizeError && c.Status == v1.ConditionTrue
+	}) {
+		out.Status.Conditions = append(slices.DeleteFunc(slices.Clone(claim.Status.Conditions),
+			func(c v1.PersistentVolumeClaimCondition) bool {
+				return c.Type == v1.PersistentVolumeClaimNodeResizeError
+			}),
+			v1.PersistentVolumeClaimCondition{
+				Type: v1.PersistentVolumeClaimNodeResizeError, Status: v1.ConditionTrue,
+				LastTransitionTime: metav1.NewTime(now), Message: "failed to expand pvc with " + why,
+			})
+	}
+	return &out
+}
+
+// Infeasible reports whether a claim says that its expansion on a node can't be done.
+func Infeasible(claim *v1.PersistentVolumeClaim) bool {
+	return claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] == v1.PersistentVolumeClaimNodeResizeInfeasible
 }
 
 // Marked is a claim whose expansion on the node is in progress, or can't be done.

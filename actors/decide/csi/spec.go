@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Spec is what a pod needs of a volume.
@@ -32,9 +34,12 @@ type Spec struct {
 	ReadOnly   bool
 	// StageSecrets and PublishSecrets are for the two calls. They are in no message for people.
 	StageSecrets, PublishSecrets, ExpandSecrets map[string]string
-	// Size is what the volume has to be expanded to, in bytes; 0: it has its size. Claim is the name of its claim.
-	Size  int64
-	Claim string
+	// Size is what the volume has to be expanded to, in bytes; 0: it has its size. Has is the size that its claim says it
+	// has; 0: it says none. Claim is the name of its claim.
+	Size, Has int64
+	Claim     string
+	// Label is the SELinux label that it has to be mounted with if the driver can do so; empty for none.
+	Label string
 	// Group is the fsGroup of the pod, OnMismatch its fsGroupChangePolicy.
 	Group      *int64
 	OnMismatch bool
@@ -55,6 +60,8 @@ type Driver struct {
 	// TokensInSecrets: tokens are among the secrets, instead of the attributes.
 	TokensInSecrets bool
 	Republish       bool
+	// SELinux: the driver mounts volumes with the option context=.
+	SELinux bool
 	// Missing: there is no such object.
 	Missing bool
 	// InfoPeriod is the time between calls of NodeGetInfo, in seconds; 0: it is called once.
@@ -77,7 +84,7 @@ func DriverOf(o *storagev1.CSIDriver) *Driver {
 			slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecyclePersistent),
 		Inline: slices.Contains(s.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral),
 		Tokens: s.TokenRequests, TokensInSecrets: ptr.Deref(s.ServiceAccountTokenInSecrets, false),
-		Republish:  ptr.Deref(s.RequiresRepublish, false),
+		Republish: ptr.Deref(s.RequiresRepublish, false), SELinux: ptr.Deref(s.SELinuxMount, false),
 		InfoPeriod: min(ptr.Deref(s.NodeAllocatableUpdatePeriodSeconds, 0), longestPeriod),
 	}
 	return d
@@ -104,7 +111,7 @@ func Of(pod *v1.Pod, volume *v1.Volume, pv *v1.PersistentVolume, readOnly bool) 
 	s.Key, s.Name = Key{of.Driver, of.VolumeHandle}, pv.Name
 	s.FSType, s.Attributes, s.MountOptions = of.FSType, of.VolumeAttributes, pv.Spec.MountOptions
 	s.ReadOnly = readOnly && !writes(pod, volume)
-	s.Block = ptr.Deref(pv.Spec.VolumeMode, v1.PersistentVolumeFilesystem) == v1.PersistentVolumeBlock
+	s.Block = podspec.IsDevice(pv)
 	if len(pv.Spec.AccessModes) > 0 {
 		s.Access = pv.Spec.AccessModes[0]
 	}
@@ -116,14 +123,19 @@ func Of(pod *v1.Pod, volume *v1.Volume, pv *v1.PersistentVolume, readOnly bool) 
 	return s
 }
 
-// writes: another volume of the pod has the same claim, not read-only. The claim is published once for both; mounts of
-// the one that is read-only are so in the containers.
+// writes: another volume that the pod uses has the same claim, not read-only. The claim is published once for both;
+// mounts of the one that is read-only are so in the containers.
 func writes(pod *v1.Pod, volume *v1.Volume) bool {
 	c := volume.PersistentVolumeClaim
-	return c != nil && slices.ContainsFunc(pod.Spec.Volumes, func(o v1.Volume) bool {
-		return o.PersistentVolumeClaim != nil && o.PersistentVolumeClaim.ClaimName == c.ClaimName &&
-			!o.PersistentVolumeClaim.ReadOnly
-	})
+	if c == nil {
+		return false
+	}
+	for o := range podspec.Volumes(&pod.Spec) {
+		if of := o.PersistentVolumeClaim; of != nil && of.ClaimName == c.ClaimName && !of.ReadOnly {
+			return true
+		}
+	}
+	return false
 }
 
 // SinglePod: at most one pod at a time may use it.
@@ -160,6 +172,8 @@ type Stage struct {
 	// Group is for drivers that set it themselves.
 	Group   *int64
 	Secrets map[string]string
+	// Label is the SELinux label to mount with; empty for none.
+	Label string
 	// Fresh: nothing was staged before, so there is nothing to keep if it fails.
 	Fresh bool
 }
@@ -175,7 +189,7 @@ func (v *Volume) stage(p *Publication) Stage {
 	s := p.Spec
 	return Stage{
 		Key: s.Key, Name: s.Name, Block: s.Block, FSType: s.FSType, MountOptions: s.MountOptions, Access: s.Access,
-		Attributes: s.Attributes, Context: v.Context, Group: s.Group, Secrets: s.StageSecrets,
+		Attributes: s.Attributes, Context: v.Context, Group: s.Group, Secrets: s.StageSecrets, Label: v.labelFor(p),
 	}
 }
 
@@ -191,6 +205,8 @@ type Publish struct {
 	Access                  v1.PersistentVolumeAccessMode
 	Attributes, Context     map[string]string
 	Secrets                 map[string]string
+	// Label is the SELinux label to mount with; empty for none.
+	Label string
 	// Group is the pod's. If the driver can't set it, the agent does if OwnGroup is true; with OnMismatch, unless the
 	// top has it.
 	Group                *int64
@@ -216,6 +232,9 @@ func (v *Volume) Publishing(t Target, d *Driver, node string) Publish {
 	}
 	if out.Secrets == nil {
 		out.Secrets = map[string]string{}
+	}
+	if !v.Inline {
+		out.Label = v.Label
 	}
 	if d.PodInfo {
 		maps.Copy(out.Attributes, map[string]string{
@@ -312,6 +331,8 @@ type Found struct {
 	// Target is that of a publication. A staging has no pod, and a name only if it is of a device.
 	Target        Target
 	Inline, Block bool
+	// Label is the SELinux label that it was mounted with; empty for none.
+	Label string
 	// Held says why a staged volume must stay, although no pod is known to have it published; empty: it need not.
 	Held string
 }

@@ -48,7 +48,10 @@ func TestOf(t *testing.T) {
 	claim := func(name, of string, readOnly bool) v1.Volume {
 		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: of, ReadOnly: readOnly}}}
 	}
-	pod.Spec.Volumes = []v1.Volume{claim("v", "c", true), claim("other", "d", false), claim("same", "c", true)}
+	pod.Spec.Volumes = []v1.Volume{
+		claim("v", "c", true), claim("other", "d", false), claim("same", "c", true), claim("unused", "c", false),
+	}
+	pod.Spec.Containers = []v1.Container{{VolumeMounts: []v1.VolumeMount{{Name: "v"}, {Name: "other"}, {Name: "same"}}}}
 	if !Of(pod, &pod.Spec.Volumes[0], pv, true).ReadOnly {
 		t.Error("it can be written")
 	}
@@ -210,10 +213,10 @@ func TestExpanded(t *testing.T) {
 		t.Error("a claim without a capacity is not bound yet")
 	}
 	claim.Status.Capacity = size("1Ki")
-	if Outgrown(claim, pv) != 2048 || Resizes(claim) {
-		t.Error(Outgrown(claim, pv), Resizes(claim))
+	if Outgrown(claim, pv) != 0 || Resizes(claim) {
+		t.Error("it is the controller's turn", Outgrown(claim, pv), Resizes(claim))
 	}
-	claim.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending}, {Type: "Other"}}
+	claim.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending, Status: v1.ConditionTrue}, {Type: "Other"}}
 	busy := Marked(claim, v1.PersistentVolumeClaimNodeResizeInProgress)
 	done := Expanded(busy, 2048)
 	if !Resizes(claim) || len(claim.Status.AllocatedResourceStatuses) != 0 || len(done.Status.Conditions) != 1 || len(done.Status.AllocatedResourceStatuses) != 0 ||
@@ -222,5 +225,35 @@ func TestExpanded(t *testing.T) {
 	}
 	if Outgrown(Marked(claim, v1.PersistentVolumeClaimNodeResizeInfeasible), pv) != 0 {
 		t.Error("what can't be done is tried again")
+	}
+}
+
+// TestElsewhere: only a volume that several nodes have mounted is expanded here although its claim is done.
+func TestElsewhere(t *testing.T) {
+	size := func(text string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceStorage: resource.MustParse(text)}
+	}
+	for name, c := range map[string]struct {
+		has    int64
+		change func(*v1.PersistentVolumeClaim)
+		want   int64
+	}{
+		"expanded by another node":   {has: 1024, want: 2048},
+		"has its size":               {has: 2048},
+		"unknown here":               {},
+		"of one node":                {has: 1024, change: func(c *v1.PersistentVolumeClaim) { c.Spec.AccessModes = c.Spec.AccessModes[:1] }},
+		"needs no work on nodes":     {has: 1024, change: func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{notOnNodes: "true"} }},
+		"another expansion goes on":  {has: 1024, change: func(c *v1.PersistentVolumeClaim) { *c = *Marked(c, v1.PersistentVolumeClaimNodeResizePending) }},
+		"a node says it is too much": {has: 1024, change: func(c *v1.PersistentVolumeClaim) { *c = *Marked(c, v1.PersistentVolumeClaimNodeResizeInfeasible) }},
+		"not bound":                  {has: 1024, change: func(c *v1.PersistentVolumeClaim) { c.Status.Capacity = nil }},
+	} {
+		claim := &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany, v1.ReadWriteMany}}}
+		claim.Status.Capacity = size("2Ki")
+		if c.change != nil {
+			c.change(claim)
+		}
+		if got := Elsewhere(claim, c.has); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
 	}
 }

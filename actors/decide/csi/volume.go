@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 )
 
 // Publication is a volume of one pod.
@@ -34,11 +36,18 @@ type Volume struct {
 	Held string
 	// As is how it was staged last. Nil: unknown, because another agent did it, or it was not.
 	As *Stage
+	// Label is the SELinux label that it was staged with last, and is published with; empty for none. labels: its driver
+	// mounts with labels, as far as is known.
+	Label  string
+	labels bool
 	// Targets are its publications. None of them is None and not Wanted.
 	Targets map[Target]*Publication
 	// Grow is the size in bytes that the volume has to be expanded to, 0 for none; growing is that of the expansion under
 	// way, grown the last one that it was expanded to.
 	Grow, growing, grown int64
+	// has is the size in bytes that it has on this node: what its claim said when the first pod used it, or what it was
+	// expanded to here since. 0: unknown.
+	has int64
 	// Context is what the driver's controller says of the attachment; nil until it is known, or without one.
 	Context map[string]string
 	// Attached: Context is valid.
@@ -82,15 +91,11 @@ func (v *Volume) Use(t Target, s *Spec) {
 	}
 	p.Spec = s
 	v.Block, v.Name = s.Block, t.Name
+	if v.has == 0 {
+		v.has = s.Has
+	}
 	if !s.ReadOnly {
 		v.Expand(s.Size)
-	}
-}
-
-// Expand notes that the volume has another size, in bytes, than its claim says. 0: it has not.
-func (v *Volume) Expand(size int64) {
-	if size > v.grown {
-		v.Grow = size
 	}
 }
 
@@ -128,6 +133,7 @@ func (v *Volume) tidy(t Target) {
 // FoundStaged notes a staging that an earlier agent left.
 func (v *Volume) FoundStaged(f Found) {
 	v.Staging, v.Block, v.Name, v.Held = Uncertain, f.Block, f.Target.Name, f.Held
+	v.Label = cmp.Or(f.Label, v.Label)
 }
 
 // Left is what a step has to take down.
@@ -140,8 +146,9 @@ func (v *Volume) Left(s Step) Found {
 }
 
 // FoundPublished notes a publication that an earlier agent left. If the volume has a staging, that is found beside it.
-func (v *Volume) FoundPublished(t Target) {
-	v.Targets[t] = &Publication{State: Uncertain}
+func (v *Volume) FoundPublished(f Found) {
+	v.Targets[f.Target] = &Publication{State: Uncertain}
+	v.Label = cmp.Or(f.Label, v.Label)
 }
 
 // Detached notes that the Node does not name the volume as attached. What is staged stays until it is unstaged.
@@ -166,12 +173,14 @@ func (v *Volume) sorted() []Target {
 	return out
 }
 
-// first is the first wanted publication of a pod, by which the volume is staged.
+// first is the first wanted publication of a pod, by which the volume is staged. While it is published, it is of those
+// with its label.
 func (v *Volume) first() *Publication { return v.firstOf(v.sorted()) }
 
 func (v *Volume) firstOf(sorted []Target) *Publication {
+	published := v.published()
 	for _, t := range sorted {
-		if p := v.Targets[t]; p.Want == Wanted {
+		if p := v.Targets[t]; p.Want == Wanted && (!published || !v.otherLabel(p)) {
 			return p
 		}
 	}
@@ -232,6 +241,7 @@ func (v *Volume) Next(now time.Time, env Env) (step Step, is bool, again time.Ti
 	if v.Busy != nil {
 		return step, false, again
 	}
+	v.labels = env.Driver != nil && env.Driver.SELinux
 	later := func(at time.Time) {
 		if again.IsZero() || at.Before(again) {
 			again = at
@@ -269,17 +279,20 @@ func (v *Volume) steps(now time.Time, env Env, later func(time.Time)) (out []Ste
 	case env.Driver.Attach && !v.Inline && !v.Attached:
 		return append(out, Step{Op: Attachment})
 	case !v.Inline && v.Staging != Done:
-		if v.Staging == Uncertain && v.As != nil && !v.published() && !v.As.Same(v.stage(first)) {
+		if v.Staging == Uncertain && !v.published() &&
+			(v.otherLabel(first) || v.As != nil && !v.As.Same(v.stage(first))) {
 			return append(out, Step{Op: UnstageVolume}) // never twice differently
 		}
 		return append(out, Step{Op: StageVolume})
+	case !v.Inline && !v.published() && v.otherLabel(first):
+		return append(out, Step{Op: UnstageVolume})
 	}
 	if v.Grow > 0 && v.written() {
 		out = append(out, Step{Op: ExpandVolume}) // before it is published, if it can be
 	}
 	for _, t := range all {
 		p := v.Targets[t]
-		if p.Want != Wanted || v.rival(t) != "" || p.Spec.refused(env.Driver) != "" {
+		if p.Want != Wanted || v.rival(t) != "" || v.otherLabel(p) || p.Spec.refused(env.Driver) != "" {
 			continue
 		}
 		switch due := p.At.Add(env.Republish); {
@@ -329,6 +342,9 @@ func (v *Volume) Waits(t Target, env Env) string {
 	if p.State == Done || p.Want != Wanted {
 		return ""
 	}
+	if v.published() && v.otherLabel(p) {
+		return selinux.Conflict(t.Name, v.Label, v.wants(p))
+	}
 	if r := v.rival(t); r != "" {
 		return fmt.Sprintf("volume uses the ReadWriteOncePod access mode and is already in use by another pod (UID %s)", r)
 	}
@@ -377,7 +393,7 @@ func (v *Volume) Begin(s Step) *Stage {
 			to, as.Secrets = as, secrets
 		}
 		to.Fresh = v.Staging == None
-		v.before, v.Staging, v.As = v.Staging, Uncertain, &to
+		v.before, v.Staging, v.As, v.Label = v.Staging, Uncertain, &to, to.Label
 		return &to
 	case UnstageVolume:
 		if v.published() {
@@ -422,7 +438,7 @@ func (v *Volume) End(o Outcome, now time.Time) {
 	case Attachment:
 	case ExpandVolume:
 		if o == Worked {
-			v.grown = v.growing
+			v.grown, v.has = max(v.grown, v.growing), max(v.has, v.growing)
 		}
 		// It may have to be bigger by now. One that was refused is asked for again when the claim wants it again.
 		if v.Grow <= v.grown || o == Refused && v.Grow == v.growing {

@@ -273,7 +273,7 @@ func TestInvariants(t *testing.T) {
 				v.FoundStaged(Found{Key: key})
 			}
 			for target := range noted {
-				v.FoundPublished(target)
+				v.FoundPublished(Found{Key: key, Target: target})
 			}
 			for target, s := range specs {
 				v.Use(target, s)

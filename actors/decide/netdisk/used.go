@@ -2,6 +2,7 @@ package netdisk
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -11,6 +12,8 @@ type Used struct {
 	FC    *FC    `json:"fc,omitempty"`
 	// Partial: it was found mounted, and only what the name of its directory says is known.
 	Partial bool `json:"partial,omitempty"`
+	// Block: the pod has it as a device (volumeMode Block).
+	Block bool `json:"block,omitempty"`
 	// Found are portals whose sessions were there before: they never end with the disk, and their records stay.
 	Found []string `json:"found,omitempty"`
 }
@@ -21,10 +24,17 @@ const (
 	FCDir    = "fc"
 )
 
+// devicesDir is where devices are, below the directory of their kind.
+const devicesDir = "volumeDevices"
+
 // OfDir is what the name of a directory says. dir is as Dir gives it.
 func OfDir(dir string) (u Used, err error) {
 	u.Partial = true
-	switch parts := strings.Split(dir, "/"); parts[0] {
+	parts := strings.Split(dir, "/")
+	if len(parts) > 1 && parts[1] == devicesDir {
+		u.Block, parts = true, slices.Delete(parts, 1, 2)
+	}
+	switch parts[0] {
 	case ISCSIDir:
 		u.ISCSI, err = iscsiOfDir(parts)
 	case FCDir:
@@ -40,12 +50,19 @@ func (u *Used) Valid() bool {
 	return u.ISCSI != nil && len(u.ISCSI.Portals) > 0 || u.FC != nil && len(u.FC.WWNs)+len(u.FC.WWIDs) > 0
 }
 
-// Dir is where the disk is mounted for all pods, below plugins/kubernetes.io, as a kubelet has it.
+// Dir is where the disk is mounted for all pods, or mapped into each, below plugins/kubernetes.io, as a kubelet has it.
 func (u *Used) Dir() string {
+	var dir string
 	if u.ISCSI != nil {
-		return u.ISCSI.Dir()
+		dir = u.ISCSI.Dir()
+	} else {
+		dir = u.FC.Dir()
 	}
-	return u.FC.Dir()
+	if u.Block {
+		kind, rest, _ := strings.Cut(dir, "/")
+		dir = kind + "/" + devicesDir + "/" + rest
+	}
+	return dir
 }
 
 // Target is what only one thing at a time is done with.

@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 func ref(k Kind, name string) Ref { return Ref{Kind: k, Namespace: "shop", Name: name} }
@@ -114,6 +116,10 @@ func TestRefs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app"}}}}
 			c.mut(pod)
+			podtest.UseVolumes(&pod.Spec)
+			pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "unused", VolumeSource: v1.VolumeSource{
+				Secret: &v1.SecretVolumeSource{SecretName: "nobody's"},
+			}})
 			if got, want := Refs(pod, NewSet(c.known)), withServices(c.want); !slices.Equal(got, want) {
 				t.Errorf("got  %v\nwant %v", got, want)
 			}

@@ -24,8 +24,8 @@ func Refs(pod *v1.Pod, known Set) []Ref {
 	for ct := range podspec.All(spec) {
 		c.env(ct.Env, ct.EnvFrom)
 	}
-	for i := range spec.Volumes {
-		c.volume(pod, &spec.Volumes[i], known)
+	for v := range podspec.Volumes(spec) {
+		c.volume(pod, v, known)
 	}
 	for i := range spec.ImagePullSecrets {
 		c.add(Secret, spec.ImagePullSecrets[i].Name)
@@ -39,11 +39,11 @@ func Refs(pod *v1.Pod, known Set) []Ref {
 	return sorted(c.refs)
 }
 
-// VolumeRefs are the objects that the volumes of a pod use.
+// VolumeRefs are the objects that the volumes that a pod uses need.
 func VolumeRefs(pod *v1.Pod, known Set) []Ref {
 	c := collector{namespace: pod.Namespace}
-	for i := range pod.Spec.Volumes {
-		c.volume(pod, &pod.Spec.Volumes[i], known)
+	for v := range podspec.Volumes(&pod.Spec) {
+		c.volume(pod, v, known)
 	}
 	return sorted(c.refs)
 }

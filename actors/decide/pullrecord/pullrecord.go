@@ -5,7 +5,7 @@
 //	image_manager/pulled/sha256-<of the ID>      ImagePulledRecord: with whose credentials it was pulled
 //
 //	(none) ──pull──► intent ──pulled──► record ──another pulled it, or had the same secret──► record
-//	                   └──failed──► (none)         └──image removed──► (none)
+//	                   └──failed──► see Intent     └──image removed──► (none)
 package pullrecord
 
 import (
@@ -42,8 +42,8 @@ const (
 // FileName is the name of the file of an image: by its name for an intent, by its ID for a record.
 func FileName(image string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(image))) }
 
-// Intent is the file of an intent.
-func Intent(image string) []byte {
+// EncodeIntent is the file of an intent.
+func EncodeIntent(image string) []byte {
 	return encode(&kubelet.ImagePullIntent{TypeMeta: metav1.TypeMeta{Kind: intentKind, APIVersion: version}, Image: image})
 }
 

@@ -37,7 +37,7 @@ func TestFormat(t *testing.T) {
 	if got := string(Encode(r)); got != want {
 		t.Errorf("got  %swant %s", got, want)
 	}
-	if got := string(Intent(img)); got != `{"kind":"ImagePullIntent","apiVersion":"kubelet.config.k8s.io/v1beta1","image":"reg.io/app:1"}`+"\n" {
+	if got := string(EncodeIntent(img)); got != `{"kind":"ImagePullIntent","apiVersion":"kubelet.config.k8s.io/v1beta1","image":"reg.io/app:1"}`+"\n" {
 		t.Errorf("got %s", got)
 	}
 	// a file of the kubelet's own tests
@@ -63,13 +63,13 @@ func TestFormat(t *testing.T) {
 			t.Errorf("%s: %v", data, err)
 		}
 	}
-	if got, err := ParseIntent(FileName(img), Intent(img)); got != img || err != nil {
+	if got, err := ParseIntent(FileName(img), EncodeIntent(img)); got != img || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := ParseIntent(FileName("x"), Intent(img)); err == nil {
+	if _, err := ParseIntent(FileName("x"), EncodeIntent(img)); err == nil {
 		t.Error("another file's")
 	}
-	if _, err := ParseIntent(FileName("Not An Image"), Intent("Not An Image")); err == nil {
+	if _, err := ParseIntent(FileName("Not An Image"), EncodeIntent("Not An Image")); err == nil {
 		t.Error("no image")
 	}
 }

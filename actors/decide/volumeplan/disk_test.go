@@ -58,7 +58,7 @@ func TestDisks(t *testing.T) {
 			if wanted := podobjects.VolumeRefs(w.pod, objects); !slices.Contains(wanted, secret.Ref) {
 				t.Errorf("the secret is not asked for: %v", wanted)
 			}
-			m := Plan(w.pod, objects, nil)[0]
+			m := Plan(w.pod, objects, nil, nil)[0]
 			switch {
 			case c.err != "":
 				if m.Err == nil || !strings.Contains(m.Err.Error(), c.err) || podobjects.StateOf(m.Err) != c.state || strings.Contains(m.Err.Error(), "hush") {
@@ -71,11 +71,11 @@ func TestDisks(t *testing.T) {
 	}
 	w := newWorld()
 	w.pv.Spec.FC = &v1.FCVolumeSource{WWIDs: []string{"3600"}}
-	if m := Plan(w.pod, w.objects(), nil)[0]; m.Err != nil || m.Server != "Fibre Channel disk 3600" {
+	if m := Plan(w.pod, w.objects(), nil, nil)[0]; m.Err != nil || m.Server != "Fibre Channel disk 3600" {
 		t.Errorf("Fibre Channel: %q, %v", m.Server, m.Err)
 	}
 	w.pv.Spec.FC = &v1.FCVolumeSource{}
-	if m := Plan(w.pod, w.objects(), nil)[0]; m.Err == nil {
+	if m := Plan(w.pod, w.objects(), nil, nil)[0]; m.Err == nil {
 		t.Error("Fibre Channel without a disk")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 // TestSecretsOfCSI: a volume has the secrets that its PersistentVolume names, and its pod waits for those that it needs.
@@ -44,6 +45,9 @@ func TestSecretsOfCSI(t *testing.T) {
 			{Ref: podobjects.Ref{Kind: podobjects.Claim, Namespace: "shop", Name: "data"}, State: podobjects.Found, Object: claim(c.asks)},
 			{Ref: podobjects.Ref{Kind: podobjects.Volume, Name: "pv1"}, State: podobjects.Found, Object: pv},
 		}
+		known[0].Object.(*v1.PersistentVolumeClaim).Status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{
+			v1.ResourceStorage: v1.PersistentVolumeClaimNodeResizePending, // it is the node's turn, if it has to grow
+		}
 		for _, name := range []string{"stage", "publish", "expand"} {
 			e := podobjects.Entry{Ref: podobjects.Ref{Kind: podobjects.Secret, Namespace: "storage", Name: name}, State: podobjects.Missing}
 			if name == c.unknown {
@@ -57,7 +61,8 @@ func TestSecretsOfCSI(t *testing.T) {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: v1.PodSpec{Volumes: []v1.Volume{{
 			Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
 		}}}}
-		plan := Plan(pod, podobjects.NewSet(known), nil)
+		podtest.UseVolumes(&pod.Spec)
+		plan := Plan(pod, podobjects.NewSet(known), nil, nil)
 		m := plan[0]
 		if m.Err == nil != (c.want == "") || m.Err != nil && !strings.HasPrefix(m.Err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.what, m.Err, c.want)

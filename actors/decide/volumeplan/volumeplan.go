@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 )
 
@@ -32,8 +33,13 @@ type Mount struct {
 	// CHAP are the secrets of an iSCSI target, Server what a disk is at, for people; empty for other volumes.
 	CHAP   netdisk.CHAP
 	Server string
+	// Label is the SELinux label to mount it with, if what mounts it can; empty for none.
+	Label string
 	// CSI is what a CSI driver has to do, for a volume of one; nil for others.
 	CSI *csi.Spec
+	// Claimed: it is the volume of a claim. Once it is there, what becomes of the claim does not matter.
+	// Unprocessed: what that volume is can't be told, because of its claim.
+	Claimed, Unprocessed bool
 	// Version identifies the content; 0 for a volume without content.
 	Version uint64
 	// Err is why it can't be mounted, in words that users know. If podobjects.StateOf is Unknown, it
@@ -41,13 +47,16 @@ type Mount struct {
 	Err error
 }
 
-// Plan returns a Mount for each volume, in the order of the pod.
-func Plan(pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList) []Mount {
+// Plan returns a Mount for each volume that the pod uses, in the order of the pod. labels is nil on a host without
+// SELinux.
+func Plan(
+	pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList, labels *selinux.Host,
+) []Mount {
 	from := volumefiles.Source{Pod: pod, Objects: objects, Allocatable: allocatable}
-	out := make([]Mount, len(pod.Spec.Volumes))
-	for i := range pod.Spec.Volumes {
-		v, m := &pod.Spec.Volumes[i], &out[i]
-		m.Name = v.Name
+	out := make([]Mount, 0, len(pod.Spec.Volumes))
+	for v := range podspec.Volumes(&pod.Spec) {
+		out = append(out, Mount{Name: v.Name})
+		m := &out[len(out)-1]
 		switch {
 		case volumefiles.Holds(v):
 			if m.Content, m.Err = from.Of(v); m.Err == nil {
@@ -56,11 +65,16 @@ func Plan(pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList) []Mo
 		case v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumMemory:
 			m.Size = emptydir.Size(pod, v.EmptyDir, allocatable)
 		case podobjects.ClaimName(pod, v) != "":
-			m.Persistent, m.ReadOnly, m.Err = claimed(pod, v, objects)
+			m.Claimed = true
+			if m.Persistent, m.ReadOnly, m.Err = claimed(pod, v, objects); m.Err == nil {
+				m.Label, m.Err = labels.Of(pod, v.Name, m.Persistent)
+			}
+			m.Unprocessed = m.Err != nil
 			if m.Err == nil && m.Persistent.Spec.CSI != nil {
 				m.CSI = csi.Of(pod, v, m.Persistent, m.ReadOnly)
+				m.CSI.Label = m.Label
 				if claim, err := objects.Claim(pod.Namespace, podobjects.ClaimName(pod, v)); err == nil {
-					m.CSI.Size = csi.Outgrown(claim, m.Persistent)
+					m.CSI.Size, m.CSI.Has = csi.Outgrown(claim, m.Persistent), claim.Status.Capacity.Storage().Value()
 				}
 				m.Err = secrets(m.CSI, m.Persistent.Spec.CSI, objects)
 			}
@@ -130,25 +144,23 @@ func (m *Mount) disk(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) {
 
 // claimed returns the PersistentVolume of a volume with a claim, as its CSI driver sees it if its kind is migrated.
 func claimed(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*v1.PersistentVolume, bool, error) {
-	name := podobjects.ClaimName(pod, v)
-	claim, err := objects.Claim(pod.Namespace, name)
+	claim, err := objects.Claim(pod.Namespace, podobjects.ClaimName(pod, v))
+	if err == nil {
+		err = usable(claim)
+	}
 	if err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("error processing PVC %s/%s: %w", pod.Namespace, podobjects.ClaimName(pod, v), err)
 	}
 	if v.Ephemeral != nil && !owns(pod, claim) {
 		return nil, false, fmt.Errorf("PVC %s/%s was not created for pod %s/%s (pod is not owner)", claim.Namespace,
 			claim.Name, pod.Namespace, pod.Name)
 	}
-	if claim.Status.Phase != v1.ClaimBound || claim.Spec.VolumeName == "" {
-		return nil, false, fmt.Errorf("PVC %s/%s is not bound: its phase is %q", claim.Namespace,
-			claim.Name, claim.Status.Phase)
-	}
 	pv, err := objects.Volume(claim.Spec.VolumeName)
-	if err != nil {
-		return nil, false, err
+	if err == nil {
+		err = boundTo(pv, claim)
 	}
-	if r := pv.Spec.ClaimRef; r == nil || r.UID != claim.UID {
-		return nil, false, fmt.Errorf("PV %s is not bound to PVC %s/%s", pv.Name, claim.Namespace, claim.Name)
+	if err != nil {
+		return nil, false, fmt.Errorf("error processing PVC %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	if pv, err = migration.Persistent(pv); err != nil {
 		return nil, false, err
@@ -159,12 +171,42 @@ func claimed(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*v1.PersistentV
 	return pv, v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly, nil
 }
 
+// usable is why a pod can't begin to use a claim: it is not bound, or is being deleted and its use does not hold that
+// up. A claim in use has the finalizer, so pods that run are not concerned.
+func usable(claim *v1.PersistentVolumeClaim) error {
+	switch {
+	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, pvcProtection):
+		return errors.New("PVC is being deleted")
+	case claim.Status.Phase != v1.ClaimBound:
+		return fmt.Errorf("PVC is not bound: its phase is %q", claim.Status.Phase)
+	case claim.Spec.VolumeName == "":
+		return errors.New("PVC has empty pvc.Spec.VolumeName")
+	}
+	return nil
+}
+
+// pvcProtection is the finalizer of claims that pods use (storage object in use protection).
+const pvcProtection = "kubernetes.io/pvc-protection"
+
+// boundTo is why a volume is not that of a claim.
+func boundTo(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) error {
+	switch r := pv.Spec.ClaimRef; {
+	case r == nil:
+		return fmt.Errorf("found PV object %s but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim",
+			pv.Name)
+	case r.UID != claim.UID:
+		return fmt.Errorf("found PV object %s but its pv.Spec.ClaimRef.UID %s does not point to claim.UID %s", pv.Name,
+			r.UID, claim.UID)
+	}
+	return nil
+}
+
 // mode says why containers can't use a volume as they do: it is a device or a file system.
 func mode(pod *v1.Pod, volume string, pv *v1.PersistentVolume) error {
-	block := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock
-	if block && pv.Spec.CSI == nil {
-		return errors.New("PV " + pv.Name + " is a block device (volumeMode Block), which this node supports for CSI " +
-			"drivers only: use volumeMode Filesystem")
+	block := podspec.IsDevice(pv)
+	if s := &pv.Spec; block && s.CSI == nil && s.Local == nil && s.ISCSI == nil && s.FC == nil {
+		return errors.New("PV " + pv.Name + " has volumeMode Block, which is for local volumes on devices, iSCSI, Fibre " +
+			"Channel and CSI drivers: use volumeMode Filesystem")
 	}
 	for c := range podspec.All(&pod.Spec) {
 		switch {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 type world struct {
@@ -23,9 +24,12 @@ func newWorld() *world {
 	return &world{
 		pod: &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"},
-			Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{
-				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c", ReadOnly: true},
-			}}}},
+			Spec: v1.PodSpec{
+				Containers: []v1.Container{{Name: "main", VolumeMounts: []v1.VolumeMount{{Name: "data"}}}},
+				Volumes: []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{
+					PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c", ReadOnly: true},
+				}}},
+			},
 		},
 		claim: &v1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "c", UID: "c1"},
@@ -60,11 +64,26 @@ func TestClaims(t *testing.T) {
 		state  podobjects.State
 	}{
 		{"bound", func(*world) {}, "", podobjects.Found},
-		{"no such claim", func(w *world) { w.absent = true }, `persistentvolumeclaim "c" not found`, podobjects.Missing},
-		{"not bound", func(w *world) { w.claim.Status.Phase, w.claim.Spec.VolumeName = v1.ClaimPending, "" }, `PVC shop/c is not bound: its phase is "Pending"`, podobjects.Failed},
-		{"the volume is not known yet", func(w *world) { w.late = true }, "persistentvolume pv is not known yet", podobjects.Unknown},
-		{"bound to another claim of that name", func(w *world) { w.pv.Spec.ClaimRef.UID = "c0" }, "PV pv is not bound to PVC shop/c", podobjects.Failed},
-		{"a device", func(w *world) { w.pv.Spec.VolumeMode = &block }, "PV pv is a block device (volumeMode Block), which this node supports for CSI drivers only: use volumeMode Filesystem", podobjects.Failed},
+		{"no such claim", func(w *world) { w.absent = true }, `error processing PVC shop/c: persistentvolumeclaim "c" not found`, podobjects.Missing},
+		{"not bound", func(w *world) { w.claim.Status.Phase, w.claim.Spec.VolumeName = v1.ClaimPending, "" }, `error processing PVC shop/c: PVC is not bound: its phase is "Pending"`, podobjects.Failed},
+		{"the volume is not known yet", func(w *world) { w.late = true }, "error processing PVC shop/c: persistentvolume pv is not known yet", podobjects.Unknown},
+		{"bound to another claim of that name", func(w *world) { w.pv.Spec.ClaimRef.UID = "c0" }, "error processing PVC shop/c: found PV object pv but its pv.Spec.ClaimRef.UID c0 does not point to claim.UID c1", podobjects.Failed},
+		{"bound to none", func(w *world) { w.pv.Spec.ClaimRef = nil }, "error processing PVC shop/c: found PV object pv but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim", podobjects.Failed},
+		{"without a volume", func(w *world) { w.claim.Spec.VolumeName = "" }, "error processing PVC shop/c: PVC has empty pvc.Spec.VolumeName", podobjects.Failed},
+		{"being deleted", func(w *world) { w.claim.DeletionTimestamp = &metav1.Time{} }, "error processing PVC shop/c: PVC is being deleted", podobjects.Failed},
+		{"being deleted, with another finalizer", func(w *world) {
+			w.claim.DeletionTimestamp, w.claim.Finalizers = &metav1.Time{}, []string{"example.com/other"}
+		}, "error processing PVC shop/c: PVC is being deleted", podobjects.Failed},
+		{"being deleted while pods use it", func(w *world) {
+			w.claim.DeletionTimestamp, w.claim.Finalizers = &metav1.Time{}, []string{"kubernetes.io/pvc-protection"}
+		}, "", podobjects.Found},
+		{"a device", func(w *world) {
+			w.pv.Spec.VolumeMode, w.pv.Spec.PersistentVolumeSource = &block, v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{}}
+			w.pod.Spec.Containers[0].VolumeMounts, w.pod.Spec.Containers[0].VolumeDevices = nil, []v1.VolumeDevice{{Name: "data"}}
+		}, "", podobjects.Found},
+		{"a device of a kind without", func(w *world) {
+			w.pv.Spec.VolumeMode, w.pv.Spec.PersistentVolumeSource = &block, v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{}}
+		}, "PV pv has volumeMode Block, which is for local volumes on devices, iSCSI, Fibre Channel and CSI drivers: use volumeMode Filesystem", podobjects.Failed},
 		{"ephemeral, of another pod", ephemeral, "PVC shop/web-data was not created for pod shop/web (pod is not owner)", podobjects.Failed},
 		{"ephemeral", func(w *world) {
 			ephemeral(w)
@@ -74,7 +93,7 @@ func TestClaims(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld()
 			c.change(w)
-			m := Plan(w.pod, w.objects(), nil)[0]
+			m := Plan(w.pod, w.objects(), nil, nil)[0]
 			text := ""
 			if m.Err != nil {
 				text = m.Err.Error()
@@ -101,7 +120,8 @@ func TestVersions(t *testing.T) {
 		}},
 	}
 	versions := func() (uint64, uint64) {
-		m := Plan(pod, podobjects.Standalone(), nil)
+		podtest.UseVolumes(&pod.Spec)
+		m := Plan(pod, podobjects.Standalone(), nil, nil)
 		return m[0].Version, m[1].Version
 	}
 	first, none := versions()
@@ -124,7 +144,8 @@ func TestMigrated(t *testing.T) {
 		v1.Volume{Name: "bad", VolumeSource: v1.VolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://a/b/c"}}},
 		v1.Volume{Name: "flex", VolumeSource: v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: "x/y"}}},
 	)
-	all := Plan(w.pod, w.objects(), nil)
+	podtest.UseVolumes(&w.pod.Spec)
+	all := Plan(w.pod, w.objects(), nil, nil)
 	if s := all[0].CSI; all[0].Err != nil || s == nil || s.Driver != "ebs.csi.aws.com" || s.Handle != "vol-1" || s.Name != "pv" || s.FSType != "xfs" || !s.ReadOnly {
 		t.Errorf("with a claim: %+v, %v", s, all[0].Err)
 	}

@@ -19,6 +19,8 @@ type Profile struct {
 	Effects []EffectKind
 	// CSI: every case has a CSI driver, and half of its faults strike calls of it, where there are any.
 	CSI bool
+	// Private: pods of every case use an image that needs a credential, half of them without one.
+	Private bool
 	// Nodes is how many nodes there are, with workloads and controllers; see Cluster. 0 for one node
 	// without those.
 	Nodes int
@@ -120,6 +122,9 @@ func Expand(seed uint64, p Profile) *Case {
 	g.press()
 	g.plug()
 	g.drive(p.CSI)
+	if p.Private {
+		g.lock()
+	}
 	return c
 }
 

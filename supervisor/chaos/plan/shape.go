@@ -28,6 +28,9 @@ import (
 //	cpus=1                              CPUs of each of its containers alone
 //	volume=data                         an emptyDir in its first main container
 //	claim=data                          a claim in its first main container, of a volume of Driver
+//	private=app                         a container is made from PrivateImage, which needs a credential
+//	secret=yes                          it has the pull secret for that
+//	pull=Always|IfNotPresent|Never      the pull policy of its containers; IfNotPresent if it is not given
 //	ready=app live=app startup=app      probes of a container over HTTP, every second
 //	prestop=app                         a preStop hook of a container, of one second
 //	stop-command=app start-command=app  a preStop or postStart hook of a container, which runs a command
@@ -186,6 +189,8 @@ func (s *Shape) set(a Arg) error {
 			return errors.New("the name is no name")
 		}
 		claim(spec, a.Value)
+	case "private", "secret", "pull":
+		return s.keep(a)
 	case "ready", "live", "startup", "prestop", "stop-command", "start-command":
 		c := s.find(a.Value)
 		if c == nil {

@@ -90,6 +90,10 @@ func (k *known) op(o *Op) error {
 		return fmt.Errorf("%s needs a node with a CSI driver: give csi plain or csi attach", o)
 	case o.Verb == Write && o.Arg("claim") != "":
 		return errors.New("a static pod has no claims")
+	case o.Verb == Write && o.Arg("secret") != "":
+		return errors.New("a static pod has no pull secret")
+	case f.shape && o.Arg("private") != "" && k.c.Nodes > 0:
+		return errors.New("nodes of a cluster have no private image")
 	case f.cluster && k.c.Nodes == 0:
 		return fmt.Errorf("%s needs a cluster: give nodes N", o.Verb)
 	case f.role == 0 && o.Role != Role{}:

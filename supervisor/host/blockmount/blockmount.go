@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockfs"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 )
@@ -47,6 +48,11 @@ func Mount(w *blockfs.Want, point string) error {
 	steps, err := blockfs.Plan(&resolved, found)
 	if err != nil {
 		return hostcall.Failf(port.InvalidConfig, "%v", err)
+	}
+	if steps.Format != nil || steps.Check != nil {
+		if err := d.unmapped(); err != nil {
+			return err
+		}
 	}
 	if steps.Format != nil {
 		if err := d.format(steps.Format); err != nil {
@@ -108,11 +114,7 @@ func open(path string) (*device, error) {
 
 // isAt reports whether the device is what is mounted at a place.
 func (d *device) isAt(point string) (bool, error) {
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return false, err
-	}
-	all, err := mounts.Parse(string(text))
+	all, err := mounts.Now()
 	if err != nil {
 		return false, err
 	}
@@ -153,6 +155,18 @@ func (d *device) probe() (blockfs.Found, error) {
 		return blockfs.Found{}, err
 	}
 	return blockfs.Probed(d.path, status, output)
+}
+
+// unmapped fails if a pod has the device as it is (volumeMode Block): it writes there what it wants, blkid may know
+// nothing of it, and the pod does not have the device open exclusively.
+func (d *device) unmapped() error {
+	point, err := blockmap.MappedAt(d.path)
+	if err == nil && point != "" {
+		err = hostcall.Failf(port.StateConflict, "device %s was neither formatted nor checked, and is not mounted: it is "+
+			"mapped into a pod as a device (volumeMode Block) at %s: wait until that pod has ended, or name another device",
+			d.path, point)
+	}
+	return err
 }
 
 // format makes a file system on the device, which blkid has found empty.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,8 +17,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockfs"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/blockmount"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -153,6 +156,20 @@ func TestNotFormatted(t *testing.T) {
 			write: func(t *testing.T, l *hosttest.Loop) { hold(t, l.Device, os.O_RDONLY|unix.O_EXCL) },
 		},
 		{
+			name: "a device of a pod", kind: port.StateConflict, text: "it is mapped into a pod as a device",
+			write: func(t *testing.T, l *hosttest.Loop) {
+				writeDevice(t, l.Device, []byte("what blkid does not know"))
+				mapped(t, l.Device)
+			},
+		},
+		{
+			name: "a device of a pod with a file system", kind: port.StateConflict, text: "neither formatted nor checked",
+			write: func(t *testing.T, l *hosttest.Loop) {
+				hosttest.Run(t, "mkfs.ext4", "-q", l.Device)
+				mapped(t, l.Device)
+			},
+		},
+		{
 			name: "locked", kind: port.StateConflict, text: "locked by another program",
 			write: func(t *testing.T, l *hosttest.Loop) {
 				if err := unix.Flock(int(hold(t, l.Device, os.O_RDONLY).Fd()), unix.LOCK_SH); err != nil {
@@ -211,6 +228,22 @@ func hold(t *testing.T, path string, flags int) *os.File {
 	}
 	t.Cleanup(func() { f.Close() }) //nolint:errcheck // nothing more is done with it
 	return f
+}
+
+// mapped gives a device to a pod, as it is, until the test ends.
+func mapped(t *testing.T, device string) {
+	t.Helper()
+	dir := t.TempDir()
+	m := blockmap.Map{File: filepath.Join(dir, "plugins/x/volumeDevices/pv-1/u1"), Link: filepath.Join(dir, "pods/u1/volumeDevices/x/pv-1")}
+	if err := m.Set(device); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		all, err := mounts.Now()
+		if err := errors.Join(err, blockmap.Clear(all, m.File)); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // read reads the file of a device.

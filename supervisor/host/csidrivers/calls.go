@@ -6,13 +6,13 @@ import (
 	"strconv"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/csicode"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
@@ -84,14 +84,15 @@ func (d *Drivers) StageVolume(ctx context.Context, of port.CSIDriver, r decide.S
 		clean := func() error { return d.removeMount(d.staged, dir, globalMount) }
 		err = d.makeMount(d.staged, dir, globalMount)
 		if err == nil {
-			err = writeNotes(d.staged, dir, map[string]string{noteHandle: r.Handle, noteDriver: r.Driver})
+			notes := map[string]string{noteHandle: r.Handle, noteDriver: r.Driver}
+			err = writeNotes(d.staged, dir, labeled(r.Label, notes))
 		}
 		if err != nil {
 			return n.refused("NodeStageVolume", err, r.Fresh, clean)
 		}
 		_, err = n.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
 			VolumeId: r.Handle, PublishContext: r.Context, StagingTargetPath: filepath.Join(d.staged.Path, dir, globalMount),
-			VolumeCapability: n.capability(r.Block, r.FSType, r.MountOptions, r.Access, r.Group),
+			VolumeCapability: n.capability(r.Block, r.FSType, selinux.Options(r.MountOptions, r.Label), r.Access, r.Group),
 			Secrets:          r.Secrets, VolumeContext: r.Attributes,
 		})
 		if err == nil {
@@ -146,7 +147,7 @@ func (d *Drivers) PublishVolume(
 		path := filepath.Join(d.pods.Path, dir, podMount)
 		request := &csi.NodePublishVolumeRequest{
 			VolumeId: r.Handle, PublishContext: r.Context, TargetPath: path, Readonly: r.ReadOnly,
-			VolumeCapability: n.capability(r.Block, r.FSType, r.MountOptions, r.Access, r.Group),
+			VolumeCapability: n.capability(r.Block, r.FSType, selinux.Options(r.MountOptions, r.Label), r.Access, r.Group),
 			Secrets:          r.Secrets, VolumeContext: r.Attributes,
 		}
 		if !r.Inline && n.can(stages) {
@@ -235,15 +236,14 @@ func (d *Drivers) ExpandVolume(ctx context.Context, of port.CSIDriver, r decide.
 			return hostcall.Failf(port.NotCalled, "volume %s is not mounted yet", r.Handle)
 		}
 		_, err = n.NodeExpandVolume(ctx, request)
-		switch status.Code(err) { //nolint:exhaustive // the others may go away
-		case codes.OK:
+		if err == nil {
 			return nil
-		case codes.InvalidArgument, codes.OutOfRange, codes.NotFound:
-			return &port.Error{
-				Kind: port.Invalid, Verb: "NodeExpandVolume", Object: of.Name, Detail: deviceplugins.Bounded(err.Error()),
-			}
 		}
-		return n.failure(ctx, "NodeExpandVolume", err)
+		failed := n.failure(ctx, "NodeExpandVolume", err)
+		if s, is := status.FromError(err); is && ctx.Err() == nil {
+			failed.Kind = csicode.Expansion(s.Code())
+		}
+		return failed
 	}, done)
 }
 

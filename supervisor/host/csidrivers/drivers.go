@@ -23,11 +23,11 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/csicode"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -121,6 +121,12 @@ func (d *Drivers) Found(found port.CSIDriver) {
 	now := port.CSIDriver{Name: found.Name, Gone: true}
 	if i := d.latest(found.Name); i != nil {
 		now = i.CSIDriver
+	}
+	if before != nil && !found.Gone && before.Endpoint != found.Endpoint {
+		d.Log.Warn().Str("driver", found.Name).Str("socket", deviceplugins.Bounded(found.Endpoint)).
+			Str("before", deviceplugins.Bounded(before.Endpoint)).
+			Msg("a CSI driver of the same name is registered already: the later one is called. " +
+				"That is as it should be while a driver is replaced; otherwise remove one of them")
 	}
 	if now.Gone && before == nil {
 		return
@@ -232,28 +238,12 @@ func (c counted) Invoke(ctx context.Context, method string, args, reply any, opt
 	return err
 }
 
-// failure names a call that failed. Aborted and ResourceExhausted are the answers of a driver with an earlier call of
-// the volume under way, or without room for another call. Once ctx has ended, whatever came may not be the driver's.
+// failure names a call that failed. Once ctx has ended, whatever came may not be the driver's.
 func (n *node) failure(ctx context.Context, verb string, err error) *port.Error {
-	kind := port.Other
-	text := err.Error()
+	kind, text := port.Unavailable, err.Error()
 	if s, is := status.FromError(err); is {
-		text = s.Message()
-		switch s.Code() { //nolint:exhaustive // the others are final
-		case codes.Canceled:
-			kind = port.Canceled
-		case codes.DeadlineExceeded:
-			kind = port.Deadline
-		case codes.Unavailable:
-			kind = port.Unavailable
-		case codes.ResourceExhausted:
-			kind = port.TooManyRequests
-		case codes.Aborted:
-			kind = port.NameReserved
-		}
+		text, kind = s.Message(), csicode.Kind(s.Code())
 		text = "rpc error: code = " + s.Code().String() + " desc = " + text
-	} else {
-		kind = port.Unavailable
 	}
 	if ctx.Err() != nil {
 		kind = hostcall.KindOf(ctx.Err())

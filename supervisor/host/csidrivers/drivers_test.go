@@ -413,6 +413,35 @@ func TestUpAndDown(t *testing.T) {
 	hosttest.WantError(t, r.stage(d, stage), port.NotCalled, "is not registered on this node")
 }
 
+// TestLabels: a driver is given the label as a mount option, and the notes have it, as a kubelet's.
+func TestLabels(t *testing.T) {
+	r := newRig(t, nil)
+	d := r.next()
+	const label = "system_u:object_r:container_file_t:s0:c1,c2"
+	s, p := stage, publish
+	s.Label, p.Label = label, label
+	if err := r.stage(d, s); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"noatime", `context="` + label + `"`}
+	if got := r.driver.last.(*csi.NodeStageVolumeRequest).GetVolumeCapability().GetMount().GetMountFlags(); !slices.Equal(got, want) {
+		t.Errorf("staged with %q", got)
+	}
+	if _, err := r.publish(d, p); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.driver.last.(*csi.NodePublishVolumeRequest).GetVolumeCapability().GetMount().GetMountFlags(); !slices.Equal(got, want[1:]) {
+		t.Errorf("published with %q", got)
+	}
+	if n := r.notes(published); n["seLinuxMountContext"] != label {
+		t.Errorf("notes: %v", n)
+	}
+	all, bad := r.found()
+	if want := []decide.Found{{Key: volume, Label: label}, {Key: volume, Target: target, Label: label}}; !slices.Equal(all, want) || len(bad) > 0 {
+		t.Errorf("found %v, %v", all, bad)
+	}
+}
+
 // TestFailures: what an error says of the volume, and what stays on disk.
 func TestFailures(t *testing.T) {
 	r := newRig(t, nil)

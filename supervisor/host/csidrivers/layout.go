@@ -48,6 +48,7 @@ const (
 	noteNode       = "nodeName"
 	noteAttachment = "attachmentID"
 	noteKind       = "volumeLifecycleMode"
+	noteLabel      = "seLinuxMountContext" // only with a label
 )
 
 // New opens the directories, and makes them if they are not there.
@@ -92,10 +93,18 @@ func notesOf(r *decide.Publish) map[string]string {
 	if r.Inline {
 		mode = storagev1.VolumeLifecycleEphemeral
 	}
-	return map[string]string{
+	return labeled(r.Label, map[string]string{
 		noteName: r.Name, noteHandle: r.Handle, noteDriver: r.Driver, noteNode: r.Node, noteKind: string(mode),
 		noteAttachment: r.Attachment,
+	})
+}
+
+// labeled adds an SELinux label to notes.
+func labeled(label string, notes map[string]string) map[string]string {
+	if label != "" {
+		notes[noteLabel] = label
 	}
+	return notes
 }
 
 // writeNotes replaces the notes in a directory, unless they are the same.
@@ -300,7 +309,7 @@ func (d *Drivers) scanStaged(ctx context.Context, s *scan) error {
 				s.lost[dir] = err
 				continue
 			}
-			s.found = append(s.found, decide.Found{Key: k})
+			s.found = append(s.found, decide.Found{Key: k, Label: notes[noteLabel]})
 		}
 	}
 	return nil
@@ -312,7 +321,7 @@ func (d *Drivers) recover(s *scan) {
 	for _, f := range s.found {
 		if dir, err := stageDir(f.Key); err == nil && f.Target.Pod != "" && !f.Inline && !f.Block && s.lost[dir] != nil {
 			delete(s.lost, dir)
-			s.found = append(s.found, decide.Found{Key: f.Key})
+			s.found = append(s.found, decide.Found{Key: f.Key, Label: f.Label})
 		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(s.lost)) {
@@ -357,7 +366,7 @@ func (d *Drivers) scanPods(ctx context.Context, s *scan) error {
 			s.found = append(s.found, decide.Found{
 				Key:    decide.Key{Driver: notes[noteDriver], Handle: notes[noteHandle]},
 				Target: decide.Target{Pod: types.UID(uid), Name: v},
-				Inline: notes[noteKind] == string(storagev1.VolumeLifecycleEphemeral),
+				Inline: notes[noteKind] == string(storagev1.VolumeLifecycleEphemeral), Label: notes[noteLabel],
 			})
 		}
 	}

@@ -3,6 +3,8 @@ package mounts
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +15,11 @@ type Mount struct {
 	// Device is the file system (st_dev, as major:minor), Root the directory or file of it that is mounted. A bind mount
 	// has both of what it shows.
 	Device, Root string
+	// Shared: what is mounted below it is seen in other mount namespaces that have it, and the other way round
+	// (mount_namespaces(7)).
+	Shared bool
+	// Options are those of the file system, as the kernel writes them. One may have a comma in quotes.
+	Options string
 }
 
 // Local reports whether the file system needs no server.
@@ -29,13 +36,19 @@ func Parse(text string) ([]Mount, error) {
 	for line := range strings.Lines(text) {
 		// 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw
 		left, right, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		place, what := strings.Fields(left), strings.Fields(right)
+		place, what := strings.Fields(left), strings.SplitN(right, " ", 3) // the source may be empty
 		if !ok || len(place) < 6 || len(what) < 1 {
 			return nil, fmt.Errorf("mountinfo: cannot read the line %q", line)
 		}
-		m := Mount{Point: unescape(place[4]), Type: what[0], Device: place[2], Root: unescape(place[3])}
+		m := Mount{
+			Point: unescape(place[4]), Type: what[0], Device: place[2], Root: unescape(place[3]),
+			Shared: slices.ContainsFunc(place[6:], func(field string) bool { return strings.HasPrefix(field, "shared:") }),
+		}
 		if len(what) > 1 {
 			m.Source = unescape(what[1])
+		}
+		if len(what) > 2 {
+			m.Options = unescape(what[2])
 		}
 		out = append(out, m)
 	}
@@ -44,6 +57,27 @@ func Parse(text string) ([]Mount, error) {
 
 // unescape resolves the four characters that the kernel writes in octal.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace
+
+// Now reads what is mounted, once: for a child process. An agent has a Table.
+func Now() ([]Mount, error) {
+	text, err := os.ReadFile(mountInfo)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(string(text))
+}
+
+// Of is the file system that a path is on; nil if none is known. path is absolute, without symbolic links.
+func Of(all []Mount, path string) (of *Mount) {
+	for i := range all {
+		m := &all[i]
+		is := m.Point == path || m.Point == "/" || strings.HasPrefix(path, m.Point+"/")
+		if is && (of == nil || len(m.Point) >= len(of.Point)) {
+			of = m // of two at one place, the later hides the other
+		}
+	}
+	return of
+}
 
 // Below are those at dir or below it, in order of mounting.
 func Below(all []Mount, dir string) []Mount {

@@ -151,3 +151,38 @@ func TestMultipathInUseStays(t *testing.T) {
 	}
 	p.wantDeleted("sdd", false)
 }
+
+// TestFCMappedDiskStays: a pod has it as a device, by a volume that names it in the other way.
+func TestFCMappedDiskStays(t *testing.T) {
+	p := newPlay(t)
+	name, free := p.mappedLoop("sdc")
+	device, link := "/dev/"+name, filepath.Join(p.Dev, "disk/by-id/scsi-3600")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(device, link), os.Symlink(device, filepath.Join(p.Dev, name))); err != nil {
+		t.Fatal(err)
+	}
+	p.write("sys/block/"+name+"/device/delete", "")
+	d, other := &netdisk.FC{WWIDs: []string{"3600"}}, netdisk.Used{Block: true, FC: &netdisk.FC{WWNs: []string{wwn}, LUN: "2"}}
+	left, err := p.DetachFC(t.Context(), d, []netdisk.Used{other})
+	if err != nil || !slices.Equal(left, []string{name}) {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.wantDeleted(name, false)
+	free()
+	if left, err := p.DetachFC(t.Context(), d, nil); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.wantDeleted(name, true)
+}
+
+// TestMappedMultipathStays, and its paths with it: multipath is not asked, which would fail.
+func TestMappedMultipathStays(t *testing.T) {
+	p := newPlay(t)
+	p.mappedLoop("dm-4")
+	p.write("sys/block/dm-4/dm/uuid", "mpath-3600\n")
+	p.write("sys/block/sdd/device/delete", "")
+	left, err := p.release(t.Context(), []netdisk.Disk{{Name: "sdd", Multipath: "dm-4"}})
+	if err != nil || !slices.Equal(left, []string{"dm-4"}) {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.wantDeleted("sdd", false)
+}

@@ -335,7 +335,11 @@ func (m Machine) DetachISCSI(ctx context.Context, u *netdisk.Used, others []netd
 	}
 	ended := 0
 	for _, portal := range u.Unused(others) {
-		if used := m.usedIn(d.At(portal, sessions)); len(used) > 0 {
+		used, err := m.usedIn(d.At(portal, sessions))
+		if err != nil {
+			return nil, err
+		}
+		if len(used) > 0 {
 			left = append(left, used...)
 			continue
 		}
@@ -357,15 +361,20 @@ func (m Machine) DetachISCSI(ctx context.Context, u *netdisk.Used, others []netd
 	return slices.Compact(left), nil
 }
 
-// usedIn are the disks of a session that something has open exclusively.
-func (m Machine) usedIn(s *netdisk.Session) (out []string) {
+// usedIn are the disks of a session that something uses.
+func (m Machine) usedIn(s *netdisk.Session) (out []string, err error) {
 	if s == nil {
-		return nil
+		return nil, nil
 	}
 	for _, lun := range slices.Sorted(maps.Keys(s.Disks)) {
-		if name := s.Disks[lun].Name; m.used(name) {
+		name := s.Disks[lun].Name
+		used, err := m.used(name)
+		if err != nil {
+			return nil, err
+		}
+		if used {
 			out = append(out, name)
 		}
 	}
-	return out
+	return out, nil
 }

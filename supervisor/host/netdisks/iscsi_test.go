@@ -14,7 +14,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -263,6 +265,29 @@ func (p *play) mountedLoop(name string) (free func()) {
 	return free
 }
 
+// mappedLoop makes a disk of the machine a loop device, which is mapped into a pod until free is called. device is its
+// name.
+func (p *play) mappedLoop(name string) (device string, free func()) {
+	p.t.Helper()
+	hosttest.NeedRoot(p.t)
+	loop, dir := hosttest.NewLoop(p.t, 16<<20), p.t.TempDir()
+	m := blockmap.Map{File: filepath.Join(dir, "plugins/x/volumeDevices/pv-1/u1"), Link: filepath.Join(dir, "pods/u1/volumeDevices/x/pv-1")}
+	if err := m.Set(loop.Device); err != nil {
+		p.t.Fatal(err)
+	}
+	free = sync.OnceFunc(func() {
+		all, err := mounts.Now()
+		if err := errors.Join(err, blockmap.Clear(all, m.File)); err != nil {
+			p.t.Error(err)
+		}
+	})
+	p.t.Cleanup(free)
+	if err := errors.Join(os.MkdirAll(p.Dev, 0o755), os.Symlink(loop.Device, filepath.Join(p.Dev, name))); err != nil {
+		p.t.Fatal(err)
+	}
+	return filepath.Base(loop.Device), free
+}
+
 // wantDeleted fails unless the kernel was told to remove a disk, or was not.
 func (p *play) wantDeleted(disk string, deleted bool) {
 	p.t.Helper()
@@ -295,6 +320,28 @@ func TestDiskInUseStays(t *testing.T) {
 	if got := p.calls(); len(got) != 2 {
 		t.Errorf("calls %v", got)
 	}
+}
+
+// TestMappedLUNKeepsTheSession: also a LUN that a pod has as a device, which is not open exclusively.
+func TestMappedLUNKeepsTheSession(t *testing.T) {
+	p := newPlay(t)
+	d := disk("10.0.0.1:3260")
+	p.attach(d, netdisk.CHAP{})
+	p.calls()
+	_, free := p.mappedLoop("sda")
+	left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil)
+	if err != nil || !slices.Equal(left, []string{"sda"}) {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.wantDeleted("sda", false)
+	if got := p.calls(); len(got) > 0 {
+		t.Errorf("calls %v", got)
+	}
+	free()
+	if left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.wantDeleted("sda", true)
 }
 
 // TestOtherLUNInUseKeepsTheSession: one that no volume has, and that is mounted.

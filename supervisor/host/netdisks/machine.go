@@ -21,6 +21,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
@@ -87,8 +88,8 @@ func (m Machine) multipath(disk string) string {
 // because something else uses them.
 //
 //	flock(2) held ──► an error: mkfs or fsck of a volume is at work
-//	map ── open exclusively ──► it stays, with its paths
-//	 └──► multipath -f ──► path ── open exclusively ──► it stays
+//	map ── used ──► it stays, with its paths
+//	 └──► multipath -f ──► path ── used ──► it stays
 //	                         └──► delete
 func (m Machine) release(ctx context.Context, disks []netdisk.Disk) (left []string, err error) {
 	var maps []string
@@ -103,7 +104,9 @@ func (m Machine) release(ctx context.Context, disks []netdisk.Disk) (left []stri
 		}
 	}
 	for _, dm := range maps {
-		if m.stays(ctx, dm) {
+		if stays, err := m.stays(ctx, dm); err != nil {
+			return nil, err
+		} else if stays {
 			left = append(left, dm)
 			continue
 		}
@@ -115,7 +118,9 @@ func (m Machine) release(ctx context.Context, disks []netdisk.Disk) (left []stri
 		if slices.Contains(left, d.Multipath) {
 			continue
 		}
-		if m.stays(ctx, d.Name) {
+		if stays, err := m.stays(ctx, d.Name); err != nil {
+			return nil, err
+		} else if stays {
 			left = append(left, d.Name)
 			continue
 		}
@@ -128,25 +133,32 @@ func (m Machine) release(ctx context.Context, disks []netdisk.Disk) (left []stri
 }
 
 // stays reports whether something goes on to use a device.
-func (m Machine) stays(ctx context.Context, name string) bool {
+func (m Machine) stays(ctx context.Context, name string) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, m.Busy)
 	defer cancel()
-	for m.used(name) {
+	for {
+		if used, err := m.used(name); !used || err != nil {
+			return false, err
+		}
 		if wait(limited) != nil {
-			return true
+			return true, nil
 		}
 	}
-	return false
 }
 
-// used reports whether something has a device open exclusively: a mount, LVM, md, multipathd. They hold no lock of
-// flock(2). That of a partition counts too.
-func (m Machine) used(name string) bool {
-	f, err := os.OpenFile(filepath.Join(m.Dev, name), unix.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+// used reports whether something uses a device: has it open exclusively, as a mount, LVM, md and multipathd have, or is
+// a pod that it is mapped into (volumeMode Block). They hold no lock of flock(2). The use of a partition counts too.
+func (m Machine) used(name string) (bool, error) {
+	path := filepath.Join(m.Dev, name)
+	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err == nil {
 		_ = f.Close() // nothing was written
 	}
-	return errors.Is(err, unix.EBUSY)
+	if errors.Is(err, unix.EBUSY) {
+		return true, nil
+	}
+	point, err := blockmap.MappedAt(path)
+	return point != "", err
 }
 
 // gone reports whether a write to sysfs failed because the device is not there any more.

@@ -55,7 +55,7 @@ func (s *Store) dir(intent bool) string {
 func (s *Store) Load(_ context.Context, done func(port.PullFiles, error)) {
 	var all port.PullFiles
 	s.do(func() (err error) {
-		if all.Intents, _, err = s.list(true); err != nil {
+		if all.Intents, all.AsideIntents, err = s.list(true); err != nil {
 			return err
 		}
 		all.Records, all.Aside, err = s.list(false)
@@ -121,7 +121,7 @@ func (s *Store) SavePulled(_ context.Context, name string, data []byte, intent s
 		if intent == "" {
 			return nil
 		}
-		return remove(filepath.Join(s.pulling, intent))
+		return errors.Join(remove(filepath.Join(s.pulling, intent)), remove(filepath.Join(s.pulling, damaged+intent)))
 	}, done)
 }
 

@@ -6,9 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
+	"github.com/troupe-dev/troupe/supervisor/csicode"
 )
 
 // The verbs of calls of CSI drivers beside the operations of csi.Op.
@@ -61,9 +64,9 @@ func (p *csiCall) answer(err error) {
 // busy: the driver has not ended it.
 func (p *csiCall) busy() bool { return !p.over && (p.late || p.ctx.Err() == nil) }
 
-// refuse is an error of the driver's own.
-func (p *csiCall) refuse(detail string) error {
-	return csiFailed(port.Other, p.verb, p.place.Driver, "rpc error: "+detail)
+// refuse is an answer of the driver's own.
+func (p *csiCall) refuse(c codes.Code, detail string) error {
+	return csiFailed(csicode.Kind(c), p.verb, p.place.Driver, "rpc error: code = "+c.String()+" desc = "+detail)
 }
 
 // call makes a call: it is asked when the notes are written, and then the driver takes its time.
@@ -135,8 +138,7 @@ func (c *CSI) ask(p *csiCall, boot int, fault *Fault) (time.Duration, error) {
 	c.pending = slices.DeleteFunc(c.pending, func(o *csiCall) bool { return !o.busy() })
 	for _, o := range c.pending {
 		if o.place.Key == p.place.Key {
-			return 0, csiFailed(port.NameReserved, p.verb, p.place.Driver,
-				"rpc error: code = Aborted desc = an operation with the volume is under way")
+			return 0, p.refuse(codes.Aborted, "an operation with the volume is under way")
 		}
 	}
 	c.pending = append(c.pending, p)
@@ -258,7 +260,7 @@ func (c *CSI) StageVolume(ctx context.Context, _ port.CSIDriver, r csi.Stage, do
 	}
 	p.work = func(p *csiCall) error {
 		if was := c.mounted(p.place); was != nil && !was.Stage.Same(r) {
-			return p.refuse("code = AlreadyExists desc = it is staged in another way")
+			return p.refuse(codes.AlreadyExists, "it is staged in another way")
 		}
 		at := c.at(p)
 		at.Mounted, at.Stage = true, &r
@@ -282,7 +284,7 @@ func (c *CSI) UnstageVolume(ctx context.Context, _ port.CSIDriver, r csi.Found, 
 	p.work = func(p *csiCall) error {
 		for _, o := range c.places { // order-free: any
 			if o.Key == r.Key && o.Target.Pod != "" && o.Mounted {
-				return p.refuse("code = FailedPrecondition desc = the volume is published")
+				return p.refuse(codes.FailedPrecondition, "the volume is published")
 			}
 		}
 		if at := c.mounted(p.place); at != nil {
@@ -314,9 +316,9 @@ func (c *CSI) PublishVolume(ctx context.Context, _ port.CSIDriver, r csi.Publish
 		was := c.mounted(p.place)
 		switch {
 		case was != nil && (was.Key != r.Key || was.Publish.ReadOnly != r.ReadOnly):
-			return p.refuse("code = AlreadyExists desc = something else is published there")
+			return p.refuse(codes.AlreadyExists, "something else is published there")
 		case !r.Inline && !p.driver.PublishOnly && c.mounted(staging) == nil:
-			return p.refuse("code = FailedPrecondition desc = the volume is not staged")
+			return p.refuse(codes.FailedPrecondition, "the volume is not staged")
 		}
 		at := c.at(p)
 		at.Mounted, at.Publish = true, &r
@@ -357,7 +359,7 @@ func (c *CSI) ExpandVolume(ctx context.Context, _ port.CSIDriver, r csi.Expand, 
 	}
 	p.work = func(p *csiCall) error {
 		if c.mounted(p.place) == nil {
-			return p.refuse("code = FailedPrecondition desc = the volume is not mounted there")
+			return p.refuse(codes.FailedPrecondition, "the volume is not mounted there")
 		}
 		c.sizes[r.Key] = max(c.sizes[r.Key], r.Size)
 		return nil

@@ -22,6 +22,7 @@ type Machine struct {
 	OOM         *OOM
 	Plugins     *Plugins
 	CSI         *CSI
+	Credentials *CredentialPlugins
 }
 
 // New makes a machine with empty disks, which is what facts say.
@@ -38,6 +39,7 @@ func New(clock simport.Clock, facts *port.Machine) *Machine {
 		OOM:         newOOM(clock),
 		Plugins:     newPlugins(clock),
 		CSI:         newCSI(clock, facts.Info.MachineID),
+		Credentials: newCredentialPlugins(clock),
 	}
 	m.Host.published = m.CSI.left
 	return m
@@ -47,6 +49,7 @@ func (m *Machine) calls() []*Calls {
 	return []*Calls{
 		&m.Host.Calls, &m.Cgroups.Calls, &m.Checkpoints.Calls, &m.Manifests.Calls, &m.Files.Calls, &m.Facts.Calls,
 		&m.Pressure.Calls, &m.OOM.Calls, &m.Plugins.Calls, &m.CSI.Calls, &m.PullRecords.Calls,
+		&m.Credentials.Calls,
 	}
 }
 
@@ -86,11 +89,11 @@ type Call struct {
 	// ListDevices, PreferDevices, AllocateDevices, PreStartDevices; NewPodKey, WrittenCertificate;
 	// WatchCSIDrivers, NodeGetInfo, FoundVolumes, NodeStageVolume, NodePublishVolume, NodeUnpublishVolume,
 	// NodeUnstageVolume, NodeExpandVolume, NodeGetVolumeStats; LoadPullRecords, SavePullIntent, SavePullRecord,
-	// RemovePullRecord, SetAsidePullRecord.
+	// RemovePullRecord, SetAsidePullRecord; RunCredentialPlugin, ReadDockerConfig.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name
-	// that of the checkpoint or the file of a pull record, the path of the cgroup, the resource of the device plugin, or
-	// driver and handle of the volume. Empty where there is none.
+	// that of the checkpoint or the file of a pull record, the path of the cgroup, the resource of the device plugin,
+	// driver and handle of the volume, or the credential provider plugin. Empty where there is none.
 	Pod, Volume, Name string
 }
 

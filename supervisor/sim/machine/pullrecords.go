@@ -12,15 +12,16 @@ import (
 // PullRecords are kept on the machine's disk.
 type PullRecords struct {
 	Calls
-	// intents, records and aside, those that were set aside, are files by name.
-	intents, records, aside map[string][]byte
+	// intents and records are files by name, asideIntents and aside those that were set aside.
+	intents, records, asideIntents, aside map[string][]byte
 }
 
 var _ port.PullRecords = (*PullRecords)(nil)
 
 func newPullRecords(clock simport.Clock) *PullRecords {
 	return &PullRecords{
-		Calls: Calls{clock: clock}, intents: map[string][]byte{}, records: map[string][]byte{}, aside: map[string][]byte{},
+		Calls: Calls{clock: clock}, intents: map[string][]byte{}, records: map[string][]byte{},
+		asideIntents: map[string][]byte{}, aside: map[string][]byte{},
 	}
 }
 
@@ -40,7 +41,7 @@ func (p *PullRecords) all() (out port.PullFiles) {
 	for _, name := range slices.Sorted(maps.Keys(p.records)) {
 		out.Records = append(out.Records, port.PullFile{Name: name, Data: slices.Clone(p.records[name])})
 	}
-	out.Aside = slices.Sorted(maps.Keys(p.aside))
+	out.Aside, out.AsideIntents = slices.Sorted(maps.Keys(p.aside)), slices.Sorted(maps.Keys(p.asideIntents))
 	return out
 }
 
@@ -61,6 +62,7 @@ func (p *PullRecords) SavePulled(ctx context.Context, name string, data []byte, 
 			p.records[name] = data
 		}
 		delete(p.intents, intent)
+		delete(p.asideIntents, intent)
 		return nil
 	})
 }
@@ -78,18 +80,16 @@ func (p *PullRecords) RemovePulled(ctx context.Context, name string, done func(e
 func (p *PullRecords) SetAside(ctx context.Context, f port.PullFile, done func(string, error)) {
 	call := Call{Verb: "SetAsidePullRecord", Name: f.Name}
 	p.do(ctx, call, writeLatency, func(err error) { done("damaged-"+f.Name, err) }, func() error {
-		from := p.records
+		from, to := p.records, p.aside
 		if f.Intent {
-			from = p.intents
+			from, to = p.intents, p.asideIntents
 		}
 		data, there := from[f.Name]
 		if !there {
 			return &port.Error{Verb: call.Verb, Object: f.Name, Detail: "no such file"}
 		}
 		delete(from, f.Name)
-		if !f.Intent {
-			p.aside[f.Name] = data
-		}
+		to[f.Name] = data
 		return nil
 	})
 }

@@ -6,26 +6,37 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
-// TestControlPlaneFails has a control plane of its own, and stops it and starts it again. It takes the longest, and
-// the name of its file lets it begin first.
-func TestControlPlaneFails(t *testing.T) {
+// Tests with a control plane of their own, which they stop and start again. They take the longest, and the name of their
+// file lets them begin first, beside each other.
+
+func TestApiserverAway(t *testing.T) {
 	t.Parallel()
+	apiserverAway(t, ownPlane(t))
+}
+
+func TestApiserverRestarts(t *testing.T) {
+	t.Parallel()
+	apiserverRestarts(t, ownPlane(t))
+}
+
+func TestApiserverAbsent(t *testing.T) {
+	t.Parallel()
+	startWithoutApiserver(t, ownPlane(t))
+}
+
+func TestApiserverRestored(t *testing.T) {
+	t.Parallel()
+	restoredFromBackup(t, ownPlane(t))
+}
+
+// ownPlane starts a control plane for one test.
+func ownPlane(t *testing.T) func(*setup) {
+	t.Helper()
 	lab.Need(t, lab.GoToolchain)
 	p, err := lab.StartControlPlane(t.Context(), planeIn(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stopPlane(t, p) })
-	own := func(s *setup) { s.plane = p }
-	for _, c := range []struct {
-		name string
-		do   func(t *testing.T, own func(*setup))
-	}{
-		{"away", apiserverAway},
-		{"restarts", apiserverRestarts},
-		{"absent", startWithoutApiserver},
-		{"restored", restoredFromBackup},
-	} {
-		t.Run(c.name, func(t *testing.T) { c.do(t, own) })
-	}
+	return func(s *setup) { s.plane = p }
 }

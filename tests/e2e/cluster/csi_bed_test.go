@@ -108,27 +108,35 @@ func newCSIBed(t *testing.T, name string, agent member.Agent, change func(*csidr
 		change(&b.driver)
 	}
 	b.process = newDriverProcess(t, binary, b.driver)
-	sidecars, err := b.plane.StartSidecars(t.Context(), dir, b.driver.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(sidecars.LogTails(1500))
-			calls, err := b.driver.Calls()
-			t.Logf("calls of the driver, %v: %v", err, calls)
-		}
-		if err := sidecars.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	if err := snapshots(); err != nil {
 		t.Fatal(err)
 	}
+	var sidecars *lab.Sidecars
+	t.Cleanup(func() { b.endSidecars(t, sidecars) })
+	t.Cleanup(func() { b.clean(t) }) // needs them
 	b.objects(t)
-	t.Cleanup(func() { b.clean(t) })
 	b.awaitDriver(t)
+	// Last: they ask for the kinds of snapshots, the CSIDriver and the topology in the CSINode when they start, and may not
+	// ask again, or fail what they are asked for meanwhile.
+	if sidecars, err = b.plane.StartSidecars(t.Context(), dir, b.driver.Socket); err != nil {
+		t.Fatal(err)
+	}
 	return b
+}
+
+// endSidecars ends what runs beside the driver, nil if nothing does.
+func (b *csiBed) endSidecars(t *testing.T, s *lab.Sidecars) {
+	if s == nil {
+		return
+	}
+	if t.Failed() {
+		t.Log(s.LogTails(1500))
+		calls, err := b.driver.Calls()
+		t.Logf("calls of the driver, %v: %v", err, calls)
+	}
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
 }
 
 // newDriverProcess starts a driver, which ends with the test.

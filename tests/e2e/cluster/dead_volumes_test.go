@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -26,28 +28,31 @@ func silentServer(t *testing.T) (address string, asked <-chan struct{}) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	udp, err := net.ListenPacket("udp", address+":111")
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := make(chan struct{}, 1)
+	ended := make(chan struct{})
 	t.Cleanup(func() {
 		l.Close()
-		udp.Close()
+		<-ended
 	})
+	calls := make(chan struct{}, 1)
 	go func() {
+		defer close(ended)
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			t.Cleanup(func() { c.Close() })
+			defer c.Close() // all of them in the end
 			select {
 			case calls <- struct{}{}:
 			default:
 			}
 		}
 	}()
+	udp, err := net.ListenPacket("udp", address+":111")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { udp.Close() })
 	return address, calls
 }
 
@@ -92,6 +97,13 @@ func (d *dead) die(t *testing.T) {
 	if d.files, err = deadfs.Mount(point); err != nil {
 		t.Fatal(err)
 	}
+	files := d.files
+	// Whatever happens, nobody may hang when the directory is removed and pods are taken away, and the driver must answer.
+	t.Cleanup(func() {
+		if err := errors.Join(files.Close(), d.disks.End(context.Background(), "*")); err != nil {
+			t.Error(err)
+		}
+	})
 	d.share = filepath.Join(point, deadfs.Share)
 	inline := v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: d.disks.Name}}
 	d.create(t, d.pod("files-runs", uses(d.onFiles())))
@@ -130,9 +142,9 @@ func (d *dead) die(t *testing.T) {
 func (d *dead) shown(t *testing.T) {
 	t.Helper()
 	for name, want := range map[string]string{
-		"nfs":          `MountVolume.SetUp failed for volume "data" : waiting: its file system does not answer`,
+		"nfs":          `MountVolume.SetUp failed for volume "` + d.name + `-nfs" : waiting: its file system does not answer`,
 		"files-begins": `MountVolume.SetUp failed for volume "data" : waiting: its file system does not answer`,
-		"staged":       `MountVolume.SetUp failed for volume "data" : waiting: CSI driver ` + d.disks.Name + ` has not answered NodeStageVolume of volume `,
+		"staged":       `" : waiting: CSI driver ` + d.disks.Name + ` has not answered NodeStageVolume of volume `,
 		"published":    `MountVolume.SetUp failed for volume "data" : waiting: CSI driver ` + d.disks.Name + ` has not answered NodePublishVolume of volume `,
 		"leaves":       `UnmountVolume.TearDown has not ended: its volumes are being unmounted since `,
 	} {

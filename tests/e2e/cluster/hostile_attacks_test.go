@@ -118,7 +118,7 @@ func paths(t *testing.T, f *foe) {
 	targets := []string{
 		"/logs/../../etc/passwd", "/logs/..%2f..%2fetc/passwd", "/logs/%2e%2e/%2e%2e/etc/passwd", "/logs/%252e%252e/%252e%252e/etc/passwd",
 		"/logs/..\\..\\etc\\passwd", "/logs//etc/passwd", "/logs/%2fetc/passwd", "//etc/passwd", "/logs/%00", "/logs/a%00b", "/logs/./../../etc/passwd",
-		"/logs/....//....//etc/passwd", "/logs/" + strings.Repeat("../", 100) + "etc/passwd", "/logs/" + strings.Repeat("a/", 5000), "/logs/%c0%ae%c0%ae/etc/passwd",
+		"/logs/....//....//etc/passwd", "/logs/" + strings.Repeat("../", 100) + "etc/passwd", "/logs/" + strings.Repeat("a/", 5000), "/logs/%c0%ae%c0%ae/etc/passwd", "/%ff%fe", "/metrics/%ff", "/pods%c0%ae",
 		"/containerLogs/" + ns + "/../../etc/passwd", "/containerLogs/" + ns + "/talks/..%2f..%2f..%2fetc%2fpasswd",
 		"/containerLogs/" + ns + "/..%2f..%2f..%2fetc/passwd", "/containerLogs/..%2f..%2fetc/passwd/app", "/containerLogs/" + ns + "/talks/%00",
 		"/containerLogs/" + ns + "/nobody/app", "/containerLogs/" + ns + "/talks/none", "/containerLogs/" + ns + "/talks/" + strings.Repeat("a", 10000),
@@ -143,6 +143,10 @@ func paths(t *testing.T, f *foe) {
 				t.Errorf("%s %q: it shows %.200s", name, short, body)
 			}
 		}
+	}
+	// None of them has become a label that can't be shown.
+	if status, body, err := f.ask(t.Context(), f.known, request("GET", "/metrics")); status != http.StatusOK {
+		t.Errorf("/metrics: answered %d %.200s, %v", status, body, err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
@@ -37,7 +38,8 @@ func TestSameForOthers(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			ports[agent], manifests[agent] = port, t.TempDir()
-			return []string{fmt.Sprintf("readOnlyPort: %d", port), "staticPodPath: " + manifests[agent]}
+			// A field that does not exist keeps neither from starting.
+			return []string{fmt.Sprintf("readOnlyPort: %d", port), "staticPodPath: " + manifests[agent], "noSuchSetting: 1"}
 		}, func(t *testing.T, b *bed, kubelet bool) {
 			agent := map[bool]string{true: "kubelet", false: "troupe"}[kubelet]
 			mu.Lock()
@@ -89,9 +91,12 @@ var notSame = []difference{
 // seenByOthers runs a pod of the apiserver and a static one, and looks.
 func (b *bed) seenByOthers(t *testing.T, base, manifests string) map[string]bool {
 	t.Helper()
-	b.create(t, b.pod("web", nil))
+	b.create(t, b.pod("web", func(s *v1.PodSpec) {
+		s.Containers[0].Ports = []v1.ContainerPort{{Name: "http", ContainerPort: 8080}, {ContainerPort: 53, Protocol: v1.ProtocolUDP}}
+	}))
+	// Two of its fields do not exist.
 	static := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "static", "namespace": %q},
-		"spec": {"containers": [{"name": "app", "image": %q, "args": ["sleep"]}]}}`, b.name, lab.WorkImage)
+		"spec": {"HostNetwork": true, "noSuchField": 1, "containers": [{"name": "app", "image": %q, "args": ["sleep"]}]}}`, b.name, lab.WorkImage)
 	if err := os.WriteFile(filepath.Join(manifests, "static.json"), []byte(static), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +117,14 @@ func (b *bed) seenByOthers(t *testing.T, base, manifests string) map[string]bool
 		if err := json.Unmarshal(fetch(t, http.DefaultClient, base+"/stats/summary", ""), &s); err != nil {
 			return err
 		}
+		if s.Node.Network == nil {
+			return errors.New("no network yet")
+		}
+		for _, i := range s.Node.Network.Interfaces {
+			if strings.HasPrefix(i.Name, "veth") {
+				t.Errorf("the node's figures have the end of a pod's network, %s", i.Name)
+			}
+		}
 		if len(s.Pods) < 2 || len(s.Pods[0].Containers) == 0 || s.Pods[0].Containers[0].Rootfs == nil {
 			return errors.New("not yet")
 		}
@@ -124,10 +137,25 @@ func (b *bed) seenByOthers(t *testing.T, base, manifests string) map[string]bool
 		}
 		fieldsOf(v, what+" ", out)
 	}
+	b.movesManifests(t, manifests)
 	if err := os.Remove(filepath.Join(manifests, "static.json")); err != nil {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// movesManifests moves the manifest directory away: its pod ends. When the directory is back, the pod is too.
+func (b *bed) movesManifests(t *testing.T, manifests string) {
+	t.Helper()
+	aside := manifests + ".aside"
+	if err := os.Rename(manifests, aside); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitGone(t, "static-"+b.name)
+	if err := os.Rename(aside, manifests); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitPod(t, "static-"+b.name, "is ready again", ready)
 }
 
 // seenInRuntime are the names of labels and annotations of sandboxes and containers.
@@ -142,6 +170,9 @@ func (b *bed) seenInRuntime(t *testing.T, out map[string]bool) {
 	for _, s := range w.Sandboxes {
 		add("sandbox label", s.Metadata.Name, s.Labels)
 		add("sandbox annotation", s.Metadata.Name, s.Annotations)
+		for _, p := range b.portsOf(t, s.Id) {
+			out[fmt.Sprintf("sandbox port of %s %s", strings.TrimSuffix(s.Metadata.Name, "-"+b.name), p)] = true
+		}
 	}
 	for _, c := range w.Containers {
 		pod := c.Labels["io.kubernetes.pod.name"]
@@ -155,6 +186,27 @@ func (b *bed) seenInRuntime(t *testing.T, out map[string]bool) {
 			out[fmt.Sprintf("container mount of %s %s", strings.TrimSuffix(pod, "-"+b.name), m.ContainerPath)] = true
 		}
 	}
+}
+
+// portsOf are the ports of a sandbox, as crictl inspectp shows them.
+func (b *bed) portsOf(t *testing.T, sandbox string) (out []string) {
+	t.Helper()
+	s, err := b.lab.Runtime().PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: sandbox, Verbose: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info struct {
+		Config struct {
+			Ports []map[string]any `json:"port_mappings"`
+		} `json:"config"`
+	}
+	if err := json.Unmarshal([]byte(s.Info["info"]), &info); err != nil {
+		t.Fatalf("%v: %s", err, s.Info)
+	}
+	for _, p := range info.Config.Ports {
+		out = append(out, fmt.Sprint(p))
+	}
+	return out
 }
 
 var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)?(ms|s)?`)

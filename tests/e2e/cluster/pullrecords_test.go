@@ -28,7 +28,7 @@ func TestPullRecordFiles(t *testing.T) {
 	wait := make(chan error, 2)
 	done := func(err error) { wait <- err }
 	store.SavePulled(t.Context(), pullrecord.FileName("sha256:1"), pullrecord.Encode(record), "", done)
-	store.SaveIntent(t.Context(), pullrecord.FileName("reg.io/b:1"), pullrecord.Intent("reg.io/b:1"), done)
+	store.SaveIntent(t.Context(), pullrecord.FileName("reg.io/b:1"), pullrecord.EncodeIntent("reg.io/b:1"), done)
 	for range 2 {
 		if err := <-wait; err != nil {
 			t.Fatal(err)

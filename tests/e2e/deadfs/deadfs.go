@@ -5,8 +5,13 @@ package deadfs
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +27,7 @@ type Server struct {
 	asked chan struct{} // closed when something was asked for and not answered
 	ended chan struct{}
 	once  sync.Once
+	close func() error
 }
 
 // Device is what it needs.
@@ -41,6 +47,7 @@ func Mount(point string) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("mount a FUSE file system at %s: %w", point, err), unix.Close(fd))
 	}
 	s := &Server{point: point, fd: fd, asked: make(chan struct{}), ended: make(chan struct{})}
+	s.close = sync.OnceValue(s.unmount)
 	go s.serve()
 	return s, nil
 }
@@ -77,11 +84,65 @@ func (s *Server) serve() {
 	}
 }
 
-// Close unmounts it: whoever hangs in it gets an error.
-func (s *Server) Close() error {
-	err := unix.Unmount(s.point, unix.MNT_FORCE|unix.MNT_DETACH)
-	if err == nil {
-		<-s.ended
+// patience is how long Close waits for the kernel.
+const patience = 20 * time.Second
+
+// Close ends the connection and unmounts it: whoever hangs in it gets an error, and whoever comes later too. It does not
+// take long, whatever hangs, and may be called again.
+func (s *Server) Close() error { return s.close() }
+
+func (s *Server) unmount() error {
+	// An unmount may wait for locks that those have who hang. So they get their error first.
+	aborted := abort(s.point)
+	done := make(chan error, 1)
+	go func() { done <- unix.Unmount(s.point, unix.MNT_FORCE|unix.MNT_DETACH) }()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	var err error
+	select {
+	case err = <-done:
+	case <-limit.C:
+		return errors.Join(fmt.Errorf("unmount %s: it hangs", s.point), aborted)
 	}
-	return errors.Join(err, unix.Close(s.fd))
+	select {
+	case <-s.ended:
+		return errors.Join(err, unix.Close(s.fd))
+	case <-limit.C: // closing the device does not end a read of it
+		return errors.Join(err, fmt.Errorf("unmount %s: its server still reads", s.point), aborted)
+	}
+}
+
+// connections is where the kernel has FUSE connections, by the minor number of their device.
+const connections = "/sys/fs/fuse/connections"
+
+// abort ends the connection of what is mounted at a directory, without a look at the directory.
+func abort(point string) error {
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	dir := connections
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) == 0 { // fusectl is not mounted there
+		if dir, err = os.MkdirTemp("", "fusectl-"); err != nil {
+			return err
+		}
+		defer os.Remove(dir)
+		if err := unix.Mount("fusectl", dir, "fusectl", 0, ""); err != nil {
+			return fmt.Errorf("mount fusectl: %w", err)
+		}
+		defer unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // the removal of the directory would fail, too
+	}
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 || fields[4] != point {
+			continue
+		}
+		_, text, _ := strings.Cut(fields[2], ":")
+		minor, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("the device of %s is %s: %w", point, fields[2], err)
+		}
+		return os.WriteFile(filepath.Join(dir, strconv.Itoa(minor), "abort"), []byte("1"), 0)
+	}
+	return fmt.Errorf("%s is not mounted", point)
 }

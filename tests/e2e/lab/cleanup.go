@@ -193,7 +193,7 @@ func shimSocket(bundle string) string {
 	return strings.TrimPrefix(string(text), "unix://")
 }
 
-// mountsUnder are the mount points under dir, deepest first.
+// mountsUnder are the mount points at dir and under it, deepest first.
 func mountsUnder(dir string) ([]string, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -209,7 +209,7 @@ func mountsUnder(dir string) ([]string, error) {
 		if len(fields) < 5 {
 			continue
 		}
-		if point := unescape.Replace(fields[4]); strings.HasPrefix(point, dir+"/") {
+		if point := unescape.Replace(fields[4]); point == dir || strings.HasPrefix(point, dir+"/") {
 			points = append(points, point)
 		}
 	}
@@ -217,7 +217,7 @@ func mountsUnder(dir string) ([]string, error) {
 	return points, nil
 }
 
-// Unmount takes away every mount under dir, an absolute path, also those in use.
+// Unmount takes away every mount at dir and under it, an absolute path, also those in use.
 func Unmount(dir string) error {
 	points, err := mountsUnder(dir)
 	for _, point := range points {

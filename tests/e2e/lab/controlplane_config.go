@@ -92,7 +92,8 @@ func (c *ControlPlane) apiserverArgs() []string {
 		"--kubelet-client-key=" + c.file("apiserver-kubelet-client.key"),
 		// An endpoint may not be a loopback address, and the apiserver has no other.
 		"--endpoint-reconciler-type=none",
-		"--shutdown-delay-duration=0s",
+		// Without the second it waits up to a minute at its end for watches, which nobody ends.
+		"--shutdown-delay-duration=0s", "--shutdown-send-retry-after",
 		// What projected volumes are made of that is off by default: trust bundles and certificates of pods.
 		"--runtime-config=certificates.k8s.io/v1beta1=true",
 		"--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true",

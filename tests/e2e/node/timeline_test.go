@@ -20,8 +20,10 @@ const secret = "open-sesame-4711"
 
 // told is a pod to which happens what operators ask about: its image is pulled, a volume mounted, its
 // probe says no, and it crashes.
-var told = strings.Replace(strings.Replace(web("told", `    readinessProbe: {httpGet: {path: /, port: web}, periodSeconds: 1}
-`), "env: [", "env: [{name: PASSWORD, value: "+secret+"}, ", 1), "  volumes: [", "  volumes: [{name: scratch, emptyDir: {}}, ", 1)
+var told = strings.NewReplacer("env: [", "env: [{name: PASSWORD, value: "+secret+"}, ",
+	"volumeMounts: [", "volumeMounts: [{name: scratch, mountPath: /scratch}, ",
+	"  volumes: [", "  volumes: [{name: scratch, emptyDir: {}}, ").Replace(web("told", `    readinessProbe: {httpGet: {path: /, port: web}, periodSeconds: 1}
+`))
 
 // line asks for a timeline.
 func (b *bed) line(t *testing.T, pod string) (admin.Timeline, error) {

@@ -23,6 +23,9 @@ func TestCgroupV2(t *testing.T) { testMachine(t, Bare) }
 // containerd. In the end logind shuts the machine down.
 func TestSystemd(t *testing.T) { testMachine(t, Systemd) }
 
+// TestSELinux boots a machine with an SELinux policy, and mounts volumes with labels.
+func TestSELinux(t *testing.T) { testMachine(t, SELinux) }
+
 func testMachine(t *testing.T, m Machine) {
 	repository, err := lab.Repository()
 	if err != nil {
@@ -38,8 +41,11 @@ func testMachine(t *testing.T, m Machine) {
 	if m == Systemd {
 		lab.Need(t, hasSystemd(repository))
 	}
-	if m == Bare {
+	if m != Systemd {
 		lab.Need(t, hasISCSI(repository))
+	}
+	if m == SELinux {
+		lab.Need(t, hasSELinux(repository))
 	}
 	k, err := findKernel(repository)
 	if err != nil {

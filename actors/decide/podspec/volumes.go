@@ -1,0 +1,51 @@
+package podspec
+
+import (
+	"iter"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Volumes are the volumes that the node brings up for a pod: those that a container mounts or has as a device, in the
+// order of the spec. Nothing waits for the others, and nothing is made for them, as with a kubelet. They are the spec's
+// own, not copies.
+func Volumes(spec *v1.PodSpec) iter.Seq[*v1.Volume] {
+	return func(yield func(*v1.Volume) bool) {
+		for i := range spec.Volumes {
+			if v := &spec.Volumes[i]; UsesVolume(spec, v.Name) && !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// UsesVolume says whether a container mounts a volume or has it as a device. Ephemeral containers count, so a pod that
+// runs may come to use one more.
+func UsesVolume(spec *v1.PodSpec, name string) bool {
+	for c := range All(spec) {
+		for i := range c.VolumeMounts {
+			if c.VolumeMounts[i].Name == name {
+				return true
+			}
+		}
+		for i := range c.VolumeDevices {
+			if c.VolumeDevices[i].Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// UsesMore says whether a pod uses a volume that it did not use with an older spec.
+func UsesMore(old, spec *v1.PodSpec) bool {
+	if len(old.EphemeralContainers) == len(spec.EphemeralContainers) {
+		return false // the volumes of all others never change
+	}
+	for v := range Volumes(spec) {
+		if !UsesVolume(old, v.Name) {
+			return true
+		}
+	}
+	return false
+}

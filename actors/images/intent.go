@@ -1,0 +1,314 @@
+package images
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// intent is an image that is being pulled, or may have been; its stages are at pullrecord.Intent. While it is Settling
+// or Unclear, no pod is given the image: a runtime that does not answer for one image does not hold up the others.
+type intent struct {
+	pullrecord.Intent
+	// look asks the runtime what it has, 0 for none. Answers of others are late.
+	look kernel.EffectID
+	// unsaid is why the runtime did not say what it has before the pull.
+	unsaid error
+}
+
+// settled is what the runtime has under the name of an intent.
+type settled struct {
+	id    kernel.EffectID
+	image string
+	info  *observed.Image
+	ok    bool
+	err   error
+}
+
+// intended says that the file of an intent was written.
+type intended struct {
+	id    kernel.EffectID
+	image string
+	err   error
+}
+
+// settleAgain is this actor's own timer.
+type settleAgain struct{ image string }
+
+func (settled) isImagesMessage()     {}
+func (intended) isImagesMessage()    {}
+func (settleAgain) isImagesMessage() {}
+
+// Outcome implements kernel.Outcome.
+func (m settled) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// Outcome implements kernel.Outcome.
+func (m intended) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// leftIntent takes in the intent of an image that an earlier agent, or incarnation, has left.
+func (a *images) leftIntent(ctx *kernel.Context[Message], name string) {
+	if in := a.records.intents[name]; in != nil { // it is pulled again already
+		in.Forgotten(ctx.Now())
+		return
+	}
+	a.records.intents[name] = &intent{Intent: *pullrecord.Left(ctx.Now())}
+	if a.idle(name) { // else a predecessor is pulling it
+		a.settle(ctx, name)
+	}
+}
+
+// intend writes that an image is being pulled, before it is, and finds out what the runtime has of it.
+func (a *images) intend(ctx *kernel.Context[Message], i *image) {
+	name := i.name
+	in := a.records.intents[name]
+	if in == nil {
+		in = &intent{}
+		a.records.intents[name] = in
+		a.countRecords()
+	}
+	in.look, in.unsaid = 0, nil // they are for the pull before
+	if file := pullrecord.FileName(name); a.records.lost[file] {
+		in.Forgotten(ctx.Now())
+	}
+	switch ask := in.Begin(); {
+	case ask && a.fresh(i, ctx.Now()):
+		in.Had(i.id())
+	case ask:
+		in.look = a.lookFor(ctx, name)
+	}
+	i.pulling = portcall.Do0(ctx, recordEffect("SavePullIntent", name), func(c context.Context, done func(error)) {
+		a.deps.Records.Files.SaveIntent(c, pullrecord.FileName(name), pullrecord.EncodeIntent(name), done)
+	}, func(id kernel.EffectID, err error) Message { return intended{id, name, err} })
+}
+
+// id is that of the image that is there, empty for none.
+func (i *image) id() string {
+	if !i.present || i.info == nil {
+		return ""
+	}
+	return i.info.ID
+}
+
+// lookFor asks the runtime what it has under a name.
+func (a *images) lookFor(ctx *kernel.Context[Message], name string) kernel.EffectID {
+	e := kernel.Effect[Message]{Kind: "ImageStatus", Object: name, Lane: "settle/" + name, Deadline: a.deps.CheckDeadline}
+	return portcall.Do(ctx, e, func(c context.Context, done func(settled, error)) {
+		a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) {
+			done(settled{info: &info, ok: ok}, err)
+		})
+	}, func(id kernel.EffectID, m settled, err error) Message {
+		m.id, m.image, m.err = id, name, err
+		return m
+	})
+}
+
+func (a *images) intended(ctx *kernel.Context[Message], m intended) {
+	i := a.of[m.image]
+	if i == nil || i.pulling != m.id {
+		return
+	}
+	if in := a.records.intents[m.image]; m.err == nil && in.look != 0 {
+		i.pulling = in.look // the runtime says first what it has
+		return
+	}
+	a.noted(ctx, i, m.err)
+}
+
+// noted begins a pull whose intent was written, or could not be. If the runtime did not say what it has before, the
+// image is not pulled: if it failed, nobody would know whether what is there had come by it.
+func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
+	i.pulling = 0
+	why := fmt.Sprintf("failed to record image pull intent for container image %q", i.name)
+	unsaid := a.records.intents[i.name].unsaid
+	if err == nil && unsaid != nil {
+		err, why = unsaid, "not begun: the container runtime does not say whether it has the image"
+	}
+	if a.aheadIntended(ctx, i, err, why) {
+		return
+	}
+	switch {
+	case i.ahead:
+		a.pullNext(ctx, i, nil)
+	case err != nil:
+		i.tried = append(i.tried, i.next...)
+		i.next = nil
+		a.notPulled(ctx, i.name, nil)
+		reason := imagepull.ErrImagePull
+		switch {
+		case port.KindOf(unsaid) == port.InvalidImageName:
+			reason = imagepull.InvalidImageName
+		case unanswered(unsaid):
+			i.failures.Count = 0 // as for a pull while the runtime is down
+		}
+		a.failed(ctx, i, reason, why+": "+detail(err))
+	case len(i.waiting) == 0:
+		i.next = nil
+		a.notPulled(ctx, i.name, nil)
+		a.drop(ctx, i)
+	default:
+		a.pullNext(ctx, i, i.waiting[0].pod)
+	}
+}
+
+// asksFor notes that the runtime is asked to pull an image.
+func (a *images) asksFor(name string) {
+	if in := a.records.intents[name]; in != nil {
+		in.Ask()
+	}
+}
+
+// unanswered says that a call may have done what it was to do, or may still do it.
+func unanswered(err error) bool {
+	switch port.KindOf(err) {
+	case port.Unavailable, port.Deadline, port.Canceled:
+		return err != nil
+	default:
+		return false
+	}
+}
+
+// mayGoOn says that a pull that failed so may still bring its image. It ends with its runtime: what a runtime has that
+// answers again is all that came.
+func mayGoOn(err error) bool { return unanswered(err) && port.KindOf(err) != port.Unavailable }
+
+// notPulled goes on with the intent of an image whose pull has failed, or was given up. err is the answer of the
+// runtime, nil if it was not asked.
+func (a *images) notPulled(ctx *kernel.Context[Message], name string, err error) {
+	in := a.records.intents[name]
+	switch {
+	case in == nil:
+	case in.Fail(mayGoOn(err), ctx.Now()):
+		a.endIntent(ctx, name)
+	default:
+		a.settle(ctx, name)
+	}
+}
+
+// settle finds out what has come of the pulls of an intent.
+func (a *images) settle(ctx *kernel.Context[Message], name string) {
+	if in := a.records.intents[name]; in != nil {
+		in.Stage = pullrecord.Settling
+		in.look = a.lookFor(ctx, name)
+	}
+}
+
+// settleAgain asks the runtime again, unless the image is pulled again.
+func (a *images) settleAgain(ctx *kernel.Context[Message], name string) {
+	if in := a.records.intents[name]; in != nil && in.Stage == pullrecord.Unclear {
+		a.settle(ctx, name)
+	}
+}
+
+func (a *images) settled(ctx *kernel.Context[Message], m settled) {
+	in := a.records.intents[m.image]
+	if in == nil || in.look != m.id {
+		return
+	}
+	in.look = 0
+	id := ""
+	if m.err == nil && m.ok {
+		id = m.info.ID
+	}
+	i := a.of[m.image]
+	switch {
+	case in.Stage == pullrecord.Noting:
+		if in.unsaid = m.err; m.err == nil {
+			in.Had(id)
+		}
+		if i != nil && i.pulling == m.id {
+			a.noted(ctx, i, nil)
+		}
+		return
+	case m.err != nil && port.KindOf(m.err) != port.InvalidImageName: // no image has such a name
+		in.Stage = pullrecord.Unclear
+		ctx.After(recordRetry, settleAgain{m.image})
+		return
+	case m.err == nil && i != nil:
+		i.checkedAt, i.present, i.info = ctx.Now(), m.ok, m.info
+	}
+	a.resolve(ctx, m.image, id)
+	a.advanceAll(ctx)
+}
+
+// resolve ends an intent by the ID of what the runtime has under its name, empty for nothing, unless it has to stay.
+func (a *images) resolve(ctx *kernel.Context[Message], name, id string) {
+	switch a.records.intents[name].Settle(id, ctx.Now()) {
+	case pullrecord.Records:
+		a.record(ctx, id, name, nil, true)
+	case pullrecord.Goes:
+		a.endIntent(ctx, name)
+	case pullrecord.Stays:
+	}
+}
+
+// endIntent ends an intent without a record.
+func (a *images) endIntent(ctx *kernel.Context[Message], name string) {
+	a.records.forgetIntent(name)
+	a.countRecords()
+	a.saveRecord(ctx, nil, name)
+}
+
+func (r *records) forgetIntent(name string) {
+	delete(r.intents, name)
+	delete(r.lost, pullrecord.FileName(name))
+}
+
+// pruneIntents ends intents that wait for the late end of a pull, by a list of all images.
+func (a *images) pruneIntents(ctx *kernel.Context[Message], list []observed.Image) {
+	for _, name := range slices.Sorted(maps.Keys(a.records.intents)) {
+		if a.records.intents[name].Stage != pullrecord.Late {
+			continue
+		}
+		id := ""
+		if n := slices.IndexFunc(list, func(of observed.Image) bool { return named(&of, name) }); n >= 0 {
+			id = list[n].ID
+		}
+		a.resolve(ctx, name, id)
+	}
+}
+
+// named says whether an image that is there has the name.
+func named(of *observed.Image, name string) bool {
+	is := func(other string) bool { return imagepull.SameImage(name, other) }
+	return slices.ContainsFunc(of.RepoTags, is) || slices.ContainsFunc(of.RepoDigests, is)
+}
+
+// unsettled reports whether it is not known yet if an image that is there was pulled, under any of its names.
+func (r *records) unsettled(i *image) bool {
+	for name, in := range r.intents { // order-free: is there any
+		asked := in.Stage == pullrecord.Settling || in.Stage == pullrecord.Unclear
+		if asked && (name == i.name || named(i.info, name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBePulled reports whether an image that is there may have come by a pull of which there is no record, under any of
+// its names.
+func (r *records) mayBePulled(i *image) bool {
+	for name, in := range r.intents { // order-free: is there any
+		if (name == i.name || named(i.info, name)) && in.Brought(i.info.ID) {
+			return true
+		}
+	}
+	if len(r.lost) == 0 {
+		return false
+	}
+	lost := func(name string) bool { return r.lost[pullrecord.FileName(name)] }
+	return lost(i.name) || slices.ContainsFunc(i.info.RepoTags, lost) || slices.ContainsFunc(i.info.RepoDigests, lost)
+}
+
+// idle reports whether no pull of an image runs.
+func (a *images) idle(name string) bool {
+	i := a.of[name]
+	return i == nil || i.pulling == 0
+}

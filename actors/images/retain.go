@@ -1,0 +1,40 @@
+package images
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+)
+
+// Retain lists all pods that there are. From pods, once after its restart: it may have crashed before it said Forget.
+// Lost: images are pulled for pods that are gone, again and again. Late: a pod that came since asks again. Pods is
+// shared and never changed.
+type Retain struct{ Pods map[types.UID]bool }
+
+func (Retain) isImagesMessage() {}
+
+// retain forgets pods that are gone.
+func (a *images) retain(ctx *kernel.Context[Message], m Retain) {
+	gone := map[types.UID]bool{}
+	for uid := range a.held { // order-free: a set
+		gone[uid] = !m.Pods[uid]
+	}
+	for _, i := range a.of { // order-free: a set
+		for _, w := range i.waiting {
+			gone[w.pod.UID] = !m.Pods[w.pod.UID]
+		}
+	}
+	forgotten := false
+	for _, uid := range slices.Sorted(maps.Keys(gone)) {
+		if gone[uid] {
+			a.forget(ctx, uid)
+			forgotten = true
+		}
+	}
+	if forgotten {
+		a.deps.Restarted()
+	}
+}

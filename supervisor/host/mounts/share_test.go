@@ -1,0 +1,134 @@
+package mounts_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+// TestShare: a directory on a file system that is not shared becomes a shared mount, once, also through a link, and can be
+// removed when that was taken back.
+func TestShare(t *testing.T) {
+	private := notShared(t)
+	root, link := filepath.Join(private, "root"), filepath.Join(private, "link")
+	if err := os.Mkdir(root, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(root, link); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Write(t, filepath.Join(root, "kept"), "here")
+	wantShare(t, link, true)
+	if m := on(t, root); m.Point != root || !m.Shared {
+		t.Errorf("it is on %+v", m)
+	}
+	if text, err := os.ReadFile(filepath.Join(root, "kept")); err != nil || string(text) != "here" {
+		t.Errorf("what was there before: %q, %v", text, err)
+	}
+	wantShare(t, root, false)
+	// The next agent finds the mounts of pods below it.
+	unmount := hosttest.Bind(t, subdir(t, root, "source"), subdir(t, root, "pod"))
+	wantShare(t, link, false)
+	if below := mounts.Below(table(t), root); len(below) != 2 {
+		t.Errorf("mounted: %v", below)
+	}
+	if err := mounts.Unshare(link); err != nil || len(mounts.Below(table(t), root)) != 2 {
+		t.Errorf("with a mount below it: %v, %v", err, mounts.Below(table(t), root))
+	}
+	unmount()
+	if err := mounts.Unshare(link); err != nil {
+		t.Error(err)
+	}
+	if err := os.RemoveAll(root); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestShareHidesNothing: with the mounts of pods below the directory it stays as it is, and they can be unmounted.
+func TestShareHidesNothing(t *testing.T) {
+	private := notShared(t)
+	root := subdir(t, private, "root")
+	source, pod := subdir(t, private, "source"), subdir(t, root, "pod")
+	unmount := hosttest.Bind(t, source, pod)
+	made, err := mounts.Share(root)
+	if made || err == nil || !strings.Contains(err.Error(), pod) {
+		t.Errorf("got %v, %v", made, err)
+	}
+	unmount()
+	if err := os.Remove(pod); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestShareOwnMount: a directory that is a mount of its own becomes shared, also with mounts below it.
+func TestShareOwnMount(t *testing.T) {
+	root := notShared(t)
+	pod := subdir(t, root, "pod")
+	unmount := hosttest.Bind(t, subdir(t, root, "source"), pod)
+	wantShare(t, root, false)
+	if m := on(t, root); m.Point != root || !m.Shared {
+		t.Errorf("it is on %+v", m)
+	}
+	unmount()
+	if err := os.Remove(pod); err != nil {
+		t.Error(err)
+	}
+}
+
+// notShared is a directory on a file system of its own that is not shared.
+func notShared(t *testing.T) string {
+	hosttest.NeedRoot(t)
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range len(mounts.Below(table(t), dir)) {
+			unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // one of those below it may have gone with it
+		}
+	})
+	if err := unix.Mount("", dir, "", unix.MS_PRIVATE, ""); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func subdir(t *testing.T, parent, name string) string {
+	t.Helper()
+	dir := filepath.Join(parent, name)
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func wantShare(t *testing.T, dir string, want bool) {
+	t.Helper()
+	if made, err := mounts.Share(dir); err != nil || made != want {
+		t.Fatalf("made %v, %v; want %v", made, err, want)
+	}
+}
+
+func table(t *testing.T) []mounts.Mount {
+	t.Helper()
+	all, err := mounts.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func on(t *testing.T, dir string) mounts.Mount {
+	t.Helper()
+	m := mounts.Of(table(t), dir)
+	if m == nil {
+		t.Fatal("it is on nothing")
+	}
+	return *m
+}

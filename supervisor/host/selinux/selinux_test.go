@@ -1,0 +1,66 @@
+package selinux
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	library "github.com/opencontainers/selinux/go-selinux"
+
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+)
+
+func TestHost(t *testing.T) {
+	policy := func(on bool, file string) Policy {
+		return Policy{func() bool { return on }, func() string { return file }}
+	}
+	const label = "system_u:object_r:container_file_t:s0:c1,c2"
+	if h, err := policy(false, label).Host(true); h != nil || err != nil {
+		t.Errorf("without SELinux: %+v, %v", h, err)
+	}
+	if h, err := policy(true, label).Host(true); err != nil || h.File != label || !h.AllModes {
+		t.Errorf("with it: %+v, %v", h, err)
+	}
+	if h, err := policy(true, "").Host(false); h == nil || err == nil || !strings.Contains(err.Error(), "lxc_contexts") {
+		t.Errorf("with a policy that has no containers: %+v, %v", h, err)
+	}
+}
+
+// TestMachine: on a machine without SELinux nothing is asked of a policy.
+func TestMachine(t *testing.T) {
+	if library.GetEnabled() {
+		t.Skip("this machine has SELinux; TestSELinux of tests/e2e/vm shows the rest")
+	}
+	if h, err := Machine().Host(false); h != nil || err != nil {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	dir := t.TempDir()
+	root := filepath.Join(dir, "link")
+	if err := os.Symlink(dir, root); err != nil {
+		t.Fatal(err)
+	}
+	all := []mounts.Mount{
+		{Point: "/", Options: "rw,seclabel"}, {Point: filepath.Join(dir, "one"), Options: `rw,context="u:r:t:s0:c1,c2"`},
+		{Point: filepath.Join(dir, "nfs"), Options: "rw,vers=4"},
+	}
+	f := FilesBelow(root+"/", func() ([]mounts.Mount, error) { return all, nil })
+	for path, want := range map[string]bool{
+		"one": false, "one/below": false, "nfs": false, "dir": true, "oneself": true,
+	} {
+		if f.Labels(filepath.Join(root, path)) != want || f.Labels(filepath.Join(dir, path)) != want {
+			t.Errorf("%s: want %v", path, want)
+		}
+	}
+	if all = nil; f.Labels(filepath.Join(root, "dir")) {
+		t.Error("labels of what nothing is known of")
+	}
+	f.Mounts = func() ([]mounts.Mount, error) { return nil, errors.New("no") }
+	if !f.Labels("/x") {
+		t.Error("without a table the runtime has to find out")
+	}
+}

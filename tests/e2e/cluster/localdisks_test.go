@@ -1,0 +1,232 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/member"
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+// localDisk makes a local volume on a loop device, with a claim of the same name, which is bound to it.
+func (b *bed) localDisk(t *testing.T, name string, mode v1.PersistentVolumeMode) *hosttest.Loop {
+	t.Helper()
+	disk := hosttest.NewLoop(t, 16<<20)
+	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("16Mi")}
+	access := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
+	pv := &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name},
+		Spec: v1.PersistentVolumeSpec{
+			Capacity: size, AccessModes: access, VolumeMode: &mode, PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: disk.Device}},
+			ClaimRef:               &v1.ObjectReference{Namespace: b.name, Name: name},
+			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+				MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{b.name}}},
+			}}}},
+		},
+	}
+	claim := &v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1.PersistentVolumeClaimSpec{
+			AccessModes: access, VolumeMode: &mode, VolumeName: pv.Name, StorageClassName: new(""),
+			Resources: v1.VolumeResourceRequirements{Requests: size},
+		},
+	}
+	claim, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), claim, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pv.Spec.ClaimRef.UID = claim.UID
+	if _, err := b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.admin.CoreV1().PersistentVolumes().Delete(context.Background(), pv.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	claim.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: access, Capacity: size}
+	if _, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).UpdateStatus(t.Context(), claim, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return disk
+}
+
+// device gives a container the device of a claim.
+func device(claim string) func(*v1.PodSpec) {
+	return func(s *v1.PodSpec) {
+		of := &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}
+		s.Volumes = []v1.Volume{volume("v", v1.VolumeSource{PersistentVolumeClaim: of})}
+		s.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "v", DevicePath: "/dev/vol"}}
+	}
+}
+
+// awaitBegin waits until a file or device begins with a text.
+func (b *bed) awaitBegin(t *testing.T, path, want string) {
+	t.Helper()
+	b.await(t, path+" begins with "+want, func() error {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		begin := make([]byte, len(want))
+		if _, err = io.ReadFull(f, begin); err == nil && string(begin) != want {
+			err = fmt.Errorf("it begins with %q", begin)
+		}
+		return err
+	})
+}
+
+// leftOn are the mounts and loop devices of this machine that are below the directory of plugins of an agent.
+func leftOn(t *testing.T, root string) (out []string) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if at := strings.Fields(line)[4]; strings.HasPrefix(at, filepath.Join(root, "plugins")+"/") {
+			out = append(out, at)
+		}
+	}
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if text, err := os.ReadFile(f); err == nil && strings.HasPrefix(string(text), filepath.Join(root, "plugins")+"/") {
+			out = append(out, f+" "+strings.TrimSpace(string(text)))
+		}
+	}
+	return out
+}
+
+// TestLocalDisks: local volumes on devices, as a device and with a file system: what a container writes is there for the
+// next pod, an agent that is killed restarts nothing, and nothing is left of pods that end, also if they are deleted while
+// no agent is there.
+func TestLocalDisks(t *testing.T) {
+	t.Parallel()
+	b, m := joinedAs(t, "local-disks", agentOf(t, "troupe"))
+	b.localDisk(t, "dev", v1.PersistentVolumeBlock)
+	b.localDisk(t, "fs", v1.PersistentVolumeFilesystem)
+	runs := func(name string, spec func(*v1.PodSpec)) *v1.Pod {
+		t.Helper()
+		b.create(t, b.pod(name, spec))
+		return b.awaitPod(t, name, "is ready", ready)
+	}
+	dev := runs("dev", changes(device("dev"), work("write /dev/vol first then sleep")))
+	fs := runs("fs", changes(using("fs"), work("append /v/log x then sleep")))
+	b.awaitBegin(t, b.inside(t, dev, "/dev/vol"), "first")
+	b.awaitText(t, b.inside(t, fs, "/v/log"), "x\n")
+	b.awaitEvent(t, dev.Name, "SuccessfulMountVolume", "MapVolume.MapPodDevice succeeded for volume")
+	if err := m.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(); err != nil {
+		t.Fatal(err)
+	}
+	after := runs("after", work("sleep"))
+	for _, p := range []*v1.Pod{dev, fs} {
+		now := b.get(t, p.Name).Status.ContainerStatuses[0]
+		if now.ContainerID != p.Status.ContainerStatuses[0].ContainerID || now.RestartCount != 0 {
+			t.Errorf("%s was restarted: %+v", p.Name, now)
+		}
+	}
+	for _, p := range []*v1.Pod{dev, fs, after} {
+		b.remove(t, p.Name)
+	}
+	for _, p := range []*v1.Pod{dev, fs, after} {
+		b.awaitGone(t, p.Name)
+	}
+	if left := leftOn(t, m.Root()); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+	dev = runs("dev", changes(device("dev"), work("sleep")))
+	b.awaitBegin(t, b.inside(t, dev, "/dev/vol"), "first")
+	if err := m.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	if err := b.admin.CoreV1().Pods(b.name).Delete(t.Context(), "dev", now); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "nothing is left", func() error {
+		if left := leftOn(t, m.Root()); len(left) > 0 {
+			return fmt.Errorf("left are %v", left)
+		}
+		return nil
+	})
+}
+
+// TestLocalDisksChangeover: a node goes from the kubelet to troupe and back, with pods that have local volumes on devices.
+// No container restarts, and pods of either end with the other one.
+func TestLocalDisksChangeover(t *testing.T) {
+	t.Parallel()
+	lab.Need(t, lab.GoToolchain)
+	troupe, kubelet := agentOf(t, "troupe"), agentOf(t, "kubelet").OwnPlugins()
+	b, m := joinedAs(t, "local-change", kubelet)
+	add := func(name string) (out []*v1.Pod) {
+		t.Helper()
+		b.localDisk(t, name+"-dev", v1.PersistentVolumeBlock)
+		b.localDisk(t, name+"-fs", v1.PersistentVolumeFilesystem)
+		b.create(t, b.pod(name+"-dev", changes(device(name+"-dev"), work("write /dev/vol first then sleep"))))
+		b.create(t, b.pod(name+"-fs", changes(using(name+"-fs"), work("append /v/log x then sleep"))))
+		for _, pod := range []string{name + "-dev", name + "-fs"} {
+			out = append(out, b.awaitPod(t, pod, "is ready", ready))
+		}
+		b.awaitBegin(t, b.inside(t, out[0], "/dev/vol"), "first")
+		return out
+	}
+	ends := func(pods []*v1.Pod) {
+		t.Helper()
+		for _, p := range pods {
+			b.remove(t, p.Name)
+		}
+		for _, p := range pods {
+			b.awaitGone(t, p.Name)
+		}
+	}
+	kept, last := add("kept"), add("first")
+	for i, to := range []member.Agent{troupe, kubelet, troupe} {
+		if err := m.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Configure(to, ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Start(); err != nil {
+			t.Fatal(err)
+		}
+		next := add(fmt.Sprint("next-", i))
+		for _, p := range append(kept, last...) {
+			now := b.get(t, p.Name).Status.ContainerStatuses[0]
+			if now.ContainerID != p.Status.ContainerStatuses[0].ContainerID || now.RestartCount != 0 {
+				t.Errorf("with %s: %s was restarted: %+v", to.Name, p.Name, now)
+			}
+		}
+		b.awaitBegin(t, b.inside(t, kept[0], "/dev/vol"), "first")
+		ends(last)
+		last = next
+	}
+	ends(append(kept, last...))
+	b.await(t, "nothing is left", func() error {
+		if left := leftOn(t, m.Root()); len(left) > 0 {
+			return fmt.Errorf("left are %v", left)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,80 @@
+package deadfs_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/deadfs"
+)
+
+// TestClose: those who hang in a dead file system get an error, nothing stays mounted, and what looks at the directory
+// afterwards does not hang, also if a second mount of it is left.
+func TestClose(t *testing.T) {
+	if _, err := os.Stat(deadfs.Device); err != nil || os.Getuid() != 0 {
+		t.Skipf("needs root and FUSE: %v", err)
+	}
+	point := t.TempDir()
+	s, err := deadfs.Mount(point)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() }) // whatever happens: the directory is removed then
+	bound := t.TempDir()
+	if out, err := exec.Command("mount", "--bind", point, bound).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "-l", bound).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	s.Die()
+	hangs := exec.Command("ls", filepath.Join(point, deadfs.Share, deadfs.Share))
+	if err := hangs.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.Asked():
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody asked the file system")
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- hangs.Wait() }()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("what hung in the file system was given something")
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("what hangs in the file system still does")
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(mounts), " "+point+" ") {
+		t.Error("it is mounted still")
+	}
+	looked := make(chan error, 1)
+	go func() {
+		_, err := os.Stat(filepath.Join(bound, deadfs.Share))
+		looked <- err
+	}()
+	select {
+	case err := <-looked:
+		if err == nil {
+			t.Error("the other mount still works")
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("who looks at the other mount hangs")
+	}
+}
