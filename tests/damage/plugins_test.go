@@ -35,7 +35,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // rounds is how many hostile answers pods get. With the race detector they are few: CI runs all without it.
 func rounds() int {
