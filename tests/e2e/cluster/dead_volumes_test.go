@@ -219,7 +219,7 @@ func TestDeadVolumes(t *testing.T) {
 	})
 	p := b.paced(t)
 	p.round(t, "first", 5, others)
-	c := p.turns(t, 3, 30, others, func(int) { d.die(t) }, func(turn int) {
+	c := p.turns(t, 2, 30, others, func(int) { d.die(t) }, func(turn int) {
 		if turn == 0 {
 			d.shown(t)
 		}
