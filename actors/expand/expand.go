@@ -1,6 +1,6 @@
 // Package expand is the effect that expands one volume on this node: with its CSI driver, or with the file system of a
-// local volume. What the claim wants is read again when it begins, and the claim says how far it is. What a claim wants of
-// a node, and what is said in it, decide/csi decides.
+// local volume. What the claim wants is read again when it begins, and the claim says how far it is. What a claim
+// wants of a node, and what is said in it, decide/csi decides.
 package expand
 
 import (
@@ -22,10 +22,10 @@ type API interface {
 	Patch(ctx context.Context, p port.APIPatch, done func(port.APIObject, error))
 }
 
-// Expansion is one expansion of a volume. It holds nothing of an actor. Both the claim and its volume are read again: the
-// size may be another one by now, or none. A claim that says the size already, because another node has expanded the
-// volume (see [csi.Elsewhere]), is left alone, unless this node can't do it. So is one in which nobody says how its
-// expansion goes ([csi.Quiet]), until it has worked.
+// Expansion is one expansion of a volume. It holds nothing of an actor. Both the claim and its volume are read again:
+// the size may be another one by now, or none. A claim that says the size already, because another node has expanded
+// the volume (see [csi.Elsewhere]), is left alone, unless this node can't do it. So is one in which nobody says how
+// its expansion goes ([csi.Quiet]), until it has worked.
 //
 //	Get claim, Get volume ──nothing to do──► done, without a call
 //	  │
@@ -164,8 +164,8 @@ func unmarked(claim port.APIKey, err error) error {
 	return &port.Error{Kind: port.Unavailable, Verb: "PatchClaim", Object: claim.String(), Detail: err.Error()}
 }
 
-// Event says to a pod how the expansion of a PersistentVolume went, in the words of a kubelet. volume is its name in the
-// pod.
+// Event says to a pod how the expansion of a PersistentVolume went, in the words of a kubelet. volume is its name in
+// the pod.
 func Event(pod *v1.Pod, pv, volume string, err error, now time.Time) port.Event {
 	if err != nil {
 		return port.Event{

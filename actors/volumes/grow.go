@@ -59,8 +59,8 @@ func (a *volumes) lookLater(ctx *kernel.Context[Message], p *volumed) {
 	}
 }
 
-// look asks for the claims of local volumes in use whether they are to be grown, and grows them: one at a time, and once
-// for all pods that have it.
+// look asks for the claims of local volumes in use whether they are to be grown, and grows them: one at a time, and
+// once for all pods that have it.
 func (a *volumes) look(ctx *kernel.Context[Message]) {
 	a.looking = false
 	asked := map[string]bool{}
@@ -98,8 +98,8 @@ func (a *volumes) expansion(now time.Time, uid types.UID, p *volumed, m *volumep
 	}
 }
 
-// growth is what is done after a volume was mounted for a pod that begins, before its containers start; nil for nothing.
-// Where a pod already runs with a volume, a look does it.
+// growth is what is done after a volume was mounted for a pod that begins, before its containers start; nil for
+// nothing. Where a pod already runs with a volume, a look does it.
 func (a *volumes) growth(now time.Time, uid types.UID, what step, m *volumeplan.Mount) *expand.Expansion {
 	p := a.pods[uid]
 	if what != mount || !m.Outgrown || !p.growable(m) || p.later || p.paths.Has(m.Name) || a.deps.API == nil {

@@ -362,7 +362,8 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 			string(uid) + "/" + name,
 		Tag: tag{uid, what}, Deadline: a.deps.Deadline, Pool: pool, Rank: lastOfLooks,
 	}
-	p.running.Set(key, portcall.Do(ctx, e, a.run(ctx.Now(), w, uid, what, m), func(id kernel.EffectID, d done, err error) Message {
+	run := a.run(ctx.Now(), w, uid, what, m)
+	p.running.Set(key, portcall.Do(ctx, e, run, func(id kernel.EffectID, d done, err error) Message {
 		d.id, d.uid, d.what, d.volume, d.err = id, uid, what, name, unanswered(err, server)
 		return d
 	}))
@@ -465,6 +466,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 		a.freed(ctx)
 		p.reply.Tell(pod.VolumesAnswer{Volumes: volumeplan.Volumes{State: volumeplan.Down, Unmounted: true}})
 		return
+	case grow: // another message
 	}
 	a.advance(ctx, m.uid)
 }

@@ -53,7 +53,8 @@ func (h *Host) GrowVolume(ctx context.Context, r port.GrowVolume, done func(erro
 	}, done)
 }
 
-// growLocal grows the file system of a device, mounted at Path. A directory has the size of what it lies on. In a child.
+// growLocal grows the file system of a device, mounted at Path. A directory has the size of what it lies on. In a
+// child.
 func growLocal(r *request) error {
 	info, err := os.Stat(r.Source)
 	if err != nil {

@@ -68,8 +68,8 @@ func (v *Volume) Expand(size int64) {
 //	  ▲                                                  │ the node can't, or the user has given the claim another size
 //	  └───────────────── NodeResizeInfeasible ◄──────────┘
 //
-// A controller from before KEP-1790 writes the condition FileSystemResizePending only. A local volume has no controller: who
-// has made its device bigger says so by the capacity of its PersistentVolume alone.
+// A controller from before KEP-1790 writes the condition FileSystemResizePending only. A local volume has no
+// controller: who has made its device bigger says so by the capacity of its PersistentVolume alone.
 func Outgrown(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) int64 {
 	has, is := claim.Status.Capacity[v1.ResourceStorage]
 	want := pv.Spec.Capacity[v1.ResourceStorage]

@@ -1,11 +1,11 @@
-// Package blockmount mounts block devices of this machine, formats them if they are empty, and grows their file systems,
-// with the programs of the machine: blkid, mkfs, fsck, mount, resize2fs, xfs_growfs. What is done is decided by
-// decide/blockfs.
+// Package blockmount mounts block devices of this machine, formats them if they are empty, and grows their file
+// systems, with the programs of the machine: blkid, mkfs, fsck, mount, resize2fs, xfs_growfs. What is done is decided
+// by decide/blockfs.
 //
-// All of it may hang with the device: it is for a child process of the agent, which is killed at a deadline. Programs that
-// write on the device are not killed with it, because half a file system is worse than none: each is in a session of its
-// own, and keeps the device locked (flock(2)) as long as it lives. So a later call, also of the next agent, does not begin
-// before it has ended, and finds what it made.
+// All of it may hang with the device: it is for a child process of the agent, which is killed at a deadline. Programs
+// that write on the device are not killed with it, because half a file system is worse than none: each is in a session
+// of its own, and keeps the device locked (flock(2)) as long as it lives. So a later call, also of the next agent,
+// does not begin before it has ended, and finds what it made.
 package blockmount
 
 import (
@@ -79,8 +79,8 @@ func Mount(w *blockfs.Want, point string) error {
 	return nil
 }
 
-// Grow grows the file system of a device, which is mounted at point, to the size of the device. It is idempotent. A device
-// that is not mounted there, or that another program works on, is an error, port.StateConflict.
+// Grow grows the file system of a device, which is mounted at point, to the size of the device. It is idempotent. A
+// device that is not mounted there, or that another program works on, is an error, port.StateConflict.
 func Grow(path, point string) error {
 	d, err := open(path)
 	if err != nil {
