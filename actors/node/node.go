@@ -359,8 +359,9 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	}
 	b.spawnClaims(ctx, c)
 	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
-		Host: c.Ports.Host, Events: c.Ports.Events, CSI: b.csiOf(c), Restarted: askAgain, ResendNode: b.resendNode(c),
-		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
+		Host: c.Ports.Host, Events: c.Ports.Events, CSI: b.csiOf(c), API: c.Ports.API, Restarted: askAgain,
+		ResendNode: b.resendNode(c),
+		Backoff:    backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
 		Allocatable: c.Admit.Allocatable, SELinux: c.Cluster.SELinux,
 	}))
 	if c.Ports.Cgroups != nil {

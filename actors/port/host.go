@@ -25,6 +25,9 @@ type Host interface {
 	// atomically, so that a reader sees either the old or the new one. If that fails, the old content
 	// stays.
 	MountVolume(ctx context.Context, r MountVolume, done func(path string, err error))
+	// GrowVolume grows the file system of a local volume that is mounted for a pod to the size of its device. It mounts
+	// nothing, and does nothing for a directory or a device that is mapped into pods (volumeMode Block). Idempotent.
+	GrowVolume(ctx context.Context, r GrowVolume, done func(error))
 	// MountSubPaths mounts the subpaths of volumes for a container, and returns their paths on the
 	// host, in order. Missing ones are created as directories. A container cannot redirect a path out
 	// of its volume. Idempotent; UnmountPod unmounts them.
@@ -56,6 +59,13 @@ type MountVolume struct {
 	ReadOnly bool
 	// Size is the maximum size in bytes of an emptyDir in memory; 0 if unknown.
 	Size int64
+}
+
+// GrowVolume asks for the growth of a volume.
+type GrowVolume struct {
+	// Pod is one that has it.
+	Pod        types.UID
+	Persistent *v1.PersistentVolume
 }
 
 // MountSubPaths asks for subpaths of volumes, for one container.

@@ -69,6 +69,11 @@ func (r *rig) MountVolume(ctx context.Context, m port.MountVolume, done func(str
 	r.host.Called(ctx, text, func(err error) { done("/"+m.Volume.Name, err) })
 }
 
+// GrowVolume implements volumes.Host.
+func (r *rig) GrowVolume(ctx context.Context, g port.GrowVolume, done func(error)) {
+	r.host.Called(ctx, fmt.Sprintf("grow %s for %s", g.Persistent.Name, g.Pod), done)
+}
+
 // UnmountPod implements volumes.Host.
 func (r *rig) UnmountPod(ctx context.Context, uid types.UID, done func(error)) {
 	r.host.Called(ctx, "unmount "+string(uid), done)

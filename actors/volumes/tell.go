@@ -200,7 +200,7 @@ func (a *volumes) fail(ctx *kernel.Context[Message], p *volumed, key call, err e
 		}
 	case unmount:
 		reason = "FailedUnMount"
-	case prepare:
+	case prepare, grow:
 	}
 	p.failures.Set(key, f)
 	a.event(ctx, p, reason, f.message)

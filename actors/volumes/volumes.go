@@ -1,7 +1,7 @@
 // Package volumes is the actor that mounts and unmounts the volumes of pods. Each volume
 // has its own lane, so a volume that hangs delays only its own pod.
 //
-//	pod ──Mount, Unmount──► volumes ──PreparePod, MountVolume, UnmountPod──► host
+//	pod ──Mount, Unmount──► volumes ──PreparePod, MountVolume, GrowVolume, UnmountPod──► host
 //	pod ◄──VolumesAnswer── volumes ──UseCSI, ReleaseCSI──► csi ──CSIAnswer, CSIReleased──► volumes
 //
 // Volumes of CSI drivers are left to the actor csi. A pod is unmounted once they are released.
@@ -27,6 +27,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/expand"
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -56,7 +57,9 @@ type done struct {
 	path   string
 	// version is what the volume holds now.
 	version uint64
-	err     error
+	// size is what the volume was grown to, 0 for nothing.
+	size int64
+	err  error
 }
 
 // overdue is this actor's own timer for a pod whose volumes take long.
@@ -85,16 +88,18 @@ const (
 	prepare step = iota
 	mount
 	unmount
+	grow
 )
 
 func (s step) String() string {
-	return [...]string{"PreparePod", "MountVolume", "UnmountPod"}[s]
+	return [...]string{"PreparePod", "MountVolume", "UnmountPod", "ExpandVolume"}[s]
 }
 
 // Host is what the actor uses of port.Host.
 type Host interface {
 	PreparePod(ctx context.Context, pod *v1.Pod, done func(error))
 	MountVolume(ctx context.Context, r port.MountVolume, done func(path string, err error))
+	GrowVolume(ctx context.Context, r port.GrowVolume, done func(error))
 	UnmountPod(ctx context.Context, uid types.UID, done func(error))
 }
 
@@ -104,6 +109,8 @@ type Deps struct {
 	Events port.Recorder
 	// CSI brings up the volumes of CSI drivers; nil: they are the host's, which refuses them.
 	CSI CSI
+	// API has the claims of local volumes; nil without an apiserver.
+	API expand.API
 	// Restarted is called when an incarnation after the first begins. ResendNode then asks for NodeSeen again; nil
 	// without an apiserver.
 	Restarted, ResendNode func()
@@ -118,14 +125,19 @@ type Deps struct {
 
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
-	return func() kernel.Behavior[Message] { return &volumes{deps: deps, pods: map[types.UID]*volumed{}} }
+	return func() kernel.Behavior[Message] {
+		return &volumes{deps: deps, pods: map[types.UID]*volumed{}, growing: map[string]kernel.EffectID{}}
+	}
 }
 
 type volumes struct {
-	deps   *Deps
-	pods   map[types.UID]*volumed
-	node   *v1.Node // nil: not known yet
-	missed kernel.Missed[Message]
+	deps *Deps
+	pods map[types.UID]*volumed
+	node *v1.Node // nil: not known yet
+	// growing are the local volumes in use that are being grown, by their PersistentVolumes; looking: the timer of looks.
+	growing map[string]kernel.EffectID
+	looking bool
+	missed  kernel.Missed[Message]
 }
 
 // volumed is one pod's share.
@@ -225,6 +237,10 @@ func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 		a.csiRestarted()
 	case done:
 		a.done(ctx, m)
+	case look:
+		a.look(ctx)
+	case grown:
+		a.grown(ctx, m)
 	case again:
 		if p := a.pods[m.uid]; p != nil {
 			p.retry = nil
@@ -253,33 +269,11 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 	p.stand(m.Paths)
 	p.asked = nil // an answer may have been lost
 	p.pod, p.objects, p.reply, p.later, p.pending = m.Pod, m.Objects, m.ReplyTo, m.Later, true
+	a.lookLater(ctx, p)
 	if !p.down && len(p.plan) > 0 && (first || len(p.plan) > had) {
 		p.expect(ctx, uid)
 	}
 	a.advance(ctx, uid)
-}
-
-func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
-	p := a.get(m.UID)
-	p.reply, p.pending, p.releasing = m.ReplyTo, true, false
-	if p.pod == nil {
-		p.pod = m.Pod
-	}
-	if !p.down {
-		p.down = true
-		p.failures.DeleteFunc(func(c call, _ failure) bool { return c.what != unmount })
-		if p.pod == nil || len(p.plan) > 0 {
-			p.expect(ctx, m.UID)
-		}
-		// The volume that is being mounted is no longer needed. One that hangs is given up: what
-		// it was to be mounted at is removed, so that it can't come up later.
-		for _, e := range ctx.InFlight() {
-			if t, ok := e.Tag.(tag); ok && t.uid == m.UID && t.what != unmount {
-				ctx.Cancel(e.ID)
-			}
-		}
-	}
-	a.advance(ctx, m.UID)
 }
 
 func (a *volumes) get(uid types.UID) *volumed {
@@ -318,16 +312,6 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 		}
 	}
 	a.tell(p)
-}
-
-// mounting reports whether something of a pod is being brought up.
-func mounting(ctx *kernel.Context[Message], uid types.UID) bool {
-	for _, e := range ctx.InFlight() {
-		if t, ok := e.Tag.(tag); ok && t.uid == uid && t.what != unmount {
-			return true
-		}
-	}
-	return false
 }
 
 // tag is what an effect is for, to a later incarnation.
@@ -378,7 +362,8 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 			string(uid) + "/" + name,
 		Tag: tag{uid, what}, Deadline: a.deps.Deadline, Pool: pool, Rank: lastOfLooks,
 	}
-	p.running.Set(key, portcall.Do(ctx, e, a.run(w, uid, what, m), func(id kernel.EffectID, d done, err error) Message {
+	run := a.run(ctx.Now(), w, uid, what, m)
+	p.running.Set(key, portcall.Do(ctx, e, run, func(id kernel.EffectID, d done, err error) Message {
 		d.id, d.uid, d.what, d.volume, d.err = id, uid, what, name, unanswered(err, server)
 		return d
 	}))
@@ -386,9 +371,9 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 
 // run makes the call of one effect. It holds nothing of the actor.
 func (a *volumes) run(
-	w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount,
+	now time.Time, w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount,
 ) func(context.Context, func(done, error)) {
-	host := a.deps.Host
+	host, growth := a.deps.Host, a.growth(now, uid, what, m)
 	var r port.MountVolume
 	var d done
 	if m != nil {
@@ -402,9 +387,16 @@ func (a *volumes) run(
 		case prepare:
 			host.PreparePod(c, w, finish)
 		case mount:
-			host.MountVolume(c, r, func(path string, err error) { d.path = path; finish(err) })
+			host.MountVolume(c, r, func(path string, err error) {
+				if d.path = path; err != nil || growth == nil {
+					finish(err)
+					return
+				}
+				growth.Run(c, func(size int64, err error) { d.size = size; finish(err) })
+			})
 		case unmount:
 			host.UnmountPod(c, uid, finish)
+		case grow: // by look
 		}
 	}
 }
@@ -462,6 +454,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 	case mount:
 		p.mounted(m)
 		a.mapped(ctx, p, m)
+		a.sized(ctx, p, m)
 	case unmount:
 		if p.retry != nil {
 			p.retry()
@@ -473,6 +466,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 		a.freed(ctx)
 		p.reply.Tell(pod.VolumesAnswer{Volumes: volumeplan.Volumes{State: volumeplan.Down, Unmounted: true}})
 		return
+	case grow: // another message
 	}
 	a.advance(ctx, m.uid)
 }

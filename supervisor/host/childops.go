@@ -23,6 +23,7 @@ const (
 	opUnmount  = "unmount"    // take down what is mounted at Path
 	opForce    = "force"      // the same, giving up what its server has not answered
 	opBind     = "bind"       // bind Source to Path, or what is on it if it is a device, and give it to Group
+	opGrow     = "grow"       // grow the file system of the device Source, mounted at Path
 	opNFS      = "nfs"        // mount the export Source at Path
 	opSubPaths = "subPath"    // mount Parts, all below Path
 	opRoom     = "room"       // say what room there is at Paths
@@ -83,6 +84,8 @@ func (r request) perform() error {
 		return unmount(r.Path, unix.MNT_FORCE)
 	case opBind:
 		return bindLocal(&r)
+	case opGrow:
+		return growLocal(&r)
 	case opNFS:
 		return mountNFS(&r)
 	case opMap:

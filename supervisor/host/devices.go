@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/blockmount"
@@ -36,6 +37,33 @@ func mountedDevice(r *request) (string, error) {
 		return "", err
 	}
 	return r.Global, blockmount.Mount(r.Device, r.Global)
+}
+
+// GrowVolume implements port.Host.
+func (h *Host) GrowVolume(ctx context.Context, r port.GrowVolume, done func(error)) {
+	pv := r.Persistent
+	hostcall.Do(ctx, "GrowVolume", pv.Name, func(ctx context.Context) error {
+		if pv.Spec.Local == nil || podspec.IsDevice(pv) {
+			return nil
+		}
+		if err := area.Element("volume name", pv.Name); err != nil {
+			return err
+		}
+		return h.children.call(ctx, request{Op: opGrow, Path: h.globalMount(pv.Name), Source: pv.Spec.Local.Path})
+	}, done)
+}
+
+// growLocal grows the file system of a device, mounted at Path. A directory has the size of what it lies on. In a
+// child.
+func growLocal(r *request) error {
+	info, err := os.Stat(r.Source)
+	if err != nil {
+		return err
+	}
+	if info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) != fs.ModeDevice {
+		return nil
+	}
+	return blockmount.Grow(r.Source, r.Path)
 }
 
 // fileSystemOf is the file system that a file is on.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
@@ -94,6 +96,50 @@ func TestLocalDeviceBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	hosttest.WantGone(t, global)
+}
+
+// TestLocalDeviceGrown: the file system of a device that has become bigger grows under the pods that have it. One that is not
+// mounted is not touched, and directories and devices of pods are as big as they are.
+func TestLocalDeviceGrown(t *testing.T) {
+	hosttest.NeedRoot(t)
+	const size = 320 << 20
+	l, disk := newLab(t), hosttest.NewLoop(t, size)
+	source := local(disk.Device)
+	source.Local.FSType = new("xfs")
+	r := claimed(newPod(), source)
+	grow := func(pv *v1.PersistentVolume) error {
+		return hosttest.Wait(func(done func(error)) {
+			l.GrowVolume(ctx(t), port.GrowVolume{Pod: r.Pod.UID, Persistent: pv}, done)
+		})
+	}
+	hosttest.WantError(t, grow(r.Persistent), port.StateConflict, "is not mounted")
+	path, err := l.mountRequest(ctx(t), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.Grow(2 * size)
+	if err := grow(r.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		t.Fatal(err)
+	}
+	if n := int64(fs.Blocks) * fs.Bsize; n < 3*size/2 {
+		t.Errorf("the pod sees %d bytes", n)
+	}
+	block := r.Persistent.DeepCopy()
+	block.Spec.VolumeMode = new(v1.PersistentVolumeBlock)
+	for _, pv := range []*v1.PersistentVolume{block, claimed(newPod(), local(t.TempDir())).Persistent} {
+		if err := grow(pv); err != nil {
+			t.Error(err)
+		}
+	}
+	missing := claimed(newPod(), local(filepath.Join(t.TempDir(), "gone")))
+	hosttest.WantError(t, grow(missing.Persistent), port.NotFound, "gone")
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestLocalDeviceRefused: a device is not formatted for a read-only mount. Nothing is mounted then.

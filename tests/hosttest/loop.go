@@ -35,6 +35,13 @@ func (l *Loop) Truncate(size int64) {
 	}
 }
 
+// Grow gives the device another, greater size.
+func (l *Loop) Grow(size int64) {
+	l.t.Helper()
+	l.Truncate(size)
+	Run(l.t, "losetup", "--set-capacity", l.Device)
+}
+
 // Run runs a program that has to succeed, and gives its output.
 func Run(t *testing.T, name string, args ...string) string {
 	t.Helper()

@@ -1,4 +1,5 @@
-// Package blockfs decides how a block device is formatted, checked and mounted, by what blkid(8) found on it.
+// Package blockfs decides how a block device is formatted, checked and mounted, and how its file system is grown, by
+// what blkid(8) found on it.
 //
 // The rules are those of a kubelet: a device on which blkid finds nothing is formatted, unless it is mounted read-only;
 // any other device never is. One that has the file system that is wanted is checked with fsck(8) first, unless it is
@@ -152,6 +153,22 @@ func format(fsType, device string) []string {
 	}
 }
 
+// Growth is the command that grows the mounted file system of a device to the size of the device. It does nothing if
+// the file system has that size already. point is where it is mounted.
+func Growth(device string, f Found, point string) ([]string, error) {
+	switch {
+	case f.Table != "":
+	case f.Type == "ext3" || f.Type == "ext4":
+		return []string{"resize2fs", device}, nil
+	case f.Type == "xfs":
+		return []string{"xfs_growfs", "-d", point}, nil
+	case f.Type == "btrfs":
+		return []string{"btrfs", "filesystem", "resize", "max", point}, nil
+	}
+	return nil, fmt.Errorf("device %s has %s, which can't be grown while it is mounted: ext3, ext4, xfs and btrfs can",
+		device, f)
+}
+
 // isType says what is wrong with the type of a file system, which becomes the name of a program.
 func isType(s string) error {
 	for i, r := range s {
@@ -183,11 +200,11 @@ func Missing(program string) error {
 	switch program {
 	case "blkid", "fsck", "mount":
 		from = " (package util-linux)"
-	case "mkfs.ext3", "mkfs.ext4":
+	case "mkfs.ext3", "mkfs.ext4", "resize2fs":
 		from = " (package e2fsprogs)"
-	case "mkfs.xfs":
+	case "mkfs.xfs", "xfs_growfs":
 		from = " (package xfsprogs)"
-	case "mkfs.btrfs":
+	case "mkfs.btrfs", "btrfs":
 		from = " (package btrfs-progs)"
 	}
 	return errors.New(program + " is not installed on this node" + from + ": install it")

@@ -165,10 +165,36 @@ func TestChecked(t *testing.T) {
 	}
 }
 
+// TestGrowth: the program is that of the file system that was found, and what is not known is not touched.
+func TestGrowth(t *testing.T) {
+	for name, c := range map[string]struct {
+		found     blockfs.Found
+		want, err string
+	}{
+		"ext3":       {found: blockfs.Found{Type: "ext3"}, want: "resize2fs /dev/sdx"},
+		"ext4":       {found: blockfs.Found{Type: "ext4"}, want: "resize2fs /dev/sdx"},
+		"xfs":        {found: blockfs.Found{Type: "xfs"}, want: "xfs_growfs -d /mnt"},
+		"btrfs":      {found: blockfs.Found{Type: "btrfs"}, want: "btrfs filesystem resize max /mnt"},
+		"vfat":       {found: blockfs.Found{Type: "vfat"}, err: "has vfat, which can't be grown"},
+		"ext2":       {found: blockfs.Found{Type: "ext2"}, err: "has ext2"},
+		"partitions": {found: blockfs.Found{Type: "ext4", Table: "dos"}, err: "has ext4 and a partition table (dos)"},
+		"nothing":    {err: "has nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := blockfs.Growth(device, c.found, "/mnt")
+			wantError(t, err, c.err)
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // TestMissing: a program is named with the package that has it, if that is known.
 func TestMissing(t *testing.T) {
 	for program, want := range map[string]string{
 		"blkid": "util-linux", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs",
+		"resize2fs": "e2fsprogs", "xfs_growfs": "xfsprogs", "btrfs": "btrfs-progs",
 		"mkfs.zfs": "mkfs.zfs is not installed on this node: install it",
 	} {
 		wantError(t, blockfs.Missing(program), want)

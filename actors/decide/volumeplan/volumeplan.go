@@ -40,6 +40,8 @@ type Mount struct {
 	// Claimed: it is the volume of a claim. Once it is there, what becomes of the claim does not matter.
 	// Unprocessed: what that volume is can't be told, because of its claim.
 	Claimed, Unprocessed bool
+	// Outgrown: it is a local volume that is bigger than its claim says (csi.Outgrown).
+	Outgrown bool
 	// Version identifies the content; 0 for a volume without content.
 	Version uint64
 	// Err is why it can't be mounted, in words that users know. If podobjects.StateOf is Unknown, it
@@ -80,6 +82,7 @@ func Plan(
 			}
 			if m.Err == nil {
 				m.disk(pod, v, objects)
+				m.grows(pod, v, objects)
 			}
 		case v.CSI != nil:
 			m.CSI = csi.Of(pod, v, nil, false)
@@ -140,6 +143,15 @@ func (m *Mount) disk(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) {
 		data = o.Data
 	}
 	m.CHAP, m.Err = netdisk.NewCHAP(s, data)
+}
+
+// grows says whether a local volume has to grow.
+func (m *Mount) grows(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) {
+	if m.Persistent.Spec.Local == nil {
+		return
+	}
+	claim, err := objects.Claim(pod.Namespace, podobjects.ClaimName(pod, v))
+	m.Outgrown = err == nil && csi.Outgrown(claim, m.Persistent) > 0
 }
 
 // claimed returns the PersistentVolume of a volume with a claim, as its CSI driver sees it if its kind is migrated.

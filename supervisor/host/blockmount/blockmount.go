@@ -1,10 +1,11 @@
-// Package blockmount mounts block devices of this machine, and formats them if they are empty, with the programs of
-// the machine: blkid, mkfs, fsck, mount. What is done is decided by decide/blockfs.
+// Package blockmount mounts block devices of this machine, formats them if they are empty, and grows their file
+// systems, with the programs of the machine: blkid, mkfs, fsck, mount, resize2fs, xfs_growfs. What is done is decided
+// by decide/blockfs.
 //
-// All of it may hang with the device: it is for a child process of the agent, which is killed at a deadline. mkfs and
-// fsck are not killed with it, because half a file system is worse than none: each is in a session of its own, and
-// keeps the device locked (flock(2)) as long as it lives. So a later call, also of the next agent, does not begin
-// before it has ended, and finds what it made.
+// All of it may hang with the device: it is for a child process of the agent, which is killed at a deadline. Programs
+// that write on the device are not killed with it, because half a file system is worse than none: each is in a session
+// of its own, and keeps the device locked (flock(2)) as long as it lives. So a later call, also of the next agent,
+// does not begin before it has ended, and finds what it made.
 package blockmount
 
 import (
@@ -78,6 +79,32 @@ func Mount(w *blockfs.Want, point string) error {
 	return nil
 }
 
+// Grow grows the file system of a device, which is mounted at point, to the size of the device. It is idempotent. A
+// device that is not mounted there, or that another program works on, is an error, port.StateConflict.
+func Grow(path, point string) error {
+	d, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close() //nolint:errcheck // nothing was written
+	if is, err := d.isAt(point); err != nil || !is {
+		return cmp.Or(err, hostcall.Failf(port.StateConflict, "device %s is not mounted at %s, and its file system was not "+
+			"grown", d.path, point))
+	}
+	if err := d.lock(); err != nil {
+		return err
+	}
+	found, err := d.probe()
+	if err != nil {
+		return err
+	}
+	command, err := blockfs.Growth(d.path, found, point)
+	if err != nil {
+		return hostcall.Failf(port.InvalidConfig, "%v", err)
+	}
+	return d.write(command)
+}
+
 // device is an open block device.
 type device struct {
 	*os.File
@@ -140,8 +167,8 @@ func (d *device) isAt(point string) (bool, error) {
 func (d *device) lock() error {
 	err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return hostcall.Failf(port.StateConflict, "device %s is locked by another program, which may be formatting or "+
-			"checking it: lsof %s says which one", d.path, d.path)
+		return hostcall.Failf(port.StateConflict, "device %s is locked by another program, which may be formatting, "+
+			"checking or growing it: lsof %s says which one", d.path, d.path)
 	}
 	if err != nil {
 		return fmt.Errorf("lock device %s: %w", d.path, err)
@@ -190,11 +217,7 @@ func (d *device) format(command []string) error {
 		return cmp.Or(err, hostcall.Failf(port.StateConflict,
 			"device %s was empty a moment ago, and has %s now: it was not formatted", d.path, found))
 	}
-	status, output, err := d.detached(command)
-	if err == nil && status != 0 {
-		err = fmt.Errorf("%s of device %s failed (exit status %d): %s", command[0], d.path, status, output)
-	}
-	return err
+	return d.write(command)
 }
 
 // ends is how much is read at either end of a device.

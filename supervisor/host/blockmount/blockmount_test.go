@@ -24,8 +24,11 @@ import (
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
-// asked has what a child process of the tests mounts, and where.
-const asked = "BLOCKMOUNT_ASKED"
+// asked has what a child process of the tests mounts, and where. With grows set it grows its file system.
+const (
+	asked = "BLOCKMOUNT_ASKED"
+	grows = "BLOCKMOUNT_GROWS"
+)
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(asked); text != "" {
@@ -33,6 +36,10 @@ func TestMain(m *testing.M) {
 		point, _, _ := strings.Cut(text, " ")
 		if err := json.Unmarshal([]byte(text[len(point):]), &w); err != nil {
 			panic(err)
+		}
+		if os.Getenv(grows) != "" {
+			fmt.Println(blockmount.Grow(w.Device, point))
+			return
 		}
 		fmt.Println(blockmount.Mount(&w, point))
 		return
@@ -118,6 +125,104 @@ func readMounts(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// room is the size in MiB of the file system at a place.
+func room(t *testing.T, point string) int64 {
+	t.Helper()
+	var s unix.Statfs_t
+	if err := unix.Statfs(point, &s); err != nil {
+		t.Fatal(err)
+	}
+	return int64(s.Blocks) * s.Bsize / mib
+}
+
+// mayGrowExt: the kernel lets this process grow the file systems of resize2fs.
+func mayGrowExt(t *testing.T) bool {
+	t.Helper()
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0]); err != nil {
+		t.Fatal(err)
+	}
+	return data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
+}
+
+// TestGrow: a file system in use grows to the size of its device, once, and what is in it stays.
+func TestGrow(t *testing.T) {
+	hosttest.NeedRoot(t)
+	for _, fsType := range []string{"ext3", "ext4", "xfs"} {
+		t.Run(fsType, func(t *testing.T) {
+			if strings.HasPrefix(fsType, "ext") && !mayGrowExt(t) {
+				t.Skip("needs CAP_SYS_RESOURCE")
+			}
+			l, point := hosttest.NewLoop(t, size(fsType)), newPoint(t)
+			mount(t, &blockfs.Want{Device: l.Device, Type: fsType}, point)
+			hosttest.Write(t, filepath.Join(point, "file"), "text")
+			before := room(t, point)
+			l.Grow(2 * size(fsType))
+			for range 2 {
+				if err := blockmount.Grow(l.Device, point); err != nil {
+					t.Fatal(err)
+				}
+				if now := room(t, point); now < before*3/2 {
+					t.Errorf("it has %d MiB, and had %d", now, before)
+				}
+			}
+			if text, err := os.ReadFile(filepath.Join(point, "file")); string(text) != "text" {
+				t.Errorf("%q, %v", text, err)
+			}
+			unmount(t, point)
+		})
+	}
+}
+
+// TestNotGrown: a device that is not mounted where it should be, or is worked on, is not touched; what a program says is told.
+func TestNotGrown(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l, point := hosttest.NewLoop(t, size("")), newPoint(t)
+	grow := func() error { return portError(t, func() error { return blockmount.Grow(l.Device, point) }) }
+	hosttest.WantError(t, grow(), port.StateConflict, "is not mounted at "+point)
+	mount(t, &blockfs.Want{Device: l.Device}, point)
+	stand(t, "resize2fs", "echo it is full; exit 1")
+	hosttest.WantError(t, grow(), port.Other, "resize2fs of device", "exit status 1", "it is full")
+	held := hold(t, l.Device, os.O_RDONLY)
+	if err := unix.Flock(int(held.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.WantError(t, grow(), port.StateConflict, "locked by another program")
+	if err := unix.Flock(int(held.Fd()), unix.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	unmount(t, point)
+	hosttest.Run(t, "wipefs", "-a", l.Device)
+	hosttest.Run(t, "mkfs.ext2", "-q", l.Device)
+	hosttest.Until(t, "it is mounted", func() bool { return unix.Mount(l.Device, point, "ext4", 0, "") == nil })
+	hosttest.WantError(t, grow(), port.InvalidConfig, "has ext2, which can't be grown")
+	unmount(t, point)
+}
+
+// TestKilledInGrow: the process that grows a file system is killed. The program of the machine goes on, nothing else is done
+// on the device until it has ended, and then it is found grown.
+func TestKilledInGrow(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l, point := hosttest.NewLoop(t, size("xfs")), newPoint(t)
+	w := &blockfs.Want{Device: l.Device, Type: "xfs"}
+	mount(t, w, point)
+	before := room(t, point)
+	l.Grow(2 * size("xfs"))
+	gate := newGate(t, "xfs_growfs")
+	t.Setenv(grows, "yes")
+	kill := start(t, w, point)
+	hosttest.Until(t, "it runs", func() bool { return gate.runs() == 1 })
+	kill()
+	again := func() error { return portError(t, func() error { return blockmount.Grow(l.Device, point) }) }
+	hosttest.WantError(t, again(), port.StateConflict, "locked by another program")
+	gate.open()
+	hosttest.Until(t, "it is grown", func() bool { return again() == nil })
+	if now := room(t, point); now < before*3/2 {
+		t.Errorf("it has %d MiB, and had %d", now, before)
+	}
+	unmount(t, point)
 }
 
 // TestNotFormatted: a device that has anything on it, or may have, stays as it is.

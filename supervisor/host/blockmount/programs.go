@@ -29,6 +29,15 @@ func (d *device) detached(command []string) (status int, output string, err erro
 	return execute(command, d.File)
 }
 
+// write runs a program that writes a file system, and fails if it does.
+func (d *device) write(command []string) error {
+	status, output, err := d.detached(command)
+	if err == nil && status != 0 {
+		err = fmt.Errorf("%s of device %s failed (exit status %d): %s", command[0], d.path, status, output)
+	}
+	return err
+}
+
 // execute runs a program. One that gets locked, a file that it has to keep open, is in a session of its own.
 // Its output goes to a file in memory: a pipe would break when this process is killed.
 func execute(command []string, locked *os.File) (status int, output string, err error) {

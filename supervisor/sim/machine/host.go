@@ -76,6 +76,12 @@ func (h *Host) MountVolume(ctx context.Context, r port.MountVolume, done func(st
 	})
 }
 
+// GrowVolume implements port.Host. What there is has no size.
+func (h *Host) GrowVolume(ctx context.Context, r port.GrowVolume, done func(error)) {
+	call := Call{Verb: "GrowVolume", Pod: string(r.Pod), Name: r.Persistent.Name}
+	h.do(ctx, call, hostLatency, done, func() error { return nil })
+}
+
 // pathOf is where a volume is on the host: nowhere for an image, which the runtime
 // mounts.
 func pathOf(uid types.UID, v *v1.Volume) string {

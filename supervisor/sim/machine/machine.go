@@ -82,8 +82,8 @@ func (m *Machine) Boot() {
 
 // Call is one call of a port of the machine.
 type Call struct {
-	// Verb is the method: PreparePod, MountVolume, MountSubPaths, UnmountPod, RemovePod,
-	// PodDirs; SetCgroup, GetCgroup, RemovePodCgroup, PodCgroups; LoadCheckpoint,
+	// Verb is the method: PreparePod, MountVolume, GrowVolume, MountSubPaths, UnmountPod,
+	// RemovePod, PodDirs; SetCgroup, GetCgroup, RemovePodCgroup, PodCgroups; LoadCheckpoint,
 	// SaveCheckpoint, SetAsideCheckpoint; ReadManifests, FetchManifest; MakeFiles, ReadEnvFiles, WriteHosts,
 	// TerminationMessage; ReadFacts; MeasureNode, MeasurePods, WatchMemory; WatchOOM, CountOOM; WatchDevicePlugins,
 	// ListDevices, PreferDevices, AllocateDevices, PreStartDevices; NewPodKey, WrittenCertificate;

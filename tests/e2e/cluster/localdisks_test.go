@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
@@ -21,14 +23,20 @@ import (
 // localDisk makes a local volume on a loop device, with a claim of the same name, which is bound to it.
 func (b *bed) localDisk(t *testing.T, name string, mode v1.PersistentVolumeMode) *hosttest.Loop {
 	t.Helper()
-	disk := hosttest.NewLoop(t, 16<<20)
-	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("16Mi")}
+	return b.localDiskOf(t, name, mode, 16<<20, nil)
+}
+
+// localDiskOf is localDisk with a size in bytes and a file system.
+func (b *bed) localDiskOf(t *testing.T, name string, mode v1.PersistentVolumeMode, bytes int64, fsType *string) *hosttest.Loop {
+	t.Helper()
+	disk := hosttest.NewLoop(t, bytes)
+	size := v1.ResourceList{v1.ResourceStorage: *resource.NewQuantity(bytes, resource.BinarySI)}
 	access := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 	pv := &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name},
 		Spec: v1.PersistentVolumeSpec{
 			Capacity: size, AccessModes: access, VolumeMode: &mode, PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: disk.Device}},
+			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: disk.Device, FSType: fsType}},
 			ClaimRef:               &v1.ObjectReference{Namespace: b.name, Name: name},
 			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 				MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{b.name}}},
@@ -229,4 +237,66 @@ func TestLocalDisksChangeover(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestLocalDisksGrow: a local volume whose device and PersistentVolume have become bigger grows while a pod uses it, and before
+// the next pod begins, with troupe as with the kubelet: the claim says so, and the pod goes on.
+func TestLocalDisksGrow(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"troupe", "kubelet"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name == "kubelet" {
+				lab.Need(t, lab.GoToolchain)
+			}
+			b, m := joinedAs(t, "local-grows-"+name, agentOf(t, name))
+			const size = 320 << 20 // the least that xfs takes; ext4 needs CAP_SYS_RESOURCE to grow
+			disk := b.localDiskOf(t, "fs", v1.PersistentVolumeFilesystem, size, new("xfs"))
+			bigger := func(n int64) {
+				t.Helper()
+				disk.Grow(n)
+				patch := fmt.Appendf(nil, `{"spec":{"capacity":{"storage":"%d"}}}`, n)
+				if _, err := b.admin.CoreV1().PersistentVolumes().Patch(t.Context(), b.name+"-fs", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			grown := func(p *v1.Pod, n int64) {
+				t.Helper()
+				b.await(t, "the claim says that it has grown", func() error {
+					c, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Get(t.Context(), "fs", metav1.GetOptions{})
+					if s := c.Status; err == nil && (s.Capacity.Storage().Value() != n || len(s.Conditions)+len(s.AllocatedResourceStatuses)+len(s.AllocatedResources) > 0) {
+						err = fmt.Errorf("its status is %+v", s)
+					}
+					return err
+				})
+				var fs unix.Statfs_t
+				if err := unix.Statfs(b.inside(t, p, "/v"), &fs); err != nil {
+					t.Fatal(err)
+				}
+				if got := int64(fs.Blocks) * fs.Bsize; got < n*3/4 {
+					t.Errorf("%s sees %d bytes of %d", p.Name, got, n)
+				}
+				b.awaitText(t, b.inside(t, p, "/v/log"), "x\n")
+				b.awaitEvent(t, p.Name, "FileSystemResizeSuccessful", fmt.Sprintf("MountVolume.NodeExpandVolume succeeded for volume %q %s", b.name+"-fs", b.name))
+			}
+			b.create(t, b.pod("first", changes(using("fs"), work("append /v/log x then sleep"))))
+			first := b.awaitPod(t, "first", "is ready", ready)
+			bigger(2 * size)
+			grown(first, 2*size)
+			now := b.get(t, "first").Status.ContainerStatuses[0]
+			if now.ContainerID != first.Status.ContainerStatuses[0].ContainerID || now.RestartCount != 0 {
+				t.Errorf("it was restarted: %+v", now)
+			}
+			b.remove(t, "first")
+			b.awaitGone(t, "first")
+			bigger(3 * size)
+			b.create(t, b.pod("next", changes(using("fs"), work("sleep"))))
+			grown(b.awaitPod(t, "next", "is ready", ready), 3*size)
+			b.remove(t, "next")
+			b.awaitGone(t, "next")
+			if left := leftOn(t, m.Root()); len(left) > 0 {
+				t.Errorf("left are %v", left)
+			}
+		})
+	}
 }

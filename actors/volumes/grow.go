@@ -1,0 +1,152 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/expand"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// lookEvery is the time between looks at the sizes of local volumes in use, as of those of CSI drivers. A node may not
+// watch claims.
+const lookEvery = time.Minute
+
+// look is this actor's own timer for looking at the sizes of local volumes in use. It stops when there are none.
+type look struct{}
+
+// grown is the result of a look at one volume: its size, if it was grown or should have been.
+type grown struct {
+	id   kernel.EffectID
+	uid  types.UID
+	pv   string
+	size int64
+	err  error
+}
+
+func (look) isVolumesMessage()  {}
+func (grown) isVolumesMessage() {}
+
+// Outcome implements kernel.Outcome.
+func (m grown) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// growable reports whether a volume is one whose size is looked at while a pod has it.
+func (p *volumed) growable(m *volumeplan.Mount) bool {
+	return !p.down && !m.ReadOnly && m.Persistent != nil && m.Persistent.Spec.Local != nil
+}
+
+// lookLater begins the looks, if a pod has a local volume.
+func (a *volumes) lookLater(ctx *kernel.Context[Message], p *volumed) {
+	if a.looking || a.deps.API == nil {
+		return
+	}
+	for i := range p.plan {
+		if p.growable(&p.plan[i]) {
+			a.looking = true
+			ctx.After(lookEvery, look{})
+			return
+		}
+	}
+}
+
+// look asks for the claims of local volumes in use whether they are to be grown, and grows them: one at a time, and
+// once for all pods that have it.
+func (a *volumes) look(ctx *kernel.Context[Message]) {
+	a.looking = false
+	asked := map[string]bool{}
+	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
+		p := a.pods[uid]
+		a.lookLater(ctx, p)
+		for i := range p.plan {
+			m := &p.plan[i]
+			if !p.growable(m) || !p.paths.Has(m.Name) || asked[m.Persistent.Name] {
+				continue
+			}
+			name := m.Persistent.Name
+			if asked[name] = true; a.growing[name] != 0 {
+				continue
+			}
+			e := kernel.Effect[Message]{
+				Kind: grow.String(), Object: name, For: string(uid), Lane: grow.String() + "/" + name, Tag: tag{uid, grow},
+				Deadline: a.deps.Deadline,
+			}
+			a.growing[name] = portcall.Do(ctx, e, a.expansion(ctx.Now(), uid, p, m).Run,
+				func(id kernel.EffectID, size int64, err error) Message { return grown{id, uid, name, size, err} })
+		}
+	}
+}
+
+// expansion grows a volume as its claim says. It holds nothing of the actor.
+func (a *volumes) expansion(now time.Time, uid types.UID, p *volumed, m *volumeplan.Mount) *expand.Expansion {
+	host, r := a.deps.Host, port.GrowVolume{Pod: uid, Persistent: m.Persistent}
+	claim := podobjects.ClaimName(p.pod, podspec.Volume(&p.pod.Spec, m.Name))
+	return &expand.Expansion{
+		API: a.deps.API, Now: now,
+		Claim:  port.APIKey{Kind: port.PersistentVolumeClaimKind, Namespace: p.pod.Namespace, Name: claim},
+		Volume: port.APIKey{Kind: port.PersistentVolumeKind, Name: m.Persistent.Name},
+		Call:   func(c context.Context, _ int64, done func(error)) { host.GrowVolume(c, r, done) },
+	}
+}
+
+// growth is what is done after a volume was mounted for a pod that begins, before its containers start; nil for
+// nothing. Where a pod already runs with a volume, a look does it.
+func (a *volumes) growth(now time.Time, uid types.UID, what step, m *volumeplan.Mount) *expand.Expansion {
+	p := a.pods[uid]
+	if what != mount || !m.Outgrown || !p.growable(m) || p.later || p.paths.Has(m.Name) || a.deps.API == nil {
+		return nil
+	}
+	return a.expansion(now, uid, p, m)
+}
+
+// sized says in an event that a volume was grown as it was mounted, or why not.
+func (a *volumes) sized(ctx *kernel.Context[Message], p *volumed, d done) {
+	m := p.named(d.volume)
+	switch {
+	case p.pod == nil || m == nil:
+	case d.size > 0:
+		a.deps.Events.Record(expand.Event(p.pod, m.Persistent.Name, m.Name, nil, ctx.Now()))
+	case m.Outgrown && m.ReadOnly && a.deps.API != nil && !p.later:
+		a.event(ctx, p, "FileSystemResizeFailed", fmt.Sprintf(
+			"MountVolume.NodeExpandVolume failed for volume %q requested read-only file system", m.Persistent.Name))
+	}
+}
+
+// ungrown forgets a growth that was given up.
+func (a *volumes) ungrown(id kernel.EffectID) {
+	maps.DeleteFunc(a.growing, func(_ string, of kernel.EffectID) bool { return of == id })
+}
+
+// grown tells the pods that have a volume how its growth went. One that failed is tried again at the next look.
+func (a *volumes) grown(ctx *kernel.Context[Message], m grown) {
+	if a.growing[m.pv] == m.id {
+		delete(a.growing, m.pv)
+		a.tellGrown(ctx, m)
+	}
+	if p := a.pods[m.uid]; p != nil && p.down {
+		a.advance(ctx, m.uid) // it has waited for this
+	}
+}
+
+func (a *volumes) tellGrown(ctx *kernel.Context[Message], m grown) {
+	if m.size == 0 && (m.err == nil || port.KindOf(m.err) == port.NotFound) {
+		return // it has its size, or there is no claim that says otherwise
+	}
+	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
+		p := a.pods[uid]
+		for i := range p.plan {
+			if v := &p.plan[i]; p.growable(v) && v.Persistent.Name == m.pv && p.paths.Has(v.Name) {
+				a.deps.Events.Record(expand.Event(p.pod, m.pv, v.Name, m.err, ctx.Now()))
+			}
+		}
+	}
+}
