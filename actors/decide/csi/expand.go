@@ -68,27 +68,33 @@ func (v *Volume) Expand(size int64) {
 //	  ▲                                                  │ the node can't, or the user has given the claim another size
 //	  └───────────────── NodeResizeInfeasible ◄──────────┘
 //
-// A controller from before KEP-1790 writes the condition FileSystemResizePending only. A local volume has no
-// controller: who has made its device bigger says so by the capacity of its PersistentVolume alone.
+// The size is then the one that the controller has allocated. A controller from before KEP-1790 writes none of this: the
+// capacity of the PersistentVolume is the size then. So it is for a local volume, which has no controller: who has made
+// its device bigger says so by that capacity alone.
 func Outgrown(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) int64 {
 	has, is := claim.Status.Capacity[v1.ResourceStorage]
 	want := pv.Spec.Capacity[v1.ResourceStorage]
 	if !is || want.Cmp(has) <= 0 {
 		return 0
 	}
-	status := claim.Status.AllocatedResourceStatuses[v1.ResourceStorage]
-	if status == v1.PersistentVolumeClaimNodeResizePending || status == v1.PersistentVolumeClaimNodeResizeInProgress ||
-		status == "" && slices.ContainsFunc(claim.Status.Conditions, pending) || pv.Spec.Local != nil && Quiet(claim) {
+	switch claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] {
+	case v1.PersistentVolumeClaimNodeResizePending, v1.PersistentVolumeClaimNodeResizeInProgress:
+		if size, is := claim.Status.AllocatedResources[v1.ResourceStorage]; is {
+			want = size
+		}
 		return want.Value()
+	default:
+		if Quiet(claim) {
+			return want.Value()
+		}
+		return 0 // it is the controller's turn
 	}
-	return 0 // it is the controller's turn
 }
 
-// Quiet reports whether a claim says nothing of an expansion, as that of a local volume. Then a node writes how big the
-// volume is once it is expanded, and nothing before, nor of what fails.
+// Quiet reports whether nobody says in a claim how an expansion of it goes. Then a node writes how big the volume is
+// once it is expanded, and nothing before, nor of what fails.
 func Quiet(claim *v1.PersistentVolumeClaim) bool {
-	return claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] == "" && claim.Status.AllocatedResources == nil &&
-		!slices.ContainsFunc(claim.Status.Conditions, pending)
+	return claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] == "" && claim.Status.AllocatedResources == nil
 }
 
 func pending(c v1.PersistentVolumeClaimCondition) bool {
