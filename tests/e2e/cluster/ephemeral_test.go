@@ -13,6 +13,17 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
+// debug puts a container into a pod that runs, whatever the agent has written into its status meanwhile.
+func (b *bed) debug(t *testing.T, p *v1.Pod, c v1.EphemeralContainer) {
+	t.Helper()
+	p = p.DeepCopy()
+	p.ResourceVersion = ""
+	p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, c)
+	if _, err := b.admin.CoreV1().Pods(b.name).UpdateEphemeralContainers(t.Context(), p.Name, p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestEphemeralContainer is what kubectl debug asks for: a container in a pod that runs already. It is
 // started once, and the pod goes on as if nothing had been.
 func TestEphemeralContainer(t *testing.T) {
@@ -20,16 +31,13 @@ func TestEphemeralContainer(t *testing.T) {
 	b := started(t, "ephemeral")
 	b.create(t, b.pod("web", nil))
 	p := b.awaitPod(t, "web", "is ready", ready)
-	p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, v1.EphemeralContainer{
+	b.debug(t, p, v1.EphemeralContainer{
 		EphemeralContainerCommon: v1.EphemeralContainerCommon{
 			Name: "debug", Image: lab.WorkImage, Args: strings.Fields("cat /proc/1/cmdline then exit 3"),
 			TerminationMessagePolicy: v1.TerminationMessageFallbackToLogsOnError,
 		},
 		TargetContainerName: "app",
 	})
-	if _, err := b.admin.CoreV1().Pods(b.name).UpdateEphemeralContainers(t.Context(), "web", p, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	ended := func(p *v1.Pod) error {
 		for _, s := range p.Status.EphemeralContainerStatuses {
 			if end := s.State.Terminated; s.Name == "debug" && end != nil {

@@ -63,10 +63,13 @@ func (b *bed) localDiskOf(t *testing.T, name string, mode v1.PersistentVolumeMod
 			t.Error(err)
 		}
 	})
-	claim.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: access, Capacity: size}
-	if _, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).UpdateStatus(t.Context(), claim, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	b.await(t, "claim "+name+" is bound", func() error {
+		now, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil && now.Status.Phase != v1.ClaimBound {
+			err = fmt.Errorf("it is %s", now.Status.Phase)
+		}
+		return err
+	})
 	return disk
 }
 
@@ -120,6 +123,17 @@ func leftOn(t *testing.T, root string) (out []string) {
 	return out
 }
 
+// awaitNothing waits until nothing is left there.
+func (b *bed) awaitNothing(t *testing.T, root string) {
+	t.Helper()
+	b.await(t, "nothing is left", func() error {
+		if left := leftOn(t, root); len(left) > 0 {
+			return fmt.Errorf("left are %v", left)
+		}
+		return nil
+	})
+}
+
 // TestLocalDisks: local volumes on devices, as a device and with a file system: what a container writes is there for the
 // next pod, an agent that is killed restarts nothing, and nothing is left of pods that end, also if they are deleted while
 // no agent is there.
@@ -157,9 +171,7 @@ func TestLocalDisks(t *testing.T) {
 	for _, p := range []*v1.Pod{dev, fs, after} {
 		b.awaitGone(t, p.Name)
 	}
-	if left := leftOn(t, m.Root()); len(left) > 0 {
-		t.Errorf("left are %v", left)
-	}
+	b.awaitNothing(t, m.Root())
 	dev = runs("dev", changes(device("dev"), work("sleep")))
 	b.awaitBegin(t, b.inside(t, dev, "/dev/vol"), "first")
 	if err := m.Kill(t.Context()); err != nil {
@@ -172,12 +184,7 @@ func TestLocalDisks(t *testing.T) {
 	if err := m.Start(); err != nil {
 		t.Fatal(err)
 	}
-	b.await(t, "nothing is left", func() error {
-		if left := leftOn(t, m.Root()); len(left) > 0 {
-			return fmt.Errorf("left are %v", left)
-		}
-		return nil
-	})
+	b.awaitNothing(t, m.Root())
 }
 
 // TestLocalDisksChangeover: a node goes from the kubelet to troupe and back, with pods that have local volumes on devices.
@@ -231,12 +238,7 @@ func TestLocalDisksChangeover(t *testing.T) {
 		last = next
 	}
 	ends(append(kept, last...))
-	b.await(t, "nothing is left", func() error {
-		if left := leftOn(t, m.Root()); len(left) > 0 {
-			return fmt.Errorf("left are %v", left)
-		}
-		return nil
-	})
+	b.awaitNothing(t, m.Root())
 }
 
 // TestLocalDisksGrow: a local volume whose device and PersistentVolume have become bigger grows while a pod uses it, and before

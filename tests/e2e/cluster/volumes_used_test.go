@@ -42,13 +42,10 @@ func TestUnusedVolumes(t *testing.T) {
 		t.Errorf("in use are %v", n.Status.VolumesInUse)
 	}
 
-	p.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
+	b.debug(t, p, v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{
 		Name: "debug", Image: lab.WorkImage, Args: strings.Fields("cat /later/key then exit 0"),
 		VolumeMounts: []v1.VolumeMount{mounted("later")},
-	}}}
-	if _, err := b.admin.CoreV1().Pods(b.name).UpdateEphemeralContainers(t.Context(), "web", p, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	}})
 	b.awaitEvent(t, "web", "FailedMount", `MountVolume.SetUp failed for volume "later" : configmap "none" not found`)
 	b.configMap(t, "none", map[string]string{"key": "x"})
 	p = b.awaitPod(t, "web", "has had a container put into it", func(p *v1.Pod) error {
@@ -97,9 +94,15 @@ func TestVolumeElsewhere(t *testing.T) {
 	label("null")
 	b.kill(t)
 	b.start(t)
+	b.create(t, b.pod("after", nil))
+	b.awaitPod(t, "after", "is ready", ready) // so the agent knows of the other one
 	if now := b.awaitPod(t, "web", "is ready again", ready); running(now)["app"] != running(p)["app"] {
 		t.Errorf("its container is %v, and was %v", running(now), running(p))
 	}
-	b.remove(t, "web")
-	b.awaitGone(t, "web")
+	for _, name := range []string{"web", "after"} {
+		b.remove(t, name)
+	}
+	for _, name := range []string{"web", "after"} {
+		b.awaitGone(t, name)
+	}
 }

@@ -29,6 +29,8 @@ type Config struct {
 	Capacity int64
 	// NoAttach leaves out ControllerPublishVolume, NoStage NodeStageVolume.
 	NoAttach, NoStage bool
+	// NodeExpands leaves out ControllerExpandVolume: NodeExpandVolume alone makes volumes larger.
+	NodeExpands bool
 	// Mock has the mock driver of Kubernetes answer, which mounts nothing, and makes volumes only by name. Faults are as
 	// with this one.
 	Mock bool

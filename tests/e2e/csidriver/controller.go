@@ -29,8 +29,11 @@ func (d *Driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCa
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
 		csi.ControllerServiceCapability_RPC_GET_CAPACITY, csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
 		csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS, csi.ControllerServiceCapability_RPC_CLONE_VOLUME,
-		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME, csi.ControllerServiceCapability_RPC_GET_VOLUME,
-		csi.ControllerServiceCapability_RPC_VOLUME_CONDITION, csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+		csi.ControllerServiceCapability_RPC_GET_VOLUME, csi.ControllerServiceCapability_RPC_VOLUME_CONDITION,
+		csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+	}
+	if !d.config.NodeExpands {
+		types = append(types, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
 	}
 	if !d.config.NoAttach {
 		types = append(types, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
@@ -435,13 +438,21 @@ func (d *Driver) GetCapacity(_ context.Context, r *csi.GetCapacityRequest) (*csi
 
 // ControllerExpandVolume is a controller call.
 func (d *Driver) ControllerExpandVolume(_ context.Context, r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
-	if r.GetCapacityRange() == nil {
+	switch {
+	case d.config.NodeExpands:
+		return nil, status.Error(codes.Unimplemented, "nodes expand the volumes of this driver")
+	case r.GetCapacityRange() == nil:
 		return nil, status.Error(codes.InvalidArgument, "the call has no capacity")
 	}
-	out := &csi.ControllerExpandVolumeResponse{}
-	err := d.withVolume(r.GetVolumeId(), func(v *Volume) error {
-		size := max(v.Size, r.GetCapacityRange().GetRequiredBytes())
-		if size > d.config.capacity() || size > uint63(r.GetCapacityRange().GetLimitBytes()) {
+	v, err := d.enlarge(r.GetVolumeId(), r.GetCapacityRange())
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: v.Size, NodeExpansionRequired: v.Image}, err
+}
+
+// enlarge makes a volume as large as wanted, if the driver can give as much. It returns what the volume is then.
+func (d *Driver) enlarge(id string, to *csi.CapacityRange) (now Volume, err error) {
+	err = d.withVolume(id, func(v *Volume) error {
+		size := max(v.Size, to.GetRequiredBytes())
+		if size > d.config.capacity() || size > uint63(to.GetLimitBytes()) {
 			return status.Errorf(codes.OutOfRange, "volume %s can't have %d bytes", v.ID, size)
 		}
 		if v.Image {
@@ -450,8 +461,8 @@ func (d *Driver) ControllerExpandVolume(_ context.Context, r *csi.ControllerExpa
 			}
 		}
 		v.Size = size
-		out.CapacityBytes, out.NodeExpansionRequired = size, v.Image
+		now = *v
 		return nil
 	})
-	return out, err
+	return now, err
 }

@@ -339,6 +339,11 @@ func (d *Driver) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRe
 	if is, err := mounted(path); (err != nil || !is) && r.GetVolumeCapability().GetBlock() == nil {
 		return nil, errors.Join(err, status.Errorf(codes.NotFound, "volume %s is not at %s", v.ID, path))
 	}
+	if d.config.NodeExpands {
+		if v, err = d.enlarge(v.ID, r.GetCapacityRange()); err != nil {
+			return nil, err
+		}
+	}
 	if v.Image {
 		if err := growLoop(d.volumeData(v.ID)); err != nil {
 			return nil, err
