@@ -483,6 +483,7 @@ func TestExpand(t *testing.T) {
 	r.WantByListener("nothing to do")
 	claim.Spec.Resources.Requests, pv.Spec.Capacity = size("2Ki"), size("2Ki")
 	claim.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending, Status: v1.ConditionTrue}}
+	claim.Status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{v1.ResourceStorage: v1.PersistentVolumeClaimNodeResizePending}
 	r.Advance(time.Minute)
 	r.WantByListener("begun", "api: patch PersistentVolumeClaim default/c: 1Ki map[storage:NodeResizeInProgress] 1", "driver: expand v to 2048 for a")
 	r.calls.Answer(fails(port.Other, "busy"), "expand v to 2048 for a")

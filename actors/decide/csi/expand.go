@@ -97,10 +97,6 @@ func Quiet(claim *v1.PersistentVolumeClaim) bool {
 	return claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] == "" && claim.Status.AllocatedResources == nil
 }
 
-func pending(c v1.PersistentVolumeClaimCondition) bool {
-	return c.Type == v1.PersistentVolumeClaimFileSystemResizePending && c.Status == v1.ConditionTrue
-}
-
 // notOnNodes is the annotation of a claim whose volume needs no work on nodes when it is expanded.
 const notOnNodes = "volume.kubernetes.io/node-expansion-not-required"
 

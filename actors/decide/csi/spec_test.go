@@ -213,23 +213,18 @@ func TestExpanded(t *testing.T) {
 		t.Error("a claim without a capacity is not bound yet")
 	}
 	claim.Status.Capacity = size("1Ki")
-	if Outgrown(claim, pv) != 0 || Resizes(claim) {
-		t.Error("it is the controller's turn", Outgrown(claim, pv), Resizes(claim))
+	if Outgrown(claim, pv) != 2048 || !Quiet(claim) || Resizes(claim) || Outgrown(Expanded(claim, 2048), pv) != 0 {
+		t.Error("a controller from before KEP-1790, or none, says nothing in the claim", Outgrown(claim, pv), Resizes(claim))
 	}
-	local := pv.DeepCopy()
-	local.Spec.Local = &v1.LocalVolumeSource{}
-	if Outgrown(claim, local) != 2048 || !Quiet(claim) || Outgrown(Expanded(claim, 2048), local) != 0 {
-		t.Error("a local volume has no controller", Outgrown(claim, local))
+	claim.Status.AllocatedResources = size("1536")
+	if Outgrown(claim, pv) != 0 || Quiet(claim) {
+		t.Error("it is the controller's turn", Outgrown(claim, pv))
 	}
-	claim.Status.AllocatedResources = size("2Ki")
-	if Outgrown(claim, local) != 0 || Quiet(claim) {
-		t.Error("somebody expands it nevertheless, and is not done")
+	if got := Outgrown(Marked(claim, v1.PersistentVolumeClaimNodeResizePending), pv); got != 1536 {
+		t.Error("the user has asked for less, and the controller has allocated it", got)
 	}
 	claim.Status.AllocatedResources = nil
 	claim.Status.Conditions = []v1.PersistentVolumeClaimCondition{{Type: v1.PersistentVolumeClaimFileSystemResizePending, Status: v1.ConditionTrue}, {Type: "Other"}}
-	if Outgrown(claim, pv) != 2048 || Quiet(claim) {
-		t.Error("a controller from before KEP-1790 says that it is the node's turn")
-	}
 	busy := Marked(claim, v1.PersistentVolumeClaimNodeResizeInProgress)
 	done := Expanded(busy, 2048)
 	if !Resizes(claim) || len(claim.Status.AllocatedResourceStatuses) != 0 || len(done.Status.Conditions) != 1 || len(done.Status.AllocatedResourceStatuses) != 0 ||
