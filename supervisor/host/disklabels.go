@@ -13,9 +13,9 @@ import (
 )
 
 // otherLabel has nothing mounted of a disk with another SELinux label than a pod needs: context= is an option of its
-// file system, and so the same for all pods. A PersistentVolume that has this option itself has it for all pods, and on a
-// host without SELinux mount(8) leaves it out. It fails while other pods have the disk. A pod that waits for them has no
-// note, or they would leave the disk mounted to it, as would pods that wait for one another.
+// file system, and so the same for all pods. A PersistentVolume that has this option itself has it for all pods, and
+// on a host without SELinux mount(8) leaves it out. It fails while other pods have the disk. A pod that waits for
+// them has no note, or they would leave the disk mounted to it, as would pods that wait for one another.
 func (h *Host) otherLabel(ctx context.Context, ask *diskRequest, note string, r *port.MountVolume, bound bool) error {
 	if own, _ := selinux.Mounted(strings.Join(ask.Want.Options, ",")); r.Label == "" && own != "" {
 		return nil

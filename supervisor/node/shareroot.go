@@ -37,8 +37,8 @@ func (l *launch) shareRoot(context.Context) error {
 	return nil
 }
 
-// unshareRoot leaves no mount behind on a node without pods and volumes. Containers that run go on to use it, and what is
-// mounted below it would be gone with it.
+// unshareRoot leaves no mount behind on a node without pods and volumes. Containers that run go on to use it, and
+// what is mounted below it would be gone with it.
 func unshareRoot(root string) error {
 	pods, err := os.ReadDir(filepath.Join(root, "pods"))
 	if len(pods) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {

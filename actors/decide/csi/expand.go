@@ -68,9 +68,9 @@ func (v *Volume) Expand(size int64) {
 //	  ▲                                                  │ the node can't, or the user has given the claim another size
 //	  └───────────────── NodeResizeInfeasible ◄──────────┘
 //
-// The size is then the one that the controller has allocated. A controller from before KEP-1790 writes none of this: the
-// capacity of the PersistentVolume is the size then. So it is for a local volume, which has no controller: who has made
-// its device bigger says so by that capacity alone.
+// The size is then the one that the controller has allocated. A controller from before KEP-1790 writes none of this:
+// the capacity of the PersistentVolume is the size then. So it is for a local volume, which has no controller: who
+// has made its device bigger says so by that capacity alone.
 func Outgrown(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) int64 {
 	has, is := claim.Status.Capacity[v1.ResourceStorage]
 	want := pv.Spec.Capacity[v1.ResourceStorage]

@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Share makes what pods mount below a directory visible to this machine and to other pods (mountPropagation Bidirectional
-// and HostToContainer), as a kubelet does with its root directory: if the file system that it is on is not shared, it is
-// mounted on itself, and that mount is shared. made is whether it did that; [Unshare] takes it back.
+// Share makes what pods mount below a directory visible to this machine and to other pods (mountPropagation
+// Bidirectional and HostToContainer), as a kubelet does with its root directory: if the file system that it is on is
+// not shared, it is mounted on itself, and that mount is shared. made is whether it did that; [Unshare] takes it
+// back.
 //
-// With other mounts below the directory it does nothing, and says which: they would be below the new mount, where nobody
-// can unmount them any more, and so no pod could be removed that has one.
+// With other mounts below the directory it does nothing, and says which: they would be below the new mount, where
+// nobody can unmount them any more, and so no pod could be removed that has one.
 func Share(dir string) (made bool, err error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return false, err

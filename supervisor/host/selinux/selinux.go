@@ -64,9 +64,9 @@ func FilesBelow(root string, all func() ([]mounts.Mount, error)) *Files {
 	return f
 }
 
-// Labels reports whether files at a path have labels of their own. They have not on a file system that was mounted with
-// one label, or that knows none. It reads the table of mounts only, so it can't hang with the file system. Without the table
-// the runtime finds out: a container whose files have no labels can't read them.
+// Labels reports whether files at a path have labels of their own. They have not on a file system that was mounted
+// with one label, or that knows none. It reads the table of mounts only, so it can't hang with the file system.
+// Without the table the runtime finds out: a container whose files have no labels can't read them.
 func (f *Files) Labels(path string) bool {
 	if rest, is := strings.CutPrefix(path, f.root+"/"); is {
 		path = filepath.Join(f.real, rest)
