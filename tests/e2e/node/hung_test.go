@@ -19,7 +19,7 @@ import (
 // so that late answers come to an agent that has given them up.
 func behindProxy(t *testing.T, release lab.Release) (*bed, *criproxy.Proxy) {
 	t.Helper()
-	b := newBed(t, release, func(c *Config) { c.Settings = "runtimeRequestTimeout: 10s\n" })
+	b := newBed(t, release, func(c *Config) { c.Settings = "runtimeRequestTimeout: 20s\n" })
 	proxy, err := criproxy.Start(criproxy.Config{Socket: filepath.Join(filepath.Dir(b.dir), "p.sock"), Target: b.lab.SocketPath()})
 	if err != nil {
 		t.Fatal(err)
