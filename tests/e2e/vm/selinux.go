@@ -87,12 +87,11 @@ func policy() string {
 (context of_kernel (system_u system_r kernel_t ((s0) (s0 (range c0 c1023)))))
 (fsuse trans tmpfs of_files)
 (fsuse trans devpts of_files)
-(fsuse trans mqueue of_files)
 (fsuse task pipefs of_files)
 (fsuse task sockfs of_files)
 (fsuse xattr ext4 of_files)
 (fsuse xattr overlay of_files)`)
-	for fs := range strings.FieldsSeq("proc sysfs devtmpfs cgroup2 rootfs ramfs nsfs bpf selinuxfs") {
+	for fs := range strings.FieldsSeq("proc sysfs devtmpfs cgroup2 rootfs ramfs mqueue nsfs bpf selinuxfs") {
 		write(`(genfscon %s "/" of_files)`, fs)
 	}
 	for sid := range strings.FieldsSeq(sids) {
