@@ -16,7 +16,7 @@ func (l *Lab) configPath() string { return filepath.Join(l.dir, "containerd.toml
 // settings is what the configuration templates are filled with.
 type settings struct {
 	Dir, Socket, Snapshotter, PauseImage, CNIBin string
-	RestrictOOM, SystemdCgroup, SELinux          bool
+	RestrictOOM, SystemdCgroup                   bool
 }
 
 // writeConfig writes containerd's configuration, the mirror configuration and the CNI network.
@@ -45,7 +45,7 @@ func (l *Lab) writeConfig() error {
 	var text bytes.Buffer
 	err = tmpl.Execute(&text, settings{
 		Dir: l.dir, Socket: l.SocketPath(), Snapshotter: snapshotter,
-		PauseImage: PauseImage, CNIBin: cniBin, RestrictOOM: !canRaise, SystemdCgroup: l.config.SystemdCgroup, SELinux: l.config.SELinux,
+		PauseImage: PauseImage, CNIBin: cniBin, RestrictOOM: !canRaise, SystemdCgroup: l.config.SystemdCgroup,
 	})
 	if err != nil {
 		return err
@@ -84,7 +84,6 @@ disabled_plugins = [
   sandbox_image = "{{.PauseImage}}"
   netns_mounts_under_state_dir = true
   restrict_oom_score_adj = {{.RestrictOOM}}
-  enable_selinux = {{.SELinux}}
   tolerate_missing_hugetlb_controller = true
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
@@ -135,7 +134,6 @@ disabled_plugins = [
   cdi_spec_dirs = ["{{.Dir}}/cdi"]
   netns_mounts_under_state_dir = true
   restrict_oom_score_adj = {{.RestrictOOM}}
-  enable_selinux = {{.SELinux}}
   tolerate_missing_hugetlb_controller = true
   drain_exec_sync_io_timeout = "5s"
 

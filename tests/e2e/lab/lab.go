@@ -40,8 +40,6 @@ type Config struct {
 	// SystemdCgroup has systemd make the cgroups of containers. The machine must be the lab's alone: the
 	// cgroups of its pods are where they are on any node.
 	SystemdCgroup bool
-	// SELinux gives containers labels. The machine must have a policy.
-	SELinux bool
 	// Log is told what takes long. Nil: nobody is.
 	Log io.Writer
 }

@@ -115,16 +115,7 @@ func buildInitramfs(ctx context.Context, m Machine, k kernel, plane *lab.Control
 		return err
 	}
 	load := modules
-	if m == SELinux {
-		root, err := selinuxRoot(repository)
-		if err != nil {
-			return err
-		}
-		if err := a.addSELinux(ctx, root, dir); err != nil {
-			return err
-		}
-	}
-	if m != Systemd {
+	if m == Bare {
 		root, err := iscsiRoot(repository)
 		if err != nil {
 			return err
@@ -203,9 +194,9 @@ func (a *archive) addRuntime(ctx context.Context, m Machine, repository string, 
 }
 
 // processors are the machine's CPUs and memory, as arguments of the emulator: two NUMA nodes of two CPUs and a
-// gibibyte each, of which guest/numa.go has the numbers. Others have no nodes.
+// gibibyte each, of which guest/numa.go has the numbers. That with systemd has no nodes.
 func (m Machine) processors() []string {
-	if m != Bare {
+	if m == Systemd {
 		return []string{"-smp", "2", "-m", "2048"}
 	}
 	return []string{
@@ -213,14 +204,6 @@ func (m Machine) processors() []string {
 		"-object", "memory-backend-ram,id=ram0,size=1024M", "-numa", "node,nodeid=0,cpus=0-1,memdev=ram0",
 		"-object", "memory-backend-ram,id=ram1,size=1024M", "-numa", "node,nodeid=1,cpus=2-3,memdev=ram1",
 	}
-}
-
-// bootOptions are those of the kernel besides.
-func (m Machine) bootOptions() string {
-	if m == SELinux {
-		return " security=selinux selinux=1"
-	}
-	return ""
 }
 
 // boot runs the guest until it powers the machine off or ctx ends, and returns its report. What the
@@ -238,7 +221,7 @@ func boot(ctx context.Context, m Machine, k kernel, initramfs string, disks []st
 		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=", // to the apiserver outside
 		"-kernel", k.image, "-initrd", initramfs,
 		// A panic ends the machine at once. What guards against other guests only takes time.
-		"-append", "console=ttyS0 quiet panic=-1 mitigations=off cgroup_no_v1=all"+m.bootOptions(),
+		"-append", "console=ttyS0 quiet panic=-1 mitigations=off cgroup_no_v1=all",
 		"-serial", "file:"+console, "-serial", "stdio",
 	)
 	cmd.Args = slices.Concat(cmd.Args, m.processors(), disks)

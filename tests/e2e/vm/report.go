@@ -30,13 +30,11 @@ const (
 	Bare Machine = "bare"
 	// Systemd has systemd as process 1, which makes the cgroups. logind shuts it down in the end.
 	Systemd Machine = "systemd"
-	// SELinux is Bare with an SELinux policy, which is enforced. Only what is about that is looked at.
-	SELinux Machine = "selinux"
 )
 
 // Releases are the releases of containerd that are in the machine.
 func (m Machine) Releases() []lab.Release {
-	if m != Bare {
+	if m == Systemd {
 		return lab.Releases[len(lab.Releases)-1:]
 	}
 	return lab.Releases
@@ -73,7 +71,6 @@ var Checks = []Check{
 	{Name: "systemoom", What: "a process that takes all memory of the machine is killed, the Node tells of it, and no pod restarts", Once: true},
 	{Name: "evicted", What: "a pod that takes the memory of the node is evicted, and its cgroup goes; the others stay", Once: true},
 	{Name: "unprotected", What: "by an agent without MemoryQoS no memory is protected any more", Once: true},
-	{Name: "selinux", What: "a disk is mounted with the SELinux label of its pod, other volumes are relabeled; after kill -9 of the agent it stays mounted; a pod with another label waits, says so, and begins when the first is gone", Only: SELinux},
 	{Name: "deletion", What: "pods whose manifests are taken away leave no cgroup, mount, directory or shim"},
 	{Name: "warnings", What: "the agent's log has no warning about cgroup v1"},
 	{Name: "shutdown", What: "systemctl poweroff waits until the pods have ended, the critical one last, each with its preStop hook", Only: Systemd},
@@ -82,9 +79,6 @@ var Checks = []Check{
 
 // Of says whether the check is made on a release in a machine.
 func (c Check) Of(m Machine, release lab.Release) bool {
-	if m == SELinux {
-		return c.Only == m || c.Vital
-	}
 	return (c.Only == "" || c.Only == m) && (!c.Once || release == lab.Releases[len(lab.Releases)-1])
 }
 

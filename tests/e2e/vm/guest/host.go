@@ -77,7 +77,7 @@ func (h *host) checkAll(ctx context.Context) {
 		"runtime": h.runtime, "agent": h.startAgent, "running": h.running, "sidecar": h.sidecar,
 		"crash": h.crash, "limits": h.limits, "podlimits": h.podLimits, "swap": h.swap, "oomgroup": h.oomGroup,
 		"oom": h.oom, "takeover": h.takeover, "resize": h.resize,
-		"clock": h.clock, "nfs": h.nfs, "iscsi": h.iscsi, "selinux": h.selinux, "projects": h.projects, "quota": h.quota, "units": h.units, "killed": h.killed,
+		"clock": h.clock, "nfs": h.nfs, "iscsi": h.iscsi, "projects": h.projects, "quota": h.quota, "units": h.units, "killed": h.killed,
 		"numa": h.numa, "numakept": h.numaKept, "numafreed": h.numaFreed,
 		"failswap": h.failSwap, "memoryqos": h.memoryQoS, "limitedswap": h.limitedSwap, "systemoom": h.systemOOM,
 		"evicted": h.evicted, "unprotected": h.unprotected,
@@ -127,7 +127,7 @@ func (h *host) runtime(ctx context.Context) error {
 	}
 	h.lab, err = lab.New(ctx, lab.Config{
 		Dir: filepath.Join(h.dir(), "c"), Release: h.release, Registry: h.registry,
-		BinDir: vm.ContainerdDir(h.release), NoHostPorts: true, SystemdCgroup: h.machine == vm.Systemd, SELinux: h.machine == vm.SELinux,
+		BinDir: vm.ContainerdDir(h.release), NoHostPorts: true, SystemdCgroup: h.machine == vm.Systemd,
 	})
 	if err != nil {
 		return err

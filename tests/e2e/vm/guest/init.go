@@ -51,7 +51,7 @@ func initialize() error {
 	if err := unix.Sethostname([]byte("guest")); err != nil {
 		return err
 	}
-	return errors.Join(loadPolicy(), enableControllers(), loadModules(), loopbackUp(), networkUp())
+	return errors.Join(enableControllers(), loadModules(), loopbackUp(), networkUp())
 }
 
 // moveRoot puts the initramfs on top of itself: no container can pivot away from the kernel's very

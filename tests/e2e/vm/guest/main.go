@@ -75,7 +75,7 @@ func report(write func(*vm.Reporter)) error {
 // runChild runs the checks in a child and reaps whatever is left to process 1 meanwhile: shims are.
 func runChild() error {
 	child := exec.Command("/proc/self/exe")
-	child.Env = append(os.Environ(), vm.MachineVariable+"="+string(bare()))
+	child.Env = append(os.Environ(), vm.MachineVariable+"="+string(vm.Bare))
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {
 		return err
@@ -94,14 +94,6 @@ func runChild() error {
 		}
 		return nil
 	}
-}
-
-// bare is the kind of machine without systemd that this is.
-func bare() vm.Machine {
-	if hasPolicy() {
-		return vm.SELinux
-	}
-	return vm.Bare
 }
 
 // checks makes all checks on each release. goingDown says that systemd is shutting the machine down then.
