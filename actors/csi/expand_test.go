@@ -47,20 +47,25 @@ func TestExpandRefused(t *testing.T) {
 	r.WantByListener("again, once", "driver: expand v to 2048 for a")
 }
 
+// usesMany has a pod use a volume of several nodes (ReadWriteMany) that another node has expanded.
+func (r *rig) usesMany() {
+	s := spec("a", "v")
+	s.Claim, s.Name, s.Has = "c", "pv-v", 1024
+	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
+	c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}
+	c.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Ki")}
+	c.Status.Capacity = c.Spec.Resources.Requests
+	r.stored[port.APIKeyOf(c)] = c
+	r.use(s)
+	r.calls.Answer(nil, "stage v", "publish v for a")
+}
+
 // TestExpandedElsewhere: a volume of several nodes that another node has expanded is expanded here, too, once, and nothing is
 // written into its claim. A second pod, which comes when the claim is done, changes nothing about that.
 func TestExpandedElsewhere(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		r := registered(t)
-		s := spec("a", "v")
-		s.Claim, s.Name, s.Has = "c", "pv-v", 1024
-		c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
-		c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}
-		c.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Ki")}
-		c.Status.Capacity = c.Spec.Resources.Requests
-		r.stored[port.APIKeyOf(c)] = c
-		r.use(s)
-		r.calls.Answer(nil, "stage v", "publish v for a")
+		r.usesMany()
 		second := spec("b", "v")
 		second.Claim, second.Name, second.Has = "c", "pv-v", 2048
 		r.use(second)
@@ -175,15 +180,7 @@ func TestExpandNoAnswer(t *testing.T) {
 // TestExpandUnsupported: a driver that never expands on nodes is asked once, and the pods are told nothing of it.
 func TestExpandUnsupported(t *testing.T) {
 	r := registered(t)
-	s := spec("a", "v")
-	s.Claim, s.Name, s.Has = "c", "pv-v", 1024
-	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
-	c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}
-	c.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Ki")}
-	c.Status.Capacity = c.Spec.Resources.Requests
-	r.stored[port.APIKeyOf(c)] = c
-	r.use(s)
-	r.calls.Answer(nil, "stage v", "publish v for a")
+	r.usesMany()
 	r.Forget()
 	r.Advance(time.Minute)
 	r.calls.Answer(fails(port.Unsupported, "no such call"), "expand v to 2048 for a")
