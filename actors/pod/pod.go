@@ -121,6 +121,7 @@ type pod struct {
 	// told is the life last reported to pods.
 	told     podlife.State
 	troubled string // the trouble last reported to pods
+	down     bool   // as last reported to pods
 	reported bool
 	finished bool
 }

@@ -235,6 +235,8 @@ type Report struct {
 	Life string
 	// Trouble is what blocks the pod, if the status does not show it.
 	Trouble string
+	// Down: nothing of the pod runs any more, but it may still have mounts. Other pods may have its resources.
+	Down bool
 }
 
 // Finished is sent to pods when nothing of the pod runs or is mounted.

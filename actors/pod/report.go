@@ -20,16 +20,18 @@ func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan
 	})
 	p.resizeEvents(ctx, &status, out)
 	same := p.status != nil && podstatus.Equal(p.status, &status)
-	trouble := p.trouble()
-	if same && p.reported && p.told == p.life && p.troubled == trouble {
+	trouble, down := p.trouble(), podstatus.Down(in)
+	if same && p.reported && p.told == p.life && p.troubled == trouble && p.down == down {
 		return
 	}
 	if !same {
 		kept := status // on the heap only if it is kept
 		p.status = &kept
 	}
-	p.reported, p.told, p.troubled = true, p.life, trouble
-	p.deps.Report(Report{UID: p.uid, FirstSandbox: p.first, Status: p.status, Life: p.life.String(), Trouble: trouble})
+	p.reported, p.told, p.troubled, p.down = true, p.life, trouble, down
+	p.deps.Report(Report{
+		UID: p.uid, FirstSandbox: p.first, Status: p.status, Life: p.life.String(), Trouble: trouble, Down: down,
+	})
 }
 
 // unread: this incarnation has no earlier status of the pod, and has not inspected

@@ -92,6 +92,24 @@ func TestPodsBeginWhenTheyHaveTheirCPUs(t *testing.T) {
 	r.want("its CPU is given back", []string{"assignments:"}, "assignments: release a")
 }
 
+// TestWhatAPodThatIsDownHad: the scheduler gives it to another pod once it sees the terminal phase, which may be long before
+// the volumes are unmounted.
+func TestWhatAPodThatIsDownHad(t *testing.T) {
+	r := newRig(t, 0, placing, func(r *rig) { r.room = 1 })
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a"), gives(1, "a", 1, "0", nil))
+	r.Forget()
+	down := reports("a", v1.PodFailed, 0)
+	down.Down = true
+	r.tells(down, down)
+	r.in("a is being taken down", "a Running")
+	r.want("it has given back its CPU, once", []string{"assignments:"}, "assignments: release a")
+	r.tells(has(podspec.API, "a b"), gives(2, "b", 1, "0", nil))
+	r.in("b has its room, and its CPU", "a Running, b Running")
+	r.Forget()
+	r.tells(ends("a", 0, 1))
+	r.want("there is nothing to give back", []string{"assignments: release"})
+}
+
 // TestNoCPUsForAPod: one that is refused gives back what it has, and a static one is tried again when CPUs were given
 // back, and not before.
 func TestNoCPUsForAPod(t *testing.T) {

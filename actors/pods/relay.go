@@ -72,8 +72,16 @@ func (a *pods) reported(ctx *kernel.Context[Message], m pod.Report) {
 	if a.deps.Started != nil && podstatus.Started(r.report.Status, m.Status) {
 		a.deps.Started(Started{Pod: r.Pod, Status: m.Status, Seen: r.seen, At: ctx.Now()})
 	}
+	down := m.Down && !r.report.Down
 	r.report, r.crash = m, nil
+	if down {
+		// Before others hear of its terminal phase: the scheduler gives what it had to another pod then.
+		a.release(r)
+	}
 	a.show(m.UID, r)
+	if down {
+		a.reconcile(ctx)
+	}
 }
 
 // finished handles that nothing of a pod runs.

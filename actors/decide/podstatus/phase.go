@@ -62,6 +62,13 @@ func (c *computer) show(phase v1.PodPhase) {
 	}
 }
 
+// Down says whether it is certain that nothing of the pod runs. A terminal phase is shown from then on, and the
+// scheduler gives to other pods what the pod had.
+func Down(plan podplan.Input) bool {
+	c := computer{in: Input{Plan: plan}, pod: plan.Pod}
+	return c.down()
+}
+
 // down says whether it is certain that nothing of the pod runs.
 func (c *computer) down() bool {
 	switch c.life() {
