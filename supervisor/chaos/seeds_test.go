@@ -12,7 +12,7 @@ import (
 
 // TestSeeds runs the cases of some seeds. TROUPE_CASES=N runs so many.
 func TestSeeds(t *testing.T) {
-	n := uint64(3000)
+	n := uint64(2000)
 	if actortest.Raced || testing.Short() {
 		n = 100
 	}

@@ -8,15 +8,14 @@ import (
 	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
-// TestSweep runs single faults at the points of every life. With the race detector, which
-// makes it ten times slower, and with -short it takes one of many, and of long lives always (Life.Stride); task chaos
-// takes all.
+// TestSweep runs one of three single faults at the points of every life, of long lives fewer (Life.Stride). With the race
+// detector, which makes it ten times slower, and with -short it takes one of many; task chaos takes all.
 func TestSweep(t *testing.T) {
 	var tally Tally
 	for i, l := range Lives() {
-		cases, stride := Singles(l), max(l.Stride, 1)
+		cases, stride := Singles(l), max(l.Stride, 3)
 		if actortest.Raced || testing.Short() {
-			stride = 61
+			stride = 301
 		}
 		cases = slices.Collect(func(yield func(c *plan.Case) bool) {
 			for k := i % stride; k < len(cases) && yield(cases[k]); k += stride {

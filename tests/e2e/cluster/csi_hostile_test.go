@@ -52,14 +52,14 @@ func TestCSIHostile(t *testing.T) {
 	// others has pods of the other driver come and go, and says how long that took.
 	others := func(round string) time.Duration {
 		begun := time.Now()
-		for i := range 4 {
+		for i := range 2 {
 			b.create(t, b.pod(fmt.Sprint(round, "-other-", i), inline(b.driver.Name)))
 		}
-		for i := range 4 {
+		for i := range 2 {
 			b.awaitPod(t, fmt.Sprint(round, "-other-", i), "is ready", ready)
 			b.remove(t, fmt.Sprint(round, "-other-", i))
 		}
-		for i := range 4 {
+		for i := range 2 {
 			b.awaitGone(t, fmt.Sprint(round, "-other-", i))
 		}
 		return time.Since(begun)
@@ -119,14 +119,14 @@ func TestCSIHostileCalls(t *testing.T) {
 	}
 	inline := v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: good.Name}}
 	p := b.paced(t)
-	p.round(t, "first", 2, uses(inline))
+	p.round(t, "first", 1, uses(inline))
 	faults := []csidriver.Fault{{Code: codes.Internal, Message: "no"}, {Hang: true}, {Late: 2 * time.Second}}
 	of := func(turn int) csidriver.Fault {
 		f := faults[turn%len(faults)]
 		f.Method = hostileMethods[turn/len(faults)]
 		return f
 	}
-	c := p.turns(t, len(hostileMethods)*len(faults), 2, uses(inline), func(turn int) {
+	c := p.turns(t, len(hostileMethods)*len(faults), 1, uses(inline), func(comparison) bool { return false }, func(turn int) {
 		f := of(turn)
 		t.Logf("turn %d: %+v", turn, f)
 		b.shrink(t, "begins")

@@ -115,16 +115,19 @@ func (p *pace) round(t *testing.T, prefix string, n int, change func(*v1.PodSpec
 // comparison are rounds with something that should not matter, each between two without.
 type comparison struct{ without, with []comeAndGo }
 
-// turns has pods come and go, without something, with it, without it, and so on.
-func (p *pace) turns(t *testing.T, turns, n int, change func(*v1.PodSpec), begin, end func(turn int)) (c comparison) {
+// turns has pods come and go, without something, with it, without it, and so on, until there was enough of it.
+func (p *pace) turns(t *testing.T, most, n int, change func(*v1.PodSpec), enough func(comparison) bool, begin, end func(turn int)) (c comparison) {
 	t.Helper()
 	c.without = append(c.without, p.round(t, "without-0", n, change))
-	for i := range turns {
+	for i := range most {
 		begin(i)
 		c.with = append(c.with, p.round(t, fmt.Sprint("with-", i), n, change))
 		end(i)
 		c.without = append(c.without, p.round(t, fmt.Sprint("without-", i+1), n, change))
 		t.Logf("turn %d: with it %v; without it %v, %v", i, c.with[i], c.without[i], c.without[i+1])
+		if enough(c) {
+			break
+		}
 	}
 	return c
 }
