@@ -183,3 +183,30 @@ func TestVolumesFollowTheirObjects(t *testing.T) {
 	w.until(3*time.Minute, "the change, when it can be", func() bool { return holds() == "k=two\n" })
 	w.kill()
 }
+
+// TestRoomOfAPodWhoseVolumeHangs: once a pod has a terminal phase, the scheduler gives its CPUs to another. That one starts,
+// although a volume of the first can't be unmounted.
+func TestRoomOfAPodWhoseVolumeHangs(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1, withResizes()) // CPUs of their own
+	hangs := true
+	w.host.Fault = func(call machine.Call) machine.Fault { return machine.Fault{Hang: hangs && call.Verb == "UnmountPod"} }
+	c.create(sized("leaves", "10", "1Gi").volume("data"))
+	w.until(time.Minute, "it is up", func() bool { return c.ready("leaves") })
+	c.delete("leaves", nil)
+	w.until(2*time.Minute, "it has ended", func() bool { return finished(c.get("leaves")) })
+	c.create(sized("comes", "10", "1Gi"))
+	w.until(time.Minute, "the other has its CPUs", func() bool { return c.ready("comes") })
+	if c.get("leaves") == nil {
+		t.Error("the first is gone, with its volume mounted")
+	}
+	w.kill()
+	w.start()
+	w.until(time.Minute, "so it is after a restart", func() bool { return c.ready("comes") })
+	hangs = false
+	w.until(10*time.Minute, "the first is gone", func() bool { return c.get("leaves") == nil })
+	if n := c.restarts("comes", "app"); n != 0 || !c.ready("comes") {
+		t.Errorf("the other was restarted %d times", n)
+	}
+	w.clusterQuiet()
+}
