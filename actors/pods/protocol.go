@@ -218,7 +218,7 @@ func (m Renewed) AppendTrace(b []byte) []byte {
 
 // AppendTrace implements kernel.Traced.
 func (m Reported) AppendTrace(b []byte) []byte {
-	return append(append(append(b, m.UID...), m.Status.Phase...), m.Life...)
+	return strconv.AppendBool(append(append(append(b, m.UID...), m.Status.Phase...), m.Life...), m.Down)
 }
 
 // AppendTrace implements kernel.Traced.

@@ -73,6 +73,7 @@ func (a *pods) reported(ctx *kernel.Context[Message], m pod.Report) {
 		a.deps.Started(Started{Pod: r.Pod, Status: m.Status, Seen: r.seen, At: ctx.Now()})
 	}
 	down := m.Down && !r.report.Down
+	m.Down = m.Down || r.report.Down // what it had may be another's by now, whatever its actor doubts
 	r.report, r.crash = m, nil
 	if down {
 		// Before others hear of its terminal phase: the scheduler gives what it had to another pod then.
