@@ -30,7 +30,10 @@ type finder struct {
 	event   func(port.DevicePlugin)
 	// found are the sockets that are there, by path.
 	found map[string]*found
-	all   sync.WaitGroup
+	// leaving are closed once it was said that a socket is gone. A plugin that has restarted is met after that: said in
+	// the other order, it would be gone for good.
+	leaving []<-chan struct{}
+	all     sync.WaitGroup
 }
 
 // found is one socket of the registry.
@@ -103,7 +106,7 @@ func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
 	for path, s := range f.found { // order-free: each on its own
 		if info := now[path]; info == nil || !same(info, s.made) {
 			delete(f.found, path)
-			f.lost(path, s)
+			f.leaving = append(slices.DeleteFunc(f.leaving, closed), f.lost(path, s))
 		}
 	}
 	for path, info := range now { // order-free: each on its own
@@ -111,8 +114,12 @@ func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
 			c, cancel := context.WithCancel(ctx)
 			s := &found{made: info, cancel: cancel, ended: make(chan struct{})}
 			f.found[path] = s
+			before := slices.Clone(f.leaving)
 			f.all.Go(func() {
 				defer close(s.ended)
+				for _, said := range before {
+					<-said
+				}
 				f.meet(c, path, s)
 			})
 		}
@@ -123,9 +130,21 @@ func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
 // same says whether a socket is the one that it was. The file system may give the number of a removed file to the next.
 func same(a, b os.FileInfo) bool { return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) }
 
-func (f *finder) lost(path string, s *found) {
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// lost says that a socket is gone, once its plugin is not met any more. It gives what is closed after that.
+func (f *finder) lost(path string, s *found) <-chan struct{} {
+	said := make(chan struct{})
 	s.cancel()
 	f.all.Go(func() {
+		defer close(said)
 		<-s.ended
 		if d := s.driver; d != nil {
 			f.plugins.log.Info().Str("socket", path).Str("driver", d.Name).Msg("the DRA driver has unregistered")
@@ -143,6 +162,7 @@ func (f *finder) lost(path string, s *found) {
 			f.event(gone)
 		}
 	})
+	return said
 }
 
 // meet asks the plugin behind a socket what it is, until it has said so.

@@ -38,6 +38,12 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
+	return newRigTold(t, func(found func(port.DRADriver)) func(port.DRADriver) { return found })
+}
+
+// newRigTold is newRig, and what the registry finds goes through told.
+func newRigTold(t *testing.T, told func(found func(port.DRADriver)) func(port.DRADriver)) *rig {
+	t.Helper()
 	root, err := os.MkdirTemp("", "dra") // a short path: sockets are below it
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +53,7 @@ func newRig(t *testing.T) *rig {
 	if err := os.MkdirAll(registry, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	plugins := deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop(), r.Found)
+	plugins := deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop(), told(r.Found))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	plugins.Registrations(ctx, func(port.DevicePlugin) {}, func(err error) { ended <- err })
@@ -296,6 +302,35 @@ func TestKilled(t *testing.T) {
 	r.serve(driver, "g.sock")
 	if back := r.next(); back != d {
 		t.Errorf("%+v, want %+v", back, d)
+	}
+}
+
+// TestKilledIsToldFirst: that a driver is gone is said before it is there again, however long that takes. Else it would be
+// gone until its next restart.
+func TestKilledIsToldFirst(t *testing.T) {
+	coming, told := make(chan struct{}, 2), make(chan bool, 3)
+	r := newRigTold(t, func(found func(port.DRADriver)) func(port.DRADriver) {
+		return func(d port.DRADriver) {
+			if d.Gone {
+				<-coming // the first time
+				select {
+				case <-coming: // too early
+				case <-time.After(100 * time.Millisecond):
+				}
+			} else {
+				coming <- struct{}{}
+			}
+			found(d)
+			told <- d.Gone
+		}
+	})
+	driver := &drivertest.Driver{Name: "gpu.example.com"}
+	r.serve(driver, "g.sock")
+	first := <-told
+	driver.Kill()
+	r.serve(driver, "g.sock")
+	if second, third := <-told, <-told; first || !second || third {
+		t.Errorf("gone: %v, then %v, then %v", first, second, third)
 	}
 }
 
