@@ -63,7 +63,7 @@ func (r *runner) unplug(m *member, o *plan.Op, wait time.Duration) {
 
 // misassigned says what is wrong with what containers have alone, on a machine at rest; empty if nothing is.
 func (r *runner) misassigned(m *member) string {
-	if r.c.Devices == 0 {
+	if r.c.Devices == 0 || m.rules.DevicesLost() {
 		return ""
 	}
 	return invariants.Assignments(m.Runtime(), m.Machine().Checkpoints, machineCPUs, func(ref observed.PodRef) *v1.Pod {

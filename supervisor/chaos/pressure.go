@@ -105,7 +105,7 @@ func (r *runner) evicting(m *member, e *pods.Evict) {
 	if e.Stop.Reason != eviction.Reason || r.bare {
 		return
 	}
-	of := &invariants.Eviction{UID: e.UID, Grace: e.Stop.Grace}
+	of := &invariants.Eviction{UID: e.UID, Grace: e.Stop.Grace, Waited: m.Now().Sub(e.Stop.At)}
 	if text, is := strings.CutPrefix(e.Stop.Message, "The node was low on resource: "); is {
 		name, _, _ := strings.Cut(text, ".")
 		of.For = v1.ResourceName(name)

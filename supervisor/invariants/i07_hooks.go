@@ -30,7 +30,8 @@ var hooksRun = rule{
 			return ""
 		}
 		spec, _ := podspec.Find(&p.spec.Spec, at.name)
-		if spec == nil || stopHook(spec) == nil || !at.graceEnds.IsZero() && !n.now().Before(at.graceEnds) {
+		if spec == nil || stopHook(spec) == nil || !at.graceEnds.IsZero() && !n.now().Before(at.graceEnds) ||
+			p.evicted.is && !n.now().Before(p.evicted.over) {
 			return ""
 		}
 		switch h := stopHook(spec); {

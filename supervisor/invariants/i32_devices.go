@@ -30,6 +30,8 @@ type Devices struct {
 	owners map[string]string
 	// had are the devices of each container of a pod, of its newest incarnation; by the pod's UID and container's name.
 	had map[[2]string][]string
+	// lost: it could not be known once.
+	lost bool
 }
 
 // Wrong says what is wrong with a change of a container, empty for nothing.
@@ -87,6 +89,7 @@ func (d *Devices) forget(uid, container string) { delete(d.had, [2]string{uid, c
 func (d *Devices) Lost() {
 	clear(d.had)
 	clear(d.owners)
+	d.lost = true
 }
 
 func (d *Devices) forgetAll(p *Pod) {

@@ -16,8 +16,9 @@ type Eviction struct {
 	UID types.UID
 	// For is the resource of the node that was short; empty if the pod was over its own limit.
 	For v1.ResourceName
-	// Grace of 0 ends an eviction by force that is under way.
-	Grace time.Duration
+	// Grace of 0 ends an eviction by force that is under way. Waited is how much of it
+	// was over when pods heard of it.
+	Grace, Waited time.Duration
 	// ImagesEnough: disk is short, and would not be without images that nobody uses.
 	ImagesEnough bool
 }
@@ -40,9 +41,9 @@ type pressures struct {
 // evicted is what has been seen of the eviction of a pod; the zero value is none.
 type evicted struct {
 	of v1.ResourceName
-	// late is when nothing waits for its end any more.
-	late time.Time
-	is   bool
+	// late is when nothing waits for its end any more, over when the grace period is over, as it began.
+	late, over time.Time
+	is         bool
 }
 
 // endsLate is how much longer than its grace period the end of an evicted pod may take.
@@ -93,7 +94,7 @@ func (n *Node) Evicted(e *Eviction) {
 	if e.Grace == 0 {
 		return // the one before it is under way
 	}
-	p.evicted = evicted{of: e.For, late: n.now().Add(e.Grace + endsLate), is: true}
+	p.evicted = evicted{of: e.For, late: n.now().Add(e.Grace + endsLate), over: n.now().Add(e.Grace - e.Waited), is: true}
 	if e.For != "" {
 		n.victims++
 	}

@@ -154,6 +154,9 @@ func (n *Node) Hosted(c machine.Call, f machine.Fault) {
 	}
 }
 
+// DevicesLost: the agent could not know any more which devices containers had that were there already.
+func (n *Node) DevicesLost() bool { return n.devices.lost }
+
 // Lost: a checkpoint does not have what was written last, when the agent is about to read it.
 func (n *Node) Lost(name string) {
 	if name == devicestate.Name {
