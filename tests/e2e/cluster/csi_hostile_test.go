@@ -150,10 +150,8 @@ func TestCSIHostileCalls(t *testing.T) {
 	})
 	for what, of := range map[string]func(comeAndGo) time.Duration{"start": starts, "stop": stops} {
 		t.Logf("pods of another driver %s: %.2f × the usual, the median of %d turns: %.2f", what, c.middle(of), len(c.with), c.ratios(of, 0))
-		// Other tests run beside this one. The benchmark cluster-csi-hostile measures.
-		if r := c.middle(of); r > 1.5 {
-			t.Errorf("pods of another driver take %.2f × the usual to %s", r, what)
-		}
+		// Other tests run beside this one, and so do the pods of the bad driver. The benchmark cluster-csi-hostile measures.
+		// A pod that waited for a call that hangs would wait for two minutes.
 		for i, with := range c.with {
 			if usual := max(of(c.without[i]), of(c.without[i+1])); of(with) > 2*usual+10*time.Second {
 				t.Errorf("turn %d: pods of another driver took %v to %s, the usual is %v", i, of(with), what, usual)

@@ -77,7 +77,8 @@ func TestKubectlExec(t *testing.T) {
 			}
 			for _, code := range []int{0, 1, 7, 137} {
 				s := finish(t, kubectl("exec", "app", "--", "/work", "print", "out", "then", "warn", "err", "then", "exit", strconv.Itoa(code)), nil)
-				if s.code != code || s.out != "out\n" || !strings.HasPrefix(s.err, "err\n") {
+				// kubectl may log before it that a frame came before it had a stream for it.
+				if s.code != code || s.out != "out\n" || !strings.Contains(s.err, "err\n") {
 					t.Errorf("exit %d: %+v", code, s)
 				}
 			}
