@@ -109,7 +109,7 @@ func (r *record) readmitted() {
 func (a *pods) judge(ctx *kernel.Context[Message]) {
 	var others []*v1.Pod
 	for _, r := range a.ranked {
-		if r.State == podset.Running && !r.Unasked && !r.report.Down {
+		if r.occupies() && !r.Unasked {
 			others = append(others, r.holds())
 		}
 	}

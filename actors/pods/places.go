@@ -240,7 +240,7 @@ func (a *pods) tellLiving() {
 	a.places.told = true
 	living := map[types.UID]bool{}
 	for uid, r := range a.of { // order-free: a set
-		living[uid] = r.State == podset.Waiting || r.State == podset.Running && !r.report.Down
+		living[uid] = r.State == podset.Waiting || r.occupies()
 	}
 	a.deps.Places.Living(living)
 }

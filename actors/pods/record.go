@@ -87,11 +87,14 @@ func (a *pods) entries() iter.Seq[*podset.Entry] {
 	}
 }
 
+// occupies says whether a pod has begun and still has its resources: something of it may run.
+func (r *record) occupies() bool { return r.State == podset.Running && !r.report.Down }
+
 // beside lists the pods that run beside one, with the resources that are taken by each. One that was admitted, and
 // waits for CPUs of its own, counts already, and one of which nothing runs any more does not.
 func (a *pods) beside(r *record) (others []*v1.Pod) {
 	for _, o := range a.ranked {
-		if o != r && (o.State == podset.Running && !o.report.Down || o.State == podset.Waiting && o.place.asked) {
+		if o != r && (o.occupies() || o.State == podset.Waiting && o.place.asked) {
 			others = append(others, o.holds())
 		}
 	}

@@ -6,7 +6,7 @@ import "github.com/troupe-dev/troupe/supervisor/chaos/plan"
 type Life struct {
 	Name string
 	Case *plan.Case
-	// Stride: TestSweep takes one of so many of its cases, 0 for all of them.
+	// Stride: TestSweep takes one of so many of its cases, and never more than one of three.
 	Stride int
 }
 
