@@ -150,6 +150,8 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case stepped:
 		a.stepped(ctx, m)
+	case walked:
+		a.walked(m)
 	case informed:
 		a.informed(ctx, m)
 	case shown:
@@ -185,10 +187,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case exhausted:
 		a.exhausted(ctx, m)
 	case sweep:
-		ctx.After(sweepEvery, sweep{})
-		a.check(ctx)
-		self := ctx.Self()
-		a.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods}) })
+		a.sweepAgain(ctx)
 	case messages:
 		a.missed.Asked()
 		a.open(ctx)
@@ -437,6 +436,14 @@ func (a *actor) env(v *volume) decide.Env {
 		e.Reported, e.Attached = told && a.reported[v.name], a.attached[v.name]
 	}
 	return e
+}
+
+// sweepAgain asks which pods there are, for a sweep.
+func (a *actor) sweepAgain(ctx *kernel.Context[Message]) {
+	ctx.After(sweepEvery, sweep{})
+	a.check(ctx)
+	self := ctx.Self()
+	a.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods}) })
 }
 
 // sweep releases what pods left that are gone, and names what can't be cleaned.

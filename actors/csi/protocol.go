@@ -98,6 +98,14 @@ type stepped struct {
 	err  error
 }
 
+// walked tells how many files of a volume have been given to the group of a pod, while that takes long. Lost: the next
+// one tells more.
+type walked struct {
+	key    decide.Key
+	target decide.Target
+	files  int64
+}
+
 // informed is what a driver says of this node.
 type informed struct {
 	id     kernel.EffectID
@@ -143,6 +151,7 @@ func (closed) isCSIMessage()     {}
 func (told) isCSIMessage()       {}
 func (ended) isCSIMessage()      {}
 func (stepped) isCSIMessage()    {}
+func (walked) isCSIMessage()     {}
 func (informed) isCSIMessage()   {}
 func (shown) isCSIMessage()      {}
 func (living) isCSIMessage()     {}

@@ -40,6 +40,7 @@ type rig struct {
 	node    *v1.Node
 	stages  []decide.Stage
 	publish []decide.Publish
+	walked  port.Walked
 	// rejects is why the apiserver does not accept an object, nil for none; infos is what drivers say, if it is
 	// set, and at once if they are prompt.
 	rejects func(port.APIObject) error
@@ -126,8 +127,8 @@ func (r *rig) StageVolume(ctx context.Context, _ port.CSIDriver, s decide.Stage,
 }
 
 // PublishVolume implements port.CSI.
-func (r *rig) PublishVolume(ctx context.Context, _ port.CSIDriver, p decide.Publish, done func(string, error)) {
-	r.publish = append(r.publish, p)
+func (r *rig) PublishVolume(ctx context.Context, _ port.CSIDriver, p decide.Publish, walked port.Walked, done func(string, error)) {
+	r.publish, r.walked = append(r.publish, p), walked
 	r.calls.Called(ctx, fmt.Sprintf("publish %s for %s", p.Handle, p.Pod), func(err error) { done("/"+string(p.Pod), err) })
 }
 

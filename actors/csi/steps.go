@@ -45,7 +45,8 @@ func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 		}
 	}
 	k := v.Key
-	v.call = portcall.Do(ctx, e, a.run(v, s, stage, ctx.Now()), func(id kernel.EffectID, m stepped, err error) Message {
+	run := a.run(ctx.Self(), v, s, stage, ctx.Now())
+	v.call = portcall.Do(ctx, e, run, func(id kernel.EffectID, m stepped, err error) Message {
 		m.id, m.key, m.step, m.err = id, k, s, err
 		return m
 	})
@@ -53,7 +54,7 @@ func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 
 // run makes the call of a step. It holds nothing of the actor.
 func (a *actor) run(
-	v *volume, s decide.Step, stage *decide.Stage, now time.Time,
+	self kernel.Ref[Message], v *volume, s decide.Step, stage *decide.Stage, now time.Time,
 ) func(context.Context, func(stepped, error)) {
 	drivers, api, of := a.deps.Drivers, a.deps.API, port.CSIDriver{Name: v.Driver}
 	if d := a.drivers[v.Driver]; d != nil {
@@ -83,7 +84,8 @@ func (a *actor) run(
 	case decide.PublishVolume:
 		d := a.object(v.Driver)
 		spec := v.Targets[s.Target].Spec
-		publish := v.Publishing(s.Target, d, a.deps.Node)
+		publish, key := v.Publishing(s.Target, d, a.deps.Node), v.Key
+		tell := func(files int64) { self.Tell(walked{key, s.Target, files}) }
 		return func(c context.Context, done func(stepped, error)) {
 			withTokens(c, api, spec, d.Tokens, func(token string, err error) {
 				if err != nil {
@@ -91,7 +93,7 @@ func (a *actor) run(
 					return
 				}
 				publish.AddToken(d, token)
-				drivers.PublishVolume(c, of, publish, func(path string, err error) { done(stepped{path: path}, err) })
+				drivers.PublishVolume(c, of, publish, tell, func(path string, err error) { done(stepped{path: path}, err) })
 			})
 		}
 	case decide.UnpublishVolume:
@@ -254,6 +256,15 @@ func (a *actor) tell(v *volume) {
 	}
 }
 
+// walked tells the pod how far the change of its volume's group is.
+func (a *actor) walked(m walked) {
+	v := a.volumes.get(m.key)
+	if v != nil && v.Busy != nil && v.Busy.Op == decide.PublishVolume && v.Busy.Target == m.target {
+		v.Files = m.files
+		a.tell(v)
+	}
+}
+
 // answer tells a pod of one volume, if that is new.
 func (a *actor) answer(v *volume, env decide.Env, uid types.UID, name string, w *use) {
 	t := w.spec.Target
@@ -263,6 +274,9 @@ func (a *actor) answer(v *volume, env decide.Env, uid types.UID, name string, w 
 		now.Path = path
 	} else {
 		now.Waiting = v.Waits(t, env)
+		if v.Busy != nil && v.Busy.Target == t {
+			now.Files = v.Files
+		}
 		if why := a.deps.NotAttached; why != "" && env.Driver != nil && env.Driver.Attach && !env.Attached && !v.Inline {
 			now.Waiting = why
 		}

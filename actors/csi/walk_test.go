@@ -33,6 +33,11 @@ func TestWalk(t *testing.T) {
 		"volumes: a data-v waits: CSI driver d.example.com has not answered NodePublishVolume of volume v, or its files are being given to the group of the pod (fsGroup 7), which takes the longer the more there are")
 	r.Advance(24 * time.Hour)
 	r.WantByListener("it goes on")
+	for _, files := range []int64{7, 7, 9} {
+		r.walked(files)
+	}
+	const given = "volumes: a data-v waits: its files are being given to the group of the pod (fsGroup 7), "
+	r.WantByListener("says how far it is, if that is new", given+"7 of them so far", given+"9 of them so far")
 	r.calls.Answer(nil, "publish v for a")
 	r.WantByListener("done", "volumes: a data-v at /a")
 }

@@ -23,7 +23,7 @@ type CSI interface {
 	StageVolume(ctx context.Context, d CSIDriver, r csi.Stage, done func(error))
 	// PublishVolume does the same for a pod (NodePublishVolume), and returns the path, of a directory or a device.
 	// Idempotent.
-	PublishVolume(ctx context.Context, d CSIDriver, r csi.Publish, done func(path string, err error))
+	PublishVolume(ctx context.Context, d CSIDriver, r csi.Publish, walked Walked, done func(path string, err error))
 	// UnpublishVolume undoes it (NodeUnpublishVolume), and then removes the directory. Before that it unmounts what the
 	// pod's containers had mounted of its volumes (subPath). Idempotent.
 	UnpublishVolume(ctx context.Context, d CSIDriver, r csi.Found, done func(error))

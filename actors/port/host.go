@@ -59,7 +59,21 @@ type MountVolume struct {
 	ReadOnly bool
 	// Size is the maximum size in bytes of an emptyDir in memory; 0 if unknown.
 	Size int64
+	// Patience bounds all but the change of the files' group, which may take hours; 0: ctx alone bounds the call. Walked
+	// is told how many files were done while that takes long.
+	Patience time.Duration
+	Walked   Walked
 }
+
+// Walked is told, from any goroutine, how many files of a volume have been given to the group of its pod (fsGroup) so
+// far: after [WalkedFirst], and then every [WalkedEvery]. Nil: nobody is.
+type Walked func(files int64)
+
+// Those are the kubelet's.
+const (
+	WalkedFirst = 30 * time.Second
+	WalkedEvery = time.Minute
+)
 
 // GrowVolume asks for the growth of a volume.
 type GrowVolume struct {

@@ -38,6 +38,8 @@ type CSIAnswer struct {
 	Path string
 	// Failure is what has failed just now, Waiting what is waited for; either may be empty.
 	Failure, Waiting string
+	// Files is how many of its files have been given to the group of the pod, while that takes long; 0 otherwise.
+	Files int64
 }
 
 // CSIReleased says that nothing of a pod is published any more. From csi. Lost: ReleaseCSI is sent again.
@@ -121,6 +123,11 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 	}
 	p.csiWaits.Set(m.Volume, m.Waiting)
 	switch {
+	case m.Files > 0 && m.Failure == "" && m.Path == "":
+		if p.walked.At(m.Volume) != m.Files {
+			a.walked(ctx, p, m.Volume, m.Files)
+			return
+		}
 	case m.Failure != "":
 		f := p.failures.At(key)
 		f.count++
@@ -134,6 +141,7 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 	case m.Path != "":
 		p.failures.Delete(key)
 		p.paths.Set(m.Volume, m.Path)
+		p.walked.Delete(m.Volume)
 	}
 	a.tell(p)
 }

@@ -31,6 +31,8 @@ type rig struct {
 	events actortest.Events
 	pods   map[string]kernel.Ref[pod.Message]
 	deps   *volumes.Deps
+	// last is what was mounted last.
+	last port.MountVolume
 }
 
 const (
@@ -60,6 +62,7 @@ func (r *rig) PreparePod(ctx context.Context, p *v1.Pod, done func(error)) {
 
 // MountVolume implements volumes.Host.
 func (r *rig) MountVolume(ctx context.Context, m port.MountVolume, done func(string, error)) {
+	r.last = m
 	text := fmt.Sprintf("mount %s/%s", m.Pod.UID, m.Volume.Name)
 	if m.Content != nil {
 		for _, f := range m.Content.Files {

@@ -60,18 +60,13 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 	a.tell(p)
 }
 
-// silent is why a volume is not mounted whose mount goes on.
-func silent(m *volumeplan.Mount) string {
-	return ": " + cmp.Or(m.Server, "its file system") + " does not answer"
-}
-
 // eventWaits says in events what volumes wait for. kubectl describe does not show what a container waits for.
 func (a *volumes) eventWaits(ctx *kernel.Context[Message], p *volumed) {
 	for i := range p.plan {
 		m := &p.plan[i]
 		why := p.csiWaiting(m.Name)
 		if why == "" && p.running.Has(call{mount, m.Name}) {
-			why = silent(m)
+			why = p.silent(m)
 		}
 		if why != "" && !p.paths.Has(m.Name) {
 			a.event(ctx, p, m.Reason(), m.Failed(nil, "waiting"+why, nil))
@@ -164,7 +159,7 @@ func (p *volumed) waiting() string {
 		} else if m.Err != nil {
 			text += ": " + m.Err.Error()
 		} else if p.running.Has(call{mount, m.Name}) {
-			text += silent(m)
+			text += p.silent(m)
 		}
 		all = append(all, text)
 	}

@@ -115,7 +115,8 @@ type Deps struct {
 	// without an apiserver.
 	Restarted, ResendNode func()
 	Backoff               backoff.Policy
-	// Deadline bounds one call. A mount that takes longer continues being waited for.
+	// Deadline bounds one call, but not a change of the group of all files. A mount that takes longer continues being
+	// waited for.
 	Deadline time.Duration
 	// Allocatable is what the node has for pods.
 	Allocatable v1.ResourceList
@@ -159,6 +160,7 @@ type volumed struct {
 	pending  bool
 	paths    flat.Map[string, string] // by name of the volume
 	versions flat.Map[string, uint64] // of what is in them
+	walked   flat.Map[string, int64]  // files of those whose group is being changed
 	running  flat.Map[call, kernel.EffectID]
 	failures flat.Map[call, failure]
 	// asked are the CSI volumes that csi was asked for, csiWaits what they wait for, or the release of all under an empty
@@ -237,6 +239,8 @@ func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 		a.csiRestarted()
 	case done:
 		a.done(ctx, m)
+	case walked:
+		a.hostWalked(ctx, m)
 	case look:
 		a.look(ctx)
 	case grown:
@@ -362,7 +366,10 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 			string(uid) + "/" + name,
 		Tag: tag{uid, what}, Deadline: a.deps.Deadline, Pool: pool, Rank: lastOfLooks,
 	}
-	run := a.run(ctx.Now(), w, uid, what, m)
+	if what == mount && m.Walks(w) {
+		e.Deadline = kernel.NoDeadline
+	}
+	run := a.run(ctx.Self(), ctx.Now(), w, uid, what, m)
 	p.running.Set(key, portcall.Do(ctx, e, run, func(id kernel.EffectID, d done, err error) Message {
 		d.id, d.uid, d.what, d.volume, d.err = id, uid, what, name, unanswered(err, server)
 		return d
@@ -371,14 +378,15 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 
 // run makes the call of one effect. It holds nothing of the actor.
 func (a *volumes) run(
-	now time.Time, w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount,
+	self kernel.Ref[Message], now time.Time, w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount,
 ) func(context.Context, func(done, error)) {
 	host, growth := a.deps.Host, a.growth(now, uid, what, m)
 	var r port.MountVolume
 	var d done
 	if m != nil {
 		r = port.MountVolume{Pod: w, Volume: podspec.Volume(&w.Spec, m.Name), Content: m.Content, Persistent: m.Persistent,
-			CHAP: m.CHAP, ReadOnly: m.ReadOnly, Size: m.Size, Label: m.Label}
+			CHAP: m.CHAP, ReadOnly: m.ReadOnly, Size: m.Size, Label: m.Label, Patience: a.deps.Deadline}
+		r.Walked = func(files int64) { self.Tell(walked{uid, r.Volume.Name, files}) }
 		d.version = m.Version
 	}
 	return func(c context.Context, answer func(done, error)) {
@@ -440,6 +448,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 		return
 	}
 	p.running.Delete(key)
+	p.walked.Delete(m.volume)
 	if m.err != nil {
 		if !p.down || m.what == unmount { // else it was given up
 			a.fail(ctx, p, key, m.err)

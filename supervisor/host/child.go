@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,6 +36,9 @@ type answer struct {
 	Rooms  []room         `json:"rooms,omitempty"`
 	// Left are devices that were not detached, because something else uses them.
 	Left []string `json:"left,omitempty"`
+	// Going: this is no answer yet, but a report of how many Files have the group.
+	Going bool  `json:"going,omitempty"`
+	Files int64 `json:"files,omitempty"`
 	// Counts is what a child that counts has written, also if it failed.
 	Counts []tally.Count `json:"-"`
 }
@@ -50,6 +54,8 @@ type children struct {
 	slots chan struct{}
 	// command is the program with its first argument.
 	command func(arg string) *exec.Cmd
+	// report is when a child says how far it is: the first time, and then every so often.
+	report [2]time.Duration
 
 	mu sync.Mutex
 	// running are the children with a live process, by request.
@@ -67,6 +73,7 @@ type child struct {
 func newChildren() *children {
 	return &children{
 		slots:   make(chan struct{}, childSlots),
+		report:  [2]time.Duration{port.WalkedFirst, port.WalkedEvery},
 		running: map[string][]*child{},
 		command: func(arg string) *exec.Cmd {
 			// Not os.Executable: the file may have been replaced by another version.
@@ -89,6 +96,9 @@ func (c *children) call(ctx context.Context, r request) error {
 
 // ask is call for a request that is answered with more than that it worked.
 func (c *children) ask(ctx context.Context, r request) (answer, error) {
+	if r.walked != nil {
+		r.Report = &c.report
+	}
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return answer{}, err
@@ -155,19 +165,11 @@ func (c *children) exchange(ctx context.Context, r request, me *child, raw []byt
 		// Ends the reading below, whatever becomes of the child.
 		out.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // a pipe has deadlines
 	})
-	var got []byte
 	_, err = in.Write(append(raw, '\n'))
 	if err == nil {
-		got, err = io.ReadAll(io.LimitReader(out, tally.Limit))
+		a, err = r.read(io.LimitReader(out, tally.Limit))
 	}
 	stop()
-	var bad error
-	if r.Op == opTrees {
-		a.Counts, bad = tally.Read(got)
-	} else if err == nil {
-		bad = json.Unmarshal(got, &a)
-	}
-	err = errors.Join(err, bad)
 	err = errors.Join(err, in.Close(), out.Close())
 	ended := c.reap(cmd, r, me, err != nil)
 	switch {
@@ -179,6 +181,23 @@ func (c *children) exchange(ctx context.Context, r request, me *child, raw []byt
 		return a, &hostcall.Failure{Kind: a.Kind, Detail: a.Detail}
 	}
 	return a, nil
+}
+
+// read reads the answer of a child, and the reports before it.
+func (r *request) read(out io.Reader) (a answer, err error) {
+	if r.Op == opTrees {
+		got, err := io.ReadAll(out)
+		var bad error
+		a.Counts, bad = tally.Read(got)
+		return a, errors.Join(err, bad)
+	}
+	for lines := json.NewDecoder(out); ; {
+		a = answer{}
+		if err := lines.Decode(&a); err != nil || !a.Going {
+			return a, err
+		}
+		r.walked(a.Files)
+	}
 }
 
 // start gives a running child and the agent's ends of its stdin and stdout. The
@@ -242,7 +261,9 @@ func serveOne(stdin io.Reader, stdout io.Writer) int {
 	case opDisk:
 		a.Left, err = r.Disk.perform(r.Path)
 	default:
+		stop := r.reports(stdout)
 		err = r.perform()
+		stop()
 	}
 	if err != nil {
 		a = answer{Kind: hostcall.KindOf(err), Detail: err.Error()}
@@ -251,4 +272,26 @@ func serveOne(stdin io.Reader, stdout io.Writer) int {
 		return tally.NoAnswer
 	}
 	return tally.Done
+}
+
+// reports says from time to time how many files are done, until it is stopped: after that nothing more comes.
+func (r *request) reports(stdout io.Writer) (stop func()) {
+	r.files = new(atomic.Int64)
+	if r.Report == nil {
+		return func() {}
+	}
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for timer := time.NewTimer(r.Report[0]); ; timer.Reset(r.Report[1]) {
+			select {
+			case <-over:
+				return
+			case <-timer.C:
+				// Who reads no more has ended this process, or is about to.
+				json.NewEncoder(stdout).Encode(answer{Going: true, Files: r.files.Load()}) //nolint:errcheck // see above
+			}
+		}
+	}()
+	return func() { close(over); <-ended }
 }

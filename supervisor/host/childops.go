@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -49,7 +51,11 @@ type request struct {
 	// Group must own the volume (fsGroup), OnMismatch: unless its top has the group already.
 	Group      *int64 `json:"group,omitempty"`
 	OnMismatch bool   `json:"onMismatch,omitempty"`
-	ReadOnly   bool   `json:"readOnly,omitempty"`
+	// Report is when the child says how many files have it by now, for the first time and then every so often; walked is
+	// told, and the child counts in files.
+	Report *[2]time.Duration `json:"report,omitempty"`
+	walked port.Walked
+	files  *atomic.Int64
 	// Disk is what opDisk is about.
 	Disk *diskRequest `json:"disk,omitempty"`
 	// Map is where a pod gets a device.

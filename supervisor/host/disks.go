@@ -186,7 +186,7 @@ func (h *Host) mountDisk(
 		ask.Want.Options = r.Persistent.Spec.MountOptions
 	}
 	ask.Want.Options = selinux.Options(ask.Want.Options, r.Label)
-	return h.bindOnce(ctx, r, plugin, name, func(bind *request) error {
+	return h.bindOnce(ctx, r, plugin, name, func(ctx context.Context, bind *request) error {
 		if ask.Want.ReadOnly {
 			bind.Options = []string{"ro"}
 		}

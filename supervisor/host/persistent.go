@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -60,7 +62,7 @@ func (h *Host) local(ctx context.Context, r *port.MountVolume, pv *v1.Persistent
 	if podspec.IsDevice(pv) {
 		return h.mapLocal(ctx, r, pv)
 	}
-	return h.bindOnce(ctx, r, localPlugin, name, func(ask *request) error {
+	return h.bindOnce(ctx, r, localPlugin, name, func(_ context.Context, ask *request) error {
 		ask.Source, ask.Global = source, h.globalMount(name)
 		ask.Device = &blockfs.Want{Device: source, ReadOnly: r.ReadOnly, Options: pv.Spec.MountOptions}
 		if t := pv.Spec.Local.FSType; t != nil {
@@ -72,7 +74,7 @@ func (h *Host) local(ctx context.Context, r *port.MountVolume, pv *v1.Persistent
 
 // bindOnce binds a directory into a pod, and gives it to the pod's group. source says which, unless all is done.
 func (h *Host) bindOnce(
-	ctx context.Context, r *port.MountVolume, plugin, name string, source func(*request) error,
+	ctx context.Context, r *port.MountVolume, plugin, name string, source func(context.Context, *request) error,
 ) (string, error) {
 	uid, err := area.PodDir(string(r.Pod.UID))
 	if err != nil {
@@ -84,21 +86,44 @@ func (h *Host) bindOnce(
 	if err != nil || mounted && h.exists(ready) {
 		return path, err
 	}
-	ask := request{Op: opBind, Path: filepath.Join(h.pods.Real, dir), Mounted: mounted, Group: fsGroup(r.Pod),
-		ReadOnly: r.ReadOnly}
-	if err := source(&ask); err != nil {
+	ask := request{Op: opBind, Path: filepath.Join(h.pods.Real, dir), Mounted: mounted}
+	err = bounded(ctx, r.Patience, func(ctx context.Context) error {
+		if err := source(ctx, &ask); err != nil {
+			return err
+		}
+		if ask.Mounted && len(ask.Options) == 0 {
+			return nil
+		}
+		return h.children.call(ctx, ask)
+	})
+	if err != nil {
 		return "", err
 	}
-	if c := r.Pod.Spec.SecurityContext; c != nil && c.FSGroupChangePolicy != nil {
-		ask.OnMismatch = *c.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch
-	}
-	if err := h.children.call(ctx, ask); err != nil {
-		return "", err
+	if group := fsGroup(r.Pod); group != nil && !r.ReadOnly && !slices.Contains(ask.Options, "ro") {
+		c := r.Pod.Spec.SecurityContext.FSGroupChangePolicy
+		onMismatch := c != nil && *c == v1.FSGroupChangeOnRootMismatch
+		if err := h.GiveToGroup(ctx, ask.Path, *group, onMismatch, r.Walked); err != nil {
+			return "", err
+		}
 	}
 	if err := h.pods.Root.MkdirAll(filepath.Dir(ready), area.Mode); err != nil {
 		return "", err
 	}
 	return path, h.pods.Root.WriteFile(ready, nil, readyFileMode)
+}
+
+// bounded runs what may take so long; 0: as long as ctx.
+func bounded(ctx context.Context, patience time.Duration, run func(context.Context) error) error {
+	if patience <= 0 {
+		return run(ctx)
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := run(within)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return hostcall.Failf(port.Deadline, "no answer within %v", patience)
+	}
+	return err
 }
 
 // nfs mounts an export with the machine's mount program.
@@ -166,10 +191,10 @@ func bindLocal(r *request) error {
 			return fmt.Errorf("make %s read-only: %w", r.Path, err)
 		}
 	}
-	if r.Group == nil || r.ReadOnly {
+	if r.Group == nil {
 		return nil
 	}
-	return giveToGroup(r.Path, int(*r.Group), r.OnMismatch)
+	return giveToGroup(r.Path, int(*r.Group), r.OnMismatch, r.files)
 }
 
 // bindDir binds a directory. With mounted, something has to be mounted there.
@@ -213,8 +238,8 @@ const (
 )
 
 // giveToGroup sets the group and modes of a whole tree. With onMismatch, only if its top does not
-// have them already. Concurrent changes cannot lead it out of the tree.
-func giveToGroup(path string, group int, onMismatch bool) error {
+// have them already. Concurrent changes cannot lead it out of the tree. It counts the files that it has done.
+func giveToGroup(path string, group int, onMismatch bool, files *atomic.Int64) error {
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return err
@@ -234,6 +259,7 @@ func giveToGroup(path string, group int, onMismatch bool) error {
 	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err == nil && name != "." {
 			err = giveOne(root, name, group)
+			files.Add(1)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // removed meanwhile

@@ -1,15 +1,21 @@
 package host
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -75,6 +81,50 @@ func TestLocalVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	hosttest.WantMode(t, filepath.Join(disk, "sub/file"), 0o660)
+}
+
+// TestSlowGroup: while the files of a volume are given to a group, a child says how many have it. What the mount may take
+// does not bound that.
+func TestSlowGroup(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	l.children.report = [2]time.Duration{time.Millisecond, time.Millisecond}
+	disk := t.TempDir()
+	const files = 10_000
+	for i := range files {
+		hosttest.Write(t, filepath.Join(disk, strconv.Itoa(i%100), strconv.Itoa(i)), "")
+	}
+	r := claimed(newPod(withFSGroup), local(disk))
+	var said []int64
+	r.Walked = func(files int64) { said = append(said, files) }
+	r.Patience = time.Minute
+	if _, err := l.mountRequest(ctx(t), r); err != nil {
+		t.Fatal(err)
+	}
+	if len(said) < 2 || !slices.IsSorted(said) || said[0] == said[len(said)-1] || said[len(said)-1] > files+101 {
+		t.Errorf("it was told of %v", said)
+	}
+	if gid, _ := groupAndMode(t, filepath.Join(disk, "99/9999")); gid != 2000 {
+		t.Errorf("the last file has group %d", gid)
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMountTakesLong: what may take so long is bounded, with what the caller may take above it.
+func TestMountTakesLong(t *testing.T) {
+	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	if err := bounded(ctx(t), time.Millisecond, hang); hostcall.KindOf(err) != port.Deadline || err.Error() != "no answer within 1ms" {
+		t.Errorf("error %v", err)
+	}
+	ended, cancel := context.WithCancel(ctx(t))
+	cancel()
+	for _, patience := range []time.Duration{0, time.Hour} {
+		if err := bounded(ended, patience, hang); !errors.Is(err, context.Canceled) {
+			t.Errorf("patience %v: %v", patience, err)
+		}
+	}
 }
 
 func TestGroupOnMismatchOnly(t *testing.T) {

@@ -181,7 +181,7 @@ func TestCSIVolumes(t *testing.T) {
 					m.CSI.StageVolume(context.Background(), port.CSIDriver{}, csi.Stage{Key: csiKey}, ok)
 				} else {
 					p := csi.Publish{Key: csiKey, Target: csi.Target{Pod: uid, Name: "pv"}}
-					m.CSI.PublishVolume(context.Background(), port.CSIDriver{}, p, func(_ string, err error) { ok(err) })
+					m.CSI.PublishVolume(context.Background(), port.CSIDriver{}, p, nil, func(_ string, err error) { ok(err) })
 				}
 				v.Advance(time.Second)
 			}

@@ -119,7 +119,7 @@ func (c *csiSuite) publish(pod types.UID, inline, fresh bool) *pending[string] {
 		c.CSI.PublishVolume(context.Background(), c.of, csi.Publish{
 			Key: c.key, Target: csi.Target{Pod: pod, Name: "pv"}, Volume: "data", Access: "ReadWriteMany", Node: "n",
 			Inline: inline, Fresh: fresh,
-		}, done)
+		}, nil, done)
 	})
 }
 

@@ -231,7 +231,7 @@ func (d *csiDriver) Mounts() (out []mounts.Mount, err error) {
 	return out, nil
 }
 
-func (d *csiDriver) GiveToGroup(context.Context, string, int64, bool) error { return nil }
-func (d *csiDriver) UnmountSubPaths(context.Context, string) error          { return nil }
-func (d *csiDriver) NoteClaim(string, string, string)                       {}
-func (d *csiDriver) ForgetClaims(string)                                    {}
+func (d *csiDriver) GiveToGroup(context.Context, string, int64, bool, port.Walked) error { return nil }
+func (d *csiDriver) UnmountSubPaths(context.Context, string) error                       { return nil }
+func (d *csiDriver) NoteClaim(string, string, string)                                    {}
+func (d *csiDriver) ForgetClaims(string)                                                 {}

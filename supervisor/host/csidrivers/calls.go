@@ -130,7 +130,7 @@ func (d *Drivers) UnstageVolume(ctx context.Context, of port.CSIDriver, r decide
 
 // PublishVolume implements port.CSI.
 func (d *Drivers) PublishVolume(
-	ctx context.Context, of port.CSIDriver, r decide.Publish, done func(string, error),
+	ctx context.Context, of port.CSIDriver, r decide.Publish, walked port.Walked, done func(string, error),
 ) {
 	hostcall.Get(ctx, "NodePublishVolume", r.String(), func(ctx context.Context) (string, error) {
 		n, err := d.reach(ctx, of.Name)
@@ -169,7 +169,8 @@ func (d *Drivers) PublishVolume(
 			return "", n.refused("NodePublishVolume", n.failure(ctx, "NodePublishVolume", err), r.Fresh, clean)
 		}
 		if r.OwnGroup && !n.can(setsGroup) && !r.Again {
-			if err := d.Host.GiveToGroup(ctx, filepath.Join(d.pods.Real, dir, podMount), *r.Group, r.OnMismatch); err != nil {
+			at := filepath.Join(d.pods.Real, dir, podMount)
+			if err := d.Host.GiveToGroup(ctx, at, *r.Group, r.OnMismatch, walked); err != nil {
 				// It is published, so this must not count as if it were not.
 				return "", &port.Error{Kind: port.Unavailable, Verb: "NodePublishVolume", Object: r.String(),
 					Detail: "it is published, but its files can't be given to the group of the pod: " + err.Error()}

@@ -39,7 +39,7 @@ type Host interface {
 	// Mounts is the mount table.
 	Mounts() ([]mounts.Mount, error)
 	// GiveToGroup gives the files of a mounted volume to a group, in a child process.
-	GiveToGroup(ctx context.Context, path string, group int64, onMismatch bool) error
+	GiveToGroup(ctx context.Context, path string, group int64, onMismatch bool, walked port.Walked) error
 	// UnmountSubPaths unmounts what a pod's containers have mounted of its volumes.
 	UnmountSubPaths(ctx context.Context, uid string) error
 	// NoteClaim notes where a volume of a pod is, for statistics. ForgetClaims forgets those of a pod.

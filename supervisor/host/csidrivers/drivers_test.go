@@ -171,7 +171,7 @@ func (r *rig) note(text string) {
 	r.given = append(r.given, text)
 }
 
-func (r *rig) GiveToGroup(ctx context.Context, path string, _ int64, _ bool) error {
+func (r *rig) GiveToGroup(ctx context.Context, path string, _ int64, _ bool, _ port.Walked) error {
 	r.note("group " + filepath.Base(path))
 	if r.giving != nil {
 		return r.giving(ctx)
@@ -295,7 +295,7 @@ func (r *rig) stage(d port.CSIDriver, s decide.Stage) error {
 
 func (r *rig) publish(d port.CSIDriver, p decide.Publish) (path string, err error) {
 	err = hosttest.Wait(func(done func(error)) {
-		r.PublishVolume(r.Context(), d, p, func(at string, err error) { path = at; done(err) })
+		r.PublishVolume(r.Context(), d, p, nil, func(at string, err error) { path = at; done(err) })
 	})
 	return path, err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
 	v1 "k8s.io/api/core/v1"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
@@ -58,11 +57,11 @@ func TestGivenUp(t *testing.T) {
 				s.Block, p.Block = true, true
 				try(func(c context.Context, done func(error)) { r.StageVolume(c, d, stage, done) })
 				try(func(c context.Context, done func(error)) {
-					r.PublishVolume(c, d, publish, func(_ string, err error) { done(err) })
+					r.PublishVolume(c, d, publish, nil, func(_ string, err error) { done(err) })
 				})
 				try(func(c context.Context, done func(error)) { r.StageVolume(c, d, s, done) })
 				try(func(c context.Context, done func(error)) {
-					r.PublishVolume(c, d, p, func(_ string, err error) { done(err) })
+					r.PublishVolume(c, d, p, nil, func(_ string, err error) { done(err) })
 				})
 				group.Wait()
 				worked(t)

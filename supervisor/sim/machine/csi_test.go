@@ -64,7 +64,7 @@ func (r *csiRig) stage(change ...func(*csi.Stage)) {
 
 func (r *csiRig) publish() {
 	p := csi.Publish{Key: csiKey, Target: csiTarget, Fresh: true}
-	r.m.CSI.PublishVolume(r.ctx, csiOf, p, func(_ string, err error) { r.done(err) })
+	r.m.CSI.PublishVolume(r.ctx, csiOf, p, nil, func(_ string, err error) { r.done(err) })
 }
 
 func (r *csiRig) unpublish() {

@@ -295,8 +295,10 @@ func (c *CSI) UnstageVolume(ctx context.Context, _ port.CSIDriver, r csi.Found, 
 	c.call(p)
 }
 
-// PublishVolume implements port.CSI.
-func (c *CSI) PublishVolume(ctx context.Context, _ port.CSIDriver, r csi.Publish, done func(string, error)) {
+// PublishVolume implements port.CSI. No volume has so many files that anybody is told of them.
+func (c *CSI) PublishVolume(
+	ctx context.Context, _ port.CSIDriver, r csi.Publish, _ port.Walked, done func(string, error),
+) {
 	place := csi.Found{Key: r.Key, Target: r.Target, Inline: r.Inline, Block: r.Block}
 	p := &csiCall{
 		ctx: ctx, op: csi.PublishVolume, place: place, before: c.note, publish: &r, fresh: r.Fresh,
