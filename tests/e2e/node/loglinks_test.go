@@ -31,11 +31,16 @@ type collector struct {
 	seen   map[string]bool      // logs, of which that was asked
 }
 
-// followed is one log.
+// followed is one log: its files in the order in which they were written.
 type followed struct {
 	target string
-	file   *os.File
-	read   bytes.Buffer
+	files  []*logFile
+}
+
+// logFile is a file of a log, and what was read of it.
+type logFile struct {
+	file *os.File
+	read bytes.Buffer
 }
 
 // collect begins to look.
@@ -60,8 +65,8 @@ func collect(t *testing.T, dir, logs string) *collector {
 		close(c.stop)
 		c.done.Wait()
 		for _, f := range c.follow {
-			if f.file != nil {
-				f.file.Close()
+			for _, part := range f.files {
+				part.file.Close()
 			}
 		}
 	})
@@ -110,36 +115,35 @@ func (c *collector) look() error {
 	return nil
 }
 
-// readOn reads what has come. When another file is there it was rotated: what is left of the one
-// before is read first.
+// readOn reads what has come. A file that was rotated is read on: the runtime writes to it for a moment
+// after the next one is there, which is why collectors keep it open for some seconds.
 func (f *followed) readOn(link string) error {
-	if f.file == nil {
-		var err error
-		if f.file, err = os.Open(link); err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				err = nil // not started yet, or being rotated
-			}
-			return err
-		}
-	}
 	now, err := os.Stat(link)
-	rotated := false
-	if err == nil {
-		before, err := f.file.Stat()
-		if err != nil {
-			return err
-		}
-		rotated = !os.SameFile(before, now)
-	}
-	if _, err := io.Copy(&f.read, f.file); err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // not started yet, or being rotated
 		return err
 	}
-	if rotated {
-		f.file.Close()
-		f.file = nil
-		return f.readOn(link)
+	if err == nil && !f.has(now) {
+		file, err := os.Open(link)
+		if err == nil {
+			f.files = append(f.files, &logFile{file: file})
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, part := range f.files {
+		if _, err := io.Copy(&part.read, part.file); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// has: this file is open already.
+func (f *followed) has(file fs.FileInfo) bool {
+	return slices.ContainsFunc(f.files, func(part *logFile) bool {
+		open, err := part.file.Stat()
+		return err == nil && os.SameFile(open, file)
+	})
 }
 
 // text is what was read through a link so far, as the container wrote it.
@@ -151,7 +155,11 @@ func (c *collector) text(name string) (string, error) {
 		return "", fmt.Errorf("no link %s was ever there", name)
 	}
 	var text strings.Builder
-	lines := bufio.NewScanner(bytes.NewReader(f.read.Bytes()))
+	var all []byte
+	for _, part := range f.files {
+		all = append(all, part.read.Bytes()...)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(all))
 	for lines.Scan() {
 		parts := strings.SplitN(lines.Text(), " ", 4)
 		if len(parts) != 4 {
