@@ -267,10 +267,11 @@ func (d *disks) beside(ctx context.Context, others *disks, f csidriver.Fault, am
 		return one, 0, err
 	}
 	began := time.Now()
-	if amiss {
-		if err := d.Set(ctx, f); err != nil {
-			return one, 0, err
-		}
+	if !amiss {
+		f = csidriver.Fault{Method: f.Method} // which the call does not notice, but it is written down
+	}
+	if err := d.Set(ctx, f); err != nil {
+		return one, 0, err
 	}
 	if _, err := d.node.create(ctx, d.with, begins); err != nil {
 		return one, 0, err
