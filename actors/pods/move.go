@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/utils/cpuset"
-
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/assign"

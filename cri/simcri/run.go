@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/decide/observed"
-
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
 // Exit codes that are not the program's own: 128 and the signal's number.

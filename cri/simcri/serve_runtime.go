@@ -3,11 +3,10 @@ package simcri
 import (
 	"context"
 
-	"github.com/troupe-dev/troupe/actors/decide/observed"
-
 	"google.golang.org/grpc"
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 

@@ -3,11 +3,10 @@ package agent
 import (
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/podview"
-
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 )
 
 // Agent is a running agent.

@@ -13,7 +13,6 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"

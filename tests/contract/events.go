@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-
 	"github.com/troupe-dev/troupe/actors/port"
 )
 

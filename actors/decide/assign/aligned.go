@@ -2,9 +2,8 @@ package assign
 
 import (
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/utils/cpuset"
-
 	kubelet "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"

@@ -1,8 +1,6 @@
 package network
 
 import (
-	"go.uber.org/goleak"
-
 	"context"
 	"fmt"
 	"net/http"
@@ -11,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"

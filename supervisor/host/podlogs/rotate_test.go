@@ -1,8 +1,6 @@
 package podlogs
 
 import (
-	"go.uber.org/goleak"
-
 	"compress/gzip"
 	"io"
 	"os"
@@ -12,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"

@@ -18,10 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/rs/zerolog"
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
