@@ -41,7 +41,7 @@ func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 	case decide.PublishVolume:
 		v.until = ctx.Now().Add(unneeded)
 		if v.Walks(s, a.object(v.Driver)) {
-			e.Deadline = kernel.NoDeadline
+			e.Deadline, e.Patience = kernel.NoDeadline, kernel.NoDeadline
 		}
 	}
 	k := v.Key
@@ -260,7 +260,7 @@ func (a *actor) tell(v *volume) {
 func (a *actor) walked(m walked) {
 	v := a.volumes.get(m.key)
 	if v != nil && v.Busy != nil && v.Busy.Op == decide.PublishVolume && v.Busy.Target == m.target {
-		v.Files = m.files
+		v.Walk = decide.Walk{Reports: v.Walk.Reports + 1, Files: m.files}
 		a.tell(v)
 	}
 }
@@ -275,7 +275,7 @@ func (a *actor) answer(v *volume, env decide.Env, uid types.UID, name string, w 
 	} else {
 		now.Waiting = v.Waits(t, env)
 		if v.Busy != nil && v.Busy.Target == t {
-			now.Files = v.Files
+			now.Walk = v.Walk
 		}
 		if why := a.deps.NotAttached; why != "" && env.Driver != nil && env.Driver.Attach && !env.Attached && !v.Inline {
 			now.Waiting = why

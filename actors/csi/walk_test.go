@@ -37,7 +37,7 @@ func TestWalk(t *testing.T) {
 		r.walked(files)
 	}
 	const given = "volumes: a data-v waits: its files are being given to the group of the pod (fsGroup 7), "
-	r.WantByListener("says how far it is, if that is new", given+"7 of them so far", given+"9 of them so far")
+	r.WantByListener("says how far it is", given+"7 of them so far", given+"7 of them so far", given+"9 of them so far")
 	r.calls.Answer(nil, "publish v for a")
 	r.WantByListener("done", "volumes: a data-v at /a")
 }

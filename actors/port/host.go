@@ -80,6 +80,8 @@ type GrowVolume struct {
 	// Pod is one that has it.
 	Pod        types.UID
 	Persistent *v1.PersistentVolume
+	// Patience bounds the call; 0: ctx alone does.
+	Patience time.Duration
 }
 
 // MountSubPaths asks for subpaths of volumes, for one container.

@@ -38,8 +38,8 @@ type CSIAnswer struct {
 	Path string
 	// Failure is what has failed just now, Waiting what is waited for; either may be empty.
 	Failure, Waiting string
-	// Files is how many of its files have been given to the group of the pod, while that takes long; 0 otherwise.
-	Files int64
+	// Walk is how far the change of the group of its files is, while that takes long.
+	Walk csi.Walk
 }
 
 // CSIReleased says that nothing of a pod is published any more. From csi. Lost: ReleaseCSI is sent again.
@@ -123,9 +123,9 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 	}
 	p.csiWaits.Set(m.Volume, m.Waiting)
 	switch {
-	case m.Files > 0 && m.Failure == "" && m.Path == "":
-		if p.walked.At(m.Volume) != m.Files {
-			a.walked(ctx, p, m.Volume, m.Files)
+	case m.Walk.Reports > 0 && m.Failure == "" && m.Path == "":
+		if p.walked.At(m.Volume) != m.Walk {
+			a.walked(ctx, p, m.Volume, m.Walk)
 			return
 		}
 	case m.Failure != "":

@@ -88,7 +88,7 @@ func (a *volumes) look(ctx *kernel.Context[Message]) {
 
 // expansion grows a volume as its claim says. It holds nothing of the actor.
 func (a *volumes) expansion(now time.Time, uid types.UID, p *volumed, m *volumeplan.Mount) *expand.Expansion {
-	host, r := a.deps.Host, port.GrowVolume{Pod: uid, Persistent: m.Persistent}
+	host, r := a.deps.Host, port.GrowVolume{Pod: uid, Persistent: m.Persistent, Patience: a.deps.Deadline}
 	claim := podobjects.ClaimName(p.pod, podspec.Volume(&p.pod.Spec, m.Name))
 	return &expand.Expansion{
 		API: a.deps.API, Now: now,

@@ -158,9 +158,9 @@ type volumed struct {
 	// pending: the pod knows that its volumes are on their way; it takes them to be
 	// when it has asked.
 	pending  bool
-	paths    flat.Map[string, string] // by name of the volume
-	versions flat.Map[string, uint64] // of what is in them
-	walked   flat.Map[string, int64]  // files of those whose group is being changed
+	paths    flat.Map[string, string]   // by name of the volume
+	versions flat.Map[string, uint64]   // of what is in them
+	walked   flat.Map[string, csi.Walk] // of those whose group is being changed
 	running  flat.Map[call, kernel.EffectID]
 	failures flat.Map[call, failure]
 	// asked are the CSI volumes that csi was asked for, csiWaits what they wait for, or the release of all under an empty
@@ -367,7 +367,7 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 		Tag: tag{uid, what}, Deadline: a.deps.Deadline, Pool: pool, Rank: lastOfLooks,
 	}
 	if what == mount && m.Walks(w) {
-		e.Deadline = kernel.NoDeadline
+		e.Deadline, e.Patience = kernel.NoDeadline, kernel.NoDeadline
 	}
 	run := a.run(ctx.Self(), ctx.Now(), w, uid, what, m)
 	p.running.Set(key, portcall.Do(ctx, e, run, func(id kernel.EffectID, d done, err error) Message {

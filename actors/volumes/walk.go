@@ -24,26 +24,35 @@ func (walked) isVolumesMessage() {}
 // hostWalked is told by the host, of a mount that goes on.
 func (a *volumes) hostWalked(ctx *kernel.Context[Message], m walked) {
 	if p := a.pods[m.uid]; p != nil && p.running.Has(call{mount, m.volume}) {
-		a.walked(ctx, p, m.volume, m.files)
+		a.walked(ctx, p, m.volume, csi.Walk{Reports: p.walked.At(m.volume).Reports + 1, Files: m.files})
 	}
 }
 
-// walked says that the group of a volume's files is being changed, and how far that is, as often as a kubelet does.
-func (a *volumes) walked(ctx *kernel.Context[Message], p *volumed, volume string, files int64) {
-	p.walked.Set(volume, files)
+// walked says that the group of a volume's files is being changed, and how far that is, as often as a kubelet does. The
+// volume is mounted, so what failed before has not failed now.
+func (a *volumes) walked(ctx *kernel.Context[Message], p *volumed, volume string, w csi.Walk) {
+	p.walked.Set(volume, w)
 	if p.down || p.pod == nil {
 		return
 	}
+	if key := (call{mount, volume}); p.failures.Has(key) {
+		p.failures.Delete(key)
+		p.pending = false // the pod was told of the failure
+	}
 	a.event(ctx, p, "VolumePermissionChangeInProgress", fmt.Sprintf("Setting volume ownership of %q takes long: %s. "+
 		"With fsGroupChangePolicy OnRootMismatch it is done once, and not for each pod",
-		volume, csi.Walking(p.pod.Spec.SecurityContext.FSGroup, files)))
+		volume, w.Of(p.pod.Spec.SecurityContext.FSGroup)))
 	a.tell(p)
 }
 
 // silent is why a volume is not mounted whose mount goes on.
 func (p *volumed) silent(m *volumeplan.Mount) string {
-	if files, is := p.walked.Get(m.Name); is {
-		return ": " + csi.Walking(p.pod.Spec.SecurityContext.FSGroup, files)
+	if w := p.walked.At(m.Name); w.Reports > 0 {
+		return ": " + w.Of(p.pod.Spec.SecurityContext.FSGroup)
 	}
-	return ": " + cmp.Or(m.Server, "its file system") + " does not answer"
+	text := ": " + cmp.Or(m.Server, "its file system") + " does not answer"
+	if m.Walks(p.pod) {
+		text += csi.OrWalks(p.pod.Spec.SecurityContext.FSGroup)
+	}
+	return text
 }

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/volumes"
 	"github.com/troupe-dev/troupe/tests/podtest"
 )
@@ -20,9 +22,10 @@ func TestWalk(t *testing.T) {
 	r.actor.Tell(m)
 	r.host.Answer(nil, "prepare a")
 	r.Advance(10 * time.Second)
-	r.WantByListener("asked", "host: prepare a", "host: mount a/disk",
-		`a: pending: waiting for volume "disk" since 00:00:00 UTC: Fibre Channel disk 3600 does not answer`)
-	r.events.Want("it may be the disk", `a: FailedMount: MountVolume.SetUp failed for volume "disk" : waiting: Fibre Channel disk 3600 does not answer`)
+	const either = "Fibre Channel disk 3600 does not answer, or its files are being given to the group of the pod (fsGroup 7), " +
+		"which takes the longer the more there are"
+	r.WantByListener("asked", "host: prepare a", "host: mount a/disk", `a: pending: waiting for volume "disk" since 00:00:00 UTC: `+either)
+	r.events.Want("it may be the disk", `a: FailedMount: MountVolume.SetUp failed for volume "disk" : waiting: `+either)
 	if r.last.Patience != deadline {
 		t.Errorf("the mount may take %v", r.last.Patience)
 	}
@@ -35,6 +38,10 @@ func TestWalk(t *testing.T) {
 	r.Advance(24 * time.Hour)
 	r.Keep("host: ")
 	r.WantByListener("it goes on")
+	r.Forget()
+	r.last.Walked(7)
+	r.Settle()
+	r.WantByListener("said again", `a: pending: waiting for volume "disk" since 00:00:00 UTC: `+how)
 	r.actor.Tell(unmounts(m))
 	r.Settle()
 	r.Keep("host: ")
@@ -51,14 +58,30 @@ func TestWalkOfCSI(t *testing.T) {
 	podtest.UseVolumes(&m.Pod.Spec)
 	r.actor.Tell(m)
 	r.host.Answer(nil, "prepare a")
-	for _, files := range []int64{5, 5, 6} {
-		r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "disk", Waiting: "it is being walked", Files: files})
+	for _, w := range []csi.Walk{{Reports: 1, Files: 5}, {Reports: 1, Files: 5}, {Reports: 2, Files: 6}, {Reports: 3, Files: 6}} {
+		r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "disk", Waiting: "it is being walked", Walk: w})
 		r.Settle()
 	}
 	const before, after = `a: VolumePermissionChangeInProgress: Setting volume ownership of "disk" takes long: its files are being given ` +
 		"to the group of the pod (fsGroup 7), ", " of them so far. With fsGroupChangePolicy OnRootMismatch it is done once, and not for each pod"
-	r.events.Want("each new figure", before+"5"+after, before+"6"+after)
+	r.events.Want("each report", before+"5"+after, before+"6"+after, before+"6"+after)
 	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "disk", Path: "/disk"})
 	r.Settle()
 	r.WantByListener("done", "csi: use d of a", "host: prepare a", "a: up disk=/disk")
+}
+
+// TestWalkAfterFailure: what failed first is not said any more when a later try is at the files.
+func TestWalkAfterFailure(t *testing.T) {
+	r := newRig(t)
+	m := r.mounts("a", "disk")
+	m.Pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(7))}
+	m.Pod.Spec.Volumes[0].VolumeSource = v1.VolumeSource{FC: &v1.FCVolumeSource{WWIDs: []string{"3600"}}}
+	r.actor.Tell(m)
+	r.host.Answer(nil, "prepare a")
+	r.host.Answer(&port.Error{Kind: port.Other, Verb: "MountVolume", Detail: "no such disk"}, "mount a/disk")
+	r.Advance(30 * time.Second)
+	r.Forget()
+	r.last.Walked(7)
+	r.Settle()
+	r.WantByListener("how far it is", `a: pending: waiting for volume "disk" since 00:00:00 UTC: its files are being given to the group of the pod (fsGroup 7), 7 of them so far`)
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,6 +38,9 @@ type answer struct {
 	// Going: this is no answer yet, but a report of how many Files have the group.
 	Going bool  `json:"going,omitempty"`
 	Files int64 `json:"files,omitempty"`
+	// Refused is how many could not get it, Why the first could not.
+	Refused int64  `json:"refused,omitempty"`
+	Why     string `json:"why,omitempty"`
 	// Counts is what a child that counts has written, also if it failed.
 	Counts []tally.Count `json:"-"`
 }
@@ -193,7 +195,12 @@ func (r *request) read(out io.Reader) (a answer, err error) {
 	}
 	for lines := json.NewDecoder(out); ; {
 		a = answer{}
-		if err := lines.Decode(&a); err != nil || !a.Going {
+		if err := lines.Decode(&a); err != nil {
+			return a, err
+		}
+		if !a.Going {
+			// It ends by itself: when its stdin ends, it kills what it has started.
+			_, err := io.Copy(io.Discard, out)
 			return a, err
 		}
 		r.walked(a.Files)
@@ -264,6 +271,7 @@ func serveOne(stdin io.Reader, stdout io.Writer) int {
 		stop := r.reports(stdout)
 		err = r.perform()
 		stop()
+		a.Refused, a.Why = r.given.refused, r.given.why
 	}
 	if err != nil {
 		a = answer{Kind: hostcall.KindOf(err), Detail: err.Error()}
@@ -276,7 +284,7 @@ func serveOne(stdin io.Reader, stdout io.Writer) int {
 
 // reports says from time to time how many files are done, until it is stopped: after that nothing more comes.
 func (r *request) reports(stdout io.Writer) (stop func()) {
-	r.files = new(atomic.Int64)
+	r.given = &regroup{}
 	if r.Report == nil {
 		return func() {}
 	}
@@ -289,7 +297,7 @@ func (r *request) reports(stdout io.Writer) (stop func()) {
 				return
 			case <-timer.C:
 				// Who reads no more has ended this process, or is about to.
-				json.NewEncoder(stdout).Encode(answer{Going: true, Files: r.files.Load()}) //nolint:errcheck // see above
+				json.NewEncoder(stdout).Encode(answer{Going: true, Files: r.given.files.Load()}) //nolint:errcheck // see above
 			}
 		}
 	}()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,11 +50,13 @@ type request struct {
 	// Group must own the volume (fsGroup), OnMismatch: unless its top has the group already.
 	Group      *int64 `json:"group,omitempty"`
 	OnMismatch bool   `json:"onMismatch,omitempty"`
+	// Taken: another pod has the volume. The child changes nothing, and says which group it is of, if it is another one.
+	Taken bool `json:"taken,omitempty"`
 	// Report is when the child says how many files have it by now, for the first time and then every so often; walked is
-	// told, and the child counts in files.
+	// told. given is what it counts.
 	Report *[2]time.Duration `json:"report,omitempty"`
 	walked port.Walked
-	files  *atomic.Int64
+	given  *regroup
 	// Disk is what opDisk is about.
 	Disk *diskRequest `json:"disk,omitempty"`
 	// Map is where a pod gets a device.

@@ -68,14 +68,6 @@ func (h *Host) NoteClaim(uid, volume, path string) { h.note(uid, volume, path) }
 // ForgetClaims forgets where the claims of a pod are.
 func (h *Host) ForgetClaims(uid string) { h.forgetClaims(uid) }
 
-// GiveToGroup gives the files of a mounted volume to a group, in a child process. With onMismatch, unless its top has
-// the group already.
-func (h *Host) GiveToGroup(ctx context.Context, path string, group int64, onMismatch bool, walked port.Walked) error {
-	return h.children.call(ctx, request{
-		Op: opBind, Path: path, Mounted: true, Group: &group, OnMismatch: onMismatch, walked: walked,
-	})
-}
-
 // UnmountSubPaths unmounts what a pod's containers have mounted of its volumes.
 func (h *Host) UnmountSubPaths(ctx context.Context, uid string) error {
 	dir, err := area.PodDir(uid)

@@ -49,7 +49,9 @@ func (h *Host) GrowVolume(ctx context.Context, r port.GrowVolume, done func(erro
 		if err := area.Element("volume name", pv.Name); err != nil {
 			return err
 		}
-		return h.children.call(ctx, request{Op: opGrow, Path: h.globalMount(pv.Name), Source: pv.Spec.Local.Path})
+		return bounded(ctx, r.Patience, func(ctx context.Context) error {
+			return h.children.call(ctx, request{Op: opGrow, Path: h.globalMount(pv.Name), Source: pv.Spec.Local.Path})
+		})
 	}, done)
 }
 

@@ -41,7 +41,8 @@ type Config struct {
 	Counting counts.Effort
 	// Measured is told how each volume was measured and how long that took: by a Source. Nil: nobody is.
 	Measured func(source string, took time.Duration)
-	// Warn is told of a disk of an ended pod that stays attached, and why, once for each pod. Nil: nobody is.
+	// Warn is told of a disk of an ended pod that stays attached, and why, once for each pod, and of files that could not
+	// be given to the group of their pod. Nil: nobody is.
 	Warn func(what string)
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -102,7 +101,20 @@ func (h *Host) bindOnce(
 	if group := fsGroup(r.Pod); group != nil && !r.ReadOnly && !slices.Contains(ask.Options, "ro") {
 		c := r.Pod.Spec.SecurityContext.FSGroupChangePolicy
 		onMismatch := c != nil && *c == v1.FSGroupChangeOnRootMismatch
-		if err := h.GiveToGroup(ctx, ask.Path, *group, onMismatch, r.Walked); err != nil {
+		// One pod after another: two at once would leave some files to the one, and some to the other.
+		release, err := h.disks.hold(ctx, "group/"+plugin+"/"+name)
+		if err != nil {
+			return "", err
+		}
+		defer release()
+		if taken, err := h.inOtherPod(dir, plugin, name); err != nil {
+			return "", err
+		} else if taken {
+			err = h.wantGroup(ctx, ask.Path, *group)
+		} else {
+			err = h.GiveToGroup(ctx, ask.Path, *group, onMismatch, r.Walked)
+		}
+		if err != nil {
 			return "", err
 		}
 	}
@@ -194,7 +206,7 @@ func bindLocal(r *request) error {
 	if r.Group == nil {
 		return nil
 	}
-	return giveToGroup(r.Path, int(*r.Group), r.OnMismatch, r.files)
+	return r.given.toGroup(r.Path, int(*r.Group), r.OnMismatch, r.Taken)
 }
 
 // bindDir binds a directory. With mounted, something has to be mounted there.
@@ -228,72 +240,6 @@ func bindDir(source, target string, mounted bool) error {
 		return fmt.Errorf("mount %s at %s: %w", source, target, err)
 	}
 	return nil
-}
-
-// What a group is given: to read and write all, and to enter directories, in
-// which files get the group as well (API PodSecurityContext.fsGroup).
-const (
-	groupFileMode = 0o660
-	groupDirMode  = groupFileMode | 0o110
-)
-
-// giveToGroup sets the group and modes of a whole tree. With onMismatch, only if its top does not
-// have them already. Concurrent changes cannot lead it out of the tree. It counts the files that it has done.
-func giveToGroup(path string, group int, onMismatch bool, files *atomic.Int64) error {
-	root, err := os.OpenRoot(path)
-	if err != nil {
-		return err
-	}
-	defer root.Close() //nolint:errcheck // nothing is held
-	if onMismatch {
-		info, err := root.Stat(".")
-		if err != nil {
-			return err
-		}
-		if _, gid := area.OwnerOf(info); gid == group && info.Mode().Perm()&groupDirMode == groupDirMode &&
-			info.Mode()&fs.ModeSetgid != 0 {
-			return nil
-		}
-	}
-	// The top comes last: until it matches, an interrupted change is repeated as a whole.
-	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
-		if err == nil && name != "." {
-			err = giveOne(root, name, group)
-			files.Add(1)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
-		}
-		return err
-	})
-	if err == nil {
-		err = giveOne(root, ".", group)
-	}
-	if err != nil {
-		return fmt.Errorf("fsGroup %d: %w", group, err)
-	}
-	return nil
-}
-
-func giveOne(root *os.Root, name string, group int) error {
-	if err := root.Lchown(name, -1, group); err != nil {
-		return err
-	}
-	info, err := root.Lstat(name)
-	if err != nil {
-		return err
-	}
-	// After chown, which clears setuid and setgid of files.
-	const special = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
-	mode := info.Mode() & (fs.ModePerm | special)
-	switch {
-	case info.IsDir():
-		return root.Chmod(name, mode|groupDirMode|fs.ModeSetgid)
-	case info.Mode()&fs.ModeSymlink != 0:
-		return nil
-	default:
-		return root.Chmod(name, mode|groupFileMode)
-	}
 }
 
 // mountNFS runs the machine's mount program, as for any type it has a helper for.

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -109,6 +111,77 @@ func TestSlowGroup(t *testing.T) {
 	}
 	if err := l.unmount("u1"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestGroupOfSharedVolume: a local volume that another pod has stays with its group, and the log says so.
+func TestGroupOfSharedVolume(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	var warned []string
+	l.warn = func(what string) { warned = append(warned, what) }
+	disk := t.TempDir()
+	hosttest.Write(t, filepath.Join(disk, "file"), "")
+	of := func(uid types.UID, group int64) port.MountVolume {
+		p := newPod(withFSGroup)
+		p.UID, p.Spec.SecurityContext.FSGroup = uid, &group
+		return claimed(p, local(disk))
+	}
+	mount := func(r port.MountVolume, want uint32, warnings int) {
+		t.Helper()
+		if err := l.prepare(r.Pod); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.mountRequest(ctx(t), r); err != nil {
+			t.Fatal(err)
+		}
+		if gid, _ := groupAndMode(t, filepath.Join(disk, "file")); gid != want || len(warned) != warnings {
+			t.Errorf("for pod %s it is of group %d, want %d; warnings %q", r.Pod.UID, gid, want, warned)
+		}
+	}
+	mount(of("u1", 2000), 2000, 0)
+	mount(of("u2", 2000), 2000, 0)
+	mount(of("u3", 3000), 2000, 1)
+	for _, uid := range []types.UID{"u1", "u2", "u3"} {
+		if err := l.unmount(uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount(of("u4", 3000), 3000, 1)
+	if err := l.unmount("u4"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFileKeepsGroup: a file that can't be given to a group does not keep the pod from starting, and the log says so.
+func TestFileKeepsGroup(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	var warned []string
+	l.warn = func(what string) { warned = append(warned, what) }
+	disk := t.TempDir()
+	for _, name := range []string{"a", "fixed/b", "c"} {
+		hosttest.Write(t, filepath.Join(disk, name), "")
+	}
+	fixed := filepath.Join(disk, "fixed")
+	if err := unix.Mount(fixed, fixed, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(fixed, unix.MNT_DETACH) }) //nolint:errcheck // it is there
+	if err := unix.Mount("", fixed, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	var g regroup
+	if err := g.toGroup(disk, 2000, false, false); err != nil {
+		t.Fatal(err)
+	}
+	if g.refused != 2 || !strings.Contains(g.why, "fixed") || g.files.Load() != 5 {
+		t.Errorf("%d of %d files could not be given: %s", g.refused, g.files.Load(), g.why)
+	}
+	for name, want := range map[string]uint32{"a": 2000, "fixed/b": 0, "c": 2000} {
+		if gid, _ := groupAndMode(t, filepath.Join(disk, name)); gid != want {
+			t.Errorf("%s is of group %d", name, gid)
+		}
 	}
 }
 

@@ -53,10 +53,10 @@ type Volume struct {
 	// Attached: Context is valid.
 	Attached bool
 	// Busy is the step that is being done; before is the state that it found.
-	Busy *Step
-	// Files is how many files of the volume Busy has given to the group of the pod, as far as is known.
-	Files    int64
-	before   State
+	Busy   *Step
+	before State
+	// Walk is how far Busy is with giving the files of the volume to the group of the pod, as far as is known.
+	Walk     Walk
 	Failures map[Step]*Failure
 	orders   int
 }
@@ -365,20 +365,14 @@ func (v *Volume) calls(text string, d *Driver) string {
 		text += ": "
 	}
 	walks := v.Walks(*v.Busy, d)
-	if walks && v.Files > 0 {
-		return text + Walking(v.Targets[v.Busy.Target].Spec.Group, v.Files)
+	if walks && v.Walk.Reports > 0 {
+		return text + v.Walk.Of(v.Targets[v.Busy.Target].Spec.Group)
 	}
 	text += fmt.Sprintf("CSI driver %s has not answered %s of volume %s", v.Driver, v.Busy.Op, v.Handle)
 	if walks {
-		text += fmt.Sprintf(", or its files are being given to the group of the pod (fsGroup %d), which takes the longer "+
-			"the more there are", *v.Targets[v.Busy.Target].Spec.Group)
+		text += OrWalks(v.Targets[v.Busy.Target].Spec.Group)
 	}
 	return text
-}
-
-// Walking says how many files have been given to a group so far.
-func Walking(group *int64, files int64) string {
-	return fmt.Sprintf("its files are being given to the group of the pod (fsGroup %d), %d of them so far", *group, files)
 }
 
 // InUse reports whether the Node has to say that it uses the volume, before it is attached and until nothing of it is
@@ -390,7 +384,7 @@ func (v *Volume) Begin(s Step) *Stage {
 	if v.Busy != nil {
 		panic("csi: " + v.String() + ": " + s.Op.String() + " begins during " + v.Busy.Op.String())
 	}
-	v.Busy, v.Files = &s, 0
+	v.Busy, v.Walk = &s, Walk{}
 	switch s.Op {
 	case Attachment:
 	case ExpandVolume:

@@ -1,0 +1,142 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+)
+
+// GiveToGroup gives the files of a mounted volume to a group, in a child process. With onMismatch, unless its top has
+// the group already. Files that can't be given stay as they are, as with a kubelet: whoever reads the log is told.
+func (h *Host) GiveToGroup(ctx context.Context, path string, group int64, onMismatch bool, walked port.Walked) error {
+	a, err := h.children.ask(ctx, request{
+		Op: opBind, Path: path, Mounted: true, Group: &group, OnMismatch: onMismatch, walked: walked,
+	})
+	if err == nil && a.Refused > 0 {
+		h.warn(fmt.Sprintf("%d files of the volume at %s could not be given to the group of the pod (fsGroup %d), which "+
+			"starts all the same; the first: %s", a.Refused, path, group, a.Why))
+	}
+	return err
+}
+
+// inOtherPod reports whether another pod has a local volume. Its files stay as that one has them, as with a kubelet.
+func (h *Host) inOtherPod(dir, plugin, name string) (bool, error) {
+	if plugin != localPlugin {
+		return false, nil
+	}
+	all, err := h.mounts()
+	if err != nil {
+		return false, err
+	}
+	own, at, _ := strings.Cut(dir, "/")
+	for _, m := range mounts.Below(all, h.pods.Real) {
+		uid, rest, _ := strings.Cut(strings.TrimPrefix(m.Point, h.pods.Real+"/"), "/")
+		if uid != own && rest == at && h.exists(filepath.Join(uid, pluginsDir, plugin, name, readyFile)) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// wantGroup changes nothing, and tells whoever reads the log if the volume is of another group.
+func (h *Host) wantGroup(ctx context.Context, path string, group int64) error {
+	a, err := h.children.ask(ctx, request{Op: opBind, Path: path, Mounted: true, Group: &group, Taken: true})
+	if err == nil && a.Refused > 0 {
+		h.warn(fmt.Sprintf("the volume at %s is not given to the group of the pod (fsGroup %d), which starts all the same, "+
+			"because another pod has it: %s", path, group, a.Why))
+	}
+	return err
+}
+
+// What a group is given: to read and write all, and to enter directories, in
+// which files get the group as well (API PodSecurityContext.fsGroup).
+const (
+	groupFileMode = 0o660
+	groupDirMode  = groupFileMode | 0o110
+)
+
+// regroup counts the files that were given to a group.
+type regroup struct {
+	files atomic.Int64
+	// refused could not be, and why the first could not.
+	refused int64
+	why     string
+}
+
+// toGroup sets the group and modes of a whole tree. With onMismatch, only if its top does not have them already; with
+// taken, it only looks at the group of its top. Concurrent changes cannot lead it out of the tree.
+func (g *regroup) toGroup(path string, group int, onMismatch, taken bool) error {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // nothing is held
+	if onMismatch || taken {
+		info, err := root.Stat(".")
+		if err != nil {
+			return err
+		}
+		_, gid := area.OwnerOf(info)
+		if taken && gid != group {
+			g.count(fmt.Errorf("it is of group %d", gid))
+		}
+		if taken || gid == group && info.Mode().Perm()&groupDirMode == groupDirMode && info.Mode()&fs.ModeSetgid != 0 {
+			return nil
+		}
+	}
+	// The top comes last: until it matches, an interrupted change is repeated as a whole.
+	err = fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+		if err == nil && name != "." {
+			g.count(giveOne(root, name, group))
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("fsGroup %d: %w", group, err)
+	}
+	g.count(giveOne(root, ".", group))
+	return nil
+}
+
+func (g *regroup) count(err error) {
+	g.files.Add(1)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if g.refused++; g.refused == 1 {
+		g.why = err.Error()
+	}
+}
+
+func giveOne(root *os.Root, name string, group int) error {
+	if err := root.Lchown(name, -1, group); err != nil {
+		return err
+	}
+	info, err := root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	// After chown, which clears setuid and setgid of files.
+	const special = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+	mode := info.Mode() & (fs.ModePerm | special)
+	switch {
+	case info.IsDir():
+		return root.Chmod(name, mode|groupDirMode|fs.ModeSetgid)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return nil
+	default:
+		return root.Chmod(name, mode|groupFileMode)
+	}
+}
