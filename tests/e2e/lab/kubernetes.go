@@ -77,9 +77,10 @@ func moduleVersion(ctx context.Context, repository, module string) (string, erro
 	return version, nil
 }
 
+// goBuild builds without -trimpath, as the tests are built: so they share the packages that both have, such as client-go.
 func goBuild(ctx context.Context, repository, to, ldflags, pkg string) error {
 	_, err := output(ctx, filepath.Join(repository, "tests/e2e"), nil,
-		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", to, pkg)
+		"go", "build", "-buildvcs=false", "-ldflags", ldflags, "-o", to, pkg)
 	return err
 }
 
