@@ -107,11 +107,12 @@ func (h *Host) bindOnce(
 			return "", err
 		}
 		defer release()
-		if taken, err := h.inOtherPod(dir, plugin, name); err != nil {
-			return "", err
-		} else if taken {
+		taken, err := h.inOtherPod(dir, plugin, name)
+		switch {
+		case err != nil:
+		case taken:
 			err = h.wantGroup(ctx, ask.Path, *group)
-		} else {
+		default:
 			err = h.GiveToGroup(ctx, ask.Path, *group, onMismatch, r.Walked)
 		}
 		if err != nil {

@@ -114,6 +114,43 @@ func TestSlowGroup(t *testing.T) {
 	}
 }
 
+// TestGroupGivenUp: a change of the group that was ended, as when its pod goes or the agent does, is not done: the next one
+// begins anew.
+func TestGroupGivenUp(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	l.children.report = [2]time.Duration{time.Millisecond, time.Millisecond}
+	disk := t.TempDir()
+	const files = 10_000
+	for i := range files {
+		hosttest.Write(t, filepath.Join(disk, strconv.Itoa(i%100), strconv.Itoa(i)), "")
+	}
+	r := claimed(newPod(withFSGroup), local(disk))
+	within, giveUp := context.WithCancel(ctx(t))
+	r.Walked = func(int64) { giveUp() }
+	if _, err := l.mountRequest(within, r); err == nil {
+		t.Fatal("it was done, although it was given up")
+	}
+	r.Walked = nil
+	for again := ctx(t); ; { // it is refused until the child that was killed has gone
+		_, err := l.mountRequest(again, r)
+		if err == nil {
+			break
+		}
+		if again.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{".", "99/9999"} {
+		if gid, _ := groupAndMode(t, filepath.Join(disk, name)); gid != 2000 {
+			t.Errorf("%s has group %d", name, gid)
+		}
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestGroupOfSharedVolume: a local volume that another pod has stays with its group, and the log says so.
 func TestGroupOfSharedVolume(t *testing.T) {
 	hosttest.NeedRoot(t)
