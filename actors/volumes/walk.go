@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
@@ -41,18 +42,18 @@ func (a *volumes) walked(ctx *kernel.Context[Message], p *volumed, volume string
 	}
 	a.event(ctx, p, "VolumePermissionChangeInProgress", fmt.Sprintf("Setting volume ownership of %q takes long: %s. "+
 		"With fsGroupChangePolicy OnRootMismatch it is done once, and not for each pod",
-		volume, w.Of(p.pod.Spec.SecurityContext.FSGroup)))
+		volume, w.Of(podspec.FSGroup(p.pod))))
 	a.tell(p)
 }
 
 // silent is why a volume is not mounted whose mount goes on.
 func (p *volumed) silent(m *volumeplan.Mount) string {
 	if w := p.walked.At(m.Name); w.Reports > 0 {
-		return ": " + w.Of(p.pod.Spec.SecurityContext.FSGroup)
+		return ": " + w.Of(podspec.FSGroup(p.pod))
 	}
 	text := ": " + cmp.Or(m.Server, "its file system") + " does not answer"
 	if m.Walks(p.pod) {
-		text += csi.OrWalks(p.pod.Spec.SecurityContext.FSGroup)
+		text += csi.OrWalks(podspec.FSGroup(p.pod))
 	}
 	return text
 }

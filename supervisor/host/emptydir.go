@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/emptydir"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -43,16 +44,16 @@ func (h *Host) emptyDir(pod *v1.Pod, name string, source *v1.EmptyDirVolumeSourc
 		if whole {
 			return path, nil
 		}
-		if err = h.makeDir(dir, fsGroup(pod)); err == nil {
+		if err = h.makeDir(dir, podspec.FSGroup(pod)); err == nil {
 			h.giveProject(pod, dir)
 		}
 	case huge:
-		whole, err = h.inMemory(dir, "hugetlbfs", whole, fsGroup(pod), func() (string, error) {
+		whole, err = h.inMemory(dir, "hugetlbfs", whole, podspec.FSGroup(pod), func() (string, error) {
 			pages, err := emptydir.PageSize(pod, medium)
 			return fmt.Sprintf("pagesize=%d", pages), err
 		})
 	default:
-		whole, err = h.inMemory(dir, "tmpfs", whole, fsGroup(pod), func() (string, error) { return sizeOption(size), nil })
+		whole, err = h.inMemory(dir, "tmpfs", whole, podspec.FSGroup(pod), func() (string, error) { return sizeOption(size), nil })
 	}
 	if err != nil || whole {
 		return path, err
@@ -164,11 +165,4 @@ func (h *Host) typeAt(point, kind string) (bool, error) {
 		mounted = true
 	}
 	return mounted, nil
-}
-
-func fsGroup(pod *v1.Pod) *int64 {
-	if c := pod.Spec.SecurityContext; c != nil {
-		return c.FSGroup
-	}
-	return nil
 }

@@ -98,7 +98,7 @@ func (h *Host) bindOnce(
 	if err != nil {
 		return "", err
 	}
-	if group := fsGroup(r.Pod); group != nil && !r.ReadOnly && !slices.Contains(ask.Options, "ro") {
+	if group := podspec.FSGroup(r.Pod); group != nil && !r.ReadOnly && !slices.Contains(ask.Options, "ro") {
 		c := r.Pod.Spec.SecurityContext.FSGroupChangePolicy
 		onMismatch := c != nil && *c == v1.FSGroupChangeOnRootMismatch
 		// One pod after another: two at once would leave some files to the one, and some to the other.

@@ -85,6 +85,16 @@ func TestLocalVolume(t *testing.T) {
 	hosttest.WantMode(t, filepath.Join(disk, "sub/file"), 0o660)
 }
 
+const manyFiles = 10_000
+
+// writeFiles writes many, which takes a child longer than a report.
+func writeFiles(t *testing.T, dir string) {
+	t.Helper()
+	for i := range manyFiles {
+		hosttest.Write(t, filepath.Join(dir, strconv.Itoa(i%100), strconv.Itoa(i)), "")
+	}
+}
+
 // TestSlowGroup: while the files of a volume are given to a group, a child says how many have it. What the mount may take
 // does not bound that.
 func TestSlowGroup(t *testing.T) {
@@ -92,10 +102,7 @@ func TestSlowGroup(t *testing.T) {
 	l := newLab(t)
 	l.children.report = [2]time.Duration{time.Millisecond, time.Millisecond}
 	disk := t.TempDir()
-	const files = 10_000
-	for i := range files {
-		hosttest.Write(t, filepath.Join(disk, strconv.Itoa(i%100), strconv.Itoa(i)), "")
-	}
+	writeFiles(t, disk)
 	r := claimed(newPod(withFSGroup), local(disk))
 	var said []int64
 	r.Walked = func(files int64) { said = append(said, files) }
@@ -103,7 +110,7 @@ func TestSlowGroup(t *testing.T) {
 	if _, err := l.mountRequest(ctx(t), r); err != nil {
 		t.Fatal(err)
 	}
-	if len(said) < 2 || !slices.IsSorted(said) || said[0] == said[len(said)-1] || said[len(said)-1] > files+101 {
+	if len(said) < 2 || !slices.IsSorted(said) || said[0] == said[len(said)-1] || said[len(said)-1] > manyFiles+101 {
 		t.Errorf("it was told of %v", said)
 	}
 	if gid, _ := groupAndMode(t, filepath.Join(disk, "99/9999")); gid != 2000 {
@@ -121,10 +128,7 @@ func TestGroupGivenUp(t *testing.T) {
 	l := newLab(t)
 	l.children.report = [2]time.Duration{time.Millisecond, time.Millisecond}
 	disk := t.TempDir()
-	const files = 10_000
-	for i := range files {
-		hosttest.Write(t, filepath.Join(disk, strconv.Itoa(i%100), strconv.Itoa(i)), "")
-	}
+	writeFiles(t, disk)
 	r := claimed(newPod(withFSGroup), local(disk))
 	within, giveUp := context.WithCancel(ctx(t))
 	r.Walked = func(int64) { giveUp() }

@@ -77,7 +77,7 @@ func (s *Source) Of(v *v1.Volume) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Content{Memory: memory, Group: fsGroup(s.Pod)}
+	c := &Content{Memory: memory, Group: podspec.FSGroup(s.Pod)}
 	if c.Files, err = settle(files); err != nil {
 		return nil, err
 	}
@@ -98,13 +98,6 @@ const (
 	defaultMode = 0o644
 	modeBits    = 0o777
 )
-
-func fsGroup(pod *v1.Pod) *int64 {
-	if c := pod.Spec.SecurityContext; c != nil {
-		return c.FSGroup
-	}
-	return nil
-}
 
 // projected joins the files of all sources. If two have the same path, the later one counts
 // (core/v1 ProjectedVolumeSource).
@@ -261,7 +254,7 @@ func (s *Source) token(t *v1.ServiceAccountTokenProjection, mode *int32) ([]File
 // everyone can read it (KEP-2451).
 func (s *Source) private(name string, data []byte, mode *int32) File {
 	f := File{Path: name, Data: data, Mode: bits(nil, mode), User: oneUser(s.Pod)}
-	if f.User != nil || fsGroup(s.Pod) != nil {
+	if f.User != nil || podspec.FSGroup(s.Pod) != nil {
 		f.Mode = privateMode
 	}
 	return f

@@ -9,8 +9,7 @@ import (
 // Walks reports whether mounting goes through all files of a disk of this machine, to give them to the group of the pod
 // (API PodSecurityContext.fsGroup): that may take hours, and goes on for as long as the pod needs it.
 func (m *Mount) Walks(pod *v1.Pod) bool {
-	c := pod.Spec.SecurityContext
-	if m.ReadOnly || c == nil || c.FSGroup == nil || podspec.IsDevice(m.Persistent) {
+	if m.ReadOnly || podspec.FSGroup(pod) == nil || podspec.IsDevice(m.Persistent) {
 		return false
 	}
 	if pv := m.Persistent; pv != nil {
