@@ -53,7 +53,9 @@ func (h *Host) emptyDir(pod *v1.Pod, name string, source *v1.EmptyDirVolumeSourc
 			return fmt.Sprintf("pagesize=%d", pages), err
 		})
 	default:
-		whole, err = h.inMemory(dir, "tmpfs", whole, podspec.FSGroup(pod), func() (string, error) { return sizeOption(size), nil })
+		whole, err = h.inMemory(dir, "tmpfs", whole, podspec.FSGroup(pod), func() (string, error) {
+			return sizeOption(size), nil
+		})
 	}
 	if err != nil || whole {
 		return path, err
