@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -252,7 +253,7 @@ func badPods(links string) map[string]badPod {
 // what the kubelet shows, and no other pod notices.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	onBoth(t, "bad-input", func(t *testing.T, b *bed, kubelet bool) {
+	asKubelet(t, "bad-input", func(t *testing.T, b *bed, kubelet bool) {
 		links, err := os.MkdirTemp(shared.dir, "")
 		if err != nil {
 			t.Fatal(err)
@@ -311,14 +312,27 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// onBoth runs a test with troupe and with the real kubelet.
-func onBoth(t *testing.T, name string, f func(t *testing.T, b *bed, kubelet bool)) {
-	onBothWith(t, name, func(string) []string { return nil }, f)
+// reference has tests that say what the kubelet does run with it too (go tool task test KUBELET=1): it shows whether they
+// are right, and does so again only when they or the kubelet's release change.
+const reference = "TROUPE_TEST_KUBELET"
+
+// asKubelet runs a test of what the kubelet does with troupe, and with the real kubelet if wanted.
+func asKubelet(t *testing.T, name string, f func(t *testing.T, b *bed, kubelet bool)) {
+	with := []string{"troupe"}
+	if os.Getenv(reference) != "" {
+		with = append(with, "kubelet")
+	}
+	onAgents(t, with, name, func(string) []string { return nil }, f)
 }
 
-// onBothWith does so with more lines of KubeletConfiguration, by the agent's name.
-func onBothWith(t *testing.T, name string, settings func(agent string) []string, f func(t *testing.T, b *bed, kubelet bool)) {
-	for agent := range agents() {
+// onBoth runs a test that compares troupe with the real kubelet. settings are more lines of KubeletConfiguration, by the
+// agent's name.
+func onBoth(t *testing.T, name string, settings func(agent string) []string, f func(t *testing.T, b *bed, kubelet bool)) {
+	onAgents(t, slices.Collect(maps.Keys(agents())), name, settings, f)
+}
+
+func onAgents(t *testing.T, with []string, name string, settings func(agent string) []string, f func(t *testing.T, b *bed, kubelet bool)) {
+	for _, agent := range with {
 		t.Run(agent, func(t *testing.T) {
 			t.Parallel()
 			f(t, joined(t, name+"-"+agent, agentOf(t, agent), settings(agent)...), agent == "kubelet")

@@ -12,7 +12,7 @@ import (
 // (KEP-3619), from the first version on that says that it runs, as with a kubelet.
 func TestUserOfContainers(t *testing.T) {
 	t.Parallel()
-	onBoth(t, "as-user", func(t *testing.T, b *bed, kubelet bool) {
+	asKubelet(t, "as-user", func(t *testing.T, b *bed, kubelet bool) {
 		uid, gid, group := int64(1234), int64(4321), int64(2000)
 		h := b.follow(t, "as")
 		b.create(t, b.pod("as", func(s *v1.PodSpec) {

@@ -110,7 +110,7 @@ func TestCSIHung(t *testing.T) {
 		return nil
 	})
 	begun := time.Now()
-	const others = 10
+	const others = 5
 	for i := range others {
 		b.create(t, b.pod(fmt.Sprint("other-", i), work("sleep")))
 	}

@@ -114,50 +114,40 @@ func TestCSIHostileCalls(t *testing.T) {
 		c.Mock, c.NoAttach, s.AttachRequired = true, true, new(false)
 		s.NodeAllocatableUpdatePeriodSeconds = new(int64(10)) // so often NodeGetInfo is called
 	})
-	for _, name := range []string{"begins", "ends"} {
+	// Of two volumes in turns one is taken from a pod and one given to a pod, and each is used once more by the next turn.
+	names := []string{"even", "odd"}
+	for _, name := range names {
 		bad.claim(t, name, v1.ReadWriteOnce)
 	}
 	inline := v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: good.Name}}
 	p := b.paced(t)
-	p.round(t, "first", 1, uses(inline))
+	alone := p.round(t, "alone", 2, uses(inline))
+	begins := func(turn int) string { return names[turn%2] }
+	b.create(t, b.pod(begins(1), uses(claimSource(begins(1)))))
+	b.awaitPod(t, begins(1), "is ready", ready)
 	faults := []csidriver.Fault{{Code: codes.Internal, Message: "no"}, {Hang: true}, {Late: 2 * time.Second}}
-	of := func(turn int) csidriver.Fault {
+	for turn := range len(hostileMethods) * len(faults) {
 		f := faults[turn%len(faults)]
 		f.Method = hostileMethods[turn/len(faults)]
-		return f
-	}
-	c := p.turns(t, len(hostileMethods)*len(faults), 1, uses(inline), func(comparison) bool { return false }, func(turn int) {
-		f := of(turn)
-		t.Logf("turn %d: %+v", turn, f)
-		b.shrink(t, "begins")
-		b.create(t, b.pod("ends", uses(claimSource("ends"))))
-		b.awaitPod(t, "ends", "is ready", ready)
+		comes, goes := begins(turn), begins(turn+1)
+		b.shrink(t, comes)
 		began := time.Now()
 		if err := bad.Set(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
-		b.create(t, b.pod("begins", uses(claimSource("begins"))))
-		b.remove(t, "ends")
+		b.create(t, b.pod(comes, uses(claimSource(comes))))
+		b.remove(t, goes)
 		b.await(t, f.Method+" suffers the fault", func() error { return bad.suffered(t, f.Method, began) })
-	}, func(turn int) {
-		if err := bad.End(t.Context(), of(turn).Method); err != nil {
+		p.round(t, fmt.Sprint("beside-", turn), 1, uses(inline)).over(t, fmt.Sprintf("%+v", f), alone)
+		if err := bad.End(t.Context(), f.Method); err != nil {
 			t.Fatal(err)
 		}
-		b.awaitGone(t, "ends")
-		b.awaitPod(t, "begins", "is ready once the driver answers", ready)
-		b.remove(t, "begins")
-		b.awaitGone(t, "begins")
-	})
-	for what, of := range map[string]func(comeAndGo) time.Duration{"start": starts, "stop": stops} {
-		t.Logf("pods of another driver %s: %.2f × the usual, the median of %d turns: %.2f", what, c.middle(of), len(c.with), c.ratios(of, 0))
-		// Other tests run beside this one, and so do the pods of the bad driver. The benchmark cluster-csi-hostile measures.
-		// A pod that waited for a call that hangs would wait for two minutes.
-		for i, with := range c.with {
-			if usual := max(of(c.without[i]), of(c.without[i+1])); of(with) > 2*usual+10*time.Second {
-				t.Errorf("turn %d: pods of another driver took %v to %s, the usual is %v", i, of(with), what, usual)
-			}
-		}
+		b.awaitGone(t, goes)
+		b.awaitPod(t, comes, "is ready once the driver answers", ready)
 	}
+	last := begins(len(hostileMethods)*len(faults) - 1)
+	b.remove(t, last)
+	b.awaitGone(t, last)
 	if err := usable(b.node(t)); err != nil {
 		t.Error(err)
 	}

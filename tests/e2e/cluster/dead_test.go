@@ -112,11 +112,11 @@ func TestDeadFileSystem(t *testing.T) {
 	}
 }
 
-// others are twenty pods that have nothing to do with it. They come up and go.
+// others are pods that have nothing to do with it. They come up and go.
 func (b *bed) others(t *testing.T, which string) {
 	t.Helper()
 	begun := time.Now()
-	names := make([]string, 20)
+	names := make([]string, 6)
 	for i := range names {
 		names[i] = fmt.Sprintf("%s-%02d", which, i)
 		b.create(t, b.pod(names[i], func(s *v1.PodSpec) {
@@ -135,7 +135,7 @@ func (b *bed) others(t *testing.T, which string) {
 	for _, name := range names {
 		b.awaitGone(t, name)
 	}
-	t.Logf("20 others were up after %v, and gone after %v", up.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
+	t.Logf("%d others were up after %v, and gone after %v", len(names), up.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
 }
 
 // awaitStuck waits until pod stuck says what it waits for.

@@ -218,16 +218,11 @@ func TestDeadVolumes(t *testing.T) {
 		s.Containers[0].VolumeMounts = []v1.VolumeMount{mounted("data")}
 	})
 	p := b.paced(t)
-	p.round(t, "first", 5, others)
-	const limit, allow = 1.2, 2 * time.Second // A pod that waited for one of the dead volumes would wait for two minutes.
-	enough := func(c comparison) bool { return c.least(starts, allow) <= limit && c.least(stops, allow) <= limit }
-	c := p.turns(t, 3, 30, others, enough, func(int) { d.die(t) }, func(turn int) {
-		if turn == 0 {
-			d.shown(t)
-		}
-		d.bury(t)
-	})
-	c.check(t, limit, allow)
+	alone := p.round(t, "alone", 30, others)
+	d.die(t)
+	p.round(t, "beside", 30, others).over(t, "dead volumes", alone)
+	d.shown(t)
+	d.bury(t)
 	if now := condition(b.node(t), v1.NodeReady); now.Status != v1.ConditionTrue || !now.LastTransitionTime.Equal(&since) {
 		t.Errorf("the node has not been ready all the time: %+v", now)
 	}

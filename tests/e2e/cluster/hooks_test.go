@@ -14,7 +14,7 @@ import (
 // when SIGTERM comes, until its container is killed; then users are told that it failed.
 func TestPreStopGoesOn(t *testing.T) {
 	t.Parallel()
-	onBoth(t, "prestop", func(t *testing.T, b *bed, _ bool) {
+	asKubelet(t, "prestop", func(t *testing.T, b *bed, _ bool) {
 		dir := t.TempDir()
 		b.create(t, b.pod("web", func(s *v1.PodSpec) {
 			work("append /f/order started then trap 0s then append /f/order SIGTERM then ignore")(s)

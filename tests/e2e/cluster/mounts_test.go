@@ -80,7 +80,7 @@ func (b *bed) awaitWrite(t *testing.T, name, how string, mode v1.RecursiveReadOn
 // the status says whether that is read-only too, and so it is (KEP-3857).
 func TestRecursiveReadOnly(t *testing.T) {
 	t.Parallel()
-	onBoth(t, "rro", func(t *testing.T, b *bed, _ bool) {
+	asKubelet(t, "rro", func(t *testing.T, b *bed, _ bool) {
 		dir := mountBelow(t)
 		b.create(t, readOnlyMount(b, "disabled", dir, recursive(v1.RecursiveReadOnlyDisabled)))
 		b.create(t, readOnlyMount(b, "not-said", dir, func(*v1.VolumeMount) {}))

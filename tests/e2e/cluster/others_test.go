@@ -30,7 +30,7 @@ func TestSameForOthers(t *testing.T) {
 	found := map[string]map[string]bool{}
 	t.Run("both", func(t *testing.T) {
 		ports, manifests := map[string]int{}, map[string]string{}
-		onBothWith(t, "others", func(agent string) []string {
+		onBoth(t, "others", func(agent string) []string {
 			port, err := lab.FreePort()
 			if err != nil {
 				t.Fatal(err)

@@ -166,7 +166,7 @@ func TestMemoryHog(t *testing.T) {
 		// others is how many pods run beside it.
 		others int
 	}{
-		{"noticed", anonymous, "", false, 20},
+		{"noticed", anonymous, "", false, 8},
 		{"measured", anonymous, "kernelMemcgNotification: false\n", false, 4},
 		{"volume", shared, "", false, 4},
 		{"reserved", anonymous, "", true, 4},

@@ -110,9 +110,9 @@ func TestPullPolicies(t *testing.T) {
 		without, neverPull, preloaded string
 	}{
 		{"NeverVerifyPreloadedImages", []member.Agent{troupe, kubelet, troupe}, refusal, never, "ready"},
-		{"NeverVerify", []member.Agent{kubelet, troupe}, "ready", "ready", "ready"},
-		{"NeverVerifyAllowlistedImages", []member.Agent{troupe, kubelet}, refusal, never, "ready"},
-		{"AlwaysVerify", []member.Agent{kubelet, troupe}, refusal, never, refusal},
+		{"NeverVerify", []member.Agent{troupe}, "ready", "ready", "ready"},
+		{"NeverVerifyAllowlistedImages", []member.Agent{kubelet, troupe}, refusal, never, "ready"},
+		{"AlwaysVerify", []member.Agent{troupe}, refusal, never, refusal},
 	} {
 		for j, agent := range phase.agents {
 			if i+j > 0 {

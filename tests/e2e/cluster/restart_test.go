@@ -147,7 +147,7 @@ func (b *bed) many(t *testing.T, n int) map[string]string {
 // who watches notices. The benchmarks do it beside a hundred.
 func TestKillAgent(t *testing.T) {
 	t.Parallel()
-	const pods, kills = 20, 3
+	const pods, kills = 10, 2
 	b := started(t, "kill-agent")
 	begun := time.Now()
 	before := b.many(t, pods)

@@ -93,7 +93,7 @@ func fromFile(p *v1.Pod) {
 // kubelet confines them; what a node can't enforce it does not run.
 func TestSecurityContext(t *testing.T) {
 	t.Parallel()
-	onBoth(t, "security", func(t *testing.T, b *bed, _ bool) {
+	asKubelet(t, "security", func(t *testing.T, b *bed, _ bool) {
 		said := func(name string, c confined) *v1.Pod {
 			p := b.pod(strings.ToLower(strings.NewReplacer(" ", "-", "'", "").Replace(name)), func(s *v1.PodSpec) {
 				work(c.steps)(s)

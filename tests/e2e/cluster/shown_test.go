@@ -86,7 +86,7 @@ var stories = map[string]story{
 // same of both.
 func TestShownAsByKubelet(t *testing.T) {
 	t.Parallel()
-	onBoth(t, "shown", func(t *testing.T, b *bed, _ bool) { testShown(t, b) })
+	asKubelet(t, "shown", func(t *testing.T, b *bed, _ bool) { testShown(t, b) })
 }
 
 func testShown(t *testing.T, b *bed) {

@@ -210,7 +210,7 @@ const shutdownPods = "TROUPE_SHUTDOWN_PODS"
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)
-	began, each := time.Now(), 8
+	began, each := time.Now(), 4
 	if text := os.Getenv(shutdownPods); text != "" {
 		var err error
 		if each, err = strconv.Atoi(text); err != nil {

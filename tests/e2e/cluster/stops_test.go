@@ -71,7 +71,7 @@ func runsAs(ref string) func(*v1.Pod) error {
 // again, whatever the pod's restart policy makes of the 0; with the kubelet as well.
 func TestEditedImageRestarts(t *testing.T) {
 	t.Parallel()
-	onBoth(t, "edited", func(t *testing.T, b *bed, _ bool) {
+	asKubelet(t, "edited", func(t *testing.T, b *bed, _ bool) {
 		for _, policy := range []v1.RestartPolicy{v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
 			name := strings.ToLower(string(policy))
 			b.create(t, b.pod(name, quits(policy)))
@@ -86,7 +86,7 @@ func TestEditedImageRestarts(t *testing.T) {
 // TestFailedProbeRestarts: the same of one that is stopped because its liveness probe failed.
 func TestFailedProbeRestarts(t *testing.T) {
 	t.Parallel()
-	onBoth(t, "unwell", func(t *testing.T, b *bed, _ bool) {
+	asKubelet(t, "unwell", func(t *testing.T, b *bed, _ bool) {
 		b.create(t, b.pod("unwell", func(s *v1.PodSpec) {
 			quits(v1.RestartPolicyOnFailure)(s)
 			s.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
@@ -134,7 +134,7 @@ func TestKilledWhileRestarting(t *testing.T) {
 func TestManifestMovedAwayAndBack(t *testing.T) {
 	t.Parallel()
 	manifests := t.TempDir()
-	onBothWith(t, "moved", func(agent string) []string {
+	onBoth(t, "moved", func(agent string) []string {
 		dir := filepath.Join(manifests, agent)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)

@@ -35,8 +35,8 @@ type Config struct {
 	BinDir string
 	// RuncDir has the runc to use, as [BuildRunc] gives it. Empty: the distribution's.
 	RuncDir string
-	// NoHostPorts leaves out the network plugin for host ports, and with it the need for iptables.
-	NoHostPorts bool
+	// HostPorts has the network plugin for host ports, which needs iptables and asks it whenever a pod ends.
+	HostPorts bool
 	// SystemdCgroup has systemd make the cgroups of containers. The machine must be the lab's alone: the
 	// cgroups of its pods are where they are on any node.
 	SystemdCgroup bool

@@ -69,6 +69,12 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
+// onNewest runs a test on the newest release of containerd: what it is about is the same on all.
+func onNewest(t *testing.T, test func(t *testing.T, release lab.Release)) {
+	t.Parallel()
+	test(t, lab.Containerd2)
+}
+
 // onEach runs a test on every release of containerd, at once.
 func onEach(t *testing.T, test func(t *testing.T, release lab.Release)) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 // TestAgentEnds shows that a killed agent, and one that is asked to end, disturb no pod, and that
 // the next one goes on where it was: also with what changed in between.
 func TestAgentEnds(t *testing.T) {
-	onEach(t, func(t *testing.T, release lab.Release) {
+	onNewest(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)
 		ends := map[string]func(*testing.T){
 			"killed": b.kill,

@@ -68,7 +68,7 @@ func hungPod(method string) string { return "hung-" + strings.ToLower(method) }
 // and stop. When the calls are answered, too late for the agent, nothing is doubled and nothing
 // left.
 func TestHungCalls(t *testing.T) {
-	onEach(t, func(t *testing.T, release lab.Release) {
+	onNewest(t, func(t *testing.T, release lab.Release) {
 		b, proxy := behindProxy(t, release)
 		rules := map[string]*criproxy.Rule{}
 		for _, h := range hangs {
@@ -224,7 +224,7 @@ func (b *bed) awaitNothing(t *testing.T) {
 // TestLostAnswers loses the answer of each kind of call that changes something: the runtime has
 // done it and the agent does not know. It must find out, and neither double nor leak.
 func TestLostAnswers(t *testing.T) {
-	onEach(t, func(t *testing.T, release lab.Release) {
+	onNewest(t, func(t *testing.T, release lab.Release) {
 		b, proxy := behindProxy(t, release)
 		methods := []string{"RunPodSandbox", "PullImage", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemovePodSandbox", "RemoveContainer"}
 		uids := map[string]string{}

@@ -16,7 +16,7 @@ import (
 // TestImageGarbageCollection: a disk is fuller than the high threshold, and a hundred images that nobody uses go,
 // least recently used first. The image of a pod and that of sandboxes stay.
 func TestImageGarbageCollection(t *testing.T) {
-	onEach(t, func(t *testing.T, release lab.Release) {
+	onNewest(t, func(t *testing.T, release lab.Release) {
 		const many = 100
 		b := newBed(t, release, func(c *Config) {
 			c.Settings = "imageGCHighThresholdPercent: 1\nimageGCLowThresholdPercent: 0\nimageMinimumGCAge: 1s\n"

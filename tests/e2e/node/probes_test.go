@@ -83,7 +83,7 @@ func (b *bed) awaitEvent(t *testing.T, name, reason, words string) {
 // any more; that one that does not live is restarted; and that a probe that hangs is its own pod's
 // trouble alone.
 func TestProbes(t *testing.T) {
-	onEach(t, func(t *testing.T, release lab.Release) {
+	onNewest(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)
 		// Only the probe of "hangs" ends by its timeout: on a busy machine a command of a second or two is no news.
 		b.touch(t, "alive")

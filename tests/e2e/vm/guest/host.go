@@ -127,7 +127,7 @@ func (h *host) runtime(ctx context.Context) error {
 	}
 	h.lab, err = lab.New(ctx, lab.Config{
 		Dir: filepath.Join(h.dir(), "c"), Release: h.release, Registry: h.registry,
-		BinDir: vm.ContainerdDir(h.release), NoHostPorts: true, SystemdCgroup: h.machine == vm.Systemd,
+		BinDir: vm.ContainerdDir(h.release), SystemdCgroup: h.machine == vm.Systemd,
 	})
 	if err != nil {
 		return err

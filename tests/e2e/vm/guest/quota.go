@@ -42,7 +42,7 @@ func (h *host) quota(ctx context.Context) (err error) {
 	q := newHost(h.machine, h.release, h.registry, h.reporter)
 	q.lab, err = lab.New(ctx, lab.Config{
 		Dir: filepath.Join(quotaDir, "c"), Release: h.release, Registry: h.registry,
-		BinDir: vm.ContainerdDir(h.release), RuncDir: vm.NewRuncDir, NoHostPorts: true,
+		BinDir: vm.ContainerdDir(h.release), RuncDir: vm.NewRuncDir,
 	})
 	if err != nil {
 		return err
