@@ -312,11 +312,11 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// reference has tests that say what the kubelet does run with it too (go tool task test KUBELET=1): it shows whether they
-// are right, and does so again only when they or the kubelet's release change.
+// reference, if set, has tests that say what the kubelet does run with it as well: go tool task test KUBELET=1.
 const reference = "TROUPE_TEST_KUBELET"
 
-// asKubelet runs a test of what the kubelet does with troupe, and with the real kubelet if wanted.
+// asKubelet runs a test with troupe that says what the kubelet does. With [reference] it also runs with the kubelet, which
+// shows that the test is right.
 func asKubelet(t *testing.T, name string, f func(t *testing.T, b *bed, kubelet bool)) {
 	with := []string{"troupe"}
 	if os.Getenv(reference) != "" {
@@ -325,7 +325,7 @@ func asKubelet(t *testing.T, name string, f func(t *testing.T, b *bed, kubelet b
 	onAgents(t, with, name, func(string) []string { return nil }, f)
 }
 
-// onBoth runs a test that compares troupe with the real kubelet. settings are more lines of KubeletConfiguration, by the
+// onBoth runs a test with troupe and with the real kubelet. settings are more lines of KubeletConfiguration, by the
 // agent's name.
 func onBoth(t *testing.T, name string, settings func(agent string) []string, f func(t *testing.T, b *bed, kubelet bool)) {
 	onAgents(t, slices.Collect(maps.Keys(agents())), name, settings, f)

@@ -117,7 +117,8 @@ func TestCSIHung(t *testing.T) {
 	for i := range others {
 		b.awaitPod(t, fmt.Sprint("other-", i), "is ready", ready)
 	}
-	t.Logf("%d pods were ready after %v, beside a driver that hangs", others, time.Since(begun).Round(time.Millisecond))
+	up := time.Since(begun)
+	t.Logf("%d pods were ready after %v, beside a driver that hangs", others, up.Round(time.Millisecond))
 	if err := usable(b.node(t)); err != nil {
 		t.Error(err)
 	}
@@ -131,7 +132,11 @@ func TestCSIHung(t *testing.T) {
 	for i := range others {
 		b.awaitGone(t, fmt.Sprint("other-", i))
 	}
-	t.Logf("they were gone after %v", time.Since(begun).Round(time.Millisecond))
+	down := time.Since(begun)
+	t.Logf("they were gone after %v", down.Round(time.Millisecond))
+	if up > wait || down > wait {
+		t.Errorf("others were ready after %v, and gone after %v; want at most %v each", up, down, wait)
+	}
 	if err := b.driver.End(t.Context(), "NodePublishVolume"); err != nil {
 		t.Fatal(err)
 	}

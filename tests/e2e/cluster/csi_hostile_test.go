@@ -104,7 +104,8 @@ var hostileMethods = []string{
 }
 
 // TestCSIHostileCalls: each call of the mock driver of Kubernetes fails, hangs and answers late in turns. No pod of another
-// driver takes longer for that, and its own come and go once it answers.
+// driver waits for that, and its own come and go once it answers. The benchmark cluster-csi-hostile measures whether others
+// take longer.
 func TestCSIHostileCalls(t *testing.T) {
 	t.Parallel()
 	b := started(t, "csi-calls")
@@ -114,32 +115,45 @@ func TestCSIHostileCalls(t *testing.T) {
 		c.Mock, c.NoAttach, s.AttachRequired = true, true, new(false)
 		s.NodeAllocatableUpdatePeriodSeconds = new(int64(10)) // so often NodeGetInfo is called
 	})
-	// Of two volumes in turns one is taken from a pod and one given to a pod, and each is used once more by the next turn.
+	// Two pods take turns, each with its own volume: in each turn one comes and the other goes.
 	names := []string{"even", "odd"}
 	for _, name := range names {
 		bad.claim(t, name, v1.ReadWriteOnce)
 	}
 	inline := v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: good.Name}}
 	p := b.paced(t)
+	p.round(t, "first", 1, uses(inline))
 	alone := p.round(t, "alone", 2, uses(inline))
 	begins := func(turn int) string { return names[turn%2] }
 	b.create(t, b.pod(begins(1), uses(claimSource(begins(1)))))
 	b.awaitPod(t, begins(1), "is ready", ready)
-	faults := []csidriver.Fault{{Code: codes.Internal, Message: "no"}, {Hang: true}, {Late: 2 * time.Second}}
+	t.Cleanup(func() {
+		for _, method := range hostileMethods {
+			if err := bad.End(context.Background(), method); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	faults := []struct {
+		name string
+		is   csidriver.Fault
+	}{{"fails", csidriver.Fault{Code: codes.Internal, Message: "no"}}, {"hangs", csidriver.Fault{Hang: true}}, {"is late", csidriver.Fault{Late: 2 * time.Second}}}
 	for turn := range len(hostileMethods) * len(faults) {
-		f := faults[turn%len(faults)]
-		f.Method = hostileMethods[turn/len(faults)]
+		fault, method := faults[turn%len(faults)], hostileMethods[turn/len(faults)]
+		what := "a driver whose " + method + " " + fault.name
+		fault.is.Method = method
+		t.Logf("turn %d: %s", turn, what)
 		comes, goes := begins(turn), begins(turn+1)
 		b.shrink(t, comes)
-		began := time.Now()
-		if err := bad.Set(t.Context(), f); err != nil {
+		if err := bad.Set(t.Context(), fault.is); err != nil {
 			t.Fatal(err)
 		}
+		began := time.Now()
 		b.create(t, b.pod(comes, uses(claimSource(comes))))
 		b.remove(t, goes)
-		b.await(t, f.Method+" suffers the fault", func() error { return bad.suffered(t, f.Method, began) })
-		p.round(t, fmt.Sprint("beside-", turn), 1, uses(inline)).over(t, fmt.Sprintf("%+v", f), alone)
-		if err := bad.End(t.Context(), f.Method); err != nil {
+		b.await(t, what+" was called", func() error { return bad.suffered(t, method, began) })
+		p.round(t, fmt.Sprint("beside-", turn), 1, uses(inline)).unhindered(t, what, alone)
+		if err := bad.End(t.Context(), method); err != nil {
 			t.Fatal(err)
 		}
 		b.awaitGone(t, goes)

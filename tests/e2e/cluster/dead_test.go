@@ -135,7 +135,11 @@ func (b *bed) others(t *testing.T, which string) {
 	for _, name := range names {
 		b.awaitGone(t, name)
 	}
-	t.Logf("%d others were up after %v, and gone after %v", len(names), up.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
+	down := time.Since(begun)
+	t.Logf("%d others were up after %v, and gone after %v", len(names), up.Round(time.Millisecond), down.Round(time.Millisecond))
+	if up > wait || down > wait {
+		t.Errorf("others were up after %v, and gone after %v; want at most %v each", up, down, wait)
+	}
 }
 
 // awaitStuck waits until pod stuck says what it waits for.

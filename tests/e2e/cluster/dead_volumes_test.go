@@ -97,10 +97,9 @@ func (d *dead) die(t *testing.T) {
 	if d.files, err = deadfs.Mount(point); err != nil {
 		t.Fatal(err)
 	}
-	files := d.files
 	// Whatever happens, nobody may hang when the directory is removed and pods are taken away, and the driver must answer.
 	t.Cleanup(func() {
-		if err := errors.Join(files.Close(), d.disks.End(context.Background(), "*")); err != nil {
+		if err := errors.Join(d.files.Close(), d.disks.End(context.Background(), "*")); err != nil {
 			t.Error(err)
 		}
 	})
@@ -114,9 +113,6 @@ func (d *dead) die(t *testing.T) {
 	d.files.Die()
 	if err := d.disks.Set(t.Context(), csidriver.Fault{Method: "*", Hang: true}); err != nil {
 		t.Fatal(err)
-	}
-	for len(d.asked) > 0 {
-		<-d.asked
 	}
 	d.create(t, d.pod("files-begins", uses(d.onFiles())))
 	d.create(t, d.pod("nfs", uses(claimSource("nfs"))))
@@ -220,7 +216,7 @@ func TestDeadVolumes(t *testing.T) {
 	p := b.paced(t)
 	alone := p.round(t, "alone", 30, others)
 	d.die(t)
-	p.round(t, "beside", 30, others).over(t, "dead volumes", alone)
+	p.round(t, "beside", 30, others).unhindered(t, "dead volumes", alone)
 	d.shown(t)
 	d.bury(t)
 	if now := condition(b.node(t), v1.NodeReady); now.Status != v1.ConditionTrue || !now.LastTransitionTime.Equal(&since) {

@@ -143,7 +143,7 @@ func proxied(t *testing.T, s *setup) **apiproxy.Proxy {
 
 func (b *bed) outage(t *testing.T, o outage) {
 	length := outageLength(t)
-	before := b.many(t, 1)
+	before := b.many(t, 2)
 	b.create(t, b.pod("crashes", work("sleep 8s then exit 3")))
 	ends := func(steps string) func(*v1.PodSpec) {
 		return func(s *v1.PodSpec) {

@@ -149,7 +149,7 @@ func changes(list ...func(*v1.PodSpec)) func(*v1.PodSpec) {
 	}
 }
 
-// TestMemoryHog: of several pods on a node, once of twenty-one, one takes all memory. It is evicted before the kernel's OOM killer
+// TestMemoryHog: of several pods on a node one takes all memory. It is evicted before the kernel's OOM killer
 // chooses anybody, and the others do not notice.
 func TestMemoryHog(t *testing.T) {
 	t.Parallel()

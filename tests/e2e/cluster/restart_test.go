@@ -143,8 +143,8 @@ func (b *bed) many(t *testing.T, n int) map[string]string {
 	return ids
 }
 
-// TestKillAgent kills the agent (kill -9) beside twenty pods and starts it again, three times: nobody
-// who watches notices. The benchmarks do it beside a hundred.
+// TestKillAgent kills the agent (kill -9) beside other pods and starts it again, twice: nobody who
+// watches notices. The benchmarks do it beside a hundred.
 func TestKillAgent(t *testing.T) {
 	t.Parallel()
 	const pods, kills = 10, 2

@@ -82,8 +82,7 @@ var stories = map[string]story{
 	},
 }
 
-// TestShownAsByKubelet tells each story to troupe and to the real kubelet: people who watch see the
-// same of both.
+// TestShownAsByKubelet tells each story to troupe: people who watch see what they see of the kubelet.
 func TestShownAsByKubelet(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "shown", func(t *testing.T, b *bed, _ bool) { testShown(t, b) })

@@ -203,7 +203,7 @@ func (s *shutdownBed) wantRefused(t *testing.T) {
 	})
 }
 
-// shutdownPods makes more pods of each priority run on a machine that is shut down, as 20 does: 60 in all.
+// shutdownPods is how many pods of each of the three priorities run on a machine that is shut down, otherwise 4.
 const shutdownPods = "TROUPE_SHUTDOWN_PODS"
 
 // TestShutdown: the machine shuts down, and waits until the pods have ended in order and the apiserver knows.

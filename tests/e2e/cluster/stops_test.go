@@ -68,7 +68,7 @@ func runsAs(ref string) func(*v1.Pod) error {
 }
 
 // TestEditedImageRestarts: a pod's container is stopped for another image, and exits with 0. It runs
-// again, whatever the pod's restart policy makes of the 0; with the kubelet as well.
+// again, whatever the pod's restart policy makes of the 0, as with the kubelet.
 func TestEditedImageRestarts(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "edited", func(t *testing.T, b *bed, _ bool) {

@@ -16,7 +16,7 @@ func (l *Lab) configPath() string { return filepath.Join(l.dir, "containerd.toml
 // settings is what the configuration templates are filled with.
 type settings struct {
 	Dir, Socket, Snapshotter, PauseImage, CNIBin string
-	RestrictOOM, SystemdCgroup                   bool
+	RestrictOOM, SystemdCgroup, NodeNetwork      bool
 }
 
 // writeConfig writes containerd's configuration, the mirror configuration and the CNI network.
@@ -46,6 +46,7 @@ func (l *Lab) writeConfig() error {
 	err = tmpl.Execute(&text, settings{
 		Dir: l.dir, Socket: l.SocketPath(), Snapshotter: snapshotter,
 		PauseImage: PauseImage, CNIBin: cniBin, RestrictOOM: !canRaise, SystemdCgroup: l.config.SystemdCgroup,
+		NodeNetwork: l.config.NodeNetwork,
 	})
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func (l *Lab) writeConfig() error {
 	if l.network, err = l.chooseNetwork(); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(l.dir, "cni/net.d/10-lab.conflist"), l.network.conflist(l.dir, l.config.HostPorts), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(l.dir, "cni/net.d/10-lab.conflist"), l.network.conflist(l.dir, l.config.NodeNetwork), 0o644); err != nil {
 		return err
 	}
 	// The server line keeps containerd from asking the internet when the mirror says no.
@@ -138,7 +139,7 @@ disabled_plugins = [
   drain_exec_sync_io_timeout = "5s"
 
   [plugins."io.containerd.cri.v1.runtime".cni]
-    use_internal_loopback = true # two programs less to run for each pod
+    use_internal_loopback = {{not .NodeNetwork}}
     bin_dirs = ["{{.CNIBin}}"]
     conf_dir = "{{.Dir}}/cni/net.d"
 

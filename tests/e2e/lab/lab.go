@@ -35,8 +35,9 @@ type Config struct {
 	BinDir string
 	// RuncDir has the runc to use, as [BuildRunc] gives it. Empty: the distribution's.
 	RuncDir string
-	// HostPorts has the network plugin for host ports, which needs iptables and asks it whenever a pod ends.
-	HostPorts bool
+	// NodeNetwork has the network plugins that nodes have: for host ports, which needs iptables and asks it whenever a pod
+	// ends, and for the loopback device, which containerd 2 brings up by itself otherwise.
+	NodeNetwork bool
 	// SystemdCgroup has systemd make the cgroups of containers. The machine must be the lab's alone: the
 	// cgroups of its pods are where they are on any node.
 	SystemdCgroup bool

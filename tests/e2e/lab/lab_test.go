@@ -129,7 +129,7 @@ func TestOneLabPerDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer registry.Close()
-	config := Config{Dir: dir, Release: Containerd1, Registry: registry, HostPorts: true}
+	config := Config{Dir: dir, Release: Containerd1, Registry: registry, NodeNetwork: true}
 	first, err := New(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)

@@ -120,7 +120,7 @@ func ForTest(t testing.TB, release Release) *Lab {
 	Need(t, release.Needs()...)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
 	defer cancel()
-	l, err := New(ctx, Config{Dir: t.TempDir(), Release: release, HostPorts: true, Log: t.Output()})
+	l, err := New(ctx, Config{Dir: t.TempDir(), Release: release, NodeNetwork: true, Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

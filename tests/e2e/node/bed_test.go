@@ -69,7 +69,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// onNewest runs a test on the newest release of containerd: what it is about is the same on all.
+// onNewest runs a test on the newest release of containerd. The others are left to tests about what they do otherwise.
 func onNewest(t *testing.T, test func(t *testing.T, release lab.Release)) {
 	t.Parallel()
 	test(t, lab.Containerd2)

@@ -224,7 +224,7 @@ func (b *bed) awaitNothing(t *testing.T) {
 // TestLostAnswers loses the answer of each kind of call that changes something: the runtime has
 // done it and the agent does not know. It must find out, and neither double nor leak.
 func TestLostAnswers(t *testing.T) {
-	onNewest(t, func(t *testing.T, release lab.Release) {
+	onEach(t, func(t *testing.T, release lab.Release) {
 		b, proxy := behindProxy(t, release)
 		methods := []string{"RunPodSandbox", "PullImage", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemovePodSandbox", "RemoveContainer"}
 		uids := map[string]string{}

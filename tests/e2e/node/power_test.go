@@ -32,7 +32,7 @@ spec:
 // TestPowerLoss shows that after a loss of power all pods run again that ran before: each container once more, init
 // containers too, with the files that they had.
 func TestPowerLoss(t *testing.T) {
-	onNewest(t, func(t *testing.T, release lab.Release) {
+	onEach(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)
 		b.apply(t, "stays.yaml", stays)
 		names := []string{"stays", "keep", "gone", "ended"}

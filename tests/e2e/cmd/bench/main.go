@@ -301,7 +301,7 @@ func (b *bench) lab(ctx context.Context, release lab.Release) (*lab.Lab, error) 
 	}
 	l, err := lab.New(ctx, lab.Config{
 		Dir: filepath.Join(b.dir, "containerd-"+string(release)), Release: release,
-		Registry: b.registry, Repository: b.repository, Log: os.Stdout,
+		Registry: b.registry, Repository: b.repository, NodeNetwork: true, Log: os.Stdout,
 	})
 	if err != nil {
 		return nil, err

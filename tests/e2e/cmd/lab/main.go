@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	config := lab.Config{Dir: *dir, Release: release, Repository: repository, HostPorts: true, Log: os.Stderr}
+	config := lab.Config{Dir: *dir, Release: release, Repository: repository, NodeNetwork: true, Log: os.Stderr}
 	if config.Dir == "" {
 		config.Dir = fmt.Sprintf("%s/.run/lab-%s", repository, release)
 	}
