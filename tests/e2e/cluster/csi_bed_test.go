@@ -265,7 +265,9 @@ func (b *csiBed) clean(t *testing.T) {
 	grace := metav1.DeleteOptions{}
 	all := metav1.ListOptions{}
 	b.noPods(t)
+	// The provisioner deletes a volume whose attachment it has not seen yet, and the driver would call that wrong.
 	err := errors.Join(
+		lab.Eventually(ctx, waitAtEnd(t), "no volume is attached", func() error { return b.attached(ctx) }),
 		b.snapshotting("volumesnapshots").DeleteCollection(ctx, grace, all),
 		b.admin.CoreV1().PersistentVolumeClaims(b.name).DeleteCollection(ctx, grace, all),
 		lab.Eventually(ctx, waitAtEnd(t), "nothing is left of any volume", func() error { return b.left(ctx) }),
@@ -313,14 +315,8 @@ func (b *csiBed) left(ctx context.Context) error {
 			left = append(left, fmt.Sprintf("PersistentVolume %s %s", v.Name, v.Status.Phase))
 		}
 	}
-	attachments, err := b.admin.StorageV1().VolumeAttachments().List(ctx, all)
-	if err != nil {
-		return err
-	}
-	for _, a := range attachments.Items {
-		if a.Spec.Attacher == b.driver.Name {
-			left = append(left, "VolumeAttachment "+a.Name)
-		}
+	if err := b.attached(ctx); err != nil {
+		left = append(left, err.Error())
 	}
 	n, err := b.admin.CoreV1().Nodes().Get(ctx, b.name, metav1.GetOptions{})
 	if err != nil {
@@ -334,6 +330,24 @@ func (b *csiBed) left(ctx context.Context) error {
 		return errors.New(strings.Join(left, "; "))
 	}
 	return err
+}
+
+// attached is nil if no volume of the driver is attached.
+func (b *csiBed) attached(ctx context.Context) error {
+	attachments, err := b.admin.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var left []string
+	for _, a := range attachments.Items {
+		if a.Spec.Attacher == b.driver.Name {
+			left = append(left, "VolumeAttachment "+a.Name)
+		}
+	}
+	if len(left) > 0 {
+		return errors.New(strings.Join(left, "; "))
+	}
+	return nil
 }
 
 // onNode are the directories of volumes and pods below the agent's root directory, and what is mounted there.

@@ -96,11 +96,12 @@ func TestKubectlExec(t *testing.T) {
 				}
 			}
 			sent, got := sha256.New(), sha256.New()
+			var back counter
 			cmd := kubectl("exec", "-i", "app", "--", "/work", "echo")
 			var errs bytes.Buffer
-			cmd.Stdin, cmd.Stdout, cmd.Stderr = io.TeeReader(io.LimitReader(rand.Reader, much), sent), got, &errs
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = io.TeeReader(io.LimitReader(rand.Reader, much), sent), io.MultiWriter(got, &back), &errs
 			if err := cmd.Run(); err != nil || !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
-				t.Errorf("%d bytes through stdin and back: %v %s; the same came back: %t", much, err, &errs, bytes.Equal(sent.Sum(nil), got.Sum(nil)))
+				t.Errorf("%d bytes through stdin, %d back: %v %s; they are the same: %t", much, back, err, &errs, bytes.Equal(sent.Sum(nil), got.Sum(nil)))
 			}
 			term := onTerminal(t, kubectl("exec", "-it", "app", "--", "/work", "screen"), 80, 24)
 			term.await(t, "screen 80x24")
@@ -112,6 +113,14 @@ func TestKubectlExec(t *testing.T) {
 			}
 		})
 	}
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
 }
 
 // TestKubectlCopy copies a large file into a container, and back.

@@ -436,9 +436,12 @@ spec:
 `)
 	b.awaitLines(t, "hostpath", 1)
 	pod := b.awaitRunning(t, "hostpath")
-	if out := b.output(t, pod, "main"); out != "of the host\n" {
-		t.Errorf("the file reads %q", out)
-	}
+	b.await(t, "its log has what the file reads", func() error { // the runtime writes it a moment later
+		if out := b.output(t, pod, "main"); out != "of the host\n" {
+			return fmt.Errorf("it is %q", out)
+		}
+		return nil
+	})
 	for _, file := range []string{"made/deep/file", "madefile"} {
 		if len(b.lines(file)) != 1 {
 			t.Errorf("%s is not there", file)

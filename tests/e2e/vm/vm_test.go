@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
-// deadline is for the guest. Both take ten minutes beside each other, on two idle cores without KVM.
+// deadline is for the guest. It takes about five minutes on two idle cores without KVM.
 const deadline = 22 * time.Minute
 
 // TestCgroupV2 boots a machine with cgroup v2 alone and runs a node in it, on each release of
@@ -24,7 +24,6 @@ func TestCgroupV2(t *testing.T) { testMachine(t, Bare) }
 func TestSystemd(t *testing.T) { testMachine(t, Systemd) }
 
 func testMachine(t *testing.T, m Machine) {
-	t.Parallel()
 	repository, err := lab.Repository()
 	if err != nil {
 		t.Fatal(err)
