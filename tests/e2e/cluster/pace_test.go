@@ -110,15 +110,16 @@ func (p *pace) round(t *testing.T, prefix string, n int, change func(*v1.PodSpec
 	return comeAndGo{most(started), most(ended)}
 }
 
+// most is what three quarters of them took at most; of two or three, all.
 func most(all []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(all))[(3*len(all)-1)/4]
 }
 
-// wait is how much longer than usual pods may take at most beside something bad. A pod that waits for a call that hangs waits for
-// its deadline, which is two minutes. What is less is not measured here, as other tests run at the same time.
+// wait is how much longer than usual pods may take beside something bad. A pod that waits for a call that hangs waits for its
+// deadline, which is two minutes. Shorter delays are not measured here, as other tests run at the same time.
 const wait = time.Minute
 
-// unhindered fails a test if a pod took too long beside something bad.
+// unhindered fails a test if pods took too long beside something bad.
 func (c comeAndGo) unhindered(t *testing.T, bad string, alone comeAndGo) {
 	t.Helper()
 	t.Logf("beside %s %v; without it %v", bad, c, alone)

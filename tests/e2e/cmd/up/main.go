@@ -140,7 +140,8 @@ func announce(o options) {
 // startRuntime starts containerd on a clean slate: an earlier run may have been killed.
 func startRuntime(ctx context.Context, repository string, release lab.Release) (*lab.Lab, error) {
 	l, err := lab.New(ctx, lab.Config{
-		Dir: filepath.Join(repository, ".run/up"), Release: release, Repository: repository, NodeNetwork: true, Log: os.Stdout,
+		Dir: filepath.Join(repository, ".run/up"), Release: release, Repository: repository, NodeNetwork: true,
+		Log: os.Stdout,
 	})
 	if err != nil {
 		return nil, err
