@@ -51,6 +51,10 @@ func TestKubeadmInit(t *testing.T) {
 	}
 	t.Parallel()
 	lab.Need(t, append(lab.Containerd2.Needs(), lab.GoToolchain, lab.Unshare)...)
+	// On the machine that is made there is no network to download modules from.
+	if _, err := initPrograms(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	dir, err := os.MkdirTemp(shared.dir, "")
 	if err != nil {
 		t.Fatal(err)
@@ -63,25 +67,37 @@ func TestKubeadmInit(t *testing.T) {
 	}
 }
 
-func testKubeadmInit(t *testing.T) {
-	ctx := t.Context()
+// initPrograms builds kubeadm, the programs of the control plane, and the containerd that runs them, unless they are there.
+// It returns the paths of all but the last.
+func initPrograms(ctx context.Context) (programs map[string]string, err error) {
 	repository, err := lab.Repository()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
+	if _, err := lab.BuildContainerd(ctx, repository, os.Stderr); err != nil {
+		return nil, err
+	}
+	programs = map[string]string{}
+	if programs["etcd"], err = lab.BuildEtcd(ctx, repository, os.Stderr); err != nil {
+		return nil, err
+	}
+	for _, program := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubeadm"} {
+		if programs[program], err = lab.BuildKubernetes(ctx, repository, program, os.Stderr); err != nil {
+			return nil, err
+		}
+	}
+	return programs, nil
+}
+
+func testKubeadmInit(t *testing.T) {
+	ctx := t.Context()
 	registry, err := shared.registry()
 	if err != nil {
 		t.Fatal(err)
 	}
-	etcd, err := lab.BuildEtcd(ctx, repository, os.Stderr)
+	programs, err := initPrograms(ctx)
 	if err != nil {
 		t.Fatal(err)
-	}
-	programs := map[string]string{"etcd": etcd}
-	for _, program := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubeadm"} {
-		if programs[program], err = lab.BuildKubernetes(ctx, repository, program, os.Stderr); err != nil {
-			t.Fatal(err)
-		}
 	}
 	kubeadm := programs["kubeadm"]
 	delete(programs, "kubeadm")

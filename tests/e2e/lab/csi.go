@@ -59,8 +59,8 @@ func BuildCSIDriver(ctx context.Context, repository, dir string) (path string, e
 
 // SnapshotCRDs are the manifests of the kinds of snapshots, from the module of the snapshotter.
 func SnapshotCRDs(ctx context.Context, repository string) (manifests [][]byte, err error) {
-	dir, err := output(ctx, filepath.Join(repository, filepath.Dir(csiModfile)), nil,
-		"go", "list", "-m", "-f", "{{.Dir}}", "github.com/kubernetes-csi/external-snapshotter/client/v8")
+	dir, err := moduleDir(ctx, filepath.Join(repository, filepath.Dir(csiModfile)),
+		"github.com/kubernetes-csi/external-snapshotter/client/v8")
 	if err != nil {
 		return nil, fmt.Errorf("find the kinds of snapshots: %w", err)
 	}

@@ -1,0 +1,36 @@
+package lab
+
+import (
+	"strings"
+	"testing"
+)
+
+// A test that lacks a module says so, and what to do, instead of finding no files.
+func TestSnapshotCRDsWithoutModule(t *testing.T) {
+	t.Setenv("GOMODCACHE", t.TempDir())
+	t.Setenv("GOPROXY", "off")
+	repository, err := Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = SnapshotCRDs(t.Context(), repository)
+	if err == nil || !strings.Contains(err.Error(), "go tool task modules") || !strings.Contains(err.Error(), "external-snapshotter") {
+		t.Errorf("without the module: %v", err)
+	}
+}
+
+func TestSnapshotCRDs(t *testing.T) {
+	repository, err := Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests, err := SnapshotCRDs(t.Context(), repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range manifests {
+		if !strings.Contains(string(text), "kind: CustomResourceDefinition") {
+			t.Errorf("this is no kind of snapshots: %.200s", text)
+		}
+	}
+}
