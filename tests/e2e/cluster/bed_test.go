@@ -67,7 +67,7 @@ func run(m *testing.M) (code int) {
 		if err != nil {
 			return "", err
 		}
-		return node.Build(ctx, repository, dir)
+		return lab.BuildTroupe(ctx, repository, false)
 	})
 	shared.csiDriver = sync.OnceValues(func() (string, error) {
 		repository, err := repository()

@@ -25,7 +25,7 @@ type Config struct {
 	// Dir is for what the node and its runtime make. Its path is short, for the sockets in it.
 	Dir  string
 	Name string
-	// Binary is the agent's, as [node.Build] gives it.
+	// Binary is the agent's, as [lab.BuildTroupe] gives it.
 	Binary   string
 	Plane    *lab.ControlPlane
 	Registry *lab.Registry

@@ -11,7 +11,6 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/chaos/live"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
-	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
 // cases hold in both worlds, and end the same.
@@ -74,7 +73,7 @@ func session(t *testing.T) *live.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary, err := node.Build(ctx, repository, dir)
+	binary, err := lab.BuildTroupe(ctx, repository, false)
 	if err != nil {
 		t.Fatal(err)
 	}

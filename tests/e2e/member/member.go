@@ -29,7 +29,7 @@ type Agent struct {
 	ownPlugins bool
 }
 
-// Troupe is the agent of a binary that node.Build gave.
+// Troupe is the agent of a binary that [lab.BuildTroupe] gave.
 func Troupe(binary string) Agent {
 	return Agent{Name: "troupe", Command: []string{binary, "node"}, ours: true}
 }

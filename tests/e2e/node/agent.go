@@ -24,21 +24,9 @@ const (
 	stopPatience = 30 * time.Second
 )
 
-// Build builds the agent into dir and returns the binary's path.
-func Build(ctx context.Context, repository, dir string) (string, error) {
-	binary := filepath.Join(dir, "troupe")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/troupe")
-	cmd.Dir = repository
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build troupe: %w\n%s", err, out)
-	}
-	return binary, nil
-}
-
 // Config says how to run the agent. Binary, Dir and Endpoint must be set.
 type Config struct {
-	// Binary is what [Build] gave.
+	// Binary is what [lab.BuildTroupe] gave.
 	Binary string
 	// Dir holds what the agent makes and what it is given:
 	//

@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 		if err != nil {
 			return "", err
 		}
-		return Build(ctx, repository, dir)
+		return lab.BuildTroupe(ctx, repository, false)
 	})
 	shared.registry = sync.OnceValues(func() (*lab.Registry, error) {
 		repository, err := lab.Repository()

@@ -25,7 +25,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
-	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
 // bed is a control plane with what the tests need on it, made once.
@@ -90,7 +89,7 @@ func newBed(ctx context.Context) (*bed, error) {
 	if b.dir, err = os.MkdirTemp("", "troupe-simulation-"); err != nil {
 		return nil, err
 	}
-	if b.binary, err = node.Build(ctx, repository, b.dir); err != nil {
+	if b.binary, err = lab.BuildTroupe(ctx, repository, false); err != nil {
 		return nil, err
 	}
 	if b.kubectl, err = lab.BuildKubernetes(ctx, repository, "kubectl", os.Stderr); err != nil {

@@ -73,7 +73,7 @@ func buildInitramfs(ctx context.Context, m Machine, k kernel, plane *lab.Control
 		return fmt.Errorf("build the guest program: %w\n%s", err, out)
 	}
 	a.file(guestPath, guest, 0o755)
-	agent, err := node.Build(ctx, repository, dir)
+	agent, err := lab.BuildTroupe(ctx, repository, false)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
-	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
 func main() {
@@ -211,7 +210,7 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	if !b.floor {
 		b.say("building the agent")
-		if b.binary, err = node.Build(ctx, b.repository, b.dir); err != nil {
+		if b.binary, err = lab.BuildTroupe(ctx, b.repository, false); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/live"
-	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
 const usage = `live [--nodes N] [--dir DIR] [--every N] [--without EFFECT,...] [--cases FILE] [LIFE...]
@@ -170,7 +169,7 @@ func prepare(ctx context.Context, dir string) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.binary, err = node.Build(ctx, repository, dir); err != nil {
+	if m.binary, err = lab.BuildTroupe(ctx, repository, false); err != nil {
 		return nil, err
 	}
 	if m.registry, err = lab.NewRegistry(); err != nil {

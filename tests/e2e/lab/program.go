@@ -1,0 +1,144 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"time"
+)
+
+// ownProgram is a program of this repository.
+type ownProgram struct {
+	name   string // of its file
+	module string // the directory of its go.mod, below the repository
+	pkg    string // below module
+	raced  bool   // with the race detector, which wants cgo and a C compiler
+}
+
+// BuildTroupe builds the agent and returns its path. With raced it has the race detector, which wants a C compiler.
+func BuildTroupe(ctx context.Context, repository string, raced bool) (path string, err error) {
+	return ownProgram{name: "troupe", pkg: "./cmd/troupe", raced: raced}.build(ctx, repository)
+}
+
+// build returns the path of the program, .run/bin/<name>-<hash>/<name>. The hash is that of the program, so that those who run
+// one are not disturbed by those who build another later. What is not newly linked costs as much as Go's look at the sources,
+// once in a process.
+func (p ownProgram) build(ctx context.Context, repository string) (path string, err error) {
+	return remember(p.title()+" of "+repository, func() (string, error) { return p.link(ctx, repository) })
+}
+
+// title is the name of what is built: builds of a program that differ have different ones.
+func (p ownProgram) title() string {
+	if p.raced {
+		return p.name + "-race"
+	}
+	return p.name
+}
+
+// link builds the program where Go finds it again: it does not link what is there already, from the same sources.
+func (p ownProgram) link(ctx context.Context, repository string) (path string, err error) {
+	at := filepath.Join(repository, ".run/link", p.title())
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(ctx, at+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	linked := filepath.Join(at, p.name)
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", linked}
+	env := []string{"CGO_ENABLED=0", "GOOS=linux"}
+	if p.raced {
+		args, env = append(args, "-race"), []string{"CGO_ENABLED=1", "GOOS=linux"}
+	}
+	if _, err := output(ctx, filepath.Join(repository, p.module), env, "go", append(args, p.pkg)...); err != nil {
+		return "", fmt.Errorf("build %s: %w", p.title(), err)
+	}
+	return p.keep(filepath.Join(repository, ".run/bin"), linked)
+}
+
+const (
+	hashDigits = 16
+	// keptUnused is for how long a program is kept that nobody builds again: longer than any run of tests.
+	keptUnused = 24 * time.Hour
+)
+
+// keep copies what was linked to below bin.
+func (p ownProgram) keep(bin, linked string) (path string, err error) {
+	text, err := os.ReadFile(linked)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(bin, fmt.Sprintf("%s-%.*x", p.title(), hashDigits/2, sha256.Sum256(text)))
+	path = filepath.Join(dir, p.name)
+	now := time.Now()
+	if os.Chtimes(dir, now, now) == nil {
+		return path, nil
+	}
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return "", err
+	}
+	fresh, err := os.MkdirTemp(bin, "building-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(fresh)
+	// Anybody may run it: some tests are others than root.
+	if err := os.Chmod(fresh, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(fresh, p.name), text, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.Rename(fresh, dir); err != nil {
+		if _, there := os.Stat(path); there != nil { // else another checkout, with the same .run/bin, was faster
+			return "", err
+		}
+	}
+	return path, p.prune(bin, now.Add(-keptUnused))
+}
+
+// prune removes the program's builds that were last used before.
+func (p ownProgram) prune(bin string, before time.Time) error {
+	all, err := os.ReadDir(bin)
+	if err != nil {
+		return err
+	}
+	ours := regexp.MustCompile(fmt.Sprintf("^%s-[0-9a-f]{%d}$", regexp.QuoteMeta(p.title()), hashDigits))
+	for _, entry := range all {
+		if !ours.MatchString(entry.Name()) {
+			continue
+		}
+		if info, err := entry.Info(); err == nil && info.ModTime().Before(before) {
+			if err := os.RemoveAll(filepath.Join(bin, entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// remembered is what this process has built, or found to be built.
+var remembered sync.Map // *memo by key
+
+type memo struct {
+	sync.Mutex
+	path string
+}
+
+// remember gives what build gave the first time that it did not fail. Of those who want the same one builds, the others wait.
+func remember(key string, build func() (string, error)) (path string, err error) {
+	m, _ := remembered.LoadOrStore(key, &memo{})
+	kept := m.(*memo)
+	kept.Lock()
+	defer kept.Unlock()
+	if kept.path == "" {
+		kept.path, err = build()
+	}
+	return kept.path, err
+}

@@ -1,0 +1,73 @@
+package lab
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestProgramsAreKept: a program stays where it is when another is built, and goes when nobody has used it for long.
+func TestProgramsAreKept(t *testing.T) {
+	bin, linked := filepath.Join(t.TempDir(), "bin"), filepath.Join(t.TempDir(), "prog")
+	keep := func(text string) string {
+		t.Helper()
+		if err := os.WriteFile(linked, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		path, err := ownProgram{name: "prog"}.keep(bin, linked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		if err != nil || string(got) != text {
+			t.Fatalf("%s has %q, %v; want %q", path, got, err, text)
+		}
+		return path
+	}
+	one, two := keep("one"), keep("two")
+	if one == two || keep("one") != one {
+		t.Fatalf("kept are %s and %s", one, two)
+	}
+	// Another program, whose name begins as this one's does.
+	other := filepath.Join(bin, "prog-race-0123456789abcdef")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * keptUnused)
+	for _, dir := range []string{filepath.Dir(one), filepath.Dir(two), other} {
+		if err := os.Chtimes(dir, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep("two")   // it is used
+	keep("three") // what is built anew makes room
+	for path, want := range map[string]bool{one: false, two: true, other: true} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s: %v; want it there: %v", path, err, want)
+		}
+	}
+}
+
+func TestRemember(t *testing.T) {
+	builds := 0
+	build := func(err error) func() (string, error) {
+		return func() (string, error) {
+			if builds++; err != nil {
+				return "", err
+			}
+			return "path", nil
+		}
+	}
+	if _, err := remember(t.Name(), build(os.ErrDeadlineExceeded)); err == nil {
+		t.Error("no error")
+	}
+	for range 2 {
+		if path, err := remember(t.Name(), build(nil)); path != "path" || err != nil {
+			t.Errorf("remembered is %q, %v", path, err)
+		}
+	}
+	if builds != 2 {
+		t.Errorf("built %d times; want 2: a failure is not remembered", builds)
+	}
+}
