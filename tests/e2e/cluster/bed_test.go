@@ -74,7 +74,7 @@ func run(m *testing.M) (code int) {
 		if err != nil {
 			return "", err
 		}
-		return lab.BuildCSIDriver(ctx, repository, dir)
+		return lab.BuildCSIDriver(ctx, repository)
 	})
 	shared.registry = sync.OnceValues(func() (*lab.Registry, error) {
 		repository, err := repository()

@@ -2,57 +2,116 @@ package lab
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
+
+	"golang.org/x/mod/modfile"
 )
 
-// built is a directory of programs that is made once and then used by every lab.
+// built is a directory of programs of other Go modules that is made once and then used by every lab.
 type built struct {
-	name   string // of the directory, with the version: a newer one is built beside it
-	takes  string // how long
-	usable func(dir string) bool
-	build  func(dir string) error
+	name     string   // of the directory, with the version: a newer one is built beside it
+	takes    string   // how long
+	module   string   // the directory of its go.mod, below the repository
+	programs []string // what is in the directory then
+	// env and args, of go build, make the programs, of packages. Where there is only one it gets its name by -o.
+	env, args, packages []string
 }
 
-// once gives the directory below .run/bin of the repository, and makes it first if it isn't there
-// or not usable. Of processes that want it at the same time one builds and the others wait. Log, if
-// not nil, is told.
-func (b built) once(ctx context.Context, repository string, log io.Writer) (dir string, err error) {
-	bin := filepath.Join(repository, ".run", "bin")
+// dir is .run/bin/<name>-<hash> of the repository, of all that the programs depend on. It is made first if it isn't there. Of
+// processes that want it at the same time one builds and the others wait. Log, if not nil, is told.
+func (b built) dir(ctx context.Context, repository string, log io.Writer) (dir string, err error) {
+	how := append(append([]string{runtime.Version(), runtime.GOARCH}, b.env...), append(b.args, b.packages...)...)
+	name := fmt.Sprintf("%s-%.4x", b.name, sha256.Sum256([]byte(strings.Join(how, "\n"))))
+	dir = filepath.Join(repository, ".run/bin", name)
+	return remember(dir, func() (string, error) { return dir, b.make(ctx, repository, dir, log) })
+}
+
+func (b built) make(ctx context.Context, repository, dir string, log io.Writer) error {
+	bin := filepath.Dir(dir)
 	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return "", err
+		return err
 	}
 	kind, _, _ := strings.Cut(b.name, "-")
 	unlock, err := lock(ctx, filepath.Join(bin, kind+".lock"))
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer unlock()
-	dir = filepath.Join(bin, b.name)
-	if b.usable(dir) {
-		return dir, nil
+	// It is renamed into place when it is complete.
+	if _, err := os.Stat(dir); err == nil {
+		return nil
 	}
 	if log != nil {
 		fmt.Fprintf(log, "building %s from its Go module: %s, this once\n", b.name, b.takes)
 	}
 	fresh, err := os.MkdirTemp(bin, "building-")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.RemoveAll(fresh)
-	if err := b.build(fresh); err != nil {
-		return "", fmt.Errorf("build %s: %w", b.name, err)
+	if err := os.Chmod(fresh, 0o755); err != nil {
+		return err
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	to := fresh + "/"
+	if len(b.programs) == 1 {
+		to += b.programs[0]
+	}
+	args := append(append([]string{"build", "-trimpath", "-buildvcs=false"}, b.args...), append([]string{"-o", to}, b.packages...)...)
+	if _, err := output(ctx, filepath.Join(repository, b.module), b.env, "go", args...); err != nil {
+		return fmt.Errorf("build %s: %w", b.name, err)
+	}
+	for _, program := range b.programs {
+		if _, err := os.Stat(filepath.Join(fresh, program)); err != nil {
+			return fmt.Errorf("build %s: %w", b.name, err)
+		}
+	}
+	return os.Rename(fresh, dir)
+}
+
+// withoutC builds static programs. All that are built so share the packages that they have in common, with each other and with
+// the agent.
+var withoutC = []string{"CGO_ENABLED=0"}
+
+// modules reads the go.mod of a directory below the repository.
+func modules(repository, dir string) (*modfile.File, error) {
+	path := filepath.Join(repository, dir, "go.mod")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return modfile.Parse(path, text, nil)
+}
+
+// versionOf is the version that a go.mod wants of the module that has a package.
+func versionOf(file *modfile.File, pkg string) (string, error) {
+	longest, version := "", ""
+	for _, r := range file.Require {
+		if at := r.Mod.Path; len(at) > len(longest) && strings.HasPrefix(pkg+"/", at+"/") {
+			longest, version = at, r.Mod.Version
+		}
+	}
+	if version == "" {
+		return "", fmt.Errorf("%s has no version of %s", file.Syntax.Name, pkg)
+	}
+	return strings.TrimPrefix(version, "v"), nil
+}
+
+// version is the version, without its v, of a module in the go.mod of a directory below the repository.
+func version(repository, dir, module string) (string, error) {
+	file, err := modules(repository, dir)
+	if err != nil {
 		return "", err
 	}
-	return dir, os.Rename(fresh, dir)
+	return versionOf(file, module)
 }
 
 // output runs a command and returns what it printed, without the space around it. Its error holds

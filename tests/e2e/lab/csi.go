@@ -7,60 +7,46 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// csiModfile has the sidecars of CSI drivers, in a module of their own: they want another client of Kubernetes than these
+// csiDir has the sidecars of CSI drivers, in a module of their own: they want another client of Kubernetes than these
 // tests.
-const csiModfile = "tests/tools/csi/go.mod"
+const csiDir = "tests/tools/csi"
 
 // BuildCSISidecars builds csi-provisioner, csi-attacher, csi-resizer, csi-snapshotter and snapshot-controller into one
 // directory below .run/bin of the repository, unless they are there, and returns it. The first time takes some minutes on
 // two cores. Log, if not nil, is told when it builds.
 func BuildCSISidecars(ctx context.Context, repository string, log io.Writer) (dir string, err error) {
-	at := filepath.Join(repository, filepath.Dir(csiModfile))
-	tools, err := output(ctx, at, nil, "go", "list", "-f", "{{.ImportPath}} {{.Module.Version}}", "tool")
+	file, err := modules(repository, csiDir)
 	if err != nil {
 		return "", fmt.Errorf("find the CSI sidecars: %w", err)
 	}
 	name, programs := "csi", []string{}
-	// In an order of their own: go list has another one each time.
-	for _, line := range slices.Sorted(strings.Lines(tools)) {
-		path, version, _ := strings.Cut(strings.TrimSpace(line), " ")
-		name += "-" + strings.TrimPrefix(version, "v")
-		programs = append(programs, filepath.Base(path))
+	for _, tool := range file.Tool {
+		version, err := versionOf(file, tool.Path)
+		if err != nil {
+			return "", err
+		}
+		name += "-" + version
+		programs = append(programs, filepath.Base(tool.Path))
 	}
 	return built{
-		name: name, takes: "some minutes",
-		usable: func(dir string) bool {
-			for _, p := range programs {
-				if !holds(p)(dir) {
-					return false
-				}
-			}
-			return true
-		},
-		build: func(dir string) error {
-			_, err := output(ctx, at, nil, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir+"/", "tool")
-			return err
-		},
-	}.once(ctx, repository, log)
+		name: name, takes: "some minutes", module: csiDir, programs: programs, env: withoutC,
+		args: []string{"-ldflags", "-s -w"}, packages: []string{"tool"},
+	}.dir(ctx, repository, log)
 }
 
-// BuildCSIDriver builds the driver of package csidriver into dir and returns the binary's path.
-func BuildCSIDriver(ctx context.Context, repository, dir string) (path string, err error) {
-	path = filepath.Join(dir, "csidriver")
-	return path, goBuild(ctx, repository, path, "-s -w", "github.com/troupe-dev/troupe/tests/e2e/cmd/csidriver")
+// BuildCSIDriver builds the driver of package csidriver and returns the binary's path.
+func BuildCSIDriver(ctx context.Context, repository string) (path string, err error) {
+	return ownProgram{name: "csidriver", module: e2eDir, pkg: "./cmd/csidriver"}.build(ctx, repository)
 }
 
 // SnapshotCRDs are the manifests of the kinds of snapshots, from the module of the snapshotter.
 func SnapshotCRDs(ctx context.Context, repository string) (manifests [][]byte, err error) {
-	dir, err := moduleDir(ctx, filepath.Join(repository, filepath.Dir(csiModfile)),
-		"github.com/kubernetes-csi/external-snapshotter/client/v8")
+	dir, err := moduleDir(ctx, filepath.Join(repository, csiDir), "github.com/kubernetes-csi/external-snapshotter/client/v8")
 	if err != nil {
 		return nil, fmt.Errorf("find the kinds of snapshots: %w", err)
 	}

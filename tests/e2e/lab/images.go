@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -71,29 +70,24 @@ func (r *Registry) PushDemoImages(ctx context.Context, repository string) error 
 // by the image's name.
 func Programs() map[string]string { return maps.Clone(programs) }
 
-// ProgramImage builds tests/images/<program> and returns an image of it.
+// ProgramImage builds tests/images/<program> and returns an image of it, the same each time.
 func ProgramImage(ctx context.Context, repository, program string) (v1.Image, error) {
-	binary, err := BuildProgram(ctx, repository, program)
-	if err != nil {
-		return nil, err
-	}
-	return NewProgramImage(program, binary)
+	return remember("image of "+program+" of "+repository, func() (v1.Image, error) {
+		binary, err := BuildProgram(ctx, repository, program)
+		if err != nil {
+			return nil, err
+		}
+		return NewProgramImage(program, binary)
+	})
 }
 
 // BuildProgram builds tests/images/<program> statically and returns the binary.
 func BuildProgram(ctx context.Context, repository, program string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "image-")
+	path, err := ownProgram{name: program, pkg: "./tests/images/" + program}.build(ctx, repository)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, program)
-	_, err = output(ctx, repository, []string{"CGO_ENABLED=0", "GOOS=linux"},
-		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", file, "./tests/images/"+program)
-	if err != nil {
-		return nil, fmt.Errorf("build image program %s: %w", program, err)
-	}
-	return os.ReadFile(file)
+	return os.ReadFile(path)
 }
 
 // NewProgramImage is an image whose entrypoint is the static binary, named as the program.

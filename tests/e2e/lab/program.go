@@ -24,9 +24,19 @@ func BuildTroupe(ctx context.Context, repository string, raced bool) (path strin
 	return ownProgram{name: "troupe", pkg: "./cmd/troupe", raced: raced}.build(ctx, repository)
 }
 
-// build returns the path of the program, .run/bin/<name>-<hash>/<name>. The hash is that of the program, so that those who run
-// one are not disturbed by those who build another later. What is not newly linked costs as much as Go's look at the sources,
-// once in a process.
+// BuildGuest builds the program of tests/e2e/vm/guest and returns its path.
+func BuildGuest(ctx context.Context, repository string) (path string, err error) {
+	return ownProgram{name: "guest", module: e2eDir, pkg: "./vm/guest"}.build(ctx, repository)
+}
+
+// BuildUp builds the program of tests/e2e/cmd/up and returns its path.
+func BuildUp(ctx context.Context, repository string) (path string, err error) {
+	return ownProgram{name: "up", module: e2eDir, pkg: "./cmd/up"}.build(ctx, repository)
+}
+
+// build returns the path of the program, .run/bin/<name>-<hash>/<name>. The hash is that of the program, so that who runs one
+// is not disturbed by who builds another later. Where nothing has changed it costs Go's look at the sources, once in a
+// process.
 func (p ownProgram) build(ctx context.Context, repository string) (path string, err error) {
 	return remember(p.title()+" of "+repository, func() (string, error) { return p.link(ctx, repository) })
 }
@@ -128,17 +138,21 @@ var remembered sync.Map // *memo by key
 
 type memo struct {
 	sync.Mutex
-	path string
+	known bool
+	value any
 }
 
-// remember gives what build gave the first time that it did not fail. Of those who want the same one builds, the others wait.
-func remember(key string, build func() (string, error)) (path string, err error) {
-	m, _ := remembered.LoadOrStore(key, &memo{})
-	kept := m.(*memo)
-	kept.Lock()
-	defer kept.Unlock()
-	if kept.path == "" {
-		kept.path, err = build()
+// remember gives what build gave the first time that it did not fail. Of those who want the same one builds, and the others
+// wait.
+func remember[T any](key string, build func() (T, error)) (T, error) {
+	kept, _ := remembered.LoadOrStore(key, &memo{})
+	m := kept.(*memo)
+	m.Lock()
+	defer m.Unlock()
+	if m.known {
+		return m.value.(T), nil
 	}
-	return kept.path, err
+	value, err := build()
+	m.known, m.value = err == nil, value
+	return value, err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -51,28 +50,22 @@ func (r Release) BinDir(ctx context.Context, repository string, log io.Writer) (
 
 const containerdModule = "github.com/containerd/containerd/v2"
 
+const containerdDir = "tests/tools/containerd"
+
 // BuildContainerd builds containerd 2.x and its shim into .run/bin/containerd-<version> of the
 // repository, unless they are there, and returns that directory. The first time takes one to
 // two minutes on two cores. Log, if not nil, is told when it builds.
 func BuildContainerd(ctx context.Context, repository string, log io.Writer) (dir string, err error) {
-	modfile := "-modfile=" + filepath.Join(repository, "tests/tools/containerd/go.mod")
-	version, err := output(ctx, repository, nil, "go", "list", modfile, "-m", "-f", "{{.Version}}", containerdModule)
+	version, err := version(repository, containerdDir, containerdModule)
 	if err != nil {
 		return "", fmt.Errorf("find containerd's version: %w", err)
 	}
 	return built{
-		name:  "containerd-" + strings.TrimPrefix(version, "v"),
-		takes: "a minute or two",
-		usable: func(dir string) bool {
-			got, err := output(ctx, "", nil, filepath.Join(dir, "containerd"), "--version")
-			return err == nil && slices.Contains(strings.Fields(got), version)
+		name: "containerd-" + version, takes: "a minute or two",
+		module: containerdDir, programs: []string{"containerd", "containerd-shim-runc-v2"}, env: withoutC,
+		args: []string{
+			"-tags", "no_btrfs,no_zfs,no_devmapper", "-ldflags", "-s -w -X " + containerdModule + "/version.Version=v" + version,
 		},
-		build: func(dir string) error {
-			_, err := output(ctx, repository, nil, "go", "build", modfile, "-trimpath", "-buildvcs=false",
-				"-tags", "no_btrfs,no_zfs,no_devmapper",
-				"-ldflags", "-s -w -X "+containerdModule+"/version.Version="+version,
-				"-o", dir+"/", containerdModule+"/cmd/containerd", containerdModule+"/cmd/containerd-shim-runc-v2")
-			return err
-		},
-	}.once(ctx, repository, log)
+		packages: []string{containerdModule + "/cmd/containerd", containerdModule + "/cmd/containerd-shim-runc-v2"},
+	}.dir(ctx, repository, log)
 }

@@ -5,37 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"slices"
-	"strings"
 )
 
-const runcModule = "github.com/opencontainers/runc"
+const (
+	runcModule = "github.com/opencontainers/runc"
+	runcDir    = "tests/tools/runc"
+)
 
 // BuildRunc builds runc, in the version of tests/tools/runc/go.mod, into .run/bin/runc-<version> of
 // the repository, unless it is there, and returns that directory: the distribution's may be too old
 // for what a test is about, such as users of a pod's own. It is what [Config.RuncDir] wants. Log, if
 // not nil, is told when it builds.
 func BuildRunc(ctx context.Context, repository string, log io.Writer) (dir string, err error) {
-	modfile := "-modfile=" + filepath.Join(repository, "tests/tools/runc/go.mod")
-	version, err := output(ctx, repository, nil, "go", "list", modfile, "-m", "-f", "{{.Version}}", runcModule)
+	version, err := version(repository, runcDir, runcModule)
 	if err != nil {
 		return "", fmt.Errorf("find runc's version: %w", err)
 	}
-	number := strings.TrimPrefix(version, "v")
 	return built{
-		name:  "runc-" + number,
-		takes: "half a minute",
-		usable: func(dir string) bool {
-			got, err := output(ctx, "", nil, filepath.Join(dir, "runc"), "--version")
-			return err == nil && slices.Contains(strings.Fields(got), number)
-		},
-		build: func(dir string) error {
-			_, err := output(ctx, repository, []string{"CGO_ENABLED=1"}, "go", "build", modfile, "-trimpath", "-buildvcs=false",
-				"-tags", "seccomp", "-ldflags", "-s -w -X main.version="+number, "-o", dir+"/", runcModule)
-			return err
-		},
-	}.once(ctx, repository, log)
+		name: "runc-" + version, takes: "half a minute", module: runcDir, programs: []string{"runc"},
+		env: []string{"CGO_ENABLED=1"}, args: []string{"-tags", "seccomp", "-ldflags", "-s -w -X main.version=" + version},
+		packages: []string{runcModule},
+	}.dir(ctx, repository, log)
 }
 
 // RuncBuild is what [BuildRunc] needs.

@@ -65,12 +65,9 @@ func buildInitramfs(ctx context.Context, m Machine, k kernel, plane *lab.Control
 	a.content("/etc/passwd", []byte("root:x:0:0:root:/root:/bin/sh\n"), 0o644)
 	a.content("/etc/group", []byte("root:x:0:\n"), 0o644)
 
-	guest := filepath.Join(dir, "guest")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", guest, "./vm/guest")
-	cmd.Dir = filepath.Join(repository, "tests/e2e")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the guest program: %w\n%s", err, out)
+	guest, err := lab.BuildGuest(ctx, repository)
+	if err != nil {
+		return err
 	}
 	a.file(guestPath, guest, 0o755)
 	agent, err := lab.BuildTroupe(ctx, repository, false)

@@ -88,12 +88,9 @@ func (r *joined) newDisks(ctx context.Context, kind string, mock bool, volumes [
 
 // start runs the driver in a process of its own.
 func (d *disks) start(ctx context.Context) error {
-	binary := filepath.Join(d.node.dir, "csidriver")
-	if _, err := os.Stat(binary); err != nil {
-		d.node.say("building the CSI driver")
-		if _, err := lab.BuildCSIDriver(ctx, d.node.repository, d.node.dir); err != nil {
-			return err
-		}
+	binary, err := lab.BuildCSIDriver(ctx, d.node.repository)
+	if err != nil {
+		return err
 	}
 	file, err := d.Write()
 	if err == nil {

@@ -25,19 +25,17 @@ type node struct {
 	lab        *lab.Lab  // nil: simulated runtime
 	out        io.Writer // where the table goes
 
-	agent *lab.Process
+	binary string // of the agent
+	agent  *lab.Process
 }
 
-func (n *node) binary() string  { return filepath.Join(n.repository, ".run/bin/troupe") }
 func (n *node) logPath() string { return n.dir + ".log" }
 
 // start builds the agent and runs it.
 func (n *node) start(ctx context.Context) error {
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", n.binary(), "./cmd/troupe")
-	build.Dir = n.repository
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build troupe: %w\n%s", err, out)
+	var err error
+	if n.binary, err = lab.BuildTroupe(ctx, n.repository, false); err != nil {
+		return err
 	}
 	if err := n.removeDir(); err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
@@ -62,7 +60,7 @@ func (n *node) start(ctx context.Context) error {
 	} else {
 		args = append(args, "--container-runtime-endpoint", n.lab.Endpoint())
 	}
-	cmd := exec.Command(n.binary(), args...)
+	cmd := exec.Command(n.binary, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if n.agent, err = lab.StartProcess(cmd); err != nil {
 		return fmt.Errorf("start troupe: %w", err)

@@ -34,7 +34,7 @@ type container struct {
 
 // pods asks the agent for its pods.
 func (n *node) pods(ctx context.Context) ([]pod, error) {
-	cmd := exec.CommandContext(ctx, n.binary(), "pods", "--root-dir", n.dir, "--json")
+	cmd := exec.CommandContext(ctx, n.binary, "pods", "--root-dir", n.dir, "--json")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -28,9 +27,13 @@ func TestUp(t *testing.T) {
 			lab.Need(t, append(c.needs, lab.GoToolchain)...)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a build may be among it
 			defer cancel()
-			binary := filepath.Join(t.TempDir(), "up")
-			if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
+			repository, err := lab.Repository()
+			if err != nil {
+				t.Fatal(err)
+			}
+			binary, err := lab.BuildUp(ctx, repository)
+			if err != nil {
+				t.Fatal(err)
 			}
 			up := exec.CommandContext(ctx, binary, "--once")
 			up.Env = append(os.Environ(), c.env...)
