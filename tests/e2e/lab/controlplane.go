@@ -18,8 +18,8 @@ import (
 
 // ControlPlaneConfig says what control plane to start. Dir must be set.
 type ControlPlaneConfig struct {
-	// Dir holds all that it makes: certificates, etcd's data, kubeconfigs, logs. It must be empty or
-	// not there.
+	// Dir holds what it makes: certificates, kubeconfigs, logs, and etcd's data if that can't be in memory. It must be empty
+	// or not there.
 	Dir string
 	// ControllerManager and Scheduler are started as well.
 	ControllerManager, Scheduler bool
@@ -48,6 +48,7 @@ type ControlPlane struct {
 	config    ControlPlaneConfig
 	authority *authority
 	admin     pair
+	store     store
 	ports     struct{ etcd, etcdPeer, apiserver, controllers, scheduler int }
 	// etcd, apiserver, controllers and scheduler, in the order of their start.
 	etcd, apiserver, controllers, scheduler *component
@@ -84,7 +85,7 @@ func StartControlPlane(ctx context.Context, config ControlPlaneConfig) (_ *Contr
 		}
 	}
 	if err := c.prepare(ctx); err != nil {
-		return nil, fmt.Errorf("prepare the control plane: %w", err)
+		return nil, errors.Join(fmt.Errorf("prepare the control plane: %w", err), c.Stop(ctx))
 	}
 	for _, p := range c.components() {
 		if err := p.start(ctx); err != nil {
@@ -123,6 +124,7 @@ func (c *ControlPlane) prepare(ctx context.Context) error {
 	if err := c.makeKeys(); err != nil {
 		return fmt.Errorf("make keys: %w", err)
 	}
+	c.store = newStore(c.config.Dir)
 	if err := freePorts(&c.ports.etcd, &c.ports.etcdPeer, &c.ports.apiserver, &c.ports.controllers, &c.ports.scheduler); err != nil {
 		return err
 	}
@@ -210,8 +212,15 @@ func (p *component) end(ctx context.Context, signal syscall.Signal) error {
 	return nil
 }
 
-// Stop ends all that runs, the last started first. It can be called in any state and again.
+// Stop ends all that runs, the last started first, and removes etcd's data. It can be called in any state and again.
 func (c *ControlPlane) Stop(ctx context.Context) error {
+	if err := c.end(ctx); err != nil {
+		return err
+	}
+	return c.store.remove()
+}
+
+func (c *ControlPlane) end(ctx context.Context) error {
 	var err error
 	all := c.components()
 	for i := len(all) - 1; i >= 0; i-- {
@@ -245,21 +254,18 @@ func (c *ControlPlane) RestartAPIServer(ctx context.Context) error {
 // Backup keeps what is in the store, with apiserver and store stopped meanwhile. It replaces an earlier
 // backup.
 func (c *ControlPlane) Backup(ctx context.Context) error {
-	return c.withStoreStopped(ctx, c.store(), c.store()+".backup")
+	return c.withStoreStopped(ctx, c.store.data(), c.store.backup())
 }
 
 // Restore puts what Backup kept into the store's place, as an administrator does: all components are
 // stopped and started. Later changes are lost, and the store's revision goes back.
 func (c *ControlPlane) Restore(ctx context.Context) error {
-	return c.withStoreStopped(ctx, c.store()+".backup", c.store())
+	return c.withStoreStopped(ctx, c.store.backup(), c.store.data())
 }
-
-// store is the directory of etcd's data.
-func (c *ControlPlane) store() string { return filepath.Join(c.config.Dir, "etcd") }
 
 // withStoreStopped copies a directory over another one while no component runs.
 func (c *ControlPlane) withStoreStopped(ctx context.Context, from, to string) error {
-	if err := c.Stop(ctx); err != nil {
+	if err := c.end(ctx); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(to); err != nil {

@@ -65,7 +65,7 @@ func (c *ControlPlane) etcdArgs() []string {
 	client, peer := "https://"+loopback(c.ports.etcd), "https://"+loopback(c.ports.etcdPeer)
 	cert, key, ca := c.file("etcd.crt"), c.file("etcd.key"), c.file("ca.crt")
 	return []string{
-		"--name=lab", "--data-dir=" + c.store(), "--log-level=warn",
+		"--name=lab", "--data-dir=" + c.store.data(), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=lab=" + peer,
 		"--cert-file=" + cert, "--key-file=" + key, "--trusted-ca-file=" + ca, "--client-cert-auth",
