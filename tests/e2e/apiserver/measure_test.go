@@ -1,19 +1,17 @@
 package apiserver
 
 import (
-	"os"
 	"testing"
 
 	"github.com/troupe-dev/troupe/tests/contract"
 	"github.com/troupe-dev/troupe/tests/contract/apicontract"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // TestMeasure prints how long the calls of a real apiserver take: what the
 // simulated one's latencies are made of. The lines go into apiclient/simapi/verb.go.
 func TestMeasure(t *testing.T) {
-	if os.Getenv("TROUPE_MEASURE") == "" {
-		return // a measurement, not a test
-	}
+	lab.Asked(t, "TROUPE_MEASURE", "it measures, and tests nothing")
 	noLeaks(t)
 	t.Log("\n" + contract.Table(apicontract.Measure(t, apicontract.Subject{API: admin(t), Namespace: "default"}, 300)))
 }

@@ -312,17 +312,22 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// reference, if set, has tests that say what the kubelet does run with it as well: go tool task test KUBELET=1.
+// reference, if set, has tests that say what the kubelet does run with it as well, as they do in full:
+// go tool task test KUBELET=1.
 const reference = "TROUPE_TEST_KUBELET"
 
-// asKubelet runs a test with troupe that says what the kubelet does. With [reference] it also runs with the kubelet, which
-// shows that the test is right.
-func asKubelet(t *testing.T, name string, f func(t *testing.T, b *bed, kubelet bool)) {
-	with := []string{"troupe"}
-	if os.Getenv(reference) != "" {
-		with = append(with, "kubelet")
+// compared are the agents that such tests run with.
+func compared() []string {
+	if os.Getenv(reference) != "" || lab.Full() {
+		return []string{"troupe", "kubelet"}
 	}
-	onAgents(t, with, name, func(string) []string { return nil }, f)
+	return []string{"troupe"}
+}
+
+// asKubelet runs a test with troupe that says what the kubelet does. With [reference], or in full, it also runs with the
+// kubelet, which shows that the test is right.
+func asKubelet(t *testing.T, name string, f func(t *testing.T, b *bed, kubelet bool)) {
+	onAgents(t, compared(), name, func(string) []string { return nil }, f)
 }
 
 // onBoth runs a test with troupe and with the real kubelet. settings are more lines of KubeletConfiguration, by the

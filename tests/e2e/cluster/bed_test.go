@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,9 +21,6 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
-// atOnce is how many tests run at the same time: most of what they do is to wait.
-const atOnce = "4"
-
 // patience is for what takes a moment, on a busy machine too. Nothing here is a measurement.
 const patience = 4 * time.Minute
 
@@ -39,12 +35,7 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if flag.Lookup("test.parallel").Value.String() != "1" {
-		if err := flag.Set("test.parallel", atOnce); err != nil {
-			panic(err)
-		}
-	}
+	lab.SetParallel()
 	os.Exit(run(m))
 }
 

@@ -192,7 +192,7 @@ func (d *dead) bury(t *testing.T) {
 }
 
 // TestDeadVolumes: an NFS server and a CSI driver that do not answer any more, and a mounted file system that has died, all
-// at once, do not delay thirty other pods, and the node stays ready. People are told which pod waits for which volume.
+// at once, do not delay other pods, and the node stays ready. People are told which pod waits for which volume.
 func TestDeadVolumes(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.MountNFS)
@@ -214,9 +214,10 @@ func TestDeadVolumes(t *testing.T) {
 		s.Containers[0].VolumeMounts = []v1.VolumeMount{mounted("data")}
 	})
 	p := b.paced(t)
-	alone := p.round(t, "alone", 30, others)
+	many := lab.Size(8, 30)
+	alone := p.round(t, "alone", many, others)
 	d.die(t)
-	p.round(t, "beside", 30, others).unhindered(t, "dead volumes", alone)
+	p.round(t, "beside", many, others).unhindered(t, "dead volumes", alone)
 	d.shown(t)
 	d.bury(t)
 	if now := condition(b.node(t), v1.NodeReady); now.Status != v1.ConditionTrue || !now.LastTransitionTime.Equal(&since) {

@@ -238,10 +238,7 @@ const exampleVariable = "TROUPE_DRA_EXAMPLE_DRIVER"
 // itself what it has prepared; pods run on, and the next one gets the GPU that is free.
 func TestDRAExampleDriver(t *testing.T) {
 	t.Parallel()
-	binary := os.Getenv(exampleVariable)
-	if binary == "" {
-		return
-	}
+	binary := lab.Asked(t, exampleVariable, "the driver is no dependency of ours")
 	b := started(t, "dra-example")
 	name := b.name + ".example.com"
 	d := b.newDRADriver(t, name, func(at draPaths) *exec.Cmd {

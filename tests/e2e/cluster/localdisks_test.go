@@ -245,7 +245,7 @@ func TestLocalDisksChangeover(t *testing.T) {
 // the next pod begins, with troupe as with the kubelet: the claim says so, and the pod goes on.
 func TestLocalDisksGrow(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"troupe", "kubelet"} {
+	for _, name := range compared() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if name == "kubelet" {

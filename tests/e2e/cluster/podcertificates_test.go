@@ -181,12 +181,11 @@ func pair(t *testing.T, cert, key string) (tls.Certificate, error) {
 func TestPodCertificates(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)
-	troupe, kubelet := agentOf(t, "troupe"), agentOf(t, "kubelet")
-	for _, agent := range []member.Agent{troupe, kubelet} {
-		t.Run(agent.Name, func(t *testing.T) {
+	for _, name := range compared() {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, m := joinedAs(t, "certs-"+agent.Name, agent, certificateGates)
-			b.podCertificates(t, m, agent.Name == "kubelet")
+			b, m := joinedAs(t, "certs-"+name, agentOf(t, name), certificateGates)
+			b.podCertificates(t, m, name == "kubelet")
 		})
 	}
 }

@@ -256,7 +256,7 @@ func TestDiskLimits(t *testing.T) {
 		return info.Size(), nil
 	}
 	limit := `Pod ephemeral local storage usage exceeds the total limit of containers 50Mi. `
-	for _, c := range []struct {
+	cases := []struct {
 		name    string
 		change  func(*v1.PodSpec)
 		message string
@@ -282,37 +282,41 @@ func TestDiskLimits(t *testing.T) {
 			"layer", changes(work(fmt.Sprintf("sleep %v then fill /f %d", rest, rate)), limited), limit, look + layers,
 			func(pid int, p *v1.Pod) (int64, error) { return inside(pid, p, "f") },
 		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			b.create(t, b.pod(c.name, c.change))
-			p := b.awaitPod(t, c.name, "runs", phase(v1.PodRunning))
-			pid, err := b.containerPID(t, p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			disk := sample(t, most, func() (int64, error) { return c.size(pid, p) })
-			b.await(t, "pod "+c.name+" is over its limit", func() error {
-				if disk.Seen().Crossed.IsZero() {
-					return fmt.Errorf("it has %d MiB", disk.Seen().Peak/mib)
-				}
-				return nil
-			})
-			acted := b.evictedAt(t, c.name)
-			b.awaitEvicted(t, c.name, c.message)
-			seen := disk.Seen()
-			wrote := seen.Peaked.Sub(seen.Crossed)
-			t.Logf("evicting %v after it was over its limit of %d MiB; it had %d MiB when it was stopped, %v after that, "+
-				"and wrote %.0f MiB per second", acted.Sub(seen.Crossed).Round(10*time.Millisecond), int64(most/mib), seen.Peak/mib,
-				wrote.Round(10*time.Millisecond), float64(seen.Peak-most)/mib/wrote.Seconds())
-			if took := acted.Sub(seen.Crossed); took > c.bound {
-				t.Errorf("evicted %v after it was over its limit; want at most %v", took, c.bound)
-			}
-			// It has a second to end.
-			if bound := most + rate*mib*int64((c.bound+time.Second)/time.Second); seen.Peak > bound {
-				t.Errorf("it had %d MiB; want at most %d", seen.Peak/mib, bound/mib)
-			}
-		})
 	}
+	t.Run("at once", func(t *testing.T) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				b.create(t, b.pod(c.name, c.change))
+				p := b.awaitPod(t, c.name, "runs", phase(v1.PodRunning))
+				pid, err := b.containerPID(t, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				disk := sample(t, most, func() (int64, error) { return c.size(pid, p) })
+				b.await(t, "pod "+c.name+" is over its limit", func() error {
+					if disk.Seen().Crossed.IsZero() {
+						return fmt.Errorf("it has %d MiB", disk.Seen().Peak/mib)
+					}
+					return nil
+				})
+				acted := b.evictedAt(t, c.name)
+				b.awaitEvicted(t, c.name, c.message)
+				seen := disk.Seen()
+				wrote := seen.Peaked.Sub(seen.Crossed)
+				t.Logf("evicting %v after it was over its limit of %d MiB; it had %d MiB when it was stopped, %v after that, "+
+					"and wrote %.0f MiB per second", acted.Sub(seen.Crossed).Round(10*time.Millisecond), int64(most/mib), seen.Peak/mib,
+					wrote.Round(10*time.Millisecond), float64(seen.Peak-most)/mib/wrote.Seconds())
+				if took := acted.Sub(seen.Crossed); took > c.bound {
+					t.Errorf("evicted %v after it was over its limit; want at most %v", took, c.bound)
+				}
+				// It has a second to end.
+				if bound := most + rate*mib*int64((c.bound+time.Second)/time.Second); seen.Peak > bound {
+					t.Errorf("it had %d MiB; want at most %d", seen.Peak/mib, bound/mib)
+				}
+			})
+		}
+	})
 	undisturbed()
 }
 

@@ -33,9 +33,9 @@ var spoken = map[string][]string{
 	"SPDY":      {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false", "KUBECTL_PORT_FORWARD_WEBSOCKETS=false"},
 }
 
-const (
-	much     = 100 << 20
-	gigabyte = 1 << 30
+var (
+	much   = lab.Size[int64](8<<20, 100<<20)
+	poured = lab.Size[int64](32<<20, 1<<30)
 )
 
 // tools is a pod with a shell and tar.
@@ -307,20 +307,20 @@ func (b *bed) forward(t *testing.T, env []string, pod string, ports ...string) (
 	return cmd, at
 }
 
-// TestKubectlPortForward has a hundred connections at once, and a gigabyte through one.
+// TestKubectlPortForward has many connections at once, and much through one.
 func TestKubectlPortForward(t *testing.T) {
 	t.Parallel()
 	b := started(t, "forward", callable(t))
 	b.create(t, b.pod("app", func(s *v1.PodSpec) {
 		work("listen 9000")(s)
-		s.Containers = append(s.Containers, v1.Container{Name: "pour", Image: lab.WorkImage, Args: []string{"pour", "9001", strconv.Itoa(gigabyte)}})
+		s.Containers = append(s.Containers, v1.Container{Name: "pour", Image: lab.WorkImage, Args: []string{"pour", "9001", strconv.FormatInt(poured, 10)}})
 	}))
 	b.awaitPod(t, "app", "is ready", ready)
 	for name, env := range spoken {
 		t.Run(name, func(t *testing.T) {
 			_, at := b.forward(t, env, "app", "9000", "9001")
 			var all sync.WaitGroup
-			for i := range 100 {
+			for i := range lab.Size(20, 100) {
 				all.Go(func() {
 					if err := echoed(at[0], i, 1<<20); err != nil {
 						t.Errorf("connection %d: %v", i, err)
@@ -329,11 +329,11 @@ func TestKubectlPortForward(t *testing.T) {
 			}
 			all.Wait()
 			want, got := sha256.New(), sha256.New()
-			all.Go(func() { io.CopyN(want, mathrand.NewChaCha8([32]byte{}), gigabyte) }) //nolint:errcheck // neither fails
+			all.Go(func() { io.CopyN(want, mathrand.NewChaCha8([32]byte{}), poured) }) //nolint:errcheck // neither fails
 			n, err := drain(at[1], got)
 			all.Wait()
-			if err != nil || n != gigabyte || !bytes.Equal(want.Sum(nil), got.Sum(nil)) {
-				t.Errorf("%d bytes of %d came; the right ones: %t; %v", n, gigabyte, bytes.Equal(want.Sum(nil), got.Sum(nil)), err)
+			if err != nil || n != poured || !bytes.Equal(want.Sum(nil), got.Sum(nil)) {
+				t.Errorf("%d bytes of %d came; the right ones: %t; %v", n, poured, bytes.Equal(want.Sum(nil), got.Sum(nil)), err)
 			}
 			_, at = b.forward(t, env, "app", "9")
 			if n, err := drain(at[0], sha256.New()); n > 0 {
@@ -391,13 +391,16 @@ func TestKubectlIsKilled(t *testing.T) {
 		}
 		return tree.Goroutines
 	}
+	rounds := 0
 	round := func(n int, env []string) {
 		var cmds []*exec.Cmd
+		rounds++
+		end := fmt.Sprint("/end-", rounds)
 		for i := range n {
 			mark := fmt.Sprintf("/%s-%d-%d", b.name, os.Getpid(), i)
 			// One reads its stdin, and so learns that nobody is there.
 			reader := b.command(t, "exec", "-i", "app", "--", "/work", "touch", mark, "then", "echo")
-			silent := b.command(t, "exec", "app", "--", "/work", "sleep", "20s", "then", "touch", mark)
+			silent := b.command(t, "exec", "app", "--", "/work", "await", end, "then", "touch", mark)
 			stdin, err := reader.StdinPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -433,6 +436,9 @@ func TestKubectlIsKilled(t *testing.T) {
 			return nil
 		})
 		t.Logf("left in the container, until it ends by itself: %d of %d that do not read", len(processes(t, "/"+b.name+"-"+strconv.Itoa(os.Getpid())+"-")), n)
+		if s := b.do(t, nil, "exec", "app", "--", "/work", "touch", end); s.code != 0 {
+			t.Fatalf("%+v", s)
+		}
 		b.await(t, "those that do not read have ended by themselves", func() error {
 			if got := processes(t, "/"+b.name+"-"+strconv.Itoa(os.Getpid())+"-"); len(got) > 0 {
 				return fmt.Errorf("%q run", got)

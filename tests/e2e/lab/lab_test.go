@@ -20,7 +20,7 @@ import (
 
 // TestPod drives one pod by raw CRI calls from pull to removal, on each release.
 func TestPod(t *testing.T) {
-	for _, release := range Releases {
+	for _, release := range TestedReleases() {
 		t.Run(string(release), func(t *testing.T) {
 			t.Parallel()
 			l := ForTest(t, release)
@@ -57,7 +57,7 @@ func TestPod(t *testing.T) {
 // TestKill shows that containers outlive a containerd that is killed, and that Cleanup removes
 // them, also when containerd is dead and cannot be asked.
 func TestKill(t *testing.T) {
-	for i, release := range Releases {
+	for i, release := range TestedReleases() {
 		hostPort := int32(38080 + i)
 		t.Run(string(release), func(t *testing.T) {
 			t.Parallel()

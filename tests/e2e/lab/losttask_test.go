@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -19,10 +18,8 @@ import (
 // words for an operator and [Lab.RemovePods] build upon. It needs minutes and some luck, so it is run
 // with TROUPE_LOSE=1 alone. Once no task is lost any more, or a removal works, containerd was mended.
 func TestLostTask(t *testing.T) {
-	if os.Getenv("TROUPE_LOSE") == "" {
-		return
-	}
-	for _, release := range Releases {
+	Asked(t, "TROUPE_LOSE", "it needs minutes and some luck")
+	for _, release := range TestedReleases() {
 		t.Run(string(release), func(t *testing.T) {
 			t.Parallel()
 			l := ForTest(t, release)

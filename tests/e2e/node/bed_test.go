@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,9 +15,6 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
-// Most of what tests do is to wait, so that more of them run at once than there are cores.
-const atOnce = "6"
-
 // patience is for what takes a moment, on a busy machine too. Nothing here is a measurement.
 const patience = 3 * time.Minute
 
@@ -29,12 +25,7 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if flag.Lookup("test.parallel").Value.String() != "1" {
-		if err := flag.Set("test.parallel", atOnce); err != nil {
-			panic(err)
-		}
-	}
+	lab.SetParallel()
 	os.Exit(run(m))
 }
 
@@ -75,10 +66,10 @@ func onNewest(t *testing.T, test func(t *testing.T, release lab.Release)) {
 	test(t, lab.Containerd2)
 }
 
-// onEach runs a test on every release of containerd, at once.
+// onEach runs a test on the newest release of containerd, and in full on every one, at once.
 func onEach(t *testing.T, test func(t *testing.T, release lab.Release)) {
 	t.Parallel()
-	for _, release := range lab.Releases {
+	for _, release := range lab.TestedReleases() {
 		t.Run("containerd-"+string(release), func(t *testing.T) {
 			t.Parallel()
 			test(t, release)

@@ -20,9 +20,7 @@ import (
 // once, the log says once what to do, and that helps. It needs minutes and some luck, so it is run with
 // TROUPE_LOSE=1 alone; tests/scenarios has the same with a runtime that always refuses.
 func TestLostTask(t *testing.T) {
-	if os.Getenv("TROUPE_LOSE") == "" {
-		return
-	}
+	lab.Asked(t, "TROUPE_LOSE", "it needs minutes and some luck")
 	onEach(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)
 		pod := restarts("p", "Always", "sleep")

@@ -73,6 +73,7 @@ func said(kind, what, words string) func(timeline.Entry) bool {
 }
 
 func TestTimeline(t *testing.T) {
+	t.Parallel()
 	b := started(t, lab.Containerd2)
 	b.apply(t, "told.yaml", told)
 	b.awaitPod(t, "told", "running but not ready", Pod.isNotReady)
@@ -153,6 +154,7 @@ func TestTimeline(t *testing.T) {
 
 // TestCrashesAreShown has the actor of a pod panic: who looks sees where, and what it means.
 func TestCrashesAreShown(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, lab.Containerd2)
 	b.SetFlags("--chaos-panic-pod", "default/told")
 	b.start(t)

@@ -15,6 +15,7 @@ import (
 // TestTracing shows what an OTLP collector gets of an agent that starts a pod: the pod's start, and the calls to the
 // runtime that it took.
 func TestTracing(t *testing.T) {
+	t.Parallel()
 	c := fakecollector.Start(t)
 	b := started(t, lab.Containerd2, func(config *Config) {
 		config.Settings = fmt.Sprintf("tracing:\n  endpoint: %s\n  samplingRatePerMillion: 1000000\n", c.Endpoint)
