@@ -212,7 +212,7 @@ func boot(ctx context.Context, m Machine, k kernel, initramfs string, disks []st
 	}
 	cmd := exec.Command(qemu,
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-machine", "q35", "-accel", "tcg,thread=multi", // KVM inside a virtual machine is not to be relied on
+		"-machine", "q35", "-accel", accelerator(),
 		"-cpu", "Nehalem", // without AVX, which takes longer to emulate than it saves
 		"-object", "rng-random,id=rng,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng",
 		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=", // to the apiserver outside
