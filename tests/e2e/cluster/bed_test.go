@@ -338,11 +338,11 @@ func (b *bed) node(t *testing.T) *v1.Node {
 	return n
 }
 
-// awaitNode polls until condition holds of the node's object, and returns it.
+// awaitNode waits until condition holds of the node's object, and returns it.
 func (b *bed) awaitNode(t *testing.T, what string, condition func(*v1.Node) error) *v1.Node {
 	t.Helper()
 	var n *v1.Node
-	b.await(t, "node "+b.name+" "+what, func() (err error) {
+	b.awaitObjects(t, "node "+b.name+" "+what, b.admin.CoreV1().Nodes(), only(b.name), func() (err error) {
 		if n, err = b.admin.CoreV1().Nodes().Get(t.Context(), b.name, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -419,11 +419,11 @@ func (b *bed) get(t *testing.T, name string) *v1.Pod {
 	return p
 }
 
-// awaitPod polls until condition holds of a pod, and returns it.
+// awaitPod waits until condition holds of a pod, and returns it.
 func (b *bed) awaitPod(t *testing.T, name, what string, condition func(*v1.Pod) error) *v1.Pod {
 	t.Helper()
 	var p *v1.Pod
-	b.await(t, "pod "+name+" "+what, func() (err error) {
+	b.awaitObjects(t, "pod "+name+" "+what, b.admin.CoreV1().Pods(b.name), only(name), func() (err error) {
 		if p, err = b.admin.CoreV1().Pods(b.name).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -476,7 +476,7 @@ func (b *bed) remove(t *testing.T, name string) {
 // awaitGone waits until the apiserver has the pod no more.
 func (b *bed) awaitGone(t *testing.T, name string) {
 	t.Helper()
-	b.await(t, "pod "+name+" is gone", func() error {
+	b.awaitObjects(t, "pod "+name+" is gone", b.admin.CoreV1().Pods(b.name), only(name), func() error {
 		p, err := b.admin.CoreV1().Pods(b.name).Get(t.Context(), name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil

@@ -249,8 +249,9 @@ func (b *bed) reviewToken(t *testing.T, path string) {
 // awaitEvent waits until a pod has an event of a reason that says text.
 func (b *bed) awaitEvent(t *testing.T, pod, reason, text string) {
 	t.Helper()
-	b.await(t, "event "+reason+" of pod "+pod, func() error {
-		list, err := b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod + ",reason=" + reason})
+	events, selector := b.admin.CoreV1().Events(b.name), "involvedObject.name="+pod+",reason="+reason
+	b.awaitObjects(t, "event "+reason+" of pod "+pod, events, selector, func() error {
+		list, err := events.List(t.Context(), metav1.ListOptions{FieldSelector: selector})
 		if err != nil {
 			return err
 		}
