@@ -250,6 +250,7 @@ func (b *bed) clean(t *testing.T) {
 		}
 		t.Logf("the end of the agent's log:\n%s", b.LogTail(12000))
 	}
+	b.collect(t)
 	none := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
 	if b.Agent != nil && b.PID() != 0 {
 		err := errors.Join(
@@ -277,6 +278,7 @@ func (b *bed) clean(t *testing.T) {
 		)
 		if err != nil && !t.Failed() {
 			t.Errorf("%v; the end of the agent's log:\n%s", err, b.LogTail(6000))
+			b.collect(t)
 		}
 	}
 	if b.Agent != nil {

@@ -199,6 +199,7 @@ func joinedAs(t *testing.T, name string, agent member.Agent, settings ...string)
 		if t.Failed() {
 			t.Logf("the end of the agent's log:\n%s", m.LogTail(4000))
 		}
+		b.collect(t)
 		none := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
 		if err := m.Stop(ctx); err != nil {
 			t.Error(err)

@@ -135,6 +135,7 @@ func (b *bed) clean(t *testing.T) {
 		t.Logf("the end of the agent's log:\n%s", b.LogTail(8000))
 		t.Logf("the end of containerd's log:\n%s", b.lab.LogTail(2000))
 	}
+	b.collect(t)
 	if b.Agent != nil {
 		if err := b.Stop(ctx); err != nil {
 			t.Error(err)
@@ -148,6 +149,21 @@ func (b *bed) clean(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// collect keeps what says why a test has failed, if it has.
+func (b *bed) collect(t *testing.T) {
+	t.Helper()
+	reach := "containerd: crictl --runtime-endpoint " + b.lab.Endpoint() + " ps"
+	if b.Agent != nil {
+		reach += "\nagent: troupe tree --root-dir " + b.Root()
+	}
+	lab.Collect(t, reach, func(ctx context.Context, e lab.Evidence) {
+		e.File("containerd.log", b.lab.LogPath())
+		if b.Agent != nil {
+			b.Agent.Collect(ctx, e)
+		}
+	})
 }
 
 // started is newBed with the agent started.
