@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/host/topology"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // pinned is set in a process that may run on one CPU only.
@@ -28,7 +30,7 @@ func TestPinnedAgent(t *testing.T) {
 		return
 	}
 	if online.Size() == 1 {
-		t.Skip("this machine has one CPU, so nothing can be hidden")
+		hosttest.Need(t, "two CPUs, one to hide", errors.New("this machine has one"))
 	}
 	child := exec.Command(os.Args[0], "-test.run=^TestPinnedAgent$", "-test.v")
 	child.Env = append(os.Environ(), pinned+"=1")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // TestCgroupSettings shows what of a configuration becomes of cgroups.
@@ -51,9 +52,7 @@ featureGates: {QOSReserved: true, CustomCPUCFSQuotaPeriod: true}`), podcgroup.Cg
 func TestReservedCgroupIsMissing(t *testing.T) {
 	settings := &podcgroup.Settings{}
 	cgroups, err := cgroup.New(settings)
-	if err != nil {
-		t.Skip("needs cgroups: ", err)
-	}
+	hosttest.Need(t, "cgroups", err)
 	p := &podCgroups{settings: settings, port: cgroups}
 	c := configOf(t, "enforceNodeAllocatable: [pods, system-reserved]\nsystemReserved: {memory: 1Gi}\nsystemReservedCgroup: /no-such-cgroup")
 	err = p.enforce(t.Context(), c)

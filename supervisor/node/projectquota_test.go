@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -9,15 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // The gate has no effect where the file system of the root directory can't, and one line says so and why.
 func TestProjectQuotasWithoutFileSystem(t *testing.T) {
 	const memory = "/dev/shm" // a tmpfs has no project quotas
 	var s unix.Statfs_t
-	if err := unix.Statfs(memory, &s); err != nil || s.Type != unix.TMPFS_MAGIC {
-		t.Skipf("%s is not a tmpfs: %v", memory, err)
+	err := unix.Statfs(memory, &s)
+	if err == nil && s.Type != unix.TMPFS_MAGIC {
+		err = errors.New("it is something else")
 	}
+	hosttest.Need(t, "a tmpfs at "+memory, err)
 	for gate, want := range map[string]int{"": 0, "featureGates: {LocalStorageCapacityIsolationFSQuotaMonitoring: true}": 1} {
 		dir, err := os.MkdirTemp(memory, "troupe-test-")
 		if err != nil {

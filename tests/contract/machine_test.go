@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/pullrecords"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 	"github.com/troupe-dev/troupe/tests/contract"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // simulatedMachine is a machine on a virtual clock.
@@ -41,9 +42,7 @@ func TestSimulatedHost(t *testing.T) {
 
 // TestRealHost runs the suite on this machine's file systems, which needs to mount.
 func TestRealHost(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to mount")
-	}
+	hosttest.NeedRoot(t)
 	contract.Host(t, func(t *testing.T) contract.HostSubject {
 		dir := t.TempDir()
 		h, err := host.New(host.Config{Root: filepath.Join(dir, "kubelet"), LogRoot: filepath.Join(dir, "logs")})
@@ -86,9 +85,7 @@ func TestRealCgroups(t *testing.T) {
 			c.Set(t.Context(), s.Top(), podcgroup.Values{}, func(err error) { set <- err })
 			err = <-set
 		}
-		if err != nil {
-			t.Skip("needs to make cgroups: ", err)
-		}
+		hosttest.Need(t, "to make cgroups", err)
 		t.Cleanup(func() { removeCgroups(t, s.Root) })
 		return contract.CgroupsSubject{Passing: contract.Really(), Cgroups: c, Settings: s}
 	})

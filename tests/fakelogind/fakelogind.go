@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 const (
@@ -57,9 +59,8 @@ type Logind struct {
 // Start starts a bus and the service, both until the end of the test. It skips the test without dbus-daemon.
 func Start(t testing.TB, c Config) *Logind {
 	t.Helper()
-	if _, err := exec.LookPath("dbus-daemon"); err != nil {
-		t.Skip("dbus-daemon is missing: install the package dbus-daemon")
-	}
+	_, err := exec.LookPath("dbus-daemon")
+	hosttest.Need(t, "dbus-daemon, of the package dbus-daemon", err)
 	l, err := Run(c, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)

@@ -13,12 +13,35 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// NeedRoot skips what only root can do.
-func NeedRoot(t *testing.T) {
+// Need skips a test whose machine lacks something: missing says why, or is nil. With CI=true in the environment the test
+// fails instead: there, nothing is skipped.
+func Need(t testing.TB, what string, missing error) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to mount")
+	switch {
+	case missing == nil:
+	case os.Getenv("CI") == "true":
+		t.Fatalf("needs %s, and in CI nothing is skipped: %v", what, missing)
+	default:
+		t.Skipf("needs %s: %v", what, missing)
 	}
+}
+
+// NeedRoot is Need for what only root can do.
+func NeedRoot(t testing.TB) {
+	t.Helper()
+	var missing error
+	if os.Geteuid() != 0 {
+		missing = os.ErrPermission
+	}
+	Need(t, "root, to mount", missing)
+}
+
+// NeedFUSE is Need for a file system of the test's own, which can hang.
+func NeedFUSE(t testing.TB) {
+	t.Helper()
+	NeedRoot(t)
+	_, err := os.Stat("/dev/fuse")
+	Need(t, "FUSE, to have a file system hang", err)
 }
 
 // Wait makes a call of a port and waits for its answer.

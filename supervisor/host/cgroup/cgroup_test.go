@@ -18,6 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // ownCgroups are cgroups of this test's own, on this host.
@@ -28,9 +29,7 @@ func ownCgroups(t *testing.T) *Cgroups {
 	if err == nil {
 		err = asked(t, func(ctx context.Context, done func(error)) { c.Set(ctx, s.Top(), podcgroup.Values{}, done) })
 	}
-	if err != nil {
-		t.Skip("needs to make cgroups: ", err)
-	}
+	hosttest.Need(t, "to make cgroups", err)
 	t.Cleanup(func() {
 		for _, class := range []v1.PodQOSClass{v1.PodQOSBurstable, v1.PodQOSBestEffort, v1.PodQOSGuaranteed} {
 			for _, dir := range c.dirs(s.Class(class).Path(s.Driver)) {

@@ -55,9 +55,7 @@ func TestJoinAll(t *testing.T) {
 			c.Wait()         //nolint:errcheck // it was killed
 		})
 		want = append(want, c.Process.Pid)
-		if err := Join(top+"/from", c.Process.Pid); err != nil {
-			t.Skip("needs cgroups: ", err)
-		}
+		hosttest.Need(t, "cgroups", Join(top+"/from", c.Process.Pid))
 	}
 	slices.Sort(want)
 	if got := in(top + "/from"); !slices.Equal(got, want) {

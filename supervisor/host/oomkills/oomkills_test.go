@@ -105,9 +105,7 @@ func limited(t *testing.T) (root, container string) {
 	hosttest.NeedRoot(t)
 	root = "/troupe-oom-" + strconv.Itoa(os.Getpid())
 	dir := filepath.Join("/sys/fs/cgroup/memory", root)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Skip("needs cgroup v1 with memory: ", err)
-	}
+	hosttest.Need(t, "cgroup v1 with memory", os.Mkdir(dir, 0o755))
 	container = root + "/kubepods/besteffort/podu1/c1"
 	t.Cleanup(func() {
 		for path := container; path != "/"; path = filepath.Dir(path) {
@@ -134,9 +132,7 @@ func TestKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { k.Close() }) //nolint:errcheck // it was only read
-	if k.why != nil {
-		t.Skip("needs the kernel's log: ", k.why)
-	}
+	hosttest.Need(t, "the kernel's log", k.why)
 	pod := &v1.Pod{}
 	pod.UID, pod.Status.ContainerStatuses = "u1", []v1.ContainerStatus{{
 		Name: "app", ContainerID: "x://c1", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/tests/e2e/deadfs"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // TestDeadFileSystem: a file server that stops answering stops the pod that waits for it, which says so,
@@ -22,9 +23,7 @@ import (
 // there is cleaned up.
 func TestDeadFileSystem(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat(deadfs.Device); err != nil {
-		t.Skipf("needs FUSE, to have a file system hang: %v", err)
-	}
+	hosttest.NeedFUSE(t)
 	b := started(t, "dead-file-system")
 	point := t.TempDir()
 	server, err := deadfs.Mount(point)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 	"github.com/troupe-dev/troupe/tests/e2e/deadfs"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // silentServer is an address that takes connections where a client of NFS asks for the ports of a server, and answers
@@ -196,9 +196,7 @@ func (d *dead) bury(t *testing.T) {
 func TestDeadVolumes(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.MountNFS)
-	if _, err := os.Stat(deadfs.Device); err != nil {
-		t.Skipf("needs FUSE, to have a file system hang: %v", err)
-	}
+	hosttest.NeedFUSE(t)
 	b := started(t, "dead-volumes")
 	d := &dead{bed: b}
 	d.disks = b.newDisks(t, func(c *csidriver.Config, s *storagev1.CSIDriverSpec) { c.NoAttach, s.AttachRequired = true, new(false) })

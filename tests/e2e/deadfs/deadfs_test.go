@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/tests/e2e/deadfs"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // TestClose: those who hang in a dead file system get an error, nothing stays mounted, and what looks at the directory
 // afterwards does not hang, also if a second mount of it is left.
 func TestClose(t *testing.T) {
-	if _, err := os.Stat(deadfs.Device); err != nil || os.Getuid() != 0 {
-		t.Skipf("needs root and FUSE: %v", err)
-	}
+	hosttest.NeedFUSE(t)
 	point := t.TempDir()
 	s, err := deadfs.Mount(point)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // asking is a pod of one program that asks for resources.
@@ -39,7 +40,7 @@ func (b *bed) cgroupFile(controller, path string) (string, error) {
 // them, whoever leaves it.
 func TestCgroups(t *testing.T) {
 	if _, err := os.Stat(cgroupV2); err == nil {
-		t.Skip("cgroup v2 is looked at in the virtual machine")
+		hosttest.Need(t, "cgroup v1", errors.New("this machine has v2, which is looked at in the virtual machine"))
 	}
 	onEach(t, func(t *testing.T, release lab.Release) {
 		b := newBed(t, release, func(c *Config) {

@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // TestOrphanedDirectories shows that an agent removes the directories of 8,000 pods that nobody knows,
 // that it does so soon, and that it removes nothing through a mount, be it busy or not.
 func TestOrphanedDirectories(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("mounts need root")
-	}
+	hosttest.NeedRoot(t)
 	const (
 		orphans = 8000
 		bar     = time.Minute // from the start of the agent
