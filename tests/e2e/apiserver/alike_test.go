@@ -3,6 +3,7 @@ package apiserver
 import (
 	"hash/fnv"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -12,10 +13,16 @@ import (
 
 // TestSimulatedIsAlike makes the same random calls to the real apiserver and to
 // the simulated one: they must not differ.
+//
+//tier:served
 func TestSimulatedIsAlike(t *testing.T) {
 	noLeaks(t)
 	real := apicontract.Subject{API: admin(t), Namespace: "default"}
-	for seed := range uint64(10) {
+	seeds := uint64(3) // each takes seconds
+	if os.Getenv("TROUPE_TEST_SIZE") == "full" {
+		seeds = 10
+	}
+	for seed := range seeds {
 		s, err := simapi.New(simapi.Config{
 			Clock: kernel.WallClock{}, Latencies: &simapi.Latencies{},
 			Rand: func(stream string) *rand.Rand {

@@ -12,6 +12,8 @@ import (
 )
 
 // TestContract runs the suite of the port, through a proxy that can break.
+//
+//tier:served
 func TestContract(t *testing.T) {
 	noLeaks(t)
 	c := plane(t)

@@ -15,6 +15,8 @@ import (
 
 // TestExpiredCredential: one line says what is wrong and what to do; it is tried
 // again, not too often; and a renewed certificate is found.
+//
+//tier:served
 func TestExpiredCredential(t *testing.T) {
 	noLeaks(t)
 	id := lab.Identity{User: "test-expired", Groups: []string{"system:masters"}, Files: true, Lifetime: -time.Minute}
@@ -57,6 +59,8 @@ func TestExpiredCredential(t *testing.T) {
 
 // TestCertificateReload: a client with open watches turns into another user when
 // the files do, and only then.
+//
+//tier:served
 func TestCertificateReload(t *testing.T) {
 	noLeaks(t)
 	id := lab.Identity{User: "test-reload", Groups: []string{"system:masters"}, Files: true}
@@ -120,6 +124,8 @@ func TestCertificateReload(t *testing.T) {
 }
 
 // TestWrongServer: one that isn't there, and one that isn't who it should be.
+//
+//tier:served
 func TestWrongServer(t *testing.T) {
 	noLeaks(t)
 	path := as(t, lab.Identity{User: "test-server", Server: "https://localhost.invalid:1"})

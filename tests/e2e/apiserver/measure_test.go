@@ -10,6 +10,8 @@ import (
 
 // TestMeasure prints how long the calls of a real apiserver take: what the
 // simulated one's latencies are made of. The lines go into apiclient/simapi/verb.go.
+//
+//tier:all a measure, run with TROUPE_MEASURE
 func TestMeasure(t *testing.T) {
 	lab.Asked(t, "TROUPE_MEASURE", "it measures, and tests nothing")
 	noLeaks(t)

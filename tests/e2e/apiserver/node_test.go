@@ -32,6 +32,8 @@ func node(name string) *v1.Node {
 }
 
 // TestNodeItself is a node that registers, reports on itself and stays alive.
+//
+//tier:served
 func TestNodeItself(t *testing.T) {
 	noLeaks(t)
 	a, n := admin(t), nodeClient(t)
@@ -83,6 +85,8 @@ func TestNodeItself(t *testing.T) {
 }
 
 // TestNodePods is a node and its pods, and not those of others.
+//
+//tier:served
 func TestNodePods(t *testing.T) {
 	noLeaks(t)
 	a, n := admin(t), nodeClient(t)
@@ -136,6 +140,8 @@ func TestNodePods(t *testing.T) {
 }
 
 // TestNodeConfiguration: a node reads what its pods name, while they do.
+//
+//tier:served
 func TestNodeConfiguration(t *testing.T) {
 	noLeaks(t)
 	a, n := admin(t), nodeClient(t)

@@ -17,6 +17,8 @@ const back = 5 * time.Second
 
 // TestOutage breaks the way to the apiserver in all the ways there are, while
 // things happen, and wants to be told of all of them soon after.
+//
+//tier:served
 func TestOutage(t *testing.T) {
 	c := plane(t)
 	ctx := t.Context()
@@ -161,6 +163,8 @@ func TestOutage(t *testing.T) {
 
 // TestManyWatches: a node has a watch for each secret that its pods name. They
 // are all back in time, and it is said once.
+//
+//tier:served
 func TestManyWatches(t *testing.T) {
 	noLeaks(t)
 	p := proxy(t)

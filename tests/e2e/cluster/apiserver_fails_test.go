@@ -9,21 +9,25 @@ import (
 // Tests with a control plane of their own, which they stop and start again. They take the longest, and the name of their
 // file lets them begin first, beside each other.
 
+//tier:served
 func TestApiserverAway(t *testing.T) {
 	t.Parallel()
 	apiserverAway(t, ownPlane(t))
 }
 
+//tier:served
 func TestApiserverRestarts(t *testing.T) {
 	t.Parallel()
 	apiserverRestarts(t, ownPlane(t))
 }
 
+//tier:served
 func TestApiserverAbsent(t *testing.T) {
 	t.Parallel()
 	startWithoutApiserver(t, ownPlane(t))
 }
 
+//tier:served
 func TestApiserverRestored(t *testing.T) {
 	t.Parallel()
 	restoredFromBackup(t, ownPlane(t))

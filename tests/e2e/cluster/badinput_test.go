@@ -251,6 +251,8 @@ func badPods(links string) map[string]badPod {
 
 // TestBadInput: what a pod that can't be shows, by kubectl get and describe, is
 // what the kubelet shows, and no other pod notices.
+//
+//tier:real
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "bad-input", func(t *testing.T, b *bed, kubelet bool) {

@@ -49,6 +49,8 @@ func (b *bed) approve(t *testing.T, user, signer string, n int) {
 
 // TestServingCertificate is asked of the cluster (serverTLSBootstrap): until somebody approves of it nothing
 // is served, then to whoever trusts the cluster's authority, after a restart as well.
+//
+//tier:served
 func TestServingCertificate(t *testing.T) {
 	t.Parallel()
 	b := started(t, "serving", callable(t), func(s *setup) { s.agent.Settings += "serverTLSBootstrap: true\n" })
@@ -87,6 +89,8 @@ func TestServingCertificate(t *testing.T) {
 }
 
 // TestBootstrap begins with a credential that may do nothing but ask for a certificate.
+//
+//tier:served
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	const joining = "system:bootstrappers:test"

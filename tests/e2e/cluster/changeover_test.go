@@ -20,6 +20,8 @@ import (
 // TestChangeover: a node goes from the kubelet to troupe, and back, while a pod has a CPU and memory to itself, and others
 // have devices. Nothing is restarted, nothing moves, and each agent goes on with what the other one has written and gives
 // the rest to others.
+//
+//tier:all the kubelet runs beside
 func TestChangeover(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)

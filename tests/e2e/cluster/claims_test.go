@@ -222,6 +222,8 @@ func (b *bed) dynamic(t *testing.T, name string) string {
 
 // TestClaims: pods with ResourceClaims that the scheduler allocates wait for their driver, and get their devices. A claim
 // is prepared once for all its pods, and unprepared after the last, also if the agent was down then.
+//
+//tier:all a repetition of DRATestDriver with a scheduler
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	b := started(t, "claims")

@@ -51,6 +51,8 @@ func keyOf(configMap string) []v1.EnvVar {
 // TestConfiguration: containers get what a ConfigMap, a Secret, the services and
 // their pod say, say themselves how they ended, and find their names in
 // /etc/hosts; their token is one that the apiserver knows.
+//
+//tier:real
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	b := started(t, "configuration")

@@ -10,6 +10,8 @@ import (
 
 // TestUserOfContainers: the status says as whom the first process of a container was started
 // (KEP-3619), from the first version on that says that it runs, as with a kubelet.
+//
+//tier:real
 func TestUserOfContainers(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "as-user", func(t *testing.T, b *bed, kubelet bool) {

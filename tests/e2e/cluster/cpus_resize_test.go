@@ -30,6 +30,8 @@ func (b *bed) quota(t *testing.T, name string) (pod, container int64) {
 
 // TestResizeOwnCPUs: with the policy dynamic, a Guaranteed pod that shares CPUs is resized to one of its own and back, while
 // it runs. It waits for the room of another pod, and the agent is killed with each size.
+//
+//tier:all a repetition of OwnCPUs and Resize
 func TestResizeOwnCPUs(t *testing.T) {
 	t.Parallel()
 	all, own := twoCPUs(t)

@@ -63,6 +63,8 @@ func twoCPUs(t *testing.T) (all cpuset.CPUSet, own int) {
 
 // TestOwnCPUs: with the static policy, a Guaranteed pod has a CPU alone. What others run on follows when it comes and
 // goes, and nothing changes when the agent is killed.
+//
+//tier:real
 func TestOwnCPUs(t *testing.T) {
 	t.Parallel()
 	all, own := twoCPUs(t)

@@ -26,6 +26,8 @@ func (b *bed) complaints(word string) (found []string) {
 
 // TestWrongCredential is a node whose certificate has expired: the log says so once, the agent and
 // its static pods run, and with a new certificate in the same file it becomes a node, with no restart.
+//
+//tier:served
 func TestWrongCredential(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "wrong-credential", func(s *setup) { s.identity = lab.Identity{Files: true, Lifetime: -time.Hour} })
@@ -68,6 +70,8 @@ func TestWrongCredential(t *testing.T) {
 }
 
 // TestCertificateReplaced is what rotation does to the files: the node goes on as before.
+//
+//tier:served
 func TestCertificateReplaced(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "cert-replaced", func(s *setup) { s.identity = lab.Identity{Files: true, Lifetime: 20 * time.Second} })
@@ -97,6 +101,8 @@ func TestCertificateReplaced(t *testing.T) {
 
 // TestNotOurNode is a credential of another node: the apiserver takes it and forbids all; the log says
 // what, and the agent goes on trying.
+//
+//tier:served
 func TestNotOurNode(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "not-our-node", func(s *setup) { s.agent.Flags = []string{"--hostname-override", "not-our-node-2"} })

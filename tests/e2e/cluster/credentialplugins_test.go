@@ -53,6 +53,8 @@ END
 // TestCredentialPlugins: three registries with a plugin each. The password of the first expires; the second's is for pods
 // with a service account; the third plugin hangs: the pod that needs it is told so, and others start. It ends when the
 // agent is killed.
+//
+//tier:real
 func TestCredentialPlugins(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)

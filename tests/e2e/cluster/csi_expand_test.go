@@ -89,6 +89,8 @@ func (b *csiBed) mountedOnce(t *testing.T, p *v1.Pod) {
 
 // TestCSIKilledInExpand: the agent is killed before, during and after what the driver does to expand a volume. Then the volume
 // has its new size, once, and the claim says so; the pod goes on, and ends as others do.
+//
+//tier:all faults of a driver, which scenarios have on a virtual clock
 func TestCSIKilledInExpand(t *testing.T) {
 	t.Parallel()
 	b := newCSIBed(t, "csi-grown", csiAgent(t), nil)

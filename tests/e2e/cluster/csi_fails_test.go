@@ -26,6 +26,8 @@ func (b *csiBed) unchanged(t *testing.T, p *v1.Pod, when string) {
 
 // TestCSIKilled: the driver is killed and comes back, and the agent is killed in the middle of each call. Pods go on, those
 // that wait get their volumes, those that end give them back.
+//
+//tier:all faults of a driver, which scenarios have on a virtual clock
 func TestCSIKilled(t *testing.T) {
 	t.Parallel()
 	b := newCSIBed(t, "csi-killed", csiAgent(t), nil)
@@ -95,6 +97,8 @@ func TestCSIKilled(t *testing.T) {
 }
 
 // TestCSIHung: a driver whose calls hang holds up nobody but the pods that want its volumes, and users are told which.
+//
+//tier:all faults of a driver, which scenarios have on a virtual clock
 func TestCSIHung(t *testing.T) {
 	t.Parallel()
 	b := newCSIBed(t, "csi-hung", csiAgent(t), nil)
@@ -210,6 +214,8 @@ func (b *csiBed) end(t *testing.T, pods csiPods, names ...string) {
 
 // TestCSIChangeover: a node goes from the kubelet to troupe and back while 21 pods have volumes. No container is restarted,
 // each agent ends the pods of the other, and nothing stays: no mount, no directory, no loop device.
+//
+//tier:all the kubelet runs beside
 func TestCSIChangeover(t *testing.T) {
 	t.Parallel()
 	kubelet, troupe := agentOf(t, "kubelet").OwnPlugins(), agentOf(t, "troupe")

@@ -19,6 +19,8 @@ import (
 
 // TestCSIHostile: a driver whose calls all fail, hang and answer late in turns holds up no pod with a volume of another
 // driver, and its own pods come and go once it answers.
+//
+//tier:all faults of a driver, which scenarios have on a virtual clock
 func TestCSIHostile(t *testing.T) {
 	t.Parallel()
 	b := newCSIBed(t, "csi-hostile", csiAgent(t), nil)
@@ -107,6 +109,8 @@ var hostileMethods = []string{
 // TestCSIHostileCalls: each call of the mock driver of Kubernetes fails, hangs or answers late in its turn, in full each of them. No pod of another
 // driver waits for that, and its own come and go once it answers. The benchmark cluster-csi-hostile measures whether others
 // take longer.
+//
+//tier:all faults of a driver, which scenarios have on a virtual clock
 func TestCSIHostileCalls(t *testing.T) {
 	t.Parallel()
 	b := started(t, "csi-calls")

@@ -134,6 +134,8 @@ func (b *csiBed) restartsIn(t *testing.T, f func()) {
 // TestCSIExpandInfeasible: only nodes expand the volumes of a driver, and it has not as much as a user asks for. The claim and
 // the pod say so, the pod goes on, and the user asks for less (KEP-1790), while the agent is dead. The claim says the same
 // with a kubelet.
+//
+//tier:all the kubelet runs beside
 func TestCSIExpandInfeasible(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -189,6 +191,8 @@ func (b *csiBed) asksForLess(t *testing.T, rare bool) map[string]bool {
 
 // TestCSIExpandStays: a volume that its controller has expanded stays so, whatever the user asks for then. The node expands it
 // once its driver does, and the claim has that size.
+//
+//tier:all sidecars of third parties
 func TestCSIExpandStays(t *testing.T) {
 	t.Parallel()
 	b := newCSIBed(t, "csi-stays", csiAgent(t), nil)

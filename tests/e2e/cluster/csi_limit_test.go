@@ -14,6 +14,8 @@ import (
 
 // TestCSILimit: a pod whose volume finds no room on the node ends, when its driver keeps the number of volumes up to date,
 // and the driver is asked for that number again.
+//
+//tier:all sidecars of third parties
 func TestCSILimit(t *testing.T) {
 	t.Parallel()
 	b := newCSIBed(t, "csi-limit", csiAgent(t), func(c *csidriver.Config) { c.MaxVolumes = 1 })

@@ -18,6 +18,8 @@ import (
 
 // TestCSIMigration: volumes of a kind whose driver was in Kubernetes itself are those of its CSI driver: of a
 // PersistentVolume with the zone of that time, and in the spec of a pod. Attaching is up to the real controllers.
+//
+//tier:all sidecars of third parties
 func TestCSIMigration(t *testing.T) {
 	t.Parallel()
 	const ebs = "ebs.csi.aws.com"

@@ -36,6 +36,8 @@ func volumeStats(t *testing.T, base, pod string) map[string]stats.VolumeStats {
 
 // TestCSIStats: how full volumes are, and how healthy, is what their driver says, of file systems, devices and inline
 // volumes. A driver that says what can't be true, fails or hangs is believed in nothing, and holds up nobody.
+//
+//tier:all a second look at the driver's volumes
 func TestCSIStats(t *testing.T) {
 	t.Parallel()
 	port, err := lab.FreePort()

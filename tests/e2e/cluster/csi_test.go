@@ -17,6 +17,8 @@ import (
 )
 
 // TestCSI has pods use the volumes of a real driver, with its real sidecars, in all the ways there are.
+//
+//tier:real
 func TestCSI(t *testing.T) {
 	t.Parallel()
 	b := newCSIBed(t, "csi-uses", csiAgent(t), nil)

@@ -250,6 +250,8 @@ func inUse(count int) func(*v1.Node) error {
 
 // TestCSIVolume runs a pod on a volume of a CSI driver, which is attached, staged and published for it, kills the agent
 // meanwhile, and takes all away again.
+//
+//tier:real
 func TestCSIVolume(t *testing.T) {
 	t.Parallel()
 	b := started(t, "csi")
@@ -302,6 +304,8 @@ func TestCSIVolume(t *testing.T) {
 }
 
 // TestCSIInline runs a pod on an inline volume of a CSI driver, which is told of the pod.
+//
+//tier:real
 func TestCSIInline(t *testing.T) {
 	t.Parallel()
 	b := started(t, "csi-inline")

@@ -21,6 +21,8 @@ import (
 // and nothing else. Pods that have it mounted run on, over a restart of the agent too, and can be
 // deleted; so can the one that waits, and what is left of one that was deleted while the agent was not
 // there is cleaned up.
+//
+//tier:real
 func TestDeadFileSystem(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedFUSE(t)

@@ -193,6 +193,8 @@ func (d *dead) bury(t *testing.T) {
 
 // TestDeadVolumes: an NFS server and a CSI driver that do not answer any more, and a mounted file system that has died, all
 // at once, do not delay other pods, and the node stays ready. People are told which pod waits for which volume.
+//
+//tier:all size: thirty pods twice
 func TestDeadVolumes(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.MountNFS)

@@ -55,6 +55,8 @@ func isGone(kind watch.EventType, _ *v1.Pod) bool { return kind == watch.Deleted
 
 // TestDeletePod goes to the last step: the container is asked to end and has its time, its exit code is
 // in the last status, and only then is the pod gone.
+//
+//tier:served
 func TestDeletePod(t *testing.T) {
 	t.Parallel()
 	b := started(t, "delete-pod")
@@ -81,6 +83,8 @@ func TestDeletePod(t *testing.T) {
 
 // TestDeleteNow is kubectl delete --now, and --force: the grace is shortened to a second, or there is
 // none and the pod is gone at once.
+//
+//tier:served
 func TestDeleteNow(t *testing.T) {
 	t.Parallel()
 	b := started(t, "delete-now")
@@ -105,6 +109,8 @@ func TestDeleteNow(t *testing.T) {
 }
 
 // TestSameNameAgain makes a pod anew as soon as it is gone: both are whole.
+//
+//tier:served
 func TestSameNameAgain(t *testing.T) {
 	t.Parallel()
 	b := started(t, "same-name")

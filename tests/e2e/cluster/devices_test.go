@@ -73,6 +73,8 @@ func (b *bed) awaitRefused(t *testing.T, name, reason string, words ...string) {
 
 // TestChangeoverWithDevices: a kubelet leaves a node with eight GPUs, a pod that has one, and its checkpoint, which is
 // written by the kubelet's own code.
+//
+//tier:all the kubelet runs beside
 func TestChangeoverWithDevices(t *testing.T) {
 	t.Parallel()
 	b := started(t, "devices")
@@ -181,6 +183,8 @@ func (b *bed) wantDevices(t *testing.T, want map[string]string) {
 
 // TestDevicesGone: a machine comes back with a new disk. Its Node still advertises GPUs, and nobody knows whose they
 // were. What an operator adds afterwards stays, also when the agent is restarted.
+//
+//tier:served
 func TestDevicesGone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "devices-gone")

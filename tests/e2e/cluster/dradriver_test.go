@@ -175,6 +175,8 @@ func (b *bed) wantVariables(t *testing.T, name string, want ...string) {
 
 // TestDRATestDriver: pods get the devices of the DRA driver of Kubernetes' own tests. The driver is killed, the pods
 // run on, and others get devices when it is there again.
+//
+//tier:real
 func TestDRATestDriver(t *testing.T) {
 	t.Parallel()
 	b := started(t, "dra-driver")
@@ -236,6 +238,8 @@ const exampleVariable = "TROUPE_DRA_EXAMPLE_DRIVER"
 
 // TestDRAExampleDriver: the example driver of kubernetes-sigs gives each pod a GPU of its own. It is killed, and remembers by
 // itself what it has prepared; pods run on, and the next one gets the GPU that is free.
+//
+//tier:all a driver of third parties; DRATestDriver has the seam
 func TestDRAExampleDriver(t *testing.T) {
 	t.Parallel()
 	binary := lab.Asked(t, exampleVariable, "the driver is no dependency of ours")

@@ -26,6 +26,8 @@ func (b *bed) debug(t *testing.T, p *v1.Pod, c v1.EphemeralContainer) {
 
 // TestEphemeralContainer is what kubectl debug asks for: a container in a pod that runs already. It is
 // started once, and the pod goes on as if nothing had been.
+//
+//tier:real
 func TestEphemeralContainer(t *testing.T) {
 	t.Parallel()
 	b := started(t, "ephemeral")

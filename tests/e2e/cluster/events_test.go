@@ -17,6 +17,8 @@ import (
 
 // TestEventsOfManyPods starts twelve pods on a node that has status to write all the time: kubectl
 // describe shows of each what happened to it, soon after it is Running.
+//
+//tier:served
 func TestEventsOfManyPods(t *testing.T) {
 	t.Parallel()
 	b := started(t, "events-many")
@@ -52,6 +54,8 @@ func TestEventsOfManyPods(t *testing.T) {
 
 // TestEventsOfAgentThatEnds tells the agent to end as soon as a pod runs: what happened to the pod is in the
 // apiserver all the same.
+//
+//tier:served
 func TestEventsOfAgentThatEnds(t *testing.T) {
 	t.Parallel()
 	b := started(t, "events-end")

@@ -12,6 +12,8 @@ import (
 
 // TestPreStopGoesOn: a preStop command that is not through at the end of the grace period goes on
 // when SIGTERM comes, until its container is killed; then users are told that it failed.
+//
+//tier:real
 func TestPreStopGoesOn(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "prestop", func(t *testing.T, b *bed, _ bool) {

@@ -312,6 +312,8 @@ func (f *foe) upgrade(ctx context.Context, target string, headers ...string) (*u
 }
 
 // TestFoesReadAll: what comes with the answer to an upgrade is not lost.
+//
+//tier:real
 func TestFoesReadAll(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()

@@ -184,6 +184,8 @@ func (o *others) stop(t *testing.T) {
 
 // TestHostileClients has all kinds of clients at the port of a node that people work with. Each gets a
 // clear answer or none; nothing of it stays; and others notice nothing.
+//
+//tier:real
 func TestHostileClients(t *testing.T) {
 	t.Parallel()
 	b := started(t, "hostile", callable(t))

@@ -49,6 +49,8 @@ type kills struct {
 
 // TestKilledPlugins: device plugin, DRA driver, agent and containerd are killed in turns, while pods with devices come,
 // crash and go. No pod loses its devices, and none has those of another.
+//
+//tier:all a repetition of DevicePlugin, CSI and DRATestDriver
 func TestKilledPlugins(t *testing.T) {
 	t.Parallel()
 	length := killsLength(t)

@@ -18,6 +18,8 @@ import (
 // TestKubeadm has kubeadm set up a node with troupe where it looks for the kubelet: join, upgrade, reset. The machine of
 // kubeadm is a mount namespace with directories of the test's own as /etc/kubernetes and /var/lib/kubelet, and a systemctl
 // that starts and stops what kubeadm's unit file does.
+//
+//tier:real
 func TestKubeadm(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.Unshare)

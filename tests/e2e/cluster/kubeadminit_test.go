@@ -44,6 +44,8 @@ const machineAddress = "198.51.100.10"
 // TestKubeadmInit has kubeadm make a cluster's first node with troupe where it looks for the kubelet: etcd, the apiserver
 // and the controllers are static pods. It then changes one of them, renews what the node shows its apiserver, and
 // takes all away.
+//
+//tier:all builds kubeadm, and Kubeadm has the agent's side
 func TestKubeadmInit(t *testing.T) {
 	if os.Getenv(ownMachine) != "" {
 		testKubeadmInit(t)

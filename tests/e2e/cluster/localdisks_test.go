@@ -137,6 +137,8 @@ func (b *bed) awaitNothing(t *testing.T, root string) {
 // TestLocalDisks: local volumes on devices, as a device and with a file system: what a container writes is there for the
 // next pod, an agent that is killed restarts nothing, and nothing is left of pods that end, also if they are deleted while
 // no agent is there.
+//
+//tier:real
 func TestLocalDisks(t *testing.T) {
 	t.Parallel()
 	b, m := joinedAs(t, "local-disks", agentOf(t, "troupe"))
@@ -189,6 +191,8 @@ func TestLocalDisks(t *testing.T) {
 
 // TestLocalDisksChangeover: a node goes from the kubelet to troupe and back, with pods that have local volumes on devices.
 // No container restarts, and pods of either end with the other one.
+//
+//tier:all the kubelet runs beside
 func TestLocalDisksChangeover(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)
@@ -243,6 +247,8 @@ func TestLocalDisksChangeover(t *testing.T) {
 
 // TestLocalDisksGrow: a local volume whose device and PersistentVolume have become bigger grows while a pod uses it, and before
 // the next pod begins, with troupe as with the kubelet: the claim says so, and the pod goes on.
+//
+//tier:all the kubelet runs beside
 func TestLocalDisksGrow(t *testing.T) {
 	t.Parallel()
 	for _, name := range compared() {

@@ -52,6 +52,8 @@ func (b *bed) resident(t *testing.T) int64 {
 
 // TestManyFollowers: many follow the logs of pods that write much, all at once. Each gets each
 // byte, once; and the agent needs little for it, and no more when they have gone.
+//
+//tier:all size: followers of logs
 func TestManyFollowers(t *testing.T) {
 	t.Parallel()
 	const (

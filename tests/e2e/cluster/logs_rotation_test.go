@@ -102,6 +102,8 @@ func wellKept(files []string, most int) error {
 // TestFollowersOfRotatedLogs: forty follow the logs of pods that write much while the agent rotates and
 // compresses them. Each gets each byte, once. What is shown afterwards ends with what a kubelet shows,
 // which is the current file alone (docs/decisions/0019).
+//
+//tier:real
 func TestFollowersOfRotatedLogs(t *testing.T) {
 	t.Parallel()
 	const pods, followers, rounds, most = 4, 40, 100, 30
@@ -151,6 +153,8 @@ func TestFollowersOfRotatedLogs(t *testing.T) {
 
 // TestKilledWhileRotating kills the agent (kill -9) as soon as a log was renamed, again and again: no
 // line is lost, and what was left half done is done by the next agent.
+//
+//tier:all a repetition of FollowersOfRotatedLogs
 func TestKilledWhileRotating(t *testing.T) {
 	t.Parallel()
 	const rounds, most, kills = 200, 100, 6

@@ -24,6 +24,8 @@ func serves(s *setup) {
 }
 
 // TestLogs is what users look at first: kubectl logs.
+//
+//tier:real
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	p := plane(t)

@@ -153,6 +153,8 @@ func faults(t *testing.T, text []byte) string {
 
 // TestMetrics scrapes troupe while pods run, and holds what it says against the kernel's files. Where the real kubelet runs
 // beside it, with the same pods, it also lists what of the kubelet's names troupe lacks.
+//
+//tier:all the kubelet runs beside
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.Promtool)
@@ -480,6 +482,8 @@ func lacking(_, name string) string {
 
 // TestTop asks as metrics-server does: with the token of a service account that may get nodes/metrics
 // and no more, over HTTPS, twice, and makes of it what kubectl top shows.
+//
+//tier:real
 func TestTop(t *testing.T) {
 	t.Parallel()
 	p := plane(t)

@@ -78,6 +78,8 @@ func (b *bed) awaitWrite(t *testing.T, name, how string, mode v1.RecursiveReadOn
 
 // TestRecursiveReadOnly mounts a directory in which another file system is mounted:
 // the status says whether that is read-only too, and so it is (KEP-3857).
+//
+//tier:real
 func TestRecursiveReadOnly(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "rro", func(t *testing.T, b *bed, _ bool) {
@@ -110,6 +112,8 @@ func refusedWrite(name string) string {
 
 // TestRecursiveReadOnlyAfterRestart: an agent finds containers that an earlier one made, and says the
 // same of their mounts.
+//
+//tier:all a repetition of RecursiveReadOnly
 func TestRecursiveReadOnlyAfterRestart(t *testing.T) {
 	t.Parallel()
 	b := started(t, "rro-restart")
@@ -136,6 +140,8 @@ func TestRecursiveReadOnlyAfterRestart(t *testing.T) {
 }
 
 // TestRecursiveReadOnlyNotPossible is with a runtime that can't.
+//
+//tier:real
 func TestRecursiveReadOnlyNotPossible(t *testing.T) {
 	t.Parallel()
 	b := started(t, "norro", func(s *setup) { s.release = lab.Containerd1 })

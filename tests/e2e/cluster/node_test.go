@@ -12,6 +12,8 @@ import (
 
 // TestDeleteNode takes the node's object away under a running agent (kubectl delete node): it is
 // registered again.
+//
+//tier:served
 func TestDeleteNode(t *testing.T) {
 	t.Parallel()
 	b := started(t, "delete-node")
@@ -43,6 +45,8 @@ func TestDeleteNode(t *testing.T) {
 }
 
 // TestNodeEvents: what kubectl describe node shows of a node that came and was closed.
+//
+//tier:served
 func TestNodeEvents(t *testing.T) {
 	t.Parallel()
 	b := started(t, "node-events")
@@ -68,6 +72,8 @@ func TestNodeEvents(t *testing.T) {
 }
 
 // TestNodeOfOthersDoing: what others set on the node stays, and pods are admitted by it.
+//
+//tier:served
 func TestNodeOfOthersDoing(t *testing.T) {
 	t.Parallel()
 	b := started(t, "others-doing")
@@ -98,6 +104,8 @@ func TestNodeOfOthersDoing(t *testing.T) {
 }
 
 // TestTaintNode evicts what does not tolerate it (NoExecute).
+//
+//tier:served
 func TestTaintNode(t *testing.T) {
 	t.Parallel()
 	b := started(t, "taint-node")

@@ -35,6 +35,8 @@ func ownAddress(t *testing.T) string {
 
 // TestNodeLogQuery asks the apiserver for logs of the node, as kubectl get --raw does. The answers are the
 // kubelet's.
+//
+//tier:real
 func TestNodeLogQuery(t *testing.T) {
 	t.Parallel()
 	p, address := plane(t), ownAddress(t)

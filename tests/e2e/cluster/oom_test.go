@@ -15,6 +15,8 @@ import (
 
 // TestOOMKills: a container that takes more memory than it may is killed, and a process inside another one, which goes
 // on. The apiserver shows both, and other pods do not notice.
+//
+//tier:real
 func TestOOMKills(t *testing.T) {
 	t.Parallel()
 	b := started(t, "oom-kills", func(s *setup) {

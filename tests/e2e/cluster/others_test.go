@@ -24,6 +24,8 @@ import (
 
 // TestSameForOthers: other programs on a node find of a pod what they find with a kubelet: in the runtime, at the node's
 // server, in the Node and in events. Each finding is a line without what differs from run to run.
+//
+//tier:all the kubelet runs beside
 func TestSameForOthers(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

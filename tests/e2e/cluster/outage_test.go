@@ -57,6 +57,8 @@ func apiserverAway(t *testing.T, own func(*setup)) {
 
 // TestApiserverUnreachable is the same for an apiserver that is there, and that one node can't reach or
 // gets no sense out of. What users ask for meanwhile is done when it can.
+//
+//tier:served
 func TestApiserverUnreachable(t *testing.T) {
 	t.Parallel()
 	plane(t)

@@ -123,6 +123,8 @@ func cardIs(card string, want v1.ResourceHealthStatus) func(*v1.Pod) error {
 
 // TestDevicePlugin: a plugin registers, containers have its devices, and each device is one container's. The plugin dies,
 // and the agent, and no device is lost or given twice.
+//
+//tier:real
 func TestDevicePlugin(t *testing.T) {
 	t.Parallel()
 	b := started(t, "device-plugin")

@@ -25,6 +25,8 @@ func (b *bed) monitor(t *testing.T) podresources.PodResourcesListerClient {
 }
 
 // TestPodResources is what a monitor of devices asks: which pods are there, and what has each alone.
+//
+//tier:served
 func TestPodResources(t *testing.T) {
 	t.Parallel()
 	b := started(t, "alone")

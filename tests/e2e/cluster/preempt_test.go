@@ -9,6 +9,8 @@ import (
 )
 
 // TestPreemption: a critical pod on a full node takes the place of one pod, the Burstable one, and of no other.
+//
+//tier:served
 func TestPreemption(t *testing.T) {
 	t.Parallel()
 	b := started(t, "preemption")

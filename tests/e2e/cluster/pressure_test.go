@@ -151,6 +151,8 @@ func changes(list ...func(*v1.PodSpec)) func(*v1.PodSpec) {
 
 // TestMemoryHog: of several pods on a node one takes all memory. It is evicted before the kernel's OOM killer
 // chooses anybody, and the others do not notice.
+//
+//tier:real
 func TestMemoryHog(t *testing.T) {
 	t.Parallel()
 	const quick = 5 * time.Second // much more than it takes: see what is logged
@@ -227,6 +229,8 @@ func TestMemoryHog(t *testing.T) {
 // TestDiskLimits: pods that write more than their limits allow, 100 MiB per second after they have been idle for long,
 // are evicted: into a volume, into their log, and into their container's own file system. They exceed their limits by
 // what they write until the next look at most, and no other pod is disturbed.
+//
+//tier:all waits for minutes, and DiskFiller has the eviction
 func TestDiskLimits(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "disk-limits", func(s *setup) {
@@ -332,6 +336,8 @@ func (b *bed) containerPID(t *testing.T, p *v1.Pod) (int, error) {
 
 // TestDiskFiller: the node's disk is full soon, by a pod that has no limit. The pod is evicted, and the node shows
 // the pressure until it is over. The controller manager taints the node for as long.
+//
+//tier:real
 func TestDiskFiller(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "disk-filler", func(s *setup) { s.agent.Settings = shortage.DiskSettings() })

@@ -15,6 +15,8 @@ import (
 
 // TestPullAhead: images of a flag and of a list are pulled while nothing happens, a pod's pull goes first, and a restart
 // of the agent pulls nothing again.
+//
+//tier:all waits, and actors/images has the decisions
 func TestPullAhead(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)

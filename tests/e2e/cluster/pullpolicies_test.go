@@ -60,6 +60,8 @@ func outcome(p *v1.Pod) string {
 
 // TestPullPolicies: who may use a private image that is on the node, under all four policies, and but for NeverVerify with
 // the kubelet in turn with troupe on the same node: each goes on with what the other has on record.
+//
+//tier:all the kubelet runs beside
 func TestPullPolicies(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)

@@ -16,6 +16,8 @@ import (
 )
 
 // TestPullRecordFiles: the kubelet's own code reads what troupe writes, and the other way round.
+//
+//tier:real
 func TestPullRecordFiles(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

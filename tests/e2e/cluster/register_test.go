@@ -16,6 +16,8 @@ import (
 )
 
 // TestRegister is a node that joins: everything that kubectl describe node shows is there.
+//
+//tier:real
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	for _, release := range lab.TestedReleases() {
@@ -79,6 +81,8 @@ func testRegistered(t *testing.T, b *bed, n *v1.Node) {
 }
 
 // TestRunPod is the first thing a user tries: kubectl run, and kubectl delete.
+//
+//tier:served
 func TestRunPod(t *testing.T) {
 	t.Parallel()
 	b := started(t, "run-pod")
@@ -111,6 +115,8 @@ func TestRunPod(t *testing.T) {
 }
 
 // TestBadKubeconfig is a start that can come to nothing: one clear line, and nothing begun.
+//
+//tier:served
 func TestBadKubeconfig(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{

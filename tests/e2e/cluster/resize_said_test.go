@@ -130,6 +130,8 @@ func resizes() map[string][]sizes {
 
 // TestResizeSaid: pods are resized while others start. At no time the API shows a resize as done that
 // is not. What is in the way of one is said in the words that scripts look for: the kubelet's.
+//
+//tier:all a fault of the runtime, which scenarios have
 func TestResizeSaid(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "resize-said", testResizeSaid)

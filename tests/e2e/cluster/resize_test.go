@@ -152,6 +152,8 @@ func (r *resizing) reasons(t *testing.T, pod string) map[string]int {
 // TestResize: kubectl gives a pod more and less while it runs. The kernel has it, the status says it,
 // nothing is restarted that need not be, an agent that was dead meanwhile does it when it is back, and
 // what can't be had now is said and waited for.
+//
+//tier:real
 func TestResize(t *testing.T) {
 	t.Parallel()
 	r := newResizing(t, "resize")
@@ -251,6 +253,8 @@ func (r *resizing) requestAlone(t *testing.T) {
 }
 
 // TestResizeWhole: a pod that asks for something as a whole is resized as a whole (KEP-5419).
+//
+//tier:real
 func TestResizeWhole(t *testing.T) {
 	t.Parallel()
 	r := newResizing(t, "resize-whole")

@@ -26,6 +26,8 @@ func nodeReads(alsoGet bool) func(*http.Request) bool {
 // TestRestartWhileWatchesAreRefused kills the agent and starts it again while the apiserver lets nobody
 // list or watch nodes, or read one, for longer than a lease is good: the node stays Ready, what ran is
 // looked after, and a new pod starts if the node can be read at all.
+//
+//tier:served
 func TestRestartWhileWatchesAreRefused(t *testing.T) {
 	t.Parallel()
 	plane(t)

@@ -145,6 +145,8 @@ func (b *bed) many(t *testing.T, n int) map[string]string {
 
 // TestKillAgent kills the agent (kill -9) beside other pods and starts it again, twice: nobody who
 // watches notices. The benchmarks do it beside a hundred.
+//
+//tier:served
 func TestKillAgent(t *testing.T) {
 	t.Parallel()
 	const pods, kills = 10, 2

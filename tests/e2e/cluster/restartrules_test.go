@@ -14,6 +14,8 @@ import (
 // TestRestartRules: containers say by their exit code whether they are restarted, in a pod that restarts
 // none (KEP-5307), and one whether all of its pod are (KEP-5532). A scheduler gives such a pod only to a
 // node that declares that it can.
+//
+//tier:served
 func TestRestartRules(t *testing.T) {
 	t.Parallel()
 	b := started(t, "restart-rules")

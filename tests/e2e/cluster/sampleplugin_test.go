@@ -223,6 +223,8 @@ func (b *bed) checkpointed(t *testing.T) map[string]string {
 
 // TestSampleDevicePlugin: the sample device plugin of Kubernetes registers as on any node, and containers get its
 // devices, each one at a time.
+//
+//tier:all a plugin of third parties; DevicePlugin has the seam
 func TestSampleDevicePlugin(t *testing.T) {
 	t.Parallel()
 	b := started(t, "sample-plugin")

@@ -91,6 +91,8 @@ func fromFile(p *v1.Pod) {
 
 // TestSecurityContext: containers are confined as their pods say, and as the
 // kubelet confines them; what a node can't enforce it does not run.
+//
+//tier:real
 func TestSecurityContext(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "security", func(t *testing.T, b *bed, _ bool) {

@@ -83,6 +83,8 @@ var stories = map[string]story{
 }
 
 // TestShownAsByKubelet tells each story to troupe: people who watch see what they see of the kubelet.
+//
+//tier:all repeats scenarios, and is compared with the kubelet
 func TestShownAsByKubelet(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "shown", func(t *testing.T, b *bed, _ bool) { testShown(t, b) })

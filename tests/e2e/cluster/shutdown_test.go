@@ -207,6 +207,8 @@ func (s *shutdownBed) wantRefused(t *testing.T) {
 const shutdownPods = "TROUPE_SHUTDOWN_PODS"
 
 // TestShutdown: the machine shuts down, and waits until the pods have ended in order and the apiserver knows.
+//
+//tier:served
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)
@@ -240,6 +242,8 @@ func TestShutdown(t *testing.T) {
 }
 
 // TestShutdownGoesOn: the agent is killed while the pods of the second priority end. The next one goes on.
+//
+//tier:served
 func TestShutdownGoesOn(t *testing.T) {
 	t.Parallel()
 	s := shutdownNode(t, "shutdown-killed", 4, 3*time.Second)

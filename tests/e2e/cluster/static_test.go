@@ -25,6 +25,8 @@ spec:
 
 // TestStaticPod is shown by a mirror pod, which comes back when it is deleted, changes with the file
 // and goes with it, while nobody but the file has a say in what runs.
+//
+//tier:served
 func TestStaticPod(t *testing.T) {
 	t.Parallel()
 	b := started(t, "static-pod")

@@ -69,6 +69,8 @@ func runsAs(ref string) func(*v1.Pod) error {
 
 // TestEditedImageRestarts: a pod's container is stopped for another image, and exits with 0. It runs
 // again, whatever the pod's restart policy makes of the 0, as with the kubelet.
+//
+//tier:all a repetition of FailedProbeRestarts; podplan decides
 func TestEditedImageRestarts(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "edited", func(t *testing.T, b *bed, _ bool) {
@@ -84,6 +86,8 @@ func TestEditedImageRestarts(t *testing.T) {
 }
 
 // TestFailedProbeRestarts: the same of one that is stopped because its liveness probe failed.
+//
+//tier:real
 func TestFailedProbeRestarts(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "unwell", func(t *testing.T, b *bed, _ bool) {
@@ -105,6 +109,8 @@ func TestFailedProbeRestarts(t *testing.T) {
 
 // TestKilledWhileRestarting: the agent is killed after it has stopped a container for another image, and the
 // container ends before there is another agent.
+//
+//tier:served
 func TestKilledWhileRestarting(t *testing.T) {
 	t.Parallel()
 	b := started(t, "killed-restarting")
@@ -131,6 +137,8 @@ func TestKilledWhileRestarting(t *testing.T) {
 
 // TestManifestMovedAwayAndBack: the upgrade of a control plane moves manifests away and back. The
 // pod ends, and runs again under the same UID, its mirror pod with it; with a kubelet as well.
+//
+//tier:all the kubelet runs beside
 func TestManifestMovedAwayAndBack(t *testing.T) {
 	t.Parallel()
 	manifests := t.TempDir()

@@ -50,6 +50,8 @@ func (b *bed) tools(t *testing.T, name string) {
 
 // TestKubectlExec is what people do in containers: exit codes, both outputs, much through stdin and
 // back, a terminal that changes its size, and what is said if it can't be.
+//
+//tier:real
 func TestKubectlExec(t *testing.T) {
 	t.Parallel()
 	b := started(t, "exec", callable(t))
@@ -124,6 +126,8 @@ func (c *counter) Write(b []byte) (int, error) {
 }
 
 // TestKubectlCopy copies a large file into a container, and back.
+//
+//tier:real
 func TestKubectlCopy(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.Busybox)
@@ -171,6 +175,8 @@ func sumOf(t *testing.T, file string) string {
 }
 
 // TestKubectlAttach joins a process that has a terminal, and one that has none.
+//
+//tier:real
 func TestKubectlAttach(t *testing.T) {
 	t.Parallel()
 	b := started(t, "attach", callable(t))
@@ -214,6 +220,8 @@ func TestKubectlAttach(t *testing.T) {
 }
 
 // TestKubectlDebug puts a container with a terminal into a pod that runs, and works in it.
+//
+//tier:real
 func TestKubectlDebug(t *testing.T) {
 	t.Parallel()
 	b := started(t, "debug", callable(t))
@@ -234,6 +242,8 @@ func TestKubectlDebug(t *testing.T) {
 }
 
 // TestRunOverAPI is the call that has no kubectl command: a command to its end, with its output.
+//
+//tier:real
 func TestRunOverAPI(t *testing.T) {
 	t.Parallel()
 	b := started(t, "run", callable(t))
@@ -308,6 +318,8 @@ func (b *bed) forward(t *testing.T, env []string, pod string, ports ...string) (
 }
 
 // TestKubectlPortForward has many connections at once, and much through one.
+//
+//tier:real
 func TestKubectlPortForward(t *testing.T) {
 	t.Parallel()
 	b := started(t, "forward", callable(t))
@@ -379,6 +391,8 @@ func drain(address string, into hash.Hash) (int64, error) {
 
 // TestKubectlIsKilled cuts streams off in the middle: nothing may stay in the agent, and of what was
 // started in the container only what takes no notice.
+//
+//tier:all a repetition of KubectlExec and KubectlAttach that waits
 func TestKubectlIsKilled(t *testing.T) {
 	t.Parallel()
 	b := started(t, "cut", callable(t))

@@ -75,6 +75,8 @@ func (b *bed) firstUser(t *testing.T, p *v1.Pod, container string) int64 {
 // TestUsersOfTheirOwn runs pods with hostUsers: false (KEP-127): root in one is nobody on the node and
 // nobody in the other, what they write on volumes has the owners that it has without, the next agent
 // keeps what the last one gave, and what a pod had is free when it is gone.
+//
+//tier:real
 func TestUsersOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.RuncBuild)

@@ -142,6 +142,8 @@ func wantOwner(t *testing.T, path string, mode os.FileMode, uid, gid uint32) {
 }
 
 // TestVolumes has a container read what users put into its volumes, and what they change there.
+//
+//tier:real
 func TestVolumes(t *testing.T) {
 	t.Parallel()
 	b := started(t, "volumes")
@@ -279,6 +281,8 @@ func waiting(reason string) func(*v1.Pod) error {
 
 // TestVolumesThatCannotBe tells users what is missing, in the words they know, and goes on when it
 // is there.
+//
+//tier:real
 func TestVolumesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	b := started(t, "volumes-missing")
@@ -339,6 +343,8 @@ func (b *bed) trap(t *testing.T) string {
 }
 
 // TestImageVolume reads the files of one image in a container of another (KEP-4639).
+//
+//tier:real
 func TestImageVolume(t *testing.T) {
 	t.Parallel()
 	b := started(t, "image-volume")
@@ -395,6 +401,8 @@ func (b *bed) claimed(t *testing.T, name string, spec v1.PersistentVolumeSpec) {
 }
 
 // TestClaim runs a pod on a directory of its node that was claimed; what it wrote is there for the next.
+//
+//tier:real
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	b := started(t, "claim")

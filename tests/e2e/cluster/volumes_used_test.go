@@ -14,6 +14,8 @@ import (
 )
 
 // TestUnusedVolumes: a pod does not wait for volumes that no container mounts, until an ephemeral container mounts one.
+//
+//tier:all a repetition of CSIVolume: volumes that no container mounts
 func TestUnusedVolumes(t *testing.T) {
 	t.Parallel()
 	b := started(t, "volumes-unused")
@@ -65,6 +67,8 @@ func TestUnusedVolumes(t *testing.T) {
 
 // TestVolumeElsewhere: a PersistentVolume with a nodeAffinity for other nodes is not mounted until the labels of the Node
 // fit. A pod that has it goes on when they do not fit any more, also over a restart of the agent.
+//
+//tier:all a repetition of CSIVolume: an attachment that stays away
 func TestVolumeElsewhere(t *testing.T) {
 	t.Parallel()
 	b := started(t, "volumes-elsewhere")

@@ -56,6 +56,8 @@ func uids(pods []v1.Pod) []types.UID {
 
 // TestDeployment is created, rolled to another configuration, scaled up and down, and drained: each
 // time all its pods are ready in the end and none is left over.
+//
+//tier:served
 func TestDeployment(t *testing.T) {
 	t.Parallel()
 	b := started(t, "deployment")
@@ -158,6 +160,8 @@ func (b *bed) cordon(t *testing.T, closed bool) {
 
 // TestStatefulSet is created and updated: its pods come one after the other, and each new one has the
 // name of an old one, which is gone before.
+//
+//tier:served
 func TestStatefulSet(t *testing.T) {
 	t.Parallel()
 	b := started(t, "statefulset")
@@ -196,6 +200,8 @@ func TestStatefulSet(t *testing.T) {
 }
 
 // TestDaemonSet runs on a node that is closed for others, and comes back when its pod is deleted.
+//
+//tier:served
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
 	b := started(t, "daemonset")
@@ -230,6 +236,8 @@ func TestDaemonSet(t *testing.T) {
 
 // TestJob runs init containers in order, a sidecar beside, and ends when its work does; one that fails
 // is tried again.
+//
+//tier:served
 func TestJob(t *testing.T) {
 	t.Parallel()
 	b := started(t, "job")

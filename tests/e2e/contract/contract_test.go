@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
+//tier:real
 func TestContainerd(t *testing.T) {
 	for _, release := range lab.TestedReleases() {
 		t.Run(string(release), func(t *testing.T) {
@@ -29,6 +30,8 @@ func TestContainerd(t *testing.T) {
 
 // TestMeasure prints how long the calls of a real runtime take: what the
 // simulated one's latencies are made of. The lines go into cri/simcri/latency.go.
+//
+//tier:all a measure, run with TROUPE_MEASURE
 func TestMeasure(t *testing.T) {
 	lab.Asked(t, "TROUPE_MEASURE", "it measures, and tests nothing")
 	for _, release := range lab.Releases {

@@ -58,6 +58,8 @@ func serving(t *testing.T, change func(*Config)) Config {
 
 // TestSanity is the suite of csi-test, which a driver has to pass: with directories, with image files, as devices, and
 // without attachment and staging.
+//
+//tier:all a test of the tests' own driver
 func TestSanity(t *testing.T) {
 	plain := func(*Config) {}
 	for _, variant := range []struct {
@@ -128,6 +130,8 @@ var onFile = &csi.VolumeCapability{
 }
 
 // TestStrict: a caller that leaves a step out is refused, and that is written down.
+//
+//tier:all a test of the tests' own driver
 func TestStrict(t *testing.T) {
 	c := serving(t, nil)
 	controller, node := client(t, c)
@@ -194,6 +198,8 @@ func TestStrict(t *testing.T) {
 }
 
 // TestFaults: calls fail, hang and answer late as they are told to.
+//
+//tier:all a test of the tests' own driver
 func TestFaults(t *testing.T) {
 	c := serving(t, nil)
 	controller, _ := client(t, c)
@@ -252,6 +258,8 @@ func TestFaults(t *testing.T) {
 
 // TestMock: the mock driver of Kubernetes serves, and suffers the same faults. Calls that are made again and again do so only
 // by name, and are written down then.
+//
+//tier:all a test of the tests' own driver
 func TestMock(t *testing.T) {
 	c := serving(t, func(c *Config) { c.Mock, c.NoAttach = true, true })
 	controller, node := client(t, c)

@@ -14,6 +14,8 @@ import (
 
 // TestClose: those who hang in a dead file system get an error, nothing stays mounted, and what looks at the directory
 // afterwards does not hang, also if a second mount of it is left.
+//
+//tier:all a test of the tests' own file system
 func TestClose(t *testing.T) {
 	hosttest.NeedFUSE(t)
 	point := t.TempDir()

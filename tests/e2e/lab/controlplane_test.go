@@ -13,6 +13,8 @@ import (
 )
 
 // TestControlPlane starts everything, and asks as an administrator and as a node.
+//
+//tier:all a test of the tests' own lab
 func TestControlPlane(t *testing.T) {
 	c := ForControlPlaneTest(t, ControlPlaneConfig{ControllerManager: true, Scheduler: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -76,6 +78,7 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
+//tier:all a test of the tests' own lab
 func TestControlPlaneThatDoesNotStart(t *testing.T) {
 	Need(t, GoToolchain)
 	_, err := StartControlPlane(t.Context(), ControlPlaneConfig{Dir: t.TempDir(), APIServerFlags: []string{"--no-such-flag"}})

@@ -2,6 +2,7 @@ package lab
 
 import "testing"
 
+//tier:unit
 func TestDefaults(t *testing.T) {
 	const defaults = "a: 1\nb: {c: 2}\n"
 	for settings, want := range map[string]string{

@@ -19,6 +19,8 @@ import (
 )
 
 // TestPod drives one pod by raw CRI calls from pull to removal, on each release.
+//
+//tier:all a test of the tests' own lab
 func TestPod(t *testing.T) {
 	for _, release := range TestedReleases() {
 		t.Run(string(release), func(t *testing.T) {
@@ -56,6 +58,8 @@ func TestPod(t *testing.T) {
 
 // TestKill shows that containers outlive a containerd that is killed, and that Cleanup removes
 // them, also when containerd is dead and cannot be asked.
+//
+//tier:all a test of the tests' own lab
 func TestKill(t *testing.T) {
 	for i, release := range TestedReleases() {
 		hostPort := int32(38080 + i)
@@ -96,6 +100,8 @@ func TestKill(t *testing.T) {
 }
 
 // TestOrphan shows that Cleanup also ends a process that a runtime left frozen in the cgroup of a container.
+//
+//tier:all a test of the tests' own lab
 func TestOrphan(t *testing.T) {
 	l := ForTest(t, Containerd1)
 	orphan := exec.Command("sleep", "1000")
@@ -121,6 +127,7 @@ func TestOrphan(t *testing.T) {
 	<-ended //nolint:errcheck // it was killed
 }
 
+//tier:all a test of the tests' own lab
 func TestOneLabPerDirectory(t *testing.T) {
 	Need(t, Containerd1.Needs()...)
 	dir := t.TempDir()
@@ -149,6 +156,7 @@ func TestOneLabPerDirectory(t *testing.T) {
 	}
 }
 
+//tier:all a test of the tests' own lab
 func TestEvents(t *testing.T) {
 	l := ForTest(t, Containerd2)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

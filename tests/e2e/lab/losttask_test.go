@@ -17,6 +17,8 @@ import (
 // TestLostTask holds what is known of containerd issue 11037, on each release: what the agent's
 // words for an operator and [Lab.RemovePods] build upon. It needs minutes and some luck, so it is run
 // with TROUPE_LOSE=1 alone. Once no task is lost any more, or a removal works, containerd was mended.
+//
+//tier:all a measure of containerd, run with TROUPE_LOSE=1
 func TestLostTask(t *testing.T) {
 	Asked(t, "TROUPE_LOSE", "it needs minutes and some luck")
 	for _, release := range TestedReleases() {

@@ -101,6 +101,9 @@ func (r Release) Needs() []Requirement {
 // the test fails instead: there, nothing is skipped.
 func Need(t testing.TB, requirements ...Requirement) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for _, r := range requirements {
 		err := r.check()
 		if err == nil {

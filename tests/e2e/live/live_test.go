@@ -34,6 +34,8 @@ var cases = []string{
 }
 
 // TestBothWorlds: cases hold in the simulator and on a real node, and their pods end the same.
+//
+//tier:real
 func TestBothWorlds(t *testing.T) {
 	s := session(t)
 	for _, text := range cases {

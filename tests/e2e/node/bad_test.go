@@ -24,6 +24,8 @@ type badFile struct {
 
 // TestBadManifests shows that no file in the directory of manifests, however wrong, costs a pod
 // anything, and that each is named with what is wrong, in the log and in `troupe pods`.
+//
+//tier:real
 func TestBadManifests(t *testing.T) {
 	t.Parallel()
 	b := started(t, lab.Containerd2)

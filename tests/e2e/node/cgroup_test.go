@@ -38,6 +38,8 @@ func (b *bed) cgroupFile(controller, path string) (string, error) {
 
 // TestCgroups shows the cgroups of pods of each class, what is in them, and that nothing is left of
 // them, whoever leaves it.
+//
+//tier:real
 func TestCgroups(t *testing.T) {
 	if _, err := os.Stat(cgroupV2); err == nil {
 		hosttest.Need(t, "cgroup v1", errors.New("this machine has v2, which is looked at in the virtual machine"))

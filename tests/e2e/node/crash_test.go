@@ -13,6 +13,8 @@ import (
 
 // TestAgentEnds shows that a killed agent, and one that is asked to end, disturb no pod, and that
 // the next one goes on where it was: also with what changed in between.
+//
+//tier:real
 func TestAgentEnds(t *testing.T) {
 	onNewest(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)
@@ -77,6 +79,8 @@ func sameContainer(a, b Container) bool {
 
 // TestKilledAnywhere kills the agent again and again while pods come and go, at moments that
 // nobody chose. In the end everything is as it should be, once.
+//
+//tier:real
 func TestKilledAnywhere(t *testing.T) {
 	onEach(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)
@@ -132,6 +136,8 @@ func TestKilledAnywhere(t *testing.T) {
 
 // TestRuntimeRestarts shows that pods live through a runtime that is killed, and that what was to
 // be done meanwhile is done when it is back.
+//
+//tier:real
 func TestRuntimeRestarts(t *testing.T) {
 	onEach(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)
@@ -184,6 +190,8 @@ func TestRuntimeRestarts(t *testing.T) {
 }
 
 // TestPanickingPod shows that an actor that panics on every message costs no other pod anything.
+//
+//tier:real
 func TestPanickingPod(t *testing.T) {
 	t.Parallel()
 	b := started(t, lab.Containerd2, func(c *Config) { c.Flags = []string{"--chaos-panic-pod", "default/sick"} })

@@ -67,6 +67,8 @@ func hungPod(method string) string { return "hung-" + strings.ToLower(method) }
 // TestHungCalls hangs a call of each of ten pods, each in another RPC, while ten others start
 // and stop. When the calls are answered, too late for the agent, nothing is doubled and nothing
 // left.
+//
+//tier:real
 func TestHungCalls(t *testing.T) {
 	onNewest(t, func(t *testing.T, release lab.Release) {
 		b, proxy := behindProxy(t, release)
@@ -223,6 +225,8 @@ func (b *bed) awaitNothing(t *testing.T) {
 
 // TestLostAnswers loses the answer of each kind of call that changes something: the runtime has
 // done it and the agent does not know. It must find out, and neither double nor leak.
+//
+//tier:all repeats the chaos sweep
 func TestLostAnswers(t *testing.T) {
 	onEach(t, func(t *testing.T, release lab.Release) {
 		b, proxy := behindProxy(t, release)
@@ -260,6 +264,8 @@ func TestLostAnswers(t *testing.T) {
 
 // TestEventsBreak breaks the stream of events and ends a container meanwhile: the agent must find
 // out when it has the stream again.
+//
+//tier:real
 func TestEventsBreak(t *testing.T) {
 	t.Parallel()
 	b, proxy := behindProxy(t, lab.Containerd2)

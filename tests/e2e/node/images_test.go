@@ -15,6 +15,8 @@ import (
 
 // TestImageGarbageCollection: a disk is fuller than the high threshold, and a hundred images that nobody uses go,
 // least recently used first. The image of a pod and that of sandboxes stay.
+//
+//tier:real
 func TestImageGarbageCollection(t *testing.T) {
 	onNewest(t, func(t *testing.T, release lab.Release) {
 		const many = 100

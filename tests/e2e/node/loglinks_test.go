@@ -234,6 +234,8 @@ spec:
 // TestLogLinks: a collector that looks for links has read every line of every container: of such as
 // are restarted, also while the agent does not run, and of a log that is rotated. The links go with
 // the containers, dead ones of former agents when the agent starts, and nothing else.
+//
+//tier:real
 func TestLogLinks(t *testing.T) {
 	onEach(t, func(t *testing.T, release lab.Release) {
 		b := newBed(t, release, func(c *Config) {
@@ -385,6 +387,8 @@ func (b *bed) killContainer(t *testing.T, pod, container string) {
 }
 
 // TestLogLinksThatCannotBeMade: pods run all the same, and the log of the agent says once what is wrong.
+//
+//tier:real
 func TestLogLinksThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, lab.Containerd2)

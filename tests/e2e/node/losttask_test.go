@@ -19,6 +19,8 @@ import (
 // when an agent is killed while it starts one: all but that container goes, the pod can come back at
 // once, the log says once what to do, and that helps. It needs minutes and some luck, so it is run with
 // TROUPE_LOSE=1 alone; tests/scenarios has the same with a runtime that always refuses.
+//
+//tier:all a measure of containerd, run with TROUPE_LOSE=1
 func TestLostTask(t *testing.T) {
 	lab.Asked(t, "TROUPE_LOSE", "it needs minutes and some luck")
 	onEach(t, func(t *testing.T, release lab.Release) {

@@ -20,6 +20,8 @@ import (
 // TestFiftyPods is a node with many pods, in full fifty, to which everything happens that operators know: its runtime
 // is killed, its runtime hangs for long, its checkpoints are spoilt, all its manifests are changed
 // at once. No container that nobody touched is restarted.
+//
+//tier:all size: fifty pods; tests/damage spoils more checkpoints
 func TestFiftyPods(t *testing.T) {
 	t.Parallel()
 	pods, hang := lab.Size(12, 50), lab.Size(12*time.Second, time.Minute)
@@ -181,6 +183,8 @@ func (b *bed) silentRuntime(t *testing.T) error {
 
 // TestDiskFull is an agent whose root directory has no room: what runs goes on, what needs room says
 // so, also after a restart of the agent, and comes up when there is room again.
+//
+//tier:real
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, lab.Containerd2)

@@ -15,6 +15,8 @@ import (
 
 // TestOrphanedDirectories shows that an agent removes the directories of 8,000 pods that nobody knows,
 // that it does so soon, and that it removes nothing through a mount, be it busy or not.
+//
+//tier:real
 func TestOrphanedDirectories(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedRoot(t)

@@ -18,6 +18,8 @@ import (
 
 // TestPods runs many pods on one node, each test its own. In the end all are taken away, and
 // nothing may be left.
+//
+//tier:real
 func TestPods(t *testing.T) {
 	onEach(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)

@@ -31,6 +31,8 @@ spec:
 
 // TestPowerLoss shows that after a loss of power all pods run again that ran before: each container once more, init
 // containers too, with the files that they had.
+//
+//tier:real
 func TestPowerLoss(t *testing.T) {
 	onEach(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)

@@ -82,6 +82,8 @@ func (b *bed) awaitEvent(t *testing.T, name, reason, words string) {
 // TestProbes shows that commands, web servers and open ports make a container ready, and not ready
 // any more; that one that does not live is restarted; and that a probe that hangs is its own pod's
 // trouble alone.
+//
+//tier:real
 func TestProbes(t *testing.T) {
 	onNewest(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)

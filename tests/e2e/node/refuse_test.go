@@ -46,6 +46,8 @@ func tree(t *testing.T, dir string) []string {
 
 // TestRefusals shows that an agent that cannot run says so in one clear line, ends with 1, and has
 // neither started nor changed anything.
+//
+//tier:real
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, lab.Containerd2)

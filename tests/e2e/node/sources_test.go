@@ -14,6 +14,8 @@ import (
 )
 
 // TestManifestURL shows that a web server's pods run, follow what it says, and outlive it.
+//
+//tier:real
 func TestManifestURL(t *testing.T) {
 	t.Parallel()
 	var answer atomic.Pointer[string]
@@ -55,6 +57,8 @@ func TestManifestURL(t *testing.T) {
 }
 
 // TestRunOnce shows that pods run to their end, and the agent with them.
+//
+//tier:real
 func TestRunOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, lab.Containerd2, func(c *Config) { c.Settings = "runOnce: true\n" })
@@ -82,6 +86,8 @@ func TestRunOnce(t *testing.T) {
 
 // TestCommands shows what people are shown: `troupe pods` and `troupe tree`, as text and as JSON, and
 // one clear line when no agent runs.
+//
+//tier:real
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	b := started(t, lab.Containerd2)

@@ -72,6 +72,7 @@ func said(kind, what, words string) func(timeline.Entry) bool {
 	}
 }
 
+//tier:real
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	b := started(t, lab.Containerd2)
@@ -153,6 +154,8 @@ func TestTimeline(t *testing.T) {
 }
 
 // TestCrashesAreShown has the actor of a pod panic: who looks sees where, and what it means.
+//
+//tier:real
 func TestCrashesAreShown(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, lab.Containerd2)

@@ -14,6 +14,8 @@ import (
 
 // TestTracing shows what an OTLP collector gets of an agent that starts a pod: the pod's start, and the calls to the
 // runtime that it took.
+//
+//tier:real
 func TestTracing(t *testing.T) {
 	t.Parallel()
 	c := fakecollector.Start(t)

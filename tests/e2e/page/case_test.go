@@ -38,6 +38,8 @@ func told(t *testing.T, text string) string {
 }
 
 // TestCase reads the page of a case of troupe chaos as a user does, who has no network.
+//
+//tier:real
 func TestCase(t *testing.T) {
 	chromium := browser.New(t)
 	broken := told(t, "create web main=app; create db main=app sidecar=log; on web Ready: lose-task web/app; delete web; "+

@@ -199,6 +199,8 @@ func (f *fake) lines(t *testing.T, p *browser.Tab, selector string, want ...stri
 }
 
 // TestWhatIsShown reads each view as a user does.
+//
+//tier:real
 func TestWhatIsShown(t *testing.T) {
 	chromium := browser.New(t)
 	for name, look := range map[string]browser.Look{"light": desk, "dark": night, "phone": phone} {
@@ -257,6 +259,8 @@ func TestWhatIsShown(t *testing.T) {
 }
 
 // TestItIsLive sees changes come, filters, and an agent that goes and comes back.
+//
+//tier:real
 func TestItIsLive(t *testing.T) {
 	f := newFake(20, 30)
 	p := browser.Open(t, browser.New(t), f.serve(t), desk)
@@ -292,6 +296,8 @@ func TestItIsLive(t *testing.T) {
 }
 
 // TestManyActors: a tree of 10,000 is drawn and scrolled without its rows being in the page.
+//
+//tier:all size: ten thousand actors
 func TestManyActors(t *testing.T) {
 	f := newFake(200, 10_000)
 	p := browser.Open(t, browser.New(t), f.serve(t), desk)
@@ -313,6 +319,8 @@ func TestManyActors(t *testing.T) {
 }
 
 // TestStranger: without the secret the page says what to do, and shows nothing.
+//
+//tier:real
 func TestStranger(t *testing.T) {
 	f := newFake(3, 10)
 	address, _, _ := strings.Cut(f.serve(t), "#")

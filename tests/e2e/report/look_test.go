@@ -50,6 +50,8 @@ func newCrowded() report.Data {
 }
 
 // TestLayout looks for what hides or overlaps something else, in each run and on each screen.
+//
+//tier:real
 func TestLayout(t *testing.T) {
 	chromium := browser.New(t)
 	for _, run := range []struct {
@@ -148,6 +150,8 @@ func (p tab) checkContrast() {
 }
 
 // TestFiguresAreShown reads the numbers as a user does, with and without scripts.
+//
+//tier:real
 func TestFiguresAreShown(t *testing.T) {
 	chromium := browser.New(t)
 	d := few()
@@ -184,6 +188,8 @@ func TestFiguresAreShown(t *testing.T) {
 
 // TestAreasHaveTheColoursOfTheirKeys compares pixels of the chart with those of the keys below it:
 // at some times, in the middle of the band that the pods of a phase must take.
+//
+//tier:all pixels of a page that few changes touch; Layout and FiguresAreShown read it
 func TestAreasHaveTheColoursOfTheirKeys(t *testing.T) {
 	chromium := browser.New(t)
 	for _, l := range []browser.Look{desk, night, phone, {Scheme: "dark", Width: 1280, Height: 900, NoScript: true}} {
@@ -240,6 +246,8 @@ func onGrid(plot box, y float64) bool {
 
 // TestHeatMapHasTheColoursOfItsScale compares pixels of nodes with those of the scale above them, in
 // each of the three modes. Scripts are not needed for that.
+//
+//tier:all pixels of a page that few changes touch; Layout and FiguresAreShown read it
 func TestHeatMapHasTheColoursOfItsScale(t *testing.T) {
 	chromium := browser.New(t)
 	for _, l := range []browser.Look{night, {Scheme: "light", Width: 1280, Height: 900, NoScript: true}} {
@@ -289,6 +297,8 @@ func TestHeatMapHasTheColoursOfItsScale(t *testing.T) {
 }
 
 // TestBarsAreAsHighAsTheirNumbers measures bars of the histogram in pixels.
+//
+//tier:all pixels of a page that few changes touch; Layout and FiguresAreShown read it
 func TestBarsAreAsHighAsTheirNumbers(t *testing.T) {
 	d := few()
 	p := open(t, browser.New(t), d, desk)
@@ -327,6 +337,8 @@ func TestBarsAreAsHighAsTheirNumbers(t *testing.T) {
 
 // TestCrossHair moves the mouse over the chart: the keys have the numbers of that time, and the line
 // is at the same time in both plots.
+//
+//tier:all pixels of a page that few changes touch; Layout and FiguresAreShown read it
 func TestCrossHair(t *testing.T) {
 	d := few()
 	p := open(t, browser.New(t), d, desk)
@@ -365,6 +377,8 @@ func TestCrossHair(t *testing.T) {
 }
 
 // TestFlagLeadsToItsEvent clicks a flag over the chart.
+//
+//tier:all pixels of a page that few changes touch; Layout and FiguresAreShown read it
 func TestFlagLeadsToItsEvent(t *testing.T) {
 	p := open(t, browser.New(t), few(), desk)
 	p.Do(chromedp.Click(chromedp.CSS(".lanes.wide .flag[href='#event-4']")))
@@ -376,6 +390,8 @@ func TestFlagLeadsToItsEvent(t *testing.T) {
 }
 
 // TestNamesDoNothing opens a report in which every text tries to run a script.
+//
+//tier:all pixels of a page that few changes touch; Layout and FiguresAreShown read it
 func TestNamesDoNothing(t *testing.T) {
 	const evil = `</title></style></script><script>document.title="owned"</script><img src=x onerror='document.title="owned"'>`
 	d := few()
@@ -399,6 +415,8 @@ func TestNamesDoNothing(t *testing.T) {
 
 // TestPolicyHolds sees that the page would not run a script or load a file even if a text became an
 // element.
+//
+//tier:all pixels of a page that few changes touch; Layout and FiguresAreShown read it
 func TestPolicyHolds(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))

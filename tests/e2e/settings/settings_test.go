@@ -106,6 +106,8 @@ var beside = map[string][]string{
 
 // TestFlags: every flag of the kubelet is known, with a value of the same kind, and acts or is named at the
 // start. That what is not named acts is the matter of tests/arch.
+//
+//tier:unit
 func TestFlags(t *testing.T) {
 	ours := pflag.NewFlagSet("troupe", pflag.ContinueOnError)
 	config.NewFlags().AddTo(ours)
@@ -169,6 +171,8 @@ func besides(flag, name string) bool {
 
 // TestFields: every field of KubeletConfiguration is known to the decoder, and no other. Each is one that
 // acts, or is named: see tests/arch.
+//
+//tier:unit
 func TestFields(t *testing.T) {
 	names := func(f reflect.StructField) string {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -203,6 +207,8 @@ func unknown(c config.Config) bool {
 
 // TestGates: the feature gates are those of the kubelet with their stage and default, and one that is set
 // otherwise is named, or asked for.
+//
+//tier:unit
 func TestGates(t *testing.T) {
 	all := utilfeature.DefaultMutableFeatureGate.GetAll()
 	for _, name := range slices.Sorted(maps.Keys(all)) {

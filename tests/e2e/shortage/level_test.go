@@ -5,6 +5,7 @@ import (
 	"time"
 )
 
+//tier:unit
 func TestSeen(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	at := func(i int) time.Time { return begin.Add(time.Duration(i) * time.Second) }
@@ -31,6 +32,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
+//tier:unit
 func TestFiles(t *testing.T) {
 	for _, c := range []struct {
 		name, stat string

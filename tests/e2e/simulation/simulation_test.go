@@ -44,6 +44,8 @@ spec:
 
 // TestCluster is what a user does: nodes join, a Deployment is rolled out on them by
 // the real scheduler, changed, and taken away, and kubectl shows ordinary nodes and pods.
+//
+//tier:served
 func TestCluster(t *testing.T) {
 	b := theBed(t)
 	b.removed(t, "one")
@@ -107,6 +109,8 @@ func TestCluster(t *testing.T) {
 
 // TestTakeover: three processes share the nodes; one is killed, one is ended, one
 // joins. Nobody who watches the cluster can tell.
+//
+//tier:served
 func TestTakeover(t *testing.T) {
 	b := theBed(t)
 	b.removed(t, "three")
@@ -227,8 +231,10 @@ func awaitRenewed(t *testing.T, w *witness, prefix string, after time.Time) {
 	})
 }
 
-// TestRefusals: what can't be is one clear line and exit code 1, before any work.
-func TestRefusals(t *testing.T) {
+// TestRefusedFlags: what can't be is one clear line and exit code 1, before any work.
+//
+//tier:served
+func TestRefusedFlags(t *testing.T) {
 	b := theBed(t)
 	b.removed(t, "refuse")
 	b.kubectlDo(t, "create", "serviceaccount", "nobody")

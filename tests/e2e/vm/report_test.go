@@ -9,6 +9,7 @@ import (
 	"time"
 )
 
+//tier:unit
 func TestReport(t *testing.T) {
 	var port bytes.Buffer
 	r := NewReporter(&port)
@@ -36,6 +37,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
+//tier:unit
 func TestReportOfStrangeLines(t *testing.T) {
 	lines := []string{"pass", "pass 2 running", "pass 2 running soon", `pass 2 running 1 "but"`, "fail 2 running 1", "fail 2 running 1 why", `fail 2 running 1 ""`, "fatal why", "end of it", "panic: no"}
 	report, err := ReadReport(strings.NewReader(strings.Join(lines, "\n")))

@@ -17,10 +17,14 @@ const deadline = 22 * time.Minute
 
 // TestCgroupV2 boots a machine with cgroup v2 alone and runs a node in it, on each release of
 // containerd. The apiserver that the node is a member of for a while runs outside.
+//
+//tier:all a second boot, with another release and without systemd
 func TestCgroupV2(t *testing.T) { testMachine(t, Bare) }
 
 // TestSystemd does the same in a machine with systemd, whose slices are the cgroups of pods, on the newest
 // containerd. In the end logind shuts the machine down.
+//
+//tier:vm
 func TestSystemd(t *testing.T) { testMachine(t, Systemd) }
 
 func testMachine(t *testing.T, m Machine) {

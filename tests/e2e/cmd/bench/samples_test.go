@@ -8,6 +8,7 @@ import (
 	"time"
 )
 
+//tier:unit
 func TestQuantile(t *testing.T) {
 	s := samples{40, 10, 30, 20}
 	for _, c := range []struct {
@@ -29,6 +30,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
+//tier:unit
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -54,6 +56,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
+//tier:unit
 func TestHostileFaults(t *testing.T) {
 	for list, want := range map[string]string{
 		"":                                       "21: NodeStageVolume:fails … NodeGetInfo:late",
@@ -77,6 +80,7 @@ func TestHostileFaults(t *testing.T) {
 	}
 }
 
+//tier:unit
 func TestDocumentKeepsWhatWasNotMeasured(t *testing.T) {
 	alone, cluster := sections[0].title, sections[1].title
 	first := document("", map[string]string{alone: "## " + alone + "\n\none\n", cluster: "## " + cluster + "\n\ntwo\n"})
@@ -88,6 +92,8 @@ func TestDocumentKeepsWhatWasNotMeasured(t *testing.T) {
 }
 
 // TestLostRound: what a table says of a round that failed is one line.
+//
+//tier:unit
 func TestLostRound(t *testing.T) {
 	for ours, wrong := range map[bool]int{true: 1, false: 0} {
 		b := &bench{}
@@ -100,6 +106,8 @@ func TestLostRound(t *testing.T) {
 
 // TestHostileResults: pods beside the hostile driver are compared with those beside the healthy one, and what people choose
 // is said.
+//
+//tier:unit
 func TestHostileResults(t *testing.T) {
 	b := &bench{options: options{hostile: hostileOptions{pods: 3}}}
 	if err := b.hostile.choose("NodeStageVolume"); err != nil {

@@ -21,6 +21,7 @@ func examplePods() []pod {
 	}
 }
 
+//tier:unit
 func TestUnmet(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -48,6 +49,7 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
+//tier:unit
 func TestRender(t *testing.T) {
 	table := render(examplePods())
 	for _, want := range []string{"crash-node1", "waiting: CrashLoopBackOff", "prepare (init)", "notes (sidecar)"} {

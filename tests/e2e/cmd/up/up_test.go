@@ -13,6 +13,8 @@ import (
 
 // TestUp runs the whole command as a user would and waits until it has seen every pod as it
 // should be.
+//
+//tier:real
 func TestUp(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -1,0 +1,43 @@
+// Command cmd runs tests: what the tasks test, test-all, touched, quick and check-fast of Taskfile.yml do.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/suite"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// What is left of a longer run, such as that of CI.
+	if s := os.Getenv("SECONDS_LEFT"); s != "" {
+		seconds, err := strconv.Atoi(s)
+		if err != nil {
+			exit(fmt.Errorf("SECONDS_LEFT: %w", err))
+		}
+		ctx, stop = context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
+		defer stop()
+	}
+	commands := map[string]func(context.Context) error{
+		"test": func(ctx context.Context) error { return suite.RunTests(ctx, false) },
+	}
+	if len(os.Args) != 2 || commands[os.Args[1]] == nil {
+		exit(fmt.Errorf("give one of test, test-all, touched, quick and check-fast"))
+	}
+	exit(commands[os.Args[1]](ctx))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}

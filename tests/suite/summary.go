@@ -1,0 +1,130 @@
+package suite
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+//go:embed skips.txt
+var skips string
+
+// mayBeSkipped are the tests that skips.txt excuses, each with its reason.
+func mayBeSkipped() map[string]string {
+	rows := map[string]string{}
+	for _, row := range rows2(skips) {
+		rows[row[0]] = row[1]
+	}
+	return rows
+}
+
+// rows2 are the lines of a table, each cut after its first word. Those that begin with # are comments.
+func rows2(table string) [][2]string {
+	var rows [][2]string
+	for line := range strings.Lines(table) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		first, rest, _ := strings.Cut(line, " ")
+		rows = append(rows, [2]string{first, strings.TrimSpace(rest)})
+	}
+	return rows
+}
+
+// Summary is what all parts of a run came to.
+type Summary struct {
+	Parts   []Ran
+	Strict  bool // a skip is a failure
+	CutIsOK bool // what the clock ended did not fail
+	Result
+	Bad    []string // why the run has failed, one line each
+	NotRun []string // tests that the clock left out
+}
+
+// Sum sums up a run.
+func Sum(parts []Ran, strict, cutIsOK bool) *Summary {
+	s := &Summary{Parts: parts, Strict: strict, CutIsOK: cutIsOK}
+	excused := mayBeSkipped()
+	for _, p := range parts {
+		s.Outcomes = append(s.Outcomes, p.Outcomes...)
+		failed := p.Failed()
+		if p.Cut && cutIsOK {
+			for _, o := range failed {
+				s.NotRun = append(s.NotRun, o.Name())
+			}
+			continue
+		}
+		for _, o := range failed {
+			s.Bad = append(s.Bad, "FAILED  "+o.Name())
+		}
+		if p.Err != nil && len(failed) == 0 {
+			s.Bad = append(s.Bad, fmt.Sprintf("FAILED  part %s: %v", p.Name, p.Err))
+		}
+		if p.Cut {
+			s.Bad = append(s.Bad, fmt.Sprintf("FAILED  part %s was ended after %.0f s", p.Name, p.Took.Seconds()))
+		}
+		for _, o := range p.Skipped() {
+			if strict && excused[o.Name()] == "" {
+				s.Bad = append(s.Bad, "SKIPPED "+o.Name()+": "+o.Reason)
+			}
+		}
+	}
+	return s
+}
+
+// dearest is how many tests the summary names.
+const dearest = 30
+
+// Print writes tables of the parts and of the dearest tests, what failed, and in the end the tests that passed only
+// when they ran again, which nobody is to overlook.
+func (s *Summary) Print(to io.Writer) {
+	fmt.Fprintf(to, "\n%-20s %8s %8s  %s\n", "part", "seconds", "CPU s", "tests")
+	for _, p := range s.Parts {
+		fmt.Fprintf(to, "%-20s %8.0f %8.0f  %s\n", p.Name, p.Took.Seconds(), p.CPU.Seconds(), p.Counts())
+	}
+	tests := slices.DeleteFunc(slices.Clone(s.Outcomes), func(o Outcome) bool {
+		return o.Test == "" || strings.Contains(o.Test, "/") || o.Took < time.Second
+	})
+	slices.SortStableFunc(tests, func(a, b Outcome) int { return cmp.Compare(b.Took, a.Took) })
+	fmt.Fprintf(to, "\n%8s  the %d dearest tests\n", "seconds", dearest)
+	for _, o := range tests[:min(dearest, len(tests))] {
+		fmt.Fprintf(to, "%8.1f  %s\n", o.Took.Seconds(), o.Name())
+	}
+	if skipped := s.Skipped(); len(skipped) > 0 {
+		fmt.Fprintf(to, "\nSkipped tests:\n")
+		for _, o := range skipped {
+			fmt.Fprintf(to, "  %s: %s\n", o.Name(), o.Reason)
+		}
+	}
+	fmt.Fprintln(to)
+	io.WriteString(to, s.Closing())
+}
+
+// Closing is the lines that a run ends with.
+func (s *Summary) Closing() string {
+	var b strings.Builder
+	for _, line := range s.Bad {
+		fmt.Fprintln(&b, line)
+	}
+	for _, name := range s.NotRun {
+		fmt.Fprintln(&b, "NOT RUN", name)
+	}
+	for _, o := range s.Flaky() {
+		fmt.Fprintf(&b, "FLAKY   %s failed after %.1f s and passed after %.1f s: %s has both\n",
+			o.Name(), o.Before[0].Seconds(), o.Took.Seconds(), results)
+	}
+	fmt.Fprintln(&b, s.Counts())
+	return b.String()
+}
+
+// Write keeps the closing lines, for who runs several of these.
+func (s *Summary) Write(root, name string) error {
+	return os.WriteFile(filepath.Join(root, results, name+".txt"), []byte(s.Closing()), 0o644)
+}
