@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,10 +39,15 @@ func (l listed) ours() bool {
 	return l.ImportPath == module || strings.HasPrefix(l.ImportPath, module+"/")
 }
 
-// listing is go list over the whole module and its dependencies, run once.
-var listing = sync.OnceValues(func() ([]listed, error) {
-	cmd := exec.Command("go", "list", "-e", "-export", "-deps",
-		"-json=ImportPath,Dir,GoFiles,Imports,Export,Error", "./...")
+// listing is go list over the whole module and its dependencies, run once. Compiled has compiled what was not.
+var (
+	listing  = sync.OnceValues(func() ([]listed, error) { return list() })
+	compiled = sync.OnceValues(func() ([]listed, error) { return list("-export") })
+)
+
+func list(flags ...string) ([]listed, error) {
+	cmd := exec.Command("go", slices.Concat([]string{"list", "-e", "-deps",
+		"-json=ImportPath,Dir,GoFiles,Imports,Export,Error"}, flags, []string{"./..."})...)
 	cmd.Dir = root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -61,7 +67,7 @@ var listing = sync.OnceValues(func() ([]listed, error) {
 		}
 		all = append(all, p)
 	}
-})
+}
 
 // packages are the module's own packages.
 func packages(t *testing.T) []listed {
@@ -127,7 +133,7 @@ func load(t *testing.T, p listed) *source {
 
 // check types files, reading what they import from compiled export data.
 func check(fset *token.FileSet, path string, files []*ast.File) (*source, error) {
-	all, err := listing()
+	all, err := compiled()
 	if err != nil {
 		return nil, err
 	}

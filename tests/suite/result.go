@@ -13,6 +13,7 @@ import (
 // Result is what the events of go test say.
 type Result struct {
 	Outcomes []Outcome // of tests and subtests, in the order of their ends, the last run of each
+	Ended    []string  // packages
 }
 
 // Outcome is how a test or a subtest ended. Of a package without a test that failed, Test is empty.
@@ -47,6 +48,7 @@ type reading struct {
 	last    map[testKey]Outcome
 	running map[testKey]string // last line of output
 	failed  map[string]bool    // packages with a test that failed in this run of theirs
+	ended   []string
 }
 
 // ReadResult reads the events that gotestsum kept. A run again follows the first.
@@ -71,7 +73,7 @@ func ReadResult(from io.Reader) (Result, error) {
 	for key := range r.running {
 		r.end(key, "fail", 0, "")
 	}
-	var result Result
+	result := Result{Ended: r.ended}
 	for _, key := range r.order {
 		result.Outcomes = append(result.Outcomes, r.last[key])
 	}
@@ -96,7 +98,10 @@ func (r *reading) add(e event) {
 		return
 	case e.Test != "":
 		r.end(key, e.Action, e.Elapsed, r.running[key])
-	case e.Action == "fail":
+	case e.Action != "fail":
+		r.ended = append(r.ended, e.Package)
+	default:
+		r.ended = append(r.ended, e.Package)
 		for key := range r.running {
 			if key.pkg == e.Package {
 				r.end(key, "fail", e.Elapsed, "")

@@ -40,7 +40,7 @@ type Package struct {
 }
 
 // Test is a function that go test runs. Tier and Reason are what its directive says, where there is one.
-type Test struct{ Package, Name, Tier, Reason string }
+type Test struct{ Package, File, Name, Tier, Reason string }
 
 // Name is the path of the package in the repository.
 func (p *Package) Name() string { return strings.TrimPrefix(p.ImportPath, Module+"/") }
@@ -110,7 +110,7 @@ func (p *Package) parse() error {
 		}
 		isTest := strings.HasSuffix(name, "_test.go")
 		if isTest {
-			p.addTests(f)
+			p.addTests(name, f)
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			if p.Raced == "" {
@@ -136,13 +136,13 @@ func (p *Package) parse() error {
 	return nil
 }
 
-func (p *Package) addTests(f *ast.File) {
+func (p *Package) addTests(file string, f *ast.File) {
 	for _, d := range f.Decls {
 		function, ok := d.(*ast.FuncDecl)
 		if !ok || function.Recv != nil || !isTest(function.Name.Name) {
 			continue
 		}
-		t := Test{Package: p.Name(), Name: function.Name.Name}
+		t := Test{Package: p.Name(), File: p.Name() + "/" + file, Name: function.Name.Name}
 		if function.Doc != nil {
 			last := function.Doc.List[len(function.Doc.List)-1].Text
 			if tier, ok := strings.CutPrefix(last, "//tier:"); ok {

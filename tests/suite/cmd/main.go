@@ -26,7 +26,8 @@ func main() {
 		defer stop()
 	}
 	commands := map[string]func(context.Context) error{
-		"test": func(ctx context.Context) error { return suite.RunTests(ctx, false) },
+		"test": suite.RunTests, "test-all": suite.RunAll, "touched": suite.RunTouched, "quick": suite.RunQuick,
+		"check-fast": suite.CheckFast,
 	}
 	if len(os.Args) != 2 || commands[os.Args[1]] == nil {
 		exit(fmt.Errorf("give one of test, test-all, touched, quick and check-fast"))

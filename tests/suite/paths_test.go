@@ -1,0 +1,63 @@
+package suite
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestPaths: the table of paths names only what is there, and each test of tier all at least once.
+func TestPaths(t *testing.T) {
+	s := load(t)
+	var all []Test
+	for _, test := range s.Tests() {
+		if test.Tier == All {
+			all = append(all, test)
+		}
+	}
+	touched := map[Test]bool{}
+	for _, row := range pathRows() {
+		for _, p := range row.paths {
+			if _, err := os.Stat(filepath.Join(s.Root, p)); err != nil {
+				t.Errorf("paths.txt: %v", err)
+			}
+		}
+		for _, pattern := range row.tests {
+			found := false
+			for _, test := range all {
+				if named(pattern, test) {
+					touched[test], found = true, true
+				}
+			}
+			if !found {
+				t.Errorf("paths.txt: no test of tier all is named %s", pattern)
+			}
+		}
+	}
+	for _, test := range all {
+		if !touched[test] {
+			t.Errorf("paths.txt: no path touches %s.%s", test.Package, test.Name)
+		}
+	}
+}
+
+func TestTouched(t *testing.T) {
+	names := func(changed ...string) []string {
+		var names []string
+		for _, test := range load(t).Touched(changed) {
+			names = append(names, test.Name)
+		}
+		return names
+	}
+	if got := names("README.md", "docs/metrics.md"); got != nil {
+		t.Errorf("documentation touches %v", got)
+	}
+	if got := names("supervisor/host/csidrivers/any.go"); !slices.Contains(got, "TestCSIKilled") ||
+		slices.Contains(got, "TestCgroupV2") {
+		t.Errorf("the drivers of volumes touch %v", got)
+	}
+	if got := names("tests/e2e/cluster/shown_test.go"); !slices.Equal(got, []string{"TestShownAsByKubelet"}) {
+		t.Errorf("the file of a test touches %v", got)
+	}
+}

@@ -1,0 +1,72 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// RunAll runs every test with every size, and the mutants made by hand, and writes the result into testedFile.
+func RunAll(ctx context.Context) error {
+	s, err := Load(".")
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	r := s.runner(Options{All: true})
+	r.Env = append(r.Env, "TROUPE_TEST_SIZE=full", "TROUPE_TEST_RUNTIME=containerd")
+	r.Run(ctx, s.Plan(r.Options))
+	for _, kind := range []string{"hand", "tests"} {
+		cmd := exec.CommandContext(ctx, "go", "run", "./tests/mutants", kind)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = s.Root, os.Stdout, os.Stderr
+		p := Ran{Part: Part{Name: "mutants-" + kind}}
+		from := time.Now()
+		p.CPU, p.Err = run(cmd)
+		p.Took, p.Cut = time.Since(from), ctx.Err() != nil
+		r.parts = append(r.parts, p)
+	}
+	sum := Sum(r.parts, ci(), false)
+	if err := s.writeTested(sum, time.Since(begin)); err != nil {
+		return err
+	}
+	return finish(sum, s.Root, "test-all")
+}
+
+func (s *Source) writeTested(sum *Summary, took time.Duration) error {
+	commit, err := git(s.Root, "rev-parse", "HEAD")
+	if err != nil {
+		return err
+	}
+	changed, err := changedSince(s.Root, commit)
+	if err != nil {
+		return err
+	}
+	if len(changed) > 0 {
+		commit += fmt.Sprintf(" with %d files that are not committed", len(changed))
+	}
+	result := "passed"
+	if len(sum.Bad) > 0 {
+		result = "FAILED"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# What the last run of all tests found. Written by: go tool task test-all\n")
+	fmt.Fprintf(&b, "commit  %s\ndate    %s\n", commit, time.Now().UTC().Format(time.DateOnly))
+	fmt.Fprintf(&b, "machine %d cores, Linux %s, containerd %s\n", runtime.NumCPU(), said("uname", "-r"),
+		said("sed", "-nE", `s,.*containerd/containerd/v2 (v[0-9.]+).*,\1,p`, filepath.Join(s.Root, "tests/tools/containerd/go.mod")))
+	fmt.Fprintf(&b, "result  %s in %d min\n%s", result, int(took.Minutes()), sum.Closing())
+	return os.WriteFile(filepath.Join(s.Root, testedFile), []byte(b.String()), 0o644)
+}
+
+// said is what a program says of the machine, or that it said nothing.
+func said(program string, args ...string) string {
+	out, err := exec.Command(program, args...).Output()
+	if err != nil || len(out) == 0 {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -1,0 +1,129 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// testedFile holds what the last run of all tests found.
+	testedFile = "docs/tested.txt"
+	// firstTested stands for its commit while the file is not there.
+	firstTested = "6427bfe1"
+
+	touchedTime = 30 * time.Minute
+	// touchedUntested is for a tree of which no result is known, where nearly every path has changed.
+	touchedUntested = 10 * time.Minute
+	// touchedLeast is what a batch of tests gets at least: with less it does not begin.
+	touchedLeast = 4 * time.Minute
+	touchedBatch = 6
+)
+
+// RunTouched runs the tests of tier all that the changes since the last run of all tests touch, until their time is
+// over, and names the others.
+func RunTouched(ctx context.Context) error {
+	s, err := Load(".")
+	if err != nil {
+		return err
+	}
+	base, limit, err := lastTested(s.Root)
+	if err != nil {
+		return err
+	}
+	changed, err := changedSince(s.Root, base)
+	if err != nil {
+		return err
+	}
+	tests := s.Touched(changed)
+	fmt.Printf("%d files have changed since %s. They touch %d tests, which get at most %v.\n", len(changed), base,
+		len(tests), limit)
+	end := time.Now().Add(limit)
+	if d, ok := ctx.Deadline(); ok && d.Before(end) {
+		end = d
+	}
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	r := &Runner{Root: s.Root, Options: Options{All: true}, Out: os.Stdout}
+	var notRun []Test
+	for i, p := range batches(tests) {
+		if time.Until(end) < touchedLeast {
+			notRun = append(notRun, p.tests...)
+			continue
+		}
+		p.Name = fmt.Sprintf("touched-%d", i+1)
+		r.run(ctx, p.Part)
+	}
+	sum := Sum(r.parts, ci(), true)
+	for _, t := range notRun {
+		sum.NotRun = append(sum.NotRun, t.Package+"."+t.Name)
+	}
+	return finish(sum, s.Root, "touched")
+}
+
+type batch struct {
+	Part
+	tests []Test
+}
+
+// batches are the tests by package, a few at a time, so that the clock can be looked at between them.
+func batches(tests []Test) []batch {
+	var all []batch
+	for len(tests) > 0 {
+		var these, others []Test
+		for _, t := range tests {
+			if t.Package == tests[0].Package && len(these) < touchedBatch {
+				these = append(these, t)
+			} else {
+				others = append(others, t)
+			}
+		}
+		var names []string
+		for _, t := range these {
+			names = append(names, t.Name)
+		}
+		all = append(all, batch{tests: these, Part: Part{Dir: e2e, Packages: []string{Module + "/" + these[0].Package},
+			Flags: []string{"-count=1", "-run", exactly(names)}, Rerun: true, Timeout: touchedTime}})
+		tests = others
+	}
+	return all
+}
+
+// lastTested is the commit of which all tests have run, and how long the tests may take that changes since then touch.
+func lastTested(root string) (commit string, limit time.Duration, err error) {
+	b, err := os.ReadFile(filepath.Join(root, testedFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Printf("There is no %s, so that no result of all tests is known: only some of those that are touched run.\n", testedFile)
+		return firstTested, touchedUntested, nil
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	rows := rows2(string(b))
+	i := slices.IndexFunc(rows, func(row [2]string) bool { return row[0] == "commit" })
+	if i < 0 {
+		return "", 0, fmt.Errorf("%s names no commit", testedFile)
+	}
+	commit, _, _ = strings.Cut(rows[i][1], " ")
+	since, err := git(root, "rev-list", "--count", commit+"..HEAD")
+	if err != nil {
+		return "", 0, fmt.Errorf("how many commits ago all tests ran: %w", err)
+	}
+	date, err := git(root, "log", "-1", "--format=%ct", commit)
+	if err != nil {
+		return "", 0, err
+	}
+	var seconds int64
+	if _, err := fmt.Sscan(date, &seconds); err != nil {
+		return "", 0, err
+	}
+	days := int(time.Since(time.Unix(seconds, 0)).Hours() / 24)
+	fmt.Printf("All tests last ran on %s: %s commits and %d days ago.\n", commit, since, days)
+	return commit, touchedTime, nil
+}
