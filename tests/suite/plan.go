@@ -85,6 +85,15 @@ func (s *Source) Plan(o Options) [][]Lane {
 	return stages
 }
 
+// lanes is all parts of a plan as one lane.
+func lanes(stages [][]Lane) Lane {
+	var all Lane
+	for _, stage := range stages {
+		all = slices.Concat(append([]Lane{all}, stage...)...)
+	}
+	return all
+}
+
 const racedEnds = "e2e-raced"
 
 // place is the part of a package of tests/e2e. Raced are those that run the product's clients in their own process. The

@@ -36,7 +36,7 @@ type Package struct {
 	// empty if not.
 	Raced, Fresh string
 	Tests        []Test
-	calls        []string
+	calls        []string // but those of tests of tier all
 }
 
 // Test is a function that go test runs. Tier and Reason are what its directive says, where there is one.
@@ -109,21 +109,24 @@ func (p *Package) parse() error {
 			return err
 		}
 		isTest := strings.HasSuffix(name, "_test.go")
-		if isTest {
-			p.addTests(name, f)
+		for _, d := range f.Decls {
+			tier := ""
+			if isTest {
+				tier = p.addTest(name, d)
+			}
+			ast.Inspect(d, func(n ast.Node) bool {
+				if p.Raced == "" {
+					p.Raced = shares(n)
+				}
+				if isTest && p.Fresh == "" {
+					p.Fresh = looks(n)
+				}
+				if call, ok := n.(*ast.CallExpr); ok && tier != All {
+					p.calls = append(p.calls, called(call))
+				}
+				return true
+			})
 		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if p.Raced == "" {
-				p.Raced = shares(n)
-			}
-			if isTest && p.Fresh == "" {
-				p.Fresh = looks(n)
-			}
-			if call, ok := n.(*ast.CallExpr); ok && isTest {
-				p.calls = append(p.calls, called(call))
-			}
-			return true
-		})
 	}
 	if why := unraced[p.Name()]; why != "" || !p.tested() {
 		p.Raced = ""
@@ -136,21 +139,21 @@ func (p *Package) parse() error {
 	return nil
 }
 
-func (p *Package) addTests(file string, f *ast.File) {
-	for _, d := range f.Decls {
-		function, ok := d.(*ast.FuncDecl)
-		if !ok || function.Recv != nil || !isTest(function.Name.Name) {
-			continue
-		}
-		t := Test{Package: p.Name(), File: p.Name() + "/" + file, Name: function.Name.Name}
-		if function.Doc != nil {
-			last := function.Doc.List[len(function.Doc.List)-1].Text
-			if tier, ok := strings.CutPrefix(last, "//tier:"); ok {
-				t.Tier, t.Reason, _ = strings.Cut(tier, " ")
-			}
-		}
-		p.Tests = append(p.Tests, t)
+// addTest adds a declaration to the tests if it is one, and returns its tier.
+func (p *Package) addTest(file string, d ast.Decl) string {
+	function, ok := d.(*ast.FuncDecl)
+	if !ok || function.Recv != nil || !isTest(function.Name.Name) {
+		return ""
 	}
+	t := Test{Package: p.Name(), File: p.Name() + "/" + file, Name: function.Name.Name}
+	if function.Doc != nil {
+		last := function.Doc.List[len(function.Doc.List)-1].Text
+		if tier, ok := strings.CutPrefix(last, "//tier:"); ok {
+			t.Tier, t.Reason, _ = strings.Cut(tier, " ")
+		}
+	}
+	p.Tests = append(p.Tests, t)
+	return t.Tier
 }
 
 // isTest says whether go test runs a function of this name without being asked to.

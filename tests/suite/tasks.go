@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 )
 
 // ErrFailed says that the lines before it say what failed.
@@ -13,7 +14,7 @@ var ErrFailed = errors.New("FAILED")
 // ci says whether nothing may be skipped.
 func ci() bool { return os.Getenv("CI") == "true" }
 
-// RunTests runs the tests of each change. The variables SHORT, RUN and KUBELET are those of task test.
+// RunTests runs the tests of each change. The variables SHORT, RUN, KUBELET and PART are those of task test.
 func RunTests(ctx context.Context) error {
 	s, err := Load(".")
 	if err != nil {
@@ -23,7 +24,11 @@ func RunTests(ctx context.Context) error {
 	if os.Getenv("KUBELET") != "" {
 		r.Env = append(r.Env, "TROUPE_TEST_KUBELET=1")
 	}
-	sum := Sum(r.Run(ctx, s.Plan(r.Options)), ci() && !r.Options.Short, false)
+	stages := s.Plan(r.Options)
+	if only := os.Getenv("PART"); only != "" {
+		stages = [][]Lane{{slices.DeleteFunc(lanes(stages), func(p Part) bool { return p.Name != only })}}
+	}
+	sum := Sum(r.Run(ctx, stages), ci() && !r.Options.Short, false)
 	return finish(sum, s.Root, "test")
 }
 
