@@ -2,9 +2,13 @@ package suite
 
 import (
 	"fmt"
+	"hash/fnv"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 func git(root string, args ...string) (string, error) {
@@ -30,4 +34,30 @@ func changedSince(root, commit string) ([]string, error) {
 	files := strings.Fields(known + "\n" + added)
 	slices.Sort(files)
 	return slices.Compact(files), nil
+}
+
+// settleTimes gives each file of the tree a time that follows from what it has. Go's cache of test results looks at
+// size and time of the files that a test opened: so it knows those of a fresh clone as well.
+func settleTimes(root string) error {
+	files, err := git(root, "ls-files")
+	if err != nil {
+		return err
+	}
+	for _, name := range strings.Fields(files) {
+		path := filepath.Join(root, name)
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		sum := fnv.New32a()
+		sum.Write(text)
+		at := time.Unix(1e9, 0).Add(time.Duration(sum.Sum32()>>4) * time.Second) // from 2001 to 2010
+		if err := os.Chtimes(path, at, at); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -19,7 +19,7 @@ type Result struct {
 // Outcome is how a test or a subtest ended. Of a package without a test that failed, Test is empty.
 type Outcome struct {
 	Package, Test string
-	Action        string // pass, fail or skip
+	Action        string // pass, fail, skip or unfinished
 	Took          time.Duration
 	Reason        string // of a skip
 	// Before is set if an earlier run of the same test failed: how long it took.
@@ -34,6 +34,9 @@ func (o Outcome) Name() string {
 	}
 	return name
 }
+
+// unfinished is a test that still ran when all was ended.
+const unfinished = "unfinished"
 
 type event struct {
 	Action, Package, Test, Output string
@@ -71,7 +74,7 @@ func ReadResult(from io.Reader) (Result, error) {
 	}
 	// What still ran when all was ended.
 	for key := range r.running {
-		r.end(key, "fail", 0, "")
+		r.end(key, unfinished, 0, "")
 	}
 	result := Result{Ended: r.ended}
 	for _, key := range r.order {
@@ -137,6 +140,11 @@ func (r *reading) end(key testKey, action string, elapsed float64, line string) 
 // Failed are the tests that failed in their last run. A test is left out for its subtests.
 func (r Result) Failed() []Outcome {
 	return r.leaves(func(o Outcome) bool { return o.Action == "fail" })
+}
+
+// Unfinished are the tests that still ran when all was ended.
+func (r Result) Unfinished() []Outcome {
+	return r.leaves(func(o Outcome) bool { return o.Action == unfinished })
 }
 
 // Flaky are the tests that failed and passed when they ran again.

@@ -18,16 +18,16 @@ var skips string
 // mayBeSkipped are the tests that skips.txt excuses, each with its reason.
 func mayBeSkipped() map[string]string {
 	rows := map[string]string{}
-	for _, row := range rows2(skips) {
+	for _, row := range table(skips) {
 		rows[row[0]] = row[1]
 	}
 	return rows
 }
 
-// rows2 are the lines of a table, each cut after its first word. Those that begin with # are comments.
-func rows2(table string) [][2]string {
+// table is the lines of a text, each cut after its first word. Those that begin with # are comments.
+func table(text string) [][2]string {
 	var rows [][2]string
-	for line := range strings.Lines(table) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
@@ -40,35 +40,29 @@ func rows2(table string) [][2]string {
 
 // Summary is what all parts of a run came to.
 type Summary struct {
-	Parts   []Ran
-	Strict  bool // a skip is a failure
-	CutIsOK bool // what the clock ended did not fail
+	Parts []Ran
 	Result
 	Bad    []string // why the run has failed, one line each
 	NotRun []string // tests that the clock left out
 }
 
-// Sum sums up a run.
+// Sum sums up a run. If strict, a skip is a failure, and with cutIsOK what the clock ended did not fail.
 func Sum(parts []Ran, strict, cutIsOK bool) *Summary {
-	s := &Summary{Parts: parts, Strict: strict, CutIsOK: cutIsOK}
+	s := &Summary{Parts: parts}
 	excused := mayBeSkipped()
 	for _, p := range parts {
 		s.Outcomes = append(s.Outcomes, p.Outcomes...)
-		failed := p.Failed()
-		if p.Cut && cutIsOK {
-			for _, o := range failed {
-				s.NotRun = append(s.NotRun, o.Name())
-			}
-			continue
-		}
-		for _, o := range failed {
+		for _, o := range p.Failed() {
 			s.Bad = append(s.Bad, "FAILED  "+o.Name())
 		}
-		if p.Err != nil && len(failed) == 0 {
-			s.Bad = append(s.Bad, fmt.Sprintf("FAILED  part %s: %v", p.Name, p.Err))
+		for _, o := range p.Unfinished() {
+			s.NotRun = append(s.NotRun, o.Name())
 		}
-		if p.Cut {
+		switch {
+		case p.Cut && !cutIsOK:
 			s.Bad = append(s.Bad, fmt.Sprintf("FAILED  part %s was ended after %.0f s", p.Name, p.Took.Seconds()))
+		case p.Err != nil && !p.Cut && len(p.Failed()) == 0:
+			s.Bad = append(s.Bad, fmt.Sprintf("FAILED  part %s: %v", p.Name, p.Err))
 		}
 		for _, o := range p.Skipped() {
 			if strict && excused[o.Name()] == "" {

@@ -20,6 +20,11 @@ func RunTests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if ci() {
+		if err := settleTimes(s.Root); err != nil {
+			return err
+		}
+	}
 	r := s.runner(Options{Short: os.Getenv("SHORT") != "", Run: os.Getenv("RUN")})
 	if os.Getenv("KUBELET") != "" {
 		r.Env = append(r.Env, "TROUPE_TEST_KUBELET=1")

@@ -105,7 +105,7 @@ func lastTested(root string) (commit string, limit time.Duration, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	rows := rows2(string(b))
+	rows := table(string(b))
 	i := slices.IndexFunc(rows, func(row [2]string) bool { return row[0] == "commit" })
 	if i < 0 {
 		return "", 0, fmt.Errorf("%s names no commit", testedFile)

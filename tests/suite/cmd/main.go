@@ -32,7 +32,11 @@ func main() {
 	if len(os.Args) != 2 || commands[os.Args[1]] == nil {
 		exit(fmt.Errorf("give one of test, test-all, touched, quick and check-fast"))
 	}
-	exit(commands[os.Args[1]](ctx))
+	err := commands[os.Args[1]](ctx)
+	if err == nil && context.Cause(ctx) == context.Canceled {
+		err = suite.ErrFailed // ended by a signal
+	}
+	exit(err)
 }
 
 func exit(err error) {

@@ -1,0 +1,81 @@
+package suite
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// events are lines of go test -json, from "action package test seconds".
+func events(lines ...string) *strings.Reader {
+	var b strings.Builder
+	for _, line := range lines {
+		f := append(strings.Fields(line), "", "", "")
+		b.WriteString(`{"Action":"` + f[0] + `","Package":"` + f[1] + `"`)
+		if f[2] != "" {
+			b.WriteString(`,"Test":"` + f[2] + `"`)
+		}
+		if f[3] != "" {
+			b.WriteString(`,"Elapsed":` + f[3])
+		}
+		b.WriteString(",\"Output\":\"    x_test.go:1: why\\n\"}\n")
+	}
+	return strings.NewReader(b.String())
+}
+
+func TestSummary(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		events []string
+		part   Ran // what is not in the events
+		strict bool
+		want   string // the closing lines
+	}{
+		{name: "passes", events: []string{"start p", "run p TestA", "pass p TestA 1", "pass p"},
+			want: "1 passed, 0 failed, 0 skipped\n"},
+		{name: "a subtest fails", events: []string{"start p", "run p TestA", "run p TestA/b", "fail p TestA/b 1", "fail p TestA 1",
+			"fail p"}, part: Ran{Err: errors.New("exit 1")},
+			want: "FAILED  p.TestA/b\n0 passed, 2 failed, 0 skipped\n"},
+		{name: "passes again", events: []string{"start p", "run p TestA", "fail p TestA 2", "fail p",
+			"start p", "run p TestA", "pass p TestA 1", "pass p"},
+			want: "FLAKY   p.TestA failed after 2.0 s and passed after 1.0 s: .run/results has both\n1 passed, 0 failed, 0 skipped\n"},
+		{name: "fails again", events: []string{"start p", "run p TestA", "fail p TestA 2", "fail p",
+			"start p", "run p TestA", "fail p TestA 1", "fail p"}, part: Ran{Err: errors.New("exit 1")},
+			want: "FAILED  p.TestA\n0 passed, 1 failed, 0 skipped\n"},
+		{name: "a package fails without a test", events: []string{"start p", "run p TestA", "pass p TestA 1", "fail p",
+			"start p", "pass p"},
+			want: "FAILED  p\n1 passed, 1 failed, 0 skipped\n"},
+		{name: "a package does not build", events: []string{"build-fail", "start p", "fail p"},
+			want: "FAILED  p\n0 passed, 1 failed, 0 skipped\n"},
+		{name: "a test does not end", events: []string{"start p", "run p TestA", "output p TestA", "fail p"},
+			want: "FAILED  p.TestA\n0 passed, 1 failed, 0 skipped\n"},
+		{name: "the program fails", events: []string{"start p", "pass p"}, part: Ran{Err: errors.New("exit 2")},
+			want: "FAILED  part x: exit 2\n0 passed, 0 failed, 0 skipped\n"},
+		{name: "ended by the clock", events: []string{"start p", "run p TestA"}, part: Ran{Err: errors.New("killed"), Cut: true},
+			want: "FAILED  part x was ended after 0 s\nNOT RUN p.TestA\n0 passed, 0 failed, 0 skipped\n"},
+		{name: "a skip", events: []string{"start p", "run p TestA", "output p TestA", "skip p TestA 0", "pass p"},
+			want: "0 passed, 0 failed, 1 skipped\n"},
+		{name: "a skip where none may be", events: []string{"start p", "run p TestA", "output p TestA", "skip p TestA 0", "pass p"},
+			strict: true, want: "SKIPPED p.TestA: x_test.go:1: why\n0 passed, 0 failed, 1 skipped\n"},
+	} {
+		result, err := ReadResult(events(row.events...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		row.part.Name, row.part.Result = "x", result
+		if got := Sum([]Ran{row.part}, row.strict, false).Closing(); got != row.want {
+			t.Errorf("%s:\n%swant\n%s", row.name, got, row.want)
+		}
+	}
+}
+
+func TestCutIsOK(t *testing.T) {
+	result, err := ReadResult(events("start p", "run p TestA", "pass p TestA 1", "run p TestB"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Sum([]Ran{{Result: result, Cut: true, Err: errors.New("killed")}}, false, true)
+	if want := "NOT RUN p.TestB\n1 passed, 0 failed, 0 skipped\n"; s.Closing() != want {
+		t.Errorf("%q, want %q", s.Closing(), want)
+	}
+}
