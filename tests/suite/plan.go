@@ -59,7 +59,7 @@ func (s *Source) Plan(o Options) [][]Lane {
 	end := func(name string, flags ...string) Part {
 		packages := s.choose(o, func(p *Package) bool { return p.E2E() && place(p) == name })
 		return Part{Name: name, Dir: e2e, Packages: packages, Flags: slices.Concat(once, s.leaveOut(o), flags),
-			Rerun: name != racedEnds, Timeout: 40 * time.Minute}
+			Rerun: true, Timeout: 40 * time.Minute}
 	}
 	// With the race detector a few damaged files and hostile answers are tried, and all of them without.
 	damage := s.choose(o, func(p *Package) bool {
@@ -79,7 +79,7 @@ func (s *Source) Plan(o Options) [][]Lane {
 		// A third of the processors' time would be idle beside the tests of a cluster, which wait a lot.
 		{
 			{end("e2e-heavy", "-p", "2")},
-			{end(racedEnds, append(race, "-p", "2")...), end("e2e-light", "-p", "2")},
+			{end("e2e-raced", append(race, "-p", "2")...), end("e2e-light", "-p", "2")},
 		},
 	}
 	return stages
@@ -94,15 +94,13 @@ func lanes(stages [][]Lane) Lane {
 	return all
 }
 
-const racedEnds = "e2e-raced"
-
 // place is the part of a package of tests/e2e. Raced are those that run the product's clients in their own process. The
 // heavy ones take as much of the machine as they get.
 func place(p *Package) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(p.Name(), e2e+"/"), "/")
 	switch name {
 	case "apiserver", "contract", "simulation":
-		return racedEnds
+		return "e2e-raced"
 	case "cluster", "node", "vm", "live":
 		return "e2e-heavy"
 	}

@@ -85,7 +85,8 @@ func (r *Runner) gotestsum(ctx context.Context, p Part, file string, out io.Writ
 		"--format=pkgname", "--format-hide-empty-pkg", "--format-icons=text", "--hide-summary=skipped", "--no-color",
 		"--jsonfile=" + file, "--packages=" + strings.Join(p.Packages, " ")}
 	if p.Rerun {
-		args = append(args, "--rerun-fails=1", "--rerun-fails-max-failures=5", "--rerun-fails-run-root-test")
+		args = append(args, "--rerun-fails=1", "--rerun-fails-max-failures=5", "--rerun-fails-run-root-test",
+			"--rerun-fails-abort-on-data-race")
 	}
 	// The linter has vet, and nobody debugs a test here: without both, tests begin earlier.
 	args = append(args, "--", "-vet=off", "-ldflags=-w", "-timeout="+p.Timeout.String())
