@@ -10,6 +10,7 @@ import (
 var unraced = map[string]string{
 	"supervisor/chaos": "of a simulated node one goroutine runs at a time, and what it shares with others is theirs",
 	"tests/mutants":    "its tests run one simulated node after another",
+	"tests/suite":      "its tests start nothing",
 }
 
 // fresh are folders whose tests look at the machine, so that a result of yesterday says nothing of today.
