@@ -79,7 +79,7 @@ func (s *Source) Plan(o Options) [][]Lane {
 		// A third of the processors' time would be idle beside the tests of a cluster, which wait a lot.
 		{
 			{end("e2e-heavy", "-p", "2")},
-			{end("e2e-raced", append(race, "-p", "2")...), end("e2e-light", "-p", "2")},
+			{end("e2e-raced", append(race, "-p", "1")...), end("e2e-light", "-p", "2")},
 		},
 	}
 	return stages

@@ -52,6 +52,9 @@ func RunQuick(ctx context.Context) error {
 	for _, line := range append(s.style(files), vet(ctx, s.Root, changed)...) {
 		sum.Bad = append(sum.Bad, "FAILED  "+line)
 	}
+	if ctx.Err() != nil {
+		sum.NotRun = append(sum.NotRun, "go vet, or a part of it")
+	}
 	return finish(sum, s.Root, "quick")
 }
 
@@ -73,10 +76,11 @@ func quickBase(root string) (string, error) {
 func (s *Source) quickParts(files []string) []Part {
 	changed, others := s.Affected(files)
 	rules := s.choose(Options{}, func(p *Package) bool { return p.Name() == "tests/arch" || p.Name() == "tests/suite" })
-	paths := func(packages []*Package, ends bool) []string {
+	ends := s.choose(Options{Short: true}, func(p *Package) bool { return p.E2E() && slices.Contains(changed, p) })
+	root := func(packages []*Package) []string {
 		var paths []string
 		for _, p := range packages {
-			if p.tested() && p.E2E() == ends && !slices.Contains(rules, p.ImportPath) {
+			if p.tested() && !p.E2E() && !slices.Contains(rules, p.ImportPath) {
 				paths = append(paths, p.ImportPath)
 			}
 		}
@@ -89,9 +93,9 @@ func (s *Source) quickParts(files []string) []Part {
 		}
 	}
 	return []Part{
-		{Name: "quick-changed", Packages: append(paths(changed, false), rules...), Timeout: quickTime},
-		{Name: "quick-e2e", Dir: e2e, Packages: paths(changed, true), Flags: []string{"-run", exactly(unit)}, Timeout: quickTime},
-		{Name: "quick-others", Packages: paths(others, false), Timeout: quickTime},
+		{Name: "quick-changed", Packages: append(root(changed), rules...), Timeout: quickTime},
+		{Name: "quick-e2e", Dir: e2e, Packages: ends, Flags: []string{"-run", exactly(unit)}, Timeout: quickTime},
+		{Name: "quick-others", Packages: root(others), Timeout: quickTime},
 	}
 }
 
