@@ -74,7 +74,7 @@ func (r *Runner) run(ctx context.Context, p Part) {
 	if done.Err == nil {
 		done.Err = err
 	}
-	fmt.Fprintf(out, "%s, %.0f s\n", done.Result.Counts(), done.Took.Seconds())
+	fmt.Fprintf(out, "%s, %.0f s\n", done.Counts(), done.Took.Seconds())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.parts = append(r.parts, done)

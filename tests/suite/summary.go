@@ -98,7 +98,7 @@ func (s *Summary) Print(to io.Writer) {
 		}
 	}
 	fmt.Fprintln(to)
-	io.WriteString(to, s.Closing())
+	fmt.Fprint(to, s.Closing())
 }
 
 // Closing is the lines that a run ends with.
