@@ -40,7 +40,6 @@ func (s *Source) Touched(changed []string) []Test {
 			}
 		}
 	}
-	add(func(t Test) bool { return slices.Contains(changed, t.File) })
 	for _, row := range pathRows() {
 		if !slices.ContainsFunc(changed, func(file string) bool {
 			return slices.ContainsFunc(row.paths, func(p string) bool { return within(file, p) })
@@ -51,5 +50,6 @@ func (s *Source) Touched(changed []string) []Test {
 			add(func(t Test) bool { return named(pattern, t) })
 		}
 	}
+	add(func(t Test) bool { return slices.Contains(changed, t.File) })
 	return found
 }

@@ -65,3 +65,18 @@ func TestAffected(t *testing.T) {
 		t.Errorf("changed %v, others %v", changed, others)
 	}
 }
+
+// TestSkips: what may be skipped is there, and has a reason.
+func TestSkips(t *testing.T) {
+	left := mayBeSkipped()
+	for _, p := range load(t).Packages {
+		for _, test := range p.Tests {
+			if name := test.Package + "." + test.Name; left[name] != "" {
+				delete(left, name)
+			}
+		}
+	}
+	if len(left) > 0 {
+		t.Errorf("skips.txt: %v: no such tests, or no reasons", left)
+	}
+}
