@@ -71,7 +71,7 @@ func (s *Source) Plan(o Options) [][]Lane {
 	stages := [][]Lane{
 		{{
 			{Name: "root-raced", Packages: root(true, false), Flags: race, Timeout: limit},
-			{Name: "root-raced-fresh", Packages: root(true, true), Flags: slices.Concat(race, once), Timeout: limit},
+			{Name: "root-raced-fresh", Packages: root(true, true), Flags: slices.Concat(race, once), Rerun: true, Timeout: limit},
 			{Name: "root", Packages: root(false, false), Timeout: limit},
 			{Name: "root-fresh", Packages: root(false, true), Flags: once, Rerun: true, Timeout: limit},
 			{Name: "damage", Packages: damage, Flags: []string{"-run", "Damage"}, Timeout: limit},
