@@ -20,12 +20,12 @@ const maxRequestBytes = 16 << 20
 
 // Serve serves the runtime as CRI v1, RuntimeService and ImageService, on a listener, until ctx
 // ends; then it ends all calls and returns nil. The runtime's clock must advance by itself. Serve
-// closes the listener.
+// closes the listener. Options are further ones of the gRPC server, such as an interceptor.
 //
 // Sandboxes and containers made here keep their labels and annotations. Calls that need a real
 // program (Exec, Attach, PortForward, checkpoints, metrics) are Unimplemented.
-func Serve(ctx context.Context, listener net.Listener, r *Runtime) error {
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequestBytes))
+func Serve(ctx context.Context, listener net.Listener, r *Runtime, options ...grpc.ServerOption) error {
+	g := grpc.NewServer(append(options, grpc.MaxRecvMsgSize(maxRequestBytes))...)
 	s := &server{r: r}
 	runtimev1.RegisterRuntimeServiceServer(g, s)
 	runtimev1.RegisterImageServiceServer(g, s)

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
+	"github.com/troupe-dev/troupe/tests/e2e/served"
 )
 
 // patience is for what takes a moment, on a busy machine too. Nothing here is a measurement.
@@ -27,6 +28,7 @@ const patience = 4 * time.Minute
 var shared struct {
 	dir      string
 	binary   func() (string, error)
+	raced    func() (string, error) // with the race detector
 	registry func() (*lab.Registry, error)
 	plane    func() (*lab.ControlPlane, error)
 	// csiDriver is the binary of package csidriver.
@@ -59,6 +61,13 @@ func run(m *testing.M) (code int) {
 			return "", err
 		}
 		return lab.BuildTroupe(ctx, repository, false)
+	})
+	shared.raced = sync.OnceValues(func() (string, error) {
+		repository, err := repository()
+		if err != nil {
+			return "", err
+		}
+		return lab.BuildTroupe(ctx, repository, true)
 	})
 	shared.csiDriver = sync.OnceValues(func() (string, error) {
 		repository, err := repository()
@@ -144,7 +153,10 @@ type bed struct {
 	// member is the agent if Agent is nil.
 	member *member.Member
 	plane  *lab.ControlPlane
-	lab    *lab.Lab
+	// lab is containerd's, and served the other runtime: one of them is nil. runtime is either.
+	lab     *lab.Lab
+	served  *served.Runtime
+	runtime runtime
 	// admin is the user.
 	admin kubernetes.Interface
 	// name is the node's and the namespace's.
@@ -162,6 +174,7 @@ func (b *bed) Root() string {
 // setup is what tests change of a bed.
 type setup struct {
 	plane   *lab.ControlPlane
+	served  bool // see onServed
 	release lab.Release
 	runc    string // the directory of one that is not the distribution's
 	agent   node.Config
@@ -179,15 +192,15 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 	for _, c := range change {
 		c(&s)
 	}
-	lab.Need(t, append(s.release.Needs(), lab.GoToolchain)...)
+	needs, binaryOf := append(s.release.Needs(), lab.GoToolchain), shared.binary
+	if s.served {
+		needs, binaryOf = []lab.Requirement{lab.Root, lab.GoToolchain}, shared.raced
+	}
+	lab.Need(t, needs...)
 	if s.plane == nil {
 		s.plane = plane(t)
 	}
-	binary, err := shared.binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry, err := shared.registry()
+	binary, err := binaryOf()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,19 +216,16 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
 	defer cancel()
-	l, err := lab.New(ctx, lab.Config{Dir: filepath.Join(dir, "c"), Release: s.release, RuncDir: s.runc, Registry: registry, Log: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	config := s.plane.AdminConfig()
 	admin, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{plane: s.plane, lab: l, name: name, admin: admin}
-	t.Cleanup(func() { b.clean(t) })
-	if err := l.Start(ctx); err != nil {
-		t.Fatal(err)
+	b := &bed{plane: s.plane, name: name, admin: admin}
+	if s.served {
+		b.serve(t, filepath.Join(dir, "c"))
+	} else {
+		b.contain(ctx, t, &s, filepath.Join(dir, "c"))
 	}
 	s.identity.User, s.identity.Groups = "system:node:"+name, []string{"system:nodes"}
 	kubeconfig, err := s.plane.KubeconfigOf(s.identity)
@@ -227,7 +237,7 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 			t.Fatal(err)
 		}
 	}
-	s.agent.Binary, s.agent.Dir, s.agent.Endpoint, s.agent.CgroupRoot = binary, filepath.Join(dir, "n"), l.Endpoint(), l.CgroupRoot()
+	s.agent.Binary, s.agent.Dir, s.agent.Endpoint, s.agent.CgroupRoot = binary, filepath.Join(dir, "n"), b.runtime.Endpoint(), b.runtime.CgroupRoot()
 	s.agent.Flags = append([]string{
 		"--hostname-override", name, "--kubeconfig", kubeconfig, "--node-ip", "127.0.0.1", "--node-labels", "test=" + name,
 	}, s.agent.Flags...)
@@ -238,6 +248,24 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// contain starts containerd.
+func (b *bed) contain(ctx context.Context, t *testing.T, s *setup, dir string) {
+	t.Helper()
+	registry, err := shared.registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.lab, err = lab.New(ctx, lab.Config{Dir: dir, Release: s.release, RuncDir: s.runc, Registry: registry, Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.runtime = b.lab
+	t.Cleanup(func() { b.clean(t) })
+	if err := b.lab.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // clean takes all away, as a user does, and looks for what stays.
@@ -264,12 +292,12 @@ func (b *bed) clean(t *testing.T) {
 				return err
 			}),
 			lab.Eventually(ctx, patience, "nothing is left of any pod", func() error {
-				world, err := node.Look(ctx, b.lab)
+				world, err := node.Look(ctx, b.runtime)
 				if err == nil {
 					err = world.Empty()
 				}
 				if err == nil {
-					if left := node.Leftovers(b.Agent, b.lab); len(left) > 0 {
+					if left := node.Leftovers(b.Agent, b.runtime); len(left) > 0 {
 						err = errors.New(strings.Join(left, ", "))
 					}
 				}
@@ -285,12 +313,15 @@ func (b *bed) clean(t *testing.T) {
 		if err := b.Stop(ctx); err != nil {
 			t.Error(err)
 		}
+		if races := b.Races(); races != "" {
+			t.Errorf("the agent has a data race:\n%s", races)
+		}
 		if err := b.admin.CoreV1().Nodes().Delete(ctx, b.name, none); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	}
-	if err := b.lab.Cleanup(ctx); err != nil {
-		t.Errorf("clean up the lab: %v", err)
+	if err := b.runtime.Cleanup(ctx); err != nil {
+		t.Errorf("clean up the runtime: %v", err)
 	}
 	if b.Agent != nil {
 		if err := b.Discard(); err != nil {
@@ -460,7 +491,7 @@ func phase(want v1.PodPhase) func(*v1.Pod) error {
 // world is what the runtime has, past the agent.
 func (b *bed) world(t *testing.T) node.World {
 	t.Helper()
-	w, err := node.Look(t.Context(), b.lab)
+	w, err := node.Look(t.Context(), b.runtime)
 	if err != nil {
 		t.Fatal(err)
 	}

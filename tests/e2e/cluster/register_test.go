@@ -85,7 +85,7 @@ func testRegistered(t *testing.T, b *bed, n *v1.Node) {
 //tier:served
 func TestRunPod(t *testing.T) {
 	t.Parallel()
-	b := started(t, "run-pod")
+	b := started(t, "run-pod", onServed)
 	b.create(t, b.pod("web", nil))
 	p := b.awaitPod(t, "web", "is ready", ready)
 	if p.Status.HostIP != "127.0.0.1" || p.Status.PodIP == "" || p.Status.QOSClass != v1.PodQOSBestEffort || p.Status.StartTime == nil {

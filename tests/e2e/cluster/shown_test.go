@@ -179,7 +179,7 @@ func joinedAs(t *testing.T, name string, agent member.Agent, settings ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{plane: p, lab: l, name: name, admin: admin}
+	b := &bed{plane: p, lab: l, runtime: l, name: name, admin: admin}
 	t.Cleanup(func() {
 		if err := l.Cleanup(context.Background()); err != nil {
 			t.Errorf("clean up the lab: %v", err)

@@ -252,6 +252,17 @@ func (a *Agent) LogTail(n int) string {
 	return text[max(0, len(text)-n):]
 }
 
+// Races is what the race detector says in the log, of an agent that has one; empty for nothing.
+func (a *Agent) Races() string {
+	log := a.Log()
+	i := strings.Index(log, "WARNING: DATA RACE")
+	if i < 0 {
+		return ""
+	}
+	const enough = 8000
+	return log[i:min(len(log), i+enough)]
+}
+
 // Command runs another command of the binary and returns what it printed.
 func (a *Agent) Command(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, a.config.Binary, args...)

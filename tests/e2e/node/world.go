@@ -22,8 +22,15 @@ type World struct {
 	Containers []*runtimeapi.Container
 }
 
+// Runtime is a container runtime as tests see it past the agent: a lab's, or a served one.
+type Runtime interface {
+	Runtime() runtimeapi.RuntimeServiceClient
+	// Leaks is what it has of pods that are gone.
+	Leaks() []string
+}
+
 // Look reads the world.
-func Look(ctx context.Context, l *lab.Lab) (World, error) {
+func Look(ctx context.Context, l Runtime) (World, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	sandboxes, err := l.Runtime().ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
@@ -154,7 +161,7 @@ func pidIn(info map[string]string) (int, error) {
 
 // Leftovers are files, directories, mounts and network namespaces that a pod that is gone has left
 // behind: what there is of the agent's directories of pods, logs and links, and of the runtime's.
-func Leftovers(a *Agent, l *lab.Lab) []string {
+func Leftovers(a *Agent, l Runtime) []string {
 	var left []string
 	for _, pattern := range []string{
 		filepath.Join(a.Root(), "pods/*"),

@@ -1,0 +1,37 @@
+package cluster
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/troupe-dev/troupe/tests/e2e/node"
+	"github.com/troupe-dev/troupe/tests/e2e/served"
+)
+
+// runtimeVariable, set to containerd, makes all tests run on containerd.
+const runtimeVariable = "TROUPE_TEST_RUNTIME"
+
+// onServed is for a test whose every assertion is about objects, events, the agent's answers, files or
+// log: it runs on the served runtime, with an agent that has the race detector. See decision 0075.
+func onServed(s *setup) { s.served = os.Getenv(runtimeVariable) != "containerd" }
+
+// runtime is a container runtime with a place for an agent beside it.
+type runtime interface {
+	node.Runtime
+	Endpoint() string
+	// CgroupRoot is where its agent makes the cgroups of pods; empty for nowhere.
+	CgroupRoot() string
+	Cleanup(context.Context) error
+}
+
+// serve starts the served runtime.
+func (b *bed) serve(t *testing.T, dir string) {
+	t.Helper()
+	r, err := served.Start(served.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.served, b.runtime = r, r
+	t.Cleanup(func() { b.clean(t) })
+}
