@@ -99,6 +99,9 @@ func (p EffectPhase) String() string {
 // MarshalText gives the phase as a word.
 func (p EffectPhase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
+// WaitedForLane is EffectInfo.WaitedFor of an effect that had to wait for its lane.
+const WaitedForLane = "lane"
+
 // EffectInfo is the public view of an effect.
 type EffectInfo struct {
 	ID     EffectID    `json:"id"`
@@ -115,6 +118,9 @@ type EffectInfo struct {
 	Standing bool `json:"standing,omitempty"`
 	// HoldsSlot is the pool of the slot that it holds; empty for none.
 	HoldsSlot string `json:"holdsSlot,omitempty"`
+	// WaitedFor is the pool that it had to wait for a slot of, or WaitedForLane if it had to wait only for an
+	// earlier effect of its owner; empty if neither.
+	WaitedFor string `json:"waitedFor,omitempty"`
 	Tag       any    `json:"-"`
 }
 

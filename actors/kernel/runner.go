@@ -123,6 +123,9 @@ func (r *Runner) add(e *effect, pool, keeps string) {
 	}
 	r.linkLocked(e)
 	r.traceLocked(e)
+	if busy {
+		e.WaitedFor = WaitedForLane
+	}
 	switch {
 	case r.closed, r.drain != nil:
 		r.dropLocked(e)

@@ -10,6 +10,7 @@ func (r *Runner) slotLocked(e *effect) bool {
 	if e.slots == nil || e.slots.take(e, r.clock.Now()) {
 		return true
 	}
+	e.WaitedFor = e.slots.Name
 	r.awaitLocked(e.slots)
 	if e.maxQueue > 0 {
 		e.stopWait = r.clock.AfterFunc(e.maxQueue, func() { r.waitNoMore(e) })

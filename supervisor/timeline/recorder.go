@@ -107,7 +107,7 @@ func (r *Recorder) Effect(at time.Time, path string, phase kernel.EffectPhase, e
 			c.phase = phase
 			switch phase {
 			case kernel.EffectStarted:
-				c.waited = now - c.at
+				c.waited, c.waitedFor = now-c.at, e.WaitedFor
 			case kernel.EffectExpired:
 				c.took, c.bad = now-c.at-c.waited, true
 			default:

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ func (k Kind) String() string { return kinds[k] }
 
 const (
 	// entryCost is the size of an entry without its own texts, in bytes.
-	entryCost = 144
+	entryCost = 160
 	// textLimit bounds a text, in bytes.
 	textLimit = 320
 	// firstKept are the entries of a story's begin that are never dropped, and
@@ -54,8 +55,8 @@ type entry struct {
 	phase kernel.EffectPhase
 	bad   bool
 	// by is the actor that did it, if it is not the pod's own. by and what are
-	// constants of the program.
-	by, what, object, text string
+	// constants of the program, and so is waitedFor, see kernel.EffectInfo.
+	by, what, waitedFor, object, text string
 }
 
 func (e *entry) cost() int { return entryCost + len(e.object) + len(e.text) }
@@ -116,7 +117,7 @@ func (s *story) merge(e *entry, i int) bool {
 			continue
 		}
 		o.count += e.count
-		o.last, o.took, o.waited = e.last, e.took, e.waited
+		o.last, o.took, o.waited, o.waitedFor = e.last, e.took, e.waited, cmp.Or(e.waitedFor, o.waitedFor)
 		return true
 	}
 	return false
@@ -199,6 +200,9 @@ type Entry struct {
 	// ran, in nanoseconds.
 	Waited time.Duration `json:"waited,omitempty"`
 	Took   time.Duration `json:"took,omitempty"`
+	// WaitedFor is the pool of the slot that it waited for, or lane; empty if it began at once. Of calls
+	// that are counted together it is the last that one of them waited for.
+	WaitedFor string `json:"waitedFor,omitempty"`
 	// Bad: it failed, or warns.
 	Bad bool `json:"bad,omitempty"`
 }
@@ -221,7 +225,8 @@ func (s *story) view() View {
 func (e *entry) view() Entry {
 	v := Entry{
 		Seq: e.seq, At: time.Unix(0, e.at), Kind: e.kind.String(), By: e.by, What: e.what, Object: e.object, Text: e.text,
-		Waited: time.Duration(e.waited), Took: time.Duration(e.took), Bad: e.bad,
+		Waited: time.Duration(e.waited), Took: time.Duration(e.took), WaitedFor: e.waitedFor,
+		Bad: e.bad,
 	}
 	if e.count > 1 {
 		last := time.Unix(0, e.last)

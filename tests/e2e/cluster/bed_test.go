@@ -156,7 +156,7 @@ type bed struct {
 	// lab is containerd's, and served the other runtime: one of them is nil. runtime is either.
 	lab     *lab.Lab
 	served  *served.Runtime
-	runtime runtime
+	runtime machine
 	// admin is the user.
 	admin kubernetes.Interface
 	// name is the node's and the namespace's.
@@ -195,6 +195,7 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 	needs, binaryOf := append(s.release.Needs(), lab.GoToolchain), shared.binary
 	if s.served {
 		needs, binaryOf = []lab.Requirement{lab.Root, lab.GoToolchain}, shared.raced
+		s.agent.Env = append(s.agent.Env, "GORACE=atexit_sleep_ms=0")
 	}
 	lab.Need(t, needs...)
 	if s.plane == nil {

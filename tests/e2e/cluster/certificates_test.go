@@ -53,7 +53,7 @@ func (b *bed) approve(t *testing.T, user, signer string, n int) {
 //tier:served
 func TestServingCertificate(t *testing.T) {
 	t.Parallel()
-	b := started(t, "serving", callable(t), func(s *setup) { s.agent.Settings += "serverTLSBootstrap: true\n" })
+	b := started(t, "serving", onServed, callable(t), func(s *setup) { s.agent.Settings += "serverTLSBootstrap: true\n" })
 	port := b.node(t).Status.DaemonEndpoints.KubeletEndpoint.Port
 	ca, err := os.ReadFile(b.plane.CAFile())
 	if err != nil {
@@ -95,7 +95,7 @@ func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	const joining = "system:bootstrappers:test"
 	var kubeconfig string
-	b := newBed(t, "joins", func(s *setup) {
+	b := newBed(t, "joins", onServed, func(s *setup) {
 		s.plane = plane(t)
 		s.agent.Settings += "rotateCertificates: true\n"
 		s.through = func(string) (string, error) {

@@ -30,7 +30,7 @@ func (b *bed) complaints(word string) (found []string) {
 //tier:served
 func TestWrongCredential(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, "wrong-credential", func(s *setup) { s.identity = lab.Identity{Files: true, Lifetime: -time.Hour} })
+	b := newBed(t, "wrong-credential", onServed, func(s *setup) { s.identity = lab.Identity{Files: true, Lifetime: -time.Hour} })
 	if err := b.Write("static.yaml", fmt.Sprintf(manifest, lab.WebImage, "1")); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestWrongCredential(t *testing.T) {
 //tier:served
 func TestCertificateReplaced(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, "cert-replaced", func(s *setup) { s.identity = lab.Identity{Files: true, Lifetime: 20 * time.Second} })
+	b := newBed(t, "cert-replaced", onServed, func(s *setup) { s.identity = lab.Identity{Files: true, Lifetime: 20 * time.Second} })
 	b.start(t)
 	b.awaitNode(t, "is ready for pods", usable)
 	begun := time.Now()
@@ -105,7 +105,7 @@ func TestCertificateReplaced(t *testing.T) {
 //tier:served
 func TestNotOurNode(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, "not-our-node", func(s *setup) { s.agent.Flags = []string{"--hostname-override", "not-our-node-2"} })
+	b := newBed(t, "not-our-node", onServed, func(s *setup) { s.agent.Flags = []string{"--hostname-override", "not-our-node-2"} })
 	if err := b.Launch(); err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func isGone(kind watch.EventType, _ *v1.Pod) bool { return kind == watch.Deleted
 //tier:served
 func TestDeletePod(t *testing.T) {
 	t.Parallel()
-	b := started(t, "delete-pod")
+	b := started(t, "delete-pod", onServed)
 	b.create(t, b.pod("web", func(s *v1.PodSpec) {
 		work("trap 1s then exit 7")(s)
 		s.TerminationGracePeriodSeconds = new(int64(30))
@@ -87,7 +87,7 @@ func TestDeletePod(t *testing.T) {
 //tier:served
 func TestDeleteNow(t *testing.T) {
 	t.Parallel()
-	b := started(t, "delete-now")
+	b := started(t, "delete-now", onServed)
 	for name, grace := range map[string]int64{"now": 1, "force": 0} {
 		b.create(t, b.pod(name, func(s *v1.PodSpec) {
 			work("ignore")(s)
@@ -113,7 +113,7 @@ func TestDeleteNow(t *testing.T) {
 //tier:served
 func TestSameNameAgain(t *testing.T) {
 	t.Parallel()
-	b := started(t, "same-name")
+	b := started(t, "same-name", onServed)
 	var last types.UID
 	for range 3 {
 		p := b.create(t, b.pod("web", nil))

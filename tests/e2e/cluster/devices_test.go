@@ -187,7 +187,7 @@ func (b *bed) wantDevices(t *testing.T, want map[string]string) {
 //tier:served
 func TestDevicesGone(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, "devices-gone")
+	b := newBed(t, "devices-gone", onServed)
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.name}}
 	if _, err := b.admin.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 //tier:served
 func TestEventsOfManyPods(t *testing.T) {
 	t.Parallel()
-	b := started(t, "events-many")
+	b := started(t, "events-many", onServed)
 	busy := []string{"busy-1", "busy-2"}
 	for _, name := range busy {
 		b.create(t, b.pod(name, nil))
@@ -58,7 +58,7 @@ func TestEventsOfManyPods(t *testing.T) {
 //tier:served
 func TestEventsOfAgentThatEnds(t *testing.T) {
 	t.Parallel()
-	b := started(t, "events-end")
+	b := started(t, "events-end", onServed)
 	b.create(t, b.pod("web", nil))
 	b.awaitPod(t, "web", "is ready", ready)
 	if err := b.Stop(t.Context()); err != nil {

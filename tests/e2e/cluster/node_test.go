@@ -16,7 +16,7 @@ import (
 //tier:served
 func TestDeleteNode(t *testing.T) {
 	t.Parallel()
-	b := started(t, "delete-node")
+	b := started(t, "delete-node", onServed)
 	old := b.node(t)
 	if err := b.admin.CoreV1().Nodes().Delete(t.Context(), b.name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestDeleteNode(t *testing.T) {
 //tier:served
 func TestNodeEvents(t *testing.T) {
 	t.Parallel()
-	b := started(t, "node-events")
+	b := started(t, "node-events", onServed)
 	b.cordon(t, true)
 	b.await(t, "its events are there", func() error {
 		list, err := b.admin.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{
@@ -76,7 +76,7 @@ func TestNodeEvents(t *testing.T) {
 //tier:served
 func TestNodeOfOthersDoing(t *testing.T) {
 	t.Parallel()
-	b := started(t, "others-doing")
+	b := started(t, "others-doing", onServed)
 	nodes := b.admin.CoreV1().Nodes()
 	patch := func(text string, sub ...string) {
 		t.Helper()
@@ -108,7 +108,7 @@ func TestNodeOfOthersDoing(t *testing.T) {
 //tier:served
 func TestTaintNode(t *testing.T) {
 	t.Parallel()
-	b := started(t, "taint-node")
+	b := started(t, "taint-node", onServed)
 	b.create(t, b.pod("stays", func(s *v1.PodSpec) {
 		s.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
 	}))

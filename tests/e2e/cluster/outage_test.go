@@ -51,7 +51,7 @@ type outage struct {
 // apiserverAway is an apiserver that is away while containers crash and pods finish: within five
 // seconds of its return it knows all of it, and nothing was restarted that should not.
 func apiserverAway(t *testing.T, own func(*setup)) {
-	b := started(t, "apiserver-away", own)
+	b := started(t, "apiserver-away", onServed, own)
 	b.outage(t, outage{begin: b.plane.KillAPIServer, end: b.plane.StartAPIServer, everywhere: true})
 }
 
@@ -88,7 +88,7 @@ func TestApiserverUnreachable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var o outage
-			b := started(t, "away-"+name, func(s *setup) { o = make(t, s) })
+			b := started(t, "away-"+name, onServed, func(s *setup) { o = make(t, s) })
 			b.outage(t, o)
 		})
 	}

@@ -29,7 +29,7 @@ func (b *bed) monitor(t *testing.T) podresources.PodResourcesListerClient {
 //tier:served
 func TestPodResources(t *testing.T) {
 	t.Parallel()
-	b := started(t, "alone")
+	b := started(t, "alone", onServed)
 	b.create(t, b.pod("web", nil))
 	b.awaitPod(t, "web", "is ready", ready)
 	client := b.monitor(t)

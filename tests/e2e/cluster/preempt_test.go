@@ -13,7 +13,7 @@ import (
 //tier:served
 func TestPreemption(t *testing.T) {
 	t.Parallel()
-	b := started(t, "preemption")
+	b := started(t, "preemption", onServed)
 	b.awaitNode(t, "is ready for pods", usable)
 	cpus := b.node(t).Status.Allocatable.Cpu().MilliValue()
 	list := func(milli int64) v1.ResourceList {

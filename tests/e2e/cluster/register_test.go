@@ -132,7 +132,7 @@ func TestBadKubeconfig(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			binary, err := shared.binary()
+			binary, err := shared.raced()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -35,7 +35,7 @@ func TestRestartWhileWatchesAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var p **apiproxy.Proxy
-			b := started(t, "refused-"+name, func(s *setup) { p = proxied(t, s) })
+			b := started(t, "refused-"+name, onServed, func(s *setup) { p = proxied(t, s) })
 			before := b.many(t, 2)
 			b.create(t, b.pod("crashes", work("sleep 30s then exit 3")))
 			b.awaitPod(t, "crashes", "runs", phase(v1.PodRunning))

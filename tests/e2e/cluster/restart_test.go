@@ -150,7 +150,7 @@ func (b *bed) many(t *testing.T, n int) map[string]string {
 func TestKillAgent(t *testing.T) {
 	t.Parallel()
 	const pods, kills = 10, 2
-	b := started(t, "kill-agent")
+	b := started(t, "kill-agent", onServed)
 	begun := time.Now()
 	before := b.many(t, pods)
 	t.Logf("%d pods were ready after %v", pods, time.Since(begun).Round(time.Millisecond))
@@ -210,7 +210,7 @@ func isProbe(what string) bool { return len(what) > 10 && what[:10] == "pod prob
 // apiserverRestarts is an apiserver that is stopped and started: what is asked of it afterwards is
 // done, and nobody's readiness suffers.
 func apiserverRestarts(t *testing.T, own func(*setup)) {
-	b := started(t, "apiserver-restarts", own)
+	b := started(t, "apiserver-restarts", onServed, own)
 	before := b.many(t, 5)
 	for name, restart := range map[string]func(context.Context) error{"stopped": b.plane.StopAPIServer, "killed": b.plane.KillAPIServer} {
 		if err := restart(t.Context()); err != nil {
@@ -233,7 +233,7 @@ func apiserverRestarts(t *testing.T, own func(*setup)) {
 // startWithoutApiserver is an agent that is started while nobody answers: its pods run on, and
 // static ones begin.
 func startWithoutApiserver(t *testing.T, own func(*setup)) {
-	b := started(t, "start-alone", own)
+	b := started(t, "start-alone", onServed, own)
 	before := b.many(t, 2)
 	world := b.world(t)
 	b.kill(t)

@@ -18,7 +18,7 @@ import (
 //tier:served
 func TestRestartRules(t *testing.T) {
 	t.Parallel()
-	b := started(t, "restart-rules")
+	b := started(t, "restart-rules", onServed)
 	policy := v1.ContainerRestartPolicyNever
 	rule := func(action v1.ContainerRestartRuleAction) []v1.ContainerRestartRule {
 		return []v1.ContainerRestartRule{{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{

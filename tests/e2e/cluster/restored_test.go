@@ -14,7 +14,7 @@ import (
 // backup is taken down, what was deleted since runs again, what ran all the time is not touched, and new
 // pods start.
 func restoredFromBackup(t *testing.T, own func(*setup)) {
-	b := started(t, "restored", own)
+	b := started(t, "restored", onServed, own)
 	before := b.create(t, b.pod("before", nil))
 	deleted := b.create(t, b.pod("deleted", nil))
 	b.awaitPod(t, "before", "is ready", ready)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/served"
 )
@@ -16,8 +17,8 @@ const runtimeVariable = "TROUPE_TEST_RUNTIME"
 // log: it runs on the served runtime, with an agent that has the race detector. See decision 0075.
 func onServed(s *setup) { s.served = os.Getenv(runtimeVariable) != "containerd" }
 
-// runtime is a container runtime with a place for an agent beside it.
-type runtime interface {
+// machine is a container runtime with a place for an agent beside it.
+type machine interface {
 	node.Runtime
 	Endpoint() string
 	// CgroupRoot is where its agent makes the cgroups of pods; empty for nowhere.
@@ -34,4 +35,28 @@ func (b *bed) serve(t *testing.T, dir string) {
 	}
 	b.served, b.runtime = r, r
 	t.Cleanup(func() { b.clean(t) })
+}
+
+// push serves a program of tests/images under another name.
+func (b *bed) push(t *testing.T, image, program string) {
+	t.Helper()
+	if b.served != nil {
+		b.served.Push(image, program)
+		return
+	}
+	repository, err := lab.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := lab.ProgramImage(t.Context(), repository, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := shared.registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.Push(t.Context(), image, built); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -45,7 +45,7 @@ func shutdownNode(t *testing.T, name string, n int, takes time.Duration) *shutdo
 	for _, p := range priorities {
 		settings += fmt.Sprintf("- {priority: %d, shutdownGracePeriodSeconds: %.0f}\n", p, groupPeriod.Seconds())
 	}
-	s.bed = newBed(t, name, func(s *setup) {
+	s.bed = newBed(t, name, onServed, func(s *setup) {
 		s.agent.Settings, s.agent.Env = settings, []string{"DBUS_SYSTEM_BUS_ADDRESS=" + f.Address()}
 	})
 	s.start(t)

@@ -29,7 +29,7 @@ spec:
 //tier:served
 func TestStaticPod(t *testing.T) {
 	t.Parallel()
-	b := started(t, "static-pod")
+	b := started(t, "static-pod", onServed)
 	write := func(release string) {
 		t.Helper()
 		if err := b.Write("static.yaml", fmt.Sprintf(manifest, lab.WebImage, release)); err != nil {

@@ -28,22 +28,8 @@ func quits(policy v1.RestartPolicy) func(*v1.PodSpec) {
 // edited serves the same program under another name, and gives that name to the pod's container.
 func (b *bed) edited(t *testing.T, pod string) string {
 	t.Helper()
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := lab.ProgramImage(t.Context(), repository, "work")
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry, err := shared.registry()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ref := "troupe.local/demo/work:" + b.name
-	if err := registry.Push(t.Context(), ref, image); err != nil {
-		t.Fatal(err)
-	}
+	b.push(t, ref, "work")
 	patch := fmt.Sprintf(`{"spec": {"containers": [{"name": "app", "image": %q}]}}`, ref)
 	if _, err := b.admin.CoreV1().Pods(b.name).Patch(t.Context(), pod, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -113,7 +99,7 @@ func TestFailedProbeRestarts(t *testing.T) {
 //tier:served
 func TestKilledWhileRestarting(t *testing.T) {
 	t.Parallel()
-	b := started(t, "killed-restarting")
+	b := started(t, "killed-restarting", onServed)
 	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
 		name := strings.ToLower(string(policy))
 		b.create(t, b.pod(name, quits(policy)))

@@ -60,7 +60,7 @@ func uids(pods []v1.Pod) []types.UID {
 //tier:served
 func TestDeployment(t *testing.T) {
 	t.Parallel()
-	b := started(t, "deployment")
+	b := started(t, "deployment", onServed)
 	deployments := b.admin.AppsV1().Deployments(b.name)
 	selector, template := b.template("web", nil)
 	none, one := intstr.FromInt32(0), intstr.FromInt32(1)
@@ -164,7 +164,7 @@ func (b *bed) cordon(t *testing.T, closed bool) {
 //tier:served
 func TestStatefulSet(t *testing.T) {
 	t.Parallel()
-	b := started(t, "statefulset")
+	b := started(t, "statefulset", onServed)
 	sets := b.admin.AppsV1().StatefulSets(b.name)
 	selector, template := b.template("db", nil)
 	s, err := sets.Create(t.Context(), &appsv1.StatefulSet{
@@ -204,7 +204,7 @@ func TestStatefulSet(t *testing.T) {
 //tier:served
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
-	b := started(t, "daemonset")
+	b := started(t, "daemonset", onServed)
 	selector, template := b.template("agent", nil)
 	sets := b.admin.AppsV1().DaemonSets(b.name)
 	b.cordon(t, true)
@@ -240,7 +240,7 @@ func TestDaemonSet(t *testing.T) {
 //tier:served
 func TestJob(t *testing.T) {
 	t.Parallel()
-	b := started(t, "job")
+	b := started(t, "job", onServed)
 	jobs := b.admin.BatchV1().Jobs(b.name)
 	data := []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	container := func(name string, args ...string) v1.Container {

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/tests/contract"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/served"
 )
 
 //tier:real
@@ -23,9 +24,50 @@ func TestContainerd(t *testing.T) {
 	for _, release := range lab.TestedReleases() {
 		t.Run(string(release), func(t *testing.T) {
 			l := lab.ForTest(t, release)
-			contract.Runtime(t, func(t *testing.T) contract.Subject { return subject(t, l) })
+			open := func(t *testing.T) contract.Subject { return subject(t, l) }
+			contract.Runtime(t, open)
+			if release == lab.Containerd2 {
+				contract.Programs(t, images(), open)
+			}
 		})
 	}
+}
+
+// TestServed holds the served runtime, which tests of the agent run on, to what containerd does with the
+// same programs.
+func TestServed(t *testing.T) {
+	dir, err := os.MkdirTemp("", "served-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := served.Start(served.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if left := r.Leaks(); len(left) > 0 {
+			t.Error(left)
+		}
+		if err := r.Cleanup(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	open := func(t *testing.T) contract.Subject {
+		s := subjectOf(t, r)
+		s.HasEvents = true
+		return s
+	}
+	t.Run("runtime", func(t *testing.T) { contract.Runtime(t, open) })
+	t.Run("programs", func(t *testing.T) { contract.Programs(t, images(), open) })
+}
+
+// images has the image of each program.
+func images() map[string]string {
+	of := map[string]string{}
+	for image, program := range lab.Programs() {
+		of[program] = image
+	}
+	return of
 }
 
 // TestMeasure prints how long the calls of a real runtime take: what the
@@ -73,6 +115,18 @@ func pushSized(t *testing.T, registry *lab.Registry, sizes ...int) (images []con
 }
 
 func subject(t *testing.T, l *lab.Lab) contract.Subject {
+	s := subjectOf(t, l)
+	s.HasEvents = l.Release().HasEvents()
+	return s
+}
+
+// machine is a runtime and where the cgroups of pods are beside it.
+type machine interface {
+	Endpoint() string
+	CgroupRoot() string
+}
+
+func subjectOf(t *testing.T, l machine) contract.Subject {
 	logs := t.TempDir()
 	node := &translate.Node{
 		RootDir: t.TempDir(), PodLogs: logs, OOMScoreAdjFloor: new(int64),
@@ -106,7 +160,6 @@ func subject(t *testing.T, l *lab.Lab) contract.Subject {
 		},
 		ExecHangs: func() (contract.Program, []string) { return exec, []string{"/work", "sleep"} },
 		Pullable:  lab.BusyboxImage, MissingImage: "troupe.local/demo/missing:v1",
-		HasEvents: l.Release().HasEvents(),
 		LogDirectory: func(namespace, name, uid string) string {
 			return filepath.Join(logs, namespace+"_"+name+"_"+uid)
 		},

@@ -46,9 +46,8 @@ func (r *Runtime) intercept(
 	if err != nil {
 		return nil, err
 	}
-	of := name{
-		q.GetSandboxConfig().GetMetadata().GetUid(), q.GetConfig().GetMetadata().GetName(), q.GetConfig().GetMetadata().GetAttempt(),
-	}
+	meta := q.GetConfig().GetMetadata()
+	of := name{q.GetSandboxConfig().GetMetadata().GetUid(), meta.GetName(), meta.GetAttempt()}
 	c := &container{
 		config: q.GetConfig(), ip: box.GetStatus().GetNetwork().GetIp(),
 		host: q.GetSandboxConfig().GetHostname(),

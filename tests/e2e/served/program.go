@@ -36,8 +36,6 @@ func (r *Runtime) play(c *container, program string) (*simcri.Script, error) {
 		return c.serveWeb(out), nil
 	case "crash":
 		return c.crash(out)
-	case "pause":
-		return &simcri.Script{TermDelay: simcri.Constant(moment)}, nil
 	default:
 		return nil, fmt.Errorf("image %s has no program that is played", c.config.GetImage().GetImage())
 	}
@@ -59,7 +57,8 @@ func (c *container) crash(out *output) (*simcri.Script, error) {
 		}
 	}
 	return &simcri.Script{
-		RunFor: simcri.Constant(max(after, moment)), ExitCode: int32(code), TermDelay: simcri.Constant(moment), TermExitCode: exitGo,
+		RunFor: simcri.Constant(max(after, moment)), ExitCode: int32(code),
+		TermDelay: simcri.Constant(moment), TermExitCode: exitGo,
 	}, nil
 }
 
