@@ -55,8 +55,8 @@ func (c *container) work(out *output, args []string) (*simcri.Script, error) {
 	rest := exitCode(after)
 	switch wait[0] {
 	case "sleep":
-		if length > 0 {
-			s.RunFor, s.ExitCode = simcri.Constant(length), rest
+		if len(wait) > 1 {
+			s.RunFor, s.ExitCode = simcri.Constant(max(length, moment)), rest
 		}
 	case "trap":
 		s.TermDelay, s.TermExitCode = simcri.Constant(max(length, moment)), rest
@@ -145,7 +145,7 @@ func (c *container) exec(out *output) func([]string) simcri.ExecAnswer {
 		if err != nil || len(after) > 0 {
 			return refused(errors.Join(err, errors.New("what comes after a wait is not played")))
 		}
-		a.Hang, a.Delay = wait[0] != "sleep" || length == 0, simcri.Constant(length)
+		a.Hang, a.Delay = wait[0] != "sleep" || len(wait) == 1, simcri.Constant(length)
 		return a
 	}
 }
