@@ -46,6 +46,32 @@ func TestSlotsGoByRankThenAge(t *testing.T) {
 	c.held(t, 2, 0)
 }
 
+// Whoever looks at an effect sees whether it began at once, or had to wait for a slot, or only for an earlier one of its
+// owner.
+func TestWaitedFor(t *testing.T) {
+	c := newCalls(t, Pool{Name: "start", Size: 1, MinHold: time.Second, MaxHold: time.Second})
+	r := c.root("a")
+	waited := map[string]string{}
+	look := func() {
+		for _, e := range c.run.InFlight("a") {
+			if e.Phase == EffectStarted {
+				waited[e.Object] = e.WaitedFor
+			}
+		}
+	}
+	c.do(r, c.effect("first", "x", pooled(0)), c.effect("slot", "y", pooled(0)), c.effect("free", "z"), c.effect("lane", "z"),
+		c.effect("both", "x", pooled(0)))
+	look()
+	for _, next := range []string{"first", "free", "slot", "lane", "both"} {
+		c.answer(next)
+		look()
+	}
+	want := map[string]string{"first": "", "slot": "start", "free": "", "lane": WaitedForLane, "both": "start"}
+	if fmt.Sprint(waited) != fmt.Sprint(want) {
+		t.Errorf("they waited for %v, want %v", waited, want)
+	}
+}
+
 // The next on a lane does not jump the queue for the slot that its predecessor held.
 func TestLaneDoesNotKeepItsSlot(t *testing.T) {
 	c := newCalls(t, Pool{Name: "start", Size: 1, MinHold: time.Second, MaxHold: time.Second})

@@ -94,7 +94,7 @@ func (w *world) texts(pod string) []string {
 	for _, e := range v.Entries {
 		s := strings.Join(strings.Fields(fmt.Sprint(e.Kind, " ", e.By, " ", e.What, " ", e.Object, " ", e.Phase, " ", e.Text)), " ")
 		if e.Took > 0 || e.Waited > 0 {
-			s += fmt.Sprintf(" [%v+%v]", e.Waited, e.Took)
+			s += fmt.Sprintf(" [%v+%v]%s", e.Waited, e.Took, e.WaitedFor)
 		}
 		if e.Count > 1 {
 			s += fmt.Sprintf(" x%d", e.Count)
@@ -119,7 +119,7 @@ func TestStoryOfAPod(t *testing.T) {
 	const own = "n/pods/u1"
 	w.assign("u1")
 	w.tell("n/images", images.Ensure{EnsureImage: pod.EnsureImage{Pod: podOf("u1"), Ask: imagepull.Request{Image: "app:1"}}})
-	w.call("n/images", kernel.EffectInfo{Kind: "PullImage", Object: "app:1"}, 20*time.Millisecond, time.Second, kernel.EffectFinished, errors.New("not found"))
+	w.call("n/images", kernel.EffectInfo{Kind: "PullImage", Object: "app:1", WaitedFor: "pull"}, 20*time.Millisecond, time.Second, kernel.EffectFinished, errors.New("not found"))
 	w.tell(own, pod.ImageAnswer{Container: "app", Image: imagepull.Image{State: imagepull.Failed, Image: "app:1", Reason: "ErrImagePull", Message: "not found"}})
 	w.tell(own, pod.ImageAnswer{Container: "app", Image: imagepull.Image{State: imagepull.Ready, Image: "app:1"}})
 	w.call("n/images", kernel.EffectInfo{Kind: "PullImage", Object: "app:1"}, 0, time.Second, kernel.EffectFinished, nil) // for others
@@ -127,8 +127,8 @@ func TestStoryOfAPod(t *testing.T) {
 	w.call(own, kernel.EffectInfo{Kind: "RunPodSandbox", Object: "web"}, 0, 200*time.Millisecond, kernel.EffectFinished, nil)
 	w.call(own, kernel.EffectInfo{Kind: "CreateContainer", Object: "app"}, 0, 0, kernel.EffectStarted, nil)
 	w.Record(port.Event{Pod: podOf("u1"), Reason: "Created", Container: "app", Message: "Container created", At: w.at})
-	for range 3 {
-		w.call("n/probes", kernel.EffectInfo{Kind: "HTTPProbe", Object: "web/app", For: "u1", Lane: "readiness/1234"}, 0, time.Millisecond, kernel.EffectFinished, errors.New("503"))
+	for _, slot := range []string{"", "network", ""} {
+		w.call("n/probes", kernel.EffectInfo{Kind: "HTTPProbe", Object: "web/app", For: "u1", Lane: "readiness/1234", WaitedFor: slot}, 0, time.Millisecond, kernel.EffectFinished, errors.New("503"))
 	}
 	w.tell(own, pod.Probed{ID: "1", Health: probe.Health{Readiness: probe.Failure, Message: "503"}})
 	w.tell("n/pods", pods.Reported{Report: pod.Report{UID: "u1", Life: "Syncing", Status: &v1.PodStatus{
@@ -142,14 +142,14 @@ func TestStoryOfAPod(t *testing.T) {
 	w.call("n/pods/u1/below", kernel.EffectInfo{Kind: "Other"}, 0, 1, kernel.EffectFinished, nil)
 	want := []string{
 		"message pod.Assign to run",
-		"call images PullImage app:1 finished not found [20ms+1s] !",
+		"call images PullImage app:1 finished not found [20ms+1s]pull !",
 		"message pod.ImageAnswer app: ErrImagePull: not found !",
 		"message pod.ImageAnswer app: app:1 is present",
 		"call volumes MountVolume v finished [0s+5ms]",
 		"call RunPodSandbox web finished [0s+200ms]",
 		"call CreateContainer app running",
 		"event Created app Container created",
-		"call probes HTTPProbe web/app finished readiness: 503 [0s+1ms] x3 !",
+		"call probes HTTPProbe web/app finished readiness: 503 [0s+1ms]network x3 !",
 		"message pod.Probed readiness fails: 503 !",
 		"status Syncing phase=Running app=waiting#1",
 		"message pod.RuntimeHint container stopped 0123456789ab",
