@@ -1,0 +1,266 @@
+package isolation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/supervisor/admin"
+	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
+	"github.com/troupe-dev/troupe/supervisor/timeline"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/node"
+	"github.com/troupe-dev/troupe/tests/e2e/served"
+)
+
+// held are the calls of the runtime that hang, those of one node in a line: no two of them need a slot of
+// the same pool, so that the smallest machine has one left for others.
+var held = [][]string{
+	{"RunPodSandbox", "StopPodSandbox", "PullImage"},
+	{"CreateContainer", "RemovePodSandbox", "ExecSync"},
+	{"StartContainer", "StopContainer", "ImageStatus"},
+	{"RemoveContainer", "PodSandboxStatus", "ContainerStatus"},
+}
+
+// visitors is how many pods come and go meanwhile, one after the other.
+const visitors = 20
+
+// patience is for what takes a moment, on a busy machine too. Nothing here is a measurement.
+const patience = 2 * time.Minute
+
+// TestOthersDoNotWait: one call of the runtime hangs for one pod. Others start and end meanwhile, and none of
+// their calls waits for a slot, or for something that is done for another pod.
+func TestOthersDoNotWait(t *testing.T) {
+	for _, methods := range held {
+		t.Run(strings.Join(methods, "+"), func(t *testing.T) {
+			t.Parallel()
+			newBed(t).othersDoNotWait(t, methods)
+		})
+	}
+}
+
+// bed is an agent beside a runtime whose calls can be made to hang.
+type bed struct {
+	*node.Agent
+	runtime *served.Runtime
+	proxy   *criproxy.Proxy
+}
+
+func newBed(t *testing.T) *bed {
+	t.Helper()
+	lab.Need(t, lab.Root, lab.GoToolchain)
+	dir, err := os.MkdirTemp("", "isolation-") // short, for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository, err := lab.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := lab.BuildTroupe(t.Context(), repository, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{}
+	if b.runtime, err = served.Start(served.Config{Dir: filepath.Join(dir, "c")}); err != nil {
+		t.Fatal(err)
+	}
+	b.proxy, err = criproxy.Start(criproxy.Config{
+		Socket: filepath.Join(dir, "proxy.sock"), Target: strings.TrimPrefix(b.runtime.Endpoint(), "unix://"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Agent, err = node.New(node.Config{
+		Binary: binary, Dir: filepath.Join(dir, "n"), Endpoint: b.proxy.Endpoint(), Env: []string{"GORACE=atexit_sleep_ms=0"},
+		Settings: "fileCheckFrequency: 1s\n",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the agent's log:\n%s", b.LogTail(6000))
+		}
+		err := errors.Join(b.Stop(context.Background()), b.proxy.Close(), b.runtime.Cleanup(context.Background()))
+		if err != nil {
+			t.Error(err)
+		}
+		if races := b.Races(); races != "" {
+			t.Errorf("the agent has a data race:\n%s", races)
+		}
+		if err := errors.Join(b.Discard(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bed) othersDoNotWait(t *testing.T, methods []string) {
+	rules := map[string]*criproxy.Rule{}
+	for _, m := range methods {
+		rules[m] = b.hold(t, m)
+	}
+	hang := func() error {
+		for m, r := range rules {
+			if r.Waiting() != 1 {
+				return fmt.Errorf("%d calls of %s hang", r.Waiting(), m)
+			}
+		}
+		return nil
+	}
+	await(t, "a call of each method hangs", hang)
+	begun, calls := time.Now(), 0
+	for i := range visitors {
+		calls += b.comesAndGoes(t, fmt.Sprint("visitor", i))
+	}
+	if err := hang(); err != nil {
+		t.Errorf("the others were not beside calls that hang: %v", err)
+	}
+	t.Logf("%d pods came and went within %v, by %d calls", visitors, time.Since(begun).Round(time.Millisecond), calls)
+	b.proxy.Release()
+	for _, m := range methods {
+		if err := b.Remove(strings.ToLower(m) + ".yaml"); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
+		}
+	}
+	await(t, "nothing is left of any pod", func() error {
+		world, err := node.Look(t.Context(), b.runtime)
+		if err == nil {
+			err = world.Empty()
+		}
+		return err
+	})
+}
+
+// hold makes one call of a method hang, for a pod of its own.
+func (b *bed) hold(t *testing.T, method string) *criproxy.Rule {
+	t.Helper()
+	name := strings.ToLower(method)
+	image := "troupe.local/demo/work:" + name
+	match := criproxy.OfPod(name)
+	if strings.Contains(method, "Image") {
+		match = criproxy.OfImage(image)
+	}
+	ends := slices.Contains([]string{"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"}, method)
+	if ends {
+		b.write(t, name, image)
+		b.awaitReady(t, name)
+	}
+	rule, err := b.proxy.Inject(criproxy.Fault{Method: method, Match: match, Do: criproxy.Hold, Times: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ends {
+		if err := b.Remove(name + ".yaml"); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		b.write(t, name, image)
+	}
+	return rule
+}
+
+// manifest is a pod that has each kind of call: images that are looked up and pulled, containers that end
+// and that are stopped, and a command that says whether it is ready.
+const manifest = `apiVersion: v1
+kind: Pod
+metadata:
+  name: %[1]s
+spec:
+  terminationGracePeriodSeconds: 1
+  initContainers:
+  - {name: first, image: "%[2]s", args: [print, first], imagePullPolicy: IfNotPresent}
+  containers:
+  - name: app
+    image: "%[2]s-always"
+    args: [sleep]
+    imagePullPolicy: Always
+    readinessProbe: {exec: {command: [/work, print, ready]}, periodSeconds: 1}
+`
+
+func (b *bed) write(t *testing.T, name, image string) {
+	t.Helper()
+	for _, image := range []string{image, image + "-always"} {
+		b.runtime.Push(image, "work")
+	}
+	if err := b.Write(name+".yaml", fmt.Sprintf(manifest, name, image)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bed) awaitReady(t *testing.T, name string) (uid string) {
+	t.Helper()
+	await(t, "pod "+name+" is ready", func() error {
+		view, err := b.Pods(t.Context())
+		if err != nil {
+			return err
+		}
+		p, _ := view.Pod(name)
+		if !p.Ready {
+			return fmt.Errorf("%+v", p)
+		}
+		uid = p.UID
+		return nil
+	})
+	return uid
+}
+
+// comesAndGoes starts a pod, ends it, and fails the test if one of its calls waited for others. It returns how
+// many calls there were.
+func (b *bed) comesAndGoes(t *testing.T, name string) (calls int) {
+	t.Helper()
+	b.write(t, name, lab.WorkImage)
+	uid := b.awaitReady(t, name)
+	if err := b.Remove(name + ".yaml"); err != nil {
+		t.Fatal(err)
+	}
+	var line admin.Timeline
+	await(t, "pod "+name+" is gone", func() (err error) {
+		line, err = admin.Client{Socket: admin.SocketIn(b.Root())}.Timeline(t.Context(), uid)
+		if err == nil && line.Ended == nil {
+			err = errors.New("it is there")
+		}
+		return err
+	})
+	if line.Dropped > 0 {
+		t.Errorf("the timeline of pod %s lacks %d entries", name, line.Dropped)
+	}
+	seen := map[string]bool{}
+	for _, e := range line.Entries {
+		if e.Kind != timeline.Call.String() {
+			continue
+		}
+		calls += int(max(e.Count, 1))
+		seen[e.What] = true
+		// A pod's own calls wait for each other, and so do writes of the file of all pulls.
+		shared := e.By != "" && slices.Contains(slices.Concat(held...), e.What)
+		if e.WaitedFor != "" && (e.WaitedFor != kernel.WaitedForLane || shared) {
+			t.Errorf("pod %s: %s %s %s waited %v for %s", name, e.By, e.What, e.Object, e.Waited, e.WaitedFor)
+		}
+	}
+	for _, what := range []string{"PullImage", "RunPodSandbox", "CreateContainer", "StartContainer", "StopPodSandbox"} {
+		if !seen[what] {
+			t.Errorf("the timeline of pod %s has no %s: %v", name, what, seen)
+		}
+	}
+	return calls
+}
+
+// await polls until condition holds.
+func await(t *testing.T, what string, condition func() error) {
+	t.Helper()
+	if err := lab.Eventually(t.Context(), patience, what, condition); err != nil {
+		t.Fatal(err)
+	}
+}
