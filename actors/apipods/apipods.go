@@ -60,24 +60,6 @@ func (ended) isAPIPodsMessage()   {}
 func (reopen) isAPIPodsMessage()  {}
 func (unheard) isAPIPodsMessage() {}
 
-// AppendTrace implements kernel.Traced.
-func (m told) AppendTrace(b []byte) []byte {
-	switch c := m.change.(type) {
-	case port.APISet:
-		b = append(append(append(b, 's'), c.Object.GetUID()...), c.Object.GetResourceVersion()...)
-	case port.APIDeleted:
-		b = append(append(append(b, 'd'), c.Object.GetUID()...), c.Object.GetResourceVersion()...)
-	case port.APIReplaced:
-		b = append(b, 'r')
-		for _, o := range c.Objects {
-			b = append(append(append(b, o.GetUID()...), o.GetResourceVersion()...), 0)
-		}
-	case port.APIBroken:
-		b = append(b, 'b')
-	}
-	return b
-}
-
 // Sight is how a version of a pod was seen: in a list, and older than the one before, because the
 // apiserver was restored from a backup.
 type Sight struct{ Listed, Restored bool }

@@ -51,15 +51,6 @@ type Content struct {
 // Err is why it can't be used; nil if it can, or if there was none.
 func (c *Content) Err() error { return c.err }
 
-// Append appends everything that tells it from another content, for traces.
-func (c *Content) Append(b []byte) []byte {
-	b = append(b, c.data...)
-	if c.err != nil {
-		b = append(b, c.err.Error()...)
-	}
-	return append(b, c.aside...)
-}
-
 // Load reads a checkpoint. Give the content of the message to Take.
 func Load[M, T any](
 	ctx *kernel.Context[M], c port.Checkpoints, f *File[T], loaded func(id kernel.EffectID, content Content) M,

@@ -69,7 +69,7 @@ func (c *cell) crash(reason, m any, stack []byte) *CrashReport {
 		n := len(h.ring)
 		for i := range n {
 			m := h.ring[(h.next+i)%n]
-			r.Last = append(r.Last, time.Unix(0, m.at).Format("15:04:05.000")+" "+m.name)
+			r.Last = append(r.Last, time.Unix(0, m.at).In(r.At.Location()).Format("15:04:05.000")+" "+m.name)
 		}
 	}
 	if c.faults == nil {

@@ -81,15 +81,6 @@ func (Statics) MailboxKey() string { return "" }
 // MailboxKey implements kernel.Keyed.
 func (Found) MailboxKey() string { return "" }
 
-// AppendTrace implements kernel.Traced.
-func (m done) AppendTrace(b []byte) []byte {
-	b = append(append(b, m.name...), byte(m.what))
-	if m.err != nil {
-		b = append(b, m.err.Error()...)
-	}
-	return b
-}
-
 // API is what the actor uses of port.API.
 type API interface {
 	Create(ctx context.Context, o port.APIObject, done func(port.APIObject, error))

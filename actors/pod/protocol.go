@@ -14,11 +14,9 @@
 package pod
 
 import (
-	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/claims"
@@ -178,48 +176,11 @@ func (RuntimeSeen) MailboxKey() string { return "seen" }
 // MailboxKey implements kernel.Keyed: each message has the whole state.
 func (ObjectsAnswer) MailboxKey() string { return "objects" }
 
-// AppendTrace implements kernel.Traced.
-func (m ObjectsAnswer) AppendTrace(b []byte) []byte {
-	for _, e := range m.Objects.Entries() {
-		b = append(append(append(b, e.Ref.String()...), byte(e.State)), e.Message...)
-		if o, ok := e.Object.(metav1.Object); ok {
-			b = append(b, o.GetResourceVersion()...)
-		}
-	}
-	return b
-}
-
 // MailboxKey implements kernel.Keyed.
 func (m Probed) MailboxKey() string { return m.ID }
 
 // Outcome implements kernel.Outcome.
 func (m ActionDone) Outcome() (kernel.EffectID, error) { return m.ID, m.Err }
-
-// AppendTrace implements kernel.Traced.
-func (m Probed) AppendTrace(b []byte) []byte {
-	return append(append(b, byte(m.Health.Startup), byte(m.Health.Liveness), byte(m.Health.Readiness)), m.ID...)
-}
-
-// AppendTrace implements kernel.Traced.
-func (m RuntimeHint) AppendTrace(b []byte) []byte {
-	return append(append(b, byte(m.Kind)), m.ID...)
-}
-
-// AppendTrace implements kernel.Traced.
-func (m ActionDone) AppendTrace(b []byte) []byte {
-	b = strconv.AppendUint(b, uint64(m.ID), 10)
-	b = append(append(b, 0), m.NewID...)
-	if m.Err != nil {
-		b = append(append(b, 0), m.Err.Error()...)
-	}
-	return b
-}
-
-// AppendTrace implements kernel.Traced.
-func (m ImageAnswer) AppendTrace(b []byte) []byte {
-	b = append(append(b, m.Container...), byte(m.Image.State))
-	return append(b, m.Image.Ref...)
-}
 
 // Ask asks pods for the assignment. Each incarnation but the first sends it at its start.
 type Ask struct{ UID types.UID }

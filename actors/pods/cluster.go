@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -151,9 +150,4 @@ func (a *pods) tellStatics() {
 	}
 	a.statics = now
 	a.deps.Cluster.Statics(now)
-}
-
-// AppendTrace implements kernel.Traced.
-func (m NodeSeen) AppendTrace(b []byte) []byte {
-	return fmt.Appendf(b, "%s %s", m.Node.UID, m.Node.ResourceVersion)
 }

@@ -18,8 +18,6 @@
 package pods
 
 import (
-	"strconv"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -210,48 +208,3 @@ func (m Wanted) MailboxKey() string { return "wanted/" + string(m.Source) }
 
 // MailboxKey implements kernel.Keyed.
 func (m Reported) MailboxKey() string { return "reported/" + string(m.UID) }
-
-// AppendTrace implements kernel.Traced.
-func (m Renewed) AppendTrace(b []byte) []byte {
-	return append(append(b, m.Pod.UID...), m.Pod.ResourceVersion...)
-}
-
-// AppendTrace implements kernel.Traced.
-func (m Reported) AppendTrace(b []byte) []byte {
-	return strconv.AppendBool(append(append(append(b, m.UID...), m.Status.Phase...), m.Life...), m.Down)
-}
-
-// AppendTrace implements kernel.Traced.
-func (m Loaded) AppendTrace(b []byte) []byte {
-	return m.Content.Append(strconv.AppendUint(b, uint64(m.ID), 10))
-}
-
-// AppendTrace implements kernel.Traced.
-func (m Saved) AppendTrace(b []byte) []byte {
-	b = strconv.AppendUint(b, uint64(m.ID), 10)
-	if m.Err != nil {
-		b = append(b, m.Err.Error()...)
-	}
-	return b
-}
-
-// AppendTrace implements kernel.Traced.
-func (m NoteRestart) AppendTrace(b []byte) []byte {
-	return append(append(b, m.Note.ID...), m.Note.Cause...)
-}
-
-// AppendTrace implements kernel.Traced.
-func (m InPlace) AppendTrace(b []byte) []byte {
-	return strconv.AppendUint(append(b, m.UID...), m.Number, 10)
-}
-
-// AppendTrace implements kernel.Traced.
-func (m Abandoned) AppendTrace(b []byte) []byte { return append(b, m.UID...) }
-
-// AppendTrace implements kernel.Traced.
-func (m Evict) AppendTrace(b []byte) []byte {
-	return append(append(append(b, m.UID...), m.Stop.Reason...), m.Stop.Message...)
-}
-
-// AppendTrace implements kernel.Traced.
-func (m Hint) AppendTrace(b []byte) []byte { return append(b, m.Event.ContainerID...) }

@@ -21,7 +21,6 @@ package probes
 
 import (
 	"errors"
-	"strconv"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
@@ -95,17 +94,3 @@ func (m answered) Outcome() (kernel.EffectID, error) {
 
 // MailboxKey implements kernel.Keyed.
 func (m Watch) MailboxKey() string { return string(m.Pod.UID) }
-
-// AppendTrace implements kernel.Traced.
-func (m Watch) AppendTrace(b []byte) []byte {
-	b = append(b, m.Pod.UID...)
-	for i := range m.Containers {
-		b = append(append(b, 0), m.Containers[i].ID...)
-	}
-	return b
-}
-
-// AppendTrace implements kernel.Traced.
-func (m answered) AppendTrace(b []byte) []byte {
-	return append(strconv.AppendUint(b, uint64(m.id), 10), byte(m.answer.Verdict))
-}

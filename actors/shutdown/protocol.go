@@ -122,15 +122,3 @@ func (seen) MailboxKey() string { return "seen" }
 
 // MailboxKey implements kernel.Keyed.
 func (unwritten) MailboxKey() string { return "unwritten" }
-
-// AppendTrace implements kernel.Traced.
-func (m seen) AppendTrace(b []byte) []byte {
-	for i := range m.pods.Pods {
-		p := &m.pods.Pods[i]
-		b = append(append(b, p.Pod.UID...), byte(p.State))
-	}
-	return b
-}
-
-// AppendTrace implements kernel.Traced.
-func (m loaded) AppendTrace(b []byte) []byte { return m.content.Append(b) }

@@ -80,29 +80,3 @@ func (answered) isStatusMessage()  {}
 
 // Outcome implements kernel.Outcome.
 func (m answered) Outcome() (kernel.EffectID, error) { return m.id, m.err }
-
-// AppendTrace implements kernel.Traced.
-func (m Show) AppendTrace(b []byte) []byte {
-	b = append(append(append(b, m.UID...), 0), m.Status.Phase...)
-	if m.Final {
-		b = append(b, 'f')
-	}
-	return b
-}
-
-// AppendTrace implements kernel.Traced.
-func (m Object) AppendTrace(b []byte) []byte {
-	return append(append(append(b, m.UID...), 0), m.Pod.ResourceVersion...)
-}
-
-// AppendTrace implements kernel.Traced.
-func (m answered) AppendTrace(b []byte) []byte {
-	b = append(append(append(b, m.uid...), 0), byte(m.what))
-	if m.got != nil {
-		b = append(b, m.got.ResourceVersion...)
-	}
-	if m.err != nil {
-		b = append(b, m.err.Error()...)
-	}
-	return b
-}

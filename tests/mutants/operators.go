@@ -35,7 +35,7 @@ type generated struct {
 func (g *generated) place() string { return fmt.Sprintf("%s:%d", g.path, g.Line) }
 
 // quietFuncs have no effect on what a node does: they describe.
-var quietFuncs = []string{"String", "AppendTrace", "Error", "GoString"}
+var quietFuncs = []string{"String", "Error", "GoString"}
 
 // skipped are the folders below actors that are not mutated: the shared code of simulated ports is no
 // part of the product's behavior.
