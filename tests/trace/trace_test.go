@@ -1,0 +1,293 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "github.com/troupe-dev/troupe"
+	root   = "../.."
+)
+
+// declared is a package that declares a sum type.
+type declared struct {
+	dir, name string
+	sums      []string
+	types     []string
+	// marked are the receivers of the marker methods of the sum types.
+	marked []string
+}
+
+// TestEveryFieldOfEveryMessage: each change of a field of a message is another hash. Messages are not exported, so a
+// program is built of the product in which each of these packages also has a function that lists its types.
+func TestEveryFieldOfEveryMessage(t *testing.T) {
+	t.Parallel()
+	packages := sumTypes(t)
+	files := map[string]string{}
+	dir := t.TempDir()
+	replace := func(path, text string) {
+		from := filepath.Join(dir, fmt.Sprint(len(files), ".go"))
+		if err := os.WriteFile(from, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files[path] = from
+	}
+	here, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var imports, list strings.Builder
+	for i, p := range packages {
+		replace(filepath.Join(here, p.dir, "every_type.go"), p.lister())
+		fmt.Fprintf(&imports, "p%d %q\n", i, module+"/"+p.dir)
+		fmt.Fprintf(&list, "p%d.EveryType(),\n", i)
+	}
+	replace(filepath.Join(here, "tests/trace/every/main.go"), fmt.Sprintf(`package main
+import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"%s/tests/trace"
+	%s)
+func main() {
+	var all []trace.Package
+	for _, p := range [][2][]reflect.Type{
+		%s} {
+		all = append(all, trace.Package{Path: p[0][0].PkgPath(), Sums: p[0], Types: p[1]})
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(trace.Check(all)); err != nil {
+		panic(err)
+	}
+}
+`, module, imports.String(), list.String()))
+	overlay, err := json.Marshal(map[string]any{"Replace": files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), "go", "run", "-overlay", filepath.Join(dir, "overlay.json"), "./tests/trace/every")
+	c.Dir = here
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, errs.String())
+	}
+	var got Report
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range got.Unseen {
+		t.Errorf("%s: another one has the same hash", place)
+	}
+	for _, p := range packages {
+		for _, name := range p.marked {
+			if is := p.name + "." + name; p.actor() && !slices.Contains(got.Messages, is) && !slices.Contains(got.Messages, "*"+is) {
+				t.Errorf("%s was not looked at", is)
+			}
+		}
+	}
+	t.Logf("%d messages, %d changes, each another hash", len(got.Messages), got.Changes)
+	if len(got.Messages) < 300 || got.Changes < 10*len(got.Messages) {
+		t.Error("there are more messages, and more fields")
+	}
+}
+
+// TestActors: each actor declares its messages as a sum type, by which they are found.
+func TestActors(t *testing.T) {
+	t.Parallel()
+	packages := sumTypes(t)
+	dirs, err := os.ReadDir(filepath.Join(root, "actors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, d := range dirs {
+		of := filepath.Join("actors", d.Name())
+		if d.Name() == "kernel" || !d.IsDir() || !spawned(t, of) {
+			continue
+		}
+		n++
+		i := slices.IndexFunc(packages, func(p *declared) bool { return p.dir == of })
+		if i < 0 || len(packages[i].sums) != 1 || len(packages[i].marked) == 0 {
+			t.Errorf("%s has an actor, and no sum type of its messages", of)
+		}
+	}
+	if n < 25 {
+		t.Errorf("there are %d actors", n)
+	}
+}
+
+// spawned reports whether a package has an actor.
+func spawned(t *testing.T, dir string) bool {
+	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(path string) bool {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !strings.HasSuffix(path, "_test.go") && bytes.Contains(text, []byte(") Receive(ctx *kernel.Context[Message], "))
+	})
+}
+
+// TestBlind: a hash that sees no contents is found out, at each field.
+func TestBlind(t *testing.T) {
+	t.Parallel()
+	type in struct {
+		Key   string
+		value []int
+	}
+	type message struct {
+		number int
+		in     *in
+		by     map[string]in
+		err    error
+		call   func()
+		stream chan int
+	}
+	c := &checker{hash: func(m any) uint64 { return uint64(len(fmt.Sprintf("%T", m))) }}
+	c.message(reflect.TypeFor[message]())
+	slices.Sort(c.found.Unseen)
+	got := strings.Join(slices.Compact(c.found.Unseen), " ")
+	want := "number in in.Key in.value[:0] in.value[:1] in.value[0] by{} by{x} by{key} by{value}.Key by{value}.value[:0] " +
+		"by{value}.value[:1] by{value}.value[0] err call stream"
+	wants := strings.Fields(strings.ReplaceAll(" "+want, " ", " trace.message."))
+	slices.Sort(wants)
+	if got != strings.Join(wants, " ") {
+		t.Errorf("unseen are %s", got)
+	}
+}
+
+// lister is a file of the package with a function that has its types: those of the sums, and all others.
+func (p *declared) lister() string {
+	of := func(names []string) string {
+		var b strings.Builder
+		for _, n := range names {
+			fmt.Fprintf(&b, "reflect.TypeFor[%s](),\n", n)
+		}
+		return "{" + b.String() + "}"
+	}
+	return fmt.Sprintf("package %s\nimport \"reflect\"\nfunc EveryType() [2][]reflect.Type {\nreturn [2][]reflect.Type{%s, %s}}\n",
+		p.name, of(p.sums), of(p.types))
+}
+
+// actor reports whether it is one, and not what is in messages.
+func (p *declared) actor() bool {
+	return !strings.Contains(p.dir, "decide") && !strings.HasSuffix(p.dir, "port")
+}
+
+// sumTypes are the packages below actors that declare one.
+func sumTypes(t *testing.T) (all []*declared) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(root, "actors"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		dir, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		p := &declared{dir: dir}
+		if err := p.read(path); err != nil {
+			return err
+		}
+		if len(p.sums) > 0 {
+			all = append(all, p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// read finds the declarations of a package.
+func (p *declared) read(dir string) error {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	methods, markers := map[string][]string{}, map[string]bool{}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		p.name = file.Name.Name
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv != nil {
+					methods[d.Name.Name] = append(methods[d.Name.Name], receiver(d.Recv.List[0].Type))
+				}
+			case *ast.GenDecl:
+				p.typesOf(d, markers)
+			}
+		}
+	}
+	for name := range markers {
+		p.marked = append(p.marked, methods[name]...)
+	}
+	return nil
+}
+
+func receiver(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.StarExpr:
+		return receiver(x.X)
+	case *ast.IndexExpr:
+		return receiver(x.X)
+	case *ast.Ident:
+		return x.Name
+	}
+	return ""
+}
+
+// typesOf notes the types of a declaration, and the methods that mark a sum.
+func (p *declared) typesOf(d *ast.GenDecl, markers map[string]bool) {
+	for _, s := range d.Specs {
+		s, ok := s.(*ast.TypeSpec)
+		if !ok || s.TypeParams != nil || s.Assign != token.NoPos {
+			continue
+		}
+		sum, is := s.Type.(*ast.InterfaceType)
+		switch {
+		case !is:
+			p.types = append(p.types, s.Name.Name)
+		case isSum(d.Doc) || isSum(s.Doc):
+			p.sums = append(p.sums, s.Name.Name)
+			for _, m := range sum.Methods.List {
+				for _, n := range m.Names {
+					markers[n.Name] = true
+				}
+			}
+		}
+	}
+}
+
+// isSum reports whether a comment says that an interface is a sum type.
+func isSum(doc *ast.CommentGroup) bool {
+	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return c.Text == "//sumtype:decl" })
+}
