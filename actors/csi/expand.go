@@ -98,8 +98,9 @@ func (a *actor) expanded(ctx *kernel.Context[Message], v *volume, size int64, er
 		return decide.Worked // nobody waits for it
 	}
 	for _, uid := range a.users() {
-		for name, w := range a.pods[uid].uses { // order-free: one event each
-			if w.spec.Key == v.Key {
+		uses := a.pods[uid].uses
+		for _, name := range slices.Sorted(maps.Keys(uses)) {
+			if w := uses[name]; w.spec.Key == v.Key {
 				a.deps.Events.Record(expand.Event(w.pod, w.spec.Name, name, err, ctx.Now()))
 			}
 		}

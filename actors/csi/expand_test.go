@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/volumes"
 )
 
 // TestExpandRefused: a driver that refuses a size is not asked again while the claim says so. It is asked again for the same
@@ -88,6 +90,26 @@ func TestExpandedElsewhere(t *testing.T) {
 		}
 		r.WantByListener("once, and the claim is left alone", "driver: expand v to 2048 for a")
 	}
+}
+
+// TestExpandedNames: a pod that names a claim several times is told of each name, in the order of the names.
+func TestExpandedNames(t *testing.T) {
+	r := registered(t)
+	r.usesMany()
+	s := spec("a", "v")
+	s.Claim, s.Name, s.Has = "c", "pv-v", 1024
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "a"}}
+	told := func(name string) string {
+		return fmt.Sprintf(`a: VolumeResizeFailed: NodeExpandVolume.NodeExpandVolume failed for volume "pv-v" (%s): Node d.example.com: busy`, name)
+	}
+	want := []string{told("data-v")}
+	for _, name := range []string{"e", "f", "g", "h", "i", "j"} {
+		r.actor.Tell(csi.Use{UseCSI: volumes.UseCSI{Pod: p, Volume: name, Spec: s}})
+		want = append(want, told(name))
+	}
+	r.Advance(time.Minute)
+	r.calls.Answer(fails(port.Other, "busy"), "expand v to 2048 for a")
+	r.events.Want("in order", want...)
 }
 
 // TestExpandLowered: a size that a driver refuses for now is asked for again, until the user gives the claim another one.

@@ -1,6 +1,8 @@
 package pod
 
 import (
+	"cmp"
+
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
@@ -54,11 +56,9 @@ func (p *pod) trouble() string {
 		return ""
 	}
 	var newest podplan.Failure
-	for lane, f := range p.facts.Failures { // order-free: a maximum
-		if !p.blocks(lane) {
-			continue
-		}
-		if f.At.After(newest.At) || f.At.Equal(newest.At) && f.Message > newest.Message {
+	for lane, f := range p.facts.Failures { // order-free: a maximum of all that is shown
+		if p.blocks(lane) && cmp.Or(f.At.Compare(newest.At), cmp.Compare(f.Message, newest.Message),
+			cmp.Compare(f.Reason, newest.Reason), cmp.Compare(f.Count, newest.Count)) > 0 {
 			newest = f
 		}
 	}

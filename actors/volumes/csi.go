@@ -3,6 +3,8 @@ package volumes
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -156,7 +158,8 @@ func (a *volumes) csiReleased(ctx *kernel.Context[Message], uid types.UID) {
 
 // csiRestarted asks csi again.
 func (a *volumes) csiRestarted() {
-	for uid, p := range a.pods { // order-free: each on its own
+	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
+		p := a.pods[uid]
 		p.asked = nil
 		if p.down && !p.released {
 			p.releasing = false

@@ -1,6 +1,7 @@
 package volumes_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -52,6 +53,27 @@ func TestCSI(t *testing.T) {
 	r.actor.Tell(volumes.CSIReleased{UID: "a"})
 	r.host.Answer(nil, "unmount a")
 	r.WantByListener("then it is", "a: pending, going: its volumes are being unmounted since 00:00:00 UTC; a file system does not answer", "a: down, unmounted", "host: unmount a")
+}
+
+// TestAskedAgainInOrder: after a restart of csi it is asked for the volumes of one pod after the other, in the same order
+// in each run.
+func TestAskedAgainInOrder(t *testing.T) {
+	r := newRig(t)
+	r.deps.CSI = plays{r}
+	var again []string
+	for _, name := range []string{"d", "a", "f", "c", "b", "e"} {
+		m := r.mounts(name, "")
+		m.Pod.Spec.Volumes = []v1.Volume{{Name: "disk", VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d"}}}}
+		podtest.UseVolumes(&m.Pod.Spec)
+		r.actor.Tell(m)
+		r.host.Answer(nil, "prepare "+name)
+		again = append(again, "csi: use d of "+name)
+	}
+	r.Settle()
+	r.Forget()
+	r.actor.Tell(volumes.CSIRestarted{})
+	slices.Sort(again)
+	r.Want("asked again", again...)
 }
 
 // badly is the same request, after the claim has gone bad.
