@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"fmt"
-	"runtime"
 	"testing"
 	"time"
 
@@ -254,30 +253,5 @@ func TestClusterExploreAll(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 14000, 20) {
 		clusterExplore(t, seed, 0.05, 0.002)
-	}
-}
-
-// TestClusterSameSeedSameRun: as TestSameSeedSameRun, with an apiserver.
-func TestClusterSameSeedSameRun(t *testing.T) {
-	t.Parallel()
-	trace := func(seed uint64) uint64 {
-		h := newClusterHavoc(t, seed)
-		h.trouble, h.panics = 0.05, 0.002
-		for _, n := range names("q", 8) {
-			h.c.create(h.anyPod(n))
-		}
-		h.live(20)
-		h.run(20 * time.Second)
-		h.kill()
-		return h.sim.TraceHash()
-	}
-	for _, seed := range seeds(t, 15000, 20) {
-		first := trace(seed)
-		before := runtime.GOMAXPROCS(1 + int(seed%8))
-		again := trace(seed)
-		runtime.GOMAXPROCS(before)
-		if first != again {
-			t.Errorf("seed %d gives another run: %x, %x", seed, first, again)
-		}
 	}
 }

@@ -1,7 +1,14 @@
 package scenarios
 
 import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,25 +72,94 @@ func busyCluster(t *testing.T, seed uint64) uint64 {
 	return w.TraceHash()
 }
 
-// TestSameSeedSameCluster runs each seed twice, on one, two and eight threads in
-// turns. TROUPE_SEEDS says how many seeds.
-func TestSameSeedSameCluster(t *testing.T) {
+// busyLife is the hash of everything that happened in a busy life of a node alone, busyClusterLife that of one with an
+// apiserver.
+func busyLife(t *testing.T, seed uint64) uint64 {
+	h := newHavoc(t, seed)
+	for _, n := range names("q", 12) {
+		h.add(h.anyPod(n))
+	}
+	h.trouble, h.panics = 0.05, 0.002
+	h.live(15)
+	h.run(20 * time.Second)
+	h.kill()
+	return h.sim.TraceHash()
+}
+
+func busyClusterLife(t *testing.T, seed uint64) uint64 {
+	h := newClusterHavoc(t, seed)
+	h.trouble, h.panics = 0.05, 0.002
+	for _, n := range names("q", 8) {
+		h.c.create(h.anyPod(n))
+	}
+	h.live(20)
+	h.run(20 * time.Second)
+	h.kill()
+	return h.sim.TraceHash()
+}
+
+// TestSameSeedSameCluster, TestSameSeedSameRun and TestClusterSameSeedSameRun run the same life again: every message to
+// every actor with all its contents, and every effect, is the same, at the same times, in the same order. TROUPE_SEEDS
+// says how many seeds.
+func TestSameSeedSameCluster(t *testing.T)    { sameOnThreads(t, 1, 6, busyCluster) }
+func TestSameSeedSameRun(t *testing.T)        { sameOnThreads(t, 4000, 50, busyLife) }
+func TestClusterSameSeedSameRun(t *testing.T) { sameOnThreads(t, 15000, 20, busyClusterLife) }
+
+// againSeeds is set in a process that runs seeds for sameOnThreads: those that it runs.
+const againSeeds = "TROUPE_AGAIN"
+
+// sameOnThreads runs each of n seeds here, and again in another process that has one, two or eight threads: so many
+// belong to a process, and other tests run in this one.
+func sameOnThreads(t *testing.T, first, n uint64, hash func(*testing.T, uint64) uint64) {
+	t.Helper()
 	t.Parallel()
-	all := seeds(t, 1, 6)
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	threads := [...]int{1, 2, 8}
-	seen := map[uint64]uint64{}
-	for _, seed := range all {
-		runtime.GOMAXPROCS(threads[seed%3])
-		first := busyCluster(t, seed)
-		runtime.GOMAXPROCS(threads[(seed+1)%3])
-		if second := busyCluster(t, seed); second != first {
-			t.Errorf("seed %d: %016x on %d threads, %016x on %d", seed, first, threads[seed%3], second, threads[(seed+1)%3])
+	if list := os.Getenv(againSeeds); list != "" {
+		for s := range strings.SplitSeq(list, ",") {
+			seed, err := strconv.ParseUint(s, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Printf("\nhash of %d on %d threads: %x\n", seed, runtime.GOMAXPROCS(0), hash(t, seed))
 		}
-		if other, same := seen[first]; same {
+		return
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, threads := seeds(t, first, n), [...]int{1, 2, 8}
+	lists := make([][]string, len(threads))
+	sums := map[uint64]uint64{}
+	want := map[string]bool{}
+	for i, seed := range all {
+		sum, on := hash(t, seed), i%len(threads)
+		if other, is := sums[sum]; is {
 			t.Errorf("seeds %d and %d give the same run", other, seed)
 		}
-		seen[first] = seed
+		sums[sum] = seed
+		lists[on] = append(lists[on], fmt.Sprint(seed))
+		want[fmt.Sprintf("hash of %d on %d threads: %x", seed, threads[on], sum)] = true
+	}
+	got := map[string]bool{}
+	for i, list := range lists {
+		if len(list) == 0 {
+			continue
+		}
+		c := exec.CommandContext(t.Context(), program, "-test.run=^"+t.Name()+"$", "-test.timeout=30m")
+		c.Env = append(os.Environ(), againSeeds+"="+strings.Join(list, ","), fmt.Sprint("GOMAXPROCS=", threads[i]))
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("on %d threads: %v\n%s", threads[i], err, out)
+		}
+		for line := range strings.Lines(string(out)) {
+			if strings.HasPrefix(line, "hash of ") {
+				got[strings.TrimSpace(line)] = true
+			}
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(slices.Sorted(maps.Keys(got)), "\n  "),
+			strings.Join(slices.Sorted(maps.Keys(want)), "\n  "))
 	}
 	t.Logf("%d seeds, each twice", len(all))
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -343,46 +342,4 @@ func TestExploreAll(t *testing.T) {
 	for _, seed := range seeds(t, 3000, 20) {
 		explore(t, seed, 0.05, 0.002)
 	}
-}
-
-// trace is the hash of everything that happened in a busy life.
-func trace(t *testing.T, seed uint64) (sum, events uint64) {
-	h := newHavoc(t, seed)
-	for _, n := range names("q", 12) {
-		h.add(h.anyPod(n))
-	}
-	h.trouble, h.panics = 0.05, 0.002
-	h.live(15)
-	h.run(20 * time.Second)
-	h.kill()
-	return h.sim.TraceHash(), h.sim.Messages()
-}
-
-// TestSameSeedSameRun runs the same life again and again: every message to every
-// actor and every effect is the same, at the same times, in the same order.
-func TestSameSeedSameRun(t *testing.T) {
-	t.Parallel()
-	sums := map[uint64]uint64{}
-	var total uint64
-	for _, seed := range seeds(t, 4000, 50) {
-		first, events := trace(t, seed)
-		total += events
-		if other, is := sums[first]; is {
-			t.Errorf("seeds %d and %d give the same run", seed, other)
-		}
-		sums[first] = seed
-		procs := []int{runtime.GOMAXPROCS(0)}
-		if seed%10 == 0 {
-			procs = []int{1, 2, 8}
-		}
-		for _, n := range procs {
-			before := runtime.GOMAXPROCS(n)
-			again, _ := trace(t, seed)
-			runtime.GOMAXPROCS(before)
-			if again != first {
-				t.Errorf("seed %d gives another run with %d processors: %x, %x", seed, n, first, again)
-			}
-		}
-	}
-	t.Logf("%d seeds, %d messages and effects in the first runs", len(sums), total)
 }
