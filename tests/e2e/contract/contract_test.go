@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -35,6 +36,8 @@ func TestContainerd(t *testing.T) {
 
 // TestServed holds the served runtime, which tests of the agent run on, to what containerd does with the
 // same programs.
+//
+//tier:unit
 func TestServed(t *testing.T) {
 	dir, err := os.MkdirTemp("", "served-")
 	if err != nil {
