@@ -37,6 +37,8 @@ const patience = 2 * time.Minute
 
 // TestOthersDoNotWait: one call of the runtime hangs for one pod. Others start and end meanwhile, and none of
 // their calls waits for a slot, or for something that is done for another pod.
+//
+//tier:served
 func TestOthersDoNotWait(t *testing.T) {
 	for _, methods := range held {
 		t.Run(strings.Join(methods, "+"), func(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 
 // TestEventuallyWatched: a condition is looked at when something changes, and not in between; nothing is missed for a watch
 // that ends or that cannot be had.
+//
+//tier:unit
 func TestEventuallyWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now *watch.FakeWatcher

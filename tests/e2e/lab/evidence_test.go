@@ -23,6 +23,8 @@ func (f *failing) Logf(format string, args ...any) {
 }
 
 // TestEvidence: what is kept of a failed test replaces what was kept before, is where the test says, and is not too much.
+//
+//tier:unit
 func TestEvidence(t *testing.T) {
 	t.Setenv(keepVariable, "")
 	Collect(t, "", func(context.Context, Evidence) { t.Error("it has not failed") })
@@ -54,6 +56,8 @@ func TestEvidence(t *testing.T) {
 }
 
 // TestKeep: with KEEP=1, what failed goes on until the file that says how to reach it is removed.
+//
+//tier:unit
 func TestKeep(t *testing.T) {
 	t.Setenv(keepVariable, "1")
 	t.Setenv("CI", "")

@@ -6,6 +6,8 @@ import (
 )
 
 // A test that lacks a module says so, and what to do, instead of finding no files.
+//
+//tier:unit
 func TestSnapshotCRDsWithoutModule(t *testing.T) {
 	t.Setenv("GOMODCACHE", t.TempDir())
 	t.Setenv("GOPROXY", "off")
@@ -19,6 +21,7 @@ func TestSnapshotCRDsWithoutModule(t *testing.T) {
 	}
 }
 
+//tier:unit
 func TestSnapshotCRDs(t *testing.T) {
 	repository, err := Repository()
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 )
 
 // TestProgramsAreKept: a program stays where it is when another is built, and goes when nobody has used it for long.
+//
+//tier:unit
 func TestProgramsAreKept(t *testing.T) {
 	bin, linked := filepath.Join(t.TempDir(), "bin"), filepath.Join(t.TempDir(), "prog")
 	keep := func(text string) string {
@@ -49,6 +51,7 @@ func TestProgramsAreKept(t *testing.T) {
 	}
 }
 
+//tier:unit
 func TestRemember(t *testing.T) {
 	builds := 0
 	build := func(err error) func() (string, error) {

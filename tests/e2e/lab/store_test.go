@@ -8,6 +8,8 @@ import (
 )
 
 // TestStrayStores: what a killed process left in memory goes, and what another has in use stays.
+//
+//tier:unit
 func TestStrayStores(t *testing.T) {
 	memory := t.TempDir()
 	stray, used, foreign := filepath.Join(memory, storeName+"1"), filepath.Join(memory, storeName+"2"), filepath.Join(memory, "x")

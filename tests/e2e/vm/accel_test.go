@@ -2,6 +2,7 @@ package vm
 
 import "testing"
 
+//tier:unit
 func TestVirtualizes(t *testing.T) {
 	for text, want := range map[string]bool{
 		"processor\t: 0\nflags\t\t: fpu vmx sse2\nbugs\t\t: svm\n": true,
