@@ -47,6 +47,38 @@ func TestPullsShareBandwidth(t *testing.T) {
 	}
 }
 
+// lateClock never calls what is due: the test does.
+type lateClock struct {
+	now time.Time
+	due []time.Duration
+	f   []func()
+}
+
+func (c *lateClock) Now() time.Time { return c.now }
+func (c *lateClock) AfterFunc(d time.Duration, f func()) func() bool {
+	c.due, c.f = append(c.due, d), append(c.f, f)
+	return func() bool { return true }
+}
+
+// TestPullBesideOneThatIsComplete: the machine's clock is late with the end of a pull, and another begins meanwhile.
+func TestPullBesideOneThatIsComplete(t *testing.T) {
+	clock := &lateClock{now: time.Unix(0, 0)}
+	c := Config{Clock: clock, Rand: streams(1)}
+	sized(10, "a:1", "b:1")(&c)
+	r, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, image := range []string{"a:1", "b:1"} {
+		r.PullImage(context.Background(), port.PullImage{Image: image}, func(string, error) {})
+		clock.f[len(clock.f)-1]() // the call's latency is over
+		if next := clock.due[len(clock.due)-1]; next > time.Minute {
+			t.Errorf("with %s the next pull is complete after %v", image, next)
+		}
+		clock.now = clock.now.Add(time.Minute)
+	}
+}
+
 func TestPullJoinsAndGivesUp(t *testing.T) {
 	w := newWorld(t, sized(100, "a:1", "b:1"))
 	begun := w.clock.Now()

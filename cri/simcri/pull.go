@@ -84,8 +84,9 @@ func (r *Runtime) schedulePulls() {
 	for _, p := range ps.active[1:] {
 		first = min(first, p.end)
 	}
-	// Rounded up, so that share is there when the timer fires.
-	wait := mulDiv(first-ps.share, n*uint64(time.Second), r.cfg.Bandwidth*shareUnit) + 1
+	// Rounded up, so that share is there when the timer fires. A clock that is not ours may be late with that: one
+	// that is complete already ends at once.
+	wait := mulDiv(max(first, ps.share)-ps.share, n*uint64(time.Second), r.cfg.Bandwidth*shareUnit) + 1
 	ps.stopTimer = r.after(time.Duration(min(wait, math.MaxInt64)), r.completePulls)
 }
 

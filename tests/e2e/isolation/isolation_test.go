@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,16 +21,24 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/served"
 )
 
-// held are the calls of the runtime that hang, those of one node in a line: no two of them need a slot of
-// the same pool, so that the smallest machine has one left for others.
+// held are the calls of the runtime that hang, those of one node in a line: at most one of them keeps a slot of
+// each pool. The pod that it is for may go on with another, so that with a visitor three are in use.
 var held = [][]string{
-	{"RunPodSandbox", "StopPodSandbox", "PullImage"},
-	{"CreateContainer", "RemovePodSandbox", "ExecSync"},
-	{"StartContainer", "StopContainer", "ImageStatus"},
-	{"RemoveContainer", "PodSandboxStatus", "ContainerStatus"},
+	{"PullImage", "StopPodSandbox", "RunPodSandbox"},
+	{"ExecSync", "RemovePodSandbox", "CreateContainer"},
+	{"ImageStatus", "StopContainer", "StartContainer"},
+	{"PodSandboxStatus", "ContainerStatus", "RemoveContainer"},
 }
 
-// visitors is how many pods come and go meanwhile, one after the other.
+// processors: the agent has twice as many slots.
+var processors = lab.NewRequirement("two processors", func() error {
+	if n := runtime.NumCPU(); n < 2 {
+		return fmt.Errorf("there is %d", n)
+	}
+	return nil
+})
+
+// visitors is how many pods come and go beside the calls of a node, one after the other.
 const visitors = 20
 
 // patience is for what takes a moment, on a busy machine too. Nothing here is a measurement.
@@ -57,7 +66,7 @@ type bed struct {
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
-	lab.Need(t, lab.Root, lab.GoToolchain)
+	lab.Need(t, lab.Root, lab.GoToolchain, processors)
 	dir, err := os.MkdirTemp("", "isolation-") // short, for sockets
 	if err != nil {
 		t.Fatal(err)
@@ -109,9 +118,10 @@ func newBed(t *testing.T) *bed {
 }
 
 func (b *bed) othersDoNotWait(t *testing.T, methods []string) {
-	rules := map[string]*criproxy.Rule{}
-	for _, m := range methods {
-		rules[m] = b.hold(t, m)
+	rules, calls, begun := map[string]*criproxy.Rule{}, 0, time.Now()
+	for i, m := range methods {
+		rule, n := b.hold(t, m, visitor(i))
+		rules[m], calls = rule, calls+n
 	}
 	hang := func() error {
 		for m, r := range rules {
@@ -121,10 +131,8 @@ func (b *bed) othersDoNotWait(t *testing.T, methods []string) {
 		}
 		return nil
 	}
-	await(t, "a call of each method hangs", hang)
-	begun, calls := time.Now(), 0
-	for i := range visitors {
-		calls += b.comesAndGoes(t, fmt.Sprint("visitor", i))
+	for i := len(methods); i < visitors; i++ {
+		calls += b.goes(t, visitor(i), b.comes(t, visitor(i)))
 	}
 	if err := hang(); err != nil {
 		t.Errorf("the others were not beside calls that hang: %v", err)
@@ -145,8 +153,11 @@ func (b *bed) othersDoNotWait(t *testing.T, methods []string) {
 	})
 }
 
-// hold makes one call of a method hang, for a pod of its own.
-func (b *bed) hold(t *testing.T, method string) *criproxy.Rule {
+func visitor(i int) string { return fmt.Sprint("visitor", i) }
+
+// hold makes one call of a method hang, for a pod of its own. At once a visitor starts or, if it is a call that ends
+// something, ends: a call that hangs gives its slot back a moment later. calls are the visitor's.
+func (b *bed) hold(t *testing.T, method, visitor string) (rule *criproxy.Rule, calls int) {
 	t.Helper()
 	name := strings.ToLower(method)
 	image := "troupe.local/demo/work:" + name
@@ -155,9 +166,11 @@ func (b *bed) hold(t *testing.T, method string) *criproxy.Rule {
 		match = criproxy.OfImage(image)
 	}
 	ends := slices.Contains([]string{"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"}, method)
+	uid := ""
 	if ends {
 		b.write(t, name, image)
 		b.awaitReady(t, name)
+		uid = b.comes(t, visitor)
 	}
 	rule, err := b.proxy.Inject(criproxy.Fault{Method: method, Match: match, Do: criproxy.Hold, Times: 1})
 	if err != nil {
@@ -170,7 +183,16 @@ func (b *bed) hold(t *testing.T, method string) *criproxy.Rule {
 	} else {
 		b.write(t, name, image)
 	}
-	return rule
+	await(t, "a call of "+method+" hangs", func() error {
+		if rule.Waiting() == 0 {
+			return errors.New("none does")
+		}
+		return nil
+	})
+	if !ends {
+		uid = b.comes(t, visitor)
+	}
+	return rule, b.goes(t, visitor, uid)
 }
 
 // manifest is a pod that has each kind of call: images that are looked up and pulled, containers that end
@@ -218,23 +240,32 @@ func (b *bed) awaitReady(t *testing.T, name string) (uid string) {
 	return uid
 }
 
-// comesAndGoes starts a pod, ends it, and fails the test if one of its calls waited for others. It returns how
-// many calls there were.
-func (b *bed) comesAndGoes(t *testing.T, name string) (calls int) {
+// comes starts a visitor and returns its UID.
+func (b *bed) comes(t *testing.T, name string) (uid string) {
 	t.Helper()
 	b.write(t, name, lab.WorkImage)
-	uid := b.awaitReady(t, name)
+	return b.awaitReady(t, name)
+}
+
+// goes ends a visitor, and fails the test if one of its calls waited for others. It returns how many calls there
+// were.
+func (b *bed) goes(t *testing.T, name, uid string) (calls int) {
+	t.Helper()
 	if err := b.Remove(name + ".yaml"); err != nil {
 		t.Fatal(err)
 	}
-	var line admin.Timeline
-	await(t, "pod "+name+" is gone", func() (err error) {
-		line, err = admin.Client{Socket: admin.SocketIn(b.Root())}.Timeline(t.Context(), uid)
-		if err == nil && line.Ended == nil {
-			err = errors.New("it is there")
+	// Also what is left of it: the removals of many dead pods at once would need all slots.
+	await(t, "pod "+name+" is gone", func() error {
+		world, err := node.Look(t.Context(), b.runtime)
+		if err != nil {
+			return err
 		}
-		return err
+		return world.Of(name).Empty()
 	})
+	line, err := admin.Client{Socket: admin.SocketIn(b.Root())}.Timeline(t.Context(), uid)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if line.Dropped > 0 {
 		t.Errorf("the timeline of pod %s lacks %d entries", name, line.Dropped)
 	}
@@ -251,7 +282,7 @@ func (b *bed) comesAndGoes(t *testing.T, name string) (calls int) {
 			t.Errorf("pod %s: %s %s %s waited %v for %s", name, e.By, e.What, e.Object, e.Waited, e.WaitedFor)
 		}
 	}
-	for _, what := range []string{"PullImage", "RunPodSandbox", "CreateContainer", "StartContainer", "StopPodSandbox"} {
+	for _, what := range []string{"PullImage", "RunPodSandbox", "CreateContainer", "StartContainer", "StopPodSandbox", "RemovePodSandbox"} {
 		if !seen[what] {
 			t.Errorf("the timeline of pod %s has no %s: %v", name, what, seen)
 		}
