@@ -37,7 +37,10 @@ func TestCluster(t *testing.T) {
 
 // TestClusterSeeds runs the cases of some seeds on five nodes. TROUPE_CASES=N runs so many.
 func TestClusterSeeds(t *testing.T) {
-	n := uint64(300)
+	n := uint64(75)
+	if full() {
+		n = 300
+	}
 	if actortest.Raced || testing.Short() {
 		n = 10
 	}

@@ -9,12 +9,14 @@ import (
 
 // TestPairs runs some pairs of faults on the life of one pod; TROUPE_PAIRS=all runs every one.
 func TestPairs(t *testing.T) {
-	most := 2000
+	most := 500
 	switch {
 	case os.Getenv("TROUPE_PAIRS") == "all":
 		most = 1 << 30
 	case actortest.Raced || testing.Short():
 		most = 50
+	case full():
+		most = 2000
 	}
 	var tally Tally
 	n := Pairs(t.Context(), Lives()[0], 0, func(r *Result) bool {

@@ -10,9 +10,15 @@ import (
 	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
+// full says whether all tests are to run with all they have, as go tool task test-all does.
+func full() bool { return os.Getenv("TROUPE_TEST_SIZE") == "full" }
+
 // TestSeeds runs the cases of some seeds. TROUPE_CASES=N runs so many.
 func TestSeeds(t *testing.T) {
-	n := uint64(2000)
+	n := uint64(500)
+	if full() {
+		n = 2000
+	}
 	if actortest.Raced || testing.Short() {
 		n = 100
 	}

@@ -8,12 +8,16 @@ import (
 	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
-// TestSweep runs one of three single faults at the points of every life, of long lives fewer (Life.Stride). With the race
-// detector, which makes it ten times slower, and with -short it takes one of many; task chaos takes all.
+// TestSweep runs one of nine single faults at the points of every life, of long lives fewer (Life.Stride), and of three in
+// the run of all tests. With the race detector, which makes it ten times slower, and with -short it takes one of many; task
+// chaos takes all.
 func TestSweep(t *testing.T) {
 	var tally Tally
 	for i, l := range Lives() {
-		cases, stride := Singles(l), max(l.Stride, 3)
+		cases, stride := Singles(l), max(l.Stride, 9)
+		if full() {
+			stride = max(l.Stride, 3)
+		}
 		if actortest.Raced || testing.Short() {
 			stride = 301
 		}

@@ -61,7 +61,7 @@ func (s *Source) Plan(o Options) [][]Lane {
 		return Part{Name: name, Dir: e2e, Packages: packages, Flags: slices.Concat(once, s.leaveOut(o), flags),
 			Rerun: true, Timeout: 40 * time.Minute}
 	}
-	// With the race detector a few damaged files and hostile answers are tried, and all of them without.
+	// With the race detector a few cases, damaged files and hostile answers are tried, and all of them without.
 	damage := s.choose(o, func(p *Package) bool {
 		return !p.E2E() && raced(p) && o.Run == "" && slices.ContainsFunc(p.Tests, func(t Test) bool {
 			return strings.Contains(t.Name, "Damage")
@@ -74,6 +74,7 @@ func (s *Source) Plan(o Options) [][]Lane {
 			{Name: "root-raced-fresh", Packages: root(true, true), Flags: slices.Concat(race, once), Rerun: true, Timeout: limit},
 			{Name: "root", Packages: root(false, false), Timeout: limit},
 			{Name: "root-fresh", Packages: root(false, true), Flags: once, Rerun: true, Timeout: limit},
+			{Name: "unraced", Packages: s.choose(o, func(p *Package) bool { return raced(p) && p.less }), Timeout: limit},
 			{Name: "damage", Packages: damage, Flags: []string{"-run", "Damage"}, Timeout: limit},
 		}},
 		// A third of the processors' time would be idle beside the tests of a cluster, which wait a lot.

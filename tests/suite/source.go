@@ -36,6 +36,7 @@ type Package struct {
 	// empty if not.
 	Raced, Fresh string
 	Tests        []Test
+	less         bool     // tests do less with the race detector
 	calls        []string // but those of tests of tier all
 }
 
@@ -120,6 +121,11 @@ func (p *Package) parse() error {
 				}
 				if isTest && p.Fresh == "" {
 					p.Fresh = looks(n)
+				}
+				if x, ok := n.(*ast.SelectorExpr); ok && x.Sel.Name == "Raced" {
+					if of, ok := x.X.(*ast.Ident); ok && of.Name == "actortest" {
+						p.less = true
+					}
 				}
 				if call, ok := n.(*ast.CallExpr); ok && tier != All {
 					p.calls = append(p.calls, called(call))
