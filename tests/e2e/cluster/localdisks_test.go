@@ -248,7 +248,7 @@ func TestLocalDisksChangeover(t *testing.T) {
 // TestLocalDisksGrow: a local volume whose device and PersistentVolume have become bigger grows while a pod uses it, and before
 // the next pod begins, with troupe as with the kubelet: the claim says so, and the pod goes on.
 //
-//tier:all the kubelet runs beside
+//tier:all a repetition of LocalDisks and CSIExpandStays
 func TestLocalDisksGrow(t *testing.T) {
 	t.Parallel()
 	for _, name := range compared() {

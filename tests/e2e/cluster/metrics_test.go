@@ -154,7 +154,7 @@ func faults(t *testing.T, text []byte) string {
 // TestMetrics scrapes troupe while pods run, and holds what it says against the kernel's files. Where the real kubelet runs
 // beside it, with the same pods, it also lists what of the kubelet's names troupe lacks.
 //
-//tier:all the kubelet runs beside
+//tier:real
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.Promtool)

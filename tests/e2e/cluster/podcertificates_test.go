@@ -179,7 +179,7 @@ func pair(t *testing.T, cert, key string) (tls.Certificate, error) {
 
 // TestPodCertificates: pods have trust bundles and certificates in projected volumes. The kubelet gives them the same.
 //
-//tier:all the kubelet runs beside
+//tier:real
 func TestPodCertificates(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)

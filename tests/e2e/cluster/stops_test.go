@@ -124,7 +124,7 @@ func TestKilledWhileRestarting(t *testing.T) {
 // TestManifestMovedAwayAndBack: the upgrade of a control plane moves manifests away and back. The
 // pod ends, and runs again under the same UID, its mirror pod with it; with a kubelet as well.
 //
-//tier:all the kubelet runs beside
+//tier:all a repetition of StaticPod
 func TestManifestMovedAwayAndBack(t *testing.T) {
 	t.Parallel()
 	manifests := t.TempDir()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -37,7 +36,7 @@ func TestContainerd(t *testing.T) {
 // TestServed holds the served runtime, which tests of the agent run on, to what containerd does with the
 // same programs.
 //
-//tier:unit
+//tier:served
 func TestServed(t *testing.T) {
 	dir, err := os.MkdirTemp("", "served-")
 	if err != nil {
