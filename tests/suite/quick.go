@@ -33,7 +33,10 @@ func RunQuick(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("%d files have changed since %s.\n", len(files), base)
-	r := s.runner(Options{Short: true})
+	r, err := s.runner(Options{Short: true})
+	if err != nil {
+		return err
+	}
 	for _, p := range s.quickParts(files) {
 		if len(p.Packages) > 0 {
 			r.run(ctx, p)

@@ -68,7 +68,7 @@ func ReadResult(from io.Reader) (Result, error) {
 		}
 		var e event
 		if err := json.Unmarshal(line, &e); err != nil {
-			return Result{}, fmt.Errorf("%q: %w", line, err)
+			return Result{}, fmt.Errorf("%.80q: %w", line, err)
 		}
 		r.add(e)
 	}

@@ -21,6 +21,7 @@ type Runner struct {
 	Env     []string // besides the process's own
 	Out     io.Writer
 
+	lock  *os.File // held while the process lives
 	mu    sync.Mutex
 	parts []Ran
 }
@@ -62,9 +63,8 @@ func (r *Runner) run(ctx context.Context, p Part) {
 	file := filepath.Join(r.Root, results, p.Name+".jsonl")
 	done := Ran{Part: p}
 	begin := time.Now()
-	if done.Err = os.MkdirAll(filepath.Dir(file), 0o755); done.Err == nil {
-		done.CPU, done.Err = r.gotestsum(ctx, p, file, out)
-	}
+	os.Remove(file) // of an earlier run
+	done.CPU, done.Err = r.gotestsum(ctx, p, file, out)
 	done.Took, done.Cut = time.Since(begin), ctx.Err() != nil
 	events, err := os.Open(file)
 	if err == nil {

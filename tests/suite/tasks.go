@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"syscall"
 )
 
 // ErrFailed says that the lines before it say what failed.
@@ -25,7 +27,10 @@ func RunTests(ctx context.Context) error {
 			return err
 		}
 	}
-	r := s.runner(Options{Short: os.Getenv("SHORT") != "", Run: os.Getenv("RUN")})
+	r, err := s.runner(Options{Short: os.Getenv("SHORT") != "", Run: os.Getenv("RUN")})
+	if err != nil {
+		return err
+	}
 	if os.Getenv("KUBELET") != "" {
 		r.Env = append(r.Env, "TROUPE_TEST_KUBELET=1")
 	}
@@ -37,11 +42,23 @@ func RunTests(ctx context.Context) error {
 	return finish(sum, s.Root, "test")
 }
 
-func (s *Source) runner(o Options) *Runner {
+// runner is for one run in this tree: two would write the same results.
+func (s *Source) runner(o Options) (*Runner, error) {
+	dir := filepath.Join(s.Root, results)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("another run of tests is under way in this tree: %s: %w", lock.Name(), err)
+	}
 	if !CanRace() {
 		fmt.Println("gcc is missing: the race detector is off.")
 	}
-	return &Runner{Root: s.Root, Options: o, Out: os.Stdout}
+	return &Runner{Root: s.Root, Options: o, Out: os.Stdout, lock: lock}, nil
 }
 
 func finish(sum *Summary, root, name string) error {

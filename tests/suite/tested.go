@@ -18,7 +18,10 @@ func RunAll(ctx context.Context) error {
 		return err
 	}
 	begin := time.Now()
-	r := s.runner(Options{All: true})
+	r, err := s.runner(Options{All: true})
+	if err != nil {
+		return err
+	}
 	r.Env = append(r.Env, "TROUPE_TEST_SIZE=full", "TROUPE_TEST_RUNTIME=containerd")
 	r.Run(ctx, s.Plan(r.Options))
 	for _, kind := range []string{"hand", "tests"} {

@@ -50,7 +50,10 @@ func RunTouched(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	r := &Runner{Root: s.Root, Options: Options{All: true}, Out: os.Stdout}
+	r, err := s.runner(Options{All: true})
+	if err != nil {
+		return err
+	}
 	var notRun []Test
 	for i, p := range batches(tests) {
 		if time.Until(end) < touchedLeast {
