@@ -78,6 +78,9 @@ type guest struct {
 	sent     int64
 }
 
+// NetConn is the connection below, as tls.Conn has it: streams end only one half of it (CloseWrite).
+func (g *guest) NetConn() net.Conn { return g.Conn }
+
 // over is the number of bytes received beyond the modest ones.
 func (g *guest) over() int64 { return max(0, g.sent-g.crowd.bounds.modest) }
 

@@ -118,6 +118,14 @@ func TestFloodOfStrangers(t *testing.T) {
 	}
 }
 
+// TestNetConn: what half-closes a stream's connection finds the connection below.
+func TestNetConn(t *testing.T) {
+	below := from("192.0.2.1")
+	if g := newCrowd(bounds{strangers: 1}, zerolog.Nop()).enter(below); g.NetConn() != below {
+		t.Errorf("it is %v", g.NetConn())
+	}
+}
+
 func TestOrigin(t *testing.T) {
 	for a, want := range map[string]string{
 		"192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.1": "192.0.2.1/32", "2001:db8::1": "2001:db8::/64", "2001:db8::ffff:1": "2001:db8::/64",

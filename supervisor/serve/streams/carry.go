@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -11,6 +12,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/util/proxy"
 	"k8s.io/klog/v2"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
 // dialPatience is how long the runtime's streaming server, on this machine, may take to answer at all.
@@ -34,7 +37,7 @@ func (s *Streams) carry(w http.ResponseWriter, r *http.Request, to *url.URL, cho
 	// How a stream ends is not an error of the node's: clients leave as they like.
 	ctx = klog.NewContext(ctx,
 		funcr.New(func(_, args string) { s.config.Log.Debug().Str("said", args).Msg("SPDY stream") }, funcr.Options{}))
-	l := &link{s: s, to: to, transport: &http.Transport{DialContext: dialer(ctx)}}
+	l := &link{s: s, to: to, transport: &http.Transport{DialContext: s.dialer(ctx)}}
 	r = r.Clone(ctx)
 	// What a client shows to the node is not for the runtime.
 	r.Header.Del("Authorization")
@@ -43,22 +46,37 @@ func (s *Streams) carry(w http.ResponseWriter, r *http.Request, to *url.URL, cho
 	return nil
 }
 
-// dialer gives connections that end with the stream: what waits on one may not look at a context.
-func dialer(stream context.Context) func(context.Context, string, string) (net.Conn, error) {
+// dialer gives connections that end with the stream: what waits on one may not look at a context. They
+// may linger, until the streams are closed.
+func (s *Streams) dialer(stream context.Context) func(context.Context, string, string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialPatience}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := d.DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		context.AfterFunc(stream, func() { conn.Close() }) //nolint:errcheck // it is over
-		return conn, nil
+		if !s.enter() {
+			return nil, errors.Join(errStopping, conn.Close())
+		}
+		stop := context.AfterFunc(s.closing, func() { conn.Close() }) //nolint:errcheck // it is over
+		c := &runtimeConn{Conn: conn, closed: func() {
+			stop()
+			s.open.Done()
+		}}
+		context.AfterFunc(stream, func() { c.Close() }) //nolint:errcheck // it is over
+		return c, nil
 	}
 }
 
-// asItIs carries bytes as they are.
+// asItIs carries bytes as they are, but for pings of SPDY.
 func (l *link) asItIs() http.Handler {
-	return proxy.NewUpgradeAwareHandler(l.to, l.transport, false, true, responder{l})
+	carry := proxy.NewUpgradeAwareHandler(l.to, l.transport, false, true, responder{l})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.EqualFold(r.Header.Get(httpstream.HeaderUpgrade), spdy.HeaderSpdy31) {
+			w = pingless{w}
+		}
+		carry.ServeHTTP(w, r)
+	})
 }
 
 // responder answers if the runtime's streaming server does not.

@@ -42,20 +42,20 @@ func (c *client) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
-		w.Close() //nolint:errcheck // the stream has ended
+		conn.Close() //nolint:errcheck // the stream has ended
 		return nil, nil, net.ErrClosed
 	}
 	c.conn = w
 	return w, bufio.NewReadWriter(bufio.NewReader(w), bufio.NewWriter(w)), nil
 }
 
-// end closes the connection, if it was taken over. It can be called again.
+// end closes the connection at once, if it was taken over. It can be called again.
 func (c *client) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
 	if c.conn != nil {
-		c.conn.Close() //nolint:errcheck // there is nothing more to do about it
+		c.conn.Conn.Close() //nolint:errcheck // there is nothing more to do about it
 	}
 }
 
@@ -69,6 +69,7 @@ type clientConn struct {
 	// active is when bytes went through it last, since born.
 	active atomic.Int64
 	timer  *time.Timer // nil: it may be idle
+	once   sync.Once
 }
 
 func (c *clientConn) Read(b []byte) (int, error) {
@@ -91,11 +92,15 @@ func (c *clientConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (c *clientConn) Close() error {
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	return c.Conn.Close()
+// Close lets the client read what was written to it.
+func (c *clientConn) Close() (err error) {
+	c.once.Do(func() {
+		if c.timer != nil {
+			c.timer.Stop()
+		}
+		err = linger(c.Conn, clientLinger)
+	})
+	return err
 }
 
 func (c *clientConn) saw(n int) {

@@ -27,6 +27,8 @@ var (
 	errOtherID = &refusal{http.StatusNotFound, "pod not found"}
 )
 
+var errStopping = &refusal{http.StatusServiceUnavailable, "the node agent is stopping"}
+
 // noContainer is also the answer for one that is there and does not run.
 func noContainer(name string) error {
 	return &refusal{http.StatusInternalServerError, fmt.Sprintf("container not found (%q)", name)}

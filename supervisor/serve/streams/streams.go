@@ -7,13 +7,14 @@
 //	                              3. carry bytes between the two
 //
 // SPDY and the older WebSocket protocols (channel.k8s.io to v4.channel.k8s.io) are spoken by runtimes
-// themselves: bytes are carried as they are. What runtimes do not speak is translated here to SPDY:
-// v5.channel.k8s.io, in which stdin can end before the rest, and port forwarding that is tunneled
-// through a WebSocket (KEP-4006). A node that does so says ExtendWebSocketsToKubelet among the features
-// of its status, and the apiserver sends WebSockets on to it.
+// themselves: bytes are carried as they are, but for the pings of SPDY, which are answered here. What
+// runtimes do not speak is translated here to SPDY: v5.channel.k8s.io, in which stdin can end before the
+// rest, and port forwarding that is tunneled through a WebSocket (KEP-4006). A node that does so says
+// ExtendWebSocketsToKubelet among the features of its status, and the apiserver sends WebSockets on to it.
 //
 // Nothing is kept of a stream but two buffers of 32 KiB: a side that does not read makes the other one
-// wait. One that is idle for IdleTimeout is closed; a client that pings is not idle.
+// wait. One that is idle for IdleTimeout is closed; a client that pings is not idle. When one side ends, the
+// other one gets what is on the way to it (linger).
 package streams
 
 import (
@@ -139,7 +140,7 @@ func (s *Streams) Routes() []Route {
 func (s *Streams) handler(serve func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.enter() {
-			refuse(w, &refusal{http.StatusServiceUnavailable, "the node agent is stopping"})
+			refuse(w, errStopping)
 			return
 		}
 		defer s.open.Done()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -179,22 +180,32 @@ func (w *world) awaitEnd(t *testing.T) {
 	}
 }
 
-// TestFlood has a client that reads nothing: the command has to wait, and nothing piles up.
+// TestFlood has a client that reads nothing: its command has to wait, and nothing piles up, while another
+// client gets more than buffers hold.
 func TestFlood(t *testing.T) {
 	each(t, func(t *testing.T, open func(w *world, path string) remotecommand.Executor) {
 		w := newWorld(t)
-		const piece = 64 << 10
-		var mu sync.Mutex
-		var written int
-		w.programs["flood"] = func(_ io.Reader, out, _ io.Writer, _ <-chan crirc.TerminalSize, _ []string) error {
-			for b := make([]byte, piece); ; {
+		const limit, piece = 48 << 20, 64 << 10 // sockets' buffers are most of it
+		var taken atomic.Int64
+		flood := func(ctx context.Context, out io.Writer, told *atomic.Int64) error {
+			for b := make([]byte, piece); ctx.Err() == nil; told.Add(piece) {
 				if _, err := out.Write(b); err != nil {
 					return err
 				}
-				mu.Lock()
-				written += piece
-				mu.Unlock()
 			}
+			return nil
+		}
+		ctx, enough := context.WithCancel(t.Context())
+		begun := make(chan struct{})
+		w.programs["flood"] = func(_ io.Reader, out, _ io.Writer, _ <-chan crirc.TerminalSize, _ []string) error {
+			if _, err := out.Write([]byte("first")); err != nil {
+				return err
+			}
+			close(begun)
+			return flood(t.Context(), out, &taken)
+		}
+		w.programs["beside"] = func(_ io.Reader, out, _ io.Writer, _ <-chan crirc.TerminalSize, _ []string) error {
+			return flood(ctx, out, new(atomic.Int64))
 		}
 		left := make(chan struct{})
 		stuck := writer(func([]byte) (int, error) {
@@ -206,23 +217,20 @@ func TestFlood(t *testing.T) {
 			defer close(ended)
 			open(w, "/exec/shop/web/app?output=1&command=flood").StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: stuck}) //nolint:errcheck // it is cut off
 		}()
-		last := -1
-		for { // until nothing more is taken
-			mu.Lock()
-			now := written
-			mu.Unlock()
-			if now == last && now > 0 {
-				break
+		<-begun
+		var read int
+		counted := writer(func(b []byte) (int, error) {
+			if read += len(b); read > 2*limit {
+				enough()
 			}
-			last = now
-			select {
-			case <-time.After(300 * time.Millisecond):
-			case <-ended:
-				t.Fatal("it ended")
-			}
+			return len(b), nil
+		})
+		if err := open(w, "/exec/shop/web/app?output=1&command=beside").StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: counted}); err != nil {
+			t.Error(err)
 		}
-		if last > 48<<20 { // sockets' buffers are most of it
-			t.Errorf("%d MiB were taken of a command whose output nobody reads", last>>20)
+		<-w.ended
+		if n := taken.Load(); n > limit {
+			t.Errorf("%d MiB were taken of a command whose output nobody reads", n>>20)
 		}
 		w.cut()
 		close(left)

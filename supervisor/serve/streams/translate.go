@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,13 +19,6 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/troupe-dev/troupe/actors/port"
-)
-
-const (
-	// pingPeriod finds a runtime that is gone without a word.
-	pingPeriod = 5 * time.Second
-	// statusPatience is how long a client may take to take the last word.
-	statusPatience = 10 * time.Second
 )
 
 // translator speaks SPDY with the runtime for a client of v5.channel.k8s.io (KEP-4006): WebSockets have
@@ -57,7 +49,7 @@ func (t translator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // it can be written
 	}
-	conn.SetWriteDeadline(statusPatience)
+	conn.SetWriteDeadline(clientLinger)
 	channels[protocol.StreamErr].Write(text) //nolint:errcheck // a client that is gone
 }
 
@@ -94,8 +86,8 @@ func (t translator) open(w http.ResponseWriter, r *http.Request) (*wsstream.Conn
 
 // stream connects the channels with the runtime's streams, until the process has ended.
 func (t translator) stream(ctx context.Context, channels []io.ReadWriteCloser) error {
-	tripper, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{UpgradeTransport: t.l.transport,
-		PingPeriod: pingPeriod})
+	// Without pings: see pingless.
+	tripper, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{UpgradeTransport: t.l.transport})
 	if err != nil {
 		return err
 	}

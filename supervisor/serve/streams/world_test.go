@@ -161,6 +161,8 @@ type world struct {
 	pods []*v1.Pod
 	// ended has the path of each request that was answered to its end.
 	ended chan string
+	// closed has a connection that the runtime has closed.
+	closed chan net.Conn
 
 	// relay is before the node: a client's connections go through it, and can be cut.
 	relay net.Listener
@@ -178,10 +180,11 @@ func (w *world) carry(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
+	// A half that ends leaves the other one.
 	copied := func(to, from net.Conn) {
-		io.Copy(to, from) //nolint:errcheck // it is cut
-		to.Close()
-		from.Close()
+		io.Copy(to, from)              //nolint:errcheck // it is cut
+		to.(*net.TCPConn).CloseWrite() //nolint:errcheck // see above
+		io.Copy(io.Discard, from)      //nolint:errcheck // see above
 	}
 	all.Go(func() {
 		for {
@@ -202,8 +205,14 @@ func (w *world) carry(t *testing.T) {
 			w.mu.Lock()
 			w.conns = append(w.conns, client, node)
 			w.mu.Unlock()
-			all.Go(func() { copied(node, client) })
-			all.Go(func() { copied(client, node) })
+			all.Go(func() {
+				var up sync.WaitGroup
+				up.Go(func() { copied(node, client) })
+				copied(client, node)
+				up.Wait()
+				client.Close()
+				node.Close()
+			})
 		}
 	})
 	t.Cleanup(func() {
@@ -238,7 +247,7 @@ func web(uid string) *v1.Pod {
 // newWorld is a node with one pod, of which all but the init container run.
 func newWorld(t *testing.T, change ...func(*streams.Config)) *world {
 	t.Helper()
-	w := &world{ended: make(chan string, 1000), pods: []*v1.Pod{web("u1")}, fakeRuntime: &fakeRuntime{
+	w := &world{ended: make(chan string, 1000), closed: make(chan net.Conn, 1000), pods: []*v1.Pod{web("u1")}, fakeRuntime: &fakeRuntime{
 		programs: map[string]program{"echo": echo, "exit": exit, "sizes": sizes},
 		pods: map[string]observed.Pod{"u1": {
 			Sandboxes: []observed.Sandbox{{ID: "sandbox-1", State: observed.SandboxReady}},
@@ -251,6 +260,7 @@ func newWorld(t *testing.T, change ...func(*streams.Config)) *world {
 		}},
 	}}
 	below := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.streaming.ServeHTTP(rw, r) }))
+	below.Listener = noting{below.Listener, w.closed}
 	config := streaming.DefaultConfig
 	config.BaseURL = &url.URL{Scheme: "http", Host: below.Listener.Addr().String(), Path: "/"}
 	var err error
@@ -288,6 +298,28 @@ func newWorld(t *testing.T, change ...func(*streams.Config)) *world {
 	t.Cleanup(w.s.Close)
 	w.carry(t)
 	return w
+}
+
+// noting is a listener that notes the connections that are closed on this side.
+type noting struct {
+	net.Listener
+	closed chan net.Conn
+}
+
+func (n noting) Accept() (net.Conn, error) {
+	conn, err := n.Listener.Accept()
+	return &notedConn{Conn: conn, closed: n.closed}, err
+}
+
+type notedConn struct {
+	net.Conn
+	once   sync.Once
+	closed chan net.Conn
+}
+
+func (c *notedConn) Close() error {
+	defer c.once.Do(func() { c.closed <- c })
+	return c.Conn.Close()
 }
 
 // addSilent adds the program "silent", which says nothing and goes on until the test is over. It closes
