@@ -136,6 +136,19 @@ func awaitGone(t *testing.T, text string) {
 	t.Errorf("process %d is still there", pid)
 }
 
+// awaitFile waits until a plugin has made a file, and gives its content.
+func awaitFile(t *testing.T, path string) string {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if text, err := os.ReadFile(path); err == nil {
+			return string(text)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the plugin does not run")
+		}
+	}
+}
+
 func TestNoProgram(t *testing.T) {
 	r := newRig(t, 0)
 	if _, err := r.runs(&credentialprovider.Provider{Name: "absent"}, "{}"); err == nil || !strings.Contains(err.Error(), "it can't be run: no such file") {
@@ -150,18 +163,15 @@ func TestClose(t *testing.T) {
 	t.Setenv("PIDFILE", pidFile)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := r.run("echo $$ > $PIDFILE.new; mv $PIDFILE.new $PIDFILE; sleep 1000", "{}")
+		_, err := r.run("echo $$ > $PIDFILE.new; mv $PIDFILE.new $PIDFILE; exec sleep 1000", "{}")
 		ended <- err
 	}()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(pidFile); err == nil {
-			break
-		}
-	}
+	pid := awaitFile(t, pidFile)
 	r.Close()
 	if err := <-ended; port.KindOf(err) != port.Canceled {
 		t.Errorf("one that ran: %v", err)
 	}
+	awaitGone(t, pid)
 	if _, err := r.run("echo", "{}"); port.KindOf(err) != port.Canceled {
 		t.Errorf("one after that: %v", err)
 	}
@@ -249,13 +259,7 @@ func TestAgentIsKilled(t *testing.T) {
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var text []byte
-	for deadline := time.Now().Add(20 * time.Second); len(text) == 0; time.Sleep(5 * time.Millisecond) {
-		if text, _ = os.ReadFile(filepath.Join(root, "pids")); time.Now().After(deadline) {
-			t.Fatal("the plugin does not run")
-		}
-	}
-	pids := strings.Fields(string(text))
+	pids := strings.Fields(awaitFile(t, filepath.Join(root, "pids")))
 	if guard := pids[2]; guard == strconv.Itoa(agent.Process.Pid) {
 		t.Fatal("the plugin has no guard")
 	}

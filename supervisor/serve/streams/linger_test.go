@@ -111,8 +111,7 @@ func TestSlowClientPings(t *testing.T) {
 	}), size, func() {})
 }
 
-// TestClientSendsOn has a client that reads only after the runtime has closed its connection, and it has sent
-// more.
+// TestClientSendsOn has a client that reads only after the node has sent everything, and it has sent more.
 func TestClientSendsOn(t *testing.T) {
 	const size = 512 << 10 // more than the relay holds
 	w := newWorld(t)
@@ -123,7 +122,7 @@ func TestClientSendsOn(t *testing.T) {
 			return
 		}
 		sent = true
-		<-w.closed
+		<-w.left
 		const more = 64 << 10
 		frame := append([]byte{0, 0, 0, 1, 0, more >> 16, more >> 8 & 0xff, more & 0xff}, make([]byte, more)...)
 		for range 64 {

@@ -161,8 +161,8 @@ type world struct {
 	pods []*v1.Pod
 	// ended has the path of each request that was answered to its end.
 	ended chan string
-	// closed has a connection that the runtime has closed.
-	closed chan net.Conn
+	// closed and left have the connections whose half the runtime and the node have closed.
+	closed, left chan net.Conn
 
 	// relay is before the node: a client's connections go through it, and can be cut.
 	relay net.Listener
@@ -247,7 +247,7 @@ func web(uid string) *v1.Pod {
 // newWorld is a node with one pod, of which all but the init container run.
 func newWorld(t *testing.T, change ...func(*streams.Config)) *world {
 	t.Helper()
-	w := &world{ended: make(chan string, 1000), closed: make(chan net.Conn, 1000), pods: []*v1.Pod{web("u1")}, fakeRuntime: &fakeRuntime{
+	w := &world{ended: make(chan string, 1000), closed: make(chan net.Conn, 1000), left: make(chan net.Conn, 1000), pods: []*v1.Pod{web("u1")}, fakeRuntime: &fakeRuntime{
 		programs: map[string]program{"echo": echo, "exit": exit, "sizes": sizes},
 		pods: map[string]observed.Pod{"u1": {
 			Sandboxes: []observed.Sandbox{{ID: "sandbox-1", State: observed.SandboxReady}},
@@ -293,14 +293,16 @@ func newWorld(t *testing.T, change ...func(*streams.Config)) *world {
 			})
 		}
 	}
-	w.node = httptest.NewServer(mux)
+	w.node = httptest.NewUnstartedServer(mux)
+	w.node.Listener = noting{w.node.Listener, w.left}
+	w.node.Start()
 	t.Cleanup(w.node.Close)
 	t.Cleanup(w.s.Close)
 	w.carry(t)
 	return w
 }
 
-// noting is a listener that notes the connections that are closed on this side.
+// noting is a listener that notes the connections of which this side has closed its half.
 type noting struct {
 	net.Listener
 	closed chan net.Conn
@@ -317,8 +319,15 @@ type notedConn struct {
 	closed chan net.Conn
 }
 
+func (c *notedConn) note() { c.once.Do(func() { c.closed <- c }) }
+
+func (c *notedConn) CloseWrite() error {
+	defer c.note()
+	return c.Conn.(*net.TCPConn).CloseWrite()
+}
+
 func (c *notedConn) Close() error {
-	defer c.once.Do(func() { c.closed <- c })
+	defer c.note()
 	return c.Conn.Close()
 }
 
