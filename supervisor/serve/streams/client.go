@@ -70,6 +70,8 @@ type clientConn struct {
 	active atomic.Int64
 	timer  *time.Timer // nil: it may be idle
 	once   sync.Once
+	// closing is set when nothing more is to be written.
+	closing atomic.Bool
 }
 
 func (c *clientConn) Read(b []byte) (int, error) {
@@ -89,12 +91,17 @@ func (c *clientConn) Read(b []byte) (int, error) {
 func (c *clientConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.saw(n)
+	// What reads may wait for what writes, to answer a ping, and then does not see that the client has gone.
+	if err != nil && !c.closing.Load() {
+		c.lost()
+	}
 	return n, err
 }
 
 // Close lets the client read what was written to it.
 func (c *clientConn) Close() (err error) {
 	c.once.Do(func() {
+		c.closing.Store(true)
 		if c.timer != nil {
 			c.timer.Stop()
 		}
