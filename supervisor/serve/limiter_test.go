@@ -48,16 +48,17 @@ func TestCrowd(t *testing.T) {
 		c := newCrowd(b, zerolog.Nop())
 		var all []*guest
 		conn := func(g *guest) *fake { return g.Conn.(*fake) }
+		enter := func() {
+			all = append(all, c.enter(from(rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1"}).Draw(t, "ip"))))
+		}
 		one := func() *guest {
-			if len(all) == 0 {
-				t.Skip("nobody is there")
+			if len(all) == 0 { // rapid fails a test whose first draws are all skipped
+				enter()
 			}
 			return all[rapid.IntRange(0, len(all)-1).Draw(t, "who")]
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"enter": func(t *rapid.T) {
-				all = append(all, c.enter(from(rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1"}).Draw(t, "ip"))))
-			},
+			"enter":  func(*rapid.T) { enter() },
 			"let in": func(*rapid.T) { c.welcome(one()) },
 			"ask":    func(*rapid.T) { c.asks(one()) },
 			"send": func(t *rapid.T) {
