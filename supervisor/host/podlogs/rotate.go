@@ -208,7 +208,11 @@ func renameNew(dir *os.Root, from, to string) error {
 // which says for readers that want only what is newer than something whether
 // there is anything in it.
 func compressLog(ctx context.Context, dir *os.Root, from, to string) (err error) {
-	in, err := dir.OpenFile(from, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	named, err := dir.Lstat(from)
+	if err != nil {
+		return err
+	}
+	in, err := dir.OpenFile(from, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
@@ -217,7 +221,7 @@ func compressLog(ctx context.Context, dir *os.Root, from, to string) (err error)
 	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
+	if !info.Mode().IsRegular() || !os.SameFile(named, info) { // os.Root follows links, within the directory
 		return fmt.Errorf("compress %s: it is not a file", from)
 	}
 	unfinished := from + logrotate.Unfinished

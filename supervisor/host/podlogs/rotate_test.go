@@ -122,6 +122,17 @@ func TestStepLog(t *testing.T) {
 	if err := os.Chtimes(l.logPath("3.log."+old), at, at); err != nil {
 		t.Fatal(err)
 	}
+	const linked = "20261121-080000"
+	if err := os.Symlink("3.log."+old, l.logPath("3.log."+linked)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.step(logrotate.Compress{Suffix: linked}); err == nil {
+		t.Error("a link was followed")
+	}
+	hosttest.WantGone(t, l.logPath("3.log."+linked+".gz"))
+	if err := os.Remove(l.logPath("3.log." + linked)); err != nil {
+		t.Fatal(err)
+	}
 	l.mustStep(logrotate.Compress{Suffix: old})
 	l.mustStep(logrotate.Compress{Suffix: old}) // it is gone
 	f, err := os.Open(l.logPath("3.log." + old + ".gz"))
