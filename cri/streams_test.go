@@ -37,6 +37,10 @@ func TestStreams(t *testing.T) {
 		{"exec", func(done func(string, error)) {
 			c.Exec(t.Context(), port.ExecStream{ContainerID: "c1", Command: []string{"sh", "-c", "ls"}, StreamOptions: shell}, done)
 		}, "http://runtime/exec?" + (&runtimeapi.ExecRequest{ContainerId: "c1", Cmd: []string{"sh", "-c", "ls"}, Stdin: true, Stdout: true, Tty: true}).String()},
+		{"exec without a terminal", func(done func(string, error)) {
+			o := port.StreamOptions{Stdin: true, Stderr: true}
+			c.Exec(t.Context(), port.ExecStream{ContainerID: "c1", Command: []string{"cat"}, StreamOptions: o}, done)
+		}, "http://runtime/exec?" + (&runtimeapi.ExecRequest{ContainerId: "c1", Cmd: []string{"cat"}, Stdin: true, Stderr: true}).String()},
 		{"attach", func(done func(string, error)) {
 			c.Attach(t.Context(), port.AttachStream{ContainerID: "c1", StreamOptions: port.StreamOptions{Stderr: true}}, done)
 		}, "http://runtime/attach?" + (&runtimeapi.AttachRequest{ContainerId: "c1", Stderr: true}).String()},

@@ -82,7 +82,7 @@ func TestContainer(t *testing.T) {
 		}},
 		{"recursively read-only if possible, and it is not", func(w *world) {
 			w.r.Mounts = []containerplan.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyIfPossible}}
-		}, func(c *config) any { return c.Mounts[0].RecursiveReadOnly }, false},
+		}, func(c *config) any { return []any{c.Mounts[0].RecursiveReadOnly, c.Mounts[0].Readonly} }, []any{false, true}},
 		{"recursively read-only if possible, and it is", func(w *world) {
 			w.capable()
 			w.r.Mounts = []containerplan.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyIfPossible}}

@@ -145,6 +145,11 @@ func TestTerminationMessage(t *testing.T) {
 	if got := l.messageOf(p, 3, true); len(got) != 4096 || !strings.HasSuffix(got, "xend") {
 		t.Errorf("%d bytes: %q", len(got), got[max(len(got)-10, 0):])
 	}
+	// A container whose create failed is made again as the same attempt.
+	l.makeFiles(p, &p.Spec.Containers[0], 3)
+	if got := l.messageOf(p, 3, false); got != "" {
+		t.Errorf("of the one before: %q", got)
+	}
 	if got := l.messageOf(p, 9, true); got != "" {
 		t.Errorf("of one that was never made: %q", got)
 	}

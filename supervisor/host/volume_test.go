@@ -69,6 +69,35 @@ func TestEmptyDirOfAGroup(t *testing.T) {
 	}
 }
 
+// optionsOf is how a file system is mounted, as the kernel says it.
+func optionsOf(t *testing.T, path string) string {
+	t.Helper()
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		if fields := strings.Fields(line); fields[4] == path {
+			return fields[len(fields)-1]
+		}
+	}
+	t.Fatalf("nothing is mounted at %s", path)
+	return ""
+}
+
+// knowsNoswap: the kernel is 6.4 or newer.
+func knowsNoswap(t *testing.T) bool {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "noswap"); err != nil {
+		return false
+	}
+	if err := syscall.Unmount(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
 func TestEmptyDirInMemory(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l := newLab(t)
@@ -92,6 +121,9 @@ func TestEmptyDirInMemory(t *testing.T) {
 	}
 	if n := l.countMounts(path); n != 1 {
 		t.Errorf("is mounted %d times", n)
+	}
+	if options := optionsOf(t, path); strings.Contains(options, "noswap") != knowsNoswap(t) {
+		t.Errorf("is mounted with %s: what is in memory must not go to swap, where the kernel can hold it", options)
 	}
 	hosttest.WantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", path, "tmpfs")
 	hosttest.WantMode(t, filepath.Join(path, "file"), 0o600)

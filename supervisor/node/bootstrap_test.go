@@ -2,21 +2,25 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"io/fs"
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
+	certificates "k8s.io/api/certificates/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -227,6 +231,40 @@ func TestAdopted(t *testing.T) {
 	is := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: other.Current(), KeyFile: other.Current()}}
 	if got, err := adopted(full, is, now, zerolog.New(&log)); got != is || err != nil || !strings.Contains(log.String(), "will not be renewed") {
 		t.Errorf("it became %+v, %v: %s", got, err, log.String())
+	}
+}
+
+// refusing is a cluster that notes the request of a certificate, and refuses it.
+type refusing struct {
+	asked *certificates.CertificateSigningRequest
+}
+
+var errRefused = errors.New("refused")
+
+func (r *refusing) RequestCertificate(_ context.Context, asked *certificates.CertificateSigningRequest) error {
+	r.asked = asked
+	return errRefused
+}
+
+func (r *refusing) CertificateRequest(context.Context, string) (*certificates.CertificateSigningRequest, error) {
+	return nil, errRefused
+}
+
+// TestClientRequest: the node asks for a certificate with which it is a client, under its name.
+func TestClientRequest(t *testing.T) {
+	by := &refusing{}
+	keeper, err := clientKeeper(clustered(t, "", "--root-dir", t.TempDir()), by, "n1", nil, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wish := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}}
+	if err := keeper.Renew(t.Context(), wish); !errors.Is(err, errRefused) {
+		t.Fatal(err)
+	}
+	spec := by.asked.Spec
+	want := []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageClientAuth}
+	if spec.SignerName != certificates.KubeAPIServerClientKubeletSignerName || !slices.Equal(spec.Usages, want) {
+		t.Errorf("asked of %s for %v, want %v", spec.SignerName, spec.Usages, want)
 	}
 }
 

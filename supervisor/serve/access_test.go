@@ -3,9 +3,11 @@ package serve_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -16,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 	authn "k8s.io/api/authentication/v1"
 	authz "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/util/cert"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
@@ -47,7 +50,7 @@ func access(change func(*serve.AccessConfig)) (*serve.Access, error) {
 	c.Authentication.Webhook.CacheTTL.Duration = time.Minute
 	c.Authorization.Mode = kubelet.KubeletAuthorizationModeWebhook
 	c.Authorization.Webhook.CacheAuthorizedTTL.Duration = time.Minute
-	c.Authorization.Webhook.CacheUnauthorizedTTL.Duration = time.Minute
+	c.Authorization.Webhook.CacheUnauthorizedTTL.Duration = 30 * time.Second
 	change(&c)
 	return serve.NewAccess(c)
 }
@@ -57,7 +60,7 @@ func TestOverTLS(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 	dir := t.TempDir()
-	caFile, clientPair := clientAuthority(t, dir)
+	caFile, clientPair, serverPair := clientAuthority(t, dir)
 	by := &reviews{}
 	a, err := access(func(c *serve.AccessConfig) {
 		c.Reviewer = by
@@ -95,7 +98,7 @@ func TestOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, strangerPair := clientAuthority(t, t.TempDir())
+	_, strangerPair, _ := clientAuthority(t, t.TempDir())
 	for _, tt := range []struct {
 		name, path, token string
 		pair              *tls.Certificate
@@ -111,6 +114,7 @@ func TestOverTLS(t *testing.T) {
 		{"a certificate", "/pods", "", clientPair, 200, 1},
 		{"a certificate, not allowed", "/exec/a/b/c", "", clientPair, 403, 1},
 		{"a certificate of another authority", "/pods", "", strangerPair, 401, 0},
+		{"a certificate for servers", "/pods", "", serverPair, 401, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			conf := &tls.Config{RootCAs: roots, ServerName: "n1"}
@@ -139,8 +143,25 @@ func TestOverTLS(t *testing.T) {
 	}
 }
 
-// clientAuthority is a CA in a file, with a certificate of it for cert-user.
-func clientAuthority(t *testing.T, dir string) (file string, pair *tls.Certificate) {
+// TestWrongCredential: a client without a credential is anonymous, one with a wrong credential is refused.
+func TestWrongCredential(t *testing.T) {
+	on := true
+	a, err := access(func(c *serve.AccessConfig) { c.Reviewer, c.Authentication.Anonymous.Enabled = &reviews{}, &on })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/pods", nil)
+	if who, ok, err := a.Authenticator.AuthenticateRequest(r); !ok || err != nil || who.User.GetName() != user.Anonymous {
+		t.Errorf("without a credential: %v %t %v", who, ok, err)
+	}
+	r.Header.Set("Authorization", "Bearer bad")
+	if who, ok, err := a.Authenticator.AuthenticateRequest(r); ok {
+		t.Errorf("with a wrong one: %v %v", who.User, err)
+	}
+}
+
+// clientAuthority is a CA in a file, with a certificate of it for cert-user, and one for a server.
+func clientAuthority(t *testing.T, dir string) (file string, pair, server *tls.Certificate) {
 	t.Helper()
 	ca := newPair(t, "test-ca", nil)
 	caPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate[0]})
@@ -148,7 +169,7 @@ func clientAuthority(t *testing.T, dir string) (file string, pair *tls.Certifica
 	if err := os.WriteFile(file, caPEM, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return file, newPair(t, "cert-user", ca)
+	return file, newPair(t, "cert-user", ca), newPair(t, "server", ca, x509.ExtKeyUsageServerAuth)
 }
 
 func TestNobodyToAsk(t *testing.T) {

@@ -19,8 +19,11 @@ import (
 )
 
 // newPair is a certificate, signed by another or by itself.
-func newPair(t *testing.T, name string, by *tls.Certificate) *tls.Certificate {
+func newPair(t *testing.T, name string, by *tls.Certificate, usages ...x509.ExtKeyUsage) *tls.Certificate {
 	t.Helper()
+	if len(usages) == 0 {
+		usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +31,7 @@ func newPair(t *testing.T, name string, by *tls.Certificate) *tls.Certificate {
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: usages,
 	}
 	parent, signer := c, any(key)
 	if by == nil {

@@ -140,6 +140,29 @@ func FuzzContainerLogs(f *testing.F) {
 	})
 }
 
+// TestLogThatBreaks: a client must not take the end of what could be read for the end of the log.
+func TestLogThatBreaks(t *testing.T) {
+	dir := t.TempDir()
+	route := logsRoute(t, dir, only(onePod()))
+	log := filepath.Join(dir, "ended", "0.log")
+	// A regular file of which no byte can be read: nothing is at the first address of a process.
+	if err := errors.Join(os.Remove(log), os.Symlink("/proc/self/mem", log)); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(route.Path, route.Handler)
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	answer, err := s.Client().Get(s.URL + "/containerLogs/ns/web/ended")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if body, err := io.ReadAll(answer.Body); err == nil {
+		t.Errorf("answered %s %q, as if that were all", answer.Status, body)
+	}
+}
+
 func TestContainerLogs(t *testing.T) {
 	route := logsRoute(t, t.TempDir(), only(onePod()))
 	access := &byName{}

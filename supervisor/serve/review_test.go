@@ -20,6 +20,7 @@ import (
 type failing struct {
 	kind         port.ErrorKind
 	times, asked int
+	denies       bool
 }
 
 func (f *failing) fail() error {
@@ -37,7 +38,7 @@ func (f *failing) ReviewToken(_ context.Context, r *authn.TokenReview) error {
 }
 
 func (f *failing) ReviewAccess(_ context.Context, r *authz.SubjectAccessReview) error {
-	r.Status.Allowed = true
+	r.Status.Allowed = !f.denies
 	return f.fail()
 }
 
@@ -124,8 +125,14 @@ func TestRightsAreForgotten(t *testing.T) {
 		ask("bob", 2)
 		time.Sleep(61 * time.Second) // on the test's clock
 		ask("alice", 3)
+		r.denies = true
+		ask("carol", 4)
+		ask("carol", 4)
+		time.Sleep(31 * time.Second) // a denial is kept for half as long
+		ask("carol", 5)
+		r.denies = false
 		long := string(make([]byte, 10_000))
-		ask(long, 4)
-		ask(long, 5)
+		ask(long, 6)
+		ask(long, 7)
 	})
 }

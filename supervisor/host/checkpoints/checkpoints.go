@@ -26,6 +26,8 @@ type Store struct {
 	dir string
 	// suffix follows the name of a checkpoint in that of its file.
 	suffix string
+	// flush brings a file to the disk.
+	flush func(*os.File) error
 	// last is closed when the newest write has ended. Writes run in the order of the requests,
 	// and a disk may hang for longer than an actor waits. mu guards last.
 	mu   sync.Mutex
@@ -35,11 +37,11 @@ type Store struct {
 var _ port.Checkpoints = (*Store)(nil)
 
 // New makes a store in a directory, which need not exist.
-func New(dir string) *Store { return &Store{dir: dir, suffix: ".json"} }
+func New(dir string) *Store { return &Store{dir: dir, suffix: ".json", flush: (*os.File).Sync} }
 
 // NewStates makes a store of the state files that a kubelet has in its root directory: their names are those of the
 // files.
-func NewStates(root string) *Store { return &Store{dir: root} }
+func NewStates(root string) *Store { return &Store{dir: root, flush: (*os.File).Sync} }
 
 func (c *Store) path(name string) string { return filepath.Join(c.dir, name+c.suffix) }
 
@@ -131,7 +133,7 @@ func (c *Store) write(name string, data []byte) (err error) {
 	}()
 	_, err = f.Write(data)
 	if err == nil {
-		err = f.Sync()
+		err = c.flush(f)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err

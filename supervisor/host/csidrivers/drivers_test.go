@@ -368,7 +368,7 @@ func TestUpAndDown(t *testing.T) {
 	if err != nil || path != filepath.Join(r.root, published, "mount") {
 		t.Fatal(path, err)
 	}
-	if p := r.driver.last.(*csi.NodePublishVolumeRequest); p.GetStagingTargetPath() != q.GetStagingTargetPath() || p.GetTargetPath() != path || p.GetVolumeCapability().GetMount().GetVolumeMountGroup() != "" {
+	if p := r.driver.last.(*csi.NodePublishVolumeRequest); p.GetReadonly() || p.GetStagingTargetPath() != q.GetStagingTargetPath() || p.GetTargetPath() != path || p.GetVolumeCapability().GetMount().GetVolumeMountGroup() != "" {
 		t.Errorf("published with %v", p)
 	}
 	if n := r.notes(published); n["specVolID"] != "pv" || n["nodeName"] != "n" || n["attachmentID"] != "csi-x" || n["volumeLifecycleMode"] != "Persistent" || n["volumeHandle"] != "vol/1" || n["driverName"] != name {
@@ -495,13 +495,13 @@ func TestNotStaged(t *testing.T) {
 	})
 	d := r.next()
 	p := publish
-	p.Group, p.OwnGroup, p.Inline = new(int64(7)), true, true
+	p.Group, p.OwnGroup, p.Inline, p.ReadOnly = new(int64(7)), true, true, true
 	_, err := r.publish(d, p)
 	if err = errors.Join(err, r.stage(d, stage)); err != nil {
 		t.Fatal(err)
 	}
 	q := r.driver.last.(*csi.NodePublishVolumeRequest)
-	if q.GetStagingTargetPath() != "" || q.GetVolumeCapability().GetMount().GetVolumeMountGroup() != "7" || q.GetVolumeCapability().GetAccessMode().GetMode() != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
+	if q.GetStagingTargetPath() != "" || !q.GetReadonly() || q.GetVolumeCapability().GetMount().GetVolumeMountGroup() != "7" || q.GetVolumeCapability().GetAccessMode().GetMode() != csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
 		t.Errorf("published with %v", q)
 	}
 	f := decide.Found{Key: volume, Target: target, Inline: true}

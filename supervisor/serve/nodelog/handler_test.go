@@ -267,6 +267,29 @@ func TestClientDoesNotRead(t *testing.T) {
 	}
 }
 
+// bounded is an answer that is told until when it may be written.
+type bounded struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (b *bounded) SetWriteDeadline(t time.Time) error {
+	b.until = t
+	return nil
+}
+
+// TestWriteDeadline: a client has little more time to read an answer than there is to write it.
+func TestWriteDeadline(t *testing.T) {
+	withJournal(t)
+	const limit = 2 * time.Second
+	w := &bounded{ResponseRecorder: httptest.NewRecorder()}
+	begun := time.Now()
+	New(Config{Limit: limit}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?query=works", nil))
+	if w.until.Before(begun.Add(limit)) || w.until.After(time.Now().Add(limit+readSlack)) {
+		t.Errorf("it may be written until %v after the request", w.until.Sub(begun))
+	}
+}
+
 // TestTooManyQueries: the processes of queries are limited.
 func TestTooManyQueries(t *testing.T) {
 	bin := withJournal(t)

@@ -3,6 +3,7 @@ package streams_test
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -103,6 +104,22 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("the runtime was asked: %v", w.asked)
 			}
 		})
+	}
+}
+
+// TestCredential: what a client shows to the node is not shown to the runtime.
+func TestCredential(t *testing.T) {
+	got := make(chan http.Header, 1)
+	runtime := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header
+		http.Error(w, "no such stream", http.StatusNotFound)
+	}))
+	defer runtime.Close()
+	w := newWorld(t)
+	w.fakeRuntime.url = runtime.URL
+	w.ask(t, "POST", "/exec/shop/web/app?output=1&command=exit", "SPDY/3.1", "Authorization", "Bearer secret", "Cookie", "a=secret", "X-Mine", "b")
+	if h := <-got; h.Get("Authorization") != "" || h.Get("Cookie") != "" || h.Get("X-Mine") != "b" {
+		t.Errorf("the runtime gets %v", h)
 	}
 }
 

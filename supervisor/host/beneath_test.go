@@ -1,0 +1,68 @@
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+// TestOpenBeneath: a link leads nowhere outside, with a kernel that holds this and without.
+func TestOpenBeneath(t *testing.T) {
+	dir := t.TempDir()
+	inside := filepath.Join(dir, "volume")
+	hosttest.Write(t, filepath.Join(inside, "dir/file"), "x")
+	hosttest.Write(t, filepath.Join(dir, "outside"), "secret")
+	for link, to := range map[string]string{"up": "../outside", "away": "/etc", "dir/up": "../../outside"} {
+		if err := os.Symlink(to, filepath.Join(inside, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	volume, err := openVolume(inside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer volume.Close()
+	for _, path := range []string{"up", "away", "away/passwd", "dir/up"} {
+		if f, err := openBeneath(volume, path); !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.ELOOP) {
+			t.Errorf("%s: %v, %v", path, f, err)
+		}
+		if fd, err := openWithoutLinks(volume, path); err == nil {
+			t.Errorf("%s, without openat2: %d, %v", path, fd, err)
+		}
+	}
+	f, err := openBeneath(volume, "dir/file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close() //nolint:errcheck // nothing was written
+}
+
+// TestMakeIn: a directory that is made for a subPath has the mode of its volume, whatever the umask is.
+func TestMakeIn(t *testing.T) {
+	dir := t.TempDir()
+	const mode = fs.ModeDir | fs.ModeSetgid | fs.ModeSticky | 0o777
+	if err := os.Chmod(dir, mode); err != nil {
+		t.Fatal(err)
+	}
+	volume, err := openVolume(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer volume.Close()
+	made, err := openOrMake(volume, "a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	for _, name := range []string{"a", "a/b"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode() != mode {
+			t.Errorf("%s is %v, %v, want %v", name, info.Mode(), err, mode)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package crilog
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestFollowTruncated: a log that somebody has emptied is followed from its beginning.
+func TestFollowTruncated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "0.log")
+	write(t, path, entry(0, "stdout", "F", strings.Repeat("long", 100)))
+	var out collected
+	var over atomic.Bool
+	done := make(chan error, 1)
+	go func() {
+		done <- Read(t.Context(), Options{Path: path, Stdout: true, Follow: true, Watcher: &Watcher{},
+			Running: func(context.Context) bool { return !over.Load() }}, &out)
+	}()
+	before := strings.Repeat("long", 100) + "\n"
+	out.await(t, before)
+	write(t, path, entry(1, "stdout", "F", "new"))
+	out.await(t, before+"new\n")
+	over.Store(true)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFilesAreClosed: nothing of a log stays open, however many files it has.
+func TestFilesAreClosed(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "0.log")
+	write(t, path+".20261121-110000.gz", entry(0, "stdout", "F", "a"))
+	write(t, path+".20261121-120000", entry(1, "stdout", "F", "b"))
+	write(t, path, entry(2, "stdout", "F", "c"))
+	for _, tail := range []*int64{nil, n(1), n(2)} {
+		var out collected
+		if err := Read(t.Context(), Options{Path: path, Stdout: true, Tail: tail}, &out); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.String(); !strings.HasSuffix("a\nb\nc\n", text) || text == "" {
+			t.Errorf("read %q", text)
+		}
+	}
+	open, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range open {
+		if name, err := os.Readlink(fd); err == nil && strings.HasPrefix(name, dir) {
+			t.Errorf("%s is still open", name)
+		}
+	}
+}
