@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,12 +35,10 @@ func (h *byHand) run(ctx context.Context, names []string, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	patches = selected(patches, names)
-	o, err := newOverlay(root)
-	if err != nil {
+	if patches, _, _, err = split(root, selected(patches, names)); err != nil {
 		return err
 	}
-	worker, done, err := h.build(ctx, o, patches)
+	worker, done, err := h.build(ctx, root, patches)
 	if err != nil {
 		return err
 	}
@@ -72,24 +71,36 @@ func (h *byHand) run(ctx context.Context, names []string, to io.Writer) error {
 	return nil
 }
 
-// build makes one program of all patches.
-func (h *byHand) build(ctx context.Context, o *overlay, patches []*patch) (worker string, done func(), err error) {
-	var all []*variant
+// variantsOf are the variants of patches, numbered from 1. All must compile.
+func variantsOf(root string, patches []*patch) (all []*variant, o *overlay, err error) {
+	if o, err = newOverlay(root); err != nil {
+		return nil, nil, err
+	}
 	for i, p := range patches {
 		of, err := p.variants(o, i+1)
 		if err != nil {
-			return "", nil, err
+			return nil, nil, err
 		}
 		all = append(all, of...)
 	}
-	good, err := o.compiling(all)
+	good, err := o.compiling(slices.Clone(all))
+	if err != nil {
+		return nil, nil, err
+	}
+	var broken error
+	for i, p := range patches {
+		if !compiles(good, i+1) {
+			broken = errors.Join(broken, fmt.Errorf("%s does not compile", p.name))
+		}
+	}
+	return all, o, broken
+}
+
+// build makes one program of all patches.
+func (h *byHand) build(ctx context.Context, root string, patches []*patch) (worker string, done func(), err error) {
+	all, o, err := variantsOf(root, patches)
 	if err != nil {
 		return "", nil, err
-	}
-	for _, v := range all {
-		if !compiles(good, v.mutant) {
-			return "", nil, fmt.Errorf("%s does not compile", patches[v.mutant-1].name)
-		}
 	}
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {

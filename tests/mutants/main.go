@@ -1,12 +1,13 @@
-// Command mutants breaks the actors one thing at a time, and sees who notices.
+// Command mutants breaks the product one thing at a time, and sees who notices.
 //
 //	go run ./tests/mutants hand                 # mutants made by hand: the cases that show them
 //	go run ./tests/mutants hand -search NAME    # look for a shorter or another case
+//	go run ./tests/mutants tests                # mutants made by hand: the tests that find them
 //	go run ./tests/mutants generated -sample 200 -seed 1 -budget 1h
 //
-// A mutant made by hand is a NAME.patch here. NAME.case is the shortest case that shows it. Generated
-// ones are a random sample of what a few rules make of the syntax of actors: negated conditions,
-// statements left out, numbers that are off by one.
+// A mutant made by hand is a NAME.patch here. NAME.case is the shortest case that shows it, or NAME.test has the
+// package and the test that find it. Generated ones are a random sample of what a few rules make of the syntax of
+// actors: negated conditions, statements left out, numbers that are off by one.
 //
 // All mutants are in one build. Each function that a mutant changes is there once more for it, and begins
 // with a switch: the variable TROUPE_MUTANT has the number of the mutant that runs. The files of the
@@ -38,7 +39,7 @@ func main() {
 
 func run(ctx context.Context, args []string, to io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("give hand or generated, see go doc ./tests/mutants")
+		return errors.New("give hand, tests or generated, see go doc ./tests/mutants")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	switch args[0] {
@@ -51,6 +52,11 @@ func run(ctx context.Context, args []string, to io.Writer) error {
 			return err
 		}
 		return h.run(ctx, flags.Args(), to)
+	case "tests":
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		return new(byTests).run(ctx, flags.Args(), to)
 	case "generated":
 		var s sampling
 		flags.IntVar(&s.sample, "sample", 200, "how many mutants to run")
@@ -77,7 +83,7 @@ func run(ctx context.Context, args []string, to io.Writer) error {
 		}
 		return s.find(to)
 	default:
-		return fmt.Errorf("%q is neither hand nor generated", args[0])
+		return fmt.Errorf("%q is none of hand, tests and generated", args[0])
 	}
 }
 

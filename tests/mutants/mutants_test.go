@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,7 +50,11 @@ func TestCasesHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range patches(t) {
+	cases, _, _, err := split(root, patches(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range cases {
 		t.Run(p.name, func(t *testing.T) {
 			text, err := os.ReadFile(p.name + ".case")
 			if why := fmt.Sprintf("| %s | %s |", p.name, p.title); os.IsNotExist(err) && strings.Contains(string(doc), why) {
@@ -71,6 +76,38 @@ func TestCasesHold(t *testing.T) {
 				t.Errorf("docs/mutants.md lacks the row\n%s", row)
 			}
 		})
+	}
+}
+
+// TestTestsAreThere: the test that finds a mutant is in its package, and docs/mutants.md has it.
+func TestTestsAreThere(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join(root, "docs/mutants.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tests, at, err := split(root, patches(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tests) < 30 {
+		t.Errorf("there are %d mutants", len(tests))
+	}
+	for _, p := range tests {
+		files, err := filepath.Glob(filepath.Join(root, at[p].folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _, _ := strings.Cut(at[p].run, "/")
+		if !slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "\nfunc "+name+"(t *testing.T) {\n")
+		}) {
+			t.Errorf("%s: there is no %s in %s", p.name, name, at[p].folder)
+		}
+		row := fmt.Sprintf("| %s | %s | `%s` %s |", p.name, p.title, at[p].folder, at[p].run)
+		if !strings.Contains(string(doc), row) {
+			t.Errorf("docs/mutants.md lacks the row\n%s", row)
+		}
 	}
 }
 

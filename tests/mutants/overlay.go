@@ -52,7 +52,8 @@ func newOverlay(root string) (*overlay, error) {
 	o := &overlay{
 		root: root, sources: map[string]*source{}, packages: map[string]*listed{}, exports: map[string]string{},
 	}
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,Name,GoFiles", "./actors/...")
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,Name,GoFiles",
+		"./actors/...", "./apiclient/...", "./cri/...", "./supervisor/...")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -123,7 +124,7 @@ func (o *overlay) texts(dir string, all []*variant) (texts map[string][]byte, sp
 	}
 	p := o.packages[dir]
 	if p == nil {
-		return nil, nil, fmt.Errorf("%s is no package of actors", dir)
+		return nil, nil, fmt.Errorf("%s is no package of the product", dir)
 	}
 	texts[filepath.Join(dir, switchFile)] = fmt.Appendf(nil, switchText, p.Name)
 	return texts, spans, nil
