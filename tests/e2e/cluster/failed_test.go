@@ -26,7 +26,7 @@ func (b *bed) collect(t *testing.T) {
 			e.Stacks("agent.stack", b.member.PID())
 		}
 		if b.Agent != nil {
-			b.Agent.Collect(ctx, e)
+			b.Collect(ctx, e)
 		}
 	})
 }

@@ -41,7 +41,11 @@ func TestEvidence(t *testing.T) {
 		})
 	}
 	dir := f.said[len(f.said)-1]
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	if _, err := os.Stat(filepath.Join(dir, "first.log")); err == nil {
 		t.Error("there is what was kept before")
 	}
@@ -72,7 +76,11 @@ func TestKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(repository, ".run/failed/lab", t.Name())
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	file := filepath.Join(dir, "running")
 	err = poll(t.Context(), func() (bool, error) {
 		text, err := os.ReadFile(file)

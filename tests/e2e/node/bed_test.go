@@ -161,7 +161,7 @@ func (b *bed) collect(t *testing.T) {
 	lab.Collect(t, reach, func(ctx context.Context, e lab.Evidence) {
 		e.File("containerd.log", b.lab.LogPath())
 		if b.Agent != nil {
-			b.Agent.Collect(ctx, e)
+			b.Collect(ctx, e)
 		}
 	})
 }
