@@ -18,5 +18,11 @@
 // and kube-scheduler, built from their Go modules in the versions of this module's go.mod. A test
 // takes one with [ForControlPlaneTest].
 //
+// Programs are built once: those of other modules into .run/bin/<program>-<version>-<hash>, by all that they depend on,
+// and those of this repository into .run/bin/<program>-<hash>, by what they are.
+//
+// Of a test that has failed, [Collect] keeps what shows why in .run/failed; with KEEP=1 in the environment all that it
+// has started goes on running. [SizeVariable] says how much tests do.
+//
 // A test takes a lab with [ForTest], which skips it by name where the machine cannot run one.
 package lab
