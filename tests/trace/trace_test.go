@@ -156,19 +156,20 @@ func TestBlind(t *testing.T) {
 		value []int
 	}
 	type message struct {
-		number int
-		in     *in
-		by     map[string]in
-		err    error
-		call   func()
-		stream chan int
+		Number int
+		In     *in
+		By     map[string]in
+		Err    error
+		Call   func()
+		Stream chan int
 	}
+	_ = message{In: &in{value: nil}}
 	c := &checker{hash: func(m any) uint64 { return uint64(len(fmt.Sprintf("%T", m))) }}
 	c.message(reflect.TypeFor[message]())
 	slices.Sort(c.found.Unseen)
 	got := strings.Join(slices.Compact(c.found.Unseen), " ")
-	want := "number in in.Key in.value[:0] in.value[:1] in.value[0] by{} by{x} by{key} by{value}.Key by{value}.value[:0] " +
-		"by{value}.value[:1] by{value}.value[0] err call stream"
+	want := "Number In In.Key In.value[:0] In.value[:1] In.value[0] By{} By{x} By{key} By{value}.Key By{value}.value[:0] " +
+		"By{value}.value[:1] By{value}.value[0] Err Call Stream"
 	wants := strings.Fields(strings.ReplaceAll(" "+want, " ", " trace.message."))
 	slices.Sort(wants)
 	if got != strings.Join(wants, " ") {
