@@ -58,10 +58,9 @@ func TestWallClockUnderFire(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	begun := time.Now()
-	going := func() bool { // until something was seen: a busy machine takes longer
-		took := time.Since(begun)
-		return took < 700*time.Millisecond || (crashes.Load() == 0 || results.Load() == 0) && took < time.Minute
-	}
+	const enough = 40
+	quiet := func() bool { return crashes.Load() < enough || results.Load() < enough }
+	going := func() bool { return quiet() && time.Since(begun) < time.Minute }
 	for g := range 6 {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(g), 1))
@@ -117,7 +116,7 @@ func TestWallClockUnderFire(t *testing.T) {
 		}
 	}
 	t.Logf("%d crashes, %d results, %d dead letters, %d dropped, %+v", crashes.Load(), results.Load(), sys.DeadLetters(), sys.Dropped(), run.Counts())
-	if crashes.Load() == 0 || results.Load() == 0 {
+	if quiet() {
 		t.Error("too quiet to show anything")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -174,9 +173,8 @@ func TestTerminationMessageOfAnAttacker(t *testing.T) {
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now()
-	if got := l.messageOf(p, 0, false); got != "" || time.Since(begin) > 5*time.Second {
-		t.Errorf("of a pipe: %q after %v", got, time.Since(begin))
+	if got := l.messageOf(p, 0, false); got != "" { // or waits until the test is ended
+		t.Errorf("of a pipe: %q", got)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"time"
 
@@ -146,17 +145,16 @@ func TestDeadCollector(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr := start(t, endpoint, 1_000_000)
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
-			var times []time.Duration
-			for range 20_000 { // the queue has room for 2048
-				before := time.Now()
-				tr.PodStarted(pods.Started{Pod: pod, Seen: began, At: began})
-				times = append(times, time.Since(before))
-			}
-			slices.Sort(times)
-			if p99 := times[len(times)*99/100]; p99 > 50*time.Millisecond {
-				t.Errorf("a span takes %v", p99)
-			}
+			// The queue has room for 2048, and is emptied once in many seconds: if spans waited for it, these would
+			// take minutes.
 			before := time.Now()
+			for range 20_000 {
+				tr.PodStarted(pods.Started{Pod: pod, Seen: began, At: began})
+			}
+			if took := time.Since(before); took > time.Minute {
+				t.Errorf("the spans took %v", took)
+			}
+			before = time.Now()
 			tr.Close()
 			if took := time.Since(before); took > flushLimit+3*time.Second {
 				t.Errorf("the end took %v", took)

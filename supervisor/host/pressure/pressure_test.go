@@ -30,11 +30,13 @@ type runtime struct {
 	asked int
 	at    string
 	err   error
-	hangs bool
+	// hangs, if set, is called in place of an answer.
+	hangs func()
 }
 
 func (r *runtime) ContainerUsage(_ context.Context, done func([]usage.Container, error)) {
-	if r.hangs {
+	if r.hangs != nil {
+		r.hangs()
 		return
 	}
 	layer := uint64(4096)
@@ -133,9 +135,8 @@ func TestUse(t *testing.T) {
 	if app, idle := got[0].Containers[0], got[0].Containers[1]; app.Layer.Bytes != 4096 || idle.Logs.Bytes < 5000 || idle.Logs.Inodes != 1 {
 		t.Errorf("%+v %+v", app, idle)
 	}
-	rt.hangs = true
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // sooner than the runtime's own time is over
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	rt.hangs = cancel // its own time would be 5 s
 	found, err := p.use(ctx, []*v1.Pod{pod}, port.PodUse{Disk: true})
 	if err == nil || found[0].Containers[0].Layer.Bytes != 4096 || found[0].Containers[1].Logs.Bytes < 5000 {
 		t.Errorf("the runtime hangs: %v %+v; want what it said before, and the logs", err, found)
