@@ -63,7 +63,7 @@ func (r *Runner) run(ctx context.Context, p Part) {
 	file := filepath.Join(r.Root, results, p.Name+".jsonl")
 	done := Ran{Part: p}
 	begin := time.Now()
-	os.Remove(file) // of an earlier run
+	_ = os.Remove(file) // of an earlier run, if there was one
 	done.CPU, done.Err = r.gotestsum(ctx, p, file, out)
 	done.Took, done.Cut = time.Since(begin), ctx.Err() != nil
 	events, err := os.Open(file)
