@@ -21,8 +21,10 @@ const (
 	touchedTime = 30 * time.Minute
 	// touchedUntested is for a tree of which no result is known, where nearly every path has changed.
 	touchedUntested = 10 * time.Minute
-	// touchedLeast is what a batch of tests gets at least: with less it does not begin.
+	// touchedLeast is what has to be left for a batch of tests to begin. One that takes longer gets touchedMore: tests that
+	// are killed leave mounts and pods.
 	touchedLeast = 4 * time.Minute
+	touchedMore  = 5 * time.Minute
 	touchedBatch = 6
 )
 
@@ -45,11 +47,11 @@ func RunTouched(ctx context.Context) error {
 	fmt.Printf("%d files have changed since %s. They touch %d tests, which get at most %v.\n", len(changed), base,
 		len(tests), limit)
 	end := time.Now().Add(limit)
-	if d, ok := ctx.Deadline(); ok && d.Before(end) {
-		end = d
-	}
-	ctx, cancel := context.WithDeadline(ctx, end)
+	ctx, cancel := context.WithDeadline(ctx, end.Add(touchedMore))
 	defer cancel()
+	if last, _ := ctx.Deadline(); last.Before(end) {
+		end = last
+	}
 	r, err := s.runner(Options{All: true})
 	if err != nil {
 		return err
