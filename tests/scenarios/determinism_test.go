@@ -123,10 +123,6 @@ func sameOnThreads(t *testing.T, first, n uint64, hash func(*testing.T, uint64) 
 		}
 		return
 	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	all, threads := seeds(t, first, n), [...]int{1, 2, 8}
 	lists := make([][]string, len(threads))
 	sums := map[uint64]uint64{}
@@ -145,7 +141,7 @@ func sameOnThreads(t *testing.T, first, n uint64, hash func(*testing.T, uint64) 
 		if len(list) == 0 {
 			continue
 		}
-		c := exec.CommandContext(t.Context(), program, "-test.run=^"+t.Name()+"$", "-test.timeout=30m")
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=30m")
 		c.Env = append(os.Environ(), againSeeds+"="+strings.Join(list, ","), fmt.Sprint("GOMAXPROCS=", threads[i]))
 		out, err := c.CombinedOutput()
 		if err != nil {
