@@ -100,7 +100,7 @@ func (c *churn) minute() {
 // more than a hundredth after a quarter of that. If it says nothing, a tenth of the cluster lives for eight hours,
 // and may grow by more, as chance has more weight in it.
 func TestSoak(t *testing.T) {
-	length, size, bar := 8*time.Hour, churnSize{nodes: 2, steady: 40, crash: 4, rolled: 10, history: 32}, 0.05
+	length, size, bar := 8*time.Hour, churnSize{nodes: 2, steady: 40, crash: 4, rolled: 10, history: 32}, 0.04
 	if s := os.Getenv("TROUPE_SOAK"); s != "" {
 		var err error
 		if length, err = time.ParseDuration(s); err != nil || length < 8*time.Hour {
