@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
-	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // TestCSIHostile: a driver whose calls all fail, hang and answer late in turns holds up no pod with a volume of another
@@ -106,7 +105,7 @@ var hostileMethods = []string{
 	"NodeGetInfo",
 }
 
-// TestCSIHostileCalls: each call of the mock driver of Kubernetes fails, hangs or answers late in its turn, in full each of them. No pod of another
+// TestCSIHostileCalls: each call of the mock driver of Kubernetes fails, hangs and answers late in turns. No pod of another
 // driver waits for that, and its own come and go once it answers. The benchmark cluster-csi-hostile measures whether others
 // take longer.
 //
@@ -143,10 +142,8 @@ func TestCSIHostileCalls(t *testing.T) {
 		name string
 		is   csidriver.Fault
 	}{{"fails", csidriver.Fault{Code: codes.Internal, Message: "no"}}, {"hangs", csidriver.Fault{Hang: true}}, {"is late", csidriver.Fault{Late: 2 * time.Second}}}
-	perMethod := lab.Size(1, len(faults))
-	turns := len(hostileMethods) * perMethod
-	for turn := range turns {
-		fault, method := faults[turn%len(faults)], hostileMethods[turn/perMethod]
+	for turn := range len(hostileMethods) * len(faults) {
+		fault, method := faults[turn%len(faults)], hostileMethods[turn/len(faults)]
 		what := "a driver whose " + method + " " + fault.name
 		fault.is.Method = method
 		t.Logf("turn %d: %s", turn, what)
@@ -166,7 +163,7 @@ func TestCSIHostileCalls(t *testing.T) {
 		b.awaitGone(t, goes)
 		b.awaitPod(t, comes, "is ready once the driver answers", ready)
 	}
-	last := begins(turns - 1)
+	last := begins(len(hostileMethods)*len(faults) - 1)
 	b.remove(t, last)
 	b.awaitGone(t, last)
 	if err := usable(b.node(t)); err != nil {
