@@ -3,9 +3,12 @@
 package tcpproxy
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // Proxy forwards connections to one address.
@@ -15,6 +18,7 @@ import (
 //	                passes ──Heal──► healed: what was held back passes
 type Proxy struct {
 	target, address string
+	kept            int // a socket that keeps the port while nothing listens at it
 
 	mu       sync.Mutex
 	listener net.Listener // nil: cut or closed
@@ -36,6 +40,11 @@ func Listen(address, target string) (*Proxy, error) {
 		return nil, err
 	}
 	p.address = p.listener.Addr().String()
+	var err error
+	if p.kept, err = keep(p.listener.Addr()); err != nil {
+		p.Cut()
+		return nil, fmt.Errorf("proxy to %s: keep %s: %w", target, p.address, err)
+	}
 	return p, nil
 }
 
@@ -102,13 +111,17 @@ func (p *Proxy) Close() {
 	default:
 		close(p.open)
 	}
+	if p.kept >= 0 {
+		_ = unix.Close(p.kept) // nothing was written to it
+		p.kept = -1
+	}
 	p.mu.Unlock()
 	p.work.Wait()
 }
 
 // listen needs mu, but for New.
 func (p *Proxy) listen() error {
-	listener, err := net.Listen("tcp", p.address)
+	listener, err := (&net.ListenConfig{Control: shared}).Listen(context.Background(), "tcp", p.address)
 	if err != nil {
 		return fmt.Errorf("proxy to %s: %w", p.target, err)
 	}
