@@ -16,7 +16,12 @@ func (s *Source) Affected(files []string) (changed, others []*Package) {
 		}
 	}
 	seen := map[*Package]bool{}
+	var further []*Package // besides those that import the changed ones
 	for _, file := range files {
+		// All depend on these, at least as far as the cache of results is concerned.
+		if file == "go.mod" || file == "go.sum" {
+			further = s.Packages
+		}
 		// Files that a test reads are in a folder below.
 		for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
 			if p := byDir[dir]; p != nil {
@@ -29,17 +34,22 @@ func (s *Source) Affected(files []string) (changed, others []*Package) {
 		}
 	}
 	for next := changed; len(next) > 0; {
-		var further []*Package
+		var importers []*Package
 		for _, p := range next {
 			for _, user := range users[p.ImportPath] {
 				if !seen[user] {
 					seen[user] = true
-					further = append(further, user)
+					importers = append(importers, user)
 				}
 			}
 		}
-		others = append(others, further...)
-		next = further
+		others = append(others, importers...)
+		next = importers
+	}
+	for _, p := range further {
+		if !seen[p] {
+			others = append(others, p)
+		}
 	}
 	return changed, others
 }

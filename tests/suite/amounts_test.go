@@ -19,8 +19,8 @@ var starting = map[string][]string{
 	"linked programs": {"Build", "lab.Build", "ProgramImage", "lab.ProgramImage", "PushDemoImages"},
 }
 
-const amountsHeader = `# What the tests of each change start. More of it costs everybody time, so that who raises an amount names in the
-# commit what was removed for it. Times are figures in docs; these are exact, both ways: go test ./tests/suite -update
+const amountsHeader = `# What the tests of each change start. More of it costs everybody time: a commit that raises an amount says what was
+# removed for it. Times are figures in docs; these are exact, both ways: go test ./tests/suite -update
 `
 
 // TestAmounts holds how much a run starts.

@@ -75,7 +75,7 @@ func (s *Source) Plan(o Options) [][]Lane {
 			{Name: "root", Packages: root(false, false), Timeout: limit},
 			{Name: "root-fresh", Packages: root(false, true), Flags: once, Rerun: true, Timeout: limit},
 			{Name: "unraced", Packages: s.choose(o, func(p *Package) bool { return raced(p) && p.less }), Timeout: limit},
-			{Name: "damage", Packages: damage, Flags: []string{"-run", "Damage"}, Timeout: limit},
+			{Name: "damage", Packages: damage, Flags: slices.Concat(once, []string{"-run", "Damage"}), Timeout: limit},
 		}},
 		// A third of the processors' time would be idle beside the tests of a cluster, which wait a lot.
 		{

@@ -96,7 +96,8 @@ func (s *Source) quickParts(files []string) []Part {
 		}
 	}
 	return []Part{
-		{Name: "quick-changed", Packages: append(root(changed), rules...), Timeout: quickTime},
+		{Name: "quick-changed", Packages: root(changed), Timeout: quickTime},
+		{Name: "quick-rules", Packages: rules, Flags: []string{"-count=1"}, Timeout: quickTime},
 		{Name: "quick-e2e", Dir: e2e, Packages: ends, Flags: []string{"-run", exactly(unit)}, Timeout: quickTime},
 		{Name: "quick-others", Packages: root(others), Timeout: quickTime},
 	}

@@ -14,6 +14,7 @@ import (
 type Result struct {
 	Outcomes []Outcome // of tests and subtests, in the order of their ends, the last run of each
 	Ended    []string  // packages
+	Races    []string  // tests or packages in which the race detector found something, in any run of theirs
 }
 
 // Outcome is how a test or a subtest ended. Of a package without a test that failed, Test is empty.
@@ -35,6 +36,9 @@ func (o Outcome) Name() string {
 	return name
 }
 
+// race begins what the race detector reports, of a test or of a program that the test has run.
+const race = "WARNING: DATA RACE"
+
 // unfinished is a test that still ran when all was ended.
 const unfinished = "unfinished"
 
@@ -52,6 +56,7 @@ type reading struct {
 	running map[testKey]string // last line of output
 	failed  map[string]bool    // packages with a test that failed in this run of theirs
 	ended   []string
+	races   []string // names of tests and packages
 }
 
 // ReadResult reads the events that gotestsum kept. A run again follows the first.
@@ -76,7 +81,7 @@ func ReadResult(from io.Reader) (Result, error) {
 	for key := range r.running {
 		r.end(key, unfinished, 0, "")
 	}
-	result := Result{Ended: r.ended}
+	result := Result{Ended: r.ended, Races: r.races}
 	for _, key := range r.order {
 		result.Outcomes = append(result.Outcomes, r.last[key])
 	}
@@ -94,6 +99,9 @@ func (r *reading) add(e event) {
 		r.running[key] = ""
 	case e.Action == "output":
 		line := strings.TrimSpace(e.Output)
+		if name := (Outcome{Package: e.Package, Test: e.Test}).Name(); line == race && !slices.Contains(r.races, name) {
+			r.races = append(r.races, name)
+		}
 		if _, ok := r.running[key]; ok && line != "" && !strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "===") {
 			r.running[key] = line
 		}

@@ -6,19 +6,23 @@ import (
 	"testing"
 )
 
-// events are lines of go test -json, from "action package test seconds".
+// events are lines of go test -json, from "action package test seconds". The action raced is output of the race detector.
 func events(lines ...string) *strings.Reader {
 	var b strings.Builder
 	for _, line := range lines {
 		f := append(strings.Fields(line), "", "", "")
-		b.WriteString(`{"Action":"` + f[0] + `","Package":"` + f[1] + `"`)
+		b.WriteString(`{"Action":"` + strings.Replace(f[0], "raced", "output", 1) + `","Package":"` + f[1] + `"`)
 		if f[2] != "" {
 			b.WriteString(`,"Test":"` + f[2] + `"`)
 		}
 		if f[3] != "" {
 			b.WriteString(`,"Elapsed":` + f[3])
 		}
-		b.WriteString(",\"Output\":\"    x_test.go:1: why\\n\"}\n")
+		said := "x_test.go:1: why"
+		if f[0] == "raced" {
+			said = race
+		}
+		b.WriteString(`,"Output":"    ` + said + "\\n\"}\n")
 	}
 	return strings.NewReader(b.String())
 }
@@ -39,6 +43,9 @@ func TestSummary(t *testing.T) {
 		{name: "passes again", events: []string{"start p", "run p TestA", "fail p TestA 2", "fail p",
 			"start p", "run p TestA", "pass p TestA 1", "pass p"},
 			want: "FLAKY   p.TestA failed after 2.0 s and passed after 1.0 s: .run/results has both\n1 passed, 0 failed, 0 skipped\n"},
+		{name: "passes again after a race", events: []string{"start p", "run p TestA", "raced p TestA", "fail p TestA 2", "fail p",
+			"start p", "run p TestA", "pass p TestA 1", "pass p"}, want: "RACE    p.TestA\n" +
+			"FLAKY   p.TestA failed after 2.0 s and passed after 1.0 s: .run/results has both\n1 passed, 0 failed, 0 skipped\n"},
 		{name: "fails again", events: []string{"start p", "run p TestA", "fail p TestA 2", "fail p",
 			"start p", "run p TestA", "fail p TestA 1", "fail p"}, part: Ran{Err: errors.New("exit 1")},
 			want: "FAILED  p.TestA\n0 passed, 1 failed, 0 skipped\n"},

@@ -38,7 +38,8 @@ func CheckFast(ctx context.Context) error {
 	for _, line := range wrong {
 		fmt.Println(line)
 	}
-	layers := exec.CommandContext(ctx, "go", "test", "-vet=off", "-run", "^(TestLayer.*|TestEveryRuleHasItsReason|TestTopLevel)$",
+	// The cache does not see what go list reads.
+	layers := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", "-run", "^(TestLayer.*|TestEveryRuleHasItsReason|TestTopLevel)$",
 		"./tests/arch")
 	layers.Dir, layers.Stdout, layers.Stderr = root, os.Stdout, os.Stderr
 	if err := layers.Run(); err != nil || len(wrong) > 0 {

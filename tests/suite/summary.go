@@ -55,6 +55,10 @@ func Sum(parts []Ran, strict, cutIsOK bool) *Summary {
 		for _, o := range p.Failed() {
 			s.Bad = append(s.Bad, "FAILED  "+o.Name())
 		}
+		// Also if the test passed when it ran again.
+		for _, name := range p.Races {
+			s.Bad = append(s.Bad, "RACE    "+name)
+		}
 		for _, o := range p.Unfinished() {
 			s.NotRun = append(s.NotRun, o.Name())
 		}
@@ -73,11 +77,11 @@ func Sum(parts []Ran, strict, cutIsOK bool) *Summary {
 	return s
 }
 
-// dearest is how many tests the summary names.
-const dearest = 30
+// longest is how many tests the summary names.
+const longest = 30
 
-// Print writes tables of the parts and of the dearest tests, what failed, and in the end the tests that passed only
-// when they ran again, which nobody is to overlook.
+// Print writes tables of the parts and of the tests that took longest, what failed, and in the end the tests that
+// passed only when they ran again, where everybody sees them.
 func (s *Summary) Print(to io.Writer) {
 	fmt.Fprintf(to, "\n%-20s %8s %8s  %s\n", "part", "seconds", "CPU s", "tests")
 	for _, p := range s.Parts {
@@ -87,8 +91,8 @@ func (s *Summary) Print(to io.Writer) {
 		return o.Test == "" || strings.Contains(o.Test, "/") || o.Took < time.Second
 	})
 	slices.SortStableFunc(tests, func(a, b Outcome) int { return cmp.Compare(b.Took, a.Took) })
-	fmt.Fprintf(to, "\n%8s  the %d dearest tests\n", "seconds", dearest)
-	for _, o := range tests[:min(dearest, len(tests))] {
+	fmt.Fprintf(to, "\n%8s  the %d tests that took longest\n", "seconds", longest)
+	for _, o := range tests[:min(longest, len(tests))] {
 		fmt.Fprintf(to, "%8.1f  %s\n", o.Took.Seconds(), o.Name())
 	}
 	if skipped := s.Skipped(); len(skipped) > 0 {
@@ -118,7 +122,7 @@ func (s *Summary) Closing() string {
 	return b.String()
 }
 
-// Write keeps the closing lines, for who runs several of these.
+// Write keeps the closing lines: .ci/run prints them again in the end.
 func (s *Summary) Write(root, name string) error {
 	return os.WriteFile(filepath.Join(root, results, name+".txt"), []byte(s.Closing()), 0o644)
 }

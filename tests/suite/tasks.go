@@ -38,6 +38,9 @@ func RunTests(ctx context.Context) error {
 	if only := os.Getenv("PART"); only != "" {
 		stages = [][]Lane{{slices.DeleteFunc(lanes(stages), func(p Part) bool { return p.Name != only })}}
 	}
+	if !slices.ContainsFunc(lanes(stages), func(p Part) bool { return len(p.Packages) > 0 }) {
+		return fmt.Errorf("no test is of RUN=%q and PART=%q", os.Getenv("RUN"), os.Getenv("PART"))
+	}
 	sum := Sum(r.Run(ctx, stages), ci() && !r.Options.Short, false)
 	return finish(sum, s.Root, "test")
 }

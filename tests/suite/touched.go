@@ -56,6 +56,7 @@ func RunTouched(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.Env = append(r.Env, fullSize)
 	var notRun []Test
 	for i, p := range batches(tests) {
 		if time.Until(end) < touchedLeast {
@@ -118,7 +119,7 @@ func lastTested(root string) (commit string, limit time.Duration, err error) {
 	commit, _, _ = strings.Cut(rows[i][1], " ")
 	since, err := git(root, "rev-list", "--count", commit+"..HEAD")
 	if err != nil {
-		return "", 0, fmt.Errorf("how many commits ago all tests ran: %w", err)
+		return "", 0, fmt.Errorf("%s names a commit that is not in this clone (is it shallow, or was it rebased?): %w", testedFile, err)
 	}
 	date, err := git(root, "log", "-1", "--format=%ct", commit)
 	if err != nil {

@@ -7,7 +7,12 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
+
+// awake is how often a ping reaches the runtime all the same: runtimes close streams on which they read nothing for
+// hours (stream_idle_timeout of containerd, 4 h).
+const awake = 10 * time.Minute
 
 // pingless answers pings of a client of SPDY in place of the runtime. A runtime closes its connection when
 // the process has ended, while output may still be on the way to a slow client. A ping that reaches the
@@ -40,6 +45,8 @@ type spdyConn struct {
 	in *bufio.Reader
 	// left is how much of a frame is still to be read.
 	left int
+	// pinged is when the runtime last got a ping of the client, or the beginning.
+	pinged time.Time
 
 	// writing is held while something is written. out guards nothing else.
 	writing sync.Mutex
@@ -51,10 +58,10 @@ type spdyConn struct {
 }
 
 func newSPDYConn(conn net.Conn) *spdyConn {
-	return &spdyConn{Conn: conn, in: bufio.NewReaderSize(conn, bufferSize)}
+	return &spdyConn{Conn: conn, in: bufio.NewReaderSize(conn, bufferSize), pinged: time.Now()}
 }
 
-// Read reads frames without pings.
+// Read reads frames without pings, but for a few.
 func (c *spdyConn) Read(b []byte) (int, error) {
 	for c.left == 0 {
 		head, err := c.in.Peek(frameHead)
@@ -76,6 +83,10 @@ func (c *spdyConn) Read(b []byte) (int, error) {
 		}
 		if ping[pingLength-1]%2 == 0 { // the answer to one of the runtime's
 			c.left = pingLength
+			break
+		}
+		if time.Since(c.pinged) >= awake { // the runtime answers it
+			c.pinged, c.left = time.Now(), pingLength
 			break
 		}
 		c.pong(ping)
@@ -106,7 +117,7 @@ func (c *spdyConn) take() []byte {
 	return pongs
 }
 
-// flush writes pongs if nobody writes and no frame is half written: who writes then calls it again.
+// flush writes pongs if nobody writes and no frame is half written. Otherwise the writer calls it afterwards.
 func (c *spdyConn) flush() {
 	for {
 		c.mu.Lock()

@@ -7,6 +7,8 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // frame is a control frame of a type.
@@ -83,6 +85,30 @@ func TestSPDYConn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAwake: of a client that pings and does nothing else, the runtime gets a ping now and then, and answers it itself.
+func TestAwake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, node := net.Pipe()
+		c := newSPDYConn(node)
+		go func() {
+			for id := range byte(3 * awake / time.Minute) {
+				time.Sleep(time.Minute)
+				client.Write(frame(6, 0, 0, id, 1)) //nolint:errcheck // what is read shows it
+			}
+			client.Close()
+		}()
+		got, err := io.ReadAll(c)
+		const every = byte(awake / time.Minute)
+		want := slices.Concat(frame(6, 0, 0, every-1, 1), frame(6, 0, 0, 2*every-1, 1), frame(6, 0, 0, 3*every-1, 1))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("the runtime gets %q %v, want %q", got, err, want)
+		}
+		if n := len(c.take()); n != pongsLimit*pingLength {
+			t.Errorf("%d bytes of answers wait", n)
+		}
+	})
 }
 
 // TestManyPings: a client that pings and does not read has only some answers waiting for it.

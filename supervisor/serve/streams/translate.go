@@ -86,8 +86,9 @@ func (t translator) open(w http.ResponseWriter, r *http.Request) (*wsstream.Conn
 
 // stream connects the channels with the runtime's streams, until the process has ended.
 func (t translator) stream(ctx context.Context, channels []io.ReadWriteCloser) error {
-	// Without pings: see pingless.
-	tripper, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{UpgradeTransport: t.l.transport})
+	// With few pings: see pingless.
+	config := spdy.RoundTripperConfig{UpgradeTransport: t.l.transport, PingPeriod: awake}
+	tripper, err := spdy.NewRoundTripperWithConfig(config)
 	if err != nil {
 		return err
 	}

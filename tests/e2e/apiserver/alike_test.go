@@ -3,12 +3,12 @@ package apiserver
 import (
 	"hash/fnv"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/tests/contract/apicontract"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // TestSimulatedIsAlike makes the same random calls to the real apiserver and to
@@ -18,11 +18,7 @@ import (
 func TestSimulatedIsAlike(t *testing.T) {
 	noLeaks(t)
 	real := apicontract.Subject{API: admin(t), Namespace: "default"}
-	seeds := uint64(3) // each takes seconds
-	if os.Getenv("TROUPE_TEST_SIZE") == "full" {
-		seeds = 10
-	}
-	for seed := range seeds {
+	for seed := range uint64(lab.Size(3, 10)) { // each takes seconds
 		s, err := simapi.New(simapi.Config{
 			Clock: kernel.WallClock{}, Latencies: &simapi.Latencies{},
 			Rand: func(stream string) *rand.Rand {

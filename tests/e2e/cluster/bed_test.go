@@ -194,7 +194,7 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 	}
 	needs, binaryOf := append(s.release.Needs(), lab.GoToolchain), shared.binary
 	if s.served {
-		needs, binaryOf = []lab.Requirement{lab.Root, lab.GoToolchain}, shared.raced
+		needs, binaryOf = []lab.Requirement{lab.Root, lab.GoToolchain, lab.Gcc}, shared.raced
 		s.agent.Env = append(s.agent.Env, "GORACE=atexit_sleep_ms=0")
 	}
 	lab.Need(t, needs...)

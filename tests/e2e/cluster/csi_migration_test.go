@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -106,13 +105,11 @@ func TestCSIMigration(t *testing.T) {
 	); err != nil {
 		t.Error(err)
 	}
+	// To delete a volume that is attached would be a call that nobody should make.
+	b.await(t, "no volume is attached", func() error { return b.attached(t.Context()) })
 	for _, handle := range []string{claimed, inline} {
-		b.await(t, "the volume is detached and deleted", func() error {
-			_, err := controller.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: handle})
-			if err != nil {
-				err = fmt.Errorf("%s: %w", handle, err)
-			}
-			return err
-		})
+		if _, err := controller.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: handle}); err != nil {
+			t.Errorf("delete volume %s: %v", handle, err)
+		}
 	}
 }

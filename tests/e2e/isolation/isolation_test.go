@@ -67,7 +67,7 @@ type bed struct {
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
-	lab.Need(t, lab.Root, lab.GoToolchain, processors)
+	lab.Need(t, lab.Root, lab.GoToolchain, lab.Gcc, processors)
 	dir, err := os.MkdirTemp("", "isolation-") // short, for sockets
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,7 @@ var (
 	Unshare       = program("unshare") // Debian package: util-linux
 	Chromium      = program("chromium")
 	GoToolchain   = program("go")
+	Gcc           = program("gcc")       // for an agent with the race detector
 	MountNFS      = program("mount.nfs") // Debian package: nfs-common
 	Qemu          = NewRequirement("qemu-system-x86_64", func() error {
 		_, err := LookPath("qemu-system-x86_64")

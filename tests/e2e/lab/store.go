@@ -20,9 +20,16 @@ type store struct {
 	lock *os.File // nil: dir is on disk, with all else of the control plane
 }
 
+// enough is how much memory has to be free for files: etcd takes 64 MB at a time, and a container may have no more.
+const enough = 1 << 30
+
 // newStore makes room in memory, or in dir where there is none. What killed processes have left in memory goes first.
 func newStore(dir string) store {
 	removeStrayStores(memoryFiles, time.Now().Add(-time.Minute))
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(memoryFiles, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < enough {
+		return store{dir: filepath.Join(dir, "etcd")}
+	}
 	memory, err := os.MkdirTemp(memoryFiles, storeName)
 	if err != nil {
 		return store{dir: filepath.Join(dir, "etcd")}

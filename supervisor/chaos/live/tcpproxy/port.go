@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keep binds one more socket to the address of a listener, so that nobody gets the port while the proxy is cut: the kernel
-// gives ports of this range to whoever connects. It does not listen, so that connections are refused.
+// keep binds one more socket to the address of a listener, so that nobody gets the port while the proxy is cut: the
+// kernel gives ports of this range to clients. It does not listen, so that connections are refused.
 func keep(at net.Addr) (socket int, err error) {
 	tcp, ok := at.(*net.TCPAddr)
 	if !ok {

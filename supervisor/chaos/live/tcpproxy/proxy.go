@@ -32,7 +32,8 @@ type Proxy struct {
 // New starts a proxy to target on a free port of 127.0.0.1.
 func New(target string) (*Proxy, error) { return Listen("127.0.0.1:0", target) }
 
-// Listen starts a proxy at an address of this machine to target.
+// Listen starts a proxy at an address of this machine to target. Two proxies of one user at the same port would share
+// its connections.
 func Listen(address, target string) (*Proxy, error) {
 	p := &Proxy{target: target, address: address, conns: map[net.Conn]struct{}{}, open: make(chan struct{})}
 	close(p.open)
