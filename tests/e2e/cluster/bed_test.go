@@ -88,7 +88,7 @@ func run(m *testing.M) (code int) {
 		return r, r.PushDemoImages(ctx, repository)
 	})
 	shared.plane = sync.OnceValues(func() (*lab.ControlPlane, error) {
-		p, err := lab.StartControlPlane(ctx, planeIn(filepath.Join(dir, "plane")))
+		p, err := lab.TakeControlPlane(ctx, planeIn(filepath.Join(dir, "plane")))
 		shared.used = p
 		if repository, err := repository(); err == nil {
 			// Tests that come late want these two, and would wait for minutes. The first tests mostly wait

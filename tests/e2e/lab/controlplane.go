@@ -49,10 +49,14 @@ type ControlPlane struct {
 	authority *authority
 	admin     pair
 	store     store
-	ports     struct{ etcd, etcdPeer, apiserver, controllers, scheduler int }
+	ports     planePorts
+	lent      io.Closer // not nil: it is that of [SharePlane], and this gives it back
 	// etcd, apiserver, controllers and scheduler, in the order of their start.
 	etcd, apiserver, controllers, scheduler *component
 }
+
+// planePorts are those of 127.0.0.1 that a control plane listens at.
+type planePorts struct{ Etcd, EtcdPeer, APIServer, Controllers, Scheduler int }
 
 // component is one program of a control plane.
 type component struct {
@@ -63,6 +67,7 @@ type component struct {
 	// ready asks whether it serves.
 	ready   func(context.Context) error
 	process *Process // nil: it does not run
+	lent    bool     // it runs, in another process: nobody here may stop it
 }
 
 const (
@@ -87,17 +92,25 @@ func StartControlPlane(ctx context.Context, config ControlPlaneConfig) (_ *Contr
 	if err := c.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the control plane: %w", err), c.Stop(ctx))
 	}
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop(ctx))
+	}
+	return c, nil
+}
+
+// start starts all components, one after another.
+func (c *ControlPlane) start(ctx context.Context) error {
 	for _, p := range c.components() {
 		if err := p.start(ctx); err != nil {
-			return nil, errors.Join(err, c.Stop(ctx))
+			return err
 		}
 		if p == c.apiserver {
 			if err := c.awaitNamespace(ctx); err != nil {
-				return nil, errors.Join(err, c.Stop(ctx))
+				return err
 			}
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // components are those that were asked for, in the order of their start.
@@ -125,40 +138,40 @@ func (c *ControlPlane) prepare(ctx context.Context) error {
 		return fmt.Errorf("make keys: %w", err)
 	}
 	c.store = newStore(c.config.Dir)
-	if err := freePorts(&c.ports.etcd, &c.ports.etcdPeer, &c.ports.apiserver, &c.ports.controllers, &c.ports.scheduler); err != nil {
+	if err := freePorts(&c.ports.Etcd, &c.ports.EtcdPeer, &c.ports.APIServer, &c.ports.Controllers, &c.ports.Scheduler); err != nil {
 		return err
 	}
 	etcd, err := BuildEtcd(ctx, c.config.Repository, c.config.Log)
 	if err != nil {
 		return err
 	}
-	c.etcd = c.component("etcd", etcd, c.etcdArgs(), c.ask(c.ports.etcd, "/readyz"))
+	c.etcd = c.component("etcd", etcd, c.etcdArgs(), c.ask(c.ports.Etcd, "/readyz"))
 	apiserver, err := BuildKubernetes(ctx, c.config.Repository, "kube-apiserver", c.config.Log)
 	if err != nil {
 		return err
 	}
-	c.apiserver = c.component("kube-apiserver", apiserver, c.apiserverArgs(), c.ask(c.ports.apiserver, "/readyz"))
+	c.apiserver = c.component("kube-apiserver", apiserver, c.apiserverArgs(), c.ask(c.ports.APIServer, "/readyz"))
 	if c.config.ControllerManager {
 		path, err := BuildKubernetes(ctx, c.config.Repository, "kube-controller-manager", c.config.Log)
 		if err != nil {
 			return err
 		}
-		args, err := c.controllerArgs()
+		kubeconfig, err := c.Kubeconfig("system:kube-controller-manager")
 		if err != nil {
 			return err
 		}
-		c.controllers = c.component("kube-controller-manager", path, args, c.controllersReady)
+		c.controllers = c.component("kube-controller-manager", path, c.controllerArgs(kubeconfig), c.controllersReady)
 	}
 	if c.config.Scheduler {
 		path, err := BuildKubernetes(ctx, c.config.Repository, "kube-scheduler", c.config.Log)
 		if err != nil {
 			return err
 		}
-		args, err := c.schedulerArgs()
+		kubeconfig, err := c.Kubeconfig("system:kube-scheduler")
 		if err != nil {
 			return err
 		}
-		c.scheduler = c.component("kube-scheduler", path, args, c.ask(c.ports.scheduler, "/readyz"))
+		c.scheduler = c.component("kube-scheduler", path, c.schedulerArgs(kubeconfig), c.ask(c.ports.Scheduler, "/readyz"))
 	}
 	return nil
 }
@@ -169,7 +182,7 @@ func (c *ControlPlane) component(name, path string, args []string, ready func(co
 
 // start starts a component and waits until it is ready.
 func (p *component) start(ctx context.Context) error {
-	if p.process != nil {
+	if p.process != nil || p.lent {
 		return fmt.Errorf("%s runs already", p.name)
 	}
 	if err := p.run(); err != nil {
@@ -202,6 +215,9 @@ func (p *component) run() error {
 }
 
 func (p *component) end(ctx context.Context, signal syscall.Signal) error {
+	if p.lent {
+		return fmt.Errorf("stop %s: it is that of go tool task lab: the test needs a control plane of its own", p.name)
+	}
 	if p.process == nil {
 		return nil
 	}
@@ -212,19 +228,23 @@ func (p *component) end(ctx context.Context, signal syscall.Signal) error {
 	return nil
 }
 
-// Stop ends all that runs, the last started first, and removes etcd's data. It can be called in any state and again.
+// Stop ends all that runs, the last started first, and removes etcd's data. It can be called in any state and again. One that
+// is lent is only given back.
 func (c *ControlPlane) Stop(ctx context.Context) error {
-	if err := c.end(ctx); err != nil {
+	if c.lent != nil {
+		return c.lent.Close()
+	}
+	if err := c.end(ctx, syscall.SIGTERM); err != nil {
 		return err
 	}
 	return c.store.remove()
 }
 
-func (c *ControlPlane) end(ctx context.Context) error {
+func (c *ControlPlane) end(ctx context.Context, signal syscall.Signal) error {
 	var err error
 	all := c.components()
 	for i := len(all) - 1; i >= 0; i-- {
-		err = errors.Join(err, all[i].end(ctx, syscall.SIGTERM))
+		err = errors.Join(err, all[i].end(ctx, signal))
 	}
 	return err
 }
@@ -265,7 +285,7 @@ func (c *ControlPlane) Restore(ctx context.Context) error {
 
 // withStoreStopped copies a directory over another one while no component runs.
 func (c *ControlPlane) withStoreStopped(ctx context.Context, from, to string) error {
-	if err := c.end(ctx); err != nil {
+	if err := c.end(ctx, syscall.SIGTERM); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(to); err != nil {
@@ -294,7 +314,7 @@ func (c *ControlPlane) APIServerPID() int {
 }
 
 // Address is the apiserver's host:port.
-func (c *ControlPlane) Address() string { return loopback(c.ports.apiserver) }
+func (c *ControlPlane) Address() string { return loopback(c.ports.APIServer) }
 
 // URL is the apiserver's address as a kubeconfig has it.
 func (c *ControlPlane) URL() string { return "https://" + c.Address() }
@@ -329,16 +349,16 @@ func tail(path string, n int) string {
 // awaitNamespace waits for what the apiserver makes by itself a moment after it says that it is
 // ready: clients want a namespace to be there.
 func (c *ControlPlane) awaitNamespace(ctx context.Context) error {
-	get := c.ask(c.ports.apiserver, "/api/v1/namespaces/default")
+	get := c.ask(c.ports.APIServer, "/api/v1/namespaces/default")
 	return Eventually(ctx, componentStartTimeout, "namespace default", func() error { return get(ctx) })
 }
 
 // controllersReady also waits for the service account that admission adds to every pod.
 func (c *ControlPlane) controllersReady(ctx context.Context) error {
-	if err := c.ask(c.ports.controllers, "/healthz")(ctx); err != nil {
+	if err := c.ask(c.ports.Controllers, "/healthz")(ctx); err != nil {
 		return err
 	}
-	return c.ask(c.ports.apiserver, "/api/v1/namespaces/default/serviceaccounts/default")(ctx)
+	return c.ask(c.ports.APIServer, "/api/v1/namespaces/default/serviceaccounts/default")(ctx)
 }
 
 // ask makes a GET at a loopback port, as the administrator.

@@ -62,7 +62,7 @@ func (c *ControlPlane) makeKeys() error {
 }
 
 func (c *ControlPlane) etcdArgs() []string {
-	client, peer := "https://"+loopback(c.ports.etcd), "https://"+loopback(c.ports.etcdPeer)
+	client, peer := "https://"+loopback(c.ports.Etcd), "https://"+loopback(c.ports.EtcdPeer)
 	cert, key, ca := c.file("etcd.crt"), c.file("etcd.key"), c.file("ca.crt")
 	return []string{
 		"--name=lab", "--data-dir=" + c.store.data(), "--unsafe-no-fsync", "--log-level=warn",
@@ -75,10 +75,10 @@ func (c *ControlPlane) etcdArgs() []string {
 
 func (c *ControlPlane) apiserverArgs() []string {
 	args := []string{
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.apiserver),
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.APIServer),
 		"--tls-cert-file=" + c.file("apiserver.crt"), "--tls-private-key-file=" + c.file("apiserver.key"),
 		"--client-ca-file=" + c.file("ca.crt"),
-		"--etcd-servers=https://" + loopback(c.ports.etcd), "--etcd-cafile=" + c.file("ca.crt"),
+		"--etcd-servers=https://" + loopback(c.ports.Etcd), "--etcd-cafile=" + c.file("ca.crt"),
 		"--etcd-certfile=" + c.file("admin.crt"), "--etcd-keyfile=" + c.file("admin.key"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged",
 		"--enable-bootstrap-token-auth", // kubeadm joins nodes with tokens
@@ -104,22 +104,20 @@ func (c *ControlPlane) apiserverArgs() []string {
 	return append(args, c.config.APIServerFlags...)
 }
 
-func (c *ControlPlane) controllerArgs() ([]string, error) {
-	kubeconfig, err := c.Kubeconfig("system:kube-controller-manager")
+func (c *ControlPlane) controllerArgs(kubeconfig string) []string {
 	return []string{
-		"--kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.controllers),
+		"--kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.Controllers),
 		"--leader-elect=false", "--use-service-account-credentials",
 		"--service-account-private-key-file=" + c.file("service-account.key"), "--root-ca-file=" + c.file("ca.crt"),
 		"--cluster-signing-cert-file=" + c.file("ca.crt"), "--cluster-signing-key-file=" + c.file("ca.key"),
-	}, err
+	}
 }
 
-func (c *ControlPlane) schedulerArgs() ([]string, error) {
-	kubeconfig, err := c.Kubeconfig("system:kube-scheduler")
+func (c *ControlPlane) schedulerArgs(kubeconfig string) []string {
 	return []string{
-		"--kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.scheduler),
+		"--kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.Scheduler),
 		"--leader-elect=false",
-	}, err
+	}
 }
 
 // file is the path of a key or certificate.

@@ -34,7 +34,7 @@ func (c *ControlPlane) etcdCall(ctx context.Context, path string, body any) ([]b
 	if err != nil {
 		return nil, err
 	}
-	return c.request(ctx, http.MethodPost, c.ports.etcd, path, text)
+	return c.request(ctx, http.MethodPost, c.ports.Etcd, path, text)
 }
 
 // request makes a request at a loopback port, as the administrator, and wants a good answer.
@@ -43,7 +43,7 @@ func (c *ControlPlane) request(ctx context.Context, method string, port int, pat
 	if err != nil {
 		return nil, err
 	}
-	if port == c.ports.controllers || port == c.ports.scheduler {
+	if port == c.ports.Controllers || port == c.ports.Scheduler {
 		// They make a certificate of their own, which nobody knows.
 		config.InsecureSkipVerify = true
 	}

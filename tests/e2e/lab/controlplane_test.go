@@ -2,12 +2,18 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -68,6 +74,7 @@ func TestControlPlane(t *testing.T) {
 	if status, body := ask(ctx, t, c.AdminConfig(), "/api/v1/namespaces/default"); status != http.StatusOK {
 		t.Errorf("after a restart: %d %s", status, body)
 	}
+	checkShared(ctx, t, c)
 	begin := time.Now()
 	if err := c.Stop(ctx); err != nil {
 		t.Error(err)
@@ -75,6 +82,76 @@ func TestControlPlane(t *testing.T) {
 	t.Logf("stopped in %v", time.Since(begin))
 	if err := c.Stop(ctx); err != nil {
 		t.Errorf("stop again: %v", err)
+	}
+}
+
+// checkShared shares a control plane, and takes it twice.
+func checkShared(ctx context.Context, t *testing.T, c *ControlPlane) {
+	t.Helper()
+	t.Setenv("CI", "") // there, nobody takes what is shared
+	path := filepath.Join(t.TempDir(), "plane.json")
+	sharing, stop := context.WithCancel(ctx)
+	defer stop()
+	started, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- c.share(sharing, path, t.Output(), func(string) { close(started) }) }()
+	select {
+	case <-started:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	fingerprint, err := c.config.fingerprint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := readPlaneFile(path, fingerprint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func() *ControlPlane {
+		t.Helper()
+		conn, err := file.take(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := c.config
+		config.Dir = t.TempDir()
+		lent, err := file.controlPlane(config, conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lent
+	}
+	first := take()
+	if _, err := file.take(ctx); err == nil || !strings.Contains(err.Error(), planeIsTaken) {
+		t.Errorf("taken a second time: %v", err)
+	}
+	if err := first.StopAPIServer(ctx); err == nil {
+		t.Error("who takes a control plane stopped its apiserver")
+	}
+	admin, err := kubernetes.NewForConfig(first.AdminConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}
+	if _, err := admin.CoreV1().Namespaces().Create(ctx, left, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	second := take()
+	if _, err := admin.CoreV1().Namespaces().Get(ctx, left.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("what the first one left, for the second one: %v, want not found", err)
+	}
+	if err := second.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := readPlaneFile(path, fingerprint); !errors.Is(err, errNoPlane) {
+		t.Errorf("after the end: %v, want %v", err, errNoPlane)
 	}
 }
 

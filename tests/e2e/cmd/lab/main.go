@@ -1,4 +1,4 @@
-// Command lab starts a private containerd with a local image registry and keeps it running, for
+// Command lab starts a private containerd with a local image registry, or a control plane for tests, and keeps it running, for
 // work by hand and for programs that want a runtime to talk to. See [lab] for what it starts.
 package main
 
@@ -32,6 +32,11 @@ const usage = `lab runs a private containerd; other containerds on this machine 
 
   lab clean [--version 1.6|2] [--dir DIR]
       Removes what a lab left behind in DIR after --keep or a kill -9.
+
+  lab plane
+      What go tool task lab runs: builds what tests use, starts a control plane, says in
+      .run/lab/plane.json how to reach it, and lends it to the tests of a cluster that are run
+      in this checkout, until SIGINT or SIGTERM.
 
   lab build
       Builds containerd 2.x into .run/bin, unless it is there, and prints the directory.
@@ -93,6 +98,8 @@ func run(ctx context.Context, args []string) error {
 		return l.Cleanup(ctx)
 	case "containerd":
 		return serve(ctx, config, *keep)
+	case "plane":
+		return plane(ctx, repository)
 	}
 	return fmt.Errorf("unknown command %q; see lab --help", args[0])
 }
