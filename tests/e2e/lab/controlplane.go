@@ -56,7 +56,13 @@ type ControlPlane struct {
 }
 
 // planePorts are those of 127.0.0.1 that a control plane listens at.
-type planePorts struct{ Etcd, EtcdPeer, APIServer, Controllers, Scheduler int }
+type planePorts struct {
+	Etcd        int `json:"etcd"`
+	EtcdPeer    int `json:"etcdPeer"`
+	APIServer   int `json:"apiserver"`
+	Controllers int `json:"controllers"`
+	Scheduler   int `json:"scheduler"`
+}
 
 // component is one program of a control plane.
 type component struct {
@@ -138,7 +144,8 @@ func (c *ControlPlane) prepare(ctx context.Context) error {
 		return fmt.Errorf("make keys: %w", err)
 	}
 	c.store = newStore(c.config.Dir)
-	if err := freePorts(&c.ports.Etcd, &c.ports.EtcdPeer, &c.ports.APIServer, &c.ports.Controllers, &c.ports.Scheduler); err != nil {
+	p := &c.ports
+	if err := freePorts(&p.Etcd, &p.EtcdPeer, &p.APIServer, &p.Controllers, &p.Scheduler); err != nil {
 		return err
 	}
 	etcd, err := BuildEtcd(ctx, c.config.Repository, c.config.Log)
@@ -228,8 +235,8 @@ func (p *component) end(ctx context.Context, signal syscall.Signal) error {
 	return nil
 }
 
-// Stop ends all that runs, the last started first, and removes etcd's data. It can be called in any state and again. One that
-// is lent is only given back.
+// Stop ends all that runs, the last started first, and removes etcd's data. It can be called in any state and again.
+// One that is lent is only given back.
 func (c *ControlPlane) Stop(ctx context.Context) error {
 	if c.lent != nil {
 		return c.lent.Close()

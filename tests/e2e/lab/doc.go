@@ -16,7 +16,8 @@
 //
 // Beside it there is a [ControlPlane]: etcd, kube-apiserver and, if asked for, kube-controller-manager
 // and kube-scheduler, built from their Go modules in the versions of this module's go.mod. A test
-// takes one with [ForControlPlaneTest]. [SharePlane] keeps one running, and packages of tests get it by [TakeControlPlane].
+// takes one with [ForControlPlaneTest]. [SharePlane] keeps one running, and packages of tests get it by
+// [TakeControlPlane].
 //
 // Programs are built once: those of other modules into .run/bin/<program>-<version>-<hash>, by all that they depend on,
 // and those of this repository into .run/bin/<program>-<hash>, by what they are.

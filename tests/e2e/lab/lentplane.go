@@ -16,12 +16,13 @@ import (
 	"time"
 )
 
-// renewTimeout is how long who wants the shared control plane waits for it: it is made as new after the last one who had it.
+// renewTimeout is how long who wants the shared control plane waits for it: it is made as new after the last one who
+// had it.
 const renewTimeout = time.Minute
 
-// TakeControlPlane is the control plane that `go tool task lab` shares, if it is there and has this configuration, and else
-// [StartControlPlane]. It is as new: what other tests have left in it is gone. Nobody else has it until Stop, which leaves it
-// running. Who stops or restarts components needs one of its own.
+// TakeControlPlane is the control plane that `go tool task lab` shares, if it is there and has this configuration, and
+// else [StartControlPlane]. It is as new: what other tests have left in it is gone. Nobody else has it until Stop,
+// which leaves it running. Who stops or restarts components needs one of its own.
 func TakeControlPlane(ctx context.Context, config ControlPlaneConfig) (*ControlPlane, error) {
 	c, err := lentControlPlane(ctx, config)
 	if err == nil {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestPlaneFile: tests take a shared control plane only if its process lives, it is what they want, and they are not CI's.
+// TestPlaneFile: tests take a shared control plane only if its process lives, it is what they want, and they are not
+// CI's.
 //
 //tier:unit
 func TestPlaneFile(t *testing.T) {
@@ -70,7 +71,8 @@ func TestPlaneFingerprint(t *testing.T) {
 		return text
 	}
 	base := of(ControlPlaneConfig{ControllerManager: true, Scheduler: true})
-	if again := of(ControlPlaneConfig{Dir: "/a", ControllerManager: true, Scheduler: true, Log: t.Output()}); again != base {
+	elsewhere := ControlPlaneConfig{Dir: "/a", ControllerManager: true, Scheduler: true, Log: t.Output()}
+	if again := of(elsewhere); again != base {
 		t.Errorf("%s in another directory, want %s", again, base)
 	}
 	for name, other := range map[string]ControlPlaneConfig{

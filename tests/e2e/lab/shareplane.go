@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// What is said on the connection by which a process of tests has the control plane. It has it until the connection ends, as
-// it also does when the process is killed.
+// What is said on the connection by which a process of tests has the control plane. It has it until the connection
+// ends, as it also does when the process is killed.
 const (
 	planeIsYours = "yours"
 	planeIsTaken = "taken"
@@ -24,8 +24,8 @@ const (
 	planeIsBack  = "back"
 )
 
-// lender lends a control plane to one process of tests after another. Between two it is made as new, so that what one has left
-// in it is not there for the next.
+// lender lends a control plane to one process of tests after another. Between two it is made as new, so that what one
+// has left in it is not there for the next.
 type lender struct {
 	plane *ControlPlane
 	log   io.Writer
@@ -33,8 +33,8 @@ type lender struct {
 	turn  sync.Mutex // of who has it, or makes it as new
 }
 
-// SharePlane starts a control plane as the tests of a cluster want it, and lends it to those that are run until ctx ends: see
-// [TakeControlPlane]. started is called when they can have it.
+// SharePlane starts a control plane as the tests of a cluster want it, and lends it to those that are run until ctx
+// ends: see [TakeControlPlane]. started is called when they can have it.
 func SharePlane(ctx context.Context, repository string, log io.Writer, started func(kubeconfig string)) (err error) {
 	dir := filepath.Join(repository, ".run/lab")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

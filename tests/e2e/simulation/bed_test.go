@@ -95,7 +95,9 @@ func newBed(ctx context.Context) (*bed, error) {
 	if b.kubectl, err = lab.BuildKubernetes(ctx, repository, "kubectl", os.Stderr); err != nil {
 		return nil, err
 	}
-	b.plane, err = lab.TakeControlPlane(ctx, lab.ControlPlaneConfig{Dir: filepath.Join(b.dir, "plane"), ControllerManager: true, Scheduler: true, Log: os.Stderr})
+	b.plane, err = lab.TakeControlPlane(ctx, lab.ControlPlaneConfig{
+		Dir: filepath.Join(b.dir, "plane"), ControllerManager: true, Scheduler: true, Log: os.Stderr,
+	})
 	if err != nil {
 		return nil, err
 	}

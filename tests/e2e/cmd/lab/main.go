@@ -1,5 +1,5 @@
-// Command lab starts a private containerd with a local image registry, or a control plane for tests, and keeps it running, for
-// work by hand and for programs that want a runtime to talk to. See [lab] for what it starts.
+// Command lab starts a private containerd with a local image registry, or a control plane for tests, and keeps it
+// running, for work by hand and for programs that want a runtime to talk to. See [lab] for what it starts.
 package main
 
 import (
