@@ -107,21 +107,16 @@ func checkShared(ctx context.Context, t *testing.T, c *ControlPlane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	take := func() *ControlPlane {
-		t.Helper()
-		conn, err := file.take(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config := c.config
-		config.Dir = t.TempDir()
-		lent, err := file.controlPlane(config, conn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return lent
+	conn, err := file.take(ctx)
+	if err != nil {
+		t.Fatal(err)
 	}
-	first := take()
+	config := c.config
+	config.Dir = t.TempDir()
+	first, err := file.controlPlane(config, conn)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := file.take(ctx); err == nil || !strings.Contains(err.Error(), planeIsTaken) {
 		t.Errorf("taken a second time: %v", err)
 	}
@@ -139,11 +134,29 @@ func checkShared(ctx context.Context, t *testing.T, c *ControlPlane) {
 	if err := first.Stop(ctx); err != nil {
 		t.Error(err)
 	}
-	second := take()
+	// It is made as new now. Of two who wait for that one gets it, and the other one is told so.
+	type answer struct {
+		loan *loan
+		err  error
+	}
+	answers := make(chan answer, 2)
+	for range 2 {
+		go func() {
+			l, err := file.take(ctx)
+			answers <- answer{l, err}
+		}()
+	}
+	refused, second := <-answers, <-answers
+	if refused.err == nil {
+		refused, second = second, refused
+	}
+	if second.err != nil || refused.err == nil || !strings.Contains(refused.err.Error(), planeIsTaken) {
+		t.Fatalf("of two who wait: %v and %v, want one that has it and %q", second.err, refused.err, planeIsTaken)
+	}
 	if _, err := admin.CoreV1().Namespaces().Get(ctx, left.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("what the first one left, for the second one: %v, want not found", err)
 	}
-	if err := second.Stop(ctx); err != nil {
+	if err := second.loan.Close(); err != nil {
 		t.Error(err)
 	}
 	stop()

@@ -120,15 +120,18 @@ func (l *lender) serve(ctx context.Context, listener net.Listener) error {
 
 // lend answers one who wants the control plane. Its error is that of a control plane that cannot be lent any more.
 func (l *lender) lend(ctx context.Context, conn net.Conn) error {
-	if l.taken.Load() {
+	// Who asks while it is made as new waits for that, but not for one who was faster.
+	err := poll(ctx, func() (bool, error) {
+		if l.taken.Load() {
+			return false, errors.New(planeIsTaken)
+		}
+		return l.turn.TryLock(), nil
+	})
+	if err != nil {
 		fmt.Fprintln(conn, planeIsTaken)
-		return nil
+		return nil //nolint:nilerr // it is told
 	}
-	l.turn.Lock()
 	defer l.turn.Unlock()
-	if ctx.Err() != nil {
-		return nil
-	}
 	if err := l.plane.serves(ctx); err != nil {
 		fmt.Fprintln(l.log, "the control plane does not serve, and is started again:", err)
 		if err := l.plane.renew(ctx); err != nil {
