@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	v1 "k8s.io/api/core/v1"
@@ -103,6 +102,7 @@ func TestCSIHung(t *testing.T) {
 	t.Parallel()
 	b := newCSIBed(t, "csi-hung", csiAgent(t), nil)
 	b.wants(t, "hung", "dir", "1Mi")
+	alone := b.others(t, "alone")
 	if err := b.driver.Set(t.Context(), csidriver.Fault{Method: "NodePublishVolume", Hang: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,33 +113,12 @@ func TestCSIHung(t *testing.T) {
 		}
 		return nil
 	})
-	begun := time.Now()
-	const others = 5
-	for i := range others {
-		b.create(t, b.pod(fmt.Sprint("other-", i), work("sleep")))
-	}
-	for i := range others {
-		b.awaitPod(t, fmt.Sprint("other-", i), "is ready", ready)
-	}
-	up := time.Since(begun)
-	t.Logf("%d pods were ready after %v, beside a driver that hangs", others, up.Round(time.Millisecond))
+	b.others(t, "beside").within(t, alone)
 	if err := usable(b.node(t)); err != nil {
 		t.Error(err)
 	}
 	if err := waiting("ContainerCreating")(b.get(t, "hung")); err != nil {
 		t.Error(err)
-	}
-	begun = time.Now()
-	for i := range others {
-		b.remove(t, fmt.Sprint("other-", i))
-	}
-	for i := range others {
-		b.awaitGone(t, fmt.Sprint("other-", i))
-	}
-	down := time.Since(begun)
-	t.Logf("they were gone after %v", down.Round(time.Millisecond))
-	if up > wait || down > wait {
-		t.Errorf("others were ready after %v, and gone after %v; want at most %v each", up, down, wait)
 	}
 	if err := b.driver.End(t.Context(), "NodePublishVolume"); err != nil {
 		t.Fatal(err)

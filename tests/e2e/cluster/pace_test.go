@@ -119,6 +119,16 @@ func most(all []time.Duration) time.Duration {
 // deadline, which is two minutes. Shorter delays are not measured here, as other tests run at the same time.
 const wait = time.Minute
 
+// within fails a test if pods took longer than without something bad, by more than other tests can be the reason for.
+func (c comeAndGo) within(t *testing.T, alone comeAndGo) {
+	t.Helper()
+	t.Logf("beside something bad %v; without it %v", c, alone)
+	const slack = 10 * time.Second
+	if c.start > 2*alone.start+slack || c.stop > 2*alone.stop+slack {
+		t.Errorf("beside something bad %v; without it %v", c, alone)
+	}
+}
+
 // unhindered fails a test if pods took too long beside something bad.
 func (c comeAndGo) unhindered(t *testing.T, bad string, alone comeAndGo) {
 	t.Helper()
