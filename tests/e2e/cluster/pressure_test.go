@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/shortage"
 )
@@ -161,17 +163,17 @@ func TestMemoryHog(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		hog  func(*v1.PodSpec)
-		// settings are more of the node's.
-		settings string
+		// notices: the kernel is asked to tell when memory runs short. Otherwise only looks find that.
+		notices bool
 		// reserved: the node has less memory for pods as the rest is reserved, not as its own cgroup is limited.
 		reserved bool
 		// others is how many pods run beside it.
 		others int
 	}{
-		{"noticed", anonymous, "", false, 8},
-		{"measured", anonymous, "kernelMemcgNotification: false\n", false, 4},
-		{"volume", shared, "", false, 4},
-		{"reserved", anonymous, "", true, 4},
+		{"noticed", anonymous, true, false, 8},
+		{"measured", anonymous, false, false, 4},
+		{"volume", shared, true, false, 4},
+		{"reserved", anonymous, true, true, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -182,8 +184,15 @@ func TestMemoryHog(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			port, err := lab.FreePort()
+			if err != nil {
+				t.Fatal(err)
+			}
 			b := newBed(t, "memory-hog-"+c.name, func(s *setup) {
-				s.agent.Settings = shortage.MemorySettings(reserved) + c.settings
+				s.agent.Settings = shortage.MemorySettings(reserved) + fmt.Sprintf("readOnlyPort: %d\n", port)
+				if !c.notices {
+					s.agent.Settings += "kernelMemcgNotification: false\n"
+				}
 			})
 			group := b.lab.CgroupRoot()
 			if !c.reserved {
@@ -196,8 +205,12 @@ func TestMemoryHog(t *testing.T) {
 			undisturbed := b.bystanders(t, c.others)
 
 			memory := sample(t, shortage.MemoryLimit-shortage.MemoryThreshold, func() (int64, error) { return shortage.Taken(group) })
+			before := notices(t, port)
 			b.create(t, b.pod("hog", c.hog))
 			acted := b.evictedAt(t, "hog")
+			if n := notices(t, port) - before; (n > 0) != c.notices && (!c.notices || noticesEarly()) {
+				t.Errorf("the kernel gave notice %d times before the eviction; it was asked to: %v", n, c.notices)
+			}
 			b.awaitNode(t, "is short of memory", pressed(v1.NodeMemoryPressure, v1.ConditionTrue))
 			shownAt := time.Now()
 			hog := b.awaitEvicted(t, "hog", fmt.Sprintf("The node was low on resource: memory. Threshold quantity: %dMi, available: ", shortage.MemoryThreshold/mib))
@@ -224,6 +237,23 @@ func TestMemoryHog(t *testing.T) {
 			undisturbed()
 		})
 	}
+}
+
+// notices is how often the kernel has told an agent that memory may run short.
+func notices(t *testing.T, port int) (n uint64) {
+	t.Helper()
+	shown := parsed(t, fetch(t, http.DefaultClient, fmt.Sprintf("http://127.0.0.1:%d/metrics", port), ""))
+	for _, m := range labelled(shown, "troupe_effect_duration_seconds", "kind=WatchMemory") {
+		n += m.Histogram.GetSampleCount()
+	}
+	return n
+}
+
+// noticesEarly says whether the kernel tells as soon as memory falls below a threshold: cgroup v2 has memory pressure
+// alone, which comes later, and maybe after a look.
+func noticesEarly() bool {
+	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
+	return err != nil
 }
 
 // TestDiskLimits: pods that write more than their limits allow, 100 MiB per second after they have been idle for long,
