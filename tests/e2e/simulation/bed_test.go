@@ -287,6 +287,8 @@ type witness struct {
 	wrong []string
 	nodes map[string]bool // that were Ready
 	pods  map[string]*v1.Pod
+	// loops are the pods that were in CrashLoopBackOff.
+	loops map[string]bool
 	// renewed is when the lease of each node was, gap the longest time between two.
 	renewed map[string]time.Time
 	gap     map[string]time.Duration
@@ -294,7 +296,10 @@ type witness struct {
 
 // witness begins to watch; it ends with the test.
 func (b *bed) witness(t *testing.T) *witness {
-	w := &witness{nodes: map[string]bool{}, pods: map[string]*v1.Pod{}, renewed: map[string]time.Time{}, gap: map[string]time.Duration{}}
+	w := &witness{
+		nodes: map[string]bool{}, pods: map[string]*v1.Pod{}, loops: map[string]bool{},
+		renewed: map[string]time.Time{}, gap: map[string]time.Duration{},
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	for _, sel := range []port.Selection{
@@ -346,6 +351,11 @@ func (w *witness) saw(o port.APIObject) {
 	case *v1.Pod:
 		old := w.pods[o.Name]
 		w.pods[o.Name] = o
+		for i := range o.Status.ContainerStatuses {
+			if waits := o.Status.ContainerStatuses[i].State.Waiting; waits != nil && waits.Reason == "CrashLoopBackOff" {
+				w.loops[o.Name] = true
+			}
+		}
 		if old == nil || old.UID != o.UID || o.DeletionTimestamp != nil || !strings.HasPrefix(o.Name, "web-") {
 			return
 		}
@@ -407,6 +417,18 @@ func (w *witness) restarts(prefix string) (n int32) {
 	for name, p := range w.pods {
 		if strings.HasPrefix(name, prefix) && len(p.Status.ContainerStatuses) > 0 {
 			n += p.Status.ContainerStatuses[0].RestartCount
+		}
+	}
+	return n
+}
+
+// looped is how many pods whose names begin so were in CrashLoopBackOff.
+func (w *witness) looped(prefix string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name := range w.loops {
+		if strings.HasPrefix(name, prefix) {
+			n++
 		}
 	}
 	return n

@@ -74,8 +74,14 @@ func TestCluster(t *testing.T) {
 		}
 		return nil
 	})
-	if out := b.kubectlDo(t, "get", "pods", "-l", "app=crash"); !strings.Contains(out, "CrashLoopBackOff") && !strings.Contains(out, "Error") && !strings.Contains(out, "Running") {
-		t.Errorf("kubectl shows of a crash loop:\n%s", out)
+	eventually(t, "the pods that crash were shown in CrashLoopBackOff", func() error {
+		if n := w.looped("crash-"); n != 2 {
+			return fmt.Errorf("%d of 2 were", n)
+		}
+		return nil
+	})
+	if n := w.looped("web-"); n > 0 {
+		t.Errorf("%d pods that do not crash were shown in CrashLoopBackOff", n)
 	}
 	eventually(t, "events of pods", func() error {
 		out := b.kubectlDo(t, "get", "events", "--field-selector", "reason=Started", "-o", "name")
