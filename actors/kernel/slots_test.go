@@ -46,8 +46,7 @@ func TestSlotsGoByRankThenAge(t *testing.T) {
 	c.held(t, 2, 0)
 }
 
-// Whoever looks at an effect sees whether it began at once, or had to wait for a slot, or only for an earlier one of its
-// owner.
+// An effect says whether it began at once, or had to wait for a slot, or only for an earlier one of its owner.
 func TestWaitedFor(t *testing.T) {
 	c := newCalls(t, Pool{Name: "start", Size: 1, MinHold: time.Second, MaxHold: time.Second})
 	r := c.root("a")

@@ -25,17 +25,23 @@ type byHand struct {
 // handDir is where the patches are.
 const handDir = "tests/mutants"
 
-// run runs the mutants of some names, all if there are none. It fails if one is not found.
-func (h *byHand) run(ctx context.Context, names []string, to io.Writer) error {
-	root, err := moduleRoot()
-	if err != nil {
-		return err
+// named are the patches of some names, all if there are none, and where the repository is.
+func named(names []string) (root string, cases, tests []*patch, at map[*patch]place, err error) {
+	if root, err = moduleRoot(); err != nil {
+		return "", nil, nil, nil, err
 	}
 	patches, err := readPatches(filepath.Join(root, handDir))
 	if err != nil {
-		return err
+		return "", nil, nil, nil, err
 	}
-	if patches, _, _, err = split(root, selected(patches, names)); err != nil {
+	cases, tests, at, err = split(root, selected(patches, names))
+	return root, cases, tests, at, err
+}
+
+// run runs the mutants of some names, all if there are none. It fails if one is not found.
+func (h *byHand) run(ctx context.Context, names []string, to io.Writer) error {
+	root, patches, _, _, err := named(names)
+	if err != nil {
 		return err
 	}
 	worker, done, err := h.build(ctx, root, patches)

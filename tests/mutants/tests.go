@@ -61,15 +61,7 @@ const testSlack = 30 * time.Second
 
 // run runs the mutants of some names, all if there are none. It fails if one is not found.
 func (b *byTests) run(ctx context.Context, names []string, to io.Writer) error {
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
-	patches, err := readPatches(filepath.Join(root, handDir))
-	if err != nil {
-		return err
-	}
-	_, patches, at, err := split(root, selected(patches, names))
+	root, _, patches, at, err := named(names)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Command task runs the tasks of Taskfile.yml: go tool task NAME. The runner itself is in a module of its own,
-// tests/tools/task, so that nobody who builds or embeds troupe has its dependencies.
+// tests/tools/task, so that programs that build or embed troupe do not get its dependencies.
 package main
 
 import (
