@@ -151,25 +151,42 @@ func (w *watch) warn(err error) {
 	}
 }
 
+// maxAims is how often aim tries again while directories come and go under it. Each further change is an event.
+const maxAims = 10
+
 // aim makes the kernel watch what is at the path now.
 func (w *watch) aim() {
 	if w.notifier == nil {
 		return
 	}
-	above := filepath.Dir(w.Path)
-	for {
-		if info, err := os.Stat(above); err == nil && info.IsDir() {
-			break
+	for range maxAims {
+		above := nearest(w.Path)
+		// Above first: what is created between the two is then not missed.
+		w.above = w.point(w.above, above)
+		w.self = w.point(w.self, w.Path)
+		// A directory that was made before its parent was watched, but after somebody looked for it, is told by nobody.
+		if nearest(w.Path) == above && w.above.current() {
+			return
 		}
+	}
+}
+
+// nearest is the directory above a path that exists and is nearest to it.
+func nearest(path string) string {
+	above := filepath.Dir(path)
+	for {
 		parent := filepath.Dir(above)
-		if parent == above {
-			break
+		if info, err := os.Stat(above); parent == above || err == nil && info.IsDir() {
+			return above
 		}
 		above = parent
 	}
-	// Above first: what is created between the two is then not missed.
-	w.above = w.point(w.above, above)
-	w.self = w.point(w.self, w.Path)
+}
+
+// current tells whether what is watched is what is at its path now.
+func (t target) current() bool {
+	info, err := os.Stat(t.path)
+	return err == nil && t.info != nil && os.SameFile(t.info, info)
 }
 
 // point moves one watch to a path.
