@@ -358,23 +358,31 @@ func TestKubectlPortForward(t *testing.T) {
 	}
 }
 
-// echoed sends n bytes and reads them back.
+// echoed sends n bytes and reads them back. Its end comes back, too. That is sent when the bytes are back: after
+// the end of one direction containerd cuts the other one off within a second.
 func echoed(address string, seed, n int) error {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	sent := make([]byte, n)
+	sent, got := make([]byte, n), make([]byte, n)
 	mathrand.NewChaCha8([32]byte{byte(seed)}).Read(sent) //nolint:errcheck // it does not fail
 	failed := make(chan error, 1)
 	go func() {
 		_, err := conn.Write(sent)
-		failed <- errors.Join(err, conn.(*net.TCPConn).CloseWrite())
+		failed <- err
 	}()
-	got, err := io.ReadAll(conn)
-	if err = errors.Join(err, <-failed); err == nil && !bytes.Equal(got, sent) {
-		err = fmt.Errorf("%d of %d bytes came back", len(got), n)
+	back, err := io.ReadFull(conn, got)
+	if err = errors.Join(err, <-failed); err != nil || !bytes.Equal(got, sent) {
+		return errors.Join(err, fmt.Errorf("%d of %d bytes came back, or others", back, n))
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		return err
+	}
+	rest, err := io.ReadAll(conn)
+	if len(rest) > 0 {
+		err = fmt.Errorf("%d bytes came back that nobody sent", len(rest))
 	}
 	return err
 }
