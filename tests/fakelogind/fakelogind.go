@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+	"github.com/godbus/dbus/v5/prop"
 
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -35,6 +36,9 @@ type Config struct {
 	// Reload is called for a signal to systemd-logind, and returns the new InhibitDelayMaxSec. Nil: signals are
 	// refused.
 	Reload func(unit, who string, signal int32) time.Duration
+	// Narrow: it has only what a kubelet uses, as the stand-in of Talos (siderolabs/talos, internal/pkg/logind). Of the
+	// properties there is InhibitDelayMaxUSec, and PrepareForShutdown is emitted under the name of the service.
+	Narrow bool
 }
 
 // Logind is the service. It gives delay locks against shutdown, and none while the machine shuts down.
@@ -167,7 +171,11 @@ func (l *Logind) PrepareForShutdown(on bool) {
 	for _, f := range open {
 		_ = f.Close() // the answers with their own copies are long written
 	}
-	if err := l.conn.Emit(path, manager+".PrepareForShutdown", on); err != nil {
+	from := manager
+	if l.config.Narrow {
+		from = service
+	}
+	if err := l.conn.Emit(path, from+".PrepareForShutdown", on); err != nil {
 		l.fail(err)
 	}
 }
@@ -201,13 +209,13 @@ func (l *Logind) inhibit(what, _, _, mode string) (dbus.UnixFD, *dbus.Error) {
 func (l *Logind) get(_, name string) (dbus.Variant, *dbus.Error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch name {
-	case "PreparingForShutdown":
+	switch {
+	case name == "PreparingForShutdown" && !l.config.Narrow:
 		return dbus.MakeVariant(l.preparing), nil
-	case "InhibitDelayMaxUSec":
+	case name == "InhibitDelayMaxUSec":
 		return dbus.MakeVariant(uint64(l.max.Microseconds())), nil //nolint:gosec // never negative
 	}
-	return dbus.Variant{}, dbus.MakeFailedError(errors.New("no property " + name))
+	return dbus.Variant{}, prop.ErrPropNotFound
 }
 
 // killUnit is org.freedesktop.systemd1.Manager.KillUnit.

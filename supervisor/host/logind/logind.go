@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -118,7 +119,8 @@ func (l *Logind) watch(ctx context.Context, event func(bool)) error {
 	conn.Signal(signals)
 	defer conn.RemoveSignal(signals)
 	for _, match := range [][]dbus.MatchOption{
-		{dbus.WithMatchInterface(manager), dbus.WithMatchMember("PrepareForShutdown"), dbus.WithMatchObjectPath(path)},
+		// Without the interface: Talos emits it under the name of the service. So the daemon holds who sends it.
+		{dbus.WithMatchSender(service), dbus.WithMatchMember("PrepareForShutdown"), dbus.WithMatchObjectPath(path)},
 		{dbus.WithMatchInterface(busInterface), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, service)},
 	} {
 		if err := conn.AddMatchSignalContext(ctx, match...); err != nil {
@@ -127,7 +129,7 @@ func (l *Logind) watch(ctx context.Context, event func(bool)) error {
 		defer func() { _ = conn.RemoveMatchSignal(match...) }() // it goes with the connection in any case
 	}
 	var now bool
-	if err := l.property(ctx, "PreparingForShutdown", &now); err != nil {
+	if err := l.property(ctx, "PreparingForShutdown", &now); err != nil && !missing(err) {
 		return err
 	}
 	event(now)
@@ -148,14 +150,14 @@ func (l *Logind) watch(ctx context.Context, event func(bool)) error {
 
 // handle reports whether the service went away.
 func handle(s *dbus.Signal, event func(bool)) (gone bool) {
-	switch s.Name {
-	case manager + ".PrepareForShutdown":
+	switch {
+	case s.Path == path && strings.HasSuffix(s.Name, ".PrepareForShutdown"):
 		if len(s.Body) > 0 {
 			if on, is := s.Body[0].(bool); is {
 				event(on)
 			}
 		}
-	case busInterface + ".NameOwnerChanged":
+	case s.Name == busInterface+".NameOwnerChanged":
 		if len(s.Body) == 3 && s.Body[0] == service {
 			return s.Body[2] == ""
 		}
@@ -174,6 +176,22 @@ func (l *Logind) property(ctx context.Context, name string, into any) error {
 		return err
 	}
 	return v.Store(into)
+}
+
+// missing says whether the service answers that it has no such property. Talos' stand-in has one alone: it is a machine
+// that does not shut down yet.
+func missing(err error) bool {
+	e, is := errors.AsType[dbus.Error](err)
+	if !is {
+		return false
+	}
+	switch e.Name {
+	case busInterface + ".Error.UnknownProperty", busInterface + ".Error.UnknownInterface",
+		busInterface + ".Error.UnknownMethod", busInterface + ".Properties.Error.PropertyNotFound",
+		busInterface + ".Properties.Error.InterfaceNotFound":
+		return true
+	}
+	return false
 }
 
 // Inhibit implements port.Inhibitor.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/godbus/dbus/v5"
+
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/fakelogind"
 )
@@ -118,5 +120,50 @@ func TestLogindRestarts(t *testing.T) {
 	f.Leave()
 	if err := wait(t, "the end", ended); port.KindOf(err) != port.Unavailable {
 		t.Errorf("the watch ends with %v", err)
+	}
+}
+
+// TestNarrowLogind: what a kubelet uses of logind is enough for a shutdown that waits.
+func TestNarrowLogind(t *testing.T) {
+	f := fakelogind.Start(t, fakelogind.Config{MaxDelay: time.Hour, Narrow: true})
+	l := New(Config{Address: f.Address(), ConfigDir: t.TempDir()})
+	defer func() { _ = l.Close() }()
+	events := make(chan bool, 4)
+	l.Watch(t.Context(), func(on bool) { events <- on }, func(err error) { t.Logf("the watch ends: %v", err) })
+	if wait(t, "the state at first", events) {
+		t.Error("shutting down at first")
+	}
+	if err := call(t, "Inhibit", l.Inhibit); err != nil {
+		t.Fatal(err)
+	}
+	over := f.Released()
+	f.PrepareForShutdown(true)
+	if !wait(t, "the shutdown", events) {
+		t.Error("not shutting down")
+	}
+	if err := call(t, "Release", l.Release); err != nil {
+		t.Error(err)
+	}
+	_ = wait(t, "the end of the lock", over)
+}
+
+// TestMissing: only an answer that there is no such property is one.
+func TestMissing(t *testing.T) {
+	for name, want := range map[string]bool{
+		"org.freedesktop.DBus.Error.UnknownProperty":              true,
+		"org.freedesktop.DBus.Properties.Error.PropertyNotFound":  true,
+		"org.freedesktop.DBus.Properties.Error.InterfaceNotFound": true,
+		"org.freedesktop.DBus.Error.UnknownInterface":             true,
+		"org.freedesktop.DBus.Error.UnknownMethod":                true,
+		"org.freedesktop.DBus.Error.ServiceUnknown":               false,
+		"org.freedesktop.DBus.Error.NoReply":                      false,
+		"org.freedesktop.DBus.Error.AccessDenied":                 false,
+	} {
+		if got := missing(dbus.Error{Name: name}); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	if missing(errGone) {
+		t.Error("a service that is gone")
 	}
 }
