@@ -67,8 +67,16 @@ func protectKernel(root string, only bool) (changed []string, err error) {
 // cgroupsPeriod is how often processes are moved: new ones come.
 const cgroupsPeriod = time.Minute
 
-// claimCgroups moves this process into kubeletCgroups, and all processes that are in no cgroup into systemCgroups.
+// claimCgroups moves this process into kubeletCgroups, and all processes that are in no cgroup into systemCgroups, but
+// none with a /proc in which they have other numbers.
 func (l *launch) claimCgroups() error {
+	switch status, err := os.ReadFile("/proc/self/status"); {
+	case err != nil:
+		return err
+	case cgroup.Nested(status):
+		return errors.New("kubeletCgroups and systemCgroups have no effect: the agent is not in the PID namespace of " +
+			"the host: start its container with that (hostPID)")
+	}
 	k := l.config.Kubelet()
 	var errs []error
 	if k.KubeletCgroups != "" {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,19 +40,46 @@ func In(list, controller string) (string, error) {
 	return all[controller], nil
 }
 
+// Nested says whether /proc is that of another PID namespace than the one of this process, whose status
+// (proc_pid_status(5)) is given: the host's, for a container with a namespace of its own. Then processes in cgroups have
+// other numbers than in /proc.
+func Nested(status []byte) bool {
+	for line := range strings.Lines(string(status)) {
+		if numbers, is := strings.CutPrefix(line, "NSpid:"); is {
+			return len(strings.Fields(numbers)) > 1 // one for each namespace, from that of /proc to its own
+		}
+	}
+	return false
+}
+
 // Join moves a process into a cgroup of each hierarchy, and makes the cgroup if there is none. path is that in the
-// hierarchy; systemd is not told.
+// hierarchy; systemd is not told. For a process that is there already it writes nothing: with cgroup v2 it would give
+// all controllers to each cgroup above, and systemd takes them away again.
 func Join(path string, pid int) error {
-	m, err := cgroupmanager.New(&cgroups.Cgroup{
-		Path: filepath.Clean("/" + path), Resources: &cgroups.Resources{SkipDevices: true},
-	})
+	path = filepath.Clean("/" + path)
+	m, err := cgroupmanager.New(&cgroups.Cgroup{Path: path, Resources: &cgroups.Resources{SkipDevices: true}})
 	if err == nil {
+		is, e := cgroups.ParseCgroupFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if e == nil && within(is, path, m.GetPaths()) {
+			return nil
+		}
 		err = m.Apply(pid)
 	}
 	if err != nil {
 		return fmt.Errorf("move process %d into cgroup %s: %w", pid, path, err)
 	}
 	return nil
+}
+
+// within says whether a process whose cgroups are in is, by controllers, is in that at path in all hierarchies.
+func within(is map[string]string, path string, hierarchies map[string]string) bool {
+	for controller := range hierarchies {
+		// Without a rule for devices the library moves nothing in that hierarchy.
+		if in, has := is[controller]; controller != "devices" && (!has || in != path) {
+			return false
+		}
+	}
+	return true
 }
 
 // moveRounds is how often the processes of a cgroup are listed to move them: what forks meanwhile is found by the next.

@@ -1,17 +1,136 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/opencontainers/cgroups"
+	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
+
+// TestJoinWhereItIs writes nothing.
+func TestJoinWhereItIs(t *testing.T) {
+	hosttest.NeedRoot(t)
+	path := fmt.Sprintf("/troupe-stay-%d", os.Getpid())
+	dir := filepath.Join(cgroupRoot, "memory", path)
+	if cgroups.IsCgroup2UnifiedMode() {
+		dir = filepath.Join(cgroupRoot, path)
+	}
+	c := exec.Command("sleep", "1000")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill() //nolint:errcheck // it may have ended
+		c.Wait()         //nolint:errcheck // it was killed
+		removeAll(t, path)
+	})
+	hosttest.Need(t, "cgroups", Join(path, c.Process.Pid))
+	notes, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(notes) //nolint:errcheck // nothing was written
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if _, err := unix.InotifyAddWatch(notes, d, unix.IN_MODIFY); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written := func() bool {
+		n, err := unix.Read(notes, make([]byte, 4096))
+		if err != nil && !errors.Is(err, unix.EAGAIN) {
+			t.Fatal(err)
+		}
+		return n > 0
+	}
+	for range 2 {
+		if err := Join(path, c.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if written() {
+		t.Error("a process that is there already was moved")
+	}
+	if err := cgroups.WriteCgroupProc(dir, c.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if !written() {
+		t.Error("the test does not see writes")
+	}
+}
+
+// removeAll removes a cgroup from all hierarchies.
+func removeAll(t *testing.T, path string) {
+	t.Helper()
+	hierarchies, err := filepath.Glob(filepath.Join(cgroupRoot, "*", path))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, dir := range append(hierarchies, filepath.Join(cgroupRoot, path)) {
+		if err := cgroups.RemovePath(dir); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWithin(t *testing.T) {
+	const path = "/system.slice/kubelet.service"
+	for _, c := range []struct {
+		name            string
+		is, hierarchies map[string]string
+		want            bool
+	}{
+		{"v2", map[string]string{"": path}, map[string]string{"": "dir"}, true},
+		{"v2, elsewhere", map[string]string{"": "/"}, map[string]string{"": "dir"}, false},
+		{"v2, below", map[string]string{"": path + "/x"}, map[string]string{"": "dir"}, false},
+		{"v1, and v2 beside it", map[string]string{"": "/", "cpu": path, "memory": path},
+			map[string]string{"cpu": "dir", "memory": "dir"}, true},
+		{"v1, one elsewhere", map[string]string{"cpu": path, "memory": "/"},
+			map[string]string{"cpu": "dir", "memory": "dir"}, false},
+		{"v1, without the devices", map[string]string{"cpu": path, "devices": "/"},
+			map[string]string{"cpu": "dir", "devices": "dir"}, true},
+		{"v1, one missing", map[string]string{"cpu": path}, map[string]string{"cpu": "dir", "memory": "dir"}, false},
+	} {
+		if got := within(c.is, path, c.hierarchies); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestNested(t *testing.T) {
+	own, err := os.ReadFile("/proc/self/status")
+	if err != nil || Nested(own) {
+		t.Errorf("here: nested, or %v", err)
+	}
+	for status, want := range map[string]bool{
+		"Name:\ttroupe\nNSpid:\t4242\nNSpgid:\t4242\n":          false,
+		"Name:\ttroupe\nNSpid:\t4242\t7\nNSpgid:\t4242\t7\n":    true,
+		"Name:\ttroupe\nPid:\t4242\n(a kernel without NSpid)\n": false,
+	} {
+		if got := Nested([]byte(status)); got != want {
+			t.Errorf("%q: %v, want %v", status, got, want)
+		}
+	}
+}
+
+// TestNestedForReal is what a process in a PID namespace of its own reads in the /proc of its parent.
+func TestNestedForReal(t *testing.T) {
+	hosttest.NeedRoot(t)
+	c := exec.Command("cat", "/proc/self/status")
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	status, err := c.Output()
+	if err != nil || !Nested(status) {
+		t.Errorf("not nested, or %v:\n%s", err, status)
+	}
+}
 
 // TestJoinAll moves processes between cgroups of its own.
 func TestJoinAll(t *testing.T) {
@@ -34,15 +153,7 @@ func TestJoinAll(t *testing.T) {
 		for _, f := range end {
 			f()
 		}
-		hierarchies, err := filepath.Glob(filepath.Join(cgroupRoot, "*", top))
-		if err != nil {
-			t.Error(err)
-		}
-		for _, dir := range append(hierarchies, filepath.Join(cgroupRoot, top)) {
-			if err := cgroups.RemovePath(dir); err != nil {
-				t.Error(err)
-			}
-		}
+		removeAll(t, top)
 	})
 	var want []int
 	for range 3 {
