@@ -130,10 +130,20 @@ func (p *part) explain(err error) error {
 // mounted there, of an earlier incarnation of the container, is taken away.
 func (p *part) stands(want fs.FileInfo) (bool, error) {
 	fd, err := unix.Open(p.Target, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	return p.same(fd, err, want)
+}
+
+// same is stands with what the target was opened with.
+func (p *part) same(fd int, err error, want fs.FileInfo) (bool, error) {
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
 	if err != nil {
+		// What is mounted there has gone from its server (ESTALE of NFS), or the server has. Then it is not what the
+		// volume has at this path now. If nothing is mounted, the error is another one.
+		if p.detach() == nil {
+			return false, nil
+		}
 		return false, err
 	}
 	target := os.NewFile(uintptr(fd), p.Target)
@@ -154,8 +164,11 @@ func (p *part) stands(want fs.FileInfo) (bool, error) {
 	if have, err := target.Stat(); err == nil && os.SameFile(have, want) {
 		return true, nil
 	}
-	return false, unix.Unmount(p.Target, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
+	return false, p.detach()
 }
+
+// detach takes away what is mounted at the target, also what is in use.
+func (p *part) detach() error { return unix.Unmount(p.Target, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH) }
 
 // makeTarget makes what the thing can be bound to: a directory or a file.
 func makeTarget(path string, dir bool) error {

@@ -101,6 +101,36 @@ func TestSubPaths(t *testing.T) {
 	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
 }
 
+// TestStaleSubPath: what can't be opened, because its directory was replaced on its server, is mounted anew.
+func TestStaleSubPath(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	root := l.mustMount(newPod(), emptyDir("data", v1.EmptyDirVolumeSource{}))
+	hosttest.Write(t, filepath.Join(root, "dir/old"), "x")
+	sub := containerplan.SubPath{Volume: "data", Root: root, SubPath: "dir"}
+	paths, err := l.subPaths(sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(root, "dir"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := part{Volume: root, Sub: "dir", Target: paths[0]}
+	if stands, err := p.same(-1, unix.ESTALE, info); stands || err != nil || l.countMounts(paths[0]) != 0 {
+		t.Errorf("a stale mount stands: %v, %v; mounts: %d", stands, err, l.countMounts(paths[0]))
+	}
+	if stands, err := p.same(-1, unix.ELOOP, info); stands || !errors.Is(err, unix.ELOOP) {
+		t.Errorf("what is not mounted and can't be opened: %v, %v", stands, err)
+	}
+	if _, err := l.subPaths(sub); err != nil || l.countMounts(paths[0]) != 1 {
+		t.Errorf("%v; mounts: %d", err, l.countMounts(paths[0]))
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The volume of a container is what it wants it to be; nothing outside of it is
 // mounted, or made.
 // TestSubPathInMemory has a directory made in a tmpfs, which has the sticky bit as its volume has.

@@ -139,6 +139,9 @@ func (h *host) nfs(ctx context.Context) (err error) {
 		}
 		err = errors.Join(err, endNFS(ctx, proxy))
 	}()
+	if err := h.replaced(ctx); err != nil {
+		return err
+	}
 	before := map[string]node.Pod{}
 	for _, name := range []string{"keeps", "leaves"} {
 		if err := h.agent.Write(name+".yaml", nfsPod(name)); err != nil {
