@@ -485,9 +485,9 @@ func (n *node) spawnView(ctx *kernel.Context[Message]) kernel.Ref[podview.Messag
 	})
 }
 
-func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node, now admit.Now) *admit.Rejection {
+func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node, pressure admit.Pressure) *admit.Rejection {
 	by := n.config.Admit
-	by.Devices, by.Claims, by.Now = n.config.unserved(), n.config.claims(), now
+	by.Devices, by.Claims, by.Pressure = n.config.unserved(), n.config.claims(), pressure
 	if as != nil {
 		by.Allocatable = nodeobject.WithExtended(by.Allocatable, as.Status.Allocatable)
 		by.Labels, by.Taints = as.Labels, as.Spec.Taints

@@ -20,29 +20,21 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		r.place.held = true
 		return true
 	case podset.Adopt:
-		if !a.placed(r) {
-			return false
-		}
-		if r.reject = r.place.rejected; r.reject != nil {
-			r.Stop = podset.Expel(r.Pod, r.reject, ctx.Now())
-			return true
-		}
-		r.Unasked = true
-		return true
+		return a.placed(r) // what runs keeps what it has: see assignments.Place
 	case podset.Ask:
 		if r.place.asked && !r.place.answered {
 			return false // it was admitted, and holds its room; it is checked once more with the answer
 		}
 	}
-	rp, known := a.runtime[r.Pod.UID]
-	now := admit.Now{Pressure: a.pressure}
+	_, known := a.runtime[r.Pod.UID]
+	pressure := a.pressure
 	if known {
-		now = admit.Now{Runs: podset.Runs(rp)}
+		pressure = admit.Pressure{}
 	}
-	if !known && a.preempts(ctx, r, now) {
+	if a.preempts(ctx, r, pressure) {
 		return false
 	}
-	if a.allowed(ctx, r, a.beside(r), now) {
+	if a.allowed(ctx, r, pressure) {
 		if !a.placed(r) {
 			return false
 		}
@@ -62,13 +54,13 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 
 // preempts evicts pods so that a critical pod gets their place, and reports whether it waits for that. As soon as
 // one of them has ended, the pod is looked at again.
-func (a *pods) preempts(ctx *kernel.Context[Message], r *record, now admit.Now) bool {
+func (a *pods) preempts(ctx *kernel.Context[Message], r *record, pressure admit.Pressure) bool {
 	if a.deps.Admit == nil || !podspec.Critical(r.Pod) {
 		return false
 	}
 	victims, resource, ok := admit.Preempt(r.Pod, a.beside(r),
 		func(p *v1.Pod) bool { o := a.of[p.UID]; return o != nil && o.Stop != nil },
-		func(others []*v1.Pod) *admit.Rejection { return a.deps.Admit(r.allocated(), others, a.node, now) })
+		func(others []*v1.Pod) *admit.Rejection { return a.deps.Admit(r.allocated(), others, a.node, pressure) })
 	if !ok {
 		return false
 	}
@@ -92,7 +84,7 @@ func (a *pods) readmit(ctx *kernel.Context[Message]) {
 	}
 	for _, r := range a.ranked {
 		if r.State == podset.Rejected && r.place.rejected == nil && r.Origin != podspec.API && r.Origin != podspec.Orphan &&
-			a.deps.Admit(r.allocated(), a.beside(r), a.node, admit.Now{Pressure: a.pressure}) == nil {
+			a.deps.Admit(r.allocated(), a.beside(r), a.node, a.pressure) == nil {
 			ctx.Log().Info().Str("pod", r.name()).Msg("there is room for a static pod that was rejected")
 			r.readmitted()
 		}
@@ -104,39 +96,12 @@ func (r *record) readmitted() {
 	r.State, r.reject, r.report = podset.Next(r.State, podset.Changed), nil, pod.Report{}
 }
 
-// judge admits the pods that were adopted before this node's object was known. It goes from the
-// oldest to the youngest and counts only those already admitted.
-func (a *pods) judge(ctx *kernel.Context[Message]) {
-	var others []*v1.Pod
-	for _, r := range a.ranked {
-		if r.occupies() && !r.Unasked {
-			others = append(others, r.holds())
-		}
-	}
-	for _, r := range a.ranked {
-		if !r.Unasked {
-			continue
-		}
-		r.Unasked = false
-		if r.State != podset.Running {
-			continue
-		}
-		if r.Stop == nil && !a.allowed(ctx, r, others, admit.Now{Runs: true}) {
-			r.Stop = podset.Expel(r.Pod, r.reject, ctx.Now())
-			a.assign(r.Pod.UID)
-		}
-		others = append(others, r.holds())
-	}
-}
-
 // allowed reports whether a pod may run beside others, and stores the reason if not.
-func (a *pods) allowed(
-	ctx *kernel.Context[Message], r *record, others []*v1.Pod, now admit.Now,
-) bool {
+func (a *pods) allowed(ctx *kernel.Context[Message], r *record, pressure admit.Pressure) bool {
 	if a.deps.Admit == nil {
 		return true
 	}
-	if r.reject = a.deps.Admit(r.allocated(), others, a.node, now); r.reject == nil {
+	if r.reject = a.deps.Admit(r.allocated(), a.beside(r), a.node, pressure); r.reject == nil {
 		return true
 	}
 	refused(ctx, r)

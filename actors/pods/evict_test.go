@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -114,7 +115,9 @@ func TestDeletedWhileEvicting(t *testing.T) {
 // TestEvictRefused: a pod that is stopped because it may not run here has failed for that.
 func TestEvictRefused(t *testing.T) {
 	r := newRig(t, 0, func(r *rig) { r.reject["a"] = "too big" })
-	r.tells(node, r.listed("a"), has(podspec.File, ""), has(podspec.API, "a"))
+	list := r.listed("a")
+	list.Runtime.Pods[0].Sandboxes[0].State = observed.SandboxNotReady
+	r.tells(node, list, has(podspec.File, ""), has(podspec.API, "a"))
 	r.Forget()
 	r.tells(eviction(r, "a", time.Second, "low on memory"))
 	r.want("it is only shortened", []string{"a:"}, "a: assign, look, stop in 1.002s: too big (failed)")

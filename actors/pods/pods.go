@@ -22,9 +22,9 @@ type Deps struct {
 	Pod     *pod.Deps
 	// PodPolicy answers crashes of pod actors; kernel.ForPods if zero.
 	PodPolicy kernel.Policy
-	// Admit says why a pod may not run beside the others; nil if it may. node is the apiserver's
+	// Admit says why a pod that does not run yet may not run beside the others; nil if it may. node is the apiserver's
 	// object of this node, nil while it is unknown.
-	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node, now admit.Now) *admit.Rejection
+	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node, pressure admit.Pressure) *admit.Rejection
 	// Places are what containers get to themselves alone; nil if they get nothing (cpuManagerPolicy none).
 	Places *Places
 	// Cluster receives the pods for the apiserver; nil on a node without one.
@@ -156,7 +156,6 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.crashed(m.Report)
 	case NodeSeen:
 		a.node = m.Node
-		a.judge(ctx)
 		a.reconcile(ctx)
 	case NodePressure:
 		down := a.pressure.ShuttingDown

@@ -121,16 +121,14 @@ func TestFinalStatus(t *testing.T) {
 	r.want("it has ended", []string{"status:"}, "status: a is Succeeded  for the last time")
 }
 
-// TestAdmissionOrder: a pod that runs already is asked before others, each beside those before it, and the
-// successor of a pod waits for its end.
+// TestAdmissionOrder: pods that run already begin before others, which are judged beside them, and the successor of a
+// pod waits for its end.
 func TestAdmissionOrder(t *testing.T) {
 	r := newRig(t, 0)
 	r.tells(node, r.listed("z y"), has(podspec.File, ""), has(podspec.API, "a y z"))
 	r.want("at agent start", []string{"a:", "y:", "z:"}, "z: assign, 1 sandboxes", "y: assign, 1 sandboxes", "a: assign")
-	for name, want := range map[string]string{"z": "[]", "y": "[z]", "a": "[z y]"} {
-		if got := fmt.Sprint(r.beside[name]); got != want {
-			t.Errorf("%s was admitted beside %s, want %s", name, got, want)
-		}
+	if got := fmt.Sprint(r.beside["a"]); r.checks != 1 || got != "[z y]" {
+		t.Errorf("%d were judged, a beside %s, want a alone, beside [z y]", r.checks, got)
 	}
 	r.tells(has(podspec.API, "a y z a#next"))
 	r.want("one of the same name", []string{"next:"})
@@ -139,16 +137,17 @@ func TestAdmissionOrder(t *testing.T) {
 	r.want("its predecessor is not collected yet", []string{"next:", "gc:"}, "gc: collect a", "next: assign")
 }
 
-// TestUnknownNode: a pod of the apiserver that runs is looked after before this node's object is known, and
-// asked for admission then. Another one waits.
+// TestUnknownNode: a pod of the apiserver that runs is looked after before this node's object is known, and never
+// asked for admission. Another one waits.
 func TestUnknownNode(t *testing.T) {
 	r := newRig(t, 0)
-	r.reject["bad"] = "NodeAffinity"
-	r.tells(r.listed("good bad"), has(podspec.File, "static"), has(podspec.API, "good bad new"))
-	pod := []string{"good:", "bad:", "new:", "static:"}
-	r.want("the node is not known", pod, "good: assign, 1 sandboxes", "bad: assign, 1 sandboxes", "static: assign")
+	r.reject["runs"], r.reject["new"] = "NodeAffinity", "NodeAffinity"
+	r.tells(r.listed("runs"), has(podspec.File, "static"), has(podspec.API, "runs new"))
+	pod := []string{"runs:", "new:", "static:"}
+	r.want("the node is not known", pod, "runs: assign, 1 sandboxes", "static: assign")
 	r.tells(node)
-	r.want("it is", pod, "bad: assign, look, stop in 30s: NodeAffinity (failed)", "new: assign")
+	r.want("it is", pod)
+	r.in("the new one is judged", "static Running, runs Running, new Rejected")
 }
 
 // TestRejection: a rejected pod has no actor, its status says why, and another manifest is another pod.
@@ -167,12 +166,27 @@ func TestRejection(t *testing.T) {
 	r.in("it is forgotten", "runs Running, bad Running")
 }
 
-// TestRejectedButItRuns: a pod that runs and may not is stopped by its actor.
-func TestRejectedButItRuns(t *testing.T) {
+// TestRunsAndDoesNotFit: pods that run are not judged again, whatever the node has become, and count as beside others.
+func TestRunsAndDoesNotFit(t *testing.T) {
 	r := newRig(t, 0)
-	r.reject["a"] = "OutOfcpu"
-	r.tells(node, r.listed("a"), has(podspec.API, ""), has(podspec.File, "a"))
-	r.want("at agent start", []string{"a:", "event:"}, "a: assign, 1 sandboxes, stop in 30s: OutOfcpu (failed)")
+	r.room, r.reject["a"] = 1, "OutOfcpu"
+	r.tells(node, r.listed("a b static"), has(podspec.File, "static"), has(podspec.API, "a b new"))
+	r.want("at agent start", []string{"a:", "b:", "static:", "event:"}, "a: assign, 1 sandboxes", "b: assign, 1 sandboxes",
+		"static: assign, 1 sandboxes", "event: new OutOfpods")
+	if got := fmt.Sprint(r.beside["new"]); got != "[static a b]" {
+		t.Errorf("the new pod was judged beside %s", got)
+	}
+}
+
+// TestJudgedAfterAReboot: a pod without a ready sandbox is judged as a new one. If it may not run, its actor removes
+// what is left of it.
+func TestJudgedAfterAReboot(t *testing.T) {
+	r := newRig(t, 0)
+	r.reject["a"] = "NodeAffinity"
+	list := r.listed("a")
+	list.Runtime.Pods[0].Sandboxes[0].State = observed.SandboxNotReady
+	r.tells(node, list, has(podspec.API, "a"), has(podspec.File, ""))
+	r.want("at agent start", []string{"a:"}, "a: assign, 1 sandboxes, stop in 30s: NodeAffinity (failed)")
 }
 
 // TestPodsActorRestarts: the actor of a pod asks for its assignment, and is told the last status. It has to

@@ -121,8 +121,8 @@ func (r *rig) deps() *pods.Deps {
 	}
 }
 
-func (r *rig) admit(p *v1.Pod, others []*v1.Pod, _ *v1.Node, now admit.Now) *admit.Rejection {
-	if pressure := now.Pressure; pressure != (admit.Pressure{}) {
+func (r *rig) admit(p *v1.Pod, others []*v1.Pod, _ *v1.Node, pressure admit.Pressure) *admit.Rejection {
+	if pressure != (admit.Pressure{}) {
 		return &admit.Rejection{Reason: "Evicted", Message: fmt.Sprintf("%+v", pressure)}
 	}
 	r.checks++

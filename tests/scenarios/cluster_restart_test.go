@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
@@ -93,46 +91,4 @@ func TestRestartedWhileWatchesAreRefused(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestAdoptedBeforeTheNodeIsKnown: whether a pod that runs may run here is asked once this node is
-// known, as it would have been if that had been known at once.
-func TestAdoptedBeforeTheNodeIsKnown(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
-	zone := func(name string) {
-		from := c.node()
-		to := from.DeepCopy()
-		to.Labels["zone"] = name
-		if _, err := c.api.Patch(port.APIPatch{Key: port.APIKey{Kind: port.NodeKind, Name: nodeName}, From: from, To: to}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	zone("b")
-	w.run(time.Second)
-	zoned := aPod("zoned")
-	zoned.Spec.NodeSelector = map[string]string{"zone": "b"}
-	c.create(zoned, aPod("plain"))
-	w.until(time.Minute, "both are Ready", func() bool { return c.allReady("zoned", "plain") })
-	c.fault = refuseReads(simapi.List, simapi.Watch, simapi.Get)
-	w.restart()
-	w.run(time.Minute)
-	c.fault = nil
-	w.run(time.Minute)
-	if !c.allReady("zoned", "plain") || c.restarts("zoned", "app") > 0 {
-		w.failf("the node is as it was, and a pod is not")
-	}
-	c.fault = refuseReads(simapi.List, simapi.Watch, simapi.Get)
-	w.restart()
-	zone("c")
-	w.run(time.Minute)
-	if !c.ready("zoned") {
-		w.failf("it was stopped before anybody knew where it runs")
-	}
-	c.fault = nil
-	w.until(time.Minute, "it may not run here any more", func() bool { return c.get("zoned").Status.Phase == v1.PodFailed })
-	if s := c.get("zoned").Status; s.Reason != "NodeAffinity" || !c.ready("plain") {
-		w.failf("%+v", s)
-	}
-	w.until(time.Minute, "it is down", func() bool { return !w.runs("zoned", "app", 0) })
 }

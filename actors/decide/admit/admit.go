@@ -1,7 +1,8 @@
 // Package admit decides whether a pod may run on this node.
 //
 // A pod that may not is Failed, with a reason that users know. The node makes these checks itself,
-// because a scheduler may decide on outdated facts and never sees a static pod.
+// because a scheduler may decide on outdated facts and never sees a static pod. A pod with a ready sandbox is not
+// checked: it was admitted when it began (podset.Adopt).
 package admit
 
 import (
@@ -32,15 +33,8 @@ type Node struct {
 	Devices *devicestate.State
 	// Claims: ResourceClaims can be prepared on this node.
 	Claims bool
-	Now
-}
-
-// Now is what holds at the time of a check.
-type Now struct {
 	// Pressure is zero for a pod that the runtime has already.
 	Pressure Pressure
-	// Runs: the pod has a ready sandbox, which an earlier agent or a kubelet made for it. It keeps its devices.
-	Runs bool
 }
 
 // Pressure is what keeps new pods out for a time: a resource of the node that runs short, or its shutdown.

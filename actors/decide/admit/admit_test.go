@@ -189,18 +189,12 @@ func TestCheck(t *testing.T) {
 			w.node.Allocatable["vendor.example/gpu"] = resource.MustParse("1")
 			w.pod.Spec.Containers[0].Resources.Requests = list("vendor.example/gpu", "2")
 		}, "OutOfvendor.example/gpu: Node didn't have enough resource: vendor.example/gpu, requested: 2, used: 0, capacity: 1"},
-		{"extended resource, of a pod that runs", func(w *world) {
-			w.node.Runs, w.node.Allocatable["vendor.example/gpu"] = true, resource.MustParse("0")
-			w.pod.Spec.Containers[0].Resources.Requests = list("vendor.example/gpu", "2")
-		}, ""},
 		{"device that no plugin serves", gpu,
 			`UnexpectedAdmissionError: container "a": resources.limits[nvidia.com/gpu]: 1 requested, but no device plugin ` +
 				`serves it on this node; run the pod on another node`},
-		{"device that no plugin serves, of a pod that runs", func(w *world) { gpu(w); w.node.Runs = true }, ""},
 		{"claim", claim, `UnexpectedAdmissionError: spec.resourceClaims[0]: claim "gpu" (ResourceClaim "shared"): resource ` +
 			`claims can't be prepared on this node (it has no apiserver, or no drivers); run the pod on another node`},
 		{"claim, with drivers", func(w *world) { claim(w); w.node.Claims = true }, ""},
-		{"claim, of a pod that runs", func(w *world) { claim(w); w.node.Runs = true }, ""},
 		{"asks for nothing on a full node", func(w *world) {
 			w.other("b").Spec.Containers[0].Resources.Requests = list("cpu", "4")
 			w.pod.Spec.Containers[0].Resources.Requests = nil

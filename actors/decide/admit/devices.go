@@ -7,13 +7,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 )
 
-// unexpected is the kubelet's reason for a pod whose devices it can't allocate.
-// devices rejects a pod that asks for devices that this node can't give: it would start without them. One that runs
-// already has them.
+// devices rejects a pod that asks for devices that this node can't give: it would start without them.
 func devices(r *Request) *Rejection {
-	if r.Node.Runs {
-		return nil
-	}
 	why := r.Node.Devices.Missing(claims.WithoutBacked(r.Pod))
 	if !r.Node.Claims {
 		why = cmp.Or(devicestate.Unclaimed(r.Pod), why)

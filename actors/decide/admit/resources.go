@@ -8,13 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // resources rejects a pod that does not fit on the node: OutOfpods, OutOfcpu, OutOfmemory,
 // OutOfephemeral-storage, OutOf<any other>. The first one is the reason, and Short has all.
-// A resource outside of kubernetes.io that the node does not have at all is ignored: it may be the cluster's. So is one
-// of a pod that runs already: it has what it was given.
+// A resource outside of kubernetes.io that the node does not have at all is ignored: it may be the cluster's.
 func resources(r *Request) *Rejection {
 	var no *Rejection
 	lack := func(name v1.ResourceName, requested, used, capacity resource.Quantity) {
@@ -44,7 +42,7 @@ func resources(r *Request) *Rejection {
 	for _, s := range names {
 		name := v1.ResourceName(s)
 		have, ok := r.Node.Allocatable[name]
-		if !ok && (strings.Contains(s, "/") || len(r.Node.Allocatable) == 0) || r.Node.Runs && resourcelist.Extended(name) {
+		if !ok && (strings.Contains(s, "/") || len(r.Node.Allocatable) == 0) {
 			continue
 		}
 		want := asked[name]

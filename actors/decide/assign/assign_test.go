@@ -265,6 +265,10 @@ func TestPodsThatRun(t *testing.T) {
 		if own, why := r.Place(s, p, true); why != nil || text(own) != "c0: 1-2" {
 			t.Errorf("%s: a pod that runs: %s, %v", policy, text(own), why)
 		}
+		p = guaranteed("c", "4") // the state file was removed while it ran
+		if own, why := r.Place(s, p, true); why != nil || text(own) != "" {
+			t.Errorf("%s: a pod that runs without CPUs of its own, of which there are too few: %s, %v", policy, text(own), why)
+		}
 		p = guaranteed("a", "2")
 		p.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")
 		inv := devices.Inventory{"example.com/gpu": {

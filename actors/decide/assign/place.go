@@ -16,8 +16,8 @@ import (
 // Place chooses the CPUs of a pod's containers that are entitled to their own, and lets other providers choose what
 // they give. What containers have in the state they keep; with [Config.Resizes] as many of these CPUs as the pod asks
 // for, and more if it asks for more. The state is not changed. A pod that has no CPUs gets an empty map. runs: the pod
-// runs already, so it is not rejected because the CPUs that it has are not where the topology policy wants them, or
-// because there are too few to give it more.
+// runs already, so it is never rejected. It keeps what it has: where the topology policy would not put it, with fewer
+// than it asks for, or with none.
 func (r *Rules) Place(
 	s State, pod *v1.Pod, runs bool, others ...topology.Provider,
 ) (map[string]cpuset.CPUSet, *admit.Rejection) {
@@ -54,12 +54,16 @@ func (p *placing) place(s State, others []topology.Provider) (map[string]cpuset.
 	}
 	for _, group := range topology.Groups(p.scope, &p.pod.Spec) {
 		best, ok := p.merge(group, providers)
-		if !ok {
+		switch {
+		case ok:
+		case p.runs:
+			best = topology.Hint{}
+		default:
 			return nil, topology.Rejection(p.scope, false)
 		}
 		for _, c := range group {
 			for _, from := range providers {
-				if why := from.Take(c, best); why != nil {
+				if why := from.Take(c, best); why != nil && !p.runs {
 					return nil, why
 				}
 			}
@@ -126,10 +130,7 @@ func (p *placing) Take(c *v1.Container, affinity topology.Hint) *admit.Rejection
 	} else {
 		got, err = p.grow(c.Name, had, n, affinity.Nodes)
 	}
-	switch {
-	case err != nil && has && p.runs:
-		return nil
-	case err != nil:
+	if err != nil {
 		p.short, p.err = c, err
 		why := cpus.Rejection(err)
 		why.Of = v1.ResourceCPU

@@ -35,7 +35,7 @@ const (
 	Wait Turn = iota
 	// Clean: it begins without admission, because its actor only removes its remains.
 	Clean
-	// Adopt: it is already running. It begins now, and is admitted when the Node object is known.
+	// Adopt: it is already running. It begins without admission, whatever the node has become since it was admitted.
 	Adopt
 	// Ask: it begins if it is admitted.
 	Ask
@@ -62,19 +62,15 @@ func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
 	if e.Origin == podspec.Orphan || e.Removal != Kept || e.Eviction != Kept || e.neverStarts() {
 		return Clean
 	}
-	adopt := e.Unasked
-	if e.Origin == podspec.API && !known {
-		if !runs {
-			return Wait // its labels and taints are not known yet
-		}
-		adopt = true
+	if e.Origin == podspec.API && !known && !runs {
+		return Wait // its labels and taints are not known yet
 	}
 	for o := range all {
 		if o != e && nameOf(o.Pod) == nameOf(e.Pod) && o.holdsName() {
 			return Wait
 		}
 	}
-	if adopt {
+	if runs {
 		return Adopt
 	}
 	return Ask
@@ -103,8 +99,8 @@ func Runs(rp observed.RuntimePod) bool {
 	return ready
 }
 
-// Expel is how to stop a running pod that was rejected: the node has changed since the pod was
-// admitted.
+// Expel is how to stop a pod that has begun, and may not go on: it was rejected after a reboot, or its volume can't be
+// had.
 func Expel(p *v1.Pod, why *admit.Rejection, now time.Time) *podlife.Stop {
 	return &podlife.Stop{
 		At: now, Grace: podspec.Grace(p), Fail: true,

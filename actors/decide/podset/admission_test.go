@@ -63,7 +63,9 @@ func TestTurn(t *testing.T) {
 		{"a pod of the apiserver waits for the node's object", func(s *setting) { s.known = false }, Wait},
 		{"but one that runs already is adopted", func(s *setting) { s.known, s.runs = false, true }, Adopt},
 		{"a static pod waits for no object", func(s *setting) { s.known, s.e.Origin = false, podspec.File }, Ask},
-		{"that it runs does not matter once the node is known", func(s *setting) { s.runs = true }, Ask},
+		{"one that runs is not judged once the node is known", func(s *setting) { s.runs = true }, Adopt},
+		{"nor is a static pod", func(s *setting) { s.runs, s.e.Origin = true, podspec.File }, Adopt},
+		{"one that runs and is deleted is only cleaned up", func(s *setting) { s.runs, s.e.Stop = true, stop }, Clean},
 		{"a pod that is deleted is cleaned up before the node is known", func(s *setting) { s.known, s.e.Stop = false, stop }, Clean},
 
 		{"a running pod of its name has to end first", func(s *setting) { s.beside[0].State = Running }, Wait},

@@ -33,8 +33,6 @@ type Entry struct {
 	Again  *Want
 	// Earlier: its containers in the runtime may be from an earlier life.
 	Earlier bool
-	// Unasked: it already ran when the Node object was not known, and is admitted later.
-	Unasked bool
 }
 
 // Removal is the progress of the stop of a pod that no source wants, or that is evicted.
