@@ -2,9 +2,11 @@ package objects
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -45,14 +47,14 @@ func keyOf(r podobjects.Ref) port.APIKey {
 
 // fetch starts a watch or a Get, unless one is running or none is needed.
 func (a *objects) fetch(ctx *kernel.Context[Message], o *object) {
-	if o.call != 0 || o.entry.State == podobjects.Found && immutable(o.entry.Object) {
+	if o.call != 0 || o.final() && len(o.fresh) == 0 {
 		return
 	}
 	if o.timer != nil {
 		o.timer()
 		o.timer = nil
 	}
-	if a.watched(o.ref) {
+	if a.watched(o.ref) && len(o.fresh) == 0 {
 		a.watch(ctx, o)
 		return
 	}
@@ -106,16 +108,45 @@ func (a *objects) troubled(ctx *kernel.Context[Message], o *object, err error) {
 	}
 }
 
-// doubt marks an object as failed, and why.
+// doubt marks an object as failed, and why. Where it is known, only those are told that wait for what there is now.
 func (a *objects) doubt(ctx *kernel.Context[Message], o *object) {
+	o.doubted = true
 	if !o.answered() {
 		a.became(ctx, o, failed(o.ref, o.trouble))
 	}
+	a.tellAll(ctx, slices.Concat(o.fresh, o.late))
 }
 
 // answered: it is known whether the apiserver has the object.
 func (o *object) answered() bool {
 	return o.entry.State == podobjects.Found || o.entry.State == podobjects.Missing
+}
+
+// final: what is known can't change. But an object of the same name may follow it.
+func (o *object) final() bool { return o.entry.State == podobjects.Found && immutable(o.entry.Object) }
+
+// refresh notes a user that may not be told what is known, as it may be of yesterday: a pod would run with the data of
+// a deleted object, and nothing would tell. What earlier users were told changes with the answer.
+func (o *object) refresh(ctx *kernel.Context[Message], user types.UID) {
+	if len(o.fresh)+len(o.late) == 0 {
+		o.since, o.trouble, o.doubted = ctx.Now(), nil, false
+	}
+	if o.call != 0 {
+		o.late = append(o.late, user)
+	} else {
+		o.fresh = append(o.fresh, user)
+	}
+}
+
+// seenBy is what a user may know of an object.
+func (o *object) seenBy(user types.UID) podobjects.Entry {
+	if !slices.Contains(o.fresh, user) && !slices.Contains(o.late, user) {
+		return o.entry
+	}
+	if o.doubted && o.trouble != nil {
+		return failed(o.ref, o.trouble)
+	}
+	return podobjects.Entry{Ref: o.ref}
 }
 
 // told applies an event of an object's watch. The first may also say that there is none.
@@ -139,7 +170,7 @@ func (a *objects) told(ctx *kernel.Context[Message], m told) {
 	case port.APIBroken:
 		panic("a watch that broke is another message")
 	}
-	if a.of[m.ref] == o && o.entry.State == podobjects.Found && immutable(o.entry.Object) {
+	if a.of[m.ref] == o && o.final() {
 		o.end(ctx)
 	}
 }
@@ -187,20 +218,26 @@ func (a *objects) got(ctx *kernel.Context[Message], m got) {
 	} else {
 		o.failures++
 	}
-	switch kind := port.KindOf(m.err); {
-	case m.err == nil:
-		o.trouble = nil
-		a.became(ctx, o, found(o.ref, m.object))
-	case kind == port.NotFound:
-		o.trouble = nil
-		a.became(ctx, o, podobjects.Entry{Ref: o.ref, State: podobjects.Missing})
-	default:
+	answered := m.err == nil || port.KindOf(m.err) == port.NotFound
+	if answered {
+		e := podobjects.Entry{Ref: o.ref, State: podobjects.Missing}
+		if m.err == nil {
+			e = found(o.ref, m.object)
+		}
+		users := o.fresh
+		o.trouble, o.fresh, o.late = nil, o.late, nil
+		a.became(ctx, o, e)
+		a.tellAll(ctx, users)
+	} else {
+		o.fresh, o.late = append(o.fresh, o.late...), nil // the next one is begun after all of them
 		a.troubled(ctx, o, m.err)
 	}
-	if o.call != 0 {
+	if o.call != 0 || a.of[o.ref] != o {
 		return
 	}
 	switch {
+	case answered && (len(o.fresh) > 0 || a.watched(o.ref)):
+		a.fetch(ctx, o)
 	case port.KindOf(m.err) == port.Forbidden && !o.answered() && ctx.Now().Sub(o.since) < a.deps.Doubt:
 		o.timer = ctx.After(backoff.Retry(soon, o.failures), again{o.ref})
 	case o.failures > 0:

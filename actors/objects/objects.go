@@ -50,13 +50,17 @@ type object struct {
 	entry podobjects.Entry
 	// users are the pods that use it, first come first.
 	users []types.UID
+	// fresh are users that came when it was known already, and are told what there is now: nothing before a Get that
+	// was begun after they came. late came while one ran, and need another.
+	fresh, late []types.UID
 	// call is the running watch or Get, 0 for none. Results of others are late.
 	call kernel.EffectID
 	// watching: call is a watch. heard: it has reported something.
 	watching, heard bool
 	failures        int
-	// trouble is why the last read failed, since when it was first wanted.
+	// trouble is why the last read failed, since when somebody has waited for one. doubted: that was too long.
 	trouble error
+	doubted bool
 	since   time.Time
 	// timer is the next step, if no call is running.
 	timer func() bool
@@ -200,8 +204,11 @@ func (a *objects) use(ctx *kernel.Context[Message], n *needer, r podobjects.Ref)
 			o = &object{ref: r, entry: podobjects.Entry{Ref: r}, since: ctx.Now()}
 			a.of[r] = o
 			a.fetch(ctx, o)
-		} else if !a.watched(r) {
-			a.fetch(ctx, o) // another pod, which wants the newest
+		} else if !a.watched(r) || o.final() { // another pod, which wants the newest
+			if o.answered() && (r.Kind == podobjects.ConfigMap || r.Kind == podobjects.Secret) {
+				o.refresh(ctx, uid)
+			}
+			a.fetch(ctx, o)
 		}
 		o.users = append(o.users, uid)
 	}
@@ -222,7 +229,8 @@ func (a *objects) drop(ctx *kernel.Context[Message], uid types.UID, r podobjects
 		delete(a.tokens, k)
 	default:
 		o := a.of[r]
-		o.users = slices.DeleteFunc(o.users, func(u types.UID) bool { return u == uid })
+		of := func(u types.UID) bool { return u == uid }
+		o.users, o.fresh, o.late = slices.DeleteFunc(o.users, of), slices.DeleteFunc(o.fresh, of), slices.DeleteFunc(o.late, of)
 		if len(o.users) == 0 {
 			o.end(ctx)
 			delete(a.of, r)
@@ -259,7 +267,7 @@ func (a *objects) known(n *needer) podobjects.Set {
 		case podobjects.Token:
 			e = a.tokens[secret{n.pod.UID, r}].entry
 		default:
-			e = a.of[r].entry
+			e = a.of[r].seenBy(n.pod.UID)
 		}
 		if old := n.told.Get(r); e.State == podobjects.Unknown || e.State == podobjects.Failed &&
 			old.State == podobjects.Found && r.Kind != podobjects.Token {
@@ -296,6 +304,13 @@ func (a *objects) became(ctx *kernel.Context[Message], o *object, e podobjects.E
 			a.refer(ctx, n, false) // the volume of a bound claim is used as well
 		}
 		a.tell(ctx, n)
+	}
+}
+
+// tellAll sends some pods their objects.
+func (a *objects) tellAll(ctx *kernel.Context[Message], users []types.UID) {
+	for _, uid := range users {
+		a.tell(ctx, a.pods[uid])
 	}
 }
 

@@ -83,17 +83,18 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// TestImmutable: an object that can never change is not watched or read any more, also not for another pod.
+// TestImmutable: an object that can never change is not watched or read any more, but once for each later pod.
 func TestImmutable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		object port.APIObject
 		watch  string
+		get    string
 		uses   func(p *v1.Pod)
 	}{
-		{"a ConfigMap", immutable("1"), watchBegun, configMap("settings")},
-		{"a Secret", &v1.Secret{ObjectMeta: made("1").ObjectMeta, Immutable: new(true)}, "watch Secret default/ metadata.name=settings",
-			volume(v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "settings"}})},
+		{"a ConfigMap", immutable("1"), watchBegun, getBegun, configMap("settings")},
+		{"a Secret", &v1.Secret{ObjectMeta: made("1").ObjectMeta, Immutable: new(true)},
+			"watch Secret default/ metadata.name=settings", "get Secret default/settings", volume(v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "settings"}})},
 	} {
 		r := newRig(t)
 		r.actor.Tell(r.need("web", c.uses))
@@ -104,9 +105,67 @@ func TestImmutable(t *testing.T) {
 		}
 		r.Tell(port.APIDeleted{Object: c.object})
 		r.want("late", time.Hour)
+		r.has["settings"] = c.object
 		r.actor.Tell(r.need("db", c.uses))
-		r.want("another pod", time.Hour, "db: settings found 1")
+		r.want("another pod", soon, "apiserver: "+c.get, "db: settings unknown")
+		r.calls.Answer(nil, c.get)
+		r.want("it is the same", time.Hour, "db: settings found 1")
 	}
+}
+
+// TestImmutableMadeAgain: an object that can never change is deleted, and there is another with its name. A pod that
+// comes then is told of that one only, in volumes and environment. It waits while the apiserver does not answer.
+func TestImmutableMadeAgain(t *testing.T) {
+	const get = "apiserver: " + getBegun
+	env := func(p *v1.Pod) {
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "env", EnvFrom: []v1.EnvFromSource{{
+			ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}},
+		}}})
+	}
+	for _, uses := range []func(p *v1.Pod){configMap("settings"), env} {
+		r := newRig(t)
+		r.actor.Tell(r.need("web", uses))
+		r.Tell(listed(immutable("1")))
+		r.want("the first pod", soon, watchBegun, "web: settings unknown", "web: settings found 1")
+
+		r.has["settings"] = immutable("2")
+		r.actor.Tell(r.need("db", uses))
+		r.want("another pod", soon, get, "db: settings unknown")
+		r.calls.Answer(errAway, getBegun)
+		r.want("no answer", base+base/10, get)
+		r.has["settings"] = immutable("3")
+		r.actor.Tell(r.need("cache", uses))
+		r.want("a third pod comes during the read", soon, "cache: settings unknown")
+		r.calls.Answer(errAway, getBegun)
+		r.want("the pods are told why they wait", doubt, get, "cache: settings failed, connection refused",
+			"db: settings failed, connection refused")
+		r.actor.Tell(r.need("late", uses))
+		r.want("a fourth", soon, "late: settings failed, connection refused")
+		r.calls.Answer(nil, getBegun)
+		r.want("the newest; the fourth may have come after this read", soon, get, "cache: settings found 3",
+			"db: settings found 3", "web: settings found 3")
+		r.has["settings"] = made("4")
+		r.calls.Answer(nil, getBegun)
+		r.want("one that can change is watched", soon, watchBegun, "cache: settings found 4", "db: settings found 4",
+			"late: settings found 4", "web: settings found 4")
+	}
+}
+
+// TestImmutableGone: an object that could never change is not there any more when another pod comes. It is waited for.
+func TestImmutableGone(t *testing.T) {
+	r := newRig(t)
+	r.actor.Tell(r.need("web"))
+	r.Tell(listed(immutable("1")))
+	r.actor.Tell(r.need("db"))
+	r.Settle()
+	r.actor.Tell(r.need("gone"))
+	r.actor.Tell(objects.Forget{UID: "u-gone"})
+	r.Settle()
+	r.Forget()
+	r.calls.Answer(refused(port.NotFound), getBegun)
+	r.want("it is gone", soon, watchBegun, "db: settings missing", "web: settings missing")
+	r.Tell(listed(), port.APISet{Object: immutable("2")})
+	r.want("it is made again", time.Hour, "db: settings found 2", "web: settings found 2")
 }
 
 // TestCache: what is not watched is read once per TTL, and when another pod comes. A failure is tried again
@@ -126,7 +185,7 @@ func TestCache(t *testing.T) {
 	r.has["settings"] = made("3")
 	r.actor.Tell(r.need("db"))
 	r.calls.Answer(nil, getBegun)
-	r.want("another pod", soon, get, "db: settings found 2", "db: settings found 3", "web: settings found 3")
+	r.want("another pod", soon, get, "db: settings unknown", "db: settings found 3", "web: settings found 3")
 	r.want("the TTL", ttl+ttl/10, get)
 	for _, wait := range []time.Duration{base, 2 * base, 4 * base} {
 		r.calls.Answer(errAway, getBegun)
@@ -164,7 +223,9 @@ func TestCacheOfMissing(t *testing.T) {
 	r.calls.Answer(nil, getBegun)
 	r.want("it is there, and can never change", time.Hour, "web: settings found 1")
 	r.actor.Tell(r.need("db"))
-	r.want("another pod", soon, "db: settings found 1")
+	r.want("another pod", soon, "apiserver: "+getBegun, "db: settings unknown")
+	r.calls.Answer(nil, getBegun)
+	r.want("it is still the same", time.Hour, "db: settings found 1")
 }
 
 // TestNoAnswer: a call that is not answered is given up, and the pod is told. The late answer is of no use.

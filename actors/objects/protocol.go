@@ -15,7 +15,9 @@
 //	         ├─► missing ──appears──► found
 //	         └─► failed ──tried again──► found, missing
 //
-// What was found once stays known while the apiserver does not answer; a token until it expires.
+// What was found once stays known while the apiserver does not answer; a token until it expires. But a pod that comes
+// later waits for a new read of a ConfigMap or Secret that is not watched, as it may have been deleted and made again:
+// one that is immutable, and all if they are read and not watched.
 // After a restart nothing is known, and pods must ask again. They keep what they were sent.
 package objects
 
