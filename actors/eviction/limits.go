@@ -21,7 +21,7 @@ type limits struct {
 	state  limitState
 	round  int
 	effect kernel.EffectID
-	// reading says which file systems there are, looks who has to be measured.
+	// reading says how full file systems are, looks who has to be measured.
 	reading eviction.Reading
 	looks   eviction.Looks
 	// unfinished are the pods whose files can't all be counted.
@@ -89,7 +89,7 @@ func (a *actor) checkLimits(ctx *kernel.Context[Message], m Message) {
 		if l.state == counting && m.id == l.effect {
 			fail(ctx, &l.failed, m.err)
 			if m.err == nil {
-				l.looks = l.looks.Measured(m.pods, m.uses, &l.reading, l.began)
+				l.looks = l.looks.Measured(m.pods, m.uses, l.began)
 			}
 			a.tellUnfinished(ctx, &m)
 			a.overLimits(ctx, &m)
@@ -146,7 +146,7 @@ func (a *actor) tellUnfinished(ctx *kernel.Context[Message], m *usedDisk) {
 func (a *actor) overLimits(ctx *kernel.Context[Message], m *usedDisk) {
 	left, uses := a.endings.Rest(m.pods, m.uses)
 	for i, p := range left {
-		if v, is := eviction.OverLimit(p, &uses[i], &a.limits.reading, ctx.Now()); is {
+		if v, is := eviction.OverLimit(p, &uses[i], ctx.Now()); is {
 			a.evict(ctx, &v, v1.ResourceEphemeralStorage)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -77,14 +76,16 @@ func (r *runner) over(m *member, name string) {
 	if r.c.Disks == 0 || c.asked == nil || c.static {
 		return
 	}
-	most, limited := podspec.Limits(c.asked)[v1.ResourceEphemeralStorage]
-	running := uint64(0)
-	for role, u := range r.uses { // order-free: a sum
+	use := eviction.Use{}
+	for role, u := range r.uses { // order-free: each container has its own limit, and all are added up
 		if role.Pod == name && c.part(role.Container).running != "" {
-			running += u.Layer.Bytes
+			use.Containers = append(use.Containers, eviction.ContainerUse{
+				Name: role.Container, Layer: eviction.DiskUse{Bytes: u.Layer.Bytes},
+			})
 		}
 	}
-	m.rules.Over(c.inRuntime, limited && most.CmpInt64(int64(running)) < 0)
+	_, is := eviction.OverLimit(c.asked, &use, m.Now())
+	m.rules.Over(c.inRuntime, is)
 }
 
 // measured is each measurement of a machine.

@@ -230,9 +230,54 @@ func TestOverLimit(t *testing.T) {
 		{9 << 20, 12 << 20, "Pod ephemeral local storage usage exceeds the total limit of containers 20Mi. "},
 	} {
 		u := Use{Volumes: []VolumeUse{{Name: "v", DiskUse: DiskUse{Bytes: c.volume}}}, Containers: []ContainerUse{{Name: "c", Layer: DiskUse{Bytes: c.layer}}}}
-		v, is := OverLimit(limited(), &u, &Reading{}, t0)
+		v, is := OverLimit(limited(), &u, t0)
 		if is != (c.want != "") || v.Stop.Message != c.want || v.Stop.Disruption != "" || len(v.Annotations) > 0 {
 			t.Errorf("%v %+v, want %s", is, v.Stop, c.want)
+		}
+	}
+}
+
+// TestLimitsOfContainers: each container and sidecar has its own limit, also where images have a disk of their own. Their
+// sum is the limit of the pod only if each of them has one.
+func TestLimitsOfContainers(t *testing.T) {
+	const none = ""
+	limits := func(name, most string) v1.Container {
+		c := v1.Container{Name: name}
+		if most != none {
+			c.Resources.Limits = v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse(most)}
+		}
+		return c
+	}
+	const over = `Container %s exceeded its local ephemeral storage limit "20Mi". `
+	type of = [4]uint64
+	for name, c := range map[string]struct {
+		init, side, main, more string // limits
+		used                   of     // in MiB
+		want                   string
+	}{
+		"sidecar over its own": {"1Mi", "20Mi", "500Mi", "1Mi", of{0, 21, 0, 0}, fmt.Sprintf(over, "side")},
+		"sidecar at its own":   {"1Mi", "20Mi", "500Mi", "1Mi", of{0, 20, 0, 0}, ""},
+		"container over":       {none, "500Mi", "20Mi", "1Mi", of{0, 0, 21, 0}, fmt.Sprintf(over, "main")},
+		"another has none":     {none, "1Mi", "20Mi", none, of{0, 0, 0, 60}, ""},
+		"another limit is 0":   {none, "1Mi", "20Mi", "0", of{0, 0, 0, 60}, ""},
+		"a sidecar has none":   {none, none, "20Mi", "20Mi", of{0, 60, 0, 0}, ""},
+		"it has one beside":    {none, none, "20Mi", none, of{0, 60, 21, 60}, fmt.Sprintf(over, "main")},
+		"only the sidecar has": {none, "20Mi", none, none, of{0, 21, 0, 0}, fmt.Sprintf(over, "side")},
+		"the pod, all have": {none, "10Mi", "20Mi", "30Mi", of{31, 10, 20, 0},
+			"Pod ephemeral local storage usage exceeds the total limit of containers 60Mi. "},
+		"only an init container has one": {"20Mi", none, none, none, of{60, 0, 0, 0}, ""},
+	} {
+		p := pod("a", 0, "")
+		always := v1.ContainerRestartPolicyAlways
+		p.Spec.InitContainers = []v1.Container{limits("side", c.side), limits("init", c.init)}
+		p.Spec.InitContainers[0].RestartPolicy = &always
+		p.Spec.Containers = []v1.Container{limits("main", c.main), limits("more", c.more)}
+		var u Use
+		for i, container := range [...]string{"init", "side", "main", "more"} {
+			u.Containers = append(u.Containers, ContainerUse{Name: container, Layer: DiskUse{Bytes: c.used[i] << 20}})
+		}
+		if v, is := OverLimit(p, &u, t0); is != (c.want != "") || v.Stop.Message != c.want {
+			t.Errorf("%s: %v %q, want %q", name, is, v.Stop.Message, c.want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -28,8 +29,21 @@ func Limited(pod *v1.Pod) bool {
 			return true
 		}
 	}
-	_, is := podspec.Limits(pod)[v1.ResourceEphemeralStorage]
+	for c, kind := range podspec.Lasting(&pod.Spec) {
+		if kind != podspec.Init && c.Resources.Limits.StorageEphemeral().Sign() > 0 {
+			return true
+		}
+	}
+	_, is := together(pod)
 	return is
+}
+
+// together is the limit of a pod's containers together. Where one of them has none, it may use what it wants, and so
+// may the pod: the sum of the others is no limit. Init containers without one don't count, as they end.
+func together(pod *v1.Pod) (resource.Quantity, bool) {
+	most := podspec.Limits(pod)[v1.ResourceEphemeralStorage]
+	is := podspec.Limited(pod, v1.ResourceEphemeralStorage, podspec.Sidecar, podspec.Main) && most.Sign() > 0
+	return most, is
 }
 
 // bound is one limit of a pod, in bytes, with what the pod uses of it.
@@ -40,9 +54,9 @@ type bound struct {
 	text string
 }
 
-// bounds are the limits of a pod in the order in which they are checked. r says which file systems there are: layers
-// of containers on one of their own do not count for a container's limit.
-func bounds(pod *v1.Pod, u *Use, r *Reading) (out []bound) {
+// bounds are the limits of a pod in the order in which they are checked. Layers of containers count wherever they are:
+// a kubelet leaves them out if images have a file system of their own, and then the limit of a container is none.
+func bounds(pod *v1.Pod, u *Use) (out []bound) {
 	var sum DiskUse
 	sum.add(u.Other)
 	for i := range u.Volumes {
@@ -60,20 +74,18 @@ func bounds(pod *v1.Pod, u *Use, r *Reading) (out []bound) {
 		sum.add(u.Containers[i].Logs)
 		sum.add(u.Containers[i].Layer)
 	}
-	if most, is := podspec.Limits(pod)[v1.ResourceEphemeralStorage]; is {
+	if most, is := together(pod); is {
 		out = append(out, bound{podLimit, uint64(max(most.Value(), 0)), sum.Bytes,
 			fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", &most)})
 	}
 	for i := range u.Containers {
 		c := &u.Containers[i]
 		spec, kind := podspec.Find(&pod.Spec, c.Name)
-		if spec == nil || kind != podspec.Main {
+		if spec == nil || kind != podspec.Main && kind != podspec.Sidecar {
 			continue
 		}
 		used := c.Logs
-		if !r.SplitImageFS() {
-			used.add(c.Layer)
-		}
+		used.add(c.Layer)
 		if most := spec.Resources.Limits[v1.ResourceEphemeralStorage]; most.Sign() > 0 {
 			out = append(out, bound{containerLimit, uint64(most.Value()), used.Bytes,
 				fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, &most)})
@@ -82,13 +94,12 @@ func bounds(pod *v1.Pod, u *Use, r *Reading) (out []bound) {
 	return out
 }
 
-// OverLimit says whether a pod uses more disk than its limits, and how it is evicted then. r says which file
-// systems there are.
-func OverLimit(pod *v1.Pod, u *Use, r *Reading, now time.Time) (Victim, bool) {
+// OverLimit says whether a pod uses more disk than its limits, and how it is evicted then.
+func OverLimit(pod *v1.Pod, u *Use, now time.Time) (Victim, bool) {
 	if !Limited(pod) {
 		return Victim{}, false
 	}
-	for _, b := range bounds(pod, u, r) {
+	for _, b := range bounds(pod, u) {
 		if b.used > b.most {
 			return Victim{Pod: pod, Signal: b.signal, Stop: podlife.Stop{
 				At: now, Grace: time.Second, Reason: Reason, Message: b.text, Why: b.text, Fail: true,
@@ -99,9 +110,9 @@ func OverLimit(pod *v1.Pod, u *Use, r *Reading, now time.Time) (Victim, bool) {
 }
 
 // room is how many bytes a pod may add before it is over one of its limits.
-func room(pod *v1.Pod, u *Use, r *Reading) uint64 {
+func room(pod *v1.Pod, u *Use) uint64 {
 	least := uint64(math.MaxUint64)
-	for _, b := range bounds(pod, u, r) {
+	for _, b := range bounds(pod, u) {
 		least = min(least, b.most-min(b.used, b.most))
 	}
 	return least

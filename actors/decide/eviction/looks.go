@@ -90,7 +90,7 @@ func (l Looks) Due(pods []*v1.Pod, r *Reading, now time.Time) (next Looks, due [
 }
 
 // Measured takes in what pods use, in their order, as it was measured after the last reading. now is when that began.
-func (l Looks) Measured(pods []*v1.Pod, uses []Use, r *Reading, now time.Time) Looks {
+func (l Looks) Measured(pods []*v1.Pod, uses []Use, now time.Time) Looks {
 	next := Looks{used: l.used, growth: l.growth, of: make(map[types.UID]looked, len(l.of))}
 	for uid, o := range l.of { // order-free: a copy
 		next.of[uid] = o
@@ -107,7 +107,7 @@ func (l Looks) Measured(pods []*v1.Pod, uses []Use, r *Reading, now time.Time) L
 		o.at, o.grown, o.room = now.Add(-age), 0, 0
 		// Before the first reading nobody knows what was written.
 		if grown, known := l.grown(max(age, stale)); known && !uses[i].Partial() {
-			o.grown, o.room = grown, room(p, &uses[i], r)
+			o.grown, o.room = grown, room(p, &uses[i])
 		}
 		next.of[p.UID] = o
 	}

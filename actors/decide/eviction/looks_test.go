@@ -74,7 +74,7 @@ func TestLooks(t *testing.T) {
 				uses[i] = takes(c.nearTook)
 			}
 		}
-		l = l.Measured(due, uses, r, now)
+		l = l.Measured(due, uses, now)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestLooksAtPartialAndOldCounts(t *testing.T) {
 			if len(list) > 0 && after >= 40 {
 				due = append(due, after)
 			}
-			l = l.Measured(list, []Use{c.use}[:len(list)], diskOf(used), now)
+			l = l.Measured(list, []Use{c.use}[:len(list)], now)
 		}
 		if got := fmt.Sprint(due); got != c.want {
 			t.Errorf("%s: measured after %s, want %s", name, got, c.want)
@@ -131,7 +131,7 @@ func old(n uint64, seconds int) Use {
 func TestLowerBoundOverLimit(t *testing.T) {
 	for bytes, want := range map[uint64]bool{100: false, 101: true} {
 		u := Use{Volumes: []VolumeUse{{"v", DiskUse{Bytes: bytes, Partial: true}}}}
-		if _, got := OverLimit(bounded("p", 100), &u, diskOf(5000), t0); got != want {
+		if _, got := OverLimit(bounded("p", 100), &u, t0); got != want {
 			t.Errorf("%d of 100 bytes: over its limit is %v", bytes, got)
 		}
 	}
@@ -150,7 +150,7 @@ func TestLooksWithoutContainerFS(t *testing.T) {
 		for after := range 5 {
 			now := t0.Add(time.Duration(after) * 10 * time.Second)
 			l, due = l.Due([]*v1.Pod{p}, r, now)
-			l = l.Measured(due, make([]Use, len(due)), r, now)
+			l = l.Measured(due, make([]Use, len(due)), now)
 		}
 		if len(due) != c.want {
 			t.Errorf("images are known: %v: %d pods are measured, want %d", c.images, len(due), c.want)
@@ -207,7 +207,7 @@ func TestLooksSeeEveryWriter(t *testing.T) {
 					t.Fatalf("%s uses %d of %d and is not measured", p.Name, use[i], most[i])
 				}
 			}
-			l = l.Measured(due, uses, r, now)
+			l = l.Measured(due, uses, now)
 			now = now.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second)
 		}
 	})

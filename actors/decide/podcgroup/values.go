@@ -133,17 +133,7 @@ func (s *Settings) period() int64 {
 
 // limited says whether the pod, or each of its containers, has a limit for a resource.
 func limited(pod *v1.Pod, name v1.ResourceName) bool {
-	if r := pod.Spec.Resources; r != nil {
-		if q := r.Limits[name]; q.Sign() > 0 {
-			return true
-		}
-	}
-	for c := range podspec.Lasting(&pod.Spec) {
-		if q := c.Resources.Limits[name]; q.Sign() <= 0 {
-			return false
-		}
-	}
-	return true
+	return podspec.Limited(pod, name, podspec.Init, podspec.Sidecar, podspec.Main)
 }
 
 // hugePages sets a limit for each of the kernel's sizes: pages that are not requested can't be

@@ -1,6 +1,8 @@
 package podspec
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
@@ -15,7 +17,7 @@ func Requests(pod *v1.Pod) v1.ResourceList {
 }
 
 // Limits are the limits of a whole pod, for the resources that are limited (KEP-753, KEP-2837). The
-// overhead is added.
+// overhead is added. It is a sum over those containers that have a limit: Limited says whether it holds.
 func Limits(pod *v1.Pod) v1.ResourceList {
 	sum := Together(&pod.Spec, limits)
 	for name, q := range pod.Spec.Overhead { // order-free: by key
@@ -26,6 +28,21 @@ func Limits(pod *v1.Pod) v1.ResourceList {
 		}
 	}
 	return sum
+}
+
+// Limited says whether a pod has a limit for a resource: its own, or one of each container of these kinds.
+func Limited(pod *v1.Pod, name v1.ResourceName, kinds ...Kind) bool {
+	if r := pod.Spec.Resources; r != nil {
+		if q := r.Limits[name]; q.Sign() > 0 {
+			return true
+		}
+	}
+	for c, kind := range Lasting(&pod.Spec) {
+		if q := c.Resources.Limits[name]; q.Sign() <= 0 && slices.Contains(kinds, kind) {
+			return false
+		}
+	}
+	return true
 }
 
 func requests(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }

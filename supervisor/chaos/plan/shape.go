@@ -23,7 +23,7 @@ import (
 //	restart=Always|OnFailure|Never      the pod's restart policy; Always if it is not given
 //	grace=5                             its termination grace period, in seconds; 5 if it is not given
 //	deadline=60                         its active deadline, in seconds
-//	disk=1Gi                            the most that its containers may use of disk
+//	disk=1Gi                            the most that its first main container may use of disk
 //	gpus=2                              devices of its first main container, see GPU
 //	cpus=1                              CPUs of each of its containers alone
 //	volume=data                         an emptyDir in its first main container
