@@ -51,7 +51,8 @@ func (h *Host) files(ctx context.Context, r *port.MountVolume) (string, error) {
 		return "", err
 	}
 	defer root.Close() //nolint:errcheck // what was written is not held by it
-	if err := atomicdir.Write(ctx, root, r.Content, time.Now()); err != nil {
+	bound := func() (func(fs.FileInfo) bool, error) { return h.boundOf(uid, r.Volume.Name) }
+	if err := atomicdir.Write(ctx, root, r.Content, time.Now(), bound); err != nil {
 		return "", err
 	}
 	return filepath.Join(h.pods.Path, dir), nil

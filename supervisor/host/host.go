@@ -79,6 +79,8 @@ type Host struct {
 	sizes    map[string]map[string]usage.Disk
 	// written counts how often a volume got new content.
 	written uint64
+	// binding are the requests that bind parts of volumes.
+	binding binding
 	// counts are the directories of pods, asked how many requests children got to count several.
 	counts *counts.Counts
 	asked  atomic.Uint64

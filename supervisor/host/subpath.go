@@ -50,6 +50,7 @@ func (h *Host) mountSubPaths(ctx context.Context, r *port.MountSubPaths) ([]stri
 	}
 	// Two containers with a hanging part of a volume need separate requests.
 	ask.Path = filepath.Join(ask.Path, r.Container)
+	defer h.binding.begin(uid)()
 	return paths, h.children.call(ctx, ask)
 }
 

@@ -36,10 +36,13 @@ const (
 //	..data ─► ..2006_01_02_15_04_05.1
 //	etc    ─► ..data/etc       one for each first name
 //
+// A version that is not in use any more stays while something else shows a part of it (Bound); a later write removes it.
+//
 // It can be interrupted between any two steps: what is there is the old version
 // or the new one, and the next write tidies up.
 type files struct {
-	dir *os.Root
+	dir   *os.Root
+	bound Bound
 	// step is called before each step, to interrupt it.
 	step func() error
 }
@@ -50,9 +53,13 @@ func Written(root *os.Root, dir string) bool {
 	return err == nil
 }
 
+// Bound tells which files and directories must stay although they are of an old version. It is asked when another one is
+// in use, so what is found through ..data from then on is not of the old one.
+type Bound func() (func(fs.FileInfo) bool, error)
+
 // Write brings the files in dir up to date.
-func Write(ctx context.Context, dir *os.Root, c *volumefiles.Content, now time.Time) error {
-	_, err := (&files{dir: dir}).write(ctx, c, now)
+func Write(ctx context.Context, dir *os.Root, c *volumefiles.Content, now time.Time, bound Bound) error {
+	_, err := (&files{dir: dir, bound: bound}).write(ctx, c, now)
 	return err
 }
 
@@ -269,7 +276,7 @@ func topNames(c *volumefiles.Content) map[string]bool {
 	return names
 }
 
-// tidy removes what is not of the current version.
+// tidy removes what is not of the current version, nor of one that must stay.
 func (f *files) tidy(ctx context.Context, current string, c *volumefiles.Content) error {
 	dir, err := f.dir.Open(".")
 	if err != nil {
@@ -282,9 +289,22 @@ func (f *files) tidy(ctx context.Context, current string, c *volumefiles.Content
 	}
 	keep := topNames(c)
 	keep[dataName], keep[current] = true, true
+	var stays func(fs.FileInfo) bool
 	for _, e := range entries {
 		if keep[e.Name()] {
 			continue
+		}
+		if e.IsDir() && strings.HasPrefix(e.Name(), ownPrefix) && f.bound != nil {
+			if stays == nil {
+				if stays, err = f.bound(); err != nil {
+					return err
+				}
+			}
+			if has, err := f.hasAny(e.Name(), stays); err != nil {
+				return err
+			} else if has {
+				continue
+			}
 		}
 		if err := f.next(); err != nil {
 			return err
@@ -294,6 +314,22 @@ func (f *files) tidy(ctx context.Context, current string, c *volumefiles.Content
 		}
 	}
 	return nil
+}
+
+// hasAny says whether a version has something that must stay.
+func (f *files) hasAny(version string, stays func(fs.FileInfo) bool) (has bool, err error) {
+	err = fs.WalkDir(f.dir.FS(), version, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && stays(info) {
+			has = true
+			return fs.SkipAll
+		}
+		return err
+	})
+	return has, err
 }
 
 func (f *files) next() error {

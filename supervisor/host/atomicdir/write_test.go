@@ -120,6 +120,53 @@ func TestFilesAreWrittenOnce(t *testing.T) {
 	}
 }
 
+// TestBoundStays: a version stays while something of it must, and goes with a later write.
+func TestBoundStays(t *testing.T) {
+	dir := t.TempDir()
+	f := openFiles(t, dir)
+	defer f.dir.Close() //nolint:errcheck // nothing is held
+	var must []fs.FileInfo
+	asked := 0
+	f.bound = func() (func(fs.FileInfo) bool, error) {
+		asked++
+		return func(i fs.FileInfo) bool {
+			return slices.ContainsFunc(must, func(m fs.FileInfo) bool { return os.SameFile(m, i) })
+		}, nil
+	}
+	write := func(text string) {
+		t.Helper()
+		if _, err := f.write(t.Context(), content("etc/x", text), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("1")
+	write("1")
+	if asked > 0 {
+		t.Error("nothing was to be removed")
+	}
+	first, err := filepath.EvalSymlinks(filepath.Join(dir, "etc/x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must = []fs.FileInfo{info}
+	for _, text := range []string{"2", "3", "4"} {
+		write(text)
+		if now, err := os.Stat(first); err != nil || !os.SameFile(now, info) {
+			t.Fatalf("version 1 is gone: %v", err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 4 { // ..data, etc, two versions
+		t.Errorf("there are %v, %v", entries, err)
+	}
+	must = nil
+	write("4")
+	hosttest.WantGone(t, first)
+}
+
 var errKilled = errors.New("killed")
 
 // Killed before any step, the volume is as it was or as it is to be, through
