@@ -15,12 +15,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 	certificates "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/troupe-dev/troupe/apiclient/csr"
 )
@@ -260,35 +262,28 @@ func (r requested) Get() (*tls.Certificate, error) {
 }
 
 // TLS is how a server shows a certificate. minVersion is a VersionTLS1x
-// (tlsMinVersion), 1.2 if empty; suites are names of cipher suites, Go's choice
-// if empty (tlsCipherSuites; they say nothing about TLS 1.3).
+// (tlsMinVersion), 1.2 if empty; suites are names of cipher suites, those that all
+// components of Kubernetes take, Go's choice if empty (tlsCipherSuites; they say nothing about TLS 1.3).
 func TLS(c Certificate, minVersion string, suites []string) (*tls.Config, error) {
-	version, ok := map[string]uint16{
-		"": tls.VersionTLS12, "VersionTLS10": tls.VersionTLS10, "VersionTLS11": tls.VersionTLS11,
-		"VersionTLS12": tls.VersionTLS12, "VersionTLS13": tls.VersionTLS13,
-	}[minVersion]
-	if !ok {
-		return nil, fmt.Errorf("tlsMinVersion: %q is not a TLS version", minVersion)
+	version, err := cliflag.TLSVersion(minVersion)
+	if err != nil {
+		return nil, fmt.Errorf("tlsMinVersion: %w", err)
 	}
-	t := &tls.Config{
-		MinVersion: version, NextProtos: []string{"h2", "http/1.1"},
+	ids, err := cliflag.TLSCipherSuites(suites)
+	if err != nil {
+		return nil, fmt.Errorf("tlsCipherSuites: %w", err)
+	}
+	protocols := []string{"h2", "http/1.1"}
+	if len(ids) > 0 && version < tls.VersionTLS13 && !slices.ContainsFunc(ids, forHTTP2) {
+		protocols = protocols[1:]
+	}
+	return &tls.Config{
+		MinVersion: version, CipherSuites: ids, NextProtos: protocols,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Get() },
-	}
-	for _, name := range suites {
-		id, ok := suite(name)
-		if !ok {
-			return nil, fmt.Errorf("tlsCipherSuites: %q is not a cipher suite", name)
-		}
-		t.CipherSuites = append(t.CipherSuites, id)
-	}
-	return t, nil
+	}, nil
 }
 
-func suite(name string) (uint16, bool) {
-	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
-		if s.Name == name {
-			return s.ID, true
-		}
-	}
-	return 0, false
+// forHTTP2 says of a cipher suite that a server with HTTP/2 must have it, or the other one (RFC 9113, 9.2.2).
+func forHTTP2(id uint16) bool {
+	return id == tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 || id == tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
 }

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,10 +11,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/troupe-dev/troupe/supervisor/serve"
 )
@@ -163,5 +168,60 @@ func TestTLSSettings(t *testing.T) {
 		if _, err := serve.TLS(c, bad[0], []string{bad[1]}); err == nil {
 			t.Errorf("%v is no error", bad)
 		}
+	}
+}
+
+// TestLegacyCipherSuites: the names that components of Kubernetes keep beside Go's are served with, also without the
+// suites that HTTP/2 needs.
+func TestLegacyCipherSuites(t *testing.T) {
+	const legacy, usual = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+	for _, tt := range []struct {
+		suites []string
+		client uint16
+		want   string // protocol; empty: refused
+	}{
+		{[]string{usual, legacy}, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, "HTTP/2.0"},
+		{[]string{usual, legacy}, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, "HTTP/2.0"},
+		{[]string{legacy}, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, "HTTP/1.1"},
+		{[]string{legacy}, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, ""},
+		{[]string{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305"}, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, ""},
+	} {
+		t.Run(strings.Join(tt.suites, " ")+" "+tls.CipherSuiteName(tt.client), func(t *testing.T) {
+			c, err := serve.SelfSigned(t.TempDir(), "n1", []string{"127.0.0.1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			conf, err := serve.TLS(c, "VersionTLS12", tt.suites)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := serve.Listen(serve.Config{
+				Address: "127.0.0.1:0", Node: "n1", TLS: conf, Routes: someRoutes, Log: zerolog.Nop(),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- s.Serve(ctx) }()
+			transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{
+				InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tt.client},
+			}}
+			a, err := (&http.Client{Transport: transport}).Get("https://" + s.Address() + "/pods")
+			switch {
+			case err != nil && tt.want != "":
+				t.Error(err)
+			case err == nil && (a.Proto != tt.want || a.TLS.CipherSuite != tt.client):
+				t.Errorf("%s with %s, want %q", a.Proto, tls.CipherSuiteName(a.TLS.CipherSuite), tt.want)
+			}
+			if err == nil {
+				a.Body.Close()
+			}
+			transport.CloseIdleConnections()
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

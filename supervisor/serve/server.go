@@ -9,6 +9,7 @@ import (
 	stdlog "log"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -125,6 +126,10 @@ func Listen(c Config) (*Server, error) {
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: streamLimit, WriteByteTimeout: shortTimeout},
 		ConnContext: remember, ConnState: s.crowd.state,
 		ErrorLog: stdlog.New(quiet{c.Log}, "", 0),
+	}
+	if c.TLS != nil && len(c.TLS.NextProtos) > 0 && !slices.Contains(c.TLS.NextProtos, "h2") {
+		s.http.Protocols = &http.Protocols{}
+		s.http.Protocols.SetHTTP1(true)
 	}
 	return s, nil
 }
