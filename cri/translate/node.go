@@ -26,6 +26,8 @@ type Node struct {
 	// ResolvConf is the content of the node's resolver file, for the DNS policy
 	// Default and as the tail of ClusterFirst's search list.
 	ResolvConf string
+	// NoResolvConf, if not nil, is why ResolvConf is not known. Pods that need it can't have a sandbox.
+	NoResolvConf error
 	// LocalResolver is KubeletConfiguration's resolvConf: "" — pods with the policy Default use
 	// the node itself as resolver, and ResolvConf is not used.
 	LocalResolver bool

@@ -12,6 +12,10 @@ import (
 
 // Sandbox makes the request for a pod's sandbox.
 func Sandbox(n *Node, r *port.RunPodSandbox) (*runtimeapi.RunPodSandboxRequest, error) {
+	if n.NoResolvConf != nil && r.Pod.Spec.DNSPolicy != v1.DNSNone {
+		return nil, &port.Error{Verb: "RunPodSandbox", Object: Object(r.Pod, ""),
+			Detail: "the resolver file of the node (resolvConf) can't be read: " + n.NoResolvConf.Error()}
+	}
 	config, err := sandboxConfig(n, r.Pod, r.Attempt, r.RuntimeHandler)
 	if err != nil {
 		return nil, invalid("RunPodSandbox", r.Pod, "", err)

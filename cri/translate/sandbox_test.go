@@ -169,6 +169,21 @@ func TestSandboxThatCannotBe(t *testing.T) {
 	}
 }
 
+// TestSandboxWithoutResolvConf: pods that need the node's resolver file wait for it, and others do not.
+func TestSandboxWithoutResolvConf(t *testing.T) {
+	for policy, starts := range map[v1.DNSPolicy]bool{ // order-free: each on its own
+		v1.DNSNone: true, v1.DNSDefault: false, v1.DNSClusterFirst: false, "": false,
+	} {
+		w := newWorld()
+		w.node.NoResolvConf, w.pod.Spec.DNSPolicy = errors.New("no such file"), policy
+		_, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod})
+		if starts != (err == nil) || err != nil && (port.KindOf(err) != port.Other ||
+			!strings.Contains(err.Error(), "the resolver file of the node (resolvConf) can't be read: no such file")) {
+			t.Errorf("%q: %v", policy, err)
+		}
+	}
+}
+
 func TestRuntimeHandler(t *testing.T) {
 	w := newWorld()
 	got, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod, Attempt: 4, RuntimeHandler: "kata-qemu"})

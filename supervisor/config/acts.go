@@ -1,7 +1,11 @@
 package config
 
 import (
+	"fmt"
+	"slices"
 	"strings"
+
+	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
 // actsOn are the fields of KubeletConfiguration that this version acts on. One
@@ -76,53 +80,75 @@ var actsOnGate = map[string]struct{}{
 }
 
 // actsWithGate are fields of actsOn that act only while a feature gate is on, and are not refused without it.
-var actsWithGate = map[string]string{"memoryReservationPolicy": "MemoryQoS", "memoryThrottlingFactor": "MemoryQoS"}
+var actsWithGate = map[string]string{
+	"memoryReservationPolicy": "MemoryQoS", "memoryThrottlingFactor": "MemoryQoS", "qosReserved": "QOSReserved",
+}
 
-// withoutEffect names the narrowest part of an origin's key that has no effect; empty if it has
+// needs says of fields of actsOn why they do not act in this configuration.
+func needs(k *kubelet.KubeletConfiguration, gates Gates) map[string]string {
+	out := map[string]string{}
+	for field, gate := range actsWithGate { // order-free: a map again
+		if !gates.on(gate) {
+			out[field] = "feature gate " + gate
+		}
+	}
+	if k.StaticPodURL == "" {
+		out["staticPodURLHeader"] = "staticPodURL"
+	}
+	if k.TopologyManagerPolicy == kubelet.NoneTopologyManagerPolicy {
+		out["topologyManagerPolicyOptions"] = "a topologyManagerPolicy"
+	}
+	return out
+}
+
+// withoutEffect names the narrowest part of an origin's key that has no effect, and returns its path; empty if it has
 // one. A gate with its default value changes nothing.
-func withoutEffect(key string, gates Gates) string {
+func withoutEffect(key string, gates Gates, needs map[string]string) (path []string, name string) {
 	field, part, _ := strings.Cut(key, joint)
 	switch {
 	case field == "featureGates":
 		if _, acts := actsOnGate[part]; acts || part == "" {
-			return ""
+			return nil, ""
 		}
 		if known, ok := findGate(part); ok && gates.on(part) == known.byDefault {
-			return ""
+			return nil, ""
 		}
-		return field + "[" + part + "]"
+		return []string{field, part}, field + "[" + part + "]"
 	case actsOnPart[field] != nil:
 		first, _, _ := strings.Cut(part, joint)
-		for _, acts := range actsOnPart[field] {
-			if first == acts || part == "" {
-				return ""
-			}
+		if part == "" || slices.Contains(actsOnPart[field], first) {
+			return nil, ""
 		}
-		return field + "." + first
+		return []string{field, first}, field + "." + first
 	}
-	if gate := actsWithGate[field]; gate != "" && !gates.on(gate) {
-		return field + " (needs feature gate " + gate + ")"
+	if why := needs[field]; why != "" {
+		return []string{field}, field + " (needs " + why + ")"
 	}
 	if _, acts := actsOn[field]; acts {
-		return ""
+		return nil, ""
 	}
-	return field
+	return []string{field}, field
 }
 
-// withoutEffectInGroup are the gates that have another value than their default because AllAlpha or AllBeta is given,
-// and that have no effect. Gates that are given by themselves are not among them.
-func withoutEffectInGroup(group string, gates Gates) []string {
-	stage := map[string]Stage{allAlpha: alpha, allBeta: beta}[group]
-	if _, given := gates.set[group]; !given {
-		return nil
-	}
-	var names []string
-	for _, g := range knownGates {
-		_, itself := gates.set[g.name]
-		_, acts := actsOnGate[g.name]
-		if g.stage == stage && !itself && !acts && gates.on(g.name) != g.byDefault {
-			names = append(names, g.name)
+// withoutEffectInGroups are the gates that have another value than their default because AllAlpha or AllBeta is given,
+// and that have no effect, a line for each group. Gates that are given by themselves are not among them.
+func withoutEffectInGroups(gates Gates) (lines []string) {
+	for _, group := range []string{allAlpha, allBeta} {
+		stage := map[string]Stage{allAlpha: alpha, allBeta: beta}[group]
+		if _, given := gates.set[group]; !given {
+			continue
+		}
+		var names []string
+		for _, g := range knownGates {
+			_, itself := gates.set[g.name]
+			_, acts := actsOnGate[g.name]
+			if g.stage == stage && !itself && !acts && gates.on(g.name) != g.byDefault {
+				names = append(names, g.name)
+			}
+		}
+		if len(names) > 0 {
+			lines = append(lines, fmt.Sprintf("feature gates of %s that have no effect: %s", group, strings.Join(names, ", ")))
 		}
 	}
-	return names
+	return lines
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -25,11 +26,13 @@ import (
 // Config is the agent's whole configuration, complete and checked. It is an immutable value:
 // results of its methods may be kept and changed.
 type Config struct {
-	kubelet  kubelet.KubeletConfiguration
-	options  Options
-	gates    Gates
-	origins  origins
-	warnings []string
+	kubelet kubelet.KubeletConfiguration
+	options Options
+	gates   Gates
+	origins origins
+	// warnings are all but those of settings without effect: idle are these, byGroup those that a group of gates switches.
+	warnings      []string
+	idle, byGroup []string
 	// providers are those of --image-credential-provider-config.
 	providers     []credentialprovider.Provider
 	providersHash string
@@ -47,10 +50,6 @@ func (c Config) Validate() error {
 	}
 	return &Error{Problems: problems}
 }
-
-// Warnings are what the operator should know of a configuration that is good,
-// one line each.
-func (c Config) Warnings() []string { return slices.Clone(c.warnings) }
 
 // Kubelet is the whole KubeletConfiguration, every field with its value. The
 // values of staticPodURL and staticPodURLHeader may be secret: see Shown.
@@ -113,7 +112,7 @@ func (c Config) NodeName(hostname string) (string, error) {
 
 // NodeIPs are the addresses of --node-ip; none for the agent to find.
 func (c Config) NodeIPs() []netip.Addr {
-	ips, err := parseNodeIPs(c.options.NodeIP)
+	ips, _, err := parseNodeIPs(c.options.NodeIP)
 	if err != nil {
 		panic("config: checked before: " + err.Error())
 	}
@@ -317,10 +316,11 @@ func (c Config) MaxPods(cores int) int {
 	return most
 }
 
-// Healthz is the address of the health endpoint; false if it is off.
+// Healthz is the address of the health endpoint, which may have a name for its host; false if it is off.
 // (healthzBindAddress, healthzPort)
-func (c Config) Healthz() (netip.AddrPort, bool) {
-	return addrPort(c.kubelet.HealthzBindAddress, *c.kubelet.HealthzPort)
+func (c Config) Healthz() (string, bool) {
+	port := *c.kubelet.HealthzPort
+	return net.JoinHostPort(c.kubelet.HealthzBindAddress, strconv.Itoa(int(port))), port != 0
 }
 
 // Server is the address of the HTTPS server; false if it is off. (address,
@@ -329,18 +329,7 @@ func (c Config) Server() (netip.AddrPort, bool) {
 	if !*c.kubelet.EnableServer {
 		return netip.AddrPort{}, false
 	}
-	return addrPort(c.kubelet.Address, c.kubelet.Port)
-}
-
-func addrPort(address string, port int32) (netip.AddrPort, bool) {
-	if port == 0 {
-		return netip.AddrPort{}, false
-	}
-	const highest = 65535
-	if port < 0 || port > highest {
-		panic("config: port checked before")
-	}
-	return netip.AddrPortFrom(netip.MustParseAddr(address), uint16(port)), true
+	return netip.AddrPortFrom(netip.MustParseAddr(c.kubelet.Address), uint16(c.kubelet.Port)), true
 }
 
 // OOMScoreAdj is oom_score_adj of the agent's own process. (oomScoreAdj)
@@ -371,7 +360,7 @@ func (c Config) Enforces(kind string) bool {
 // those of worse ones, in percent. (qosReserved: memory)
 func (c Config) MemoryReserved() int64 {
 	text, ok := c.kubelet.QOSReserved[string(v1.ResourceMemory)]
-	if !ok {
+	if !ok || !c.gates.Enabled("QOSReserved") {
 		return 0
 	}
 	percent, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)

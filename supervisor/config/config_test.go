@@ -366,7 +366,6 @@ func wantError(t *testing.T, err error, want ...string) {
 // TestGatesOfFields: the gate that a field needs to be accepted acts, if the field does.
 func TestGatesOfFields(t *testing.T) {
 	for _, c := range []struct{ field, gate string }{
-		{"qosReserved: {memory: 50%}", "QOSReserved"},
 		{"cpuCFSQuotaPeriod: 10ms", "CustomCPUCFSQuotaPeriod"},
 		{"crashLoopBackOff: {maxContainerRestartPeriod: 10s}", "KubeletCrashLoopBackOffMax"},
 		{"memoryReservationPolicy: TieredReservation", "MemoryQoS"},
@@ -394,7 +393,7 @@ func TestWithoutEffect(t *testing.T) {
 		"featureGates: {KubeletEnsureSecretPulledImages: true, SELinuxMountReadWriteOncePod: true, EnvFiles: true}": "",
 		"featureGates: {SELinuxMount: true}":                           "",
 		"memoryThrottlingFactor: 0.8":                                  none + "memoryThrottlingFactor (needs feature gate MemoryQoS)",
-		"memoryReservationPolicy: None":                                none + "memoryReservationPolicy (needs feature gate MemoryQoS)",
+		"memoryReservationPolicy: None":                                "",
 		"featureGates: {AllAlpha: false}":                              "",
 		"memoryThrottlingFactor: 0.8\nfeatureGates: {MemoryQoS: true}": "",
 	} {
@@ -462,7 +461,6 @@ func TestOptions(t *testing.T) {
 		"--device-plugins-dir=" + DefaultRootDir: "--device-plugins-dir: " + DefaultRootDir,
 		"--cloud-provider=aws":                   "--cloud-provider: aws: must be empty or external",
 		"--exit-on-lock-contention":              "--exit-on-lock-contention: needs --lock-file",
-		"--node-ip=x":                            "--node-ip: x: must be an IP address",
 		"--node-ip=1.1.1.1,2.2.2.2":              "one address of each family",
 		"--node-labels=a b=c":                    "--node-labels: a b=c",
 		"--node-labels=kubernetes.io/x=y":        "a node cannot set labels of kubernetes.io",
@@ -473,6 +471,9 @@ func TestOptions(t *testing.T) {
 		_, err := load(t, nil, arg)
 		wantError(t, err, want)
 	}
+	if got := fmt.Sprint(good(t, nil, "--node-labels=node.kubernetes.io/node,a=b", "--node-labels= c ,").Options().NodeLabels); got != "map[a:b c: node.kubernetes.io/node:]" {
+		t.Errorf("labels without values: %s", got)
+	}
 	for _, arg := range []string{"--node-labels=node.kubernetes.io/x=y,topology.kubernetes.io/zone=a", "--node-ip=::", "--node-ip=1.1.1.1,fd00::1", "--cloud-provider=external"} {
 		good(t, nil, arg)
 	}
@@ -480,7 +481,7 @@ func TestOptions(t *testing.T) {
 
 func TestFlagSyntax(t *testing.T) {
 	for _, arg := range []string{
-		"--max-pods=x", "--eviction-hard=memory.available=5", "--feature-gates=A=maybe", "--feature-gates=A", "--manifest-url-header=a",
+		"--max-pods=x", "--eviction-hard=memory.available=5", "--feature-gates=A=maybe", "--feature-gates=A", "--kube-reserved=cpu", "--manifest-url-header=a",
 		"--register-with-taints=a", "--reserved-memory=memory=1Gi", "--reserved-memory=0:memory=x", "--sync-frequency=5", "--no-such-flag", "--v=x",
 	} {
 		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -542,7 +543,7 @@ staticPodURL: http://h/p
 		{"image GC", c.ImageGC(), ImageGC{HighPercent: 85, LowPercent: 80, MinimumAge: 2 * time.Minute}},
 		{"container GC", c.ContainerGC(), ContainerGC{PerContainer: 1, Total: -1}},
 		{"reserved", fmt.Sprint(system.Cpu(), len(kube)), "500m 0"},
-		{"healthz", fmt.Sprint(healthz, on), "127.0.0.1:10248 true"},
+		{"healthz", fmt.Sprint(healthz, " ", on), "127.0.0.1:10248 true"},
 		{"standalone", c.Standalone(), false},
 		{"register", c.RegisterNode(), true},
 		{"register standalone", good(t, nil).RegisterNode(), false},

@@ -34,7 +34,7 @@ func (c Config) Assign() assign.Config {
 	k := c.kubelet
 	named, err := cpuset.Parse(k.ReservedSystemCPUs)
 	own, more := cpuOptions(&k, c.gates)
-	near, third := topology.ParseOptions(k.TopologyManagerPolicyOptions)
+	near, third := topologyOptions(&k)
 	if err = errors.Join(err, more, third); err != nil {
 		panic("config: policies checked before: " + err.Error())
 	}
@@ -53,6 +53,14 @@ func (c Config) Assign() assign.Config {
 func cpuOptions(k *kubelet.KubeletConfiguration, gates Gates) (cpus.Options, error) {
 	return cpus.ParseOptions(k.CPUManagerPolicyOptions, gates.Enabled("CPUManagerPolicyAlphaOptions"),
 		gates.Enabled("CPUManagerPolicyBetaOptions"))
+}
+
+// topologyOptions are those of topologyManagerPolicy. Without a policy nobody reads them.
+func topologyOptions(k *kubelet.KubeletConfiguration) (topology.Options, error) {
+	if k.TopologyManagerPolicy == kubelet.NoneTopologyManagerPolicy {
+		return topology.ParseOptions(nil)
+	}
+	return topology.ParseOptions(k.TopologyManagerPolicyOptions)
 }
 
 // reserveNamed counts the CPUs that are reserved by name (reservedSystemCPUs) as those of the system, instead of the

@@ -55,9 +55,9 @@ func TestResizesOfOwnCPUs(t *testing.T) {
 
 func TestBadOptionsOfCPUs(t *testing.T) {
 	for text, want := range map[string]string{ // order-free: each on its own
-		"cpuManagerPolicyOptions: {x: \"true\"}":                          "cpuManagerPolicyOptions",
-		"cpuManagerPolicyOptions: {align-by-socket: \"true\"}":            "CPUManagerPolicyAlphaOptions",
-		"topologyManagerPolicyOptions: {max-allowable-numa-nodes: \"1\"}": "must be at least 8",
+		"cpuManagerPolicyOptions: {x: \"true\"}":                                                             "cpuManagerPolicyOptions",
+		"cpuManagerPolicyOptions: {align-by-socket: \"true\"}":                                               "CPUManagerPolicyAlphaOptions",
+		"topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: \"1\"}": "must be at least 8",
 	} {
 		_, err := load(t, map[string]string{"etc/k": text + "\n"}, "--config=/etc/k")
 		wantError(t, err, want)

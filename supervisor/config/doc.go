@@ -10,9 +10,9 @@
 // documentation, "Set Kubelet Parameters Via A Configuration File"). Maps given
 // by a flag replace the file's; feature gates add to them.
 //
-// Where the kubelet is lenient this is not: an unknown field, a key given
-// twice, a value out of its range are errors. All of them are collected into
-// one message that names file or flag, field and value; nothing is started.
+// What ends the start of a kubelet is an error; all errors are collected into
+// one message that names file or flag, field and value. What a kubelet starts
+// with although it can't do it is a warning (docs/decisions/0081).
 //
 // Loading only reads. The package claims and changes nothing; that is
 // config/rootdir.

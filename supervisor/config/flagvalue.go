@@ -17,7 +17,9 @@ import (
 type mapValue struct {
 	into      *map[string]string
 	separator string
-	set       bool
+	// bare allows a key alone, which has an empty value then, as labels do.
+	bare bool
+	set  bool
 }
 
 func (m *mapValue) Set(text string) error {
@@ -29,7 +31,7 @@ func (m *mapValue) Set(text string) error {
 			continue
 		}
 		key, value, ok := strings.Cut(pair, m.separator)
-		if !ok {
+		if !ok && !m.bare {
 			return fmt.Errorf("%q: want key%svalue", pair, m.separator)
 		}
 		(*m.into)[strings.TrimSpace(key)] = strings.TrimSpace(value)

@@ -1,12 +1,10 @@
 package config
 
 import (
-	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
@@ -26,16 +24,13 @@ func Load(flags *Flags, root fs.FS, workDir string) (Config, error) {
 	return c, nil
 }
 
-// maxIgnored is how many ignored parts of the configuration are warned of one by one.
-const maxIgnored = 20
-
 type loader struct {
 	flags   *Flags
 	root    fs.FS
 	workDir string
 	origins origins
-	// ignored is what the files have and a kubelet does without.
-	ignored []Problem
+	// ignored is what the files have and a kubelet does without, mended what mend has put right.
+	ignored, mended []Problem
 }
 
 func (l *loader) load() (Config, []Problem) {
@@ -61,7 +56,9 @@ func (l *loader) load() (Config, []Problem) {
 		gates:   Gates{set: maps.Clone(k.FeatureGates)},
 		origins: l.origins,
 	}
-	c.warnings = l.warnings(c.gates)
+	l.mended = fromFieldErrors(l.origins, mend(&c.kubelet, c.gates, c.Standalone()))
+	c.warnings = l.warnings(options)
+	c.idle, c.byGroup = l.withoutEffect(&c.kubelet, c.gates), withoutEffectInGroups(c.gates)
 	if c.providers, c.providersHash, problems = l.readProviders(options, c.gates); problems != nil {
 		return Config{}, problems
 	}
@@ -154,38 +151,4 @@ func (l *loader) applyFlags(k *kubelet.KubeletConfiguration, field string) {
 		}
 		l.origins.replace(o.field, "--"+o.flag)
 	}
-}
-
-// warnings are what the operator should know of a configuration that is good.
-func (l *loader) warnings(gates Gates) []string {
-	var names []string
-	for _, name := range l.flags.ignored {
-		if l.flags.given(name) {
-			names = append(names, "--"+name)
-		}
-	}
-	for key := range l.origins { // order-free: sorted below
-		if name := withoutEffect(key, gates); name != "" {
-			names = append(names, name)
-		}
-	}
-	var out []string
-	for i, p := range l.ignored {
-		if i == maxIgnored {
-			out = append(out, fmt.Sprintf("%d more parts of the configuration are ignored", len(l.ignored)-i))
-			break
-		}
-		out = append(out, "a part of the configuration is ignored, as by a kubelet: "+p.String())
-	}
-	if len(names) > 0 {
-		slices.Sort(names)
-		names = slices.Compact(names)
-		out = append(out, fmt.Sprintf("settings that have no effect: %s", strings.Join(names, ", ")))
-	}
-	for _, group := range []string{allAlpha, allBeta} {
-		if names := withoutEffectInGroup(group, gates); len(names) > 0 {
-			out = append(out, fmt.Sprintf("feature gates of %s that have no effect: %s", group, strings.Join(names, ", ")))
-		}
-	}
-	return out
 }

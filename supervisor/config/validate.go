@@ -13,10 +13,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 )
 
-// validate checks a defaulted configuration by the constraints that the
-// documentation of KubeletConfiguration v1beta1 names (Kubernetes v1.36), and
-// those the kubelet checks when it starts. What depends on the host, such as
-// its cgroup version or its cores, is not known here.
+// validate checks a defaulted and mended configuration by the constraints that
+// end the start of a kubelet v1.36, and few others, which protect people
+// (docs/decisions/0081). What depends on the host, such as its cgroup version
+// or its cores, is not known here.
 func validate(c *kubelet.KubeletConfiguration, gates Gates) field.ErrorList {
 	errs := validateGates(c.FeatureGates, field.NewPath("featureGates"))
 	if len(errs) > 0 {
@@ -114,29 +114,15 @@ func (v *validator) numbers() {
 
 func (v *validator) durations() {
 	for _, d := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
+		name         string
+		value, least time.Duration
 	}{
-		{"syncFrequency", v.SyncFrequency.Duration, 1},
-		{"fileCheckFrequency", v.FileCheckFrequency.Duration, 1},
-		{"httpCheckFrequency", v.HTTPCheckFrequency.Duration, 1},
-		{"nodeStatusUpdateFrequency", v.NodeStatusUpdateFrequency.Duration, 1},
-		{"nodeStatusReportFrequency", v.NodeStatusReportFrequency.Duration, 1},
-		{"runtimeRequestTimeout", v.RuntimeRequestTimeout.Duration, 1},
-		{"cpuManagerReconcilePeriod", v.CPUManagerReconcilePeriod.Duration, 1},
-		{"evictionPressureTransitionPeriod", v.EvictionPressureTransitionPeriod.Duration, 0},
-		{"streamingConnectionIdleTimeout", v.StreamingConnectionIdleTimeout.Duration, 0},
 		{"imageMinimumGCAge", v.ImageMinimumGCAge.Duration, 0},
 		{"imageMaximumGCAge", v.ImageMaximumGCAge.Duration, 0},
 		{"containerLogMonitorInterval", v.ContainerLogMonitorInterval.Duration, 3 * time.Second},
 	} {
 		if d.value < d.least {
-			least := "above 0"
-			if d.least != 1 {
-				least = "at least " + d.least.String()
-			}
-			v.invalid(at(d.name), d.value.String(), "must be %s", least)
+			v.invalid(at(d.name), d.value.String(), "must be at least %s", d.least)
 		}
 	}
 	if age := v.ImageMaximumGCAge.Duration; age > 0 && age <= v.ImageMinimumGCAge.Duration {
@@ -154,8 +140,11 @@ func (v *validator) durations() {
 	}
 }
 
+var detectionStrategies = []kubelet.ResourceChangeDetectionStrategy{
+	kubelet.GetChangeDetectionStrategy, kubelet.TTLCacheChangeDetectionStrategy, kubelet.WatchChangeDetectionStrategy,
+}
+
 func (v *validator) choices() {
-	choice(v, at("cgroupDriver"), v.CgroupDriver, "cgroupfs", "systemd")
 	choice(v, at("cpuManagerPolicy"), v.CPUManagerPolicy, cpus.None, cpus.Static, cpus.Dynamic)
 	choice(v, at("memoryManagerPolicy"), v.MemoryManagerPolicy, kubelet.NoneMemoryManagerPolicy,
 		kubelet.StaticMemoryManagerPolicy, memory.Restricted)
@@ -166,7 +155,7 @@ func (v *validator) choices() {
 		kubelet.PodTopologyManagerScope)
 	choice(v, at("hairpinMode"), v.HairpinMode, kubelet.PromiscuousBridge, kubelet.HairpinVeth, kubelet.HairpinNone)
 	choice(v, at("configMapAndSecretChangeDetectionStrategy"), v.ConfigMapAndSecretChangeDetectionStrategy,
-		kubelet.GetChangeDetectionStrategy, kubelet.TTLCacheChangeDetectionStrategy, kubelet.WatchChangeDetectionStrategy)
+		detectionStrategies...)
 	choice(v, at("authorization", "mode"), v.Authorization.Mode, kubelet.KubeletAuthorizationModeAlwaysAllow,
 		kubelet.KubeletAuthorizationModeWebhook)
 	choice(v, at("memorySwap", "swapBehavior"), v.MemorySwap.SwapBehavior, "", "NoSwap", "LimitedSwap")

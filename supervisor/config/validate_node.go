@@ -9,30 +9,16 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/kubelet/pkg/apis"
 	"k8s.io/utils/cpuset"
-
-	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
 // idsPerPod is the number of user ids a pod with a user namespace has, and the
 // unit of every other number (userNamespaces.idsPerPod).
 const idsPerPod int64 = 65536
-
-func parseSize(text string) (int64, error) {
-	quantity, err := resource.ParseQuantity(text)
-	if err != nil {
-		return 0, err
-	}
-	if quantity.Sign() <= 0 {
-		return 0, errors.New("not above 0")
-	}
-	return quantity.Value(), nil
-}
 
 func (v *validator) images() {
 	const whole = 100
@@ -117,7 +103,7 @@ func (v *validator) resources() {
 	if _, err := cpuOptions(v.KubeletConfiguration, v.gates); err != nil {
 		v.invalid(at("cpuManagerPolicyOptions"), v.CPUManagerPolicyOptions, "%v", err)
 	}
-	if _, err := topology.ParseOptions(v.TopologyManagerPolicyOptions); err != nil {
+	if _, err := topologyOptions(v.KubeletConfiguration); err != nil {
 		v.invalid(at("topologyManagerPolicyOptions"), v.TopologyManagerPolicyOptions, "%v", err)
 	}
 	if cpus := v.ReservedSystemCPUs; cpus != "" {
@@ -138,7 +124,7 @@ func (v *validator) resources() {
 			switch {
 			case name != v1.ResourceMemory && !strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
 				v.add(field.NotSupported(path, name, []v1.ResourceName{v1.ResourceMemory, "hugepages-<size>"}))
-			case limit.Sign() <= 0:
+			case limit.IsZero() || limit.Sign() < 0 && v.MemoryManagerPolicy != kubelet.NoneMemoryManagerPolicy:
 				v.invalid(path, limit.String(), "must be above 0")
 			case taken[r.NumaNode][name]:
 				v.add(field.Duplicate(path, limit.String()))
@@ -148,11 +134,9 @@ func (v *validator) resources() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.QOSReserved)) {
 		path, text := at("qosReserved").Key(name), v.QOSReserved[name]
-		if v.needsGate(true, "QOSReserved", path, text) {
-			choice(v, path, name, "memory")
-			if amount, err := parseAmount(text, path); err != nil || amount.Quantity != nil {
-				v.invalid(path, text, "must be from 0%% to 100%%")
-			}
+		choice(v, path, name, "memory")
+		if amount, err := parseAmount(text, path); err != nil || amount.Quantity != nil {
+			v.invalid(path, text, "must be from 0%% to 100%%")
 		}
 	}
 	if v.UserNamespaces != nil {
@@ -181,16 +165,10 @@ func (v *validator) shutdown() {
 		len(v.ShutdownGracePeriodByPodPriority)) && (whole > 0 || critical > 0) {
 		v.add(field.Forbidden(byPriority, "cannot be combined with shutdownGracePeriod"))
 	}
-	for i, p := range v.ShutdownGracePeriodByPodPriority {
-		if p.ShutdownGracePeriodSeconds < 0 {
-			v.invalid(byPriority.Index(i).Child("shutdownGracePeriodSeconds"), p.ShutdownGracePeriodSeconds,
-				"must be at least 0")
-		}
-	}
 }
 
+// registration: a kubelet registers with any effect and then never can, because the apiserver refuses the Node.
 func (v *validator) registration() {
-	seen := map[string]bool{}
 	for i, taint := range v.RegisterWithTaints {
 		path := at("registerWithTaints").Index(i)
 		v.reasons(path.Child("key"), taint.Key, validation.IsQualifiedName(taint.Key))
@@ -200,11 +178,6 @@ func (v *validator) registration() {
 		if taint.TimeAdded != nil {
 			v.add(field.Forbidden(path.Child("timeAdded"), "is set by the apiserver"))
 		}
-		key := taint.Key + ":" + string(taint.Effect)
-		if seen[key] {
-			v.add(field.Duplicate(path, key))
-		}
-		seen[key] = true
 	}
 }
 
@@ -244,7 +217,7 @@ func validateOptions(o Options) []Problem {
 			add("hostname-override", o.HostnameOverride, strings.Join(reasons, "; "))
 		}
 	}
-	if _, err := parseNodeIPs(o.NodeIP); err != nil {
+	if _, _, err := parseNodeIPs(o.NodeIP); err != nil {
 		add("node-ip", o.NodeIP, err.Error())
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.NodeLabels)) {
@@ -276,23 +249,24 @@ func reservedLabel(key string) bool {
 	return false
 }
 
-func parseNodeIPs(text string) ([]netip.Addr, error) {
+// parseNodeIPs reads --node-ip. What is no address is ignored.
+func parseNodeIPs(text string) (ips []netip.Addr, ignored []string, err error) {
 	if text == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	var ips []netip.Addr
 	for part := range strings.SplitSeq(text, ",") {
-		ip, err := netip.ParseAddr(strings.TrimSpace(part))
-		if err != nil || ip.Zone() != "" {
-			return nil, errors.New("must be an IP address, or one address of each family separated by a comma")
+		part = strings.TrimSpace(part)
+		if ip, ok := sloppyIP(part); ok && ip.Zone() == "" {
+			ips = append(ips, ip)
+		} else {
+			ignored = append(ignored, part)
 		}
-		ips = append(ips, ip)
 	}
 	switch {
 	case len(ips) > 2 || len(ips) == 2 && ips[0].Is4() == ips[1].Is4():
-		return nil, errors.New("must be one address, or one address of each family")
+		return nil, ignored, errors.New("must be one address, or one address of each family")
 	case len(ips) == 2 && (ips[0].IsUnspecified() || ips[1].IsUnspecified()):
-		return nil, errors.New("0.0.0.0 and :: cannot be combined with another address")
+		return nil, ignored, errors.New("0.0.0.0 and :: cannot be combined with another address")
 	}
-	return ips, nil
+	return ips, ignored, nil
 }

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"crypto/tls"
+	"errors"
 	"net/netip"
 	"net/url"
 	"path"
@@ -9,15 +9,14 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	cliflag "k8s.io/component-base/cli/flag"
 )
 
-var tlsVersions = []string{"VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"}
-
 func (v *validator) server() {
-	v.ip(at("address"), v.Address)
-	v.ip(at("healthzBindAddress"), v.HealthzBindAddress)
+	if _, err := netip.ParseAddr(v.Address); err != nil {
+		v.invalid(at("address"), v.Address, "must be an IP address, like 127.0.0.1 or ::1")
+	}
 	if (v.TLSCertFile == "") != (v.TLSPrivateKeyFile == "") {
 		missing := "tlsCertFile"
 		if v.TLSPrivateKeyFile == "" {
@@ -25,15 +24,11 @@ func (v *validator) server() {
 		}
 		v.add(field.Required(at(missing), "tlsCertFile and tlsPrivateKeyFile must be set together"))
 	}
-	if v.TLSMinVersion != "" {
-		choice(v, at("tlsMinVersion"), v.TLSMinVersion, tlsVersions...)
-	}
-	known := func(name string) bool {
-		is := func(s *tls.CipherSuite) bool { return s.Name == name }
-		return slices.ContainsFunc(tls.CipherSuites(), is) || slices.ContainsFunc(tls.InsecureCipherSuites(), is)
+	if _, err := cliflag.TLSVersion(v.TLSMinVersion); err != nil {
+		v.add(field.NotSupported(at("tlsMinVersion"), v.TLSMinVersion, cliflag.TLSPossibleVersions()))
 	}
 	for i, name := range v.TLSCipherSuites {
-		if !known(name) {
+		if _, err := cliflag.TLSCipherSuites([]string{name}); err != nil {
 			v.invalid(at("tlsCipherSuites").Index(i), name,
 				"is not a cipher suite: use names like TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
 		}
@@ -42,20 +37,6 @@ func (v *validator) server() {
 	if *v.EnableSystemLogQuery && v.needsGate(true, "NodeLogQuery", at("enableSystemLogQuery"), true) &&
 		!*v.EnableSystemLogHandler {
 		v.invalid(at("enableSystemLogQuery"), true, "needs enableSystemLogHandler")
-	}
-	for i, server := range v.ClusterDNS {
-		v.ip(at("clusterDNS").Index(i), server)
-	}
-	if v.ClusterDomain != "" {
-		v.reasons(at("clusterDomain"), v.ClusterDomain,
-			validation.IsDNS1123Subdomain(strings.TrimSuffix(v.ClusterDomain, ".")))
-	}
-	if v.PodCIDR != "" {
-		for cidr := range strings.SplitSeq(v.PodCIDR, ",") {
-			if _, err := netip.ParsePrefix(cidr); err != nil {
-				v.invalid(at("podCIDR"), v.PodCIDR, "must be a network, like 10.0.0.0/24")
-			}
-		}
 	}
 	if t := v.Tracing; t != nil && t.Endpoint != nil && strings.Contains(*t.Endpoint, "//") {
 		u, err := url.Parse(*t.Endpoint)
@@ -73,12 +54,6 @@ func (v *validator) server() {
 // previousVersion is the Kubernetes version before the one this agent is.
 const previousVersion = "1.35"
 
-func (v *validator) ip(path *field.Path, value string) {
-	if _, err := netip.ParseAddr(value); err != nil {
-		v.invalid(path, value, "must be an IP address, like 127.0.0.1 or ::1")
-	}
-}
-
 func (v *validator) reasons(path *field.Path, value any, reasons []string) {
 	if len(reasons) > 0 {
 		v.invalid(path, value, "%s", strings.Join(reasons, "; "))
@@ -86,22 +61,6 @@ func (v *validator) reasons(path *field.Path, value any, reasons []string) {
 }
 
 func (v *validator) sources() {
-	if v.StaticPodURL != "" {
-		u, err := url.Parse(v.StaticPodURL)
-		switch {
-		case err != nil:
-			// The error repeats the URL, which may hold a password.
-			v.invalid(at("staticPodURL"), "(hidden: it may hold a password)", "cannot be parsed")
-		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			v.invalid(at("staticPodURL"), u.Redacted(), "must be an http or https URL")
-		}
-	}
-	for name := range v.StaticPodURLHeader {
-		v.reasons(at("staticPodURLHeader").Key(name), name, validation.IsHTTPHeaderName(name))
-	}
-	if len(v.StaticPodURLHeader) > 0 && v.StaticPodURL == "" {
-		v.add(field.Required(at("staticPodURL"), "staticPodURLHeader requires it"))
-	}
 	v.endpoint(at("containerRuntimeEndpoint"), v.ContainerRuntimeEndpoint)
 	if v.ImageServiceEndpoint != "" {
 		v.endpoint(at("imageServiceEndpoint"), v.ImageServiceEndpoint)
@@ -128,10 +87,16 @@ func (v *validator) endpoint(at *field.Path, value string) {
 
 // parseLogSize reads containerLogMaxSize: less than 0 for any size.
 func parseLogSize(text string) (int64, error) {
-	if q, err := resource.ParseQuantity(text); err == nil && q.Sign() < 0 {
+	quantity, err := resource.ParseQuantity(text)
+	switch {
+	case err != nil:
+		return 0, err
+	case quantity.Sign() < 0:
 		return -1, nil
+	case quantity.IsZero():
+		return 0, errors.New("not above 0")
 	}
-	return parseSize(text)
+	return quantity.Value(), nil
 }
 
 func (v *validator) logs() {

@@ -79,6 +79,23 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 }
 
+// Later serves as soon as the address can be had, which is tried every period, until ctx ends. A kubelet too runs on
+// without its health endpoint.
+func Later(ctx context.Context, c Config, period time.Duration) error {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if s, err := Listen(c); err == nil {
+			return s.Serve(ctx)
+		}
+	}
+}
+
 // probe is a check at work. Requests that come while it runs wait for the same
 // answer, so that one that hangs costs one goroutine.
 type probe struct {

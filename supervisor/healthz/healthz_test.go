@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -92,5 +94,44 @@ func TestTheAddressIsTaken(t *testing.T) {
 	url := start(t)
 	if _, err := Listen(Config{Address: url[len("http://"):]}); err == nil {
 		t.Error("it was taken twice")
+	}
+}
+
+// TestLater: an address that another process has is served when that has gone; a name of a host is resolved.
+func TestLater(t *testing.T) {
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(other.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Address: "localhost:" + port}
+	if _, err := Listen(c); err == nil {
+		t.Fatal("it was taken twice")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Later(ctx, c, time.Millisecond) }()
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		response, err := client.Get("http://127.0.0.1:" + port + "/healthz")
+		if err == nil {
+			response.Body.Close() //nolint:errcheck // it was read
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := Later(ctx, Config{Address: "no such address"}, time.Millisecond); err != nil {
+		t.Error(err)
 	}
 }

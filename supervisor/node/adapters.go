@@ -20,6 +20,7 @@ type manifests struct {
 	path   string
 	period time.Duration
 	url    *manifesturl.Fetcher
+	noURL  error // why there is no url although one is configured
 	log    zerolog.Logger
 
 	mu      sync.Mutex
@@ -59,6 +60,10 @@ func (m *manifests) Fetch(ctx context.Context, fresh bool, done func([]byte, boo
 		m.mu.Unlock()
 		if fresh {
 			since = manifesturl.Version{}
+		}
+		if m.noURL != nil {
+			done(nil, false, m.noURL)
+			return
 		}
 		r, err := m.url.Fetch(ctx, since)
 		if err == nil {

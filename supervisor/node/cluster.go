@@ -1,6 +1,7 @@
 package node
 
 import (
+	"net/netip"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -83,11 +84,21 @@ func ownOf(c config.Config, m *machine, name string) nodeobject.Own {
 	}
 	if own.Cloud {
 		own.Taints = append(own.Taints, v1.Taint{Key: cloudTaint, Value: "true", Effect: v1.TaintEffectNoSchedule})
-		if ip := c.Options().NodeIP; ip != "" {
-			own.Annotations[cloudNodeIP] = ip
+		if ips := given(c.NodeIPs()); len(ips) > 0 {
+			own.Annotations[cloudNodeIP] = strings.Join(ips, ",")
 		}
 	}
 	return own
+}
+
+// given are the addresses of --node-ip, without 0.0.0.0 and ::, which say only which one to look for.
+func given(ips []netip.Addr) (out []string) {
+	for _, ip := range ips {
+		if !ip.IsUnspecified() {
+			out = append(out, ip.String())
+		}
+	}
+	return out
 }
 
 // buildInfo is the program's build information.

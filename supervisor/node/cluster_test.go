@@ -96,6 +96,18 @@ func TestClusterOf(t *testing.T) {
 	}
 }
 
+// TestProvidedNodeIP: a cloud is told the addresses of --node-ip that are addresses of a node.
+func TestProvidedNodeIP(t *testing.T) {
+	for flag, want := range map[string]string{
+		"192.0.2.1,fd00::1": "192.0.2.1,fd00::1", "::": "", "x": "", "x,192.0.2.1": "192.0.2.1", "": "",
+	} {
+		own := ownOf(clustered(t, "", "--cloud-provider=external", "--node-ip="+flag), &machine{}, "n1")
+		if got, has := own.Annotations[cloudNodeIP]; got != want || has != (want != "") {
+			t.Errorf("%q: %q, want %q", flag, got, want)
+		}
+	}
+}
+
 func TestCredential(t *testing.T) {
 	if c, err := credential(configOf(t, "")); c != nil || err != nil {
 		t.Errorf("standalone: %v, %v", c, err)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -18,7 +16,6 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
 	"github.com/troupe-dev/troupe/cri/simcri"
-	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
@@ -53,8 +50,10 @@ type launch struct {
 	name    string
 	machine machine
 	static  config.StaticPods
-	// fetcher is nil without a manifest URL, apiserver and client without an apiserver.
+	// fetcher is nil without a manifest URL, and with a wrong one, of which noFetcher says why; apiserver and client are
+	// nil without an apiserver.
 	fetcher   *manifesturl.Fetcher
+	noFetcher error
 	apiserver *rest.Config
 	client    *kube.Client
 
@@ -110,45 +109,6 @@ func (l *launch) close() {
 
 func (l *launch) closing(c func() error) {
 	l.closers = append(l.closers, func() { _ = c() }) // released with the process in any case
-}
-
-// validate finds what is wrong with the configuration, before anything is reached or changed.
-func (l *launch) validate(context.Context) error {
-	c := l.config
-	var err error
-	if l.apiserver, err = credential(c); err != nil {
-		return err
-	}
-	hostname, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	if l.name, err = c.NodeName(hostname); err != nil {
-		return err
-	}
-	if l.machine, err = lookAround(c, l.name); err != nil {
-		return err
-	}
-	if c.Kubelet().ProtectKernelDefaults {
-		if _, err := protectKernel(sysctlRoot, true); err != nil {
-			return err
-		}
-	}
-	if len(admin.SocketIn(c.Options().RootDir)) > socketPathLimit {
-		return fmt.Errorf("--root-dir %s: this path is too long for a unix socket in it: choose a shorter path",
-			c.Options().RootDir)
-	}
-	l.static = c.StaticPods()
-	if l.static.URL != "" {
-		l.fetcher, err = manifesturl.New(manifesturl.Config{
-			URL: l.static.URL, Header: l.static.URLHeader, Timeout: manifestTimeout,
-		})
-		if err != nil {
-			return err
-		}
-	}
-	l.counters, err = counters(&l.machine, l.name)
-	return err
 }
 
 // takeTurn waits until no other agent holds the lock file.
@@ -368,7 +328,9 @@ func (l *launch) connectPorts(context.Context) error {
 	}
 	l.ports = node.Ports{
 		Runtime: l.counters.Starts(rt.Runtime), Host: l.host, Files: l.host, Network: net, Events: l.events,
-		Manifests:   &manifests{path: l.static.Path, period: l.static.PathPeriod, url: l.fetcher, log: log},
+		Manifests: &manifests{
+			path: l.static.Path, period: l.static.PathPeriod, url: l.fetcher, noURL: l.noFetcher, log: log,
+		},
 		Checkpoints: checkpoints.New(filepath.Join(l.root.Path(), checkpointsDir)),
 		States:      l.states, DeviceStates: l.deviceStates,
 		Facts: l.machine.facts,
@@ -422,14 +384,8 @@ func (l *launch) start(context.Context) error {
 		return err
 	}
 	log := l.options.Log
-	for _, w := range slices.Concat(l.config.Warnings(), l.machine.memoryWarnings(l.config)) {
+	for _, w := range l.warnings() {
 		log.Warn().Msg(w)
-	}
-	if err := l.machine.noLabels; err != nil {
-		log.Warn().Msg(err.Error())
-	}
-	if !l.machine.cgroups.v2 {
-		log.Warn().Msg("this host uses cgroup v1, which is deprecated in Kubernetes: plan to boot it with cgroup v2")
 	}
 	version := l.runtime.version
 	log.Info().Str("node", l.name).Str("runtime", version.Name+" "+version.Version).Str("rootDir", l.root.Path()).

@@ -33,10 +33,12 @@ type machine struct {
 	// cpus are the CPUs that are online, possible 1 above the highest that may ever be.
 	cpus, possible int
 	addresses      []string
-	resolvConf     string
-	oomFloor       *int64
-	hugePages      []string
-	cgroups        cgroupFacts
+	// resolvConf is the text of the resolver file; noResolver says why it can't be read.
+	resolvConf string
+	noResolver error
+	oomFloor   *int64
+	hugePages  []string
+	cgroups    cgroupFacts
 	// keys makes the keys of pods' certificates.
 	keys port.PodKeys
 	// devices are those of device plugins that a kubelet left here.
@@ -72,12 +74,9 @@ func lookAround(c config.Config, name string) (machine, error) {
 		return m, fmt.Errorf("CPUs of this machine: %w", err)
 	}
 	preferred := netip.Addr{}
-	for _, ip := range c.NodeIPs() {
-		if !ip.IsUnspecified() {
-			m.addresses = append(m.addresses, ip.String())
-		} else {
-			preferred = ip
-		}
+	ips := c.NodeIPs()
+	if m.addresses = given(ips); len(ips) == 1 && ips[0].IsUnspecified() {
+		preferred = ips[0]
 	}
 	if len(m.addresses) == 0 {
 		if ip, ok := ownAddress(preferred.Is6()); ok {
@@ -89,20 +88,9 @@ func lookAround(c config.Config, name string) (machine, error) {
 	}
 	if path := c.ResolvConf(); path != "" {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			return m, fmt.Errorf("resolvConf: %w: set another file in the configuration, or \"\" for none", err)
-		}
-		m.resolvConf = string(data)
-	}
-	if c.FailSwapOn() {
-		if device := swapOn(); device != "" {
-			return m, fmt.Errorf("failSwapOn: swap is on (%s): turn it off, or set failSwapOn: false", device)
-		}
+		m.resolvConf, m.noResolver = string(data), err
 	}
 	m.cgroups = lookAtCgroups(cgroupRoot, ownCgroup)
-	if err := m.cgroups.allowedBy(c); err != nil {
-		return m, err
-	}
 	m.oomFloor = oomFloor()
 	m.hugePages = hugePageSizes()
 	m.selinux, m.noLabels = policy.Machine().Host(c.Gates().Enabled("SELinuxMount"))
@@ -218,17 +206,8 @@ const capSysResource = 24
 // oomFloor is the lowest oom_score_adj that may be set here: one's own, without
 // CAP_SYS_RESOURCE; nil for any.
 func oomFloor() *int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
+	if caps, ok := capabilities("/proc/self/status"); !ok || caps&(1<<capSysResource) != 0 {
 		return nil
-	}
-	for line := range strings.Lines(string(status)) {
-		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			caps, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
-			if err != nil || caps&(1<<capSysResource) != 0 {
-				return nil
-			}
-		}
 	}
 	own, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
@@ -239,6 +218,21 @@ func oomFloor() *int64 {
 		return nil
 	}
 	return &n
+}
+
+// capabilities are the effective ones of the process with that status (proc_pid_status(5)).
+func capabilities(status string) (bits uint64, ok bool) {
+	text, err := os.ReadFile(status)
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if hex, is := strings.CutPrefix(line, "CapEff:"); is {
+			bits, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+			return bits, err == nil
+		}
+	}
+	return 0, false
 }
 
 // hugePageSizes are those of the kernel, as hugetlb cgroup files name them.
@@ -305,7 +299,7 @@ func (m machine) translation(c config.Config) *translate.Node {
 	k := c.Kubelet()
 	return &translate.Node{
 		RootDir: c.Options().RootDir, PodLogs: c.PodLogsDir(),
-		ResolvConf: m.resolvConf, LocalResolver: c.ResolvConf() == "",
+		ResolvConf: m.resolvConf, NoResolvConf: m.noResolver, LocalResolver: c.ResolvConf() == "",
 		Addresses: m.addresses, ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
 		MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
 		PossibleCPUs: m.possible, OOMScoreAdjFloor: m.oomFloor,

@@ -52,6 +52,7 @@ const (
 	manifestTimeout = 30 * time.Second
 	keptEvents      = 1000
 	healthPatience  = 10 * time.Second
+	healthzPeriod   = 5 * time.Second // a kubelet's
 	stopPatience    = 5 * time.Second
 	startPatience   = 10 * time.Second // that the agent has with starts as it ends
 )
@@ -143,11 +144,13 @@ func (d *running) listen(o Options, rootDir string, events *eventlog.Log) ([]fun
 	}
 	serve := []func(context.Context) error{server.Serve}
 	if addr, ok := o.Config.Healthz(); ok {
-		hz, err := healthz.Listen(healthz.Config{Address: addr.String(), Checks: d.checks(), Observe: d.counters.Healthcheck})
-		if err != nil {
-			return nil, errors.Join(err, release(serve))
+		c := healthz.Config{Address: addr, Checks: d.checks(), Observe: d.counters.Healthcheck}
+		if hz, err := healthz.Listen(c); err == nil {
+			serve = append(serve, hz.Serve)
+		} else {
+			d.log.Warn().Str("error", err.Error()).Msg("the health endpoint cannot be served; retrying every 5 seconds")
+			serve = append(serve, func(ctx context.Context) error { return healthz.Later(ctx, c, healthzPeriod) })
 		}
-		serve = append(serve, hz.Serve)
 	}
 	return serve, nil
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"os"
@@ -133,5 +134,63 @@ func TestTurns(t *testing.T) {
 	cancel()
 	if err := <-secondEnded; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStartsAllTheSame: what a kubelet starts with is no reason to end here.
+func TestStartsAllTheSame(t *testing.T) {
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	_, port, err := net.SplitHostPort(other.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := systemd(t)
+	var log bytes.Buffer
+	o := simulated(t, "--resolv-conf=/nowhere/resolv.conf", "--healthz-bind-address=localhost", "--healthz-port="+port,
+		"--node-ip=x", "--cluster-dns=dns", "--cluster-domain=a_b", "--qos-reserved=memory=10%", "--manifest-url=ftp://h",
+		"--manifest-url-header=a:b", "--register-with-taints=a=b:NoSchedule,a=c:NoSchedule")
+	o.Log = zerolog.New(zerolog.SyncWriter(&log))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	awaitNotice(t, conn, "READY=1")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{
+		"resolvConf: open /nowhere/resolv.conf: no such file or directory: new pods that need it wait", "the health endpoint cannot be served",
+		"--node-ip: x: is no IP address", "--cluster-dns: clusterDNS[0]", "--cluster-domain: clusterDomain", "--manifest-url: staticPodURL",
+		"qosReserved (needs feature gate QOSReserved)", "--register-with-taints: registerWithTaints[1]",
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in\n%s", want, log.String())
+		}
+	}
+}
+
+// TestResolverFile: without a file that could be read ever there is an error, and afterwards the last text.
+func TestResolverFile(t *testing.T) {
+	r := &resolverFile{path: filepath.Join(t.TempDir(), "resolv.conf"), none: os.ErrNotExist}
+	for _, step := range []struct {
+		do    func() error
+		text  string
+		fails bool
+	}{
+		{func() error { return nil }, "", true},
+		{func() error { return os.WriteFile(r.path, []byte("a"), 0o600) }, "a", false},
+		{func() error { return os.Remove(r.path) }, "a", false},
+		{func() error { return os.WriteFile(r.path, []byte("b"), 0o600) }, "b", false},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := r.read(); text != step.text || (err != nil) != step.fails {
+			t.Errorf("%q, %v; want %q, failed: %v", text, err, step.text, step.fails)
+		}
 	}
 }

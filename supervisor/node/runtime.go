@@ -61,12 +61,12 @@ func connect(
 	if below.users, err = userRange(ctx, c, m); err != nil {
 		return nil, err
 	}
-	resolver := &resolverFile{path: c.ResolvConf(), last: m.resolvConf}
+	resolver := &resolverFile{path: c.ResolvConf(), last: m.resolvConf, none: m.noResolver}
 	client, err := cri.Dial(ctx, cri.Config{
 		Endpoint: c.RuntimeEndpoint(), ImageEndpoint: c.ImageEndpoint(), RequestTimeout: c.RuntimeRequestTimeout(),
 		Node: func() *translate.Node {
 			n := *below.node
-			n.ResolvConf = resolver.read()
+			n.ResolvConf, n.NoResolvConf = resolver.read()
 			return &n
 		},
 		Notice: late.notice, Observe: observe, Dial: traces.Dial(),
@@ -125,24 +125,25 @@ func (r *runtimeBelow) resolvConfTrouble(c config.Config) string {
 }
 
 // resolverFile is the node's resolver file. A starting pod gets the current content. While the
-// file cannot be read, it gets the last one.
+// file cannot be read, it gets the last one, if there has been one.
 type resolverFile struct {
 	path string
 	mu   sync.Mutex
 	last string
+	none error // why there is no last one
 }
 
-func (r *resolverFile) read() string {
+func (r *resolverFile) read() (string, error) {
 	if r.path == "" {
-		return ""
+		return "", nil
 	}
 	data, err := os.ReadFile(r.path)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err == nil {
-		r.last = string(data)
+	if err == nil || r.none != nil {
+		r.last, r.none = string(data), err
 	}
-	return r.last
+	return r.last, r.none
 }
 
 // lateEvents records what the runtime's client has to say, once there is where to.

@@ -23,10 +23,10 @@ const (
 	settingsType   = "KubeletConfiguration"
 )
 
-// handsOn are the files of supervisor/config that decode, default and check settings: to be read there is
+// handsOn are the files of supervisor/config that decode, default, mend and check settings: to be read there is
 // not to act.
 func handsOn(file string) bool {
-	for _, pattern := range []string{"defaults.go", "validate*.go", "flags*.go", "flagvalue.go", "file.go", "load.go"} {
+	for _, pattern := range []string{"defaults.go", "validate*.go", "flags*.go", "flagvalue.go", "file.go", "load.go", "mend.go"} {
 		if is, err := filepath.Match(pattern, filepath.Base(file)); err == nil && is {
 			return true
 		}
@@ -48,7 +48,7 @@ var actWithoutBeingRead = map[string]string{
 var gatesOfDefaults []string
 
 // gatesOfChecks are gates that act by the fields that are refused without them: only checks ask for them.
-var gatesOfChecks = []string{"CustomCPUCFSQuotaPeriod", "NodeLogQuery", "QOSReserved", "RotateKubeletServerCertificate"}
+var gatesOfChecks = []string{"CustomCPUCFSQuotaPeriod", "NodeLogQuery", "RotateKubeletServerCertificate"}
 
 // structs are the fields of the structs of a package, by the object that stands for them in one check.
 type structs struct {

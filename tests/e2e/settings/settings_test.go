@@ -84,6 +84,11 @@ var samples = map[string]string{
 	"allowed-unsafe-sysctls": "kernel.x", "client-ca-file": "/ca", "cgroup-root": "/", "pod-manifest-path": "/m", "kubelet-cgroups": "/k",
 	"system-cgroups": "/s", "cpu-manager-policy-options": "full-pcpus-only=true", "topology-manager-policy-options": "prefer-closest-numa-nodes=true",
 	"reserved-memory": "0:memory=1Gi", "authorization-mode": "Webhook",
+	"experimental-mounter-path": "/m", "experimental-allocatable-ignore-eviction": "true", "enable-load-reader": "true",
+	"log-cadvisor-usage": "true", "storage-driver-secure": "true", "hairpin-mode": "hairpin-veth", "sync-frequency": "2m",
+	"volume-plugin-dir": "/v", "cpu-manager-reconcile-period": "1s", "make-iptables-util-chains": "false",
+	"log-flush-frequency": "1s", "log-json-split-stream": "true", "log-text-split-stream": "true",
+	"log-json-info-buffer-size": "1", "log-text-info-buffer-size": "1",
 	"image-credential-provider-config": "/p", "image-credential-provider-bin-dir": "/b", "lock-file": "/l",
 }
 
@@ -99,6 +104,8 @@ var beside = map[string][]string{
 	"feature-gates":                     {},
 	"qos-reserved":                      {"--feature-gates=QOSReserved=true"},
 	"log-json-info-buffer-size":         {"--feature-gates=LoggingAlphaOptions=true"},
+	"log-json-split-stream":             {"--feature-gates=LoggingAlphaOptions=true"},
+	"log-text-split-stream":             {"--feature-gates=LoggingAlphaOptions=true"},
 	"log-text-info-buffer-size":         {"--feature-gates=LoggingAlphaOptions=true"},
 	"cpu-manager-policy-options":        {"--cpu-manager-policy=static", "--reserved-cpus=0"},
 	"system-cgroups":                    {"--cgroup-root=/"},

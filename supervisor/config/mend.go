@@ -1,0 +1,158 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+	netutils "k8s.io/utils/net"
+)
+
+// mender goes over a defaulted configuration before it is validated. What a kubelet starts with although it can't do
+// what it says is put right here, and is a warning: a node that starts with a kubelet starts with this agent
+// (docs/decisions/0081).
+type mender struct {
+	validator
+	standalone bool
+}
+
+// mend changes the configuration, but nothing that its lists and maps share with others.
+func mend(c *kubelet.KubeletConfiguration, gates Gates, standalone bool) field.ErrorList {
+	m := &mender{validator: validator{KubeletConfiguration: c, gates: gates}, standalone: standalone}
+	m.durations()
+	m.network()
+	m.manifests()
+	m.registration()
+	m.rest()
+	return m.errs
+}
+
+// neverNegative are the durations that a kubelet has no rule for. Those that are positive can't be 0 either.
+var neverNegative = []struct {
+	name     string
+	positive bool
+	of       func(kc) *metav1.Duration
+}{
+	{"syncFrequency", true, func(c kc) *metav1.Duration { return &c.SyncFrequency }},
+	{"fileCheckFrequency", true, func(c kc) *metav1.Duration { return &c.FileCheckFrequency }},
+	{"httpCheckFrequency", true, func(c kc) *metav1.Duration { return &c.HTTPCheckFrequency }},
+	{"nodeStatusUpdateFrequency", true, func(c kc) *metav1.Duration { return &c.NodeStatusUpdateFrequency }},
+	{"nodeStatusReportFrequency", true, func(c kc) *metav1.Duration { return &c.NodeStatusReportFrequency }},
+	{"runtimeRequestTimeout", true, func(c kc) *metav1.Duration { return &c.RuntimeRequestTimeout }},
+	{"cpuManagerReconcilePeriod", true, func(c kc) *metav1.Duration { return &c.CPUManagerReconcilePeriod }},
+	{"evictionPressureTransitionPeriod", false,
+		func(c kc) *metav1.Duration { return &c.EvictionPressureTransitionPeriod }},
+	{"streamingConnectionIdleTimeout", false, func(c kc) *metav1.Duration { return &c.StreamingConnectionIdleTimeout }},
+}
+
+func (m *mender) durations() {
+	usual := Default().kubelet
+	for _, d := range neverNegative {
+		given, by := d.of(m.KubeletConfiguration), *d.of(&usual)
+		switch {
+		case given.Duration < 0:
+			m.invalid(at(d.name), given.Duration.String(), "cannot be negative: the default, %s, is used", by.Duration)
+			*given = by
+		case given.Duration == 0 && d.positive:
+			m.invalid(at(d.name), given.Duration.String(), "must be above 0: the default, %s, is used", by.Duration)
+			*given = by
+		}
+	}
+	m.ShutdownGracePeriodByPodPriority = slices.Clone(m.ShutdownGracePeriodByPodPriority)
+	for i := range m.ShutdownGracePeriodByPodPriority {
+		if p := &m.ShutdownGracePeriodByPodPriority[i]; p.ShutdownGracePeriodSeconds < 0 {
+			m.invalid(at("shutdownGracePeriodByPodPriority").Index(i).Child("shutdownGracePeriodSeconds"),
+				p.ShutdownGracePeriodSeconds, "cannot be negative: 0 is used")
+			p.ShutdownGracePeriodSeconds = 0
+		}
+	}
+}
+
+func (m *mender) network() {
+	// Zeros in front of a number are left out, as a kubelet does: 010.0.0.1 is 10.0.0.1.
+	for _, address := range []*string{&m.Address, &m.HealthzBindAddress} {
+		if ip, ok := sloppyIP(*address); ok {
+			*address = ip.String()
+		}
+	}
+	var servers []string
+	for i, text := range m.ClusterDNS {
+		if ip, ok := sloppyIP(text); ok {
+			servers = append(servers, ip.String())
+		} else {
+			m.invalid(at("clusterDNS").Index(i), text, "must be an IP address: it is left out")
+		}
+	}
+	m.ClusterDNS = servers
+	if m.ClusterDomain != "" {
+		reasons := validation.IsDNS1123Subdomain(strings.TrimSuffix(m.ClusterDomain, "."))
+		m.reasons(at("clusterDomain"), m.ClusterDomain, reasons)
+	}
+}
+
+// sloppyIP reads an IP address as a kubelet does.
+func sloppyIP(text string) (netip.Addr, bool) {
+	if ip, err := netip.ParseAddr(text); err == nil {
+		return ip, true
+	}
+	ip := net.IP(netutils.ParseIPSloppy(text))
+	address, ok := netip.AddrFromSlice(ip)
+	return address.Unmap(), ok
+}
+
+func (m *mender) manifests() {
+	if m.StaticPodURL != "" {
+		const nothing = ": no pod can be fetched from it"
+		u, err := url.Parse(m.StaticPodURL)
+		switch {
+		case err != nil:
+			// The error repeats the URL, which may hold a password.
+			m.invalid(at("staticPodURL"), "(hidden: it may hold a password)", "cannot be parsed"+nothing)
+		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+			m.invalid(at("staticPodURL"), u.Redacted(), "must be an http or https URL"+nothing)
+		}
+	}
+	for name := range m.StaticPodURLHeader { // order-free: sorted by the caller
+		m.reasons(at("staticPodURLHeader").Key(name), name, validation.IsHTTPHeaderName(name))
+	}
+}
+
+func (m *mender) registration() {
+	var taints []string
+	kept := m.RegisterWithTaints[:0:0]
+	for i, taint := range m.RegisterWithTaints {
+		key := taint.Key + ":" + string(taint.Effect)
+		if slices.Contains(taints, key) {
+			m.invalid(at("registerWithTaints").Index(i), key, "given twice: the first one counts")
+			continue
+		}
+		taints, kept = append(taints, key), append(kept, taint)
+	}
+	m.RegisterWithTaints = kept
+}
+
+func (m *mender) rest() {
+	if q, err := resource.ParseQuantity(m.ContainerLogMaxSize); err == nil && q.IsZero() {
+		usual := Default().kubelet.ContainerLogMaxSize
+		m.invalid(at("containerLogMaxSize"), m.ContainerLogMaxSize,
+			"must be above 0, or negative for no rotation: the default, %s, is used", usual)
+		m.ContainerLogMaxSize = usual
+	}
+	if m.CgroupDriver != "cgroupfs" && m.CgroupDriver != "systemd" {
+		m.invalid(at("cgroupDriver"), m.CgroupDriver,
+			"must be cgroupfs or systemd: cgroupfs is used, unless the container runtime has another one")
+		m.CgroupDriver = "cgroupfs"
+	}
+	// Without a cluster nobody asks for ConfigMaps and Secrets.
+	if s := &m.ConfigMapAndSecretChangeDetectionStrategy; m.standalone && !slices.Contains(detectionStrategies, *s) {
+		m.invalid(at("configMapAndSecretChangeDetectionStrategy"), *s, "has no such value")
+		*s = kubelet.WatchChangeDetectionStrategy
+	}
+}
