@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -25,54 +24,24 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
-// started is the control plane of the package's tests, which run one after the other.
-var started struct {
-	once  sync.Once
-	plane *lab.ControlPlane
-	dir   string
-	err   error
-}
+var shared = lab.Shared{Name: "troupe-apiserver", Own: true, Plane: lab.ControlPlaneConfig{Log: os.Stderr}}
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if started.plane != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := started.plane.Stop(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
-			code = max(code, 1)
-		}
-		if code != 0 {
-			fmt.Fprintln(os.Stderr, started.plane.LogTails(3000))
-		}
-	}
-	if err := os.RemoveAll(started.dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
 // plane is the control plane, with an apiserver that runs.
 func plane(t *testing.T) *lab.ControlPlane {
 	t.Helper()
 	lab.Need(t, lab.GoToolchain)
-	started.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute) // a build may be among it
-		defer cancel()
-		if started.dir, started.err = os.MkdirTemp("", "troupe-apiserver-"); started.err == nil {
-			started.plane, started.err = lab.StartControlPlane(ctx, lab.ControlPlaneConfig{Dir: started.dir, Log: os.Stderr})
-		}
-	})
-	if started.err != nil {
-		t.Fatal(started.err)
+	p, err := shared.ControlPlane()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if started.plane.APIServerPID() == 0 { // a test failed between
-		if err := started.plane.StartAPIServer(t.Context()); err != nil {
+	if p.APIServerPID() == 0 { // a test failed between
+		if err := p.StartAPIServer(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return started.plane
+	return p
 }
 
 // noLeaks fails the test if it leaves goroutines behind. It is called before

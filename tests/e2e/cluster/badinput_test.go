@@ -256,7 +256,7 @@ func badPods(links string) map[string]badPod {
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "bad-input", func(t *testing.T, b *bed, kubelet bool) {
-		links, err := os.MkdirTemp(shared.dir, "")
+		links, err := os.MkdirTemp(shared.Dir, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -362,7 +362,7 @@ func (b *bed) pushNamedUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry, err := shared.registry()
+	registry, err := shared.Registry()
 	if err != nil {
 		t.Fatal(err)
 	}

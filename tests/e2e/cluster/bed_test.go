@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,99 +24,18 @@ import (
 // patience is for what takes a moment, on a busy machine too. Nothing here is a measurement.
 const patience = 4 * time.Minute
 
-var shared struct {
-	dir      string
-	binary   func() (string, error)
-	raced    func() (string, error) // with the race detector
-	registry func() (*lab.Registry, error)
-	plane    func() (*lab.ControlPlane, error)
-	// csiDriver is the binary of package csidriver.
-	csiDriver func() (string, error)
-	used      *lab.ControlPlane // plane, once somebody wanted it
-}
-
-func TestMain(m *testing.M) {
-	lab.SetParallel()
-	os.Exit(run(m))
-}
-
-// run keeps what all tests share: a control plane, the binary and the images, each made once, if any
-// test needs it.
-func run(m *testing.M) (code int) {
-	dir, err := os.MkdirTemp("", "cluster-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+var shared = lab.Shared{Name: "cluster", Plane: planeIn(""), Begun: func(ctx context.Context, repository string) {
+	// Tests that come late want these two, and would wait for minutes. The first tests mostly wait
+	// themselves. Who wants them builds them again if this fails, and says why it does.
+	go lab.BuildKubernetes(ctx, repository, "kubectl", os.Stderr) //nolint:errcheck // see above
+	go lab.BuildRunc(ctx, repository, os.Stderr)                  //nolint:errcheck // see above
+	// They take longer, and few of those who run a single test want them.
+	if os.Getenv("CI") == "true" {
+		go lab.BuildCSISidecars(ctx, repository, os.Stderr) //nolint:errcheck // see above
 	}
-	defer os.RemoveAll(dir)
-	shared.dir = dir
-	ctx := context.Background()
-	early, cancel := context.WithCancel(ctx)
-	defer cancel()
-	repository := sync.OnceValues(lab.Repository)
-	shared.binary = sync.OnceValues(func() (string, error) {
-		repository, err := repository()
-		if err != nil {
-			return "", err
-		}
-		return lab.BuildTroupe(ctx, repository, false)
-	})
-	shared.raced = sync.OnceValues(func() (string, error) {
-		repository, err := repository()
-		if err != nil {
-			return "", err
-		}
-		return lab.BuildTroupe(ctx, repository, true)
-	})
-	shared.csiDriver = sync.OnceValues(func() (string, error) {
-		repository, err := repository()
-		if err != nil {
-			return "", err
-		}
-		return lab.BuildCSIDriver(ctx, repository)
-	})
-	shared.registry = sync.OnceValues(func() (*lab.Registry, error) {
-		repository, err := repository()
-		if err != nil {
-			return nil, err
-		}
-		r, err := lab.NewRegistry()
-		if err != nil {
-			return nil, err
-		}
-		return r, r.PushDemoImages(ctx, repository)
-	})
-	shared.plane = sync.OnceValues(func() (*lab.ControlPlane, error) {
-		p, err := lab.TakeControlPlane(ctx, planeIn(filepath.Join(dir, "plane")))
-		shared.used = p
-		if repository, err := repository(); err == nil {
-			// Tests that come late want these two, and would wait for minutes. The first tests mostly wait
-			// themselves. Who wants them builds them again if this fails, and says why it does.
-			go lab.BuildKubernetes(early, repository, "kubectl", os.Stderr) //nolint:errcheck // see above
-			go lab.BuildRunc(early, repository, os.Stderr)                  //nolint:errcheck // see above
-			// They take longer, and few of those who run a single test want them.
-			if os.Getenv("CI") == "true" {
-				go lab.BuildCSISidecars(early, repository, os.Stderr) //nolint:errcheck // see above
-			}
-		}
-		return p, err
-	})
-	defer func() {
-		if shared.used == nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		if err := shared.used.Stop(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
-			code = max(code, 1)
-		}
-		if code != 0 {
-			fmt.Fprintln(os.Stderr, shared.used.LogTails(2000))
-		}
-	}()
-	return m.Run()
-}
+}}
+
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
 func planeIn(dir string) lab.ControlPlaneConfig {
 	return lab.ControlPlaneConfig{Dir: dir, ControllerManager: true, Scheduler: true, Log: os.Stderr}
@@ -140,7 +58,7 @@ func stopPlane(t *testing.T, p *lab.ControlPlane) {
 func plane(t *testing.T) *lab.ControlPlane {
 	t.Helper()
 	lab.Need(t, lab.GoToolchain)
-	p, err := shared.plane()
+	p, err := shared.ControlPlane()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +70,9 @@ type bed struct {
 	*node.Agent
 	// member is the agent if Agent is nil.
 	member *member.Member
-	plane  *lab.ControlPlane
+	// Daemon is the process of either, nil before there is one.
+	*lab.Daemon
+	plane *lab.ControlPlane
 	// lab is containerd's, and served the other runtime: one of them is nil. runtime is either.
 	lab     *lab.Lab
 	served  *served.Runtime
@@ -161,14 +81,6 @@ type bed struct {
 	admin kubernetes.Interface
 	// name is the node's and the namespace's.
 	name string
-}
-
-// Root is the agent's root directory.
-func (b *bed) Root() string {
-	if b.member != nil {
-		return b.member.Root()
-	}
-	return b.Agent.Root()
 }
 
 // setup is what tests change of a bed.
@@ -192,44 +104,19 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 	for _, c := range change {
 		c(&s)
 	}
-	needs, binaryOf := append(s.release.Needs(), lab.GoToolchain), shared.binary
+	needs, binaryOf := append(s.release.Needs(), lab.GoToolchain), shared.Troupe
 	if s.served {
-		needs, binaryOf = []lab.Requirement{lab.Root, lab.GoToolchain, lab.Gcc}, shared.raced
+		needs, binaryOf = []lab.Requirement{lab.Root, lab.GoToolchain, lab.Gcc}, shared.Raced
 		s.agent.Env = append(s.agent.Env, "GORACE=atexit_sleep_ms=0")
 	}
 	lab.Need(t, needs...)
-	if s.plane == nil {
-		s.plane = plane(t)
-	}
 	binary, err := binaryOf()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// t.TempDir has too long a path for sockets.
-	dir, err := os.MkdirTemp(shared.dir, "")
-	if err == nil {
-		// As the directories of a node are: root in a pod with users of its own is nobody here, and
-		// has to get to its files.
-		err = errors.Join(os.Chmod(shared.dir, 0o711), os.Chmod(dir, 0o711))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
-	defer cancel()
-	config := s.plane.AdminConfig()
-	admin, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bed{plane: s.plane, name: name, admin: admin}
-	if s.served {
-		b.serve(t, filepath.Join(dir, "c"))
-	} else {
-		b.contain(ctx, t, &s, filepath.Join(dir, "c"))
-	}
+	b, dir := newBase(t, name, &s)
 	s.identity.User, s.identity.Groups = "system:node:"+name, []string{"system:nodes"}
-	kubeconfig, err := s.plane.KubeconfigOf(s.identity)
+	kubeconfig, err := b.plane.KubeconfigOf(s.identity)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,23 +125,55 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 			t.Fatal(err)
 		}
 	}
-	s.agent.Binary, s.agent.Dir, s.agent.Endpoint, s.agent.CgroupRoot = binary, filepath.Join(dir, "n"), b.runtime.Endpoint(), b.runtime.CgroupRoot()
+	s.agent.Binary, s.agent.Dir, s.agent.Endpoint, s.agent.CgroupRoot = binary, dir, b.runtime.Endpoint(), b.runtime.CgroupRoot()
 	s.agent.Flags = append([]string{
 		"--hostname-override", name, "--kubeconfig", kubeconfig, "--node-ip", "127.0.0.1", "--node-labels", "test=" + name,
 	}, s.agent.Flags...)
 	if b.Agent, err = node.New(s.agent); err != nil {
 		t.Fatal(err)
 	}
+	b.Daemon = b.Agent.Daemon
+	return b
+}
+
+// newBase is a bed without an agent: a runtime, a namespace, and a directory for an agent.
+func newBase(t *testing.T, name string, s *setup) (b *bed, dir string) {
+	t.Helper()
+	if s.plane == nil {
+		s.plane = plane(t)
+	}
+	// t.TempDir has too long a path for sockets.
+	dir, err := os.MkdirTemp(shared.Dir, "")
+	if err == nil {
+		// As the directories of a node are: root in a pod with users of its own is nobody here, and
+		// has to get to its files.
+		err = errors.Join(os.Chmod(shared.Dir, 0o711), os.Chmod(dir, 0o711))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
+	defer cancel()
+	admin, err := kubernetes.NewForConfig(s.plane.AdminConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = &bed{plane: s.plane, name: name, admin: admin}
+	if s.served {
+		b.serve(t, filepath.Join(dir, "c"))
+	} else {
+		b.contain(ctx, t, s, filepath.Join(dir, "c"))
+	}
 	if _, err := admin.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return b, filepath.Join(dir, "n")
 }
 
 // contain starts containerd.
 func (b *bed) contain(ctx context.Context, t *testing.T, s *setup, dir string) {
 	t.Helper()
-	registry, err := shared.registry()
+	registry, err := shared.Registry()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,9 +192,11 @@ func (b *bed) contain(ctx context.Context, t *testing.T, s *setup, dir string) {
 func (b *bed) clean(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	if t.Failed() && b.Agent != nil {
-		if view, err := b.Pods(ctx); err == nil {
-			t.Logf("pods at the end: %+v", view)
+	if t.Failed() && b.Daemon != nil {
+		if b.Agent != nil {
+			if view, err := b.Pods(ctx); err == nil {
+				t.Logf("pods at the end: %+v", view)
+			}
 		}
 		t.Logf("the end of the agent's log:\n%s", b.LogTail(12000))
 	}
@@ -298,7 +219,7 @@ func (b *bed) clean(t *testing.T) {
 					err = world.Empty()
 				}
 				if err == nil {
-					if left := node.Leftovers(b.Agent, b.runtime); len(left) > 0 {
+					if left := node.Leftovers(b.Daemon, b.runtime); len(left) > 0 {
 						err = errors.New(strings.Join(left, ", "))
 					}
 				}
@@ -308,6 +229,17 @@ func (b *bed) clean(t *testing.T) {
 		if err != nil && !t.Failed() {
 			t.Errorf("%v; the end of the agent's log:\n%s", err, b.LogTail(6000))
 			b.collect(t)
+		}
+	}
+	if b.member != nil {
+		err := errors.Join(
+			b.member.Stop(ctx),
+			b.admin.CoreV1().Namespaces().Delete(ctx, b.name, none),
+			b.admin.CoreV1().Pods(b.name).DeleteCollection(ctx, none, metav1.ListOptions{}),
+			b.admin.CoreV1().Nodes().Delete(ctx, b.name, none),
+		)
+		if err != nil {
+			t.Error(err)
 		}
 	}
 	if b.Agent != nil {
@@ -324,7 +256,7 @@ func (b *bed) clean(t *testing.T) {
 	if err := b.runtime.Cleanup(ctx); err != nil {
 		t.Errorf("clean up the runtime: %v", err)
 	}
-	if b.Agent != nil {
+	if b.Daemon != nil {
 		if err := b.Discard(); err != nil {
 			t.Error(err)
 		}

@@ -144,7 +144,7 @@ const privateImage = "troupe.local/demo/private:v1"
 
 // privateImage runs an image that only user u with password p gets.
 func (b *bed) privateImage(t *testing.T) {
-	registry, err := shared.registry()
+	registry, err := shared.Registry()
 	if err != nil {
 		t.Fatal(err)
 	}

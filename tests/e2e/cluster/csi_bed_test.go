@@ -54,7 +54,7 @@ func csiAgent(t *testing.T) member.Agent {
 // snapshots starts the controller of snapshots, of which a cluster has one, and makes its kinds.
 var snapshots = sync.OnceValue(func() error {
 	ctx := context.Background()
-	p, err := shared.plane()
+	p, err := shared.ControlPlane()
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ var snapshots = sync.OnceValue(func() error {
 			return err
 		}
 	}
-	_, err = p.StartSnapshotController(ctx, shared.dir) // it ends with this process
+	_, err = p.StartSnapshotController(ctx, shared.Dir) // it ends with this process
 	return err
 })
 
@@ -89,7 +89,7 @@ var snapshots = sync.OnceValue(func() error {
 func newCSIBed(t *testing.T, name string, agent member.Agent, change func(*csidriver.Config), settings ...string) *csiBed {
 	t.Helper()
 	lab.Need(t, csidriver.Needs()...)
-	binary, err := shared.csiDriver()
+	binary, err := shared.CSIDriver()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestCSIHostile(t *testing.T) {
 	if _, err := b.admin.StorageV1().CSIDrivers().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	binary, err := shared.csiDriver()
+	binary, err := shared.CSIDriver()
 	if err != nil {
 		t.Fatal(err)
 	}

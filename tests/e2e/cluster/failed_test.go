@@ -21,12 +21,11 @@ func (b *bed) collect(t *testing.T) {
 		}
 		e.ControlPlane(b.plane)
 		b.objects(ctx, e)
-		if b.member != nil {
-			e.File("agent.log", b.member.LogFile())
-			e.Stacks("agent.stack", b.member.PID())
-		}
-		if b.Agent != nil {
+		switch {
+		case b.Agent != nil:
 			b.Collect(ctx, e)
+		case b.Daemon != nil:
+			b.Keep(e)
 		}
 	})
 }
@@ -37,7 +36,7 @@ func (b *bed) reach() string {
 	if b.lab != nil {
 		text += fmt.Sprintf("\ncontainerd: crictl --runtime-endpoint %s ps", b.lab.Endpoint())
 	}
-	if b.Agent != nil || b.member != nil {
+	if b.Daemon != nil {
 		text += fmt.Sprintf("\nagent: troupe tree --root-dir %s", b.Root())
 	}
 	if kubeconfig, err := b.plane.Kubeconfig("system:looker", "system:masters"); err == nil {

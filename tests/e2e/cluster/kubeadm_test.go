@@ -90,7 +90,7 @@ type kubeadm struct {
 func newKubeadm(t *testing.T, dir string) *kubeadm {
 	t.Helper()
 	k := &kubeadm{dir: dir}
-	binary, err := shared.binary()
+	binary, err := shared.Troupe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func newKubeadm(t *testing.T, dir string) *kubeadm {
 // joining makes a machine in a mount namespace of each command, whose pods the bed's runtime runs.
 func joining(t *testing.T, b *bed) *kubeadm {
 	t.Helper()
-	dir, err := os.MkdirTemp(shared.dir, "")
+	dir, err := os.MkdirTemp(shared.Dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

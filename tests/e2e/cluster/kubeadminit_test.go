@@ -57,7 +57,7 @@ func TestKubeadmInit(t *testing.T) {
 	if _, err := initPrograms(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp(shared.dir, "")
+	dir, err := os.MkdirTemp(shared.Dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func initPrograms(ctx context.Context) (programs map[string]string, err error) {
 
 func testKubeadmInit(t *testing.T) {
 	ctx := t.Context()
-	registry, err := shared.registry()
+	registry, err := shared.Registry()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func testKubeadmInit(t *testing.T) {
 			}
 		}
 	}
-	l, err := lab.New(ctx, lab.Config{Dir: filepath.Join(shared.dir, "c"), Release: lab.Containerd2, Registry: registry, Log: t.Output()})
+	l, err := lab.New(ctx, lab.Config{Dir: filepath.Join(shared.Dir, "c"), Release: lab.Containerd2, Registry: registry, Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func testKubeadmInit(t *testing.T) {
 	if err := l.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	k := newKubeadm(t, shared.dir)
+	k := newKubeadm(t, shared.Dir)
 	k.write(t, "init.yaml", fmt.Sprintf(initYAML, machineAddress, l.Endpoint(), l.CgroupRoot()), 0o644)
 	k.inside(t, kubeadm, "init", "--config", k.file("init.yaml"), "--skip-phases", "addon,preflight")
 	config, err := clientcmd.BuildConfigFromFlags("", "/etc/kubernetes/admin.conf")

@@ -190,7 +190,7 @@ func TestMetrics(t *testing.T) {
 func agents() map[string]func() (member.Agent, error) {
 	return map[string]func() (member.Agent, error){
 		"troupe": func() (member.Agent, error) {
-			binary, err := shared.binary()
+			binary, err := shared.Troupe()
 			return member.Troupe(binary), err
 		},
 		"kubelet": func() (member.Agent, error) {

@@ -20,7 +20,7 @@ import (
 func TestPullAhead(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)
-	registry, err := shared.registry()
+	registry, err := shared.Registry()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // guard pushes an image that only that user with that password gets, in a repository of its own, and returns its name.
 func guard(t *testing.T, path, program string, may func(user, password string) bool) string {
 	t.Helper()
-	registry, err := shared.registry()
+	registry, err := shared.Registry()
 	if err != nil {
 		t.Fatal(err)
 	}

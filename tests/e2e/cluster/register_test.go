@@ -132,7 +132,7 @@ func TestBadKubeconfig(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			binary, err := shared.raced()
+			binary, err := shared.Raced()
 			if err != nil {
 				t.Fatal(err)
 			}

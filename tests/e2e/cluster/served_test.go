@@ -52,7 +52,7 @@ func (b *bed) push(t *testing.T, image, program string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry, err := shared.registry()
+	registry, err := shared.Registry()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,18 +1,13 @@
 package cluster
 
 import (
-	"context"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
@@ -162,70 +157,16 @@ func joined(t *testing.T, name string, agent member.Agent, settings ...string) *
 func joinedAs(t *testing.T, name string, agent member.Agent, settings ...string) (*bed, *member.Member) {
 	t.Helper()
 	lab.Need(t, append(lab.Containerd2.Needs(), lab.GoToolchain)...)
-	registry, err := shared.registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp(shared.dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := plane(t)
-	l, err := lab.New(t.Context(), lab.Config{Dir: filepath.Join(dir, "c"), Release: lab.Containerd2, Registry: registry, Log: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := kubernetes.NewForConfig(p.AdminConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bed{plane: p, lab: l, runtime: l, name: name, admin: admin}
-	t.Cleanup(func() {
-		if err := l.Cleanup(context.Background()); err != nil {
-			t.Errorf("clean up the lab: %v", err)
-		}
-	})
-	if err := l.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	b, dir := newBase(t, name, &setup{release: lab.Containerd2})
 	m, err := member.New(member.Config{
-		Agent: agent, Node: name, Dir: filepath.Join(dir, "n"), Endpoint: l.Endpoint(), CgroupRoot: l.CgroupRoot(), Plane: p,
+		Agent: agent, Node: name, Dir: dir, Endpoint: b.lab.Endpoint(), CgroupRoot: b.lab.CgroupRoot(), Plane: b.plane,
 		Flags:    []string{"--node-ip", "127.0.0.1", "--node-labels", "test=" + name},
 		Settings: strings.Join(settings, "\n"),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx := context.Background()
-		if t.Failed() {
-			t.Logf("the end of the agent's log:\n%s", m.LogTail(4000))
-		}
-		b.collect(t)
-		none := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
-		if err := m.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := admin.CoreV1().Namespaces().Delete(ctx, name, none); err != nil {
-			t.Error(err)
-		}
-		if err := admin.CoreV1().Pods(name).DeleteCollection(ctx, none, metav1.ListOptions{}); err != nil {
-			t.Error(err)
-		}
-		if err := admin.CoreV1().Nodes().Delete(ctx, name, none); err != nil {
-			t.Error(err)
-		}
-		if err := l.RemovePods(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := m.Discard(); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := admin.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	b.member = m
+	b.member, b.Daemon = m, m.Daemon
 	if err := m.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,10 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/served"
 )
 
+var shared = lab.Shared{Name: "isolation"}
+
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
+
 // held are the calls of the runtime that hang, those of one node in a line: at most one of them keeps a slot of
 // each pool. The pod that it is for may go on with another, so that with a visitor three are in use.
 var held = [][]string{
@@ -68,15 +72,11 @@ type bed struct {
 func newBed(t *testing.T) *bed {
 	t.Helper()
 	lab.Need(t, lab.Root, lab.GoToolchain, lab.Gcc, processors)
-	dir, err := os.MkdirTemp("", "isolation-") // short, for sockets
+	dir, err := os.MkdirTemp(shared.Dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := lab.BuildTroupe(t.Context(), repository, true)
+	binary, err := shared.Raced()
 	if err != nil {
 		t.Fatal(err)
 	}

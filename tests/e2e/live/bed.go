@@ -96,7 +96,7 @@ func (b *Bed) Close() error {
 	var errs []error
 	if b.agent != nil {
 		// A link to the log of a container whose removal got no answer goes with the next sweep.
-		left := slices.DeleteFunc(node.Leftovers(b.agent, b.lab), func(path string) bool {
+		left := slices.DeleteFunc(node.Leftovers(b.agent.Daemon, b.lab), func(path string) bool {
 			return strings.HasPrefix(path, b.agent.Links()+"/")
 		})
 		if len(left) > 0 {

@@ -13,6 +13,10 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
+var shared = lab.Shared{Name: "live"}
+
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
+
 // cases hold in both worlds, and end the same.
 var cases = []string{
 	"create a main=app ready=app; on a Ready: delete a",
@@ -60,40 +64,23 @@ func session(t *testing.T) *live.Session {
 	t.Helper()
 	lab.Need(t, append(lab.Containerd2.Needs(), lab.Busybox)...)
 	plane := lab.ForControlPlaneTest(t, lab.ControlPlaneConfig{ControllerManager: true})
-	dir, err := os.MkdirTemp("", "live-") // not t.TempDir: it has too long a path for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a build may be among it
 	defer cancel()
-	repository, err := lab.Repository()
+	binary, err := shared.Troupe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary, err := lab.BuildTroupe(ctx, repository, false)
+	registry, err := shared.Registry()
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry, err := lab.NewRegistry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { registry.Close() })
-	if err := registry.PushDemoImages(ctx, repository); err != nil {
-		t.Fatal(err)
-	}
-	bed, err := New(ctx, Config{Dir: dir, Name: "live", Binary: binary, Plane: plane, Registry: registry, Log: t.Output()})
+	bed, err := New(ctx, Config{Dir: shared.Dir, Name: "live", Binary: binary, Plane: plane, Registry: registry, Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			text, _ := os.ReadFile(filepath.Join(dir, "agent.log"))
+			text, _ := os.ReadFile(filepath.Join(shared.Dir, "agent.log"))
 			t.Logf("the end of the agent's log:\n%s", text[max(0, len(text)-6000):])
 		}
 		if err := bed.Close(); err != nil {

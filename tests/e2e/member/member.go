@@ -10,8 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
@@ -46,7 +44,7 @@ type Config struct {
 	Agent Agent
 	// Node is the node's name.
 	Node string
-	// Dir holds what the agent makes and what it is given: root/, logs/, config.yaml, agent.log.
+	// Dir holds what a [lab.Daemon] has there.
 	Dir string
 	// Endpoint of the runtime, as a URL.
 	Endpoint string
@@ -70,9 +68,9 @@ func (c Config) validate() error {
 // Member is a node agent's process, when it runs, and its files. Its methods are for one goroutine at
 // a time.
 type Member struct {
+	*lab.Daemon
 	config     Config
 	kubeconfig string
-	process    *lab.Process
 }
 
 // common are the settings of any machine that tests run on, small ones without all capabilities included.
@@ -105,7 +103,7 @@ func New(config Config) (*Member, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	m := &Member{config: config}
+	m := &Member{Daemon: &lab.Daemon{Dir: config.Dir, Patience: stopPatience}, config: config}
 	for _, dir := range []string{m.Root(), m.Logs()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
@@ -128,9 +126,9 @@ func (m *Member) Configure(agent Agent, settings string) error {
 	if err != nil {
 		return err
 	}
-	m.config.Agent, m.config.Settings = agent, settings
+	m.Name, m.config.Agent, m.config.Settings = agent.Name, agent, settings
 	text := fmt.Sprintf(common, m.config.CgroupRoot, port, m.Logs(), lab.Defaults(lenient, settings)+settings)
-	return os.WriteFile(m.configFile(), []byte(text), 0o644)
+	return os.WriteFile(m.ConfigFile(), []byte(text), 0o644)
 }
 
 // makeCgroups makes the cgroup that pods are to be below: a kubelet wants to find it.
@@ -150,36 +148,20 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// Root is the agent's root directory.
-func (m *Member) Root() string { return filepath.Join(m.config.Dir, "root") }
-
-// Logs is the directory of the containers' logs.
-func (m *Member) Logs() string { return filepath.Join(m.config.Dir, "logs") }
-
 // Node is the node's name.
 func (m *Member) Node() string { return m.config.Node }
 
-func (m *Member) configFile() string { return filepath.Join(m.config.Dir, "config.yaml") }
-
-// LogFile is what the agent writes on stdout and stderr, of all its runs.
-func (m *Member) LogFile() string { return filepath.Join(m.config.Dir, "agent.log") }
+// stopPatience is how long an agent has to end after SIGTERM.
+const stopPatience = time.Minute
 
 // Start starts the process and does not wait for anything.
-func (m *Member) Start() error {
-	if m.process != nil {
-		return fmt.Errorf("%s runs already", m.config.Agent.Name)
-	}
-	log, err := os.OpenFile(m.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
+func (m *Member) Start() (err error) {
 	command := append([]string{}, m.config.Agent.Command...)
-	command = append(command, "--config", m.configFile(), "--kubeconfig", m.kubeconfig, "--hostname-override", m.config.Node,
+	command = append(command, "--config", m.ConfigFile(), "--kubeconfig", m.kubeconfig, "--hostname-override", m.config.Node,
 		"--root-dir", m.Root(), "--container-runtime-endpoint", m.config.Endpoint)
 	if m.config.Agent.ours {
 		// A kubelet's are where they are.
-		command = append(command, "--container-log-links-dir", filepath.Join(m.config.Dir, "links"), "--device-plugins-dir", m.ownPlugins())
+		command = append(command, "--container-log-links-dir", m.Links(), "--device-plugins-dir", m.DevicePlugins())
 	}
 	command = append(command, m.config.Flags...)
 	if m.config.Agent.ownPlugins {
@@ -187,69 +169,14 @@ func (m *Member) Start() error {
 			return err
 		}
 	}
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), m.config.Env...)
-	if m.process, err = lab.StartProcess(cmd); err != nil {
-		m.process = nil
-		return fmt.Errorf("start %s: %w", m.config.Agent.Name, err)
-	}
-	return nil
+	return m.Run(command, m.config.Env)
 }
 
-// Running is nil while the process runs, and else says how it ended.
-func (m *Member) Running() error {
-	if m.process == nil {
-		return fmt.Errorf("%s does not run", m.config.Agent.Name)
-	}
-	select {
-	case <-m.process.Exited():
-		return fmt.Errorf("%s ended: %v; the end of its log:\n%s", m.config.Agent.Name, m.process.Err(), m.LogTail(2000))
-	default:
+// Stop ends the agent by SIGTERM, with whatever code: that of a kubelet is not for tests to judge. Its pods go on.
+func (m *Member) Stop(ctx context.Context) error {
+	err := m.Daemon.Stop(ctx)
+	if _, ended := errors.AsType[*exec.ExitError](err); ended {
 		return nil
 	}
-}
-
-// PID is the process ID, 0 if the agent does not run.
-func (m *Member) PID() int {
-	if m.process == nil {
-		return 0
-	}
-	return m.process.PID()
-}
-
-// stopPatience is how long an agent has to end after SIGTERM.
-const stopPatience = time.Minute
-
-// Stop ends the agent by SIGTERM. Its pods go on.
-func (m *Member) Stop(ctx context.Context) error { return m.end(ctx, syscall.SIGTERM) }
-
-// Kill ends the agent by SIGKILL. Its pods go on.
-func (m *Member) Kill(ctx context.Context) error { return m.end(ctx, syscall.SIGKILL) }
-
-func (m *Member) end(ctx context.Context, signal syscall.Signal) error {
-	if m.process == nil {
-		return nil
-	}
-	err := m.process.End(ctx, signal, stopPatience)
-	m.process = nil
 	return err
-}
-
-// LogTail is the end of the log, at most n bytes.
-func (m *Member) LogTail(n int) string {
-	text, err := os.ReadFile(m.LogFile())
-	if err != nil {
-		return err.Error()
-	}
-	return strings.ToValidUTF8(string(text[max(0, len(text)-n):]), "")
-}
-
-// Discard removes the agent's directory; the agent must have ended. Never through a mount: what is
-// behind one is not ours, and what the agent mounted itself is unmounted first.
-func (m *Member) Discard() error {
-	if err := lab.Unmount(m.config.Dir); err != nil {
-		return err
-	}
-	return os.RemoveAll(m.config.Dir)
 }

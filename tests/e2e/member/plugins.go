@@ -3,7 +3,6 @@ package member
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
@@ -21,13 +20,10 @@ func (a Agent) OwnPlugins() Agent {
 // this place is on is private there, so that other namespaces do not see it. All else that is mounted is as it was.
 const bindPlugins = `mount --make-private "$(findmnt -n -o TARGET -T "$2")" && mount --bind "$1" "$2" && shift 2 && exec "$@"`
 
-// ownPlugins is where troupe has its device plugins, and a kubelet that was made with OwnPlugins.
-func (m *Member) ownPlugins() string { return filepath.Join(m.Root(), "device-plugins") }
-
 // withOwnPlugins is the command that runs the agent so. The runtime has to see what it mounts below its root directory,
 // which is why that is a shared mount.
 func (m *Member) withOwnPlugins(command []string) ([]string, error) {
-	own := m.ownPlugins()
+	own := m.DevicePlugins()
 	if err := errors.Join(os.MkdirAll(own, 0o750), os.MkdirAll(kubeletPlugins, 0o750), share(m.Root())); err != nil {
 		return nil, err
 	}
@@ -36,7 +32,7 @@ func (m *Member) withOwnPlugins(command []string) ([]string, error) {
 	}, command...), nil
 }
 
-// share makes a directory a shared mount. [Member.Discard] takes it away.
+// share makes a directory a shared mount. [lab.Daemon.Discard] takes it away.
 func share(dir string) error {
 	err := syscall.Mount("", dir, "", syscall.MS_SHARED, "")
 	if errors.Is(err, syscall.EINVAL) { // it is no mount yet

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
@@ -28,10 +27,7 @@ const (
 type Config struct {
 	// Binary is what [lab.BuildTroupe] gave.
 	Binary string
-	// Dir holds what the agent makes and what it is given:
-	//
-	//	root/ its root directory    manifests/ the pods    logs/ of containers
-	//	config.yaml                 agent.log              links/ to those logs
+	// Dir holds what a [lab.Daemon] has there, and manifests/, the pods.
 	Dir string
 	// Endpoint of the runtime, as a URL.
 	Endpoint string
@@ -63,8 +59,8 @@ func (c Config) Validate() error {
 // Agent is a node: the agent's process, when it runs, and the files it works on. Its methods are
 // for one goroutine at a time, but those that only ask or write manifests.
 type Agent struct {
-	config  Config
-	process *lab.Process
+	*lab.Daemon
+	config Config
 }
 
 // New prepares an agent. [Agent.Start] runs it.
@@ -72,7 +68,7 @@ func New(config Config) (*Agent, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	a := &Agent{config: config}
+	a := &Agent{&lab.Daemon{Name: "the agent", Dir: config.Dir, Patience: stopPatience}, config}
 	for _, dir := range []string{a.Root(), a.Manifests()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
@@ -105,31 +101,15 @@ const lenient = `imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "1Mi", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%"}
 `
 
-// Root is the agent's root directory.
-func (a *Agent) Root() string { return filepath.Join(a.config.Dir, "root") }
-
 // Manifests is the directory of manifests.
-func (a *Agent) Manifests() string { return filepath.Join(a.config.Dir, "manifests") }
-
-// Logs is the directory of the containers' logs.
-func (a *Agent) Logs() string { return filepath.Join(a.config.Dir, "logs") }
-
-// Links is the directory of links to those logs. It is not /var/log/containers, which may be another
-// agent's.
-func (a *Agent) Links() string { return filepath.Join(a.config.Dir, "links") }
-
-// ConfigFile is the KubeletConfiguration.
-func (a *Agent) ConfigFile() string { return filepath.Join(a.config.Dir, "config.yaml") }
-
-// LogFile is what the agent writes on stdout and stderr, of all its runs.
-func (a *Agent) LogFile() string { return filepath.Join(a.config.Dir, "agent.log") }
+func (a *Agent) Manifests() string { return filepath.Join(a.Dir, "manifests") }
 
 // Args are the agent's arguments.
 func (a *Agent) Args() []string {
 	args := []string{
 		"node", "--root-dir", a.Root(), "--config", a.ConfigFile(), "--hostname-override", NodeName,
 		"--container-runtime-endpoint", a.config.Endpoint, "--container-log-links-dir", a.Links(),
-		"--device-plugins-dir", filepath.Join(a.Root(), "device-plugins"),
+		"--device-plugins-dir", a.DevicePlugins(),
 	}
 	if !a.config.NoManifests {
 		args = append(args, "--pod-manifest-path", a.Manifests())
@@ -145,22 +125,7 @@ func (a *Agent) SetEndpoint(endpoint string) { a.config.Endpoint = endpoint }
 
 // Launch starts the process and does not wait for anything.
 func (a *Agent) Launch() error {
-	if a.process != nil {
-		return errors.New("the agent runs already")
-	}
-	log, err := os.OpenFile(a.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd := exec.Command(a.config.Binary, a.Args()...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), a.config.Env...)
-	if a.process, err = lab.StartProcess(cmd); err != nil {
-		a.process = nil
-		return fmt.Errorf("start troupe node: %w", err)
-	}
-	return nil
+	return a.Run(append([]string{a.config.Binary}, a.Args()...), a.config.Env)
 }
 
 // Start starts the process and waits until it says that it is ready: every source was seen and the
@@ -183,84 +148,9 @@ func (a *Agent) Start(ctx context.Context) error {
 		err = a.Running()
 	}
 	if err != nil {
-		err = errors.Join(fmt.Errorf("%w; the end of its log:\n%s", err, a.LogTail(3000)), a.end(ctx, syscall.SIGKILL))
+		err = errors.Join(fmt.Errorf("%w; the end of its log:\n%s", err, a.LogTail(3000)), a.Kill(ctx))
 	}
 	return err
-}
-
-// Running is nil while the process runs, and else says how it ended.
-func (a *Agent) Running() error {
-	if a.process == nil {
-		return errors.New("the agent does not run")
-	}
-	select {
-	case <-a.process.Exited():
-		return fmt.Errorf("the agent ended: %v", a.process.Err())
-	default:
-		return nil
-	}
-}
-
-// Kill ends the agent by SIGKILL. Its pods go on.
-func (a *Agent) Kill(ctx context.Context) error { return a.end(ctx, syscall.SIGKILL) }
-
-// Stop ends the agent by SIGTERM, and fails if that takes more than ten seconds or it does not end
-// with code 0. Its pods go on.
-func (a *Agent) Stop(ctx context.Context) error {
-	process := a.process
-	if process == nil {
-		return nil
-	}
-	if err := a.end(ctx, syscall.SIGTERM); err != nil {
-		return err
-	}
-	if err := process.Err(); err != nil {
-		return fmt.Errorf("the agent ended after SIGTERM with %w; the end of its log:\n%s", err, a.LogTail(2000))
-	}
-	return nil
-}
-
-func (a *Agent) end(ctx context.Context, signal syscall.Signal) error {
-	if a.process == nil {
-		return nil
-	}
-	err := a.process.End(ctx, signal, stopPatience)
-	a.process = nil
-	return err
-}
-
-// PID is the process ID, 0 if the agent does not run.
-func (a *Agent) PID() int {
-	if a.process == nil {
-		return 0
-	}
-	return a.process.PID()
-}
-
-// Log is all the agent wrote so far.
-func (a *Agent) Log() string {
-	text, err := os.ReadFile(a.LogFile())
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
-// LogTail is the end of the log, at most n bytes.
-func (a *Agent) LogTail(n int) string {
-	text := a.Log()
-	return text[max(0, len(text)-n):]
-}
-
-// Races is what the race detector says in the log, of an agent that has one; empty for nothing.
-func (a *Agent) Races() string {
-	log := a.Log()
-	i := strings.Index(log, "WARNING: DATA RACE")
-	if i < 0 {
-		return ""
-	}
-	const enough = 8000
-	return log[i:min(len(log), i+enough)]
 }
 
 // Command runs another command of the binary and returns what it printed.
@@ -276,7 +166,7 @@ func (a *Agent) Command(ctx context.Context, args ...string) (string, error) {
 
 // Write puts a manifest into the directory at once, not bit by bit.
 func (a *Agent) Write(file, text string) error {
-	fresh := filepath.Join(a.config.Dir, "fresh-"+file)
+	fresh := filepath.Join(a.Dir, "fresh-"+file)
 	if err := os.WriteFile(fresh, []byte(text), 0o644); err != nil {
 		return err
 	}
@@ -285,12 +175,3 @@ func (a *Agent) Write(file, text string) error {
 
 // Remove takes a manifest away.
 func (a *Agent) Remove(file string) error { return os.Remove(filepath.Join(a.Manifests(), file)) }
-
-// Discard removes the agent's directory; the agent must have ended. Never through a mount: what is
-// behind one is not ours.
-func (a *Agent) Discard() error {
-	if err := lab.Unmount(a.config.Dir); err != nil {
-		return err
-	}
-	return os.RemoveAll(a.config.Dir)
-}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,47 +17,9 @@ import (
 // patience is for what takes a moment, on a busy machine too. Nothing here is a measurement.
 const patience = 3 * time.Minute
 
-var shared struct {
-	dir      string
-	binary   func() (string, error)
-	registry func() (*lab.Registry, error)
-}
+var shared = lab.Shared{Name: "node"}
 
-func TestMain(m *testing.M) {
-	lab.SetParallel()
-	os.Exit(run(m))
-}
-
-// run keeps what all tests share: the binary and the images are built once, if any test needs them.
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "node-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	shared.dir = dir
-	ctx := context.Background()
-	shared.binary = sync.OnceValues(func() (string, error) {
-		repository, err := lab.Repository()
-		if err != nil {
-			return "", err
-		}
-		return lab.BuildTroupe(ctx, repository, false)
-	})
-	shared.registry = sync.OnceValues(func() (*lab.Registry, error) {
-		repository, err := lab.Repository()
-		if err != nil {
-			return nil, err
-		}
-		r, err := lab.NewRegistry()
-		if err != nil {
-			return nil, err
-		}
-		return r, r.PushDemoImages(ctx, repository)
-	})
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
 // onNewest runs a test on the newest release of containerd. The others are left to tests about what they do otherwise.
 func onNewest(t *testing.T, test func(t *testing.T, release lab.Release)) {
@@ -88,16 +49,16 @@ type bed struct {
 func newBed(t *testing.T, release lab.Release, change ...func(*Config)) *bed {
 	t.Helper()
 	lab.Need(t, append(release.Needs(), lab.GoToolchain)...)
-	binary, err := shared.binary()
+	binary, err := shared.Troupe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry, err := shared.registry()
+	registry, err := shared.Registry()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// t.TempDir has too long a path for sockets.
-	dir, err := os.MkdirTemp(shared.dir, "")
+	dir, err := os.MkdirTemp(shared.Dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,7 +136,7 @@ func TestCgroups(t *testing.T) {
 			b.remove(t, name+".yaml")
 		}
 		b.await(t, "nothing is left of any pod", func() error {
-			if left := Leftovers(b.Agent, b.lab); len(left) > 0 {
+			if left := Leftovers(b.Daemon, b.lab); len(left) > 0 {
 				return fmt.Errorf("left: %s", strings.Join(left, "; "))
 			}
 			return nil

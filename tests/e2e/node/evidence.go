@@ -14,11 +14,10 @@ const mostTimelines = 50
 // Collect keeps what says why a test with the agent has failed: its log, where it is in the kernel, its tree, and the
 // timelines of its pods, if it answers.
 func (a *Agent) Collect(ctx context.Context, e lab.Evidence) {
-	e.File("agent.log", a.LogFile())
+	a.Keep(e)
 	if a.PID() == 0 {
 		return
 	}
-	e.Stacks("agent.stack", a.PID())
 	tree, err := a.Command(ctx, "tree", "--root-dir", a.Root())
 	e.Text("tree", tree, err)
 	view, err := a.Pods(ctx)

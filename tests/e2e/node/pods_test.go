@@ -63,7 +63,7 @@ func TestPods(t *testing.T) {
 			if err := b.look(t).Empty(); err != nil {
 				return err
 			}
-			if left := Leftovers(b.Agent, b.lab); len(left) > 0 {
+			if left := Leftovers(b.Daemon, b.lab); len(left) > 0 {
 				return fmt.Errorf("left: %s", strings.Join(left, "; "))
 			}
 			return nil

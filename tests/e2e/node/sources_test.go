@@ -73,7 +73,7 @@ func TestRunOnce(t *testing.T) {
 		}
 		return nil
 	})
-	if err := b.process.Err(); err != nil {
+	if err := b.Exit(); err != nil {
 		t.Errorf("it ended with %v; want 0", err)
 	}
 	if len(b.lines("good")) != 1 || len(b.lines("fails")) != 2 {

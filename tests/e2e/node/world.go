@@ -161,12 +161,12 @@ func pidIn(info map[string]string) (int, error) {
 
 // Leftovers are files, directories, mounts and network namespaces that a pod that is gone has left
 // behind: what there is of the agent's directories of pods, logs and links, and of the runtime's.
-func Leftovers(a *Agent, l Runtime) []string {
+func Leftovers(d *lab.Daemon, l Runtime) []string {
 	var left []string
 	for _, pattern := range []string{
-		filepath.Join(a.Root(), "pods/*"),
-		filepath.Join(a.Logs(), "*"),
-		filepath.Join(a.Links(), "*"),
+		filepath.Join(d.Root(), "pods/*"),
+		filepath.Join(d.Logs(), "*"),
+		filepath.Join(d.Links(), "*"),
 	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
@@ -179,7 +179,7 @@ func Leftovers(a *Agent, l Runtime) []string {
 		return append(left, err.Error())
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, " "+a.Root()+"/") {
+		if strings.Contains(line, " "+d.Root()+"/") {
 			left = append(left, "mount "+strings.TrimSpace(line))
 		}
 	}

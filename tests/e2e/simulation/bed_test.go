@@ -44,25 +44,9 @@ var started struct {
 	err  error
 }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if b := started.bed; b != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if client, is := b.api.(*kube.Client); is {
-			client.Close()
-		}
-		if err := b.plane.Stop(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
-			code = max(code, 1)
-		}
-		if code != 0 {
-			fmt.Fprintln(os.Stderr, b.plane.LogTails(2000))
-		}
-		_ = os.RemoveAll(b.dir)
-	}
-	os.Exit(code)
-}
+var shared = lab.Shared{Name: "troupe-simulation", Plane: lab.ControlPlaneConfig{ControllerManager: true, Scheduler: true, Log: os.Stderr}}
+
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
 const patience = 90 * time.Second
 
@@ -85,20 +69,14 @@ func newBed(ctx context.Context) (*bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bed{}
-	if b.dir, err = os.MkdirTemp("", "troupe-simulation-"); err != nil {
-		return nil, err
-	}
-	if b.binary, err = lab.BuildTroupe(ctx, repository, false); err != nil {
+	b := &bed{dir: shared.Dir}
+	if b.binary, err = shared.Troupe(); err != nil {
 		return nil, err
 	}
 	if b.kubectl, err = lab.BuildKubernetes(ctx, repository, "kubectl", os.Stderr); err != nil {
 		return nil, err
 	}
-	b.plane, err = lab.TakeControlPlane(ctx, lab.ControlPlaneConfig{
-		Dir: filepath.Join(b.dir, "plane"), ControllerManager: true, Scheduler: true, Log: os.Stderr,
-	})
-	if err != nil {
+	if b.plane, err = shared.ControlPlane(); err != nil {
 		return nil, err
 	}
 	if b.admin, err = b.plane.Kubeconfig("test-admin", "system:masters"); err != nil {

@@ -206,7 +206,7 @@ func (s *subject) checkEmpty(ctx context.Context, when string) {
 		if err := world.Empty(); err != nil {
 			return err
 		}
-		if left := node.Leftovers(s.Agent, s.lab); len(left) > 0 {
+		if left := node.Leftovers(s.Daemon, s.lab); len(left) > 0 {
 			return fmt.Errorf("%d things are, the first: %s", len(left), left[0])
 		}
 		return nil

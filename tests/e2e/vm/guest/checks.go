@@ -474,7 +474,7 @@ func (h *host) deletion(ctx context.Context) error {
 			return err
 		}
 		left, err := h.podCgroups()
-		left = append(left, node.Leftovers(h.agent, h.lab)...)
+		left = append(left, node.Leftovers(h.agent.Daemon, h.lab)...)
 		if err == nil {
 			var units []string
 			units, err = h.unitsLeft(ctx)
