@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/contract/apicontract"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -19,17 +20,14 @@ func TestSimulatedIsAlike(t *testing.T) {
 	noLeaks(t)
 	real := apicontract.Subject{API: admin(t), Namespace: "default"}
 	for seed := range uint64(lab.Size(3, 10)) { // each takes seconds
-		s, err := simapi.New(simapi.Config{
+		s := check.Value(simapi.New(simapi.Config{
 			Clock: kernel.WallClock{}, Latencies: &simapi.Latencies{},
 			Rand: func(stream string) *rand.Rand {
 				h := fnv.New64a()
 				h.Write([]byte(stream))
 				return rand.New(rand.NewPCG(seed, h.Sum64()))
 			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		apicontract.Alike(t, real, apicontract.Subject{API: s.Client("n"), Namespace: "default"}, seed, 200)
 		if t.Failed() {
 			return

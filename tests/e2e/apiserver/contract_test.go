@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/contract/apicontract"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -25,21 +26,15 @@ func TestContract(t *testing.T) {
 			Break: func() func() {
 				p.Cut()
 				return func() {
-					if err := p.Heal(); err != nil {
-						t.Error(err)
-					}
+					check.Error(t, p.Heal())
 				}
 			},
 			// A new apiserver remembers no history, and etcd none that was compacted.
 			Expire: func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
-				if err := c.CompactEtcd(ctx); err != nil {
-					t.Fatal(err)
-				}
-				if err := c.RestartAPIServer(ctx); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, c.CompactEtcd(ctx))
+				check.Fatal(t, c.RestartAPIServer(ctx))
 			},
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -75,33 +76,21 @@ func TestCertificateReload(t *testing.T) {
 		}
 		return err
 	}
-	if err := read(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, read())
 
 	// Half of a new pair: what there is goes on.
-	key, err := os.ReadFile(path + ".key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := check.Value(os.ReadFile(path + ".key"))(t)
 	id.Groups = nil
 	as(t, id)
-	newKey, err := os.ReadFile(path + ".key")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path+".key", key, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	newKey := check.Value(os.ReadFile(path + ".key"))(t)
+	check.Fatal(t, os.WriteFile(path+".key", key, 0o600))
 	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); <-time.After(100 * time.Millisecond) {
 		if err := read(); err != nil {
 			t.Fatalf("with half of a new pair: %v", err)
 		}
 	}
 
-	if err := os.WriteFile(path+".key", newKey, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(path+".key", newKey, 0o600))
 	changed := time.Now()
 	eventually(t, "the other user is refused", func() error {
 		if err := read(); port.KindOf(err) != port.Forbidden {
@@ -134,15 +123,9 @@ func TestWrongServer(t *testing.T) {
 	wantKind(t, "get", err, port.Unavailable)
 
 	// Another authority than the server's.
-	rest, err := kube.Load(as(t, lab.Identity{User: "test-server"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rest := check.Value(kube.Load(as(t, lab.Identity{User: "test-server"})))(t)
 	rest.CAData = rest.CertData
-	stranger, err := kube.New(kube.Config{REST: rest, Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stranger := check.Value(kube.New(kube.Config{REST: rest, Version: "test"}))(t)
 	defer stranger.Close()
 	_, err = get(t, stranger, port.APIKey{Kind: port.NodeKind, Name: "n"})
 	wantKind(t, "get", err, port.Unavailable)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -58,10 +59,7 @@ func TestNodeItself(t *testing.T) {
 	_, err = patch(t, n, port.APIPatch{From: mine, To: labelled(mine, "node-restriction.kubernetes.io/zone", "x")})
 	wantKind(t, "give itself a label that is the administrator's", err, port.Forbidden)
 	made(t, a, node("n2"))
-	other, err := get(t, a, port.APIKey{Kind: port.NodeKind, Name: "n2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := check.Value(get(t, a, port.APIKey{Kind: port.NodeKind, Name: "n2"}))(t)
 	down := other.DeepCopyObject().(*v1.Node)
 	down.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionFalse, Reason: "Test"}}
 	_, err = patch(t, n, port.APIPatch{From: other, To: down, Status: true})
@@ -113,10 +111,7 @@ func TestNodePods(t *testing.T) {
 	wantKind(t, "make a pod that mirrors nothing", err, port.Forbidden)
 	mirror := pod("mirror-"+nodeName, nodeName)
 	mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "hash"}
-	registered, err := get(t, n, port.APIKey{Kind: port.NodeKind, Name: nodeName})
-	if err != nil {
-		t.Fatal(err)
-	}
+	registered := check.Value(get(t, n, port.APIKey{Kind: port.NodeKind, Name: nodeName}))(t)
 	mirror.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: nodeName, UID: registered.GetUID(), Controller: new(true)}}
 	made(t, n, mirror)
 	if _, err := create(t, n, &v1.Event{
@@ -200,7 +195,5 @@ func TestNodeConfiguration(t *testing.T) {
 // eventually tries until it works.
 func eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
-	if err := lab.Eventually(context.Background(), 20*time.Second, what, try); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, lab.Eventually(context.Background(), 20*time.Second, what, try))
 }

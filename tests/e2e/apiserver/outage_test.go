@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -190,9 +191,7 @@ func TestManyWatches(t *testing.T) {
 		w.until("that it is broken", time.Minute, isBroken)
 	}
 	made(t, admin(t), configMap("many", nil))
-	if err := p.Heal(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, p.Heal())
 	healed := time.Now()
 	for _, w := range watches {
 		w.until("the object", back-time.Since(healed), shows("many", "", ""))

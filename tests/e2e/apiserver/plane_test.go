@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -32,14 +33,9 @@ func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 func plane(t *testing.T) *lab.ControlPlane {
 	t.Helper()
 	lab.Need(t, lab.GoToolchain)
-	p, err := shared.ControlPlane()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := check.Value(shared.ControlPlane())(t)
 	if p.APIServerPID() == 0 { // a test failed between
-		if err := p.StartAPIServer(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, p.StartAPIServer(t.Context()))
 	}
 	return p
 }
@@ -56,14 +52,8 @@ func noLeaks(t *testing.T) {
 // client makes a client of a kubeconfig that ends with the test.
 func client(t *testing.T, kubeconfig string, log zerolog.Logger) *kube.Client {
 	t.Helper()
-	rest, err := kube.Load(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := kube.New(kube.Config{REST: rest, Version: "test", QPS: -1, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rest := check.Value(kube.Load(kubeconfig))(t)
+	c := check.Value(kube.New(kube.Config{REST: rest, Version: "test", QPS: -1, Log: log}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -71,10 +61,7 @@ func client(t *testing.T, kubeconfig string, log zerolog.Logger) *kube.Client {
 // as is the kubeconfig of an identity.
 func as(t *testing.T, id lab.Identity) string {
 	t.Helper()
-	path, err := plane(t).KubeconfigOf(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := check.Value(plane(t).KubeconfigOf(id))(t)
 	return path
 }
 
@@ -85,10 +72,7 @@ func admin(t *testing.T) *kube.Client {
 // proxy stands before the apiserver for one test.
 func proxy(t *testing.T) *tcpproxy.Proxy {
 	t.Helper()
-	p, err := tcpproxy.New(plane(t).Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := check.Value(tcpproxy.New(plane(t).Address()))(t)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -170,10 +154,7 @@ func remove(t *testing.T, c port.API, o port.APIObject) error {
 func made[T port.APIObject](t *testing.T, c port.API, o T) T {
 	t.Helper()
 	a := admin(t)
-	got, err := create(t, c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := check.Value(create(t, c, o))(t)
 	t.Cleanup(func() {
 		_, err := wait(t, func(done func(struct{}, error)) {
 			a.Delete(context.Background(), port.APIDelete{Key: port.APIKeyOf(o), Grace: new(int64)}, func(err error) { done(struct{}{}, err) })

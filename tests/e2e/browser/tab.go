@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -56,27 +57,18 @@ type Tab struct {
 // console, and have asked nobody but its server; a file asks for nothing.
 func Open(t *testing.T, ctx context.Context, address string, l Look) *Tab {
 	t.Helper()
-	start, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	start := check.Value(url.Parse(address))(t)
 	p := &Tab{t: t, start: start}
 	ctx, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	p.ctx, cancel = context.WithTimeout(ctx, Patience)
 	t.Cleanup(cancel)
-	if err := chromedp.Listen(p.ctx, p.hear); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, chromedp.Listen(p.ctx, p.hear))
 	t.Cleanup(p.quiet)
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.Scheme}}}
-	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, media); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(chromedp.Call(p.ctx, emulation.SetEmulatedMedia, media))(t)
 	script := emulation.SetScriptExecutionDisabledParams{Value: l.NoScript}
-	if _, err := chromedp.Call(p.ctx, emulation.SetScriptExecutionDisabled, script); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(chromedp.Call(p.ctx, emulation.SetScriptExecutionDisabled, script))(t)
 	var options []chromedp.EmulateViewportOption
 	if l.Phone {
 		options = append(options, chromedp.EmulateMobile, chromedp.EmulateTouch)
@@ -148,9 +140,7 @@ func (p *Tab) Forgive() {
 // Do performs steps.
 func (p *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	if err := chromedp.Do(p.ctx, steps...); err != nil {
-		p.t.Fatal(err)
-	}
+	check.Fatal(p.t, chromedp.Do(p.ctx, steps...))
 }
 
 // Eval is the value of a JavaScript expression.
@@ -188,24 +178,11 @@ func (p *Tab) Await(what, expression string) {
 // .run, in a directory named as that of the test.
 func (p *Tab) Shoot(name string) (png []byte) {
 	p.t.Helper()
-	file, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	root, err := lab.Repository()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	here, err := os.Getwd()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	file := check.Value(chromedp.Run(p.ctx, chromedp.FullScreenshot(100)))(p.t)
+	root := check.Value(lab.Repository())(p.t)
+	here := check.Value(os.Getwd())(p.t)
 	dir := filepath.Join(root, ".run", filepath.Base(here))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), file, 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	check.Fatal(p.t, os.MkdirAll(dir, 0o755))
+	check.Fatal(p.t, os.WriteFile(filepath.Join(dir, name+".png"), file, 0o644))
 	return file
 }

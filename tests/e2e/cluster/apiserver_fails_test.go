@@ -3,6 +3,7 @@ package cluster
 import (
 	"testing"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -37,10 +38,7 @@ func TestApiserverRestored(t *testing.T) {
 func ownPlane(t *testing.T) func(*setup) {
 	t.Helper()
 	lab.Need(t, lab.GoToolchain)
-	p, err := lab.StartControlPlane(t.Context(), planeIn(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := check.Value(lab.StartControlPlane(t.Context(), planeIn(t.TempDir())))(t)
 	t.Cleanup(func() { stopPlane(t, p) })
 	return func(s *setup) { s.plane = p }
 }

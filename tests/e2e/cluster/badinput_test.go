@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -256,23 +257,14 @@ func badPods(links string) map[string]badPod {
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	asKubelet(t, "bad-input", func(t *testing.T, b *bed, kubelet bool) {
-		links, err := os.MkdirTemp(shared.Dir, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink("/etc", filepath.Join(links, "out")); err != nil {
-			t.Fatal(err)
-		}
+		links := check.Value(os.MkdirTemp(shared.Dir, ""))(t)
+		check.Fatal(t, os.Symlink("/etc", filepath.Join(links, "out")))
 		b.pushNamedUser(t)
 		b.configMap(t, "there", map[string]string{"k": "one"})
 		class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "none-" + b.name}, Handler: "none"}
-		if _, err := b.admin.NodeV1().RuntimeClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(b.admin.NodeV1().RuntimeClasses().Create(t.Context(), class, metav1.CreateOptions{}))(t)
 		t.Cleanup(func() {
-			if err := b.admin.NodeV1().RuntimeClasses().Delete(context.Background(), class.Name, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, b.admin.NodeV1().RuntimeClasses().Delete(context.Background(), class.Name, metav1.DeleteOptions{}))
 		})
 		b.create(t, b.pod("bystander", nil))
 		pods := badPods(links)
@@ -298,9 +290,7 @@ func TestBadInput(t *testing.T) {
 		if _, err := os.Stat("/etc/x"); err == nil {
 			t.Error("a subPath made /etc/x")
 		}
-		if err := b.admin.CoreV1().Pods(b.name).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(1))}, metav1.ListOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.admin.CoreV1().Pods(b.name).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(1))}, metav1.ListOptions{}))
 		b.await(t, "nothing is left of any of them", func() error {
 			list, err := b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{})
 			if err == nil && len(list.Items) > 0 {
@@ -350,25 +340,12 @@ func onAgents(t *testing.T, with []string, name string, settings func(agent stri
 // pushNamedUser serves an image that runs as a user by name.
 func (b *bed) pushNamedUser(t *testing.T) {
 	t.Helper()
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := lab.BuildProgram(t.Context(), repository, "web")
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := lab.NewImage(imagev1.Config{Entrypoint: []string{"/web"}, User: "user"}, lab.File{Path: "web", Mode: 0o755, Data: binary})
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry, err := shared.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := registry.Push(t.Context(), namedUserImage, image); err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(lab.Repository())(t)
+	binary := check.Value(lab.BuildProgram(t.Context(), repository, "web"))(t)
+	image := check.Value(
+		lab.NewImage(imagev1.Config{Entrypoint: []string{"/web"}, User: "user"}, lab.File{Path: "web", Mode: 0o755, Data: binary}))(t)
+	registry := check.Value(shared.Registry())(t)
+	check.Fatal(t, registry.Push(t.Context(), namedUserImage, image))
 }
 
 // awaitVerdict polls until each of want is in a line of a pod's verdict.

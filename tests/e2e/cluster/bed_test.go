@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
@@ -58,10 +59,7 @@ func stopPlane(t *testing.T, p *lab.ControlPlane) {
 func plane(t *testing.T) *lab.ControlPlane {
 	t.Helper()
 	lab.Need(t, lab.GoToolchain)
-	p, err := shared.ControlPlane()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := check.Value(shared.ControlPlane())(t)
 	return p
 }
 
@@ -110,28 +108,18 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 		s.agent.Env = append(s.agent.Env, "GORACE=atexit_sleep_ms=0")
 	}
 	lab.Need(t, needs...)
-	binary, err := binaryOf()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := check.Value(binaryOf())(t)
 	b, dir := newBase(t, name, &s)
 	s.identity.User, s.identity.Groups = "system:node:"+name, []string{"system:nodes"}
-	kubeconfig, err := b.plane.KubeconfigOf(s.identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := check.Value(b.plane.KubeconfigOf(s.identity))(t)
 	if s.through != nil {
-		if kubeconfig, err = s.through(kubeconfig); err != nil {
-			t.Fatal(err)
-		}
+		kubeconfig = check.Value(s.through(kubeconfig))(t)
 	}
 	s.agent.Binary, s.agent.Dir, s.agent.Endpoint, s.agent.CgroupRoot = binary, dir, b.runtime.Endpoint(), b.runtime.CgroupRoot()
 	s.agent.Flags = append([]string{
 		"--hostname-override", name, "--kubeconfig", kubeconfig, "--node-ip", "127.0.0.1", "--node-labels", "test=" + name,
 	}, s.agent.Flags...)
-	if b.Agent, err = node.New(s.agent); err != nil {
-		t.Fatal(err)
-	}
+	b.Agent = check.Value(node.New(s.agent))(t)
 	b.Daemon = b.Agent.Daemon
 	return b
 }
@@ -154,38 +142,26 @@ func newBase(t *testing.T, name string, s *setup) (b *bed, dir string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
 	defer cancel()
-	admin, err := kubernetes.NewForConfig(s.plane.AdminConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin := check.Value(kubernetes.NewForConfig(s.plane.AdminConfig()))(t)
 	b = &bed{plane: s.plane, name: name, admin: admin}
 	if s.served {
 		b.serve(t, filepath.Join(dir, "c"))
 	} else {
 		b.contain(ctx, t, s, filepath.Join(dir, "c"))
 	}
-	if _, err := admin.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(admin.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 	return b, filepath.Join(dir, "n")
 }
 
 // contain starts containerd.
 func (b *bed) contain(ctx context.Context, t *testing.T, s *setup, dir string) {
 	t.Helper()
-	registry, err := shared.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.lab, err = lab.New(ctx, lab.Config{Dir: dir, Release: s.release, RuncDir: s.runc, Registry: registry, Log: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := check.Value(shared.Registry())(t)
+	b.lab = check.Value(
+		lab.New(ctx, lab.Config{Dir: dir, Release: s.release, RuncDir: s.runc, Registry: registry, Log: t.Output()}))(t)
 	b.runtime = b.lab
 	t.Cleanup(func() { b.clean(t) })
-	if err := b.lab.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.lab.Start(ctx))
 }
 
 // clean takes all away, as a user does, and looks for what stays.
@@ -232,20 +208,15 @@ func (b *bed) clean(t *testing.T) {
 		}
 	}
 	if b.member != nil {
-		err := errors.Join(
+		check.Error(t, errors.Join(
 			b.member.Stop(ctx),
 			b.admin.CoreV1().Namespaces().Delete(ctx, b.name, none),
 			b.admin.CoreV1().Pods(b.name).DeleteCollection(ctx, none, metav1.ListOptions{}),
 			b.admin.CoreV1().Nodes().Delete(ctx, b.name, none),
-		)
-		if err != nil {
-			t.Error(err)
-		}
+		))
 	}
 	if b.Agent != nil {
-		if err := b.Stop(ctx); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, b.Stop(ctx))
 		if races := b.Races(); races != "" {
 			t.Errorf("the agent has a data race:\n%s", races)
 		}
@@ -257,9 +228,7 @@ func (b *bed) clean(t *testing.T) {
 		t.Errorf("clean up the runtime: %v", err)
 	}
 	if b.Daemon != nil {
-		if err := b.Discard(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, b.Discard())
 	}
 }
 
@@ -274,33 +243,24 @@ func started(t *testing.T, name string, change ...func(*setup)) *bed {
 
 func (b *bed) start(t *testing.T) {
 	t.Helper()
-	if err := b.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Start(t.Context()))
 }
 
 func (b *bed) kill(t *testing.T) {
 	t.Helper()
-	if err := b.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Kill(t.Context()))
 }
 
 // await polls until condition holds.
 func (b *bed) await(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	if err := lab.Eventually(t.Context(), patience, what, condition); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, lab.Eventually(t.Context(), patience, what, condition))
 }
 
 // node is the node's object.
 func (b *bed) node(t *testing.T) *v1.Node {
 	t.Helper()
-	n, err := b.admin.CoreV1().Nodes().Get(t.Context(), b.name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := check.Value(b.admin.CoreV1().Nodes().Get(t.Context(), b.name, metav1.GetOptions{}))(t)
 	return n
 }
 
@@ -368,20 +328,14 @@ func work(args string) func(*v1.PodSpec) {
 // create makes a pod.
 func (b *bed) create(t *testing.T, p *v1.Pod) *v1.Pod {
 	t.Helper()
-	p, err := b.admin.CoreV1().Pods(b.name).Create(t.Context(), p, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p = check.Value(b.admin.CoreV1().Pods(b.name).Create(t.Context(), p, metav1.CreateOptions{}))(t)
 	return p
 }
 
 // get is a pod as the apiserver has it.
 func (b *bed) get(t *testing.T, name string) *v1.Pod {
 	t.Helper()
-	p, err := b.admin.CoreV1().Pods(b.name).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := check.Value(b.admin.CoreV1().Pods(b.name).Get(t.Context(), name, metav1.GetOptions{}))(t)
 	return p
 }
 
@@ -424,19 +378,14 @@ func phase(want v1.PodPhase) func(*v1.Pod) error {
 // world is what the runtime has, past the agent.
 func (b *bed) world(t *testing.T) node.World {
 	t.Helper()
-	w, err := node.Look(t.Context(), b.runtime)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(node.Look(t.Context(), b.runtime))(t)
 	return w
 }
 
 // remove deletes a pod, as kubectl does.
 func (b *bed) remove(t *testing.T, name string) {
 	t.Helper()
-	if err := b.admin.CoreV1().Pods(b.name).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.admin.CoreV1().Pods(b.name).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
 // awaitGone waits until the apiserver has the pod no more.

@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // approve approves of the requests of a user for a signer, until the cluster has signed so many.
@@ -55,10 +57,7 @@ func TestServingCertificate(t *testing.T) {
 	t.Parallel()
 	b := started(t, "serving", onServed, callable(t), func(s *setup) { s.agent.Settings += "serverTLSBootstrap: true\n" })
 	port := b.node(t).Status.DaemonEndpoints.KubeletEndpoint.Port
-	ca, err := os.ReadFile(b.plane.CAFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := check.Value(os.ReadFile(b.plane.CAFile()))(t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	handshake := func() error {
@@ -74,9 +73,7 @@ func TestServingCertificate(t *testing.T) {
 	}
 	b.approve(t, "system:node:"+b.name, certificates.KubeletServingSignerName, 1)
 	b.await(t, "it shows the certificate", handshake)
-	if err := b.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Stop(t.Context()))
 	b.start(t)
 	b.await(t, "it shows the certificate again", handshake)
 	if list, err := b.admin.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{}); err == nil {
@@ -102,10 +99,7 @@ func TestBootstrap(t *testing.T) {
 			kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 			return kubeconfig, nil
 		}
-		first, err := s.plane.Kubeconfig("system:bootstrap:test", "system:bootstrappers", joining)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := check.Value(s.plane.Kubeconfig("system:bootstrap:test", "system:bootstrappers", joining))(t)
 		s.agent.Flags = append(s.agent.Flags, "--bootstrap-kubeconfig", first)
 	})
 	binding := &rbac.ClusterRoleBinding{
@@ -113,24 +107,16 @@ func TestBootstrap(t *testing.T) {
 		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "system:node-bootstrapper"},
 		Subjects:   []rbac.Subject{{APIGroup: rbac.GroupName, Kind: rbac.GroupKind, Name: joining}},
 	}
-	if _, err := b.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
-		if err := b.admin.RbacV1().ClusterRoleBindings().Delete(context.Background(), binding.Name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, b.admin.RbacV1().ClusterRoleBindings().Delete(context.Background(), binding.Name, metav1.DeleteOptions{}))
 	})
-	if err := b.Launch(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Launch())
 	b.approve(t, "system:bootstrap:test", certificates.KubeAPIServerClientKubeletSignerName, 1)
 	b.awaitNode(t, "is ready for pods", usable)
 	b.create(t, b.pod("web", nil))
 	b.awaitPod(t, "web", "is ready", ready)
-	if err := b.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Stop(t.Context()))
 	b.start(t) // with what it has now
 	b.remove(t, "web")
 	b.awaitGone(t, "web")

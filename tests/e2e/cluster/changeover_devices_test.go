@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
 
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // devicePods are pods that have cards of a device plugin and a board of a DRA driver each, and what each had when it was
@@ -55,9 +56,7 @@ func (b *bed) withDevices(t *testing.T) *devicePods {
 	d.boards.serve(t)
 	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "board"},
 		Spec: resourcev1.ResourceClaimTemplateSpec{Spec: d.boards.claimSpec("one")}}
-	if _, err := b.admin.ResourceV1().ResourceClaimTemplates(b.name).Create(t.Context(), template, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.ResourceV1().ResourceClaimTemplates(b.name).Create(t.Context(), template, metav1.CreateOptions{}))(t)
 	d.awaitCards(t, "the first agent")
 	return d
 }
@@ -125,9 +124,7 @@ func (d *devicePods) restart(t *testing.T, name string) {
 	t.Helper()
 	was := d.had[name]
 	pid, _ := d.process(t, name)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, syscall.Kill(pid, syscall.SIGKILL))
 	d.awaitPod(t, name, "runs again", func(p *v1.Pod) error {
 		if s := p.Status.ContainerStatuses[0]; s.RestartCount != was.restarts+1 {
 			return fmt.Errorf("%d restarts", s.RestartCount)

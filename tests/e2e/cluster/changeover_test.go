@@ -13,6 +13,7 @@ import (
 	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 	"k8s.io/utils/cpuset"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 )
@@ -48,15 +49,9 @@ func TestChangeover(t *testing.T) {
 		t.Errorf("the state of memory is %s; want %s", written, want)
 	}
 	for i, to := range []member.Agent{troupe, kubelet, troupe} {
-		if err := m.Kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Configure(to, settings); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, m.Kill(t.Context()))
+		check.Fatal(t, m.Configure(to, settings))
+		check.Fatal(t, m.Start())
 		name := fmt.Sprint("after-", i)
 		b.create(t, b.pod(name, work("sleep")))
 		b.awaitPod(t, name, "is ready with "+to.Name, ready)
@@ -91,10 +86,7 @@ func (b *bed) states(t *testing.T, root string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(root, "memory_manager_state"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := check.Value(os.ReadFile(filepath.Join(root, "memory_manager_state")))(t)
 	c := memorystate.MemoryManagerCheckpointV1{}
 	if err = json.Unmarshal(data, &c); err == nil {
 		err = c.VerifyChecksum()

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/troupe-dev/troupe/supervisor/host/dradrivers/drivertest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // boards is a DRA driver of a bed, with boards of these names. A container that has a board has a variable BOARD_NAME and a device node.
@@ -39,25 +40,18 @@ func (b *bed) newBoards(t *testing.T, names ...string) *boards {
 		spec += fmt.Sprintf("- name: %s\n  containerEdits:\n    env: [BOARD_%s=yes]\n    deviceNodes:\n"+
 			"    - {path: /dev/board-%s, hostPath: /dev/null}\n", n, n, n)
 	}
-	err := errors.Join(
+	check.Fatal(t, errors.Join(
 		os.WriteFile(filepath.Join(b.lab.CDIDir(), "board.yaml"), []byte(spec), 0o600),
 		os.MkdirAll(filepath.Join(b.Root(), "plugins_registry"), 0o750), os.MkdirAll(filepath.Join(b.Root(), "plugins"), 0o750),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	))
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: resourcev1.DeviceClassSpec{
 		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
 			Expression: fmt.Sprintf("device.driver == %q", driver),
 		}}},
 	}}
-	if _, err := b.admin.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
-		if err := b.admin.ResourceV1().DeviceClasses().Delete(context.Background(), driver, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, b.admin.ResourceV1().DeviceClasses().Delete(context.Background(), driver, metav1.DeleteOptions{}))
 	})
 	d := &boards{bed: b, names: names}
 	d.Driver = &drivertest.Driver{Name: driver, Devices: d.devices}
@@ -84,10 +78,7 @@ func (d *boards) offer(t *testing.T) {
 // serve starts the driver.
 func (d *boards) serve(t *testing.T) {
 	t.Helper()
-	err := d.Serve(filepath.Join(d.bed.Root(), "plugins_registry", "board.sock"), filepath.Join(d.bed.Root(), "plugins", "b.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, d.Serve(filepath.Join(d.bed.Root(), "plugins_registry", "board.sock"), filepath.Join(d.bed.Root(), "plugins", "b.sock")))
 	t.Cleanup(d.Stop)
 	d.bed.await(t, "the driver registers", func() error {
 		if !d.Notified().GetPluginRegistered() {
@@ -206,11 +197,8 @@ func (b *bed) awaitPrepared(t *testing.T, what, want string) {
 // dynamic is what monitors are told of the claims of a pod: claim, driver, pool and device.
 func (b *bed) dynamic(t *testing.T, name string) string {
 	t.Helper()
-	r, err := b.monitor(t).Get(t.Context(),
-		&podresources.GetPodResourcesRequest{PodNamespace: b.name, PodName: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(b.monitor(t).Get(t.Context(),
+		&podresources.GetPodResourcesRequest{PodNamespace: b.name, PodName: name}))(t)
 	var out []string
 	for _, claim := range r.GetPodResources().GetContainers()[0].GetDynamicResources() {
 		for _, c := range claim.GetClaimResources() {
@@ -233,14 +221,10 @@ func TestClaims(t *testing.T) {
 		Spec: resourcev1.ResourceClaimTemplateSpec{Spec: d.claimSpec("one")}}
 	_, err := b.admin.ResourceV1().ResourceClaims(b.name).Create(t.Context(), shared, metav1.CreateOptions{})
 	_, other := b.admin.ResourceV1().ResourceClaimTemplates(b.name).Create(t.Context(), template, metav1.CreateOptions{})
-	if err := errors.Join(err, other); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(err, other))
 	b.create(t, d.with("first", v1.PodResourceClaim{ResourceClaimName: new("shared")}, ""))
 	b.awaitEvent(t, "first", "FailedPrepareDynamicResources", "DRA driver "+d.Name+" is not registered on this node")
-	if err := phase(v1.PodPending)(b.get(t, "first")); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, phase(v1.PodPending)(b.get(t, "first")))
 	d.say(health.HealthStatus_HEALTHY, "")
 	d.serve(t)
 	b.awaitPod(t, "first", "is ready", ready)
@@ -287,10 +271,7 @@ func TestClaims(t *testing.T) {
 		t.Errorf("the pod with the claim was %+v and is %+v", was, is)
 	}
 	b.kill(t)
-	err = b.admin.CoreV1().Pods(b.name).Delete(t.Context(), "second", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.admin.CoreV1().Pods(b.name).Delete(t.Context(), "second", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	b.start(t)
 	b.await(t, "the shared claim is unprepared", func() error {
 		if !slices.Contains(d.Calls(), "unprepare "+b.name+"/shared") {

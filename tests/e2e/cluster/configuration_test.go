@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -36,10 +37,8 @@ func (b *bed) says(t *testing.T, name, steps string, change func(*v1.PodSpec)) (
 
 func (b *bed) secret(t *testing.T, name string, kind v1.SecretType, data map[string]string) {
 	t.Helper()
-	_, err := b.admin.CoreV1().Secrets(b.name).Create(t.Context(), &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: kind, StringData: data}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Value(
+		b.admin.CoreV1().Secrets(b.name).Create(t.Context(), &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: kind, StringData: data}, metav1.CreateOptions{}))(t)
 }
 
 func keyOf(configMap string) []v1.EnvVar {
@@ -58,10 +57,7 @@ func TestConfiguration(t *testing.T) {
 	b := started(t, "configuration")
 	b.configMap(t, "settings", map[string]string{"k": "one"})
 	b.secret(t, "password", v1.SecretTypeOpaque, map[string]string{"PASSWORD": "hunter2"})
-	kubernetes, err := b.admin.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubernetes := check.Value(b.admin.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t)
 
 	t.Run("variables", func(t *testing.T) {
 		_, got := b.says(t, "variables", "write /dev/termination-log $(SETTING) $(PASSWORD) $(KUBERNETES_SERVICE_HOST) $(NODE)", func(s *v1.PodSpec) {
@@ -96,12 +92,9 @@ func TestConfiguration(t *testing.T) {
 			}}}}}
 			s.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "tokens", MountPath: "/tokens"}}
 		})
-		review, err := b.admin.AuthenticationV1().TokenReviews().Create(t.Context(), &authenticationv1.TokenReview{
+		review := check.Value(b.admin.AuthenticationV1().TokenReviews().Create(t.Context(), &authenticationv1.TokenReview{
 			Spec: authenticationv1.TokenReviewSpec{Token: strings.TrimSpace(got), Audiences: []string{"vault"}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}, metav1.CreateOptions{}))(t)
 		user := review.Status.User
 		if want := "system:serviceaccount:" + b.name + ":default"; !review.Status.Authenticated || user.Username != want ||
 			len(user.Extra["authentication.kubernetes.io/pod-uid"]) != 1 || user.Extra["authentication.kubernetes.io/pod-uid"][0] != string(p.UID) {
@@ -144,21 +137,10 @@ const privateImage = "troupe.local/demo/private:v1"
 
 // privateImage runs an image that only user u with password p gets.
 func (b *bed) privateImage(t *testing.T) {
-	registry, err := shared.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := lab.ProgramImage(context.WithoutCancel(t.Context()), repository, "web")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := registry.Push(t.Context(), privateImage, image); err != nil {
-		t.Fatal(err)
-	}
+	registry := check.Value(shared.Registry())(t)
+	repository := check.Value(lab.Repository())(t)
+	image := check.Value(lab.ProgramImage(context.WithoutCancel(t.Context()), repository, "web"))(t)
+	check.Fatal(t, registry.Push(t.Context(), privateImage, image))
 	registry.Intercept(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			user, password, _ := r.BasicAuth()

@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // quota is the CPU quota of a pod and of its container, in thousandths of a CPU, 0 or less for none.
@@ -53,9 +55,7 @@ func TestResizeOwnCPUs(t *testing.T) {
 	before := b.get(t, "web").Status.ContainerStatuses[0].ContainerID
 	again := func() {
 		t.Helper()
-		if err := b.Kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.Kill(t.Context()))
 		b.start(t)
 		b.create(t, b.pod("probe", work("sleep"))) // the new agent has taken over when it runs
 		b.awaitPod(t, "probe", "is ready", ready)
@@ -75,9 +75,7 @@ func TestResizeOwnCPUs(t *testing.T) {
 	again()
 	b.awaitAllowed(t, "web", all.String())
 	b.remove(t, "big")
-	if err := size("1").gave(b.awaitPod(t, "web", "has a CPU", resizeOver)); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, size("1").gave(b.awaitPod(t, "web", "has a CPU", resizeOver)))
 	b.awaitAllowed(t, "web", strconv.Itoa(own))
 	b.awaitAllowed(t, "shared", rest)
 	if pod, c := b.quota(t, "web"); pod > 0 || c > 0 {
@@ -95,9 +93,7 @@ func TestResizeOwnCPUs(t *testing.T) {
 	b.awaitAllowed(t, "shared", rest)
 
 	b.ask(t, "web", size("500m"))
-	if err := size("500m").gave(b.awaitPod(t, "web", "shares CPUs", resizeOver)); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, size("500m").gave(b.awaitPod(t, "web", "shares CPUs", resizeOver)))
 	for _, name := range [...]string{"shared", "web", "late"} {
 		b.awaitAllowed(t, name, all.String())
 	}

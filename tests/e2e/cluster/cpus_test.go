@@ -13,6 +13,7 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"k8s.io/utils/cpuset"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -51,13 +52,8 @@ func (b *bed) awaitAllowed(t *testing.T, name, want string) {
 // twoCPUs are the CPUs of this machine, at least two, and the one that a pod gets alone if the first is reserved.
 func twoCPUs(t *testing.T) (all cpuset.CPUSet, own int) {
 	t.Helper()
-	online, err := os.ReadFile("/sys/devices/system/cpu/online")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if all, err = cpuset.Parse(strings.TrimSpace(string(online))); err != nil {
-		t.Fatal(err)
-	}
+	online := check.Value(os.ReadFile("/sys/devices/system/cpu/online"))(t)
+	all = check.Value(cpuset.Parse(strings.TrimSpace(string(online))))(t)
 	return all, all.List()[1]
 }
 
@@ -69,10 +65,7 @@ func TestOwnCPUs(t *testing.T) {
 	t.Parallel()
 	all, own := twoCPUs(t)
 	rest := all.Difference(cpuset.New(own)).String()
-	port, err := lab.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := check.Value(lab.FreePort())(t)
 	b := newBed(t, "own-cpus", func(s *setup) {
 		s.agent.Settings = fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\nreadOnlyPort: %d\n",
 			strconv.Itoa(all.List()[0]), port)
@@ -110,9 +103,7 @@ func TestOwnCPUs(t *testing.T) {
 	}
 
 	before := b.get(t, "own").Status.ContainerStatuses[0].ContainerID
-	if err := b.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Kill(t.Context()))
 	b.start(t)
 	b.create(t, b.pod("after", work("sleep")))
 	b.awaitPod(t, "after", "is ready", ready)
@@ -135,10 +126,7 @@ func TestOwnCPUs(t *testing.T) {
 // ownIDs are the CPUs that podresources shows for a pod's container.
 func (b *bed) ownIDs(t *testing.T, name string) []int64 {
 	t.Helper()
-	got, err := b.monitor(t).Get(t.Context(),
-		&podresources.GetPodResourcesRequest{PodName: name, PodNamespace: b.name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := check.Value(b.monitor(t).Get(t.Context(),
+		&podresources.GetPodResourcesRequest{PodName: name, PodNamespace: b.name}))(t)
 	return got.GetPodResources().GetContainers()[0].GetCpuIds()
 }

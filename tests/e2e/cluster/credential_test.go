@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -31,12 +32,8 @@ func (b *bed) complaints(word string) (found []string) {
 func TestWrongCredential(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "wrong-credential", onServed, func(s *setup) { s.identity = lab.Identity{Files: true, Lifetime: -time.Hour} })
-	if err := b.Write("static.yaml", fmt.Sprintf(manifest, lab.WebImage, "1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Launch(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Write("static.yaml", fmt.Sprintf(manifest, lab.WebImage, "1")))
+	check.Fatal(t, b.Launch())
 	b.await(t, "the static pod runs", func() error {
 		if n := len(b.world(t).Running()); n != 1 {
 			return fmt.Errorf("%d containers run", n)
@@ -52,18 +49,12 @@ func TestWrongCredential(t *testing.T) {
 	if got := b.complaints("apiserver"); len(got) != 1 {
 		t.Errorf("want one line:\n%s", strings.Join(got, "\n"))
 	}
-	if _, err := b.plane.KubeconfigOf(lab.Identity{User: "system:node:" + b.name, Groups: []string{"system:nodes"}, Files: true}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.plane.KubeconfigOf(lab.Identity{User: "system:node:" + b.name, Groups: []string{"system:nodes"}, Files: true}))(t)
 	b.awaitNode(t, "is ready for pods", usable)
-	if err := b.Running(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, b.Running())
 	b.create(t, b.pod("web", nil))
 	b.awaitPod(t, "web", "is ready", ready)
-	if err := b.Remove("static.yaml"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Remove("static.yaml"))
 	there := *b
 	there.name = "default"
 	there.awaitGone(t, "static-"+b.name)
@@ -80,9 +71,7 @@ func TestCertificateReplaced(t *testing.T) {
 	begun := time.Now()
 	b.create(t, b.pod("before", nil))
 	b.awaitPod(t, "before", "is ready", ready)
-	if _, err := b.plane.KubeconfigOf(lab.Identity{User: "system:node:" + b.name, Groups: []string{"system:nodes"}, Files: true}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.plane.KubeconfigOf(lab.Identity{User: "system:node:" + b.name, Groups: []string{"system:nodes"}, Files: true}))(t)
 	b.await(t, "the first certificate has expired", func() error {
 		if left := 25*time.Second - time.Since(begun); left > 0 {
 			return fmt.Errorf("%v are left", left)
@@ -106,16 +95,12 @@ func TestCertificateReplaced(t *testing.T) {
 func TestNotOurNode(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "not-our-node", onServed, func(s *setup) { s.agent.Flags = []string{"--hostname-override", "not-our-node-2"} })
-	if err := b.Launch(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Launch())
 	b.await(t, "the log says what is wrong", func() error {
 		if len(b.complaints("forbidden")) == 0 {
 			return fmt.Errorf("it says %s", b.LogTail(2000))
 		}
 		return nil
 	})
-	if err := b.Running(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, b.Running())
 }

@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -61,9 +62,7 @@ func TestCredentialPlugins(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(filepath.Join(dir, name), []byte(text), mode))
 	}
 	var password atomic.Value
 	password.Store("hush-1")
@@ -90,12 +89,8 @@ func TestCredentialPlugins(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "plugins-two"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "plugins-two"},
 		Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:nodes"}},
 	}
-	if _, err := b.admin.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}))(t)
+	check.Value(b.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}))(t)
 	b.start(t)
 	b.awaitNode(t, "is ready for pods", usable)
 	pod := func(name, image string, args ...string) {
@@ -136,9 +131,7 @@ func TestCredentialPlugins(t *testing.T) {
 	}
 
 	// The agent is killed in the middle of a plugin: the plugin ends, with what it has started.
-	if err := os.Remove(filepath.Join(dir, "pids")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(filepath.Join(dir, "pids")))
 	pod("hangs-later", hangs)
 	var pids []string
 	b.await(t, "the plugin hangs again", func() error {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
@@ -89,15 +90,10 @@ var snapshots = sync.OnceValue(func() error {
 func newCSIBed(t *testing.T, name string, agent member.Agent, change func(*csidriver.Config), settings ...string) *csiBed {
 	t.Helper()
 	lab.Need(t, csidriver.Needs()...)
-	binary, err := shared.CSIDriver()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := check.Value(shared.CSIDriver())(t)
 	plain, m := joinedAs(t, name, agent, settings...)
 	b := &csiBed{bed: plain}
-	if b.dynamic, err = dynamic.NewForConfig(b.plane.AdminConfig()); err != nil {
-		t.Fatal(err)
-	}
+	b.dynamic = check.Value(dynamic.NewForConfig(b.plane.AdminConfig()))(t)
 	dir := filepath.Dir(m.Root())
 	b.driver = csidriver.Config{
 		Name: name + ".csi.test", Node: "node-of-" + name, Dir: filepath.Join(dir, "csi"), Socket: filepath.Join(dir, "csi.sock"),
@@ -108,9 +104,7 @@ func newCSIBed(t *testing.T, name string, agent member.Agent, change func(*csidr
 		change(&b.driver)
 	}
 	b.process = newDriverProcess(t, binary, b.driver)
-	if err := snapshots(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, snapshots())
 	var sidecars *lab.Sidecars
 	t.Cleanup(func() { b.endSidecars(t, sidecars) })
 	t.Cleanup(func() { b.clean(t) }) // needs them
@@ -118,9 +112,7 @@ func newCSIBed(t *testing.T, name string, agent member.Agent, change func(*csidr
 	b.awaitDriver(t)
 	// Last: they ask for the kinds of snapshots, the CSIDriver and the topology in the CSINode when they start, and may not
 	// ask again, or fail what they are asked for meanwhile.
-	if sidecars, err = b.plane.StartSidecars(t.Context(), dir, b.driver.Socket); err != nil {
-		t.Fatal(err)
-	}
+	sidecars = check.Value(b.plane.StartSidecars(t.Context(), dir, b.driver.Socket))(t)
 	return b
 }
 
@@ -134,9 +126,7 @@ func (b *csiBed) endSidecars(t *testing.T, s *lab.Sidecars) {
 		calls, err := b.driver.Calls()
 		t.Logf("calls of the driver, %v: %v", err, calls)
 	}
-	if err := s.Stop(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, s.Stop())
 }
 
 // newDriverProcess starts a driver, which ends with the test.
@@ -150,15 +140,11 @@ func newDriverProcess(t *testing.T, binary string, c csidriver.Config) *plugin {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.Clean(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, c.Clean())
 	})
 	p := newPlugin(t, filepath.Join(c.Dir, "log"), func() *exec.Cmd { return exec.Command(binary, file) })
 	p.start(t)
-	if err := lab.Eventually(t.Context(), patience, "the driver serves", c.Serves); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, lab.Eventually(t.Context(), patience, "the driver serves", c.Serves))
 	return p
 }
 
@@ -172,9 +158,7 @@ func (b *csiBed) objects(t *testing.T) {
 	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: b.driver.Name}, Spec: storagev1.CSIDriverSpec{
 		AttachRequired: new(!b.driver.NoAttach), PodInfoOnMount: new(true), VolumeLifecycleModes: modes, FSGroupPolicy: new(storagev1.FileFSGroupPolicy),
 	}}
-	if _, err := b.admin.StorageV1().CSIDrivers().Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.StorageV1().CSIDrivers().Create(t.Context(), d, metav1.CreateOptions{}))(t)
 	image := func(fs string) map[string]string {
 		return map[string]string{"image": "true", "csi.storage.k8s.io/fstype": fs}
 	}
@@ -185,9 +169,7 @@ func (b *csiBed) objects(t *testing.T) {
 		}
 		c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: b.class(name)}, Provisioner: b.driver.Name, Parameters: parameters,
 			AllowVolumeExpansion: new(true), VolumeBindingMode: &binding}
-		if _, err := b.admin.StorageV1().StorageClasses().Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(b.admin.StorageV1().StorageClasses().Create(t.Context(), c, metav1.CreateOptions{}))(t)
 	}
 	b.createSnapshotting(t, "volumesnapshotclasses", map[string]any{
 		"kind": "VolumeSnapshotClass", "metadata": map[string]any{"name": b.name}, "driver": b.driver.Name, "deletionPolicy": "Delete",
@@ -243,7 +225,7 @@ func (b *csiBed) noPods(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	pods := b.admin.CoreV1().Pods(b.name)
-	err := errors.Join(
+	check.Error(t, errors.Join(
 		pods.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
 		lab.Eventually(ctx, waitAtEnd(t), "no pods", func() error {
 			list, err := pods.List(ctx, metav1.ListOptions{})
@@ -252,10 +234,7 @@ func (b *csiBed) noPods(t *testing.T) {
 			}
 			return err
 		}),
-	)
-	if err != nil {
-		t.Error(err)
-	}
+	))
 }
 
 // clean deletes what tests have made, as a user does, and looks for what stays.
@@ -266,15 +245,12 @@ func (b *csiBed) clean(t *testing.T) {
 	all := metav1.ListOptions{}
 	b.noPods(t)
 	// The provisioner deletes a volume whose attachment it has not seen yet, and the driver would call that wrong.
-	err := errors.Join(
+	check.Error(t, errors.Join(
 		lab.Eventually(ctx, waitAtEnd(t), "no volume is attached", func() error { return b.attached(ctx) }),
 		b.snapshotting("volumesnapshots").DeleteCollection(ctx, grace, all),
 		b.admin.CoreV1().PersistentVolumeClaims(b.name).DeleteCollection(ctx, grace, all),
 		lab.Eventually(ctx, waitAtEnd(t), "nothing is left of any volume", func() error { return b.left(ctx) }),
-	)
-	if err != nil {
-		t.Error(err)
-	}
+	))
 	calls, err := b.driver.Calls()
 	if err != nil {
 		t.Error(err)
@@ -376,10 +352,7 @@ func (b *csiBed) onNode() (left []string, err error) {
 // calls are the calls of a method for a volume that the driver has answered with OK. An empty volume stands for any.
 func (b *csiBed) calls(t *testing.T, method, volume string) (out []csidriver.Call) {
 	t.Helper()
-	all, err := b.driver.Calls()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := check.Value(b.driver.Calls())(t)
 	for _, c := range all {
 		if c.Method == method && (volume == "" || c.Volume == volume) && c.Code == "OK" {
 			out = append(out, c)
@@ -404,9 +377,7 @@ func (b *csiBed) claimSpec(class, size string, change ...func(*v1.PersistentVolu
 func (b *csiBed) wants(t *testing.T, name, class, size string, change ...func(*v1.PersistentVolumeClaimSpec)) {
 	t.Helper()
 	c := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: b.claimSpec(class, size, change...)}
-	if _, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), c, metav1.CreateOptions{}))(t)
 }
 
 // bound is the PersistentVolume of a claim, once it has one.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 )
 
@@ -22,9 +23,7 @@ import (
 func (b *csiBed) asks(t *testing.T, claim, size string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
-	if _, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Patch(t.Context(), claim, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().PersistentVolumeClaims(b.name).Patch(t.Context(), claim, types.MergePatchType, patch, metav1.PatchOptions{}))(t)
 }
 
 // awaitClaim waits until a claim is as wanted.
@@ -65,10 +64,7 @@ func (b *csiBed) awaitSize(t *testing.T, path string, least, most int64) {
 // mountedOnce fails the test if a volume is mounted more than once where it is staged, or where it is published for a pod.
 func (b *csiBed) mountedOnce(t *testing.T, p *v1.Pod) {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile("/proc/self/mountinfo"))(t)
 	count := map[string]int{}
 	for line := range strings.Lines(string(text)) {
 		at := strings.Fields(line)[4]
@@ -105,9 +101,7 @@ func TestCSIKilledInExpand(t *testing.T) {
 	} {
 		b.wants(t, c.when, "xfs", "320Mi")
 		p := b.runs(t, c.when, using(c.when), work("append /v/log x then sleep"))
-		if err := b.driver.Set(t.Context(), c.fault); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.driver.Set(t.Context(), c.fault))
 		b.asks(t, c.when, "512Mi")
 		b.await(t, "the driver is called", func() error {
 			if b.driver.Hanging(t.Context(), method) == 0 {
@@ -118,15 +112,9 @@ func TestCSIKilledInExpand(t *testing.T) {
 		b.awaitClaim(t, c.when, "is being expanded on the node", func(c *v1.PersistentVolumeClaim) bool {
 			return c.Status.AllocatedResourceStatuses[v1.ResourceStorage] == v1.PersistentVolumeClaimNodeResizeInProgress
 		})
-		if err := b.member.Kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.driver.End(t.Context(), method); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.member.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.member.Kill(t.Context()))
+		check.Fatal(t, b.driver.End(t.Context(), method))
+		check.Fatal(t, b.member.Start())
 		b.awaitSize(t, b.inside(t, p, "/v"), 400, 512)
 		b.awaitClaim(t, c.when, "has the new size", has("512Mi"))
 		b.awaitText(t, b.inside(t, p, "/v/log"), "x\n")

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 )
@@ -50,9 +51,7 @@ func TestCSIKilled(t *testing.T) {
 		b.wants(t, name, "image", "16Mi")
 		v := b.handle(t, name)
 		hang := func() {
-			if err := b.driver.Set(t.Context(), csidriver.Fault{Method: method, Hang: true}); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, b.driver.Set(t.Context(), csidriver.Fault{Method: method, Hang: true}))
 		}
 		if i < 2 {
 			hang()
@@ -69,15 +68,9 @@ func TestCSIKilled(t *testing.T) {
 			}
 			return nil
 		})
-		if err := b.member.Kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.driver.End(t.Context(), method); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.member.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.member.Kill(t.Context()))
+		check.Fatal(t, b.driver.End(t.Context(), method))
+		check.Fatal(t, b.member.Start())
 		if i < 2 {
 			p := b.awaitPod(t, name, "is ready", ready)
 			b.awaitText(t, b.inside(t, p, "/v/log"), "x\n")
@@ -103,9 +96,7 @@ func TestCSIHung(t *testing.T) {
 	b := newCSIBed(t, "csi-hung", csiAgent(t), nil)
 	b.wants(t, "hung", "dir", "1Mi")
 	alone := b.others(t, "alone")
-	if err := b.driver.Set(t.Context(), csidriver.Fault{Method: "NodePublishVolume", Hang: true}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.driver.Set(t.Context(), csidriver.Fault{Method: "NodePublishVolume", Hang: true}))
 	b.create(t, b.pod("hung", changes(using("hung"), work("sleep"))))
 	b.await(t, "the call hangs", func() error {
 		if b.driver.Hanging(t.Context(), "NodePublishVolume") == 0 {
@@ -114,22 +105,14 @@ func TestCSIHung(t *testing.T) {
 		return nil
 	})
 	b.others(t, "beside").within(t, alone)
-	if err := usable(b.node(t)); err != nil {
-		t.Error(err)
-	}
-	if err := waiting("ContainerCreating")(b.get(t, "hung")); err != nil {
-		t.Error(err)
-	}
-	if err := b.driver.End(t.Context(), "NodePublishVolume"); err != nil {
-		t.Fatal(err)
-	}
+	check.Error(t, usable(b.node(t)))
+	check.Error(t, waiting("ContainerCreating")(b.get(t, "hung")))
+	check.Fatal(t, b.driver.End(t.Context(), "NodePublishVolume"))
 	b.awaitPod(t, "hung", "is ready once the driver answers", ready)
 	b.said(t, "hung")
 
 	fault := csidriver.Fault{Method: "NodePublishVolume", Code: codes.Internal, Message: "the disk is on fire", Times: 2}
-	if err := b.driver.Set(t.Context(), fault); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.driver.Set(t.Context(), fault))
 	b.wants(t, "fails", "dir", "1Mi")
 	b.create(t, b.pod("fails", changes(using("fails"), work("sleep"))))
 	b.awaitEvent(t, "fails", "FailedMount", "rpc error: code = Internal desc = the disk is on fire")
@@ -209,9 +192,7 @@ func TestCSIChangeover(t *testing.T) {
 	}
 	to := func(agent member.Agent) {
 		t.Helper()
-		if err := errors.Join(b.member.Kill(t.Context()), b.member.Configure(agent, ""), b.member.Start()); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, errors.Join(b.member.Kill(t.Context()), b.member.Configure(agent, ""), b.member.Start()))
 	}
 	b.add(t, pods, "kept")
 	b.add(t, pods, "other")

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 )
 
@@ -31,17 +32,10 @@ func TestCSIHostile(t *testing.T) {
 	object := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: hostile.Name}, Spec: storagev1.CSIDriverSpec{
 		AttachRequired: new(false), PodInfoOnMount: new(true), VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral},
 	}}
-	if _, err := b.admin.StorageV1().CSIDrivers().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	binary, err := shared.CSIDriver()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.StorageV1().CSIDrivers().Create(t.Context(), object, metav1.CreateOptions{}))(t)
+	binary := check.Value(shared.CSIDriver())(t)
 	t.Cleanup(func() {
-		if err := b.admin.StorageV1().CSIDrivers().Delete(context.Background(), hostile.Name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, b.admin.StorageV1().CSIDrivers().Delete(context.Background(), hostile.Name, metav1.DeleteOptions{}))
 	})
 	newDriverProcess(t, binary, hostile)
 	t.Cleanup(func() { b.noPods(t) }) // while there is the driver that they need
@@ -73,9 +67,7 @@ func TestCSIHostile(t *testing.T) {
 	} {
 		b.runs(t, name+"-ends", inline(hostile.Name))
 		fault.Method = "*"
-		if err := hostile.Set(t.Context(), fault); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, hostile.Set(t.Context(), fault))
 		b.create(t, b.pod(name+"-begins", inline(hostile.Name)))
 		b.remove(t, name+"-ends")
 		took := others(name)
@@ -84,12 +76,8 @@ func TestCSIHostile(t *testing.T) {
 		if took > 2*alone+10*time.Second {
 			t.Errorf("pods of another driver took %v beside one that %s, and %v alone", took, name, alone)
 		}
-		if err := usable(b.node(t)); err != nil {
-			t.Error(err)
-		}
-		if err := hostile.End(t.Context(), "*"); err != nil {
-			t.Fatal(err)
-		}
+		check.Error(t, usable(b.node(t)))
+		check.Fatal(t, hostile.End(t.Context(), "*"))
 		b.awaitGone(t, name+"-ends")
 		b.awaitPod(t, name+"-begins", "is ready once the driver answers", ready)
 		b.ends(t, name+"-begins")
@@ -133,9 +121,7 @@ func TestCSIHostileCalls(t *testing.T) {
 	b.awaitPod(t, begins(1), "is ready", ready)
 	t.Cleanup(func() {
 		for _, method := range hostileMethods {
-			if err := bad.End(context.Background(), method); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, bad.End(context.Background(), method))
 		}
 	})
 	faults := []struct {
@@ -149,26 +135,20 @@ func TestCSIHostileCalls(t *testing.T) {
 		t.Logf("turn %d: %s", turn, what)
 		comes, goes := begins(turn), begins(turn+1)
 		b.shrink(t, comes)
-		if err := bad.Set(t.Context(), fault.is); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, bad.Set(t.Context(), fault.is))
 		began := time.Now()
 		b.create(t, b.pod(comes, uses(claimSource(comes))))
 		b.remove(t, goes)
 		b.await(t, what+" was called", func() error { return bad.suffered(t, method, began) })
 		p.round(t, fmt.Sprint("beside-", turn), 1, uses(inline)).unhindered(t, what, alone)
-		if err := bad.End(t.Context(), method); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, bad.End(t.Context(), method))
 		b.awaitGone(t, goes)
 		b.awaitPod(t, comes, "is ready once the driver answers", ready)
 	}
 	last := begins(len(hostileMethods)*len(faults) - 1)
 	b.remove(t, last)
 	b.awaitGone(t, last)
-	if err := usable(b.node(t)); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, usable(b.node(t)))
 }
 
 // shrink has a claim say that its volume is smaller than it is, which the node has to expand then.

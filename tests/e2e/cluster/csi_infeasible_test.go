@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 )
 
@@ -30,10 +31,8 @@ type claimHistory struct {
 func (b *csiBed) follow(t *testing.T, claim string) *claimHistory {
 	t.Helper()
 	volume := b.handle(t, claim)
-	w, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + claim})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(
+		b.admin.CoreV1().PersistentVolumeClaims(b.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + claim}))(t)
 	t.Cleanup(w.Stop)
 	return &claimHistory{watch: w, said: map[string]bool{}, volume: volume}
 }
@@ -87,10 +86,7 @@ func infeasible(c *v1.PersistentVolumeClaim) bool {
 // expansions are the calls of NodeExpandVolume for a volume that the driver has answered with a code.
 func (b *csiBed) expansions(t *testing.T, volume string, code codes.Code) (out []csidriver.Call) {
 	t.Helper()
-	all, err := b.driver.Calls()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := check.Value(b.driver.Calls())(t)
 	for _, c := range all {
 		if c.Method == "NodeExpandVolume" && c.Volume == volume && c.Code == code.String() {
 			out = append(out, c)
@@ -122,13 +118,9 @@ func (b *csiBed) triedAgain(t *testing.T, volume string, code codes.Code, rare b
 // restartsIn kills the agent and starts it again; f happens in between.
 func (b *csiBed) restartsIn(t *testing.T, f func()) {
 	t.Helper()
-	if err := b.member.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.member.Kill(t.Context()))
 	f()
-	if err := b.member.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.member.Start())
 }
 
 // TestCSIExpandInfeasible: only nodes expand the volumes of a driver, and it has not as much as a user asks for. The claim and
@@ -197,9 +189,7 @@ func TestCSIExpandStays(t *testing.T) {
 	t.Parallel()
 	b := newCSIBed(t, "csi-stays", csiAgent(t), nil)
 	fault := csidriver.Fault{Method: "NodeExpandVolume", Code: codes.InvalidArgument, Message: "this file system does not grow"}
-	if err := b.driver.Set(t.Context(), fault); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.driver.Set(t.Context(), fault))
 	b.wants(t, "stays", "xfs", "320Mi")
 	p := b.runs(t, "stays", using("stays"), work("append /v/log x then sleep"))
 	h := b.follow(t, "stays")
@@ -214,9 +204,7 @@ func TestCSIExpandStays(t *testing.T) {
 		return nil
 	})
 	h.until(t, "says so again", infeasible)
-	if err := b.driver.End(t.Context(), fault.Method); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.driver.End(t.Context(), fault.Method))
 	h.until(t, "has the size of the volume", has("512Mi"))
 	b.awaitSize(t, b.inside(t, p, "/v"), 400, 512)
 	b.unchanged(t, p, "the volume was expanded")

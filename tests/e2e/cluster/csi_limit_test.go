@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 )
 
@@ -19,14 +20,9 @@ import (
 func TestCSILimit(t *testing.T) {
 	t.Parallel()
 	b := newCSIBed(t, "csi-limit", csiAgent(t), func(c *csidriver.Config) { c.MaxVolumes = 1 })
-	d, err := b.admin.StorageV1().CSIDrivers().Get(t.Context(), b.driver.Name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := check.Value(b.admin.StorageV1().CSIDrivers().Get(t.Context(), b.driver.Name, metav1.GetOptions{}))(t)
 	d.Spec.NodeAllocatableUpdatePeriodSeconds = new(int64(3600))
-	if _, err := b.admin.StorageV1().CSIDrivers().Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.StorageV1().CSIDrivers().Update(t.Context(), d, metav1.UpdateOptions{}))(t)
 	b.wants(t, "fits", "dir", "1Mi")
 	b.wants(t, "full", "dir", "1Mi")
 	fits := b.runs(t, "fits", using("fits"), work("sleep"))

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 )
 
@@ -25,33 +26,24 @@ func TestCSIMigration(t *testing.T) {
 	b := newCSIBed(t, "csi-migration", csiAgent(t), func(c *csidriver.Config) {
 		c.Name, c.Segments = ebs, map[string]string{"topology.ebs.csi.aws.com/zone": "a"}
 	})
-	n, err := b.admin.StorageV1().CSINodes().Get(t.Context(), b.name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := check.Value(b.admin.StorageV1().CSINodes().Get(t.Context(), b.name, metav1.GetOptions{}))(t)
 	const all = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder,kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume"
 	if got := n.Annotations[v1.MigratedPluginsAnnotationKey]; got != all {
 		t.Errorf("the CSINode says that %q are migrated", got)
 	}
-	conn, err := grpc.NewClient("unix://"+b.driver.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := check.Value(grpc.NewClient("unix://"+b.driver.Socket, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
 	controller := csi.NewControllerClient(conn)
 	// disk makes a volume that no cluster knows.
 	disk := func(name string) string {
 		t.Helper()
-		r, err := controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
+		r := check.Value(controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
 			Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: 32 << 20}, Parameters: map[string]string{"image": "true"},
 			VolumeCapabilities: []*csi.VolumeCapability{{
 				AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 				AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "ext4"}},
 			}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return r.GetVolume().GetVolumeId()
 	}
 	claimed, inline := disk("claimed"), disk("inline")
@@ -68,15 +60,11 @@ func TestCSIMigration(t *testing.T) {
 			}}}},
 		},
 	}
-	if _, err := b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}))(t)
 	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: v1.PersistentVolumeClaimSpec{
 		StorageClassName: new(""), VolumeName: pv.Name, AccessModes: pv.Spec.AccessModes, Resources: v1.VolumeResourceRequirements{Requests: size},
 	}}
-	if _, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), claim, metav1.CreateOptions{}))(t)
 	b.bound(t, "old")
 	p := b.runs(t, "claimed", using("old"), work("append /v/log x then sleep"))
 	b.awaitText(t, b.inside(t, p, "/v/log"), "x\n")
@@ -99,12 +87,10 @@ func TestCSIMigration(t *testing.T) {
 	}
 	b.ends(t, "inline")
 	b.ends(t, "claimed")
-	if err := errors.Join(
+	check.Error(t, errors.Join(
 		b.admin.CoreV1().PersistentVolumeClaims(b.name).Delete(t.Context(), "old", metav1.DeleteOptions{}),
 		b.admin.CoreV1().PersistentVolumes().Delete(t.Context(), pv.Name, metav1.DeleteOptions{}),
-	); err != nil {
-		t.Error(err)
-	}
+	))
 	// To delete a volume that is attached would be a call that nobody should make.
 	b.await(t, "no volume is attached", func() error { return b.attached(t.Context()) })
 	for _, handle := range []string{claimed, inline} {

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -20,9 +21,7 @@ import (
 func volumeStats(t *testing.T, base, pod string) map[string]stats.VolumeStats {
 	t.Helper()
 	var s stats.Summary
-	if err := json.Unmarshal(fetch(t, http.DefaultClient, base+"/stats/summary", ""), &s); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, json.Unmarshal(fetch(t, http.DefaultClient, base+"/stats/summary", ""), &s))
 	out := map[string]stats.VolumeStats{}
 	for i := range s.Pods {
 		if s.Pods[i].PodRef.Name == pod {
@@ -40,10 +39,7 @@ func volumeStats(t *testing.T, base, pod string) map[string]stats.VolumeStats {
 //tier:all a second look at the driver's volumes
 func TestCSIStats(t *testing.T) {
 	t.Parallel()
-	port, err := lab.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := check.Value(lab.FreePort())(t)
 	const method = "NodeGetVolumeStats"
 	b := newCSIBed(t, "csi-stats", csiAgent(t), nil,
 		fmt.Sprintf("readOnlyPort: %d\nvolumeStatsAggPeriod: 1s\nfeatureGates: {CSIVolumeHealth: true}", port))
@@ -94,22 +90,16 @@ func TestCSIStats(t *testing.T) {
 	}
 	const abnormal = "kubelet_volume_stats_health_status_abnormal"
 	shows(abnormal, 0)
-	if err := b.driver.SetAbnormal(t.Context(), b.handle(t, "fs"), "it has bad sectors"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.driver.SetAbnormal(t.Context(), b.handle(t, "fs"), "it has bad sectors"))
 	shows(abnormal, 1)
 	b.awaitEvent(t, "pod", "VolumeConditionAbnormal", "Volume v: it has bad sectors")
-	if err := b.driver.SetAbnormal(t.Context(), b.handle(t, "fs"), ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.driver.SetAbnormal(t.Context(), b.handle(t, "fs"), ""))
 	shows(abnormal, 0)
 
 	set := func(f csidriver.Fault) {
 		t.Helper()
 		f.Method = method
-		if err := b.driver.Set(t.Context(), f); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.driver.Set(t.Context(), f))
 	}
 	set(csidriver.Fault{Bytes: math.MaxInt64})
 	shows("kubelet_volume_stats_used_bytes", math.MaxInt64)
@@ -124,9 +114,7 @@ func TestCSIStats(t *testing.T) {
 		}
 		return nil
 	})
-	if err := b.driver.End(t.Context(), method); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.driver.End(t.Context(), method))
 	await("it says again", func(all map[string]stats.VolumeStats) error {
 		if all["v"].CapacityBytes == nil {
 			return errors.New("nothing")
@@ -144,7 +132,5 @@ func TestCSIStats(t *testing.T) {
 	b.runs(t, "other", using("other"), work("sleep"))
 	b.ends(t, "other")
 	b.ends(t, "pod")
-	if err := b.driver.End(t.Context(), method); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.driver.End(t.Context(), method))
 }

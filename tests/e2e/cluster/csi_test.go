@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestCSI has pods use the volumes of a real driver, with its real sidecars, in all the ways there are.
@@ -258,9 +260,7 @@ func csiCopies(t *testing.T, b *csiBed) {
 		b.ends(t, claim)
 	}
 	// A snapshot goes before what it was made of: the snapshotter holds the claim as long.
-	if err := b.snapshotting("volumesnapshots").Delete(t.Context(), "snap", metav1.DeleteOptions{}); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, b.snapshotting("volumesnapshots").Delete(t.Context(), "snap", metav1.DeleteOptions{}))
 }
 
 // csiExpand: a volume gets larger under a pod, which sees it.
@@ -270,9 +270,7 @@ func csiExpand(t *testing.T, b *csiBed) {
 	at := b.inside(t, p, "/v")
 	size := func() (mib int64) {
 		var fs syscall.Statfs_t
-		if err := syscall.Statfs(at, &fs); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, syscall.Statfs(at, &fs))
 		return int64(fs.Blocks) * fs.Bsize >> 20
 	}
 	if n := size(); n > 320 {
@@ -280,9 +278,7 @@ func csiExpand(t *testing.T, b *csiBed) {
 	}
 	patch := []byte(`{"spec":{"resources":{"requests":{"storage":"512Mi"}}}}`)
 	begun := time.Now()
-	if _, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Patch(t.Context(), "grows", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().PersistentVolumeClaims(b.name).Patch(t.Context(), "grows", types.MergePatchType, patch, metav1.PatchOptions{}))(t)
 	b.await(t, "the container sees the new size", func() error {
 		if n := size(); n < 400 {
 			return fmt.Errorf("it sees %d MiB", n)
@@ -310,10 +306,7 @@ func csiExpand(t *testing.T, b *csiBed) {
 
 // csiNode: the cluster knows where the node is, and how many volumes it takes.
 func csiNode(t *testing.T, b *csiBed) {
-	n, err := b.admin.StorageV1().CSINodes().Get(t.Context(), b.name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := check.Value(b.admin.StorageV1().CSINodes().Get(t.Context(), b.name, metav1.GetOptions{}))(t)
 	d := n.Spec.Drivers[0]
 	key := b.driver.Name + "/zone"
 	if len(n.Spec.Drivers) != 1 || len(d.TopologyKeys) != 1 || d.TopologyKeys[0] != key || d.Allocatable == nil || int64(*d.Allocatable.Count) != b.driver.MaxVolumes {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -47,29 +48,18 @@ func (b *bed) newDisks(t *testing.T, change func(*csidriver.Config, *storagev1.C
 	if change != nil {
 		change(&d.Config, &spec)
 	}
-	if err := errors.Join(os.MkdirAll(d.Registry, 0o750), os.MkdirAll(dir, 0o750)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(os.MkdirAll(d.Registry, 0o750), os.MkdirAll(dir, 0o750)))
 	object := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: d.Name}, Spec: spec}
-	if _, err := b.admin.StorageV1().CSIDrivers().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.StorageV1().CSIDrivers().Create(t.Context(), object, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
-		if err := b.admin.StorageV1().CSIDrivers().Delete(context.Background(), d.Name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, b.admin.StorageV1().CSIDrivers().Delete(context.Background(), d.Name, metav1.DeleteOptions{}))
 	})
-	conn, err := grpc.NewClient("unix://"+d.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := check.Value(grpc.NewClient("unix://"+d.Socket, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	d.controller = csi.NewControllerClient(conn)
 	t.Cleanup(func() {
 		d.clean(t)
 		d.stop()
-		if err := errors.Join(conn.Close(), d.Clean()); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, errors.Join(conn.Close(), d.Clean()))
 	})
 	d.start(t)
 	return d
@@ -78,23 +68,16 @@ func (b *bed) newDisks(t *testing.T, change func(*csidriver.Config, *storagev1.C
 // start starts the driver.
 func (d *disks) start(t *testing.T) {
 	t.Helper()
-	driver, err := csidriver.New(d.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := check.Value(csidriver.New(d.Config))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- driver.Serve(ctx) }()
 	d.stop = func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-ended)
 		d.stop = func() {}
 	}
-	if err := lab.Eventually(t.Context(), patience, "the CSI driver serves", d.Serves); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, lab.Eventually(t.Context(), patience, "the CSI driver serves", d.Serves))
 }
 
 // clean ends pods before the driver ends, which has to unpublish their volumes.
@@ -143,16 +126,13 @@ func (d *disks) unused() error {
 func (d *disks) claim(t *testing.T, name string, mode v1.PersistentVolumeAccessMode) *v1.PersistentVolume {
 	t.Helper()
 	b := d.bed
-	made, err := d.controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
+	made := check.Value(d.controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
 		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: 16 << 20},
 		VolumeCapabilities: []*csi.VolumeCapability{{
 			AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
 			AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 		}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name}, Spec: v1.PersistentVolumeSpec{
 		Capacity: v1.ResourceList{v1.ResourceStorage: resource.MustParse("16Mi")}, AccessModes: []v1.PersistentVolumeAccessMode{mode},
 		PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
@@ -161,9 +141,7 @@ func (d *disks) claim(t *testing.T, name string, mode v1.PersistentVolumeAccessM
 			FSType: "ext4",
 		}},
 	}}
-	if _, err := b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		b.admin.CoreV1().PersistentVolumes().Delete(context.Background(), pv.Name, metav1.DeleteOptions{}) //nolint:errcheck // it goes with the plane
 	})
@@ -171,9 +149,7 @@ func (d *disks) claim(t *testing.T, name string, mode v1.PersistentVolumeAccessM
 		StorageClassName: new(""), AccessModes: pv.Spec.AccessModes, VolumeName: pv.Name,
 		Resources: v1.VolumeResourceRequirements{Requests: pv.Spec.Capacity},
 	}}
-	if _, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), pvc, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), pvc, metav1.CreateOptions{}))(t)
 	return pv
 }
 
@@ -225,10 +201,7 @@ func claimed(name string, change ...func(*v1.PodSpec)) func(*v1.PodSpec) {
 // time.
 func (d *disks) methods(t *testing.T) string {
 	t.Helper()
-	calls, err := d.Calls()
-	if err != nil {
-		t.Fatal(err)
-	}
+	calls := check.Value(d.Calls())(t)
 	var out []string
 	for _, c := range calls {
 		if c.Code == "OK" && strings.HasPrefix(c.Method, "Node") && c.Volume != "" && c.Method != "NodeGetVolumeStats" {
@@ -273,9 +246,7 @@ func TestCSIVolume(t *testing.T) {
 	d.attach(t, pv)
 	p := b.awaitPod(t, "first", "is ready", ready)
 	wantOwner(t, b.inside(t, p, "/data"), 0o777|os.ModeDir|os.ModeSetgid, 0, 2000)
-	if err := os.WriteFile(b.inside(t, p, "/data/file"), []byte("kept"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(b.inside(t, p, "/data/file"), []byte("kept"), 0o600))
 	b.awaitNode(t, "names the volume as in use", inUse(1))
 
 	b.kill(t)
@@ -284,9 +255,7 @@ func TestCSIVolume(t *testing.T) {
 	})))
 	b.start(t)
 	p2 := b.awaitPod(t, "second", "is ready", ready)
-	if err := os.WriteFile(b.inside(t, p2, "/data/other"), []byte("of a part"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(b.inside(t, p2, "/data/other"), []byte("of a part"), 0o600))
 	again := b.awaitPod(t, "first", "is ready", ready)
 	if c := again.Status.ContainerStatuses[0]; c.RestartCount != 0 || c.ContainerID != p.Status.ContainerStatuses[0].ContainerID {
 		t.Errorf("the container was restarted: %+v", c)
@@ -320,13 +289,8 @@ func TestCSIInline(t *testing.T) {
 		s.Containers[0].VolumeMounts = append(s.Containers[0].VolumeMounts, mounted("data"))
 	}))
 	p := b.awaitPod(t, "inline", "is ready", ready)
-	if err := os.WriteFile(b.inside(t, p, "/data/file"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	calls, err := d.Calls()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(b.inside(t, p, "/data/file"), []byte("x"), 0o600))
+	calls := check.Value(d.Calls())(t)
 	i := slices.IndexFunc(calls, func(c csidriver.Call) bool { return c.Method == "NodePublishVolume" })
 	if i < 0 {
 		t.Fatalf("calls: %v", calls)

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/deadfs"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/hosttest"
@@ -28,14 +29,9 @@ func TestDeadFileSystem(t *testing.T) {
 	hosttest.NeedFUSE(t)
 	b := started(t, "dead-file-system")
 	point := t.TempDir()
-	server, err := deadfs.Mount(point)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := check.Value(deadfs.Mount(point))(t)
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, server.Close())
 	})
 	share := filepath.Join(point, deadfs.Share)
 	files := func(s *v1.PodSpec) {
@@ -68,9 +64,7 @@ func TestDeadFileSystem(t *testing.T) {
 
 	// The agent is killed with all that; meanwhile a pod is deleted by force.
 	b.kill(t)
-	if err := b.admin.CoreV1().Pods(b.name).Delete(t.Context(), "orphan", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.admin.CoreV1().Pods(b.name).Delete(t.Context(), "orphan", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 	begun := time.Now()
 	b.start(t)
 	back := time.Since(begun)
@@ -107,15 +101,13 @@ func TestDeadFileSystem(t *testing.T) {
 		b.awaitGone(t, name)
 		t.Logf("pod %s was gone after %v", name, time.Since(begun).Round(time.Millisecond))
 	}
-	if err := lab.Eventually(t.Context(), patience, "no pod has a directory", func() error {
+	check.Error(t, lab.Eventually(t.Context(), patience, "no pod has a directory", func() error {
 		left, err := os.ReadDir(filepath.Join(b.Root(), "pods"))
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("left: %v", left)
 		}
 		return err
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 // others are pods that have nothing to do with it. They come up and go.

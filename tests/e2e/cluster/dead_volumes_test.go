@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 	"github.com/troupe-dev/troupe/tests/e2e/deadfs"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
@@ -24,10 +25,7 @@ import (
 func silentServer(t *testing.T) (address string, asked <-chan struct{}) {
 	t.Helper()
 	address = "127.77.0.9" // nobody else's
-	l, err := net.Listen("tcp", address+":111")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(net.Listen("tcp", address+":111"))(t)
 	ended := make(chan struct{})
 	t.Cleanup(func() {
 		l.Close()
@@ -48,10 +46,7 @@ func silentServer(t *testing.T) (address string, asked <-chan struct{}) {
 			}
 		}
 	}()
-	udp, err := net.ListenPacket("udp", address+":111")
-	if err != nil {
-		t.Fatal(err)
-	}
+	udp := check.Value(net.ListenPacket("udp", address+":111"))(t)
 	t.Cleanup(func() { udp.Close() })
 	return address, calls
 }
@@ -93,15 +88,10 @@ var deadPods = map[string]string{
 func (d *dead) die(t *testing.T) {
 	t.Helper()
 	point := t.TempDir()
-	var err error
-	if d.files, err = deadfs.Mount(point); err != nil {
-		t.Fatal(err)
-	}
+	d.files = check.Value(deadfs.Mount(point))(t)
 	// Whatever happens, nobody may hang when the directory is removed and pods are taken away, and the driver must answer.
 	t.Cleanup(func() {
-		if err := errors.Join(d.files.Close(), d.disks.End(context.Background(), "*")); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, errors.Join(d.files.Close(), d.disks.End(context.Background(), "*")))
 	})
 	d.share = filepath.Join(point, deadfs.Share)
 	inline := v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: d.disks.Name}}
@@ -111,9 +101,7 @@ func (d *dead) die(t *testing.T) {
 		d.awaitPod(t, name, "is ready", ready)
 	}
 	d.files.Die()
-	if err := d.disks.Set(t.Context(), csidriver.Fault{Method: "*", Hang: true}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, d.disks.Set(t.Context(), csidriver.Fault{Method: "*", Hang: true}))
 	d.create(t, d.pod("files-begins", uses(d.onFiles())))
 	d.create(t, d.pod("nfs", uses(claimSource("nfs"))))
 	d.create(t, d.pod("staged", uses(claimSource("disk"))))
@@ -151,18 +139,12 @@ func (d *dead) shown(t *testing.T) {
 			return nil
 		})
 	}
-	tree, err := d.Command(t.Context(), "tree", "--root-dir", d.Root())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := check.Value(d.Command(t.Context(), "tree", "--root-dir", d.Root()))(t)
 	for name, call := range deadPods {
 		if !strings.Contains(tree, call) {
 			t.Errorf("troupe tree does not show %s:\n%s", call, tree)
 		}
-		timeline, err := d.Command(t.Context(), "timeline", d.name+"/"+name, "--root-dir", d.Root())
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeline := check.Value(d.Command(t.Context(), "timeline", d.name+"/"+name, "--root-dir", d.Root()))(t)
 		if !strings.Contains(timeline, call) {
 			t.Errorf("troupe timeline of %s does not show %s:\n%s", name, call, timeline)
 		}
@@ -178,12 +160,8 @@ func (d *dead) bury(t *testing.T) {
 	for _, name := range []string{"nfs", "files-begins", "files-runs"} {
 		d.awaitGone(t, name)
 	}
-	if err := d.files.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.disks.End(t.Context(), "*"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, d.files.Close())
+	check.Fatal(t, d.disks.End(t.Context(), "*"))
 	d.awaitPod(t, "staged", "is ready once the driver answers", ready)
 	d.remove(t, "staged")
 	for _, name := range []string{"staged", "published", "leaves"} {

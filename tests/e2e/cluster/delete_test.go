@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // history is what a watch client sees of a pod.
@@ -17,10 +19,8 @@ type history struct{ events <-chan watch.Event }
 // follow watches one pod of the bed's namespace from now on.
 func (b *bed) follow(t *testing.T, name string) *history {
 	t.Helper()
-	w, err := b.admin.CoreV1().Pods(b.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(
+		b.admin.CoreV1().Pods(b.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name}))(t)
 	t.Cleanup(w.Stop)
 	return &history{w.ResultChan()}
 }
@@ -97,9 +97,7 @@ func TestDeleteNow(t *testing.T) {
 		b.remove(t, name) // with 600 seconds
 		b.awaitPod(t, name, "ends", func(p *v1.Pod) error { return is("1/1 Terminating 0")(p) })
 		begun := time.Now()
-		if err := b.admin.CoreV1().Pods(b.name).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.admin.CoreV1().Pods(b.name).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
 		b.awaitGone(t, name)
 		if took := time.Since(begun); took > 20*time.Second {
 			t.Errorf("%s took %v", name, took)

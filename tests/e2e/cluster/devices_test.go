@@ -16,6 +16,7 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -28,10 +29,8 @@ const (
 func (b *bed) advertise(t *testing.T, name v1.ResourceName, n int) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"status":{"capacity":{%q:"%d"},"allocatable":{%q:"%d"}}}`, name, n, name, n)
-	_, err := b.admin.CoreV1().Nodes().Patch(t.Context(), b.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Value(
+		b.admin.CoreV1().Nodes().Patch(t.Context(), b.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"))(t)
 }
 
 // shows is nil if the Node shows so many of a resource.
@@ -91,9 +90,7 @@ func TestChangeoverWithDevices(t *testing.T) {
 			Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.example.com"},
 		}}},
 	}}
-	if _, err := b.admin.ResourceV1().ResourceClaims(b.name).Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.ResourceV1().ResourceClaims(b.name).Create(t.Context(), claim, metav1.CreateOptions{}))(t)
 	claims := b.bound("claims", "", "")
 	claims.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("shared")}}
 	claims.Spec.InitContainers = []v1.Container{{Name: "first", Image: claims.Spec.Containers[0].Image,
@@ -103,12 +100,9 @@ func TestChangeoverWithDevices(t *testing.T) {
 	b.create(t, b.bound("plugged", dongle, "1"))
 
 	before := b.node(t)
-	seen, err := b.admin.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{
+	seen := check.Value(b.admin.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{
 		FieldSelector: "metadata.name=" + b.name, ResourceVersion: before.ResourceVersion,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer seen.Stop()
 	b.start(t)
 	for e := range seen.ResultChan() {
@@ -125,12 +119,9 @@ func TestChangeoverWithDevices(t *testing.T) {
 		}
 		break
 	}
-	err = lab.Eventually(t.Context(), 2*patience, "the plugin is not waited for any more", func() error {
+	check.Fatal(t, lab.Eventually(t.Context(), 2*patience, "the plugin is not waited for any more", func() error {
 		return phase(v1.PodFailed)(b.get(t, "late"))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	b.awaitRefused(t, "late", "UnexpectedAdmissionError", `container "app"`, "resources.limits[nvidia.com/gpu]", "no device plugin serves it")
 	b.awaitEvent(t, "claims", "FailedPrepareDynamicResources", `ResourceClaim "shared" is not allocated`)
 	b.awaitPod(t, "plugged", "is ready", ready)
@@ -162,10 +153,7 @@ func (b *bed) leaveDevices(t *testing.T, p *v1.Pod) {
 // wantDevices asks as a monitor does, and holds the devices of pods against want.
 func (b *bed) wantDevices(t *testing.T, want map[string]string) {
 	t.Helper()
-	list, err := b.monitor(t).List(t.Context(), &podresources.ListPodResourcesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := check.Value(b.monitor(t).List(t.Context(), &podresources.ListPodResourcesRequest{}))(t)
 	got := map[string]string{}
 	for _, p := range list.GetPodResources() {
 		got[p.GetName()] = ""
@@ -189,15 +177,11 @@ func TestDevicesGone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "devices-gone", onServed)
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.name}}
-	if _, err := b.admin.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}))(t)
 	b.advertise(t, gpu, 8)
 	b.start(t)
 	b.awaitNode(t, "is ready for pods", usable)
-	if err := shows(gpu, 0)(b.node(t)); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, shows(gpu, 0)(b.node(t)))
 	b.create(t, b.bound("late", gpu, "1"))
 	b.awaitRefused(t, "late", "OutOfnvidia.com/gpu", "requested: 1, used: 0, capacity: 0")
 	b.await(t, "the reset is noted", func() error {
@@ -209,7 +193,5 @@ func TestDevicesGone(t *testing.T) {
 	b.start(t)
 	b.create(t, b.bound("plugged", dongle, "1"))
 	b.awaitPod(t, "plugged", "is ready", ready)
-	if err := errors.Join(shows(gpu, 0)(b.node(t)), shows(dongle, 2)(b.node(t))); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, errors.Join(shows(gpu, 0)(b.node(t)), shows(dongle, 2)(b.node(t))))
 }

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -33,26 +34,17 @@ type draPaths struct{ kubeconfig, plugins, registry, cdi string }
 // newDRADriver makes the driver, which is not yet started, and its device class.
 func (b *bed) newDRADriver(t *testing.T, name string, command func(draPaths) *exec.Cmd) *draDriver {
 	t.Helper()
-	kubeconfig, err := b.plane.Kubeconfig(name, "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := check.Value(b.plane.Kubeconfig(name, "system:masters"))(t)
 	at := draPaths{kubeconfig, filepath.Join(b.Root(), "plugins"), filepath.Join(b.Root(), "plugins_registry"), b.lab.CDIDir()}
-	if err := errors.Join(os.MkdirAll(filepath.Join(at.plugins, name), 0o750), os.MkdirAll(at.registry, 0o750)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(os.MkdirAll(filepath.Join(at.plugins, name), 0o750), os.MkdirAll(at.registry, 0o750)))
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.DeviceClassSpec{
 		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
 			Expression: fmt.Sprintf("device.driver == %q", name),
 		}}},
 	}}
-	if _, err := b.admin.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
-		if err := b.admin.ResourceV1().DeviceClasses().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, b.admin.ResourceV1().DeviceClasses().Delete(context.Background(), name, metav1.DeleteOptions{}))
 	})
 	log := filepath.Join(b.Root(), "..", "driver.log")
 	d := &draDriver{bed: b, name: name, plugin: newPlugin(t, log, func() *exec.Cmd { return command(at) })}
@@ -91,14 +83,8 @@ func (d *draDriver) clean(t *testing.T) {
 // requests, and those that the claim asks for.
 func (b *bed) newTestDriver(t *testing.T, devices int) *draDriver {
 	t.Helper()
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := lab.BuildDRATestDriver(t.Context(), repository, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(lab.Repository())(t)
+	binary := check.Value(lab.BuildDRATestDriver(t.Context(), repository, os.Stderr))(t)
 	name := b.name + ".cdi.k8s.io"
 	return b.newDRADriver(t, name, func(at draPaths) *exec.Cmd {
 		return exec.Command(binary, "kubelet-plugin", "-v=5", "--kubeconfig", at.kubeconfig, "--drivername", name,
@@ -130,9 +116,7 @@ func (d *draDriver) template(t *testing.T, name, color string, requests ...strin
 	t.Helper()
 	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: resourcev1.ResourceClaimTemplateSpec{Spec: d.claimSpec(color, requests...)}}
-	if _, err := d.bed.admin.ResourceV1().ResourceClaimTemplates(d.bed.name).Create(t.Context(), template, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(d.bed.admin.ResourceV1().ResourceClaimTemplates(d.bed.name).Create(t.Context(), template, metav1.CreateOptions{}))(t)
 }
 
 // claiming makes the first container of a pod use a claim, or one request of it.
@@ -182,9 +166,7 @@ func TestDRATestDriver(t *testing.T) {
 	b := started(t, "dra-driver")
 	d := b.newTestDriver(t, 4)
 	shared := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "shared"}, Spec: d.claimSpec("red", "one", "two")}
-	if _, err := b.admin.ResourceV1().ResourceClaims(b.name).Create(t.Context(), shared, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.ResourceV1().ResourceClaims(b.name).Create(t.Context(), shared, metav1.CreateOptions{}))(t)
 	d.template(t, "own", "blue", "mine")
 	d.start(t)
 	ofShared, own := v1.PodResourceClaim{ResourceClaimName: new("shared")}, v1.PodResourceClaim{ResourceClaimTemplateName: new("own")}

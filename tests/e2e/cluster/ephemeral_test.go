@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -19,9 +20,7 @@ func (b *bed) debug(t *testing.T, p *v1.Pod, c v1.EphemeralContainer) {
 	p = p.DeepCopy()
 	p.ResourceVersion = ""
 	p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, c)
-	if _, err := b.admin.CoreV1().Pods(b.name).UpdateEphemeralContainers(t.Context(), p.Name, p, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().Pods(b.name).UpdateEphemeralContainers(t.Context(), p.Name, p, metav1.UpdateOptions{}))(t)
 }
 
 // TestEphemeralContainer is what kubectl debug asks for: a container in a pod that runs already. It is

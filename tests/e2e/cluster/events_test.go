@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -37,7 +38,7 @@ func TestEventsOfManyPods(t *testing.T) {
 	}
 	for _, name := range names {
 		b.awaitPod(t, name, "is ready", ready)
-		if err := lab.Eventually(t.Context(), 10*time.Second, "kubectl describe shows how pod "+name+" started", func() error {
+		check.Error(t, lab.Eventually(t.Context(), 10*time.Second, "kubectl describe shows how pod "+name+" started", func() error {
 			s := b.do(t, nil, "describe", "pod", name)
 			_, shown, _ := strings.Cut(s.out, "\nEvents:")
 			for _, reason := range []string{"Scheduled", "Pulled", "Created", "Started"} {
@@ -46,9 +47,7 @@ func TestEventsOfManyPods(t *testing.T) {
 				}
 			}
 			return nil
-		}); err != nil {
-			t.Error(err)
-		}
+		}))
 	}
 }
 
@@ -61,13 +60,9 @@ func TestEventsOfAgentThatEnds(t *testing.T) {
 	b := started(t, "events-end", onServed)
 	b.create(t, b.pod("web", nil))
 	b.awaitPod(t, "web", "is ready", ready)
-	if err := b.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	list, err := b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=web"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Stop(t.Context()))
+	list := check.Value(
+		b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=web"}))(t)
 	var reasons []string
 	for i := range list.Items {
 		reasons = append(reasons, list.Items[i].Reason)

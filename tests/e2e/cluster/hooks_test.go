@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestPreStopGoesOn: a preStop command that is not through at the end of the grace period goes on
@@ -32,10 +34,7 @@ func TestPreStopGoesOn(t *testing.T) {
 		b.remove(t, "web")
 		b.awaitGone(t, "web")
 		b.awaitEvent(t, "web", "FailedPreStopHook", "PreStopHook failed")
-		text, err := os.ReadFile(filepath.Join(dir, "order"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := check.Value(os.ReadFile(filepath.Join(dir, "order")))(t)
 		// Ten lines a second, and two seconds after SIGTERM. On a slow machine the hook needs some to begin.
 		if got := strings.ReplaceAll(string(text), "\n", " "); !regexp.MustCompile(`^started (hook )+SIGTERM (hook ){5,}$`).MatchString(got) {
 			t.Errorf("in order: %s", got)

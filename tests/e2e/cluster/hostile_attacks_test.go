@@ -19,6 +19,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // attacks are what takes no time, in order.
@@ -99,10 +101,7 @@ func (f *foe) crowd(t *testing.T, first []byte, shake bool) {
 // plain speaks HTTP, or nothing that is known, where TLS is spoken.
 func plain(t *testing.T, f *foe) {
 	for _, text := range []string{request("GET", "/pods"), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "SSH-2.0-OpenSSH\r\n", strings.Repeat("\x00", 1<<16)} {
-		conn, err := f.dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := check.Value(f.dial(t.Context()))(t)
 		began := time.Now()
 		io.WriteString(conn, text) //nolint:errcheck // it may be closed by now
 		if took := awaitClosed(t, conn, began); took > 15*time.Second {
@@ -224,10 +223,7 @@ func endlessBodies(t *testing.T, f *foe) {
 		{"GET", "/pods"}, {"GET", "/containerLogs/" + ns + "/talks/app"}, {"POST", "/nowhere"},
 	} {
 		for name, as := range map[string]*tls.Config{"known": f.known, "unknown": f.unknown} {
-			conn, err := f.connect(t.Context(), as)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := check.Value(f.connect(t.Context(), as))(t)
 			began := time.Now()
 			var sent int
 			var all sync.WaitGroup
@@ -331,9 +327,7 @@ func TestFoesReadAll(t *testing.T) {
 		t.Fatalf("answered %q, %v", line, err)
 	}
 	defer conn.Close()
-	if err := begun(conn, "WebSocket v4"); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, begun(conn, "WebSocket v4"))
 }
 
 // ways into a container.

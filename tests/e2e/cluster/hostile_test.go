@@ -17,6 +17,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -36,10 +37,7 @@ var elsewhere = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}
 func newFoe(t *testing.T, b *bed) *foe {
 	t.Helper()
 	admin := b.plane.AdminConfig()
-	pair, err := tls.X509KeyPair(admin.CertData, admin.KeyData)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := check.Value(tls.X509KeyPair(admin.CertData, admin.KeyData))(t)
 	f := &foe{bed: b, at: fmt.Sprintf("127.0.0.1:%d", b.node(t).Status.DaemonEndpoints.KubeletEndpoint.Port)}
 	f.unknown = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // it trusts nobody
 	f.known = f.unknown.Clone()
@@ -100,14 +98,8 @@ type cost struct {
 
 func (b *bed) cost(t *testing.T) cost {
 	t.Helper()
-	tree, err := b.Tree(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := check.Value(b.Tree(t.Context()))(t)
+	files := check.Value(os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.PID())))(t)
 	return cost{tree.Goroutines, len(files), b.resident(t)}
 }
 
@@ -310,14 +302,9 @@ func (f *foe) slow(t *testing.T) {
 	// Those that take nothing of what they asked for hold no stream either, whoever they are.
 	before := f.cost(t)
 	for _, as := range []*tls.Config{f.unknown, f.unknown, f.unknown, f.unknown, f.known} {
-		conn, err := f.connect(t.Context(), as, "h2")
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := check.Value(f.connect(t.Context(), as, "h2"))(t)
 		defer conn.Close()
-		if err := unread(newFlooder(conn)); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, unread(newFlooder(conn)))
 	}
 	all.Wait()
 	f.await(t, "no stream is held any more", func() error {
@@ -326,15 +313,13 @@ func (f *foe) slow(t *testing.T) {
 		}
 		return nil
 	})
-	if err := lab.Eventually(t.Context(), patience, "a stranger is answered", func() error {
+	check.Error(t, lab.Eventually(t.Context(), patience, "a stranger is answered", func() error {
 		status, _, err := f.ask(t.Context(), f.unknown, "GET /pods HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n")
 		if err == nil && status != http.StatusUnauthorized {
 			err = fmt.Errorf("answered %d", status)
 		}
 		return err
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 // foesMark is in the command lines of what foes start.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // killsVariable makes TestKilledPlugins go on for so long, as 10m does. Without it, each is killed once.
@@ -124,10 +126,7 @@ func (k *kills) awaitReady(t *testing.T, name string) {
 func (k *kills) turn(t *testing.T, v victim, early bool) {
 	t.Helper()
 	was := k.get(t, k.guest)
-	pid, err := k.containerPID(t, was)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := check.Value(k.containerPID(t, was))(t)
 	had := k.devices(t, k.guest)
 	v.kill()
 	self, err := os.FindProcess(pid)

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -23,20 +24,11 @@ import (
 func TestKubeadm(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.Unshare)
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := lab.BuildKubernetes(t.Context(), repository, "kubeadm", os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(lab.Repository())(t)
+	program := check.Value(lab.BuildKubernetes(t.Context(), repository, "kubeadm", os.Stderr))(t)
 	b := newBed(t, "kubeadm")
 	k := joining(t, b)
-	admin, err := b.plane.Kubeconfig("kubeadm:cluster-admins", "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin := check.Value(b.plane.Kubeconfig("kubeadm:cluster-admins", "system:masters"))(t)
 	k.inside(t, program, "init", "phase", "upload-config", "all", "--config", k.file("cluster.yaml"), "--kubeconfig", admin)
 	k.inside(t, program, "init", "phase", "bootstrap-token", "--config", k.file("cluster.yaml"), "--kubeconfig", admin)
 	if err := os.RemoveAll(k.file("etc/pki")); err != nil { // join brings its own
@@ -74,9 +66,7 @@ func TestKubeadm(t *testing.T) {
 		}
 	}
 	none := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
-	if err := b.admin.CoreV1().Pods(b.name).Delete(t.Context(), "left", none); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, b.admin.CoreV1().Pods(b.name).Delete(t.Context(), "left", none))
 }
 
 // kubeadm is one machine that kubeadm sets up.
@@ -90,16 +80,9 @@ type kubeadm struct {
 func newKubeadm(t *testing.T, dir string) *kubeadm {
 	t.Helper()
 	k := &kubeadm{dir: dir}
-	binary, err := shared.Troupe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(k.file("bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(binary, k.file("bin/kubelet")); err != nil {
-		t.Fatal(err)
-	}
+	binary := check.Value(shared.Troupe())(t)
+	check.Fatal(t, os.MkdirAll(k.file("bin"), 0o755))
+	check.Fatal(t, os.Symlink(binary, k.file("bin/kubelet")))
 	k.write(t, "bin/systemctl", fmt.Sprintf(systemctl, dir), 0o755)
 	t.Cleanup(func() {
 		if _, err := os.Stat(k.file("kubelet.pid")); err == nil {
@@ -116,25 +99,18 @@ func newKubeadm(t *testing.T, dir string) *kubeadm {
 // joining makes a machine in a mount namespace of each command, whose pods the bed's runtime runs.
 func joining(t *testing.T, b *bed) *kubeadm {
 	t.Helper()
-	dir, err := os.MkdirTemp(shared.Dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := check.Value(os.MkdirTemp(shared.Dir, ""))(t)
 	k := newKubeadm(t, dir)
 	k.enter = []string{"unshare", "--mount", "--propagation", "unchanged", "sh", "-c", onMachine, "sh", dir}
 	for _, sub := range []string{k.file("etc/pki"), k.file("var"), "/etc/kubernetes", "/var/lib/kubelet"} {
-		if err := os.MkdirAll(sub, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(sub, 0o755))
 	}
 	for _, name := range []string{"ca.crt", "ca.key"} { // kubeadm init wants the key too
 		k.write(t, "etc/pki/"+name, string(content(t, filepath.Join(filepath.Dir(b.plane.CAFile()), name))), 0o600)
 	}
 	ports := make([]int, 2)
 	for i := range ports {
-		if ports[i], err = lab.FreePort(); err != nil {
-			t.Fatal(err)
-		}
+		ports[i] = check.Value(lab.FreePort())(t)
 	}
 	k.write(t, "cluster.yaml", fmt.Sprintf(clusterYAML, b.plane.Address(), b.lab.CgroupRoot(), k.file("logs"), ports[0], ports[1]), 0o644)
 	k.write(t, "discovery.yaml", fmt.Sprintf(discoveryYAML, b.plane.URL(), b.plane.CAFile()), 0o644)
@@ -146,9 +122,7 @@ func (k *kubeadm) file(name string) string { return filepath.Join(k.dir, name) }
 
 func (k *kubeadm) write(t *testing.T, name, text string, mode os.FileMode) {
 	t.Helper()
-	if err := os.WriteFile(k.file(name), []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(k.file(name), []byte(text), mode))
 }
 
 func (k *kubeadm) systemctl(t *testing.T, what string) {

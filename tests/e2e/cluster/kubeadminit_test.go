@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -54,13 +55,8 @@ func TestKubeadmInit(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, append(lab.Containerd2.Needs(), lab.GoToolchain, lab.Unshare)...)
 	// On the machine that is made there is no network to download modules from.
-	if _, err := initPrograms(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp(shared.Dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Value(initPrograms(t.Context()))(t)
+	dir := check.Value(os.MkdirTemp(shared.Dir, ""))(t)
 	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "--net", "sh", "-c", makeMachine, "sh", dir,
 		os.Args[0], "-test.run", "^TestKubeadmInit$", "-test.v", "-test.timeout", "10m")
 	cmd.Env = append(os.Environ(), ownMachine+"=1")
@@ -93,53 +89,31 @@ func initPrograms(ctx context.Context) (programs map[string]string, err error) {
 
 func testKubeadmInit(t *testing.T) {
 	ctx := t.Context()
-	registry, err := shared.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs, err := initPrograms(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := check.Value(shared.Registry())(t)
+	programs := check.Value(initPrograms(ctx))(t)
 	kubeadm := programs["kubeadm"]
 	delete(programs, "kubeadm")
-	wanted, err := exec.Command(kubeadm, "config", "images", "list", "--image-repository", "troupe.local/k8s", "--kubernetes-version", kubernetesVersion).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	wanted := check.Value(
+		exec.Command(kubeadm, "config", "images", "list", "--image-repository", "troupe.local/k8s", "--kubernetes-version", kubernetesVersion).Output())(t)
 	for _, ref := range strings.Fields(string(wanted)) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(ref, "troupe.local/k8s/"), ":")
 		if program, ok := programs[name]; ok {
-			if err := registry.Push(ctx, ref, staticImage(t, program)); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, registry.Push(ctx, ref, staticImage(t, program)))
 		}
 	}
-	l, err := lab.New(ctx, lab.Config{Dir: filepath.Join(shared.Dir, "c"), Release: lab.Containerd2, Registry: registry, Log: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(
+		lab.New(ctx, lab.Config{Dir: filepath.Join(shared.Dir, "c"), Release: lab.Containerd2, Registry: registry, Log: t.Output()}))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := l.Cleanup(ctx); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, l.Cleanup(ctx))
 	})
-	if err := l.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.Start(ctx))
 	k := newKubeadm(t, shared.Dir)
 	k.write(t, "init.yaml", fmt.Sprintf(initYAML, machineAddress, l.Endpoint(), l.CgroupRoot()), 0o644)
 	k.inside(t, kubeadm, "init", "--config", k.file("init.yaml"), "--skip-phases", "addon,preflight")
-	config, err := clientcmd.BuildConfigFromFlags("", "/etc/kubernetes/admin.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := check.Value(clientcmd.BuildConfigFromFlags("", "/etc/kubernetes/admin.conf"))(t)
+	admin := check.Value(kubernetes.NewForConfig(config))(t)
 	running := func() (map[string]*v1.Pod, error) {
 		pods := map[string]*v1.Pod{}
 		list, err := admin.CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{})
@@ -158,9 +132,7 @@ func testKubeadmInit(t *testing.T) {
 	}
 	await := func(what string, condition func() error) {
 		t.Helper()
-		if err := lab.Eventually(t.Context(), patience, what, condition); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, lab.Eventually(t.Context(), patience, what, condition))
 	}
 	var before map[string]*v1.Pod
 	await("the control plane is ready", func() (err error) {
@@ -180,9 +152,7 @@ func testKubeadmInit(t *testing.T) {
 	const manifest = "/etc/kubernetes/manifests/kube-scheduler.yaml"
 	const beside = "/etc/kubernetes/new.yaml"
 	changed := strings.Replace(string(content(t, manifest)), "- kube-scheduler\n", "- kube-scheduler\n    - --v=3\n", 1)
-	if err := errors.Join(os.WriteFile(beside, []byte(changed), 0o600), os.Rename(beside, manifest)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(os.WriteFile(beside, []byte(changed), 0o600), os.Rename(beside, manifest)))
 	const hash = "kubernetes.io/config.hash"
 	await("the scheduler has changed, and nothing else", func() error {
 		after, err := running()
@@ -211,19 +181,13 @@ func testKubeadmInit(t *testing.T) {
 func staticImage(t *testing.T, program string) oci.Image {
 	t.Helper()
 	file := lab.File{Path: "bin/" + filepath.Base(program), Mode: 0o755, Data: content(t, program)}
-	i, err := lab.NewPlainImage(oci.Config{Env: []string{"PATH=/bin"}}, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := check.Value(lab.NewPlainImage(oci.Config{Env: []string{"PATH=/bin"}}, file))(t)
 	return i
 }
 
 func content(t *testing.T, path string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := check.Value(os.ReadFile(path))(t)
 	return data
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -48,14 +49,8 @@ var users atomic.Int64
 // command is kubectl, run by an administrator in the bed's namespace. It ends with the test.
 func (b *bed) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	program, err := kubectlProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := b.plane.Kubeconfig(fmt.Sprintf("user-%d-of-%s", users.Add(1), b.name), "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := check.Value(kubectlProgram())(t)
+	kubeconfig := check.Value(b.plane.Kubeconfig(fmt.Sprintf("user-%d-of-%s", users.Add(1), b.name), "system:masters"))(t)
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"--kubeconfig", kubeconfig, "--namespace", b.name}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(kubeconfig)) // for its cache
 	cmd.WaitDelay = 5 * time.Second
@@ -99,10 +94,7 @@ type terminal struct {
 
 func onTerminal(t *testing.T, cmd *exec.Cmd, columns, rows uint16) *terminal {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	master := check.Value(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	t.Cleanup(func() { master.Close() })
 	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
 	if err == nil {
@@ -111,18 +103,13 @@ func onTerminal(t *testing.T, cmd *exec.Cmd, columns, rows uint16) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slave := check.Value(os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	defer slave.Close()
 	term := &terminal{master: master, cmd: cmd, ended: make(chan struct{})}
 	term.resize(t, columns, rows)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, cmd.Start())
 	go func() {
 		defer close(term.ended)
 		for b := make([]byte, 4096); ; {
@@ -140,9 +127,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd, columns, rows uint16) *terminal {
 
 func (term *terminal) resize(t *testing.T, columns, rows uint16) {
 	t.Helper()
-	if err := unix.IoctlSetWinsize(int(term.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.IoctlSetWinsize(int(term.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}))
 }
 
 func (term *terminal) text() string {
@@ -154,22 +139,17 @@ func (term *terminal) text() string {
 // await waits until the terminal shows a text.
 func (term *terminal) await(t *testing.T, text string) {
 	t.Helper()
-	err := lab.Eventually(t.Context(), patience, "the terminal shows "+text, func() error {
+	check.Fatal(t, lab.Eventually(t.Context(), patience, "the terminal shows "+text, func() error {
 		if !strings.Contains(term.text(), text) {
 			return fmt.Errorf("it shows %q", term.text())
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func (term *terminal) enter(t *testing.T, text string) {
 	t.Helper()
-	if _, err := term.master.WriteString(text); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(term.master.WriteString(text))(t)
 }
 
 // end waits for the command's end and returns its code.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 	"github.com/troupe-dev/troupe/tests/hosttest"
@@ -50,18 +51,11 @@ func (b *bed) localDiskOf(t *testing.T, name string, mode v1.PersistentVolumeMod
 			Resources: v1.VolumeResourceRequirements{Requests: size},
 		},
 	}
-	claim, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), claim, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	claim = check.Value(b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), claim, metav1.CreateOptions{}))(t)
 	pv.Spec.ClaimRef.UID = claim.UID
-	if _, err := b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
-		if err := b.admin.CoreV1().PersistentVolumes().Delete(context.Background(), pv.Name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, b.admin.CoreV1().PersistentVolumes().Delete(context.Background(), pv.Name, metav1.DeleteOptions{}))
 	})
 	b.await(t, "claim "+name+" is bound", func() error {
 		now, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Get(t.Context(), name, metav1.GetOptions{})
@@ -102,19 +96,13 @@ func (b *bed) awaitBegin(t *testing.T, path, want string) {
 // leftOn are the mounts and loop devices of this machine that are below the directory of plugins of an agent.
 func leftOn(t *testing.T, root string) (out []string) {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile("/proc/self/mountinfo"))(t)
 	for line := range strings.Lines(string(text)) {
 		if at := strings.Fields(line)[4]; strings.HasPrefix(at, filepath.Join(root, "plugins")+"/") {
 			out = append(out, at)
 		}
 	}
-	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := check.Value(filepath.Glob("/sys/block/loop*/loop/backing_file"))(t)
 	for _, f := range files {
 		if text, err := os.ReadFile(f); err == nil && strings.HasPrefix(string(text), filepath.Join(root, "plugins")+"/") {
 			out = append(out, f+" "+strings.TrimSpace(string(text)))
@@ -154,12 +142,8 @@ func TestLocalDisks(t *testing.T) {
 	b.awaitBegin(t, b.inside(t, dev, "/dev/vol"), "first")
 	b.awaitText(t, b.inside(t, fs, "/v/log"), "x\n")
 	b.awaitEvent(t, dev.Name, "SuccessfulMountVolume", "MapVolume.MapPodDevice succeeded for volume")
-	if err := m.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, m.Kill(t.Context()))
+	check.Fatal(t, m.Start())
 	after := runs("after", work("sleep"))
 	for _, p := range []*v1.Pod{dev, fs} {
 		now := b.get(t, p.Name).Status.ContainerStatuses[0]
@@ -176,16 +160,10 @@ func TestLocalDisks(t *testing.T) {
 	b.awaitNothing(t, m.Root())
 	dev = runs("dev", changes(device("dev"), work("sleep")))
 	b.awaitBegin(t, b.inside(t, dev, "/dev/vol"), "first")
-	if err := m.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, m.Kill(t.Context()))
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
-	if err := b.admin.CoreV1().Pods(b.name).Delete(t.Context(), "dev", now); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.admin.CoreV1().Pods(b.name).Delete(t.Context(), "dev", now))
+	check.Fatal(t, m.Start())
 	b.awaitNothing(t, m.Root())
 }
 
@@ -221,15 +199,9 @@ func TestLocalDisksChangeover(t *testing.T) {
 	}
 	kept, last := add("kept"), add("first")
 	for i, to := range []member.Agent{troupe, kubelet, troupe} {
-		if err := m.Kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Configure(to, ""); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, m.Kill(t.Context()))
+		check.Fatal(t, m.Configure(to, ""))
+		check.Fatal(t, m.Start())
 		next := add(fmt.Sprint("next-", i))
 		for _, p := range append(kept, last...) {
 			now := b.get(t, p.Name).Status.ContainerStatuses[0]
@@ -264,9 +236,7 @@ func TestLocalDisksGrow(t *testing.T) {
 				t.Helper()
 				disk.Grow(n)
 				patch := fmt.Appendf(nil, `{"spec":{"capacity":{"storage":"%d"}}}`, n)
-				if _, err := b.admin.CoreV1().PersistentVolumes().Patch(t.Context(), b.name+"-fs", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				check.Value(b.admin.CoreV1().PersistentVolumes().Patch(t.Context(), b.name+"-fs", types.MergePatchType, patch, metav1.PatchOptions{}))(t)
 			}
 			grown := func(p *v1.Pod, n int64) {
 				t.Helper()
@@ -278,9 +248,7 @@ func TestLocalDisksGrow(t *testing.T) {
 					return err
 				})
 				var fs unix.Statfs_t
-				if err := unix.Statfs(b.inside(t, p, "/v"), &fs); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, unix.Statfs(b.inside(t, p, "/v"), &fs))
 				if got := int64(fs.Blocks) * fs.Bsize; got < n*3/4 {
 					t.Errorf("%s sees %d bytes of %d", p.Name, got, n)
 				}

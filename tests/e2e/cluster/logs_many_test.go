@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -25,10 +26,7 @@ func (b *bed) client(t *testing.T) (client *http.Client, at string) {
 	t.Helper()
 	config := b.plane.AdminConfig()
 	config.CAData, config.Insecure = nil, true
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client = check.Value(rest.HTTPClientFor(config))(t)
 	t.Cleanup(client.CloseIdleConnections)
 	return client, fmt.Sprintf("https://127.0.0.1:%d", b.node(t).Status.DaemonEndpoints.KubeletEndpoint.Port)
 }
@@ -36,10 +34,7 @@ func (b *bed) client(t *testing.T) (client *http.Client, at string) {
 // resident is the memory of the agent, in bytes.
 func (b *bed) resident(t *testing.T) int64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/status", b.PID())))(t)
 	for line := range strings.Lines(string(text)) {
 		var kib int64
 		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 { //nolint:errcheck // the count says it

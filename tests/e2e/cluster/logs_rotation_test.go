@@ -16,6 +16,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // rotates makes the agent rotate logs as often as it may be told to.
@@ -45,10 +47,7 @@ func (b *bed) talks(name, first, last string, rounds int) (p *v1.Pod, want strin
 func (b *bed) logFiles(t *testing.T, p *v1.Pod) []string {
 	t.Helper()
 	current := filepath.Join(b.Logs(), fmt.Sprintf("%s_%s_%s", p.Namespace, p.Name, p.UID), "app", "0.log")
-	rotated, err := filepath.Glob(current + ".*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rotated := check.Value(filepath.Glob(current + ".*"))(t)
 	slices.Sort(rotated)
 	return append(rotated, current)
 }
@@ -65,10 +64,7 @@ func rotations(files []string) int {
 // textOf is what a container wrote, of what is in a file of its log.
 func textOf(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := check.Value(os.ReadFile(path))(t)
 	if strings.HasSuffix(path, ".gz") {
 		z, err := gzip.NewReader(bytes.NewReader(data))
 		if err == nil {

@@ -31,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 )
@@ -43,17 +44,11 @@ var metricPaths = []string{"/metrics", "/metrics/cadvisor", "/metrics/resource",
 // fetch asks a node, and fails the test unless it answers.
 func fetch(t *testing.T, client *http.Client, url, token string) []byte {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := check.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	answer, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := check.Value(client.Do(request))(t)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
@@ -65,10 +60,7 @@ func fetch(t *testing.T, client *http.Client, url, token string) []byte {
 func parsed(t *testing.T, text []byte) families {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	f, err := parser.TextToMetricFamilies(strings.NewReader(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(parser.TextToMetricFamilies(strings.NewReader(string(text))))(t)
 	return f
 }
 
@@ -121,9 +113,7 @@ func scrape(t *testing.T, base string) scraped {
 		text := fetch(t, http.DefaultClient, base+path, "")
 		s.of[path], s.faults[path] = parsed(t, text), faults(t, text)
 	}
-	if err := json.Unmarshal(fetch(t, http.DefaultClient, base+"/stats/summary", ""), &s.summary); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, json.Unmarshal(fetch(t, http.DefaultClient, base+"/stats/summary", ""), &s.summary))
 	return s
 }
 
@@ -131,20 +121,14 @@ func scrape(t *testing.T, base string) scraped {
 // have nothing to say.
 func faults(t *testing.T, text []byte) string {
 	t.Helper()
-	path, err := lab.PromtoolPath()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := check.Value(lab.PromtoolPath())(t)
 	cmd := exec.CommandContext(t.Context(), path, "check", "metrics")
 	cmd.Stdin = bytes.NewReader(text)
 	said, err := cmd.CombinedOutput()
 	if err != nil {
 		said = append(said, err.Error()...)
 	}
-	problems, err := promlint.New(bytes.NewReader(text)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems := check.Value(promlint.New(bytes.NewReader(text)).Lint())(t)
 	for _, p := range problems {
 		said = fmt.Appendf(said, "\n%s: %s", p.Metric, p.Text)
 	}
@@ -165,10 +149,7 @@ func TestMetrics(t *testing.T) {
 		for _, name := range names {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				port, err := lab.FreePort()
-				if err != nil {
-					t.Fatal(err)
-				}
+				port := check.Value(lab.FreePort())(t)
 				b := joined(t, "metrics-"+name, agentOf(t, name), fmt.Sprintf("readOnlyPort: %d", port))
 				s := b.measured(t, fmt.Sprintf("http://127.0.0.1:%d", port), name == "kubelet")
 				mu.Lock()
@@ -206,10 +187,7 @@ func agents() map[string]func() (member.Agent, error) {
 // agentOf is one of them.
 func agentOf(t *testing.T, name string) member.Agent {
 	t.Helper()
-	a, err := agents()[name]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := check.Value(agents()[name]())(t)
 	return a
 }
 
@@ -257,19 +235,14 @@ func kernelFile(t *testing.T, cgroup, v1, v2 string) float64 {
 	scale := 1.0
 	if err != nil {
 		name, key, _ := strings.Cut(v2, " ")
-		if text, err = os.ReadFile(filepath.Join("/sys/fs/cgroup", cgroup, name)); err != nil {
-			t.Fatal(err)
-		}
+		text = check.Value(os.ReadFile(filepath.Join("/sys/fs/cgroup", cgroup, name)))(t)
 		if key != "" { // a line of it, in microseconds
 			_, rest, _ := strings.Cut(string(text), key+" ")
 			line, _, _ := strings.Cut(rest, "\n")
 			text, scale = []byte(line), 1000
 		}
 	}
-	n, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := check.Value(strconv.ParseFloat(strings.TrimSpace(string(text)), 64))(t)
 	return n * scale
 }
 
@@ -523,15 +496,10 @@ func TestTop(t *testing.T) {
 	}
 	// What it may not.
 	for path, want := range map[string]int{"/stats/summary": 403, "/pods": 403, "/metrics": 200, "/metrics/cadvisor": 200} {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/metrics/resource")+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := check.Value(
+			http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/metrics/resource")+path, nil))(t)
 		request.Header.Set("Authorization", "Bearer "+token)
-		answer, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := check.Value(client.Do(request))(t)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("%s: %s, want %d", path, answer.Status, want)
@@ -543,24 +511,15 @@ func TestTop(t *testing.T) {
 func (b *bed) reader(t *testing.T, ctx context.Context, of string) string {
 	t.Helper()
 	name := b.name + "-reader"
-	if _, err := b.admin.CoreV1().ServiceAccounts(b.name).Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().ServiceAccounts(b.name).Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{of}, Verbs: []string{"get"}}}}
-	if _, err := b.admin.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}))(t)
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.name, Name: name}},
 	}
-	if _, err := b.admin.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}))(t)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(time.Hour / time.Second))}}
-	answer, err := b.admin.CoreV1().ServiceAccounts(b.name).CreateToken(ctx, name, request, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := check.Value(b.admin.CoreV1().ServiceAccounts(b.name).CreateToken(ctx, name, request, metav1.CreateOptions{}))(t)
 	return answer.Status.Token
 }

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -18,16 +19,10 @@ func mountBelow(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	below := filepath.Join(dir, "below")
-	if err := os.Mkdir(below, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", below, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(below, 0o755))
+	check.Fatal(t, syscall.Mount("tmpfs", below, "tmpfs", 0, "size=1m"))
 	t.Cleanup(func() {
-		if err := syscall.Unmount(below, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, syscall.Unmount(below, syscall.MNT_DETACH))
 	})
 	return dir
 }

@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestDeleteNode takes the node's object away under a running agent (kubectl delete node): it is
@@ -18,9 +20,7 @@ func TestDeleteNode(t *testing.T) {
 	t.Parallel()
 	b := started(t, "delete-node", onServed)
 	old := b.node(t)
-	if err := b.admin.CoreV1().Nodes().Delete(t.Context(), b.name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.admin.CoreV1().Nodes().Delete(t.Context(), b.name, metav1.DeleteOptions{}))
 	n := b.awaitNode(t, "is registered again", func(n *v1.Node) error {
 		if n.UID == old.UID {
 			return fmt.Errorf("it is the old one")
@@ -80,9 +80,7 @@ func TestNodeOfOthersDoing(t *testing.T) {
 	nodes := b.admin.CoreV1().Nodes()
 	patch := func(text string, sub ...string) {
 		t.Helper()
-		if _, err := nodes.Patch(t.Context(), b.name, types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{}, sub...); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(nodes.Patch(t.Context(), b.name, types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{}, sub...))(t)
 	}
 	patch(`{"metadata":{"labels":{"disk":"fast"},"annotations":{"a":"b"}}}`)
 	patch(`{"status":{"capacity":{"example.com/gpu":"2"}}}`, "status")
@@ -117,9 +115,7 @@ func TestTaintNode(t *testing.T) {
 	b.awaitPod(t, "goes", "is ready", ready)
 	begun := time.Now()
 	patch := []byte(`{"spec":{"taints":[{"key":"down","effect":"NoExecute"}]}}`)
-	if _, err := b.admin.CoreV1().Nodes().Patch(t.Context(), b.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().Nodes().Patch(t.Context(), b.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}))(t)
 	b.awaitGone(t, "goes")
 	t.Logf("gone after %v", time.Since(begun))
 	if p := b.get(t, "stays"); ready(p) != nil || p.DeletionTimestamp != nil {

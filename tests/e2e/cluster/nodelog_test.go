@@ -14,16 +14,14 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // ownAddress is an address of this machine that the apiserver's proxy goes to: it refuses 127.0.0.1.
 func ownAddress(t *testing.T) string {
 	t.Helper()
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := check.Value(net.InterfaceAddrs())(t)
 	for _, a := range all {
 		if n, is := a.(*net.IPNet); is && n.IP.To4() != nil && n.IP.IsGlobalUnicast() {
 			return n.IP.String()
@@ -50,47 +48,24 @@ func TestNodeLogQuery(t *testing.T) {
 	name := "troupe-e2e-" + b.name
 	for file, text := range map[string]string{name + ".log": "of a service\n", name + ".txt": "of a file\n"} {
 		path := filepath.Join("/var/log", file)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(path, []byte(text), 0o600))
 		t.Cleanup(func() {
-			if err := os.Remove(path); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, os.Remove(path))
 		})
 	}
 	link := filepath.Join("/var/log", name+".link")
-	if err := os.Symlink("/etc/passwd", link); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink("/etc/passwd", link))
 	t.Cleanup(func() {
-		if err := os.Remove(link); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, os.Remove(link))
 	})
 	config := b.plane.AdminConfig()
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := check.Value(rest.HTTPClientFor(config))(t)
 	get := func(query string) string {
-		at, err := url.JoinPath(config.Host, "/api/v1/nodes", b.name, "proxy/logs")
-		if err != nil {
-			t.Fatal(err)
-		}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at+"/"+query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := check.Value(url.JoinPath(config.Host, "/api/v1/nodes", b.name, "proxy/logs"))(t)
+		request := check.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, at+"/"+query, nil))(t)
+		answer := check.Value(client.Do(request))(t)
 		defer answer.Body.Close() //nolint:errcheck // it was read
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := check.Value(io.ReadAll(answer.Body))(t)
 		return fmt.Sprintf("%d %s", answer.StatusCode, strings.ReplaceAll(string(text), name, "NAME"))
 	}
 	for query, want := range map[string]string{

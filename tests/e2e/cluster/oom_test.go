@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -42,12 +43,9 @@ func TestOOMKills(t *testing.T) {
 		return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 	})
 	of := func(pod, reason string) (found []v1.Event) {
-		list, err := b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{
+		list := check.Value(b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{
 			FieldSelector: "involvedObject.name=" + pod + ",reason=" + reason,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return list.Items
 	}
 	var told []v1.Event

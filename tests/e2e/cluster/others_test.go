@@ -19,6 +19,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -33,10 +34,7 @@ func TestSameForOthers(t *testing.T) {
 	t.Run("both", func(t *testing.T) {
 		ports, manifests := map[string]int{}, map[string]string{}
 		onBoth(t, "others", func(agent string) []string {
-			port, err := lab.FreePort()
-			if err != nil {
-				t.Fatal(err)
-			}
+			port := check.Value(lab.FreePort())(t)
 			mu.Lock()
 			defer mu.Unlock()
 			ports[agent], manifests[agent] = port, t.TempDir()
@@ -118,9 +116,7 @@ func (b *bed) seenByOthers(t *testing.T, base, manifests string) map[string]bool
 	// Two of its fields do not exist.
 	static := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "static", "namespace": %q},
 		"spec": {"HostNetwork": true, "noSuchField": 1, "containers": [{"name": "app", "image": %q, "args": ["sleep"]}]}}`, b.name, lab.WorkImage)
-	if err := os.WriteFile(filepath.Join(manifests, "static.json"), []byte(static), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(manifests, "static.json"), []byte(static), 0o644))
 	b.awaitPod(t, "web", "is ready", ready)
 	b.awaitPod(t, "static-"+b.name, "is ready", ready)
 	b.await(t, "events say that both have started", func() error {
@@ -153,15 +149,11 @@ func (b *bed) seenByOthers(t *testing.T, base, manifests string) map[string]bool
 	})
 	for what, path := range map[string]string{"summary": "/stats/summary", "pods": "/pods"} {
 		var v any
-		if err := json.Unmarshal(fetch(t, http.DefaultClient, base+path, ""), &v); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, json.Unmarshal(fetch(t, http.DefaultClient, base+path, ""), &v))
 		fieldsOf(v, what+" ", out)
 	}
 	b.movesManifests(t, manifests)
-	if err := os.Remove(filepath.Join(manifests, "static.json")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(filepath.Join(manifests, "static.json")))
 	return out
 }
 
@@ -169,13 +161,9 @@ func (b *bed) seenByOthers(t *testing.T, base, manifests string) map[string]bool
 func (b *bed) movesManifests(t *testing.T, manifests string) {
 	t.Helper()
 	aside := manifests + ".aside"
-	if err := os.Rename(manifests, aside); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Rename(manifests, aside))
 	b.awaitGone(t, "static-"+b.name)
-	if err := os.Rename(aside, manifests); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Rename(aside, manifests))
 	b.awaitPod(t, "static-"+b.name, "is ready again", ready)
 }
 
@@ -199,10 +187,7 @@ func (b *bed) seenInRuntime(t *testing.T, out map[string]bool) {
 		pod := c.Labels["io.kubernetes.pod.name"]
 		add("container label", pod, c.Labels)
 		add("container annotation", pod, c.Annotations)
-		s, err := b.lab.Runtime().ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: c.Id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Value(b.lab.Runtime().ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: c.Id}))(t)
 		for _, m := range s.Status.Mounts {
 			out[fmt.Sprintf("container mount of %s %s", strings.TrimSuffix(pod, "-"+b.name), m.ContainerPath)] = true
 		}
@@ -212,10 +197,8 @@ func (b *bed) seenInRuntime(t *testing.T, out map[string]bool) {
 // portsOf are the ports of a sandbox, as crictl inspectp shows them.
 func (b *bed) portsOf(t *testing.T, sandbox string) (out []string) {
 	t.Helper()
-	s, err := b.lab.Runtime().PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: sandbox, Verbose: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(
+		b.lab.Runtime().PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: sandbox, Verbose: true}))(t)
 	var info struct {
 		Config struct {
 			Ports []map[string]any `json:"port_mappings"`
@@ -241,10 +224,7 @@ func (b *bed) seenInAPI(t *testing.T, out map[string]bool) {
 		out[fmt.Sprintf("condition %s %s %s: %s", c.Type, c.Status, c.Reason, c.Message)] = true
 	}
 	for _, of := range []string{b.name, metav1.NamespaceDefault} {
-		list, err := b.admin.CoreV1().Events(of).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := check.Value(b.admin.CoreV1().Events(of).List(t.Context(), metav1.ListOptions{}))(t)
 		for i := range list.Items {
 			e := &list.Items[i]
 			// Whether an image was there is a matter of who was faster.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/apiproxy"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -98,10 +99,7 @@ func TestApiserverUnreachable(t *testing.T) {
 func throughNetwork(begin, end func(*tcpproxy.Proxy) error) func(*testing.T, *setup) outage {
 	return func(t *testing.T, s *setup) outage {
 		t.Helper()
-		p, err := tcpproxy.New(plane(t).Address())
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := check.Value(tcpproxy.New(plane(t).Address()))(t)
 		t.Cleanup(p.Close)
 		s.identity.Server = "https://" + p.Address()
 		return outage{
@@ -164,9 +162,7 @@ func (b *bed) outage(t *testing.T, o outage) {
 		b.awaitPod(t, name, "runs", phase(v1.PodRunning))
 	}
 	a := b.audit(t)
-	if err := o.begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, o.begin(t.Context()))
 	began := time.Now()
 	if !o.everywhere {
 		b.remove(t, "leaves")
@@ -248,10 +244,7 @@ func (b *bed) outage(t *testing.T, o outage) {
 // asTheAgentSees are the pods by name, as troupe pods shows them.
 func (b *bed) asTheAgentSees(t *testing.T) map[string]node.Pod {
 	t.Helper()
-	view, err := b.Pods(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := check.Value(b.Pods(t.Context()))(t)
 	out := map[string]node.Pod{}
 	for _, p := range view.Pods {
 		out[p.Name] = p

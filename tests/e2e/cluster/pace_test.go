@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // pace tells how long pods of a namespace take to become ready and to go, as a watch sees it.
@@ -26,14 +28,9 @@ type pace struct {
 func (b *bed) paced(t *testing.T) *pace {
 	t.Helper()
 	p := &pace{bed: b, ready: map[string]time.Time{}, gone: map[string]time.Time{}}
-	list, err := b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := b.admin.CoreV1().Pods(b.name).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := check.Value(b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{}))(t)
+	w := check.Value(
+		b.admin.CoreV1().Pods(b.name).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}))(t)
 	t.Cleanup(w.Stop)
 	go func() {
 		for e := range w.ResultChan() {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
 
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // cards is a plugin of newCards that is registered once.
@@ -51,9 +52,7 @@ func (b *bed) plugIn(t *testing.T, p *plugintest.Plugin) {
 	t.Helper()
 	dir := filepath.Join(b.Root(), "device-plugins")
 	os.Remove(filepath.Join(dir, "card.sock")) //nolint:errcheck // of a plugin before
-	if err := p.Serve(filepath.Join(dir, "card.sock")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, p.Serve(filepath.Join(dir, "card.sock")))
 	b.await(t, "the plugin registers", func() error { return p.Register(t.Context(), dir, "card.sock") })
 }
 
@@ -79,14 +78,8 @@ func (b *bed) withCards(name, n string) *v1.Pod {
 // process is the one that a pod's container runs, and its environment.
 func (b *bed) process(t *testing.T, name string) (pid int, env []string) {
 	t.Helper()
-	pid, err := b.containerPID(t, b.get(t, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid = check.Value(b.containerPID(t, b.get(t, name)))(t)
+	data := check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)))(t)
 	return pid, strings.Split(string(data), "\x00")
 }
 
@@ -182,10 +175,7 @@ func TestDevicePlugin(t *testing.T) {
 	b.create(t, b.withCards("unlucky", "1"))
 	b.awaitRefused(t, "unlucky", "UnexpectedAdmissionError", "the card is broken")
 
-	data, err := os.ReadFile(filepath.Join(b.Root(), "device-plugins", "kubelet_internal_checkpoint"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := check.Value(os.ReadFile(filepath.Join(b.Root(), "device-plugins", "kubelet_internal_checkpoint")))(t)
 	file := checkpoint.New(nil, nil)
 	if err := errors.Join(file.UnmarshalCheckpoint(data), file.VerifyChecksum()); err != nil {
 		t.Errorf("a kubelet does not take the checkpoint: %v", err)
@@ -209,9 +199,7 @@ func TestDevicePlugin(t *testing.T) {
 
 	// A damaged checkpoint: nobody knows what runs with which device, and all goes on.
 	b.kill(t)
-	if err := os.WriteFile(filepath.Join(b.Root(), "device-plugins", "kubelet_internal_checkpoint"), []byte("rubbish"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(b.Root(), "device-plugins", "kubelet_internal_checkpoint"), []byte("rubbish"), 0o600))
 	b.start(t)
 	b.cards(t, "a", "b", "c")
 	b.awaitNode(t, "shows its devices once more", counted(3, 3))

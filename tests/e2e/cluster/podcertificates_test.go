@@ -23,6 +23,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 )
@@ -38,18 +39,12 @@ type authority struct {
 
 func newAuthority(t *testing.T, name string) *authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := check.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := check.Value(x509.CreateCertificate(rand.Reader, c, c, key.Public(), key))(t)
 	return &authority{key, c, der}
 }
 
@@ -131,9 +126,7 @@ func (b *bed) trust(t *testing.T, name, signer string, labels map[string]string,
 		_, err = all.Update(t.Context(), o, metav1.UpdateOptions{})
 	} else {
 		t.Cleanup(func() {
-			if err := all.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, all.Delete(context.Background(), name, metav1.DeleteOptions{}))
 		})
 		o = &certificatesv1beta1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: spec}
 		_, err = all.Create(t.Context(), o, metav1.CreateOptions{})
@@ -239,10 +232,7 @@ func (b *bed) podCertificates(t *testing.T, m *member.Member, kubelet bool) {
 	for _, path := range []string{"name.pem", "creds.pem", "tls/key.pem", "tls/cert.pem"} {
 		wantOwner(t, at(path), 0o640, 1000, 2000)
 	}
-	first, err := pair(t, at("creds.pem"), at("creds.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(pair(t, at("creds.pem"), at("creds.pem")))(t)
 	if _, is := first.PrivateKey.(ed25519.PrivateKey); !is || len(first.Certificate) != 2 || !bytes.Equal(first.Certificate[1], signing.der) ||
 		first.Leaf.Subject.CommonName != "web" || first.Leaf.Subject.Organization[0] != "red" {
 		t.Errorf("a %T with %d certificates, of %s", first.PrivateKey, len(first.Certificate), first.Leaf.Subject)
@@ -269,12 +259,8 @@ func (b *bed) podCertificates(t *testing.T, m *member.Member, kubelet bool) {
 	b.awaitAnchors(t, at("signer.pem"), two, three, signing)
 
 	// The next agent keeps what lies in the volume until it has another.
-	if err := m.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, m.Kill(t.Context()))
+	check.Fatal(t, m.Start())
 	b.await(t, "another certificate", func() error {
 		next, err := pair(t, at("creds.pem"), at("creds.pem")) // never half of one
 		if err != nil {
@@ -296,9 +282,6 @@ func (b *bed) podCertificates(t *testing.T, m *member.Member, kubelet bool) {
 
 func mustRead(t *testing.T, path string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := check.Value(os.ReadFile(path))(t)
 	return b
 }

@@ -10,16 +10,15 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // monitor asks the agent what pods have.
 func (b *bed) monitor(t *testing.T) podresources.PodResourcesListerClient {
 	t.Helper()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(b.Root(), "pod-resources", "kubelet.sock"),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := check.Value(grpc.NewClient("unix://"+filepath.Join(b.Root(), "pod-resources", "kubelet.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { conn.Close() })
 	return podresources.NewPodResourcesListerClient(conn)
 }
@@ -33,10 +32,7 @@ func TestPodResources(t *testing.T) {
 	b.create(t, b.pod("web", nil))
 	b.awaitPod(t, "web", "is ready", ready)
 	client := b.monitor(t)
-	list, err := client.List(t.Context(), &podresources.ListPodResourcesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := check.Value(client.List(t.Context(), &podresources.ListPodResourcesRequest{}))(t)
 	if got, want := fmt.Sprint(list.GetPodResources()), fmt.Sprint([]*podresources.PodResources{
 		{Name: "web", Namespace: b.name, Containers: []*podresources.ContainerResources{{Name: "app"}}},
 	}); got != want {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/shortage"
@@ -179,15 +180,9 @@ func TestMemoryHog(t *testing.T) {
 			t.Parallel()
 			reserved := "100Mi"
 			if c.reserved {
-				var err error
-				if reserved, err = shortage.Reserved(); err != nil {
-					t.Fatal(err)
-				}
+				reserved = check.Value(shortage.Reserved())(t)
 			}
-			port, err := lab.FreePort()
-			if err != nil {
-				t.Fatal(err)
-			}
+			port := check.Value(lab.FreePort())(t)
 			b := newBed(t, "memory-hog-"+c.name, func(s *setup) {
 				s.agent.Settings = shortage.MemorySettings(reserved) + fmt.Sprintf("readOnlyPort: %d\n", port)
 				if !c.notices {
@@ -196,9 +191,7 @@ func TestMemoryHog(t *testing.T) {
 			})
 			group := b.lab.CgroupRoot()
 			if !c.reserved {
-				if err := shortage.LimitMemory(group); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, shortage.LimitMemory(group))
 			}
 			b.start(t)
 			b.awaitNode(t, "is ready for pods", usable)
@@ -323,10 +316,7 @@ func TestDiskLimits(t *testing.T) {
 				t.Parallel()
 				b.create(t, b.pod(c.name, c.change))
 				p := b.awaitPod(t, c.name, "runs", phase(v1.PodRunning))
-				pid, err := b.containerPID(t, p)
-				if err != nil {
-					t.Fatal(err)
-				}
+				pid := check.Value(b.containerPID(t, p))(t)
 				disk := sample(t, most, func() (int64, error) { return c.size(pid, p) })
 				b.await(t, "pod "+c.name+" is over its limit", func() error {
 					if disk.Seen().Crossed.IsZero() {
@@ -371,9 +361,7 @@ func (b *bed) containerPID(t *testing.T, p *v1.Pod) (int, error) {
 func TestDiskFiller(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "disk-filler", func(s *setup) { s.agent.Settings = shortage.DiskSettings() })
-	if err := shortage.SmallDisk(b.Root()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, shortage.SmallDisk(b.Root()))
 	b.start(t)
 	b.awaitNode(t, "is ready for pods", usable)
 	undisturbed := b.bystanders(t, 3)

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -20,23 +21,15 @@ import (
 func TestPullAhead(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)
-	registry, err := shared.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := check.Value(shared.Registry())(t)
 	everybody := func(string, string) bool { return true }
 	one, slow := guard(t, "ahead/one", "web", everybody), guard(t, "ahead/slow", "work", everybody)
 	mine := guard(t, "ahead/pod", "crash", everybody)
 	asked, release := registry.Hold("ahead/slow")
 	t.Cleanup(release)
 	list := filepath.Join(t.TempDir(), "node.list")
-	if err := os.WriteFile(list, []byte("# what pods want\n"+slow+"\ntroupe.local/ahead/none:v1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	port, err := lab.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(list, []byte("# what pods want\n"+slow+"\ntroupe.local/ahead/none:v1\n"), 0o600))
+	port := check.Value(lab.FreePort())(t)
 	b := newBed(t, "pull-ahead", func(s *setup) {
 		s.agent.Flags = []string{"--pull-ahead-images", one, "--pull-ahead-lists", list}
 		s.agent.Settings = fmt.Sprintf(

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 )
@@ -20,22 +21,11 @@ import (
 // guard pushes an image that only that user with that password gets, in a repository of its own, and returns its name.
 func guard(t *testing.T, path, program string, may func(user, password string) bool) string {
 	t.Helper()
-	registry, err := shared.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := lab.ProgramImage(context.WithoutCancel(t.Context()), repository, program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := check.Value(shared.Registry())(t)
+	repository := check.Value(lab.Repository())(t)
+	image := check.Value(lab.ProgramImage(context.WithoutCancel(t.Context()), repository, program))(t)
 	name := "troupe.local/" + path + "/app:v1"
-	if err := registry.Push(t.Context(), name, image); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, registry.Push(t.Context(), name, image))
 	registry.Guard(path, may)
 	return name
 }
@@ -81,9 +71,7 @@ func TestPullPolicies(t *testing.T) {
 	}
 	b, m := joinedAs(t, "pull-policies", troupe, policy("NeverVerifyPreloadedImages"))
 	auth := &runtimeapi.AuthConfig{Username: user, Password: password}
-	if _, err := b.lab.Images().PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: before}, Auth: auth}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.lab.Images().PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: before}, Auth: auth}))(t)
 	b.secret(t, "right", v1.SecretTypeDockerConfigJson, map[string]string{v1.DockerConfigJsonKey: `{"auths":{"troupe.local/policies":{"auth":"` +
 		base64.StdEncoding.EncodeToString([]byte(user+":"+password)) + `"}}}`})
 	pod := func(name, image string, policy v1.PullPolicy, secrets ...string) {
@@ -118,15 +106,9 @@ func TestPullPolicies(t *testing.T) {
 	} {
 		for j, agent := range phase.agents {
 			if i+j > 0 {
-				if err := m.Kill(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if err := m.Configure(agent, policy(phase.policy)); err != nil {
-					t.Fatal(err)
-				}
-				if err := m.Start(); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, m.Kill(t.Context()))
+				check.Fatal(t, m.Configure(agent, policy(phase.policy)))
+				check.Fatal(t, m.Start())
 			}
 			want := map[string]string{}
 			at := fmt.Sprintf("%d-%d", i, j)

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/pullrecords"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestPullRecordFiles: the kubelet's own code reads what troupe writes, and the other way round.
@@ -32,18 +33,10 @@ func TestPullRecordFiles(t *testing.T) {
 	store.SavePulled(t.Context(), pullrecord.FileName("sha256:1"), pullrecord.Encode(record), "", done)
 	store.SaveIntent(t.Context(), pullrecord.FileName("reg.io/b:1"), pullrecord.EncodeIntent("reg.io/b:1"), done)
 	for range 2 {
-		if err := <-wait; err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, <-wait)
 	}
-	files, err := pullmanager.NewFSPullRecordsAccessor(klog.Background(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy, err := pullmanager.NewImagePullCredentialVerificationPolicy(kubeletconfig.NeverVerifyPreloadedImages, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := check.Value(pullmanager.NewFSPullRecordsAccessor(klog.Background(), root))(t)
+	policy := check.Value(pullmanager.NewImagePullCredentialVerificationPolicy(kubeletconfig.NeverVerifyPreloadedImages, nil))(t)
 	if there, err := files.ImagePullIntentExists("reg.io/b:1"); !there || err != nil {
 		t.Errorf("intent: %v, %v", there, err)
 	}
@@ -58,9 +51,7 @@ func TestPullRecordFiles(t *testing.T) {
 		t.Error("it is not verified")
 	}
 	got.CredentialMapping["reg.io/c"] = kubeletconfig.ImagePullCredentials{NodePodsAccessible: true}
-	if err := files.WriteImagePulledRecord(klog.Background(), got); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, files.WriteImagePulledRecord(klog.Background(), got))
 	all := readRecords(t, store)
 	if of := all["sha256:1"].CredentialMapping; len(of) != 2 || !of["reg.io/c"].NodePodsAccessible {
 		t.Errorf("what the kubelet wrote: %+v", of)
@@ -80,8 +71,6 @@ func readRecords(t *testing.T, store *pullrecords.Store) map[string]*pullrecord.
 		}
 		wait <- err
 	})
-	if err := <-wait; err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, <-wait)
 	return all
 }

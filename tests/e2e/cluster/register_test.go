@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -128,18 +129,14 @@ func TestBadKubeconfig(t *testing.T) {
 			dir := t.TempDir()
 			file := dir + "/kubeconfig"
 			if c.text != "" {
-				if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, os.WriteFile(file, []byte(c.text), 0o600))
 			}
 			binary, err := shared.Raced()
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := node.New(node.Config{Binary: binary, Dir: dir, Endpoint: "unix:///none.sock", Flags: []string{"--kubeconfig", file}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := check.Value(
+				node.New(node.Config{Binary: binary, Dir: dir, Endpoint: "unix:///none.sock", Flags: []string{"--kubeconfig", file}}))(t)
 			_, err = a.Command(t.Context(), a.Args()...)
 			if err == nil {
 				t.Fatal("it runs")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -52,10 +53,7 @@ func (b *bed) ask(t *testing.T, pod string, s sizes) {
 	for i := range s.containers {
 		asked.Containers = append(asked.Containers, container{fmt.Sprintf("c%d", i), s.containers[i]})
 	}
-	patch, err := json.Marshal(map[string]any{"spec": asked})
-	if err != nil {
-		t.Fatal(err)
-	}
+	patch := check.Value(json.Marshal(map[string]any{"spec": asked}))(t)
 	if _, err := b.admin.CoreV1().Pods(b.name).Patch(t.Context(), pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "resize"); err != nil {
 		t.Fatalf("resize %s: %v", pod, err)
 	}

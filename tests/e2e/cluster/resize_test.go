@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -27,16 +28,9 @@ type resizing struct {
 func newResizing(t *testing.T, name string) *resizing {
 	t.Helper()
 	r := &resizing{bed: started(t, name)}
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.kubectl, err = lab.BuildKubernetes(t.Context(), repository, "kubectl", t.Output()); err != nil {
-		t.Fatal(err)
-	}
-	if r.config, err = r.plane.Kubeconfig("test-admin", "system:masters"); err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(lab.Repository())(t)
+	r.kubectl = check.Value(lab.BuildKubernetes(t.Context(), repository, "kubectl", t.Output()))(t)
+	r.config = check.Value(r.plane.Kubeconfig("test-admin", "system:masters"))(t)
 	return r
 }
 
@@ -136,10 +130,8 @@ func (r *resizing) has(cpu, memory, kernel string, conditions ...string) func(*v
 // reasons are those of the events of a pod's resizes, and how often there were.
 func (r *resizing) reasons(t *testing.T, pod string) map[string]int {
 	t.Helper()
-	list, err := r.admin.CoreV1().Events(r.name).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := check.Value(
+		r.admin.CoreV1().Events(r.name).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod}))(t)
 	out := map[string]int{}
 	for _, e := range list.Items {
 		if strings.HasPrefix(e.Reason, "Resize") {
@@ -231,10 +223,9 @@ func TestResize(t *testing.T) {
 func (r *resizing) requestAlone(t *testing.T) {
 	t.Helper()
 	r.awaitPod(t, "asks", "is ready", ready)
-	if _, err := r.admin.CoreV1().Pods(r.name).Patch(t.Context(), "asks", types.StrategicMergePatchType,
-		[]byte(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"memory":"48Mi"}}}]}}`), metav1.PatchOptions{}, "resize"); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(
+		r.admin.CoreV1().Pods(r.name).Patch(t.Context(), "asks", types.StrategicMergePatchType,
+			[]byte(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"memory":"48Mi"}}}]}}`), metav1.PatchOptions{}, "resize"))(t)
 	once := func(p *v1.Pod) error {
 		s := &p.Status.ContainerStatuses[0]
 		if s.RestartCount != 1 || s.AllocatedResources.Memory().String() != "48Mi" {

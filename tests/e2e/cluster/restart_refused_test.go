@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/apiproxy"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -79,7 +80,7 @@ func (b *bed) staysReady(t *testing.T, began time.Time, length time.Duration) {
 	t.Helper()
 	var last *coordinationv1.Lease
 	renewals := 0
-	err := lab.Eventually(t.Context(), length+patience, "the lease is renewed over and over", func() error {
+	check.Fatal(t, lab.Eventually(t.Context(), length+patience, "the lease is renewed over and over", func() error {
 		l, err := b.admin.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(t.Context(), b.name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -99,9 +100,6 @@ func (b *bed) staysReady(t *testing.T, began time.Time, length time.Duration) {
 			return fmt.Errorf("%d renewals, the last %v before the end", renewals, end.Sub(l.Spec.RenewTime.Time).Round(time.Second))
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Logf("the lease was renewed %d times in %v", renewals, length)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -30,17 +31,12 @@ type auditor struct {
 func (b *bed) audit(t *testing.T) *auditor {
 	t.Helper()
 	a := &auditor{versions: map[types.UID][]*v1.Pod{}}
-	list, err := b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := check.Value(b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{}))(t)
 	for i := range list.Items {
 		a.see(&list.Items[i])
 	}
-	w, err := b.admin.CoreV1().Pods(b.name).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(
+		b.admin.CoreV1().Pods(b.name).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}))(t)
 	t.Cleanup(w.Stop)
 	go func() {
 		for e := range w.ResultChan() {
@@ -124,7 +120,7 @@ func (b *bed) many(t *testing.T, n int) map[string]string {
 	}
 	ids := map[string]string{}
 	limit := patience + time.Duration(n)*time.Second
-	err := lab.Eventually(t.Context(), limit, "all pods are ready", func() error {
+	check.Fatal(t, lab.Eventually(t.Context(), limit, "all pods are ready", func() error {
 		list, err := b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -137,10 +133,7 @@ func (b *bed) many(t *testing.T, n int) map[string]string {
 			ids[p.Name] = running(p)["app"]
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return ids
 }
 
@@ -198,10 +191,7 @@ func TestKillAgent(t *testing.T) {
 	}
 	t.Logf("%d versions had another status, those of the %d pods that came later among them", writes, kills)
 	after := map[string]string{}
-	list, err := b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := check.Value(b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{}))(t)
 	for i := range list.Items {
 		after[list.Items[i].Name] = running(&list.Items[i])["app"]
 	}
@@ -224,12 +214,8 @@ func apiserverRestarts(t *testing.T, own func(*setup)) {
 	b := started(t, "apiserver-restarts", onServed, own)
 	before := b.many(t, 5)
 	for name, restart := range map[string]func(context.Context) error{"stopped": b.plane.StopAPIServer, "killed": b.plane.KillAPIServer} {
-		if err := restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.plane.StartAPIServer(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, restart(t.Context()))
+		check.Fatal(t, b.plane.StartAPIServer(t.Context()))
 		b.create(t, b.pod("after-"+name, nil))
 		b.awaitPod(t, "after-"+name, "is ready", ready)
 	}
@@ -248,15 +234,9 @@ func startWithoutApiserver(t *testing.T, own func(*setup)) {
 	before := b.many(t, 2)
 	world := b.world(t)
 	b.kill(t)
-	if err := b.plane.KillAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Launch(); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Write("static.yaml", fmt.Sprintf(manifest, "troupe.local/demo/web:v1", "1")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.plane.KillAPIServer(t.Context()))
+	check.Fatal(t, b.Launch())
+	check.Fatal(t, b.Write("static.yaml", fmt.Sprintf(manifest, "troupe.local/demo/web:v1", "1")))
 	b.await(t, "the static pod runs, and all others do", func() error {
 		now := b.world(t)
 		for _, id := range world.RunningIDs() {
@@ -269,9 +249,7 @@ func startWithoutApiserver(t *testing.T, own func(*setup)) {
 		}
 		return nil
 	})
-	if err := b.plane.StartAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.plane.StartAPIServer(t.Context()))
 	for name, id := range before {
 		b.awaitPod(t, name, "is as it was", func(p *v1.Pod) error {
 			if running(p)["app"] != id {
@@ -282,9 +260,7 @@ func startWithoutApiserver(t *testing.T, own func(*setup)) {
 	}
 	b.create(t, b.pod("after", nil))
 	b.awaitPod(t, "after", "is ready", ready)
-	if err := b.Remove("static.yaml"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Remove("static.yaml"))
 	gone := *b
 	gone.name = "default"
 	gone.awaitGone(t, "static-"+b.name)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // restoredFromBackup: an administrator restores the cluster's store from a backup, and starts the
@@ -19,9 +21,7 @@ func restoredFromBackup(t *testing.T, own func(*setup)) {
 	deleted := b.create(t, b.pod("deleted", nil))
 	b.awaitPod(t, "before", "is ready", ready)
 	b.awaitPod(t, "deleted", "is ready", ready)
-	if err := b.plane.Backup(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.plane.Backup(t.Context()))
 	kept := b.awaitPod(t, "before", "is ready", ready).Status.ContainerStatuses[0].ContainerID
 	b.remove(t, "deleted")
 	b.awaitGone(t, "deleted")
@@ -30,9 +30,7 @@ func restoredFromBackup(t *testing.T, own func(*setup)) {
 	for i := range 300 { // so that the store does not catch up soon
 		b.configMap(t, "filler", map[string]string{"i": fmt.Sprint(i)})
 	}
-	if err := b.plane.Restore(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.plane.Restore(t.Context()))
 	b.create(t, b.pod("new", nil))
 	b.awaitPod(t, "new", "is ready", ready)
 	b.await(t, "only what the store has runs", func() error {

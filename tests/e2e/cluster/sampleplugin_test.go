@@ -17,6 +17,7 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -69,16 +70,11 @@ func (p *plugin) start(t *testing.T) {
 			return
 		}
 	}
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := check.Value(os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(t)
 	defer log.Close()
 	cmd := p.command()
 	cmd.Stdout, cmd.Stderr = log, log
-	if p.process, err = lab.StartProcess(cmd); err != nil {
-		t.Fatal(err)
-	}
+	p.process = check.Value(lab.StartProcess(cmd))(t)
 }
 
 func (p *plugin) kill(t *testing.T) {
@@ -86,9 +82,7 @@ func (p *plugin) kill(t *testing.T) {
 	if p.process == nil {
 		return
 	}
-	if err := p.process.Signal(syscall.SIGKILL); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, p.process.Signal(syscall.SIGKILL))
 	<-p.process.Exited()
 	p.process = nil
 }
@@ -98,14 +92,8 @@ func (p *plugin) kill(t *testing.T) {
 func (b *bed) samplePlugin(t *testing.T) *plugin {
 	t.Helper()
 	lab.Need(t, lab.Unshare)
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := lab.BuildSampleDevicePlugin(t.Context(), repository, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(lab.Repository())(t)
+	binary := check.Value(lab.BuildSampleDevicePlugin(t.Context(), repository, os.Stderr))(t)
 	sampleFiles.Lock()
 	t.Cleanup(func() {
 		for _, d := range sampleDevices {
@@ -165,10 +153,7 @@ func (b *bed) wantSample(t *testing.T, want map[string]int) (has map[string]stri
 	has = map[string]string{}
 	holder := map[string]string{}
 	checkpointed := b.checkpointed(t)
-	list, err := b.monitor(t).List(t.Context(), &podresources.ListPodResourcesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := check.Value(b.monitor(t).List(t.Context(), &podresources.ListPodResourcesRequest{}))(t)
 	for _, p := range list.GetPodResources() {
 		var told []string
 		for _, d := range p.GetContainers()[0].GetDevices() {
@@ -200,10 +185,7 @@ func (b *bed) wantSample(t *testing.T, want map[string]int) (has map[string]stri
 // checkpointed is what a kubelet would read in the checkpoint: the devices of each pod, by its UID.
 func (b *bed) checkpointed(t *testing.T) map[string]string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(b.Root(), "device-plugins", "kubelet_internal_checkpoint"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := check.Value(os.ReadFile(filepath.Join(b.Root(), "device-plugins", "kubelet_internal_checkpoint")))(t)
 	file := checkpoint.New(nil, nil)
 	if err := errors.Join(file.UnmarshalCheckpoint(data), file.VerifyChecksum()); err != nil {
 		t.Fatalf("a kubelet does not take the checkpoint: %v", err)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/served"
@@ -29,10 +30,7 @@ type machine interface {
 // serve starts the served runtime.
 func (b *bed) serve(t *testing.T, dir string) {
 	t.Helper()
-	r, err := served.Start(served.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(served.Start(served.Config{Dir: dir}))(t)
 	b.served, b.runtime = r, r
 	t.Cleanup(func() { b.clean(t) })
 }
@@ -44,19 +42,8 @@ func (b *bed) push(t *testing.T, image, program string) {
 		b.served.Push(image, program)
 		return
 	}
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	built, err := lab.ProgramImage(t.Context(), repository, program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry, err := shared.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := registry.Push(t.Context(), image, built); err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(lab.Repository())(t)
+	built := check.Value(lab.ProgramImage(t.Context(), repository, program))(t)
+	registry := check.Value(shared.Registry())(t)
+	check.Fatal(t, registry.Push(t.Context(), image, built))
 }

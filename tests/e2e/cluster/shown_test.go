@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 )
@@ -158,18 +159,13 @@ func joinedAs(t *testing.T, name string, agent member.Agent, settings ...string)
 	t.Helper()
 	lab.Need(t, append(lab.Containerd2.Needs(), lab.GoToolchain)...)
 	b, dir := newBase(t, name, &setup{release: lab.Containerd2})
-	m, err := member.New(member.Config{
+	m := check.Value(member.New(member.Config{
 		Agent: agent, Node: name, Dir: dir, Endpoint: b.lab.Endpoint(), CgroupRoot: b.lab.CgroupRoot(), Plane: b.plane,
 		Flags:    []string{"--node-ip", "127.0.0.1", "--node-labels", "test=" + name},
 		Settings: strings.Join(settings, "\n"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	b.member, b.Daemon = m, m.Daemon
-	if err := m.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, m.Start())
 	b.awaitNode(t, "is ready for pods", usable)
 	return b, m
 }

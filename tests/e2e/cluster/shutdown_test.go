@@ -15,6 +15,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/fakelogind"
 )
@@ -77,9 +78,7 @@ func (s *shutdownBed) class(t *testing.T, priority int32) string {
 	t.Helper()
 	name, classes := fmt.Sprintf("%s-%d", s.name, priority), s.admin.SchedulingV1().PriorityClasses()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: priority}
-	if _, err := classes.Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(classes.Create(t.Context(), class, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { _ = classes.Delete(context.Background(), name, metav1.DeleteOptions{}) }) // it has no namespace
 	s.await(t, "pods may have class "+name, func() error {
 		dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -234,9 +233,7 @@ func TestShutdown(t *testing.T) {
 		}
 	})
 	t.Logf("the lock was released after %v", time.Since(begun).Round(time.Millisecond))
-	if err := s.each(t, disrupted); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, s.each(t, disrupted))
 	s.wantOrder(t, begun)
 	s.wantRefused(t)
 }
@@ -276,9 +273,7 @@ func TestShutdownGoesOn(t *testing.T) {
 		return nil
 	})
 	t.Logf("it was over after %v", time.Since(begun).Round(time.Millisecond))
-	if err := s.each(t, disrupted); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, s.each(t, disrupted))
 	s.wantOrder(t, begun)
 	s.wantRefused(t)
 	s.awaitNode(t, "is not ready", nodeIs(v1.ConditionFalse, "node is shutting down"))

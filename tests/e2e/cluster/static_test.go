@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -32,9 +33,7 @@ func TestStaticPod(t *testing.T) {
 	b := started(t, "static-pod", onServed)
 	write := func(release string) {
 		t.Helper()
-		if err := b.Write("static.yaml", fmt.Sprintf(manifest, lab.WebImage, release)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.Write("static.yaml", fmt.Sprintf(manifest, lab.WebImage, release)))
 	}
 	// Static pods are in the namespace default, and have the node's name.
 	name := "static-" + b.name
@@ -68,8 +67,6 @@ func TestStaticPod(t *testing.T) {
 	if got := running(third); got["app"] == ids["app"] {
 		t.Error("the old container runs")
 	}
-	if err := b.Remove("static.yaml"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Remove("static.yaml"))
 	inDefault.awaitGone(t, name)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -31,9 +32,7 @@ func (b *bed) edited(t *testing.T, pod string) string {
 	ref := "troupe.local/demo/work:" + b.name
 	b.push(t, ref, "work")
 	patch := fmt.Sprintf(`{"spec": {"containers": [{"name": "app", "image": %q}]}}`, ref)
-	if _, err := b.admin.CoreV1().Pods(b.name).Patch(t.Context(), pod, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().Pods(b.name).Patch(t.Context(), pod, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 	return ref
 }
 
@@ -130,9 +129,7 @@ func TestManifestMovedAwayAndBack(t *testing.T) {
 	manifests := t.TempDir()
 	onAgents(t, compared(), "moved", func(agent string) []string {
 		dir := filepath.Join(manifests, agent)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(dir, 0o755))
 		return []string{"staticPodPath: " + dir, "fileCheckFrequency: 1s"}
 	}, func(t *testing.T, b *bed, kubelet bool) {
 		agent := "troupe"
@@ -165,19 +162,13 @@ func testMoved(t *testing.T, b *bed, dir string, policy v1.RestartPolicy) {
 	t.Helper()
 	short := "moved-" + strings.ToLower(string(policy))
 	file, aside, name := filepath.Join(dir, short+".yaml"), filepath.Join(t.TempDir(), "aside"), short+"-"+b.name
-	if err := os.WriteFile(file, fmt.Appendf(nil, leaver, short, policy, lab.WorkImage), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, fmt.Appendf(nil, leaver, short, policy, lab.WorkImage), 0o644))
 	inDefault := *b
 	inDefault.name = "default"
 	first := inDefault.awaitPod(t, name, "is ready", ready)
-	if err := os.Rename(file, aside); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Rename(file, aside))
 	inDefault.awaitEvent(t, name, "Killing", "")
-	if err := os.Rename(aside, file); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Rename(aside, file))
 	second := inDefault.awaitPod(t, name, "runs again", func(p *v1.Pod) error {
 		if err := ready(p); err != nil {
 			return err
@@ -190,8 +181,6 @@ func testMoved(t *testing.T, b *bed, dir string, policy v1.RestartPolicy) {
 	if was, is := first.Annotations[v1.MirrorPodAnnotationKey], second.Annotations[v1.MirrorPodAnnotationKey]; was != is {
 		t.Errorf("its manifest was %s and is %s", was, is)
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(file))
 	inDefault.awaitGone(t, name)
 }

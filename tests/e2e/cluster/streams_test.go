@@ -24,6 +24,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -135,17 +136,10 @@ func TestKubectlCopy(t *testing.T) {
 	b.tools(t, "tools")
 	dir := t.TempDir()
 	there, back := filepath.Join(dir, "there"), filepath.Join(dir, "back")
-	f, err := os.Create(there)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(os.Create(there))(t)
 	sum := sha256.New()
-	if _, err := io.CopyN(io.MultiWriter(f, sum), rand.Reader, much); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(io.CopyN(io.MultiWriter(f, sum), rand.Reader, much))(t)
+	check.Fatal(t, f.Close())
 	if s := b.do(t, nil, "cp", there, "tools:/tmp/file"); s.code != 0 {
 		t.Fatalf("%+v", s)
 	}
@@ -162,15 +156,10 @@ func TestKubectlCopy(t *testing.T) {
 
 func sumOf(t *testing.T, file string) string {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(os.Open(file))(t)
 	defer f.Close()
 	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(io.Copy(sum, f))(t)
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
@@ -264,14 +253,8 @@ func TestRunOverAPI(t *testing.T) {
 		{"app/other/app?cmd=/work", http.StatusNotFound, "pod not found"},
 		{"app/app", http.StatusBadRequest, `query parameter "cmd" is required`},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+c.rest, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := check.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, at+c.rest, nil))(t)
+		answer := check.Value(client.Do(r))(t)
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if err != nil || answer.StatusCode != c.status || !strings.HasPrefix(string(text), c.text) {
@@ -289,15 +272,10 @@ func (b *bed) forward(t *testing.T, env []string, pod string, ports ...string) (
 	}
 	cmd := b.command(t, args...)
 	cmd.Env = append(cmd.Env, env...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := check.Value(cmd.StdoutPipe())(t)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill() //nolint:errcheck // it may have ended
 		cmd.Wait()         //nolint:errcheck // it was killed
@@ -407,10 +385,7 @@ func TestKubectlIsKilled(t *testing.T) {
 	b.create(t, b.pod("app", work("listen 9000")))
 	b.awaitPod(t, "app", "is ready", ready)
 	goroutines := func() int {
-		tree, err := b.Tree(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := check.Value(b.Tree(t.Context()))(t)
 		return tree.Goroutines
 	}
 	rounds := 0
@@ -423,16 +398,11 @@ func TestKubectlIsKilled(t *testing.T) {
 			// One reads its stdin, and so learns that nobody is there.
 			reader := b.command(t, "exec", "-i", "app", "--", "/work", "touch", mark, "then", "echo")
 			silent := b.command(t, "exec", "app", "--", "/work", "await", end, "then", "touch", mark)
-			stdin, err := reader.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			stdin := check.Value(reader.StdinPipe())(t)
 			t.Cleanup(func() { stdin.Close() })
 			for _, cmd := range []*exec.Cmd{reader, silent} {
 				cmd.Env = append(cmd.Env, env...)
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, cmd.Start())
 				cmds = append(cmds, cmd)
 			}
 			forwarding, _ := b.forward(t, env, "app", "9000")
@@ -445,9 +415,7 @@ func TestKubectlIsKilled(t *testing.T) {
 			return nil
 		})
 		for _, cmd := range cmds {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, cmd.Process.Kill())
 			cmd.Wait() //nolint:errcheck // it was killed
 		}
 		b.await(t, "those that read have ended", func() error {
@@ -487,10 +455,7 @@ func TestKubectlIsKilled(t *testing.T) {
 // processes are the command lines on this machine that have a text in them and are a container's.
 func processes(t *testing.T, text string) (out []string) {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := check.Value(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
 	for _, f := range files {
 		line, err := os.ReadFile(f)
 		if err == nil && bytes.HasPrefix(line, []byte("/work\x00")) && bytes.Contains(line, []byte(text)) {

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -50,16 +51,10 @@ func ownUsers(share string) func(*v1.PodSpec) {
 func (b *bed) firstUser(t *testing.T, p *v1.Pod, container string) int64 {
 	t.Helper()
 	_, id, _ := strings.Cut(running(p)[container], "://")
-	pid, err := node.ContainerPID(t.Context(), b.lab, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := check.Value(node.ContainerPID(t.Context(), b.lab, id))(t)
 	first := int64(-1)
 	for _, file := range []string{"uid_map", "gid_map"} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file)))(t)
 		var in, out, length int64
 		if _, err := fmt.Sscan(string(text), &in, &out, &length); err != nil || in != 0 || length != idsPerPod || strings.Count(string(text), "\n") != 1 {
 			t.Fatalf("container %s of pod %s has %s %q, %v", container, p.Name, file, text, err)
@@ -80,14 +75,8 @@ func (b *bed) firstUser(t *testing.T, p *v1.Pod, container string) int64 {
 func TestUsersOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.RuncBuild)
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	runc, err := lab.BuildRunc(t.Context(), repository, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(lab.Repository())(t)
+	runc := check.Value(lab.BuildRunc(t.Context(), repository, t.Output()))(t)
 	b := started(t, "users", func(s *setup) { s.runc = runc })
 	if !userNamespaces(b.node(t)) {
 		t.Fatalf("the node does not say that its runtime can: %+v", b.node(t).Status.RuntimeHandlers)
@@ -156,13 +145,8 @@ func TestUsersOfTheirOwn(t *testing.T) {
 		t.Errorf("the pods' users begin with %v", first)
 	}
 	_, id, _ := strings.Cut(running(a)["app"], "://")
-	pid, err := node.ContainerPID(t.Context(), b.lab, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	pid := check.Value(node.ContainerPID(t.Context(), b.lab, id))(t)
+	check.Fatal(t, syscall.Kill(pid, syscall.SIGKILL))
 	b.awaitPod(t, "a", "has run its container again", func(p *v1.Pod) error {
 		if p.Status.ContainerStatuses[0].RestartCount == 0 {
 			return errors.New("it has not")

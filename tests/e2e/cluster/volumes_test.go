@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -25,10 +26,7 @@ import (
 func (b *bed) inside(t *testing.T, p *v1.Pod, path string) string {
 	t.Helper()
 	_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
-	pid, err := node.ContainerPID(t.Context(), b.lab, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := check.Value(node.ContainerPID(t.Context(), b.lab, id))(t)
 	return fmt.Sprintf("/proc/%d/root%s", pid, path)
 }
 
@@ -48,10 +46,7 @@ func (b *bed) awaitText(t *testing.T, path, want string) {
 func mountType(t *testing.T, inside string) (kind, options string) {
 	t.Helper()
 	root, path, _ := strings.Cut(inside, "/root/")
-	text, err := os.ReadFile(root + "/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile(root + "/mountinfo"))(t)
 	for line := range strings.Lines(string(text)) {
 		left, right, _ := strings.Cut(line, " - ")
 		if f := strings.Fields(left); f[4] == "/"+path {
@@ -76,9 +71,7 @@ func (b *bed) configMap(t *testing.T, name string, data map[string]string) {
 
 func (b *bed) patch(t *testing.T, name, patch string) {
 	t.Helper()
-	if _, err := b.admin.CoreV1().Pods(b.name).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().Pods(b.name).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 }
 
 func volume(name string, source v1.VolumeSource) v1.Volume {
@@ -149,9 +142,7 @@ func TestVolumes(t *testing.T) {
 	b := started(t, "volumes")
 	b.configMap(t, "app", map[string]string{"key": "one", "gone": "x"})
 	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "app"}, StringData: map[string]string{"password": "p"}}
-	if _, err := b.admin.CoreV1().Secrets(b.name).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().Secrets(b.name).Create(t.Context(), secret, metav1.CreateOptions{}))(t)
 	b.await(t, "the namespace has its account and certificates", func() error {
 		_, err := b.admin.CoreV1().ConfigMaps(b.name).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
 		_, other := b.admin.CoreV1().ServiceAccounts(b.name).Get(t.Context(), "default", metav1.GetOptions{})
@@ -206,9 +197,7 @@ func TestVolumes(t *testing.T) {
 	b.awaitText(t, at("/one/key"), "one")
 
 	// The next agent finds all standing, and keeps it up to date.
-	if err := os.WriteFile(at("/logs/kept"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(at("/logs/kept"), []byte("x"), 0o600))
 	b.kill(t)
 	b.configMap(t, "app", map[string]string{"key": "three"})
 	b.start(t)
@@ -219,29 +208,20 @@ func TestVolumes(t *testing.T) {
 		t.Error("the container was restarted")
 	}
 	// An object that goes takes nothing away.
-	if err := b.admin.CoreV1().ConfigMaps(b.name).Delete(t.Context(), "app", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.admin.CoreV1().ConfigMaps(b.name).Delete(t.Context(), "app", metav1.DeleteOptions{}))
 	b.awaitEvent(t, "web", "FailedMount", `MountVolume.SetUp failed for volume "config" : configmap "app" not found`)
 	b.awaitText(t, at("/config/key"), "three")
-	if err := ready(b.get(t, "web")); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, ready(b.get(t, "web")))
 }
 
 // reviewToken asks the apiserver what a token is good for.
 func (b *bed) reviewToken(t *testing.T, path string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	review, err := b.admin.AuthenticationV1().TokenReviews().Create(t.Context(), &authv1.TokenReview{Spec: authv1.TokenReviewSpec{
-		Token: string(text), Audiences: []string{"vault"},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile(path))(t)
+	review := check.Value(
+		b.admin.AuthenticationV1().TokenReviews().Create(t.Context(), &authv1.TokenReview{Spec: authv1.TokenReviewSpec{
+			Token: string(text), Audiences: []string{"vault"},
+		}}, metav1.CreateOptions{}))(t)
 	if s := review.Status; !s.Authenticated || s.User.Username != "system:serviceaccount:"+b.name+":default" ||
 		s.User.Extra["authentication.kubernetes.io/pod-name"][0] != "web" {
 		t.Errorf("the token is good for: %+v", s)
@@ -336,9 +316,7 @@ func TestVolumesThatCannotBe(t *testing.T) {
 func (b *bed) trap(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Symlink("/", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink("/", filepath.Join(dir, "link")))
 	return dir
 }
 
@@ -385,9 +363,7 @@ func (b *bed) claimed(t *testing.T, name string, spec v1.PersistentVolumeSpec) {
 	spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 	spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name}, Spec: spec}
-	if _, err := b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		b.admin.CoreV1().PersistentVolumes().Delete(context.Background(), pv.Name, metav1.DeleteOptions{}) //nolint:errcheck // it goes with the plane
 	})
@@ -395,9 +371,7 @@ func (b *bed) claimed(t *testing.T, name string, spec v1.PersistentVolumeSpec) {
 		StorageClassName: new(""), AccessModes: pv.Spec.AccessModes, VolumeName: pv.Name,
 		Resources: v1.VolumeResourceRequirements{Requests: pv.Spec.Capacity},
 	}}
-	if _, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), pvc, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), pvc, metav1.CreateOptions{}))(t)
 }
 
 // TestClaim runs a pod on a directory of its node that was claimed; what it wrote is there for the next.
@@ -418,9 +392,7 @@ func TestClaim(t *testing.T) {
 		p := b.awaitPod(t, name, "is ready", ready)
 		wantOwner(t, b.inside(t, p, "/data"), 0o775|os.ModeDir|os.ModeSetgid, 0, 2000)
 		if name == "first" {
-			if err := os.WriteFile(b.inside(t, p, "/data/file"), []byte("kept"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.WriteFile(b.inside(t, p, "/data/file"), []byte("kept"), 0o600))
 		} else {
 			b.awaitText(t, b.inside(t, p, "/data/file"), "kept")
 		}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -75,9 +76,7 @@ func TestVolumeElsewhere(t *testing.T) {
 	label := func(value string) {
 		t.Helper()
 		patch := []byte(`{"metadata":{"labels":{"volumes.test/zone":` + value + `}}}`)
-		if _, err := b.admin.CoreV1().Nodes().Patch(t.Context(), b.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(b.admin.CoreV1().Nodes().Patch(t.Context(), b.name, types.MergePatchType, patch, metav1.PatchOptions{}))(t)
 	}
 	label(`"a"`)
 	b.claimed(t, "data", v1.PersistentVolumeSpec{

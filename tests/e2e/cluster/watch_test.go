@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -22,9 +23,7 @@ func (b *bed) awaitObjects(t *testing.T, what string, kind watcher, selector str
 	begin := func(ctx context.Context) (watch.Interface, error) {
 		return kind.Watch(ctx, metav1.ListOptions{FieldSelector: selector})
 	}
-	if err := lab.EventuallyWatched(t.Context(), patience, what, begin, condition); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, lab.EventuallyWatched(t.Context(), patience, what, begin, condition))
 }
 
 // only selects the object of a name.

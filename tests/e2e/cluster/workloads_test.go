@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -37,10 +38,7 @@ func (b *bed) template(name string, change func(*v1.PodSpec)) (*metav1.LabelSele
 // pods are those of a label app.
 func (b *bed) pods(t *testing.T, app string) []v1.Pod {
 	t.Helper()
-	list, err := b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := check.Value(b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + app}))(t)
 	return list.Items
 }
 
@@ -64,16 +62,13 @@ func TestDeployment(t *testing.T) {
 	deployments := b.admin.AppsV1().Deployments(b.name)
 	selector, template := b.template("web", nil)
 	none, one := intstr.FromInt32(0), intstr.FromInt32(1)
-	_, err := deployments.Create(t.Context(), &appsv1.Deployment{
+	check.Value(deployments.Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(4)), Selector: selector, Template: template,
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &none, MaxSurge: &one}},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 	available := func(n int32) {
 		t.Helper()
 		b.await(t, fmt.Sprintf("%d replicas are available", n), func() error {
@@ -123,15 +118,12 @@ func TestDeployment(t *testing.T) {
 // drain is kubectl drain and, when all pods are gone, kubectl uncordon.
 func (b *bed) drain(t *testing.T, app string) {
 	t.Helper()
-	_, err := b.admin.PolicyV1().PodDisruptionBudgets(b.name).Create(t.Context(), &policyv1.PodDisruptionBudget{
+	check.Value(b.admin.PolicyV1().PodDisruptionBudgets(b.name).Create(t.Context(), &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: app},
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: new(intstr.FromString("100%")), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 	b.cordon(t, true)
 	old := uids(b.pods(t, app))
 	for _, p := range b.pods(t, app) {
@@ -153,9 +145,7 @@ func (b *bed) drain(t *testing.T, app string) {
 func (b *bed) cordon(t *testing.T, closed bool) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, closed)
-	if _, err := b.admin.CoreV1().Nodes().Patch(t.Context(), b.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(b.admin.CoreV1().Nodes().Patch(t.Context(), b.name, types.MergePatchType, patch, metav1.PatchOptions{}))(t)
 }
 
 // TestStatefulSet is created and updated: its pods come one after the other, and each new one has the
@@ -192,9 +182,7 @@ func TestStatefulSet(t *testing.T) {
 		t.Errorf("its host is %q", first.Spec.Hostname)
 	}
 	s.Spec.Template.Spec.Containers[0].Env = []v1.EnvVar{{Name: "RELEASE", Value: "2"}}
-	if s, err = sets.Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s = check.Value(sets.Update(t.Context(), s, metav1.UpdateOptions{}))(t)
 	settled()
 	b.awaitPod(t, "db-0", "is another", another(first.UID))
 }
@@ -208,11 +196,9 @@ func TestDaemonSet(t *testing.T) {
 	selector, template := b.template("agent", nil)
 	sets := b.admin.AppsV1().DaemonSets(b.name)
 	b.cordon(t, true)
-	if _, err := sets.Create(t.Context(), &appsv1.DaemonSet{
+	check.Value(sets.Create(t.Context(), &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 	settled := func(not types.UID) (uid types.UID) {
 		t.Helper()
 		b.await(t, "its pod is ready", func() error {
@@ -248,7 +234,7 @@ func TestJob(t *testing.T) {
 	}
 	sidecar := container("proxy", "append", "/data/log", "proxy", "then", "sleep")
 	sidecar.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
-	_, err := jobs.Create(t.Context(), &batchv1.Job{
+	check.Value(jobs.Create(t.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "work"},
 		Spec: batchv1.JobSpec{
 			Completions: new(int32(3)), Parallelism: new(int32(2)), BackoffLimit: new(int32(2)),
@@ -262,11 +248,8 @@ func TestJob(t *testing.T) {
 				}),
 			},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = jobs.Create(t.Context(), &batchv1.Job{
+	}, metav1.CreateOptions{}))(t)
+	check.Value(jobs.Create(t.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "fails"},
 		Spec: batchv1.JobSpec{
 			BackoffLimit: new(int32(1)),
@@ -278,10 +261,7 @@ func TestJob(t *testing.T) {
 				}),
 			},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 	ended := func(name string, kind batchv1.JobConditionType) {
 		t.Helper()
 		b.await(t, "job "+name+" is "+string(kind), func() error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/cri/translate"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/contract"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/served"
@@ -39,21 +40,13 @@ func TestContainerd(t *testing.T) {
 //
 //tier:served
 func TestServed(t *testing.T) {
-	dir, err := os.MkdirTemp("", "served-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := served.Start(served.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := check.Value(os.MkdirTemp("", "served-"))(t)
+	r := check.Value(served.Start(served.Config{Dir: dir}))(t)
 	t.Cleanup(func() {
 		if left := r.Leaks(); len(left) > 0 {
 			t.Error(left)
 		}
-		if err := r.Cleanup(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, r.Cleanup(context.Background()))
 	})
 	open := func(t *testing.T) contract.Subject {
 		s := subjectOf(t, r)
@@ -104,14 +97,9 @@ func pushSized(t *testing.T, registry *lab.Registry, sizes ...int) (images []con
 	for _, size := range sizes {
 		data := make([]byte, size)
 		_, _ = noise.Read(data) // it never fails
-		image, err := lab.NewImage(imagev1.Config{}, lab.File{Path: "noise", Mode: 0o644, Data: data})
-		if err != nil {
-			t.Fatal(err)
-		}
+		image := check.Value(lab.NewImage(imagev1.Config{}, lab.File{Path: "noise", Mode: 0o644, Data: data}))(t)
 		name := fmt.Sprintf("troupe.local/measure/noise:%d", size)
-		if err := registry.Push(t.Context(), name, image); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, registry.Push(t.Context(), name, image))
 		images = append(images, contract.SizedImage{Name: name, Bytes: uint64(size)})
 	}
 	return images
@@ -135,10 +123,8 @@ func subjectOf(t *testing.T, l machine) contract.Subject {
 		RootDir: t.TempDir(), PodLogs: logs, OOMScoreAdjFloor: new(int64),
 		CgroupParent: func(*v1.Pod) string { return l.CgroupRoot() },
 	}
-	client, err := cri.Dial(t.Context(), cri.Config{Endpoint: l.Endpoint(), Node: func() *translate.Node { return node }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := check.Value(
+		cri.Dial(t.Context(), cri.Config{Endpoint: l.Endpoint(), Node: func() *translate.Node { return node }}))(t)
 	t.Cleanup(client.Close)
 	work := func(args ...string) contract.Program { return contract.Program{Image: lab.WorkImage, Args: args} }
 	// A program that handles SIGTERM says when it does.

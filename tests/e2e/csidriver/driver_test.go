@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -26,10 +27,7 @@ func serving(t *testing.T, change func(*Config)) Config {
 	t.Helper()
 	lab.Need(t, Needs()...)
 	// t.TempDir has too long a path for sockets.
-	dir, err := os.MkdirTemp("", "csi-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := check.Value(os.MkdirTemp("", "csi-"))(t)
 	c := Config{
 		Name: "dir.test", Node: "one", Dir: filepath.Join(dir, "d"), Socket: filepath.Join(dir, "csi.sock"),
 		Control: filepath.Join(dir, "control.sock"), MaxVolumes: 8, Segments: map[string]string{"dir.test/zone": "a"},
@@ -37,22 +35,15 @@ func serving(t *testing.T, change func(*Config)) Config {
 	if change != nil {
 		change(&c)
 	}
-	d, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := check.Value(New(c))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- d.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := errors.Join(<-ended, c.Clean(), os.RemoveAll(dir)); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, errors.Join(<-ended, c.Clean(), os.RemoveAll(dir)))
 	})
-	if err := lab.Eventually(t.Context(), time.Minute, "the driver serves", c.Serves); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, lab.Eventually(t.Context(), time.Minute, "the driver serves", c.Serves))
 	return c
 }
 
@@ -106,14 +97,9 @@ func TestMain(m *testing.M) {
 
 func connect(t *testing.T, c Config) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("unix://"+c.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := check.Value(grpc.NewClient("unix://"+c.Socket, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, conn.Close())
 	})
 	return conn
 }
@@ -141,9 +127,7 @@ func TestStrict(t *testing.T) {
 	}
 	v := created.GetVolume().GetVolumeId()
 	path := func(name string) string { return filepath.Join(filepath.Dir(c.Socket), name) }
-	if err := os.Mkdir(path("stage"), 0o750); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(path("stage"), 0o750))
 	refused := func(what string, err error) {
 		t.Helper()
 		calls, other := c.Calls()
@@ -208,18 +192,13 @@ func TestFaults(t *testing.T) {
 		return err
 	}
 	has := func() int {
-		k, err := store{c.Dir + "/known"}.read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := check.Value(store{c.Dir + "/known"}.read())(t)
 		return len(k.Volumes)
 	}
 	set := func(f Fault) {
 		t.Helper()
 		f.Method = "CreateVolume"
-		if err := c.Set(t.Context(), f); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, c.Set(t.Context(), f))
 	}
 	set(Fault{Code: codes.Internal, Message: "no", Times: 1})
 	if err := create("a"); status.Code(err) != codes.Internal || has() != 0 {
@@ -244,16 +223,12 @@ func TestFaults(t *testing.T) {
 	case err := <-hung:
 		t.Errorf("a call that hangs: %v", err)
 	case <-time.After(50 * time.Millisecond):
-		if err := c.End(t.Context(), "CreateVolume"); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, c.End(t.Context(), "CreateVolume"))
 		if err := <-hung; status.Code(err) != codes.Unavailable || has() != 3 {
 			t.Errorf("a call that hung: %v, and %d volumes", err, has())
 		}
 	}
-	if err := create("d"); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, create("d"))
 }
 
 // TestMock: the mock driver of Kubernetes serves, and suffers the same faults. Calls that are made again and again do so only
@@ -263,12 +238,9 @@ func TestFaults(t *testing.T) {
 func TestMock(t *testing.T) {
 	c := serving(t, func(c *Config) { c.Mock, c.NoAttach = true, true })
 	controller, node := client(t, c)
-	made, err := controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
+	made := check.Value(controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
 		Name: "a", CapacityRange: &csi.CapacityRange{RequiredBytes: 1 << 20}, VolumeCapabilities: []*csi.VolumeCapability{onFile},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	stage := func() error {
 		_, err := node.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{
 			VolumeId: made.GetVolume().GetVolumeId(), StagingTargetPath: t.TempDir(), VolumeCapability: onFile,
@@ -279,13 +251,9 @@ func TestMock(t *testing.T) {
 		_, err := node.NodeGetCapabilities(t.Context(), &csi.NodeGetCapabilitiesRequest{})
 		return err
 	}
-	if err := stage(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, stage())
 	for _, method := range []string{"*", "NodeGetCapabilities"} {
-		if err := c.Set(t.Context(), Fault{Method: method, Code: codes.Internal, Message: "no"}); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, c.Set(t.Context(), Fault{Method: method, Code: codes.Internal, Message: "no"}))
 		want := map[bool]codes.Code{true: codes.Internal, false: codes.OK}
 		if got := status.Code(stage()); got != want[method == "*"] {
 			t.Errorf("with a fault of %s, NodeStageVolume answers %v", method, got)
@@ -293,9 +261,7 @@ func TestMock(t *testing.T) {
 		if got := status.Code(capabilities()); got != want[method != "*"] {
 			t.Errorf("with a fault of %s, NodeGetCapabilities answers %v", method, got)
 		}
-		if err := c.End(t.Context(), method); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, c.End(t.Context(), method))
 	}
 	calls, err := c.Calls()
 	if err != nil || len(calls) != 5 || calls[4].Method != "NodeGetCapabilities" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/deadfs"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -19,10 +20,7 @@ import (
 func TestClose(t *testing.T) {
 	hosttest.NeedFUSE(t)
 	point := t.TempDir()
-	s, err := deadfs.Mount(point)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(deadfs.Mount(point))(t)
 	t.Cleanup(func() { s.Close() }) // whatever happens: the directory is removed then
 	bound := t.TempDir()
 	if out, err := exec.Command("mount", "--bind", point, bound).CombinedOutput(); err != nil {
@@ -35,18 +33,14 @@ func TestClose(t *testing.T) {
 	})
 	s.Die()
 	hangs := exec.Command("ls", filepath.Join(point, deadfs.Share, deadfs.Share))
-	if err := hangs.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, hangs.Start())
 	select {
 	case <-s.Asked():
 	case <-time.After(20 * time.Second):
 		t.Fatal("nobody asked the file system")
 	}
 	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, s.Close())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- hangs.Wait() }()
@@ -58,10 +52,7 @@ func TestClose(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("what hangs in the file system still does")
 	}
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mounts := check.Value(os.ReadFile("/proc/self/mounts"))(t)
 	if strings.Contains(string(mounts), " "+point+" ") {
 		t.Error("it is mounted still")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/served"
@@ -72,49 +73,28 @@ type bed struct {
 func newBed(t *testing.T) *bed {
 	t.Helper()
 	lab.Need(t, lab.Root, lab.GoToolchain, lab.Gcc, processors)
-	dir, err := os.MkdirTemp(shared.Dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := shared.Raced()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := check.Value(os.MkdirTemp(shared.Dir, ""))(t)
+	binary := check.Value(shared.Raced())(t)
 	b := &bed{}
-	if b.runtime, err = served.Start(served.Config{Dir: filepath.Join(dir, "c")}); err != nil {
-		t.Fatal(err)
-	}
-	b.proxy, err = criproxy.Start(criproxy.Config{
+	b.runtime = check.Value(served.Start(served.Config{Dir: filepath.Join(dir, "c")}))(t)
+	b.proxy = check.Value(criproxy.Start(criproxy.Config{
 		Socket: filepath.Join(dir, "proxy.sock"), Target: strings.TrimPrefix(b.runtime.Endpoint(), "unix://"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Agent, err = node.New(node.Config{
+	}))(t)
+	b.Agent = check.Value(node.New(node.Config{
 		Binary: binary, Dir: filepath.Join(dir, "n"), Endpoint: b.proxy.Endpoint(), Env: []string{"GORACE=atexit_sleep_ms=0"},
 		Settings: "fileCheckFrequency: 1s\n",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of the agent's log:\n%s", b.LogTail(6000))
 		}
-		err := errors.Join(b.Stop(context.Background()), b.proxy.Close(), b.runtime.Cleanup(context.Background()))
-		if err != nil {
-			t.Error(err)
-		}
+		check.Error(t, errors.Join(b.Stop(context.Background()), b.proxy.Close(), b.runtime.Cleanup(context.Background())))
 		if races := b.Races(); races != "" {
 			t.Errorf("the agent has a data race:\n%s", races)
 		}
-		if err := errors.Join(b.Discard(), os.RemoveAll(dir)); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, errors.Join(b.Discard(), os.RemoveAll(dir)))
 	})
-	if err := b.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Start(t.Context()))
 	return b
 }
 
@@ -173,14 +153,9 @@ func (b *bed) hold(t *testing.T, method, visitor string) (rule *criproxy.Rule, c
 		b.awaitReady(t, name)
 		uid = b.comes(t, visitor)
 	}
-	rule, err := b.proxy.Inject(criproxy.Fault{Method: method, Match: match, Do: criproxy.Hold, Times: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule = check.Value(b.proxy.Inject(criproxy.Fault{Method: method, Match: match, Do: criproxy.Hold, Times: 1}))(t)
 	if ends {
-		if err := b.Remove(name + ".yaml"); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.Remove(name+".yaml"))
 	} else {
 		b.write(t, name, image)
 	}
@@ -219,9 +194,7 @@ func (b *bed) write(t *testing.T, name, image string) {
 	for _, image := range []string{image, image + "-always"} {
 		b.runtime.Push(image, "work")
 	}
-	if err := b.Write(name+".yaml", fmt.Sprintf(manifest, name, image)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Write(name+".yaml", fmt.Sprintf(manifest, name, image)))
 }
 
 func (b *bed) awaitReady(t *testing.T, name string) (uid string) {
@@ -261,9 +234,7 @@ func (b *bed) goes(t *testing.T, name, uid string) (calls int) {
 		return world.Of(b.last).Empty()
 	})
 	b.last = name
-	if err := b.Remove(name + ".yaml"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Remove(name+".yaml"))
 	var line admin.Timeline
 	await(t, "pod "+name+" has ended", func() (err error) {
 		line, err = admin.Client{Socket: admin.SocketIn(b.Root())}.Timeline(t.Context(), uid)
@@ -299,7 +270,5 @@ func (b *bed) goes(t *testing.T, name, uid string) (calls int) {
 // await polls until condition holds.
 func await(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	if err := lab.Eventually(t.Context(), patience, what, condition); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, lab.Eventually(t.Context(), patience, what, condition))
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestEventuallyWatched: a condition is looked at when something changes, and not in between; nothing is missed for a watch
@@ -66,9 +68,7 @@ func TestEventuallyWatched(t *testing.T) {
 		}
 		holds = true
 		now.Modify(nil)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-done)
 
 		done, start = wait(), time.Now() // nothing is told, and it holds all the same
 		holds = true

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // ControlPlaneConfig says what control plane to start. Dir must be set.
@@ -389,10 +391,7 @@ func ForControlPlaneTest(t testing.TB, config ControlPlaneConfig) *ControlPlane 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute) // a build may be among it
 	defer cancel()
-	c, err := StartControlPlane(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(StartControlPlane(ctx, config))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestControlPlane starts everything, and asks as an administrator and as a node.
@@ -29,14 +31,8 @@ func TestControlPlane(t *testing.T) {
 	if status, body := ask(ctx, t, c.AdminConfig(), "/version"); status != http.StatusOK || !strings.Contains(body, `"gitVersion": "v1.36.`) {
 		t.Errorf("version: %d %s", status, body)
 	}
-	path, err := c.Kubeconfig("system:node:n1", "system:nodes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	node, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := check.Value(c.Kubeconfig("system:node:n1", "system:nodes"))(t)
+	node := check.Value(clientcmd.BuildConfigFromFlags("", path))(t)
 	for path, want := range map[string]int{
 		"/api/v1/nodes/n1":                                http.StatusNotFound, // allowed, but not there
 		"/api/v1/nodes/n2":                                http.StatusForbidden,
@@ -49,25 +45,16 @@ func TestControlPlane(t *testing.T) {
 			t.Errorf("as the node, %s: %d, want %d: %s", path, status, want, body)
 		}
 	}
-	expired, err := c.KubeconfigOf(Identity{User: "system:node:n2", Groups: []string{"system:nodes"}, Lifetime: -time.Minute, Files: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	late, err := clientcmd.BuildConfigFromFlags("", expired)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expired := check.Value(
+		c.KubeconfigOf(Identity{User: "system:node:n2", Groups: []string{"system:nodes"}, Lifetime: -time.Minute, Files: true}))(t)
+	late := check.Value(clientcmd.BuildConfigFromFlags("", expired))(t)
 	if status, body := ask(ctx, t, late, "/api/v1/nodes/n2"); status != http.StatusUnauthorized {
 		t.Errorf("with an expired certificate: %d, want 401: %s", status, body)
 	}
 
-	if err := c.CompactEtcd(ctx); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, c.CompactEtcd(ctx))
 	address, pid := c.Address(), c.APIServerPID()
-	if err := c.RestartAPIServer(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, c.RestartAPIServer(ctx))
 	if c.Address() != address || c.APIServerPID() == pid {
 		t.Errorf("restarted: process %d at %s, want another than %d at %s", c.APIServerPID(), c.Address(), pid, address)
 	}
@@ -76,9 +63,7 @@ func TestControlPlane(t *testing.T) {
 	}
 	checkShared(ctx, t, c)
 	begin := time.Now()
-	if err := c.Stop(ctx); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, c.Stop(ctx))
 	t.Logf("stopped in %v", time.Since(begin))
 	if err := c.Stop(ctx); err != nil {
 		t.Errorf("stop again: %v", err)
@@ -99,41 +84,22 @@ func checkShared(ctx context.Context, t *testing.T, c *ControlPlane) {
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	fingerprint, err := c.config.fingerprint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := readPlaneFile(path, fingerprint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := file.take(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fingerprint := check.Value(c.config.fingerprint())(t)
+	file := check.Value(readPlaneFile(path, fingerprint))(t)
+	conn := check.Value(file.take(ctx))(t)
 	config := c.config
 	config.Dir = t.TempDir()
-	first, err := file.controlPlane(config, conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(file.controlPlane(config, conn))(t)
 	if _, err := file.take(ctx); err == nil || !strings.Contains(err.Error(), planeIsTaken) {
 		t.Errorf("taken a second time: %v", err)
 	}
 	if err := first.StopAPIServer(ctx); err == nil {
 		t.Error("who takes a control plane stopped its apiserver")
 	}
-	admin, err := kubernetes.NewForConfig(first.AdminConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin := check.Value(kubernetes.NewForConfig(first.AdminConfig()))(t)
 	left := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}
-	if _, err := admin.CoreV1().Namespaces().Create(ctx, left, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Stop(ctx); err != nil {
-		t.Error(err)
-	}
+	check.Value(admin.CoreV1().Namespaces().Create(ctx, left, metav1.CreateOptions{}))(t)
+	check.Error(t, first.Stop(ctx))
 	// It is made as new now. Of two who wait for that one gets it, and the other one is told so.
 	type answer struct {
 		loan *loan
@@ -156,13 +122,9 @@ func checkShared(ctx context.Context, t *testing.T, c *ControlPlane) {
 	if _, err := admin.CoreV1().Namespaces().Get(ctx, left.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("what the first one left, for the second one: %v, want not found", err)
 	}
-	if err := second.loan.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, second.loan.Close())
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	check.Error(t, <-ended)
 	if _, err := readPlaneFile(path, fingerprint); !errors.Is(err, errNoPlane) {
 		t.Errorf("after the end: %v, want %v", err, errNoPlane)
 	}
@@ -179,22 +141,10 @@ func TestControlPlaneThatDoesNotStart(t *testing.T) {
 
 func ask(ctx context.Context, t *testing.T, config *rest.Config, path string) (int, string) {
 	t.Helper()
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := check.Value(rest.HTTPClientFor(config))(t)
+	request := check.Value(http.NewRequestWithContext(ctx, http.MethodGet, config.Host+path, nil))(t)
+	response := check.Value(client.Do(request))(t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := check.Value(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(body)
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // failing is a test that has failed.
@@ -32,9 +34,7 @@ func TestEvidence(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		Collect(f, "", func(_ context.Context, e Evidence) {
 			large := filepath.Join(t.TempDir(), "large")
-			if err := os.WriteFile(large, []byte(strings.Repeat("x", mostEvidence)+"end"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.WriteFile(large, []byte(strings.Repeat("x", mostEvidence)+"end"), 0o644))
 			e.File(name+".log", large)
 			e.File("missing.log", large+"r")
 			e.Stacks("stack", os.Getpid())
@@ -42,9 +42,7 @@ func TestEvidence(t *testing.T) {
 	}
 	dir := f.said[len(f.said)-1]
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, os.RemoveAll(dir))
 	})
 	if _, err := os.Stat(filepath.Join(dir, "first.log")); err == nil {
 		t.Error("there is what was kept before")
@@ -71,31 +69,21 @@ func TestKeep(t *testing.T) {
 		defer close(ended)
 		Collect(f, "here it is", func(context.Context, Evidence) {})
 	}()
-	repository, err := Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(Repository())(t)
 	dir := filepath.Join(repository, ".run/failed/lab", t.Name())
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, os.RemoveAll(dir))
 	})
 	file := filepath.Join(dir, "running")
-	err = poll(t.Context(), func() (bool, error) {
+	check.Fatal(t, poll(t.Context(), func() (bool, error) {
 		text, err := os.ReadFile(file)
 		return err == nil && string(text) == "here it is", nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	select {
 	case <-ended:
 		t.Fatal("it does not wait")
 	default:
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(file))
 	<-ended
 }

@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestPod drives one pod by raw CRI calls from pull to removal, on each release.
@@ -40,18 +41,13 @@ func TestPod(t *testing.T) {
 				t.Errorf("usage %+v, %v; want one shim and some CPU time", usage, err)
 			}
 
-			if err := l.RemovePods(ctx); err != nil {
-				t.Fatal(err)
-			}
-			err = Eventually(ctx, 10*time.Second, "nothing is left of the pod", func() error {
+			check.Fatal(t, l.RemovePods(ctx))
+			check.Error(t, Eventually(ctx, 10*time.Second, "nothing is left of the pod", func() error {
 				if left := l.Leaks(); len(left) > 0 {
 					return fmt.Errorf("%v", left)
 				}
 				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
+			}))
 		})
 	}
 }
@@ -74,21 +70,15 @@ func TestKill(t *testing.T) {
 				t.Error("the host port has no rules, so that their removal is not tested")
 			}
 
-			if err := l.Kill(ctx); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, l.Kill(ctx))
 			get(ctx, t, "http://"+pod.ip+":8080/healthz")
-			if err := l.Start(ctx); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, l.Start(ctx))
 			status, err := l.Runtime().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: pod.container})
 			if err != nil || status.Status.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
 				t.Fatalf("after a restart: %v, %v; want running", status, err)
 			}
 
-			if err := l.Kill(ctx); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, l.Kill(ctx))
 			if err := l.removeByForce(ctx); err != nil {
 				t.Errorf("remove by force: %v", err)
 			}
@@ -105,14 +95,10 @@ func TestKill(t *testing.T) {
 func TestOrphan(t *testing.T) {
 	l := ForTest(t, Containerd1)
 	orphan := exec.Command("sleep", "1000")
-	if err := orphan.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, orphan.Start())
 	t.Cleanup(func() { orphan.Process.Kill() }) //nolint:errcheck // it ought to be dead
 	path := l.CgroupRoot() + "/kubepods/besteffort/podlost/container"
-	if err := cgroup.Join(path, orphan.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, cgroup.Join(path, orphan.Process.Pid))
 	for _, dir := range cgroupDirs(path) {
 		err := os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("FROZEN"), 0)
 		if err != nil && strings.Contains(dir, "/freezer/") {
@@ -121,9 +107,7 @@ func TestOrphan(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- orphan.Wait() }()
-	if err := l.Cleanup(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.Cleanup(t.Context()))
 	<-ended //nolint:errcheck // it was killed
 }
 
@@ -131,29 +115,19 @@ func TestOrphan(t *testing.T) {
 func TestOneLabPerDirectory(t *testing.T) {
 	Need(t, Containerd1.Needs()...)
 	dir := t.TempDir()
-	registry, err := NewRegistry()
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := check.Value(NewRegistry())(t)
 	defer registry.Close()
 	config := Config{Dir: dir, Release: Containerd1, Registry: registry, NodeNetwork: true}
-	first, err := New(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(New(t.Context(), config))(t)
 	if _, err := New(t.Context(), config); err == nil {
 		t.Error("a second lab in the same directory was not refused")
 	}
-	if err := first.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, first.Close())
 	again, err := New(t.Context(), config)
 	if err != nil {
 		t.Fatalf("after the first was closed: %v", err)
 	}
-	if err := again.Cleanup(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, again.Cleanup(t.Context()))
 }
 
 //tier:all a test of the tests' own lab
@@ -161,10 +135,7 @@ func TestEvents(t *testing.T) {
 	l := ForTest(t, Containerd2)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	stream, err := l.Runtime().GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := check.Value(l.Runtime().GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{}))(t)
 	pod := runPod(ctx, t, l, "web", WebImage)
 	for {
 		event, err := stream.Recv()
@@ -193,9 +164,7 @@ func runPod(ctx context.Context, t *testing.T, l *Lab, name, image string, ports
 func makePod(ctx context.Context, t *testing.T, l *Lab, name, image string, ports ...*runtimeapi.PortMapping) rawPod {
 	t.Helper()
 	sandboxConfig := podConfig(l, name, ports...)
-	if err := os.MkdirAll(sandboxConfig.LogDirectory, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.MkdirAll(sandboxConfig.LogDirectory, 0o755))
 	sandbox, err := l.Runtime().RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: sandboxConfig})
 	if err != nil {
 		t.Fatal("run sandbox: ", err)
@@ -240,7 +209,7 @@ func containerConfig(name, image string) *runtimeapi.ContainerConfig {
 // get asks url until it answers 200.
 func get(ctx context.Context, t *testing.T, url string) {
 	t.Helper()
-	err := Eventually(ctx, 10*time.Second, url, func() error {
+	check.Fatal(t, Eventually(ctx, 10*time.Second, url, func() error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return err
@@ -255,19 +224,13 @@ func get(ctx context.Context, t *testing.T, url string) {
 			err = errors.Join(err, errors.New(resp.Status))
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // hostPortRules are the rules for the lab's host ports.
 func hostPortRules(ctx context.Context, t *testing.T, l *Lab) []string {
 	t.Helper()
-	text, err := output(ctx, "", nil, "iptables-save", "-t", "nat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(output(ctx, "", nil, "iptables-save", "-t", "nat"))(t)
 	var rules []string
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, l.network.Bridge) {

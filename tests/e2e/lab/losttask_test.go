@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestLostTask holds what is known of containerd issue 11037, on each release: what the agent's
@@ -58,9 +60,7 @@ func TestLostTask(t *testing.T) {
 				t.Error(err)
 			}
 			l.wantLost(ctx, t, pod)
-			if err := l.Restart(ctx); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, l.Restart(ctx))
 			l.removes(ctx, t, "after a restart", pod)
 
 			if ctr, err := exec.LookPath("ctr"); err == nil {
@@ -71,9 +71,7 @@ func TestLostTask(t *testing.T) {
 			}
 
 			lose("left")
-			if err := l.RemovePods(ctx); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, l.RemovePods(ctx))
 			if !strings.Contains(said.String(), "11037") {
 				t.Errorf("it was not said that a task was deleted past the CRI, but: %s", said.String())
 			}

@@ -3,6 +3,8 @@ package lab
 import (
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // A test that lacks a module says so, and what to do, instead of finding no files.
@@ -23,14 +25,8 @@ func TestSnapshotCRDsWithoutModule(t *testing.T) {
 
 //tier:unit
 func TestSnapshotCRDs(t *testing.T) {
-	repository, err := Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifests, err := SnapshotCRDs(t.Context(), repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(Repository())(t)
+	manifests := check.Value(SnapshotCRDs(t.Context(), repository))(t)
 	for _, text := range manifests {
 		if !strings.Contains(string(text), "kind: CustomResourceDefinition") {
 			t.Errorf("this is no kind of snapshots: %.200s", text)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Requirement is something of the machine that a test cannot do without.
@@ -124,10 +126,7 @@ func ForTest(t testing.TB, release Release) *Lab {
 	Need(t, release.Needs()...)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
 	defer cancel()
-	l, err := New(ctx, Config{Dir: t.TempDir(), Release: release, NodeNetwork: true, Log: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(New(ctx, Config{Dir: t.TempDir(), Release: release, NodeNetwork: true, Log: t.Output()}))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
@@ -139,9 +138,7 @@ func ForTest(t testing.TB, release Release) *Lab {
 			t.Logf("containerd's last words:\n%s", l.LogTail(4000))
 		}
 	})
-	if err := l.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.Start(ctx))
 	return l
 }
 

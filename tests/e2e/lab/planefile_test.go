@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestPlaneFile: tests take a shared control plane only if its process lives, it is what they want, and they are not
@@ -58,16 +60,10 @@ func TestPlaneFile(t *testing.T) {
 //
 //tier:unit
 func TestPlaneFingerprint(t *testing.T) {
-	repository, err := Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(Repository())(t)
 	of := func(c ControlPlaneConfig) string {
 		c.Repository = repository
-		text, err := c.fingerprint()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := check.Value(c.fingerprint())(t)
 		return text
 	}
 	base := of(ControlPlaneConfig{ControllerManager: true, Scheduler: true})

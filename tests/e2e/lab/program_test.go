@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestProgramsAreKept: a program stays where it is when another is built, and goes when nobody has used it for long.
@@ -14,13 +16,8 @@ func TestProgramsAreKept(t *testing.T) {
 	bin, linked := filepath.Join(t.TempDir(), "bin"), filepath.Join(t.TempDir(), "prog")
 	keep := func(text string) string {
 		t.Helper()
-		if err := os.WriteFile(linked, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		path, err := ownProgram{name: "prog"}.keep(bin, linked)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(linked, []byte(text), 0o755))
+		path := check.Value(ownProgram{name: "prog"}.keep(bin, linked))(t)
 		got, err := os.ReadFile(path)
 		if err != nil || string(got) != text {
 			t.Fatalf("%s has %q, %v; want %q", path, got, err, text)
@@ -33,14 +30,10 @@ func TestProgramsAreKept(t *testing.T) {
 	}
 	// Another program, whose name begins as this one's does.
 	other := filepath.Join(bin, "prog-race-0123456789abcdef")
-	if err := os.Mkdir(other, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(other, 0o755))
 	old := time.Now().Add(-2 * keptUnused)
 	for _, dir := range []string{filepath.Dir(one), filepath.Dir(two), other} {
-		if err := os.Chtimes(dir, old, old); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Chtimes(dir, old, old))
 	}
 	keep("two")   // it is used
 	keep("three") // what is built anew makes room

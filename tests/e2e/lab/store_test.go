@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestStrayStores: what a killed process left in memory goes, and what another has in use stays.
@@ -14,20 +16,12 @@ func TestStrayStores(t *testing.T) {
 	memory := t.TempDir()
 	stray, used, foreign := filepath.Join(memory, storeName+"1"), filepath.Join(memory, storeName+"2"), filepath.Join(memory, "x")
 	for _, dir := range []string{stray, used, foreign} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Mkdir(dir, 0o700))
 	}
-	lock, err := lockStore(used)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := check.Value(lockStore(used))(t)
 	defer lock.Close()
 	left := func() (names []string) {
-		entries, err := os.ReadDir(memory)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := check.Value(os.ReadDir(memory))(t)
 		for _, e := range entries {
 			names = append(names, e.Name())
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/chaos"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -43,10 +44,7 @@ var cases = []string{
 func TestBothWorlds(t *testing.T) {
 	s := session(t)
 	for _, text := range cases {
-		c, err := plan.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := check.Value(plan.Parse(text))(t)
 		begin := time.Now()
 		r, err := s.Run(t.Context(), c)
 		if err != nil {
@@ -66,32 +64,19 @@ func session(t *testing.T) *live.Session {
 	plane := lab.ForControlPlaneTest(t, lab.ControlPlaneConfig{ControllerManager: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a build may be among it
 	defer cancel()
-	binary, err := shared.Troupe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry, err := shared.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bed, err := New(ctx, Config{Dir: shared.Dir, Name: "live", Binary: binary, Plane: plane, Registry: registry, Log: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := check.Value(shared.Troupe())(t)
+	registry := check.Value(shared.Registry())(t)
+	bed := check.Value(
+		New(ctx, Config{Dir: shared.Dir, Name: "live", Binary: binary, Plane: plane, Registry: registry, Log: t.Output()}))(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			text, _ := os.ReadFile(filepath.Join(shared.Dir, "agent.log"))
 			t.Logf("the end of the agent's log:\n%s", text[max(0, len(text)-6000):])
 		}
-		if err := bed.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, bed.Close())
 	})
 	bed.Chaos.Settle = time.Second // each case ends with nothing that could still change
-	s, err := live.Start(ctx, bed.Chaos)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(live.Start(ctx, bed.Chaos))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -51,24 +52,16 @@ func TestBadManifests(t *testing.T) {
 			write(t, file, append([]byte(plain("huge")), bytes.Repeat([]byte(" "), size)...))
 		}, []string{"is longer than"}},
 		{"fifo", func(t *testing.T, file string) {
-			if err := syscall.Mkfifo(file, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, syscall.Mkfifo(file, 0o644))
 		}, []string{"is a FIFO"}},
 		{"directory", func(t *testing.T, file string) {
-			if err := os.Mkdir(file, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.Mkdir(file, 0o755))
 		}, []string{"is a directory"}},
 		{"broken-symlink", func(t *testing.T, file string) {
-			if err := os.Symlink("/no/such/file", file); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.Symlink("/no/such/file", file))
 		}, []string{"is a link to /no/such/file"}},
 		{"symlink-loop", func(t *testing.T, file string) {
-			if err := os.Symlink(file, file); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.Symlink(file, file))
 		}, []string{"too many levels of symbolic links"}},
 	}
 	for _, c := range cases {
@@ -77,9 +70,7 @@ func TestBadManifests(t *testing.T) {
 			file := filepath.Join(b.Manifests(), "bad-"+c.name+".yaml")
 			c.put(t, file)
 			b.awaitProblem(t, file, c.want...)
-			if err := os.RemoveAll(file); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.RemoveAll(file))
 			b.turnBad(t, c)
 			b.awaitProblem(t, filepath.Join(b.Manifests(), "turns.yaml"), c.want...)
 			b.unchanged(t, steady, turning)
@@ -151,9 +142,7 @@ func text(text string) func(*testing.T, string) {
 
 func write(t *testing.T, file string, text []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, text, 0o644))
 }
 
 // turnBad puts the bad thing in place of the manifest of a pod that runs.
@@ -162,9 +151,7 @@ func (b *bed) turnBad(t *testing.T, c badFile) {
 	bad := filepath.Join(b.dir, "bad")
 	c.put(t, bad)
 	if c.name == "symlink-loop" { // a link to itself is one only in its place
-		if err := errors.Join(os.Remove(bad), os.Symlink("turns.yaml", bad)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, errors.Join(os.Remove(bad), os.Symlink("turns.yaml", bad)))
 	}
 	b.exchange(t, bad)
 }
@@ -213,13 +200,8 @@ func (b *bed) awaitProblem(t *testing.T, file string, want ...string) {
 // unchanged fails the test if a pod is not as it was.
 func (b *bed) unchanged(t *testing.T, pods ...Pod) {
 	t.Helper()
-	if err := b.Running(); err != nil {
-		t.Fatal(err)
-	}
-	view, err := b.Pods(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Running())
+	view := check.Value(b.Pods(t.Context()))(t)
 	for _, was := range pods {
 		is, there := view.Pod(was.Name)
 		if !there || is.UID != was.UID || is.Phase != "Running" || is.Container("main").ID != was.Container("main").ID || is.Restarts != 0 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -49,40 +50,23 @@ type bed struct {
 func newBed(t *testing.T, release lab.Release, change ...func(*Config)) *bed {
 	t.Helper()
 	lab.Need(t, append(release.Needs(), lab.GoToolchain)...)
-	binary, err := shared.Troupe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry, err := shared.Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := check.Value(shared.Troupe())(t)
+	registry := check.Value(shared.Registry())(t)
 	// t.TempDir has too long a path for sockets.
-	dir, err := os.MkdirTemp(shared.Dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := check.Value(os.MkdirTemp(shared.Dir, ""))(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
 	defer cancel()
-	l, err := lab.New(ctx, lab.Config{Dir: filepath.Join(dir, "c"), Release: release, Registry: registry, Log: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(
+		lab.New(ctx, lab.Config{Dir: filepath.Join(dir, "c"), Release: release, Registry: registry, Log: t.Output()}))(t)
 	b := &bed{lab: l, dir: filepath.Join(dir, "files")}
 	t.Cleanup(func() { b.clean(t) })
-	if err := l.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.Start(ctx))
 	config := Config{Binary: binary, Dir: filepath.Join(dir, "n"), Endpoint: l.Endpoint(), CgroupRoot: l.CgroupRoot()}
 	for _, c := range change {
 		c(&config)
 	}
-	if b.Agent, err = New(config); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	b.Agent = check.Value(New(config))(t)
+	check.Fatal(t, os.MkdirAll(b.dir, 0o755))
 	return b
 }
 
@@ -98,17 +82,13 @@ func (b *bed) clean(t *testing.T) {
 	}
 	b.collect(t)
 	if b.Agent != nil {
-		if err := b.Stop(ctx); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, b.Stop(ctx))
 	}
 	if err := b.lab.Cleanup(ctx); err != nil {
 		t.Errorf("clean up the lab: %v", err)
 	}
 	if b.Agent != nil {
-		if err := b.Discard(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, b.Discard())
 	}
 }
 
@@ -137,16 +117,12 @@ func started(t *testing.T, release lab.Release, change ...func(*Config)) *bed {
 
 func (b *bed) start(t *testing.T) {
 	t.Helper()
-	if err := b.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Start(t.Context()))
 }
 
 func (b *bed) kill(t *testing.T) {
 	t.Helper()
-	if err := b.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Kill(t.Context()))
 }
 
 // apply writes a manifest, filled in: each $NAME becomes the value of vars, $FILES the directory of
@@ -154,24 +130,18 @@ func (b *bed) kill(t *testing.T) {
 func (b *bed) apply(t *testing.T, file, manifest string, vars ...string) {
 	t.Helper()
 	pairs := append([]string{"$FILES", b.dir, "$WORK", lab.WorkImage, "$WEB", lab.WebImage}, vars...)
-	if err := b.Write(file, strings.NewReplacer(pairs...).Replace(manifest)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Write(file, strings.NewReplacer(pairs...).Replace(manifest)))
 }
 
 func (b *bed) remove(t *testing.T, file string) {
 	t.Helper()
-	if err := b.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Remove(file))
 }
 
 // await polls until condition holds.
 func (b *bed) await(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	if err := lab.Eventually(t.Context(), patience, what, condition); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, lab.Eventually(t.Context(), patience, what, condition))
 }
 
 // awaitPod polls until the agent lists the pod and condition holds of it, and returns it.
@@ -230,10 +200,7 @@ func (b *bed) awaitGone(t *testing.T, name, uid string) {
 // look reads the runtime past the agent.
 func (b *bed) look(t *testing.T) World {
 	t.Helper()
-	world, err := Look(t.Context(), b.lab)
-	if err != nil {
-		t.Fatal(err)
-	}
+	world := check.Value(Look(t.Context(), b.lab))(t)
 	return world
 }
 
@@ -263,10 +230,7 @@ func (b *bed) awaitLines(t *testing.T, file string, n int) []string {
 func (b *bed) output(t *testing.T, pod Pod, container string) string {
 	t.Helper()
 	pattern := filepath.Join(b.Logs(), pod.Namespace+"_"+pod.Name+"_"+pod.UID, container, "0.log")
-	text, err := os.ReadFile(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile(pattern))(t)
 	var out strings.Builder
 	for line := range strings.Lines(string(text)) {
 		// time stream tag text
@@ -284,13 +248,8 @@ func (b *bed) killOne(t *testing.T, name string) {
 	if len(running) != 1 {
 		t.Fatalf("pod %s has %d running containers; want one", name, len(running))
 	}
-	pid, err := ContainerPID(t.Context(), b.lab, running[0].Id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	pid := check.Value(ContainerPID(t.Context(), b.lab, running[0].Id))(t)
+	check.Fatal(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
 // noneDoubled fails the test if a pod has two living sandboxes or a container runs twice.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -97,13 +98,9 @@ func TestCgroups(t *testing.T) {
 
 		// What is left in a pod's cgroup is killed with it.
 		stray := exec.Command("sleep", "600")
-		if err := stray.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, stray.Start())
 		join := filepath.Join("/sys/fs/cgroup/memory", b.lab.CgroupRoot(), ofNone, "cgroup.procs")
-		if err := os.WriteFile(join, []byte(strconv.Itoa(stray.Process.Pid)), 0); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(join, []byte(strconv.Itoa(stray.Process.Pid)), 0))
 		t.Cleanup(func() { stray.Process.Kill() }) //nolint:errcheck // it ought to be dead
 		ended := make(chan struct{})
 		go func() {
@@ -121,9 +118,7 @@ func TestCgroups(t *testing.T) {
 		// An agent finds what another left.
 		b.kill(t)
 		orphan := filepath.Join("/sys/fs/cgroup/cpu", b.lab.CgroupRoot(), "kubepods/burstable/pod0a-1b/left")
-		if err := os.MkdirAll(orphan, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(orphan, 0o755))
 		b.start(t)
 		b.await(t, "the cgroup of a pod that is no more is removed", func() error {
 			if _, err := os.Stat(filepath.Dir(orphan)); !errors.Is(err, os.ErrNotExist) {
@@ -148,14 +143,8 @@ func TestCgroups(t *testing.T) {
 func (b *bed) runsIn(t *testing.T, name, path string) {
 	t.Helper()
 	for _, c := range b.look(t).Of(name).Running() {
-		pid, err := ContainerPID(t.Context(), b.lab, c.Id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		pid := check.Value(ContainerPID(t.Context(), b.lab, c.Id))(t)
+		text := check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)))(t)
 		for line := range strings.Lines(string(text)) {
 			if parts := strings.SplitN(strings.TrimSpace(line), ":", 3); parts[0] != "0" && parts[2] != filepath.Join(b.lab.CgroupRoot(), path, c.Id) {
 				t.Errorf("%s of %s is in %s", c.Metadata.GetName(), name, line)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -21,9 +22,7 @@ func TestAgentEnds(t *testing.T) {
 		ends := map[string]func(*testing.T){
 			"killed": b.kill,
 			"terminated": func(t *testing.T) {
-				if err := b.Stop(t.Context()); err != nil {
-					t.Error(err)
-				}
+				check.Error(t, b.Stop(t.Context()))
 			},
 		}
 		for _, how := range []string{"killed", "terminated"} {
@@ -149,13 +148,8 @@ func TestRuntimeRestarts(t *testing.T) {
 			before[name] = b.awaitRunning(t, name)
 			b.awaitLines(t, name, 1)
 		}
-		pid, err := ContainerPID(t.Context(), b.lab, b.look(t).Of("dies").Running()[0].Id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.lab.Kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		pid := check.Value(ContainerPID(t.Context(), b.lab, b.look(t).Of("dies").Running()[0].Id))(t)
+		check.Fatal(t, b.lab.Kill(t.Context()))
 		killPID(t, pid)
 		b.remove(t, "gone.yaml")
 		b.apply(t, "late.yaml", restarts("late", "Always", "sleep"))
@@ -169,19 +163,14 @@ func TestRuntimeRestarts(t *testing.T) {
 			}
 			return nil
 		})
-		if err := b.lab.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.lab.Start(t.Context()))
 		b.awaitLines(t, "late", 1)
 		b.awaitLines(t, "dies", 2)
 		b.awaitGone(t, "gone", before["gone"].UID)
 		for _, name := range []string{"keep", "late", "dies"} {
 			b.awaitRunning(t, name)
 		}
-		view, err := b.Pods(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		view := check.Value(b.Pods(t.Context()))(t)
 		if p, _ := view.Pod("keep"); !slices.EqualFunc(p.Containers, before["keep"].Containers, sameContainer) {
 			t.Errorf("a pod that nobody touched was %+v and is %+v", before["keep"], p)
 		}
@@ -224,9 +213,7 @@ func TestPanickingPod(t *testing.T) {
 		t.Errorf("another pod was %+v and is %+v", well, now)
 	}
 	// An agent without the fault finds the pod as any other.
-	if err := b.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, b.Stop(t.Context()))
 	b.SetFlags()
 	b.start(t)
 	b.awaitRunning(t, "sick")

@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -33,16 +34,11 @@ func behindProxyOf(
 	soon := func(c *Config) { c.Settings = "runtimeRequestTimeout: 20s\n" }
 	b := newBed(t, release, append([]func(*Config){soon}, change...)...)
 	config.Socket, config.Target = filepath.Join(filepath.Dir(b.dir), "p.sock"), b.lab.SocketPath()
-	proxy, err := criproxy.Start(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := check.Value(criproxy.Start(config))(t)
 	t.Cleanup(func() { // before the bed's own
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := errors.Join(b.Stop(ctx), proxy.Close()); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, errors.Join(b.Stop(ctx), proxy.Close()))
 	})
 	b.SetEndpoint(proxy.Endpoint())
 	b.start(t)
@@ -51,10 +47,7 @@ func behindProxyOf(
 
 func inject(t *testing.T, p *criproxy.Proxy, f criproxy.Fault) *criproxy.Rule {
 	t.Helper()
-	rule, err := p.Inject(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := check.Value(p.Inject(f))(t)
 	return rule
 }
 
@@ -173,9 +166,7 @@ func TestHungCalls(t *testing.T) {
 			rules[h.method].Release()
 		}
 		for _, h := range hangs {
-			if err := rules[h.method].Settle(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, rules[h.method].Settle(t.Context()))
 		}
 		for _, h := range hangs {
 			if !h.ending {
@@ -215,18 +206,10 @@ spec:
 // alias serves the work image under a name of its own, which nobody has pulled yet.
 func (b *bed) alias(t *testing.T, name string) string {
 	t.Helper()
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := lab.ProgramImage(t.Context(), repository, "work")
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(lab.Repository())(t)
+	image := check.Value(lab.ProgramImage(t.Context(), repository, "work"))(t)
 	ref := "troupe.local/demo/" + name + ":v1"
-	if err := b.lab.Registry().Push(t.Context(), ref, image); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.lab.Registry().Push(t.Context(), ref, image))
 	return ref
 }
 
@@ -304,9 +287,7 @@ func TestEventsBreak(t *testing.T) {
 	before := proxy.Calls()["GetContainerEvents"]
 	stream := inject(t, proxy, criproxy.Fault{Method: "GetContainerEvents", Do: criproxy.Refuse})
 	// Only a new stream can be refused: the runtime's restart ends the one that is there.
-	if err := b.lab.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.lab.Restart(t.Context()))
 	b.await(t, "the agent asks for events again", func() error {
 		if len(stream.Hits()) == 0 {
 			return errors.New("it does not")

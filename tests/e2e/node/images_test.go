@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -38,24 +39,14 @@ func TestImageGarbageCollection(t *testing.T) {
 		b.apply(t, "user.yaml", asking("user", "{}"))
 		user := b.awaitRunning(t, "user")
 		// The agent finds in its checkpoint when they were used: the later they are pulled, the longer ago that was.
-		if err := b.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.Stop(t.Context()))
 		ages, order := imagegc.Ages{}, make([]string, many)
 		for i := range many {
-			image, err := lab.NewImage(registry.Config{}, lab.File{Path: "number", Mode: 0o644, Data: fmt.Append(nil, i)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			image := check.Value(lab.NewImage(registry.Config{}, lab.File{Path: "number", Mode: 0o644, Data: fmt.Append(nil, i)}))(t)
 			name := fmt.Sprintf("troupe.local/demo/many%d:v1", i)
-			if err := b.lab.Registry().Push(t.Context(), name, image); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, b.lab.Registry().Push(t.Context(), name, image))
 			spec := &runtimeapi.ImageSpec{Image: name}
-			pulled, err := b.lab.Images().PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: spec})
-			if err != nil {
-				t.Fatal(err)
-			}
+			pulled := check.Value(b.lab.Images().PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: spec}))(t)
 			used := time.Now().Add(-time.Duration(i+1) * time.Hour)
 			ages[pulled.ImageRef] = imagegc.Age{Seen: used.Add(-time.Hour), Used: used}
 			order[many-1-i] = pulled.ImageRef
@@ -65,7 +56,7 @@ func TestImageGarbageCollection(t *testing.T) {
 		b.start(t)
 		// The agent looks at the disk once a minute.
 		var began, ended time.Time
-		err := lab.Eventually(t.Context(), 2*time.Minute+patience, "only images in use are left", func() error {
+		check.Fatal(t, lab.Eventually(t.Context(), 2*time.Minute+patience, "only images in use are left", func() error {
 			left := b.images(t)
 			unused := slices.DeleteFunc(slices.Clone(left), func(n string) bool { return !strings.Contains(n, "/many") })
 			if len(unused) < many && began.IsZero() {
@@ -76,10 +67,7 @@ func TestImageGarbageCollection(t *testing.T) {
 			}
 			ended = time.Now()
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		took := ended.Sub(began)
 		t.Logf("%d images were removed within %v", many, took.Round(time.Millisecond))
 		if took > bar {
@@ -108,10 +96,7 @@ func TestImageGarbageCollection(t *testing.T) {
 // remember puts into the checkpoint of an agent that does not run when images were used, by ID.
 func (b *bed) remember(t *testing.T, ages imagegc.Ages) {
 	t.Helper()
-	content, err := json.Marshal(ages)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := check.Value(json.Marshal(ages))(t)
 	write(t, filepath.Join(b.Root(), "checkpoints", "images.json"), checkpoint.Seal(content))
 }
 
@@ -136,10 +121,7 @@ func removals(t *testing.T, proxy *criproxy.Proxy) func() []string {
 // images are the names of the images that the runtime has.
 func (b *bed) images(t *testing.T) (names []string) {
 	t.Helper()
-	list, err := b.lab.Images().ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := check.Value(b.lab.Images().ListImages(t.Context(), &runtimeapi.ListImagesRequest{}))(t)
 	for _, image := range list.Images {
 		names = append(names, image.RepoTags...)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -207,10 +208,7 @@ func (b *bed) awaitText(t *testing.T, c *collector, name, want string) {
 
 func (b *bed) links(t *testing.T, pattern string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(b.Links(), pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := check.Value(filepath.Glob(filepath.Join(b.Links(), pattern)))(t)
 	return found
 }
 
@@ -244,14 +242,12 @@ func TestLogLinks(t *testing.T) {
 		others := b.strangers(t)
 		c := collect(t, b.Links(), b.Logs())
 		b.start(t)
-		if err := lab.Eventually(t.Context(), patience, "dead links of a former agent go", func() error {
+		check.Fatal(t, lab.Eventually(t.Context(), patience, "dead links of a former agent go", func() error {
 			if left := b.links(t, "old_*"); len(left) > 0 {
 				return fmt.Errorf("left: %v", left)
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 
 		const rounds = 80 // for longer than two rounds of rotation take, on a busy machine too
 		b.apply(t, "rotates.yaml", restarts("rotates", "Never", strings.Repeat(`lines, "300", then, sleep, 200ms, then, `, rounds)+"print, end"))
@@ -279,9 +275,7 @@ func TestLogLinks(t *testing.T) {
 		b.kill(t)
 		b.killContainer(t, "talks", "app")
 		for _, link := range b.links(t, "talks*") {
-			if err := os.Remove(link); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.Remove(link))
 		}
 		b.start(t)
 		b.awaitLines(t, "talks", 3)
@@ -341,12 +335,8 @@ func (b *bed) awaitRotated(t *testing.T, c *collector, rounds int) {
 func (b *bed) strangers(t *testing.T) map[string]string {
 	t.Helper()
 	other := filepath.Join(b.dir, "pods")
-	if err := os.MkdirAll(filepath.Join(other, "default_second_u1", "app"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(b.Links(), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.MkdirAll(filepath.Join(other, "default_second_u1", "app"), 0o755))
+	check.Fatal(t, os.MkdirAll(b.Links(), 0o755))
 	stay := map[string]string{
 		"second_default_app-0123456789.log": filepath.Join(other, "default_second_u1", "app", "0.log"), // to be started next
 		"notes.log":                         filepath.Join(other, "nothing"),
@@ -355,16 +345,12 @@ func (b *bed) strangers(t *testing.T) map[string]string {
 		stay[fmt.Sprintf("old_default_app-%d.log", n)] = filepath.Join(other, "default_old_u1", "app", fmt.Sprint(n, ".log"))
 	}
 	for name, target := range stay {
-		if err := os.Symlink(target, filepath.Join(b.Links(), name)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Symlink(target, filepath.Join(b.Links(), name)))
 		if strings.HasPrefix(name, "old_") {
 			delete(stay, name)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(b.Links(), "file_default_app-0123456789.log"), []byte("2026-11-22T12:00:00Z stdout F a file\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(b.Links(), "file_default_app-0123456789.log"), []byte("2026-11-22T12:00:00Z stdout F a file\n"), 0o644))
 	stay["file_default_app-0123456789.log"] = ""
 	return stay
 }
@@ -376,10 +362,7 @@ func (b *bed) killContainer(t *testing.T, pod, container string) {
 		if c.Metadata.GetName() != container {
 			continue
 		}
-		pid, err := ContainerPID(t.Context(), b.lab, c.Id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pid := check.Value(ContainerPID(t.Context(), b.lab, c.Id))(t)
 		killPID(t, pid)
 		return
 	}
@@ -392,9 +375,7 @@ func (b *bed) killContainer(t *testing.T, pod, container string) {
 func TestLogLinksThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, lab.Containerd2)
-	if err := os.WriteFile(b.Links(), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(b.Links(), nil, 0o644))
 	b.start(t)
 	b.apply(t, "a.yaml", restarts("a", "Always", "print, hello, then, sleep"))
 	b.apply(t, "b.yaml", restarts("b", "Always", `exit, "1"`))

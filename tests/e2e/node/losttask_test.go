@@ -12,6 +12,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -29,9 +30,7 @@ func TestLostTask(t *testing.T) {
 		b.apply(t, "p.yaml", pod)
 		before := b.awaitRunning(t, "p")
 		b.awaitLines(t, "p", 1)
-		if err := b.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.Stop(t.Context()))
 		lost := b.loseTask(t, before)
 		b.start(t)
 		b.awaitRunning(t, "p")
@@ -53,9 +52,7 @@ func TestLostTask(t *testing.T) {
 			t.Errorf("the log does not say %q:\n%s", advice, b.LogTail(4000))
 		}
 
-		if err := b.lab.Kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.lab.Kill(t.Context()))
 		b.await(t, "the agent says that the runtime is down", func() error {
 			view, err := b.Pods(t.Context())
 			if err == nil && view.Runtime == nil {
@@ -63,9 +60,7 @@ func TestLostTask(t *testing.T) {
 			}
 			return err
 		})
-		if err := b.lab.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.lab.Start(t.Context()))
 		b.awaitGone(t, "p", before.UID)
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -30,7 +31,7 @@ func TestFiftyPods(t *testing.T) {
 	all := func(what string, condition func(Pod) error) {
 		t.Helper()
 		begun := time.Now()
-		err := lab.Eventually(t.Context(), 3*patience, what, func() error {
+		check.Fatal(t, lab.Eventually(t.Context(), 3*patience, what, func() error {
 			view, err := b.Pods(t.Context())
 			if err != nil {
 				return err
@@ -45,10 +46,7 @@ func TestFiftyPods(t *testing.T) {
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		t.Logf("%s after %v", what, time.Since(begun).Round(time.Millisecond))
 	}
 	for i := range pods {
@@ -70,21 +68,15 @@ func TestFiftyPods(t *testing.T) {
 	}
 
 	// The runtime is killed.
-	if err := b.lab.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.lab.Kill(t.Context()))
 	b.await(t, "the agent says that the runtime is away", func() error { return b.silentRuntime(t) })
-	if err := b.lab.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.lab.Start(t.Context()))
 	untouched("a killed runtime")
 
 	// It hangs, and takes no calls. The agent answers meanwhile; one that is started says why it can't.
 	signal := func(s syscall.Signal) {
 		t.Helper()
-		if err := syscall.Kill(b.lab.PID(), s); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, syscall.Kill(b.lab.PID(), s))
 	}
 	signal(syscall.SIGSTOP)
 	resumed := false
@@ -127,9 +119,7 @@ func TestFiftyPods(t *testing.T) {
 	} {
 		b.kill(t)
 		file := filepath.Join(b.Root(), "checkpoints", "static-pods.json")
-		if err := c.spoil(file); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, c.spoil(file))
 		said := len(b.Log())
 		b.start(t)
 		untouched("a checkpoint that is " + c.how)
@@ -188,9 +178,7 @@ func (b *bed) silentRuntime(t *testing.T) error {
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, lab.Containerd2)
-	if err := unix.Mount("tmpfs", b.Root(), "tmpfs", 0, "size=2m"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Mount("tmpfs", b.Root(), "tmpfs", 0, "size=2m"))
 	b.start(t)
 	b.apply(t, "keep.yaml", restarts("keep", "Always", "sleep"))
 	keep := b.awaitRunning(t, "keep")
@@ -212,9 +200,7 @@ func TestDiskFull(t *testing.T) {
 	if p := b.awaitRunning(t, "keep"); !slices.EqualFunc(p.Containers, keep.Containers, sameContainer) {
 		t.Errorf("the pod was %+v and is %+v", keep, p)
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(ballast))
 	b.awaitRunning(t, "needs")
 	for _, name := range []string{"keep", "needs"} {
 		b.remove(t, name+".yaml")
@@ -225,10 +211,7 @@ func TestDiskFull(t *testing.T) {
 // fill writes a file until the file system has no room.
 func fill(t *testing.T, file string) {
 	t.Helper()
-	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(os.Create(file))(t)
 	defer f.Close()
 	for size := 64 << 10; size > 0; {
 		n, err := f.Write(make([]byte, size))

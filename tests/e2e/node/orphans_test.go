@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -36,12 +37,8 @@ func TestOrphanedDirectories(t *testing.T) {
 	}
 	write := func(path, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check.Fatal(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	leave := func() {
 		for i := range orphans {
@@ -53,9 +50,7 @@ func TestOrphanedDirectories(t *testing.T) {
 	leave()
 	plain := time.Now()
 	for i := range orphans {
-		if err := os.RemoveAll(filepath.Join(volume(i, ""), "..", "..")); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.RemoveAll(filepath.Join(volume(i, ""), "..", "..")))
 	}
 	reference := time.Since(plain)
 	leave()
@@ -65,18 +60,11 @@ func TestOrphanedDirectories(t *testing.T) {
 	for i, name := range []string{"free", "busy"} {
 		write(canaries[name], name)
 		mounted := volume(1000+i, "mounted")
-		if err := os.MkdirAll(mounted, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Mount(filepath.Dir(canaries[name]), mounted, "", syscall.MS_BIND, ""); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(mounted, 0o755))
+		check.Fatal(t, syscall.Mount(filepath.Dir(canaries[name]), mounted, "", syscall.MS_BIND, ""))
 		t.Cleanup(func() { syscall.Unmount(mounted, syscall.MNT_DETACH) }) //nolint:errcheck // it ought to be unmounted
 		if name == "busy" {
-			held, err := os.Open(filepath.Join(mounted, "canary"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			held := check.Value(os.Open(filepath.Join(mounted, "canary")))(t)
 			t.Cleanup(func() { held.Close() }) //nolint:errcheck // it was only read
 		}
 	}
@@ -135,9 +123,7 @@ func TestOrphanedDirectories(t *testing.T) {
 func refusesBusy(t *testing.T) bool {
 	t.Helper()
 	dir, point := t.TempDir(), t.TempDir()
-	if err := syscall.Mount(dir, point, "", syscall.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, syscall.Mount(dir, point, "", syscall.MS_BIND, ""))
 	held, err := os.Create(filepath.Join(point, "held"))
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -50,14 +51,9 @@ func TestPods(t *testing.T) {
 			}
 		})
 		b.noneDoubled(t)
-		files, err := filepath.Glob(filepath.Join(b.Manifests(), "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := check.Value(filepath.Glob(filepath.Join(b.Manifests(), "*")))(t)
 		for _, f := range files {
-			if err := os.Remove(f); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.Remove(f))
 		}
 		b.await(t, "nothing is left of any pod", func() error {
 			if err := b.look(t).Empty(); err != nil {
@@ -72,15 +68,9 @@ func TestPods(t *testing.T) {
 }
 
 func testExamples(t *testing.T, b *bed) {
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(lab.Repository())(t)
 	for _, name := range []string{"web", "crash", "init-and-sidecar"} {
-		text, err := os.ReadFile(filepath.Join(repository, "docs/examples", name+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := check.Value(os.ReadFile(filepath.Join(repository, "docs/examples", name+".yaml")))(t)
 		b.apply(t, name+".yaml", string(text))
 	}
 	serves(t, b, b.awaitRunning(t, "web").IP, "hello from")
@@ -371,10 +361,7 @@ spec:
 	pod := b.awaitRunning(t, "grace")
 	b.awaitLines(t, "grace", 1)
 	id := b.look(t).Of("grace").Running()[0].Id
-	pid, err := ContainerPID(t.Context(), b.lab, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := check.Value(ContainerPID(t.Context(), b.lab, id))(t)
 	const grace, slack = 4 * time.Second, 30 * time.Second // slack is for a busy machine
 	begin := time.Now()
 	b.remove(t, "grace.yaml")
@@ -415,9 +402,7 @@ spec:
 }
 
 func testHostPath(t *testing.T, b *bed) {
-	if err := os.WriteFile(filepath.Join(b.dir, "afile"), []byte("of the host\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(b.dir, "afile"), []byte("of the host\n"), 0o644))
 	b.apply(t, "hostpath.yaml", `
 apiVersion: v1
 kind: Pod
@@ -471,9 +456,7 @@ spec:
 	if _, err := os.Stat(filepath.Join(b.dir, "missing")); err == nil {
 		t.Error("a directory of type Directory was made")
 	}
-	if err := os.Mkdir(filepath.Join(b.dir, "missing"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(filepath.Join(b.dir, "missing"), 0o755))
 	b.awaitRunning(t, "missing")
 	// Removal leaves the host's files alone.
 	b.remove(t, "hostpath.yaml")
@@ -553,13 +536,8 @@ func testSandboxKilled(t *testing.T, b *bed) {
 	before := b.awaitRunning(t, "nosandbox")
 	b.awaitLines(t, "nosandbox", 1)
 	old := b.look(t).Of("nosandbox").Ready()[0].Id
-	pid, err := SandboxPID(t.Context(), b.lab, old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	pid := check.Value(SandboxPID(t.Context(), b.lab, old))(t)
+	check.Fatal(t, syscall.Kill(pid, syscall.SIGKILL))
 	b.awaitLines(t, "nosandbox", 2)
 	b.await(t, "the pod has one living sandbox, a new one", func() error {
 		ready := b.look(t).Of("nosandbox").Ready()

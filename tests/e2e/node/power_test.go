@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -54,13 +55,9 @@ func TestPowerLoss(t *testing.T) {
 		ran := b.look(t).RunningIDs()
 
 		b.kill(t)
-		if err := errors.Join(b.lab.LosePower(t.Context()), lab.Unmount(filepath.Dir(b.Root()))); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, errors.Join(b.lab.LosePower(t.Context()), lab.Unmount(filepath.Dir(b.Root()))))
 		b.remove(t, "gone.yaml")
-		if err := b.lab.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, b.lab.Start(t.Context()))
 		if now := b.look(t).RunningIDs(); len(now) > 0 {
 			t.Fatalf("after the loss of power these run: %v", now)
 		}

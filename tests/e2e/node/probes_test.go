@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -57,9 +58,7 @@ func (b *bed) touch(t *testing.T, file string) {
 
 func (b *bed) unlink(t *testing.T, file string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(b.dir, file)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(filepath.Join(b.dir, file)))
 }
 
 // awaitEvent waits until the pod has an event with a reason, and words in its message.
@@ -150,10 +149,7 @@ func TestProbes(t *testing.T) {
 			}
 			return p.isReady()
 		})
-		view, err := b.Pods(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		view := check.Value(b.Pods(t.Context()))(t)
 		for _, p := range view.Pods {
 			if p.Restarts > 0 && !strings.HasPrefix(p.Name, "lives") {
 				t.Errorf("pod %s was restarted %d times: readiness restarts nothing", p.Name, p.Restarts)

@@ -13,14 +13,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 func killPID(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
 // tree lists the files below dir with size and time, but for sockets' and logs' sake no content.
@@ -56,9 +55,7 @@ func TestRefusals(t *testing.T) {
 	config := func(name, text string) string {
 		file := filepath.Join(b.dir, name)
 		text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nhealthzPort: 0\n" + text
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(file, []byte(text), 0o644))
 		return file
 	}
 	good := config("good.yaml", "")

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -64,9 +65,7 @@ func TestRunOnce(t *testing.T) {
 	b := newBed(t, lab.Containerd2, func(c *Config) { c.Settings = "runOnce: true\n" })
 	b.apply(t, "good.yaml", restarts("good", "Never", `exit, "0"`))
 	b.apply(t, "fails.yaml", restarts("fails", "OnFailure", `turns, /f/turns, "2"`))
-	if err := b.Launch(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Launch())
 	b.await(t, "the agent ends by itself", func() error {
 		if b.Running() == nil {
 			return errors.New("it runs")
@@ -120,9 +119,7 @@ func TestCommands(t *testing.T) {
 			}
 		}
 	}
-	if err := b.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, b.Stop(t.Context()))
 	out, err := exec.CommandContext(t.Context(), b.config.Binary, "pods", "--root-dir", b.Root()).CombinedOutput()
 	if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), b.Root()) {
 		t.Errorf("without an agent: %v, %q; want one line that names the root directory", err, out)

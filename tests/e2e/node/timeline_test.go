@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/browser"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -183,9 +184,7 @@ func TestCrashesAreShown(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	// Else nobody takes the pod down.
-	if err := b.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.Stop(t.Context()))
 	b.SetFlags()
 	b.start(t)
 	b.awaitRunning(t, "told")
@@ -196,19 +195,11 @@ func (b *bed) looksInBrowser(t *testing.T, pod, uid string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	web := exec.CommandContext(ctx, b.config.Binary, "web", "--root-dir", b.Root())
-	stdout, err := web.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := web.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := check.Value(web.StdoutPipe())(t)
+	check.Fatal(t, web.Start())
 	defer web.Wait() //nolint:errcheck // it is killed
 	defer cancel()
-	address, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := check.Value(bufio.NewReader(stdout).ReadString('\n'))(t)
 	t.Run("browser", func(t *testing.T) {
 		p := browser.Open(t, browser.New(t), strings.TrimSpace(address), browser.Look{Scheme: "light", Width: 1280, Height: 900})
 		p.Await("the pod is listed", fmt.Sprintf("document.querySelector('#pods-rows').innerText.includes(%q)", pod))

@@ -8,6 +8,7 @@ import (
 
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/fakecollector"
 )
@@ -49,7 +50,5 @@ func TestTracing(t *testing.T) {
 	if got := c.Resource(); got["service.name"] != "kubelet" || got["host.name"] != NodeName {
 		t.Errorf("the spans are of %v", got)
 	}
-	if err := b.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, b.Stop(t.Context()))
 }

@@ -14,26 +14,20 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/chaos"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/browser"
 )
 
 // told runs a case, and gives the file of its page.
 func told(t *testing.T, text string) string {
 	t.Helper()
-	c, err := plan.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(plan.Parse(text))(t)
 	r := chaos.Run(c, chaos.WithStory())
 	r.Story.Entries = append(r.Story.Entries, report.StoryEntry{At: r.Simulated, Kind: report.StoryEvent, What: "evil", Text: evil})
 	var page bytes.Buffer
-	if err := chaos.WritePage(&page, r, "troupe v1.2.3", []string{"troupe", "chaos", "run", c.Line()}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, chaos.WritePage(&page, r, "troupe v1.2.3", []string{"troupe", "chaos", "run", c.Line()}))
 	file := filepath.Join(t.TempDir(), "case.html")
-	if err := os.WriteFile(file, page.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, page.Bytes(), 0o644))
 	return (&url.URL{Scheme: "file", Path: file}).String()
 }
 

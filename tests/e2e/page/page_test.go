@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/browser"
 )
 
@@ -118,17 +119,12 @@ func newFake(podCount, actorCount int) *fake {
 // serve hands the page out as `troupe web` does, and gives its address.
 func (f *fake) serve(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "page-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := check.Value(os.MkdirTemp("", "page-"))(t)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, os.RemoveAll(dir))
 	})
 	socket := filepath.Join(dir, admin.SocketName)
-	node, err := admin.Listen(admin.Config{
+	node := check.Value(admin.Listen(admin.Config{
 		Socket: socket,
 		Tree: func() admin.Tree {
 			f.mu.Lock()
@@ -160,21 +156,13 @@ func (f *fake) serve(t *testing.T) string {
 		Letters: func() []timeline.Letter {
 			return []timeline.Letter{{At: ago(time.Hour), To: "n1/pods/uid-old", Type: "pod.RuntimeHint", From: "actors/pods.(*pods).Receive", Count: 3, Last: on(time.Minute)}}
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web, err := admin.ListenWeb(admin.WebConfig{Address: "127.0.0.1:0", Socket: socket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	web := check.Value(admin.ListenWeb(admin.WebConfig{Address: "127.0.0.1:0", Socket: socket}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	for _, serve := range []func(context.Context) error{node.Serve, web.Serve} {
 		ended.Go(func() {
-			if err := serve(ctx); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, serve(ctx))
 		})
 	}
 	t.Cleanup(func() { cancel(); ended.Wait() })

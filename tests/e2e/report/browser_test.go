@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/browser"
 )
 
@@ -35,13 +36,9 @@ type tab struct {
 func open(t *testing.T, chromium context.Context, d report.Data, l browser.Look) tab {
 	t.Helper()
 	var page bytes.Buffer
-	if err := report.Write(&page, d); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, report.Write(&page, d))
 	file := filepath.Join(t.TempDir(), "report.html")
-	if err := os.WriteFile(file, page.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, page.Bytes(), 0o644))
 	return tab{browser.Open(t, chromium, (&url.URL{Scheme: "file", Path: file}).String(), l), t}
 }
 
@@ -87,10 +84,7 @@ type picture struct{ image.Image }
 // shoot makes a screenshot, and keeps it for people to look at.
 func (p tab) shoot(name string) picture {
 	p.t.Helper()
-	im, err := png.Decode(bytes.NewReader(p.Shoot(name)))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	im := check.Value(png.Decode(bytes.NewReader(p.Shoot(name))))(p.t)
 	return picture{im}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/browser"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -305,17 +306,13 @@ func TestBarsAreAsHighAsTheirNumbers(t *testing.T) {
 	im := p.shoot("few-" + desk.String())
 	plot, top := p.box("#starts svg"), p.boxes("#starts .y span")
 	var most float64
-	if _, err := fmt.Sscan(top[len(top)-1].Name, &most); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(fmt.Sscan(top[len(top)-1].Name, &most))(t)
 	bars := p.boxes("#starts rect")
 	titles := browser.Eval[[]string](p.Tab, `Array.from(document.querySelectorAll("#starts rect title")).map(e => e.textContent)`)
 	pods := 0
 	for i, b := range bars {
 		var n int
-		if _, err := fmt.Sscanf(titles[i][strings.Index(titles[i], ": "):], ": %d", &n); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(fmt.Sscanf(titles[i][strings.Index(titles[i], ": "):], ": %d", &n))(t)
 		pods += n
 		x, y := b.X+b.W/4, plot.Y+plot.H-1.5
 		ink, tall := im.at(x, y), 0.0
@@ -357,9 +354,7 @@ func TestCrossHair(t *testing.T) {
 			continue
 		}
 		var got float64
-		if _, err := fmt.Sscan(p.Text(selector), &got); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(fmt.Sscan(p.Text(selector), &got))(t)
 		// A bin is the mean of 1.25 s, and pods move within a second.
 		if math.Abs(got-float64(n)) > 4 {
 			t.Errorf("%v: %v pods at 3m 30s, want about %d", report.Phase(ph), got, n)
@@ -427,15 +422,12 @@ func TestPolicyHolds(t *testing.T) {
 		const i = document.createElement("img"); i.src = %q; document.body.append(i);
 		return true;
 	})()`, server.URL))
-	err := lab.Eventually(t.Context(), browser.Patience/2, "the browser says that the policy forbids both", func() error {
+	check.Fatal(t, lab.Eventually(t.Context(), browser.Patience/2, "the browser says that the policy forbids both", func() error {
 		if said := p.Complaints(); forbidden(said) < 2 {
 			return fmt.Errorf("it said %q", said)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if n := asked.Load(); n > 0 {
 		t.Errorf("an image was loaded %d times", n)
 	}

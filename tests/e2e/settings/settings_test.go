@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/cmd/kubelet/app/options"
 
 	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // load reads a configuration file and flags as the agent does.
@@ -54,10 +55,7 @@ func silent(c config.Config) []string {
 func kubeletFlags(t *testing.T) *pflag.FlagSet {
 	t.Helper()
 	fs := pflag.NewFlagSet("kubelet", pflag.ContinueOnError)
-	c, err := options.NewKubeletConfiguration()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(options.NewKubeletConfiguration())(t)
 	options.NewKubeletFlags().AddFlags(fs)
 	options.AddKubeletConfigFlags(fs, c)
 	options.AddGlobalFlags(fs)

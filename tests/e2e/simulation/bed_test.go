@@ -24,6 +24,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -132,9 +133,7 @@ func (b *bed) afterwards(t *testing.T, args ...string) {
 func (b *bed) apply(t *testing.T, text string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifest.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, []byte(text), 0o644))
 	b.kubectlDo(t, "apply", "-f", file)
 }
 
@@ -190,16 +189,11 @@ func (b *bed) sim(t *testing.T, args ...string) *sim {
 	s := &sim{t: t}
 	cmd := exec.Command(b.binary, append([]string{"sim", "--kubeconfig", b.account}, args...)...)
 	cmd.Stdout, cmd.Stderr = &s.stdout, &s.stderr
-	var err error
-	if s.Process, err = lab.StartProcess(cmd); err != nil {
-		t.Fatal(err)
-	}
+	s.Process = check.Value(lab.StartProcess(cmd))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := s.End(ctx, syscall.SIGTERM, 30*time.Second); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, s.End(ctx, syscall.SIGTERM, 30*time.Second))
 		if t.Failed() {
 			t.Logf("%v said:\n%s", args, s.stderr.String())
 		}
@@ -211,9 +205,7 @@ func (b *bed) sim(t *testing.T, args ...string) *sim {
 func (s *sim) end() (summary map[string]any) {
 	s.t.Helper()
 	began := time.Now()
-	if err := s.End(s.t.Context(), syscall.SIGTERM, 30*time.Second); err != nil {
-		s.t.Fatal(err)
-	}
+	check.Fatal(s.t, s.End(s.t.Context(), syscall.SIGTERM, 30*time.Second))
 	if err := s.Err(); err != nil {
 		s.t.Fatalf("it ended with %v:\n%s", err, s.stderr.String())
 	}
@@ -239,9 +231,7 @@ func (b *bed) holders(t *testing.T, simulation string) map[string]int {
 	t.Helper()
 	var list coordinationv1.LeaseList
 	out := b.kubectlDo(t, "get", "leases", "-n", "troupe-sim", "-l", "sim.troupe.dev/slot,sim.troupe.dev/simulation="+simulation, "-o", "json")
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, json.Unmarshal([]byte(out), &list))
 	counts := map[string]int{}
 	for i := range list.Items {
 		if h := list.Items[i].Spec.HolderIdentity; h != nil {
@@ -254,9 +244,7 @@ func (b *bed) holders(t *testing.T, simulation string) map[string]int {
 // eventually fails the test if condition does not hold in time.
 func eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	if err := lab.Eventually(t.Context(), patience, what, condition); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, lab.Eventually(t.Context(), patience, what, condition))
 }
 
 // witness watches nodes, pods and leases, and notes what must not be.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // deployment is one of small pods with a readiness probe. Their image is there in
@@ -169,9 +171,7 @@ func TestTakeover(t *testing.T) {
 	crashes := w.restarts("crash-")
 
 	killed := time.Now()
-	if err := victim.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, victim.Signal(syscall.SIGKILL))
 	eventually(t, "the others take over", shared(map[string]int{"a": 15, "b": 15}))
 	if took := time.Since(killed); took > 3*lease { // a busy machine may take its time
 		t.Errorf("they took over after %v, want about %v", took, lease)
@@ -244,10 +244,7 @@ func TestRefusedFlags(t *testing.T) {
 	b := theBed(t)
 	b.removed(t, "refuse")
 	b.kubectlDo(t, "create", "serviceaccount", "nobody")
-	nobody, err := b.serviceAccount(t.Context(), "default", "nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
+	nobody := check.Value(b.serviceAccount(t.Context(), "default", "nobody"))(t)
 	b.apply(t, "apiVersion: v1\nkind: Node\nmetadata: {name: real-00001}\n")
 	b.afterwards(t, "delete", "node", "real-00001")
 	running := b.sim(t, "--nodes", "2", "--name", "refuse", "--node-prefix", "refuse-", "--json", "--identity", "taken")
@@ -297,7 +294,5 @@ func TestRefusedFlags(t *testing.T) {
 			}
 		})
 	}
-	if err := running.Err(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, running.Err())
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 //tier:unit
@@ -18,10 +20,7 @@ func TestReport(t *testing.T) {
 	r.Fatal(errors.New("no space"))
 	r.End()
 	// A serial port ends lines as a terminal does.
-	report, err := ReadReport(strings.NewReader(strings.ReplaceAll(port.String(), "\n", "\r\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := check.Value(ReadReport(strings.NewReader(strings.ReplaceAll(port.String(), "\n", "\r\n"))))(t)
 	if !report.Ended || report.Fatal != "no space" || len(report.Strange) > 0 {
 		t.Errorf("got %+v", report)
 	}
@@ -40,10 +39,7 @@ func TestReport(t *testing.T) {
 //tier:unit
 func TestReportOfStrangeLines(t *testing.T) {
 	lines := []string{"pass", "pass 2 running", "pass 2 running soon", `pass 2 running 1 "but"`, "fail 2 running 1", "fail 2 running 1 why", `fail 2 running 1 ""`, "fatal why", "end of it", "panic: no"}
-	report, err := ReadReport(strings.NewReader(strings.Join(lines, "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := check.Value(ReadReport(strings.NewReader(strings.Join(lines, "\n"))))(t)
 	if !reflect.DeepEqual(report.Strange, lines) || len(report.results) > 0 {
 		t.Errorf("strange are %q, results %v", report.Strange, report.results)
 	}

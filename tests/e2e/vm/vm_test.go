@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -28,10 +29,7 @@ func TestCgroupV2(t *testing.T) { testMachine(t, Bare) }
 func TestSystemd(t *testing.T) { testMachine(t, Systemd) }
 
 func testMachine(t *testing.T, m Machine) {
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := check.Value(lab.Repository())(t)
 	amd64 := lab.NewRequirement("an amd64 machine", func() error {
 		if runtime.GOARCH != "amd64" {
 			return errors.ErrUnsupported
@@ -45,20 +43,12 @@ func testMachine(t *testing.T, m Machine) {
 	if m == Bare {
 		lab.Need(t, hasISCSI(repository))
 	}
-	k, err := findKernel(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := check.Value(findKernel(repository))(t)
 	plane := lab.ForControlPlaneTest(t, lab.ControlPlaneConfig{})
 	dir := t.TempDir()
 	initramfs, console := filepath.Join(dir, "initramfs"), filepath.Join(dir, "console")
-	if err := buildInitramfs(t.Context(), m, k, plane, repository, dir, initramfs, t.Output()); err != nil {
-		t.Fatal(err)
-	}
-	disks, err := makeDisks(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, buildInitramfs(t.Context(), m, k, plane, repository, dir, initramfs, t.Output()))
+	disks := check.Value(makeDisks(t.Context(), dir))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	begin := time.Now()

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 //tier:unit
@@ -110,9 +112,7 @@ func TestLostRound(t *testing.T) {
 //tier:unit
 func TestHostileResults(t *testing.T) {
 	b := &bench{options: options{hostile: hostileOptions{pods: 3}}}
-	if err := b.hostile.choose("NodeStageVolume"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.hostile.choose("NodeStageVolume"))
 	var turns []hostileTurn
 	for _, f := range b.hostile.faults {
 		turns = append(turns, hostileTurn{

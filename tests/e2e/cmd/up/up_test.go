@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -29,14 +30,8 @@ func TestUp(t *testing.T) {
 			lab.Need(t, append(c.needs, lab.GoToolchain)...)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a build may be among it
 			defer cancel()
-			repository, err := lab.Repository()
-			if err != nil {
-				t.Fatal(err)
-			}
-			binary, err := lab.BuildUp(ctx, repository)
-			if err != nil {
-				t.Fatal(err)
-			}
+			repository := check.Value(lab.Repository())(t)
+			binary := check.Value(lab.BuildUp(ctx, repository))(t)
 			up := exec.CommandContext(ctx, binary, "--once")
 			up.Env = append(os.Environ(), c.env...)
 			up.Cancel = func() error { return up.Process.Signal(syscall.SIGTERM) } // let it clean up
