@@ -51,11 +51,21 @@ func (p *pod) resized(ctx *kernel.Context[Message], old *v1.Pod, m *Resized) {
 		return
 	}
 	r.begun, r.problem = true, ""
-	p.facts.ResizeAgain()
+	p.facts.ResizeAgain(p.otherLimits(old))
 	if p.stop == nil && p.deps.EnsureCgroup != nil && p.facts.Cgroup.State != podcgroup.Down {
 		// The QoS class's cgroup needs new shares.
 		p.deps.EnsureCgroup(EnsureCgroup{Pod: p.want, ReplyTo: ctx.Self()})
 	}
+}
+
+// otherLimits are the names of the containers that a resize gave other limits than old had.
+func (p *pod) otherLimits(old *v1.Pod) (names []string) {
+	for c := range podspec.Lasting(&old.Spec) {
+		if p.deps.Limits.ContainerResources(old, c) != p.resize.containers[c.Name] {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // resizing is the plan's input.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -26,7 +29,7 @@ var backsOff = rule{
 		Text: "A container is made again no sooner than its backoff says (0 s, 10 s, 20 s, … 5 min after its last end; " +
 			"from the beginning after a run of ten minutes), and in the same sandbox no later than five seconds after it.",
 		Excuses: "Another image, if only for a time, or a pod that was not wanted since its last sandbox was made: there " +
-			"is no backoff. A clock " +
+			"is no backoff. Other resources, from when the pod asks for them: it may get them later. A clock " +
 			"that was set since the start of the last incarnation. Somebody else removes a container. " +
 			"To be late: as I27, and a backoff that follows from the number of the incarnation if its actor was restarted.",
 	},
@@ -53,7 +56,7 @@ var backsOff = rule{
 		since := n.now().Sub(last.endedAt)
 		free := l.free
 		l.free = false
-		if since < l.backoff && !free {
+		if since < l.backoff && !free && !l.resized {
 			return fmt.Sprintf("container %s was made again %s after its end, with a backoff of %s",
 				t.Container, since, l.backoff)
 		}
@@ -99,6 +102,18 @@ func (n *Node) overdue(p *Pod, l *lineage, name string) string {
 		return fmt.Sprintf("container %s was not made again %s after its backoff of %s was over", name, over, l.backoff)
 	}
 	return ""
+}
+
+// resized notes which containers a newer version of the pod asks for other resources for.
+func (p *Pod) resized(next *v1.Pod) {
+	if p.spec == nil {
+		return
+	}
+	for c := range podspec.Lasting(&next.Spec) {
+		if old, _ := podspec.Find(&p.spec.Spec, c.Name); old != nil && !equality.Semantic.DeepEqual(old.Resources, c.Resources) {
+			p.lineage(c.Name).resized = true
+		}
+	}
 }
 
 // byNumber is the backoff of an incarnation if all before it have crashed.

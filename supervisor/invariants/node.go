@@ -155,8 +155,8 @@ type lineage struct {
 	// backoff is how long after the last end the next may be made; free: it may also be made at once.
 	backoff time.Duration
 	free    bool
-	// doubtful: the agent may count its ends otherwise.
-	doubtful bool
+	// doubtful: the agent may count its ends otherwise. resized: its pod asked for other resources for it.
+	doubtful, resized bool
 	// completed and started are the sandboxes in which one ended with code 0, or was started.
 	completed, started map[string]bool
 }
@@ -394,6 +394,7 @@ func (n *Node) Told(source podspec.Origin, pods []*v1.Pod) {
 	}
 	for _, of := range pods {
 		p := n.pod(observed.PodRef{UID: of.UID, Namespace: of.Namespace, Name: of.Name})
+		p.resized(of)
 		p.spec = of
 		for _, c := range p.containers { // order-free: all of them
 			c.otherImage = c.otherImage || c.image != p.image(c.name)

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -139,6 +140,58 @@ func TestResize(t *testing.T) {
 		t.Errorf("a restart of the agent says %s", got)
 	}
 	w.clusterQuiet()
+}
+
+// TestResizeEndsBackoff: a container crashes for want of memory again and again. As soon as its limit is
+// raised, or it gets another image, it is made again, and need not wait for the end of its backoff. A
+// resize of another container changes nothing for it.
+func TestResizeEndsBackoff(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		mend   func(*cluster)
+		policy v1.ResourceResizeRestartPolicy
+		waits  bool
+	}{
+		{"a resize", func(c *cluster) { c.resize("web", "500m", "256Mi") }, v1.NotRequired, false},
+		{"a resize that takes a restart", func(c *cluster) { c.resize("web", "500m", "256Mi") }, v1.RestartContainer, false},
+		{"another image", func(c *cluster) { c.setImage("web", "registry.test/app:2") }, v1.NotRequired, false},
+		{"a resize of another", func(c *cluster) {
+			if _, err := c.api.ResizePod("default", "web", func(s *v1.PodSpec) { s.Containers[1].Resources = bounds("1", "256Mi") }); err != nil {
+				c.w.failf("%v", err)
+			}
+		}, v1.NotRequired, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+			s := sized("web", "500m", "64Mi").main("other").restarts(v1.RestartPolicyAlways)
+			s.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: tc.policy}}
+			s.Spec.Containers[1].Resources = bounds("500m", "64Mi")
+			c.create(s)
+			w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
+			uid := c.get("web").UID
+			for n := range uint32(6) {
+				w.until(10*time.Minute, "it runs", func() bool {
+					app, is := w.rt.Find(uid, "app")
+					return is && app.Attempt == n && app.State == observed.ContainerRunning
+				})
+				app, _ := w.rt.Find(uid, "app")
+				if err := w.rt.EndContainer(app.ID, simcri.Exit{OOMKilled: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.until(time.Minute, "it waits", func() bool {
+				p := c.get("web")
+				return p.Status.ContainerStatuses[0].State.Waiting != nil && p.Status.ContainerStatuses[0].State.Waiting.Reason == "CrashLoopBackOff"
+			})
+			tc.mend(c)
+			w.run(2 * time.Second)
+			if ready := c.ready("web"); ready == tc.waits {
+				t.Errorf("ready two seconds later: %t", ready)
+			}
+		})
+	}
 }
 
 // TestResizeOrder: two containers change places, and at no time they have more

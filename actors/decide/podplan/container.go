@@ -250,10 +250,10 @@ func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
 	}
 	crash := p.in.CrashPolicy.Next(prev, n.Attempt, ran)
 	note, _ := p.in.RestartNote(n)
-	if !sameSpec(n.SpecHash, c) || note.Cause == podlife.ContainerChanged ||
-		note.Cause == podlife.ResizeRestarts || p.in.Earlier(n) {
-		// A new image gets a new chance: its author waits to see it run. A container stopped for a
-		// resize, or because its pod was not wanted, did not crash.
+	if !sameSpec(n.SpecHash, c) || !sameRequest(n.SpecHash, c) || prev == nil && p.resizedSince(n) ||
+		note.Cause == podlife.ContainerChanged || note.Cause == podlife.ResizeRestarts || p.in.Earlier(n) {
+		// A new image, or other limits, get a new chance: their author waits to see it run. A container
+		// stopped for a resize, or because its pod was not wanted, did not crash.
 		crash = backoff.Crash{Attempt: n.Attempt}
 	}
 	at := ended.Add(crash.Delay)

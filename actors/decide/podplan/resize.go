@@ -106,6 +106,15 @@ func (p *planner) limits(n *observed.Container) (observed.Resources, bool) {
 	return observed.Resources{}, false
 }
 
+// resizedSince says whether an ended container had other limits than the next one gets. A resize is told
+// of when it comes (ResizeAgain), so this only counts after the actor has restarted, and once: a runtime
+// that reports limits otherwise than they were given must not end each backoff.
+func (p *planner) resizedSince(n *observed.Container) bool {
+	want := p.madeWith(n.Name)
+	have, told := p.limits(n)
+	return want != nil && told && have != *want
+}
+
 // madeWith are the limits that a container is made with; nil for none.
 func (p *planner) madeWith(name string) *observed.Resources {
 	if p.in.Resize == nil {

@@ -3,6 +3,7 @@ package podplan
 import (
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
@@ -103,9 +104,15 @@ func (f *Facts) BeginResizes() {
 	}
 }
 
-// ResizeAgain is called when other limits were allocated to the pod. Earlier readings and failures
-// no longer count.
-func (f *Facts) ResizeAgain() {
+// ResizeAgain is called when other limits were allocated to the pod, and to these containers. Earlier
+// readings and failures no longer count. Nor do earlier crashes of the containers: who raised a limit
+// waits to see that it is enough.
+func (f *Facts) ResizeAgain(containers []string) {
 	f.Seen = nil
 	delete(f.Failures, Lane{Kind: LaneResize})
+	for _, name := range containers {
+		if n, is := f.View.Newest(name); is {
+			put(&f.Crash, name, backoff.Crash{Attempt: n.Attempt})
+		}
+	}
 }

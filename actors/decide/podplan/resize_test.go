@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -119,6 +120,20 @@ func TestPlanResize(t *testing.T) {
 			notes(in, "a5", podlife.ResizeRestarts, true)
 			main0(in).ResizePolicy, in.Seen.Pod = byRestart(v1.ResourceCPU), big
 		}, "create a#6 in s0"},
+		{"crashed often, and is given more by an agent that does not remember how often", upInput, func(in *Input) {
+			containers(in, exited("a", 5, 137, 0))
+			grow(func(in *Input) { in.Seen.Pod = big })(in)
+		}, "create a#6 in s0"},
+		{"crashed often, and asks for more since", upInput, func(in *Input) {
+			containers(in, exited("a", 5, 137, 0))
+			asked(in, "128Mi", byRestart(v1.ResourceMemory))
+			in.Crash = map[string]backoff.Crash{"a": {Attempt: 5, Delay: time.Minute, Noted: true}}
+		}, "create a#6 in s0"},
+		{"crashed often, of a runtime that reports other limits than it was given", upInput, func(in *Input) {
+			containers(in, exited("a", 5, 137, 0))
+			grow(func(in *Input) { in.Seen.Pod = big })(in)
+			in.Crash = map[string]backoff.Crash{"a": {Attempt: 5, Delay: time.Minute, Noted: true}}
+		}, "a: CrashLoopBackOff; wake +1m0s"},
 		{"what is made waits for its pod", upInput, grow(), "resize pod to 200/128; a: ContainerCreating; RESIZING"},
 		{"made before it was resized, and not started yet", upInput, func(in *Input) {
 			containers(in, created("a", 0))
@@ -145,4 +160,22 @@ func TestPlanResize(t *testing.T) {
 		},
 			"stop a0 30s; Killing! Stopping container a"},
 	})
+}
+
+// TestResizeEndsBackoff: when a container is given other limits, its earlier crashes no longer count,
+// whether it is dead or still runs. Those of the others do.
+func TestResizeEndsBackoff(t *testing.T) {
+	in := upInput()
+	containers(&in, exited("a", 5, 137, 0), alive("b", 3), exited("c", 4, 1, 0))
+	in.Crash = map[string]backoff.Crash{"a": {Attempt: 5, Delay: time.Minute}, "b": {Attempt: 2, Delay: time.Minute},
+		"c": {Attempt: 4, Delay: time.Minute}}
+	in.ResizeAgain([]string{"a", "b", "new"})
+	if got := said(Plan(in)); !strings.Contains(got, "create a#6 in s0") {
+		t.Error(got)
+	}
+	for name, want := range map[string]backoff.Crash{"a": {Attempt: 5}, "b": {Attempt: 3}, "c": {Attempt: 4, Delay: time.Minute}} {
+		if in.Crash[name] != want {
+			t.Errorf("of %s it remembers %+v, want %+v", name, in.Crash[name], want)
+		}
+	}
 }
