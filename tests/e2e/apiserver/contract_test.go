@@ -25,9 +25,7 @@ func TestContract(t *testing.T) {
 			API: client(t, through, zerolog.Nop()), Other: admin(t), Namespace: "default",
 			Break: func() func() {
 				p.Cut()
-				return func() {
-					check.Error(t, p.Heal())
-				}
+				return func() { check.Error(t, p.Heal()) }
 			},
 			// A new apiserver remembers no history, and etcd none that was compacted.
 			Expire: func() {

@@ -367,12 +367,7 @@ func ready(p *v1.Pod) error {
 
 // phase is nil if a pod is in it.
 func phase(want v1.PodPhase) func(*v1.Pod) error {
-	return func(p *v1.Pod) error {
-		if p.Status.Phase != want {
-			return fmt.Errorf("want %s", want)
-		}
-		return nil
-	}
+	return func(p *v1.Pod) error { return check.That(p.Status.Phase == want, "want %s", want) }
 }
 
 // world is what the runtime has, past the agent.

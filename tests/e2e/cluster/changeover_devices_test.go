@@ -69,10 +69,8 @@ func (d *devicePods) awaitCards(t *testing.T, agent string) {
 		if err != nil {
 			return err
 		}
-		if n := len(cardsAmong(all.GetDevices())); n != d.all {
-			return fmt.Errorf("it has %d cards of %d", n, d.all)
-		}
-		return nil
+		n := len(cardsAmong(all.GetDevices()))
+		return check.That(n == d.all, "it has %d cards of %d", n, d.all)
 	})
 	d.awaitNode(t, "shows the cards", counted(int64(d.all), int64(d.all)))
 }

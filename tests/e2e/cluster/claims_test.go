@@ -81,10 +81,7 @@ func (d *boards) serve(t *testing.T) {
 	check.Fatal(t, d.Serve(filepath.Join(d.bed.Root(), "plugins_registry", "board.sock"), filepath.Join(d.bed.Root(), "plugins", "b.sock")))
 	t.Cleanup(d.Stop)
 	d.bed.await(t, "the driver registers", func() error {
-		if !d.Notified().GetPluginRegistered() {
-			return errors.New("not yet")
-		}
-		return nil
+		return check.That(d.Notified().GetPluginRegistered(), "not yet")
 	})
 	d.offer(t)
 }

@@ -27,10 +27,7 @@ func (b *bed) says(t *testing.T, name, steps string, change func(*v1.PodSpec)) (
 		change(s)
 	}))
 	p := b.awaitPod(t, name, "has ended", func(p *v1.Pod) error {
-		if p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
-			return errors.New("it has not")
-		}
-		return nil
+		return check.That(p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed, "it has not")
 	})
 	return p, p.Status.ContainerStatuses[0].State.Terminated.Message
 }

@@ -35,10 +35,8 @@ func TestWrongCredential(t *testing.T) {
 	check.Fatal(t, b.Write("static.yaml", fmt.Sprintf(manifest, lab.WebImage, "1")))
 	check.Fatal(t, b.Launch())
 	b.await(t, "the static pod runs", func() error {
-		if n := len(b.world(t).Running()); n != 1 {
-			return fmt.Errorf("%d containers run", n)
-		}
-		return nil
+		n := len(b.world(t).Running())
+		return check.That(n == 1, "%d containers run", n)
 	})
 	b.await(t, "the log says what is wrong", func() error {
 		if len(b.complaints("the credential")) == 0 {
@@ -73,10 +71,8 @@ func TestCertificateReplaced(t *testing.T) {
 	b.awaitPod(t, "before", "is ready", ready)
 	check.Value(b.plane.KubeconfigOf(lab.Identity{User: "system:node:" + b.name, Groups: []string{"system:nodes"}, Files: true}))(t)
 	b.await(t, "the first certificate has expired", func() error {
-		if left := 25*time.Second - time.Since(begun); left > 0 {
-			return fmt.Errorf("%v are left", left)
-		}
-		return nil
+		left := 25*time.Second - time.Since(begun)
+		return check.That(left <= 0, "%v are left", left)
 	})
 	b.create(t, b.pod("after", nil))
 	b.awaitPod(t, "after", "is ready", ready)

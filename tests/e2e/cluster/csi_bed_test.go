@@ -139,9 +139,7 @@ func newDriverProcess(t *testing.T, binary string, c csidriver.Config) *plugin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		check.Error(t, c.Clean())
-	})
+	t.Cleanup(func() { check.Error(t, c.Clean()) })
 	p := newPlugin(t, filepath.Join(c.Dir, "log"), func() *exec.Cmd { return exec.Command(binary, file) })
 	p.start(t)
 	check.Fatal(t, lab.Eventually(t.Context(), patience, "the driver serves", c.Serves))

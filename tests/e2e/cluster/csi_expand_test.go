@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,10 +53,8 @@ func (b *csiBed) awaitSize(t *testing.T, path string, least, most int64) {
 		if err := syscall.Statfs(path, &fs); err != nil {
 			return err
 		}
-		if n := int64(fs.Blocks) * fs.Bsize >> 20; n < least || n > most {
-			return fmt.Errorf("it sees %d MiB, want %d to %d", n, least, most)
-		}
-		return nil
+		n := int64(fs.Blocks) * fs.Bsize >> 20
+		return check.That(n >= least && n <= most, "it sees %d MiB, want %d to %d", n, least, most)
 	})
 }
 
@@ -104,10 +101,7 @@ func TestCSIKilledInExpand(t *testing.T) {
 		check.Fatal(t, b.driver.Set(t.Context(), c.fault))
 		b.asks(t, c.when, "512Mi")
 		b.await(t, "the driver is called", func() error {
-			if b.driver.Hanging(t.Context(), method) == 0 {
-				return errors.New("it is not")
-			}
-			return nil
+			return check.That(b.driver.Hanging(t.Context(), method) != 0, "it is not")
 		})
 		b.awaitClaim(t, c.when, "is being expanded on the node", func(c *v1.PersistentVolumeClaim) bool {
 			return c.Status.AllocatedResourceStatuses[v1.ResourceStorage] == v1.PersistentVolumeClaimNodeResizeInProgress

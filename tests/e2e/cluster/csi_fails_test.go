@@ -50,9 +50,7 @@ func TestCSIKilled(t *testing.T) {
 		name := fmt.Sprint("cut-", i)
 		b.wants(t, name, "image", "16Mi")
 		v := b.handle(t, name)
-		hang := func() {
-			check.Fatal(t, b.driver.Set(t.Context(), csidriver.Fault{Method: method, Hang: true}))
-		}
+		hang := func() { check.Fatal(t, b.driver.Set(t.Context(), csidriver.Fault{Method: method, Hang: true})) }
 		if i < 2 {
 			hang()
 		}
@@ -63,10 +61,7 @@ func TestCSIKilled(t *testing.T) {
 			b.remove(t, name)
 		}
 		b.await(t, method+" is called", func() error {
-			if b.driver.Hanging(t.Context(), method) == 0 {
-				return errors.New("nobody has called it")
-			}
-			return nil
+			return check.That(b.driver.Hanging(t.Context(), method) != 0, "nobody has called it")
 		})
 		check.Fatal(t, b.member.Kill(t.Context()))
 		check.Fatal(t, b.driver.End(t.Context(), method))
@@ -78,10 +73,7 @@ func TestCSIKilled(t *testing.T) {
 		}
 		b.awaitGone(t, name)
 		b.await(t, "the volume is unstaged", func() error {
-			if len(b.calls(t, "NodeUnstageVolume", v)) == 0 {
-				return errors.New("it is not")
-			}
-			return nil
+			return check.That(len(b.calls(t, "NodeUnstageVolume", v)) != 0, "it is not")
 		})
 		b.unchanged(t, kept, "the agent was killed in "+method)
 	}
@@ -99,10 +91,7 @@ func TestCSIHung(t *testing.T) {
 	check.Fatal(t, b.driver.Set(t.Context(), csidriver.Fault{Method: "NodePublishVolume", Hang: true}))
 	b.create(t, b.pod("hung", changes(using("hung"), work("sleep"))))
 	b.await(t, "the call hangs", func() error {
-		if b.driver.Hanging(t.Context(), "NodePublishVolume") == 0 {
-			return errors.New("nobody has called it")
-		}
-		return nil
+		return check.That(b.driver.Hanging(t.Context(), "NodePublishVolume") != 0, "nobody has called it")
 	})
 	b.others(t, "beside").within(t, alone)
 	check.Error(t, usable(b.node(t)))

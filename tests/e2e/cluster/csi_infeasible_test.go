@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -198,10 +197,7 @@ func TestCSIExpandStays(t *testing.T) {
 	b.awaitEvent(t, "stays", "VolumeResizeFailed", fault.Message)
 	b.restartsIn(t, func() { b.asks(t, "stays", "400Mi") })
 	b.await(t, "the driver is asked again", func() error {
-		if len(b.expansions(t, h.volume, fault.Code)) < 2 {
-			return errors.New("it is not")
-		}
-		return nil
+		return check.That(len(b.expansions(t, h.volume, fault.Code)) >= 2, "it is not")
 	})
 	h.until(t, "says so again", infeasible)
 	check.Fatal(t, b.driver.End(t.Context(), fault.Method))

@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -31,10 +29,7 @@ func TestCSILimit(t *testing.T) {
 	// No scheduler is asked: it knows the limit.
 	b.create(t, b.pod("full", changes(using("full"), work("sleep"), func(s *v1.PodSpec) { s.NodeName = b.name })))
 	b.awaitPod(t, "full", "is rejected", func(p *v1.Pod) error {
-		if p.Status.Phase != v1.PodFailed {
-			return fmt.Errorf("it is %s", p.Status.Phase)
-		}
-		return nil
+		return check.That(p.Status.Phase == v1.PodFailed, "it is %s", p.Status.Phase)
 	})
 	b.said(t, "full")
 	p := b.get(t, "full")
@@ -42,10 +37,7 @@ func TestCSILimit(t *testing.T) {
 		t.Errorf("its status says %s: %s", p.Status.Reason, p.Status.Message)
 	}
 	b.await(t, "the driver is asked again", func() error {
-		if len(b.calls(t, "NodeGetInfo", "")) <= asked {
-			return errors.New("it is not")
-		}
-		return nil
+		return check.That(len(b.calls(t, "NodeGetInfo", "")) > asked, "it is not")
 	})
 	b.unchanged(t, fits, "a pod was rejected")
 	b.ends(t, "full")

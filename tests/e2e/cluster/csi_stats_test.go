@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -109,24 +108,16 @@ func TestCSIStats(t *testing.T) {
 	}
 	set(csidriver.Fault{Code: codes.Internal, Message: "no figures"})
 	await("a driver that fails says nothing", func(all map[string]stats.VolumeStats) error {
-		if len(all) > 0 && all["v"].CapacityBytes != nil {
-			return fmt.Errorf("there are figures of %d volumes", len(all))
-		}
-		return nil
+		return check.That(len(all) == 0 || all["v"].CapacityBytes == nil, "there are figures of %d volumes", len(all))
 	})
 	check.Fatal(t, b.driver.End(t.Context(), method))
 	await("it says again", func(all map[string]stats.VolumeStats) error {
-		if all["v"].CapacityBytes == nil {
-			return errors.New("nothing")
-		}
-		return nil
+		return check.That(all["v"].CapacityBytes != nil, "nothing")
 	})
 	set(csidriver.Fault{Hang: true})
 	b.await(t, "it hangs", func() error {
-		if n := b.driver.Hanging(t.Context(), method); n < 1 {
-			return fmt.Errorf("%d calls do", n)
-		}
-		return nil
+		n := b.driver.Hanging(t.Context(), method)
+		return check.That(n >= 1, "%d calls do", n)
 	})
 	b.wants(t, "other", "image", "16Mi")
 	b.runs(t, "other", using("other"), work("sleep"))

@@ -205,10 +205,8 @@ func csiShared(t *testing.T, b *csiBed) {
 	b.awaitText(t, b.inside(t, two, "/v/log"), "x\n")
 	b.ends(t, "shared-2")
 	b.await(t, "the volume is unstaged", func() error {
-		if n := len(b.calls(t, "NodeUnstageVolume", v)); n == 0 {
-			return errors.New("no such call")
-		}
-		return nil
+		n := len(b.calls(t, "NodeUnstageVolume", v))
+		return check.That(n != 0, "no such call")
 	})
 }
 
@@ -240,10 +238,8 @@ func csiCopies(t *testing.T, b *csiBed) {
 		if err != nil {
 			return err
 		}
-		if status, _ := s.Object["status"].(map[string]any); status["readyToUse"] != true {
-			return fmt.Errorf("its status is %v", status)
-		}
-		return nil
+		status, _ := s.Object["status"].(map[string]any)
+		return check.That(status["readyToUse"] == true, "its status is %v", status)
 	})
 	group := "snapshot.storage.k8s.io"
 	for claim, source := range map[string]v1.TypedLocalObjectReference{
@@ -280,10 +276,8 @@ func csiExpand(t *testing.T, b *csiBed) {
 	begun := time.Now()
 	check.Value(b.admin.CoreV1().PersistentVolumeClaims(b.name).Patch(t.Context(), "grows", types.MergePatchType, patch, metav1.PatchOptions{}))(t)
 	b.await(t, "the container sees the new size", func() error {
-		if n := size(); n < 400 {
-			return fmt.Errorf("it sees %d MiB", n)
-		}
-		return nil
+		n := size()
+		return check.That(n >= 400, "it sees %d MiB", n)
 	})
 	t.Logf("the container saw the new size after %v", time.Since(begun).Round(time.Millisecond))
 	b.await(t, "the claim has the new size", func() error {

@@ -214,10 +214,7 @@ func (d *disks) methods(t *testing.T) string {
 // inUse are the volumes that the Node says are in use.
 func inUse(count int) func(*v1.Node) error {
 	return func(n *v1.Node) error {
-		if len(n.Status.VolumesInUse) != count {
-			return fmt.Errorf("in use are %v", n.Status.VolumesInUse)
-		}
-		return nil
+		return check.That(len(n.Status.VolumesInUse) == count, "in use are %v", n.Status.VolumesInUse)
 	}
 }
 

@@ -30,9 +30,7 @@ func TestDeadFileSystem(t *testing.T) {
 	b := started(t, "dead-file-system")
 	point := t.TempDir()
 	server := check.Value(deadfs.Mount(point))(t)
-	t.Cleanup(func() {
-		check.Error(t, server.Close())
-	})
+	t.Cleanup(func() { check.Error(t, server.Close()) })
 	share := filepath.Join(point, deadfs.Share)
 	files := func(s *v1.PodSpec) {
 		s.Volumes = []v1.Volume{volume("files", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: share, Type: new(v1.HostPathDirectory)}})}

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -90,9 +89,7 @@ func (d *dead) die(t *testing.T) {
 	point := t.TempDir()
 	d.files = check.Value(deadfs.Mount(point))(t)
 	// Whatever happens, nobody may hang when the directory is removed and pods are taken away, and the driver must answer.
-	t.Cleanup(func() {
-		check.Error(t, errors.Join(d.files.Close(), d.disks.End(context.Background(), "*")))
-	})
+	t.Cleanup(func() { check.Error(t, errors.Join(d.files.Close(), d.disks.End(context.Background(), "*"))) })
 	d.share = filepath.Join(point, deadfs.Share)
 	inline := v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: d.disks.Name}}
 	d.create(t, d.pod("files-runs", uses(d.onFiles())))
@@ -115,10 +112,8 @@ func (d *dead) die(t *testing.T) {
 		}
 	}
 	d.await(t, "calls of the driver hang", func() error {
-		if n := d.disks.Hanging(t.Context(), "*"); n < 3 {
-			return fmt.Errorf("%d do", n)
-		}
-		return nil
+		n := d.disks.Hanging(t.Context(), "*")
+		return check.That(n >= 3, "%d do", n)
 	})
 }
 
@@ -133,10 +128,8 @@ func (d *dead) shown(t *testing.T) {
 		"leaves":       `UnmountVolume.TearDown has not ended: its volumes are being unmounted since `,
 	} {
 		d.await(t, "kubectl describe says what pod "+name+" waits for", func() error {
-			if s := d.do(t, nil, "describe", "pod", name); !strings.Contains(s.out, want) {
-				return fmt.Errorf("it says %s%s, without %q", s.out, s.err, want)
-			}
-			return nil
+			s := d.do(t, nil, "describe", "pod", name)
+			return check.That(strings.Contains(s.out, want), "it says %s%s, without %q", s.out, s.err, want)
 		})
 	}
 	tree := check.Value(d.Command(t.Context(), "tree", "--root-dir", d.Root()))(t)

@@ -60,10 +60,7 @@ func TestEphemeralContainer(t *testing.T) {
 	b.kill(t)
 	b.start(t)
 	b.awaitNode(t, "is ready again", func(n *v1.Node) error {
-		if condition(n, v1.NodeReady).Status != v1.ConditionTrue {
-			return errors.New("it is not")
-		}
-		return nil
+		return check.That(condition(n, v1.NodeReady).Status == v1.ConditionTrue, "it is not")
 	})
 	if n := len(b.world(t).Of("web").Containers); n != 2 {
 		t.Errorf("the runtime has %d containers of the pod, want 2", n)

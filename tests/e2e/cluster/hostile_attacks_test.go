@@ -417,10 +417,8 @@ func rubbish(t *testing.T, f *foe) {
 		}
 	}
 	f.await(t, "nothing of it runs", func() error {
-		if got := processes(t, foesMark); len(got) > 0 {
-			return fmt.Errorf("%q", got)
-		}
-		return nil
+		got := processes(t, foesMark)
+		return check.That(len(got) == 0, "%q", got)
 	})
 }
 
@@ -457,10 +455,8 @@ func vanish(t *testing.T, f *foe) {
 		}
 	})
 	f.await(t, "nothing of it runs", func() error {
-		if got := processes(t, foesMark); len(got) > 0 {
-			return fmt.Errorf("%q", got)
-		}
-		return nil
+		got := processes(t, foesMark)
+		return check.That(len(got) == 0, "%q", got)
 	})
 }
 

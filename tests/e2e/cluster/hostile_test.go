@@ -308,10 +308,8 @@ func (f *foe) slow(t *testing.T) {
 	}
 	all.Wait()
 	f.await(t, "no stream is held any more", func() error {
-		if now := f.cost(t); now.goroutines > before.goroutines+2*mostExtras {
-			return fmt.Errorf("%+v, and before %+v", now, before)
-		}
-		return nil
+		now := f.cost(t)
+		return check.That(now.goroutines <= before.goroutines+2*mostExtras, "%+v, and before %+v", now, before)
 	})
 	check.Error(t, lab.Eventually(t.Context(), patience, "a stranger is answered", func() error {
 		status, _, err := f.ask(t.Context(), f.unknown, "GET /pods HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n")

@@ -87,10 +87,8 @@ func TestKilledPlugins(t *testing.T) {
 	b.awaitGone(t, "keeper")
 	b.awaitGone(t, k.guest)
 	b.await(t, "no device is given", func() error {
-		if left := b.checkpointed(t); len(left) > 0 {
-			return fmt.Errorf("the checkpoint has %v", left)
-		}
-		return nil
+		left := b.checkpointed(t)
+		return check.That(len(left) == 0, "the checkpoint has %v", left)
 	})
 	b.awaitPrepared(t, "no claim is prepared", "map[]")
 	b.awaitSample(t, k.plugin)

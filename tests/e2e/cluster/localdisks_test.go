@@ -115,10 +115,8 @@ func leftOn(t *testing.T, root string) (out []string) {
 func (b *bed) awaitNothing(t *testing.T, root string) {
 	t.Helper()
 	b.await(t, "nothing is left", func() error {
-		if left := leftOn(t, root); len(left) > 0 {
-			return fmt.Errorf("left are %v", left)
-		}
-		return nil
+		left := leftOn(t, root)
+		return check.That(len(left) == 0, "left are %v", left)
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -137,10 +136,7 @@ func TestFollowersOfRotatedLogs(t *testing.T) {
 		t.Logf("p%d: %d files", i, len(files))
 	}
 	b.awaitPod(t, again.Name, "has begun anew", func(p *v1.Pod) error {
-		if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].RestartCount == 0 {
-			return errors.New("not yet")
-		}
-		return nil
+		return check.That(len(p.Status.ContainerStatuses) != 0 && p.Status.ContainerStatuses[0].RestartCount != 0, "not yet")
 	})
 	if s := b.do(t, nil, "logs", again.Name, "--previous"); s.code != 0 || s.out != "begin\n"+before {
 		t.Errorf("kubectl logs --previous shows %d bytes of %d: %s", len(s.out), len(before)+6, s.err)

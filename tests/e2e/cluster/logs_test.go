@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -66,10 +66,7 @@ func TestLogs(t *testing.T) {
 		t.Errorf("%+v", stamped)
 	}
 	b.awaitPod(t, "crashes", "has crashed", func(p *v1.Pod) error {
-		if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].RestartCount == 0 {
-			return errors.New("not yet")
-		}
-		return nil
+		return check.That(len(p.Status.ContainerStatuses) != 0 && p.Status.ContainerStatuses[0].RestartCount != 0, "not yet")
 	})
 	show("again\n", "logs", "crashes", "--previous")
 	refuse := func(want string, args ...string) {

@@ -211,10 +211,8 @@ func (b *bed) measured(t *testing.T, base string, kubelet bool) scraped {
 		if n := len(labelled(s.of["/metrics/resource"], "container_memory_working_set_bytes", "namespace="+b.name)); n != 2 {
 			return fmt.Errorf("of %d containers", n)
 		}
-		if n := len(labelled(s.of["/metrics/probes"], "prober_probe_total", "result=successful")); n != 2 {
-			return fmt.Errorf("of %d probes", n)
-		}
-		return nil
+		n := len(labelled(s.of["/metrics/probes"], "prober_probe_total", "result=successful"))
+		return check.That(n == 2, "of %d probes", n)
 	})
 	if !kubelet {
 		b.alike(t, base, s)

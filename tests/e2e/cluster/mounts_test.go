@@ -21,9 +21,7 @@ func mountBelow(t *testing.T) string {
 	below := filepath.Join(dir, "below")
 	check.Fatal(t, os.Mkdir(below, 0o755))
 	check.Fatal(t, syscall.Mount("tmpfs", below, "tmpfs", 0, "size=1m"))
-	t.Cleanup(func() {
-		check.Error(t, syscall.Unmount(below, syscall.MNT_DETACH))
-	})
+	t.Cleanup(func() { check.Error(t, syscall.Unmount(below, syscall.MNT_DETACH)) })
 	return dir
 }
 
@@ -64,10 +62,8 @@ func wrote(p *v1.Pod) (how string, mode v1.RecursiveReadOnlyMode) {
 func (b *bed) awaitWrite(t *testing.T, name, how string, mode v1.RecursiveReadOnlyMode) {
 	t.Helper()
 	b.awaitPod(t, name, fmt.Sprintf("is shown with recursiveReadOnly %s, and its write %q", mode, how), func(p *v1.Pod) error {
-		if got, is := wrote(p); got != how || is != mode {
-			return fmt.Errorf("it is %s, the write: %q", is, got)
-		}
-		return nil
+		got, is := wrote(p)
+		return check.That(got == how && is == mode, "it is %s, the write: %q", is, got)
 	})
 }
 

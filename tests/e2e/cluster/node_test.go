@@ -37,10 +37,7 @@ func TestDeleteNode(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(l.OwnerReferences) != 1 || l.OwnerReferences[0].UID != n.UID {
-			return fmt.Errorf("owners %v", l.OwnerReferences)
-		}
-		return nil
+		return check.That(len(l.OwnerReferences) == 1 && l.OwnerReferences[0].UID == n.UID, "owners %v", l.OwnerReferences)
 	})
 }
 

@@ -49,15 +49,11 @@ func TestNodeLogQuery(t *testing.T) {
 	for file, text := range map[string]string{name + ".log": "of a service\n", name + ".txt": "of a file\n"} {
 		path := filepath.Join("/var/log", file)
 		check.Fatal(t, os.WriteFile(path, []byte(text), 0o600))
-		t.Cleanup(func() {
-			check.Error(t, os.Remove(path))
-		})
+		t.Cleanup(func() { check.Error(t, os.Remove(path)) })
 	}
 	link := filepath.Join("/var/log", name+".link")
 	check.Fatal(t, os.Symlink("/etc/passwd", link))
-	t.Cleanup(func() {
-		check.Error(t, os.Remove(link))
-	})
+	t.Cleanup(func() { check.Error(t, os.Remove(link)) })
 	config := b.plane.AdminConfig()
 	client := check.Value(rest.HTTPClientFor(config))(t)
 	get := func(query string) string {

@@ -182,10 +182,8 @@ func (b *bed) outage(t *testing.T, o outage) {
 				return fmt.Errorf("pod %s is %s", name, p.Phase)
 			}
 		}
-		if p, _ := view.Pod("crashes"); p.Restarts == 0 {
-			return fmt.Errorf("pod crashes was not restarted")
-		}
-		return nil
+		p, _ := view.Pod("crashes")
+		return check.That(p.Restarts != 0, "pod crashes was not restarted")
 	})
 	if left := length - time.Since(began); left > 0 {
 		<-time.After(left)
@@ -207,10 +205,8 @@ func (b *bed) outage(t *testing.T, o outage) {
 		b.awaitPod(t, name, "is ready", ready)
 	}
 	b.awaitNode(t, "is ready", func(n *v1.Node) error {
-		if c := condition(n, v1.NodeReady); c.Status != v1.ConditionTrue {
-			return fmt.Errorf("it is %s: %s", c.Status, c.Message)
-		}
-		return nil
+		c := condition(n, v1.NodeReady)
+		return check.That(c.Status == v1.ConditionTrue, "it is %s: %s", c.Status, c.Message)
 	})
 	told := time.Since(returned)
 	t.Logf("%s: after an outage of %v all was told within %v", b.name, length, told.Round(time.Millisecond))

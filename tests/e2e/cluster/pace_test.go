@@ -76,10 +76,7 @@ func (p *pace) await(t *testing.T, what string, seen map[string]time.Time, asked
 }
 
 func (p *pace) over() error {
-	if p.ended {
-		return errors.New("the watch of pods has ended")
-	}
-	return nil
+	return check.That(!p.ended, "the watch of pods has ended")
 }
 
 // comeAndGo is how long three quarters of some pods took to start, and to stop, at most.

@@ -125,9 +125,7 @@ func (b *bed) trust(t *testing.T, name, signer string, labels map[string]string,
 		o.Spec = spec
 		_, err = all.Update(t.Context(), o, metav1.UpdateOptions{})
 	} else {
-		t.Cleanup(func() {
-			check.Error(t, all.Delete(context.Background(), name, metav1.DeleteOptions{}))
-		})
+		t.Cleanup(func() { check.Error(t, all.Delete(context.Background(), name, metav1.DeleteOptions{})) })
 		o = &certificatesv1beta1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: spec}
 		_, err = all.Create(t.Context(), o, metav1.CreateOptions{})
 	}

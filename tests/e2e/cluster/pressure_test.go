@@ -126,10 +126,8 @@ func (b *bed) bystanders(t *testing.T, n int) (undisturbed func()) {
 // pressed is nil if a condition of the node has a status.
 func pressed(kind v1.NodeConditionType, want v1.ConditionStatus) func(*v1.Node) error {
 	return func(n *v1.Node) error {
-		if c := condition(n, kind); c.Status != want {
-			return fmt.Errorf("%s is %s: %s", kind, c.Status, c.Message)
-		}
-		return nil
+		c := condition(n, kind)
+		return check.That(c.Status == want, "%s is %s: %s", kind, c.Status, c.Message)
 	}
 }
 

@@ -60,10 +60,7 @@ func TestPullAhead(t *testing.T) {
 	}
 	pulled(one)
 	b.await(t, "the next one is being pulled", func() error {
-		if asked() == 0 {
-			return fmt.Errorf("the registry was not asked for %s", slow)
-		}
-		return nil
+		return check.That(asked() != 0, "the registry was not asked for %s", slow)
 	})
 	image := func(name string) func(*v1.PodSpec) {
 		return func(s *v1.PodSpec) {
@@ -82,10 +79,8 @@ func TestPullAhead(t *testing.T) {
 	release()
 	pulled(slow)
 	b.await(t, "the log says which one can't be pulled", func() error {
-		if n := lines("cannot pull an image ahead of pods", "troupe.local/ahead/none:v1", "--pull-ahead-lists"); n != 1 {
-			return fmt.Errorf("%d lines say so", n)
-		}
-		return nil
+		n := lines("cannot pull an image ahead of pods", "troupe.local/ahead/none:v1", "--pull-ahead-lists")
+		return check.That(n == 1, "%d lines say so", n)
 	})
 
 	b.kill(t)

@@ -49,10 +49,8 @@ func TestRestartWhileWatchesAreRefused(t *testing.T) {
 			b.create(t, b.pod("joins", nil))
 			b.staysReady(t, began, time.Minute)
 			b.awaitPod(t, "crashes", "was restarted", func(p *v1.Pod) error {
-				if n := p.Status.ContainerStatuses[0].RestartCount; n <= crashes {
-					return fmt.Errorf("restarts: %d", n)
-				}
-				return nil
+				n := p.Status.ContainerStatuses[0].RestartCount
+				return check.That(n > crashes, "restarts: %d", n)
 			})
 			if !alsoGet {
 				b.awaitPod(t, "joins", "is ready", ready)

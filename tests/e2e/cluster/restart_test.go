@@ -199,10 +199,8 @@ func TestKillAgent(t *testing.T) {
 		t.Errorf("containers were %v and are %v", before, after)
 	}
 	b.await(t, "the runtime has what it had", func() error {
-		if got := b.world(t).RunningIDs(); fmt.Sprint(got) != fmt.Sprint(world) {
-			return fmt.Errorf("it had %v, and has %v", world, got)
-		}
-		return nil
+		got := b.world(t).RunningIDs()
+		return check.That(fmt.Sprint(got) == fmt.Sprint(world), "it had %v, and has %v", world, got)
 	})
 }
 

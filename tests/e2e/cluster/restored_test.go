@@ -53,9 +53,7 @@ func restoredFromBackup(t *testing.T, own func(*setup)) {
 			p.UID, c.ContainerID, c.RestartCount, before.UID, kept)
 	}
 	b.awaitNode(t, "is ready", func(n *v1.Node) error {
-		if c := condition(n, v1.NodeReady); c.Status != v1.ConditionTrue {
-			return fmt.Errorf("%s: %s", c.Status, c.Message)
-		}
-		return nil
+		c := condition(n, v1.NodeReady)
+		return check.That(c.Status == v1.ConditionTrue, "%s: %s", c.Status, c.Message)
 	})
 }

@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // shown is a pod in the columns of kubectl get pods: READY, STATUS, RESTARTS.
@@ -104,19 +106,12 @@ func running(p *v1.Pod) map[string]string {
 // is is nil if a pod is shown so.
 func is(want string) func(*v1.Pod) error {
 	return func(p *v1.Pod) error {
-		if got := shown(p); got != want {
-			return fmt.Errorf("want %q", want)
-		}
-		return nil
+		got := shown(p)
+		return check.That(got == want, "want %q", want)
 	}
 }
 
 // another is nil if a pod is not the one of that UID.
 func another(uid types.UID) func(*v1.Pod) error {
-	return func(p *v1.Pod) error {
-		if p.UID == uid {
-			return fmt.Errorf("it is still %s", uid)
-		}
-		return nil
-	}
+	return func(p *v1.Pod) error { return check.That(p.UID != uid, "it is still %s", uid) }
 }

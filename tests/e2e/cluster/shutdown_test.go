@@ -64,12 +64,7 @@ func shutdownNode(t *testing.T, name string, n int, takes time.Duration) *shutdo
 	s.await(t, "all pods run", func() error {
 		return s.each(t, func(p *v1.Pod) error { return phase(v1.PodRunning)(p) })
 	})
-	s.await(t, "there is a lock", func() error {
-		if f.Released() == nil {
-			return errors.New("none")
-		}
-		return nil
-	})
+	s.await(t, "there is a lock", func() error { return check.That(f.Released() != nil, "none") })
 	return s
 }
 
@@ -126,10 +121,8 @@ func (s *shutdownBed) each(t *testing.T, ask func(*v1.Pod) error) error {
 // nodeIs is nil if a node's Ready condition has a status and its message says so.
 func nodeIs(status v1.ConditionStatus, says string) func(*v1.Node) error {
 	return func(n *v1.Node) error {
-		if c := condition(n, v1.NodeReady); c.Status != status || !strings.Contains(c.Message, says) {
-			return fmt.Errorf("Ready is %s: %s", c.Status, c.Message)
-		}
-		return nil
+		c := condition(n, v1.NodeReady)
+		return check.That(c.Status == status && strings.Contains(c.Message, says), "Ready is %s: %s", c.Status, c.Message)
 	}
 }
 
@@ -266,12 +259,7 @@ func TestShutdownGoesOn(t *testing.T) {
 	}
 	s.start(t)
 	t.Logf("the next agent was ready after %v", time.Since(begun).Round(time.Millisecond))
-	s.await(t, "the shutdown is over", func() error {
-		if !strings.Contains(s.Log(), over) {
-			return errors.New("it goes on")
-		}
-		return nil
-	})
+	s.await(t, "the shutdown is over", func() error { return check.That(strings.Contains(s.Log(), over), "it goes on") })
 	t.Logf("it was over after %v", time.Since(begun).Round(time.Millisecond))
 	check.Error(t, s.each(t, disrupted))
 	s.wantOrder(t, begun)

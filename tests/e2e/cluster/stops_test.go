@@ -45,10 +45,8 @@ func runsAs(ref string) func(*v1.Pod) error {
 		if err := ready(p); err != nil {
 			return err
 		}
-		if s := p.Status.ContainerStatuses[0]; s.RestartCount != 1 || s.Image != ref {
-			return fmt.Errorf("it has image %s after %d restarts", s.Image, s.RestartCount)
-		}
-		return nil
+		s := p.Status.ContainerStatuses[0]
+		return check.That(s.RestartCount == 1 && s.Image == ref, "it has image %s after %d restarts", s.Image, s.RestartCount)
 	}
 }
 

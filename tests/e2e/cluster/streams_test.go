@@ -409,10 +409,8 @@ func TestKubectlIsKilled(t *testing.T) {
 			cmds = append(cmds, forwarding)
 		}
 		b.await(t, "all commands run", func() error {
-			if got := processes(t, "/"+b.name+"-"+strconv.Itoa(os.Getpid())+"-"); len(got) != 2*n {
-				return fmt.Errorf("%d of them: %q", len(got), got)
-			}
-			return nil
+			got := processes(t, "/"+b.name+"-"+strconv.Itoa(os.Getpid())+"-")
+			return check.That(len(got) == 2*n, "%d of them: %q", len(got), got)
 		})
 		for _, cmd := range cmds {
 			check.Error(t, cmd.Process.Kill())
@@ -430,10 +428,8 @@ func TestKubectlIsKilled(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		b.await(t, "those that do not read have ended by themselves", func() error {
-			if got := processes(t, "/"+b.name+"-"+strconv.Itoa(os.Getpid())+"-"); len(got) > 0 {
-				return fmt.Errorf("%q run", got)
-			}
-			return nil
+			got := processes(t, "/"+b.name+"-"+strconv.Itoa(os.Getpid())+"-")
+			return check.That(len(got) == 0, "%q run", got)
 		})
 	}
 	for name, env := range spoken {
@@ -443,10 +439,8 @@ func TestKubectlIsKilled(t *testing.T) {
 			round(4, env)
 			b.await(t, "nothing is left in the agent", func() error {
 				// Some connections to the apiserver come and go by themselves.
-				if now := goroutines(); now > before+3 {
-					return fmt.Errorf("%d goroutines, there were %d", now, before)
-				}
-				return nil
+				now := goroutines()
+				return check.That(now <= before+3, "%d goroutines, there were %d", now, before)
 			})
 		})
 	}

@@ -186,10 +186,8 @@ func TestVolumes(t *testing.T) {
 	b.awaitText(t, at("/config/key"), "two")
 	t.Logf("a ConfigMap changed in the container after %v", time.Since(begun).Round(time.Millisecond))
 	b.await(t, "a key that is gone", func() error {
-		if _, err := os.Lstat(at("/config/gone")); !os.IsNotExist(err) {
-			return fmt.Errorf("it is there: %w", err)
-		}
-		return nil
+		_, err := os.Lstat(at("/config/gone"))
+		return check.That(os.IsNotExist(err), "it is there: %w", err)
 	})
 	b.patch(t, "web", `{"metadata":{"labels":{"tier":"front"}}}`)
 	b.awaitText(t, at("/about/labels"), "app=\"web\"\ntier=\"front\"")

@@ -79,10 +79,8 @@ func TestDeployment(t *testing.T) {
 			if s := d.Status; s.ObservedGeneration < d.Generation || s.UpdatedReplicas != n || s.AvailableReplicas != n || s.Replicas != n {
 				return fmt.Errorf("generation %d: %+v", d.Generation, s)
 			}
-			if left := b.pods(t, "web"); len(left) != int(n) {
-				return fmt.Errorf("%d pods", len(left))
-			}
-			return nil
+			left := b.pods(t, "web")
+			return check.That(len(left) == int(n), "%d pods", len(left))
 		})
 	}
 	change := func(f func(*appsv1.DeploymentSpec)) {

@@ -98,9 +98,7 @@ func TestMain(m *testing.M) {
 func connect(t *testing.T, c Config) *grpc.ClientConn {
 	t.Helper()
 	conn := check.Value(grpc.NewClient("unix://"+c.Socket, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
-	t.Cleanup(func() {
-		check.Error(t, conn.Close())
-	})
+	t.Cleanup(func() { check.Error(t, conn.Close()) })
 	return conn
 }
 

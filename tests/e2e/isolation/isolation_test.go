@@ -37,10 +37,8 @@ var held = [][]string{
 
 // processors: the agent has twice as many slots.
 var processors = lab.NewRequirement("two processors", func() error {
-	if n := runtime.NumCPU(); n < 2 {
-		return fmt.Errorf("there is %d", n)
-	}
-	return nil
+	n := runtime.NumCPU()
+	return check.That(n >= 2, "there is %d", n)
 })
 
 // visitors is how many pods come and go beside the calls of a node, one after the other.
@@ -159,12 +157,7 @@ func (b *bed) hold(t *testing.T, method, visitor string) (rule *criproxy.Rule, c
 	} else {
 		b.write(t, name, image)
 	}
-	await(t, "a call of "+method+" hangs", func() error {
-		if rule.Waiting() == 0 {
-			return errors.New("none does")
-		}
-		return nil
-	})
+	await(t, "a call of "+method+" hangs", func() error { return check.That(rule.Waiting() != 0, "none does") })
 	if !ends {
 		uid = b.comes(t, visitor)
 	}

@@ -41,9 +41,7 @@ func TestEvidence(t *testing.T) {
 		})
 	}
 	dir := f.said[len(f.said)-1]
-	t.Cleanup(func() {
-		check.Error(t, os.RemoveAll(dir))
-	})
+	t.Cleanup(func() { check.Error(t, os.RemoveAll(dir)) })
 	if _, err := os.Stat(filepath.Join(dir, "first.log")); err == nil {
 		t.Error("there is what was kept before")
 	}
@@ -71,9 +69,7 @@ func TestKeep(t *testing.T) {
 	}()
 	repository := check.Value(Repository())(t)
 	dir := filepath.Join(repository, ".run/failed/lab", t.Name())
-	t.Cleanup(func() {
-		check.Error(t, os.RemoveAll(dir))
-	})
+	t.Cleanup(func() { check.Error(t, os.RemoveAll(dir)) })
 	file := filepath.Join(dir, "running")
 	check.Fatal(t, poll(t.Context(), func() (bool, error) {
 		text, err := os.ReadFile(file)

@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -43,10 +42,8 @@ func TestPod(t *testing.T) {
 
 			check.Fatal(t, l.RemovePods(ctx))
 			check.Error(t, Eventually(ctx, 10*time.Second, "nothing is left of the pod", func() error {
-				if left := l.Leaks(); len(left) > 0 {
-					return fmt.Errorf("%v", left)
-				}
-				return nil
+				left := l.Leaks()
+				return check.That(len(left) == 0, "%v", left)
 			}))
 		})
 	}

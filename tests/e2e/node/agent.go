@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -50,10 +51,7 @@ type Config struct {
 
 // Validate reports what is wrong with the configuration.
 func (c Config) Validate() error {
-	if c.Binary == "" || c.Dir == "" || c.Endpoint == "" {
-		return errors.New("an agent needs a Binary, a Dir and an Endpoint")
-	}
-	return nil
+	return check.That(c.Binary != "" && c.Dir != "" && c.Endpoint != "", "an agent needs a Binary, a Dir and an Endpoint")
 }
 
 // Agent is a node: the agent's process, when it runs, and the files it works on. Its methods are

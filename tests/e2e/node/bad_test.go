@@ -51,12 +51,8 @@ func TestBadManifests(t *testing.T) {
 			const size = 100 << 20
 			write(t, file, append([]byte(plain("huge")), bytes.Repeat([]byte(" "), size)...))
 		}, []string{"is longer than"}},
-		{"fifo", func(t *testing.T, file string) {
-			check.Fatal(t, syscall.Mkfifo(file, 0o644))
-		}, []string{"is a FIFO"}},
-		{"directory", func(t *testing.T, file string) {
-			check.Fatal(t, os.Mkdir(file, 0o755))
-		}, []string{"is a directory"}},
+		{"fifo", func(t *testing.T, file string) { check.Fatal(t, syscall.Mkfifo(file, 0o644)) }, []string{"is a FIFO"}},
+		{"directory", func(t *testing.T, file string) { check.Fatal(t, os.Mkdir(file, 0o755)) }, []string{"is a directory"}},
 		{"broken-symlink", func(t *testing.T, file string) {
 			check.Fatal(t, os.Symlink("/no/such/file", file))
 		}, []string{"is a link to /no/such/file"}},
@@ -190,10 +186,7 @@ func (b *bed) awaitProblem(t *testing.T, file string, want ...string) {
 		return fmt.Errorf("problems are %+v; wanted is one with %v", view.Problems, want)
 	})
 	b.await(t, "the log names "+filepath.Base(file), func() error {
-		if !strings.Contains(b.Log(), file) {
-			return errors.New("it does not")
-		}
-		return nil
+		return check.That(strings.Contains(b.Log(), file), "it does not")
 	})
 }
 

@@ -18,15 +18,7 @@ import (
 
 // asking is a pod of one program that asks for resources.
 func asking(name, resources string) string {
-	return `
-apiVersion: v1
-kind: Pod
-metadata: {name: ` + name + `}
-spec:
-  terminationGracePeriodSeconds: 1
-  containers:
-  - {name: main, image: $WORK, args: [sleep], resources: ` + resources + `}
-`
+	return Manifest(name, 1, "  containers: [{name: main, image: $WORK, args: [sleep], resources: "+resources+"}]")
 }
 
 const cgroupV2 = "/sys/fs/cgroup/cgroup.controllers"
@@ -59,10 +51,8 @@ func TestCgroups(t *testing.T) {
 		expect := func(controller, path, want string) {
 			t.Helper()
 			b.await(t, path+" is "+want, func() error {
-				if got, err := b.cgroupFile(controller, path); err != nil || got != want {
-					return fmt.Errorf("it is %q, %v", got, err)
-				}
-				return nil
+				got, err := b.cgroupFile(controller, path)
+				return check.That(err == nil && got == want, "it is %q, %v", got, err)
 			})
 		}
 		expect("cpu", ofSure+"/cpu.shares", "512")
@@ -121,20 +111,16 @@ func TestCgroups(t *testing.T) {
 		check.Fatal(t, os.MkdirAll(orphan, 0o755))
 		b.start(t)
 		b.await(t, "the cgroup of a pod that is no more is removed", func() error {
-			if _, err := os.Stat(filepath.Dir(orphan)); !errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("it is there: %v", err)
-			}
-			return nil
+			_, err := os.Stat(filepath.Dir(orphan))
+			return check.That(errors.Is(err, os.ErrNotExist), "it is there: %v", err)
 		})
 		b.runsIn(t, "sure", ofSure)
 		for _, name := range []string{"sure", "more"} {
 			b.remove(t, name+".yaml")
 		}
 		b.await(t, "nothing is left of any pod", func() error {
-			if left := Leftovers(b.Daemon, b.lab); len(left) > 0 {
-				return fmt.Errorf("left: %s", strings.Join(left, "; "))
-			}
-			return nil
+			left := Leftovers(b.Daemon, b.lab)
+			return check.That(len(left) == 0, "left: %s", strings.Join(left, "; "))
 		})
 	})
 }

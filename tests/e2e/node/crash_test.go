@@ -20,10 +20,8 @@ func TestAgentEnds(t *testing.T) {
 	onNewest(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)
 		ends := map[string]func(*testing.T){
-			"killed": b.kill,
-			"terminated": func(t *testing.T) {
-				check.Error(t, b.Stop(t.Context()))
-			},
+			"killed":     b.kill,
+			"terminated": func(t *testing.T) { check.Error(t, b.Stop(t.Context())) },
 		}
 		for _, how := range []string{"killed", "terminated"} {
 			keep, edit, gone, dies, late := "keep-"+how, "edit-"+how, "gone-"+how, "dies-"+how, "late-"+how
@@ -105,10 +103,7 @@ func TestKilledAnywhere(t *testing.T) {
 						fresh++
 					}
 				}
-				if fresh < round%3 {
-					return errors.New("it has not begun")
-				}
-				return nil
+				return check.That(fresh >= round%3, "it has not begun")
 			})
 			b.kill(t)
 			b.start(t)
@@ -158,10 +153,8 @@ func TestRuntimeRestarts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if _, there := view.Pod("late"); !there {
-				return errors.New("it has not")
-			}
-			return nil
+			_, there := view.Pod("late")
+			return check.That(there, "it has not")
 		})
 		check.Fatal(t, b.lab.Start(t.Context()))
 		b.awaitLines(t, "late", 1)
@@ -199,12 +192,7 @@ func TestPanickingPod(t *testing.T) {
 		}
 		return fmt.Errorf("no actor is: %+v", tree.Actors)
 	})
-	b.awaitPod(t, "sick", "says what is wrong", func(p Pod) error {
-		if p.Problem == "" {
-			return errors.New("it does not")
-		}
-		return nil
-	})
+	b.awaitPod(t, "sick", "says what is wrong", func(p Pod) error { return check.That(p.Problem != "", "it does not") })
 	b.apply(t, "new.yaml", restarts("new", "Always", "sleep"))
 	b.awaitRunning(t, "new")
 	b.remove(t, "new.yaml")

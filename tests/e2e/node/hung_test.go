@@ -220,10 +220,8 @@ func (b *bed) awaitNothing(t *testing.T) {
 		if err := b.look(t).Empty(); err != nil {
 			return err
 		}
-		if left := Leftovers(b.Daemon, b.lab); len(left) > 0 {
-			return fmt.Errorf("left: %s", strings.Join(left, "; "))
-		}
-		return nil
+		left := Leftovers(b.Daemon, b.lab)
+		return check.That(len(left) == 0, "left: %s", strings.Join(left, "; "))
 	})
 }
 
@@ -289,10 +287,7 @@ func TestEventsBreak(t *testing.T) {
 	// Only a new stream can be refused: the runtime's restart ends the one that is there.
 	check.Fatal(t, b.lab.Restart(t.Context()))
 	b.await(t, "the agent asks for events again", func() error {
-		if len(stream.Hits()) == 0 {
-			return errors.New("it does not")
-		}
-		return nil
+		return check.That(len(stream.Hits()) != 0, "it does not")
 	})
 	events.Store(0)
 	b.killOne(t, "first")
@@ -303,21 +298,13 @@ func TestEventsBreak(t *testing.T) {
 
 	stream.Release()
 	b.await(t, "the agent opens the stream again", func() error {
-		if proxy.Calls()["GetContainerEvents"]-len(stream.Hits()) <= before {
-			return errors.New("it does not")
-		}
-		return nil
+		return check.That(proxy.Calls()["GetContainerEvents"]-len(stream.Hits()) > before, "it does not")
 	})
 	b.apply(t, "tells.yaml", restarts("tells", "Always", "sleep"))
 	tells := b.awaitRunning(t, "tells")
 	b.remove(t, "tells.yaml")
 	b.awaitGone(t, "tells", tells.UID)
-	b.await(t, "events come again", func() error {
-		if events.Load() == 0 {
-			return errors.New("there are none")
-		}
-		return nil
-	})
+	b.await(t, "events come again", func() error { return check.That(events.Load() != 0, "there are none") })
 	lists := inject(t, proxy, criproxy.Fault{Match: isFullList, Do: criproxy.Refuse})
 	b.killOne(t, "second")
 	b.awaitLines(t, "second", 2)

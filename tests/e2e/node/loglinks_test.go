@@ -212,12 +212,7 @@ func (b *bed) links(t *testing.T, pattern string) []string {
 	return found
 }
 
-const linksManifest = `
-apiVersion: v1
-kind: Pod
-metadata: {name: talks}
-spec:
-  terminationGracePeriodSeconds: 1
+var linksManifest = Manifest("talks", 1, `
   initContainers:
   - {name: first, image: $WORK, args: [print, prepared]}
   - {name: side, image: $WORK, restartPolicy: Always, args: [print, beside, then, sleep]}
@@ -225,9 +220,7 @@ spec:
   - name: app
     image: $WORK
     args: [append, /f/talks, started, then, lines, "50", then, sleep]
-    volumeMounts: [{name: f, mountPath: /f}]
-  volumes: [{name: f, hostPath: {path: $FILES}}]
-`
+    volumeMounts: [{name: f, mountPath: /f}]`)
 
 // TestLogLinks: a collector that looks for links has read every line of every container: of such as
 // are restarted, also while the agent does not run, and of a log that is rotated. The links go with
@@ -243,10 +236,8 @@ func TestLogLinks(t *testing.T) {
 		c := collect(t, b.Links(), b.Logs())
 		b.start(t)
 		check.Fatal(t, lab.Eventually(t.Context(), patience, "dead links of a former agent go", func() error {
-			if left := b.links(t, "old_*"); len(left) > 0 {
-				return fmt.Errorf("left: %v", left)
-			}
-			return nil
+			left := b.links(t, "old_*")
+			return check.That(len(left) == 0, "left: %v", left)
 		}))
 
 		const rounds = 80 // for longer than two rounds of rotation take, on a busy machine too

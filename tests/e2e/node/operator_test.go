@@ -149,10 +149,8 @@ func TestFiftyPods(t *testing.T) {
 	})
 	b.noneDoubled(t)
 	b.await(t, "nothing of the old ones runs", func() error {
-		if n := len(b.look(t).Running()); n != pods {
-			return fmt.Errorf("%d containers run", n)
-		}
-		return nil
+		n := len(b.look(t).Running())
+		return check.That(n == pods, "%d containers run", n)
 	})
 	for i := range pods {
 		b.remove(t, name(i)+".yaml")
@@ -188,10 +186,7 @@ func TestDiskFull(t *testing.T) {
 	b.apply(t, "needs.yaml", needs)
 	full := func(p Pod) error {
 		text := fmt.Sprintf("%+v", p)
-		if !strings.Contains(text, "no space left on device") {
-			return errors.New("it does not")
-		}
-		return nil
+		return check.That(strings.Contains(text, "no space left on device"), "it does not")
 	}
 	b.awaitPod(t, "needs", "says that there is no room", full)
 	b.kill(t)

@@ -32,10 +32,10 @@ func TestPods(t *testing.T) {
 				"always":            testAlways,
 				"onfailure":         testOnFailure,
 				"never":             testNever,
-				"order":             testOrder,
+				"order":             testStory("order"),
 				"init-fails":        testInitFails,
-				"prestop":           testPreStop,
-				"prestop-goes-on":   testPreStopGoesOn,
+				"prestop":           testStory("prestop"),
+				"prestop-goes-on":   testStory("prestop-goes-on"),
 				"grace":             testGrace,
 				"emptydir":          testEmptyDir,
 				"hostpath":          testHostPath,
@@ -59,10 +59,8 @@ func TestPods(t *testing.T) {
 			if err := b.look(t).Empty(); err != nil {
 				return err
 			}
-			if left := Leftovers(b.Daemon, b.lab); len(left) > 0 {
-				return fmt.Errorf("left: %s", strings.Join(left, "; "))
-			}
-			return nil
+			left := Leftovers(b.Daemon, b.lab)
+			return check.That(len(left) == 0, "left: %s", strings.Join(left, "; "))
 		})
 	})
 }
@@ -80,10 +78,8 @@ func testExamples(t *testing.T, b *bed) {
 	}
 	serves(t, b, trio.IP, "written by the init container\nand by the sidecar\n")
 	b.awaitPod(t, "crash", "waits in CrashLoopBackOff", func(p Pod) error {
-		if c := p.Container("crash"); c.State != "waiting" || c.Reason != "CrashLoopBackOff" || c.Restarts < 1 {
-			return errors.New("it does not")
-		}
-		return nil
+		c := p.Container("crash")
+		return check.That(c.State == "waiting" && c.Reason == "CrashLoopBackOff" && c.Restarts >= 1, "it does not")
 	})
 }
 
@@ -103,19 +99,12 @@ func serves(t *testing.T, b *bed, ip, want string) {
 	})
 }
 
-const editManifest = `
-apiVersion: v1
-kind: Pod
-metadata: {name: edit}
-spec:
-  terminationGracePeriodSeconds: 10
+var editManifest = Manifest("edit", 10, `
   containers:
   - name: main
     image: $WORK
     args: [append, /f/edit, $NAME begins, then, trap, 1s, then, append, /f/edit, $NAME ends]
-    volumeMounts: [{name: f, mountPath: /f}]
-  volumes: [{name: f, hostPath: {path: $FILES}}]
-`
+    volumeMounts: [{name: f, mountPath: /f}]`)
 
 // testEdit shows that an edited manifest makes a new pod, which begins after the old one ended.
 func testEdit(t *testing.T, b *bed) {
@@ -132,10 +121,8 @@ func testEdit(t *testing.T, b *bed) {
 		t.Error("the edited pod has the UID of the old one")
 	}
 	b.await(t, "one sandbox is left", func() error {
-		if n := len(b.look(t).Of("edit").Sandboxes); n != 1 {
-			return fmt.Errorf("there are %d", n)
-		}
-		return nil
+		n := len(b.look(t).Of("edit").Sandboxes)
+		return check.That(n == 1, "there are %d", n)
 	})
 	// A change that means nothing changes nothing.
 	b.apply(t, "edit.yaml", "# a comment\n"+editManifest, "$NAME", "new")
@@ -153,47 +140,32 @@ func plain(name string) string {
 }
 
 func testRemove(t *testing.T, b *bed) {
-	b.apply(t, "remove.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: remove}
-spec:
-  terminationGracePeriodSeconds: 5
+	b.apply(t, "remove.yaml", Manifest("remove", 5, `
   containers:
   - {name: one, image: $WORK, args: [sleep], volumeMounts: [{name: e, mountPath: /e}, {name: m, mountPath: /m}]}
   - {name: two, image: $WORK, args: [print, two, then, sleep], volumeMounts: [{name: e, mountPath: /e}]}
-  volumes: [{name: e, emptyDir: {}}, {name: m, emptyDir: {medium: Memory}}]
-`)
+  volumes: [{name: e, emptyDir: {}}, {name: m, emptyDir: {medium: Memory}}]`))
 	pod := b.awaitRunning(t, "remove")
 	b.remove(t, "remove.yaml")
 	b.awaitGone(t, "remove", pod.UID)
 }
 
 func restarts(name, policy, steps string) string {
-	return `
-apiVersion: v1
-kind: Pod
-metadata: {name: ` + name + `}
-spec:
-  restartPolicy: ` + policy + `
-  terminationGracePeriodSeconds: 1
+	return Manifest(name, 1, `
+  restartPolicy: `+policy+`
   containers:
   - name: main
     image: $WORK
-    args: [append, /f/` + name + `, started, then, ` + steps + `]
-    volumeMounts: [{name: f, mountPath: /f}]
-  volumes: [{name: f, hostPath: {path: $FILES}}]
-`
+    args: [append, /f/`+name+`, started, then, `+steps+`]
+    volumeMounts: [{name: f, mountPath: /f}]`)
 }
 
 func testAlways(t *testing.T, b *bed) {
 	b.apply(t, "always.yaml", restarts("always", "Always", `exit, "0"`))
 	b.awaitLines(t, "always", 2)
 	b.awaitPod(t, "always", "waits in CrashLoopBackOff", func(p Pod) error {
-		if c := p.Container("main"); c.State != "waiting" || c.Reason != "CrashLoopBackOff" {
-			return errors.New("it does not")
-		}
-		return nil
+		c := p.Container("main")
+		return check.That(c.State == "waiting" && c.Reason == "CrashLoopBackOff", "it does not")
 	})
 }
 
@@ -215,12 +187,7 @@ func testOnFailure(t *testing.T, b *bed) {
 }
 
 func phase(want string) func(Pod) error {
-	return func(p Pod) error {
-		if p.Phase != want {
-			return fmt.Errorf("it is %s, not %s", p.Phase, want)
-		}
-		return nil
-	}
+	return func(p Pod) error { return check.That(p.Phase == want, "it is %s, not %s", p.Phase, want) }
 }
 
 func testNever(t *testing.T, b *bed) {
@@ -234,51 +201,66 @@ func testNever(t *testing.T, b *bed) {
 	}
 }
 
-// testOrder shows that init containers run one after the other, a sidecar before the main
-// container and until after it.
-func testOrder(t *testing.T, b *bed) {
-	b.apply(t, "order.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: order}
-spec:
-  terminationGracePeriodSeconds: 20
+// stories are pods that are removed when their programs have written some lines, and all lines that there are in the end.
+var stories = map[string]struct {
+	grace int
+	spec  string
+	lines int
+	want  string
+}{
+	// Init containers run one after the other, a sidecar before the main container and until after it. A sidecar
+	// counts as started when it runs; its first line may come after the next one's.
+	"order": {20, `
   initContainers:
   - {name: one, image: $WORK, args: [append, /f/order, one, then, sleep, 300ms, then, append, /f/order, one ends], volumeMounts: [{name: f, mountPath: /f}]}
   - {name: side, image: $WORK, restartPolicy: Always, args: [append, /f/order, side, then, trap, then, append, /f/order, side ends], volumeMounts: [{name: f, mountPath: /f}]}
   - {name: two, image: $WORK, args: [append, /f/order, two, then, sleep, 300ms, then, append, /f/order, two ends], volumeMounts: [{name: f, mountPath: /f}]}
   containers:
-  - {name: main, image: $WORK, args: [append, /f/order, main, then, trap, 1s, then, append, /f/order, main ends], volumeMounts: [{name: f, mountPath: /f}]}
-  volumes: [{name: f, hostPath: {path: $FILES}}]
-`)
-	pod := b.awaitRunning(t, "order")
-	b.awaitLines(t, "order", 6)
-	b.remove(t, "order.yaml")
-	b.awaitGone(t, "order", pod.UID)
-	got := strings.Join(b.lines("order"), ",")
-	// A sidecar counts as started when it runs; its first line may come after the next one's.
-	wants := []string{
-		"one,one ends,side,two,two ends,main,main ends,side ends",
-		"one,one ends,two,side,two ends,main,main ends,side ends",
-	}
-	if got != wants[0] && got != wants[1] {
-		t.Errorf("in order: %s; want %s", got, wants[0])
+  - {name: main, image: $WORK, args: [append, /f/order, main, then, trap, 1s, then, append, /f/order, main ends], volumeMounts: [{name: f, mountPath: /f}]}`, 6, `one,one ends,(side,two|two,side),two ends,main,main ends,side ends`},
+	// The hook runs first, then SIGTERM comes, and the program may finish.
+	"prestop": {15, `
+  containers:
+  - name: main
+    image: $WORK
+    args: [append, /f/prestop, started, then, trap, 500ms, then, append, /f/prestop, finished]
+    lifecycle: {preStop: {exec: {command: [/work, append, /f/prestop, hook, then, sleep, 500ms, then, append, /f/prestop, hook ends]}}}
+    volumeMounts: [{name: f, mountPath: /f}]`, 1, `started,hook,hook ends,finished`},
+	// A hook which does not end in time goes on when SIGTERM comes, until the program that does not listen is killed.
+	// It writes ten lines a second. Two seconds are left after SIGTERM, which are many lines even on a machine that
+	// has too much to do.
+	"prestop-goes-on": {8, `
+  containers:
+  - name: main
+    image: $WORK
+    args: [append, /f/prestop-goes-on, started, then, trap, 0s, then, append, /f/prestop-goes-on, SIGTERM, then, ignore]
+    lifecycle: {preStop: {exec: {command: [/work, tick, /f/prestop-goes-on, 100ms, hook]}}}
+    volumeMounts: [{name: f, mountPath: /f}]`, 1, `started(,hook)+,SIGTERM(,hook){5,}`},
+}
+
+func testStory(name string) func(*testing.T, *bed) {
+	return func(t *testing.T, b *bed) {
+		s := stories[name]
+		b.apply(t, name+".yaml", Manifest(name, s.grace, s.spec))
+		pod := b.awaitRunning(t, name)
+		b.awaitLines(t, name, s.lines)
+		b.remove(t, name+".yaml")
+		b.awaitGone(t, name, pod.UID)
+		lines := b.lines(name)
+		if got := strings.Join(lines, ","); !regexp.MustCompile("^" + s.want + "$").MatchString(got) {
+			t.Errorf("in order: %s; want %s", got, s.want)
+		}
+		if after := b.lines(name); len(after) != len(lines) {
+			t.Errorf("something outlives its container: %d lines more", len(after)-len(lines))
+		}
 	}
 }
 
 func testInitFails(t *testing.T, b *bed) {
-	b.apply(t, "init.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: init-fails}
-spec:
-  terminationGracePeriodSeconds: 1
+	b.apply(t, "init.yaml", Manifest("init-fails", 1, `
   initContainers:
   - {name: init, image: $WORK, args: [append, /f/initfails, init, then, turns, /f/initturns, "2"], volumeMounts: [{name: f, mountPath: /f}]}
   containers:
-  - {name: main, image: $WORK, args: [append, /f/initfails, main, then, sleep], volumeMounts: [{name: f, mountPath: /f}]}
-  volumes: [{name: f, hostPath: {path: $FILES}}]
-`)
+  - {name: main, image: $WORK, args: [append, /f/initfails, main, then, sleep], volumeMounts: [{name: f, mountPath: /f}]}`))
 	pod := b.awaitRunning(t, "init-fails")
 	if got := strings.Join(b.awaitLines(t, "initfails", 3), ","); got != "init,init,main" {
 		t.Errorf("in order: %s", got)
@@ -288,76 +270,11 @@ spec:
 	}
 }
 
-// testPreStop shows that the hook runs first, then SIGTERM comes, and the program may finish.
-func testPreStop(t *testing.T, b *bed) {
-	b.apply(t, "prestop.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: prestop}
-spec:
-  terminationGracePeriodSeconds: 15
-  containers:
-  - name: main
-    image: $WORK
-    args: [append, /f/prestop, started, then, trap, 500ms, then, append, /f/prestop, finished]
-    lifecycle: {preStop: {exec: {command: [/work, append, /f/prestop, hook, then, sleep, 500ms, then, append, /f/prestop, hook ends]}}}
-    volumeMounts: [{name: f, mountPath: /f}]
-  volumes: [{name: f, hostPath: {path: $FILES}}]
-`)
-	pod := b.awaitRunning(t, "prestop")
-	b.awaitLines(t, "prestop", 1)
-	b.remove(t, "prestop.yaml")
-	b.awaitGone(t, "prestop", pod.UID)
-	if got := strings.Join(b.lines("prestop"), ","); got != "started,hook,hook ends,finished" {
-		t.Errorf("in order: %s", got)
-	}
-}
-
-// testPreStopGoesOn shows that a hook which does not end in time goes on when SIGTERM comes, until
-// the program that does not listen is killed.
-func testPreStopGoesOn(t *testing.T, b *bed) {
-	b.apply(t, "prestop-goes-on.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: prestop-goes-on}
-spec:
-  terminationGracePeriodSeconds: 8
-  containers:
-  - name: main
-    image: $WORK
-    args: [append, /f/prestop-goes-on, started, then, trap, 0s, then, append, /f/prestop-goes-on, SIGTERM, then, ignore]
-    lifecycle: {preStop: {exec: {command: [/work, tick, /f/prestop-goes-on, 100ms, hook]}}}
-    volumeMounts: [{name: f, mountPath: /f}]
-  volumes: [{name: f, hostPath: {path: $FILES}}]
-`)
-	pod := b.awaitRunning(t, "prestop-goes-on")
-	b.awaitLines(t, "prestop-goes-on", 1)
-	b.remove(t, "prestop-goes-on.yaml")
-	b.awaitGone(t, "prestop-goes-on", pod.UID)
-	lines := b.lines("prestop-goes-on")
-	got := strings.Join(lines, ",")
-	// The hook writes ten lines a second. Two seconds are left after SIGTERM, which are many lines even
-	// on a machine that has too much to do.
-	if !regexp.MustCompile(`^started(,hook)+,SIGTERM(,hook){5,}$`).MatchString(got) {
-		t.Errorf("in order: %s", got)
-	}
-	if after := b.lines("prestop-goes-on"); len(after) != len(lines) {
-		t.Errorf("the hook outlives its container: %d lines more", len(after)-len(lines))
-	}
-}
-
 // testGrace shows that a program that does not listen gets all its grace period, and no more than
 // it takes to kill it then.
 func testGrace(t *testing.T, b *bed) {
-	b.apply(t, "grace.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: grace}
-spec:
-  terminationGracePeriodSeconds: 4
-  containers: [{name: main, image: $WORK, args: [append, /f/grace, started, then, ignore], volumeMounts: [{name: f, mountPath: /f}]}]
-  volumes: [{name: f, hostPath: {path: $FILES}}]
-`)
+	b.apply(t, "grace.yaml", Manifest("grace", 4, `
+  containers: [{name: main, image: $WORK, args: [append, /f/grace, started, then, ignore], volumeMounts: [{name: f, mountPath: /f}]}]`))
 	pod := b.awaitRunning(t, "grace")
 	b.awaitLines(t, "grace", 1)
 	id := b.look(t).Of("grace").Running()[0].Id
@@ -366,10 +283,8 @@ spec:
 	begin := time.Now()
 	b.remove(t, "grace.yaml")
 	b.await(t, "the program is killed", func() error {
-		if err := syscall.Kill(pid, 0); err == nil {
-			return errors.New("it is there")
-		}
-		return nil
+		err := syscall.Kill(pid, 0)
+		return check.That(err != nil, "it is there")
 	})
 	if took := time.Since(begin); took < grace {
 		t.Errorf("killed after %s, before its grace of %s had ended", took, grace)
@@ -381,17 +296,11 @@ spec:
 
 // testEmptyDir shows that an emptyDir is shared and outlives a restart of a container.
 func testEmptyDir(t *testing.T, b *bed) {
-	b.apply(t, "emptydir.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: emptydir}
-spec:
-  terminationGracePeriodSeconds: 1
+	b.apply(t, "emptydir.yaml", Manifest("emptydir", 1, `
   containers:
   - {name: writer, image: $WORK, args: [turns, /e/turns, "2", then, touch, /e/done, then, sleep], volumeMounts: [{name: e, mountPath: /e}]}
   - {name: reader, image: $WORK, args: [await, /other/done, then, append, /f/emptydir, seen, then, sleep], volumeMounts: [{name: e, mountPath: /other}, {name: f, mountPath: /f}]}
-  volumes: [{name: e, emptyDir: {}}, {name: f, hostPath: {path: $FILES}}]
-`)
+  volumes: [{name: e, emptyDir: {}}, {name: f, hostPath: {path: $FILES}}]`))
 	b.awaitLines(t, "emptydir", 1)
 	pod := b.awaitRunning(t, "emptydir")
 	if n := pod.Container("writer").Restarts; n != 1 {
@@ -403,12 +312,7 @@ spec:
 
 func testHostPath(t *testing.T, b *bed) {
 	check.Fatal(t, os.WriteFile(filepath.Join(b.dir, "afile"), []byte("of the host\n"), 0o644))
-	b.apply(t, "hostpath.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: hostpath}
-spec:
-  terminationGracePeriodSeconds: 1
+	b.apply(t, "hostpath.yaml", Manifest("hostpath", 1, `
   containers:
   - name: main
     image: $WORK
@@ -422,15 +326,12 @@ spec:
   - {name: dir, hostPath: {path: $FILES, type: Directory}}
   - {name: file, hostPath: {path: $FILES/afile, type: File}}
   - {name: made, hostPath: {path: $FILES/made/deep, type: DirectoryOrCreate}}
-  - {name: madefile, hostPath: {path: $FILES/madefile, type: FileOrCreate}}
-`)
+  - {name: madefile, hostPath: {path: $FILES/madefile, type: FileOrCreate}}`))
 	b.awaitLines(t, "hostpath", 1)
 	pod := b.awaitRunning(t, "hostpath")
 	b.await(t, "its log has what the file reads", func() error { // the runtime writes it a moment later
-		if out := b.output(t, pod, "main"); out != "of the host\n" {
-			return fmt.Errorf("it is %q", out)
-		}
-		return nil
+		out := b.output(t, pod, "main")
+		return check.That(out == "of the host\n", "it is %q", out)
 	})
 	for _, file := range []string{"made/deep/file", "madefile"} {
 		if len(b.lines(file)) != 1 {
@@ -438,20 +339,12 @@ spec:
 		}
 	}
 	// A pod whose directory is missing waits, says why, and starts as soon as it is there.
-	b.apply(t, "missing.yaml", `
-apiVersion: v1
-kind: Pod
-metadata: {name: missing}
-spec:
+	b.apply(t, "missing.yaml", Manifest("missing", 1, `
   containers: [{name: main, image: $WORK, args: [touch, /m/file, then, sleep], volumeMounts: [{name: m, mountPath: /m}]}]
-  terminationGracePeriodSeconds: 1
-  volumes: [{name: m, hostPath: {path: $FILES/missing, type: Directory}}]
-`)
+  volumes: [{name: m, hostPath: {path: $FILES/missing, type: Directory}}]`))
 	b.awaitPod(t, "missing", "waits for its directory", func(p Pod) error {
-		if c := p.Container("main"); c.State != "waiting" || !strings.Contains(fmt.Sprintf("%+v", p), "/missing") {
-			return errors.New("it says nothing of it")
-		}
-		return nil
+		c := p.Container("main")
+		return check.That(c.State == "waiting" && strings.Contains(fmt.Sprintf("%+v", p), "/missing"), "it says nothing of it")
 	})
 	if _, err := os.Stat(filepath.Join(b.dir, "missing")); err == nil {
 		t.Error("a directory of type Directory was made")
@@ -503,10 +396,8 @@ spec:
 		"NODE=%s\nLABEL=inside\nNOTE=hello\nMEMORY=%d\nuid=1000 gid=1000 groups=[1000] host=given cwd=/tmp\n",
 		pod.Name, pod.UID, pod.IP, NodeName, 64<<20)
 	b.await(t, "the program has printed all", func() error {
-		if got := b.output(t, pod, "main"); got != want {
-			return fmt.Errorf("it printed %q; want %q", got, want)
-		}
-		return nil
+		got := b.output(t, pod, "main")
+		return check.That(got == want, "it printed %q; want %q", got, want)
 	})
 }
 
@@ -541,10 +432,7 @@ func testSandboxKilled(t *testing.T, b *bed) {
 	b.awaitLines(t, "nosandbox", 2)
 	b.await(t, "the pod has one living sandbox, a new one", func() error {
 		ready := b.look(t).Of("nosandbox").Ready()
-		if len(ready) != 1 || ready[0].Id == old {
-			return fmt.Errorf("it has %v", ready)
-		}
-		return nil
+		return check.That(len(ready) == 1 && ready[0].Id != old, "it has %v", ready)
 	})
 	after := b.awaitPod(t, "nosandbox", "runs in it", func(p Pod) error {
 		if p.Container("main").ID == before.Container("main").ID {
@@ -567,10 +455,7 @@ func testImageUnavailable(t *testing.T, b *bed) {
 		return nil
 	})
 	pod := b.awaitPod(t, "noimage", "backs off", func(p Pod) error {
-		if p.Container("main").Reason != "ImagePullBackOff" {
-			return errors.New("it does not")
-		}
-		return nil
+		return check.That(p.Container("main").Reason == "ImagePullBackOff", "it does not")
 	})
 	b.remove(t, "noimage.yaml")
 	b.awaitGone(t, "noimage", pod.UID)

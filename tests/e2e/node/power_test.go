@@ -12,12 +12,7 @@ import (
 )
 
 // stays is a pod whose containers note their starts in a file, and one that also reads what it wrote before.
-const stays = `
-apiVersion: v1
-kind: Pod
-metadata: {name: stays}
-spec:
-  terminationGracePeriodSeconds: 1
+var stays = Manifest("stays", 1, `
   initContainers:
   - {name: first, image: $WORK, args: [append, /files/first, began], volumeMounts: [{name: files, mountPath: /files}]}
   containers:
@@ -27,8 +22,7 @@ spec:
     volumeMounts: [{name: files, mountPath: /files}, {name: own, mountPath: /own}]
   volumes:
   - {name: files, hostPath: {path: $FILES}}
-  - {name: own, emptyDir: {}}
-`
+  - {name: own, emptyDir: {}}`)
 
 // TestPowerLoss shows that after a loss of power all pods run again that ran before: each container once more, init
 // containers too, with the files that they had.
@@ -47,10 +41,7 @@ func TestPowerLoss(t *testing.T) {
 			before[name] = b.awaitRunning(t, name)
 		}
 		before["ended"] = b.awaitPod(t, "ended", "has ended", func(p Pod) error {
-			if p.Phase != "Succeeded" {
-				return errors.New("it has not")
-			}
-			return nil
+			return check.That(p.Phase == "Succeeded", "it has not")
 		})
 		ran := b.look(t).RunningIDs()
 

@@ -15,21 +15,14 @@ import (
 // web is a pod with a web server whose / answers what the file says that is named like the pod, and
 // 503 while it is not there.
 func web(name, probes string) string {
-	return `
-apiVersion: v1
-kind: Pod
-metadata: {name: ` + name + `}
-spec:
-  terminationGracePeriodSeconds: 1
+	return Manifest(name, 1, `
   containers:
   - name: main
     image: $WEB
-    env: [{name: CONTENT, value: /f/` + name + `}]
+    env: [{name: CONTENT, value: /f/`+name+`}]
     ports: [{name: web, containerPort: 8080}]
     volumeMounts: [{name: f, mountPath: /f}]
-` + probes + `
-  volumes: [{name: f, hostPath: {path: $FILES}}]
-`
+`+probes)
 }
 
 // work is a pod that runs steps.
@@ -38,10 +31,7 @@ func work(name, steps, probes string) string {
 }
 
 func (p Pod) isReady() error {
-	if !p.Ready {
-		return errors.New("it is not ready")
-	}
-	return nil
+	return check.That(p.Ready, "it is not ready")
 }
 
 func (p Pod) isNotReady() error {
@@ -121,10 +111,7 @@ func TestProbes(t *testing.T) {
 		b.start(t)
 		for name, ready := range map[string]bool{"tcp": true, "http": true, "exec": true, "lives": true, "closed": false, "hangs": false} {
 			p := b.awaitPod(t, name, "was looked at", func(p Pod) error {
-				if p.Phase == "Unknown" {
-					return errors.New("it is not known yet")
-				}
-				return nil
+				return check.That(p.Phase != "Unknown", "it is not known yet")
 			})
 			if p.Running() != nil || p.Ready != ready || p.Restarts != 0 {
 				t.Errorf("after a restart of the agent pod %s is %+v; ready is to be %v", name, p, ready)

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -66,12 +65,7 @@ func TestRunOnce(t *testing.T) {
 	b.apply(t, "good.yaml", restarts("good", "Never", `exit, "0"`))
 	b.apply(t, "fails.yaml", restarts("fails", "OnFailure", `turns, /f/turns, "2"`))
 	check.Fatal(t, b.Launch())
-	b.await(t, "the agent ends by itself", func() error {
-		if b.Running() == nil {
-			return errors.New("it runs")
-		}
-		return nil
-	})
+	b.await(t, "the agent ends by itself", func() error { return check.That(b.Running() != nil, "it runs") })
 	if err := b.Exit(); err != nil {
 		t.Errorf("it ended with %v; want 0", err)
 	}

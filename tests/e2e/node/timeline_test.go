@@ -103,10 +103,8 @@ func TestTimeline(t *testing.T) {
 			return fmt.Errorf("%w, %+v", err, line.Pod)
 		}
 		const want = `Container "main" is running, but its probe fails: Readiness probe failed: `
-		if why := line.Pod.Why; !strings.HasPrefix(why.Text, want) || !why.Wrong || why.Next == "" {
-			return fmt.Errorf("%+v, want %s…", why, want)
-		}
-		return nil
+		why := line.Pod.Why
+		return check.That(strings.HasPrefix(why.Text, want) && why.Wrong && why.Next != "", "%+v, want %s…", why, want)
 	})
 	b.looksInBrowser(t, "default/"+pod, string(line.UID))
 

@@ -120,9 +120,7 @@ func newFake(podCount, actorCount int) *fake {
 func (f *fake) serve(t *testing.T) string {
 	t.Helper()
 	dir := check.Value(os.MkdirTemp("", "page-"))(t)
-	t.Cleanup(func() {
-		check.Error(t, os.RemoveAll(dir))
-	})
+	t.Cleanup(func() { check.Error(t, os.RemoveAll(dir)) })
 	socket := filepath.Join(dir, admin.SocketName)
 	node := check.Value(admin.Listen(admin.Config{
 		Socket: socket,
@@ -161,9 +159,7 @@ func (f *fake) serve(t *testing.T) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	for _, serve := range []func(context.Context) error{node.Serve, web.Serve} {
-		ended.Go(func() {
-			check.Error(t, serve(ctx))
-		})
+		ended.Go(func() { check.Error(t, serve(ctx)) })
 	}
 	t.Cleanup(func() { cancel(); ended.Wait() })
 	return web.URL()

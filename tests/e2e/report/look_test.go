@@ -423,10 +423,8 @@ func TestPolicyHolds(t *testing.T) {
 		return true;
 	})()`, server.URL))
 	check.Fatal(t, lab.Eventually(t.Context(), browser.Patience/2, "the browser says that the policy forbids both", func() error {
-		if said := p.Complaints(); forbidden(said) < 2 {
-			return fmt.Errorf("it said %q", said)
-		}
-		return nil
+		said := p.Complaints()
+		return check.That(forbidden(said) >= 2, "it said %q", said)
 	}))
 	if n := asked.Load(); n > 0 {
 		t.Errorf("an image was loaded %d times", n)

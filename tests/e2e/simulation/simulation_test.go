@@ -55,10 +55,8 @@ func TestCluster(t *testing.T) {
 	const ours = "sim.troupe.dev/simulation=one"
 	eventually(t, "12 nodes", func() error {
 		out := b.kubectlDo(t, "get", "nodes", "-l", ours+",pool=test", "-o", "name")
-		if n := len(strings.Fields(out)); n != 12 {
-			return fmt.Errorf("there are %d", n)
-		}
-		return nil
+		n := len(strings.Fields(out))
+		return check.That(n == 12, "there are %d", n)
 	})
 	b.kubectlDo(t, "wait", "--for=condition=Ready", "nodes", "-l", ours, "--timeout=60s")
 	if out := b.kubectlDo(t, "get", "nodes", "one-00003", "-o", "jsonpath={.status.capacity.pods} {.status.nodeInfo.containerRuntimeVersion}"); !strings.HasPrefix(out, "20 simcri://") {
@@ -71,36 +69,27 @@ func TestCluster(t *testing.T) {
 	b.afterwards(t, "delete", "deployment", "web", "crash", "--ignore-not-found")
 	b.kubectlDo(t, "rollout", "status", "deployment/web", "--timeout=60s")
 	eventually(t, "crashed pods are restarted", func() error {
-		if n := w.restarts("crash-"); n < 4 {
-			return fmt.Errorf("there were %d restarts", n)
-		}
-		return nil
+		n := w.restarts("crash-")
+		return check.That(n >= 4, "there were %d restarts", n)
 	})
 	eventually(t, "the pods that crash were shown in CrashLoopBackOff", func() error {
-		if n := w.looped("crash-"); n != 2 {
-			return fmt.Errorf("%d of 2 were", n)
-		}
-		return nil
+		n := w.looped("crash-")
+		return check.That(n == 2, "%d of 2 were", n)
 	})
 	if n := w.looped("web-"); n > 0 {
 		t.Errorf("%d pods that do not crash were shown in CrashLoopBackOff", n)
 	}
 	eventually(t, "events of pods", func() error {
 		out := b.kubectlDo(t, "get", "events", "--field-selector", "reason=Started", "-o", "name")
-		if out == "" {
-			return fmt.Errorf("there are none")
-		}
-		return nil
+		return check.That(out != "", "there are none")
 	})
 
 	b.kubectlDo(t, "set", "image", "deployment/web", "c=registry.test/web:2")
 	b.kubectlDo(t, "rollout", "status", "deployment/web", "--timeout=60s")
 	b.kubectlDo(t, "delete", "deployment", "web", "crash", "--wait")
 	eventually(t, "the pods are gone", func() error {
-		if out := b.kubectlDo(t, "get", "pods", "-o", "name"); out != "" {
-			return fmt.Errorf("there are:\n%s", out)
-		}
-		return nil
+		out := b.kubectlDo(t, "get", "pods", "-o", "name")
+		return check.That(out == "", "there are:\n%s", out)
 	})
 	w.check(t, 20*time.Second) // half of the lease
 	sum := s.end()
@@ -131,10 +120,8 @@ func TestTakeover(t *testing.T) {
 	}
 	shared := func(want map[string]int) func() error {
 		return func() error {
-			if have := b.holders(t, "three"); fmt.Sprint(have) != fmt.Sprint(want) {
-				return fmt.Errorf("the slots are held by %v", have)
-			}
-			return nil
+			have := b.holders(t, "three")
+			return check.That(fmt.Sprint(have) == fmt.Sprint(want), "the slots are held by %v", have)
 		}
 	}
 	first, second := process("a"), process("b")
@@ -152,10 +139,7 @@ func TestTakeover(t *testing.T) {
 				n++
 			}
 		}
-		if n != 30 {
-			return fmt.Errorf("%d are Ready", n)
-		}
-		return nil
+		return check.That(n == 30, "%d are Ready", n)
 	})
 	b.apply(t, deployment("web", 90, ""))
 	b.apply(t, deployment("crash", 3, `, sim.troupe.dev/crash-loop: "true", sim.troupe.dev/run-for: 1s`))
@@ -163,10 +147,8 @@ func TestTakeover(t *testing.T) {
 	b.kubectlDo(t, "rollout", "status", "deployment/web", "--timeout=60s")
 	w := b.witness(t)
 	eventually(t, "all are seen", func() error {
-		if n := w.ready("web-"); n != 90 {
-			return fmt.Errorf("%d pods are", n)
-		}
-		return nil
+		n := w.ready("web-")
+		return check.That(n == 90, "%d pods are", n)
 	})
 	crashes := w.restarts("crash-")
 
@@ -249,10 +231,8 @@ func TestRefusedFlags(t *testing.T) {
 	b.afterwards(t, "delete", "node", "real-00001")
 	running := b.sim(t, "--nodes", "2", "--name", "refuse", "--node-prefix", "refuse-", "--json", "--identity", "taken")
 	eventually(t, "it runs", func() error {
-		if n := len(b.holders(t, "refuse")); n != 1 {
-			return fmt.Errorf("%d processes hold its slots", n)
-		}
-		return nil
+		n := len(b.holders(t, "refuse"))
+		return check.That(n == 1, "%d processes hold its slots", n)
 	})
 	for _, c := range []struct {
 		name string

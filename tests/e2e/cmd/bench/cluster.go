@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
@@ -237,10 +238,8 @@ func (r *joined) cleared(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if n := len(world.Ready()) + len(world.Running()); n > 0 {
-			return fmt.Errorf("%d sandboxes and containers live", n)
-		}
-		return nil
+		n := len(world.Ready()) + len(world.Running())
+		return check.That(n <= 0, "%d sandboxes and containers live", n)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/fakelogind"
 )
@@ -118,10 +119,7 @@ func (c *bed) shutdownOnce(ctx context.Context, agent string) (o *closing, err e
 		r.stuck = append(r.stuck, pods...) // nobody removes them but leave
 	}
 	err = lab.Eventually(ctx, podPatience, agent+" has a lock", func() error {
-		if logind.Released() == nil {
-			return errors.New("it has none")
-		}
-		return nil
+		return check.That(logind.Released() != nil, "it has none")
 	})
 	if err != nil {
 		return nil, err

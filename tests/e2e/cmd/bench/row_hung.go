@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -198,10 +199,8 @@ func (s *subject) hang(ctx context.Context, proxy *criproxy.Proxy, all []*victim
 	}
 	const patience = 20 * time.Second
 	err := lab.Eventually(ctx, patience, "calls hang", func() error {
-		if n, missing := waiting(); n < len(all) {
-			return fmt.Errorf("%d do, without %v", n, missing)
-		}
-		return nil
+		n, missing := waiting()
+		return check.That(n >= len(all), "%d do, without %v", n, missing)
 	})
 	if n, missing := waiting(); err != nil && n >= hungAtLeast {
 		s.bench.say("  %d calls hang; the agent does not make these for a pod: %v", n, missing)

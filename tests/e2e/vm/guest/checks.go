@@ -17,6 +17,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
@@ -77,22 +78,14 @@ func (h *host) sidecar(ctx context.Context) error {
 }
 
 // crashPod ends at once. Its first restart comes at once, the next after ten seconds.
-const crashPod = `
-apiVersion: v1
-kind: Pod
-metadata: {name: crash}
-spec:
-  terminationGracePeriodSeconds: 1
+var crashPod = node.Manifest("crash", 1, `
   containers:
-  - {name: main, image: ` + lab.WorkImage + `, args: [exit, "3"]}
-`
+  - {name: main, image: `+lab.WorkImage+`, args: [exit, "3"]}`)
 
 func (h *host) crash(ctx context.Context) error {
 	pod, err := h.awaitPod(ctx, "crash", "has restarted twice and waits", func(p node.Pod) error {
-		if c := p.Container("main"); c.Restarts < 2 || c.State != "waiting" || c.Reason != "CrashLoopBackOff" {
-			return errors.New("it does not")
-		}
-		return nil
+		c := p.Container("main")
+		return check.That(c.Restarts >= 2 && c.State == "waiting" && c.Reason == "CrashLoopBackOff", "it does not")
 	})
 	if err != nil {
 		return err
@@ -106,29 +99,21 @@ func (h *host) crash(ctx context.Context) error {
 	for _, c := range world.Of("crash").Containers {
 		newest = max(newest, c.Metadata.GetAttempt())
 	}
-	if got := pod.Container("main").Restarts; got != int(newest) {
-		return fmt.Errorf("%d restarts are counted; the runtime's newest attempt is %d", got, newest)
-	}
-	return nil
+	got := pod.Container("main").Restarts
+	return check.That(got == int(newest), "%d restarts are counted; the runtime's newest attempt is %d", got, newest)
 }
 
-const limitsPod = `
-apiVersion: v1
-kind: Pod
-metadata: {name: limits}
-spec:
-  terminationGracePeriodSeconds: 1
+var limitsPod = node.Manifest("limits", 1, `
   containers:
   - name: small
-    image: ` + lab.WorkImage + `
+    image: `+lab.WorkImage+`
     args: [sleep]
     resources:
       requests: {cpu: 100m, memory: 16Mi}
       limits: {cpu: 250m, memory: 48Mi}
   - name: free
-    image: ` + lab.WorkImage + `
-    args: [sleep]
-`
+    image: `+lab.WorkImage+`
+    args: [sleep]`)
 
 func (h *host) limits(ctx context.Context) error {
 	var wrong error
@@ -202,18 +187,12 @@ func (h *host) podLimits(ctx context.Context) error {
 }
 
 // guaranteedPod has requests as high as its limits.
-const guaranteedPod = `
-apiVersion: v1
-kind: Pod
-metadata: {name: guaranteed}
-spec:
-  terminationGracePeriodSeconds: 1
+var guaranteedPod = node.Manifest("guaranteed", 1, `
   containers:
   - name: main
-    image: ` + lab.WorkImage + `
+    image: `+lab.WorkImage+`
     args: [sleep]
-    resources: {limits: {cpu: 200m, memory: 32Mi}}
-`
+    resources: {limits: {cpu: 200m, memory: 32Mi}}`)
 
 // control reads a file of a cgroup.
 func control(file string) (string, error) {
@@ -308,19 +287,13 @@ func (h *host) ofContainer(ctx context.Context, pod, container string, files ...
 	return nil, fmt.Errorf("container %s of pod %s does not run", container, pod)
 }
 
-const oomPod = `
-apiVersion: v1
-kind: Pod
-metadata: {name: oom}
-spec:
+var oomPod = node.Manifest("oom", 1, `
   restartPolicy: Never
-  terminationGracePeriodSeconds: 1
   containers:
   - name: main
-    image: ` + lab.WorkImage + `
+    image: `+lab.WorkImage+`
     args: [hog, memory, "64"]
-    resources: {limits: {memory: 24Mi}}
-`
+    resources: {limits: {memory: 24Mi}}`)
 
 // oom compares the reason with the runtime's: containerd watches the container's cgroup for it, and
 // at times sees the container gone first.
@@ -418,10 +391,7 @@ func (h *host) takeover(ctx context.Context) error {
 		return fmt.Errorf("running before: %v\nafter: %v", before, after)
 	}
 	_, err = h.awaitPod(ctx, "crash", "keeps its count", func(p node.Pod) error {
-		if p.Restarts < 2 {
-			return errors.New("it has not")
-		}
-		return nil
+		return check.That(p.Restarts >= 2, "it has not")
 	})
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -90,10 +91,8 @@ func (h *host) evictHog(ctx context.Context, api kubernetes.Interface, threshold
 			return err
 		}
 		h.uids[name] = string(p.UID)
-		if s := &p.Status; s.Phase != v1.PodFailed || s.Reason != "Evicted" {
-			return fmt.Errorf("it is %s, %s: %s", s.Phase, s.Reason, s.Message)
-		}
-		return nil
+		s := &p.Status
+		return check.That(s.Phase == v1.PodFailed && s.Reason == "Evicted", "it is %s, %s: %s", s.Phase, s.Reason, s.Message)
 	}); err != nil {
 		return err
 	}

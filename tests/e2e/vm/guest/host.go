@@ -21,26 +21,9 @@ import (
 // machine outside may be busy as well.
 const patience = 5 * time.Minute
 
-// lookEvery is rare enough for the looking not to take what the machine needs for the rest.
-const lookEvery = 500 * time.Millisecond
-
 // await waits until condition holds. Its error says why it did not the last time.
 func await(ctx context.Context, what string, condition func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		err := condition()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
-		case <-tick.C:
-		}
-	}
+	return lab.Eventually(ctx, patience, what, condition)
 }
 
 // pods are the names of those that the checks look at, each in a manifest of its name.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -102,19 +103,13 @@ func (t *target) end() error {
 
 // iscsiPod writes to a disk of the open target, and reads what is there.
 func iscsiPod(name, lun, args string) string {
-	return `
-apiVersion: v1
-kind: Pod
-metadata: {name: ` + name + `}
-spec:
-  terminationGracePeriodSeconds: 1
+	return node.Manifest(name, 1, `
   containers:
   - name: main
-    image: ` + lab.WorkImage + `
-    args: [` + args + `]
+    image: `+lab.WorkImage+`
+    args: [`+args+`]
     volumeMounts: [{name: files, mountPath: /files}]
-  volumes: [{name: files, iscsi: {targetPortal: 127.0.0.1, iqn: "` + openTarget + `", lun: ` + lun + `, fsType: ext4}}]
-`
+  volumes: [{name: files, iscsi: {targetPortal: 127.0.0.1, iqn: "`+openTarget+`", lun: `+lun+`, fsType: ext4}}]`)
 }
 
 // chapPod has the disk of the target that wants to know who comes.
@@ -268,10 +263,8 @@ func (h *host) silentTarget(ctx context.Context, api kubernetes.Interface, t *ta
 		return err
 	}
 	if _, err := h.awaitPod(ctx, "waits", "says what it waits for", func(p node.Pod) error {
-		if w := p.Container("main"); w.State != "waiting" || !strings.Contains(w.Message, openTarget) {
-			return errors.New("it does not say what it waits for")
-		}
-		return nil
+		w := p.Container("main")
+		return check.That(w.State == "waiting" && strings.Contains(w.Message, openTarget), "it does not say what it waits for")
 	}); err != nil {
 		return err
 	}

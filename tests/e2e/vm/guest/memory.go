@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
@@ -95,12 +96,7 @@ func (h *host) failSwap(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = await(ctx, "the agent ends", func() error {
-		if refused.Running() == nil {
-			return errors.New("it runs")
-		}
-		return nil
-	})
+	err = await(ctx, "the agent ends", func() error { return check.That(refused.Running() != nil, "it runs") })
 	if err != nil {
 		return errors.Join(err, refused.Kill(ctx))
 	}
@@ -118,10 +114,8 @@ func swapCall(call uintptr, device string) error {
 	if err != nil {
 		return err
 	}
-	if _, _, e := unix.Syscall(call, uintptr(unsafe.Pointer(path)), 0, 0); e != 0 {
-		return fmt.Errorf("swap on or off (system call %d) on %s: %w", call, device, e)
-	}
-	return nil
+	_, _, e := unix.Syscall(call, uintptr(unsafe.Pointer(path)), 0, 0)
+	return check.That(e == 0, "swap on or off (system call %d) on %s: %w", call, device, e)
 }
 
 // memoryQoS runs the pods, and looks at what is protected of their memory.

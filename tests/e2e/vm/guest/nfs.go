@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -100,31 +101,19 @@ func endNFS(ctx context.Context, proxy *tcpproxy.Proxy) error {
 
 // nfsPod reads and writes files of the server, and writes once more when file go is there.
 func nfsPod(name string) string {
-	return `
-apiVersion: v1
-kind: Pod
-metadata: {name: ` + name + `}
-spec:
-  terminationGracePeriodSeconds: 1
+	return node.Manifest(name, 1, `
   containers:
   - name: main
-    image: ` + lab.WorkImage + `
-    args: [cat, /files/greeting, then, append, /files/` + name + `, first, then, await, /here/go, then, append, /files/` + name + `, second, then, sleep]
+    image: `+lab.WorkImage+`
+    args: [cat, /files/greeting, then, append, /files/`+name+`, first, then, await, /here/go, then, append, /files/`+name+`, second, then, sleep]
     volumeMounts: [{name: files, mountPath: /files}, {name: here, mountPath: /here}]
-  volumes: [{name: files, nfs: {server: 127.0.0.1, path: /}}, {name: here, emptyDir: {}}]
-`
+  volumes: [{name: files, nfs: {server: 127.0.0.1, path: /}}, {name: here, emptyDir: {}}]`)
 }
 
 // plainPod has nothing to do with it.
 func plainPod(name string) string {
-	return `
-apiVersion: v1
-kind: Pod
-metadata: {name: ` + name + `}
-spec:
-  terminationGracePeriodSeconds: 1
-  containers: [{name: main, image: ` + lab.WorkImage + `, args: [sleep]}]
-`
+	return node.Manifest(name, 1, `
+  containers: [{name: main, image: `+lab.WorkImage+`, args: [sleep]}]`)
 }
 
 // nfs has pods read and write what a server has, has the server fall silent, and looks at what that costs.
@@ -286,10 +275,7 @@ func (h *host) awaitHung(ctx context.Context, pod string) error {
 			_, rest, _ := strings.Cut(string(text), ") ")
 			states = append(states, rest[:min(1, len(rest))])
 		}
-		if !slices.Contains(states, "D") {
-			return fmt.Errorf("its threads are %v", states)
-		}
-		return nil
+		return check.That(slices.Contains(states, "D"), "its threads are %v", states)
 	})
 }
 

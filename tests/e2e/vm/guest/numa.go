@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/cpustate"
 	"github.com/troupe-dev/troupe/actors/decide/memorystate"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -43,18 +44,12 @@ var numaPods = []string{"own", "late", "refused-cpus", "refused-memory"}
 
 // wholePod is a Guaranteed pod with whole CPUs.
 func wholePod(name, cpus, memory string) string {
-	return `
-apiVersion: v1
-kind: Pod
-metadata: {name: ` + name + `}
-spec:
-  terminationGracePeriodSeconds: 1
+	return node.Manifest(name, 1, `
   containers:
   - name: main
-    image: ` + lab.WorkImage + `
+    image: `+lab.WorkImage+`
     args: [sleep]
-    resources: {limits: {cpu: ` + cpus + `, memory: ` + memory + `}}
-`
+    resources: {limits: {cpu: `+cpus+`, memory: `+memory+`}}`)
 }
 
 // numa has the agent give CPUs and memory of one NUMA node to a pod. They stay its own until [host.numaFreed].
@@ -226,10 +221,7 @@ func (h *host) refused(ctx context.Context, name, cpus, memory string) error {
 		return err
 	}
 	if _, err := h.awaitPod(ctx, name, "is rejected", func(p node.Pod) error {
-		if p.Phase != "Failed" || p.Reason != "TopologyAffinityError" {
-			return errors.New("it is not")
-		}
-		return nil
+		return check.That(p.Phase == "Failed" && p.Reason == "TopologyAffinityError", "it is not")
 	}); err != nil {
 		return err
 	}
@@ -359,8 +351,5 @@ func (h *host) statesSay(shared string, pods ...string) error {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		return fmt.Errorf("the state files say %q, want %q", got, want)
-	}
-	return nil
+	return check.That(slices.Equal(got, want), "the state files say %q, want %q", got, want)
 }

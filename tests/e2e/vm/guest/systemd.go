@@ -14,6 +14,7 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
 )
@@ -171,10 +172,8 @@ func (h *host) killed(ctx context.Context) error {
 		return err
 	}
 	if _, err := h.awaitPod(ctx, "guaranteed", "runs again", func(p node.Pod) error {
-		if c := p.Container("main"); c.Restarts != 1 || c.State != "running" {
-			return errors.New("it does not")
-		}
-		return nil
+		c := p.Container("main")
+		return check.That(c.Restarts == 1 && c.State == "running", "it does not")
 	}); err != nil {
 		return err
 	}
