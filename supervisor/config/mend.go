@@ -76,11 +76,15 @@ func (m *mender) durations() {
 }
 
 func (m *mender) network() {
-	// Zeros in front of a number are left out, as a kubelet does: 010.0.0.1 is 10.0.0.1.
-	for _, address := range []*string{&m.Address, &m.HealthzBindAddress} {
-		if ip, ok := sloppyIP(*address); ok {
-			*address = ip.String()
+	usual := Default().kubelet
+	for _, a := range []struct{ given, usual *string }{
+		{&m.Address, &usual.Address}, {&m.HealthzBindAddress, &usual.HealthzBindAddress},
+	} {
+		// Zeros in front of a number are left out, as a kubelet does: 010.0.0.1 is 10.0.0.1.
+		if ip, ok := sloppyIP(*a.given); ok {
+			*a.given = ip.String()
 		}
+		zero(a.given, *a.usual) // of an empty flag
 	}
 	var servers []string
 	for i, text := range m.ClusterDNS {

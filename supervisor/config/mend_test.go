@@ -61,6 +61,16 @@ func TestStartsWithWarning(t *testing.T) {
 
 func (c Config) clusterDomain() any { return c.ClusterDomain() }
 
+// TestEmptyAddresses: a flag with an empty address leaves the default, and does not open the health endpoint to all.
+func TestEmptyAddresses(t *testing.T) {
+	c := good(t, nil, "--address=", "--healthz-bind-address=")
+	healthz, _ := c.Healthz()
+	server, _ := c.Server()
+	if healthz != "127.0.0.1:10248" || server.String() != "0.0.0.0:10250" || len(c.Warnings()) > 0 {
+		t.Errorf("%s, %s, warnings %q", healthz, server, c.Warnings())
+	}
+}
+
 // TestNodeIPThatIsNone: an address that can't be read is ignored, with a warning.
 func TestNodeIPThatIsNone(t *testing.T) {
 	for text, want := range map[string]string{
