@@ -18,14 +18,6 @@ const (
 	exitStale    = 4
 )
 
-// chaosError is what a case has shown, with its exit code.
-type chaosError struct {
-	code int
-	text string
-}
-
-func (e chaosError) Error() string { return e.text }
-
 // pairsLife is the life of one pod that pairs of faults are tried on.
 const pairsLife = "plain"
 

@@ -189,11 +189,11 @@ func (o *outcome) end() error {
 	}
 	switch {
 	case o.tally.Violated > 0:
-		return chaosError{exitViolated, "a rule was violated"}
+		return exitError{code: exitViolated, text: "a rule was violated"}
 	case out.Interrupted:
 		return errInterrupted
 	case o.strict && o.tally.Stale > 0:
-		return chaosError{exitStale, o.staleText()}
+		return exitError{code: exitStale, text: o.staleText()}
 	}
 	return nil
 }

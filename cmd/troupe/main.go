@@ -26,7 +26,8 @@ func execute() int {
 	defer stop()
 	err := commandOf(filepath.Base(os.Args[0])).ExecuteContext(ctx)
 	code := exitCode(ctx, err)
-	if code == exitFailed || code == exitViolated || code == exitStale {
+	var own exitError
+	if code != 0 && code != exitInterrupted && !(errors.As(err, &own) && own.shown) {
 		fmt.Fprintln(os.Stderr, "troupe: "+err.Error())
 	}
 	return code
@@ -51,6 +52,15 @@ const (
 	exitInterrupted = 130
 )
 
+// exitError is how a command ends with an exit code of its own.
+type exitError struct {
+	code  int
+	text  string
+	shown bool // the command has printed why
+}
+
+func (e exitError) Error() string { return e.text }
+
 func exitCode(ctx context.Context, err error) int {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil, errors.Is(err, syscall.EPIPE):
@@ -58,9 +68,9 @@ func exitCode(ctx context.Context, err error) int {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
 	}
-	var shown chaosError
-	if errors.As(err, &shown) {
-		return shown.code
+	var own exitError
+	if errors.As(err, &own) {
+		return own.code
 	}
 	return exitFailed
 }

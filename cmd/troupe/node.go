@@ -21,6 +21,7 @@ func newNodeCommand() *cobra.Command {
 	flags := config.NewFlags()
 	var panicPod string
 	var version kubernetesVersion
+	var check nodeCheck
 	cmd := &cobra.Command{
 		Use:   "node",
 		Short: "Run the node agent, with the kubelet's flags and configuration file",
@@ -30,11 +31,26 @@ the name kubelet, such as a symlink to troupe, is this command. Without a
 kubeconfig it runs static pods only: manifests from --pod-manifest-path and
 --manifest-url.
 
-SIGTERM stops the agent and leaves the pods running.`,
+SIGTERM stops the agent and leaves the pods running.
+
+With --check it does not run: it reads configuration, drop-ins and flags, looks
+at the machine, and prints what would be refused, warned of and without effect.
+It asks the container runtime for its version and status only, and writes, binds
+and creates nothing. Exit codes of --check:
+
+  0  the agent would start, maybe with warnings
+  1  it would not start
+  2  with --strict: it would start with warnings`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version != "" {
 				return version.print(cmd.OutOrStdout())
+			}
+			if err := check.validate(); err != nil {
+				return err
+			}
+			if check.on {
+				return check.run(cmd.Context(), cmd.OutOrStdout(), flags)
 			}
 			dir, err := os.Getwd()
 			if err != nil {
@@ -51,6 +67,7 @@ SIGTERM stops the agent and leaves the pods running.`,
 		},
 	}
 	flags.AddTo(cmd.Flags())
+	check.addTo(cmd)
 	cmd.Flags().Var(&version, "version", "print the version of Kubernetes that this node has, and end; =raw for more")
 	cmd.Flags().Lookup("version").NoOptDefVal = "true"
 	cmd.Flags().StringVar(&panicPod, "chaos-panic-pod", "",

@@ -22,7 +22,7 @@ import (
 // a state of CPUs that it can't continue with does not start, as a kubelet: containers run on CPUs that it knows
 // nothing of.
 func (l *launch) assignCPUs(context.Context) error {
-	l.states = checkpoints.NewStates(l.root.Path())
+	l.states = checkpoints.NewStates(l.config.Options().RootDir)
 	l.machine.inventory = &inventory{}
 	l.deviceStates = checkpoints.NewStates(l.plugins)
 	data, err := l.states.Read(cpustate.Name)
@@ -53,7 +53,7 @@ func (l *launch) assignCPUs(context.Context) error {
 
 func (l *launch) unusable(err error) error {
 	return fmt.Errorf("the state of the CPU manager, %s, can't be used: %w: drain this node, delete the file, and start "+
-		"this agent again", filepath.Join(l.root.Path(), cpustate.Name), err)
+		"this agent again", filepath.Join(l.config.Options().RootDir, cpustate.Name), err)
 }
 
 // ownCPUs is what containers have alone, as of the state file.

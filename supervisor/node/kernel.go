@@ -14,13 +14,21 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 )
 
+// kernelSetting is a parameter of the kernel.
+type kernelSetting struct {
+	name string
+	want int
+}
+
+// file is where the kernel shows it, below root.
+func (s kernelSetting) file(root string) string {
+	return filepath.Join(root, strings.ReplaceAll(s.name, ".", "/"))
+}
+
 // kernelSettings are the parameters that the kubelet wants of a kernel (sysctl(8)), because they make a machine
 // survive, or come back: overcommitted memory is granted, and the OOM killer ends a process instead of the machine; a
 // machine that panics restarts after ten seconds; and there are keys for many containers.
-var kernelSettings = []struct {
-	name string
-	want int
-}{
+var kernelSettings = []kernelSetting{
 	{"vm.overcommit_memory", 1},
 	{"vm.panic_on_oom", 0},
 	{"kernel.panic", 10},
@@ -36,7 +44,7 @@ const sysctlRoot = "/proc/sys"
 func protectKernel(root string, only bool) (changed []string, err error) {
 	var errs []error
 	for _, s := range kernelSettings {
-		file := filepath.Join(root, strings.ReplaceAll(s.name, ".", "/"))
+		file := s.file(root)
 		text, err := os.ReadFile(file)
 		got := strings.TrimSpace(string(text))
 		if err != nil {

@@ -44,11 +44,15 @@ func setOOMScore(file string, want int) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("cannot set oom_score_adj of the agent to %d: %w: when memory runs out, the kernel may kill "+
-			"the agent early; give the agent CAP_SYS_RESOURCE, or set OOMScoreAdjust=%d in its systemd unit",
-			want, err, want)
+		return noOOMScore(want, err)
 	}
 	return nil
+}
+
+func noOOMScore(want int, err error) error {
+	return fmt.Errorf("cannot set oom_score_adj of the agent to %d: %w: when memory runs out, the kernel may kill "+
+		"the agent early; give the agent CAP_SYS_RESOURCE, or set OOMScoreAdjust=%d in its systemd unit",
+		want, err, want)
 }
 
 // openFiles reads and writes a limit of this process (getrlimit(2)).

@@ -52,7 +52,7 @@ func (l *launch) assignMemory(context.Context) error {
 
 func (l *launch) badMemory(err error) error {
 	return fmt.Errorf("the state of the memory manager, %s, can't be used: %w: drain this node, delete the file, and "+
-		"start this agent again", filepath.Join(l.root.Path(), memorystate.Name), err)
+		"start this agent again", filepath.Join(l.config.Options().RootDir, memorystate.Name), err)
 }
 
 // ownMemory is what containers have to themselves, as of the state file.

@@ -44,12 +44,15 @@ func openCgroups(
 	p := &podCgroups{settings: m.cgroupSettings(c, driver)}
 	err = p.make(ctx)
 	if err != nil {
-		log.Warn().Stringer("driver", driver).Str("error", err.Error()).
-			Msg("pods have no cgroups of their own: only container limits are enforced. Give the agent write access to " +
-				"/sys/fs/cgroup, or set cgroupsPerQOS: false")
+		log.Warn().Stringer("driver", driver).Msg(noCgroups(err))
 		return nil, nil
 	}
 	return p, p.enforce(ctx, c)
+}
+
+func noCgroups(err error) string {
+	return "pods have no cgroups of their own: only container limits are enforced: " + err.Error() + ": give the agent " +
+		"write access to /sys/fs/cgroup, or set cgroupsPerQOS: false"
 }
 
 // cgroupDriver is the runtime's, or the configuration's if that doesn't say.
@@ -133,29 +136,43 @@ func (p *podCgroups) make(ctx context.Context) error {
 	return nil
 }
 
-// enforce limits the existing cgroups of the system and of Kubernetes to their reservations.
-func (p *podCgroups) enforce(ctx context.Context, c config.Config) error {
+// reservedCgroup is an existing cgroup that a reservation is enforced on.
+type reservedCgroup struct {
+	kind, field, cgroup string
+	reserved            v1.ResourceList
+	compressible        bool
+}
+
+func (r reservedCgroup) failed(err error) error {
+	return fmt.Errorf("%s %q: %w: set a cgroup that exists and is below its limits, or remove %s from "+
+		"enforceNodeAllocatable", r.field, r.cgroup, err, r.kind)
+}
+
+// enforced are the reservations that are.
+func enforced(c config.Config) (out []reservedCgroup) {
 	k := c.Kubelet()
 	system, kube := c.Reserved()
-	for _, r := range []struct {
-		kind, field, cgroup string
-		reserved            v1.ResourceList
-	}{
-		{"system-reserved", "systemReservedCgroup", k.SystemReservedCgroup, system},
-		{"kube-reserved", "kubeReservedCgroup", k.KubeReservedCgroup, kube},
+	for _, r := range []reservedCgroup{
+		{kind: "system-reserved", field: "systemReservedCgroup", cgroup: k.SystemReservedCgroup, reserved: system},
+		{kind: "kube-reserved", field: "kubeReservedCgroup", cgroup: k.KubeReservedCgroup, reserved: kube},
 	} {
-		compressible := c.Enforces(r.kind + "-compressible")
-		if !compressible && !c.Enforces(r.kind) {
-			continue
+		r.compressible = c.Enforces(r.kind + "-compressible")
+		if r.compressible || c.Enforces(r.kind) {
+			out = append(out, r)
 		}
-		name, values := podcgroup.ParseName(r.cgroup, p.settings.Driver), p.settings.ReservedValues(r.reserved, compressible)
+	}
+	return out
+}
+
+// enforce limits the existing cgroups of the system and of Kubernetes to their reservations.
+func (p *podCgroups) enforce(ctx context.Context, c config.Config) error {
+	for _, r := range enforced(c) {
+		name := podcgroup.ParseName(r.cgroup, p.settings.Driver)
+		values := p.settings.ReservedValues(r.reserved, r.compressible)
 		if err := wait(ctx, func(ctx context.Context, done func(error)) {
 			p.port.SetExisting(ctx, name, values, done)
 		}); err != nil {
-			return fmt.Errorf(
-				"%s %q: %w: set a cgroup that exists and is below its limits, or remove %s from enforceNodeAllocatable", r.field,
-				r.cgroup, err, r.kind,
-			)
+			return r.failed(err)
 		}
 	}
 	return nil

@@ -48,19 +48,11 @@ func (e *InUseError) Error() string {
 // of the agent that has it (*InUseError). The lock goes with the process,
 // however that ends.
 func Claim(path string) (*Dir, error) {
-	if !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("root directory %s: must be an absolute path", path)
+	if err := Look(path); err != nil {
+		return nil, err
 	}
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := os.MkdirAll(path, permission); err != nil {
-			return nil, fmt.Errorf("make root directory: %w", err)
-		}
-	case err != nil:
-		return nil, fmt.Errorf("root directory: %w", err)
-	case !info.IsDir():
-		return nil, fmt.Errorf("root directory %s: is not a directory: choose another --root-dir", path)
+	if err := os.MkdirAll(path, permission); err != nil {
+		return nil, fmt.Errorf("make root directory: %w", err)
 	}
 	lock, err := lockFile(path)
 	if err != nil {
@@ -70,6 +62,23 @@ func Claim(path string) (*Dir, error) {
 		return nil, errors.Join(fmt.Errorf("claim root directory %s: %w", path, err), lock.Close())
 	}
 	return &Dir{path: path, lock: lock}, nil
+}
+
+// Look says why a path can't be the root directory of an agent, and changes nothing. One that does not exist can.
+func Look(path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("root directory %s: must be an absolute path", path)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("root directory: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("root directory %s: is not a directory: choose another --root-dir", path)
+	}
+	return nil
 }
 
 // Path is the directory.
