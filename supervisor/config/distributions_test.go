@@ -338,6 +338,142 @@ tlsMinVersion: VersionTLS12
 		name: "Typhoon, controller, with its quotes", source: "the same", args: `--node-labels=node.kubernetes.io/controller="true"`, err: "--node-labels: ",
 	},
 	{
+		name: "Bottlerocket", source: "bottlerocket-os/bottlerocket-core-kit@097546f310f849e985db52a0435caa86108467ba packages/kubernetes-1.33/kubelet-config",
+		file: `
+address: 0.0.0.0
+authentication: {anonymous: {enabled: false}, webhook: {cacheTTL: 2m0s, enabled: true}, x509: {clientCAFile: "/etc/kubernetes/pki/ca.crt"}}
+authorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 5m0s, cacheUnauthorizedTTL: 30s}}
+cgroupDriver: systemd
+cgroupRoot: "/"
+clusterDNS: [10.100.0.10]
+clusterDomain: cluster.local
+cpuCFSQuota: true
+cpuManagerPolicy: none
+enableDebuggingHandlers: false
+failSwapOn: false
+featureGates: {DynamicResourceAllocation: true}
+hairpinMode: hairpin-veth
+kubeReserved: {cpu: "70m", memory: "574Mi", ephemeral-storage: "1Gi"}
+kubeReservedCgroup: "/runtime"
+maxPods: 110
+podPidsLimit: 1048576
+protectKernelDefaults: true
+readOnlyPort: 0
+resolvConf: "/run/netdog/resolv.conf"
+runtimeRequestTimeout: 15m
+seccompDefault: false
+serializeImagePulls: false
+serverTLSBootstrap: true
+staticPodPath: "/etc/kubernetes/static-pods/"
+tlsCipherSuites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305,
+  TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384]
+volumePluginDir: "/var/lib/kubelet/plugins/volume/exec"
+`,
+		want: noEffect + "hairpinMode, volumePluginDir",
+	},
+	{
+		name: "Gardener", source: "gardener/gardener@0a555d1eb50fece9fef7585622d2e02b807aef4a pkg/component/extensions/operatingsystemconfig/original/components/kubelet",
+		file: goType + `
+authentication: {anonymous: {enabled: false}, webhook: {cacheTTL: 2m0s, enabled: true}, x509: {clientCAFile: /var/lib/kubelet/ca.crt}}
+authorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 5m0s, cacheUnauthorizedTTL: 30s}}
+cgroupDriver: systemd
+cgroupRoot: /
+cgroupsPerQOS: true
+clusterDNS: [100.64.0.10]
+clusterDomain: cluster.local
+containerLogMaxSize: 100Mi
+cpuCFSQuota: true
+cpuManagerPolicy: none
+cpuManagerReconcilePeriod: 10s
+enableControllerAttachDetach: true
+enableDebuggingHandlers: true
+enableServer: true
+enforceNodeAllocatable: [pods]
+eventBurst: 50
+eventRecordQPS: 50
+evictionHard: {imagefs.available: 5%, imagefs.inodesFree: 5%, memory.available: 100Mi, nodefs.available: 5%, nodefs.inodesFree: 5%}
+evictionMaxPodGracePeriod: 90
+evictionMinimumReclaim: {imagefs.available: 0Mi, imagefs.inodesFree: 0Mi, memory.available: 0Mi, nodefs.available: 0Mi, nodefs.inodesFree: 0Mi}
+evictionPressureTransitionPeriod: 4m0s
+evictionSoft: {imagefs.available: 10%, imagefs.inodesFree: 10%, memory.available: 200Mi, nodefs.available: 10%, nodefs.inodesFree: 10%}
+evictionSoftGracePeriod: {imagefs.available: 1m30s, imagefs.inodesFree: 1m30s, memory.available: 1m30s, nodefs.available: 1m30s, nodefs.inodesFree: 1m30s}
+failSwapOn: true
+fileCheckFrequency: 20s
+hairpinMode: promiscuous-bridge
+httpCheckFrequency: 20s
+imageGCHighThresholdPercent: 50
+imageGCLowThresholdPercent: 40
+imageMinimumGCAge: 2m0s
+kubeAPIBurst: 50
+kubeAPIQPS: 50
+kubeReserved: {cpu: 80m, memory: 1Gi}
+maxOpenFiles: 1000000
+maxPods: 110
+protectKernelDefaults: true
+registerWithTaints: [{effect: NoSchedule, key: node.gardener.cloud/critical-components-not-ready}]
+resolvConf: /etc/resolv.conf
+rotateCertificates: true
+runtimeRequestTimeout: 2m0s
+serializeImagePulls: true
+serverTLSBootstrap: true
+streamingConnectionIdleTimeout: 5m0s
+syncFrequency: 1m0s
+volumePluginDir: /var/lib/kubelet/volumeplugins
+volumeStatsAggPeriod: 1m0s
+`,
+		args: "--bootstrap-kubeconfig=/b --kubeconfig=/k --node-labels=worker.gardener.cloud/kubernetes-version=1.36.0 --node-labels=a=b " +
+			"--container-runtime-endpoint=unix:///run/containerd/containerd.sock --runtime-cgroups=/system.slice/containerd.service --v=2 --node-ip=::",
+		want: noEffect + "volumePluginDir",
+	},
+	{
+		name: "kind, IPv6", source: "kubernetes-sigs/kind@0033147efdc648e0d1433e19f9bd0d8465141b7d pkg/cluster/internal/kubeadm/config.go",
+		file: `
+address: "::"
+cgroupDriver: systemd
+cgroupRoot: /kubelet
+evictionHard: {imagefs.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%"}
+failSwapOn: false
+healthzBindAddress: "::"
+imageGCHighThresholdPercent: 100
+`,
+		args: "--kubeconfig=/k --node-ip=fc00::2 --provider-id=kind://docker/kind/kind-control-plane --node-labels=",
+	},
+	{
+		name: "minikube", source: "kubernetes/minikube@27772aae18aea9dd2357203104cdfa4371adad86 pkg/minikube/bootstrapper/bsutil/ktmpl/v1beta4.go",
+		file: `
+authentication: {x509: {clientCAFile: /var/lib/minikube/certs/ca.crt}}
+cgroupDriver: systemd
+clusterDomain: "cluster.local"
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+evictionHard: {imagefs.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%"}
+failSwapOn: false
+hairpinMode: hairpin-veth
+imageGCHighThresholdPercent: 100
+runtimeRequestTimeout: 15m
+staticPodPath: /etc/kubernetes/manifests
+`,
+		args: "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --hostname-override=minikube --kubeconfig=/etc/kubernetes/kubelet.conf --node-ip=192.168.49.2",
+		want: noEffect + "hairpinMode",
+	},
+	{
+		name: "OpenShift", source: "openshift/machine-config-operator@0195012bfa71f99a5eee4d8a4854b693ee1b4452 templates/worker/01-worker-kubelet/_base/units/kubelet.service.yaml",
+		args: "--node-labels=node-role.kubernetes.io/worker,node.openshift.io/os_id=rhcos --node-ip= --minimum-container-ttl-duration=6m0s",
+		err:  "--node-labels: node-role.kubernetes.io/worker=: a node cannot set labels", // OpenShift has a kubelet of its own
+	},
+	{
+		name: "OpenShift, the labels aside", source: "the same",
+		args: "--node-labels=node.openshift.io/os_id=rhcos --node-ip= --minimum-container-ttl-duration=6m0s --container-runtime-endpoint=/var/run/crio/crio.sock " +
+			"--runtime-cgroups=/system.slice/crio.service --cloud-provider= --provider-id= --system-reserved=cpu=500m,memory=1Gi --v=2",
+	},
+	{
+		name: "a role that binds the health endpoint to a name", source: "lgphone/ansible-k8s-manager, healthzBindAddress: {{ inventory_hostname }}",
+		file: "healthzBindAddress: node1\n",
+	},
+	{
+		name: "GKE, old", source: "a flag that kubelets have and do not act on", args: "--experimental-mounter-path=/home/kubernetes/containerized_mounter/mounter",
+		want: noEffect + "--experimental-mounter-path",
+	},
+	{
 		name: "upstream's specification of drop-ins", source: "kubernetes/kubernetes@v1.36.3 test/e2e_node/kubelet_config_dir_test.go, merged",
 		file: `
 authorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 6m, cacheUnauthorizedTTL: 40s}}
@@ -388,6 +524,18 @@ func TestDistributions(t *testing.T) {
 				t.Errorf("warns of\n%s\nwant\n%s", got, d.want)
 			}
 		})
+	}
+}
+
+// TestLostFlags: flags that installers gave to old kubelets are unknown to a kubelet v1.36, and here.
+func TestLostFlags(t *testing.T) {
+	for name := range strings.FieldsSeq("azure-container-registry-config cloud-config container-runtime dynamic-config-dir " +
+		"experimental-check-node-capabilities-before-mount network-plugin pod-sysctls register-schedulable") {
+		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		NewFlags().AddTo(fs)
+		if fs.Lookup(name) != nil {
+			t.Errorf("--%s is known", name)
+		}
 	}
 }
 
