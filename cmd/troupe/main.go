@@ -27,7 +27,7 @@ func execute() int {
 	err := commandOf(filepath.Base(os.Args[0])).ExecuteContext(ctx)
 	code := exitCode(ctx, err)
 	var own exitError
-	if code != 0 && code != exitInterrupted && !(errors.As(err, &own) && own.shown) {
+	if told := errors.As(err, &own) && own.shown; code != 0 && code != exitInterrupted && !told {
 		fmt.Fprintln(os.Stderr, "troupe: "+err.Error())
 	}
 	return code

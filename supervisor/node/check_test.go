@@ -1,19 +1,24 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
@@ -164,6 +169,62 @@ func TestCheckByAStranger(t *testing.T) {
 		t.Errorf("refused %q", all)
 	}
 	if all := strings.Join(got.Warnings, "|"); !strings.Contains(all, "no container runtime answers at "+dir+"/none.sock") {
+		t.Errorf("warned of %q", all)
+	}
+}
+
+// answers is a container runtime that says what it is and how it is, and nothing else.
+type answers struct {
+	runtimeapi.UnimplementedRuntimeServiceServer
+}
+
+func (answers) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "answers", RuntimeVersion: "v1", RuntimeApiVersion: "v1"}, nil
+}
+
+func (answers) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	return &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+		{Type: "RuntimeReady", Status: true}, {Type: "NetworkReady", Reason: "NetworkPluginNotReady", Message: "no CNI plugin"},
+	}}}, nil
+}
+
+// TestCheckAsksTheRuntime for its version and its status only, and says what is not ready.
+func TestCheckAsksTheRuntime(t *testing.T) {
+	dir, err := os.MkdirTemp("", "a") // t.TempDir has too long a path for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	var mu sync.Mutex
+	var asked []string
+	server := grpc.NewServer(grpc.UnaryInterceptor(
+		func(ctx context.Context, r any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, path.Base(info.FullMethod))
+			return handle(ctx, r)
+		}))
+	runtimeapi.RegisterRuntimeServiceServer(server, answers{})
+	l, err := net.Listen("unix", filepath.Join(dir, "cri.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	got := Check(t.Context(), checked(t, dir, "", "--runtime=cri", "--container-runtime-endpoint="+l.Addr().String()))
+	server.Stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if strings.Join(asked, " ") != "Version Status" {
+		t.Errorf("asked for %v", asked)
+	}
+	all := strings.Join(got.Warnings, "|")
+	if !strings.Contains(all, "container runtime: NetworkReady is false: NetworkPluginNotReady: no CNI plugin") || strings.Contains(all, "RuntimeReady") {
 		t.Errorf("warned of %q", all)
 	}
 }
