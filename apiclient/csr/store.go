@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 )
 
 // Store keeps a certificate with its key in a directory, where a kubelet has it:
@@ -21,6 +23,9 @@ type Store struct{ Dir, Name string }
 
 // stamp is how times are written in the names of files.
 const stamp = "2006-01-02-15-04-05"
+
+// keyMode: readable by us alone.
+const keyMode = 0o600
 
 // Current is the path of the certificate in use.
 func (s Store) Current() string { return filepath.Join(s.Dir, s.Name+"-current.pem") }
@@ -56,7 +61,8 @@ func (s Store) Save(now time.Time, certPEM, keyPEM []byte) (*tls.Certificate, er
 		before = "" // a file where the link belongs: it is replaced
 	}
 	name := s.Name + "-" + now.Format(stamp) + ".pem"
-	if err := replaceFile(filepath.Join(s.Dir, name), append(keyPEM[:len(keyPEM):len(keyPEM)], certPEM...)); err != nil {
+	both := append(keyPEM[:len(keyPEM):len(keyPEM)], certPEM...)
+	if err := durable.WriteAt(filepath.Join(s.Dir, name), both, keyMode, durable.Whole); err != nil {
 		return nil, err
 	}
 	link := s.Current() + ".new"
@@ -70,22 +76,6 @@ func (s Store) Save(now time.Time, certPEM, keyPEM []byte) (*tls.Certificate, er
 		return nil, err
 	}
 	return &pair, s.removeBut(name, filepath.Base(before))
-}
-
-func replaceFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // readable by us alone
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return err
 }
 
 // removeBut removes old certificates.

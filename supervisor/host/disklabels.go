@@ -37,11 +37,11 @@ func (h *Host) otherLabel(ctx context.Context, ask *diskRequest, note string, r 
 	if err := h.pods.Root.Remove(note); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	others, used, err := h.otherDisks(a, &noted{Used: ask.Used, path: note})
+	_, used, err := h.otherDisks(a, &noted{Used: ask.Used, path: note})
 	switch {
 	case err != nil:
 		return err
-	case used || others.unread != nil:
+	case used:
 		return hostcall.Failf(port.StateConflict, "%s", why)
 	}
 	return h.children.call(ctx, request{Op: opUnmount, Path: point})

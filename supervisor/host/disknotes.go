@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 )
@@ -19,7 +20,7 @@ import (
 // noteDisk writes the note of a pod, unless it has one: with the sessions that are there before anything is begun.
 func (h *Host) noteDisk(uid, plugin, name string, u *netdisk.Used) error {
 	dir := filepath.Join(uid, pluginsDir, plugin, name)
-	if u.ISCSI == nil || h.exists(filepath.Join(dir, diskNote)) {
+	if u.ISCSI == nil || h.hasNote(dir) {
 		return h.writeNote(uid, plugin, name, u)
 	}
 	a, err := h.disks.open()
@@ -30,7 +31,7 @@ func (h *Host) noteDisk(uid, plugin, name string, u *netdisk.Used) error {
 	if err != nil {
 		return err
 	}
-	notes, _, err := h.otherNotes(filepath.Join(dir, diskNote)) // of one that can't be read, the directory tells
+	notes, err := h.otherNotes(filepath.Join(dir, diskNote))
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (h *Host) noteDisk(uid, plugin, name string, u *netdisk.Used) error {
 
 func (h *Host) writeNote(uid, plugin, name string, u *netdisk.Used) error {
 	dir := filepath.Join(uid, pluginsDir, plugin, name)
-	if h.exists(filepath.Join(dir, diskNote)) {
+	if h.hasNote(dir) {
 		return nil
 	}
 	raw, err := json.Marshal(u)
@@ -59,12 +60,8 @@ func (h *Host) writeNote(uid, plugin, name string, u *netdisk.Used) error {
 	if err := h.pods.Root.MkdirAll(dir, area.Mode); err != nil {
 		return err
 	}
-	// Complete or not there: half a note would say nothing about the disk.
-	fresh := filepath.Join(dir, "."+diskNote)
-	if err := h.pods.Root.WriteFile(fresh, raw, readyFileMode); err != nil {
-		return err
-	}
-	return h.pods.Root.Rename(fresh, filepath.Join(dir, diskNote))
+	// The disk is attached after that.
+	return durable.Write(h.pods.Root, filepath.Join(dir, diskNote), raw, readyFileMode, durable.Kept)
 }
 
 // noted is a note of a pod, with its path below the directory of pods.
@@ -73,43 +70,61 @@ type noted struct {
 	path string
 }
 
-// notesOf are the notes of a pod.
-func (h *Host) notesOf(pod string) (out []noted, err error) {
+// hasNote says whether there is a note in a directory. One that can't be read is written again: then it says no less.
+func (h *Host) hasNote(dir string) bool {
+	_, err := h.readNote(filepath.Join(dir, diskNote))
+	return err == nil
+}
+
+// readNote reads a note. An empty one is none: it was lost before its disk was attached, or with the power of the
+// machine.
+func (h *Host) readNote(path string) (n noted, err error) {
+	raw, err := h.pods.Root.ReadFile(path)
+	if err == nil && durable.Lost(raw) {
+		err = fs.ErrNotExist
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &n.Used)
+	}
+	if err == nil && !n.Valid() {
+		err = errors.New("it names no disk")
+	}
+	if err != nil {
+		return n, fmt.Errorf("read %s: %w", filepath.Join(h.pods.Path, path), err)
+	}
+	n.path = path
+	return n, nil
+}
+
+// notesOf are the notes of a pod. unread is why some of them could not be read.
+func (h *Host) notesOf(pod string) (out []noted, unread error) {
 	for _, plugin := range diskPlugins {
 		dir := filepath.Join(pod, pluginsDir, plugin)
 		entries, err := fs.ReadDir(h.pods.Root.FS(), dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			unread = errors.Join(unread, err)
 		}
 		for _, e := range entries {
 			if !e.IsDir() {
 				continue
 			}
-			n := noted{path: filepath.Join(dir, e.Name(), diskNote)}
-			raw, err := h.pods.Root.ReadFile(n.path)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
+			switch n, err := h.readNote(filepath.Join(dir, e.Name(), diskNote)); {
+			case err == nil:
+				out = append(out, n)
+			case !errors.Is(err, fs.ErrNotExist):
+				unread = errors.Join(unread, err)
 			}
-			if err == nil {
-				err = json.Unmarshal(raw, &n.Used)
-			}
-			if err == nil && !n.Valid() {
-				err = errors.New("it names no disk")
-			}
-			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", filepath.Join(h.pods.Path, n.path), err)
-			}
-			out = append(out, n)
 		}
 	}
-	return out, nil
+	return out, unread
 }
 
-// noteDisks makes notes for disks that a kubelet has mounted for a pod. mine are the mounts of the pod.
+// noteDisks makes notes for disks that a kubelet has mounted for a pod, or whose notes can't be read. mine are the mounts
+// of the pod.
 func (h *Host) noteDisks(pod string, mine, all []mounts.Mount) error {
 	for _, m := range mine {
 		plugin, name := filepath.Base(filepath.Dir(m.Point)), filepath.Base(m.Point)
-		if !slices.Contains(diskPlugins[:], plugin) || h.exists(filepath.Join(pod, pluginsDir, plugin, name, diskNote)) {
+		if !slices.Contains(diskPlugins[:], plugin) || h.hasNote(filepath.Join(pod, pluginsDir, plugin, name)) {
 			continue
 		}
 		a, err := h.disks.open()
@@ -133,25 +148,25 @@ func (h *Host) noteDisks(pod string, mine, all []mounts.Mount) error {
 	return nil
 }
 
-// otherNotes are the notes of all pods, but the one at a path. unread is why the notes of a pod could not be read.
-func (h *Host) otherNotes(path string) (out []noted, unread, err error) {
+// otherNotes are the notes of all pods, but the one at a path. Those that can't be read are left out: what their pods
+// use is seen in the mount table, and which disks there are by their directories.
+func (h *Host) otherNotes(path string) (out []noted, err error) {
 	pods, err := fs.ReadDir(h.pods.Root.FS(), ".")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, pod := range pods {
 		if !pod.IsDir() {
 			continue
 		}
-		notes, err := h.notesOf(pod.Name())
-		unread = errors.Join(unread, err)
+		notes, _ := h.notesOf(pod.Name())
 		for i := range notes {
 			if notes[i].path != path {
 				out = append(out, notes[i])
 			}
 		}
 	}
-	return out, unread, nil
+	return out, nil
 }
 
 // ofDisk reports whether a directory below plugins/kubernetes.io is of a disk.

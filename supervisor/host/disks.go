@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/blockmount"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/netdisks"
@@ -232,7 +233,7 @@ func noteShared(a *area.Area, u *netdisk.Used) error {
 	if err != nil {
 		return err
 	}
-	return a.Root.WriteFile(filepath.Join(u.Dir(), iscsiNote), raw, readyFileMode)
+	return durable.Write(a.Root, filepath.Join(u.Dir(), iscsiNote), raw, readyFileMode, durable.Whole)
 }
 
 func (h *Host) globalAt(point string) (*mounts.Mount, error) {
@@ -258,21 +259,19 @@ func (h *Host) withoutDisks(pod string) error {
 }
 
 // releaseDisks detaches the disks of a pod that nothing else uses, and removes the notes. Nothing of the pod is mounted
-// any more.
+// any more. What fails for one disk does not hold up the others.
 func (h *Host) releaseDisks(ctx context.Context, pod string) error {
-	notes, err := h.notesOf(pod)
-	if err != nil {
-		return err
-	}
+	notes, failed := h.notesOf(pod)
 	for i := range notes {
-		if err := h.releaseDisk(ctx, &notes[i]); err != nil {
-			return err
+		err := h.releaseDisk(ctx, &notes[i])
+		if err == nil {
+			if err = h.pods.Root.Remove(notes[i].path); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
 		}
-		if err := h.pods.Root.Remove(notes[i].path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+		failed = errors.Join(failed, err)
 	}
-	return nil
+	return failed
 }
 
 func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
@@ -288,11 +287,6 @@ func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
 	others, used, err := h.otherDisks(a, n)
 	if used || err != nil {
 		return err
-	}
-	if others.unread != nil {
-		h.warn(fmt.Sprintf("%s stays mounted and attached, with its sessions, because a note of another pod says not "+
-			"which disk it has: %v", n, others.unread))
-		return nil
 	}
 	point, dir := filepath.Join(a.Real, n.Dir()), n.Dir()
 	m, err := h.globalAt(point)
@@ -313,7 +307,7 @@ func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
 			}
 		}
 	}
-	ask := diskRequest{Used: n.Used, Machine: h.disks.machine, Release: true, Others: others.disks}
+	ask := diskRequest{Used: n.Used, Machine: h.disks.machine, Release: true, Others: others}
 	done, err := h.children.ask(ctx, request{Op: opDisk, Path: point, Disk: &ask})
 	if err != nil {
 		return err
@@ -333,47 +327,39 @@ func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
 	return nil
 }
 
-// inUse are disks that are in use besides a pod's.
-type inUse struct {
-	disks []netdisk.Used
-	// unread is why a note of a pod could not be read: it may be of any disk.
-	unread error
-}
-
 // otherDisks are the disks that are in use besides a pod's. used: its own is, by another volume.
-func (h *Host) otherDisks(a *area.Area, n *noted) (others inUse, used bool, err error) {
+func (h *Host) otherDisks(a *area.Area, n *noted) (others []netdisk.Used, used bool, err error) {
 	all, err := h.mounts()
 	if err != nil {
-		return others, false, err
+		return nil, false, err
 	}
 	global, err := h.globalAt(filepath.Join(a.Real, n.Dir()))
 	if err != nil {
-		return others, false, err
+		return nil, false, err
 	}
+	// Without a note that can be read: of a kubelet, or of a pod whose note is damaged.
 	if n.Block && len(mounts.Below(all, filepath.Join(a.Real, n.Dir()))) > 0 {
-		return others, true, nil // of a kubelet
+		return nil, true, nil
 	}
 	for _, m := range mounts.Below(all, h.pods.Real) {
 		if global != nil && m.Source == global.Source && strings.Contains(m.Point, "/"+volumesDir+"/kubernetes.io~") {
-			return others, true, nil // of a kubelet, without a note
+			return nil, true, nil
 		}
 	}
-	notes, unread, err := h.otherNotes(n.path)
+	notes, err := h.otherNotes(n.path)
 	if err != nil {
-		return others, false, err
+		return nil, false, err
 	}
-	others.unread = unread
 	known := map[string]bool{n.Dir(): true}
 	for i := range notes {
 		if notes[i].Dir() == n.Dir() {
-			return others, true, nil
+			return nil, true, nil
 		}
 		known[notes[i].Dir()] = true
-		others.disks = append(others.disks, notes[i].Used)
+		others = append(others, notes[i].Used)
 	}
 	more, err := otherDirs(a, known)
-	others.disks = append(others.disks, more...)
-	return others, false, err
+	return append(others, more...), false, err
 }
 
 // otherDirs are the disks that have a directory, besides those that are known.

@@ -326,12 +326,11 @@ func TestFCVolume(t *testing.T) {
 	l.clean()
 }
 
-// TestDamagedNotes: a file beside the pods is none, and a note that can't be read holds up its own pod alone. It may be of
-// any disk, so nothing is detached.
+// TestDamagedNotes: a file beside the pods is none, nor is an empty note. One that can't be read holds up its own pod
+// alone, and of that not the other disks; with what is mounted it is written again.
 func TestDamagedNotes(t *testing.T) {
 	l := newDiskLab(t)
-	var warned []string
-	l.warn = func(what string) { warned = append(warned, what) }
+	l.warn = func(what string) { t.Errorf("warned: %s", what) }
 	hosttest.Write(t, filepath.Join(l.root, "kubelet/pods/stray"), "")
 	hosttest.Write(t, filepath.Join(l.root, "kubelet/pods/u1/plugins/kubernetes.io~iscsi/stray"), "")
 	l.mustMount(podOf("u1"), iscsiVolume())
@@ -339,21 +338,43 @@ func TestDamagedNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.clean()
-	damaged := filepath.Join(l.root, "kubelet/pods/u2/plugins/kubernetes.io~iscsi/data/disk")
+	note := func(uid, volume string) string {
+		return filepath.Join(l.root, "kubelet/pods", uid, "plugins/kubernetes.io~iscsi", volume, "disk")
+	}
+	damaged := note("u2", "other")
 	hosttest.Write(t, damaged, "{")
-	l.mustMount(podOf("u1"), iscsiVolume())
+	hosttest.Write(t, note("u3", "data"), "")
+	hosttest.Write(t, note("u4", "data"), "\x00\x00\x00")
+	for _, uid := range []types.UID{"u1", "u2"} {
+		l.mustMount(podOf(uid), iscsiVolume())
+	}
 	if err := l.unmount("u1"); err != nil {
 		t.Fatal(err)
 	}
-	if !l.loggedIn() || l.countMounts(filepath.Join(l.root, globalDir)) != 1 {
-		t.Errorf("it was detached; mounts %v", l.below())
-	}
-	if len(warned) != 1 || !strings.Contains(warned[0], damaged) || !strings.Contains(warned[0], testIQN) {
-		t.Errorf("warned: %q", warned)
+	if !l.loggedIn() {
+		t.Error("another pod has lost its disk")
 	}
 	if err := l.unmount("u2"); err == nil || !strings.Contains(err.Error(), damaged) {
 		t.Errorf("its own pod: %v", err)
 	}
+	l.clean()
+	for _, uid := range []types.UID{"u3", "u4"} {
+		if err := errors.Join(l.unmount(uid), l.remove(port.PodDirs{UID: uid})); err != nil {
+			t.Errorf("an empty note: %v", err)
+		}
+	}
+	// A note is damaged while its pod has the disk: it stays for that, and goes with it.
+	for _, uid := range []types.UID{"u5", "u6"} {
+		l.mustMount(podOf(uid), iscsiVolume())
+	}
+	hosttest.Write(t, note("u5", "data"), "{")
+	if err := l.unmount("u6"); err != nil || !l.loggedIn() {
+		t.Errorf("the disk of a pod with a damaged note: a session %v, %v", l.loggedIn(), err)
+	}
+	if err := l.next().unmount("u5"); err != nil {
+		t.Error(err)
+	}
+	l.clean()
 }
 
 // TestISCSISessionOfOthers: one that was there before the pods stays, whichever pod ends last, and also for an agent that

@@ -172,10 +172,7 @@ func (h *Host) noteMaps(pod string) error {
 	if err != nil || len(files) == 0 {
 		return err
 	}
-	notes, err := h.notesOf(pod)
-	if err != nil {
-		return err
-	}
+	notes, _ := h.notesOf(pod) // those that can't be read are written again
 	known := map[string]bool{}
 	for i := range notes {
 		known[notes[i].Dir()] = true

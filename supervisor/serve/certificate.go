@@ -25,6 +25,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/troupe-dev/troupe/apiclient/csr"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 )
 
 // Certificate is a server's certificate. It may change at any time.
@@ -97,10 +98,10 @@ func SelfSigned(dir, name string, hosts []string) (Certificate, error) {
 			return err
 		}
 		// The key first: until both are there, they do not match.
-		if err := replace(f.key, keyPEM, 0o600); err != nil {
+		if err := durable.WriteAt(f.key, keyPEM, 0o600, durable.Whole); err != nil {
 			return err
 		}
-		return replace(f.cert, certPEM, 0o644)
+		return durable.WriteAt(f.cert, certPEM, 0o644, durable.Whole)
 	}
 	now := time.Now()
 	if f.look(now) != nil { // missing or not usable
@@ -143,15 +144,6 @@ func signOwn(now time.Time, name string, ips []net.IP, names []string) (certPEM,
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare}), nil
-}
-
-// replace writes a file atomically: a reader finds the old one or the new.
-func replace(path string, data []byte, mode os.FileMode) error {
-	temporary := path + ".new"
-	if err := os.WriteFile(temporary, data, mode); err != nil {
-		return err
-	}
-	return os.Rename(temporary, path)
 }
 
 // Get implements Certificate.

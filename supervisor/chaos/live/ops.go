@@ -18,6 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 )
 
 // manifestPrefix begins the files of static pods, so that they can be told from others.
@@ -134,12 +135,8 @@ func (l *liveRun) write(o *plan.Op) error {
 	l.mu.Lock()
 	l.world.static[name] = p
 	l.mu.Unlock()
-	// Renamed into place: the agent must not read half of it. It reads no file that begins with a dot.
-	fresh := filepath.Join(l.config.Manifests, "."+manifestPrefix+l.namespace)
-	if err := os.WriteFile(fresh, data, 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(fresh, l.manifest(name)); err != nil {
+	// The agent must not read half of it, and reads no file that begins with a dot.
+	if err := durable.WriteAt(l.manifest(name), data, 0o600, durable.Whole); err != nil {
 		return err
 	}
 	return l.want(name, p)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -16,13 +15,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/userns"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
-// Names and sizes, the first as the kubelet has it.
+// The name is that of the kubelet.
 const (
 	usersName    = "userns"
-	newUsersName = ".userns_tmp"
 	usersMode    = 0o600
 	maxUsersFile = 4096
 )
@@ -104,6 +103,9 @@ func (a *Accounts) readUsers(dir string) (userns.Mapping, error) {
 	if err != nil {
 		return userns.Mapping{}, err
 	}
+	if durable.Lost(data) {
+		return userns.Mapping{}, fs.ErrNotExist // no process of the pod can have had IDs
+	}
 	m, err := userns.Decode(data)
 	if err != nil {
 		return m, hostcall.Failf(port.InvalidConfig, "user ID mapping in %s: %v", filepath.Join(a.pods.Path, name), err)
@@ -111,31 +113,10 @@ func (a *Accounts) readUsers(dir string) (userns.Mapping, error) {
 	return m, nil
 }
 
-// writeUsers is whole or not at all, and on the disk before any process has these IDs.
+// writeUsers has the IDs on the disk before any process has them.
 func (a *Accounts) writeUsers(dir string, data []byte) error {
 	if err := a.pods.Root.MkdirAll(dir, area.Mode); err != nil {
 		return err
 	}
-	fresh := filepath.Join(dir, newUsersName)
-	f, err := a.pods.Root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, usersMode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := a.pods.Root.Rename(fresh, filepath.Join(dir, usersName)); err != nil {
-		return err
-	}
-	for _, d := range []string{dir, "."} { // so that a new directory survives a crash as well
-		f, err := a.pods.Root.Open(d)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return durable.Write(a.pods.Root, filepath.Join(dir, usersName), data, usersMode, durable.Kept)
 }

@@ -78,7 +78,13 @@ func TestUserNamespace(t *testing.T) {
 	if _, err := l.UserNamespace(podOf("a"), other); err == nil || !strings.Contains(err.Error(), "outside the current range of this node") {
 		t.Errorf("with another length: %v", err)
 	}
-	// One that can't be read may be anybody's.
+	// An empty one is none, and one that can't be read may be anybody's.
+	if err := os.WriteFile(filepath.Join(l.pods.Path, "a", usersName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if m := give(l, "a"); m != got[0] {
+		t.Errorf("with an empty file a has %v, not the free %v", m, got[0])
+	}
 	if err := os.WriteFile(filepath.Join(l.pods.Path, "a", usersName), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

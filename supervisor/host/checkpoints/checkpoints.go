@@ -1,7 +1,7 @@
 // Package checkpoints stores checkpoints as files of one directory:
 //
 //	NAME.json            the checkpoint
-//	NAME.*.new           an unfinished write
+//	.NAME.json           an unfinished write, which the next one replaces
 //	NAME.json.damaged    the last one that was set aside
 package checkpoints
 
@@ -15,19 +15,21 @@ import (
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/regular"
 )
 
 // maxSize bounds what is read into memory, in bytes. The largest checkpoint has all static pods.
 const maxSize = 64 << 20
 
+const fileMode = 0o600
+
 // Store implements port.Checkpoints.
 type Store struct {
 	dir string
 	// suffix follows the name of a checkpoint in that of its file.
-	suffix string
-	// flush brings a file to the disk.
-	flush func(*os.File) error
+	suffix     string
+	durability durable.Durability
 	// last is closed when the newest write has ended. Writes run in the order of the requests,
 	// and a disk may hang for longer than an actor waits. mu guards last.
 	mu   sync.Mutex
@@ -37,11 +39,11 @@ type Store struct {
 var _ port.Checkpoints = (*Store)(nil)
 
 // New makes a store in a directory, which need not exist.
-func New(dir string) *Store { return &Store{dir: dir, suffix: ".json", flush: (*os.File).Sync} }
+func New(dir string) *Store { return &Store{dir: dir, suffix: ".json", durability: durable.Whole} }
 
 // NewStates makes a store of the state files that a kubelet has in its root directory: their names are those of the
-// files.
-func NewStates(root string) *Store { return &Store{dir: root, flush: (*os.File).Sync} }
+// files. Drivers are called after one was written (dra_manager_state), so it must outlive a loss of power.
+func NewStates(root string) *Store { return &Store{dir: root, durability: durable.Kept} }
 
 func (c *Store) path(name string) string { return filepath.Join(c.dir, name+c.suffix) }
 
@@ -50,10 +52,7 @@ func (c *Store) Read(name string) ([]byte, error) { return read(c.path(name)) }
 
 // Load implements port.Checkpoints.
 func (c *Store) Load(_ context.Context, name string, done func([]byte, error)) {
-	go func() {
-		c.tidy(name)
-		done(read(c.path(name)))
-	}()
+	go func() { done(read(c.path(name))) }()
 }
 
 // read reads a file. Without one there is no data.
@@ -65,18 +64,7 @@ func read(path string) ([]byte, error) {
 	return data, err
 }
 
-// tidy removes what a killed agent has not finished writing.
-func (c *Store) tidy(name string) {
-	left, err := filepath.Glob(filepath.Join(c.dir, name+".*.new"))
-	if err != nil {
-		return // a directory with signs of patterns in its name
-	}
-	for _, file := range left {
-		_ = os.Remove(file) // it only takes room
-	}
-}
-
-// Save implements port.Checkpoints: written beside it, flushed, then renamed.
+// Save implements port.Checkpoints.
 func (c *Store) Save(_ context.Context, name string, data []byte, done func(error)) {
 	c.inOrder(func() { done(c.write(name, data)) })
 }
@@ -114,7 +102,7 @@ func (c *Store) setAside(name string) (string, error) {
 	return to, nil
 }
 
-func (c *Store) write(name string, data []byte) (err error) {
+func (c *Store) write(name string, data []byte) error {
 	if len(data) > maxSize {
 		return fmt.Errorf("%s would have %d bytes, more than the %d that a checkpoint may have", c.path(name), len(data),
 			maxSize)
@@ -122,21 +110,5 @@ func (c *Store) write(name string, data []byte) (err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(c.dir, name+".*.new")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = c.flush(f)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), c.path(name))
+	return durable.WriteAt(c.path(name), data, fileMode, c.durability)
 }

@@ -13,6 +13,7 @@ import (
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
@@ -101,7 +102,7 @@ func (d *Drivers) removeBlock(ctx context.Context, b block) error {
 
 // removeMade removes what was made for a device, and no more.
 func (d *Drivers) removeMade(b block) error {
-	return removeAll(d.staged, b.staging, b.publish, b.dev, filepath.Join(b.data, "."+notesName),
+	return removeAll(d.staged, b.staging, b.publish, b.dev, durable.Temporary(filepath.Join(b.data, notesName)),
 		filepath.Join(b.data, notesName), b.data, filepath.Dir(b.data))
 }
 

@@ -567,7 +567,7 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// TestDamage: notes that can't be read are named, and stay. Those of a pod go if nothing is mounted.
+// TestDamage: notes that can't be read are named, and stay. Those of a pod, and empty ones, go if nothing is mounted.
 func TestDamage(t *testing.T) {
 	r := newRig(t, nil)
 	r.next()
@@ -575,6 +575,7 @@ func TestDamage(t *testing.T) {
 	for path, text := range map[string]string{
 		filepath.Join(dir, "abc", "vol_data.json"):                                 `{"driverName":"` + name + `","volumeHandle":"other"}`,
 		filepath.Join(dir, "bad", "vol_data.json"):                                 `{`,
+		filepath.Join(dir, "empty", "vol_data.json"):                               ``,
 		filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/x/vol_data.json"): `{"volumeHandle":"v"}`,
 		filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/y/vol_data.json"): ``,
 	} {
@@ -595,6 +596,7 @@ func TestDamage(t *testing.T) {
 		t.Errorf("found %v, unreadable %q", all, bad)
 	}
 	hosttest.WantGone(t, filepath.Join(dir, "new"))
+	hosttest.WantGone(t, filepath.Join(dir, "empty"))
 	hosttest.WantGone(t, filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/y"))
 	hosttest.WantGone(t, filepath.Join(r.root, "pods/u3/volumes/kubernetes.io~csi/x"))
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -18,6 +17,7 @@ import (
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 )
@@ -116,42 +116,15 @@ func writeNotes(a *area.Area, dir string, notes map[string]string) error {
 	if err != nil {
 		return err
 	}
-	// Beside it, and then renamed: a reader sees all or nothing.
-	temporary := filepath.Join(dir, "."+notesName)
-	f, err := a.Root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, noteMode)
+	// The driver is called after that: a machine that loses its power must not lose them.
+	err = durable.Write(a.Root, filepath.Join(dir, notesName), append(data, '\n'), noteMode, durable.Kept)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", notesName, err)
 	}
-	_, err = f.Write(append(data, '\n'))
-	if err == nil {
-		err = f.Sync() // the driver is called after that: a machine that loses its power must not lose them
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", notesName, err)
-	}
-	if err := a.Root.Rename(temporary, filepath.Join(dir, notesName)); err != nil {
-		return err
-	}
-	// And so the names on the way to them.
-	for at := dir; ; at = filepath.Dir(at) {
-		if err := syncDir(a, at); err != nil {
-			return fmt.Errorf("write %s: %w", notesName, err)
-		}
-		if at == "." {
-			return nil
-		}
-	}
+	return nil
 }
 
-// syncDir writes the names in a directory to disk.
-func syncDir(a *area.Area, dir string) error {
-	f, err := a.Root.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
+// readNotes reads the notes in a directory. Empty ones are none: a kubelet leaves them after a loss of power.
 func readNotes(a *area.Area, dir string) (map[string]string, error) {
 	f, err := a.Root.Open(filepath.Join(dir, notesName))
 	if err != nil {
@@ -161,6 +134,9 @@ func readNotes(a *area.Area, dir string) (map[string]string, error) {
 	data, err := io.ReadAll(io.LimitReader(f, notesLimit))
 	if err != nil {
 		return nil, err
+	}
+	if durable.Lost(data) {
+		return nil, fmt.Errorf("it is empty: %w", fs.ErrNotExist)
 	}
 	notes := map[string]string{}
 	if err := json.Unmarshal(data, &notes); err != nil {
@@ -206,7 +182,8 @@ func (d *Drivers) removeMount(a *area.Area, dir, name string) error {
 		return hostcall.Failf(port.StateConflict, "the CSI driver has answered, but left its volume mounted: %s", m)
 	}
 	// The notes are kept until the rest is gone.
-	all := []string{filepath.Join(dir, name), filepath.Join(dir, "."+notesName), filepath.Join(dir, notesName), dir}
+	note := filepath.Join(dir, notesName)
+	all := []string{filepath.Join(dir, name), durable.Temporary(note), note, dir}
 	for _, path := range all {
 		if err := a.Root.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -16,6 +16,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 )
 
 const (
@@ -267,7 +268,7 @@ func (l *Logind) raise(ctx context.Context, to time.Duration) error {
 		return err
 	}
 	file := filepath.Join(l.config.ConfigDir, DropIn)
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // logind reads it
+	if err := durable.WriteAt(file, []byte(text), 0o644, durable.Whole); err != nil {
 		return err
 	}
 	conn, err := l.bus()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
@@ -270,12 +271,8 @@ func (m Machine) record(name string, set map[string]string) error {
 		if err != nil {
 			continue
 		}
-		fresh := file + ".new"
 		const mode = 0o600
-		if err := os.WriteFile(fresh, []byte(netdisk.Record(string(old), set)), mode); err != nil {
-			return err
-		}
-		return os.Rename(fresh, file)
+		return durable.WriteAt(file, []byte(netdisk.Record(string(old), set)), mode, durable.Whole)
 	}
 	return hostcall.Failf(port.InvalidConfig, "open-iscsi has no record %s in %s: CHAP secrets are written there, "+
 		"because other processes can read what iscsiadm is called with", name, strings.Join(m.Records, " or "))

@@ -7,13 +7,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 )
 
 // Files are the two that name the projects of a machine (projects(5), projid(5)). The kubelet keeps its projects in
@@ -192,28 +193,15 @@ func isAt(f *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(opened, there), nil
 }
 
-// replace writes a file anew, with the mode and owner that it has.
-func replace(old *os.File, lines []string) (err error) {
+// replace writes a file anew, with the mode that it has.
+func replace(old *os.File, lines []string) error {
 	info, err := old.Stat()
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(old.Name()), filepath.Base(old.Name())+".*.new")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
 	var text bytes.Buffer
 	for _, line := range lines {
 		text.WriteString(line + "\n")
 	}
-	_, err = f.Write(text.Bytes())
-	if err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), old.Name())
+	return durable.WriteAt(old.Name(), text.Bytes(), info.Mode().Perm(), durable.Whole)
 }

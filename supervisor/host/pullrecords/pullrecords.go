@@ -2,7 +2,7 @@
 //
 //	<root>/image_manager/pulling/sha256-…          intents
 //	<root>/image_manager/pulled/sha256-…           records
-//	…/sha256-….tmp                                 an unfinished write
+//	…/.sha256-…                                    an unfinished write
 //	…/damaged-sha256-…                             one that was set aside; a kubelet does not see it
 package pullrecords
 
@@ -17,21 +17,23 @@ import (
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/regular"
 )
 
 const (
+	top     = "image_manager"
 	prefix  = "sha256-"
-	tmp     = ".tmp"
 	damaged = "damaged-"
 	// maxFile bounds one file in bytes, maxFiles how many are read.
 	maxFile  = 4 << 20
 	maxFiles = 50_000
+	fileMode = 0o600
 )
 
 // Store implements port.PullRecords.
 type Store struct {
-	pulling, pulled string
+	root, pulling, pulled string
 	// mu is held by what reads or writes: a file that is being written is not removed as one that was left.
 	mu sync.Mutex
 }
@@ -40,8 +42,8 @@ var _ port.PullRecords = (*Store)(nil)
 
 // New makes a store in the root directory of an agent.
 func New(root string) *Store {
-	dir := filepath.Join(root, "image_manager")
-	return &Store{pulling: filepath.Join(dir, "pulling"), pulled: filepath.Join(dir, "pulled")}
+	dir := filepath.Join(root, top)
+	return &Store{root: root, pulling: filepath.Join(dir, "pulling"), pulled: filepath.Join(dir, "pulled")}
 }
 
 func (s *Store) dir(intent bool) string {
@@ -76,10 +78,8 @@ func (s *Store) list(intent bool) (files []port.PullFile, aside []string, err er
 	for _, e := range entries {
 		name := e.Name()
 		switch {
-		case strings.HasSuffix(name, tmp):
-			if strings.HasPrefix(name, prefix) {
-				_ = os.Remove(filepath.Join(dir, name)) // an agent was killed while it wrote it
-			}
+		case strings.HasPrefix(name, durable.Temporary(prefix)):
+			_ = os.Remove(filepath.Join(dir, name)) // an agent was killed while it wrote it
 		case strings.HasPrefix(name, damaged+prefix):
 			aside = append(aside, strings.TrimPrefix(name, damaged))
 		case !strings.HasPrefix(name, prefix):
@@ -107,14 +107,14 @@ func (s *Store) do(f func() error, done func(error)) {
 
 // SaveIntent implements port.PullRecords.
 func (s *Store) SaveIntent(_ context.Context, name string, data []byte, done func(error)) {
-	s.do(func() error { return write(s.pulling, name, data) }, done)
+	s.do(func() error { return s.write(true, name, data) }, done)
 }
 
 // SavePulled implements port.PullRecords.
 func (s *Store) SavePulled(_ context.Context, name string, data []byte, intent string, done func(error)) {
 	s.do(func() error {
 		if name != "" {
-			if err := write(s.pulled, name, data); err != nil {
+			if err := s.write(false, name, data); err != nil {
 				return err
 			}
 		}
@@ -151,25 +151,17 @@ func remove(path string) error {
 	return nil
 }
 
-// write writes a file beside the current one, flushes and renames it.
-func write(dir, name string, data []byte) (err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// write replaces a file. An intent must outlive a loss of power: without it, the image that is pulled next would count
+// as one that was there before all pods.
+func (s *Store) write(intent bool, name string, data []byte) error {
+	if err := os.MkdirAll(s.dir(intent), 0o700); err != nil {
 		return err
 	}
-	path := filepath.Join(dir, name)
-	f, err := os.OpenFile(path+tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	root, err := os.OpenRoot(s.root)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(path+tmp, path)
-	}
-	if err != nil {
-		_ = os.Remove(path + tmp) // it only takes room
-	}
-	return err
+	defer root.Close() //nolint:errcheck // nothing is written through it
+	path := filepath.Join(top, filepath.Base(s.dir(intent)), name)
+	return durable.Write(root, path, data, fileMode, durable.Kept)
 }
