@@ -25,9 +25,10 @@ func newNodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
 		Short: "Run the node agent, with the kubelet's flags and configuration file",
-		Long: `Run the node agent. It takes the kubelet's flags and its KubeletConfiguration
-file, so that a systemd unit needs only its ExecStart changed. A program with
-the name kubelet, such as a symlink to troupe, is this command. Without a
+		Long: `Run the node agent. A program with the name kubelet, such as a symlink to
+troupe, is this command: put it in the place of the kubelet. Then no systemd
+unit has to change, and programs that look for a process named kubelet find one.
+It takes the kubelet's flags and its KubeletConfiguration file. Without a
 kubeconfig it runs static pods only: manifests from --pod-manifest-path and
 --manifest-url.
 

@@ -15,7 +15,7 @@ var renames = map[string]string{
 	"supervisor/host/checkpoints/checkpoints.go": "a damaged file is set aside",
 	"supervisor/host/pullrecords/pullrecords.go": "a damaged file is set aside",
 	"apiclient/csr/store.go":                     "a link",
-	"supervisor/host/podlogs/rotate.go":         "a log, which is compressed piece by piece",
+	"supervisor/host/podlogs/rotate.go":          "a log, which is rotated",
 	"supervisor/unixsocket/unixsocket.go":        "a socket",
 	"cmd/troupe/sim.go":                          "a report, which is written piece by piece and made again at will",
 }
