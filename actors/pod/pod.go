@@ -390,29 +390,10 @@ func (p *pod) input(now time.Time) podplan.Input {
 	if p.status != nil && p.status.StartTime != nil {
 		in.StartTime = p.status.StartTime.Time
 	}
-	if p.facts.Known && p.recordsLost() {
-		want := *p.want
-		want.Status.InitContainerStatuses = p.status.InitContainerStatuses
-		want.Status.ContainerStatuses = p.status.ContainerStatuses
-		in.Pod = &want
+	if in.Status = p.status; p.status == nil && p.first == 0 {
+		in.Status = &p.want.Status // else that may be of an earlier life
 	}
 	return in
-}
-
-// recordsLost reports whether the runtime has no record left of a container that ran. Its restart
-// count is then known from the status alone.
-func (p *pod) recordsLost() bool {
-	if p.status == nil {
-		return false
-	}
-	for _, list := range [...][]v1.ContainerStatus{p.status.InitContainerStatuses, p.status.ContainerStatuses} {
-		for i := range list {
-			if _, there := p.facts.View.Newest(list[i].Name); list[i].ContainerID != "" && !there {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // sleep sets the one timer of this actor.

@@ -108,7 +108,7 @@ func (r *runner) breakPod(o *plan.Op) {
 	case plan.LoseTask:
 		r.inRuntime(id, (*simcri.Runtime).LoseTask)
 	case plan.Vanish:
-		if id == "" {
+		if id = r.ranID(o.Role); id == "" {
 			return
 		}
 		for _, m := range r.members {

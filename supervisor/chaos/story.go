@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,7 +63,9 @@ type cast struct {
 
 // part is one container.
 type part struct {
-	running              string
+	running string
+	// ran is the newest that was started, as long as the runtime has it.
+	ran                  string
 	startedAs            types.UID
 	made, started, ended bool
 }
@@ -162,11 +165,15 @@ func (s *story) transition(t simcri.Transition) {
 		if p.startedAs == t.Pod.UID {
 			c.restarts++
 		}
-		p.started, p.startedAs, p.running = true, t.Pod.UID, t.ID
+		p.started, p.startedAs, p.running, p.ran = true, t.Pod.UID, t.ID, t.ID
 	case observed.ContainerStoppedEvent:
 		p.ended = true
 		if p.running == t.ID {
 			p.running = ""
+		}
+	case observed.ContainerDeletedEvent:
+		if p.ran == t.ID {
+			p.ran = ""
 		}
 	default:
 	}
@@ -224,6 +231,15 @@ func (s *story) runningID(role plan.Role) string {
 		}
 	}
 	return ""
+}
+
+// ranID is that container or, if none runs, the last one that did.
+func (s *story) ranID(role plan.Role) string {
+	id := s.runningID(role)
+	for _, c := range s.of(role.Pod) {
+		id = cmp.Or(id, c.part(role.Container).ran)
+	}
+	return id
 }
 
 func (s *story) readySandbox(pod string) string {

@@ -308,6 +308,17 @@ func TestEachRuleIsViolated(t *testing.T) {
 			r.Entitles(func(p *v1.Pod, image string) bool { return p.UID == r.ref.UID && image != "private" })
 			r.Changed(simcri.Transition{Kind: made, Pod: r.ref, ID: "other", Sandbox: "s0", Container: "init", Attempt: 5, Image: "private"})
 		},
+		"I43": func(r *rig) {
+			r.end("app", 0, ended, 3, simcri.FromOutside)
+			p := r.spec()
+			p.Status.Phase = v1.PodRunning
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{
+				Name: "app", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 3}},
+			}}
+			r.Shown(p, false)
+			r.container("app", 0, removed)
+			r.container("app", 1, made)
+		},
 	}
 	for _, rule := range Rules() {
 		t.Run(rule.ID, func(t *testing.T) {

@@ -34,7 +34,8 @@ const (
 //	  ▲                                 │ unusable                │ probe failed, changed,
 //	  │                                 ▼ RemoveContainer         │ hook failed: preStop, StopContainer
 //	  └─────── delay of the backoff ◄───┴─────── Exited ◄─────────┘
-//	                                               └─ restart policy says no ─► finished
+//	                                               └─ restart policy says no ─► finished, also
+//	                                                  without a record, if the status has the end
 func (p *planner) drive(c *v1.Container, kind podspec.Kind, turn bool) progress {
 	if p.stopOlder(c) {
 		p.wait(c, kind, "", "")
@@ -42,6 +43,9 @@ func (p *planner) drive(c *v1.Container, kind podspec.Kind, turn bool) progress 
 	}
 	n := p.newest(c.Name)
 	if n == nil {
+		if p.overUnrecorded(c, kind) {
+			return finished
+		}
 		p.create(c, kind, p.nextAttempt(c.Name, 0), turn)
 		return notYet
 	}
@@ -79,13 +83,9 @@ func (p *planner) nextAttempt(name string, attempt uint32) uint32 {
 	if c, ok := p.in.Crash[name]; ok {
 		attempt = max(attempt, c.Attempt+1)
 	}
-	st := &p.in.Pod.Status
-	for _, list := range [...][]v1.ContainerStatus{st.ContainerStatuses, st.InitContainerStatuses,
-		st.EphemeralContainerStatuses} {
-		for i := range list {
-			if list[i].Name == name && list[i].ContainerID != "" {
-				attempt = max(attempt, podspec.NextAttempt(&list[i]))
-			}
+	for _, st := range [...]*v1.PodStatus{p.in.Status, &p.in.Pod.Status} {
+		if s := statusOf(st, name); s != nil && s.ContainerID != "" {
+			attempt = max(attempt, podspec.NextAttempt(s))
 		}
 	}
 	return attempt

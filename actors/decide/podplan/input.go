@@ -39,6 +39,10 @@ type Input struct {
 	// Facts are what is known about the pod.
 	Facts
 
+	// Status is the last status of this life of the pod; nil if there was none, or none was kept. It
+	// counts where the runtime no longer has a record of a container.
+	Status *v1.PodStatus
+
 	// Objects is what is known of the objects that the pod uses; nil if there are none to wait for.
 	Objects *podobjects.Set
 	// Resize is nil for a pod that was never resized.

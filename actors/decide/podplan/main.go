@@ -13,7 +13,8 @@ func (p *planner) mainFinished() bool {
 	all := len(p.in.Pod.Spec.Containers) > 0
 	anyMade := false
 	for i := range p.in.Pod.Spec.Containers {
-		anyMade = anyMade || p.newest(p.in.Pod.Spec.Containers[i].Name) != nil
+		c := &p.in.Pod.Spec.Containers[i]
+		anyMade = anyMade || p.newest(c.Name) != nil || p.overUnrecorded(c, podspec.Main)
 	}
 	// A pod with restart policy Never gets no second sandbox once it had a main container. So a
 	// container that was never made there never will be.
@@ -23,6 +24,7 @@ func (p *planner) mainFinished() bool {
 		c := &p.in.Pod.Spec.Containers[i]
 		n := p.newest(c.Name)
 		switch {
+		case n == nil && p.overUnrecorded(c, podspec.Main):
 		case n == nil || n.State == observed.ContainerCreated:
 			_, making := p.busy(Lane{Kind: LaneContainer, Name: c.Name})
 			all = all && !making && lost && podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyNever && !p.owed(c.Name)

@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -67,6 +68,43 @@ func (p *planner) reset(n *observed.Container) {
 	}
 }
 
+// overUnrecorded says whether a container that the runtime has no record of has ended for good by the
+// pod's status: its record was removed. A regular container counts as ended with the code that the
+// status shows, unless nobody has seen its end. An ephemeral container runs once, so it is enough that it
+// ran. Init containers and sidecars are made again where the runtime does not show that they need not be.
+func (p *planner) overUnrecorded(c *v1.Container, kind podspec.Kind) bool {
+	s := statusOf(p.in.Status, c.Name)
+	if s == nil {
+		return false
+	}
+	end := s.State.Terminated
+	switch kind {
+	case podspec.Ephemeral:
+		return end != nil || s.State.Running != nil || s.LastTerminationState.Terminated != nil
+	case podspec.Main:
+		return end != nil && end.Reason != podspec.StatusUnknown && !end.StartedAt.Time.Before(p.epoch) &&
+			!podspec.RestartsAfter(c, p.in.Pod, end.ExitCode)
+	default:
+		return false
+	}
+}
+
+// statusOf is the status of a container, nil for none.
+func statusOf(s *v1.PodStatus, name string) *v1.ContainerStatus {
+	if s == nil {
+		return nil
+	}
+	for _, list := range [...][]v1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses,
+		s.EphemeralContainerStatuses} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
 // restarts says whether another incarnation follows the ended n.
 func (p *planner) restarts(c *v1.Container, kind podspec.Kind, n *observed.Container) bool {
 	switch kind {
@@ -79,6 +117,10 @@ func (p *planner) restarts(c *v1.Container, kind podspec.Kind, n *observed.Conta
 			return !p.fresh(n)
 		}
 	case podspec.Main:
+		if s := statusOf(p.in.Status, c.Name); s != nil && int64(s.RestartCount) > int64(n.Attempt) &&
+			!strings.HasSuffix(s.ContainerID, "://"+n.ID) && p.overUnrecorded(c, kind) {
+			return false // the record of a later one was removed
+		}
 	}
 	if n.CreatedAt.Before(p.epoch) || p.in.EndedForRestart(n) {
 		return true

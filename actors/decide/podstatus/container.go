@@ -56,6 +56,9 @@ func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podspec.
 		}
 	case kind == podspec.Init && !waits && c.mainMade():
 		c.presume(s, old)
+	case old.State.Running != nil && kind == podspec.Ephemeral: // it runs once
+		*s = *old
+		s.State = keep(old, lost(old, notInRuntime))
 	case old.State.Running != nil:
 		*s = *old
 		s.State = c.defaultWaiting(old)
@@ -180,7 +183,7 @@ func (c *computer) state(n *observed.Container, id string, old *v1.ContainerStat
 		case dead != nil:
 			return keep(old, dead)
 		case same && old.State.Running != nil:
-			return keep(old, lost(old, "The container no longer exists in the runtime: its exit code is not known"))
+			return keep(old, lost(old, notInRuntime))
 		}
 	}
 	return c.defaultWaiting(old)
@@ -292,8 +295,7 @@ func closed(list []v1.ContainerStatus, n int) []v1.ContainerStatus {
 			list, owned = append([]v1.ContainerStatus(nil), list...), true
 		}
 		s := &list[i]
-		s.State = v1.ContainerState{Terminated: lost(s,
-			"The container no longer exists in the runtime: its exit code is not known")}
+		s.State = v1.ContainerState{Terminated: lost(s, notInRuntime)}
 		s.Ready, s.Started = false, ptr.To(false)
 	}
 	return list

@@ -385,6 +385,16 @@ func TestCompute(t *testing.T) {
 			in.Plan.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e"}}}
 			in.Plan.View.Containers = append(in.Plan.View.Containers, running("e", 0))
 		}}, "Running; " + wellA + "; e runs"},
+		{"ephemeral, its record was removed while it ran", steps{func(in *podstatus.Input) {
+			in.Plan.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e"}}}
+			in.Plan.View.Containers = append(in.Plan.View.Containers, running("e", 0))
+		}, containers(running("a", 0)), containers(running("a", 0))}, "Running; " + wellA + "; e ended 137 ContainerStatusUnknown"},
+		{"ended for good, its record was removed", steps{func(in *podstatus.Input) {
+			in.Plan.Pod.Spec.Containers = append(in.Plan.Pod.Spec.Containers, v1.Container{Name: "b", Image: "img:1"})
+			policy(v1.RestartPolicyOnFailure)(in)
+			containers(running("a", 0), exited("b", 1, 0), exited("b", 0, 1))(in)
+		}, containers(running("a", 0), exited("b", 0, 1)), containers(running("a", 0))}, "Running; " + strings.ReplaceAll(unready, "[a]", "[b]") +
+			"; " + wellA + "; b ended 0 Completed last ended 1 Error restarts 1"},
 		{"not in the spec", steps{containers(running("a", 0), running("z", 0))}, "Running; " + wellA},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -406,7 +416,8 @@ func lastOf(all steps) *v1.PodStatus {
 		f(&in)
 		in.Out = podplan.Plan(in.Plan)
 		s = podstatus.Compute(in)
-		in.Previous = &s
+		kept := s
+		in.Previous, in.Plan.Status = &kept, &kept
 	}
 	return &s
 }

@@ -14,6 +14,8 @@ const (
 	lostExitCode = 137
 	// maxMessages bounds the termination messages of all containers of a pod together, in bytes.
 	maxMessages = 12 * 1024
+	// notInRuntime is the message of a container whose record is gone.
+	notInRuntime = "The container no longer exists in the runtime: its exit code is not known"
 )
 
 // lost is the termination of a container that old shows and that is gone.

@@ -1,0 +1,159 @@
+package scenarios
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// ended is the exit code that the apiserver shows of a container that has ended, -1 for one that has not.
+func (c *cluster) ended(name, container string) int32 {
+	p := c.get(name)
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses) {
+		if s.Name == container && s.State.Terminated != nil {
+			return s.State.Terminated.ExitCode
+		}
+	}
+	return -1
+}
+
+// vanish removes the record of a pod's container from the runtime, while the agent runs or is dead.
+func (w *world) vanish(name, container string, dead bool) {
+	w.t.Helper()
+	n, is := w.rt.Find(w.cluster.get(name).UID, container)
+	if !is {
+		w.failf("there is no container %s", container)
+	}
+	if dead {
+		w.kill()
+	}
+	if err := w.rt.Vanish(n.ID); err != nil {
+		w.t.Fatal(err)
+	}
+	if dead {
+		w.start()
+	}
+}
+
+// unmade holds that for some time the runtime has no container of this name, and that the apiserver goes
+// on to show its end.
+func (c *cluster) unmade(name, container string, code int32) {
+	w, uid := c.w, c.get(name).UID
+	w.t.Helper()
+	for end := w.v.Now().Add(3 * time.Minute); w.step(end); {
+		if n, is := w.rt.Find(uid, container); is {
+			w.failf("container %s was made again, as number %d", container, n.Attempt)
+		}
+		if got := c.ended(name, container); got != code {
+			w.failf("the apiserver shows %s as ended with %d, want %d", container, got, code)
+		}
+	}
+}
+
+// TestEndedIsNotMadeAgain: somebody removes the record of a container that has ended for good, while the
+// agent runs or is dead, and then the pod's sandbox dies. It is not made again. One that is to be
+// restarted is, and so are the init containers in the next sandbox.
+func TestEndedIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	never := v1.ContainerRestartPolicyNever
+	for _, tc := range []struct {
+		name string
+		pod  *spec
+		code int32
+	}{
+		{"Never", emptyPod("web").restarts(v1.RestartPolicyNever).script("once", "exit-code", "3"), 3},
+		{"OnFailure", emptyPod("web").restarts(v1.RestartPolicyOnFailure).script("once", "exit-code", "0"), 0},
+		{"its own Never", emptyPod("web").script("once", "exit-code", "0"), 0},
+	} {
+		for _, dead := range []bool{false, true} {
+			t.Run(tc.name+map[bool]string{true: ", agent dead"}[dead], func(t *testing.T) {
+				t.Parallel()
+				w, c := newClusterNode(t, 1)
+				w.watch.restartsExpected = true
+				s := (&spec{*tc.pod.DeepCopy()}).init("first").main("once").main("stay").script("once", "run-for", "2s")
+				if tc.name == "its own Never" {
+					s.Spec.Containers[0].RestartPolicy = &never
+				}
+				c.create(s)
+				w.until(time.Minute, "once has ended", func() bool { return c.get("web") != nil && c.ended("web", "once") == tc.code })
+				w.vanish("web", "once", dead)
+				c.unmade("web", "once", tc.code)
+				uid := c.get("web").UID
+				stay, _ := w.rt.Find(uid, "stay")
+				if stay.State != observed.ContainerRunning || stay.Attempt != 0 {
+					t.Errorf("the other: %+v", stay)
+				}
+				box, _ := w.sandboxOf("web")
+				if err := w.rt.EndSandbox(box.ID); err != nil {
+					t.Fatal(err)
+				}
+				c.unmade("web", "once", tc.code)
+				first, _ := w.rt.Find(uid, "first")
+				stay, _ = w.rt.Find(uid, "stay")
+				if again := tc.name != "Never"; (stay.Attempt == 1 && stay.State == observed.ContainerRunning) != again ||
+					(first.Attempt == 1) != again {
+					t.Errorf("in the next sandbox, the init container: %+v, the other: %+v", first, stay)
+				}
+			})
+		}
+	}
+}
+
+// TestEndedJobIsNotRunAgain: the runtime loses all records of a pod whose only container has completed,
+// before the apiserver is told that the pod has. It succeeds, and does not run a second time.
+func TestEndedJobIsNotRunAgain(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1)
+	s := emptyPod("web").restarts(v1.RestartPolicyOnFailure).main("app").main("other").script("app", "run-for", "2s").
+		script("app", "exit-code", "0").script("other", "run-for", "4s").script("other", "exit-code", "0")
+	c.create(s)
+	w.until(time.Minute, "app has ended", func() bool { return c.get("web") != nil && c.ended("web", "app") == 0 })
+	w.vanish("web", "app", true)
+	w.until(time.Minute, "it has succeeded", func() bool { return c.get("web").Status.Phase == v1.PodSucceeded })
+	for _, name := range []string{"app", "other"} {
+		if n := c.restarts("web", name); n != 0 {
+			t.Errorf("%s was restarted %d times", name, n)
+		}
+	}
+}
+
+// TestEphemeralRunsOnce: the record of an ephemeral container is removed, after it has ended or while it
+// runs. It is not made again, and the apiserver shows it as ended.
+func TestEphemeralRunsOnce(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, runs string
+		code       int32
+		dead       bool
+	}{
+		{"has ended", "2s", 0, false},
+		{"has ended, agent dead", "2s", 0, true},
+		{"runs", "1h", 137, false},
+		{"runs, agent dead", "1h", 137, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w, c := newClusterNode(t, 1)
+			w.watch.restartsExpected = true
+			s := aPod("web").script("dbg", "run-for", tc.runs).script("dbg", "exit-code", "0")
+			s.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
+				Name: "dbg", Image: appImage,
+			}}}
+			c.create(s)
+			w.until(time.Minute, "it is seen", func() bool {
+				l := c.get("web").Status.EphemeralContainerStatuses
+				return c.ready("web") && len(l) == 1 && (l[0].State.Terminated != nil || tc.code == 137 && l[0].State.Running != nil)
+			})
+			w.vanish("web", "dbg", tc.dead)
+			w.until(2*time.Minute, "it has ended", func() bool { return c.ended("web", "dbg") == tc.code })
+			c.unmade("web", "dbg", tc.code)
+			if s := c.get("web").Status.EphemeralContainerStatuses[0]; s.RestartCount != 0 {
+				t.Errorf("%d restarts", s.RestartCount)
+			}
+		})
+	}
+}
