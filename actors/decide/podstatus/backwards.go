@@ -14,9 +14,7 @@ func Backwards(pod *v1.Pod, prev, next *v1.PodStatus) string {
 	if podspec.Terminal(prev.Phase) && next.Phase != prev.Phase {
 		return fmt.Sprintf("the phase was %s, now it is %s", prev.Phase, next.Phase)
 	}
-	// A pod with init containers starts over with them in another sandbox.
-	if prev.Phase == v1.PodRunning && next.Phase == v1.PodPending && len(pod.Spec.InitContainers) == 0 &&
-		!podspec.MayRestartAll(pod) {
+	if prev.Phase == v1.PodRunning && next.Phase == v1.PodPending && !StartsOver(pod, next.ContainerStatuses) {
 		return "the phase was Running, now it is Pending"
 	}
 	if prev.StartTime != nil && (next.StartTime == nil || !prev.StartTime.Equal(next.StartTime)) {

@@ -173,7 +173,7 @@ func TestHistories(t *testing.T) {
 			h.in.Out = podplan.Plan(h.in.Plan)
 			s := podstatus.Compute(h.in)
 			if h.in.Previous != nil {
-				if why := less(h.in.Previous, &s); why != "" {
+				if why := less(h.in.Plan.Pod, h.in.Previous, &s); why != "" {
 					rt.Fatalf("%s\nbefore %s\nafter  %s", why, brief(h.in.Previous), brief(&s))
 				}
 				if got, want := podstatus.Equal(h.in.Previous, &s), apiequality.Semantic.DeepEqual(h.in.Previous, &s); got != want {
@@ -241,11 +241,11 @@ func statuses(s *v1.PodStatus) []v1.ContainerStatus {
 }
 
 // less says in which way b says less than a, which was before it.
-func less(a, b *v1.PodStatus) string {
+func less(pod *v1.Pod, a, b *v1.PodStatus) string {
 	switch {
 	case terminalPhase(a.Phase) && b.Phase != a.Phase:
 		return "the phase was terminal"
-	case a.Phase == v1.PodRunning && b.Phase == v1.PodPending:
+	case a.Phase == v1.PodRunning && b.Phase == v1.PodPending && !podstatus.StartsOver(pod, b.ContainerStatuses):
 		return "the pod ran"
 	case a.Phase == b.Phase && a.Reason != b.Reason:
 		return "another reason"

@@ -1,6 +1,8 @@
 package podstatus
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -21,10 +23,8 @@ func (c *computer) phase() v1.PodPhase {
 		return v1.PodFailed
 	}
 	phase := c.tally()
-	if phase == v1.PodPending && c.prev.Phase == v1.PodRunning {
-		// It starts over in another sandbox. That is a restart, and a restarting pod is Running (API
-		// field status.phase).
-		phase = v1.PodRunning
+	if !podspec.Terminal(phase) && !c.in.Plan.Known && c.prev.Phase != "" {
+		phase = c.prev.Phase
 	}
 	// A static pod that was removed has no status that anybody waits for; one that ends for good while
 	// it is wanted has.
@@ -34,6 +34,14 @@ func (c *computer) phase() v1.PodPhase {
 		return v1.PodFailed
 	}
 	return phase
+}
+
+// StartsOver says whether a pod that was Running may be shown as Pending again, with these statuses of
+// its main containers: its init containers run again, in another sandbox or because all containers
+// are restarted. Before that, all main containers have ended.
+func StartsOver(pod *v1.Pod, mains []v1.ContainerStatus) bool {
+	return len(pod.Spec.InitContainers) > 0 &&
+		!slices.ContainsFunc(mains, func(s v1.ContainerStatus) bool { return s.State.Running != nil })
 }
 
 // show sets phase, reason and message. A terminal phase is shown only when nothing of the pod runs,

@@ -8,14 +8,19 @@ func Started(before, after *v1.PodStatus) bool {
 	return before != nil && after != nil && !allStarted(before) && allStarted(after)
 }
 
-// allStarted stays true once it is: a container that no longer runs has ended.
+// allStarted stays true once it is.
 func allStarted(s *v1.PodStatus) bool {
 	for i := range s.ContainerStatuses {
-		c := &s.ContainerStatuses[i]
-		if c.State.Running == nil && c.State.Terminated == nil && c.LastTerminationState.Terminated == nil &&
-			c.RestartCount == 0 {
+		if !started(&s.ContainerStatuses[i]) {
 			return false
 		}
 	}
 	return len(s.ContainerStatuses) > 0
+}
+
+// started says whether a status shows that the container was ever started. It stays true once it is: a
+// container that no longer runs has ended.
+func started(c *v1.ContainerStatus) bool {
+	return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil ||
+		c.RestartCount > 0
 }

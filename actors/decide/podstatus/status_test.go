@@ -347,7 +347,7 @@ func TestCompute(t *testing.T) {
 		{"sandbox lost: init once more", steps{all(addInit("i"), containers(running("a", 0), exited("i", 0, 0))),
 			all(sandboxDown, containers(exited("a", 0, 137), exited("i", 0, 0))),
 			all(newSandbox, containers(exited("a", 0, 137), inNew(running("i", 1)), exited("i", 0, 0)))},
-			"Running; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + unready +
+			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + unready +
 				"; i runs last ended 0 Completed restarts 1 started; a waits PodInitializing last ended 137 Error"},
 
 		{"completed, still being taken down", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop))}, "Running; " + done + "; a ended 0 Completed"},

@@ -1,14 +1,18 @@
 package podstatus
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // counts counts the containers of a pod by state.
 type counts struct {
-	pendingInit    int // regular init containers that have not ended yet
+	pendingInit    int // regular init containers that have not completed yet
 	pendingSidecar int // sidecars that have not started yet
 	failedInit     bool
 
@@ -17,18 +21,23 @@ type counts struct {
 	succeeded                 int // of those stopped: with code 0
 }
 
-// tally computes the phase from the statuses of the containers.
+// tally computes the phase from the statuses of the containers. In another sandbox, and when all
+// containers are restarted, the init containers run again: until they are through, the pod is Pending
+// again.
 //
 //	failed init, not restarted                → Failed
 //	any init pending, any main never started  → Pending
 //	any running, or to be restarted           → Running
 //	all stopped for good                      → Succeeded, Failed
+//
+// The kubelet decides by the statuses alone (getPhase). So it says Running between two init containers
+// of another sandbox, and while one waits for its next try there.
 func (c *computer) tally() v1.PodPhase {
 	n := c.count()
 	switch {
 	case n.failedInit:
 		return v1.PodFailed
-	case n.pendingInit > 0, n.pendingSidecar > 0 && !c.mainMadeHere(), n.waiting > 0:
+	case n.pendingInit > 0, n.pendingSidecar > 0, n.waiting > 0:
 		return v1.PodPending
 	case n.running > 0:
 		return v1.PodRunning
@@ -50,18 +59,63 @@ func (c *computer) ending() bool { return c.down() && !podspec.Static(c.pod) }
 
 func (c *computer) count() counts {
 	var n counts
+	through := c.through()
 	for i := range c.pod.Spec.InitContainers {
 		ct, s := &c.pod.Spec.InitContainers[i], &c.out.InitContainerStatuses[i]
+		next := i >= through
 		if podspec.IsSidecar(ct) {
-			n.sidecar(s)
+			n.sidecar(s, next, next && c.unmade(ct))
 		} else {
-			n.init(s, c.again(ct))
+			n.init(s, c.again(ct), next && c.unmade(ct))
 		}
 	}
 	for i := range c.pod.Spec.Containers {
-		n.main(&c.out.ContainerStatuses[i], c.again(&c.pod.Spec.Containers[i]))
+		ct, s := &c.pod.Spec.Containers[i], &c.out.ContainerStatuses[i]
+		n.main(s, c.again(ct), c.everStarted(s))
 	}
 	return n
+}
+
+// through is how many init containers need not be looked at, because a later container was made in the
+// sandbox in use: all of them if a main container was.
+func (c *computer) through() int {
+	inits := c.pod.Spec.InitContainers
+	if c.mainMadeHere() {
+		return len(inits)
+	}
+	for i := len(inits) - 1; i > 0; i-- {
+		if n, _ := c.newest(inits[i].Name); n != nil && c.madeHere(n) {
+			return i
+		}
+	}
+	return 0
+}
+
+// unmade says whether a pod that goes on waits for an init container in the sandbox in use: it was not
+// made there yet, has not run, or is made again.
+func (c *computer) unmade(ct *v1.Container) bool {
+	if c.life() != podlife.Syncing || !c.in.Plan.Known {
+		return false
+	}
+	n, _ := c.newest(ct.Name)
+	if n == nil || !c.madeHere(n) {
+		return true
+	}
+	if podspec.IsSidecar(ct) {
+		return n.State != observed.ContainerRunning
+	}
+	return n.State != observed.ContainerExited || n.ExitCode != 0
+}
+
+// everStarted says whether a main container was ever started in this life of the pod.
+func (c *computer) everStarted(s *v1.ContainerStatus) bool {
+	if c.in.Plan.FirstSandbox > 0 && c.prev.Phase != v1.PodRunning {
+		return slices.ContainsFunc(c.in.Plan.View.Containers, func(n observed.Container) bool {
+			return n.Name == s.Name && n.State != observed.ContainerCreated && !c.in.Plan.Earlier(&n)
+		})
+	}
+	old := find(c.prev.ContainerStatuses, s.Name)
+	return started(s) || old != nil && started(old)
 }
 
 // again says whether a container that ended with a code is restarted: by its policy and rules,
@@ -72,45 +126,46 @@ func (c *computer) again(ct *v1.Container) func(code int32) bool {
 			return true
 		}
 		n, _ := c.newest(ct.Name)
-		if n == nil {
+		if old := find(c.prev.ContainerStatuses, ct.Name); n == nil || old != nil && c.outdated(n, old) {
 			return false
 		}
 		return n.CreatedAt.Before(c.in.Out.Epoch) || c.in.Plan.EndedForRestart(n)
 	}
 }
 
-func (n *counts) init(s *v1.ContainerStatus, again func(int32) bool) {
+func (n *counts) init(s *v1.ContainerStatus, again func(int32) bool, unmade bool) {
 	end := ended(s)
-	switch {
-	case end == nil:
-		n.pendingInit++
-	case end.ExitCode != 0:
-		// A retried init container doesn't decide the phase: the main containers wait for it, and are
-		// counted.
+	if end != nil && end.ExitCode != 0 {
 		n.failedInit = n.failedInit || !again(end.ExitCode)
 	}
-}
-
-func (n *counts) sidecar(s *v1.ContainerStatus) {
-	switch {
-	case s.State.Running != nil:
-		n.running++
-		if s.Started == nil || !*s.Started {
-			n.pendingSidecar++
-		}
-	case ended(s) == nil:
-		n.pendingSidecar++
-		n.waiting++
+	if end == nil || unmade {
+		n.pendingInit++
 	}
 }
 
-func (n *counts) main(s *v1.ContainerStatus, again func(int32) bool) {
+// sidecar counts a sidecar. next: the pod waits for it. Once a container was made after it, its restarts
+// hold up nothing.
+func (n *counts) sidecar(s *v1.ContainerStatus, next, unmade bool) {
+	switch {
+	case s.State.Running != nil:
+		n.running++
+		if unmade || next && (s.Started == nil || !*s.Started) {
+			n.pendingSidecar++
+		}
+	case unmade, ended(s) == nil:
+		n.pendingSidecar++
+	}
+}
+
+func (n *counts) main(s *v1.ContainerStatus, again func(int32) bool, everStarted bool) {
 	end := ended(s)
 	switch {
 	case s.State.Running != nil:
 		n.running++
-	case end == nil:
+	case !everStarted:
 		n.waiting++
+	case end == nil: // it is not known how it ended
+		n.stopped++
 	default:
 		n.stopped++
 		if !again(end.ExitCode) {
@@ -145,17 +200,22 @@ func (c *computer) mainRan() bool {
 	return false
 }
 
-// mainMadeHere says whether a main container was made in the newest sandbox. Then restarting
-// sidecars no longer hold up the phase.
+// mainMadeHere says whether a main container runs, or was made in the newest sandbox. Then the init
+// containers are through, and restarting sidecars no longer hold up the phase.
 func (c *computer) mainMadeHere() bool {
-	boxes := c.in.Plan.View.Sandboxes
 	for i := range c.pod.Spec.Containers {
 		n, _ := c.newest(c.pod.Spec.Containers[i].Name)
-		if n != nil && (len(boxes) == 0 || n.SandboxID == boxes[0].ID) {
+		if c.out.ContainerStatuses[i].State.Running != nil || n != nil && c.madeHere(n) {
 			return true
 		}
 	}
 	return !c.in.Plan.Known && c.mainRan()
+}
+
+// madeHere says whether n was made in the newest sandbox, and since all containers were last restarted.
+func (c *computer) madeHere(n *observed.Container) bool {
+	boxes := c.in.Plan.View.Sandboxes
+	return (len(boxes) == 0 || n.SandboxID == boxes[0].ID) && !n.CreatedAt.Before(c.in.Out.Epoch)
 }
 
 // initialized says whether the pod's init containers were ever complete.

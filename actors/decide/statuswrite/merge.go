@@ -15,11 +15,8 @@ import (
 // object and want.
 func Merge(object *v1.Pod, want *v1.PodStatus) (v1.PodStatus, bool) {
 	have, out := &object.Status, *want
-	switch {
-	case podspec.Terminal(have.Phase) && want.Phase != have.Phase:
+	if podspec.Terminal(have.Phase) && want.Phase != have.Phase {
 		out.Phase, out.Reason, out.Message = have.Phase, have.Reason, have.Message
-	case have.Phase == v1.PodRunning && want.Phase == v1.PodPending:
-		out.Phase = v1.PodRunning
 	}
 	if have.StartTime != nil {
 		out.StartTime = have.StartTime
@@ -39,6 +36,9 @@ func Merge(object *v1.Pod, want *v1.PodStatus) (v1.PodStatus, bool) {
 		out.InitContainerStatuses)
 	out.ContainerStatuses = containers(have.ContainerStatuses, want.ContainerStatuses)
 	out.ContainerStatuses = terminated(object, object.Spec.Containers, have.ContainerStatuses, out.ContainerStatuses)
+	if have.Phase == v1.PodRunning && want.Phase == v1.PodPending && !podstatus.StartsOver(object, out.ContainerStatuses) {
+		out.Phase = v1.PodRunning
+	}
 	out.EphemeralContainerStatuses = containers(have.EphemeralContainerStatuses, want.EphemeralContainerStatuses)
 	out.Conditions = conditions(have, want)
 	// Other components own these.

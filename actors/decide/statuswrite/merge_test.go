@@ -66,6 +66,33 @@ func condition(t v1.PodConditionType, s v1.ConditionStatus, since int) v1.PodCon
 	return v1.PodCondition{Type: t, Status: s, LastTransitionTime: at(since)}
 }
 
+// TestMergeOfOneThatStartsOver: a pod with init containers is Pending again while they run in another sandbox, also
+// where the apiserver lets none of them leave the state Terminated. A status that only does not know that it runs
+// takes nothing back.
+func TestMergeOfOneThatStartsOver(t *testing.T) {
+	waiting, init := runs("b", 1), runs("i", 1)
+	waiting.State, waiting.LastTerminationState = waits("PodInitializing").State, end("a")
+	for name, c := range map[string]struct {
+		policy v1.RestartPolicy
+		want   *v1.PodStatus
+		phase  v1.PodPhase
+	}{
+		"it starts over":              {v1.RestartPolicyAlways, status("Pending", waiting), v1.PodPending},
+		"it starts over, of Never":    {v1.RestartPolicyNever, status("Pending", waiting), v1.PodPending},
+		"nothing is known of its run": {v1.RestartPolicyAlways, status("Pending", waits("PodInitializing")), v1.PodRunning},
+	} {
+		object := &v1.Pod{Spec: v1.PodSpec{
+			RestartPolicy: c.policy, InitContainers: []v1.Container{{Name: "app"}}, Containers: []v1.Container{{Name: "app"}},
+		}}
+		object.Status = *status("Running", runs("a", 0))
+		object.Status.InitContainerStatuses = []v1.ContainerStatus{done("i", 0)}
+		c.want.InitContainerStatuses = []v1.ContainerStatus{init}
+		if got, _ := Merge(object, c.want); got.Phase != c.phase {
+			t.Errorf("%s: %s, want %s", name, got.Phase, c.phase)
+		}
+	}
+}
+
 func TestMerge(t *testing.T) {
 	crashed := exited("a", 0)
 	crashed.State, crashed.LastTerminationState = waits("CrashLoopBackOff").State, end("a")
@@ -76,6 +103,9 @@ func TestMerge(t *testing.T) {
 	for name, c := range map[string]struct{ have, want, merged *v1.PodStatus }{
 		"nothing was said before": {status(""), status("Running", runs("a", 0)), status("Running", runs("a", 0))},
 		"a terminal phase stays":  {status("Failed"), status("Running", runs("a", 0)), status("Failed", runs("a", 0))},
+		"a running pod without init containers does not wait again": {
+			status("Running", runs("a", 0)), status("Pending", crashed), status("Running", crashed),
+		},
 		"a running pod does not wait again": {
 			status("Running", runs("a", 0)), status("Pending", waits("ContainerCreating")), status("Running", runs("a", 0)),
 		},
