@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -44,7 +45,7 @@ func checked(t *testing.T, dir, lines string, args ...string) Options {
 	return Options{Config: c}
 }
 
-// TestCheck changes one thing, and wants one finding more.
+// TestCheck changes one thing, and wants one finding more. What is refused ends a start too.
 func TestCheck(t *testing.T) {
 	dir, err := os.MkdirTemp("", "c") // t.TempDir has too long a path for sockets
 	if err != nil {
@@ -111,9 +112,18 @@ func TestCheck(t *testing.T) {
 		{name: "static CPUs without a reservation", args: []string{"--cpu-manager-policy=static"}, refused: "reserve"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Check(t.Context(), checked(t, dir, "", tt.args...))
+			o := checked(t, dir, "", tt.args...)
+			got := Check(t.Context(), o)
 			wantMore(t, "refused", got.Refused, before.Refused, tt.refused)
 			wantMore(t, "warnings", got.Warnings, before.Warnings, tt.warns)
+			if tt.refused == "" {
+				return
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // an agent that starts runs on
+			defer cancel()
+			if err := Run(ctx, o); err == nil {
+				t.Error("the agent starts")
+			}
 		})
 	}
 	idle := Check(t.Context(), checked(t, dir, "syncFrequency: 2m\nfeatureGates: {AllAlpha: true}"))
