@@ -54,10 +54,13 @@ func Check(ctx context.Context, o Options) Report {
 	}
 	k.report.Node = l.name
 	k.warn(l.config.OtherWarnings()...)
-	k.warn(l.machine.warnings(l.config)...)
+	machine := l.machine.capacity != nil // else it could not be looked at
+	if machine {
+		k.warn(l.machine.warnings(l.config)...)
+	}
 	k.credentials()
 	k.ports()
-	directories, machine := k.directories(), l.machine.capacity != nil
+	directories := k.directories()
 	if directories && machine {
 		k.refuse(l.assignCPUs(ctx))
 		k.refuse(l.assignMemory(ctx))
