@@ -1,6 +1,6 @@
 // Package apipods is the actor that watches the pods of this node in the apiserver.
 //
-//	apiserver ──Watch──► apipods ──Update, Renewed──► pods
+//	apiserver ──Watch──► apipods ──Update, Renewed, Forced──► pods
 //	                     apipods ──Object, Gone──► status
 //	                     apipods ──Mirrors──► mirrors
 //
@@ -73,6 +73,8 @@ type Deps struct {
 	// Renewed is told of a version that asks nothing new of the node, if it shows
 	// that the pod has come further: what is told then is what it stays at.
 	Renewed func(*v1.Pod)
+	// Forced is told of a pod that was deleted by force.
+	Forced func(types.UID)
 	// Object is told of each version of each pod, and Gone of those that were removed.
 	Object func(p *v1.Pod, how Sight)
 	Gone   func(types.UID)
@@ -232,9 +234,14 @@ func (a *apipods) deleted(p *v1.Pod) {
 	if podspec.Mirror(p) {
 		list = &a.mirrors
 	}
-	if i := apipod.Index(*list, p.Namespace, p.Name); i >= 0 && (*list)[i].UID == p.UID {
-		a.drop(list, p)
+	i := apipod.Index(*list, p.Namespace, p.Name)
+	if i < 0 || (*list)[i].UID != p.UID {
+		return
 	}
+	if list == &a.pods && apipod.Forced(p) {
+		a.deps.Forced(p.UID)
+	}
+	a.drop(list, p)
 }
 
 // drop takes whatever has p's name off one of the two lists.

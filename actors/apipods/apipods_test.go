@@ -70,6 +70,11 @@ func TestChanges(t *testing.T) {
 		"an older version: the apiserver was set back": {
 			set(made("web", version("4"))), []string{"status: web 4, restored"},
 		},
+		"it is gone, deleted by force": {
+			deleted(made("web", version("6"), func(p *v1.Pod) {
+				p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: actortest.Begin}, new(int64(0))
+			})), []string{"pods: forced web", "status: gone web", "pods, from api:"},
+		},
 		"it is gone":               {deleted(made("web")), []string{"status: gone web", "pods, from api:"}},
 		"a stranger is gone":       {deleted(made("db")), nil},
 		"a predecessor is gone":    {deleted(made("web", uid("before"))), nil},

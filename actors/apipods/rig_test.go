@@ -45,6 +45,7 @@ func newRig(t *testing.T) *rig {
 			}
 			r.Say("%s", line)
 		},
+		Forced:  func(uid types.UID) { r.Say("pods: forced %s", uid) },
 		Renewed: func(p *v1.Pod) { r.Say("pods: renewed %s %s", p.Name, p.ResourceVersion) },
 		Object: func(p *v1.Pod, how apipods.Sight) {
 			line := "status: " + p.Name + " " + p.ResourceVersion

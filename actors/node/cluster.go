@@ -186,6 +186,7 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *belo
 	a.apipods = spawn(ctx, c.Around, "apipods", apipods.New(&apipods.Deps{
 		API: c.Ports.API, NodeName: c.Name, Retry: time.Second, Patience: apiPatience,
 		Update:  func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },
+		Forced:  func(uid types.UID) { podsRef.Tell(pods.Forced{UID: uid}) },
 		Renewed: func(p *v1.Pod) { podsRef.Tell(pods.Renewed{Pod: p}) },
 		Object: func(p *v1.Pod, how apipods.Sight) {
 			a.status.Tell(status.Object{UID: p.UID, Pod: p, Listed: how.Listed, Restored: how.Restored})

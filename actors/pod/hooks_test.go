@@ -139,7 +139,7 @@ func TestForceDuringPreStop(t *testing.T) {
 	r.stop(time.Hour)
 	r.Advance(10 * time.Second)
 	r.stop(0)
-	r.over(0)
+	r.over(2 * time.Second)
 }
 
 // A pod's actor crashes while a preStop hook runs: it is not run again, and does
@@ -272,7 +272,7 @@ func TestGraceWithoutEnd(t *testing.T) {
 			t.Errorf("grace of %d s: %+v", seconds, r.runner.InFlight(r.actor.Path()))
 		}
 		r.stop(0)
-		r.over(0)
+		r.over(2 * time.Second)
 	}
 }
 

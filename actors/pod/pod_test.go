@@ -193,7 +193,7 @@ func TestRestartDuringPostStart(t *testing.T) {
 	}
 }
 
-// An actor that crashes with a long stop under way still kills at once when asked.
+// An actor that crashes with a long stop under way still kills soon when asked.
 func TestForceAfterRestart(t *testing.T) {
 	r := newRig(t, onePod("a"), map[string]*simcri.Script{"a": {IgnoreTERM: true}})
 	r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))

@@ -26,7 +26,7 @@ func (a stopContainer) begin(p *pod) run {
 			rt.StopContainer(ctx, a.ID, a.Grace, onlyErr(done))
 		},
 	}
-	if p.stop != nil && a.Grace > 0 && !shutdown.Is(p.stop) {
+	if p.stop != nil && p.stop.Grace > 0 && !shutdown.Is(p.stop) {
 		r.pool = TeardownPool // of pods that end with the machine, nobody waits for the first (decision 0003)
 	}
 	return r

@@ -82,12 +82,38 @@ func (r *record) deletion(now time.Time) (s *podlife.Stop) {
 	return s
 }
 
-// kill stops a pod that was force deleted in the apiserver.
-func (a *pods) kill(ctx *kernel.Context[Message], uid types.UID, r *record) {
-	ctx.Log().Info().Str("pod", r.name()).Msg("pod deleted from apiserver; killing it")
-	r.StopBy(podlife.Stop{At: ctx.Now(), Why: "the pod was deleted by force"})
+// letGo stops a pod that the apiserver does not have any more, with its grace period.
+func (a *pods) letGo(ctx *kernel.Context[Message], r *record) {
+	if r.Stop == nil {
+		ctx.Log().Info().Str("pod", r.name()).Msg("pod is gone from apiserver; stopping it")
+	}
 	r.Removal = podset.Told
-	a.assign(uid)
+	a.stopBy(r, *podset.RemovalStop(r.Pod, ctx.Now()))
+}
+
+// forced stops a pod by force that is gone from the apiserver, or will be.
+func (a *pods) forced(ctx *kernel.Context[Message], uid types.UID) {
+	if r := a.of[uid]; r != nil && r.Origin == podspec.API && r.State == podset.Running {
+		a.stopBy(r, podlife.Stop{At: ctx.Now(), Why: "the pod was deleted by force"})
+	}
+}
+
+// stopBy stops a pod, or stops it sooner.
+func (a *pods) stopBy(r *record, s podlife.Stop) {
+	before := r.Telling()
+	r.StopBy(s)
+	if now := r.Telling(); now != nil && (before == nil || *before != *now) {
+		a.assign(r.Pod.UID)
+	}
+}
+
+// hurry stops by force what is in the way of another pod of its name.
+func (a *pods) hurry(ctx *kernel.Context[Message]) {
+	for _, e := range podset.InTheWay(a.entries()) {
+		ctx.Log().Info().Str("pod", e.Pod.Namespace+"/"+e.Pod.Name).Str("uid", string(e.Pod.UID)).
+			Msg("another pod of this name waits for the end of one that is gone from apiserver; it is stopped by force")
+		a.stopBy(a.of[e.Pod.UID], podlife.Stop{At: ctx.Now(), Why: "another pod of its name waits"})
+	}
 }
 
 // rejected shows in the apiserver why a pod does not run.

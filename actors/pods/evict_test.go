@@ -100,14 +100,16 @@ func TestEvictWhileRemoved(t *testing.T) {
 	next.want("another life", []string{"a:"}, "a: assign, look, first sandbox 1")
 }
 
-// TestDeletedWhileEvicting: a pod that is deleted by force ends at once, also while its eviction is not saved yet.
+// TestDeletedWhileEvicting: a pod that is deleted by force ends soon, also while its eviction is not saved yet.
 func TestDeletedWhileEvicting(t *testing.T) {
 	r := newRig(t, 0, func(r *rig) { r.saves.Silent = true })
 	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a"))
 	r.answers()
 	r.Forget()
-	r.tells(eviction(r, "a", time.Minute, "low on memory"), has(podspec.API, ""))
-	r.want("the disk is slow", []string{"a:"}, "a: assign, look, stop in 0s: the pod was deleted by force")
+	deleted := made("a")
+	deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = &metav1.Time{Time: r.Now()}, new(int64(0))
+	r.tells(eviction(r, "a", time.Minute, "low on memory"), wants(podspec.API, deleted))
+	r.want("the disk is slow", []string{"a:"}, "a: assign, look, stop in 0s: the pod was deleted")
 	r.answers()
 	r.want("it has written", []string{"a:"}, "a: assign, look, stop in 0s: low on memory (failed)")
 }

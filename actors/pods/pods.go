@@ -131,6 +131,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.reconcile(ctx)
 	case Renewed:
 		a.renew(m.Pod)
+	case Forced:
+		a.forced(ctx, m.UID)
 	case Listed:
 		a.take(m.Snapshot)
 		a.reconcile(ctx)

@@ -87,7 +87,7 @@ func TestLifeOfAPod(t *testing.T) {
 	}
 }
 
-// TestDeletion is a pod of the apiserver that is deleted, and then deleted by force.
+// TestDeletion is a pod of the apiserver that is deleted, and is gone before it has ended.
 func TestDeletion(t *testing.T) {
 	r := newRig(t, 0)
 	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a"), reports("a", v1.PodRunning, 0))
@@ -103,9 +103,62 @@ func TestDeletion(t *testing.T) {
 	r.want("with a shorter grace period, which counts from the deletion", []string{"a:"},
 		"a: assign, look, status Running, stop in 10s: the pod was deleted")
 	r.tells(has(podspec.API, ""))
-	r.want("by force", []string{"a:"}, "a: assign, look, status Running, stop in 0s: the pod was deleted")
-	r.tells(has(podspec.API, ""))
-	r.want("once", []string{"a:"})
+	r.want("gone: it has the rest of its grace period", []string{"a:"})
+	r.in("it is being stopped", "a Running")
+}
+
+// TestGone: a pod that the apiserver has no more is stopped by force if that was said before, and otherwise, as after a
+// restore from a backup, with its grace period. Its resources are other pods' already.
+func TestGone(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "forced lost"))
+	r.Forget()
+	forced := made("forced")
+	forced.DeletionTimestamp, forced.DeletionGracePeriodSeconds = &metav1.Time{Time: r.Now()}, new(int64(0))
+	r.tells(wants(podspec.API, forced, made("lost")), has(podspec.API, "lost"), has(podspec.API, "next"))
+	r.want("gone", []string{"forced:", "lost:", "next:"}, "forced: assign, look, stop in 0s: the pod was deleted",
+		"lost: assign, look, stop in 30s: the pod was removed from its source", "next: assign")
+	if got := fmt.Sprint(r.beside["next"]); got != "[]" {
+		t.Errorf("the next pod was admitted beside %s", got)
+	}
+}
+
+// TestForced: that a pod was deleted by force is not lost with a Wanted in whose place a newer one came.
+func TestForced(t *testing.T) {
+	for name, told := range map[string][]pods.Message{
+		"before it is gone": {pods.Forced{UID: "a"}, has(podspec.API, "")},
+		"and after that":    {has(podspec.API, ""), pods.Forced{UID: "a"}, pods.Forced{UID: "a"}, pods.Forced{UID: "nobody"}},
+	} {
+		r := newRig(t, 0)
+		r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a"))
+		r.Forget()
+		r.tells(told...)
+		want := []string{"a: assign, look, stop in 0s: the pod was deleted by force"}
+		if len(told) > 2 {
+			first := "a: assign, look, stop in 30s: the pod was removed from its source"
+			want = []string{first, "a: assign, look, stop in 0s: the pod was removed from its source"}
+		}
+		r.want(name, []string{"a:"}, want...)
+	}
+}
+
+// TestSuccessorWaits: a pod that is gone from the apiserver, or was before the agent began, has no grace period left once
+// another of its name waits for its end.
+func TestSuccessorWaits(t *testing.T) {
+	r := newRig(t, 0)
+	list := r.listed("db#0")
+	list.Runtime.Pods[0].Sandboxes[0].Source = "api"
+	r.tells(node, list, has(podspec.File, ""), has(podspec.API, "web#1"), has(podspec.API, ""))
+	r.Forget()
+	r.Advance(4 * time.Second)
+	r.tells(has(podspec.API, "web#2 db#3"))
+	r.want("its successor is there", []string{"0:", "1:", "2:", "3:"},
+		"0: assign, look, stop in 0s: the pod was removed from its source",
+		"1: assign, look, stop in 0s: the pod was removed from its source")
+	r.tells(has(podspec.API, "web#2 db#3"))
+	r.want("once", []string{"0:", "1:", "2:", "3:"})
+	r.tells(ends("1", 0, 1))
+	r.want("it has ended", []string{"2:"}, "2: assign")
 }
 
 // TestFinalStatus: the last status of a pod that is being deleted is marked, so that status may delete it.

@@ -13,7 +13,7 @@
 //
 // On a node of a cluster also:
 //
-//	apipods ──Update, Renewed──► pods      nodestatus ──NodeSeen──► pods
+//	apipods ──Update, Renewed, Forced──► pods      nodestatus ──NodeSeen──► pods
 //	pods ──Shown, Forget──► status      pods ──Statics──► mirrors
 package pods
 
@@ -39,6 +39,10 @@ type Message interface{ isPodsMessage() }
 
 // Wanted is the desired state of one source. From sources. The newest counts.
 type Wanted struct{ sources.Update }
+
+// Forced says that a pod that is gone from the apiserver was deleted by force. From apipods, with the Wanted without
+// it, which may have taken the place of one that said so. Lost: it has the rest of its grace period. Twice: as once.
+type Forced struct{ UID types.UID }
 
 // Renewed is a newer version of a pod of the apiserver that changes nothing for this node. From
 // apipods, when the phase or readiness in its status changed, so that the older version can be
@@ -176,6 +180,7 @@ func (Saved) isPodsMessage()     {}
 func (SaveAgain) isPodsMessage() {}
 func (Wanted) isPodsMessage()    {}
 func (Renewed) isPodsMessage()   {}
+func (Forced) isPodsMessage()    {}
 func (Listed) isPodsMessage()    {}
 func (Hint) isPodsMessage()      {}
 func (Seen) isPodsMessage()      {}

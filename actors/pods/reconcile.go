@@ -34,6 +34,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	}
 	a.stopUnwanted(ctx)
 	a.stopUnknown(ctx, wanted)
+	a.hurry(ctx)
 	a.retainPods()
 	a.releaseEnded()
 	a.resize(ctx)
@@ -127,8 +128,8 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 			a.forget(uid)
 		case podset.Stop:
 			a.endUnwanted(ctx, r)
-		case podset.Kill:
-			a.kill(ctx, uid, r)
+		case podset.Release:
+			a.letGo(ctx, r)
 		case podset.Collect:
 			r.State = podset.Next(r.State, podset.Removed)
 			a.collect(uid, r)

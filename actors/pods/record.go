@@ -91,10 +91,11 @@ func (a *pods) entries() iter.Seq[*podset.Entry] {
 func (r *record) occupies() bool { return r.State == podset.Running && !r.report.Down }
 
 // beside lists the pods that run beside one, with the resources that are taken by each. One that was admitted, and
-// waits for CPUs of its own, counts already, and one of which nothing runs any more does not.
+// waits for CPUs of its own, counts already. One of which nothing runs any more does not, nor does one that the
+// apiserver does not have any more: the scheduler has given its place to others.
 func (a *pods) beside(r *record) (others []*v1.Pod) {
 	for _, o := range a.ranked {
-		if o != r && (o.occupies() || o.State == podset.Waiting && o.place.asked) {
+		if o != r && (o.occupies() && !o.Released() || o.State == podset.Waiting && o.place.asked) {
 			others = append(others, o.holds())
 		}
 	}

@@ -62,6 +62,14 @@ type boxed struct {
 	hostNetwork  bool
 }
 
+// source is the annotation that an agent gives each sandbox; a served one has those of its caller.
+func (s *sandbox) source() string {
+	if named, has := s.of.annotations[podspec.AnnotationSource]; has || s.served {
+		return named
+	}
+	return string(podspec.API)
+}
+
 func boxedOf(p *v1.Pod, handler string) boxed {
 	b := boxed{
 		labels: p.Labels, annotations: p.Annotations,
@@ -263,7 +271,7 @@ func timeOf(ns int64) time.Time {
 func (s *sandbox) observe(r *Runtime, detailed bool) observed.Sandbox {
 	o := observed.Sandbox{
 		ID: s.id, Pod: s.pod.ref, Attempt: s.attempt, State: observed.SandboxNotReady,
-		CreatedAt: timeOf(s.createdAt), Source: s.of.annotations[podspec.AnnotationSource],
+		CreatedAt: timeOf(s.createdAt), Source: s.source(),
 		HostNetwork: detailed && s.of.hostNetwork, Detailed: detailed, RuntimeHandler: s.of.runtimeHandler,
 	}
 	if s.state == sandboxReady {

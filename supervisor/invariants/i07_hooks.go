@@ -18,19 +18,20 @@ var hooksRun = rule{
 		Text: "A container with a preStop command gets its stop signal after the command was begun, and one that sleeps, " +
 			"when its pod is deleted, after the sleep. It is shown as started after its postStart command was begun. " +
 			"Hooks over HTTP can't be told from probes.",
-		Excuses: "The signal: a grace period that is over, or none; a start that was answered late; a pod that the agent " +
-			"was not told of; a restart of all containers. The sleep: it may have begun when the sandbox " +
+		Excuses: "The signal: a grace period of which a second is left; a start that was answered late; a pod that the " +
+			"agent was not told of; a restart of all containers. The sleep: it may have begun when the sandbox " +
 			"ended, before the deletion. Shown: an agent or actor that began after the container, a start that was " +
 			"answered late, with an error or not at all, or that was under way when an actor crashed.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {
 		at := p.containers[c.Object]
 		if !n.timely || c.Method != simcri.StopContainer || at == nil || !at.asked.IsZero() || !at.running() || at.doubtful ||
-			c.Grace <= 0 || p.spec == nil || !n.told(p) || podspec.MayRestartAll(p.spec) {
+			p.spec == nil || !n.told(p) || podspec.MayRestartAll(p.spec) {
 			return ""
 		}
 		spec, _ := podspec.Find(&p.spec.Spec, at.name)
-		if spec == nil || stopHook(spec) == nil || !at.graceEnds.IsZero() && !n.now().Before(at.graceEnds) ||
+		if spec == nil || stopHook(spec) == nil ||
+			!at.graceEnds.IsZero() && !n.now().Before(at.graceEnds.Add(-leastSignal)) ||
 			p.evicted.is && !n.now().Before(p.evicted.over) {
 			return ""
 		}
@@ -103,6 +104,7 @@ func (n *Node) Crashed(retry time.Duration) {
 	n.sometimes(func(r *rare) bool { return r.crashed != nil && r.crashed(n) })
 	n.crashedAt = n.now()
 	for _, p := range n.pods { // order-free: each by itself
+		p.adopted = p.adopted && p.ready > 0
 		for _, c := range p.containers { // order-free: each by itself
 			c.doubtful = c.doubtful || c.tried && c.state == observed.ContainerCreated
 		}

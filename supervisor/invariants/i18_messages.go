@@ -51,6 +51,9 @@ func (n *Node) Handled(m any) {
 			}
 		}
 	}
+	if f, is := m.(pods.Forced); is && n.pods[f.UID] != nil {
+		n.endsIn(n.pods[f.UID], leastGrace)
+	}
 	if w, is := m.(pods.Wanted); is {
 		n.Told(w.Source, w.Pods)
 	}

@@ -250,8 +250,8 @@ func TestEachRuleIsViolated(t *testing.T) {
 		},
 		"I26": func(r *rig) { r.Called(r.stop("app", 29*time.Second), simcri.Fault{}) },
 		"I27": func(r *rig) {
-			r.tell()
-			r.now = r.now.Add(4 * time.Second)
+			deleted(0)(r)
+			r.now = r.now.Add(6 * time.Second)
 			r.call(simcri.StopContainer, "u1app0")
 			r.end("app", 0, ended, 137, simcri.ByKill)
 		},
@@ -307,6 +307,20 @@ func TestEachRuleIsViolated(t *testing.T) {
 		"I39": func(r *rig) {
 			r.Entitles(func(p *v1.Pod, image string) bool { return p.UID == r.ref.UID && image != "private" })
 			r.Changed(simcri.Transition{Kind: made, Pod: r.ref, ID: "other", Sandbox: "s0", Container: "init", Attempt: 5, Image: "private"})
+		},
+		"I41": func(r *rig) {
+			r.container("app", 0, ended)
+			r.container("proxy", 0, ended)
+			r.Began()
+			p := r.spec()
+			p.Status.Phase, p.Status.Reason = v1.PodFailed, "OutOfcpu"
+			r.Shown(p, false)
+		},
+		"I40": func(r *rig) {
+			p := r.spec()
+			p.Spec.TerminationGracePeriodSeconds = new(int64(0))
+			r.tell(p)
+			r.Called(r.stop("app", 0), simcri.Fault{})
 		},
 		"I43": func(r *rig) {
 			r.end("app", 0, ended, 3, simcri.FromOutside)

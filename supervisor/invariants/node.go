@@ -78,6 +78,9 @@ type Pod struct {
 	// wanted: the agent was last told that the pod is to run, first at since; at dropped that it is not.
 	wanted         bool
 	dropped, since time.Time
+	// adopted: it had a ready sandbox when the agent began, and has had one until now. leaving: the agent has asked for
+	// the end of its sandbox.
+	adopted, leaving bool
 	// everDropped: since the runtime last had nothing of the pod.
 	everDropped bool
 
@@ -248,6 +251,7 @@ func (p *Pod) sandboxChanged(t *simcri.Transition, now time.Time) {
 	case observed.ContainerStoppedEvent:
 		p.sandboxes[t.ID].ready, p.sandboxes[t.ID].endedAt = false, now
 		p.ready--
+		p.adopted = p.adopted && p.leaving
 	case observed.ContainerDeletedEvent:
 		delete(p.sandboxes, t.ID)
 	}
@@ -337,6 +341,7 @@ func (n *Node) Called(c simcri.Call, f simcri.Fault) {
 	case c.Method == simcri.StartContainer:
 		at.doubtful, at.tried = f != simcri.Fault{}, true
 	}
+	p.leaving = p.leaving || c.Method == simcri.StopPodSandbox
 }
 
 // Outsider: somebody else than the agent is about to stop or remove what the pod of a sandbox or container has.
@@ -385,10 +390,9 @@ func (n *Node) Told(source podspec.Origin, pods []*v1.Pod) {
 		if now[uid] == nil {
 			p := n.pods[uid]
 			n.judge(p)
-			if source == podspec.API {
-				n.endsIn(p, 0) // it was deleted by force
-			} else {
-				n.endsIn(p, podspec.Grace(p.spec))
+			n.endsIn(p, podspec.Grace(p.spec))
+			if source == podspec.API && n.awaited(p) {
+				n.endsIn(p, leastGrace)
 			}
 		}
 	}
@@ -400,10 +404,47 @@ func (n *Node) Told(source podspec.Origin, pods []*v1.Pod) {
 			c.otherImage = c.otherImage || c.image != p.image(c.name)
 		}
 		n.judge(p)
-		if of.DeletionTimestamp != nil {
-			n.endsIn(p, podspec.DeletionGrace(of)-p.deletedFor(n.now()))
+		switch grace := podspec.DeletionGrace(of); {
+		case of.DeletionTimestamp == nil && !podspec.Finished(of):
+			n.hurries(p)
+		case of.DeletionTimestamp == nil:
+		case grace <= 0:
+			n.endsIn(p, leastGrace)
+		default:
+			n.endsIn(p, grace-p.deletedFor(n.now()))
 		}
 	}
+}
+
+// awaited says whether another pod of its name waits for the end of a pod.
+func (n *Node) awaited(p *Pod) bool {
+	for _, of := range n.sources { // order-free: any of them
+		for _, o := range of { // order-free: any of them
+			if o.UID != p.Ref.UID && o.Name == p.Ref.Name && o.Namespace == p.Ref.Namespace &&
+				o.DeletionTimestamp == nil && !podspec.Finished(o) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hurries: a pod of the apiserver that is gone, and has the name of this one, has no grace period left.
+func (n *Node) hurries(p *Pod) {
+	for uid := range n.running[podName{p.Ref.Namespace, p.Ref.Name}] { // order-free: each by itself
+		o := n.pods[uid]
+		if uid != p.Ref.UID && o.spec != nil && originOf(o) == podspec.API && n.sources[podspec.API][uid] == nil {
+			n.endsIn(o, leastGrace)
+		}
+	}
+}
+
+// originOf is the source of a pod of which the agent was told.
+func originOf(p *Pod) podspec.Origin {
+	if podspec.Static(p.spec) {
+		return podspec.Origin(p.spec.Annotations[podspec.AnnotationSource])
+	}
+	return podspec.API
 }
 
 // judge says whether the agent has been told that a pod is to run.
@@ -430,6 +471,7 @@ func (n *Node) Began() {
 	n.agents++
 	n.Troubled("", 0)
 	for _, p := range n.pods { // order-free: all of them
+		p.adopted, p.leaving = p.ready > 0 && p.wanted, false
 		for _, c := range p.containers { // order-free: all of them
 			n.sometimes(func(r *rare) bool { return r.began != nil && r.began(p, c) })
 		}

@@ -103,7 +103,11 @@ var rares = [...]rare{
 	}},
 	{name: "a container is stopped by force", called: func(_ *Node, p *Pod, c *simcri.Call) bool {
 		at := p.containers[c.Object]
-		return c.Method == simcri.StopContainer && c.Grace == 0 && at != nil && at.running()
+		if c.Method != simcri.StopContainer || at == nil || !at.running() {
+			return false
+		}
+		left := at.graceEnds.Sub(p.endsSince)
+		return !p.endsSince.IsZero() && left <= leastGrace && c.Grace <= leastGrace
 	}},
 	{name: "a container is asked to stop again", called: func(_ *Node, p *Pod, c *simcri.Call) bool {
 		at := p.containers[c.Object]

@@ -82,6 +82,19 @@ func TestTimes(t *testing.T) {
 	renewed := func(r *rig) { r.Renewed(r.now) }
 	asks := func(r *rig) { r.Asked(simapi.Call{}, simapi.Fault{}) }
 	settled := func(r *rig) { r.Settled() }
+	gone := func(r *rig) { r.tell() }
+	next := func(r *rig) {
+		p := r.spec()
+		p.UID = "u2"
+		r.tell(p)
+	}
+	down := func(r *rig) { crash(0)(r); r.container("proxy", 0, ended) }
+	stops := func(r *rig) { r.call(simcri.StopPodSandbox, "s0") }
+	refused := func(r *rig) {
+		p := r.spec()
+		p.Status.Phase, p.Status.Reason = v1.PodFailed, "NodeAffinity"
+		r.Shown(p, false)
+	}
 	for name, c := range map[string]struct {
 		steps []step
 		want  string // the rule; empty for none
@@ -94,7 +107,21 @@ func TestTimes(t *testing.T) {
 		"deleted, and then with a shorter one": {[]step{
 			deleted(30), stopIn(30 * time.Second), pass(10 * time.Second), deleted(20), stopIn(10 * time.Second),
 		}, ""},
-		"deleted by force":                 {[]step{func(r *rig) { r.tell() }, stopIn(0)}, ""},
+		"deleted by force":              {[]step{deleted(0), stopIn(2 * time.Second)}, ""},
+		"and killed at once":            {[]step{deleted(0), stopIn(0)}, "I26"},
+		"by force while it is deleted":  {[]step{deleted(30), stopIn(30 * time.Second), deleted(0), stopIn(2 * time.Second)}, ""},
+		"gone":                          {[]step{gone, stopIn(30 * time.Second)}, ""},
+		"gone and killed soon":          {[]step{gone, stopIn(2 * time.Second)}, "I26"},
+		"gone, and another of its name": {[]step{gone, next, stopIn(2 * time.Second)}, ""},
+		"gone with another of its name": {[]step{next, stopIn(2 * time.Second)}, ""},
+		"refused by the next agent":     {[]step{begins, down, refused}, "I41"},
+		"refused by the first":          {[]step{down, refused}, ""},
+		"refused without a sandbox":     {[]step{down, ends, begins, refused}, ""},
+		"its sandbox ends, and refused": {[]step{begins, down, ends, refused}, ""},
+		"stopped, and refused":          {[]step{begins, down, stops, ends, refused}, "I41"},
+		"stopped, an actor crashed, and refused": {[]step{
+			begins, down, stops, ends, func(r *rig) { r.Crashed(0) }, refused,
+		}, ""},
 		"killed with its sandbox too soon": {[]step{stopIn(30 * time.Second), func(r *rig) { r.end("app", 0, ended, 137, simcri.WithSandbox) }}, "I26"},
 		"the clock was set":                {[]step{pass(time.Second), clock, stopIn(time.Second)}, ""},
 		"ended in time":                    {[]step{deleted(5), stopIn(5 * time.Second), pass(7 * time.Second), crash(0)}, ""},
@@ -224,8 +251,8 @@ func TestSometimes(t *testing.T) {
 	if got := r.Reached(); len(got) > 0 {
 		t.Errorf("reached %q", got)
 	}
-	r.tell()
-	r.Called(r.stop("app", 0), simcri.Fault{})
+	deleted(0)(r)
+	r.Called(r.stop("app", time.Second), simcri.Fault{})
 	r.Began()
 	r.Crashed(0)
 	r.Crashed(0)

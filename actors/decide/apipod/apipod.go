@@ -30,13 +30,19 @@ func Taken(p *v1.Pod) *v1.Pod {
 
 // Stop is how to take down a pod that is being deleted; nil if it isn't. The grace period counts
 // from since, when this node first knew of the deletion, because deletionTimestamp is from the
-// apiserver's clock.
-func Stop(p *v1.Pod, since time.Time) *podlife.Stop {
+// apiserver's clock. A deletion by force begins now.
+func Stop(p *v1.Pod, since, now time.Time) *podlife.Stop {
 	if p.DeletionTimestamp == nil {
 		return nil
 	}
+	if Forced(p) {
+		since = now
+	}
 	return &podlife.Stop{At: since, Grace: podspec.DeletionGrace(p), Why: "the pod was deleted"}
 }
+
+// Forced says whether a pod is deleted by force: no grace period is left.
+func Forced(p *v1.Pod) bool { return p.DeletionTimestamp != nil && podspec.DeletionGrace(p) <= 0 }
 
 // Same says whether two versions of a pod ask the same of its node. They may differ in what the
 // node wrote and in the apiserver's bookkeeping.

@@ -76,8 +76,13 @@ func TestStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := pod()
 			c.change(p)
-			s := Stop(p, t0)
-			if (s == nil) != c.none || s != nil && (s.Grace != c.want || !s.At.Equal(t0)) {
+			now := t0.Add(time.Second)
+			at := t0
+			if c.want == 0 {
+				at = now // by force
+			}
+			s := Stop(p, t0, now)
+			if (s == nil) != c.none || s != nil && (s.Grace != c.want || !s.At.Equal(at)) {
 				t.Errorf("got %+v", s)
 			}
 		})

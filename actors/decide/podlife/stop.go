@@ -6,7 +6,8 @@ import "time"
 type Stop struct {
 	// At is the start of the grace period.
 	At time.Time `json:"at,omitzero"`
-	// Grace is the time that containers have from At; it may be shortened later.
+	// Grace is the time that containers have from At; it may be shortened later. 0 is by force: their preStop hooks and
+	// stop signals have two seconds (podplan).
 	Grace time.Duration `json:"grace,omitempty"`
 	// Reason and Message go into the pod's status if Fail is set (Evicted, DeadlineExceeded, …). Why
 	// is for the Killing event.
@@ -55,13 +56,32 @@ func (s Stop) Merged(later Stop) Stop {
 // one that ends later changes nothing. The start and the reason of the first one stay.
 //
 // A later stop by force (grace 0) leaves no grace at all, even if the grace period is over and
-// containers still run. If the clock was set back since the first stop, the later one counts from
-// the first.
+// containers still run. The stop begins with it then, unless it would end later than before. If the clock was set back
+// since the first stop, the later one counts from the first.
 func (s Stop) Shortened(later Stop) Stop {
 	if later.Grace <= 0 {
-		s.Grace = 0
+		if s.Grace > 0 {
+			s.force(later.At)
+		}
 		return s
 	}
 	s.Grace = min(s.Grace, max(later.At.Sub(s.At), 0)+later.Grace)
 	return s
+}
+
+// Forced is how long a stop by force takes.
+const Forced = 2 * time.Second
+
+// force leaves no grace from a time on.
+func (s *Stop) force(at time.Time) {
+	if ends := s.At.Add(s.Grace - Forced); ends.Before(at) {
+		at = ends
+	}
+	if at.After(s.At) {
+		if s.ByNode() {
+			s.Decided = s.DecidedAt()
+		}
+		s.At = at
+	}
+	s.Grace = 0
 }

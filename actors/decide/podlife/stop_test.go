@@ -13,13 +13,17 @@ func TestShortened(t *testing.T) {
 	began := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		first, after, later, want int // first and later are graces
+		begins                    int // of a stop by force
 	}{
 		"deleted again with a shorter grace period":         {first: 30, after: 0, later: 5, want: 5},
 		"a shorter grace period counts from the later stop": {first: 30, after: 10, later: 5, want: 15},
 		"the same grace period later":                       {first: 30, after: 10, later: 30, want: 30},
 		"a longer grace period":                             {first: 5, after: 0, later: 30, want: 5},
-		"by force":                                          {first: 30, after: 10, later: 0, want: 0},
-		"by force, after the grace period is over":          {first: 30, after: 60, later: 0, want: 0},
+		"by force":                                          {first: 30, after: 10, later: 0, want: 0, begins: 10},
+		"by force, after the grace period is over":          {first: 30, after: 60, later: 0, want: 0, begins: 28},
+		"by force, just before it is over":                  {first: 30, after: 29, later: 0, want: 0, begins: 28},
+		"by force, and little was left from the beginning":  {first: 1, after: 1, later: 0, want: 0, begins: 0},
+		"by force, and the clock was set back meanwhile":    {first: 30, after: -3600, later: 0, want: 0, begins: 0},
 		"not by force, after the grace period is over":      {first: 30, after: 60, later: 5, want: 30},
 		"by force, and then with a grace period":            {first: 0, after: 1, later: 30, want: 0},
 		"shorter, and the clock was set back meanwhile":     {first: 30, after: -3600, later: 5, want: 5},
@@ -31,7 +35,10 @@ func TestShortened(t *testing.T) {
 			first := podlife.Stop{At: began, Grace: time.Duration(c.first) * time.Second, Reason: "Evicted", Fail: true, Why: "first"}
 			later := podlife.Stop{At: began.Add(time.Duration(c.after) * time.Second), Grace: time.Duration(c.later) * time.Second, Why: "later"}
 			want := first
-			want.Grace = time.Duration(c.want) * time.Second
+			want.At, want.Grace = began.Add(time.Duration(c.begins)*time.Second), time.Duration(c.want)*time.Second
+			if c.begins > 0 {
+				want.Decided = began // to end it for Reason
+			}
 			if got := first.Shortened(later); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}

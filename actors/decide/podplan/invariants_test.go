@@ -36,7 +36,7 @@ func (w *world) checkPlan(out Output) {
 			w.checkCause(a.Name, a.ID)
 		case RunPreStop:
 			w.checkCause(a.Name, a.ID)
-			if in.Life == podlife.Terminating && a.Grace > in.Stop.At.Add(in.Stop.Grace).Sub(w.now) {
+			if in.Life == podlife.Terminating && a.Grace > stopLimits(in.Stop).signal.Sub(w.now) {
 				w.fail("preStop is given %v, more than is left", a.Grace)
 			}
 		case StopSandbox:
@@ -137,12 +137,10 @@ func (w *world) checkStop(a StopContainer) {
 		}
 		return
 	}
-	if in.Stop.Grace <= 0 {
-		return
-	}
-	end := in.Stop.At.Add(in.Stop.Grace)
-	if a.Grace < leastGrace || kill.Before(end) {
-		w.fail("%s is killed at %v, its grace ends at %v", a.ID, kill.Sub(t0), end.Sub(t0))
+	l := stopLimits(in.Stop)
+	end := l.signal
+	if a.Grace < l.least || kill.Before(l.kill) {
+		w.fail("%s is killed at %v, its grace ends at %v", a.ID, kill.Sub(t0), l.kill.Sub(t0))
 	}
 	if h := in.Hooks[a.ID]; c != nil && c.Lifecycle != nil && c.Lifecycle.PreStop != nil && h.PreStop != HookDone && h.PreStop != HookFailed && w.now.Before(end) {
 		if s := w.mem.in.Container(a.ID); s.State == observed.ContainerRunning && len(stopsOf(in, a.ID)) == 0 {
@@ -163,6 +161,14 @@ func (w *world) checkStop(a StopContainer) {
 	for i := range w.pod.Spec.Containers {
 		w.checkNoneLives(w.pod.Spec.Containers[i].Name, a.ID)
 	}
+}
+
+// stopLimits are those of all containers.
+func stopLimits(s *podlife.Stop) ending {
+	if s.Grace <= 0 {
+		return ending{signal: s.At.Add(time.Second), kill: s.At.Add(2 * time.Second), least: time.Second}
+	}
+	return endsAt(s.At.Add(s.Grace))
 }
 
 func stopsOf(in *Input, id string) (out []Action) {

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -15,9 +16,29 @@ const (
 	// leastGrace is the least grace after a preStop hook used up the rest, so that the container sees
 	// the stop signal before the kill.
 	leastGrace = 2 * time.Second
+	// forcedSignal is what the preStop hook of a container that is stopped by force leaves of podlife.Forced for the
+	// stop signal.
+	forcedSignal = time.Second
 	// earlier is how much earlier another stop call must kill to be worth making.
 	earlier = time.Second
 )
+
+// ending is how long a container has that is taken down.
+type ending struct {
+	// signal is until when its preStop hook is waited for, and a sidecar waits for others. kill is when it is killed.
+	signal, kill time.Time
+	// least is what it has for its stop signal, however late that comes.
+	least time.Duration
+}
+
+// endsAt is the ending of a container whose grace period is over at a time: the stop signal is on top of it.
+func endsAt(at time.Time) ending { return ending{signal: at, kill: at, least: leastGrace} }
+
+// forcedSince is the ending of a container that is stopped by force: it is killed soon, but never without its hook and
+// its stop signal.
+func forcedSince(at time.Time) ending {
+	return ending{signal: at.Add(podlife.Forced - forcedSignal), kill: at.Add(podlife.Forced), least: forcedSignal}
+}
 
 // stop takes a living container down while the pod keeps running. The grace counts from the start
 // of its preStop hook, or from now.
@@ -27,25 +48,22 @@ func (p *planner) stop(n *observed.Container, c *v1.Container, grace time.Durati
 	if h := p.in.Hooks[n.ID]; h.PreStop != HookNotRun && !h.PreStopAt.IsZero() && !h.PreStopAt.After(p.now) {
 		start = h.PreStopAt
 	}
-	p.takeDown(n, c, start.Add(grace), false, true, why)
+	p.takeDown(n, c, endsAt(start.Add(grace)), true, why)
 }
 
-// takeDown stops a container: first its hook, then the stop signal, then the kill at end. killNow
-// kills at once without a hook. With signal=false only the hook runs.
+// takeDown stops a container: first its hook, then the stop signal, then the kill. With signal=false only the hook
+// runs.
 //
-//	           ┌─ preStop ─► done, failed, or end ─┐
-//	living ────┤                                   ├─► StopContainer ─► dead
-//	           └───────── no hook, or killNow ─────┘    └─ end moved: another, sooner
+//	           ┌─ preStop ─► done, failed, or end.signal ─┐
+//	living ────┤                                          ├─► StopContainer ─► dead
+//	           └──────────────── no hook ─────────────────┘    └─ end.kill moved: another, sooner
 //
-// A preStop hook still running at end runs on during the stop, and dies with its container. A
+// A preStop hook still running at end.signal runs on during the stop, and dies with its container. A
 // postStart hook is ended first.
-func (p *planner) takeDown(n *observed.Container, c *v1.Container, end time.Time, killNow, signal bool, why string) {
+func (p *planner) takeDown(n *observed.Container, c *v1.Container, end ending, signal bool, why string) {
 	p.leaving = append(p.leaving, n.ID)
-	left := end.Sub(p.now)
-	grace := max(left, leastGrace)
-	if killNow {
-		grace = 0
-	}
+	left := end.signal.Sub(p.now)
+	grace := max(end.kill.Sub(p.now), end.least)
 	if calls, lane, least := p.stopsUnderWay(n.ID); calls > 0 {
 		at, ok := p.in.KillAt[n.ID]
 		if !ok {
@@ -58,7 +76,7 @@ func (p *planner) takeDown(n *observed.Container, c *v1.Container, end time.Time
 		return
 	}
 	h := p.in.Hooks[n.ID]
-	if !killNow && left > 0 && n.State == observed.ContainerRunning && !p.hookOver(n, c, h, left, end, why) {
+	if left > 0 && n.State == observed.ContainerRunning && !p.hookOver(n, c, h, left, end.signal, why) {
 		return
 	}
 	if !signal || !p.mayStop(n) {

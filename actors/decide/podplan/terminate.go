@@ -2,7 +2,6 @@ package podplan
 
 import (
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -15,7 +14,7 @@ import (
 //
 // Hooks run at once in all containers. The stop signal goes to main, init and ephemeral containers
 // first. A sidecar gets it when all of these and the sidecars after it in the spec are dead, or
-// when the grace is over.
+// when the grace is over. Without a grace period all this takes two seconds.
 func (p *planner) terminate() {
 	if p.in.Stop == nil {
 		panic("podplan: a pod that is Terminating has no Stop")
@@ -54,7 +53,6 @@ func (p *planner) terminate() {
 // stopAll stops all living containers, and says whether there are any.
 func (p *planner) stopAll() (lives bool) {
 	cs := p.in.View.Containers
-	s := p.in.Stop
 	first := false // does anything live that sidecars wait for?
 	for i := range cs {
 		n := &cs[i]
@@ -65,7 +63,7 @@ func (p *planner) stopAll() (lives bool) {
 		p.inspect(n) // it may have ended by itself
 		if c, kind := podspec.Find(&p.in.Pod.Spec, n.Name); kind != podspec.Sidecar {
 			first = true
-			p.takeDown(n, c, p.stopEnd(n, c), s.Grace <= 0, true, p.stopWhy(n))
+			p.takeDown(n, c, p.stopEnd(n, c), true, p.stopWhy(n))
 		}
 	}
 	if !lives {
@@ -85,8 +83,8 @@ func (p *planner) stopAll() (lives bool) {
 			}
 			any = true
 			end := p.stopEnd(n, &list[i])
-			signal := !wait || s.Grace <= 0 || p.due(end)
-			p.takeDown(n, &list[i], end, s.Grace <= 0, signal, p.stopWhy(n))
+			signal := !wait || p.due(end.signal)
+			p.takeDown(n, &list[i], end, signal, p.stopWhy(n))
 		}
 		wait = wait || any
 	}
@@ -109,7 +107,7 @@ func (p *planner) stopLate() {
 
 // stopEnd is when a container's grace ends. A container in no spec has the grace recorded when it
 // was made, if that is shorter.
-func (p *planner) stopEnd(n *observed.Container, c *v1.Container) time.Time {
+func (p *planner) stopEnd(n *observed.Container, c *v1.Container) ending {
 	grace := p.in.Stop.Grace
 	if !p.specified(c) && n.Detailed {
 		grace = min(grace, podspec.Seconds(n.GraceSeconds))
@@ -118,7 +116,10 @@ func (p *planner) stopEnd(n *observed.Container, c *v1.Container) time.Time {
 	if at.After(p.now) {
 		at = p.now // the clock was set back since then
 	}
-	return at.Add(grace)
+	if grace <= 0 {
+		return forcedSince(at)
+	}
+	return endsAt(at.Add(grace))
 }
 
 func (p *planner) stopWhy(n *observed.Container) string { return "Stopping container " + n.Name }

@@ -62,10 +62,29 @@ func TestPlanTerminating(t *testing.T) {
 		}, "stop r0 30s; " + killing + "r; wake +30s"},
 		{"grace is over: all", stopInput, func(in *Input) { in.Stop.At = t0.Add(-30 * time.Second) },
 			"stop a0 2s; stop s0 2s; " + killing + "a; " + killing + "s"},
-		{"no grace: all, at once, no hook", stopInput, func(in *Input) {
+		{"no grace: two seconds", stopInput, func(in *Input) { in.Stop.Grace = 0 }, "stop a0 2s; " + killing + "a; wake +1s"},
+		{"no grace: the last second is for the sidecar", stopInput, func(in *Input) {
+			in.Stop.At, in.Stop.Grace = t0.Add(-time.Second), 0
+			busyWith(in, StopContainer{Name: "a", ID: "a0", Grace: 2 * time.Second})
+			in.KillAt = map[string]time.Time{"a0": t0.Add(time.Second)}
+		}, "stop s0 1s; " + killing + "s"},
+		{"no grace: the hook has a second", stopInput, func(in *Input) {
 			in.Stop.Grace = 0
 			preStop(main0(in))
-		}, "stop a0 0s; stop s0 0s; " + killing + "a; " + killing + "s"},
+		}, "preStop a0 1s; " + killing + "a; wake +1s"},
+		{"no grace: then the stop signal has one", stopInput, func(in *Input) {
+			in.Stop.At, in.Stop.Grace = t0.Add(-time.Second), 0
+			preStop(main0(in))
+			containers(in, alive("a", 0))
+			in.Hooks = map[string]Hooks{"a0": {PreStop: HookRunning}}
+			busyWith(in, RunPreStop{Name: "a", ID: "a0"})
+		}, "stop a0 1s"},
+		{"no grace: the hook is soon over", stopInput, func(in *Input) {
+			in.Stop.At, in.Stop.Grace = t0.Add(-500*time.Millisecond), 0
+			preStop(main0(in))
+			containers(in, alive("a", 0))
+			in.Hooks = map[string]Hooks{"a0": {PreStop: HookDone}}
+		}, "stop a0 1.5s"},
 		{"hooks first, in all", stopInput, func(in *Input) {
 			preStop(main0(in))
 			preStop(&in.Pod.Spec.InitContainers[1])
@@ -103,7 +122,11 @@ func TestPlanTerminating(t *testing.T) {
 			containers(in, alive("a", 0))
 			in.Hooks = map[string]Hooks{"a0": {PreStop: HookRunning}}
 			busyWith(in, RunPreStop{Name: "a", ID: "a0"})
-		}, "stop a0 0s"},
+		}, "wake +1s"},
+		{"by force, and it was asked to stop long ago", stopInput, func(in *Input) {
+			in.Stop.At, in.Stop.Grace = t0.Add(-time.Minute), 0
+			containers(in, alive("a", 0))
+		}, "stop a0 1s; " + killing + "a"},
 		{"killed while its hook ran", stopInput, func(in *Input) {
 			preStop(main0(in))
 			containers(in, exited("a", 0, 137, 0))
@@ -149,7 +172,7 @@ func TestPlanTerminating(t *testing.T) {
 			containers(in, alive("a", 0))
 			busyWith(in, StopContainer{Name: "a", ID: "a0", Grace: 30 * time.Second})
 			in.Stop.Grace = 0
-		}, "stop a0 0s (1)"},
+		}, "stop a0 2s (1)"},
 		{"stop failed", stopInput, func(in *Input) {
 			containers(in, alive("a", 0))
 			failedLane(in, Lane{Kind: LaneStop, Name: "a0"}, 3, time.Second, "")

@@ -540,12 +540,7 @@ func (w *world) delete(grace time.Duration) {
 	if in.Stop == nil {
 		in.Stop = &podlife.Stop{At: w.now, Grace: grace}
 	} else {
-		s := *in.Stop
-		if grace <= 0 {
-			s.Grace = 0
-		} else if end := w.now.Add(grace); end.Before(s.At.Add(s.Grace)) {
-			s.Grace = end.Sub(s.At)
-		}
+		s := in.Stop.Shortened(podlife.Stop{At: w.now, Grace: grace})
 		in.Stop = &s
 	}
 	in.Stop.Why = "deleted"

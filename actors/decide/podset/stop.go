@@ -2,6 +2,7 @@ package podset
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -29,8 +30,9 @@ const (
 	Forget
 	// Stop it with its grace period.
 	Stop
-	// Kill it: the apiserver has deleted it, and another pod may have taken its place.
-	Kill
+	// Release it: the apiserver does not have it any more, and may have given its place to another pod. It is stopped
+	// with its grace period.
+	Release
 	// Collect it: it has stopped, and its remains are removed.
 	Collect
 	// Discard: it waited for another life. The remains of its earlier life are removed.
@@ -44,7 +46,7 @@ func (f Fate) String() string {
 	return fmt.Sprintf("Fate(%d)", uint8(f))
 }
 
-var fates = [...]string{"Stay", "Return", "Pass", "Forget", "Stop", "Kill", "Collect", "Discard"}
+var fates = [...]string{"Stay", "Return", "Pass", "Forget", "Stop", "Release", "Collect", "Discard"}
 
 // Fate is what to do with the pod in this round. heard: its source has reported.
 func (e *Entry) Fate(round uint64, heard bool) Fate {
@@ -64,8 +66,8 @@ func (e *Entry) Fate(round uint64, heard bool) Fate {
 		}
 	case Running:
 		switch {
-		case e.Origin == podspec.API && (e.Stop == nil || e.Stop.Grace > 0):
-			return Kill
+		case e.Origin == podspec.API && e.Removal == Kept:
+			return Release
 		case e.Origin != podspec.API && e.Stop == nil:
 			return Stop
 		}
@@ -88,7 +90,7 @@ func Deletion(p *v1.Pod, since, now time.Time) (*podlife.Stop, time.Time) {
 	if since.IsZero() {
 		since = now
 	}
-	s := apipod.Stop(p, since)
+	s := apipod.Stop(p, since, now)
 	if s == nil {
 		return nil, time.Time{}
 	}
@@ -102,6 +104,35 @@ func Sooner(before *podlife.Stop, next podlife.Stop) *podlife.Stop {
 		next = before.Merged(next)
 	}
 	return &next
+}
+
+// Released says whether the apiserver has no pod e any more, so that the scheduler has given what it holds to others.
+func (e *Entry) Released() bool {
+	return e.Again == nil && (e.Origin == podspec.API && e.Removal != Kept ||
+		e.Origin == podspec.Orphan && e.Pod.Annotations[podspec.AnnotationSource] == string(podspec.API))
+}
+
+// InTheWay are the pods that have a grace period left although the apiserver has them no more, while another pod of
+// their name waits for their end. A static pod whose manifest has changed keeps its grace period, as with a kubelet.
+func InTheWay(all iter.Seq[*Entry]) (out []*Entry) {
+	var waiting map[name]bool
+	for e := range all {
+		if !e.Released() || !e.holdsName() || e.State == Finished || e.Stop == nil || e.Stop.Grace <= 0 {
+			continue
+		}
+		if waiting == nil {
+			waiting = map[name]bool{}
+			for o := range all {
+				if o.State == Waiting && o.Origin != podspec.Orphan && !o.neverStarts() {
+					waiting[nameOf(o.Pod)] = true
+				}
+			}
+		}
+		if waiting[nameOf(e.Pod)] {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // StopBy adds a stop that needs no note in the checkpoint.
@@ -178,7 +209,11 @@ func Orphan(rp observed.RuntimePod) *v1.Pod {
 	grace := int64(orphanGrace / time.Second)
 	p.Spec.TerminationGracePeriodSeconds = &grace
 	for i := range rp.Sandboxes {
-		p.Spec.HostNetwork = p.Spec.HostNetwork || rp.Sandboxes[i].HostNetwork
+		s := &rp.Sandboxes[i]
+		p.Spec.HostNetwork = p.Spec.HostNetwork || s.HostNetwork
+		if s.Source != "" {
+			p.Annotations = map[string]string{podspec.AnnotationSource: s.Source}
+		}
 	}
 	return p
 }

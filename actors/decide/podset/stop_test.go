@@ -2,6 +2,7 @@ package podset
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,11 +48,9 @@ func TestFate(t *testing.T) {
 		{"one that was rejected too", in(Rejected), false, Forget},
 		{"a static pod is stopped", in(Running), false, Stop},
 		{"once", with(in(Running), stopping), false, Pass},
-		{"a pod of the apiserver is killed", with(in(Running), of(podspec.API)), false, Kill},
-		{"also while it stops with a grace period", with(in(Running), of(podspec.API), stopping), false, Kill},
-		{"but not twice", with(in(Running), of(podspec.API), stopping, func(e *Entry) {
-			e.Stop = &podlife.Stop{At: now}
-		}), false, Pass},
+		{"a pod of the apiserver is released", with(in(Running), of(podspec.API)), false, Release},
+		{"also while it stops", with(in(Running), of(podspec.API), func(e *Entry) { e.Stop = stop }), false, Release},
+		{"but not twice", with(in(Running), of(podspec.API), stopping), false, Pass},
 		{"one that has ended is collected", in(Finished), false, Collect},
 		{"also one of the apiserver", with(in(Finished), of(podspec.API)), false, Collect},
 		{"once", in(Collecting), false, Pass},
@@ -98,6 +97,53 @@ func TestDeletion(t *testing.T) {
 	if got := Sooner(s, *next); !got.At.Equal(now) || got.Grace != 10*time.Second {
 		t.Errorf("it ends %v after %v, want 10s after the deletion began", got.Grace, got.At)
 	}
+	p.DeletionGracePeriodSeconds = new(int64(0))
+	if force, _ := Deletion(p, since, later); !Sooner(s, *force).At.Equal(later) || Sooner(s, *force).Grace != 0 {
+		t.Errorf("by force: %+v, want no grace period from now on", *force)
+	}
+}
+
+// TestInTheWay: a pod that the apiserver has no more has no grace period left while another of its name waits.
+func TestInTheWay(t *testing.T) {
+	type setting struct{ old, next *Entry }
+	graceful := &podlife.Stop{At: now, Grace: time.Minute}
+	for _, c := range []struct {
+		name   string
+		change func(s *setting)
+		want   bool
+	}{
+		{"a pod that is gone, and its successor waits", func(*setting) {}, true},
+		{"the successor is a static pod", func(s *setting) { s.next.Origin = podspec.File }, true},
+		{"an orphan of the apiserver that has not begun", func(s *setting) {
+			s.old.Origin, s.old.State = podspec.Orphan, Waiting
+			s.old.Pod.Annotations = map[string]string{podspec.AnnotationSource: "api"}
+		}, true},
+		{"an orphan that may be of a manifest", func(s *setting) { s.old.Origin = podspec.Orphan }, false},
+		{"an orphan of a manifest", func(s *setting) {
+			s.old.Origin = podspec.Orphan
+			s.old.Pod.Annotations = map[string]string{podspec.AnnotationSource: "file"}
+		}, false},
+		{"a static pod, whose manifest was changed", func(s *setting) {
+			s.old.Origin, s.next.Origin = podspec.File, podspec.File
+		}, false},
+		{"a pod that is being deleted, and still there", func(s *setting) { s.old.Removal = Kept }, false},
+		{"it is there again", func(s *setting) { s.old.Again = &Want{s.old.Pod, podspec.API} }, false},
+		{"it is stopped by force already", func(s *setting) { s.old.Stop = &podlife.Stop{At: now} }, false},
+		{"nothing of it runs", func(s *setting) { s.old.State = Finished }, false},
+		{"another name", func(s *setting) { s.next.Pod.Name = "db" }, false},
+		{"the successor was refused", func(s *setting) { s.next.State = Rejected }, false},
+		{"the successor is being deleted", func(s *setting) { s.next.Stop = graceful }, false},
+	} {
+		s := setting{
+			old:  &Entry{Pod: made("web#1"), Origin: podspec.API, State: Running, Stop: graceful, Removal: Told},
+			next: &Entry{Pod: made("web#2"), Origin: podspec.API, State: Waiting},
+		}
+		c.change(&s)
+		got := InTheWay(slices.Values([]*Entry{s.next, s.old, {Pod: made("other"), Origin: podspec.API, State: Waiting}}))
+		if want := []*Entry{s.old}; c.want && !slices.Equal(got, want) || !c.want && len(got) > 0 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
 }
 
 func TestSooner(t *testing.T) {
@@ -112,7 +158,8 @@ func TestSooner(t *testing.T) {
 		{"a later end changes nothing", &first, podlife.Stop{At: now.Add(time.Minute), Grace: time.Minute}, first},
 		{"a sooner end shortens the grace period", &first, podlife.Stop{At: now.Add(10 * time.Second), Grace: 5 * time.Second},
 			podlife.Stop{At: now, Grace: 15 * time.Second, Why: "evicted"}},
-		{"by force: no grace period", &first, podlife.Stop{At: now.Add(time.Hour)}, podlife.Stop{At: now, Why: "evicted"}},
+		{"by force: no grace period", &first, podlife.Stop{At: now.Add(10 * time.Second)},
+			podlife.Stop{At: now.Add(10 * time.Second), Why: "evicted"}},
 	} {
 		if got := Sooner(c.before, c.next); *got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, *got, c.want)
@@ -187,5 +234,9 @@ func TestOrphan(t *testing.T) {
 	}
 	if p.Status.Phase != "" || len(p.Annotations) != 0 {
 		t.Errorf("it claims more than the runtime knows: %+v", p)
+	}
+	rp.Sandboxes[0].Source = "file"
+	if !podspec.Static(Orphan(rp)) {
+		t.Error("a static pod is taken for one of the apiserver")
 	}
 }

@@ -274,12 +274,12 @@ func (w *world) checkStop(a podplan.StopContainer) {
 		}
 		return
 	}
+	end, least := w.stop.At.Add(w.stop.Grace), w.stop.At.Add(w.stop.Grace)
 	if w.stop.Grace <= 0 {
-		return
+		end, least = w.stop.At.Add(time.Second), w.stop.At.Add(podlife.Forced)
 	}
-	end := w.stop.At.Add(w.stop.Grace)
-	if kill.Before(end) {
-		w.failf("%s would be killed %v before its grace ends", a.ID, end.Sub(kill))
+	if kill.Before(least) {
+		w.failf("%s would be killed %v before its grace ends", a.ID, least.Sub(kill))
 	}
 	order := w.sidecars()
 	at := slices.Index(order, a.Name)

@@ -2,10 +2,13 @@ package cluster
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -81,29 +84,64 @@ func TestDeletePod(t *testing.T) {
 	}
 }
 
-// TestDeleteNow is kubectl delete --now, and --force: the grace is shortened to a second, or there is
-// none and the pod is gone at once.
+// TestDeleteNow is kubectl delete --now, and --force: the grace is shortened to a second, or there is none and the object
+// is gone at once. A pod whose own grace is 0 is deleted like that. The preStop hook runs all the same, then SIGTERM comes,
+// and the container is killed soon.
 //
-//tier:served
+//tier:real
 func TestDeleteNow(t *testing.T) {
 	t.Parallel()
-	b := started(t, "delete-now", onServed)
-	for name, grace := range map[string]int64{"now": 1, "force": 0} {
-		b.create(t, b.pod(name, func(s *v1.PodSpec) {
-			work("ignore")(s)
-			s.TerminationGracePeriodSeconds = new(int64(600))
-		}))
-		b.awaitPod(t, name, "runs", phase(v1.PodRunning))
+	asKubelet(t, "delete-now", func(t *testing.T, b *bed, _ bool) {
+		for name, of := range map[string]struct {
+			spec  int64
+			grace *int64
+			after bool // it is being deleted already
+		}{
+			"now":   {600, new(int64(1)), false},
+			"force": {600, new(int64(0)), false},
+			"zero":  {0, nil, false},
+			"later": {600, new(int64(0)), true},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				b.deletesNow(t, name, of.spec, of.grace, of.after)
+			})
+		}
+	})
+}
+
+func (b *bed) deletesNow(t *testing.T, name string, spec int64, grace *int64, after bool) {
+	t.Helper()
+	dir := t.TempDir()
+	b.create(t, b.pod(name, func(s *v1.PodSpec) {
+		work("append /f/order started then trap 0s then append /f/order SIGTERM then ignore")(s)
+		s.TerminationGracePeriodSeconds = &spec
+		s.Volumes = []v1.Volume{volume("f", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}})}
+		s.Containers[0].VolumeMounts = []v1.VolumeMount{mounted("f")}
+		s.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{
+			Exec: &v1.ExecAction{Command: strings.Fields("/work append /f/order hook")},
+		}}
+	}))
+	b.awaitPod(t, name, "runs", phase(v1.PodRunning))
+	order := filepath.Join(dir, "order")
+	b.awaitText(t, order, "started\n")
+	if after {
 		b.remove(t, name) // with 600 seconds
 		b.awaitPod(t, name, "ends", func(p *v1.Pod) error { return is("1/1 Terminating 0")(p) })
-		begun := time.Now()
-		check.Fatal(t, b.admin.CoreV1().Pods(b.name).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
-		b.awaitGone(t, name)
-		if took := time.Since(begun); took > 20*time.Second {
-			t.Errorf("%s took %v", name, took)
-		}
-		b.await(t, "nothing of "+name+" runs", func() error { return b.world(t).Of(name).Empty() })
+		b.awaitText(t, order, "started\nhook\nSIGTERM\n")
 	}
+	begun := time.Now()
+	pods := b.admin.CoreV1().Pods(b.name)
+	check.Fatal(t, pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: grace}))
+	if _, err := pods.Get(t.Context(), name, metav1.GetOptions{}); name != "now" && !apierrors.IsNotFound(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+	b.awaitGone(t, name)
+	b.await(t, "nothing of "+name+" runs", func() error { return b.world(t).Of(name).Empty() })
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	b.awaitText(t, order, "started\nhook\nSIGTERM\n")
 }
 
 // TestSameNameAgain makes a pod anew as soon as it is gone: both are whole.
