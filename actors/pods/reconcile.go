@@ -102,6 +102,12 @@ func (a *pods) ready() bool {
 
 func (a *pods) allSeen() bool { return len(a.unseen()) == 0 }
 
+// heard reports whether a source has said what it wants, so that what it does not name ends.
+func (a *pods) heard(source podspec.Origin) bool {
+	w := a.wanted[source]
+	return w.Seen && (!w.Unsure || a.allSeen())
+}
+
 // unseen lists the sources that have not reported yet.
 func (a *pods) unseen() (out []podspec.Origin) {
 	for _, s := range a.deps.Sources {
@@ -115,7 +121,7 @@ func (a *pods) unseen() (out []podspec.Origin) {
 // stopUnwanted stops pods that were removed from their source.
 func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 	for _, r := range a.ranked {
-		uid, fate := r.Pod.UID, r.Fate(a.rounds, a.wanted[r.Origin].Seen)
+		uid, fate := r.Pod.UID, r.Fate(a.rounds, a.heard(r.Origin))
 		if fate != podset.Stay && fate != podset.Return {
 			r.Again = nil // it was added again, and removed again
 		}
@@ -142,7 +148,7 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 // stopUnknown stops pods that the runtime has and no source has.
 func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []podset.Want) {
 	known := func(uid types.UID) bool { return a.of[uid] != nil || a.stuck[uid] }
-	for _, uid := range podset.Unknown(a.runtime, known, wanted, a.allSeen()) {
+	for _, uid := range podset.Unknown(a.runtime, known, wanted, a.heard, a.allSeen()) {
 		p := podset.Orphan(a.runtime[uid])
 		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).
 			Msg("orphaned pod found in the runtime: no source has it; stopping it")

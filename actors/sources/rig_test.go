@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/sources"
@@ -25,6 +26,8 @@ type rig struct {
 	// faults are what goes wrong with the calls of a verb.
 	faults map[string]machine.Fault
 	limit  int
+	// unsure: so was the last update of the directory.
+	unsure bool
 }
 
 const (
@@ -88,6 +91,9 @@ func (r *rig) update(u sources.Update) {
 		}
 	}
 	r.Say("%s", line)
+	if u.Source == podspec.File {
+		r.unsure = u.Unsure
+	}
 }
 
 // want lets time pass, and compares what was said in it.

@@ -6,7 +6,7 @@
 // A change event of the directory is a hint to read it. It is also read once per
 // period. If a manifest becomes invalid, the pods of its last valid version keep
 // running. The checkpoint preserves this over an agent restart. If the whole directory can't be
-// read, the same; if it is not there for goneAfter, its pods end.
+// read, the same; if it is not there for goneAfter, its pods end, but not before all other sources have reported.
 package sources
 
 import (
@@ -88,7 +88,10 @@ type Update struct {
 	Source podspec.Origin
 	// Seen is false until the source answered once; what was remembered of it
 	// runs meanwhile, and nothing is cleaned up.
-	Seen     bool
+	Seen bool
+	// Unsure: it may want more, which can't be read: its directory is not there, or a manifest has no valid version. What
+	// runs ends only when all other sources have answered too.
+	Unsure   bool
 	Pods     []*v1.Pod
 	Problems []manifest.Problem
 }
@@ -130,8 +133,10 @@ type sources struct {
 	reading  kernel.EffectID
 	fetching kernel.EffectID
 	again    bool
-	// missing is since when the directory is not there; zero if it is, or can't be read.
+	// missing is since when the directory is not there; zero if it is, or can't be read. unread is why it could not be
+	// read last.
 	missing time.Time
+	unread  []manifest.Problem
 	// fetchAll: an answer to the last fetch was lost, so that "the same" says nothing.
 	fetchAll bool
 	restored remembered
@@ -191,8 +196,8 @@ func (s *sources) Receive(ctx *kernel.Context[Message], m Message) {
 		if s.loading != 0 {
 			return // it comes
 		}
-		s.report(ctx, podspec.File, s.file, nil)
-		s.report(ctx, podspec.HTTP, s.http, nil)
+		s.report(ctx, podspec.File, s.file)
+		s.report(ctx, podspec.HTTP, s.http)
 	case changed:
 		s.readDirectory(ctx)
 	case tick:
@@ -288,7 +293,7 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 	if m.err != nil {
 		// The directory as a whole. If it can't be read, what was wanted stays wanted. If it is gone, nothing is
 		// wanted of it any more, as with a kubelet.
-		p := manifest.Problem{Source: s.deps.Path, Message: m.err.Error()}
+		s.unread = []manifest.Problem{{Source: s.deps.Path, Message: m.err.Error()}}
 		ended := false
 		if !errors.Is(m.err, fs.ErrNotExist) {
 			s.missing = time.Time{}
@@ -296,13 +301,13 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 			ended = len(s.file.Manifests) > 0
 			s.file, s.fileSeen, s.cache = manifest.State{}, true, map[string]cached{}
 		}
-		s.report(ctx, podspec.File, s.file, []manifest.Problem{p})
+		s.report(ctx, podspec.File, s.file)
 		if ended {
 			s.save(ctx)
 		}
 		return
 	}
-	s.missing = time.Time{}
+	s.missing, s.unread = time.Time{}, nil
 	reads := make([]manifest.Read, 0, len(m.files))
 	cache := make(map[string]cached, len(m.files))
 	for _, f := range m.files {
@@ -323,7 +328,7 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 	s.cache = cache
 	s.file = manifest.Merge(s.file, reads)
 	s.fileSeen = true
-	s.report(ctx, podspec.File, s.file, nil)
+	s.report(ctx, podspec.File, s.file)
 	s.save(ctx)
 }
 
@@ -356,7 +361,7 @@ func (s *sources) fetched(ctx *kernel.Context[Message], m fetched) {
 	}
 	s.http = manifest.Merge(s.http, []manifest.Read{{Source: s.deps.URL, Decoded: d}})
 	s.httpSeen = s.httpSeen || m.err == nil
-	s.report(ctx, podspec.HTTP, s.http, nil)
+	s.report(ctx, podspec.HTTP, s.http)
 	s.save(ctx)
 }
 
@@ -367,11 +372,12 @@ type problem struct {
 }
 
 // report tells pods, and the log once of each problem.
-func (s *sources) report(
-	ctx *kernel.Context[Message], source podspec.Origin, state manifest.State, more []manifest.Problem,
-) {
+func (s *sources) report(ctx *kernel.Context[Message], source podspec.Origin, state manifest.State) {
 	wanted, problems := manifest.Desired(state)
-	problems = append(slices.Clone(problems), more...)
+	if source == podspec.File {
+		problems = append(problems, s.unread...)
+	}
+	unsure := slices.ContainsFunc(problems, func(p manifest.Problem) bool { return p.Kept == "" })
 	ignored := state.Ignored()
 	if source == podspec.HTTP {
 		for _, list := range [...][]manifest.Problem{problems, ignored} {
@@ -394,7 +400,7 @@ func (s *sources) report(
 	if source == podspec.HTTP {
 		seen = s.httpSeen
 	}
-	s.deps.Update(Update{Source: source, Seen: seen, Pods: wanted, Problems: problems})
+	s.deps.Update(Update{Source: source, Seen: seen, Unsure: unsure, Pods: wanted, Problems: problems})
 }
 
 // note logs those of the problems that were not logged before.

@@ -167,6 +167,39 @@ func TestDirectoryIsGone(t *testing.T) {
 	r.want("it is back", soon, "ReadManifests", "file: web1", "SaveCheckpoint")
 }
 
+// TestUnsure: as long as something of the directory can't be read, and no valid version of it is known, there may be more
+// that it wants.
+func TestUnsure(t *testing.T) {
+	r := newRig(t, has("web.yaml", pod("web", 1)))
+	r.Advance(soon)
+	for _, step := range []struct {
+		what string
+		do   func()
+		want bool
+	}{
+		{"all is read", func() {}, false},
+		{"a file is half written", func() { r.write("db.yaml", halfOf(pod("db", 1))) }, true},
+		{"the rest is written", func() { r.write("db.yaml", pod("db", 1)) }, false},
+		{"a file is broken that was valid", func() { r.write("db.yaml", halfOf(pod("db", 2))) }, false},
+		{"the directory can't be read", func() { r.Manifests.ReadErr = errors.New("permission denied"); r.hint() }, true},
+		{"it can", func() { r.Manifests.ReadErr = nil; r.hint() }, false},
+		{"it is not there", func() { r.Manifests.ReadErr = fs.ErrNotExist; r.hint() }, true},
+		{"for long", func() { r.Advance(6 * time.Second) }, true},
+		{"and it is told again", func() { r.actor.Tell(sources.Resend{}) }, true},
+		{"it is there, and empty", func() {
+			r.Manifests.ReadErr = nil
+			r.Manifests.Remove("web.yaml")
+			r.Manifests.Remove("db.yaml")
+		}, false},
+	} {
+		step.do()
+		r.Advance(2 * soon)
+		if r.unsure != step.want {
+			t.Errorf("%s: unsure is %v", step.what, r.unsure)
+		}
+	}
+}
+
 // TestFileNotReadable: one file of the directory is like a broken one.
 func TestFileNotReadable(t *testing.T) {
 	r := newRig(t, has("web.yaml", pod("web", 1)), func(r *rig) { r.deps.Manifests = &locked{Manifests: r.Manifests} })

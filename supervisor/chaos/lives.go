@@ -11,7 +11,7 @@ type Life struct {
 }
 
 // strides are those of lives with many pods and long waits, by name.
-var strides = map[string]int{"private": 5, "private-always": 5, "private-pull": 5}
+var strides = map[string]int{"private": 5, "private-always": 5, "private-pull": 5, "static-unseen": 5}
 
 var lives = []struct{ name, text string }{
 	{"plain", "create a main=app; on a Ready +1s: delete a"},
@@ -55,6 +55,8 @@ var lives = []struct{ name, text string }{
 		"on a Ready +5s: exit a/app code=1"},
 	{"static-returns", "write a main=app grace=3; on a Ready: remove a; on a Ready +100ms: write a main=app grace=3"},
 	{"static-lost", "write a sidecar=proxy main=app restart=Never; on a/app Made: end-sandbox a"},
+	{"static-unseen", "write a main=app grace=3; write b main=app; on b Ready: cut-off for=30s; " +
+		"on b Ready +1s: kill-agent for=5s; on b Ready +2s: remove a; at 90s: remove b"},
 	{"devices", "devices 3; write a main=app gpus=2 cpus=2; write b main=app gpus=1 app.crash-loop=1 app.run-for=2s; " +
 		"on b Ready: kill-agent; on a Ready +3s: stop-plugin for=5s; at 20s: remove a; " +
 		"on a Gone: write c main=app gpus=2 cpus=1; on c Ready +1s: remove b"},

@@ -56,6 +56,9 @@ func (n *Node) Handled(m any) {
 	}
 	if w, is := m.(pods.Wanted); is {
 		n.Told(w.Source, w.Pods)
+		if w.Seen && !w.Unsure {
+			n.reported(w.Source)
+		}
 	}
 }
 

@@ -316,6 +316,21 @@ func TestEachRuleIsViolated(t *testing.T) {
 			p.Status.Phase, p.Status.Reason = v1.PodFailed, "OutOfcpu"
 			r.Shown(p, false)
 		},
+		"I42": func(r *rig) {
+			p := r.spec()
+			p.Spec.InitContainers = nil
+			r.ref = observed.PodRef{Namespace: "default", Name: "static", UID: "static"}
+			p.Name, p.UID, p.Annotations = "static", "static", map[string]string{podspec.AnnotationSource: "file"}
+			r.Told(podspec.File, []*v1.Pod{p})
+			r.sandbox("s1", 0, made, started)
+			r.container("app", 0, made, started)
+			r.Began()
+			r.Told(podspec.File, nil)
+			r.reported(podspec.File)
+			r.now = r.now.Add(recovery + time.Minute)
+			r.call(simcri.StopContainer, "staticapp0")
+			r.end("app", 0, ended, 143, simcri.BySignal)
+		},
 		"I40": func(r *rig) {
 			p := r.spec()
 			p.Spec.TerminationGracePeriodSeconds = new(int64(0))

@@ -78,6 +78,8 @@ type Pod struct {
 	// wanted: the agent was last told that the pod is to run, first at since; at dropped that it is not.
 	wanted         bool
 	dropped, since time.Time
+	// givenUp is since when its source wants it no more, as the agent that runs was told; zero if it does.
+	givenUp time.Time
 	// adopted: it had a ready sandbox when the agent began, and has had one until now. leaving: the agent has asked for
 	// the end of its sandbox.
 	adopted, leaving bool
@@ -471,7 +473,7 @@ func (n *Node) Began() {
 	n.agents++
 	n.Troubled("", 0)
 	for _, p := range n.pods { // order-free: all of them
-		p.adopted, p.leaving = p.ready > 0 && p.wanted, false
+		p.givenUp, p.adopted, p.leaving = time.Time{}, p.ready > 0 && p.wanted, false
 		for _, c := range p.containers { // order-free: all of them
 			n.sometimes(func(r *rare) bool { return r.began != nil && r.began(p, c) })
 		}

@@ -45,7 +45,7 @@ var rules = []rule{
 	restartsAfterAnEnd, truthfulEnd, nothingAfterTheEnd, neverBackwards, notInUse, renewsItsLease, messagesArrive,
 	noGrowth, backsOff, asksEachPeriod, neverBeforeItsGrace, killedAfterItsGrace, imagesFirst, oneVictim,
 	staysPressed, withinLimits, oneOwner, stagedFirst, unstagedLast, notPulledAway, releasedFirst, attachedHere,
-	publishedFirst, onlyWithCredentials, signalledBeforeKilled, notJudgedAgain, finishedForGood,
+	publishedFirst, onlyWithCredentials, signalledBeforeKilled, notJudgedAgain, endsWithItsSource, finishedForGood,
 }
 
 // Rules are all invariants, in order of their numbers.

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
@@ -83,6 +84,7 @@ func TestTimes(t *testing.T) {
 	asks := func(r *rig) { r.Asked(simapi.Call{}, simapi.Fault{}) }
 	settled := func(r *rig) { r.Settled() }
 	gone := func(r *rig) { r.tell() }
+	reports := func(r *rig) { r.tell(); r.reported(podspec.API) }
 	next := func(r *rig) {
 		p := r.spec()
 		p.UID = "u2"
@@ -114,6 +116,11 @@ func TestTimes(t *testing.T) {
 		"gone and killed soon":          {[]step{gone, stopIn(2 * time.Second)}, "I26"},
 		"gone, and another of its name": {[]step{gone, next, stopIn(2 * time.Second)}, ""},
 		"gone with another of its name": {[]step{next, stopIn(2 * time.Second)}, ""},
+		"gone long ago":                 {[]step{begins, reports, pass(40 * time.Second), crash(0)}, "I42"},
+		"gone long ago, and it runs":    {[]step{reports, pass(40 * time.Second), settled}, "I42"},
+		"gone, and it ends in time":     {[]step{reports, pass(32 * time.Second), crash(0), settled}, ""},
+		"gone, and wanted again":        {[]step{reports, func(r *rig) { r.tell(r.spec()); r.reported(podspec.API) }, pass(time.Minute), settled}, ""},
+		"gone from another source":      {[]step{func(r *rig) { r.reported(podspec.File) }, pass(time.Minute), settled}, ""},
 		"refused by the next agent":     {[]step{begins, down, refused}, "I41"},
 		"refused by the first":          {[]step{down, refused}, ""},
 		"refused without a sandbox":     {[]step{down, ends, begins, refused}, ""},

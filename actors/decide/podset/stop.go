@@ -169,10 +169,12 @@ func (e *Entry) Telling() *podlife.Stop {
 }
 
 // Unknown are the pods of the runtime that must stop because no source has them, in order of UID.
-// known says that a pod has an entry already. Until all sources have reported (all) a pod may
-// belong to one of them, and stays. But of two pods of one name only one may run.
+// known says that a pod has an entry already. heard says that a source has reported: no other wants a pod whose sandbox
+// names it. A pod without that may belong to any, and stays until all sources have reported (all). But of two pods of
+// one name only one may run.
 func Unknown(
-	runtime map[types.UID]observed.RuntimePod, known func(types.UID) bool, wanted []Want, all bool,
+	runtime map[types.UID]observed.RuntimePod, known func(types.UID) bool, wanted []Want,
+	heard func(podspec.Origin) bool, all bool,
 ) (out []types.UID) {
 	if len(runtime) == 0 {
 		return nil
@@ -183,12 +185,20 @@ func Unknown(
 		names[nameOf(w.Pod)] = true
 	}
 	for uid, rp := range runtime { // order-free: sorted below
-		if !known(uid) && !uids[uid] && (all || names[name{rp.Ref.Namespace, rp.Ref.Name}]) {
+		if !known(uid) && !uids[uid] && (all || heard(sourceOf(rp)) || names[name{rp.Ref.Namespace, rp.Ref.Name}]) {
 			out = append(out, uid)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// sourceOf is the source that the newest sandbox of a pod names; empty for none.
+func sourceOf(rp observed.RuntimePod) podspec.Origin {
+	if len(rp.Sandboxes) == 0 {
+		return ""
+	}
+	return podspec.Origin(rp.Sandboxes[0].Source)
 }
 
 // orphanGrace is the longest grace period of an orphan. The grace periods recorded with its
@@ -209,11 +219,10 @@ func Orphan(rp observed.RuntimePod) *v1.Pod {
 	grace := int64(orphanGrace / time.Second)
 	p.Spec.TerminationGracePeriodSeconds = &grace
 	for i := range rp.Sandboxes {
-		s := &rp.Sandboxes[i]
-		p.Spec.HostNetwork = p.Spec.HostNetwork || s.HostNetwork
-		if s.Source != "" {
-			p.Annotations = map[string]string{podspec.AnnotationSource: s.Source}
-		}
+		p.Spec.HostNetwork = p.Spec.HostNetwork || rp.Sandboxes[i].HostNetwork
+	}
+	if source := sourceOf(rp); source != "" {
+		p.Annotations = map[string]string{podspec.AnnotationSource: string(source)}
 	}
 	return p
 }

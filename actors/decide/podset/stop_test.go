@@ -184,6 +184,7 @@ func TestUnknown(t *testing.T) {
 		runtime, wanted string
 		known           string
 		unheard         bool
+		source          string // of what runs
 		want            string
 	}{
 		{name: "nothing runs", wanted: "a"},
@@ -192,18 +193,22 @@ func TestUnknown(t *testing.T) {
 		{name: "what is looked after already", runtime: "a b", known: "a", want: "[b]"},
 		{name: "while a source was not heard it may be of that", runtime: "a b", wanted: "b", unheard: true},
 		{name: "but of two pods of one name only one may run", runtime: "web#1 a", wanted: "web#2", unheard: true, want: "[1]"},
+		{name: "while another source was not heard", runtime: "a b", wanted: "b", unheard: true, source: "file", want: "[a]"},
+		{name: "while its source was not heard", runtime: "a b", wanted: "b", unheard: true, source: "api"},
 	} {
 		runtime := map[types.UID]observed.RuntimePod{}
 		for _, p := range list(c.runtime) {
 			runtime[p.UID] = running(p, 0)
+			runtime[p.UID].Sandboxes[0].Source = c.source
 		}
 		known := map[types.UID]bool{}
 		for _, p := range list(c.known) {
 			known[p.UID] = true
 		}
 		wanted := Merge([]Source{{podspec.API, list(c.wanted)}})
+		heard := func(o podspec.Origin) bool { return o == podspec.File }
 		got := ""
-		if uids := Unknown(runtime, func(uid types.UID) bool { return known[uid] }, wanted, !c.unheard); len(uids) > 0 {
+		if uids := Unknown(runtime, func(uid types.UID) bool { return known[uid] }, wanted, heard, !c.unheard); len(uids) > 0 {
 			got = fmt.Sprint(uids)
 		}
 		if got != c.want {
