@@ -418,37 +418,6 @@ func (n *Node) Told(source podspec.Origin, pods []*v1.Pod) {
 	}
 }
 
-// awaited says whether another pod of its name waits for the end of a pod.
-func (n *Node) awaited(p *Pod) bool {
-	for _, of := range n.sources { // order-free: any of them
-		for _, o := range of { // order-free: any of them
-			if o.UID != p.Ref.UID && o.Name == p.Ref.Name && o.Namespace == p.Ref.Namespace &&
-				o.DeletionTimestamp == nil && !podspec.Finished(o) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// hurries: a pod of the apiserver that is gone, and has the name of this one, has no grace period left.
-func (n *Node) hurries(p *Pod) {
-	for uid := range n.running[podName{p.Ref.Namespace, p.Ref.Name}] { // order-free: each by itself
-		o := n.pods[uid]
-		if uid != p.Ref.UID && o.spec != nil && originOf(o) == podspec.API && n.sources[podspec.API][uid] == nil {
-			n.endsIn(o, leastGrace)
-		}
-	}
-}
-
-// originOf is the source of a pod of which the agent was told.
-func originOf(p *Pod) podspec.Origin {
-	if podspec.Static(p.spec) {
-		return podspec.Origin(p.spec.Annotations[podspec.AnnotationSource])
-	}
-	return podspec.API
-}
-
 // judge says whether the agent has been told that a pod is to run.
 func (n *Node) judge(p *Pod) {
 	wanted := false
