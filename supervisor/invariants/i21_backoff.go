@@ -110,7 +110,8 @@ func (p *Pod) resized(next *v1.Pod) {
 		return
 	}
 	for c := range podspec.Lasting(&next.Spec) {
-		if old, _ := podspec.Find(&p.spec.Spec, c.Name); old != nil && !equality.Semantic.DeepEqual(old.Resources, c.Resources) {
+		old, _ := podspec.Find(&p.spec.Spec, c.Name)
+		if old != nil && !equality.Semantic.DeepEqual(old.Resources, c.Resources) {
 			p.lineage(c.Name).resized = true
 		}
 	}
