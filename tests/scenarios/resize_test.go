@@ -186,9 +186,9 @@ func TestResizeEndsBackoff(t *testing.T) {
 				return p.Status.ContainerStatuses[0].State.Waiting != nil && p.Status.ContainerStatuses[0].State.Waiting.Reason == "CrashLoopBackOff"
 			})
 			tc.mend(c)
-			w.run(2 * time.Second)
+			w.run(time.Second)
 			if ready := c.ready("web"); ready == tc.waits {
-				t.Errorf("ready two seconds later: %t", ready)
+				t.Errorf("ready a second later: %t", ready)
 			}
 		})
 	}
