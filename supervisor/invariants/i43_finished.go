@@ -15,8 +15,8 @@ var finishedForGood = rule{
 	Rule: Rule{
 		ID: "I43",
 		Text: "A regular container whose end the API shows, and that its policy and rules do not restart after that end, " +
-			"is not made again; nor is an ephemeral container that the API shows as running or ended. In whatever sandbox, and " +
-			"also when the runtime no longer has a record of it.",
+			"is not made again; nor is an ephemeral container that the API shows as running or ended. In whatever sandbox, " +
+			"and also when the runtime no longer has a record of it.",
 		Excuses: "A pod that was not wanted, and is again: it may be another life of it. A rule that restarts all " +
 			"containers. An end that nobody has seen (ContainerStatusUnknown).",
 	},
