@@ -119,8 +119,8 @@ func (h *Host) notesOf(pod string) (out []noted, unread error) {
 	return out, unread
 }
 
-// noteDisks makes notes for disks that a kubelet has mounted for a pod, or whose notes can't be read. mine are the mounts
-// of the pod.
+// noteDisks makes notes for disks that a kubelet has mounted for a pod, or whose notes can't be read. mine are the
+// mounts of the pod.
 func (h *Host) noteDisks(pod string, mine, all []mounts.Mount) error {
 	for _, m := range mine {
 		plugin, name := filepath.Base(filepath.Dir(m.Point)), filepath.Base(m.Point)

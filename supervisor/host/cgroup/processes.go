@@ -41,8 +41,8 @@ func In(list, controller string) (string, error) {
 }
 
 // Nested says whether /proc is that of another PID namespace than the one of this process, whose status
-// (proc_pid_status(5)) is given: the host's, for a container with a namespace of its own. Then processes in cgroups have
-// other numbers than in /proc.
+// (proc_pid_status(5)) is given: the host's, for a container with a namespace of its own. Then processes in cgroups
+// have other numbers than in /proc.
 func Nested(status []byte) bool {
 	for line := range strings.Lines(string(status)) {
 		if numbers, is := strings.CutPrefix(line, "NSpid:"); is {
