@@ -210,7 +210,7 @@ func TestLimitsWhileMemoryIsShort(t *testing.T) {
 	r.Want("x is over its limit", "pods: evict x in 1s")
 }
 
-// TestIdlePodsAreSeldomMeasured: as long as file systems do not grow, files of pods are counted every two minutes; a
+// TestIdlePodsAreSeldomMeasured: as long as file systems do not grow, files of pods are counted every minute; a
 // pod that fills its volume is evicted at the next look.
 func TestIdlePodsAreSeldomMeasured(t *testing.T) {
 	r := newRig(t, limitsOn)
@@ -221,8 +221,8 @@ func TestIdlePodsAreSeldomMeasured(t *testing.T) {
 	r.Advance(time.Minute)
 	r.counted = 0
 	r.Advance(10 * time.Minute)
-	if r.counted != 2*5 {
-		t.Errorf("the use of pods was measured %d times in 10 minutes, want 10", r.counted)
+	if r.counted != 2*10 {
+		t.Errorf("the use of pods was measured %d times in 10 minutes, want 20", r.counted)
 	}
 	r.disk["x"] = 101
 	r.left.NodeFS.Bytes.Available -= 101
@@ -246,8 +246,8 @@ func TestFilesThatCannotAllBeCounted(t *testing.T) {
 	}
 	r.counted = 0
 	r.Advance(10 * time.Minute)
-	if r.counted != 60+5 {
-		t.Errorf("the use of pods was measured %d times in 10 minutes, want 65", r.counted)
+	if r.counted != 60+10 {
+		t.Errorf("the use of pods was measured %d times in 10 minutes, want 70", r.counted)
 	}
 	if r.waits {
 		t.Error("it waited for large directories")

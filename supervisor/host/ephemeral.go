@@ -23,6 +23,9 @@ import (
 // A directory with many files may be counted as of a while ago: the age of a pod's use says so. One that could not be
 // counted to its end is Partial. If it could not be counted at all, an error is returned beside the rest. With soon,
 // the call does not wait for directories that take long.
+//
+// Files of a pod with a limit that were removed while a process of it has them open are added, of writable layers too
+// (UseProcesses).
 func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod, soon bool) ([]eviction.Use, error) {
 	began := time.Now()
 	out := make([]eviction.Use, len(pods))
@@ -51,12 +54,21 @@ func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod, soon bool) ([]e
 			}
 			return eviction.DiskUse{Bytes: c.Bytes, Inodes: c.Entries, Partial: c.Partial}
 		}
+		var removed unnamed
+		if eviction.Limited(p) {
+			removed = h.unnamedOf(p)
+		}
 		for v := range podspec.Volumes(&p.Spec) {
 			if path := h.onDisk(p, v); path != "" {
-				out[i].Volumes = append(out[i].Volumes, eviction.VolumeUse{Name: v.Name, DiskUse: use(path)})
+				u := use(path)
+				if _, is := byProject[path]; !is { // a project counts them
+					u.Bytes += removed.volumes[v.Name]
+				}
+				out[i].Volumes = append(out[i].Volumes, eviction.VolumeUse{Name: v.Name, DiskUse: u})
 			}
 		}
 		out[i].Other = use(filepath.Join(h.pods.Real, string(p.UID)))
+		out[i].Other.Bytes += removed.layers
 	}
 	return out, err
 }

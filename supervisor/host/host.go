@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/accounts"
@@ -87,6 +89,8 @@ type Host struct {
 	// projects measure emptyDirs by project quota; nil without. noProject is told why one is walked all the same.
 	projects  *projectquota.Projects
 	noProject func(error)
+	// processes are those of a pod; nil: nobody knows them.
+	processes func(*v1.Pod) []int
 	// measured is told how a volume was measured, and how long that took.
 	measured func(source string, took time.Duration)
 	// warn is told of a disk that stays attached.

@@ -15,7 +15,7 @@ var withinLimits = rule{
 		ID: "I31",
 		Text: "A pod that is to run, and whose containers use more disk than its limits, is evicted within 15 seconds: a " +
 			"look each 10 seconds, and its own time.",
-		Excuses: "Two minutes more if something is freed on the disk about then, or the clock is set: what a pod adds " +
+		Excuses: "A minute more if something is freed on the disk about then, or the clock is set: what a pod adds " +
 			"can't be told from what another frees. Half a minute after a fault of the pod or of the node, a crash of an " +
 			"actor or the start of the agent; five minutes after a call that gets no answer. A process or machine that stands " +
 			"still, and a message that is late.",

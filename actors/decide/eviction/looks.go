@@ -10,13 +10,13 @@ import (
 
 const (
 	// Blind is the longest time between two measurements of a pod with limits of disk. It bounds what Looks can't
-	// see: a pod that writes while as much is freed.
-	Blind = 2 * time.Minute
+	// see: a pod that writes while as much is freed. Files that were removed while they are open are looked for then.
+	Blind = time.Minute
 	// stale is how old a measurement may be without saying so: a runtime counts writable layers now and then
 	// (containerd: every 10 s).
 	stale = 30 * time.Second
 	// remembered is how long it is known by how much file systems had grown.
-	remembered = 2 * Blind
+	remembered = 4 * Blind
 )
 
 // Looks says which pods with limits of disk have to be measured. The disk use of a pod costs a walk over its files.

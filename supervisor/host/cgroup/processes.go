@@ -181,6 +181,12 @@ func thaw(dirs []string) error {
 	return nil
 }
 
+// Processes are those in a cgroup and in all below it, given by its directory; none if it is not there.
+func Processes(dir string) []int {
+	pids, _ := inside([]string{dir}) // it goes away at any time
+	return pids
+}
+
 // inside are the processes in some cgroups and all below them. With v1 one may be
 // in the cgroup of one controller alone.
 func inside(dirs []string) ([]int, error) {
