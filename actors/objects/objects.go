@@ -229,8 +229,9 @@ func (a *objects) drop(ctx *kernel.Context[Message], uid types.UID, r podobjects
 		delete(a.tokens, k)
 	default:
 		o := a.of[r]
-		of := func(u types.UID) bool { return u == uid }
-		o.users, o.fresh, o.late = slices.DeleteFunc(o.users, of), slices.DeleteFunc(o.fresh, of), slices.DeleteFunc(o.late, of)
+		for _, list := range []*[]types.UID{&o.users, &o.fresh, &o.late} {
+			*list = slices.DeleteFunc(*list, func(u types.UID) bool { return u == uid })
+		}
 		if len(o.users) == 0 {
 			o.end(ctx)
 			delete(a.of, r)

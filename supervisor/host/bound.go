@@ -43,8 +43,8 @@ type inode struct{ device, number uint64 }
 
 func inodeOf(info fs.FileInfo) inode { return inode{deviceOf(info), info.Sys().(*syscall.Stat_t).Ino} }
 
-// boundOf says what containers have of a volume by subPath. It must not be removed: a container that was created with it
-// binds it once more when it starts, and the kernel binds nothing that is removed.
+// boundOf says what containers have of a volume by subPath. It must not be removed: a container that was created with
+// it binds it once more when it starts, and the kernel binds nothing that is removed.
 func (h *Host) boundOf(uid, volume string) (func(fs.FileInfo) bool, error) {
 	if h.binding.underWay(uid) {
 		return func(fs.FileInfo) bool { return true }, nil

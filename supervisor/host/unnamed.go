@@ -11,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Bounds of what it costs to look for the files of a pod that have no name: processes and open files that are looked at,
-// and the time. What is beyond them is not found.
+// Bounds of what it costs to look for the files of a pod that have no name: processes and open files that are looked
+// at, and the time. What is beyond them is not found.
 const (
 	unnamedProcesses = 1000
 	unnamedFiles     = 20_000
@@ -30,7 +30,7 @@ type unnamed struct {
 	layers  uint64
 }
 
-// unnamedOf looks through the open files of a pod's processes. It asks the file system of none that could have a server.
+// unnamedOf looks through the open files of a pod's processes. It asks no file system that could have a server.
 func (h *Host) unnamedOf(p *v1.Pod) unnamed {
 	u := unnamed{volumes: map[string]uint64{}}
 	if h.processes == nil {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/troupe-dev/troupe/actors/csi"
@@ -21,7 +20,6 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
 	"github.com/troupe-dev/troupe/supervisor/host"
-	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
 	"github.com/troupe-dev/troupe/supervisor/host/csidrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
@@ -277,17 +275,7 @@ func (l *launch) measurePressure() error {
 	}
 	if l.machine.own != nil {
 		c.Cgroups = l.machine.own.settings
-		l.host.UseProcesses(func(p *v1.Pod) []int {
-			name, err := c.Cgroups.Pod(p)
-			if err != nil {
-				return nil
-			}
-			file := "memory/cgroup.procs"
-			if c.Meter.V2() {
-				file = "cgroup.procs"
-			}
-			return cgroup.Processes(filepath.Dir(c.Meter.File(name.Path(c.Cgroups.Driver), file)))
-		})
+		l.host.UseProcesses(l.machine.own.processes(c.Meter))
 	}
 	c.Runtime, _ = l.runtime.Runtime.(port.Usage)
 	p, err := pressure.New(c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
+	"github.com/troupe-dev/troupe/supervisor/host/meter"
 )
 
 // podCgroups are the cgroups that pods have of their own.
@@ -184,6 +186,21 @@ func wait(ctx context.Context, call func(context.Context, func(error))) error {
 	got := make(chan error, 1)
 	call(ctx, func(err error) { got <- err })
 	return <-got
+}
+
+// processes tells the processes of a pod.
+func (p *podCgroups) processes(m *meter.Meter) func(*v1.Pod) []int {
+	file := "memory/cgroup.procs"
+	if m.V2() {
+		file = "cgroup.procs"
+	}
+	return func(pod *v1.Pod) []int {
+		name, err := p.settings.Pod(pod)
+		if err != nil {
+			return nil
+		}
+		return cgroup.Processes(filepath.Dir(m.File(name.Path(p.settings.Driver), file)))
+	}
 }
 
 // parent is where the runtime puts the containers of a pod.

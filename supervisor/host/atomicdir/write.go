@@ -36,7 +36,8 @@ const (
 //	..data ─► ..2006_01_02_15_04_05.1
 //	etc    ─► ..data/etc       one for each first name
 //
-// A version that is not in use any more stays while something else shows a part of it (Bound); a later write removes it.
+// A version that is not in use any more stays while something else shows a part of it (Bound). A later write removes
+// it.
 //
 // It can be interrupted between any two steps: what is there is the old version
 // or the new one, and the next write tidies up.
@@ -53,8 +54,8 @@ func Written(root *os.Root, dir string) bool {
 	return err == nil
 }
 
-// Bound tells which files and directories must stay although they are of an old version. It is asked when another one is
-// in use, so what is found through ..data from then on is not of the old one.
+// Bound tells which files and directories must stay although they are of an old version. It is asked when another one
+// is in use, so what is found through ..data from then on is not of the old one.
 type Bound func() (func(fs.FileInfo) bool, error)
 
 // Write brings the files in dir up to date.
