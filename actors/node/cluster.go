@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/resources"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/actors/status"
 	"github.com/troupe-dev/troupe/actors/volumes"
@@ -175,6 +176,9 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *belo
 			podsRef.Tell(pods.NodeSeen{Node: n})
 			b.volumes.Tell(volumes.NodeSeen{Node: n})
 			a.mirrors.Tell(mirrors.NodeSeen{Node: n})
+			if c.Ports.Cgroups != nil {
+				b.resources.Tell(resources.NodeSeen{Node: n})
+			}
 		},
 		Every: c.Cluster.StatusPeriod, Report: c.Cluster.ReportPeriod,
 		LeaseDuration: c.Cluster.LeaseDuration, LeasePeriod: c.Cluster.LeaseDuration / 4,

@@ -367,7 +367,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	if c.Ports.Cgroups != nil {
 		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
 			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Node: c.Name, Restarted: askAgain,
-			Living: func(reply func(map[types.UID]bool)) {
+			ResendNode: b.resendNode(c), Living: func(reply func(map[types.UID]bool)) {
 				b.pods.Tell(pods.Living{Reply: func(living map[types.UID]bool, all bool) {
 					if all {
 						reply(living)
@@ -489,7 +489,7 @@ func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node, pressure admit.Pr
 	by := n.config.Admit
 	by.Devices, by.Claims, by.Pressure = n.config.unserved(), n.config.claims(), pressure
 	if as != nil {
-		by.Allocatable = nodeobject.WithExtended(by.Allocatable, as.Status.Allocatable)
+		by.Allocatable = nodeobject.Allocatable(as, by.Allocatable)
 		by.Labels, by.Taints = as.Labels, as.Spec.Taints
 		// a runtime may be replaced by a newer one
 		if f := as.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil {

@@ -156,7 +156,10 @@ func (n *nodestatus) machineRead(ctx *kernel.Context[Message], m machine) {
 		n.looked = ctx.Now().Add(notReady - lookEvery) // soon
 		return
 	}
-	n.machine = m.machine
+	if n.machine != m.machine {
+		n.machine, n.seen = m.machine, nil
+		n.tell(ctx)
+	}
 	n.gather(ctx)
 }
 

@@ -4,7 +4,7 @@
 //	nodestatus ──Watch, Get, Create, Patch──► apiserver (Node)
 //	nodestatus ──Get, Create, Update──► apiserver (Lease)
 //	nodestatus ──Version, Status, ListImages, SetPodCIDR──► runtime      ──Machine──► facts
-//	nodestatus ──Seen──► pods, mirrors      ──Volumes──► csi ──InUse──► nodestatus
+//	nodestatus ──Seen──► pods, mirrors, volumes, resources      ──Volumes──► csi ──InUse──► nodestatus
 //
 // The package nodestatus in decide computes the content of the object. An idle node
 // costs one call to the runtime and one renewal of the lease per period, and a write
@@ -70,8 +70,9 @@ type Deps struct {
 	// MaxImages is how many images the node shows (nodeStatusMaxImages), less
 	// than 0 for all.
 	MaxImages int
-	// Seen gets the object when it was replaced, or when its labels, taints or extended resources changed. Its
-	// extended resources are those that this actor writes next.
+	// Seen gets the object when it was replaced, when its labels, taints or extended resources changed, or when the
+	// machine did. Its resources and addresses are those that this actor writes next: all who use them know them before
+	// others learn of them and act on them.
 	Seen func(*v1.Node)
 	// Volumes gets the object when it was replaced, or when its volumes, labels or annotations changed. ResendInUse asks
 	// for InUse. Both are nil without CSI drivers.
@@ -398,7 +399,11 @@ func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool {
 			return a.MatchTaint(&b) && a.Value == b.Value
 		}) || !nodeobject.SameExtended(s, n.node) {
-		n.deps.Seen(nodeobject.Shown(n.deps.Own, n.node, n.devices, n.resetDue(n.node)))
+		f := nodeobject.Facts{Devices: n.devices, Reset: n.resetDue(n.node)}
+		if m := n.machine; m != nil {
+			f.Capacity, f.Allocatable, f.Addresses = m.Capacity, m.Allocatable, m.Addresses
+		}
+		n.deps.Seen(nodeobject.Shown(n.deps.Own, n.node, f))
 	}
 	n.seen = n.node
 }

@@ -245,6 +245,32 @@ func TestRegister(t *testing.T) {
 	}
 }
 
+// TestMachineChanges: who uses what the machine has is told before the Node shows it, and only if it has changed.
+func TestMachineChanges(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	r.Advance(time.Second)
+	before := len(r.seen)
+	r.Advance(2 * time.Minute)
+	if len(r.seen) != before {
+		t.Errorf("seen %d times more", len(r.seen)-before)
+	}
+	more := v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}
+	address := []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.7"}}
+	r.machine = &port.Machine{Capacity: more, Allocatable: more, Addresses: address, Info: r.machine.Info}
+	if !r.RunUntil(r.Now().Add(2*time.Minute), func() bool { return len(r.seen) > before }) {
+		t.Fatal("nobody is told")
+	}
+	told := r.seen[before].Status
+	if told.Allocatable.Cpu().Value() != 8 || told.Addresses[0].Address != "192.0.2.7" || r.node.Status.Allocatable.Cpu().Value() != 4 {
+		t.Errorf("told %v %v, the Node shows %v", told.Allocatable, told.Addresses, r.node.Status.Allocatable)
+	}
+	r.Advance(time.Second)
+	if r.node.Status.Allocatable.Cpu().Value() != 8 || r.node.Status.Addresses[0].Address != "192.0.2.7" || len(r.seen) != before+1 {
+		t.Errorf("the Node shows %v, seen %d times", r.node.Status.Allocatable, len(r.seen)-before)
+	}
+}
+
 // TestIdle: a minute costs six renewals of the lease and nothing else.
 func TestIdle(t *testing.T) {
 	r := newRig(t)

@@ -32,7 +32,7 @@ func (a createContainer) begin(p *pod) run {
 	}
 	plan, err := containerplan.New(&containerplan.Input{
 		Source: downward.Source{
-			Pod: p.want, PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Allocatable: p.deps.Allocatable,
+			Pod: p.want, PodIPs: a.PodIPs, HostIPs: p.machine.HostIPs, Allocatable: p.machine.Allocatable,
 		},
 		Container: spec, Objects: p.objects, Paths: p.paths, Images: p.facts.Images, View: &p.facts.View,
 		Devices: p.deps.Devices, Claims: p.deps.PrepareClaims != nil,

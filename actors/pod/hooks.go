@@ -164,8 +164,8 @@ func (p *pod) address() string {
 	if s, ok := p.facts.View.ReadySandbox(); ok && len(s.IPs) > 0 {
 		return s.IPs[0]
 	}
-	if p.want.Spec.HostNetwork && len(p.deps.HostIPs) > 0 {
-		return p.deps.HostIPs[0]
+	if p.want.Spec.HostNetwork && len(p.machine.HostIPs) > 0 {
+		return p.machine.HostIPs[0]
 	}
 	return ""
 }

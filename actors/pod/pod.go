@@ -77,10 +77,13 @@ type Deps struct {
 	PreStart func(of devices.PreStart, reply func(error))
 }
 
+// Machine is the machine as it was when the agent started.
+func (d *Deps) Machine() Machine { return Machine{HostIPs: d.HostIPs, Allocatable: d.Allocatable} }
+
 // New makes the constructor of the actor of one pod.
 func New(uid types.UID, deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
-		return &pod{uid: uid, deps: deps, objects: nothingKnown(deps)}
+		return &pod{uid: uid, deps: deps, objects: nothingKnown(deps), machine: deps.Machine()}
 	}
 }
 
@@ -99,6 +102,8 @@ type pod struct {
 	first uint32
 	life  podlife.State
 	stop  *podlife.Stop
+
+	machine Machine
 
 	facts podplan.Facts
 	// Invariant: facts.Busy and lanes have one entry for each effect of this pod that has not
@@ -211,6 +216,9 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 	p.resized(ctx, old, m.Resized)
 	if m.Placement != nil {
 		p.placement = m.Placement
+	}
+	if m.Machine != nil {
+		p.machine = *m.Machine
 	}
 	if p.status == nil {
 		p.status = m.Status

@@ -67,6 +67,15 @@ type Assign struct {
 	RestartNotes map[string]podlife.RestartNote
 	// Placement is where the containers run; nil for anywhere, or while that is not known.
 	Placement *placement.Pod
+	// Machine has changed since the agent started; nil: it has not. It is shared and never changed.
+	Machine *Machine
+}
+
+// Machine is what pods show of their machine.
+type Machine struct {
+	// HostIPs are the node's addresses, the first one first. Allocatable is what it has for pods.
+	HostIPs     []string
+	Allocatable v1.ResourceList
 }
 
 // Resized is the state of the pod's resize.

@@ -99,6 +99,8 @@ type pods struct {
 	// mirrors was last sent.
 	node    *v1.Node
 	statics Statics
+	// machine is what pods may know of the machine, as of node; nil while that does not say.
+	machine *pod.Machine
 	// pressure keeps new pods out.
 	pressure admit.Pressure
 	// places is what all pods know of CPUs.
@@ -157,7 +159,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Crashed:
 		a.crashed(m.Report)
 	case NodeSeen:
-		a.node = m.Node
+		a.nodeSeen(m.Node)
 		a.reconcile(ctx)
 	case NodePressure:
 		down := a.pressure.ShuttingDown

@@ -118,7 +118,7 @@ func (a *pods) resize(ctx *kernel.Context[Message]) {
 
 func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 	pending := podresize.Pending{Generation: r.Pod.Generation}
-	verdict := podresize.Decide(r.Pod, r.allocated(), a.beside(r), a.deps.Pod.Allocatable)
+	verdict := podresize.Decide(r.Pod, r.allocated(), a.beside(r), a.allocatable())
 	if p := a.deps.Places; p != nil {
 		if bound := podresize.Bound(r.Pod, r.allocated(), p.CPUs && !p.Resizes, p.Memory); bound != nil {
 			verdict = bound

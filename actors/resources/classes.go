@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -35,17 +36,17 @@ func (a *resources) settle(ctx *kernel.Context[Message]) {
 	a.settling = false
 	if !a.topSet {
 		a.topSet = true // until it fails
-		top := a.deps.Settings.TopValues()
+		name, top := a.settings.Top(), a.settings.TopValues()
 		a.set(ctx, allPods, podcgroup.ClassValues{}, func(c context.Context, answer func(error)) {
-			a.deps.Cgroups.Set(c, a.deps.Settings.Top(), top, answer)
+			a.deps.Cgroups.Set(c, name, top, answer)
 		})
 	}
-	want := a.deps.Settings.ClassValues(a.sums)
+	want := a.settings.ClassValues(a.sums)
 	if a.classes != nil && a.classes.Equal(want) {
 		return
 	}
 	a.settling = true // until this is done
-	settings := a.deps.Settings
+	settings := a.settings
 	a.set(ctx, classes, want, func(c context.Context, answer func(error)) {
 		a.deps.Cgroups.Set(c, settings.Class(v1.PodQOSBurstable), want.Burstable, func(err error) {
 			a.deps.Cgroups.Set(c, settings.Class(v1.PodQOSBestEffort), want.BestEffort, func(other error) {
@@ -57,6 +58,16 @@ func (a *resources) settle(ctx *kernel.Context[Message]) {
 			})
 		})
 	})
+}
+
+// nodeSeen limits all pods together to what the machine has now.
+func (a *resources) nodeSeen(ctx *kernel.Context[Message], n *v1.Node) {
+	next := a.settings.On(nodeobject.Native(n.Status.Capacity, nil), nodeobject.Native(n.Status.Allocatable, nil))
+	if next.SameMachine(&a.settings) {
+		return
+	}
+	a.settings, a.topSet, a.classes = next, false, nil
+	a.changed(ctx)
 }
 
 func (a *resources) set(
@@ -81,7 +92,7 @@ func (a *resources) nodeSet(ctx *kernel.Context[Message], m nodeSet) {
 		a.classes, a.settling = nil, false
 	default:
 		a.classes, a.settling = &m.classes, false
-		if want := a.deps.Settings.ClassValues(a.sums); !want.Equal(m.classes) {
+		if want := a.settings.ClassValues(a.sums); !want.Equal(m.classes) {
 			a.changed(ctx)
 		}
 	}
@@ -93,7 +104,7 @@ func (a *resources) tellEnforced(ctx *kernel.Context[Message], err error) {
 	if err != nil {
 		problem = err.Error()
 	}
-	if !a.deps.Settings.Enforce || a.enforced != nil && *a.enforced == problem {
+	if !a.settings.Enforce || a.enforced != nil && *a.enforced == problem {
 		return
 	}
 	a.enforced = &problem

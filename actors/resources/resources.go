@@ -3,7 +3,7 @@
 //
 //	pod ──Ensure, Remove──► resources ──Set, RemovePod──► cgroups
 //	pod ◄──CgroupAnswer── resources
-//	resources ──Living──► pods (in each sweep)
+//	resources ──Living──► pods (in each sweep)      nodestatus ──NodeSeen──► resources
 //
 // Each pod has its own lane. The cgroup of a QoS class is updated a moment later with
 // the sum of the requests of its pods. A sweep removes leftover cgroups: it first lists
@@ -39,6 +39,10 @@ type Ensure struct{ pod.EnsureCgroup }
 
 // Remove is a pod's wish to be rid of it. From pod; as with Ensure.
 type Remove struct{ pod.RemoveCgroup }
+
+// NodeSeen has what the machine has now. From nodestatus, with each change. Lost: asked again when this actor
+// restarted. Twice: as once. Node is never changed.
+type NodeSeen struct{ Node *v1.Node }
 
 // done is the result of one effect for one pod: of its removal, or of what made it.
 type done struct {
@@ -85,17 +89,18 @@ type (
 // missed is this actor's own timer, after its mailbox was full.
 type missed struct{}
 
-func (Ensure) isResourcesMessage()  {}
-func (Remove) isResourcesMessage()  {}
-func (done) isResourcesMessage()    {}
-func (again) isResourcesMessage()   {}
-func (settled) isResourcesMessage() {}
-func (nodeSet) isResourcesMessage() {}
-func (sweep) isResourcesMessage()   {}
-func (found) isResourcesMessage()   {}
-func (living) isResourcesMessage()  {}
-func (swept) isResourcesMessage()   {}
-func (missed) isResourcesMessage()  {}
+func (Ensure) isResourcesMessage()   {}
+func (Remove) isResourcesMessage()   {}
+func (NodeSeen) isResourcesMessage() {}
+func (done) isResourcesMessage()     {}
+func (again) isResourcesMessage()    {}
+func (settled) isResourcesMessage()  {}
+func (nodeSet) isResourcesMessage()  {}
+func (sweep) isResourcesMessage()    {}
+func (found) isResourcesMessage()    {}
+func (living) isResourcesMessage()   {}
+func (swept) isResourcesMessage()    {}
+func (missed) isResourcesMessage()   {}
 
 // Outcome implements kernel.Outcome.
 func (m done) Outcome() (kernel.EffectID, error) { return m.id, m.err }
@@ -116,9 +121,10 @@ type Deps struct {
 	Node string
 	// Living asks pods which pods there are; it may not be answered.
 	Living func(reply func(map[types.UID]bool))
-	// Restarted is called when an incarnation after the first begins.
-	Restarted func()
-	Backoff   backoff.Policy
+	// Restarted is called when an incarnation after the first begins. ResendNode then asks for NodeSeen again; nil
+	// without an apiserver.
+	Restarted, ResendNode func()
+	Backoff               backoff.Policy
 	// Period is the time between sweeps, Deadline bounds one call.
 	Period, Deadline time.Duration
 }
@@ -135,12 +141,16 @@ const (
 
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
-	return func() kernel.Behavior[Message] { return &resources{deps: deps, pods: map[types.UID]*podded{}} }
+	return func() kernel.Behavior[Message] {
+		return &resources{deps: deps, settings: deps.Settings, pods: map[types.UID]*podded{}}
+	}
 }
 
 type resources struct {
 	deps *Deps
-	pods map[types.UID]*podded
+	// settings are those of Deps, on the machine as it is now.
+	settings podcgroup.Settings
+	pods     map[types.UID]*podded
 	// sums is what all pods ask for. Invariant: the sum of the shares of pods.
 	sums podcgroup.Sums
 	// classes are those that were last set without error; nil: not known.
@@ -182,6 +192,9 @@ func (a *resources) Start(ctx *kernel.Context[Message]) {
 	ctx.After(min(firstSweep, a.deps.Period), sweep{})
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
+		if a.deps.ResendNode != nil {
+			a.deps.ResendNode()
+		}
 	}
 }
 
@@ -206,6 +219,8 @@ func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {
 			p.going, p.failures = true, 0
 		}
 		a.advance(ctx, m.UID)
+	case NodeSeen:
+		a.nodeSeen(ctx, m.Node)
 	case done:
 		a.done(ctx, m)
 	case again:
@@ -289,8 +304,8 @@ func (a *resources) begin(ctx *kernel.Context[Message], uid types.UID, p *podded
 		return
 	}
 	p.wanted = false
-	name, err := a.deps.Settings.Pod(p.pod)
-	values := a.deps.Settings.PodValues(p.pod)
+	name, err := a.settings.Pod(p.pod)
+	values := a.settings.PodValues(p.pod)
 	p.running = portcall.Do0(ctx, a.effect("SetPodCgroup", uid, objectOf(p.pod, uid)),
 		func(c context.Context, answer func(error)) {
 			if err != nil {

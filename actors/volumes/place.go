@@ -38,11 +38,11 @@ func (p *volumed) stand(paths flat.Map[string, string]) {
 
 // nodeSeen tries volumes again that the labels of the Node kept away.
 func (a *volumes) nodeSeen(ctx *kernel.Context[Message], m NodeSeen) {
-	if a.node != nil && maps.Equal(a.node.Labels, m.Node.Labels) {
-		return
-	}
 	before := a.node
 	a.node = m.Node
+	if before != nil && maps.Equal(before.Labels, m.Node.Labels) {
+		return
+	}
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
 		p, other := a.pods[uid], false
 		for i := range p.plan {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/selinux"
@@ -263,7 +264,11 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 	p := a.get(uid)
 	first, had := p.pod == nil, len(p.plan)
 	if first || p.pod != m.Pod || !p.objects.Equal(m.Objects) {
-		p.plan = volumeplan.Plan(m.Pod, m.Objects, a.deps.Allocatable, a.deps.SELinux)
+		allocatable := a.deps.Allocatable
+		if a.node != nil {
+			allocatable = nodeobject.Native(a.node.Status.Allocatable, allocatable)
+		}
+		p.plan = volumeplan.Plan(m.Pod, m.Objects, allocatable, a.deps.SELinux)
 		for i := range p.failures {
 			if p.failures[i].Key.what == mount {
 				p.failures[i].Value.again = true

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 var t0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -119,7 +120,13 @@ func TestShown(t *testing.T) {
 	if !has(&n.Status, "example.com/fpga", 0) {
 		t.Errorf("registered with %v", n.Status.Capacity)
 	}
-	if Shown(o, n, nil, false) != n || Shown(o, n, nil, true) != n {
+	f := *facts()
+	shown := func(n *v1.Node, reset bool) *v1.Node {
+		f := f
+		f.Reset = reset
+		return Shown(o, n, f)
+	}
+	if shown(n, false) != n || shown(n, true) != n {
 		t.Error("what is shown already is changed")
 	}
 	n.Status.Capacity, n.Status.Allocatable = maps.Clone(n.Status.Capacity), maps.Clone(n.Status.Allocatable)
@@ -128,7 +135,7 @@ func TestShown(t *testing.T) {
 	}
 	before := n.DeepCopy()
 	for _, reset := range []bool{false, true} {
-		got := Shown(o, n, nil, reset)
+		got := shown(n, reset)
 		if gpus := map[bool]int64{false: 2}[reset]; !has(&got.Status, "example.com/gpu", gpus) || !has(&got.Status, "example.com/fpga", 0) {
 			t.Errorf("reset %v: %v", reset, got.Status.Allocatable)
 		}
@@ -140,7 +147,20 @@ func TestShown(t *testing.T) {
 		t.Error("the node was changed")
 	}
 	bare := &v1.Node{}
-	if got := Shown(o, bare, nil, true); !got.Status.Capacity.Cpu().IsZero() || len(got.Status.Allocatable) != 1 {
+	more := f
+	more.Allocatable = maps.Clone(f.Allocatable)
+	more.Allocatable[v1.ResourceMemory] = resource.MustParse("77Gi")
+	more.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.77"}}
+	if got := Shown(o, n, more); !has(&got.Status, "example.com/gpu", 2) || IPs(got, nil)[0] != "192.0.2.77" ||
+		!resourcelist.Equal(Native(got.Status.Allocatable, nil), more.Allocatable) {
+		t.Errorf("another machine: %+v", got.Status)
+	}
+	old := Shown(o, n, Facts{})
+	if at := facts().Capacity; !resourcelist.Equal(Native(old.Status.Allocatable, at), at) ||
+		old.Status.Allocatable.Name("example.com/gpu", "").Value() != 2 || !slices.Equal(IPs(old, []string{"192.0.2.3"}), []string{"192.0.2.3"}) {
+		t.Errorf("what an earlier agent wrote counts: %+v", old.Status)
+	}
+	if got := Shown(o, bare, Facts{Reset: true}); !got.Status.Capacity.Cpu().IsZero() || len(got.Status.Allocatable) != 1 {
 		t.Errorf("of a node without a status: %+v", got.Status)
 	}
 }

@@ -2,6 +2,7 @@ package nodeobject
 
 import (
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -83,31 +84,52 @@ func WithExtended(machine, have v1.ResourceList) v1.ResourceList {
 	return out
 }
 
-// Shown is the node with the extended resources that it shows from its next write on. Pods are admitted by these:
-// what an earlier agent could give is not given once more before that write. It may be the same node. Devices of device
-// plugins are left out: who gives them knows how many there are.
-func Shown(own *Own, have *v1.Node, devices map[v1.ResourceName]Devices, reset bool) *v1.Node {
-	f := Facts{
-		Capacity: natives(have.Status.Capacity), Allocatable: natives(have.Status.Allocatable),
-		Devices: devices, Reset: reset,
-	}
+// Shown is the node with the resources and addresses that it shows from its next write on. Pods are admitted by these:
+// what an earlier agent could give is not given once more before that write. Only what f has of the machine counts, and
+// nothing that an earlier agent wrote. It may be the same node. Devices of device plugins are left out: who gives them
+// knows how many there are.
+func Shown(own *Own, have *v1.Node, f Facts) *v1.Node {
 	capacity, allocatable := resources(own, &f, &have.Status)
-	for name := range devices { // order-free: each on its own
+	for name := range f.Devices { // order-free: each on its own
 		delete(capacity, name)
 		delete(allocatable, name)
 	}
-	if resourcelist.Equal(capacity, have.Status.Capacity) && resourcelist.Equal(allocatable, have.Status.Allocatable) {
+	if resourcelist.Equal(capacity, have.Status.Capacity) && resourcelist.Equal(allocatable, have.Status.Allocatable) &&
+		slices.Equal(f.Addresses, have.Status.Addresses) {
 		return have
 	}
 	n := *have
-	n.Status.Capacity, n.Status.Allocatable = capacity, allocatable
+	n.Status.Capacity, n.Status.Allocatable, n.Status.Addresses = capacity, allocatable, f.Addresses
 	return &n
 }
 
-// natives are the resources of a list that are not extended ones.
-func natives(list v1.ResourceList) v1.ResourceList {
+// Allocatable is what a node from Shown has for pods; at is what the machine has if nobody has read that yet.
+func Allocatable(n *v1.Node, at v1.ResourceList) v1.ResourceList {
+	return WithExtended(Native(n.Status.Allocatable, at), n.Status.Allocatable)
+}
+
+// Native are the resources of the machine in a list of a node from Shown, and at if it has none: nobody has read them
+// yet.
+func Native(list, at v1.ResourceList) v1.ResourceList {
 	out := maps.Clone(list)
 	maps.DeleteFunc(out, func(name v1.ResourceName, _ resource.Quantity) bool { return resourcelist.Extended(name) })
+	if len(out) == 0 {
+		return at
+	}
+	return out
+}
+
+// IPs are the addresses of the machine in a node from Shown, and at if it has none.
+func IPs(n *v1.Node, at []string) []string {
+	var out []string
+	for _, a := range n.Status.Addresses {
+		if a.Type == v1.NodeInternalIP {
+			out = append(out, a.Address)
+		}
+	}
+	if len(out) == 0 {
+		return at
+	}
 	return out
 }
 

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // PIDs is the resource of processes and threads; only reservations use it.
@@ -81,6 +82,29 @@ func (s *Settings) TopValues() Values {
 		v.MemoryMin, v.MemoryLow = none, none
 	}
 	return v
+}
+
+// On are the settings on a machine that has this now; what is not in the lists has not changed.
+func (s *Settings) On(capacity, allocatable v1.ResourceList) Settings {
+	out := *s
+	out.Capacity = s.Capacity.DeepCopy()
+	for name := range s.Capacity { // order-free: by key
+		if q, is := capacity[name]; is {
+			out.Capacity[name] = q
+		}
+	}
+	if q, is := capacity[v1.ResourceMemory]; is && s.Policy.Capacity > 0 {
+		out.Policy.Capacity = q.Value()
+	}
+	if q, is := allocatable[v1.ResourceMemory]; is && s.Policy.Allocatable > 0 {
+		out.Policy.Allocatable = q.Value()
+	}
+	return out
+}
+
+// SameMachine says whether both are for machines that have the same.
+func (s *Settings) SameMachine(o *Settings) bool {
+	return resourcelist.Equal(s.Capacity, o.Capacity) && s.Policy == o.Policy
 }
 
 // allowed is what pods may use, enforced by the kernel. Eviction thresholds are not subtracted, so
