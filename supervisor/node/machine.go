@@ -3,8 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -32,7 +30,8 @@ type machine struct {
 	swap   int64 // bytes
 	// cpus are the CPUs that are online, possible 1 above the highest that may ever be.
 	cpus, possible int
-	addresses      []string
+	// addresses are this machine's now.
+	addresses *addresses
 	// resolvConf is the text of the resolver file; noResolver says why it can't be read.
 	resolvConf string
 	noResolver error
@@ -73,16 +72,7 @@ func lookAround(c config.Config, name string) (machine, error) {
 	if m.possible, err = topology.Possible("/"); err != nil {
 		return m, fmt.Errorf("CPUs of this machine: %w", err)
 	}
-	preferred := netip.Addr{}
-	ips := c.NodeIPs()
-	if m.addresses = given(ips); len(ips) == 1 && ips[0].IsUnspecified() {
-		preferred = ips[0]
-	}
-	if len(m.addresses) == 0 {
-		if ip, ok := ownAddress(preferred.Is6()); ok {
-			m.addresses = []string{ip}
-		}
-	}
+	m.addresses = addressesOf(c.NodeIPs())
 	if err := m.count(c, name); err != nil {
 		return m, err
 	}
@@ -120,7 +110,7 @@ func (m *machine) count(c config.Config, name string) error {
 	var err error
 	m.facts, err = facts.New(facts.Config{
 		Disk: disk, MaxPods: int64(c.MaxPods(m.cpus)), Held: held(c),
-		Addresses: nodeAddresses(m.addresses, name), Version: KubernetesVersion(),
+		Addresses: func() []v1.NodeAddress { return nodeAddresses(m.addresses.now(), name) }, Version: KubernetesVersion(),
 	})
 	if err != nil {
 		return err
@@ -150,48 +140,6 @@ func nearest(path string) string {
 		path = filepath.Dir(path)
 	}
 	return path
-}
-
-// ownAddress is the one that packets to the world have, or else the first global
-// one of an interface that is up; IPv4 first, unless six.
-func ownAddress(six bool) (string, bool) {
-	families := []string{"udp4", "udp6"}
-	if six {
-		families = []string{"udp6", "udp4"}
-	}
-	for _, family := range families {
-		to := "192.0.2.1:9" // nothing is sent: these are for documentation (RFC 5737, RFC 3849)
-		if family == "udp6" {
-			to = "[2001:db8::1]:9"
-		}
-		conn, err := net.Dial(family, to)
-		if err != nil {
-			continue // no route
-		}
-		from, err := netip.ParseAddrPort(conn.LocalAddr().String())
-		conn.Close() //nolint:errcheck // it was not used
-		if err == nil && from.Addr().IsGlobalUnicast() {
-			return from.Addr().String(), true
-		}
-	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", false
-	}
-	best := ""
-	for _, a := range addrs {
-		p, err := netip.ParsePrefix(a.String())
-		if err != nil || !p.Addr().IsGlobalUnicast() {
-			continue
-		}
-		if p.Addr().Is4() != six {
-			return p.Addr().String(), true
-		}
-		if best == "" {
-			best = p.Addr().String()
-		}
-	}
-	return best, best != ""
 }
 
 // appArmor reports whether this kernel can confine a container by a profile.
@@ -300,7 +248,7 @@ func (m machine) translation(c config.Config) *translate.Node {
 	return &translate.Node{
 		RootDir: c.Options().RootDir, PodLogs: c.PodLogsDir(),
 		ResolvConf: m.resolvConf, NoResolvConf: m.noResolver, LocalResolver: c.ResolvConf() == "",
-		Addresses: m.addresses, ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
+		Addresses: m.addresses.now(), ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
 		MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
 		PossibleCPUs: m.possible, OOMScoreAdjFloor: m.oomFloor,
 		CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,

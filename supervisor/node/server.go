@@ -136,12 +136,12 @@ func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration) (serve
 	case k.ServerTLSBootstrap && s.client != nil:
 		return serve.Requested(serve.RequestedConfig{
 			Dir: dir, Node: d.name, Signer: s.client, Draw: rand.Float64, Failed: d.counters.ServerRenewals(), Log: d.log,
-			Addresses: func() []v1.NodeAddress { return nodeAddresses(s.machine.addresses, d.name) },
+			Addresses: func() []v1.NodeAddress { return nodeAddresses(s.machine.addresses.now(), d.name) },
 		})
 	case k.TLSCertFile != "":
 		return serve.FromFiles(k.TLSCertFile, k.TLSPrivateKeyFile)
 	default:
-		return serve.SelfSigned(dir, d.name, s.machine.addresses)
+		return serve.SelfSigned(dir, d.name, s.machine.addresses.now)
 	}
 }
 

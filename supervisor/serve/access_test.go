@@ -69,7 +69,7 @@ func TestOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate, err := serve.SelfSigned(dir, "n1", []string{"127.0.0.1", "n1"})
+	certificate, err := serve.SelfSigned(dir, "n1", func() []string { return []string{"127.0.0.1", "n1"} })
 	if err != nil {
 		t.Fatal(err)
 	}

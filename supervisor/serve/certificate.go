@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -73,12 +74,13 @@ func FromFiles(certFile, keyFile string) (Certificate, error) {
 	return f, nil
 }
 
-// SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none or
-// it is about to expire.
-func SelfSigned(dir, name string, hosts []string) (Certificate, error) {
+// SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none, if it is about to expire,
+// or if it signed itself and is not for all hosts: they are asked for again, as a node may get another address.
+func SelfSigned(dir, name string, hosts func() []string) (Certificate, error) {
 	f := &files{cert: filepath.Join(dir, "kubelet.crt"), key: filepath.Join(dir, "kubelet.key")}
 	f.renew = func(now time.Time, has *tls.Certificate) error {
-		if has != nil && now.Before(has.Leaf.NotAfter.Add(-renewBefore)) {
+		hosts := hosts()
+		if has != nil && now.Before(has.Leaf.NotAfter.Add(-renewBefore)) && isFor(has.Leaf, hosts) {
 			return nil
 		}
 		var ips []net.IP
@@ -115,6 +117,12 @@ func SelfSigned(dir, name string, hosts []string) (Certificate, error) {
 		return nil, fmt.Errorf("the server's certificate %s: %w", f.cert, err)
 	}
 	return f, nil
+}
+
+// isFor says whether a certificate may stay: one that signed itself must be for all hosts. Another one is not ours.
+func isFor(leaf *x509.Certificate, hosts []string) bool {
+	return !bytes.Equal(leaf.RawIssuer, leaf.RawSubject) ||
+		!slices.ContainsFunc(hosts, func(h string) bool { return leaf.VerifyHostname(h) != nil })
 }
 
 // signOwn makes a self-signed certificate. Its key is fast to generate, because a starting node

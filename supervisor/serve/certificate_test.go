@@ -113,7 +113,9 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 
 func TestSelfSignedIsReused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	made, err := serve.SelfSigned(dir, "n1", []string{"192.0.2.7", "n1", "n1.example"})
+	hosts := []string{"192.0.2.7", "n1", "n1.example"}
+	nobody := func() []string { return nil }
+	made, err := serve.SelfSigned(dir, "n1", func() []string { return hosts })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,12 +131,22 @@ func TestSelfSignedIsReused(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, "kubelet.key")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key: %v %v", info, err)
 	}
-	again, err := serve.SelfSigned(dir, "n1", nil)
+	again, err := serve.SelfSigned(dir, "n1", nobody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(shown(t, made), shown(t, again)) {
 		t.Error("it is made anew")
+	}
+	// The node gets another address. Clients that connect from then on see a certificate for it.
+	hosts = []string{"192.0.2.8"}
+	anew, err := serve.SelfSigned(dir, "n1", func() []string { return hosts })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leaf, err := x509.ParseCertificate(shown(t, anew)); err != nil || leaf.VerifyHostname("192.0.2.8") != nil ||
+		leaf.VerifyHostname("n1") != nil {
+		t.Errorf("%v: it is not for the new address", err)
 	}
 	// One that is about to expire is not.
 	certFile, keyFile := writePair(t, dir, newPair(t, "old", nil))
@@ -143,7 +155,7 @@ func TestSelfSignedIsReused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	renewed, err := serve.SelfSigned(dir, "n1", nil)
+	renewed, err := serve.SelfSigned(dir, "n1", nobody)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,8 +32,8 @@ type Config struct {
 	// must be left before pods are evicted. In the resource's own unit, thousandths
 	// of a CPU for that. Nil for nothing.
 	Held func(name v1.ResourceName, capacity int64) int64
-	// Addresses are shown as they are.
-	Addresses []v1.NodeAddress
+	// Addresses are asked for at each reading, as they may come and go; nil for none.
+	Addresses func() []v1.NodeAddress
 	// Version is the agent's (status.nodeInfo.kubeletVersion).
 	Version string
 	// Root is where /proc, /sys and /etc are found; / if empty.
@@ -113,9 +112,11 @@ func (f *Facts) read() (*port.Machine, error) {
 	if swap > 0 {
 		info.Swap = &v1.NodeSwapStatus{Capacity: &swap}
 	}
-	return &port.Machine{
-		Capacity: capacity, Allocatable: f.allocatable(capacity), Addresses: slices.Clone(f.config.Addresses), Info: info,
-	}, nil
+	m := &port.Machine{Capacity: capacity, Allocatable: f.allocatable(capacity), Info: info}
+	if f.config.Addresses != nil {
+		m.Addresses = f.config.Addresses()
+	}
+	return m, nil
 }
 
 // allocatable is what pods may have. Huge pages are not available as other memory.

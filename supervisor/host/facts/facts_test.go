@@ -50,8 +50,10 @@ func TestFacts(t *testing.T) {
 		"sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages":    "8\n",
 		"sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
 	})
+	ip := "192.0.2.1"
 	f, err := New(Config{
-		Disk: root, Root: root, MaxPods: 110, Version: "v1.36.0", Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.1"}},
+		Disk: root, Root: root, MaxPods: 110, Version: "v1.36.0",
+		Addresses: func() []v1.NodeAddress { return []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}} },
 		Held: func(name v1.ResourceName, capacity int64) int64 {
 			switch name {
 			case v1.ResourceMemory:
@@ -102,6 +104,10 @@ func TestFacts(t *testing.T) {
 	}
 	if again, _ := machineOf(t, f); again != m {
 		t.Error("nothing has changed, and it is another")
+	}
+	ip = "192.0.2.2"
+	if again, _ := machineOf(t, f); again == m || again.Addresses[0].Address != ip {
+		t.Error("the address has changed, and it is the same")
 	}
 	writeAll(t, root, map[string]string{"proc/meminfo": "MemTotal: 2097152 kB\n"})
 	if again, _ := machineOf(t, f); again == m {
