@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	plugins "github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -176,9 +178,15 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *belo
 			podsRef.Tell(pods.NodeSeen{Node: n})
 			b.volumes.Tell(volumes.NodeSeen{Node: n})
 			a.mirrors.Tell(mirrors.NodeSeen{Node: n})
+		},
+		Changed: func(n *v1.Node) {
 			if c.Ports.Cgroups != nil {
 				b.resources.Tell(resources.NodeSeen{Node: n})
 			}
+		},
+		Known: func(m *port.Machine) bool {
+			return resourcelist.Equal(m.Allocatable, c.Admit.Allocatable) &&
+				slices.Equal(nodeobject.IPs(m.Addresses, nil), c.HostIPs)
 		},
 		Every: c.Cluster.StatusPeriod, Report: c.Cluster.ReportPeriod,
 		LeaseDuration: c.Cluster.LeaseDuration, LeasePeriod: c.Cluster.LeaseDuration / 4,

@@ -156,8 +156,10 @@ func (n *nodestatus) machineRead(ctx *kernel.Context[Message], m machine) {
 		n.looked = ctx.Now().Add(notReady - lookEvery) // soon
 		return
 	}
-	if n.machine != m.machine {
-		n.machine, n.seen = m.machine, nil
+	before := n.machine
+	n.machine = m.machine
+	if before != n.machine && (before != nil || n.deps.Known == nil || !n.deps.Known(n.machine)) {
+		n.seen, n.changing = nil, true
 		n.tell(ctx)
 	}
 	n.gather(ctx)

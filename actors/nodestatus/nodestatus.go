@@ -74,6 +74,10 @@ type Deps struct {
 	// machine did. Its resources and addresses are those that this actor writes next: all who use them know them before
 	// others learn of them and act on them.
 	Seen func(*v1.Node)
+	// Known says whether that is what they read at the agent's start, and need not be told; nil: it is not. Changed gets
+	// the object too once it was not; nil: nobody does.
+	Known   func(*port.Machine) bool
+	Changed func(*v1.Node)
 	// Volumes gets the object when it was replaced, or when its volumes, labels or annotations changed. ResendInUse asks
 	// for InUse. Both are nil without CSI drivers.
 	Volumes     func(*v1.Node)
@@ -131,6 +135,7 @@ type nodestatus struct {
 	volumesSeen *v1.Node
 	runtime     runtimeView
 	machine     *port.Machine
+	changing    bool // machine is not what the agent read at its start, or was not
 	images      []v1.ContainerImage
 	// looked is when machine and images were last read.
 	looked time.Time
@@ -403,7 +408,11 @@ func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 		if m := n.machine; m != nil {
 			f.Capacity, f.Allocatable, f.Addresses = m.Capacity, m.Allocatable, m.Addresses
 		}
-		n.deps.Seen(nodeobject.Shown(n.deps.Own, n.node, f))
+		shown := nodeobject.Shown(n.deps.Own, n.node, f)
+		n.deps.Seen(shown)
+		if n.changing && n.deps.Changed != nil {
+			n.deps.Changed(shown)
+		}
 	}
 	n.seen = n.node
 }

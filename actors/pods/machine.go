@@ -15,7 +15,7 @@ import (
 func (a *pods) nodeSeen(n *v1.Node) {
 	a.node = n
 	now := &pod.Machine{
-		HostIPs:     nodeobject.IPs(n, a.deps.Pod.HostIPs),
+		HostIPs:     nodeobject.IPs(n.Status.Addresses, a.deps.Pod.HostIPs),
 		Allocatable: nodeobject.Native(n.Status.Allocatable, a.deps.Pod.Allocatable),
 	}
 	was := a.deps.Pod.Machine()

@@ -94,7 +94,7 @@ func TestLooksAtPartialAndOldCounts(t *testing.T) {
 		"a volume is partial":     {Use{Volumes: []VolumeUse{{"v", partial}}}, 0, "[40 50 60 70 80 90 100 110 120 130 140 150 160 170 180]"},
 		"the rest is partial":     {Use{Other: partial}, 0, "[40 50 60 70 80 90 100 110 120 130 140 150 160 170 180]"},
 		"40 s old":                {old(40, 40), 0, "[40 60 80 100 120 140 160 180]"},
-				"grown after it":          {old(60, 40), 60, "[40 60 70 80 90 100 120 140 160 180]"},
+		"grown after it":          {old(60, 40), 60, "[40 60 70 80 90 100 120 140 160 180]"},
 		"older than is known":     {old(40, 3600), 0, "[40 50 60 70 80 90 100 110 120 130 140 150 160 170 180]"},
 		"not as old as it may be": {old(40, 20), 0, "[70 110 150]"},
 		"from the future":         {old(40, -50), 0, "[90 150]"},

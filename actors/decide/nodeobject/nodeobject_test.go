@@ -151,13 +151,13 @@ func TestShown(t *testing.T) {
 	more.Allocatable = maps.Clone(f.Allocatable)
 	more.Allocatable[v1.ResourceMemory] = resource.MustParse("77Gi")
 	more.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.77"}}
-	if got := Shown(o, n, more); !has(&got.Status, "example.com/gpu", 2) || IPs(got, nil)[0] != "192.0.2.77" ||
+	if got := Shown(o, n, more); !has(&got.Status, "example.com/gpu", 2) || IPs(got.Status.Addresses, nil)[0] != "192.0.2.77" ||
 		!resourcelist.Equal(Native(got.Status.Allocatable, nil), more.Allocatable) {
 		t.Errorf("another machine: %+v", got.Status)
 	}
 	old := Shown(o, n, Facts{})
 	if at := facts().Capacity; !resourcelist.Equal(Native(old.Status.Allocatable, at), at) ||
-		old.Status.Allocatable.Name("example.com/gpu", "").Value() != 2 || !slices.Equal(IPs(old, []string{"192.0.2.3"}), []string{"192.0.2.3"}) {
+		old.Status.Allocatable.Name("example.com/gpu", "").Value() != 2 || !slices.Equal(IPs(old.Status.Addresses, []string{"192.0.2.3"}), []string{"192.0.2.3"}) {
 		t.Errorf("what an earlier agent wrote counts: %+v", old.Status)
 	}
 	if got := Shown(o, bare, Facts{Reset: true}); !got.Status.Capacity.Cpu().IsZero() || len(got.Status.Allocatable) != 1 {

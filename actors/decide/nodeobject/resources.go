@@ -119,10 +119,10 @@ func Native(list, at v1.ResourceList) v1.ResourceList {
 	return out
 }
 
-// IPs are the addresses of the machine in a node from Shown, and at if it has none.
-func IPs(n *v1.Node, at []string) []string {
+// IPs are the machine's own in the addresses of a node from Shown, and at if there are none.
+func IPs(list []v1.NodeAddress, at []string) []string {
 	var out []string
-	for _, a := range n.Status.Addresses {
+	for _, a := range list {
 		if a.Type == v1.NodeInternalIP {
 			out = append(out, a.Address)
 		}
