@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write amounts.txt")
 // once, however often it runs.
 var starting = map[string][]string{
 	"labs":            {"lab.New", "lab.ForTest", "newBed", "newCSIBed", "newDisks", "joinedAs"},
-	"control planes":  {"lab.StartControlPlane", "lab.TakeControlPlane", "lab.ForControlPlaneTest"},
+	"control planes":  {"lab.StartControlPlane", "lab.TakeControlPlane", "lab.ForControlPlaneTest", "shared.ControlPlane"},
 	"linked programs": {"Build", "lab.Build", "ProgramImage", "lab.ProgramImage", "PushDemoImages"},
 }
 
