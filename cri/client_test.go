@@ -23,6 +23,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/labels"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func hang(ctx context.Context) error {
@@ -35,23 +36,15 @@ func TestDialTellsWhatIsWrong(t *testing.T) {
 	missing := filepath.Join(dir, "missing.sock")
 
 	dead := filepath.Join(dir, "dead.sock")
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Value(net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"}))(t)
 	listener.SetUnlinkOnClose(false)
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, listener.Close())
 
 	silent := filepath.Join(dir, "silent.sock")
 	serve(t, &fakeRuntime{version: hang}, silent)
 
 	other := filepath.Join(dir, "other.sock")
-	noCRI, err := net.Listen("unix", other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noCRI := check.Value(net.Listen("unix", other))(t)
 	server := grpc.NewServer()
 	go func() { _ = server.Serve(noCRI) }()
 	defer server.Stop()
@@ -92,9 +85,9 @@ func TestCallEndsWithItsCaller(t *testing.T) {
 	c := dial(t, f, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := begin(func(done func(string, error)) { c.RunPodSandbox(ctx, port.RunPodSandbox{Pod: testPod()}, done) })
-	receive(t, entered)
+	check.Receive(t, entered)
 	cancel()
-	wantKind(t, receive(t, answer).err, port.Canceled)
+	wantKind(t, check.Receive(t, answer).err, port.Canceled)
 }
 
 func TestCloseEndsCallsInFlight(t *testing.T) {
@@ -109,7 +102,7 @@ func TestCloseEndsCallsInFlight(t *testing.T) {
 		answers = append(answers, begin(func(done func(string, error)) {
 			c.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: testPod()}, done)
 		}))
-		receive(t, entered)
+		check.Receive(t, entered)
 	}
 	c.Close()
 	for _, a := range answers {
@@ -135,11 +128,11 @@ func TestRuntimeRestart(t *testing.T) {
 	inFlight := begin(func(done func(string, error)) {
 		c.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: testPod()}, done)
 	})
-	receive(t, entered)
+	check.Receive(t, entered)
 	c.noStreams.Store(true)
 
 	stop()
-	wantKind(t, receive(t, inFlight).err, port.Unavailable)
+	wantKind(t, check.Receive(t, inFlight).err, port.Unavailable)
 	if c.noStreams.Load() {
 		t.Error("what the old runtime lacked is held against the new one")
 	}
@@ -208,10 +201,7 @@ func TestList(t *testing.T) {
 			}
 			c := dial(t, f, nil)
 			for range 2 {
-				got, err := list(t, c)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := check.Value(list(t, c))(t)
 				if len(got.Pods) != 320 || len(got.Pods[0].Containers) != 1 {
 					t.Fatalf("%d pods", len(got.Pods))
 				}
@@ -316,13 +306,10 @@ func TestLogDirectoriesAreMadeFirst(t *testing.T) {
 		}
 	})
 	pod := testPod()
-	if _, err := await(t, func(done func(string, error)) { c.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: pod}, done) }); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(
+		await(t, func(done func(string, error)) { c.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: pod}, done) }))(t)
 	create := port.CreateContainer{Pod: pod, Container: &pod.Spec.Containers[0]}
-	if _, err := await(t, func(done func(string, error)) { c.CreateContainer(t.Context(), create, done) }); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(await(t, func(done func(string, error)) { c.CreateContainer(t.Context(), create, done) }))(t)
 	if want := []string{"/var/log/pods/default_web_u1", "/var/log/pods/default_web_u1/app"}; !slices.Equal(made, want) {
 		t.Errorf("made %q, want %q", made, want)
 	}
@@ -339,11 +326,11 @@ func TestObserverSeesEachCall(t *testing.T) {
 	seen := make(chan Call, 8)
 	f := &fakeRuntime{stop: func(*runtimeapi.StopContainerRequest) error { return status.Error(codes.Unknown, "failed to kill") }}
 	c := dial(t, f, func(c *Config) { c.Observe = func(k Call) { seen <- k } })
-	if k := receive(t, seen); k.Method != "Version" || k.Err != nil || k.Start.IsZero() {
+	if k := check.Receive(t, seen); k.Method != "Version" || k.Err != nil || k.Start.IsZero() {
 		t.Errorf("%+v", k)
 	}
 	_ = await0(t, func(done func(error)) { c.StopContainer(t.Context(), anID, 0, done) })
-	k := receive(t, seen)
+	k := check.Receive(t, seen)
 	kind, failed := k.Kind()
 	if k.Method != "StopContainer" || k.Object != anID || kind != port.Other || !failed || k.Duration <= 0 {
 		t.Errorf("%+v", k)

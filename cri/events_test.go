@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // heard is what a listener to a stream is told, in order.
@@ -32,11 +33,11 @@ func TestEventsOpenOnASilentStream(t *testing.T) {
 	f := &fakeRuntime{events: func(s runtimeapi.RuntimeService_GetContainerEventsServer) error { return hang(s.Context()) }}
 	ctx, cancel := context.WithCancel(t.Context())
 	all := listen(dial(t, f, nil), ctx)
-	if h := receive(t, all); !h.opened {
+	if h := check.Receive(t, all); !h.opened {
 		t.Fatalf("%+v came before the stream stood", h)
 	}
 	cancel()
-	h := receive(t, all)
+	h := check.Receive(t, all)
 	if !h.over {
 		t.Fatalf("%+v", h)
 	}
@@ -65,7 +66,7 @@ func TestEventsComeInOrderAndEndWithTheRuntime(t *testing.T) {
 	stop := serve(t, f, socket)
 	all := listen(connect(t, socket, nil), t.Context())
 
-	if h := receive(t, all); !h.opened {
+	if h := check.Receive(t, all); !h.opened {
 		t.Fatalf("%+v came before the stream stood", h)
 	}
 	pod := observed.PodRef{UID: "u1", Namespace: "default", Name: "pod-u1"}
@@ -74,7 +75,7 @@ func TestEventsComeInOrderAndEndWithTheRuntime(t *testing.T) {
 		{Kind: observed.ContainerStoppedEvent, ContainerID: "c1", Pod: pod},
 		{Kind: observed.ContainerDeletedEvent, ContainerID: "s1"},
 	} {
-		got := receive(t, all).event
+		got := check.Receive(t, all).event
 		if want.Kind == observed.ContainerStartedEvent {
 			if got.At.UnixNano() != 5 {
 				t.Errorf("at %s", got.At)
@@ -86,7 +87,7 @@ func TestEventsComeInOrderAndEndWithTheRuntime(t *testing.T) {
 		}
 	}
 	stop()
-	h := receive(t, all)
+	h := check.Receive(t, all)
 	if !h.over {
 		t.Fatalf("%+v", h)
 	}
@@ -95,9 +96,9 @@ func TestEventsComeInOrderAndEndWithTheRuntime(t *testing.T) {
 
 func TestEventsOfARuntimeThatHasNone(t *testing.T) {
 	all := listen(dial(t, &fakeRuntime{}, nil), t.Context())
-	h := receive(t, all)
+	h := check.Receive(t, all)
 	if h.opened { // the refusal may come after the confirmation
-		h = receive(t, all)
+		h = check.Receive(t, all)
 	}
 	if !h.over {
 		t.Fatalf("%+v", h)
@@ -120,7 +121,7 @@ func TestEventsOfARuntimeThatDoesNotAnswer(t *testing.T) {
 	}
 	c := dial(t, f, func(c *Config) { c.RequestTimeout = 100_000_000 })
 	close(silent)
-	h := receive(t, listen(c, t.Context()))
+	h := check.Receive(t, listen(c, t.Context()))
 	if !h.over {
 		t.Fatalf("%+v", h)
 	}

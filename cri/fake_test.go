@@ -17,6 +17,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -141,10 +142,7 @@ func (f *fakeRuntime) PullImage(ctx context.Context, r *runtimeapi.PullImageRequ
 // serve serves f on socket until stop is called, which ends what is in flight.
 func serve(t *testing.T, f *fakeRuntime, socket string) (stop func()) {
 	t.Helper()
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Value(net.Listen("unix", socket))(t)
 	server := grpc.NewServer(grpc.MaxSendMsgSize(64 << 20))
 	runtimeapi.RegisterRuntimeServiceServer(server, f)
 	runtimeapi.RegisterImageServiceServer(server, f)
@@ -174,10 +172,7 @@ func connect(t *testing.T, socket string, mutate func(*Config)) *Client {
 	if mutate != nil {
 		mutate(&config)
 	}
-	c, err := Dial(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(Dial(t.Context(), config))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -199,7 +194,7 @@ type result[T any] struct {
 // await makes a call and waits until it is done.
 func await[T any](t *testing.T, call func(done func(T, error))) (T, error) {
 	t.Helper()
-	r := receive(t, begin(call))
+	r := check.Receive(t, begin(call))
 	return r.value, r.err
 }
 
@@ -224,18 +219,7 @@ func begin0(call func(done func(error))) <-chan result[struct{}] {
 
 func await0(t *testing.T, call func(done func(error))) error {
 	t.Helper()
-	return receive(t, begin0(call)).err
-}
-
-func receive[T any](t *testing.T, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatal("nothing came")
-		panic("unreachable")
-	}
+	return check.Receive(t, begin0(call)).err
 }
 
 func wantKind(t *testing.T, err error, want port.ErrorKind) {

@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // BenchmarkList reads 100 pods of one container each. Both sides of the socket
@@ -28,25 +29,17 @@ func BenchmarkList(b *testing.B) {
 		containers: func(*runtimeapi.ContainerFilter) []*runtimeapi.Container { return containers },
 	}
 	socket := filepath.Join(b.TempDir(), "cri.sock")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		b.Fatal(err)
-	}
+	listener := check.Value(net.Listen("unix", socket))(b)
 	server := grpc.NewServer()
 	runtimeapi.RegisterRuntimeServiceServer(server, f)
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
-	c, err := Dial(b.Context(), testConfig(socket))
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := check.Value(Dial(b.Context(), testConfig(socket)))(b)
 	defer c.Close()
 	b.ReportAllocs()
 	done := make(chan error)
 	for b.Loop() {
 		c.List(b.Context(), "", func(_ observed.Runtime, err error) { done <- err })
-		if err := <-done; err != nil {
-			b.Fatal(err)
-		}
+		check.Fatal(b, <-done)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/memorystate"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // withMemory gives containers memory of their own, on a machine with two NUMA nodes of 1000 bytes, of which 100 of the
@@ -93,11 +94,7 @@ func TestReadMemory(t *testing.T) {
 	r := &rig{Rig: actortest.New(t)}
 	withMemory(r)
 	format := func(s memory.State) []byte {
-		data, err := memorystate.Format(r.memory, s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+		return check.Value(memorystate.Format(r.memory, s))(t)
 	}
 	other := `{"policyName":"None","machineState":{},"entries":{"a":{"c":[{"numaAffinity":[0],"type":"memory","size":1}]}}}`
 	for _, c := range []struct {

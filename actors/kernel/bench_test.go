@@ -10,6 +10,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 type nop struct{}
@@ -57,10 +59,7 @@ func BenchmarkTellWallBusy(b *testing.B) {
 
 func virtualBench(b *testing.B, tracer Tracer) (*Virtual, *System) {
 	v := NewVirtual(1, start)
-	sys, err := NewSystem(Config{Clock: v, Log: zerolog.Nop(), Tracer: tracer})
-	if err != nil {
-		b.Fatal(err)
-	}
+	sys := check.Value(NewSystem(Config{Clock: v, Log: zerolog.Nop(), Tracer: tracer}))(b)
 	return v, sys
 }
 
@@ -123,10 +122,7 @@ func BenchmarkIdleActor(b *testing.B) {
 	b.ResetTimer()
 	root.Tell(func(ctx *Context[do]) {
 		for i := range b.N {
-			r, err := Spawn(ctx, nopSpec(fmt.Sprintf("pod-%08d", i)))
-			if err != nil {
-				b.Fatal(err)
-			}
+			r := check.Value(Spawn(ctx, nopSpec(fmt.Sprintf("pod-%08d", i))))(b)
 			refs = append(refs, r)
 		}
 	})

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // A small world in which everything happens: nodes with groups with workers,
@@ -184,7 +186,7 @@ func live(t testing.TB, seed uint64, d time.Duration) (uint64, *town, *HashTrace
 	t.Helper()
 	tr := NewHashTracer()
 	w := &town{Virtual: NewVirtual(seed, start), perils: 15}
-	sys, err := NewSystem(Config{
+	sys := check.Value(NewSystem(Config{
 		Clock: w.Virtual, Seed: seed, Tracer: tr,
 		OnCrash: func(r *CrashReport) {
 			switch r.Decision {
@@ -198,14 +200,9 @@ func live(t testing.TB, seed uint64, d time.Duration) (uint64, *town, *HashTrace
 			}
 		},
 		OnFatal: func(*CrashReport) { w.fatal++ },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	w.sys = sys
-	if w.run, err = NewRunner(sys, Pool{Name: "start", Size: 2, MinHold: time.Second, MaxHold: 2 * time.Second}); err != nil {
-		t.Fatal(err)
-	}
+	w.run = check.Value(NewRunner(sys, Pool{Name: "start", Size: 2, MinHold: time.Second, MaxHold: 2 * time.Second}))(t)
 	for n := range 2 {
 		node := fmt.Sprint("n", n)
 		for g := range 3 {
@@ -214,9 +211,7 @@ func live(t testing.TB, seed uint64, d time.Duration) (uint64, *town, *HashTrace
 			}
 			w.paths = append(w.paths, fmt.Sprintf("%s/g%d", node, g))
 		}
-		if _, err := SpawnRoot(sys, (*worker)(nil).spec(w, node, "node", 2)); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(SpawnRoot(sys, (*worker)(nil).spec(w, node, "node", 2)))(t)
 	}
 	w.Advance(d)
 	return tr.Sum(), w, tr

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // calls is a world of calls that answer when the test says so.
@@ -22,10 +24,7 @@ type call struct {
 
 func newCalls(t *testing.T, pools ...Pool) *calls {
 	b := newBench(t)
-	run, err := NewRunner(b.sys, pools...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := check.Value(NewRunner(b.sys, pools...))(t)
 	return &calls{b, run, map[string]*call{}}
 }
 
@@ -351,10 +350,7 @@ func TestStandingEffect(t *testing.T) {
 
 func TestEffectsOf(t *testing.T) {
 	b := newBench(t)
-	runner, err := NewRunner(b.sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runner := check.Value(NewRunner(b.sys))(t)
 	spec := b.spec("a")
 	spec.Runner = runner
 	parent := b.root(spec)

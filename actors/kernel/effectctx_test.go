@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func newEffectContext(c Clock) *effectContext { return &effectContext{clock: c} }
@@ -139,10 +141,7 @@ func TestEffectContextOnVirtual(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t)
-			runner, err := NewRunner(b.sys)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runner := check.Value(NewRunner(b.sys))(t)
 			spec := b.spec("a")
 			spec.Runner = runner
 			r := b.root(spec)
@@ -209,9 +208,7 @@ func TestAfterNoTimeOnTheWallClock(t *testing.T) {
 		ctx, end := NewContext(WallClock{})
 		answers := make(chan error, 2)
 		After(ctx, 0, func(err error) { answers <- err })
-		if err := <-answers; err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, <-answers)
 		end(context.Canceled)
 	}
 }

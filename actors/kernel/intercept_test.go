@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // noted is message n of a sender.
@@ -41,10 +43,7 @@ func TestIntercept(t *testing.T) {
 			}
 		})
 		s := notes{got: map[string][]int{}, lost: new(int)}
-		ref, err := SpawnRoot(b.sys, Spec[noted]{Name: "sink", New: func() Behavior[noted] { return s }})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ref := check.Value(SpawnRoot(b.sys, Spec[noted]{Name: "sink", New: func() Behavior[noted] { return s }}))(rt)
 		want, dropped := map[string][]int{}, 0
 		senders := map[string]Ref[do]{"a": b.root(b.spec("a")), "b": b.root(b.spec("b"))}
 		for n := range 40 {
@@ -128,10 +127,7 @@ func TestWithin(t *testing.T) {
 			}
 		}
 	})
-	runner, err := NewRunner(b.sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runner := check.Value(NewRunner(b.sys))(t)
 	var got []string
 	to := b.root(b.spec("to"))
 	spec := b.spec("a")

@@ -8,6 +8,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -74,10 +76,7 @@ func newBench(t testing.TB, change ...func(*Config)) *bench {
 	for _, f := range change {
 		f(&c)
 	}
-	sys, err := NewSystem(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sys := check.Value(NewSystem(c))(t)
 	b.sys = sys
 	return b
 }
@@ -94,10 +93,7 @@ func (b *bench) spec(name string, change ...func(*lab)) Spec[do] {
 
 func (b *bench) root(spec Spec[do]) Ref[do] {
 	b.t.Helper()
-	r, err := SpawnRoot(b.sys, spec)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := check.Value(SpawnRoot(b.sys, spec))(b.t)
 	b.Settle()
 	return r
 }
@@ -144,16 +140,11 @@ func wallSystem(t testing.TB, change ...func(*Config)) *System {
 	for _, f := range change {
 		f(&c)
 	}
-	sys, err := NewSystem(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sys := check.Value(NewSystem(c))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if err := sys.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, sys.Shutdown(ctx))
 	})
 	return sys
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestNodeClockReadings: times compare as those of a machine whose clock was set.
@@ -81,10 +83,7 @@ func TestNodeClockTimers(t *testing.T) {
 func TestPause(t *testing.T) {
 	l := newBench(t)
 	v := l.Virtual
-	r, err := NewRunner(l.sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(NewRunner(l.sys))(t)
 	c := v.NodeClock()
 	c.Step(-time.Hour)
 	r.UseClock(c)
@@ -99,7 +98,7 @@ func TestPause(t *testing.T) {
 			},
 			Expired: func(EffectID) string { return "expired" }}
 	}
-	ref, err := SpawnRoot(l.sys, Spec[string]{Name: "paused", Runner: r, New: func() Behavior[string] {
+	ref := check.Value(SpawnRoot(l.sys, Spec[string]{Name: "paused", Runner: r, New: func() Behavior[string] {
 		return pausedActor{note: note, begin: func(ctx *Context[string]) {
 			if ctx.Now().Unix() != start.Add(-time.Hour).Unix() {
 				t.Errorf("the actor reads %v", ctx.Now())
@@ -108,10 +107,7 @@ func TestPause(t *testing.T) {
 			ctx.Do(effect(5 * time.Second))
 			ctx.After(2*time.Second, "timer")
 		}}
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	v.Settle()
 	v.AfterFunc(time.Second, r.Pause)
 	v.AfterFunc(3*time.Second, func() { ref.Tell("told"); answers[0]("answered") })

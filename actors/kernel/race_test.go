@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // For the race detector: many goroutines tell, stop and look while actors
@@ -16,10 +18,8 @@ import (
 func TestWallClockUnderFire(t *testing.T) {
 	var crashes atomic.Int64
 	sys := wallSystem(t, func(c *Config) { c.OnCrash = func(*CrashReport) { crashes.Add(1) } })
-	run, err := NewRunner(sys, Pool{Name: "p", Size: 2, MinHold: time.Millisecond, MaxHold: 2 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := check.Value(
+		NewRunner(sys, Pool{Name: "p", Size: 2, MinHold: time.Millisecond, MaxHold: 2 * time.Millisecond}))(t)
 	policy := Policy{Base: time.Millisecond, Max: 2 * time.Millisecond, Restarts: 3, Window: time.Second, Beyond: Quarantine, Retry: 5 * time.Millisecond}
 	var results atomic.Int64
 	kid := func(i int) Spec[do] {
@@ -37,10 +37,7 @@ func TestWallClockUnderFire(t *testing.T) {
 			}
 		}}
 	}}
-	root, err := SpawnRoot(sys, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := check.Value(SpawnRoot(sys, spec))(t)
 	call := func(ctx *Context[do]) {
 		r := ctx.Rand()
 		latency := time.Duration(r.IntN(3000)) * time.Microsecond
@@ -129,7 +126,7 @@ func TestWallClockKeepsOrder(t *testing.T) {
 	var next [senders]int
 	done := make(chan struct{})
 	total := 0
-	r, err := SpawnRoot(sys, Spec[numbered]{Name: "a", MailboxLimit: senders * each, New: func() Behavior[numbered] {
+	r := check.Value(SpawnRoot(sys, Spec[numbered]{Name: "a", MailboxLimit: senders * each, New: func() Behavior[numbered] {
 		return receiver[numbered](func(m numbered) {
 			if next[m.sender] != m.n {
 				t.Errorf("of %d came %d, and %d was due", m.sender, m.n, next[m.sender])
@@ -139,10 +136,7 @@ func TestWallClockKeepsOrder(t *testing.T) {
 				close(done)
 			}
 		})
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	for s := range senders {
 		go func() {
 			for n := range each {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var quick = Policy{
@@ -69,9 +71,7 @@ func TestPolicyProperties(t *testing.T) {
 			Retry: time.Duration(rapid.IntRange(1, 200).Draw(t, "retry")) * time.Second,
 		}
 		p.Max = p.Base + time.Duration(rapid.IntRange(0, 10_000).Draw(t, "max"))*time.Millisecond
-		if err := p.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, p.Validate())
 		now, before := start, []time.Time(nil)
 		var restarts []time.Time
 		for range 40 {
@@ -195,9 +195,7 @@ func TestEscalationLadder(t *testing.T) {
 			t.Errorf("%s is %s", i.Path, i.Status)
 		}
 	}
-	if err := b.sys.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, b.sys.Shutdown(context.Background()))
 }
 
 func TestParentRestartRestartsChildren(t *testing.T) {
@@ -418,10 +416,7 @@ func TestPanicsOutsideReceive(t *testing.T) {
 	t.Run("child stopped", func(t *testing.T) {
 		b := newBench(t)
 		n := 0
-		r, err := SpawnRoot(b.sys, Spec[int]{Name: "f", New: func() Behavior[int] { return &griever{n: &n} }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := check.Value(SpawnRoot(b.sys, Spec[int]{Name: "f", New: func() Behavior[int] { return &griever{n: &n} }}))(t)
 		b.Settle()
 		r.Tell(0)
 		b.Advance(time.Minute)
@@ -486,9 +481,7 @@ func TestShutdown(t *testing.T) {
 		b.child(r, b.spec("kid"))
 	}
 	b.took()
-	if err := b.sys.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.sys.Shutdown(context.Background()))
 	if got := b.took(); len(got) != 6 || len(b.sys.Snapshot("")) != 0 {
 		t.Error(got)
 	}

@@ -8,20 +8,16 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestEveryEffectIsPerformed: each type of podplan with a method isEffect has its file here.
 func TestEveryEffectIsPerformed(t *testing.T) {
 	declared := map[string]bool{}
-	files, err := filepath.Glob("../decide/podplan/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := check.Value(filepath.Glob("../decide/podplan/*.go"))(t)
 	for _, name := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := check.Value(parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution))(t)
 		for _, d := range f.Decls {
 			if fn, is := d.(*ast.FuncDecl); is && fn.Recv != nil && fn.Name.Name == "isEffect" {
 				declared[fn.Recv.List[0].Type.(*ast.Ident).Name] = true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/damage"
 )
 
@@ -19,9 +20,6 @@ func TestDamagedCheckpoint(t *testing.T) {
 		read = append(read, manifest.Read{Source: name, Decoded: d})
 	}
 	read = append(read, manifest.Read{Source: "c", Decoded: manifest.Reject("c", "no YAML")})
-	content, err := json.Marshal(remembered{File: manifest.Merge(manifest.State{}, read)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := check.Value(json.Marshal(remembered{File: manifest.Merge(manifest.State{}, read)}))(t)
 	damage.Feed(t, &saveFile, string(content))
 }

@@ -27,6 +27,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/apiclient/csr"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // cluster signs what it is asked for, when it is looked at for the third time.
@@ -44,10 +45,7 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T, life time.Duration) *cluster {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := check.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return &cluster{t: t, key: key, life: life, asked: map[string]*certificates.CertificateSigningRequest{}, looks: map[string]int{}}
 }
 
@@ -133,13 +131,10 @@ func (w *wishes) set(ips ...string) {
 
 func keeper(t *testing.T, dir string, c *cluster, w *wishes) *csr.Keeper {
 	t.Helper()
-	k, err := csr.New(csr.Config{
+	k := check.Value(csr.New(csr.Config{
 		Signer: c, SignerName: certificates.KubeletServingSignerName, Usages: []certificates.KeyUsage{certificates.UsageServerAuth},
 		Template: w.get, Store: csr.Store{Dir: dir, Name: "kubelet-server"}, Draw: func() float64 { return 0.5 }, Log: zerolog.Nop(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return k
 }
 
@@ -283,9 +278,7 @@ func TestBrokenStore(t *testing.T) {
 	if got, err := s.Load(); got != nil || err != nil {
 		t.Errorf("%v %v of an empty one", got, err)
 	}
-	if err := os.WriteFile(s.Current(), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(s.Current(), []byte("half"), 0o600))
 	if _, err := s.Load(); err == nil || !strings.Contains(err.Error(), "remove it") {
 		t.Errorf("%v", err)
 	}

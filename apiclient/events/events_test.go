@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,24 +39,19 @@ func (w *world) Record(e port.Event) { w.also = append(w.also, e) }
 
 func newWorld(t *testing.T, change func(*Config)) *world {
 	w := &world{t: t, v: kernel.NewVirtual(1, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
-	var err error
-	w.api, err = simapi.New(simapi.Config{Clock: w.v, Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 2)) },
-		Fault: func(c simapi.Call) simapi.Fault {
-			w.calls++
-			if w.fault != nil {
-				return w.fault(c)
-			}
-			return simapi.Fault{}
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.api = check.Value(
+		simapi.New(simapi.Config{Clock: w.v, Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 2)) },
+			Fault: func(c simapi.Call) simapi.Fault {
+				w.calls++
+				if w.fault != nil {
+					return w.fault(c)
+				}
+				return simapi.Fault{}
+			}}))(t)
 	c := Config{API: w.api.Client("n1"), Clock: w.v, Component: "kubelet", Host: "n1", Deadline: 5 * time.Second, Retry: 2 * time.Second,
 		Also: w, Dropped: func(_ port.Event, err error) { w.dropped = append(w.dropped, err) }}
 	change(&c)
-	if w.r, err = New(c); err != nil {
-		t.Fatal(err)
-	}
+	w.r = check.Value(New(c))(t)
 	return w
 }
 
@@ -75,10 +71,7 @@ func (w *world) record(p *v1.Pod, container, reason, message string) {
 
 // events are what the apiserver has, in order of their first time and name.
 func (w *world) events() []*v1.Event {
-	list, _, err := w.api.List(simapi.Select{Kind: port.EventKind})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	list, _ := check.Values(w.api.List(simapi.Select{Kind: port.EventKind}))(w.t)
 	var out []*v1.Event
 	for _, o := range list {
 		out = append(out, o.(*v1.Event))
@@ -179,9 +172,7 @@ func TestAway(t *testing.T) {
 	if len(all) != 17 {
 		t.Errorf("%d events", len(all))
 	}
-	if err := w.api.Delete(port.APIDelete{Key: port.APIKeyOf(all[0])}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.api.Delete(port.APIDelete{Key: port.APIKeyOf(all[0])}))
 	w.record(pod("web"), "app", "BackOff", "again")
 	w.v.Advance(time.Second)
 	if all := w.events(); all[0].Reason != "BackOff" || all[0].Count != 2 {
@@ -348,9 +339,7 @@ func TestClosed(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	good := Config{API: newWorld(t, func(*Config) {}).api.Client("x"), Clock: kernel.WallClock{}, Component: "c", Host: "h", Deadline: 1, Retry: 1}
-	if err := good.Validate(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, good.Validate())
 	for name, change := range map[string]func(*Config){
 		"api": func(c *Config) { c.API = nil }, "clock": func(c *Config) { c.Clock = nil }, "who": func(c *Config) { c.Host = "" },
 		"deadline": func(c *Config) { c.Deadline = 0 }, "retry": func(c *Config) { c.Retry = -1 }, "queue": func(c *Config) { c.Queue = -1 },

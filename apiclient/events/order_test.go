@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // story is what a client that watches was told of events.
@@ -23,20 +24,14 @@ type story struct {
 
 func (w *world) watched() *story {
 	s := &story{order: map[string][]string{}}
-	_, err := w.api.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.EventKind}}, func(told simapi.Event) {
+	check.Value(w.api.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.EventKind}}, func(told simapi.Event) {
 		if e := told.Object.(*v1.Event); told.Type == simapi.Added {
 			s.order[e.InvolvedObject.Name] = append(s.order[e.InvolvedObject.Name], e.Reason)
 			// Its timestamps have whole seconds, its name has all of the time.
-			nanos, err := strconv.ParseInt(e.Name[strings.LastIndexByte(e.Name, '.')+1:], 16, 64)
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			nanos := check.Value(strconv.ParseInt(e.Name[strings.LastIndexByte(e.Name, '.')+1:], 16, 64))(w.t)
 			s.late = append(s.late, w.v.Now().Sub(time.Unix(0, nanos)))
 		}
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}))(w.t)
 	return s
 }
 

@@ -16,6 +16,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func pemOf(der []byte) []byte {
@@ -25,27 +27,16 @@ func pemOf(der []byte) []byte {
 // newPair makes a certificate of its own making, and its key, in PEM.
 func newPair(t *testing.T, name string, from, to time.Time) (cert, key []byte) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := check.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: to}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := check.Value(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))(t)
+	encoded := check.Value(x509.MarshalECPrivateKey(private))(t)
 	return pemOf(der), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})
 }
 
 func write(t *testing.T, name string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(name, data, 0o600))
 }
 
 func TestCertificate(t *testing.T) {
@@ -63,19 +54,10 @@ func TestCertificate(t *testing.T) {
 		t.Errorf("with a broken key: %v, want an error that names it", err)
 	}
 	write(t, keyFile, key)
-	c, err := newCertificate(certFile, keyFile, func() { changes++ })
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(newCertificate(certFile, keyFile, func() { changes++ }))(t)
 	shown := func() string {
-		got, err := c.get()
-		if err != nil {
-			t.Fatal(err)
-		}
-		leaf, err := x509.ParseCertificate(got.Certificate[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := check.Value(c.get())(t)
+		leaf := check.Value(x509.ParseCertificate(got.Certificate[0]))(t)
 		return leaf.Subject.CommonName
 	}
 	nextCert, nextKey := newPair(t, "another", now, now.Add(time.Hour))

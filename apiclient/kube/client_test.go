@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func aConfigMap(version string) *v1.ConfigMap {
@@ -29,17 +30,13 @@ func TestRequest(t *testing.T) {
 		give(w, http.StatusOK, aConfigMap("1"))
 	})
 	c := newClient(t, Config{REST: config})
-	if _, err := getOf(t, c, web); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(getOf(t, c, web))(t)
 	r := <-seen
 	if r.UserAgent() != "troupe/1.2.3" || r.URL.Path != "/api/v1/namespaces/default/configmaps/web" || r.ProtoMajor != 2 ||
 		!strings.HasPrefix(r.Header.Get("Accept"), "application/vnd.kubernetes.protobuf") {
 		t.Errorf("the request is %s %s %v", r.Proto, r.URL, r.Header)
 	}
-	if _, err := result(t, func(done func(port.APIObject, error)) { c.Create(t.Context(), aConfigMap(""), done) }); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(result(t, func(done func(port.APIObject, error)) { c.Create(t.Context(), aConfigMap(""), done) }))(t)
 	if r = <-seen; r.Header.Get("Content-Type") != "application/vnd.kubernetes.protobuf" {
 		t.Errorf("created as %v", r.Header)
 	}
@@ -82,9 +79,7 @@ func TestLanes(t *testing.T) {
 	}
 	unbound := newClient(t, Config{REST: config, QPS: -1, EventQPS: -1})
 	for range 200 {
-		if _, err := getOf(t, unbound, web); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(getOf(t, unbound, web))(t)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func pipes() *connections {
@@ -19,10 +21,7 @@ func pipes() *connections {
 // connected makes a connection and shakes hands on it.
 func connected(t *testing.T, c *connections, a *ahead) net.Conn {
 	t.Helper()
-	made, err := c.dialContext(t.Context(), "tcp", "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := check.Value(c.dialContext(t.Context(), "tcp", "x"))(t)
 	a.has(made)
 	a.has(made) // twice is once
 	return made
@@ -72,9 +71,7 @@ func TestOneGoesAhead(t *testing.T) {
 	if a, err := c.enter(ctx); a != nil || err != nil {
 		t.Errorf("after two left: %v, %v; want room", a, err)
 	}
-	if err := conn.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, conn.Close())
 	if a, err := c.enter(ctx); a == nil || err != nil {
 		t.Errorf("after the connection was lost: %v, %v; want to go ahead", a, err)
 	}
@@ -116,9 +113,7 @@ func TestCloseAll(t *testing.T) {
 	c := pipes()
 	first, _ := c.enter(t.Context())
 	connected(t, c, first)
-	if _, err := c.dialContext(t.Context(), "tcp", "x"); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(c.dialContext(t.Context(), "tcp", "x"))(t)
 	c.closeAll()
 	if len(c.open) != 0 || c.ready != 0 {
 		t.Errorf("%d are open, %d ready", len(c.open), c.ready)

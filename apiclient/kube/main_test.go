@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,10 +31,7 @@ func server(t *testing.T, handler http.HandlerFunc) *rest.Config {
 func newClient(t *testing.T, config Config) *Client {
 	t.Helper()
 	config.Version = "1.2.3"
-	c, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(New(config))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -64,13 +61,8 @@ func result[T any](t *testing.T, call func(done func(T, error))) (T, error) {
 	t.Helper()
 	got := make(chan answer[T], 1)
 	call(func(v T, err error) { got <- answer[T]{v, err} })
-	select {
-	case a := <-got:
-		return a.value, a.err
-	case <-time.After(30 * time.Second):
-		t.Fatal("no answer")
-		panic("unreachable")
-	}
+	a := check.Receive(t, got)
+	return a.value, a.err
 }
 
 func getOf(t *testing.T, c *Client, k port.APIKey) (port.APIObject, error) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestWrites: what a write asks of the apiserver.
@@ -96,11 +97,7 @@ func decoded(t *testing.T, body string) string {
 	if err != nil {
 		t.Fatalf("%q: %v", body, err)
 	}
-	text, err := json.Marshal(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(check.Value(json.Marshal(out))(t))
 }
 
 // TestLimits: a lease is renewed every ten seconds, so that a write of one that hangs must end by then.

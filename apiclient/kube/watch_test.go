@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // stream begins the answer to a watch.
@@ -43,17 +43,12 @@ func follow(t *testing.T, c *Client) <-chan port.APIChange {
 // next is the next change, which must be of a type.
 func next[T port.APIChange](t *testing.T, changes <-chan port.APIChange) T {
 	t.Helper()
-	select {
-	case c := <-changes:
-		is, ok := c.(T)
-		if !ok {
-			t.Fatalf("told %#v, want a %T", c, is)
-		}
-		return is
-	case <-time.After(20 * time.Second):
-		t.Fatal("told nothing")
-		panic("unreachable")
+	c := check.Receive(t, changes)
+	is, ok := c.(T)
+	if !ok {
+		t.Fatalf("told %#v, want a %T", c, is)
 	}
+	return is
 }
 
 func list(version string, items ...v1.ConfigMap) *v1.ConfigMapList {

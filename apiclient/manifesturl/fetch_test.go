@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,11 +25,7 @@ func fetcher(t *testing.T, handler http.HandlerFunc, change func(*Config)) *Fetc
 	if change != nil {
 		change(&config)
 	}
-	f, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return check.Value(New(config))(t)
 }
 
 func TestFetchAndNotModified(t *testing.T) {
@@ -58,10 +56,7 @@ func TestFetchAndNotModified(t *testing.T) {
 				body, want string
 			}{{"a", "a"}, {"a", ""}, {"b", "b"}, {"b", ""}, {"a", "a"}} {
 				body = step.body
-				got, err := f.Fetch(context.Background(), version)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := check.Value(f.Fetch(context.Background(), version))(t)
 				if string(got.Data) != step.want || got.NotModified != (step.want == "") {
 					t.Errorf("step %d: %q, not modified %v", i, got.Data, got.NotModified)
 				}
@@ -139,9 +134,7 @@ func TestFetchSendsHeadersToItsOwnHostOnly(t *testing.T) {
 		own = r.Header
 		http.Redirect(w, r, other.URL, http.StatusFound)
 	}, func(c *Config) { c.Header = map[string][]string{"X-Token": {"secret", "two"}, "accept": {"text/x"}} })
-	if _, err := f.Fetch(context.Background(), Version{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(f.Fetch(context.Background(), Version{}))(t)
 	if got := own.Values("X-Token"); len(got) != 2 || got[0] != "secret" {
 		t.Errorf("own host got %v", got)
 	}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestBetween(t *testing.T) {
@@ -44,10 +45,7 @@ func TestBetween(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			from, to := base(), base()
 			c.change(to)
-			patch, err := Between(port.APIPatch{From: from, To: to, Status: c.status}, &v1.Pod{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			patch := check.Value(Between(port.APIPatch{From: from, To: to, Status: c.status}, &v1.Pod{}))(t)
 			if got, err := json.Marshal(patch); err != nil || string(got) != c.want {
 				t.Errorf("the patch is %s, %v\nwant         %s", got, err, c.want)
 			}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestApplies: applied to From, a patch gives To; applied to what another
@@ -23,14 +24,8 @@ func TestApplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := someNode(t, "from"), someNode(t, "to")
 		status := rapid.Bool().Draw(t, "status")
-		changes, err := Between(port.APIPatch{From: from, To: to, Status: status}, &v1.Node{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		patch, err := json.Marshal(changes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		changes := check.Value(Between(port.APIPatch{From: from, To: to, Status: status}, &v1.Node{}))(t)
+		patch := check.Value(json.Marshal(changes))(t)
 		want := from.DeepCopy()
 		if status {
 			want.Status = to.Status
@@ -81,18 +76,10 @@ func someNode(t *rapid.T, name string) *v1.Node {
 
 // applied is what the apiserver makes of a patch.
 func applied(t *rapid.T, o *v1.Node, patch []byte) *v1.Node {
-	before, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := strategicpatch.StrategicMergePatch(before, patch, &v1.Node{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := check.Value(json.Marshal(o))(t)
+	after := check.Value(strategicpatch.StrategicMergePatch(before, patch, &v1.Node{}))(t)
 	var got v1.Node
-	if err := json.Unmarshal(after, &got); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, json.Unmarshal(after, &got))
 	return &got
 }
 

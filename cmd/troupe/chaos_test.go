@@ -23,6 +23,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/chaos"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // chaosSays runs troupe chaos and gives what it printed and its exit code.
@@ -43,9 +44,7 @@ func chaosSays(t *testing.T, args ...string) (string, int, error) {
 // TestChaosExitCodes: what held, what is stale, what is violated and what can't be run.
 func TestChaosExitCodes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "case")
-	if err := os.WriteFile(file, []byte("create web main=app\nexplode\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, []byte("create web main=app\nexplode\n"), 0o600))
 	for _, c := range []struct {
 		args []string
 		code int
@@ -81,9 +80,7 @@ func TestChaosJSON(t *testing.T) {
 	}
 	var got outcomeJSON
 	var fields map[string]any
-	if err := errors.Join(json.Unmarshal([]byte(out), &got), json.Unmarshal([]byte(out), &fields)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(json.Unmarshal([]byte(out), &got), json.Unmarshal([]byte(out), &fields)))
 	if got.Cases != 1 || got.Held != 1 || got.FaultsReached["call fail"] != 1 || len(got.TraceHash) != 16 || got.SimSeconds < 60 {
 		t.Errorf("%s", out)
 	}
@@ -107,9 +104,7 @@ func TestChaosSameForAnyWorkers(t *testing.T) {
 	for _, workers := range []string{"1", "4"} {
 		out, _, err := chaosSays(t, "seeds", "1..12", "--json", "--workers", workers)
 		var got outcomeJSON
-		if err := errors.Join(err, json.Unmarshal([]byte(out), &got)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, errors.Join(err, json.Unmarshal([]byte(out), &got)))
 		seen[got.TraceHash] = workers
 	}
 	if len(seen) != 1 {
@@ -122,9 +117,7 @@ func TestChaosReplay(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	report := filepath.Join(dir, "report")
@@ -202,10 +195,7 @@ func TestChaosProgress(t *testing.T) {
 	var errs bytes.Buffer
 	c := newRootCommand()
 	c.SetErr(&errs)
-	o, err := newOutcome(&chaosFlags{json: true}, c, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := check.Value(newOutcome(&chaosFlags{json: true}, c, 3))(t)
 	defer o.close()
 	faults := []plan.Fault{{Stream: plan.Call, Effect: plan.Effect{Do: plan.Fail}}}
 	r := &chaos.Result{Case: &plan.Case{Faults: faults}, Reached: faults}
@@ -261,9 +251,7 @@ func TestChaosProcesses(t *testing.T) {
 		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChaosProcesses$")
 		c.Env = append(os.Environ(), "TROUPE_CHAOS_PART=chaos "+args)
 		c.Stdout, c.Stderr = new(bytes.Buffer), new(bytes.Buffer)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, c.Start())
 		return c
 	}
 	file := filepath.Join(t.TempDir(), "cases.txt")
@@ -309,14 +297,9 @@ func ended(t *testing.T, c *exec.Cmd) (out outcomeJSON) {
 
 // TestChaosManifest: the Job for many machines is one, and its parts are all parts of its cases.
 func TestChaosManifest(t *testing.T) {
-	text, err := os.ReadFile("../../docs/manifests/troupe-chaos.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile("../../docs/manifests/troupe-chaos.yaml"))(t)
 	var job batchv1.Job
-	if err := yaml.UnmarshalStrict(text, &job); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, yaml.UnmarshalStrict(text, &job))
 	if job.APIVersion != "batch/v1" || job.Kind != "Job" || *job.Spec.CompletionMode != batchv1.IndexedCompletion {
 		t.Errorf("it is a %s %s, %s", job.APIVersion, job.Kind, *job.Spec.CompletionMode)
 	}
@@ -342,10 +325,7 @@ func TestChaosManifest(t *testing.T) {
 
 // TestChaosDocs runs the commands of docs/chaos.md, which print what is there but for the numbers.
 func TestChaosDocs(t *testing.T) {
-	text, err := os.ReadFile("../../docs/chaos.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile("../../docs/chaos.md"))(t)
 	t.Chdir(t.TempDir())
 	numbers := regexp.MustCompile(`\d[\d.]*(ms|[hms][\dhms]*)?`)
 	blocks := regexp.MustCompile(`(?m)^    \$ troupe chaos (.*)\n((?:(?:    .*)?\n)*)`).FindAllStringSubmatch(string(text), -1)

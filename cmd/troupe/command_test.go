@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +26,7 @@ func serveNode(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	began := time.Now().Add(-12 * time.Second)
-	s, err := admin.Listen(admin.Config{
+	s := check.Value(admin.Listen(admin.Config{
 		Socket: admin.SocketIn(root),
 		Tree: func() admin.Tree {
 			return admin.Tree{Node: "n", At: time.Now(), DeadLetters: 3, Crashes: []*kernel.CrashReport{{
@@ -64,18 +65,13 @@ func serveNode(t *testing.T) string {
 		Letters: func() []timeline.Letter {
 			return []timeline.Letter{{At: began, From: "actors/pods.(*pods).hint", To: "n/pods/u0", Type: "pod.RuntimeHint"}}
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-ended)
 	})
 	return root
 }

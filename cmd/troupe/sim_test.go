@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestSimJSONAndReport(t *testing.T) {
@@ -47,14 +49,10 @@ func TestSimRefuses(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.yaml")
 	text := "name: x\nnodes: {count: 2}\nsteps:\n- create: {workload: web, replicas: 1, image: a}\n- wait: {workload: wob, ready: 1, within: 1m}\n"
-	if err := os.WriteFile(bad, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(bad, []byte(text), 0o600))
 	bad2, good, cut := filepath.Join(dir, "list.yaml"), filepath.Join(dir, "good.yaml"), filepath.Join(dir, "cut.trace")
 	for file, text := range map[string]string{bad2: "- a: 1\n- b: 2\n", good: "name: x\nnodes: {count: 2}\nsteps:\n- drain: {nodes: [n00005]}\n"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	if _, err := command(t.Context(), "sim", "--scenario="+good, "--nodes=10", "--record="+cut); err != nil {
 		t.Fatal(err) // it is good with so many nodes
@@ -88,9 +86,7 @@ func TestSimRefuses(t *testing.T) {
 func TestSimEndsEarly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.yaml")
 	text := "name: x\nnodes: {count: 1}\nsteps:\n- advance: 1m\n- expect: {pods: 0}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, []byte(text), 0o600))
 	_, err := command(t.Context(), "sim", "--scenario="+file, "--duration=10s")
 	if want := "--duration 10s ended the run before its scenario: 2 of 2 steps were not done"; err == nil || err.Error() != want {
 		t.Errorf("got %v; want %s", err, want)

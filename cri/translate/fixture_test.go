@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/userns"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // world is the base that each case of a table changes.
@@ -82,19 +83,13 @@ func ptr[T any](v T) *T { return &v }
 
 func (w *world) sandbox(t *testing.T) *runtimeapi.PodSandboxConfig {
 	t.Helper()
-	got, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := check.Value(Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod}))(t)
 	return got.Config
 }
 
 func (w *world) container(t *testing.T) *runtimeapi.ContainerConfig {
 	t.Helper()
-	got, err := Container(w.node, w.r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := check.Value(Container(w.node, w.r))(t)
 	return got.Config
 }
 

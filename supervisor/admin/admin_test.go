@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,10 +85,7 @@ func node(t *testing.T, change func(*Config)) Client {
 	if change != nil {
 		change(&c)
 	}
-	s, err := Listen(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(Listen(c))(t)
 	serve(t, s)
 	return Client{Socket: c.Socket}
 }
@@ -103,9 +101,7 @@ func serve(t *testing.T, s *Server) (stop func()) {
 		}
 		done = true
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-ended)
 	}
 	t.Cleanup(stop)
 	return stop
@@ -143,10 +139,7 @@ func TestEveryPhaseAndDecisionIsReadBack(t *testing.T) {
 		for d := kernel.Restart; d <= kernel.Ended; d++ {
 			tree := sampleTree()
 			tree.Actors[1].Effects[0].Phase, tree.Crashes[0].Decision = p, d
-			raw, err := json.Marshal(tree)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := check.Value(json.Marshal(tree))(t)
 			var back Tree
 			if err := json.Unmarshal(raw, &back); err != nil || !reflect.DeepEqual(tree, back) {
 				t.Errorf("%s, %s: %v", p, d, err)
@@ -217,14 +210,8 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"GET", "/v1/gone", 200, `"name":"old"`},
 		{"GET", "/v1/deadletters", 200, `"type":"pod.Wake"`},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), q.method, "http://localhost:80"+q.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := check.Value(http.NewRequestWithContext(t.Context(), q.method, "http://localhost:80"+q.path, nil))(t)
+		response := check.Value(client.Do(request))(t)
 		body, err := io.ReadAll(response.Body)
 		if closeErr := response.Body.Close(); err != nil || closeErr != nil {
 			t.Error(err, closeErr)
@@ -238,18 +225,10 @@ func TestRequestsThatAreRefused(t *testing.T) {
 func TestSocket(t *testing.T) {
 	c := sampleConfig(t)
 	// One that an agent left behind when it was killed.
-	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: c.Socket, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stale := check.Value(net.ListenUnix("unix", &net.UnixAddr{Name: c.Socket, Net: "unix"}))(t)
 	stale.SetUnlinkOnClose(false)
-	if err := stale.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Listen(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, stale.Close())
+	s := check.Value(Listen(c))(t)
 	stop := serve(t, s)
 	info, err := os.Lstat(c.Socket)
 	if err != nil || info.Mode() != os.ModeSocket|0o600 {
@@ -270,9 +249,7 @@ func TestSocket(t *testing.T) {
 		t.Error("the socket is still there")
 	}
 
-	if err := os.WriteFile(c.Socket, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(c.Socket, nil, 0o600))
 	if _, err := Listen(c); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("a file in its place: %v", err)
 	}

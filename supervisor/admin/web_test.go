@@ -11,29 +11,22 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/supervisor/timeline"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // web serves the page for an agent until the test ends, and gives its address
 // and its secret.
 func web(t *testing.T, socket string) (address, secret string) {
 	t.Helper()
-	w, err := ListenWeb(WebConfig{Address: "127.0.0.1:0", Socket: socket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(ListenWeb(WebConfig{Address: "127.0.0.1:0", Socket: socket}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-ended)
 	})
-	u, err := url.Parse(w.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := check.Value(url.Parse(w.URL()))(t)
 	secret, is := strings.CutPrefix(u.Fragment, "secret=")
 	if !is || len(secret) < 20 {
 		t.Fatalf("the address is %s", u)
@@ -76,17 +69,11 @@ func TestWeb(t *testing.T) {
 		{"a way out", "GET", "/v1/../../etc/passwd", know, 404, "not found: open /"},
 	} {
 		t.Run(q.name, func(t *testing.T) {
-			r, err := http.NewRequestWithContext(t.Context(), q.method, address+q.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := check.Value(http.NewRequestWithContext(t.Context(), q.method, address+q.path, nil))(t)
 			if q.header != nil {
 				r.Header, r.Host = q.header, q.header.Get("Host")
 			}
-			response, err := client.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := check.Value(client.Do(r))(t)
 			defer response.Body.Close() //nolint:errcheck // it was read
 			body, err := io.ReadAll(response.Body)
 			if err != nil || response.StatusCode != q.status || !strings.Contains(string(body), q.want) {
@@ -118,15 +105,9 @@ func checkPolicy(t *testing.T, policy string) {
 
 func TestWebOfNoAgent(t *testing.T) {
 	address, secret := web(t, SocketIn(t.TempDir()))
-	r, err := http.NewRequestWithContext(t.Context(), "GET", address+"/v1/tree", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(t.Context(), "GET", address+"/v1/tree", nil))(t)
 	r.Header.Set("Authorization", "Bearer "+secret)
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := check.Value((&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r))(t)
 	defer response.Body.Close() //nolint:errcheck // it was read
 	var refused struct{ Error string }
 	if err := json.NewDecoder(response.Body).Decode(&refused); err != nil || response.StatusCode != 502 || !strings.Contains(refused.Error, "is it running with --root-dir") {

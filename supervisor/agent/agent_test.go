@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // configOf is the configuration of a daemon whose file has these lines.
@@ -20,24 +21,16 @@ func configOf(t *testing.T, lines string) config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + lines
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, []byte(text), 0o600))
 	flags, set := config.NewFlags(), pflag.NewFlagSet("test", pflag.ContinueOnError)
 	flags.AddTo(set)
-	if err := set.Parse([]string{"--config", file}); err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.Load(flags, os.DirFS("/"), "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	check.Fatal(t, set.Parse([]string{"--config", file}))
+	return check.Value(config.Load(flags, os.DirFS("/"), "/"))(t)
 }
 
 // TestPools: an agent by default, and one that is told otherwise.
 func TestPools(t *testing.T) {
-	check := func(c Config, name string, size int, least, most time.Duration) {
+	limits := func(c Config, name string, size int, least, most time.Duration) {
 		t.Helper()
 		for _, p := range c.pools() {
 			if p.Name == name {
@@ -50,16 +43,16 @@ func TestPools(t *testing.T) {
 		t.Errorf("there is no pool %s", name)
 	}
 	c := Default(4)
-	check(c, "pull", 5, 5*time.Minute, 15*time.Minute)
-	check(c, "start", 8, 400*time.Millisecond, 5*time.Second)
-	check(c, "look", 4, 200*time.Millisecond, 2*time.Second)
-	check(c, "exec-probe", 8, 200*time.Millisecond, time.Second)
-	check(Default(1), "start", 2, 400*time.Millisecond, 5*time.Second)
-	check(Default(1), "look", 2, 200*time.Millisecond, 2*time.Second)
+	limits(c, "pull", 5, 5*time.Minute, 15*time.Minute)
+	limits(c, "start", 8, 400*time.Millisecond, 5*time.Second)
+	limits(c, "look", 4, 200*time.Millisecond, 2*time.Second)
+	limits(c, "exec-probe", 8, 200*time.Millisecond, time.Second)
+	limits(Default(1), "start", 2, 400*time.Millisecond, 5*time.Second)
+	limits(Default(1), "look", 2, 200*time.Millisecond, 2*time.Second)
 	c = Of(configOf(t, "containerLogMaxWorkers: 3\nserializeImagePulls: true\n"))
-	check(c, "pull", 1, 5*time.Minute, 15*time.Minute)
-	check(c, logs.Pool, 3, 30*time.Second, 90*time.Second)
-	check(Of(configOf(t, "serializeImagePulls: false\n")), "pull", 64, 5*time.Minute, 15*time.Minute)
+	limits(c, "pull", 1, 5*time.Minute, 15*time.Minute)
+	limits(c, logs.Pool, 3, 30*time.Second, 90*time.Second)
+	limits(Of(configOf(t, "serializeImagePulls: false\n")), "pull", 64, 5*time.Minute, 15*time.Minute)
 }
 
 // TestOf: the settings follow the configuration.
@@ -98,24 +91,15 @@ allowedUnsafeSysctls: [kernel.msg*]
 // TestStartTwice: a second agent of the same name waits for the end of the first.
 func TestStartTwice(t *testing.T) {
 	clock := kernel.NewVirtual(1, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
-	system, err := kernel.NewSystem(kernel.Config{Clock: clock, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	system := check.Value(kernel.NewSystem(kernel.Config{Clock: clock, Seed: 1}))(t)
 	c := Default(1)
 	c.Name = "n1"
-	first, err := Start(system, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(Start(system, c))(t)
 	if _, err := Start(system, c); err == nil {
 		t.Error("there are two at once")
 	}
 	first.Kill()
 	clock.Settle()
-	second, err := Start(system, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := check.Value(Start(system, c))(t)
 	second.Kill()
 }

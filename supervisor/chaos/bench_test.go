@@ -5,6 +5,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/supervisor/sim"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // BenchmarkCases runs the cases of seeds, with the rules and without, to compare the two,
@@ -27,13 +28,8 @@ func BenchmarkCases(b *testing.B) {
 	})
 	b.Run("world", func(b *testing.B) {
 		for range b.N {
-			w, err := sim.New(sim.Config{Bare: true})
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err = w.AddNode(sim.NodeSpec{Cgroups: true, Manifests: true}); err != nil {
-				b.Fatal(err)
-			}
+			w := check.Value(sim.New(sim.Config{Bare: true}))(b)
+			check.Value(w.AddNode(sim.NodeSpec{Cgroups: true, Manifests: true}))(b)
 		}
 	})
 }

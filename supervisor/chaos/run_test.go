@@ -4,15 +4,12 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func parse(t testing.TB, text string) *plan.Case {
 	t.Helper()
-	c, err := plan.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return check.Value(plan.Parse(text))(t)
 }
 
 // TestQuietLives: without faults every kind of life holds every rule.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -19,14 +20,9 @@ func TestOpenBeneath(t *testing.T) {
 	hosttest.Write(t, filepath.Join(inside, "dir/file"), "x")
 	hosttest.Write(t, filepath.Join(dir, "outside"), "secret")
 	for link, to := range map[string]string{"up": "../outside", "away": "/etc", "dir/up": "../../outside"} {
-		if err := os.Symlink(to, filepath.Join(inside, link)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Symlink(to, filepath.Join(inside, link)))
 	}
-	volume, err := openVolume(inside)
-	if err != nil {
-		t.Fatal(err)
-	}
+	volume := check.Value(openVolume(inside))(t)
 	defer volume.Close()
 	for _, path := range []string{"up", "away", "away/passwd", "dir/up"} {
 		if f, err := openBeneath(volume, path); !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.ELOOP) {
@@ -36,10 +32,7 @@ func TestOpenBeneath(t *testing.T) {
 			t.Errorf("%s, without openat2: %d, %v", path, fd, err)
 		}
 	}
-	f, err := openBeneath(volume, "dir/file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(openBeneath(volume, "dir/file"))(t)
 	f.Close() //nolint:errcheck // nothing was written
 }
 
@@ -47,18 +40,10 @@ func TestOpenBeneath(t *testing.T) {
 func TestMakeIn(t *testing.T) {
 	dir := t.TempDir()
 	const mode = fs.ModeDir | fs.ModeSetgid | fs.ModeSticky | 0o777
-	if err := os.Chmod(dir, mode); err != nil {
-		t.Fatal(err)
-	}
-	volume, err := openVolume(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Chmod(dir, mode))
+	volume := check.Value(openVolume(dir))(t)
 	defer volume.Close()
-	made, err := openOrMake(volume, "a/b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := check.Value(openOrMake(volume, "a/b"))(t)
 	defer made.Close()
 	for _, name := range []string{"a", "a/b"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode() != mode {

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -52,9 +53,7 @@ func withMessagePath(p *v1.Pod) {
 func TestHostsFile(t *testing.T) {
 	l := newLab(t)
 	p := newPod(withMessagePath)
-	if err := l.prepare(p); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.prepare(p))
 	mounts := l.makeFiles(p, &p.Spec.Containers[0], 0)
 	if len(mounts) != 2 || mounts[0].ContainerPath != "/etc/hosts" || mounts[1].ContainerPath != "/dev/termination-log" || mounts[0].ReadOnly {
 		t.Fatalf("mounts %+v", mounts)
@@ -65,28 +64,22 @@ func TestHostsFile(t *testing.T) {
 		t.Fatal(before.Mode(), err)
 	}
 	// The addresses come when the sandbox has them, into the very same file.
-	if err := hosttest.Wait(func(done func(error)) { l.WriteHosts(ctx(t), port.WriteHosts{Pod: p, IPs: []string{"10.0.0.5"}}, done) }); err != nil {
-		t.Fatal(err)
-	}
-	want, err := hostsfile.Content(p, []string{"10.0.0.5"}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	check := func() {
+	check.Fatal(t,
+		hosttest.Wait(func(done func(error)) { l.WriteHosts(ctx(t), port.WriteHosts{Pod: p, IPs: []string{"10.0.0.5"}}, done) }))
+	want := check.Value(hostsfile.Content(p, []string{"10.0.0.5"}, ""))(t)
+	stays := func() {
 		t.Helper()
 		after, err := os.Stat(path)
 		if got := readFile(t, path); got != string(want) || err != nil || !os.SameFile(before, after) {
 			t.Errorf("%v, same file %v, content\n%s", err, os.SameFile(before, after), got)
 		}
 	}
-	check()
+	stays()
 	l.makeFiles(p, &p.Spec.Containers[0], 1) // its addresses are not known again
-	check()
-	if err := os.WriteFile(path, []byte(strings.Repeat("mine\n", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	stays()
+	check.Fatal(t, os.WriteFile(path, []byte(strings.Repeat("mine\n", 100)), 0o600))
 	l.makeFiles(p, &p.Spec.Containers[0], 2, "10.0.0.5")
-	check()
+	stays()
 
 	own := p.Spec.Containers[0]
 	own.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}}
@@ -94,16 +87,12 @@ func TestHostsFile(t *testing.T) {
 		t.Errorf("a container with an /etc/hosts of its own gets %+v", m)
 	}
 	shared := newPod(func(p *v1.Pod) { p.UID, p.Spec.HostNetwork = "u2", true })
-	if err := l.prepare(shared); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.prepare(shared))
 	m := l.makeFiles(shared, &shared.Spec.Containers[0], 0)
 	if got := readFile(t, m[0].HostPath); len(m) != 1 || strings.Contains(got, hostsfile.Header) || !strings.Contains(got, readFile(t, "/etc/hosts")) {
 		t.Errorf("on the host's network: %+v\n%s", m, got)
 	}
-	if err := l.remove(port.PodDirs{UID: p.UID, Namespace: p.Namespace, Name: p.Name}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.remove(port.PodDirs{UID: p.UID, Namespace: p.Namespace, Name: p.Name}))
 	if err := hosttest.Wait(func(done func(error)) { l.WriteHosts(ctx(t), port.WriteHosts{Pod: p, IPs: []string{"10.0.0.5"}}, done) }); err != nil {
 		t.Errorf("of a pod that is gone: %v", err)
 	}
@@ -111,36 +100,26 @@ func TestHostsFile(t *testing.T) {
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
+	return string(check.Value(os.ReadFile(path))(t))
 }
 
 func TestTerminationMessage(t *testing.T) {
 	l := newLab(t)
 	p := newPod(withMessagePath)
-	if err := l.prepare(p); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.prepare(p))
 	path := l.makeFiles(p, &p.Spec.Containers[0], 3)[1].HostPath
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o666 {
 		t.Errorf("whoever a container runs as may write it: %v, %v", info.Mode(), err)
 	}
 	log := filepath.Join(l.root, "logs", "default_web_u1", "app", "3.log")
-	if err := os.WriteFile(log, []byte("2026-01-01T00:00:00Z stderr F from the log\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(log, []byte("2026-01-01T00:00:00Z stderr F from the log\n"), 0o600))
 	if got := l.messageOf(p, 3, false); got != "" {
 		t.Errorf("nothing was said, got %q", got)
 	}
 	if got := l.messageOf(p, 3, true); got != "from the log\n" {
 		t.Errorf("from the log: %q", got)
 	}
-	if err := os.WriteFile(path, []byte(strings.Repeat("x", 5000)+"end"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(path, []byte(strings.Repeat("x", 5000)+"end"), 0o600))
 	if got := l.messageOf(p, 3, true); len(got) != 4096 || !strings.HasSuffix(got, "xend") {
 		t.Errorf("%d bytes: %q", len(got), got[max(len(got)-10, 0):])
 	}
@@ -163,25 +142,15 @@ func TestTerminationMessage(t *testing.T) {
 func TestTerminationMessageOfAnAttacker(t *testing.T) {
 	l := newLab(t)
 	p := newPod(withMessagePath)
-	if err := l.prepare(p); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.prepare(p))
 	path := l.makeFiles(p, &p.Spec.Containers[0], 0)[1].HostPath
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(path))
+	check.Fatal(t, unix.Mkfifo(path, 0o600))
 	if got := l.messageOf(p, 0, false); got != "" { // or waits until the test is ended
 		t.Errorf("of a pipe: %q", got)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/etc/passwd", path); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(path))
+	check.Fatal(t, os.Symlink("/etc/passwd", path))
 	got := make(chan error, 1)
 	l.TerminationMessage(ctx(t), port.TerminationMessage{Pod: p, Container: "app"}, func(s string, err error) {
 		if s != "" {
@@ -198,9 +167,7 @@ func TestTerminationMessageOfAnAttacker(t *testing.T) {
 func TestFilesOfALaterContainer(t *testing.T) {
 	l := newLab(t)
 	p := newPod(withMessagePath)
-	if err := l.prepare(p); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.prepare(p))
 	later := p.Spec.Containers[0].DeepCopy()
 	later.Name = "debug"
 	mounts := l.makeFiles(p, later, 0)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -30,11 +31,7 @@ func TestLocalDevice(t *testing.T) {
 				t.Helper()
 				p := newPod(withFSGroup)
 				p.UID = uid
-				path, err := l.mountRequest(ctx(t), claimed(p, source))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return path
+				return check.Value(l.mountRequest(ctx(t), claimed(p, source)))(t)
 			}
 			one := mount("u1")
 			hosttest.Write(t, filepath.Join(one, "file"), "kept")
@@ -45,32 +42,24 @@ func TestLocalDevice(t *testing.T) {
 			if gid, mode := groupAndMode(t, two); gid != 2000 || mode != 0o775|os.ModeDir|os.ModeSetgid {
 				t.Errorf("group %d, mode %s", gid, mode)
 			}
-			if err := l.unmount("u1"); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, l.unmount("u1"))
 			if n := l.countMounts(global); n != 1 {
 				t.Errorf("after the end of the first pod the device is mounted %d times", n)
 			}
 			if text, err := os.ReadFile(filepath.Join(two, "file")); string(text) != "kept" {
 				t.Errorf("the other pod has %q, %v", text, err)
 			}
-			if err := l.unmount("u2"); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, l.unmount("u2"))
 			hosttest.WantGone(t, global)
 
 			// As a kubelet leaves it: only the device is mounted.
-			if err := os.MkdirAll(global, 0o750); err != nil {
-				t.Fatal(err)
-			}
-			hosttest.Until(t, "it is mounted", func() bool { return exec.Command("mount", disk.Device, global).Run() == nil })
+			check.Fatal(t, os.MkdirAll(global, 0o750))
+			check.Until(t, "it is mounted", func() bool { return exec.Command("mount", disk.Device, global).Run() == nil })
 			three := mount("u3")
 			if text, err := os.ReadFile(filepath.Join(three, "file")); string(text) != "kept" {
 				t.Errorf("the next pod has %q, %v", text, err)
 			}
-			if err := l.unmount("u3"); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, l.unmount("u3"))
 			hosttest.WantGone(t, global)
 		})
 	}
@@ -81,20 +70,11 @@ func TestLocalDeviceBusy(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l, disk := newLab(t), hosttest.NewLoop(t, 16<<20)
 	global := filepath.Join(l.root, "kubelet/plugins/kubernetes.io/local-volume/mounts/pv-1")
-	if _, err := l.mountRequest(ctx(t), claimed(newPod(), local(disk.Device))); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(global)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Value(l.mountRequest(ctx(t), claimed(newPod(), local(disk.Device))))(t)
+	f := check.Value(os.Open(global))(t)
 	hosttest.WantError(t, l.unmount("u1"), port.StateConflict, global, "in use by a process")
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, f.Close())
+	check.Fatal(t, l.unmount("u1"))
 	hosttest.WantGone(t, global)
 }
 
@@ -113,33 +93,22 @@ func TestLocalDeviceGrown(t *testing.T) {
 		})
 	}
 	hosttest.WantError(t, grow(r.Persistent), port.StateConflict, "is not mounted")
-	path, err := l.mountRequest(ctx(t), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := check.Value(l.mountRequest(ctx(t), r))(t)
 	disk.Grow(2 * size)
-	if err := grow(r.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, grow(r.Persistent))
 	var fs unix.Statfs_t
-	if err := unix.Statfs(path, &fs); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Statfs(path, &fs))
 	if n := int64(fs.Blocks) * fs.Bsize; n < 3*size/2 {
 		t.Errorf("the pod sees %d bytes", n)
 	}
 	block := r.Persistent.DeepCopy()
 	block.Spec.VolumeMode = new(v1.PersistentVolumeBlock)
 	for _, pv := range []*v1.PersistentVolume{block, claimed(newPod(), local(t.TempDir())).Persistent} {
-		if err := grow(pv); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, grow(pv))
 	}
 	missing := claimed(newPod(), local(filepath.Join(t.TempDir(), "gone")))
 	hosttest.WantError(t, grow(missing.Persistent), port.NotFound, "gone")
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 // TestLocalDeviceRefused: a device is not formatted for a read-only mount. Nothing is mounted then.
@@ -150,8 +119,6 @@ func TestLocalDeviceRefused(t *testing.T) {
 	r.ReadOnly = true
 	_, err := l.mountRequest(ctx(t), r)
 	hosttest.WantError(t, err, port.InvalidConfig, "is not formatted for a read-only mount")
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/plugins/kubernetes.io/local-volume/mounts/pv-1"))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -32,9 +33,7 @@ func TestContextOfTheVolume(t *testing.T) {
 		}
 	}
 	for _, uid := range []types.UID{"u1", "u2"} {
-		if err := l.unmount(uid); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, l.unmount(uid))
 	}
 	l.clean()
 }
@@ -60,9 +59,7 @@ func TestDiskLabels(t *testing.T) {
 		_, err := l.mountRequest(t.Context(), port.MountVolume{Pod: p, Volume: iscsiVolume(), Label: label})
 		return err
 	}
-	if err := mount(podOf("u1"), one); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, mount(podOf("u1"), one))
 	if err := mount(podOf("u1"), one); err != nil {
 		t.Fatalf("again: %v", err)
 	}
@@ -77,40 +74,25 @@ func TestDiskLabels(t *testing.T) {
 	hosttest.WantError(t, mount(podOf("u5"), ""), port.StateConflict, "conflicting SELinux labels")
 	// What a pod had noted before another had it mounted keeps nothing.
 	note := filepath.Join("u3", pluginsDir, iscsiPlugin, "data", diskNote)
-	raw, err := l.pods.Root.ReadFile(strings.Replace(note, "u3", "u1", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := check.Value(l.pods.Root.ReadFile(strings.Replace(note, "u3", "u1", 1)))(t)
 	hosttest.Write(t, filepath.Join(l.pods.Path, note), string(raw))
 	for _, uid := range []types.UID{"u1", "u2"} {
 		hosttest.WantError(t, mount(podOf("u3"), two), port.StateConflict, why)
-		if err := l.unmount(uid); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.unmount(uid))
 	}
 	if l.loggedIn() {
 		t.Fatal("the session stays after the last pod")
 	}
 	label = two
-	if err := mount(podOf("u3"), two); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, mount(podOf("u3"), two))
 	// It was left mounted with another label, and no pod has it.
-	if err := syscall.Unmount(filepath.Join(l.pods.Path, "u3/volumes", iscsiPlugin, "data"), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.pods.Root.RemoveAll("u3"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, syscall.Unmount(filepath.Join(l.pods.Path, "u3/volumes", iscsiPlugin, "data"), 0))
+	check.Fatal(t, l.pods.Root.RemoveAll("u3"))
 	label = one
-	if err := mount(podOf("u4"), two); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, mount(podOf("u4"), two))
 	if n := l.countMounts(filepath.Join(l.root, globalDir)); n != 1 {
 		t.Errorf("mounts: %v", l.below())
 	}
-	if err := l.unmount("u4"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u4"))
 	l.clean()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/netdisks"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -36,18 +37,13 @@ type diskLab struct {
 func newDiskLab(t *testing.T) *diskLab {
 	t.Helper()
 	hosttest.NeedRoot(t)
-	bin, err := filepath.Abs("netdisks/testdata/bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := check.Value(filepath.Abs("netdisks/testdata/bin"))(t)
 	l := &diskLab{newLab(t), t.TempDir()}
 	loop := hosttest.NewLoop(t, 16<<20)
 	t.Setenv("PLAY", l.play)
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	hosttest.Write(t, filepath.Join(l.play, "targets"), testIQN+"\n")
-	if err := errors.Join(os.Mkdir(filepath.Join(l.play, "dev"), 0o755), os.Symlink(loop.Device, filepath.Join(l.play, "dev/sda"))); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(os.Mkdir(filepath.Join(l.play, "dev"), 0o755), os.Symlink(loop.Device, filepath.Join(l.play, "dev/sda"))))
 	l.disks.machine = l.machine()
 	command := l.children.command
 	l.children.command = commandIn(command, l.play)
@@ -76,10 +72,7 @@ func (l *diskLab) next() *diskLab {
 
 // below are the mounts of the lab, the newest first.
 func (l *diskLab) below() (out []string) {
-	all, err := readMounts()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	all := check.Value(readMounts())(l.t)
 	for _, m := range all {
 		if strings.HasPrefix(m.Point, l.root+"/") {
 			out = append([]string{m.Point}, out...)
@@ -100,10 +93,7 @@ func iscsiVolume(change ...func(*v1.ISCSIVolumeSource)) *v1.Volume {
 
 // loggedIn reports whether there is a session.
 func (l *diskLab) loggedIn() bool {
-	found, err := filepath.Glob(filepath.Join(l.play, "sys/class/iscsi_host/*"))
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	found := check.Value(filepath.Glob(filepath.Join(l.play, "sys/class/iscsi_host/*")))(l.t)
 	return len(found) > 0
 }
 
@@ -144,23 +134,17 @@ func TestISCSIVolume(t *testing.T) {
 	}
 	hosttest.WantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", testIQN)
 	n := l.next() // by which the first is gone, with all that it knew
-	if err := n.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, n.unmount("u1"))
 	if !l.loggedIn() || l.countMounts(again) != 1 {
 		t.Error("the second pod has lost its disk")
 	}
-	if err := n.unmount("u2"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, n.unmount("u2"))
 	l.clean()
 	path = l.mustMount(podOf("u3"), iscsiVolume())
 	if b, err := os.ReadFile(filepath.Join(path, "file")); err != nil || string(b) != "kept" {
 		t.Errorf("a later pod reads %q, %v", b, err)
 	}
-	if err := n.unmount("u3"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, n.unmount("u3"))
 	l.clean()
 }
 
@@ -170,25 +154,17 @@ func TestISCSIFromKubelet(t *testing.T) {
 	l := newDiskLab(t)
 	for _, uid := range []types.UID{"u1", "u2"} {
 		l.mustMount(podOf(uid), iscsiVolume())
-		if err := os.RemoveAll(filepath.Join(l.root, "kubelet/pods", string(uid), "plugins")); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.RemoveAll(filepath.Join(l.root, "kubelet/pods", string(uid), "plugins")))
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	if !l.loggedIn() {
 		t.Error("the second pod has lost its disk")
 	}
 	if path := l.mustMount(podOf("u2"), iscsiVolume()); l.countMounts(path) != 1 {
 		t.Errorf("it was mounted again: %v", l.below())
 	}
-	if err := os.RemoveAll(filepath.Join(l.root, "kubelet/pods/u2/plugins")); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.next().unmount("u2"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.RemoveAll(filepath.Join(l.root, "kubelet/pods/u2/plugins")))
+	check.Fatal(t, l.next().unmount("u2"))
 	l.clean()
 }
 
@@ -198,22 +174,15 @@ func TestISCSINotesOfKubelet(t *testing.T) {
 	hosttest.Write(t, filepath.Join(l.play, "refuse-"+testPortal), "")
 	_, err := l.mount(ctx(t), podOf("u1"), iscsiVolume(func(s *v1.ISCSIVolumeSource) { s.Portals = []string{"10.0.0.1:3260"} }))
 	hosttest.WantError(t, err, port.Other, "iSCSI target "+testIQN+" (LUN 1) at "+testPortal+" can't be attached", "Connection refused")
-	raw, err := os.ReadFile(filepath.Join(l.root, globalDir, "iscsi.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := check.Value(os.ReadFile(filepath.Join(l.root, globalDir, "iscsi.json")))(t)
 	got := map[string]any{}
-	if err := json.Unmarshal(raw, &got); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, json.Unmarshal(raw, &got))
 	for key, want := range map[string]string{"VolName": "data", "Iqn": testIQN, "Lun": "1", "InitIface": "default", "Iface": "default", "InitiatorName": ""} {
 		if got[key] != want {
 			t.Errorf("%s is %v, want %s", key, got[key], want)
 		}
 	}
-	if err := l.next().unmount("u1"); err != nil { // nothing was attached
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.next().unmount("u1")) // nothing was attached
 	l.clean()
 }
 
@@ -229,17 +198,15 @@ func TestHungISCSITarget(t *testing.T) {
 		_, err := l.mount(limited, podOf("u1"), iscsiVolume(func(s *v1.ISCSIVolumeSource) { s.TargetPortal, s.IQN = other, testIQN+"2" }))
 		got <- err
 	}()
-	hosttest.Until(t, "the target is asked", func() bool {
+	check.Until(t, "the target is asked", func() bool {
 		b, err := os.ReadFile(filepath.Join(l.play, "calls"))
 		return err == nil && strings.Contains(string(b), other+" -I default --discover")
 	})
 	l.mustMount(podOf("u2"), iscsiVolume())
-	if err := l.unmount("u2"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u2"))
 	cancel()
 	hosttest.WantError(t, <-got, port.Canceled)
-	hosttest.Until(t, "the pod can go", func() bool { return l.unmount("u1") == nil })
+	check.Until(t, "the pod can go", func() bool { return l.unmount("u1") == nil })
 	l.clean()
 }
 
@@ -277,15 +244,10 @@ func TestFCVolume(t *testing.T) {
 	l := newDiskLab(t)
 	hosttest.Write(t, filepath.Join(l.play, "sys/class/fc_host/host1/port_name"), "")
 	hosttest.Write(t, filepath.Join(l.play, "sys/class/scsi_host/host1/scan"), "")
-	device, err := os.Readlink(filepath.Join(l.play, "dev/sda"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	device := check.Value(os.Readlink(filepath.Join(l.play, "dev/sda")))(t)
 	// The link leads to the real device, and its name is looked for in the directory that plays /dev.
 	links := filepath.Join(l.play, "dev/disk/by-path")
-	if err := errors.Join(os.MkdirAll(links, 0o755), os.Symlink(device, filepath.Join(links, "fc-0x500a0982991b8dc5-lun-2")), os.Symlink(device, filepath.Join(l.play, "dev", filepath.Base(device)))); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(os.MkdirAll(links, 0o755), os.Symlink(device, filepath.Join(links, "fc-0x500a0982991b8dc5-lun-2")), os.Symlink(device, filepath.Join(l.play, "dev", filepath.Base(device)))))
 	deleted := filepath.Join(l.play, "sys/block", filepath.Base(device), "device/delete")
 	hosttest.Write(t, deleted, "")
 	fc := v1.FCVolumeSource{TargetWWNs: []string{"500a0982991b8dc5"}, Lun: new(int32(2))}
@@ -293,10 +255,7 @@ func TestFCVolume(t *testing.T) {
 	hosttest.Write(t, filepath.Join(inPod, "file"), "kept")
 	r := claimed(podOf("u2"), v1.PersistentVolumeSource{FC: &fc})
 	r.ReadOnly = true
-	path, err := l.mountRequest(ctx(t), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := check.Value(l.mountRequest(ctx(t), r))(t)
 	if want := filepath.Join(l.root, "kubelet/pods/u2/volumes/kubernetes.io~fc/pv-1"); path != want {
 		t.Errorf("is at %s, want %s", path, want)
 	}
@@ -308,16 +267,12 @@ func TestFCVolume(t *testing.T) {
 		t.Errorf("mounts: %v", l.below())
 	}
 	// The second is one of a kubelet: without a note.
-	if err := os.RemoveAll(filepath.Join(l.root, "kubelet/pods/u2/plugins")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.RemoveAll(filepath.Join(l.root, "kubelet/pods/u2/plugins")))
 	for _, uid := range []types.UID{"u1", "u2"} {
 		if b, err := os.ReadFile(deleted); err != nil || string(b) != "" {
 			t.Errorf("before %s has ended the disk was told %q, %v", uid, b, err)
 		}
-		if err := l.next().unmount(uid); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.next().unmount(uid))
 	}
 	if b, err := os.ReadFile(deleted); err != nil || string(b) != "1" {
 		t.Errorf("the disk was told %q, %v", b, err)
@@ -334,9 +289,7 @@ func TestDamagedNotes(t *testing.T) {
 	hosttest.Write(t, filepath.Join(l.root, "kubelet/pods/stray"), "")
 	hosttest.Write(t, filepath.Join(l.root, "kubelet/pods/u1/plugins/kubernetes.io~iscsi/stray"), "")
 	l.mustMount(podOf("u1"), iscsiVolume())
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	l.clean()
 	note := func(uid, volume string) string {
 		return filepath.Join(l.root, "kubelet/pods", uid, "plugins/kubernetes.io~iscsi", volume, "disk")
@@ -348,9 +301,7 @@ func TestDamagedNotes(t *testing.T) {
 	for _, uid := range []types.UID{"u1", "u2"} {
 		l.mustMount(podOf(uid), iscsiVolume())
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	if !l.loggedIn() {
 		t.Error("another pod has lost its disk")
 	}
@@ -393,9 +344,7 @@ func TestISCSISessionOfOthers(t *testing.T) {
 		t.Errorf("iscsi.json: %s", b)
 	}
 	for _, uid := range []types.UID{"u1", "u2"} {
-		if err := l.next().unmount(uid); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.next().unmount(uid))
 	}
 	if b, err := os.ReadFile(filepath.Join(l.play, "records/nodes", testIQN, "10.0.0.1,3260,1/default")); err != nil || string(b) != "node.startup = automatic\n" {
 		t.Errorf("the record is %q, %v", b, err)
@@ -415,13 +364,9 @@ func TestISCSIDiskInUse(t *testing.T) {
 	l.warn = func(what string) { warned = append(warned, what) }
 	elsewhere := filepath.Join(l.root, "elsewhere")
 	l.mustMount(podOf("u1"), iscsiVolume())
-	if err := os.Mkdir(elsewhere, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(elsewhere, 0o755))
 	hosttest.Run(t, "mount", filepath.Join(l.play, "dev/sda"), elsewhere)
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	if !l.loggedIn() || len(warned) != 1 || !strings.Contains(warned[0], testIQN) || !strings.Contains(warned[0], "sda") {
 		t.Errorf("a session: %v; warned: %q", l.loggedIn(), warned)
 	}
@@ -431,9 +376,7 @@ func TestISCSIDiskInUse(t *testing.T) {
 // TestDevicesBelowTheRealRoot: of links, only that of the root directory is followed to where devices are mounted.
 func TestDevicesBelowTheRealRoot(t *testing.T) {
 	root, elsewhere := t.TempDir(), t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(root, "real"), 0o755), os.Symlink("real", filepath.Join(root, "kubelet")), os.Symlink(elsewhere, filepath.Join(root, "real/pods"))); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(os.Mkdir(filepath.Join(root, "real"), 0o755), os.Symlink("real", filepath.Join(root, "kubelet")), os.Symlink(elsewhere, filepath.Join(root, "real/pods"))))
 	h := newLabAt(t, root)
 	real := filepath.Join(root, "real/plugins/kubernetes.io")
 	if got, want := h.globalMount("pv-1"), real+"/local-volume/mounts/pv-1"; got != want {

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/envfile"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestReadEnvFiles: whatever a container put there, nothing of the node is read,
@@ -18,20 +19,14 @@ import (
 func TestReadEnvFiles(t *testing.T) {
 	l := newLab(t)
 	volume := filepath.Join(t.TempDir(), "v")
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(os.MkdirAll(filepath.Join(volume, "dir"), 0o755))
-	must(os.WriteFile(filepath.Join(volume, "dir", "x.env"), []byte("K='v'"), 0o600))
-	must(os.WriteFile(filepath.Join(volume, "empty"), nil, 0o600))
-	must(os.WriteFile(filepath.Join(volume, "big"), make([]byte, envfile.Max+1), 0o600))
-	must(os.Symlink("/etc/passwd", filepath.Join(volume, "passwd")))
-	must(os.Symlink("dir/x.env", filepath.Join(volume, "link")))
-	must(os.Symlink("/etc", filepath.Join(volume, "etc")))
-	must(unix.Mkfifo(filepath.Join(volume, "fifo"), 0o600))
+	check.Fatal(t, os.MkdirAll(filepath.Join(volume, "dir"), 0o755))
+	check.Fatal(t, os.WriteFile(filepath.Join(volume, "dir", "x.env"), []byte("K='v'"), 0o600))
+	check.Fatal(t, os.WriteFile(filepath.Join(volume, "empty"), nil, 0o600))
+	check.Fatal(t, os.WriteFile(filepath.Join(volume, "big"), make([]byte, envfile.Max+1), 0o600))
+	check.Fatal(t, os.Symlink("/etc/passwd", filepath.Join(volume, "passwd")))
+	check.Fatal(t, os.Symlink("dir/x.env", filepath.Join(volume, "link")))
+	check.Fatal(t, os.Symlink("/etc", filepath.Join(volume, "etc")))
+	check.Fatal(t, unix.Mkfifo(filepath.Join(volume, "fifo"), 0o600))
 	for _, c := range []struct{ path, want, err string }{
 		{"dir/x.env", "K='v'", ""},
 		{"link", "K='v'", ""},

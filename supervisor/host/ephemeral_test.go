@@ -16,6 +16,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/host/counts"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -29,9 +30,7 @@ func TestEphemeralUse(t *testing.T) {
 	dir := l.mustMount(p, scratch)
 	// What has the name of a directory that is skipped above it counts, and a second name does not.
 	hosttest.Write(t, filepath.Join(dir, volumesDir, "file"), strings.Repeat("x", 100_000))
-	if err := os.Link(filepath.Join(dir, volumesDir, "file"), filepath.Join(dir, "again")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Link(filepath.Join(dir, volumesDir, "file"), filepath.Join(dir, "again")))
 	hosttest.Write(t, filepath.Join(l.mustMount(p, memory), "file"), strings.Repeat("x", 50_000))
 	other := newPod(func(p *v1.Pod) { p.UID = "u2" }, with(emptyDir("not-yet", v1.EmptyDirVolumeSource{})))
 	found, err := l.EphemeralUse(ctx(t), []*v1.Pod{p, other}, false)
@@ -48,9 +47,7 @@ func TestEphemeralUse(t *testing.T) {
 	if len(found[1].Volumes) != 1 || found[1].Volumes[0].Bytes+found[1].Other.Inodes != 0 {
 		t.Errorf("a pod without a directory: %+v", found[1])
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 // One directory that can't be measured keeps nobody from the others, and is measured alone.
@@ -158,29 +155,20 @@ func TestACountingChildSkipsInitialization(t *testing.T) {
 // BenchmarkEphemeralUse measures 250 pods with 20 files each.
 func BenchmarkEphemeralUse(b *testing.B) {
 	root := b.TempDir()
-	h, err := New(Config{Root: root, LogRoot: filepath.Join(root, "logs")})
-	if err != nil {
-		b.Fatal(err)
-	}
+	h := check.Value(New(Config{Root: root, LogRoot: filepath.Join(root, "logs")}))(b)
 	defer h.Close() //nolint:errcheck // nothing is written
 	pods := make([]*v1.Pod, 250)
 	for i := range pods {
 		p := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{*emptyDir("scratch", v1.EmptyDirVolumeSource{})}}}
 		p.UID = types.UID(fmt.Sprintf("pod-%d", i))
 		dir := h.onDisk(p, &p.Spec.Volumes[0])
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		check.Fatal(b, os.MkdirAll(dir, 0o755))
 		for f := range 20 {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(f)), []byte("x"), 0o600); err != nil {
-				b.Fatal(err)
-			}
+			check.Fatal(b, os.WriteFile(filepath.Join(dir, fmt.Sprint(f)), []byte("x"), 0o600))
 		}
 		pods[i] = p
 	}
 	for b.Loop() {
-		if _, err := h.EphemeralUse(b.Context(), pods, false); err != nil {
-			b.Fatal(err)
-		}
+		check.Value(h.EphemeralUse(b.Context(), pods, false))(b)
 	}
 }

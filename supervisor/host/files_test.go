@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -26,19 +27,13 @@ func TestSecretVolume(t *testing.T) {
 	c := &volumefiles.Content{Memory: true, Group: &group}
 	c.Files = []volumefiles.File{{Path: "token", Data: []byte("1"), Mode: 0o640, User: &user}}
 	r := port.MountVolume{Pod: newPod(withFSGroup), Volume: secretVolume(), Content: c}
-	path, err := l.mountRequest(ctx(t), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := check.Value(l.mountRequest(ctx(t), r))(t)
 	if want := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~secret/s"); path != want {
 		t.Errorf("is at %s, want %s", path, want)
 	}
 	hosttest.WantMode(t, path, 0o777|os.ModeDir|os.ModeSticky|os.ModeSetgid)
 	hosttest.WantMode(t, filepath.Join(path, "..data/token"), 0o640)
-	info, err := os.Stat(filepath.Join(path, "token"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := check.Value(os.Stat(filepath.Join(path, "token")))(t)
 	if s := info.Sys().(*syscall.Stat_t); s.Uid != 1000 || s.Gid != 2000 {
 		t.Errorf("belongs to %d:%d", s.Uid, s.Gid)
 	}
@@ -46,9 +41,7 @@ func TestSecretVolume(t *testing.T) {
 	c2 := *c
 	c2.Files = []volumefiles.File{{Path: "token", Data: []byte("2"), Mode: 0o640, User: &user}}
 	r.Content = &c2
-	if _, err := next.mountRequest(ctx(t), r); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(next.mountRequest(ctx(t), r))(t)
 	if got, err := os.ReadFile(filepath.Join(path, "token")); string(got) != "2" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -57,9 +50,7 @@ func TestSecretVolume(t *testing.T) {
 	}
 	hosttest.WantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", path)
 	for range 2 {
-		if err := next.unmount("u1"); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, next.unmount("u1"))
 	}
 	hosttest.WantGone(t, path)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -21,12 +22,9 @@ func TestUseOfFiles(t *testing.T) {
 	p := newPod(with(secret, config))
 	write := func(v *v1.Volume, memory bool, bytes int) string {
 		t.Helper()
-		path, err := l.mountRequest(ctx(t), port.MountVolume{Pod: p, Volume: v, Content: &volumefiles.Content{
+		path := check.Value(l.mountRequest(ctx(t), port.MountVolume{Pod: p, Volume: v, Content: &volumefiles.Content{
 			Memory: memory, Files: []volumefiles.File{{Path: "key", Data: []byte(strings.Repeat("x", bytes)), Mode: 0o644}},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		return path
 	}
 	write(secret, true, 50_000)
@@ -55,9 +53,7 @@ func TestUseOfFiles(t *testing.T) {
 	if found, err := l.VolumeUse(ctx(t), []*v1.Pod{p}, true); err != nil || len(found[0]) != 0 {
 		t.Errorf("of claims: %v %+v", err, found)
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	if _, is := l.sizeOf("u1", "c"); is {
 		t.Error("the size of a volume that is no more is kept")
 	}

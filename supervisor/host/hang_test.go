@@ -17,6 +17,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -39,14 +40,9 @@ type deadServer struct {
 func mountDead(t *testing.T, point string) *deadServer {
 	t.Helper()
 	hosttest.NeedFUSE(t)
-	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := check.Value(unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0))(t)
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)
-	if err := unix.Mount("dead", point, "fuse", 0, options); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Mount("dead", point, "fuse", 0, options))
 	s := &deadServer{t: t, fd: fd, point: point, asked: make(chan struct{}), ended: make(chan struct{})}
 	t.Cleanup(s.end)
 	return s
@@ -102,15 +98,11 @@ func (s *deadServer) end() {
 		return
 	}
 	s.gone = true
-	if err := unix.Unmount(s.point, unix.MNT_FORCE|unix.MNT_DETACH); err != nil {
-		s.t.Error(err)
-	}
+	check.Error(s.t, unix.Unmount(s.point, unix.MNT_FORCE|unix.MNT_DETACH))
 	if s.serves {
 		<-s.ended
 	}
-	if err := unix.Close(s.fd); err != nil {
-		s.t.Error(err)
-	}
+	check.Fatal(s.t, unix.Close(s.fd))
 }
 
 func TestAHungFileSystemHangsNobody(t *testing.T) {
@@ -158,9 +150,7 @@ func (c *children) idle(path string) <-chan struct{} {
 func TestRemovalDoesNotTouchADeadMount(t *testing.T) {
 	l := newLab(t)
 	point := filepath.Join(l.mustMount(newPod(), emptyDir("data", v1.EmptyDirVolumeSource{})), "nfs")
-	if err := os.Mkdir(point, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(point, 0o755))
 	s := newDeadServer(t, point)
 	hosttest.WantError(t, l.unmount("u1"), port.StateConflict, "still mounted", point, "fuse")
 	read := l.mounts
@@ -173,9 +163,7 @@ func TestRemovalDoesNotTouchADeadMount(t *testing.T) {
 	}
 	l.mounts = read
 	s.end()
-	if err := l.unmount("u1"); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 func TestAChildThatGivesNoAnswer(t *testing.T) {
@@ -201,18 +189,12 @@ func TestAChildEndsWithItsAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(in, `{"op":%q,"path":%q,"type":"Directory"}`+"\n", opHostPath, point+"/x"); err != nil {
-		t.Fatal(err)
-	}
-	if err := in.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(fmt.Fprintf(in, `{"op":%q,"path":%q,"type":"Directory"}`+"\n", opHostPath, point+"/x"))(t)
+	check.Fatal(t, in.Close())
 	if b, err := io.ReadAll(out); err != nil || len(b) > 0 {
 		t.Errorf("answers %s %v", b, err)
 	}
-	if err := out.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, out.Close())
 	// It ends itself, with all that it has started.
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Errorf("ended with %v", err)

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -13,15 +14,9 @@ func BenchmarkPlainPod(b *testing.B) {
 	l := newBenchLab(b)
 	p := newPod()
 	for b.Loop() {
-		if err := hosttest.Wait(func(done func(error)) { l.PreparePod(b.Context(), p, done) }); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := l.mount(b.Context(), p, emptyDir("data", v1.EmptyDirVolumeSource{})); err != nil {
-			b.Fatal(err)
-		}
-		if err := hosttest.Wait(func(done func(error)) { l.UnmountPod(b.Context(), p.UID, done) }); err != nil {
-			b.Fatal(err)
-		}
+		check.Fatal(b, hosttest.Wait(func(done func(error)) { l.PreparePod(b.Context(), p, done) }))
+		check.Value(l.mount(b.Context(), p, emptyDir("data", v1.EmptyDirVolumeSource{})))(b)
+		check.Fatal(b, hosttest.Wait(func(done func(error)) { l.UnmountPod(b.Context(), p.UID, done) }))
 	}
 }
 
@@ -29,23 +24,14 @@ func BenchmarkPlainPod(b *testing.B) {
 func BenchmarkChild(b *testing.B) {
 	l := newBenchLab(b)
 	for b.Loop() {
-		if _, err := l.mount(b.Context(), newPod(), hostPath("/tmp", v1.HostPathDirectory)); err != nil {
-			b.Fatal(err)
-		}
+		check.Value(l.mount(b.Context(), newPod(), hostPath("/tmp", v1.HostPathDirectory)))(b)
 	}
 }
 
 func newBenchLab(b *testing.B) *lab {
 	b.Helper()
 	root := b.TempDir()
-	h, err := New(Config{Root: root + "/kubelet", LogRoot: root + "/logs"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := h.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+	h := check.Value(New(Config{Root: root + "/kubelet", LogRoot: root + "/logs"}))(b)
+	b.Cleanup(func() { check.Error(b, h.Close()) })
 	return &lab{Host: h, root: root}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -25,9 +26,7 @@ func TestConfig(t *testing.T) {
 func TestPreparePodMakesTheKubeletsDirectories(t *testing.T) {
 	l := newLab(t)
 	for range 2 { // idempotent
-		if err := l.prepare(newPod()); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.prepare(newPod()))
 	}
 	for name, mode := range map[string]os.FileMode{
 		"kubelet":                         0o750,
@@ -74,9 +73,7 @@ func TestNamesThatLeadElsewhere(t *testing.T) {
 func TestLinksOutOfTheRootAreNotFollowed(t *testing.T) {
 	l := newLab(t)
 	outside := t.TempDir()
-	if err := os.Symlink(outside, filepath.Join(l.root, "kubelet/pods/u1")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink(outside, filepath.Join(l.root, "kubelet/pods/u1")))
 	if err := l.prepare(newPod()); err == nil {
 		t.Error("directories were made through the link")
 	}
@@ -89,9 +86,7 @@ func TestLinksOutOfTheRootAreNotFollowed(t *testing.T) {
 func TestPodDirs(t *testing.T) {
 	l := newLab(t)
 	for _, uid := range []types.UID{"c", "a", "b"} {
-		if err := l.prepare(newPod(func(p *v1.Pod) { p.UID = uid })); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.prepare(newPod(func(p *v1.Pod) { p.UID = uid })))
 	}
 	hosttest.Write(t, filepath.Join(l.root, "kubelet/pods/file"), "")
 	type result struct {
@@ -108,29 +103,19 @@ func TestPodDirs(t *testing.T) {
 func TestRemovePod(t *testing.T) {
 	l := newLab(t)
 	p := newPod()
-	if err := l.prepare(p); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.prepare(p))
 	hosttest.Write(t, filepath.Join(l.root, "logs/default_web_u1/app/0.log"), "x")
 	ref := port.PodDirs{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
 	for range 2 {
-		if err := l.remove(ref); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.remove(ref))
 	}
 	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
 	hosttest.WantGone(t, filepath.Join(l.root, "logs/default_web_u1"))
 
-	if err := l.prepare(p); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.prepare(p))
 	other := newPod(func(p *v1.Pod) { p.UID = "2_u1" })
-	if err := l.prepare(other); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.remove(port.PodDirs{UID: p.UID}); err != nil { // an orphan: only the UID is known
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.prepare(other))
+	check.Fatal(t, l.remove(port.PodDirs{UID: p.UID})) // an orphan: only the UID is known
 	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
 	hosttest.WantGone(t, filepath.Join(l.root, "logs/default_web_u1"))
 	hosttest.WantMode(t, filepath.Join(l.root, "logs/default_web_2_u1"), 0o755|os.ModeDir)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -41,15 +42,8 @@ func newLabAt(t *testing.T, root string, change ...func(*Config)) *Host {
 	for _, f := range change {
 		f(&c)
 	}
-	h, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	h := check.Value(New(c))(t)
+	t.Cleanup(func() { check.Error(t, h.Close()) })
 	return h
 }
 
@@ -117,11 +111,7 @@ func (l *lab) remove(ref port.PodDirs) error {
 
 func (l *lab) mustMount(p *v1.Pod, v *v1.Volume) string {
 	l.t.Helper()
-	path, err := l.mount(ctx(l.t), p, v)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return path
+	return check.Value(l.mount(ctx(l.t), p, v))(l.t)
 }
 
 func ctx(t *testing.T) context.Context { return t.Context() }

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -29,10 +30,7 @@ func ofDevice(uid types.UID, source v1.PersistentVolumeSource) port.MountVolume 
 // loopsOn are the loop devices that have a file.
 func loopsOn(t *testing.T, file string) (out []string) {
 	t.Helper()
-	found, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := check.Value(filepath.Glob("/sys/block/loop*/loop/backing_file"))(t)
 	for _, path := range found {
 		if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == file {
 			out = append(out, filepath.Base(filepath.Dir(filepath.Dir(path))))
@@ -85,22 +83,15 @@ func TestLocalBlock(t *testing.T) {
 		return filepath.Join(l.root, "kubelet/pods", uid, "volumeDevices/kubernetes.io~local-volume/pv-1")
 	}
 	device := filepath.Join(t.TempDir(), "by-id")
-	if err := os.Symlink(disk.Device, device); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink(disk.Device, device))
 	set := func(uid types.UID) {
 		t.Helper()
-		path, err := l.mountRequest(ctx(t), ofDevice(uid, local(device)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := check.Value(l.mountRequest(ctx(t), ofDevice(uid, local(device))))(t)
 		wantMapped(t, path, filepath.Join(dir, string(uid)), link(string(uid)), disk.Device)
 	}
 	end := func(uid types.UID) {
 		t.Helper()
-		if err := l.unmount(uid); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.unmount(uid))
 		hosttest.WantGone(t, filepath.Join(dir, string(uid)))
 		hosttest.WantGone(t, filepath.Dir(filepath.Dir(link(string(uid)))))
 		if n := loopsOn(t, filepath.Join(dir, string(uid))); len(n) > 0 {
@@ -161,19 +152,12 @@ func TestLocalBlockOfKubelet(t *testing.T) {
 ln -s "$1" "$3"; losetup --find "$2"`, "sh", disk.Device, file, link)
 	}
 	kubelet()
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	hosttest.WantGone(t, filepath.Dir(file))
 	kubelet()
-	path, err := l.mountRequest(ctx(t), ofDevice("u1", local(disk.Device)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := check.Value(l.mountRequest(ctx(t), ofDevice("u1", local(disk.Device))))(t)
 	wantMapped(t, path, file, link, disk.Device)
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	if n := loopsOn(t, file); len(n) > 0 {
 		t.Errorf("loop devices are left: %v", n)
 	}
@@ -185,20 +169,13 @@ func TestBlockReplaced(t *testing.T) {
 	l, one, two := newLab(t), hosttest.NewLoop(t, 16<<20), hosttest.NewLoop(t, 16<<20)
 	t.Cleanup(l.cleared)
 	for _, disk := range []*hosttest.Loop{one, two} {
-		path, err := l.mountRequest(ctx(t), ofDevice("u1", local(disk.Device)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := check.Value(l.mountRequest(ctx(t), ofDevice("u1", local(disk.Device))))(t)
 		wantMapped(t, path, path, filepath.Join(l.root, "kubelet/pods/u1/volumeDevices/kubernetes.io~local-volume/pv-1"), disk.Device)
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	_, err := l.mountRequest(ctx(t), ofDevice("u2", local(t.TempDir())))
 	hosttest.WantError(t, err, port.InvalidConfig, "is not a block device")
-	if err := l.unmount("u2"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u2"))
 }
 
 // TestISCSIBlock: a LUN is mapped into pods, and detached with the last of them, be it a device or a mount, ours or a
@@ -214,10 +191,7 @@ func TestISCSIBlock(t *testing.T) {
 	dir := filepath.Join(l.root, strings.Replace(globalDir, "/iscsi/", "/iscsi/volumeDevices/", 1))
 	set := func(uid types.UID) {
 		t.Helper()
-		path, err := l.mountRequest(ctx(t), ofDevice(uid, source))
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := check.Value(l.mountRequest(ctx(t), ofDevice(uid, source)))(t)
 		wantMapped(t, path, filepath.Join(dir, string(uid)),
 			filepath.Join(l.root, "kubelet/pods", string(uid), "volumeDevices/kubernetes.io~iscsi/pv-1"), device)
 		if _, err := os.Stat(filepath.Join(dir, "iscsi.json")); err != nil {
@@ -226,9 +200,7 @@ func TestISCSIBlock(t *testing.T) {
 	}
 	end := func(l *diskLab, uid types.UID, last bool) {
 		t.Helper()
-		if err := l.unmount(uid); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.unmount(uid))
 		hosttest.WantGone(t, filepath.Join(dir, string(uid)))
 		if l.loggedIn() == last {
 			t.Errorf("after the end of %s: session %v", uid, l.loggedIn())
@@ -236,9 +208,7 @@ func TestISCSIBlock(t *testing.T) {
 	}
 	kubelets := func(uid string) {
 		t.Helper()
-		if err := os.RemoveAll(filepath.Join(l.root, "kubelet/pods", uid, "plugins")); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.RemoveAll(filepath.Join(l.root, "kubelet/pods", uid, "plugins")))
 	}
 	set("u1")
 	set("u2")
@@ -262,9 +232,7 @@ func TestISCSIBlock(t *testing.T) {
 	_, err = l.mountRequest(ctx(t), claimed(podOf("u2"), source))
 	hosttest.WantError(t, err, port.StateConflict, device, "mapped into a pod as a device", filepath.Join(dir, "u1"))
 	end(l, "u1", false)
-	if _, err := l.mountRequest(ctx(t), claimed(podOf("u2"), source)); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(l.mountRequest(ctx(t), claimed(podOf("u2"), source)))(t)
 	set("u1")
 	end(l, "u1", false)
 	set("u1")
@@ -281,17 +249,13 @@ func TestBlockUse(t *testing.T) {
 	r := ofDevice("u1", local(disk.Device))
 	r.Pod.Spec.Volumes = []v1.Volume{*r.Volume}
 	r.Pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: r.Volume.Name, DevicePath: "/dev/x"}}
-	if _, err := l.mountRequest(ctx(t), r); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(l.mountRequest(ctx(t), r))(t)
 	use, err := l.VolumeUse(ctx(t), []*v1.Pod{r.Pod}, true)
 	if err != nil || len(use[0]) != 1 || use[0][0].Disk.Capacity == nil || *use[0][0].Disk.Capacity != 16<<20 ||
 		use[0][0].Disk.Used != nil || use[0][0].Plugin != "kubernetes.io/local-volume" {
 		t.Errorf("%+v, %v", use, err)
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 // TestStrayFiles: a file, or a link to one, where directories of devices are, holds up no pod. A directory that can't be
@@ -304,23 +268,16 @@ func TestStrayFiles(t *testing.T) {
 		hosttest.Write(t, filepath.Join(plugins, dir, "volumeDevices/iface-stray"), "")
 	}
 	for _, dir := range []string{"kubernetes.io~local-volume", "kubernetes.io/iscsi"} {
-		if err := os.Symlink("stray", filepath.Join(plugins, dir, "volumeDevices/iface-link")); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Symlink("stray", filepath.Join(plugins, dir, "volumeDevices/iface-link")))
 	}
 	if files, err := l.mapped("u1"); err != nil || len(files) > 0 {
 		t.Errorf("mapped: %v, %v", files, err)
 	}
-	a, err := l.disks.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := check.Value(l.disks.open())(t)
 	if disks, err := otherDirs(a, nil); err != nil || len(disks) > 0 {
 		t.Errorf("other disks: %v, %v", disks, err)
 	}
-	if err := os.Symlink("iface-loop", filepath.Join(plugins, "kubernetes.io/iscsi/volumeDevices/iface-loop")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink("iface-loop", filepath.Join(plugins, "kubernetes.io/iscsi/volumeDevices/iface-loop")))
 	if files, err := l.mapped("u1"); !errors.Is(err, unix.ELOOP) {
 		t.Errorf("mapped: %v, %v", files, err)
 	}

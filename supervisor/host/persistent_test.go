@@ -18,6 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -36,10 +37,7 @@ func local(path string) v1.PersistentVolumeSource {
 
 func groupAndMode(t *testing.T, path string) (uint32, os.FileMode) {
 	t.Helper()
-	info, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := check.Value(os.Lstat(path))(t)
 	return info.Sys().(*syscall.Stat_t).Gid, info.Mode()
 }
 
@@ -49,16 +47,11 @@ func TestLocalVolume(t *testing.T) {
 	l := newLab(t)
 	disk := t.TempDir()
 	hosttest.Write(t, filepath.Join(disk, "sub/file"), "kept")
-	if err := os.Symlink("/etc/passwd", filepath.Join(disk, "link")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink("/etc/passwd", filepath.Join(disk, "link")))
 	passwd, _ := groupAndMode(t, "/etc/passwd")
 	r := claimed(newPod(withFSGroup), local(disk))
 	for range 2 {
-		path, err := l.mountRequest(ctx(t), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := check.Value(l.mountRequest(ctx(t), r))(t)
 		if want := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~local-volume/pv-1"); path != want {
 			t.Errorf("is at %s, want %s", path, want)
 		}
@@ -76,12 +69,8 @@ func TestLocalVolume(t *testing.T) {
 	if gid, _ := groupAndMode(t, "/etc/passwd"); gid != passwd {
 		t.Error("a link was followed")
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.remove(port.PodDirs{UID: "u1"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
+	check.Fatal(t, l.remove(port.PodDirs{UID: "u1"}))
 	hosttest.WantMode(t, filepath.Join(disk, "sub/file"), 0o660)
 }
 
@@ -107,18 +96,14 @@ func TestSlowGroup(t *testing.T) {
 	var said []int64
 	r.Walked = func(files int64) { said = append(said, files) }
 	r.Patience = time.Minute
-	if _, err := l.mountRequest(ctx(t), r); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(l.mountRequest(ctx(t), r))(t)
 	if len(said) < 2 || !slices.IsSorted(said) || said[0] == said[len(said)-1] || said[len(said)-1] > manyFiles+101 {
 		t.Errorf("it was told of %v", said)
 	}
 	if gid, _ := groupAndMode(t, filepath.Join(disk, "99/9999")); gid != 2000 {
 		t.Errorf("the last file has group %d", gid)
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 // TestGroupGivenUp: a change of the group that was ended, as when its pod goes or the agent does, is not done: the next one
@@ -150,9 +135,7 @@ func TestGroupGivenUp(t *testing.T) {
 			t.Errorf("%s has group %d", name, gid)
 		}
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 // TestGroupOfSharedVolume: a local volume that another pod has stays with its group, and the log says so.
@@ -170,12 +153,8 @@ func TestGroupOfSharedVolume(t *testing.T) {
 	}
 	mount := func(r port.MountVolume, want uint32, warnings int) {
 		t.Helper()
-		if err := l.prepare(r.Pod); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.mountRequest(ctx(t), r); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.prepare(r.Pod))
+		check.Value(l.mountRequest(ctx(t), r))(t)
 		if gid, _ := groupAndMode(t, filepath.Join(disk, "file")); gid != want || len(warned) != warnings {
 			t.Errorf("for pod %s it is of group %d, want %d; warnings %q", r.Pod.UID, gid, want, warned)
 		}
@@ -184,14 +163,10 @@ func TestGroupOfSharedVolume(t *testing.T) {
 	mount(of("u2", 2000), 2000, 0)
 	mount(of("u3", 3000), 2000, 1)
 	for _, uid := range []types.UID{"u1", "u2", "u3"} {
-		if err := l.unmount(uid); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.unmount(uid))
 	}
 	mount(of("u4", 3000), 3000, 1)
-	if err := l.unmount("u4"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u4"))
 }
 
 // TestFileKeepsGroup: a file that can't be given to a group does not keep the pod from starting, and the log says so.
@@ -205,17 +180,11 @@ func TestFileKeepsGroup(t *testing.T) {
 		hosttest.Write(t, filepath.Join(disk, name), "")
 	}
 	fixed := filepath.Join(disk, "fixed")
-	if err := unix.Mount(fixed, fixed, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Mount(fixed, fixed, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { unix.Unmount(fixed, unix.MNT_DETACH) }) //nolint:errcheck // it is there
-	if err := unix.Mount("", fixed, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Mount("", fixed, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
 	var g regroup
-	if err := g.toGroup(disk, 2000, false, false); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, g.toGroup(disk, 2000, false, false))
 	if g.refused != 2 || !strings.Contains(g.why, "fixed") || g.files.Load() != 5 {
 		t.Errorf("%d of %d files could not be given: %s", g.refused, g.files.Load(), g.why)
 	}
@@ -260,20 +229,14 @@ func TestGroupOnMismatchOnly(t *testing.T) {
 			l := newLab(t)
 			disk := t.TempDir()
 			hosttest.Write(t, filepath.Join(disk, "file"), "x")
-			if err := c.top(disk); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, c.top(disk))
 			p := newPod(withFSGroup)
 			p.Spec.SecurityContext.FSGroupChangePolicy = &policy
-			if _, err := l.mountRequest(ctx(t), claimed(p, local(disk))); err != nil {
-				t.Fatal(err)
-			}
+			check.Value(l.mountRequest(ctx(t), claimed(p, local(disk))))(t)
 			if gid, _ := groupAndMode(t, filepath.Join(disk, "file")); gid != c.want {
 				t.Errorf("the file is of group %d, want %d", gid, c.want)
 			}
-			if err := l.unmount("u1"); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, l.unmount("u1"))
 		})
 	}
 }
@@ -295,9 +258,7 @@ func TestClaimsThatCannotBe(t *testing.T) {
 		_, err := l.mountRequest(ctx(t), claimed(newPod(), c.source))
 		hosttest.WantError(t, err, port.InvalidConfig, c.want)
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 // fakeMount puts a mount program in the way that notes what it was asked for and
@@ -307,9 +268,7 @@ func fakeMount(t *testing.T, script string) (asked string) {
 	dir := t.TempDir()
 	asked = filepath.Join(dir, "asked")
 	text := "#!/bin/sh\necho \"$@\" >> " + asked + "\nfor last; do :; done\n" + script + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "mount"), []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(dir, "mount"), []byte(text), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	return asked
 }
@@ -322,21 +281,13 @@ func TestNFS(t *testing.T) {
 	r.Persistent.Spec.MountOptions = []string{"nfsvers=4.2"}
 	var path string
 	for range 2 {
-		var err error
-		if path, err = l.mountRequest(ctx(t), r); err != nil {
-			t.Fatal(err)
-		}
+		path = check.Value(l.mountRequest(ctx(t), r))(t)
 	}
-	text, err := os.ReadFile(asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile(asked))(t)
 	if want := "-t nfs -o ro,nfsvers=4.2 [fd00::1]:/export " + path; strings.TrimSpace(string(text)) != want {
 		t.Errorf("asked for %q, want %q", text, want)
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 // What the mount program says is what the user reads; one that hangs is ended
@@ -348,7 +299,5 @@ func TestNFSFails(t *testing.T) {
 	fakeMount(t, `echo "mount.nfs: access denied by server" >&2; exit 32`)
 	_, err := l.mount(ctx(t), newPod(), v)
 	hosttest.WantError(t, err, port.Other, "mount files.test:/x", "access denied by server")
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }

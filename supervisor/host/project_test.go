@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -28,9 +29,7 @@ func newProjectLab(t *testing.T) *projectLab {
 	t.Helper()
 	l := &projectLab{lab: newLab(t), sources: map[string]int{}}
 	l.files = projectquota.Files{Projects: filepath.Join(l.root, "projects"), Names: filepath.Join(l.root, "projid")}
-	if err := l.use(l.Host); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.use(l.Host))
 	return l
 }
 
@@ -47,16 +46,9 @@ func (l *projectLab) takes(dir string, q projectquota.Quota) {
 
 func (l *projectLab) attributes(dir string) projectquota.Attributes {
 	l.t.Helper()
-	f, err := os.Open(dir)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	f := check.Value(os.Open(dir))(l.t)
 	defer f.Close() //nolint:errcheck // it was only read
-	a, err := l.kernel.Attributes(f)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return a
+	return check.Value(l.kernel.Attributes(f))(l.t)
 }
 
 func ownUsers(p *v1.Pod) { p.Spec.HostUsers = new(false) }
@@ -73,9 +65,7 @@ func TestEmptyDirByProject(t *testing.T) {
 	hosttest.Write(t, filepath.Join(dir, "file"), strings.Repeat("x", 100_000))
 	l.takes(dir, projectquota.Quota{Bytes: 7 << 20, Inodes: 9})
 	next := newLabAt(t, l.root)
-	if err := l.use(next); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.use(next))
 	for _, h := range []*Host{l.Host, next} {
 		l.sources = map[string]int{}
 		found, err := h.EphemeralUse(ctx(t), []*v1.Pod{p}, false)
@@ -90,9 +80,7 @@ func TestEmptyDirByProject(t *testing.T) {
 			t.Errorf("measured by %v", l.sources)
 		}
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	if text, err := os.ReadFile(l.files.Projects); err != nil || len(text) > 0 {
 		t.Errorf("after the pod: %q, %v", text, err)
 	}
@@ -124,14 +112,10 @@ func TestEmptyDirWalked(t *testing.T) {
 			pod: []func(*v1.Pod){ownUsers}, before: func(l *projectLab) { l.kernel.Fail = unix.EOPNOTSUPP }, complains: "not supported",
 		},
 		"no line": {pod: []func(*v1.Pod){ownUsers}, after: func(l *projectLab, _ string) {
-			if err := os.Remove(l.files.Projects); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.Remove(l.files.Projects))
 		}},
 		"unreadable lines": {pod: []func(*v1.Pod){ownUsers}, after: func(l *projectLab, _ string) {
-			if err := errors.Join(os.Remove(l.files.Projects), os.Mkdir(l.files.Projects, 0o700)); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, errors.Join(os.Remove(l.files.Projects), os.Mkdir(l.files.Projects, 0o700)))
 		}, complains: "is a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,9 +152,7 @@ func TestNoProject(t *testing.T) {
 	hosttest.Write(t, filepath.Join(dir, "file"), "x")
 	with := newProjectLab(t)
 	with.lab, with.root = l, l.root
-	if err := with.use(l.Host); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, with.use(l.Host))
 	if l.mustMount(p, old) != dir || with.attributes(dir).Project != 0 || with.complaints != nil {
 		t.Errorf("%+v %v", with.attributes(dir), with.complaints)
 	}
@@ -195,17 +177,10 @@ func TestNoProjectQuotas(t *testing.T) {
 func TestProjectBelowLink(t *testing.T) {
 	l := newProjectLab(t)
 	link := filepath.Join(t.TempDir(), "kubelet")
-	if err := os.Symlink(filepath.Join(l.root, "kubelet"), link); err != nil {
-		t.Fatal(err)
-	}
-	h, err := New(Config{Root: link, LogRoot: filepath.Join(l.root, "logs")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink(filepath.Join(l.root, "kubelet"), link))
+	h := check.Value(New(Config{Root: link, LogRoot: filepath.Join(l.root, "logs")}))(t)
 	defer h.Close() //nolint:errcheck // nothing is written
-	if err := l.use(h); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.use(h))
 	l.Host = h
 	scratch := emptyDir("scratch", v1.EmptyDirVolumeSource{})
 	p := newPod(ownUsers, with(scratch))

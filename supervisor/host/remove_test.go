@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -22,9 +23,7 @@ func TestRemovalRefusesMounts(t *testing.T) {
 	path := l.mustMount(newPod(), emptyDir("data", v1.EmptyDirVolumeSource{}))
 	hosttest.Write(t, filepath.Join(path, "other"), "x")
 	point := filepath.Join(path, "in here", "deep")
-	if err := os.MkdirAll(point, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.MkdirAll(point, 0o755))
 	unmount := hosttest.Bind(t, precious, point)
 
 	hosttest.WantError(t, l.unmount("u1"), port.StateConflict, "UnmountPod u1", "still mounted, nothing was removed", point)
@@ -42,9 +41,7 @@ func TestRemovalRefusesMounts(t *testing.T) {
 	}
 	l.mounts = read
 	unmount()
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	hosttest.WantMode(t, filepath.Join(precious, "file"), 0o600)
 }
 
@@ -53,9 +50,7 @@ func TestNothingToUnmount(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l := newLab(t)
 	p := newPod()
-	if err := l.prepare(p); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.prepare(p))
 	l.mustMount(p, hostPath(t.TempDir(), v1.HostPathDirectory))
 	read := l.mounts
 	l.mounts = func() ([]mounts.Mount, error) {
@@ -63,22 +58,16 @@ func TestNothingToUnmount(t *testing.T) {
 		return read()
 	}
 	for range 2 {
-		if err := l.unmount("u1"); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.unmount("u1"))
 	}
 	// One that is mounted on the very directory is not nothing.
 	l.mounts = read
-	if err := l.prepare(p); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.prepare(p))
 	point := filepath.Join(l.pods.Real, "u1", volumesDir)
 	unmount := hosttest.Bind(t, t.TempDir(), point)
 	hosttest.WantError(t, l.unmount("u1"), port.StateConflict, "UnmountPod u1", point)
 	unmount()
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 func TestRemovalRefusesAMountedFile(t *testing.T) {

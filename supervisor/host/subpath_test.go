@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -39,9 +40,7 @@ func TestSubPaths(t *testing.T) {
 	t.Cleanup(func() { l.unmount("u1") }) //nolint:errcheck // the test took it down
 	hosttest.Write(t, filepath.Join(root, "dir/file"), "x")
 	for link, to := range map[string]string{"link": "dir", "filelink": "dir/file"} {
-		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Symlink(to, filepath.Join(root, link)))
 	}
 	part := func(i int, sub string) containerplan.SubPath {
 		return containerplan.SubPath{Index: i, Volume: "data", Root: root, SubPath: sub}
@@ -66,22 +65,14 @@ func TestSubPaths(t *testing.T) {
 		}
 	}
 	// What was made is as its volume: of its mode and group.
-	info, err := os.Stat(filepath.Join(root, "new/deep"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := check.Value(os.Stat(filepath.Join(root, "new/deep")))(t)
 	if gid := info.Sys().(*syscall.Stat_t).Gid; gid != 2000 || info.Mode() != 0o777|os.ModeDir|os.ModeSetgid {
 		t.Errorf("group %d, mode %s", gid, info.Mode())
 	}
 	// A next incarnation gets what is there then, be it of another kind.
-	if err := os.Remove(filepath.Join(root, "filelink")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(filepath.Join(root, "filelink")))
 	hosttest.Write(t, filepath.Join(root, "filelink/y"), "y")
-	paths, err := l.subPaths(part(1, "filelink"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := check.Value(l.subPaths(part(1, "filelink")))(t)
 	hosttest.WantMode(t, filepath.Join(paths[0], "y"), 0o600)
 	if n := l.countMounts(paths[0]); n != 1 {
 		t.Errorf("is mounted %d times", n)
@@ -91,13 +82,9 @@ func TestSubPaths(t *testing.T) {
 	// Another agent, which was told nothing, takes them down.
 	next := &lab{Host: newLabAt(t, l.root), t: t, root: l.root}
 	for range 2 {
-		if err := next.unmount("u1"); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, next.unmount("u1"))
 	}
-	if err := next.remove(port.PodDirs{UID: "u1"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, next.remove(port.PodDirs{UID: "u1"}))
 	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
 }
 
@@ -138,13 +125,9 @@ func TestSubPathInMemory(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l := newLab(t)
 	root := l.mustMount(newPod(withFSGroup), emptyDir("data", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}))
-	if _, err := l.subPaths(containerplan.SubPath{Volume: "data", Root: root, SubPath: "new"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(l.subPaths(containerplan.SubPath{Volume: "data", Root: root, SubPath: "new"}))(t)
 	hosttest.WantMode(t, filepath.Join(root, "new"), 0o777|os.ModeDir|os.ModeSetgid|os.ModeSticky)
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 func TestSubPathsStayInTheVolume(t *testing.T) {
@@ -154,16 +137,12 @@ func TestSubPathsStayInTheVolume(t *testing.T) {
 	outside := t.TempDir()
 	hosttest.Write(t, filepath.Join(outside, "secret"), "x")
 	for link, to := range map[string]string{"abs": outside, "up": "../../../../../../../../etc", "chain": "abs", "dangling": filepath.Join(outside, "made"), "self": "self"} {
-		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Symlink(to, filepath.Join(root, link)))
 	}
 	hosttest.Write(t, filepath.Join(root, "file"), "x")
 	for _, sub := range []string{"abs", "abs/secret", "up", "up/passwd", "chain/secret", "dangling", "dangling/x", "self", "abs/new", "proc"} {
 		if sub == "proc" {
-			if err := os.Symlink("/proc/self/root", filepath.Join(root, sub)); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.Symlink("/proc/self/root", filepath.Join(root, sub)))
 		}
 		_, err := l.subPaths(containerplan.SubPath{Volume: "data", Root: root, SubPath: sub})
 		hosttest.WantError(t, err, port.InvalidConfig, "points outside its volume", sub)
@@ -173,16 +152,11 @@ func TestSubPathsStayInTheVolume(t *testing.T) {
 	for _, p := range []string{"made", "new"} {
 		hosttest.WantGone(t, filepath.Join(outside, p))
 	}
-	all, err := readMounts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := check.Value(readMounts())(t)
 	if m := mounts.Below(all, filepath.Join(l.root, "kubelet")); len(m) > 0 {
 		t.Errorf("mounted: %v", m)
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	hosttest.WantMode(t, filepath.Join(outside, "secret"), 0o600)
 }
 
@@ -196,9 +170,7 @@ func TestSubPathsUnderAttack(t *testing.T) {
 	hosttest.Write(t, filepath.Join(outside, "sub/secret"), "x")
 	dir, link := filepath.Join(root, "dir"), filepath.Join(root, "link")
 	hosttest.Write(t, filepath.Join(dir, "sub/mine"), "x")
-	if err := os.Symlink(outside, link); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink(outside, link))
 	stop, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		for {
@@ -228,9 +200,7 @@ func TestSubPathsUnderAttack(t *testing.T) {
 			if _, err := os.Lstat(filepath.Join(p.Target, "secret")); err == nil {
 				t.Error("what is outside of the volume was mounted")
 			}
-			if err := unix.Unmount(p.Target, unix.MNT_DETACH); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, unix.Unmount(p.Target, unix.MNT_DETACH))
 		case is && strings.Contains(f.Detail, "points outside its volume"):
 			refused++
 		default:
@@ -238,15 +208,11 @@ func TestSubPathsUnderAttack(t *testing.T) {
 		}
 	}
 	close(stop)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, <-ended)
 	t.Logf("mounted %d times, refused %d times", mounted, refused)
 	hosttest.WantGone(t, filepath.Join(outside, "new"))
 	if mounted == 0 || refused == 0 {
 		t.Error("the race was not met")
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }

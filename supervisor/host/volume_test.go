@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -33,18 +34,14 @@ func TestEmptyDir(t *testing.T) {
 	}
 	path := l.mustMount(p, emptyDir("data", v1.EmptyDirVolumeSource{}))
 	// What a container made of it stays, as a database that closes its directory.
-	if err := os.Chmod(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Chmod(path, 0o700))
 	hosttest.Write(t, filepath.Join(path, "file"), "kept")
 	l.mustMount(p, emptyDir("data", v1.EmptyDirVolumeSource{}))
 	hosttest.WantMode(t, path, 0o700|os.ModeDir)
 	hosttest.WantMode(t, filepath.Join(path, "file"), 0o600)
 
 	for range 2 {
-		if err := l.unmount("u1"); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.unmount("u1"))
 	}
 	hosttest.WantGone(t, path)
 	hosttest.WantMode(t, filepath.Join(l.root, "kubelet/pods/u1"), 0o750|os.ModeDir)
@@ -56,26 +53,18 @@ func TestEmptyDirOfAGroup(t *testing.T) {
 	l := newLab(t)
 	for _, medium := range []v1.StorageMedium{v1.StorageMediumDefault, v1.StorageMediumMemory} {
 		path := l.mustMount(newPod(withFSGroup), emptyDir("v"+strings.ToLower(string(medium)), v1.EmptyDirVolumeSource{Medium: medium}))
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := check.Value(os.Stat(path))(t)
 		if gid := info.Sys().(*syscall.Stat_t).Gid; gid != 2000 || info.Mode()&os.ModeSetgid == 0 {
 			t.Errorf("medium %q: group %d, mode %s", medium, gid, info.Mode())
 		}
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 // optionsOf is how a file system is mounted, as the kernel says it.
 func optionsOf(t *testing.T, path string) string {
 	t.Helper()
-	table, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := check.Value(os.ReadFile("/proc/self/mountinfo"))(t)
 	for line := range strings.Lines(string(table)) {
 		if fields := strings.Fields(line); fields[4] == path {
 			return fields[len(fields)-1]
@@ -92,9 +81,7 @@ func knowsNoswap(t *testing.T) bool {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "noswap"); err != nil {
 		return false
 	}
-	if err := syscall.Unmount(dir, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, syscall.Unmount(dir, 0))
 	return true
 }
 
@@ -113,9 +100,7 @@ func TestEmptyDirInMemory(t *testing.T) {
 	hosttest.WantMode(t, filepath.Join(path, "file"), 0o600)
 	hosttest.WantMode(t, path, 0o777|os.ModeDir|os.ModeSticky)
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(path, &fs); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, syscall.Statfs(path, &fs))
 	if got := int64(fs.Blocks) * fs.Bsize; got != size.Value() {
 		t.Errorf("has %d bytes, want %d", got, size.Value())
 	}
@@ -128,27 +113,17 @@ func TestEmptyDirInMemory(t *testing.T) {
 	hosttest.WantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", path, "tmpfs")
 	hosttest.WantMode(t, filepath.Join(path, "file"), 0o600)
 
-	f, err := os.Open(filepath.Join(path, "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(os.Open(filepath.Join(path, "file")))(t)
 	hosttest.WantError(t, l.unmount("u1"), port.StateConflict, path, "in use")
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, f.Close())
 	for range 2 {
-		if err := l.unmount("u1"); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.unmount("u1"))
 	}
 	hosttest.WantGone(t, path)
 }
 
 func (l *lab) countMounts(point string) int {
-	all, err := readMounts()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	all := check.Value(readMounts())(l.t)
 	n := 0
 	for _, m := range all {
 		if m.Point == point {
@@ -164,16 +139,12 @@ func TestTmpfsIsMountedAgain(t *testing.T) {
 	l := newLab(t)
 	v := emptyDir("cache", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory})
 	path := l.mustMount(newPod(), v)
-	if err := syscall.Unmount(path, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, syscall.Unmount(path, 0))
 	l.mustMount(newPod(), v)
 	if n := l.countMounts(path); n != 1 {
 		t.Errorf("is mounted %d times", n)
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }
 
 func TestVolumesThatCannotBe(t *testing.T) {
@@ -204,14 +175,9 @@ func TestHostPath(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	hosttest.Write(t, at("file"), "")
 	for link, target := range map[string]string{"link": ".", "broken": "nowhere"} {
-		if err := os.Symlink(target, at(link)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Symlink(target, at(link)))
 	}
-	socket, err := net.Listen("unix", at("socket"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket := check.Value(net.Listen("unix", at("socket")))(t)
 	defer socket.Close() //nolint:errcheck // of the test
 	for _, c := range []struct {
 		path string

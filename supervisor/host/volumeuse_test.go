@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 	"github.com/troupe-dev/troupe/tests/podtest"
 )
@@ -40,9 +41,7 @@ func TestVolumeUse(t *testing.T) {
 	claim.Pod = p
 	hosttest.Write(t, filepath.Join(l.mustMount(p, scratch), "file"), strings.Repeat("x", 100_000))
 	hosttest.Write(t, filepath.Join(l.mustMount(p, memory), "file"), strings.Repeat("x", 50_000))
-	if _, err := l.mountRequest(ctx(t), claim); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(l.mountRequest(ctx(t), claim))(t)
 	other := newPod(func(p *v1.Pod) { p.UID = "u2" }, with(emptyDir("not-yet", v1.EmptyDirVolumeSource{})))
 	found, err := l.VolumeUse(ctx(t), []*v1.Pod{p, other}, false)
 	if err != nil || len(found) != 2 || names(found[0]) != "scratch memory data" {
@@ -67,9 +66,7 @@ func TestVolumeUse(t *testing.T) {
 	if found, err = l.VolumeUse(ctx(t), []*v1.Pod{p}, true); err != nil || names(found[0]) != "data" {
 		t.Errorf("of claims: %v %+v", err, found)
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 	if found, err = l.VolumeUse(ctx(t), []*v1.Pod{p}, true); err != nil || len(found[0]) != 0 {
 		t.Errorf("of a pod that is no more: %v %+v", err, found)
 	}
@@ -85,9 +82,7 @@ func TestUseOfAHungVolume(t *testing.T) {
 	good.Volume.Name = "good"
 	p := newPod(with(hung.Volume, good.Volume))
 	for _, r := range []port.MountVolume{hung, good} {
-		if _, err := l.mountRequest(ctx(t), r); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(l.mountRequest(ctx(t), r))(t)
 	}
 	for _, want := range []string{"deadline exceeded", "hangs in the kernel"} {
 		found, err := l.VolumeUse(ctx(t), []*v1.Pod{p}, true)

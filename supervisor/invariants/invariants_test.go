@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // rig feeds a model with events.
@@ -498,10 +499,7 @@ func TestCgroups(t *testing.T) {
 
 // TestDocument: docs/invariants.md has each rule as it is.
 func TestDocument(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/invariants.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := check.Value(os.ReadFile("../../docs/invariants.md"))(t)
 	for _, r := range Rules() {
 		if row := fmt.Sprintf("| %s | %s | %s |", r.ID, r.Text, r.Excuses); !strings.Contains(string(doc), row) {
 			t.Errorf("docs/invariants.md lacks the row\n%s", row)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -15,18 +17,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // take is Take without a wait.
 func take(t *testing.T, path string) *File {
 	t.Helper()
-	f, err := Take(t.Context(), path, func() { t.Errorf("it waits for %s", path) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return check.Value(Take(t.Context(), path, func() { t.Errorf("it waits for %s", path) }))(t)
 }
 
 func closes(t *testing.T, f *File) {
 	t.Helper()
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, f.Close())
 }
 
 // TestTurns: the second one waits until the first one has ended.
@@ -74,10 +70,7 @@ func TestCannotBeTaken(t *testing.T) {
 func TestContended(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	f := take(t, path)
-	contended, err := f.Contended()
-	if err != nil {
-		t.Fatal(err)
-	}
+	contended := check.Value(f.Contended())(t)
 	select {
 	case <-contended:
 		t.Fatal("nobody has opened it")
@@ -94,10 +87,7 @@ func TestContended(t *testing.T) {
 // TestNotContended: the end of the lock is not contention, and nothing is left of the watch (goleak).
 func TestNotContended(t *testing.T) {
 	f := take(t, filepath.Join(t.TempDir(), "lock"))
-	contended, err := f.Contended()
-	if err != nil {
-		t.Fatal(err)
-	}
+	contended := check.Value(f.Contended())(t)
 	closes(t, f)
 	select {
 	case <-contended:

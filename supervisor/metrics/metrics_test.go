@@ -32,6 +32,7 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
@@ -39,11 +40,8 @@ var now = time.Unix(1_700_000_000, 0)
 
 func fresh(t *testing.T) *metrics.Metrics {
 	t.Helper()
-	m, err := metrics.New(metrics.Config{Node: "n1", Version: "v1.36.6+troupe.devel", CgroupV2: true, Began: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return check.Value(
+		metrics.New(metrics.Config{Node: "n1", Version: "v1.36.6+troupe.devel", CgroupV2: true, Began: now}))(t)
 }
 
 // system is a kernel of actors that says what a test wants.
@@ -129,9 +127,7 @@ var tallies = []probes.Tally{
 func scrape(t *testing.T, m *metrics.Metrics, a metrics.Asked, path string) map[string]*dto.MetricFamily {
 	t.Helper()
 	for _, r := range m.Routes(a) {
-		if err := r.Validate(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, r.Validate())
 		if r.Path != path {
 			continue
 		}
@@ -141,19 +137,12 @@ func scrape(t *testing.T, m *metrics.Metrics, a metrics.Asked, path string) map[
 			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 		}
 		text := w.Body.String()
-		problems, err := promlint.New(strings.NewReader(text)).Lint()
-		if err != nil {
-			t.Fatal(err)
-		}
+		problems := check.Value(promlint.New(strings.NewReader(text)).Lint())(t)
 		for _, p := range problems {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 		parser := expfmt.NewTextParser(model.LegacyValidation)
-		families, err := parser.TextToMetricFamilies(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return families
+		return check.Value(parser.TextToMetricFamilies(strings.NewReader(text)))(t)
 	}
 	t.Fatal("there is no " + path)
 	return nil
@@ -191,7 +180,7 @@ type want struct {
 	value        float64
 }
 
-func check(t *testing.T, families map[string]*dto.MetricFamily, all []want) {
+func wantSeries(t *testing.T, families map[string]*dto.MetricFamily, all []want) {
 	t.Helper()
 	for _, w := range all {
 		if got := value(t, families, w.name, w.labels); got != w.value {
@@ -201,7 +190,7 @@ func check(t *testing.T, families map[string]*dto.MetricFamily, all []want) {
 }
 
 func TestWhatIsAskedAtAScrape(t *testing.T) {
-	check(t, scrape(t, fresh(t), asked(), "/metrics"), []want{
+	wantSeries(t, scrape(t, fresh(t), asked(), "/metrics"), []want{
 		{"kubelet_node_name", "node=n1", 1},
 		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/csi state=desired_state_of_world", 1},
 		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/csi state=actual_state_of_world", 1},
@@ -247,7 +236,7 @@ func TestNobodyAnswers(t *testing.T) {
 	a := asked()
 	a.Pods = func(context.Context) (podview.View, error) { return podview.View{}, errors.New("no answer") }
 	families := scrape(t, fresh(t), a, "/metrics")
-	check(t, families, []want{{"troupe_scrape_error", "", 1}, {"troupe_mailbox_messages", "kind=pod", 5}})
+	wantSeries(t, families, []want{{"troupe_scrape_error", "", 1}, {"troupe_mailbox_messages", "kind=pod", 5}})
 	if f := families["kubelet_running_pods"]; f != nil {
 		t.Errorf("told what nobody knows: %v", f)
 	}
@@ -271,7 +260,7 @@ func TestCalls(t *testing.T) {
 	m.Request(kube.Request{Method: "GET", Host: "10.0.0.1:6443", Code: 200, Took: time.Millisecond})
 	m.Request(kube.Request{Method: "GET", Host: "10.0.0.1:6443"})
 	families := scrape(t, m, asked(), "/metrics")
-	check(t, families, []want{
+	wantSeries(t, families, []want{
 		{"kubelet_pleg_relist_duration_seconds", "", 2},
 		{"kubelet_pleg_relist_interval_seconds", "", 1},
 		{"kubelet_runtime_operations_total", "operation_type=list_podsandbox", 1},
@@ -329,7 +318,7 @@ func TestStarts(t *testing.T) {
 	below.err = no
 	s.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: p}, func(string, error) {})
 	s.CreateContainer(t.Context(), port.CreateContainer{Pod: p, Container: &v1.Container{Name: "app"}}, func(string, error) {})
-	check(t, scrape(t, m, asked(), "/metrics"), []want{
+	wantSeries(t, scrape(t, m, asked(), "/metrics"), []want{
 		{"kubelet_started_pods_total", "", 2},
 		{"kubelet_started_pods_errors_total", "", 1},
 		{"kubelet_started_user_namespaced_pods_total", "", 2},
@@ -426,7 +415,7 @@ func (*apiserver) Patch(_ context.Context, p port.APIPatch, done func(port.APIOb
 }
 
 func TestProbes(t *testing.T) {
-	check(t, scrape(t, fresh(t), asked(), "/metrics/probes"), []want{
+	wantSeries(t, scrape(t, fresh(t), asked(), "/metrics/probes"), []want{
 		{"prober_probe_total", "container=app namespace=ns pod=web pod_uid=1 probe_type=Liveness result=successful", 5},
 		{"prober_probe_total", "container=app namespace=ns pod=web pod_uid=1 probe_type=Liveness result=failed", 2},
 		{"prober_probe_total", "container=app namespace=ns pod=web pod_uid=2 probe_type=Liveness result=successful", 1},
@@ -439,7 +428,7 @@ func TestSLIs(t *testing.T) {
 	m := fresh(t)
 	m.Healthcheck("syncloop", nil)
 	m.Healthcheck("syncloop", errors.New("the pods actor is stuck"))
-	check(t, scrape(t, m, asked(), "/metrics/slis"), []want{
+	wantSeries(t, scrape(t, m, asked(), "/metrics/slis"), []want{
 		{"kubernetes_healthcheck", "name=syncloop type=healthz", 0},
 		{"kubernetes_healthchecks_total", "name=syncloop status=error type=healthz", 1},
 		{"kubernetes_healthchecks_total", "name=syncloop status=success type=healthz", 1},
@@ -476,7 +465,7 @@ func TestAssigned(t *testing.T) {
 	}
 	a.Alignments([]assign.Alignment{cores, cache, node}, []assign.Alignment{cores, node})
 	none := scrape(t, m, asked(), "/metrics")
-	check(t, none, []want{{aligned, "boundary=uncore_cache scope=container", 0}, {misaligned, "boundary=numa_node scope=pod", 0}})
+	wantSeries(t, none, []want{{aligned, "boundary=uncore_cache scope=container", 0}, {misaligned, "boundary=numa_node scope=pod", 0}})
 	if n := len(none[misaligned].GetMetric()); n != 2 {
 		t.Errorf("%d failures are counted, want 2", n)
 	}
@@ -489,7 +478,7 @@ func TestAssigned(t *testing.T) {
 	a.Shared(3, map[int]int{0: 5, 1: 0})
 	a.Allocated("example.com/gpu", time.Second)
 	m.PluginRegistered("example.com/gpu")
-	check(t, scrape(t, m, asked(), "/metrics"), []want{
+	wantSeries(t, scrape(t, m, asked(), "/metrics"), []want{
 		{"kubelet_cpu_manager_pinning_requests_total", "", 3},
 		{"kubelet_cpu_manager_pinning_errors_total", "", 1},
 		{"kubelet_cpu_manager_shared_pool_size_millicores", "", 3000},
@@ -521,7 +510,7 @@ func TestClaims(t *testing.T) {
 	c.InUse(2, map[string]int{"gpu.example.com": 1})
 	m.DriverCalled("gpu.example.com", "/v1.DRAPlugin/NodePrepareResources", "OK", time.Second)
 	got := scrape(t, m, asked(), "/metrics")
-	check(t, got, []want{
+	wantSeries(t, got, []want{
 		{"dra_operations_duration_seconds", "is_error=true operation_name=PrepareResources", 1},
 		{"dra_operations_duration_seconds", "is_error=false operation_name=PrepareResources", 1},
 		{"dra_operations_duration_seconds", "is_error=false operation_name=UnprepareResources", 1},
@@ -543,7 +532,7 @@ func TestProtection(t *testing.T) {
 	m.EvictionStatsAge("memory.available", 250*time.Millisecond)
 	m.Preempted(v1.ResourceCPU)
 	m.VolumeMeasured("fsquota", time.Millisecond)
-	check(t, scrape(t, m, asked(), "/metrics"), []want{
+	wantSeries(t, scrape(t, m, asked(), "/metrics"), []want{
 		{"kubelet_image_garbage_collected_total", "reason=age", 1},
 		{"kubelet_evictions", "eviction_signal=memory.available", 1},
 		{"kubelet_eviction_stats_age_seconds", "eviction_signal=memory.available", 1},

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // puller is a runtime that has pulled an image at once.
@@ -35,10 +36,7 @@ func (p puller) ImageStatus(ctx context.Context, ref string, done func(observed.
 }
 
 func TestServer(t *testing.T) {
-	m, err := metrics.New(metrics.Config{Node: "n", Version: "v1.36.0", Began: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := check.Value(metrics.New(metrics.Config{Node: "n", Version: "v1.36.0", Began: time.Now()}))(t)
 	ended := m.Served(serve.Served{Method: "GET", Path: "exec"})
 	m.Served(serve.Served{ReadOnly: true, Method: "other", Path: "metrics/cadvisor"})()
 	m.ServerCertificate(func() (*tls.Certificate, error) { return nil, errors.New("none yet") })

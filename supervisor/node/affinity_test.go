@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/host/topology"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -21,10 +22,7 @@ const pinned = "TROUPE_TEST_PINNED"
 
 // TestPinnedAgent: an agent that may run on one CPU (taskset -c 0) still counts all CPUs of its machine.
 func TestPinnedAgent(t *testing.T) {
-	online, err := topology.Online("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	online := must.Value(topology.Online("/"))(t)
 	if os.Getenv(pinned) != "" {
 		lookAroundPinned(t, online.Size())
 		return
@@ -50,9 +48,7 @@ func TestPinnedAgent(t *testing.T) {
 		}
 		start <- nil
 	}()
-	if err := <-start; err != nil {
-		t.Fatal(err)
-	}
+	must.Fatal(t, <-start)
 }
 
 // lookAroundPinned runs in the child.
@@ -60,10 +56,7 @@ func lookAroundPinned(t *testing.T, online int) {
 	if n := runtime.NumCPU(); n != 1 {
 		t.Fatalf("may run on %d CPUs, want 1", n)
 	}
-	m, err := lookAround(configOf(t, "failSwapOn: false"), "n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Value(lookAround(configOf(t, "failSwapOn: false"), "n"))(t)
 	if q := m.capacity[v1.ResourceCPU]; m.cpus != online || q.String() != strconv.Itoa(online) || m.possible < online {
 		t.Errorf("%d CPUs, %s in the Node object, %d possible; want %d", m.cpus, q.String(), m.possible, online)
 	}

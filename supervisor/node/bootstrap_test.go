@@ -28,40 +28,28 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/csr"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
 // saved puts a certificate into a store that is good until then.
 func saved(t *testing.T, s csr.Store, until time.Time) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	own := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: until.Add(-time.Hour), NotAfter: until}
-	der, err := x509.CreateCertificate(rand.Reader, own, own, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bare, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Save(time.Now(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare})); err != nil {
-		t.Fatal(err)
-	}
+	der := must.Value(x509.CreateCertificate(rand.Reader, own, own, key.Public(), key))(t)
+	bare := must.Value(x509.MarshalPKCS8PrivateKey(key))(t)
+	must.Value(s.Save(time.Now(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare})))(t)
 }
 
 func TestNeedsBootstrap(t *testing.T) {
 	dir := t.TempDir()
 	first, own, other := filepath.Join(dir, "bootstrap"), filepath.Join(dir, "own"), filepath.Join(dir, "other")
-	if err := clientcmd.WriteToFile(api.Config{
+	must.Fatal(t, clientcmd.WriteToFile(api.Config{
 		Clusters:  map[string]*api.Cluster{"c": {Server: "https://192.0.2.1"}},
 		AuthInfos: map[string]*api.AuthInfo{"u": {Token: "t"}}, Contexts: map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}},
 		CurrentContext: "x",
-	}, first); err != nil {
-		t.Fatal(err)
-	}
+	}, first))
 	with := func(kubeconfig string) bool {
 		return needsBootstrap(clustered(t, "", "--root-dir", dir, "--kubeconfig", kubeconfig, "--bootstrap-kubeconfig", first), time.Now())
 	}
@@ -71,9 +59,7 @@ func TestNeedsBootstrap(t *testing.T) {
 	store := csr.Store{Dir: filepath.Join(dir, "pki"), Name: "kubelet-client"}
 	saved(t, store, time.Now().Add(time.Hour))
 	for path, file := range map[string]string{own: store.Current(), other: store.Current() + ".other"} {
-		if err := kube.Derive(first, path, file); err != nil {
-			t.Fatal(err)
-		}
+		must.Fatal(t, kube.Derive(first, path, file))
 	}
 	if with(own) {
 		t.Error("one that is good is asked for again")
@@ -85,9 +71,7 @@ func TestNeedsBootstrap(t *testing.T) {
 	if !with(other) {
 		t.Error("the kubeconfig names one that is not there, and none is asked for")
 	}
-	if err := os.Link(store.Current(), store.Current()+".other"); err != nil {
-		t.Fatal(err)
-	}
+	must.Fatal(t, os.Link(store.Current(), store.Current()+".other"))
 	if !with(other) {
 		t.Error("one that somebody else kept has ended, and none is asked for")
 	}
@@ -117,17 +101,12 @@ func TestExpiredInKubeconfig(t *testing.T) {
 			file := filepath.Join(dir, "kubeconfig")
 			if tt.given != 0 {
 				saved(t, other, time.Now().Add(tt.given))
-				pair, err := os.ReadFile(other.Current())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := clientcmd.WriteToFile(api.Config{
+				pair := must.Value(os.ReadFile(other.Current()))(t)
+				must.Fatal(t, clientcmd.WriteToFile(api.Config{
 					Clusters:  map[string]*api.Cluster{"c": {Server: "https://192.0.2.1"}},
 					AuthInfos: map[string]*api.AuthInfo{"u": {ClientCertificateData: pair, ClientKeyData: pair}}, Contexts: map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}},
 					CurrentContext: "x",
-				}, file); err != nil {
-					t.Fatal(err)
-				}
+				}, file))
 			} else if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -146,13 +125,11 @@ func TestExpiredInKubeconfig(t *testing.T) {
 func TestStoreIsWhereTheKubeconfigSays(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "kubeconfig")
 	write := func(named string) csr.Store {
-		if err := clientcmd.WriteToFile(api.Config{
+		must.Fatal(t, clientcmd.WriteToFile(api.Config{
 			Clusters:  map[string]*api.Cluster{"c": {Server: "https://192.0.2.1"}},
 			AuthInfos: map[string]*api.AuthInfo{"u": {ClientCertificate: named, ClientKey: named}}, Contexts: map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}},
 			CurrentContext: "x",
-		}, file); err != nil {
-			t.Fatal(err)
-		}
+		}, file))
 		return clientStore(clustered(t, "", "--root-dir", dir, "--kubeconfig", file))
 	}
 	if got := write("/var/lib/kubelet/pki/kubelet-client-current.pem").Dir; got != "/var/lib/kubelet/pki" {
@@ -184,27 +161,19 @@ func TestAdopted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, other := t.TempDir(), csr.Store{Dir: t.TempDir(), Name: "kubeadm"}
 			saved(t, other, hour(5))
-			given, err := os.ReadFile(other.Current())
-			if err != nil {
-				t.Fatal(err)
-			}
+			given := must.Value(os.ReadFile(other.Current()))(t)
 			c := clustered(t, tt.settings, "--root-dir", dir)
 			store := clientStore(c)
 			var before []byte
 			if !tt.has.IsZero() {
 				saved(t, store, tt.has)
-				if before, err = os.ReadFile(store.Current()); err != nil {
-					t.Fatal(err)
-				}
+				before = must.Value(os.ReadFile(store.Current()))(t)
 			}
 			is := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: given, KeyData: given}}
 			if tt.kubeToken {
 				is = &rest.Config{BearerToken: "t"}
 			}
-			got, err := adopted(c, is, now, zerolog.Nop())
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(adopted(c, is, now, zerolog.Nop()))(t)
 			after, err := os.ReadFile(store.Current())
 			if tt.settings == "" || tt.kubeToken {
 				if got != is || !errors.Is(err, fs.ErrNotExist) {
@@ -253,10 +222,7 @@ func (r *refusing) CertificateRequest(context.Context, string) (*certificates.Ce
 // TestClientRequest: the node asks for a certificate with which it is a client, under its name.
 func TestClientRequest(t *testing.T) {
 	by := &refusing{}
-	keeper, err := clientKeeper(clustered(t, "", "--root-dir", t.TempDir()), by, "n1", nil, zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	keeper := must.Value(clientKeeper(clustered(t, "", "--root-dir", t.TempDir()), by, "n1", nil, zerolog.Nop()))(t)
 	wish := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}}
 	if err := keeper.Renew(t.Context(), wish); !errors.Is(err, errRefused) {
 		t.Fatal(err)
@@ -273,15 +239,9 @@ func TestWhoseCertificateIsRenewed(t *testing.T) {
 	var log strings.Builder
 	c := clustered(t, "rotateCertificates: true", "--root-dir", dir)
 	is := &rest.Config{Host: "https://192.0.2.1", BearerToken: "t"}
-	client, err := dial(c, &rest.Config{Host: is.Host}, zerolog.Nop(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Value(dial(c, &rest.Config{Host: is.Host}, zerolog.Nop(), nil))(t)
 	defer client.Close()
-	numbers, err := metrics.New(metrics.Config{Node: "n1", Version: "v1.36.0", Began: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	numbers := must.Value(metrics.New(metrics.Config{Node: "n1", Version: "v1.36.0", Began: time.Now()}))(t)
 	d := &running{name: "n1", log: zerolog.New(&log), counters: numbers}
 	if _, err := d.rotateCertificates(c, is, client); err != nil || !strings.Contains(log.String(), "rotateCertificates has no effect") {
 		t.Errorf("%v: %s", err, log.String())

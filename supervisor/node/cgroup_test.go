@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/supervisor/config"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
 func TestLookAtCgroups(t *testing.T) {
@@ -31,18 +32,12 @@ func TestLookAtCgroups(t *testing.T) {
 			dir := t.TempDir()
 			for _, file := range strings.Fields(tt.files) {
 				path := filepath.Join(dir, "cgroup", file)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, nil, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Fatal(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				must.Fatal(t, os.WriteFile(path, nil, 0o644))
 			}
 			own := filepath.Join(dir, "own")
 			if tt.own != "" {
-				if err := os.WriteFile(own, []byte(tt.own), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Fatal(t, os.WriteFile(own, []byte(tt.own), 0o644))
 			}
 			if got := lookAtCgroups(filepath.Join(dir, "cgroup"), own); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
@@ -146,18 +141,10 @@ func configOf(t *testing.T, lines string, args ...string) config.Config {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
 		"containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\nstaticPodPath: /etc/kubernetes/manifests\n" + lines + "\n"
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Fatal(t, os.WriteFile(file, []byte(text), 0o644))
 	flags := config.NewFlags()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	flags.AddTo(fs)
-	if err := fs.Parse(append([]string{"--config", file}, args...)); err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.Load(flags, os.DirFS("/"), "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	must.Fatal(t, fs.Parse(append([]string{"--config", file}, args...)))
+	return must.Value(config.Load(flags, os.DirFS("/"), "/"))(t)
 }

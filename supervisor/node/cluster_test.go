@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
 func TestShownVersion(t *testing.T) {
@@ -59,20 +60,12 @@ func clustered(t *testing.T, lines string, args ...string) config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n" + lines
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Fatal(t, os.WriteFile(file, []byte(text), 0o644))
 	flags := config.NewFlags()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	flags.AddTo(fs)
-	if err := fs.Parse(append([]string{"--config", file, "--kubeconfig", "/k"}, args...)); err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.Load(flags, os.DirFS("/"), "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	must.Fatal(t, fs.Parse(append([]string{"--config", file, "--kubeconfig", "/k"}, args...)))
+	return must.Value(config.Load(flags, os.DirFS("/"), "/"))(t)
 }
 
 // TestClusterOf shows what a configuration makes of the node's object.
@@ -147,9 +140,7 @@ func TestLocalStorageNotIsolated(t *testing.T) {
 		"maxPods: 10":                          true,
 	} {
 		m := machine{cpus: 1}
-		if err := m.count(configOf(t, text), "n"); err != nil {
-			t.Fatal(err)
-		}
+		must.Fatal(t, m.count(configOf(t, text), "n"))
 		_, capacity := m.capacity[v1.ResourceEphemeralStorage]
 		_, allocatable := m.allocatable[v1.ResourceEphemeralStorage]
 		if capacity != want || allocatable != want {

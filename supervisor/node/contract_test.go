@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/contract"
 )
 
@@ -36,23 +37,16 @@ func TestManifestsContract(t *testing.T) {
 			_, _ = io.WriteString(w, *text) // the client may have gone
 		}))
 		t.Cleanup(server.Close)
-		fetcher, err := manifesturl.New(manifesturl.Config{URL: server.URL, Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fetcher := must.Value(manifesturl.New(manifesturl.Config{URL: server.URL, Timeout: time.Minute}))(t)
 		return contract.ManifestsSubject{
 			Passing: contract.Really(),
 			// A period that long shows that the kernel's hints arrive.
 			Manifests: &manifests{path: dir, period: time.Hour, url: fetcher, log: zerolog.Nop()},
 			Write: func(name, data string) {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
-					t.Error(err)
-				}
+				must.Error(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
 			},
 			Remove: func(name string) {
-				if err := os.Remove(filepath.Join(dir, name)); err != nil {
-					t.Error(err)
-				}
+				must.Error(t, os.Remove(filepath.Join(dir, name)))
 			},
 			Answer: func(text string) { body.Store(&text) },
 			Fail:   func() { body.Store(nil) },

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
 // kernelOf has the parameters that the kubelet wants, changed.
@@ -21,12 +23,8 @@ func kernelOf(t *testing.T, change map[string]string) string {
 	}
 	for name, value := range values {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(value), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Fatal(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.Fatal(t, os.WriteFile(file, []byte(value), 0o644))
 	}
 	return root
 }
@@ -56,9 +54,7 @@ func TestProtectKernel(t *testing.T) {
 	if _, err := protectKernel(root, true); err != nil {
 		t.Errorf("after they were set: %v", err)
 	}
-	if err := os.Remove(filepath.Join(root, "kernel/panic_on_oops")); err != nil {
-		t.Fatal(err)
-	}
+	must.Fatal(t, os.Remove(filepath.Join(root, "kernel/panic_on_oops")))
 	if _, err := protectKernel(root, false); err == nil || !strings.Contains(err.Error(), "kernel.panic_on_oops: ") {
 		t.Errorf("a kernel without a parameter: %v", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
 func TestSetOOMScore(t *testing.T) {
@@ -15,22 +17,14 @@ func TestSetOOMScore(t *testing.T) {
 	if err := setOOMScore(file, -999); err == nil || !strings.Contains(err.Error(), "OOMScoreAdjust=-999") {
 		t.Errorf("without the file: %v", err)
 	}
-	if err := os.WriteFile(file, []byte("0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := setOOMScore(file, -999); err != nil {
-		t.Error(err)
-	}
+	must.Fatal(t, os.WriteFile(file, []byte("0\n"), 0o600))
+	must.Error(t, setOOMScore(file, -999))
 	if text, err := os.ReadFile(file); string(text) != "-999" || err != nil {
 		t.Errorf("the file says %q, %v", text, err)
 	}
 	// The kernel may refuse a value that is there already: it is not written.
-	if err := os.WriteFile(file, []byte("-999\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := setOOMScore(file, -999); err != nil {
-		t.Error(err)
-	}
+	must.Fatal(t, os.WriteFile(file, []byte("-999\n"), 0o600))
+	must.Error(t, setOOMScore(file, -999))
 	if text, _ := os.ReadFile(file); string(text) != "-999\n" {
 		t.Errorf("it was written again: %q", text)
 	}

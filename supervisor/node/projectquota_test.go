@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -23,28 +24,15 @@ func TestProjectQuotasWithoutFileSystem(t *testing.T) {
 	}
 	hosttest.Need(t, "a tmpfs at "+memory, err)
 	for gate, want := range map[string]int{"": 0, "featureGates: {LocalStorageCapacityIsolationFSQuotaMonitoring: true}": 1} {
-		dir, err := os.MkdirTemp(memory, "troupe-test-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := os.RemoveAll(dir); err != nil {
-				t.Error(err)
-			}
-		})
+		dir := must.Value(os.MkdirTemp(memory, "troupe-test-"))(t)
+		t.Cleanup(func() { must.Error(t, os.RemoveAll(dir)) })
 		var log strings.Builder
 		c := clustered(t, gate+"\npodLogsDir: "+dir+"/logs", "--root-dir", dir)
 		l := &launch{options: Options{Config: c, Log: zerolog.New(&log)}, config: c, runtime: &runtimeBelow{}}
-		if l.counters, err = counters(&l.machine, "n1"); err != nil {
-			t.Fatal(err)
-		}
-		if l.root, err = rootdir.Claim(dir); err != nil {
-			t.Fatal(err)
-		}
+		l.counters = must.Value(counters(&l.machine, "n1"))(t)
+		l.root = must.Value(rootdir.Claim(dir))(t)
 		l.closing(l.root.Close)
-		if err := l.openHost(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Fatal(t, l.openHost(t.Context()))
 		if got := strings.Count(log.String(), "LocalStorageCapacityIsolationFSQuotaMonitoring has no effect"); got != want ||
 			strings.Count(log.String(), "\n") != want || strings.Count(log.String(), dir) < want {
 			t.Errorf("%q: the log says %s", gate, log.String())

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/troupe-dev/troupe/supervisor/config"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
 // quiet are settings of an agent that opens no port and leaves the process as it is.
@@ -32,48 +33,29 @@ func simulated(t *testing.T, args ...string) Options {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(file, []byte(quiet), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Fatal(t, os.WriteFile(file, []byte(quiet), 0o600))
 	root, err := os.MkdirTemp("", "n") // t.TempDir has too long a path for sockets
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(root); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.Error(t, os.RemoveAll(root)) })
 	flags, fs := config.NewFlags(), pflag.NewFlagSet("test", pflag.ContinueOnError)
 	flags.AddTo(fs)
 	args = append([]string{"--runtime=sim", "--config", file, "--root-dir", root, "--hostname-override=n1"}, args...)
-	if err := fs.Parse(args); err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.Load(flags, os.DirFS("/"), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Fatal(t, fs.Parse(args))
+	c := must.Value(config.Load(flags, os.DirFS("/"), dir))(t)
 	return Options{Config: c, Log: zerolog.New(zerolog.NewTestWriter(t))}
 }
 
 // systemd listens to what an agent tells it, a line each.
 func systemd(t *testing.T) *net.UnixConn {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "s"))(t)
 	at := filepath.Join(dir, "notify")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: at, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: at, Net: "unixgram"}))(t)
 	t.Cleanup(func() {
 		conn.Close()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		must.Error(t, os.RemoveAll(dir))
 	})
 	t.Setenv("NOTIFY_SOCKET", at)
 	return conn
@@ -82,14 +64,9 @@ func systemd(t *testing.T) *net.UnixConn {
 // awaitNotice reads what systemd is told until it is the text.
 func awaitNotice(t *testing.T, conn *net.UnixConn, want string) {
 	t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.Fatal(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	for buffer := make([]byte, 512); ; {
-		n, err := conn.Read(buffer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Value(conn.Read(buffer))(t)
 		if strings.Contains(string(buffer[:n]), want) {
 			return
 		}
@@ -109,9 +86,7 @@ func TestToldToSystemd(t *testing.T) {
 	awaitNotice(t, conn, "WATCHDOG=1")
 	cancel()
 	awaitNotice(t, conn, "STOPPING=1")
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.Fatal(t, <-ended)
 }
 
 // TestTurns: of two agents with one lock file the second waits for the end of the first, which ends when the second
@@ -127,14 +102,10 @@ func TestTurns(t *testing.T) {
 	awaitNotice(t, conn, "READY=1")
 	go func() { secondEnded <- Run(ctx, second) }()
 	awaitNotice(t, conn, "STOPPING=1")
-	if err := <-firstEnded; err != nil {
-		t.Error(err)
-	}
+	must.Error(t, <-firstEnded)
 	awaitNotice(t, conn, "READY=1")
 	cancel()
-	if err := <-secondEnded; err != nil {
-		t.Error(err)
-	}
+	must.Fatal(t, <-secondEnded)
 }
 
 // TestStartsAllTheSame: what a kubelet starts with is no reason to end here.
@@ -159,9 +130,7 @@ func TestStartsAllTheSame(t *testing.T) {
 	go func() { ended <- Run(ctx, o) }()
 	awaitNotice(t, conn, "READY=1")
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.Error(t, <-ended)
 	for _, want := range []string{
 		"resolvConf: open /nowhere/resolv.conf: no such file or directory: new pods that need it wait", "the health endpoint cannot be served",
 		"--node-ip: x: is no IP address", "--cluster-dns: clusterDNS[0]", "--cluster-domain: clusterDomain", "--manifest-url: staticPodURL",

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/serve"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
 // routesOf are those of a node with these lines of configuration.
@@ -28,30 +29,17 @@ func routesOf(t *testing.T, lines string) []serve.Route {
 	if err != nil {
 		t.Fatal(err)
 	}
-	system, err := kernel.NewSystem(kernel.Config{Clock: kernel.WallClock{}, Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	system := must.Value(kernel.NewSystem(kernel.Config{Clock: kernel.WallClock{}, Log: zerolog.Nop()}))(t)
 	d := &running{name: "n1", log: zerolog.Nop(), system: system, agent: &agent.Agent{}}
 	s := serving{options: Options{Config: clustered(t, lines)}, machine: &machine{cpus: 1}, runtime: streaming{rt}}
-	into, end, err := d.openStreams(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	into, end := must.Values(d.openStreams(s))(t)
 	t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := end(ended); err != nil {
-			t.Error(err)
-		}
+		must.Error(t, end(ended))
 	})
-	if d.counters, err = counters(s.machine, "n1"); err != nil {
-		t.Fatal(err)
-	}
-	read, err := d.metricRoutes(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d.counters = must.Value(counters(s.machine, "n1"))(t)
+	read := must.Value(d.metricRoutes(s))(t)
 	return slices.Concat(d.routes(s), into, read)
 }
 
@@ -68,7 +56,7 @@ func (streaming) PortForward(context.Context, port.PortForwardStream, func(strin
 // answerTo is what a server of routes answers a user who may do what is in rights (get/pods).
 func answerTo(t *testing.T, routes []serve.Route, method, path, who, rights string) *httptest.ResponseRecorder {
 	t.Helper()
-	s, err := serve.Listen(serve.Config{
+	s := must.Value(serve.Listen(serve.Config{
 		Address: "127.0.0.1:0", Node: "n1", Routes: routes, Log: zerolog.Nop(),
 		Authenticator: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 			return &authenticator.Response{User: &user.DefaultInfo{Name: who}}, who != "", nil
@@ -79,10 +67,7 @@ func answerTo(t *testing.T, routes []serve.Route, method, path, who, rights stri
 			}
 			return authorizer.DecisionNoOpinion, "", nil
 		}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer s.Close()
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(method, path, nil)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -16,25 +17,18 @@ func TestUnshareRoot(t *testing.T) {
 	hosttest.Bind(t, root, root) // a mount that is private, whatever the machine's is
 	dir := filepath.Join(root, "root")
 	pod := filepath.Join(dir, "pods", "u1")
-	if err := os.MkdirAll(pod, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Fatal(t, os.MkdirAll(pod, 0o700))
 	if made, err := mounts.Share(dir); err != nil || !made {
 		t.Fatal(made, err)
 	}
 	mounted := func() bool {
-		all, err := mounts.Now()
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Value(mounts.Now())(t)
 		return len(mounts.Below(all, dir)) > 0
 	}
 	if err := unshareRoot(dir); err != nil || !mounted() {
 		t.Errorf("with a pod: %v, mounted %t", err, mounted())
 	}
-	if err := os.Remove(pod); err != nil {
-		t.Fatal(err)
-	}
+	must.Fatal(t, os.Remove(pod))
 	if err := unshareRoot(dir); err != nil || mounted() {
 		t.Errorf("without a pod: %v, mounted %t", err, mounted())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
 // TestPartialVolumes: people are told once of a volume whose statistics are too low, and again if it was counted meanwhile.
@@ -41,10 +42,7 @@ func TestPartialVolumes(t *testing.T) {
 
 // TestParts: cgroups that the configuration names are shown under the kubelet's names, and the root under none.
 func TestParts(t *testing.T) {
-	own, err := cgroup.Own()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Value(cgroup.Own())(t)
 	of := func(lines string, cgroups *podcgroup.Settings, flags ...string) map[string]string {
 		u := usageSource{config: configOf(t, lines, flags...), cgroups: cgroups}
 		return u.parts()

@@ -23,6 +23,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/supervisor/podresources"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,10 +42,7 @@ func pod(name string, phase v1.PodPhase) *v1.Pod {
 
 // TestMemory: containers with memory of their own, and what there is.
 func TestMemory(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pr-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := check.Value(os.MkdirTemp("", "pr-"))(t)
 	defer os.RemoveAll(dir)
 	both := []memory.Block{{Nodes: topology.NodesOf(0, 1), Type: v1.ResourceMemory, Size: 5}}
 	p := pod("web", v1.PodRunning)
@@ -64,10 +62,7 @@ func TestMemory(t *testing.T) {
 		return out
 	}
 	const want = "memory 5 of 0 1"
-	got, err := client.Get(t.Context(), &api.GetPodResourcesRequest{PodNamespace: "shop", PodName: "web"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := check.Value(client.Get(t.Context(), &api.GetPodResourcesRequest{PodNamespace: "shop", PodName: "web"}))(t)
 	for _, c := range got.GetPodResources().GetContainers() {
 		if text := show(c.GetMemory()); text != map[string]string{"app": want}[c.GetName()] {
 			t.Errorf("container %s: %q", c.GetName(), text)
@@ -112,21 +107,13 @@ func serveWith(t *testing.T, c podresources.Config, pods ...*v1.Pod) (api.PodRes
 		}
 		return out, err
 	}
-	s, err := podresources.Listen(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(podresources.Listen(c))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
-	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := check.Value(grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	stop := func() {
-		if err := errors.Join(conn.Close(), func() error { cancel(); return <-ended }()); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, errors.Join(conn.Close(), func() error { cancel(); return <-ended }()))
 		if _, err := os.Lstat(socket); !os.IsNotExist(err) {
 			t.Errorf("the socket is still there: %v", err)
 		}
@@ -157,10 +144,7 @@ func TestPodResources(t *testing.T) {
 	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
-	list, err := client.List(t.Context(), &api.ListPodResourcesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := check.Value(client.List(t.Context(), &api.ListPodResourcesRequest{}))(t)
 	var got []string
 	for _, p := range list.GetPodResources() {
 		got = append(got, shown(p))
@@ -195,29 +179,17 @@ func TestPodResources(t *testing.T) {
 
 // TestDevices lists what a kubelet gave to containers, each device once for each of its NUMA nodes.
 func TestDevices(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pr-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := check.Value(os.MkdirTemp("", "pr-"))(t)
 	defer os.RemoveAll(dir)
-	left, err := os.ReadFile("../../actors/decide/devicestate/testdata/kubelet-1.36.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, err := devicestate.Parse(left)
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := check.Value(os.ReadFile("../../actors/decide/devicestate/testdata/kubelet-1.36.json"))(t)
+	state := check.Value(devicestate.Parse(left))(t)
 	trains, other := pod("job", v1.PodRunning), pod("other", v1.PodRunning)
 	trains.UID = "c7c4a1a0-1f2e-4b52-8f6a-6a6f2b1d1b11"
 	trains.Spec.InitContainers = nil
 	trains.Spec.Containers = []v1.Container{{Name: "train"}, {Name: "net"}, {Name: "log"}}
 	client, stop := serveDevices(t, podresources.SocketIn(dir), state, trains, other)
 	defer stop()
-	list, err := client.List(t.Context(), &api.ListPodResourcesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := check.Value(client.List(t.Context(), &api.ListPodResourcesRequest{}))(t)
 	var got []string
 	for _, p := range list.GetPodResources() {
 		for _, c := range p.GetContainers() {
@@ -243,10 +215,7 @@ func TestDevices(t *testing.T) {
 
 // TestFlood has a client in a loop: it is told to slow down.
 func TestFlood(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pr-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := check.Value(os.MkdirTemp("", "pr-"))(t)
 	defer os.RemoveAll(dir)
 	client, stop := serve(t, podresources.SocketIn(dir))
 	defer stop()
@@ -267,23 +236,14 @@ func TestFlood(t *testing.T) {
 func TestSocket(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
 	for range 2 {
-		s, err := podresources.Listen(podresources.Config{Socket: podresources.SocketIn(long), Pods: none})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Value(podresources.Listen(podresources.Config{Socket: podresources.SocketIn(long), Pods: none}))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := s.Serve(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := os.WriteFile(podresources.SocketIn(long), nil, 0o600); err != nil { // what was left
-			t.Fatal(err)
-		}
+		check.Error(t, s.Serve(ctx))
+		check.Fatal(t, os.WriteFile(podresources.SocketIn(long), nil, 0o600)) // what was left
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, nil, 0o600))
 	if _, err := podresources.Listen(podresources.Config{Socket: filepath.Join(file, "sock"), Pods: none}); err == nil {
 		t.Error("a socket below a file is taken")
 	}

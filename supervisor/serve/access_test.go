@@ -23,6 +23,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // reviews is an apiserver that knows the token "good" as user alice, who may get
@@ -62,42 +63,25 @@ func TestOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	caFile, clientPair, serverPair := clientAuthority(t, dir)
 	by := &reviews{}
-	a, err := access(func(c *serve.AccessConfig) {
+	a := check.Value(access(func(c *serve.AccessConfig) {
 		c.Reviewer = by
 		c.Authentication.X509.ClientCAFile = caFile
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := serve.SelfSigned(dir, "n1", func() []string { return []string{"127.0.0.1", "n1"} })
-	if err != nil {
-		t.Fatal(err)
-	}
-	conf, err := serve.TLS(certificate, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	certificate := check.Value(serve.SelfSigned(dir, "n1", func() []string { return []string{"127.0.0.1", "n1"} }))(t)
+	conf := check.Value(serve.TLS(certificate, "", nil))(t)
 	a.Ask(conf)
-	s, err := serve.Listen(serve.Config{
+	s := check.Value(serve.Listen(serve.Config{
 		Address: "127.0.0.1:0", Node: "n1", TLS: conf, Routes: someRoutes, Log: zerolog.Nop(),
 		Authenticator: a.Authenticator, Authorizer: a.Authorizer,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
 	defer func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-ended)
 	}()
-	roots, err := cert.NewPool(filepath.Join(dir, "kubelet.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	roots := check.Value(cert.NewPool(filepath.Join(dir, "kubelet.crt")))(t)
 	_, strangerPair, _ := clientAuthority(t, t.TempDir())
 	for _, tt := range []struct {
 		name, path, token string
@@ -123,18 +107,12 @@ func TestOverTLS(t *testing.T) {
 			}
 			transport := &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true}
 			defer transport.CloseIdleConnections()
-			r, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+s.Address()+tt.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := check.Value(http.NewRequestWithContext(t.Context(), "GET", "https://"+s.Address()+tt.path, nil))(t)
 			if tt.token != "" {
 				r.Header.Set("Authorization", "Bearer "+tt.token)
 			}
 			before := int(by.asked.Load())
-			answer, err := (&http.Client{Transport: transport}).Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := check.Value((&http.Client{Transport: transport}).Do(r))(t)
 			answer.Body.Close()
 			if answer.StatusCode != tt.status || int(by.asked.Load())-before != tt.questions {
 				t.Errorf("%d after %d questions, want %d after %d", answer.StatusCode, int(by.asked.Load())-before, tt.status, tt.questions)
@@ -166,9 +144,7 @@ func clientAuthority(t *testing.T, dir string) (file string, pair, server *tls.C
 	ca := newPair(t, "test-ca", nil)
 	caPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate[0]})
 	file = filepath.Join(dir, "client-ca.crt")
-	if err := os.WriteFile(file, caPEM, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, caPEM, 0o644))
 	return file, newPair(t, "cert-user", ca), newPair(t, "server", ca, x509.ExtKeyUsageServerAuth)
 }
 
@@ -183,12 +159,9 @@ func TestNobodyToAsk(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	a, err := access(func(c *serve.AccessConfig) {
+	a := check.Value(access(func(c *serve.AccessConfig) {
 		c.Authentication.Webhook.Enabled, c.Authorization.Mode = &off, kubelet.KubeletAuthorizationModeAlwaysAllow
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if _, ok, err := a.Authenticator.AuthenticateRequest(&http.Request{}); ok || err != nil {
 		t.Errorf("somebody is known, or %v", err)
 	}

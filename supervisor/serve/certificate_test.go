@@ -21,6 +21,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // newPair is a certificate, signed by another or by itself.
@@ -29,10 +30,7 @@ func newPair(t *testing.T, name string, by *tls.Certificate, usages ...x509.ExtK
 	if len(usages) == 0 {
 		usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := check.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true,
@@ -42,67 +40,47 @@ func newPair(t *testing.T, name string, by *tls.Certificate, usages ...x509.ExtK
 	if by == nil {
 		c.IsCA, c.KeyUsage, c.ExtKeyUsage = true, x509.KeyUsageCertSign, nil
 	} else {
-		if parent, err = x509.ParseCertificate(by.Certificate[0]); err != nil {
-			t.Fatal(err)
-		}
+		parent = check.Value(x509.ParseCertificate(by.Certificate[0]))(t)
 		signer = by.PrivateKey
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := check.Value(x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer))(t)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 func writePair(t *testing.T, dir string, p *tls.Certificate) (certFile, keyFile string) {
 	t.Helper()
-	key, err := x509.MarshalPKCS8PrivateKey(p.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := check.Value(x509.MarshalPKCS8PrivateKey(p.PrivateKey))(t)
 	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	for name, b := range map[string]*pem.Block{
 		certFile: {Type: "CERTIFICATE", Bytes: p.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key},
 	} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(b), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(name, pem.EncodeToMemory(b), 0o600))
 	}
 	return certFile, keyFile
 }
 
 func shown(t *testing.T, c serve.Certificate) []byte {
 	t.Helper()
-	now, err := c.Get()
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := check.Value(c.Get())(t)
 	return now.Certificate[0]
 }
 
 func TestCertificateFilesAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	first, second := newPair(t, "first", nil), newPair(t, "second", nil)
-	c, err := serve.FromFiles(writePair(t, dir, first))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(serve.FromFiles(writePair(t, dir, first)))(t)
 	if !bytes.Equal(shown(t, c), first.Certificate[0]) {
 		t.Fatal("it shows another certificate than that in the file")
 	}
 	certFile, _ := writePair(t, dir, second)
-	if err := os.Chtimes(certFile, time.Time{}, time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Chtimes(certFile, time.Time{}, time.Now().Add(time.Minute)))
 	deadline := time.Now().Add(10 * time.Second)
 	for !bytes.Equal(shown(t, c), second.Certificate[0]) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not show the new certificate")
 		}
 	}
-	if err := os.WriteFile(certFile, []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(certFile, []byte("half"), 0o600))
 	if !bytes.Equal(shown(t, c), second.Certificate[0]) {
 		t.Error("it does not keep what it has while the files are broken")
 	}
@@ -115,26 +93,15 @@ func TestSelfSignedIsReused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	hosts := []string{"192.0.2.7", "n1", "n1.example"}
 	nobody := func() []string { return nil }
-	made, err := serve.SelfSigned(dir, "n1", func() []string { return hosts })
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(shown(t, made))
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := check.Value(serve.SelfSigned(dir, "n1", func() []string { return hosts }))(t)
+	leaf := check.Value(x509.ParseCertificate(shown(t, made)))(t)
 	for _, host := range []string{"n1", "n1.example", "192.0.2.7"} {
-		if err := leaf.VerifyHostname(host); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, leaf.VerifyHostname(host))
 	}
 	if info, err := os.Stat(filepath.Join(dir, "kubelet.key")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key: %v %v", info, err)
 	}
-	again, err := serve.SelfSigned(dir, "n1", nobody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := check.Value(serve.SelfSigned(dir, "n1", nobody))(t)
 	if !bytes.Equal(shown(t, made), shown(t, again)) {
 		t.Error("it is made anew")
 	}
@@ -151,24 +118,16 @@ func TestSelfSignedIsReused(t *testing.T) {
 	// One that is about to expire is not.
 	certFile, keyFile := writePair(t, dir, newPair(t, "old", nil))
 	for from, to := range map[string]string{certFile: "kubelet.crt", keyFile: "kubelet.key"} {
-		if err := os.Rename(from, filepath.Join(dir, to)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Rename(from, filepath.Join(dir, to)))
 	}
-	renewed, err := serve.SelfSigned(dir, "n1", nobody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	renewed := check.Value(serve.SelfSigned(dir, "n1", nobody))(t)
 	if leaf, err := x509.ParseCertificate(shown(t, renewed)); err != nil || leaf.NotAfter.Before(time.Now().Add(100*24*time.Hour)) {
 		t.Errorf("%v: it is not made anew, though it ends soon", err)
 	}
 }
 
 func TestTLSSettings(t *testing.T) {
-	c, err := serve.FromFiles(writePair(t, t.TempDir(), newPair(t, "n", nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(serve.FromFiles(writePair(t, t.TempDir(), newPair(t, "n", nil))))(t)
 	conf, err := serve.TLS(c, "VersionTLS13", []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"})
 	if err != nil || conf.MinVersion != tls.VersionTLS13 || len(conf.CipherSuites) != 1 {
 		t.Errorf("%+v, %v", conf, err)
@@ -199,7 +158,7 @@ func TestLegacyCipherSuites(t *testing.T) {
 		{[]string{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305"}, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, ""},
 	} {
 		t.Run(strings.Join(tt.suites, " ")+" "+tls.CipherSuiteName(tt.client), func(t *testing.T) {
-			c, err := serve.SelfSigned(t.TempDir(), "n1", []string{"127.0.0.1"})
+			c, err := serve.SelfSigned(t.TempDir(), "n1", func() []string { return []string{"127.0.0.1"} })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,9 +190,7 @@ func TestLegacyCipherSuites(t *testing.T) {
 			}
 			transport.CloseIdleConnections()
 			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			check.Error(t, <-ended)
 		})
 	}
 }

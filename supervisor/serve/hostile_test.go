@@ -18,6 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // pipes is a listener whose connections are in memory: on them the test's clock
@@ -60,7 +62,7 @@ func attacked(t *testing.T, conf *tls.Config, attack func(t *testing.T, dial fun
 		allowed := authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			return authorizer.DecisionAllow, "", nil
 		})
-		s, err := Listen(Config{
+		s := check.Value(Listen(Config{
 			Address: "127.0.0.1:0", Node: "n1", TLS: conf, Log: zerolog.Nop(), Authenticator: everybody, Authorizer: allowed,
 			Routes: []Route{
 				{Path: "/much", Methods: []string{"GET"}, Subresources: Proxy, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -80,13 +82,8 @@ func attacked(t *testing.T, conf *tls.Config, attack func(t *testing.T, dial fun
 					http.Error(w, r.Context().Err().Error(), http.StatusInternalServerError)
 				})},
 			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.listener.Close(); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
+		check.Fatal(t, s.listener.Close())
 		memory := newPipes()
 		s.listener = memory
 		ctx, stop := context.WithCancel(t.Context())
@@ -94,9 +91,7 @@ func attacked(t *testing.T, conf *tls.Config, attack func(t *testing.T, dial fun
 		go func() { ended <- s.Serve(ctx) }()
 		attack(t, memory.dial)
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-ended)
 	})
 }
 
@@ -121,10 +116,7 @@ func cutOff(t *testing.T, conn net.Conn) time.Duration {
 
 // TestSlowClients are cut off, each after what is long for what it does.
 func TestSlowClients(t *testing.T) {
-	pair, err := signedPair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := check.Value(signedPair())(t)
 	for name, c := range map[string]struct {
 		conf  *tls.Config
 		first string
@@ -141,9 +133,7 @@ func TestSlowClients(t *testing.T) {
 			attacked(t, c.conf, func(t *testing.T, dial func() net.Conn) {
 				conn := dial()
 				if c.first != "" {
-					if _, err := io.WriteString(conn, c.first); err != nil {
-						t.Fatal(err)
-					}
+					check.Value(io.WriteString(conn, c.first))(t)
 				}
 				if took := cutOff(t, conn); took > c.most+5*time.Second {
 					t.Errorf("it took %s, want %s", took, c.most)
@@ -166,9 +156,7 @@ func TestNoReader(t *testing.T) {
 	attacked(t, nil, func(t *testing.T, dial func() net.Conn) {
 		conn := dial()
 		defer conn.Close()
-		if _, err := io.WriteString(conn, "GET /much HTTP/1.1\r\nHost: n1\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(io.WriteString(conn, "GET /much HTTP/1.1\r\nHost: n1\r\n\r\n"))(t)
 		time.Sleep(shortTimeout + time.Second) // on the test's clock
 		n, err := io.Copy(io.Discard, conn)
 		if n > 1<<20 || err != nil && !errors.Is(err, io.ErrClosedPipe) {

@@ -23,6 +23,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // fake is a connection from somewhere, of which it is known whether it was closed.
@@ -163,9 +165,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 		}
 		conn := dial()
 		defer conn.Close()
-		if _, err := io.WriteString(conn, "GET /nowhere HTTP/1.1\r\nHost: n1\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(io.WriteString(conn, "GET /nowhere HTTP/1.1\r\nHost: n1\r\n\r\n"))(t)
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		if err != nil || !strings.HasPrefix(line, "HTTP/1.1 404") {
 			t.Errorf("answered %q, %v", line, err)
@@ -194,10 +194,7 @@ func TestRefusedAndGone(t *testing.T) {
 // TestLetIn: with its first request that is let in a connection is no stranger's
 // any more, whatever HTTP it speaks; and with one that is not, it ends.
 func TestLetIn(t *testing.T) {
-	pair, err := signedPair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := check.Value(signedPair())(t)
 	byHeader := authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
 		return &authenticator.Response{User: &user.DefaultInfo{Name: r.Header.Get("User")}}, r.Header.Get("User") != "", nil
 	})
@@ -206,27 +203,18 @@ func TestLetIn(t *testing.T) {
 	})
 	for version, h2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
 		t.Run(version, func(t *testing.T) {
-			s, err := Listen(Config{
+			s := check.Value(Listen(Config{
 				Address: "127.0.0.1:0", Node: "n1", TLS: &tls.Config{Certificates: []tls.Certificate{pair}}, Log: zerolog.Nop(),
 				Authenticator: byHeader, Authorizer: allowed,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- s.Serve(ctx) }()
 			transport := &http.Transport{ForceAttemptHTTP2: h2, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test's own
 			ask := func(name string) *http.Response {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Address()+"/nowhere", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := check.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Address()+"/nowhere", nil))(t)
 				r.Header.Set("User", name)
-				answer, err := transport.RoundTrip(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				answer := check.Value(transport.RoundTrip(r))(t)
 				io.Copy(io.Discard, answer.Body) //nolint:errcheck // it may be cut off
 				answer.Body.Close()
 				return answer
@@ -253,9 +241,7 @@ func TestLetIn(t *testing.T) {
 			}
 			transport.CloseIdleConnections()
 			stop()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			check.Error(t, <-ended)
 			if strangers, known := counts(); strangers+known != 0 || s.crowd.requests != 0 || s.crowd.bytes != 0 {
 				t.Errorf("%d strangers and %d known are left, %d requests, %d bytes", strangers, known, s.crowd.requests, s.crowd.bytes)
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 	"github.com/troupe-dev/troupe/supervisor/serve/crilog"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // logsIn is a runtime whose containers log to files of a directory, by ID.
@@ -83,12 +84,8 @@ func logsRoute(t testing.TB, dir string, find serve.Find) serve.Route {
 		"runs": "2026-11-21T10:00:00Z stdout F one\n2026-11-21T10:00:01Z stderr F two\n", "restarted": "", "ended": "2026-11-21T10:00:00Z stdout F end\n",
 		"before": "2026-11-21T09:00:00Z stdout F before\n",
 	} {
-		if err := os.MkdirAll(filepath.Join(dir, id), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, id, "0.log"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(filepath.Join(dir, id), 0o700))
+		check.Fatal(t, os.WriteFile(filepath.Join(dir, id, "0.log"), []byte(text), 0o600))
 	}
 	return serve.ContainerLogsRoute(serve.LogsConfig{Find: find, Runtime: logsIn{dir: dir}, SplitStreams: true, Watcher: &crilog.Watcher{}})
 }
@@ -146,17 +143,12 @@ func TestLogThatBreaks(t *testing.T) {
 	route := logsRoute(t, dir, only(onePod()))
 	log := filepath.Join(dir, "ended", "0.log")
 	// A regular file of which no byte can be read: nothing is at the first address of a process.
-	if err := errors.Join(os.Remove(log), os.Symlink("/proc/self/mem", log)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(os.Remove(log), os.Symlink("/proc/self/mem", log)))
 	mux := http.NewServeMux()
 	mux.Handle(route.Path, route.Handler)
 	s := httptest.NewServer(mux)
 	defer s.Close()
-	answer, err := s.Client().Get(s.URL + "/containerLogs/ns/web/ended")
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := check.Value(s.Client().Get(s.URL + "/containerLogs/ns/web/ended"))(t)
 	defer answer.Body.Close()
 	if body, err := io.ReadAll(answer.Body); err == nil {
 		t.Errorf("answered %s %q, as if that were all", answer.Status, body)
@@ -252,39 +244,24 @@ func TestClientGoesAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("User", "get/proxy")
-		answer, err := (&http.Client{Transport: transport}).Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(answer.Body, make([]byte, len("one\ntwo\n"))); err != nil {
-			t.Fatal(err)
-		}
+		answer := check.Value((&http.Client{Transport: transport}).Do(r))(t)
+		check.Value(io.ReadFull(answer.Body, make([]byte, len("one\ntwo\n"))))(t)
 		answer.Body.Close()
 	}
 	transport.CloseIdleConnections()
 	stop()
-	if err := <-over; err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, <-over)
 }
 
 // TestSystemLogs: nothing leads out of the directory.
 func TestSystemLogs(t *testing.T) {
 	outside, dir := t.TempDir(), t.TempDir()
 	for path, text := range map[string]string{filepath.Join(outside, "secret"): "secret", filepath.Join(dir, "syslog"): "a line\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(dir, "dir")); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "link")))
+	check.Fatal(t, os.Symlink(outside, filepath.Join(dir, "dir")))
+	check.Fatal(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	plain := map[string]int{
 		"/logs/syslog": 200, "/logs/": 200, "/logs": 301, "/logs/none": 404, "/logs/link": 403, "/logs/dir/secret": 403, "/logs/pipe": 404,
 		"/logs/..%2f" + filepath.Base(outside) + "%2fsecret": 404, "/logs/%2e%2e/x": 404, "/logs//etc/passwd": 403,
@@ -310,10 +287,7 @@ func TestSystemLogs(t *testing.T) {
 // get asks for a path below /logs/, and no answer may tell a secret.
 func get(t *testing.T, dir string, query bool, path string, want int) {
 	t.Helper()
-	routes, err := serve.SystemLogsRoutes(dir, query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	routes := check.Value(serve.SystemLogsRoutes(dir, query))(t)
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", path, nil)
 	r.Header.Set("User", "get/log")

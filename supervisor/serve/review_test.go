@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // failing is an apiserver that fails so often before it answers yes.
@@ -83,11 +84,7 @@ func TestReviewsAreTriedAgain(t *testing.T) {
 
 func withReviewer(t *testing.T, r serve.Reviewer) *serve.Access {
 	t.Helper()
-	a, err := access(func(c *serve.AccessConfig) { c.Reviewer = r })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return check.Value(access(func(c *serve.AccessConfig) { c.Reviewer = r }))(t)
 }
 
 func authorize(t *testing.T, ctx context.Context, r serve.Reviewer) (authorizer.Decision, error) {
@@ -96,10 +93,7 @@ func authorize(t *testing.T, ctx context.Context, r serve.Reviewer) (authorizer.
 }
 
 func authenticate(t *testing.T, ctx context.Context, r serve.Reviewer) (user.Info, bool, error) {
-	request, err := http.NewRequestWithContext(ctx, "GET", "https://n1/pods", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := check.Value(http.NewRequestWithContext(ctx, "GET", "https://n1/pods", nil))(t)
 	request.Header.Set("Authorization", "Bearer t")
 	answer, ok, err := withReviewer(t, r).Authenticator.AuthenticateRequest(request)
 	if !ok {

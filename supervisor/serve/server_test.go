@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // byName knows who asks by a header, and allows what the user's name says:
@@ -74,10 +75,7 @@ func server(t *testing.T, routes []serve.Route, access *byName) *serve.Server {
 	if access != nil {
 		c.Authenticator, c.Authorizer = access, access
 	}
-	s, err := serve.Listen(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(serve.Listen(c))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

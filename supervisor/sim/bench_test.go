@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // sizes are nodes and pods a node. The largest takes a minute and 2 GB.
@@ -107,25 +108,17 @@ func BenchmarkVolumes(b *testing.B) {
 				spec := NodeSpec{}
 				if volumes {
 					spec.CSI = map[string]machine.CSIDriver{driver: {}}
-					if err := w.ControlPlane().ServeStorage(driver, controlplane.StorageDriver{}); err != nil {
-						b.Fatal(err)
-					}
+					check.Fatal(b, w.ControlPlane().ServeStorage(driver, controlplane.StorageDriver{}))
 				}
-				if _, err := w.AddNodes(nodes, spec); err != nil {
-					b.Fatal(err)
-				}
+				check.Value(w.AddNodes(nodes, spec))(b)
 				w.Advance(5 * time.Second)
 				runtime.GC()
 				begin, messages, used := w.Elapsed(), w.Messages(), cpuTime(b)
 				b.StartTimer()
-				if err := w.ControlPlane().Apply(stateful(pods, driver, volumes)); err != nil {
-					b.Fatal(err)
-				}
+				check.Fatal(b, w.ControlPlane().Apply(stateful(pods, driver, volumes)))
 				w.untilReady(b, pods)
 				w.Advance(10*time.Minute - (w.Elapsed() - begin))
-				if err := w.ControlPlane().Remove("default", "db"); err != nil {
-					b.Fatal(err)
-				}
+				check.Fatal(b, w.ControlPlane().Remove("default", "db"))
 				w.until(b, 10*time.Minute, "all pods are gone", func() bool { return w.Pods().Len() == 0 })
 				b.ReportMetric(float64(w.Messages()-messages)/float64(pods), "messages/pod")
 				cpu += cpuTime(b) - used
@@ -138,9 +131,7 @@ func BenchmarkVolumes(b *testing.B) {
 // cpuTime is what the process has used, whatever else the machine does.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	check.Fatal(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

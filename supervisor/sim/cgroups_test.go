@@ -10,25 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestCgroups: pods of a node that has them are in them, also over the loss of its
 // power, and leave none.
 func TestCgroups(t *testing.T) {
 	w := newWorld(t, 0)
-	nodes, err := w.AddNodes(1, NodeSpec{Cgroups: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := check.Value(w.AddNodes(1, NodeSpec{Cgroups: true}))(t)
 	n := nodes[0]
 	w.Advance(5 * time.Second)
 	app := controlplane.Workload{Name: "app", Replicas: 10, Template: v1.PodTemplateSpec{Spec: v1.PodSpec{Containers: []v1.Container{{
 		Name: "app", Image: "registry.test/app:1",
 		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")}},
 	}}}}}
-	if err := w.ControlPlane().Apply(app); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.ControlPlane().Apply(app))
 	inside := func() int {
 		return len(slices.DeleteFunc(paths(n), func(p string) bool { return !strings.HasPrefix(p, "/kubepods/burstable/pod") }))
 	}
@@ -45,9 +41,7 @@ func TestCgroups(t *testing.T) {
 	n.PowerOn()
 	w.until(t, time.Minute, "all run again", func() bool { return running() && inside() == 10 })
 	app.Replicas = 0
-	if err := w.ControlPlane().Apply(app); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.ControlPlane().Apply(app))
 	w.until(t, 2*time.Minute, "no pod has one", func() bool { return inside() == 0 })
 }
 

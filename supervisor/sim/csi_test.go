@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestCSIVolume: a pod with a volume of a simulated CSI driver runs once a controller has attached it, goes on while the
@@ -20,20 +21,13 @@ import (
 func TestCSIVolume(t *testing.T) {
 	w := newWorld(t, 0)
 	const driver = "disks.example.com"
-	n, err := w.AddNode(NodeSpec{Name: "n", CSI: map[string]machine.CSIDriver{driver: {
+	n := check.Value(w.AddNode(NodeSpec{Name: "n", CSI: map[string]machine.CSIDriver{driver: {
 		MaxVolumes: 4, Topology: map[string]string{"topology.example.com/zone": "a"}, Boot: time.Second,
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}}))(t)
 	w.Advance(5 * time.Second)
 	create := func(o port.APIObject) port.APIObject {
 		t.Helper()
-		made, err := w.API().Create(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return made
+		return check.Value(w.API().Create(o))(t)
 	}
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 	once := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
@@ -44,9 +38,7 @@ func TestCSIVolume(t *testing.T) {
 	}).(*v1.PersistentVolumeClaim)
 	bound := *claim
 	bound.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, Capacity: size, AccessModes: once}
-	if _, err := w.API().UpdateStatus(&bound); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(w.API().UpdateStatus(&bound))(t)
 	create(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{
 		Capacity: size, AccessModes: once, ClaimRef: &v1.ObjectReference{Namespace: "default", Name: "data", UID: claim.UID},
 		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}},
@@ -57,10 +49,7 @@ func TestCSIVolume(t *testing.T) {
 	}}).(*v1.Pod)
 	key := csi.Key{Driver: driver, Handle: "h"}
 	node := func() *v1.Node {
-		o, err := w.API().Get(port.APIKey{Kind: port.NodeKind, Name: "n"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := check.Value(w.API().Get(port.APIKey{Kind: port.NodeKind, Name: "n"}))(t)
 		return o.(*v1.Node)
 	}
 	w.until(t, time.Minute, "the volume is in use", func() bool { return slices.Contains(node().Status.VolumesInUse, key.UniqueName()) })
@@ -77,14 +66,10 @@ func TestCSIVolume(t *testing.T) {
 	}).(*storagev1.VolumeAttachment)
 	attached := *attachment
 	attached.Status = storagev1.VolumeAttachmentStatus{Attached: true}
-	if _, err := w.API().UpdateStatus(&attached); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(w.API().UpdateStatus(&attached))(t)
 	with := *node()
 	with.Status.VolumesAttached = []v1.AttachedVolume{{Name: key.UniqueName()}}
-	if _, err := w.API().UpdateStatus(&with); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(w.API().UpdateStatus(&with))(t)
 	w.untilReady(t, 1)
 	mounted := func() (out int) {
 		for _, p := range n.Machine().CSI.Places() {
@@ -109,9 +94,7 @@ func TestCSIVolume(t *testing.T) {
 	w.Advance(time.Second)
 	n.PowerOn()
 	w.until(t, 5*time.Minute, "the volume is back", func() bool { return w.Ready() == 1 && mounted() == 2 })
-	if err := w.API().Delete(port.APIDelete{Key: port.APIKeyOf(pod)}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.API().Delete(port.APIDelete{Key: port.APIKeyOf(pod)}))
 	w.until(t, 5*time.Minute, "all is gone", func() bool {
 		return w.Pods().Len() == 0 && len(n.Machine().CSI.Places()) == 0 && len(node().Status.VolumesInUse) == 0
 	})

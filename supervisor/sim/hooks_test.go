@@ -6,23 +6,16 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // settles runs ten pods on two nodes, kills an agent, scales to five, and gives the hash of it all.
 func settles(t *testing.T, c Config) uint64 {
 	t.Helper()
-	w, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes, err := w.AddNodes(2, NodeSpec{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(New(c))(t)
+	nodes := check.Value(w.AddNodes(2, NodeSpec{}))(t)
 	for _, n := range []int{10, 5} {
-		if err := w.Deploy("app", n, "registry.test/app:1"); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, w.Deploy("app", n, "registry.test/app:1"))
 		nodes[0].RestartAgent()
 		if !w.RunUntil(10*time.Minute, func() bool { return w.Ready() == n && w.Metrics().Pods == n }) {
 			t.Fatalf("%d pods are ready, want %d", w.Ready(), n)

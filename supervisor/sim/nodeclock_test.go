@@ -11,34 +11,27 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // clockWorld is a bare world with one node, whose containers run for 5 minutes.
 func clockWorld(t *testing.T) (*World, *Node) {
 	t.Helper()
-	w, err := New(Config{Bare: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := w.AddNode(NodeSpec{Name: "n", Script: func(simcri.Starting) *simcri.Script {
+	w := check.Value(New(Config{Bare: true}))(t)
+	n := check.Value(w.AddNode(NodeSpec{Name: "n", Script: func(simcri.Starting) *simcri.Script {
 		return &simcri.Script{RunFor: simcri.Constant(5 * time.Minute)}
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	w.Advance(10 * time.Second)
 	return w, n
 }
 
 func addPod(t *testing.T, w *World, name string) {
 	t.Helper()
-	if _, err := w.API().Create(&v1.Pod{
+	check.Value(w.API().Create(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: v1.PodSpec{NodeName: "n", RestartPolicy: v1.RestartPolicyNever,
 			Containers: []v1.Container{{Name: "app", Image: "registry.test/app:1"}}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 }
 
 // container is the only one of a node, nil for none.
@@ -71,10 +64,7 @@ func TestStepClock(t *testing.T) {
 			}
 			near("the node's time", n.Now().Add(-30*time.Second), begun.Add(step))
 			near("the container's start", c.StartedAt, begun.Add(step))
-			o, err := w.API().Get(port.APIKey{Kind: port.PodKind, Namespace: "default", Name: "p"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := check.Value(w.API().Get(port.APIKey{Kind: port.PodKind, Namespace: "default", Name: "p"}))(t)
 			p := o.(*v1.Pod)
 			near("the pod's creation", p.CreationTimestamp.Time, begun)
 			near("the pod's start", p.Status.StartTime.Time, begun.Add(step))
@@ -96,10 +86,7 @@ func TestPauseAgent(t *testing.T) {
 	addPod(t, w, "q")
 	w.Advance(9 * time.Minute)
 	phase := func(name string) v1.PodPhase {
-		o, err := w.API().Get(port.APIKey{Kind: port.PodKind, Namespace: "default", Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := check.Value(w.API().Get(port.APIKey{Kind: port.PodKind, Namespace: "default", Name: name}))(t)
 		return o.(*v1.Pod).Status.Phase
 	}
 	if c := container(n); c == nil || c.State != observed.ContainerExited || len(n.Runtime().Truth().Runtime.Pods) != 1 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // deployProbed makes pods whose one container has these probes.
@@ -24,12 +25,9 @@ func (w *World) deployProbed(t testing.TB, name string, replicas int, set func(*
 	}
 	c := v1.Container{Name: name, Image: "registry.test/" + name + ":1"}
 	set(&c)
-	err := w.ControlPlane().Apply(controlplane.Workload{Name: name, Replicas: replicas, Template: v1.PodTemplateSpec{
+	check.Fatal(t, w.ControlPlane().Apply(controlplane.Workload{Name: name, Replicas: replicas, Template: v1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Annotations: notes}, Spec: v1.PodSpec{Containers: []v1.Container{c}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))
 }
 
 func httpProbe() *v1.Probe {
@@ -108,9 +106,7 @@ func TestUnreadyIsSeen(t *testing.T) {
 // busy on this machine.
 func processTime(tb testing.TB) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
+	check.Fatal(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

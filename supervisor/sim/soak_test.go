@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // churn is a world in which something happens every minute: pods are deleted,
@@ -59,15 +60,11 @@ func (c *churn) roll() {
 
 // minute lets one pass.
 func (c *churn) minute() {
-	all, err := simapi.Objects[*v1.Pod](c.API(), simapi.Select{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	all := check.Value(simapi.Objects[*v1.Pod](c.API(), simapi.Select{}))(c.t)
 	if len(all) > 0 {
 		p := all[c.draw.IntN(len(all))]
-		if err := c.API().Delete(port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Namespace, Name: p.Name}}); err != nil {
-			c.t.Fatal(err)
-		}
+		check.Fatal(c.t,
+			c.API().Delete(port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Namespace, Name: p.Name}}))
 	}
 	nodes := c.Nodes()
 	n := nodes[c.draw.IntN(len(nodes))]
@@ -82,9 +79,7 @@ func (c *churn) minute() {
 		for i, l := range c.lost {
 			if i == 0 && c.minutes%120 == 50 {
 				l.Remove()
-				if _, err := c.AddNode(NodeSpec{}); err != nil {
-					c.t.Fatal(err)
-				}
+				check.Value(c.AddNode(NodeSpec{}))(c.t)
 				continue
 			}
 			l.PowerOn()

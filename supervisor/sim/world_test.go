@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func newWorld(t testing.TB, nodes int, change ...func(*Config)) *World {
@@ -26,13 +27,8 @@ func newWorld(t testing.TB, nodes int, change ...func(*Config)) *World {
 	for _, f := range change {
 		f(&c)
 	}
-	w, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.AddNodes(nodes, NodeSpec{}); err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(New(c))(t)
+	check.Value(w.AddNodes(nodes, NodeSpec{}))(t)
 	w.Advance(5 * time.Second)
 	return w
 }
@@ -43,13 +39,10 @@ func (w *World) deploy(t testing.TB, name string, replicas int, annotations ...s
 	for i := 0; i < len(annotations); i += 2 {
 		notes[simcri.AnnotationPrefix+annotations[i]] = annotations[i+1]
 	}
-	err := w.ControlPlane().Apply(controlplane.Workload{Name: name, Replicas: replicas, Template: v1.PodTemplateSpec{
+	check.Fatal(t, w.ControlPlane().Apply(controlplane.Workload{Name: name, Replicas: replicas, Template: v1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Annotations: notes},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: name, Image: "registry.test/" + name + ":1"}}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))
 }
 
 func (w *World) until(t testing.TB, limit time.Duration, what string, cond func() bool) {
@@ -102,15 +95,11 @@ func life(t testing.TB, seed uint64, nodes, pods int, length time.Duration) uint
 			n.Runtime().Kill()
 			w.clock.AfterFunc(time.Second, n.Runtime().Restart)
 		default:
-			list, err := simapi.Objects[*v1.Pod](w.API(), simapi.Select{Kind: port.PodKind})
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := check.Value(simapi.Objects[*v1.Pod](w.API(), simapi.Select{Kind: port.PodKind}))(t)
 			if len(list) > 0 {
 				p := list[rng.IntN(len(list))]
-				if err := w.API().Delete(port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Namespace, Name: p.Name}}); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t,
+					w.API().Delete(port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Namespace, Name: p.Name}}))
 			}
 		}
 	}
@@ -296,13 +285,10 @@ func TestHooks(t *testing.T) {
 	if w.Follow("default", "web") != tl {
 		t.Error("two timelines of one pod")
 	}
-	_, err := w.API().Create(&v1.Pod{
+	check.Value(w.API().Create(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "app", Image: "registry.test/app:1"}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	w.untilReady(t, 1)
 	for _, want := range []string{"n00000 StartContainer", "n00000 Patch", "n00000 PreparePod", "n00000 pods", "n00000 status", "n00000 <uid>"} {
 		if calls[want] == 0 {
@@ -352,10 +338,7 @@ func TestPullsAsTheDaemon(t *testing.T) {
 
 func TestManifests(t *testing.T) {
 	w := newWorld(t, 0)
-	n, err := w.AddNode(NodeSpec{Name: "edge", Manifests: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := check.Value(w.AddNode(NodeSpec{Name: "edge", Manifests: true}))(t)
 	w.Advance(5 * time.Second)
 	n.WriteManifest("web.yaml", []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: app, image: registry.test/app:1}]}\n"))
 	w.untilReady(t, 1) // its mirror

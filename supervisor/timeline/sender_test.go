@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 type word struct{ stop bool }
@@ -26,15 +27,9 @@ func (listener) Receive(ctx *kernel.Context[word], m word) {
 // TestWhoSentADeadLetter: the function that told an actor which is no more, and
 // nobody for what that had not read.
 func TestWhoSentADeadLetter(t *testing.T) {
-	recorder, err := timeline.New(timeline.Default("n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorder := check.Value(timeline.New(timeline.Default("n")))(t)
 	clock := kernel.NewVirtual(1, time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC))
-	system, err := kernel.NewSystem(kernel.Config{Clock: clock, Seed: 1, Log: zerolog.Nop(), Tracer: recorder})
-	if err != nil {
-		t.Fatal(err)
-	}
+	system := check.Value(kernel.NewSystem(kernel.Config{Clock: clock, Seed: 1, Log: zerolog.Nop(), Tracer: recorder}))(t)
 	ref, err := kernel.SpawnRoot(system, kernel.Spec[word]{Name: "n", New: func() kernel.Behavior[word] { return listener{} }, Policy: kernel.ForRoot})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +44,5 @@ func TestWhoSentADeadLetter(t *testing.T) {
 		all[1].To != "n" || all[1].Type != "timeline_test.word" {
 		t.Errorf("%+v", all)
 	}
-	if err := system.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, system.Shutdown(context.Background()))
 }

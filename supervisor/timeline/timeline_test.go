@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var t0 = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -40,10 +41,7 @@ func newWorld(t *testing.T, change func(*Config)) *world {
 	if change != nil {
 		change(&c)
 	}
-	r, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(New(c))(t)
 	return &world{Recorder: r, t: t, at: t0}
 }
 
@@ -86,10 +84,7 @@ func (w *world) call(path string, e kernel.EffectInfo, q, d time.Duration, end k
 
 func (w *world) texts(pod string) []string {
 	w.t.Helper()
-	v, err := w.Story(pod)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	v := check.Value(w.Story(pod))(w.t)
 	var out []string
 	for _, e := range v.Entries {
 		s := strings.Join(strings.Fields(fmt.Sprint(e.Kind, " ", e.By, " ", e.What, " ", e.Object, " ", e.Phase, " ", e.Text)), " ")
@@ -352,10 +347,7 @@ func TestValidate(t *testing.T) {
 
 // BenchmarkDeliver is what a message costs that is of no pod, and one that is.
 func BenchmarkDeliver(b *testing.B) {
-	r, err := New(Default("n"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := check.Value(New(Default("n")))(b)
 	for name, path := range map[string]string{"other": "n/pleg", "pod": "n/pods/u1"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

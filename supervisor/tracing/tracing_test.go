@@ -19,6 +19,7 @@ import (
 	api "k8s.io/component-base/tracing/api/v1"
 
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/fakecollector"
 )
 
@@ -26,13 +27,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t *testing.T, endpoint string, rate int32) *Tracing {
 	t.Helper()
-	out, err := Start(t.Context(), Config{
+	out := check.Value(Start(t.Context(), Config{
 		Settings: &api.TracingConfiguration{Endpoint: &endpoint, SamplingRatePerMillion: &rate},
 		Node:     "n1", Version: "v1", Log: zerolog.Nop(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return out
 }
 
@@ -50,31 +48,19 @@ func work(t *testing.T, tr *Tracing, endpoint string) {
 		t.Fatal(err)
 	}
 	defer conn.Close() //nolint:errcheck // a test
-	if _, err := healthapi.NewHealthClient(conn).Check(t.Context(), &healthapi.HealthCheckRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(healthapi.NewHealthClient(conn).Check(t.Context(), &healthapi.HealthCheckRequest{}))(t)
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		// The server sets deadlines, and streams flush.
 		c := http.NewResponseController(w)
-		if err := c.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Error(err)
-		}
-		if err := c.Flush(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, c.SetWriteDeadline(time.Now().Add(time.Minute)))
+		check.Error(t, c.Flush())
 		io.WriteString(w, "ok") //nolint:errcheck // the client checks
 	})
 	server := httptest.NewServer(tr.Around()(h, func(*http.Request) string { return "GET /pods" }))
 	defer server.Close()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/pods", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/pods", nil))(t)
 	r.Header.Set("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	answer, err := server.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := check.Value(server.Client().Do(r))(t)
 	defer answer.Body.Close() //nolint:errcheck // it is read
 	if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "ok" {
 		t.Errorf("%q, %v", text, err)
@@ -134,10 +120,7 @@ func TestRateZero(t *testing.T) {
 
 // TestDeadCollector: spans cost no time, however many there are, and the end waits no longer than its limit.
 func TestDeadCollector(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	closed := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed.Close() //nolint:errcheck // nobody listens there
 	for name, endpoint := range map[string]string{
 		"nobody listens": closed.Addr().String(), "it does not answer": fakecollector.Hanging(t).Endpoint,

@@ -9,14 +9,12 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func listen(t *testing.T, path string) *unixsocket.Listener {
 	t.Helper()
-	l, err := unixsocket.Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(unixsocket.Listen(path))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -29,18 +27,14 @@ func TestOneAfterAnother(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	second := listen(t, path)
-	if err := first.Remove(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, first.Remove())
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		t.Fatalf("the second's socket is gone: %v", err)
 	}
 	conn.Close()
 	for range 2 { // the second time there is nothing
-		if err := second.Remove(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, second.Remove())
 	}
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
@@ -50,18 +44,12 @@ func TestOneAfterAnother(t *testing.T) {
 func TestPaths(t *testing.T) {
 	dir := t.TempDir()
 	long := filepath.Join(dir, strings.Repeat("d", 100), strings.Repeat("e", 100))
-	if err := os.MkdirAll(long, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := listen(t, filepath.Join(long, "s")).Remove(); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, os.MkdirAll(long, 0o700))
+	check.Error(t, listen(t, filepath.Join(long, "s")).Remove())
 	if _, err := unixsocket.Listen(filepath.Join(dir, "none", "s")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v in a directory that is not there", err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(filepath.Join(dir, "taken"), 0o700))
 	if _, err := unixsocket.Listen(filepath.Join(dir, "taken")); err == nil {
 		t.Error("a directory is replaced")
 	}

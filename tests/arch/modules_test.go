@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Of a line of a go.mod: which version is required of a module, and which is taken instead.
@@ -17,10 +19,7 @@ var (
 // for another one, or the version that replaces it.
 func readModule(t *testing.T, folder string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, folder, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile(filepath.Join(root, folder, "go.mod")))(t)
 	versions := map[string]string{}
 	for _, found := range requirement.FindAllSubmatch(text, -1) {
 		versions[string(found[1])] = string(found[2])
@@ -60,10 +59,7 @@ var foreign = regexp.MustCompile(
 // TestForeignModules keeps the product's go.mod and go.sum free of them: scanners and embedders read these.
 func TestForeignModules(t *testing.T) {
 	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := check.Value(os.ReadFile(filepath.Join(root, name)))(t)
 		for _, found := range foreign.FindAllSubmatch(text, -1) {
 			t.Errorf("%s has %s: what needs it belongs into a module of its own, such as tests/tools", name, found[1])
 		}

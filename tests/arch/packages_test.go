@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const module = "github.com/troupe-dev/troupe"
@@ -72,10 +74,7 @@ func list(flags ...string) ([]listed, error) {
 // packages are the module's own packages.
 func packages(t *testing.T) []listed {
 	t.Helper()
-	all, err := listing()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := check.Value(listing())(t)
 	var ours []listed
 	for _, p := range all {
 		if p.ours() {
@@ -123,7 +122,7 @@ func load(t *testing.T, p listed) *source {
 		}
 		files = append(files, f)
 	}
-	s, err := check(fset, p.ImportPath, files)
+	s, err := checked(fset, p.ImportPath, files)
 	if err != nil {
 		t.Error(err)
 		return &source{}
@@ -131,8 +130,8 @@ func load(t *testing.T, p listed) *source {
 	return s
 }
 
-// check types files, reading what they import from compiled export data.
-func check(fset *token.FileSet, path string, files []*ast.File) (*source, error) {
+// checked types files, reading what they import from compiled export data.
+func checked(fset *token.FileSet, path string, files []*ast.File) (*source, error) {
 	all, err := compiled()
 	if err != nil {
 		return nil, err
@@ -161,15 +160,8 @@ func check(fset *token.FileSet, path string, files []*ast.File) (*source, error)
 func checkText(t *testing.T, text string) *source {
 	t.Helper()
 	fset := token.NewFileSet()
-	f, err := parser.ParseFile(fset, "sample.go", text, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := check(fset, "sample", []*ast.File{f})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	f := check.Value(parser.ParseFile(fset, "sample.go", text, parser.ParseComments|parser.SkipObjectResolution))(t)
+	return check.Value(checked(fset, "sample", []*ast.File{f}))(t)
 }
 
 // within says whether path is prefix or below it.

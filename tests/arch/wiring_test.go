@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var update = flag.Bool("update", false, "rewrite actors/node/wiring.txt")
@@ -49,14 +51,9 @@ func TestWiring(t *testing.T) {
 	}
 	got := drawn(table)
 	if *update {
-		if err := os.WriteFile(wiringFile, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(wiringFile, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(wiringFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := check.Value(os.ReadFile(wiringFile))(t)
 	if got != string(want) {
 		t.Errorf("actors/node/wiring.txt is not what the code does; look at the difference after go test ./tests/arch -run TestWiring -update\n%s", got)
 	}
@@ -65,10 +62,7 @@ func TestWiring(t *testing.T) {
 
 // compareTree holds the tree of actors/doc.go against the routes.
 func compareTree(t *testing.T, table []route) {
-	text, err := os.ReadFile(filepath.Join(root, "actors/doc.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile(filepath.Join(root, "actors/doc.go")))(t)
 	tree, _, _ := strings.Cut(string(text), "The other packages here")
 	inTree := map[string]bool{}
 	for _, found := range folderLists[0].line.FindAllStringSubmatch(strings.ReplaceAll(tree, "//", ""), -1) {

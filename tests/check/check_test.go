@@ -3,6 +3,8 @@ package check
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // recorder is a test that notes how it fails. Its Fatal panics, for which it needs no goroutine.
@@ -20,24 +22,44 @@ func (r *recorder) Fatal(args ...any) {
 	panic("ended")
 }
 
-func TestCheck(t *testing.T) {
+func TestCheck(t *testing.T) { synctest.Test(t, testCheck) }
+
+func testCheck(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
-		do            func(t testing.TB)
-		failed, ended bool
+		do    func(t testing.TB)
+		says  string
+		ended bool
 	}{
-		"fatal, none": {func(t testing.TB) { Fatal(t, nil) }, false, false},
-		"fatal":       {func(t testing.TB) { Fatal(t, broken) }, true, true},
-		"error, none": {func(t testing.TB) { Error(t, nil) }, false, false},
-		"error":       {func(t testing.TB) { Error(t, broken) }, true, false},
+		"fatal, none": {func(t testing.TB) { Fatal(t, nil) }, "", false},
+		"fatal":       {func(t testing.TB) { Fatal(t, broken) }, "broken", true},
+		"error, none": {func(t testing.TB) { Error(t, nil) }, "", false},
+		"error":       {func(t testing.TB) { Error(t, broken) }, "broken", false},
 		"value, none": {func(t testing.TB) {
 			if Value(1, nil)(t) != 1 {
 				panic("another value")
 			}
-		}, false, false},
-		"value":       {func(t testing.TB) { Value(1, broken)(t) }, true, true},
-		"that, holds": {func(t testing.TB) { Error(t, That(true, "%w", broken)) }, false, false},
-		"that":        {func(t testing.TB) { Error(t, That(false, "%w", broken)) }, true, false},
+		}, "", false},
+		"value": {func(t testing.TB) { Value(1, broken)(t) }, "broken", true},
+		"values, none": {func(t testing.TB) {
+			if one, other := Values(1, "2", nil)(t); one != 1 || other != "2" {
+				panic("other values")
+			}
+		}, "", false},
+		"values": {func(t testing.TB) { Values(1, 2, broken)(t) }, "broken", true},
+		"receive": {func(t testing.TB) {
+			if Receive(t, time.After(time.Minute)).IsZero() {
+				panic("another value")
+			}
+		}, "", false},
+		"receive, nothing": {func(t testing.TB) { Receive[int](t, nil) }, "nothing came", true},
+		"until": {func(t testing.TB) {
+			begin := time.Now()
+			Until(t, "a minute", func() bool { return time.Since(begin) > time.Minute })
+		}, "", false},
+		"until, never": {func(t testing.TB) { Until(t, "never", func() bool { return false }) }, "never did not come", true},
+		"that, holds":  {func(t testing.TB) { Error(t, That(true, "%w", broken)) }, "", false},
+		"that":         {func(t testing.TB) { Error(t, That(false, "%w", broken)) }, "broken", false},
 	} {
 		r, passed := &recorder{}, false
 		func() {
@@ -45,7 +67,8 @@ func TestCheck(t *testing.T) {
 			c.do(r)
 			passed = true
 		}()
-		if (len(r.errors) == 1) != c.failed || r.ended != c.ended || passed == c.ended || c.failed && !errors.Is(r.errors[0], broken) {
+		said := errors.Join(r.errors...)
+		if (said == nil) != (c.says == "") || said != nil && said.Error() != c.says || r.ended != c.ended || passed == c.ended {
 			t.Errorf("%s: it has %v, and has ended: %t; after it the test went on: %t", name, r.errors, r.ended, passed)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Of damages the JSON of a checkpoint's content. Half of the results have a checksum that fits, as if an agent
@@ -133,18 +134,12 @@ func Feed[T any](t *testing.T, f *checkpoint.File[T], content string) {
 	bad := 0
 	for i := range Readings {
 		data := Of(r, []byte(content))
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.RemoveAll(path))
 		switch i {
 		case 7, 8: // not readable
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.Mkdir(path, 0o700))
 		default:
-			if err := os.WriteFile(path, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.WriteFile(path, data, 0o600))
 		}
 		logged := load(t, f, store)
 		if _, err := os.Lstat(path); err == nil {

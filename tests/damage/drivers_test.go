@@ -26,6 +26,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/dradrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/dradrivers/drivertest"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // drivers is the real adapter, which answers before it returns, as with settled. It is the apiserver as well.
@@ -47,7 +48,7 @@ func (d *drivers) Health(ctx context.Context, of port.DRADriver, event func([]de
 	first := make(chan func(), 1000)
 	d.adapter.Health(ctx, of, func(all []decide.Report) { first <- func() { event(all) } },
 		func(err error) { first <- func() { done(err) } })
-	within(d.t, first)()
+	check.Receive(d.t, first)()
 }
 
 type answered = func(map[types.UID]decide.Answer, error)
@@ -56,14 +57,14 @@ type answered = func(map[types.UID]decide.Answer, error)
 func (d *drivers) Prepare(ctx context.Context, of port.DRADriver, objects []decide.Object, done answered) {
 	answer := make(chan func(), 1)
 	d.adapter.Prepare(ctx, of, objects, func(a map[types.UID]decide.Answer, err error) { answer <- func() { done(a, err) } })
-	within(d.t, answer)()
+	check.Receive(d.t, answer)()
 }
 
 // Unprepare implements port.DRADrivers.
 func (d *drivers) Unprepare(ctx context.Context, of port.DRADriver, objects []decide.Object, done answered) {
 	answer := make(chan func(), 1)
 	d.adapter.Unprepare(ctx, of, objects, func(a map[types.UID]decide.Answer, err error) { answer <- func() { done(a, err) } })
-	within(d.t, answer)()
+	check.Receive(d.t, answer)()
 }
 
 // Get implements claims.API: each claim is allocated, and reserved for the pod of its name.

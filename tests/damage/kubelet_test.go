@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/memorystate"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/damage"
 )
 
@@ -46,10 +47,7 @@ func TestMemoryManagerState(t *testing.T) {
 
 // TestDeviceCheckpoint: a damaged kubelet_internal_checkpoint never ends the agent.
 func TestDeviceCheckpoint(t *testing.T) {
-	content, err := os.ReadFile("../../actors/decide/devicestate/testdata/kubelet-1.36.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := check.Value(os.ReadFile("../../actors/decide/devicestate/testdata/kubelet-1.36.json"))(t)
 	// seal writes the checksum that the parser wants, so that the shape is what is wrong.
 	seal := func(content []byte) []byte {
 		content = append([]byte(nil), content...)

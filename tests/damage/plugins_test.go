@@ -32,10 +32,8 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
-
-// patience is how long a test waits for what must come.
-const patience = 2 * time.Minute
 
 // rounds is how many hostile answers pods get. With the race detector they are few: CI runs all without it.
 func rounds() int {
@@ -45,29 +43,12 @@ func rounds() int {
 	return 1000
 }
 
-// within is what comes from a channel.
-func within[T any](t *testing.T, from <-chan T) T {
-	t.Helper()
-	select {
-	case got := <-from:
-		return got
-	case <-time.After(patience):
-		t.Fatal("nothing came")
-		panic("unreachable")
-	}
-}
-
 // root is a directory with a short path: sockets are in it. No goroutine may be left when the test ends.
 func root(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := check.Value(os.MkdirTemp("", "h"))(t)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, os.RemoveAll(dir))
 		goleak.VerifyNone(t)
 	})
 	return dir
@@ -109,21 +90,21 @@ func (s *settled) Devices(ctx context.Context, p port.DevicePlugin, event func([
 	first := make(chan func(), 1000)
 	s.Plugins.Devices(ctx, p, func(all []decide.Device) { first <- func() { event(all) } },
 		func(err error) { first <- func() { done(err) } })
-	within(s.t, first)()
+	check.Receive(s.t, first)()
 }
 
 // Prefer implements port.DevicePlugins.
 func (s *settled) Prefer(ctx context.Context, p port.DevicePlugin, q decide.Question, done func([]string, error)) {
 	answer := make(chan func(), 1)
 	s.Plugins.Prefer(ctx, p, q, func(ids []string, err error) { answer <- func() { done(ids, err) } })
-	within(s.t, answer)()
+	check.Receive(s.t, answer)()
 }
 
 // Allocate implements port.DevicePlugins.
 func (s *settled) Allocate(ctx context.Context, p port.DevicePlugin, ids []string, done func([]byte, error)) {
 	answer := make(chan func(), 1)
 	s.Plugins.Allocate(ctx, p, ids, func(data []byte, err error) { answer <- func() { done(data, err) } })
-	within(s.t, answer)()
+	check.Receive(s.t, answer)()
 }
 
 const (
@@ -148,9 +129,7 @@ func TestHostilePlugins(t *testing.T) {
 	good := &plugintest.Plugin{Resource: string(nic)}
 	for _, p := range []*plugintest.Plugin{bad, good} {
 		p.List("n1", "n2", "n3")
-		if err := p.Serve(filepath.Join(dir, filepath.Base(p.Resource))); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, p.Serve(filepath.Join(dir, filepath.Base(p.Resource))))
 		defer p.Stop()
 	}
 	had := devicestate.Grants{"runs": {"c": {{Resource: gpu, IDs: map[int64][]string{devicestate.NoNUMA: {"d0"}}}}}}
@@ -159,12 +138,9 @@ func TestHostilePlugins(t *testing.T) {
 	for id := range 4 {
 		m.CPUs = append(m.CPUs, machine.CPU{ID: id, Core: id, Node: id / 2, Socket: id / 2})
 	}
-	rules, err := assign.New(assign.Config{
+	rules := check.Value(assign.New(assign.Config{
 		Machine: m, Topology: kubelet.BestEffortTopologyManagerPolicy, TopologyOptions: topology.Options{MaxNodes: 8},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	rig := actortest.New(t)
 	plugins := &settled{Plugins: deviceplugins.New(filepath.Join(dir, "device-plugins"), dir, zerolog.Nop(), nil), t: t}
 	answers := map[types.UID]assignments.Placed{}
@@ -226,7 +202,7 @@ func TestHostilePlugins(t *testing.T) {
 		if p := answers["runs"]; p.Rejected != nil || p.Devices["c"] == nil || len(p.Unknown) > 0 {
 			t.Fatalf("%d: the pod that runs: %+v", i, p)
 		}
-		check(t, files[devicestate.Name], had)
+		wantGrants(t, files[devicestate.Name], had)
 		a.Tell(assignments.Release{UID: other})
 		if i%4 > 0 { // the others stay for a while
 			a.Tell(assignments.Release{UID: uid})
@@ -246,13 +222,10 @@ func TestHostilePlugins(t *testing.T) {
 	good.Stop()
 }
 
-// check fails if the checkpoint has other devices of pods than before, or one twice.
-func check(t *testing.T, data []byte, had devicestate.Grants) {
+// wantGrants fails if the checkpoint has other devices of pods than before, or one twice.
+func wantGrants(t *testing.T, data []byte, had devicestate.Grants) {
 	t.Helper()
-	s, err := devicestate.Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(devicestate.Parse(data))(t)
 	all, taken := s.Grants(), map[string]types.UID{}
 	for uid, containers := range all { // order-free: a set
 		for _, grants := range containers { // order-free: a set

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Need skips a test whose machine lacks something: missing says why, or is nil. With CI=true in the environment the test
@@ -49,19 +49,6 @@ func Wait(f func(func(error))) error {
 	c := make(chan error, 1)
 	f(func(err error) { c <- err })
 	return <-c
-}
-
-// Until waits for a condition.
-func Until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	deadline := time.After(time.Minute)
-	for tick := time.NewTicker(10 * time.Millisecond); !is(); {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
 }
 
 // WantMode looks at a path without following it.
@@ -105,40 +92,26 @@ func WantError(t *testing.T, err error, kind port.ErrorKind, texts ...string) {
 // Write writes a file, with the directories above it.
 func Write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	check.Fatal(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // Mount mounts a file system in memory at point until the test ends.
 func Mount(t *testing.T, name, point string) {
 	t.Helper()
-	if err := unix.Mount(name, point, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	check.Fatal(t, unix.Mount(name, point, "tmpfs", 0, "size=1m"))
+	t.Cleanup(func() { check.Error(t, unix.Unmount(point, unix.MNT_DETACH)) })
 }
 
 // Bind mounts source at point until the test ends.
 func Bind(t *testing.T, source, point string) (unmount func()) {
 	t.Helper()
-	if err := unix.Mount(source, point, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Mount(source, point, "", unix.MS_BIND, ""))
 	done := false
 	unmount = func() {
 		if !done {
 			done = true
-			if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, unix.Unmount(point, unix.MNT_DETACH))
 		}
 	}
 	t.Cleanup(unmount)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Loop is a block device whose content is a file.
@@ -18,9 +20,7 @@ type Loop struct {
 func NewLoop(t *testing.T, size int64) *Loop {
 	t.Helper()
 	l := &Loop{File: filepath.Join(t.TempDir(), "disk"), t: t}
-	if err := os.WriteFile(l.File, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(l.File, nil, 0o600))
 	l.Truncate(size)
 	l.Device = strings.TrimSpace(Run(t, "losetup", "--find", "--show", l.File))
 	t.Cleanup(func() { Run(t, "losetup", "--detach", l.Device) })
@@ -30,9 +30,7 @@ func NewLoop(t *testing.T, size int64) *Loop {
 // Truncate gives the file another size. What is not in the file any more, the device can't read.
 func (l *Loop) Truncate(size int64) {
 	l.t.Helper()
-	if err := os.Truncate(l.File, size); err != nil {
-		l.t.Fatal(err)
-	}
+	check.Fatal(l.t, os.Truncate(l.File, size))
 }
 
 // Grow gives the device another, greater size.

@@ -10,16 +10,14 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/chaos"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const root = "../.."
 
 func patches(t *testing.T) []*patch {
 	t.Helper()
-	all, err := readPatches(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := check.Value(readPatches("."))(t)
 	if len(all) < 30 {
 		t.Errorf("there are %d mutants", len(all))
 	}
@@ -46,10 +44,7 @@ func TestPatchesApply(t *testing.T) {
 
 // TestCasesHold: the case that shows a mutant violates nothing without it, and docs/mutants.md has it.
 func TestCasesHold(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join(root, "docs/mutants.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := check.Value(os.ReadFile(filepath.Join(root, "docs/mutants.md")))(t)
 	cases, _, _, err := split(root, patches(t))
 	if err != nil {
 		t.Fatal(err)
@@ -63,10 +58,7 @@ func TestCasesHold(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: go run ./tests/mutants hand -search %s looks for one", err, p.name)
 			}
-			c, err := plan.Parse(string(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := check.Value(plan.Parse(string(text)))(t)
 			if r := besideTwin(c); r.Verdict() == chaos.Violated {
 				t.Errorf("without the mutant: %v", r.Violations)
 			}
@@ -81,10 +73,7 @@ func TestCasesHold(t *testing.T) {
 
 // TestTestsAreThere: the test that finds a mutant is in its package, and docs/mutants.md has it.
 func TestTestsAreThere(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join(root, "docs/mutants.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := check.Value(os.ReadFile(filepath.Join(root, "docs/mutants.md")))(t)
 	_, tests, at, err := split(root, patches(t))
 	if err != nil {
 		t.Fatal(err)
@@ -93,10 +82,7 @@ func TestTestsAreThere(t *testing.T) {
 		t.Errorf("there are %d mutants", len(tests))
 	}
 	for _, p := range tests {
-		files, err := filepath.Glob(filepath.Join(root, at[p].folder, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := check.Value(filepath.Glob(filepath.Join(root, at[p].folder, "*_test.go")))(t)
 		name, _, _ := strings.Cut(at[p].run, "/")
 		if !slices.ContainsFunc(files, func(file string) bool {
 			text, err := os.ReadFile(file)
@@ -148,17 +134,11 @@ func (*t) f(_ int, _ string, more ...bool) int { return len(more) }
 
 func g[K comparable](k K) { _ = k }
 `
-	s, err := parseSource("f.go", []byte(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, spans, err := s.withVariants([]*variant{
+	s := check.Value(parseSource("f.go", []byte(file)))(t)
+	text, spans := check.Values(s.withVariants([]*variant{
 		{mutant: 3, path: "f.go", key: "t.f", text: "func (*t) f(_ int, _ string, more ...bool) int { return 1 }"},
 		{mutant: 4, path: "f.go", key: "g", text: "func g[K comparable](k K) {}"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	const want = `package p
 
 type t struct{}
@@ -183,7 +163,7 @@ func mutant4_g[K comparable](k K) {}
 
 // TestOperators: what is made of a function, and what is left alone.
 func TestOperators(t *testing.T) {
-	s, err := parseSource("f.go", []byte(`package p
+	s := check.Value(parseSource("f.go", []byte(`package p
 
 func f(a *actor, m map[int]int, n int) {
 	if n < 2 {
@@ -197,10 +177,7 @@ func f(a *actor, m map[int]int, n int) {
 	a.add(x)
 	panic("impossible")
 }
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)))(t)
 	var got []string
 	for _, g := range s.mutants(s.funcs["f"]) {
 		got = append(got, fmt.Sprintf("%s: %s → %s", g.Operator, g.From, g.To))

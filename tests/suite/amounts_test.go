@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var update = flag.Bool("update", false, "write amounts.txt")
@@ -56,14 +58,9 @@ func TestAmounts(t *testing.T) {
 		row("calls that start "+what, n)
 	}
 	if *update {
-		if err := os.WriteFile("amounts.txt", []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile("amounts.txt", []byte(b.String()), 0o644))
 	}
-	kept, err := os.ReadFile("amounts.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := check.Value(os.ReadFile("amounts.txt"))(t)
 	if string(kept) != b.String() {
 		t.Errorf("amounts.txt is not what a run starts now:\n%s", b.String())
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // events are lines of go test -json, from "action package test seconds". The action raced is output of the race detector.
@@ -65,10 +67,7 @@ func TestSummary(t *testing.T) {
 		{name: "a skip where none may be", events: []string{"start p", "run p TestA", "output p TestA", "skip p TestA 0", "pass p"},
 			strict: true, want: "SKIPPED p.TestA: x_test.go:1: why\n0 passed, 0 failed, 1 skipped\n"},
 	} {
-		result, err := ReadResult(events(row.events...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := check.Value(ReadResult(events(row.events...)))(t)
 		row.part.Name, row.part.Result = "x", result
 		if got := Sum([]Ran{row.part}, row.strict, false).Closing(); got != row.want {
 			t.Errorf("%s:\n%swant\n%s", row.name, got, row.want)
@@ -77,10 +76,7 @@ func TestSummary(t *testing.T) {
 }
 
 func TestCutIsOK(t *testing.T) {
-	result, err := ReadResult(events("start p", "run p TestA", "pass p TestA 1", "run p TestB"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := check.Value(ReadResult(events("start p", "run p TestA", "pass p TestA 1", "run p TestB")))(t)
 	s := Sum([]Ran{{Result: result, Cut: true, Err: errors.New("killed")}}, false, true)
 	if want := "NOT RUN p.TestB\n1 passed, 0 failed, 0 skipped\n"; s.Closing() != want {
 		t.Errorf("%q, want %q", s.Closing(), want)

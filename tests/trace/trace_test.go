@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -40,15 +42,10 @@ func TestEveryFieldOfEveryMessage(t *testing.T) {
 	dir := t.TempDir()
 	replace := func(path, text string) {
 		from := filepath.Join(dir, fmt.Sprint(len(files), ".go"))
-		if err := os.WriteFile(from, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(from, []byte(text), 0o600))
 		files[path] = from
 	}
-	here, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := check.Value(filepath.Abs(root))(t)
 	var imports, list strings.Builder
 	for i, p := range packages {
 		replace(filepath.Join(here, p.dir, "every_type.go"), p.lister())
@@ -73,13 +70,8 @@ func main() {
 	}
 }
 `, module, imports.String(), list.String()))
-	overlay, err := json.Marshal(map[string]any{"Replace": files})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	overlay := check.Value(json.Marshal(map[string]any{"Replace": files}))(t)
+	check.Fatal(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
 	c := exec.CommandContext(t.Context(), "go", "run", "-overlay", filepath.Join(dir, "overlay.json"), "./tests/trace/every")
 	c.Dir = here
 	var errs bytes.Buffer
@@ -89,9 +81,7 @@ func main() {
 		t.Fatalf("%v\n%s", err, errs.String())
 	}
 	var got Report
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, json.Unmarshal(out, &got))
 	for _, place := range got.Unseen {
 		t.Errorf("%s: another one has the same hash", place)
 	}
@@ -112,10 +102,7 @@ func main() {
 func TestActors(t *testing.T) {
 	t.Parallel()
 	packages := sumTypes(t)
-	dirs, err := os.ReadDir(filepath.Join(root, "actors"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dirs := check.Value(os.ReadDir(filepath.Join(root, "actors")))(t)
 	n := 0
 	for _, d := range dirs {
 		of := filepath.Join("actors", d.Name())
@@ -135,15 +122,9 @@ func TestActors(t *testing.T) {
 
 // spawned reports whether a package has an actor.
 func spawned(t *testing.T, dir string) bool {
-	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := check.Value(filepath.Glob(filepath.Join(root, dir, "*.go")))(t)
 	return slices.ContainsFunc(files, func(path string) bool {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := check.Value(os.ReadFile(path))(t)
 		return !strings.HasSuffix(path, "_test.go") && bytes.Contains(text, []byte(") Receive(ctx *kernel.Context[Message], "))
 	})
 }
@@ -198,7 +179,7 @@ func (p *declared) actor() bool {
 // sumTypes are the packages below actors that declare one.
 func sumTypes(t *testing.T) (all []*declared) {
 	t.Helper()
-	err := filepath.WalkDir(filepath.Join(root, "actors"), func(path string, d fs.DirEntry, err error) error {
+	check.Fatal(t, filepath.WalkDir(filepath.Join(root, "actors"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
@@ -214,10 +195,7 @@ func sumTypes(t *testing.T) (all []*declared) {
 			all = append(all, p)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 

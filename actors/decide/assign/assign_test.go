@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // flat is a machine with so many NUMA nodes, each a socket of so many cores without threads.
@@ -49,11 +50,7 @@ func rules(t *testing.T, m *machine.Topology, change func(*assign.Config)) *assi
 	if change != nil {
 		change(&c)
 	}
-	r, err := assign.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return check.Value(assign.New(c))(t)
 }
 
 // guaranteed is a pod with containers of so many CPUs, as text; a name that begins with "init" is an init container.
@@ -151,9 +148,7 @@ func TestPlace(t *testing.T) {
 			if shared := r.Shared(s); shared.String() != c.shared {
 				t.Errorf("shared %s; want %s", shared, c.shared)
 			}
-			if err := r.Check(s, r.Shared(s)); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, r.Check(s, r.Shared(s)))
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // kubelets is a file as a kubelet of v1.36 writes it.
@@ -25,10 +27,7 @@ func fileOf(data string) []byte {
 // TestKubeletsFile: what a kubelet wrote is read, and written again byte by byte.
 func TestKubeletsFile(t *testing.T) {
 	text := kubelets + "1309996484}"
-	got, err := Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := check.Value(Parse([]byte(text)))(t)
 	want := []Claim{{
 		UID: "c-1", Namespace: "default", Name: "gpu", Pods: []types.UID{"p-1", "p-2"},
 		Drivers: map[string][]Device{
@@ -104,10 +103,7 @@ func TestRoundTrip(t *testing.T) {
 			claims = append(claims, c)
 		}
 		data := Format(claims)
-		got, err := Parse(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := check.Value(Parse(data))(t)
 		if again := Format(got); string(again) != string(data) || len(got) != len(claims) {
 			t.Fatalf("%s was read as %+v", data, got)
 		}

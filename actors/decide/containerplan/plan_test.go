@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // world is the base that each case of a table changes: a container with a mount of each of its
@@ -117,10 +118,7 @@ func TestMounts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld()
 			c.mutate(w)
-			_, got, err := w.plan(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, got := check.Values(w.plan(nil))(t)
 			if !slices.Equal(got.Mounts, c.want) || !slices.Equal(got.SubPaths, c.parts) {
 				t.Errorf("\n got %+v, %+v\nwant %+v, %+v", got.Mounts, got.SubPaths, c.want, c.parts)
 			}
@@ -166,10 +164,7 @@ func TestFilesComeFirst(t *testing.T) {
 	w := newWorld()
 	w.app.Env = []v1.EnvVar{fromFile("data")}
 	w.mount(1, func(m *v1.VolumeMount) { m.SubPathExpr = "$(SUB)" })
-	p, err := New(w.Input)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := check.Value(New(w.Input))(t)
 	if want := []containerenv.File{{Volume: "data", Root: "/pods/data", Path: "x.env"}}; !slices.Equal(p.EnvFiles, want) {
 		t.Fatalf("it reads %v, want %v", p.EnvFiles, want)
 	}
@@ -329,14 +324,8 @@ func TestRuntimeHandler(t *testing.T) {
 func TestResolveChangesNothing(t *testing.T) {
 	w := newWorld()
 	w.mount(2, func(m *v1.VolumeMount) { m.SubPath = "a" })
-	p, err := New(w.Input)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := p.Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := check.Value(New(w.Input))(t)
+	first := check.Value(p.Resolve(nil))(t)
 	want := *first
 	want.Mounts = slices.Clone(first.Mounts)
 	first.Mounts[0].HostPath = "/elsewhere"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestTake(t *testing.T) {
@@ -44,10 +45,7 @@ func TestTake(t *testing.T) {
 		{"a socket of an affinity", four, "4-31", 12, Options{AlignBySocket: true}, []int{0}, "4-7,16-23"},
 		{"a node of an affinity", four, "4-31", 4, Options{}, []int{0}, "16-19"},
 	} {
-		free, err := cpuset.Parse(c.free)
-		if err != nil {
-			t.Fatal(err)
-		}
+		free := check.Value(cpuset.Parse(c.free))(t)
 		got, err := Take(c.t, free, c.n, c.o, topology.NodesOf(c.near...))
 		if err != nil || got.String() != c.want {
 			t.Errorf("%s: %s, %v; want %s", c.name, got, err, c.want)
@@ -71,10 +69,7 @@ func TestTakeErrors(t *testing.T) {
 		{"no whole cores", "0-8", 4, Options{FullPCPUsOnly: true}, "SMTAlignmentError",
 			"SMT Alignment Error: not enough free physical CPUs: available physical CPUs = 2, requested CPUs = 4, CPUs per core = 2"},
 	} {
-		free, err := cpuset.Parse(c.free)
-		if err != nil {
-			t.Fatal(err)
-		}
+		free := check.Value(cpuset.Parse(c.free))(t)
 		got, err := Take(two, free, c.n, c.o, 0)
 		if err == nil || !got.IsEmpty() {
 			t.Errorf("%s: %s, %v", c.name, got, err)
@@ -209,10 +204,7 @@ func TestPackingAsBruteForce(t *testing.T) {
 			free = some(r, free, 70)
 		}
 		n := r.IntN(free.Size() + 1)
-		got, err := Take(m, free, n, Options{}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := check.Value(Take(m, free, n, Options{}, 0))(t)
 		want, have := fewestOf(m, free, n), used(m, got)
 		ok := have.cores == want.cores
 		if free.Equals(m.All()) {
@@ -275,9 +267,7 @@ func BenchmarkTake(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Take(m, free, 150, o, 0); err != nil {
-					b.Fatal(err)
-				}
+				check.Value(Take(m, free, 150, o, 0))(b)
 			}
 		})
 	}

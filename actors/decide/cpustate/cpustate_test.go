@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Written by the kubelet's own code (v1.36.3).
@@ -30,10 +31,7 @@ func TestKubeletsFiles(t *testing.T) {
 			if got := string(s.Format()); got != c.file {
 				t.Errorf("Format: %s; want %s", got, c.file)
 			}
-			got, err := Parse([]byte(c.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := check.Value(Parse([]byte(c.file)))(t)
 			if string(got.Format()) != c.file {
 				t.Errorf("parsed and formatted: %s; want %s", got.Format(), c.file)
 			}

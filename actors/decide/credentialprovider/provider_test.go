@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const version = "credentialprovider.kubelet.k8s.io/v1"
@@ -20,11 +21,7 @@ func plugin() *Provider {
 
 func ref(t *testing.T, image string) imagepull.Reference {
 	t.Helper()
-	r, err := imagepull.Parse(image)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return check.Value(imagepull.Parse(image))(t)
 }
 
 func TestAsks(t *testing.T) {

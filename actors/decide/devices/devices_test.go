@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const gpu v1.ResourceName = "example.com/gpu"
@@ -290,11 +291,7 @@ func TestNoDeviceTwice(t *testing.T) {
 
 func TestGivenFor(t *testing.T) {
 	answer := func(r *api.ContainerAllocateResponse) []byte {
-		data, err := proto.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+		return check.Value(proto.Marshal(r))(t)
 	}
 	grants := []devicestate.Grant{
 		{Resource: "example.com/nic", IDs: map[int64][]string{0: {"n"}}, Response: answer(&api.ContainerAllocateResponse{
@@ -308,10 +305,7 @@ func TestGivenFor(t *testing.T) {
 			Annotations: map[string]string{"k": "gpu"},
 		})},
 	}
-	g, err := devices.GivenFor(grants)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := check.Value(devices.GivenFor(grants))(t)
 	want := "{[{A gpu} {N 1}] [{/x /gpu true}] [{/dev/g /dev/gpu0 mrw}] map[k:gpu] [example.com/gpu=0] " +
 		"[{example.com/gpu [a b]} {example.com/nic [n]}]}"
 	if got := fmt.Sprint(*g); got != want {

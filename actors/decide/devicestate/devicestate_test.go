@@ -14,17 +14,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const podUID = "c7c4a1a0-1f2e-4b52-8f6a-6a6f2b1d1b11"
 
 func testdata(t testing.TB, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return check.Value(os.ReadFile(filepath.Join("testdata", name)))(t)
 }
 
 // TestParse reads what kubelets have written: that of 1.36 with its own code, that of 1.19 with a list of devices.
@@ -45,10 +43,7 @@ func TestParse(t *testing.T) {
 		"without pods": {[]byte(`{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":3467439661}`), "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Parse(c.data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := check.Value(Parse(c.data))(t)
 			if got := words(s.Resources()); got != c.resources {
 				t.Errorf("resources %s", got)
 			}
@@ -95,9 +90,7 @@ func TestParseDamaged(t *testing.T) {
 		}
 		return fmt.Sprintf(`%s}},"Checksum":%d}`, text, c.checksum())
 	}
-	if _, err := Parse([]byte(sealed("example.com/a", "example.com/b"))); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(Parse([]byte(sealed("example.com/a", "example.com/b"))))(t)
 	for name, c := range map[string]struct{ data, want string }{
 		"empty":                          {"", "unexpected end of JSON input"},
 		"cut off":                        {whole[:len(whole)/2], "unexpected end of JSON input"},
@@ -120,10 +113,7 @@ func TestParseDamaged(t *testing.T) {
 func TestParseFuzzed(t *testing.T) {
 	for _, name := range []string{"kubelet-1.36.json", "kubelet-1.19.json"} {
 		whole := testdata(t, name)
-		want, err := Parse(whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := check.Value(Parse(whole))(t)
 		r := rand.New(rand.NewPCG(1, 2))
 		for range 1000 {
 			data := bytes.Clone(whole)
@@ -182,10 +172,7 @@ func limit(c *v1.Container, name v1.ResourceName, q string) {
 }
 
 func TestMissing(t *testing.T) {
-	s, err := Parse(testdata(t, "kubelet-1.36.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(Parse(testdata(t, "kubelet-1.36.json")))(t)
 	const dra = "resource claims can't be prepared on this node (it has no apiserver, or no drivers)"
 	const plugin = "no device plugin serves it on this node"
 	use := func(c *v1.Container, claim string) { c.Resources.Claims = []v1.ResourceClaim{{Name: claim}} }
@@ -269,19 +256,13 @@ func TestMissing(t *testing.T) {
 // TestFormat: what is written is read again, and a kubelet's file stays the same.
 func TestFormat(t *testing.T) {
 	whole := testdata(t, "kubelet-1.36.json")
-	s, err := Parse(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(Parse(whole))(t)
 	healthy := map[v1.ResourceName][]string{"example.com/none": {}}
 	for _, name := range s.Resources() {
 		healthy[name] = []string{"x", "y"}
 	}
 	data := Format(healthy, s.Grants())
-	again, err := Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := check.Value(Parse(data))(t)
 	if !reflect.DeepEqual(again.Grants(), s.Grants()) || len(s.Grants()) == 0 {
 		t.Errorf("%v\nwant\n%v", again.Grants(), s.Grants())
 	}

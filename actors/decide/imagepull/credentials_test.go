@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // pullSecret has, for each key, a user of the key's name.
@@ -20,10 +22,7 @@ func pullSecret(t *testing.T, name string, keys ...string) *v1.Secret {
 	for _, k := range keys {
 		auths[k] = login{Auth: base64.StdEncoding.EncodeToString([]byte(k + ":pass:word"))}
 	}
-	data, err := json.Marshal(map[string]any{"auths": auths})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := check.Value(json.Marshal(map[string]any{"auths": auths}))(t)
 	return &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: data}}
 }
 
@@ -127,10 +126,7 @@ func TestMatch(t *testing.T) {
 		{"docker.io/library", "nginx:1", true},
 		{"docker.io/library", "me/nginx:1", false},
 	} {
-		r, err := Parse(c.image)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := check.Value(Parse(c.image))(t)
 		if got := Match(c.pattern, r); got != c.want {
 			t.Errorf("%s matches %s: %v", c.pattern, c.image, got)
 		}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var (
@@ -88,11 +89,7 @@ func set(tree map[string]any, path string, value any) map[string]any {
 
 func encode(t testing.TB, tree any) []byte {
 	t.Helper()
-	b, err := yaml.Marshal(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return check.Value(yaml.Marshal(tree))(t)
 }
 
 func decodeOne(t testing.TB, tree any, source Source) *v1.Pod {
@@ -336,9 +333,5 @@ func TestIdentity(t *testing.T) {
 
 func mustJSON(t *testing.T, tree any) []byte {
 	t.Helper()
-	b, err := yaml.YAMLToJSON(encode(t, tree))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return check.Value(yaml.YAMLToJSON(encode(t, tree)))(t)
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func read(t testing.TB, file, name, image string, at time.Time) Read {
@@ -64,14 +65,9 @@ func TestMergeStory(t *testing.T) {
 			t.Errorf("%s: problems %q, want %q", step.what, got, step.problems)
 		}
 		// A State survives a restart of the agent.
-		b, err := json.Marshal(state)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := check.Value(json.Marshal(state))(t)
 		var back State
-		if err := json.Unmarshal(b, &back); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, json.Unmarshal(b, &back))
 		after, _ := Desired(back)
 		if names(after) != step.run {
 			t.Errorf("%s: after a restart runs %q", step.what, names(after))

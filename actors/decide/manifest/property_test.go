@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // genManifest draws a manifest that is good.
@@ -45,14 +46,8 @@ func genManifest(rt *rapid.T) map[string]any {
 func TestDecodeIsAFunctionOfWhatIsSaid(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tree := genManifest(rt)
-		asYAML, err := yaml.Marshal(tree)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		asJSON, err := json.Marshal(tree)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		asYAML := check.Value(yaml.Marshal(tree))(rt)
+		asJSON := check.Value(json.Marshal(tree))(rt)
 		a := Decode(asYAML, fromFile, nodeA, noon)
 		b := Decode(asJSON, fromFile, nodeA, noon)
 		if len(a.Problems) > 0 {
@@ -66,10 +61,7 @@ func TestDecodeIsAFunctionOfWhatIsSaid(t *testing.T) {
 			rt.Fatal("the UID depends on the time")
 		}
 		set(tree, "metadata.annotations", map[string]any{"edited": "true"})
-		edited, err := yaml.Marshal(tree)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		edited := check.Value(yaml.Marshal(tree))(rt)
 		if Decode(edited, fromFile, nodeA, noon).Pods[0].UID == a.Pods[0].UID {
 			rt.Fatal("an edit kept the UID")
 		}
@@ -80,17 +72,11 @@ func TestDecodeIsAFunctionOfWhatIsSaid(t *testing.T) {
 // is the same pod again but for the name, which is given its suffix again.
 func TestEncodedPodDecodesToItself(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		asJSON, err := json.Marshal(genManifest(rt))
-		if err != nil {
-			rt.Fatal(err)
-		}
+		asJSON := check.Value(json.Marshal(genManifest(rt)))(rt)
 		first := Decode(asJSON, fromFile, nodeA, noon).Pods[0]
 		again := first.DeepCopy()
 		again.Name = strings.TrimSuffix(again.Name, "-node-a")
-		encoded, err := json.Marshal(again)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		encoded := check.Value(json.Marshal(again))(rt)
 		second := Decode(encoded, fromFile, nodeA, noon)
 		if len(second.Problems) > 0 {
 			rt.Fatalf("%v", second.Problems)
@@ -107,10 +93,7 @@ func TestEncodedPodDecodesToItself(t *testing.T) {
 
 func TestDefaultsTwiceIsOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		asJSON, err := json.Marshal(genManifest(rt))
-		if err != nil {
-			rt.Fatal(err)
-		}
+		asJSON := check.Value(json.Marshal(genManifest(rt)))(rt)
 		pod := Decode(asJSON, fromFile, nodeA, noon).Pods[0]
 		again := pod.DeepCopy()
 		SetDefaults(again)

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const mi = 1 << 20
@@ -45,11 +46,7 @@ func config(nodes int) memory.Config {
 
 func rules(t *testing.T, c memory.Config) *memory.Rules {
 	t.Helper()
-	r, err := memory.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return check.Value(memory.New(c))(t)
 }
 
 // pod is a Guaranteed one with containers that ask for such memory, as "500" (MiB), "init 500", "sidecar 500", or
@@ -147,10 +144,7 @@ func TestPlace(t *testing.T) {
 			}
 			r, s := rules(t, config), memory.State{}
 			for _, p := range c.had {
-				own, err := place(rules(t, configOf(config, kubelet.StaticMemoryManagerPolicy)), s, p, topology.Hint{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				own := check.Value(place(rules(t, configOf(config, kubelet.StaticMemoryManagerPolicy)), s, p, topology.Hint{}))(t)
 				s[p.UID] = own
 			}
 			got, err := place(r, s, c.pod, c.affinity)
@@ -164,9 +158,7 @@ func TestPlace(t *testing.T) {
 				t.Errorf("%s; want %s", text(got), c.want)
 			}
 			s[c.pod.UID] = got
-			if err := r.Check(s, r.Banks()); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, r.Check(s, r.Banks()))
 		})
 	}
 }
@@ -225,10 +217,7 @@ func TestHints(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, s := rules(t, config(2)), memory.State{}
 			for _, p := range c.had {
-				own, err := place(r, s, p, topology.Hint{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				own := check.Value(place(r, s, p, topology.Hint{}))(t)
 				s[p.UID] = own
 			}
 			scope := kubelet.ContainerTopologyManagerScope

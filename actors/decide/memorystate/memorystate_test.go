@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Written by the kubelet's own code (v1.36.3).
@@ -26,16 +27,13 @@ func rules(t *testing.T) *memory.Rules {
 	t.Helper()
 	reserved := v1.ResourceList{v1.ResourceMemory: resource.MustParse("100Mi")}
 	pages := map[uint64]uint64{2 * mi: 20}
-	r, err := memory.New(memory.Config{
+	r := check.Value(memory.New(memory.Config{
 		Machine: &machine.Topology{Nodes: []machine.Node{
 			{ID: 0, Memory: 1024 * mi, HugePages: pages}, {ID: 1, Memory: 1024 * mi, HugePages: pages},
 		}},
 		Policy:   kubelet.StaticMemoryManagerPolicy,
 		Reserved: []kubelet.MemoryReservation{{NumaNode: 0, Limits: reserved}}, Reservation: reserved,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return r
 }
 
@@ -59,13 +57,8 @@ func TestKubeletsFiles(t *testing.T) {
 			if got, err := Format(r, c.own); err != nil || string(got) != c.file {
 				t.Errorf("Format: %s, %v; want %s", got, err, c.file)
 			}
-			s, err := Parse([]byte(c.file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Check(s.Own, s.Banks); err != nil {
-				t.Error(err)
-			}
+			s := check.Value(Parse([]byte(c.file)))(t)
+			check.Error(t, r.Check(s.Own, s.Banks))
 			if got, err := Format(r, s.Own); err != nil || string(got) != c.file {
 				t.Errorf("parsed and formatted: %s, %v; want %s", got, err, c.file)
 			}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const iqn = "iqn.2003-01.org.example:disk"
@@ -368,10 +370,7 @@ func TestLinksOfFC(t *testing.T) {
 		{byWWID("3600"), []string{"by-id/scsi-3600"}},
 		{byWWID("360"), nil},
 	} {
-		d, err := NewFC(fcSource(c.change))
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := check.Value(NewFC(fcSource(c.change)))(t)
 		if got := d.Links(byPath, byID); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", d, got, c.want)
 		}
@@ -394,10 +393,7 @@ func TestNextOfFC(t *testing.T) {
 		"none":             {{want: "Scan"}, {at: 31 * time.Second, want: "Fail"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := NewFC(fcSource())
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := check.Value(NewFC(fcSource()))(t)
 			var p Progress
 			for i, s := range steps {
 				a := d.Next(s.disks, &p, s.at)
@@ -410,10 +406,7 @@ func TestNextOfFC(t *testing.T) {
 }
 
 func TestSharedFC(t *testing.T) {
-	d, err := NewFC(fcSource())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := check.Value(NewFC(fcSource()))(t)
 	for name, c := range map[string]struct {
 		other FC
 		want  bool

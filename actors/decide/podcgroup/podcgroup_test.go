@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestNames(t *testing.T) {
@@ -74,10 +75,7 @@ func TestNamesAreReadBack(t *testing.T) {
 		d := rapid.SampledFrom([]Driver{Cgroupfs, Systemd}).Draw(t, "driver")
 		root := rapid.StringMatching(`(/[a-z][a-z0-9-]{0,5}){0,3}`).Draw(t, "root")
 		s := &Settings{Driver: d, Root: root}
-		n, err := s.PodIn(rapid.SampledFrom(Classes[:]).Draw(t, "class"), uid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := check.Value(s.PodIn(rapid.SampledFrom(Classes[:]).Draw(t, "class"), uid))(t)
 		dir := n.Path(d)
 		for i := len(dir) - 1; i >= 0; i-- {
 			if dir[i] == '/' {

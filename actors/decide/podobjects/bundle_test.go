@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func bundle(name, signer string, labels map[string]string) *certificatesv1beta1.ClusterTrustBundle {
@@ -85,10 +86,7 @@ func TestPrivateKeyIsNotShown(t *testing.T) {
 	c := &podkey.Issued{Key: podkey.New([]byte(secret)), Chain: []byte("chain"), Expires: time.Unix(1, 0)}
 	r := Ref{Kind: Certificate, Namespace: "shop", Name: "creds"}
 	set := NewSet([]Entry{{Ref: r, State: Found, Object: c}})
-	encoded, err := json.Marshal(map[string]any{"c": c, "key": c.Key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := check.Value(json.Marshal(map[string]any{"c": c, "key": c.Key}))(t)
 	hidden := struct{ c podkey.Issued }{*c}
 	bytes := fmt.Sprintf("%d", []byte(secret))
 	texts := []string{string(encoded)}

@@ -11,6 +11,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -46,11 +47,7 @@ func count(n int) (ids []int) {
 func policy(t testing.TB, name string, ids []int, far func(a, b int) int, o Options) *Policy {
 	t.Helper()
 	o.MaxNodes = max(o.MaxNodes, 8)
-	p, err := New(nodesOf(ids, far), name, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return check.Value(New(nodesOf(ids, far), name, o))(t)
 }
 
 func TestMerge(t *testing.T) {

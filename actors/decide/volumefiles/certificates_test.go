@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const mesh = "example.com/mesh"
@@ -133,10 +134,7 @@ func TestAnchors(t *testing.T) {
 		of := func(volume v1.VolumeSource) string {
 			s := withCertificates()
 			s.Pod.UID = types.UID(uid)
-			got, err := s.Of(&v1.Volume{Name: "v", VolumeSource: volume})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := check.Value(s.Of(&v1.Volume{Name: "v", VolumeSource: volume}))(t)
 			return string(got.Files[0].Data)
 		}
 		got := of(projected(bySigner(&metav1.LabelSelector{})))

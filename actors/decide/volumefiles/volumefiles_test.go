@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -127,10 +128,7 @@ func TestContent(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := source()
 			c.pod(s.Pod)
-			got, err := s.Of(&v1.Volume{Name: "v", VolumeSource: c.volume})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := check.Value(s.Of(&v1.Volume{Name: "v", VolumeSource: c.volume}))(t)
 			if show(got) != c.want {
 				t.Errorf("got  %s\nwant %s", show(got), c.want)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/supervisor/admin"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -48,17 +49,13 @@ func sample() admin.Tree {
 
 func TestTree(t *testing.T) {
 	var b strings.Builder
-	if err := Write(&b, sample(), false); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, Write(&b, sample(), false))
 	golden.Assert(t, b.String(), "tree.txt")
 	if strings.Contains(b.String(), "\x1b") {
 		t.Error("there are escapes in it")
 	}
 	b.Reset()
-	if err := Write(&b, admin.Tree{Node: "n", At: now}, false); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, Write(&b, admin.Tree{Node: "n", At: now}, false))
 	golden.Assert(t, b.String(), "empty.txt")
 }
 

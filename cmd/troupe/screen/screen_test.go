@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -109,9 +111,7 @@ func watch(t *testing.T, terminal Terminal, w io.Writer, answers ...any) error {
 func TestWatchOfAPipe(t *testing.T) {
 	var b bytes.Buffer
 	gone := errors.New("no troupe\nnode answers")
-	if err := watch(t, Terminal{}, &b, gone, "a", "a", gone, gone, "a", "b"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, watch(t, Terminal{}, &b, gone, "a", "a", gone, gone, "a", "b"))
 	want := `no troupe node answers
 trying again every 1s
 the node answers again, after 1s
@@ -129,9 +129,7 @@ b
 func TestWatchOnATerminal(t *testing.T) {
 	var b bytes.Buffer
 	terminal := Terminal{Live: true, Size: func() (int, int) { return 80, 24 }}
-	if err := watch(t, terminal, &b, "a", errors.New("gone"), "b"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, watch(t, terminal, &b, "a", errors.New("gone"), "b"))
 	want := "\x1b[2J\x1b[Ha\x1b[K\n\x1b[J" +
 		"\x1b[Hgone; trying again since 12:00:01\x1b[K\n\x1b[K\na\x1b[K\n\x1b[J" +
 		"\x1b[Hb\x1b[K\n\x1b[J"

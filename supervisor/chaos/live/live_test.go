@@ -18,15 +18,12 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func parse(t *testing.T, text string) *plan.Case {
 	t.Helper()
-	c, err := plan.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return check.Value(plan.Parse(text))(t)
 }
 
 // TestPossible: what can't be done on a real node is refused by its name.
@@ -69,10 +66,7 @@ func TestPod(t *testing.T) {
 	c := (&Config{Node: "n", Image: "busybox"}).withDefaults()
 	of := parse(t, "create a init=setup main=app main=log app.term-delay=2s app.term-exit-code=0 log.crash-loop=2 ready=app "+
 		"ready=log app.unhealthy-after=5s; oom a/app")
-	p, err := c.pod(&of.Ops[0], "ns", []plan.Role{{Pod: "a", Container: "app"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := check.Value(c.pod(&of.Ops[0], "ns", []plan.Role{{Pod: "a", Container: "app"}}))(t)
 	setup, app, log := &p.Spec.InitContainers[0], &p.Spec.Containers[0], &p.Spec.Containers[1]
 	for _, want := range []struct {
 		of   *v1.Container

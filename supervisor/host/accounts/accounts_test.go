@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/userns"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func podOf(uid string) *v1.Pod {
@@ -22,10 +23,7 @@ func podOf(uid string) *v1.Pod {
 // newAccounts are those of an agent whose pods have their directories in root.
 func newAccounts(t *testing.T, root string) *Accounts {
 	t.Helper()
-	pods, err := area.Open(root, area.Mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pods := check.Value(area.Open(root, area.Mode))(t)
 	t.Cleanup(func() {
 		if err := pods.Root.Close(); err != nil {
 			t.Error(err)
@@ -39,16 +37,10 @@ func newAccounts(t *testing.T, root string) *Accounts {
 func TestUserNamespace(t *testing.T) {
 	root := t.TempDir()
 	l := newAccounts(t, root)
-	r, err := userns.NewRange(userns.Unit, 3*userns.Unit, userns.Unit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(userns.NewRange(userns.Unit, 3*userns.Unit, userns.Unit))(t)
 	give := func(a *Accounts, uid string) userns.Mapping {
 		t.Helper()
-		m, err := a.UserNamespace(podOf(uid), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := check.Value(a.UserNamespace(podOf(uid), r))(t)
 		return m
 	}
 	var all sync.WaitGroup
@@ -66,9 +58,7 @@ func TestUserNamespace(t *testing.T) {
 	if m := give(newAccounts(t, root), "b"); m != got[1] {
 		t.Errorf("after a restart b has %v, not %v", m, got[1])
 	}
-	if err := l.pods.Remove(t.Context(), ".", "b"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.pods.Remove(t.Context(), ".", "b"))
 	if m := give(l, "d"); m != got[1] {
 		t.Errorf("d has %v, not what b left, %v", m, got[1])
 	}
@@ -79,15 +69,11 @@ func TestUserNamespace(t *testing.T) {
 		t.Errorf("with another length: %v", err)
 	}
 	// An empty one is none, and one that can't be read may be anybody's.
-	if err := os.WriteFile(filepath.Join(l.pods.Path, "a", usersName), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(l.pods.Path, "a", usersName), nil, 0o600))
 	if m := give(l, "a"); m != got[0] {
 		t.Errorf("with an empty file a has %v, not the free %v", m, got[0])
 	}
-	if err := os.WriteFile(filepath.Join(l.pods.Path, "a", usersName), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(l.pods.Path, "a", usersName), []byte("{"), 0o600))
 	for _, uid := range []string{"a", "e"} {
 		if _, err := l.UserNamespace(podOf(uid), r); err == nil || !strings.Contains(err.Error(), "user ID mapping in "+filepath.Join(l.pods.Path, "a", usersName)) {
 			t.Errorf("%s, with a file that says nothing: %v", uid, err)

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -74,11 +75,8 @@ func wanted(c *volumefiles.Content) map[string]string {
 	return m
 }
 
-func openFiles(t interface{ Fatal(...any) }, dir string) *files {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+func openFiles(t check.Test, dir string) *files {
+	root := check.Value(os.OpenRoot(dir))(t)
 	return &files{dir: root}
 }
 
@@ -105,9 +103,7 @@ func TestFilesAreWrittenOnce(t *testing.T) {
 		t.Error(changed, err)
 	}
 	hosttest.WantMode(t, filepath.Join(dir, "..data/a"), 0o400)
-	if err := os.WriteFile(filepath.Join(dir, "etc/b"), []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(dir, "etc/b"), []byte("mine"), 0o600))
 	if changed, err := f.write(t.Context(), c, time.Now()); !changed || err != nil {
 		t.Error(changed, err)
 	}
@@ -187,9 +183,7 @@ func TestKilledAtAnyStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		dir := filepath.Join(base, fmt.Sprint(n))
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Mkdir(dir, 0o755))
 		f := openFiles(t, dir)
 		defer f.dir.Close() //nolint:errcheck // nothing is held
 		versions := []*volumefiles.Content{content()}
@@ -222,9 +216,7 @@ func TestKilledAtAnyStep(t *testing.T) {
 		}
 		f.step = nil
 		last := draw(t, "last")
-		if _, err := f.write(t.Context(), last, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(f.write(t.Context(), last, time.Now()))(t)
 		got, err := readAll(dir)
 		if err != nil || !maps.Equal(got, wanted(last)) {
 			t.Fatalf("in the end: %v, %v; want %v", got, err, wanted(last))
@@ -243,9 +235,7 @@ func TestReadersSeeOneVersion(t *testing.T) {
 	f := openFiles(t, dir)
 	defer f.dir.Close() //nolint:errcheck // nothing is held
 	version := func(n int) *volumefiles.Content { return content("a", fmt.Sprint(n), "b/c", fmt.Sprint(n)) }
-	if _, err := f.write(t.Context(), version(0), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(f.write(t.Context(), version(0), time.Now()))(t)
 	ended := make(chan error, 1)
 	go func() {
 		for n := 1; n < 200; n++ {
@@ -264,9 +254,7 @@ func TestReadersSeeOneVersion(t *testing.T) {
 			if errA == nil && errB == nil && string(a) != string(b) {
 				t.Errorf("read %s and %s", a, b)
 			}
-			if err := at.Close(); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, at.Close())
 		}
 		select {
 		case err := <-ended:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -14,24 +15,14 @@ func newMap(t *testing.T, device string) Map {
 	t.Helper()
 	dir := t.TempDir()
 	m := Map{File: filepath.Join(dir, "plugins/x/volumeDevices/pv-1/u1"), Link: filepath.Join(dir, "pods/u1/volumeDevices/x/pv-1")}
-	if err := m.Set(device); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := Clear(now(t), m.File); err != nil {
-			t.Error(err)
-		}
-	})
+	check.Fatal(t, m.Set(device))
+	t.Cleanup(func() { check.Error(t, Clear(now(t), m.File)) })
 	return m
 }
 
 func now(t *testing.T) []mounts.Mount {
 	t.Helper()
-	all, err := mounts.Now()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return check.Value(mounts.Now())(t)
 }
 
 // wantMapped fails unless a device is mapped at a place, or nowhere.
@@ -49,9 +40,7 @@ func TestMapped(t *testing.T) {
 	disk, other := hosttest.NewLoop(t, 16<<20), hosttest.NewLoop(t, 16<<20)
 	wantMapped(t, disk.Device, "")
 	link := filepath.Join(t.TempDir(), "by-id")
-	if err := os.Symlink(disk.Device, link); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink(disk.Device, link))
 	m := newMap(t, disk.Device)
 	wantMapped(t, link, m.File)
 	wantMapped(t, other.Device, "")
@@ -70,9 +59,7 @@ func TestMapped(t *testing.T) {
 	wantMapped(t, other.Device, one.File)
 	wantMapped(t, parts[0], one.File)
 	wantMapped(t, parts[1], "")
-	if err := Clear(now(t), one.File); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, Clear(now(t), one.File))
 	wantMapped(t, parts[1], "")
 	whole := newMap(t, other.Device)
 	wantMapped(t, parts[1], whole.File)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -23,10 +24,7 @@ func TestAttachWithoutConfigure(t *testing.T) {
 	defer f.Close()   //nolint:errcheck // nothing was written
 	const refused = 3 // no size of blocks, which LOOP_CONFIGURE looks at alone
 	free := func(then func(loop string) error) (loop string, err error) {
-		control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		control := check.Value(os.OpenFile("/dev/loop-control", os.O_RDWR, 0))(t)
 		defer control.Close() //nolint:errcheck // nothing was written
 		for {
 			n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
@@ -50,9 +48,7 @@ func TestAttachWithoutConfigure(t *testing.T) {
 	if err != nil || !held {
 		t.Errorf("%s holds it: %v, %v", loop, held, err)
 	}
-	if err := release(disk.Device, nil); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, release(disk.Device, nil))
 
 	bad := infoOf(disk.Device)
 	bad.Encrypt_type = 1 << 16

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/blockmount"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -61,25 +62,19 @@ func size(fsType string) int64 {
 func newPoint(t *testing.T) string {
 	t.Helper()
 	point := filepath.Join(t.TempDir(), "point")
-	if err := os.Mkdir(point, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(point, 0o755))
 	t.Cleanup(func() { unix.Unmount(point, unix.MNT_DETACH) }) //nolint:errcheck // it may not be mounted
 	return point
 }
 
 func mount(t *testing.T, w *blockfs.Want, point string) {
 	t.Helper()
-	if err := blockmount.Mount(w, point); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, blockmount.Mount(w, point))
 }
 
 func unmount(t *testing.T, point string) {
 	t.Helper()
-	if err := unix.Unmount(point, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Unmount(point, 0))
 }
 
 func uuid(t *testing.T, device string) string {
@@ -106,7 +101,7 @@ func TestMount(t *testing.T) {
 			unmount(t, point)
 			w.ReadOnly = true
 			// Busy as long as a process that was started meanwhile in a mount namespace of its own has a copy of the mount.
-			hosttest.Until(t, "it is mounted", func() bool { return blockmount.Mount(w, point) == nil })
+			check.Until(t, "it is mounted", func() bool { return blockmount.Mount(w, point) == nil })
 			if text, err := os.ReadFile(filepath.Join(point, "file")); string(text) != "text" {
 				t.Errorf("%q, %v", text, err)
 			}
@@ -120,20 +115,14 @@ func TestMount(t *testing.T) {
 
 func readMounts(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(check.Value(os.ReadFile("/proc/self/mountinfo"))(t))
 }
 
 // room is the size in MiB of the file system at a place.
 func room(t *testing.T, point string) int64 {
 	t.Helper()
 	var s unix.Statfs_t
-	if err := unix.Statfs(point, &s); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Statfs(point, &s))
 	return int64(s.Blocks) * s.Bsize / mib
 }
 
@@ -141,9 +130,7 @@ func room(t *testing.T, point string) int64 {
 func mayGrowExt(t *testing.T) bool {
 	t.Helper()
 	var data [2]unix.CapUserData
-	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0]); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0]))
 	return data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
@@ -164,9 +151,7 @@ func TestGrow(t *testing.T) {
 				return
 			}
 			for range 2 {
-				if err := blockmount.Grow(l.Device, point); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, blockmount.Grow(l.Device, point))
 				if now := room(t, point); now < before*3/2 {
 					t.Errorf("it has %d MiB, and had %d", now, before)
 				}
@@ -189,17 +174,13 @@ func TestNotGrown(t *testing.T) {
 	stand(t, "resize2fs", "echo it is full; exit 1")
 	hosttest.WantError(t, grow(), port.Other, "resize2fs of device", "exit status 1", "it is full")
 	held := hold(t, l.Device, os.O_RDONLY)
-	if err := unix.Flock(int(held.Fd()), unix.LOCK_SH); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Flock(int(held.Fd()), unix.LOCK_SH))
 	hosttest.WantError(t, grow(), port.StateConflict, "locked by another program")
-	if err := unix.Flock(int(held.Fd()), unix.LOCK_UN); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Flock(int(held.Fd()), unix.LOCK_UN))
 	unmount(t, point)
 	hosttest.Run(t, "wipefs", "-a", l.Device)
 	hosttest.Run(t, "mkfs.ext2", "-q", l.Device)
-	hosttest.Until(t, "it is mounted", func() bool { return unix.Mount(l.Device, point, "ext4", 0, "") == nil })
+	check.Until(t, "it is mounted", func() bool { return unix.Mount(l.Device, point, "ext4", 0, "") == nil })
 	hosttest.WantError(t, grow(), port.InvalidConfig, "has ext2, which can't be grown")
 	unmount(t, point)
 }
@@ -216,12 +197,12 @@ func TestKilledInGrow(t *testing.T) {
 	gate := newGate(t, "xfs_growfs")
 	t.Setenv(grows, "yes")
 	kill := start(t, w, point)
-	hosttest.Until(t, "it runs", func() bool { return gate.runs() == 1 })
+	check.Until(t, "it runs", func() bool { return gate.runs() == 1 })
 	kill()
 	again := func() error { return portError(t, func() error { return blockmount.Grow(l.Device, point) }) }
 	hosttest.WantError(t, again(), port.StateConflict, "locked by another program")
 	gate.open()
-	hosttest.Until(t, "it is grown", func() bool { return again() == nil })
+	check.Until(t, "it is grown", func() bool { return again() == nil })
 	if now := room(t, point); now < before*3/2 {
 		t.Errorf("it has %d MiB, and had %d", now, before)
 	}
@@ -280,9 +261,7 @@ func TestNotFormatted(t *testing.T) {
 		{
 			name: "locked", kind: port.StateConflict, text: "locked by another program",
 			write: func(t *testing.T, l *hosttest.Loop) {
-				if err := unix.Flock(int(hold(t, l.Device, os.O_RDONLY).Fd()), unix.LOCK_SH); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, unix.Flock(int(hold(t, l.Device, os.O_RDONLY).Fd()), unix.LOCK_SH))
 			},
 		},
 		{name: "no program", kind: port.InvalidConfig, text: "mkfs.none is not installed", want: func(w *blockfs.Want) { w.Type = "none" }},
@@ -319,21 +298,14 @@ func portError(t *testing.T, f func() error) error {
 func writeDevice(t *testing.T, device string, data []byte) {
 	t.Helper()
 	f := hold(t, device, os.O_WRONLY)
-	if _, err := f.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(f.Write(data))(t)
+	check.Fatal(t, f.Sync())
 }
 
 // hold has a file open until the test ends.
 func hold(t *testing.T, path string, flags int) *os.File {
 	t.Helper()
-	f, err := os.OpenFile(path, flags, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(os.OpenFile(path, flags, 0))(t)
 	t.Cleanup(func() { f.Close() }) //nolint:errcheck // nothing more is done with it
 	return f
 }
@@ -343,25 +315,17 @@ func mapped(t *testing.T, device string) {
 	t.Helper()
 	dir := t.TempDir()
 	m := blockmap.Map{File: filepath.Join(dir, "plugins/x/volumeDevices/pv-1/u1"), Link: filepath.Join(dir, "pods/u1/volumeDevices/x/pv-1")}
-	if err := m.Set(device); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, m.Set(device))
 	t.Cleanup(func() {
 		all, err := mounts.Now()
-		if err := errors.Join(err, blockmap.Clear(all, m.File)); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, errors.Join(err, blockmap.Clear(all, m.File)))
 	})
 }
 
 // read reads the file of a device.
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return check.Value(os.ReadFile(path))(t)
 }
 
 // TestOtherMount: what is mounted at the place already stays, and is named.
@@ -389,9 +353,7 @@ func TestNoDevice(t *testing.T) {
 func stand(t *testing.T, name, script string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
@@ -403,10 +365,7 @@ func TestComesBack(t *testing.T) {
 	mount(t, w, point)
 	unmount(t, point)
 	before := uuid(t, l.Device)
-	real, err := exec.LookPath("blkid")
-	if err != nil {
-		t.Fatal(err)
-	}
+	real := check.Value(exec.LookPath("blkid"))(t)
 	once := filepath.Join(t.TempDir(), "once")
 	stand(t, "blkid", "if mkdir "+once+" 2>/dev/null; then exit 2; fi; exec "+real+` "$@"`)
 	hosttest.WantError(t, portError(t, func() error { return blockmount.Mount(w, point) }), port.StateConflict, "was not formatted")
@@ -456,7 +415,7 @@ func TestKilled(t *testing.T) {
 			}
 			gate := newGate(t, c.program)
 			kill := start(t, w, point)
-			hosttest.Until(t, "it runs", func() bool { return gate.runs() == 1 })
+			check.Until(t, "it runs", func() bool { return gate.runs() == 1 })
 			before := ""
 			if c.formatted {
 				before = uuid(t, l.Device)
@@ -467,7 +426,7 @@ func TestKilled(t *testing.T) {
 				hosttest.WantError(t, again(), port.StateConflict, "locked by another program")
 			}
 			gate.open()
-			hosttest.Until(t, "it is mounted", func() bool { return again() == nil })
+			check.Until(t, "it is mounted", func() bool { return again() == nil })
 			if now := uuid(t, l.Device); before != "" && now != before {
 				t.Errorf("it was formatted again: %s, before %s", now, before)
 			}
@@ -488,10 +447,7 @@ type gate struct {
 func newGate(t *testing.T, program string) *gate {
 	t.Helper()
 	g := &gate{t: t, dir: t.TempDir()}
-	real, err := exec.LookPath(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	real := check.Value(exec.LookPath(program))(t)
 	stand(t, program, fmt.Sprintf(`cd %s; echo >> runs; until [ -e open ]; do sleep 0.01; done; exec %s "$@"`, g.dir, real))
 	t.Cleanup(g.open)
 	return g
@@ -510,21 +466,14 @@ func (g *gate) open() { hosttest.Write(g.t, filepath.Join(g.dir, "open"), "") }
 // start mounts in a child process. kill kills it with its process group, and waits for its end.
 func start(t *testing.T, w *blockfs.Want, point string) (kill func()) {
 	t.Helper()
-	text, err := json.Marshal(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(json.Marshal(w))(t)
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), asked+"="+point+" "+string(text))
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, c.Start())
 	return func() {
 		t.Helper()
-		if err := syscall.Kill(-c.Process.Pid, syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, syscall.Kill(-c.Process.Pid, syscall.SIGKILL))
 		if err := c.Wait(); err == nil {
 			t.Error("it had ended by itself")
 		}

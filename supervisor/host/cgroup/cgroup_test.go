@@ -18,6 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -62,23 +63,16 @@ func TestCgroupsOnThisHost(t *testing.T) {
 	c := ownCgroups(t)
 	pods := func() []types.UID {
 		var uids []types.UID
-		if err := asked(t, func(ctx context.Context, done func(error)) {
+		check.Fatal(t, asked(t, func(ctx context.Context, done func(error)) {
 			c.Pods(ctx, func(found []types.UID, err error) { uids = found; done(err) })
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return uids
 	}
-	name, err := c.settings.PodIn(v1.PodQOSBurstable, "a-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := check.Value(c.settings.PodIn(v1.PodQOSBurstable, "a-1"))(t)
 	set := func(v podcgroup.Values) {
 		t.Helper()
 		for range 2 { // again is as once
-			if err := asked(t, func(ctx context.Context, done func(error)) { c.Set(ctx, name, v, done) }); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, asked(t, func(ctx context.Context, done func(error)) { c.Set(ctx, name, v, done) }))
 		}
 	}
 	file := func(v1, v2 string) string {
@@ -116,26 +110,16 @@ func TestCgroupsOnThisHost(t *testing.T) {
 	if !c.v2 {
 		deep = filepath.Join(c.root, "memory", name.Path(c.settings.Driver), "x", "y")
 	}
-	if err := os.MkdirAll(deep, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.MkdirAll(deep, 0o755))
 	stray := exec.Command("sleep", "300")
-	if err := stray.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, stray.Start())
 	t.Cleanup(func() { stray.Process.Kill() }) //nolint:errcheck // it ought to be dead
-	if err := os.WriteFile(filepath.Join(deep, "cgroup.procs"), fmt.Append(nil, stray.Process.Pid), 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(deep, "cgroup.procs"), fmt.Append(nil, stray.Process.Pid), 0))
 	if !c.v2 { // as a runc leaves it that is killed at the wrong moment
 		frozen := filepath.Join(c.root, "freezer", name.Path(c.settings.Driver), "frozen")
-		if err := os.MkdirAll(frozen, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(frozen, 0o755))
 		for file, text := range map[string]string{"cgroup.procs": strconv.Itoa(stray.Process.Pid), "freezer.state": "FROZEN"} {
-			if err := os.WriteFile(filepath.Join(frozen, file), []byte(text), 0); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.WriteFile(filepath.Join(frozen, file), []byte(text), 0))
 		}
 	}
 	ended := make(chan struct{})
@@ -144,9 +128,7 @@ func TestCgroupsOnThisHost(t *testing.T) {
 		close(ended)
 	}()
 	for range 2 {
-		if err := asked(t, func(ctx context.Context, done func(error)) { c.RemovePod(ctx, "a-1", done) }); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, asked(t, func(ctx context.Context, done func(error)) { c.RemovePod(ctx, "a-1", done) }))
 	}
 	<-ended
 	if got := pods(); len(got) > 0 {

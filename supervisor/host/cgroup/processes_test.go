@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/cgroups"
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -75,9 +76,7 @@ func removeAll(t *testing.T, path string) {
 		t.Error(err)
 	}
 	for _, dir := range append(hierarchies, filepath.Join(cgroupRoot, path)) {
-		if err := cgroups.RemovePath(dir); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, cgroups.RemovePath(dir))
 	}
 }
 
@@ -141,10 +140,7 @@ func TestJoinAll(t *testing.T) {
 		if cgroups.IsCgroup2UnifiedMode() {
 			dir = filepath.Join(cgroupRoot, path)
 		}
-		pids, err := cgroups.GetPids(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pids := check.Value(cgroups.GetPids(dir))(t)
 		slices.Sort(pids)
 		return pids
 	}
@@ -158,9 +154,7 @@ func TestJoinAll(t *testing.T) {
 	var want []int
 	for range 3 {
 		c := exec.Command("sleep", "1000")
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, c.Start())
 		end = append(end, func() {
 			c.Process.Kill() //nolint:errcheck // it may have ended
 			c.Wait()         //nolint:errcheck // it was killed
@@ -173,9 +167,7 @@ func TestJoinAll(t *testing.T) {
 		t.Fatalf("%v joined, want %v", got, want)
 	}
 	for range 2 {
-		if err := JoinAll(top+"/from", top+"/to"); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, JoinAll(top+"/from", top+"/to"))
 	}
 	if left, got := in(top+"/from"), in(top+"/to"); len(left) > 0 || !slices.Equal(got, want) {
 		t.Errorf("%v stayed, %v moved, want %v", left, got, want)

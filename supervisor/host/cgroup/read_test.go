@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestReadCgroup reads the files of both versions as the kernel writes them.
@@ -28,9 +29,7 @@ func TestReadCgroup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for file, text := range c.files {
-				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
 			read := func() (observed.Resources, int64, error) { return readV1(dir, dir) }
 			if c.v2 {
@@ -41,9 +40,7 @@ func TestReadCgroup(t *testing.T) {
 				t.Errorf("%+v, %d in use, %v", got, used, err)
 			}
 			for file := range c.files {
-				if err := os.Remove(filepath.Join(dir, file)); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, os.Remove(filepath.Join(dir, file)))
 			}
 			if _, _, err := read(); !os.IsNotExist(err) {
 				t.Errorf("of none: %v", err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestStates: state files have the names that a kubelet gives them.
@@ -18,9 +19,7 @@ func TestStates(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	c.Save(t.Context(), "cpu_manager_state", []byte("x"), func(err error) { done <- err })
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, <-done)
 	if data, err := os.ReadFile(filepath.Join(dir, "cpu_manager_state")); err != nil || string(data) != "x" {
 		t.Errorf("%q, %v", data, err)
 	}
@@ -54,9 +53,7 @@ func TestCheckpointsInOrder(t *testing.T) {
 		c.Save(t.Context(), "a", fmt.Append(nil, i), func(err error) { done <- err })
 	}
 	for range saves {
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, <-done)
 	}
 	if data, err := os.ReadFile(filepath.Join(dir, "a.json")); err != nil || string(data) != fmt.Sprint(saves-1) {
 		t.Errorf("%q %v", data, err)

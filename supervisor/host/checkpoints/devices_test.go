@@ -7,14 +7,12 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestDevices reads what a kubelet may have left, and changes none of it.
 func TestDevices(t *testing.T) {
-	whole, err := os.ReadFile("../../../actors/decide/devicestate/testdata/kubelet-1.36.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := check.Value(os.ReadFile("../../../actors/decide/devicestate/testdata/kubelet-1.36.json"))(t)
 	for name, c := range map[string]struct {
 		left func(t *testing.T, file string)
 		// lost is how Lost begins, fails a part of the error.
@@ -34,9 +32,7 @@ func TestDevices(t *testing.T) {
 		"below a file": {func(t *testing.T, file string) { write(t, filepath.Dir(file), "") }, "unreadable", "not a directory", 0},
 		"a link to a loop": {func(t *testing.T, file string) {
 			mkdir(t, filepath.Dir(file))
-			if err := os.Symlink(file, file); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.Symlink(file, file))
 		}, "unreadable", "too many levels", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,15 +57,11 @@ func TestDevices(t *testing.T) {
 
 func mkdir(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.MkdirAll(dir, 0o755))
 }
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
 	mkdir(t, filepath.Dir(file))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, []byte(text), 0o600))
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,10 +44,8 @@ func test(t *testing.T, do func(*disk)) {
 			t: t, began: time.Now(), takes: map[string]time.Duration{}, fails: map[string]error{}, hangs: map[string]bool{},
 			counts: map[string]int{},
 		}
-		n, err := New(&Config{Effort: Default, Home: "/pods", Ask: d.ask, Counted: func(tally.Tree, tally.Count) {}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := check.Value(
+			New(&Config{Effort: Default, Home: "/pods", Ask: d.ask, Counted: func(tally.Tree, tally.Count) {}}))(t)
 		d.Counts = n
 		defer n.Close()
 		do(d)
@@ -230,9 +229,7 @@ func TestHuge(t *testing.T) {
 	test(t, func(d *disk) {
 		d.takes["a/1"], d.takes["b/1"], d.takes["c/1"] = 5*time.Minute, 5*time.Second, time.Hour
 		for range 400 {
-			if _, err := d.of(false, "a/1", "b/1", "c/1"); err != nil {
-				t.Fatal(err)
-			}
+			check.Value(d.of(false, "a/1", "b/1", "c/1"))(t)
 			time.Sleep(10 * time.Second)
 		}
 		found, err := d.Of(d.t.Context(), trees("a/1", "b/1", "c/1"), false)

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/credentialplugins"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -46,9 +47,8 @@ func newRig(t *testing.T, timeout time.Duration) *rig {
 // run runs a script as a plugin.
 func (r *rig) run(script, request string, args ...string) (string, error) {
 	r.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, "plugin"), []byte("#!/bin/sh\n"+script), 0o700); err != nil { //nolint:gosec // it is run
-		r.Fatal(err)
-	}
+	check.Fatal(r,
+		os.WriteFile(filepath.Join(r.dir, "plugin"), []byte("#!/bin/sh\n"+script), 0o700)) //nolint:gosec // it is run
 	return r.runs(&credentialprovider.Provider{Name: "plugin", Args: args, Env: []string{"MINE=yes"}}, request)
 }
 
@@ -122,10 +122,7 @@ func TestHostilePlugins(t *testing.T) {
 // awaitGone waits until a process has ended.
 func awaitGone(t *testing.T, text string) {
 	t.Helper()
-	pid, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := check.Value(strconv.Atoi(strings.TrimSpace(text)))(t)
 	deadline := time.Now().Add(10 * time.Second)
 	for ; time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -200,39 +197,27 @@ func TestDockerConfig(t *testing.T) {
 		{filepath.Join(home, ".dockercfg"), "true"}, {filepath.Join(r.root, ".dockercfg"), "true"},
 		{filepath.Join(home, ".docker", "config.json"), "false"}, {filepath.Join(r.root, "config.json"), "false"},
 	} {
-		if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(f.path, []byte(content(f.path, f.want)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(filepath.Dir(f.path), 0o700))
+		check.Fatal(t, os.WriteFile(f.path, []byte(content(f.path, f.want)), 0o600))
 		if got, want := read(), content(f.path, f.want)+" "+f.want+" <nil>"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if err := os.Remove(filepath.Join(r.root, "config.json")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(r.root, "config.json"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(filepath.Join(r.root, "config.json")))
+	check.Fatal(t, os.Mkdir(filepath.Join(r.root, "config.json"), 0o700))
 	// One that is broken does not hide the next.
 	next := filepath.Join(home, ".docker", "config.json")
 	if got, want := read(), content(next, "false")+" false <nil>"; got != want {
 		t.Errorf("after a directory: got %s, want %s", got, want)
 	}
 	for _, path := range []string{next, filepath.Join(r.root, ".dockercfg")} {
-		if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(path, []byte("{"), 0o600))
 	}
 	next = filepath.Join(home, ".dockercfg")
 	if got, want := read(), content(next, "true")+" true <nil>"; got != want {
 		t.Errorf("after what is not JSON: got %s, want %s", got, want)
 	}
-	if err := os.Remove(next); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(next))
 	if got := read(); !strings.Contains(got, filepath.Join(r.root, "config.json")) || !strings.Contains(got, "not a regular file") {
 		t.Errorf("nothing is left: %s", got)
 	}
@@ -251,21 +236,15 @@ func TestAgentIsKilled(t *testing.T) {
 	root := t.TempDir()
 	hosttest.Write(t, filepath.Join(root, "plugin"), "#!/bin/sh\ntrap '' TERM HUP\ncd "+root+
 		"\nsleep 1000 & echo $! $$ $PPID > pids.new; mv pids.new pids; wait\nsleep 1000\n")
-	if err := os.Chmod(filepath.Join(root, "plugin"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Chmod(filepath.Join(root, "plugin"), 0o700))
 	agent := exec.Command(os.Args[0], "-test.run=^TestAgentIsKilled$")
 	agent.Env = append(os.Environ(), agentEnv+"="+root)
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, agent.Start())
 	pids := strings.Fields(awaitFile(t, filepath.Join(root, "pids")))
 	if guard := pids[2]; guard == strconv.Itoa(agent.Process.Pid) {
 		t.Fatal("the plugin has no guard")
 	}
-	if err := agent.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, agent.Process.Kill())
 	if err := agent.Wait(); err == nil {
 		t.Fatal("the agent was not killed")
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/csidrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -206,13 +207,10 @@ func newRig(t *testing.T, change func(*driver)) *rig {
 	if change != nil {
 		change(r.driver)
 	}
-	r.Drivers, err = csidrivers.New(csidrivers.Config{
+	r.Drivers = check.Value(csidrivers.New(csidrivers.Config{
 		Root: root, Host: r, Log: zerolog.Nop(), Patience: r.driver.patience, Called: func(string, string, string, time.Duration) {},
 		Measured: func(string, time.Duration) {},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	plugins := deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop(), nil)
 	plugins.ServeCSI(r.Found)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -225,9 +223,7 @@ func newRig(t *testing.T, change func(*driver)) *rig {
 			hosttest.WantError(t, <-ended, port.Canceled)
 		}
 		r.Close()
-		if err := os.RemoveAll(root); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, os.RemoveAll(root))
 		goleak.VerifyNone(t)
 	})
 	server := grpc.NewServer()
@@ -241,41 +237,24 @@ func newRig(t *testing.T, change func(*driver)) *rig {
 
 func (r *rig) serve(s *grpc.Server, path string) {
 	r.Helper()
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		r.Fatal(err)
-	}
+	l := check.Value(net.Listen("unix", path))(r)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	r.Cleanup(func() {
 		s.Stop()
-		if err := <-ended; err != nil {
-			r.Error(err)
-		}
+		check.Error(r.T, <-ended)
 	})
 }
 
 func (r *rig) next() port.CSIDriver {
 	r.Helper()
-	select {
-	case d := <-r.events:
-		return d
-	case <-time.After(30 * time.Second):
-		r.Fatal("no driver came")
-		panic("unreachable")
-	}
+	return check.Receive(r, r.events)
 }
 
 // status is what the driver was told of its registration.
 func (r *rig) status() *registry.RegistrationStatus {
 	r.Helper()
-	select {
-	case s := <-r.driver.notified:
-		return s
-	case <-time.After(30 * time.Second):
-		r.Fatal("the driver was told nothing")
-		panic("unreachable")
-	}
+	return check.Receive(r, r.driver.notified)
 }
 
 var (
@@ -306,7 +285,7 @@ func (r *rig) undo(what func(context.Context, port.CSIDriver, decide.Found, func
 
 func (r *rig) found() (all []decide.Found, bad []string) {
 	r.Helper()
-	err := hosttest.Wait(func(done func(error)) {
+	check.Fatal(r, hosttest.Wait(func(done func(error)) {
 		r.FoundVolumes(r.Context(), func(f []decide.Found, lost []decide.Lost, b []string, err error) {
 			all, bad, r.lost = f, b, lost
 			for _, l := range lost {
@@ -314,10 +293,7 @@ func (r *rig) found() (all []decide.Found, bad []string) {
 			}
 			done(err)
 		})
-	})
-	if err != nil {
-		r.Fatal(err)
-	}
+	}))
 	return all, bad
 }
 
@@ -347,9 +323,7 @@ func TestUpAndDown(t *testing.T) {
 	}); err != nil || info.NodeID != "n" || info.MaxVolumes != 3 || info.Topology["z"] != "a" {
 		t.Error(info, err)
 	}
-	if err := r.stage(d, stage); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, r.stage(d, stage))
 	q := r.driver.last.(*csi.NodeStageVolumeRequest)
 	at := filepath.Dir(q.GetStagingTargetPath())
 	if filepath.Base(q.GetStagingTargetPath()) != "globalmount" || filepath.Dir(at) != filepath.Join(r.root, filepath.Dir(staged)) || len(filepath.Base(at)) != 64 ||
@@ -379,21 +353,15 @@ func TestUpAndDown(t *testing.T) {
 	if !slices.Equal(all, want) || len(bad) > 0 {
 		t.Errorf("found %v, %v", all, bad)
 	}
-	if err := r.undo(r.UnpublishVolume, d, want[1]); err != nil {
-		t.Error(err)
-	}
-	if err := r.undo(r.UnstageVolume, d, want[0]); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, r.undo(r.UnpublishVolume, d, want[1]))
+	check.Error(t, r.undo(r.UnstageVolume, d, want[0]))
 	for range 2 { // once more changes nothing
 		if all, bad = r.found(); len(all)+len(bad) > 0 {
 			t.Errorf("found %v, %v", all, bad)
 		}
 		hosttest.WantGone(t, filepath.Join(r.root, published))
 		hosttest.WantGone(t, at)
-		if err := errors.Join(r.undo(r.UnpublishVolume, d, want[1]), r.undo(r.UnstageVolume, d, want[0])); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, errors.Join(r.undo(r.UnpublishVolume, d, want[1]), r.undo(r.UnstageVolume, d, want[0])))
 	}
 	if got := r.driver.said(); got != "info stage publish unpublish unstage unpublish unstage unpublish unstage" {
 		t.Error(got)
@@ -404,9 +372,7 @@ func TestUpAndDown(t *testing.T) {
 	if s := r.status(); !s.GetPluginRegistered() {
 		t.Errorf("the driver was told %v", s)
 	}
-	if err := os.Remove(filepath.Join(r.root, deviceplugins.Registry, "d.sock")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(filepath.Join(r.root, deviceplugins.Registry, "d.sock")))
 	if d := r.next(); !d.Gone {
 		t.Error(d)
 	}
@@ -420,16 +386,12 @@ func TestLabels(t *testing.T) {
 	const label = "system_u:object_r:container_file_t:s0:c1,c2"
 	s, p := stage, publish
 	s.Label, p.Label = label, label
-	if err := r.stage(d, s); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, r.stage(d, s))
 	want := []string{"noatime", `context="` + label + `"`}
 	if got := r.driver.last.(*csi.NodeStageVolumeRequest).GetVolumeCapability().GetMount().GetMountFlags(); !slices.Equal(got, want) {
 		t.Errorf("staged with %q", got)
 	}
-	if _, err := r.publish(d, p); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(r.publish(d, p))(t)
 	if got := r.driver.last.(*csi.NodePublishVolumeRequest).GetVolumeCapability().GetMount().GetMountFlags(); !slices.Equal(got, want[1:]) {
 		t.Errorf("published with %q", got)
 	}
@@ -460,9 +422,7 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%v: found %v", code, all)
 		}
 		if want == decide.Unsure { // it is undone
-			if err := r.undo(r.UnstageVolume, d, decide.Found{Key: volume}); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, r.undo(r.UnstageVolume, d, decide.Found{Key: volume}))
 		}
 	}
 	r.driver.fail["stage"] = nil
@@ -470,9 +430,7 @@ func TestFailures(t *testing.T) {
 	hosttest.WantError(t, r.stage(d, stage), port.NotCalled, "NodeGetCapabilities")
 	r.driver.fail["caps"] = nil
 
-	if _, err := r.publish(d, publish); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(r.publish(d, publish))(t)
 	r.driver.leaves = true
 	f := decide.Found{Key: volume, Target: target}
 	hosttest.WantError(t, r.undo(r.UnpublishVolume, d, f), port.StateConflict, "left its volume mounted")
@@ -480,9 +438,7 @@ func TestFailures(t *testing.T) {
 		t.Errorf("it is forgotten: %v", all)
 	}
 	r.driver.leaves = false
-	if err := r.undo(r.UnpublishVolume, d, f); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, r.undo(r.UnpublishVolume, d, f))
 }
 
 // TestNotStaged: a driver that stages nothing is not asked to, and is given no path of a staged volume. One that sets
@@ -508,9 +464,7 @@ func TestNotStaged(t *testing.T) {
 	if all, _ := r.found(); !slices.Equal(all, []decide.Found{f}) {
 		t.Errorf("found %v", all)
 	}
-	if err := errors.Join(r.undo(r.UnpublishVolume, d, f), r.undo(r.UnstageVolume, d, decide.Found{Key: volume})); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, errors.Join(r.undo(r.UnpublishVolume, d, f), r.undo(r.UnstageVolume, d, decide.Found{Key: volume})))
 	if got := r.driver.said(); got != "publish unpublish" || len(r.given) != 2 {
 		t.Error(got, r.given)
 	}
@@ -522,9 +476,7 @@ func TestBlock(t *testing.T) {
 	d := r.next()
 	s, p := stage, publish
 	s.Block, p.Block = true, true
-	if err := r.stage(d, s); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, r.stage(d, s))
 	home := filepath.Join(r.root, "plugins/kubernetes.io/csi/volumeDevices")
 	q := r.driver.last.(*csi.NodeStageVolumeRequest)
 	if q.GetStagingTargetPath() != filepath.Join(home, "staging/pv") || q.GetVolumeCapability().GetBlock() == nil {
@@ -540,9 +492,7 @@ func TestBlock(t *testing.T) {
 		t.Error(to, err)
 	}
 	dev := filepath.Join(home, "pv/dev/u1")
-	if err := os.MkdirAll(filepath.Dir(dev), 0o750); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.MkdirAll(filepath.Dir(dev), 0o750))
 	hosttest.Write(t, dev, "")
 	hosttest.Write(t, filepath.Join(filepath.Dir(dev), "u2"), "") // of a pod that it has unpublished
 	want := []decide.Found{{Key: volume, Target: decide.Target{Name: "pv"}, Block: true}, {Key: volume, Target: target, Block: true}}
@@ -555,9 +505,7 @@ func TestBlock(t *testing.T) {
 		t.Error(err)
 	}
 	for range 2 {
-		if err := errors.Join(r.undo(r.UnpublishVolume, d, want[1]), r.undo(r.UnstageVolume, d, want[0])); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, errors.Join(r.undo(r.UnpublishVolume, d, want[1]), r.undo(r.UnstageVolume, d, want[0])))
 		for _, gone := range []string{filepath.Join(home, "staging/pv"), filepath.Join(home, "publish/pv"), filepath.Join(home, "pv"), filepath.Dir(link)} {
 			hosttest.WantGone(t, gone)
 		}
@@ -579,17 +527,13 @@ func TestDamage(t *testing.T) {
 		filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/x/vol_data.json"): `{"volumeHandle":"v"}`,
 		filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/y/vol_data.json"): ``,
 	} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(filepath.Dir(path), 0o750))
 		hosttest.Write(t, path, text)
 	}
 	r.driver.mount(filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/x/mount"), true)
 	// What was begun, and no more: nothing was asked of a driver.
 	for _, path := range []string{filepath.Join(dir, "new", "globalmount"), filepath.Join(r.root, "pods/u3/volumes/kubernetes.io~csi/x/mount")} {
-		if err := os.MkdirAll(path, 0o750); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(path, 0o750))
 	}
 	all, bad := r.found()
 	if len(all) > 0 || len(bad) != 3 {

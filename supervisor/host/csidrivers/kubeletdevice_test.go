@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -31,9 +32,7 @@ func TestKubeletDevice(t *testing.T) {
 				d := r.next()
 				s, p := stage, publish
 				s.Block, p.Block = true, true
-				if err := r.stage(d, s); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, r.stage(d, s))
 				home := filepath.Join(r.root, "plugins/kubernetes.io/csi/volumeDevices")
 				r.driver.mount(filepath.Join(home, "staging/pv"), false)
 				path, err := r.publish(d, p)
@@ -43,9 +42,7 @@ func TestKubeletDevice(t *testing.T) {
 				disk := hosttest.NewLoop(t, 1<<20)
 				other := filepath.Join(t.TempDir(), "other")
 				hosttest.Write(t, other, "")
-				if err := os.Remove(path); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, os.Remove(path))
 				hosttest.Write(t, path, "")
 				hosttest.Bind(t, disk.Device, other)
 				unmount := hosttest.Bind(t, disk.Device, path)
@@ -80,19 +77,11 @@ func TestKubeletDevice(t *testing.T) {
 func loopsOn(t *testing.T, device string) (all []string) {
 	t.Helper()
 	var s unix.Stat_t
-	if err := unix.Stat(device, &s); err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Stat(device, &s))
+	files := check.Value(filepath.Glob("/sys/block/loop*/loop/backing_file"))(t)
 	for _, file := range files {
 		name := "/dev/" + filepath.Base(filepath.Dir(filepath.Dir(file)))
-		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := check.Value(os.Open(name))(t)
 		if l, err := unix.IoctlLoopGetStatus64(int(f.Fd())); err == nil && l.Rdevice == s.Rdev {
 			all = append(all, name)
 		}

@@ -21,6 +21,7 @@ import (
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -150,13 +151,9 @@ func TestLeft(t *testing.T) {
 func TestNotNoted(t *testing.T) {
 	r := newRig(t, nil)
 	d := r.next()
-	if err := r.stage(d, stage); err != nil { // to know its directory
-		t.Fatal(err)
-	}
+	check.Fatal(t, r.stage(d, stage)) // to know its directory
 	dir := filepath.Dir(r.driver.last.(*csi.NodeStageVolumeRequest).GetStagingTargetPath())
-	if err := r.undo(r.UnstageVolume, d, decide.Found{Key: volume}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, r.undo(r.UnstageVolume, d, decide.Found{Key: volume}))
 	r.driver.said()
 	places := map[string]string{
 		"stage": dir, "publish": filepath.Join(r.root, published),
@@ -167,9 +164,7 @@ func TestNotNoted(t *testing.T) {
 		want port.ErrorKind
 	}{{"", port.Other}, {"full", port.Unavailable}} {
 		for _, p := range places {
-			if err := os.MkdirAll(filepath.Join(p, "vol_data.json", c.in), 0o750); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.MkdirAll(filepath.Join(p, "vol_data.json", c.in), 0o750))
 		}
 		r.each(d, func(text string, err error) {
 			if text == "publish a device" {
@@ -199,9 +194,7 @@ func TestLeftFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := filepath.Join(r.root, "plugins/kubernetes.io/csi/volumeDevices/staging/pv")
-	if err := os.MkdirAll(filepath.Join(at, "sub"), 0o750); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.MkdirAll(filepath.Join(at, "sub"), 0o750))
 	hosttest.Write(t, filepath.Join(at, "sub", "device.json"), "{}")
 	r.driver.fail["publish"] = status.Error(codes.Internal, "no")
 	p.Name = "pv2"
@@ -228,22 +221,15 @@ func TestBadDirectories(t *testing.T) {
 	d := r.next()
 	s := stage
 	s.Block = true
-	if err := errors.Join(r.stage(d, stage), r.stage(d, s)); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.MkdirAll(filepath.Join(r.root, "pods/a"), 0o750), os.Symlink("/", filepath.Join(r.root, "pods/a/volumes"))); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(r.stage(d, stage), r.stage(d, s)))
+	check.Fatal(t,
+		errors.Join(os.MkdirAll(filepath.Join(r.root, "pods/a"), 0o750), os.Symlink("/", filepath.Join(r.root, "pods/a/volumes"))))
 	files := []string{"pods/b/volumes/kubernetes.io~csi", "pods/c/volumeDevices/kubernetes.io~csi"}
 	for _, f := range files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(r.root, f)), 0o750); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(filepath.Dir(filepath.Join(r.root, f)), 0o750))
 		hosttest.Write(t, filepath.Join(r.root, f), "")
 	}
-	if _, err := r.publish(d, publish); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(r.publish(d, publish))(t)
 	want := []decide.Found{
 		{Key: volume}, {Key: volume, Target: target}, {Key: volume, Target: decide.Target{Name: "pv"}, Block: true},
 	}
@@ -265,9 +251,7 @@ func TestBadDirectories(t *testing.T) {
 	}
 	wantBad("pods/a/volumes/kubernetes.io~csi", files[0], files[1])
 	devices := filepath.Join(r.root, "plugins/kubernetes.io/csi/volumeDevices")
-	if err := os.RemoveAll(devices); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.RemoveAll(devices))
 	hosttest.Write(t, devices, "")
 	want = want[:2]
 	wantBad("plugins/kubernetes.io/csi/volumeDevices", "pods/a/volumes/kubernetes.io~csi", files[0])
@@ -300,29 +284,21 @@ func TestPatience(t *testing.T) {
 func TestRecovered(t *testing.T) {
 	r := newRig(t, nil)
 	d := r.next()
-	if err := r.stage(d, stage); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, r.stage(d, stage))
 	notes := filepath.Join(filepath.Dir(r.driver.last.(*csi.NodeStageVolumeRequest).GetStagingTargetPath()), "vol_data.json")
-	if err := os.Truncate(notes, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Truncate(notes, 0))
 	if all, bad := r.found(); len(all) != 0 || len(bad) != 1 || !strings.HasPrefix(bad[0], notes) {
 		t.Errorf("found %v, %q", all, bad)
 	}
 	if k, is := r.lost[0].Among([]v1.UniqueVolumeName{"kubernetes.io/csi/" + volume.UniqueName(), volume.UniqueName()}); !is || k != volume {
 		t.Errorf("%+v is %v, %v", r.lost, k, is)
 	}
-	if _, err := r.publish(d, publish); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(r.publish(d, publish))(t)
 	want := []decide.Found{{Key: volume, Target: target}, {Key: volume}}
 	if all, bad := r.found(); !slices.Equal(all, want) || len(bad) != 0 {
 		t.Errorf("found %v, %q", all, bad)
 	}
-	if err := errors.Join(r.undo(r.UnpublishVolume, d, want[0]), r.undo(r.UnstageVolume, d, want[1])); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, errors.Join(r.undo(r.UnpublishVolume, d, want[0]), r.undo(r.UnstageVolume, d, want[1])))
 	hosttest.WantGone(t, filepath.Dir(notes))
 }
 
@@ -347,13 +323,9 @@ func TestDark(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
 			d := r.next()
-			if err := r.stage(d, stage); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, r.stage(d, stage))
 			at := r.driver.last.(*csi.NodeStageVolumeRequest).GetStagingTargetPath()
-			if _, err := r.publish(d, publish); err != nil {
-				t.Fatal(err)
-			}
+			check.Value(r.publish(d, publish))(t)
 			r.driver.mounted = map[string]bool{}
 			hosttest.Mount(t, "one", at)
 			other := t.TempDir()
@@ -387,21 +359,15 @@ func TestDark(t *testing.T) {
 // spoilNotes has the notes of a publication say nothing.
 func spoilNotes(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.Truncate(filepath.Join(dir, "vol_data.json"), 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Truncate(filepath.Join(dir, "vol_data.json"), 0))
 }
 
 // spoilList has the directory of all publications of a pod not be read: it is that of a process that has ended.
 func spoilList(t *testing.T, dir string) {
 	t.Helper()
 	c := exec.Command("sleep", "1000")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, c.Start())
 	hosttest.Bind(t, fmt.Sprintf("/proc/%d/fd", c.Process.Pid), filepath.Dir(dir))
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, c.Process.Kill())
 	c.Wait() //nolint:errcheck // it was killed
 }

@@ -13,6 +13,7 @@ import (
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -67,13 +68,8 @@ func TestVolumeStats(t *testing.T) {
 	if _, known := r.Use("u1", "data"); known {
 		t.Error("there are figures of what is not published")
 	}
-	path, err := r.publish(d, publish)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.measure(t.Context(), d, false); err != nil {
-		t.Fatal(err)
-	}
+	path := check.Value(r.publish(d, publish))(t)
+	check.Value(r.measure(t.Context(), d, false))(t)
 	if got := r.driver.last.(*csi.NodeGetVolumeStatsRequest); got.GetVolumePath() != path || got.GetVolumeId() != volume.Handle {
 		t.Errorf("asked for %v, published at %s", got, path)
 	}
@@ -93,9 +89,7 @@ func TestVolumeStats(t *testing.T) {
 		"unsupported": {nil, status.Error(codes.Unimplemented, "what?"), "what?"},
 	} {
 		say(use(10), nil)
-		if _, err := r.measure(t.Context(), d, false); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(r.measure(t.Context(), d, false))(t)
 		say(c.answer, c.err)
 		_, err := r.measure(t.Context(), d, false)
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 4096 {
@@ -106,16 +100,12 @@ func TestVolumeStats(t *testing.T) {
 		}
 	}
 	say(use(math.MaxInt64), nil)
-	if _, err := r.measure(t.Context(), d, false); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(r.measure(t.Context(), d, false))(t)
 	if n, _ := r.capacityOf("data"); n != math.MaxInt64 {
 		t.Errorf("a huge one has %d", n)
 	}
 	say(use(-5), nil)
-	if _, err := r.measure(t.Context(), d, false); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(r.measure(t.Context(), d, false))(t)
 	if v, known := r.Use("u1", "data"); !known || v.Disk.Capacity != nil || *v.Disk.Used != 1 {
 		t.Errorf("a negative one has %+v, %v", v, known)
 	}
@@ -135,12 +125,8 @@ func TestVolumeStats(t *testing.T) {
 		t.Errorf("a driver that hangs: %v", err)
 	}
 	say(use(10), nil)
-	if _, err := r.measure(t.Context(), d, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.undo(r.UnpublishVolume, d, decide.Found{Key: volume, Target: target}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(r.measure(t.Context(), d, true))(t)
+	check.Fatal(t, r.undo(r.UnpublishVolume, d, decide.Found{Key: volume, Target: target}))
 	if _, known := r.Use("u1", "data"); known {
 		t.Error("there are figures of what is unpublished")
 	}
@@ -150,9 +136,7 @@ func TestVolumeStats(t *testing.T) {
 func TestMeasuredByFileSystem(t *testing.T) {
 	r := newRig(t, nil)
 	d := r.next()
-	if _, err := r.publish(d, publish); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(r.publish(d, publish))(t)
 	if len(r.given) > 0 {
 		t.Errorf("noted before the driver was asked: %v", r.given)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestHostileAnswers: whatever a plugin answers, a call ends with an answer for one container, or with an error that names
@@ -45,9 +46,7 @@ func TestHostileAnswers(t *testing.T) {
 	// They are known as if they had registered: what is spoiled may be their registration.
 	of := func(p *plugintest.Plugin, name string) port.DevicePlugin {
 		path := filepath.Join(r.dir(), name)
-		if err := p.Serve(path); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, p.Serve(path))
 		t.Cleanup(p.Stop)
 		return port.DevicePlugin{Resource: "example.com/gpu", Endpoint: path}
 	}
@@ -70,18 +69,18 @@ func TestHostileAnswers(t *testing.T) {
 			got := make(chan error, 1)
 			q := devices.Question{Available: []string{"a", "b", "c", "d"}, Must: []string{"b"}, Size: 1 + h.IntN(4)}
 			r.Prefer(t.Context(), bad, q, func(_ []string, err error) { got <- err })
-			err = next(r, got)
+			err = check.Receive(r, got)
 		case "PreStartContainer":
 			got := make(chan error, 1)
 			r.PreStart(t.Context(), bad, []string{"a"}, func(err error) { got <- err })
-			err = next(r, got)
+			err = check.Receive(r, got)
 		default: // the answer comes after the call was given up
 			ctx, cancel := context.WithCancel(t.Context())
 			got := make(chan error, 1)
 			r.Allocate(ctx, bad, []string{"late"}, func(_ []byte, err error) { got <- err })
-			next(r, asked)
+			check.Receive(r, asked)
 			cancel()
-			if err = next(r, got); port.KindOf(err) != port.Canceled {
+			if err = check.Receive(r, got); port.KindOf(err) != port.Canceled {
 				t.Errorf("%d: %v", i, err)
 			}
 			late <- struct{}{}
@@ -136,9 +135,7 @@ func TestHostileLists(t *testing.T) {
 	}}
 	path := filepath.Join(r.dir(), "h.sock")
 	plugin.ListAll(nil)
-	if err := plugin.Serve(path); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, plugin.Serve(path))
 	defer plugin.Stop()
 	p := port.DevicePlugin{Resource: "example.com/gpu", Endpoint: path}
 	before, lists := plugintest.Heap(), 0
@@ -147,7 +144,7 @@ func TestHostileLists(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		got, ended := make(chan []devices.Device, 10), make(chan error, 1)
 		r.Devices(ctx, p, func(all []devices.Device) { got <- all }, func(err error) { ended <- err })
-		check := func(all []devices.Device) {
+		sound := func(all []devices.Device) {
 			lists++
 			for j, d := range all {
 				if d.ID == "" || len(d.ID) > 1024 || j > 0 && d.ID <= all[j-1].ID || !utf8.ValidString(d.ID) {
@@ -160,9 +157,9 @@ func TestHostileLists(t *testing.T) {
 		}
 		select {
 		case all := <-got:
-			check(all)
+			sound(all)
 			cancel()
-			plugintest.Named(r, "ListAndWatch", "example.com/gpu", next(r, ended))
+			plugintest.Named(r, "ListAndWatch", "example.com/gpu", check.Receive(r, ended))
 		case err := <-ended:
 			plugintest.Named(r, "ListAndWatch", "example.com/gpu", err)
 		case <-time.After(patience):
@@ -212,7 +209,7 @@ func TestAFlood(t *testing.T) {
 	all, _ := r.watch(r.serve(plugin))
 	begun := time.Now()
 	for range 4 {
-		next(r, all)
+		check.Receive(r, all)
 	}
 	if took := time.Since(begun); took < 300*time.Millisecond {
 		t.Errorf("four lists came within %v", took)
@@ -233,11 +230,9 @@ func TestHostileNames(t *testing.T) {
 		{Type: registry.DevicePlugin, Name: "example.com/gpu", SupportedVersions: []string{long}},
 	} {
 		plugin := &plugintest.Plugin{Info: info}
-		if err := plugin.Serve(filepath.Join(r.root, deviceplugins.Registry, fmt.Sprint(i, ".sock"))); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, plugin.Serve(filepath.Join(r.root, deviceplugins.Registry, fmt.Sprint(i, ".sock"))))
 		defer plugin.Stop()
-		r.await("the refusal", func() bool { return plugin.Notified() != nil })
+		check.Until(r, "the refusal", func() bool { return plugin.Notified() != nil })
 		if n := plugin.Notified(); n.GetPluginRegistered() || len(n.GetError()) > 3000 {
 			t.Errorf("%d: it is told %.100q", i, n.GetError())
 		}
@@ -266,16 +261,14 @@ func TestRegistrationsWithoutEnd(t *testing.T) {
 	}
 	before := runtime.NumGoroutine()
 	for range 500 {
-		if err := register("example.com/gpu"); err != nil { // nobody serves at its socket
-			t.Fatal(err)
-		}
+		check.Fatal(t, register("example.com/gpu")) // nobody serves at its socket
 	}
 	if n := runtime.NumGoroutine(); n > before+100 {
 		t.Errorf("%d goroutines, before it were %d", n, before)
 	}
 	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
 	r.register(plugin, "p.sock")
-	if got := next(r, r.events); got.Resource != "example.com/gpu" || len(r.events) > 0 {
+	if got := check.Receive(r, r.events); got.Resource != "example.com/gpu" || len(r.events) > 0 {
 		t.Errorf("%+v, and %d more", got, len(r.events))
 	}
 	events := r.events

@@ -25,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // patience is how long a test waits for what must come.
@@ -48,9 +49,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{T: t, root: root, Plugins: deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop(), nil)}
 	t.Cleanup(func() {
 		r.stop()
-		if err := os.RemoveAll(root); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, os.RemoveAll(root))
 		goleak.VerifyNone(t)
 	})
 	r.listen()
@@ -70,7 +69,7 @@ func (r *rig) listen() {
 			r.Error(err)
 		}
 	}
-	r.await("the socket", func() bool {
+	check.Until(r, "the socket", func() bool {
 		conn, err := net.Dial("unix", filepath.Join(r.dir(), "kubelet.sock"))
 		return err == nil && conn.Close() == nil
 	})
@@ -78,45 +77,19 @@ func (r *rig) listen() {
 
 func (r *rig) dir() string { return filepath.Join(r.root, "device-plugins") }
 
-// await polls until something holds.
-func (r *rig) await(what string, holds func() bool) {
-	r.Helper()
-	for end := time.Now().Add(patience); !holds(); {
-		if time.Now().After(end) {
-			r.Fatal(what + " did not come")
-		}
-		<-time.After(time.Millisecond)
-	}
-}
-
-func next[T any](r *rig, from <-chan T) T {
-	r.Helper()
-	select {
-	case got := <-from:
-		return got
-	case <-time.After(patience):
-		r.Fatal("nothing came")
-		panic("unreachable")
-	}
-}
-
 // serve starts a plugin in the directory of plugins, and registers it.
 func (r *rig) serve(p *plugintest.Plugin) port.DevicePlugin {
 	r.Helper()
 	r.register(p, "p.sock")
-	return next(r, r.events)
+	return check.Receive(r, r.events)
 }
 
 // register does so without waiting for the event.
 func (r *rig) register(p *plugintest.Plugin, endpoint string) {
 	r.Helper()
-	if err := p.Serve(filepath.Join(r.dir(), endpoint)); err != nil {
-		r.Fatal(err)
-	}
+	check.Fatal(r, p.Serve(filepath.Join(r.dir(), endpoint)))
 	r.Cleanup(p.Stop)
-	if err := p.Register(r.Context(), r.dir(), endpoint); err != nil {
-		r.Fatal(err)
-	}
+	check.Fatal(r, p.Register(r.Context(), r.dir(), endpoint))
 }
 
 // watch watches the devices of a plugin.
@@ -135,7 +108,7 @@ func (r *rig) allocate(p port.DevicePlugin, ids ...string) ([]byte, error) {
 	}
 	done := make(chan result, 1)
 	r.Allocate(r.Context(), p, ids, func(data []byte, err error) { done <- result{data, err} })
-	got := next(r, done)
+	got := check.Receive(r, done)
 	return got.data, got.err
 }
 
@@ -155,11 +128,11 @@ func TestPlugin(t *testing.T) {
 		t.Errorf("before its devices are watched: %v", err)
 	}
 	all, ended := r.watch(p)
-	if got := fmt.Sprint(next(r, all)); got != "[{a false []} {b true []}]" {
+	if got := fmt.Sprint(check.Receive(r, all)); got != "[{a false []} {b true []}]" {
 		t.Error(got)
 	}
 	plugin.List("a")
-	if got := fmt.Sprint(next(r, all)); got != "[{a true []}]" {
+	if got := fmt.Sprint(check.Receive(r, all)); got != "[{a true []}]" {
 		t.Error(got)
 	}
 	data, err := r.allocate(p, "a", "b")
@@ -169,20 +142,18 @@ func TestPlugin(t *testing.T) {
 	preferred := make(chan []string, 1)
 	q := devices.Question{Available: []string{"a", "b"}, Must: []string{"b"}, Size: 1}
 	r.Prefer(t.Context(), p, q, func(ids []string, err error) { preferred <- append(ids, fmt.Sprint(err)) })
-	if got := next(r, preferred); !slices.Equal(got, []string{"b", "<nil>"}) {
+	if got := check.Receive(r, preferred); !slices.Equal(got, []string{"b", "<nil>"}) {
 		t.Error(got)
 	}
 	started := make(chan error, 1)
 	r.PreStart(t.Context(), p, []string{"b"}, func(err error) { started <- err })
-	if err := next(r, started); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, check.Receive(r, started))
 	want := []string{"allocate [a b]", "prefer 1 of [a b] with [b]", "start [b]"}
 	if got := plugin.Calls(); !slices.Equal(got, want) {
 		t.Errorf("%q; want %q", got, want)
 	}
 	plugin.Stop()
-	if err := next(r, ended); port.KindOf(err) != port.Unavailable {
+	if err := check.Receive(r, ended); port.KindOf(err) != port.Unavailable {
 		t.Error(err)
 	}
 }
@@ -193,7 +164,7 @@ func TestToldAgain(t *testing.T) {
 	p := r.serve(&plugintest.Plugin{Resource: "example.com/gpu"})
 	r.stop()
 	r.listen()
-	if got := next(r, r.events); got != p {
+	if got := check.Receive(r, r.events); got != p {
 		t.Errorf("%+v; want %+v", got, p)
 	}
 }
@@ -203,7 +174,7 @@ func TestGoneIsForgotten(t *testing.T) {
 	r := newRig(t)
 	gone := &plugintest.Plugin{Resource: "example.com/gone"}
 	r.register(gone, "gone.sock")
-	next(r, r.events)
+	check.Receive(r, r.events)
 	gone.Stop()
 	if err := os.Remove(filepath.Join(r.dir(), "gone.sock")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
@@ -211,12 +182,12 @@ func TestGoneIsForgotten(t *testing.T) {
 	stays := r.serve(&plugintest.Plugin{Resource: "example.com/gpu"})
 	r.stop()
 	r.listen()
-	if got := next(r, r.events); got != stays || len(r.events) > 0 {
+	if got := check.Receive(r, r.events); got != stays || len(r.events) > 0 {
 		t.Errorf("%+v, and %d more; want %+v", got, len(r.events), stays)
 	}
 	again := &plugintest.Plugin{Resource: "example.com/gone"}
 	r.register(again, "again.sock")
-	if got := next(r, r.events); string(got.Resource) != again.Resource {
+	if got := check.Receive(r, r.events); string(got.Resource) != again.Resource {
 		t.Errorf("%+v registers again", got)
 	}
 }
@@ -226,9 +197,8 @@ func TestLeftBehind(t *testing.T) {
 	r := newRig(t)
 	r.stop()
 	old := &plugintest.Plugin{}
-	if err := errors.Join(old.Serve(filepath.Join(r.dir(), "old.sock")), os.WriteFile(filepath.Join(r.dir(), "kubelet_internal_checkpoint"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t,
+		errors.Join(old.Serve(filepath.Join(r.dir(), "old.sock")), os.WriteFile(filepath.Join(r.dir(), "kubelet_internal_checkpoint"), nil, 0o600)))
 	defer old.Stop()
 	r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.Nop(), nil)
 	r.listen()
@@ -247,23 +217,21 @@ func TestNextAgent(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- plugin.Attend(ctx, r.dir(), "p.sock") }()
 	for range 3 {
-		p := next(r, r.events)
+		p := check.Receive(r, r.events)
 		all, left := r.watch(p)
-		if got := fmt.Sprint(next(r, all)); got != "[{a true []}]" {
+		if got := fmt.Sprint(check.Receive(r, all)); got != "[{a true []}]" {
 			t.Error(got)
 		}
 		r.stop()
 		r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.Nop(), nil)
 		r.listen()
-		if err := next(r, left); err == nil {
+		if err := check.Receive(r, left); err == nil {
 			t.Error("its devices are watched still")
 		}
 	}
-	next(r, r.events)
+	check.Receive(r, r.events)
 	cancel()
-	if err := next(r, ended); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, check.Receive(r, ended))
 }
 
 // TestLink: the directory may be a link to that of a kubelet, which plugins look for.
@@ -271,20 +239,14 @@ func TestLink(t *testing.T) {
 	r := newRig(t)
 	r.stop()
 	kubelets := filepath.Join(r.root, "kubelet")
-	if err := errors.Join(os.RemoveAll(r.dir()), os.Mkdir(kubelets, 0o750), os.Symlink(kubelets, r.dir())); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(os.RemoveAll(r.dir()), os.Mkdir(kubelets, 0o750), os.Symlink(kubelets, r.dir())))
 	r.listen()
 	p := &plugintest.Plugin{Resource: "example.com/gpu"}
-	if err := p.Serve(filepath.Join(kubelets, "p.sock")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, p.Serve(filepath.Join(kubelets, "p.sock")))
 	defer p.Stop()
-	if err := p.Register(t.Context(), kubelets, "p.sock"); err != nil {
-		t.Fatal(err)
-	}
-	all, _ := r.watch(next(r, r.events))
-	next(r, all)
+	check.Fatal(t, p.Register(t.Context(), kubelets, "p.sock"))
+	all, _ := r.watch(check.Receive(r, r.events))
+	check.Receive(r, all)
 }
 
 func TestRefused(t *testing.T) {
@@ -308,29 +270,23 @@ func TestRegistry(t *testing.T) {
 	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
 	dir := filepath.Join(r.root, deviceplugins.Registry, "vendor")
 	path := filepath.Join(dir, "p.sock")
-	if err := errors.Join(os.Mkdir(dir, 0o750), plugin.Serve(path)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(os.Mkdir(dir, 0o750), plugin.Serve(path)))
 	defer plugin.Stop()
-	if p := next(r, r.events); p.Resource != "example.com/gpu" || p.Endpoint != path || p.Gone {
+	if p := check.Receive(r, r.events); p.Resource != "example.com/gpu" || p.Endpoint != path || p.Gone {
 		t.Errorf("%+v", p)
 	}
-	r.await("the notice", func() bool { return plugin.Notified() != nil })
+	check.Until(r, "the notice", func() bool { return plugin.Notified() != nil })
 	if n := plugin.Notified(); !n.PluginRegistered {
 		t.Error(n)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if p := next(r, r.events); !p.Gone || p.Endpoint != path {
+	check.Fatal(t, os.Remove(path))
+	if p := check.Receive(r, r.events); !p.Gone || p.Endpoint != path {
 		t.Errorf("%+v", p)
 	}
 	bad := &plugintest.Plugin{Resource: "cpu"}
-	if err := bad.Serve(path); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, bad.Serve(path))
 	defer bad.Stop()
-	r.await("the refusal", func() bool { return bad.Notified() != nil })
+	check.Until(r, "the refusal", func() bool { return bad.Notified() != nil })
 	if n := bad.Notified(); n.PluginRegistered || !strings.Contains(n.Error, "extended resource") {
 		t.Error(n)
 	}
@@ -346,15 +302,15 @@ func TestOvertaken(t *testing.T) {
 		return nil
 	}}
 	r.register(slow, "slow.sock")
-	next(r, asked)
+	check.Receive(r, asked)
 	r.register(&plugintest.Plugin{Resource: "example.com/gpu"}, "quick.sock")
-	if p := next(r, r.events); filepath.Base(p.Endpoint) != "quick.sock" {
+	if p := check.Receive(r, r.events); filepath.Base(p.Endpoint) != "quick.sock" {
 		t.Errorf("%+v", p)
 	}
 	close(release)
-	r.await("the answer of the first", func() bool { return slow.Answered() == 1 })
+	check.Until(r, "the answer of the first", func() bool { return slow.Answered() == 1 })
 	r.register(&plugintest.Plugin{Resource: "example.com/other"}, "other.sock")
-	if p := next(r, r.events); p.Resource != "example.com/other" {
+	if p := check.Receive(r, r.events); p.Resource != "example.com/other" {
 		t.Errorf("the first registration has overtaken: %+v", p)
 	}
 }
@@ -368,13 +324,13 @@ func TestTwoResources(t *testing.T) {
 	two := one
 	two.Resource = "example.com/gpu-share"
 	allOfOne, _ := r.watch(one)
-	next(r, allOfOne)
+	check.Receive(r, allOfOne)
 	ctx, cancel := context.WithCancel(context.Background())
 	all, ended := make(chan []devices.Device, 10), make(chan error, 1)
 	r.Devices(ctx, two, func(d []devices.Device) { all <- d }, func(err error) { ended <- err })
-	next(r, all)
+	check.Receive(r, all)
 	cancel()
-	if err := next(r, ended); port.KindOf(err) != port.Canceled {
+	if err := check.Receive(r, ended); port.KindOf(err) != port.Canceled {
 		t.Error(err)
 	}
 	if _, err := r.allocate(one, "a"); err != nil {
@@ -391,7 +347,7 @@ func TestNodes(t *testing.T) {
 	plugin := &plugintest.Plugin{Resource: "example.com/gpu", Nodes: map[string][]int64{"a": {63, 0, 64, -1, 0}}}
 	plugin.List("a", "b")
 	all, _ := r.watch(r.serve(plugin))
-	if got := fmt.Sprint(next(r, all)); got != "[{a true [0 63]} {b true []}]" {
+	if got := fmt.Sprint(check.Receive(r, all)); got != "[{a true [0 63]} {b true []}]" {
 		t.Error(got)
 	}
 }
@@ -404,19 +360,15 @@ func TestRegistryRestarts(t *testing.T) {
 	var plugin *plugintest.Plugin
 	for i := range 3 {
 		plugin = &plugintest.Plugin{Resource: "example.com/gpu"}
-		if err := plugin.Serve(path); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, plugin.Serve(path))
 		defer plugin.Stop()
-		r.await(fmt.Sprintf("registration %d", i), func() bool { return plugin.Notified() != nil })
+		check.Until(r, fmt.Sprintf("registration %d", i), func() bool { return plugin.Notified() != nil })
 		if i < 2 {
 			plugin.Stop() // removes the socket
 		}
 	}
-	if err := os.Chtimes(path, time.Time{}, time.Now().Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	r.await("registration of the same file with another time", func() bool { return plugin.Answered() > 1 })
+	check.Fatal(t, os.Chtimes(path, time.Time{}, time.Now().Add(time.Second)))
+	check.Until(r, "registration of the same file with another time", func() bool { return plugin.Answered() > 1 })
 }
 
 // TestRegistryTriesAgain: a plugin that can't say its options yet is asked again; one that knows of none has none.
@@ -433,14 +385,12 @@ func TestRegistryTriesAgain(t *testing.T) {
 	old := &plugintest.Plugin{Resource: "example.com/old", OptionsError: func() error {
 		return status.Error(codes.Unimplemented, "unknown method")
 	}}
-	if err := errors.Join(late.Serve(filepath.Join(dir, "late.sock")), old.Serve(filepath.Join(dir, "old.sock"))); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(late.Serve(filepath.Join(dir, "late.sock")), old.Serve(filepath.Join(dir, "old.sock"))))
 	defer late.Stop()
 	defer old.Stop()
 	got := map[string]bool{}
 	for range 2 {
-		p := next(r, r.events)
+		p := check.Receive(r, r.events)
 		got[string(p.Resource)] = p.Options.PreStart
 	}
 	if want := map[string]bool{"example.com/gpu": true, "example.com/old": false}; !maps.Equal(got, want) || tries != 2 {

@@ -23,6 +23,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/dradrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/dradrivers/drivertest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // patience is how long a test waits for what must come.
@@ -50,9 +51,7 @@ func newRigTold(t *testing.T, told func(found func(port.DRADriver)) func(port.DR
 	}
 	r := &rig{T: t, root: root, Drivers: dradrivers.New(zerolog.Nop(), func(string, string, string, time.Duration) {}), events: make(chan port.DRADriver, 10)}
 	registry := filepath.Join(root, deviceplugins.Registry)
-	if err := os.MkdirAll(registry, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.MkdirAll(registry, 0o750))
 	plugins := deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop(), told(r.Found))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
@@ -66,9 +65,7 @@ func newRigTold(t *testing.T, told func(found func(port.DRADriver)) func(port.DR
 			}
 		}
 		r.Close()
-		if err := os.RemoveAll(root); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, os.RemoveAll(root))
 		goleak.VerifyNone(t)
 	})
 	return r
@@ -77,31 +74,13 @@ func newRigTold(t *testing.T, told func(found func(port.DRADriver)) func(port.DR
 // serve starts a driver, whose sockets have this name.
 func (r *rig) serve(d *drivertest.Driver, name string) {
 	r.Helper()
-	if err := d.Serve(filepath.Join(r.root, deviceplugins.Registry, name), filepath.Join(r.root, name)); err != nil {
-		r.Fatal(err)
-	}
+	check.Fatal(r, d.Serve(filepath.Join(r.root, deviceplugins.Registry, name), filepath.Join(r.root, name)))
 	r.Cleanup(d.Stop)
 }
 
 func (r *rig) next() port.DRADriver {
 	r.Helper()
-	select {
-	case d := <-r.events:
-		return d
-	case <-time.After(patience):
-		r.Fatal("no driver came")
-		panic("unreachable")
-	}
-}
-
-func (r *rig) await(what string, holds func() bool) {
-	r.Helper()
-	for end := time.Now().Add(patience); !holds(); {
-		if time.Now().After(end) {
-			r.Fatal(what + " did not come")
-		}
-		<-time.After(time.Millisecond)
-	}
+	return check.Receive(r, r.events)
 }
 
 type answer struct {
@@ -121,13 +100,8 @@ func (r *rig) calls(
 	}
 	got := make(chan answer, 1)
 	run(r.Context(), d, of, func(a map[types.UID]claims.Answer, err error) { got <- answer{a, err} })
-	select {
-	case a := <-got:
-		return a.of, a.err
-	case <-time.After(patience):
-		r.Fatal("no answer came")
-		panic("unreachable")
-	}
+	a := check.Receive(r, got)
+	return a.of, a.err
 }
 
 // gives is a driver whose claims get one device.
@@ -166,7 +140,7 @@ func TestDriver(t *testing.T) {
 			if d != want {
 				t.Fatalf("%+v, want %+v", d, want)
 			}
-			r.await("the notice", func() bool { return driver.Notified() != nil })
+			check.Until(r, "the notice", func() bool { return driver.Notified() != nil })
 			if n := driver.Notified(); !n.GetPluginRegistered() {
 				t.Error(n)
 			}
@@ -245,7 +219,7 @@ func TestRefused(t *testing.T) {
 		{&drivertest.Driver{Name: "gpu.example.com", Services: []string{"v9.DRAPlugin"}}, "v9.DRAPlugin"},
 	} {
 		r.serve(c.driver, fmt.Sprintf("%d.sock", i))
-		r.await("the refusal", func() bool { return c.driver.Notified() != nil })
+		check.Until(r, "the refusal", func() bool { return c.driver.Notified() != nil })
 		if n := c.driver.Notified(); n.GetPluginRegistered() || !strings.Contains(n.GetError(), c.want) {
 			t.Errorf("%v, want %q", n, c.want)
 		}
@@ -296,9 +270,7 @@ func TestKilled(t *testing.T) {
 	if gone := r.next(); !gone.Gone {
 		t.Errorf("%+v", gone)
 	}
-	if _, err := os.Stat(d.Endpoint); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(os.Stat(d.Endpoint))(t)
 	r.serve(driver, "g.sock")
 	if back := r.next(); back != d {
 		t.Errorf("%+v, want %+v", back, d)
@@ -353,13 +325,8 @@ func TestHealth(t *testing.T) {
 	r.Health(t.Context(), of, func(all []claims.Report) { events <- all }, func(err error) { ended <- err })
 	want := func(want ...claims.Report) {
 		t.Helper()
-		select {
-		case got := <-events:
-			if !slices.Equal(got, want) {
-				t.Errorf("got %v, want %v", got, want)
-			}
-		case <-time.After(patience):
-			t.Fatal("nothing was said")
+		if got := check.Receive(t, events); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
 		}
 	}
 	want(claims.Report{Pool: "n", Device: "a", Health: "Healthy", Message: "a says", For: 5 * time.Second},

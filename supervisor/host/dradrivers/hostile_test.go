@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
 	"github.com/troupe-dev/troupe/supervisor/host/dradrivers/drivertest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const gpu = "gpu.example.com"
@@ -28,9 +29,7 @@ const gpu = "gpu.example.com"
 func (r *rig) found(d *drivertest.Driver) port.DRADriver {
 	r.Helper()
 	of := port.DRADriver{Name: d.Name, Endpoint: filepath.Join(r.root, d.Name), Service: api.DRAPluginService}
-	if err := d.Serve(filepath.Join(r.root, d.Name+".r"), of.Endpoint); err != nil {
-		r.Fatal(err)
-	}
+	check.Fatal(r, d.Serve(filepath.Join(r.root, d.Name+".r"), of.Endpoint))
 	r.Cleanup(d.Stop)
 	r.Found(of)
 	if got := r.next(); got != of {
@@ -151,12 +150,7 @@ func TestAFloodOfHealth(t *testing.T) {
 	begun := time.Now()
 	most := 0
 	for range 4 {
-		select {
-		case all := <-got:
-			most = max(most, len(all))
-		case <-time.After(patience):
-			t.Fatal("nothing came")
-		}
+		most = max(most, len(check.Receive(t, got)))
 	}
 	if took := time.Since(begun); took < 300*time.Millisecond || most <= 10 {
 		t.Errorf("four reports of at most %d devices came within %v", most, took)
@@ -195,10 +189,7 @@ func ready(conn net.Conn) {
 func TestAFlappingDriver(t *testing.T) {
 	r := newRig(t)
 	of := port.DRADriver{Name: gpu, Endpoint: filepath.Join(r.root, "g"), Service: api.DRAPluginService}
-	l, err := net.Listen("unix", of.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(net.Listen("unix", of.Endpoint))(t)
 	defer l.Close() //nolint:errcheck // it ends the goroutine
 	made := make(chan time.Time, 10_000)
 	go func() {

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // machineOf reads the facts once.
@@ -28,12 +29,8 @@ func writeAll(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, data := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check.Fatal(t, os.WriteFile(path, []byte(data), 0o644))
 	}
 }
 
@@ -51,7 +48,7 @@ func TestFacts(t *testing.T) {
 		"sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
 	})
 	ip := "192.0.2.1"
-	f, err := New(Config{
+	f := check.Value(New(Config{
 		Disk: root, Root: root, MaxPods: 110, Version: "v1.36.0",
 		Addresses: func() []v1.NodeAddress { return []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}} },
 		Held: func(name v1.ResourceName, capacity int64) int64 {
@@ -66,14 +63,8 @@ func TestFacts(t *testing.T) {
 				return 0
 			}
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machineOf(t, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	m := check.Value(machineOf(t, f))(t)
 	for _, c := range []struct {
 		list v1.ResourceList
 		name v1.ResourceName
@@ -121,14 +112,8 @@ func TestFacts(t *testing.T) {
 
 // TestFactsOfThisMachine: they can be read where the tests run.
 func TestFactsOfThisMachine(t *testing.T) {
-	f, err := New(Config{Disk: t.TempDir(), MaxPods: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machineOf(t, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(New(Config{Disk: t.TempDir(), MaxPods: 10}))(t)
+	m := check.Value(machineOf(t, f))(t)
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage} {
 		if q := m.Capacity[name]; q.Sign() <= 0 {
 			t.Errorf("no %s", name)
@@ -141,14 +126,8 @@ func TestFactsOfThisMachine(t *testing.T) {
 
 // TestNoDisk: without a path, the node has no ephemeral storage, whatever is held of it.
 func TestNoDisk(t *testing.T) {
-	f, err := New(Config{MaxPods: 10, Held: func(v1.ResourceName, int64) int64 { return 1 }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machineOf(t, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(New(Config{MaxPods: 10, Held: func(v1.ResourceName, int64) int64 { return 1 }}))(t)
+	m := check.Value(machineOf(t, f))(t)
 	for _, list := range []v1.ResourceList{m.Capacity, m.Allocatable} {
 		if q, has := list[v1.ResourceEphemeralStorage]; has {
 			t.Errorf("%s of ephemeral storage", q.String())

@@ -10,18 +10,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/troupe-dev/troupe/tests/check"
+)
 
 func write(t testing.TB, path, content string) {
 	t.Helper()
-	must(t, os.WriteFile(path, []byte(content), 0o600))
+	check.Fatal(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func TestReadTakesTheGoodAndNamesTheBad(t *testing.T) {
@@ -31,20 +26,18 @@ func TestReadTakesTheGoodAndNamesTheBad(t *testing.T) {
 	write(t, at("a.yaml"), "a")
 	write(t, at(".hidden"), "no")
 	write(t, at("empty"), "")
-	must(t, os.Symlink(at("a.yaml"), at("link")))
-	must(t, os.Symlink(at("nothing"), at("broken")))
-	must(t, os.Symlink("loop", at("loop")))
-	must(t, os.Mkdir(at("dir"), 0o700))
-	must(t, syscall.Mkfifo(at("fifo"), 0o600))
-	must(t, os.Symlink(at("fifo"), at("link-to-fifo")))
-	must(t, os.Symlink("/dev/null", at("null")))
-	socket, err := net.Listen("unix", at("socket"))
-	must(t, err)
+	check.Fatal(t, os.Symlink(at("a.yaml"), at("link")))
+	check.Fatal(t, os.Symlink(at("nothing"), at("broken")))
+	check.Fatal(t, os.Symlink("loop", at("loop")))
+	check.Fatal(t, os.Mkdir(at("dir"), 0o700))
+	check.Fatal(t, syscall.Mkfifo(at("fifo"), 0o600))
+	check.Fatal(t, os.Symlink(at("fifo"), at("link-to-fifo")))
+	check.Fatal(t, os.Symlink("/dev/null", at("null")))
+	socket := check.Value(net.Listen("unix", at("socket")))(t)
 	defer socket.Close()
-	big, err := os.Create(at("big"))
-	must(t, err)
-	must(t, big.Truncate(100<<20))
-	must(t, big.Close())
+	big := check.Value(os.Create(at("big")))(t)
+	check.Fatal(t, big.Truncate(100<<20))
+	check.Fatal(t, big.Close())
 
 	want := []struct{ name, data, err string }{
 		{"a.yaml", "a", ""},
@@ -60,8 +53,7 @@ func TestReadTakesTheGoodAndNamesTheBad(t *testing.T) {
 		{"null", "", "is a device"},
 		{"socket", "", "is a socket"},
 	}
-	files, err := Read(context.Background(), dir)
-	must(t, err)
+	files := check.Value(Read(context.Background(), dir))(t)
 	if len(files) != len(want) {
 		t.Fatalf("%d files: %v", len(files), files)
 	}
@@ -79,8 +71,7 @@ func TestReadTakesTheGoodAndNamesTheBad(t *testing.T) {
 func TestReadASingleFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pod.yaml")
 	write(t, path, "x")
-	files, err := Read(context.Background(), path)
-	must(t, err)
+	files := check.Value(Read(context.Background(), path))(t)
 	if len(files) != 1 || files[0].Name != path || string(files[0].Data) != "x" {
 		t.Errorf("%v", files)
 	}
@@ -92,7 +83,7 @@ func TestReadAPathThatIsNoDirectory(t *testing.T) {
 		t.Errorf("missing: %v", err)
 	}
 	fifo := filepath.Join(dir, "fifo")
-	must(t, syscall.Mkfifo(fifo, 0o600))
+	check.Fatal(t, syscall.Mkfifo(fifo, 0o600))
 	if _, err := Read(context.Background(), fifo); err == nil || !strings.Contains(err.Error(), "is a FIFO: give a directory or a file") {
 		t.Errorf("FIFO: %v", err)
 	}
@@ -108,7 +99,7 @@ func TestReadAnUnreadableFile(t *testing.T) {
 	// A regular file that opens and does not read, for root too: address 0 of
 	// this process.
 	path := filepath.Join(t.TempDir(), "x")
-	must(t, os.Symlink("/proc/self/mem", path))
+	check.Fatal(t, os.Symlink("/proc/self/mem", path))
 	if f := readFile(path); !errors.Is(f.Err, syscall.EIO) || f.Data != nil {
 		t.Errorf("%v, %d bytes", f.Err, len(f.Data))
 	}

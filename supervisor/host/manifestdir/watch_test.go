@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,9 +36,7 @@ func watching(t *testing.T, path string, period time.Duration) (changed func(wha
 	}()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-done)
 	})
 	changed = func(what string) {
 		t.Helper()
@@ -54,17 +54,17 @@ const never = time.Hour
 
 func TestWatchADirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pods")
-	must(t, os.Mkdir(dir, 0o700))
+	check.Fatal(t, os.Mkdir(dir, 0o700))
 	file := filepath.Join(dir, "a.yaml")
 	changed := watching(t, dir, never)
 	write(t, file, "1")
 	changed("a new file")
 	write(t, file, "2")
 	changed("an edit")
-	must(t, os.WriteFile(dir+"/.tmp", nil, 0o600))
-	must(t, os.Rename(dir+"/.tmp", file))
+	check.Fatal(t, os.WriteFile(dir+"/.tmp", nil, 0o600))
+	check.Fatal(t, os.Rename(dir+"/.tmp", file))
 	changed("a replacement by rename")
-	must(t, os.Remove(file))
+	check.Fatal(t, os.Remove(file))
 	changed("a removal")
 }
 
@@ -85,31 +85,31 @@ func TestWatchADirectoryThatComesAndGoes(t *testing.T) {
 			changed("an edit after " + what)
 		}
 	}
-	must(t, os.MkdirAll(dir, 0o700))
+	check.Fatal(t, os.MkdirAll(dir, 0o700))
 	seen("the directory was made with its parent")
-	must(t, os.RemoveAll(filepath.Join(root, "etc")))
+	check.Fatal(t, os.RemoveAll(filepath.Join(root, "etc")))
 	changed("both were removed")
-	must(t, os.MkdirAll(dir, 0o700))
+	check.Fatal(t, os.MkdirAll(dir, 0o700))
 	seen("both were made again")
-	must(t, os.Rename(dir, dir+".old"))
-	must(t, os.Mkdir(dir, 0o700))
+	check.Fatal(t, os.Rename(dir, dir+".old"))
+	check.Fatal(t, os.Mkdir(dir, 0o700))
 	seen("it was replaced")
-	must(t, os.Rename(dir, dir+".older"))
-	must(t, os.Symlink(dir+".old", dir))
+	check.Fatal(t, os.Rename(dir, dir+".older"))
+	check.Fatal(t, os.Symlink(dir+".old", dir))
 	seen("it became a link")
-	must(t, os.Symlink(dir+".older", dir+".link"))
-	must(t, os.Rename(dir+".link", dir))
+	check.Fatal(t, os.Symlink(dir+".older", dir+".link"))
+	check.Fatal(t, os.Rename(dir+".link", dir))
 	seen("the link was changed")
 }
 
 // TestWatchADirectoryMadeAgain: it may have the inode number that the removed one had, and the kernel does not watch it.
 func TestWatchADirectoryMadeAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etc", "pods")
-	must(t, os.MkdirAll(dir, 0o700))
+	check.Fatal(t, os.MkdirAll(dir, 0o700))
 	changed := watching(t, dir, never)
 	for range 30 {
-		must(t, os.RemoveAll(filepath.Dir(dir)))
-		must(t, os.MkdirAll(dir, 0o700))
+		check.Fatal(t, os.RemoveAll(filepath.Dir(dir)))
+		check.Fatal(t, os.MkdirAll(dir, 0o700))
 		changed("it was made again")
 		for i := range 3 {
 			write(t, filepath.Join(dir, "a.yaml"), strings.Repeat("x", i+1))
@@ -123,10 +123,10 @@ func TestWatchASingleFile(t *testing.T) {
 	changed := watching(t, file, never)
 	write(t, file, "1")
 	changed("its creation")
-	must(t, os.WriteFile(file+".new", nil, 0o600))
-	must(t, os.Rename(file+".new", file))
+	check.Fatal(t, os.WriteFile(file+".new", nil, 0o600))
+	check.Fatal(t, os.Rename(file+".new", file))
 	changed("its replacement")
-	must(t, os.Remove(file))
+	check.Fatal(t, os.Remove(file))
 	changed("its removal")
 }
 
@@ -139,7 +139,7 @@ func TestWatchFallsBackToThePeriod(t *testing.T) {
 
 func TestWatchOptions(t *testing.T) {
 	good := Options{Path: "x", Period: 1, Settle: 1, Notify: func() {}}
-	must(t, good.Validate())
+	check.Fatal(t, good.Validate())
 	for name, change := range map[string]func(*Options){
 		"path": func(o *Options) { o.Path = "" }, "period": func(o *Options) { o.Period = 0 },
 		"settle": func(o *Options) { o.Settle = 0 }, "notify": func(o *Options) { o.Notify = nil },

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // machine writes files below a directory, by path.
@@ -21,12 +22,8 @@ func machine(t *testing.T, v2 bool, files map[string]string) *Meter {
 		if rest, is := strings.CutPrefix(name, "proc/"); is {
 			path = filepath.Join(m.proc, rest)
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check.Fatal(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return m
 }
@@ -161,12 +158,8 @@ func TestDisk(t *testing.T) {
 func TestDevice(t *testing.T) {
 	m := machine(t, true, map[string]string{"pod1/io.stat": "254:1 rbytes=1 wbytes=2 rios=3 wios=4\n7:9 rbytes=5\n", "pod1/cpu.stat": "usage_usec 1\n"})
 	m.sys = t.TempDir()
-	if err := os.MkdirAll(filepath.Join(m.sys, "dev/block"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("../../devices/pci0000:00/virtio0/block/vda/vda1", filepath.Join(m.sys, "dev/block/254:1")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.MkdirAll(filepath.Join(m.sys, "dev/block"), 0o755))
+	check.Fatal(t, os.Symlink("../../devices/pci0000:00/virtio0/block/vda/vda1", filepath.Join(m.sys, "dev/block/254:1")))
 	got := m.Cgroup("/pod1", true).IO
 	if len(got) != 2 || got[0].Name != "" || got[1].Name != "/dev/vda1" || got[1].Reads != 3 {
 		t.Errorf("got %+v", got)
@@ -178,9 +171,7 @@ func TestRead(t *testing.T) {
 	buffer := make([]byte, 3*os.Getpagesize())
 	for name, size := range map[string]int{"empty": 0, "short": 10, "page": os.Getpagesize(), "longer": os.Getpagesize() + 1, "cut off": 5 * os.Getpagesize()} {
 		path, text := filepath.Join(dir, name), strings.Repeat("x", size)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(path, []byte(text), 0o644))
 		if got, ok := read(path, buffer); !ok || got != text[:min(size, len(buffer))] {
 			t.Errorf("%s: %d bytes of %d, %v", name, len(got), size, ok)
 		}

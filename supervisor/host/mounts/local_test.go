@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestLocalMount(t *testing.T) {
@@ -25,21 +27,14 @@ func TestLocalMount(t *testing.T) {
 }
 
 func TestStatLocal(t *testing.T) {
-	all, err := readMounts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := check.Value(readMounts())(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, nil, 0o600))
 	link := func(name, to string) string {
 		t.Helper()
 		name = filepath.Join(dir, name)
-		if err := os.Symlink(to, name); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Symlink(to, name))
 		return name
 	}
 	if info, ok := StatLocal(all, file); !ok || !info.Mode().IsRegular() {

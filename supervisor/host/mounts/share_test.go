@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -17,12 +18,8 @@ import (
 func TestShare(t *testing.T) {
 	private := notShared(t)
 	root, link := filepath.Join(private, "root"), filepath.Join(private, "link")
-	if err := os.Mkdir(root, 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(root, link); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(root, 0o750))
+	check.Fatal(t, os.Symlink(root, link))
 	hosttest.Write(t, filepath.Join(root, "kept"), "here")
 	wantShare(t, link, true)
 	if m := on(t, root); m.Point != root || !m.Shared {
@@ -42,12 +39,8 @@ func TestShare(t *testing.T) {
 		t.Errorf("with a mount below it: %v, %v", err, mounts.Below(table(t), root))
 	}
 	unmount()
-	if err := mounts.Unshare(link); err != nil {
-		t.Error(err)
-	}
-	if err := os.RemoveAll(root); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, mounts.Unshare(link))
+	check.Fatal(t, os.RemoveAll(root))
 }
 
 // TestShareHidesNothing: with the mounts of pods below the directory it stays as it is, and they can be unmounted.
@@ -61,9 +54,7 @@ func TestShareHidesNothing(t *testing.T) {
 		t.Errorf("got %v, %v", made, err)
 	}
 	unmount()
-	if err := os.Remove(pod); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, os.Remove(pod))
 }
 
 // TestShareOwnMount: a directory that is a mount of its own becomes shared, also with mounts below it.
@@ -76,35 +67,27 @@ func TestShareOwnMount(t *testing.T) {
 		t.Errorf("it is on %+v", m)
 	}
 	unmount()
-	if err := os.Remove(pod); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, os.Remove(pod))
 }
 
 // notShared is a directory on a file system of its own that is not shared.
 func notShared(t *testing.T) string {
 	hosttest.NeedRoot(t)
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"))
 	t.Cleanup(func() {
 		for range len(mounts.Below(table(t), dir)) {
 			unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // one of those below it may have gone with it
 		}
 	})
-	if err := unix.Mount("", dir, "", unix.MS_PRIVATE, ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Mount("", dir, "", unix.MS_PRIVATE, ""))
 	return dir
 }
 
 func subdir(t *testing.T, parent, name string) string {
 	t.Helper()
 	dir := filepath.Join(parent, name)
-	if err := os.Mkdir(dir, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(dir, 0o750))
 	return dir
 }
 
@@ -117,11 +100,7 @@ func wantShare(t *testing.T, dir string, want bool) {
 
 func table(t *testing.T) []mounts.Mount {
 	t.Helper()
-	all, err := mounts.Now()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return check.Value(mounts.Now())(t)
 }
 
 func on(t *testing.T, dir string) mounts.Mount {

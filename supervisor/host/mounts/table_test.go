@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -19,16 +20,10 @@ func TestMountTable(t *testing.T) {
 	defer table.Close()
 	read := func() []Mount {
 		t.Helper()
-		all, err := table.Read()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
+		return check.Value(table.Read())(t)
 	}
 	point := filepath.Join(t.TempDir(), "a b")
-	if err := os.Mkdir(point, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(point, 0o755))
 	there := func() int {
 		n := 0
 		for _, m := range read() {
@@ -43,27 +38,20 @@ func TestMountTable(t *testing.T) {
 			if got := there(); got != n {
 				t.Fatalf("round %d: %d mounts are seen of %d", round, got, n)
 			}
-			if err := unix.Mount("none", point, "tmpfs", 0, "size=4k"); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, unix.Mount("none", point, "tmpfs", 0, "size=4k"))
 		}
 		for n := range 3 {
 			if got := there(); got != 3-n {
 				t.Fatalf("round %d: %d mounts are seen of %d", round, got, 3-n)
 			}
-			if err := unix.Unmount(point, 0); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, unix.Unmount(point, 0))
 		}
 	}
 	reused := false
 	for range 100 { // others may mount meanwhile
 		before := read()
 		after := read()
-		fresh, err := readMounts()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fresh := check.Value(readMounts())(t)
 		if reused = &before[0] == &after[0] && slices.Equal(after, fresh); reused {
 			break
 		}

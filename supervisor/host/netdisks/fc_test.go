@@ -4,11 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
-	"github.com/troupe-dev/troupe/tests/hosttest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const wwn = "500a0982991b8dc5"
@@ -18,21 +17,13 @@ func (p *play) link(name, disk string) {
 	p.t.Helper()
 	file := filepath.Join(p.Dev, "disk", name)
 	p.write(filepath.Join("dev", disk), "")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(p.Dev, disk), file); err != nil {
-		p.t.Fatal(err)
-	}
+	check.Fatal(p.t, os.MkdirAll(filepath.Dir(file), 0o755))
+	check.Fatal(p.t, os.Symlink(filepath.Join(p.Dev, disk), file))
 }
 
 func (p *play) attachFC(d *netdisk.FC) string {
 	p.t.Helper()
-	device, err := p.AttachFC(p.t.Context(), d)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return device
+	return check.Value(p.AttachFC(p.t.Context(), d))(p.t)
 }
 
 // TestFCIsScannedFor: no directory here is a host adapter, so this shows what is read and written, and no more.
@@ -50,17 +41,11 @@ func TestFCIsScannedFor(t *testing.T) {
 		got <- err
 	}()
 	scan := func(host string) string {
-		b, err := os.ReadFile(filepath.Join(p.Sys, "class/scsi_host", host, "scan"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
+		return string(check.Value(os.ReadFile(filepath.Join(p.Sys, "class/scsi_host", host, "scan")))(t))
 	}
-	hosttest.Until(t, "the host is scanned", func() bool { return scan("host5") == "- - -" })
+	check.Until(t, "the host is scanned", func() bool { return scan("host5") == "- - -" })
 	p.link("by-path/pci-0000:41:00.0-fc-0x"+wwn+"-lun-2", "sdc")
-	if err := <-got; err != nil {
-		t.Error(err)
-	}
+	check.Error(t, <-got)
 	if s := scan("host6"); s != "" {
 		t.Errorf("another host was scanned: %q", s)
 	}
@@ -70,9 +55,7 @@ func TestFCIsScannedFor(t *testing.T) {
 		others []netdisk.Used
 		want   string
 	}{{[]netdisk.Used{other}, ""}, {nil, "1"}} {
-		if _, err := p.DetachFC(t.Context(), d, c.others); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(p.DetachFC(t.Context(), d, c.others))(t)
 		if b, err := os.ReadFile(filepath.Join(p.Sys, "block/sdc/device/delete")); err != nil || string(b) != c.want {
 			t.Errorf("with others %v the disk was told %q, %v; want %q", c.others, b, err, c.want)
 		}
@@ -94,16 +77,11 @@ func TestFCMultipath(t *testing.T) {
 		t.Errorf("device %s", device)
 	}
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "multipath"), []byte("#!/bin/sh\necho multipath \"$*\" >>\"$PLAY/calls\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t,
+		os.WriteFile(filepath.Join(bin, "multipath"), []byte("#!/bin/sh\necho multipath \"$*\" >>\"$PLAY/calls\"\n"), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	if _, err := p.DetachFC(t.Context(), d, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := p.calls(), []string{"multipath -f " + filepath.Join(p.Dev, "dm-4")}; !slices.Equal(got, want) {
-		t.Errorf("calls %v, want %v", got, want)
-	}
+	check.Value(p.DetachFC(t.Context(), d, nil))(t)
+	p.wantCalls("multipath -f " + filepath.Join(p.Dev, "dm-4"))
 	for _, disk := range []string{"sdd", "sde"} {
 		if b, err := os.ReadFile(filepath.Join(p.Sys, "block", disk, "device/delete")); err != nil || string(b) != "1" {
 			t.Errorf("path %s was told %q, %v", disk, b, err)
@@ -111,45 +89,52 @@ func TestFCMultipath(t *testing.T) {
 	}
 }
 
+// loop shows the loop device at device as a disk of the machine, with a link.
+func (p *play) loop(device, link string) {
+	p.t.Helper()
+	name := filepath.Base(device)
+	check.Fatal(p.t,
+		errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(device, link), os.Symlink(device, filepath.Join(p.Dev, name))))
+	p.write("sys/block/"+name+"/device/delete", "")
+}
+
+// wantHeld: a disk stays until it is free.
+func (p *play) wantHeld(name string, free func(), d *netdisk.FC, others ...netdisk.Used) {
+	p.t.Helper()
+	p.wantLeft(name)(p.DetachFC(p.t.Context(), d, others))
+	p.wantDeleted(name, false)
+	free()
+	p.wantLeft()(p.DetachFC(p.t.Context(), d, nil))
+	p.wantDeleted(name, true)
+}
+
+// wantMultipathHeld: a device of multipathd that is in use stays, and its paths with it.
+func (p *play) wantMultipathHeld() {
+	p.t.Helper()
+	p.write("sys/block/dm-4/dm/uuid", "mpath-3600\n")
+	p.write("sys/block/sdd/device/delete", "")
+	p.wantLeft("dm-4")(p.release(p.t.Context(), []netdisk.Disk{{Name: "sdd", Multipath: "dm-4"}}))
+	p.wantDeleted("sdd", false)
+}
+
 // TestFCDiskInUseStays: a path or a device of multipathd that is mounted elsewhere stays. A volume that names the same
 // disk by WWID is not known to be the same.
 func TestFCDiskInUseStays(t *testing.T) {
 	p := newPlay(t)
 	free := p.mountedLoop("sdc")
-	device, err := os.Readlink(filepath.Join(p.Dev, "sdc"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	device := check.Value(os.Readlink(filepath.Join(p.Dev, "sdc")))(t)
 	name := filepath.Base(device)
 	link := filepath.Join(p.Dev, "disk/by-path/fc-0x"+wwn+"-lun-2")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(device, link), os.Symlink(device, filepath.Join(p.Dev, name))); err != nil {
-		t.Fatal(err)
-	}
-	p.write("sys/block/"+name+"/device/delete", "")
+	p.loop(device, link)
 	d, other := &netdisk.FC{WWNs: []string{wwn}, LUN: "2"}, netdisk.Used{FC: &netdisk.FC{WWIDs: []string{"3600"}}}
-	left, err := p.DetachFC(t.Context(), d, []netdisk.Used{other})
-	if err != nil || !slices.Equal(left, []string{name}) {
-		t.Errorf("left %v, %v", left, err)
-	}
-	p.wantDeleted(name, false)
-	free()
-	if left, err := p.DetachFC(t.Context(), d, nil); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
-	p.wantDeleted(name, true)
+	p.wantHeld(name, free, d, other)
 }
 
 // TestMultipathInUseStays, and its paths with it: multipath is not asked.
 func TestMultipathInUseStays(t *testing.T) {
 	p := newPlay(t)
 	p.mountedLoop("dm-4")
-	p.write("sys/block/dm-4/dm/uuid", "mpath-3600\n")
-	p.write("sys/block/sdd/device/delete", "")
-	left, err := p.release(t.Context(), []netdisk.Disk{{Name: "sdd", Multipath: "dm-4"}})
-	if err != nil || !slices.Equal(left, []string{"dm-4"}) {
-		t.Errorf("left %v, %v", left, err)
-	}
-	p.wantDeleted("sdd", false)
+	p.wantMultipathHeld()
 }
 
 // TestFCMappedDiskStays: a pod has it as a device, by a volume that names it in the other way.
@@ -157,32 +142,14 @@ func TestFCMappedDiskStays(t *testing.T) {
 	p := newPlay(t)
 	name, free := p.mappedLoop("sdc")
 	device, link := "/dev/"+name, filepath.Join(p.Dev, "disk/by-id/scsi-3600")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(device, link), os.Symlink(device, filepath.Join(p.Dev, name))); err != nil {
-		t.Fatal(err)
-	}
-	p.write("sys/block/"+name+"/device/delete", "")
+	p.loop(device, link)
 	d, other := &netdisk.FC{WWIDs: []string{"3600"}}, netdisk.Used{Block: true, FC: &netdisk.FC{WWNs: []string{wwn}, LUN: "2"}}
-	left, err := p.DetachFC(t.Context(), d, []netdisk.Used{other})
-	if err != nil || !slices.Equal(left, []string{name}) {
-		t.Errorf("left %v, %v", left, err)
-	}
-	p.wantDeleted(name, false)
-	free()
-	if left, err := p.DetachFC(t.Context(), d, nil); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
-	p.wantDeleted(name, true)
+	p.wantHeld(name, free, d, other)
 }
 
 // TestMappedMultipathStays, and its paths with it: multipath is not asked, which would fail.
 func TestMappedMultipathStays(t *testing.T) {
 	p := newPlay(t)
 	p.mappedLoop("dm-4")
-	p.write("sys/block/dm-4/dm/uuid", "mpath-3600\n")
-	p.write("sys/block/sdd/device/delete", "")
-	left, err := p.release(t.Context(), []netdisk.Disk{{Name: "sdd", Multipath: "dm-4"}})
-	if err != nil || !slices.Equal(left, []string{"dm-4"}) {
-		t.Errorf("left %v, %v", left, err)
-	}
-	p.wantDeleted("sdd", false)
+	p.wantMultipathHeld()
 }

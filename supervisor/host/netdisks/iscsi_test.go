@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -33,10 +34,7 @@ type play struct {
 
 func newPlay(t *testing.T) *play {
 	t.Helper()
-	bin, err := filepath.Abs("testdata/bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := check.Value(filepath.Abs("testdata/bin"))(t)
 	dir := t.TempDir()
 	t.Setenv("PLAY", dir)
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
@@ -49,12 +47,8 @@ func newPlay(t *testing.T) *play {
 
 func (p *play) write(name, content string) {
 	p.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(p.dir, name)), 0o755); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(content), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	check.Fatal(p.t, os.MkdirAll(filepath.Dir(filepath.Join(p.dir, name)), 0o755))
+	check.Fatal(p.t, os.WriteFile(filepath.Join(p.dir, name), []byte(content), 0o600))
 }
 
 // calls are the calls of iscsiadm since the last time.
@@ -73,11 +67,7 @@ func (p *play) calls() []string {
 
 func (p *play) attach(d *netdisk.ISCSI, chap netdisk.CHAP) string {
 	p.t.Helper()
-	device, err := p.AttachISCSI(p.t.Context(), d, chap)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return device
+	return check.Value(p.AttachISCSI(p.t.Context(), d, chap))(p.t)
 }
 
 // wantInvalid fails unless err says the texts, and that a retry does not help.
@@ -114,9 +104,7 @@ func TestAttachAndDetach(t *testing.T) {
 	}
 	other := netdisk.Used{ISCSI: disk("10.0.0.1:3260")}
 	other.ISCSI.LUN = "2"
-	if _, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, []netdisk.Used{other}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, []netdisk.Used{other}))(t)
 	if got := p.calls(); len(got) > 0 {
 		t.Errorf("the session of another LUN was ended: %v", got)
 	}
@@ -124,12 +112,8 @@ func TestAttachAndDetach(t *testing.T) {
 		t.Errorf("the disk was not removed: %q, %v", b, err)
 	}
 	for range 2 { // the second time there is nothing
-		if _, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := p.calls(), []string{node + "--logout", node + "-o delete"}; !slices.Equal(got, want) {
-			t.Errorf("calls %v, want %v", got, want)
-		}
+		check.Value(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))(t)
+		p.wantCalls(node+"--logout", node+"-o delete")
 	}
 	if all, err := p.Sessions(); err != nil || len(all) > 0 {
 		t.Errorf("sessions %v, %v", all, err)
@@ -191,16 +175,13 @@ func TestScan(t *testing.T) {
 		got <- err
 	}()
 	scan := filepath.Join(p.Sys, "class/scsi_host/host3/scan")
-	hosttest.Until(t, "the host is scanned", func() bool {
+	check.Until(t, "the host is scanned", func() bool {
 		b, err := os.ReadFile(scan)
 		return err == nil && string(b) == "0 0 1"
 	})
-	if err := os.MkdirAll(filepath.Join(p.Sys, "class/iscsi_host/host3/device/session3/target3:0:0/3:0:0:1/block/sdq"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-got; err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t,
+		os.MkdirAll(filepath.Join(p.Sys, "class/iscsi_host/host3/device/session3/target3:0:0/3:0:0:1/block/sdq"), 0o755))
+	check.Fatal(t, <-got)
 }
 
 func TestInitiatorName(t *testing.T) {
@@ -216,9 +197,7 @@ func TestInitiatorName(t *testing.T) {
 	if got := p.calls(); !slices.Equal(got[:4], want) {
 		t.Errorf("calls %v, want %v", got, want)
 	}
-	if _, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))(t)
 	if got := p.calls(); len(got) != 3 || got[2] != iface+"-o delete" {
 		t.Errorf("calls %v", got)
 	}
@@ -259,9 +238,7 @@ func (p *play) mountedLoop(name string) (free func()) {
 	hosttest.Run(p.t, "mount", loop.Device, point)
 	free = sync.OnceFunc(func() { hosttest.Run(p.t, "umount", point) })
 	p.t.Cleanup(free)
-	if err := errors.Join(os.MkdirAll(p.Dev, 0o755), os.Symlink(loop.Device, filepath.Join(p.Dev, name))); err != nil {
-		p.t.Fatal(err)
-	}
+	check.Fatal(p.t, errors.Join(os.MkdirAll(p.Dev, 0o755), os.Symlink(loop.Device, filepath.Join(p.Dev, name))))
 	return free
 }
 
@@ -272,20 +249,41 @@ func (p *play) mappedLoop(name string) (device string, free func()) {
 	hosttest.NeedRoot(p.t)
 	loop, dir := hosttest.NewLoop(p.t, 16<<20), p.t.TempDir()
 	m := blockmap.Map{File: filepath.Join(dir, "plugins/x/volumeDevices/pv-1/u1"), Link: filepath.Join(dir, "pods/u1/volumeDevices/x/pv-1")}
-	if err := m.Set(loop.Device); err != nil {
-		p.t.Fatal(err)
-	}
+	check.Fatal(p.t, m.Set(loop.Device))
 	free = sync.OnceFunc(func() {
 		all, err := mounts.Now()
-		if err := errors.Join(err, blockmap.Clear(all, m.File)); err != nil {
-			p.t.Error(err)
-		}
+		check.Error(p.t, errors.Join(err, blockmap.Clear(all, m.File)))
 	})
 	p.t.Cleanup(free)
-	if err := errors.Join(os.MkdirAll(p.Dev, 0o755), os.Symlink(loop.Device, filepath.Join(p.Dev, name))); err != nil {
-		p.t.Fatal(err)
-	}
+	check.Fatal(p.t, errors.Join(os.MkdirAll(p.Dev, 0o755), os.Symlink(loop.Device, filepath.Join(p.Dev, name))))
 	return filepath.Base(loop.Device), free
+}
+
+// wantLeft compares the disks that the end of a use leaves attached.
+func (p *play) wantLeft(want ...string) func(left []string, err error) {
+	return func(left []string, err error) {
+		p.t.Helper()
+		if err != nil || !slices.Equal(left, want) {
+			p.t.Errorf("left %v, %v; want %v", left, err, want)
+		}
+	}
+}
+
+// wantCalls compares the calls of iscsiadm since the last time.
+func (p *play) wantCalls(want ...string) {
+	p.t.Helper()
+	if got := p.calls(); !slices.Equal(got, want) {
+		p.t.Errorf("calls %v, want %v", got, want)
+	}
+}
+
+// attached is a play with a disk that is attached.
+func attached(t *testing.T) (*play, *netdisk.ISCSI) {
+	t.Helper()
+	p, d := newPlay(t), disk("10.0.0.1:3260")
+	p.attach(d, netdisk.CHAP{})
+	p.calls()
+	return p, d
 }
 
 // wantDeleted fails unless the kernel was told to remove a disk, or was not.
@@ -299,23 +297,13 @@ func (p *play) wantDeleted(disk string, deleted bool) {
 
 // TestDiskInUseStays: a disk that is mounted elsewhere stays, with its session and its record.
 func TestDiskInUseStays(t *testing.T) {
-	p := newPlay(t)
-	d := disk("10.0.0.1:3260")
-	p.attach(d, netdisk.CHAP{})
+	p, d := attached(t)
 	free := p.mountedLoop("sda")
-	p.calls()
-	left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil)
-	if err != nil || !slices.Equal(left, []string{"sda"}) {
-		t.Errorf("left %v, %v", left, err)
-	}
-	if got := p.calls(); len(got) > 0 {
-		t.Errorf("calls %v", got)
-	}
+	p.wantLeft("sda")(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))
+	p.wantCalls()
 	p.wantDeleted("sda", false)
 	free()
-	if left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	p.wantLeft()(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))
 	p.wantDeleted("sda", true)
 	if got := p.calls(); len(got) != 2 {
 		t.Errorf("calls %v", got)
@@ -324,57 +312,32 @@ func TestDiskInUseStays(t *testing.T) {
 
 // TestMappedLUNKeepsTheSession: also a LUN that a pod has as a device, which is not open exclusively.
 func TestMappedLUNKeepsTheSession(t *testing.T) {
-	p := newPlay(t)
-	d := disk("10.0.0.1:3260")
-	p.attach(d, netdisk.CHAP{})
-	p.calls()
+	p, d := attached(t)
 	_, free := p.mappedLoop("sda")
-	left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil)
-	if err != nil || !slices.Equal(left, []string{"sda"}) {
-		t.Errorf("left %v, %v", left, err)
-	}
+	p.wantLeft("sda")(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))
 	p.wantDeleted("sda", false)
-	if got := p.calls(); len(got) > 0 {
-		t.Errorf("calls %v", got)
-	}
+	p.wantCalls()
 	free()
-	if left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	p.wantLeft()(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))
 	p.wantDeleted("sda", true)
 }
 
 // TestOtherLUNInUseKeepsTheSession: one that no volume has, and that is mounted.
 func TestOtherLUNInUseKeepsTheSession(t *testing.T) {
-	p := newPlay(t)
-	d := disk("10.0.0.1:3260")
-	p.attach(d, netdisk.CHAP{})
-	p.calls()
+	p, d := attached(t)
 	p.write("sys/class/iscsi_host/host3/device/session3/target3:0:0/3:0:0:7/block/sdh/x", "")
 	p.mountedLoop("sdh")
-	left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil)
-	if err != nil || !slices.Equal(left, []string{"sdh"}) {
-		t.Errorf("left %v, %v", left, err)
-	}
+	p.wantLeft("sdh")(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))
 	p.wantDeleted("sda", true)
-	if got := p.calls(); len(got) > 0 {
-		t.Errorf("calls %v", got)
-	}
+	p.wantCalls()
 }
 
 // TestFoundSessionStays: the LUN goes, the session and its record do not.
 func TestFoundSessionStays(t *testing.T) {
-	p := newPlay(t)
-	d := disk("10.0.0.1:3260")
-	p.attach(d, netdisk.CHAP{})
-	p.calls()
-	if left, err := p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d, Found: d.Portals}, nil); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	p, d := attached(t)
+	p.wantLeft()(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d, Found: d.Portals}, nil))
 	p.wantDeleted("sda", true)
-	if got := p.calls(); len(got) > 0 {
-		t.Errorf("calls %v", got)
-	}
+	p.wantCalls()
 }
 
 // TestIPv6WrittenOtherwise: iscsiadm gets the address as the kernel shows it.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -29,14 +30,8 @@ func hostPort(t *testing.T, address string) (string, int) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		address = u.Host
 	}
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host, port := check.Values(net.SplitHostPort(address))(t)
+	n := check.Value(strconv.Atoi(port))(t)
 	return host, n
 }
 
@@ -102,10 +97,7 @@ func TestProbeHTTP(t *testing.T) {
 // TestProbesWithoutAnAnswer: nobody listens, nobody answers, the caller gives up.
 func TestProbesWithoutAnAnswer(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -171,18 +163,13 @@ func TestProbeTCP(t *testing.T) {
 func TestProbeGRPC(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	listen := func(register func(*grpc.Server)) (int, func()) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		s := grpc.NewServer()
 		register(s)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if err := s.Serve(l); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, s.Serve(l))
 		}()
 		_, number := hostPort(t, l.Addr().String())
 		return number, func() { s.Stop(); <-ended }

@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -34,20 +35,11 @@ func watch(ctx context.Context, k *Kills) ([]oom.Kill, error) {
 // log gives records one by one, as /dev/kmsg does, and cannot seek: it is put in its place.
 func log(t *testing.T) (*Kills, func(record string)) {
 	t.Helper()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := check.Value(unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0))(t)
 	k := &Kills{config: Config{Meter: meter.New()}, log: os.NewFile(uintptr(pair[0]), "log"), turn: make(chan struct{}, 1)}
-	t.Cleanup(func() {
-		if err := errors.Join(k.Close(), unix.Close(pair[1])); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { check.Error(t, errors.Join(k.Close(), unix.Close(pair[1]))) })
 	return k, func(record string) {
-		if _, err := unix.Write(pair[1], []byte(record)); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(unix.Write(pair[1], []byte(record)))(t)
 	}
 }
 
@@ -78,9 +70,7 @@ func TestWatch(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	k.Watch(t.Context(), func(_ []oom.Kill, err error) { ended <- err })
-	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, k.Close())
 	if err := <-ended; err == nil {
 		t.Error("a closed log is read")
 	}
@@ -109,9 +99,7 @@ func limited(t *testing.T) (root, container string) {
 	container = root + "/kubepods/besteffort/podu1/c1"
 	t.Cleanup(func() {
 		for path := container; path != "/"; path = filepath.Dir(path) {
-			if err := os.Remove(filepath.Join("/sys/fs/cgroup/memory", path)); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, os.Remove(filepath.Join("/sys/fs/cgroup/memory", path)))
 		}
 	})
 	err := os.MkdirAll(filepath.Join("/sys/fs/cgroup/memory", container), 0o755)
@@ -148,9 +136,7 @@ func TestKernel(t *testing.T) {
 	var out bytes.Buffer
 	c := exec.Command("sh", "-c", "echo $$ > /sys/fs/cgroup/memory"+container+"/cgroup.procs && exec dd if=/dev/zero of=/dev/null bs=64M")
 	c.Stderr = &out
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, c.Start())
 	pid := c.Process.Pid
 	err = c.Wait()
 	if s, is := errors.AsType[*exec.ExitError](err); !is || s.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
@@ -159,10 +145,7 @@ func TestKernel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for found := false; !found; { // others may be killed meanwhile
-		got, err := watch(ctx, k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := check.Value(watch(ctx, k))(t)
 		for _, kill := range got {
 			if kill.PID == pid {
 				found = true

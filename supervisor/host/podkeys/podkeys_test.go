@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func made(t *testing.T, keyType string) (port.PodKey, crypto.Signer) {
@@ -72,10 +73,7 @@ func TestKeys(t *testing.T) {
 func certificateOf(t *testing.T, key crypto.Signer) []byte {
 	t.Helper()
 	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(2_000_000_000, 0)}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := check.Value(x509.CreateCertificate(rand.Reader, c, c, key.Public(), key))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -41,12 +42,8 @@ func (l *linkLab) log(log port.LinkedLog) string {
 // symlink makes a link as somebody else does.
 func (l *linkLab) symlink(target, name string) {
 	l.t.Helper()
-	if err := os.MkdirAll(l.dir, 0o755); err != nil {
-		l.t.Fatal(err)
-	}
-	if err := os.Symlink(target, filepath.Join(l.dir, name)); err != nil {
-		l.t.Fatal(err)
-	}
+	check.Fatal(l.t, os.MkdirAll(l.dir, 0o755))
+	check.Fatal(l.t, os.Symlink(target, filepath.Join(l.dir, name)))
 }
 
 func (l *linkLab) call(call func(context.Context, port.LinkedLog, func(error)), log port.LinkedLog) error {
@@ -66,16 +63,10 @@ func (l *linkLab) tidyUp(logs ...port.LinkedLog) error {
 // has compares what is in the directory: name, or name -> target.
 func (l *linkLab) has(want ...string) {
 	l.t.Helper()
-	entries, err := os.ReadDir(l.dir)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	entries := check.Value(os.ReadDir(l.dir))(l.t)
 	var got []string
 	for _, e := range entries {
-		target, err := readLink(filepath.Join(l.dir, e.Name()))
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		target := check.Value(readLink(filepath.Join(l.dir, e.Name())))(l.t)
 		if target != "" {
 			target = " -> " + strings.TrimPrefix(target, l.logs+"/")
 		}
@@ -93,9 +84,7 @@ func TestLinkLog(t *testing.T) {
 	l := newLinkLab(t)
 	a := linked("web", "c1", 2)
 	for range 2 {
-		if err := l.call(l.LinkLog, a); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.call(l.LinkLog, a))
 	}
 	l.has("web_default_app-c1.log -> default_web_u-1/app/2.log")
 	l.log(a)
@@ -106,24 +95,18 @@ func TestLinkLog(t *testing.T) {
 	if err := l.call(l.LinkLog, linked("web", "c2", 3)); port.KindOf(err) != port.StateConflict || !strings.Contains(err.Error(), "web_default_app-c2.log exists and is not a symlink: remove it") {
 		t.Errorf("%v", err)
 	}
-	if err := l.call(l.UnlinkLog, linked("web", "c2", 3)); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, l.call(l.UnlinkLog, linked("web", "c2", 3)))
 	l.symlink("/etc/hostname", "web_default_app-c3.log")
 	if err := l.call(l.LinkLog, linked("web", "c3", 4)); err == nil || !strings.Contains(err.Error(), "links to /etc/hostname") {
 		t.Errorf("%v", err)
 	}
-	if err := l.call(l.UnlinkLog, linked("web", "c3", 4)); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, l.call(l.UnlinkLog, linked("web", "c3", 4)))
 	bad := linked("web", "../../c4", 0)
 	if err := l.call(l.LinkLog, bad); port.KindOf(err) != port.InvalidConfig {
 		t.Errorf("%v", err)
 	}
 	for range 2 {
-		if err := l.call(l.UnlinkLog, a); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, l.call(l.UnlinkLog, a))
 	}
 	l.has("web_default_app-c2.log", "web_default_app-c3.log -> /etc/hostname")
 }
@@ -135,19 +118,13 @@ func TestLinksOfLongNames(t *testing.T) {
 	name := strings.Repeat("p", 250)
 	// The logs of such a pod have no directory of that name: a link is all there can be.
 	for attempt := range uint32(3) {
-		if err := l.call(l.LinkLog, linked(name, fmt.Sprint("c", attempt), attempt)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.call(l.LinkLog, linked(name, fmt.Sprint("c", attempt), attempt)))
 	}
 	want := name + "_.log -> default_" + name + "_u-1/app/2.log"
 	l.has(want)
-	if err := l.call(l.UnlinkLog, linked(name, "c1", 1)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.call(l.UnlinkLog, linked(name, "c1", 1)))
 	l.has(want)
-	if err := l.call(l.UnlinkLog, linked(name, "c2", 2)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.call(l.UnlinkLog, linked(name, "c2", 2)))
 	l.has()
 }
 
@@ -158,9 +135,7 @@ func TestTidyLogLinks(t *testing.T) {
 	running, dead, fresh, without := linked("web", "c1", 1), linked("web", "c0", 0), linked("new", "c2", 0), linked("old", "c3", 0)
 	l.log(running)
 	l.log(dead)
-	if err := l.call(l.LinkLog, fresh); err != nil { // not started: no log yet
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.call(l.LinkLog, fresh)) // not started: no log yet
 	other := filepath.Join(t.TempDir(), "pods")
 	hosttest.Write(t, filepath.Join(other, "default_b_u2/app/0.log"), "")
 	hosttest.Write(t, filepath.Join(other, "default_c_u3/app/0.log.20261121-100000"), "") // being rotated
@@ -192,24 +167,16 @@ func TestTidyLogLinks(t *testing.T) {
 			"gone_default_app-c5.log -> default_gone_u-1/app/../app/.log", "file_default_app-c9.log")...)
 	}
 	for range 2 {
-		if err := l.tidyUp(running, dead, fresh, without, linked("bad", "a/b", 0)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.tidyUp(running, dead, fresh, without, linked("bad", "a/b", 0)))
 		keeps("web_default_app-c9.log -> default_web_u-1/app/7.log")
 	}
 	// What was made a while ago will have no log any more.
 	l.now = func() time.Time { return time.Now().Add(time.Hour) }
-	if err := l.tidyUp(running, dead, fresh, without); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.tidyUp(running, dead, fresh, without))
 	keeps()
 	// Somebody removed them all, with the directory.
-	if err := os.RemoveAll(l.dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.tidyUp(running, dead); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.RemoveAll(l.dir))
+	check.Fatal(t, l.tidyUp(running, dead))
 	l.has("web_default_app-c1.log -> default_web_u-1/app/1.log", "web_default_app-c0.log -> default_web_u-1/app/0.log")
 }
 
@@ -224,13 +191,8 @@ func TestTidyManyLinks(t *testing.T) {
 		l.symlink("/old/logs/default_gone_u1/app/0.log", fmt.Sprintf("gone_default_app-c%d.log", i))
 	}
 	for _, want := range []bool{true, false} {
-		if err := l.tidyUp(running); err != nil {
-			t.Fatal(err)
-		}
-		entries, err := os.ReadDir(l.dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.tidyUp(running))
+		entries := check.Value(os.ReadDir(l.dir))(t)
 		if more := len(entries) > 1; more != want || len(entries) > many-tidyMost+1 {
 			t.Errorf("%d entries are left", len(entries))
 		}
@@ -250,12 +212,8 @@ func TestLinksThatCannotBeMade(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if err := os.Remove(filepath.Dir(l.dir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.tidyUp(); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, os.Remove(filepath.Dir(l.dir)))
+	check.Error(t, l.tidyUp())
 	l.has()
 }
 
@@ -266,22 +224,14 @@ func TestTidyLogLinksOfAnOldList(t *testing.T) {
 	a, b := linked("web", "c1", 1), linked("web", "c2", 2)
 	for _, log := range []port.LinkedLog{a, b} {
 		l.log(log)
-		if err := l.call(l.LinkLog, log); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.call(l.LinkLog, log))
 	}
-	if err := l.call(l.UnlinkLog, a); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.call(l.UnlinkLog, a))
 	for range 2 {
-		if err := l.tidyUp(a, b); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, l.tidyUp(a, b))
 		l.has("web_default_app-c2.log -> default_web_u-1/app/2.log")
 	}
-	if err := l.tidyUp(b); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.tidyUp(b))
 	if len(l.gone)+len(l.before) > 0 {
 		t.Errorf("it remembers %v, %v for good", l.gone, l.before)
 	}
@@ -295,9 +245,7 @@ func TestOneTidyAtATime(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	l.tidying.Store(false)
-	if err := l.tidyUp(); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, l.tidyUp())
 }
 
 // BenchmarkTidyLogLinks is what a node with 300 containers pays in a sweep.
@@ -309,16 +257,10 @@ func BenchmarkTidyLogLinks(b *testing.B) {
 		log := linked(fmt.Sprint("web-", i), fmt.Sprint("c", i), 0)
 		logs = append(logs, log)
 		path := filepath.Join(l.logs, log.String())
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			b.Fatal(err)
-		}
+		check.Fatal(b, os.MkdirAll(filepath.Dir(path), 0o700))
+		check.Fatal(b, os.WriteFile(path, nil, 0o600))
 	}
 	for b.Loop() {
-		if err := l.tidy(b.Context(), logs); err != nil {
-			b.Fatal(err)
-		}
+		check.Fatal(b, l.tidy(b.Context(), logs))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -51,15 +52,8 @@ func newLab(t *testing.T) *lab {
 
 func newLogs(t testing.TB, path string) *Logs {
 	t.Helper()
-	dir, err := area.Open(path, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dir.Root.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := check.Value(area.Open(path, 0o755))(t)
+	t.Cleanup(func() { check.Error(t, dir.Root.Close()) })
 	return New(dir)
 }
 
@@ -80,10 +74,8 @@ func (l *lab) mustStep(s logrotate.Step) {
 
 func (l *lab) lookAtLog() logrotate.Log {
 	l.t.Helper()
-	log, err := answerOf(l.t, func(done func(logrotate.Log, error)) { l.LookAtLog(l.t.Context(), appLog, done) })
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	log := check.Value(
+		answerOf(l.t, func(done func(logrotate.Log, error)) { l.LookAtLog(l.t.Context(), appLog, done) }))(l.t)
 	slices.Sort(log.Beside)
 	return log
 }
@@ -98,9 +90,7 @@ func TestStepLog(t *testing.T) {
 	hosttest.Write(t, l.logPath("3.log"), "one\n")
 	hosttest.Write(t, l.logPath("13.log"), "another's")
 	hosttest.Write(t, l.logPath("3.log.bak"), "")
-	if err := os.Symlink("/etc/passwd", l.logPath("3.log."+newer+".x")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink("/etc/passwd", l.logPath("3.log."+newer+".x")))
 	if got := l.lookAtLog(); !got.Current || got.Size != 4 || !slices.Equal(got.Beside, []string{"bak"}) {
 		t.Fatalf("%+v", got)
 	}
@@ -119,34 +109,22 @@ func TestStepLog(t *testing.T) {
 		t.Error("a rotated file was replaced")
 	}
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	if err := os.Chtimes(l.logPath("3.log."+old), at, at); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Chtimes(l.logPath("3.log."+old), at, at))
 	const linked = "20261121-080000"
-	if err := os.Symlink("3.log."+old, l.logPath("3.log."+linked)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink("3.log."+old, l.logPath("3.log."+linked)))
 	if err := l.step(logrotate.Compress{Suffix: linked}); err == nil {
 		t.Error("a link was followed")
 	}
 	hosttest.WantGone(t, l.logPath("3.log."+linked+".gz"))
-	if err := os.Remove(l.logPath("3.log." + linked)); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(l.logPath("3.log."+linked)))
 	l.mustStep(logrotate.Compress{Suffix: old})
 	l.mustStep(logrotate.Compress{Suffix: old}) // it is gone
-	f, err := os.Open(l.logPath("3.log." + old + ".gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(os.Open(l.logPath("3.log." + old + ".gz")))(t)
 	defer f.Close() //nolint:errcheck // it was only read
 	if info, err := f.Stat(); err != nil || !info.ModTime().Equal(at) {
 		t.Errorf("%v, %v", info.ModTime(), err)
 	}
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := check.Value(gzip.NewReader(f))(t)
 	if text, err := io.ReadAll(z); err != nil || string(text) != "one\n" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -182,9 +160,7 @@ func TestStepLog(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// Nothing leads out of the directory of logs.
-	if err := os.Symlink(l.root, filepath.Join(l.root, "logs", "default_bad_u2")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink(l.root, filepath.Join(l.root, "logs", "default_bad_u2")))
 	hosttest.Write(t, filepath.Join(l.root, "app", "0.log.20261121-100000"), "")
 	again, err := answerOf(t, func(done func([]port.LogRef, error)) { l.RotatedLogs(t.Context(), done) })
 	if err != nil || !slices.Equal(again, rotated) {
@@ -197,18 +173,12 @@ func TestPruneLogs(t *testing.T) {
 	for _, name := range []string{"1.log", "1.log.20261121-100000.gz", "2.log.20261121-100000", "3.log", "3.log.20261121-100000", "10.log", "notes"} {
 		hosttest.Write(t, l.logPath(name), "x")
 	}
-	_, err := answerOf(t, func(done func(struct{}, error)) {
+	check.Value(answerOf(t, func(done func(struct{}, error)) {
 		gone := appLog
 		gone.UID = "u9"
 		l.PruneLogs(t.Context(), []port.LogRef{gone, appLog}, func(err error) { done(struct{}{}, err) })
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(filepath.Dir(l.logPath("x")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	entries := check.Value(os.ReadDir(filepath.Dir(l.logPath("x"))))(t)
 	var left []string
 	for _, e := range entries {
 		left = append(left, e.Name())
@@ -228,18 +198,12 @@ func BenchmarkLogSizes(b *testing.B) {
 		ref.UID = types.UID(strconv.Itoa(i))
 		refs = append(refs, ref)
 		path := filepath.Join(root, "logs", ref.String())
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
-			b.Fatal(err)
-		}
+		check.Fatal(b, os.MkdirAll(filepath.Dir(path), 0o700))
+		check.Fatal(b, os.WriteFile(path, []byte("x"), 0o600))
 	}
 	for b.Loop() {
 		done := make(chan error, 1)
 		h.LogSizes(b.Context(), refs, func(_ []int64, err error) { done <- err })
-		if err := <-done; err != nil {
-			b.Fatal(err)
-		}
+		check.Fatal(b, <-done)
 	}
 }

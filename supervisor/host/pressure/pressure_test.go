@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -57,11 +58,7 @@ func newPressure(t *testing.T, change func(*Config)) *Pressure {
 		},
 	}
 	change(&c)
-	p, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return check.Value(New(c))(t)
 }
 
 func left(t *testing.T, p *Pressure) (eviction.Reading, error) {
@@ -72,10 +69,7 @@ func TestLeft(t *testing.T) {
 	rt := &runtime{at: "/dev/shm"}
 	p := newPressure(t, func(c *Config) { c.Runtime = rt })
 	for range 2 {
-		r, err := left(t, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := check.Value(left(t, p))(t)
 		for name, l := range map[string]eviction.Left{
 			"memory": r.Memory, "processes": r.PID, "nodefs": r.NodeFS.Bytes, "inodes": r.NodeFS.Inodes, "imagefs": r.ImageFS.Bytes,
 		} {
@@ -150,14 +144,8 @@ func limited(t *testing.T, bytes int) (*Pressure, string) {
 	name := "troupe-pressure-" + strconv.Itoa(os.Getpid())
 	dir := filepath.Join("/sys/fs/cgroup/memory", name)
 	hosttest.Need(t, "cgroup v1 with memory", os.Mkdir(dir, 0o755))
-	t.Cleanup(func() {
-		if err := os.Remove(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.WriteFile(filepath.Join(dir, "memory.limit_in_bytes"), []byte(strconv.Itoa(bytes)), 0); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { check.Error(t, os.Remove(dir)) })
+	check.Fatal(t, os.WriteFile(filepath.Join(dir, "memory.limit_in_bytes"), []byte(strconv.Itoa(bytes)), 0))
 	return newPressure(t, func(c *Config) { c.Cgroups = &podcgroup.Settings{Root: "/" + name} }), dir
 }
 
@@ -196,17 +184,9 @@ func TestWatchMemory(t *testing.T) {
 func TestWatchMemoryOfAllPods(t *testing.T) {
 	p, dir := limited(t, 64<<20)
 	all := filepath.Join(dir, "kubepods")
-	if err := os.Mkdir(all, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.Remove(all); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.WriteFile(filepath.Join(all, "memory.limit_in_bytes"), []byte(strconv.Itoa(16<<20)), 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Mkdir(all, 0o755))
+	t.Cleanup(func() { check.Error(t, os.Remove(all)) })
+	check.Fatal(t, os.WriteFile(filepath.Join(all, "memory.limit_in_bytes"), []byte(strconv.Itoa(16<<20)), 0))
 	p.psi = "/nowhere"
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -215,15 +195,11 @@ func TestWatchMemoryOfAllPods(t *testing.T) {
 	}); err != nil {
 		t.Errorf("under the threshold already: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(all, "memory.limit_in_bytes"), []byte(strconv.Itoa(48<<20)), 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(all, "memory.limit_in_bytes"), []byte(strconv.Itoa(48<<20)), 0))
 	told := make(chan error, 1)
 	p.WatchMemory(ctx, 24<<20, func(err error) { told <- err })
 	begun := hog(t, all, 32)
-	if err := <-told; err != nil {
-		t.Error(err)
-	}
+	check.Error(t, <-told)
 	t.Logf("told %v after the allocation began", time.Since(begun))
 }
 

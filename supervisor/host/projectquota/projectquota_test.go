@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -30,10 +31,7 @@ func newPlace(t *testing.T) *place {
 
 func (p *place) open(path string) *os.File {
 	p.t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	f := check.Value(os.Open(path))(p.t)
 	p.t.Cleanup(func() { f.Close() }) //nolint:errcheck // it was only read
 	return f
 }
@@ -41,19 +39,13 @@ func (p *place) open(path string) *os.File {
 // agent is one that starts.
 func (p *place) agent() *projectquota.Projects {
 	p.t.Helper()
-	a, err := projectquota.Open(p.open(p.root), p.root, &p.kernel, p.files)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return a
+	return check.Value(projectquota.Open(p.open(p.root), p.root, &p.kernel, p.files))(p.t)
 }
 
 func (p *place) dir(name string) (*os.File, string) {
 	p.t.Helper()
 	path := filepath.Join(p.root, name)
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		p.t.Fatal(err)
-	}
+	check.Fatal(p.t, os.MkdirAll(path, 0o755))
 	return p.open(path), path
 }
 
@@ -77,20 +69,14 @@ func (p *place) want(projects, names string) {
 // use is what an agent says that a directory takes.
 func (p *place) use(a *projectquota.Projects, name string) (projectquota.Quota, bool) {
 	p.t.Helper()
-	table, err := a.Table()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	table := check.Value(a.Table())(p.t)
 	return table.Use(p.dir(name))
 }
 
 func (p *place) project(name string) uint32 {
 	p.t.Helper()
 	dir, _ := p.dir(name)
-	a, err := p.kernel.Attributes(dir)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	a := check.Value(p.kernel.Attributes(dir))(p.t)
 	return a.Project
 }
 
@@ -100,9 +86,7 @@ func TestLife(t *testing.T) {
 	p.say("7:/home\n# a remark\n", "home:7\nother:1048577\n")
 	a := p.agent()
 	for _, name := range []string{"a/one", "a/two", "b/one"} {
-		if err := a.Assign(p.dir(name)); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, a.Assign(p.dir(name)))
 	}
 	p.want("7:/home\n# a remark\n1048578:ROOT/a/one\n1048579:ROOT/a/two\n1048580:ROOT/b/one\n",
 		"home:7\nother:1048577\nvolume1048578:1048578\nvolume1048579:1048579\nvolume1048580:1048580\n")
@@ -114,9 +98,7 @@ func TestLife(t *testing.T) {
 	if err := a.Assign(p.dir("a/two")); err != nil || p.project("a/two") != 1048579 {
 		t.Errorf("again: %v, project %d", err, p.project("a/two"))
 	}
-	if err := a.Release(filepath.Join(p.root, "a")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, a.Release(filepath.Join(p.root, "a")))
 	p.want("7:/home\n# a remark\n1048580:ROOT/b/one\n", "home:7\nother:1048577\nvolume1048580:1048580\n")
 	if q, ok := p.use(a, "a/two"); ok {
 		t.Errorf("after the release: %+v", q)
@@ -126,9 +108,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("%v, project %d", err, p.project("c"))
 	}
 	// This one was removed by hand.
-	if err := os.RemoveAll(filepath.Join(p.root, "b")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.RemoveAll(filepath.Join(p.root, "b")))
 	p.agent()
 	p.want("7:/home\n# a remark\n1048581:ROOT/c\n", "home:7\nother:1048577\nvolume1048581:1048581\n")
 }
@@ -137,18 +117,14 @@ func TestLife(t *testing.T) {
 func TestChangeover(t *testing.T) {
 	p := newPlace(t)
 	dir, path := p.dir("a")
-	if err := p.kernel.SetAttributes(dir, projectquota.Attributes{Project: 1048577, Flags: projectquota.Inherit}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, p.kernel.SetAttributes(dir, projectquota.Attributes{Project: 1048577, Flags: projectquota.Inherit}))
 	p.say("1048577:ROOT/a\n1048578:ROOT/gone\n", "volume1048577:1048577\nvolume1048578:1048578\n")
 	a := p.agent()
 	if _, ok := p.use(a, "a"); !ok {
 		t.Error("a directory of the kubelet is not measured")
 	}
 	p.want("1048577:ROOT/a\n", "volume1048577:1048577\n")
-	if err := a.Release(path); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, a.Release(path))
 	p.want("", "")
 }
 
@@ -184,9 +160,7 @@ func TestNotRelied(t *testing.T) {
 			p := newPlace(t)
 			a := p.agent()
 			dir, path := p.dir("a")
-			if err := a.Assign(dir, path); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, a.Assign(dir, path))
 			if _, ok := p.use(a, "a"); !ok {
 				t.Fatal("it is not measured")
 			}
@@ -214,9 +188,7 @@ func TestNotAssigned(t *testing.T) {
 	t.Run("of somebody else", func(t *testing.T) {
 		p := newPlace(t)
 		dir, path := p.dir("a")
-		if err := p.kernel.SetAttributes(dir, projectquota.Attributes{Project: 9, Flags: projectquota.Inherit}); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, p.kernel.SetAttributes(dir, projectquota.Attributes{Project: 9, Flags: projectquota.Inherit}))
 		if err := p.agent().Assign(dir, path); err == nil || !strings.Contains(err.Error(), "project 9") {
 			t.Error(err)
 		}
@@ -236,18 +208,14 @@ func TestNotAssigned(t *testing.T) {
 		p := newPlace(t)
 		a := p.agent()
 		p.say("1048590:ROOT/a\n", "volume1048590:1048590\n")
-		if err := a.Assign(p.dir("a")); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, a.Assign(p.dir("a")))
 		p.want("1048577:ROOT/a\n", "volume1048577:1048577\n")
 	})
 	t.Run("link", func(t *testing.T) {
 		p := newPlace(t)
 		precious := filepath.Join(t.TempDir(), "precious")
 		hosttest.Write(t, precious, "")
-		if err := os.Symlink(precious, p.files.Projects); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Symlink(precious, p.files.Projects))
 		if err := p.agent().Assign(p.dir("a")); !errors.Is(err, unix.ELOOP) {
 			t.Error(err)
 		}
@@ -256,9 +224,7 @@ func TestNotAssigned(t *testing.T) {
 		p := newPlace(t)
 		a := p.agent()
 		p.say("", "")
-		if err := unix.Flock(int(p.open(p.files.Names).Fd()), unix.LOCK_EX); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, unix.Flock(int(p.open(p.files.Names).Fd()), unix.LOCK_EX))
 		if err := a.Assign(p.dir("a")); err == nil || !strings.Contains(err.Error(), "another process") {
 			t.Error(err)
 		}

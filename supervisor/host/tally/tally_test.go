@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -24,12 +25,8 @@ func child(t *testing.T, ask string) ([]Count, error) {
 	defer in.Close() //nolint:errcheck // it was written to
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := in.Write([]byte(ask + "\n")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, cmd.Start())
+	check.Value(in.Write([]byte(ask + "\n")))(t)
 	if ask == "" {
 		in.Close() //nolint:errcheck // that is the test
 	}
@@ -75,10 +72,7 @@ func TestChild(t *testing.T) {
 			Home: dir, Trees: []Tree{{Path: dir, Skip: []string{"skipped"}}, {Path: dir + "/none"}}, Slice: time.Minute, Budget: time.Minute,
 		}
 		c.change(&r)
-		raw, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := check.Value(json.Marshal(r))(t)
 		counts, err := child(t, string(raw))
 		if err != nil || len(counts) != len(r.Trees) {
 			t.Fatalf("%s: %v %+v", name, err, counts)

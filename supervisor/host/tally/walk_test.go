@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -26,9 +27,7 @@ func TestPartialWalk(t *testing.T) {
 	links := t.TempDir()
 	hosttest.Write(t, filepath.Join(links, "file"), "")
 	for i := range 200 {
-		if err := os.Link(filepath.Join(links, "file"), filepath.Join(links, fmt.Sprint(i))); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Link(filepath.Join(links, "file"), filepath.Join(links, fmt.Sprint(i))))
 	}
 	few := t.TempDir()
 	hosttest.Write(t, filepath.Join(few, "file"), "")
@@ -74,10 +73,7 @@ func TestDeepWalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd) //nolint:errcheck // it was not written to
-	file, err := unix.Openat(fd, "file", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := check.Value(unix.Openat(fd, "file", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600))(t)
 	f := os.NewFile(uintptr(file), "file")
 	defer f.Close() //nolint:errcheck // Sync tells of errors
 	if _, err = f.Write(make([]byte, 1<<20)); err == nil {
@@ -87,13 +83,9 @@ func TestDeepWalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
 	few := unix.Rlimit{Cur: deepest + 50, Max: files.Max}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
 	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &files) //nolint:errcheck // it was so before
 	if got := (Walk{}).Of(top); got.Partial || got.Entries != 2*deepest+7 || got.Bytes < 1<<20 {
 		t.Errorf("%+v, want %d entries", got, 2*deepest+7)
@@ -104,9 +96,7 @@ func TestDeepWalk(t *testing.T) {
 func TestOpenDeep(t *testing.T) {
 	top := t.TempDir()
 	hosttest.Write(t, filepath.Join(top, "a/b/file"), "")
-	if err := os.Symlink("a", filepath.Join(top, "link")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink("a", filepath.Join(top, "link")))
 	for path, want := range map[string]bool{"": true, "/a": true, "/a/b": true, "/link/b": false, "/a/b/file": false} {
 		fd, err := open(top, path)
 		if (err == nil) != want {

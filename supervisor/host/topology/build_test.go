@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // build describes a machine whose files are written below a root. Its threads are numbered as on most machines: first
@@ -108,12 +110,8 @@ func (b build) write(t testing.TB) string {
 	root := t.TempDir()
 	for name, text := range b.files() {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check.Fatal(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return root
 }

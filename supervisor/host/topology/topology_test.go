@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // shape is what a test expects of a whole machine.
@@ -60,20 +61,17 @@ func TestShapes(t *testing.T) {
 			if c.change != nil {
 				c.change(&c.b)
 			}
-			got, err := Read(c.b.write(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := check.Value(Read(c.b.write(t)))(t)
 			if shapeOf(got) != c.want {
 				t.Errorf("%+v, want %+v", shapeOf(got), c.want)
 			}
-			check(t, got)
+			wantSound(t, got)
 		})
 	}
 }
 
-// check holds what the docs of the value promise.
-func check(t *testing.T, m *machine.Topology) {
+// wantSound holds what the docs of the value promise.
+func wantSound(t *testing.T, m *machine.Topology) {
 	t.Helper()
 	for i, c := range m.CPUs {
 		if i > 0 && m.CPUs[i-1].ID >= c.ID {
@@ -96,10 +94,7 @@ func check(t *testing.T, m *machine.Topology) {
 }
 
 func TestWhole(t *testing.T) {
-	got, err := Read(build{sockets: 1, nodesPerSocket: 1, coresPerNode: 1, threads: 2, farMemory: 1}.write(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := check.Value(Read(build{sockets: 1, nodesPerSocket: 1, coresPerNode: 1, threads: 2, farMemory: 1}.write(t)))(t)
 	want := &machine.Topology{
 		CPUs: []machine.CPU{{ID: 0}, {ID: 1}},
 		Nodes: []machine.Node{
@@ -147,9 +142,7 @@ func TestErrors(t *testing.T) {
 			b := build{sockets: 2, nodesPerSocket: 1, coresPerNode: 2, threads: 1, change: map[string]string{file: text}}
 			root := b.write(t)
 			if text == "" && strings.HasSuffix(filepath.Dir(file), "kB") {
-				if err := os.MkdirAll(filepath.Join(root, filepath.Dir(file)), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, os.MkdirAll(filepath.Join(root, filepath.Dir(file)), 0o755))
 			}
 			got, err := Read(root)
 			if err == nil {
@@ -169,9 +162,7 @@ func TestPossible(t *testing.T) {
 	if n, err := Possible(root); err != nil || n != 8 {
 		t.Errorf("%d, %v, want 8", n, err)
 	}
-	if err := os.Remove(filepath.Join(root, cpuDir, "possible")); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(filepath.Join(root, cpuDir, "possible")))
 	if n, err := Possible(root); err != nil || n != 6 {
 		t.Errorf("without the file: %d, %v, want 6", n, err)
 	}
@@ -203,7 +194,7 @@ func FuzzFiles(f *testing.F) {
 		b.change = map[string]string{name: text}
 		root := b.write(t)
 		if m, err := Read(root); err == nil {
-			check(t, m)
+			wantSound(t, m)
 		}
 		if n, err := Possible(root); err == nil && n < 1 {
 			t.Errorf("%d CPUs are possible", n)
@@ -213,11 +204,8 @@ func FuzzFiles(f *testing.F) {
 
 // TestThisMachine reads the machine that the tests run on.
 func TestThisMachine(t *testing.T) {
-	m, err := Read("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	check(t, m)
+	m := check.Value(Read("/"))(t)
+	wantSound(t, m)
 	online, err := Online("/")
 	if err != nil || !m.All().Equals(online) {
 		t.Errorf("read %s, online are %s: %v", m.All(), online, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestFollowTruncated: a log that somebody has emptied is followed from its beginning.
@@ -25,9 +27,7 @@ func TestFollowTruncated(t *testing.T) {
 	write(t, path, entry(1, "stdout", "F", "new"))
 	out.await(t, before+"new\n")
 	over.Store(true)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, <-done)
 }
 
 // TestFilesAreClosed: nothing of a log stays open, however many files it has.
@@ -39,17 +39,12 @@ func TestFilesAreClosed(t *testing.T) {
 	write(t, path, entry(2, "stdout", "F", "c"))
 	for _, tail := range []*int64{nil, n(1), n(2)} {
 		var out collected
-		if err := Read(t.Context(), Options{Path: path, Stdout: true, Tail: tail}, &out); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, Read(t.Context(), Options{Path: path, Stdout: true, Tail: tail}, &out))
 		if text := out.String(); !strings.HasSuffix("a\nb\nc\n", text) || text == "" {
 			t.Errorf("read %q", text)
 		}
 	}
-	open, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := check.Value(filepath.Glob("/proc/self/fd/*"))(t)
 	for _, fd := range open {
 		if name, err := os.Readlink(fd); err == nil && strings.HasPrefix(name, dir) {
 			t.Errorf("%s is still open", name)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var start = time.Date(2026, 11, 21, 10, 0, 0, 5, time.UTC)
@@ -34,21 +36,14 @@ func write(t *testing.T, path, text string) {
 		z.Close()
 		data = b.Bytes()
 	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(path, data, 0o600))
 }
 
 func add(t *testing.T, path, text string) {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600))(t)
 	defer f.Close()
-	if _, err := f.WriteString(text); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(f.WriteString(text))(t)
 }
 
 func n(v int64) *int64 { return &v }
@@ -88,9 +83,7 @@ func TestRead(t *testing.T) {
 			o := both
 			tt.change(&o)
 			var got strings.Builder
-			if err := Read(t.Context(), o, &got); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, Read(t.Context(), o, &got))
 			if got.String() != tt.want {
 				t.Errorf("got  %q\nwant %q", got.String(), tt.want)
 			}
@@ -104,9 +97,7 @@ func TestRead(t *testing.T) {
 	}
 	// What is left of a compressed file that was cut off is shown.
 	whole, _ := os.ReadFile(path + ".20261121-100000.gz")
-	if err := os.WriteFile(path+".20261121-100000.gz", whole[:len(whole)-9], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(path+".20261121-100000.gz", whole[:len(whole)-9], 0o600))
 	var got strings.Builder
 	if err := Read(t.Context(), both, &got); err != nil || !strings.HasSuffix(got.String(), "c\nd1-d2\n\ne1-e2-e3\nno end") {
 		t.Errorf("%v, %q", err, got.String())
@@ -127,9 +118,8 @@ func TestTailOfBigFiles(t *testing.T) {
 		write(t, path, strings.Join(text, ""))
 		for _, tail := range []int64{0, 1, 2, 57, 1000, 2999, 3000, 3001} {
 			var got strings.Builder
-			if err := Read(t.Context(), Options{Path: filepath.Join(filepath.Dir(path), "0.log"), Stdout: true, Tail: &tail}, &got); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t,
+				Read(t.Context(), Options{Path: filepath.Join(filepath.Dir(path), "0.log"), Stdout: true, Tail: &tail}, &got))
 			if want := strings.Join(lines[max(0, 3000-int(tail)):], ""); got.String() != want {
 				t.Errorf("%s: the last %d lines: %d bytes, want %d", name, tail, got.Len(), len(want))
 			}
@@ -190,9 +180,7 @@ func TestFollow(t *testing.T) {
 			// Renamed; the runtime still writes to it, opens a new one, and once more
 			// writes to the old one.
 			first := path + ".20261121-110000"
-			if err := os.Rename(path, first); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.Rename(path, first))
 			add(t, first, entry(3, "stdout", "F", "d"))
 			out.await(t, "a\nbc\nd\n")
 			add(t, path, entry(5, "stdout", "F", "f"))
@@ -202,9 +190,7 @@ func TestFollow(t *testing.T) {
 			write(t, first+".gz", entry(0, "stdout", "F", "a"))
 			remove(t, first)
 			second, third := path+".20261121-120000", path+".20261121-130000"
-			if err := os.Rename(path, second); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, os.Rename(path, second))
 			write(t, third, entry(6, "stdout", "F", "g"))
 			old, _ := os.ReadFile(second)
 			write(t, second+".gz", string(old))
@@ -213,9 +199,7 @@ func TestFollow(t *testing.T) {
 			out.await(t, "a\nbc\nd\ne\nf\ng\nh\n")
 			add(t, path, entry(8, "stderr", "F", "i"))
 			over.Store(true)
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			check.Error(t, <-done)
 			out.await(t, "a\nbc\nd\ne\nf\ng\nh\ni\n")
 		})
 	}
@@ -258,16 +242,12 @@ func TestManyFollowers(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range logs {
 		path := filepath.Join(dir, fmt.Sprint(i), "0.log")
-		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Mkdir(filepath.Dir(path), 0o700))
 		write(t, path, "")
 		all.Go(func() {
 			o := Options{Path: path, Stdout: true, Stderr: true, Follow: true, Watcher: w,
 				Running: func(context.Context) bool { return !over.Load() }}
-			if err := Read(t.Context(), o, &outs[i]); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, Read(t.Context(), o, &outs[i]))
 		})
 	}
 	var want strings.Builder
@@ -282,9 +262,7 @@ func TestManyFollowers(t *testing.T) {
 			path := filepath.Join(dir, fmt.Sprint(i), "0.log")
 			add(t, path, text.String())
 			if (round+i)%10 == 9 {
-				if err := os.Rename(path, fmt.Sprintf("%s.20261121-1000%02d", path, round)); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, os.Rename(path, fmt.Sprintf("%s.20261121-1000%02d", path, round)))
 				write(t, path, "")
 			}
 		}
@@ -300,7 +278,5 @@ func TestManyFollowers(t *testing.T) {
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Remove(path))
 }

@@ -14,6 +14,8 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // rotating is a log that is written and rotated, as a runtime and an agent do.
@@ -31,19 +33,11 @@ func newRotating(t rapid.TB, dir string) *rotating {
 	return r
 }
 
-func (r *rotating) must(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (r *rotating) reopen(t rapid.TB) {
 	if r.f != nil {
-		r.must(t, r.f.Close())
+		check.Fatal(t, r.f.Close())
 	}
-	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	r.must(t, err)
+	f := check.Value(os.OpenFile(r.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(t)
 	r.f = f
 }
 
@@ -53,8 +47,7 @@ func (r *rotating) write(t rapid.TB, stream, tag, text string, cut int) string {
 	e := start.Add(time.Duration(r.at)*time.Microsecond).Format(time.RFC3339Nano) + " " + stream + " " + tag + " " + text + "\n"
 	cut = min(cut, len(e))
 	for _, part := range []string{e[:cut], e[cut:]} {
-		_, err := r.f.WriteString(part)
-		r.must(t, err)
+		check.Value(r.f.WriteString(part))(t)
 	}
 	if tag == "P" {
 		return text
@@ -65,7 +58,7 @@ func (r *rotating) write(t rapid.TB, stream, tag, text string, cut int) string {
 // rotate renames the current file. The runtime still writes to it.
 func (r *rotating) rotate(t rapid.TB) {
 	stamp := start.Add(time.Duration(len(r.stamps)) * time.Second).Format("20060102-150405")
-	r.must(t, os.Rename(r.path, r.path+"."+stamp))
+	check.Fatal(t, os.Rename(r.path, r.path+"."+stamp))
 	r.stamps = append(r.stamps, stamp)
 }
 
@@ -83,8 +76,8 @@ func (r *rotating) compress(t rapid.TB, dir *testing.T, keep int) {
 			continue
 		}
 		write(dir, name+".tmp.gz", string(text)) // gz, so that it is written compressed
-		r.must(t, os.Rename(name+".tmp.gz", name+".gz"))
-		r.must(t, os.Remove(name))
+		check.Fatal(t, os.Rename(name+".tmp.gz", name+".gz"))
+		check.Fatal(t, os.Remove(name))
 	}
 }
 
@@ -93,7 +86,7 @@ func (r *rotating) compress(t rapid.TB, dir *testing.T, keep int) {
 func TestReadRotating(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := newRotating(rt, t.TempDir())
-		defer func() { r.must(rt, r.f.Close()) }()
+		defer func() { check.Fatal(rt, r.f.Close()) }()
 		var want strings.Builder
 		lines := 0
 		for range rapid.IntRange(0, 40).Draw(rt, "steps") {
@@ -109,7 +102,7 @@ func TestReadRotating(t *testing.T) {
 				r.compress(rt, t, 99)
 			case 2:
 				_, err := r.f.WriteString(rapid.SampledFrom([]string{"\n", "no entry\n", "2026-11-21T10:00:00Z stdin F x\n"}).Draw(rt, "broken"))
-				r.must(rt, err)
+				check.Fatal(rt, err)
 			case 3: // a line in two parts
 				want.WriteString(r.write(rt, "stderr", "P", "begun, ", 7) + r.write(rt, "stderr", "F", "ended", 3))
 				lines++
@@ -158,10 +151,8 @@ func TestReadAfterKill(t *testing.T) {
 	want += r.write(t, "stdout", "F", "four", 0)
 	out.await(t, want)
 	over.Store(true)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	r.must(t, r.f.Close())
+	check.Error(t, <-done)
+	check.Fatal(t, r.f.Close())
 }
 
 // TestFollowRotating: a log that is rotated many times a second, with compression
@@ -210,7 +201,7 @@ func TestFollowRotating(t *testing.T) {
 	more(10)
 	over.Store(true)
 	all.Wait()
-	r.must(t, r.f.Close())
+	check.Fatal(t, r.f.Close())
 	for i := range outs {
 		got, want := strings.SplitAfter(outs[i].String(), "\n"), strings.SplitAfter(want.String(), "\n")
 		if !slices.Equal(got, want) {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,9 +41,8 @@ esac
 // withJournal puts the fake journalctl on PATH, and returns its directory.
 func withJournal(t *testing.T) string {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "journalctl"), []byte(fakeJournalctl), 0o700); err != nil { //nolint:gosec // it is run
-		t.Fatal(err)
-	}
+	check.Fatal(t,
+		os.WriteFile(filepath.Join(dir, "journalctl"), []byte(fakeJournalctl), 0o700)) //nolint:gosec // it is run
 	t.Setenv("PATH", dir)
 	return dir
 }
@@ -50,17 +51,10 @@ func withJournal(t *testing.T) string {
 func logs(t *testing.T, limit time.Duration) *httptest.Server {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"syslog": "a line\n", "app.log": "of the app\n", "db/db.log": "of the db\n"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		check.Fatal(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := check.Value(os.OpenRoot(dir))(t)
 	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "no query") })
 	s := httptest.NewServer(New(Config{Files: root.FS(), Plain: plain, Limit: limit}))
 	t.Cleanup(func() {
@@ -72,14 +66,8 @@ func logs(t *testing.T, limit time.Duration) *httptest.Server {
 
 func ask(t *testing.T, ctx context.Context, s *httptest.Server, query string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/"+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/"+query, nil))(t)
+	answer := check.Value(s.Client().Do(r))(t)
 	defer answer.Body.Close() //nolint:errcheck // it was read
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
@@ -140,20 +128,11 @@ func TestWithoutJournalctl(t *testing.T) {
 func TestGzip(t *testing.T) {
 	withJournal(t)
 	s := logs(t, 0)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/?query=works", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/?query=works", nil))(t)
 	r.Header.Set("Accept-Encoding", "gzip") // so the client does not unpack it
-	answer, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := check.Value(s.Client().Do(r))(t)
 	defer answer.Body.Close() //nolint:errcheck // it was read
-	z, err := gzip.NewReader(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := check.Value(gzip.NewReader(answer.Body))(t)
 	text, err := io.ReadAll(z)
 	if err != nil || string(text) != usual+"--unit=works\n" || answer.Header.Get("Content-Encoding") != "gzip" {
 		t.Errorf("%q, %v, %v", text, err, answer.Header)
@@ -163,14 +142,8 @@ func TestGzip(t *testing.T) {
 // gone waits until the process that a unit of the fake journal noted has ended.
 func gone(t *testing.T, bin, unit string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(bin, unit))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile(filepath.Join(bin, unit)))(t)
+	pid := check.Value(strconv.Atoi(strings.TrimSpace(string(text))))(t)
 	state := func() string {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
@@ -212,10 +185,7 @@ func TestClientLeaves(t *testing.T) {
 	s := logs(t, time.Hour)
 	for _, unit := range []string{"hangs", "floods"} {
 		ctx, leave := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/?query="+unit, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := check.Value(http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/?query="+unit, nil))(t)
 		answer := make(chan error, 1)
 		go func() {
 			a, err := s.Client().Do(r)
@@ -244,10 +214,7 @@ func TestClientDoesNotRead(t *testing.T) {
 	s := logs(t, 2*time.Second)
 	answers := make([]*http.Response, journalSlots)
 	for i := range answers {
-		var err error
-		if answers[i], err = s.Client().Get(s.URL + "/?query=floods"); err != nil {
-			t.Fatal(err)
-		}
+		answers[i] = check.Value(s.Client().Get(s.URL + "/?query=floods"))(t)
 	}
 	code, text := ask(t, t.Context(), s, "?query=works")
 	if code != http.StatusTooManyRequests && code != http.StatusOK {
@@ -297,14 +264,8 @@ func TestTooManyQueries(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	var answers []*http.Response
 	for range journalSlots {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/?query=floods", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := s.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := check.Value(http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/?query=floods", nil))(t)
+		a := check.Value(s.Client().Do(r))(t)
 		answers = append(answers, a)
 	}
 	code, text := ask(t, t.Context(), s, "?query=works")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // BenchmarkScrape writes what was read of 100 pods of one container.
@@ -20,13 +21,10 @@ func BenchmarkScrape(b *testing.B) {
 		many[i].Name = fmt.Sprint("web-", i)
 		many[i].Containers = pods[0].Containers[:1]
 	}
-	routes, err := nodestats.Routes(nodestats.Config{
+	routes := check.Value(nodestats.Routes(nodestats.Config{
 		Cores:  2,
 		Source: func(context.Context, nodestats.Depth) (usage.Node, []usage.Pod, error) { return node, many, nil },
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	}))(b)
 	for _, r := range routes {
 		b.Run(r.Path, func(b *testing.B) {
 			b.ReportAllocs()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var at = time.UnixMilli(1_700_000_000_123)
@@ -54,21 +55,16 @@ func ask(t *testing.T, err error, path string) (string, []nodestats.Depth) {
 	t.Helper()
 	var depths []nodestats.Depth
 	var failed []error
-	routes, e := nodestats.Routes(nodestats.Config{
+	routes := check.Value(nodestats.Routes(nodestats.Config{
 		Cores: 2,
 		Source: func(_ context.Context, d nodestats.Depth) (usage.Node, []usage.Pod, error) {
 			depths = append(depths, d)
 			return node, pods, err
 		},
 		Failed: func(err error) { failed = append(failed, err) },
-	})
-	if e != nil {
-		t.Fatal(e)
-	}
+	}))(t)
 	for _, r := range routes {
-		if err := r.Validate(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, r.Validate())
 		if before, _, _ := strings.Cut(path, "?"); r.Path != before {
 			continue
 		}
@@ -85,10 +81,7 @@ func ask(t *testing.T, err error, path string) (string, []nodestats.Depth) {
 
 func lint(t *testing.T, text string) {
 	t.Helper()
-	problems, err := promlint.New(strings.NewReader(text)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems := check.Value(promlint.New(strings.NewReader(text)).Lint())(t)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
@@ -171,9 +164,7 @@ func TestSummary(t *testing.T) {
 	for path, want := range map[string]nodestats.Depth{"/stats/summary": nodestats.Disks, "/stats/summary?only_cpu_and_memory=true": nodestats.Basic} {
 		text, depths := ask(t, nil, path)
 		var s stats.Summary
-		if err := json.Unmarshal([]byte(text), &s); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, json.Unmarshal([]byte(text), &s))
 		if len(depths) != 1 || depths[0] != want || s.Node.NodeName != "n1" || len(s.Pods) != 1 || *s.Pods[0].CPU.UsageCoreNanoSeconds != 3e9 {
 			t.Errorf("%s: read %v: %s", path, depths, text)
 		}

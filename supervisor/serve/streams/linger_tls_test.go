@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // limited is a connection as the node's server gives it: what is below is found by NetConn alone.
@@ -42,48 +44,28 @@ func TestLingerTLS(t *testing.T) {
 	node.StartTLS()
 	defer node.Close()
 	unverified := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // a test's own
-	client, err := tls.Dial("tcp", node.Listener.Addr().String(), unverified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := check.Value(tls.Dial("tcp", node.Listener.Addr().String(), unverified))(t)
 	defer client.Close()
-	if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: node\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(io.WriteString(client, "GET / HTTP/1.1\r\nHost: node\r\n\r\n"))(t)
 	<-ending
 	for range 64 {
-		if _, err := client.Write(make([]byte, 64<<10)); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(client.Write(make([]byte, 64<<10)))(t)
 	}
 	if got, err := io.ReadAll(client); err != nil || len(got) != size {
 		t.Errorf("%d bytes of %d, %v", len(got), size, err)
 	}
 	client.Close()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, <-ended)
 }
 
 // TestLingerEnds: a side that does not close is waited for no longer than was said.
 func TestLingerEnds(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
-	far, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	far := check.Value(net.Dial("tcp", listener.Addr().String()))(t)
 	defer far.Close()
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := linger(conn, 10*time.Millisecond); err != nil {
-		t.Error(err)
-	}
+	conn := check.Value(listener.Accept())(t)
+	check.Error(t, linger(conn, 10*time.Millisecond))
 	if _, err := conn.Write([]byte("x")); err == nil {
 		t.Error("the connection is still open")
 	}

@@ -13,15 +13,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // ask makes a request; one that wants SPDY unless upgrade says else.
 func (w *world) ask(t *testing.T, method, path, upgrade string, header ...string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, w.node.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(t.Context(), method, w.node.URL+path, nil))(t)
 	if upgrade != "" {
 		r.Header.Set("Connection", "Upgrade")
 		r.Header.Set("Upgrade", upgrade)
@@ -29,15 +27,9 @@ func (w *world) ask(t *testing.T, method, path, upgrade string, header ...string
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	answer, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := check.Value(http.DefaultTransport.RoundTrip(r))(t)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := check.Value(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, strings.TrimSpace(string(body))
 }
 

@@ -25,10 +25,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
+	"github.com/troupe-dev/troupe/tests/check"
 )
-
-// patience bounds what must happen.
-const patience = 20 * time.Second
 
 // protocols are the ways in which a client may speak.
 var protocols = map[string]func(c *rest.Config, url string) (remotecommand.Executor, error){
@@ -55,11 +53,7 @@ func each(t *testing.T, test func(t *testing.T, open func(w *world, path string)
 		}
 		t.Run(name, func(t *testing.T) {
 			test(t, func(w *world, path string) remotecommand.Executor {
-				e, err := open(&rest.Config{}, "http://"+w.relay.Addr().String()+path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return e
+				return check.Value(open(&rest.Config{}, "http://"+w.relay.Addr().String()+path))(t)
 			})
 		})
 	}
@@ -173,11 +167,7 @@ func TestClientLeaves(t *testing.T) {
 // awaitEnd waits until a request was answered to its end.
 func (w *world) awaitEnd(t *testing.T) {
 	t.Helper()
-	select {
-	case <-w.ended:
-	case <-time.After(patience):
-		t.Fatal("the stream is still served")
-	}
+	check.Receive(t, w.ended)
 }
 
 // TestFlood has a client that reads nothing: its command has to wait, and nothing piles up, while another
@@ -279,10 +269,7 @@ func TestIdle(t *testing.T) {
 func TestRunIsGivenUp(t *testing.T) {
 	w := newWorld(t)
 	ctx, leave := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, "POST", w.node.URL+"/run/shop/web/app?cmd=hang", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(ctx, "POST", w.node.URL+"/run/shop/web/app?cmd=hang", nil))(t)
 	go func() { time.AfterFunc(50*time.Millisecond, leave) }()
 	if answer, err := http.DefaultTransport.RoundTrip(r); err == nil {
 		answer.Body.Close()
@@ -318,10 +305,7 @@ func TestPortForward(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.port = answering
-			d, err := dialer(w)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := check.Value(dialer(w))(t)
 			conn, protocol, err := d.Dial("portforward.k8s.io")
 			if err != nil || protocol != "portforward.k8s.io" {
 				t.Fatal(protocol, err)

@@ -27,6 +27,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // A stream that is being opened when its connection ends is waited for, for at most 30 s, and a
@@ -175,10 +176,7 @@ const relayBuffer = 64 << 10
 // carry makes the relay.
 func (w *world) carry(t *testing.T) {
 	t.Helper()
-	var err error
-	if w.relay, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	w.relay = check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var all sync.WaitGroup
 	// A half that ends leaves the other one.
 	copied := func(to, from net.Conn) {
@@ -263,10 +261,7 @@ func newWorld(t *testing.T, change ...func(*streams.Config)) *world {
 	below.Listener = noting{below.Listener, w.closed}
 	config := streaming.DefaultConfig
 	config.BaseURL = &url.URL{Scheme: "http", Host: below.Listener.Addr().String(), Path: "/"}
-	var err error
-	if w.streaming, err = streaming.NewServer(config, inside{w.fakeRuntime}); err != nil {
-		t.Fatal(err)
-	}
+	w.streaming = check.Value(streaming.NewServer(config, inside{w.fakeRuntime}))(t)
 	below.Start()
 	t.Cleanup(below.Close)
 	c := streams.Config{
@@ -281,9 +276,7 @@ func newWorld(t *testing.T, change ...func(*streams.Config)) *world {
 	for _, f := range change {
 		f(&c)
 	}
-	if w.s, err = streams.New(c); err != nil {
-		t.Fatal(err)
-	}
+	w.s = check.Value(streams.New(c))(t)
 	mux := http.NewServeMux()
 	for _, r := range w.s.Routes() {
 		for _, m := range r.Methods {
@@ -346,11 +339,7 @@ func (w *world) addSilent(t *testing.T) (begun <-chan struct{}) {
 
 func (w *world) url(t *testing.T, path string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(w.node.URL + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
+	return check.Value(url.Parse(w.node.URL + path))(t)
 }
 
 // answering is a port that says who it is and gives back what it gets.

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // cluster is a control plane whose nodes do the least that one can: pods are
@@ -39,37 +40,26 @@ func newCluster(t *testing.T, nodes int) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{t: t, clock: clock, api: api, dead: map[string]bool{}}
-	if c.cp, err = New(Config{Server: api, Clock: clock, Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }}); err != nil {
-		t.Fatal(err)
-	}
+	c.cp = check.Value(
+		New(Config{Server: api, Clock: clock, Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }}))(t)
 	t.Cleanup(c.cp.Stop)
-	if _, err := api.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.PodKind}}, c.kubelet); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(api.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.PodKind}}, c.kubelet))(t)
 	for range nodes {
 		c.addNode()
 	}
 	return c
 }
 
-func (c *cluster) must(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 func (c *cluster) addNode() {
 	c.t.Helper()
 	name := fmt.Sprintf("n%d", c.nodes)
 	c.nodes++
-	_, err := c.api.Create(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{
+	check.Value(c.api.Create(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{
 		Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("10")},
 		Conditions:  []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}},
-	}})
-	c.must(err)
-	_, err = c.api.Create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceNodeLease, Name: name}})
-	c.must(err)
+	}}))(c.t)
+	lease := metav1.ObjectMeta{Namespace: v1.NamespaceNodeLease, Name: name}
+	check.Value(c.api.Create(&coordinationv1.Lease{ObjectMeta: lease}))(c.t)
 	c.renew(name)
 }
 
@@ -86,8 +76,7 @@ func (c *cluster) renew(name string) {
 		out := *l
 		at := metav1.NewMicroTime(c.clock.Now())
 		out.Spec.RenewTime = &at
-		_, err = c.api.Update(&out)
-		c.must(err)
+		check.Value(c.api.Update(&out))(c.t)
 		n, err := simapi.Object[*v1.Node](c.api, "", name)
 		if err != nil {
 			return
@@ -95,8 +84,7 @@ func (c *cluster) renew(name string) {
 		if n.Status.Conditions[0].Status != v1.ConditionTrue {
 			back := *n
 			back.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
-			_, err = c.api.UpdateStatus(&back)
-			c.must(err)
+			check.Value(c.api.UpdateStatus(&back))(c.t)
 		}
 	})
 }
@@ -114,22 +102,19 @@ func (c *cluster) kubelet(e simapi.Event) {
 		now := o.(*v1.Pod)
 		if now.DeletionTimestamp != nil {
 			zero := int64(0)
-			c.must(c.api.Delete(port.APIDelete{Key: keyOf(p), UID: now.UID, Grace: &zero}))
+			check.Fatal(c.t, c.api.Delete(port.APIDelete{Key: keyOf(p), UID: now.UID, Grace: &zero}))
 		} else if !podReady(now) {
 			out := *now
 			out.Status.Phase = v1.PodRunning
 			out.Status.Conditions = append(slices.Clone(now.Status.Conditions), v1.PodCondition{Type: v1.PodReady, Status: v1.ConditionTrue})
-			_, err := c.api.UpdateStatus(&out)
-			c.must(err)
+			check.Value(c.api.UpdateStatus(&out))(c.t)
 		}
 	})
 }
 
 func (c *cluster) pods() []*v1.Pod {
 	c.t.Helper()
-	all, err := simapi.Objects[*v1.Pod](c.api, simapi.Select{})
-	c.must(err)
-	return all
+	return check.Value(simapi.Objects[*v1.Pod](c.api, simapi.Select{}))(c.t)
 }
 
 // stands says, for each node, how many pods it has: n0:3 n1:2, and -:1 for those without one.
@@ -168,15 +153,15 @@ func web(replicas int, image, cpu string) Workload {
 
 func TestSpreadAndScale(t *testing.T) {
 	c := newCluster(t, 3)
-	c.must(c.cp.Apply(web(6, "a", "100m")))
+	check.Fatal(c.t, c.cp.Apply(web(6, "a", "100m")))
 	c.clock.Advance(10 * time.Second)
 	c.want("six on three", "n0:2 n1:2 n2:2")
-	c.must(c.cp.Apply(web(2, "a", "100m")))
+	check.Fatal(c.t, c.cp.Apply(web(2, "a", "100m")))
 	c.clock.Advance(10 * time.Second)
 	if n := len(c.pods()); n != 2 {
 		t.Errorf("%d pods after the scale; want 2", n)
 	}
-	c.must(c.cp.Remove("default", "web"))
+	check.Fatal(c.t, c.cp.Remove("default", "web"))
 	c.clock.Advance(10 * time.Second)
 	c.want("removed", "")
 }
@@ -185,7 +170,7 @@ func TestSpreadAndScale(t *testing.T) {
 // and counted once.
 func TestRestored(t *testing.T) {
 	c := newCluster(t, 2)
-	c.must(c.cp.Apply(web(4, "a", "1500m")))
+	check.Fatal(c.t, c.cp.Apply(web(4, "a", "1500m")))
 	for len(c.pods()) < 4 {
 		c.clock.Advance(time.Millisecond)
 	}
@@ -200,7 +185,7 @@ func TestRestored(t *testing.T) {
 
 func TestStuckUntilThereIsRoom(t *testing.T) {
 	c := newCluster(t, 1)
-	c.must(c.cp.Apply(web(3, "a", "2")))
+	check.Fatal(c.t, c.cp.Apply(web(3, "a", "2")))
 	c.clock.Advance(10 * time.Second)
 	c.want("two fit", "-:1 n0:2")
 	for _, p := range c.pods() {
@@ -211,19 +196,19 @@ func TestStuckUntilThereIsRoom(t *testing.T) {
 	c.addNode()
 	c.clock.Advance(time.Second)
 	c.want("another node", "n0:2 n1:1")
-	c.must(c.cp.Drain("n0"))
+	check.Fatal(c.t, c.cp.Drain("n0"))
 	c.clock.Advance(10 * time.Second)
 	c.want("drained", "-:1 n1:2")
-	c.must(c.cp.Cordon("n0", false))
+	check.Fatal(c.t, c.cp.Cordon("n0", false))
 	c.clock.Advance(time.Second)
 	c.want("open again", "n0:1 n1:2")
 }
 
 func TestUpdate(t *testing.T) {
 	c := newCluster(t, 4)
-	c.must(c.cp.Apply(web(8, "a", "100m")))
+	check.Fatal(c.t, c.cp.Apply(web(8, "a", "100m")))
 	c.clock.Advance(10 * time.Second)
-	c.must(c.cp.Apply(web(8, "b", "100m")))
+	check.Fatal(c.t, c.cp.Apply(web(8, "b", "100m")))
 	fewest, most := 8, 8
 	c.clock.RunUntil(c.clock.Now().Add(time.Minute), func() bool {
 		ready, all := 0, 0
@@ -253,12 +238,12 @@ func TestUpdate(t *testing.T) {
 
 func TestNodeLost(t *testing.T) {
 	c := newCluster(t, 2)
-	c.must(c.cp.Apply(web(4, "a", "100m")))
+	check.Fatal(c.t, c.cp.Apply(web(4, "a", "100m")))
 	c.clock.Advance(10 * time.Second)
 	c.dead["n1"] = true
 	c.clock.Advance(70 * time.Second)
 	n, err := simapi.Object[*v1.Node](c.api, "", "n1")
-	c.must(err)
+	check.Fatal(c.t, err)
 	if n.Status.Conditions[0].Status != v1.ConditionUnknown || len(n.Spec.Taints) != 2 {
 		t.Errorf("after 70 s: %+v, %+v", n.Status.Conditions, n.Spec.Taints)
 	}
@@ -279,18 +264,18 @@ func TestNodeLost(t *testing.T) {
 	if n, err = simapi.Object[*v1.Node](c.api, "", "n1"); err != nil || len(n.Spec.Taints) != 0 {
 		t.Errorf("back: %v, taints %+v", err, n.Spec.Taints)
 	}
-	c.must(c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: "n0"}}))
+	check.Fatal(c.t, c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: "n0"}}))
 	c.clock.Advance(10 * time.Second)
 	c.want("a node is removed", "n1:4")
 }
 
 func TestSuspended(t *testing.T) {
 	c := newCluster(t, 2)
-	c.must(c.cp.Apply(web(4, "a", "100m")))
+	check.Fatal(c.t, c.cp.Apply(web(4, "a", "100m")))
 	c.clock.Advance(10 * time.Second)
 	c.dead["n1"] = true
 	c.cp.Suspend()
-	c.must(c.cp.Apply(web(6, "a", "100m")))
+	check.Fatal(c.t, c.cp.Apply(web(6, "a", "100m")))
 	c.clock.Advance(time.Hour)
 	c.want("nothing is done", "n0:2 n1:2")
 	c.cp.Resume()
@@ -324,16 +309,16 @@ func TestLeaseOfANodeThatIsGone(t *testing.T) {
 	c := newCluster(t, 2)
 	for i, owned := range []bool{true, false} {
 		n, err := simapi.Object[*v1.Node](c.api, "", fmt.Sprint("n", i))
-		c.must(err)
+		check.Fatal(c.t, err)
 		l, err := simapi.Object[*coordinationv1.Lease](c.api, v1.NamespaceNodeLease, n.Name)
-		c.must(err)
+		check.Fatal(c.t, err)
 		if owned {
 			l = l.DeepCopy()
 			l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}}
 			_, err = c.api.Update(l)
-			c.must(err)
+			check.Fatal(c.t, err)
 		}
-		c.must(c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: n.Name}}))
+		check.Fatal(c.t, c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: n.Name}}))
 		c.clock.Advance(time.Minute)
 		_, err = simapi.Object[*coordinationv1.Lease](c.api, v1.NamespaceNodeLease, n.Name)
 		if gone := apierrors.IsNotFound(err); gone != owned {

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const disk = "disk.example.com"
@@ -26,9 +27,9 @@ const disk = "disk.example.com"
 func newStorage(t *testing.T, nodes int, d StorageDriver) *cluster {
 	t.Helper()
 	c := newCluster(t, nodes)
-	c.must(c.cp.ServeStorage(disk, d))
+	check.Fatal(c.t, c.cp.ServeStorage(disk, d))
 	uses := map[types.UID][]v1.UniqueVolumeName{}
-	_, err := c.api.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.PodKind}}, func(e simapi.Event) {
+	check.Value(c.api.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.PodKind}}, func(e simapi.Event) {
 		p := e.Object.(*v1.Pod)
 		if p.Spec.NodeName == "" || e.Type == simapi.Modified && p.DeletionTimestamp != nil {
 			return
@@ -44,8 +45,7 @@ func newStorage(t *testing.T, nodes int, d StorageDriver) *cluster {
 			}
 		}
 		c.clock.AfterFunc(after, func() { c.inUse(p.Spec.NodeName, uses[p.UID], e.Type != simapi.Deleted) })
-	})
-	c.must(err)
+	}))(c.t)
 	return c
 }
 
@@ -59,8 +59,7 @@ func (c *cluster) inUse(node string, names []v1.UniqueVolumeName, is bool) {
 	if is {
 		out.Status.VolumesInUse = append(out.Status.VolumesInUse, names...)
 	}
-	_, err = c.api.UpdateStatus(&out)
-	c.must(err)
+	check.Value(c.api.UpdateStatus(&out))(c.t)
 }
 
 func db(replicas int) Workload {
@@ -79,9 +78,7 @@ func db(replicas int) Workload {
 
 func (c *cluster) volumeAttachments() []*storagev1.VolumeAttachment {
 	c.t.Helper()
-	all, err := simapi.Objects[*storagev1.VolumeAttachment](c.api, simapi.Select{})
-	c.must(err)
-	return all
+	return check.Value(simapi.Objects[*storagev1.VolumeAttachment](c.api, simapi.Select{}))(c.t)
 }
 
 // attached says what VolumeAttachments there are, as CLAIM@NODE; ? not attached yet, ! being detached. It holds each
@@ -91,8 +88,7 @@ func (c *cluster) attached() string {
 	var out []string
 	status := map[string]int{}
 	for _, a := range c.volumeAttachments() {
-		v, err := simapi.Object[*v1.PersistentVolume](c.api, "", *a.Spec.Source.PersistentVolumeName)
-		c.must(err)
+		v := check.Value(simapi.Object[*v1.PersistentVolume](c.api, "", *a.Spec.Source.PersistentVolumeName))(c.t)
 		text := strings.TrimPrefix(v.Spec.ClaimRef.Name, "data-") + "@" + a.Spec.NodeName
 		switch {
 		case a.DeletionTimestamp != nil:
@@ -104,8 +100,7 @@ func (c *cluster) attached() string {
 		}
 		out = append(out, text)
 	}
-	nodes, err := simapi.Objects[*v1.Node](c.api, simapi.Select{})
-	c.must(err)
+	nodes := check.Value(simapi.Objects[*v1.Node](c.api, simapi.Select{}))(c.t)
 	for _, n := range nodes {
 		if len(n.Status.VolumesAttached) != status[n.Name] {
 			c.t.Errorf("node %s: volumesAttached %v; %d are", n.Name, n.Status.VolumesAttached, status[n.Name])
@@ -130,7 +125,7 @@ var quick = StorageDriver{
 // TestStorage: claims are bound, volumes attached and detached, and the claims of a workload outlive its pods.
 func TestStorage(t *testing.T) {
 	c := newStorage(t, 2, quick)
-	c.must(c.cp.Apply(db(2)))
+	check.Fatal(c.t, c.cp.Apply(db(2)))
 	c.clock.Advance(1500 * time.Millisecond)
 	c.wantAttached("bound", "db-0@n0? db-1@n1?")
 	if got := c.cp.StorageOf("db"); got != (StorageCounts{Attaching: 2, Bound: 2}) {
@@ -139,7 +134,7 @@ func TestStorage(t *testing.T) {
 	c.clock.Advance(2 * time.Second)
 	c.wantAttached("attached", "db-0@n0 db-1@n1")
 	w := db(1)
-	c.must(c.cp.Apply(w))
+	check.Fatal(c.t, c.cp.Apply(w))
 	c.clock.Advance(1500 * time.Millisecond) // the pod is gone, and in use
 	c.wantAttached("in use", "db-0@n0 db-1@n1")
 	if got := c.cp.Unused(); len(got) != 1 || !strings.HasSuffix(got[0], "on n1") {
@@ -149,13 +144,13 @@ func TestStorage(t *testing.T) {
 	c.wantAttached("not in use", "db-0@n0 db-1@n1!")
 	c.clock.Advance(3 * time.Second)
 	c.wantAttached("detached", "db-0@n0")
-	c.must(c.cp.Apply(db(2)))
+	check.Fatal(c.t, c.cp.Apply(db(2)))
 	c.clock.Advance(5 * time.Second)
 	c.wantAttached("again, with the same claim", "db-0@n0 db-1@n1")
 	if got := c.cp.StorageOf(""); got != (StorageCounts{Attached: 2, Bound: 2}) {
 		t.Errorf("%+v", got)
 	}
-	c.must(c.cp.Remove("default", "db"))
+	check.Fatal(c.t, c.cp.Remove("default", "db"))
 	c.cp.RemoveClaims("db")
 	c.clock.Advance(time.Minute)
 	c.wantAttached("removed", "")
@@ -167,13 +162,13 @@ func TestStorage(t *testing.T) {
 // TestVolumesFollow: the pod of a lost node keeps its name and its volume, until an operator says that the node is off.
 func TestVolumesFollow(t *testing.T) {
 	c := newStorage(t, 2, quick)
-	c.must(c.cp.Apply(db(2)))
+	check.Fatal(c.t, c.cp.Apply(db(2)))
 	c.clock.Advance(10 * time.Second)
 	c.dead["n1"] = true
 	c.clock.Advance(20 * time.Minute)
 	c.want("lost", "n0:1 n1!:1")
 	c.wantAttached("lost", "db-0@n0 db-1@n1")
-	c.must(c.cp.OutOfService("n1", true))
+	check.Fatal(c.t, c.cp.OutOfService("n1", true))
 	c.clock.Advance(monitorPeriod + time.Second)
 	c.want("out of service", "n0:2")
 	c.wantAttached("out of service", "db-0@n0 db-1@n1!")
@@ -182,10 +177,9 @@ func TestVolumesFollow(t *testing.T) {
 	c.clock.Advance(3 * time.Second)
 	c.wantAttached("followed", "db-0@n0 db-1@n0")
 	c.dead["n1"] = false
-	c.must(c.cp.OutOfService("n1", false))
+	check.Fatal(c.t, c.cp.OutOfService("n1", false))
 	c.clock.Advance(time.Minute)
-	n, err := simapi.Object[*v1.Node](c.api, "", "n1")
-	c.must(err)
+	n := check.Value(simapi.Object[*v1.Node](c.api, "", "n1"))(c.t)
 	if len(n.Spec.Taints) > 0 {
 		t.Errorf("taints %v", n.Spec.Taints)
 	}
@@ -233,12 +227,13 @@ func TestForceDetach(t *testing.T) {
 // TestForcedAfterSixMinutes: a pod that was deleted by force leaves its volume, which its successor gets then.
 func TestForcedAfterSixMinutes(t *testing.T) {
 	c := newStorage(t, 2, quick)
-	c.must(c.cp.Apply(db(2)))
+	check.Fatal(c.t, c.cp.Apply(db(2)))
 	c.clock.Advance(10 * time.Second)
 	c.dead["n1"] = true
 	c.clock.Advance(2 * time.Minute)
 	zero := int64(0)
-	c.must(c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: "default", Name: "db-1"}, Grace: &zero}))
+	check.Fatal(c.t,
+		c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: "default", Name: "db-1"}, Grace: &zero}))
 	c.clock.Advance(5 * time.Minute)
 	c.want("deleted by force", "n0:2")
 	c.wantAttached("five minutes later", "db-0@n0 db-1@n1")
@@ -252,8 +247,8 @@ func TestFailAttach(t *testing.T) {
 	if err := c.cp.FailAttach("other.example.com", "n0", nil); err == nil {
 		t.Error("a driver that is not there")
 	}
-	c.must(c.cp.FailAttach(disk, "n0", &AttachFault{Times: 2, Message: "no slot is free"}))
-	c.must(c.cp.Apply(db(1)))
+	check.Fatal(c.t, c.cp.FailAttach(disk, "n0", &AttachFault{Times: 2, Message: "no slot is free"}))
+	check.Fatal(c.t, c.cp.Apply(db(1)))
 	// 1 s to be made; 2 s, 1 s pause, 2 s, 2 s pause, 2 s.
 	c.clock.Advance(3500 * time.Millisecond)
 	if a := c.volumeAttachments()[0]; a.Status.AttachError == nil || a.Status.AttachError.Message != "no slot is free" {
@@ -266,19 +261,19 @@ func TestFailAttach(t *testing.T) {
 	if a := c.volumeAttachments()[0]; a.Status.AttachError != nil {
 		t.Errorf("%+v", a.Status)
 	}
-	c.must(c.cp.FailAttach(disk, "n0", &AttachFault{Hang: true}))
-	c.must(c.cp.Apply(db(2)))
+	check.Fatal(c.t, c.cp.FailAttach(disk, "n0", &AttachFault{Hang: true}))
+	check.Fatal(c.t, c.cp.Apply(db(2)))
 	c.clock.Advance(10 * time.Minute)
 	c.wantAttached("hangs", "db-0@n0 db-1@n0?")
-	c.must(c.cp.FailAttach(disk, "n0", nil))
+	check.Fatal(c.t, c.cp.FailAttach(disk, "n0", nil))
 	c.clock.Advance(3 * time.Second)
 	c.wantAttached("mended", "db-0@n0 db-1@n0")
-	c.must(c.cp.FailAttach(disk, "n0", &AttachFault{Takes: time.Minute}))
-	c.must(c.cp.Apply(db(3)))
+	check.Fatal(c.t, c.cp.FailAttach(disk, "n0", &AttachFault{Takes: time.Minute}))
+	check.Fatal(c.t, c.cp.Apply(db(3)))
 	c.clock.Advance(time.Minute)
 	c.wantAttached("slow", "db-0@n0 db-1@n0 db-2@n0?")
 	// Nobody wants it any more: it is detached when it is attached.
-	c.must(c.cp.Apply(db(2)))
+	check.Fatal(c.t, c.cp.Apply(db(2)))
 	c.clock.Advance(10 * time.Second)
 	c.wantAttached("no more wanted", "db-0@n0 db-1@n0")
 }
@@ -289,18 +284,16 @@ func TestLimitAndTopology(t *testing.T) {
 	d.Topology = "topology.example.com/zone"
 	c := newStorage(t, 3, d)
 	for i := range 3 {
-		n, err := simapi.Object[*v1.Node](c.api, "", fmt.Sprintf("n%d", i))
-		c.must(err)
+		n := check.Value(simapi.Object[*v1.Node](c.api, "", fmt.Sprintf("n%d", i)))(c.t)
 		out := *n
 		out.Labels = map[string]string{d.Topology: []string{"a", "b", "b"}[i]}
-		_, err = c.api.Update(&out)
-		c.must(err)
-		_, err = c.api.Create(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: storagev1.CSINodeSpec{
-			Drivers: []storagev1.CSINodeDriver{{Name: disk, NodeID: n.Name, Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(2))}}},
-		}})
-		c.must(err)
+		check.Value(c.api.Update(&out))(c.t)
+		driver := storagev1.CSINodeDriver{Name: disk, NodeID: n.Name, Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(2))}}
+		check.Value(c.api.Create(&storagev1.CSINode{
+			ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{driver}},
+		}))(c.t)
 	}
-	c.must(c.cp.Apply(db(7)))
+	check.Fatal(c.t, c.cp.Apply(db(7)))
 	c.clock.Advance(time.Minute)
 	c.want("seven, with room for six", "-:1 n0:2 n1:2 n2:2")
 	for _, p := range c.pods() {
@@ -316,17 +309,16 @@ func TestLimitAndTopology(t *testing.T) {
 			on = p.Name
 		}
 	}
-	c.must(c.cp.Apply(db(6)))
+	check.Fatal(c.t, c.cp.Apply(db(6)))
 	c.clock.Advance(time.Minute)
-	c.must(c.cp.Drain("n0"))
+	check.Fatal(c.t, c.cp.Drain("n0"))
 	c.clock.Advance(time.Minute)
 	c.want("drained", "-:2 n1:2 n2:2")
-	p, err := simapi.Object[*v1.Pod](c.api, "default", on)
-	c.must(err)
+	p := check.Value(simapi.Object[*v1.Pod](c.api, "default", on))(c.t)
 	if !strings.Contains(p.Status.Conditions[0].Message, "didn't match PersistentVolume's node affinity") {
 		t.Errorf("%+v", p.Status.Conditions)
 	}
-	c.must(c.cp.Cordon("n0", false))
+	check.Fatal(c.t, c.cp.Cordon("n0", false))
 	c.clock.Advance(time.Minute)
 	c.want("back", "n0:2 n1:2 n2:2")
 }
@@ -337,20 +329,18 @@ func TestExpand(t *testing.T) {
 	if err := c.cp.Expand("db", resource.MustParse("2Gi")); err == nil {
 		t.Error("there are no claims")
 	}
-	c.must(c.cp.Apply(db(1)))
+	check.Fatal(c.t, c.cp.Apply(db(1)))
 	c.clock.Advance(10 * time.Second)
 	if err := c.cp.Expand("db", resource.MustParse("1Gi")); err == nil {
 		t.Error("it has that")
 	}
-	c.must(c.cp.Expand("db", resource.MustParse("2Gi")))
+	check.Fatal(c.t, c.cp.Expand("db", resource.MustParse("2Gi")))
 	c.clock.Advance(2 * time.Second)
-	claim, err := simapi.Object[*v1.PersistentVolumeClaim](c.api, "default", "data-db-0")
-	c.must(err)
+	claim := check.Value(simapi.Object[*v1.PersistentVolumeClaim](c.api, "default", "data-db-0"))(c.t)
 	if got := csi.Outgrown(claim, c.cp.storage.volumes[claim.Spec.VolumeName]); got != 2<<30 || c.cp.StorageOf("db").Resizing != 1 {
 		t.Errorf("expand to %d: %+v", got, claim.Status)
 	}
-	_, err = c.api.UpdateStatus(csi.Expanded(claim, 2<<30))
-	c.must(err)
+	check.Value(c.api.UpdateStatus(csi.Expanded(claim, 2<<30)))(c.t)
 	c.clock.Advance(time.Second)
 	if got := c.cp.StorageOf("db"); got.Resizing != 0 {
 		t.Errorf("%+v", got)
@@ -378,14 +368,14 @@ func TestServeStorage(t *testing.T) {
 func TestStorageRestored(t *testing.T) {
 	for at := range 9 {
 		c := newStorage(t, 2, quick)
-		c.must(c.cp.Apply(db(2)))
+		check.Fatal(c.t, c.cp.Apply(db(2)))
 		c.clock.Advance(time.Duration(at) * 500 * time.Millisecond)
 		backup := c.api.Checkpoint()
 		c.clock.Advance(10 * time.Second)
 		c.api.Restore(backup)
 		c.clock.Advance(30 * time.Second)
 		c.wantAttached(fmt.Sprintf("restored to %d", at), "db-0@n0 db-1@n1")
-		c.must(c.cp.Apply(db(0)))
+		check.Fatal(c.t, c.cp.Apply(db(0)))
 		c.clock.Advance(10 * time.Second)
 		c.wantAttached("scaled to none", "")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var t0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -23,24 +24,15 @@ func TestPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := New(api, clock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := check.Value(New(api, clock))(t)
 	defer o.Stop()
-	must := func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, name := range []string{"a", "b"} {
-		must(api.Create(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i"}}}}))
+		check.Value(
+			api.Create(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i"}}}}))(t)
 	}
 	status := func(name string, phase v1.PodPhase, ready bool, restarts int32, waiting string) {
 		t.Helper()
-		p, err := simapi.Object[*v1.Pod](api, "default", name)
-		must(p, err)
+		p := check.Value(simapi.Object[*v1.Pod](api, "default", name))(t)
 		out := *p
 		out.Status = v1.PodStatus{Phase: phase, ContainerStatuses: []v1.ContainerStatus{{Name: "c", RestartCount: restarts}}}
 		if ready {
@@ -49,7 +41,7 @@ func TestPods(t *testing.T) {
 		if waiting != "" {
 			out.Status.ContainerStatuses[0].State.Waiting = &v1.ContainerStateWaiting{Reason: waiting}
 		}
-		must(api.UpdateStatus(&out))
+		check.Value(api.UpdateStatus(&out))(t)
 	}
 	want := func(what string, running, restarts int, node Node, phases ...report.Phase) {
 		t.Helper()
@@ -64,10 +56,10 @@ func TestPods(t *testing.T) {
 		}
 	}
 	want("created", 0, 0, Node{}, report.Pending, report.Pending)
-	must(nil, api.Bind("default", "a", "n1"))
+	check.Fatal(t, api.Bind("default", "a", "n1"))
 	want("bound", 0, 0, Node{Pods: 1}, report.Creating, report.Pending)
 	unbound := api.Checkpoint()
-	must(nil, api.Bind("default", "b", "n1"))
+	check.Fatal(t, api.Bind("default", "b", "n1"))
 	want("both are bound", 0, 0, Node{Pods: 2}, report.Creating, report.Creating)
 	api.Restore(unbound)
 	want("the apiserver forgot that one is", 0, 0, Node{Pods: 1}, report.Creating, report.Pending)
@@ -75,24 +67,23 @@ func TestPods(t *testing.T) {
 	status("a", v1.PodRunning, true, 0, "")
 	want("ready", 1, 0, Node{Pods: 1, Ready: 1, Starts: 1}, report.Ready, report.Pending)
 	status("a", v1.PodRunning, false, 3, "CrashLoopBackOff")
-	tally, err := o.Tally("", "i")
-	must(tally, err)
+	tally := check.Value(o.Tally("", "i"))(t)
 	if other, err := o.Tally("", "other"); err != nil || other.Counts().Pods != 0 {
 		t.Errorf("pods of another image: %+v, %v", other, err)
 	}
 	want("crashed", 1, 3, Node{Pods: 1, Starts: 1, Restarts: 3}, report.BackOff, report.Pending)
 	status("a", v1.PodRunning, true, 3, "")
-	must(nil, api.Bind("default", "b", "n1"))
+	check.Fatal(t, api.Bind("default", "b", "n1"))
 	status("b", v1.PodSucceeded, false, 0, "")
 	want("one has ended", 1, 3, Node{Pods: 1, Ready: 1, Starts: 1, Restarts: 3}, report.Ready, report.Succeeded)
 	key := port.APIKey{Kind: port.PodKind, Namespace: "default", Name: "a"}
-	must(nil, api.Delete(port.APIDelete{Key: key}))
+	check.Fatal(t, api.Delete(port.APIDelete{Key: key}))
 	want("being deleted", 1, 3, Node{Pods: 1, Ready: 1, Starts: 1, Restarts: 3}, report.Terminating, report.Succeeded)
 	if c := tally.Counts(); c.Pods != 1 || c.Terminating != 1 || c.Succeeded != 1 || c.Restarts != 3 || c.Waiting["CrashLoopBackOff"] != 0 {
 		t.Errorf("tally: %+v", c)
 	}
 	zero := int64(0)
-	must(nil, api.Delete(port.APIDelete{Key: key, Grace: &zero}))
+	check.Fatal(t, api.Delete(port.APIDelete{Key: key, Grace: &zero}))
 	want("gone", 0, 3, Node{Starts: 1, Restarts: 3}, report.Succeeded)
 	if s := o.Starts(); len(s) != 1 || s[0].Pods != 1 || (s[0].Took-2*time.Second).Abs() > 20*time.Millisecond {
 		t.Errorf("starts: %+v", s)

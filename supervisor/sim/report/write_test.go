@@ -17,14 +17,14 @@ import (
 
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func written(t *testing.T, d Data) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, d); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, Write(&b, d))
 	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ"} { // the last is what a template makes of what it holds for unsafe
 		if bytes.Contains(b.Bytes(), []byte(bad)) {
 			t.Errorf("the page has %s in it", bad)
@@ -61,9 +61,7 @@ func TestAnyValidDataIsDrawn(t *testing.T) {
 			at := when()
 			d.Marks = append(d.Marks, Mark{At: at, Until: at + when()})
 		}
-		if err := d.Validate(); err != nil {
-			rt.Fatal(err)
-		}
+		check.Fatal(rt, d.Validate())
 		written(t, d)
 	})
 }
@@ -73,10 +71,7 @@ type tree struct{ *html.Node }
 
 func parsed(t *testing.T, d Data) tree {
 	t.Helper()
-	root, err := html.Parse(bytes.NewReader(written(t, d)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := check.Value(html.Parse(bytes.NewReader(written(t, d))))(t)
 	return tree{root}
 }
 
@@ -226,10 +221,7 @@ func TestAreas(t *testing.T) {
 			}
 		}
 		for _, path := range paths {
-			p, err := strconv.Atoi(strings.TrimPrefix(path.attr("class"), "p"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := check.Value(strconv.Atoi(strings.TrimPrefix(path.attr("class"), "p")))(t)
 			want := 0
 			for q := Ready; q <= Phase(p); q++ {
 				want += look.Pods[q]

@@ -12,14 +12,12 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestDevicesHaveOneOwner: a run fails when two containers of a node have one device.
 func TestDevicesHaveOneOwner(t *testing.T) {
-	w, err := sim.New(sim.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(sim.New(sim.Config{}))(t)
 	r := &run{world: w, begin: w.Now()}
 	s := sim.NodeSpec{Name: "n00007", Devices: map[v1.ResourceName]machine.DevicePlugin{"example.com/gpu": {}}}
 	r.holdDevices(&s)
@@ -58,7 +56,5 @@ func TestTopology(t *testing.T) {
 	if near != "0012" {
 		t.Errorf("devices are near to %s", near)
 	}
-	if err := s.Validate(); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, s.Validate())
 }

@@ -13,14 +13,12 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
 	"github.com/troupe-dev/troupe/supervisor/sim/scenario"
 	"github.com/troupe-dev/troupe/supervisor/sim/trace"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func runIt(ctx context.Context, t *testing.T, o Options) (*Outcome, error) {
 	t.Helper()
-	w, err := sim.New(sim.Config{Seed: o.Seed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(sim.New(sim.Config{Seed: o.Seed}))(t)
 	return Run(ctx, w, o)
 }
 
@@ -46,11 +44,7 @@ func TestOwnPods(t *testing.T) {
 
 func parse(t *testing.T, text string) *scenario.File {
 	t.Helper()
-	f, err := scenario.Parse("f.yaml", []byte(text), scenario.Given{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return check.Value(scenario.Parse("f.yaml", []byte(text), scenario.Given{}))(t)
 }
 
 const steps = `name: x
@@ -69,10 +63,7 @@ steps:
 `
 
 func TestUnmet(t *testing.T) {
-	out, err := runIt(t.Context(), t, Options{Seed: 1, Scenario: parse(t, steps), ScenarioName: "f.yaml"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := check.Value(runIt(t.Context(), t, Options{Seed: 1, Scenario: parse(t, steps), ScenarioName: "f.yaml"}))(t)
 	s := out.Summary
 	if len(s.Failures) != 2 {
 		t.Fatalf("%q", s.Failures)
@@ -103,15 +94,9 @@ func TestReplay(t *testing.T) {
 	o := Options{Seed: 3, Scenario: parse(t, steps), ScenarioName: "f.yaml", ScenarioText: steps, Program: "test"}
 	var file bytes.Buffer
 	o.Record = &file
-	recorded, err := runIt(t.Context(), t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorded := check.Value(runIt(t.Context(), t, o))(t)
 	replay := func(change func(*Options)) (*Outcome, error) {
-		r, err := trace.NewReader(bytes.NewReader(file.Bytes()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := check.Value(trace.NewReader(bytes.NewReader(file.Bytes())))(t)
 		o := Options{Seed: r.Header.Seed, Scenario: parse(t, r.Header.Scenario), ScenarioName: r.Header.ScenarioName, Replay: r}
 		change(&o)
 		return runIt(t.Context(), t, o)
@@ -139,13 +124,8 @@ func TestReplayOfInterrupted(t *testing.T) {
 				cancel()
 			}
 		}}
-		if _, err := runIt(ctx, t, o); err != nil {
-			t.Fatal(err)
-		}
-		r, err := trace.NewReader(&file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Value(runIt(ctx, t, o))(t)
+		r := check.Value(trace.NewReader(&file))(t)
 		o.Record, o.Progress, o.Replay = nil, nil, r
 		out, err := runIt(t.Context(), t, o)
 		switch {
@@ -224,9 +204,7 @@ func TestTraceCannotBeWritten(t *testing.T) {
 func TestOptions(t *testing.T) {
 	five := 5
 	small := &scenario.File{Nodes: scenario.Nodes{Count: 1, Pods: &five}}
-	if err := (&Options{PodsPerNode: five, Scenario: small}).Validate(); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, (&Options{PodsPerNode: five, Scenario: small}).Validate())
 	for want, o := range map[string]Options{
 		"--nodes: must be set if there is no scenario":                                                                  {},
 		"--nodes: -1: must be from 1 to 100000":                                                                         {Nodes: -1},
@@ -245,10 +223,7 @@ func TestOptions(t *testing.T) {
 
 // However long a run is, its film stays short, and nothing is lost of its sums.
 func TestFilm(t *testing.T) {
-	w, err := sim.New(sim.Config{Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(sim.New(sim.Config{Seed: 1}))(t)
 	r := &run{world: w, options: &Options{}, begin: w.Now(), pods: w.Pods(), nodes: []string{"a"}, nodeReady: map[string]bool{"a": true}}
 	looks := 0
 	for r.now() < 3*24*time.Hour {

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const withVolumes = `name: x
@@ -58,10 +59,7 @@ func TestVolumesLeft(t *testing.T) {
 
 // TestVolumesGoWrong: each thing that must not happen to a volume is a failure of the run.
 func TestVolumesGoWrong(t *testing.T) {
-	w, err := sim.New(sim.Config{Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(sim.New(sim.Config{Seed: 1}))(t)
 	f := parse(t, withVolumes)
 	r := &run{ctx: t.Context(), world: w, options: &Options{Scenario: f}, begin: w.Now(), cp: w.ControlPlane(), pods: w.Pods(),
 		draw: w.Rand("draw"), nodeReady: map[string]bool{}, nextBeat: beatEvery, published: map[csi.Key]map[string]bool{}}
@@ -88,12 +86,8 @@ func TestVolumesGoWrong(t *testing.T) {
 	want("is published on " + all[0].Spec.NodeName)
 	bare := *all[0]
 	bare.Finalizers = nil
-	if _, err := w.API().Update(&bare); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.API().Delete(port.APIDelete{Key: port.APIKeyOf(all[0])}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(w.API().Update(&bare))(t)
+	check.Fatal(t, w.API().Delete(port.APIDelete{Key: port.APIKeyOf(all[0])}))
 	w.Advance(time.Millisecond)
 	want("was detached, and is mounted")
 }

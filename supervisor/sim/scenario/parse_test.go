@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const good = `
@@ -30,10 +32,7 @@ steps:
 `
 
 func TestParse(t *testing.T) {
-	f, err := Parse("f.yaml", []byte(good), Given{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(Parse("f.yaml", []byte(good), Given{}))(t)
 	if f.Name != "rolling update" || *f.Seed != 7 || f.Nodes.Count != 10 || f.Nodes.CPU.Value() != 4 || len(f.Steps) != 10 {
 		t.Errorf("%+v", f)
 	}
@@ -142,9 +141,7 @@ func TestGiven(t *testing.T) {
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	large := filepath.Join(dir, "large.yaml")
-	if err := os.WriteFile(large, make([]byte, maxSize+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(large, make([]byte, maxSize+1), 0o600))
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none.yaml"): "no such file", dir: "not a regular file", large: "a scenario has at most",
 	} {

@@ -9,24 +9,19 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var header = Header{Program: "v1", Seed: 7, Nodes: 10, Scenario: "name: x\n", ScenarioName: "x.yaml", Every: time.Minute}
 
-func record(t interface{ Fatal(...any) }, beats []Beat) []byte {
+func record(t check.Test, beats []Beat) []byte {
 	var out bytes.Buffer
-	w, err := NewWriter(&out, header)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(NewWriter(&out, header))(t)
 	for _, b := range beats {
-		if err := w.Beat(b); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, w.Beat(b))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.Close())
 	return out.Bytes()
 }
 
@@ -47,13 +42,9 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		for _, b := range beats {
-			if err := r.Check(b); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, r.Check(b))
 		}
-		if err := r.End(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, r.End())
 	})
 }
 
@@ -64,9 +55,7 @@ func TestDifference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Check(beats[0]); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, r.Check(beats[0]))
 	err = r.Check(Beat{2 * time.Minute, 21, 3})
 	d, ok := errors.AsType[*Difference](err)
 	if !ok || d.After != time.Minute || d.Recorded != beats[1] || !strings.Contains(err.Error(), "between 1m0s and 2m0s of simulated time") {
@@ -110,13 +99,8 @@ func TestBroken(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	beat := Beat{time.Minute, 10, 1}
 	var out bytes.Buffer
-	w, err := NewWriter(&out, header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.Beat(beat), w.Interrupted(), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(NewWriter(&out, header))(t)
+	check.Fatal(t, errors.Join(w.Beat(beat), w.Interrupted(), w.Close()))
 	r, err := NewReader(&out)
 	if err != nil || !r.Interrupted || r.Over() || r.Last() != 0 {
 		t.Fatalf("%+v, %v", r, err)

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // through is a proxy to a server that answers with the path, and a client of the kubeconfig that the proxy writes.
@@ -22,30 +24,16 @@ func through(t *testing.T) (*Proxy, func(path string) string) {
 	t.Cleanup(server.Close)
 	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	err := clientcmd.WriteToFile(clientcmdapi.Config{
+	check.Fatal(t, clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:  map[string]*clientcmdapi.Cluster{"c": {Server: server.URL, CertificateAuthorityData: ca}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {Token: "t"}},
 		Contexts:  map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x",
-	}, from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := New(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, from))
+	p := check.Value(New(from))(t)
 	t.Cleanup(p.Close)
-	if err := p.Kubeconfig(from, to); err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, p.Kubeconfig(from, to))
+	config := check.Value(clientcmd.BuildConfigFromFlags("", to))(t)
+	client := check.Value(rest.HTTPClientFor(config))(t)
 	return p, func(path string) string {
 		answer, err := client.Get("https://" + p.Address() + path)
 		if err != nil {

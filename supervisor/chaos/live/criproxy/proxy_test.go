@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // runtime is a small stateful runtime: it numbers what it makes and remembers what it was asked.
@@ -99,10 +101,7 @@ func start(t *testing.T, change ...func(*Config)) setup {
 	t.Helper()
 	dir := t.TempDir()
 	target := filepath.Join(dir, "runtime.sock")
-	listener, err := net.Listen("unix", target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Value(net.Listen("unix", target))(t)
 	r := &runtime{events: make(chan *runtimeapi.ContainerEventResponse, 1)}
 	server := grpc.NewServer()
 	runtimeapi.RegisterRuntimeServiceServer(server, r)
@@ -113,25 +112,15 @@ func start(t *testing.T, change ...func(*Config)) setup {
 	for _, c := range change {
 		c(&config)
 	}
-	p, err := Start(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := grpc.NewClient(p.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := check.Value(Start(config))(t)
+	conn := check.Value(grpc.NewClient(p.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { conn.Close(); p.Close() })
 	return setup{r, p, runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)}
 }
 
 func (s setup) inject(t *testing.T, f Fault) *Rule {
 	t.Helper()
-	rule, err := s.Inject(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rule
+	return check.Value(s.Inject(f))(t)
 }
 
 func (s setup) runPod(ctx context.Context, name string) error {
@@ -173,12 +162,9 @@ func (n notYet) Error() string { return string(n) }
 
 func TestPassesThrough(t *testing.T) {
 	s := start(t)
-	if err := s.runPod(t.Context(), "web"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "web:v1"}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, s.runPod(t.Context(), "web"))
+	check.Value(
+		s.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "web:v1"}}))(t)
 	_, err := s.client.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: "none"})
 	if status.Code(err) != codes.NotFound || status.Convert(err).Message() != "no container none" {
 		t.Errorf("the runtime's error became: %v", err)
@@ -195,10 +181,7 @@ func TestPassesThrough(t *testing.T) {
 
 func TestStream(t *testing.T) {
 	s := start(t)
-	stream, err := s.client.GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := check.Value(s.client.GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{}))(t)
 	for _, id := range []string{"a", "b"} {
 		s.events <- &runtimeapi.ContainerEventResponse{ContainerId: id}
 		if e, err := stream.Recv(); err != nil || e.ContainerId != id {
@@ -212,9 +195,7 @@ func TestStream(t *testing.T) {
 func TestHold(t *testing.T) {
 	s := start(t)
 	for _, pod := range []string{"one-node", "two-node"} {
-		if err := s.runPod(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, s.runPod(t.Context(), pod))
 	}
 	rule := s.inject(t, Fault{Method: "StopContainer", Match: OfPod("one"), Do: Hold})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -222,9 +203,7 @@ func TestHold(t *testing.T) {
 	if err := s.stop(ctx, "container-of-sandbox-one-node"); status.Code(err) != codes.DeadlineExceeded {
 		t.Fatalf("a held call: %v; want it to hang", err)
 	}
-	if err := s.stop(t.Context(), "container-of-sandbox-two-node"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, s.stop(t.Context(), "container-of-sandbox-two-node"))
 	if rule.Waiting() != 1 || len(rule.Hits()) != 1 || rule.Hits()[0].PodUID != "one-node-uid" {
 		t.Errorf("waiting %d, hits %+v", rule.Waiting(), rule.Hits())
 	}
@@ -232,9 +211,7 @@ func TestHold(t *testing.T) {
 		t.Error("the call was made while it was held")
 	}
 	rule.Release()
-	if err := rule.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, rule.Settle(t.Context()))
 	if !s.has("stop container-of-sandbox-one-node") || rule.Waiting() != 0 {
 		t.Error("the call was not made late")
 	}
@@ -258,9 +235,7 @@ func TestHoldAnswers(t *testing.T) {
 				return nil
 			})
 			rule.Release()
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, <-done)
 		})
 	}
 }
@@ -270,15 +245,11 @@ func TestDelay(t *testing.T) {
 	const d = 150 * time.Millisecond
 	s.inject(t, Fault{Method: "RunPodSandbox", Do: Delay, Delay: d, Times: 1})
 	begin := time.Now()
-	if err := s.runPod(t.Context(), "one"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, s.runPod(t.Context(), "one"))
 	if took := time.Since(begin); took < d {
 		t.Errorf("took %s, less than the delay", took)
 	}
-	if err := s.runPod(t.Context(), "two"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, s.runPod(t.Context(), "two"))
 }
 
 func TestRefuseAndLoseAnswer(t *testing.T) {
@@ -305,12 +276,8 @@ func TestRefuseAndLoseAnswer(t *testing.T) {
 // TestLearnsFromLists shows that a pod that is older than the proxy is known by what a list said.
 func TestLearnsFromLists(t *testing.T) {
 	s := start(t)
-	if _, err := s.client.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.client.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(s.client.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{}))(t)
+	check.Value(s.client.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{}))(t)
 	s.inject(t, Fault{Match: func(c Call) bool { return c.PodUID == "old-uid" && c.Container == "main" }, Do: Refuse})
 	if err := s.stop(t.Context(), "container-old"); status.Code(err) != codes.Unavailable {
 		t.Errorf("got %v; want it refused", err)
@@ -335,9 +302,7 @@ func TestStreamsUnderRules(t *testing.T) {
 		t.Fatalf("got %v; want Unimplemented", err)
 	}
 	rule := s.inject(t, Fault{Method: "GetContainerEvents", Do: Hold})
-	if stream, err = s.client.GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	stream = check.Value(s.client.GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{}))(t)
 	eventually(t, "the stream is held", func() error {
 		if rule.Waiting() != 1 {
 			return notYet("it is not")
@@ -363,15 +328,11 @@ func TestCloseWhileHeld(t *testing.T) {
 		}
 		return nil
 	})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, s.Close())
 	if err := <-done; err == nil {
 		t.Error("a call answered by a closed proxy")
 	}
-	if err := rule.Settle(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, rule.Settle(t.Context()))
 }
 
 func TestValidate(t *testing.T) {

@@ -7,20 +7,16 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestPortIsKept: while a proxy is cut its port refuses connections, nobody else gets it, and Heal has it again.
 func TestPortIsKept(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	target, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer target.Close()
-	p, err := New(target.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := check.Value(New(target.Addr().String()))(t)
 	defer p.Close()
 	dial := func() error {
 		c, err := net.Dial("tcp", p.Address())
@@ -30,9 +26,7 @@ func TestPortIsKept(t *testing.T) {
 		return err
 	}
 	for range 3 {
-		if err := dial(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, dial())
 		p.Cut()
 		if err := dial(); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("connect to a proxy that is cut: %v; want it refused", err)
@@ -40,9 +34,7 @@ func TestPortIsKept(t *testing.T) {
 		if l, err := net.Listen("tcp", p.Address()); !errors.Is(err, syscall.EADDRINUSE) {
 			t.Errorf("listen where a proxy is cut: %v, %v; want the address in use", l, err)
 		}
-		if err := p.Heal(); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, p.Heal())
 	}
 	address := p.Address()
 	p.Close()
