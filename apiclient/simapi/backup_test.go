@@ -12,17 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // saidOfMaps are the changes that the owner's watch of the maps tells.
 func (w *world) saidOfMaps() *[]string {
 	var said []string
-	_, err := w.Watch(WatchOptions{Select: Select{Kind: port.ConfigMapKind}}, func(e Event) {
+	check.Value(w.Watch(WatchOptions{Select: Select{Kind: port.ConfigMapKind}}, func(e Event) {
 		said = append(said, fmt.Sprintf("%d %s@%s", e.Type, e.Object.GetName(), e.Object.GetResourceVersion()))
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	}))(w)
 	return &said
 }
 
@@ -35,19 +33,13 @@ func TestRestore(t *testing.T) {
 	pod := w.created(aPod("web", "n1")).(*v1.Pod)
 	b := w.Checkpoint()
 	for range 2 {
-		if err := w.Delete(port.APIDelete{Key: mapKey("deleted")}); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, w.Delete(port.APIDelete{Key: mapKey("deleted")}))
 		changed := aMap("kept")
 		changed.Data = map[string]string{"a": "b"}
-		if _, err := w.Update(changed); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(w.Update(changed))(t)
 		w.created(aMap("new"))
 		runs := withStatus(pod, runningStatus(pod, pod.CreationTimestamp, 0))
-		if _, err := w.Patch(port.APIPatch{Key: podKey("web"), From: pod, To: runs, Status: true}); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(w.Patch(port.APIPatch{Key: podKey("web"), From: pod, To: runs, Status: true}))(t)
 		said := w.saidOfMaps()
 		w.v.Advance(time.Second)
 		*said = nil
@@ -83,7 +75,7 @@ func TestRestoredWatch(t *testing.T) {
 	l := w.listen("n1", port.Selection{Kind: port.ConfigMapKind})
 	w.v.Advance(time.Second)
 	w.created(aMap("new"))
-	a := w.create(newEnding(), "n1", "lost")
+	a := w.create(w.ending(), "n1", "lost")
 	w.v.Advance(5 * time.Millisecond)
 	l.heard()
 	w.Restore(b)
@@ -141,7 +133,7 @@ func TestHalfLinks(t *testing.T) {
 			w.v.Advance(time.Second)
 			l.heard()
 			w.SetLink("n1", c.link)
-			ctx := newEnding()
+			ctx := w.ending()
 			a := w.create(ctx, "n1", "m")
 			late := w.listen("n1", port.Selection{Kind: port.ConfigMapKind})
 			w.v.AfterFunc(10*time.Second, func() { ctx.end(fmt.Errorf("gave up")) })

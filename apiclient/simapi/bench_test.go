@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // maxBytesPerPod is what a running pod with one container may cost in the
@@ -22,9 +23,7 @@ func BenchmarkCreatePod(b *testing.B) {
 	w := newWorld(b, nil)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, err := w.Create(aPod(fmt.Sprintf("p%07d", i), "")); err != nil {
-			b.Fatal(err)
-		}
+		check.Value(w.Create(aPod(fmt.Sprintf("p%07d", i), "")))(b)
 	}
 }
 
@@ -37,9 +36,7 @@ func BenchmarkBindPod(b *testing.B) {
 		name := fmt.Sprintf("p%07d", i)
 		w.created(aPod(name, ""))
 		b.StartTimer()
-		if err := w.Bind("default", name, nodeName(i%5000)); err != nil {
-			b.Fatal(err)
-		}
+		check.Fatal(b, w.Bind("default", name, nodeName(i%5000)))
 		if i%100 == 0 {
 			w.v.Advance(patient)
 		}
@@ -72,17 +69,12 @@ func BenchmarkStatusPatch(b *testing.B) {
 func BenchmarkStatusPatchFromOld(b *testing.B) {
 	w := newWorld(b, nil)
 	old := w.created(aPod("p", nodeName(7))).(*v1.Pod)
-	_, err := w.UpdateStatus(withStatus(old, runningStatus(old, metav1.NewTime(epoch), 0)))
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Value(w.UpdateStatus(withStatus(old, runningStatus(old, metav1.NewTime(epoch), 0))))(b)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		next := withStatus(old, old.Status)
 		next.Status.Message = fmt.Sprint(i)
-		if _, err := w.Patch(port.APIPatch{Key: podKey("p"), From: old, To: next, Status: true}); err != nil {
-			b.Fatal(err)
-		}
+		check.Value(w.Patch(port.APIPatch{Key: podKey("p"), From: old, To: next, Status: true}))(b)
 	}
 }
 
@@ -130,9 +122,7 @@ func BenchmarkCluster(b *testing.B) {
 		for i := range nodes * podsPerNode {
 			name, node := fmt.Sprintf("p%06d", i), nodeName(i%nodes)
 			w.created(aPod(name, ""))
-			if err := w.Bind("default", name, node); err != nil {
-				b.Fatal(err)
-			}
+			check.Fatal(b, w.Bind("default", name, node))
 			api := w.Client(node)
 			report := func(from *v1.Pod, phase v1.PodPhase, done func(port.APIObject, error)) {
 				status := runningStatus(from, metav1.NewTime(epoch), 0)
@@ -163,9 +153,7 @@ func BenchmarkCluster(b *testing.B) {
 func processCPU(t testing.TB) int64 {
 	t.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
@@ -193,9 +181,7 @@ func podMemory(t testing.TB, nodes, podsPerNode int) float64 {
 	for i := range nodes * podsPerNode {
 		name, node := fmt.Sprintf("p%06d", i), nodeName(i%nodes)
 		w.created(aPod(name, ""))
-		if err := w.Bind("default", name, node); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, w.Bind("default", name, node))
 		p := w.pod(podKey(name))
 		to := withStatus(p, runningStatus(p, metav1.NewTime(epoch), 0))
 		w.Client(node).Patch(context.Background(), port.APIPatch{Key: podKey(name), From: p, To: to, Status: true}, func(_ port.APIObject, err error) {

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestDeletePod is base + what was done before + what is asked → what is there.
@@ -68,18 +69,12 @@ func TestDeletePod(t *testing.T) {
 			if c.phase != "" {
 				status.Phase = c.phase
 			}
-			if _, err := w.UpdateStatus(withStatus(made, status)); err != nil {
-				t.Fatal(err)
-			}
+			check.Value(w.UpdateStatus(withStatus(made, status)))(t)
 			for _, ask := range c.before {
-				if err := w.Delete(port.APIDelete{Key: podKey("p"), Grace: ask}); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, w.Delete(port.APIDelete{Key: podKey("p"), Grace: ask}))
 			}
 			w.v.Advance(c.wait)
-			if err := w.Delete(port.APIDelete{Key: podKey("p"), UID: made.UID, Grace: c.ask}); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, w.Delete(port.APIDelete{Key: podKey("p"), UID: made.UID, Grace: c.ask}))
 			w.v.Advance(0)
 			if events != c.events {
 				t.Errorf("events are %s, want %s", events, c.events)
@@ -121,19 +116,14 @@ func TestDeletedVersions(t *testing.T) {
 	w.created(aPod("p", "n1"))
 	var last Event
 	var seen uint64
-	stop, err := w.Watch(WatchOptions{Select: Select{Kind: port.PodKind}}, func(e Event) {
+	stop := check.Value(w.Watch(WatchOptions{Select: Select{Kind: port.PodKind}}, func(e Event) {
 		if e.Version != versionOf(e.Object) || e.Version <= seen {
 			t.Errorf("event %d has an object of version %s, after %d", e.Version, e.Object.GetResourceVersion(), seen)
 		}
 		last, seen = e, e.Version
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer stop()
-	if err := w.Delete(port.APIDelete{Key: podKey("p"), Grace: new(int64)}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.Delete(port.APIDelete{Key: podKey("p"), Grace: new(int64)}))
 	w.v.Advance(0)
 	if last.Type != Deleted || last.Version != w.Stats().Version || last.Object.GetDeletionTimestamp() == nil {
 		t.Errorf("the last event is %+v", last)
@@ -143,9 +133,7 @@ func TestDeletedVersions(t *testing.T) {
 func TestBind(t *testing.T) {
 	w := newWorld(t, nil)
 	made := w.created(aPod("p", "")).(*v1.Pod)
-	if err := w.Bind("default", "p", "n1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.Bind("default", "p", "n1"))
 	p := w.pod(podKey("p"))
 	if p.Spec.NodeName != "n1" || p.Generation != 1 || len(p.Status.Conditions) != 1 || p.Status.Conditions[0].Type != v1.PodScheduled ||
 		p.Status.Conditions[0].Status != v1.ConditionTrue || p.Status.Conditions[0].LastTransitionTime.IsZero() {
@@ -172,9 +160,7 @@ func TestBind(t *testing.T) {
 	going := aPod("going", "")
 	going.Finalizers = []string{"test/f"}
 	w.created(going)
-	if err := w.Delete(port.APIDelete{Key: podKey("going")}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.Delete(port.APIDelete{Key: podKey("going")}))
 	if err := w.Bind("default", "going", "n1"); !apierrors.IsConflict(err) {
 		t.Errorf("bound a pod that is being deleted: %v", err)
 	}
@@ -186,9 +172,7 @@ func TestUpdateWhileDeleted(t *testing.T) {
 	p := aPod("p", "n1")
 	p.Finalizers = []string{"test/f", "test/g"}
 	w.created(p)
-	if err := w.Delete(port.APIDelete{Key: podKey("p")}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.Delete(port.APIDelete{Key: podKey("p")}))
 	for _, c := range []struct {
 		name   string
 		change func(*v1.Pod)

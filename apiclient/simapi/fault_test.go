@@ -95,7 +95,7 @@ func TestFaults(t *testing.T) {
 				cfg.LateEffect = c.late
 				cfg.Fault = func(call Call) Fault { calls = append(calls, call); return c.fault }
 			})
-			ctx := newEnding()
+			ctx := w.ending()
 			a := w.create(ctx, "n1", "m")
 			if c.meanwhile != nil {
 				w.v.AfterFunc(5*time.Millisecond, func() { c.meanwhile(w) })
@@ -130,7 +130,7 @@ func TestEchoBeforeAnswer(t *testing.T) {
 	l := w.listen("n1", port.Selection{Kind: port.ConfigMapKind})
 	w.v.Advance(time.Second)
 	l.heard()
-	a := w.create(newEnding(), "n1", "m")
+	a := w.create(w.ending(), "n1", "m")
 	w.v.Advance(500 * time.Millisecond)
 	if got := strings.Join(l.heard(), ", "); got != "1.011s set m@2" || a.said != "" {
 		t.Errorf("the watch told %q, the answer was %q", got, a.said)
@@ -165,20 +165,20 @@ func TestLateList(t *testing.T) {
 func TestLinks(t *testing.T) {
 	w := newWorld(t, nil)
 	w.SetLink("n1", Refused)
-	refused, fine := w.create(newEnding(), "n1", "refused"), w.create(newEnding(), "n2", "fine")
+	refused, fine := w.create(w.ending(), "n1", "refused"), w.create(w.ending(), "n2", "fine")
 	w.v.Advance(time.Second)
 	if refused.said != "500µs unavailable" || fine.said != "10ms fine" {
 		t.Errorf("refused: %q; another: %q", refused.said, fine.said)
 	}
 	w.SetLink("n1", Silent)
-	ctx := newEnding()
+	ctx := w.ending()
 	silent := w.create(ctx, "n1", "silent")
 	w.v.Advance(time.Minute)
 	if silent.said != "" || w.there("silent") {
 		t.Errorf("a call into the void: %q", silent.said)
 	}
 	w.SetLink("n1", Up)
-	up := w.create(newEnding(), "n1", "up")
+	up := w.create(w.ending(), "n1", "up")
 	w.v.Advance(time.Second)
 	ctx.end(context.DeadlineExceeded)
 	w.v.Advance(time.Second)
@@ -186,14 +186,14 @@ func TestLinks(t *testing.T) {
 		t.Errorf("up again: %q; the call before: %q", up.said, silent.said)
 	}
 	w.SetDown(true)
-	down := w.create(newEnding(), "n2", "down")
+	down := w.create(w.ending(), "n2", "down")
 	w.created(aMap("owner"))
 	w.v.Advance(time.Second)
 	if !strings.HasSuffix(down.said, "unavailable") || !w.there("owner") {
 		t.Errorf("down: %q", down.said)
 	}
 	w.SetDown(false)
-	again := w.create(newEnding(), "n2", "down")
+	again := w.create(w.ending(), "n2", "down")
 	w.v.Advance(time.Second)
 	if !strings.HasSuffix(again.said, " down") {
 		t.Errorf("up again: %q", again.said)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // drawStatus draws a pod's status.
@@ -53,10 +54,7 @@ func TestFastIsSlow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := aPod("p", "n1")
 		from, to := withStatus(p, drawStatus(t)), withStatus(p, drawStatus(t))
-		got, err := merge(from, port.APIPatch{Key: podKey("p"), From: from, To: to, Status: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := check.Value(merge(from, port.APIPatch{Key: podKey("p"), From: from, To: to, Status: true}))(t)
 		if got == nil {
 			got = from
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // modelPod is what the model knows of a pod: the rules of the API written down
@@ -108,15 +109,13 @@ func newModel(t *rapid.T, tb testing.TB) *model {
 		{Kind: port.PodKind}, {Kind: port.PodKind, Field: "spec.nodeName=n1"}, {Kind: port.PodKind, Namespace: "default", Field: "metadata.name=a"},
 		{Kind: port.PodKind, Field: "status.phase=Pending"},
 	} {
-		l := &checkedListener{sel: sel, newest: map[types.UID]uint64{}, listener: &listener{w: m.w, ctx: newEnding(), objects: map[port.APIKey]port.APIObject{}}}
+		l := &checkedListener{sel: sel, newest: map[types.UID]uint64{}, listener: &listener{w: m.w, ctx: m.w.ending(), objects: map[port.APIKey]port.APIObject{}}}
 		m.w.Client(fmt.Sprint("n", i%2+1)).Watch(l.ctx, sel, func(c port.APIChange) { l.check(t, c); l.take(c) }, func(error) {})
 		m.listeners = append(m.listeners, l)
 	}
 	for _, q := range []Select{{Kind: port.PodKind}, {Kind: port.PodKind, Label: "x=1"}, {Kind: port.PodKind, Field: "spec.nodeName="}} {
 		o := &ownMirror{q: q, objects: map[string]port.APIObject{}}
-		if _, err := m.w.Watch(WatchOptions{Select: q}, func(e Event) { o.take(t, e) }); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(m.w.Watch(WatchOptions{Select: q}, func(e Event) { o.take(t, e) }))(t)
 		m.own = append(m.own, o)
 	}
 	return m
@@ -343,10 +342,7 @@ func (m *model) pass(t *rapid.T) {
 
 // check compares what is there with what ought to be.
 func (m *model) check(*rapid.T) {
-	all, err := Objects[*v1.Pod](m.w.Server, Select{})
-	if err != nil {
-		m.Fatal(err)
-	}
+	all := check.Value(Objects[*v1.Pod](m.w.Server, Select{}))(m)
 	names := []string{}
 	for _, p := range all {
 		names = append(names, p.Name)
@@ -376,17 +372,11 @@ func (m *model) settle() {
 	m.w.SetLink("n2", Up)
 	m.w.v.Advance(5 * time.Minute)
 	for _, l := range m.listeners {
-		all, _, err := m.w.List(Select{Kind: l.sel.Kind, Namespace: l.sel.Namespace, Field: l.sel.Field})
-		if err != nil {
-			m.Fatal(err)
-		}
+		all, _ := check.Values(m.w.List(Select{Kind: l.sel.Kind, Namespace: l.sel.Namespace, Field: l.sel.Field}))(m)
 		m.same(l.sel.String(), all, slices.Collect(maps.Values(l.objects)))
 	}
 	for _, o := range m.own {
-		all, _, err := m.w.List(o.q)
-		if err != nil {
-			m.Fatal(err)
-		}
+		all, _ := check.Values(m.w.List(o.q))(m)
 		m.same(fmt.Sprintf("%+v", o.q), all, slices.Collect(maps.Values(o.objects)))
 	}
 }

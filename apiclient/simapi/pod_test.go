@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestPodChanges is base + change → what the apiserver says.
@@ -78,15 +79,13 @@ func TestPodChanges(t *testing.T) {
 func TestObservedGenerationStays(t *testing.T) {
 	w := newWorld(t, nil)
 	p := w.created(aPod("p", "n1")).(*v1.Pod)
-	o, err := w.UpdateStatus(withStatus(p, runningStatus(p, metav1.NewTime(epoch), 0)))
-	p = must[*v1.Pod](w, o, err)
+	p = check.Value(w.UpdateStatus(withStatus(p, runningStatus(p, metav1.NewTime(epoch), 0))))(w).(*v1.Pod)
 	plain := *p.Status.DeepCopy()
 	plain.ObservedGeneration, plain.Message = 0, "new"
 	for i := range plain.Conditions {
 		plain.Conditions[i].ObservedGeneration = 0
 	}
-	o, err = w.UpdateStatus(withStatus(p, plain))
-	got := must[*v1.Pod](w, o, err).Status
+	got := check.Value(w.UpdateStatus(withStatus(p, plain)))(w).(*v1.Pod).Status
 	if got.ObservedGeneration != 1 || got.Conditions[4].ObservedGeneration != 1 || got.Message != "new" {
 		t.Errorf("the status is %+v", got)
 	}
@@ -151,7 +150,8 @@ func TestAddresses(t *testing.T) {
 				}
 				return
 			}
-			if got := must[*v1.Pod](w, o, err).Status; fmt.Sprint(got.PodIP, " ", got.PodIPs) != c.want {
+			check.Fatal(w, err)
+			if got := o.(*v1.Pod).Status; fmt.Sprint(got.PodIP, " ", got.PodIPs) != c.want {
 				t.Errorf("%s %v, want %s", got.PodIP, got.PodIPs, c.want)
 			}
 		})
@@ -164,11 +164,9 @@ func TestKeysTwice(t *testing.T) {
 	p := w.created(aPod("p", "n1")).(*v1.Pod)
 	s := p.Status
 	s.Conditions = []v1.PodCondition{{Type: "test/a", Status: v1.ConditionTrue}}
-	o, err := w.UpdateStatus(withStatus(p, s))
-	p = must[*v1.Pod](w, o, err)
+	p = check.Value(w.UpdateStatus(withStatus(p, s)))(w).(*v1.Pod)
 	s.Conditions = []v1.PodCondition{{Type: "test/a", Status: v1.ConditionTrue}, {Type: "test/a", Status: v1.ConditionFalse}}
-	o, err = w.Patch(port.APIPatch{Key: podKey("p"), From: p, To: withStatus(p, s), Status: true})
-	if got := must[*v1.Pod](w, o, err).Status.Conditions; len(got) != 1 {
+	if got := check.Value(w.Patch(port.APIPatch{Key: podKey("p"), From: p, To: withStatus(p, s), Status: true}))(w).(*v1.Pod).Status.Conditions; len(got) != 1 {
 		t.Errorf("conditions are %+v", got)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // life is a life of writes, watches and trouble, all drawn from a seed, and the
@@ -48,15 +49,13 @@ func life(t testing.TB, seed uint64) string {
 	for i := range 5 {
 		listeners = append(listeners, w.listen(nodeName(i), port.Selection{Kind: port.PodKind, Field: "spec.nodeName=" + nodeName(i)}))
 	}
-	if _, err := w.Watch(WatchOptions{Select: Select{Kind: port.PodKind, Label: "app=web"}}, func(e Event) {
+	check.Value(w.Watch(WatchOptions{Select: Select{Kind: port.PodKind, Label: "app=web"}}, func(e Event) {
 		note("%s %s@%d %s", e.Type, e.Object.GetName(), e.Version, e.Object.GetUID())
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	for i := range 300 {
 		node := nodeName(script.IntN(5))
 		api := w.Client(node)
-		ctx := newEnding()
+		ctx := w.ending()
 		said := func(o port.APIObject, err error) {
 			if err != nil {
 				note("%d %v", i, err)
@@ -64,10 +63,7 @@ func life(t testing.TB, seed uint64) string {
 			}
 			note("%d %s@%s", i, o.GetName(), o.GetResourceVersion())
 		}
-		all, err := Objects[*v1.Pod](w.Server, Select{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := check.Value(Objects[*v1.Pod](w.Server, Select{}))(t)
 		var p *v1.Pod
 		if len(all) > 0 {
 			p = all[script.IntN(len(all))]
@@ -132,10 +128,9 @@ func TestStreamsAreApart(t *testing.T) {
 		})
 		w.listen("n1", port.Selection{Kind: port.ConfigMapKind})
 		for i := range 5 {
-			w.create(newEnding(), "n1", fmt.Sprint("m", i))
+			w.create(w.ending(), "n1", fmt.Sprint("m", i))
 			w.v.Advance(time.Second)
-			o, err := w.Get(mapKey(fmt.Sprint("m", i)))
-			out = append(out, string(must[port.APIObject](w, o, err).GetUID()))
+			out = append(out, string(check.Value(w.Get(mapKey(fmt.Sprint("m", i))))(w).GetUID()))
 		}
 		return out
 	}

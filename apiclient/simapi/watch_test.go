@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func labeled(name, node, app string) *v1.Pod {
@@ -24,9 +25,7 @@ func labeled(name, node, app string) *v1.Pod {
 func TestSelectors(t *testing.T) {
 	w := newWorld(t, nil)
 	running := w.created(labeled("running", "n1", "web")).(*v1.Pod)
-	if _, err := w.UpdateStatus(withStatus(running, runningStatus(running, metav1.NewTime(epoch), 0))); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(w.UpdateStatus(withStatus(running, runningStatus(running, metav1.NewTime(epoch), 0))))(t)
 	w.created(labeled("pending", "n1", "db"))
 	w.created(labeled("none", "", "web"))
 	elsewhere := labeled("elsewhere", "n2", "web")
@@ -125,21 +124,16 @@ func TestOwnWatch(t *testing.T) {
 	}
 	w.v.Advance(0)
 	wantSaid(t, "what there is", l.heard(), "Added a@2")
-	o, err := w.Update(with(a, func(p *v1.Pod) { p.Labels = map[string]string{"app": "db"} })) // 4
-	left := must[*v1.Pod](w, o, err)
-	if _, err := w.Update(with(left, func(p *v1.Pod) { p.Labels = map[string]string{"app": "web"} })); err != nil { // 5
-		t.Fatal(err)
-	}
-	w.created(labeled("c", "", "web")) // 6
+	left := check.Value(w.Update(with(a, func(p *v1.Pod) { p.Labels = map[string]string{"app": "db"} })))(w).(*v1.Pod) // 4
+	check.Value(w.Update(with(left, func(p *v1.Pod) { p.Labels = map[string]string{"app": "web"} })))(t)               // 5
+	w.created(labeled("c", "", "web"))                                                                                 // 6
 	w.v.Advance(0)
 	wantSaid(t, "in and out of the selection", l.heard(), "Deleted a@4", "Added a@5", "Added c@6")
 	w.v.Advance(150 * time.Second)
 	wantSaid(t, "bookmarks", l.heard(), "Bookmark @6", "Bookmark @6")
 
 	// What is in the history can be told later.
-	if _, err := w.Watch(WatchOptions{Select: Select{Kind: port.PodKind, Label: "app=web"}, Since: 3}, late.take); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(w.Watch(WatchOptions{Select: Select{Kind: port.PodKind, Label: "app=web"}, Since: 3}, late.take))(t)
 	w.v.Advance(0)
 	wantSaid(t, "since 3", late.heard(), "Deleted a@4", "Added a@5", "Added c@6")
 	for since, is := range map[uint64]func(error) bool{2: apierrors.IsResourceExpired, 7: apierrors.IsTimeout} {
@@ -172,15 +166,12 @@ func TestWatcherStopsItself(t *testing.T) {
 	w := newWorld(t, nil)
 	n := 0
 	var stop func()
-	stop, err := w.Watch(WatchOptions{Select: Select{Kind: port.PodKind}}, func(e Event) {
+	stop = check.Value(w.Watch(WatchOptions{Select: Select{Kind: port.PodKind}}, func(e Event) {
 		if n++; n == 2 {
 			stop()
 			w.created(aPod("more", ""))
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	for i := range 4 {
 		w.created(aPod(fmt.Sprint("p", i), ""))
 	}
@@ -198,15 +189,9 @@ func TestFollow(t *testing.T) {
 	w.v.Advance(time.Second)
 	wantSaid(t, "the list", l.heard(), "11ms replaced 1")
 	c := w.created(aPod("c", "")).(*v1.Pod)
-	if err := w.Bind("default", "c", "n1"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.UpdateStatus(withStatus(w.pod(podKey("c")), runningStatus(c, metav1.NewTime(epoch), 0))); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Delete(port.APIDelete{Key: podKey("a"), Grace: new(int64)}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.Bind("default", "c", "n1"))
+	check.Value(w.UpdateStatus(withStatus(w.pod(podKey("c")), runningStatus(c, metav1.NewTime(epoch), 0))))(t)
+	check.Fatal(t, w.Delete(port.APIDelete{Key: podKey("a"), Grace: new(int64)}))
 	w.v.Advance(time.Second)
 	wantSaid(t, "changes", l.heard(), "1.001s set c@5", "1.001s set c@6", "1.001s set a@7", "1.001s deleted a@8")
 	// The stream is closed: it goes on where it was, in silence.
@@ -280,8 +265,7 @@ func TestFollowSkips(t *testing.T) {
 	p := w.created(aPod("a", "n1")).(*v1.Pod)
 	w.created(aPod("b", "n1"))
 	for i := range 5 {
-		o, err := w.UpdateStatus(withStatus(p, runningStatus(p, metav1.NewTime(epoch), int32(i+1))))
-		p = must[*v1.Pod](w, o, err)
+		p = check.Value(w.UpdateStatus(withStatus(p, runningStatus(p, metav1.NewTime(epoch), int32(i+1)))))(w).(*v1.Pod)
 	}
 	w.v.Advance(2 * time.Second)
 	wantSaid(t, "the changes", l.heard(), "3s set b@3", "3s set a@8")
@@ -298,8 +282,8 @@ func TestBookmarksKeepAWatchFresh(t *testing.T) {
 	churn := func(n int) {
 		for range n {
 			restarts++
-			o, err := w.UpdateStatus(withStatus(busy, runningStatus(busy, metav1.NewTime(epoch), restarts)))
-			busy = must[*v1.Pod](w, o, err)
+			busy = check.Value(
+				w.UpdateStatus(withStatus(busy, runningStatus(busy, metav1.NewTime(epoch), restarts))))(w).(*v1.Pod)
 			w.v.Advance(10 * time.Second)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -46,32 +47,18 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	if change != nil {
 		change(&cfg)
 	}
-	var err error
-	if w.Server, err = New(cfg); err != nil {
-		t.Fatal(err)
-	}
+	w.Server = check.Value(New(cfg))(t)
 	return w
-}
-
-// must is a call of the owner's that works.
-func must[T port.APIObject](w *world, o port.APIObject, err error) T {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-	return o.(T)
 }
 
 func (w *world) created(o port.APIObject) port.APIObject {
 	w.Helper()
-	made, err := w.Create(o)
-	return must[port.APIObject](w, made, err)
+	return check.Value(w.Create(o))(w)
 }
 
 func (w *world) pod(k port.APIKey) *v1.Pod {
 	w.Helper()
-	o, err := w.Get(k)
-	return must[*v1.Pod](w, o, err)
+	return check.Value(w.Get(k))(w).(*v1.Pod)
 }
 
 // templateContainers is what the pods of the tests have in common.
@@ -121,46 +108,31 @@ func withStatus(p *v1.Pod, s v1.PodStatus) *v1.Pod {
 
 // ending is a context that ends on the test's own goroutine.
 type ending struct {
+	endsHere
+	end func(error)
+}
+
+type endsHere interface {
 	context.Context
-	err   error
-	funcs []func()
+	AfterFunc(func()) func() bool
 }
 
-func newEnding() *ending { return &ending{Context: context.Background()} }
-
-func (e *ending) Err() error { return e.err }
-
-func (e *ending) AfterFunc(f func()) func() bool {
-	i := len(e.funcs)
-	e.funcs = append(e.funcs, f)
-	return func() bool {
-		was := e.funcs[i] != nil
-		e.funcs[i] = nil
-		return was
-	}
-}
-
-func (e *ending) end(err error) {
-	e.err = err
-	for i, f := range e.funcs {
-		if f != nil {
-			e.funcs[i] = nil
-			f()
-		}
-	}
+func (w *world) ending() ending {
+	ctx, end := kernel.NewContext(w.v)
+	return ending{ctx.(endsHere), end}
 }
 
 // listener is a watch of the port and what it told.
 type listener struct {
 	w       *world
-	ctx     *ending
+	ctx     ending
 	said    []string
 	objects map[port.APIKey]port.APIObject
 	ended   []error
 }
 
 func (w *world) listen(node string, sel port.Selection) *listener {
-	l := &listener{w: w, ctx: newEnding(), objects: map[port.APIKey]port.APIObject{}}
+	l := &listener{w: w, ctx: w.ending(), objects: map[port.APIKey]port.APIObject{}}
 	w.Client(node).Watch(l.ctx, sel, l.take, func(err error) { l.ended = append(l.ended, err) })
 	return l
 }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestIsName holds our reading of RFC 1123 to apimachinery's.
@@ -98,11 +99,9 @@ func TestPodsShare(t *testing.T) {
 	}
 	// A slow patch keeps what it did not change.
 	old := made[0]
-	if _, err := w.Update(with(old, func(p *v1.Pod) { p.Labels = map[string]string{"a": "1"} })); err != nil {
-		t.Fatal(err)
-	}
-	o, err := w.Patch(port.APIPatch{Key: podKey("a"), From: old, To: with(old, func(p *v1.Pod) { p.Annotations = map[string]string{"b": "2"} })})
-	got := must[*v1.Pod](w, o, err)
+	check.Value(w.Update(with(old, func(p *v1.Pod) { p.Labels = map[string]string{"a": "1"} })))(t)
+	got := check.Value(
+		w.Patch(port.APIPatch{Key: podKey("a"), From: old, To: with(old, func(p *v1.Pod) { p.Annotations = map[string]string{"b": "2"} })}))(w).(*v1.Pod)
 	if &got.Spec.Containers[0] != &old.Spec.Containers[0] || got.Labels["a"] != "1" || got.Annotations["b"] != "2" {
 		t.Errorf("a slow patch gave %+v", got)
 	}
@@ -121,8 +120,7 @@ func TestTimesAreWhole(t *testing.T) {
 	p := w.created(aPod("p", "n1")).(*v1.Pod)
 	at := metav1.NewTime(w.v.Now())
 	given := runningStatus(p, at, 0)
-	o, err := w.UpdateStatus(withStatus(p, given))
-	got := must[*v1.Pod](w, o, err).Status
+	got := check.Value(w.UpdateStatus(withStatus(p, given)))(w).(*v1.Pod).Status
 	cut := metav1.NewTime(at.Truncate(time.Second))
 	if !got.StartTime.Equal(&cut) || !got.Conditions[2].LastTransitionTime.Equal(&cut) || !got.ContainerStatuses[0].State.Running.StartedAt.Equal(&cut) {
 		t.Errorf("the status was kept as %+v", got)
@@ -134,8 +132,7 @@ func TestTimesAreWhole(t *testing.T) {
 		t.Errorf("created at %v, want %v", p.CreationTimestamp, cut)
 	}
 	l := w.created(aLease("l"))
-	o, err = w.Update(renewed(l, epoch.Add(1234567891)))
-	renew := must[port.APIObject](w, o, err)
+	renew := check.Value(w.Update(renewed(l, epoch.Add(1234567891))))(w)
 	if at := leaseOf(renew).Spec.RenewTime; at.Nanosecond() != 234567000 {
 		t.Errorf("renewed at %v", at)
 	}
@@ -192,7 +189,8 @@ func TestStatusMayFollow(t *testing.T) {
 					}
 					return
 				}
-				is = must[*v1.Pod](w, o, err)
+				check.Fatal(w, err)
+				is = o.(*v1.Pod)
 			}
 		})
 	}
@@ -239,11 +237,11 @@ func TestUpdateRefused(t *testing.T) {
 // TestUpdateCreates: leases and events may be written without being there.
 func TestUpdateCreates(t *testing.T) {
 	w := newWorld(t, nil)
-	o, err := w.Update(aLease("l"))
-	if l := must[port.APIObject](w, o, err); l.GetUID() == "" {
+	l := check.Value(w.Update(aLease("l")))(w)
+	if l.GetUID() == "" {
 		t.Errorf("made %+v", l)
 	}
-	gone := with(leaseOf(o), func(l *lease) { l.Name = "gone" })
+	gone := with(leaseOf(l), func(l *lease) { l.Name = "gone" })
 	if _, err := w.Update(gone); !apierrors.IsConflict(err) {
 		t.Errorf("one that claims to have been there: %v", err)
 	}
@@ -279,10 +277,7 @@ func TestEventsEnd(t *testing.T) {
 		return w.created(&v1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}})
 	}
 	there := func() string {
-		all, err := Objects[*v1.Event](w.Server, Select{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := check.Value(Objects[*v1.Event](w.Server, Select{}))(t)
 		names := ""
 		for _, e := range all {
 			names += e.Name
@@ -292,9 +287,7 @@ func TestEventsEnd(t *testing.T) {
 	a := event("a")
 	event("b")
 	w.v.Advance(30 * time.Minute)
-	if _, err := w.Update(with(a.(*v1.Event), func(e *v1.Event) { e.Count = 2 })); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(w.Update(with(a.(*v1.Event), func(e *v1.Event) { e.Count = 2 })))(t)
 	event("c")
 	w.v.Advance(29 * time.Minute)
 	if got := there(); got != "abc" {
@@ -314,9 +307,7 @@ func TestEventsEnd(t *testing.T) {
 	if got := there(); got != "fgh" {
 		t.Errorf("of five the last three are %q", got)
 	}
-	if err := w.Delete(port.APIDelete{Key: port.APIKey{Kind: port.EventKind, Namespace: "default", Name: "g"}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.Delete(port.APIDelete{Key: port.APIKey{Kind: port.EventKind, Namespace: "default", Name: "g"}}))
 	event("g")
 	w.v.Advance(2 * time.Hour)
 	if got := there(); got != "" || len(w.ages.expires) != 0 {
@@ -330,7 +321,7 @@ func TestForget(t *testing.T) {
 	l := w.listen("n1", port.Selection{Kind: port.PodKind})
 	w.v.Advance(time.Second)
 	other := w.listen("n2", port.Selection{Kind: port.PodKind})
-	hangs := w.create(newEnding(), "n1", "m")
+	hangs := w.create(w.ending(), "n1", "m")
 	w.SetLink("n1", Silent)
 	w.Forget("n1")
 	w.Forget("n3")
@@ -344,7 +335,7 @@ func TestForget(t *testing.T) {
 	if st := w.Stats(); st.Watches != 1 || st.InFlight != 0 || len(w.clients) != 1 {
 		t.Errorf("left behind: %+v", st)
 	}
-	if again := w.create(newEnding(), "n1", "m"); again.said != "" {
+	if again := w.create(w.ending(), "n1", "m"); again.said != "" {
 		t.Error("answered at once")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Another runtime takes over what one had: nothing of it can be told from before.
@@ -14,20 +15,16 @@ func TestAdopt(t *testing.T) {
 	w := newWorld(t)
 	p := aPod("p", "run-for", "10s", "exit-code", "3")
 	sandbox, id := w.running(p)
-	w.clock.advance(11 * time.Second)
-	again := must(w.create(p, sandbox, 1))(t)
-	if err := w.startSync(again); err != nil {
-		t.Fatal(err)
-	}
-	w.clock.advance(4 * time.Second)
+	w.clock.Advance(11 * time.Second)
+	again := check.Value(w.create(p, sandbox, 1))(t)
+	check.Fatal(t, w.startSync(again))
+	w.clock.Advance(4 * time.Second)
 	before := w.Truth()
 
 	next := newWorld(t, func(c *Config) { c.Clock, c.Rand = w.clock, streams(2) })
 	next.clock = w.clock
 	w.Kill()
-	if err := next.Adopt(p, before.Runtime.Pods[0]); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, next.Adopt(p, before.Runtime.Pods[0]))
 	after := next.Truth()
 	for i := range before.Runtime.Pods[0].Containers {
 		// The directory of logs is the caller's, who says it with each container.
@@ -39,12 +36,10 @@ func TestAdopt(t *testing.T) {
 	if got, ran := next.ended(again); ran != 10*time.Second || got.ExitCode != 3 || got.Attempt != 1 {
 		t.Errorf("the container ended with %d after %v, want 3 after 10s", got.ExitCode, ran)
 	}
-	if first := must(next.status(id))(t); first.State != observed.ContainerExited || first.ExitCode != 3 {
+	if first := check.Value(next.status(id))(t); first.State != observed.ContainerExited || first.ExitCode != 3 {
 		t.Errorf("the first incarnation is %v with %d, want Exited with 3", first.State, first.ExitCode)
 	}
-	if err := next.removeSandboxSync(sandbox); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, next.removeSandboxSync(sandbox))
 	if left := next.Truth(); len(left.Runtime.Pods) > 0 || left.Addresses != 0 {
 		t.Errorf("left over: %+v", left)
 	}

@@ -26,7 +26,7 @@ func BenchmarkPodLifecycle(b *testing.B) {
 				})
 			})
 		})
-		w.clock.advance(patience)
+		w.clock.Advance(patience)
 		if !gone {
 			b.Fatal("the pod is not gone")
 		}

@@ -24,7 +24,7 @@ type chaos struct {
 
 	calls    int
 	answers  map[int]int // how often call i was answered
-	contexts []*virtualContext
+	contexts []ending
 	ids      []string // of sandboxes and containers, gone ones too
 
 	before map[string]observed.Container // the last state of each container seen
@@ -82,7 +82,7 @@ func (c *chaos) called(what string) func(result any, err error) {
 }
 
 func (c *chaos) context() context.Context {
-	ctx := newVirtualContext()
+	ctx := c.ending()
 	c.contexts = append(c.contexts, ctx)
 	return ctx
 }
@@ -139,10 +139,7 @@ func (c *chaos) step() {
 			fmt.Fprintf(&c.trace, "%v event %v %s\n", c.clock.Now().Sub(epoch), e.Kind, e.ContainerID)
 		}, func(err error) { over = true; done(err) })
 	case 15:
-		ended := c.contexts[c.pick(len(c.contexts))]
-		if ended.err == nil {
-			ended.end(context.Canceled)
-		}
+		c.contexts[c.pick(len(c.contexts))].end(context.Canceled)
 	case 16:
 		if c.pick(4) == 0 {
 			c.Kill()
@@ -157,10 +154,10 @@ func (c *chaos) step() {
 
 func (c *chaos) advanceAndCheck(d time.Duration) {
 	limit := c.clock.Now().Add(d)
-	for c.clock.step(limit) {
+	for c.world.step(limit) {
 		c.check()
 	}
-	c.clock.advance(limit.Sub(c.clock.Now()))
+	c.clock.Advance(limit.Sub(c.clock.Now()))
 	c.check()
 }
 
@@ -228,9 +225,7 @@ func (c *chaos) check() {
 // and everything to be removable.
 func (c *chaos) finish() {
 	for _, ctx := range c.contexts {
-		if ctx.err == nil {
-			ctx.end(context.DeadlineExceeded)
-		}
+		ctx.end(context.DeadlineExceeded)
 	}
 	c.advanceAndCheck(time.Minute)
 	if len(c.answers) != c.calls {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // faulty makes a world in which the next call of a method goes wrong.
@@ -36,7 +37,7 @@ func TestFaultFail(t *testing.T) {
 	if took := w.clock.Now().Sub(begun); took != time.Second+time.Millisecond {
 		t.Errorf("it took %v", took)
 	}
-	must(w.run(p, 0))(t) // nothing took effect
+	check.Value(w.run(p, 0))(t) // nothing took effect
 }
 
 func TestFaultHangAndLoseReply(t *testing.T) {
@@ -52,15 +53,15 @@ func TestFaultHangAndLoseReply(t *testing.T) {
 			w, set := faulty(t)
 			p := aPod("p")
 			set(RunPodSandbox, c.fault)
-			ctx := newVirtualContext()
+			ctx := w.ending()
 			a, done := give[string](w)
 			w.RunPodSandbox(ctx, port.RunPodSandbox{Pod: p}, done)
-			w.clock.advance(24 * time.Hour)
+			w.clock.Advance(24 * time.Hour)
 			if a.n != 0 {
 				t.Fatalf("it answered %v", a.err)
 			}
 			ctx.end(context.DeadlineExceeded)
-			w.clock.advance(0)
+			w.clock.Advance(0)
 			wantKind(t, "after the deadline", a.err, port.Deadline)
 			if there := len(w.Truth().Runtime.Pods) == 1; there != c.effect {
 				t.Errorf("took effect: %v, want %v", there, c.effect)
@@ -92,7 +93,7 @@ func TestFaultPartial(t *testing.T) {
 	_, err = w.run(p, 0)
 	wantKind(t, "again", err, port.NameReserved)
 
-	sandbox := must(w.run(p, 1))(t)
+	sandbox := check.Value(w.run(p, 1))(t)
 	set(CreateContainer, partial)
 	_, err = w.create(p, sandbox, 0)
 	wantKind(t, "create", err, port.Other)
@@ -104,12 +105,12 @@ func TestFaultPartial(t *testing.T) {
 	}
 	set(StopPodSandbox, partial)
 	wantKind(t, "stop", w.stopSandboxSync(sandbox), port.Other)
-	if c, _ = w.Find(p.UID, "app"); c.State != observed.ContainerExited || must(w.sandboxStatus(sandbox))(t).State != observed.SandboxReady {
+	if c, _ = w.Find(p.UID, "app"); c.State != observed.ContainerExited || check.Value(w.sandboxStatus(sandbox))(t).State != observed.SandboxReady {
 		t.Errorf("container is %v", c.State)
 	}
 	set(RemovePodSandbox, partial)
 	wantKind(t, "remove", w.removeSandboxSync(sandbox), port.Other)
-	if _, there := w.Find(p.UID, "app"); there || must(w.sandboxStatus(sandbox))(t).State != observed.SandboxReady {
+	if _, there := w.Find(p.UID, "app"); there || check.Value(w.sandboxStatus(sandbox))(t).State != observed.SandboxReady {
 		t.Error("the container is left, or the sandbox is not")
 	}
 }
@@ -118,13 +119,13 @@ func TestFaultPartial(t *testing.T) {
 func TestLateEffect(t *testing.T) {
 	for _, chance := range []float64{0, 1} {
 		w := newWorld(t, func(c *Config) { c.LateEffect = chance })
-		ctx := newVirtualContext()
+		ctx := w.ending()
 		a, done := give[string](w)
 		w.RunPodSandbox(ctx, port.RunPodSandbox{Pod: aPod("p")}, done)
 		ctx.end(context.Canceled)
-		w.clock.advance(0)
+		w.clock.Advance(0)
 		wantKind(t, "run", a.err, port.Canceled)
-		w.clock.advance(time.Second)
+		w.clock.Advance(time.Second)
 		if there := len(w.Truth().Runtime.Pods) == 1; there != (chance == 1) {
 			t.Errorf("chance %v: took effect is %v", chance, there)
 		}
@@ -140,7 +141,7 @@ func TestKillAndRestart(t *testing.T) {
 	var opened int
 	stream, streamDone := giveErr(w)
 	w.Events(context.Background(), func() { opened++ }, func(port.RuntimeEvent) {}, streamDone)
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	pending, done := give[string](w)
 	w.RunPodSandbox(context.Background(), port.RunPodSandbox{Pod: aPod("q")}, done)
 
@@ -148,19 +149,19 @@ func TestKillAndRestart(t *testing.T) {
 	if pending.n != 0 {
 		t.Error("done was called inside of Kill")
 	}
-	w.clock.advance(0)
+	w.clock.Advance(0)
 	wantKind(t, "call under way", pending.err, port.Unavailable)
 	wantKind(t, "stream", stream.err, port.Unavailable)
 	_, err := w.status(id)
 	wantKind(t, "call", err, port.Unavailable)
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 
 	w.Restart()
-	c := must(w.status(id))(t)
+	c := check.Value(w.status(id))(t)
 	if c.State != observed.ContainerExited || c.ExitCode != 4 || c.FinishedAt.Sub(c.StartedAt) != 10*time.Second {
 		t.Errorf("the container is %+v, want it to have run on and ended", c)
 	}
-	must(w.run(aPod("q"), 0))(t) // its name was given back
+	check.Value(w.run(aPod("q"), 0))(t) // its name was given back
 	if opened != 1 || w.Truth().InFlight != 0 {
 		t.Errorf("opened %d times, %d calls are left", opened, w.Truth().InFlight)
 	}
@@ -172,12 +173,12 @@ func TestKillDuringGrace(t *testing.T) {
 	_, id := w.running(aPod("p", "ignore-term", "true"))
 	a, done := giveErr(w)
 	w.StopContainer(context.Background(), id, 10*time.Second, done)
-	w.clock.advance(5 * time.Second)
+	w.clock.Advance(5 * time.Second)
 	w.Kill()
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	wantKind(t, "stop", a.err, port.Unavailable)
 	w.Restart()
-	if c := must(w.status(id))(t); c.State != observed.ContainerRunning {
+	if c := check.Value(w.status(id))(t); c.State != observed.ContainerRunning {
 		t.Errorf("container is %v", c.State)
 	}
 }
@@ -188,9 +189,9 @@ func TestEventPolicy(t *testing.T) {
 		n := 0
 		_, done := giveErr(w)
 		w.Events(context.Background(), func() {}, func(port.RuntimeEvent) { n++ }, done)
-		w.clock.advance(time.Second)
+		w.clock.Advance(time.Second)
 		w.running(aPod("p", "run-for", "1s"))
-		w.clock.advance(time.Minute)
+		w.clock.Advance(time.Minute)
 		return n
 	}
 	const all = 5 // sandbox created and started, container created, started and stopped
@@ -208,6 +209,6 @@ func TestEventPolicy(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Events.Off = true })
 	a, done := giveErr(w)
 	w.Events(context.Background(), func() { t.Error("opened") }, nil, done)
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	wantKind(t, "events", a.err, port.Unsupported)
 }

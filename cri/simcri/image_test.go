@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // pulling begins a pull and gives its answer to come.
@@ -32,9 +33,9 @@ func TestPullsShareBandwidth(t *testing.T) {
 	w := newWorld(t, sized(100, "a:1", "b:1"))
 	begun := w.clock.Now()
 	a := w.pulling(context.Background(), "a:1")
-	w.clock.advance(4 * time.Second)
+	w.clock.Advance(4 * time.Second)
 	b := w.pulling(context.Background(), "b:1")
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	// a has 60 MB to go when b joins: 12 s at half speed. b then has 40 MB: 4 s.
 	for _, c := range []struct {
 		name string
@@ -65,10 +66,7 @@ func TestPullBesideOneThatIsComplete(t *testing.T) {
 	clock := &lateClock{now: time.Unix(0, 0)}
 	c := Config{Clock: clock, Rand: streams(1)}
 	sized(10, "a:1", "b:1")(&c)
-	r, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(New(c))(t)
 	for _, image := range []string{"a:1", "b:1"} {
 		r.PullImage(context.Background(), port.PullImage{Image: image}, func(string, error) {})
 		clock.f[len(clock.f)-1]() // the call's latency is over
@@ -82,11 +80,11 @@ func TestPullBesideOneThatIsComplete(t *testing.T) {
 func TestPullJoinsAndGivesUp(t *testing.T) {
 	w := newWorld(t, sized(100, "a:1", "b:1"))
 	begun := w.clock.Now()
-	ctxA := newVirtualContext()
+	ctxA := w.ending()
 	a, again := w.pulling(ctxA, "a:1"), w.pulling(context.Background(), "a:1")
-	ctxB := newVirtualContext()
+	ctxB := w.ending()
 	b := w.pulling(ctxB, "b:1")
-	w.clock.advance(2 * time.Second)
+	w.clock.Advance(2 * time.Second)
 	if n := w.Truth().Pulling; n != 2 {
 		t.Errorf("%d images are pulled, want 2", n)
 	}
@@ -95,7 +93,7 @@ func TestPullJoinsAndGivesUp(t *testing.T) {
 	if a.n != 0 {
 		t.Error("done was called inside of cancel")
 	}
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	wantKind(t, "a", a.err, port.Canceled)
 	wantKind(t, "b", b.err, port.Deadline)
 	// Until 2 s at half speed, then alone.
@@ -117,7 +115,7 @@ func TestRegistryRefusals(t *testing.T) {
 	wantKind(t, "gone", err, port.ImageNotFound)
 	_, err = w.pullSync(port.PullImage{Image: "secret:1"})
 	wantKind(t, "no credential", err, port.ImageUnauthorized)
-	must(w.pullSync(port.PullImage{Image: "secret:1", Auth: &port.ImageAuth{Username: "u", Password: "p"}}))(t)
+	check.Value(w.pullSync(port.PullImage{Image: "secret:1", Auth: &port.ImageAuth{Username: "u", Password: "p"}}))(t)
 	_, err = w.pullSync(port.PullImage{Image: "Upper/Case"})
 	wantKind(t, "name", err, port.InvalidImageName)
 	w.cfg.Registry.SetDown(true)
@@ -129,7 +127,7 @@ func TestImageSizeByAnnotation(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Bandwidth = 10 << 20 })
 	p := aPod("p", "image-size", "500Mi", "app.image-size", "200Mi")
 	begun := w.clock.Now()
-	must(w.pullSync(port.PullImage{Image: testImage, Pod: p}))(t)
+	check.Value(w.pullSync(port.PullImage{Image: testImage, Pod: p}))(t)
 	if took := w.clock.Now().Sub(begun); (took - 20*time.Second).Abs() > 5*time.Millisecond {
 		t.Errorf("200 MiB at 10 MiB/s took %v", took)
 	}
@@ -168,7 +166,7 @@ func TestImagesByAnyName(t *testing.T) {
 			}
 			done(&i, err)
 		})
-		if got := must(await(w, a))(t); got == nil || got.ID != img.ID {
+		if got := check.Value(await(w, a))(t); got == nil || got.ID != img.ID {
 			t.Errorf("%s gives %+v", name, got)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestAnswerLate: an answer that is late says what was true when the call took effect.
@@ -21,14 +22,12 @@ func TestAnswerLate(t *testing.T) {
 	set(ContainerStatus, Fault{AnswerLate: time.Second})
 	inspected, gave := give[observed.Container](w)
 	w.ContainerStatus(context.Background(), id, gave)
-	w.clock.advance(500 * time.Millisecond)
+	w.clock.Advance(500 * time.Millisecond)
 	if listed.n != 0 || inspected.n != 0 {
 		t.Fatal("they are answered already")
 	}
-	if err := w.EndContainer(id, Exit{Code: 3}); err != nil {
-		t.Fatal(err)
-	}
-	w.clock.advance(time.Second)
+	check.Fatal(t, w.EndContainer(id, Exit{Code: 3}))
+	w.clock.Advance(time.Second)
 	if c := listed.value.Pods[0].Containers[0]; c.State != observed.ContainerRunning {
 		t.Errorf("listed as %v", c.State)
 	}
@@ -49,16 +48,14 @@ func TestEventBeforeAnswer(t *testing.T) {
 	w, set := faulty(t)
 	_, id := w.running(aPod("p"))
 	var ended time.Time
-	w.Events(newVirtualContext(), func() {}, func(e port.RuntimeEvent) {
+	w.Events(w.ending(), func() {}, func(e port.RuntimeEvent) {
 		if e.Kind == observed.ContainerStoppedEvent {
 			ended = w.clock.Now()
 		}
 	}, func(error) {})
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	set(StopContainer, Fault{AnswerLate: 50 * time.Millisecond})
-	if err := w.stop(id, 0); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, w.stop(id, 0))
 	if late := w.clock.Now().Sub(ended); ended.IsZero() || late != 50*time.Millisecond {
 		t.Errorf("the answer came %v after the event", late)
 	}
@@ -70,24 +67,24 @@ func TestAnswerLateGivenUp(t *testing.T) {
 	late := Fault{AnswerLate: time.Minute}
 	for _, c := range []struct {
 		name string
-		end  func(*world, *virtualContext)
+		end  func(*world, ending)
 		want port.ErrorKind
 	}{
-		{"given up", func(_ *world, ctx *virtualContext) { ctx.end(context.DeadlineExceeded) }, port.Deadline},
-		{"killed", func(w *world, _ *virtualContext) { w.Kill() }, port.Unavailable},
+		{"given up", func(_ *world, ctx ending) { ctx.end(context.DeadlineExceeded) }, port.Deadline},
+		{"killed", func(w *world, _ ending) { w.Kill() }, port.Unavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, set := faulty(t)
 			set(RunPodSandbox, late)
-			ctx := newVirtualContext()
+			ctx := w.ending()
 			a, done := give[string](w)
 			w.RunPodSandbox(ctx, port.RunPodSandbox{Pod: aPod("p")}, done)
-			w.clock.advance(time.Second)
+			w.clock.Advance(time.Second)
 			if n := len(w.Truth().Runtime.Pods); n != 1 || a.n != 0 {
 				t.Errorf("%d pods, answered %d times", n, a.n)
 			}
 			c.end(w, ctx)
-			w.clock.advance(time.Hour)
+			w.clock.Advance(time.Hour)
 			wantKind(t, "the answer", a.err, c.want)
 			if truth := w.Truth(); a.n != 1 || len(truth.Runtime.Pods) != 1 || truth.InFlight != 0 {
 				t.Errorf("answered %d times: %+v", a.n, truth)
@@ -109,27 +106,27 @@ func TestAnswerLateGivenUp(t *testing.T) {
 func TestWorkLate(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		end   func(*world, *virtualContext)
+		end   func(*world, ending)
 		after time.Duration // from the end to the work
 		want  port.ErrorKind
 	}{
-		{"given up", func(_ *world, ctx *virtualContext) { ctx.end(context.Canceled) }, 59 * time.Second, port.Canceled},
-		{"killed", func(w *world, _ *virtualContext) { w.Kill() }, 0, port.Unavailable},
+		{"given up", func(_ *world, ctx ending) { ctx.end(context.Canceled) }, 59 * time.Second, port.Canceled},
+		{"killed", func(w *world, _ ending) { w.Kill() }, 0, port.Unavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, set := faulty(t)
 			set(RunPodSandbox, Fault{WorkLate: time.Minute})
-			ctx := newVirtualContext()
+			ctx := w.ending()
 			a, done := give[string](w)
 			w.RunPodSandbox(ctx, port.RunPodSandbox{Pod: aPod("p")}, done)
-			w.clock.advance(time.Second + time.Millisecond) // the latency is 1 ms
+			w.clock.Advance(time.Second + time.Millisecond) // the latency is 1 ms
 			if n := len(w.Truth().Runtime.Pods); n != 0 {
 				t.Fatalf("there are %d pods already", n)
 			}
 			c.end(w, ctx)
-			w.clock.advance(0)
+			w.clock.Advance(0)
 			wantKind(t, "the answer", a.err, c.want)
-			w.clock.advance(c.after)
+			w.clock.Advance(c.after)
 			truth := w.Truth()
 			if len(truth.Runtime.Pods) != 1 || truth.InFlight != 0 || a.n != 1 {
 				t.Errorf("answered %d times: %+v", a.n, truth)
@@ -139,7 +136,7 @@ func TestWorkLate(t *testing.T) {
 	w, set := faulty(t)
 	set(RunPodSandbox, Fault{WorkLate: time.Minute})
 	begun := w.clock.Now()
-	must(w.run(aPod("p"), 0))(t)
+	check.Value(w.run(aPod("p"), 0))(t)
 	if took := w.clock.Now().Sub(begun); took < time.Minute {
 		t.Errorf("it took %v", took)
 	}

@@ -8,7 +8,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // maxBytesPerPod is what a running pod with one container may cost inside of
@@ -37,14 +39,11 @@ func podMemory(t testing.TB, nodes, podsPerNode int) float64 {
 		pods[i] = aPod(fmt.Sprintf("p%06d", i))
 	}
 	registry := NewRegistry()
-	clock := newVirtualClock()
+	clock := kernel.NewVirtual(1, epoch)
 	before := heap()
 	worlds := make([]*Runtime, nodes)
 	for n := range worlds {
-		r, err := New(Config{Clock: clock, Rand: streams(uint64(n)), Registry: registry})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := check.Value(New(Config{Clock: clock, Rand: streams(uint64(n)), Registry: registry}))(t)
 		worlds[n] = r
 		ctx := context.Background()
 		running := 0
@@ -62,12 +61,11 @@ func podMemory(t testing.TB, nodes, podsPerNode int) float64 {
 				})
 			})
 		}
-		clock.advance(patience)
+		clock.Advance(patience)
 		if running != podsPerNode {
 			t.Fatalf("%d of %d pods run", running, podsPerNode)
 		}
 	}
-	clock.timers = nil
 	after := heap()
 	runtime.KeepAlive(worlds)
 	runtime.KeepAlive(pods)

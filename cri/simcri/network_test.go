@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // probed is a pod whose container has a liveness and a readiness probe of a sort.
@@ -40,10 +41,7 @@ func probed(sort string, annotations ...string) *v1.Pod {
 func (w *world) ask(p *v1.Pod, id, ip string, k probe.Kind) (bool, error) {
 	w.t.Helper()
 	c := &p.Spec.Containers[0]
-	t, _, err := probe.TargetOf(probe.Of(c, k), c, ip)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	t, _ := check.Values(probe.TargetOf(probe.Of(c, k), c, ip))(w.t)
 	const timeout = time.Second
 	switch t := t.(type) {
 	case probe.HTTP:
@@ -87,11 +85,11 @@ func TestHealth(t *testing.T) {
 			w := newWorld(t)
 			p := probed(sort, c.annotations...)
 			box, id := w.running(p)
-			ip := must(w.sandboxStatus(box))(t).IPs[0]
-			begin := must(w.status(id))(t).StartedAt
+			ip := check.Value(w.sandboxStatus(box))(t).IPs[0]
+			begin := check.Value(w.status(id))(t).StartedAt
 			got := ""
 			for i := range c.want {
-				w.clock.advance(begin.Add(time.Duration(i+1) * time.Second).Sub(w.clock.Now()))
+				w.clock.Advance(begin.Add(time.Duration(i+1) * time.Second).Sub(w.clock.Now()))
 				alive, _ := w.ask(p, id, ip, probe.Liveness)
 				ready, _ := w.ask(p, id, ip, probe.Readiness)
 				switch {
@@ -126,7 +124,7 @@ func TestSlowAndHungProbes(t *testing.T) {
 			w := newWorld(t)
 			p := probed(sort, c.annotations...)
 			box, id := w.running(p)
-			ip := must(w.sandboxStatus(box))(t).IPs[0]
+			ip := check.Value(w.sandboxStatus(box))(t).IPs[0]
 			begin := w.clock.Now()
 			_, err := w.ask(p, id, ip, probe.Liveness)
 			took := w.clock.Now().Sub(begin)
@@ -145,7 +143,7 @@ func TestNobodyThere(t *testing.T) {
 	w := newWorld(t)
 	p := probed("http")
 	box, id := w.running(p)
-	ip := must(w.sandboxStatus(box))(t).IPs[0]
+	ip := check.Value(w.sandboxStatus(box))(t).IPs[0]
 	said := func(host, want string) {
 		t.Helper()
 		_, err := w.ask(p, id, host, probe.Readiness)
@@ -160,25 +158,17 @@ func TestNobodyThere(t *testing.T) {
 	w.Kill() // the runtime is not the network
 	said(ip, "")
 	w.Restart()
-	if err := w.stop(id, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.stop(id, 0))
 	said(ip, "connection refused")
-	if err := w.stopSandboxSync(box); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.stopSandboxSync(box))
 	said(ip, "no route to host")
 
 	h := probed("http")
 	h.Name, h.UID, h.Spec.HostNetwork = "h", "uid-h", true
 	box, _ = w.running(h)
 	said("192.0.2.1", "")
-	if err := w.stopSandboxSync(box); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.removeSandboxSync(box); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.stopSandboxSync(box))
+	check.Fatal(t, w.removeSandboxSync(box))
 	said("192.0.2.1", "connection refused")
 	if len(w.located)+len(w.onHost) > 0 {
 		t.Errorf("left over: %v %v", w.located, w.onHost)
@@ -195,10 +185,8 @@ func TestWhosePort(t *testing.T) {
 	q.Container = &p.Spec.Containers[1]
 	a, done := give[string](w)
 	w.CreateContainer(context.Background(), q, done)
-	if err := w.startSync(must(await(w, a))(t)); err != nil {
-		t.Fatal(err)
-	}
-	ip := must(w.sandboxStatus(box))(t).IPs[0]
+	check.Fatal(t, w.startSync(check.Value(await(w, a))(t)))
+	ip := check.Value(w.sandboxStatus(box))(t).IPs[0]
 	for number, ok := range map[int]bool{80: false, 90: true, 99: false} {
 		a, done := giveErr(w)
 		w.Network().ProbeTCP(context.Background(), probe.TCP{Host: ip, Port: number}, time.Second, done)
@@ -212,7 +200,7 @@ func TestHookOverTheNetwork(t *testing.T) {
 	w := newWorld(t)
 	p := probed("http", "startup-time", "10s")
 	box, _ := w.running(p)
-	ip := must(w.sandboxStatus(box))(t).IPs[0]
+	ip := check.Value(w.sandboxStatus(box))(t).IPs[0]
 	get := func(url string) error {
 		a, done := giveErr(w)
 		w.Network().HTTPGet(context.Background(), port.HTTPGet{URL: url}, done)
@@ -220,10 +208,8 @@ func TestHookOverTheNetwork(t *testing.T) {
 		return err
 	}
 	wantKind(t, "before it listens", get("http://"+ip+"/x"), port.Unavailable)
-	w.clock.advance(10 * time.Second)
-	if err := get("http://" + ip + ":80/x"); err != nil {
-		t.Error(err)
-	}
+	w.clock.Advance(10 * time.Second)
+	check.Error(t, get("http://"+ip+":80/x"))
 	wantKind(t, "no URL", get("http://a b/"), port.InvalidConfig)
 }
 
@@ -241,7 +227,7 @@ func TestNetworkFaults(t *testing.T) {
 	})
 	p := probed("http")
 	box, id := w.running(p)
-	ip := must(w.sandboxStatus(box))(t).IPs[0]
+	ip := check.Value(w.sandboxStatus(box))(t).IPs[0]
 	fault = Fault{Fail: true}
 	_, err := w.ask(p, id, ip, probe.Readiness)
 	wantKind(t, "a fault", err, port.Unavailable)
@@ -254,7 +240,7 @@ func TestNetworkFaults(t *testing.T) {
 	fault = Fault{Hang: true}
 	a, done := give[port.HTTPAnswer](w)
 	w.Network().ProbeHTTP(context.Background(), probe.HTTP{Host: ip, Port: 80}, time.Second, done)
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	if a.n > 0 {
 		t.Error("a call that hangs was answered")
 	}

@@ -10,16 +10,17 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // heard are the events that a runtime sends from now on, with their times after now.
 func (w *world) heard() *[]string {
 	var said []string
 	begin := w.clock.Now()
-	w.Events(newVirtualContext(), func() {}, func(e port.RuntimeEvent) {
+	w.Events(w.ending(), func() {}, func(e port.RuntimeEvent) {
 		said = append(said, fmt.Sprintf("%v %v", w.clock.Now().Sub(begin), e.Kind))
 	}, func(error) {})
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	return &said
 }
 
@@ -31,21 +32,17 @@ func TestLoseTask(t *testing.T) {
 	w.MakeImagePresent(testImage, RegistryImage{})
 	sandbox, id := w.running(aPod("p", "run-for", "1m"))
 	said := w.heard()
-	if err := w.LoseTask(id); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.LoseTask(id))
 	if last := seen[len(seen)-1]; last.Cause != Lost || last.ID != id {
 		t.Errorf("the transition is %+v", last)
 	}
-	if c := must(w.status(id))(t); c.State != observed.ContainerUnknown {
+	if c := check.Value(w.status(id))(t); c.State != observed.ContainerUnknown {
 		t.Errorf("it is %v", c.State)
 	}
 	if err := w.LoseTask(id); err == nil {
 		t.Error("it was lost twice")
 	}
-	if err := w.stop(id, time.Second); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, w.stop(id, time.Second))
 	wantKind(t, "remove", w.removeSync(id), port.Stuck)
 	wantKind(t, "remove its sandbox", w.removeSandboxSync(sandbox), port.Stuck)
 	if got := fmt.Sprint(*said); got != "[1.004s stopped]" { // of its sandbox
@@ -53,12 +50,10 @@ func TestLoseTask(t *testing.T) {
 	}
 	w.Kill()
 	w.Restart()
-	if c := must(w.status(id))(t); c.State != observed.ContainerUnknown {
+	if c := check.Value(w.status(id))(t); c.State != observed.ContainerUnknown {
 		t.Errorf("after a restart it is %v", c.State)
 	}
-	if err := w.removeSandboxSync(sandbox); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, w.removeSandboxSync(sandbox))
 	if truth := w.Truth(); len(truth.Runtime.Pods) != 0 {
 		t.Errorf("left: %+v", truth.Runtime)
 	}
@@ -71,27 +66,19 @@ func TestVanish(t *testing.T) {
 	p := aPod("p")
 	sandbox, id := w.running(p)
 	said := w.heard()
-	if err := w.Vanish(id); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.Vanish(id))
 	if _, err := w.status(id); port.KindOf(err) != port.NotFound {
 		t.Errorf("its status is %v", err)
 	}
 	if len(w.list("").Pods[0].Sandboxes) != 1 {
 		t.Error("its sandbox is gone too")
 	}
-	again := must(w.create(p, sandbox, 0))(t)
-	if err := w.startSync(again); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.LoseTask(again); err != nil {
-		t.Fatal(err)
-	}
+	again := check.Value(w.create(p, sandbox, 0))(t)
+	check.Fatal(t, w.startSync(again))
+	check.Fatal(t, w.LoseTask(again))
 	*said = nil
-	if err := w.Vanish(sandbox); err != nil {
-		t.Fatal(err)
-	}
-	w.clock.advance(time.Second)
+	check.Fatal(t, w.Vanish(sandbox))
+	w.clock.Advance(time.Second)
 	if truth := w.Truth(); len(truth.Runtime.Pods) != 0 || truth.Addresses != 0 || len(*said) != 0 {
 		t.Errorf("left: %+v, events: %v", truth, *said)
 	}
@@ -114,7 +101,7 @@ func TestRestartLoading(t *testing.T) {
 	if want := "List: unavailable: server is not initialized yet"; err.Error() != want {
 		t.Errorf("it said %q, want %q", err, want)
 	}
-	w.clock.advance(10 * time.Second)
+	w.clock.Advance(10 * time.Second)
 	if n := len(w.list("").Pods); n != 1 {
 		t.Errorf("it lists %d pods", n)
 	}
@@ -151,19 +138,13 @@ func TestEventFate(t *testing.T) {
 			})
 			w.MakeImagePresent(testImage, RegistryImage{})
 			p := aPod("p")
-			sandbox := must(w.run(p, 0))(t)
+			sandbox := check.Value(w.run(p, 0))(t)
 			said := w.heard()
-			id := must(w.create(p, sandbox, 0))(t)
-			if err := w.startSync(id); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.stop(id, 0); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.removeSync(id); err != nil {
-				t.Fatal(err)
-			}
-			w.clock.advance(10 * time.Second)
+			id := check.Value(w.create(p, sandbox, 0))(t)
+			check.Fatal(t, w.startSync(id))
+			check.Fatal(t, w.stop(id, 0))
+			check.Fatal(t, w.removeSync(id))
+			w.clock.Advance(10 * time.Second)
 			if got := fmt.Sprint(*said); delay.IsZero() && got != c.want {
 				t.Errorf("%+v: events %v", c.fate, got)
 			}

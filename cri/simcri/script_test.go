@@ -10,17 +10,18 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // ended waits until a container has exited and gives it and how long it ran.
 func (w *world) ended(id string) (observed.Container, time.Duration) {
 	w.t.Helper()
 	for range 10000 {
-		c := must(w.status(id))(w.t)
+		c := check.Value(w.status(id))(w.t)
 		if c.State == observed.ContainerExited {
 			return c, c.FinishedAt.Sub(c.StartedAt)
 		}
-		w.clock.advance(100 * time.Millisecond)
+		w.clock.Advance(100 * time.Millisecond)
 	}
 	w.t.Fatal("it does not end")
 	panic("unreachable")
@@ -66,12 +67,12 @@ func TestScriptedEnds(t *testing.T) {
 func TestOOMShowsLate(t *testing.T) {
 	w := newWorld(t)
 	_, id := w.running(aPod("p", "oom-after", "4s", "oom-late", "300ms"))
-	w.clock.advance(4200 * time.Millisecond)
-	if c := must(w.status(id))(t); c.ExitCode != 137 || c.Reason != "Error" {
+	w.clock.Advance(4200 * time.Millisecond)
+	if c := check.Value(w.status(id))(t); c.ExitCode != 137 || c.Reason != "Error" {
 		t.Errorf("after 200 ms: %d, %s", c.ExitCode, c.Reason)
 	}
-	w.clock.advance(200 * time.Millisecond)
-	if c := must(w.status(id))(t); c.ExitCode != 137 || c.Reason != "OOMKilled" {
+	w.clock.Advance(200 * time.Millisecond)
+	if c := check.Value(w.status(id))(t); c.ExitCode != 137 || c.Reason != "OOMKilled" {
 		t.Errorf("after 400 ms: %d, %s", c.ExitCode, c.Reason)
 	}
 }
@@ -82,12 +83,10 @@ func TestCrashLoopRecovers(t *testing.T) {
 	sandbox, id := w.running(p)
 	w.ended(id)
 	for attempt := uint32(1); attempt <= 2; attempt++ {
-		id = must(w.create(p, sandbox, attempt))(t)
-		if err := w.startSync(id); err != nil {
-			t.Fatal(err)
-		}
-		w.clock.advance(time.Minute)
-		c := must(w.status(id))(t)
+		id = check.Value(w.create(p, sandbox, attempt))(t)
+		check.Fatal(t, w.startSync(id))
+		w.clock.Advance(time.Minute)
+		c := check.Value(w.status(id))(t)
 		want := observed.ContainerExited
 		if attempt == 2 {
 			want = observed.ContainerRunning
@@ -116,11 +115,9 @@ func TestScriptedStops(t *testing.T) {
 			w := newWorld(t)
 			_, id := w.running(aPod("p", c.annotations...))
 			begun := w.clock.Now()
-			if err := w.stop(id, c.grace); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, w.stop(id, c.grace))
 			took := w.clock.Now().Sub(begun) - time.Millisecond
-			got := must(w.status(id))(t)
+			got := check.Value(w.status(id))(t)
 			if got.ExitCode != c.code || took != c.took {
 				t.Errorf("%d after %v, want %d after %v", got.ExitCode, took, c.code, c.took)
 			}
@@ -132,20 +129,18 @@ func TestScriptedStarts(t *testing.T) {
 	w := newWorld(t)
 	w.MakeImagePresent(testImage, RegistryImage{})
 	slow := aPod("slow", "start-latency", "7s")
-	id := must(w.create(slow, must(w.run(slow, 0))(t), 0))(t)
+	id := check.Value(w.create(slow, check.Value(w.run(slow, 0))(t), 0))(t)
 	begun := w.clock.Now()
-	if err := w.startSync(id); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.startSync(id))
 	if took := w.clock.Now().Sub(begun); took != 7*time.Second+time.Millisecond {
 		t.Errorf("a slow start took %v", took)
 	}
 
 	broken := aPod("broken", "start-error", "exec: no such file")
-	id = must(w.create(broken, must(w.run(broken, 0))(t), 0))(t)
+	id = check.Value(w.create(broken, check.Value(w.run(broken, 0))(t), 0))(t)
 	err := w.startSync(id)
 	wantKind(t, "start", err, port.Other)
-	c := must(w.status(id))(t)
+	c := check.Value(w.status(id))(t)
 	if c.State != observed.ContainerExited || c.ExitCode != 128 || c.Reason != "StartError" || c.Message != "exec: no such file" {
 		t.Errorf("after a failed start it is %+v", c)
 	}
@@ -154,7 +149,7 @@ func TestScriptedStarts(t *testing.T) {
 func TestScriptedExec(t *testing.T) {
 	w := newWorld(t)
 	_, id := w.running(aPod("p", "exec-exit-code", "3", "exec-output", "hi", "exec-delay", "2s"))
-	got := must(w.execSync(id, 5*time.Second, "x"))(t)
+	got := check.Value(w.execSync(id, 5*time.Second, "x"))(t)
 	if got.ExitCode != 3 || string(got.Stdout) != "hi" {
 		t.Errorf("exec gave %+v", got)
 	}
@@ -162,7 +157,7 @@ func TestScriptedExec(t *testing.T) {
 	wantKind(t, "timeout", err, port.Deadline)
 
 	_, hung := w.running(aPod("q", "exec-hang", "true", "run-for", "30s"))
-	got = must(w.execSync(hung, 0, "x"))(t)
+	got = check.Value(w.execSync(hung, 0, "x"))(t)
 	if got.ExitCode != 137 {
 		t.Errorf("the container's end gave %+v", got)
 	}
@@ -181,7 +176,7 @@ func TestScriptInGo(t *testing.T) {
 		}
 	})
 	_, id := w.running(aPod("go"))
-	if got := must(w.execSync(id, 0, "a", "b"))(t); string(got.Stdout) != "a+b" {
+	if got := check.Value(w.execSync(id, 0, "a", "b"))(t); string(got.Stdout) != "a+b" {
 		t.Errorf("exec gave %+v", got)
 	}
 	c, _ := w.ended(id)
@@ -209,7 +204,7 @@ func TestBadAnnotations(t *testing.T) {
 			w := newWorld(t)
 			w.MakeImagePresent(testImage, RegistryImage{})
 			p := aPod("p", c.key, c.value)
-			id := must(w.create(p, must(w.run(p, 0))(t), 0))(t)
+			id := check.Value(w.create(p, check.Value(w.run(p, 0))(t), 0))(t)
 			err := w.startSync(id)
 			wantKind(t, "start", err, port.InvalidConfig)
 			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "pod default/p") {
@@ -223,9 +218,7 @@ func TestBadAnnotations(t *testing.T) {
 	if err := CheckAnnotations(aPod("p", "nobody.run-for", "1s")); err == nil || !strings.Contains(err.Error(), `no container "nobody"`) {
 		t.Errorf("a container that is not there: %v", err)
 	}
-	if err := CheckAnnotations(aPod("p", "app.run-for", "1s~4s", "image-size", "1Gi")); err != nil {
-		t.Error(err)
-	}
+	check.Fatal(t, CheckAnnotations(aPod("p", "app.run-for", "1s~4s", "image-size", "1Gi")))
 }
 
 // Keys are told without a pod as well: one by one, and together.

@@ -13,6 +13,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // served is a runtime behind a socket, and clients as crictl and a kubelet have them.
@@ -25,30 +28,18 @@ type served struct {
 
 func serve(t *testing.T) *served {
 	t.Helper()
-	r, err := New(Config{Clock: wallClock{}, Rand: streams(1), Latencies: flat(), Bandwidth: maxBandwidth})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(
+		New(Config{Clock: kernel.WallClock{}, Rand: streams(1), Latencies: flat(), Bandwidth: maxBandwidth}))(t)
 	socket := filepath.Join(t.TempDir(), "s")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Value(net.Listen("unix", socket))(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, listener, r) }()
-	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := check.Value(grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-ended)
+		check.Error(t, conn.Close())
 	})
 	return &served{r, ctx, runtimev1.NewRuntimeServiceClient(conn), runtimev1.NewImageServiceClient(conn)}
 }
@@ -66,8 +57,8 @@ func (s *served) running(t *testing.T, name string, annotations map[string]strin
 	t.Helper()
 	s.MakeImagePresent(testImage, RegistryImage{SizeBytes: 100})
 	pod := podConfig(name, annotations)
-	box := must(s.runtime.RunPodSandbox(s.ctx, &runtimev1.RunPodSandboxRequest{Config: pod}))(t)
-	c := must(s.runtime.CreateContainer(s.ctx, &runtimev1.CreateContainerRequest{
+	box := check.Value(s.runtime.RunPodSandbox(s.ctx, &runtimev1.RunPodSandboxRequest{Config: pod}))(t)
+	c := check.Value(s.runtime.CreateContainer(s.ctx, &runtimev1.CreateContainerRequest{
 		PodSandboxId: box.GetPodSandboxId(), SandboxConfig: pod,
 		Config: &runtimev1.ContainerConfig{
 			Metadata: &runtimev1.ContainerMetadata{Name: "app", Attempt: 2},
@@ -75,18 +66,18 @@ func (s *served) running(t *testing.T, name string, annotations map[string]strin
 			Labels:   map[string]string{"x": "y"}, Annotations: map[string]string{"a": "b"}, LogPath: "app/2.log",
 		},
 	}))(t)
-	must(s.runtime.StartContainer(s.ctx, &runtimev1.StartContainerRequest{ContainerId: c.GetContainerId()}))(t)
+	check.Value(s.runtime.StartContainer(s.ctx, &runtimev1.StartContainerRequest{ContainerId: c.GetContainerId()}))(t)
 	return box.GetPodSandboxId(), c.GetContainerId()
 }
 
 func TestServedKeepsLabelsAndAnnotations(t *testing.T) {
 	s := serve(t)
 	sandbox, id := s.running(t, "web", map[string]string{"note": "this"})
-	box := must(s.runtime.PodSandboxStatus(s.ctx, &runtimev1.PodSandboxStatusRequest{PodSandboxId: sandbox}))(t)
+	box := check.Value(s.runtime.PodSandboxStatus(s.ctx, &runtimev1.PodSandboxStatusRequest{PodSandboxId: sandbox}))(t)
 	if st := box.GetStatus(); st.GetLabels()["app"] != "web" || st.GetAnnotations()["note"] != "this" || st.GetNetwork().GetIp() == "" {
 		t.Errorf("sandbox is %v", st)
 	}
-	c := must(s.runtime.ContainerStatus(s.ctx, &runtimev1.ContainerStatusRequest{ContainerId: id}))(t).GetStatus()
+	c := check.Value(s.runtime.ContainerStatus(s.ctx, &runtimev1.ContainerStatusRequest{ContainerId: id}))(t).GetStatus()
 	if len(c.GetLabels()) != 1 || c.GetLabels()["x"] != "y" || c.GetAnnotations()["a"] != "b" || c.GetMetadata().GetAttempt() != 2 ||
 		c.GetLogPath() != "/logs/web/app/2.log" || c.GetImage().GetUserSpecifiedImage() != testImage {
 		t.Errorf("container is %v", c)
@@ -98,7 +89,7 @@ func TestServedFilters(t *testing.T) {
 	s := serve(t)
 	sandbox, id := s.running(t, "web", nil)
 	_, other := s.running(t, "db", nil)
-	must(s.runtime.StopContainer(s.ctx, &runtimev1.StopContainerRequest{ContainerId: other[:10]}))(t)
+	check.Value(s.runtime.StopContainer(s.ctx, &runtimev1.StopContainerRequest{ContainerId: other[:10]}))(t)
 	for _, c := range []struct {
 		filter *runtimev1.ContainerFilter
 		want   []string
@@ -110,14 +101,14 @@ func TestServedFilters(t *testing.T) {
 		{&runtimev1.ContainerFilter{LabelSelector: map[string]string{"x": "z"}}, nil},
 	} {
 		var got []string
-		for _, k := range must(s.runtime.ListContainers(s.ctx, &runtimev1.ListContainersRequest{Filter: c.filter}))(t).GetContainers() {
+		for _, k := range check.Value(s.runtime.ListContainers(s.ctx, &runtimev1.ListContainersRequest{Filter: c.filter}))(t).GetContainers() {
 			got = append(got, k.GetId())
 		}
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("filter %v gives %v, want %v", c.filter, got, c.want)
 		}
 	}
-	boxes := must(s.runtime.ListPodSandbox(s.ctx, &runtimev1.ListPodSandboxRequest{Filter: &runtimev1.PodSandboxFilter{
+	boxes := check.Value(s.runtime.ListPodSandbox(s.ctx, &runtimev1.ListPodSandboxRequest{Filter: &runtimev1.PodSandboxFilter{
 		LabelSelector: map[string]string{"app": "web"},
 		State:         &runtimev1.PodSandboxStateValue{State: runtimev1.PodSandboxState_SANDBOX_READY},
 	}}))(t).GetItems()
@@ -129,17 +120,18 @@ func TestServedFilters(t *testing.T) {
 func TestServedStatsAndImages(t *testing.T) {
 	s := serve(t)
 	_, id := s.running(t, "web", map[string]string{"sim.troupe.dev/memory": "5Mi", "sim.troupe.dev/cpu-millicores": "250"})
-	stats := must(s.runtime.ContainerStats(s.ctx, &runtimev1.ContainerStatsRequest{ContainerId: id}))(t).GetStats()
+	stats := check.Value(s.runtime.ContainerStats(s.ctx, &runtimev1.ContainerStatsRequest{ContainerId: id}))(t).GetStats()
 	if stats.GetMemory().GetWorkingSetBytes().GetValue() != 5<<20 || stats.GetCpu().GetUsageNanoCores().GetValue() != 250e6 {
 		t.Errorf("stats are %v", stats)
 	}
-	if fs := must(s.images.ImageFsInfo(s.ctx, &runtimev1.ImageFsInfoRequest{}))(t).GetImageFilesystems(); fs[0].GetUsedBytes().GetValue() != 100 {
+	if fs := check.Value(s.images.ImageFsInfo(s.ctx, &runtimev1.ImageFsInfoRequest{}))(t).GetImageFilesystems(); fs[0].GetUsedBytes().GetValue() != 100 {
 		t.Errorf("image filesystem is %v", fs)
 	}
-	must(s.images.PullImage(s.ctx, &runtimev1.PullImageRequest{
+	check.Value(s.images.PullImage(s.ctx, &runtimev1.PullImageRequest{
 		Image: &runtimev1.ImageSpec{Image: "sized:1"}, SandboxConfig: podConfig("p", map[string]string{"sim.troupe.dev/image-size": "7Ki"}),
 	}))(t)
-	img := must(s.images.ImageStatus(s.ctx, &runtimev1.ImageStatusRequest{Image: &runtimev1.ImageSpec{Image: "sized:1"}}))(t).GetImage()
+	img := check.Value(
+		s.images.ImageStatus(s.ctx, &runtimev1.ImageStatusRequest{Image: &runtimev1.ImageSpec{Image: "sized:1"}}))(t).GetImage()
 	if img.GetSize() != 7<<10 || img.GetRepoTags()[0] != "docker.io/library/sized:1" {
 		t.Errorf("image is %v", img)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // outcome is what a call on an object in a state gives: an error of a kind, or
@@ -21,7 +22,7 @@ type outcome struct {
 func works(after string) outcome                      { return outcome{after: after} }
 func fails(kind port.ErrorKind, after string) outcome { return outcome{true, kind, after} }
 
-func check(t *testing.T, err error, want outcome, after string) {
+func wantOutcome(t *testing.T, err error, want outcome, after string) {
 	t.Helper()
 	switch {
 	case want.fails:
@@ -93,15 +94,15 @@ func TestContainerStatesAndCalls(t *testing.T) {
 				w := newWorld(t)
 				w.MakeImagePresent(testImage, RegistryImage{})
 				p := aPod("p")
-				sandbox := must(w.run(p, 0))(t)
-				id := must(w.create(p, sandbox, 0))(t)
+				sandbox := check.Value(w.run(p, 0))(t)
+				id := check.Value(w.create(p, sandbox, 0))(t)
 				into(w, sandbox, id)
 				err := call(w, sandbox, id)
 				after := gone
 				if c, ok := w.Find(p.UID, "app"); ok {
 					after = c.State.String()
 				}
-				check(t, err, expected, after)
+				wantOutcome(t, err, expected, after)
 				if w.Truth().InFlight != 0 {
 					t.Error("calls are left")
 				}
@@ -148,7 +149,7 @@ func TestSandboxStatesAndCalls(t *testing.T) {
 				}
 				w := newWorld(t)
 				w.MakeImagePresent(testImage, RegistryImage{})
-				id := must(w.run(aPod("p"), 0))(t)
+				id := check.Value(w.run(aPod("p"), 0))(t)
 				into(w, id)
 				err := call(w, id)
 				after := gone
@@ -156,7 +157,7 @@ func TestSandboxStatesAndCalls(t *testing.T) {
 				if len(truth.Runtime.Pods) > 0 {
 					after = truth.Runtime.Pods[0].Sandboxes[0].State.String()
 				}
-				check(t, err, expected, after)
+				wantOutcome(t, err, expected, after)
 				if ready := after == observed.SandboxReady.String(); ready != (truth.Addresses == 1) {
 					t.Errorf("%d addresses are taken", truth.Addresses)
 				}
@@ -181,7 +182,7 @@ func TestNamesWhileMaking(t *testing.T) {
 	if len(w.Truth().Runtime.Pods) != 0 {
 		t.Error("a sandbox that is being made is to be seen")
 	}
-	sandbox := must(await(w, a))(t)
+	sandbox := check.Value(await(w, a))(t)
 	_, err := await(w, b)
 	wantKind(t, "second", err, port.NameReserved)
 
@@ -189,7 +190,7 @@ func TestNamesWhileMaking(t *testing.T) {
 	q.Spec.Containers[0].Image = "registry.test/absent:1"
 	_, err = w.create(q, sandbox, 0)
 	wantKind(t, "absent image", err, port.ImageNotFound)
-	must(w.create(p, sandbox, 0))(t)
+	check.Value(w.create(p, sandbox, 0))(t)
 }
 
 func TestAddressesRunOut(t *testing.T) {
@@ -197,20 +198,18 @@ func TestAddressesRunOut(t *testing.T) {
 	var boxes []string
 	seen := map[string]bool{}
 	for i := range 5 {
-		id := must(w.run(aPod(fmt.Sprint("p", i)), 0))(t)
+		id := check.Value(w.run(aPod(fmt.Sprint("p", i)), 0))(t)
 		boxes = append(boxes, id)
-		seen[must(w.sandboxStatus(id))(t).IPs[0]] = true
+		seen[check.Value(w.sandboxStatus(id))(t).IPs[0]] = true
 	}
 	if len(seen) != 5 || !seen["10.1.2.2"] || !seen["10.1.2.6"] {
 		t.Errorf("addresses are %v", seen)
 	}
 	_, err := w.run(aPod("late"), 0)
 	wantKind(t, "no address left", err, port.Other)
-	if err := w.stopSandboxSync(boxes[1]); err != nil {
-		t.Fatal(err)
-	}
-	id := must(w.run(aPod("late"), 0))(t)
-	if ip := must(w.sandboxStatus(id))(t).IPs[0]; ip != "10.1.2.3" {
+	check.Fatal(t, w.stopSandboxSync(boxes[1]))
+	id := check.Value(w.run(aPod("late"), 0))(t)
+	if ip := check.Value(w.sandboxStatus(id))(t).IPs[0]; ip != "10.1.2.3" {
 		t.Errorf("address is %s, want the one given back", ip)
 	}
 }

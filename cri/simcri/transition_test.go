@@ -17,7 +17,7 @@ func TestTransitionsSayWhy(t *testing.T) {
 		do   func(w *world, sandbox, id string)
 		want string
 	}{
-		{"its end", []string{"run-for", "1s"}, func(w *world, _, _ string) { w.clock.advance(2 * time.Second) }, "stopped 0 by itself"},
+		{"its end", []string{"run-for", "1s"}, func(w *world, _, _ string) { w.clock.Advance(2 * time.Second) }, "stopped 0 by itself"},
 		{"a stop", nil, func(w *world, _, id string) { _ = w.stop(id, time.Minute) }, "stopped 143 by signal"},
 		{"a stop that it ignores", []string{"ignore-term", "true"}, func(w *world, _, id string) { _ = w.stop(id, time.Second) },
 			"stopped 137 by kill"},

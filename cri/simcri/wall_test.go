@@ -8,24 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
-
-// wallClock is the time of the machine.
-type wallClock struct{}
-
-func (wallClock) Now() time.Time { return time.Now() }
-func (wallClock) AfterFunc(d time.Duration, f func()) func() bool {
-	return time.AfterFunc(d, f).Stop
-}
 
 // TestWallClockConcurrent is for the race detector: calls from many goroutines,
 // contexts that end, a runtime that is killed, and callbacks that never overlap.
 func TestWallClockConcurrent(t *testing.T) {
-	r, err := New(Config{Clock: wallClock{}, Rand: streams(1), Latencies: flat(), LateEffect: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(New(Config{Clock: kernel.WallClock{}, Rand: streams(1), Latencies: flat(), LateEffect: 0.5}))(t)
 	r.MakeImagePresent(testImage, RegistryImage{})
 	var inside atomic.Int32
 	alone := func() {

@@ -1,12 +1,10 @@
 package simcri
 
 import (
-	stdheap "container/heap"
 	"context"
 	"hash/fnv"
 	"math/rand/v2"
 	"net/netip"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,138 +12,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
-
-// virtualClock is time that passes only when a test says so.
-type virtualClock struct {
-	mu     sync.Mutex
-	now    time.Time
-	seq    uint64
-	timers timerHeap
-}
-
-type timer struct {
-	at    time.Time
-	seq   uint64
-	f     func()
-	index int
-}
-
-type timerHeap []*timer
-
-func (h timerHeap) Len() int { return len(h) }
-func (h timerHeap) Less(i, j int) bool {
-	if h[i].at.Equal(h[j].at) {
-		return h[i].seq < h[j].seq
-	}
-	return h[i].at.Before(h[j].at)
-}
-func (h timerHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-func (h *timerHeap) Push(x any) {
-	t := x.(*timer)
-	t.index = len(*h)
-	*h = append(*h, t)
-}
-func (h *timerHeap) Pop() any {
-	old := *h
-	t := old[len(old)-1]
-	*h = old[:len(old)-1]
-	t.index = -1
-	return t
-}
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newVirtualClock() *virtualClock { return &virtualClock{now: epoch} }
-
-func (c *virtualClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
+// ending is a context that ends on the test's own goroutine.
+type ending struct {
+	endsHere
+	end func(error)
 }
 
-func (c *virtualClock) AfterFunc(d time.Duration, f func()) func() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := &timer{at: c.now.Add(max(d, 0)), seq: c.seq, f: f}
-	c.seq++
-	stdheap.Push(&c.timers, t)
-	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if t.index < 0 {
-			return false
-		}
-		stdheap.Remove(&c.timers, t.index)
-		return true
-	}
+type endsHere interface {
+	context.Context
+	AfterFunc(func()) func() bool
+}
+
+func (w *world) ending() ending {
+	ctx, end := kernel.NewContext(w.clock)
+	return ending{ctx.(endsHere), end}
 }
 
 // step runs the next timer that is due by limit.
-func (c *virtualClock) step(limit time.Time) bool {
-	c.mu.Lock()
-	if len(c.timers) == 0 || c.timers[0].at.After(limit) {
-		c.mu.Unlock()
-		return false
-	}
-	t := stdheap.Pop(&c.timers).(*timer)
-	if t.at.After(c.now) {
-		c.now = t.at
-	}
-	c.mu.Unlock()
-	t.f()
-	return true
-}
-
-// advance lets d pass.
-func (c *virtualClock) advance(d time.Duration) {
-	limit := c.Now().Add(d)
-	for c.step(limit) {
-	}
-	c.mu.Lock()
-	c.now = limit
-	c.mu.Unlock()
-}
-
-// virtualContext is a context that ends on the test's own thread.
-type virtualContext struct {
-	context.Context
-	err   error
-	done  chan struct{}
-	funcs map[int]func()
-	n     int
-}
-
-func newVirtualContext() *virtualContext {
-	return &virtualContext{Context: context.Background(), done: make(chan struct{}), funcs: map[int]func(){}}
-}
-
-func (c *virtualContext) Done() <-chan struct{} { return c.done }
-func (c *virtualContext) Err() error            { return c.err }
-func (c *virtualContext) AfterFunc(f func()) func() bool {
-	n := c.n
-	c.n++
-	c.funcs[n] = f
-	return func() bool {
-		_, there := c.funcs[n]
-		delete(c.funcs, n)
-		return there
-	}
-}
-
-func (c *virtualContext) end(err error) {
-	c.err = err
-	close(c.done)
-	for n := range c.n {
-		if f := c.funcs[n]; f != nil {
-			delete(c.funcs, n)
-			f()
-		}
-	}
+func (w *world) step(limit time.Time) bool {
+	asked := 0
+	return w.clock.RunUntil(limit, func() bool { asked++; return asked > 1 })
 }
 
 // streams gives the random streams of a seed.
@@ -177,21 +70,18 @@ type tester interface {
 // world is a runtime on a virtual clock, and its calls made synchronous.
 type world struct {
 	t     tester
-	clock *virtualClock
+	clock *kernel.Virtual
 	*Runtime
 }
 
 func newWorld(t tester, change ...func(*Config)) *world {
 	t.Helper()
-	clock := newVirtualClock()
+	clock := kernel.NewVirtual(1, epoch)
 	cfg := Config{Clock: clock, Rand: streams(1), Latencies: flat()}
 	for _, f := range change {
 		f(&cfg)
 	}
-	r, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(New(cfg))(t)
 	return &world{t: t, clock: clock, Runtime: r}
 }
 
@@ -225,7 +115,7 @@ func await[T any](w *world, a *answer[T]) (T, error) {
 	w.t.Helper()
 	limit := w.clock.Now().Add(patience)
 	for a.n == 0 {
-		if !w.clock.step(limit) {
+		if !w.step(limit) {
 			w.t.Fatal("no answer came")
 		}
 	}
@@ -312,11 +202,7 @@ func (w *world) list(uid string) observed.Runtime {
 	w.t.Helper()
 	a, done := give[observed.Runtime](w)
 	w.List(context.Background(), uid, done)
-	seen, err := await(w, a)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return seen
+	return check.Value(await(w, a))(w.t)
 }
 
 func (w *world) execSync(id string, timeout time.Duration, command ...string) (port.ExecResult, error) {
@@ -351,22 +237,10 @@ func aPod(name string, annotations ...string) *v1.Pod {
 func (w *world) running(p *v1.Pod) (sandbox, id string) {
 	w.t.Helper()
 	w.MakeImagePresent(testImage, RegistryImage{SizeBytes: 1 << 20})
-	sandbox = must(w.run(p, 0))(w.t)
-	id = must(w.create(p, sandbox, 0))(w.t)
-	if err := w.startSync(id); err != nil {
-		w.t.Fatal(err)
-	}
+	sandbox = check.Value(w.run(p, 0))(w.t)
+	id = check.Value(w.create(p, sandbox, 0))(w.t)
+	check.Fatal(w.t, w.startSync(id))
 	return sandbox, id
-}
-
-func must[T any](v T, err error) func(tester) T {
-	return func(t tester) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
 }
 
 func mustPrefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // CgroupsSubject is one implementation of port.Cgroups.
@@ -46,11 +47,7 @@ func Cgroups(t *testing.T, open func(t *testing.T) CgroupsSubject) {
 // name is the cgroup of a pod of the class Burstable.
 func (s *cgroupsSuite) name(uid types.UID) podcgroup.Name {
 	s.Helper()
-	n, err := s.Settings.PodIn(v1.PodQOSBurstable, uid)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return n
+	return check.Value(s.Settings.PodIn(v1.PodQOSBurstable, uid))(s)
 }
 
 func (s *cgroupsSuite) set(ctx context.Context, n podcgroup.Name, v podcgroup.Values) *pending[struct{}] {

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/csidrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/contract"
 )
 
@@ -67,21 +68,16 @@ func TestRealCSI(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &csiDriver{of: of, faults: map[string]contract.CSIFault{}, mounted: map[string]bool{}}
-		adapter, err := csidrivers.New(csidrivers.Config{
+		adapter := check.Value(csidrivers.New(csidrivers.Config{
 			Root: root, Host: d, Log: zerolog.Nop(), Patience: time.Minute,
 			Called: func(string, string, string, time.Duration) {}, Measured: func(string, time.Duration) {},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		registered := port.CSIDriver{Name: csiName, Endpoint: filepath.Join(root, "csi.sock")}
 		stop := func() {}
 		t.Cleanup(func() {
 			stop()
 			adapter.Close()
-			if err := os.RemoveAll(root); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, os.RemoveAll(root))
 			goleak.VerifyNone(t)
 		})
 		return contract.CSISubject{
@@ -127,19 +123,14 @@ func (d *csiDriver) fault(method string, f contract.CSIFault) {
 
 func (d *csiDriver) serve(t *testing.T, path string) (end func()) {
 	t.Helper()
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(net.Listen("unix", path))(t)
 	server := grpc.NewServer()
 	csispec.RegisterNodeServer(server, d)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	return func() {
 		server.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-ended)
 	}
 }
 

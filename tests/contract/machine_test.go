@@ -18,14 +18,15 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 	"github.com/troupe-dev/troupe/supervisor/host/pullrecords"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/contract"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // simulatedMachine is a machine on a virtual clock.
 func simulatedMachine() (*machine.Machine, contract.Passing) {
-	clock := &virtualClock{now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
-	return machine.New(clock, &port.Machine{}), contract.Passing{Now: clock.Now, Step: clock.step, Advance: clock.advance, Context: newContext}
+	clock, passing := contract.Virtually()
+	return machine.New(clock, &port.Machine{}), passing
 }
 
 func TestSimulatedHost(t *testing.T) {
@@ -45,15 +46,8 @@ func TestRealHost(t *testing.T) {
 	hosttest.NeedRoot(t)
 	contract.Host(t, func(t *testing.T) contract.HostSubject {
 		dir := t.TempDir()
-		h, err := host.New(host.Config{Root: filepath.Join(dir, "kubelet"), LogRoot: filepath.Join(dir, "logs")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := h.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		h := check.Value(host.New(host.Config{Root: filepath.Join(dir, "kubelet"), LogRoot: filepath.Join(dir, "logs")}))(t)
+		t.Cleanup(func() { check.Error(t, h.Close()) })
 		return contract.HostSubject{
 			Passing: contract.Really(), Host: h, Directory: t.TempDir(),
 			Content: func(t *testing.T, _ types.UID, _, path, file string) string {
@@ -94,10 +88,7 @@ func TestRealCgroups(t *testing.T) {
 // removeCgroups removes a cgroup and all below it, in each hierarchy.
 func removeCgroups(t *testing.T, root string) {
 	t.Helper()
-	tops, err := filepath.Glob("/sys/fs/cgroup/*" + root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tops := check.Value(filepath.Glob("/sys/fs/cgroup/*" + root))(t)
 	for _, top := range append(tops, "/sys/fs/cgroup"+root) {
 		var dirs []string
 		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {

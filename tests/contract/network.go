@@ -26,16 +26,12 @@ type NetworkSubject struct {
 	// listens at Closed; Silent takes connections and says nothing.
 	Serving, Unready, Closed, Silent Server
 
-	// These are as in Subject.
-	Now     func() time.Time
-	Step    func() bool
-	Advance func(time.Duration)
-	Context func() (context.Context, context.CancelFunc)
+	Passing
 }
 
 // networkSuite is what the tests of one subject share.
 type networkSuite struct {
-	suite
+	*suite
 	NetworkSubject
 }
 
@@ -53,34 +49,32 @@ func Network(t *testing.T, open func(t *testing.T) NetworkSubject) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := open(t)
-			s := &networkSuite{NetworkSubject: n}
-			s.suite = suite{T: t, Subject: Subject{Now: n.Now, Step: n.Step, Advance: n.Advance, Context: n.Context}}
-			c.test(s)
+			c.test(&networkSuite{suite: n.Passing.suite(t), NetworkSubject: n})
 		})
 	}
 }
 
 func (s *networkSuite) http(ctx context.Context, to Server, timeout time.Duration) *pending[port.HTTPAnswer] {
-	return begin(&s.suite, "ProbeHTTP", func(done func(port.HTTPAnswer, error)) {
+	return begin(s.suite, "ProbeHTTP", func(done func(port.HTTPAnswer, error)) {
 		s.Network.ProbeHTTP(ctx, probe.HTTP{Host: to.Host, Port: to.HTTP, Path: "/ready"}, timeout, done)
 	})
 }
 
 func (s *networkSuite) grpc(ctx context.Context, to Server, timeout time.Duration) *pending[string] {
-	return begin(&s.suite, "ProbeGRPC", func(done func(string, error)) {
+	return begin(s.suite, "ProbeGRPC", func(done func(string, error)) {
 		s.Network.ProbeGRPC(ctx, probe.GRPC{Host: to.Host, Port: to.GRPC}, timeout, done)
 	})
 }
 
 func (s *networkSuite) tcp(ctx context.Context, to Server, timeout time.Duration) *pending[struct{}] {
-	return beginErr(&s.suite, "ProbeTCP", func(done func(error)) {
+	return beginErr(s.suite, "ProbeTCP", func(done func(error)) {
 		s.Network.ProbeTCP(ctx, probe.TCP{Host: to.Host, Port: to.HTTP}, timeout, done)
 	})
 }
 
 // get is a hook.
 func (s *networkSuite) get(ctx context.Context, to Server, timeout time.Duration) *pending[struct{}] {
-	return beginErr(&s.suite, "HTTPGet", func(done func(error)) {
+	return beginErr(s.suite, "HTTPGet", func(done func(error)) {
 		s.Network.HTTPGet(ctx, port.HTTPGet{URL: "http://" + net.JoinHostPort(to.Host, strconv.Itoa(to.HTTP)) + "/ready", Timeout: timeout}, done)
 	})
 }

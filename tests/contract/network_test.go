@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -21,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/host/network"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/contract"
 )
 
@@ -28,7 +28,7 @@ import (
 func TestRealNetwork(t *testing.T) {
 	contract.Network(t, func(t *testing.T) contract.NetworkSubject {
 		return contract.NetworkSubject{
-			Network: network.New(), Now: time.Now,
+			Network: network.New(), Passing: contract.Really(),
 			Serving: realServer(t, true), Unready: realServer(t, false), Closed: closedServer(t), Silent: silentServer(t),
 		}
 	})
@@ -86,11 +86,7 @@ func silentServer(t *testing.T) contract.Server {
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
 func portOf(l net.Listener) int {
@@ -102,27 +98,26 @@ func portOf(l net.Listener) int {
 // TestSimulatedNetwork runs the suite on that of a simulated runtime.
 func TestSimulatedNetwork(t *testing.T) {
 	contract.Network(t, func(t *testing.T) contract.NetworkSubject {
-		clock := &virtualClock{now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+		clock, passing := contract.Virtually()
 		r, err := simcri.New(simcri.Config{Clock: clock, Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.MakeImagePresent(appImage, simcri.RegistryImage{})
 		server := func(name string, annotations ...string) contract.Server {
-			ip := simulatedPod(t, r, clock, name, annotations)
+			ip := simulatedPod(t, r, passing.Step, name, annotations)
 			return contract.Server{Host: ip, HTTP: 80, GRPC: 81}
 		}
-		s := contract.NetworkSubject{
-			Network: r.Network(), Now: clock.Now, Step: clock.step, Advance: clock.advance, Context: newContext,
+		return contract.NetworkSubject{
+			Network: r.Network(), Passing: passing,
 			Serving: server("serving"), Unready: server("unready", "unhealthy-after", "0s"),
 			Closed: server("closed", "startup-time", "1h"), Silent: server("silent", "probe-hang", "true"),
 		}
-		return s
 	})
 }
 
 // simulatedPod makes a pod that is probed run, and gives its address.
-func simulatedPod(t *testing.T, r *simcri.Runtime, clock *virtualClock, name string, annotations []string) (ip string) {
+func simulatedPod(t *testing.T, r *simcri.Runtime, step func() bool, name string, annotations []string) (ip string) {
 	t.Helper()
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), Annotations: map[string]string{}}}
 	for i := 0; i < len(annotations); i += 2 {
@@ -135,7 +130,7 @@ func simulatedPod(t *testing.T, r *simcri.Runtime, clock *virtualClock, name str
 	answered := 0
 	await := func(n int) {
 		for answered < n {
-			if !clock.step() {
+			if !step() {
 				t.Fatal("no answer came")
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Programs holds a runtime to what the programs of tests/images do, as far as tests of agents see it:
@@ -147,16 +148,10 @@ func (c program) run(s *suite, image string) {
 
 func filesIn(s *suite, dir string) map[string]string {
 	s.Helper()
-	all, err := os.ReadDir(dir)
-	if err != nil {
-		s.Fatal(err)
-	}
+	all := check.Value(os.ReadDir(dir))(s)
 	files := map[string]string{}
 	for _, f := range all {
-		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		if err != nil {
-			s.Fatal(err)
-		}
+		text := check.Value(os.ReadFile(filepath.Join(dir, f.Name())))(s)
 		files[f.Name()] = string(text)
 	}
 	return files
@@ -166,10 +161,7 @@ func filesIn(s *suite, dir string) map[string]string {
 func (s *suite) createIn(pod *v1.Pod, sandbox, data string, attempt uint32) string {
 	s.Helper()
 	c := &pod.Spec.Containers[0]
-	env, err := containerenv.Of(&downward.Source{Pod: pod}, podobjects.Set{}, nil, c)
-	if err != nil {
-		s.Fatal(err)
-	}
+	env := check.Value(containerenv.Of(&downward.Source{Pod: pod}, podobjects.Set{}, nil, c))(s)
 	img := s.image(c.Image)
 	return begin(s, "CreateContainer", func(done func(string, error)) {
 		s.Runtime.CreateContainer(context.Background(), port.CreateContainer{

@@ -13,10 +13,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/contract"
 )
 
@@ -79,21 +81,17 @@ func newRuntime(t *testing.T, clock simcri.Clock, change func(*simcri.Config)) *
 		},
 	}
 	change(&cfg)
-	r, err := simcri.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return check.Value(simcri.New(cfg))(t)
 }
 
 func noEvents(c *simcri.Config) { c.Events.Off = true }
 
 func inProcess(change func(*simcri.Config), events bool) func(*testing.T) contract.Subject {
 	return func(t *testing.T) contract.Subject {
-		clock := &virtualClock{now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+		clock, passing := contract.Virtually()
 		s := simulated(newRuntime(t, clock, change))
 		s.HasEvents = events
-		s.Now, s.Step, s.Advance, s.Context = clock.Now, clock.step, clock.advance, newContext
+		s.Now, s.Step, s.Advance, s.Context = passing.Now, passing.Step, passing.Advance, passing.Context
 		return s
 	}
 }
@@ -120,33 +118,22 @@ func TestSimulatedRuntimeBadEvents(t *testing.T) {
 func overSocket(change func(*simcri.Config), events bool) func(*testing.T) contract.Subject {
 	return func(t *testing.T) contract.Subject {
 		t.Parallel()
-		directory, err := os.MkdirTemp("", "contract")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := newRuntime(t, wallClock{}, change)
+		directory := check.Value(os.MkdirTemp("", "contract"))(t)
+		r := newRuntime(t, kernel.WallClock{}, change)
 		socket := filepath.Join(directory, "cri.sock")
-		listener, err := net.Listen("unix", socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := check.Value(net.Listen("unix", socket))(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		served := make(chan error, 1)
 		go func() { served <- simcri.Serve(ctx, listener, r) }()
 		node := &translate.Node{PodLogs: filepath.Join(directory, "logs")}
-		client, err := cri.Dial(ctx, cri.Config{Endpoint: socket, Node: func() *translate.Node { return node }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := check.Value(cri.Dial(ctx, cri.Config{Endpoint: socket, Node: func() *translate.Node { return node }}))(t)
 		t.Cleanup(func() {
 			client.Close()
 			cancel()
 			if err := <-served; err != nil {
 				t.Errorf("serve: %v", err)
 			}
-			if err := os.RemoveAll(directory); err != nil {
-				t.Error(err)
-			}
+			check.Error(t, os.RemoveAll(directory))
 		})
 		s := simulated(r)
 		s.Runtime, s.Now, s.HasEvents = client, time.Now, events
@@ -165,11 +152,4 @@ func TestServedRuntime(t *testing.T) {
 
 func TestServedRuntimeWithoutEvents(t *testing.T) {
 	contract.Runtime(t, overSocket(noEvents, false))
-}
-
-type wallClock struct{}
-
-func (wallClock) Now() time.Time { return time.Now() }
-func (wallClock) AfterFunc(d time.Duration, f func()) func() bool {
-	return time.AfterFunc(d, f).Stop
 }

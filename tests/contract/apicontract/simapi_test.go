@@ -1,7 +1,6 @@
 package apicontract_test
 
 import (
-	"context"
 	"hash/fnv"
 	"math/rand/v2"
 	"testing"
@@ -12,6 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port/simport"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/contract"
 	"github.com/troupe-dev/troupe/tests/contract/apicontract"
 )
 
@@ -32,11 +33,7 @@ func newServer(t *testing.T, clock simapi.Clock, change func(*simapi.Config)) *s
 	t.Helper()
 	cfg := simapi.Config{Clock: clock, Rand: rands(7)}
 	change(&cfg)
-	s, err := simapi.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return check.Value(simapi.New(cfg))(t)
 }
 
 func subject(s *simapi.Server, broken simapi.Link) apicontract.Subject {
@@ -56,7 +53,7 @@ func virtual(broken simapi.Link, change func(*simapi.Config)) func(*testing.T) a
 		s := subject(newServer(t, v, change), broken)
 		s.Now = v.Now
 		s.Until = func(limit time.Duration, cond func() bool) bool { return v.RunUntil(v.Now().Add(limit), cond) }
-		s.Pass, s.Context = v.Advance, newContext
+		s.Pass, s.Context = v.Advance, contract.Ends(v)
 		return s
 	}
 }
@@ -85,49 +82,6 @@ func TestSimulatedLive(t *testing.T) {
 		t.Parallel()
 		return subject(newServer(t, kernel.WallClock{}, func(*simapi.Config) {}), simapi.Refused)
 	})
-}
-
-// virtualContext is a context that ends on the test's own thread.
-type virtualContext struct {
-	context.Context
-	err   error
-	done  chan struct{}
-	funcs []*func()
-}
-
-func newContext() (context.Context, context.CancelFunc) {
-	c := &virtualContext{Context: context.Background(), done: make(chan struct{})}
-	return c, c.cancel
-}
-
-func (c *virtualContext) Done() <-chan struct{} { return c.done }
-func (c *virtualContext) Err() error            { return c.err }
-
-func (c *virtualContext) AfterFunc(f func()) func() bool {
-	p := &f
-	c.funcs = append(c.funcs, p)
-	return func() bool {
-		for i, other := range c.funcs {
-			if other == p {
-				c.funcs = append(c.funcs[:i:i], c.funcs[i+1:]...)
-				return true
-			}
-		}
-		return false
-	}
-}
-
-func (c *virtualContext) cancel() {
-	if c.err != nil {
-		return
-	}
-	c.err = context.Canceled
-	close(c.done)
-	funcs := c.funcs
-	c.funcs = nil
-	for _, f := range funcs {
-		(*f)()
-	}
 }
 
 // TestAlike holds the comparison to itself: a server on the machine's clock, and
