@@ -36,14 +36,20 @@ func names(prefix string, n int) (out []string) {
 	return out
 }
 
+// many are n pods, each as of makes it.
+func many(prefix string, n int, of func(name string) *spec) (out []*spec) {
+	for _, name := range names(prefix, n) {
+		out = append(out, of(name))
+	}
+	return out
+}
+
 func TestThirtyPods(t *testing.T) {
 	t.Parallel()
 	w := newNode(t, 2)
 	w.run(time.Second)
 	w.watch.restartsExpected = false
-	for _, n := range names("p", 30) {
-		w.add(aPod(n))
-	}
+	w.add(many("p", 30, aPod)...)
 	took := w.allUp(time.Minute)
 	t.Logf("30 pods in %v", took)
 	w.quiet()

@@ -26,7 +26,7 @@ func newClusterHavoc(t testing.TB, seed uint64) *clusterHavoc {
 		}
 	}
 	h := &clusterHavoc{havoc: newHavoc(t, seed, withAPI(bad))}
-	h.c = h.cluster
+	h.c, h.acts = h.cluster, h.act
 	h.c.fault = func(call simapi.Call) simapi.Fault {
 		if h.trouble == 0 || h.rng.Float64() > h.trouble {
 			return simapi.Fault{}
@@ -138,28 +138,6 @@ func (h *clusterHavoc) sizes(s *v1.PodSpec, whole bool) {
 	}
 }
 
-// live lets the node live through n things.
-func (h *clusterHavoc) live(n int) {
-	for range n {
-		h.act()
-		d := time.Duration(h.rng.IntN(400)) * time.Millisecond
-		if h.rng.IntN(10) == 0 {
-			d = time.Duration(h.rng.IntN(30)) * time.Second
-		}
-		h.run(d)
-		h.revive()
-	}
-}
-
-func (h *clusterHavoc) revive() {
-	if h.fatal != nil {
-		h.say("the agent gave up")
-		h.kill()
-		h.fatal = nil
-		h.start()
-	}
-}
-
 // mend ends all trouble, and wants the node to be well within bounded time: what
 // the apiserver has runs, or has ended; nothing else is there.
 func (h *clusterHavoc) mend() {
@@ -209,49 +187,13 @@ func (c *cluster) well() string {
 	return ""
 }
 
-func clusterExplore(t *testing.T, seed uint64, trouble, panics float64) {
-	t.Run(fmt.Sprint(seed), func(t *testing.T) {
-		h := newClusterHavoc(t, seed)
-		t.Cleanup(func() {
-			if t.Failed() {
-				for _, l := range h.did[max(0, len(h.did)-40):] {
-					t.Log(l)
-				}
-				t.Log(h.c.well())
-				t.Logf("again: TROUPE_SEED=%d go test ./tests/scenarios -run '%s'", seed, t.Name())
-			}
-		})
-		h.trouble, h.panics = trouble, panics
-		h.live(60)
-		h.mend()
-		h.kill()
-	})
+func troubledCluster(t testing.TB, seed uint64, trouble, panics float64) *clusterHavoc {
+	h := newClusterHavoc(t, seed)
+	h.trouble, h.panics = trouble, panics
+	return h
 }
 
-func TestClusterExploreLife(t *testing.T) {
-	t.Parallel()
-	for _, seed := range seeds(t, 11000, 20) {
-		clusterExplore(t, seed, 0, 0)
-	}
-}
-
-func TestClusterExploreFaults(t *testing.T) {
-	t.Parallel()
-	for _, seed := range seeds(t, 12000, 20) {
-		clusterExplore(t, seed, 0.05, 0)
-	}
-}
-
-func TestClusterExplorePanics(t *testing.T) {
-	t.Parallel()
-	for _, seed := range seeds(t, 13000, 20) {
-		clusterExplore(t, seed, 0, 0.002)
-	}
-}
-
-func TestClusterExploreAll(t *testing.T) {
-	t.Parallel()
-	for _, seed := range seeds(t, 14000, 20) {
-		clusterExplore(t, seed, 0.05, 0.002)
-	}
-}
+func TestClusterExploreLife(t *testing.T)   { explore(t, 11000, 0, 0, troubledCluster) }
+func TestClusterExploreFaults(t *testing.T) { explore(t, 12000, 0.05, 0, troubledCluster) }
+func TestClusterExplorePanics(t *testing.T) { explore(t, 13000, 0, 0.002, troubledCluster) }
+func TestClusterExploreAll(t *testing.T)    { explore(t, 14000, 0.05, 0.002, troubledCluster) }

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // job ends by itself, and is never run again.
@@ -88,20 +89,6 @@ func (w *world) clusterQuiet() {
 	}
 }
 
-// clusterSteps counts the messages and timers until goal.
-func clusterSteps(t *testing.T, prepare func(*world), goal func(*world) bool) int {
-	w, _ := newClusterNode(t, 1)
-	prepare(w)
-	n := 0
-	for end := w.v.Now().Add(2 * time.Minute); !goal(w); n++ {
-		if !w.step(end) {
-			w.failf("the goal is not reached")
-		}
-	}
-	w.kill()
-	return n
-}
-
 // TestClusterKilledAtEveryBoundary kills the agent after each message, once, and
 // starts another on the same machine: pods come up, or go, as if nothing had
 // been, none is started that has ended or is gone, no container is restarted,
@@ -113,29 +100,18 @@ func TestClusterKilledAtEveryBoundary(t *testing.T) {
 		goal    func(*world) bool
 	}{"coming up": {clusterUp, clusterIsUp}, "going down": {clusterDown, clusterIsDown}} {
 		t.Run(name, func(t *testing.T) {
-			n := clusterSteps(t, c.prepare, c.goal)
-			by := stride(9)
-			for k := 0; k <= n; k++ {
+			atBoundaries(t, every(9), func(k int) *world {
 				late := float64(k%3) / 2
-				if k%by != 0 {
-					continue
-				}
 				w, cl := newClusterNode(t, 1, withLateEffects(late), withAPI(func(c *simapi.Config) { c.LateEffect = late }))
 				w.watch.restartsExpected = false
 				cl.lag = time.Duration(k%5) * 40 * time.Millisecond
 				c.prepare(w)
-				for range k {
-					w.step(w.v.Now().Add(time.Minute))
-				}
+				return w
+			}, c.goal, func(_ int, w *world) {
 				w.restart()
 				w.until(2*time.Minute, name, func() bool { return c.goal(w) })
 				w.clusterQuiet()
-				if w.crashes > 0 {
-					w.failf("%d actors crashed", w.crashes)
-				}
-				w.kill()
-			}
-			t.Logf("%d boundaries", n)
+			})
 		})
 	}
 }
@@ -146,9 +122,7 @@ func TestClusterKilledWhileAllRuns(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
 		w, c := newClusterNode(t, seed)
-		for _, n := range names("p", 30) {
-			c.create(aPod(n).volume("data"))
-		}
+		c.create(many("p", 30, func(n string) *spec { return aPod(n).volume("data") })...)
 		w.add(aPod("static"))
 		w.until(time.Minute, "all run", func() bool { return c.allReady(append(names("p", 30), "static-"+nodeName)...) })
 		w.run(time.Minute)
@@ -169,8 +143,7 @@ func TestClusterKilledWhileAllRuns(t *testing.T) {
 // TestClusterActorPanics lets each actor that talks to the apiserver panic once
 // on each of its messages, before it is handled and after.
 func TestClusterActorPanics(t *testing.T) {
-	t.Parallel()
-	comeAndGo := func(w *world) {
+	panicsAnywhere(t, 15, oneClusterNode, func(w *world) {
 		clusterUp(w)
 		w.until(3*time.Minute, "all is up", func() bool { return clusterIsUp(w) })
 		w.cluster.delete("b-plain", nil)
@@ -180,37 +153,9 @@ func TestClusterActorPanics(t *testing.T) {
 			return len(w.cluster.pods) == 2 && len(w.rt.Truth().Runtime.Pods) == 2
 		})
 		w.run(20 * time.Second)
-	}
-	count := map[string]int{}
-	w, _ := newClusterNode(t, 1)
-	w.around = func(who string, _ any, handled bool) {
-		if handled {
-			count[who]++
-		}
-	}
-	comeAndGo(w)
-	for _, actor := range []string{"pods", "status", "apipods", "nodestatus", "mirrors", "sources", "pod/a-init", "pod/b-plain", "pod/d-job", "pod/e-static"} {
-		t.Run(actor, func(t *testing.T) {
-			if count[actor] == 0 {
-				t.Fatal("it has nothing to do")
-			}
-			by := stride(1 + count[actor]/15)
-			for n := 0; n < count[actor]; n += by {
-				for _, handled := range []bool{false, true} {
-					w, _ := newClusterNode(t, 1)
-					w.watch.restartsExpected = false
-					panics(w, actor, n, handled)
-					comeAndGo(w)
-					w.clusterQuiet()
-					if w.fatal != nil || w.crashes > 1 {
-						w.failf("%d crashes", w.crashes)
-					}
-					w.kill()
-				}
-			}
-			t.Logf("%d messages", count[actor])
-		})
-	}
+	}, (*world).clusterQuiet,
+		"pods", "status", "apipods", "nodestatus", "mirrors", "sources",
+		"pod/a-init", "pod/b-plain", "pod/d-job", "pod/e-static")
 }
 
 // TestClusterNodeDeleted: a node that somebody deletes is registered again, its
@@ -223,18 +168,14 @@ func TestClusterNodeDeleted(t *testing.T) {
 	w.until(time.Minute, "all run", func() bool { return c.allReady("web", "static-"+nodeName) })
 	w.watch.restartsExpected = false
 	old := c.node()
-	if err := c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: nodeName}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: nodeName}}))
 	took := w.until(2*time.Second, "registered again", func() bool { n := c.node(); return n != nil && nodeobject.Ready(&n.Status) })
 	t.Logf("registered again after %v", took)
 	if c.node().UID == old.UID {
 		t.Error("it is the old one")
 	}
 	lease := port.APIKey{Kind: port.LeaseKind, Namespace: v1.NamespaceNodeLease, Name: nodeName}
-	if err := c.api.Delete(port.APIDelete{Key: lease}); err != nil { // as the garbage collector would
-		t.Fatal(err)
-	}
+	check.Fatal(t, c.api.Delete(port.APIDelete{Key: lease})) // as the garbage collector would
 	w.run(15 * time.Second)
 	o, err := c.api.Get(lease)
 	if err != nil || len(o.GetOwnerReferences()) != 1 || o.GetOwnerReferences()[0].UID != c.node().UID {
@@ -294,9 +235,8 @@ func TestClusterNodeChanges(t *testing.T) {
 		}
 		to.Status.Conditions = append(to.Status.Conditions, x)
 	}
-	if _, err := c.api.Patch(port.APIPatch{Key: port.APIKey{Kind: port.NodeKind, Name: nodeName}, From: from, To: &to, Status: true}); err != nil {
-		t.Fatal(err)
-	}
+	check.Value(
+		c.api.Patch(port.APIPatch{Key: port.APIKey{Kind: port.NodeKind, Name: nodeName}, From: from, To: &to, Status: true}))(t)
 	took := w.until(2*time.Second, "Ready again", func() bool { n := c.node(); return nodeobject.Ready(&n.Status) })
 	t.Logf("Ready again after %v", took)
 	w.rt.Kill()
@@ -339,9 +279,7 @@ func TestClusterMirror(t *testing.T) {
 func TestClusterStandsStill(t *testing.T) {
 	t.Parallel()
 	w, c := newClusterNode(t, 1)
-	for _, n := range names("p", 30) {
-		c.create(aPod(n))
-	}
+	c.create(many("p", 30, aPod)...)
 	w.until(time.Minute, "all run", func() bool { return c.allReady(names("p", 30)...) })
 	w.run(5 * time.Minute)
 	handled := map[string]int{}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestClusterPodComesUpAndGoes(t *testing.T) {
@@ -25,10 +26,7 @@ func TestClusterPodComesUpAndGoes(t *testing.T) {
 		t.Errorf("status %+v", p.Status)
 	}
 	w.run(time.Minute)
-	told, _, err := c.api.List(simapi.Select{Kind: port.EventKind, Namespace: "default"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	told, _ := check.Values(c.api.List(simapi.Select{Kind: port.EventKind, Namespace: "default"}))(t)
 	var reasons []string
 	for _, o := range told {
 		reasons = append(reasons, o.(*v1.Event).Reason)
@@ -200,9 +198,7 @@ func TestClusterOutage(t *testing.T) {
 	for name, link := range map[string]simapi.Link{"refused": simapi.Refused, "silent": simapi.Silent} {
 		t.Run(name, func(t *testing.T) {
 			w, c := newClusterNode(t, 1)
-			for _, n := range names("p", 20) {
-				c.create(aPod(n))
-			}
+			c.create(many("p", 20, aPod)...)
 			for _, n := range names("job", 5) {
 				c.create(emptyPod(n).main("app").script("app", "run-for", "3m").script("app", "exit-code", "0").restarts(v1.RestartPolicyNever))
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/events"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // cluster is the apiserver above a world's node, and what it has seen.
@@ -78,9 +79,7 @@ func (c *cluster) begin() {
 }
 
 func (c *cluster) see(kind port.APIKind, f func(simapi.Event)) {
-	if _, err := c.api.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: kind}}, f); err != nil {
-		c.w.t.Fatal(err)
-	}
+	check.Value(c.api.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: kind}}, f))(c.w.t)
 }
 
 // pod holds each version of each pod against what must always be so.
@@ -135,14 +134,10 @@ func isReady(p *v1.Pod) bool {
 
 // recorder is that of one agent.
 func (c *cluster) recorder() port.Recorder {
-	var err error
-	c.events, err = events.New(events.Config{
+	c.events = check.Value(events.New(events.Config{
 		API: c.api.Client(nodeName), Clock: c.w.v, Component: "troupe", Host: nodeName,
 		Deadline: 10 * time.Second, Retry: 5 * time.Second, Wait: events.Wait, Also: recorder{c.w},
-	})
-	if err != nil {
-		c.w.t.Fatal(err)
-	}
+	}))(c.w.t)
 	return c.events
 }
 

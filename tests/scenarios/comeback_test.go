@@ -106,27 +106,16 @@ func TestManifestBackAtAnyMoment(t *testing.T) {
 	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyNever} {
 		for _, how := range []string{"it lives on", "killed before", "killed after", "pods panics after"} {
 			t.Run(string(policy)+"/"+how, func(t *testing.T) {
-				away := func(seed uint64) (*world, string) {
-					w := newNode(t, seed)
+				id := ""
+				atBoundaries(t, about(20), func(int) *world {
+					w := newNode(t, 1)
 					w.add(leaver(policy, "2s"))
 					w.allUp(10 * time.Second)
 					w.quiet()
-					id := w.mainID("web")
+					id = w.mainID("web")
 					w.drop("web")
-					return w, id
-				}
-				w, _ := away(1)
-				steps := 0
-				for w.watch.up() != "" {
-					w.step(w.v.Now().Add(time.Minute))
-					steps++
-				}
-				by := stride(1 + steps/20)
-				for k := 0; k <= steps; k += by {
-					w, id := away(1)
-					for range k {
-						w.step(w.v.Now().Add(time.Minute))
-					}
+					return w
+				}, done, func(k int, w *world) {
 					if how == "killed before" {
 						w.kill()
 					}
@@ -141,9 +130,7 @@ func TestManifestBackAtAnyMoment(t *testing.T) {
 						panics(w, "pods", k%7, k%2 == 0)
 					}
 					w.backOrNeverGone(id)
-					w.kill()
-				}
-				t.Logf("%d steps", steps)
+				})
 			})
 		}
 	}
@@ -205,9 +192,7 @@ func TestTwoManifestsMoved(t *testing.T) {
 		}
 		w.allUp(10 * time.Second)
 		w.drop("web", "other")
-		for range k {
-			w.step(w.v.Now().Add(time.Minute))
-		}
+		w.steps(k)
 		asked := map[string]int{"web": w.count("web", "Killing"), "other": w.count("other", "Killing")}
 		w.kill()
 		w.add(aPod("web").script("app", "ignore-term", "true").grace(5), aPod("other").script("app", "ignore-term", "true").grace(5))

@@ -132,7 +132,7 @@ func TestResizeOwnCPUsKilled(t *testing.T) {
 	resized := func(w *world) bool {
 		return w.cluster.resizing("web") == "has 5/64Mi, was given 5/64Mi" && w.cluster.resizing("big") == "has 2/64Mi, was given 2/64Mi"
 	}
-	prepare := func() *world {
+	atBoundaries(t, every(3), func(int) *world {
 		w, c := newClusterNode(t, 1, withResizes(), withLateEffects(0))
 		w.watch.restartsExpected = false
 		c.create(sized("web", "1", "64Mi"), sized("big", "13", "64Mi"), sized("small", "500m", "64Mi"))
@@ -140,18 +140,8 @@ func TestResizeOwnCPUsKilled(t *testing.T) {
 		c.resize("big", "2", "64Mi")
 		c.resize("web", "5", "64Mi")
 		return w
-	}
-	w, n := prepare(), 0
-	for ; !resized(w); n++ {
-		w.step(w.v.Now().Add(time.Minute))
-	}
-	by := stride(3)
-	for k := 0; k <= n; k += by {
-		w := prepare()
+	}, resized, func(_ int, w *world) {
 		var held invariants.Held
-		for range k {
-			w.step(w.v.Now().Add(time.Minute))
-		}
 		w.restart()
 		w.until(2*time.Minute, "resized", func() bool {
 			w.checkHeld(&held)
@@ -159,9 +149,7 @@ func TestResizeOwnCPUsKilled(t *testing.T) {
 		})
 		w.run(5 * time.Second)
 		w.checkClusterAssigned()
-		w.kill()
-	}
-	t.Logf("%d boundaries", n)
+	})
 }
 
 // TestExploreResizesOfCPUs: pods of the apiserver with CPUs and devices of their own come, are resized and go; the agent is killed,
@@ -186,12 +174,7 @@ func exploreResizes(t *testing.T, seed uint64) {
 	var held invariants.Held
 	step := func(end time.Time) bool {
 		more := h.step(end)
-		if h.fatal != nil {
-			h.say("the agent gave up")
-			h.kill()
-			h.fatal = nil
-			h.start()
-		}
+		h.revive()
 		h.checkHeld(&held)
 		return more
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
@@ -31,17 +32,11 @@ type mover struct {
 }
 
 func newMover(t *testing.T, seed uint64) *mover {
-	w, err := sim.New(sim.Config{Seed: seed, Bare: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(sim.New(sim.Config{Seed: seed, Bare: true}))(t)
 	m := &mover{T: t, w: w, key: csi.Key{Driver: disks, Handle: "h"}, nodes: []string{"n1", "n2"}}
 	models := map[string]*invariants.Node{}
 	for _, name := range m.nodes {
-		n, err := w.AddNode(sim.NodeSpec{Name: name, CSI: map[string]machine.CSIDriver{disks: {}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := check.Value(w.AddNode(sim.NodeSpec{Name: name, CSI: map[string]machine.CSIDriver{disks: {}}}))(t)
 		of := invariants.New(w.Now, func(v invariants.Violation) { t.Errorf("%s: %s at %v", name, v, w.Elapsed()) })
 		of.Attaches(disks)
 		n.Machine().CSI.Changed = of.Driven
@@ -76,25 +71,17 @@ func newMover(t *testing.T, seed uint64) *mover {
 }
 
 func (m *mover) watch(kind port.APIKind, see func(simapi.Event)) {
-	if _, err := m.w.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: kind}}, see); err != nil {
-		m.Fatal(err)
-	}
+	check.Value(m.w.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: kind}}, see))(m)
 }
 
 func (m *mover) create(o port.APIObject) port.APIObject {
 	m.Helper()
-	made, err := m.w.API().Create(o)
-	if err != nil {
-		m.Fatal(err)
-	}
-	return made
+	return check.Value(m.w.API().Create(o))(m)
 }
 
 func (m *mover) status(o port.APIObject) {
 	m.Helper()
-	if _, err := m.w.API().UpdateStatus(o); err != nil {
-		m.Fatal(err)
-	}
+	check.Value(m.w.API().UpdateStatus(o))(m)
 }
 
 func (m *mover) pod(name string) *v1.Pod {
@@ -113,10 +100,7 @@ func (m *mover) run(name, node string) {
 
 // attach does what a controller does: it detaches what is not in use and not needed, and attaches what is needed.
 func (m *mover) attach() {
-	pods, err := simapi.Objects[*v1.Pod](m.w.API(), simapi.Select{})
-	if err != nil {
-		m.Fatal(err)
-	}
+	pods := check.Value(simapi.Objects[*v1.Pod](m.w.API(), simapi.Select{}))(m)
 	taken := ""
 	for _, name := range m.nodes {
 		if _, err := m.w.API().Get(m.attachment(name)); err == nil {
@@ -124,10 +108,7 @@ func (m *mover) attach() {
 		}
 	}
 	for _, name := range m.nodes {
-		n, err := simapi.Object[*v1.Node](m.w.API(), "", name)
-		if err != nil {
-			m.Fatal(err)
-		}
+		n := check.Value(simapi.Object[*v1.Node](m.w.API(), "", name))(m)
 		needed := slices.ContainsFunc(pods, func(p *v1.Pod) bool { return p.Spec.NodeName == name })
 		to := *n
 		switch {
@@ -142,9 +123,7 @@ func (m *mover) attach() {
 		case taken == name && !needed && !slices.Contains(n.Status.VolumesInUse, m.key.UniqueName()):
 			to.Status.VolumesAttached = nil
 			m.status(&to)
-			if err := m.w.API().Delete(port.APIDelete{Key: m.attachment(name)}); err != nil {
-				m.Fatal(err)
-			}
+			check.Fatal(m, m.w.API().Delete(port.APIDelete{Key: m.attachment(name)}))
 		}
 	}
 }
@@ -185,9 +164,7 @@ func TestCSIVolumeMoves(t *testing.T) {
 			}[(calls+int(seed))%5]
 		})
 		m.run("next", "n2")
-		if err := m.w.API().Delete(port.APIDelete{Key: port.APIKeyOf(m.pod("web"))}); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, m.w.API().Delete(port.APIDelete{Key: port.APIKeyOf(m.pod("web"))}))
 		for range 3 {
 			for range 1 + seed*7%20 {
 				m.attach()

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // busyCluster runs ten nodes with 200 pods for ten minutes: some crash, some are
@@ -26,14 +27,8 @@ import (
 // gives the hash over every delivered message and every effect.
 func busyCluster(t *testing.T, seed uint64) uint64 {
 	t.Helper()
-	w, err := sim.New(sim.Config{Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes, err := w.AddNodes(10, sim.NodeSpec{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Value(sim.New(sim.Config{Seed: seed}))(t)
+	nodes := check.Value(w.AddNodes(10, sim.NodeSpec{}))(t)
 	w.Advance(5 * time.Second)
 	for _, k := range []struct {
 		name     string
@@ -49,21 +44,15 @@ func busyCluster(t *testing.T, seed uint64) uint64 {
 		workload := controlplane.Workload{Name: k.name, Replicas: k.replicas}
 		workload.Template.Annotations = k.behavior
 		workload.Template.Spec.Containers = []v1.Container{c}
-		if err := w.ControlPlane().Apply(workload); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, w.ControlPlane().Apply(workload))
 	}
 	rng := w.Rand("test/chaos")
 	for range 20 {
 		w.Advance(30 * time.Second)
-		all, err := simapi.Objects[*v1.Pod](w.API(), simapi.Select{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := check.Value(simapi.Objects[*v1.Pod](w.API(), simapi.Select{}))(t)
 		p := all[rng.IntN(len(all))]
-		if err := w.API().Delete(port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Namespace, Name: p.Name}}); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t,
+			w.API().Delete(port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Namespace, Name: p.Name}}))
 		nodes[rng.IntN(len(nodes))].RestartAgent()
 	}
 	if m := w.Metrics(); m.Restarts == 0 || m.PodsReady < 100 {
@@ -115,10 +104,7 @@ func sameOnThreads(t *testing.T, first, n uint64, hash func(*testing.T, uint64) 
 	t.Parallel()
 	if list := os.Getenv(againSeeds); list != "" {
 		for s := range strings.SplitSeq(list, ",") {
-			seed, err := strconv.ParseUint(s, 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			seed := check.Value(strconv.ParseUint(s, 10, 64))(t)
 			fmt.Printf("\nhash of %d on %d threads: %x\n", seed, runtime.GOMAXPROCS(0), hash(t, seed))
 		}
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const gpu v1.ResourceName = "nvidia.com/gpu"
@@ -71,10 +72,7 @@ func (c *cluster) rejected(name, reason string, words ...string) {
 // without its GPU.
 func TestChangeoverWithDevices(t *testing.T) {
 	t.Parallel()
-	left, err := os.ReadFile("../../actors/decide/devicestate/testdata/kubelet-1.36.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := check.Value(os.ReadFile("../../actors/decide/devicestate/testdata/kubelet-1.36.json"))(t)
 	var devices *devicestate.State // the first agent plays the kubelet
 	w, c := newClusterNode(t, 7, withConfig(func(a *agent.Config) { a.Devices = devices }))
 	c.advertise(gpu, "8")
@@ -89,9 +87,7 @@ func TestChangeoverWithDevices(t *testing.T) {
 	})
 	before := w.mainID("trains") + w.mainID("draws")
 	w.kill()
-	if devices, err = devicestate.Parse(left); err != nil {
-		t.Fatal(err)
-	}
+	devices = check.Value(devicestate.Parse(left))(t)
 	claims := aPod("claims")
 	claims.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("shared")}}
 	c.create(aPod("late").asks(gpu, "1"), claims, aPod("plugged").asks("example.com/dongle", "2"))

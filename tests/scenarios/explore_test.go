@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // havoc is a random life of a node: pods come, change and go, and everything
@@ -27,6 +28,8 @@ type havoc struct {
 	// trouble is the chance that a call goes wrong, panic that a message does.
 	trouble, panics float64
 	did             []string
+	// acts does one thing to the node.
+	acts func()
 	// aside are manifests that were removed, by name: they may come back as they were.
 	aside map[string]*spec
 }
@@ -36,6 +39,7 @@ func newHavoc(t testing.TB, seed uint64, options ...option) *havoc {
 	events := []simcri.EventPolicy{{}, {}, {Off: true}, {Drop: 0.2, Duplicate: 0.2, Delay: simcri.Uniform(0, time.Second)}}
 	w := newWorld(t, seed, append([]option{withEvents(events[rng.IntN(len(events))]), withLateEffects(0.5)}, options...)...)
 	h := &havoc{world: w, rng: rng, aside: map[string]*spec{}}
+	h.acts = h.act
 	w.fault = h.callFault
 	w.host.Fault = h.hostFault
 	w.configure = append(w.configure, func(c *agent.Config) {
@@ -46,6 +50,9 @@ func newHavoc(t testing.TB, seed uint64, options ...option) *havoc {
 		if t.Failed() {
 			for _, l := range h.did[max(0, len(h.did)-40):] {
 				t.Log(l)
+			}
+			if h.cluster != nil {
+				t.Log(h.cluster.well())
 			}
 			t.Logf("again: TROUPE_SEED=%d go test ./tests/scenarios -run '%s'", seed, t.Name())
 		}
@@ -235,18 +242,23 @@ func (h *havoc) moveBack(name string) {
 // live lets the node live through n things.
 func (h *havoc) live(n int) {
 	for range n {
-		h.act()
+		h.acts()
 		d := time.Duration(h.rng.IntN(400)) * time.Millisecond
 		if h.rng.IntN(10) == 0 {
 			d = time.Duration(h.rng.IntN(30)) * time.Second
 		}
 		h.run(d)
-		if h.fatal != nil {
-			h.say("the agent gave up")
-			h.kill()
-			h.fatal = nil
-			h.start()
-		}
+		h.revive()
+	}
+}
+
+// revive starts another agent if one gave up.
+func (h *havoc) revive() {
+	if h.fatal != nil {
+		h.say("the agent gave up")
+		h.kill()
+		h.fatal = nil
+		h.start()
 	}
 }
 
@@ -262,11 +274,7 @@ func (h *havoc) heal() {
 	for _, name := range sorted(h.watch.wanted) {
 		h.manifests.Write(name+".yaml", []byte(h.watch.wanted[name].yaml()))
 	}
-	if h.fatal != nil {
-		h.kill()
-		h.fatal = nil
-		h.start()
-	}
+	h.revive()
 	// The longest: a call that hung until its deadline of 4 minutes, twice, and
 	// a crash backoff of 5 minutes.
 	h.allUp(20 * time.Minute)
@@ -286,17 +294,11 @@ func sorted[V any](m map[string]V) []string {
 // seeds are the one in TROUPE_SEED, or n from first on. With the race detector they are few: CI runs all without it.
 func seeds(t *testing.T, first, n uint64) (out []uint64) {
 	if s := os.Getenv("TROUPE_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		seed := check.Value(strconv.ParseUint(s, 10, 64))(t)
 		return []uint64{seed}
 	}
 	if s := os.Getenv("TROUPE_SEEDS"); s != "" {
-		var err error
-		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
+		n = check.Value(strconv.ParseUint(s, 10, 64))(t)
 	} else if testing.Short() || actortest.Raced {
 		n = min(n, 2)
 	}
@@ -306,40 +308,35 @@ func seeds(t *testing.T, first, n uint64) (out []uint64) {
 	return out
 }
 
-func explore(t *testing.T, seed uint64, trouble, panics float64) {
-	t.Run(fmt.Sprint(seed), func(t *testing.T) {
-		h := newHavoc(t, seed)
-		h.trouble, h.panics = trouble, panics
-		h.live(60)
-		h.mend()
-		h.kill()
-	})
+// explorer is a node that things happen to.
+type explorer interface {
+	live(n int)
+	mend()
+	kill()
 }
 
-func TestExploreLife(t *testing.T) {
+// explore lets nodes live through sixty things each, one a seed. Calls go wrong, and messages are panics, so often.
+func explore[E explorer](
+	t *testing.T, first uint64, trouble, panics float64, begin func(t testing.TB, seed uint64, trouble, panics float64) E,
+) {
 	t.Parallel()
-	for _, seed := range seeds(t, 1, 20) {
-		explore(t, seed, 0, 0)
+	for _, seed := range seeds(t, first, 20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			h := begin(t, seed, trouble, panics)
+			h.live(60)
+			h.mend()
+			h.kill()
+		})
 	}
 }
 
-func TestExploreFaults(t *testing.T) {
-	t.Parallel()
-	for _, seed := range seeds(t, 1000, 20) {
-		explore(t, seed, 0.05, 0)
-	}
+func troubled(t testing.TB, seed uint64, trouble, panics float64) *havoc {
+	h := newHavoc(t, seed)
+	h.trouble, h.panics = trouble, panics
+	return h
 }
 
-func TestExplorePanics(t *testing.T) {
-	t.Parallel()
-	for _, seed := range seeds(t, 2000, 20) {
-		explore(t, seed, 0, 0.002)
-	}
-}
-
-func TestExploreAll(t *testing.T) {
-	t.Parallel()
-	for _, seed := range seeds(t, 3000, 20) {
-		explore(t, seed, 0.05, 0.002)
-	}
-}
+func TestExploreLife(t *testing.T)   { explore(t, 1, 0, 0, troubled) }
+func TestExploreFaults(t *testing.T) { explore(t, 1000, 0.05, 0, troubled) }
+func TestExplorePanics(t *testing.T) { explore(t, 2000, 0, 0.002, troubled) }
+func TestExploreAll(t *testing.T)    { explore(t, 3000, 0.05, 0.002, troubled) }

@@ -31,9 +31,7 @@ func (w *world) faultOnce(m simcri.Method, name string, f simcri.Fault) *int {
 func TestRuntimeIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newNode(t, 1)
-	for _, n := range names("p", 30) {
-		w.add(aPod(n))
-	}
+	w.add(many("p", 30, aPod)...)
 	w.run(700 * time.Millisecond)
 	w.rt.Kill()
 	w.run(5 * time.Second)
@@ -65,9 +63,7 @@ func TestBadEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newNode(t, 1, withEvents(p))
-			for _, n := range names("p", 10) {
-				w.add(emptyPod(n).init("setup").main("app"))
-			}
+			w.add(many("p", 10, func(n string) *spec { return emptyPod(n).init("setup").main("app") })...)
 			w.allUp(3 * time.Minute)
 			for _, n := range names("p", 10) {
 				w.end(n, "app", 1)
@@ -355,9 +351,7 @@ func TestRemovalFails(t *testing.T) {
 func TestFullMailboxes(t *testing.T) {
 	t.Parallel()
 	w := newNode(t, 1, withMailboxes(20))
-	for _, n := range names("p", 40) {
-		w.add(aPod(n).main("log"))
-	}
+	w.add(many("p", 40, func(n string) *spec { return aPod(n).main("log") })...)
 	w.allUp(3 * time.Minute)
 	for _, n := range names("p", 40) {
 		w.end(n, "app", 1)
@@ -378,9 +372,7 @@ func TestIdleNode(t *testing.T) {
 	t.Parallel()
 	for _, events := range []bool{true, false} {
 		w := newNode(t, 1, withEvents(simcri.EventPolicy{Off: !events}))
-		for _, n := range names("p", 30) {
-			w.add(aPod(n).volume("data"))
-		}
+		w.add(many("p", 30, func(n string) *spec { return aPod(n).volume("data") })...)
 		w.allUp(time.Minute)
 		w.run(2 * time.Minute)
 		steps, calls := w.v.Steps(), w.rt.Calls(simcri.List)

@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/run"
 	"github.com/troupe-dev/troupe/supervisor/sim/scenario"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestFiles runs every scenario file: what it expects is met, and a second run
@@ -21,20 +22,11 @@ func TestFiles(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(file, ".yaml"), func(t *testing.T) {
 			t.Parallel()
-			f, err := scenario.Load(file, scenario.Given{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := check.Value(scenario.Load(file, scenario.Given{}))(t)
 			var hashes []string
 			for range 2 {
-				w, err := sim.New(sim.Config{Seed: *f.Seed})
-				if err != nil {
-					t.Fatal(err)
-				}
-				out, err := run.Run(t.Context(), w, run.Options{Seed: *f.Seed, Scenario: f, ScenarioName: file})
-				if err != nil {
-					t.Fatal(err)
-				}
+				w := check.Value(sim.New(sim.Config{Seed: *f.Seed}))(t)
+				out := check.Value(run.Run(t.Context(), w, run.Options{Seed: *f.Seed, Scenario: f, ScenarioName: file}))(t)
 				for _, failure := range out.Summary.Failures {
 					t.Error(failure)
 				}

@@ -32,18 +32,41 @@ func few() []*spec {
 	}
 }
 
-// steps counts the messages and timers of f in a world like any other.
-func stepsOf(t *testing.T, prepare func(*world), goal func(*world) bool) int {
-	w := newNode(t, 1)
-	prepare(w)
-	n := 0
-	for end := w.v.Now().Add(time.Minute); !goal(w); n++ {
+// every is a stride, about one that comes to so many points.
+func every(n int) func(int) int      { return func(int) int { return stride(n) } }
+func about(points int) func(int) int { return func(all int) int { return stride(1 + all/points) } }
+
+// atBoundaries counts the messages and timers of a world from its beginning until it is done. Then each is given worlds
+// that begin like it and have come some of these steps further.
+func atBoundaries(
+	t *testing.T, by func(int) int, begin func(k int) *world, done func(*world) bool, each func(k int, w *world),
+) {
+	t.Helper()
+	w := begin(0)
+	all := 0
+	for end := w.v.Now().Add(time.Minute); !done(w); all++ {
 		if !w.step(end) {
 			w.failf("the goal is not reached")
 		}
 	}
 	w.kill()
-	return n
+	for k := 0; k <= all; k += by(all) {
+		w := begin(k)
+		w.steps(k)
+		each(k, w)
+		if w.crashes > 0 && w.around == nil {
+			w.failf("%d actors crashed", w.crashes)
+		}
+		w.kill()
+	}
+	t.Logf("%d boundaries", all)
+}
+
+// steps goes on for so many messages and timers.
+func (w *world) steps(n int) {
+	for range n {
+		w.step(w.v.Now().Add(time.Minute))
+	}
 }
 
 func bringUp(w *world) {
@@ -69,28 +92,16 @@ func TestKilledAtEveryBoundary(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*world){"coming up": bringUp, "going down": takeDown} {
 		t.Run(name, func(t *testing.T) {
-			n := stepsOf(t, prepare, done)
-			by := stride(9)
-			for k := 0; k <= n; k++ {
-				late := float64(k%3) / 2
-				if k%by != 0 {
-					continue
-				}
-				w := newNode(t, 1, withLateEffects(late))
+			atBoundaries(t, every(9), func(k int) *world {
+				w := newNode(t, 1, withLateEffects(float64(k%3)/2))
 				w.watch.restartsExpected = false
 				prepare(w)
-				for range k {
-					w.step(w.v.Now().Add(time.Minute))
-				}
+				return w
+			}, done, func(_ int, w *world) {
 				w.restart()
 				w.allUp(2 * time.Minute)
 				w.quiet()
-				if w.crashes > 0 {
-					w.failf("%d actors crashed", w.crashes)
-				}
-				w.kill()
-			}
-			t.Logf("%d boundaries", n)
+			})
 		})
 	}
 }
@@ -99,9 +110,7 @@ func TestKilledAtEveryBoundary(t *testing.T) {
 func TestKilledWhileAllRuns(t *testing.T) {
 	t.Parallel()
 	w := newNode(t, 1)
-	for _, n := range names("p", 30) {
-		w.add(aPod(n))
-	}
+	w.add(many("p", 30, aPod)...)
 	w.allUp(time.Minute)
 	w.watch.restartsExpected = false
 	changes := func() (n uint64) {
@@ -144,35 +153,33 @@ func panics(w *world, actor string, n int, handled bool) {
 	}
 }
 
-// TestActorPanics lets each actor panic once on each of its messages, before it
+// panicsAnywhere lets each actor panic once on each of its messages in a course, or on about so many of them: before it
 // is handled (it is lost) and after (what the actor knew is).
-func TestActorPanics(t *testing.T) {
+func panicsAnywhere(
+	t *testing.T, points int, begin func(testing.TB) *world, course, end func(*world), actors ...string,
+) {
 	t.Parallel()
-	comeAndGo := func(w *world) {
-		bringUp(w)
-		w.allUp(3 * time.Minute)
-		w.drop("b-plain", "c-slow")
-		w.allUp(3 * time.Minute)
-		w.run(70 * time.Second) // a sweep of gc, a list of pleg
-	}
 	count := map[string]int{}
-	w := newNode(t, 1)
+	w := begin(t)
 	w.around = func(who string, _ any, handled bool) {
 		if handled {
 			count[who]++
 		}
 	}
-	comeAndGo(w)
-	for _, actor := range []string{"pods", "images", "volumes", "resources", "probes", "gc", "sources", "pleg", "pod/a-init", "pod/b-plain"} {
+	course(w)
+	for _, actor := range actors {
 		t.Run(actor, func(t *testing.T) {
-			by := stride(1 + count[actor]/15)
+			if count[actor] == 0 {
+				t.Fatal("it has nothing to do")
+			}
+			by := stride(1 + count[actor]/points)
 			for n := 0; n < count[actor]; n += by {
 				for _, handled := range []bool{false, true} {
-					w := newNode(t, 1)
+					w := begin(t)
 					w.watch.restartsExpected = false
 					panics(w, actor, n, handled)
-					comeAndGo(w)
-					w.quiet()
+					course(w)
+					end(w)
 					if w.fatal != nil || w.crashes > 1 {
 						w.failf("%d crashes", w.crashes)
 					}
@@ -182,6 +189,24 @@ func TestActorPanics(t *testing.T) {
 			t.Logf("%d messages", count[actor])
 		})
 	}
+}
+
+func oneNode(t testing.TB) *world { return newNode(t, 1) }
+
+func oneClusterNode(t testing.TB) *world {
+	w, _ := newClusterNode(t, 1)
+	return w
+}
+
+func TestActorPanics(t *testing.T) {
+	panicsAnywhere(t, 15, oneNode, func(w *world) {
+		bringUp(w)
+		w.allUp(3 * time.Minute)
+		w.drop("b-plain", "c-slow")
+		w.allUp(3 * time.Minute)
+		w.run(70 * time.Second) // a sweep of gc, a list of pleg
+	}, (*world).quiet,
+		"pods", "images", "volumes", "resources", "probes", "gc", "sources", "pleg", "pod/a-init", "pod/b-plain")
 }
 
 // TestPodActorThatAlwaysPanics: that pod is put aside, and nobody else notices.
@@ -205,9 +230,7 @@ func TestPodActorThatAlwaysPanics(t *testing.T) {
 			}
 		}
 		begin := w.v.Now()
-		for _, n := range names("p", 20) {
-			w.add(aPod(n))
-		}
+		w.add(many("p", 20, aPod)...)
 		w.until(time.Minute, "20 pods", func() bool {
 			for _, n := range names("p", 20) {
 				if !w.runs(n, "app", 0) {

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestLostTask: a container whose shim died runs again beside the one that cannot be removed, which
@@ -22,9 +23,7 @@ func TestLostTask(t *testing.T) {
 	w.allUp(time.Minute)
 	w.watch.restartsExpected = true
 	lost := w.newest("p", "app").ID
-	if err := w.rt.LoseTask(lost); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.rt.LoseTask(lost))
 	w.until(3*time.Minute, "it runs again", func() bool { return w.runs("p", "app", 1) })
 	w.drop("p")
 	w.until(time.Minute, "only what is stuck is left", func() bool {
@@ -53,9 +52,7 @@ func TestVanished(t *testing.T) {
 			w.allUp(time.Minute)
 			w.watch.restartsExpected = true
 			was := w.newest("p", "app").ID
-			if err := w.rt.Vanish(id(w.truthOf("p"))); err != nil {
-				t.Fatal(err)
-			}
+			check.Fatal(t, w.rt.Vanish(id(w.truthOf("p"))))
 			w.until(10*time.Minute, "another runs", func() bool {
 				p := w.rt.Truth().Runtime.Pods
 				return len(p) == 1 && len(p[0].Containers) == 1 && p[0].Containers[0].ID != was &&

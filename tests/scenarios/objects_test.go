@@ -290,16 +290,14 @@ func objectsAreUp(w *world) bool { return w.cluster.allReady("a-map", "b-secret"
 // pods come up all the same, each container with what it names.
 func TestObjectsKilledAtEveryBoundary(t *testing.T) {
 	t.Parallel()
-	n := clusterSteps(t, objectsUp, objectsAreUp)
-	by := stride(7)
-	for k := 0; k <= n; k += by {
-		var m made
-		w, _ := newClusterNode(t, 1, withMade(&m), withAPI())
+	var m *made
+	atBoundaries(t, every(7), func(int) *world {
+		m = new(made)
+		w, _ := newClusterNode(t, 1, withMade(m), withAPI())
 		w.watch.restartsExpected = false
 		objectsUp(w)
-		for range k {
-			w.step(w.v.Now().Add(time.Minute))
-		}
+		return w
+	}, objectsAreUp, func(k int, w *world) {
 		w.restart()
 		w.until(2*time.Minute, "all are up", func() bool { return objectsAreUp(w) })
 		for _, r := range m.calls {
@@ -317,19 +315,13 @@ func TestObjectsKilledAtEveryBoundary(t *testing.T) {
 			}
 		}
 		w.clusterQuiet()
-		if w.crashes > 0 {
-			w.failf("%d actors crashed", w.crashes)
-		}
-		w.kill()
-	}
-	t.Logf("%d boundaries", n)
+	})
 }
 
 // TestObjectsPanics lets the actor panic once on each of its messages, before it
 // is handled and after: pods come up and go, and no watch is left.
 func TestObjectsPanics(t *testing.T) {
-	t.Parallel()
-	comeAndGo := func(w *world) {
+	panicsAnywhere(t, 20, oneClusterNode, func(w *world) {
 		objectsUp(w)
 		w.until(3*time.Minute, "all are up", func() bool { return objectsAreUp(w) })
 		w.cluster.setConfigMap("settings", "two")
@@ -339,32 +331,12 @@ func TestObjectsPanics(t *testing.T) {
 		}
 		w.until(3*time.Minute, "nothing is left", w.cluster.nothingLeft)
 		w.run(20 * time.Second)
-	}
-	count := map[string]int{}
-	w, _ := newClusterNode(t, 1)
-	w.around = func(who string, _ any, handled bool) {
-		if handled {
-			count[who]++
+	}, func(w *world) {
+		w.clusterQuiet()
+		if got := w.watches(); len(got) > 1 {
+			w.failf("watches %v", got)
 		}
-	}
-	comeAndGo(w)
-	for _, actor := range []string{"objects", "pod/a-map", "pod/b-secret"} {
-		by := stride(1 + count[actor]/20)
-		for n := 0; n < count[actor]; n += by {
-			for _, handled := range []bool{false, true} {
-				w, _ := newClusterNode(t, 1)
-				w.watch.restartsExpected = false
-				panics(w, actor, n, handled)
-				comeAndGo(w)
-				w.clusterQuiet()
-				if got := w.watches(); len(got) > 1 || w.fatal != nil || w.crashes > 1 {
-					w.failf("%s, message %d: %d crashes, watches %v", actor, n, w.crashes, got)
-				}
-				w.kill()
-			}
-		}
-		t.Logf("%s: %d messages", actor, count[actor])
-	}
+	}, "objects", "pod/a-map", "pod/b-secret")
 }
 
 // TestObjectsOverflow: an actor with room for few messages misses some, and all

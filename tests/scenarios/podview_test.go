@@ -69,9 +69,7 @@ func TestStartedCounterThatPanics(t *testing.T) {
 		}
 	}))
 	w.watch.restartsExpected = false
-	for _, name := range names("p", 8) {
-		w.add(aPod(name))
-	}
+	w.add(many("p", 8, aPod)...)
 	w.allUp(time.Minute)
 	w.run(10 * time.Second)
 	if counted != 8 || w.crashes != 8 || w.fatal != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const mib, gib = 1 << 20, 1 << 30
@@ -111,10 +112,7 @@ func TestMemoryStorm(t *testing.T) {
 // eventOf is the first event of a pod for a reason in the apiserver, nil if there is none.
 func (c *cluster) eventOf(name, reason string) *v1.Event {
 	c.w.t.Helper()
-	list, _, err := c.api.List(simapi.Select{Kind: port.EventKind, Namespace: "default"})
-	if err != nil {
-		c.w.t.Fatal(err)
-	}
+	list, _ := check.Values(c.api.List(simapi.Select{Kind: port.EventKind, Namespace: "default"}))(c.w.t)
 	for _, o := range list {
 		if e := o.(*v1.Event); e.InvolvedObject.Name == name && e.Reason == reason {
 			return e

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/sim"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // city is many machines with their agents and static pods, all in one world.
@@ -29,23 +30,17 @@ type city struct {
 // newCity starts nodes with so many pods each, all with this readiness probe.
 func newCity(tb testing.TB, nodes, podsEach int, p *v1.Probe) *city {
 	tb.Helper()
-	w, err := sim.New(sim.Config{Seed: 1, Start: epoch, Bare: true})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	w := check.Value(sim.New(sim.Config{Seed: 1, Start: epoch, Bare: true}))(tb)
 	files := map[string]string{}
 	for i := range podsEach {
 		s := aPod(fmt.Sprintf("p%d", i)).readiness(p)
 		files[s.Name+".yaml"] = s.yaml()
 	}
 	for range nodes {
-		n, err := w.AddNode(sim.NodeSpec{
+		n := check.Value(w.AddNode(sim.NodeSpec{
 			Bandwidth: 1 << 30, Allocatable: roomy, Manifests: true, Standalone: true, Stopped: true,
 			Configure: func(c *agent.Config) { c.ManifestPathPeriod = time.Hour },
-		})
-		if err != nil {
-			tb.Fatal(err)
-		}
+		}))(tb)
 		for file, text := range files {
 			n.WriteManifest(file, []byte(text))
 		}
@@ -83,9 +78,7 @@ func (c *city) asked() (n uint64) {
 // busy on this machine.
 func processTime(tb testing.TB) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
+	check.Fatal(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -97,10 +90,7 @@ func BenchmarkProbes(b *testing.B) {
 	if s := os.Getenv("TROUPE_CITY"); s != "" {
 		var size [2]int
 		for i, part := range strings.SplitN(s, "x", 2) {
-			n, err := strconv.Atoi(part)
-			if err != nil {
-				b.Fatal(err)
-			}
+			n := check.Value(strconv.Atoi(part))(b)
 			size[i] = n
 		}
 		sizes = [][2]int{size}

@@ -135,9 +135,7 @@ func TestProbesWithoutACheckpoint(t *testing.T) {
 			w.checkpoints.Fault = func(call machine.Call) machine.Fault {
 				return machine.Fault{Hang: call.Name == "probes" && call.Verb == c.hang+"Checkpoint"}
 			}
-			for _, n := range names("p", 10) {
-				w.add(aPod(n).readiness(httpProbe("/")))
-			}
+			w.add(many("p", 10, func(n string) *spec { return aPod(n).readiness(httpProbe("/")) })...)
 			w.allUp(time.Minute)
 			w.run(time.Minute)
 			if c.data != "" {

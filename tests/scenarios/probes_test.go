@@ -343,9 +343,7 @@ func TestProbesOfManyPodsAtOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
 		w := newNode(t, seed, withMailboxes(40))
-		for _, n := range names("p", 99) {
-			w.add(aPod(n).readiness(httpProbe("/")))
-		}
+		w.add(many("p", 99, func(n string) *spec { return aPod(n).readiness(httpProbe("/")) })...)
 		w.allUp(2 * time.Minute)
 		w.watch.restartsExpected = false
 		w.restart()
@@ -406,9 +404,7 @@ func TestTerminatingPod(t *testing.T) {
 func TestUnchangedAnswersWakeNobody(t *testing.T) {
 	t.Parallel()
 	w := newNode(t, 1)
-	for _, n := range names("p", 30) {
-		w.add(aPod(n).readiness(httpProbe("/")).liveness(tcpProbe()))
-	}
+	w.add(many("p", 30, func(n string) *spec { return aPod(n).readiness(httpProbe("/")).liveness(tcpProbe()) })...)
 	w.allUp(time.Minute)
 	w.run(time.Minute)
 	messages := map[string]int{}

@@ -50,25 +50,12 @@ func (w *world) stolen() bool {
 // pod without the secret use the image, and the others run.
 func TestKilledBetweenPullAndRecord(t *testing.T) {
 	t.Parallel()
-	world := func(k int) *world {
+	atBoundaries(t, every(7), func(k int) *world {
 		late := float64(k%3) / 2
 		w, _ := newClusterNode(t, 1, withPrivateImage(), withRecords(kubelet.NeverVerifyPreloadedImages), withLateEffects(late))
 		tenants(w)
 		return w
-	}
-	w := world(0)
-	n := 0
-	for end := w.v.Now().Add(time.Minute); !tenantsUp(w); n++ {
-		if !w.step(end) {
-			w.failf("the pods do not come up")
-		}
-	}
-	by := stride(7)
-	for k := 0; k <= n; k += by {
-		w := world(k)
-		for range k {
-			w.step(w.v.Now().Add(time.Minute))
-		}
+	}, tenantsUp, func(k int, w *world) {
 		w.restart()
 		w.until(2*time.Minute, fmt.Sprintf("the pods with the secret, killed after %d messages", k), func() bool { return tenantsUp(w) })
 		w.run(time.Minute)
@@ -80,12 +67,7 @@ func TestKilledBetweenPullAndRecord(t *testing.T) {
 		if files := w.node.Machine().PullRecords.Get(); len(files.Intents) > 0 && !thiefIsPulling(w, files) {
 			w.failf("killed after %d messages: %d intents are left", k, len(files.Intents))
 		}
-		if w.crashes > 0 {
-			w.failf("%d actors crashed", w.crashes)
-		}
-		w.kill()
-	}
-	t.Logf("%d boundaries", n)
+	})
 }
 
 // thiefIsPulling says whether the one intent is that of the pod without the secret, which tries again and again.

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // sized is a pod of the apiserver with a container app that asks for so much, and
@@ -204,12 +205,9 @@ func TestResizeOrder(t *testing.T) {
 	c.create(s)
 	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
 	uid := c.get("web").UID
-	_, err := c.api.ResizePod("default", "web", func(s *v1.PodSpec) {
+	check.Value(c.api.ResizePod("default", "web", func(s *v1.PodSpec) {
 		s.Containers[0].Resources, s.Containers[1].Resources = bounds("2", "256Mi"), bounds("500m", "512Mi")
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	done := func() bool {
 		app, _ := w.rt.Find(uid, "app")
 		other, _ := w.rt.Find(uid, "other")
@@ -396,9 +394,7 @@ func TestResizeSaid(t *testing.T) {
 			w.run(5 * time.Second)
 			slow(w)
 			for _, f := range c.resizes {
-				if _, err := cl.api.ResizePod("default", "web", f); err != nil {
-					t.Fatal(err)
-				}
+				check.Value(cl.api.ResizePod("default", "web", f))(t)
 				w.run(900 * time.Millisecond)
 			}
 			last := c.said[len(c.said)-1]
@@ -520,50 +516,28 @@ func TestResizeWhileDead(t *testing.T) {
 // restarted that need not be, and never is more given than there is.
 func TestResizeKilledAtEveryBoundary(t *testing.T) {
 	t.Parallel()
-	begin := func(w *world) {
+	goal := func(w *world) bool {
 		c := w.cluster
+		return c.resizing("more") == "has 3/64Mi, was given 3/64Mi" && c.resizing("less") == "has 1/512Mi, was given 1/512Mi"
+	}
+	atBoundaries(t, every(5), func(int) *world {
+		w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
 		c.create(sized("more", "1", "128Mi"), sized("less", "2", "256Mi"))
 		w.until(time.Minute, "they are up", func() bool { return c.allReady("more", "less") })
 		w.run(5 * time.Second)
 		c.resize("more", "3", "64Mi") // there is room for it only when the other has less
 		c.resize("less", "1", "512Mi")
-	}
-	goal := func(w *world) bool {
-		c := w.cluster
-		return c.resizing("more") == "has 3/64Mi, was given 3/64Mi" && c.resizing("less") == "has 1/512Mi, was given 1/512Mi"
-	}
-	up := func(t *testing.T) (*world, *cluster) { return newClusterNode(t, 1, allocatable("4", "8Gi")) }
-	w, _ := up(t)
-	begin(w)
-	n := 0
-	for end := w.v.Now().Add(time.Minute); !goal(w); n++ {
-		if !w.step(end) {
-			w.failf("the goal is not reached")
-		}
-	}
-	w.kill()
-	by := stride(5)
-	for k := 0; k <= n; k += by {
-		w, c := up(t)
-		begin(w)
-		for range k {
-			if !w.step(w.v.Now().Add(time.Minute)) {
-				break
-			}
-		}
-		w.kill()
-		w.run(time.Duration(k%3) * 50 * time.Millisecond)
-		w.start()
-		w.until(time.Minute, fmt.Sprintf("after a kill at %d of %d both have what they ask for", k, n), func() bool { return goal(w) })
+		return w
+	}, goal, func(k int, w *world) {
+		w.killFor(time.Duration(k%3) * 50 * time.Millisecond)
+		w.until(time.Minute, fmt.Sprintf("after a kill at %d both have what they ask for", k), func() bool { return goal(w) })
 		for name, want := range map[string]string{"more": "3000/64 in 3000/64", "less": "1000/512 in 1000/512"} {
-			if got := c.size(name); got != want {
+			if got := w.cluster.size(name); got != want {
 				w.failf("after a kill at %d: %s has %s", k, name, got)
 			}
-			if c.restarts(name, "app") != 0 {
+			if w.cluster.restarts(name, "app") != 0 {
 				w.failf("after a kill at %d: %s was restarted", k, name)
 			}
 		}
-		w.kill()
-	}
-	t.Logf("%d boundaries, every %d", n, by)
+	})
 }

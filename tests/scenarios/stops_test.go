@@ -77,28 +77,17 @@ func TestEditedImageRestarts(t *testing.T) {
 // step of such a restart: it is never taken for the end of the pod.
 func TestEditedImageOverKills(t *testing.T) {
 	t.Parallel()
-	w, c := editImage(t, 1, v1.RestartPolicyOnFailure, v1.PullAlways)
-	steps := 0
-	for !c.runsAgain() {
-		w.step(w.v.Now().Add(time.Minute))
-		steps++
-	}
-	by := stride(1 + steps/25)
-	for k := 0; k <= steps; k += by {
-		for _, policy := range []v1.RestartPolicy{v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
-			w, c := editImage(t, 1, policy, v1.PullAlways, withLateEffects(float64(k%2)))
-			for range k {
-				w.step(w.v.Now().Add(time.Minute))
-			}
-			w.kill()
-			w.run(time.Duration(k%3) * time.Second) // it may end while there is no agent
-			w.start()
-			w.until(2*time.Minute, "it runs again", c.runsAgain)
+	again := func(w *world) bool { return w.cluster.runsAgain() }
+	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
+		atBoundaries(t, about(25), func(k int) *world {
+			w, _ := editImage(t, 1, policy, v1.PullAlways, withLateEffects(float64(k%2)))
+			return w
+		}, again, func(k int, w *world) {
+			w.killFor(time.Duration(k%3) * time.Second) // it may end while there is no agent
+			w.until(2*time.Minute, "it runs again", w.cluster.runsAgain)
 			w.clusterQuiet()
-			w.kill()
-		}
+		})
 	}
-	t.Logf("%d steps", steps)
 	for _, actor := range []string{"pod/job", "pods"} {
 		for n := 0; ; n += stride(4) {
 			crashed := false
@@ -139,34 +128,23 @@ func TestProbeAndResizeOverKills(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			restarted := func(c *cluster) bool {
+			restarted := func(w *world) bool {
+				c := w.cluster
 				p := c.get("job")
 				if finished(p) {
-					c.w.failf("the pod is %s", p.Status.Phase)
+					w.failf("the pod is %s", p.Status.Phase)
 				}
-				n, _ := c.w.rt.Find(p.UID, "app")
+				n, _ := w.rt.Find(p.UID, "app")
 				return n.Attempt >= 1 && c.ready("job") && c.restarts("job", "app") >= 1
 			}
-			w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
-			begin(w, c)
-			steps := 0
-			for !restarted(c) {
-				w.step(w.v.Now().Add(time.Minute))
-				steps++
-			}
-			for k := 0; k <= steps; k += stride(1 + steps/40) {
+			atBoundaries(t, about(40), func(int) *world {
 				w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
 				begin(w, c)
-				for range k {
-					w.step(w.v.Now().Add(time.Minute))
-				}
-				w.kill()
-				w.run(time.Duration(k%3) * time.Second)
-				w.start()
-				w.until(2*time.Minute, "it runs again", func() bool { return restarted(c) })
-				w.kill()
-			}
-			t.Logf("%d steps", steps)
+				return w
+			}, restarted, func(k int, w *world) {
+				w.killFor(time.Duration(k%3) * time.Second)
+				w.until(2*time.Minute, "it runs again", func() bool { return restarted(w) })
+			})
 		})
 	}
 }

@@ -45,9 +45,7 @@ func TestVolumeThatHangsIsNamed(t *testing.T) {
 		return machine.Fault{Hang: c.Verb == hangs && (c.Volume == "dead" || c.Pod == string(bad))}
 	}
 	w.add(aPod("bad").volume("dead").volume("data"))
-	for _, n := range names("p", 20) {
-		w.add(aPod(n).volume("data"))
-	}
+	w.add(many("p", 20, func(n string) *spec { return aPod(n).volume("data") })...)
 	w.until(10*time.Second, "20 others run", func() bool {
 		for _, n := range names("p", 20) {
 			if !w.runs(n, "app", 0) {

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const nodeName = "n1"
@@ -125,18 +126,13 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 	for _, o := range options {
 		o(s)
 	}
-	var err error
-	if w.sim, err = sim.New(s.sim); err != nil {
-		t.Fatal(err)
-	}
+	w.sim = check.Value(sim.New(s.sim))(t)
 	w.v, w.system = w.sim.Clock(), w.sim.System()
 	w.rules = invariants.New(w.v.Now, func(v invariants.Violation) { w.violations = append(w.violations, v) })
 	if w.cluster != nil {
 		w.cluster.begin()
 	}
-	if w.node, err = w.sim.AddNode(s.spec); err != nil {
-		t.Fatal(err)
-	}
+	w.node = check.Value(w.sim.AddNode(s.spec))(t)
 	w.setMachine()
 	t.Cleanup(func() {
 		if w.node.Running() {
@@ -219,6 +215,13 @@ func (w *world) kill() {
 
 func (w *world) restart() {
 	w.kill()
+	w.start()
+}
+
+// killFor lets d pass until another agent starts.
+func (w *world) killFor(d time.Duration) {
+	w.kill()
+	w.run(d)
 	w.start()
 }
 
