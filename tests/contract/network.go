@@ -49,7 +49,7 @@ func Network(t *testing.T, open func(t *testing.T) NetworkSubject) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := open(t)
-			c.test(&networkSuite{suite: n.Passing.suite(t), NetworkSubject: n})
+			c.test(&networkSuite{suite: n.suite(t), NetworkSubject: n})
 		})
 	}
 }
