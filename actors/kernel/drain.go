@@ -3,6 +3,8 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // drain is the state of one Drain: the wait for the effects of a pool.
@@ -52,4 +54,31 @@ func (r *Runner) runningLocked(pool string) (n int) {
 		}
 	}
 	return n
+}
+
+// Ended waits after Close until the work of all effects that it cancelled has ended, so that nothing of this process
+// writes any more. It returns an error that names them when ctx ends first: calls can hang.
+func (r *Runner) Ended(ctx context.Context) error {
+	select {
+	case <-r.idle:
+		return nil
+	case <-ctx.Done():
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []string
+	for e := range r.left { // order-free: sorted
+		names = append(names, strings.TrimSpace(e.Kind+" "+e.Object)+" of "+e.owner.path)
+	}
+	slices.Sort(names)
+	return fmt.Errorf("wait for the end of %s: %w", strings.Join(names, ", "), context.Cause(ctx))
+}
+
+// leaveLocked notes that the work of an effect has ended after Close.
+func (r *Runner) leaveLocked(e *effect) {
+	before := len(r.left)
+	delete(r.left, e)
+	if len(r.left) == 0 && (e == nil || before > 0) {
+		close(r.idle)
+	}
 }

@@ -37,3 +37,32 @@ func TestDrain(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 }
+
+// TestEnded: after Close it is waited for what runs, and not for what never began.
+func TestEnded(t *testing.T) {
+	c := newCalls(t, starts)
+	r := c.root("a")
+	c.do(r, c.effect("1", "x", pooled(1)), c.effect("2", "y", pooled(1)), c.effect("queued", "z", pooled(1)))
+	c.run.Close()
+	c.run.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	want := "wait for the end of Call 1 of a, Call 2 of a: context canceled"
+	if err := c.run.Ended(ctx); !errors.Is(err, context.Canceled) || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	c.answer("1")
+	c.answer("1")
+	if err := c.run.Ended(ctx); err == nil {
+		t.Error("it did not wait for the second")
+	}
+	c.answer("2")
+	if err := c.run.Ended(t.Context()); err != nil {
+		t.Error(err)
+	}
+	none := newCalls(t, starts)
+	none.run.Close()
+	if err := none.run.Ended(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

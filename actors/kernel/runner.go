@@ -18,6 +18,9 @@ type Runner struct {
 
 	mu     sync.Mutex
 	closed bool
+	// left are effects that Close cancelled and whose work goes on; idle is closed when there are none any more.
+	left map[*effect]struct{}
+	idle chan struct{}
 	// pause is set while it is paused.
 	pause *pause
 	// drain is set when no effect may begin any more: see Drain.
@@ -74,6 +77,7 @@ type effect struct {
 func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 	r := &Runner{
 		sys: s, clock: s.clock, orphans: map[string][]*effect{}, pools: map[string]*slots{}, counts: map[string]*KindCount{},
+		left: map[*effect]struct{}{}, idle: make(chan struct{}),
 	}
 	for _, p := range pools {
 		if p.Name == "" || p.Size < 1 || p.MinHold <= 0 || p.MaxHold < p.MinHold {
@@ -215,6 +219,7 @@ func (r *Runner) finish(e *effect, res result) {
 		return
 	}
 	if r.closed {
+		r.leaveLocked(e)
 		r.mu.Unlock()
 		return
 	}
@@ -431,9 +436,13 @@ func (r *Runner) cancel(c *cell, id EffectID) {
 }
 
 // Close ends the runner as the death of its process would. Queued effects are dropped, the ctx of
-// running ones is ended, and no result is delivered any more.
+// running ones is ended, and no result is delivered any more. Ended waits for their work.
 func (r *Runner) Close() {
 	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return
+	}
 	r.closed = true
 	for _, k := range slices.Clone(r.kept) {
 		r.unkeepLocked(k)
@@ -447,6 +456,7 @@ func (r *Runner) Close() {
 		}
 		if e.begun {
 			ended = append(ended, e)
+			r.left[e] = struct{}{}
 		}
 		if e.stopHold != nil {
 			e.stopHold()
@@ -461,6 +471,7 @@ func (r *Runner) Close() {
 			r.removeLocked(e)
 		}
 	}
+	r.leaveLocked(nil)
 	r.mu.Unlock()
 	for _, e := range ended {
 		e.ctx.end(context.Canceled)

@@ -55,6 +55,7 @@ const (
 	healthzPeriod   = 5 * time.Second // a kubelet's
 	stopPatience    = 5 * time.Second
 	startPatience   = 10 * time.Second // that the agent has with starts as it ends
+	leftPatience    = time.Second      // and with calls that it has cancelled
 )
 
 // socketPathLimit is sun_path without its end (unix(7)).
@@ -206,6 +207,11 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	defer cancelStop()
 	err = errors.Join(err, d.system.Shutdown(stop))
 	d.agent.Runner.Close() // cancels running calls to the runtime; the next agent reads their outcome
+	left, cancelLeft := context.WithTimeout(context.Background(), leftPatience)
+	defer cancelLeft()
+	if e := d.agent.Runner.Ended(left); e != nil {
+		d.log.Debug().Str("error", e.Error()).Msg("calls still run when the agent ends")
+	}
 	return err
 }
 

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"os"
@@ -110,34 +109,32 @@ func TestTurns(t *testing.T) {
 
 // TestStartsAllTheSame: what a kubelet starts with is no reason to end here.
 func TestStartsAllTheSame(t *testing.T) {
-	other, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer other.Close()
 	_, port, err := net.SplitHostPort(other.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Fatal(t, err)
 	conn := systemd(t)
-	var log bytes.Buffer
+	at := filepath.Join(t.TempDir(), "log")
+	file := must.Value(os.Create(at))(t)
+	defer file.Close()
 	o := simulated(t, "--resolv-conf=/nowhere/resolv.conf", "--healthz-bind-address=localhost", "--healthz-port="+port,
 		"--node-ip=x", "--cluster-dns=dns", "--cluster-domain=a_b", "--qos-reserved=memory=10%", "--manifest-url=ftp://h",
 		"--manifest-url-header=a:b", "--register-with-taints=a=b:NoSchedule,a=c:NoSchedule")
-	o.Log = zerolog.New(zerolog.SyncWriter(&log))
+	o.Log = zerolog.New(file)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, o) }()
 	awaitNotice(t, conn, "READY=1")
 	cancel()
 	must.Error(t, <-ended)
+	log := must.Value(os.ReadFile(at))(t)
 	for _, want := range []string{
 		"resolvConf: open /nowhere/resolv.conf: no such file or directory: new pods that need it wait", "the health endpoint cannot be served",
 		"--node-ip: x: is no IP address", "--cluster-dns: clusterDNS[0]", "--cluster-domain: clusterDomain", "--manifest-url: staticPodURL",
 		"qosReserved (needs feature gate QOSReserved)", "--register-with-taints: registerWithTaints[1]",
 	} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("no %q in\n%s", want, log.String())
+		if !strings.Contains(string(log), want) {
+			t.Errorf("no %q in\n%s", want, log)
 		}
 	}
 }
