@@ -21,7 +21,7 @@ const (
 	NoAnswers   Verb = "no-answers"   // calls of the apiserver take effect, and nothing comes back: for=DUR
 	NoWatches   Verb = "no-watches"   // watches are silent, calls of the apiserver work: for=DUR
 	LoseTask    Verb = "lose-task"    // a running container ends unseen, and is in no known state
-	Vanish      Verb = "vanish"       // a container, or the record of one that has ended, is gone from the runtime, and nothing tells
+	Vanish      Verb = "vanish"       // a container, running or ended, is gone from the runtime, and nothing tells
 	StepClock   Verb = "step-clock"   // the machine's wall clock is set: by=DUR, back if negative
 	Pause       Verb = "pause-agent"  // the agent's process is stopped: for=DUR
 	Suspend     Verb = "suspend"      // the whole machine sleeps: for=DUR
