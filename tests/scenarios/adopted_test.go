@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -67,13 +68,23 @@ func TestAdoptedBeforeTheNodeIsKnown(t *testing.T) {
 // After a reboot they are judged as new ones.
 func TestAdoptedWhateverTheNodeSays(t *testing.T) {
 	t.Parallel()
-	room := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourcePods: resource.MustParse("10")}
+	var room v1.ResourceList
 	w, c := newClusterNode(t, 1, withConfig(func(c *agent.Config) { c.Admit.Allocatable = room }))
+	has := func(cpus, pods string) {
+		room = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpus), v1.ResourcePods: resource.MustParse(pods)}
+		now := *w.facts.Get()
+		now.Allocatable = maps.Clone(now.Allocatable)
+		maps.Copy(now.Allocatable, room)
+		now.Capacity = now.Allocatable
+		w.facts.Set(&now)
+	}
+	has("4", "10")
+	w.restart()
 	c.changeNode(zone("b"))
 	c.create(zoned("zoned"), cpus("big", "3"), aPod("plain"))
 	all := []string{"zoned", "big", "plain"}
 	w.until(time.Minute, "all are Ready", func() bool { return c.allReady(all...) })
-	room = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourcePods: resource.MustParse("2")}
+	has("2", "2")
 	c.changeNode(func(n *v1.Node) {
 		delete(n.Labels, "zone")
 		n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: "away", Effect: v1.TaintEffectNoExecute})
@@ -83,7 +94,7 @@ func TestAdoptedWhateverTheNodeSays(t *testing.T) {
 	if !c.allReady(all...) || c.restarts("zoned", "app")+c.restarts("big", "app")+c.restarts("plain", "app") > 0 {
 		w.failf("pods that ran did not go on")
 	}
-	room = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourcePods: resource.MustParse("10")}
+	has("2", "10")
 	w.restart()
 	w.run(time.Minute)
 	c.create(cpus("new", "1"))
