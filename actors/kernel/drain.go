@@ -56,8 +56,8 @@ func (r *Runner) runningLocked(pool string) (n int) {
 	return n
 }
 
-// Ended waits after Close until the work of all effects that it cancelled has ended, so that nothing of this process
-// writes any more. It returns an error that names them when ctx ends first: calls can hang.
+// Ended waits after Close until all effects that it cancelled have answered. It returns an error that names the others
+// when ctx ends first: calls can hang. The work of a port that answers when its ctx ends may still go on.
 func (r *Runner) Ended(ctx context.Context) error {
 	select {
 	case <-r.idle:

@@ -1,6 +1,8 @@
 package pods
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
@@ -36,6 +38,9 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	}
 	if a.allowed(ctx, r, pressure) {
 		if !a.placed(r) {
+			return false
+		}
+		if a.awaits(r) {
 			return false
 		}
 		if r.reject = r.place.rejected; r.reject == nil {
@@ -111,4 +116,21 @@ func (a *pods) allowed(ctx *kernel.Context[Message], r *record, pressure admit.P
 func refused(ctx *kernel.Context[Message], r *record) {
 	ctx.Log().Warn().Str("pod", r.name()).Str("reason", r.reject.Reason).Str("message", r.reject.Message).
 		Msg("pod was not admitted")
+}
+
+// awaits reports whether a pod waits for what one has to itself that the apiserver has no more. It asks again when that
+// has ended.
+func (a *pods) awaits(r *record) bool {
+	if r.place.rejected == nil || r.Origin.Static() {
+		return false
+	}
+	if slices.ContainsFunc(a.ranked, func(o *record) bool { return o.Released() && (o.place.asked || o.place.held) }) {
+		r.place.awaits = true
+		return true
+	}
+	if !r.place.awaits {
+		return false
+	}
+	r.place = place{}
+	return !a.placed(r)
 }

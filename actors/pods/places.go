@@ -44,6 +44,8 @@ type places struct {
 //	                                      └ rejected: the pod is not tried again before something became free
 type place struct {
 	asked, answered bool
+	// awaits: it was rejected, and is asked for again when pods have ended that the apiserver has no more.
+	awaits bool
 	// runs: the pod ran already when it was asked for.
 	runs bool
 	// held: it was not asked for, and an earlier agent may have given the pod something.

@@ -105,7 +105,12 @@ func (a *pods) allSeen() bool { return len(a.unseen()) == 0 }
 // heard reports whether a source has said what it wants, so that what it does not name ends.
 func (a *pods) heard(source podspec.Origin) bool {
 	w := a.wanted[source]
-	return w.Seen && (!w.Unsure || a.allSeen())
+	return w.Seen && (!w.Unread || a.allSeen())
+}
+
+// named reports whether a source has named all that it wants, so that what it never named ends too.
+func (a *pods) named(source podspec.Origin) bool {
+	return a.heard(source) && (!a.wanted[source].Unsure || a.allSeen())
 }
 
 // unseen lists the sources that have not reported yet.
@@ -148,7 +153,7 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 // stopUnknown stops pods that the runtime has and no source has.
 func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []podset.Want) {
 	known := func(uid types.UID) bool { return a.of[uid] != nil || a.stuck[uid] }
-	for _, uid := range podset.Unknown(a.runtime, known, wanted, a.heard, a.allSeen()) {
+	for _, uid := range podset.Unknown(a.runtime, known, wanted, a.named, a.allSeen()) {
 		p := podset.Orphan(a.runtime[uid])
 		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).
 			Msg("orphaned pod found in the runtime: no source has it; stopping it")

@@ -92,7 +92,7 @@ func (r *rig) update(u sources.Update) {
 	}
 	r.Say("%s", line)
 	if u.Source == podspec.File {
-		r.unsure = u.Unsure
+		r.unsure = u.Unread || u.Unsure
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -89,8 +88,9 @@ type Update struct {
 	// Seen is false until the source answered once; what was remembered of it
 	// runs meanwhile, and nothing is cleaned up.
 	Seen bool
-	// Unsure: it may want more, which can't be read: its directory is not there, or a manifest has no valid version. What
-	// runs ends only when all other sources have answered too.
+	// Unread: its directory is not there, or can't be read. What runs ends only when all other sources have answered too.
+	Unread bool
+	// Unsure: a manifest has no valid version, so it may want more than it names. What it never named ends only then.
 	Unsure   bool
 	Pods     []*v1.Pod
 	Problems []manifest.Problem
@@ -377,7 +377,7 @@ func (s *sources) report(ctx *kernel.Context[Message], source podspec.Origin, st
 	if source == podspec.File {
 		problems = append(problems, s.unread...)
 	}
-	unsure := slices.ContainsFunc(problems, func(p manifest.Problem) bool { return p.Kept == "" })
+	unread := source == podspec.File && len(s.unread) > 0
 	ignored := state.Ignored()
 	if source == podspec.HTTP {
 		for _, list := range [...][]manifest.Problem{problems, ignored} {
@@ -400,7 +400,9 @@ func (s *sources) report(ctx *kernel.Context[Message], source podspec.Origin, st
 	if source == podspec.HTTP {
 		seen = s.httpSeen
 	}
-	s.deps.Update(Update{Source: source, Seen: seen, Unsure: unsure, Pods: wanted, Problems: problems})
+	s.deps.Update(Update{
+		Source: source, Seen: seen, Unread: unread, Unsure: state.Unclear(), Pods: wanted, Problems: problems,
+	})
 }
 
 // note logs those of the problems that were not logged before.

@@ -56,7 +56,7 @@ func (n *Node) Handled(m any) {
 	}
 	if w, is := m.(pods.Wanted); is {
 		n.Told(w.Source, w.Pods)
-		if w.Seen && !w.Unsure {
+		if w.Seen && !w.Unread && !w.Unsure {
 			n.reported(w.Source)
 		}
 	}

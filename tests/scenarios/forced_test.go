@@ -88,6 +88,20 @@ func TestGoneKeepsItsGrace(t *testing.T) {
 	}
 }
 
+// TestGoneHasCPUsOfItsOwn: a pod waits for the CPUs of one that is gone from the apiserver and has not ended yet.
+func TestGoneHasCPUsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{0, time.Second, 2010 * time.Millisecond} {
+		w, c := newClusterNode(t, 1, withOwnCPUs(), allocatable("16", "64Gi"))
+		c.create(sized("old", "10", "64Mi").script("app", "ignore-term", "true"))
+		w.until(time.Minute, "it is Ready", func() bool { return c.ready("old") })
+		c.delete("old", new(int64(0)))
+		w.run(after)
+		c.create(sized("next", "10", "64Mi"))
+		w.until(5*time.Second, "the next one is Ready", func() bool { return c.ready("next") })
+	}
+}
+
 // living says whether a container of a pod runs.
 func (w *world) living(uid types.UID) bool {
 	for _, p := range w.rt.Truth().Runtime.Pods {

@@ -20,8 +20,12 @@ func TestRemovedWhileNobodyLooked(t *testing.T) {
 		// later: it ends when the apiserver has answered.
 		later bool
 	}{
-		"removed":                 {func(w *world) { w.drop("static") }, true, true},
-		"removed, and forgotten":  {func(w *world) { w.drop("static"); w.node.Machine().Checkpoints.Clear() }, true, true},
+		"removed":                {func(w *world) { w.drop("static") }, true, true},
+		"removed, and forgotten": {func(w *world) { w.drop("static"); w.node.Machine().Checkpoints.Clear() }, true, true},
+		"removed, beside a copy of another": {func(w *world) {
+			w.manifests.Write("other.yaml.bak", []byte(aPod("other").yaml()))
+			w.drop("static")
+		}, true, true},
 		"nothing was changed":     {func(*world) {}, false, false},
 		"the directory is gone":   {func(w *world) { w.manifests.ReadErr = fs.ErrNotExist }, false, true},
 		"it can't be read":        {func(w *world) { w.manifests.ReadErr = errors.New("permission denied") }, false, false},
@@ -50,4 +54,19 @@ func TestRemovedWhileNobodyLooked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRemovedBesideNotes: a file that is no manifest hides nothing of a pod that this agent had from another one.
+func TestRemovedBesideNotes(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1)
+	w.add(aPod("static").grace(5))
+	w.until(time.Minute, "it is Ready", func() bool { return c.ready("static-" + nodeName) })
+	w.kill()
+	c.api.SetDown(true)
+	w.manifests.Write("notes.txt", []byte("{"))
+	w.start()
+	w.run(30 * time.Second)
+	w.drop("static")
+	w.until(10*time.Second, "it ends", func() bool { return w.newest("static", "app").State != observed.ContainerRunning })
 }

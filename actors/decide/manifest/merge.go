@@ -109,6 +109,11 @@ func keepUnchanged(before, now []*v1.Pod) []*v1.Pod {
 	return pods
 }
 
+// Unclear says whether nobody knows which pods some manifest wants: it never was valid.
+func (s State) Unclear() bool {
+	return slices.ContainsFunc(s.Manifests, func(m Manifest) bool { return len(m.Problems) > 0 && len(m.Pods) == 0 })
+}
+
 // Ignored is what the pods of the state run without.
 func (s State) Ignored() []Problem {
 	var out []Problem
