@@ -41,12 +41,15 @@ type Config struct {
 	Transport http.RoundTripper
 }
 
+// errHidden does not say what can't be parsed: parts of it may be those of a password.
+var errHidden = errors.New("manifest URL: cannot be parsed (not shown, as it may have a password)")
+
 // Validate checks the configuration.
 func (c Config) Validate() error {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
-		return fmt.Errorf("manifest URL: %w", err)
+		return errHidden
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("manifest URL %s: must begin with http:// or https://", u.Redacted())
 	case u.Host == "":
@@ -90,7 +93,7 @@ func New(config Config) (*Fetcher, error) {
 	}
 	u, err := url.Parse(config.URL)
 	if err != nil {
-		return nil, fmt.Errorf("manifest URL: %w", err)
+		return nil, errHidden
 	}
 	f := &Fetcher{config: config, shown: u.Redacted()}
 	f.client = &http.Client{Transport: config.Transport, CheckRedirect: f.checkRedirect}

@@ -149,7 +149,7 @@ func TestFetchSendsHeadersToItsOwnHostOnly(t *testing.T) {
 func TestConfig(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://h/p": "", "https://h": "", "ftp://h": "must begin with http://", "h/p": "must begin with http://",
-		"http://": "has no host", "http://h:x": "invalid port", "ftp://u:secret@h": "ftp://u:xxxxx@h",
+		"http://": "has no host", "http://h:x": "cannot be parsed", "http://u:sec/ret@h": "cannot be parsed (not shown", "ftp://u:secret@h": "ftp://u:xxxxx@h",
 	} {
 		_, err := New(Config{URL: url, Timeout: 1})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -316,7 +316,8 @@ func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
 		h.warn(fmt.Sprintf("%s: the pod has ended, but these devices stay, with their sessions, because something "+
 			"else uses them: %s", n, strings.Join(done.Left, ", ")))
 	}
-	for _, path := range []string{filepath.Join(dir, iscsiNote), dir} {
+	note := filepath.Join(dir, iscsiNote)
+	for _, path := range []string{durable.Temporary(note), note, dir} {
 		if err := a.Root.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -16,10 +17,20 @@ type addresses struct {
 	find func(six bool) (ip string, routed bool)
 	has  func(ip string) bool
 
-	mu     sync.Mutex
-	last   string
-	routed bool
+	mu    sync.Mutex
+	last  string
+	worth worth
 }
+
+// worth is how good an address is.
+type worth int
+
+const (
+	// guessed: some interface has it. reached: a route has it. preferred: and it is of the preferred family.
+	guessed worth = iota + 1
+	reached
+	preferred
+)
 
 func addressesOf(configured []netip.Addr) *addresses {
 	a := &addresses{given: given(configured), find: ownAddress, has: ofInterface}
@@ -30,7 +41,8 @@ func addressesOf(configured []netip.Addr) *addresses {
 }
 
 // now are the addresses. One that was found is kept as long as an interface has it, so a change of routes does not move
-// the node; one that no route has gives way to one that a route has. While there is none, the last one stays.
+// the node. It gives way to a better one only, and one that is gone to one that is as good: while the network is down, a
+// bridge still has an address, and so may the other family, and neither is where the node can be reached.
 func (a *addresses) now() []string {
 	if a == nil {
 		return nil // nobody has looked around
@@ -40,10 +52,16 @@ func (a *addresses) now() []string {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	keeps := a.last != "" && a.has(a.last)
-	if !keeps || !a.routed {
-		if ip, routed := a.find(a.six); ip != "" && (routed || !keeps) {
-			a.last, a.routed = ip, routed
+	if keeps := a.last != "" && a.has(a.last); !keeps || a.worth < preferred {
+		ip, routed := a.find(a.six)
+		worth := guessed
+		if is6 := strings.Contains(ip, ":"); routed && is6 == a.six {
+			worth = preferred
+		} else if routed {
+			worth = reached
+		}
+		if ip != "" && (worth > a.worth || !keeps && worth == a.worth) {
+			a.last, a.worth = ip, worth
 		}
 	}
 	if a.last == "" {
@@ -52,7 +70,7 @@ func (a *addresses) now() []string {
 	return []string{a.last}
 }
 
-// ofInterface says whether an interface that is up has an address.
+// ofInterface says whether an interface has an address.
 func ofInterface(ip string) bool {
 	addrs, err := net.InterfaceAddrs()
 	return err != nil || slices.ContainsFunc(addrs, func(a net.Addr) bool {
@@ -61,8 +79,8 @@ func ofInterface(ip string) bool {
 	})
 }
 
-// ownAddress is the one that packets to the world have (routed), or else the first global one of an interface that is
-// up; IPv4 first, unless six.
+// ownAddress is the one that packets to the world have (routed), or else the first global one of an interface; IPv4
+// first, unless six.
 func ownAddress(six bool) (found string, routed bool) {
 	families := []string{"udp4", "udp6"}
 	if six {

@@ -27,9 +27,21 @@ func TestAddresses(t *testing.T) {
 		{"the network is up", "192.0.2.7", "172.17.0.1", "172.17.0.1 192.0.2.7", "[192.0.2.7]"},
 		{"another route", "192.0.2.8", "172.17.0.1", "192.0.2.7 192.0.2.8", "[192.0.2.7]"},
 		{"the network is down", "", "", "", "[192.0.2.7]"},
+		{"and a bridge is still there", "", "172.17.0.1", "172.17.0.1", "[192.0.2.7]"},
+		{"the other family has a route", "2001:db8::7", "", "172.17.0.1 2001:db8::7", "[192.0.2.7]"},
 		{"a new lease", "192.0.2.9", "", "192.0.2.9", "[192.0.2.9]"},
 	} {
 		routed, other, has = c.routed, c.other, strings.Fields(c.has)
+		if got := fmt.Sprint(a.now()); got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+		}
+	}
+	a.worth, a.last = 0, ""
+	for _, c := range []struct{ what, routed, want string }{
+		{"IPv6 comes first at boot", "2001:db8::7", "[2001:db8::7]"},
+		{"IPv4 is preferred", "192.0.2.7", "[192.0.2.7]"},
+	} {
+		routed, has = c.routed, []string{"2001:db8::7", "192.0.2.7"}
 		if got := fmt.Sprint(a.now()); got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -157,7 +158,8 @@ func writable(dir string) error {
 
 // held is about something that a start needs for itself. A node agent that runs is the one that will be replaced.
 func (k *check) held(by inuse.Process, what, otherwise string) {
-	if by.PID == os.Getpid() || by.Name == "kubelet" || by.Name == "troupe" {
+	unknown := by.PID == 0 && os.Geteuid() != 0 // only root sees whose it is
+	if unknown || by.PID == os.Getpid() || slices.Contains([]string{"kubelet", "troupe", filepath.Base(os.Args[0])}, by.Name) {
 		k.warn(fmt.Sprintf("%s is in use by %s: the agent starts when that has ended", what, by))
 		return
 	}
@@ -244,10 +246,20 @@ func (k *check) cgroups() {
 	if !k.machine.cgroups.v2 {
 		return
 	}
+	otherDriver := podcgroup.Systemd
+	if driver == podcgroup.Systemd {
+		otherDriver = podcgroup.Cgroupfs
+	}
 	for _, r := range enforced(c) {
 		path := podcgroup.ParseName(r.cgroup, driver).Path(driver)
-		if !exists(filepath.Join(cgroupRoot, path)) {
-			k.refuse(r.failed(fmt.Errorf("there is no cgroup %s", path)))
+		if exists(filepath.Join(cgroupRoot, path)) {
+			continue
+		}
+		why := r.failed(fmt.Errorf("there is no cgroup %s", path))
+		if other := podcgroup.ParseName(r.cgroup, otherDriver).Path(otherDriver); exists(filepath.Join(cgroupRoot, other)) {
+			k.warn(why.Error() + "; if the runtime uses the other cgroup driver, " + other + " is used")
+		} else {
+			k.refuse(why)
 		}
 	}
 }

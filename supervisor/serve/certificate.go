@@ -119,9 +119,10 @@ func SelfSigned(dir, name string, hosts func() []string) (Certificate, error) {
 	return f, nil
 }
 
-// isFor says whether a certificate may stay: one that signed itself must be for all hosts. Another one is not ours.
+// isFor says whether a certificate may stay: one that signOwn has made must be for all hosts. Another one is not ours.
 func isFor(leaf *x509.Certificate, hosts []string) bool {
-	return !bytes.Equal(leaf.RawIssuer, leaf.RawSubject) ||
+	ours := bytes.Equal(leaf.RawIssuer, leaf.RawSubject) && leaf.NotAfter.Sub(leaf.NotBefore) == ownLifetime+clockSkew
+	return !ours ||
 		!slices.ContainsFunc(hosts, func(h string) bool { return leaf.VerifyHostname(h) != nil })
 }
 
@@ -162,8 +163,9 @@ func (f *files) Get() (*tls.Certificate, error) {
 	if now.Sub(f.looked) < lookPeriod {
 		return f.has, nil
 	}
+	f.looked = now
 	if f.renew != nil && f.renew(now, f.has) != nil {
-		return f.has, nil // the old one is still valid; the next call retries
+		return f.has, nil // the old one is still valid; a later call retries
 	}
 	f.look(now) //nolint:errcheck // the old certificate stays in use
 	return f.has, nil

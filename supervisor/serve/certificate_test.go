@@ -27,13 +27,20 @@ import (
 // newPair is a certificate, signed by another or by itself.
 func newPair(t *testing.T, name string, by *tls.Certificate, usages ...x509.ExtKeyUsage) *tls.Certificate {
 	t.Helper()
+	return lasting(t, time.Hour, name, by, usages...)
+}
+
+func lasting(
+	t *testing.T, left time.Duration, name string, by *tls.Certificate, usages ...x509.ExtKeyUsage,
+) *tls.Certificate {
+	t.Helper()
 	if len(usages) == 0 {
 		usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	}
 	key := check.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(left), BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: usages,
 	}
 	parent, signer := c, any(key)
@@ -115,11 +122,20 @@ func TestSelfSignedIsReused(t *testing.T) {
 		leaf.VerifyHostname("n1") != nil {
 		t.Errorf("%v: it is not for the new address", err)
 	}
-	// One that is about to expire is not.
-	certFile, keyFile := writePair(t, dir, newPair(t, "old", nil))
-	for from, to := range map[string]string{certFile: "kubelet.crt", keyFile: "kubelet.key"} {
-		check.Fatal(t, os.Rename(from, filepath.Join(dir, to)))
+	put := func(pair *tls.Certificate) {
+		certFile, keyFile := writePair(t, dir, pair)
+		check.Fatal(t, os.Rename(certFile, filepath.Join(dir, "kubelet.crt")))
+		check.Fatal(t, os.Rename(keyFile, filepath.Join(dir, "kubelet.key")))
 	}
+	// One that an operator has made stays, whatever it is for.
+	own := lasting(t, 90*24*time.Hour, "node", nil)
+	put(own)
+	kept := check.Value(serve.SelfSigned(dir, "n1", func() []string { return hosts }))(t)
+	if !bytes.Equal(shown(t, kept), own.Certificate[0]) {
+		t.Error("one that an operator has made is replaced")
+	}
+	// One that is about to expire is not.
+	put(newPair(t, "old", nil))
 	renewed := check.Value(serve.SelfSigned(dir, "n1", nobody))(t)
 	if leaf, err := x509.ParseCertificate(shown(t, renewed)); err != nil || leaf.NotAfter.Before(time.Now().Add(100*24*time.Hour)) {
 		t.Errorf("%v: it is not made anew, though it ends soon", err)

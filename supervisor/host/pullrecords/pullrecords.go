@@ -78,7 +78,8 @@ func (s *Store) list(intent bool) (files []port.PullFile, aside []string, err er
 	for _, e := range entries {
 		name := e.Name()
 		switch {
-		case strings.HasPrefix(name, durable.Temporary(prefix)):
+		case strings.HasPrefix(name, durable.Temporary(prefix)),
+			strings.HasPrefix(name, prefix) && strings.HasSuffix(name, ".tmp"): // of a kubelet
 			_ = os.Remove(filepath.Join(dir, name)) // an agent was killed while it wrote it
 		case strings.HasPrefix(name, damaged+prefix):
 			aside = append(aside, strings.TrimPrefix(name, damaged))

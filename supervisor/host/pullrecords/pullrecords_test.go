@@ -59,7 +59,7 @@ func TestStore(t *testing.T) {
 	must(wait(func(d func(error)) { s.SavePulled(t.Context(), "", nil, "sha256-absent", d) }))
 	want("replaced", "false sha256-r S false")
 	pulled := filepath.Join(root, "image_manager", "pulled")
-	for name, data := range map[string]string{".sha256-x": "half", "other": "of people"} {
+	for name, data := range map[string]string{".sha256-x": "half", "sha256-1.tmp": "half", "other": "of people"} {
 		must(os.WriteFile(filepath.Join(pulled, name), []byte(data), 0o600))
 	}
 	want("what is no record", "false sha256-r S false")
