@@ -159,7 +159,8 @@ func writable(dir string) error {
 // held is about something that a start needs for itself. A node agent that runs is the one that will be replaced.
 func (k *check) held(by inuse.Process, what, otherwise string) {
 	unknown := by.PID == 0 && os.Geteuid() != 0 // only root sees whose it is
-	if unknown || by.PID == os.Getpid() || slices.Contains([]string{"kubelet", "troupe", filepath.Base(os.Args[0])}, by.Name) {
+	agents := []string{"kubelet", "troupe", filepath.Base(os.Args[0])}
+	if unknown || by.PID == os.Getpid() || slices.Contains(agents, by.Name) {
 		k.warn(fmt.Sprintf("%s is in use by %s: the agent starts when that has ended", what, by))
 		return
 	}
@@ -256,7 +257,8 @@ func (k *check) cgroups() {
 			continue
 		}
 		why := r.failed(fmt.Errorf("there is no cgroup %s", path))
-		if other := podcgroup.ParseName(r.cgroup, otherDriver).Path(otherDriver); exists(filepath.Join(cgroupRoot, other)) {
+		other := podcgroup.ParseName(r.cgroup, otherDriver).Path(otherDriver)
+		if exists(filepath.Join(cgroupRoot, other)) {
 			k.warn(why.Error() + "; if the runtime uses the other cgroup driver, " + other + " is used")
 		} else {
 			k.refuse(why)
