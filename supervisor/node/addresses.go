@@ -41,8 +41,8 @@ func addressesOf(configured []netip.Addr) *addresses {
 }
 
 // now are the addresses. One that was found is kept as long as an interface has it, so a change of routes does not move
-// the node. It gives way to a better one only, and one that is gone to one that is as good: while the network is down, a
-// bridge still has an address, and so may the other family, and neither is where the node can be reached.
+// the node. It gives way to a better one only, and one that is gone to one that is as good: while the network is down,
+// a bridge still has an address, and so may the other family, and neither is where the node can be reached.
 func (a *addresses) now() []string {
 	if a == nil {
 		return nil // nobody has looked around
