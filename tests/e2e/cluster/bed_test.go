@@ -178,9 +178,7 @@ func (b *bed) clean(t *testing.T) {
 	}
 	b.collect(t)
 	none := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
-	// What a kubelet leaves is its own affair.
-	looks := b.Daemon != nil && b.PID() != 0 && b.Name != "kubelet"
-	if looks {
+	if b.Agent != nil && b.PID() != 0 {
 		err := errors.Join(
 			b.admin.CoreV1().Namespaces().Delete(ctx, b.name, none),
 			// Its end takes the controller a while; that of its pods is ours.
@@ -210,14 +208,12 @@ func (b *bed) clean(t *testing.T) {
 		}
 	}
 	if b.member != nil {
-		err := errors.Join(b.member.Stop(ctx), b.admin.CoreV1().Nodes().Delete(ctx, b.name, none))
-		if !looks {
-			err = errors.Join(err,
-				b.admin.CoreV1().Namespaces().Delete(ctx, b.name, none),
-				b.admin.CoreV1().Pods(b.name).DeleteCollection(ctx, none, metav1.ListOptions{}),
-			)
-		}
-		check.Error(t, err)
+		check.Error(t, errors.Join(
+			b.member.Stop(ctx),
+			b.admin.CoreV1().Namespaces().Delete(ctx, b.name, none),
+			b.admin.CoreV1().Pods(b.name).DeleteCollection(ctx, none, metav1.ListOptions{}),
+			b.admin.CoreV1().Nodes().Delete(ctx, b.name, none),
+		))
 	}
 	if b.Agent != nil {
 		check.Error(t, b.Stop(ctx))
