@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -52,10 +53,14 @@ func main() {
 	}
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM, syscall.SIGINT)
-	for _, step := range split(os.Args[1:], "then") {
+	steps := split(os.Args[1:], "then")
+	for i, step := range steps {
 		if err := run(step, terminated); err != nil {
 			fmt.Fprintf(os.Stderr, "work %s: %v\n", step, err)
 			os.Exit(1)
+		}
+		if i+1 < len(steps) && slices.Contains([]string{"trap", "ignore"}, steps[i+1][0]) {
+			continue // the next step says what a SIGTERM does that has come already
 		}
 		select {
 		case <-terminated:
