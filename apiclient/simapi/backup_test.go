@@ -136,7 +136,7 @@ func TestHalfLinks(t *testing.T) {
 			ctx := w.ending()
 			a := w.create(ctx, "n1", "m")
 			late := w.listen("n1", port.Selection{Kind: port.ConfigMapKind})
-			w.v.AfterFunc(10*time.Second, func() { ctx.end(fmt.Errorf("gave up")) })
+			w.v.AfterFunc(10*time.Second, func() { ctx.End(fmt.Errorf("gave up")) })
 			w.v.Advance(time.Minute)
 			if !w.there("m") || a.said != c.answer {
 				t.Errorf("there: %v, answered %q, want %q", w.there("m"), a.said, c.answer)

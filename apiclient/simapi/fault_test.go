@@ -101,7 +101,7 @@ func TestFaults(t *testing.T) {
 				w.v.AfterFunc(5*time.Millisecond, func() { c.meanwhile(w) })
 			}
 			if c.endAt != 0 {
-				w.v.AfterFunc(c.endAt, func() { ctx.end(gone) })
+				w.v.AfterFunc(c.endAt, func() { ctx.End(gone) })
 			}
 			w.v.Advance(time.Minute)
 			if a.said != c.want || w.there("m") != c.there {
@@ -180,7 +180,7 @@ func TestLinks(t *testing.T) {
 	w.SetLink("n1", Up)
 	up := w.create(w.ending(), "n1", "up")
 	w.v.Advance(time.Second)
-	ctx.end(context.DeadlineExceeded)
+	ctx.End(context.DeadlineExceeded)
 	w.v.Advance(time.Second)
 	if up.said != "1m1.01s up" || silent.said != "1m2s deadline exceeded" {
 		t.Errorf("up again: %q; the call before: %q", up.said, silent.said)
@@ -247,8 +247,8 @@ func TestFollowLinks(t *testing.T) {
 	w.SetLink("n1", Silent)
 	late := w.listen("n1", sel)
 	w.v.Advance(time.Second)
-	late.ctx.end(context.Canceled)
-	l.ctx.end(context.Canceled)
+	late.ctx.End(context.Canceled)
+	l.ctx.End(context.Canceled)
 	w.v.Advance(5 * time.Minute)
 	if len(late.ended) != 1 || len(l.ended) != 1 || len(late.heard()) > 0 || w.Stats().InFlight != 0 || w.Stats().Watches != 0 {
 		t.Errorf("ended %v and %v, left %+v", late.ended, l.ended, w.Stats())

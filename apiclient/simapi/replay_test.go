@@ -86,7 +86,7 @@ func life(t testing.TB, seed uint64) string {
 			w.CloseWatches(node)
 		}
 		if script.IntN(4) == 0 {
-			w.v.AfterFunc(3*time.Millisecond, func() { ctx.end(errors.New("enough")) })
+			w.v.AfterFunc(3*time.Millisecond, func() { ctx.End(errors.New("enough")) })
 		}
 		w.v.Advance(time.Duration(script.IntN(5000)) * time.Millisecond)
 	}

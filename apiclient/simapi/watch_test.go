@@ -205,7 +205,7 @@ func TestFollow(t *testing.T) {
 	w.Expire()
 	w.v.Advance(time.Second)
 	wantSaid(t, "after the history was lost", l.heard(), "3.021s replaced 3")
-	l.ctx.end(fmt.Errorf("no more"))
+	l.ctx.End(fmt.Errorf("no more"))
 	w.created(aPod("f", "n1"))
 	w.v.Advance(time.Second)
 	wantSaid(t, "after its end", l.heard())
@@ -223,7 +223,7 @@ func TestFollowBadSelection(t *testing.T) {
 	l := w.listen("n1", port.Selection{Kind: port.PodKind, Field: "spec.color=red"})
 	w.v.Advance(time.Minute)
 	wantSaid(t, "a bad selection", l.heard(), `10ms broken List Pod spec.color=red: invalid: field label not supported: spec.color`)
-	l.ctx.end(fmt.Errorf("no more"))
+	l.ctx.End(fmt.Errorf("no more"))
 	w.v.Advance(time.Minute)
 	if len(l.ended) != 1 || w.Stats().InFlight != 0 {
 		t.Errorf("ended %v, left behind %+v", l.ended, w.Stats())

@@ -1,7 +1,6 @@
 package simapi
 
 import (
-	"context"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
+	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -106,26 +106,12 @@ func withStatus(p *v1.Pod, s v1.PodStatus) *v1.Pod {
 	return &next
 }
 
-// ending is a context that ends on the test's own goroutine.
-type ending struct {
-	endsHere
-	end func(error)
-}
-
-type endsHere interface {
-	context.Context
-	AfterFunc(func()) func() bool
-}
-
-func (w *world) ending() ending {
-	ctx, end := kernel.NewContext(w.v)
-	return ending{ctx.(endsHere), end}
-}
+func (w *world) ending() actortest.Ending { return actortest.NewEnding(w.v) }
 
 // listener is a watch of the port and what it told.
 type listener struct {
 	w       *world
-	ctx     ending
+	ctx     actortest.Ending
 	said    []string
 	objects map[port.APIKey]port.APIObject
 	ended   []error

@@ -327,7 +327,7 @@ func TestForget(t *testing.T) {
 	w.Forget("n3")
 	w.created(aPod("p", "n1"))
 	w.v.Advance(5 * time.Minute)
-	l.ctx.end(context.Canceled)
+	l.ctx.End(context.Canceled)
 	w.v.Advance(time.Minute)
 	if len(l.heard()) != 1 || len(l.ended) != 0 || hangs.said != "" || len(other.objects) != 1 {
 		t.Errorf("a forgotten node heard %q, %v and %q", l.said, l.ended, hangs.said)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // chaos makes random calls, many at a time, on few pods, under faults.
@@ -24,7 +25,7 @@ type chaos struct {
 
 	calls    int
 	answers  map[int]int // how often call i was answered
-	contexts []ending
+	contexts []actortest.Ending
 	ids      []string // of sandboxes and containers, gone ones too
 
 	before map[string]observed.Container // the last state of each container seen
@@ -139,7 +140,7 @@ func (c *chaos) step() {
 			fmt.Fprintf(&c.trace, "%v event %v %s\n", c.clock.Now().Sub(epoch), e.Kind, e.ContainerID)
 		}, func(err error) { over = true; done(err) })
 	case 15:
-		c.contexts[c.pick(len(c.contexts))].end(context.Canceled)
+		c.contexts[c.pick(len(c.contexts))].End(context.Canceled)
 	case 16:
 		if c.pick(4) == 0 {
 			c.Kill()
@@ -225,7 +226,7 @@ func (c *chaos) check() {
 // and everything to be removable.
 func (c *chaos) finish() {
 	for _, ctx := range c.contexts {
-		ctx.end(context.DeadlineExceeded)
+		ctx.End(context.DeadlineExceeded)
 	}
 	c.advanceAndCheck(time.Minute)
 	if len(c.answers) != c.calls {

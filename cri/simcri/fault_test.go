@@ -60,7 +60,7 @@ func TestFaultHangAndLoseReply(t *testing.T) {
 			if a.n != 0 {
 				t.Fatalf("it answered %v", a.err)
 			}
-			ctx.end(context.DeadlineExceeded)
+			ctx.End(context.DeadlineExceeded)
 			w.clock.Advance(0)
 			wantKind(t, "after the deadline", a.err, port.Deadline)
 			if there := len(w.Truth().Runtime.Pods) == 1; there != c.effect {
@@ -122,7 +122,7 @@ func TestLateEffect(t *testing.T) {
 		ctx := w.ending()
 		a, done := give[string](w)
 		w.RunPodSandbox(ctx, port.RunPodSandbox{Pod: aPod("p")}, done)
-		ctx.end(context.Canceled)
+		ctx.End(context.Canceled)
 		w.clock.Advance(0)
 		wantKind(t, "run", a.err, port.Canceled)
 		w.clock.Advance(time.Second)

@@ -88,8 +88,8 @@ func TestPullJoinsAndGivesUp(t *testing.T) {
 	if n := w.Truth().Pulling; n != 2 {
 		t.Errorf("%d images are pulled, want 2", n)
 	}
-	ctxA.end(context.Canceled)
-	ctxB.end(context.DeadlineExceeded)
+	ctxA.End(context.Canceled)
+	ctxB.End(context.DeadlineExceeded)
 	if a.n != 0 {
 		t.Error("done was called inside of cancel")
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -67,11 +68,11 @@ func TestAnswerLateGivenUp(t *testing.T) {
 	late := Fault{AnswerLate: time.Minute}
 	for _, c := range []struct {
 		name string
-		end  func(*world, ending)
+		end  func(*world, actortest.Ending)
 		want port.ErrorKind
 	}{
-		{"given up", func(_ *world, ctx ending) { ctx.end(context.DeadlineExceeded) }, port.Deadline},
-		{"killed", func(w *world, _ ending) { w.Kill() }, port.Unavailable},
+		{"given up", func(_ *world, ctx actortest.Ending) { ctx.End(context.DeadlineExceeded) }, port.Deadline},
+		{"killed", func(w *world, _ actortest.Ending) { w.Kill() }, port.Unavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, set := faulty(t)
@@ -106,12 +107,12 @@ func TestAnswerLateGivenUp(t *testing.T) {
 func TestWorkLate(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		end   func(*world, ending)
+		end   func(*world, actortest.Ending)
 		after time.Duration // from the end to the work
 		want  port.ErrorKind
 	}{
-		{"given up", func(_ *world, ctx ending) { ctx.end(context.Canceled) }, 59 * time.Second, port.Canceled},
-		{"killed", func(w *world, _ ending) { w.Kill() }, 0, port.Unavailable},
+		{"given up", func(_ *world, ctx actortest.Ending) { ctx.End(context.Canceled) }, 59 * time.Second, port.Canceled},
+		{"killed", func(w *world, _ actortest.Ending) { w.Kill() }, 0, port.Unavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, set := faulty(t)

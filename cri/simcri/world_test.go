@@ -14,26 +14,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ending is a context that ends on the test's own goroutine.
-type ending struct {
-	endsHere
-	end func(error)
-}
-
-type endsHere interface {
-	context.Context
-	AfterFunc(func()) func() bool
-}
-
-func (w *world) ending() ending {
-	ctx, end := kernel.NewContext(w.clock)
-	return ending{ctx.(endsHere), end}
-}
+func (w *world) ending() actortest.Ending { return actortest.NewEnding(w.clock) }
 
 // step runs the next timer that is due by limit.
 func (w *world) step(limit time.Time) bool {
