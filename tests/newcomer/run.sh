@@ -13,6 +13,7 @@ if [ "${1-}" != --inside ]; then
   here=$(cd "$(dirname "$0")/../.." && pwd)
   suite=${SUITE:-bookworm}
   root=$(mktemp -d "${TMPDIR:-/var/tmp}/newcomer-XXXXXX")
+  chmod 755 "$root" # it becomes /, which users of a pod with user IDs of its own must be able to enter
   trap 'rm -rf --one-file-system "$root"' EXIT
   echo "=== an empty Debian $suite in $root"
   debootstrap --variant=minbase --include=ca-certificates,git "$suite" "$root" >"$root.log" 2>&1 ||
