@@ -2,7 +2,6 @@ package containerenv
 
 import (
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -15,16 +14,18 @@ import (
 // Path is relative to it.
 type File struct{ Volume, Root, Path string }
 
-// Files holds the content of files; nil for a missing one.
-type Files map[place][]byte
+// Files holds what files set; nothing for a missing one.
+type Files map[place]*envfile.File
 
 type place struct{ volume, path string }
 
-// Content pairs files with their content, which is in the same order.
+// Content reads files; their content, nil for a missing one, is in the same order.
 func Content(files []File, data [][]byte) Files {
 	out := make(Files, len(files))
 	for i, f := range files {
-		out[place{f.Volume, f.Path}] = data[i]
+		if data[i] != nil {
+			out[place{f.Volume, f.Path}] = envfile.Parse(data[i])
+		}
 	}
 	return out
 }
@@ -33,6 +34,7 @@ func Content(files []File, data [][]byte) Files {
 // EnvVarSource.fileKeyRef, KEP-3721). paths are the paths on the host of the pod's volumes, by name.
 func FilesOf(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) ([]File, error) {
 	var out []File
+	seen := map[File]bool{}
 	for i := range c.Env {
 		from := c.Env[i].ValueFrom
 		if from == nil || from.FileKeyRef == nil {
@@ -43,7 +45,8 @@ func FilesOf(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) ([]Fi
 		if v := podspec.Volume(&pod.Spec, name); !ok || v == nil || v.EmptyDir == nil {
 			return nil, fmt.Errorf("cannot find the volume %q referenced by FileKeyRef", name)
 		}
-		if f := (File{name, root, from.FileKeyRef.Path}); !slices.Contains(out, f) {
+		if f := (File{name, root, from.FileKeyRef.Path}); !seen[f] {
+			seen[f] = true
 			out = append(out, f)
 		}
 	}
@@ -53,14 +56,14 @@ func FilesOf(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) ([]Fi
 // key returns the value of a variable from a file. set is false if it is optional and missing.
 func (f Files) key(r *v1.FileKeySelector) (value string, set bool, err error) {
 	optional := r.Optional != nil && *r.Optional
-	data := f[place{r.VolumeName, r.Path}]
-	if data == nil {
+	file := f[place{r.VolumeName, r.Path}]
+	if file == nil {
 		if optional {
 			return "", false, nil
 		}
 		return "", false, fmt.Errorf("couldn't parse env file: there is no %s in volume %q", r.Path, r.VolumeName)
 	}
-	value, set, err = envfile.Value(data, r.Key)
+	value, set, err = file.Value(r.Key)
 	switch {
 	case err != nil:
 		return "", false, fmt.Errorf("couldn't parse env file %s of volume %q: %w", r.Path, r.VolumeName, err)

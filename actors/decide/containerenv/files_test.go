@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/downward"
+	"github.com/troupe-dev/troupe/actors/decide/envfile"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/flat"
 )
@@ -17,7 +18,7 @@ func fromFile(name, path, key string, optional bool) v1.EnvVar {
 }
 
 func TestFiles(t *testing.T) {
-	files := Files{{"v", "x.env"}: []byte("A='1'\nB='2'\n"), {"v", "bad"}: []byte("A")}
+	files := Files{{"v", "x.env"}: envfile.Parse([]byte("A='1'\nB='2'\n")), {"v", "bad"}: envfile.Parse([]byte("A"))}
 	for _, c := range []struct {
 		name string
 		env  []v1.EnvVar
@@ -62,8 +63,9 @@ func TestFilesOf(t *testing.T) {
 	if want := []File{{"v", "/pods/v", "y"}, {"v", "/pods/v", "x"}}; err != nil || !slices.Equal(several, want) {
 		t.Errorf("the files are %v, %v, want %v", several, err, want)
 	}
-	if got := Content(several, [][]byte{[]byte("1"), nil}); len(got) != 2 || string(got[place{"v", "y"}]) != "1" || got[place{"v", "x"}] != nil {
-		t.Errorf("their content is %v", got)
+	got := Content(several, [][]byte{[]byte("K='1'"), nil})
+	if set, _, err := got[place{"v", "y"}].Value("K"); err != nil || set != "1" || got[place{"v", "x"}] != nil {
+		t.Errorf("the first sets K to %q, %v; the second, which is missing, is %v", set, err, got[place{"v", "x"}])
 	}
 	for _, volume := range []string{"later", "host", "none"} { // not mounted yet, not an emptyDir, not of the pod
 		v := fromFile("A", "y", "k", true)

@@ -17,48 +17,84 @@ import (
 // Max is the maximum size of a file, in bytes.
 const Max = 1 << 20
 
-// Value returns the first value of a key; found is false if there is none. It does not read what
-// follows. Errors name the line but never quote it, because it may be a secret.
-func Value(data []byte, key string) (value string, found bool, err error) {
-	lines := strings.Split(string(data), "\n")
-	for i := 0; i < len(lines); i++ {
-		line := strings.TrimLeft(strings.TrimSuffix(lines[i], "\r"), " \t")
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		fail := func(what string) (string, bool, error) { return "", false, fmt.Errorf("line %d: %s", i+1, what) }
-		name, rest, ok := strings.Cut(line, "=")
-		switch {
-		case !ok:
-			return fail("there is no =")
-		case name == "":
-			return fail("there is no name before the =")
-		case strings.ContainsAny(name, " \t"):
-			return fail("there must be no space before the =")
-		}
-		text := ""
-		if rest == "" || rest[0] != ' ' && rest[0] != '\t' {
-			first := i
-			if !strings.HasPrefix(rest, "'") {
-				return fail("the value must be in single quotes")
-			}
-			text, rest, ok = strings.Cut(rest[1:], "'")
-			for !ok {
-				if i++; i == len(lines) {
-					i = first
-					return fail("the quote is not closed")
-				}
-				var more string
-				more, rest, ok = strings.Cut(lines[i], "'")
-				text += "\n" + more
-			}
-			if after := strings.TrimLeft(strings.TrimSuffix(rest, "\r"), " \t"); after != "" && after[0] != '#' {
-				return fail("unexpected text after the closing quote")
-			}
-		}
-		if name == key {
-			return text, true, nil
+// File is what a file sets. Its errors name the line but never quote it, because it may be a secret.
+type File struct {
+	values map[string]string
+	// err is about the first line that can't be read. What stands before it counts.
+	err error
+}
+
+// Value returns the first value of a key; found is false if there is none. It does not care for what
+// follows the key.
+func (f *File) Value(key string) (value string, found bool, err error) {
+	if value, found = f.values[key]; found {
+		return value, true, nil
+	}
+	return "", false, f.err
+}
+
+// Parse reads a file, in time linear in its length.
+func Parse(data []byte) *File {
+	p := parser{rest: string(data), more: true}
+	f := &File{values: map[string]string{}}
+	for p.more && f.err == nil {
+		p.next()
+		name, value, what := p.assignment()
+		if what != "" {
+			f.err = fmt.Errorf("line %d: %s", p.number, what)
+		} else if _, twice := f.values[name]; name != "" && !twice {
+			f.values[name] = value
 		}
 	}
-	return "", false, nil
+	return f
 }
+
+// parser goes through a file line by line.
+type parser struct {
+	line   string // without its end
+	number int    // from 1
+	rest   string // what follows the line
+	more   bool   // something follows
+}
+
+func (p *parser) next() {
+	p.line, p.rest, p.more = strings.Cut(p.rest, "\n")
+	p.number++
+}
+
+// assignment reads what begins in this line: no name is none, what is why it can't be read.
+func (p *parser) assignment() (name, value, what string) {
+	line := blanks(strings.TrimSuffix(p.line, "\r"))
+	if line == "" || line[0] == '#' {
+		return "", "", ""
+	}
+	name, rest, ok := strings.Cut(line, "=")
+	switch {
+	case !ok:
+		return "", "", "there is no ="
+	case name == "":
+		return "", "", "there is no name before the ="
+	case strings.ContainsAny(name, " \t"):
+		return "", "", "there must be no space before the ="
+	case rest != "" && (rest[0] == ' ' || rest[0] == '\t'):
+		return name, "", ""
+	case rest == "" || rest[0] != '\'':
+		return "", "", "the value must be in single quotes"
+	}
+	value, after, ok := strings.Cut(rest[1:], "'")
+	if !ok {
+		end := strings.IndexByte(p.rest, '\'')
+		if end < 0 {
+			return "", "", "the quote is not closed"
+		}
+		value += "\n" + p.rest[:end]
+		p.number += 1 + strings.Count(p.rest[:end], "\n")
+		after, p.rest, p.more = strings.Cut(p.rest[end+1:], "\n")
+	}
+	if after = blanks(strings.TrimSuffix(after, "\r")); after != "" && after[0] != '#' {
+		return "", "", "unexpected text after the closing quote"
+	}
+	return name, value, ""
+}
+
+func blanks(s string) string { return strings.TrimLeft(s, " \t") }

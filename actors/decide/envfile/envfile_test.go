@@ -34,7 +34,7 @@ func TestValue(t *testing.T) {
 		{"not closed", "A='1'\nK='v\n\n", "", false, "line 2: the quote is not closed"},
 		{"more behind it", "K='v'x", "", false, "line 1: unexpected text after the closing quote"},
 	} {
-		value, found, err := Value([]byte(c.file), "K")
+		value, found, err := Parse([]byte(c.file)).Value("K")
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -53,18 +53,27 @@ func TestWritten(t *testing.T) {
 		for k, v := range values {
 			file.WriteString(rapid.SampledFrom([]string{"", "\n", "# x\n", "  "}).Draw(t, "before") + k + "='" + v + "'\n")
 		}
+		parsed := Parse([]byte(file.String()))
 		for k, v := range values {
-			if got, found, err := Value([]byte(file.String()), k); err != nil || !found || got != v {
+			if got, found, err := parsed.Value(k); err != nil || !found || got != v {
 				t.Fatalf("%s in %q: %q, %v, %v", k, file.String(), got, found, err)
 			}
 		}
 	})
 }
 
+// TestLinear has the longest value that a file can have, of as many lines: nothing is copied for a line.
+func TestLinear(t *testing.T) {
+	file := []byte("K='" + strings.Repeat("\n", Max-4) + "'")
+	if n := testing.AllocsPerRun(1, func() { Parse(file) }); n > 10 {
+		t.Errorf("%v allocations; want a few", n)
+	}
+}
+
 func FuzzValue(f *testing.F) {
 	f.Add("K='v'\nA='\n'", "K")
 	f.Fuzz(func(t *testing.T, file, key string) {
-		if v, found, err := Value([]byte(file), key); len(v) > len(file) || err != nil && found {
+		if v, found, err := Parse([]byte(file)).Value(key); len(v) > len(file) || err != nil && found {
 			t.Errorf("%q, %v, %v", v, found, err)
 		}
 	})
