@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 // call describes one call.
@@ -15,7 +16,7 @@ type call struct {
 }
 
 // run performs fn on a new goroutine, within the call's deadline, and passes its translated
-// result to done, exactly once.
+// result to done, exactly once. A panic of fn, which interprets specs of pods, is an error.
 func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context) (T, error), done func(T, error)) {
 	open := c.enter()
 	go func() {
@@ -25,7 +26,16 @@ func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context)
 			return
 		}
 		defer c.calls.Done()
-		done(perform(c, ctx, k, fn))
+		answered := false
+		defer rescue.Call(ctx, func(reason string) {
+			if !answered {
+				var zero T
+				done(zero, &port.Error{Kind: port.Other, Verb: k.method, Object: short(k.object), Detail: reason})
+			}
+		})
+		result, err := perform(c, ctx, k, fn)
+		answered = true
+		done(result, err)
 	}()
 }
 

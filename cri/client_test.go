@@ -76,6 +76,19 @@ func TestCallEndsAtItsDeadline(t *testing.T) {
 	wantKind(t, err, port.Deadline)
 }
 
+// TestPanicIsAnError has the translation of a pod's spec panic.
+func TestPanicIsAnError(t *testing.T) {
+	c := dial(t, &fakeRuntime{}, nil)
+	_, err := await(t, func(done func(string, error)) {
+		run(c, t.Context(), call{method: "RunPodSandbox", object: "default/web", limit: patience},
+			func(context.Context) (string, error) { panic("no such thing") }, done)
+	})
+	wantKind(t, err, port.Other)
+	if want := "panic: no such thing (client_test.go:"; !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
 func TestCallEndsWithItsCaller(t *testing.T) {
 	entered := make(chan struct{})
 	f := &fakeRuntime{run: func(ctx context.Context, _ *runtimeapi.RunPodSandboxRequest) (string, error) {

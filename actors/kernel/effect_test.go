@@ -2,10 +2,12 @@ package kernel
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -274,6 +276,45 @@ func TestPanickingEffects(t *testing.T) {
 		if i := c.b.info(r); i.Status != "Running" || i.Incarnation != 2 {
 			t.Errorf("%s: %+v", name, i)
 		}
+	}
+}
+
+// TestPanickingWork has a goroutine of a port panic. Who works for others goes on, and its call has failed.
+func TestPanickingWork(t *testing.T) {
+	for _, c := range []struct {
+		name, of    string
+		decision    Decision
+		incarnation uint32
+	}{
+		{"its own", "", Restart, 2},
+		{"another's", "ns/pod", Contained, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			calls := newCalls(t, starts)
+			r := calls.root("a")
+			calls.do(r, calls.effect("1", "x", func(e *Effect[do]) {
+				e.For = c.of
+				e.Run = func(ctx context.Context, _ EffectID, done func(do)) {
+					defer rescue.Call(ctx, func(why string) { done(calls.b.say("failed: " + why[:len("panic: in the call")])) })
+					panic("in the call")
+				}
+			}))
+			calls.b.Advance(time.Minute)
+			if took := calls.b.took(); !slices.Contains(took, "failed: panic: in the call") {
+				t.Errorf("the call has not failed: %q", took)
+			}
+			if n := len(calls.b.crashes); n != 1 {
+				t.Fatalf("%d crashes; want 1", n)
+			}
+			crash := calls.b.crashes[0]
+			if crash.Reason != "in the call" || crash.Message != "work of effect Call" || crash.Decision != c.decision ||
+				!strings.Contains(crash.Stack, "effect_test.go") {
+				t.Errorf("%+v", crash)
+			}
+			if i := calls.b.info(r); i.Status != "Running" || i.Incarnation != c.incarnation {
+				t.Errorf("%+v", i)
+			}
+		})
 	}
 }
 

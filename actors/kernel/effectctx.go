@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 // effectContext is the ctx of one effect. It is part of the effect, so it costs no allocation. It
@@ -14,6 +16,8 @@ import (
 // It has no Deadline of its own: the runner's clock ends it, which need not be the machine's.
 type effectContext struct {
 	clock Clock
+	// effect is that whose ctx it is; nil for one of NewContext.
+	effect *effect
 
 	mu    sync.Mutex
 	err   error         // why it ended; nil before
@@ -63,8 +67,13 @@ type endHook struct {
 // Deadline implements context.Context.
 func (c *effectContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Value implements context.Context.
-func (c *effectContext) Value(any) any { return nil }
+// Value implements context.Context. It has who is told of a panic of the effect's work.
+func (c *effectContext) Value(key any) any {
+	if key == rescue.Key && c.effect != nil {
+		return rescue.Told(c.effect.panicked)
+	}
+	return nil
+}
 
 // Err implements context.Context.
 func (c *effectContext) Err() error {

@@ -17,6 +17,8 @@ const (
 	Escalate
 	// Ended: the actor was stopping anyway.
 	Ended
+	// Contained: a call that an effect made for another has panicked, and failed. The actor goes on.
+	Contained
 )
 
 func (d Decision) String() string {
@@ -29,6 +31,8 @@ func (d Decision) String() string {
 		return "escalate"
 	case Ended:
 		return "ended"
+	case Contained:
+		return "contained"
 	default:
 		return fmt.Sprintf("Decision(%d)", uint8(d))
 	}

@@ -74,7 +74,11 @@ func (s *System) report(c *cell, r *CrashReport) {
 	if r.RetryAfter > 0 {
 		e.Dur("retryAfter", r.RetryAfter)
 	}
-	e.Msg("actor crashed")
+	if r.Decision == Contained {
+		e.Str("call", r.Detail).Msg("a call panicked, and has failed")
+	} else {
+		e.Msg("actor crashed")
+	}
 	if s.tracer != nil {
 		s.tracer.Crash(s.clock.Now(), c.path, r)
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/apiclient/mergepatch"
 )
 
@@ -56,6 +57,12 @@ func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context)
 			return
 		}
 		defer c.calls.Done()
+		answered := false
+		defer rescue.Call(ctx, func(reason string) {
+			if !answered {
+				done(zero, &port.Error{Kind: port.Other, Verb: k.verb, Object: k.object, Detail: reason})
+			}
+		})
 		ctx, cancel := c.within(ctx, k.limit)
 		defer cancel()
 		if k.counts {
@@ -66,6 +73,7 @@ func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context)
 		if err = c.translateError(k.verb, k.object, err, ctx.Err()); err != nil {
 			result = zero
 		}
+		answered = true
 		done(result, err)
 	}()
 }

@@ -5,10 +5,13 @@ package hostcall
 import (
 	"context"
 	"sync"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 // Get runs work on a goroutine and gives its result to done, once: when ctx
-// ends first, done gets that, and what work did is unknown.
+// ends first, done gets that, and what work did is unknown. A panic of work is an error, too.
 func Get[T any](ctx context.Context, verb, object string, work func(context.Context) (T, error), done func(T, error)) {
 	var once sync.Once
 	finish := func(v T, err error) {
@@ -22,6 +25,10 @@ func Get[T any](ctx context.Context, verb, object string, work func(context.Cont
 		})
 	}
 	go func() {
+		defer rescue.Call(ctx, func(reason string) {
+			var none T
+			finish(none, &port.Error{Kind: port.Other, Verb: verb, Object: object, Detail: reason})
+		})
 		if ctx.Err() != nil { // nothing is begun for one who has gone
 			var none T
 			finish(none, ctx.Err())

@@ -1,0 +1,58 @@
+package rescue_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/troupe-dev/troupe/actors/rescue"
+)
+
+func TestCall(t *testing.T) {
+	var short []int
+	for _, c := range []struct {
+		name string
+		work func()
+		want []string
+	}{
+		{"nothing", func() {}, nil},
+		{"a text", func() { panic("no such thing") }, []string{"panic: no such thing (rescue_test.go:"}},
+		{"an index", func() { _ = short[len(short)] }, []string{"index out of range [0] with length 0 (rescue_test.go:"}},
+		{"nil", func() { panic(any(nil)) }, []string{"panic called with nil argument"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var told, failed []string
+			ctx := context.WithValue(t.Context(), rescue.Key, rescue.Told(func(reason string, stack []byte) {
+				told = append(told, reason)
+				if !strings.Contains(string(stack), "rescue_test.go") {
+					t.Errorf("the stack has no frame of the work: %s", stack)
+				}
+			}))
+			ctx, stop := context.WithCancel(ctx)
+			defer stop()
+			func() {
+				defer rescue.Call(ctx, func(reason string) { failed = append(failed, reason) })
+				c.work()
+			}()
+			if len(told) != len(c.want) || len(failed) != len(c.want) {
+				t.Fatalf("told %q, failed with %q; want %q", told, failed, c.want)
+			}
+			for i, want := range c.want {
+				if !strings.Contains(failed[i], want) {
+					t.Errorf("failed with %q; want %q", failed[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestWithoutEffect(t *testing.T) {
+	failed := ""
+	func() {
+		defer rescue.Call(t.Context(), func(reason string) { failed = reason })
+		panic("alone")
+	}()
+	if !strings.HasPrefix(failed, "panic: alone (rescue_test.go:") {
+		t.Error(failed)
+	}
+}
