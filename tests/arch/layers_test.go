@@ -20,7 +20,7 @@ type edge struct {
 func ours(path string) string { return module + "/" + path }
 
 // notActors are the packages below actors that are no actors and that an adapter needs.
-var notActors = []string{ours("actors/decide"), ours("actors/port")}
+var notActors = []string{ours("actors/decide"), ours("actors/port"), ours("actors/rescue")}
 
 const whyResolved = "what follows from the objects of a pod is resolved once, by the pod's actor: a request carries the result"
 
