@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -124,7 +125,7 @@ func mounts(
 			image = &runtimeapi.ImageSpec{Image: m.Image, UserSpecifiedImage: m.UserImage}
 		}
 		out = append(out, &runtimeapi.Mount{
-			ContainerPath:     m.ContainerPath,
+			ContainerPath:     absolute(m.ContainerPath),
 			HostPath:          m.HostPath,
 			Image:             image,
 			ImageSubPath:      m.ImageSubPath,
@@ -137,6 +138,14 @@ func mounts(
 		})
 	}
 	return out, nil
+}
+
+// absolute is a path in a container: one that is relative begins at its root (core/v1 VolumeMount.mountPath).
+func absolute(path string) string {
+	if strings.HasPrefix(path, "/") {
+		return path
+	}
+	return "/" + path
 }
 
 func propagation(m *containerplan.Mount) (runtimeapi.MountPropagation, error) {

@@ -68,6 +68,7 @@ func TestContainer(t *testing.T) {
 				{Name: "a", ContainerPath: "/a", HostPath: "/h/a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyEnabled},
 				{Name: "b", ContainerPath: "/b", HostPath: "/h/b", Propagation: v1.MountPropagationHostToContainer},
 				{Name: "c", ContainerPath: "/c", HostPath: "/h/c", Propagation: v1.MountPropagationBidirectional},
+				{Name: "d", ContainerPath: "data/dir:1", HostPath: "/h/d"},
 			}
 		}, func(c *config) any {
 			var got []any
@@ -79,6 +80,7 @@ func TestContainer(t *testing.T) {
 			"/a", "/h/a", true, true, runtimeapi.MountPropagation_PROPAGATION_PRIVATE,
 			"/b", "/h/b", false, false, runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER,
 			"/c", "/h/c", false, false, runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
+			"/data/dir:1", "/h/d", false, false, runtimeapi.MountPropagation_PROPAGATION_PRIVATE,
 		}},
 		{"recursively read-only if possible, and it is not", func(w *world) {
 			w.r.Mounts = []containerplan.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyIfPossible}}

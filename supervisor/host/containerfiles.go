@@ -52,7 +52,7 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]containerplan.Mount, error) {
 	}
 	var out []containerplan.Mount
 	if !slices.ContainsFunc(r.Container.VolumeMounts, func(m v1.VolumeMount) bool {
-		return filepath.Clean(m.MountPath) == hostsPath
+		return filepath.Join("/", m.MountPath) == hostsPath
 	}) {
 		if err := h.writeHosts(r.Pod, dir, r.IPs); err != nil {
 			return nil, err

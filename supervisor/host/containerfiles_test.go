@@ -82,9 +82,11 @@ func TestHostsFile(t *testing.T) {
 	stays()
 
 	own := p.Spec.Containers[0]
-	own.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}}
-	if m := l.makeFiles(p, &own, 0); len(m) != 1 || m[0].ContainerPath == "/etc/hosts" {
-		t.Errorf("a container with an /etc/hosts of its own gets %+v", m)
+	for _, path := range []string{"/etc/hosts", "etc/hosts"} {
+		own.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: path}}
+		if m := l.makeFiles(p, &own, 0); len(m) != 1 || m[0].ContainerPath == "/etc/hosts" {
+			t.Errorf("a container with an /etc/hosts of its own gets %+v", m)
+		}
 	}
 	shared := newPod(func(p *v1.Pod) { p.UID, p.Spec.HostNetwork = "u2", true })
 	check.Fatal(t, l.prepare(shared))

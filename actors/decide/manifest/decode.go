@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -70,7 +69,6 @@ func Decode(data []byte, source Source, node Node, now time.Time) Decoded {
 		}
 		pods = append(pods, pod)
 	}
-	problems = append(problems, sameTwice(pods, source)...)
 	if problems != nil {
 		return failed(source, problems)
 	}
@@ -195,19 +193,4 @@ func decodePod(it item, source Source, node Node, now time.Time) (*v1.Pod, []str
 		return nil, nil, fromFieldErrors(source.Name, it.at, errs)
 	}
 	return pod, forgiven, nil
-}
-
-// sameTwice finds pods of one list that cannot both run.
-func sameTwice(pods []*v1.Pod, source Source) []Problem {
-	var problems []Problem
-	for i, pod := range pods {
-		first := slices.IndexFunc(pods, func(p *v1.Pod) bool { return keyOf(p) == keyOf(pod) || p.UID == pod.UID })
-		if first != i {
-			problems = append(problems, Problem{
-				Source: source.Name, Field: "items[" + strconv.Itoa(i) + "].metadata", Value: keyOf(pod).String(),
-				Message: fmt.Sprintf("has the name or UID of items[%d]: rename one", first),
-			})
-		}
-	}
-	return problems
 }

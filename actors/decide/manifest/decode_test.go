@@ -194,7 +194,6 @@ func TestLists(t *testing.T) {
 		"list in a file":       {list("PodList", base()), fromFile, `kind: "PodList": a file holds one Pod`},
 		"other kind in a list": {list("List", base(), map[string]any{"kind": "Service", "apiVersion": "v1"}), fromURL, `items[1].kind: "Service": only v1 Pod`},
 		"one bad pod":          {list("PodList", base(), set(second, "spec.containers.0.image", "")), fromURL, "items[1].spec.containers[0].image: must be given"},
-		"same pod twice":       {list("PodList", base(), base()), fromURL, "items[1].metadata: default/web-node-a: has the name or UID of items[0]"},
 		"no list":              {map[string]any{"apiVersion": "v1", "kind": "PodList", "items": 1}, fromURL, "items: 1: must be a list"},
 		"bare item in List":    {list("List", bare), fromURL, "items[0].kind: null: only v1 Pod"},
 	}

@@ -18,6 +18,9 @@ func SetDefaults(pod *v1.Pod) {
 	setIfEmpty(&spec.DNSPolicy, v1.DNSClusterFirst)
 	setIfEmpty(&spec.SchedulerName, v1.DefaultSchedulerName)
 	setIfNil(&spec.TerminationGracePeriodSeconds, podspec.DefaultGraceSeconds)
+	if *spec.TerminationGracePeriodSeconds < 0 {
+		spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
+	}
 	setIfNil(&spec.EnableServiceLinks, v1.DefaultEnableServiceLinks)
 	if spec.SecurityContext == nil {
 		spec.SecurityContext = &v1.PodSecurityContext{}

@@ -54,6 +54,11 @@ func inside(at *field.Path, value string) field.ErrorList {
 	if path.IsAbs(value) {
 		return field.ErrorList{field.Invalid(at, value, "must be relative to the volume")}
 	}
+	return noWayUp(at, value)
+}
+
+// noWayUp checks a path that must not lead to a directory above.
+func noWayUp(at *field.Path, value string) field.ErrorList {
 	if slices.Contains(strings.Split(value, "/"), "..") {
 		return field.ErrorList{field.Invalid(at, value, "must not contain '..'")}
 	}

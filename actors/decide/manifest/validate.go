@@ -23,8 +23,6 @@ func validateAsWritten(pod *v1.Pod) field.ErrorList {
 		errs = append(errs, field.Required(meta.Child("name"), "generateName needs the API; give the pod a name"))
 	case pod.Name == "":
 		errs = append(errs, field.Required(meta.Child("name"), ""))
-	default:
-		errs = append(errs, invalid(meta.Child("name"), pod.Name, validation.IsDNS1123Subdomain(pod.Name))...)
 	}
 	if pod.Namespace != "" {
 		errs = append(errs, invalid(meta.Child("namespace"), pod.Namespace, validation.IsDNS1123Label(pod.Namespace))...)
@@ -35,9 +33,6 @@ func validateAsWritten(pod *v1.Pod) field.ErrorList {
 	}
 	if pod.DeletionTimestamp != nil {
 		errs = append(errs, field.Forbidden(meta.Child("deletionTimestamp"), "remove the manifest to delete its pod"))
-	}
-	if len(pod.OwnerReferences) > 0 {
-		errs = append(errs, field.Forbidden(meta.Child("ownerReferences"), "a static pod is owned by its node"))
 	}
 	if _, has := pod.Annotations[podspec.AnnotationMirror]; has {
 		errs = append(errs, field.Forbidden(meta.Child("annotations").Key(podspec.AnnotationMirror),
@@ -56,7 +51,8 @@ func validateAsWritten(pod *v1.Pod) field.ErrorList {
 var safeUID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
 // validate checks a pod that has its defaults, by the rules of the v1 Pod
-// reference (Kubernetes API v1.36) that matter to a node.
+// reference (Kubernetes API v1.36) that matter to a node. It refuses nothing that a kubelet runs: the rules
+// are those of an apiserver, and what it lets pass fails, if at all, where people see it of the pod.
 func validate(pod *v1.Pod) field.ErrorList {
 	errs := validateMetadata(pod)
 	errs = append(errs, validateSpec(&pod.Spec)...)
@@ -106,7 +102,6 @@ func validateSpec(spec *v1.PodSpec) field.ErrorList {
 		v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)...)
 	errs = append(errs, oneOf(at.Child("dnsPolicy"), spec.DNSPolicy,
 		v1.DNSClusterFirst, v1.DNSClusterFirstWithHostNet, v1.DNSDefault, v1.DNSNone)...)
-	errs = append(errs, atLeast(at.Child("terminationGracePeriodSeconds"), *spec.TerminationGracePeriodSeconds, 0)...)
 	if d := spec.ActiveDeadlineSeconds; d != nil {
 		errs = append(errs, within(at.Child("activeDeadlineSeconds"), *d, 1, math.MaxInt32)...)
 	}
@@ -128,17 +123,12 @@ func validateSpec(spec *v1.PodSpec) field.ErrorList {
 			invalid(at.Child("priorityClassName"), spec.PriorityClassName,
 				validation.IsDNS1123Subdomain(spec.PriorityClassName))...)
 	}
-	if want, builtin := builtinPriority[spec.PriorityClassName]; builtin && *spec.Priority != want {
-		errs = append(errs,
-			field.Invalid(at.Child("priority"), *spec.Priority,
-				fmt.Sprintf("priority class %s has the priority %d: remove this field", spec.PriorityClassName, want)))
-	}
 	if spec.PreemptionPolicy != nil {
 		errs = append(errs,
 			oneOf(at.Child("preemptionPolicy"), *spec.PreemptionPolicy, v1.PreemptLowerPriority, v1.PreemptNever)...)
 	}
-	if spec.OS != nil && spec.OS.Name != v1.Linux {
-		errs = append(errs, field.NotSupported(at.Child("os", "name"), spec.OS.Name, []v1.OSName{v1.Linux}))
+	if spec.OS != nil { // one for another system is refused when it is admitted, and people see why
+		errs = append(errs, oneOf(at.Child("os", "name"), spec.OS.Name, v1.Linux, v1.Windows)...)
 	}
 	for i, gate := range spec.ReadinessGates {
 		errs = append(errs, invalid(at.Child("readinessGates").Index(i).Child("conditionType"), string(gate.ConditionType),

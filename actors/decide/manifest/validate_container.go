@@ -2,13 +2,12 @@ package manifest
 
 import (
 	"fmt"
-	"path"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -47,19 +46,14 @@ func validateContainers(pod *v1.Pod) field.ErrorList {
 
 func validateContainer(pod *v1.Pod, c *v1.Container, at *field.Path, kind podspec.Kind) field.ErrorList {
 	var errs field.ErrorList
-	if c.Image == "" {
-		errs = append(errs, field.Required(at.Child("image"), ""))
-	} else if _, err := imagepull.Parse(c.Image); err != nil {
-		errs = append(errs, field.Invalid(at.Child("image"), c.Image, err.Error()))
+	errs = append(errs, required(at.Child("image"), c.Image)...)
+	if strings.TrimSpace(c.Image) != c.Image {
+		errs = append(errs, field.Invalid(at.Child("image"), c.Image, "must not begin or end with white space"))
 	}
 	errs = append(errs,
 		oneOf(at.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
 	errs = append(errs, oneOf(at.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
 		v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
-	if !path.IsAbs(c.TerminationMessagePath) {
-		errs = append(errs,
-			field.Invalid(at.Child("terminationMessagePath"), c.TerminationMessagePath, "must be an absolute path"))
-	}
 	errs = append(errs, validateRestartPolicy(c, at)...)
 	errs = append(errs, validatePorts(c.Ports, at.Child("ports"))...)
 	errs = append(errs, validateEnv(pod, c, at)...)
@@ -67,7 +61,7 @@ func validateContainer(pod *v1.Pod, c *v1.Container, at *field.Path, kind podspe
 	errs = append(errs, validateResources(&c.Resources, at.Child("resources"))...)
 	errs = append(errs, validateResizePolicy(c.ResizePolicy, at.Child("resizePolicy"))...)
 	errs = append(errs, validateHandlers(pod, c, at, kind)...)
-	errs = append(errs, validateSecurity(c.SecurityContext, at.Child("securityContext"))...)
+	errs = append(errs, validateSecurity(pod, c.SecurityContext, at.Child("securityContext"))...)
 	return errs
 }
 
@@ -144,9 +138,6 @@ func validatePorts(ports []v1.ContainerPort, at *field.Path) field.ErrorList {
 		if p.HostPort != 0 {
 			errs = append(errs, validPort(at.Child("hostPort"), p.HostPort)...)
 		}
-		if p.HostIP != "" {
-			errs = append(errs, validIP(at.Child("hostIP"), p.HostIP)...)
-		}
 		errs = append(errs, oneOf(at.Child("protocol"), p.Protocol, v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP)...)
 	}
 	return errs
@@ -163,15 +154,15 @@ type hostPort struct {
 	port     int32
 }
 
-// validateHostPorts finds ports of the host that a pod asks for twice. Main
-// containers and sidecars run together; an init container runs beside the
-// sidecars only, so it is compared with itself.
+// validateHostPorts finds ports of the host that a pod asks for twice. As with an apiserver, main
+// containers are compared with each other, and each init container with itself: a sidecar may name the port of
+// the main container whose traffic it takes.
 func validateHostPorts(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	together := map[hostPort]bool{}
 	eachContainer(pod, func(c *v1.Container, at *field.Path, kind podspec.Kind) {
 		taken := together
-		if kind == podspec.Init {
+		if kind != podspec.Main {
 			taken = map[hostPort]bool{}
 		}
 		for i, p := range c.Ports {
@@ -184,7 +175,7 @@ func validateHostPorts(pod *v1.Pod) field.ErrorList {
 					fmt.Sprintf("%d/%s", p.HostPort, p.Protocol)))
 			}
 			taken[key] = true
-			if pod.Spec.HostNetwork && p.HostPort != p.ContainerPort {
+			if kind == podspec.Main && pod.Spec.HostNetwork && p.HostPort != p.ContainerPort {
 				errs = append(errs, field.Invalid(at.Child("ports").Index(i).Child("hostPort"), p.HostPort,
 					"must be the containerPort, or left out, in a pod with hostNetwork"))
 			}

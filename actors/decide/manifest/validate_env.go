@@ -50,7 +50,7 @@ func validateEnvSource(pod *v1.Pod, from *v1.EnvVarSource, at *field.Path) field
 		errs = append(errs, validateFieldRef(from.FieldRef, at.Child("fieldRef"), envFields)...)
 	}
 	if from.ResourceFieldRef != nil {
-		errs = append(errs, validateResourceRef(pod, from.ResourceFieldRef, at.Child("resourceFieldRef"), false)...)
+		errs = append(errs, validateResourceRef(from.ResourceFieldRef, at.Child("resourceFieldRef"), false)...)
 	}
 	if file := from.FileKeyRef; file != nil {
 		at := at.Child("fileKeyRef")
@@ -58,7 +58,7 @@ func validateEnvSource(pod *v1.Pod, from *v1.EnvVarSource, at *field.Path) field
 			errs = append(errs, field.NotFound(at.Child("volumeName"), file.VolumeName))
 		}
 		errs = append(errs, required(at.Child("path"), file.Path)...)
-		errs = append(errs, inside(at.Child("path"), file.Path)...)
+		errs = append(errs, noWayUp(at.Child("path"), file.Path)...)
 		errs = append(errs, required(at.Child("key"), file.Key)...)
 	}
 	return errs
@@ -66,11 +66,11 @@ func validateEnvSource(pod *v1.Pod, from *v1.EnvVarSource, at *field.Path) field
 
 // Fields of its own pod that a container may see (documentation, "Downward
 // API"): everything in the environment but whole maps, which only a volume
-// can hold.
+// can hold. spec.host is the name of spec.nodeName before v1.
 var (
 	bothFields = []string{"metadata.name", "metadata.namespace", "metadata.uid"}
-	envFields  = append([]string{"spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs",
-		"status.podIP", "status.podIPs"}, bothFields...)
+	envFields  = append([]string{"spec.nodeName", "spec.host", "spec.serviceAccountName", "status.hostIP",
+		"status.hostIPs", "status.podIP", "status.podIPs"}, bothFields...)
 	volumeFields = append([]string{"metadata.labels", "metadata.annotations"}, bothFields...)
 )
 
@@ -97,17 +97,11 @@ func validateFieldRef(ref *v1.ObjectFieldSelector, at *field.Path, allowed []str
 }
 
 // validateResourceRef checks a reference to a container's requests or limits.
-// In a volume it has to name the container.
-func validateResourceRef(pod *v1.Pod, ref *v1.ResourceFieldSelector, at *field.Path, inVolume bool) field.ErrorList {
+// In a volume it has to name a container. Whether the pod has that one is known when its value is made.
+func validateResourceRef(ref *v1.ResourceFieldSelector, at *field.Path, inVolume bool) field.ErrorList {
 	var errs field.ErrorList
-	if inVolume || ref.ContainerName != "" {
-		found := false
-		eachContainer(pod, func(c *v1.Container, _ *field.Path, _ podspec.Kind) {
-			found = found || c.Name == ref.ContainerName
-		})
-		if !found {
-			errs = append(errs, field.NotFound(at.Child("containerName"), ref.ContainerName))
-		}
+	if inVolume {
+		errs = append(errs, required(at.Child("containerName"), ref.ContainerName)...)
 	}
 	kind, name, _ := strings.Cut(ref.Resource, ".")
 	known := name == "cpu" || name == "memory" || name == "ephemeral-storage" ||

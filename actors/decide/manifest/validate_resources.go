@@ -37,9 +37,11 @@ func validateResources(r *v1.ResourceRequirements, at *field.Path) field.ErrorLi
 
 // overcommittable: only the kernel's own resources can be given out twice;
 // huge pages and devices cannot.
-func overcommittable(name v1.ResourceName) bool {
-	return !isHugePages(name) &&
-		(!strings.Contains(string(name), "/") || strings.HasPrefix(string(name), v1.ResourceDefaultNamespacePrefix))
+func overcommittable(name v1.ResourceName) bool { return !isHugePages(name) && !isExtended(name) }
+
+// isExtended: resources such as devices, of which there are whole ones.
+func isExtended(name v1.ResourceName) bool {
+	return strings.Contains(string(name), "/") && !strings.Contains(string(name), v1.ResourceDefaultNamespacePrefix)
 }
 
 func validateQuantity(name v1.ResourceName, q resource.Quantity, at *field.Path) field.ErrorList {
@@ -53,7 +55,7 @@ func validateQuantity(name v1.ResourceName, q resource.Quantity, at *field.Path)
 				v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, "hugepages-<size>", "<domain>/<device>",
 			}))
 		}
-		if q.MilliValue()%1000 != 0 {
+		if !overcommittable(name) && q.MilliValue()%1000 != 0 {
 			errs = append(errs, field.Invalid(at, q.String(), "must be a whole number"))
 		}
 	}
@@ -94,7 +96,10 @@ func validatePodResources(pod *v1.Pod) field.ErrorList {
 				fmt.Sprintf("is less than the total of its containers, %s", need.String())))
 		}
 	}
-	eachContainer(pod, func(c *v1.Container, path *field.Path, _ podspec.Kind) {
+	eachContainer(pod, func(c *v1.Container, path *field.Path, kind podspec.Kind) {
+		if kind != podspec.Main {
+			return
+		}
 		for _, name := range sortedKeys(c.Resources.Limits) {
 			limit := c.Resources.Limits[name]
 			if most, given := r.Limits[name]; given && limit.Cmp(most) > 0 {

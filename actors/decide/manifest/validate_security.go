@@ -20,7 +20,7 @@ func validateID(id *int64, at *field.Path) field.ErrorList {
 	return within(at, *id, 0, math.MaxInt32)
 }
 
-func validateSecurity(sc *v1.SecurityContext, at *field.Path) field.ErrorList {
+func validateSecurity(pod *v1.Pod, sc *v1.SecurityContext, at *field.Path) field.ErrorList {
 	if sc == nil {
 		return nil
 	}
@@ -28,23 +28,20 @@ func validateSecurity(sc *v1.SecurityContext, at *field.Path) field.ErrorList {
 	errs = append(errs, validateID(sc.RunAsGroup, at.Child("runAsGroup"))...)
 	errs = append(errs, validateSeccomp(sc.SeccompProfile, at.Child("seccompProfile"))...)
 	errs = append(errs, validateAppArmor(sc.AppArmorProfile, at.Child("appArmorProfile"))...)
-	errs = append(errs, notOnLinux(sc.WindowsOptions != nil, at.Child("windowsOptions"))...)
+	errs = append(errs, notForLinux(pod, sc.WindowsOptions, at.Child("windowsOptions"))...)
 	errs = append(errs, oneOf(at.Child("procMount"), *sc.ProcMount, v1.DefaultProcMount, v1.UnmaskedProcMount)...)
 	if sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation {
 		if sc.Privileged != nil && *sc.Privileged {
 			errs = append(errs,
 				field.Invalid(at.Child("allowPrivilegeEscalation"), false, "cannot be false with privileged: true"))
 		}
-		if sc.Capabilities != nil && slices.ContainsFunc(sc.Capabilities.Add, isSysAdmin) {
+		// An apiserver knows it only by this name: SYS_ADMIN, as most people write it, is allowed.
+		if sc.Capabilities != nil && slices.Contains(sc.Capabilities.Add, "CAP_SYS_ADMIN") {
 			errs = append(errs,
-				field.Invalid(at.Child("allowPrivilegeEscalation"), false, "cannot be false with capability SYS_ADMIN"))
+				field.Invalid(at.Child("allowPrivilegeEscalation"), false, "cannot be false with capability CAP_SYS_ADMIN"))
 		}
 	}
 	return errs
-}
-
-func isSysAdmin(c v1.Capability) bool {
-	return strings.TrimPrefix(string(c), "CAP_") == "SYS_ADMIN"
 }
 
 func validateSeccomp(p *v1.SeccompProfile, at *field.Path) field.ErrorList {
@@ -55,7 +52,7 @@ func validateSeccomp(p *v1.SeccompProfile, at *field.Path) field.ErrorList {
 		v1.SeccompProfileTypeLocalhost)
 	profile := at.Child("localhostProfile")
 	if p.Type == v1.SeccompProfileTypeLocalhost {
-		if p.LocalhostProfile == nil || *p.LocalhostProfile == "" {
+		if p.LocalhostProfile == nil {
 			return append(errs, field.Required(profile, "type Localhost requires it"))
 		}
 		return append(errs, inside(profile, *p.LocalhostProfile)...)
@@ -89,11 +86,13 @@ func validateAppArmor(p *v1.AppArmorProfile, at *field.Path) field.ErrorList {
 	return errs
 }
 
-func notOnLinux(given bool, at *field.Path) field.ErrorList {
-	if !given {
+// notForLinux refuses what a pod that says that it is for Linux can't have. In one that does not say so it has no
+// effect.
+func notForLinux(pod *v1.Pod, o *v1.WindowsSecurityContextOptions, at *field.Path) field.ErrorList {
+	if o == nil || pod.Spec.OS == nil || pod.Spec.OS.Name != v1.Linux {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(at, "this node runs Linux")}
+	return field.ErrorList{field.Forbidden(at, "the pod has spec.os.name linux")}
 }
 
 func validatePodSecurity(pod *v1.Pod) field.ErrorList {
@@ -107,7 +106,7 @@ func validatePodSecurity(pod *v1.Pod) field.ErrorList {
 	}
 	errs = append(errs, validateSeccomp(sc.SeccompProfile, at.Child("seccompProfile"))...)
 	errs = append(errs, validateAppArmor(sc.AppArmorProfile, at.Child("appArmorProfile"))...)
-	errs = append(errs, notOnLinux(sc.WindowsOptions != nil, at.Child("windowsOptions"))...)
+	errs = append(errs, notForLinux(pod, sc.WindowsOptions, at.Child("windowsOptions"))...)
 	if p := sc.FSGroupChangePolicy; p != nil {
 		errs = append(errs,
 			oneOf(at.Child("fsGroupChangePolicy"), *p, v1.FSGroupChangeAlways, v1.FSGroupChangeOnRootMismatch)...)
@@ -157,14 +156,13 @@ func validateSysctls(spec *v1.PodSpec, at *field.Path) field.ErrorList {
 	seen := map[string]bool{}
 	for i, s := range spec.SecurityContext.Sysctls {
 		at := at.Index(i).Child("name")
-		// Both spellings name the same file below /proc/sys.
 		name := strings.ReplaceAll(s.Name, "/", ".")
 		switch {
 		case s.Name == "":
 			errs = append(errs, field.Required(at, ""))
 		case len(s.Name) > maxSysctlName || !sysctlName.MatchString(s.Name) || path.Clean(s.Name) != s.Name:
 			errs = append(errs, field.Invalid(at, s.Name, "must be a sysctl's name, like net.core.somaxconn"))
-		case seen[name]:
+		case seen[s.Name]:
 			errs = append(errs, field.Duplicate(at, s.Name))
 		case spec.HostNetwork && strings.HasPrefix(name, "net."):
 			errs = append(errs, field.Invalid(at, s.Name, "would change the host: not allowed in a pod with hostNetwork"))
@@ -172,7 +170,7 @@ func validateSysctls(spec *v1.PodSpec, at *field.Path) field.ErrorList {
 			name == "kernel.sem" || strings.HasPrefix(name, "fs.mqueue.")):
 			errs = append(errs, field.Invalid(at, s.Name, "would change the host: not allowed in a pod with hostIPC"))
 		}
-		seen[name] = true
+		seen[s.Name] = true
 	}
 	return errs
 }

@@ -3,14 +3,12 @@ package manifest
 import (
 	"path"
 	"reflect"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -28,12 +26,12 @@ func validateVolumes(pod *v1.Pod) field.ErrorList {
 			errs = append(errs, invalid(at.Child("name"), v.Name, validation.IsDNS1123Label(v.Name))...)
 		}
 		names[v.Name] = true
-		errs = append(errs, validateVolumeSource(pod, v, at)...)
+		errs = append(errs, validateVolumeSource(v, at)...)
 	}
 	return errs
 }
 
-func validateVolumeSource(pod *v1.Pod, v *v1.Volume, at *field.Path) field.ErrorList {
+func validateVolumeSource(v *v1.Volume, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	sources := 0
 	for source := range fieldsOf(v.VolumeSource) {
@@ -46,10 +44,6 @@ func validateVolumeSource(pod *v1.Pod, v *v1.Volume, at *field.Path) field.Error
 	}
 	if dir := v.EmptyDir; dir != nil {
 		at := at.Child("emptyDir")
-		if !strings.HasPrefix(string(dir.Medium), string(v1.StorageMediumHugePagesPrefix)) {
-			errs = append(errs, oneOf(at.Child("medium"), dir.Medium, v1.StorageMediumDefault, v1.StorageMediumMemory,
-				v1.StorageMediumHugePages)...)
-		}
 		if dir.SizeLimit != nil && dir.SizeLimit.Sign() < 0 {
 			errs = append(errs, field.Invalid(at.Child("sizeLimit"), dir.SizeLimit.String(), "must be at least 0"))
 		}
@@ -57,11 +51,7 @@ func validateVolumeSource(pod *v1.Pod, v *v1.Volume, at *field.Path) field.Error
 	if host := v.HostPath; host != nil {
 		at := at.Child("hostPath")
 		errs = append(errs, required(at.Child("path"), host.Path)...)
-		if slices.Contains(strings.Split(host.Path, "/"), "..") {
-			errs = append(errs, field.Invalid(at.Child("path"), host.Path, "must not contain '..'"))
-		} else if host.Path != "" && !path.IsAbs(host.Path) {
-			errs = append(errs, field.Invalid(at.Child("path"), host.Path, "must be an absolute path"))
-		}
+		errs = append(errs, noWayUp(at.Child("path"), host.Path)...)
 		errs = append(errs,
 			oneOf(at.Child("type"), *host.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
 				v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)...)
@@ -69,7 +59,7 @@ func validateVolumeSource(pod *v1.Pod, v *v1.Volume, at *field.Path) field.Error
 	if v.DownwardAPI != nil {
 		at := at.Child("downwardAPI")
 		errs = append(errs, validateMode(v.DownwardAPI.DefaultMode, at.Child("defaultMode"))...)
-		errs = append(errs, validateDownwardItems(pod, v.DownwardAPI.Items, at.Child("items"), map[string]bool{})...)
+		errs = append(errs, validateDownwardItems(v.DownwardAPI.Items, at.Child("items"), nil)...)
 	}
 	if v.Projected != nil {
 		at := at.Child("projected")
@@ -78,7 +68,7 @@ func validateVolumeSource(pod *v1.Pod, v *v1.Volume, at *field.Path) field.Error
 		for i := range v.Projected.Sources {
 			if api := v.Projected.Sources[i].DownwardAPI; api != nil {
 				errs = append(errs,
-					validateDownwardItems(pod, api.Items, at.Child("sources").Index(i).Child("downwardAPI", "items"), files)...)
+					validateDownwardItems(api.Items, at.Child("sources").Index(i).Child("downwardAPI", "items"), files)...)
 			}
 		}
 	}
@@ -90,9 +80,7 @@ func validateVolumeSource(pod *v1.Pod, v *v1.Volume, at *field.Path) field.Error
 		}
 	}
 	if v.Image != nil {
-		if _, err := imagepull.Parse(v.Image.Reference); v.Image.Reference == "" || err != nil {
-			errs = append(errs, field.Invalid(at.Child("image", "reference"), v.Image.Reference, "must be an image reference"))
-		}
+		errs = append(errs, required(at.Child("image", "reference"), v.Image.Reference)...)
 		errs = append(errs,
 			oneOf(at.Child("image", "pullPolicy"), v.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
 	}
@@ -119,8 +107,10 @@ func validateMode(mode *int32, at *field.Path) field.ErrorList {
 	return within(at, *mode, 0, allBits)
 }
 
+// validateDownwardItems checks files of the downward API. files are those of a projected volume so far, which has each
+// path once; nil for a volume of its own, where the last of two counts.
 func validateDownwardItems(
-	pod *v1.Pod, items []v1.DownwardAPIVolumeFile, at *field.Path, files map[string]bool,
+	items []v1.DownwardAPIVolumeFile, at *field.Path, files map[string]bool,
 ) field.ErrorList {
 	var errs field.ErrorList
 	for i := range items {
@@ -130,10 +120,10 @@ func validateDownwardItems(
 		if strings.HasPrefix(item.Path, "..") {
 			errs = append(errs, field.Invalid(at.Child("path"), item.Path, "must not begin with '..'"))
 		}
-		if clean := path.Clean(item.Path); files[clean] {
+		if files[item.Path] {
 			errs = append(errs, field.Duplicate(at.Child("path"), item.Path))
-		} else {
-			files[clean] = true
+		} else if files != nil {
+			files[item.Path] = true
 		}
 		errs = append(errs, validateMode(item.Mode, at.Child("mode"))...)
 		errs = append(errs,
@@ -142,7 +132,7 @@ func validateDownwardItems(
 			errs = append(errs, validateFieldRef(item.FieldRef, at.Child("fieldRef"), volumeFields)...)
 		}
 		if item.ResourceFieldRef != nil {
-			errs = append(errs, validateResourceRef(pod, item.ResourceFieldRef, at.Child("resourceFieldRef"), true)...)
+			errs = append(errs, validateResourceRef(item.ResourceFieldRef, at.Child("resourceFieldRef"), true)...)
 		}
 	}
 	return errs
@@ -162,14 +152,10 @@ func validateMounts(pod *v1.Pod, c *v1.Container, at *field.Path) field.ErrorLis
 		switch {
 		case m.MountPath == "":
 			errs = append(errs, field.Required(at.Child("mountPath"), ""))
-		case !path.IsAbs(m.MountPath):
-			errs = append(errs, field.Invalid(at.Child("mountPath"), m.MountPath, "must be an absolute path"))
-		case strings.Contains(m.MountPath, ":"):
-			errs = append(errs, field.Invalid(at.Child("mountPath"), m.MountPath, "must not contain ':'"))
-		case paths[path.Clean(m.MountPath)]:
+		case paths[m.MountPath]:
 			errs = append(errs, field.Duplicate(at.Child("mountPath"), m.MountPath))
 		}
-		paths[path.Clean(m.MountPath)] = true
+		paths[m.MountPath] = true
 		errs = append(errs, validateMountOptions(m, at, privileged)...)
 	}
 	for i, d := range c.VolumeDevices {

@@ -54,7 +54,7 @@ func recursiveReadOnly(
 			return before
 		}
 	case slices.ContainsFunc(n.RecursiveReadOnly, func(at string) bool {
-		return path.Clean(at) == path.Clean(m.MountPath)
+		return path.Clean(at) == path.Join("/", m.MountPath) // a relative one begins at the root
 	}):
 		return ptr.To(v1.RecursiveReadOnlyEnabled)
 	}

@@ -20,7 +20,7 @@ func mountsInput() podstatus.Input {
 		{Name: "w", MountPath: "/writable"},
 		{Name: "n", MountPath: "/none", ReadOnly: true},
 		{Name: "d", MountPath: "/disabled", ReadOnly: true, RecursiveReadOnly: mode(v1.RecursiveReadOnlyDisabled)},
-		{Name: "p", MountPath: "/possible/", ReadOnly: true, RecursiveReadOnly: mode(v1.RecursiveReadOnlyIfPossible)},
+		{Name: "p", MountPath: "possible/", ReadOnly: true, RecursiveReadOnly: mode(v1.RecursiveReadOnlyIfPossible)},
 		{Name: "e", MountPath: "/enabled", ReadOnly: true, RecursiveReadOnly: mode(v1.RecursiveReadOnlyEnabled)},
 	}
 	only(&in).RecursiveReadOnly = []string{"/possible", "/enabled"}
