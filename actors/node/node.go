@@ -410,7 +410,7 @@ func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
 		Manifests: c.Ports.Manifests, Checkpoints: c.Ports.Checkpoints, NodeName: c.Name,
 		Update: func(u sources.Update) { b.pods.Tell(pods.Wanted{Update: u}) },
 		Path:   c.ManifestPath, URL: c.ManifestURL, PathPeriod: c.ManifestPathPeriod, URLPeriod: c.ManifestURLPeriod,
-		Deadline: time.Minute,
+		Deadline: time.Minute, Remade: func(uids []types.UID) { b.pods.Tell(pods.Remade{UIDs: uids}) },
 	}))
 	b.pleg = spawn(ctx, c.Around, "pleg", pleg.New(&pleg.Deps{
 		Runtime:  c.Ports.Runtime,

@@ -22,6 +22,20 @@ func (a *pods) endUnwanted(ctx *kernel.Context[Message], r *record) {
 	a.remember(ctx, r)
 }
 
+// remade ends static pods whose manifests were removed and are there again. One that was refused is judged again.
+func (a *pods) remade(ctx *kernel.Context[Message], uids []types.UID) {
+	for _, uid := range uids {
+		switch r := a.of[uid]; {
+		case r == nil || r.Origin == podspec.API || r.Origin == podspec.Orphan:
+		case r.State == podset.Running && r.Stop == nil:
+			a.endUnwanted(ctx, r)
+		case r.State == podset.Rejected:
+			r.readmitted()
+		}
+	}
+	a.reconcile(ctx)
+}
+
 // wantAgain records that a source wants a pod that is being stopped.
 func (a *pods) wantAgain(ctx *kernel.Context[Message], r *record, w podset.Want) {
 	if r.Removal == podset.Kept {

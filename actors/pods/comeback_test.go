@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -39,6 +40,24 @@ func TestComeback(t *testing.T) {
 	r.want("what its earlier life says comes too late", nil)
 	r.tells(reports("a", v1.PodRunning, 3), ends("a", 3, 4))
 	r.want("what this one says counts", nil, "status: a is Running ", "status: a is Running ")
+}
+
+// TestRemade: a pod whose manifest was removed and made again, of which nobody saw that it was missing, ends and begins
+// another life. One that is stopped already does not end twice; others are not affected.
+func TestRemade(t *testing.T) {
+	r := runningNode(t)
+	r.tells(pods.Remade{UIDs: []types.UID{"none", "a"}}, pods.Remade{UIDs: []types.UID{"a"}}, has(podspec.File, "a"))
+	r.want("its manifest was made again", []string{"a:"},
+		"a: assign, look, status Running, stop in 30s: the pod was removed from its source")
+	r.tells(ends("a", 0, 3))
+	r.want("it has ended", []string{"a:"}, "a: assign, look, first sandbox 3")
+	r.reject["b"] = "OutOfcpu"
+	r.tells(has(podspec.File, "a b"))
+	r.in("another one is refused", "a Running, b Rejected")
+	delete(r.reject, "b")
+	r.Forget()
+	r.tells(pods.Remade{UIDs: []types.UID{"b"}})
+	r.want("its manifest was made again", []string{"b:"}, "b: assign")
 }
 
 // TestComebackWhileCollected: it is wanted again only when gc removes it.

@@ -131,6 +131,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Wanted:
 		a.wanted[m.Source] = m.Update
 		a.reconcile(ctx)
+	case Remade:
+		a.remade(ctx, m.UIDs)
 	case Renewed:
 		a.renew(m.Pod)
 	case Forced:

@@ -40,6 +40,11 @@ type Message interface{ isPodsMessage() }
 // Wanted is the desired state of one source. From sources. The newest counts.
 type Wanted struct{ sources.Update }
 
+// Remade says that the manifests of static pods were removed and are there again. They end, and then begin again if
+// they are still wanted, as if each had been seen. From sources, before the Wanted with what the manifests say now.
+// Lost: they run on. Twice: as once, unless they have begun again meanwhile.
+type Remade struct{ UIDs []types.UID }
+
 // Forced says that a pod that is gone from the apiserver was deleted by force. From apipods, with the Wanted without
 // it, which may have taken the place of one that said so. Lost: it has the rest of its grace period. Twice: as once.
 type Forced struct{ UID types.UID }
@@ -179,6 +184,7 @@ func (Loaded) isPodsMessage()    {}
 func (Saved) isPodsMessage()     {}
 func (SaveAgain) isPodsMessage() {}
 func (Wanted) isPodsMessage()    {}
+func (Remade) isPodsMessage()    {}
 func (Renewed) isPodsMessage()   {}
 func (Forced) isPodsMessage()    {}
 func (Listed) isPodsMessage()    {}

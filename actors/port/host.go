@@ -165,8 +165,9 @@ type Manifests interface {
 	// Read returns all files of the directory; see ManifestFile.
 	Read(ctx context.Context, done func([]ManifestFile, error))
 	// Watch calls changed soon after a change in the directory, until ctx ends. It is a hint: a change
-	// may be missed.
-	Watch(ctx context.Context, changed func(), done func(error))
+	// may be missed. again are files that were removed and are there again, as Read names them: whoever reads may have
+	// been too late to miss them. One that is replaced by another one (rename) is not among them.
+	Watch(ctx context.Context, changed func(again []string), done func(error))
 	// Fetch gets the content of the manifest URL. If the content is unchanged since the last Fetch, it
 	// returns same=true, unless fresh asks for the content anyway.
 	Fetch(ctx context.Context, fresh bool, done func(data []byte, same bool, err error))

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -49,7 +51,8 @@ func newRig(t *testing.T, change ...func(r *rig)) *rig {
 	})
 	r.deps = sources.Deps{
 		Manifests: r.Manifests, Checkpoints: r.Checkpoints, Update: r.update, NodeName: "n1",
-		Path: "/etc/manifests", PathPeriod: pathPeriod, URLPeriod: urlPeriod, Deadline: deadline,
+		Remade: func(uids []types.UID) { r.Say("remade: %d", len(uids)) },
+		Path:   "/etc/manifests", PathPeriod: pathPeriod, URLPeriod: urlPeriod, Deadline: deadline,
 	}
 	for _, f := range change {
 		f(r)
@@ -131,6 +134,6 @@ func (l *locked) Read(ctx context.Context, done func([]port.ManifestFile, error)
 // unwatched are manifests in a directory that cannot be watched.
 type unwatched struct{ port.Manifests }
 
-func (unwatched) Watch(_ context.Context, _ func(), done func(error)) {
+func (unwatched) Watch(_ context.Context, _ func([]string), done func(error)) {
 	done(errors.New("too many open files"))
 }

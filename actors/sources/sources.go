@@ -4,7 +4,8 @@
 //	sources ──Read, Watch, Fetch──► manifests      sources ──Update──► pods
 //
 // A change event of the directory is a hint to read it. It is also read once per
-// period. If a manifest becomes invalid, the pods of its last valid version keep
+// period. If a manifest was removed and is there again, its pod ends and begins again, also if no reading missed it.
+// If a manifest becomes invalid, the pods of its last valid version keep
 // running. The checkpoint preserves this over an agent restart. If the whole directory can't be
 // read, the same; if it is not there for goneAfter, its pods end, but not before all other sources have reported.
 package sources
@@ -20,6 +21,7 @@ import (
 
 	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
@@ -39,6 +41,10 @@ type Resend struct{}
 
 // changed is a hint from the watch of the directory.
 type changed struct{}
+
+// remade names manifests that were removed and are there again. From the watch of the directory, before the hint. Lost:
+// the removal was not noticed.
+type remade struct{ sources []string }
 
 // tick is this actor's own timer for one source.
 type tick struct{ source podspec.Origin }
@@ -72,6 +78,7 @@ type saved struct{ err error }
 
 func (Resend) isSourcesMessage()     {}
 func (changed) isSourcesMessage()    {}
+func (remade) isSourcesMessage()     {}
 func (tick) isSourcesMessage()       {}
 func (loaded) isSourcesMessage()     {}
 func (read) isSourcesMessage()       {}
@@ -101,7 +108,9 @@ type Deps struct {
 	Manifests   port.Manifests
 	Checkpoints port.Checkpoints
 	Update      func(Update)
-	NodeName    string
+	// Remade gets pods whose manifests were removed and are there again, before the Update with what they say now.
+	Remade   func([]types.UID)
+	NodeName string
 	// Path is the manifest directory or file, URL the manifest URL; empty for none.
 	Path, URL             string
 	PathPeriod, URLPeriod time.Duration
@@ -125,6 +134,8 @@ type sources struct {
 	httpSeen   bool
 	// cache keeps what a file decoded to as long as its bytes stay.
 	cache map[string]cached
+	// remade are manifests that were removed and made again since the last reading.
+	remade []string
 	// loading, reading and fetching are the effects under way, 0 for none. What
 	// others bring is late: older than what is known, or of a predecessor, who
 	// knew more. Nothing is read before the checkpoint is loaded: what is broken
@@ -176,7 +187,7 @@ func (s *sources) Start(ctx *kernel.Context[Message]) {
 		func(id kernel.EffectID, content checkpoint.Content) Message { return loaded{id, content} })
 }
 
-// Overflowed implements kernel.OverflowHandler: only hints and Resend can be missed.
+// Overflowed implements kernel.OverflowHandler: only what the watch says and Resend can be missed.
 func (s *sources) Overflowed(ctx *kernel.Context[Message]) {
 	s.Receive(ctx, Resend{})
 	if s.deps.Path != "" {
@@ -200,6 +211,8 @@ func (s *sources) Receive(ctx *kernel.Context[Message], m Message) {
 		s.report(ctx, podspec.HTTP, s.http)
 	case changed:
 		s.readDirectory(ctx)
+	case remade:
+		s.remade = append(s.remade, m.sources...)
 	case tick:
 		if m.source == podspec.File {
 			s.readDirectory(ctx)
@@ -243,7 +256,12 @@ func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
 		ctx.Do(kernel.Effect[Message]{
 			Kind: "WatchManifests", Object: s.deps.Path, Lane: fmt.Sprintf("watch/%d", ctx.Incarnation()), Standing: true,
 			Run: func(c context.Context, _ kernel.EffectID, done func(Message)) {
-				s.deps.Manifests.Watch(c, func() { self.Tell(changed{}) }, func(err error) { done(watchEnded{err}) })
+				s.deps.Manifests.Watch(c, func(again []string) {
+					if len(again) > 0 {
+						self.Tell(remade{again})
+					}
+					self.Tell(changed{})
+				}, func(err error) { done(watchEnded{err}) })
 			},
 		})
 		s.readDirectory(ctx)
@@ -326,6 +344,7 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 		reads = append(reads, manifest.Read{Source: f.Name, Decoded: d})
 	}
 	s.cache = cache
+	s.endRemade(ctx, reads)
 	s.file = manifest.Merge(s.file, reads)
 	s.fileSeen = true
 	s.report(ctx, podspec.File, s.file)

@@ -72,8 +72,26 @@ func TestFiles(t *testing.T) {
 		r.write(step.name, step.text)
 		r.want(step.what, soon, "ReadManifests", step.want, "SaveCheckpoint")
 	}
+	again := func(text string) {
+		r.Manifests.Remove("web.yaml")
+		r.Manifests.Write("web.yaml", []byte(text))
+	}
+	again(pod("web", 3))
+	r.want("a file is removed and made again before anybody looks", soon,
+		"ReadManifests", "ReadManifests", "remade: 1", "file: other1 db1 web3", "file: other1 db1 web3")
 	r.Manifests.Remove("web.yaml")
 	r.want("a file goes, and its pod with it", soon, "ReadManifests", "file: other1 db1", "SaveCheckpoint")
+	r.Manifests.Write("web.yaml", []byte(pod("web", 3)))
+	r.want("it comes back later", soon, "ReadManifests", "file: other1 db1 web3", "SaveCheckpoint")
+	const kept = "file: other1 db1 web3, problem in web.yaml keeps default/web-n1"
+	again(halfOf(pod("web", 3)))
+	r.want("it is made again, and broken: the last good version is kept", soon,
+		"ReadManifests", "ReadManifests", kept, "SaveCheckpoint", kept)
+	again(pod("web", 4))
+	r.want("it is made again with another pod", soon,
+		"ReadManifests", "ReadManifests", "file: other1 db1 web4", "SaveCheckpoint", "file: other1 db1 web4")
+	r.Manifests.Remove("web.yaml")
+	r.want("it goes", soon, "ReadManifests", "file: other1 db1", "SaveCheckpoint")
 	r.Manifests.Write("db.yaml", []byte(pod("db", 1)))
 	r.want("a file is written as it was", soon, "ReadManifests", "file: other1 db1")
 }

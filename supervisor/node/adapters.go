@@ -40,7 +40,7 @@ func (m *manifests) Read(ctx context.Context, done func([]port.ManifestFile, err
 }
 
 // Watch implements port.Manifests.
-func (m *manifests) Watch(ctx context.Context, changed func(), done func(error)) {
+func (m *manifests) Watch(ctx context.Context, changed func(again []string), done func(error)) {
 	go func() {
 		done(manifestdir.Watch(ctx, manifestdir.Options{
 			Path: m.path, Period: m.period, Settle: settle, Notify: changed,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/port"
@@ -142,12 +143,12 @@ func testManifestFiles(s *manifestsSuite) {
 	s.wantFiles("b.yaml", "b2")
 }
 
-// testManifestWatch: changes are told until the context ends.
+// testManifestWatch: changes are told until the context ends, and of files that return that they were gone.
 func testManifestWatch(s *manifestsSuite) {
 	ctx, cancel := s.context()
 	ended := make(chan struct{})
-	told := make(chan struct{}, 100)
-	s.Manifests.Watch(ctx, func() { told <- struct{}{} }, func(error) { close(ended) })
+	told := make(chan []string, 100)
+	s.Manifests.Watch(ctx, func(again []string) { told <- again }, func(error) { close(ended) })
 	next := func(what string, change func()) {
 		s.Helper()
 		for len(told) > 0 {
@@ -162,6 +163,14 @@ func testManifestWatch(s *manifestsSuite) {
 	next("a new file is told", func() { s.Write("a.yaml", "a1") })
 	next("a change is told", func() { s.Write("a.yaml", "a2") })
 	next("a removal is told", func() { s.Remove("a.yaml") })
+	s.Write("a.yaml", "a3")
+	s.Remove("a.yaml")
+	s.Write("a.yaml", "a3")
+	for back := false; !back; {
+		back = slices.ContainsFunc(eventually(&s.suite, "a return is told", told), func(name string) bool {
+			return filepath.Base(name) == "a.yaml"
+		})
+	}
 	cancel()
 	eventually(&s.suite, "the watch ends", ended)
 }

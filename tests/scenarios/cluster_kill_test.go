@@ -275,6 +275,30 @@ func TestClusterMirror(t *testing.T) {
 	w.until(time.Minute, "nothing is left", c.nothingLeft)
 }
 
+// TestManifestMadeAgain: a static pod whose manifest is removed and written again at once begins again, with another mirror.
+// One whose manifest is replaced by the same runs on.
+func TestManifestMadeAgain(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1)
+	mirror, web := "web-"+nodeName, aPod("web")
+	w.add(web)
+	w.until(5*time.Second, "the mirror is Ready", func() bool { return c.ready(mirror) })
+	first, container := c.get(mirror), w.newest("web", "app").ID
+	w.add(web)
+	w.run(time.Minute)
+	if c.get(mirror).UID != first.UID || w.newest("web", "app").ID != container {
+		w.failf("the pod began again for a manifest that says the same")
+	}
+	w.watch.restartsExpected = true
+	w.manifests.Remove("web.yaml")
+	w.add(web)
+	w.until(time.Minute, "another mirror, Ready", func() bool { p := c.get(mirror); return p != nil && p.UID != first.UID && c.ready(mirror) })
+	if n := c.get(mirror).Status.ContainerStatuses[0].RestartCount; n != 1 || w.newest("web", "app").ID == container {
+		w.failf("its container was restarted %d times", n)
+	}
+	w.clusterQuiet()
+}
+
 // TestClusterStandsStill: what an idle node with 30 pods costs.
 func TestClusterStandsStill(t *testing.T) {
 	t.Parallel()

@@ -26,8 +26,9 @@ type Options struct {
 	// whole. A quiet time never comes if someone writes all the time: after
 	// maxSettles of it a change is notified in any case.
 	Settle time.Duration
-	// Notify is called from Watch's goroutine and must not block.
-	Notify func()
+	// Notify is called from Watch's goroutine and must not block. again are files of the directory that were removed
+	// since the last call, or before it, and are back.
+	Notify func(again []string)
 	// Warn is told when the kernel cannot be asked for events, so that the
 	// period is all there is; once for each new reason.
 	Warn func(error)
@@ -71,12 +72,17 @@ func Watch(ctx context.Context, o Options) error {
 	waited := 0
 
 	w.aim()
-	o.Notify()
+	o.Notify(nil)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case event := <-w.events():
+			if event.Name == w.Path {
+				w.returns.gone = nil // the directory is another one, of which not all was told
+			} else if filepath.Dir(event.Name) == w.Path {
+				w.returns.follow(event)
+			}
 			if w.concerns(event) && waited < maxSettles {
 				waited++
 				settled.Reset(o.Settle)
@@ -89,10 +95,11 @@ func Watch(ctx context.Context, o Options) error {
 		case <-settled.C:
 			waited = 0
 			w.aim()
-			o.Notify()
+			o.Notify(w.returns.take())
 		case <-period.C:
+			w.returns.age()
 			w.aim()
-			o.Notify()
+			o.Notify(nil)
 		}
 	}
 }
@@ -105,6 +112,7 @@ type watch struct {
 	// the identity they had: a directory made again under the same name is
 	// another one, and the old watch is deaf.
 	self, above target
+	returns     returns
 	warned      string
 }
 

@@ -122,7 +122,9 @@ type Manifests struct {
 	// Body is what the URL answers.
 	Body string
 
-	files   map[string][]byte
+	files map[string][]byte
+	// gone are files that were there.
+	gone    map[string]bool
 	fetched string
 	watches []*manifestWatch
 }
@@ -131,7 +133,7 @@ var _ port.Manifests = (*Manifests)(nil)
 
 type manifestWatch struct {
 	ctx     context.Context
-	changed func()
+	changed func(again []string)
 }
 
 // Read implements port.Manifests.
@@ -149,7 +151,7 @@ func (m *Manifests) Read(ctx context.Context, done func([]port.ManifestFile, err
 }
 
 // Watch implements port.Manifests.
-func (m *Manifests) Watch(ctx context.Context, changed func(), done func(error)) {
+func (m *Manifests) Watch(ctx context.Context, changed func(again []string), done func(error)) {
 	simport.OnEnd(ctx, func() { done(nil) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,11 +184,17 @@ func (m *Manifests) Fetch(ctx context.Context, fresh bool, done func([]byte, boo
 func (m *Manifests) Write(name string, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.files == nil {
+		m.files, m.gone = map[string][]byte{}, map[string]bool{}
+	}
+	var again []string
 	if data == nil {
+		m.gone[name] = m.gone[name] || m.files[name] != nil
 		delete(m.files, name)
 	} else {
-		if m.files == nil {
-			m.files = map[string][]byte{}
+		if m.gone[name] {
+			again = []string{name}
+			delete(m.gone, name)
 		}
 		m.files[name] = data
 	}
@@ -195,7 +203,7 @@ func (m *Manifests) Write(name string, data []byte) {
 		return
 	}
 	for _, w := range m.watches {
-		m.clock.AfterFunc(diskLatency, w.changed)
+		m.clock.AfterFunc(diskLatency, func() { w.changed(again) })
 	}
 }
 
