@@ -1,6 +1,6 @@
 // Package podresources serves which devices, CPUs and memory the containers of this node have to
-// themselves (podresources v1, KEP-606, KEP-2043): monitoring of GPUs and schedulers that know NUMA ask
-// it. The answers name the containers, their CPUs with cpuManagerPolicy static, their memory with memoryManagerPolicy
+// themselves (podresources v1, KEP-606, KEP-2043; v1alpha1 for old clients): monitoring of GPUs and schedulers that know
+// NUMA ask it. The answers name the containers, their CPUs with cpuManagerPolicy static, their memory with memoryManagerPolicy
 // Static, and their devices of device plugins.
 package podresources
 
@@ -19,6 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/flowcontrol"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+	alpha "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/assign"
@@ -111,6 +112,7 @@ func Listen(c Config) (*Server, error) {
 		}),
 	)
 	api.RegisterPodResourcesListerServer(s.grpc, lister{Config: c})
+	alpha.RegisterPodResourcesListerServer(s.grpc, alphaLister{lister: lister{Config: c}})
 	return s, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+	alpha "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
@@ -210,6 +211,38 @@ func TestDevices(t *testing.T) {
 	all, err := client.GetAllocatableResources(t.Context(), &api.AllocatableResourcesRequest{})
 	if err != nil || len(all.GetDevices())+len(all.GetCpuIds())+len(all.GetMemory()) > 0 {
 		t.Errorf("allocatable: %v %v", all, err)
+	}
+}
+
+// TestAlpha: clients of v1alpha1 see the devices of main containers, as from a kubelet.
+func TestAlpha(t *testing.T) {
+	dir := check.Value(os.MkdirTemp("", "pr-"))(t)
+	defer os.RemoveAll(dir)
+	left := check.Value(os.ReadFile("../../actors/decide/devicestate/testdata/kubelet-1.36.json"))(t)
+	state := check.Value(devicestate.Parse(left))(t)
+	trains := pod("job", v1.PodRunning)
+	trains.UID = "c7c4a1a0-1f2e-4b52-8f6a-6a6f2b1d1b11"
+	trains.Spec.Containers = []v1.Container{{Name: "train"}, {Name: "log"}}
+	socket := podresources.SocketIn(dir)
+	_, stop := serveDevices(t, socket, state, trains, pod("done", v1.PodSucceeded))
+	defer stop()
+	conn := check.Value(grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	defer conn.Close() //nolint:errcheck // nothing is left to lose
+	list := check.Value(alpha.NewPodResourcesListerClient(conn).List(t.Context(), &alpha.ListPodResourcesRequest{}))(t)
+	var got []string
+	for _, p := range list.GetPodResources() {
+		for _, c := range p.GetContainers() {
+			text := p.GetNamespace() + "/" + p.GetName() + " " + c.GetName()
+			for _, d := range c.GetDevices() {
+				text += fmt.Sprint(" ", d.GetResourceName(), d.GetDeviceIds())
+			}
+			got = append(got, text)
+		}
+	}
+	want := "shop/job train nvidia.com/gpu[GPU-1a] nvidia.com/gpu[GPU-1b] nvidia.com/gpu[GPU-2a]; shop/job log; " +
+		"shop/done app; shop/done log"
+	if strings.Join(got, "; ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, "; "), want)
 	}
 }
 
