@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -277,15 +274,16 @@ func since(o v1.PodLogOptions, now time.Time) time.Time {
 
 // SystemLogsRoutes are /logs/: the files below a directory (enableSystemLogHandler), and with query
 // also the log queries of the node (enableSystemLogQuery, see nodelog). No path leads out of the
-// directory, and no link either.
+// directory, and no link either. A link with an absolute path that stays in it is followed, such as all of
+// /var/log/containers.
 func SystemLogsRoutes(dir string, query bool) ([]Route, error) {
-	root, err := os.OpenRoot(dir)
+	all, err := openLogFiles(dir)
 	if err != nil {
 		return nil, fmt.Errorf("system logs: %w: set enableSystemLogHandler: false", err)
 	}
-	files := http.FileServerFS(logFiles{root})
+	files := http.FileServerFS(all)
 	if query {
-		files = nodelog.New(nodelog.Config{Files: logFiles{root}, Plain: files})
+		files = nodelog.New(nodelog.Config{Files: all, Plain: files})
 	}
 	r := Route{Path: "/logs/", Methods: []string{http.MethodGet}, Subresources: Log, Long: true,
 		Handler: http.StripPrefix("/logs", files)}
@@ -295,31 +293,4 @@ func SystemLogsRoutes(dir string, query bool) ([]Route, error) {
 		http.Redirect(w, r, to.String(), http.StatusMovedPermanently)
 	})
 	return []Route{r, top}, nil
-}
-
-// logFiles are the files and directories below root. A link that leads out of it fails, and a
-// file that is not regular does not exist: reading a pipe would block.
-type logFiles struct{ root *os.Root }
-
-// Open implements fs.FS.
-func (l logFiles) Open(name string) (fs.File, error) {
-	refuse := func(why error) (fs.File, error) { return nil, &fs.PathError{Op: "open", Path: name, Err: why} }
-	if !fs.ValidPath(name) { // a client's mistake, not the node's
-		return refuse(fs.ErrNotExist)
-	}
-	f, err := l.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return refuse(fs.ErrNotExist)
-	}
-	if err != nil {
-		return refuse(fs.ErrPermission)
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }

@@ -284,6 +284,33 @@ func TestSystemLogs(t *testing.T) {
 	}
 }
 
+// TestLinkedLogs: a link to another file of the directory is followed, also if its path is absolute, as those of containers
+// are. Whatever is on the way, nothing leads out.
+func TestLinkedLogs(t *testing.T) {
+	disk, dir := t.TempDir(), filepath.Join(t.TempDir(), "log")
+	check.Fatal(t, os.Symlink(disk, dir)) // as /var/log may be on another disk
+	check.Fatal(t, errors.Join(os.MkdirAll(filepath.Join(disk, "pods", "a"), 0o700), os.Mkdir(filepath.Join(disk, "containers"), 0o700),
+		os.WriteFile(filepath.Join(disk, "pods", "a", "0.log"), []byte("a line\n"), 0o600),
+		os.WriteFile(filepath.Join(filepath.Dir(disk), "secret"), []byte("secret"), 0o600)))
+	for name, to := range map[string]string{
+		"a.log": dir + "/pods/a/0.log", "b.log": disk + "/pods/a/0.log", "c.log": "../pods/a/0.log", "d.log": dir + "/containers/a.log",
+		"e.log": dir + "/pods/b/0.log", "f.log": dir + "/pods/a", "loop": dir + "/containers/loop", "way-out": dir + "/../secret",
+		"out": filepath.Dir(disk) + "/secret", "around": dir + "/containers/../../secret", "elsewhere": disk + "x/0.log",
+		"gone": dir + "/none", "up": "../../secret", "up-and-down": dir + "/pods/../pods/a/0.log",
+	} {
+		check.Fatal(t, os.Symlink(to, filepath.Join(disk, "containers", name)))
+	}
+	check.Fatal(t, os.Symlink(dir+"/pods/a", filepath.Join(disk, "pods", "b")))
+	for path, want := range map[string]int{
+		"a.log": 200, "b.log": 200, "c.log": 200, "d.log": 200, "e.log": 200, "f.log/0.log": 200, "f.log/": 200, "up-and-down": 200,
+		"a.log/x": 403, "loop": 403, "way-out": 403, "out": 403, "around": 403, "elsewhere": 403, "up": 403, "gone": 404, "f.log/none": 404,
+	} {
+		get(t, dir, false, "/logs/containers/"+path, want)
+	}
+	get(t, dir, true, "/logs/?query=/containers/a.log", 200)
+	get(t, dir, true, "/logs/?query=/containers/out", 406)
+}
+
 // get asks for a path below /logs/, and no answer may tell a secret.
 func get(t *testing.T, dir string, query bool, path string, want int) {
 	t.Helper()
