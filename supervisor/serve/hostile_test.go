@@ -208,6 +208,24 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
+// TestLongCommand: the longest argument of a process fits into the query of an exec, however it is escaped.
+func TestLongCommand(t *testing.T) {
+	attacked(t, nil, func(t *testing.T, dial func() net.Conn) {
+		conn := dial()
+		defer conn.Close()
+		sent := make(chan error, 1)
+		go func() {
+			_, err := io.WriteString(conn, "POST /body?command="+strings.Repeat("%20", 128<<10)+" HTTP/1.1\r\nHost: n1\r\nContent-Length: 0\r\n\r\n")
+			sent <- err
+		}()
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
+			t.Errorf("answered %q, %v", line, err)
+		}
+		check.Error(t, <-sent)
+	})
+}
+
 // TestManyAtOnce: so many are answered at once, and one more is told to come again.
 func TestManyAtOnce(t *testing.T) {
 	attacked(t, nil, func(t *testing.T, dial func() net.Conn) {

@@ -24,8 +24,9 @@ const (
 	shortTimeout = 30 * time.Second
 	idleTimeout  = 90 * time.Second // the limit of Go's clients
 	endTimeout   = time.Second
-	// headerLimit leaves room for the command of an exec, which is in the query.
-	headerLimit = 256 << 10
+	// headerLimit leaves room for the command of an exec, which is in the query: one argument may have 128 KiB, and is up
+	// to three times as long when it is escaped. It is that of an apiserver and a kubelet.
+	headerLimit = http.DefaultMaxHeaderBytes
 	bodyLimit   = 1 << 20
 	// shortSlots and longSlots bound concurrent requests.
 	shortSlots = 128
