@@ -132,6 +132,12 @@ func codeKind(method string, code codes.Code) port.ErrorKind {
 		return port.Canceled
 	case codes.InvalidArgument:
 		return port.InvalidConfig
+	case codes.ResourceExhausted:
+		switch method {
+		case "Exec", "Attach", "PortForward": // it has promised as many streams as it can
+			return port.TooManyRequests
+		}
+		return port.Other
 	case codes.FailedPrecondition:
 		return port.StateConflict
 	case codes.Unimplemented:

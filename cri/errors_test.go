@@ -30,6 +30,8 @@ func TestErrorKinds(t *testing.T) {
 		{"CRI-O container name after a timeout", "CreateContainer", codes.Unknown, `Kubelet may be retrying requests that are timing out in CRI-O due to system load: context deadline exceeded: error reserving ctr name k8s_minio_pool-0-3_ns_uid_0 for id 8424e8fd: name is reserved`, port.NameReserved},
 		{"already exists", "CreateContainer", codes.AlreadyExists, `whatever`, port.NameReserved},
 
+		{"containerd too many streams", "Exec", codes.ResourceExhausted, `maximum number of in-flight requests exceeded`, port.TooManyRequests},
+		{"a message too long", "ListContainers", codes.ResourceExhausted, `grpc: received message larger than max`, port.Other},
 		{"containerd no sandbox", "PodSandboxStatus", codes.NotFound, `an error occurred when try to find sandbox: not found`, port.NotFound},
 		{"containerd no sandbox to create in", "CreateContainer", codes.NotFound, `failed to find sandbox id "nope": not found`, port.NotFound},
 		{"containerd no image to create from", "CreateContainer", codes.NotFound, `failed to resolve image "localhost/nope:1": not found`, port.ImageNotFound},

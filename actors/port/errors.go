@@ -48,7 +48,7 @@ const (
 	Forbidden
 	// Invalid: the apiserver rejects the object as invalid.
 	Invalid
-	// TooManyRequests: the apiserver asks to try again later.
+	// TooManyRequests: the apiserver asks to try again later, or the runtime has promised too many streams.
 	TooManyRequests
 	// Stuck: the runtime can't remove it until it is repaired by hand; the message says how.
 	Stuck

@@ -18,9 +18,10 @@ var actsOn = map[string]struct{}{
 	"enableDebuggingHandlers": {}, "enableProfilingHandler": {}, "enableServer": {}, "enableSystemLogHandler": {},
 	"enableSystemLogQuery": {},
 	"port":                 {}, "readOnlyPort": {}, "rotateCertificates": {}, "serverTLSBootstrap": {},
-	"streamingConnectionIdleTimeout": {}, "tlsCertFile": {}, "tlsCipherSuites": {},
-	"tlsMinVersion": {}, "tlsPrivateKeyFile": {},
-	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {},
+	"tlsCertFile": {}, "tlsCipherSuites": {}, "tlsMinVersion": {}, "tlsPrivateKeyFile": {},
+	// A kubelet does nothing with it either, so that nothing is lost.
+	"streamingConnectionIdleTimeout": {},
+	"allowedUnsafeSysctls":           {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {},
 	"clusterDomain":    {},
 	"cpuManagerPolicy": {}, "cpuManagerPolicyOptions": {}, "reservedSystemCPUs": {}, "topologyManagerPolicy": {},
 	"topologyManagerPolicyOptions": {}, "topologyManagerScope": {}, "memoryManagerPolicy": {}, "reservedMemory": {},

@@ -18,7 +18,7 @@ func (d *running) openStreams(s serving) ([]serve.Route, func(context.Context) e
 		return nil, func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
 	}
 	all, err := streams.New(streams.Config{
-		Runtime: rt, Pods: d.find, IdleTimeout: k.StreamingConnectionIdleTimeout.Duration, Log: d.log,
+		Runtime: rt, Pods: d.find, Log: d.log,
 	})
 	if err != nil {
 		return nil, nil, err

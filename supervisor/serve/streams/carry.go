@@ -27,11 +27,11 @@ type link struct {
 	transport http.RoundTripper
 }
 
-// carry serves a stream until one of its sides ends it, or nothing goes through it for too long.
+// carry serves a stream until one of its sides ends it.
 func (s *Streams) carry(w http.ResponseWriter, r *http.Request, to *url.URL, choose func(*link) http.Handler) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	client := &client{ResponseWriter: w, idle: s.config.IdleTimeout, lost: cancel}
+	client := &client{ResponseWriter: w, lost: cancel}
 	defer client.end()
 	defer context.AfterFunc(ctx, client.end)()
 	// How a stream ends is not an error of the node's: clients leave as they like.
@@ -88,5 +88,6 @@ func (p responder) Error(w http.ResponseWriter, r *http.Request, err error) {
 		p.l.s.config.Log.Warn().Str("error", err.Error()).Str("path", r.URL.Path).
 			Str("runtime", p.l.to.Host).Msg("the streaming server of the runtime refused the connection")
 	}
-	http.Error(w, "the runtime's streaming server: "+strings.ReplaceAll(err.Error(), "\n", " "), http.StatusBadGateway)
+	http.Error(w, "the runtime's streaming server: "+strings.ReplaceAll(err.Error(), "\n", " "),
+		http.StatusInternalServerError)
 }

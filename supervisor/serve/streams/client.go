@@ -8,15 +8,12 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
-// client is the answer to a client whose connection changes its protocol. It sees the connection end,
-// and ends it if nothing goes through it.
+// client is the answer to a client whose connection changes its protocol. It sees the connection end.
 type client struct {
 	http.ResponseWriter
-	idle time.Duration // zero: it may be idle for ever
-	lost func()        // called when the client has gone
+	lost func() // called when the client has gone
 
 	mu    sync.Mutex
 	conn  *clientConn
@@ -32,12 +29,9 @@ func (c *client) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &clientConn{Conn: conn, idle: c.idle, lost: c.lost, born: time.Now()}
+	w := &clientConn{Conn: conn, lost: c.lost}
 	if n := buffered.Reader.Buffered(); n > 0 { // sent before it was told that it may
 		w.early, _ = buffered.Peek(n) //nolint:errcheck // as much as there is
-	}
-	if c.idle > 0 {
-		w.timer = time.AfterFunc(c.idle, w.look)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,13 +57,8 @@ func (c *client) end() {
 type clientConn struct {
 	net.Conn
 	early []byte // read before it was taken over
-	idle  time.Duration
 	lost  func()
-	born  time.Time
-	// active is when bytes went through it last, since born.
-	active atomic.Int64
-	timer  *time.Timer // nil: it may be idle
-	once   sync.Once
+	once  sync.Once
 	// closing is set when nothing more is to be written.
 	closing atomic.Bool
 }
@@ -81,7 +70,6 @@ func (c *clientConn) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	n, err := c.Conn.Read(b)
-	c.saw(n)
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.lost()
 	}
@@ -90,7 +78,6 @@ func (c *clientConn) Read(b []byte) (int, error) {
 
 func (c *clientConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.saw(n)
 	// What reads may wait for what writes, to answer a ping, and then does not see that the client has gone.
 	if err != nil && !c.closing.Load() {
 		c.lost()
@@ -102,27 +89,7 @@ func (c *clientConn) Write(b []byte) (int, error) {
 func (c *clientConn) Close() (err error) {
 	c.once.Do(func() {
 		c.closing.Store(true)
-		if c.timer != nil {
-			c.timer.Stop()
-		}
 		err = linger(c.Conn, clientLinger)
 	})
 	return err
-}
-
-func (c *clientConn) saw(n int) {
-	if n > 0 {
-		c.active.Store(int64(time.Since(c.born)))
-	}
-}
-
-// look closes a connection that was idle for too long, or comes again when it will have been.
-func (c *clientConn) look() {
-	quiet := time.Since(c.born) - time.Duration(c.active.Load())
-	if quiet < c.idle {
-		c.timer.Reset(c.idle - quiet)
-		return
-	}
-	c.Conn.Close() //nolint:errcheck // it is the end of it in any case
-	c.lost()
 }

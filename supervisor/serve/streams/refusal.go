@@ -21,7 +21,8 @@ func badRequest(format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// Texts that tools and people look for: they are those of the kubelet.
+// Texts that tools and people look for: they are those of the kubelet. The second one is of port forwarding: a process is
+// looked for in the pod with that UID, where it is not.
 var (
 	errNoPod   = &refusal{http.StatusNotFound, "pod does not exist"}
 	errOtherID = &refusal{http.StatusNotFound, "pod not found"}
@@ -34,6 +35,10 @@ func noContainer(name string) error {
 	return &refusal{http.StatusInternalServerError, fmt.Sprintf("container not found (%q)", name)}
 }
 
+// promised is for how many seconds runtimes keep a place for a stream that they have promised.
+const promised = "60"
+
+// refuse answers with an error, and the status that a kubelet has for it.
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	if r, ok := errors.AsType[*refusal](err); ok {
@@ -42,12 +47,9 @@ func refuse(w http.ResponseWriter, err error) {
 		switch port.KindOf(err) {
 		case port.NotFound:
 			status = http.StatusNotFound
-		case port.Unsupported:
-			status = http.StatusNotImplemented
-		case port.Unavailable:
-			status = http.StatusServiceUnavailable
-		case port.Deadline:
-			status = http.StatusGatewayTimeout
+		case port.TooManyRequests:
+			w.Header().Set("Retry-After", promised)
+			status = http.StatusTooManyRequests
 		default:
 		}
 	}

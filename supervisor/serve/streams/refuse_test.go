@@ -45,7 +45,9 @@ func TestRefusals(t *testing.T) {
 		{"unknown namespace", "POST", "/attach/other/web/app?output=1", spdy, nil, 404, "pod does not exist"},
 		{"unknown pod to forward to", "POST", "/portForward/shop/nobody", spdy, nil, 404, "pod does not exist"},
 		{"unknown pod to run in", "POST", "/run/shop/nobody/app?cmd=ls", "", nil, 404, "pod does not exist"},
-		{"another UID", "POST", "/exec/shop/web/u2/app?output=1&command=exit", spdy, nil, 404, "pod not found"},
+		{"another UID", "POST", "/exec/shop/web/u2/app?output=1&command=exit", spdy, nil, 500, `container not found ("app")`},
+		{"another UID to attach", "POST", "/attach/shop/web/u2/app?output=1", spdy, nil, 500, `container not found ("app")`},
+		{"another UID to run in", "POST", "/run/shop/web/u2/app?cmd=ls", "", nil, 500, `container not found ("app")`},
 		{"another UID to forward to", "POST", "/portForward/shop/web/u2", spdy, nil, 404, "pod not found"},
 		{"unknown container", "POST", "/exec/shop/web/nothing?output=1&command=exit", spdy, nil, 500, `container not found ("nothing")`},
 		{"path for a container", "POST", "/exec/shop/web/..%2f..%2fapp?output=1&command=exit", spdy, nil, 500, `container not found ("../../app")`},
@@ -70,12 +72,18 @@ func TestRefusals(t *testing.T) {
 		{"run reads", "GET", "/run/shop/web/app?cmd=ls", "", nil, 405, "Method Not Allowed"},
 		{"the runtime does not answer", "POST", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) {
 			w.err = &port.Error{Kind: port.Unavailable, Verb: "ListContainers", Detail: "no such socket"}
-		}, 503, "ListContainers: unavailable: no such socket"},
+		}, 500, "ListContainers: unavailable: no such socket"},
+		{"too many streams", "POST", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) {
+			w.err = &port.Error{Kind: port.TooManyRequests, Verb: "Exec", Detail: "maximum number of in-flight requests exceeded"}
+		}, 429, "Exec: too many requests: maximum"},
+		{"a container that is gone", "POST", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) {
+			w.err = &port.Error{Kind: port.NotFound, Verb: "Exec", Detail: "no such container"}
+		}, 404, "Exec: not found"},
 		{"no URL", "POST", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) { w.fakeRuntime.url = "/exec/abc" }, 500,
 			`the runtime returned the streaming server URL "/exec/abc"`},
-		{"nobody there", "POST", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) { w.fakeRuntime.url = "http://127.0.0.1:1/x" }, 502,
+		{"nobody there", "POST", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) { w.fakeRuntime.url = "http://127.0.0.1:1/x" }, 500,
 			"the runtime's streaming server: "},
-		{"nobody there for v5", "GET", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) { w.fakeRuntime.url = "http://127.0.0.1:1/x" }, 502,
+		{"nobody there for v5", "GET", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) { w.fakeRuntime.url = "http://127.0.0.1:1/x" }, 500,
 			"the runtime's streaming server: "},
 		{"forgotten stream", "POST", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) { w.fakeRuntime.url = w.url(t, "/exec/abc").String() }, 404,
 			"404 page not found"},

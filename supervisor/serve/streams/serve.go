@@ -153,7 +153,7 @@ func (s *Streams) run(w http.ResponseWriter, r *http.Request) error {
 		s.config.Runtime.ExecSync(ctx, id, command, 0, done)
 	})
 	if err != nil {
-		return err
+		return &refusal{http.StatusInternalServerError, err.Error()} // as every failure of a command
 	}
 	if result.ExitCode != 0 {
 		return fmt.Errorf("command '%s' exited with %d: %s", text, result.ExitCode, result.Stderr)

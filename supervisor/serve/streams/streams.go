@@ -13,7 +13,7 @@
 // ExtendWebSocketsToKubelet among the features of its status, and the apiserver sends WebSockets on to it.
 //
 // Nothing is kept of a stream but two buffers of 32 KiB: a side that does not read makes the other one
-// wait. One that is idle for IdleTimeout is closed; a client that pings is not idle. When one side ends, the
+// wait. How long a stream may be idle is up to the runtime (stream_idle_timeout of containerd). When one side ends, the
 // other one gets what is on the way to it (linger).
 package streams
 
@@ -42,16 +42,13 @@ type Runtime interface {
 		done func(port.ExecResult, error))
 }
 
-// Config is what streams are connected to. All but IdleTimeout must be set.
+// Config is what streams are connected to. All must be set.
 type Config struct {
 	Runtime Runtime
 	// Pods are the pods of this name that the node has, the newest first: there may be one that ends
 	// and one that comes. They are not changed.
 	Pods func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
-	// IdleTimeout is how long nothing may go through a stream (streamingConnectionIdleTimeout). Zero:
-	// for ever.
-	IdleTimeout time.Duration
-	Log         zerolog.Logger
+	Log  zerolog.Logger
 }
 
 // Validate reports what is wrong with the configuration.
@@ -61,8 +58,6 @@ func (c Config) Validate() error {
 		return errors.New("streams: Runtime is not set")
 	case c.Pods == nil:
 		return errors.New("streams: Pods is not set")
-	case c.IdleTimeout < 0:
-		return errors.New("streams: IdleTimeout is negative")
 	}
 	return nil
 }

@@ -24,7 +24,6 @@ import (
 	crirc "k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/troupe-dev/troupe/supervisor/serve/streams"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -257,23 +256,6 @@ func (w *world) silent(t *testing.T, open func(w *world, path string) remotecomm
 	client := open(w, "/exec/shop/web/app?output=1&command=silent")
 	go func() { ended <- client.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: io.Discard}) }()
 	return ended, leave
-}
-
-// TestIdle has a client that says nothing, not even pings.
-func TestIdle(t *testing.T) {
-	w := newWorld(t, func(c *streams.Config) { c.IdleTimeout = 200 * time.Millisecond })
-	begun := w.addSilent(t)
-	ended := make(chan error, 1)
-	go func() {
-		e, err := protocols["SPDY"](&rest.Config{}, w.node.URL+"/exec/shop/web/app?output=1&command=silent")
-		if err == nil {
-			err = e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard})
-		}
-		ended <- err
-	}()
-	<-begun
-	w.awaitEnd(t)
-	<-ended //nolint:errcheck // it was cut off
 }
 
 func TestRunIsGivenUp(t *testing.T) {

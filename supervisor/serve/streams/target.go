@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -61,7 +62,7 @@ func (s *Streams) list(ctx context.Context, uid string) (observed.Pod, error) {
 func (s *Streams) container(r *http.Request) (id string, tty bool, err error) {
 	name := r.PathValue("container")
 	all, err := s.candidates(r)
-	if err != nil {
+	if err != nil && !errors.Is(err, errOtherID) {
 		return "", false, err
 	}
 	for _, c := range all {

@@ -250,7 +250,7 @@ func TestRunOverAPI(t *testing.T) {
 		{"app/app?cmd=/work+exit+3", http.StatusInternalServerError, "command '/work exit 3' exited with 3: "},
 		{"app/none?cmd=/work+id", http.StatusInternalServerError, `container not found ("none")`},
 		{"nobody/app?cmd=/work+id", http.StatusNotFound, "pod does not exist"},
-		{"app/other/app?cmd=/work", http.StatusNotFound, "pod not found"},
+		{"app/other/app?cmd=/work", http.StatusInternalServerError, `container not found ("app")`},
 		{"app/app", http.StatusBadRequest, `query parameter "cmd" is required`},
 	} {
 		r := check.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, at+c.rest, nil))(t)
