@@ -6,13 +6,13 @@
 package manifesturl
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"mime"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -23,8 +23,8 @@ import (
 const (
 	// MaxSize is the longest answer accepted, in bytes: 10 MiB.
 	MaxSize = 10 << 20
-	// maxRedirects is the limit of redirects.
-	maxRedirects = 5
+	// maxRedirects is the limit of redirects, that of Go's client and so of a kubelet.
+	maxRedirects = 10
 )
 
 // Config says where manifests are.
@@ -125,10 +125,6 @@ func (f *Fetcher) Fetch(ctx context.Context, since Version) (Result, error) {
 	case resp.StatusCode != http.StatusOK:
 		return Result{}, fmt.Errorf("GET %s: %s: %s", f.shown, resp.Status, advice(resp.StatusCode))
 	}
-	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && slices.Contains(pages, kind) {
-		return Result{},
-			fmt.Errorf("GET %s: content type %s: a manifest is YAML or JSON; is this a login or error page?", f.shown, kind)
-	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxSize+1))
 	switch {
 	case err != nil:
@@ -137,6 +133,9 @@ func (f *Fetcher) Fetch(ctx context.Context, since Version) (Result, error) {
 		return Result{}, fmt.Errorf("GET %s: more than %d MiB: give fewer or smaller pods", f.shown, MaxSize>>20)
 	case len(data) == 0:
 		return Result{}, fmt.Errorf("GET %s: the answer is empty: to run no pods, give an empty PodList", f.shown)
+	case bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")):
+		// Whatever its content type is: many servers have that of web pages for all that they serve.
+		return Result{}, fmt.Errorf("GET %s: a manifest is YAML or JSON; is this a login or error page?", f.shown)
 	}
 	version := Version{
 		etag:     resp.Header.Get("ETag"),
@@ -149,9 +148,6 @@ func (f *Fetcher) Fetch(ctx context.Context, since Version) (Result, error) {
 	}
 	return Result{Data: data, Version: version}, nil
 }
-
-// pages are content types of web pages.
-var pages = []string{"text/html", "application/xhtml+xml"}
 
 func (f *Fetcher) setHeader(req *http.Request, since Version) {
 	req.Header.Set("Accept", "application/yaml, application/json, */*;q=0.5")
@@ -174,16 +170,16 @@ func (f *Fetcher) setHeader(req *http.Request, since Version) {
 	}
 }
 
-// checkRedirect allows redirects, but never from https to http, and never with our headers to
+// checkRedirect allows redirects as Go does, but never from https to http, and never with our headers to
 // another host.
 func (f *Fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	switch {
 	case len(via) > maxRedirects:
 		return fmt.Errorf("redirected more than %d times", maxRedirects)
-	case req.URL.Scheme != first.Scheme:
+	case first.Scheme == "https" && req.URL.Scheme != first.Scheme:
 		return fmt.Errorf(
-			"redirected to %s: a redirect to another scheme is not followed, configure this URL if it is the right one",
+			"redirected to %s: a redirect away from https is not followed, configure this URL if it is the right one",
 			req.URL.Redacted(),
 		)
 	}
