@@ -13,8 +13,8 @@
 //	                         │ └────────────────────ends────────►│                    │                  │
 //	                         └───────registers───────────────────┴────────────────────┴──────────────────┘
 //
-// A plugin whose list ended without that it unregistered is asked for its devices again from time to time, until it is
-// forgotten: it may still be there. If it answers, it is served, as if it had registered.
+// A plugin whose list ended is not asked for its devices again before it registers again, as by a kubelet: it has said
+// that it can't serve them, or it has ended.
 //
 // A plugin registers again while it is served, too. awaited: pods that need its devices wait for it, as do containers
 // that start. gone: such pods are refused, and such containers start without the plugin's knowledge. forgotten: its
@@ -93,9 +93,6 @@ type absence struct {
 	since time.Time
 }
 
-// rejoin is this actor's own timer after the list of a plugin ended.
-type rejoin absence
-
 // reopen is this actor's own timer after the watch of registrations ended.
 type reopen struct{}
 
@@ -108,7 +105,6 @@ func (gone) isDevicesMessage()       {}
 func (told) isDevicesMessage()       {}
 func (giveUp) isDevicesMessage()     {}
 func (forget) isDevicesMessage()     {}
-func (rejoin) isDevicesMessage()     {}
 func (reopen) isDevicesMessage()     {}
 
 // Snapshot is what is known of all plugins. It is never mutated.
@@ -137,8 +133,6 @@ const (
 	Patience = time.Minute
 	// Memory is how long the devices of a plugin that is gone are shown, as not healthy, as by a kubelet.
 	Memory = 5 * time.Minute
-	// lasting is how long a list lasts that did not end at once. One that does is asked for more and more rarely.
-	lasting = 10 * time.Second
 	// startDeadline bounds PreStartContainer, as a kubelet does.
 	startDeadline = 30 * time.Second
 	startVerb     = "PreStartContainer"
@@ -171,13 +165,9 @@ type plugin struct {
 	// gone is since when it does not answer, awaited: it is waited for.
 	gone    time.Time
 	awaited bool
-	// tries is how often it was asked again since it was there for a while, and listing since when it lists.
-	tries   int
-	listing time.Time
-	// forgotten: it was gone for Memory. left: it has unregistered, and is not asked again. seen is the watch of
-	// registrations that told of it last.
-	forgotten, left bool
-	seen            kernel.EffectID
+	// forgotten: it was gone for Memory. seen is the watch of registrations that told of it last.
+	forgotten bool
+	seen      kernel.EffectID
 }
 
 // Start implements kernel.Behavior.
@@ -220,8 +210,6 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case forget:
 		a.forget(ctx, absence(m))
-	case rejoin:
-		a.rejoin(ctx, absence(m))
 	case reopen:
 		a.open(ctx)
 	}
@@ -270,24 +258,20 @@ func (a *actor) registered(ctx *kernel.Context[Message], m registered) {
 	}
 	// Until its first list, the devices of the plugin before it are not healthy: there may be others.
 	known := m.id == a.again && before.seen != m.id && before.served && before.DevicePlugin == m.plugin
-	before.DevicePlugin, before.seen, before.left = m.plugin, m.id, false
+	before.DevicePlugin, before.seen = m.plugin, m.id
 	if !known {
 		a.await(ctx, before)
 	}
-	before.tries, before.watch = 0, a.list(ctx, m.plugin)
+	before.watch = a.list(ctx, m.plugin)
 	if !known {
 		ctx.Log().Info().Str("resource", string(name)).Msg("device plugin registered")
 		a.tell()
 	}
 }
 
-// unregistered leaves a plugin alone, also one that is between two tries.
+// unregistered leaves a plugin alone.
 func (a *actor) unregistered(ctx *kernel.Context[Message], p *plugin, endpoint string) {
-	if p == nil || p.Endpoint != endpoint {
-		return
-	}
-	p.left = true
-	if p.watch != 0 {
+	if p != nil && p.Endpoint == endpoint && p.watch != 0 {
 		ctx.Cancel(p.watch)
 		a.lost(ctx, p, "it has unregistered")
 	}
@@ -304,25 +288,8 @@ func (a *actor) list(ctx *kernel.Context[Message], p port.DevicePlugin) kernel.E
 
 // gone handles the end of a plugin's list.
 func (a *actor) gone(ctx *kernel.Context[Message], m gone) {
-	p := a.plugins[m.name]
-	if p == nil || p.watch != m.id {
-		return
-	}
-	if p.served && ctx.Now().Sub(p.listing) >= lasting {
-		p.tries = 0
-	}
-	if p.served || p.tries == 0 {
+	if p := a.plugins[m.name]; p != nil && p.watch == m.id {
 		a.lost(ctx, p, m.err.Error())
-	}
-	p.watch = 0
-	p.tries++
-	ctx.After(backoff.Retry(a.deps.Backoff, p.tries), rejoin{p.Resource, p.gone})
-}
-
-// rejoin asks a plugin for its devices that is gone.
-func (a *actor) rejoin(ctx *kernel.Context[Message], m absence) {
-	if p := a.absent(m); p != nil && p.watch == 0 && !p.forgotten && !p.left {
-		p.watch = a.list(ctx, p.DevicePlugin)
 	}
 }
 
@@ -330,9 +297,6 @@ func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
 	p := a.plugins[m.name]
 	if p == nil || p.watch != m.id {
 		return
-	}
-	if !p.served {
-		p.listing = ctx.Now()
 	}
 	p.served, p.awaited, p.forgotten, p.devices = true, false, false, m.devices
 	healthy := 0
@@ -350,7 +314,7 @@ func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
 func (a *actor) lost(ctx *kernel.Context[Message], p *plugin, why string) {
 	a.await(ctx, p)
 	ctx.Log().Warn().Str("resource", string(p.Resource)).Str("error", why).
-		Msg("the device plugin is gone: its devices are not healthy until it is back; containers keep theirs")
+		Msg("the device plugin is gone: its devices are not healthy until it registers again; containers keep theirs")
 	a.tell()
 }
 
@@ -361,18 +325,10 @@ func (a *actor) await(ctx *kernel.Context[Message], p *plugin) {
 	ctx.After(Memory, forget{p.Resource, p.gone})
 }
 
-// absent is a plugin that is gone since then, nil if it has come back meanwhile.
-func (a *actor) absent(m absence) *plugin {
-	if p := a.plugins[m.name]; p != nil && !p.served && p.gone.Equal(m.since) {
-		return p
-	}
-	return nil
-}
-
 func (a *actor) forget(ctx *kernel.Context[Message], m absence) {
-	p := a.absent(m)
-	if p == nil {
-		return
+	p := a.plugins[m.name]
+	if p == nil || p.served || !p.gone.Equal(m.since) {
+		return // it has come back
 	}
 	ctx.Log().Warn().Str("resource", string(m.name)).Dur("gone", Memory).
 		Msg("the device plugin did not come back: its devices are not shown any more")

@@ -149,67 +149,32 @@ func TestPluginRegistersAgain(t *testing.T) {
 	r.want("its own is gone", "told: example.com/gpu 0 of 2 awaited")
 }
 
-// TestPluginWhoseListEnds: it is asked for its devices again, more and more rarely, until it is forgotten. It need not
-// register again. One that has unregistered is left alone.
+// TestPluginWhoseListEnds: it is not asked for its devices again before it registers again, also if it has listed none.
 func TestPluginWhoseListEnds(t *testing.T) {
 	r := newRig(t)
 	r.register(decide.Options{}, "a")
-	r.ended(errors.New("reset by peer"))
-	r.Advance(time.Millisecond)
 	r.Forget()
-	r.Advance(time.Second)
-	r.list([]decide.Device{{ID: "a", Healthy: true}})
-	r.want("it is still there", "told: example.com/gpu 1 of 1")
-	r.ended(errors.New("reset by peer"))
+	r.ended(errors.New("the driver is gone"))
 	r.Advance(time.Millisecond)
-	r.want("it ends again", "told: example.com/gpu 0 of 1 awaited")
-	before := r.watched
-	for range 600 { // ten minutes
-		ended := r.ended
-		r.Advance(time.Second)
-		ended(errors.New("connection refused"))
-	}
-	r.want("it is not waited for any more, and forgotten", "told: example.com/gpu 0 of 1", "told: example.com/gpu 0 of 0 forgotten")
-	if n := r.watched - before; n < 6 || n > 12 {
-		t.Errorf("it was asked %d times", n)
+	r.want("its list fails", "told: example.com/gpu 0 of 1 awaited")
+	r.Advance(devices.Memory + time.Second)
+	r.want("it is given up", "told: example.com/gpu 0 of 1", "told: example.com/gpu 0 of 0 forgotten")
+	if r.watched != 1 {
+		t.Errorf("it was asked %d times", r.watched)
 	}
 	r.register(decide.Options{}, "a")
-	r.Forget()
+	r.want("it registers again", "told: example.com/gpu 0 of 0 awaited", "told: example.com/gpu 1 of 1")
+	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "gpu.sock"})
+	r.Advance(time.Millisecond)
+	r.ended(errors.New("the driver is gone"))
+	r.Advance(devices.Patience / 2)
+	r.want("its list fails at once", "told: example.com/gpu 0 of 1 awaited", "told: example.com/gpu 0 of 1 awaited")
+	if r.watched != 3 {
+		t.Errorf("it was asked %d times", r.watched)
+	}
 	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "gpu.sock", Gone: true})
 	r.Advance(time.Millisecond)
-	before = r.watched
-	r.Advance(devices.Memory)
-	if r.watched != before {
-		t.Error("a plugin that unregistered is asked again")
-	}
-}
-
-// TestPluginUnregistersBetweenTries: it is not asked again before it registers.
-func TestPluginUnregistersBetweenTries(t *testing.T) {
-	r := newRig(t)
-	r.register(decide.Options{}, "a")
-	r.ended(errors.New("reset by peer"))
-	r.Advance(time.Millisecond)
-	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "other.sock", Gone: true})
-	r.Advance(time.Second)
-	if r.watched != 2 {
-		t.Error("it is not asked again because another plugin unregistered")
-	}
-	r.ended(errors.New("reset by peer"))
-	r.Advance(time.Millisecond)
-	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "gpu.sock", Gone: true})
-	r.Advance(devices.Memory / 2)
-	if r.watched != 2 {
-		t.Error("a plugin that unregistered is asked again")
-	}
-	r.Forget()
-	r.register(decide.Options{}, "a")
-	r.want("it is back", "told: example.com/gpu 0 of 1 awaited", "told: example.com/gpu 1 of 1")
-	r.ended(errors.New("reset by peer"))
-	r.Advance(2 * time.Second)
-	if r.watched != 4 {
-		t.Error("it is not asked again")
-	}
+	r.want("it unregisters, and is gone already")
 }
 
 // TestPluginThatNeedNotKnow: a container does not wait for a plugin that does not want to be told of its start.
@@ -224,33 +189,6 @@ func TestPluginThatNeedNotKnow(t *testing.T) {
 	r.Forget()
 	r.start()
 	r.want("it is known", "may start: true")
-}
-
-// TestPluginThatListsAndEnds: one whose list ends at once each time is asked more and more rarely.
-func TestPluginThatListsAndEnds(t *testing.T) {
-	r := newRig(t)
-	r.register(decide.Options{}, "a")
-	for range 300 { // five minutes
-		list, ended := r.list, r.ended
-		list([]decide.Device{{ID: "a", Healthy: true}})
-		ended(errors.New("it returned"))
-		r.Advance(time.Second)
-	}
-	r.Forget()
-	if r.watched > 15 {
-		t.Errorf("it was asked %d times in five minutes", r.watched)
-	}
-	r.Advance(time.Minute)
-	r.list([]decide.Device{{ID: "a", Healthy: true}})
-	r.Advance(time.Minute)
-	r.Forget()
-	before := r.watched
-	r.ended(errors.New("it returned"))
-	r.Advance(2 * time.Second)
-	if r.watched != before+1 {
-		t.Error("one that was there for a while is not asked again soon")
-	}
-	r.Forget()
 }
 
 // TestPluginThatHangs: one that registers again and never lists is forgotten, too.

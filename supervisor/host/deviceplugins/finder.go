@@ -200,9 +200,10 @@ func (f *finder) ask(ctx context.Context, path string) (none registered, err err
 		return none, err
 	}
 	got, why := f.accept(path, info)
+	var retry error
 	if p := got.plugin; p != nil {
-		if p.Options, err = optionsOf(ctx, *p); err != nil {
-			return none, err // it is asked again: it registers without options
+		if p.Options, retry = optionsOf(ctx, *p); retry != nil {
+			got, why = none, retry // it is asked again
 		}
 	}
 	answer := &registry.RegistrationStatus{PluginRegistered: why == nil}
@@ -223,7 +224,7 @@ func (f *finder) ask(ctx context.Context, path string) (none registered, err err
 		f.plugins.log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).
 			Msg("the plugin did not take the notice of its registration")
 	}
-	return got, nil
+	return got, retry
 }
 
 // accept says why a plugin can't be registered.

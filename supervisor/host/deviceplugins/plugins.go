@@ -127,6 +127,29 @@ func (p *Plugins) learn(plugin port.DevicePlugin, turn *turn) bool {
 	return true
 }
 
+// giveUp ends a registration that failed. The plugin that was known before stays.
+func (p *Plugins) giveUp(of v1.ResourceName, turn *turn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.turns[of] != turn {
+		return
+	}
+	turn.over = true
+	if _, known := p.known[of]; !known {
+		delete(p.turns, of)
+	}
+}
+
+// left forgets a plugin whose list has ended: it counts again when it registers again.
+func (p *Plugins) left(plugin port.DevicePlugin) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known[plugin.Resource] == plugin && p.turns[plugin.Resource].over {
+		delete(p.known, plugin.Resource)
+		delete(p.turns, plugin.Resource)
+	}
+}
+
 // forgetGone forgets plugins without a socket. One that comes back registers again. The caller has locked p.mu.
 func (p *Plugins) forgetGone() {
 	for name, known := range p.known { // order-free: each on its own
@@ -188,7 +211,13 @@ func Dial(endpoint string, options ...grpc.DialOption) (*grpc.ClientConn, error)
 
 // Devices implements port.DevicePlugins.
 func (p *Plugins) Devices(ctx context.Context, of port.DevicePlugin, event func([]devices.Device), done func(error)) {
-	go func() { done(Failure(ctx, "ListAndWatch", string(of.Resource), p.watch(ctx, of, event))) }()
+	go func() {
+		err := p.watch(ctx, of, event)
+		if ctx.Err() == nil {
+			p.left(of)
+		}
+		done(Failure(ctx, "ListAndWatch", string(of.Resource), err))
+	}()
 }
 
 func (p *Plugins) watch(ctx context.Context, of port.DevicePlugin, event func([]devices.Device)) error {
@@ -212,27 +241,32 @@ func (p *Plugins) watch(ctx context.Context, of port.DevicePlugin, event func([]
 	if err != nil {
 		return err
 	}
+	told := false
 	return Paced(func() ([]devices.Device, error) {
 		r, err := stream.Recv()
 		if err != nil {
 			return nil, err
 		}
-		return listed(r.GetDevices())
+		list, out, err := listed(r.GetDevices())
+		if out > 0 && !told {
+			told = true
+			p.log.Warn().Str("resource", string(of.Resource)).Int("devices", out).Int("limit", idLimit).
+				Msg("a device plugin lists devices without an ID, or with one that is too long; they are left out")
+		}
+		return list, err
 	}, func(_, newer []devices.Device) []devices.Device { return newer }, event)
 }
 
-// listed are the devices that a plugin lists. Of two with one ID the first counts.
-func listed(list []*api.Device) ([]devices.Device, error) {
+// listed are the devices that a plugin lists. Of two with one ID the first counts. out are left out: nobody can name them.
+func listed(list []*api.Device) (all []devices.Device, out int, err error) {
 	if len(list) > deviceLimit {
-		return nil, fmt.Errorf("the plugin lists %d devices; at most %d are supported", len(list), deviceLimit)
+		return nil, 0, fmt.Errorf("the plugin lists %d devices; at most %d are supported", len(list), deviceLimit)
 	}
-	out := make([]devices.Device, 0, len(list))
+	all = make([]devices.Device, 0, len(list))
 	for _, d := range list {
-		switch n := len(d.GetID()); {
-		case n == 0:
-			return nil, errors.New("the plugin lists a device without an ID")
-		case n > idLimit:
-			return nil, fmt.Errorf("the plugin lists a device whose ID has %d bytes; at most %d are supported", n, idLimit)
+		if n := len(d.GetID()); n == 0 || n > idLimit {
+			out++
+			continue
 		}
 		one := devices.Device{ID: d.GetID(), Healthy: d.GetHealth() == api.Healthy}
 		for _, node := range d.GetTopology().GetNodes() {
@@ -241,10 +275,10 @@ func listed(list []*api.Device) ([]devices.Device, error) {
 			}
 		}
 		slices.Sort(one.Nodes)
-		out = append(out, one)
+		all = append(all, one)
 	}
-	slices.SortStableFunc(out, func(a, b devices.Device) int { return cmp.Compare(a.ID, b.ID) })
-	return slices.CompactFunc(out, func(a, b devices.Device) bool { return a.ID == b.ID }), nil
+	slices.SortStableFunc(all, func(a, b devices.Device) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(all, func(a, b devices.Device) bool { return a.ID == b.ID }), out, nil
 }
 
 // call makes one call of a plugin.

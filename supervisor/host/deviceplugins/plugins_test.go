@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/devices"
@@ -253,9 +250,8 @@ func TestRefused(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct{ resource, endpoint, want string }{
 		{"cpu", "p.sock", "is not the name of an extended resource"},
-		{"example.com/gpu", "../p.sock", "must be the name of a socket"},
-		{"example.com/gpu", "kubelet.sock", "must be the name of a socket"},
-		{"example.com/gpu", "", "must be the name of a socket"},
+		{"example.com/gpu", "kubelet.sock", "failed to get device plugin options"}, // the agent is none
+		{"example.com/gpu", "", "the endpoint is empty"},
 	} {
 		p := &plugintest.Plugin{Resource: c.resource}
 		if err := p.Register(t.Context(), r.dir(), c.endpoint); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -301,11 +297,17 @@ func TestOvertaken(t *testing.T) {
 		<-release
 		return nil
 	}}
-	r.register(slow, "slow.sock")
+	check.Fatal(t, slow.Serve(filepath.Join(r.dir(), "slow.sock")))
+	defer slow.Stop()
+	registered := make(chan error, 1)
+	go func() { registered <- slow.Register(t.Context(), r.dir(), "slow.sock") }()
 	check.Receive(r, asked)
 	r.register(&plugintest.Plugin{Resource: "example.com/gpu"}, "quick.sock")
 	if p := check.Receive(r, r.events); filepath.Base(p.Endpoint) != "quick.sock" {
 		t.Errorf("%+v", p)
+	}
+	if err := check.Receive(r, registered); err == nil {
+		t.Error("the first one registered as well")
 	}
 	close(release)
 	check.Until(r, "the answer of the first", func() bool { return slow.Answered() == 1 })
@@ -369,49 +371,6 @@ func TestRegistryRestarts(t *testing.T) {
 	}
 	check.Fatal(t, os.Chtimes(path, time.Time{}, time.Now().Add(time.Second)))
 	check.Until(r, "registration of the same file with another time", func() bool { return plugin.Answered() > 1 })
-}
-
-// TestRegistryTriesAgain: a plugin that can't say its options yet is asked again; one that knows of none has none.
-func TestRegistryTriesAgain(t *testing.T) {
-	r := newRig(t)
-	dir := filepath.Join(r.root, deviceplugins.Registry)
-	tries := 0
-	late := &plugintest.Plugin{Resource: "example.com/gpu", OptionsError: func() error {
-		if tries++; tries == 1 {
-			return status.Error(codes.Internal, "the driver is not loaded")
-		}
-		return nil
-	}, Options: &api.DevicePluginOptions{PreStartRequired: true}}
-	old := &plugintest.Plugin{Resource: "example.com/old", OptionsError: func() error {
-		return status.Error(codes.Unimplemented, "unknown method")
-	}}
-	check.Fatal(t, errors.Join(late.Serve(filepath.Join(dir, "late.sock")), old.Serve(filepath.Join(dir, "old.sock"))))
-	defer late.Stop()
-	defer old.Stop()
-	got := map[string]bool{}
-	for range 2 {
-		p := check.Receive(r, r.events)
-		got[string(p.Resource)] = p.Options.PreStart
-	}
-	if want := map[string]bool{"example.com/gpu": true, "example.com/old": false}; !maps.Equal(got, want) || tries != 2 {
-		t.Errorf("%v after %d tries, want %v after 2", got, tries, want)
-	}
-}
-
-// TestOptionsOfRegistration: a plugin that does not say its options, or fails to, has those with which it registered.
-func TestOptionsOfRegistration(t *testing.T) {
-	for _, code := range []codes.Code{codes.Unimplemented, codes.Internal} {
-		t.Run(code.String(), func(t *testing.T) {
-			r := newRig(t)
-			p := r.serve(&plugintest.Plugin{
-				Resource: "example.com/gpu", Options: &api.DevicePluginOptions{PreStartRequired: true},
-				OptionsError: func() error { return status.Error(code, "no") },
-			})
-			if want := (devices.Options{PreStart: true}); p.Options != want {
-				t.Errorf("%+v, want %+v", p.Options, want)
-			}
-		})
-	}
 }
 
 // TestSocketStays: it shows the next agent that one was here, so that it does not take the node for one with a new disk.

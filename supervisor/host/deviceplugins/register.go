@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -65,7 +64,7 @@ func (p *Plugins) registrations(ctx context.Context, event func(port.DevicePlugi
 		event(known)
 	}
 	p.mu.Unlock()
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(requestLimit), grpc.ConnectionTimeout(callLimit))
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(requestLimit), grpc.ConnectionTimeout(callLimit), grpc.WaitForHandlers(true))
 	find := &finder{plugins: p, event: event, found: map[string]*found{}}
 	api.RegisterRegistrationServer(server, registrar{ctx: ctx, finder: find})
 	ended := make(chan error, 1)
@@ -80,71 +79,64 @@ func (p *Plugins) registrations(ctx context.Context, event func(port.DevicePlugi
 // registrar answers plugins that register by themselves.
 type registrar struct {
 	api.UnimplementedRegistrationServer
-	ctx context.Context //nolint:containedctx // of all that follows from registrations
+	ctx context.Context //nolint:containedctx // of all registrations
 	*finder
 }
 
-// Register implements api.RegistrationServer.
-func (r registrar) Register(_ context.Context, q *api.RegisterRequest) (*api.Empty, error) {
-	err, name := valid(q.GetResourceName(), q.GetVersion()), q.GetEndpoint()
-	if err == nil && (name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == socket) {
-		err = fmt.Errorf("endpoint %q must be the name of a socket in %s", Bounded(name), r.plugins.directory)
+// Register implements api.RegistrationServer. As with a kubelet, a plugin serves before it registers: it is asked for its
+// options (GetDevicePluginOptions) before it has the answer, and one that fails to say them is refused.
+func (r registrar) Register(ctx context.Context, q *api.RegisterRequest) (*api.Empty, error) {
+	if err := r.register(ctx, q); err != nil {
+		r.plugins.log.Warn().Str("resource", Bounded(q.GetResourceName())).Str("endpoint", Bounded(q.GetEndpoint())).
+			Str("error", Bounded(err.Error())).Msg("a device plugin can't register")
+		return nil, status.Error(codes.Unknown, Bounded(err.Error()))
 	}
-	p := port.DevicePlugin{
-		Resource: v1.ResourceName(q.GetResourceName()), Endpoint: filepath.Join(r.plugins.directory, name),
-		Options: options(q.GetOptions()),
-	}
-	var (
-		ctx  context.Context
-		turn *turn
-	)
-	if err == nil {
-		ctx, turn, err = r.plugins.begin(r.ctx, p.Resource)
-	}
-	if err != nil {
-		r.plugins.log.Warn().Str("resource", Bounded(q.GetResourceName())).Str("endpoint", Bounded(name)).
-			Str("error", err.Error()).Msg("a device plugin can't register")
-		return nil, status.Error(codes.InvalidArgument, err.Error())
-	}
-	r.all.Go(func() { r.registered(ctx, p, turn) }) // a plugin may wait for the answer before it serves
 	return &api.Empty{}, nil
 }
 
-// registered tells of a plugin, unless it, or another one of its resource, registers again meanwhile.
-func (r registrar) registered(ctx context.Context, p port.DevicePlugin, turn *turn) {
+func (r registrar) register(ctx context.Context, q *api.RegisterRequest) error {
+	if err := valid(q.GetResourceName(), q.GetVersion()); err != nil {
+		return err
+	}
+	if q.GetEndpoint() == "" {
+		return fmt.Errorf("the endpoint is empty: it must be a socket in %s", r.plugins.directory)
+	}
+	p := port.DevicePlugin{
+		Resource: v1.ResourceName(q.GetResourceName()), Endpoint: filepath.Join(r.plugins.directory, q.GetEndpoint()),
+	}
+	until, turn, err := r.plugins.begin(r.ctx, p.Resource)
+	if err != nil {
+		return err
+	}
 	defer turn.cancel()
+	defer context.AfterFunc(ctx, turn.cancel)() // the plugin does not wait any more
 	if turn.again {
 		select {
-		case <-ctx.Done():
+		case <-until.Done():
 		case <-time.After(pace):
 		}
 	}
-	var err error
-	p.Options, err = optionsOf(ctx, p)
-	if !r.plugins.learn(p, turn) {
-		return
+	if p.Options, err = optionsOf(until, p); err != nil {
+		r.plugins.giveUp(p.Resource, turn)
+		return err
 	}
-	if err != nil {
-		r.plugins.log.Warn().Str("resource", string(p.Resource)).Str("error", Bounded(err.Error())).
-			Msg("the device plugin did not say its options; those of its registration count")
+	if !r.plugins.learn(p, turn) {
+		return fmt.Errorf("a later registration of %s has taken the place of this one", p.Resource)
 	}
 	r.event(p)
+	return nil
 }
 
-// optionsOf asks a plugin for its options (GetDevicePluginOptions), as a kubelet always does. One that does not
-// implement the call has those with which it registered. They come with an error, too.
-func optionsOf(ctx context.Context, p port.DevicePlugin) (devices.Options, error) {
+// optionsOf asks a plugin for its options.
+func optionsOf(ctx context.Context, p port.DevicePlugin) (none devices.Options, err error) {
 	conn, err := Dial(p.Endpoint)
 	if err != nil {
-		return p.Options, err
+		return none, err
 	}
 	defer conn.Close() //nolint:errcheck // nothing is left to lose
 	o, err := api.NewDevicePluginClient(conn).GetDevicePluginOptions(ctx, &api.Empty{}, grpc.WaitForReady(true))
-	switch {
-	case status.Code(err) == codes.Unimplemented:
-		return p.Options, nil
-	case err != nil:
-		return p.Options, fmt.Errorf("GetDevicePluginOptions: %w", err)
+	if err != nil { // the words are those of a kubelet
+		return none, fmt.Errorf("failed to get device plugin options: %w", err)
 	}
 	return options(o), nil
 }

@@ -34,6 +34,7 @@ type DevicePlugin struct {
 //	                   │    └──Start──┐
 //	                   └──Stop──► stopped      (no answer: Unavailable)
 //	the loss of power stops all; they start again by themselves, after DevicePlugin.Boot
+//	one whose list fails ends, and its process is started again: it registers after pluginRestart
 type Plugins struct {
 	Calls
 	plugins map[v1.ResourceName]*devicePlugin
@@ -117,6 +118,20 @@ func (p *Plugins) Start(name v1.ResourceName) {
 			}
 		}
 	})
+}
+
+// pluginRestart is how long it takes until a plugin registers again whose list failed.
+const pluginRestart = 5 * time.Second
+
+// restart has a plugin register again that nobody listens to.
+func (p *Plugins) restart(name v1.ResourceName) {
+	p.mu.Lock()
+	s := p.plugins[name]
+	silent := s != nil && s.runs && !slices.ContainsFunc(s.streams, func(w *deviceStream) bool { return !w.ended })
+	p.mu.Unlock()
+	if silent {
+		p.Start(name)
+	}
 }
 
 // Stop ends a plugin: its socket is gone, and its calls under way fail.
@@ -297,6 +312,9 @@ func (p *Plugins) Devices(ctx context.Context, of port.DevicePlugin, event func(
 	p.ask(ctx, listDevices, of.Resource, func(err error) {
 		if err != nil {
 			p.endStream(w, err)
+			if ctx.Err() == nil {
+				p.clock.AfterFunc(pluginRestart, func() { p.restart(of.Resource) })
+			}
 			return
 		}
 		event(list)
