@@ -1,12 +1,28 @@
 package containerplan
 
 import (
+	"fmt"
+	"path"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/flat"
 )
+
+// badDevice is why a container can't have its block volumes; nil if it can.
+func badDevice(in *Input) error {
+	for _, d := range in.Container.VolumeDevices {
+		switch at, is := in.Paths.Get(d.Name); {
+		case !path.IsAbs(d.DevicePath):
+			return fmt.Errorf("error DevicePath `%s` must be an absolute path", d.DevicePath)
+		case !is || at == "":
+			return fmt.Errorf("cannot find volume %q to pass into container %q", d.Name, in.Container.Name)
+		}
+	}
+	return nil
+}
 
 // Devices are the block volumes of a container (volumeDevices). paths are those of the volumes.
 func Devices(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) (out []devices.Node) {

@@ -56,10 +56,10 @@ func mounts(in *Input) ([]Mount, error) {
 		root, ok := in.Paths.Get(m.Name)
 		v := podspec.Volume(&in.Pod.Spec, m.Name)
 		if !ok || v == nil {
-			return nil, fmt.Errorf("volume %q of mount %s is missing or not mounted", m.Name, m.MountPath)
+			return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, in.Container.Name)
 		}
-		to := Mount{Name: m.Name, ContainerPath: m.MountPath, HostPath: root, ReadOnly: m.ReadOnly || readOnly(v),
-			Relabel: owns(in, v)}
+		to := Mount{Name: m.Name, ContainerPath: inContainer(m.MountPath), HostPath: root,
+			ReadOnly: m.ReadOnly || readOnly(v), Relabel: owns(in, v)}
 		if m.MountPropagation != nil {
 			to.Propagation = *m.MountPropagation
 		}
@@ -74,10 +74,29 @@ func mounts(in *Input) ([]Mount, error) {
 	return out, nil
 }
 
+// inContainer is where a mount is: a path without a slash begins at the root (API VolumeMount.mountPath).
+func inContainer(mountPath string) string {
+	if path.IsAbs(mountPath) {
+		return mountPath
+	}
+	return path.Join("/", mountPath)
+}
+
 // readOnly reports whether a volume can only be read. Its content is not the pod's own.
 func readOnly(v *v1.Volume) bool {
-	c := v.PersistentVolumeClaim
-	return volumefiles.Holds(v) || c != nil && c.ReadOnly || v.NFS != nil && v.NFS.ReadOnly
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ReadOnly
+	case v.CSI != nil:
+		return ptr.Deref(v.CSI.ReadOnly, false)
+	case v.NFS != nil:
+		return v.NFS.ReadOnly
+	case v.ISCSI != nil:
+		return v.ISCSI.ReadOnly
+	case v.FC != nil:
+		return v.FC.ReadOnly
+	}
+	return volumefiles.Holds(v)
 }
 
 // dirOf is the name of the directory of a volume.
@@ -103,13 +122,11 @@ func owns(in *Input, v *v1.Volume) bool {
 		return true
 	}
 	switch {
-	case v.CSI != nil:
-		return !ptr.Deref(v.CSI.ReadOnly, false)
-	case v.ISCSI != nil:
-		return !v.ISCSI.ReadOnly
-	case v.FC != nil:
-		return !v.FC.ReadOnly
-	case v.PersistentVolumeClaim == nil && v.Ephemeral == nil || readOnly(v):
+	case readOnly(v):
+		return false
+	case v.CSI != nil, v.ISCSI != nil, v.FC != nil:
+		return true
+	case v.PersistentVolumeClaim == nil && v.Ephemeral == nil:
 		return false
 	}
 	claim, err := in.Objects.Claim(in.Pod.Namespace, podobjects.ClaimName(in.Pod, v))

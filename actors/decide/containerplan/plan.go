@@ -65,6 +65,9 @@ func New(in *Input) (*Plan, error) {
 	if p.TargetID, err = target(in); err != nil {
 		return nil, err
 	}
+	if err := badDevice(in); err != nil {
+		return nil, err
+	}
 	if p.mounts, err = mounts(in); err != nil {
 		return nil, err
 	}

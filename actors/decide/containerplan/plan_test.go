@@ -93,6 +93,19 @@ func TestMounts(t *testing.T) {
 		{"a claim that is read-only", func(w *world) {
 			w.spec.Volumes[1].VolumeSource = v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ReadOnly: true}}
 		}, []Mount{data, with(node, func(m *Mount) { m.ReadOnly = true }), model}, nil},
+		{"a CSI volume that is read-only", func(w *world) {
+			w.spec.Volumes[1].VolumeSource = v1.VolumeSource{CSI: &v1.CSIVolumeSource{ReadOnly: new(true)}}
+		}, []Mount{data, with(node, func(m *Mount) { m.ReadOnly = true }), model}, nil},
+		{"iSCSI that is read-only", func(w *world) {
+			w.spec.Volumes[1].VolumeSource = v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{ReadOnly: true}}
+		}, []Mount{data, with(node, func(m *Mount) { m.ReadOnly = true }), model}, nil},
+		{"Fibre Channel that is read-only", func(w *world) {
+			w.spec.Volumes[1].VolumeSource = v1.VolumeSource{FC: &v1.FCVolumeSource{ReadOnly: true}}
+		}, []Mount{data, with(node, func(m *Mount) { m.ReadOnly = true }), model}, nil},
+		{"a path without a slash", func(w *world) { w.mount(1, func(m *v1.VolumeMount) { m.MountPath = "certs.d/host:5000/" }) },
+			[]Mount{data, with(node, func(m *Mount) { m.ContainerPath = "/certs.d/host:5000" }), model}, nil},
+		{"a path with a slash stays as it is", func(w *world) { w.mount(1, func(m *v1.VolumeMount) { m.MountPath = "/certs.d/host:5000/" }) },
+			[]Mount{data, with(node, func(m *Mount) { m.ContainerPath = "/certs.d/host:5000/" }), model}, nil},
 		{"propagation", func(w *world) {
 			w.mount(1, func(m *v1.VolumeMount) { m.MountPropagation = new(v1.MountPropagationBidirectional) })
 		}, []Mount{data, with(node, func(m *Mount) { m.Propagation = v1.MountPropagationBidirectional }), model}, nil},
@@ -130,9 +143,15 @@ func TestContainerThatCannotBe(t *testing.T) {
 	debug := v1.EphemeralContainer{TargetContainerName: "app"}
 	debug.Name = "debug"
 	for want, mutate := range map[string]func(*world){
-		`volume "data" of mount /data is missing or not mounted`: func(w *world) { w.Paths = nil },
-		`volume "node" of mount /node is missing or not mounted`: func(w *world) { w.spec.Volumes = w.spec.Volumes[:1] },
-		"error SubPath `/a` must not be an absolute path":        func(w *world) { w.mount(0, func(m *v1.VolumeMount) { m.SubPath = "/a" }) },
+		`cannot find volume "data" to mount into container "app"`: func(w *world) { w.Paths = nil },
+		`cannot find volume "node" to mount into container "app"`: func(w *world) { w.spec.Volumes = w.spec.Volumes[:1] },
+		"error SubPath `/a` must not be an absolute path":         func(w *world) { w.mount(0, func(m *v1.VolumeMount) { m.SubPath = "/a" }) },
+		"error DevicePath `dev/x` must be an absolute path": func(w *world) {
+			w.app.VolumeDevices = []v1.VolumeDevice{{Name: "data", DevicePath: "dev/x"}}
+		},
+		`cannot find volume "disk" to pass into container "app"`: func(w *world) {
+			w.app.VolumeDevices = []v1.VolumeDevice{{Name: "disk", DevicePath: "/dev/x"}}
+		},
 		"unable to provision SubPath `a/..`: must not contain '..'": func(w *world) {
 			w.variable("UP", "..")
 			w.mount(2, func(m *v1.VolumeMount) { m.SubPathExpr = "a/$(UP)" })
