@@ -52,8 +52,9 @@ func (a createContainer) begin(p *pod) run {
 	c.r = port.CreateContainer{
 		Pod: p.want, Container: spec, Attempt: a.Attempt, SandboxID: a.SandboxID, SandboxAttempt: a.SandboxAttempt,
 		ImageRef: a.ImageRef, SpecHash: a.SpecHash, RuntimeHandler: plan.RuntimeHandler, TargetID: plan.TargetID,
-		Placement: a.Placement, Devices: p.placement.Given(a.Name).WithCDI(p.facts.Claims.Of(a.Name)).
-				WithNodes(containerplan.Devices(p.want, spec, p.paths)),
+		Groups: p.objects.Groups(p.want), Placement: a.Placement,
+		Devices: p.placement.Given(a.Name).WithCDI(p.facts.Claims.Of(a.Name)).
+			WithNodes(containerplan.Devices(p.want, spec, p.paths)),
 	}
 	c.preStart = p.deps.PreStart
 	// containerd shows a container's image by its registry digest, where there is one. The status

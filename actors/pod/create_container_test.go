@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // machine answers at once what it is asked to make for a container, and keeps the order of the
@@ -144,7 +145,7 @@ func TestContainerThatCannotBe(t *testing.T) {
 				FileKeyRef: &v1.FileKeySelector{VolumeName: "data", Path: "x.env", Key: "SUB"},
 			}}
 		},
-		"failed to expand subPathExpr `$(SUB)`":                  func(p *pod, _ *machine) { p.want.Spec.Containers[0].Env = nil },
+		"failed to expand subPathExpr `$(SUB)`":                   func(p *pod, _ *machine) { p.want.Spec.Containers[0].Env = nil },
 		`cannot find volume "node" to mount into container "app"`: func(p *pod, _ *machine) { p.paths.Delete("node") },
 		`failed to prepare subPath for volumeMount "node" of container "app": leads out`: func(_ *pod, m *machine) {
 			m.subErr = &port.Error{Kind: port.Other, Verb: "MountSubPaths", Detail: "leads out"}
@@ -164,6 +165,29 @@ func TestContainerThatCannotBe(t *testing.T) {
 	m := &machine{subErr: &port.Error{Kind: port.Deadline, Verb: "MountSubPaths"}}
 	if err := create(t, creatingPod(m)).Err; !errors.Is(err, m.subErr) {
 		t.Errorf("a host that does not answer: %v", err)
+	}
+}
+
+// TestGroupsOfVolumes: sandbox and container have the group that a PersistentVolume names.
+func TestGroupsOfVolumes(t *testing.T) {
+	m := &machine{}
+	p := creatingPod(m)
+	p.want.Spec.Volumes[1].VolumeSource = v1.VolumeSource{
+		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "disk"},
+	}
+	p.objects = podobjects.NewSet([]podobjects.Entry{{
+		Ref: podobjects.Ref{Kind: podobjects.Claim, Namespace: "default", Name: "disk"}, State: podobjects.Found,
+		Object: &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{VolumeName: "pv"}},
+	}, {
+		Ref: podobjects.Ref{Kind: podobjects.Volume, Name: "pv"}, State: podobjects.Found,
+		Object: &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+			Name: "pv", Annotations: map[string]string{"pv.beta.kubernetes.io/gid": "1234"},
+		}},
+	}}).WithoutServices()
+	check.Fatal(t, performed(t, runSandbox{RunSandbox: podplan.RunSandbox{}}.begin(p)).Err)
+	check.Fatal(t, create(t, p).Err)
+	if want := []int64{1234}; !slices.Equal(m.sandbox.Groups, want) || !slices.Equal(m.created.Groups, want) {
+		t.Errorf("the sandbox has %v, the container %v", m.sandbox.Groups, m.created.Groups)
 	}
 }
 

@@ -24,7 +24,9 @@ func (a runSandbox) begin(p *pod) run {
 		e.deadline, e.pool = sandboxDeadline, StartPool
 		return e
 	}
-	rt, r := p.deps.Runtime, port.RunPodSandbox{Pod: p.want, Attempt: a.Attempt, RuntimeHandler: handler}
+	rt, r := p.deps.Runtime, port.RunPodSandbox{
+		Pod: p.want, Attempt: a.Attempt, RuntimeHandler: handler, Groups: p.objects.Groups(p.want),
+	}
 	return run{deadline: sandboxDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
 		rt.RunPodSandbox(ctx, r, newID(done))
 	}}

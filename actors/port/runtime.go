@@ -118,6 +118,8 @@ type RunPodSandbox struct {
 	Attempt uint32
 	// RuntimeHandler is that of the pod's RuntimeClass, empty for the default.
 	RuntimeHandler string
+	// Groups are those of podobjects.Set.Groups.
+	Groups []int64
 }
 
 // CreateContainer asks for one incarnation of a container.
@@ -138,6 +140,8 @@ type CreateContainer struct {
 	// RuntimeHandler is that of the pod's RuntimeClass, empty for the default. It may be empty if the
 	// container needs no feature of the handler.
 	RuntimeHandler string
+	// Groups are those of podobjects.Set.Groups.
+	Groups []int64
 	// Env holds the container's variables.
 	Env containerenv.Environment
 	// Mounts are the volumes on this host, including /etc/hosts, the termination log and the service

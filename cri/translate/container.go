@@ -20,7 +20,9 @@ func Container(n *Node, r *port.CreateContainer) (*runtimeapi.CreateContainerReq
 	if err != nil {
 		return nil, invalid("CreateContainer", r.Pod, r.Container.Name, err)
 	}
-	sandbox, err := sandboxConfig(n, r.Pod, r.SandboxAttempt, r.RuntimeHandler)
+	sandbox, err := sandboxConfig(n, &port.RunPodSandbox{
+		Pod: r.Pod, Attempt: r.SandboxAttempt, RuntimeHandler: r.RuntimeHandler, Groups: r.Groups,
+	})
 	if err != nil {
 		return nil, invalid("CreateContainer", r.Pod, r.Container.Name, err)
 	}
@@ -39,7 +41,7 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 	if err != nil {
 		return nil, err
 	}
-	security, err := containerSecurity(n, pod, c, r.Image, r.RuntimeHandler)
+	security, err := containerSecurity(n, r)
 	if err != nil {
 		return nil, err
 	}

@@ -233,6 +233,8 @@ func TestSecurity(t *testing.T) {
 			with(v1.SecurityContext{RunAsUser: ptr[int64](3), RunAsGroup: ptr[int64](4)})), users, []any{int64(3), int64(4), ""}},
 		{"user before the image's name", both(func(w *world) { w.image.Username = "www" }, with(v1.SecurityContext{RunAsUser: ptr[int64](3)})), users, []any{int64(3), int64(-1), ""}},
 		{"groups", withPod(v1.PodSecurityContext{FSGroup: ptr[int64](5), SupplementalGroups: []int64{6}}), func(c *context) any { return c.SupplementalGroups }, []int64{5, 6}},
+		{"groups of its volumes", both(withPod(v1.PodSecurityContext{FSGroup: ptr[int64](5), SupplementalGroups: []int64{6}}),
+			func(w *world) { w.r.Groups = []int64{7} }), func(c *context) any { return c.SupplementalGroups }, []int64{5, 6, 7}},
 		{"flags", with(v1.SecurityContext{Privileged: ptr(true), ReadOnlyRootFilesystem: ptr(true), AllowPrivilegeEscalation: ptr(false)}),
 			func(c *context) any { return []bool{c.Privileged, c.ReadonlyRootfs, c.NoNewPrivs} }, []bool{true, true, true}},
 		{"no flags", with(v1.SecurityContext{AllowPrivilegeEscalation: ptr(true)}), func(c *context) any { return []bool{c.Privileged, c.ReadonlyRootfs, c.NoNewPrivs} }, []bool{false, false, false}},

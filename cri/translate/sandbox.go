@@ -16,7 +16,7 @@ func Sandbox(n *Node, r *port.RunPodSandbox) (*runtimeapi.RunPodSandboxRequest, 
 		return nil, &port.Error{Verb: "RunPodSandbox", Object: Object(r.Pod, ""),
 			Detail: "the resolver file of the node (resolvConf) can't be read: " + n.NoResolvConf.Error()}
 	}
-	config, err := sandboxConfig(n, r.Pod, r.Attempt, r.RuntimeHandler)
+	config, err := sandboxConfig(n, r)
 	if err != nil {
 		return nil, invalid("RunPodSandbox", r.Pod, "", err)
 	}
@@ -33,9 +33,10 @@ func PullContext(pod *v1.Pod) *runtimeapi.PodSandboxConfig {
 	}
 }
 
-func sandboxConfig(n *Node, pod *v1.Pod, attempt uint32, handler string) (*runtimeapi.PodSandboxConfig, error) {
+func sandboxConfig(n *Node, r *port.RunPodSandbox) (*runtimeapi.PodSandboxConfig, error) {
+	pod := r.Pod
 	c := PullContext(pod)
-	c.Metadata.Attempt = attempt
+	c.Metadata.Attempt = r.Attempt
 	c.LogDirectory = PodLogDirectory(n.podLogs(), pod)
 	c.DnsConfig = dnsConfig(n, pod)
 	c.Linux = &runtimeapi.LinuxPodSandboxConfig{
@@ -47,7 +48,7 @@ func sandboxConfig(n *Node, pod *v1.Pod, attempt uint32, handler string) (*runti
 		c.Linux.CgroupParent = n.CgroupParent(pod)
 	}
 	var err error
-	if c.Linux.SecurityContext, err = sandboxSecurity(n, pod, handler); err != nil {
+	if c.Linux.SecurityContext, err = sandboxSecurity(n, r); err != nil {
 		return nil, err
 	}
 	c.PortMappings = portMappings(pod)

@@ -13,7 +13,22 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/userns"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
+
+// TestGroupsOfVolumes: the sandbox has them, also when it is described again for a container.
+func TestGroupsOfVolumes(t *testing.T) {
+	w := newWorld()
+	w.pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroups: []int64{6}}
+	w.r.Groups = []int64{7}
+	run := check.Value(Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod, Groups: w.r.Groups}))(t)
+	create := check.Value(Container(w.node, w.r))(t)
+	for _, c := range []*runtimeapi.PodSandboxConfig{run.Config, create.SandboxConfig} {
+		if got := c.Linux.SecurityContext.SupplementalGroups; !slices.Equal(got, []int64{6, 7}) {
+			t.Errorf("groups %v", got)
+		}
+	}
+}
 
 // TestSandbox changes the base and looks at the one thing that follows.
 func TestSandbox(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // maskedPaths and readonlyPaths are hidden and protected in a container by procMount: Default
@@ -24,9 +25,8 @@ var (
 
 // containerSecurity is the security context of a container: its own fields, or its pod's where
 // its own are unset.
-func containerSecurity(
-	n *Node, pod *v1.Pod, c *v1.Container, image observed.Image, handler string,
-) (*runtimeapi.LinuxContainerSecurityContext, error) {
+func containerSecurity(n *Node, r *port.CreateContainer) (*runtimeapi.LinuxContainerSecurityContext, error) {
+	pod, c := r.Pod, r.Container
 	podSC, sc := pod.Spec.SecurityContext, c.SecurityContext
 	if podSC == nil {
 		podSC = &v1.PodSecurityContext{}
@@ -39,7 +39,7 @@ func containerSecurity(
 		ReadonlyRootfs:     isTrue(sc.ReadOnlyRootFilesystem),
 		NoNewPrivs:         sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation,
 		SelinuxOptions:     selinux(podSC.SELinuxOptions),
-		SupplementalGroups: supplementalGroups(podSC),
+		SupplementalGroups: append(supplementalGroups(podSC), r.Groups...),
 	}
 	if sc.SELinuxOptions != nil {
 		out.SelinuxOptions = selinux(sc.SELinuxOptions)
@@ -55,7 +55,7 @@ func containerSecurity(
 	}
 
 	user, _ := effectiveUser(pod, c)
-	out.RunAsUser, out.RunAsUsername = runAs(user, image)
+	out.RunAsUser, out.RunAsUsername = runAs(user, r.Image)
 	out.RunAsGroup = int64Value(podSC.RunAsGroup)
 	if sc.RunAsGroup != nil {
 		out.RunAsGroup = int64Value(sc.RunAsGroup)
@@ -65,7 +65,7 @@ func containerSecurity(
 	if out.SupplementalGroupsPolicy, err = groupsPolicy(podSC); err != nil {
 		return nil, err
 	}
-	if out.NamespaceOptions, err = namespaces(n, pod, handler); err != nil {
+	if out.NamespaceOptions, err = namespaces(n, pod, r.RuntimeHandler); err != nil {
 		return nil, err
 	}
 	if out.Seccomp, err = seccomp(n, pod, c); err != nil {
@@ -97,8 +97,8 @@ func runAs(user *int64, image observed.Image) (*runtimeapi.Int64Value, string) {
 }
 
 // sandboxSecurity is the security context of the sandbox's own process.
-func sandboxSecurity(n *Node, pod *v1.Pod, handler string) (*runtimeapi.LinuxSandboxSecurityContext, error) {
-	sc := pod.Spec.SecurityContext
+func sandboxSecurity(n *Node, r *port.RunPodSandbox) (*runtimeapi.LinuxSandboxSecurityContext, error) {
+	pod, sc := r.Pod, r.Pod.Spec.SecurityContext
 	if sc == nil {
 		sc = &v1.PodSecurityContext{}
 	}
@@ -107,7 +107,7 @@ func sandboxSecurity(n *Node, pod *v1.Pod, handler string) (*runtimeapi.LinuxSan
 		// The sandbox's own process needs only the default.
 		Seccomp:            profile(runtimeapi.SecurityProfile_RuntimeDefault, ""),
 		SelinuxOptions:     selinux(sc.SELinuxOptions),
-		SupplementalGroups: supplementalGroups(sc),
+		SupplementalGroups: append(supplementalGroups(sc), r.Groups...),
 		RunAsUser:          int64Value(sc.RunAsUser),
 	}
 	if sc.RunAsUser != nil {
@@ -118,7 +118,7 @@ func sandboxSecurity(n *Node, pod *v1.Pod, handler string) (*runtimeapi.LinuxSan
 	if out.SupplementalGroupsPolicy, err = groupsPolicy(sc); err != nil {
 		return nil, err
 	}
-	out.NamespaceOptions, err = namespaces(n, pod, handler)
+	out.NamespaceOptions, err = namespaces(n, pod, r.RuntimeHandler)
 	return out, err
 }
 

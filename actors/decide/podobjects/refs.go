@@ -63,10 +63,19 @@ func (s Set) EnvKnown(pod *v1.Pod, container *v1.Container) bool {
 	return s.Settled(c.refs)
 }
 
-// SandboxKnown says whether everything that a pod's sandbox depends on is known.
+// SandboxKnown says whether everything that a pod's sandbox depends on is known: its RuntimeClass, and the groups of
+// its PersistentVolumes.
 func (s Set) SandboxKnown(pod *v1.Pod) bool {
-	name := runtimeClass(pod)
-	return name == "" || s.Get(Ref{Kind: RuntimeClass, Name: name}).State != Unknown
+	c := collector{namespace: pod.Namespace}
+	c.addIn(RuntimeClass, "", runtimeClass(pod))
+	for v := range podspec.Volumes(&pod.Spec) {
+		name := ClaimName(pod, v)
+		c.add(Claim, name)
+		if claim, err := s.Claim(pod.Namespace, name); err == nil {
+			c.addIn(Volume, "", claim.Spec.VolumeName)
+		}
+	}
+	return s.Settled(c.refs)
 }
 
 // RuntimeHandler is the handler of a pod's RuntimeClass, empty for the runtime's default; or an
