@@ -26,6 +26,9 @@ import (
 type Content struct {
 	// Files are sorted by path. No path is a directory of another.
 	Files []File
+	// Points are directories of the volume at which containers mount other volumes, sorted. They hide files of the same
+	// path.
+	Points []string
 	// Group owns the files and directories; nil for root (core/v1 PodSecurityContext.fsGroup).
 	Group *int64
 	// Memory: it must not be written to a disk.
@@ -77,7 +80,7 @@ func (s *Source) Of(v *v1.Volume) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Content{Memory: memory, Group: podspec.FSGroup(s.Pod)}
+	c := &Content{Memory: memory, Group: podspec.FSGroup(s.Pod), Points: points(s.Pod, v.Name)}
 	if c.Files, err = settle(files); err != nil {
 		return nil, err
 	}

@@ -268,6 +268,9 @@ func owns(pod *v1.Pod, claim *v1.PersistentVolumeClaim) bool {
 
 func version(c *volumefiles.Content) uint64 {
 	h := fnv.New64a()
+	for _, p := range c.Points {
+		fmt.Fprintf(h, "%d %s ", len(p), p) //nolint:errcheck // a hash takes all
+	}
 	for i := range c.Files {
 		f := &c.Files[i]
 		fmt.Fprintf(h, "%d %s %o %d ", len(f.Path), f.Path, f.Mode, len(f.Data)) //nolint:errcheck // a hash takes all

@@ -35,6 +35,7 @@ const (
 //	  etc/x
 //	..data ─► ..2006_01_02_15_04_05.1
 //	etc    ─► ..data/etc       one for each first name
+//	more/                      where another volume is mounted
 //
 // A version that is not in use any more stays while something else shows a part of it (Bound). A later write removes
 // it.
@@ -75,6 +76,10 @@ func (f *files) write(ctx context.Context, c *volumefiles.Content, now time.Time
 		if current, err = f.version(c, now); err != nil {
 			return false, err
 		}
+	}
+	// In this order: what hides a name takes it first.
+	if err := f.points(c); err != nil {
+		return false, err
 	}
 	if err := f.link(c); err != nil {
 		return false, err
@@ -245,12 +250,39 @@ func idOf(id *int64) int {
 	return int(*id)
 }
 
-// link makes the names by which users read.
+// points makes the directories at which other volumes are mounted. Where a file of the volume was there first, it
+// stays: containers may run with it.
+func (f *files) points(c *volumefiles.Content) error {
+	for _, point := range c.Points {
+		at := ""
+		for name := range strings.SplitSeq(point, "/") {
+			at = path.Join(at, name)
+			info, err := f.dir.Lstat(at)
+			if errors.Is(err, fs.ErrNotExist) {
+				if err = f.next(); err == nil {
+					err = f.dir.Mkdir(at, area.Mode)
+				}
+			} else if err == nil && !info.IsDir() {
+				break
+			}
+			if err == nil && !f.owned(at, dirMode(c), nil, c.Group) {
+				err = f.own(at, dirMode(c), nil, c.Group)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// link makes the names by which users read. A directory at which other volumes are mounted hides what has its name.
 func (f *files) link(c *volumefiles.Content) error {
+	hidden := firstNames(c.Points)
 	for name := range topNames(c) {
 		to := path.Join(dataName, name)
 		got, err := f.dir.Readlink(name)
-		if err == nil && got == to {
+		if err == nil && got == to || err != nil && !errors.Is(err, fs.ErrNotExist) && hidden[name] {
 			continue
 		}
 		if err := f.next(); err != nil {
@@ -269,15 +301,24 @@ func (f *files) link(c *volumefiles.Content) error {
 }
 
 func topNames(c *volumefiles.Content) map[string]bool {
-	names := map[string]bool{}
+	paths := make([]string, len(c.Files))
 	for i := range c.Files {
-		name, _, _ := strings.Cut(c.Files[i].Path, "/")
+		paths[i] = c.Files[i].Path
+	}
+	return firstNames(paths)
+}
+
+func firstNames(paths []string) map[string]bool {
+	names := map[string]bool{}
+	for _, p := range paths {
+		name, _, _ := strings.Cut(p, "/")
 		names[name] = true
 	}
 	return names
 }
 
-// tidy removes what is not of the current version, nor of one that must stay.
+// tidy removes what is not of the current version, nor of one that must stay. Directories without the writer's names
+// stay: other volumes are mounted at them, or they were made for a subPath.
 func (f *files) tidy(ctx context.Context, current string, c *volumefiles.Content) error {
 	dir, err := f.dir.Open(".")
 	if err != nil {
@@ -292,10 +333,11 @@ func (f *files) tidy(ctx context.Context, current string, c *volumefiles.Content
 	keep[dataName], keep[current] = true, true
 	var stays func(fs.FileInfo) bool
 	for _, e := range entries {
-		if keep[e.Name()] {
+		version := e.IsDir() && strings.HasPrefix(e.Name(), ownPrefix)
+		if keep[e.Name()] || e.IsDir() && !version {
 			continue
 		}
-		if e.IsDir() && strings.HasPrefix(e.Name(), ownPrefix) && f.bound != nil {
+		if version && f.bound != nil {
 			if stays == nil {
 				if stays, err = f.bound(); err != nil {
 					return err

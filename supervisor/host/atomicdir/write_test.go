@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -163,6 +164,66 @@ func TestBoundStays(t *testing.T) {
 	hosttest.WantGone(t, first)
 }
 
+// TestPoints: directories at which other volumes are mounted are there when a write has ended, and the very same after
+// each update. They hide files of their names. Where a file was first, it stays.
+func TestPoints(t *testing.T) {
+	dir := t.TempDir()
+	f := openFiles(t, dir)
+	defer f.dir.Close() //nolint:errcheck // nothing is held
+	write := func(c *volumefiles.Content, points ...string) {
+		t.Helper()
+		c.Points = points
+		check.Value(f.write(t.Context(), c, time.Now()))(t)
+	}
+	at := func(name string) fs.FileInfo {
+		t.Helper()
+		return check.Value(os.Lstat(filepath.Join(dir, name)))(t)
+	}
+	write(content("a", "1", "etc/b", "2", "key", "3"), "deep/er", "etc/x", "key", "more")
+	before := map[string]fs.FileInfo{}
+	for _, name := range []string{"deep", "deep/er", "etc", "etc/x", "key", "more"} {
+		hosttest.WantMode(t, filepath.Join(dir, name), 0o755|os.ModeDir)
+		before[name] = at(name)
+	}
+	update := content("a", "2", "etc/b", "3", "key", "4", "new", "5")
+	write(update, "deep/er", "etc/x", "key", "late", "new/x", "more")
+	write(update, "a/x", "deep/er", "etc/x", "key", "late", "more", "new/x")
+	for name, info := range before {
+		if !os.SameFile(at(name), info) {
+			t.Errorf("%s is another directory after an update", name)
+		}
+	}
+	hosttest.WantMode(t, filepath.Join(dir, "late"), 0o755|os.ModeDir)
+	hosttest.WantMode(t, filepath.Join(dir, "new"), 0o755|os.ModeDir)
+	got := check.Value(readAll(dir))(t)
+	if want := map[string]string{"a": "2"}; !maps.Equal(got, want) {
+		t.Errorf("users see %v, want %v", got, want)
+	}
+	got = check.Value(readAll(filepath.Join(dir, dataName) + "/."))(t)
+	if !maps.Equal(got, wanted(update)) {
+		t.Errorf("the version has %v", got)
+	}
+}
+
+// TestPointsOfAGroup: they are the group's, as the other directories of the volume.
+func TestPointsOfAGroup(t *testing.T) {
+	hosttest.NeedRoot(t)
+	dir := t.TempDir()
+	f := openFiles(t, dir)
+	defer f.dir.Close() //nolint:errcheck // nothing is held
+	c := content("a", "1")
+	c.Points, c.Group = []string{"x/y"}, new(int64(2000))
+	for range 2 {
+		check.Value(f.write(t.Context(), c, time.Now()))(t)
+		for _, name := range []string{"x", "x/y"} {
+			info := check.Value(f.dir.Lstat(name))(t)
+			if _, gid := area.OwnerOf(info); gid != 2000 || info.Mode() != 0o755|os.ModeDir|os.ModeSetgid {
+				t.Errorf("%s: group %d, mode %s", name, gid, info.Mode())
+			}
+		}
+	}
+}
+
 var errKilled = errors.New("killed")
 
 // Killed before any step, the volume is as it was or as it is to be, through
@@ -178,6 +239,7 @@ func TestKilledAtAnyStep(t *testing.T) {
 				c.Files = append(c.Files, content(p, rapid.SampledFrom([]string{"1", "2", ""}).Draw(t, "data")).Files...)
 			}
 		}
+		c.Points = []string{"at/x", "more"}
 		return c
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -189,7 +251,7 @@ func TestKilledAtAnyStep(t *testing.T) {
 		versions := []*volumefiles.Content{content()}
 		for range rapid.IntRange(1, 3).Draw(t, "rounds") {
 			next := draw(t, "next")
-			steps := rapid.IntRange(0, 14).Draw(t, "steps")
+			steps := rapid.IntRange(0, 17).Draw(t, "steps")
 			f.step = func() error {
 				if steps == 0 {
 					return errKilled
@@ -222,7 +284,7 @@ func TestKilledAtAnyStep(t *testing.T) {
 			t.Fatalf("in the end: %v, %v; want %v", got, err, wanted(last))
 		}
 		entries, err := os.ReadDir(dir)
-		if err != nil || len(entries) != len(topNames(last))+2 {
+		if err != nil || len(entries) != len(topNames(last))+4 { // ..data, the version, two points
 			t.Fatalf("left over: %v, %v", entries, err)
 		}
 	})
