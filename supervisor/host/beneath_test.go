@@ -31,6 +31,9 @@ func TestOpenBeneath(t *testing.T) {
 		if fd, err := openWithoutLinks(volume, path); err == nil {
 			t.Errorf("%s, without openat2: %d, %v", path, fd, err)
 		}
+		if f, where, err := openInVolume(volume, path); !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.ELOOP) {
+			t.Errorf("%s: %v at %s, %v", path, f, where, err)
+		}
 	}
 	f := check.Value(openBeneath(volume, "dir/file"))(t)
 	f.Close() //nolint:errcheck // nothing was written

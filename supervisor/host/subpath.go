@@ -117,7 +117,7 @@ func (p *part) explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
 		return hostcall.Failf(port.InvalidConfig,
-			"subPath %q points outside its volume through a symbolic link: remove the link", p.Sub)
+			"subPath %q points outside its volume through a symbolic link, or nowhere: change the link", p.Sub)
 	case errors.Is(err, unix.ENOTDIR):
 		return hostcall.Failf(port.InvalidConfig, "subPath %q: an element of this path is a file, not a directory", p.Sub)
 	case errors.Is(err, unix.EROFS):
@@ -190,7 +190,7 @@ func makeTarget(path string, dir bool) error {
 	}
 }
 
-// openOrMake opens sub below the volume. It makes missing directories with the mode and, if it
+// openOrMake opens sub in the volume. It makes missing directories with the mode and, if it
 // has one, the group of the volume's own directory.
 func openOrMake(volume *os.File, sub string) (*os.File, error) {
 	info, err := volume.Stat()
@@ -200,10 +200,12 @@ func openOrMake(volume *os.File, sub string) (*os.File, error) {
 	at, made := ".", volume
 	for name := range strings.SplitSeq(filepath.Clean(sub), "/") {
 		at = filepath.Join(at, name)
-		next, err := openBeneath(volume, at)
+		// With a slash, what an automounter has there is mounted (openat(2), O_PATH). What it says counts for nothing.
+		_ = unix.Fstatat(int(made.Fd()), name+"/", &unix.Stat_t{}, unix.AT_SYMLINK_NOFOLLOW)
+		next, where, err := openInVolume(volume, at)
 		if errors.Is(err, unix.ENOENT) {
 			if err = makeIn(made, name, info); err == nil || errors.Is(err, unix.EEXIST) {
-				next, err = openBeneath(volume, at)
+				next, where, err = openInVolume(volume, at)
 			}
 		}
 		if made != volume {
@@ -212,10 +214,7 @@ func openOrMake(volume *os.File, sub string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		made = next
-	}
-	if made == volume {
-		return openBeneath(volume, ".")
+		made, at = next, where
 	}
 	return made, nil
 }
@@ -236,6 +235,39 @@ func openBeneath(dir *os.File, path string) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), path)), nil
+}
+
+// openInVolume is openBeneath, and follows also links that come back: those with a path on the node that leads to what
+// is in the volume. It says where that is. This asks what such a path leads through, so a child does it.
+func openInVolume(volume *os.File, path string) (f *os.File, where string, err error) {
+	f, err = openBeneath(volume, path)
+	if !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.ELOOP) {
+		return f, path, err
+	}
+	where, inside := resolved(volume.Name(), path)
+	if !inside {
+		return nil, "", err
+	}
+	fd, err := openWithoutLinks(volume, where)
+	if err != nil {
+		return nil, "", err
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(volume.Name(), where)), where, nil
+}
+
+// resolved is where a path in a volume leads on the node, if that is in the volume: relative to it, and without links.
+// A container may change any of it at once, so it must be opened without links.
+func resolved(volume, path string) (string, bool) {
+	root, err := filepath.EvalSymlinks(volume)
+	if err != nil {
+		return "", false
+	}
+	to, err := filepath.EvalSymlinks(filepath.Join(root, path))
+	if err != nil {
+		return "", false // nor is it said whether there is something outside
+	}
+	inside, err := filepath.Rel(root, to)
+	return inside, err == nil && filepath.IsLocal(inside)
 }
 
 func openWithoutLinks(dir *os.File, path string) (int, error) {

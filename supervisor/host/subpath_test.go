@@ -160,16 +160,66 @@ func TestSubPathsStayInTheVolume(t *testing.T) {
 	hosttest.WantMode(t, filepath.Join(outside, "secret"), 0o600)
 }
 
+// TestSubPathsByAbsoluteLinks: a link with an absolute path leads to what is there on the node. In the volume it is taken,
+// and what is missing behind it is made.
+func TestSubPathsByAbsoluteLinks(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	srv := t.TempDir()
+	root, alias := filepath.Join(srv, "app"), filepath.Join(srv, "alias")
+	hosttest.Write(t, filepath.Join(root, "releases/5/file"), "x")
+	hosttest.Write(t, filepath.Join(srv, "secret"), "y")
+	check.Fatal(t, os.Symlink(root, alias))
+	for link, to := range map[string]string{
+		"current": filepath.Join(root, "releases/5"), "by-alias": filepath.Join(alias, "releases"), "again": "current",
+		"file": filepath.Join(root, "current/file"), "around": "../app/releases/5", "top": root,
+		"out": filepath.Join(root, "../secret"), "beside": filepath.Join(srv, "application"),
+	} {
+		check.Fatal(t, os.Symlink(to, filepath.Join(root, link)))
+	}
+	hosttest.Write(t, filepath.Join(srv, "application/file"), "z")
+	for _, volume := range []string{root, alias} { // a hostPath is what its path leads to
+		for sub, file := range map[string]string{
+			"current": "file", "by-alias/5": "file", "again": "file", "file": "", "around": "file", "top/current": "file",
+		} {
+			paths := check.Value(l.subPaths(containerplan.SubPath{Volume: "v", Root: volume, SubPath: sub}))(t)
+			if text, err := os.ReadFile(filepath.Join(paths[0], file)); string(text) != "x" || err != nil {
+				t.Errorf("%s in %s: %q, %v", sub, volume, text, err)
+			}
+		}
+		for _, sub := range []string{"out", "beside", "beside/file", "beside/new"} {
+			_, err := l.subPaths(containerplan.SubPath{Volume: "v", Root: volume, SubPath: sub})
+			hosttest.WantError(t, err, port.InvalidConfig, "points outside its volume", sub)
+		}
+	}
+	check.Value(l.subPaths(containerplan.SubPath{Volume: "v", Root: root, SubPath: "current/new/deep"}))(t)
+	hosttest.WantMode(t, filepath.Join(root, "releases/5/new/deep"), 0o755|os.ModeDir)
+	hosttest.WantGone(t, filepath.Join(srv, "application/new"))
+	check.Fatal(t, l.unmount("u1"))
+}
+
 // A container that swaps a directory for a link, as fast as it can, while it is
 // being mounted again and again.
 func TestSubPathsUnderAttack(t *testing.T) {
 	hosttest.NeedRoot(t)
+	for name, swapped := range map[string]func(t *testing.T, root, dir string){
+		"a directory": func(t *testing.T, _, dir string) { hosttest.Write(t, filepath.Join(dir, "sub/mine"), "x") },
+		"an absolute link": func(t *testing.T, root, dir string) {
+			hosttest.Write(t, filepath.Join(root, "inside/sub/mine"), "x")
+			check.Fatal(t, os.Symlink(filepath.Join(root, "inside"), dir))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { underAttack(t, swapped) })
+	}
+}
+
+func underAttack(t *testing.T, swapped func(t *testing.T, root, dir string)) {
 	l := newLab(t)
 	root := l.mustMount(newPod(), emptyDir("data", v1.EmptyDirVolumeSource{}))
 	outside := t.TempDir()
 	hosttest.Write(t, filepath.Join(outside, "sub/secret"), "x")
 	dir, link := filepath.Join(root, "dir"), filepath.Join(root, "link")
-	hosttest.Write(t, filepath.Join(dir, "sub/mine"), "x")
+	swapped(t, root, dir)
 	check.Fatal(t, os.Symlink(outside, link))
 	stop, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
