@@ -274,6 +274,7 @@ func (a *actor) answer(v *volume, env decide.Env, uid types.UID, name string, w 
 		now.Path = path
 	} else {
 		now.Waiting = v.Waits(t, env)
+		now.Unattached = env.Driver != nil && env.Driver.Attach && !env.Attached && !v.Inline && !v.Attached
 		if v.Busy != nil && v.Busy.Target == t {
 			now.Walk = v.Walk
 		}

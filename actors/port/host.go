@@ -63,6 +63,9 @@ type MountVolume struct {
 	// is told how many files were done while that takes long.
 	Patience time.Duration
 	Walked   Walked
+	// Taken is told, from any goroutine, that another pod has a local volume, whose group is not that of this pod: its
+	// files stay with it. Nil: nobody is.
+	Taken func(group int64)
 }
 
 // Walked is told, from any goroutine, how many files of a volume have been given to the group of its pod (fsGroup) so

@@ -40,6 +40,8 @@ type CSIAnswer struct {
 	Path string
 	// Failure is what has failed just now, Waiting what is waited for; either may be empty.
 	Failure, Waiting string
+	// Unattached: it is not there because it is not attached to the node.
+	Unattached bool
 	// Walk is how far the change of the group of its files is, while that takes long.
 	Walk csi.Walk
 }
@@ -124,6 +126,7 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 		return
 	}
 	p.csiWaits.Set(m.Volume, m.Waiting)
+	p.unattached.Set(m.Volume, m.Unattached)
 	switch {
 	case m.Walk.Reports > 0 && m.Failure == "" && m.Path == "":
 		if p.walked.At(m.Volume) != m.Walk {

@@ -102,6 +102,27 @@ func TestClaimMended(t *testing.T) {
 	r.WantByListener("mended", "csi: use d of a", "a: pending")
 	r.Advance(10 * time.Second)
 	r.WantByListener("what it waits for", `a: pending: waiting for volume "data" since 00:00:00 UTC: it is not attached`)
+	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Waiting: "it is not attached", Unattached: true})
+	r.Settle()
+	r.events.Forget()
+	r.Advance(113 * time.Second)
+	r.events.Want("after two minutes", "a: FailedMount: Unable to attach or mount volumes: unmounted volumes=[data], "+
+		"unattached volumes=[data], failed to process volumes=[]: context deadline exceeded")
+}
+
+// TestSummaryOfAClaim: what is not known of a claim keeps its volume from being processed, and the summary says so.
+func TestSummaryOfAClaim(t *testing.T) {
+	r := newRig(t)
+	r.deps.CSI = plays{r}
+	m := r.placed("a", true)
+	m.Objects = podobjects.Set{}
+	r.actor.Tell(m)
+	r.host.Answer(nil, "prepare a")
+	r.Advance(10 * time.Second)
+	r.events.Want("nothing has failed")
+	r.Advance(113 * time.Second)
+	r.events.Want("after two minutes", "a: FailedMount: Unable to attach or mount volumes: unmounted volumes=[data], "+
+		"unattached volumes=[], failed to process volumes=[data]: context deadline exceeded")
 }
 
 // TestAskedAgainWithoutClaim: after a restart of csi a volume that is up is asked for as before, although its claim can't

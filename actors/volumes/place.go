@@ -36,6 +36,17 @@ func (p *volumed) stand(paths flat.Map[string, string]) {
 	}
 }
 
+// mounted remembers what stands, and lets go of what was written.
+func (p *volumed) mounted(m done) {
+	p.paths.Set(m.volume, m.path)
+	p.versions.Set(m.volume, m.version)
+	for i := range p.plan {
+		if p.plan[i].Name == m.volume && p.plan[i].Version == m.version {
+			p.plan[i].Content = nil
+		}
+	}
+}
+
 // nodeSeen tries volumes again that the labels of the Node kept away.
 func (a *volumes) nodeSeen(ctx *kernel.Context[Message], m NodeSeen) {
 	before := a.node

@@ -41,8 +41,9 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 	}
 	if p.waits && !p.down {
 		a.event(ctx, p, "FailedMount",
-			fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], "+
-				"failed to process volumes=[]: timed out waiting for the condition", strings.Join(p.missing(), " ")))
+			fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=%v, unattached volumes=%v, "+
+				"failed to process volumes=%v: context deadline exceeded", p.missing(), p.missingThat(p.unattached.At),
+				p.missingThat(func(name string) bool { return p.named(name).Unprocessed })))
 	}
 	switch {
 	case p.waits:
@@ -99,6 +100,11 @@ func (p *volumed) missing() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// missingThat are those of them for which is holds.
+func (p *volumed) missingThat(is func(name string) bool) []string {
+	return slices.DeleteFunc(p.missing(), func(name string) bool { return !is(name) })
 }
 
 // tell says how far the pod's volumes are.

@@ -165,10 +165,12 @@ type volumed struct {
 	running  flat.Map[call, kernel.EffectID]
 	failures flat.Map[call, failure]
 	// asked are the CSI volumes that csi was asked for, csiWaits what they wait for, or the release of all under an empty
-	// name, and specs how it was asked last. releasing: csi was asked to release them; released: it has.
+	// name, and specs how it was asked last. releasing: csi was asked to release them; released: it has. unattached are
+	// those that are not attached.
 	asked               flat.Map[string, bool]
 	specs               flat.Map[string, *csi.Spec]
 	csiWaits            flat.Map[string, string]
+	unattached          flat.Map[string, bool]
 	releasing, released bool
 	// retry is the one timer of this pod, and when it fires.
 	retry   func() bool
@@ -242,6 +244,8 @@ func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 		a.done(ctx, m)
 	case walked:
 		a.hostWalked(ctx, m)
+	case shared:
+		a.shared(ctx, m)
 	case look:
 		a.look(ctx)
 	case grown:
@@ -392,6 +396,7 @@ func (a *volumes) run(
 		r = port.MountVolume{Pod: w, Volume: podspec.Volume(&w.Spec, m.Name), Content: m.Content, Persistent: m.Persistent,
 			CHAP: m.CHAP, ReadOnly: m.ReadOnly, Size: m.Size, Label: m.Label, Patience: a.deps.Deadline}
 		r.Walked = func(files int64) { self.Tell(walked{uid, r.Volume.Name, files}) }
+		r.Taken = func(group int64) { self.Tell(shared{uid, r.Volume.Name, group}) }
 		d.version = m.Version
 	}
 	return func(c context.Context, answer func(done, error)) {
@@ -483,15 +488,4 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 	case grow: // another message
 	}
 	a.advance(ctx, m.uid)
-}
-
-// mounted remembers what stands, and lets go of what was written.
-func (p *volumed) mounted(m done) {
-	p.paths.Set(m.volume, m.path)
-	p.versions.Set(m.volume, m.version)
-	for i := range p.plan {
-		if p.plan[i].Name == m.volume && p.plan[i].Version == m.version {
-			p.plan[i].Content = nil
-		}
-	}
 }

@@ -110,7 +110,7 @@ func TestHangingVolume(t *testing.T) {
 	r.Advance(3 * time.Second)
 	r.WantByListener("tried again, and the summary", "host: mount a/one", "a: failed: "+text, "a: failed: "+text)
 	r.events.WantByListener("people know", "a: FailedMount: Unable to attach or mount volumes: unmounted volumes=[one], "+
-		"unattached volumes=[], failed to process volumes=[]: timed out waiting for the condition")
+		"unattached volumes=[], failed to process volumes=[]: context deadline exceeded")
 	r.host.Answer(nil, "mount a/one")
 	r.WantByListener("the late answer of the first counts for nothing", "a: failed: "+text)
 	r.host.Answer(nil, "mount a/one")

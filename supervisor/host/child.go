@@ -38,6 +38,8 @@ type answer struct {
 	// Going: this is no answer yet, but a report of how many Files have the group.
 	Going bool  `json:"going,omitempty"`
 	Files int64 `json:"files,omitempty"`
+	// Group is that of a volume that another pod has, if it is another one.
+	Group *int64 `json:"group,omitempty"`
 	// Refused is how many could not get it, Why the first could not.
 	Refused int64  `json:"refused,omitempty"`
 	Why     string `json:"why,omitempty"`
@@ -271,7 +273,7 @@ func serveOne(stdin io.Reader, stdout io.Writer) int {
 		stop := r.reports(stdout)
 		err = r.perform()
 		stop()
-		a.Refused, a.Why = r.given.refused, r.given.why
+		a.Refused, a.Why, a.Group = r.given.refused, r.given.why, r.given.other
 	}
 	if err != nil {
 		a = answer{Kind: hostcall.KindOf(err), Detail: err.Error()}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
@@ -28,8 +30,40 @@ func (h *Host) GiveToGroup(ctx context.Context, path string, group int64, onMism
 	return err
 }
 
-// inOtherPod reports whether another pod has a local volume. Its files stay as that one has them, as with a kubelet.
-func (h *Host) inOtherPod(dir, plugin, name string) (bool, error) {
+// grouping is about the group of the volume name of a plugin, mounted at dir of its pod.
+type grouping struct {
+	r                 *port.MountVolume
+	plugin, name, dir string
+	group             int64
+	readOnly          bool
+}
+
+// settle gives the files of a volume to the group of its pod, unless it is read-only, or another pod has it. Other pods
+// wait for release.
+func (h *Host) settle(ctx context.Context, g *grouping) (release func(), err error) {
+	release = func() {}
+	if !g.readOnly {
+		// One pod after another: two at once would leave some files to the one, and some to the other.
+		if release, err = h.disks.hold(ctx, "group/"+g.plugin+"/"+g.name); err != nil {
+			return func() {}, err
+		}
+	}
+	path := filepath.Join(h.pods.Real, g.dir)
+	switch taken, err := h.inOtherPod(g.dir, g.plugin); {
+	case err != nil:
+		return release, err
+	case taken:
+		return release, h.wantGroup(ctx, path, g.group, g.r.Taken)
+	case g.readOnly:
+		return release, nil
+	}
+	c := g.r.Pod.Spec.SecurityContext.FSGroupChangePolicy
+	return release, h.GiveToGroup(ctx, path, g.group, c != nil && *c == v1.FSGroupChangeOnRootMismatch, g.r.Walked)
+}
+
+// inOtherPod reports whether another pod has a local volume, be it by another name. Its files stay as that one has
+// them, as with a kubelet.
+func (h *Host) inOtherPod(dir, plugin string) (bool, error) {
 	if plugin != localPlugin {
 		return false, nil
 	}
@@ -37,22 +71,23 @@ func (h *Host) inOtherPod(dir, plugin, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	own, at, _ := strings.Cut(dir, "/")
+	mine := mounts.Of(all, filepath.Join(h.pods.Real, dir))
 	for _, m := range mounts.Below(all, h.pods.Real) {
-		uid, rest, _ := strings.Cut(strings.TrimPrefix(m.Point, h.pods.Real+"/"), "/")
-		if uid != own && rest == at && h.exists(filepath.Join(uid, pluginsDir, plugin, name, readyFile)) {
+		parts := strings.Split(strings.TrimPrefix(m.Point, h.pods.Real+"/"), "/")
+		if len(parts) == 4 && parts[1] == volumesDir && parts[2] == plugin && m.Point != mine.Point &&
+			m.Device == mine.Device && m.Root == mine.Root &&
+			h.exists(filepath.Join(parts[0], pluginsDir, plugin, parts[3], readyFile)) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// wantGroup changes nothing, and tells whoever reads the log if the volume is of another group.
-func (h *Host) wantGroup(ctx context.Context, path string, group int64) error {
+// wantGroup changes nothing, and tells taken if the volume is of another group.
+func (h *Host) wantGroup(ctx context.Context, path string, group int64, taken func(group int64)) error {
 	a, err := h.children.ask(ctx, request{Op: opBind, Path: path, Mounted: true, Group: &group, Taken: true})
-	if err == nil && a.Refused > 0 {
-		h.warn(fmt.Sprintf("the volume at %s is not given to the group of the pod (fsGroup %d), which starts all the same, "+
-			"because another pod has it: %s", path, group, a.Why))
+	if err == nil && a.Group != nil && taken != nil {
+		taken(*a.Group)
 	}
 	return err
 }
@@ -70,6 +105,8 @@ type regroup struct {
 	// refused could not be, and why the first could not.
 	refused int64
 	why     string
+	// other is the group of a volume that another pod has, if it is another one.
+	other *int64
 }
 
 // toGroup sets the group and modes of a whole tree. With onMismatch, only if its top does not have them already; with
@@ -87,7 +124,7 @@ func (g *regroup) toGroup(path string, group int, onMismatch, taken bool) error 
 		}
 		_, gid := area.OwnerOf(info)
 		if taken && gid != group {
-			g.count(fmt.Errorf("it is of group %d", gid))
+			g.other = new(int64(gid))
 		}
 		if taken || gid == group && info.Mode().Perm()&groupDirMode == groupDirMode && info.Mode()&fs.ModeSetgid != 0 {
 			return nil

@@ -98,23 +98,11 @@ func (h *Host) bindOnce(
 	if err != nil {
 		return "", err
 	}
-	if group := podspec.FSGroup(r.Pod); group != nil && !r.ReadOnly && !slices.Contains(ask.Options, "ro") {
-		c := r.Pod.Spec.SecurityContext.FSGroupChangePolicy
-		onMismatch := c != nil && *c == v1.FSGroupChangeOnRootMismatch
-		// One pod after another: two at once would leave some files to the one, and some to the other.
-		release, err := h.disks.hold(ctx, "group/"+plugin+"/"+name)
-		if err != nil {
-			return "", err
-		}
+	if group := podspec.FSGroup(r.Pod); group != nil {
+		g := grouping{r: r, plugin: plugin, name: name, dir: dir, group: *group}
+		g.readOnly = r.ReadOnly || slices.Contains(ask.Options, "ro")
+		release, err := h.settle(ctx, &g)
 		defer release()
-		taken, err := h.inOtherPod(dir, plugin, name)
-		switch {
-		case err != nil:
-		case taken:
-			err = h.wantGroup(ctx, ask.Path, *group)
-		default:
-			err = h.GiveToGroup(ctx, ask.Path, *group, onMismatch, r.Walked)
-		}
 		if err != nil {
 			return "", err
 		}

@@ -138,35 +138,48 @@ func TestGroupGivenUp(t *testing.T) {
 	check.Fatal(t, l.unmount("u1"))
 }
 
-// TestGroupOfSharedVolume: a local volume that another pod has stays with its group, and the log says so.
+// TestGroupOfSharedVolume: a local volume that another pod has stays with its group, whatever it is called, and who asks
+// for another group is told.
 func TestGroupOfSharedVolume(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l := newLab(t)
-	var warned []string
-	l.warn = func(what string) { warned = append(warned, what) }
+	var told []int64
 	disk := t.TempDir()
 	hosttest.Write(t, filepath.Join(disk, "file"), "")
 	of := func(uid types.UID, group int64) port.MountVolume {
 		p := newPod(withFSGroup)
 		p.UID, p.Spec.SecurityContext.FSGroup = uid, &group
-		return claimed(p, local(disk))
+		r := claimed(p, local(disk))
+		r.Taken = func(group int64) { told = append(told, group) }
+		return r
 	}
-	mount := func(r port.MountVolume, want uint32, warnings int) {
+	mount := func(r port.MountVolume, want uint32, groups ...int64) {
 		t.Helper()
 		check.Fatal(t, l.prepare(r.Pod))
 		check.Value(l.mountRequest(ctx(t), r))(t)
-		if gid, _ := groupAndMode(t, filepath.Join(disk, "file")); gid != want || len(warned) != warnings {
-			t.Errorf("for pod %s it is of group %d, want %d; warnings %q", r.Pod.UID, gid, want, warned)
+		if gid, _ := groupAndMode(t, filepath.Join(disk, "file")); gid != want || !slices.Equal(told, groups) {
+			t.Errorf("for pod %s it is of group %d, want %d; told of groups %d", r.Pod.UID, gid, want, told)
 		}
+		told = nil
 	}
-	mount(of("u1", 2000), 2000, 0)
-	mount(of("u2", 2000), 2000, 0)
-	mount(of("u3", 3000), 2000, 1)
-	for _, uid := range []types.UID{"u1", "u2", "u3"} {
+	mount(of("u1", 2000), 2000)
+	mount(of("u2", 2000), 2000)
+	mount(of("u3", 3000), 2000, 2000)
+	mount(of("u3", 3000), 2000) // it has it: nothing new is asked for
+	read := of("u4", 3000)
+	read.ReadOnly = true
+	mount(read, 2000, 2000)
+	renamed := of("u5", 3000)
+	renamed.Persistent.Name = "another"
+	mount(renamed, 2000, 2000)
+	for _, uid := range []types.UID{"u1", "u2", "u3", "u4", "u5"} {
 		check.Fatal(t, l.unmount(uid))
 	}
-	mount(of("u4", 3000), 3000, 1)
-	check.Fatal(t, l.unmount("u4"))
+	read.Pod.UID = "u6"
+	mount(read, 2000)
+	check.Fatal(t, l.unmount("u6"))
+	mount(of("u7", 3000), 3000)
+	check.Fatal(t, l.unmount("u7"))
 }
 
 // TestFileKeepsGroup: a file that can't be given to a group does not keep the pod from starting, and the log says so.
