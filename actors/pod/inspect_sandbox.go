@@ -22,6 +22,9 @@ func (inspectSandbox) kind() string { return "PodSandboxStatus" }
 
 func (a inspectSandbox) begin(p *pod) run {
 	rt, files, of := p.deps.Runtime, p.deps.Files, p.want
+	if p.facts.Ran(a.ID) {
+		files = nil // the file is the containers' now: lines that they have added stay
+	}
 	pool := ""
 	if s := p.facts.Sandbox(a.ID); s != nil && s.State == observed.SandboxReady && p.facts.Found(a.ID) {
 		pool = LookPool
@@ -39,8 +42,8 @@ func (a inspectSandbox) begin(p *pod) run {
 }
 
 // writeHosts writes the pod's addresses to its /etc/hosts before the plan learns the addresses,
-// so it precedes the first container start. A failure delays nothing: the next inspection
-// retries.
+// so it precedes the first container start. Containers that are made later bring them (MakeFiles). A
+// failure delays nothing: the next inspection retries.
 func writeHosts(ctx context.Context, files port.ContainerFiles, of *v1.Pod, ips []string, done func()) {
 	if files == nil || len(ips) == 0 {
 		done()

@@ -19,7 +19,8 @@ type ContainerFiles interface {
 	// ReadEnvFiles reads files of a pod's emptyDir volumes, in order; nil for a missing one. It never
 	// follows a path out of the volume.
 	ReadEnvFiles(ctx context.Context, r ReadEnvFiles, done func([][]byte, error))
-	// WriteHosts writes the pod's addresses into its /etc/hosts. Running containers see it.
+	// WriteHosts writes the pod's addresses into its /etc/hosts, before the first container is started that was made when
+	// they were not known.
 	WriteHosts(ctx context.Context, r WriteHosts, done func(error))
 	// TerminationMessage reads the termination message of a container that has ended.
 	TerminationMessage(ctx context.Context, r TerminationMessage, done func(string, error))

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,28 @@ func TestHostsAreWrittenBeforeTheStart(t *testing.T) {
 	w.until(20*time.Second, "up", func() bool { return w.pod("web").Ready })
 	if w.containerFiles.Made != 3 || len(m.calls[0].Mounts) != 1 {
 		t.Errorf("%d containers have their files, mounts %+v", w.containerFiles.Made, m.calls[0].Mounts)
+	}
+}
+
+// TestHostsStay: what a container has added to its /etc/hosts stays when the agent starts again. The file is written
+// anew when a container is made.
+func TestHostsStay(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1, withFiles())
+	c.create(aPod("web").main("second"))
+	w.until(20*time.Second, "up", func() bool { return c.ready("web") })
+	hosts := w.containerFiles.Hosts
+	written := hosts["web"]
+	hosts["web"] = append(slices.Clone(written), "added")
+	w.restart()
+	w.run(time.Minute)
+	if got := hosts["web"]; !c.ready("web") || !slices.Contains(got, "added") {
+		t.Errorf("after a restart of the agent the file has %q", got)
+	}
+	w.end("web", "second", 1)
+	w.until(time.Minute, "made again", func() bool { return c.restarts("web", "second") == 1 && c.ready("web") })
+	if got := hosts["web"]; len(written) == 0 || !slices.Equal(got, written) {
+		t.Errorf("when a container was made the file has %q, want %q", got, written)
 	}
 }
 

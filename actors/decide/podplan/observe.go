@@ -351,6 +351,16 @@ func (f *Facts) Appeared(v observed.Pod) {
 	}
 }
 
+// Ran says whether a container of a sandbox has been started, as far as the runtime still shows it.
+func (f *Facts) Ran(sandbox string) bool {
+	for i := range f.View.Containers {
+		if c := &f.View.Containers[i]; c.SandboxID == sandbox && c.State != observed.ContainerCreated {
+			return true
+		}
+	}
+	return false
+}
+
 // Container returns the container of that ID, nil if the runtime shows none.
 func (f *Facts) Container(id string) *observed.Container {
 	for i := range f.View.Containers {
