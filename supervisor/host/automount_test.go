@@ -24,10 +24,10 @@ func automount(t *testing.T, point string) {
 	err := unix.Mount("test", point, "autofs", 0,
 		fmt.Sprintf("fd=%d,pgrp=%d,minproto=5,maxproto=5,direct", kernel.Fd(), unix.Getpgrp()))
 	hosttest.Need(t, "autofs", err)
-	top := check.Value(os.Open(point))(t)
+	top := check.Value(unix.Open(point, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	ended := make(chan error, 1)
 	t.Cleanup(func() {
-		check.Error(t, top.Close())
+		check.Error(t, unix.Close(top))
 		check.Error(t, unix.Unmount(point, unix.MNT_DETACH)) // the file system in memory
 		check.Error(t, unix.Unmount(point, unix.MNT_DETACH))
 		check.Error(t, <-ended)
@@ -44,7 +44,7 @@ func automount(t *testing.T, point string) {
 			err = os.WriteFile(filepath.Join(point, "file"), []byte("x"), 0o600)
 		}
 		const token = 8 // its offset
-		if e := unix.IoctlSetInt(int(top.Fd()), ready, int(binary.NativeEndian.Uint32(text[token:]))); err == nil {
+		if e := unix.IoctlSetInt(top, ready, int(binary.NativeEndian.Uint32(text[token:]))); err == nil {
 			err = e
 		}
 		ended <- err
