@@ -21,7 +21,7 @@ import (
 // The operations of a child.
 const (
 	opHostPath = "check"      // that Path is of Type, and make it if it says so
-	opUnmount  = "unmount"    // take down what is mounted at Path
+	opUnmount  = "unmount"    // take down what is mounted at Path; with Source, below that without following a link
 	opForce    = "force"      // the same, giving up what its server has not answered
 	opBind     = "bind"       // bind Source to Path, or what is on it if it is a device, and give it to Group
 	opGrow     = "grow"       // grow the file system of the device Source, mounted at Path
@@ -86,9 +86,9 @@ func (r request) perform() error {
 	case opSubPaths:
 		return mountParts(r.Parts)
 	case opUnmount:
-		return unmount(r.Path, 0)
+		return unmountAt(r.Source, r.Path, 0)
 	case opForce:
-		return unmount(r.Path, unix.MNT_FORCE)
+		return unmountAt(r.Source, r.Path, unix.MNT_FORCE)
 	case opBind:
 		return bindLocal(&r)
 	case opGrow:
@@ -164,8 +164,8 @@ func makeFile(path string) error {
 	return f.Close()
 }
 
-func unmount(path string, flags int) error {
-	err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW|flags)
+// unmounted is the error of an unmount.
+func unmounted(path string, err error) error {
 	switch {
 	case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT): // not mounted, or gone
 		return nil

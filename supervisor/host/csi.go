@@ -78,10 +78,9 @@ func (h *Host) UnmountSubPaths(ctx context.Context, uid string) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range slices.Backward(mounts.Below(all, filepath.Join(h.pods.Real, dir, subPathsDir))) {
-		if err := h.unmountOne(ctx, m); err != nil {
-			return err
-		}
+	mine, within, err := h.ours(dir, mounts.Below(all, filepath.Join(h.pods.Real, dir, subPathsDir)))
+	if err != nil {
+		return err
 	}
-	return nil
+	return h.unmountAll(ctx, mine, within)
 }

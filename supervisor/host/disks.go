@@ -128,7 +128,7 @@ type diskRequest struct {
 func (r *diskRequest) perform(point string) (left []string, err error) {
 	ctx, machine := context.Background(), r.Machine // the child is killed at the deadline
 	if r.Release {
-		if err := unmount(point, 0); err != nil {
+		if err := unmountAt("", point, 0); err != nil {
 			return nil, err
 		}
 		if r.FC != nil {

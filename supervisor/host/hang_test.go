@@ -146,13 +146,13 @@ func (c *children) idle(path string) <-chan struct{} {
 	return done
 }
 
-// What a container mounted below its volume may be dead, too.
+// What a container mounted below its volume may be dead, too. It is not looked at, and unmounted with its pod.
 func TestRemovalDoesNotTouchADeadMount(t *testing.T) {
 	l := newLab(t)
 	point := filepath.Join(l.mustMount(newPod(), emptyDir("data", v1.EmptyDirVolumeSource{})), "nfs")
 	check.Fatal(t, os.Mkdir(point, 0o755))
 	s := newDeadServer(t, point)
-	hosttest.WantError(t, l.unmount("u1"), port.StateConflict, "still mounted", point, "fuse")
+	hosttest.WantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "still mounted", point, "fuse")
 	read := l.mounts
 	l.mounts = func() ([]mounts.Mount, error) { return nil, nil }
 	hosttest.WantError(t, l.unmount("u1"), port.StateConflict, point+" is mounted")
@@ -162,7 +162,10 @@ func TestRemovalDoesNotTouchADeadMount(t *testing.T) {
 	default:
 	}
 	l.mounts = read
-	s.end()
+	check.Fatal(t, l.unmount("u1"))
+	<-s.ended
+	s.gone = true
+	check.Fatal(t, unix.Close(s.fd))
 	check.Fatal(t, l.unmount("u1"))
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
-// A mount that a container left behind, of the same file system: nothing but
+// A mount of the same file system that somebody else made: nothing but
 // mountinfo and the kernel's own refusal tells it from a directory.
 func TestRemovalRefusesMounts(t *testing.T) {
 	hosttest.NeedRoot(t)
@@ -22,7 +22,7 @@ func TestRemovalRefusesMounts(t *testing.T) {
 	hosttest.Write(t, filepath.Join(precious, "file"), "precious")
 	path := l.mustMount(newPod(), emptyDir("data", v1.EmptyDirVolumeSource{}))
 	hosttest.Write(t, filepath.Join(path, "other"), "x")
-	point := filepath.Join(path, "in here", "deep")
+	point := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~configmap/m/in here/deep")
 	check.Fatal(t, os.MkdirAll(point, 0o755))
 	unmount := hosttest.Bind(t, precious, point)
 

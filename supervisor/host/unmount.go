@@ -41,20 +41,17 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 	if err != nil {
 		return err
 	}
-	mine, foreign := split(mounts.Below(all, filepath.Join(h.pods.Real, dir)), filepath.Join(h.pods.Real, dir))
-	if err := stillMounted(foreign); err != nil {
+	mine, within, err := h.ours(dir, mounts.Below(all, filepath.Join(h.pods.Real, dir)))
+	if err != nil {
 		return err
 	}
 	if err := errors.Join(h.noteDisks(dir, mine, all), h.noteMaps(dir)); err != nil {
 		return err
 	}
-	// The newest first: it may be mounted over an older one, or be a part of one.
-	for _, m := range slices.Backward(mine) {
-		if err := h.unmountOne(ctx, m); err != nil {
-			return err
-		}
+	if err := h.unmountAll(ctx, mine, within); err != nil {
+		return err
 	}
-	if len(mine) > 0 {
+	if len(mine)+len(within) > 0 {
 		if all, err = h.mounts(); err != nil {
 			return err
 		}
@@ -69,9 +66,25 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 		return err
 	}
 	h.takeProjects(filepath.Join(dir, volumesDir))
-	// The markers last: while one is there, so is its volume.
-	for _, sub := range ofVolumes {
-		if err := h.pods.Remove(ctx, dir, sub); err != nil {
+	return h.removeVolumes(ctx, dir)
+}
+
+// ours are the mounts of a pod's volumes, and those that it has left within its emptyDirs. Others are an error.
+func (h *Host) ours(dir string, all []mounts.Mount) (mine, within []mounts.Mount, err error) {
+	mine, foreign := split(all, filepath.Join(h.pods.Real, dir))
+	within, foreign = h.inEmptyDirs(dir, foreign)
+	return mine, within, stillMounted(foreign)
+}
+
+func (h *Host) unmountAll(ctx context.Context, mine, within []mounts.Mount) error {
+	for _, m := range within {
+		if err := h.unmountWithin(ctx, m); err != nil {
+			return err
+		}
+	}
+	// The newest first: it may be mounted over an older one, or be a part of one.
+	for _, m := range slices.Backward(mine) {
+		if err := h.unmountOne(ctx, m); err != nil {
 			return err
 		}
 	}
@@ -108,15 +121,21 @@ const unmountPatience = 20 * time.Second
 // unmountOne removes one mount. One of a file system with a server may hang, and so may a disk of a network.
 func (h *Host) unmountOne(ctx context.Context, m mounts.Mount) error {
 	if m.Local() && !slices.Contains(diskPlugins[:], filepath.Base(filepath.Dir(m.Point))) {
-		return unmount(m.Point, 0)
+		return unmountAt("", m.Point, 0)
 	}
+	return h.unmountInChild(ctx, request{Path: m.Point})
+}
+
+func (h *Host) unmountInChild(ctx context.Context, r request) error {
 	patient, cancel := context.WithTimeout(ctx, unmountPatience)
 	defer cancel()
-	err := h.children.call(patient, request{Op: opUnmount, Path: m.Point})
+	r.Op = opUnmount
+	err := h.children.call(patient, r)
 	if patient.Err() == nil && hostcall.KindOf(err) != port.Unavailable || ctx.Err() != nil {
 		return err
 	}
-	return h.children.call(ctx, request{Op: opForce, Path: m.Point})
+	r.Op = opForce
+	return h.children.call(ctx, r)
 }
 
 // split parts the mounts that are where volumes of ours are mounted, which is
@@ -190,6 +209,9 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 		if err := h.logs.Remove(ctx, ".", name); err != nil {
 			return err
 		}
+	}
+	if err := h.removeVolumes(ctx, dir); err != nil {
+		return err
 	}
 	// Last: by this directory the remains of a pod are found.
 	return h.pods.Remove(ctx, ".", dir)

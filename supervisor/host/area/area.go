@@ -40,6 +40,16 @@ func Open(path string, mode os.FileMode) (*Area, error) {
 
 // Remove removes name in dir, both below the area.
 func (a *Area) Remove(ctx context.Context, dir, name string) error {
+	return a.remove(dir, name, &removal{ctx: ctx})
+}
+
+// RemoveDirs removes name in dir, both below the area, as far as it is directories: places where something was mounted.
+// Files are removed only so deep in it, 0 for nowhere. Others are an error: they were written when nothing was mounted.
+func (a *Area) RemoveDirs(ctx context.Context, dir, name string, files int) error {
+	return a.remove(dir, name, &removal{ctx: ctx, dirs: true, files: files})
+}
+
+func (a *Area) remove(dir, name string, r *removal) error {
 	parent, err := a.Root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -48,7 +58,8 @@ func (a *Area) Remove(ctx context.Context, dir, name string) error {
 		return err
 	}
 	defer parent.Close() //nolint:errcheck // nothing was written
-	return RemoveTree(ctx, parent, name)
+	r.remove(parent, name, 0)
+	return r.first
 }
 
 // OwnerOf is the owner of a file.

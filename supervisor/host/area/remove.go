@@ -22,6 +22,9 @@ import (
 // what it can and keeps the first error.
 type removal struct {
 	ctx context.Context
+	// dirs: only directories are removed, and files so deep.
+	dirs  bool
+	files int
 	// top is the tree's own directory, to which directories that lie too deep
 	// are moved: a pod can nest more of them than there are file descriptors.
 	top   *os.File
@@ -56,11 +59,17 @@ func (r *removal) remove(dir *os.File, name string, depth int) {
 		return
 	}
 	path := filepath.Join(dir.Name(), name)
-	err := unix.Unlinkat(int(dir.Fd()), name, 0)
+	err := error(unix.EISDIR)
+	if !r.dirs || depth == r.files && depth > 0 {
+		err = unix.Unlinkat(int(dir.Fd()), name, 0)
+	}
 	switch {
 	case err == nil, errors.Is(err, unix.ENOENT):
 	case errors.Is(err, unix.EISDIR), errors.Is(err, unix.EPERM): // POSIX has EPERM for a directory
-		if dirErr := r.removeDir(dir, name, depth); errors.Is(dirErr, unix.ENOTDIR) {
+		if dirErr := r.removeDir(dir, name, depth); errors.Is(dirErr, unix.ENOTDIR) && r.dirs {
+			r.fail(hostcall.Failf(port.StateConflict,
+				"%s was written when no volume was mounted there, and is not removed: move or remove it", path))
+		} else if errors.Is(dirErr, unix.ENOTDIR) {
 			r.fail(removeError(path, err))
 		} else if dirErr != nil {
 			r.fail(removeError(path, dirErr))
@@ -84,6 +93,9 @@ func (r *removal) removeDir(dir *os.File, name string, depth int) error {
 			return nil
 		}
 		if pass == removalPasses {
+			return err
+		}
+		if depth > removalDepth && r.dirs {
 			return err
 		}
 		if depth > removalDepth {

@@ -70,6 +70,47 @@ func TestRemoveTree(t *testing.T) {
 	hosttest.WantMode(t, filepath.Join(outside, "file"), 0o600)
 }
 
+// TestRemoveDirs: files stay, but for those at one depth, and so does what lies too deep to be looked at where it is.
+func TestRemoveDirs(t *testing.T) {
+	a := check.Value(Open(t.TempDir(), 0o755))(t)
+	defer a.Root.Close() //nolint:errcheck // of the test
+	at := func(name string) string { return filepath.Join(a.Real, name) }
+	for _, name := range []string{"x/y/z", "x/y/file", "x/file", "x/y/z/file"} {
+		if filepath.Base(name) == "file" {
+			hosttest.Write(t, at(name), "x")
+		} else {
+			check.Fatal(t, os.MkdirAll(at(name), 0o755))
+		}
+	}
+	remove := func(files int) error { return a.RemoveDirs(t.Context(), ".", "x", files) }
+	if err := remove(1); hostcall.KindOf(err) != port.StateConflict {
+		t.Error(err)
+	}
+	hosttest.WantGone(t, at("x/file"))
+	hosttest.WantMode(t, at("x/y/file"), 0o600)
+	check.Fatal(t, os.Remove(at("x/y/file")))
+	check.Fatal(t, os.Remove(at("x/y/z/file")))
+	check.Fatal(t, os.Symlink("y", at("x/link")))
+	if err := remove(0); hostcall.KindOf(err) != port.StateConflict {
+		t.Error(err)
+	}
+	hosttest.WantGone(t, at("x/y"))
+	hosttest.WantMode(t, at("x/link"), 0o777|os.ModeSymlink)
+	check.Fatal(t, os.Remove(at("x/link")))
+	nest(t, at("x"), 2*removalDepth)
+	if err := remove(0); err == nil {
+		t.Error("a tree that is too deep is gone")
+	}
+	if entries := check.Value(os.ReadDir(at("x")))(t); len(entries) != 1 || entries[0].Name() != "deeper" {
+		t.Errorf("it was moved: %v", entries)
+	}
+	check.Fatal(t, a.Remove(t.Context(), ".", "x"))
+	for range 2 {
+		check.Fatal(t, remove(0))
+	}
+	hosttest.WantGone(t, at("x"))
+}
+
 // nest makes directories in each other, more than a path can name.
 func nest(t *testing.T, dir string, depth int) {
 	t.Helper()
