@@ -30,12 +30,13 @@ func (a createContainer) begin(p *pod) run {
 	if spec == nil {
 		panic("the plan creates a container that the spec does not have: " + a.Name)
 	}
+	given := p.placement.Given(a.Name)
 	plan, err := containerplan.New(&containerplan.Input{
 		Source: downward.Source{
 			Pod: p.want, PodIPs: a.PodIPs, HostIPs: p.machine.HostIPs, Allocatable: p.machine.Allocatable,
 		},
 		Container: spec, Objects: p.objects, Paths: p.paths, Images: p.facts.Images, View: &p.facts.View,
-		Devices: p.deps.Devices, Claims: p.deps.PrepareClaims != nil,
+		Devices: p.deps.Devices, Plugged: given.Variables(), Claims: p.deps.PrepareClaims != nil,
 	})
 	if why := p.placement.Lacks(a.Name); why != "" && err == nil {
 		err = errors.New(why)
@@ -53,8 +54,7 @@ func (a createContainer) begin(p *pod) run {
 		Pod: p.want, Container: spec, Attempt: a.Attempt, SandboxID: a.SandboxID, SandboxAttempt: a.SandboxAttempt,
 		ImageRef: a.ImageRef, SpecHash: a.SpecHash, RuntimeHandler: plan.RuntimeHandler, TargetID: plan.TargetID,
 		Groups: p.objects.Groups(p.want), Placement: a.Placement,
-		Devices: p.placement.Given(a.Name).WithCDI(p.facts.Claims.Of(a.Name)).
-			WithNodes(containerplan.Devices(p.want, spec, p.paths)),
+		Devices: given.WithCDI(p.facts.Claims.Of(a.Name)).WithNodes(containerplan.Devices(p.want, spec, p.paths)),
 	}
 	c.preStart = p.deps.PreStart
 	// containerd shows a container's image by its registry digest, where there is one. The status

@@ -145,7 +145,7 @@ func TestContainerThatCannotBe(t *testing.T) {
 				FileKeyRef: &v1.FileKeySelector{VolumeName: "data", Path: "x.env", Key: "SUB"},
 			}}
 		},
-		"failed to expand subPathExpr `$(SUB)`":                   func(p *pod, _ *machine) { p.want.Spec.Containers[0].Env = nil },
+		"missing value for SUB":                                   func(p *pod, _ *machine) { p.want.Spec.Containers[0].Env = nil },
 		`cannot find volume "node" to mount into container "app"`: func(p *pod, _ *machine) { p.paths.Delete("node") },
 		`failed to prepare subPath for volumeMount "node" of container "app": leads out`: func(_ *pod, m *machine) {
 			m.subErr = &port.Error{Kind: port.Other, Verb: "MountSubPaths", Detail: "leads out"}

@@ -13,8 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Container makes the request for one incarnation of a container. Devices and CDI names of device
-// plugins belong here later.
+// Container makes the request for one incarnation of a container. The variables of device plugins are in its Env.
 func Container(n *Node, r *port.CreateContainer) (*runtimeapi.CreateContainerRequest, error) {
 	config, err := containerConfig(n, r)
 	if err != nil {
@@ -66,7 +65,7 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 		Command:     expansion.All(c.Command, r.Env.Lookup),
 		Args:        expansion.All(c.Args, r.Env.Lookup),
 		WorkingDir:  c.WorkingDir,
-		Envs:        append(plugged.envs, keyValues(r.Env)...), // the later one counts
+		Envs:        keyValues(r.Env),
 		Mounts:      append(plugged.mounts, mounts...),
 		Devices:     plugged.devices,
 		CDIDevices:  plugged.cdi,

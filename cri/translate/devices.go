@@ -6,9 +6,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 )
 
-// plugged is what device plugins give to a container.
+// plugged is what device plugins give to a container, apart from variables.
 type plugged struct {
-	envs    []*runtimeapi.KeyValue
 	mounts  []*runtimeapi.Mount
 	devices []*runtimeapi.Device
 	cdi     []*runtimeapi.CDIDevice
@@ -17,9 +16,6 @@ type plugged struct {
 func pluggedDevices(g *devices.Given) (out plugged) {
 	if g == nil {
 		return out
-	}
-	for _, v := range g.Env {
-		out.envs = append(out.envs, &runtimeapi.KeyValue{Key: v.Name, Value: []byte(v.Value)})
 	}
 	for _, m := range g.Mounts {
 		out.mounts = append(out.mounts, &runtimeapi.Mount{

@@ -9,14 +9,10 @@ import (
 
 func TestPluggedDevices(t *testing.T) {
 	got := pluggedDevices(&devices.Given{
-		Env:    []devices.Variable{{Name: "A", Value: "1"}},
 		Mounts: []devices.Mount{{ContainerPath: "/in", HostPath: "/out", ReadOnly: true}},
 		Nodes:  []devices.Node{{ContainerPath: "/dev/in", HostPath: "/dev/out", Permissions: "rw"}},
 		CDI:    []string{"example.com/gpu=0"},
 	})
-	if v := got.envs; len(v) != 1 || v[0].Key != "A" || string(v[0].Value) != "1" {
-		t.Error(v)
-	}
 	if v := got.mounts; len(v) != 1 || v[0].ContainerPath != "/in" || v[0].HostPath != "/out" || !v[0].Readonly {
 		t.Error(v)
 	}

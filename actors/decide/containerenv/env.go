@@ -6,9 +6,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Environment is a container's variables in order of their first declaration. A later declaration
@@ -37,6 +39,18 @@ func (e *Environment) set(name, value string) {
 	e.values[name] = value
 }
 
+// With adds the variables of device plugins, before those of the container. A name that it has too keeps its value.
+func (e *Environment) With(plugged []devices.Variable) {
+	var out Environment
+	for _, v := range plugged {
+		out.set(v.Name, v.Value)
+	}
+	for _, name := range e.names {
+		out.set(name, e.values[name])
+	}
+	*e = out
+}
+
 // Of makes the variables of a container: first envFrom in order, with the keys of each object
 // sorted, then env in order, then the variables for services that the container does not set
 // itself. A value can refer to earlier variables and to those of services. (core/v1 EnvVar and
@@ -44,8 +58,13 @@ func (e *Environment) set(name, value string) {
 func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Container) (Environment, error) {
 	pod := from.Pod
 	var e, links Environment
-	if services, err := objects.Services(pod.Namespace); err == nil {
+	services, err := objects.Services(pod.Namespace)
+	switch {
+	case err == nil:
 		links.addServices(services, pod)
+	case podobjects.StateOf(err) == podobjects.Failed && !podspec.Static(pod):
+		// A program that does not find the apiserver's address in its environment gives up, and does not look again.
+		return Environment{}, fmt.Errorf("services have not yet been read at least once, cannot construct envvars: %w", err)
 	}
 	lookup := func(name string) (string, bool) {
 		if v, ok := e.Lookup(name); ok {

@@ -224,6 +224,19 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 		}
 	}
 	w := newWorld()
+	w.objects = podobjects.NewSet([]podobjects.Entry{{
+		Ref:   podobjects.Ref{Kind: podobjects.Services, Namespace: "default"},
+		State: podobjects.Failed, Message: "services is forbidden",
+	}})
+	const unread = "services have not yet been read at least once, cannot construct envvars: "
+	if _, err := w.env(); err == nil || !strings.HasPrefix(err.Error(), unread) || !strings.Contains(err.Error(), "forbidden") {
+		t.Error(err)
+	}
+	w.pod.Annotations["kubernetes.io/config.source"] = "file"
+	if env, err := w.env(); err != nil || len(env) > 0 { // the apiserver may need it
+		t.Error(env, err)
+	}
+	w = newWorld()
 	w.objects = podobjects.Standalone()
 	w.app.EnvFrom = []v1.EnvFromSource{fromMap("", "m", nil)}
 	if _, err := w.env(); err == nil || !strings.HasPrefix(err.Error(), "configmap default/m is not available") {

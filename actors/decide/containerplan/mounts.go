@@ -162,19 +162,20 @@ func subPath(m *v1.VolumeMount, env containerenv.Environment) (string, error) {
 	return sub, nil
 }
 
-// expand substitutes variables in a subPathExpr. Unlike in a command, an unknown name is an error
-// (API VolumeMount.subPathExpr).
+// expand substitutes variables in a subPathExpr. Unlike in a command, a name that is unknown or has an empty value is
+// an error (API VolumeMount.subPathExpr): all of the volume, or another part of it, would be mounted.
 func expand(expr string, env containerenv.Environment) (string, error) {
-	missing := ""
+	var missing []string
 	out := expansion.Expand(expr, func(name string) (string, bool) {
 		v, ok := env.Lookup(name)
-		if !ok && missing == "" {
-			missing = name
+		if v == "" {
+			missing = append(missing, name)
 		}
 		return v, ok
 	})
-	if missing != "" {
-		return "", fmt.Errorf("failed to expand subPathExpr `%s`: missing value for %q", expr, missing)
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return "", fmt.Errorf("missing value for %s", strings.Join(slices.Compact(missing), ", "))
 	}
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
@@ -30,6 +31,8 @@ type Input struct {
 	View *observed.Pod
 	// Devices are those of device plugins on this node, nil for none.
 	Devices *devicestate.State
+	// Plugged are the variables that device plugins give to the container.
+	Plugged []devices.Variable
 	// Claims: ResourceClaims can be prepared on this node.
 	Claims bool
 }
@@ -48,12 +51,13 @@ type Plan struct {
 	objects   podobjects.Set
 	container *v1.Container
 	mounts    []Mount // by index of the container's volumeMounts
+	plugged   []devices.Variable
 }
 
 // New plans a container. It fails for one that asks for devices that this node can't give: a kubelet admitted its pod,
 // and the container has ended since.
 func New(in *Input) (*Plan, error) {
-	p := &Plan{from: in.Source, objects: in.Objects, container: in.Container}
+	p := &Plan{from: in.Source, objects: in.Objects, container: in.Container, plugged: in.Plugged}
 	why := in.Devices.MissingIn(in.Container)
 	if why == "" && !in.Claims {
 		why = devicestate.UnclaimedIn(in.Pod, in.Container)
@@ -119,6 +123,9 @@ func (p *Plan) Resolve(files containerenv.Files) (*Resolved, error) {
 	env, err := containerenv.Of(&p.from, p.objects, files, p.container)
 	if err != nil {
 		return nil, err
+	}
+	if len(p.plugged) > 0 {
+		env.With(p.plugged) // only now: the values of the container's own do not see them
 	}
 	r := &Resolved{Env: env, Mounts: slices.Clone(p.mounts)}
 	for i := range r.Mounts {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
@@ -121,10 +122,11 @@ func TestMounts(t *testing.T) {
 			w.variable("B", "$(A)y")
 			w.mount(0, func(m *v1.VolumeMount) { m.SubPathExpr = "$(B)/$$(B)" })
 		}, []Mount{data, node, model}, []SubPath{{Index: 0, Volume: "data", Root: "/pods/data", SubPath: "xy/$(B)"}}},
-		{"subPathExpr that is empty", func(w *world) {
-			w.variable("A", "")
-			w.mount(0, func(m *v1.VolumeMount) { m.SubPathExpr = "$(A)" })
-		}, []Mount{data, node, model}, nil},
+		{"subPathExpr with a variable of a device plugin", func(w *world) {
+			w.Plugged = []devices.Variable{{Name: "A", Value: "plugged"}, {Name: "B", Value: "z"}}
+			w.variable("A", "own")
+			w.mount(0, func(m *v1.VolumeMount) { m.SubPathExpr = "$(A)/$(B)" })
+		}, []Mount{data, node, model}, []SubPath{{Index: 0, Volume: "data", Root: "/pods/data", SubPath: "own/z"}}},
 		{"dots in names", func(w *world) { w.mount(0, func(m *v1.VolumeMount) { m.SubPath = "..a/b.." }) },
 			[]Mount{data, node, model}, []SubPath{{Index: 0, Volume: "data", Root: "/pods/data", SubPath: "..a/b.."}}},
 	} {
@@ -156,9 +158,13 @@ func TestContainerThatCannotBe(t *testing.T) {
 			w.variable("UP", "..")
 			w.mount(2, func(m *v1.VolumeMount) { m.SubPathExpr = "a/$(UP)" })
 		},
-		"failed to expand subPathExpr `$(A)/$(B)/$(C)`: missing value for \"B\"": func(w *world) {
+		"missing value for B, C": func(w *world) {
 			w.variable("A", "x")
-			w.mount(0, func(m *v1.VolumeMount) { m.SubPathExpr = "$(A)/$(B)/$(C)" })
+			w.mount(0, func(m *v1.VolumeMount) { m.SubPathExpr = "$(A)/$(C)/$(B)/$(C)" })
+		},
+		"missing value for A": func(w *world) { // it would be the volume's root
+			w.variable("A", "")
+			w.mount(0, func(m *v1.VolumeMount) { m.SubPathExpr = "$(A)" })
 		},
 		"unable to find target container app": func(w *world) {
 			w.spec.EphemeralContainers = []v1.EphemeralContainer{debug}
@@ -193,6 +199,23 @@ func TestFilesComeFirst(t *testing.T) {
 	}
 	if got, _ := r.Env.Lookup("SUB"); got != "here" {
 		t.Errorf("its variable is %q", got)
+	}
+}
+
+// TestPluggedVariables: those of device plugins come first, and the container's own values do not see them.
+func TestPluggedVariables(t *testing.T) {
+	w := newWorld()
+	w.Plugged = []devices.Variable{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}
+	w.variable("C", "$(A)")
+	w.variable("A", "own")
+	_, r := check.Values(w.plan(nil))(t)
+	var got []string
+	for _, name := range r.Env.Names() {
+		v, _ := r.Env.Lookup(name)
+		got = append(got, name+"="+v)
+	}
+	if want := []string{"A=own", "B=2", "C=$(A)"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

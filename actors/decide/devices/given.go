@@ -90,6 +90,14 @@ func GivenFor(grants []devicestate.Grant) (*Given, error) {
 	return g, nil
 }
 
+// Variables are those of the container's environment, nil for none.
+func (g *Given) Variables() []Variable {
+	if g == nil {
+		return nil
+	}
+	return g.Env
+}
+
 // WithCDI is with more devices, of claims of the pod.
 func (g *Given) WithCDI(names []string) *Given {
 	if len(names) == 0 {

@@ -307,7 +307,7 @@ func TestVolumesThatCannotBe(t *testing.T) {
 	b.create(t, b.pod("expr", with(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}},
 		mounted("v", func(m *v1.VolumeMount) { m.SubPathExpr = "$(NONE)" }))))
 	b.awaitPod(t, "expr", "is refused", waiting("CreateContainerConfigError"))
-	b.awaitEvent(t, "expr", "Failed", `missing value for "NONE"`)
+	b.awaitEvent(t, "expr", "Failed", "missing value for NONE")
 }
 
 // trap is a directory with a link to the root of the machine.
