@@ -7,6 +7,8 @@
 package podstatus
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -61,7 +63,8 @@ type computer struct {
 
 func (c *computer) life() podlife.State { return c.in.Plan.Life }
 
-// containers fills the lists of container statuses, in the order of the spec.
+// containers fills the lists of container statuses: init containers in the order of the spec, the others by name. A
+// kubelet shows them so, kubectl takes the reason of the first one that has any, and programs read the first.
 func (c *computer) containers() {
 	spec := &c.pod.Spec
 	inits := statusList{prev: c.prev.InitContainerStatuses}
@@ -71,13 +74,14 @@ func (c *computer) containers() {
 		inits.add(&s)
 	}
 	mains := statusList{prev: c.prev.ContainerStatuses}
-	for i := range spec.Containers {
+	for _, i := range byName(len(spec.Containers), func(i int) string { return spec.Containers[i].Name }) {
 		ct := &spec.Containers[i]
 		s := c.container(ct, podspec.Main, find(c.prev.ContainerStatuses, ct.Name))
 		mains.add(&s)
 	}
 	ephemerals := statusList{prev: c.prev.EphemeralContainerStatuses}
-	for i := range spec.EphemeralContainers {
+	debug := spec.EphemeralContainers
+	for _, i := range byName(len(debug), func(i int) string { return debug[i].Name }) {
 		ct := (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
 		s := c.container(ct, podspec.Ephemeral, find(c.prev.EphemeralContainerStatuses, ct.Name))
 		ephemerals.add(&s)
@@ -88,6 +92,16 @@ func (c *computer) containers() {
 	if c.life() == podlife.Terminated {
 		c.closeBooks()
 	}
+}
+
+// byName are the indices of n containers, in the order of their names.
+func byName(n int, name func(int) string) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	slices.SortFunc(out, func(i, j int) int { return strings.Compare(name(i), name(j)) })
+	return out
 }
 
 // rest fills fields of the whole pod that hardly ever change.

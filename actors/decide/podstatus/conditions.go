@@ -200,8 +200,8 @@ func (c *computer) containersReady(phase v1.PodPhase) verdict {
 			names = append(append(names, ' '), s.Name...)
 		}
 	}
-	for i := range c.out.ContainerStatuses {
-		if s := &c.out.ContainerStatuses[i]; !s.Ready {
+	for i := range c.pod.Spec.Containers {
+		if s := find(c.out.ContainerStatuses, c.pod.Spec.Containers[i].Name); !s.Ready {
 			names = append(append(names, ' '), s.Name...)
 		}
 	}

@@ -70,7 +70,8 @@ func (c *computer) count() counts {
 		}
 	}
 	for i := range c.pod.Spec.Containers {
-		ct, s := &c.pod.Spec.Containers[i], &c.out.ContainerStatuses[i]
+		ct := &c.pod.Spec.Containers[i]
+		s := find(c.out.ContainerStatuses, ct.Name)
 		n.main(s, c.again(ct), c.everStarted(s))
 	}
 	return n
@@ -204,8 +205,9 @@ func (c *computer) mainRan() bool {
 // containers are through, and restarting sidecars no longer hold up the phase.
 func (c *computer) mainMadeHere() bool {
 	for i := range c.pod.Spec.Containers {
-		n, _ := c.newest(c.pod.Spec.Containers[i].Name)
-		if c.out.ContainerStatuses[i].State.Running != nil || n != nil && c.madeHere(n) {
+		name := c.pod.Spec.Containers[i].Name
+		n, _ := c.newest(name)
+		if find(c.out.ContainerStatuses, name).State.Running != nil || n != nil && c.madeHere(n) {
 			return true
 		}
 	}
