@@ -292,11 +292,15 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	i := a.get(m.Ask.Image)
 	s := secretsOf(m)
 	if n := slices.IndexFunc(i.waiting, mine); n >= 0 && i.waiting[n].reply == m.ReplyTo &&
-		i.waiting[n].ask.Attempt == m.Ask.Attempt {
+		i.waiting[n].ask.Attempt == m.Ask.Attempt && i.waiting[n].ask.Ahead == m.Ask.Ahead {
 		i.waiting[n].secrets = s // only what it pulls with may be new
 	} else {
+		w := &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo, secrets: s}
+		if n >= 0 && i.waiting[n].ask.Ahead && !m.Ask.Ahead {
+			a.itsTurn(ctx, i, w)
+		}
 		a.leave(ctx, i, mine)
-		i.waiting = append(i.waiting, &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo, secrets: s})
+		i.waiting = append(i.waiting, w)
 	}
 	a.advance(ctx, i)
 }
@@ -416,13 +420,14 @@ func (a *images) wake(ctx *kernel.Context[Message], i *image, at time.Time) {
 func (a *images) ready(ctx *kernel.Context[Message], i *image, w *waiter) {
 	w.reply.Tell(pod.ImageAnswer{
 		Container: w.ask.Container, Info: i.info,
-		Image: imagepull.Image{State: imagepull.Ready, Attempt: w.ask.Attempt, Image: w.ask.Image, Ref: i.info.ID},
+		Image: imagepull.Image{State: imagepull.Ready, Attempt: w.ask.Attempt, Image: w.ask.Image, Ahead: w.ask.Ahead,
+			Ref: i.info.ID},
 	})
 	a.leave(ctx, i, func(o *waiter) bool { return o == w })
 }
 
 func (a *images) tell(w *waiter, s imagepull.Image) {
-	s.Attempt, s.Image = w.ask.Attempt, w.ask.Image
+	s.Attempt, s.Image, s.Ahead = w.ask.Attempt, w.ask.Image, w.ask.Ahead
 	if w.told == s {
 		return
 	}
@@ -437,6 +442,9 @@ func (a *images) shortly(ctx *kernel.Context[Message], w *waiter, reason string)
 }
 
 func (a *images) event(ctx *kernel.Context[Message], w *waiter, warning bool, reason, message string) {
+	if w.ask.Ahead {
+		return
+	}
 	container := w.ask.Container
 	if _, is := imagepull.OfVolume(container); is {
 		container = "" // the pod's

@@ -33,7 +33,7 @@ func (a postStart) object() string   { return a.Name + " postStart" }
 func (a postStart) begin(p *pod) run { return p.hook(a.Name, a.ID, a.Handler, startDeadline) }
 
 func (a postStart) failed(p *pod, ctx *kernel.Context[Message], f failed) {
-	p.hookFailed(ctx, a.Name, a.Handler, "FailedPostStartHook", "PostStartHook failed: ", f)
+	p.hookFailed(ctx, a.Name, a.Handler, "FailedPostStartHook", "PostStartHook failed", f)
 }
 
 type preStop struct {
@@ -46,7 +46,7 @@ func (a preStop) object() string   { return a.Name + " preStop" }
 func (a preStop) begin(p *pod) run { return p.hook(a.Name, a.ID, a.Handler, a.Grace) }
 
 func (a preStop) failed(p *pod, ctx *kernel.Context[Message], f failed) {
-	p.hookFailed(ctx, a.Name, a.Handler, "FailedPreStopHook", "PreStopHook failed: ", f)
+	p.hookFailed(ctx, a.Name, a.Handler, "FailedPreStopHook", "PreStopHook failed", f)
 }
 
 func hookKind(h *v1.LifecycleHandler) string {
@@ -127,14 +127,16 @@ func (p *pod) endHooks(ctx *kernel.Context[Message], ids []string) {
 	}
 }
 
-// hookFailed reports a failed hook. A sleep that ended with its container is no failure.
+// hookFailed reports a failed hook. A sleep that ended with its container is no failure. What a command or a server
+// said may hold secrets, and more people read events than pods and the log.
 func (p *pod) hookFailed(
 	ctx *kernel.Context[Message], name string, h *v1.LifecycleHandler, reason, what string, f failed,
 ) {
 	if h != nil && h.Sleep != nil && f.kind == port.Canceled {
 		return
 	}
-	p.event(ctx, name, true, reason, what+f.detail)
+	ctx.Log().Warn().Str("pod", p.name()).Str("container", name).Str("error", f.detail).Msg(what)
+	p.event(ctx, name, true, reason, what)
 }
 
 func (p *pod) hookURL(name string, h *v1.HTTPGetAction) (string, error) {

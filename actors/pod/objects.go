@@ -83,8 +83,8 @@ func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
 			continue
 		}
 		if c, _ := podspec.Find(&p.want.Spec, e.Key); c != nil && c.Image == e.Value.Image {
-			p.ensureImage(ctx,
-				imagepull.Request{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: e.Value.Attempt})
+			p.ensureImage(ctx, imagepull.Request{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy,
+				Attempt: e.Value.Attempt, Ahead: e.Value.Ahead})
 		} else if name, ok := imagepull.OfVolume(e.Key); ok {
 			if v := podspec.Volume(&p.want.Spec, name); v != nil && v.Image != nil {
 				p.ensureImage(ctx, imagepull.Request{Container: e.Key, Image: v.Image.Reference, Policy: v.Image.PullPolicy,

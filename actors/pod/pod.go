@@ -276,7 +276,12 @@ func (p *pod) name() string {
 	return p.want.Namespace + "/" + p.want.Name
 }
 
+// image takes in the answer of images. One to what was asked ahead of a container's turn does not count any more when
+// it is its turn, nor the other way round.
 func (p *pod) image(m ImageAnswer) {
+	if m.Image.Ahead != p.facts.Images.At(m.Container).Ahead {
+		return
+	}
 	p.facts.Images.Set(m.Container, m.Image)
 	p.images.Set(m.Container, m.Info)
 }

@@ -27,11 +27,13 @@ var backsOff = rule{
 	Rule: Rule{
 		ID: "I21",
 		Text: "A container is made again no sooner than its backoff says (0 s, 10 s, 20 s, … 5 min after its last end; " +
-			"from the beginning after a run of ten minutes), and in the same sandbox no later than five seconds after it.",
+			"from the beginning after a run of ten minutes; at once if the agent stopped it that long after the end of the " +
+			"one before it), and in the same sandbox no later than five seconds after it.",
 		Excuses: "Another image, if only for a time, or a pod that was not wanted since its last sandbox was made: there " +
 			"is no backoff. Other resources, from when the pod asks for them: it may get them later. A clock " +
 			"that was set since the start of the last incarnation. Somebody else removes a container. " +
-			"To be late: as I27, and a backoff that follows from the number of the incarnation if its actor was restarted.",
+			"To be late: as I27, a backoff that follows from the number of the incarnation if its actor was restarted, and a " +
+			"postStart hook of a container before it.",
 	},
 	changed: func(n *Node, p *Pod, t *simcri.Transition) string {
 		if t.Container == "" || t.Kind != observed.ContainerCreatedEvent || p.spec == nil {
@@ -47,7 +49,7 @@ var backsOff = rule{
 		if image || last.otherImage || another {
 			// The next end may be the first of the image, after which there is no backoff either. Of an image
 			// that is the old one again the agent may not have been told.
-			l.backoff, l.free, l.doubtful = 0, true, l.doubtful || another || !image
+			l.backoff, l.least, l.free, l.doubtful = 0, 0, true, l.doubtful || another || !image
 			return ""
 		}
 		if !n.timely || n.clockSet.After(last.startedAt) || last.cause == simcri.Lost {
@@ -56,9 +58,9 @@ var backsOff = rule{
 		since := n.now().Sub(last.endedAt)
 		free := l.free
 		l.free = false
-		if since < l.backoff && !free && !l.resized {
+		if since < l.least && !l.soon && !free && !l.resized {
 			return fmt.Sprintf("container %s was made again %s after its end, with a backoff of %s",
-				t.Container, since, l.backoff)
+				t.Container, since, l.least)
 		}
 		if last.sandbox != t.Sandbox {
 			return ""
@@ -87,8 +89,8 @@ var backsOff = rule{
 
 // overdue says what is wrong if a container that has ended is made again now, or is not yet.
 func (n *Node) overdue(p *Pod, l *lineage, name string) string {
-	if _, kind := podspec.Find(&p.spec.Spec, name); kind != podspec.Main {
-		return "" // the others may wait for something
+	if _, kind := podspec.Find(&p.spec.Spec, name); kind != podspec.Main || p.hookedBefore(name) {
+		return "" // it may wait for something
 	}
 	most := l.backoff
 	switch {
@@ -125,18 +127,64 @@ func byNumber(attempt uint32) time.Duration {
 	return min(firstBackoff<<min(attempt-1, 10), longestBackoff)
 }
 
-// crashed counts an end. clockSet: the clock was set while it ran, so that nobody knows how long.
-func (l *lineage) crashed(ran time.Duration, clockSet bool) {
-	l.doubtful = l.doubtful || clockSet
-	switch {
-	case !l.made: // somebody else has ended it
-		return
-	case clockSet, ran >= longRun, l.ends == 0:
-		l.backoff = 0
-	case l.backoff == 0:
-		l.backoff = firstBackoff
-	default:
-		l.backoff = min(2*l.backoff, longestBackoff)
+// hookedBefore says whether a container before a main container has a postStart hook, which that may wait for.
+func (p *Pod) hookedBefore(name string) bool {
+	for c := range podspec.Lasting(&p.spec.Spec) {
+		switch {
+		case c.Name == name:
+			return false
+		case c.Lifecycle != nil && c.Lifecycle.PostStart != nil:
+			return true
+		}
 	}
+	return false
+}
+
+// stopHooked says whether a container has a preStop hook.
+func (p *Pod) stopHooked(name string) bool {
+	if p.spec == nil {
+		return true
+	}
+	c, _ := podspec.Find(&p.spec.Spec, name)
+	return c == nil || stopHook(c) != nil
+}
+
+// backoffs are those of the incarnations of one container name.
+type backoffs struct {
+	// backoff is how long after the last end the next is made at the latest, least at the soonest. soon, free: it may also
+	// be made at once.
+	backoff, least time.Duration
+	soon, free     bool
+	// counted are the ends that least is of.
+	counted int
+}
+
+// crashed counts the end of c. If the clock was set while it ran, nobody knows how long. killed: the agent may have
+// stopped it.
+func (l *lineage) crashed(c *container, clockSet time.Time, killed bool) {
+	before, set := l.last, clockSet.After(c.startedAt)
+	l.last = c
+	l.doubtful = l.doubtful || set
+	if !l.made { // somebody else has ended it
+		return
+	}
+	next := func(d time.Duration, first bool) time.Duration {
+		switch {
+		case set, c.endedAt.Sub(c.startedAt) >= longRun, first:
+			return 0
+		case d == 0:
+			return firstBackoff
+		default:
+			return min(2*d, longestBackoff)
+		}
+	}
+	l.backoff = next(l.backoff, l.ends == 0)
 	l.ends++
+	if killed && (before == nil || before.removed) {
+		l.soon = true // the agent does not count it, unless its postStart hook failed
+		return
+	}
+	l.least = next(l.least, l.counted == 0)
+	l.counted++
+	l.soon = killed && (c.endedAt.Sub(before.endedAt) >= l.least || clockSet.After(before.endedAt))
 }

@@ -133,7 +133,8 @@ type container struct {
 	otherImage bool
 	// doubtful: the agent, or the actor that asked, may not have been told by the answer that it was started.
 	// tried: it was asked to start.
-	doubtful, tried bool
+	// removed: the runtime has no record of it any more.
+	doubtful, tried, removed bool
 	// asked is when the agent first asked the runtime to stop it.
 	asked time.Time
 	// startedAt is when it was made, or then started; endedAt when it has ended; life when its sandbox was made.
@@ -157,9 +158,7 @@ type lineage struct {
 	last *container
 	// dead are those that ended and were not removed, ends all that have ended.
 	dead, ends int
-	// backoff is how long after the last end the next may be made; free: it may also be made at once.
-	backoff time.Duration
-	free    bool
+	backoffs
 	// doubtful: the agent may count its ends otherwise. resized: its pod asked for other resources for it.
 	doubtful, resized bool
 	// completed and started are the sandboxes in which one ended with code 0, or was started.
@@ -284,8 +283,8 @@ func (n *Node) containerChanged(p *Pod, t *simcri.Transition) {
 			l.running = nil
 		}
 		c.state, c.endedAt, c.exitCode, c.cause = observed.ContainerExited, n.now(), t.ExitCode, t.Cause
-		l.last, l.dead = c, l.dead+1
-		l.crashed(c.endedAt.Sub(c.startedAt), n.clockSet.After(c.startedAt))
+		l.dead++
+		l.crashed(c, n.clockSet, !c.asked.IsZero() || p.stopHooked(c.name))
 		l.ran = l.ran || t.Attempt == l.newest
 		if t.ExitCode == 0 {
 			l.completed[t.Sandbox] = true
@@ -296,6 +295,7 @@ func (n *Node) containerChanged(p *Pod, t *simcri.Transition) {
 		} else if c.doubtful || c.tried {
 			l.doubtful = true // it may have run
 		}
+		c.removed = true
 		delete(p.containers, t.ID)
 		if p.everDropped && !p.has(t.Container) {
 			l.made = false // its log goes with it: no log is left that the next could meet
@@ -356,7 +356,7 @@ func (n *Node) Outsider(id string) {
 			c.asked, c.doubtful = n.now(), true
 		}
 		for _, l := range p.names { // order-free: all of them
-			l.made, l.ends, l.backoff, l.doubtful = false, 0, 0, true
+			l.made, l.ends, l.backoffs, l.doubtful = false, 0, backoffs{free: l.free}, true
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -71,6 +72,13 @@ func TestTimes(t *testing.T) {
 		p := r.spec()
 		p.Spec.RestartPolicy = v1.RestartPolicyAlways
 		r.tell(p)
+	}
+	killed := func(n uint32) step {
+		return func(r *rig) {
+			c := r.stop("app", 30*time.Second)
+			c.Object = fmt.Sprint(r.ref.UID, "app", n)
+			r.Called(c, simcri.Fault{})
+		}
 	}
 	another := func(r *rig) {
 		p := r.spec()
@@ -150,6 +158,16 @@ func TestTimes(t *testing.T) {
 			pass(11 * time.Second), again(4),
 		}, "I21"},
 		"after a long run": {[]step{always, crash(0), again(1), pass(longRun), crash(1), again(2)}, ""},
+		"stopped, and made again at once": {[]step{
+			always, crash(0), again(1), pass(11 * time.Second), killed(1), crash(1), again(2),
+		}, ""},
+		"stopped too soon after the one before": {[]step{
+			always, crash(0), again(1), pass(9 * time.Second), killed(1), crash(1), again(2),
+		}, "I21"},
+		"the first is stopped, and counts for nothing": {[]step{
+			always, killed(0), crash(0), again(1), crash(1), again(2), crash(2), again(3),
+		}, "I21"},
+		"and the next is the first": {[]step{always, killed(0), crash(0), again(1), crash(1), again(2)}, ""},
 
 		"asked in time":              {[]step{probed, pass(11 * time.Second), ask, pass(12 * time.Second), ask}, ""},
 		"asked late":                 {[]step{probed, pass(11 * time.Second), ask, pass(13 * time.Second), ask}, "I22"},

@@ -46,7 +46,7 @@ func describe(msg any) (text string, bad bool) {
 		case imagepull.Ready:
 			return m.Container + ": " + m.Image.Image + " is present", false
 		case imagepull.Failed:
-			return m.Container + ": " + joined(m.Image.Reason, m.Image.Message), true
+			return m.Container + ": " + joined(m.Image.Reason, m.Image.Message), !m.Image.Ahead
 		case imagepull.Unknown, imagepull.Pending:
 		}
 		return m.Container + ": " + m.Image.Image + " is being looked up or pulled", false

@@ -201,8 +201,18 @@ func TestLivenessRestarts(t *testing.T) {
 			if m := w.lastEvent("web", "Killing"); m != "Container app failed liveness probe, will be restarted" {
 				t.Errorf("users are told %q", m)
 			}
-			// The next ones wait, ever longer.
-			w.until(2*time.Minute, "the second restart", func() bool { return w.runs("web", "app", 2) })
+			// The next ones do not wait, as long as the container lives for longer than the delay grows to.
+			for i := uint32(2); i <= 4; i++ {
+				if took = w.until(time.Minute, "the next restart", func() bool { return w.runs("web", "app", i) }); took > 37*time.Second {
+					t.Errorf("restart %d after %v", i, took)
+				}
+			}
+			if n := w.count("web", "BackOff"); n > 0 {
+				t.Errorf("%d events BackOff", n)
+			}
+			if took = w.until(2*time.Minute, "the fifth restart", func() bool { return w.runs("web", "app", 5) }); took < 64*time.Second {
+				t.Errorf("the fifth restart after %v, want 40 s from the end", took)
+			}
 			if w.count("web", "BackOff") == 0 {
 				t.Error("there was no back-off")
 			}

@@ -21,8 +21,23 @@ func (p Policy) Next(prev *Crash, attempt uint32, ran time.Duration) Crash {
 		return *prev
 	case p.Reset > 0 && ran >= p.Reset:
 		return Crash{Attempt: attempt}
+	case prev != nil && prev.None:
+		return Crash{Attempt: attempt}
 	case prev != nil:
 		return Crash{Attempt: attempt, Delay: p.after(prev.Delay)}
+	default:
+		return Crash{Attempt: attempt, Delay: p.nth(int64(attempt))}
+	}
+}
+
+// Spare is the record after the end of an incarnation that does not count: the next one starts at once, and what is
+// counted after it goes on from what was counted before.
+func (p Policy) Spare(prev *Crash, attempt uint32) Crash {
+	switch {
+	case prev != nil:
+		return Crash{Attempt: attempt, Delay: prev.Delay, None: prev.None}
+	case attempt == 0:
+		return Crash{None: true}
 	default:
 		return Crash{Attempt: attempt, Delay: p.nth(int64(attempt))}
 	}

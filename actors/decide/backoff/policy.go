@@ -19,4 +19,6 @@ type Crash struct {
 	Delay time.Duration
 	// Noted is true once the BackOff event for this crash was emitted.
 	Noted bool
+	// None: no incarnation up to this one counts.
+	None bool
 }

@@ -13,6 +13,9 @@ type Request struct {
 	Image     string
 	Policy    v1.PullPolicy
 	Attempt   uint32
+	// Ahead: the container waits for others, and its image is pulled meanwhile. Users are told nothing of that, and what
+	// fails does not delay the pull when it is the container's turn, which is a request of its own.
+	Ahead bool
 }
 
 // VolumeImage names the image of a volume where otherwise a container is named. No container has
@@ -42,6 +45,8 @@ type Image struct {
 	Attempt uint32
 	// Image is the requested name: the spec's image may change.
 	Image string
+	// Ahead is that of the request.
+	Ahead bool
 	Ref   string
 	// Reason and Message of a failure: ErrImagePull, ImagePullBackOff,
 	// ErrImageNeverPull, InvalidImageName, …

@@ -1,14 +1,12 @@
 package podplan
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -22,13 +20,14 @@ type progress uint8
 
 const (
 	notYet   progress = iota // must run, but does not yet
+	resting                  // the same, after a failure: it waits for its next try
 	running                  // runs, but has not started yet (hook, startup probe)
 	started                  // runs and has started
 	finished                 // ended, and will not run again
 )
 
-// drive takes one container a step further, and says where it stands. While turn is false, the
-// container waits for others and only its image is pulled.
+// drive takes one container a step further, and says where it stands. While turn is false, or a container before it
+// holds it up, it waits for others and only its image is pulled.
 //
 //	none ─image─► CreateContainer ─► Created ─StartContainer─► Running ─► postStart ─► started
 //	  ▲                                 │ unusable                │ probe failed, changed,
@@ -46,15 +45,13 @@ func (p *planner) drive(c *v1.Container, kind podspec.Kind, turn bool) progress 
 		if p.overUnrecorded(c, kind) {
 			return finished
 		}
-		p.create(c, kind, p.nextAttempt(c.Name, 0), turn)
-		return notYet
+		return p.create(c, kind, p.nextAttempt(c.Name, 0), turn)
 	}
 	switch n.State {
 	case observed.ContainerRunning:
 		return p.keep(c, kind, n)
 	case observed.ContainerCreated:
-		p.startCreated(c, kind, n, turn)
-		return notYet
+		return p.startCreated(c, kind, n, turn)
 	case observed.ContainerUnknown:
 		if p.lives(n) {
 			p.stop(n, c, p.stopGrace(n, c), `Container is in "unknown" state, try killing it before restart`)
@@ -70,9 +67,9 @@ func (p *planner) drive(c *v1.Container, kind podspec.Kind, turn bool) progress 
 		return finished
 	}
 	if p.backedOff(c, n) {
-		p.create(c, kind, p.nextAttempt(c.Name, n.Attempt+1), turn)
+		return p.create(c, kind, p.nextAttempt(c.Name, n.Attempt+1), turn)
 	}
-	return notYet
+	return resting
 }
 
 // nextAttempt is the number of the next incarnation, which is at least what the runtime's records say.
@@ -207,7 +204,7 @@ func probeGrace(h probe.Health, pod time.Duration) time.Duration {
 }
 
 // startCreated starts a created container, or removes it if it can't be used.
-func (p *planner) startCreated(c *v1.Container, kind podspec.Kind, n *observed.Container, turn bool) {
+func (p *planner) startCreated(c *v1.Container, kind podspec.Kind, n *observed.Container, turn bool) progress {
 	l := Lane{Kind: LaneContainer, Name: c.Name}
 	f := p.in.Failures[l]
 	p.wait(c, kind, f.Reason, f.Message)
@@ -221,11 +218,12 @@ func (p *planner) startCreated(c *v1.Container, kind podspec.Kind, n *observed.C
 			p.setCrash(c.Name, p.in.CrashPolicy.Next(nil, n.Attempt-1, 0))
 		}
 		p.do(RemoveContainer{Name: c.Name, ID: n.ID})
-	case turn && (p.sandbox.Detailed || !p.in.HostsFile):
+	case turn && !p.heldUp(kind, n) && (p.sandbox.Detailed || !p.in.HostsFile):
 		if p.do(StartContainer{Name: c.Name, ID: n.ID}) && n.User == nil {
 			p.do(InspectMade{Name: c.Name, ID: n.ID})
 		}
 	}
+	return p.tried(l)
 }
 
 // maxStarts is how often the runtime may refuse to start a created container before it is replaced.
@@ -234,76 +232,32 @@ func (p *planner) startCreated(c *v1.Container, kind podspec.Kind, n *observed.C
 // two, but a replacement could.
 const maxStarts = 3
 
-// backedOff counts the exit of n, and says whether the next incarnation may be made now.
-func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
-	var prev *backoff.Crash
-	if m, ok := p.in.Crash[c.Name]; ok {
-		prev = &m
-	}
-	ended := n.FinishedAt
-	if ended.IsZero() {
-		ended = n.CreatedAt
-	}
-	var ran time.Duration
-	if !n.StartedAt.IsZero() {
-		ran = max(ended.Sub(n.StartedAt), 0)
-	}
-	crash := p.in.CrashPolicy.Next(prev, n.Attempt, ran)
-	note, _ := p.in.RestartNote(n)
-	if !sameSpec(n.SpecHash, c) || !sameRequest(n.SpecHash, c) || prev == nil && p.resizedSince(n) ||
-		note.Cause == podlife.ContainerChanged || note.Cause == podlife.ResizeRestarts || p.in.Earlier(n) {
-		// A new image, or other limits, get a new chance: their author waits to see it run. A container
-		// stopped for a resize, or because its pod was not wanted, did not crash.
-		crash = backoff.Crash{Attempt: n.Attempt}
-	}
-	at := ended.Add(crash.Delay)
-	if at.After(p.now.Add(crash.Delay)) {
-		at = p.now // the clock was set back since, so the time that has passed is unknown
-	}
-	waits := crash.Delay > 0 && !p.due(at)
-	if waits {
-		id := podID(p.in.Pod)
-		p.setWaiting(c.Name, "CrashLoopBackOff",
-			fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", crash.Delay, c.Name, id))
-		if !crash.Noted {
-			crash.Noted = true
-			p.note(Note{Warning: true, Reason: "BackOff", Container: c.Name,
-				Message: fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, id)})
-		}
-	}
-	p.setCrash(c.Name, crash)
-	return !waits
-}
-
-// podID is how messages name a pod: name_namespace(uid).
-func podID(pod *v1.Pod) string {
-	return pod.Name + "_" + pod.Namespace + "(" + string(pod.UID) + ")"
-}
-
 // create makes an incarnation of c once everything it needs is there.
-func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, turn bool) {
-	ref := p.image(c, kind, attempt)
-	if !p.volumeImages(c) {
-		ref = ""
+func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, turn bool) progress {
+	newest := p.newest(c.Name)
+	held := p.heldUp(kind, newest)
+	ref, failed := p.image(c, kind, attempt, !turn || held)
+	if volumes, bad := p.volumeImages(c, turn && !held); !volumes {
+		ref, failed = "", failed || bad
 	}
 	l := Lane{Kind: LaneContainer, Name: c.Name}
-	if f, failed := p.in.Failures[l]; failed {
+	switch f, tried := p.in.Failures[l]; {
+	case tried:
 		p.wait(c, kind, f.Reason, f.Message)
-	} else if !turn || p.newest(c.Name) == nil {
+	case turn && held && newest == nil:
+		p.wait(c, kind, "", "waiting for the postStart hook of container "+p.holds.name)
+	case !turn || newest == nil:
 		// A container that has just ended shows its termination until it runs again.
 		p.wait(c, kind, "", "")
 	}
-	if !turn || ref == "" || p.sandbox == nil || p.unsure || p.narrow || p.in.Volumes.State != volumeplan.Up {
-		return
-	}
-	if len(p.sandbox.IPs) == 0 && NeedsPodIP(c) && !p.in.Pod.Spec.HostNetwork {
-		return
-	}
-	if p.in.Objects != nil && !p.in.Objects.EnvKnown(p.in.Pod, c) {
-		return
-	}
-	if p.in.UsesClaims && !p.in.Claims.Has() {
-		return
+	switch {
+	case failed:
+		return resting
+	case !turn || held || ref == "" || p.sandbox == nil || p.unsure || p.narrow || p.in.Volumes.State != volumeplan.Up,
+		len(p.sandbox.IPs) == 0 && NeedsPodIP(c) && !p.in.Pod.Spec.HostNetwork,
+		p.in.Objects != nil && !p.in.Objects.EnvKnown(p.in.Pod, c),
+		p.in.UsesClaims && !p.in.Claims.Has():
+		return notYet
 	}
 	p.do(CreateContainer{
 		Name: c.Name, Kind: kind, Attempt: attempt,
@@ -311,31 +265,35 @@ func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, tur
 		ImageRef: ref, SpecHash: SpecHash(c), PodIPs: p.sandbox.IPs, Resources: p.madeWith(c.Name),
 		Placement: p.in.Placement.At(c.Name),
 	})
+	return p.tried(l)
 }
 
-// image returns the reference of the image for incarnation attempt of c. It is empty while the
-// image isn't there.
-func (p *planner) image(c *v1.Container, kind podspec.Kind, attempt uint32) string {
+// image returns the reference of the image for incarnation attempt of c. It is empty while the image isn't there.
+// ahead: it is not the container's turn, so that a failure is none yet.
+func (p *planner) image(c *v1.Container, kind podspec.Kind, attempt uint32, ahead bool) (ref string, failed bool) {
 	im := p.in.Images.At(c.Name)
 	stale := im.Image != c.Image || c.ImagePullPolicy == v1.PullAlways && im.Attempt < attempt
-	if stale || im.State == imagepull.Unknown {
-		p.do(EnsureImage{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: attempt})
-		return ""
+	if stale || im.State == imagepull.Unknown || im.Ahead != ahead && (im.Ahead || im.State != imagepull.Ready) {
+		p.do(EnsureImage{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: attempt, Ahead: ahead})
+		return "", false
 	}
 	switch im.State {
 	case imagepull.Ready:
-		return im.Ref
+		return im.Ref, false
 	case imagepull.Failed:
-		p.setWaiting(c.Name, im.Reason, im.Message)
+		if !ahead {
+			p.setWaiting(c.Name, im.Reason, im.Message)
+		}
+		return "", !ahead
 	case imagepull.Unknown, imagepull.Pending:
 	}
-	return ""
+	return "", false
 }
 
 // volumeImages says whether all images that a container mounts are there, and pulls those that are
-// missing (KEP-4639). A failed pull is the container's waiting reason.
-func (p *planner) volumeImages(c *v1.Container) bool {
-	all := true
+// missing (KEP-4639). If it is the container's turn, a failed pull is its waiting reason.
+func (p *planner) volumeImages(c *v1.Container, turn bool) (all, failed bool) {
+	all = true
 	for i := range p.in.Pod.Spec.Volumes {
 		v := &p.in.Pod.Spec.Volumes[i]
 		if v.Image == nil || !slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == v.Name }) {
@@ -348,12 +306,13 @@ func (p *planner) volumeImages(c *v1.Container) bool {
 			p.do(EnsureImage{Container: name, Image: v.Image.Reference, Policy: v.Image.PullPolicy})
 		case im.State == imagepull.Ready:
 			continue
-		case im.State == imagepull.Failed:
+		case im.State == imagepull.Failed && turn:
 			p.setWaiting(c.Name, im.Reason, im.Message)
+			failed = true
 		}
 		all = false
 	}
-	return all
+	return all, failed
 }
 
 // NeedsPodIP says whether a container reads its pod's address through the downward API. It can't be

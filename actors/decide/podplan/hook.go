@@ -66,9 +66,9 @@ func (a RunPostStart) over(f *Facts, problem *Problem) {
 		case problem == nil:
 			h.PostStart, h.Message = HookDone, ""
 		case problem.Canceled:
-			h.PostStart, h.Message = HookEnded, problem.Message
+			h.PostStart, h.Message = HookEnded, problem.Detail
 		default:
-			h.PostStart, h.Message = HookFailed, problem.Message
+			h.PostStart, h.Message = HookFailed, problem.Detail
 		}
 	})
 }
@@ -100,7 +100,7 @@ func (a RunPreStop) failed(f *Facts, p Problem) string {
 func (a RunPreStop) over(f *Facts, problem *Problem) {
 	f.setHook(a.ID, func(h *Hooks) {
 		if h.PreStop, h.Message = HookDone, ""; problem != nil {
-			h.PreStop, h.Message = HookFailed, problem.Message
+			h.PreStop, h.Message = HookFailed, problem.Detail
 		}
 	})
 }

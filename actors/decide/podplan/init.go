@@ -31,6 +31,7 @@ func (p *planner) driveInit() (initialized, failed bool) {
 			continue
 		}
 		got := p.drive(c, kind, turn)
+		p.passed(c, got)
 		if i < through {
 			continue
 		}

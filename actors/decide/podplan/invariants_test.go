@@ -56,6 +56,7 @@ func (w *world) checkPlan(out Output) {
 			if in.UsesClaims && !in.Claims.Has() {
 				w.fail("%s is made before its devices are known", a.Name)
 			}
+			w.checkOrder(a)
 		case ReleaseClaims:
 			w.checkDead("claims are released")
 		case RemoveCgroup:

@@ -7,9 +7,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// mainFinished says whether all main containers have finished. It plans only the inspections that
+// mainFinished says whether all main containers have finished, or are about to be stopped for good: then the whole pod
+// ends, and its sidecars are not restarted meanwhile. why is empty if they have not. It plans only the inspections that
 // it needs to tell.
-func (p *planner) mainFinished() bool {
+func (p *planner) mainFinished() (why string) {
 	all := len(p.in.Pod.Spec.Containers) > 0
 	anyMade := false
 	for i := range p.in.Pod.Spec.Containers {
@@ -19,7 +20,7 @@ func (p *planner) mainFinished() bool {
 	// A pod with restart policy Never gets no second sandbox once it had a main container. So a
 	// container that was never made there never will be.
 	lost := anyMade && p.sandbox == nil && len(p.in.View.Sandboxes) > 0
-	unread := false
+	unread, leaves := false, false
 	for i := range p.in.Pod.Spec.Containers {
 		c := &p.in.Pod.Spec.Containers[i]
 		n := p.newest(c.Name)
@@ -37,18 +38,40 @@ func (p *planner) mainFinished() bool {
 			default:
 				unread = true
 			}
+		case n.State == observed.ContainerRunning && p.leaves(c, n):
+			leaves = true
 		default:
 			all = false
 		}
 	}
 	p.undecided = all && unread
-	return all && !unread
+	switch {
+	case !all || unread:
+		return ""
+	case leaves:
+		return "the last container is stopped, and not restarted"
+	default:
+		return "all containers have finished"
+	}
+}
+
+// leaves says whether a running main container is to be stopped, and none follows it. One whose postStart hook failed
+// is stopped first, as one that could not be started. A rule on its exit code may restart it.
+func (p *planner) leaves(c *v1.Container, n *observed.Container) bool {
+	if podspec.RestartPolicy(c, p.in.Pod) != v1.RestartPolicyNever || len(c.RestartPolicyRules) > 0 || p.outlived(n) ||
+		p.in.Hooks[n.ID].PostStart == HookFailed {
+		return false
+	}
+	_, noted := p.in.RestartNote(n)
+	s := p.stopReason(c, podspec.Main, n)
+	return s.why != "" && s.cause == "" && !noted
 }
 
 // driveMain takes each main container a step further.
 func (p *planner) driveMain(initialized bool) {
 	for i := range p.in.Pod.Spec.Containers {
-		p.drive(&p.in.Pod.Spec.Containers[i], podspec.Main, initialized)
+		c := &p.in.Pod.Spec.Containers[i]
+		p.passed(c, p.drive(c, podspec.Main, initialized))
 	}
 }
 

@@ -58,6 +58,8 @@ type planner struct {
 	undecided bool
 	// narrow is true while the pod's cgroup has less room than a pending container needs.
 	narrow bool
+	// holds are what containers wait for that come later in the spec.
+	holds holds
 	// leaving are the IDs of the containers that are being taken down.
 	leaving []string
 	// crashOwned is true once out.Crash is a private copy.

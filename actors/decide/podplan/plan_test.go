@@ -115,6 +115,9 @@ func word(a Action) string {
 	case InspectSandbox:
 		return "inspect sandbox " + a.ID
 	case EnsureImage:
+		if a.Ahead {
+			return fmt.Sprintf("image %s#%d ahead", a.Container, a.Attempt)
+		}
 		return fmt.Sprintf("image %s#%d", a.Container, a.Attempt)
 	case MountVolumes:
 		return "mount"

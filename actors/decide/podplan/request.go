@@ -17,6 +17,8 @@ type EnsureImage struct {
 	Image     string
 	Policy    v1.PullPolicy
 	Attempt   uint32
+	// Ahead: it is not the container's turn yet. See imagepull.Request.
+	Ahead bool
 }
 
 // MountVolumes asks the volumes actor to mount all volumes of the pod.
@@ -57,7 +59,9 @@ func (a NoteRestart) Lane() Lane  { return Lane{Kind: LaneNote, Name: a.ID} }
 
 // images answers at once, and again on each change.
 func (a EnsureImage) asked(f *Facts) {
-	f.Images.Set(a.Container, imagepull.Image{State: imagepull.Pending, Attempt: a.Attempt, Image: a.Image})
+	f.Images.Set(a.Container, imagepull.Image{
+		State: imagepull.Pending, Attempt: a.Attempt, Image: a.Image, Ahead: a.Ahead,
+	})
 }
 
 func (MountVolumes) asked(f *Facts) { f.Volumes = volumeplan.Volumes{State: volumeplan.Pending} }

@@ -163,8 +163,9 @@ func TestImagesOfVolumes(t *testing.T) {
 		if step.image.State != imagepull.Unknown {
 			p.in.Images.Set(imagepull.VolumeImage("model"), step.image)
 		}
-		if there := p.volumeImages(&c); there != step.there {
-			t.Errorf("%+v: there: %v", step.image, there)
+		there, failed := p.volumeImages(&c, true)
+		if there != step.there || failed != (step.waits != "") {
+			t.Errorf("%+v: there %v, failed %v", step.image, there, failed)
 		}
 		if asks := len(p.out.Actions) == 1; asks != step.asks || asks && p.out.Actions[0].(EnsureImage).Container != "volume/model" {
 			t.Errorf("%+v: asks %v", step.image, p.out.Actions)

@@ -32,8 +32,8 @@ func (p *planner) sync() {
 	}
 	p.findSandbox()
 	p.findEpoch()
-	if p.mainFinished() {
-		p.conclude(podlife.Stop{At: p.now, Grace: podspec.Grace(pod), Why: "all containers have finished"})
+	if why := p.mainFinished(); why != "" {
+		p.conclude(podlife.Stop{At: p.now, Grace: podspec.Grace(pod), Why: why})
 		return
 	}
 	p.driveCgroup()

@@ -67,7 +67,8 @@ func TestPlanBeginning(t *testing.T) {
 		{"not known, but it ran", runInput, func(in *Input) { in.Known = false }, "observe"},
 		{"all at once", baseInput, nil, "run sandbox 0; mount; image a#0; a: ContainerCreating"},
 		{"images of all that will run", baseInput, func(in *Input) { withInit(in, true) },
-			"run sandbox 0; mount; image i#0; image s#0; image a#0; a: PodInitializing; i: PodInitializing; s: PodInitializing"},
+			"run sandbox 0; mount; image i#0; image s#0 ahead; image a#0 ahead; " +
+				"a: PodInitializing; i: PodInitializing; s: PodInitializing"},
 		{"sandbox under way", baseInput, func(in *Input) { busyWith(in, RunSandbox{}); in.Volumes.State = volumeplan.Pending },
 			"image a#0; a: ContainerCreating"},
 		{"sandbox failed", upInput, func(in *Input) {
@@ -298,7 +299,7 @@ func TestPlanRunning(t *testing.T) {
 		{"liveness, of policy Never", runInput, func(in *Input) {
 			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
-		}, "stop a0 30s; Killing! Container a failed liveness probe"},
+		}, "DONE the last container is stopped, and not restarted"},
 		{"liveness, ended well, of policy OnFailure", upInput, func(in *Input) {
 			containers(in, exited("a", 0, 0, 0))
 			notes(in, "a0", podlife.ProbeFailed, true)

@@ -463,9 +463,9 @@ func (w *world) finish(i int, o outcome) {
 func (w *world) result(c *call, err error, unknown bool) {
 	switch a := c.action.(type) {
 	case podplan.EnsureImage:
-		im := imagepull.Image{State: imagepull.Ready, Image: a.Image, Attempt: a.Attempt, Ref: "ref"}
+		im := imagepull.Image{State: imagepull.Ready, Image: a.Image, Attempt: a.Attempt, Ahead: a.Ahead, Ref: "ref"}
 		if err != nil {
-			im = imagepull.Image{State: imagepull.Failed, Image: a.Image, Attempt: a.Attempt, Reason: "ErrImagePull", Message: "fault"}
+			im.State, im.Ref, im.Reason, im.Message = imagepull.Failed, "", "ErrImagePull", "fault"
 			w.calls = append(w.calls, c) // the images actor goes on by itself
 		}
 		if w.mem.Images.At(a.Container).State != imagepull.Unknown {

@@ -61,7 +61,10 @@ func waits(in *Input, c *Container) (Answer, bool) {
 		a.Text = sentence(fmt.Sprintf("Container %q cannot be created%s", c.Name, said("", c.Message)))
 		a.Next = "Create the missing ConfigMap, Secret, key or path, or correct the pod. The container is retried " +
 			"automatically."
-	case "RunContainerError", "PreStartHookError", "PostStartHookError":
+	case "PostStartHookError":
+		a.Text = sentence(fmt.Sprintf("The postStart hook of container %q failed%s", c.Name, said("", c.Message)))
+		a.Next = "Correct the hook. The container is restarted automatically."
+	case "RunContainerError", "PreStartHookError":
 		a.Text = sentence(fmt.Sprintf("Container %q cannot be started%s", c.Name, said("", c.Message)))
 		a.Next = "Correct its command or its security context. The start is retried automatically."
 	default:

@@ -79,6 +79,7 @@ func TestExplain(t *testing.T) {
 		}}, `Container "app" is in a crash loop and waits for the end of its restart backoff: its last run terminated with exit code 137 (OOMKilled) 20s ago.`, "--previous", true},
 		{"configuration", []func(*Input){waitsFor("CreateContainerConfigError", `configmap "none" not found`)}, `Container "app" cannot be created: configmap "none" not found.`, "ConfigMap", true},
 		{"start", []func(*Input){waitsFor("RunContainerError", "exec: no such file")}, `Container "app" cannot be started: exec: no such file.`, "Correct its command", true},
+		{"hook", []func(*Input){waitsFor("PostStartHookError", "exit code 1")}, `The postStart hook of container "app" failed: exit code 1.`, "Correct the hook", true},
 		{"another reason", []func(*Input){waitsFor("Odd", "words")}, `Container "app" is waiting (Odd): words.`, "troupe timeline", true},
 
 		{"probe says no", []func(*Input){runs, warns("app", "Unhealthy", "Readiness probe failed: 503"), warns("", "Other", "x")},
