@@ -216,20 +216,22 @@ func (f *Facts) info() (v1.NodeSystemInfo, error) {
 	return i, nil
 }
 
-// osImage is the name of the system for people (os-release(5)).
+// osImage is the name of the system for people (os-release(5)), in the kubelet's words if the system does not say it.
 func (f *Facts) osImage() string {
+	unnamed := "Unknown"
 	for _, name := range []string{"etc/os-release", "usr/lib/os-release"} {
 		data, err := os.ReadFile(f.path(name))
 		if err != nil {
 			continue
 		}
+		unnamed = "Linux"
 		for line := range strings.Lines(string(data)) {
 			if v, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
 				return strings.Trim(v, `"'`)
 			}
 		}
 	}
-	return ""
+	return unnamed
 }
 
 // first is the first of some files that has anything in it.

@@ -100,9 +100,13 @@ func TestFacts(t *testing.T) {
 	if again, _ := machineOf(t, f); again == m || again.Addresses[0].Address != ip {
 		t.Error("the address has changed, and it is the same")
 	}
-	writeAll(t, root, map[string]string{"proc/meminfo": "MemTotal: 2097152 kB\n"})
-	if again, _ := machineOf(t, f); again == m {
-		t.Error("the memory has changed, and it is the same")
+	writeAll(t, root, map[string]string{"proc/meminfo": "MemTotal: 2097152 kB\n", "etc/os-release": "NAME=Some\n"})
+	if again, _ := machineOf(t, f); again == m || again.Info.OSImage != "Linux" {
+		t.Errorf("the memory has changed, and the system has no name: %+v", again.Info)
+	}
+	check.Fatal(t, os.Remove(filepath.Join(root, "etc/os-release")))
+	if again, _ := machineOf(t, f); again.Info.OSImage != "Unknown" {
+		t.Errorf("without os-release: %q", again.Info.OSImage)
 	}
 	writeAll(t, root, map[string]string{"proc/meminfo": "MemFree: 1 kB\n"})
 	if _, err := machineOf(t, f); err == nil || !strings.Contains(err.Error(), "MemTotal") {
