@@ -150,10 +150,12 @@ type nodestatus struct {
 	// wrote are the facts last written, acks how often that was acknowledged. What the apiserver
 	// does not keep is written twice and not a third time. Once is not enough, because an earlier
 	// write whose answer was lost may have worked. Labels (labelled) are not written again
-	// either, until another client changes the object.
+	// either, until another client changes the object. starts: the object was not met before, so more of its metadata
+	// is set (nodeobject.Meta).
 	wrote    *nodeobject.Facts
 	acks     int
 	labelled bool
+	starts   bool
 	// call is the running call about the node's object, 0 for none.
 	call     kernel.EffectID
 	failures int
@@ -341,10 +343,10 @@ func (n *nodestatus) heardVersion(ctx *kernel.Context[Message], o *v1.Node) {
 // newer takes an object if it is newer than the known one, or if the apiserver was restored to a
 // time before the known one.
 func (n *nodestatus) newer(o *v1.Node, restored bool) bool {
-	if n.node != nil && n.node.UID == o.UID {
-		if c := apipod.Compare(n.node.ResourceVersion, o.ResourceVersion); c == 0 || c > 0 && !restored {
-			return false
-		}
+	if n.node == nil || n.node.UID != o.UID {
+		n.starts = n.deps.Register
+	} else if c := apipod.Compare(n.node.ResourceVersion, o.ResourceVersion); c == 0 || c > 0 && !restored {
+		return false
 	}
 	n.node = o
 	return true

@@ -25,6 +25,7 @@ import (
 // machine.
 type rig struct {
 	*actortest.Rig
+	actor *actortest.Actor[Message]
 	port.API
 	// node and lease are what the apiserver has.
 	node    *v1.Node
@@ -210,7 +211,12 @@ func (r *rig) start(change ...func(*Deps)) {
 	for _, c := range change {
 		c(deps)
 	}
-	actortest.Spawn(r.Rig, kernel.Spec[Message]{Name: "nodestatus", New: New(deps)})
+	r.actor = actortest.Spawn(r.Rig, kernel.Spec[Message]{Name: "nodestatus", New: New(deps)})
+}
+
+// onLinux has more labels.
+func onLinux(d *Deps) {
+	d.Own.Labels = map[string]string{"own": "1", v1.LabelOSStable: "linux", v1.LabelTopologyZone: "a"}
 }
 
 // called counts the calls of a name, and forgets all.
@@ -347,7 +353,7 @@ func TestNodeDeleted(t *testing.T) {
 // TestNotRegistering: somebody else makes the object; until then nothing is written.
 func TestNotRegistering(t *testing.T) {
 	r := newRig(t)
-	r.start(func(d *Deps) { d.Register = false })
+	r.start(onLinux, func(d *Deps) { d.Register = false })
 	r.Advance(10 * time.Minute)
 	r.Want("nothing is written", "get Lease")
 	if r.node != nil {
@@ -356,16 +362,16 @@ func TestNotRegistering(t *testing.T) {
 	r.put(func(n *v1.Node) { n.Name, n.UID = "n1", "theirs" })
 	r.Advance(time.Second)
 	r.wantReady(true)
-	if r.node.UID != "theirs" || r.node.Labels["own"] != "1" {
+	if l := r.node.Labels; r.node.UID != "theirs" || len(l) != 1 || l[v1.LabelOSStable] != "linux" {
 		t.Errorf("it is %+v", r.node.ObjectMeta)
 	}
 }
 
-// TestOthers: labels of the configuration come back, others' stay; that the node was said to be away is
-// mended at once; who closes it is told of.
+// TestOthers: what others do to labels stays, but for the system; that the node was said to be away is mended at once;
+// who closes it is told of.
 func TestOthers(t *testing.T) {
 	r := newRig(t)
-	r.start()
+	r.start(onLinux)
 	r.Advance(time.Second)
 	r.put(func(n *v1.Node) {
 		n.Labels = map[string]string{"theirs": "1"}
@@ -373,7 +379,8 @@ func TestOthers(t *testing.T) {
 		n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoSchedule}}
 	})
 	r.Advance(11 * time.Second)
-	if l := r.node.Labels; l["own"] != "1" || l["theirs"] != "1" || !r.node.Spec.Unschedulable || len(r.node.Spec.Taints) != 1 {
+	if l := r.node.Labels; len(l) != 2 || l[v1.LabelOSStable] != "linux" || l["theirs"] != "1" || !r.node.Spec.Unschedulable ||
+		len(r.node.Spec.Taints) != 1 {
 		t.Errorf("it is %+v", r.node)
 	}
 	if !slices.Contains(r.events, "NodeNotSchedulable") || len(r.seen[len(r.seen)-1].Spec.Taints) != 1 {
@@ -382,6 +389,30 @@ func TestOthers(t *testing.T) {
 	r.put(func(n *v1.Node) { n.Status.Conditions[3].Status = v1.ConditionUnknown })
 	r.Advance(1100 * time.Millisecond)
 	r.wantReady(true)
+}
+
+// TestLabelsAtStart: an agent that starts sets again what the machine is, once, and no other label of its configuration.
+func TestLabelsAtStart(t *testing.T) {
+	r := newRig(t)
+	r.put(func(n *v1.Node) {
+		n.Name, n.UID, n.Labels = "n1", "there", map[string]string{"own": "2", v1.LabelTopologyZone: "b"}
+	})
+	r.start(onLinux)
+	r.Advance(time.Second)
+	if l := r.node.Labels; l["own"] != "2" || l[v1.LabelTopologyZone] != "a" || l[v1.LabelOSStable] != "linux" {
+		t.Errorf("at the start: %v", l)
+	}
+	r.put(func(n *v1.Node) { n.Labels = map[string]string{v1.LabelTopologyZone: "c"} })
+	r.Advance(time.Minute)
+	if l := r.node.Labels; len(l) != 2 || l[v1.LabelTopologyZone] != "c" || l[v1.LabelOSStable] != "linux" {
+		t.Errorf("later: %v", l)
+	}
+	old := r.node
+	r.put(func(n *v1.Node) { n.UID, n.Labels = "another", nil })
+	r.Advance(time.Minute)
+	if l := r.node.Labels; r.node.UID == old.UID || len(l) != 2 || l[v1.LabelTopologyZone] != "a" {
+		t.Errorf("another Node: %v", l)
+	}
 }
 
 // TestAway: while the apiserver is away it is tried ever more seldom, but often enough to be back in

@@ -40,13 +40,14 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 	}
 	key, from := n.key(), n.node
 	n.from = from
-	if to, differs := nodeobject.Meta(own, from); differs && !n.labelled {
+	if to, differs := nodeobject.Meta(own, from, n.starts); differs && !n.labelled {
 		n.labelled = true
 		n.write(ctx, "PatchNode", func(c context.Context, done func(port.APIObject, error)) {
 			n.deps.API.Patch(c, port.APIPatch{Key: key, From: from, To: to}, done)
 		})
 		return
 	}
+	n.starts = false
 	facts := *n.facts
 	facts.Reset = n.resetDue(from)
 	status, differs := nodeobject.Status(own, &facts, &from.Status, ctx.Now())

@@ -2,7 +2,6 @@ package node
 
 import (
 	"net/netip"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -19,13 +18,8 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
 )
 
-// cloud are the names that a cloud's own controller looks for
-// (k8s.io/cloud-provider/api).
-const (
-	cloudTaint      = "node.cloudprovider.kubernetes.io/uninitialized"
-	cloudNodeIP     = "alpha.kubernetes.io/provided-node-ip"
-	attachesVolumes = "volumes.kubernetes.io/controller-managed-attach-detach"
-)
+// cloudTaint is what a cloud's own controller takes away when it has seen the node (k8s.io/cloud-provider/api).
+const cloudTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 
 // credential reads what --kubeconfig says; nil for a node without a cluster, or one
 // that has yet to ask for it (bootstrap). What is wrong with it is found here, before
@@ -77,15 +71,13 @@ func ownOf(c config.Config, m *machine, name string) nodeobject.Own {
 			own.Declared = append(own.Declared, name)
 		}
 	}
-	// As in the kubelet: older tools and charts select nodes by these.
-	own.Labels["beta.kubernetes.io/os"], own.Labels["beta.kubernetes.io/arch"] = "linux", runtime.GOARCH
 	if k.EnableControllerAttachDetach == nil || *k.EnableControllerAttachDetach {
-		own.Annotations[attachesVolumes] = "true"
+		own.Annotations[nodeobject.AttachesVolumes] = "true"
 	}
 	if own.Cloud {
 		own.Taints = append(own.Taints, v1.Taint{Key: cloudTaint, Value: "true", Effect: v1.TaintEffectNoSchedule})
 		if ips := given(c.NodeIPs()); len(ips) > 0 {
-			own.Annotations[cloudNodeIP] = strings.Join(ips, ",")
+			own.Annotations[nodeobject.ProvidedIP] = strings.Join(ips, ",")
 		}
 	}
 	return own

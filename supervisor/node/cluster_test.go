@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
@@ -75,7 +76,7 @@ func TestClusterOf(t *testing.T) {
 	if !plain.Register || plain.MaxImages != 50 || plain.LeaseDuration.Seconds() != 40 || plain.StatusPeriod.Seconds() != 10 || plain.ReportPeriod.Minutes() != 5 {
 		t.Errorf("got %+v", plain)
 	}
-	if o := ownOf(clustered(t, ""), m, "n1"); o.Labels[v1.LabelHostname] != "n1" || o.Labels["beta.kubernetes.io/os"] != "linux" || o.Annotations[attachesVolumes] != "true" || len(o.Taints) > 0 || o.Cloud {
+	if o := ownOf(clustered(t, ""), m, "n1"); o.Labels[v1.LabelHostname] != "n1" || o.Labels["beta.kubernetes.io/os"] != "linux" || o.Annotations[nodeobject.AttachesVolumes] != "true" || len(o.Taints) > 0 || o.Cloud {
 		t.Errorf("got %+v", o)
 	}
 	if agent.Of(clustered(t, "", "--register-node=false")).Cluster.Register {
@@ -84,8 +85,24 @@ func TestClusterOf(t *testing.T) {
 	cloud := ownOf(clustered(t, "enableControllerAttachDetach: false\nproviderID: c://1\n",
 		"--cloud-provider=external", "--node-ip=192.0.2.1", "--node-labels=a=b", "--register-with-taints=k=v:NoSchedule"), m, "n1")
 	if !cloud.Cloud || cloud.ProviderID != "c://1" || cloud.Labels["a"] != "b" || len(cloud.Taints) != 2 || cloud.Taints[1].Key != cloudTaint ||
-		cloud.Annotations[cloudNodeIP] != "192.0.2.1" || cloud.Annotations[attachesVolumes] != "" {
+		cloud.Annotations[nodeobject.ProvidedIP] != "192.0.2.1" || cloud.Annotations[nodeobject.AttachesVolumes] != "" {
 		t.Errorf("got %+v", cloud)
+	}
+}
+
+// TestLabelsOfFlags: --node-labels replaces defaults, but for what programs can run on. Pods without an apiserver are
+// matched with the same.
+func TestLabelsOfFlags(t *testing.T) {
+	c := clustered(t, "", "--node-labels=kubernetes.io/hostname=old,beta.kubernetes.io/arch=x,kubernetes.io/os=x,topology.kubernetes.io/zone=")
+	for key, want := range map[string]string{
+		v1.LabelHostname: "old", "beta.kubernetes.io/arch": "x", v1.LabelOSStable: "linux", "beta.kubernetes.io/os": "linux",
+	} {
+		if own, alone := ownOf(c, &machine{}, "n1").Labels[key], (machine{}).labels(c, "n1")[key]; own != want || alone != want {
+			t.Errorf("%s: %q and %q, want %q", key, own, alone, want)
+		}
+	}
+	if zone, has := ownOf(c, &machine{}, "n1").Labels[v1.LabelTopologyZone]; zone != "" || !has {
+		t.Errorf("a zone to be removed: %q, %v", zone, has)
 	}
 }
 
@@ -95,7 +112,7 @@ func TestProvidedNodeIP(t *testing.T) {
 		"192.0.2.1,fd00::1": "192.0.2.1,fd00::1", "::": "", "x": "", "x,192.0.2.1": "192.0.2.1", "": "",
 	} {
 		own := ownOf(clustered(t, "", "--cloud-provider=external", "--node-ip="+flag), &machine{}, "n1")
-		if got, has := own.Annotations[cloudNodeIP]; got != want || has != (want != "") {
+		if got, has := own.Annotations[nodeobject.ProvidedIP]; got != want || has != (want != "") {
 			t.Errorf("%q: %q, want %q", flag, got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubelet/pkg/apis"
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -358,14 +360,15 @@ func quotaPeriod(d *metav1.Duration) time.Duration {
 	return d.Duration
 }
 
-// labels are those that a pod's node selector is matched with.
+// labels are those that the node registers with, and that a pod's node selector is matched with until it is known what
+// others have made of them. One of --node-labels replaces a default.
 func (m machine) labels(c config.Config, name string) map[string]string {
-	l := c.Options().NodeLabels
-	if l == nil {
-		l = map[string]string{}
+	l := map[string]string{
+		v1.LabelHostname: name,
+		// As in the kubelet: older tools and charts select nodes by these.
+		apis.LabelOS: runtime.GOOS, apis.LabelArch: runtime.GOARCH,
 	}
-	l[v1.LabelHostname] = name
-	l[v1.LabelOSStable] = "linux"
-	l[v1.LabelArchStable] = runtime.GOARCH
+	maps.Copy(l, c.Options().NodeLabels)
+	l[v1.LabelOSStable], l[v1.LabelArchStable] = runtime.GOOS, runtime.GOARCH
 	return l
 }

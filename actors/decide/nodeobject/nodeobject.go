@@ -19,9 +19,8 @@ import (
 // Own is the node's configuration. It is immutable.
 type Own struct {
 	Name string
-	// Labels are always set on the node; labels from others stay.
-	Labels map[string]string
-	// Annotations likewise.
+	// Labels and Annotations are set at registration. Meta has those that are also set on a node that is there already.
+	Labels      map[string]string
 	Annotations map[string]string
 	// Taints and Unschedulable are set at registration. Later only others change them: the apiserver
 	// does not let a node change its own taints (admission plugin NodeRestriction).
@@ -92,40 +91,6 @@ func Again(own *Own, last *v1.Node) *Own {
 	out := *own
 	out.Unschedulable = true
 	return &out
-}
-
-// Meta is the node with the configured metadata and spec, and whether that differs from have.
-func Meta(own *Own, have *v1.Node) (*v1.Node, bool) {
-	labels, l := with(have.Labels, own.Labels)
-	annotations, a := with(have.Annotations, own.Annotations)
-	provider := have.Spec.ProviderID == "" && own.ProviderID != ""
-	if !l && !a && !provider {
-		return have, false
-	}
-	n := *have
-	n.Labels, n.Annotations = labels, annotations
-	if provider {
-		n.Spec.ProviderID = own.ProviderID
-	}
-	return &n, true
-}
-
-// with is have with all of want, and whether want added or changed something.
-func with(have, want map[string]string) (map[string]string, bool) {
-	out, own := have, false
-	for k, v := range want { // order-free: a map again
-		if old, is := have[k]; is && old == v {
-			continue
-		}
-		if !own {
-			if out = maps.Clone(have); out == nil {
-				out = map[string]string{}
-			}
-			own = true
-		}
-		out[k] = v
-	}
-	return out, own
 }
 
 // Status is the new status for have, and whether it differs in more than heartbeat times. Fields of

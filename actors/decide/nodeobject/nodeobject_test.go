@@ -21,8 +21,8 @@ var t0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func own() *Own {
 	return &Own{
-		Name: "n1", Labels: map[string]string{v1.LabelHostname: "n1", v1.LabelOSStable: "linux"},
-		Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+		Name: "n1", Labels: map[string]string{v1.LabelHostname: "n1", v1.LabelOSStable: "linux", "pool": "blue"},
+		Annotations: map[string]string{AttachesVolumes: "true"},
 		Taints:      []v1.Taint{{Key: "dedicated", Value: "x", Effect: v1.TaintEffectNoSchedule}},
 		ProviderID:  "cloud://n1", Port: 10250,
 		Unserved: []v1.ResourceName{"example.com/fpga"},
@@ -65,44 +65,6 @@ func TestNew(t *testing.T) {
 	o.Unschedulable = true
 	if n = New(o, facts(), t0); !n.Spec.Unschedulable || len(n.Spec.Taints) != 2 || n.Spec.Taints[1].Key != v1.TaintNodeUnschedulable {
 		t.Errorf("unschedulable: %+v", n.Spec)
-	}
-}
-
-func TestMeta(t *testing.T) {
-	registered := func() *v1.Node { return New(own(), facts(), t0) }
-	for name, c := range map[string]struct {
-		change  func(*v1.Node)
-		differs bool
-	}{
-		"as it was registered":        {func(*v1.Node) {}, false},
-		"others' labels stay":         {func(n *v1.Node) { n.Labels["topology.kubernetes.io/zone"] = "a" }, false},
-		"a label was removed":         {func(n *v1.Node) { delete(n.Labels, v1.LabelHostname) }, true},
-		"all were":                    {func(n *v1.Node) { n.Labels, n.Annotations = nil, nil }, true},
-		"a label was changed":         {func(n *v1.Node) { n.Labels[v1.LabelHostname] = "other" }, true},
-		"taints are others' to take":  {func(n *v1.Node) { n.Spec.Taints = nil }, false},
-		"made by somebody else":       {func(n *v1.Node) { n.Spec.ProviderID = "" }, true},
-		"a provider's name is theirs": {func(n *v1.Node) { n.Spec.ProviderID = "other://n1" }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := registered()
-			c.change(n)
-			before := n.DeepCopy()
-			got, differs := Meta(own(), n)
-			if differs != c.differs {
-				t.Errorf("differs is %v", differs)
-			}
-			if !apiequality.Semantic.DeepEqual(before, n) {
-				t.Error("the node was changed")
-			}
-			for k, v := range own().Labels {
-				if got.Labels[k] != v {
-					t.Errorf("label %s is %q", k, got.Labels[k])
-				}
-			}
-			if again, differs := Meta(own(), got); differs || again != got {
-				t.Error("it never ends")
-			}
-		})
 	}
 }
 
