@@ -133,26 +133,30 @@ func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStat
 	return out, differs
 }
 
-// Reasons and messages of conditions. Tools know the reasons, and scripts those messages of a healthy node.
+// Reasons and messages of conditions, in the kubelet's words: tools know the reasons, and people search for the
+// messages.
 func verdicts(f *Facts) [4]v1.NodeCondition {
-	pressure := func(t v1.NodeConditionType, is bool, yes, no, what, well string) v1.NodeCondition {
+	pressure := func(t v1.NodeConditionType, is bool, yes, no, short, well string) v1.NodeCondition {
 		if is {
-			return v1.NodeCondition{Type: t, Status: v1.ConditionTrue, Reason: yes, Message: "the node is short of " + what}
+			return v1.NodeCondition{Type: t, Status: v1.ConditionTrue, Reason: yes, Message: "kubelet has " + short}
 		}
 		return v1.NodeCondition{Type: t, Status: v1.ConditionFalse, Reason: no, Message: "kubelet has " + well}
 	}
 	ready := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady",
 		Message: "kubelet is posting ready status"}
 	if len(f.Problems) > 0 {
-		ready.Status, ready.Reason, ready.Message = v1.ConditionFalse, "KubeletNotReady", strings.Join(f.Problems, "; ")
+		ready.Status, ready.Reason, ready.Message = v1.ConditionFalse, "KubeletNotReady", strings.Join(f.Problems, ", ")
+	}
+	if len(f.Problems) > 1 {
+		ready.Message = "[" + ready.Message + "]"
 	}
 	return [...]v1.NodeCondition{
 		pressure(v1.NodeMemoryPressure, f.Memory, "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory",
-			"memory", "sufficient memory available"),
+			"insufficient memory available", "sufficient memory available"),
 		pressure(v1.NodeDiskPressure, f.Disk, "KubeletHasDiskPressure", "KubeletHasNoDiskPressure",
-			"disk space", "no disk pressure"),
+			"disk pressure", "no disk pressure"),
 		pressure(v1.NodePIDPressure, f.PID, "KubeletHasInsufficientPID", "KubeletHasSufficientPID",
-			"process IDs", "sufficient PID available"),
+			"insufficient PID available", "sufficient PID available"),
 		ready,
 	}
 }

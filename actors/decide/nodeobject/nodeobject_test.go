@@ -139,7 +139,7 @@ func TestStatus(t *testing.T) {
 			func(f *Facts, _ *v1.NodeStatus) { f.Problems = []string{"no network", "no runtime"} }, true,
 			func(s *v1.NodeStatus) bool {
 				r := condition(s, v1.NodeReady)
-				return !Ready(s) && r.Reason == "KubeletNotReady" && r.Message == "no network; no runtime" && r.LastTransitionTime.After(t0)
+				return !Ready(s) && r.Reason == "KubeletNotReady" && r.Message == "[no network, no runtime]" && r.LastTransitionTime.After(t0)
 			},
 		},
 		"unknown to others": {
@@ -152,7 +152,8 @@ func TestStatus(t *testing.T) {
 		"pressure": {
 			func(f *Facts, _ *v1.NodeStatus) { f.Memory = true }, true,
 			func(s *v1.NodeStatus) bool {
-				return condition(s, v1.NodeMemoryPressure).Reason == "KubeletHasInsufficientMemory" && Ready(s)
+				c := condition(s, v1.NodeMemoryPressure)
+				return c.Reason == "KubeletHasInsufficientMemory" && c.Message == "kubelet has insufficient memory available" && Ready(s)
 			},
 		},
 		"another address":  {func(f *Facts, _ *v1.NodeStatus) { f.Addresses = f.Addresses[:1] }, true, Ready},
