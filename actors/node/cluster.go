@@ -83,8 +83,9 @@ func (a *cluster) connect(d *pods.Deps) {
 		Show: func(m pods.Shown) {
 			a.status.Tell(status.Show{UID: m.UID, Status: m.Status, Final: m.Final})
 		},
-		Forget:  func(uid types.UID) { a.status.Tell(status.Forget{UID: uid}) },
-		Statics: func(m pods.Statics) { a.mirrors.Tell(mirrors.Statics{Seen: m.Seen, Pods: m.Pods}) },
+		Forget:   func(uid types.UID) { a.status.Tell(status.Forget{UID: uid}) },
+		Statics:  func(m pods.Statics) { a.mirrors.Tell(mirrors.Statics{Seen: m.Seen, Pods: m.Pods}) },
+		ReadNode: func(number uint64) { a.nodestatus.Tell(nodestatus.ReadNode{Number: number}) },
 	}
 }
 
@@ -179,6 +180,7 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *belo
 			b.volumes.Tell(volumes.NodeSeen{Node: n})
 			a.mirrors.Tell(mirrors.NodeSeen{Node: n})
 		},
+		Read: func(number uint64) { podsRef.Tell(pods.NodeRead{Number: number}) },
 		Changed: func(n *v1.Node) {
 			if c.Ports.Cgroups != nil {
 				b.resources.Tell(resources.NodeSeen{Node: n})

@@ -27,7 +27,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
-	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
@@ -483,18 +482,4 @@ func (n *node) spawnView(ctx *kernel.Context[Message]) kernel.Ref[podview.Messag
 			Ask: func(reply func(pods.Inventory)) { n.pods.Tell(pods.Query{Reply: reply}) },
 		}),
 	})
-}
-
-func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node, pressure admit.Pressure) *admit.Rejection {
-	by := n.config.Admit
-	by.Devices, by.Claims, by.Pressure = n.config.unserved(), n.config.claims(), pressure
-	if as != nil {
-		by.Allocatable = nodeobject.Allocatable(as, by.Allocatable)
-		by.Labels, by.Taints = as.Labels, as.Spec.Taints
-		// a runtime may be replaced by a newer one
-		if f := as.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil {
-			by.StrictGroups = *f.SupplementalGroupsPolicy
-		}
-	}
-	return admit.Check(p, others, &by)
 }

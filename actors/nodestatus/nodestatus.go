@@ -5,6 +5,7 @@
 //	nodestatus ──Get, Create, Update──► apiserver (Lease)
 //	nodestatus ──Version, Status, ListImages, SetPodCIDR──► runtime      ──Machine──► facts
 //	nodestatus ──Seen──► pods, mirrors, volumes, resources      ──Volumes──► csi ──InUse──► nodestatus
+//	pods ──ReadNode──► nodestatus ──Read──► pods
 //
 // The package nodestatus in decide computes the content of the object. An idle node
 // costs one call to the runtime and one renewal of the lease per period, and a write
@@ -74,6 +75,8 @@ type Deps struct {
 	// machine did. Its resources and addresses are those that this actor writes next: all who use them know them before
 	// others learn of them and act on them.
 	Seen func(*v1.Node)
+	// Read is told the number of a ReadNode, once the object was read or can't be.
+	Read func(number uint64)
 	// Known says whether that is what they read at the agent's start, and need not be told; nil: it is not. Changed gets
 	// the object too once it was not; nil: nobody does.
 	Known   func(*port.Machine) bool
@@ -140,7 +143,9 @@ type nodestatus struct {
 	// looked is when machine and images were last read.
 	looked time.Time
 	// reading are the effects of these reads; results of others are late.
-	reading [5]kernel.EffectID
+	reading [6]kernel.EffectID
+	// toRead is the last reading of the object that pods asked for and that has not begun, 0 for none; begun has begun.
+	toRead, begun uint64
 
 	// facts were last computed from all this and from gathered; they are never changed. dirty
 	// says that the object may differ from them.
@@ -185,6 +190,7 @@ const (
 	readMachine
 	readImages
 	readNode
+	readAsked
 )
 
 const (
@@ -261,6 +267,10 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 		n.reread(ctx)
 	case nodeRead:
 		n.nodeRead(ctx, m)
+	case ReadNode:
+		n.readAgain(ctx, m.Number)
+	case askedRead:
+		n.askedRead(ctx, m)
 	case poll:
 		n.poll(ctx)
 	case again:

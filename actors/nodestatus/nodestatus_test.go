@@ -39,6 +39,8 @@ type rig struct {
 	watching bool
 	events   []string
 	seen     []*v1.Node
+	// reads are the readings for pods that are done.
+	reads []uint64
 
 	runtime runtimePort
 	machine *port.Machine
@@ -205,6 +207,7 @@ func (r *rig) start(change ...func(*Deps)) {
 		API: r, Runtime: &r.runtime, Facts: r, Events: r, Register: true, MaxImages: 50,
 		Own:   &nodeobject.Own{Name: "n1", Labels: map[string]string{"own": "1"}},
 		Seen:  func(n *v1.Node) { r.seen = append(r.seen, n) },
+		Read:  func(number uint64) { r.reads = append(r.reads, number) },
 		Every: 10 * time.Second, Report: 5 * time.Minute, LeaseDuration: 40 * time.Second, LeasePeriod: 10 * time.Second,
 		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 7 * time.Second}, Deadline: 15 * time.Second, Patience: time.Minute,
 	}

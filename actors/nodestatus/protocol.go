@@ -23,6 +23,10 @@ type Message interface{ isNodeStatusMessage() }
 // Resend asks for Seen and Volumes again. From pods, mirrors and csi, which restarted.
 type Resend struct{}
 
+// ReadNode asks for the Node to be read once more. From pods, which numbers its questions. pods.NodeRead answers it,
+// also if the Node can't be read. Lost: asked again. Twice: it is read twice.
+type ReadNode struct{ Number uint64 }
+
 // Pressure says which resources of the node run short. From eviction, at each change and again under pressure. Lost:
 // the next measurement under pressure repeats it. Twice: as once.
 type Pressure struct{ eviction.Conditions }
@@ -116,6 +120,14 @@ type nodeRead struct {
 	err  error
 }
 
+// askedRead is the result of reading the node's object for pods.
+type askedRead struct {
+	id     kernel.EffectID
+	number uint64
+	node   *v1.Node
+	err    error
+}
+
 // written is the result of a call about the node's object.
 type written struct {
 	id   kernel.EffectID
@@ -135,6 +147,7 @@ type leased struct {
 
 func (Pressure) isNodeStatusMessage()       {}
 func (Resend) isNodeStatusMessage()         {}
+func (ReadNode) isNodeStatusMessage()       {}
 func (Devices) isNodeStatusMessage()        {}
 func (ShuttingDown) isNodeStatusMessage()   {}
 func (InUse) isNodeStatusMessage()          {}
@@ -151,6 +164,7 @@ func (machine) isNodeStatusMessage()        {}
 func (images) isNodeStatusMessage()         {}
 func (reread) isNodeStatusMessage()         {}
 func (nodeRead) isNodeStatusMessage()       {}
+func (askedRead) isNodeStatusMessage()      {}
 func (written) isNodeStatusMessage()        {}
 func (leased) isNodeStatusMessage()         {}
 func (markRead) isNodeStatusMessage()       {}
@@ -159,6 +173,9 @@ func (markAgain) isNodeStatusMessage()      {}
 
 // MailboxKey implements kernel.Keyed.
 func (Pressure) MailboxKey() string { return "pressure" }
+
+// MailboxKey implements kernel.Keyed.
+func (ReadNode) MailboxKey() string { return "readNode" }
 
 // MailboxKey implements kernel.Keyed.
 func (InUse) MailboxKey() string { return "inUse" }

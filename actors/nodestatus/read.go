@@ -19,18 +19,58 @@ func (n *nodestatus) reread(ctx *kernel.Context[Message]) {
 	if n.watched {
 		return
 	}
+	n.getNode(ctx, readNode, "GetNode", func(id kernel.EffectID, o *v1.Node, err error) Message {
+		return nodeRead{id, o, err}
+	})
+}
+
+// getNode starts a reading of the node's object, unless one of the kind is running.
+func (n *nodestatus) getNode(ctx *kernel.Context[Message], which int, kind string,
+	result func(kernel.EffectID, *v1.Node, error) Message,
+) {
 	key := n.key()
-	read(n, ctx, readNode, "GetNode",
-		func(c context.Context, done func(*v1.Node, error)) {
-			n.deps.API.Get(c, key, func(o port.APIObject, err error) {
-				if err != nil {
-					done(nil, err)
-					return
-				}
-				done(o.(*v1.Node), nil)
-			})
-		},
-		func(id kernel.EffectID, o *v1.Node, err error) Message { return nodeRead{id, o, err} })
+	read(n, ctx, which, kind, func(c context.Context, done func(*v1.Node, error)) {
+		n.deps.API.Get(c, key, func(o port.APIObject, err error) {
+			if err != nil {
+				done(nil, err)
+				return
+			}
+			done(o.(*v1.Node), nil)
+		})
+	}, result)
+}
+
+// readAgain reads the object for pods, which must know its newest labels. What began to be read before may miss them.
+func (n *nodestatus) readAgain(ctx *kernel.Context[Message], number uint64) {
+	if n.reading[readAsked] != 0 {
+		if number > n.begun {
+			n.toRead = number
+		}
+		return
+	}
+	n.begun, n.toRead = number, 0
+	n.getNode(ctx, readAsked, "ReadNode", func(id kernel.EffectID, o *v1.Node, err error) Message {
+		return askedRead{id, number, o, err}
+	})
+}
+
+// askedRead tells who asked that the object was read, after what is new in it.
+func (n *nodestatus) askedRead(ctx *kernel.Context[Message], m askedRead) {
+	if !n.finished(readAsked, m.id) {
+		return
+	}
+	if m.err != nil {
+		ctx.Log().Warn().Str("error", m.err.Error()).
+			Msg("cannot read the Node object: pods whose node affinity it does not match are refused by what is known of it")
+	} else {
+		n.listed = true
+		n.others(ctx, m.node, false)
+		n.tell(ctx)
+	}
+	n.deps.Read(m.number)
+	if n.toRead != 0 {
+		n.readAgain(ctx, n.toRead)
+	}
 }
 
 // nodeRead applies the object, unless a watch reported it by now.

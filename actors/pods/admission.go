@@ -36,7 +36,7 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	if a.preempts(ctx, r, pressure) {
 		return false
 	}
-	if a.allowed(ctx, r, pressure) {
+	if a.allowed(r, pressure) {
 		if !a.placed(r) {
 			return false
 		}
@@ -46,8 +46,10 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		if r.reject = r.place.rejected; r.reject == nil {
 			return true
 		}
-		refused(ctx, r)
+	} else if a.rereads(ctx, r) {
+		return false
 	}
+	refused(ctx, r)
 	if known {
 		r.Stop = podset.Expel(r.Pod, r.reject, ctx.Now())
 		return true
@@ -102,14 +104,14 @@ func (r *record) readmitted() {
 }
 
 // allowed reports whether a pod may run beside others, and stores the reason if not.
-func (a *pods) allowed(ctx *kernel.Context[Message], r *record, pressure admit.Pressure) bool {
+func (a *pods) allowed(r *record, pressure admit.Pressure) bool {
 	if a.deps.Admit == nil {
 		return true
 	}
 	if r.reject = a.deps.Admit(r.allocated(), a.beside(r), a.node, pressure); r.reject == nil {
+		r.read = 0
 		return true
 	}
-	refused(ctx, r)
 	return false
 }
 

@@ -19,10 +19,11 @@ import (
 
 // Cluster has the receivers that only a node with an apiserver needs.
 type Cluster struct {
-	// Show and Forget go to status, Statics to mirrors.
-	Show    func(Shown)
-	Forget  func(types.UID)
-	Statics func(Statics)
+	// Show and Forget go to status, Statics to mirrors, ReadNode to nodestatus.
+	Show     func(Shown)
+	Forget   func(types.UID)
+	Statics  func(Statics)
+	ReadNode func(number uint64)
 }
 
 // Shown is a pod's status for the apiserver; see status.Show.

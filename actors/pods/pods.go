@@ -101,6 +101,8 @@ type pods struct {
 	statics Statics
 	// machine is what pods may know of the machine, as of node; nil while that does not say.
 	machine *pod.Machine
+	// reads are the readings of the Node that this actor asked for.
+	reads nodeReads
 	// pressure keeps new pods out.
 	pressure admit.Pressure
 	// places is what all pods know of CPUs.
@@ -114,6 +116,7 @@ type pods struct {
 // Start implements kernel.Behavior.
 func (a *pods) Start(ctx *kernel.Context[Message]) {
 	a.places.asked = uint64(ctx.Incarnation()-1) << 32
+	a.reads.asked = a.places.asked
 	a.load(ctx)
 	a.stops.load(ctx, a.deps.Checkpoints, &stopsFile)
 	if ctx.Incarnation() > 1 {
@@ -163,6 +166,10 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case NodeSeen:
 		a.nodeSeen(m.Node)
 		a.reconcile(ctx)
+	case NodeRead:
+		a.nodeRead(ctx, m.Number)
+	case AskNode:
+		a.askNodeAgain(ctx)
 	case NodePressure:
 		down := a.pressure.ShuttingDown
 		a.pressure, a.pressure.ShuttingDown = m.Pressure, down

@@ -13,7 +13,7 @@
 //
 // On a node of a cluster also:
 //
-//	apipods ──Update, Renewed, Forced──► pods      nodestatus ──NodeSeen──► pods
+//	apipods ──Update, Renewed, Forced──► pods      pods ──ReadNode──► nodestatus ──NodeSeen, NodeRead──► pods
 //	pods ──Shown, Forget──► status      pods ──Statics──► mirrors
 package pods
 
@@ -126,6 +126,13 @@ type Query struct{ Reply func(Inventory) }
 // changed. Twice: as once.
 type NodeSeen struct{ Node *v1.Node }
 
+// NodeRead says that the Node was read, or can't be, since this actor asked for that. From nodestatus, after the
+// NodeSeen of what was new. Lost: asked again. Twice: as once.
+type NodeRead struct{ Number uint64 }
+
+// AskNode is this actor's own timer: it asks again for the Node to be read.
+type AskNode struct{}
+
 // NodePressure says which resources of the node run short: new pods may be refused. From eviction, with each
 // measurement under pressure, and when the pressure ends. Lost: the next measurement repeats it. Twice: as once.
 type NodePressure struct{ admit.Pressure }
@@ -200,6 +207,8 @@ func (Crashed) isPodsMessage()   {}
 func (Query) isPodsMessage()     {}
 func (Living) isPodsMessage()    {}
 func (NodeSeen) isPodsMessage()  {}
+func (NodeRead) isPodsMessage()  {}
+func (AskNode) isPodsMessage()   {}
 func (ShowAgain) isPodsMessage() {}
 
 func (NodePressure) isPodsMessage() {}

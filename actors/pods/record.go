@@ -35,8 +35,10 @@ type record struct {
 	ref      kernel.Ref[pod.Message]
 	report   pod.Report // the last one; its status is nil if there was none
 	reject   *admit.Rejection
-	place    place
-	crash    *kernel.CrashReport
+	// read is the reading of the Node that the pod waits for, or has waited for, 0 for none.
+	read  uint64
+	place place
+	crash *kernel.CrashReport
 	// applied is Pod with the resources of Alloc, for the version appliedTo.
 	applied, appliedTo *v1.Pod
 }

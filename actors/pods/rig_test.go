@@ -89,7 +89,8 @@ func (r *rig) deps() *pods.Deps {
 				}
 				r.Say("status: %s is %s %s%s", m.UID, m.Status.Phase, m.Status.Reason, final)
 			},
-			Forget: func(uid types.UID) { r.Say("status: forget %s", uid) },
+			Forget:   func(uid types.UID) { r.Say("status: forget %s", uid) },
+			ReadNode: func(number uint64) { r.Say("nodestatus: read %d", number) },
 			Statics: func(m pods.Statics) {
 				var names []string
 				for _, p := range m.Pods {
@@ -121,6 +122,9 @@ func (r *rig) deps() *pods.Deps {
 	}
 }
 
+// notLabelled is why a pod is rejected whose node selector the known labels of the node do not match.
+const notLabelled = "NotLabelled"
+
 func (r *rig) admit(p *v1.Pod, others []*v1.Pod, _ *v1.Node, pressure admit.Pressure) *admit.Rejection {
 	if pressure != (admit.Pressure{}) {
 		return &admit.Rejection{Reason: "Evicted", Message: fmt.Sprintf("%+v", pressure)}
@@ -134,7 +138,7 @@ func (r *rig) admit(p *v1.Pod, others []*v1.Pod, _ *v1.Node, pressure admit.Pres
 		return &admit.Rejection{Reason: "OutOfpods", Message: "no room"}
 	}
 	if why := r.reject[p.Name]; why != "" {
-		return &admit.Rejection{Reason: why, Message: why}
+		return &admit.Rejection{Reason: why, Message: why, ByLabels: why == notLabelled}
 	}
 	return nil
 }

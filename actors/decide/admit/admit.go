@@ -50,6 +50,8 @@ type Rejection struct {
 	Message string
 	// Of is cpu or memory if the pod can't have any of it to itself, and empty for other reasons.
 	Of v1.ResourceName
+	// ByLabels: only the labels of the node are why. A newer version of the Node may have others.
+	ByLabels bool
 	// Short is how much of each resource must become free so that the pod fits, if the node has too little: what
 	// Message says of the first one, for all of them. Nil for other reasons.
 	Short v1.ResourceList

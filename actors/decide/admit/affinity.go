@@ -10,6 +10,7 @@ import (
 // architecture and host name have defaults.
 func affinity(r *Request) *Rejection {
 	no := predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+	no.ByLabels = nodeName(r) == nil && hostPorts(r) == nil && taints(r) == nil
 	for k, v := range r.Pod.Spec.NodeSelector { // order-free: all must match
 		if got, ok := r.Node.label(k); !ok || got != v {
 			return no
