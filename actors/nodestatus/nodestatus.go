@@ -415,7 +415,8 @@ func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 	if s := n.seen; s == nil || s.UID != n.node.UID || !maps.Equal(s.Labels, n.node.Labels) ||
 		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool {
 			return a.MatchTaint(&b) && a.Value == b.Value
-		}) || !nodeobject.SameExtended(s, n.node) {
+		}) || !nodeobject.SameExtended(s, n.node) ||
+		n.deps.Own.Cloud && !slices.Equal(s.Status.Addresses, n.node.Status.Addresses) {
 		f := nodeobject.Facts{Devices: n.devices, Reset: n.resetDue(n.node)}
 		if m := n.machine; m != nil {
 			f.Capacity, f.Allocatable, f.Addresses = m.Capacity, m.Allocatable, m.Addresses

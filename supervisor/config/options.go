@@ -99,3 +99,6 @@ func defaultOptions() Options {
 		Runtime:             RuntimeCRI,
 	}
 }
+
+// ExternalCloud: the controller of a cloud says what the node is (--cloud-provider).
+func (c Config) ExternalCloud() bool { return c.options.CloudProvider == "external" }

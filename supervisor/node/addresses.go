@@ -1,11 +1,16 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	netutils "k8s.io/utils/net"
 )
 
 // addresses are those of this machine: the configured ones, or else one that is looked for. A machine may get it after
@@ -13,11 +18,18 @@ import (
 type addresses struct {
 	given []string
 	six   bool
+	// name is that of the node, which /etc/hosts or DNS may give an address. resolve asks them; not ok: they don't answer.
+	name    string
+	resolve func(name string) (ips []netip.Addr, ok bool)
 	// find looks for one; routed says that packets to the world have it. has says whether an interface has one.
 	find func(six bool) (ip string, routed bool)
 	has  func(ip string) bool
+	// clouds: the controller of a cloud says which addresses the node has, and nobody before it.
+	clouds bool
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// named are the last answer of resolve.
+	named []string
 	last  string
 	worth worth
 }
@@ -26,23 +38,66 @@ type addresses struct {
 type worth int
 
 const (
-	// guessed: some interface has it. reached: a route has it. preferred: and it is of the preferred family.
+	// guessed: some interface has it. reached: a route has it. preferred: and it is of the preferred family. namedOther:
+	// the node's name has it. named: and it is of the preferred family.
 	guessed worth = iota + 1
 	reached
 	preferred
+	namedOther
+	named
 )
 
-func addressesOf(configured []netip.Addr) *addresses {
-	a := &addresses{given: given(configured), find: ownAddress, has: ofInterface}
-	if len(a.given) == 0 && len(configured) > 0 {
+// resolvePatience is how long the node's name is looked up for. A start waits for that.
+const resolvePatience = 2 * time.Second
+
+// addressesOf are those of a node with these --node-ip and that name, which may be an address itself
+// (--hostname-override).
+func addressesOf(configured []netip.Addr, name string, cloud bool) *addresses {
+	a := &addresses{
+		given: given(configured), name: name, resolve: lookUp, find: ownAddress, has: ofInterface,
+		clouds: cloud && len(configured) == 0,
+	}
+	if len(a.given) > 0 {
+		return a
+	}
+	if ip := netutils.ParseIPSloppy(name); ip != nil {
+		a.given = []string{ip.String()}
+	} else if len(configured) > 0 {
 		a.six = configured[0].Is6() // the family that is preferred
 	}
 	return a
 }
 
+// look asks for the node's name, which may take a moment, and returns the addresses that the node shows.
+func (a *addresses) look() []string {
+	if a != nil && len(a.given) == 0 && !a.clouds {
+		if ips, ok := a.resolve(a.name); ok {
+			var now []string
+			for _, ip := range ips {
+				if ip.IsGlobalUnicast() {
+					now = append(now, ip.String())
+				}
+			}
+			a.mu.Lock()
+			a.named = now
+			a.mu.Unlock()
+		}
+	}
+	return a.shown()
+}
+
+// shown are the addresses that the node shows, and its pods have. None while a cloud has not said them.
+func (a *addresses) shown() []string {
+	if a != nil && a.clouds {
+		return nil
+	}
+	return a.now()
+}
+
 // now are the addresses. One that was found is kept as long as an interface has it, so a change of routes does not move
-// the node. It gives way to a better one only, and one that is gone to one that is as good: while the network is down,
-// a bridge still has an address, and so may the other family, and neither is where the node can be reached.
+// the node; only its name does. It gives way to a better one, and one that is gone to one that is as good: while the
+// network is down, a bridge still has an address, and so may the other family, and neither is where the node can be
+// reached. One that the name still has is not gone for good.
 func (a *addresses) now() []string {
 	if a == nil {
 		return nil // nobody has looked around
@@ -52,22 +107,59 @@ func (a *addresses) now() []string {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if keeps := a.last != "" && a.has(a.last); !keeps || a.worth < preferred {
-		ip, routed := a.find(a.six)
-		worth := guessed
-		if is6 := strings.Contains(ip, ":"); routed && is6 == a.six {
-			worth = preferred
-		} else if routed {
-			worth = reached
-		}
-		if ip != "" && (worth > a.worth || !keeps && worth == a.worth) {
-			a.last, a.worth = ip, worth
-		}
+	keeps := a.last != "" && a.has(a.last)
+	ip, worth := a.byName()
+	if ip == "" && (!keeps || a.worth < preferred) {
+		ip, worth = a.byRoute()
+	}
+	better := worth > a.worth || !keeps && worth == a.worth
+	moved := !slices.Contains(a.named, a.last) && (worth >= namedOther || !keeps && worth >= preferred)
+	if ip != "" && (better || moved) {
+		a.last, a.worth = ip, worth
 	}
 	if a.last == "" {
 		return nil
 	}
 	return []string{a.last}
+}
+
+// byName is the best address that the name has and an interface too: of those that are as good, the one that the node
+// has.
+func (a *addresses) byName() (best string, is worth) {
+	for _, ip := range a.named {
+		worth := namedOther
+		if strings.Contains(ip, ":") == a.six {
+			worth = named
+		}
+		if (worth > is || worth == is && ip == a.last) && a.has(ip) {
+			best, is = ip, worth
+		}
+	}
+	return best, is
+}
+
+// byRoute is the best address that is looked for.
+func (a *addresses) byRoute() (string, worth) {
+	ip, routed := a.find(a.six)
+	switch {
+	case !routed:
+		return ip, guessed
+	case strings.Contains(ip, ":") == a.six:
+		return ip, preferred
+	}
+	return ip, reached
+}
+
+// lookUp asks /etc/hosts and DNS.
+func lookUp(name string) ([]netip.Addr, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), resolvePatience)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	for i := range ips {
+		ips[i] = ips[i].Unmap()
+	}
+	var unknown *net.DNSError
+	return ips, err == nil || errors.As(err, &unknown) && unknown.IsNotFound
 }
 
 // ofInterface says whether an interface has an address.

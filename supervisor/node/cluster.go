@@ -64,7 +64,7 @@ func ownOf(c config.Config, m *machine, name string) nodeobject.Own {
 	k := c.Kubelet()
 	own := nodeobject.Own{
 		Name: name, Labels: m.labels(c, name), Annotations: map[string]string{}, Taints: c.RegisterWithTaints(),
-		ProviderID: k.ProviderID, Cloud: c.Options().CloudProvider == "external", Port: m.port,
+		ProviderID: k.ProviderID, Cloud: c.ExternalCloud(), Port: m.port,
 	}
 	for _, name := range declared {
 		if c.Gates().Enabled(name) {

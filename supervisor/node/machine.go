@@ -72,7 +72,7 @@ func lookAround(c config.Config, name string) (machine, error) {
 	if m.possible, err = topology.Possible("/"); err != nil {
 		return m, fmt.Errorf("CPUs of this machine: %w", err)
 	}
-	m.addresses = addressesOf(c.NodeIPs())
+	m.addresses = addressesOf(c.NodeIPs(), name, c.ExternalCloud())
 	if err := m.count(c, name); err != nil {
 		return m, err
 	}
@@ -110,7 +110,7 @@ func (m *machine) count(c config.Config, name string) error {
 	var err error
 	m.facts, err = facts.New(facts.Config{
 		Disk: disk, MaxPods: int64(c.MaxPods(m.cpus)), Held: held(c),
-		Addresses: func() []v1.NodeAddress { return nodeAddresses(m.addresses.now(), name) }, Version: KubernetesVersion(),
+		Addresses: func() []v1.NodeAddress { return nodeAddresses(m.addresses.look(), name) }, Version: KubernetesVersion(),
 	})
 	if err != nil {
 		return err

@@ -100,7 +100,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	}
 	settings := agent.Of(c)
 	settings.Name, settings.Ports, settings.Starts = d.name, ports, agent.StartSlots(m.cpus)
-	settings.HostIPs, settings.RuntimeName, settings.Devices = m.addresses.now(), rt.version.Name, m.devices
+	settings.HostIPs, settings.RuntimeName, settings.Devices = m.addresses.shown(), rt.version.Name, m.devices
 	settings.Providers, _ = c.CredentialProviders()
 	settings.PullCounts, settings.PulledAhead = d.counters, d.counters.PulledAhead
 	settings.Assign, settings.Memory, settings.DevicesChanged = m.assign, m.inMemory, m.inventory.set

@@ -98,9 +98,7 @@ func Again(own *Own, last *v1.Node) *Own {
 func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStatus, bool) {
 	out := *have
 	out.Capacity, out.Allocatable = resources(own, f, have)
-	if !own.Cloud || len(have.Addresses) == 0 {
-		out.Addresses = f.Addresses
-	}
+	out.Addresses = own.addresses(f.Addresses, have.Addresses)
 	out.NodeInfo = f.Info
 	out.NodeInfo.ContainerRuntimeVersion = f.RuntimeVersion
 	if f.Images != nil {

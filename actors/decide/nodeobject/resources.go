@@ -86,20 +86,21 @@ func WithExtended(machine, have v1.ResourceList) v1.ResourceList {
 
 // Shown is the node with the resources and addresses that it shows from its next write on. Pods are admitted by these:
 // what an earlier agent could give is not given once more before that write. Only what f has of the machine counts, and
-// nothing that an earlier agent wrote. It may be the same node. Devices of device plugins are left out: who gives them
-// knows how many there are.
+// nothing that an earlier agent wrote, but for addresses that a cloud's controller sets. It may be the same node.
+// Devices of device plugins are left out: who gives them knows how many there are.
 func Shown(own *Own, have *v1.Node, f Facts) *v1.Node {
 	capacity, allocatable := resources(own, &f, &have.Status)
 	for name := range f.Devices { // order-free: each on its own
 		delete(capacity, name)
 		delete(allocatable, name)
 	}
+	addresses := own.addresses(f.Addresses, have.Status.Addresses)
 	if resourcelist.Equal(capacity, have.Status.Capacity) && resourcelist.Equal(allocatable, have.Status.Allocatable) &&
-		slices.Equal(f.Addresses, have.Status.Addresses) {
+		slices.Equal(addresses, have.Status.Addresses) {
 		return have
 	}
 	n := *have
-	n.Status.Capacity, n.Status.Allocatable, n.Status.Addresses = capacity, allocatable, f.Addresses
+	n.Status.Capacity, n.Status.Allocatable, n.Status.Addresses = capacity, allocatable, addresses
 	return &n
 }
 
@@ -113,20 +114,6 @@ func Allocatable(n *v1.Node, at v1.ResourceList) v1.ResourceList {
 func Native(list, at v1.ResourceList) v1.ResourceList {
 	out := maps.Clone(list)
 	maps.DeleteFunc(out, func(name v1.ResourceName, _ resource.Quantity) bool { return resourcelist.Extended(name) })
-	if len(out) == 0 {
-		return at
-	}
-	return out
-}
-
-// IPs are the machine's own in the addresses of a node from Shown, and at if there are none.
-func IPs(list []v1.NodeAddress, at []string) []string {
-	var out []string
-	for _, a := range list {
-		if a.Type == v1.NodeInternalIP {
-			out = append(out, a.Address)
-		}
-	}
 	if len(out) == 0 {
 		return at
 	}
