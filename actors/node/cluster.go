@@ -36,6 +36,8 @@ type Cluster struct {
 	Register bool
 	// MaxImages is nodeStatusMaxImages; less than 0 for all.
 	MaxImages int
+	// Addresses, if set, is told those that the node has in the apiserver, when they have changed. It must not block.
+	Addresses func([]v1.NodeAddress)
 	// StatusPeriod is nodeStatusUpdateFrequency, ReportPeriod
 	// nodeStatusReportFrequency, LeaseDuration nodeLeaseDurationSeconds.
 	StatusPeriod, ReportPeriod, LeaseDuration time.Duration
@@ -174,7 +176,8 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *belo
 		SetPodCIDR: setPodCIDR,
 		API:        c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts, Events: c.Ports.Events,
 		Own: &own, Devices: c.Devices, ResendDevices: resendDevices, Checkpoints: c.Ports.Checkpoints,
-		Register: c.Cluster.Register, MaxImages: c.Cluster.MaxImages,
+		Addresses: c.Cluster.Addresses,
+		Register:  c.Cluster.Register, MaxImages: c.Cluster.MaxImages,
 		Seen: func(n *v1.Node) {
 			podsRef.Tell(pods.NodeSeen{Node: n})
 			b.volumes.Tell(volumes.NodeSeen{Node: n})

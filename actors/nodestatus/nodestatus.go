@@ -81,6 +81,8 @@ type Deps struct {
 	// the object too once it was not; nil: nobody does.
 	Known   func(*port.Machine) bool
 	Changed func(*v1.Node)
+	// Addresses, if set, gets those that the node has in the apiserver, when they have changed. It must not block.
+	Addresses func([]v1.NodeAddress)
 	// Volumes gets the object when it was replaced, or when its volumes, labels or annotations changed. ResendInUse asks
 	// for InUse. Both are nil without CSI drivers.
 	Volumes     func(*v1.Node)
@@ -126,6 +128,7 @@ type nodestatus struct {
 	listed, watched bool
 	node, heardOf   *v1.Node
 	seen            *v1.Node
+	addresses       []v1.NodeAddress // those that were told last
 
 	podNetwork podNetwork
 	reset      reset
@@ -403,9 +406,18 @@ func (n *nodestatus) tellVolumes() {
 	n.volumesSeen = n.node
 }
 
+// tellAddresses tells the node's addresses, if they are new.
+func (n *nodestatus) tellAddresses() {
+	if n.deps.Addresses != nil && n.node != nil && !slices.Equal(n.addresses, n.node.Status.Addresses) {
+		n.addresses = n.node.Status.Addresses
+		n.deps.Addresses(n.addresses)
+	}
+}
+
 // tell sends the node to pods and mirrors.
 func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 	n.tellVolumes()
+	n.tellAddresses()
 	if n.node == nil || n.node == n.seen || n.reset.loading != 0 {
 		return
 	}

@@ -10,6 +10,37 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
+// TestCloudAddresses: pods hear of the addresses that the controller of a cloud sets, and of no others.
+func TestCloudAddresses(t *testing.T) {
+	r := newRig(t)
+	r.machine.Addresses = []v1.NodeAddress{{Type: v1.NodeHostName, Address: "n1"}}
+	var told []string
+	r.start(func(d *Deps) {
+		d.Own.Cloud = true
+		d.Addresses = func(now []v1.NodeAddress) { told = append(told, now[len(now)-1].Address) }
+	})
+	r.Advance(time.Second)
+	before := len(r.seen)
+	set := func() {
+		r.put(func(n *v1.Node) {
+			n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "198.51.100.1"}}
+		})
+		r.Advance(time.Second)
+	}
+	set()
+	if len(r.seen) != before+1 || r.seen[before].Status.Addresses[0].Address != "198.51.100.1" {
+		t.Errorf("told %d times", len(r.seen)-before)
+	}
+	set()
+	r.Advance(2 * time.Minute)
+	if a := r.node.Status.Addresses; len(r.seen) != before+1 || a[0].Address != "198.51.100.1" {
+		t.Errorf("told %d times, the Node has %v", len(r.seen)-before, a)
+	}
+	if !slices.Equal(told, []string{"n1", "198.51.100.1"}) {
+		t.Errorf("the certificate was for %v", told)
+	}
+}
+
 // TestReadForPods: pods hears of what the apiserver has, though the watch is late, and is answered after that. Of
 // questions that come while it is read, the last one has another reading.
 func TestReadForPods(t *testing.T) {

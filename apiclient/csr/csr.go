@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -35,7 +36,7 @@ const (
 	firstRetry  = 2 * time.Second
 	seldomRetry = 5 * time.Minute
 	// changePeriod is the time between checks whether the template has changed.
-	changePeriod = 10 * time.Second
+	changePeriod = time.Second
 )
 
 // Signer is the cluster. Both calls end with ctx.
@@ -118,7 +119,11 @@ func (k *Keeper) Run(ctx context.Context) {
 			pause(ctx, changePeriod)
 			continue
 		}
-		if err := k.Renew(ctx, wish); err != nil && ctx.Err() == nil {
+		err := k.Renew(ctx, wish)
+		if errors.Is(err, errOutdated) {
+			continue
+		}
+		if err != nil && ctx.Err() == nil {
 			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error",
 				err.Error()).Msg("certificate request failed; retrying later")
 			if k.config.Failed != nil {
@@ -206,7 +211,7 @@ func (k *Keeper) Renew(ctx context.Context, wish *x509.CertificateRequest) error
 		return err
 	}
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare})
-	signed, err := k.ask(ctx, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	signed, err := k.ask(ctx, wish, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 	if err != nil {
 		return err
 	}
@@ -224,8 +229,9 @@ func (k *Keeper) Renew(ctx context.Context, wish *x509.CertificateRequest) error
 	return nil
 }
 
-// ask creates a request, and returns the signed certificate.
-func (k *Keeper) ask(ctx context.Context, request []byte) ([]byte, error) {
+// ask creates a request, and returns the signed certificate. It does not wait for what is wished no more: somebody may
+// approve requests by hand, and a node have got its addresses meanwhile.
+func (k *Keeper) ask(ctx context.Context, wish *x509.CertificateRequest, request []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	r := &certificates.CertificateSigningRequest{
@@ -244,7 +250,10 @@ func (k *Keeper) ask(ctx context.Context, request []byte) ([]byte, error) {
 		if signed != nil || err != nil {
 			return signed, err
 		}
-		pause(ctx, again.Step())
+		if !k.wanted(ctx, wish, again.Step()) {
+			k.config.Log.Info().Str("request", name).Msg("the certificate is to be for other names now: making another request")
+			return nil, errOutdated
+		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("the request %s was not signed in time: approve it (kubectl certificate approve %[1]s): %w",
 				name, errors.Join(ctx.Err(), last))
@@ -254,6 +263,24 @@ func (k *Keeper) ask(ctx context.Context, request []byte) ([]byte, error) {
 			r = is
 		}
 	}
+}
+
+// errOutdated ends a request whose names have changed.
+var errOutdated = errors.New("the request is for other names than are wanted now")
+
+// wanted pauses, and reports whether a certificate for the same is still wanted.
+func (k *Keeper) wanted(ctx context.Context, wish *x509.CertificateRequest, d time.Duration) bool {
+	for until := time.Now().Add(d); ctx.Err() == nil; {
+		if now := k.config.Template(); now != nil && !reflect.DeepEqual(now, wish) {
+			return false
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			break
+		}
+		pause(ctx, min(left, changePeriod))
+	}
+	return true
 }
 
 // answer is the signed certificate; nil while there is none.

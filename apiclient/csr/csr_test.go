@@ -37,11 +37,11 @@ type cluster struct {
 	life time.Duration
 
 	mu sync.Mutex
-	// refuse and absent are said to those who ask.
-	refuse bool
-	absent error
-	asked  map[string]*certificates.CertificateSigningRequest
-	looks  map[string]int
+	// refuse and absent are said to those who ask; nothing is while pending.
+	refuse, pending bool
+	absent          error
+	asked           map[string]*certificates.CertificateSigningRequest
+	looks           map[string]int
 }
 
 func newCluster(t *testing.T, life time.Duration) *cluster {
@@ -67,7 +67,7 @@ func (c *cluster) CertificateRequest(_ context.Context, name string) (*certifica
 	switch c.looks[name]++; {
 	case c.absent != nil:
 		return nil, c.absent
-	case c.looks[name] < 3:
+	case c.looks[name] < 3 || c.pending:
 	case c.refuse:
 		r.Status.Conditions = []certificates.CertificateSigningRequestCondition{{Type: certificates.CertificateDenied, Status: corev1.ConditionTrue, Reason: "NotYou"}}
 	default:
@@ -198,6 +198,36 @@ func TestLifeOfACertificate(t *testing.T) {
 			t.Errorf("%s: %v %v", e.Name(), info.Mode(), err)
 		}
 	}
+}
+
+// TestChangedWhilePending: nobody has signed the request yet, and what it is to be for changes. Another one is made at
+// once; nobody waits for the first.
+func TestChangedWhilePending(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		c, w := newCluster(t, 100*time.Hour), &wishes{}
+		c.pending = true
+		w.set("192.0.2.1")
+		k := keeper(t, dir, c, w)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { k.Run(ctx) })
+		time.Sleep(5 * time.Minute)
+		w.set("192.0.2.1", "203.0.113.1")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if n := c.count(); n != 2 {
+			t.Errorf("%d requests, want 2", n)
+		}
+		c.set(func() { c.pending = false })
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if has := k.Current(); has == nil || has.Leaf.VerifyHostname("203.0.113.1") != nil || c.count() != 2 {
+			t.Errorf("it has %v after %d requests", has, c.count())
+		}
+		cancel()
+		running.Wait()
+	})
 }
 
 // TestNobodySigns: it is asked seldom, and what there is goes on.

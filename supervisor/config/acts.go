@@ -69,6 +69,7 @@ var actsOnGate = map[string]struct{}{
 	"InPlacePodVerticalScalingExclusiveCPUs": {},
 	"CSIVolumeHealth":                        {},
 	"SELinuxMount":                           {},
+	"AllowDNSOnlyNodeCSR":                    {},
 	"ResourceHealthStatus":                   {}, "ResourceHealthStatusMessage": {},
 	"ClusterTrustBundle": {}, "ClusterTrustBundleProjection": {}, "PodCertificateRequest": {},
 	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},

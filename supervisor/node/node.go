@@ -15,6 +15,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -76,6 +77,8 @@ type running struct {
 	counters *metrics.Metrics
 	// traces is nil if tracing is off.
 	traces *tracing.Tracing
+	// addresses are the node's in the apiserver, nil while they are not known.
+	addresses atomic.Pointer[[]v1.NodeAddress]
 	// started is since when this program runs, as /statusz shows.
 	started time.Time
 	// recorder writes down what happens to pods.
@@ -116,6 +119,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	admits.AppArmor, admits.StrictGroups = appArmor(), rt.strictGroups
 	settings.Cluster.SELinux = m.selinux
 	settings.Cluster.Own = ownOf(c, &m, d.name)
+	settings.Cluster.Addresses = func(now []v1.NodeAddress) { d.addresses.Store(&now) }
 	settings.Started, settings.ShutDown = func(s pods.Started) {
 		d.counters.Started(s)
 		d.traces.PodStarted(s)

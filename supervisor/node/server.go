@@ -136,13 +136,21 @@ func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration) (serve
 	case k.ServerTLSBootstrap && s.client != nil:
 		return serve.Requested(serve.RequestedConfig{
 			Dir: dir, Node: d.name, Signer: s.client, Draw: rand.Float64, Failed: d.counters.ServerRenewals(), Log: d.log,
-			Addresses: func() []v1.NodeAddress { return nodeAddresses(s.machine.addresses.now(), d.name) },
+			Addresses: d.nodeAddresses, DNSOnly: s.options.Config.Gates().Enabled("AllowDNSOnlyNodeCSR"),
 		})
 	case k.TLSCertFile != "":
 		return serve.FromFiles(k.TLSCertFile, k.TLSPrivateKeyFile)
 	default:
 		return serve.SelfSigned(dir, d.name, s.machine.addresses.now)
 	}
+}
+
+// nodeAddresses are those that the node has in the apiserver, whoever has set them: clients reach it by these.
+func (d *running) nodeAddresses() []v1.NodeAddress {
+	if now := d.addresses.Load(); now != nil {
+		return *now
+	}
+	return nil
 }
 
 // routes are all that there is.

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	certificates "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
 	cliflag "k8s.io/component-base/cli/flag"
+	netutils "k8s.io/utils/net"
 
 	"github.com/troupe-dev/troupe/apiclient/csr"
 	"github.com/troupe-dev/troupe/supervisor/host/durable"
@@ -203,8 +205,10 @@ type RequestedConfig struct {
 	Dir string
 	// Node is the node's name.
 	Node string
-	// Addresses go into the certificate. Without any, none is requested yet.
+	// Addresses are the node's, which go into the certificate. It is requested when there is an IP address among them;
+	// with DNSOnly, also when there are only names.
 	Addresses func() []v1.NodeAddress
+	DNSOnly   bool
 	Signer    csr.Signer
 	Draw      func() float64
 	// Failed is called for each failed request; nil if unused.
@@ -221,7 +225,7 @@ func Requested(c RequestedConfig) (Certificate, error) {
 		Signer: c.Signer, SignerName: certificates.KubeletServingSignerName,
 		// No key encipherment: the keys are elliptic.
 		Usages:   []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageServerAuth},
-		Template: func() *x509.CertificateRequest { return request(c.Node, c.Addresses()) },
+		Template: func() *x509.CertificateRequest { return request(c.Node, c.Addresses(), c.DNSOnly) },
 		Store:    csr.Store{Dir: c.Dir, Name: "kubelet-server"}, Draw: c.Draw, Failed: c.Failed, Log: c.Log,
 	})
 	if err != nil {
@@ -230,26 +234,30 @@ func Requested(c RequestedConfig) (Certificate, error) {
 	return requested{k}, nil
 }
 
-// request is the certificate request; nil while there is no address.
-func request(node string, addresses []v1.NodeAddress) *x509.CertificateRequest {
+// request is the certificate request for a node; nil while its addresses are no reason for one.
+func request(node string, addresses []v1.NodeAddress, dnsOnly bool) *x509.CertificateRequest {
 	r := &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
 	}
-	seen := map[string]bool{}
 	for _, a := range addresses {
-		if seen[a.Address] {
-			continue
-		}
-		seen[a.Address] = true
-		if ip := net.ParseIP(a.Address); ip != nil {
-			r.IPAddresses = append(r.IPAddresses, ip)
-		} else {
-			r.DNSNames = append(r.DNSNames, a.Address)
+		ip := netutils.ParseIPSloppy(a.Address)
+		switch named := a.Type == v1.NodeInternalDNS || a.Type == v1.NodeExternalDNS; {
+		case ip != nil && !named:
+			if !slices.ContainsFunc(r.IPAddresses, ip.Equal) {
+				r.IPAddresses = append(r.IPAddresses, ip)
+			}
+		case a.Address != "" && (named || a.Type == v1.NodeHostName):
+			if !slices.Contains(r.DNSNames, a.Address) {
+				r.DNSNames = append(r.DNSNames, a.Address)
+			}
 		}
 	}
-	if len(r.IPAddresses) == 0 {
+	if len(r.IPAddresses) == 0 && (!dnsOnly || len(r.DNSNames) == 0) {
 		return nil
 	}
+	// The same addresses in another order are no reason for another request.
+	slices.Sort(r.DNSNames)
+	slices.SortFunc(r.IPAddresses, func(a, b net.IP) int { return strings.Compare(a.String(), b.String()) })
 	return r
 }
 
