@@ -28,6 +28,7 @@ func mend(c *kubelet.KubeletConfiguration, gates Gates, standalone bool) field.E
 	m := &mender{validator: validator{KubeletConfiguration: c, gates: gates}, standalone: standalone}
 	m.durations()
 	m.network()
+	m.certificate()
 	m.manifests()
 	m.registration()
 	m.rest()
@@ -109,6 +110,21 @@ func sloppyIP(text string) (netip.Addr, bool) {
 	ip := net.IP(netutils.ParseIPSloppy(text))
 	address, ok := netip.AddrFromSlice(ip)
 	return address.Unmap(), ok
+}
+
+// certificate: with half a pair a kubelet starts, and then can't be reached.
+func (m *mender) certificate() {
+	const instead = "is set without %s: a certificate that the node signs itself is used"
+	cert, key := m.TLSCertFile, m.TLSPrivateKeyFile
+	switch {
+	case cert != "" && key == "":
+		m.invalid(at("tlsCertFile"), cert, instead, "tlsPrivateKeyFile")
+	case key != "" && cert == "":
+		m.invalid(at("tlsPrivateKeyFile"), key, instead, "tlsCertFile")
+	default:
+		return
+	}
+	m.TLSCertFile, m.TLSPrivateKeyFile = "", ""
 }
 
 func (m *mender) manifests() {

@@ -44,6 +44,10 @@ func TestStartsWithWarning(t *testing.T) {
 		{"reservedMemory: [{numaNode: 0, limits: {memory: -1}}]", "", nil, nil},
 		{"configMapAndSecretChangeDetectionStrategy: Poll", `configMapAndSecretChangeDetectionStrategy: "Poll": has no such value`, nil, nil},
 		{"healthzBindAddress: localhost", "", func(c Config) any { a, _ := c.Healthz(); return a }, "localhost:10248"},
+		{"tlsCertFile: /a", `/etc/k: tlsCertFile: "/a": is set without tlsPrivateKeyFile: a certificate that the node signs`,
+			func(c Config) any { return c.Kubelet().TLSCertFile }, ""},
+		{"tlsPrivateKeyFile: /a", `/etc/k: tlsPrivateKeyFile: "/a": is set without tlsCertFile`,
+			func(c Config) any { return c.Kubelet().TLSPrivateKeyFile }, ""},
 		{"address: 010.0.0.1", "", func(c Config) any { a, _ := c.Server(); return a.String() }, "10.0.0.1:10250"},
 	} {
 		t.Run(c.file, func(t *testing.T) {

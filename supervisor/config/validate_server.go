@@ -17,13 +17,6 @@ func (v *validator) server() {
 	if _, err := netip.ParseAddr(v.Address); err != nil {
 		v.invalid(at("address"), v.Address, "must be an IP address, like 127.0.0.1 or ::1")
 	}
-	if (v.TLSCertFile == "") != (v.TLSPrivateKeyFile == "") {
-		missing := "tlsCertFile"
-		if v.TLSPrivateKeyFile == "" {
-			missing = "tlsPrivateKeyFile"
-		}
-		v.add(field.Required(at(missing), "tlsCertFile and tlsPrivateKeyFile must be set together"))
-	}
 	if _, err := cliflag.TLSVersion(v.TLSMinVersion); err != nil {
 		v.add(field.NotSupported(at("tlsMinVersion"), v.TLSMinVersion, cliflag.TLSPossibleVersions()))
 	}

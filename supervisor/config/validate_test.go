@@ -52,7 +52,6 @@ func TestValidate(t *testing.T) {
 		{"memorySwap: {swapBehavior: All}", "memorySwap.swapBehavior"},
 		{"memoryReservationPolicy: TieredReservation", "needs feature gate MemoryQoS"},
 		{"memoryReservationPolicy: TieredReservation\nfeatureGates: {MemoryQoS: true}", ""},
-		{"tlsCertFile: /a", "tlsPrivateKeyFile: must be given"},
 		{"tlsMinVersion: '1.2'", "tlsMinVersion"},
 		{"tlsCipherSuites: [NOPE]", "tlsCipherSuites[0]"},
 		{"tlsCipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]", ""},
