@@ -174,6 +174,8 @@ type Config struct {
 	// RelistSlow is the time between relists while events arrive, RelistFast without events.
 	RelistSlow, RelistFast time.Duration
 	PullDeadline           time.Duration
+	// RequestTimeout bounds calls to the runtime that start or end processes (runtimeRequestTimeout).
+	RequestTimeout time.Duration
 	// PullRate limits how many pulls begin.
 	PullRate imagepull.Bucket
 	// PullPolicy says which pods may use an image that is there; nil: all. PullCounts, if set, must not block.
@@ -378,7 +380,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	}
 	b.probes = spawn(ctx, c.Around, "probes", probes.New(&probes.Deps{
 		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, Checkpoints: c.Ports.Checkpoints,
-		Restarted: askAgain,
+		Restarted: askAgain, RequestTimeout: c.RequestTimeout,
 	}))
 	b.gc = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
 		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Logs: c.Ports.Logs, LogLinks: c.Ports.LogLinks, Restarted: askAgain,

@@ -3,7 +3,6 @@ package pod
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -150,15 +150,8 @@ func (p *pod) hookURL(name string, h *v1.HTTPGetAction) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	scheme := strings.ToLower(string(h.Scheme))
-	if scheme == "" {
-		scheme = "http"
-	}
-	path := h.Path
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path
-	}
-	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(n)) + path, nil
+	of := probe.HTTP{TLS: h.Scheme == v1.URISchemeHTTPS, Host: host, Port: n, Path: h.Path}
+	return of.URL().String(), nil
 }
 
 // address is the pod's IP, empty while it is unknown.

@@ -119,10 +119,10 @@ type Machine struct {
 
 // Network is how hooks and probes reach a container.
 type Network interface {
-	// HTTPGet fails without an answer, or if its status is 400 or more.
+	// HTTPGet fails without an answer. Any answer will do, whatever its status. ctx alone bounds it.
 	HTTPGet(ctx context.Context, r HTTPGet, done func(error))
-	// ProbeHTTP returns any answer, whatever its status. All three probe calls fail with Deadline if
-	// there is no answer within timeout.
+	// ProbeHTTP returns any answer, whatever its status, also if its body can't be read. All three probe
+	// calls fail with Deadline if there is no answer within timeout.
 	ProbeHTTP(ctx context.Context, r probe.HTTP, timeout time.Duration, done func(HTTPAnswer, error))
 	// ProbeTCP opens a connection and closes it.
 	ProbeTCP(ctx context.Context, r probe.TCP, timeout time.Duration, done func(error))
@@ -134,8 +134,6 @@ type Network interface {
 type HTTPGet struct {
 	URL     string
 	Headers []v1.HTTPHeader
-	// Timeout bounds the answer; zero means until the call's ctx ends.
-	Timeout time.Duration
 }
 
 // HTTPAnswer is what a server answered, after redirects on the same host.
@@ -143,6 +141,8 @@ type HTTPAnswer struct {
 	Status int
 	// Body is the beginning of the body, at most 10 KiB.
 	Body []byte
+	// Unread is why the body could not be read that far; empty if it was.
+	Unread string
 }
 
 // Event is something that users should see (API Event of the core group).

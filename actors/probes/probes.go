@@ -59,6 +59,9 @@ type Deps struct {
 	// Restarted is called when an incarnation after the first begins, or when one missed
 	// messages: pods must repeat their requests.
 	Restarted func()
+	// RequestTimeout is how much longer than its timeout it may take until the runtime answers for a command
+	// (runtimeRequestTimeout).
+	RequestTimeout time.Duration
 }
 
 // tick is the time grid of probes. Periods are whole seconds.
@@ -137,8 +140,9 @@ type run struct {
 	// not count.
 	under   kernel.EffectID
 	foreign bool
-	// asked is when under began.
+	// asked is when the run began that is under way, and tries how often it was tried.
 	asked time.Time
+	tries uint8
 	// at orders the queue, then seq, which counts the entries; index is the place in the queue,
 	// -1 if not queued.
 	at    int64
@@ -377,6 +381,10 @@ func (a *probes) answered(ctx *kernel.Context[Message], m answered) {
 	r.under = 0
 	if r.foreign {
 		r.foreign = false // a predecessor began it, so the time is unknown
+		return
+	}
+	if m.answer.Verdict == probe.Errored && r.tries < tries && r.target != nil && r.Due() != 0 {
+		a.ask(ctx, r)
 		return
 	}
 	r.of.pod.count(r, m.answer.Verdict, ctx.Now().Sub(r.asked))

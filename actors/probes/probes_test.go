@@ -24,6 +24,7 @@ import (
 type rig struct {
 	*actortest.Rig
 	port.Network
+	probes.Runtime
 	actor *actortest.Actor[probes.Message]
 	// asked are the questions so far, by host; late is how long an answer takes.
 	asked map[string]int
@@ -31,11 +32,15 @@ type rig struct {
 	// up and most are how many were under way at once, now and at the most.
 	up, most int
 	fail     error
+	unread   string
 	told     []pod.Probed
 	pods     kernel.Ref[pod.Message]
 	events   []port.Event
 	again    func()
 }
+
+// requestTimeout is runtimeRequestTimeout.
+const requestTimeout = 2 * time.Minute
 
 func newRig(t *testing.T, slots int) *rig {
 	t.Helper()
@@ -47,7 +52,9 @@ func newRig(t *testing.T, slots int) *rig {
 	}
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[probes.Message]{
 		Name: "probes", Runner: r.Runner(pools...),
-		New: probes.New(&probes.Deps{Network: r, Events: r, Checkpoints: nothing{r}, Restarted: func() { r.again() }}),
+		New: probes.New(&probes.Deps{
+			Network: r, Runtime: r, Events: r, Checkpoints: nothing{r}, Restarted: func() { r.again() }, RequestTimeout: requestTimeout,
+		}),
 	})
 	r.pods = actortest.Play(r.Rig, "pod", func(m pod.Message) { r.told = append(r.told, m.(pod.Probed)) })
 	r.Advance(time.Second)
@@ -64,6 +71,17 @@ func (r *rig) ProbeTCP(ctx context.Context, q probe.TCP, _ time.Duration, done f
 		r.up--
 		done(err)
 	})
+}
+
+// ExecSync implements probes.Runtime.
+func (r *rig) ExecSync(ctx context.Context, id string, _ []string, _ time.Duration, done func(port.ExecResult, error)) {
+	r.ProbeTCP(ctx, probe.TCP{Host: id}, 0, func(err error) { done(port.ExecResult{}, err) })
+}
+
+// ProbeHTTP implements port.Network.
+func (r *rig) ProbeHTTP(ctx context.Context, q probe.HTTP, _ time.Duration, done func(port.HTTPAnswer, error)) {
+	unread := r.unread
+	r.ProbeTCP(ctx, probe.TCP{Host: q.Host}, 0, func(err error) { done(port.HTTPAnswer{Status: 200, Unread: unread}, err) })
 }
 
 // Record implements port.Recorder.
@@ -171,6 +189,104 @@ func TestNoAnswer(t *testing.T) {
 	}
 	if n := len(r.events); n == 0 || r.events[0].Message != "Readiness probe failed: no answer within 1s" {
 		t.Errorf("events %+v", r.events)
+	}
+}
+
+// exec makes a probe one of a command, http one of a page, which fails at once.
+func exec(p *v1.Probe) {
+	p.ProbeHandler, p.FailureThreshold = v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"check", "it"}}}, 1
+}
+
+func http(p *v1.Probe) {
+	get := &v1.HTTPGetAction{}
+	get.Port.IntVal = 80
+	p.ProbeHandler, p.FailureThreshold = v1.ProbeHandler{HTTPGet: get}, 1
+}
+
+// TestRuntimeStandsStill: that says nothing of a container, of whatever kind the probe is. Its answer is waited for as
+// long as that of any call. Meanwhile no command holds up others.
+func TestRuntimeStandsStill(t *testing.T) {
+	for _, kind := range []probe.Kind{probe.Startup, probe.Liveness, probe.Readiness} {
+		r := newRig(t, 1)
+		for i := range 3 {
+			w := r.watch(fmt.Sprint("p", i), exec, probe.Success)
+			c := &w.Pod.Spec.Containers[0]
+			switch kind {
+			case probe.Startup:
+				c.StartupProbe, c.ReadinessProbe = c.ReadinessProbe, nil
+				w.Containers[0].Known = probe.Health{Startup: probe.Unknown}
+			case probe.Liveness:
+				c.LivenessProbe, c.ReadinessProbe = c.ReadinessProbe, nil
+				w.Containers[0].Known = probe.Health{Liveness: probe.Success}
+			case probe.Readiness, probe.Kinds:
+			}
+			r.late = 25 * time.Second
+			r.actor.Tell(w)
+		}
+		r.Advance(24 * time.Second)
+		if len(r.asked) != 3 || len(r.events) > 0 || len(r.told) > 0 {
+			t.Errorf("%v: asked %v, events %v, told %v", kind, r.asked, r.events, r.told)
+		}
+		r.late = time.Millisecond
+		r.Advance(time.Minute)
+		for _, told := range r.told {
+			if told.Health.Startup == probe.Failure || told.Health.Liveness == probe.Failure || told.Health.Readiness == probe.Failure {
+				t.Errorf("%v: told %+v", kind, told)
+			}
+		}
+		if len(r.events) > 0 || r.asked["id-p0"] < 2 && kind != probe.Startup {
+			t.Errorf("%v: asked %v, events %v", kind, r.asked, r.events)
+		}
+	}
+}
+
+// TestCommandWithoutAnAnswer: it counts as failed when the runtime has not answered in the time of a call.
+func TestCommandWithoutAnAnswer(t *testing.T) {
+	r := newRig(t, 1)
+	r.late = time.Hour
+	r.actor.Tell(r.watch("a", exec, probe.Success))
+	r.Advance(requestTimeout)
+	if r.asked["id-a"] != 1 || len(r.told) > 0 {
+		t.Errorf("asked %v, told %+v", r.asked, r.told)
+	}
+	r.Advance(15 * time.Second)
+	if len(r.told) != 1 || r.told[0].Health.Readiness != probe.Failure {
+		t.Errorf("told %+v", r.told)
+	}
+	want := `Readiness probe failed: command timed out: "check it" timed out after 1s`
+	if len(r.events) != 1 || r.events[0].Message != want {
+		t.Errorf("events %+v, want %s", r.events, want)
+	}
+}
+
+// TestProbeThatCannotBeRun is tried twice more at once, and then says nothing.
+func TestProbeThatCannotBeRun(t *testing.T) {
+	for what, c := range map[string]struct {
+		change func(*v1.Probe)
+		fail   error
+		unread string
+		event  string
+	}{
+		"exec": {exec, &port.Error{Kind: port.Unavailable, Detail: "refused"}, "",
+			"Readiness probe errored and resulted in unknown state: refused"},
+		"http": {http, nil, "unexpected EOF", "Readiness probe errored and resulted in failure state: unexpected EOF"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			for _, known := range []probe.Result{probe.Success, probe.Failure} {
+				r := newRig(t, 1)
+				r.fail, r.unread = c.fail, c.unread
+				w := r.watch("a", c.change, known)
+				w.Containers[0].StartedAt = r.Now().Add(-time.Hour)
+				r.actor.Tell(w)
+				r.Advance(10 * time.Second)
+				if n := r.asked["a"] + r.asked["id-a"]; n != 3 || len(r.told) > 0 {
+					t.Errorf("known %v: asked %d times, told %+v", known, n, r.told)
+				}
+				if len(r.events) != 1 || r.events[0].Message != c.event {
+					t.Errorf("known %v: events %+v", known, r.events)
+				}
+			}
+		})
 	}
 }
 

@@ -81,6 +81,7 @@ func (a *probes) runDue(ctx *kernel.Context[Message]) {
 		}
 		r.Begun(now, a.grid)
 		a.requeue(r)
+		r.asked, r.tries = ctx.Now(), 0
 		if r.broken != "" {
 			a.take(ctx, r, probe.Answer{Verdict: probe.Errored, Output: r.broken})
 		} else {
@@ -89,13 +90,17 @@ func (a *probes) runDue(ctx *kernel.Context[Message]) {
 	}
 }
 
-// slack is extra time, beyond a probe's timeout, for the runtime to report the timeout.
+// slack is extra time, beyond a network probe's timeout, for its answer.
 const slack = time.Second
+
+// tries is how often in a row a probe is run that could not be run.
+const tries = 3
 
 // ask runs a probe.
 func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 	// Only values of r: the call runs on another goroutine.
 	deps, id, timeout := a.deps, r.of.id, r.Timeout
+	r.tries++
 	e := kernel.Effect[Message]{
 		Object: r.of.object, For: string(r.of.pod.pod.UID), Lane: r.lane, Pool: networkPool, Deadline: timeout + slack,
 		Patience: timeout + slack,
@@ -106,6 +111,11 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 	switch t := r.target.(type) {
 	case probe.Exec:
 		e.Kind, e.Pool = "ExecProbe", execPool
+		// A runtime that stands still says nothing of the container: it has as long as for any call.
+		e.Deadline = timeout + deps.RequestTimeout
+		e.Expired = func(id kernel.EffectID) Message {
+			return answered{id, execAnswer(t, timeout, port.ExecResult{}, &port.Error{Kind: port.Deadline})}
+		}
 		e.Run = func(ctx context.Context, effect kernel.EffectID, done func(Message)) {
 			deps.Runtime.ExecSync(ctx, id, t.Command, timeout, func(r port.ExecResult, err error) {
 				done(answered{effect, execAnswer(t, timeout, r, err)})
@@ -119,7 +129,7 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 					done(answered{effect, failure(err)})
 					return
 				}
-				done(answered{effect, probe.JudgeHTTP(r.Status, r.Body)})
+				done(answered{effect, probe.JudgeHTTP(r.Status, r.Body, r.Unread)})
 			})
 		}
 	case probe.TCP:
@@ -145,7 +155,7 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 			})
 		}
 	}
-	r.under, r.asked = ctx.Do(e), ctx.Now()
+	r.under = ctx.Do(e)
 	a.running[r.under] = r
 }
 

@@ -56,13 +56,12 @@ func (n Network) HTTPGet(ctx context.Context, q port.HTTPGet, done func(error)) 
 	if p, err := strconv.Atoi(request.URL.Port()); err == nil {
 		number = p
 	}
-	timeout := q.Timeout
-	if timeout <= 0 {
-		timeout = math.MaxInt64 // until ctx ends
-	}
 	hook := func(*container) asking { return 0 }
-	n.ask(ctx, ProbeHTTP, host, number, timeout, hook, func(is condition) {
-		done(n.failure(is, "HTTPGet", host, number, timeout))
+	n.ask(ctx, ProbeHTTP, host, number, math.MaxInt64, hook, func(is condition) {
+		if is == unready {
+			is = serving // whatever it answers
+		}
+		done(n.failure(is, "HTTPGet", host, number, 0))
 	})
 }
 
@@ -158,6 +157,9 @@ func (n Network) ask(
 		if fault.Fail {
 			is = refusing
 		}
+	}
+	if m == ProbeGRPC && (is == refusing || is == absent) {
+		is = silent // a connection is tried again until the end
 	}
 	if is == silent || took > timeout {
 		is, took = silent, timeout
@@ -277,8 +279,6 @@ func (n Network) failure(is condition, verb, host string, number int, timeout ti
 	switch is {
 	case serving:
 		return nil
-	case unready:
-		return fail(port.Other, "status 503 Service Unavailable")
 	case refusing:
 		return fail(port.Unavailable, "dial tcp %s: connect: connection refused", at)
 	case absent:

@@ -45,7 +45,7 @@ const (
 	relistFast        = time.Second
 	relistSlow        = time.Minute
 	gcPeriod          = time.Minute
-	pullDeadline      = time.Hour        // the client itself ends a pull that makes no progress
+	aheadPatience     = time.Hour        // how long pods that start may put off a pull ahead
 	pullHold          = 5 * time.Minute  // a pull that gets nowhere must not keep others from it
 	logHold           = 30 * time.Second // a log on a disk that hangs must not keep others from being rotated
 	// manyPulls stands for no limit (serializeImagePulls false, no maxParallelImagePulls).
@@ -77,7 +77,8 @@ func Of(c config.Config) Config {
 			},
 			ImageGC:  imageGC(c.ImageGC()),
 			Eviction: c.Eviction(),
-			GCPeriod: gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
+			GCPeriod: gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast,
+			PullDeadline: kernel.NoDeadline, RequestTimeout: c.RuntimeRequestTimeout(),
 			LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles},
 			LogInterval: rotation.Interval,
 			Shutdown:    c.Shutdown(),
@@ -143,7 +144,7 @@ func (c *Config) pools() []kernel.Pool {
 		kernel.Pool{Name: images.PullPool, Size: c.Pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
 		kernel.Pool{
 			Name: images.AheadPool, Size: 1, MinHold: pullHold, MaxHold: 3 * pullHold,
-			Behind: pod.StartPool, BehindMax: pullDeadline,
+			Behind: pod.StartPool, BehindMax: aheadPatience,
 		},
 		kernel.Pool{Name: logs.Pool, Size: c.LogWorkers, MinHold: logHold, MaxHold: 3 * logHold, Unkept: true},
 	)

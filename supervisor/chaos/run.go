@@ -412,8 +412,7 @@ func (r *runner) reported(m pods.Reported) {
 // pending says that time must not pass before something was looked at or done.
 func (r *runner) pending() bool { return r.dirty }
 
-// pullDeadline is when a real client gives up a pull that makes no progress; the simulated
-// runtime has no such client before it.
+// pullDeadline is when a pull without progress ends: a real runtime ends it itself, the simulated one does not.
 const pullDeadline = 3 * time.Minute
 
 // settle is how long all is to stay well, patience how long it may take to get so once the

@@ -2,9 +2,7 @@ package contract
 
 import (
 	"context"
-	"net"
 	"net/http"
-	"strconv"
 	"testing"
 	"time"
 
@@ -73,9 +71,10 @@ func (s *networkSuite) tcp(ctx context.Context, to Server, timeout time.Duration
 }
 
 // get is a hook.
-func (s *networkSuite) get(ctx context.Context, to Server, timeout time.Duration) *pending[struct{}] {
+func (s *networkSuite) get(ctx context.Context, to Server) *pending[struct{}] {
 	return beginErr(s.suite, "HTTPGet", func(done func(error)) {
-		s.Network.HTTPGet(ctx, port.HTTPGet{URL: "http://" + net.JoinHostPort(to.Host, strconv.Itoa(to.HTTP)) + "/ready", Timeout: timeout}, done)
+		url := probe.HTTP{Host: to.Host, Port: to.HTTP, Path: "/ready"}.URL().String()
+		s.Network.HTTPGet(ctx, port.HTTPGet{URL: url}, done)
 	})
 }
 
@@ -94,25 +93,25 @@ func testNetworkAnswers(s *networkSuite) {
 		s.Errorf("%s of a server that does not serve", a)
 	}
 	s.tcp(ctx, s.Serving, time.Minute).noError()
-	s.get(ctx, s.Serving, time.Minute).noError()
+	s.get(ctx, s.Serving).noError()
+	s.get(ctx, s.Unready).noError() // it was asked
 }
 
 func testNetworkRefused(s *networkSuite) {
 	ctx := context.Background()
 	s.http(ctx, s.Closed, time.Minute).kind(port.Unavailable)
-	s.grpc(ctx, s.Closed, time.Minute).kind(port.Unavailable)
 	s.tcp(ctx, s.Closed, time.Minute).kind(port.Unavailable)
-	s.get(ctx, s.Closed, time.Minute).kind(port.Unavailable)
+	s.get(ctx, s.Closed).kind(port.Unavailable)
 }
 
 func testNetworkSilence(s *networkSuite) {
 	const timeout = 300 * time.Millisecond
 	begun := s.suite.Now()
 	ctx := context.Background()
-	a, b, c := s.http(ctx, s.Silent, timeout), s.grpc(ctx, s.Silent, timeout), s.get(ctx, s.Silent, timeout)
+	a, b, c := s.http(ctx, s.Silent, timeout), s.grpc(ctx, s.Silent, timeout), s.grpc(ctx, s.Closed, timeout)
 	a.kind(port.Deadline)
 	b.kind(port.Deadline)
-	c.kind(port.Deadline)
+	c.kind(port.Deadline) // it is tried again until then
 	if took := s.suite.Now().Sub(begun); took < timeout || took > 20*time.Second {
 		s.Errorf("it took %v, want about %v", took, timeout)
 	}
@@ -120,7 +119,7 @@ func testNetworkSilence(s *networkSuite) {
 
 func testNetworkContextEnded(s *networkSuite) {
 	ctx, cancel := s.context()
-	a, b, c := s.http(ctx, s.Silent, time.Hour), s.grpc(ctx, s.Silent, time.Hour), s.get(ctx, s.Silent, time.Hour)
+	a, b, c := s.http(ctx, s.Silent, time.Hour), s.grpc(ctx, s.Silent, time.Hour), s.get(ctx, s.Silent)
 	s.pass(50 * time.Millisecond)
 	begun := s.suite.Now()
 	cancel()

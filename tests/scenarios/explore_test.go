@@ -43,7 +43,7 @@ func newHavoc(t testing.TB, seed uint64, options ...option) *havoc {
 	w.fault = h.callFault
 	w.host.Fault = h.hostFault
 	w.configure = append(w.configure, func(c *agent.Config) {
-		c.PullDeadline = 3 * time.Minute // as short as a client's that sees no progress
+		c.PullDeadline = 3 * time.Minute // a real runtime ends a pull without progress
 	})
 	w.around = h.messageFault
 	t.Cleanup(func() {

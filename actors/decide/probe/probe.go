@@ -105,6 +105,8 @@ type Answer struct {
 	Verdict Verdict
 	// Output is shown to users.
 	Output string
+	// State is what events call the state of an Errored probe; empty for unknown.
+	State string
 }
 
 // phase is the state of one probe of one container.

@@ -1,7 +1,10 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
+	"net"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -28,6 +31,19 @@ type HTTP struct {
 	// Path may have a query.
 	Path    string
 	Headers []v1.HTTPHeader
+}
+
+// URL is where the request goes. A path that does not have the form of a URL is taken as a plain path.
+func (h HTTP) URL() *url.URL {
+	u, err := url.Parse(h.Path)
+	if err != nil {
+		u = &url.URL{Path: h.Path}
+	}
+	if u.Scheme = "http"; h.TLS {
+		u.Scheme = "https"
+	}
+	u.Host = net.JoinHostPort(h.Host, strconv.Itoa(h.Port))
+	return u
 }
 
 // TCP opens a connection.
@@ -129,17 +145,20 @@ func JudgeExec(code int32, stdout, stderr []byte) Answer {
 	if code == 0 {
 		return Answer{Verdict: Passed}
 	}
-	return Answer{Failed, Shown(string(stdout) + string(stderr))}
+	return Answer{Verdict: Failed, Output: Shown(string(stdout) + string(stderr))}
 }
 
 // JudgeHTTP judges an answer by its status: 200 to 399 passes. An answer that is still a redirect
-// leads to another host, and is not followed.
-func JudgeHTTP(status int, body []byte) Answer {
+// leads to another host, and is not followed. If the body can't be read (unread says why), the answer says nothing of
+// the container, whatever its status.
+func JudgeHTTP(status int, body []byte, unread string) Answer {
 	switch {
+	case unread != "":
+		return Answer{Verdict: Errored, State: "failure", Output: Shown(unread)}
 	case status < 200 || status >= 400:
-		return Answer{Failed, fmt.Sprintf("HTTP probe failed with statuscode: %d", status)}
+		return Answer{Verdict: Failed, Output: fmt.Sprintf("HTTP probe failed with statuscode: %d", status)}
 	case status >= 300:
-		return Answer{Warned, Shown("Probe terminated redirects, Response body: " + string(body))}
+		return Answer{Verdict: Warned, Output: Shown("Probe terminated redirects, Response body: " + string(body))}
 	default:
 		return Answer{Verdict: Passed}
 	}
@@ -150,7 +169,7 @@ func JudgeGRPC(status string) Answer {
 	if status == "SERVING" {
 		return Answer{Verdict: Passed}
 	}
-	return Answer{Failed, fmt.Sprintf("service unhealthy (responded with %q)", status)}
+	return Answer{Verdict: Failed, Output: fmt.Sprintf("service unhealthy (responded with %q)", status)}
 }
 
 // shownLimit bounds the output of a container in an event, in bytes.
@@ -179,7 +198,8 @@ func Event(k Kind, a Answer) (reason, message string) {
 	case Failed:
 		return Unhealthy, fmt.Sprintf("%s probe failed: %s", k, a.Output)
 	case Errored:
-		return Unhealthy, fmt.Sprintf("%s probe errored and resulted in unknown state: %s", k, a.Output)
+		state := cmp.Or(a.State, "unknown")
+		return Unhealthy, fmt.Sprintf("%s probe errored and resulted in %s state: %s", k, state, a.Output)
 	default:
 		return "", ""
 	}

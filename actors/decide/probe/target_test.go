@@ -51,6 +51,17 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
+func TestURL(t *testing.T) {
+	for path, want := range map[string]string{
+		"/x?y=1": "https://[::1]:81/x?y=1", "x": "https://[::1]:81/x", "": "https://[::1]:81",
+		"/a b": "https://[::1]:81/a%20b", "/%zz": "https://[::1]:81/%25zz", "//elsewhere/x": "https://[::1]:81/x",
+	} {
+		if got := (HTTP{TLS: true, Host: "::1", Port: 81, Path: path}).URL().String(); got != want {
+			t.Errorf("%q: %s, want %s", path, got, want)
+		}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		got     Answer
@@ -59,13 +70,15 @@ func TestJudge(t *testing.T) {
 	}{
 		{JudgeExec(0, []byte("fine"), nil), Passed, ""},
 		{JudgeExec(2, []byte("no "), []byte("way\n")), Failed, "Liveness probe failed: no way"},
-		{JudgeHTTP(200, nil), Passed, ""},
-		{JudgeHTTP(399, []byte("elsewhere")), Warned, "Liveness probe warning: Probe terminated redirects, Response body: elsewhere"},
-		{JudgeHTTP(400, []byte("secret")), Failed, "Liveness probe failed: HTTP probe failed with statuscode: 400"},
-		{JudgeHTTP(199, nil), Failed, "Liveness probe failed: HTTP probe failed with statuscode: 199"},
+		{JudgeHTTP(200, nil, ""), Passed, ""},
+		{JudgeHTTP(399, []byte("elsewhere"), ""), Warned, "Liveness probe warning: Probe terminated redirects, Response body: elsewhere"},
+		{JudgeHTTP(400, []byte("secret"), ""), Failed, "Liveness probe failed: HTTP probe failed with statuscode: 400"},
+		{JudgeHTTP(199, nil, ""), Failed, "Liveness probe failed: HTTP probe failed with statuscode: 199"},
+		{JudgeHTTP(200, nil, "unexpected EOF"), Errored, "Liveness probe errored and resulted in failure state: unexpected EOF"},
+		{JudgeHTTP(503, nil, "unexpected EOF"), Errored, "Liveness probe errored and resulted in failure state: unexpected EOF"},
 		{JudgeGRPC("SERVING"), Passed, ""},
 		{JudgeGRPC("NOT_SERVING"), Failed, `Liveness probe failed: service unhealthy (responded with "NOT_SERVING")`},
-		{Answer{Errored, "no such port"}, Errored, "Liveness probe errored and resulted in unknown state: no such port"},
+		{Answer{Verdict: Errored, Output: "no such port"}, Errored, "Liveness probe errored and resulted in unknown state: no such port"},
 	} {
 		_, message := Event(Liveness, c.got)
 		if c.got.Verdict != c.verdict || message != c.message {

@@ -2,7 +2,6 @@
 package network
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,22 +11,22 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
-	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 const (
-	userAgent = "troupe-hook"
-	// connectTimeout is how long it may take until a server has the request.
-	connectTimeout = 30 * time.Second
-	// bodyLimit is how much of an answer is read, shownLimit how much of it an
-	// error has, in bytes.
-	bodyLimit   = 10 << 10
-	shownLimit  = 200
-	headerLimit = 64 << 10
-	redirects   = 10
+	// release is the one of Kubernetes that servers are told: many tell probes and hooks from requests of users by the
+	// beginning of their agent.
+	release    = "1.36"
+	probeAgent = "kube-probe/" + release
+	hookAgent  = "kube-lifecycle/" + release
+	// bodyLimit is how much of an answer is read, in bytes.
+	bodyLimit = 10 << 10
+	redirects = 10
 )
 
 // Network implements port.Network: requests from this machine to containers.
@@ -40,20 +39,17 @@ var _ port.Network = (*Network)(nil)
 
 // New is ready to use. It keeps no connection open.
 func New() *Network {
-	return &Network{
-		client: &http.Client{Transport: transport(&net.Dialer{Timeout: connectTimeout, KeepAlive: -1}),
-			CheckRedirect: sameHost},
-		probes: transport(probeDialer()),
-	}
+	hooks, probes := transport(&net.Dialer{KeepAlive: -1}), transport(probeDialer())
+	probes.ForceAttemptHTTP2 = true // with TLS: a server may speak nothing else
+	return &Network{client: &http.Client{Transport: hooks, CheckRedirect: sameHost}, probes: probes}
 }
 
 func transport(d *net.Dialer) *http.Transport {
 	return &http.Transport{
 		// No proxy: the pod's address is meant.
-		DialContext:            d.DialContext,
-		DisableKeepAlives:      true,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: headerLimit,
+		DialContext:        d.DialContext,
+		DisableKeepAlives:  true,
+		DisableCompression: true,
 		// A container's certificate is seldom issued for the pod's address; the
 		// API promises not to verify it (HTTPGetAction.scheme).
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
@@ -74,94 +70,78 @@ func sameHost(next *http.Request, via []*http.Request) error {
 // HTTPGet implements port.Network.
 func (n *Network) HTTPGet(ctx context.Context, r port.HTTPGet, done func(error)) {
 	hostcall.Do(ctx, "HTTPGet", r.URL, func(ctx context.Context) error {
-		timeout := connectTimeout
-		if r.Timeout > 0 {
-			timeout = r.Timeout
-			timed, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			ctx = timed
+		request, err := newRequest(ctx, r.URL, r.Headers, hookAgent)
+		if err != nil {
+			return err
 		}
-		err := n.get(ctx, r, r.URL)
-		if rest, ok := strings.CutPrefix(r.URL, "https:"); ok && err != nil &&
-			strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		err = n.hook(request)
+		if err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
 			// Hooks with scheme HTTPS were sent as HTTP up to Kubernetes 1.25, and
 			// pods that rely on it still work: once more without TLS, and so without
 			// credentials.
-			err = n.get(ctx, withoutCredentials(r), "http:"+rest)
+			request.URL.Scheme = "http"
+			request.Header.Del("Authorization")
+			if n.hook(request) == nil {
+				return nil
+			}
 		}
-		return httpError(err, timeout)
+		if err != nil {
+			return networkError(ctx, err)
+		}
+		return nil
 	}, done)
 }
 
-func withoutCredentials(r port.HTTPGet) port.HTTPGet {
-	headers := r.Headers
-	r.Headers = nil
-	for _, h := range headers {
-		if http.CanonicalHeaderKey(h.Name) != "Authorization" {
-			r.Headers = append(r.Headers, h)
-		}
-	}
-	return r
-}
-
-func (n *Network) get(ctx context.Context, r port.HTTPGet, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return hostcall.Failf(port.InvalidConfig, "%v", err)
-	}
-	request.Header.Set("User-Agent", userAgent)
-	request.Header.Set("Accept", "*/*")
-	own := map[string]bool{}
-	for _, h := range r.Headers {
-		name := http.CanonicalHeaderKey(h.Name)
-		if name == "Host" {
-			request.Host = h.Value
-			continue
-		}
-		if !own[name] { // several of one name are sent all
-			own[name] = true
-			request.Header.Del(name)
-		}
-		request.Header.Add(name, h.Value)
-	}
+// hook sends a request. An answer of known length is read if it is short, as the server may wait for that; whatever
+// becomes of it, the request was made.
+func (n *Network) hook(request *http.Request) error {
 	response, err := n.client.Do(request)
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
-	body, err := io.ReadAll(io.LimitReader(response.Body, bodyLimit))
-	if response.StatusCode >= http.StatusBadRequest {
-		return hostcall.Failf(port.Other, "status %s%s", response.Status, shown(body))
+	defer response.Body.Close() //nolint:errcheck // nothing of it is needed
+	if response.ContentLength <= bodyLimit {
+		io.Copy(io.Discard, io.LimitReader(response.Body, bodyLimit)) //nolint:errcheck // nothing of it is needed
 	}
-	return err
+	return nil
 }
 
-// shown is the beginning of a body, for an error.
-func shown(body []byte) string {
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(bytes.TrimSpace(body)), "?")), " ")
-	if text == "" {
-		return ""
+// newRequest is a request with the pod's own headers and those that it doesn't have. An own one that is empty takes
+// that away which would be sent in its place.
+func newRequest(ctx context.Context, url string, headers []v1.HTTPHeader, agent string) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, hostcall.Failf(port.InvalidConfig, "%v", err)
 	}
-	if len(text) > shownLimit {
-		text = strings.ToValidUTF8(text[:shownLimit], "") + "…"
+	for _, h := range headers {
+		request.Header.Add(h.Name, h.Value)
 	}
-	return ": " + text
+	if _, own := request.Header["User-Agent"]; !own {
+		request.Header.Set("User-Agent", agent)
+	}
+	if accept, own := request.Header["Accept"]; !own {
+		request.Header.Set("Accept", "*/*")
+	} else if accept[0] == "" {
+		request.Header.Del("Accept")
+	}
+	if host := request.Header.Get("Host"); host != "" {
+		request.Host = host
+	}
+	return request, nil
 }
 
-func httpError(err error, timeout time.Duration) error {
-	if err == nil {
-		return nil
-	}
+// networkError keeps the words of the network: they are what people are shown.
+func networkError(ctx context.Context, err error) error {
 	var timed net.Error
 	switch {
-	case errors.Is(err, context.Canceled):
-		return err
+	case ctx.Err() != nil:
+		return ctx.Err() // the caller's
 	case errors.As(err, &timed) && timed.Timeout():
-		return hostcall.Failf(port.Deadline, "no answer within %s", timeout)
+		return hostcall.Failf(port.Deadline, "%v", err)
 	case unreachable(err):
 		return hostcall.Failf(port.Unavailable, "%v", err)
 	}
-	return err
+	return hostcall.Failf(port.Other, "%v", err)
 }
 
 func unreachable(err error) bool {

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -32,7 +33,7 @@ func TestHTTPGet(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, strings.Repeat("x", 1<<20))
-		if r.UserAgent() != "troupe-hook" || r.Header.Get("Accept") != "*/*" {
+		if r.UserAgent() != "kube-lifecycle/1.36" || r.Header.Get("Accept") != "*/*" {
 			t.Errorf("sent %v", r.Header)
 		}
 	})
@@ -41,10 +42,8 @@ func TestHTTPGet(t *testing.T) {
 			t.Errorf("sent %s %v", r.Host, r.Header)
 		}
 	})
-	mux.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusTeapot)
-		fmt.Fprint(w, "short\n\x00and "+strings.Repeat("stout ", 100))
-	})
+	mux.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	mux.HandleFunc("/broken", brokenBody(t))
 	redirect := func(to string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }
 	}
@@ -59,17 +58,16 @@ func TestHTTPGet(t *testing.T) {
 		}{
 			{"/ok", ""},
 			{"/there", ""},
-			{"/here", "status 418 I'm a teapot: short"},
-			{"/bad", "status 418 I'm a teapot: short"},
+			// Whatever the answer is, the request was made.
+			{"/here", ""},
+			{"/bad", ""},
+			{"/nothing", ""},
+			{"/broken", ""},
 			{"/loop", "stopped after 10 redirects"},
-			{"/nothing", "status 404 Not Found"},
 		} {
-			err := get(t.Context(), port.HTTPGet{URL: server.URL + c.path, Timeout: time.Minute})
+			err := get(t.Context(), port.HTTPGet{URL: server.URL + c.path})
 			if c.want != "" {
 				hosttest.WantError(t, err, port.Other, "HTTPGet "+server.URL+c.path, c.want)
-				if err != nil && len(err.Error()) > 400 {
-					t.Errorf("an error of %d bytes", len(err.Error()))
-				}
 			} else if err != nil {
 				t.Errorf("%s: %v", c.path, err)
 			}
@@ -93,7 +91,9 @@ func TestHTTPGetWithoutAnAnswer(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(release)
-	hosttest.WantError(t, get(t.Context(), port.HTTPGet{URL: server.URL, Timeout: 50 * time.Millisecond}), port.Deadline, "no answer within 50ms")
+	short, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer end()
+	hosttest.WantError(t, get(short, port.HTTPGet{URL: server.URL}), port.Deadline)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	hosttest.WantError(t, get(canceled, port.HTTPGet{URL: server.URL}), port.Canceled)
@@ -102,6 +102,16 @@ func TestHTTPGetWithoutAnAnswer(t *testing.T) {
 	closed.Close()
 	hosttest.WantError(t, get(t.Context(), port.HTTPGet{URL: closed.URL}), port.Unavailable, "connection refused")
 	hosttest.WantError(t, get(t.Context(), port.HTTPGet{URL: "http://a b/"}), port.InvalidConfig)
+}
+
+// brokenBody answers with the beginning of a body and breaks the connection.
+func brokenBody(t *testing.T) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, "begins")
+		check.Fatal(t, http.NewResponseController(w).Flush())
+		panic(http.ErrAbortHandler)
+	}
 }
 
 func TestHTTPSHookOfAPlainServer(t *testing.T) {
@@ -117,4 +127,7 @@ func TestHTTPSHookOfAPlainServer(t *testing.T) {
 	}}); err != nil {
 		t.Error(err)
 	}
+	// If that fails too, it is told why the first request did.
+	server.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	hosttest.WantError(t, get(t.Context(), port.HTTPGet{URL: url}), port.Other, "server gave HTTP response to HTTPS client")
 }

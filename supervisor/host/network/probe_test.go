@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,6 +95,68 @@ func TestProbeHTTP(t *testing.T) {
 	}
 }
 
+// TestProbeOfASlowBody: the status is there, and why the body is not.
+func TestProbeOfASlowBody(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "begins")
+		check.Error(t, http.NewResponseController(w).Flush())
+		<-r.Context().Done()
+	})
+	mux.HandleFunc("/broken", brokenBody(t))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	q := probe.HTTP{}
+	q.Host, q.Port = hostPort(t, server.URL)
+	for path, c := range map[string]struct {
+		timeout time.Duration
+		unread  string
+	}{"/slow": {200 * time.Millisecond, "while reading body"}, "/broken": {time.Minute, "unexpected EOF"}} {
+		q.Path = path
+		a, err := probeHTTP(t.Context(), q, c.timeout)
+		if err != nil || a.Status != http.StatusOK || !strings.Contains(a.Unread, c.unread) {
+			t.Errorf("%s: status %d, %q, %v", path, a.Status, a.Unread, err)
+		}
+	}
+}
+
+// TestProbeOfManyHeaders: a server may set as many as any client takes.
+func TestProbeOfManyHeaders(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for i := range 200 {
+			w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1<<10))
+		}
+	}))
+	defer server.Close()
+	q := probe.HTTP{}
+	q.Host, q.Port = hostPort(t, server.URL)
+	if a, err := probeHTTP(t.Context(), q, time.Minute); err != nil || a.Status != http.StatusOK {
+		t.Errorf("status %d, %v", a.Status, err)
+	}
+}
+
+// TestProbeHTTP2: a server that speaks nothing else behind TLS.
+func TestProbeHTTP2(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			w.WriteHeader(http.StatusHTTPVersionNotSupported)
+		}
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	q := probe.HTTP{TLS: true}
+	q.Host, q.Port = hostPort(t, server.URL)
+	if a, err := probeHTTP(t.Context(), q, time.Minute); err != nil || a.Status != http.StatusOK {
+		t.Errorf("status %d, %v", a.Status, err)
+	}
+	// Hooks never did.
+	hook := &http.Client{Transport: New().client.Transport}
+	if a, err := hook.Get(server.URL); err != nil || a.StatusCode != http.StatusHTTPVersionNotSupported || a.Body.Close() != nil {
+		t.Errorf("a hook: %v, %v", a, err)
+	}
+}
+
 // TestProbesWithoutAnAnswer: nobody listens, nobody answers, the caller gives up.
 func TestProbesWithoutAnAnswer(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
@@ -144,7 +207,10 @@ func TestProbesWithoutAnAnswer(t *testing.T) {
 				hosttest.WantError(t, hosttest.Wait(func(done func(error)) { c.ask(t.Context(), number, short, done) }), port.Deadline)
 			}
 			hosttest.WantError(t, hosttest.Wait(func(done func(error)) { c.ask(canceled, number, time.Minute, done) }), port.Canceled)
-			hosttest.WantError(t, hosttest.Wait(func(done func(error)) { c.ask(t.Context(), closed, time.Minute, done) }), port.Unavailable, "connection refused")
+			nobody := func(done func(error)) { c.ask(t.Context(), closed, time.Minute, done) }
+			if c.name != "grpc" { // which tries again until its end
+				hosttest.WantError(t, hosttest.Wait(nobody), port.Unavailable, "connection refused")
+			}
 		})
 	}
 }
@@ -160,19 +226,39 @@ func TestProbeTCP(t *testing.T) {
 	}
 }
 
+// serveGRPC serves until it is stopped.
+func serveGRPC(t *testing.T, l net.Listener, register func(*grpc.Server)) (stop func()) {
+	s := grpc.NewServer()
+	register(s)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		check.Error(t, s.Serve(l))
+	}()
+	return func() { s.Stop(); <-ended }
+}
+
+// impolite closes its first connection.
+type impolite struct {
+	net.Listener
+	once sync.Once
+}
+
+func (l *impolite) Accept() (net.Conn, error) {
+	l.once.Do(func() {
+		if conn, err := l.Listener.Accept(); err == nil {
+			conn.Close()
+		}
+	})
+	return l.Listener.Accept()
+}
+
 func TestProbeGRPC(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	listen := func(register func(*grpc.Server)) (int, func()) {
 		l := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-		s := grpc.NewServer()
-		register(s)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			check.Error(t, s.Serve(l))
-		}()
 		_, number := hostPort(t, l.Addr().String())
-		return number, func() { s.Stop(); <-ended }
+		return number, serveGRPC(t, l, register)
 	}
 	state := health.NewServer()
 	state.SetServingStatus("sick", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
@@ -193,6 +279,13 @@ func TestProbeGRPC(t *testing.T) {
 		if got, err := ask(number, service); err != nil || got != want {
 			t.Errorf("service %q: %s, %v", service, got, err)
 		}
+	}
+	// It is tried again within the timeout.
+	l := &impolite{Listener: check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)}
+	defer serveGRPC(t, l, func(s *grpc.Server) { grpc_health_v1.RegisterHealthServer(s, state) })()
+	_, second := hostPort(t, l.Addr().String())
+	if got, err := ask(second, ""); err != nil || got != "SERVING" {
+		t.Errorf("the second connection: %s, %v", got, err)
 	}
 	_, err := ask(number, "unknown")
 	hosttest.WantError(t, err, port.Other, "health rpc probe failed", "unknown service")
