@@ -80,7 +80,6 @@ func Dial(ctx context.Context, config Config) (*Client, error) {
 func newClient(config Config) *Client {
 	config.ImageEndpoint = cmp.Or(config.ImageEndpoint, config.Endpoint)
 	config.RequestTimeout = cmp.Or(config.RequestTimeout, defaultRequestTimeout)
-	config.PullCheckPeriod = cmp.Or(config.PullCheckPeriod, defaultPullCheckPeriod)
 	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, defaultMaxMessageBytes)
 	if config.MakeDirectory == nil {
 		config.MakeDirectory = func(path string) error { return os.MkdirAll(path, 0o755) }

@@ -31,9 +31,6 @@ type Config struct {
 	// RequestTimeout is KubeletConfiguration's runtimeRequestTimeout, 2 min if
 	// zero. Deadlines of long calls follow from it; see deadlines.go.
 	RequestTimeout time.Duration
-	// PullCheckPeriod is the time between checks that the runtime still answers during a pull, 1
-	// min if zero.
-	PullCheckPeriod time.Duration
 	// MaxMessageBytes bounds an answer, 32 MiB if zero.
 	MaxMessageBytes int
 	// Node has the node's facts for translations. It is called for each new sandbox and
@@ -80,8 +77,6 @@ func (c *Config) Validate() error {
 	switch {
 	case c.RequestTimeout < 0:
 		return fmt.Errorf("runtime request timeout %s is negative", c.RequestTimeout)
-	case c.PullCheckPeriod < 0:
-		return fmt.Errorf("pull check period %s is negative", c.PullCheckPeriod)
 	case c.MaxMessageBytes < 0:
 		return fmt.Errorf("maximum message size %d is negative", c.MaxMessageBytes)
 	case c.Node == nil:

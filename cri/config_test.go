@@ -25,7 +25,6 @@ func TestConfigValidate(t *testing.T) {
 		{"image endpoint", func(c *Config) { c.ImageEndpoint = "npipe://x" }, "image service endpoint"},
 		{"timeout", func(c *Config) { c.RequestTimeout = -time.Second }, "negative"},
 		{"message size", func(c *Config) { c.MaxMessageBytes = -1 }, "negative"},
-		{"pull check", func(c *Config) { c.PullCheckPeriod = -1 }, "negative"},
 		{"no node", func(c *Config) { c.Node = nil }, "Config.Node"},
 	} {
 		c := Config{Endpoint: DefaultEndpoint, Node: func() *translate.Node { return &translate.Node{} }}
@@ -50,7 +49,7 @@ func TestDeadlines(t *testing.T) {
 		{"list", d.list(), 30 * time.Second},
 		{"run sandbox", d.runSandbox(), 4 * time.Minute},
 		{"stop container", d.stopContainer(30 * time.Second), 150 * time.Second},
-		{"exec", d.exec(time.Second), 16 * time.Second},
+		{"exec", d.exec(time.Second), 121 * time.Second},
 		{"exec without a timeout", d.exec(0), none},
 		{"short requests shorten all", deadlines{request: 3 * time.Second}.list(), 3 * time.Second},
 	} {

@@ -14,19 +14,17 @@ import "time"
 //	CreateContainer, StartContainer          R
 //	RemoveContainer, RemoveImage             R
 //	StopContainer                            grace + R
-//	ExecSync                                 timeout + 15 s, none if it has no timeout
-//	PullImage                                none, while the runtime answers (pull.go)
+//	ExecSync                                 timeout + R, none if it has no timeout
+//	PullImage                                none
 //	GetContainerEvents                       none
 //
 // All are bounded by the caller's context as well.
 const (
-	defaultRequestTimeout  = 2 * time.Minute
-	defaultPullCheckPeriod = time.Minute
+	defaultRequestTimeout = 2 * time.Minute
 
 	askTimeout     = 10 * time.Second
 	inspectTimeout = 15 * time.Second
 	listTimeout    = 30 * time.Second
-	execSlack      = 15 * time.Second
 
 	none time.Duration = 0
 )
@@ -44,7 +42,7 @@ func (d deadlines) exec(timeout time.Duration) time.Duration {
 	if timeout <= 0 {
 		return none
 	}
-	return timeout + execSlack
+	return timeout + d.request
 }
 
 // wholeSeconds rounds up: the CRI counts in seconds. Rounding down would shorten the time, or

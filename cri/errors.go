@@ -12,6 +12,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
+const (
+	pullImage     = "PullImage"
+	runPodSandbox = "RunPodSandbox"
+)
+
 // maxDetail bounds the runtime's message, which goes into a pod's status.
 const maxDetail = 2048
 
@@ -26,7 +31,7 @@ func translateError(k call, err, ctxErr error) error {
 		out.Verb, out.Object = k.method, short(k.object)
 		return &out
 	}
-	detail := oneLine(err)
+	detail := words(k.method, err)
 	out := &port.Error{Verb: k.method, Object: short(k.object), Detail: detail}
 	switch {
 	case !gaveUp(err, ctxErr):
@@ -59,10 +64,8 @@ func kind(method string, err error, detail string) port.ErrorKind {
 	if code == codes.Unimplemented {
 		return port.Unsupported
 	}
-	if method == "PullImage" {
-		if k := pullKind(code, detail); k != port.Other {
-			return k
-		}
+	if method == pullImage {
+		return pullKind(code, detail)
 	}
 	for _, t := range runtimeTexts {
 		if (t.method == "" || t.method == method) && t.pattern.MatchString(detail) {
@@ -71,6 +74,11 @@ func kind(method string, err error, detail string) port.ErrorKind {
 	}
 	return codeKind(method, code)
 }
+
+var (
+	loading = regexp.MustCompile(`server is not initialized yet`)
+	badName = regexp.MustCompile(`failed to parse image reference|invalid reference format|could not parse image`)
+)
 
 // text is a known message of a runtime.
 type text struct {
@@ -86,13 +94,14 @@ var runtimeTexts = []text{
 	{port.Stuck, "", lostTask},
 	{port.NameReserved, "", regexp.MustCompile(`\bis (already )?reserved\b|error reserving (pod|ctr) name`)},
 	// The plugin is still loading its state.
-	{port.Unavailable, "", regexp.MustCompile(`server is not initialized yet`)},
-	{port.InvalidImageName, "",
-		regexp.MustCompile(`failed to parse image reference|invalid reference format|could not parse image`)},
+	{port.Unavailable, "", loading},
+	{port.InvalidImageName, "", badName},
 	// The image is gone from the node; if anything else is missing, it is the sandbox.
 	{port.ImageNotFound, "CreateContainer",
 		regexp.MustCompile(`failed to (resolve|get) image|image not known|locating image`)},
-	{port.InvalidConfig, "RunPodSandbox",
+	{port.NetworkNotReady, runPodSandbox,
+		regexp.MustCompile(`cni (plugin|config) (not |un)initialized|No CNI configuration file`)},
+	{port.InvalidConfig, runPodSandbox,
 		regexp.MustCompile(`no runtime for ".*" is configured|failed to find runtime handler`)},
 	{port.InvalidConfig, "",
 		regexp.MustCompile(
@@ -118,7 +127,7 @@ var runtimeTexts = []text{
 func codeKind(method string, code codes.Code) port.ErrorKind {
 	switch code {
 	case codes.NotFound:
-		if method == "RunPodSandbox" {
+		if method == runPodSandbox {
 			return port.Other // a dependency is missing, such as the pause image
 		}
 		return port.NotFound
@@ -153,6 +162,19 @@ var grpcNoise = regexp.MustCompile(
 		`|transport: (Error while dialing: )?`,
 )
 
+// words are the message of a failed call. Programs match those of a pull and of a sandbox in events and in the status
+// of pods, with gRPC's words around them.
+func words(method string, err error) string {
+	switch s, ok := status.FromError(err); {
+	case method == pullImage && ok && s.Code() == codes.Unknown: // which says nothing
+		return bounded(s.Message())
+	case method == pullImage, method == runPodSandbox:
+		return bounded(err.Error())
+	default:
+		return oneLine(err)
+	}
+}
+
 // oneLine is the message of err alone, on one line.
 func oneLine(err error) string {
 	words := err.Error()
@@ -164,6 +186,10 @@ func oneLine(err error) string {
 	if quoted, ok := strings.CutPrefix(words, `"`); ok && !strings.Contains(strings.TrimSuffix(quoted, `"`), `"`) {
 		words = strings.TrimSuffix(quoted, `"`)
 	}
+	return bounded(words)
+}
+
+func bounded(words string) string {
 	if len(words) > maxDetail {
 		words = strings.ToValidUTF8(words[:maxDetail], "") + "…"
 	}

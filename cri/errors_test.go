@@ -37,6 +37,9 @@ func TestErrorKinds(t *testing.T) {
 		{"containerd no image to create from", "CreateContainer", codes.NotFound, `failed to resolve image "localhost/nope:1": not found`, port.ImageNotFound},
 		{"containerd no pause image", "RunPodSandbox", codes.NotFound, `failed to get sandbox image "registry.k8s.io/pause:3.6": failed to pull image "registry.k8s.io/pause:3.6": not found`, port.Other},
 		{"containerd runtime class", "RunPodSandbox", codes.Unknown, `failed to get sandbox runtime: no runtime for "gvisor" is configured`, port.InvalidConfig},
+		{"containerd no network", "RunPodSandbox", codes.Unknown, `failed to setup network for sandbox "95d4": cni plugin not initialized`, port.NetworkNotReady},
+		{"CRI-O no network", "RunPodSandbox", codes.Unknown, `failed to create pod network sandbox k8s_web_0(95d4): No CNI configuration file in /etc/cni/net.d/. Has your network provider started?`, port.NetworkNotReady},
+		{"a network plugin fails", "RunPodSandbox", codes.Unknown, `failed to setup network for sandbox "95d4": plugin type="bridge" failed (add): no IP addresses available`, port.Other},
 		{"CRI-O no container", "ContainerStatus", codes.NotFound, `could not find container "19dbbad284433": container with ID starting with 19dbbad284433 not found: ID does not exist`, port.NotFound},
 		{"CRI-O no container, no code", "StartContainer", codes.Unknown, `container with ID starting with default-sandbox0 not found: ID does not exist`, port.NotFound},
 
@@ -62,23 +65,26 @@ func TestErrorKinds(t *testing.T) {
 		{"too large", "ListContainers", codes.ResourceExhausted, `grpc: received message larger than max (20971520 vs. 16777216)`, port.Other},
 
 		{"containerd no image", "PullImage", codes.NotFound, `failed to pull and unpack image "docker.io/library/nope:1": failed to resolve reference "docker.io/library/nope:1": docker.io/library/nope:1: not found`, port.ImageNotFound},
-		{"containerd no image, no code", "PullImage", codes.Unknown, `failed to pull and unpack image "r.io/nope:1": failed to resolve reference "r.io/nope:1": r.io/nope:1: not found`, port.ImageNotFound},
+		{"containerd no image, no code", "PullImage", codes.Unknown, `failed to pull and unpack image "r.io/nope:1": failed to resolve reference "r.io/nope:1": r.io/nope:1: not found`, port.Other},
 		{"containerd no platform", "PullImage", codes.NotFound, `failed to pull and unpack image "r.io/x:1": no match for platform in manifest sha256:ab: not found`, port.ImageNotFound},
-		{"CRI-O no image", "PullImage", codes.Unknown, `reading manifest latest in registry.mydomain/image: manifest unknown: manifest unknown`, port.ImageNotFound},
-		{"docker hub denies what is not there", "PullImage", codes.Unknown, `failed to pull and unpack image "docker.io/image/doesnotexist:latest": failed to resolve reference "docker.io/image/doesnotexist:latest": pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed`, port.ImageUnauthorized},
-		{"containerd no credentials", "PullImage", codes.Unknown, `failed to pull and unpack image "r.io/p:1": failed to resolve reference "r.io/p:1": pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`, port.ImageUnauthorized},
-		{"containerd token refused", "PullImage", codes.Unknown, `failed to pull and unpack image "r.io/p:1": failed to resolve reference "r.io/p:1": failed to authorize: failed to fetch anonymous token: unexpected status from GET request to https://r.io/token: 401 Unauthorized`, port.ImageUnauthorized},
-		{"CRI-O unauthorized", "PullImage", codes.Unknown, "Error reading manifest latest in docker.io/crio/busybox: errors:\ndenied: requested access to the resource is denied\nunauthorized: authentication required", port.ImageUnauthorized},
-		{"containerd no registry", "PullImage", codes.Unknown, `failed to pull and unpack image "localhost:1/nope:1": failed to resolve reference "localhost:1/nope:1": failed to do request: Head "http://localhost:1/v2/nope/manifests/1": dial tcp 127.0.0.1:1: connect: connection refused`, port.RegistryUnavailable},
-		{"containerd no name", "PullImage", codes.Unknown, `failed to do request: Head "https://nosuch.invalid/v2/x/manifests/1": dial tcp: lookup nosuch.invalid: no such host`, port.RegistryUnavailable},
-		{"CRI-O no registry", "PullImage", codes.Unknown, `pinging docker registry returned: Get http://registry-1.docker.io/v2/: dial tcp 34.199.40.84:80: i/o timeout`, port.RegistryUnavailable},
-		{"CRI-O bad gateway", "PullImage", codes.Unknown, `error pinging docker registry 10.0.0.1:5000: invalid status code from registry 502 (Bad Gateway)`, port.RegistryUnavailable},
-		{"containerd 503", "PullImage", codes.Unknown, `failed to resolve reference "r.io/x:1": unexpected status from HEAD request to https://r.io/v2/x/manifests/1: 503 Service Unavailable`, port.RegistryUnavailable},
-		{"rate limit", "PullImage", codes.Unknown, `failed to copy: httpReadSeeker: failed open: unexpected status code https://registry-1.docker.io/v2/x/manifests/sha256:ab: 429 Too Many Requests - Server message: toomanyrequests: You have reached your pull rate limit.`, port.RegistryUnavailable},
-		{"no progress", "PullImage", codes.Canceled, `failed to pull and unpack image "r.io/big:1": context canceled`, port.RegistryUnavailable},
-		{"CRI's word on the registry", "PullImage", codes.Unknown, `RegistryUnavailable: pull QPS exceeded`, port.RegistryUnavailable},
-		{"CRI's word on the signature", "PullImage", codes.Unknown, `SignatureValidationFailed: unable to validate signature: fulcio email mismatch`, port.ImageSignature},
-		{"policy", "PullImage", codes.Unknown, `copying system image from manifest list: Source image rejected: A signature was required, but no signature exists`, port.ImageSignature},
+		{"CRI-O no image", "PullImage", codes.Unknown, `reading manifest latest in registry.mydomain/image: manifest unknown: manifest unknown`, port.Other},
+		{"docker hub denies what is not there", "PullImage", codes.Unknown, `failed to pull and unpack image "docker.io/image/doesnotexist:latest": failed to resolve reference "docker.io/image/doesnotexist:latest": pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed`, port.Other},
+		{"containerd no credentials", "PullImage", codes.Unknown, `failed to pull and unpack image "r.io/p:1": failed to resolve reference "r.io/p:1": pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`, port.Other},
+		{"containerd token refused", "PullImage", codes.Unknown, `failed to pull and unpack image "r.io/p:1": failed to resolve reference "r.io/p:1": failed to authorize: failed to fetch anonymous token: unexpected status from GET request to https://r.io/token: 401 Unauthorized`, port.Other},
+		{"CRI-O unauthorized", "PullImage", codes.Unknown, "Error reading manifest latest in docker.io/crio/busybox: errors:\ndenied: requested access to the resource is denied\nunauthorized: authentication required", port.Other},
+		{"containerd no registry", "PullImage", codes.Unknown, `failed to pull and unpack image "localhost:1/nope:1": failed to resolve reference "localhost:1/nope:1": failed to do request: Head "http://localhost:1/v2/nope/manifests/1": dial tcp 127.0.0.1:1: connect: connection refused`, port.Other},
+		{"containerd no name", "PullImage", codes.Unknown, `failed to do request: Head "https://nosuch.invalid/v2/x/manifests/1": dial tcp: lookup nosuch.invalid: no such host`, port.Other},
+		{"CRI-O no registry", "PullImage", codes.Unknown, `pinging docker registry returned: Get http://registry-1.docker.io/v2/: dial tcp 34.199.40.84:80: i/o timeout`, port.Other},
+		{"CRI-O bad gateway", "PullImage", codes.Unknown, `error pinging docker registry 10.0.0.1:5000: invalid status code from registry 502 (Bad Gateway)`, port.Other},
+		{"containerd 503", "PullImage", codes.Unknown, `failed to resolve reference "r.io/x:1": unexpected status from HEAD request to https://r.io/v2/x/manifests/1: 503 Service Unavailable`, port.Other},
+		{"rate limit", "PullImage", codes.Unknown, `failed to copy: httpReadSeeker: failed open: unexpected status code https://registry-1.docker.io/v2/x/manifests/sha256:ab: 429 Too Many Requests - Server message: toomanyrequests: You have reached your pull rate limit.`, port.Other},
+		{"no progress", "PullImage", codes.DeadlineExceeded, `failed to pull and unpack image "r.io/big:1": context deadline exceeded`, port.Other},
+		{"runtime loading", "PullImage", codes.Unknown, `server is not initialized yet`, port.Unavailable},
+		{"runtime gone", "PullImage", codes.Unavailable, `error reading from server: EOF`, port.Unavailable},
+		{"no progress", "PullImage", codes.Canceled, `failed to pull and unpack image "r.io/big:1": context canceled`, port.Other},
+		{"CRI's word on the registry", "PullImage", codes.Unknown, `RegistryUnavailable: pull QPS exceeded`, port.Other},
+		{"CRI's word on the signature", "PullImage", codes.Unknown, `SignatureValidationFailed: unable to validate signature: fulcio email mismatch`, port.Other},
+		{"policy", "PullImage", codes.Unknown, `copying system image from manifest list: Source image rejected: A signature was required, but no signature exists`, port.Other},
 		{"bad name", "PullImage", codes.Unknown, `failed to parse image reference "UPPER/x": invalid reference format: repository name must be lowercase`, port.InvalidImageName},
 		{"bad name in a status", "ImageStatus", codes.InvalidArgument, `failed to parse image reference "A": invalid reference format`, port.InvalidImageName},
 		{"disk full", "PullImage", codes.Unknown, `failed to pull and unpack image "r.io/x:500": failed to extract layer sha256:ab: write /x: no space left on device: unknown`, port.Other},
@@ -88,7 +94,7 @@ func TestErrorKinds(t *testing.T) {
 			if got := port.KindOf(err); got != tt.want {
 				t.Errorf("kind %q, want %q\n%v", got, tt.want, err)
 			}
-			if s := err.Error(); strings.ContainsAny(s, "\n\t") || strings.Contains(s, "rpc error") || strings.Contains(s, "transport:") {
+			if s := err.Error(); tt.method != pullImage && tt.method != runPodSandbox && (strings.ContainsAny(s, "\n\t") || strings.Contains(s, "rpc error") || strings.Contains(s, "transport:")) {
 				t.Errorf("not one clean line: %q", s)
 			}
 		})
@@ -122,6 +128,22 @@ func TestErrorWords(t *testing.T) {
 	} {
 		if got := translateError(tt.call, tt.err, tt.ctx).Error(); got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
+		}
+	}
+	// A pull and a sandbox keep the runtime's words, as programs match them.
+	for _, tt := range []struct {
+		method string
+		err    error
+		want   string
+	}{
+		{runPodSandbox, status.Error(codes.Unknown, "failed to setup network"), "rpc error: code = Unknown desc = failed to setup network"},
+		{pullImage, status.Error(codes.NotFound, "failed to pull:\n\tno such tag"), "rpc error: code = NotFound desc = failed to pull:\n\tno such tag"},
+		{pullImage, nested, "failed to pull:\n\trpc error: code = NotFound desc = no such thing"},
+		{pullImage, dead, `rpc error: code = Unavailable desc = ` + status.Convert(dead).Message()},
+		{pullImage, errors.New("no status"), "no status"},
+	} {
+		if e, _ := errors.AsType[*port.Error](translateError(call{method: tt.method, object: "a"}, tt.err, nil)); e.Detail != tt.want {
+			t.Errorf("got  %q\nwant %q", e.Detail, tt.want)
 		}
 	}
 	long := translateError(call{method: "X"}, status.Error(codes.Unknown, strings.Repeat("ü ", maxDetail)), nil)

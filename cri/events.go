@@ -74,6 +74,14 @@ func (s *eventStream) confirm(ctx context.Context, cancel context.CancelFunc, c 
 	return nil
 }
 
+// answers asks whether the runtime answers.
+func (c *Client) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.deadlines.ask())
+	defer cancel()
+	_, err := c.version(ctx)
+	return err
+}
+
 func (s *eventStream) receive(
 	stream runtimeapi.RuntimeService_GetContainerEventsClient, event func(port.RuntimeEvent),
 ) error {

@@ -106,7 +106,7 @@ func (a *images) pullAhead(ctx *kernel.Context[Message], with []imagepull.Creden
 		with = nothing
 	}
 	i := a.get(h.name)
-	i.ahead, i.next, i.begun, h.stage = true, with, ctx.Now(), pullingAhead
+	i.ahead, i.next, i.tried, i.begun, h.stage = true, with, nil, ctx.Now(), pullingAhead
 	h.watch = ctx.After(aheadWatch, aheadLook{})
 	if a.deps.Records != nil {
 		a.intend(ctx, i)
@@ -211,7 +211,7 @@ func (a *images) aheadPulled(ctx *kernel.Context[Message], i *image, m *pulled) 
 		i.ahead = false
 		a.aheadFailed(ctx, m.err, detail(m.err))
 		return false
-	case len(i.next) > 0 && anotherMayDo(m.err):
+	case len(i.next) > 0 && !mayGoOn(m.err):
 		a.pullNext(ctx, i, nil)
 		return true
 	default:

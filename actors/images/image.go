@@ -4,6 +4,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -22,16 +23,18 @@ type image struct {
 	checkedAt time.Time
 	present   bool
 	info      *observed.Image // shared, never changed
-	// failures of pulls since the last success, looks of looks.
-	failures, looks imagepull.Failures
+	// failures are those of each pod's pulls since it last had the image, looks of looks.
+	failures map[types.UID]failures
+	looks    imagepull.Failures
 	// begun is when the pull under way was asked for. took is the duration of the last one that worked,
 	// waited with the time in the queue.
 	begun        time.Time
 	took, waited time.Duration
 	// with is what the pull under way is made with, next what is tried after it,
-	// and tried what failed since the last success or the last backoff.
-	with        imagepull.Credential
-	next, tried []imagepull.Credential
+	// and tried what failed before it.
+	with  imagepull.Credential
+	next  []imagepull.Credential
+	tried []attempt
 	// inherited: the pull under way is a predecessor's; its credential is unknown.
 	inherited bool
 	// ahead: the pull under way was begun before a pod wanted the image.
@@ -42,6 +45,19 @@ type image struct {
 	by      []imagepull.Offer
 	timer   func() bool
 	waiting []*waiter
+}
+
+// failures are the failed pulls of a pod. What the last one was made with is not tried again before its backoff is
+// over.
+type failures struct {
+	imagepull.Failures
+	with []imagepull.Credential
+}
+
+// attempt is what a pull has failed with, and why.
+type attempt struct {
+	with imagepull.Credential
+	err  string
 }
 
 // waiter is one container that waits for an image.
@@ -61,20 +77,26 @@ type waiter struct {
 func (a *images) get(name string) *image {
 	i := a.of[name]
 	if i == nil {
-		i = &image{name: name}
+		i = &image{name: name, failures: map[types.UID]failures{}}
 		a.of[name] = i
 	}
 	return i
 }
 
-// drop forgets an image that no pod waits for. Its backoff is remembered until
-// it is over: a pod that is made again does not shorten it.
+// drop forgets an image that no pod waits for. The backoffs of pods are remembered until they are over: one that asks
+// again does not shorten its own.
 func (a *images) drop(ctx *kernel.Context[Message], i *image) {
 	if len(i.waiting) > 0 || i.pulling != 0 || i.checking != 0 {
 		return
 	}
-	if at := i.failures.RetryAt(a.deps.Backoff); ctx.Now().Before(at) {
-		a.wake(ctx, i, at)
+	var last time.Time
+	for _, f := range i.failures { // order-free: the latest
+		if at := f.RetryAt(a.deps.Backoff); at.After(last) {
+			last = at
+		}
+	}
+	if ctx.Now().Before(last) {
+		a.wake(ctx, i, last)
 		return
 	}
 	if i.timer != nil {

@@ -1,5 +1,5 @@
 // Package images is the actor that pulls images: at most one pull per image at a time,
-// however many pods wait for it, a bounded number of parallel pulls, and a backoff per
+// however many pods wait for it, a bounded number of parallel pulls, and a backoff per pod and
 // image.
 //
 //	pod ──Ensure──► images ──ImageStatus, PullImage──► runtime
@@ -124,7 +124,8 @@ type Deps struct {
 	// FreshFor is how long an ImageStatus answer is good for others. LookEvery is
 	// how soon it is looked again for an image that may come by other means.
 	FreshFor, LookEvery time.Duration
-	// CheckDeadline and PullDeadline bound the two calls.
+	// CheckDeadline and PullDeadline bound the two calls. A pull takes as long as it takes: a PullDeadline but
+	// kernel.NoDeadline is for a runtime that does not end pulls without progress itself.
 	CheckDeadline, PullDeadline time.Duration
 	// Collect removes images that nobody uses; nil keeps all.
 	Collect *Collect
@@ -307,6 +308,9 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 
 func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
 	delete(a.held, uid)
+	for _, i := range a.of { // order-free: of each
+		delete(i.failures, uid)
+	}
 	a.release(ctx, "", func(w *waiter) bool { return w.pod.UID == uid })
 }
 
@@ -322,13 +326,14 @@ func (a *images) release(ctx *kernel.Context[Message], except string, which func
 
 // advance does for one image what its waiters need now: look, pull, or wait for
 // the end of a backoff. Who only needs to know whether the image is there never
-// waits for a pull, nor for the backoff of one: it may be another pod's.
+// waits for a pull, nor for the backoff of one. A pod waits for its own backoff only, and shares a pull that is under
+// way.
 func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 	if i.present && i.info != nil && a.collector.removing[i.info.ID] != 0 {
 		return // it is looked for again when the removal has ended
 	}
 	now := ctx.Now()
-	var looking, pulling []*waiter
+	var looking, pulling, held []*waiter
 	var next time.Time // when to come back, zero for never
 	for _, w := range slices.Clone(i.waiting) {
 		if w.ask.Policy != v1.PullAlways && !a.fresh(i, now) {
@@ -361,9 +366,13 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 			a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ErrImageNeverPull, Message: text})
 			next = sooner(next, now.Add(a.deps.LookEvery))
 		case imagepull.Pull:
-			if w.secrets.known && a.offered(ctx, i, w) {
+			switch {
+			case !w.secrets.known || !a.offered(ctx, i, w): // its pod or a plugin says soon what it pulls with
+			case len(a.usable(i, w, now)) == 0:
+				held = append(held, w)
+			default:
 				pulling = append(pulling, w)
-			} // else its pod or a plugin says soon what it pulls with
+			}
 		}
 	}
 	if len(looking) > 0 && i.checking == 0 {
@@ -373,21 +382,16 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 			a.look(ctx, i)
 		}
 	}
-	if len(pulling) > 0 {
+	if len(pulling)+len(held) > 0 {
 		a.giveWay(ctx, i)
 	}
+	if len(held) > 0 {
+		next = sooner(next, a.backOff(ctx, i, held))
+	}
 	if len(pulling) > 0 && i.pulling == 0 {
-		// Backoff is per credential: a pod with different credentials may pull at
-		// once.
-		if !now.Before(i.failures.RetryAt(a.deps.Backoff)) {
-			i.tried = nil
-		}
-		switch fresh := i.untried(pulling); {
-		case len(fresh) == 0:
-			next = sooner(next, a.backOff(ctx, i, pulling))
-		case a.turn(ctx, i, fresh):
-			a.pull(ctx, i, fresh)
-		default:
+		if a.turn(ctx, i, pulling) {
+			a.pull(ctx, i, pulling)
+		} else {
 			next = sooner(next, i.turnAt)
 		}
 	}
@@ -415,48 +419,4 @@ func (a *images) wake(ctx *kernel.Context[Message], i *image, at time.Time) {
 		i.timer()
 	}
 	i.timer = ctx.After(at.Sub(ctx.Now()), retry{i.name})
-}
-
-func (a *images) ready(ctx *kernel.Context[Message], i *image, w *waiter) {
-	w.reply.Tell(pod.ImageAnswer{
-		Container: w.ask.Container, Info: i.info,
-		Image: imagepull.Image{State: imagepull.Ready, Attempt: w.ask.Attempt, Image: w.ask.Image, Ahead: w.ask.Ahead,
-			Ref: i.info.ID},
-	})
-	a.leave(ctx, i, func(o *waiter) bool { return o == w })
-}
-
-func (a *images) tell(w *waiter, s imagepull.Image) {
-	s.Attempt, s.Image, s.Ahead = w.ask.Attempt, w.ask.Image, w.ask.Ahead
-	if w.told == s {
-		return
-	}
-	w.told = s
-	w.reply.Tell(pod.ImageAnswer{Container: w.ask.Container, Image: s})
-}
-
-// shortly says the reason alone, as the container's failure: the line that users
-// find first.
-func (a *images) shortly(ctx *kernel.Context[Message], w *waiter, reason string) {
-	a.event(ctx, w, true, "Failed", "Error: "+reason)
-}
-
-func (a *images) event(ctx *kernel.Context[Message], w *waiter, warning bool, reason, message string) {
-	if w.ask.Ahead {
-		return
-	}
-	container := w.ask.Container
-	if _, is := imagepull.OfVolume(container); is {
-		container = "" // the pod's
-	}
-	a.deps.Events.Record(port.Event{
-		Pod: w.pod, Warning: warning, Reason: reason, Container: container, Message: message, At: ctx.Now(),
-	})
-}
-
-func detail(err error) string {
-	if e, ok := err.(*port.Error); ok && e.Detail != "" {
-		return e.Detail
-	}
-	return err.Error()
 }

@@ -16,7 +16,8 @@ import (
 const (
 	look, pull = "look " + img, "pull " + img
 	ready      = "app ready for 0: sha256:" + img
-	failed     = `Failed to pull image "` + img + `": no such tag`
+	noTag      = "no such tag"
+	failed     = `Failed to pull image "` + img + `": ` + noTag
 	backingOff = `Back-off pulling image "` + img + `"`
 	never      = `Container image "` + img + `" is not present with pull policy of Never`
 )
@@ -147,50 +148,99 @@ func TestInvalidName(t *testing.T) {
 	r.events.WantByListener("events", "a: InspectFailed: "+text, "a: Failed: Error: InvalidImageName")
 }
 
-// TestBackoff: a pull that fails is made again after a wait that doubles, and the pod is told so. One who asks
-// meanwhile waits with it.
+// TestBackoff: a pull that fails is made again after a wait that doubles, and the pod is told so. Another container of
+// the pod waits with it.
 func TestBackoff(t *testing.T) {
 	r := newRig(t)
 	r.actor.Tell(r.asks("a", v1.PullAlways))
-	r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
-	r.WantByListener("failed", "runtime: "+pull, "a: app waits: ErrImagePull: "+failed)
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
+	r.WantByListener("failed", "runtime: "+pull, "a: app waits: ErrImagePull: "+noTag)
 	r.Advance(time.Second)
-	waits := "app waits: ImagePullBackOff: " + backingOff + ": ErrImagePull: " + failed
-	r.WantByListener("backs off", "a: "+waits)
-	r.actor.Tell(r.asks("b", v1.PullAlways))
-	r.WantByListener("another waits too", "b: "+waits)
+	waits := " waits: ImagePullBackOff: " + backingOff + ": ErrImagePull: " + noTag
+	r.WantByListener("backs off", "a: app"+waits)
+	sidecar := r.asks("a", v1.PullAlways)
+	sidecar.Ask.Container = "sidecar"
+	r.actor.Tell(sidecar)
+	r.WantByListener("another container waits too", "a: sidecar"+waits)
 	r.events.WantByListener("events",
 		`a: Pulling: Pulling image "`+img+`"`, "a: Failed: "+failed, "a: Failed: Error: ErrImagePull",
 		"a: BackOff: "+backingOff, "a: Failed: Error: ImagePullBackOff",
-		"b: BackOff: "+backingOff, "b: Failed: Error: ImagePullBackOff")
+		"a: BackOff: "+backingOff, "a: Failed: Error: ImagePullBackOff")
 	r.Advance(base - time.Second - time.Millisecond)
 	r.WantByListener("not yet")
 	r.Advance(time.Millisecond)
-	r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
-	r.WantByListener("again", "runtime: "+pull, "a: app waits: ErrImagePull: "+failed, "b: app waits: ErrImagePull: "+failed)
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
+	r.WantByListener("again", "runtime: "+pull, "a: app waits: ErrImagePull: "+noTag, "a: sidecar waits: ErrImagePull: "+noTag)
 	r.Advance(2*base - time.Millisecond)
-	r.WantByListener("twice as long", "a: "+waits, "b: "+waits)
+	r.WantByListener("twice as long", "a: app"+waits, "a: sidecar"+waits)
 	r.Advance(time.Millisecond)
 	r.runtime.Answer(nil, pull)
 	r.runtime.Answer(nil, look)
-	r.WantByListener("in the end", "runtime: "+pull, "runtime: "+look, "a: "+ready, "b: "+ready)
+	r.WantByListener("in the end", "runtime: "+pull, "runtime: "+look, "a: "+ready, "a: sidecar ready for 0: sha256:"+img)
 }
 
-// TestBackoffOutlivesItsPod: a pod that is made again does not shorten it.
-func TestBackoffOutlivesItsPod(t *testing.T) {
+// TestBackoffIsOfOnePod: a new pod pulls at once, and what becomes of that pull is nothing to one that waits for its own
+// backoff, unless it brings the image.
+func TestBackoffIsOfOnePod(t *testing.T) {
 	r := newRig(t)
+	waits := "app waits: ImagePullBackOff: " + backingOff + ": ErrImagePull: " + noTag
 	r.actor.Tell(r.asks("a", v1.PullAlways))
-	r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
-	r.actor.Tell(images.Forget{UID: "a"})
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
 	r.Advance(base / 2)
 	r.Forget()
 	r.actor.Tell(r.asks("b", v1.PullAlways))
-	r.WantByListener("waits", "b: app waits: ImagePullBackOff: "+backingOff+": ErrImagePull: "+failed)
-	r.actor.Tell(images.Forget{UID: "b"})
+	r.WantByListener("at once", "runtime: "+pull)
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
+	r.Advance(time.Second)
+	r.WantByListener("its own backoff", "b: app waits: ErrImagePull: "+noTag, "b: "+waits)
+	r.Advance(base/2 - time.Second)
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
+	r.WantByListener("the first one's is over", "runtime: "+pull, "a: app waits: ErrImagePull: "+noTag)
+	r.Advance(base / 2)
+	r.WantByListener("and then the second one's", "a: "+waits, "runtime: "+pull)
+	r.runtime.Answer(nil, pull)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("both have it", "runtime: "+look, "a: "+ready, "b: "+ready)
+}
+
+// TestSharedFailure: a pull that is under way is shared, and so is its failure.
+func TestSharedFailure(t *testing.T) {
+	r := newRig(t)
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	r.Advance(time.Minute)
+	r.actor.Tell(r.asks("b", v1.PullAlways))
+	r.WantByListener("one pull", "runtime: "+pull)
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
+	r.WantByListener("both failed", "a: app waits: ErrImagePull: "+noTag, "b: app waits: ErrImagePull: "+noTag)
 	r.Advance(base)
-	r.WantByListener("nobody wants it any more")
-	r.actor.Tell(r.asks("c", v1.PullAlways))
-	r.WantByListener("and it is forgotten", "runtime: "+pull)
+	r.Keep("runtime: ")
+	r.WantByListener("one pull again", "runtime: "+pull)
+}
+
+// TestSlowFailure: a pull that takes long to fail begins a new row of failures.
+func TestSlowFailure(t *testing.T) {
+	r := newRig(t)
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	for range 3 {
+		r.WantByListener("it pulls", "runtime: "+pull)
+		r.Advance(11 * time.Minute)
+		r.runtime.Answer(refused(port.Other, noTag), pull)
+		r.Forget()
+		r.Advance(base)
+		r.Keep("runtime: ")
+	}
+}
+
+// TestBackoffEndsWithItsPod: nothing is kept of a pod that is gone.
+func TestBackoffEndsWithItsPod(t *testing.T) {
+	r := newRig(t)
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
+	r.actor.Tell(images.Forget{UID: "a"})
+	r.Settle()
+	r.Forget()
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	r.WantByListener("at once", "runtime: "+pull)
 }
 
 // TestLoadedDuringBackoff: an image that comes by other means ends the wait.
@@ -208,7 +258,7 @@ func TestLoadedDuringBackoff(t *testing.T) {
 	r.Advance(lookEvery + time.Second)
 	r.runtime.Answer(nil, look)
 	r.WantByListener("not before the next pull, which is after 40 s",
-		"a: app waits: ImagePullBackOff: "+backingOff+": ErrImagePull: "+failed, "runtime: "+look)
+		"a: app waits: ImagePullBackOff: "+backingOff+": ErrImagePull: "+noTag, "runtime: "+look)
 	r.has[img] = true
 	r.Advance(lookEvery - 2*time.Second)
 	r.WantByListener("not yet")
@@ -217,16 +267,31 @@ func TestLoadedDuringBackoff(t *testing.T) {
 	r.WantByListener("found", "runtime: "+look, "a: "+ready)
 }
 
-// TestReasons: why a pull failed, in the words that users know.
+// TestReasons: why a pull failed, by the first word of the runtime's error only, in the words that programs match.
 func TestReasons(t *testing.T) {
-	for kind, reason := range map[port.ErrorKind]string{
-		port.ImageNotFound: "ErrImagePull", port.RegistryUnavailable: "RegistryUnavailable",
-		port.ImageSignature: "SignatureValidationFailed", port.InvalidImageName: "InvalidImageName",
+	const unauthorized = "rpc error: code = PermissionDenied desc = go away"
+	for _, c := range []struct {
+		kind                  port.ErrorKind
+		text, reason, message string
+	}{
+		{port.ImageNotFound, "rpc error: code = NotFound desc = no such tag", "ErrImagePull", "rpc error: code = NotFound desc = no such tag"},
+		{port.InvalidImageName, "short name is ambiguous", "ErrImagePull", "short name is ambiguous"},
+		{port.Other, unauthorized, "ErrImagePull", unauthorized},
+		{port.Other, "dial tcp: connect: connection refused", "ErrImagePull", "dial tcp: connect: connection refused"},
+		{port.Other, "the word RegistryUnavailable", "ErrImagePull", "the word RegistryUnavailable"},
+		{port.Other, "RegistryUnavailable: 503", "RegistryUnavailable",
+			"image pull failed for " + img + " because the registry is unavailable: 503"},
+		{port.Other, "SignatureValidationFailed: no key", "SignatureValidationFailed",
+			"image pull failed for " + img + " because the signature validation failed: no key"},
 	} {
 		r := newRig(t)
 		r.actor.Tell(r.asks("a", v1.PullAlways))
-		r.runtime.Answer(refused(kind, "no such tag"), pull)
-		r.WantByListener(reason, "runtime: "+pull, "a: app waits: "+reason+": "+failed)
+		r.runtime.Answer(refused(c.kind, c.text), pull)
+		r.WantByListener(c.reason, "runtime: "+pull, "a: app waits: "+c.reason+": "+c.message)
+		r.events.WantByListener("the event has the runtime's error", `a: Pulling: Pulling image "`+img+`"`,
+			`a: Failed: Failed to pull image "`+img+`": `+c.text, "a: Failed: Error: "+c.reason)
+		r.Advance(time.Second)
+		r.WantByListener("and then", "a: app waits: ImagePullBackOff: "+backingOff+": "+c.reason+": "+c.message)
 	}
 }
 
@@ -239,8 +304,7 @@ func TestRuntimeDown(t *testing.T) {
 		r.Forget()
 		r.Advance(base)
 		r.WantByListener("as soon as the first time",
-			`a: app waits: ImagePullBackOff: `+backingOff+`: ErrImagePull: Failed to pull image "`+img+
-				`": connection refused`, "runtime: "+pull)
+			`a: app waits: ImagePullBackOff: `+backingOff+`: ErrImagePull: connection refused`, "runtime: "+pull)
 	}
 }
 
@@ -251,7 +315,7 @@ func TestDeadline(t *testing.T) {
 	r.runtime.Answer(nil, look)
 	r.WantByListener("it pulls", "runtime: "+look, "runtime: "+pull)
 	r.Advance(pullDeadline)
-	r.WantByListener("no answer", `a: app waits: ErrImagePull: Failed to pull image "`+img+`": no answer within 1h0m0s`,
+	r.WantByListener("no answer", "a: app waits: ErrImagePull: no answer within 1h0m0s",
 		"runtime: "+pull+": given up", "runtime: "+look)
 	r.runtime.Answer(nil, look)
 	r.WantByListener("not there")
@@ -267,8 +331,8 @@ func TestPulledButNotThere(t *testing.T) {
 	r.runtime.Answer(nil, pull)
 	delete(r.has, img)
 	r.runtime.Answer(nil, look)
-	r.WantByListener("a failure", "runtime: "+pull, "runtime: "+look, `a: app waits: ErrImagePull: Failed to pull image "`+img+
-		`": the image was pulled, but the runtime does not have it`)
+	r.WantByListener("a failure", "runtime: "+pull, "runtime: "+look, "a: app waits: ErrImagePull: "+
+		"the image was pulled, but the runtime does not have it")
 }
 
 // TestLookFails: that is the runtime's trouble, is tried again soon, and at once when the runtime is back.
@@ -312,61 +376,13 @@ func TestForgotten(t *testing.T) {
 	r.actor.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Found), secret("bob", podobjects.Found)))
 	r.WantByListener("the first", "runtime: "+pull+" as ann")
 	r.actor.Tell(images.Forget{UID: "a"})
-	r.runtime.Answer(refused(port.ImageUnauthorized, "go away"), pull+" as ann")
+	r.runtime.Answer(refused(port.Other, "go away"), pull+" as ann")
 	r.WantByListener("no second")
 	r.Advance(base)
 	r.WantByListener("nor a second try")
 	if r.Timers() != 0 {
 		t.Errorf("%d timers are left", r.Timers())
 	}
-}
-
-// TestCredentials: they are tried one after the other, but only as long as another may help.
-func TestCredentials(t *testing.T) {
-	r := newRig(t)
-	ask := r.asks("a", v1.PullAlways, secret("ann", podobjects.Found), secret("bob", podobjects.Found))
-	r.actor.Tell(ask)
-	r.runtime.Answer(refused(port.ImageUnauthorized, "go away"), pull+" as ann")
-	r.WantByListener("the second", "runtime: "+pull+" as ann", "runtime: "+pull+" as bob")
-	r.runtime.Answer(refused(port.RegistryUnavailable, "no such tag"), pull+" as bob")
-	r.WantByListener("both failed", "a: app waits: RegistryUnavailable: "+failed)
-	r.Advance(base)
-	r.Forget()
-	r.runtime.Answer(refused(port.RegistryUnavailable, "no such tag"), pull+" as ann")
-	r.WantByListener("another does not help", "a: app waits: RegistryUnavailable: "+failed)
-}
-
-// TestAnotherCredential does not wait for a backoff that is not its own; the same does.
-func TestAnotherCredential(t *testing.T) {
-	r := newRig(t)
-	r.actor.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Found)))
-	r.runtime.Answer(refused(port.ImageUnauthorized, "no such tag"), pull+" as ann")
-	r.Advance(2 * time.Second)
-	waits := "app waits: ImagePullBackOff: " + backingOff + ": ErrImagePull: " + failed
-	r.Forget()
-	r.actor.Tell(r.asks("b", v1.PullAlways, secret("ann", podobjects.Found)))
-	r.WantByListener("the same waits", "b: "+waits)
-	r.actor.Tell(r.asks("c", v1.PullAlways, secret("bob", podobjects.Found)))
-	r.WantByListener("another does not", "runtime: "+pull+" as bob")
-	r.runtime.Answer(nil, pull+" as bob")
-	r.WantByListener("who is not entitled pulls with its own", "runtime: "+look, "runtime: "+pull+" as ann")
-	r.runtime.Answer(nil, look)
-	r.WantByListener("who is has it", "c: "+ready)
-	r.runtime.Answer(nil, pull+" as ann")
-	r.runtime.Answer(nil, look)
-	r.WantByListener("and then the others", "runtime: "+look, "a: "+ready, "b: "+ready)
-}
-
-// TestSecretNotKnownYet: it is not pulled before the pod says what with. One that is not there is told of.
-func TestSecretNotKnownYet(t *testing.T) {
-	r := newRig(t)
-	r.actor.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Unknown)))
-	r.WantByListener("waits")
-	r.actor.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Missing)))
-	r.WantByListener("without", "runtime: "+pull)
-	r.events.WantByListener("events", `a: Pulling: Pulling image "`+img+`"`,
-		"a: FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (of-ann); "+
-			"attempting to pull the image may not succeed.")
 }
 
 // TestRestart: an incarnation that knows nothing asks to have everything repeated. It keeps the pull under way,

@@ -138,17 +138,9 @@ func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
 	case i.ahead:
 		a.pullNext(ctx, i, nil)
 	case err != nil:
-		i.tried = append(i.tried, i.next...)
-		i.next = nil
+		i.exhaust(err)
 		a.notPulled(ctx, i.name, nil)
-		reason := imagepull.ErrImagePull
-		switch {
-		case port.KindOf(unsaid) == port.InvalidImageName:
-			reason = imagepull.InvalidImageName
-		case unanswered(unsaid):
-			i.failures.Count = 0 // as for a pull while the runtime is down
-		}
-		a.failed(ctx, i, reason, why+": "+detail(err))
+		a.failed(ctx, i, a.concerned(ctx, i), unanswered(unsaid), func(*waiter) string { return why + ": " + detail(err) })
 	case len(i.waiting) == 0:
 		i.next = nil
 		a.notPulled(ctx, i.name, nil)

@@ -35,7 +35,7 @@ func TestPullFailsLate(t *testing.T) {
 		"IfNotPresent, restarted, nothing": {v1.PullIfNotPresent, false, "", port.Unavailable, false, false},
 		"Always, no answer, it came":       {v1.PullAlways, false, "new", port.Unavailable, false, false},
 		"IfNotPresent, it came":            {v1.PullIfNotPresent, false, "new", port.Other, false, false},
-		"IfNotPresent, nothing came":       {v1.PullIfNotPresent, false, "", port.ImageUnauthorized, false, false},
+		"IfNotPresent, nothing came":       {v1.PullIfNotPresent, false, "", port.Other, false, false},
 		"IfNotPresent, no answer, nothing": {v1.PullIfNotPresent, false, "", port.Deadline, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestLookBeforeAPullFails(t *testing.T) {
 		{port.Unavailable, "ErrImagePull", 4, true},
 		{port.Deadline, "ErrImagePull", 4, true},
 		{port.Other, "ErrImagePull", 1, true},
-		{port.InvalidImageName, "InvalidImageName", 1, true},
+		{port.InvalidImageName, "ErrImagePull", 1, true},
 	} {
 		t.Run(c.kind.String(), func(t *testing.T) {
 			d := &disk{}

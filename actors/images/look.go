@@ -41,11 +41,15 @@ func (a *images) checked(ctx *kernel.Context[Message], m checked) {
 	i.checkedAt, i.present, i.info = ctx.Now(), m.ok, m.info
 	if !m.ok && slices.ContainsFunc(i.waiting, func(w *waiter) bool { return w.pulled }) {
 		// Again at once would be again and again.
+		var concerned []*waiter
 		for _, w := range i.waiting {
+			if w.pulled {
+				concerned = append(concerned, w)
+			}
 			w.pulled = false
 		}
-		i.tried = append(i.tried, i.with)
-		a.failed(ctx, i, imagepull.ErrImagePull, "the image was pulled, but the runtime does not have it")
+		const text = "the image was pulled, but the runtime does not have it"
+		a.failed(ctx, i, concerned, false, func(*waiter) string { return text })
 		return
 	}
 	a.advance(ctx, i)

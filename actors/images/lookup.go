@@ -58,8 +58,8 @@ func (a *images) offered(ctx *kernel.Context[Message], i *image, w *waiter) bool
 		return false
 	}
 	// The same that has failed fails again until its backoff is over; what it is then may be new.
-	old := i.failures.Count > 0 && !w.lookedAt.After(i.failures.At) && i.pulling == 0 &&
-		!ctx.Now().Before(i.failures.RetryAt(a.deps.Backoff))
+	f := i.failures[w.pod.UID]
+	old := f.Count > 0 && !w.lookedAt.After(f.At) && i.pulling == 0 && !ctx.Now().Before(f.RetryAt(a.deps.Backoff))
 	if !w.lookedAt.IsZero() && !old {
 		return true
 	}
@@ -142,16 +142,4 @@ func (a *images) found(ctx *kernel.Context[Message], m found) {
 	}
 	a.advance(ctx, i)
 	a.drop(ctx, i)
-}
-
-// pluginFailures are what plugins failed with for those who wait for a pull, each once.
-func (i *image) pluginFailures() (out []string) {
-	for _, w := range i.waiting {
-		for _, f := range w.found.Failures {
-			if !slices.Contains(out, f) {
-				out = append(out, f)
-			}
-		}
-	}
-	return out
 }

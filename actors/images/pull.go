@@ -17,12 +17,11 @@ import (
 
 // pull begins to pull for waiters, with what they have one after the other.
 func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter) {
-	i.next = nil
+	i.next, i.tried = nil, nil
 	for _, w := range waiters {
 		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", i.name))
-		a.warnOfSecrets(ctx, i, w)
-		for _, c := range w.credentials(i.name) {
-			if !slices.Contains(i.next, c) && !slices.Contains(i.tried, c) {
+		for _, c := range a.usable(i, w, ctx.Now()) {
+			if !slices.Contains(i.next, c) {
 				i.next = append(i.next, c)
 			}
 		}
@@ -110,34 +109,17 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	}
 	if m.err != nil {
 		if !i.inherited {
-			i.tried = append(i.tried, i.with)
+			i.tried = append(i.tried, attempt{i.with, detail(m.err)})
 		}
-		switch {
-		case len(i.next) > 0 && len(i.waiting) > 0 && anotherMayDo(m.err):
+		if len(i.next) > 0 && len(i.waiting) > 0 && !mayGoOn(m.err) {
 			a.pullNext(ctx, i, i.waiting[0].pod)
 			return
-		case !anotherMayDo(m.err):
-			i.tried = append(i.tried, i.next...)
 		}
-		i.next = nil
+		i.exhaust(m.err) // if it may go on: an image is pulled once at a time
 		a.notPulled(ctx, i.name, m.err)
-		reason := imagepull.ErrImagePull
-		switch port.KindOf(m.err) {
-		case port.InvalidImageName:
-			reason = imagepull.InvalidImageName
-		case port.RegistryUnavailable:
-			reason = "RegistryUnavailable"
-		case port.ImageSignature:
-			reason = "SignatureValidationFailed"
-		case port.Unavailable:
-			// No registry was asked: the wait does not grow while the runtime is down.
-			i.failures.Count = 0
-		default:
-		}
-		a.failed(ctx, i, reason, strings.Join(append([]string{detail(m.err)}, i.pluginFailures()...), "; "))
+		a.failed(ctx, i, a.concerned(ctx, i), port.KindOf(m.err) == port.Unavailable, i.why)
 		return
 	}
-	i.failures, i.tried = imagepull.Failures{}, nil
 	a.recordPull(ctx, i, m.ref)
 	// A pull gives the reference; who needs the image's user looks at it now. It
 	// was made for those who have what it was made with. The event tells the size, so it comes with the look.
@@ -155,21 +137,59 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	a.drop(ctx, i)
 }
 
-// failed begins a backoff, of which those are told who wait for the pull.
-func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message string) {
-	text := fmt.Sprintf("Failed to pull image %q: %s", i.name, message)
-	i.failures = i.failures.Failed(reason, text, ctx.Now())
-	var pulling []*waiter
+// concerned are those for whom a pull was made that failed with all credentials that they have. One that was in a
+// backoff of its own meanwhile only had no part in it.
+func (a *images) concerned(ctx *kernel.Context[Message], i *image) (out []*waiter) {
 	for _, w := range i.waiting {
-		if w.secrets.known && w.looking == 0 &&
-			imagepull.Decide(w.ask.Policy, i.name, i.present && w.verdict != refused) == imagepull.Pull &&
-			len(i.untried([]*waiter{w})) == 0 {
-			pulling = append(pulling, w)
-			a.event(ctx, w, true, "Failed", text)
-			a.shortly(ctx, w, reason)
+		with := a.usable(i, w, ctx.Now())
+		if w.secrets.known && w.looking == 0 && len(with) > 0 && i.exhausted(with) &&
+			imagepull.Decide(w.ask.Policy, i.name, i.present && w.verdict != refused) == imagepull.Pull {
+			out = append(out, w)
 		}
 	}
-	a.backOff(ctx, i, pulling)
+	return out
+}
+
+// exhaust gives up what was not tried yet, with the error of what was.
+func (i *image) exhaust(err error) {
+	for _, c := range i.next {
+		i.tried = append(i.tried, attempt{c, detail(err)})
+	}
+	i.next = nil
+}
+
+// why is what a container is told of a pull that failed: what its own credentials got, and which of its plugins failed.
+func (i *image) why(w *waiter) string {
+	var texts []string
+	for _, t := range i.tried {
+		if slices.Contains(w.credentials(i.name), t.with) {
+			texts = append(texts, t.err)
+		}
+	}
+	return strings.Join(append([]string{imagepull.PullError(texts)}, w.found.Failures...), "; ")
+}
+
+// failed begins the backoffs of those for whom a pull failed. down: no registry was asked, so the wait does not grow.
+func (a *images) failed(
+	ctx *kernel.Context[Message], i *image, concerned []*waiter, down bool, why func(*waiter) string,
+) {
+	now := ctx.Now()
+	for _, w := range concerned {
+		text := why(w)
+		reason, message := imagepull.PullFailure(i.name, text)
+		if f := i.failures[w.pod.UID]; !f.At.Equal(now) { // else another container of the pod waits as well
+			if down || now.Sub(f.At) > 2*a.deps.Backoff.Max { // or it is too long ago to count
+				f.Count = 0
+			}
+			i.failures[w.pod.UID] = failures{f.Failed(reason, message, now), w.credentials(i.name)}
+		}
+		a.event(ctx, w, true, "Failed", fmt.Sprintf("Failed to pull image %q: %s", i.name, text))
+		a.shortly(ctx, w, reason)
+		if reason == imagepull.ErrImagePull {
+			a.warnOfSecrets(ctx, i, w)
+		}
+	}
+	a.backOff(ctx, i, concerned)
 	a.advance(ctx, i)
 	a.drop(ctx, i)
 }
@@ -177,20 +197,21 @@ func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message 
 // backOff tells waiters why they wait for a pull, and gives when that changes:
 // from what happened to the back-off, and then to the next try. In between it
 // is checked whether the image was loaded by other means.
-func (a *images) backOff(ctx *kernel.Context[Message], i *image, pulling []*waiter) time.Time {
+func (a *images) backOff(ctx *kernel.Context[Message], i *image, held []*waiter) (next time.Time) {
 	now := ctx.Now()
-	reason, message, until := i.failures.Status(a.deps.Backoff, i.name, now)
-	for _, w := range pulling {
+	for _, w := range held {
+		reason, message, until := i.failures[w.pod.UID].Status(a.deps.Backoff, i.name, now)
+		next = sooner(next, until)
 		if reason == imagepull.ImagePullBackOff && w.told.Reason != reason {
 			a.event(ctx, w, false, "BackOff", imagepull.BackOffMessage(i.name))
 			a.shortly(ctx, w, reason)
 		}
 		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: reason, Message: message})
 		if w.ask.Policy != v1.PullAlways {
-			until = sooner(until, now.Add(a.deps.LookEvery))
+			next = sooner(next, now.Add(a.deps.LookEvery))
 		}
 	}
-	return until
+	return next
 }
 
 // owners are whose the credential of the pull under way is, among those who wait for the image.

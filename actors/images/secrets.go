@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -73,39 +74,38 @@ func (i *image) entitled(w *waiter) bool {
 		(i.with == (imagepull.Credential{}) || slices.Contains(w.credentials(i.name), i.with))
 }
 
-// untried are those of some waiters that have a credential that has not failed yet.
-func (i *image) untried(waiters []*waiter) (out []*waiter) {
-	for _, w := range waiters {
-		if slices.ContainsFunc(w.credentials(i.name), func(c imagepull.Credential) bool {
-			return !slices.Contains(i.tried, c)
-		}) {
-			out = append(out, w)
+// usable are the credentials with which a container may pull now: all that it has, or in the backoff of its pod those
+// that it did not have when it failed. A pull secret may have come.
+func (a *images) usable(i *image, w *waiter, now time.Time) (out []imagepull.Credential) {
+	f := i.failures[w.pod.UID]
+	held := now.Before(f.RetryAt(a.deps.Backoff))
+	for _, c := range w.credentials(i.name) {
+		if !held || !slices.Contains(f.with, c) {
+			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// anotherMayDo reports whether another credential may give what this one did not.
-func anotherMayDo(err error) bool {
-	switch port.KindOf(err) {
-	case port.Unavailable, port.Deadline, port.Canceled, port.RegistryUnavailable, port.InvalidImageName,
-		port.ImageSignature:
-		return false
-	default:
-		return true
-	}
+// exhausted reports whether credentials were all tried, and failed.
+func (i *image) exhausted(with []imagepull.Credential) bool {
+	return !slices.ContainsFunc(with, func(c imagepull.Credential) bool {
+		return !slices.ContainsFunc(i.tried, func(t attempt) bool { return t.with == c })
+	})
 }
 
-// warnOfSecrets tells people of secrets that are not there, or hold nothing. It is
-// pulled all the same: the image may need none.
+// warnOfSecrets tells people of secrets that are not there, or hold nothing, when a pull has failed: the image may have
+// needed none.
 func (a *images) warnOfSecrets(ctx *kernel.Context[Message], i *image, w *waiter) {
 	if len(w.secrets.found) == 0 && len(w.secrets.absent) == 0 {
 		return
 	}
 	_, broken := imagepull.Credentials(i.name, w.secrets.found)
 	if names := slices.Concat(w.secrets.absent, broken); len(names) > 0 {
-		a.event(ctx, w, true, "FailedToRetrieveImagePullSecret",
-			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.",
-				strings.Join(names, ", ")))
+		a.deps.Events.Record(port.Event{
+			Pod: w.pod, Warning: true, Reason: "FailedToRetrieveImagePullSecret", At: ctx.Now(),
+			Message: fmt.Sprintf("Unable to retrieve some image pull secrets (%s); "+
+				"attempting to pull the image may not succeed.", strings.Join(names, ", ")),
+		})
 	}
 }

@@ -3,7 +3,6 @@ package images
 import (
 	"fmt"
 
-	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -15,5 +14,5 @@ func (a *images) itsTurn(ctx *kernel.Context[Message], i *image, w *waiter) {
 		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", i.name))
 		return
 	}
-	i.failures, i.tried = imagepull.Failures{}, nil
+	delete(i.failures, w.pod.UID)
 }

@@ -21,15 +21,15 @@ func (r *rig) early(name string, policy v1.PullPolicy) images.Ensure {
 func TestAheadOfItsTurn(t *testing.T) {
 	r := newRig(t)
 	fails := refused(port.ImageNotFound, "no such tag")
-	waits := "a: app waits: ImagePullBackOff: " + backingOff + ": ErrImagePull: " + failed
+	waits := "a: app waits: ImagePullBackOff: " + backingOff + ": ErrImagePull: no such tag"
 	r.actor.Tell(r.early("a", v1.PullAlways))
 	r.runtime.Answer(fails, pull)
 	r.Advance(time.Second)
-	r.WantByListener("it is pulled", "runtime: "+pull, "a: app waits: ErrImagePull: "+failed, waits)
+	r.WantByListener("it is pulled", "runtime: "+pull, "a: app waits: ErrImagePull: no such tag", waits)
 	r.events.WantByListener("in silence")
 	r.actor.Tell(r.asks("a", v1.PullAlways))
 	r.runtime.Answer(fails, pull)
-	r.WantByListener("its turn", "runtime: "+pull, "a: app waits: ErrImagePull: "+failed)
+	r.WantByListener("its turn", "runtime: "+pull, "a: app waits: ErrImagePull: no such tag")
 	r.events.WantByListener("as if it were the first", `a: Pulling: Pulling image "`+img+`"`, "a: Failed: "+failed,
 		"a: Failed: Error: ErrImagePull")
 	r.Advance(base - time.Millisecond)

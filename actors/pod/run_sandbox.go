@@ -33,5 +33,9 @@ func (a runSandbox) begin(p *pod) run {
 }
 
 func (runSandbox) failed(p *pod, ctx *kernel.Context[Message], f failed) {
+	if f.kind == port.NetworkNotReady {
+		p.event(ctx, "", true, "NetworkNotReady", "network is not ready: container runtime network not ready: "+f.detail)
+		return
+	}
 	p.event(ctx, "", true, "FailedCreatePodSandBox", "Failed to create pod sandbox: "+f.detail)
 }

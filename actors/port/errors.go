@@ -24,14 +24,8 @@ const (
 	Canceled
 	// InvalidConfig: the container can't be made as asked (CreateContainerConfigError).
 	InvalidConfig
-	// ImageNotFound: the registry has no such image, or does not reveal it.
+	// ImageNotFound: the registry, or the runtime, has no such image.
 	ImageNotFound
-	// ImageUnauthorized: the registry wants other credentials.
-	ImageUnauthorized
-	// RegistryUnavailable: the registry does not answer.
-	RegistryUnavailable
-	// ImageSignature: the image's signature did not verify (CRI SignatureValidationFailed).
-	ImageSignature
 	// InvalidImageName: the reference can't be parsed.
 	InvalidImageName
 	// Unsupported: this runtime has no such call.
@@ -52,15 +46,17 @@ const (
 	TooManyRequests
 	// Stuck: the runtime can't remove it until it is repaired by hand; the message says how.
 	Stuck
+	// NetworkNotReady: the runtime has no network for pods yet (no CNI configuration).
+	NetworkNotReady
 	// NotCalled: the far side could not be asked, so the call has had no effect.
 	NotCalled
 )
 
 var kindNames = [...]string{
 	"error", "not found", "name reserved", "unavailable", "deadline exceeded", "canceled",
-	"invalid configuration", "image not found", "image unauthorized", "registry unavailable",
-	"image signature invalid", "invalid image name", "unsupported", "state conflict",
-	"already exists", "conflict", "unauthorized", "forbidden", "invalid", "too many requests", "stuck", "not called",
+	"invalid configuration", "image not found", "invalid image name", "unsupported", "state conflict",
+	"already exists", "conflict", "unauthorized", "forbidden", "invalid", "too many requests", "stuck",
+	"network not ready", "not called",
 }
 
 func (k ErrorKind) String() string {

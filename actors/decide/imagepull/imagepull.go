@@ -3,6 +3,7 @@ package imagepull
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +18,9 @@ const (
 	ErrImageNeverPull = "ErrImageNeverPull"
 	InvalidImageName  = "InvalidImageName"
 	ImageInspectError = "ImageInspectError"
+	// These two a runtime names itself: see PullFailure.
+	RegistryUnavailable       = "RegistryUnavailable"
+	SignatureValidationFailed = "SignatureValidationFailed"
 )
 
 // Decision is what to do about one image.
@@ -61,7 +65,7 @@ func DefaultPolicy(image string) v1.PullPolicy {
 	return v1.PullIfNotPresent
 }
 
-// Failures is the record of an image's failed pulls. The zero value is no failure; a success resets
+// Failures is the record of a pod's failed pulls of an image. The zero value is no failure; a success resets
 // it.
 //
 //	zero ──failed──► ErrImagePull ──Shown──► ImagePullBackOff ──RetryAt──► (pull) ─┐
@@ -91,9 +95,6 @@ const shown = time.Second
 
 // Failed counts one more failure.
 func (f Failures) Failed(reason, message string, now time.Time) Failures {
-	if reason == "" {
-		reason = ErrImagePull
-	}
 	return Failures{Count: f.Count + 1, At: now, Reason: reason, Message: message}
 }
 
@@ -116,6 +117,33 @@ func (f Failures) Status(p backoff.Policy, image string, now time.Time) (reason,
 		return f.Reason, f.Message, turn
 	}
 	return ImagePullBackOff, fmt.Sprintf("%s: %s: %s", BackOffMessage(image), f.Reason, f.Message), retry
+}
+
+// PullFailure is the waiting reason and message of a container whose image could not be pulled, by the error of the
+// pull. The registry is unavailable, or a signature wrong, only if a runtime begins its error with that word
+// (k8s.io/cri-api/pkg/errors): what else it writes is for people.
+func PullFailure(image, text string) (reason, message string) {
+	for _, of := range [...]struct{ reason, because string }{
+		{RegistryUnavailable, "the registry is unavailable"},
+		{SignatureValidationFailed, "the signature validation failed"},
+	} {
+		if rest, is := strings.CutPrefix(text, of.reason); is {
+			return of.reason, fmt.Sprintf("image pull failed for %s because %s%s", image, of.because, rest)
+		}
+	}
+	return ErrImagePull, text
+}
+
+// PullError is the error of a pull that was tried with several credentials, by what each got.
+func PullError(texts []string) string {
+	var out []string
+	for _, t := range texts {
+		out = add(out, t)
+	}
+	if len(out) == 1 {
+		return out[0]
+	}
+	return "[" + strings.Join(out, ", ") + "]"
 }
 
 // BackOffMessage is the text of the BackOff event.

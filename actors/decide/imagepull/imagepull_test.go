@@ -34,6 +34,26 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestPullFailure(t *testing.T) {
+	for _, c := range [][3]string{
+		{"rpc error: code = NotFound desc = gone", ErrImagePull, "rpc error: code = NotFound desc = gone"},
+		{"RegistryUnavailable", RegistryUnavailable, "image pull failed for a because the registry is unavailable"},
+		{"RegistryUnavailable: 503", RegistryUnavailable, "image pull failed for a because the registry is unavailable: 503"},
+		{"SignatureValidationFailed: no key", SignatureValidationFailed, "image pull failed for a because the signature validation failed: no key"},
+		{"[RegistryUnavailable: 503, gone]", ErrImagePull, "[RegistryUnavailable: 503, gone]"},
+		{"Source image rejected: RegistryUnavailable", ErrImagePull, "Source image rejected: RegistryUnavailable"},
+	} {
+		if reason, message := PullFailure("a", c[0]); reason != c[1] || message != c[2] {
+			t.Errorf("%s: %s, %q", c[0], reason, message)
+		}
+	}
+	for want, texts := range map[string][]string{"x": {"x", "x"}, "[x, y]": {"x", "y", "x"}} {
+		if got := PullError(texts); got != want {
+			t.Errorf("%q: %q, want %q", texts, got, want)
+		}
+	}
+}
+
 func TestFailures(t *testing.T) {
 	t0 := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	p := DefaultBackoff()
@@ -42,7 +62,7 @@ func TestFailures(t *testing.T) {
 		t.Fatal("nothing failed, and yet it waits")
 	}
 	for i, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
-		f = f.Failed("", "no route", t0)
+		f = f.Failed(ErrImagePull, "no route", t0)
 		if got := f.RetryAt(p).Sub(t0); got != want*time.Second {
 			t.Errorf("after failure %d: retry in %v, want %v", i+1, got, want*time.Second)
 		}

@@ -267,7 +267,7 @@ func volumes(in *Input) (Answer, bool) {
 			Next:  "Create the object that the volume refers to, or correct the pod. The mount is retried automatically.",
 			Wrong: true,
 		}, true
-	case "FailedCreatePodSandBox":
+	case "FailedCreatePodSandBox", "NetworkNotReady":
 		return Answer{
 			Text:  sentence(trim(w.Message)),
 			Next:  "Check the container runtime and its network plugin (crictl info). The sandbox is retried automatically.",

@@ -101,6 +101,7 @@ func TestExplain(t *testing.T) {
 			`A volume cannot be mounted: MountVolume.SetUp failed for volume "v" : configmap "none" not found.`, "Create the object that the volume refers to", true},
 		{"an old failed mount", []func(*Input){runs, warns("", "FailedMount", "x")}, `Container "app" is running, but its probes have not succeeded yet.`, "", false},
 		{"sandbox", []func(*Input){warns("", "FailedCreatePodSandBox", "Failed to create pod sandbox: cni")}, "Failed to create pod sandbox: cni.", "network plugin", true},
+		{"no network", []func(*Input){warns("", "NetworkNotReady", "network is not ready: cni")}, "network is not ready: cni.", "network plugin", true},
 
 		{"a call hangs", []func(*Input){call("CreateContainer", "app", 2*time.Minute, nil), call("MountVolume", "v", time.Minute, nil)}, "CreateContainer app has had no answer for 2m0s.", "container runtime", true},
 		{"a mount hangs", []func(*Input){call("MountVolume", "nfs", time.Minute, nil)}, "MountVolume nfs has had no answer for 1m0s.", "file system", true},

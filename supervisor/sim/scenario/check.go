@@ -380,7 +380,7 @@ func NodeName(i int) string { return fmt.Sprintf("n%05d", i) }
 var waitingReasons = []string{
 	"ContainerCreating", "PodInitializing", "CrashLoopBackOff",
 	imagepull.ErrImagePull, imagepull.ImagePullBackOff, imagepull.ErrImageNeverPull, imagepull.InvalidImageName,
-	imagepull.ImageInspectError, "RegistryUnavailable",
+	imagepull.ImageInspectError, imagepull.RegistryUnavailable,
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PostStartHookError",
 }
 

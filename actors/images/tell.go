@@ -1,0 +1,53 @@
+package images
+
+import (
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+func (a *images) ready(ctx *kernel.Context[Message], i *image, w *waiter) {
+	delete(i.failures, w.pod.UID)
+	w.reply.Tell(pod.ImageAnswer{
+		Container: w.ask.Container, Info: i.info,
+		Image: imagepull.Image{State: imagepull.Ready, Attempt: w.ask.Attempt, Image: w.ask.Image, Ahead: w.ask.Ahead,
+			Ref: i.info.ID},
+	})
+	a.leave(ctx, i, func(o *waiter) bool { return o == w })
+}
+
+func (a *images) tell(w *waiter, s imagepull.Image) {
+	s.Attempt, s.Image, s.Ahead = w.ask.Attempt, w.ask.Image, w.ask.Ahead
+	if w.told == s {
+		return
+	}
+	w.told = s
+	w.reply.Tell(pod.ImageAnswer{Container: w.ask.Container, Image: s})
+}
+
+// shortly says the reason alone, as the container's failure: the line that users
+// find first.
+func (a *images) shortly(ctx *kernel.Context[Message], w *waiter, reason string) {
+	a.event(ctx, w, true, "Failed", "Error: "+reason)
+}
+
+func (a *images) event(ctx *kernel.Context[Message], w *waiter, warning bool, reason, message string) {
+	if w.ask.Ahead {
+		return
+	}
+	container := w.ask.Container
+	if _, is := imagepull.OfVolume(container); is {
+		container = "" // the pod's
+	}
+	a.deps.Events.Record(port.Event{
+		Pod: w.pod, Warning: warning, Reason: reason, Container: container, Message: message, At: ctx.Now(),
+	})
+}
+
+func detail(err error) string {
+	if e, ok := err.(*port.Error); ok && e.Detail != "" {
+		return e.Detail
+	}
+	return err.Error()
+}
