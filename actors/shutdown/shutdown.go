@@ -242,7 +242,7 @@ func (a *actor) becomeLocking(ctx *kernel.Context[Message]) {
 
 // record records an event of the node, as the kubelet does.
 func (a *actor) record(ctx *kernel.Context[Message], message string) {
-	a.deps.Events.Record(port.Event{Node: a.deps.NodeName, Reason: "NodeShutdown", Message: message, At: ctx.Now()})
+	a.deps.Events.Record(port.Event{Node: a.deps.NodeName, Reason: "Shutdown", Message: message, At: ctx.Now()})
 }
 
 // name is a pod for people.

@@ -161,7 +161,7 @@ func TestInOrder(t *testing.T) {
 	})
 	r.Want("it waits for a shutdown", "machine: lock")
 	r.prepare(true)
-	r.Want("a shutdown begins", "event: NodeShutdown", "all: shutting down true", "pods: end quick in 10s", "pods: end slow in 10s")
+	r.Want("a shutdown begins", "event: Shutdown", "all: shutting down true", "pods: end quick in 10s", "pods: end slow in 10s")
 	r.WantAfter("it waits for the slow one", 9900*time.Millisecond)
 	r.WantAfter("its period is over", 300*time.Millisecond, "pods: end high in 5s")
 	r.WantAfter("statuses are not written yet", 4*time.Second)
@@ -191,7 +191,7 @@ func TestCancelled(t *testing.T) {
 	r.Forget()
 	r.prepare(false)
 	r.Advance(time.Minute)
-	r.Want("cancelled", "event: NodeShutdown", "all: shutting down false", "machine: lock")
+	r.Want("cancelled", "event: Shutdown", "all: shutting down false", "machine: lock")
 }
 
 // TestAnotherAgent goes on with the group that the killed one was at, without more time.
@@ -203,7 +203,7 @@ func TestAnotherAgent(t *testing.T) {
 		s := decide.Stop(r.Now().Add(-8*time.Second), 10*time.Second)
 		r.pods[0].Stop = &s
 	})
-	r.Want("it goes on", "event: NodeShutdown", "all: shutting down true")
+	r.Want("it goes on", "event: Shutdown", "all: shutting down true")
 	r.WantAfter("the rest of the period", 2*time.Second, "pods: end high in 5s")
 }
 
@@ -216,12 +216,12 @@ func TestDeletedBefore(t *testing.T) {
 	})
 	r.Want("it waits for a shutdown", "machine: lock")
 	r.prepare(true)
-	r.Want("a shutdown begins", "event: NodeShutdown", "all: shutting down true", "pods: end deleted in 10s")
+	r.Want("a shutdown begins", "event: Shutdown", "all: shutting down true", "pods: end deleted in 10s")
 	if s := r.pods[0].Stop; s.Reason != decide.Reason || !s.Fail || !decide.Is(s) {
 		t.Errorf("it ends for %+v", *s)
 	}
 	r.actor.Crash()
-	r.WantAfter("the actor crashes, and goes on", 9900*time.Millisecond, "event: NodeShutdown")
+	r.WantAfter("the actor crashes, and goes on", 9900*time.Millisecond, "event: Shutdown")
 	r.WantAfter("the period is over", 300*time.Millisecond, "pods: end high in 5s")
 }
 
@@ -246,7 +246,7 @@ func TestTooShort(t *testing.T) {
 		t.Errorf("it logs\n%s", r.Log.String())
 	}
 	r.prepare(true)
-	r.Want("less time", "event: NodeShutdown", "all: shutting down true", "pods: end low in 3s")
+	r.Want("less time", "event: Shutdown", "all: shutting down true", "pods: end low in 3s")
 	r.WantAfter("and for the others", 3100*time.Millisecond, "pods: end high in 1.5s")
 }
 
