@@ -133,8 +133,10 @@ type Ports struct {
 type Config struct {
 	Name  string
 	Ports Ports
-	// HostIPs are the node's addresses. RuntimeName precedes "://" in container IDs.
+	// HostIPs are the node's addresses. PreferIPv6: a pod with addresses of both families has the IPv6 address first.
+	// RuntimeName precedes "://" in container IDs.
 	HostIPs     []string
+	PreferIPv6  bool
 	RuntimeName string
 	Admit       admit.Node
 	// Devices are those of device plugins that a kubelet left on this machine, nil for none.
@@ -286,7 +288,7 @@ func (b *below) podDeps(c *Config) *pod.Deps {
 		InPlace:     func(m pod.InPlace) { b.pods.Tell(pods.InPlace{InPlace: m}) },
 		CrashPolicy: c.CrashBackOff,
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
-		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
+		HostIPs:     c.HostIPs, PreferIPv6: c.PreferIPv6, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
 		Limits: c.Cgroups, Devices: c.unserved(),
 	}
 	if c.Ports.DevicePlugins != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -33,7 +34,8 @@ func (a createContainer) begin(p *pod) run {
 	given := p.placement.Given(a.Name)
 	plan, err := containerplan.New(&containerplan.Input{
 		Source: downward.Source{
-			Pod: p.want, PodIPs: a.PodIPs, HostIPs: p.machine.HostIPs, Allocatable: p.machine.Allocatable,
+			Pod: p.want, PodIPs: podstatus.ByFamily(a.PodIPs, p.deps.PreferIPv6), HostIPs: p.machine.HostIPs,
+			Allocatable: p.machine.Allocatable,
 		},
 		Container: spec, Objects: p.objects, Paths: p.paths, Images: p.facts.Images, View: &p.facts.View,
 		Devices: p.deps.Devices, Plugged: given.Variables(), Claims: p.deps.PrepareClaims != nil,

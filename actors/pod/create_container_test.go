@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/flat"
@@ -92,6 +93,30 @@ func performed(t *testing.T, r run) ActionDone {
 func create(t *testing.T, p *pod) ActionDone {
 	t.Helper()
 	return performed(t, createContainer{podplan.CreateContainer{Name: "app", SandboxID: "s1", PodIPs: []string{"10.0.0.5"}}}.begin(p))
+}
+
+// TestOrderOfFamilies: what a pod is told and where it is probed is in the node's order, its hosts file and hooks in that
+// of the runtime.
+func TestOrderOfFamilies(t *testing.T) {
+	both := []string{"10.0.0.5", "fd00::5"}
+	for prefer, first := range map[bool]string{false: "10.0.0.5", true: "fd00::5"} {
+		m := &machine{}
+		p := creatingPod(m)
+		p.deps.PreferIPv6 = prefer
+		performed(t, createContainer{podplan.CreateContainer{Name: "app", SandboxID: "s1", PodIPs: both}}.begin(p))
+		if ip, _ := m.created.Env.Lookup("IP"); ip != first || !slices.Contains(m.calls, "files 10.0.0.5,fd00::5") {
+			t.Errorf("IPv6 preferred %v: IP is %s, after %q", prefer, ip, m.calls)
+		}
+		p.facts.View.Sandboxes = []observed.Sandbox{{State: observed.SandboxReady, IPs: both}}
+		if p.podIP() != first || p.address() != "10.0.0.5" {
+			t.Errorf("IPv6 preferred %v: probes go to %s, hooks to %s", prefer, p.podIP(), p.address())
+		}
+	}
+	p := creatingPod(&machine{})
+	p.want.Spec.HostNetwork, p.machine.HostIPs, p.deps.PreferIPv6 = true, []string{"fd00::1", "192.0.2.1"}, true
+	if p.podIP() != "fd00::1" || p.address() != "fd00::1" {
+		t.Errorf("on the host's network: probes go to %s, hooks to %s", p.podIP(), p.address())
+	}
 }
 
 // TestCreateContainer: the calls come in their order, and what they return is what the container is

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -154,7 +155,16 @@ func (p *pod) hookURL(name string, h *v1.HTTPGetAction) (string, error) {
 	return of.URL().String(), nil
 }
 
-// address is the pod's IP, empty while it is unknown.
+// podIP is the pod's first address as its status has it, empty while it is unknown.
+func (p *pod) podIP() string {
+	if s, ok := p.facts.View.ReadySandbox(); ok && len(s.IPs) > 0 {
+		return podstatus.ByFamily(s.IPs, p.deps.PreferIPv6)[0]
+	}
+	return p.address()
+}
+
+// address is where hooks reach the pod, empty while it is unknown: the runtime's first address of it. Programs that
+// listen to one family may rely on that, as a kubelet's hooks go there too.
 func (p *pod) address() string {
 	if s, ok := p.facts.View.ReadySandbox(); ok && len(s.IPs) > 0 {
 		return s.IPs[0]

@@ -66,8 +66,10 @@ type Deps struct {
 
 	CrashPolicy backoff.Policy
 	RetryPolicy backoff.Policy
-	// HostIPs are the node's addresses. RuntimeName precedes "://" in container IDs.
+	// HostIPs are the node's addresses. PreferIPv6: a pod with addresses of both families has the IPv6 address first.
+	// RuntimeName precedes "://" in container IDs.
 	HostIPs     []string
+	PreferIPv6  bool
 	RuntimeName string
 	// Allocatable is what the node has for pods. Devices are those of device plugins, nil for none.
 	Allocatable v1.ResourceList

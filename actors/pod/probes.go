@@ -72,7 +72,7 @@ func (p *pod) tellProbes(ctx *kernel.Context[Message]) {
 		}
 		p.probed = &probing{}
 	}
-	host := p.address()
+	host := p.podIP()
 	if host == "" {
 		host = p.probed.host
 	}

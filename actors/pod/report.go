@@ -18,7 +18,8 @@ func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan
 		return
 	}
 	status := podstatus.Compute(podstatus.Input{
-		Plan: in, Out: out, Previous: p.status, HostIPs: p.machine.HostIPs, RuntimeName: p.deps.RuntimeName,
+		Plan: in, Out: out, Previous: p.status, HostIPs: p.machine.HostIPs, PreferIPv6: p.deps.PreferIPv6,
+		RuntimeName: p.deps.RuntimeName,
 	})
 	p.resizeEvents(ctx, &status, out)
 	same := p.status != nil && podstatus.Equal(p.status, &status)

@@ -85,6 +85,7 @@ func Of(c config.Config) Config {
 			PullPolicy:  c.PullVerification(),
 			PullAhead:   c.PullAhead(),
 			PullRate:    imagepull.NewBucket(c.Pulls().QPS, c.Pulls().Burst),
+			PreferIPv6:  c.PrefersIPv6(),
 			Cluster:     cluster(c),
 		},
 		Pulls: pulls, LogWorkers: rotation.Workers,

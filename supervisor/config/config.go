@@ -119,6 +119,12 @@ func (c Config) NodeIPs() []netip.Addr {
 	return ips
 }
 
+// PrefersIPv6: the family of the first address of --node-ip comes first, also where the node and its pods have both.
+func (c Config) PrefersIPv6() bool {
+	ips := c.NodeIPs()
+	return len(ips) > 0 && ips[0].Is6()
+}
+
 // RunOnce: run the static pods to their end and exit (runOnce, --runonce).
 func (c Config) RunOnce() bool { return c.kubelet.RunOnce }
 

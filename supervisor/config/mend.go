@@ -89,7 +89,7 @@ func (m *mender) network() {
 	}
 	var servers []string
 	for i, text := range m.ClusterDNS {
-		if ip, ok := sloppyIP(text); ok {
+		if ip, ok := sloppyIP(text); ok && ip.Zone() == "" {
 			servers = append(servers, ip.String())
 		} else {
 			m.invalid(at("clusterDNS").Index(i), text, "must be an IP address: it is left out")
@@ -102,10 +102,11 @@ func (m *mender) network() {
 	}
 }
 
-// sloppyIP reads an IP address as a kubelet does.
+// sloppyIP reads an IP address as a kubelet does: ::ffff:10.0.0.1 is 10.0.0.1. One with a zone, which a kubelet can't
+// read, is good only to listen on.
 func sloppyIP(text string) (netip.Addr, bool) {
 	if ip, err := netip.ParseAddr(text); err == nil {
-		return ip, true
+		return ip.Unmap(), true
 	}
 	ip := net.IP(netutils.ParseIPSloppy(text))
 	address, ok := netip.AddrFromSlice(ip)

@@ -79,6 +79,7 @@ func TestEmptyAddresses(t *testing.T) {
 func TestNodeIPThatIsNone(t *testing.T) {
 	for text, want := range map[string]string{
 		"x": "[]", "x,10.0.0.1": "[10.0.0.1]", "10.0.0.1": "[10.0.0.1]", "010.0.0.1": "[10.0.0.1]", "fe80::1%eth0": "[]",
+		"::ffff:10.0.0.1": "[10.0.0.1]", "::ffff:10.0.0.1,fd00::1": "[10.0.0.1 fd00::1]", "fd00:0::01": "[fd00::1]", " fd00::1 , 10.0.0.1": "[fd00::1 10.0.0.1]",
 		"10.0.0.1,x,fd00::1": "[10.0.0.1 fd00::1]",
 	} {
 		c := good(t, nil, "--node-ip="+text)
@@ -86,6 +87,31 @@ func TestNodeIPThatIsNone(t *testing.T) {
 		if got := fmt.Sprint(c.NodeIPs()); got != want || strings.Contains(warned, "is no IP address: it is ignored") != strings.ContainsAny(text, "x%") {
 			t.Errorf("%s: %s, %q; want %s", text, got, warned, want)
 		}
+	}
+}
+
+// TestPrefersIPv6: the family of the first address that can be read, also of one that only says which to look for.
+func TestPrefersIPv6(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "10.0.0.1": false, "10.0.0.1,fd00::1": false, "::ffff:10.0.0.1": false, "0.0.0.0": false, "x": false,
+		"::": true, "fd00::1": true, "fd00::1,10.0.0.1": true, "x,fd00::1": true,
+	} {
+		if got := good(t, nil, "--node-ip="+text).PrefersIPv6(); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestServersOfBothFamilies: addresses are read as a kubelet reads them.
+func TestServersOfBothFamilies(t *testing.T) {
+	c := good(t, nil, "--cluster-dns=fd00::0:a,::ffff:10.0.0.1,fe80::1%eth0,010.0.0.2", "--address=::", "--healthz-bind-address=::1")
+	healthz, _ := c.Healthz()
+	server, _ := c.Server()
+	if got := strings.Join(c.ClusterDNS(), " "); got != "fd00::a 10.0.0.1 10.0.0.2" || healthz != "[::1]:10248" || server.String() != "[::]:10250" {
+		t.Errorf("%s, %s, %s", got, healthz, server)
+	}
+	if w := strings.Join(c.Warnings(), "|"); strings.Count(w, "must be an IP address: it is left out") != 1 || !strings.Contains(w, "fe80::1%eth0") {
+		t.Errorf("warnings %q", w)
 	}
 }
 

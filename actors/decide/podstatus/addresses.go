@@ -37,28 +37,36 @@ func (c *computer) addresses() {
 // sandbox is up; then the last ones stay.
 func (c *computer) podIPs() (ips []string, known bool) {
 	if c.pod.Spec.HostNetwork {
-		if len(c.prev.PodIPs) > 0 && (len(c.prev.PodIPs) > 1 || len(c.in.HostIPs) < 2) {
-			return nil, false // set once
-		}
-		return first2(c.in.HostIPs), len(c.in.HostIPs) > 0
+		return c.hostNetworkIPs()
 	}
 	boxes := c.in.Plan.View.Sandboxes
 	if len(boxes) == 0 || boxes[0].State != observed.SandboxReady || c.in.Plan.SandboxStopped[boxes[0].ID] {
 		return nil, false
 	}
-	ips = boxes[0].IPs
-	if len(ips) < 2 {
-		return ips, len(ips) > 0
-	}
-	return byFamily(ips, c.in.HostIPs), true
+	ips = ByFamily(boxes[0].IPs, c.in.PreferIPv6)
+	return ips, len(ips) > 0
 }
 
-// byFamily returns the first address of the node's primary family, and the first of the other
-// family.
-func byFamily(ips, host []string) []string {
-	four := len(host) == 0 || is4(host[0])
-	i := slices.IndexFunc(ips, func(s string) bool { return is4(s) == four })
-	j := slices.IndexFunc(ips, func(s string) bool { return is4(s) != four })
+// hostNetworkIPs are the node's. They are set once: what clients have learned stays. Only a second family may come.
+func (c *computer) hostNetworkIPs() (ips []string, known bool) {
+	host, had := first2(c.in.HostIPs), c.prev.PodIPs
+	switch {
+	case len(had) == 0:
+		return host, len(host) > 0
+	case len(had) == 1 && len(host) == 2 && is4(had[0].IP) != is4(host[1]):
+		return []string{had[0].IP, host[1]}, true
+	}
+	return nil, false
+}
+
+// ByFamily returns of a pod's addresses the first of the preferred family, and the first of the other one. That family is
+// the first one of --node-ip, whatever the order in which a network plugin gives addresses.
+func ByFamily(ips []string, preferIPv6 bool) []string {
+	if len(ips) < 2 {
+		return ips
+	}
+	i := slices.IndexFunc(ips, func(s string) bool { return is4(s) != preferIPv6 })
+	j := slices.IndexFunc(ips, func(s string) bool { return is4(s) == preferIPv6 })
 	switch {
 	case i < 0:
 		return ips[j : j+1]

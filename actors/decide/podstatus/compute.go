@@ -29,6 +29,8 @@ type Input struct {
 	Previous *v1.PodStatus
 	// HostIPs are the node's addresses, the primary one first.
 	HostIPs []string
+	// PreferIPv6: the first address of a pod is an IPv6 address, if it has both.
+	PreferIPv6 bool
 	// RuntimeName stands before "://" in container IDs.
 	RuntimeName string
 }
