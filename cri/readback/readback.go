@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	netutils "k8s.io/utils/net"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -57,15 +58,19 @@ func Sandbox(s *runtimeapi.PodSandboxStatus) (observed.Sandbox, bool) {
 		HostNetwork:    s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
 		RuntimeHandler: s.GetRuntimeHandler(),
 	}
-	if ip := s.GetNetwork().GetIp(); ip != "" {
-		out.IPs = append(out.IPs, ip)
-	}
+	out.IPs = addIP(out.IPs, s.GetNetwork().GetIp())
 	for _, more := range s.GetNetwork().GetAdditionalIps() {
-		if ip := more.GetIp(); ip != "" {
-			out.IPs = append(out.IPs, ip)
-		}
+		out.IPs = addIP(out.IPs, more.GetIp())
 	}
 	return out, ok
+}
+
+// addIP adds an address as the API writes it. What is none is left out.
+func addIP(to []string, text string) []string {
+	if ip := netutils.ParseIPSloppy(text); ip != nil {
+		return append(to, ip.String())
+	}
+	return to
 }
 
 // ListedContainer converts one element of a list.

@@ -114,13 +114,13 @@ func TestForeignersAreNoPods(t *testing.T) {
 func TestSandbox(t *testing.T) {
 	got, ok := Sandbox(&runtimeapi.PodSandboxStatus{
 		Id: "s1", Metadata: &runtimeapi.PodSandboxMetadata{Attempt: 2}, State: runtimeapi.PodSandboxState_SANDBOX_NOTREADY, CreatedAt: 1e9,
-		Network: &runtimeapi.PodSandboxNetworkStatus{Ip: "10.0.0.5", AdditionalIps: []*runtimeapi.PodIP{{Ip: "fd00::5"}, {}}},
+		Network: &runtimeapi.PodSandboxNetworkStatus{Ip: "10.0.0.5", AdditionalIps: []*runtimeapi.PodIP{{Ip: "FD00:0::0005"}, {}, {Ip: "none"}, {Ip: "::ffff:10.0.0.6"}}},
 		Linux:   &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}},
 		Labels:  kubeletLabels(""), Annotations: map[string]string{"kubernetes.io/config.source": "api"}, RuntimeHandler: "kata",
 	})
 	want := observed.Sandbox{
 		ID: "s1", Pod: web, Attempt: 2, State: observed.SandboxNotReady, CreatedAt: time.Unix(1, 0).UTC(), Source: "api",
-		IPs: []string{"10.0.0.5", "fd00::5"}, Detailed: true, HostNetwork: true, RuntimeHandler: "kata",
+		IPs: []string{"10.0.0.5", "fd00::5", "10.0.0.6"}, Detailed: true, HostNetwork: true, RuntimeHandler: "kata",
 	}
 	if !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -47,7 +46,12 @@ func resolver(n *Node, pod *v1.Pod) (c *runtimeapi.DNSConfig, notices []Notice) 
 				"%q policy.",
 			podDescription(pod), v1.DNSClusterFirst, v1.DNSDefault)})
 	}
-	c = policyConfig(n, pod)
+	c, scoped := policyConfig(n, pod)
+	if len(scoped) > 0 {
+		notices = append(notices, Notice{Reason: dnsForming,
+			Message: "Nameservers of an interface of the node cannot be reached from the network of a pod and have been omitted: " +
+				strings.Join(scoped, " ")})
+	}
 	if extra := pod.Spec.DNSConfig; extra != nil {
 		c.Servers = unique(append(c.Servers, extra.Nameservers...))
 		c.Searches = unique(append(c.Searches, extra.Searches...))
@@ -108,15 +112,19 @@ func wantsCluster(pod *v1.Pod) bool {
 	}
 }
 
-func policyConfig(n *Node, pod *v1.Pod) *runtimeapi.DNSConfig {
+// policyConfig is the resolver of a pod's policy, and which servers of the node it does not have: see withoutScoped.
+func policyConfig(n *Node, pod *v1.Pod) (c *runtimeapi.DNSConfig, scoped []string) {
 	if pod.Spec.DNSPolicy == v1.DNSNone {
-		return &runtimeapi.DNSConfig{}
+		return &runtimeapi.DNSConfig{}, nil
 	}
 	host := hostResolver(n)
 	if !wantsCluster(pod) || len(n.ClusterDNS) == 0 {
-		return host
+		if !pod.Spec.HostNetwork {
+			host.Servers, scoped = withoutScoped(host.Servers)
+		}
+		return host, scoped
 	}
-	c := &runtimeapi.DNSConfig{Servers: slices.Clone(n.ClusterDNS), Options: []string{clusterFirstOption}}
+	c = &runtimeapi.DNSConfig{Servers: slices.Clone(n.ClusterDNS), Options: []string{clusterFirstOption}}
 	if n.LocalResolver {
 		host.Searches = nil
 	}
@@ -125,7 +133,7 @@ func policyConfig(n *Node, pod *v1.Pod) *runtimeapi.DNSConfig {
 		c.Searches = []string{pod.Namespace + "." + services, services, n.ClusterDomain}
 	}
 	c.Searches = unique(append(c.Searches, host.Searches...))
-	return c
+	return c, nil
 }
 
 func hostResolver(n *Node) *runtimeapi.DNSConfig {
@@ -133,17 +141,34 @@ func hostResolver(n *Node) *runtimeapi.DNSConfig {
 		return parseResolvConf(n.ResolvConf)
 	}
 	local := &runtimeapi.DNSConfig{Searches: []string{"."}}
-	for _, address := range n.Addresses {
-		if a, err := netip.ParseAddr(address); err == nil && a.Is6() {
+	for _, ip := range n.NodeIPs {
+		if ip.Is6() {
 			local.Servers = append(local.Servers, "::1")
 		} else {
 			local.Servers = append(local.Servers, "127.0.0.1")
 		}
 	}
-	if local.Servers = unique(local.Servers); len(local.Servers) == 0 {
+	if len(local.Servers) == 0 {
 		local.Servers = []string{"127.0.0.1"}
 	}
 	return local
+}
+
+// withoutScoped leaves out of a node's servers those at an address of one of its interfaces (fe80::1%eth0): in a pod with
+// a network of its own that interface is another one, or none. They stay if there are no others: without any, programs ask
+// their own machine (resolv.conf(5)), and a DNS server that forwards to those of its file may not start.
+func withoutScoped(servers []string) (usable, scoped []string) {
+	for _, s := range servers {
+		if strings.Contains(s, "%") {
+			scoped = append(scoped, s)
+		} else {
+			usable = append(usable, s)
+		}
+	}
+	if len(usable) == 0 {
+		return servers, nil
+	}
+	return usable, scoped
 }
 
 // parseResolvConf parses a resolver file: nameservers add up, the last search line counts,
@@ -152,12 +177,12 @@ func parseResolvConf(content string) *runtimeapi.DNSConfig {
 	c := &runtimeapi.DNSConfig{}
 	for line := range strings.Lines(content) {
 		fields := strings.Fields(line)
-		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") || strings.HasPrefix(fields[0], ";") {
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") || strings.HasPrefix(fields[0], ";") {
 			continue
 		}
 		switch fields[0] {
 		case "nameserver":
-			c.Servers = append(c.Servers, fields[1])
+			c.Servers = append(c.Servers, fields[1:min(2, len(fields))]...)
 		case "search":
 			c.Searches = nil
 			for _, s := range fields[1:] {

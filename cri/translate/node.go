@@ -3,6 +3,7 @@ package translate
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"time"
 
@@ -31,8 +32,8 @@ type Node struct {
 	// LocalResolver is KubeletConfiguration's resolvConf: "" — pods with the policy Default use
 	// the node itself as resolver, and ResolvConf is not used.
 	LocalResolver bool
-	// Addresses are the node's: with LocalResolver, pods use those of their families.
-	Addresses []string
+	// NodeIPs are the addresses of --node-ip: with LocalResolver, pods ask themselves by the same families.
+	NodeIPs []netip.Addr
 	// ClusterDNS are the addresses of the cluster's DNS. Without any,
 	// ClusterFirst falls back to Default.
 	ClusterDNS []string

@@ -3,6 +3,7 @@ package translate
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -207,6 +208,14 @@ func TestRuntimeHandler(t *testing.T) {
 	}
 }
 
+// scoped is a node without a cluster's DNS whose first server is an address of one of its interfaces.
+func scoped(policy v1.DNSPolicy, hostNetwork bool, others ...string) func(*world) {
+	return func(w *world) {
+		w.pod.Spec.DNSPolicy, w.pod.Spec.HostNetwork, w.node.ClusterDNS = policy, hostNetwork, nil
+		w.node.ResolvConf = "nameserver " + strings.Join(append([]string{"fe80::1%eth0"}, others...), "\nnameserver ")
+	}
+}
+
 func TestDNS(t *testing.T) {
 	cluster := []string{"default.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp.example"}
 	for _, tt := range []struct {
@@ -243,8 +252,19 @@ func TestDNS(t *testing.T) {
 		}, []string{"1", "2", "3"}, []string{"a"}, nil},
 		{"Default on a node without a resolver file, of both families", func(w *world) {
 			w.pod.Spec.DNSPolicy, w.node.LocalResolver = v1.DNSDefault, true
-			w.node.Addresses = []string{"fd00::1", "192.0.2.1", "192.0.2.2"}
+			w.node.NodeIPs = []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("192.0.2.1")}
 		}, []string{"::1", "127.0.0.1"}, []string{"."}, nil},
+		{"the same where only a family is asked for", func(w *world) {
+			w.pod.Spec.DNSPolicy, w.node.LocalResolver, w.node.NodeIPs = v1.DNSDefault, true, []netip.Addr{netip.IPv6Unspecified()}
+		}, []string{"::1"}, []string{"."}, nil},
+		{"an empty search line", func(w *world) {
+			w.pod.Spec.DNSPolicy, w.node.ResolvConf = v1.DNSDefault, "nameserver fd00::53\nsearch old\nsearch\noptions"
+		}, []string{"fd00::53"}, nil, nil},
+		{"servers of an interface", scoped(v1.DNSDefault, false, "10.1.1.1", "fe80::2%3", "fd00::53", "10.1.1.2"),
+			[]string{"10.1.1.1", "fd00::53", "10.1.1.2"}, nil, nil},
+		{"servers of an interface, without a cluster's DNS", scoped(v1.DNSClusterFirst, false, "fd00::53"), []string{"fd00::53"}, nil, nil},
+		{"servers of an interface on the host's network", scoped(v1.DNSDefault, true, "fd00::53"), []string{"fe80::1%eth0", "fd00::53"}, nil, nil},
+		{"servers of an interface alone", scoped(v1.DNSDefault, false), []string{"fe80::1%eth0"}, nil, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
@@ -278,6 +298,10 @@ func TestDNSNotices(t *testing.T) {
 		{"too many servers", func(w *world) {
 			w.pod.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}}
 		}, []string{"DNSConfigForming: Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 10.96.0.10 10.0.0.1 10.0.0.2"}},
+		{"servers of an interface", scoped(v1.DNSDefault, false, "fd00::53", "fe80::2%3"), []string{"DNSConfigForming: Nameservers of an interface of the node " +
+			"cannot be reached from the network of a pod and have been omitted: fe80::1%eth0 fe80::2%3"}},
+		{"servers of an interface on the host's network", scoped(v1.DNSDefault, true, "fd00::53"), nil},
+		{"servers of an interface alone", scoped(v1.DNSDefault, false), nil},
 		{"a domain that is too long", func(w *world) {
 			w.pod.Spec.DNSPolicy = v1.DNSNone
 			w.pod.Spec.DNSConfig = &v1.PodDNSConfig{Searches: []string{"a", strings.Repeat("y", 254), "b"}}

@@ -248,7 +248,7 @@ func (m machine) translation(c config.Config) *translate.Node {
 	return &translate.Node{
 		RootDir: c.Options().RootDir, PodLogs: c.PodLogsDir(),
 		ResolvConf: m.resolvConf, NoResolvConf: m.noResolver, LocalResolver: c.ResolvConf() == "",
-		Addresses: m.addresses.now(), ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
+		NodeIPs: c.NodeIPs(), ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
 		MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
 		PossibleCPUs: m.possible, OOMScoreAdjFloor: m.oomFloor,
 		CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,
