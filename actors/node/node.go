@@ -131,14 +131,12 @@ type Ports struct {
 
 // Config is the node's configuration.
 type Config struct {
-	Name  string
-	Ports Ports
-	// HostIPs are the node's addresses. PreferIPv6: a pod with addresses of both families has the IPv6 address first.
-	// RuntimeName precedes "://" in container IDs.
-	HostIPs     []string
-	PreferIPv6  bool
-	RuntimeName string
-	Admit       admit.Node
+	// RuntimeName precedes "://" in container IDs. HostIPs are the node's addresses. PreferIPv6: it comes first in pods.
+	Name, RuntimeName string
+	Ports             Ports
+	HostIPs           []string
+	PreferIPv6        bool
+	Admit             admit.Node
 	// Devices are those of device plugins that a kubelet left on this machine, nil for none.
 	Devices *devicestate.State
 	// Assign is how containers get CPUs and devices of their own; nil: none does.
