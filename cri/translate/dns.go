@@ -49,8 +49,8 @@ func resolver(n *Node, pod *v1.Pod) (c *runtimeapi.DNSConfig, notices []Notice) 
 	c, scoped := policyConfig(n, pod)
 	if len(scoped) > 0 {
 		notices = append(notices, Notice{Reason: dnsForming,
-			Message: "Nameservers of an interface of the node cannot be reached from the network of a pod and have been omitted: " +
-				strings.Join(scoped, " ")})
+			Message: "Nameservers of an interface of the node cannot be reached from the network of a pod " +
+				"and have been omitted: " + strings.Join(scoped, " ")})
 	}
 	if extra := pod.Spec.DNSConfig; extra != nil {
 		c.Servers = unique(append(c.Servers, extra.Nameservers...))
@@ -154,9 +154,9 @@ func hostResolver(n *Node) *runtimeapi.DNSConfig {
 	return local
 }
 
-// withoutScoped leaves out of a node's servers those at an address of one of its interfaces (fe80::1%eth0): in a pod with
-// a network of its own that interface is another one, or none. They stay if there are no others: without any, programs ask
-// their own machine (resolv.conf(5)), and a DNS server that forwards to those of its file may not start.
+// withoutScoped leaves out of a node's servers those at an address of one of its interfaces (fe80::1%eth0): in a pod
+// with a network of its own that interface is another one, or none. They stay if there are no others: without any,
+// programs ask their own machine (resolv.conf(5)), and a DNS server that forwards to those of its file may not start.
 func withoutScoped(servers []string) (usable, scoped []string) {
 	for _, s := range servers {
 		if strings.Contains(s, "%") {

@@ -59,8 +59,8 @@ func (c *computer) hostNetworkIPs() (ips []string, known bool) {
 	return nil, false
 }
 
-// ByFamily returns of a pod's addresses the first of the preferred family, and the first of the other one. That family is
-// the first one of --node-ip, whatever the order in which a network plugin gives addresses.
+// ByFamily returns of a pod's addresses the first of the preferred family, and the first of the other one. That family
+// is the first one of --node-ip, whatever the order in which a network plugin gives addresses.
 func ByFamily(ips []string, preferIPv6 bool) []string {
 	if len(ips) < 2 {
 		return ips
