@@ -86,8 +86,10 @@ type setup struct {
 	plane   *lab.ControlPlane
 	served  bool // see onServed
 	release lab.Release
-	runc    string // the directory of one that is not the distribution's
-	agent   node.Config
+	// families are those of pods, nil for IPv4. With some, pods can have host ports.
+	families []v1.IPFamily
+	runc     string // the directory of one that is not the distribution's
+	agent    node.Config
 	// identity is the agent's, complete but for the user. through, if not nil, makes of its kubeconfig the
 	// one that the agent gets.
 	identity lab.Identity
@@ -157,8 +159,10 @@ func newBase(t *testing.T, name string, s *setup) (b *bed, dir string) {
 func (b *bed) contain(ctx context.Context, t *testing.T, s *setup, dir string) {
 	t.Helper()
 	registry := check.Value(shared.Registry())(t)
-	b.lab = check.Value(
-		lab.New(ctx, lab.Config{Dir: dir, Release: s.release, RuncDir: s.runc, Registry: registry, Log: t.Output()}))(t)
+	b.lab = check.Value(lab.New(ctx, lab.Config{
+		Dir: dir, Release: s.release, RuncDir: s.runc, Registry: registry, Log: t.Output(),
+		Families: s.families, NodeNetwork: s.families != nil,
+	}))(t)
 	b.runtime = b.lab
 	t.Cleanup(func() { b.clean(t) })
 	check.Fatal(t, b.lab.Start(ctx))

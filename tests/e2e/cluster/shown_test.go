@@ -157,11 +157,20 @@ func joined(t *testing.T, name string, agent member.Agent, settings ...string) *
 // joinedAs is joined, with the agent's process.
 func joinedAs(t *testing.T, name string, agent member.Agent, settings ...string) (*bed, *member.Member) {
 	t.Helper()
+	return joinedOn(t, name, agent, nil, func(*bed) (string, []string) { return "127.0.0.1", settings })
+}
+
+// joinedOn is joinedAs with pods of these families. as gives --node-ip, and more lines of KubeletConfiguration.
+func joinedOn(
+	t *testing.T, name string, agent member.Agent, families []v1.IPFamily, as func(*bed) (nodeIP string, settings []string),
+) (*bed, *member.Member) {
+	t.Helper()
 	lab.Need(t, append(lab.Containerd2.Needs(), lab.GoToolchain)...)
-	b, dir := newBase(t, name, &setup{release: lab.Containerd2})
+	b, dir := newBase(t, name, &setup{release: lab.Containerd2, families: families})
+	nodeIP, settings := as(b)
 	m := check.Value(member.New(member.Config{
 		Agent: agent, Node: name, Dir: dir, Endpoint: b.lab.Endpoint(), CgroupRoot: b.lab.CgroupRoot(), Plane: b.plane,
-		Flags:    []string{"--node-ip", "127.0.0.1", "--node-labels", "test=" + name},
+		Flags:    []string{"--node-ip", nodeIP, "--node-labels", "test=" + name},
 		Settings: strings.Join(settings, "\n"),
 	}))(t)
 	b.member, b.Daemon = m, m.Daemon

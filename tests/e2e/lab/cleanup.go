@@ -312,27 +312,31 @@ func (l *Lab) removeNetwork(ctx context.Context, ids []string) error {
 
 // removeHostPortRules deletes the rules and chains that the portmap plugin made for the network's
 // pods and that its own removal, after a crash, did not. The rule of a pod names the network.
-func removeHostPortRules(ctx context.Context, network string) error {
-	if _, err := LookPath("iptables-save"); err != nil {
-		return nil // then nothing can have made any
-	}
-	text, err := output(ctx, "", nil, "iptables-save", "-t", "nat")
-	if err != nil {
-		return fmt.Errorf("list host port rules: %w", err)
-	}
-	for line := range strings.Lines(text) {
-		rule, ok := strings.CutPrefix(strings.TrimSpace(line), "-A ")
-		if !ok || !strings.Contains(rule, `name: \"`+network+`\"`) {
+func removeHostPortRules(ctx context.Context, network string) (err error) {
+	for _, program := range []string{"iptables", "ip6tables"} {
+		if _, e := LookPath(program + "-save"); e != nil {
+			continue // then nothing can have made any
+		}
+		text, e := output(ctx, "", nil, program+"-save", "-t", "nat")
+		if e != nil {
+			err = errors.Join(err, fmt.Errorf("list host port rules: %w", e))
 			continue
 		}
-		_, chain, _ := strings.Cut(rule, "-j ")
-		// A shell reads the quotes as iptables-save wrote them.
-		script := "PATH=$PATH:/usr/sbin:/sbin; iptables -w -t nat -D " + rule
-		if strings.HasPrefix(chain, "CNI-DN-") {
-			script += " && iptables -w -t nat -F " + chain + " && iptables -w -t nat -X " + chain
-		}
-		if _, e := output(ctx, "", nil, "sh", "-c", script); e != nil {
-			err = errors.Join(err, fmt.Errorf("remove host port rule: %w", e))
+		for line := range strings.Lines(text) {
+			rule, ok := strings.CutPrefix(strings.TrimSpace(line), "-A ")
+			if !ok || !strings.Contains(rule, `name: \"`+network+`\"`) {
+				continue
+			}
+			_, chain, _ := strings.Cut(rule, "-j ")
+			// A shell reads the quotes as iptables-save wrote them.
+			of := program + " -w -t nat "
+			script := "PATH=$PATH:/usr/sbin:/sbin; " + of + "-D " + rule
+			if strings.HasPrefix(chain, "CNI-DN-") {
+				script += " && " + of + "-F " + chain + " && " + of + "-X " + chain
+			}
+			if _, e := output(ctx, "", nil, "sh", "-c", script); e != nil {
+				err = errors.Join(err, fmt.Errorf("remove host port rule: %w", e))
+			}
 		}
 	}
 	return err

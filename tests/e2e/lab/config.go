@@ -57,7 +57,7 @@ func (l *Lab) writeConfig() error {
 	if l.network, err = l.chooseNetwork(); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(l.dir, "cni/net.d/10-lab.conflist"), l.network.conflist(l.dir, l.config.NodeNetwork), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(l.dir, "cni/net.d/10-lab.conflist"), l.conflist(), 0o644); err != nil {
 		return err
 	}
 	// The server line keeps containerd from asking the internet when the mirror says no.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -38,6 +39,8 @@ type Config struct {
 	// NodeNetwork has the network plugins that nodes have: for host ports, which needs iptables and asks it whenever a pod
 	// ends, and for the loopback device, which containerd 2 brings up by itself otherwise.
 	NodeNetwork bool
+	// Families are those of the addresses that pods get, in the order in which the network plugin gives them. Nil: IPv4.
+	Families []v1.IPFamily
 	// SystemdCgroup has systemd make the cgroups of containers. The machine must be the lab's alone: the
 	// cgroups of its pods are where they are on any node.
 	SystemdCgroup bool
@@ -161,6 +164,9 @@ func (l *Lab) Start(ctx context.Context) error {
 	}
 	if err := l.writeConfig(); err != nil {
 		return fmt.Errorf("configure containerd: %w", err)
+	}
+	if err := l.makeBridge(ctx); err != nil {
+		return err
 	}
 	logFile, err := os.OpenFile(l.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

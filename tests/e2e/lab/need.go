@@ -34,6 +34,7 @@ var (
 	Iptables      = program("iptables")
 	Iproute       = program("ip")
 	OldContainerd = program("containerd")
+	IPv6          = Requirement{"IPv6 of the kernel", func() error { _, err := os.Stat("/proc/sys/net/ipv6"); return err }}
 	Busybox       = program("busybox")
 	Unshare       = program("unshare") // Debian package: util-linux
 	Chromium      = program("chromium")

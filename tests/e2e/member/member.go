@@ -83,18 +83,18 @@ failSwapOn: false
 oomScoreAdj: 0
 healthzPort: 0
 port: %d
-authentication: {anonymous: {enabled: false}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 podLogsDir: %s
 maxPods: 250
-resolvConf: ""
 clusterDNS: ["10.96.0.10"]
 clusterDomain: cluster.local
 imageMinimumGCAge: 1h
 %s`
 
 // lenient are what holds unless Settings has it: pods get all that the machine has, and are hardly ever evicted.
-const lenient = `enforceNodeAllocatable: []
+const lenient = `authentication: {anonymous: {enabled: false}, webhook: {enabled: false}}
+resolvConf: ""
+enforceNodeAllocatable: []
 evictionHard: {memory.available: "1Mi", nodefs.available: "0.1%", nodefs.inodesFree: "0.1%", imagefs.available: "0.1%"}
 `
 

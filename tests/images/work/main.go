@@ -38,7 +38,7 @@ const usage = `usage: work STEP [then STEP]...
   get HOST:PORT PATH  print what a web server answers
   echo                give stdin back on stdout
   screen              print the terminal's size, again when it changes; a line on stdin ends it
-  listen PORT         give back what each TCP connection sends
+  listen [HOST:]PORT  give back what each TCP connection sends
   pour PORT BYTES     give each TCP connection so many bytes, always the same ones
   hog memory MIB [R]  take memory, R MiB per second if given, and hold it
   hog cpu D           burn one CPU for D

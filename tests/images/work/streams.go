@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -39,9 +40,12 @@ func screen() error {
 	}
 }
 
-// listen serves each connection to a TCP port until it is told to terminate.
-func listen(port string, terminated <-chan os.Signal, serve func(net.Conn)) error {
-	l, err := net.Listen("tcp", ":"+port)
+// listen serves each connection to a TCP port, of all addresses or of one, until it is told to terminate.
+func listen(address string, terminated <-chan os.Signal, serve func(net.Conn)) error {
+	if !strings.Contains(address, ":") {
+		address = ":" + address
+	}
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
