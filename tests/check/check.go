@@ -1,10 +1,14 @@
-// Package check says once what nearly every line of a test says: that an error which the test is not about ends it, and
-// that something has to come before it goes on.
+// Package check says once what nearly every line of a test says: that an error which the test is not about ends it, what
+// something is and was wanted to be, and that something has to come before it goes on.
 package check
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -55,6 +59,101 @@ func That(holds bool, format string, args ...any) error {
 		return nil
 	}
 	return fmt.Errorf(format, args...)
+}
+
+// Failing is what a difference is told to: a testing.TB, or a test of properties.
+type Failing interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// Equal fails the test if something is not as wanted. The format and its arguments say what it is.
+func Equal[T comparable](t Failing, got, want T, format string, args ...any) {
+	t.Helper()
+	differs(t, got == want, got, want, format, args...)
+}
+
+// Is is nil if something is as wanted, and else an error that says what it is.
+func Is[T comparable](got, want T, format string, args ...any) error {
+	return That(got == want, "%s: %s, want %s", fmt.Sprintf(format, args...), shown(got), shown(want))
+}
+
+// Has fails the test if a text does not contain words.
+func Has(t Failing, text, words, format string, args ...any) {
+	t.Helper()
+	if !strings.Contains(text, words) {
+		t.Errorf("%s: %q, want %q in it", fmt.Sprintf(format, args...), text, words)
+	}
+}
+
+// Same is Equal for slices: none is the same as an empty one.
+func Same[S ~[]E, E comparable](t Failing, got, want S, format string, args ...any) {
+	t.Helper()
+	differs(t, slices.Equal(got, want), got, want, format, args...)
+}
+
+// Deep is Equal for what reflect.DeepEqual compares.
+func Deep(t Failing, got, want any, format string, args ...any) {
+	t.Helper()
+	differs(t, reflect.DeepEqual(got, want), got, want, format, args...)
+}
+
+func differs(t Failing, equal bool, got, want any, format string, args ...any) {
+	t.Helper()
+	if !equal {
+		t.Errorf("%s: %s, want %s", fmt.Sprintf(format, args...), shown(got), shown(want))
+	}
+}
+
+// AtMost fails the test if something is more than its bound.
+func AtMost[T cmp.Ordered](t Failing, got, bound T, format string, args ...any) {
+	t.Helper()
+	if got > bound {
+		t.Errorf("%s: %v, want at most %v", fmt.Sprintf(format, args...), got, bound)
+	}
+}
+
+// AtLeast fails the test if something is less than its bound.
+func AtLeast[T cmp.Ordered](t Failing, got, bound T, format string, args ...any) {
+	t.Helper()
+	if got < bound {
+		t.Errorf("%s: %v, want at least %v", fmt.Sprintf(format, args...), got, bound)
+	}
+}
+
+// None fails the test if there is something.
+func None[E any](t Failing, all []E, format string, args ...any) {
+	t.Helper()
+	if len(all) > 0 {
+		t.Errorf("%s: %s, want none", fmt.Sprintf(format, args...), shown(all))
+	}
+}
+
+// Says fails the test if there is no error with these words in it.
+func Says(t Failing, err error, words, format string, args ...any) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), words) {
+		t.Errorf("%s: %v, want an error that says %q", fmt.Sprintf(format, args...), err, words)
+	}
+}
+
+// Fails fails the test if there is no error. The format and its arguments say what went well.
+func Fails(t Failing, err error, format string, args ...any) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s: no error", fmt.Sprintf(format, args...))
+	}
+}
+
+// Err is the error of a call: check.Says(t, check.Err(os.ReadFile(path)), "no such file", "it").
+func Err[T any](_ T, err error) error { return err }
+
+// shown is a value with quotes where it could be taken for words.
+func shown(v any) string {
+	if t := reflect.TypeOf(v); t != nil && (t.Kind() == reflect.String || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String) {
+		return fmt.Sprintf("%q", v)
+	}
+	return fmt.Sprintf("%+v", v)
 }
 
 // patience is how long a test waits for what has to come. No bound of the product's is held by it.

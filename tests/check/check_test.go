@@ -2,6 +2,7 @@ package check
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +15,9 @@ type recorder struct {
 	ended  bool
 }
 
-func (r *recorder) Helper()           {}
-func (r *recorder) Error(args ...any) { r.errors = append(r.errors, args[0].(error)) }
+func (r *recorder) Helper()                           {}
+func (r *recorder) Error(args ...any)                 { r.errors = append(r.errors, args[0].(error)) }
+func (r *recorder) Errorf(format string, args ...any) { r.Error(fmt.Errorf(format, args...)) }
 func (r *recorder) Fatal(args ...any) {
 	r.Error(args...)
 	r.ended = true
@@ -58,6 +60,17 @@ func testCheck(t *testing.T) {
 			Until(t, "a minute", func() bool { return time.Since(begin) > time.Minute })
 		}, "", false},
 		"until, never": {func(t testing.TB) { Until(t, "never", func() bool { return false }) }, "never did not come", true},
+		"equal":        {func(t testing.TB) { Equal(t, 1, 1, "it") }, "", false},
+		"not equal":    {func(t testing.TB) { Equal(t, "a", "b", "pod %d", 1) }, `pod 1: "a", want "b"`, false},
+		"same":         {func(t testing.TB) { Same(t, nil, []int{}, "it") }, "", false},
+		"not same":     {func(t testing.TB) { Same(t, []string{"a"}, nil, "it") }, `it: ["a"], want []`, false},
+		"deep":         {func(t testing.TB) { Deep(t, &[]int{1}, &[]int{1}, "it") }, "", false},
+		"not deep":     {func(t testing.TB) { Deep(t, nil, map[string]int{"a": 1}, "it") }, "it: <nil>, want map[a:1]", false},
+		"says":         {func(t testing.TB) { Says(t, Err(1, broken), "rok", "it") }, "", false},
+		"says others":  {func(t testing.TB) { Says(t, broken, "whole", "it") }, `it: broken, want an error that says "whole"`, false},
+		"says none":    {func(t testing.TB) { Says(t, nil, "", "it") }, `it: <nil>, want an error that says ""`, false},
+		"fails":        {func(t testing.TB) { Fails(t, broken, "it") }, "", false},
+		"goes well":    {func(t testing.TB) { Fails(t, nil, "pod %d", 1) }, "pod 1: no error", false},
 		"that, holds":  {func(t testing.TB) { Error(t, That(true, "%w", broken)) }, "", false},
 		"that":         {func(t testing.TB) { Error(t, That(false, "%w", broken)) }, "broken", false},
 	} {

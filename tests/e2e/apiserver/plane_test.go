@@ -4,12 +4,10 @@
 package apiserver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -78,23 +76,12 @@ func proxy(t *testing.T) *tcpproxy.Proxy {
 }
 
 // lines is a log that a test reads.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
+type lines struct{ lab.Buffer }
 
 // with are the lines that contain all words.
 func (l *lines) with(words ...string) (found []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 next:
-	for line := range strings.Lines(l.text.String()) {
+	for line := range strings.Lines(l.String()) {
 		for _, w := range words {
 			if !strings.Contains(line, w) {
 				continue next

@@ -353,10 +353,7 @@ func (b *bed) awaitVerdict(t *testing.T, name string, want []string) {
 	t.Helper()
 	missing := slices.Clone(want) // what was seen once need not be seen again: a status goes on
 	b.await(t, "pod "+name+" says all", func() error {
-		lines, err := b.verdict(t.Context(), name)
-		if err != nil {
-			return err
-		}
+		lines := check.Must(b.verdict(t.Context(), name))
 		missing = slices.DeleteFunc(missing, func(s string) bool {
 			return slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, s) })
 		})

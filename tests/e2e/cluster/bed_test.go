@@ -273,9 +273,7 @@ func (b *bed) awaitNode(t *testing.T, what string, condition func(*v1.Node) erro
 	t.Helper()
 	var n *v1.Node
 	b.awaitObjects(t, "node "+b.name+" "+what, b.admin.CoreV1().Nodes(), only(b.name), func() (err error) {
-		if n, err = b.admin.CoreV1().Nodes().Get(t.Context(), b.name, metav1.GetOptions{}); err != nil {
-			return err
-		}
+		n = check.Must(b.admin.CoreV1().Nodes().Get(t.Context(), b.name, metav1.GetOptions{}))
 		return condition(n)
 	})
 	return n
@@ -348,9 +346,7 @@ func (b *bed) awaitPod(t *testing.T, name, what string, condition func(*v1.Pod) 
 	t.Helper()
 	var p *v1.Pod
 	b.awaitObjects(t, "pod "+name+" "+what, b.admin.CoreV1().Pods(b.name), only(name), func() (err error) {
-		if p, err = b.admin.CoreV1().Pods(b.name).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
-			return err
-		}
+		p = check.Must(b.admin.CoreV1().Pods(b.name).Get(t.Context(), name, metav1.GetOptions{}))
 		if err := condition(p); err != nil {
 			return fmt.Errorf("%w: %s %s, %s", err, p.Status.Phase, p.Status.Reason, shown(p))
 		}

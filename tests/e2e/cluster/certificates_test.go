@@ -37,9 +37,7 @@ func (b *bed) approve(t *testing.T, user, signer string, n int) {
 				r.Status.Conditions = []certificates.CertificateSigningRequestCondition{
 					{Type: certificates.CertificateApproved, Status: v1.ConditionTrue, Reason: "Test", Message: "by the test"},
 				}
-				if _, err := b.admin.CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), r.Name, r, metav1.UpdateOptions{}); err != nil {
-					return err
-				}
+				check.Must(b.admin.CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), r.Name, r, metav1.UpdateOptions{}))
 			}
 		}
 		if signed < n {

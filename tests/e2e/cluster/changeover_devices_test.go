@@ -65,10 +65,7 @@ func (b *bed) withDevices(t *testing.T) *devicePods {
 func (d *devicePods) awaitCards(t *testing.T, agent string) {
 	t.Helper()
 	d.await(t, agent+" has the cards", func() error {
-		all, err := d.monitor(t).GetAllocatableResources(t.Context(), &podresources.AllocatableResourcesRequest{})
-		if err != nil {
-			return err
-		}
+		all := check.Must(d.monitor(t).GetAllocatableResources(t.Context(), &podresources.AllocatableResourcesRequest{}))
 		n := len(cardsAmong(all.GetDevices()))
 		return check.That(n == d.all, "it has %d cards of %d", n, d.all)
 	})

@@ -163,15 +163,11 @@ func (b *bed) boardsIn(t *testing.T, name string) (out []string) {
 }
 
 // prepared is what a kubelet would read in the checkpoint: the pods of each claim.
-func (b *bed) prepared() (map[string]int, error) {
-	data, err := os.ReadFile(filepath.Join(b.Root(), "dra_manager_state"))
-	if err != nil {
-		return nil, err
-	}
+func (b *bed) prepared() (_ map[string]int, err error) {
+	defer check.Return(&err)
+	data := check.Must(os.ReadFile(filepath.Join(b.Root(), "dra_manager_state")))
 	var file state.Checkpoint
-	if err := file.UnmarshalCheckpoint(data); err != nil {
-		return nil, err
-	}
+	check.OK(file.UnmarshalCheckpoint(data))
 	list, err := file.GetClaimInfoStateList()
 	out := map[string]int{}
 	for _, c := range list {

@@ -18,16 +18,11 @@ import (
 )
 
 // allowed are the CPUs that the first process of a pod's container may run on.
-func (b *bed) allowed(t *testing.T, p *v1.Pod) (string, error) {
+func (b *bed) allowed(t *testing.T, p *v1.Pod) (_ string, err error) {
+	defer check.Return(&err)
 	t.Helper()
-	pid, err := b.containerPID(t, p)
-	if err != nil {
-		return "", err
-	}
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		return "", err
-	}
+	pid := check.Must(b.containerPID(t, p))
+	status := check.Must(os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status")))
 	for line := range strings.Lines(string(status)) {
 		if list, found := strings.CutPrefix(line, "Cpus_allowed_list:"); found {
 			return strings.TrimSpace(list), nil

@@ -197,10 +197,7 @@ func (b *csiBed) createSnapshotting(t *testing.T, kind string, object map[string
 func (b *csiBed) awaitDriver(t *testing.T) {
 	t.Helper()
 	b.await(t, "the CSINode has the driver", func() error {
-		n, err := b.admin.StorageV1().CSINodes().Get(t.Context(), b.name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+		n := check.Must(b.admin.StorageV1().CSINodes().Get(t.Context(), b.name, metav1.GetOptions{}))
 		for _, d := range n.Spec.Drivers {
 			if d.Name == b.driver.Name && d.NodeID == b.driver.Node {
 				return nil
@@ -274,16 +271,11 @@ func (b *csiBed) clean(t *testing.T) {
 }
 
 // left is an error that says what is left of the driver's volumes, in the cluster, on the node and in the driver.
-func (b *csiBed) left(ctx context.Context) error {
+func (b *csiBed) left(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	all := metav1.ListOptions{}
-	left, err := b.driver.Left()
-	if err != nil {
-		return err
-	}
-	volumes, err := b.admin.CoreV1().PersistentVolumes().List(ctx, all)
-	if err != nil {
-		return err
-	}
+	left := check.Must(b.driver.Left())
+	volumes := check.Must(b.admin.CoreV1().PersistentVolumes().List(ctx, all))
 	for i := range volumes.Items {
 		if v := &volumes.Items[i]; v.Spec.CSI != nil && v.Spec.CSI.Driver == b.driver.Name {
 			left = append(left, fmt.Sprintf("PersistentVolume %s %s", v.Name, v.Status.Phase))
@@ -292,10 +284,7 @@ func (b *csiBed) left(ctx context.Context) error {
 	if err := b.attached(ctx); err != nil {
 		left = append(left, err.Error())
 	}
-	n, err := b.admin.CoreV1().Nodes().Get(ctx, b.name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
+	n := check.Must(b.admin.CoreV1().Nodes().Get(ctx, b.name, metav1.GetOptions{}))
 	if len(n.Status.VolumesInUse)+len(n.Status.VolumesAttached) > 0 {
 		left = append(left, fmt.Sprintf("in the Node's status: in use %v, attached %v", n.Status.VolumesInUse, n.Status.VolumesAttached))
 	}

@@ -50,9 +50,7 @@ func (b *csiBed) awaitSize(t *testing.T, path string, least, most int64) {
 	t.Helper()
 	b.await(t, "the container sees the new size", func() error {
 		var fs syscall.Statfs_t
-		if err := syscall.Statfs(path, &fs); err != nil {
-			return err
-		}
+		check.OK(syscall.Statfs(path, &fs))
 		n := int64(fs.Blocks) * fs.Bsize >> 20
 		return check.That(n >= least && n <= most, "it sees %d MiB, want %d to %d", n, least, most)
 	})

@@ -74,16 +74,11 @@ func csiBlock(t *testing.T, b *csiBed) {
 			t.Fatalf("/dev/vol is %v, %v", info, err)
 		}
 		b.await(t, "the device has what was written", func() error {
-			f, err := os.Open(at)
-			if err != nil {
-				return err
-			}
+			f := check.Must(os.Open(at))
 			defer f.Close()
 			begin := make([]byte, 5)
-			if _, err = f.Read(begin); err == nil && string(begin) != "first" {
-				err = fmt.Errorf("it begins with %q", begin)
-			}
-			return err
+			check.Must(f.Read(begin))
+			return check.Is(string(begin), "first", "it begins")
 		})
 		b.ends(t, "block")
 	}
@@ -234,10 +229,7 @@ func csiCopies(t *testing.T, b *csiBed) {
 		"spec": map[string]any{"volumeSnapshotClassName": b.name, "source": map[string]any{"persistentVolumeClaimName": "from"}},
 	})
 	b.await(t, "the snapshot is ready", func() error {
-		s, err := b.snapshotting("volumesnapshots").Get(t.Context(), "snap", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+		s := check.Must(b.snapshotting("volumesnapshots").Get(t.Context(), "snap", metav1.GetOptions{}))
 		status, _ := s.Object["status"].(map[string]any)
 		return check.That(status["readyToUse"] == true, "its status is %v", status)
 	})
@@ -281,10 +273,7 @@ func csiExpand(t *testing.T, b *csiBed) {
 	})
 	t.Logf("the container saw the new size after %v", time.Since(begun).Round(time.Millisecond))
 	b.await(t, "the claim has the new size", func() error {
-		c, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Get(t.Context(), "grows", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+		c := check.Must(b.admin.CoreV1().PersistentVolumeClaims(b.name).Get(t.Context(), "grows", metav1.GetOptions{}))
 		if has := c.Status.Capacity[v1.ResourceStorage]; has.Cmp(resource.MustParse("512Mi")) != 0 || len(c.Status.Conditions) > 0 || len(c.Status.AllocatedResourceStatuses) > 0 {
 			return fmt.Errorf("it has %v, with %v and %v", has.String(), c.Status.Conditions, c.Status.AllocatedResourceStatuses)
 		}

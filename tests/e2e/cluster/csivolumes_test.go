@@ -133,54 +133,36 @@ func (d *disks) claim(t *testing.T, name string, mode v1.PersistentVolumeAccessM
 			AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 		}},
 	}))(t)
-	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name}, Spec: v1.PersistentVolumeSpec{
+	return b.claimed(t, name, v1.PersistentVolumeSpec{
 		Capacity: v1.ResourceList{v1.ResourceStorage: resource.MustParse("16Mi")}, AccessModes: []v1.PersistentVolumeAccessMode{mode},
-		PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
 		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{
 			Driver: d.Name, VolumeHandle: made.GetVolume().GetVolumeId(), VolumeAttributes: made.GetVolume().GetVolumeContext(),
 			FSType: "ext4",
 		}},
-	}}
-	check.Value(b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}))(t)
-	t.Cleanup(func() {
-		b.admin.CoreV1().PersistentVolumes().Delete(context.Background(), pv.Name, metav1.DeleteOptions{}) //nolint:errcheck // it goes with the plane
 	})
-	pvc := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name}, Spec: v1.PersistentVolumeClaimSpec{
-		StorageClassName: new(""), AccessModes: pv.Spec.AccessModes, VolumeName: pv.Name,
-		Resources: v1.VolumeResourceRequirements{Requests: pv.Spec.Capacity},
-	}}
-	check.Value(b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), pvc, metav1.CreateOptions{}))(t)
-	return pv
 }
 
 // attach plays the external-attacher: it attaches a volume when the controller wants it to.
 func (d *disks) attach(t *testing.T, pv *v1.PersistentVolume) {
 	t.Helper()
 	d.bed.await(t, "the controller wants it attached", func() error {
-		all, err := d.bed.admin.StorageV1().VolumeAttachments().List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
+		all := check.Must(d.bed.admin.StorageV1().VolumeAttachments().List(t.Context(), metav1.ListOptions{}))
 		i := slices.IndexFunc(all.Items, func(a storagev1.VolumeAttachment) bool {
 			return *a.Spec.Source.PersistentVolumeName == pv.Name
 		})
 		if i < 0 {
 			return errors.New("there is no VolumeAttachment")
 		}
-		got, err := d.controller.ControllerPublishVolume(t.Context(), &csi.ControllerPublishVolumeRequest{
+		got := check.Must(d.controller.ControllerPublishVolume(t.Context(), &csi.ControllerPublishVolumeRequest{
 			VolumeId: pv.Spec.CSI.VolumeHandle, NodeId: d.Node, VolumeContext: pv.Spec.CSI.VolumeAttributes,
 			VolumeCapability: &csi.VolumeCapability{
 				AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
 				AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 			},
-		})
-		if err != nil {
-			return err
-		}
+		}))
 		a := &all.Items[i]
 		a.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: got.GetPublishContext()}
-		_, err = d.bed.admin.StorageV1().VolumeAttachments().UpdateStatus(t.Context(), a, metav1.UpdateOptions{})
-		return err
+		return check.Err(d.bed.admin.StorageV1().VolumeAttachments().UpdateStatus(t.Context(), a, metav1.UpdateOptions{}))
 	})
 }
 

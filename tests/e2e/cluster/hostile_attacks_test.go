@@ -520,66 +520,48 @@ func (f *foe) streams(t *testing.T, flood func(*flooder) error) {
 var errTaken = errors.New("all of it was taken")
 
 // rapidReset begins streams and gives each up at once (CVE-2023-44487).
-func rapidReset(h *flooder) error {
-	if err := h.begin(); err != nil {
-		return err
-	}
+func rapidReset(h *flooder) (err error) {
+	defer check.Return(&err)
+	check.OK(h.begin())
 	go io.Copy(io.Discard, h.conn) //nolint:errcheck // it ends with the connection
 	for range 5000 {
-		if err := h.ask("/pods"); err != nil {
-			return err
-		}
-		if err := h.WriteRSTStream(h.next-2, http2.ErrCodeCancel); err != nil {
-			return err
-		}
+		check.OK(h.ask("/pods"))
+		check.OK(h.WriteRSTStream(h.next-2, http2.ErrCodeCancel))
 	}
 	return nil
 }
 
 // unread asks on all streams, and takes no byte of any answer.
-func unread(h *flooder) error {
-	if err := h.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
-		return err
-	}
+func unread(h *flooder) (err error) {
+	defer check.Return(&err)
+	check.OK(h.begin(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	for range 1024 {
-		if err := h.ask("/pods"); err != nil {
-			return err
-		}
+		check.OK(h.ask("/pods"))
 	}
 	return nil
 }
 
 // endlessHeaders never ends the header of one stream (CVE-2023-45288).
-func endlessHeaders(h *flooder) error {
-	if err := h.begin(); err != nil {
-		return err
-	}
+func endlessHeaders(h *flooder) (err error) {
+	defer check.Return(&err)
+	check.OK(h.begin())
 	go io.Copy(io.Discard, h.conn) //nolint:errcheck // it ends with the connection
-	if err := h.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true}); err != nil {
-		return err
-	}
+	check.OK(h.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true}))
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
-	if err := e.WriteField(hpack.HeaderField{Name: "x-a", Value: strings.Repeat("a", 8<<10), Sensitive: true}); err != nil {
-		return err
-	}
+	check.OK(e.WriteField(hpack.HeaderField{Name: "x-a", Value: strings.Repeat("a", 8<<10), Sensitive: true}))
 	for range 4096 {
-		if err := h.WriteContinuation(1, false, block.Bytes()); err != nil {
-			return err
-		}
+		check.OK(h.WriteContinuation(1, false, block.Bytes()))
 	}
 	return errTaken
 }
 
 // pings asks for more answers than it takes.
-func pings(h *flooder) error {
-	if err := h.begin(); err != nil {
-		return err
-	}
+func pings(h *flooder) (err error) {
+	defer check.Return(&err)
+	check.OK(h.begin())
 	for range 500000 {
-		if err := h.WritePing(false, [8]byte{}); err != nil {
-			return err
-		}
+		check.OK(h.WritePing(false, [8]byte{}))
 	}
 	return errTaken
 }

@@ -68,21 +68,13 @@ func TestKubeadmInit(t *testing.T) {
 // initPrograms builds kubeadm, the programs of the control plane, and the containerd that runs them, unless they are there.
 // It returns the paths of all but the last.
 func initPrograms(ctx context.Context) (programs map[string]string, err error) {
-	repository, err := lab.Repository()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := lab.BuildContainerd(ctx, repository, os.Stderr); err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	repository := check.Must(lab.Repository())
+	check.Must(lab.BuildContainerd(ctx, repository, os.Stderr))
 	programs = map[string]string{}
-	if programs["etcd"], err = lab.BuildEtcd(ctx, repository, os.Stderr); err != nil {
-		return nil, err
-	}
+	programs["etcd"] = check.Must(lab.BuildEtcd(ctx, repository, os.Stderr))
 	for _, program := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubeadm"} {
-		if programs[program], err = lab.BuildKubernetes(ctx, repository, program, os.Stderr); err != nil {
-			return nil, err
-		}
+		programs[program] = check.Must(lab.BuildKubernetes(ctx, repository, program, os.Stderr))
 	}
 	return programs, nil
 }
@@ -155,10 +147,7 @@ func testKubeadmInit(t *testing.T) {
 	check.Fatal(t, errors.Join(os.WriteFile(beside, []byte(changed), 0o600), os.Rename(beside, manifest)))
 	const hash = "kubernetes.io/config.hash"
 	await("the scheduler has changed, and nothing else", func() error {
-		after, err := running()
-		if err != nil {
-			return err
-		}
+		after := check.Must(running())
 		for name, p := range after { // order-free: each is looked at
 			if (p.Annotations[hash] != before[name].Annotations[hash]) != (name == "kube-scheduler") {
 				return fmt.Errorf("the hash of %s is %s and was %s", name, p.Annotations[hash], before[name].Annotations[hash])

@@ -80,16 +80,11 @@ func device(claim string) func(*v1.PodSpec) {
 func (b *bed) awaitBegin(t *testing.T, path, want string) {
 	t.Helper()
 	b.await(t, path+" begins with "+want, func() error {
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
+		f := check.Must(os.Open(path))
 		defer f.Close()
 		begin := make([]byte, len(want))
-		if _, err = io.ReadFull(f, begin); err == nil && string(begin) != want {
-			err = fmt.Errorf("it begins with %q", begin)
-		}
-		return err
+		check.Must(io.ReadFull(f, begin))
+		return check.Is(string(begin), want, "it begins")
 	})
 }
 

@@ -125,27 +125,18 @@ func (b *bed) followAll(ctx context.Context, t *testing.T, client *http.Client, 
 }
 
 // follow reads a log to its end. It calls begun once there is something of it.
-func follow(ctx context.Context, client *http.Client, url string, into io.Writer, begun func()) (int64, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
-	}
-	answer, err := client.Do(r)
-	if err != nil {
-		return 0, err
-	}
+func follow(ctx context.Context, client *http.Client, url string, into io.Writer, begun func()) (_ int64, err error) {
+	defer check.Return(&err)
+	r := check.Must(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
+	answer := check.Must(client.Do(r))
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		return 0, fmt.Errorf("answered %s", answer.Status)
 	}
 	first := make([]byte, 1)
-	if _, err := io.ReadFull(answer.Body, first); err != nil {
-		return 0, err
-	}
+	check.Must(io.ReadFull(answer.Body, first))
 	begun()
-	if _, err := into.Write(first); err != nil {
-		return 0, err
-	}
+	check.Must(into.Write(first))
 	n, err := io.Copy(into, answer.Body)
 	return n + 1, err
 }

@@ -33,10 +33,7 @@ func TestDeleteNode(t *testing.T) {
 	b.create(t, b.pod("web", nil))
 	b.awaitPod(t, "web", "is ready", ready)
 	b.await(t, "the lease is the new node's", func() error {
-		l, err := b.admin.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(t.Context(), b.name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+		l := check.Must(b.admin.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(t.Context(), b.name, metav1.GetOptions{}))
 		return check.That(len(l.OwnerReferences) == 1 && l.OwnerReferences[0].UID == n.UID, "owners %v", l.OwnerReferences)
 	})
 }
@@ -49,12 +46,9 @@ func TestNodeEvents(t *testing.T) {
 	b := started(t, "node-events", onServed)
 	b.cordon(t, true)
 	b.await(t, "its events are there", func() error {
-		list, err := b.admin.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{
+		list := check.Must(b.admin.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{
 			FieldSelector: "involvedObject.kind=Node,involvedObject.uid=" + b.name,
-		})
-		if err != nil {
-			return err
-		}
+		}))
 		reasons := map[string]bool{}
 		for _, e := range list.Items {
 			reasons[e.Reason] = true

@@ -131,9 +131,7 @@ func (b *bed) seenByOthers(t *testing.T, base, manifests string) map[string]bool
 	b.seenInAPI(t, out)
 	b.await(t, "the summary has containers", func() error {
 		var s stats.Summary
-		if err := json.Unmarshal(fetch(t, http.DefaultClient, base+"/stats/summary", ""), &s); err != nil {
-			return err
-		}
+		check.OK(json.Unmarshal(fetch(t, http.DefaultClient, base+"/stats/summary", ""), &s))
 		if s.Node.Network == nil {
 			return errors.New("no network yet")
 		}

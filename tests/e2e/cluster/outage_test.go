@@ -173,10 +173,7 @@ func (b *bed) outage(t *testing.T, o outage) {
 		}))
 	}
 	b.await(t, "the agent has seen all end", func() error {
-		view, err := b.Pods(t.Context())
-		if err != nil {
-			return err
-		}
+		view := check.Must(b.Pods(t.Context()))
 		for name, want := range map[string]string{"finishes": "Succeeded", "fails": "Failed"} {
 			if p, _ := view.Pod(name); p.Phase != want {
 				return fmt.Errorf("pod %s is %s", name, p.Phase)

@@ -53,20 +53,15 @@ func (a *authority) pem() string {
 }
 
 // sign answers a request with a certificate of an hour.
-func (a *authority) sign(r *certificatesv1beta1.PodCertificateRequest) error {
-	proof, err := x509.ParseCertificateRequest(r.Spec.StubPKCS10Request)
-	if err != nil {
-		return err
-	}
+func (a *authority) sign(r *certificatesv1beta1.PodCertificateRequest) (err error) {
+	defer check.Return(&err)
+	proof := check.Must(x509.ParseCertificateRequest(r.Spec.StubPKCS10Request))
 	from := time.Now().Add(-time.Minute).Truncate(time.Second)
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: r.Spec.PodName, Organization: []string{r.Spec.UnverifiedUserAnnotations["test.test/team"]}},
 		NotBefore: from, NotAfter: from.Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, a.cert, proof.PublicKey, a.key)
-	if err != nil {
-		return err
-	}
+	der := check.Must(x509.CreateCertificate(rand.Reader, leaf, a.cert, proof.PublicKey, a.key))
 	chain := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Headers: map[string]string{"k": "v"}, Bytes: der}))
 	s := &r.Status
 	s.CertificateChain = "of the test\n" + chain + a.pem()
@@ -138,10 +133,7 @@ func (b *bed) trust(t *testing.T, name, signer string, labels map[string]string,
 func (b *bed) awaitAnchors(t *testing.T, path string, want ...*authority) {
 	t.Helper()
 	b.await(t, fmt.Sprint(path, " has ", len(want), " certificates"), func() error {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+		text := check.Must(os.ReadFile(path))
 		left, length := string(text), 0
 		for _, a := range want {
 			left = strings.ReplaceAll(left, a.pem(), "")
@@ -155,16 +147,11 @@ func (b *bed) awaitAnchors(t *testing.T, path string, want ...*authority) {
 }
 
 // pair reads a key and its certificate, which must match.
-func pair(t *testing.T, cert, key string) (tls.Certificate, error) {
+func pair(t *testing.T, cert, key string) (_ tls.Certificate, err error) {
+	defer check.Return(&err)
 	t.Helper()
-	certs, err := os.ReadFile(cert)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	keys, err := os.ReadFile(key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
+	certs := check.Must(os.ReadFile(cert))
+	keys := check.Must(os.ReadFile(key))
 	return tls.X509KeyPair(certs, keys)
 }
 

@@ -36,10 +36,7 @@ func sample(t *testing.T, level int64, read func() (int64, error)) *shortage.Lev
 func (b *bed) evictedAt(t *testing.T, name string) time.Time {
 	t.Helper()
 	b.await(t, "pod "+name+" is being evicted", func() error {
-		events, err := b.EventsOf(t.Context(), b.name+"/"+name)
-		if err != nil {
-			return err
-		}
+		events := check.Must(b.EventsOf(t.Context(), b.name+"/"+name))
 		for _, e := range events {
 			if e.Reason == "Evicted" {
 				return nil
@@ -66,12 +63,9 @@ func (b *bed) annotatedEvicted(t *testing.T, p *v1.Pod, starved string) {
 	t.Helper()
 	var annotations map[string]string
 	b.await(t, "the apiserver has the event Evicted of pod "+p.Name, func() error {
-		list, err := b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{
+		list := check.Must(b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{
 			FieldSelector: "reason=Evicted,involvedObject.name=" + p.Name,
-		})
-		if err != nil {
-			return err
-		}
+		}))
 		if len(list.Items) == 0 {
 			return errors.New("there is none")
 		}

@@ -70,10 +70,7 @@ func testRegistered(t *testing.T, b *bed, n *v1.Node) {
 		t.Errorf("info %+v", info)
 	}
 	b.await(t, "the lease is held", func() error {
-		l, err := b.admin.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(t.Context(), b.name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+		l := check.Must(b.admin.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(t.Context(), b.name, metav1.GetOptions{}))
 		if *l.Spec.HolderIdentity != b.name || *l.Spec.LeaseDurationSeconds != 40 || time.Since(l.Spec.RenewTime.Time) > 20*time.Second {
 			return fmt.Errorf("lease %+v", l.Spec)
 		}

@@ -79,10 +79,7 @@ func (b *bed) staysReady(t *testing.T, began time.Time, length time.Duration) {
 	var last *coordinationv1.Lease
 	renewals := 0
 	check.Fatal(t, lab.Eventually(t.Context(), length+patience, "the lease is renewed over and over", func() error {
-		l, err := b.admin.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(t.Context(), b.name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+		l := check.Must(b.admin.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(t.Context(), b.name, metav1.GetOptions{}))
 		if last != nil && !l.Spec.RenewTime.Equal(last.Spec.RenewTime) {
 			renewals++
 			if apart := l.Spec.RenewTime.Sub(last.Spec.RenewTime.Time); apart > 40*time.Second {

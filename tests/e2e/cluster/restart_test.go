@@ -121,10 +121,7 @@ func (b *bed) many(t *testing.T, n int) map[string]string {
 	ids := map[string]string{}
 	limit := patience + time.Duration(n)*time.Second
 	check.Fatal(t, lab.Eventually(t.Context(), limit, "all pods are ready", func() error {
-		list, err := b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
+		list := check.Must(b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{}))
 		for i := range list.Items {
 			p := &list.Items[i]
 			if err := ready(p); err != nil {

@@ -48,9 +48,7 @@ func TestStaticPod(t *testing.T) {
 
 	inDefault.remove(t, name)
 	second := inDefault.awaitPod(t, name, "is there again", func(p *v1.Pod) error {
-		if err := another(first.UID)(p); err != nil {
-			return err
-		}
+		check.OK(another(first.UID)(p))
 		return ready(p)
 	})
 	if got := running(second); got["app"] != ids["app"] || ids["app"] == "" {

@@ -168,9 +168,7 @@ func testMoved(t *testing.T, b *bed, dir string, policy v1.RestartPolicy) {
 	inDefault.awaitEvent(t, name, "Killing", "")
 	check.Fatal(t, os.Rename(aside, file))
 	second := inDefault.awaitPod(t, name, "runs again", func(p *v1.Pod) error {
-		if err := ready(p); err != nil {
-			return err
-		}
+		check.OK(ready(p))
 		if s := p.Status.ContainerStatuses[0]; s.RestartCount != 1 || s.ContainerID == first.Status.ContainerStatuses[0].ContainerID {
 			return fmt.Errorf("%d restarts", s.RestartCount)
 		}

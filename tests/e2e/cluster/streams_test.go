@@ -338,11 +338,9 @@ func TestKubectlPortForward(t *testing.T) {
 
 // echoed sends n bytes and reads them back. Its end comes back, too. That is sent when the bytes are back: after
 // the end of one direction containerd cuts the other one off within a second.
-func echoed(address string, seed, n int) error {
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		return err
-	}
+func echoed(address string, seed, n int) (err error) {
+	defer check.Return(&err)
+	conn := check.Must(net.Dial("tcp", address))
 	defer conn.Close()
 	sent, got := make([]byte, n), make([]byte, n)
 	mathrand.NewChaCha8([32]byte{byte(seed)}).Read(sent) //nolint:errcheck // it does not fail
@@ -355,9 +353,7 @@ func echoed(address string, seed, n int) error {
 	if err = errors.Join(err, <-failed); err != nil || !bytes.Equal(got, sent) {
 		return errors.Join(err, fmt.Errorf("%d of %d bytes came back, or others", back, n))
 	}
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		return err
-	}
+	check.OK(conn.(*net.TCPConn).CloseWrite())
 	rest, err := io.ReadAll(conn)
 	if len(rest) > 0 {
 		err = fmt.Errorf("%d bytes came back that nobody sent", len(rest))

@@ -231,10 +231,7 @@ func (b *bed) awaitEvent(t *testing.T, pod, reason, text string) {
 	t.Helper()
 	events, selector := b.admin.CoreV1().Events(b.name), "involvedObject.name="+pod+",reason="+reason
 	b.awaitObjects(t, "event "+reason+" of pod "+pod, events, selector, func() error {
-		list, err := events.List(t.Context(), metav1.ListOptions{FieldSelector: selector})
-		if err != nil {
-			return err
-		}
+		list := check.Must(events.List(t.Context(), metav1.ListOptions{FieldSelector: selector}))
 		var got []string
 		for i := range list.Items {
 			if strings.Contains(list.Items[i].Message, text) {
@@ -354,11 +351,13 @@ func (b *bed) claim(t *testing.T, name, dir string) {
 	})
 }
 
-// claimed makes a volume and its claim. The caller says what volume, the rest is added.
-func (b *bed) claimed(t *testing.T, name string, spec v1.PersistentVolumeSpec) {
+// claimed makes a volume and its claim. The caller says what volume, the rest is added where it is not said.
+func (b *bed) claimed(t *testing.T, name string, spec v1.PersistentVolumeSpec) *v1.PersistentVolume {
 	t.Helper()
-	spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
-	spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
+	if spec.Capacity == nil {
+		spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+		spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
+	}
 	spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name}, Spec: spec}
 	check.Value(b.admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}))(t)
@@ -370,6 +369,7 @@ func (b *bed) claimed(t *testing.T, name string, spec v1.PersistentVolumeSpec) {
 		Resources: v1.VolumeResourceRequirements{Requests: pv.Spec.Capacity},
 	}}
 	check.Value(b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), pvc, metav1.CreateOptions{}))(t)
+	return pv
 }
 
 // TestClaim runs a pod on a directory of its node that was claimed; what it wrote is there for the next.

@@ -72,10 +72,7 @@ func TestDeployment(t *testing.T) {
 	available := func(n int32) {
 		t.Helper()
 		b.await(t, fmt.Sprintf("%d replicas are available", n), func() error {
-			d, err := deployments.Get(t.Context(), "web", metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
+			d := check.Must(deployments.Get(t.Context(), "web", metav1.GetOptions{}))
 			if s := d.Status; s.ObservedGeneration < d.Generation || s.UpdatedReplicas != n || s.AvailableReplicas != n || s.Replicas != n {
 				return fmt.Errorf("generation %d: %+v", d.Generation, s)
 			}
@@ -86,13 +83,9 @@ func TestDeployment(t *testing.T) {
 	change := func(f func(*appsv1.DeploymentSpec)) {
 		t.Helper()
 		b.await(t, "the deployment is changed", func() error {
-			d, err := deployments.Get(t.Context(), "web", metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
+			d := check.Must(deployments.Get(t.Context(), "web", metav1.GetOptions{}))
 			f(&d.Spec)
-			_, err = deployments.Update(t.Context(), d, metav1.UpdateOptions{})
-			return err
+			return check.Err(deployments.Update(t.Context(), d, metav1.UpdateOptions{}))
 		})
 	}
 	available(4)
@@ -165,9 +158,7 @@ func TestStatefulSet(t *testing.T) {
 	settled := func() {
 		t.Helper()
 		b.await(t, "all replicas are ready", func() error {
-			if s, err = sets.Get(t.Context(), "db", metav1.GetOptions{}); err != nil {
-				return err
-			}
+			s = check.Must(sets.Get(t.Context(), "db", metav1.GetOptions{}))
 			if st := s.Status; st.ObservedGeneration < s.Generation || st.ReadyReplicas != 3 || st.UpdatedReplicas != 3 && st.UpdateRevision != st.CurrentRevision || st.UpdateRevision != st.CurrentRevision {
 				return fmt.Errorf("generation %d: %+v", s.Generation, st)
 			}
@@ -200,10 +191,7 @@ func TestDaemonSet(t *testing.T) {
 	settled := func(not types.UID) (uid types.UID) {
 		t.Helper()
 		b.await(t, "its pod is ready", func() error {
-			s, err := sets.Get(t.Context(), "agent", metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
+			s := check.Must(sets.Get(t.Context(), "agent", metav1.GetOptions{}))
 			pods := b.pods(t, "agent")
 			if s.Status.NumberReady != 1 || len(pods) != 1 || pods[0].UID == not {
 				return fmt.Errorf("%d pods, %+v", len(pods), s.Status)
@@ -263,10 +251,7 @@ func TestJob(t *testing.T) {
 	ended := func(name string, kind batchv1.JobConditionType) {
 		t.Helper()
 		b.await(t, "job "+name+" is "+string(kind), func() error {
-			j, err := jobs.Get(t.Context(), name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
+			j := check.Must(jobs.Get(t.Context(), name, metav1.GetOptions{}))
 			for _, c := range j.Status.Conditions {
 				if c.Type == kind && c.Status == v1.ConditionTrue {
 					return nil

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -47,30 +48,22 @@ func (c Config) Clean() error {
 // Left is what is there still of volumes: those that the driver knows, and what is mounted or attached of them. A test that
 // has deleted all wants nothing.
 func (c Config) Left() (left []string, err error) {
-	k, err := store{c.Dir + "/known"}.read()
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	k := check.Must(store{c.Dir + "/known"}.read())
 	for _, v := range k.Volumes {
 		left = append(left, fmt.Sprintf("volume %s (%s), attached to %v, staged at %v, published at %v", v.ID, v.Name, v.Attached, v.Staged, v.Published))
 	}
 	for _, s := range k.Snapshots {
 		left = append(left, "snapshot "+s.ID)
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
+	mounts := check.Must(os.ReadFile("/proc/self/mountinfo"))
 	for line := range strings.Lines(string(mounts)) {
 		if strings.Contains(line, c.Dir+"/volumes/") {
 			left = append(left, "mount "+strings.TrimSpace(line))
 		}
 	}
 	// A device that somebody else has open stays when its file has gone.
-	loops, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	if err != nil {
-		return nil, err
-	}
+	loops := check.Must(filepath.Glob("/sys/block/loop*/loop/backing_file"))
 	for _, file := range loops {
 		if text, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(text), c.Dir+"/volumes/") {
 			left = append(left, strings.Split(file, "/")[3]+" of "+strings.TrimSpace(string(text)))

@@ -14,6 +14,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // defaultSize of volumes for which nobody says one.
@@ -79,7 +81,8 @@ func (d *Driver) volume(id string) (out Volume, err error) {
 }
 
 // CreateVolume is a controller call.
-func (d *Driver) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (d *Driver) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (_ *csi.CreateVolumeResponse, err error) {
+	defer check.Return(&err)
 	if r.GetName() == "" || len(r.GetVolumeCapabilities()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "the call has no name or no capabilities")
 	}
@@ -97,14 +100,8 @@ func (d *Driver) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*c
 	if !d.here(r.GetAccessibilityRequirements()) {
 		return nil, status.Errorf(codes.ResourceExhausted, "this driver has volumes only in %v", d.config.Segments)
 	}
-	k, err := d.store.read()
-	if err != nil {
-		return nil, err
-	}
-	from, err := d.source(k, v, r.GetVolumeContentSource())
-	if err != nil {
-		return nil, err
-	}
+	k := check.Must(d.store.read())
+	from := check.Must(d.source(k, v, r.GetVolumeContentSource()))
 	if was := k.Volumes[v.ID]; was != nil {
 		limit := r.GetCapacityRange().GetLimitBytes()
 		if was.Size < v.Size || limit > 0 && was.Size > limit || was.From != v.From || was.Image != v.Image {
@@ -115,12 +112,8 @@ func (d *Driver) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*c
 	if left := d.left(k); v.Size > left {
 		return nil, status.Errorf(codes.OutOfRange, "%d bytes are left", left)
 	}
-	if err := d.fill(v, from); err != nil {
-		return nil, err
-	}
-	if err := d.store.change(func(k *known) error { k.Volumes[v.ID] = v; return nil }); err != nil {
-		return nil, err
-	}
+	check.OK(d.fill(v, from))
+	check.OK(d.store.change(func(k *known) error { k.Volumes[v.ID] = v; return nil }))
 	return d.created(v, r), nil
 }
 
@@ -204,21 +197,15 @@ func (d *Driver) source(k known, v *Volume, s *csi.VolumeContentSource) (data st
 }
 
 // fill makes a volume's bytes, of nothing or of others.
-func (d *Driver) fill(v *Volume, from string) error {
+func (d *Driver) fill(v *Volume, from string) (err error) {
+	defer check.Return(&err)
 	at := d.volumeData(v.ID)
-	if err := os.RemoveAll(at); err != nil {
-		return err
-	}
+	check.OK(os.RemoveAll(at))
 	if from != "" {
-		if err := duplicate(from, at); err != nil {
-			return err
-		}
+		check.OK(duplicate(from, at))
 	}
 	if v.Image {
-		f, err := os.OpenFile(at, os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			return err
-		}
+		f := check.Must(os.OpenFile(at, os.O_CREATE|os.O_RDWR, 0o600))
 		return errors.Join(f.Truncate(v.Size), f.Close())
 	}
 	if from != "" {
@@ -229,19 +216,17 @@ func (d *Driver) fill(v *Volume, from string) error {
 }
 
 // duplicate copies a directory or a file, which shows only once it is whole.
-func duplicate(from, to string) error {
+func duplicate(from, to string) (err error) {
+	defer check.Return(&err)
 	fresh := to + ".fresh"
-	if err := os.RemoveAll(fresh); err != nil {
-		return err
-	}
-	if _, err := run("cp", "--archive", "--sparse=always", from, fresh); err != nil {
-		return err
-	}
+	check.OK(os.RemoveAll(fresh))
+	check.Must(run("cp", "--archive", "--sparse=always", from, fresh))
 	return os.Rename(fresh, to)
 }
 
 // DeleteVolume is a controller call.
-func (d *Driver) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+func (d *Driver) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (_ *csi.DeleteVolumeResponse, err error) {
+	defer check.Return(&err)
 	v, err := d.volume(r.GetVolumeId())
 	if status.Code(err) == codes.NotFound {
 		return &csi.DeleteVolumeResponse{}, nil
@@ -253,13 +238,9 @@ func (d *Driver) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (*c
 		return nil, wrong("volume %s is in use: attached to %v, staged at %v, published at %v", v.ID, v.Attached, v.Staged, v.Published)
 	}
 	if v.Image {
-		if err := detachLoop(d.volumeData(v.ID)); err != nil {
-			return nil, err
-		}
+		check.OK(detachLoop(d.volumeData(v.ID)))
 	}
-	if err := os.RemoveAll(d.volumeData(v.ID)); err != nil {
-		return nil, err
-	}
+	check.OK(os.RemoveAll(d.volumeData(v.ID)))
 	return &csi.DeleteVolumeResponse{}, d.store.change(func(k *known) error { delete(k.Volumes, v.ID); return nil })
 }
 

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 	"k8s.io/kubernetes/test/e2e/storage/drivers/csi-test/mock/service"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Driver serves CSI's identity, controller and node, and the registration with a node agent.
@@ -34,14 +36,11 @@ type Driver struct {
 }
 
 // New prepares a driver. [Driver.Serve] serves it.
-func New(config Config) (*Driver, error) {
-	if err := config.Validate(); err != nil {
-		return nil, err
-	}
+func New(config Config) (_ *Driver, err error) {
+	defer check.Return(&err)
+	check.OK(config.Validate())
 	for _, dir := range []string{"volumes", "snapshots"} {
-		if err := os.MkdirAll(filepath.Join(config.Dir, dir), 0o755); err != nil {
-			return nil, err
-		}
+		check.OK(os.MkdirAll(filepath.Join(config.Dir, dir), 0o755))
 	}
 	d := &Driver{config: config, store: store{filepath.Join(config.Dir, "known")}}
 	return d, d.store.change(func(k *known) error {

@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Fault is what happens to calls of a method, such as NodeStageVolume.
@@ -265,22 +267,14 @@ func (c Config) Hanging(ctx context.Context, method string) (n int) {
 }
 
 func (c Config) control(ctx context.Context, method, at string, body any) (answer string, err error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return "", err
-	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://driver"+at, bytes.NewReader(text))
-	if err != nil {
-		return "", err
-	}
+	defer check.Return(&err)
+	text := check.Must(json.Marshal(body))
+	request := check.Must(http.NewRequestWithContext(ctx, method, "http://driver"+at, bytes.NewReader(text)))
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", c.Control)
 	}}
 	defer transport.CloseIdleConnections()
-	response, err := (&http.Client{Transport: transport}).Do(request)
-	if err != nil {
-		return "", err
-	}
+	response := check.Must((&http.Client{Transport: transport}).Do(request))
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("%s %s of driver %s: %s", method, at, c.Name, response.Status)

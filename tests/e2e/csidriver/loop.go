@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // loopOf is the device of an image file, such as /dev/loop3, empty if it has none.
@@ -27,18 +29,13 @@ func loopOf(image string) (device string, err error) {
 
 // attachLoop gives an image file a device, unless it has one.
 func attachLoop(image string) (device string, err error) {
+	defer check.Return(&err)
 	if device, err = loopOf(image); err != nil || device != "" {
 		return device, err
 	}
-	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
-	if err != nil {
-		return "", err
-	}
+	control := check.Must(os.OpenFile("/dev/loop-control", os.O_RDWR, 0))
 	defer control.Close()
-	file, err := os.OpenFile(image, os.O_RDWR, 0)
-	if err != nil {
-		return "", err
-	}
+	file := check.Must(os.OpenFile(image, os.O_RDWR, 0))
 	defer file.Close()
 	for range 100 {
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
@@ -46,10 +43,7 @@ func attachLoop(image string) (device string, err error) {
 			return "", fmt.Errorf("find a free loop device: %w", err)
 		}
 		device = fmt.Sprint("/dev/loop", n)
-		loop, err := os.OpenFile(device, os.O_RDWR, 0)
-		if err != nil {
-			return "", err
-		}
+		loop := check.Must(os.OpenFile(device, os.O_RDWR, 0))
 		config := unix.LoopConfig{Fd: uint32(file.Fd())}
 		copy(config.Info.File_name[:], image)
 		err = unix.IoctlLoopConfigure(int(loop.Fd()), &config)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -56,7 +57,8 @@ func unmount(path string) error {
 }
 
 // mountDevice mounts a device, on which it makes a file system if there is none, and lets that be as large as the device.
-func mountDevice(device, path, kind string, flags []string) error {
+func mountDevice(device, path, kind string, flags []string) (err error) {
+	defer check.Return(&err)
 	if is, err := mounted(path); err != nil || is {
 		return err
 	}
@@ -65,28 +67,20 @@ func mountDevice(device, path, kind string, flags []string) error {
 	case err != nil:
 		return err
 	case has == "":
-		if _, err := run("mkfs."+kind, "-q", device); err != nil {
-			return err
-		}
+		check.Must(run("mkfs."+kind, "-q", device))
 	case has != kind:
 		return fmt.Errorf("%s has the file system %s, not %s", device, has, kind)
 	case kind == "ext4":
 		// The device may be larger than what it was copied from. The kernel grows a mounted ext4 only for those that have
 		// CAP_SYS_RESOURCE; nobody needs the kernel while it is not mounted, but a check before.
-		if _, err := run("e2fsck", "-f", "-p", device); err != nil {
-			return err
-		}
-		if err := growFileSystem(device, path); err != nil {
-			return err
-		}
+		check.Must(run("e2fsck", "-f", "-p", device))
+		check.OK(growFileSystem(device, path))
 	}
 	options := "defaults"
 	if kind == "xfs" {
 		options = "nouuid" // a copy has the UUID of the original
 	}
-	if _, err := run("mount", "-t", kind, "-o", strings.Join(append([]string{options}, flags...), ","), device, path); err != nil {
-		return err
-	}
+	check.Must(run("mount", "-t", kind, "-o", strings.Join(append([]string{options}, flags...), ","), device, path))
 	if kind == "xfs" { // only while it is mounted
 		return growFileSystem(device, path)
 	}

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // NodeGetCapabilities is a node call.
@@ -55,18 +57,16 @@ func how(c *csi.VolumeCapability) string {
 }
 
 // NodeStageVolume is a node call.
-func (d *Driver) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+func (d *Driver) NodeStageVolume(
+	_ context.Context, r *csi.NodeStageVolumeRequest,
+) (_ *csi.NodeStageVolumeResponse, err error) {
+	defer check.Return(&err)
 	path, c := r.GetStagingTargetPath(), r.GetVolumeCapability()
 	if path == "" || c == nil || r.GetVolumeId() == "" {
 		return nil, status.Error(codes.InvalidArgument, "the call has no volume, no staging path or no capability")
 	}
-	v, err := d.volume(r.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	if err := d.attached(v, r.GetPublishContext()); err != nil {
-		return nil, err
-	}
+	v := check.Must(d.volume(r.GetVolumeId()))
+	check.OK(d.attached(v, r.GetPublishContext()))
 	if was, is := v.Staged[path]; is && was != how(c) {
 		return nil, status.Errorf(codes.AlreadyExists, "volume %s is staged as %q, not %q", v.ID, was, how(c))
 	}
@@ -75,9 +75,7 @@ func (d *Driver) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeReques
 			return nil, wrong("volume %s is staged at %s already", v.ID, other)
 		}
 	}
-	if err := d.stage(v, path, c); err != nil {
-		return nil, err
-	}
+	check.OK(d.stage(v, path, c))
 	return &csi.NodeStageVolumeResponse{}, d.withVolume(v.ID, func(v *Volume) error {
 		set(&v.Staged, path, how(c))
 		return nil
@@ -99,15 +97,14 @@ func (d *Driver) attached(v Volume, context map[string]string) error {
 }
 
 // stage mounts a volume at a path. A device is only made; it is published itself.
-func (d *Driver) stage(v Volume, path string, c *csi.VolumeCapability) error {
+func (d *Driver) stage(v Volume, path string, c *csi.VolumeCapability) (err error) {
+	defer check.Return(&err)
 	m := c.GetMount()
 	if !v.Image {
 		if c.GetBlock() != nil {
 			return status.Error(codes.InvalidArgument, "a directory is no device")
 		}
-		if err := bind(d.volumeData(v.ID), path, false); err != nil {
-			return err
-		}
+		check.OK(bind(d.volumeData(v.ID), path, false))
 		return giveTo(path, m.GetVolumeMountGroup())
 	}
 	device, err := attachLoop(d.volumeData(v.ID))
@@ -118,9 +115,7 @@ func (d *Driver) stage(v Volume, path string, c *csi.VolumeCapability) error {
 	if kind == "" {
 		kind = "ext4"
 	}
-	if err := mountDevice(device, path, kind, m.GetMountFlags()); err != nil {
-		return err
-	}
+	check.OK(mountDevice(device, path, kind, m.GetMountFlags()))
 	return giveTo(path, m.GetVolumeMountGroup())
 }
 
@@ -137,7 +132,10 @@ func giveTo(path, group string) error {
 }
 
 // NodeUnstageVolume is a node call.
-func (d *Driver) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+func (d *Driver) NodeUnstageVolume(
+	_ context.Context, r *csi.NodeUnstageVolumeRequest,
+) (_ *csi.NodeUnstageVolumeResponse, err error) {
+	defer check.Return(&err)
 	path := r.GetStagingTargetPath()
 	if path == "" {
 		return nil, status.Error(codes.InvalidArgument, "the call has no staging path")
@@ -152,13 +150,9 @@ func (d *Driver) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRe
 	if len(v.Published) > 0 {
 		return nil, wrong("volume %s is unstaged, and published at %v", v.ID, v.Published)
 	}
-	if err := unmount(path); err != nil {
-		return nil, err
-	}
+	check.OK(unmount(path))
 	if v.Image {
-		if err := detachLoop(d.volumeData(v.ID)); err != nil {
-			return nil, err
-		}
+		check.OK(detachLoop(d.volumeData(v.ID)))
 	}
 	return &csi.NodeUnstageVolumeResponse{}, d.withVolume(v.ID, func(v *Volume) error {
 		delete(v.Staged, path)
@@ -167,24 +161,19 @@ func (d *Driver) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRe
 }
 
 // NodePublishVolume is a node call.
-func (d *Driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (d *Driver) NodePublishVolume(
+	_ context.Context, r *csi.NodePublishVolumeRequest,
+) (_ *csi.NodePublishVolumeResponse, err error) {
+	defer check.Return(&err)
 	path, c := r.GetTargetPath(), r.GetVolumeCapability()
 	if path == "" || c == nil || r.GetVolumeId() == "" {
 		return nil, status.Error(codes.InvalidArgument, "the call has no volume, no target path or no capability")
 	}
 	if r.GetVolumeContext()["csi.storage.k8s.io/ephemeral"] == "true" {
-		if err := d.makeEphemeral(r.GetVolumeId()); err != nil {
-			return nil, err
-		}
+		check.OK(d.makeEphemeral(r.GetVolumeId()))
 	}
-	v, err := d.volume(r.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	from, err := d.staged(v, r)
-	if err != nil {
-		return nil, err
-	}
+	v := check.Must(d.volume(r.GetVolumeId()))
+	from := check.Must(d.staged(v, r))
 	as := "rw"
 	if r.GetReadonly() {
 		as = "ro"
@@ -198,9 +187,7 @@ func (d *Driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRe
 			return nil, status.Errorf(codes.FailedPrecondition, "volume %s is published at %s, and for one only", v.ID, other)
 		}
 	}
-	if err := publish(from, path, r); err != nil {
-		return nil, err
-	}
+	check.OK(publish(from, path, r))
 	return &csi.NodePublishVolumeResponse{}, d.withVolume(v.ID, func(v *Volume) error {
 		set(&v.Published, path, as)
 		return nil
@@ -290,31 +277,26 @@ func (d *Driver) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolu
 }
 
 // NodeGetVolumeStats is a node call.
-func (d *Driver) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+func (d *Driver) NodeGetVolumeStats(
+	_ context.Context, r *csi.NodeGetVolumeStatsRequest,
+) (_ *csi.NodeGetVolumeStatsResponse, err error) {
+	defer check.Return(&err)
 	path := r.GetVolumePath()
 	if path == "" {
 		return nil, status.Error(codes.InvalidArgument, "the call has no path")
 	}
-	v, err := d.volume(r.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
+	v := check.Must(d.volume(r.GetVolumeId()))
 	if is, err := mounted(path); err != nil || !is {
 		return nil, errors.Join(err, status.Errorf(codes.NotFound, "volume %s is not at %s", v.ID, path))
 	}
 	out := &csi.NodeGetVolumeStatsResponse{VolumeCondition: condition(&v)}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
+	info := check.Must(os.Stat(path))
 	if !info.IsDir() {
 		out.Usage = []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: v.Size}}
 		return out, nil
 	}
 	var fs unix.Statfs_t
-	if err := unix.Statfs(path, &fs); err != nil {
-		return nil, err
-	}
+	check.OK(unix.Statfs(path, &fs))
 	block := fs.Bsize
 	out.Usage = []*csi.VolumeUsage{
 		{
@@ -327,27 +309,23 @@ func (d *Driver) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStats
 }
 
 // NodeExpandVolume is a node call.
-func (d *Driver) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+func (d *Driver) NodeExpandVolume(
+	ctx context.Context, r *csi.NodeExpandVolumeRequest,
+) (_ *csi.NodeExpandVolumeResponse, err error) {
+	defer check.Return(&err)
 	path := r.GetVolumePath()
 	if path == "" {
 		return nil, status.Error(codes.InvalidArgument, "the call has no path")
 	}
-	v, err := d.volume(r.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
+	v := check.Must(d.volume(r.GetVolumeId()))
 	if is, err := mounted(path); (err != nil || !is) && r.GetVolumeCapability().GetBlock() == nil {
 		return nil, errors.Join(err, status.Errorf(codes.NotFound, "volume %s is not at %s", v.ID, path))
 	}
 	if d.config.NodeExpands {
-		if v, err = d.enlarge(v.ID, r.GetCapacityRange()); err != nil {
-			return nil, err
-		}
+		v = check.Must(d.enlarge(v.ID, r.GetCapacityRange()))
 	}
 	if v.Image {
-		if err := growLoop(d.volumeData(v.ID)); err != nil {
-			return nil, err
-		}
+		check.OK(growLoop(d.volumeData(v.ID)))
 		midway(ctx)
 		info, err := os.Stat(path)
 		if err == nil && info.IsDir() && r.GetVolumeCapability().GetBlock() == nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // known is what the driver knows, by ID.
@@ -49,11 +51,9 @@ type Snapshot struct {
 type store struct{ path string }
 
 // change has f change what is known. If f fails, nothing has changed.
-func (s store) change(f func(*known) error) error {
-	lock, err := os.OpenFile(s.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
+func (s store) change(f func(*known) error) (err error) {
+	defer check.Return(&err)
+	lock := check.Must(os.OpenFile(s.path+".lock", os.O_CREATE|os.O_RDWR, 0o600))
 	defer lock.Close()
 	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
 		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
@@ -69,17 +69,13 @@ func (s store) change(f func(*known) error) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := f(&k); err != nil {
-		return err
-	}
+	check.OK(f(&k))
 	after, err := json.Marshal(k)
 	if err != nil || string(after) == string(text) {
 		return err
 	}
 	fresh := filepath.Join(filepath.Dir(s.path), "fresh")
-	if err := os.WriteFile(fresh, after, 0o600); err != nil {
-		return err
-	}
+	check.OK(os.WriteFile(fresh, after, 0o600))
 	return os.Rename(fresh, s.path)
 }
 

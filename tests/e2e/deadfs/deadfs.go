@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Server is the server of one such mount. All that is in it are directories without end, each with the
@@ -116,16 +118,12 @@ func (s *Server) unmount() error {
 const connections = "/sys/fs/fuse/connections"
 
 // abort ends the connection of what is mounted at a directory, without a look at the directory.
-func abort(point string) error {
-	table, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return err
-	}
+func abort(point string) (err error) {
+	defer check.Return(&err)
+	table := check.Must(os.ReadFile("/proc/self/mountinfo"))
 	dir := connections
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) == 0 { // fusectl is not mounted there
-		if dir, err = os.MkdirTemp("", "fusectl-"); err != nil {
-			return err
-		}
+		dir = check.Must(os.MkdirTemp("", "fusectl-"))
 		defer os.Remove(dir)
 		if err := unix.Mount("fusectl", dir, "fusectl", 0, ""); err != nil {
 			return fmt.Errorf("mount fusectl: %w", err)

@@ -193,10 +193,7 @@ func (b *bed) write(t *testing.T, name, image string) {
 func (b *bed) awaitReady(t *testing.T, name string) (uid string) {
 	t.Helper()
 	await(t, "pod "+name+" is ready", func() error {
-		view, err := b.Pods(t.Context())
-		if err != nil {
-			return err
-		}
+		view := check.Must(b.Pods(t.Context()))
 		p, _ := view.Pod(name)
 		if !p.Ready {
 			return fmt.Errorf("%+v", p)

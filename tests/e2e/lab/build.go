@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"golang.org/x/mod/modfile"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // built is a directory of programs of other Go modules that is made once and then used by every lab.
@@ -35,16 +37,12 @@ func (b built) dir(ctx context.Context, repository string, log io.Writer) (dir s
 	return remember(dir, func() (string, error) { return dir, b.make(ctx, repository, dir, log) })
 }
 
-func (b built) make(ctx context.Context, repository, dir string, log io.Writer) error {
+func (b built) make(ctx context.Context, repository, dir string, log io.Writer) (err error) {
+	defer check.Return(&err)
 	bin := filepath.Dir(dir)
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return err
-	}
+	check.OK(os.MkdirAll(bin, 0o755))
 	kind, _, _ := strings.Cut(b.name, "-")
-	unlock, err := lock(ctx, filepath.Join(bin, kind+".lock"))
-	if err != nil {
-		return err
-	}
+	unlock := check.Must(lock(ctx, filepath.Join(bin, kind+".lock")))
 	defer unlock()
 	// It is renamed into place when it is complete.
 	if _, err := os.Stat(dir); err == nil {
@@ -53,14 +51,9 @@ func (b built) make(ctx context.Context, repository, dir string, log io.Writer) 
 	if log != nil {
 		fmt.Fprintf(log, "building %s from its Go module: %s, this once\n", b.name, b.takes)
 	}
-	fresh, err := os.MkdirTemp(bin, "building-")
-	if err != nil {
-		return err
-	}
+	fresh := check.Must(os.MkdirTemp(bin, "building-"))
 	defer os.RemoveAll(fresh)
-	if err := os.Chmod(fresh, 0o755); err != nil {
-		return err
-	}
+	check.OK(os.Chmod(fresh, 0o755))
 	to := fresh + "/"
 	if len(b.programs) == 1 {
 		to += b.programs[0]

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // lookAnyway is how long EventuallyWatched waits for a change before it looks all the same: a condition may also be about what
@@ -27,7 +29,7 @@ func EventuallyWatched(
 		}
 	}()
 	for {
-		last := condition()
+		last := check.Try(condition)
 		if last == nil {
 			return nil
 		}

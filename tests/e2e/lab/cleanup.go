@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // perPod bounds a removal through CRI: a pod that takes longer is removed by force.
@@ -128,23 +129,15 @@ func (l *Lab) removeByForce(ctx context.Context) error {
 
 // endByForce ends all processes of the lab, and says which containers there were.
 func (l *Lab) endByForce(ctx context.Context) (ids []string, err error) {
-	bundles, err := filepath.Glob(filepath.Join(l.dir, "state/io.containerd.runtime.v2.task/k8s.io/*"))
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	bundles := check.Must(filepath.Glob(filepath.Join(l.dir, "state/io.containerd.runtime.v2.task/k8s.io/*")))
 	var shimSockets []string
 	for _, bundle := range bundles {
 		ids = append(ids, filepath.Base(bundle))
 		shimSockets = append(shimSockets, shimSocket(bundle))
 	}
-	shims, err := l.shims()
-	if err != nil {
-		return ids, err
-	}
-	contained, err := containerProcesses(ids)
-	if err != nil {
-		return ids, err
-	}
+	shims := check.Must(l.shims())
+	contained := check.Must(containerProcesses(ids))
 	err = errors.Join(l.killStray(ctx), kill(ctx, append(shims, contained...)), l.endOrphans(ctx))
 	for _, socket := range shimSockets {
 		if socket != "" {

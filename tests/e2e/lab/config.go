@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"text/template"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func (l *Lab) configPath() string { return filepath.Join(l.dir, "containerd.toml") }
@@ -20,46 +22,30 @@ type settings struct {
 }
 
 // writeConfig writes containerd's configuration, the mirror configuration and the CNI network.
-func (l *Lab) writeConfig() error {
+func (l *Lab) writeConfig() (err error) {
+	defer check.Return(&err)
 	for _, dir := range []string{l.sockets, filepath.Join(l.dir, "cni/net.d"), filepath.Join(l.dir, "certs.d/_default"), l.CDIDir()} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
+		check.OK(os.MkdirAll(dir, 0o755))
 	}
-	cniBin, err := CNIBinDir()
-	if err != nil {
-		return err
-	}
+	cniBin := check.Must(CNIBinDir())
 	snapshotter := "overlayfs"
 	if err := tryOverlay(l.dir); err != nil {
 		snapshotter = "native"
 	}
-	canRaise, err := hasCapability(capSysResource)
-	if err != nil {
-		return err
-	}
+	canRaise := check.Must(hasCapability(capSysResource))
 	tmpl := configVersion2
 	if l.config.Release == Containerd2 {
 		tmpl = configVersion3
 	}
 	var text bytes.Buffer
-	err = tmpl.Execute(&text, settings{
+	check.OK(tmpl.Execute(&text, settings{
 		Dir: l.dir, Socket: l.SocketPath(), Snapshotter: snapshotter,
 		PauseImage: PauseImage, CNIBin: cniBin, RestrictOOM: !canRaise, SystemdCgroup: l.config.SystemdCgroup,
 		NodeNetwork: l.config.NodeNetwork,
-	})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(l.configPath(), text.Bytes(), 0o644); err != nil {
-		return err
-	}
-	if l.network, err = l.chooseNetwork(); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(l.dir, "cni/net.d/10-lab.conflist"), l.conflist(), 0o644); err != nil {
-		return err
-	}
+	}))
+	check.OK(os.WriteFile(l.configPath(), text.Bytes(), 0o644))
+	l.network = check.Must(l.chooseNetwork())
+	check.OK(os.WriteFile(filepath.Join(l.dir, "cni/net.d/10-lab.conflist"), l.conflist(), 0o644))
 	// The server line keeps containerd from asking the internet when the mirror says no.
 	url := "http://" + l.registry.Address()
 	hosts := fmt.Sprintf("server = %q\n[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", url, url)
@@ -160,16 +146,12 @@ disabled_plugins = [
 `))
 
 // tryOverlay mounts an overlay in dir and takes it away again.
-func tryOverlay(dir string) error {
-	base, err := os.MkdirTemp(dir, "overlay-")
-	if err != nil {
-		return err
-	}
+func tryOverlay(dir string) (err error) {
+	defer check.Return(&err)
+	base := check.Must(os.MkdirTemp(dir, "overlay-"))
 	defer os.RemoveAll(base)
 	for _, part := range []string{"lower", "upper", "work", "merged"} {
-		if err := os.Mkdir(filepath.Join(base, part), 0o755); err != nil {
-			return err
-		}
+		check.OK(os.Mkdir(filepath.Join(base, part), 0o755))
 	}
 	merged := filepath.Join(base, "merged")
 	options := fmt.Sprintf("lowerdir=%s/lower,upperdir=%s/upper,workdir=%s/work", base, base, base)

@@ -88,14 +88,11 @@ const (
 // StartControlPlane builds what is not built yet, and returns once the apiserver has made the
 // objects that it makes itself and all that was asked for is ready.
 func StartControlPlane(ctx context.Context, config ControlPlaneConfig) (_ *ControlPlane, err error) {
+	defer check.Return(&err)
 	c := &ControlPlane{config: config}
-	if c.config.Dir, err = filepath.Abs(config.Dir); err != nil {
-		return nil, err
-	}
+	c.config.Dir = check.Must(filepath.Abs(config.Dir))
 	if c.config.Repository == "" {
-		if c.config.Repository, err = Repository(); err != nil {
-			return nil, err
-		}
+		c.config.Repository = check.Must(Repository())
 	}
 	if err := c.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the control plane: %w", err), c.Stop(ctx))
@@ -107,15 +104,12 @@ func StartControlPlane(ctx context.Context, config ControlPlaneConfig) (_ *Contr
 }
 
 // start starts all components, one after another.
-func (c *ControlPlane) start(ctx context.Context) error {
+func (c *ControlPlane) start(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	for _, p := range c.components() {
-		if err := p.start(ctx); err != nil {
-			return err
-		}
+		check.OK(p.start(ctx))
 		if p == c.apiserver {
-			if err := c.awaitNamespace(ctx); err != nil {
-				return err
-			}
+			check.OK(c.awaitNamespace(ctx))
 		}
 	}
 	return nil
@@ -133,53 +127,32 @@ func (c *ControlPlane) components() []*component {
 }
 
 // prepare builds the programs, makes keys and certificates, chooses ports.
-func (c *ControlPlane) prepare(ctx context.Context) error {
+func (c *ControlPlane) prepare(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	if _, err := os.Stat(c.pki()); err == nil {
 		return fmt.Errorf("%s has the keys of another control plane", c.config.Dir)
 	}
 	for _, dir := range []string{c.pki(), filepath.Join(c.config.Dir, "kubeconfig")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
+		check.OK(os.MkdirAll(dir, 0o755))
 	}
 	if err := c.makeKeys(); err != nil {
 		return fmt.Errorf("make keys: %w", err)
 	}
 	c.store = newStore(c.config.Dir)
 	p := &c.ports
-	if err := freePorts(&p.Etcd, &p.EtcdPeer, &p.APIServer, &p.Controllers, &p.Scheduler); err != nil {
-		return err
-	}
-	etcd, err := BuildEtcd(ctx, c.config.Repository, c.config.Log)
-	if err != nil {
-		return err
-	}
+	check.OK(freePorts(&p.Etcd, &p.EtcdPeer, &p.APIServer, &p.Controllers, &p.Scheduler))
+	etcd := check.Must(BuildEtcd(ctx, c.config.Repository, c.config.Log))
 	c.etcd = c.component("etcd", etcd, c.etcdArgs(), c.ask(c.ports.Etcd, "/readyz"))
-	apiserver, err := BuildKubernetes(ctx, c.config.Repository, "kube-apiserver", c.config.Log)
-	if err != nil {
-		return err
-	}
+	apiserver := check.Must(BuildKubernetes(ctx, c.config.Repository, "kube-apiserver", c.config.Log))
 	c.apiserver = c.component("kube-apiserver", apiserver, c.apiserverArgs(), c.ask(c.ports.APIServer, "/readyz"))
 	if c.config.ControllerManager {
-		path, err := BuildKubernetes(ctx, c.config.Repository, "kube-controller-manager", c.config.Log)
-		if err != nil {
-			return err
-		}
-		kubeconfig, err := c.Kubeconfig("system:kube-controller-manager")
-		if err != nil {
-			return err
-		}
+		path := check.Must(BuildKubernetes(ctx, c.config.Repository, "kube-controller-manager", c.config.Log))
+		kubeconfig := check.Must(c.Kubeconfig("system:kube-controller-manager"))
 		c.controllers = c.component("kube-controller-manager", path, c.controllerArgs(kubeconfig), c.controllersReady)
 	}
 	if c.config.Scheduler {
-		path, err := BuildKubernetes(ctx, c.config.Repository, "kube-scheduler", c.config.Log)
-		if err != nil {
-			return err
-		}
-		kubeconfig, err := c.Kubeconfig("system:kube-scheduler")
-		if err != nil {
-			return err
-		}
+		path := check.Must(BuildKubernetes(ctx, c.config.Repository, "kube-scheduler", c.config.Log))
+		kubeconfig := check.Must(c.Kubeconfig("system:kube-scheduler"))
 		c.scheduler = c.component("kube-scheduler", path, c.schedulerArgs(kubeconfig), c.ask(c.ports.Scheduler, "/readyz"))
 	}
 	return nil
@@ -293,23 +266,16 @@ func (c *ControlPlane) Restore(ctx context.Context) error {
 }
 
 // withStoreStopped copies a directory over another one while no component runs.
-func (c *ControlPlane) withStoreStopped(ctx context.Context, from, to string) error {
-	if err := c.end(ctx, syscall.SIGTERM); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(to); err != nil {
-		return err
-	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		return err
-	}
+func (c *ControlPlane) withStoreStopped(ctx context.Context, from, to string) (err error) {
+	defer check.Return(&err)
+	check.OK(c.end(ctx, syscall.SIGTERM))
+	check.OK(os.RemoveAll(to))
+	check.OK(os.CopyFS(to, os.DirFS(from)))
 	if err := os.Chmod(to, 0o700); err != nil { // etcd wants no others in
 		return err
 	}
 	for _, p := range c.components() {
-		if err := p.start(ctx); err != nil {
-			return err
-		}
+		check.OK(p.start(ctx))
 	}
 	return nil
 }

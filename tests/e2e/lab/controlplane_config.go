@@ -8,31 +8,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // pki is the directory of keys and certificates.
 func (c *ControlPlane) pki() string { return filepath.Join(c.config.Dir, "pki") }
 
-func (c *ControlPlane) makeKeys() error {
-	var err error
-	if c.authority, err = newAuthority(); err != nil {
-		return err
-	}
-	caKey, err := privateKey(c.authority.key)
-	if err != nil {
-		return err
-	}
-	if err := (pair{cert: c.authority.pem(), key: caKey}).write(c.pki(), "ca"); err != nil {
-		return err
-	}
-	private, public, err := serviceAccountKey()
-	if err != nil {
-		return err
-	}
+func (c *ControlPlane) makeKeys() (err error) {
+	defer check.Return(&err)
+	c.authority = check.Must(newAuthority())
+	caKey := check.Must(privateKey(c.authority.key))
+	check.OK((pair{cert: c.authority.pem(), key: caKey}).write(c.pki(), "ca"))
+	private, public := check.Must2(serviceAccountKey())
 	// The public half is no certificate; the pair is only a way to write both.
-	if err := (pair{cert: public, key: private}).write(c.pki(), "service-account"); err != nil {
-		return err
-	}
+	check.OK((pair{cert: public, key: private}).write(c.pki(), "service-account"))
 	for _, s := range []struct {
 		name  string
 		hosts []string
@@ -40,24 +30,12 @@ func (c *ControlPlane) makeKeys() error {
 		{"etcd", nil},
 		{"apiserver", []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", firstServiceIP}},
 	} {
-		p, err := c.authority.server(s.name, s.hosts...)
-		if err != nil {
-			return err
-		}
-		if err := p.write(c.pki(), s.name); err != nil {
-			return err
-		}
+		p := check.Must(c.authority.server(s.name, s.hosts...))
+		check.OK(p.write(c.pki(), s.name))
 	}
-	toNodes, err := c.authority.client("kube-apiserver-kubelet-client", []string{"system:masters"}, certLifetime)
-	if err != nil {
-		return err
-	}
-	if err := toNodes.write(c.pki(), "apiserver-kubelet-client"); err != nil {
-		return err
-	}
-	if c.admin, err = c.authority.client("lab-admin", []string{"system:masters"}, certLifetime); err != nil {
-		return err
-	}
+	toNodes := check.Must(c.authority.client("kube-apiserver-kubelet-client", []string{"system:masters"}, certLifetime))
+	check.OK(toNodes.write(c.pki(), "apiserver-kubelet-client"))
+	c.admin = check.Must(c.authority.client("lab-admin", []string{"system:masters"}, certLifetime))
 	return c.admin.write(c.pki(), "admin")
 }
 
@@ -147,6 +125,7 @@ type Identity struct {
 // KubeconfigOf is [ControlPlane.Kubeconfig] with more to say. Called again for the same user it
 // replaces the files.
 func (c *ControlPlane) KubeconfigOf(id Identity) (path string, err error) {
+	defer check.Return(&err)
 	if id.Lifetime == 0 {
 		id.Lifetime = certLifetime
 	}
@@ -161,21 +140,16 @@ func (c *ControlPlane) KubeconfigOf(id Identity) (path string, err error) {
 	user := map[string]any{"client-certificate-data": p.cert, "client-key-data": p.key}
 	if id.Files {
 		user = map[string]any{"client-certificate": path + ".crt", "client-key": path + ".key"}
-		if err := p.write(filepath.Split(path)); err != nil {
-			return "", err
-		}
+		check.OK(p.write(filepath.Split(path)))
 	}
 	// JSON is YAML, and writes bytes as base64, as a kubeconfig has them.
-	text, err := json.MarshalIndent(map[string]any{
+	text := check.Must(json.MarshalIndent(map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "lab",
 		"clusters": []any{map[string]any{"name": "lab", "cluster": map[string]any{
 			"server": id.Server, "certificate-authority-data": c.authority.pem(),
 		}}},
 		"users":    []any{map[string]any{"name": id.User, "user": user}},
 		"contexts": []any{map[string]any{"name": "lab", "context": map[string]any{"cluster": "lab", "user": id.User}}},
-	}, "", "  ")
-	if err != nil {
-		return "", err
-	}
+	}, "", "  "))
 	return path, os.WriteFile(path, append(text, '\n'), 0o600)
 }

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // CompactEtcd makes etcd forget all versions of objects but the newest (etcd v3 API, over HTTP).
@@ -38,25 +40,19 @@ func (c *ControlPlane) etcdCall(ctx context.Context, path string, body any) ([]b
 }
 
 // request makes a request at a loopback port, as the administrator, and wants a good answer.
-func (c *ControlPlane) request(ctx context.Context, method string, port int, path string, body []byte) ([]byte, error) {
-	config, err := c.admin.tls(c.authority)
-	if err != nil {
-		return nil, err
-	}
+func (c *ControlPlane) request(
+	ctx context.Context, method string, port int, path string, body []byte,
+) (_ []byte, err error) {
+	defer check.Return(&err)
+	config := check.Must(c.admin.tls(c.authority))
 	if port == c.ports.Controllers || port == c.ports.Scheduler {
 		// They make a certificate of their own, which nobody knows.
 		config.InsecureSkipVerify = true
 	}
 	transport := &http.Transport{TLSClientConfig: config}
 	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, method, "https://"+loopback(port)+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	response, err := (&http.Client{Transport: transport}).Do(request)
-	if err != nil {
-		return nil, err
-	}
+	request := check.Must(http.NewRequestWithContext(ctx, method, "https://"+loopback(port)+path, bytes.NewReader(body)))
+	response := check.Must((&http.Client{Transport: transport}).Do(request))
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if err == nil && response.StatusCode != http.StatusOK {

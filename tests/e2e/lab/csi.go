@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // csiDir has the sidecars of CSI drivers, in a module of their own: they want another client of Kubernetes than these
@@ -94,15 +96,12 @@ func (c *ControlPlane) StartSnapshotController(ctx context.Context, dir string) 
 	return c.startSidecars(ctx, dir, map[string][]string{"snapshot-controller": {"--retry-interval-start=100ms"}})
 }
 
-func (c *ControlPlane) startSidecars(ctx context.Context, dir string, args map[string][]string) (*Sidecars, error) {
-	binaries, err := BuildCSISidecars(ctx, c.config.Repository, c.config.Log)
-	if err != nil {
-		return nil, err
-	}
-	kubeconfig, err := c.KubeconfigOf(Identity{User: "csi-sidecars", Groups: []string{"system:masters"}})
-	if err != nil {
-		return nil, err
-	}
+func (c *ControlPlane) startSidecars(
+	ctx context.Context, dir string, args map[string][]string,
+) (_ *Sidecars, err error) {
+	defer check.Return(&err)
+	binaries := check.Must(BuildCSISidecars(ctx, c.config.Repository, c.config.Log))
+	kubeconfig := check.Must(c.KubeconfigOf(Identity{User: "csi-sidecars", Groups: []string{"system:masters"}}))
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Sidecars{stop: stop}
 	for name, flags := range args {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -50,15 +52,10 @@ func Collect(t testing.TB, reach string, collect func(ctx context.Context, e Evi
 	}
 }
 
-func newEvidence(test string) (Evidence, error) {
-	repository, err := Repository()
-	if err != nil {
-		return Evidence{}, err
-	}
-	wd, err := os.Getwd()
-	if err != nil {
-		return Evidence{}, err
-	}
+func newEvidence(test string) (_ Evidence, err error) {
+	defer check.Return(&err)
+	repository := check.Must(Repository())
+	wd := check.Must(os.Getwd())
 	e := Evidence{filepath.Join(repository, ".run/failed", filepath.Base(wd), strings.ReplaceAll(test, "/", "_"))}
 	return e, errors.Join(os.RemoveAll(e.dir), os.MkdirAll(e.dir, 0o755))
 }
@@ -112,16 +109,11 @@ func (e Evidence) ControlPlane(c *ControlPlane) {
 }
 
 // end is the end of a file, at most n bytes.
-func end(path string, n int64) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
+func end(path string, n int64) (_ string, err error) {
+	defer check.Return(&err)
+	f := check.Must(os.Open(path))
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
+	info := check.Must(f.Stat())
 	text, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-n), n))
 	return string(text), err
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Names of the images that [Registry.PushDemoImages] serves.
@@ -41,20 +43,16 @@ var programs = map[string]string{
 }
 
 // PushDemoImages builds the programs of tests/images, makes an image of each and serves it.
-func (r *Registry) PushDemoImages(ctx context.Context, repository string) error {
+func (r *Registry) PushDemoImages(ctx context.Context, repository string) (err error) {
+	defer check.Return(&err)
 	var refs []string
 	for ref := range programs {
 		refs = append(refs, ref)
 	}
 	slices.Sort(refs)
 	for _, ref := range refs {
-		image, err := ProgramImage(ctx, repository, programs[ref])
-		if err != nil {
-			return err
-		}
-		if err := r.Push(ctx, ref, image); err != nil {
-			return err
-		}
+		image := check.Must(ProgramImage(ctx, repository, programs[ref]))
+		check.OK(r.Push(ctx, ref, image))
 	}
 	image, err := busyboxImage()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -113,15 +111,10 @@ func programConfig(program string) v1.Config {
 	return v1.Config{Entrypoint: []string{"/" + program}, Env: []string{"PATH=/"}, WorkingDir: "/"}
 }
 
-func busyboxImage() (v1.Image, error) {
-	file, err := LookPath("busybox")
-	if err != nil {
-		return nil, err
-	}
-	binary, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
+func busyboxImage() (_ v1.Image, err error) {
+	defer check.Return(&err)
+	file := check.Must(LookPath("busybox"))
+	binary := check.Must(os.ReadFile(file))
 	files := []File{{Path: "bin/busybox", Mode: 0o755, Data: binary}}
 	for _, applet := range []string{"sh", "cat", "echo", "env", "false", "id", "kill", "ls", "mount", "nslookup", "ps", "sha256sum", "sleep", "stty", "tar", "test", "touch", "true", "wget"} {
 		files = append(files, File{Path: "bin/" + applet, Link: "busybox"})
@@ -182,7 +175,8 @@ func imageOf(config v1.Config, layer v1.Layer) (v1.Image, error) {
 }
 
 // tarOf writes files, each after the directories above it. A path that ends in / is a directory.
-func tarOf(files []File) ([]byte, error) {
+func tarOf(files []File) (_ []byte, err error) {
+	defer check.Return(&err)
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	made := map[string]bool{".": true}
@@ -198,9 +192,7 @@ func tarOf(files []File) ([]byte, error) {
 		return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755})
 	}
 	for _, f := range files {
-		if err := parents(path.Dir(path.Clean(f.Path))); err != nil {
-			return nil, err
-		}
+		check.OK(parents(path.Dir(path.Clean(f.Path))))
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: int64(f.Mode), Size: int64(len(f.Data))}
 		switch {
 		case f.Link != "":
@@ -209,13 +201,9 @@ func tarOf(files []File) ([]byte, error) {
 			header.Typeflag = tar.TypeDir
 			made[path.Clean(f.Path)] = true
 		}
-		if err := w.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.Data); err != nil {
-			return nil, err
-		}
+		check.OK(w.WriteHeader(header))
+		check.Must(w.Write(f.Data))
 	}
-	err := w.Close()
-	return buf.Bytes(), err
+	check.OK(w.Close())
+	return buf.Bytes(), nil
 }

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Config says what lab to start. Dir and Release must be set.
@@ -155,23 +157,19 @@ func (l *Lab) take() (func(), error) {
 
 // Start starts containerd and waits until it serves CRI and its network is ready. Pods of an
 // earlier start in the same directory are found as they are.
-func (l *Lab) Start(ctx context.Context) error {
+func (l *Lab) Start(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	if l.process != nil {
 		return errors.New("containerd runs already")
 	}
-	if err := l.killStray(ctx); err != nil {
-		return err
-	}
+	check.OK(l.killStray(ctx))
 	if err := l.writeConfig(); err != nil {
 		return fmt.Errorf("configure containerd: %w", err)
 	}
 	if err := l.makeBridge(ctx); err != nil {
 		return err
 	}
-	logFile, err := os.OpenFile(l.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
+	logFile := check.Must(os.OpenFile(l.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))
 	defer logFile.Close()
 	// containerd finds its shim by PATH, and the shim its runc: those that are ours must come first.
 	cmd := exec.Command(filepath.Join(l.binDir, "containerd"), "--config", l.configPath())

@@ -2,9 +2,6 @@ package lab
 
 import (
 	"context"
-	"errors"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -206,22 +203,7 @@ func containerConfig(name, image string) *runtimeapi.ContainerConfig {
 // get asks url until it answers 200.
 func get(ctx context.Context, t *testing.T, url string) {
 	t.Helper()
-	check.Fatal(t, Eventually(ctx, 10*time.Second, url, func() error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		_, err = io.Copy(io.Discard, resp.Body)
-		if resp.StatusCode != http.StatusOK {
-			err = errors.Join(err, errors.New(resp.Status))
-		}
-		return err
-	}))
+	check.Fatal(t, Eventually(ctx, 10*time.Second, url, func() error { return Serves(ctx, url, "") }))
 }
 
 // hostPortRules are the rules for the lab's host ports.

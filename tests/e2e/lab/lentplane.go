@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // renewTimeout is how long who wants the shared control plane waits for it: it is made as new after the last one who
@@ -42,23 +44,13 @@ func (c *ControlPlaneConfig) say(format string, args ...any) {
 }
 
 func lentControlPlane(ctx context.Context, config ControlPlaneConfig) (_ *ControlPlane, err error) {
+	defer check.Return(&err)
 	if config.Repository == "" {
-		if config.Repository, err = Repository(); err != nil {
-			return nil, err
-		}
+		config.Repository = check.Must(Repository())
 	}
-	fingerprint, err := config.fingerprint()
-	if err != nil {
-		return nil, err
-	}
-	file, err := readPlaneFile(planeFileIn(config.Repository), fingerprint)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := file.take(ctx)
-	if err != nil {
-		return nil, err
-	}
+	fingerprint := check.Must(config.fingerprint())
+	file := check.Must(readPlaneFile(planeFileIn(config.Repository), fingerprint))
+	conn := check.Must(file.take(ctx))
 	c, err := file.controlPlane(config, conn)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -123,22 +115,13 @@ func (l *loan) Close() error {
 
 // controlPlane is the shared one, with kubeconfigs in the directory of config. lent gives it back.
 func (f planeFile) controlPlane(config ControlPlaneConfig, lent io.Closer) (_ *ControlPlane, err error) {
+	defer check.Return(&err)
 	c := &ControlPlane{config: config, ports: f.Ports, lent: lent}
-	if c.config.Dir, err = filepath.Abs(config.Dir); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(filepath.Join(c.config.Dir, "kubeconfig"), 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.Symlink(f.PKI, c.pki()); err != nil {
-		return nil, err
-	}
-	if c.authority, err = readAuthority(c.file("ca")); err != nil {
-		return nil, err
-	}
-	if c.admin, err = readPair(c.file("admin")); err != nil {
-		return nil, err
-	}
+	c.config.Dir = check.Must(filepath.Abs(config.Dir))
+	check.OK(os.MkdirAll(filepath.Join(c.config.Dir, "kubeconfig"), 0o755))
+	check.OK(os.Symlink(f.PKI, c.pki()))
+	c.authority = check.Must(readAuthority(c.file("ca")))
+	c.admin = check.Must(readPair(c.file("admin")))
 	running := func(name string) *component {
 		return &component{name: name, logPath: filepath.Join(f.Dir, name+".log"), lent: true}
 	}
@@ -161,15 +144,10 @@ func readPair(path string) (p pair, err error) {
 	return p, err
 }
 
-func readAuthority(path string) (*authority, error) {
-	p, err := readPair(path)
-	if err != nil {
-		return nil, err
-	}
-	both, err := tls.X509KeyPair(p.cert, p.key)
-	if err != nil {
-		return nil, err
-	}
+func readAuthority(path string) (_ *authority, err error) {
+	defer check.Return(&err)
+	p := check.Must(readPair(path))
+	both := check.Must(tls.X509KeyPair(p.cert, p.key))
 	key, is := both.PrivateKey.(*ecdsa.PrivateKey)
 	if !is {
 		return nil, fmt.Errorf("%s.key is a %T", path, both.PrivateKey)

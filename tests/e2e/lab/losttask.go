@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // A StartContainer whose caller goes away just after the task was made, as an agent that is killed
@@ -163,12 +165,9 @@ func (l *Lab) lostOf(ctx context.Context, ids []string) (lost string, early int,
 				_, err := l.Runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
 				return err
 			}
-			got, err := l.Runtime().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id})
-			if err != nil {
-				return err
-			}
+			got := check.Must(l.Runtime().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id}))
 			isEarly = got.Status.State == runtimeapi.ContainerState_CONTAINER_CREATED || strings.Contains(got.Status.Message, "failed to create containerd task")
-			err = remove()
+			err := remove()
 			switch _, is := l.lostIn(ctx, err); {
 			case !is:
 				return err

@@ -12,6 +12,8 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // network is the bridge that a lab's pods are on.
@@ -23,7 +25,8 @@ type network struct {
 // chooseNetwork takes the network of the lab's last start, or a free one: a first guess from the
 // lab's id, so that it stays the same if it can, then onwards until one clashes with no address
 // of the host.
-func (l *Lab) chooseNetwork() (network, error) {
+func (l *Lab) chooseNetwork() (_ network, err error) {
+	defer check.Return(&err)
 	file := filepath.Join(l.dir, "network.json")
 	text, err := os.ReadFile(file)
 	if err == nil {
@@ -34,29 +37,17 @@ func (l *Lab) chooseNetwork() (network, error) {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return network{}, err
 	}
-	taken, err := hostNetworks()
-	if err != nil {
-		return network{}, err
-	}
-	guess, err := strconv.ParseUint(l.id, 16, 32)
-	if err != nil {
-		return network{}, err
-	}
+	taken := check.Must(hostNetworks())
+	guess := check.Must(strconv.ParseUint(l.id, 16, 32))
 	const slots = 64 * 64 // 10.128.0.0/10 in pieces of /22
 	for i := range uint64(slots) {
 		slot := (guess + i) % slots
-		_, subnet, err := net.ParseCIDR(fmt.Sprintf("10.%d.%d.0/22", 128+slot/64, slot%64*4))
-		if err != nil {
-			return network{}, err
-		}
+		_, subnet := check.Must2(net.ParseCIDR(fmt.Sprintf("10.%d.%d.0/22", 128+slot/64, slot%64*4)))
 		if clashes(subnet, taken) {
 			continue
 		}
 		n := network{Bridge: "lab" + l.id, Subnet: subnet.String()}
-		text, err := json.Marshal(n)
-		if err != nil {
-			return network{}, err
-		}
+		text := check.Must(json.Marshal(n))
 		return n, os.WriteFile(file, text, 0o644)
 	}
 	return network{}, errors.New("no free subnet for pods in 10.128.0.0/10")

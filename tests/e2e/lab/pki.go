@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // certLifetime is longer than any lab lives.
@@ -29,19 +31,14 @@ type authority struct {
 // pair is a certificate and its key, in PEM.
 type pair struct{ cert, key []byte }
 
-func newAuthority() (*authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
+func newAuthority() (_ *authority, err error) {
+	defer check.Return(&err)
+	key := check.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "troupe lab"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	der, err := sign(template, nil, key, key.Public(), certLifetime)
-	if err != nil {
-		return nil, err
-	}
+	der := check.Must(sign(template, nil, key, key.Public(), certLifetime))
 	cert, err := x509.ParseCertificate(der)
 	return &authority{cert: cert, key: key}, err
 }
@@ -77,16 +74,11 @@ func (a *authority) server(name string, hosts ...string) (pair, error) {
 	return a.issue(template, certLifetime)
 }
 
-func (a *authority) issue(template *x509.Certificate, lifetime time.Duration) (pair, error) {
+func (a *authority) issue(template *x509.Certificate, lifetime time.Duration) (_ pair, err error) {
+	defer check.Return(&err)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return pair{}, err
-	}
-	der, err := sign(template, a, a.key, key.Public(), lifetime)
-	if err != nil {
-		return pair{}, err
-	}
+	key := check.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	der := check.Must(sign(template, a, a.key, key.Public(), lifetime))
 	keyPEM, err := privateKey(key)
 	return pair{cert: block("CERTIFICATE", der), key: keyPEM}, err
 }
@@ -113,13 +105,9 @@ func sign(template *x509.Certificate, by *authority, with crypto.Signer, public 
 
 // serviceAccountKey makes the key that signs tokens, and its public half.
 func serviceAccountKey() (private, public []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	if private, err = privateKey(key); err != nil {
-		return nil, nil, err
-	}
+	defer check.Return(&err)
+	key := check.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	private = check.Must(privateKey(key))
 	der, err := x509.MarshalPKIXPublicKey(key.Public())
 	return private, block("PUBLIC KEY", der), err
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // planeFile is what [SharePlane] tells of its control plane in .run/lab/plane.json.
@@ -58,14 +60,10 @@ func readPlaneFile(path, fingerprint string) (f planeFile, err error) {
 }
 
 // write puts the file into place at once, so that nobody reads half of it.
-func (f planeFile) write(path string) error {
-	text, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
-		return err
-	}
+func (f planeFile) write(path string) (err error) {
+	defer check.Return(&err)
+	text := check.Must(json.MarshalIndent(f, "", "  "))
+	check.OK(os.WriteFile(path+".new", append(text, '\n'), 0o644))
 	return os.Rename(path+".new", path)
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -38,13 +40,13 @@ func poll(ctx context.Context, condition func() (bool, error)) error {
 }
 
 // Eventually polls condition for at most d. Its error says what was waited for and, if the
-// condition gave one, why it did not hold the last time.
+// condition gave one, why it did not hold the last time. check.OK may end the condition.
 func Eventually(ctx context.Context, d time.Duration, what string, condition func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var last error
 	err := poll(ctx, func() (bool, error) {
-		last = condition()
+		last = check.Try(condition)
 		return last == nil, nil
 	})
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Usage is the CPU time that the runtime has used so far, that of children it has waited for
@@ -60,10 +62,8 @@ func (l *Lab) Usage() (Usage, error) {
 
 // processUsage reads utime, stime, cutime, cstime and rss of proc_pid_stat(5).
 func processUsage(pid int) (cpu time.Duration, rss int64, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, 0, err
-	}
+	defer check.Return(&err)
+	text := check.Must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))
 	_, after, ok := bytes.Cut(text, []byte(") ")) // the command's name may hold spaces
 	fields := strings.Fields(string(after))
 	const first = 3 // number of the field after the name
@@ -72,10 +72,7 @@ func processUsage(pid int) (cpu time.Duration, rss int64, err error) {
 	}
 	var ticks int64
 	for _, field := range []int{14, 15, 16, 17} {
-		n, err := strconv.ParseInt(fields[field-first], 10, 64)
-		if err != nil {
-			return 0, 0, err
-		}
+		n := check.Must(strconv.ParseInt(fields[field-first], 10, 64))
 		ticks += n
 	}
 	pages, err := strconv.ParseInt(fields[24-first], 10, 64)

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Process is a child in a session of its own, so that Ctrl-C at the terminal does not reach it,
@@ -62,10 +64,9 @@ func (p *Process) Signal(signal syscall.Signal) error {
 
 // End sends signal, and SIGKILL if the process is there still after patience or the end of ctx,
 // and returns once it has ended.
-func (p *Process) End(ctx context.Context, signal syscall.Signal, patience time.Duration) error {
-	if err := p.Signal(signal); err != nil {
-		return err
-	}
+func (p *Process) End(ctx context.Context, signal syscall.Signal, patience time.Duration) (err error) {
+	defer check.Return(&err)
+	check.OK(p.Signal(signal))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
@@ -74,9 +75,7 @@ func (p *Process) End(ctx context.Context, signal syscall.Signal, patience time.
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if err := p.Signal(syscall.SIGKILL); err != nil {
-		return err
-	}
+	check.OK(p.Signal(syscall.SIGKILL))
 	<-p.exited
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // ownProgram is a program of this repository.
@@ -51,14 +53,10 @@ func (p ownProgram) title() string {
 
 // link builds the program where Go finds it again: it does not link what is there already, from the same sources.
 func (p ownProgram) link(ctx context.Context, repository string) (path string, err error) {
+	defer check.Return(&err)
 	at := filepath.Join(repository, ".run/link", p.title())
-	if err := os.MkdirAll(at, 0o755); err != nil {
-		return "", err
-	}
-	unlock, err := lock(ctx, at+".lock")
-	if err != nil {
-		return "", err
-	}
+	check.OK(os.MkdirAll(at, 0o755))
+	unlock := check.Must(lock(ctx, at+".lock"))
 	defer unlock()
 	linked := filepath.Join(at, p.name)
 	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", linked}
@@ -80,31 +78,20 @@ const (
 
 // keep copies what was linked to below bin.
 func (p ownProgram) keep(bin, linked string) (path string, err error) {
-	text, err := os.ReadFile(linked)
-	if err != nil {
-		return "", err
-	}
+	defer check.Return(&err)
+	text := check.Must(os.ReadFile(linked))
 	dir := filepath.Join(bin, fmt.Sprintf("%s-%.*x", p.title(), hashDigits/2, sha256.Sum256(text)))
 	path = filepath.Join(dir, p.name)
 	now := time.Now()
 	if os.Chtimes(dir, now, now) == nil {
 		return path, nil
 	}
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return "", err
-	}
-	fresh, err := os.MkdirTemp(bin, "building-")
-	if err != nil {
-		return "", err
-	}
+	check.OK(os.MkdirAll(bin, 0o755))
+	fresh := check.Must(os.MkdirTemp(bin, "building-"))
 	defer os.RemoveAll(fresh)
 	// Anybody may run it: some tests are others than root.
-	if err := os.Chmod(fresh, 0o755); err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(filepath.Join(fresh, p.name), text, 0o755); err != nil {
-		return "", err
-	}
+	check.OK(os.Chmod(fresh, 0o755))
+	check.OK(os.WriteFile(filepath.Join(fresh, p.name), text, 0o755))
 	if err := os.Rename(fresh, dir); err != nil {
 		if _, there := os.Stat(path); there != nil { // else another checkout, with the same .run/bin, was faster
 			return "", err
@@ -114,20 +101,16 @@ func (p ownProgram) keep(bin, linked string) (path string, err error) {
 }
 
 // prune removes the program's builds that were last used before.
-func (p ownProgram) prune(bin string, before time.Time) error {
-	all, err := os.ReadDir(bin)
-	if err != nil {
-		return err
-	}
+func (p ownProgram) prune(bin string, before time.Time) (err error) {
+	defer check.Return(&err)
+	all := check.Must(os.ReadDir(bin))
 	ours := regexp.MustCompile(fmt.Sprintf("^%s-[0-9a-f]{%d}$", regexp.QuoteMeta(p.title()), hashDigits))
 	for _, entry := range all {
 		if !ours.MatchString(entry.Name()) {
 			continue
 		}
 		if info, err := entry.Info(); err == nil && info.ModTime().Before(before) {
-			if err := os.RemoveAll(filepath.Join(bin, entry.Name())); err != nil {
-				return err
-			}
+			check.OK(os.RemoveAll(filepath.Join(bin, entry.Name())))
 		}
 	}
 	return nil

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // What is said on the connection by which a process of tests has the control plane. It has it until the connection
@@ -36,14 +38,10 @@ type lender struct {
 // SharePlane starts a control plane as the tests of a cluster want it, and lends it to those that are run until ctx
 // ends: see [TakeControlPlane]. started is called when they can have it.
 func SharePlane(ctx context.Context, repository string, log io.Writer, started func(kubeconfig string)) (err error) {
+	defer check.Return(&err)
 	dir := filepath.Join(repository, ".run/lab")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	running, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return err
-	}
+	check.OK(os.MkdirAll(dir, 0o755))
+	running := check.Must(os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644))
 	defer running.Close()
 	if err := syscall.Flock(int(running.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("go tool task lab runs already in %s: %w", dir, err)
@@ -54,10 +52,7 @@ func SharePlane(ctx context.Context, repository string, log io.Writer, started f
 	if err := os.RemoveAll(config.Dir); err != nil { // of an earlier one
 		return err
 	}
-	plane, err := StartControlPlane(ctx, config)
-	if err != nil {
-		return err
-	}
+	plane := check.Must(StartControlPlane(ctx, config))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
 		defer cancel()
@@ -67,19 +62,13 @@ func SharePlane(ctx context.Context, repository string, log io.Writer, started f
 }
 
 // share lends the control plane until ctx ends.
-func (c *ControlPlane) share(ctx context.Context, path string, log io.Writer, started func(kubeconfig string)) error {
-	kubeconfig, err := c.KubeconfigOf(Identity{User: "lab-admin", Groups: []string{"system:masters"}})
-	if err != nil {
-		return err
-	}
-	fingerprint, err := c.config.fingerprint()
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
+func (c *ControlPlane) share(
+	ctx context.Context, path string, log io.Writer, started func(kubeconfig string),
+) (err error) {
+	defer check.Return(&err)
+	kubeconfig := check.Must(c.KubeconfigOf(Identity{User: "lab-admin", Groups: []string{"system:masters"}}))
+	fingerprint := check.Must(c.config.fingerprint())
+	listener := check.Must(net.Listen("tcp", "127.0.0.1:0"))
 	file := planeFile{
 		Address: c.Address(), Kubeconfig: kubeconfig, Dir: c.config.Dir, PKI: c.pki(), Ports: c.ports,
 		PID: os.Getpid(), Lender: listener.Addr().String(), Config: fingerprint,
@@ -164,18 +153,13 @@ func (c *ControlPlane) serves(ctx context.Context) error {
 }
 
 // renew starts the control plane again at the same addresses, with the same keys and none of its objects and logs.
-func (c *ControlPlane) renew(ctx context.Context) error {
+func (c *ControlPlane) renew(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	// Nothing is kept of it: there is nothing to end in order.
-	if err := c.end(ctx, syscall.SIGKILL); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(c.store.data()); err != nil {
-		return err
-	}
+	check.OK(c.end(ctx, syscall.SIGKILL))
+	check.OK(os.RemoveAll(c.store.data()))
 	for _, p := range c.components() {
-		if err := os.RemoveAll(p.logPath); err != nil {
-			return err
-		}
+		check.OK(os.RemoveAll(p.logPath))
 	}
 	return c.start(ctx)
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -99,24 +100,18 @@ evictionHard: {memory.available: "1Mi", nodefs.available: "0.1%", nodefs.inodesF
 `
 
 // New prepares a member. [Member.Start] runs it.
-func New(config Config) (*Member, error) {
-	if err := config.validate(); err != nil {
-		return nil, err
-	}
+func New(config Config) (_ *Member, err error) {
+	defer check.Return(&err)
+	check.OK(config.validate())
 	m := &Member{Daemon: &lab.Daemon{Dir: config.Dir, Patience: stopPatience}, config: config}
 	for _, dir := range []string{m.Root(), m.Logs()} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, err
-		}
+		check.OK(os.MkdirAll(dir, 0o755))
 	}
-	var err error
 	m.kubeconfig, err = config.Plane.KubeconfigOf(lab.Identity{User: "system:node:" + config.Node, Groups: []string{"system:nodes"}, Files: true})
 	if err != nil {
 		return nil, err
 	}
-	if err := makeCgroups(config.CgroupRoot); err != nil {
-		return nil, err
-	}
+	check.OK(makeCgroups(config.CgroupRoot))
 	return m, m.Configure(config.Agent, config.Settings)
 }
 
@@ -132,18 +127,15 @@ func (m *Member) Configure(agent Agent, settings string) error {
 }
 
 // makeCgroups makes the cgroup that pods are to be below: a kubelet wants to find it.
-func makeCgroups(name string) error {
+func makeCgroups(name string) (err error) {
+	defer check.Return(&err)
 	const mount = "/sys/fs/cgroup"
 	hierarchies := []string{mount}
 	if _, err := os.Stat(filepath.Join(mount, "cgroup.controllers")); err != nil {
-		if hierarchies, err = filepath.Glob(mount + "/*"); err != nil {
-			return err
-		}
+		hierarchies = check.Must(filepath.Glob(mount + "/*"))
 	}
 	for _, h := range hierarchies {
-		if err := os.MkdirAll(filepath.Join(h, name), 0o755); err != nil {
-			return err
-		}
+		check.OK(os.MkdirAll(filepath.Join(h, name), 0o755))
 	}
 	return nil
 }

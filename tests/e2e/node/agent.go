@@ -62,15 +62,12 @@ type Agent struct {
 }
 
 // New prepares an agent. [Agent.Start] runs it.
-func New(config Config) (*Agent, error) {
-	if err := config.Validate(); err != nil {
-		return nil, err
-	}
+func New(config Config) (_ *Agent, err error) {
+	defer check.Return(&err)
+	check.OK(config.Validate())
 	a := &Agent{&lab.Daemon{Name: "the agent", Dir: config.Dir, Patience: stopPatience}, config}
 	for _, dir := range []string{a.Root(), a.Manifests()} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, err
-		}
+		check.OK(os.MkdirAll(dir, 0o755))
 	}
 	cgroups := "cgroupRoot: " + config.CgroupRoot
 	if config.CgroupRoot == "" {

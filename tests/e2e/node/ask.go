@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // View is the agent's answer to /v1/pods, and what `troupe pods --json` prints.
@@ -179,7 +181,8 @@ func (a *Agent) Tree(ctx context.Context) (Tree, error) {
 	return t, err
 }
 
-func (a *Agent) get(ctx context.Context, path string) ([]byte, error) {
+func (a *Agent) get(ctx context.Context, path string) (_ []byte, err error) {
+	defer check.Return(&err)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	socket := filepath.Join(a.Root(), "troupe.sock")
@@ -190,14 +193,8 @@ func (a *Agent) get(ctx context.Context, path string) ([]byte, error) {
 			return d.DialContext(ctx, "unix", socket)
 		},
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://troupe"+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return nil, err
-	}
+	req := check.Must(http.NewRequestWithContext(ctx, http.MethodGet, "http://troupe"+path, nil))
+	resp := check.Must((&http.Client{Transport: transport}).Do(req))
 	defer resp.Body.Close()
 	const enough = 64 << 20
 	text, err := io.ReadAll(io.LimitReader(resp.Body, enough))

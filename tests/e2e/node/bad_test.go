@@ -118,10 +118,7 @@ func TestBadManifests(t *testing.T) {
 			b.remove(t, "flicker.yaml")
 		}
 		b.await(t, "nothing is left of a pod that came and went", func() error {
-			view, err := b.Pods(t.Context())
-			if err != nil {
-				return err
-			}
+			view := check.Must(b.Pods(t.Context()))
 			if p, there := view.Pod("flicker"); there {
 				return fmt.Errorf("it is listed: %+v", p)
 			}
@@ -169,10 +166,7 @@ func (b *bed) exchange(t *testing.T, file string) {
 func (b *bed) awaitProblem(t *testing.T, file string, want ...string) {
 	t.Helper()
 	b.await(t, "a problem of "+filepath.Base(file), func() error {
-		view, err := b.Pods(t.Context())
-		if err != nil {
-			return err
-		}
+		view := check.Must(b.Pods(t.Context()))
 		for _, p := range view.Problems {
 			text := p.Field + " " + p.Value + " " + p.Message
 			named := strings.Contains(p.Source, file) && p.Message != ""

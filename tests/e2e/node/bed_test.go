@@ -149,10 +149,7 @@ func (b *bed) awaitPod(t *testing.T, name, what string, condition func(Pod) erro
 	t.Helper()
 	var pod Pod
 	b.await(t, "pod "+name+" "+what, func() error {
-		view, err := b.Pods(t.Context())
-		if err != nil {
-			return err
-		}
+		view := check.Must(b.Pods(t.Context()))
 		var there bool
 		if pod, there = view.Pod(name); !there {
 			return errors.New("it is not listed")
@@ -174,21 +171,13 @@ func (b *bed) awaitRunning(t *testing.T, name string) Pod {
 func (b *bed) awaitGone(t *testing.T, name, uid string) {
 	t.Helper()
 	b.await(t, "pod "+name+" is gone", func() error {
-		view, err := b.Pods(t.Context())
-		if err != nil {
-			return err
-		}
+		view := check.Must(b.Pods(t.Context()))
 		if pod, there := view.Pod(name); there {
 			return fmt.Errorf("it is listed: %+v", pod)
 		}
-		if err := b.look(t).Of(name).Empty(); err != nil {
-			return err
-		}
+		check.OK(b.look(t).Of(name).Empty())
 		for _, pattern := range []string{filepath.Join(b.Root(), "pods", uid), filepath.Join(b.Logs(), "*"+uid+"*")} {
-			left, err := filepath.Glob(pattern)
-			if err != nil {
-				return err
-			}
+			left := check.Must(filepath.Glob(pattern))
 			if len(left) > 0 {
 				return fmt.Errorf("left: %v", left)
 			}

@@ -149,10 +149,7 @@ func TestRuntimeRestarts(t *testing.T) {
 		b.remove(t, "gone.yaml")
 		b.apply(t, "late.yaml", restarts("late", "Always", "sleep"))
 		b.await(t, "the agent has seen the new manifest, or says that the runtime is down", func() error {
-			view, err := b.Pods(t.Context())
-			if err != nil {
-				return err
-			}
+			view := check.Must(b.Pods(t.Context()))
 			_, there := view.Pod("late")
 			return check.That(there, "it has not")
 		})
@@ -181,10 +178,7 @@ func TestPanickingPod(t *testing.T) {
 	well := b.awaitRunning(t, "well")
 	b.apply(t, "sick.yaml", restarts("sick", "Always", "sleep"))
 	b.await(t, "the sick pod is quarantined", func() error {
-		tree, err := b.Tree(t.Context())
-		if err != nil {
-			return err
-		}
+		tree := check.Must(b.Tree(t.Context()))
 		for _, a := range tree.Actors {
 			if strings.Contains(strings.ToLower(a.Status), "quarantin") {
 				return nil

@@ -113,10 +113,7 @@ func TestHungCalls(t *testing.T) {
 		shown := map[string]bool{}
 		b.await(t, "the tree has shown each hung call", func() error {
 			// Not all at a time: one that timed out is made again only after a while.
-			tree, err := b.Tree(t.Context())
-			if err != nil {
-				return err
-			}
+			tree := check.Must(b.Tree(t.Context()))
 			for _, a := range tree.Actors {
 				for _, e := range a.Effects {
 					shown[strings.ToLower(e.Kind)] = !e.Since.IsZero()
@@ -147,9 +144,7 @@ func TestHungCalls(t *testing.T) {
 		}
 		b.await(t, "the others are gone", func() error {
 			for i := range others {
-				if err := b.look(t).Of(fmt.Sprintf("other-%d", i)).Empty(); err != nil {
-					return err
-				}
+				check.OK(b.look(t).Of(fmt.Sprintf("other-%d", i)).Empty())
 			}
 			return nil
 		})
@@ -217,9 +212,7 @@ func (b *bed) alias(t *testing.T, name string) string {
 func (b *bed) awaitNothing(t *testing.T) {
 	t.Helper()
 	b.await(t, "nothing is left of any pod", func() error {
-		if err := b.look(t).Empty(); err != nil {
-			return err
-		}
+		check.OK(b.look(t).Empty())
 		left := Leftovers(b.Daemon, b.lab)
 		return check.That(len(left) == 0, "left: %s", strings.Join(left, "; "))
 	})

@@ -74,13 +74,11 @@ func collect(t *testing.T, dir, logs string) *collector {
 	return c
 }
 
-func (c *collector) look() error {
+func (c *collector) look() (err error) {
+	defer check.Return(&err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	logs, err := filepath.Glob(filepath.Join(c.logs, "*", "*", "*.log"))
-	if err != nil {
-		return err
-	}
+	logs := check.Must(filepath.Glob(filepath.Join(c.logs, "*", "*", "*.log")))
 	var fresh []string // first the logs, and then the links
 	for _, log := range logs {
 		if info, err := os.Stat(log); err == nil && info.Size() > 0 && !c.seen[log] {
@@ -88,10 +86,7 @@ func (c *collector) look() error {
 			fresh = append(fresh, log)
 		}
 	}
-	links, err := filepath.Glob(filepath.Join(c.dir, "*.log"))
-	if err != nil {
-		return err
-	}
+	links := check.Must(filepath.Glob(filepath.Join(c.dir, "*.log")))
 	var targets []string
 	for _, link := range links {
 		target, err := os.Readlink(link)
@@ -104,9 +99,7 @@ func (c *collector) look() error {
 			f = &followed{target: target}
 			c.follow[filepath.Base(link)] = f
 		}
-		if err := f.readOn(link); err != nil {
-			return err
-		}
+		check.OK(f.readOn(link))
 	}
 	for _, log := range fresh {
 		if !slices.Contains(targets, log) {
@@ -272,9 +265,7 @@ func TestLogLinks(t *testing.T) {
 		b.awaitLines(t, "talks", 3)
 		b.await(t, "all links are there", func() error {
 			for _, k := range b.look(t).Of("talks").Containers {
-				if _, err := os.Stat(filepath.Join(b.Links(), linkName("talks", k.Metadata.GetName(), k.Id))); err != nil {
-					return err
-				}
+				check.Must(os.Stat(filepath.Join(b.Links(), linkName("talks", k.Metadata.GetName(), k.Id))))
 			}
 			return nil
 		})

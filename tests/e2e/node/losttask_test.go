@@ -102,10 +102,7 @@ func (b *bed) loseTask(t *testing.T, pod Pod) (id string) {
 func (b *bed) onlyLost(t *testing.T, pod Pod, lost string) {
 	t.Helper()
 	b.await(t, "all of the pod is gone but the container that was lost", func() error {
-		view, err := b.Pods(t.Context())
-		if err != nil {
-			return err
-		}
+		view := check.Must(b.Pods(t.Context()))
 		if p, there := view.Pod("p"); there {
 			return fmt.Errorf("it is listed: %+v", p)
 		}

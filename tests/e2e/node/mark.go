@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -47,10 +48,7 @@ func AwaitMarks(ctx context.Context, limit time.Duration, dir string, n int, nam
 	next := 0
 	err := lab.Eventually(ctx, limit, "programs have started", func() error {
 		for ; next < len(names); next++ {
-			mark, err := ReadMark(dir, names[next])
-			if err != nil {
-				return err
-			}
+			mark := check.Must(ReadMark(dir, names[next]))
 			if mark.Starts < n {
 				return fmt.Errorf("%s has %d starts of %d (%d more to look at)", names[next], mark.Starts, n, len(names)-next-1)
 			}

@@ -32,10 +32,7 @@ func TestFiftyPods(t *testing.T) {
 		t.Helper()
 		begun := time.Now()
 		check.Fatal(t, lab.Eventually(t.Context(), 3*patience, what, func() error {
-			view, err := b.Pods(t.Context())
-			if err != nil {
-				return err
-			}
+			view := check.Must(b.Pods(t.Context()))
 			for i := range pods {
 				p, there := view.Pod(name(i))
 				if !there {

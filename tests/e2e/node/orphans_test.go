@@ -76,10 +76,7 @@ func TestOrphanedDirectories(t *testing.T) {
 	lives := b.awaitRunning(t, "lives")
 	var first time.Duration
 	err := lab.Eventually(t.Context(), patience, "orphaned directories are removed", func() error {
-		left, err := os.ReadDir(pods)
-		if err != nil {
-			return err
-		}
+		left := check.Must(os.ReadDir(pods))
 		if first == 0 && len(left) < orphans {
 			first = time.Since(begun)
 		}

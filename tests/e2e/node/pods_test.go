@@ -3,8 +3,6 @@ package node
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,9 +54,7 @@ func TestPods(t *testing.T) {
 			check.Fatal(t, os.Remove(f))
 		}
 		b.await(t, "nothing is left of any pod", func() error {
-			if err := b.look(t).Empty(); err != nil {
-				return err
-			}
+			check.OK(b.look(t).Empty())
 			left := Leftovers(b.Daemon, b.lab)
 			return check.That(len(left) == 0, "left: %s", strings.Join(left, "; "))
 		})
@@ -85,18 +81,7 @@ func testExamples(t *testing.T, b *bed) {
 
 func serves(t *testing.T, b *bed, ip, want string) {
 	t.Helper()
-	b.await(t, "a pod serves", func() error {
-		resp, err := http.Get("http://" + ip + ":8080/")
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		if err == nil && !strings.Contains(string(text), want) {
-			err = fmt.Errorf("it answers %q", text)
-		}
-		return err
-	})
+	b.await(t, "a pod serves", func() error { return lab.Serves(t.Context(), "http://"+ip+":8080/", want) })
 }
 
 var editManifest = Manifest("edit", 10, `

@@ -55,10 +55,7 @@ func (b *bed) unlink(t *testing.T, file string) {
 func (b *bed) awaitEvent(t *testing.T, name, reason, words string) {
 	t.Helper()
 	b.await(t, "event "+reason+" of "+name, func() error {
-		events, err := b.Events(t.Context(), name)
-		if err != nil {
-			return err
-		}
+		events := check.Must(b.Events(t.Context(), name))
 		for _, e := range events {
 			if e.Reason == reason && strings.Contains(e.Message, words) {
 				return nil

@@ -42,10 +42,7 @@ func (b *bed) awaitEntry(t *testing.T, pod, what string, wanted func(timeline.En
 	t.Helper()
 	var line admin.Timeline
 	b.await(t, what+" in the timeline", func() error {
-		var err error
-		if line, err = b.line(t, pod); err != nil {
-			return err
-		}
+		line = check.Must(b.line(t, pod))
 		for _, e := range line.Entries {
 			if wanted(e) {
 				return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // moment is how long a program runs that ends at once, or takes to end after SIGTERM.
@@ -41,15 +42,10 @@ func (r *Runtime) play(c *container, program string) (*simcri.Script, error) {
 	}
 }
 
-func (c *container) crash(out *output) (*simcri.Script, error) {
-	after, err := time.ParseDuration(c.env("AFTER", "3s"))
-	if err != nil {
-		return nil, err
-	}
-	code, err := strconv.ParseUint(c.env("EXIT_CODE", "1"), 10, 8)
-	if err != nil {
-		return nil, err
-	}
+func (c *container) crash(out *output) (_ *simcri.Script, err error) {
+	defer check.Return(&err)
+	after := check.Must(time.ParseDuration(c.env("AFTER", "3s")))
+	code := check.Must(strconv.ParseUint(c.env("EXIT_CODE", "1"), 10, 8))
 	out.print("crash: alive, will exit %d in %s\n", code, after)
 	c.end = func(t simcri.Transition) {
 		if t.Cause == simcri.ByItself {

@@ -18,6 +18,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -55,13 +56,12 @@ type name struct {
 const imageBytes = 2 << 20
 
 // Start begins to serve the images of lab.Programs, and busybox, which can only be pulled.
-func Start(config Config) (*Runtime, error) {
+func Start(config Config) (_ *Runtime, err error) {
+	defer check.Return(&err)
 	if config.Dir == "" {
 		return nil, errors.New("a served runtime needs a Dir")
 	}
-	if err := os.MkdirAll(config.Dir, 0o755); err != nil {
-		return nil, err
-	}
+	check.OK(os.MkdirAll(config.Dir, 0o755))
 	r := &Runtime{
 		dir: config.Dir, registry: simcri.NewStrictRegistry(), served: make(chan error, 1),
 		programs: map[string]string{}, containers: map[name]*container{},
@@ -70,10 +70,7 @@ func Start(config Config) (*Runtime, error) {
 		r.Push(image, program)
 	}
 	r.Push(lab.BusyboxImage, "")
-	prefix, guard, err := network()
-	if err != nil {
-		return nil, err
-	}
+	prefix, guard := check.Must2(network())
 	r.guard = guard
 	r.sim, err = simcri.New(simcri.Config{
 		Clock: wallClock{}, Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) },

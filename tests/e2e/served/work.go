@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // waits are the steps of tests/images/work that do not end at once. A program has at most one.
@@ -33,14 +34,13 @@ func steps(args []string) (parts [][]string) {
 
 // work plays the program work: what comes before its step that waits is done now, and what comes
 // after it when the container ends.
-func (c *container) work(out *output, args []string) (*simcri.Script, error) {
+func (c *container) work(out *output, args []string) (_ *simcri.Script, err error) {
+	defer check.Return(&err)
 	before, wait, after, err := split(args)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(c.root, 0o755); err != nil {
-		return nil, err
-	}
+	check.OK(os.MkdirAll(c.root, 0o755))
 	p := &process{c: c, out: out.print, warn: out.warn}
 	code, over := p.run(before)
 	s := &simcri.Script{Exec: c.exec(out), TermDelay: simcri.Constant(moment), TermExitCode: exitTerminated}
@@ -48,10 +48,7 @@ func (c *container) work(out *output, args []string) (*simcri.Script, error) {
 		s.RunFor, s.ExitCode = simcri.Constant(moment), code
 		return s, nil
 	}
-	length, err := lengthOf(wait)
-	if err != nil {
-		return nil, err
-	}
+	length := check.Must(lengthOf(wait))
 	rest := exitCode(after)
 	switch wait[0] {
 	case "sleep":
@@ -214,23 +211,19 @@ func inside(err error, file string) error {
 }
 
 // turns fails before the Nth time.
-func turns(p *process, args []string) error {
+func turns(p *process, args []string) (err error) {
+	defer check.Return(&err)
 	if len(args) != 2 {
 		return errors.New("turns FILE N")
 	}
-	need, err := strconv.Atoi(args[1])
-	if err != nil {
-		return err
-	}
+	need := check.Must(strconv.Atoi(args[1]))
 	text, err := os.ReadFile(p.c.path(args[0]))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	done, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	done++
-	if err := p.file(args, os.O_CREATE|os.O_TRUNC, strconv.Itoa(done)); err != nil {
-		return err
-	}
+	check.OK(p.file(args, os.O_CREATE|os.O_TRUNC, strconv.Itoa(done)))
 	if done < need {
 		return fmt.Errorf("turn %d of %d", done, need)
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // MiB is 1024² bytes.
@@ -72,19 +74,11 @@ func LimitMemory(cgroup string) error {
 }
 
 // Taken is how much of a cgroup's memory cannot be given up, in bytes.
-func Taken(cgroup string) (int64, error) {
-	text, err := os.ReadFile(memoryFile(cgroup, "memory.usage_in_bytes", "memory.current"))
-	if err != nil {
-		return 0, err
-	}
-	sum, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	stat, err := os.ReadFile(memoryFile(cgroup, "memory.stat", "memory.stat"))
-	if err != nil {
-		return 0, err
-	}
+func Taken(cgroup string) (_ int64, err error) {
+	defer check.Return(&err)
+	text := check.Must(os.ReadFile(memoryFile(cgroup, "memory.usage_in_bytes", "memory.current")))
+	sum := check.Must(strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64))
+	stat := check.Must(os.ReadFile(memoryFile(cgroup, "memory.stat", "memory.stat")))
 	files, err := files(string(stat))
 	return sum - files, err
 }

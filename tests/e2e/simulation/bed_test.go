@@ -5,7 +5,6 @@
 package simulation
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -65,31 +64,16 @@ func theBed(t *testing.T) *bed {
 	return started.bed
 }
 
-func newBed(ctx context.Context) (*bed, error) {
-	repository, err := lab.Repository()
-	if err != nil {
-		return nil, err
-	}
+func newBed(ctx context.Context) (_ *bed, err error) {
+	defer check.Return(&err)
+	repository := check.Must(lab.Repository())
 	b := &bed{dir: shared.Dir}
-	if b.binary, err = shared.Troupe(); err != nil {
-		return nil, err
-	}
-	if b.kubectl, err = lab.BuildKubernetes(ctx, repository, "kubectl", os.Stderr); err != nil {
-		return nil, err
-	}
-	if b.plane, err = shared.ControlPlane(); err != nil {
-		return nil, err
-	}
-	if b.admin, err = b.plane.Kubeconfig("test-admin", "system:masters"); err != nil {
-		return nil, err
-	}
-	rest, err := kube.Load(b.admin)
-	if err != nil {
-		return nil, err
-	}
-	if b.api, err = kube.New(kube.Config{REST: rest, Version: "test", QPS: -1, Log: zerolog.Nop()}); err != nil {
-		return nil, err
-	}
+	b.binary = check.Must(shared.Troupe())
+	b.kubectl = check.Must(lab.BuildKubernetes(ctx, repository, "kubectl", os.Stderr))
+	b.plane = check.Must(shared.ControlPlane())
+	b.admin = check.Must(b.plane.Kubeconfig("test-admin", "system:masters"))
+	rest := check.Must(kube.Load(b.admin))
+	b.api = check.Must(kube.New(kube.Config{REST: rest, Version: "test", QPS: -1, Log: zerolog.Nop()}))
 	if out, err := b.run(ctx, "apply", "-f", filepath.Join(repository, "docs/manifests/troupe-sim.yaml")); err != nil {
 		return nil, fmt.Errorf("apply the manifests: %w\n%s", err, out)
 	}
@@ -162,25 +146,7 @@ func (b *bed) serviceAccount(ctx context.Context, namespace, name string) (strin
 type sim struct {
 	*lab.Process
 	t              *testing.T
-	stdout, stderr safeBuffer
-}
-
-// safeBuffer may be read while a process writes it.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	stdout, stderr lab.Buffer
 }
 
 // sim starts troupe sim with the service account.

@@ -130,9 +130,7 @@ func TestTakeover(t *testing.T) {
 	eventually(t, "30 nodes", func() error {
 		out := b.kubectlDo(t, "get", "nodes", "-l", "sim.troupe.dev/simulation=three", "-o", "json")
 		var nodes v1.NodeList
-		if err := json.Unmarshal([]byte(out), &nodes); err != nil {
-			return err
-		}
+		check.OK(json.Unmarshal([]byte(out), &nodes))
 		n := 0
 		for i := range nodes.Items {
 			if nodeReady(&nodes.Items[i]) {

@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // archive collects the files of an initramfs. Paths are absolute, as the guest sees them.
@@ -88,7 +90,8 @@ const (
 	typeLink      = 0o120000
 )
 
-func (w *cpioWriter) add(name string, e entry) error {
+func (w *cpioWriter) add(name string, e entry) (err error) {
+	defer check.Return(&err)
 	if e.mode.IsDir() {
 		return w.header(name, typeDirectory|int(e.mode.Perm()), 0)
 	}
@@ -97,30 +100,16 @@ func (w *cpioWriter) add(name string, e entry) error {
 		if e.mode.Type() == fs.ModeSymlink {
 			kind = typeLink
 		}
-		if err := w.header(name, kind|int(e.mode.Perm()), len(e.data)); err != nil {
-			return err
-		}
-		if _, err := w.to.Write(e.data); err != nil {
-			return err
-		}
+		check.OK(w.header(name, kind|int(e.mode.Perm()), len(e.data)))
+		check.Must(w.to.Write(e.data))
 		return w.pad(len(e.data))
 	}
-	f, err := os.Open(e.from)
-	if err != nil {
-		return err
-	}
+	f := check.Must(os.Open(e.from))
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
+	info := check.Must(f.Stat())
 	size := int(info.Size())
-	if err := w.header(name, typeFile|int(e.mode.Perm()), size); err != nil {
-		return err
-	}
-	if _, err := io.CopyN(w.to, f, info.Size()); err != nil {
-		return err
-	}
+	check.OK(w.header(name, typeFile|int(e.mode.Perm()), size))
+	check.Must(io.CopyN(w.to, f, info.Size()))
 	return w.pad(size)
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -43,21 +44,16 @@ func findKernel(repository string) (kernel, error) {
 
 // load is the files of a module and of those that it depends on, in the order of loading: none if
 // all is built in.
-func (k kernel) load(names ...string) ([]string, error) {
-	builtin, err := os.ReadFile(filepath.Join(k.modules, "modules.builtin"))
-	if err != nil {
-		return nil, err
-	}
+func (k kernel) load(names ...string) (_ []string, err error) {
+	defer check.Return(&err)
+	builtin := check.Must(os.ReadFile(filepath.Join(k.modules, "modules.builtin")))
 	files := map[string]string{}
-	err = filepath.WalkDir(filepath.Join(k.modules, "kernel"), func(path string, d fs.DirEntry, err error) error {
+	check.OK(filepath.WalkDir(filepath.Join(k.modules, "kernel"), func(path string, d fs.DirEntry, err error) error {
 		if name, ok := strings.CutSuffix(filepath.Base(path), ".ko"); ok && err == nil {
 			files[moduleName(name)] = path
 		}
 		return err
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	var order []string
 	var visit func(name string) error
 	visit = func(name string) error {
@@ -84,9 +80,7 @@ func (k kernel) load(names ...string) ([]string, error) {
 		return nil
 	}
 	for _, name := range names {
-		if err := visit(name); err != nil {
-			return nil, err
-		}
+		check.OK(visit(name))
 	}
 	return order, nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -54,7 +55,10 @@ var plugins = []string{"bridge", "host-local", "loopback"}
 
 // buildInitramfs builds all that goes into the guest, and writes it to file. Dir is for what is in
 // between.
-func buildInitramfs(ctx context.Context, m Machine, k kernel, plane *lab.ControlPlane, repository, dir, file string, log io.Writer) error {
+func buildInitramfs(
+	ctx context.Context, m Machine, k kernel, plane *lab.ControlPlane, repository, dir, file string, log io.Writer,
+) (err error) {
+	defer check.Return(&err)
 	a := newArchive()
 	for _, name := range []string{"/dev", "/proc", "/sys", "/run", "/tmp", "/root", "/var/lib"} {
 		a.directory(name)
@@ -65,27 +69,15 @@ func buildInitramfs(ctx context.Context, m Machine, k kernel, plane *lab.Control
 	a.content("/etc/passwd", []byte("root:x:0:0:root:/root:/bin/sh\n"), 0o644)
 	a.content("/etc/group", []byte("root:x:0:\n"), 0o644)
 
-	guest, err := lab.BuildGuest(ctx, repository)
-	if err != nil {
-		return err
-	}
+	guest := check.Must(lab.BuildGuest(ctx, repository))
 	a.file(guestPath, guest, 0o755)
-	agent, err := lab.BuildTroupe(ctx, repository, false)
-	if err != nil {
-		return err
-	}
+	agent := check.Must(lab.BuildTroupe(ctx, repository, false))
 	a.file(AgentPath, agent, 0o755)
 	for _, program := range lab.Programs() {
-		binary, err := lab.BuildProgram(ctx, repository, program)
-		if err != nil {
-			return err
-		}
+		binary := check.Must(lab.BuildProgram(ctx, repository, program))
 		a.content(path.Join(ImagesDir, program), binary, 0o755)
 	}
-	examples, err := filepath.Glob(filepath.Join(repository, "docs/examples/*.yaml"))
-	if err != nil {
-		return err
-	}
+	examples := check.Must(filepath.Glob(filepath.Join(repository, "docs/examples/*.yaml")))
 	for _, example := range examples {
 		a.file(path.Join(ExamplesDir, filepath.Base(example)), example, 0o644)
 	}
@@ -93,99 +85,54 @@ func buildInitramfs(ctx context.Context, m Machine, k kernel, plane *lab.Control
 		AdminKubeconfig: {"guest-admin", "system:masters"},
 		NodeKubeconfig:  {"system:node:" + node.NodeName, "system:nodes"},
 	} {
-		kubeconfig, err := plane.Kubeconfig(user[0], user[1:]...)
-		if err != nil {
-			return err
-		}
+		kubeconfig := check.Must(plane.Kubeconfig(user[0], user[1:]...))
 		a.file(name, kubeconfig, 0o600)
 	}
 	if m == Systemd {
-		root, err := systemdRoot(repository)
-		if err != nil {
-			return err
-		}
-		if err := a.addSystemd(root); err != nil {
-			return err
-		}
+		root := check.Must(systemdRoot(repository))
+		check.OK(a.addSystemd(root))
 	}
-	if err := a.addRuntime(ctx, m, repository, log); err != nil {
-		return err
-	}
+	check.OK(a.addRuntime(ctx, m, repository, log))
 	load := modules
 	if m == Bare {
-		root, err := iscsiRoot(repository)
-		if err != nil {
-			return err
-		}
-		if err := a.addISCSI(root); err != nil {
-			return err
-		}
+		root := check.Must(iscsiRoot(repository))
+		check.OK(a.addISCSI(root))
 		load = slices.Concat(modules, iscsiModules)
 	}
-	load, err = k.load(load...)
-	if err != nil {
-		return err
-	}
+	load = check.Must(k.load(load...))
 	for i, module := range load {
 		a.file(path.Join(ModulesDir, fmt.Sprintf("%02d-%s", i, filepath.Base(module))), module, 0o644)
 	}
 
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
+	f := check.Must(os.Create(file))
 	return errors.Join(a.write(f), f.Close())
 }
 
 // addRuntime adds the releases of containerd, runc and the CNI plugins, where they are outside.
-func (a *archive) addRuntime(ctx context.Context, m Machine, repository string, log io.Writer) error {
+func (a *archive) addRuntime(ctx context.Context, m Machine, repository string, log io.Writer) (err error) {
+	defer check.Return(&err)
 	for _, release := range m.Releases() {
-		bin, err := release.BinDir(ctx, repository, log)
-		if err != nil {
-			return err
-		}
+		bin := check.Must(release.BinDir(ctx, repository, log))
 		for _, name := range []string{"containerd", "containerd-shim-runc-v2"} {
-			if err := a.addProgram(path.Join(ContainerdDir(release), name), filepath.Join(bin, name)); err != nil {
-				return err
-			}
+			check.OK(a.addProgram(path.Join(ContainerdDir(release), name), filepath.Join(bin, name)))
 		}
 	}
-	runc, err := lab.LookPath("runc")
-	if err != nil {
-		return err
-	}
-	if err := a.addProgram("/usr/sbin/runc", runc); err != nil {
-		return err
-	}
-	newRunc, err := lab.BuildRunc(ctx, repository, log)
-	if err != nil {
-		return err
-	}
-	if err := a.addProgram(path.Join(NewRuncDir, "runc"), filepath.Join(newRunc, "runc")); err != nil {
-		return err
-	}
+	runc := check.Must(lab.LookPath("runc"))
+	check.OK(a.addProgram("/usr/sbin/runc", runc))
+	newRunc := check.Must(lab.BuildRunc(ctx, repository, log))
+	check.OK(a.addProgram(path.Join(NewRuncDir, "runc"), filepath.Join(newRunc, "runc")))
 	for name, program := range mountPrograms {
-		file, err := lab.LookPath(program)
-		if err != nil {
-			return err
-		}
-		if err := a.addProgram(name, file); err != nil {
-			return err
-		}
+		file := check.Must(lab.LookPath(program))
+		check.OK(a.addProgram(name, file))
 	}
 	for _, file := range mountSettings {
 		if _, err := os.Stat(file); err == nil {
 			a.file(file, file, 0o644)
 		}
 	}
-	cni, err := lab.CNIBinDir()
-	if err != nil {
-		return err
-	}
+	cni := check.Must(lab.CNIBinDir())
 	for _, plugin := range plugins {
-		if err := a.addProgram(path.Join(cni, plugin), filepath.Join(cni, plugin)); err != nil {
-			return err
-		}
+		check.OK(a.addProgram(path.Join(cni, plugin), filepath.Join(cni, plugin)))
 	}
 	return nil
 }
@@ -205,11 +152,11 @@ func (m Machine) processors() []string {
 
 // boot runs the guest until it powers the machine off or ctx ends, and returns its report. What the
 // console says goes to the file, and what is reported also to log, at once.
-func boot(ctx context.Context, m Machine, k kernel, initramfs string, disks []string, console string, log io.Writer) (Report, error) {
-	qemu, err := lab.LookPath("qemu-system-x86_64")
-	if err != nil {
-		return Report{}, err
-	}
+func boot(
+	ctx context.Context, m Machine, k kernel, initramfs string, disks []string, console string, log io.Writer,
+) (_ Report, err error) {
+	defer check.Return(&err)
+	qemu := check.Must(lab.LookPath("qemu-system-x86_64"))
 	cmd := exec.Command(qemu,
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-machine", "q35", "-accel", accelerator(),
@@ -224,10 +171,7 @@ func boot(ctx context.Context, m Machine, k kernel, initramfs string, disks []st
 	cmd.Args = slices.Concat(cmd.Args, m.processors(), disks)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	port, write, err := os.Pipe()
-	if err != nil {
-		return Report{}, err
-	}
+	port, write := check.Must2(os.Pipe())
 	defer port.Close()
 	cmd.Stdout = write
 	machine, err := lab.StartProcess(cmd) // which the kernel ends with this process, if not we do

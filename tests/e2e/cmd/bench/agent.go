@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -23,16 +24,11 @@ type subject struct {
 
 // subject prepares an agent with a fresh root directory on the release's containerd. It does not
 // start it. end comes last.
-func (b *bench) subject(ctx context.Context, release lab.Release) (*subject, error) {
-	l, err := b.lab(ctx, release)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) subject(ctx context.Context, release lab.Release) (_ *subject, err error) {
+	defer check.Return(&err)
+	l := check.Must(b.lab(ctx, release))
 	// A short path: it ends up in that of a socket.
-	dir, err := os.MkdirTemp(b.dir, "n-")
-	if err != nil {
-		return nil, err
-	}
+	dir := check.Must(os.MkdirTemp(b.dir, "n-"))
 	agent, err := node.New(node.Config{Binary: b.binary, Dir: dir, Endpoint: l.Endpoint(), CgroupRoot: l.CgroupRoot()})
 	if err != nil {
 		return nil, err
@@ -44,6 +40,7 @@ func (b *bench) subject(ctx context.Context, release lab.Release) (*subject, err
 // end stops the agent, removes its pods past it and all it kept, its log first copied if that is
 // wanted.
 func (s *subject) end(err *error) {
+	check.Ended(recover(), err)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if *err != nil {
@@ -67,16 +64,13 @@ func names(prefix string, n int) []string {
 }
 
 // add writes the manifests of pods that leave marks, all at once, and tells when it began.
-func (s *subject) add(pods ...string) (time.Time, error) {
+func (s *subject) add(pods ...string) (_ time.Time, err error) {
+	defer check.Return(&err)
 	// Written aside first: what is measured begins when the agent can see them.
 	aside := filepath.Join(filepath.Dir(s.Manifests()), "aside")
-	if err := os.MkdirAll(aside, 0o755); err != nil {
-		return time.Time{}, err
-	}
+	check.OK(os.MkdirAll(aside, 0o755))
 	for _, name := range pods {
-		if err := os.WriteFile(filepath.Join(aside, name+".yaml"), []byte(node.MarkPod(name, s.marks)), 0o644); err != nil {
-			return time.Time{}, err
-		}
+		check.OK(os.WriteFile(filepath.Join(aside, name+".yaml"), []byte(node.MarkPod(name, s.marks)), 0o644))
 	}
 	begin := time.Now()
 	for _, name := range pods {
@@ -88,15 +82,10 @@ func (s *subject) add(pods ...string) (time.Time, error) {
 }
 
 // start adds pods and waits until their programs run, and tells how long each took.
-func (s *subject) start(ctx context.Context, pods ...string) (samples, error) {
-	begin, err := s.add(pods...)
-	if err != nil {
-		return nil, err
-	}
-	at, err := node.AwaitMarks(ctx, allPatience, s.marks, 1, pods...)
-	if err != nil {
-		return nil, err
-	}
+func (s *subject) start(ctx context.Context, pods ...string) (_ samples, err error) {
+	defer check.Return(&err)
+	begin := check.Must(s.add(pods...))
+	at := check.Must(node.AwaitMarks(ctx, allPatience, s.marks, 1, pods...))
 	return since(begin, at), nil
 }
 
@@ -110,10 +99,7 @@ func (s *subject) stop(ctx context.Context, pods ...string) (time.Duration, erro
 		}
 	}
 	err := lab.Eventually(ctx, allPatience, "the pods are gone", func() error {
-		view, err := s.Pods(ctx)
-		if err != nil {
-			return err
-		}
+		view := check.Must(s.Pods(ctx))
 		for _, name := range pods {
 			if p, there := view.Pod(name); there && p.Life != "Terminated" {
 				return fmt.Errorf("pod %s is %s", name, p.Life)
@@ -132,11 +118,7 @@ func (s *subject) stop(ctx context.Context, pods ...string) (time.Duration, erro
 func (s *subject) settled(ctx context.Context, pods ...string) (node.View, error) {
 	var view node.View
 	err := lab.Eventually(ctx, allPatience, "the agent lists all pods as running", func() error {
-		var err error
-		view, err = s.Pods(ctx)
-		if err != nil {
-			return err
-		}
+		view = check.Must(s.Pods(ctx))
 		return allRunning(view, pods)
 	})
 	return view, err
@@ -171,11 +153,9 @@ func ids(view node.View, pods []string) map[string]string {
 }
 
 // checkWorld notes what is doubled, missing, or restarted.
-func (s *subject) checkWorld(ctx context.Context, when string, pods ...string) error {
-	world, err := node.Look(ctx, s.lab)
-	if err != nil {
-		return err
-	}
+func (s *subject) checkWorld(ctx context.Context, when string, pods ...string) (err error) {
+	defer check.Return(&err)
+	world := check.Must(node.Look(ctx, s.lab))
 	for _, twice := range world.Doubled() {
 		s.bench.fault("%s: %s", when, twice)
 	}
@@ -185,10 +165,7 @@ func (s *subject) checkWorld(ctx context.Context, when string, pods ...string) e
 			s.bench.fault("%s: pod %s has %d living sandboxes and %d running containers; want one of each",
 				when, name, len(of.Ready()), len(of.Running()))
 		}
-		mark, err := node.ReadMark(s.marks, name)
-		if err != nil {
-			return err
-		}
+		mark := check.Must(node.ReadMark(s.marks, name))
 		if mark.Starts != 1 {
 			s.bench.fault("%s: the program of pod %s was started %d times; want once", when, name, mark.Starts)
 		}
@@ -199,13 +176,8 @@ func (s *subject) checkWorld(ctx context.Context, when string, pods ...string) e
 // checkEmpty notes what is there still after every pod was taken away.
 func (s *subject) checkEmpty(ctx context.Context, when string) {
 	err := lab.Eventually(ctx, podPatience, "nothing is left", func() error {
-		world, err := node.Look(ctx, s.lab)
-		if err != nil {
-			return err
-		}
-		if err := world.Empty(); err != nil {
-			return err
-		}
+		world := check.Must(node.Look(ctx, s.lab))
+		check.OK(world.Empty())
 		if left := node.Leftovers(s.Daemon, s.lab); len(left) > 0 {
 			return fmt.Errorf("%d things are, the first: %s", len(left), left[0])
 		}

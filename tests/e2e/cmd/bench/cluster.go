@@ -33,34 +33,22 @@ type bed struct {
 }
 
 // clusterBed starts the control plane the first time it is asked for.
-func (b *bench) clusterBed(ctx context.Context) (*bed, error) {
+func (b *bench) clusterBed(ctx context.Context) (_ *bed, err error) {
+	defer check.Return(&err)
 	if b.bed != nil {
 		return b.bed, nil
 	}
-	l, err := b.lab(ctx, b.release)
-	if err != nil {
-		return nil, err
-	}
-	if err := pull(ctx, l, lab.WebImage); err != nil {
-		return nil, err
-	}
-	kubelet, err := member.Kubelet(ctx, b.repository, os.Stdout)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp(b.dir, "plane-")
-	if err != nil {
-		return nil, err
-	}
+	l := check.Must(b.lab(ctx, b.release))
+	check.OK(pull(ctx, l, lab.WebImage))
+	kubelet := check.Must(member.Kubelet(ctx, b.repository, os.Stdout))
+	dir := check.Must(os.MkdirTemp(b.dir, "plane-"))
 	bed := &bed{bench: b, lab: l, agents: []member.Agent{kubelet, member.Troupe(b.binary)}}
 	bed.plane, err = lab.StartControlPlane(ctx, lab.ControlPlaneConfig{Dir: dir, Repository: b.repository, Log: os.Stdout})
 	if err != nil {
 		return nil, err
 	}
 	b.bed = bed
-	if bed.client, err = kubernetes.NewForConfig(bed.plane.AdminConfig()); err != nil {
-		return nil, err
-	}
+	bed.client = check.Must(kubernetes.NewForConfig(bed.plane.AdminConfig()))
 	bed.seen, err = watchPods(ctx, bed.client)
 	return bed, err
 }
@@ -101,30 +89,20 @@ func (c *bed) join(ctx context.Context, agent member.Agent) (_ *joined, err erro
 }
 
 // prepare makes all that a fresh node needs; env is more of the agent's environment. leave comes last.
-func (c *bed) prepare(agent member.Agent, env ...string) (*joined, error) {
-	dir, err := os.MkdirTemp(c.dir, "m-")
-	if err != nil {
-		return nil, err
-	}
-	m, err := member.New(member.Config{
+func (c *bed) prepare(agent member.Agent, env ...string) (_ *joined, err error) {
+	defer check.Return(&err)
+	dir := check.Must(os.MkdirTemp(c.dir, "m-"))
+	m := check.Must(member.New(member.Config{
 		Agent: agent, Node: agent.Name + "-" + filepath.Base(dir)[len("m-"):], Dir: dir, Endpoint: c.lab.Endpoint(), CgroupRoot: c.lab.CgroupRoot(), Plane: c.plane, Env: env,
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	r := &joined{bed: c, Member: m, agent: agent, marks: filepath.Join(dir, "marks")}
 	return r, os.MkdirAll(r.marks, 0o755)
 }
 
 func (r *joined) awaitReady(ctx context.Context) error {
 	return lab.Eventually(ctx, podPatience, "node "+r.Node()+" is Ready", func() error {
-		if err := r.Running(); err != nil {
-			return err
-		}
-		n, err := r.client.CoreV1().Nodes().Get(ctx, r.Node(), metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+		check.OK(r.Running())
+		n := check.Must(r.client.CoreV1().Nodes().Get(ctx, r.Node(), metav1.GetOptions{}))
 		if !nodeReady(n) {
 			return fmt.Errorf("conditions %v", n.Status.Conditions)
 		}
@@ -143,6 +121,7 @@ func nodeReady(n *v1.Node) bool {
 
 // leave stops the agent and removes all that is left of it: pods, node, files.
 func (r *joined) leave(err *error) {
+	check.Ended(recover(), err)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	if *err != nil {
@@ -234,10 +213,7 @@ func (r *joined) delete(ctx context.Context, names ...string) error {
 // cleared waits until the runtime has nothing left, so that the next sample is not disturbed.
 func (r *joined) cleared(ctx context.Context) error {
 	return lab.Eventually(ctx, allPatience, "nothing is left in the runtime", func() error {
-		world, err := node.Look(ctx, r.lab)
-		if err != nil {
-			return err
-		}
+		world := check.Must(node.Look(ctx, r.lab))
 		n := len(world.Ready()) + len(world.Running())
 		return check.That(n <= 0, "%d sandboxes and containers live", n)
 	})
@@ -291,10 +267,8 @@ func (c *bed) agent(name string) member.Agent {
 // firstReady starts an agent as a fresh node and tells how long after the start of its process the
 // node was seen Ready.
 func (c *bed) firstReady(ctx context.Context, name string) (took time.Duration, err error) {
-	r, err := c.prepare(c.agent(name))
-	if err != nil {
-		return 0, err
-	}
+	defer check.Return(&err)
+	r := check.Must(c.prepare(c.agent(name)))
 	defer r.leave(&err)
 	nodes, err := c.client.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + r.Node()})
 	if err != nil {
@@ -302,9 +276,7 @@ func (c *bed) firstReady(ctx context.Context, name string) (took time.Duration, 
 	}
 	defer nodes.Stop()
 	begin := time.Now()
-	if err := r.Start(); err != nil {
-		return 0, err
-	}
+	check.OK(r.Start())
 	limit := time.NewTimer(podPatience)
 	defer limit.Stop()
 	for {

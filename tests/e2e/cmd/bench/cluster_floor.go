@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // floorNode is the node that the floor's pods are on. Nobody runs it.
@@ -21,27 +23,20 @@ const readyPatch = `{"status":{"phase":"Running","conditions":[{"type":"Ready","
 // at a time, shown Ready by one write each; then deleted in the same manner. It tells when a client
 // saw them Ready and gone.
 func (c *bed) clusterFloor(ctx context.Context, n, workers int) (ready, gone samples, err error) {
-	marks, err := c.marks()
-	if err != nil {
-		return nil, nil, err
-	}
+	defer check.Return(&err)
+	marks := check.Must(c.marks())
 	all, podNames := make([]*bare, n), names("floor", n)
 	for i, name := range podNames {
-		if all[i], err = newBare(c.lab, name, marks); err != nil {
-			return nil, nil, err
-		}
+		all[i] = check.Must(newBare(c.lab, name, marks))
 	}
 	begin := time.Now()
-	err = each(all, func(p *bare) error {
+	check.OK(each(all, func(p *bare) error {
 		o, err := c.pod(p.name, floorNode, marks)
 		if err == nil {
 			_, err = c.client.CoreV1().Pods("default").Create(ctx, o, metav1.CreateOptions{})
 		}
 		return err
-	})
-	if err != nil {
-		return nil, nil, err
-	}
+	}))
 	err = inOrder(all, workers, func(p *bare) error {
 		if err := p.run(ctx, c.lab); err != nil {
 			return err
@@ -52,47 +47,34 @@ func (c *bed) clusterFloor(ctx context.Context, n, workers int) (ready, gone sam
 	if err != nil {
 		return nil, nil, fmt.Errorf("floor: %w", err)
 	}
-	at, err := c.seen.await(ctx, "is Ready", (*history).readyAt, podNames...)
-	if err != nil {
-		return nil, nil, err
-	}
+	at := check.Must(c.seen.await(ctx, "is Ready", (*history).readyAt, podNames...))
 	ready = since(begin, at)
 	begin = time.Now()
-	err = each(podNames, func(name string) error {
+	check.OK(each(podNames, func(name string) error {
 		return c.client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{})
-	})
-	if err != nil {
-		return nil, nil, err
-	}
+	}))
 	if err := inOrder(all, workers, func(p *bare) error { return p.end(ctx, c) }); err != nil {
 		return nil, nil, fmt.Errorf("floor: %w", err)
 	}
-	if at, err = c.seen.await(ctx, "is gone", (*history).goneAt, podNames...); err != nil {
-		return nil, nil, err
-	}
+	at = check.Must(c.seen.await(ctx, "is gone", (*history).goneAt, podNames...))
 	c.seen.drop(podNames...)
 	return ready, since(begin, at), c.wipe(ctx, c.lab)
 }
 
 // end stops what runs, says how it ended, and lets go of the pod.
-func (p *bare) end(ctx context.Context, c *bed) error {
+func (p *bare) end(ctx context.Context, c *bed) (err error) {
+	defer check.Return(&err)
 	list, err := c.lab.Runtime().ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: p.sandbox}})
 	if err != nil {
 		return err
 	}
 	for _, one := range list.Containers {
 		request := &runtimeapi.StopContainerRequest{ContainerId: one.Id, Timeout: *p.pod.Spec.TerminationGracePeriodSeconds}
-		if _, err := c.lab.Runtime().StopContainer(ctx, request); err != nil {
-			return err
-		}
+		check.Must(c.lab.Runtime().StopContainer(ctx, request))
 	}
-	if _, err := c.lab.Runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.sandbox}); err != nil {
-		return err
-	}
+	check.Must(c.lab.Runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.sandbox}))
 	last := fmt.Sprintf(`{"status":{"phase":%q}}`, v1.PodFailed)
-	if _, err := c.client.CoreV1().Pods("default").Patch(ctx, p.name, types.StrategicMergePatchType, []byte(last), metav1.PatchOptions{}, "status"); err != nil {
-		return err
-	}
+	check.Must(c.client.CoreV1().Pods("default").Patch(ctx, p.name, types.StrategicMergePatchType, []byte(last), metav1.PatchOptions{}, "status"))
 	return c.client.CoreV1().Pods("default").Delete(ctx, p.name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 }
 

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -87,11 +88,9 @@ func (r *joined) newDisks(ctx context.Context, kind string, mock bool, volumes [
 }
 
 // start runs the driver in a process of its own.
-func (d *disks) start(ctx context.Context) error {
-	binary, err := lab.BuildCSIDriver(ctx, d.node.repository)
-	if err != nil {
-		return err
-	}
+func (d *disks) start(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	binary := check.Must(lab.BuildCSIDriver(ctx, d.node.repository))
 	file, err := d.Write()
 	if err == nil {
 		err = os.MkdirAll(d.Registry, 0o755)
@@ -99,45 +98,35 @@ func (d *disks) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log, err := os.Create(filepath.Join(d.Dir, "log"))
-	if err != nil {
-		return err
-	}
+	log := check.Must(os.Create(filepath.Join(d.Dir, "log")))
 	defer log.Close()
 	cmd := exec.Command(binary, file)
 	cmd.Stdout, cmd.Stderr = log, log
-	if d.process, err = lab.StartProcess(cmd); err != nil {
-		return err
-	}
+	d.process = check.Must(lab.StartProcess(cmd))
 	return lab.Eventually(ctx, podPatience, "the CSI driver serves", d.Serves)
 }
 
 // volume makes a volume with its claim, bound and attached.
-func (d *disks) volume(ctx context.Context, controller csi.ControllerClient, name string) error {
+func (d *disks) volume(ctx context.Context, controller csi.ControllerClient, name string) (err error) {
+	defer check.Return(&err)
 	capability := &csi.VolumeCapability{
 		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
 		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 	}
-	made, err := controller.CreateVolume(ctx, &csi.CreateVolumeRequest{
+	made := check.Must(controller.CreateVolume(ctx, &csi.CreateVolumeRequest{
 		Name: d.pv(name), CapacityRange: &csi.CapacityRange{RequiredBytes: 16 << 20},
 		VolumeCapabilities: []*csi.VolumeCapability{capability},
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	of := made.GetVolume()
 	core := d.node.client.CoreV1()
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("16Mi")}
 	modes := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
-	claim, err := core.PersistentVolumeClaims("default").Create(ctx, &v1.PersistentVolumeClaim{
+	claim := check.Must(core.PersistentVolumeClaims("default").Create(ctx, &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeClaimSpec{
 			StorageClassName: new(""), AccessModes: modes, VolumeName: d.pv(name), Resources: v1.VolumeResourceRequirements{Requests: size},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	_, err = core.PersistentVolumes().Create(ctx, &v1.PersistentVolume{
+	}, metav1.CreateOptions{}))
+	check.Must(core.PersistentVolumes().Create(ctx, &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: d.pv(name)}, Spec: v1.PersistentVolumeSpec{
 			Capacity: size, AccessModes: modes, PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
 			ClaimRef: &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: "default", Name: name, UID: claim.UID},
@@ -145,10 +134,7 @@ func (d *disks) volume(ctx context.Context, controller csi.ControllerClient, nam
 				Driver: d.Name, VolumeHandle: of.GetVolumeId(), VolumeAttributes: of.GetVolumeContext(),
 			}},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
+	}, metav1.CreateOptions{}))
 	if d.Mock {
 		size = v1.ResourceList{v1.ResourceStorage: resource.MustParse(smaller)}
 	}
@@ -156,22 +142,16 @@ func (d *disks) volume(ctx context.Context, controller csi.ControllerClient, nam
 	if _, err = core.PersistentVolumeClaims("default").UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil || d.NoAttach {
 		return err
 	}
-	attached, err := controller.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{
+	attached := check.Must(controller.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{
 		VolumeId: of.GetVolumeId(), NodeId: d.Node, VolumeCapability: capability, VolumeContext: of.GetVolumeContext(),
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	attachments := d.node.client.StorageV1().VolumeAttachments()
-	attachment, err := attachments.Create(ctx, &storagev1.VolumeAttachment{
+	attachment := check.Must(attachments.Create(ctx, &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: decide.AttachmentName(decide.Key{Driver: d.Name, Handle: of.GetVolumeId()}, d.Node)},
 		Spec: storagev1.VolumeAttachmentSpec{
 			Attacher: d.Name, NodeName: d.Node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new(d.pv(name))},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
+	}, metav1.CreateOptions{}))
 	attachment.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: attached.GetPublishContext()}
 	_, err = attachments.UpdateStatus(ctx, attachment, metav1.UpdateOptions{})
 	return err
@@ -220,15 +200,9 @@ func (*disks) with(p *v1.Pod) {
 // unused waits until nothing of the driver is on the node.
 func (d *disks) unused(ctx context.Context) error {
 	return lab.Eventually(ctx, allPatience, "nothing of the CSI driver is in use", func() error {
-		left, err := filepath.Glob(filepath.Join(d.node.Root(), "plugins/kubernetes.io/csi", d.Name, "*"))
-		if err != nil {
-			return err
-		}
+		left := check.Must(filepath.Glob(filepath.Join(d.node.Root(), "plugins/kubernetes.io/csi", d.Name, "*")))
 		for _, name := range d.volumes {
-			found, err := filepath.Glob(filepath.Join(d.node.Root(), "pods/*/volumes/kubernetes.io~csi", d.pv(name)))
-			if err != nil {
-				return err
-			}
+			found := check.Must(filepath.Glob(filepath.Join(d.node.Root(), "pods/*/volumes/kubernetes.io~csi", d.pv(name))))
 			left = append(left, found...)
 		}
 		n, err := d.node.client.CoreV1().Nodes().Get(ctx, d.Node, metav1.GetOptions{})
@@ -241,6 +215,7 @@ func (d *disks) unused(ctx context.Context) error {
 
 // end removes all that is of the driver. A volume that is used still is unmounted.
 func (d *disks) end(err *error) {
+	check.Ended(recover(), err)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	client := d.node.client

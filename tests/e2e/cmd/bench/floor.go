@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -103,18 +104,14 @@ func (p *bare) container(ctx context.Context, l *lab.Lab, attempt uint32) error 
 
 // floorBurst runs n bare pods, so many at a time, and tells when each ran, counted from the begin.
 // It removes them again.
-func (b *bench) floorBurst(ctx context.Context, l *lab.Lab, n, workers int) (samples, error) {
-	marks, err := b.marks()
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) floorBurst(ctx context.Context, l *lab.Lab, n, workers int) (_ samples, err error) {
+	defer check.Return(&err)
+	marks := check.Must(b.marks())
 	pods := make([]*bare, n)
 	names := make([]string, n)
 	for i := range pods {
 		names[i] = fmt.Sprintf("floor-%03d", i)
-		if pods[i], err = newBare(l, names[i], marks); err != nil {
-			return nil, err
-		}
+		pods[i] = check.Must(newBare(l, names[i], marks))
 	}
 	queue := make(chan *bare, n)
 	for _, p := range pods {
@@ -150,22 +147,16 @@ func (b *bench) floorBurst(ctx context.Context, l *lab.Lab, n, workers int) (sam
 func (b *bench) marks() (dir string, err error) { return os.MkdirTemp(b.dir, "marks-") }
 
 // wipe removes every pod past the agent, which must not run, and waits until none is left.
-func (b *bench) wipe(ctx context.Context, l *lab.Lab) error {
-	if err := l.RemovePods(ctx); err != nil {
-		return err
-	}
+func (b *bench) wipe(ctx context.Context, l *lab.Lab) (err error) {
+	defer check.Return(&err)
+	check.OK(l.RemovePods(ctx))
 	// Those of an agent that was stopped before it removed them.
-	if err := l.RemovePodCgroups(ctx); err != nil {
-		return err
-	}
-	err := lab.Eventually(ctx, podPatience, "nothing is left of the pods", func() error {
+	check.OK(l.RemovePodCgroups(ctx))
+	check.OK(lab.Eventually(ctx, podPatience, "nothing is left of the pods", func() error {
 		if left := l.Leaks(); len(left) > 0 {
 			return fmt.Errorf("%d things are, the first: %s", len(left), left[0])
 		}
 		return nil
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	return os.RemoveAll(filepath.Join(l.Dir(), "floor-logs"))
 }

@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -181,6 +182,7 @@ type bench struct {
 }
 
 func run(ctx context.Context, args []string) (err error) {
+	defer check.Return(&err)
 	o, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -189,30 +191,20 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	b := &bench{options: o, labs: map[lab.Release]*lab.Lab{}, benchmarks: map[string]map[string]float64{}}
-	if b.repository, err = lab.Repository(); err != nil {
-		return err
-	}
+	b.repository = check.Must(lab.Repository())
 	for _, r := range b.release.Needs() {
 		if err := r.Missing(); err != nil {
 			return fmt.Errorf("needs %s: %w", r, err)
 		}
 	}
 	b.dir = filepath.Join(b.repository, ".run/bench")
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		return err
-	}
+	check.OK(os.MkdirAll(b.dir, 0o755))
 	defer func() { err = errors.Join(err, b.cleanup()) }()
-	if b.registry, err = lab.NewRegistry(); err != nil {
-		return err
-	}
-	if err := b.registry.PushDemoImages(ctx, b.repository); err != nil {
-		return err
-	}
+	b.registry = check.Must(lab.NewRegistry())
+	check.OK(b.registry.PushDemoImages(ctx, b.repository))
 	if !b.floor {
 		b.say("building the agent")
-		if b.binary, err = lab.BuildTroupe(ctx, b.repository, false); err != nil {
-			return err
-		}
+		b.binary = check.Must(lab.BuildTroupe(ctx, b.repository, false))
 	}
 	results := b.measure(ctx)
 	report := b.report(ctx, results)
@@ -225,9 +217,7 @@ func run(ctx context.Context, args []string) (err error) {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(b.repository, file)
 		}
-		if err := b.write(file, report); err != nil {
-			return err
-		}
+		check.OK(b.write(file, report))
 	}
 	if len(b.wrong) > 0 {
 		return fmt.Errorf("wrong, whatever the speed:\n  %s", strings.Join(b.wrong, "\n  "))
@@ -294,28 +284,22 @@ func (b *bench) fault(format string, args ...any) {
 }
 
 // lab starts the release's containerd the first time it is asked for, and pulls the images.
-func (b *bench) lab(ctx context.Context, release lab.Release) (*lab.Lab, error) {
+func (b *bench) lab(ctx context.Context, release lab.Release) (_ *lab.Lab, err error) {
+	defer check.Return(&err)
 	if l := b.labs[release]; l != nil {
 		return l, nil
 	}
-	l, err := lab.New(ctx, lab.Config{
+	l := check.Must(lab.New(ctx, lab.Config{
 		Dir: filepath.Join(b.dir, "containerd-"+string(release)), Release: release,
 		Registry: b.registry, Repository: b.repository, NodeNetwork: true, Log: os.Stdout,
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	b.labs[release] = l
-	if err := l.Start(ctx); err != nil {
-		return nil, err
-	}
+	check.OK(l.Start(ctx))
 	if err := l.RemovePods(ctx); err != nil {
 		return nil, fmt.Errorf("remove the pods of an earlier run: %w", err)
 	}
 	for _, image := range []string{lab.PauseImage, lab.WorkImage} {
-		if err := pull(ctx, l, image); err != nil {
-			return nil, err
-		}
+		check.OK(pull(ctx, l, image))
 	}
 	return l, nil
 }

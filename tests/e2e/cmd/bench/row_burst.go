@@ -4,36 +4,26 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // manyAtOnce measures many pods at once against the same calls made directly, as many at a time as is
 // best on this machine.
-func (b *bench) manyAtOnce(ctx context.Context) ([]result, error) {
-	l, err := b.lab(ctx, b.release)
-	if err != nil {
-		return nil, err
-	}
-	details, best, err := b.bestFloor(ctx, l)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) manyAtOnce(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
+	l := check.Must(b.lab(ctx, b.release))
+	details, best := check.Must2(b.bestFloor(ctx, l))
 	// The best of six is so partly by luck: it is measured again, in turns with ours.
 	var floor, floorMid, total, mid, every samples
 	var totalRatios, midRatios []float64
 	for range b.rounds {
-		s, err := b.floorBurst(ctx, l, b.atOnce, best)
-		if err != nil {
-			return nil, err
-		}
+		s := check.Must(b.floorBurst(ctx, l, b.atOnce, best))
 		floor, floorMid = append(floor, s.max()), append(floorMid, s.median())
 		if b.floor {
 			continue
 		}
-		ours, err := b.oneBurst(ctx)
-		if err != nil {
-			return nil, err
-		}
+		ours := check.Must(b.oneBurst(ctx))
 		total, mid, every = append(total, ours.max()), append(mid, ours.median()), append(every, ours...)
 		totalRatios = append(totalRatios, ours.max().Seconds()/s.max().Seconds())
 		midRatios = append(midRatios, ours.median().Seconds()/s.max().Seconds())
@@ -89,28 +79,15 @@ func (b *bench) bestFloor(ctx context.Context, l *lab.Lab) (details []string, be
 }
 
 func (b *bench) oneBurst(ctx context.Context) (_ samples, err error) {
-	s, err := b.subject(ctx, b.release)
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	s := check.Must(b.subject(ctx, b.release))
 	defer s.end(&err)
-	if err := s.Start(ctx); err != nil {
-		return nil, err
-	}
+	check.OK(s.Start(ctx))
 	pods := names("burst", b.atOnce)
-	took, err := s.start(ctx, pods...)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.settled(ctx, pods...); err != nil {
-		return nil, err
-	}
-	if err := s.checkWorld(ctx, "burst", pods...); err != nil {
-		return nil, err
-	}
-	if _, err := s.stop(ctx, pods...); err != nil {
-		return nil, err
-	}
+	took := check.Must(s.start(ctx, pods...))
+	check.Must(s.settled(ctx, pods...))
+	check.OK(s.checkWorld(ctx, "burst", pods...))
+	check.Must(s.stop(ctx, pods...))
 	s.checkEmpty(ctx, "burst, removed")
 	return took, nil
 }

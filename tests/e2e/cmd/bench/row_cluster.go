@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // compared are the floor's samples and each agent's, by its name.
@@ -39,27 +41,19 @@ func (c *compared) details() []string {
 }
 
 // clusterOne measures one pod on an idle node, from its creation until a client sees it Ready.
-func (b *bench) clusterOne(ctx context.Context) ([]result, error) {
-	c, err := b.clusterBed(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) clusterOne(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
+	c := check.Must(b.clusterBed(ctx))
 	const turn = 5
 	var of compared
 	for len(of.floor) < b.samples {
 		n := min(turn, b.samples-len(of.floor))
 		for range n {
-			ready, _, err := c.clusterFloor(ctx, 1, 1)
-			if err != nil {
-				return nil, err
-			}
+			ready, _ := check.Must2(c.clusterFloor(ctx, 1, 1))
 			of.floor = append(of.floor, ready...)
 		}
 		for _, agent := range c.agents {
-			s, err := c.oneAfterOther(ctx, agent.Name, n)
-			if err != nil {
-				return nil, err
-			}
+			s := check.Must(c.oneAfterOther(ctx, agent.Name, n))
 			of.add(agent.Name, s...)
 		}
 		c.say("  %d of %d: floor %s, kubelet %s, troupe %s", len(of.floor), b.samples,
@@ -75,41 +69,27 @@ func (b *bench) clusterOne(ctx context.Context) ([]result, error) {
 }
 
 func (c *bed) oneAfterOther(ctx context.Context, agent string, n int) (all samples, err error) {
-	r, err := c.join(ctx, c.agent(agent))
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	r := check.Must(c.join(ctx, c.agent(agent)))
 	defer r.leave(&err)
 	for i := range n {
 		name := fmt.Sprintf("one-%d", i)
-		took, err := r.start(ctx, nil, name)
-		if err != nil {
-			return nil, err
-		}
+		took := check.Must(r.start(ctx, nil, name))
 		all = append(all, took...)
-		if _, err := r.remove(ctx, name); err != nil {
-			return nil, err
-		}
-		if err := r.cleared(ctx); err != nil {
-			return nil, err
-		}
+		check.Must(r.remove(ctx, name))
+		check.OK(r.cleared(ctx))
 	}
 	return all, nil
 }
 
 // clusterCrash kills the one container of each of ten pods, its first crash, and measures until a
 // client sees the restart and that it runs.
-func (b *bench) clusterCrash(ctx context.Context) ([]result, error) {
-	c, err := b.clusterBed(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) clusterCrash(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
+	c := check.Must(b.clusterBed(ctx))
 	var of compared
 	for _, agent := range c.agents {
-		s, err := c.crashes(ctx, agent.Name)
-		if err != nil {
-			return nil, err
-		}
+		s := check.Must(c.crashes(ctx, agent.Name))
 		of.add(agent.Name, s...)
 	}
 	ours := of.agents[troupeName]
@@ -123,27 +103,15 @@ func (b *bench) clusterCrash(ctx context.Context) ([]result, error) {
 }
 
 func (c *bed) crashes(ctx context.Context, agent string) (all samples, err error) {
-	r, err := c.join(ctx, c.agent(agent))
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	r := check.Must(c.join(ctx, c.agent(agent)))
 	defer r.leave(&err)
 	pods := names("crash", 10)
-	if _, err := r.start(ctx, nil, pods...); err != nil {
-		return nil, err
-	}
-	if err := sleep(ctx, settle); err != nil {
-		return nil, err
-	}
+	check.Must(r.start(ctx, nil, pods...))
+	check.OK(sleep(ctx, settle))
 	for _, name := range pods {
-		begin, err := killProcess(ctx, r.lab, name)
-		if err != nil {
-			return nil, err
-		}
-		at, err := r.seen.await(ctx, "was restarted", (*history).restartedAt, name)
-		if err != nil {
-			return nil, err
-		}
+		begin := check.Must(killProcess(ctx, r.lab, name))
+		at := check.Must(r.seen.await(ctx, "was restarted", (*history).restartedAt, name))
 		all = append(all, since(begin, at)...)
 	}
 	_, err = r.remove(ctx, pods...)
@@ -151,18 +119,13 @@ func (c *bed) crashes(ctx context.Context, agent string) (all samples, err error
 }
 
 // clusterStart measures a fresh node, from the start of the process until it is Ready.
-func (b *bench) clusterStart(ctx context.Context) ([]result, error) {
-	c, err := b.clusterBed(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) clusterStart(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
+	c := check.Must(b.clusterBed(ctx))
 	var of compared
 	for range max(3, b.rounds) {
 		for _, agent := range c.agents {
-			took, err := c.firstReady(ctx, agent.Name)
-			if err != nil {
-				return nil, err
-			}
+			took := check.Must(c.firstReady(ctx, agent.Name))
 			of.add(agent.Name, took)
 		}
 	}

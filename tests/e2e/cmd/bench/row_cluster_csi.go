@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // csiRound is one round of an agent: pods with a volume each, and the same pods without.
@@ -62,17 +64,12 @@ func (b *bench) lost(ours bool, what string, err error) string {
 
 // csiRound runs a round on a fresh node. In every other one the pods with volumes come first.
 func (c *bed) csiRound(ctx context.Context, agent string, round int) (one csiRound, err error) {
-	r, err := c.join(ctx, c.agent(agent))
-	if err != nil {
-		return one, err
-	}
+	defer check.Return(&err)
+	r := check.Must(c.join(ctx, c.agent(agent)))
 	defer r.leave(&err)
 	// Names that no pod has had: the watch may still tell of those of a round that failed.
 	pods := names(fmt.Sprint(agent, "-disk", round), c.idle)
-	d, err := r.newDisks(ctx, "disks", false, pods)
-	if err != nil {
-		return one, err
-	}
+	d := check.Must(r.newDisks(ctx, "disks", false, pods))
 	defer d.end(&err)
 	turns := []func() error{
 		func() error { return r.csiWithout(ctx, round, &one) },
@@ -82,15 +79,9 @@ func (c *bed) csiRound(ctx context.Context, agent string, round int) (one csiRou
 		turns[0], turns[1] = turns[1], turns[0]
 	}
 	for _, turn := range turns {
-		if err := sleep(ctx, settle); err != nil {
-			return one, err
-		}
-		if err := turn(); err != nil {
-			return one, err
-		}
-		if err := r.cleared(ctx); err != nil {
-			return one, err
-		}
+		check.OK(sleep(ctx, settle))
+		check.OK(turn())
+		check.OK(r.cleared(ctx))
 	}
 	return one, nil
 }
@@ -104,23 +95,14 @@ func (r *joined) csiWithout(ctx context.Context, round int, one *csiRound) (err 
 }
 
 func (d *disks) csiWith(ctx context.Context, one *csiRound) (err error) {
+	defer check.Return(&err)
 	r, begin := d.node, time.Now()
-	if one.with, err = r.startManyAs(ctx, d.with, d.volumes); err != nil {
-		return err
-	}
-	if one.starting, err = d.since(begin); err != nil {
-		return err
-	}
-	if err := sleep(ctx, settle); err != nil {
-		return err
-	}
+	one.with = check.Must(r.startManyAs(ctx, d.with, d.volumes))
+	one.starting = check.Must(d.since(begin))
+	check.OK(sleep(ctx, settle))
 	begin = time.Now()
-	if err := r.removeMany(ctx, d.volumes, &one.with); err != nil {
-		return err
-	}
-	if err := d.unused(ctx); err != nil {
-		return err
-	}
+	check.OK(r.removeMany(ctx, d.volumes, &one.with))
+	check.OK(d.unused(ctx))
 	one.deleting, err = d.since(begin)
 	one.unstaged = one.deleting.last.Sub(begin)
 	return err

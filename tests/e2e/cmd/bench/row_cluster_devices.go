@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -43,20 +44,15 @@ var devicePods = []struct {
 
 // clusterDevices measures how much longer a pod takes that has a CPU to itself and two devices than one that has neither,
 // in turns. It is what a machine of two CPUs can tell of a pod with many.
-func (b *bench) clusterDevices(ctx context.Context) ([]result, error) {
-	c, err := b.clusterBed(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) clusterDevices(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
+	c := check.Must(b.clusterBed(ctx))
 	load := loadAverage()
 	const turn = 5
 	of := map[string][]samples{} // by agent, one for each of devicePods
 	for done := 0; done < b.samples; done += turn {
 		for _, agent := range c.agents {
-			s, err := c.devicesOf(ctx, agent.Name, min(turn, b.samples-done))
-			if err != nil {
-				return nil, err
-			}
+			s := check.Must(c.devicesOf(ctx, agent.Name, min(turn, b.samples-done)))
 			if of[agent.Name] == nil {
 				of[agent.Name] = make([]samples, len(devicePods))
 			}
@@ -99,40 +95,22 @@ func devicesResult(of map[string][]samples) result {
 
 // devicesOf starts n pods of each kind one after another on a fresh node.
 func (c *bed) devicesOf(ctx context.Context, agent string, n int) (all []samples, err error) {
-	r, err := c.prepare(c.agent(agent).OwnPlugins())
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	r := check.Must(c.prepare(c.agent(agent).OwnPlugins()))
 	defer r.leave(&err)
-	if err := r.Configure(r.agent, deviceSettings); err != nil {
-		return nil, err
-	}
-	if err := r.Start(); err != nil {
-		return nil, err
-	}
-	if err := r.awaitReady(ctx); err != nil {
-		return nil, err
-	}
-	plugin, err := r.plugIn(ctx)
-	if err != nil {
-		return nil, err
-	}
+	check.OK(r.Configure(r.agent, deviceSettings))
+	check.OK(r.Start())
+	check.OK(r.awaitReady(ctx))
+	plugin := check.Must(r.plugIn(ctx))
 	defer plugin.Stop()
 	all = make([]samples, len(devicePods))
 	for i := range n {
 		for kind, p := range devicePods {
 			name := fmt.Sprintf("devices-%d-%d", i, kind)
-			took, err := r.start(ctx, p.change, name)
-			if err != nil {
-				return nil, err
-			}
+			took := check.Must(r.start(ctx, p.change, name))
 			all[kind] = append(all[kind], took...)
-			if _, err := r.remove(ctx, name); err != nil {
-				return nil, err
-			}
-			if err := r.cleared(ctx); err != nil {
-				return nil, err
-			}
+			check.Must(r.remove(ctx, name))
+			check.OK(r.cleared(ctx))
 		}
 	}
 	if calls := plugin.Calls(); len(calls) != n {
@@ -153,10 +131,7 @@ func (r *joined) plugIn(ctx context.Context) (*plugintest.Plugin, error) {
 	err := plugin.Register(ctx, dir, endpoint)
 	if err == nil {
 		err = lab.Eventually(ctx, podPatience, "node "+r.Node()+" shows its devices", func() error {
-			n, err := r.client.CoreV1().Nodes().Get(ctx, r.Node(), metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
+			n := check.Must(r.client.CoreV1().Nodes().Get(ctx, r.Node(), metav1.GetOptions{}))
 			if shown := n.Status.Allocatable[benchDevice]; shown.Value() != devices {
 				return fmt.Errorf("it shows %s of %d", shown.String(), devices)
 			}

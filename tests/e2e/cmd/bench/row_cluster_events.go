@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 )
 
@@ -82,26 +83,15 @@ func (b *bench) eventsResult(n int, agents []member.Agent, all []told, last []sa
 }
 
 func (c *bed) toldOnce(ctx context.Context, agent member.Agent, n int) (one told, err error) {
-	r, err := c.join(ctx, agent)
-	if err != nil {
-		return one, err
-	}
+	defer check.Return(&err)
+	r := check.Must(c.join(ctx, agent))
 	defer r.leave(&err)
-	events, err := watchEvents(ctx, c.client)
-	if err != nil {
-		return one, err
-	}
+	events := check.Must(watchEvents(ctx, c.client))
 	defer events.stop()
 	pods := names("told", n)
-	if one.burst, err = r.startMany(ctx, pods); err != nil {
-		return one, err
-	}
-	if one.events, err = events.await(ctx, pods...); err != nil {
-		return one, err
-	}
-	if one.shown, err = r.seen.shown(ctx, pods...); err != nil {
-		return one, err
-	}
+	one.burst = check.Must(r.startMany(ctx, pods))
+	one.events = check.Must(events.await(ctx, pods...))
+	one.shown = check.Must(r.seen.shown(ctx, pods...))
 	one.gone, err = r.remove(ctx, pods...)
 	return one, err
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 )
 
@@ -27,10 +28,8 @@ localStorageCapacityIsolation: false
 // clusterEviction measures what it costs to watch over idle pods that have limits of disk: the same pods, with
 // an agent that evicts nothing, and with agents that do, in turns.
 func (b *bench) clusterEviction(ctx context.Context) (_ []result, err error) {
-	c, err := b.clusterBed(ctx)
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	c := check.Must(b.clusterBed(ctx))
 	type variant struct {
 		name, settings string
 		agent          member.Agent
@@ -40,38 +39,20 @@ func (b *bench) clusterEviction(ctx context.Context) (_ []result, err error) {
 	for _, binary := range b.beside {
 		variants = append(variants, &variant{name: filepath.Base(binary) + " with evictions", agent: member.Troupe(binary)})
 	}
-	r, err := c.join(ctx, c.agent(troupeName))
-	if err != nil {
-		return nil, err
-	}
+	r := check.Must(c.join(ctx, c.agent(troupeName)))
 	defer r.leave(&err)
 	pods := names("limited", b.idle)
 	for some := range slices.Chunk(pods, 50) { // a slow machine may not start all of them within the patience
-		if _, err := r.start(ctx, limited, some...); err != nil {
-			return nil, err
-		}
+		check.Must(r.start(ctx, limited, some...))
 	}
-	if err := r.fill(pods); err != nil {
-		return nil, err
-	}
+	check.OK(r.fill(pods))
 	for range b.rounds {
 		for _, v := range variants {
-			if err := r.Stop(ctx); err != nil {
-				return nil, err
-			}
-			if err := r.Configure(v.agent, v.settings); err != nil {
-				return nil, err
-			}
-			if err := r.Start(); err != nil {
-				return nil, err
-			}
-			if err := r.awaitReady(ctx); err != nil {
-				return nil, err
-			}
-			used, err := r.idleFor(ctx, max(r.window, eviction.Blind))
-			if err != nil {
-				return nil, err
-			}
+			check.OK(r.Stop(ctx))
+			check.OK(r.Configure(v.agent, v.settings))
+			check.OK(r.Start())
+			check.OK(r.awaitReady(ctx))
+			used := check.Must(r.idleFor(ctx, max(r.window, eviction.Blind)))
 			v.used = append(v.used, used)
 			c.say("  %s: %.2f CPU-s per minute", v.name, used)
 		}
@@ -82,9 +63,7 @@ func (b *bench) clusterEviction(ctx context.Context) (_ []result, err error) {
 		details = append(details, fmt.Sprintf("%s: %.2f CPU-s per minute", v.name, v.used))
 	}
 	without, with := mean(variants[0].used), mean(variants[1].used)
-	if _, err := r.remove(ctx, pods...); err != nil {
-		return nil, err
-	}
+	check.Must(r.remove(ctx, pods...))
 	return []result{{
 		section: cluster, what: fmt.Sprintf("%d idle pods with limits of disk and %d files each, the agent's CPU with evictions", b.idle, filesEach),
 		bar: "≤ 0.1 CPU-s per minute more than without", floor: fmt.Sprintf("%.2f CPU-s per minute without evictions", without),
@@ -111,37 +90,27 @@ func limited(p *v1.Pod) {
 }
 
 // fill writes files into the volume of each pod.
-func (r *joined) fill(pods []string) error {
-	dirs, err := filepath.Glob(filepath.Join(r.Root(), "pods/*/volumes/kubernetes.io~empty-dir/scratch"))
-	if err != nil {
-		return err
-	}
+func (r *joined) fill(pods []string) (err error) {
+	defer check.Return(&err)
+	dirs := check.Must(filepath.Glob(filepath.Join(r.Root(), "pods/*/volumes/kubernetes.io~empty-dir/scratch")))
 	if len(dirs) != len(pods) {
 		return fmt.Errorf("%d volumes for %d pods", len(dirs), len(pods))
 	}
 	for _, dir := range dirs {
 		for i := range filesEach {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte("x"), 0o644); err != nil {
-				return err
-			}
+			check.OK(os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte("x"), 0o644))
 		}
 	}
 	return nil
 }
 
 // idleFor measures the agent's CPU seconds per minute, when its start is over: new pods are measured often at first.
-func (r *joined) idleFor(ctx context.Context, window time.Duration) (float64, error) {
-	if err := sleep(ctx, time.Minute); err != nil {
-		return 0, err
-	}
-	before, err := r.usage()
-	if err != nil {
-		return 0, err
-	}
+func (r *joined) idleFor(ctx context.Context, window time.Duration) (_ float64, err error) {
+	defer check.Return(&err)
+	check.OK(sleep(ctx, time.Minute))
+	before := check.Must(r.usage())
 	begin := time.Now()
-	if err := sleep(ctx, window); err != nil {
-		return 0, err
-	}
+	check.OK(sleep(ctx, window))
 	after, err := r.usage()
 	return after.since(before).agent.Seconds() / time.Since(begin).Minutes(), err
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/csidriver"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -155,31 +156,18 @@ func (o *options) hostileTurns() (all []hostileFault) {
 
 // hostileOn runs turns on a fresh node, up to one that fails.
 func (c *bed) hostileOn(ctx context.Context, attempt int, faults []hostileFault) (turns []hostileTurn, err error) {
-	r, err := c.join(ctx, c.agent(troupeName))
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	r := check.Must(c.join(ctx, c.agent(troupeName)))
 	defer r.leave(&err)
 	// Names that no pod has had: the watch may still tell of those of a turn that failed.
-	good, err := r.newDisks(ctx, "good", false, names(fmt.Sprint("other", attempt), c.hostile.pods))
-	if err != nil {
-		return nil, err
-	}
+	good := check.Must(r.newDisks(ctx, "good", false, names(fmt.Sprint("other", attempt), c.hostile.pods)))
 	defer good.end(&err)
-	bad, err := r.newDisks(ctx, "bad", true, names(fmt.Sprint("bad", attempt), 2))
-	if err != nil {
-		return nil, err
-	}
+	bad := check.Must(r.newDisks(ctx, "bad", true, names(fmt.Sprint("bad", attempt), 2)))
 	defer bad.end(&err)
 	// The first pods of a node take longer.
-	if _, _, err := bad.beside(ctx, good, csidriver.Fault{Method: "NodePublishVolume"}, false); err != nil {
-		return nil, err
-	}
+	check.Must2(bad.beside(ctx, good, csidriver.Fault{Method: "NodePublishVolume"}, false))
 	for _, f := range faults {
-		turn, err := bad.turn(ctx, good, f)
-		if err != nil {
-			return turns, err
-		}
+		turn := check.Must(bad.turn(ctx, good, f))
 		turns = append(turns, turn)
 		c.say("  %s", turn)
 	}
@@ -247,38 +235,26 @@ func (b *bench) hostileResults(turns []hostileTurn) []result {
 
 // comeAndGo has a pod with each volume start, all at once, and then go.
 func (d *disks) comeAndGo(ctx context.Context) (one hostileRound, err error) {
-	if one.starts, err = d.node.start(ctx, d.with, d.volumes...); err != nil {
-		return one, err
-	}
-	if one.stops, err = d.node.remove(ctx, d.volumes...); err != nil {
-		return one, err
-	}
+	defer check.Return(&err)
+	one.starts = check.Must(d.node.start(ctx, d.with, d.volumes...))
+	one.stops = check.Must(d.node.remove(ctx, d.volumes...))
 	return one, d.unused(ctx)
 }
 
 // beside has pods of others come and go while a pod of this driver begins and another one ends. amiss: the call of f suffers
 // it. Whether or not, the others come once that was called. It tells how often that was. In the end both pods come and go.
 func (d *disks) beside(ctx context.Context, others *disks, f csidriver.Fault, amiss bool) (one hostileRound, calls int, err error) {
+	defer check.Return(&err)
 	begins, ends := d.volumes[0], d.volumes[1]
-	if err := d.shrunk(ctx, begins); err != nil {
-		return one, 0, err
-	}
-	if _, err := d.node.start(ctx, d.with, ends); err != nil {
-		return one, 0, err
-	}
+	check.OK(d.shrunk(ctx, begins))
+	check.Must(d.node.start(ctx, d.with, ends))
 	began := time.Now()
 	if !amiss {
 		f = csidriver.Fault{Method: f.Method} // which the call does not notice, but it is written down
 	}
-	if err := d.Set(ctx, f); err != nil {
-		return one, 0, err
-	}
-	if _, err := d.node.create(ctx, d.with, begins); err != nil {
-		return one, 0, err
-	}
-	if err := d.node.delete(ctx, ends); err != nil {
-		return one, 0, err
-	}
+	check.OK(d.Set(ctx, f))
+	check.Must(d.node.create(ctx, d.with, begins))
+	check.OK(d.node.delete(ctx, ends))
 	called := func() (n int, err error) {
 		n = d.Hanging(ctx, f.Method)
 		all, err := d.Calls()
@@ -289,38 +265,25 @@ func (d *disks) beside(ctx context.Context, others *disks, f csidriver.Fault, am
 		}
 		return n, err
 	}
-	if err := lab.Eventually(ctx, podPatience, f.Method+" is called", func() error {
+	check.OK(lab.Eventually(ctx, podPatience, f.Method+" is called", func() error {
 		n, err := called()
 		if err == nil && n == 0 {
 			err = errors.New("it was not")
 		}
 		return err
-	}); err != nil {
-		return one, 0, err
-	}
-	if one, err = others.comeAndGo(ctx); err != nil {
-		return one, 0, err
-	}
-	if calls, err = called(); err != nil {
-		return one, calls, err
-	}
-	if err := d.End(ctx, f.Method); err != nil {
-		return one, calls, err
-	}
+	}))
+	one = check.Must(others.comeAndGo(ctx))
+	calls = check.Must(called())
+	check.OK(d.End(ctx, f.Method))
 	return one, calls, d.rest(ctx, begins, ends)
 }
 
 // rest waits until the pod that begins is ready and the one that ends is gone, and removes the former.
-func (d *disks) rest(ctx context.Context, begins, ends string) error {
-	if _, err := d.node.seen.await(ctx, "is Ready", (*history).readyAt, begins); err != nil {
-		return err
-	}
-	if _, err := d.node.remove(ctx, begins); err != nil {
-		return err
-	}
-	if _, err := d.node.seen.await(ctx, "is gone", (*history).goneAt, ends); err != nil {
-		return err
-	}
+func (d *disks) rest(ctx context.Context, begins, ends string) (err error) {
+	defer check.Return(&err)
+	check.Must(d.node.seen.await(ctx, "is Ready", (*history).readyAt, begins))
+	check.Must(d.node.remove(ctx, begins))
+	check.Must(d.node.seen.await(ctx, "is gone", (*history).goneAt, ends))
 	d.node.seen.drop(ends)
 	return d.unused(ctx)
 }

@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // restarts are what was measured of an agent that was killed and started again: how long after the
@@ -24,20 +26,16 @@ func (r restarts) String() string {
 
 // clusterKilled measures how much longer a new pod takes on a node whose agent was killed and started
 // again with many pods than on one with none, in turns.
-func (b *bench) clusterKilled(ctx context.Context) ([]result, error) {
-	c, err := b.clusterBed(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) clusterKilled(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
+	c := check.Must(b.clusterBed(ctx))
 	empty, full := map[string]*restarts{}, map[string]*restarts{}
 	for _, a := range c.agents {
 		empty[a.Name], full[a.Name] = &restarts{}, &restarts{}
 	}
 	for range b.rounds {
 		for _, a := range c.agents {
-			if err := c.killedOf(ctx, a.Name, empty[a.Name], full[a.Name]); err != nil {
-				return nil, err
-			}
+			check.OK(c.killedOf(ctx, a.Name, empty[a.Name], full[a.Name]))
 			c.say("  %s without pods: %s", a.Name, empty[a.Name])
 			c.say("  %s with %d: %s", a.Name, b.idle, full[a.Name])
 		}
@@ -66,73 +64,47 @@ func (b *bench) clusterKilled(ctx context.Context) ([]result, error) {
 const killsEach = 3
 
 func (c *bed) killedOf(ctx context.Context, agent string, empty, full *restarts) (err error) {
-	r, err := c.join(ctx, c.agent(agent))
-	if err != nil {
-		return err
-	}
+	defer check.Return(&err)
+	r := check.Must(c.join(ctx, c.agent(agent)))
 	defer r.leave(&err)
-	if err := r.killed(ctx, nil, empty); err != nil {
-		return err
-	}
+	check.OK(r.killed(ctx, nil, empty))
 	pods := names("many", c.idle)
-	if _, err := r.start(ctx, nil, pods...); err != nil {
-		return err
-	}
-	if err := r.killed(ctx, pods, full); err != nil {
-		return err
-	}
+	check.Must(r.start(ctx, nil, pods...))
+	check.OK(r.killed(ctx, pods, full))
 	_, err = r.remove(ctx, pods...)
 	return err
 }
 
-func (r *joined) killed(ctx context.Context, pods []string, of *restarts) error {
+func (r *joined) killed(ctx context.Context, pods []string, of *restarts) (err error) {
+	defer check.Return(&err)
 	for range killsEach {
-		if err := sleep(ctx, 2*settle); err != nil {
-			return err
-		}
-		if err := r.killedOnce(ctx, pods, of); err != nil {
-			return err
-		}
+		check.OK(sleep(ctx, 2*settle))
+		check.OK(r.killedOnce(ctx, pods, of))
 	}
 	return nil
 }
 
 // killedOnce kills the agent and starts it again, once. What it says of the pods that are there must
 // not change.
-func (r *joined) killedOnce(ctx context.Context, pods []string, of *restarts) error {
+func (r *joined) killedOnce(ctx context.Context, pods []string, of *restarts) (err error) {
+	defer check.Return(&err)
 	const waiting, created = "waiting", "created"
 	killed := time.Now()
-	if err := r.Kill(ctx); err != nil {
-		return err
-	}
-	if _, err := r.create(ctx, nil, waiting); err != nil {
-		return err
-	}
+	check.OK(r.Kill(ctx))
+	check.Must(r.create(ctx, nil, waiting))
 	leases, err := r.client.CoordinationV1().Leases(v1.NamespaceNodeLease).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + r.Node()})
 	if err != nil {
 		return err
 	}
 	defer leases.Stop()
 	begin := time.Now()
-	if err := r.Start(); err != nil {
-		return err
-	}
-	if err := awaitRenewal(ctx, leases, begin); err != nil {
-		return err
-	}
+	check.OK(r.Start())
+	check.OK(awaitRenewal(ctx, leases, begin))
 	of.lease = append(of.lease, time.Since(begin))
-	at, err := r.create(ctx, nil, created)
-	if err != nil {
-		return err
-	}
-	ready, err := r.seen.await(ctx, "is Ready", (*history).readyAt, waiting, created)
-	if err != nil {
-		return err
-	}
+	at := check.Must(r.create(ctx, nil, created))
+	ready := check.Must(r.seen.await(ctx, "is Ready", (*history).readyAt, waiting, created))
 	of.waiting, of.created = append(of.waiting, ready[0].Sub(begin)), append(of.created, ready[1].Sub(at))
-	if err := sleep(ctx, settle); err != nil {
-		return err
-	}
+	check.OK(sleep(ctx, settle))
 	for _, pod := range pods {
 		if slices.ContainsFunc(r.seen.since(killed, pod), func(p *v1.Pod) bool { return !podReady(p) || p.Status.ContainerStatuses[0].RestartCount > 0 }) {
 			r.fault("agent killed: pod %s was shown restarted or not Ready", pod)

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -20,28 +21,17 @@ type burst struct {
 }
 
 // clusterBursts measures 30 pods created at once and deleted at once, in turns with the floor.
-func (b *bench) clusterBursts(ctx context.Context) ([]result, error) {
-	c, err := b.clusterBed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	workers, details, err := c.bestClusterFloor(ctx, b.atOnce)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) clusterBursts(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
+	c := check.Must(b.clusterBed(ctx))
+	workers, details := check.Must2(c.bestClusterFloor(ctx, b.atOnce))
 	var floors []burst
 	of := map[string][]burst{}
 	for range b.rounds {
-		ready, gone, err := c.clusterFloor(ctx, b.atOnce, workers)
-		if err != nil {
-			return nil, err
-		}
+		ready, gone := check.Must2(c.clusterFloor(ctx, b.atOnce, workers))
 		floors = append(floors, burst{ready: ready, gone: gone})
 		for _, agent := range c.agents {
-			one, err := c.manyOnce(ctx, agent.Name, b.atOnce)
-			if err != nil {
-				return nil, err
-			}
+			one := check.Must(c.manyOnce(ctx, agent.Name, b.atOnce))
 			of[agent.Name] = append(of[agent.Name], one)
 			c.say("  %s: all Ready after %s (median pod %s; floor %s), all gone after %s (floor %s)", agent.Name,
 				ms(one.ready.max()), ms(one.ready.median()), ms(ready.max()), ms(one.gone.max()), ms(gone.max()))
@@ -51,15 +41,11 @@ func (b *bench) clusterBursts(ctx context.Context) ([]result, error) {
 }
 
 func (c *bed) manyOnce(ctx context.Context, agent string, n int) (one burst, err error) {
-	r, err := c.join(ctx, c.agent(agent))
-	if err != nil {
-		return one, err
-	}
+	defer check.Return(&err)
+	r := check.Must(c.join(ctx, c.agent(agent)))
 	defer r.leave(&err)
 	pods := names("burst", n)
-	if one, err = r.startMany(ctx, pods); err != nil {
-		return one, err
-	}
+	one = check.Must(r.startMany(ctx, pods))
 	err = r.removeMany(ctx, pods, &one)
 	return one, err
 }
@@ -71,27 +57,19 @@ func (r *joined) startMany(ctx context.Context, pods []string) (one burst, err e
 
 // startManyAs does so with pods that change has changed.
 func (r *joined) startManyAs(ctx context.Context, change func(*v1.Pod), pods []string) (one burst, err error) {
-	before, err := r.usage()
-	if err != nil {
-		return one, err
-	}
-	if one.ready, err = r.start(ctx, change, pods...); err != nil {
-		return one, err
-	}
+	defer check.Return(&err)
+	before := check.Must(r.usage())
+	one.ready = check.Must(r.start(ctx, change, pods...))
 	after, err := r.usage()
 	one.starting = after.since(before)
 	return one, err
 }
 
 // removeMany deletes pods at once and measures what that costs.
-func (r *joined) removeMany(ctx context.Context, pods []string, one *burst) error {
-	before, err := r.usage()
-	if err != nil {
-		return err
-	}
-	if one.gone, err = r.remove(ctx, pods...); err != nil {
-		return err
-	}
+func (r *joined) removeMany(ctx context.Context, pods []string, one *burst) (err error) {
+	defer check.Return(&err)
+	before := check.Must(r.usage())
+	one.gone = check.Must(r.remove(ctx, pods...))
 	after, err := r.usage()
 	one.deleting = after.since(before)
 	return err
@@ -154,36 +132,17 @@ type hundred struct {
 
 // clusterHundred measures an agent with a hundred pods: all at once, idle, killed and restarted, with
 // probes, deleted.
-func (b *bench) clusterHundred(ctx context.Context) ([]result, error) {
-	c, err := b.clusterBed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	workers, details, err := c.bestClusterFloor(ctx, b.idle)
-	if err != nil {
-		return nil, err
-	}
-	ready, gone, err := c.clusterFloor(ctx, b.idle, workers)
-	if err != nil {
-		return nil, err
-	}
-	before, err := cpu(c.plane.APIServerPID())
-	if err != nil {
-		return nil, err
-	}
-	if err := sleep(ctx, b.window); err != nil {
-		return nil, err
-	}
-	after, err := cpu(c.plane.APIServerPID())
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) clusterHundred(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
+	c := check.Must(b.clusterBed(ctx))
+	workers, details := check.Must2(c.bestClusterFloor(ctx, b.idle))
+	ready, gone := check.Must2(c.clusterFloor(ctx, b.idle, workers))
+	before := check.Must(cpu(c.plane.APIServerPID()))
+	check.OK(sleep(ctx, b.window))
+	after := check.Must(cpu(c.plane.APIServerPID()))
 	of := map[string]hundred{}
 	for _, agent := range c.agents {
-		h, err := c.hundredOf(ctx, agent.Name)
-		if err != nil {
-			return nil, err
-		}
+		h := check.Must(c.hundredOf(ctx, agent.Name))
 		h.alone = (after - before).Seconds() / b.window.Minutes()
 		of[agent.Name] = h
 		c.say("  %s: all Ready after %s, all gone after %s; idle %.2f CPU-s a minute, the apiserver %.2f (%.2f alone), with probes %.2f; %.0f MiB; a new pod after a restart %s",
@@ -211,37 +170,19 @@ func idleResults(n int, k, t hundred) []result {
 }
 
 func (c *bed) hundredOf(ctx context.Context, agent string) (h hundred, err error) {
-	r, err := c.join(ctx, c.agent(agent))
-	if err != nil {
-		return h, err
-	}
+	defer check.Return(&err)
+	r := check.Must(c.join(ctx, c.agent(agent)))
 	defer r.leave(&err)
 	pods := names("many", c.idle)
-	if h.burst, err = r.startMany(ctx, pods); err != nil {
-		return h, err
-	}
-	if h.idle, h.apiserver, err = r.idleMinute(ctx); err != nil {
-		return h, err
-	}
-	if h.rss, _, err = memory(r.PID()); err != nil {
-		return h, err
-	}
-	if h.fresh, err = r.takeOver(ctx, pods); err != nil {
-		return h, err
-	}
-	if err := r.removeMany(ctx, pods, &h.burst); err != nil {
-		return h, err
-	}
-	if err := r.cleared(ctx); err != nil {
-		return h, err
-	}
+	h.burst = check.Must(r.startMany(ctx, pods))
+	h.idle, h.apiserver = check.Must2(r.idleMinute(ctx))
+	h.rss, _ = check.Must2(memory(r.PID()))
+	h.fresh = check.Must(r.takeOver(ctx, pods))
+	check.OK(r.removeMany(ctx, pods, &h.burst))
+	check.OK(r.cleared(ctx))
 	probed := names("probed", c.idle)
-	if _, err = r.start(ctx, withProbe, probed...); err != nil {
-		return h, err
-	}
-	if h.probed, _, err = r.idleMinute(ctx); err != nil {
-		return h, err
-	}
+	check.Must(r.start(ctx, withProbe, probed...))
+	h.probed, _ = check.Must2(r.idleMinute(ctx))
 	_, err = r.remove(ctx, probed...)
 	return h, err
 }
@@ -258,17 +199,11 @@ func withProbe(p *v1.Pod) {
 
 // idleMinute measures the agent's and the apiserver's CPU seconds per minute after a moment of rest.
 func (r *joined) idleMinute(ctx context.Context) (agent, apiserver float64, err error) {
-	if err := sleep(ctx, 2*settle); err != nil {
-		return 0, 0, err
-	}
+	defer check.Return(&err)
+	check.OK(sleep(ctx, 2*settle))
 	begin := time.Now()
-	before, err := r.usage()
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := sleep(ctx, r.window); err != nil {
-		return 0, 0, err
-	}
+	before := check.Must(r.usage())
+	check.OK(sleep(ctx, r.window))
 	after, err := r.usage()
 	used, minutes := after.since(before), time.Since(begin).Minutes()
 	return used.agent.Seconds() / minutes, used.apiserver.Seconds() / minutes, err
@@ -276,26 +211,16 @@ func (r *joined) idleMinute(ctx context.Context) (agent, apiserver float64, err 
 
 // takeOver kills the agent, starts it again with one pod more, and tells when that was Ready. What it
 // says of the others meanwhile must not have changed.
-func (r *joined) takeOver(ctx context.Context, pods []string) (time.Duration, error) {
+func (r *joined) takeOver(ctx context.Context, pods []string) (_ time.Duration, err error) {
+	defer check.Return(&err)
 	killed := time.Now()
-	if err := r.Kill(ctx); err != nil {
-		return 0, err
-	}
+	check.OK(r.Kill(ctx))
 	const name = "fresh"
-	if _, err := r.create(ctx, nil, name); err != nil {
-		return 0, err
-	}
+	check.Must(r.create(ctx, nil, name))
 	begin := time.Now()
-	if err := r.Start(); err != nil {
-		return 0, err
-	}
-	at, err := r.seen.await(ctx, "is Ready", (*history).readyAt, name)
-	if err != nil {
-		return 0, err
-	}
-	if err := sleep(ctx, settle); err != nil {
-		return 0, err
-	}
+	check.OK(r.Start())
+	at := check.Must(r.seen.await(ctx, "is Ready", (*history).readyAt, name))
+	check.OK(sleep(ctx, settle))
 	changed := 0
 	for _, pod := range pods {
 		versions := r.seen.since(killed, pod)

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
@@ -49,15 +50,10 @@ type variant struct {
 }
 
 // clusterHog compares what an agent does when a pod takes all memory of the pods.
-func (b *bench) clusterHog(ctx context.Context) ([]result, error) {
-	reserved, err := shortage.Reserved()
-	if err != nil {
-		return nil, err
-	}
-	c, err := b.clusterBed(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) clusterHog(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
+	reserved := check.Must(shortage.Reserved())
+	c := check.Must(b.clusterBed(ctx))
 	s := short{
 		culprit: "hog", what: fmt.Sprintf("memory hog beside %d pods, less than %d MiB of %d left → evicted", calmPods,
 			shortage.MemoryThreshold/shortage.MiB, shortage.MemoryLimit/shortage.MiB),
@@ -167,60 +163,33 @@ func loadAverage() string {
 
 // shortOnce makes a fresh node short, once.
 func (c *bed) shortOnce(ctx context.Context, s short, v variant) (o *outcome, err error) {
-	r, err := c.prepare(v.agent)
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	r := check.Must(c.prepare(v.agent))
 	defer r.leave(&err)
 	if s.prepare != nil {
-		if err := s.prepare(r); err != nil {
-			return nil, err
-		}
+		check.OK(s.prepare(r))
 	}
-	if err := r.Configure(v.agent, s.settings+v.settings); err != nil {
-		return nil, err
-	}
-	if err := r.Start(); err != nil {
-		return nil, err
-	}
-	if err := r.awaitReady(ctx); err != nil {
-		return nil, err
-	}
+	check.OK(r.Configure(v.agent, s.settings+v.settings))
+	check.OK(r.Start())
+	check.OK(r.awaitReady(ctx))
 	pods := names("calm", calmPods)
-	if _, err := r.start(ctx, nil, pods...); err != nil {
-		return nil, err
-	}
-	if err := sleep(ctx, 2*settle); err != nil {
-		return nil, err
-	}
-	w, err := watchShortage(ctx, c.client, r.Node(), s.condition)
-	if err != nil {
-		return nil, err
-	}
+	check.Must(r.start(ctx, nil, pods...))
+	check.OK(sleep(ctx, 2*settle))
+	w := check.Must(watchShortage(ctx, c.client, r.Node(), s.condition))
 	defer w.stop()
 	level := shortage.Watch(s.level, func() (int64, error) { return s.used(r) })
 	defer level.Stop()
-	if _, err := r.create(ctx, func(p *v1.Pod) { s.change(&p.Spec) }, s.culprit); err != nil {
-		return nil, err
-	}
-	if err := awaitShown(ctx, r, w, s.culprit); err != nil {
-		return nil, err
-	}
+	check.Must(r.create(ctx, func(p *v1.Pod) { s.change(&p.Spec) }, s.culprit))
+	check.OK(awaitShown(ctx, r, w, s.culprit))
 	// What else happens then counts too.
-	if err := sleep(ctx, 2*settle); err != nil {
-		return nil, err
-	}
+	check.OK(sleep(ctx, 2*settle))
 	o = &outcome{short: s, level: level.Seen()}
 	if o.evicted, o.at, o.shown, err = w.seen(); err != nil {
 		return nil, err
 	}
 	o.culprit, o.failed = r.seen.last(s.culprit)
-	if o.restarted, err = r.restartedOf(pods); err != nil {
-		return nil, err
-	}
-	if o.stuck, err = r.removeWithin(ctx, removalPatience, append(pods, s.culprit)...); err != nil {
-		return nil, err
-	}
+	o.restarted = check.Must(r.restartedOf(pods))
+	o.stuck = check.Must(r.removeWithin(ctx, removalPatience, append(pods, s.culprit)...))
 	o.log, err = r.noSpace()
 	return o, err
 }

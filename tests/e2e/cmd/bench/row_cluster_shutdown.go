@@ -48,20 +48,15 @@ type closing struct {
 }
 
 // clusterShutdown compares what agents do when their machine shuts down.
-func (b *bench) clusterShutdown(ctx context.Context) ([]result, error) {
-	c, err := b.clusterBed(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) clusterShutdown(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
+	c := check.Must(b.clusterBed(ctx))
 	var details []string
 	took := map[string]samples{}
 	wrong := map[string]string{}
 	for i := range b.rounds {
 		for _, a := range c.agents {
-			o, err := c.shutdownOnce(ctx, a.Name)
-			if err != nil {
-				return nil, err
-			}
+			o := check.Must(c.shutdownOnce(ctx, a.Name))
 			took[a.Name] = append(took[a.Name], o.released.Sub(o.begun))
 			if text := o.wrong(); text != "" {
 				wrong[a.Name] += fmt.Sprintf(", round %d: %s", i+1, text)
@@ -85,48 +80,31 @@ func (b *bench) clusterShutdown(ctx context.Context) ([]result, error) {
 
 // shutdownOnce shuts down the machine of a fresh node, once.
 func (c *bed) shutdownOnce(ctx context.Context, agent string) (o *closing, err error) {
+	defer check.Return(&err)
 	logind, err := fakelogind.Run(fakelogind.Config{MaxDelay: time.Hour}, func(err error) { c.fault("logind: %v", err) })
 	if err != nil {
 		return nil, err
 	}
 	defer logind.Close()
-	r, err := c.prepare(c.agent(agent), "DBUS_SYSTEM_BUS_ADDRESS="+logind.Address())
-	if err != nil {
-		return nil, err
-	}
+	r := check.Must(c.prepare(c.agent(agent), "DBUS_SYSTEM_BUS_ADDRESS="+logind.Address()))
 	defer r.leave(&err)
 	settings := "shutdownGracePeriodByPodPriority:\n"
 	for _, p := range shutdownPriorities {
 		settings += fmt.Sprintf("- {priority: %d, shutdownGracePeriodSeconds: %.0f}\n", p, groupPeriod.Seconds())
 	}
-	if err := r.Configure(r.agent, settings); err != nil {
-		return nil, err
-	}
-	if err := r.Start(); err != nil {
-		return nil, err
-	}
-	if err := r.awaitReady(ctx); err != nil {
-		return nil, err
-	}
+	check.OK(r.Configure(r.agent, settings))
+	check.OK(r.Start())
+	check.OK(r.awaitReady(ctx))
 	for i, p := range shutdownPriorities {
 		pods := doomedNames(i)
-		if err := r.priorityClass(ctx, p); err != nil {
-			return nil, err
-		}
-		if _, err := r.start(ctx, doomed(p), pods...); err != nil {
-			return nil, err
-		}
+		check.OK(r.priorityClass(ctx, p))
+		check.Must(r.start(ctx, doomed(p), pods...))
 		r.stuck = append(r.stuck, pods...) // nobody removes them but leave
 	}
-	err = lab.Eventually(ctx, podPatience, agent+" has a lock", func() error {
+	check.OK(lab.Eventually(ctx, podPatience, agent+" has a lock", func() error {
 		return check.That(logind.Released() != nil, "it has none")
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := sleep(ctx, 2*settle); err != nil {
-		return nil, err
-	}
+	}))
+	check.OK(sleep(ctx, 2*settle))
 	o = &closing{}
 	return o, r.shutDown(ctx, logind, o)
 }
@@ -272,13 +250,9 @@ func (r *joined) priorityClass(ctx context.Context, priority int32) error {
 		return err
 	}
 	return lab.Eventually(ctx, podPatience, "pods may have class "+class.Name, func() error {
-		p, err := r.pod("dry", r.Node(), r.marks)
-		if err != nil {
-			return err
-		}
+		p := check.Must(r.pod("dry", r.Node(), r.marks))
 		p.Spec.PriorityClassName = class.Name
-		_, err = r.client.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
+		return check.Err(r.client.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))
 	})
 }
 

@@ -44,60 +44,32 @@ const hungAtLeast = 10
 
 // hung measures how other pods start and stop while calls of some pods hang, each in another RPC.
 func (b *bench) hung(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
 	if b.floor {
 		return nil, nil
 	}
-	l, err := b.lab(ctx, b.release)
-	if err != nil {
-		return nil, err
-	}
-	image, err := lab.ProgramImage(ctx, b.repository, "work")
-	if err != nil {
-		return nil, err
-	}
-	if err := b.registry.Push(ctx, unpulledImage, image); err != nil {
-		return nil, err
-	}
+	l := check.Must(b.lab(ctx, b.release))
+	image := check.Must(lab.ProgramImage(ctx, b.repository, "work"))
+	check.OK(b.registry.Push(ctx, unpulledImage, image))
 	proxy, err := criproxy.Start(criproxy.Config{Socket: filepath.Join(b.dir, "proxy.sock"), Target: l.SocketPath()})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, proxy.Close()) }()
-	s, err := b.subject(ctx, b.release)
-	if err != nil {
-		return nil, err
-	}
+	s := check.Must(b.subject(ctx, b.release))
 	defer s.end(&err)
 	s.SetEndpoint(proxy.Endpoint())
-	if err := s.Start(ctx); err != nil {
-		return nil, err
-	}
+	check.OK(s.Start(ctx))
 
 	const others = 20
-	usual, err := s.startStop(ctx, "usual", others, b.rounds)
-	if err != nil {
-		return nil, err
-	}
+	usual := check.Must(s.startStop(ctx, "usual", others, b.rounds))
 	all := victims()
-	if err := s.hang(ctx, proxy, all); err != nil {
-		return nil, err
-	}
-	during, err := s.startStop(ctx, "during", others, b.rounds)
-	if err != nil {
-		return nil, err
-	}
-	hanging, shown, err := s.hangingShown(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.release(ctx, all); err != nil {
-		return nil, err
-	}
+	check.OK(s.hang(ctx, proxy, all))
+	during := check.Must(s.startStop(ctx, "during", others, b.rounds))
+	hanging, shown := check.Must2(s.hangingShown(ctx, all))
+	check.OK(s.release(ctx, all))
 	// Before and after: the machine may be faster at the end than at the beginning.
-	again, err := s.startStop(ctx, "again", others, b.rounds)
-	if err != nil {
-		return nil, err
-	}
+	again := check.Must(s.startStop(ctx, "again", others, b.rounds))
 	usual.add(again)
 
 	ratioStart := during.starts.median().Seconds() / usual.starts.median().Seconds()
@@ -128,22 +100,13 @@ func (a *startsAndStops) add(b startsAndStops) {
 }
 
 func (s *subject) startStop(ctx context.Context, prefix string, n, rounds int) (all startsAndStops, err error) {
+	defer check.Return(&err)
 	for i := range rounds {
 		pods := names(fmt.Sprintf("%s-%d", prefix, i), n)
-		took, err := s.start(ctx, pods...)
-		if err != nil {
-			return all, err
-		}
-		if _, err := s.settled(ctx, pods...); err != nil {
-			return all, err
-		}
-		if err := s.checkWorld(ctx, prefix, pods...); err != nil {
-			return all, err
-		}
-		stopped, err := s.stop(ctx, pods...)
-		if err != nil {
-			return all, err
-		}
+		took := check.Must(s.start(ctx, pods...))
+		check.Must(s.settled(ctx, pods...))
+		check.OK(s.checkWorld(ctx, prefix, pods...))
+		stopped := check.Must(s.stop(ctx, pods...))
 		all.starts, all.stops = append(all.starts, took.max()), append(all.stops, stopped)
 		s.bench.say("  %s: %d pods run after %s, are gone after %s", prefix, n, ms(took.max()), ms(stopped))
 	}
@@ -152,7 +115,8 @@ func (s *subject) startStop(ctx context.Context, prefix string, n, rounds int) (
 
 // hang starts the victims that are to end badly, injects the faults, starts the others and stops
 // these, and waits until the calls hang.
-func (s *subject) hang(ctx context.Context, proxy *criproxy.Proxy, all []*victim) error {
+func (s *subject) hang(ctx context.Context, proxy *criproxy.Proxy, all []*victim) (err error) {
+	defer check.Return(&err)
 	for _, v := range all {
 		manifest := node.MarkPod(v.name(), s.marks)
 		if v.image != "" {
@@ -168,15 +132,9 @@ func (s *subject) hang(ctx context.Context, proxy *criproxy.Proxy, all []*victim
 		}
 		var err error
 		if v.ending {
-			if err = s.Write(v.name()+".yaml", manifest); err != nil {
-				return err
-			}
-			if _, err = node.AwaitMarks(ctx, podPatience, s.marks, 1, v.name()); err != nil {
-				return err
-			}
-			if _, err = s.settled(ctx, v.name()); err != nil {
-				return err
-			}
+			check.OK(s.Write(v.name()+".yaml", manifest))
+			check.Must(node.AwaitMarks(ctx, podPatience, s.marks, 1, v.name()))
+			check.Must(s.settled(ctx, v.name()))
 			if v.rule, err = proxy.Inject(fault); err == nil {
 				err = s.Remove(v.name() + ".yaml")
 			}
@@ -198,7 +156,7 @@ func (s *subject) hang(ctx context.Context, proxy *criproxy.Proxy, all []*victim
 		return n, missing
 	}
 	const patience = 20 * time.Second
-	err := lab.Eventually(ctx, patience, "calls hang", func() error {
+	err = lab.Eventually(ctx, patience, "calls hang", func() error {
 		n, missing := waiting()
 		return check.That(n >= len(all), "%d do, without %v", n, missing)
 	})
@@ -235,7 +193,8 @@ func (s *subject) hangingShown(ctx context.Context, all []*victim) (hanging, sho
 }
 
 // release lets the hung calls go and sees that each pod comes to what it should be, once.
-func (s *subject) release(ctx context.Context, all []*victim) error {
+func (s *subject) release(ctx context.Context, all []*victim) (err error) {
+	defer check.Return(&err)
 	var stay []string
 	for _, v := range all {
 		v.rule.Release()
@@ -244,20 +203,12 @@ func (s *subject) release(ctx context.Context, all []*victim) error {
 		}
 	}
 	for _, v := range all {
-		if err := v.rule.Settle(ctx); err != nil {
-			return err
-		}
+		check.OK(v.rule.Settle(ctx))
 	}
-	if _, err := node.AwaitMarks(ctx, podPatience, s.marks, 1, stay...); err != nil {
-		return err
-	}
-	if _, err := s.settled(ctx, stay...); err != nil {
-		return err
-	}
-	if err := s.checkWorld(ctx, "after hung calls were answered", stay...); err != nil {
-		return err
-	}
-	err := lab.Eventually(ctx, podPatience, "only the pods that are wanted are left", func() error {
+	check.Must(node.AwaitMarks(ctx, podPatience, s.marks, 1, stay...))
+	check.Must(s.settled(ctx, stay...))
+	check.OK(s.checkWorld(ctx, "after hung calls were answered", stay...))
+	err = lab.Eventually(ctx, podPatience, "only the pods that are wanted are left", func() error {
 		world, err := node.Look(ctx, s.lab)
 		if err == nil && len(world.Sandboxes) != len(stay) {
 			err = fmt.Errorf("%d sandboxes for %d pods: %v", len(world.Sandboxes), len(stay), world.Empty())
@@ -267,9 +218,7 @@ func (s *subject) release(ctx context.Context, all []*victim) error {
 	if err != nil {
 		s.bench.fault("after hung calls were answered: %v", err)
 	}
-	if _, err := s.stop(ctx, stay...); err != nil {
-		return err
-	}
+	check.Must(s.stop(ctx, stay...))
 	s.checkEmpty(ctx, "hung, all removed")
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -16,19 +17,14 @@ const settle = 5 * time.Second
 
 // idlePods measures what many pods cost that do nothing: the agent's CPU and memory, and what the
 // agent makes the runtime use.
-func (b *bench) idlePods(ctx context.Context) ([]result, error) {
+func (b *bench) idlePods(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
 	if b.floor {
 		return nil, nil
 	}
-	with, err := b.idleOn(ctx, lab.Containerd2)
-	if err != nil {
-		return nil, err
-	}
+	with := check.Must(b.idleOn(ctx, lab.Containerd2))
 	// "at the same idle CPU": the bar of restarts without events.
-	without, err := b.idleOn(ctx, lab.Containerd1)
-	if err != nil {
-		return nil, err
-	}
+	without := check.Must(b.idleOn(ctx, lab.Containerd1))
 	const bar, rssBar = 0.3, 56.0
 	n := fmt.Sprintf("%d idle pods, ", b.idle)
 	ratio := with.runtimeWith / with.runtimeAlone
@@ -69,30 +65,17 @@ type idleCosts struct {
 }
 
 func (b *bench) idleOn(ctx context.Context, release lab.Release) (c idleCosts, err error) {
-	s, err := b.subject(ctx, release)
-	if err != nil {
-		return c, err
-	}
+	defer check.Return(&err)
+	s := check.Must(b.subject(ctx, release))
 	defer s.end(&err)
-	if err := s.Start(ctx); err != nil {
-		return c, err
-	}
+	check.OK(s.Start(ctx))
 	pods := names("idle", b.idle)
 	const few = 10
 	for i, batch := range [][]string{pods[:few], pods[few:]} {
-		if _, err := s.start(ctx, batch...); err != nil {
-			return c, err
-		}
-		if _, err := s.settled(ctx, batch...); err != nil {
-			return c, err
-		}
-		if err := sleep(ctx, settle); err != nil {
-			return c, err
-		}
-		tree, err := s.Tree(ctx)
-		if err != nil {
-			return c, err
-		}
+		check.Must(s.start(ctx, batch...))
+		check.Must(s.settled(ctx, batch...))
+		check.OK(sleep(ctx, settle))
+		tree := check.Must(s.Tree(ctx))
 		if i == 0 {
 			c.goroutinesFew = tree.Goroutines
 		} else {
@@ -100,27 +83,18 @@ func (b *bench) idleOn(ctx context.Context, release lab.Release) (c idleCosts, e
 		}
 	}
 	b.say("  %d pods run on containerd %s; measuring for %s with the agent, then without", b.idle, release, b.window)
-	if c.agent, c.runtimeWith, err = s.burn(ctx, b.window); err != nil {
-		return c, err
-	}
-	if c.rss, c.anonymous, err = memory(s.PID()); err != nil {
-		return c, err
-	}
-	if err := s.checkWorld(ctx, "idle", pods...); err != nil {
-		return c, err
-	}
-	if err := s.Stop(ctx); err != nil {
-		return c, err
-	}
-	if err := sleep(ctx, settle); err != nil {
-		return c, err
-	}
+	c.agent, c.runtimeWith = check.Must2(s.burn(ctx, b.window))
+	c.rss, c.anonymous = check.Must2(memory(s.PID()))
+	check.OK(s.checkWorld(ctx, "idle", pods...))
+	check.OK(s.Stop(ctx))
+	check.OK(sleep(ctx, settle))
 	_, c.runtimeAlone, err = s.burn(ctx, b.window)
 	return c, err
 }
 
 // burn measures the CPU of the agent, if it runs, and of the runtime, in seconds per minute.
 func (s *subject) burn(ctx context.Context, window time.Duration) (agent, runtime float64, err error) {
+	defer check.Return(&err)
 	read := func() (agent, runtime time.Duration, err error) {
 		usage, err := s.lab.Usage()
 		if err == nil && s.PID() != 0 {
@@ -129,28 +103,18 @@ func (s *subject) burn(ctx context.Context, window time.Duration) (agent, runtim
 		return agent, usage.Total(), err
 	}
 	begin := time.Now()
-	agentBefore, runtimeBefore, err := read()
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := sleep(ctx, window); err != nil {
-		return 0, 0, err
-	}
-	agentAfter, runtimeAfter, err := read()
-	if err != nil {
-		return 0, 0, err
-	}
+	agentBefore, runtimeBefore := check.Must2(read())
+	check.OK(sleep(ctx, window))
+	agentAfter, runtimeAfter := check.Must2(read())
 	minutes := time.Since(begin).Minutes()
 	return (agentAfter - agentBefore).Seconds() / minutes, (runtimeAfter - runtimeBefore).Seconds() / minutes, nil
 }
 
 // cpu reads the time that a process and the children it waited for have run, from
 // proc_pid_stat(5).
-func cpu(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
+func cpu(pid int) (_ time.Duration, err error) {
+	defer check.Return(&err)
+	text := check.Must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))
 	_, after, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(after)
 	const utime, cstime = 14 - 3, 17 - 3
@@ -159,10 +123,7 @@ func cpu(pid int) (time.Duration, error) {
 	}
 	var ticks int64
 	for _, field := range fields[utime : cstime+1] {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, err
-		}
+		n := check.Must(strconv.ParseInt(field, 10, 64))
 		ticks += n
 	}
 	return time.Duration(ticks) * time.Second / 100, nil // USER_HZ

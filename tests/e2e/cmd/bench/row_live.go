@@ -24,6 +24,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -190,10 +191,7 @@ func awaitNodes(ctx context.Context, client *kubernetes.Clientset, process *lab.
 		}
 	}()
 	return lab.Eventually(ctx, patience, fmt.Sprintf("%d nodes are Ready", n), func() error {
-		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
+		list := check.Must(client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}))
 		have := 0
 		for i := range list.Items {
 			if nodeReady(&list.Items[i]) {
@@ -208,30 +206,18 @@ func awaitNodes(ctx context.Context, client *kubernetes.Clientset, process *lab.
 }
 
 // burst creates the pods and waits until all are seen Ready.
-func (m *liveBurst) burst(ctx context.Context, client *kubernetes.Clientset, kubeconfig string, pid, apiserver int) error {
-	rest, err := kube.Load(kubeconfig)
-	if err != nil {
-		return err
-	}
-	watcher, err := kube.New(kube.Config{REST: rest, Version: "bench", QPS: -1, Log: zerolog.Nop()})
-	if err != nil {
-		return err
-	}
+func (m *liveBurst) burst(
+	ctx context.Context, client *kubernetes.Clientset, kubeconfig string, pid, apiserver int,
+) (err error) {
+	defer check.Return(&err)
+	rest := check.Must(kube.Load(kubeconfig))
+	watcher := check.Must(kube.New(kube.Config{REST: rest, Version: "bench", QPS: -1, Log: zerolog.Nop()}))
 	defer watcher.Close()
 	ready, broken := make(chan string, m.pods), make(chan error, 1)
 	m.watch(watcher, ready, broken)
-	used, err := cpu(pid)
-	if err != nil {
-		return err
-	}
-	usedByServer, err := cpu(apiserver)
-	if err != nil {
-		return err
-	}
-	before, err := requests(ctx, client)
-	if err != nil {
-		return err
-	}
+	used := check.Must(cpu(pid))
+	usedByServer := check.Must(cpu(apiserver))
+	before := check.Must(requests(ctx, client))
 	began := time.Now()
 	creating := make(chan error, 1)
 	go func() { creating <- m.create(ctx, client) }()
@@ -254,19 +240,10 @@ func (m *liveBurst) burst(ctx context.Context, client *kubernetes.Clientset, kub
 		}
 	}
 	m.ready = time.Since(began)
-	now, err := cpu(pid)
-	if err != nil {
-		return err
-	}
-	byServer, err := cpu(apiserver)
-	if err != nil {
-		return err
-	}
+	now := check.Must(cpu(pid))
+	byServer := check.Must(cpu(apiserver))
 	m.cpu, m.apiserver = now-used, byServer-usedByServer
-	after, err := requests(ctx, client)
-	if err != nil {
-		return err
-	}
+	after := check.Must(requests(ctx, client))
 	var many []string
 	for _, what := range slices.Sorted(maps.Keys(after)) {
 		if n := after[what] - before[what]; n >= float64(m.pods)/10 {

@@ -4,33 +4,27 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // one measures a single pod, from its manifest to its program, against the same calls made
 // directly. It goes in turns of a few samples of each.
 func (b *bench) one(ctx context.Context) (_ []result, err error) {
-	l, err := b.lab(ctx, b.release)
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	l := check.Must(b.lab(ctx, b.release))
 	const turn = 5
 	var floor, ours samples
 	for len(floor) < b.samples {
 		n := min(turn, b.samples-len(floor))
 		for range n {
-			s, err := b.floorBurst(ctx, l, 1, 1)
-			if err != nil {
-				return nil, err
-			}
+			s := check.Must(b.floorBurst(ctx, l, 1, 1))
 			floor = append(floor, s...)
 		}
 		if b.floor {
 			continue
 		}
-		s, err := b.oneByOne(ctx, n)
-		if err != nil {
-			return nil, err
-		}
+		s := check.Must(b.oneByOne(ctx, n))
 		ours = append(ours, s...)
 		b.say("  %d of %d: floor %s, troupe %s", len(floor), b.samples, ms(floor.median()), ms(ours.median()))
 	}
@@ -48,31 +42,18 @@ func (b *bench) one(ctx context.Context) (_ []result, err error) {
 }
 
 func (b *bench) oneByOne(ctx context.Context, n int) (all samples, err error) {
-	s, err := b.subject(ctx, b.release)
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	s := check.Must(b.subject(ctx, b.release))
 	defer s.end(&err)
-	if err := s.Start(ctx); err != nil {
-		return nil, err
-	}
+	check.OK(s.Start(ctx))
 	// The first pod of a process is among the samples: users see first pods too.
 	for i := range n {
 		name := fmt.Sprintf("one-%d", i)
-		took, err := s.start(ctx, name)
-		if err != nil {
-			return nil, err
-		}
+		took := check.Must(s.start(ctx, name))
 		all = append(all, took...)
-		if _, err := s.settled(ctx, name); err != nil {
-			return nil, err
-		}
-		if err := s.checkWorld(ctx, "one pod", name); err != nil {
-			return nil, err
-		}
-		if _, err := s.stop(ctx, name); err != nil {
-			return nil, err
-		}
+		check.Must(s.settled(ctx, name))
+		check.OK(s.checkWorld(ctx, "one pod", name))
+		check.Must(s.stop(ctx, name))
 		s.checkEmpty(ctx, "one pod, removed")
 	}
 	return all, nil

@@ -6,49 +6,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
 // panic measures other pods while the actor of one panics on every message.
 func (b *bench) panic(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
 	if b.floor {
 		return nil, nil
 	}
-	s, err := b.subject(ctx, b.release)
-	if err != nil {
-		return nil, err
-	}
+	s := check.Must(b.subject(ctx, b.release))
 	defer s.end(&err)
 	const sick = "sick"
 	s.SetFlags("--chaos-panic-pod", "default/"+sick)
-	if err := s.Start(ctx); err != nil {
-		return nil, err
-	}
+	check.OK(s.Start(ctx))
 	const others = 20
 	steady := names("steady", 5)
-	if _, err := s.start(ctx, steady...); err != nil {
-		return nil, err
-	}
-	usual, err := s.startStop(ctx, "usual", others, b.rounds)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Write(sick+".yaml", node.MarkPod(sick, s.marks)); err != nil {
-		return nil, err
-	}
+	check.Must(s.start(ctx, steady...))
+	usual := check.Must(s.startStop(ctx, "usual", others, b.rounds))
+	check.OK(s.Write(sick+".yaml", node.MarkPod(sick, s.marks)))
 	begin := time.Now()
-	during, err := s.startStop(ctx, "during", others, b.rounds)
-	if err != nil {
-		return nil, err
-	}
+	during := check.Must(s.startStop(ctx, "during", others, b.rounds))
 	var quarantined time.Duration
 	const patience = 2 * time.Minute
 	err = lab.Eventually(ctx, patience, "the sick pod is quarantined", func() error {
-		tree, err := s.Tree(ctx)
-		if err != nil {
-			return err
-		}
+		tree := check.Must(s.Tree(ctx))
 		for _, a := range tree.Actors {
 			if strings.Contains(strings.ToLower(a.Status), "quarantin") {
 				quarantined = time.Since(begin)
@@ -60,32 +44,19 @@ func (b *bench) panic(ctx context.Context) (_ []result, err error) {
 	if err != nil {
 		b.fault("panic: %v", err)
 	}
-	after, err := s.startStop(ctx, "after", others, b.rounds)
-	if err != nil {
-		return nil, err
-	}
+	after := check.Must(s.startStop(ctx, "after", others, b.rounds))
 	during.add(after)
-	if err := s.Remove(sick + ".yaml"); err != nil {
-		return nil, err
-	}
+	check.OK(s.Remove(sick + ".yaml"))
 	// Before and after: the machine may be faster at the end than at the beginning.
-	again, err := s.startStop(ctx, "again", others, b.rounds)
-	if err != nil {
-		return nil, err
-	}
+	again := check.Must(s.startStop(ctx, "again", others, b.rounds))
 	usual.add(again)
-	view, err := s.settled(ctx, steady...)
-	if err != nil {
-		return nil, err
-	}
+	view := check.Must(s.settled(ctx, steady...))
 	for _, name := range steady {
 		if p, _ := view.Pod(name); p.Restarts != 0 {
 			b.fault("panic: pod %s was restarted %d times", name, p.Restarts)
 		}
 	}
-	if err := s.checkWorld(ctx, "panic", steady...); err != nil {
-		return nil, err
-	}
+	check.OK(s.checkWorld(ctx, "panic", steady...))
 	ratioStart := during.starts.median().Seconds() / usual.starts.median().Seconds()
 	ratioStop := during.stops.median().Seconds() / usual.stops.median().Seconds()
 	r := result{

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -25,15 +26,10 @@ func (b *bench) restart(ctx context.Context) ([]result, error) {
 }
 
 func (b *bench) restartOn(ctx context.Context, release lab.Release) (r result, err error) {
-	l, err := b.lab(ctx, release)
-	if err != nil {
-		return r, err
-	}
+	defer check.Return(&err)
+	l := check.Must(b.lab(ctx, release))
 	const pods = 10
-	floor, err := b.floorRestarts(ctx, l, pods)
-	if err != nil {
-		return r, err
-	}
+	floor := check.Must(b.floorRestarts(ctx, l, pods))
 	bar := 100 * time.Millisecond
 	r = result{
 		what: "container killed → running again, with events (containerd 2)", bar: "floor + 100 ms",
@@ -46,10 +42,7 @@ func (b *bench) restartOn(ctx context.Context, release lab.Release) (r result, e
 	if b.floor {
 		return r, nil
 	}
-	ours, err := b.restarts(ctx, release, names("crash", pods))
-	if err != nil {
-		return r, err
-	}
+	ours := check.Must(b.restarts(ctx, release, names("crash", pods)))
 	more := ours.median() - floor.median()
 	r.measured, r.ratio = ms(ours.median()), plus(more)
 	r.details = append(r.details, "troupe: "+ours.quantiles())
@@ -62,34 +55,18 @@ func (b *bench) restartOn(ctx context.Context, release lab.Release) (r result, e
 }
 
 // floorRestarts creates and starts a second container in a sandbox whose first was killed.
-func (b *bench) floorRestarts(ctx context.Context, l *lab.Lab, n int) (samples, error) {
-	marks, err := b.marks()
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) floorRestarts(ctx context.Context, l *lab.Lab, n int) (_ samples, err error) {
+	defer check.Return(&err)
+	marks := check.Must(b.marks())
 	var all samples
 	for _, name := range names("floor", n) {
-		p, err := newBare(l, name, marks)
-		if err != nil {
-			return nil, err
-		}
-		if err := p.run(ctx, l); err != nil {
-			return nil, err
-		}
-		if _, err := node.AwaitMarks(ctx, podPatience, marks, 1, name); err != nil {
-			return nil, err
-		}
-		if err := killContainer(ctx, l, name); err != nil {
-			return nil, err
-		}
+		p := check.Must(newBare(l, name, marks))
+		check.OK(p.run(ctx, l))
+		check.Must(node.AwaitMarks(ctx, podPatience, marks, 1, name))
+		check.OK(killContainer(ctx, l, name))
 		begin := time.Now()
-		if err := p.container(ctx, l, 1); err != nil {
-			return nil, err
-		}
-		at, err := node.AwaitMarks(ctx, podPatience, marks, 2, name)
-		if err != nil {
-			return nil, err
-		}
+		check.OK(p.container(ctx, l, 1))
+		at := check.Must(node.AwaitMarks(ctx, podPatience, marks, 2, name))
 		all = append(all, since(begin, at)...)
 	}
 	return all, b.wipe(ctx, l)
@@ -111,63 +88,38 @@ func killContainer(ctx context.Context, l *lab.Lab, name string) error {
 }
 
 // killProcess kills the process of a pod's one running container and tells when.
-func killProcess(ctx context.Context, l *lab.Lab, name string) (time.Time, error) {
-	world, err := node.Look(ctx, l)
-	if err != nil {
-		return time.Time{}, err
-	}
+func killProcess(ctx context.Context, l *lab.Lab, name string) (_ time.Time, err error) {
+	defer check.Return(&err)
+	world := check.Must(node.Look(ctx, l))
 	running := world.Of(name).Running()
 	if len(running) != 1 {
 		return time.Time{}, fmt.Errorf("pod %s has %d running containers; want one", name, len(running))
 	}
-	pid, err := node.ContainerPID(ctx, l, running[0].Id)
-	if err != nil {
-		return time.Time{}, err
-	}
+	pid := check.Must(node.ContainerPID(ctx, l, running[0].Id))
 	at := time.Now()
 	return at, syscall.Kill(pid, syscall.SIGKILL)
 }
 
 func (b *bench) restarts(ctx context.Context, release lab.Release, pods []string) (all samples, err error) {
-	s, err := b.subject(ctx, release)
-	if err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	s := check.Must(b.subject(ctx, release))
 	defer s.end(&err)
-	if err := s.Start(ctx); err != nil {
-		return nil, err
-	}
-	if _, err := s.start(ctx, pods...); err != nil {
-		return nil, err
-	}
-	if _, err := s.settled(ctx, pods...); err != nil {
-		return nil, err
-	}
+	check.OK(s.Start(ctx))
+	check.Must(s.start(ctx, pods...))
+	check.Must(s.settled(ctx, pods...))
 	for _, name := range pods {
-		begin, err := killProcess(ctx, s.lab, name)
-		if err != nil {
-			return nil, err
-		}
-		at, err := node.AwaitMarks(ctx, podPatience, s.marks, 2, name)
-		if err != nil {
-			return nil, err
-		}
+		begin := check.Must(killProcess(ctx, s.lab, name))
+		at := check.Must(node.AwaitMarks(ctx, podPatience, s.marks, 2, name))
 		all = append(all, since(begin, at)...)
 	}
-	view, err := s.settled(ctx, pods...)
-	if err != nil {
-		return nil, err
-	}
+	view := check.Must(s.settled(ctx, pods...))
 	for _, name := range pods {
 		p, _ := view.Pod(name)
 		if p.Restarts != 1 {
 			b.fault("restart: pod %s says %d restarts; want 1", name, p.Restarts)
 		}
 	}
-	world, err := node.Look(ctx, s.lab)
-	if err != nil {
-		return nil, err
-	}
+	world := check.Must(node.Look(ctx, s.lab))
 	for _, twice := range world.Doubled() {
 		b.fault("restart: %s", twice)
 	}

@@ -6,73 +6,43 @@ import (
 	"slices"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
 // runtime kills the runtime under running pods, starts it again, and measures how soon a new pod
 // runs.
 func (b *bench) runtime(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
 	if b.floor {
 		return nil, nil
 	}
-	s, err := b.subject(ctx, b.release)
-	if err != nil {
-		return nil, err
-	}
+	s := check.Must(b.subject(ctx, b.release))
 	defer s.end(&err)
-	if err := s.Start(ctx); err != nil {
-		return nil, err
-	}
+	check.OK(s.Start(ctx))
 	pods := names("under", b.atOnce)
-	if _, err := s.start(ctx, pods...); err != nil {
-		return nil, err
-	}
-	if _, err := s.settled(ctx, pods...); err != nil {
-		return nil, err
-	}
-	before, err := node.Look(ctx, s.lab)
-	if err != nil {
-		return nil, err
-	}
+	check.Must(s.start(ctx, pods...))
+	check.Must(s.settled(ctx, pods...))
+	before := check.Must(node.Look(ctx, s.lab))
 	var fresh samples
 	for i := range b.rounds {
-		if err := s.lab.Kill(ctx); err != nil {
-			return nil, err
-		}
-		if err := s.lab.Start(ctx); err != nil {
-			return nil, err
-		}
+		check.OK(s.lab.Kill(ctx))
+		check.OK(s.lab.Start(ctx))
 		begin := time.Now()
 		name := fmt.Sprintf("new-%d", i)
-		if _, err := s.add(name); err != nil {
-			return nil, err
-		}
-		at, err := node.AwaitMarks(ctx, podPatience, s.marks, 1, name)
-		if err != nil {
-			return nil, err
-		}
+		check.Must(s.add(name))
+		at := check.Must(node.AwaitMarks(ctx, podPatience, s.marks, 1, name))
 		fresh = append(fresh, since(begin, at)...)
-		if _, err := s.settled(ctx, append(slices.Clone(pods), name)...); err != nil {
-			return nil, err
-		}
-		if err := s.checkWorld(ctx, "runtime restarted", append(slices.Clone(pods), name)...); err != nil {
-			return nil, err
-		}
-		if _, err := s.stop(ctx, name); err != nil {
-			return nil, err
-		}
+		check.Must(s.settled(ctx, append(slices.Clone(pods), name)...))
+		check.OK(s.checkWorld(ctx, "runtime restarted", append(slices.Clone(pods), name)...))
+		check.Must(s.stop(ctx, name))
 	}
-	after, err := node.Look(ctx, s.lab)
-	if err != nil {
-		return nil, err
-	}
+	after := check.Must(node.Look(ctx, s.lab))
 	same := slices.Equal(before.RunningIDs(), after.RunningIDs())
 	if !same {
 		b.fault("runtime restarted: what ran was\n%v\nand is\n%v", before.RunningIDs(), after.RunningIDs())
 	}
-	if _, err := s.stop(ctx, pods...); err != nil {
-		return nil, err
-	}
+	check.Must(s.stop(ctx, pods...))
 	s.checkEmpty(ctx, "runtime restarted, all removed")
 	return []result{{
 		what: fmt.Sprintf("runtime killed and restarted under %d pods", b.atOnce), bar: "no pod lost or doubled",

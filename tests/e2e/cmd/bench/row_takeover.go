@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -14,50 +15,29 @@ import (
 // takeover kills the agent with many pods and measures how soon its successor knows them all and
 // runs a new one.
 func (b *bench) takeover(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
 	if b.floor {
 		return nil, nil
 	}
-	s, err := b.subject(ctx, b.release)
-	if err != nil {
-		return nil, err
-	}
+	s := check.Must(b.subject(ctx, b.release))
 	defer s.end(&err)
-	if err := s.Start(ctx); err != nil {
-		return nil, err
-	}
+	check.OK(s.Start(ctx))
 	pods := names("idle", b.idle)
-	if _, err := s.start(ctx, pods...); err != nil {
-		return nil, err
-	}
-	view, err := s.settled(ctx, pods...)
-	if err != nil {
-		return nil, err
-	}
+	check.Must(s.start(ctx, pods...))
+	view := check.Must(s.settled(ctx, pods...))
 	known := ids(view, pods)
 	var listed, fresh samples
 	for i := range max(3, b.rounds) {
-		if err := s.Kill(ctx); err != nil {
-			return nil, err
-		}
+		check.OK(s.Kill(ctx))
 		name := fmt.Sprintf("new-%d", i)
-		l, f, err := s.takeOver(ctx, pods, name, known)
-		if err != nil {
-			return nil, err
-		}
+		l, f := check.Must2(s.takeOver(ctx, pods, name, known))
 		listed, fresh = append(listed, l), append(fresh, f)
 		b.say("  all listed after %s, the new pod runs after %s", ms(l), ms(f))
-		if err := s.checkWorld(ctx, "takeover", append(slices.Clone(pods), name)...); err != nil {
-			return nil, err
-		}
-		if _, err := s.stop(ctx, name); err != nil {
-			return nil, err
-		}
+		check.OK(s.checkWorld(ctx, "takeover", append(slices.Clone(pods), name)...))
+		check.Must(s.stop(ctx, name))
 		// What is left to be tidied up would be in the next one's way.
 		err = lab.Eventually(ctx, podPatience, "the new pod is gone", func() error {
-			world, err := node.Look(ctx, s.lab)
-			if err != nil {
-				return err
-			}
+			world := check.Must(node.Look(ctx, s.lab))
 			return world.Of(name).Empty()
 		})
 		if err != nil {
@@ -79,18 +59,13 @@ func (b *bench) takeover(ctx context.Context) (_ []result, err error) {
 
 // takeOver starts the agent with one manifest more and measures from there.
 func (s *subject) takeOver(ctx context.Context, pods []string, name string, known map[string]string) (listed, fresh time.Duration, err error) {
-	if _, err := s.add(name); err != nil {
-		return 0, 0, err
-	}
+	defer check.Return(&err)
+	check.Must(s.add(name))
 	begin := time.Now()
-	if err := s.Launch(); err != nil {
-		return 0, 0, err
-	}
+	check.OK(s.Launch())
 	var view node.View
 	err = lab.Eventually(ctx, podPatience, "all pods are listed as running", func() error {
-		if view, err = s.Pods(ctx); err != nil {
-			return err
-		}
+		view = check.Must(s.Pods(ctx))
 		return allRunning(view, pods)
 	})
 	listed = time.Since(begin)
@@ -104,9 +79,6 @@ func (s *subject) takeOver(ctx context.Context, pods []string, name string, know
 			}
 		}
 	}
-	at, err := node.AwaitMarks(ctx, podPatience, s.marks, 1, name)
-	if err != nil {
-		return 0, 0, err
-	}
+	at := check.Must(node.AwaitMarks(ctx, podPatience, s.marks, 1, name))
 	return listed, at[0].Sub(begin), nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // The rows of the simulated world. Each measurement is a process of its own: the
@@ -119,19 +121,14 @@ func (b *bench) worldSpeed(ctx context.Context) (all []result, err error) {
 }
 
 // worldGrowth is what a pod costs in a large world and in a small one.
-func (b *bench) worldGrowth(ctx context.Context) ([]result, error) {
+func (b *bench) worldGrowth(ctx context.Context) (_ []result, err error) {
+	defer check.Return(&err)
 	const small = 100
 	nodes := b.largest()
 	var us, bytes [2]float64
 	for i, n := range [...]int{small, nodes} {
-		start, err := b.worldBenchmark(ctx, "PodsToRunning", n)
-		if err != nil {
-			return nil, err
-		}
-		memory, err := b.worldBenchmark(ctx, "Memory", n)
-		if err != nil {
-			return nil, err
-		}
+		start := check.Must(b.worldBenchmark(ctx, "PodsToRunning", n))
+		memory := check.Must(b.worldBenchmark(ctx, "Memory", n))
 		us[i], bytes[i] = start["us/pod"], memory["B/pod"]
 	}
 	time, heap := us[1]/us[0], bytes[1]/bytes[0]

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // shortageWatcher is a client that hears of evictions, and of the node's condition.
@@ -28,21 +30,16 @@ type shortageWatcher struct {
 	err   error
 }
 
-func watchShortage(ctx context.Context, client *kubernetes.Clientset, node string, condition v1.NodeConditionType) (*shortageWatcher, error) {
+func watchShortage(
+	ctx context.Context, client *kubernetes.Clientset, node string, condition v1.NodeConditionType,
+) (_ *shortageWatcher, err error) {
+	defer check.Return(&err)
 	events, nodes := client.CoreV1().Events("default"), client.CoreV1().Nodes()
 	ofNode := metav1.ListOptions{FieldSelector: "metadata.name=" + node}
-	eventList, err := events.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	nodeList, err := nodes.List(ctx, ofNode)
-	if err != nil {
-		return nil, err
-	}
+	eventList := check.Must(events.List(ctx, metav1.ListOptions{}))
+	nodeList := check.Must(nodes.List(ctx, ofNode))
 	w := &shortageWatcher{node: node, condition: condition}
-	if w.events, err = watchFrom(ctx, eventList.ResourceVersion, events.Watch, w.hear); err != nil {
-		return nil, err
-	}
+	w.events = check.Must(watchFrom(ctx, eventList.ResourceVersion, events.Watch, w.hear))
 	w.nodes, err = watchFrom(ctx, nodeList.ResourceVersion, nodes.Watch, w.hear)
 	if err != nil {
 		w.events.stop()

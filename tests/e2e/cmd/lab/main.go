@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -55,7 +56,8 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) (err error) {
+	defer check.Return(&err)
 	if len(args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
 		fmt.Print(usage)
 		return nil
@@ -73,14 +75,8 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	release, err := lab.ParseRelease(*version)
-	if err != nil {
-		return err
-	}
-	repository, err := lab.Repository()
-	if err != nil {
-		return err
-	}
+	release := check.Must(lab.ParseRelease(*version))
+	repository := check.Must(lab.Repository())
 	config := lab.Config{Dir: *dir, Release: release, Repository: repository, NodeNetwork: true, Log: os.Stderr}
 	if config.Dir == "" {
 		config.Dir = fmt.Sprintf("%s/.run/lab-%s", repository, release)
@@ -91,10 +87,7 @@ func run(ctx context.Context, args []string) error {
 		fmt.Println(bin)
 		return err
 	case "clean":
-		l, err := lab.New(ctx, config)
-		if err != nil {
-			return err
-		}
+		l := check.Must(lab.New(ctx, config))
 		return l.Cleanup(ctx)
 	case "containerd":
 		return serve(ctx, config, *keep)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -25,31 +26,20 @@ func plane(ctx context.Context, repository string) error {
 }
 
 // build builds what most tests use, so that none of them does. What has not changed costs a look at it.
-func build(ctx context.Context, repository string, log io.Writer) error {
+func build(ctx context.Context, repository string, log io.Writer) (err error) {
+	defer check.Return(&err)
 	fmt.Fprintln(log, "building the programs that tests use")
 	for _, raced := range []bool{false, true} {
-		if _, err := lab.BuildTroupe(ctx, repository, raced); err != nil {
-			return err
-		}
+		check.Must(lab.BuildTroupe(ctx, repository, raced))
 	}
-	if _, err := lab.BuildContainerd(ctx, repository, log); err != nil {
-		return err
-	}
-	if _, err := lab.BuildKubernetes(ctx, repository, "kubectl", log); err != nil {
-		return err
-	}
+	check.Must(lab.BuildContainerd(ctx, repository, log))
+	check.Must(lab.BuildKubernetes(ctx, repository, "kubectl", log))
 	if lab.RuncBuild.Missing() == nil {
-		if _, err := lab.BuildRunc(ctx, repository, log); err != nil {
-			return err
-		}
+		check.Must(lab.BuildRunc(ctx, repository, log))
 	}
-	if _, err := lab.BuildCSIDriver(ctx, repository); err != nil {
-		return err
-	}
+	check.Must(lab.BuildCSIDriver(ctx, repository))
 	for _, program := range lab.Programs() {
-		if _, err := lab.BuildProgram(ctx, repository, program); err != nil {
-			return err
-		}
+		check.Must(lab.BuildProgram(ctx, repository, program))
 	}
 	return nil
 }

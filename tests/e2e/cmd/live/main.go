@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/chaos"
 	chaoslive "github.com/troupe-dev/troupe/supervisor/chaos/live"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/live"
 )
@@ -39,7 +40,8 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	nodes := flag.Int("nodes", 2, "")
 	dir := flag.String("dir", "", "")
 	every := flag.Int("every", 1, "")
@@ -48,24 +50,15 @@ func run(ctx context.Context) error {
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
 	flag.Parse()
 	if *dir == "" {
-		made, err := os.MkdirTemp("", "live-")
-		if err != nil {
-			return err
-		}
+		made := check.Must(os.MkdirTemp("", "live-"))
 		defer os.RemoveAll(made)
 		*dir = made
 	}
-	cases, err := read(*file)
-	if err != nil {
-		return err
-	}
+	cases := check.Must(read(*file))
 	if *file == "" {
 		cases = sweep(flag.Args(), strings.Split(*without, ","), *every)
 	}
-	m, err := prepare(ctx, *dir)
-	if err != nil {
-		return err
-	}
+	m := check.Must(prepare(ctx, *dir))
 	fmt.Printf("%d cases on %d nodes\n", len(cases), *nodes)
 	next := make(chan *plan.Case)
 	var all sync.WaitGroup
@@ -94,19 +87,14 @@ func run(ctx context.Context) error {
 
 // read reads the cases of a file, one on each line.
 func read(name string) (cases []*plan.Case, err error) {
+	defer check.Return(&err)
 	if name == "" {
 		return nil, nil
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
+	f := check.Must(os.Open(name))
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		c, err := plan.Parse(lines.Text())
-		if err != nil {
-			return nil, err
-		}
+		c := check.Must(plan.Parse(lines.Text()))
 		cases = append(cases, c)
 	}
 	return cases, nil
@@ -163,21 +151,13 @@ type machine struct {
 	names int
 }
 
-func prepare(ctx context.Context, dir string) (*machine, error) {
+func prepare(ctx context.Context, dir string) (_ *machine, err error) {
+	defer check.Return(&err)
 	m := &machine{dir: dir}
-	repository, err := lab.Repository()
-	if err != nil {
-		return nil, err
-	}
-	if m.binary, err = lab.BuildTroupe(ctx, repository, false); err != nil {
-		return nil, err
-	}
-	if m.registry, err = lab.NewRegistry(); err != nil {
-		return nil, err
-	}
-	if err := m.registry.PushDemoImages(ctx, repository); err != nil {
-		return nil, err
-	}
+	repository := check.Must(lab.Repository())
+	m.binary = check.Must(lab.BuildTroupe(ctx, repository, false))
+	m.registry = check.Must(lab.NewRegistry())
+	check.OK(m.registry.PushDemoImages(ctx, repository))
 	m.plane, err = lab.StartControlPlane(ctx, lab.ControlPlaneConfig{
 		Dir: filepath.Join(dir, "plane"), ControllerManager: true, Log: os.Stderr,
 	})
@@ -186,23 +166,19 @@ func prepare(ctx context.Context, dir string) (*machine, error) {
 
 // node runs cases on a node of its own until there are none.
 func (m *machine) node(ctx context.Context, n int, cases <-chan *plan.Case) (err error) {
+	defer check.Return(&err)
 	m.mu.Lock()
 	m.names++
 	name := fmt.Sprintf("live-%d-%d", n, m.names)
 	m.mu.Unlock()
 	dir := filepath.Join(m.dir, name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
+	check.OK(os.MkdirAll(dir, 0o755))
 	bed, err := live.New(ctx, live.Config{Dir: dir, Name: name, Binary: m.binary, Plane: m.plane, Registry: m.registry})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, bed.Close()) }()
-	s, err := chaoslive.Start(ctx, bed.Chaos)
-	if err != nil {
-		return err
-	}
+	s := check.Must(chaoslive.Start(ctx, bed.Chaos))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 		defer cancel()

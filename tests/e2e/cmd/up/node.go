@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -32,25 +33,15 @@ type node struct {
 func (n *node) logPath() string { return n.dir + ".log" }
 
 // start builds the agent and runs it.
-func (n *node) start(ctx context.Context) error {
-	var err error
-	if n.binary, err = lab.BuildTroupe(ctx, n.repository, false); err != nil {
-		return err
-	}
+func (n *node) start(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	n.binary = check.Must(lab.BuildTroupe(ctx, n.repository, false))
 	if err := n.removeDir(); err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
-	if err := os.MkdirAll(n.dir, 0o755); err != nil {
-		return err
-	}
-	config, err := n.writeConfig()
-	if err != nil {
-		return err
-	}
-	log, err := os.Create(n.logPath())
-	if err != nil {
-		return err
-	}
+	check.OK(os.MkdirAll(n.dir, 0o755))
+	config := check.Must(n.writeConfig())
+	log := check.Must(os.Create(n.logPath()))
 	defer log.Close()
 	args := []string{"node", "--root-dir", n.dir, "--config", config, "--container-log-links-dir", filepath.Join(n.dir, "links"),
 		"--device-plugins-dir", filepath.Join(n.dir, "device-plugins"),

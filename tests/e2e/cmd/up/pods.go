@@ -6,12 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os/exec"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // pod is what this program reads of each pod in `troupe pods --json`.
@@ -122,7 +123,8 @@ func render(pods []pod) string {
 
 // unmet says what is still missing of: web runs and answers, crash was restarted, and
 // init-and-sidecar runs, with its init container done and its page written by both helpers.
-func (n *node) unmet(ctx context.Context, pods []pod) error {
+func (n *node) unmet(ctx context.Context, pods []pod) (err error) {
+	defer check.Return(&err)
 	find := func(name string) pod {
 		for _, p := range pods {
 			// A static pod's name ends in its node's.
@@ -133,19 +135,15 @@ func (n *node) unmet(ctx context.Context, pods []pod) error {
 		return pod{Name: name, Phase: "missing"}
 	}
 	web, crash, trio := find("web"), find("crash"), find("init-and-sidecar")
-	if err := errors.Join(running(web), running(trio)); err != nil {
-		return err
-	}
+	check.OK(errors.Join(running(web), running(trio)))
 	if len(crash.Containers) != 1 || crash.Containers[0].Restarts < 1 {
 		return fmt.Errorf("pod %s was not restarted", crash.Name)
 	}
 	if n.lab == nil {
 		return nil // nothing listens in a simulation
 	}
-	if err := serves(ctx, web, "hello from"); err != nil {
-		return err
-	}
-	return serves(ctx, trio, "written by the init container\nand by the sidecar\n")
+	check.OK(lab.Serves(ctx, web.url(), "hello from"))
+	return lab.Serves(ctx, trio.url(), "written by the init container\nand by the sidecar\n")
 }
 
 func running(p pod) error {
@@ -164,23 +162,5 @@ func running(p pod) error {
 	return nil
 }
 
-// serves asks the pod's web server for /.
-func serves(ctx context.Context, p pod, want string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.IP+":8080/", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	const enough = 1 << 10
-	text, err := io.ReadAll(io.LimitReader(resp.Body, enough))
-	if err == nil && !strings.Contains(string(text), want) {
-		err = fmt.Errorf("pod %s answers %q", p.Name, text)
-	}
-	return err
-}
+// url is where the pod's web server answers.
+func (p pod) url() string { return "http://" + p.IP + ":8080/" }

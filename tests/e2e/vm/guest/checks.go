@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -43,34 +40,13 @@ func (h *host) running(ctx context.Context) error {
 }
 
 func serves(ctx context.Context, ip, want string) error {
-	return await(ctx, "the pod at "+ip+" serves", func() error {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ip+":8080/", nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		if err == nil && !strings.Contains(string(text), want) {
-			err = fmt.Errorf("it answers %q", text)
-		}
-		return err
-	})
+	return await(ctx, "the pod at "+ip+" serves", func() error { return lab.Serves(ctx, "http://"+ip+":8080/", want) })
 }
 
-func (h *host) sidecar(ctx context.Context) error {
-	if err := h.example("init-and-sidecar"); err != nil {
-		return err
-	}
-	pod, err := h.awaitPod(ctx, "init-and-sidecar", "runs", node.Pod.Running)
-	if err != nil {
-		return err
-	}
+func (h *host) sidecar(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	check.OK(h.example("init-and-sidecar"))
+	pod := check.Must(h.awaitPod(ctx, "init-and-sidecar", "runs", node.Pod.Running))
 	if c := pod.Container("prepare"); c.State != "terminated" || c.ExitCode == nil || *c.ExitCode != 0 {
 		return fmt.Errorf("the init container is %+v; want it completed", c)
 	}
@@ -82,19 +58,14 @@ var crashPod = node.Manifest("crash", 1, `
   containers:
   - {name: main, image: `+lab.WorkImage+`, args: [exit, "3"]}`)
 
-func (h *host) crash(ctx context.Context) error {
-	pod, err := h.awaitPod(ctx, "crash", "has restarted twice and waits", func(p node.Pod) error {
+func (h *host) crash(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	pod := check.Must(h.awaitPod(ctx, "crash", "has restarted twice and waits", func(p node.Pod) error {
 		c := p.Container("main")
 		return check.That(c.Restarts >= 2 && c.State == "waiting" && c.Reason == "CrashLoopBackOff", "it does not")
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	// The count is the newest attempt in the runtime: three runs are two restarts.
-	world, err := node.Look(ctx, h.lab)
-	if err != nil {
-		return err
-	}
+	world := check.Must(node.Look(ctx, h.lab))
 	newest := uint32(0)
 	for _, c := range world.Of("crash").Containers {
 		newest = max(newest, c.Metadata.GetAttempt())
@@ -115,24 +86,20 @@ var limitsPod = node.Manifest("limits", 1, `
     image: `+lab.WorkImage+`
     args: [sleep]`)
 
-func (h *host) limits(ctx context.Context) error {
+func (h *host) limits(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	var wrong error
 	weights := map[string]int{}
 	for _, want := range []struct{ container, cpu, memory string }{
 		{"small", "25000 100000", strconv.Itoa(48 << 20)},
 		{"free", "max 100000", "max"},
 	} {
-		files, err := h.ofContainer(ctx, "limits", want.container, "cpu.max", "memory.max", "cpu.weight")
-		if err != nil {
-			return err
-		}
+		files := check.Must(h.ofContainer(ctx, "limits", want.container, "cpu.max", "memory.max", "cpu.weight"))
 		if files["cpu.max"] != want.cpu || files["memory.max"] != want.memory {
 			wrong = errors.Join(wrong, fmt.Errorf("container %s has cpu.max %q, memory.max %q; want %q, %q",
 				want.container, files["cpu.max"], files["memory.max"], want.cpu, want.memory))
 		}
-		if weights[want.container], err = strconv.Atoi(files["cpu.weight"]); err != nil {
-			return err
-		}
+		weights[want.container] = check.Must(strconv.Atoi(files["cpu.weight"]))
 	}
 	// How shares become weights is the runtime's: only their order is sure.
 	if weights["free"] >= weights["small"] {
@@ -143,18 +110,12 @@ func (h *host) limits(ctx context.Context) error {
 
 // podLimits looks at the cgroups above those of containers. The weights are those that
 // shares of 102 and of 2 become (KEP-2254).
-func (h *host) podLimits(ctx context.Context) error {
-	crash, err := h.awaitPod(ctx, "crash", "is listed", func(node.Pod) error { return nil })
-	if err != nil {
-		return err
-	}
+func (h *host) podLimits(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	crash := check.Must(h.awaitPod(ctx, "crash", "is listed", func(node.Pod) error { return nil }))
 	// The plainest pod of the third class.
-	if err := h.agent.Write("guaranteed.yaml", guaranteedPod); err != nil {
-		return err
-	}
-	if _, err := h.awaitPod(ctx, "guaranteed", "runs", node.Pod.Running); err != nil {
-		return err
-	}
+	check.OK(h.agent.Write("guaranteed.yaml", guaranteedPod))
+	check.Must(h.awaitPod(ctx, "guaranteed", "runs", node.Pod.Running))
 	limits, guaranteed := h.podDir("burstable", h.uids["limits"]), h.podDir("", h.uids["guaranteed"])
 	bestEffort := h.podDir("besteffort", crash.UID)
 	return await(ctx, "the cgroups of pods are as wanted", func() error {
@@ -253,33 +214,24 @@ func (h *host) allHave(ctx context.Context, file, want string) error {
 }
 
 // ofContainer reads files of the cgroup that a container's process is in.
-func (h *host) ofContainer(ctx context.Context, pod, container string, files ...string) (map[string]string, error) {
-	world, err := node.Look(ctx, h.lab)
-	if err != nil {
-		return nil, err
-	}
+func (h *host) ofContainer(
+	ctx context.Context, pod, container string, files ...string,
+) (_ map[string]string, err error) {
+	defer check.Return(&err)
+	world := check.Must(node.Look(ctx, h.lab))
 	for _, c := range world.Of(pod).Running() {
 		if c.Metadata.GetName() != container {
 			continue
 		}
-		pid, err := node.ContainerPID(ctx, h.lab, c.Id)
-		if err != nil {
-			return nil, err
-		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-		if err != nil {
-			return nil, err
-		}
+		pid := check.Must(node.ContainerPID(ctx, h.lab, c.Id))
+		text := check.Must(os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)))
 		path, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "0::/")
 		if !ok || !strings.Contains(path, c.Id) {
 			return nil, fmt.Errorf("container %s is in cgroup %q; want one of cgroup v2 with its ID", container, text)
 		}
 		values := map[string]string{}
 		for _, file := range files {
-			value, err := os.ReadFile(filepath.Join(cgroups, path, file))
-			if err != nil {
-				return nil, err
-			}
+			value := check.Must(os.ReadFile(filepath.Join(cgroups, path, file)))
 			values[file] = strings.TrimSpace(string(value))
 		}
 		return values, nil
@@ -297,15 +249,11 @@ var oomPod = node.Manifest("oom", 1, `
 
 // oom compares the reason with the runtime's: containerd watches the container's cgroup for it, and
 // at times sees the container gone first.
-func (h *host) oom(ctx context.Context) error {
-	before, err := oomKills()
-	if err != nil {
-		return err
-	}
-	if err := h.agent.Write("oom.yaml", oomPod); err != nil {
-		return err
-	}
-	_, err = h.awaitPod(ctx, "oom", "was killed for its memory", func(p node.Pod) error {
+func (h *host) oom(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	before := check.Must(oomKills())
+	check.OK(h.agent.Write("oom.yaml", oomPod))
+	check.Must(h.awaitPod(ctx, "oom", "was killed for its memory", func(p node.Pod) error {
 		c := p.Container("main")
 		if p.Phase != "Failed" || c.State != "terminated" || c.ExitCode == nil || *c.ExitCode != 137 {
 			return errors.New("it was not")
@@ -315,10 +263,7 @@ func (h *host) oom(ctx context.Context) error {
 			err = fmt.Errorf("the agent says %q, the runtime %q", c.Reason, reason)
 		}
 		return err
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	after, err := oomKills()
 	if err == nil && after <= before {
 		err = errors.New("the kernel killed no process for its memory")
@@ -358,22 +303,13 @@ func oomKills() (int, error) {
 // steady are the pods in which no container restarts.
 var steady = []string{"init-and-sidecar", "limits"}
 
-func (h *host) takeover(ctx context.Context) error {
-	before, err := h.steadyIDs(ctx)
-	if err != nil {
-		return err
-	}
-	if err := h.agent.Kill(ctx); err != nil {
-		return err
-	}
-	if err := h.agent.Start(ctx); err != nil {
-		return err
-	}
+func (h *host) takeover(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	before := check.Must(h.steadyIDs(ctx))
+	check.OK(h.agent.Kill(ctx))
+	check.OK(h.agent.Start(ctx))
 	for _, name := range steady {
-		pod, err := h.awaitPod(ctx, name, "runs on", node.Pod.Running)
-		if err != nil {
-			return err
-		}
+		pod := check.Must(h.awaitPod(ctx, name, "runs on", node.Pod.Running))
 		for _, c := range pod.Containers {
 			if c.Restarts != 0 {
 				return fmt.Errorf("container %s of pod %s has %d restarts", c.Name, name, c.Restarts)
@@ -383,10 +319,7 @@ func (h *host) takeover(ctx context.Context) error {
 			}
 		}
 	}
-	after, err := h.steadyIDs(ctx)
-	if err != nil {
-		return err
-	}
+	after := check.Must(h.steadyIDs(ctx))
 	if !slices.Equal(before, after) {
 		return fmt.Errorf("running before: %v\nafter: %v", before, after)
 	}
@@ -422,27 +355,20 @@ func (h *host) steadyIDs(ctx context.Context) ([]string, error) {
 
 // deletion takes the pods away one after another, for the machine is slow and containerd has
 // deadlines of its own.
-func (h *host) deletion(ctx context.Context) error {
+func (h *host) deletion(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	for _, name := range pods {
-		if err := h.agent.Remove(name + ".yaml"); err != nil {
-			return err
-		}
-		err := await(ctx, "pod "+name+" is gone", func() error {
+		check.OK(h.agent.Remove(name + ".yaml"))
+		check.OK(await(ctx, "pod "+name+" is gone", func() error {
 			view, err := h.agent.Pods(ctx)
 			if pod, there := view.Pod(name); there {
 				err = fmt.Errorf("the agent lists %+v", pod)
 			}
 			return err
-		})
-		if err != nil {
-			return err
-		}
+		}))
 	}
 	return await(ctx, "nothing is left of any pod", func() error {
-		world, err := node.Look(ctx, h.lab)
-		if err != nil {
-			return err
-		}
+		world := check.Must(node.Look(ctx, h.lab))
 		left, err := h.podCgroups()
 		left = append(left, node.Leftovers(h.agent.Daemon, h.lab)...)
 		if err == nil {
@@ -496,10 +422,7 @@ func (h *host) end(ctx context.Context) error {
 		return err
 	}
 	return await(ctx, "nothing is left", func() error {
-		mounts, err := mountPoints()
-		if err != nil {
-			return err
-		}
+		mounts := check.Must(mountPoints())
 		if !slices.Equal(mounts, h.mounts) {
 			return fmt.Errorf("mounted before: %v\nnow: %v", h.mounts, mounts)
 		}

@@ -25,14 +25,9 @@ const hogs = 400
 // evicted has a pod of the cluster take the memory of the node. The agent goes on afterwards as before the check, but
 // for the settings of the earlier ones.
 func (h *host) evicted(ctx context.Context) (err error) {
-	before, err := node.Look(ctx, h.lab)
-	if err != nil {
-		return err
-	}
-	free, err := available()
-	if err != nil {
-		return err
-	}
+	defer check.Return(&err)
+	before := check.Must(node.Look(ctx, h.lab))
+	free := check.Must(available())
 	threshold := free - hogs/2<<20
 	h.settings = fmt.Sprintf("evictionHard: {memory.available: \"%d\"}\nevictionPressureTransitionPeriod: 1s\n", threshold)
 	h.flags = clusterFlags
@@ -70,33 +65,29 @@ func available() (int64, error) {
 }
 
 // evictHog makes the pod and waits until it was evicted.
-func (h *host) evictHog(ctx context.Context, api kubernetes.Interface, threshold int64) error {
+func (h *host) evictHog(ctx context.Context, api kubernetes.Interface, threshold int64) (err error) {
+	defer check.Return(&err)
 	const name = "hog"
 	pods := api.CoreV1().Pods(metav1.NamespaceDefault)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go tellHowLong(ctx, api, threshold)
-	if _, err := pods.Create(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{
+	check.Must(pods.Create(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{
 		NodeName: node.NodeName, TerminationGracePeriodSeconds: new(int64(1)),
 		Containers: []v1.Container{{
 			Name: "main", Image: lab.WorkImage, Args: []string{"hog", "memory", fmt.Sprint(hogs)},
 			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse("16Mi")}},
 		}},
-	}}, metav1.CreateOptions{}); err != nil {
-		return err
-	}
+	}}, metav1.CreateOptions{}))
 	if err := await(ctx, "the pod that takes the memory is evicted", func() error {
-		p, err := pods.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+		p := check.Must(pods.Get(ctx, name, metav1.GetOptions{}))
 		h.uids[name] = string(p.UID)
 		s := &p.Status
 		return check.That(s.Phase == v1.PodFailed && s.Reason == "Evicted", "it is %s, %s: %s", s.Phase, s.Reason, s.Message)
 	}); err != nil {
 		return err
 	}
-	if err := await(ctx, "its cgroup is gone", func() error {
+	check.OK(await(ctx, "its cgroup is gone", func() error {
 		if _, err := os.Stat(h.podDir("burstable", h.uids[name])); !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("it is there: %w", err)
 		}
@@ -107,9 +98,7 @@ func (h *host) evictHog(ctx context.Context, api kubernetes.Interface, threshold
 			}
 		}
 		return err
-	}); err != nil {
-		return err
-	}
+	}))
 	return deletePods(ctx, api, name)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
@@ -103,31 +104,22 @@ func (h *host) printWhy(ctx context.Context) {
 	}
 }
 
-func (h *host) runtime(ctx context.Context) error {
-	var err error
-	if h.mounts, err = mountPoints(); err != nil {
-		return err
-	}
-	h.lab, err = lab.New(ctx, lab.Config{
+func (h *host) runtime(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	h.mounts = check.Must(mountPoints())
+	h.lab = check.Must(lab.New(ctx, lab.Config{
 		Dir: filepath.Join(h.dir(), "c"), Release: h.release, Registry: h.registry,
 		BinDir: vm.ContainerdDir(h.release), SystemdCgroup: h.machine == vm.Systemd,
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	return h.lab.Start(ctx)
 }
 
-func (h *host) startAgent(ctx context.Context) error {
+func (h *host) startAgent(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	if h.agent != nil {
-		if err := h.agent.Stop(ctx); err != nil {
-			return err
-		}
+		check.OK(h.agent.Stop(ctx))
 	}
-	var err error
-	if h.agent, err = h.newAgent(); err != nil {
-		return err
-	}
+	h.agent = check.Must(h.newAgent())
 	return h.agent.Start(ctx)
 }
 
@@ -148,10 +140,7 @@ func (h *host) newAgent() (*node.Agent, error) {
 func (h *host) awaitPod(ctx context.Context, name, what string, condition func(node.Pod) error) (node.Pod, error) {
 	var pod node.Pod
 	err := await(ctx, "pod "+name+" "+what, func() error {
-		view, err := h.agent.Pods(ctx)
-		if err != nil {
-			return err
-		}
+		view := check.Must(h.agent.Pods(ctx))
 		var there bool
 		if pod, there = view.Pod(name); !there {
 			return errors.New("it is not listed")

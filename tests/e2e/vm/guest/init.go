@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
 )
 
@@ -17,7 +18,8 @@ const cgroups = "/sys/fs/cgroup"
 // initialize makes of the bare kernel what containerd expects of a host, in the way that systemd
 // does where it matters: cgroup v2 at the usual place, all controllers on, and the system's own
 // processes in a cgroup of theirs.
-func initialize() error {
+func initialize() (err error) {
+	defer check.Return(&err)
 	if err := moveRoot(); err != nil {
 		return fmt.Errorf("move the root: %w", err)
 	}
@@ -31,9 +33,7 @@ func initialize() error {
 		{"tmpfs", "/run", ""},
 		{"cgroup2", cgroups, "nsdelegate,memory_recursiveprot"},
 	} {
-		if err := os.MkdirAll(m.where, 0o755); err != nil {
-			return err
-		}
+		check.OK(os.MkdirAll(m.where, 0o755))
 		if err := unix.Mount(m.what, m.where, m.what, 0, m.options); err != nil {
 			return fmt.Errorf("mount %s: %w", m.where, err)
 		}
@@ -44,54 +44,37 @@ func initialize() error {
 	for name, value := range map[string]string{
 		"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TMPDIR": "/tmp",
 	} {
-		if err := os.Setenv(name, value); err != nil {
-			return err
-		}
+		check.OK(os.Setenv(name, value))
 	}
-	if err := unix.Sethostname([]byte("guest")); err != nil {
-		return err
-	}
+	check.OK(unix.Sethostname([]byte("guest")))
 	return errors.Join(enableControllers(), loadModules(), loopbackUp(), networkUp())
 }
 
 // moveRoot puts the initramfs on top of itself: no container can pivot away from the kernel's very
 // first mount, but from a mount on it.
-func moveRoot() error {
+func moveRoot() (err error) {
+	defer check.Return(&err)
 	const above = "/above"
-	if err := os.Mkdir(above, 0o755); err != nil {
-		return err
-	}
-	if err := unix.Mount("/", above, "", unix.MS_BIND, ""); err != nil {
-		return err
-	}
-	if err := os.Chdir(above); err != nil {
-		return err
-	}
-	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
-		return err
-	}
-	if err := unix.Chroot("."); err != nil {
-		return err
-	}
+	check.OK(os.Mkdir(above, 0o755))
+	check.OK(unix.Mount("/", above, "", unix.MS_BIND, ""))
+	check.OK(os.Chdir(above))
+	check.OK(unix.Mount(".", "/", "", unix.MS_MOVE, ""))
+	check.OK(unix.Chroot("."))
 	return errors.Join(os.Chdir("/"), os.Remove(above))
 }
 
 // enableControllers gives every cgroup below the root all controllers, and moves this process, and
 // so all that will come of it, out of the root.
-func enableControllers() error {
-	text, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers"))
-	if err != nil {
-		return err
-	}
+func enableControllers() (err error) {
+	defer check.Return(&err)
+	text := check.Must(os.ReadFile(filepath.Join(cgroups, "cgroup.controllers")))
 	for _, controller := range strings.Fields(string(text)) {
 		if err := os.WriteFile(filepath.Join(cgroups, "cgroup.subtree_control"), []byte("+"+controller), 0); err != nil {
 			return fmt.Errorf("enable cgroup controller %s: %w", controller, err)
 		}
 	}
 	own := filepath.Join(cgroups, "init.scope")
-	if err := os.Mkdir(own, 0o755); err != nil {
-		return err
-	}
+	check.OK(os.Mkdir(own, 0o755))
 	return os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte("0"), 0)
 }
 
@@ -119,16 +102,11 @@ func loadModule(path string) error {
 }
 
 // loopbackUp sets lo up. The registry listens there.
-func loopbackUp() error {
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
+func loopbackUp() (err error) {
+	defer check.Return(&err)
+	socket := check.Must(unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))
 	defer unix.Close(socket)
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
+	lo := check.Must(unix.NewIfreq("lo"))
 	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, lo); err != nil {
 		return fmt.Errorf("set lo up: %w", err)

@@ -172,49 +172,30 @@ func (h *host) iscsi(ctx context.Context) error {
 	})
 }
 
-func (h *host) useTarget(ctx context.Context, api kubernetes.Interface, t *target) error {
+func (h *host) useTarget(ctx context.Context, api kubernetes.Interface, t *target) (err error) {
+	defer check.Return(&err)
 	for _, p := range [][2]string{
 		{"writes", "append, /files/it, first, then, append, /files/done, all, then, sleep"},
 		{"reads", "await, /files/done, then, cat, /files/it, then, sleep"},
 	} {
-		if err := h.agent.Write(p[0]+".yaml", iscsiPod(p[0], "1", p[1])); err != nil {
-			return err
-		}
+		check.OK(h.agent.Write(p[0]+".yaml", iscsiPod(p[0], "1", p[1])))
 	}
 	const chap = "chap"
 	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: chap}, Type: "kubernetes.io/iscsi-chap", StringData: map[string]string{
 		"node.session.auth.username": chapUser, "node.session.auth.password": chapWord,
 	}}
-	if _, err := api.CoreV1().Secrets(metav1.NamespaceDefault).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	if _, err := api.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, chapPod(chap), metav1.CreateOptions{}); err != nil {
-		return err
-	}
+	check.Must(api.CoreV1().Secrets(metav1.NamespaceDefault).Create(ctx, secret, metav1.CreateOptions{}))
+	check.Must(api.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, chapPod(chap), metav1.CreateOptions{}))
 	before := map[string]node.Pod{}
 	for _, name := range []string{"writes", "reads", chap} {
-		var err error
-		if before[name], err = h.awaitPod(ctx, name, "runs", node.Pod.Running); err != nil {
-			return err
-		}
+		before[name] = check.Must(h.awaitPod(ctx, name, "runs", node.Pod.Running))
 	}
-	if err := h.saysOf(ctx, before["reads"], "first"); err != nil {
-		return err
-	}
-	if err := h.saysOf(ctx, before[chap], "known"); err != nil {
-		return err
-	}
-	had, err := wantSessions(ctx, chapTarget, openTarget)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(h.agent.Kill(ctx), h.agent.Start(ctx)); err != nil {
-		return err
-	}
+	check.OK(h.saysOf(ctx, before["reads"], "first"))
+	check.OK(h.saysOf(ctx, before[chap], "known"))
+	had := check.Must(wantSessions(ctx, chapTarget, openTarget))
+	check.OK(errors.Join(h.agent.Kill(ctx), h.agent.Start(ctx)))
 	for _, name := range []string{"writes", "reads", chap} {
-		if err := h.runsOn(ctx, before[name]); err != nil {
-			return err
-		}
+		check.OK(h.runsOn(ctx, before[name]))
 	}
 	has, err := wantSessions(ctx, chapTarget, openTarget)
 	if err != nil || !slices.Equal(had, has) {
@@ -223,18 +204,12 @@ func (h *host) useTarget(ctx context.Context, api kubernetes.Interface, t *targe
 	if err := h.silentTarget(ctx, api, t, chap); err != nil {
 		return fmt.Errorf("while the target is silent: %w", err)
 	}
-	if err := h.goes(ctx, "writes"); err != nil {
-		return err
-	}
+	check.OK(h.goes(ctx, "writes"))
 	if _, err := wantSessions(ctx, openTarget); err != nil {
 		return fmt.Errorf("with one pod left: %w", err)
 	}
-	if err := h.goes(ctx, "reads"); err != nil {
-		return err
-	}
-	if _, err := wantSessions(ctx); err != nil {
-		return err
-	}
+	check.OK(h.goes(ctx, "reads"))
+	check.Must(wantSessions(ctx))
 	return h.noDisks()
 }
 
@@ -250,27 +225,20 @@ func (h *host) saysOf(ctx context.Context, p node.Pod, want string) error {
 }
 
 // silentTarget stops the target, and looks at what that costs: pod chap goes, and another wants to begin.
-func (h *host) silentTarget(ctx context.Context, api kubernetes.Interface, t *target, chap string) error {
-	if err := t.server.Process.Signal(unix.SIGSTOP); err != nil {
-		return err
-	}
+func (h *host) silentTarget(ctx context.Context, api kubernetes.Interface, t *target, chap string) (err error) {
+	defer check.Return(&err)
+	check.OK(t.server.Process.Signal(unix.SIGSTOP))
 	defer t.server.Process.Signal(unix.SIGCONT) // it may have ended
-	if err := h.agent.Write("waits.yaml", iscsiPod("waits", "2", "sleep")); err != nil {
-		return err
-	}
+	check.OK(h.agent.Write("waits.yaml", iscsiPod("waits", "2", "sleep")))
 	begun := time.Now()
-	if err := h.comeAndGo(ctx, "besides"); err != nil {
-		return err
-	}
-	if _, err := h.awaitPod(ctx, "waits", "says what it waits for", func(p node.Pod) error {
+	check.OK(h.comeAndGo(ctx, "besides"))
+	check.Must(h.awaitPod(ctx, "waits", "says what it waits for", func(p node.Pod) error {
 		w := p.Container("main")
 		return check.That(w.State == "waiting" && strings.Contains(w.Message, openTarget), "it does not say what it waits for")
-	}); err != nil {
-		return err
-	}
+	}))
 	fmt.Printf("--- with a silent iSCSI target a pod had come and gone, and another said what it waits for, after %v\n", time.Since(begun))
 	begun = time.Now()
-	err := errors.Join(h.agent.Remove("waits.yaml"), deletePods(ctx, api, chap), h.gone(ctx, "waits"))
+	err = errors.Join(h.agent.Remove("waits.yaml"), deletePods(ctx, api, chap), h.gone(ctx, "waits"))
 	fmt.Printf("--- with a silent iSCSI target a pod that had its disk, and one that waited for it, were gone after %v\n", time.Since(begun))
 	return err
 }

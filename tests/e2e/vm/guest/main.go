@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
 )
@@ -122,23 +123,13 @@ func checks(m vm.Machine) (goingDown bool, err error) {
 }
 
 // serveImages makes images of the programs that the host has put there.
-func serveImages(ctx context.Context) (*lab.Registry, error) {
-	registry, err := lab.NewRegistry()
-	if err != nil {
-		return nil, err
-	}
+func serveImages(ctx context.Context) (_ *lab.Registry, err error) {
+	defer check.Return(&err)
+	registry := check.Must(lab.NewRegistry())
 	for ref, program := range lab.Programs() {
-		binary, err := os.ReadFile(filepath.Join(vm.ImagesDir, program))
-		if err != nil {
-			return nil, err
-		}
-		image, err := lab.NewPlainProgramImage(program, binary)
-		if err != nil {
-			return nil, err
-		}
-		if err := registry.Push(ctx, ref, image); err != nil {
-			return nil, err
-		}
+		binary := check.Must(os.ReadFile(filepath.Join(vm.ImagesDir, program)))
+		image := check.Must(lab.NewPlainProgramImage(program, binary))
+		check.OK(registry.Push(ctx, ref, image))
 	}
 	return registry, nil
 }

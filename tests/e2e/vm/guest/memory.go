@@ -81,13 +81,10 @@ func memoryPod(class string, containers map[string]v1.ResourceRequirements) *v1.
 }
 
 // failSwap turns swap on. It stays on until [host.limitedSwap].
-func (h *host) failSwap(ctx context.Context) error {
-	if err := h.agent.Stop(ctx); err != nil {
-		return err
-	}
-	if err := swapCall(unix.SYS_SWAPON, vm.SwapDevice); err != nil {
-		return err
-	}
+func (h *host) failSwap(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	check.OK(h.agent.Stop(ctx))
+	check.OK(swapCall(unix.SYS_SWAPON, vm.SwapDevice))
 	said := len(h.agent.Log())
 	refused, err := h.newAgent()
 	if err == nil {
@@ -119,23 +116,14 @@ func swapCall(call uintptr, device string) error {
 }
 
 // memoryQoS runs the pods, and looks at what is protected of their memory.
-func (h *host) memoryQoS(ctx context.Context) error {
-	api, err := h.cluster()
-	if err != nil {
-		return err
-	}
+func (h *host) memoryQoS(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	api := check.Must(h.cluster())
 	h.settings, h.flags = memorySettings, clusterFlags
 	defer func() { h.settings, h.flags = "", nil }()
-	if err := h.startAgent(ctx); err != nil {
-		return err
-	}
-	if err := h.runMemoryPods(ctx, api); err != nil {
-		return err
-	}
-	n, err := api.CoreV1().Nodes().Get(ctx, node.NodeName, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
+	check.OK(h.startAgent(ctx))
+	check.OK(h.runMemoryPods(ctx, api))
+	n := check.Must(api.CoreV1().Nodes().Get(ctx, node.NodeName, metav1.GetOptions{}))
 	allocatable := n.Status.Allocatable.Memory().Value()
 	container := func(name string, least, low, high int64) cgroupWant {
 		return protection(h.memory.containers[name], least, low, high)
@@ -151,7 +139,7 @@ func (h *host) memoryQoS(ctx context.Context) error {
 	// they start. part and open are nine tenths of what is between request and limit.
 	const part = (16*mib + 48*mib*9/10) / page * page
 	open := int64(float64(16*mib)+float64(allocatable-16*mib)*0.9) / page * page
-	if err := h.awaitCgroups(ctx, []cgroupWant{
+	check.OK(h.awaitCgroups(ctx, []cgroupWant{
 		container("tiered/part", 0, 16*mib, part), container("tiered/open", 0, 16*mib, open),
 		container("tiered/equal", 0, 24*mib, unlimited), container("critical-tiered/main", 0, 16*mib, part),
 		container("whole/main", 24*mib, 0, unlimited), container("idle/main", 0, 0, unlimited),
@@ -159,9 +147,7 @@ func (h *host) memoryQoS(ctx context.Context) error {
 		above("", "whole", 24*mib, 0),
 		above("besteffort", "idle", 0, 0), above("besteffort", "", 0, 0),
 		above("burstable", "", 0, (56+16+16)*mib), above("", "", (56+16+16+24+32)*mib, (56+16+16)*mib),
-	}); err != nil {
-		return err
-	}
+	}))
 	h.memory.protected = true
 	if h.machine == vm.Systemd {
 		return h.reload(ctx)
@@ -170,23 +156,19 @@ func (h *host) memoryQoS(ctx context.Context) error {
 }
 
 // runMemoryPods makes the pods and notes where their containers are.
-func (h *host) runMemoryPods(ctx context.Context, api kubernetes.Interface) error {
+func (h *host) runMemoryPods(ctx context.Context, api kubernetes.Interface) (err error) {
+	defer check.Return(&err)
 	pods := api.CoreV1().Pods(metav1.NamespaceDefault)
 	h.memory.containers = map[string]string{}
 	for name, pod := range memoryPods {
 		pod = pod.DeepCopy()
 		pod.Name = name
-		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-			return err
-		}
+		check.Must(pods.Create(ctx, pod, metav1.CreateOptions{}))
 	}
 	classes := map[v1.PodQOSClass]string{v1.PodQOSBurstable: "burstable", v1.PodQOSBestEffort: "besteffort"}
 	for name := range memoryPods {
 		if err := await(ctx, "pod "+name+" runs", func() error {
-			p, err := pods.Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
+			p := check.Must(pods.Get(ctx, name, metav1.GetOptions{}))
 			if p.Status.Phase != v1.PodRunning {
 				return fmt.Errorf("it is %s: %+v", p.Status.Phase, p.Status.ContainerStatuses)
 			}
@@ -207,15 +189,10 @@ func (h *host) runMemoryPods(ctx context.Context, api kubernetes.Interface) erro
 
 // limitedSwap looks at how much of the swap containers may use, and turns swap off.
 func (h *host) limitedSwap(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	defer func() { err = errors.Join(err, swapCall(unix.SYS_SWAPOFF, vm.SwapDevice)) }()
-	total, err := meminfo("MemTotal:")
-	if err != nil {
-		return err
-	}
-	swap, err := meminfo("SwapTotal:")
-	if err != nil {
-		return err
-	}
+	total := check.Must(meminfo("MemTotal:"))
+	swap := check.Must(meminfo("SwapTotal:"))
 	if swap == 0 || len(h.memory.containers) == 0 {
 		return fmt.Errorf("there are %d bytes of swap, and the containers %v", swap, h.memory.containers)
 	}

@@ -248,30 +248,19 @@ func (h *host) letWrite(p node.Pod) error {
 }
 
 // awaitHung waits until a process of a pod sleeps in the kernel and can't be woken.
-func (h *host) awaitHung(ctx context.Context, pod string) error {
-	world, err := node.Look(ctx, h.lab)
-	if err != nil {
-		return err
-	}
+func (h *host) awaitHung(ctx context.Context, pod string) (err error) {
+	defer check.Return(&err)
+	world := check.Must(node.Look(ctx, h.lab))
 	running := world.Of(pod).Running()
 	if len(running) != 1 {
 		return fmt.Errorf("pod %s has %d containers that run", pod, len(running))
 	}
-	pid, err := node.ContainerPID(ctx, h.lab, running[0].Id)
-	if err != nil {
-		return err
-	}
+	pid := check.Must(node.ContainerPID(ctx, h.lab, running[0].Id))
 	return await(ctx, "a thread of pod "+pod+" hangs", func() error {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		if err != nil {
-			return err
-		}
+		threads := check.Must(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)))
 		var states []string
 		for _, file := range threads {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
+			text := check.Must(os.ReadFile(file))
 			_, rest, _ := strings.Cut(string(text), ") ")
 			states = append(states, rest[:min(1, len(rest))])
 		}
@@ -311,13 +300,10 @@ func (h *host) noNFS(ctx context.Context) error {
 }
 
 // comeAndGo runs a pod that has nothing to do with it, and takes it away.
-func (h *host) comeAndGo(ctx context.Context, name string) error {
-	if err := h.agent.Write(name+".yaml", plainPod(name)); err != nil {
-		return err
-	}
-	if _, err := h.awaitPod(ctx, name, "runs", node.Pod.Running); err != nil {
-		return err
-	}
+func (h *host) comeAndGo(ctx context.Context, name string) (err error) {
+	defer check.Return(&err)
+	check.OK(h.agent.Write(name+".yaml", plainPod(name)))
+	check.Must(h.awaitPod(ctx, name, "runs", node.Pod.Running))
 	return h.goes(ctx, name)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -30,34 +31,22 @@ spec:
 
 // replaced has the directory of a subPath replaced on the server. What is mounted in the pod is stale then, and the
 // container that is restarted gets the new directory.
-func (h *host) replaced(ctx context.Context) error {
+func (h *host) replaced(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	dir := filepath.Join(nfsExport, "dir")
-	if err := errors.Join(os.Mkdir(dir, 0o755), h.agent.Write("part.yaml", partPod)); err != nil {
-		return err
-	}
-	pod, err := h.awaitPod(ctx, "part", "runs", node.Pod.Running)
-	if err != nil {
-		return err
-	}
-	if err := h.onServer(ctx, "dir/seen", "run\n"); err != nil {
-		return err
-	}
-	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
-		return err
-	}
+	check.OK(errors.Join(os.Mkdir(dir, 0o755), h.agent.Write("part.yaml", partPod)))
+	pod := check.Must(h.awaitPod(ctx, "part", "runs", node.Pod.Running))
+	check.OK(h.onServer(ctx, "dir/seen", "run\n"))
+	check.OK(errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)))
 	target := filepath.Join(h.agent.Root(), "pods", pod.UID, "volume-subpaths/files/main/0")
-	if err := await(ctx, "the old directory is stale", func() error {
+	check.OK(await(ctx, "the old directory is stale", func() error {
 		_, err := os.Stat(filepath.Join(target, "never-looked-for"))
 		if errors.Is(err, unix.ESTALE) {
 			return nil
 		}
 		return fmt.Errorf("it is not: %v", err)
-	}); err != nil {
-		return err
-	}
-	if err := h.letWrite(pod); err != nil {
-		return err
-	}
+	}))
+	check.OK(h.letWrite(pod))
 	if err := h.onServer(ctx, "dir/seen", "run\n"); err != nil {
 		return fmt.Errorf("after the directory of a subPath was replaced: %w", err)
 	}

@@ -53,40 +53,22 @@ func wholePod(name, cpus, memory string) string {
 }
 
 // numa has the agent give CPUs and memory of one NUMA node to a pod. They stay its own until [host.numaFreed].
-func (h *host) numa(ctx context.Context) error {
-	if err := twoNodes(); err != nil {
-		return err
-	}
-	before, err := h.steadyIDs(ctx)
-	if err != nil {
-		return err
-	}
+func (h *host) numa(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	check.OK(twoNodes())
+	before := check.Must(h.steadyIDs(ctx))
 	// It gets memory of its own when it is created, and not while it runs.
-	if err := h.goes(ctx, "guaranteed"); err != nil {
-		return err
-	}
+	check.OK(h.goes(ctx, "guaranteed"))
 	h.settings = numaSettings
-	if err := h.startAgent(ctx); err != nil {
-		return err
-	}
-	if err := h.runs(ctx, "guaranteed", guaranteedPod); err != nil {
-		return err
-	}
-	if err := h.awaitSeats(ctx, sharing(allCPUs)...); err != nil {
-		return err
-	}
+	check.OK(h.startAgent(ctx))
+	check.OK(h.runs(ctx, "guaranteed", guaranteedPod))
+	check.OK(h.awaitSeats(ctx, sharing(allCPUs)...))
 	// Three CPUs are free, and much memory, but not on one NUMA node.
-	if err := errors.Join(
+	check.OK(errors.Join(
 		h.refused(ctx, "refused-cpus", "3", "16Mi"), h.refused(ctx, "refused-memory", "1", "1200Mi"),
-	); err != nil {
-		return err
-	}
-	if err := h.runs(ctx, "own", wholePod("own", "2", "32Mi")); err != nil {
-		return err
-	}
-	if err := h.awaitSeats(ctx, append(sharing(restCPUs), owning())...); err != nil {
-		return err
-	}
+	))
+	check.OK(h.runs(ctx, "own", wholePod("own", "2", "32Mi")))
+	check.OK(h.awaitSeats(ctx, append(sharing(restCPUs), owning())...))
 	if got, err := control(filepath.Join(h.podDir("", h.uids["own"]), "cpu.max")); err != nil || got != noQuota {
 		return fmt.Errorf("cpu.max of pod own is %q, %v; want %q", got, err, noQuota)
 	}
@@ -126,23 +108,15 @@ func twoNodes() error {
 }
 
 // numaKept ends the agent by SIGKILL. The next one goes on with what containers have alone.
-func (h *host) numaKept(ctx context.Context) error {
+func (h *host) numaKept(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	names := append([]string{"own", "guaranteed"}, steady...)
-	before, err := h.runningOf(ctx, names)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(h.statesSay(restCPUs, "own"), h.agent.Kill(ctx), h.agent.Start(ctx)); err != nil {
-		return err
-	}
+	before := check.Must(h.runningOf(ctx, names))
+	check.OK(errors.Join(h.statesSay(restCPUs, "own"), h.agent.Kill(ctx), h.agent.Start(ctx)))
 	// One that comes now is told of the rest by the next agent.
-	if err := h.runs(ctx, "late", plainPod("late")); err != nil {
-		return err
-	}
+	check.OK(h.runs(ctx, "late", plainPod("late")))
 	seats := append(sharing(restCPUs), owning(), shares("late", "main", restCPUs))
-	if err := errors.Join(h.awaitSeats(ctx, seats...), h.statesSay(restCPUs, "own")); err != nil {
-		return err
-	}
+	check.OK(errors.Join(h.awaitSeats(ctx, seats...), h.statesSay(restCPUs, "own")))
 	after, err := h.runningOf(ctx, names)
 	if err == nil && !slices.Equal(before, after) {
 		err = fmt.Errorf("running before: %v\nafter: %v", before, after)
@@ -216,15 +190,12 @@ func (h *host) runs(ctx context.Context, name, manifest string) error {
 }
 
 // refused waits until a pod is rejected because no NUMA node alone has what it asks for, and takes it away.
-func (h *host) refused(ctx context.Context, name, cpus, memory string) error {
-	if err := h.agent.Write(name+".yaml", wholePod(name, cpus, memory)); err != nil {
-		return err
-	}
-	if _, err := h.awaitPod(ctx, name, "is rejected", func(p node.Pod) error {
+func (h *host) refused(ctx context.Context, name, cpus, memory string) (err error) {
+	defer check.Return(&err)
+	check.OK(h.agent.Write(name+".yaml", wholePod(name, cpus, memory)))
+	check.Must(h.awaitPod(ctx, name, "is rejected", func(p node.Pod) error {
 		return check.That(p.Phase == "Failed" && p.Reason == "TopologyAffinityError", "it is not")
-	}); err != nil {
-		return err
-	}
+	}))
 	return h.goes(ctx, name)
 }
 
@@ -311,11 +282,9 @@ func (h *host) sits(ctx context.Context, s seat) error {
 
 // statesSay is nil if by the state files the pods have the CPUs and NUMA node that [owning] is about, all others share
 // these CPUs, and the guaranteed pod has memory of the first NUMA node.
-func (h *host) statesSay(shared string, pods ...string) error {
-	data, err := os.ReadFile(filepath.Join(h.agent.Root(), cpustate.Name))
-	if err != nil {
-		return err
-	}
+func (h *host) statesSay(shared string, pods ...string) (err error) {
+	defer check.Return(&err)
+	data := check.Must(os.ReadFile(filepath.Join(h.agent.Root(), cpustate.Name)))
 	cpus, err := cpustate.Parse(data)
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", cpustate.Name, err, data)
@@ -331,9 +300,7 @@ func (h *host) statesSay(shared string, pods ...string) error {
 			got = append(got, fmt.Sprintf("cpus %s %s %s", names[string(uid)], name, set))
 		}
 	}
-	if data, err = os.ReadFile(filepath.Join(h.agent.Root(), memorystate.Name)); err != nil {
-		return err
-	}
+	data = check.Must(os.ReadFile(filepath.Join(h.agent.Root(), memorystate.Name)))
 	banks, err := memorystate.Parse(data)
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", memorystate.Name, err, data)

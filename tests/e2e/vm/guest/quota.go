@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
@@ -87,21 +88,17 @@ func mountDisk(d vm.Disk) error {
 }
 
 // projects gives directories projects, on each file system and by each system call.
-func (h *host) projects(ctx context.Context) error {
+func (h *host) projects(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	for _, d := range vm.Disks {
-		if err := mountDisk(d); err != nil {
-			return err
-		}
+		check.OK(mountDisk(d))
 		err := errors.Join(useProject(projectquota.Linux{}), useProject(projectquota.Linux{ByDevice: true}))
 		err = errors.Join(err, await(ctx, quotaDir+" is unmounted", func() error { return unix.Unmount(quotaDir, 0) }))
 		if err != nil {
 			return fmt.Errorf("on %s: %w", d.Kind, err)
 		}
 	}
-	root, err := os.Open("/run")
-	if err != nil {
-		return err
-	}
+	root := check.Must(os.Open("/run"))
 	defer root.Close()
 	if _, err = projectquota.Open(root, "/run", projectquota.Linux{}, projectquota.Etc); err == nil {
 		return errors.New("a tmpfs has project quotas")
@@ -112,37 +109,20 @@ func (h *host) projects(ctx context.Context) error {
 
 // useProject gives a new directory a project, and writes to it.
 func useProject(kernel projectquota.Kernel) (err error) {
+	defer check.Return(&err)
 	path, stray := filepath.Join(quotaDir, "directory"), filepath.Join(quotaDir, "stray")
-	if err := errors.Join(os.Mkdir(path, 0o755), os.WriteFile(stray, nil, 0o644)); err != nil {
-		return err
-	}
+	check.OK(errors.Join(os.Mkdir(path, 0o755), os.WriteFile(stray, nil, 0o644)))
 	defer func() { err = errors.Join(err, os.RemoveAll(path), os.Remove(stray)) }()
-	root, err := os.Open(quotaDir)
-	if err != nil {
-		return err
-	}
+	root := check.Must(os.Open(quotaDir))
 	defer root.Close()
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
+	dir := check.Must(os.Open(path))
 	defer dir.Close()
-	projects, err := projectquota.Open(root, quotaDir, kernel, projectquota.Etc)
-	if err != nil {
-		return err
-	}
-	if err := projects.Assign(dir, path); err != nil {
-		return err
-	}
+	projects := check.Must(projectquota.Open(root, quotaDir, kernel, projectquota.Etc))
+	check.OK(projects.Assign(dir, path))
 	const size = 3 << 20
 	file := filepath.Join(path, "below", "file")
-	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o755), os.WriteFile(file, make([]byte, size), 0o644)); err != nil {
-		return err
-	}
-	table, err := projects.Table()
-	if err != nil {
-		return err
-	}
+	check.OK(errors.Join(os.Mkdir(filepath.Dir(file), 0o755), os.WriteFile(file, make([]byte, size), 0o644)))
+	table := check.Must(projects.Table())
 	if used, ok := table.Use(dir, path); !ok || used.Inodes != 3 || used.Bytes < size || used.Bytes > 2*size {
 		return fmt.Errorf("the project has %+v, %v; want 3 inodes and %d bytes", used, ok, size)
 	}
@@ -174,12 +154,11 @@ func projected(name string) *v1.Pod {
 }
 
 // evictByQuota has a pod write past the limit of an emptyDir that has a project, and another agent notice.
-func (h *host) evictByQuota(ctx context.Context, api kubernetes.Interface) error {
+func (h *host) evictByQuota(ctx context.Context, api kubernetes.Interface) (err error) {
+	defer check.Return(&err)
 	const name = "projected"
 	pods := api.CoreV1().Pods(metav1.NamespaceDefault)
-	if _, err := pods.Create(ctx, projected(name), metav1.CreateOptions{}); err != nil {
-		return err
-	}
+	check.Must(pods.Create(ctx, projected(name), metav1.CreateOptions{}))
 	var pod *v1.Pod
 	awaitPhase := func(what string, holds func(*v1.PodStatus) bool) error {
 		return await(ctx, what, func() (err error) {
@@ -189,56 +168,34 @@ func (h *host) evictByQuota(ctx context.Context, api kubernetes.Interface) error
 			return err
 		})
 	}
-	if err := awaitPhase("the pod runs", func(s *v1.PodStatus) bool { return s.Phase == v1.PodRunning }); err != nil {
-		return err
-	}
+	check.OK(awaitPhase("the pod runs", func(s *v1.PodStatus) bool { return s.Phase == v1.PodRunning }))
 	dir := filepath.Join(h.agent.Root(), "pods", string(pod.UID), "volumes/kubernetes.io~empty-dir/here")
-	if err := await(ctx, "root in the pod can't change a file's project", func() error {
+	check.OK(await(ctx, "root in the pod can't change a file's project", func() error {
 		_, err := os.Stat(filepath.Join(dir, "refused"))
 		return err
-	}); err != nil {
-		return err
-	}
-	given, err := projectOf(dir)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(h.agent.Kill(ctx), h.agent.Start(ctx)); err != nil {
-		return err
-	}
+	}))
+	given := check.Must(projectOf(dir))
+	check.OK(errors.Join(h.agent.Kill(ctx), h.agent.Start(ctx)))
 	if kept, err := projectOf(dir); err != nil || kept != given {
 		return fmt.Errorf("the volume has project %d, and after a restart %d: %w", given, kept, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
-		return err
-	}
+	check.OK(os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
 	evicted := func(s *v1.PodStatus) bool { return s.Phase == v1.PodFailed && s.Reason == "Evicted" }
-	if err := awaitPhase("the pod is evicted", evicted); err != nil {
-		return err
-	}
+	check.OK(awaitPhase("the pod is evicted", evicted))
 	if !strings.Contains(pod.Status.Message, `"here"`) {
 		return fmt.Errorf("the pod was evicted for another reason: %s", pod.Status.Message)
 	}
-	if err := measuredByQuota(ctx); err != nil {
-		return err
-	}
-	if err := deletePods(ctx, api, name); err != nil {
-		return err
-	}
+	check.OK(measuredByQuota(ctx))
+	check.OK(deletePods(ctx, api, name))
 	return await(ctx, "the project is free", func() error { return isFree(given) })
 }
 
 // projectOf is the project of a directory, which is nobody's else.
-func projectOf(path string) (uint32, error) {
-	dir, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
+func projectOf(path string) (_ uint32, err error) {
+	defer check.Return(&err)
+	dir := check.Must(os.Open(path))
 	defer dir.Close()
-	a, err := projectquota.Linux{}.Attributes(dir)
-	if err != nil {
-		return 0, err
-	}
+	a := check.Must(projectquota.Linux{}.Attributes(dir))
 	text, err := os.ReadFile(projectquota.Etc.Projects)
 	if want := fmt.Sprintf("%d:%s\n", a.Project, path); err == nil && string(text) != want {
 		err = fmt.Errorf("%s is %q, want %q", projectquota.Etc.Projects, text, want)
@@ -247,20 +204,15 @@ func projectOf(path string) (uint32, error) {
 }
 
 // measuredByQuota is nil if the agent has measured volumes by quota, and has walked none.
-func measuredByQuota(ctx context.Context) error {
+func measuredByQuota(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", quotaPort), nil)
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
+	response := check.Must(http.DefaultClient.Do(request))
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
+	text := check.Must(io.ReadAll(response.Body))
 	const count = "kubelet_volume_metric_collection_duration_seconds_count"
 	var lines []string
 	for line := range strings.Lines(string(text)) {

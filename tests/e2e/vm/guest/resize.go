@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
@@ -59,15 +60,10 @@ func networkUp() error {
 
 // reachAPI lets the apiserver outside be reached at the address that its certificate is for, and gives
 // the configuration of a user who may do everything there.
-func reachAPI() (*rest.Config, *tcpproxy.Proxy, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", vm.AdminKubeconfig)
-	if err != nil {
-		return nil, nil, err
-	}
-	at, err := url.Parse(config.Host)
-	if err != nil {
-		return nil, nil, err
-	}
+func reachAPI() (_ *rest.Config, _ *tcpproxy.Proxy, err error) {
+	defer check.Return(&err)
+	config := check.Must(clientcmd.BuildConfigFromFlags("", vm.AdminKubeconfig))
+	at := check.Must(url.Parse(config.Host))
 	proxy, err := tcpproxy.Listen(at.Host, net.JoinHostPort(vm.HostAddress, at.Port()))
 	return config, proxy, err
 }
@@ -156,15 +152,14 @@ func (h *host) inCluster(ctx context.Context, do func(context.Context, kubernete
 // resize has the node resize pods of a cluster. The next check starts the agent again.
 func (h *host) resize(ctx context.Context) error { return h.inCluster(ctx, h.resizePods) }
 
-func (h *host) resizePods(ctx context.Context, api kubernetes.Interface) error {
+func (h *host) resizePods(ctx context.Context, api kubernetes.Interface) (err error) {
+	defer check.Return(&err)
 	last := amounts{"50m", "24Mi", "125m", "40Mi"} // one up, the other down
 	small := amounts{"100m", "16Mi", "200m", "64Mi"}
 	both := []sized{{name: "resized"}, {name: "resized-whole", whole: true}}
 	ids, weights := map[string]string{}, map[string]int{}
 	for _, s := range both {
-		if _, err := api.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, s.pod(small), metav1.CreateOptions{}); err != nil {
-			return err
-		}
+		check.Must(api.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, s.pod(small), metav1.CreateOptions{}))
 	}
 	for step, a := range []amounts{
 		small,
@@ -174,27 +169,19 @@ func (h *host) resizePods(ctx context.Context, api kubernetes.Interface) error {
 	} {
 		if a == last && h.machine == vm.Systemd {
 			// Before there is a limit that runc may have told the kernel otherwise than systemd.
-			if err := h.reload(ctx); err != nil {
-				return err
-			}
+			check.OK(h.reload(ctx))
 		}
 		for _, s := range both {
 			if step == 0 {
 				continue
 			}
-			patch, err := s.patch(a)
-			if err != nil {
-				return err
-			}
+			patch := check.Must(s.patch(a))
 			if _, err := api.CoreV1().Pods(metav1.NamespaceDefault).Patch(ctx, s.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "resize"); err != nil {
 				return fmt.Errorf("resize pod %s: %w", s.name, err)
 			}
 		}
 		for _, s := range both {
-			weight, err := h.awaitSize(ctx, api, s, a, ids)
-			if err != nil {
-				return err
-			}
+			weight := check.Must(h.awaitSize(ctx, api, s, a, ids))
 			if was := weights[s.name]; step == 1 && weight <= was || step == 2 && weight >= was {
 				return fmt.Errorf("the cpu.weight of pod %s was %d, and is %d when it asks for %s", s.name, was, weight, a.cpu)
 			}
@@ -202,14 +189,10 @@ func (h *host) resizePods(ctx context.Context, api kubernetes.Interface) error {
 		}
 	}
 	if h.machine == vm.Systemd {
-		if err := errors.Join(h.agent.Kill(ctx), h.agent.Start(ctx)); err != nil {
-			return err
-		}
+		check.OK(errors.Join(h.agent.Kill(ctx), h.agent.Start(ctx)))
 		// The next agent reads other amounts than it was asked for.
 		for _, s := range both {
-			if _, err := h.awaitSize(ctx, api, s, last, ids); err != nil {
-				return err
-			}
+			check.Must(h.awaitSize(ctx, api, s, last, ids))
 		}
 	}
 	return deletePods(ctx, api, both[0].name, both[1].name)
@@ -223,10 +206,8 @@ func deletePods(ctx context.Context, api kubernetes.Interface, names ...string) 
 		}
 	}
 	return await(ctx, "the apiserver has the pods no more", func() error {
-		list, err := api.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
+		list := check.Must(api.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{}))
+		var err error
 		for i := range list.Items {
 			if name := list.Items[i].Name; slices.Contains(names, name) {
 				err = errors.Join(err, fmt.Errorf("it has %s", name))
@@ -240,10 +221,7 @@ func deletePods(ctx context.Context, api kubernetes.Interface, names ...string) 
 // its cgroup. It must have the container that it had: ids.
 func (h *host) awaitSize(ctx context.Context, api kubernetes.Interface, s sized, a amounts, ids map[string]string) (weight int, err error) {
 	return weight, await(ctx, fmt.Sprintf("pod %s has %+v", s.name, a), func() error {
-		p, err := api.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, s.name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+		p := check.Must(api.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, s.name, metav1.GetOptions{}))
 		h.uids[s.name] = string(p.UID)
 		if p.Status.Phase != v1.PodRunning {
 			return fmt.Errorf("it is %s", p.Status.Phase)
@@ -274,22 +252,16 @@ func (h *host) awaitSize(ctx context.Context, api kubernetes.Interface, s sized,
 		}
 		for file, want := range rounded {
 			for _, dir := range []string{of, h.containerDir(of, id)} {
-				got, err := control(filepath.Join(dir, file))
-				if err != nil {
-					return err
-				}
+				got := check.Must(control(filepath.Join(dir, file)))
 				// Older releases of runc tell systemd what is rounded, and the kernel what is not.
 				if got != want && (dir == of || got != exact[file]) {
 					return fmt.Errorf("%s of %s is %q, want %q", file, dir, got, want)
 				}
 			}
 		}
-		text, err := os.ReadFile(filepath.Join(of, "cpu.weight"))
-		if err != nil {
-			return err
-		}
-		weight, err = strconv.Atoi(strings.TrimSpace(string(text)))
-		return err
+		text := check.Must(os.ReadFile(filepath.Join(of, "cpu.weight")))
+		weight = check.Must(strconv.Atoi(strings.TrimSpace(string(text))))
+		return nil
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -59,27 +60,22 @@ func (h *host) shutdown(ctx context.Context) error {
 	return h.inCluster(ctx, h.powerOff)
 }
 
-func (h *host) powerOff(ctx context.Context, api kubernetes.Interface) error {
+func (h *host) powerOff(ctx context.Context, api kubernetes.Interface) (err error) {
+	defer check.Return(&err)
 	pods := api.CoreV1().Pods(metav1.NamespaceDefault)
 	for name, class := range map[string]string{"ordinary": "", "critical": "system-node-critical"} {
-		if _, err := pods.Create(ctx, noting(name, class), metav1.CreateOptions{}); err != nil {
-			return err
-		}
+		check.Must(pods.Create(ctx, noting(name, class), metav1.CreateOptions{}))
 	}
 	for _, name := range []string{"ordinary", "critical"} {
-		if err := await(ctx, "pod "+name+" runs", func() error {
+		check.OK(await(ctx, "pod "+name+" runs", func() error {
 			p, err := pods.Get(ctx, name, metav1.GetOptions{})
 			if err == nil && p.Status.Phase != v1.PodRunning {
 				err = fmt.Errorf("it is %s", p.Status.Phase)
 			}
 			return err
-		}); err != nil {
-			return err
-		}
+		}))
 	}
-	if err := await(ctx, "the agent has its lock", locked); err != nil {
-		return err
-	}
+	check.OK(await(ctx, "the agent has its lock", locked))
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
 	begin := time.Now()
@@ -129,28 +125,21 @@ func read() string {
 }
 
 // locked is nil if logind has a lock of the agent, and waits long enough for it.
-func locked() error {
-	conn, err := dbus.ConnectSystemBus()
-	if err != nil {
-		return err
-	}
+func locked() (err error) {
+	defer check.Return(&err)
+	conn := check.Must(dbus.ConnectSystemBus())
 	defer conn.Close()
 	logind := conn.Object("org.freedesktop.login1", "/org/freedesktop/login1")
 	var locks []struct {
 		What, Who, Why, Mode string
 		UID, PID             uint32
 	}
-	if err := logind.Call("org.freedesktop.login1.Manager.ListInhibitors", 0).Store(&locks); err != nil {
-		return err
-	}
+	check.OK(logind.Call("org.freedesktop.login1.Manager.ListInhibitors", 0).Store(&locks))
 	held := false
 	for _, l := range locks {
 		held = held || l.What == "shutdown" && l.Who == "troupe" && l.Mode == "delay"
 	}
-	value, err := logind.GetProperty("org.freedesktop.login1.Manager.InhibitDelayMaxUSec")
-	if err != nil {
-		return err
-	}
+	value := check.Must(logind.GetProperty("org.freedesktop.login1.Manager.InhibitDelayMaxUSec"))
 	if want := uint64(maxDelay.Microseconds()); !held || value.Value() != want {
 		return fmt.Errorf("logind has locks %+v, and waits for %v µs; want one of troupe, and %d", locks, value.Value(), want)
 	}

@@ -154,29 +154,20 @@ func (h *host) allLimits() (map[string]string, error) {
 }
 
 // killed kills a container past everybody.
-func (h *host) killed(ctx context.Context) error {
-	world, err := node.Look(ctx, h.lab)
-	if err != nil {
-		return err
-	}
+func (h *host) killed(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	world := check.Must(node.Look(ctx, h.lab))
 	running := world.Of("guaranteed").Running()
 	if len(running) != 1 {
 		return fmt.Errorf("pod guaranteed has %d running containers; want 1", len(running))
 	}
 	id := running[0].Id
-	pid, err := node.ContainerPID(ctx, h.lab, id)
-	if err != nil {
-		return err
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		return err
-	}
-	if _, err := h.awaitPod(ctx, "guaranteed", "runs again", func(p node.Pod) error {
+	pid := check.Must(node.ContainerPID(ctx, h.lab, id))
+	check.OK(syscall.Kill(pid, syscall.SIGKILL))
+	check.Must(h.awaitPod(ctx, "guaranteed", "runs again", func(p node.Pod) error {
 		c := p.Container("main")
 		return check.That(c.Restarts == 1 && c.State == "running", "it does not")
-	}); err != nil {
-		return err
-	}
+	}))
 	return await(ctx, "the scope of the killed container is gone", func() error {
 		units, err := podUnits(ctx)
 		for _, unit := range units {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
@@ -39,17 +40,12 @@ func takeAllMemory() error {
 
 // systemOOM has a process outside of pods take all memory of the machine.
 func (h *host) systemOOM(ctx context.Context) (err error) {
-	api, err := h.cluster()
-	if err != nil {
-		return err
-	}
+	defer check.Return(&err)
+	api := check.Must(h.cluster())
 	own := slices.Collect(maps.Keys(memoryPods))
 	defer func() { err = errors.Join(err, deletePods(ctx, api, own...)) }()
 	names := append([]string{"limits", "init-and-sidecar", "guaranteed"}, own...)
-	before, err := h.runningOf(ctx, names)
-	if err != nil {
-		return err
-	}
+	before := check.Must(h.runningOf(ctx, names))
 	if err := os.Symlink("/proc/self/exe", greedy); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -63,10 +59,7 @@ func (h *host) systemOOM(ctx context.Context) (err error) {
 	want := fmt.Sprintf("System OOM encountered, victim process: greedy, pid: %d", cmd.ProcessState.Pid())
 	if err := await(ctx, "the Node has an event", func() error {
 		of := metav1.ListOptions{FieldSelector: "reason=SystemOOM"}
-		list, err := api.CoreV1().Events(metav1.NamespaceDefault).List(ctx, of)
-		if err != nil {
-			return err
-		}
+		list := check.Must(api.CoreV1().Events(metav1.NamespaceDefault).List(ctx, of))
 		var messages []string
 		for i := range list.Items {
 			e := &list.Items[i]
