@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write amounts.txt")
 // starting are the functions of tests/e2e that start or build something, by what it is. Each call in the source counts
 // once, however often it runs.
 var starting = map[string][]string{
-	"labs":            {"lab.New", "lab.ForTest", "newBed", "newCSIBed", "newDisks", "joinedAs"},
+	"labs":            {"lab.New", "lab.ForTest", "newBed", "newCSIBed", "newDisks", "joinedAs", "joinedOn"},
 	"control planes":  {"lab.StartControlPlane", "lab.TakeControlPlane", "lab.ForControlPlaneTest", "shared.ControlPlane"},
 	"linked programs": {"Build", "lab.Build", "ProgramImage", "lab.ProgramImage", "PushDemoImages"},
 }

@@ -141,11 +141,15 @@ func Match(pattern string, r Reference) bool {
 	return true
 }
 
+// splitPort takes the brackets of an IPv6 address away: as a pattern they would stand for one letter.
 func splitPort(host string) (name, port string) {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
-		return host[:i], host[i+1:]
+		host, port = host[:i], host[i+1:]
 	}
-	return host, ""
+	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") && strings.Contains(host, ":") {
+		host = host[1 : len(host)-1]
+	}
+	return host, port
 }
 
 // login is the entry of a docker configuration for a registry.

@@ -125,6 +125,12 @@ func TestMatch(t *testing.T) {
 		{"docker.io", "nginx", true},
 		{"docker.io/library", "nginx:1", true},
 		{"docker.io/library", "me/nginx:1", false},
+		{"[fd00::1]:5000", "[fd00::1]:5000/a", true},
+		{"[fd00::1]:5000/b", "[fd00::1]:5000/a", false},
+		{"[fd00::1]:5000", "[fd00::2]:5000/a", false},
+		{"[fd00::1]", "[fd00::1]/a", true},
+		{"[fd00::1]", "[fd00::1]:5000/a", false},
+		{"[ab].example.com", "a.example.com/a", true},
 	} {
 		r := check.Value(Parse(c.image))(t)
 		if got := Match(c.pattern, r); got != c.want {
