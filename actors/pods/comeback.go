@@ -71,7 +71,7 @@ func (a *pods) comeBack(ctx *kernel.Context[Message], r *record) {
 	if r.Origin == podspec.API && r.Alloc == nil {
 		a.recall(r)
 	}
-	if s := r.report.Status; s != nil {
+	if s := r.status(); s != nil {
 		r.before = podset.EarlierStatus(s.InitContainerStatuses, s.ContainerStatuses)
 	}
 	r.report = pod.Report{}

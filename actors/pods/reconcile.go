@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -221,7 +220,7 @@ func (a *pods) assign(uid types.UID) {
 	r.place.now = a.placement(r)
 	r.ref.Tell(pod.Assign{
 		Pod: r.allocated(), Origin: r.Origin, Rank: r.rank, Stop: r.Telling(), View: r.view,
-		Status: cmp.Or(r.report.Status, r.before), Resized: r.resized(),
+		Status: r.status(), Resized: r.resized(),
 		FirstSandbox: r.first, RestartNotes: r.restarts, Placement: r.place.now, Machine: a.machine,
 	})
 	r.view = nil // true only once; a later incarnation inspects the runtime

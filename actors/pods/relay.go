@@ -74,7 +74,9 @@ func (a *pods) reported(ctx *kernel.Context[Message], m pod.Report) {
 	}
 	down := m.Down && !r.report.Down
 	m.Down = m.Down || r.report.Down // what it had may be another's by now, whatever its actor doubts
+	before := r.status()
 	r.report, r.crash = m, nil
+	a.reportedOver(ctx, r, before)
 	if down {
 		// Before others hear of its terminal phase: the scheduler gives what it had to another pod then.
 		a.release(r)

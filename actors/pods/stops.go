@@ -27,6 +27,7 @@ import (
 //   - that a static pod is stopped because the pod was removed from its source. When one
 //     wants it again, under the same UID, it is first stopped to the end, and then
 //     begins another life: see comeback.go;
+//   - which containers of a static pod have ended for good: nobody else has their status;
 //   - that a pod is evicted, also if it is being deleted or removed already: then its actor is told at once
 //     to end sooner, and why only when it is saved.
 //
@@ -59,6 +60,8 @@ type stopped struct {
 	FirstSandbox uint32               `json:"firstSandbox,omitempty"`
 	Before       []v1.ContainerStatus `json:"before,omitempty"`
 	BeforeInit   []v1.ContainerStatus `json:"beforeInit,omitempty"`
+	// Over are its containers that have ended for good in this life, if it is a static pod.
+	Over []v1.ContainerStatus `json:"over,omitempty"`
 	// Eviction is how it is evicted; nil if it is not.
 	Eviction *podlife.Stop `json:"eviction,omitempty"`
 }
@@ -102,7 +105,7 @@ func (a *pods) recallStop(r *record) {
 	}
 	delete(a.stops.unclaimed, r.Pod.UID)
 	r.restarts, r.first = s.Containers, s.FirstSandbox
-	r.before = podset.EarlierStatus(s.BeforeInit, s.Before)
+	r.before = podset.WithOver(podset.EarlierStatus(s.BeforeInit, s.Before), s.Over)
 	if !s.Since.IsZero() && r.Stop == nil && !podset.BegunSince(a.runtime[r.Pod.UID], s.Since) {
 		r.Stop = &podlife.Stop{At: s.Since, Grace: s.Grace, Why: podset.NotWanted}
 		r.Removal = podset.Told
@@ -122,6 +125,17 @@ func (a *pods) forgetUnclaimed() {
 	}
 }
 
+// status is the last known status of a pod, nil for none.
+func (r *record) status() *v1.PodStatus { return cmp.Or(r.report.Status, r.before) }
+
+// reportedOver saves which containers of a static pod have ended for good, if these are others than before.
+func (a *pods) reportedOver(ctx *kernel.Context[Message], r *record, before *v1.PodStatus) {
+	if r.Origin.Static() && r.Stop == nil && len(podset.Over(r.Pod, before)) != len(podset.Over(r.Pod, r.report.Status)) {
+		a.stops.dirty = true
+		a.saveStops(ctx)
+	}
+}
+
 // remembers is the checkpoint's entry of a pod, nil for none.
 func (r *record) remembers() *stopped {
 	s := &stopped{Containers: r.restarts, FirstSandbox: r.first}
@@ -131,10 +145,14 @@ func (r *record) remembers() *stopped {
 	if r.Eviction != podset.Kept {
 		s.Eviction = r.Stop
 	}
-	if len(s.Containers) == 0 && s.Since.IsZero() && s.FirstSandbox == 0 && s.Eviction == nil {
+	status := r.status()
+	if r.Origin.Static() && r.Stop == nil {
+		s.Over = podset.Over(r.Pod, status)
+	}
+	if len(s.Containers) == 0 && s.Since.IsZero() && s.FirstSandbox == 0 && s.Eviction == nil && len(s.Over) == 0 {
 		return nil
 	}
-	if status := cmp.Or(r.report.Status, r.before); status != nil && (!s.Since.IsZero() || s.FirstSandbox != 0) {
+	if status != nil && (!s.Since.IsZero() || s.FirstSandbox != 0) {
 		s.Before, s.BeforeInit = podset.Endings(status.ContainerStatuses), podset.Endings(status.InitContainerStatuses)
 	}
 	return s

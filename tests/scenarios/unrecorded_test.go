@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // ended is the exit code that the apiserver shows of a container that has ended, -1 for one that has not.
@@ -154,6 +155,51 @@ func TestEphemeralRunsOnce(t *testing.T) {
 			if s := c.get("web").Status.EphemeralContainerStatuses[0]; s.RestartCount != 0 {
 				t.Errorf("%d restarts", s.RestartCount)
 			}
+		})
+	}
+}
+
+// TestStaticEndedIsNotMadeAgain: so it is with a container of a static pod, whose record is removed while the agent is
+// dead, with or without an apiserver, and one that does not answer. The next life of the pod runs it again.
+func TestStaticEndedIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	for _, of := range []string{"alone", "in a cluster", "apiserver away"} {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			var w *world
+			if of == "alone" {
+				w = newNode(t, 1)
+			} else {
+				w, _ = newClusterNode(t, 1)
+			}
+			w.watch.restartsExpected = true
+			s := emptyPod("web").restarts(v1.RestartPolicyOnFailure).grace(5).main("once").main("stay").
+				script("once", "run-for", "2s").script("once", "exit-code", "0")
+			w.add(s)
+			w.until(time.Minute, "once has ended", func() bool { return w.newest("web", "once").State == observed.ContainerExited })
+			w.run(5 * time.Second)
+			if of == "apiserver away" {
+				w.cluster.api.SetDown(true)
+			}
+			for range 2 { // by one agent that has seen the end, and one that has only read of it
+				w.kill()
+				if n := w.newest("web", "once"); n.ID != "" {
+					check.Fatal(t, w.rt.Vanish(n.ID))
+				}
+				w.start()
+				for end := w.v.Now().Add(time.Minute); w.step(end); {
+					if n := w.newest("web", "once"); n.ID != "" {
+						w.failf("it was made again, as number %d", n.Attempt)
+					}
+				}
+			}
+			if stay := w.newest("web", "stay"); stay.State != observed.ContainerRunning || stay.Attempt != 0 {
+				t.Errorf("the other: %+v", stay)
+			}
+			w.drop("web")
+			w.run(time.Second)
+			w.add(s)
+			w.until(time.Minute, "its next life has run it", func() bool { return w.newest("web", "once").State == observed.ContainerExited })
 		})
 	}
 }

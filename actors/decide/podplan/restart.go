@@ -82,8 +82,7 @@ func (p *planner) overUnrecorded(c *v1.Container, kind podspec.Kind) bool {
 	case podspec.Ephemeral:
 		return end != nil || s.State.Running != nil || s.LastTerminationState.Terminated != nil
 	case podspec.Main:
-		return end != nil && end.Reason != podspec.StatusUnknown && !end.StartedAt.Time.Before(p.epoch) &&
-			!podspec.RestartsAfter(c, p.in.Pod, end.ExitCode)
+		return podspec.OverForGood(c, p.in.Pod, s) && !end.StartedAt.Time.Before(p.epoch)
 	default:
 		return false
 	}

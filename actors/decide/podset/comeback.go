@@ -64,6 +64,39 @@ func Endings(list []v1.ContainerStatus) []v1.ContainerStatus {
 	return out
 }
 
+// Over are the statuses of a pod's regular containers that have ended for good. A static pod has no other status
+// than this agent's: without them, one whose record is removed from the runtime would run again after a restart of
+// the agent.
+func Over(p *v1.Pod, s *v1.PodStatus) (out []v1.ContainerStatus) {
+	if s == nil {
+		return nil
+	}
+	for i := range s.ContainerStatuses {
+		c, _ := podspec.Find(&p.Spec, s.ContainerStatuses[i].Name)
+		if c != nil && podspec.OverForGood(c, p, &s.ContainerStatuses[i]) {
+			out = append(out, s.ContainerStatuses[i])
+		}
+	}
+	return out
+}
+
+// WithOver is the status of a pod with those of containers that have ended for good in this life. s is nil if there is
+// none.
+func WithOver(s *v1.PodStatus, over []v1.ContainerStatus) *v1.PodStatus {
+	if len(over) == 0 {
+		return s
+	}
+	out := &v1.PodStatus{}
+	if s != nil {
+		out = s.DeepCopy()
+	}
+	out.ContainerStatuses = slices.DeleteFunc(out.ContainerStatuses, func(s v1.ContainerStatus) bool {
+		return slices.ContainsFunc(over, func(o v1.ContainerStatus) bool { return o.Name == s.Name })
+	})
+	out.ContainerStatuses = append(out.ContainerStatuses, over...)
+	return out
+}
+
 // BegunSince says whether a pod began again after it was asked to stop at since: another agent
 // completed that stop, or could not record that it did.
 func BegunSince(rp observed.RuntimePod, since time.Time) bool {

@@ -114,3 +114,32 @@ func TestBegunSince(t *testing.T) {
 		}
 	}
 }
+
+// TestOver: what has ended for good of a static pod, and how that counts beside its earlier life.
+func TestOver(t *testing.T) {
+	p := made("a")
+	p.Spec = v1.PodSpec{RestartPolicy: v1.RestartPolicyOnFailure, Containers: []v1.Container{{Name: "done"}, {Name: "failed"}, {Name: "unseen"}, {Name: "runs"}}}
+	ended := func(code int32, reason string) v1.ContainerState {
+		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}
+	}
+	s := &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+		{Name: "done", State: ended(0, "Completed"), RestartCount: 2}, {Name: "failed", State: ended(1, "Error")},
+		{Name: "unseen", State: ended(0, podspec.StatusUnknown)}, {Name: "runs", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
+		{Name: "not in the spec", State: ended(0, "")},
+	}}
+	over := Over(p, s)
+	if len(over) != 1 || over[0].Name != "done" || len(Over(p, nil)) != 0 {
+		t.Fatalf("%+v", over)
+	}
+	if WithOver(nil, nil) != nil || len(WithOver(nil, over).ContainerStatuses) != 1 {
+		t.Error("without an earlier life")
+	}
+	earlier := EarlierStatus(nil, []v1.ContainerStatus{{Name: "done", RestartCount: 1}, {Name: "runs", RestartCount: 7}})
+	both := WithOver(earlier, over)
+	if len(both.ContainerStatuses) != 2 || both.ContainerStatuses[0].RestartCount != 7 || both.ContainerStatuses[1].State != over[0].State {
+		t.Errorf("with an earlier life: %+v", both)
+	}
+	if len(earlier.ContainerStatuses) != 2 || earlier.ContainerStatuses[0].Name != "done" || len(Over(p, EarlierStatus(nil, both.ContainerStatuses))) != 0 {
+		t.Errorf("the earlier one was changed, or counts: %+v", earlier)
+	}
+}

@@ -24,6 +24,13 @@ func RestartsAfter(c *v1.Container, pod *v1.Pod, code int32) bool {
 	}
 }
 
+// OverForGood says whether a regular container has ended, by its status, and is not restarted after that: its
+// policy and rules say no. An end that nobody has seen is none.
+func OverForGood(c *v1.Container, pod *v1.Pod, s *v1.ContainerStatus) bool {
+	end := s.State.Terminated
+	return end != nil && end.Reason != StatusUnknown && !RestartsAfter(c, pod, end.ExitCode)
+}
+
 // MayLeaveTerminated says whether the status of a container may change from this termination to
 // another state. Otherwise the apiserver rejects the whole status
 // (ValidateContainerStateTransition).
