@@ -107,9 +107,11 @@ func (a *pods) heard(source podspec.Origin) bool {
 	return w.Seen && (!w.Unread || a.allSeen())
 }
 
-// named reports whether a source has named all that it wants, so that what it never named ends too.
-func (a *pods) named(source podspec.Origin) bool {
-	return a.heard(source) && (!a.wanted[source].Unsure || a.allSeen())
+// unnamed reports whether a source has said that it does not want a pod that it has not named: it has named all that it
+// wants, or had the pod before this agent began.
+func (a *pods) unnamed(uid types.UID, source podspec.Origin) bool {
+	w := a.wanted[source]
+	return a.heard(source) && (!w.Unsure || a.allSeen() || slices.Contains(w.Dropped, uid))
 }
 
 // unseen lists the sources that have not reported yet.
@@ -152,7 +154,7 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 // stopUnknown stops pods that the runtime has and no source has.
 func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []podset.Want) {
 	known := func(uid types.UID) bool { return a.of[uid] != nil || a.stuck[uid] }
-	for _, uid := range podset.Unknown(a.runtime, known, wanted, a.named, a.allSeen()) {
+	for _, uid := range podset.Unknown(a.runtime, known, wanted, a.unnamed, a.allSeen()) {
 		p := podset.Orphan(a.runtime[uid])
 		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).
 			Msg("orphaned pod found in the runtime: no source has it; stopping it")

@@ -98,7 +98,10 @@ type Update struct {
 	// Unread: its directory is not there, or can't be read. What runs ends only when all other sources have answered too.
 	Unread bool
 	// Unsure: a manifest has no valid version, so it may want more than it names. What it never named ends only then.
-	Unsure   bool
+	Unsure bool
+	// Dropped are the pods of an earlier agent whose manifests were gone, or others, when this one began. They end also
+	// while Unsure, as they would have ended with that agent.
+	Dropped  []types.UID
 	Pods     []*v1.Pod
 	Problems []manifest.Problem
 }
@@ -148,6 +151,8 @@ type sources struct {
 	// read last.
 	missing time.Time
 	unread  []manifest.Problem
+	// dropped is Update.Dropped.
+	dropped []types.UID
 	// fetchAll: an answer to the last fetch was lost, so that "the same" says nothing.
 	fetchAll bool
 	restored remembered
@@ -345,7 +350,11 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 	}
 	s.cache = cache
 	s.endRemade(ctx, reads)
-	s.file = manifest.Merge(s.file, reads)
+	before := s.file
+	s.file = manifest.Merge(before, reads)
+	if !s.fileSeen {
+		s.dropped = before.Without(s.file)
+	}
 	s.fileSeen = true
 	s.report(ctx, podspec.File, s.file)
 	s.save(ctx)
@@ -419,9 +428,13 @@ func (s *sources) report(ctx *kernel.Context[Message], source podspec.Origin, st
 	if source == podspec.HTTP {
 		seen = s.httpSeen
 	}
-	s.deps.Update(Update{
+	u := Update{
 		Source: source, Seen: seen, Unread: unread, Unsure: state.Unclear(), Pods: wanted, Problems: problems,
-	})
+	}
+	if source == podspec.File {
+		u.Dropped = s.dropped
+	}
+	s.deps.Update(u)
 }
 
 // note logs those of the problems that were not logged before.

@@ -26,6 +26,15 @@ func TestRemovedWhileNobodyLooked(t *testing.T) {
 			w.manifests.Write("other.yaml.bak", []byte(aPod("other").yaml()))
 			w.drop("static")
 		}, true, true},
+		"removed, beside notes that never were a manifest": {func(w *world) {
+			w.manifests.Write("notes.txt", []byte("{"))
+			w.drop("static")
+		}, true, true},
+		"and forgotten": {func(w *world) {
+			w.manifests.Write("notes.txt", []byte("{"))
+			w.drop("static")
+			w.node.Machine().Checkpoints.Clear()
+		}, false, true},
 		"nothing was changed":     {func(*world) {}, false, false},
 		"the directory is gone":   {func(w *world) { w.manifests.ReadErr = fs.ErrNotExist }, false, true},
 		"it can't be read":        {func(w *world) { w.manifests.ReadErr = errors.New("permission denied") }, false, false},

@@ -114,6 +114,24 @@ func (s State) Unclear() bool {
 	return slices.ContainsFunc(s.Manifests, func(m Manifest) bool { return len(m.Problems) > 0 && len(m.Pods) == 0 })
 }
 
+// Without are the UIDs of the pods that s has and next does not, in the order of s.
+func (s State) Without(next State) (out []types.UID) {
+	has := map[types.UID]bool{}
+	for _, m := range next.Manifests {
+		for _, pod := range m.Pods {
+			has[pod.UID] = true
+		}
+	}
+	for _, m := range s.Manifests {
+		for _, pod := range m.Pods {
+			if !has[pod.UID] {
+				out = append(out, pod.UID)
+			}
+		}
+	}
+	return out
+}
+
 // Ignored is what the pods of the state run without.
 func (s State) Ignored() []Problem {
 	var out []Problem

@@ -169,12 +169,12 @@ func (e *Entry) Telling() *podlife.Stop {
 }
 
 // Unknown are the pods of the runtime that must stop because no source has them, in order of UID.
-// known says that a pod has an entry already. heard says that a source has reported: no other wants a pod whose sandbox
-// names it. A pod without that may belong to any, and stays until all sources have reported (all). But of two pods of
-// one name only one may run.
+// known says that a pod has an entry already. unwanted says that a source has reported without a pod: no other wants
+// a pod whose sandbox names it. A pod without that may belong to any, and stays until all sources have reported (all).
+// But of two pods of one name only one may run.
 func Unknown(
 	runtime map[types.UID]observed.RuntimePod, known func(types.UID) bool, wanted []Want,
-	heard func(podspec.Origin) bool, all bool,
+	unwanted func(types.UID, podspec.Origin) bool, all bool,
 ) (out []types.UID) {
 	if len(runtime) == 0 {
 		return nil
@@ -185,7 +185,10 @@ func Unknown(
 		names[nameOf(w.Pod)] = true
 	}
 	for uid, rp := range runtime { // order-free: sorted below
-		if !known(uid) && !uids[uid] && (all || heard(sourceOf(rp)) || names[name{rp.Ref.Namespace, rp.Ref.Name}]) {
+		if known(uid) || uids[uid] {
+			continue
+		}
+		if all || unwanted(uid, sourceOf(rp)) || names[name{rp.Ref.Namespace, rp.Ref.Name}] {
 			out = append(out, uid)
 		}
 	}

@@ -206,9 +206,9 @@ func TestUnknown(t *testing.T) {
 			known[p.UID] = true
 		}
 		wanted := Merge([]Source{{podspec.API, list(c.wanted)}})
-		heard := func(o podspec.Origin) bool { return o == podspec.File }
+		unwanted := func(_ types.UID, o podspec.Origin) bool { return o == podspec.File }
 		got := ""
-		if uids := Unknown(runtime, func(uid types.UID) bool { return known[uid] }, wanted, heard, !c.unheard); len(uids) > 0 {
+		if uids := Unknown(runtime, func(uid types.UID) bool { return known[uid] }, wanted, unwanted, !c.unheard); len(uids) > 0 {
 			got = fmt.Sprint(uids)
 		}
 		if got != c.want {
