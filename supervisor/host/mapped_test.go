@@ -109,6 +109,7 @@ func TestLocalBlock(t *testing.T) {
 	for name, undo := range map[string]func() error{
 		"no loop device": func() error {
 			hosttest.Run(t, "losetup", "--detach", "/dev/"+loopsOn(t, file)[0])
+			check.Until(t, "it is closed by all", func() bool { return len(loopsOn(t, file)) == 0 })
 			return nil
 		},
 		"an empty file": func() error { return clearAnd(file, func() error { return os.WriteFile(file, nil, 0o600) }) },

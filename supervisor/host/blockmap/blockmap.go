@@ -24,6 +24,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -139,7 +140,7 @@ func Clear(all []mounts.Mount, file string, same ...string) error {
 		return err
 	}
 	for _, m := range mounts.Below(all, file) {
-		if err := unix.Unmount(m.Point, unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+		if err := unmount(m.Point); err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("unmount %s: %w", m.Point, err)
 		}
 	}
@@ -147,6 +148,19 @@ func Clear(all []mounts.Mount, file string, same ...string) error {
 		return err
 	}
 	return nil
+}
+
+// unmount takes away a mount that a loop device had open. The loop device goes when the last program has closed it, and
+// udev looks at each for a moment.
+func unmount(point string) error {
+	const tries, pause = 100, 10 * time.Millisecond
+	for i := 1; ; i++ {
+		err := unix.Unmount(point, unix.UMOUNT_NOFOLLOW)
+		if !errors.Is(err, unix.EBUSY) || i == tries {
+			return err
+		}
+		time.Sleep(pause)
+	}
 }
 
 // deviceOf is the number of a block device, 0 if it is none.

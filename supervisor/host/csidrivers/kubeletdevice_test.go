@@ -3,6 +3,7 @@ package csidrivers_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +52,8 @@ func TestKubeletDevice(t *testing.T) {
 				}
 				foreign := strings.TrimSpace(hosttest.Run(t, "losetup", "--find", "--show", other))
 				t.Cleanup(func() { hosttest.Run(t, "losetup", "--detach", foreign) })
-				if n := len(loopsOn(t, disk.Device)); n != len(kubelets)+1 {
+				below := []string{r.root, other}
+				if n := len(loopsOn(t, disk.Device, below)); n != len(kubelets)+1 {
 					t.Fatalf("%d loop devices", n)
 				}
 				if call == "publish" {
@@ -63,9 +65,9 @@ func TestKubeletDevice(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				if all := loopsOn(t, disk.Device); len(all) != 1 || all[0] != foreign {
-					t.Errorf("on the device are %v, want %s", all, foreign)
-				}
+				check.Until(t, "on the device is only "+foreign, func() bool { // others may have it open for a moment
+					return slices.Equal(loopsOn(t, disk.Device, below), []string{foreign})
+				})
 				hosttest.WantGone(t, filepath.Join(home, "pv/dev/u1"))
 				unmount()
 			})
@@ -73,13 +75,19 @@ func TestKubeletDevice(t *testing.T) {
 	}
 }
 
-// loopsOn are the loop devices whose file is a device.
-func loopsOn(t *testing.T, device string) (all []string) {
+// loopsOn are the loop devices whose file is a device, if the path of that file is below one of these, or nowhere any more.
+// Loop devices of others are not opened: the kernel would not let them go meanwhile.
+func loopsOn(t *testing.T, device string, below []string) (all []string) {
 	t.Helper()
 	var s unix.Stat_t
 	check.Fatal(t, unix.Stat(device, &s))
 	files := check.Value(filepath.Glob("/sys/block/loop*/loop/backing_file"))(t)
 	for _, file := range files {
+		text, err := os.ReadFile(file)
+		path := strings.TrimSpace(string(text))
+		if err != nil || path != "/" && !slices.ContainsFunc(below, func(dir string) bool { return strings.HasPrefix(path, dir) }) {
+			continue
+		}
 		name := "/dev/" + filepath.Base(filepath.Dir(filepath.Dir(file)))
 		f := check.Value(os.Open(name))(t)
 		if l, err := unix.IoctlLoopGetStatus64(int(f.Fd())); err == nil && l.Rdevice == s.Rdev {
