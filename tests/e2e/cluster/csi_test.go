@@ -222,7 +222,8 @@ func csiOnePod(t *testing.T, b *csiBed) {
 // csiCopies: a clone and what is restored of a snapshot have the data that was there then, in a larger volume.
 func csiCopies(t *testing.T, b *csiBed) {
 	b.wants(t, "from", "image", "16Mi")
-	b.runs(t, "from", using("from"), work("write /v/log old then sleep"))
+	from := b.runs(t, "from", using("from"), work("write /v/log old then sleep"))
+	b.awaitText(t, b.inside(t, from, "/v/log"), "old\n")
 	b.ends(t, "from")
 	b.createSnapshotting(t, "volumesnapshots", map[string]any{
 		"kind": "VolumeSnapshot", "metadata": map[string]any{"name": "snap"},

@@ -56,6 +56,22 @@ func unmount(path string) error {
 	}
 }
 
+// flush writes what is mounted at a path to its device.
+func flush(path string) error {
+	if is, err := mounted(path); err != nil || !is {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		return &os.PathError{Op: "sync", Path: path, Err: err}
+	}
+	return nil
+}
+
 // mountDevice mounts a device, on which it makes a file system if there is none, and lets that be as large as the device.
 func mountDevice(device, path, kind string, flags []string) (err error) {
 	defer check.Return(&err)

@@ -150,6 +150,10 @@ func (d *Driver) NodeUnstageVolume(
 	if len(v.Published) > 0 {
 		return nil, wrong("volume %s is unstaged, and published at %v", v.ID, v.Published)
 	}
+	if v.Image {
+		// A container that starts has a copy of the mount for a moment: then unmounting writes nothing.
+		check.OK(flush(path))
+	}
 	check.OK(unmount(path))
 	if v.Image {
 		check.OK(detachLoop(d.volumeData(v.ID)))
