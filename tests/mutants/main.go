@@ -3,6 +3,7 @@
 //	go run ./tests/mutants hand                 # mutants made by hand: the cases that show them
 //	go run ./tests/mutants hand -search NAME    # look for a shorter or another case
 //	go run ./tests/mutants tests                # mutants made by hand: the tests that find them
+//	go run ./tests/mutants nodes                # mutants made by hand: the tests of real nodes that find them, as root
 //	go run ./tests/mutants generated -sample 200 -seed 1 -budget 1h
 //
 // A mutant made by hand is a NAME.patch here. NAME.case is the shortest case that shows it, or NAME.test has the
@@ -39,7 +40,7 @@ func main() {
 
 func run(ctx context.Context, args []string, to io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("give hand, tests or generated, see go doc ./tests/mutants")
+		return errors.New("give hand, tests, nodes or generated, see go doc ./tests/mutants")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	switch args[0] {
@@ -57,6 +58,11 @@ func run(ctx context.Context, args []string, to io.Writer) error {
 			return err
 		}
 		return new(byTests).run(ctx, flags.Args(), to)
+	case "nodes":
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		return byNodes{}.run(ctx, flags.Args(), to)
 	case "generated":
 		var s sampling
 		flags.IntVar(&s.sample, "sample", 200, "how many mutants to run")
@@ -83,7 +89,7 @@ func run(ctx context.Context, args []string, to io.Writer) error {
 		}
 		return s.find(to)
 	default:
-		return fmt.Errorf("%q is none of hand, tests and generated", args[0])
+		return fmt.Errorf("%q is none of hand, tests, nodes and generated", args[0])
 	}
 }
 
