@@ -21,6 +21,7 @@
 //	├── pleg         pleg        events and lists of the runtime
 //	├── eviction     eviction    shows pressure and evicts pods; only if Ports.Pressure is set
 //	├── oom          oom         events of the kernel's OOM killer; only if Ports.OOM is set
+//	├── machine      machine     what the machine has, without a Node; only if Ports.Facts is set and Ports.API is not
 //	├── shutdown     shutdown    ends pods in order while the machine shuts down; only if Ports.Inhibitor is set
 //	├── podview      podview     what people and servers ask about pods; spawned with the first message to it
 //	│

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,7 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	plugins "github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -189,10 +187,7 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *belo
 				b.resources.Tell(resources.NodeSeen{Node: n})
 			}
 		},
-		Known: func(m *port.Machine) bool {
-			return resourcelist.Equal(m.Allocatable, c.Admit.Allocatable) &&
-				slices.Equal(nodeobject.IPs(m.Addresses, nil), c.HostIPs)
-		},
+		Known: c.startedWith,
 		Every: c.Cluster.StatusPeriod, Report: c.Cluster.ReportPeriod,
 		LeaseDuration: c.Cluster.LeaseDuration, LeasePeriod: c.Cluster.LeaseDuration / 4,
 		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 3 * time.Second}, Deadline: apiDeadline,

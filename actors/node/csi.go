@@ -44,14 +44,6 @@ func (b *below) tellCSI(c *Config, d *nodestatus.Deps) {
 	}
 }
 
-// resendNode has nodestatus tell again what the Node says; nil without an apiserver.
-func (b *below) resendNode(c *Config) func() {
-	if c.Ports.API == nil {
-		return nil
-	}
-	return func() { b.above.nodestatus.Tell(nodestatus.Resend{}) }
-}
-
 // spawnCSI spawns the actor of CSI drivers.
 func (b *below) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 	if !c.csi() {
@@ -63,7 +55,7 @@ func (b *below) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 		Released:   func(uid types.UID) { b.volumes.Tell(volumes.CSIReleased{UID: uid}) },
 		Restarted:  func() { b.volumes.Tell(volumes.CSIRestarted{}) },
 		InUse:      func(all []v1.UniqueVolumeName) { b.above.nodestatus.Tell(nodestatus.InUse{Volumes: all}) },
-		ResendNode: b.resendNode(c),
+		ResendNode: func() { b.above.nodestatus.Tell(nodestatus.Resend{}) },
 		Living: func(reply func(map[types.UID]bool)) {
 			b.pods.Tell(pods.Living{Reply: func(living map[types.UID]bool, all bool) {
 				if all {

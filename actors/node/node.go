@@ -39,6 +39,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/logs"
+	"github.com/troupe-dev/troupe/actors/machine"
 	"github.com/troupe-dev/troupe/actors/oom"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -113,7 +114,7 @@ type Ports struct {
 	// Cgroups is nil where pods have no cgroups of their own.
 	Cgroups port.Cgroups
 	// API is the apiserver, nil for none: then the node runs static pods only. API requires
-	// Facts.
+	// Facts. Facts may be nil without it: then the machine stays what it is in Config.
 	API   port.API
 	Facts port.NodeFacts
 	// Pressure measures what is left of the node's resources; nil: no pod is evicted.
@@ -136,7 +137,9 @@ type Config struct {
 	Ports             Ports
 	HostIPs           []string
 	PreferIPv6        bool
-	Admit             admit.Node
+	// Admit is how pods are admitted. FeaturesUnknown: the runtime has not said yet which features it has.
+	Admit           admit.Node
+	FeaturesUnknown bool
 	// Devices are those of device plugins that a kubelet left on this machine, nil for none.
 	Devices *devicestate.State
 	// Assign is how containers get CPUs and devices of their own; nil: none does.
@@ -264,6 +267,7 @@ type below struct {
 	probes      kernel.Ref[probes.Message]
 	gc          kernel.Ref[gc.Message]
 	sources     kernel.Ref[sources.Message]
+	machine     kernel.Ref[machine.Message]
 	pleg        kernel.Ref[pleg.Message]
 	shutdown    shutdownRef
 	eviction    evictionRef
@@ -313,6 +317,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 			b.sources.Tell(sources.Resend{})
 			b.pleg.Tell(pleg.Resend{})
 			b.above.resend()
+			b.machine.Tell(machine.Resend{})
 			b.probes.Tell(probes.Doubt{})
 			b.resendShutdown()
 			b.resendPressure()
@@ -428,6 +433,9 @@ func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
 	}))
 	if c.Ports.API != nil {
 		b.above.spawnSpeaking(ctx, c, b)
+	}
+	if c.looks() {
+		b.spawnMachine(ctx, c)
 	}
 	if c.Ports.Pressure != nil && c.Eviction.Acts() {
 		b.spawnEviction(ctx, c)

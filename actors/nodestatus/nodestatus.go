@@ -71,9 +71,9 @@ type Deps struct {
 	// MaxImages is how many images the node shows (nodeStatusMaxImages), less
 	// than 0 for all.
 	MaxImages int
-	// Seen gets the object when it was replaced, when its labels, taints or extended resources changed, or when the
-	// machine did. Its resources and addresses are those that this actor writes next: all who use them know them before
-	// others learn of them and act on them.
+	// Seen gets the object when it was replaced, when its labels, taints, extended resources or features changed, or
+	// when the machine did. Its resources and addresses are those that this actor writes next: all who use them know
+	// them before others learn of them and act on them.
 	Seen func(*v1.Node)
 	// Read is told the number of a ReadNode, once the object was read or can't be.
 	Read func(number uint64)
@@ -427,7 +427,7 @@ func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 	if s := n.seen; s == nil || s.UID != n.node.UID || !maps.Equal(s.Labels, n.node.Labels) ||
 		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool {
 			return a.MatchTaint(&b) && a.Value == b.Value
-		}) || !nodeobject.SameExtended(s, n.node) ||
+		}) || !nodeobject.SameExtended(s, n.node) || !sameFeatures(s.Status.Features, n.node.Status.Features) ||
 		n.deps.Own.Cloud && !slices.Equal(s.Status.Addresses, n.node.Status.Addresses) {
 		f := nodeobject.Facts{Devices: n.devices, Reset: n.resetDue(n.node)}
 		if m := n.machine; m != nil {

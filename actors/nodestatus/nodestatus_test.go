@@ -280,6 +280,19 @@ func TestMachineChanges(t *testing.T) {
 	}
 }
 
+// TestFeaturesChange: pods are admitted by what the runtime can do, so that is told when it is known.
+func TestFeaturesChange(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	r.Advance(time.Second)
+	before := len(r.seen)
+	r.runtime.status.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: new(true)}
+	r.Advance(time.Minute)
+	if len(r.seen) != before+1 || r.seen[before].Status.Features == nil {
+		t.Errorf("seen %d times more", len(r.seen)-before)
+	}
+}
+
 // TestIdle: a minute costs six renewals of the lease and nothing else.
 func TestIdle(t *testing.T) {
 	r := newRig(t)

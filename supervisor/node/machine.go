@@ -109,7 +109,7 @@ func (m *machine) count(c config.Config, name string) error {
 	}
 	var err error
 	m.facts, err = facts.New(facts.Config{
-		Disk: disk, MaxPods: int64(c.MaxPods(m.cpus)), Held: held(c),
+		Disk: disk, MaxPods: c.MaxPods, Held: held(c), Fixed: fixed(c),
 		Addresses: func() []v1.NodeAddress { return nodeAddresses(m.addresses.look(), name) }, Version: KubernetesVersion(),
 	})
 	if err != nil {
@@ -125,12 +125,42 @@ func (m *machine) count(c config.Config, name string) error {
 	if a.err != nil {
 		return a.err
 	}
-	memory := a.machine.Capacity[v1.ResourceMemory]
-	if s := a.machine.Info.Swap; s != nil && s.Capacity != nil {
+	m.take(a.machine)
+	return nil
+}
+
+// fixed are the resources that are given out by what the agent read of the machine at its start: containers have CPUs
+// or memory of their own, and the state files are about these. More of them would be bound to the node, and refused.
+func fixed(c config.Config) func(v1.ResourceName) bool {
+	ownCPUs, ownMemory := c.StaticCPUs(), c.Kubelet().MemoryManagerPolicy != kubelet.NoneMemoryManagerPolicy
+	return func(name v1.ResourceName) bool {
+		return ownCPUs && name == v1.ResourceCPU || ownMemory && memory.Is(name)
+	}
+}
+
+// take takes in what was read of the machine.
+func (m *machine) take(found *port.Machine) {
+	m.memory, m.swap = found.Capacity.Memory().Value(), 0
+	if s := found.Info.Swap; s != nil && s.Capacity != nil {
 		m.swap = *s.Capacity
 	}
-	m.memory, m.allocatable, m.capacity = memory.Value(), a.machine.Allocatable, a.machine.Capacity
-	return nil
+	m.allocatable, m.capacity = found.Allocatable, found.Capacity
+}
+
+// cores is how many CPUs the machine has now.
+func (m *machine) cores() int {
+	if found := m.facts.Last(); found != nil {
+		return int(found.Capacity.Cpu().Value())
+	}
+	return m.cpus
+}
+
+// refresh has a translation count with the memory and swap that the machine has now.
+func (m machine) refresh(n *translate.Node, c config.Config) {
+	if found := m.facts.Last(); found != nil {
+		m.take(found)
+	}
+	n.MemoryCapacity, n.Memory = m.memory, m.memoryPolicy(c)
 }
 
 // nearest is the path, or its nearest existing parent: a directory that is made later is on the
@@ -237,7 +267,7 @@ func (m machine) memoryWarnings(c config.Config) (out []string) {
 	case !m.cgroups.swap:
 		out = append(out, nobody+"this kernel does not account for swap: boot it with swapaccount=1")
 	case m.swap == 0:
-		out = append(out, nobody+"this host has no swap: run swapon before the agent starts")
+		out = append(out, nobody+"this host has no swap: run swapon")
 	}
 	return out
 }

@@ -44,7 +44,7 @@ func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 	}
 	u.runtime, _ = s.runtime.(port.Usage)
 	routes, err := nodestats.Routes(nodestats.Config{
-		Source: u.read, Cores: s.machine.cpus,
+		Source: u.read, Cores: s.machine.cores,
 		Failed: func(err error) {
 			d.log.Warn().Str("error", err.Error()).Msg("cannot read the resource usage of all pods")
 		},

@@ -115,8 +115,8 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	settings.HealthMessages = c.Gates().Enabled("ResourceHealthStatusMessage")
 	admits := &settings.Admit
 	admits.Name, admits.Labels, admits.Allocatable = d.name, m.labels(c, d.name), m.allocatable
-	admits.Arch, admits.MaxPods = runtime.GOARCH, c.MaxPods(m.cpus)
-	admits.AppArmor, admits.StrictGroups = appArmor(), rt.strictGroups
+	admits.Arch, admits.AppArmor, admits.StrictGroups = runtime.GOARCH, appArmor(), rt.strictGroups
+	settings.FeaturesUnknown = rt.unknown
 	settings.Cluster.SELinux = m.selinux
 	settings.Cluster.Own = ownOf(c, &m, d.name)
 	settings.Cluster.Addresses = func(now []v1.NodeAddress) { d.addresses.Store(&now) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
@@ -57,28 +58,37 @@ func noCgroups(err error) string {
 		"write access to /sys/fs/cgroup, or set cgroupsPerQOS: false"
 }
 
+// driverTries is how often the runtime is asked for its cgroup driver, and driverPause the time between: it may be
+// about to begin. A kubelet asks as often.
+const (
+	driverTries = 3
+	driverPause = 2 * time.Second
+)
+
 // cgroupDriver is the runtime's, or the configuration's if that doesn't say.
 func cgroupDriver(
 	ctx context.Context, c config.Config, runtime *cri.Client, log zerolog.Logger,
 ) (podcgroup.Driver, error) {
-	type answer struct {
-		driver podcgroup.Driver
-		err    error
-	}
-	got := make(chan answer, 1)
-	runtime.CgroupDriver(ctx, func(d podcgroup.Driver, err error) { got <- answer{d, err} })
 	configured, _ := podcgroup.ParseDriver(c.CgroupDriver()) // checked before
-	switch a := <-got; {
-	case port.KindOf(a.err) == port.Unsupported && a.err != nil:
-		return configured, nil
-	case a.err != nil:
-		return 0, a.err
-	default:
-		if a.driver != configured {
-			log.Info().Stringer("driver", a.driver).Stringer("cgroupDriver",
+	for try := 1; ; try++ {
+		driver, err := answer.Of(ctx, func(done func(podcgroup.Driver, error)) { runtime.CgroupDriver(ctx, done) })
+		switch {
+		case err == nil && driver != configured:
+			log.Info().Stringer("driver", driver).Stringer("cgroupDriver",
 				configured).Msg("using the cgroup driver of the container runtime; cgroupDriver of the configuration is ignored")
+			return driver, nil
+		case err == nil:
+			return driver, nil
+		case port.KindOf(err) == port.Unsupported:
+			return configured, nil
+		case try == driverTries:
+			return 0, err
 		}
-		return a.driver, nil
+		select {
+		case <-time.After(driverPause):
+		case <-ctx.Done():
+			return 0, err
+		}
 	}
 }
 

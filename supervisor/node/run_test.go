@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,9 +12,16 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // quiet are settings of an agent that opens no port and leaves the process as it is.
@@ -157,6 +165,64 @@ func TestResolverFile(t *testing.T) {
 		}
 		if text, err := r.read(); text != step.text || (err != nil) != step.fails {
 			t.Errorf("%q, %v; want %q, failed: %v", text, err, step.text, step.fails)
+		}
+	}
+}
+
+// TestRuntimeWithoutStatus: a runtime that says its version, and not its status, ends no start.
+func TestRuntimeWithoutStatus(t *testing.T) {
+	hosttest.NeedRoot(t)
+	conn := systemd(t)
+	dir := must.Value(os.MkdirTemp("", "r"))(t)
+	t.Cleanup(func() { must.Error(t, os.RemoveAll(dir)) })
+	server := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(server, silent{})
+	l := must.Value(net.Listen("unix", filepath.Join(dir, "cri.sock")))(t)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	o := simulated(t, "--runtime=cri", "--container-runtime-endpoint="+l.Addr().String())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	awaitNotice(t, conn, "READY=1")
+	cancel()
+	must.Error(t, <-ended)
+	server.Stop()
+	must.Error(t, <-served)
+}
+
+// silent is a container runtime that is about to begin.
+type silent struct{ answers }
+
+func (silent) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	return nil, status.Error(codes.Unavailable, "server is not initialized yet")
+}
+
+// slow answers when it has been asked often enough.
+type slow struct {
+	port.Runtime
+	left int
+}
+
+func (s *slow) Status(_ context.Context, done func(port.RuntimeStatus, error)) {
+	if s.left--; s.left > 0 {
+		done(port.RuntimeStatus{}, errors.New("not yet"))
+		return
+	}
+	done(port.RuntimeStatus{Features: &v1.NodeFeatures{SupplementalGroupsPolicy: new(true)}}, nil)
+}
+
+// TestAskedAgain: a runtime has some time for its status.
+func TestAskedAgain(t *testing.T) {
+	for left, known := range map[int]bool{1: true, 2: true, 1000: false} {
+		patience := time.Minute
+		if !known {
+			patience = time.Millisecond
+		}
+		r := &runtimeBelow{Runtime: &slow{left: left}}
+		r.ask(t.Context(), patience, zerolog.Nop())
+		if r.unknown == known || r.strictGroups != known {
+			t.Errorf("answers after %d: unknown %v, strict groups %v", left, r.unknown, r.strictGroups)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/userns"
@@ -28,8 +29,8 @@ import (
 type runtimeBelow struct {
 	port.Runtime
 	version port.RuntimeVersion
-	// strictGroups: it can keep an image's groups from a container.
-	strictGroups bool
+	// strictGroups: it can keep an image's groups from a container. unknown: it has not said yet whether it can.
+	strictGroups, unknown bool
 	// node is what pods are translated with; nil for a simulated runtime. It may be
 	// changed until the actors start.
 	node *translate.Node
@@ -61,12 +62,13 @@ func connect(
 	if below.users, err = userRange(ctx, c, m); err != nil {
 		return nil, err
 	}
-	resolver := &resolverFile{path: c.ResolvConf(), last: m.resolvConf, none: m.noResolver}
+	resolver, found := &resolverFile{path: c.ResolvConf(), last: m.resolvConf, none: m.noResolver}, *m
 	client, err := cri.Dial(ctx, cri.Config{
 		Endpoint: c.RuntimeEndpoint(), ImageEndpoint: c.ImageEndpoint(), RequestTimeout: c.RuntimeRequestTimeout(),
 		Node: func() *translate.Node {
 			n := *below.node
 			n.ResolvConf, n.NoResolvConf = resolver.read()
+			found.refresh(&n, c)
 			return &n
 		},
 		Notice: late.notice, Observe: observe, Dial: traces.Dial(),
@@ -81,13 +83,7 @@ func connect(
 		client.Close()
 		return nil, err
 	}
-	status, err := answer.Of(ctx, func(done func(port.RuntimeStatus, error)) { client.Status(ctx, done) })
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
-	below.strictGroups = status.Features != nil && status.Features.SupplementalGroupsPolicy != nil &&
-		*status.Features.SupplementalGroupsPolicy
+	below.ask(ctx, statusPatience, o.Log)
 	if m.own, err = openCgroups(ctx, c, m, client, o.Log); err != nil {
 		client.Close()
 		return nil, err
@@ -98,12 +94,42 @@ func connect(
 	return below, nil
 }
 
+// statusPatience is how long the start waits for the status of a runtime that has said its version, and askEvery how
+// often it asks.
+const (
+	statusPatience = 3 * time.Second
+	askEvery       = 500 * time.Millisecond
+)
+
+// ask finds out what the runtime can do. containerd answers Version before it is ready to answer Status. So that is
+// asked for again, first here and later by actors: a kubelet starts without it, and the node is not Ready meanwhile.
+func (r *runtimeBelow) ask(ctx context.Context, patience time.Duration, log zerolog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		status, err := answer.Of(ctx, func(done func(port.RuntimeStatus, error)) { r.Status(ctx, done) })
+		if err == nil {
+			f := status.Features
+			r.strictGroups = f != nil && f.SupplementalGroupsPolicy != nil && *f.SupplementalGroupsPolicy
+			return
+		}
+		select {
+		case <-time.After(askEvery):
+		case <-ctx.Done():
+			log.Warn().Str("error", err.Error()).
+				Msg("the container runtime says its version, and not its status; starting without, and asking again")
+			r.unknown = true
+			return
+		}
+	}
+}
+
 func userRange(ctx context.Context, c config.Config, m *machine) (userns.Range, error) {
 	perPod := uint32(userns.Unit)
 	if u := c.Kubelet().UserNamespaces; u != nil && u.IDsPerPod != nil {
 		perPod = uint32(*u.IDsPerPod) // validated
 	}
-	return accounts.Range(ctx, perPod, uint32(c.MaxPods(m.cpus)))
+	return accounts.Range(ctx, perPod, uint32(c.MaxPods(m.possible))) // CPUs may come
 }
 
 // giveHost lets pods have users of their own (hostUsers: false), and labels on their files below root.

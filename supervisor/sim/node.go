@@ -194,10 +194,10 @@ func (n *Node) agentConfig() agent.Config {
 	m := n.machine
 	c.Ports = node.Ports{
 		Runtime: n.runtime, Host: m.Host, Network: n.runtime.Network(), Manifests: m.Manifests,
-		Checkpoints: m.Checkpoints, Events: recorder{n},
+		Checkpoints: m.Checkpoints, Events: recorder{n}, Facts: m.Facts,
 	}
 	if !n.spec.Standalone {
-		c.Ports.API, c.Ports.Facts = n.world.api.Client(name), m.Facts
+		c.Ports.API = n.world.api.Client(name)
 	}
 	if n.spec.Files {
 		c.Ports.Files = m.Files

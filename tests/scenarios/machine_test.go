@@ -45,3 +45,23 @@ func TestMachineChanges(t *testing.T) {
 	}
 	w.clusterQuiet()
 }
+
+// TestMachineChangesAlone: so it is on a node without an apiserver, also for a static pod that was refused before.
+func TestMachineChangesAlone(t *testing.T) {
+	t.Parallel()
+	w := newNode(t, 1, allocatable("4", "8Gi"))
+	w.add(sized("small", "500m", "128Mi"))
+	w.until(time.Minute, "it is up", func() bool { return w.ready("small") })
+	w.add(sized("large", "1", "12Gi"))
+	w.until(time.Minute, "there is no room for a large pod", func() bool { return w.pod("large").Life == "Rejected" })
+	now := *w.facts.Get()
+	now.Allocatable = maps.Clone(now.Allocatable)
+	now.Allocatable[v1.ResourceMemory] = resource.MustParse("16Gi")
+	now.Capacity = now.Allocatable
+	w.facts.Set(&now)
+	w.until(2*time.Minute, "there is room", func() bool { return w.ready("large") })
+	w.until(time.Minute, "all pods together may use the new memory", func() bool {
+		return w.cgroups.Values()["/kubepods"].Memory == 16<<30
+	})
+	w.quiet()
+}

@@ -24,8 +24,6 @@ type Node struct {
 	OS, Arch string
 	// AllowedUnsafeSysctls are names, or prefixes that end in *; with dots or slashes.
 	AllowedUnsafeSysctls []string
-	// MaxPods on this node; 0 for the value in Allocatable.
-	MaxPods int
 	// AppArmor: this host can confine a container by a profile. StrictGroups: its runtime supports
 	// supplementalGroupsPolicy Strict, which ignores the groups of the image.
 	AppArmor, StrictGroups bool

@@ -24,7 +24,7 @@ func list(kv ...string) v1.ResourceList {
 
 func baseNode() *Node {
 	return &Node{
-		Name: "n1", OS: "linux", Arch: "amd64", MaxPods: 10,
+		Name: "n1", OS: "linux", Arch: "amd64",
 		Labels:      map[string]string{"disk": "ssd", "rank": "5"},
 		Allocatable: list("cpu", "2", "memory", "1Gi", "ephemeral-storage", "10Gi", "pods", "10"),
 	}
@@ -200,7 +200,7 @@ func TestCheck(t *testing.T) {
 			w.pod.Spec.Containers[0].Resources.Requests = nil
 		}, ""},
 		{"pods, one too many", func(w *world) {
-			w.node.MaxPods = 1
+			w.node.Allocatable[v1.ResourcePods] = resource.MustParse("1")
 			w.other("b")
 		}, "OutOfpods: Node didn't have enough resource: pods, requested: 1, used: 1, capacity: 1"},
 
@@ -313,7 +313,7 @@ func TestAdmittedPodsFit(t *testing.T) {
 			}
 			taken[n] = true
 		}
-		if cpu > 2000 || len(in) > node.MaxPods {
+		if cpu > 2000 || int64(len(in)) > node.Allocatable.Pods().Value() {
 			rt.Fatalf("%d pods ask for %dm", len(in), cpu)
 		}
 	})

@@ -38,7 +38,7 @@ func asking(name string, cpus int64, sure bool, priority int32) *v1.Pod {
 const critical = podspec.SystemCritical
 
 func preempted(pod *v1.Pod, cpus int64, others []*v1.Pod, leaving ...string) ([]string, bool) {
-	node := &admit.Node{MaxPods: 100, Allocatable: v1.ResourceList{
+	node := &admit.Node{Allocatable: v1.ResourceList{
 		v1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), v1.ResourceMemory: resource.MustParse("1Gi"),
 	}}
 	victims, short, ok := admit.Preempt(pod, others, func(p *v1.Pod) bool { return slices.Contains(leaving, p.Name) },
@@ -122,8 +122,9 @@ func TestPreemptLooksAtAllRules(t *testing.T) {
 
 // TestShort: a rejection says how much of each resource is short, not only of its reason.
 func TestShort(t *testing.T) {
-	node := &admit.Node{MaxPods: 1, Allocatable: v1.ResourceList{
-		v1.ResourceCPU: resource.MustParse("3"), v1.ResourceMemory: resource.MustParse("8Mi"),
+	node := &admit.Node{Allocatable: v1.ResourceList{
+		v1.ResourcePods: resource.MustParse("1"),
+		v1.ResourceCPU:  resource.MustParse("3"), v1.ResourceMemory: resource.MustParse("8Mi"),
 	}}
 	no := admit.Check(asking("new", 4, false, 0), []*v1.Pod{asking("other", 1, false, 0)}, node)
 	want := v1.ResourceList{v1.ResourcePods: resource.MustParse("1"), v1.ResourceCPU: resource.MustParse("2")}
@@ -150,7 +151,8 @@ func TestPreemptTakesTheFewest(t *testing.T) {
 			others = append(others, draw(fmt.Sprint(i), priority, "other"))
 		}
 		pod := draw("new", rapid.SampledFrom([]int32{critical, critical + 1}).Draw(t, "priority"), "new")
-		node := &admit.Node{MaxPods: rapid.IntRange(1, 8).Draw(t, "pods"), Allocatable: v1.ResourceList{
+		node := &admit.Node{Allocatable: v1.ResourceList{
+			v1.ResourcePods:   *resource.NewQuantity(rapid.Int64Range(1, 8).Draw(t, "pods"), resource.DecimalSI),
 			v1.ResourceCPU:    *resource.NewQuantity(rapid.Int64Range(0, 12).Draw(t, "node cpus"), resource.DecimalSI),
 			v1.ResourceMemory: *resource.NewQuantity(rapid.Int64Range(0, 12).Draw(t, "node memory")<<20, resource.BinarySI),
 		}}
@@ -234,7 +236,7 @@ func TestPreemptIsQuick(t *testing.T) {
 	for _, p := range others {
 		resourcelist.Add(sum, podspec.Requests(p))
 	}
-	node, checks := &admit.Node{MaxPods: 251, Allocatable: sum}, 0
+	node, checks := &admit.Node{Allocatable: sum}, 0
 	victims, _, ok := admit.Preempt(pod, others, func(*v1.Pod) bool { return false }, func(o []*v1.Pod) *admit.Rejection {
 		checks++
 		return admit.Check(pod, o, node)
@@ -272,7 +274,7 @@ func TestPreemptIsEnoughAndNoMore(t *testing.T) {
 				return p.Name != but && slices.Contains(victims, p.Name)
 			})
 		}
-		node := &admit.Node{MaxPods: 100, Allocatable: v1.ResourceList{
+		node := &admit.Node{Allocatable: v1.ResourceList{
 			v1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), v1.ResourceMemory: resource.MustParse("1Gi"),
 		}}
 		if why := admit.Check(pod, without(""), node); why != nil {

@@ -24,10 +24,7 @@ func resources(r *Request) *Rejection {
 		used.Sub(capacity)
 		no.Short[name] = used
 	}
-	limit := int64(r.Node.MaxPods)
-	if q, ok := r.Node.Allocatable[v1.ResourcePods]; ok && limit == 0 {
-		limit = q.Value()
-	}
+	limit := r.Node.Allocatable.Pods().Value()
 	if n := int64(len(r.Others)); limit > 0 && n+1 > limit {
 		lack(v1.ResourcePods, count(1), count(n), count(limit))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -26,12 +27,14 @@ type Config struct {
 	// Disk is a path on the file system that pods' ephemeral storage is on. If it is empty, that storage is not
 	// counted: the node has no resource ephemeral-storage.
 	Disk string
-	// MaxPods is how many pods may run here.
-	MaxPods int64
+	// MaxPods is how many pods may run here, with so many CPUs.
+	MaxPods func(cpus int) int
 	// Held is how much of a resource pods may not have: what is reserved, and what
 	// must be left before pods are evicted. In the resource's own unit, thousandths
 	// of a CPU for that. Nil for nothing.
 	Held func(name v1.ResourceName, capacity int64) int64
+	// Fixed are the resources that stay what they were at the first reading; nil for none.
+	Fixed func(v1.ResourceName) bool
 	// Addresses are asked for at each reading, as they may come and go; nil for none.
 	Addresses func() []v1.NodeAddress
 	// Version is the agent's (status.nodeInfo.kubeletVersion).
@@ -45,6 +48,8 @@ type Facts struct {
 	config Config
 	mu     sync.Mutex
 	last   *port.Machine
+	// begun is the capacity of the first reading, nil before it.
+	begun v1.ResourceList
 }
 
 var _ port.NodeFacts = (*Facts)(nil)
@@ -54,8 +59,8 @@ func New(c Config) (*Facts, error) {
 	if c.Disk != "" && !filepath.IsAbs(c.Disk) {
 		return nil, fmt.Errorf("facts: storage path of pods %q: must be an absolute path", c.Disk)
 	}
-	if c.MaxPods <= 0 {
-		return nil, fmt.Errorf("facts: maximum of %d pods: must be above 0", c.MaxPods)
+	if n := c.MaxPods(1); n <= 0 {
+		return nil, fmt.Errorf("facts: maximum of %d pods: must be above 0", n)
 	}
 	if c.Root == "" {
 		c.Root = "/"
@@ -81,14 +86,23 @@ func (f *Facts) Machine(_ context.Context, done func(*port.Machine, error)) {
 	}()
 }
 
+// Last is what was read last, nil for nothing. It is never changed.
+func (f *Facts) Last() *port.Machine {
+	if f == nil {
+		return nil // nobody has looked around
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
+}
+
 func (f *Facts) read() (*port.Machine, error) {
 	online, err := topology.Online(f.config.Root)
 	if err != nil {
 		return nil, err
 	}
 	capacity := v1.ResourceList{
-		v1.ResourceCPU:  *resource.NewMilliQuantity(int64(online.Size())*1000, resource.DecimalSI),
-		v1.ResourcePods: *resource.NewQuantity(f.config.MaxPods, resource.DecimalSI),
+		v1.ResourceCPU: *resource.NewMilliQuantity(int64(online.Size())*1000, resource.DecimalSI),
 	}
 	memory, swap, err := f.memory()
 	if err != nil {
@@ -105,6 +119,9 @@ func (f *Facts) read() (*port.Machine, error) {
 	if err := f.hugePages(capacity); err != nil {
 		return nil, err
 	}
+	f.fix(capacity)
+	pods := f.config.MaxPods(int(capacity.Cpu().Value()))
+	capacity[v1.ResourcePods] = *resource.NewQuantity(int64(pods), resource.DecimalSI)
 	info, err := f.info()
 	if err != nil {
 		return nil, err
@@ -117,6 +134,25 @@ func (f *Facts) read() (*port.Machine, error) {
 		m.Addresses = f.config.Addresses()
 	}
 	return m, nil
+}
+
+// fix keeps what is fixed.
+func (f *Facts) fix(capacity v1.ResourceList) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.begun == nil {
+		f.begun = maps.Clone(capacity)
+	}
+	fixed := f.config.Fixed
+	if fixed == nil {
+		return
+	}
+	maps.DeleteFunc(capacity, func(name v1.ResourceName, _ resource.Quantity) bool { return fixed(name) })
+	for name, q := range f.begun { // order-free: by key
+		if fixed(name) {
+			capacity[name] = q
+		}
+	}
 }
 
 // allocatable is what pods may have. Huge pages are not available as other memory.

@@ -25,6 +25,9 @@ func machineOf(t *testing.T, f *Facts) (*port.Machine, error) {
 	return a.m, a.err
 }
 
+// perCPU are ten pods for each CPU.
+func perCPU(cpus int) int { return 10 * cpus }
+
 func writeAll(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, data := range files {
@@ -49,7 +52,7 @@ func TestFacts(t *testing.T) {
 	})
 	ip := "192.0.2.1"
 	f := check.Value(New(Config{
-		Disk: root, Root: root, MaxPods: 110, Version: "v1.36.0",
+		Disk: root, Root: root, MaxPods: perCPU, Version: "v1.36.0",
 		Addresses: func() []v1.NodeAddress { return []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}} },
 		Held: func(name v1.ResourceName, capacity int64) int64 {
 			switch name {
@@ -74,7 +77,7 @@ func TestFacts(t *testing.T) {
 		{m.Allocatable, v1.ResourceMemory, "908Mi"}, // less what is held, and the huge pages
 		{m.Capacity, "hugepages-2Mi", "16Mi"},
 		{m.Capacity, "hugepages-1Gi", "0"},
-		{m.Capacity, v1.ResourcePods, "110"},
+		{m.Capacity, v1.ResourcePods, "40"},
 		{m.Allocatable, v1.ResourceEphemeralStorage, "0"},
 	} {
 		if q := c.list[c.name]; q.String() != c.want {
@@ -93,8 +96,12 @@ func TestFacts(t *testing.T) {
 		i.KubeletVersion != "v1.36.0" || i.Swap == nil || *i.Swap.Capacity != 1<<20 {
 		t.Errorf("info %+v", i)
 	}
-	if again, _ := machineOf(t, f); again != m {
+	if again, _ := machineOf(t, f); again != m || f.Last() != m {
 		t.Error("nothing has changed, and it is another")
+	}
+	writeAll(t, root, map[string]string{"sys/devices/system/cpu/online": "0-7\n"})
+	if again, _ := machineOf(t, f); again == m || again.Allocatable.Pods().Value() != 80 || f.Last() != again {
+		t.Errorf("with 8 CPUs there is room for %s pods", again.Allocatable.Pods())
 	}
 	ip = "192.0.2.2"
 	if again, _ := machineOf(t, f); again == m || again.Addresses[0].Address != ip {
@@ -116,7 +123,7 @@ func TestFacts(t *testing.T) {
 
 // TestFactsOfThisMachine: they can be read where the tests run.
 func TestFactsOfThisMachine(t *testing.T) {
-	f := check.Value(New(Config{Disk: t.TempDir(), MaxPods: 10}))(t)
+	f := check.Value(New(Config{Disk: t.TempDir(), MaxPods: perCPU}))(t)
 	m := check.Value(machineOf(t, f))(t)
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage} {
 		if q := m.Capacity[name]; q.Sign() <= 0 {
@@ -130,7 +137,7 @@ func TestFactsOfThisMachine(t *testing.T) {
 
 // TestNoDisk: without a path, the node has no ephemeral storage, whatever is held of it.
 func TestNoDisk(t *testing.T) {
-	f := check.Value(New(Config{MaxPods: 10, Held: func(v1.ResourceName, int64) int64 { return 1 }}))(t)
+	f := check.Value(New(Config{MaxPods: perCPU, Held: func(v1.ResourceName, int64) int64 { return 1 }}))(t)
 	m := check.Value(machineOf(t, f))(t)
 	for _, list := range []v1.ResourceList{m.Capacity, m.Allocatable} {
 		if q, has := list[v1.ResourceEphemeralStorage]; has {
@@ -143,9 +150,42 @@ func TestNoDisk(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for _, c := range []Config{{Disk: "relative", MaxPods: 1}, {Disk: "/", MaxPods: 0}} {
+	none := func(int) int { return 0 }
+	for _, c := range []Config{{Disk: "relative", MaxPods: perCPU}, {Disk: "/", MaxPods: none}} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%+v: no error", c)
+		}
+	}
+}
+
+// TestFixed: what is fixed stays as it was read first, and what follows from it; the rest does not.
+func TestFixed(t *testing.T) {
+	const pages = v1.ResourceName(v1.ResourceHugePagesPrefix + "2Mi")
+	root := t.TempDir()
+	write := func(cpus, kb, huge string) {
+		writeAll(t, root, map[string]string{
+			"proc/meminfo": "MemTotal: " + kb + " kB\n", "sys/devices/system/cpu/online": cpus + "\n",
+			"sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": huge + "\n",
+		})
+	}
+	for _, c := range []struct {
+		name  string
+		fixed func(v1.ResourceName) bool
+		want  string
+	}{
+		{"nothing", nil, "8 CPUs 80 pods 2Gi 64Mi"},
+		{"CPUs", func(n v1.ResourceName) bool { return n == v1.ResourceCPU }, "2 CPUs 20 pods 2Gi 64Mi"},
+		{"memory", func(n v1.ResourceName) bool { return n == v1.ResourceMemory || n == pages }, "8 CPUs 80 pods 1Gi 16Mi"},
+	} {
+		write("0-1", "1048576", "8")
+		f := check.Value(New(Config{Disk: root, Root: root, MaxPods: perCPU, Fixed: c.fixed}))(t)
+		check.Value(machineOf(t, f))(t)
+		write("0-7", "2097152", "32")
+		l := check.Value(machineOf(t, f))(t).Capacity
+		huge := l[pages]
+		got := l.Cpu().String() + " CPUs " + l.Pods().String() + " pods " + l.Memory().String() + " " + huge.String()
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
 }

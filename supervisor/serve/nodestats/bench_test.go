@@ -22,7 +22,7 @@ func BenchmarkScrape(b *testing.B) {
 		many[i].Containers = pods[0].Containers[:1]
 	}
 	routes := check.Value(nodestats.Routes(nodestats.Config{
-		Cores:  2,
+		Cores:  func() int { return 2 },
 		Source: func(context.Context, nodestats.Depth) (usage.Node, []usage.Pod, error) { return node, many, nil },
 	}))(b)
 	for _, r := range routes {

@@ -56,7 +56,7 @@ func ask(t *testing.T, err error, path string) (string, []nodestats.Depth) {
 	var depths []nodestats.Depth
 	var failed []error
 	routes := check.Value(nodestats.Routes(nodestats.Config{
-		Cores: 2,
+		Cores: func() int { return 2 },
 		Source: func(_ context.Context, d nodestats.Depth) (usage.Node, []usage.Pod, error) {
 			depths = append(depths, d)
 			return node, pods, err

@@ -29,15 +29,15 @@ type Source func(ctx context.Context, depth Depth) (usage.Node, []usage.Pod, err
 // Config says what routes are made of.
 type Config struct {
 	Source Source
-	// Cores is how many CPUs the node has.
-	Cores int
+	// Cores is how many CPUs the node has now.
+	Cores func() int
 	// Failed, if not nil, is told what could not be read.
 	Failed func(error)
 }
 
 // Validate says what is missing.
 func (c Config) Validate() error {
-	if c.Source == nil || c.Cores < 1 {
+	if c.Source == nil || c.Cores == nil {
 		return errors.New("nodestats: Source and Cores are required")
 	}
 	return nil
@@ -53,7 +53,7 @@ func Routes(c Config) ([]serve.Route, error) {
 			return resource(n, pods, failed)
 		}),
 		c.metrics("/metrics/cadvisor", Full, func(n usage.Node, pods []usage.Pod, failed bool) samples {
-			return cadvisor(n, pods, c.Cores, failed)
+			return cadvisor(n, pods, c.Cores(), failed)
 		}),
 		{
 			Path: "/stats/summary", Methods: []string{http.MethodGet, http.MethodPost},
