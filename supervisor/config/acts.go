@@ -19,9 +19,7 @@ var actsOn = map[string]struct{}{
 	"enableSystemLogQuery": {},
 	"port":                 {}, "readOnlyPort": {}, "rotateCertificates": {}, "serverTLSBootstrap": {},
 	"tlsCertFile": {}, "tlsCipherSuites": {}, "tlsMinVersion": {}, "tlsPrivateKeyFile": {},
-	// A kubelet does nothing with it either, so that nothing is lost.
-	"streamingConnectionIdleTimeout": {},
-	"allowedUnsafeSysctls":           {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {},
+	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {},
 	"clusterDomain":    {},
 	"cpuManagerPolicy": {}, "cpuManagerPolicyOptions": {}, "reservedSystemCPUs": {}, "topologyManagerPolicy": {},
 	"topologyManagerPolicyOptions": {}, "topologyManagerScope": {}, "memoryManagerPolicy": {}, "reservedMemory": {},

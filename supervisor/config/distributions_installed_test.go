@@ -140,7 +140,7 @@ serverTLSBootstrap: true
 streamingConnectionIdleTimeout: 5m
 tlsCipherSuites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305]
 tlsMinVersion: VersionTLS12
-`, args: kubesprayArgs,
+`, args: kubesprayArgs, want: noEffect + "streamingConnectionIdleTimeout",
 	},
 	{
 		name: "kubespray, dns_mode manual", source: "the same", file: kubespray + "clusterDNS: [dns.example.com]\n", args: kubesprayArgs,
@@ -151,6 +151,7 @@ tlsMinVersion: VersionTLS12
 		file: goType + talos,
 		args: "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubeconfig --kubeconfig=/etc/kubernetes/kubeconfig-kubelet --cert-dir=/var/lib/kubelet/pki " +
 			"--hostname-override=node1 --node-ip=10.0.0.1",
+		want: noEffect + "streamingConnectionIdleTimeout",
 	},
 	{
 		name: "Typhoon, worker", source: "poseidon/typhoon@214281702f6c22865c011f7d65cde9950660786b aws/fedora-coreos/kubernetes/workers/butane/worker.yaml",

@@ -135,7 +135,7 @@ volumeStatsAggPeriod: 1m0s
 `,
 		args: "--bootstrap-kubeconfig=/b --kubeconfig=/k --node-labels=worker.gardener.cloud/kubernetes-version=1.36.0 --node-labels=a=b " +
 			"--container-runtime-endpoint=unix:///run/containerd/containerd.sock --runtime-cgroups=/system.slice/containerd.service --v=2 --node-ip=::",
-		want: noEffect + "volumePluginDir",
+		want: noEffect + "streamingConnectionIdleTimeout, volumePluginDir",
 	},
 	{
 		name: "OpenShift", source: "openshift/machine-config-operator@0195012bfa71f99a5eee4d8a4854b693ee1b4452 templates/worker/01-worker-kubelet/_base/units/kubelet.service.yaml",

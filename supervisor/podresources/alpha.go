@@ -8,15 +8,17 @@ import (
 	alpha "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 )
 
-// alphaLister answers clients of v1alpha1, which knows only the devices of main containers. Monitors of GPUs that are still
-// in use ask it.
+// alphaLister answers clients of v1alpha1, which knows only the devices of main containers. Monitors of GPUs that are
+// still in use ask it.
 type alphaLister struct {
 	alpha.UnimplementedPodResourcesListerServer
 	lister
 }
 
 // List implements alpha.PodResourcesListerServer. As with a kubelet, pods that have ended are in it, too.
-func (l alphaLister) List(ctx context.Context, _ *alpha.ListPodResourcesRequest) (*alpha.ListPodResourcesResponse, error) {
+func (l alphaLister) List(
+	ctx context.Context, _ *alpha.ListPodResourcesRequest,
+) (*alpha.ListPodResourcesResponse, error) {
 	pods, err := l.Pods(ctx, "", "")
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())

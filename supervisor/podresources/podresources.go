@@ -1,7 +1,7 @@
 // Package podresources serves which devices, CPUs and memory the containers of this node have to
-// themselves (podresources v1, KEP-606, KEP-2043; v1alpha1 for old clients): monitoring of GPUs and schedulers that know
-// NUMA ask it. The answers name the containers, their CPUs with cpuManagerPolicy static, their memory with memoryManagerPolicy
-// Static, and their devices of device plugins.
+// themselves (podresources v1, KEP-606, KEP-2043; v1alpha1 for old clients): monitoring of GPUs and schedulers that
+// know NUMA ask it. The answers name the containers, their CPUs with cpuManagerPolicy static, their memory with
+// memoryManagerPolicy Static, and their devices of device plugins.
 package podresources
 
 import (

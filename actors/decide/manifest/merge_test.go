@@ -98,6 +98,11 @@ func TestDesiredOverFilesAndURL(t *testing.T) {
 	if len(pods) != 1 || len(problems) != 1 || problems[0].Source != "https://x" {
 		t.Errorf("%s, %v", names(pods), problems)
 	}
+	list := map[string]any{"apiVersion": "v1", "kind": "PodList", "items": []any{base(), base(), set(base(), "metadata.name", "b")}}
+	twice := Merge(State{}, []Read{{"https://x", Decode(encode(t, list), Source{podspec.HTTP, "https://x"}, nodeA, noon)}})
+	if pods, problems := Desired(twice); len(pods) != 2 || len(problems) != 1 || problems[0].Field != "metadata.name" {
+		t.Errorf("a list with a pod twice: %s, %v", names(pods), problems)
+	}
 	tree := set(set(base(), "metadata.uid", "same"), "metadata.name", "one")
 	one := Read{"1", Decode(encode(t, tree), Source{podspec.File, "1"}, nodeA, noon)}
 	two := Read{"2", Decode(encode(t, set(tree, "metadata.name", "two")), Source{podspec.File, "2"}, nodeA, noon)}

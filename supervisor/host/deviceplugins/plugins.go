@@ -257,7 +257,8 @@ func (p *Plugins) watch(ctx context.Context, of port.DevicePlugin, event func([]
 	}, func(_, newer []devices.Device) []devices.Device { return newer }, event)
 }
 
-// listed are the devices that a plugin lists. Of two with one ID the first counts. out are left out: nobody can name them.
+// listed are the devices that a plugin lists. Of two with one ID the first counts. out is how many are left out: nobody
+// can name them.
 func listed(list []*api.Device) (all []devices.Device, out int, err error) {
 	if len(list) > deviceLimit {
 		return nil, 0, fmt.Errorf("the plugin lists %d devices; at most %d are supported", len(list), deviceLimit)

@@ -64,7 +64,8 @@ func (p *Plugins) registrations(ctx context.Context, event func(port.DevicePlugi
 		event(known)
 	}
 	p.mu.Unlock()
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(requestLimit), grpc.ConnectionTimeout(callLimit), grpc.WaitForHandlers(true))
+	server := grpc.NewServer(
+		grpc.MaxRecvMsgSize(requestLimit), grpc.ConnectionTimeout(callLimit), grpc.WaitForHandlers(true))
 	find := &finder{plugins: p, event: event, found: map[string]*found{}}
 	api.RegisterRegistrationServer(server, registrar{ctx: ctx, finder: find})
 	ended := make(chan error, 1)
@@ -83,8 +84,8 @@ type registrar struct {
 	*finder
 }
 
-// Register implements api.RegistrationServer. As with a kubelet, a plugin serves before it registers: it is asked for its
-// options (GetDevicePluginOptions) before it has the answer, and one that fails to say them is refused.
+// Register implements api.RegistrationServer. As with a kubelet, a plugin serves before it registers: it is asked for
+// its options (GetDevicePluginOptions) before it has the answer, and one that fails to say them is refused.
 func (r registrar) Register(ctx context.Context, q *api.RegisterRequest) (*api.Empty, error) {
 	if err := r.register(ctx, q); err != nil {
 		r.plugins.log.Warn().Str("resource", Bounded(q.GetResourceName())).Str("endpoint", Bounded(q.GetEndpoint())).

@@ -21,8 +21,8 @@ func badRequest(format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// Texts that tools and people look for: they are those of the kubelet. The second one is of port forwarding: a process is
-// looked for in the pod with that UID, where it is not.
+// Texts that tools and people look for: they are those of the kubelet. The second one is of port forwarding: a process
+// is looked for in the pod with that UID, where it is not.
 var (
 	errNoPod   = &refusal{http.StatusNotFound, "pod does not exist"}
 	errOtherID = &refusal{http.StatusNotFound, "pod not found"}
