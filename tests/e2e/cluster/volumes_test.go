@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,6 +117,7 @@ func everything(s *v1.PodSpec) {
 	c.Env = []v1.EnvVar{{Name: "POD", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 	c.VolumeMounts = []v1.VolumeMount{
 		mounted("config"), mounted("secret"), mounted("all"), mounted("about"), mounted("cache"), mounted("data"),
+		mounted("secret", part("/config/more/secret", "")), // below a volume that is read-only
 		mounted("config", part("/one/key", "key")),
 		mounted("data", part("/logs", "var/logs")),
 		mounted("data", func(m *v1.VolumeMount) { m.MountPath, m.SubPathExpr = "/mine", "pods/$(POD)" }),
@@ -155,7 +157,7 @@ func TestVolumes(t *testing.T) {
 
 	at := func(path string) string { return b.inside(t, p, path) }
 	for path, want := range map[string]string{
-		"/config/key": "one", "/config/gone": "x", "/one/key": "one", "/secret/password": "p", "/all/labels": `app="web"`, "/about/labels": `app="web"`,
+		"/config/key": "one", "/config/gone": "x", "/one/key": "one", "/secret/password": "p", "/config/more/secret/password": "p", "/all/labels": `app="web"`, "/about/labels": `app="web"`,
 	} {
 		b.awaitText(t, at(path), want)
 	}
@@ -189,6 +191,7 @@ func TestVolumes(t *testing.T) {
 		_, err := os.Lstat(at("/config/gone"))
 		return check.That(os.IsNotExist(err), "it is there: %w", err)
 	})
+	b.awaitText(t, at("/config/more/secret/password"), "p")
 	b.patch(t, "web", `{"metadata":{"labels":{"tier":"front"}}}`)
 	b.awaitText(t, at("/about/labels"), "app=\"web\"\ntier=\"front\"")
 	b.awaitText(t, at("/all/labels"), "app=\"web\"\ntier=\"front\"")
@@ -201,6 +204,7 @@ func TestVolumes(t *testing.T) {
 	b.start(t)
 	b.awaitText(t, at("/config/key"), "three")
 	b.awaitText(t, at("/data/var/logs/kept"), "x")
+	b.awaitText(t, at("/config/more/secret/password"), "p")
 	now := b.get(t, "web")
 	if now.Status.ContainerStatuses[0].RestartCount != 0 {
 		t.Error("the container was restarted")
@@ -380,6 +384,8 @@ func TestClaim(t *testing.T) {
 	b := started(t, "claim")
 	disk := t.TempDir()
 	b.claim(t, "data", disk)
+	check.Value(b.admin.CoreV1().PersistentVolumes().Patch(t.Context(), b.name+"-data", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"pv.beta.kubernetes.io/gid":"3456"}}}`), metav1.PatchOptions{}))(t)
 	claims := func(s *v1.PodSpec) {
 		s.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(2000))}
 		s.Volumes = []v1.Volume{volume("data", v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}})}
@@ -389,6 +395,9 @@ func TestClaim(t *testing.T) {
 		b.create(t, b.pod(name, claims))
 		p := b.awaitPod(t, name, "is ready", ready)
 		wantOwner(t, b.inside(t, p, "/data"), 0o775|os.ModeDir|os.ModeSetgid, 0, 2000)
+		if u := p.Status.ContainerStatuses[0].User; u == nil || !slices.Contains(u.Linux.SupplementalGroups, 3456) {
+			t.Errorf("the group of the PersistentVolume is not one of its container: %+v", u)
+		}
 		if name == "first" {
 			check.Fatal(t, os.WriteFile(b.inside(t, p, "/data/file"), []byte("kept"), 0o600))
 		} else {
