@@ -3,6 +3,7 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -22,11 +23,19 @@ func mounted(t *testing.T, point string) {
 	check.Fatal(t, unix.Mount("left", point, "tmpfs", 0, "size=1m"))
 }
 
+// detach takes down what a test that has failed leaves mounted.
+func (l *lab) detach() {
+	for _, m := range slices.Backward(mounts.Below(check.Value(readMounts())(l.t), l.root)) {
+		check.Error(l.t, unix.Unmount(m.Point, unix.MNT_DETACH))
+	}
+}
+
 // TestLeftInEmptyDir: what a pod has mounted in its emptyDirs, and left, is unmounted with them, and nothing of it is
 // removed.
 func TestLeftInEmptyDir(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l := newLab(t)
+	t.Cleanup(l.detach)
 	precious := t.TempDir()
 	hosttest.Write(t, filepath.Join(precious, "file"), "precious")
 	disk := l.mustMount(newPod(), emptyDir("disk", v1.EmptyDirVolumeSource{}))
@@ -65,6 +74,7 @@ func TestLeftInEmptyDir(t *testing.T) {
 func TestLeftInUse(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l := newLab(t)
+	t.Cleanup(l.detach)
 	point := filepath.Join(l.mustMount(newPod(), emptyDir("disk", v1.EmptyDirVolumeSource{})), "x")
 	mounted(t, point)
 	hosttest.Write(t, filepath.Join(point, "file"), "")
