@@ -35,11 +35,11 @@ func (p Policy) Next(prev *Crash, attempt uint32, ran time.Duration) Crash {
 func (p Policy) Spare(prev *Crash, attempt uint32) Crash {
 	switch {
 	case prev != nil:
-		return Crash{Attempt: attempt, Delay: prev.Delay, None: prev.None}
+		return Crash{Attempt: attempt, Delay: prev.Delay, None: prev.None, AtOnce: true}
 	case attempt == 0:
-		return Crash{None: true}
+		return Crash{None: true, AtOnce: true}
 	default:
-		return Crash{Attempt: attempt, Delay: p.nth(int64(attempt))}
+		return Crash{Attempt: attempt, Delay: p.nth(int64(attempt)), AtOnce: true}
 	}
 }
 

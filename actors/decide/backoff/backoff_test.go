@@ -19,19 +19,19 @@ func TestNext(t *testing.T) {
 		ran     time.Duration
 		want    Crash
 	}{
-		"first":                             {nil, 0, s, Crash{0, 0, false, false}},
-		"second":                            {&Crash{0, 0, false, false}, 1, s, Crash{1, 10 * s, false, false}},
-		"third":                             {&Crash{1, 10 * s, true, false}, 2, s, Crash{2, 20 * s, false, false}},
-		"up to the most":                    {&Crash{5, 160 * s, true, false}, 6, s, Crash{6, 300 * s, false, false}},
-		"at the most":                       {&Crash{6, 300 * s, true, false}, 7, s, Crash{7, 300 * s, false, false}},
-		"ran nearly long enough":            {&Crash{6, 300 * s, true, false}, 7, 10*m - 1, Crash{7, 300 * s, false, false}},
-		"ran long enough":                   {&Crash{6, 300 * s, true, false}, 7, 10 * m, Crash{7, 0, false, false}},
-		"the same twice":                    {&Crash{6, 300 * s, true, false}, 6, 10 * m, Crash{6, 300 * s, true, false}},
-		"no memory, second":                 {nil, 1, s, Crash{1, 10 * s, false, false}},
-		"no memory, fifth":                  {nil, 4, s, Crash{4, 80 * s, false, false}},
-		"no memory, millionth":              {nil, 1e6, s, Crash{1e6, 300 * s, false, false}},
-		"no memory, highest":                {nil, 1<<32 - 1, s, Crash{1<<32 - 1, 300 * s, false, false}},
-		"no memory, but it ran long enough": {nil, 100, 10 * m, Crash{100, 0, false, false}},
+		"first":                             {nil, 0, s, Crash{0, 0, false, false, false}},
+		"second":                            {&Crash{0, 0, false, false, false}, 1, s, Crash{1, 10 * s, false, false, false}},
+		"third":                             {&Crash{1, 10 * s, true, false, false}, 2, s, Crash{2, 20 * s, false, false, false}},
+		"up to the most":                    {&Crash{5, 160 * s, true, false, false}, 6, s, Crash{6, 300 * s, false, false, false}},
+		"at the most":                       {&Crash{6, 300 * s, true, false, false}, 7, s, Crash{7, 300 * s, false, false, false}},
+		"ran nearly long enough":            {&Crash{6, 300 * s, true, false, false}, 7, 10*m - 1, Crash{7, 300 * s, false, false, false}},
+		"ran long enough":                   {&Crash{6, 300 * s, true, false, false}, 7, 10 * m, Crash{7, 0, false, false, false}},
+		"the same twice":                    {&Crash{6, 300 * s, true, false, false}, 6, 10 * m, Crash{6, 300 * s, true, false, false}},
+		"no memory, second":                 {nil, 1, s, Crash{1, 10 * s, false, false, false}},
+		"no memory, fifth":                  {nil, 4, s, Crash{4, 80 * s, false, false, false}},
+		"no memory, millionth":              {nil, 1e6, s, Crash{1e6, 300 * s, false, false, false}},
+		"no memory, highest":                {nil, 1<<32 - 1, s, Crash{1<<32 - 1, 300 * s, false, false, false}},
+		"no memory, but it ran long enough": {nil, 100, 10 * m, Crash{100, 0, false, false, false}},
 	} {
 		if got := kubelet().Next(c.prev, c.attempt, c.ran); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

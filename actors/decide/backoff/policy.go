@@ -21,4 +21,6 @@ type Crash struct {
 	Noted bool
 	// None: no incarnation up to this one counts.
 	None bool
+	// AtOnce: the next incarnation need not wait for Delay, which only counts for those after it.
+	AtOnce bool
 }

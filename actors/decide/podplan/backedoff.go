@@ -32,27 +32,28 @@ func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
 		ran = max(ended.Sub(n.StartedAt), 0)
 	}
 	crash := p.in.CrashPolicy.Next(prev, n.Attempt, ran)
-	at := ended.Add(crash.Delay)
+	counted := prev != nil && prev.Attempt == n.Attempt
 	note, _ := p.in.RestartNote(n)
 	switch {
 	case !sameSpec(n.SpecHash, c) || !sameRequest(n.SpecHash, c) || prev == nil && p.resizedSince(n) ||
 		note.Cause == podlife.ContainerChanged || note.Cause == podlife.ResizeRestarts || p.in.Earlier(n):
 		// A new image, or other limits, get a new chance: their author waits to see it run. A container
 		// stopped for a resize, or because its pod was not wanted, did not crash.
-		crash, at = backoff.Crash{Attempt: n.Attempt}, p.now
-	case p.killed(n):
+		crash = backoff.Crash{Attempt: n.Attempt}
+	case !counted && p.killed(n): // once: the record of the one before may go
 		before, known := p.endedBefore(n)
 		switch {
 		case !known:
 			return false
 		case before.IsZero():
-			crash, at = p.in.CrashPolicy.Spare(prev, n.Attempt), p.now
-		case ended.Sub(before) >= crash.Delay:
-			at = p.now
+			crash = p.in.CrashPolicy.Spare(prev, n.Attempt)
+		default:
+			crash.AtOnce = ended.Sub(before) >= crash.Delay
 		}
 	}
-	if at.After(p.now.Add(crash.Delay)) {
-		at = p.now // the clock was set back since, so the time that has passed is unknown
+	at := ended.Add(crash.Delay)
+	if crash.AtOnce || at.After(p.now.Add(crash.Delay)) {
+		at = p.now // or the clock was set back since, so the time that has passed is unknown
 	}
 	waits := !p.due(at)
 	if waits {

@@ -93,6 +93,16 @@ func TestPlanKilled(t *testing.T) {
 			in.Stopped = map[string]time.Time{"a1": t0}
 			in.Crash = map[string]backoff.Crash{"a": {Delay: 40 * time.Second}}
 		}), "a: CrashLoopBackOff; BackOff! Back-off restarting failed container a in pod web_default(u1); wake +1m20s"},
+		{"it waits, and the record of the one before is removed", upInput, func(in *Input) {
+			containers(in, exited("a", 1, 137, 0))
+			in.Stopped = map[string]time.Time{"a1": t0}
+			in.Crash = map[string]backoff.Crash{"a": {Attempt: 1, Delay: 40 * time.Second, Noted: true}}
+		}, "a: CrashLoopBackOff; wake +40s"},
+		{"it need not wait, and its image was not there at first", upInput, func(in *Input) {
+			containers(in, exited("a", 1, 137, time.Second))
+			in.Stopped = map[string]time.Time{"a1": t0}
+			in.Crash = map[string]backoff.Crash{"a": {Attempt: 1, Delay: 40 * time.Second, AtOnce: true}}
+		}, "create a#2 in s0"},
 		{"the end before is not read yet", upInput, with(func(in *Input) {
 			in.Stopped = map[string]time.Time{"a1": t0}
 			in.View.Containers[1].Detailed = false
