@@ -205,8 +205,10 @@ func TestActorPanics(t *testing.T) {
 		w.drop("b-plain", "c-slow")
 		w.allUp(3 * time.Minute)
 		w.run(70 * time.Second) // a sweep of gc, a list of pleg
-	}, (*world).quiet,
-		"pods", "images", "volumes", "resources", "probes", "gc", "sources", "pleg", "pod/a-init", "pod/b-plain")
+	}, func(w *world) {
+		w.run(2 * time.Minute) // the deadline of a question that was lost
+		w.quiet()
+	}, "pods", "images", "volumes", "resources", "probes", "gc", "sources", "pleg", "pod/a-init", "pod/b-plain")
 }
 
 // TestPodActorThatAlwaysPanics: that pod is put aside, and nobody else notices.
