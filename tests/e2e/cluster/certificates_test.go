@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -48,18 +49,23 @@ func (b *bed) approve(t *testing.T, user, signer string, n int) {
 }
 
 // TestServingCertificate is asked of the cluster (serverTLSBootstrap): until somebody approves of it nothing
-// is served, then to whoever trusts the cluster's authority, after a restart as well.
+// is served, then to whoever trusts the cluster's authority, after a restart as well. When the controller of a cloud
+// gives the node a name, it is asked for again, for that name too.
 //
 //tier:served
 func TestServingCertificate(t *testing.T) {
 	t.Parallel()
-	b := started(t, "serving", onServed, callable(t), func(s *setup) { s.agent.Settings += "serverTLSBootstrap: true\n" })
+	b := started(t, "serving", onServed, callable(t), func(s *setup) {
+		s.agent.Settings += "serverTLSBootstrap: true\n"
+		s.agent.Flags = append(s.agent.Flags, "--cloud-provider=external")
+	})
 	port := b.node(t).Status.DaemonEndpoints.KubeletEndpoint.Port
 	ca := check.Value(os.ReadFile(b.plane.CAFile()))(t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
+	name := "" // the address
 	handshake := func() error {
-		d := tls.Dialer{Config: &tls.Config{RootCAs: roots}}
+		d := tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: name}}
 		conn, err := d.DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			return err
@@ -71,6 +77,13 @@ func TestServingCertificate(t *testing.T) {
 	}
 	b.approve(t, "system:node:"+b.name, certificates.KubeletServingSignerName, 1)
 	b.await(t, "it shows the certificate", handshake)
+	name = "serving.internal"
+	addresses := fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":"127.0.0.1"},
+		{"type":"InternalDNS","address":%q}]}}`, name)
+	check.Value(b.admin.CoreV1().Nodes().Patch(t.Context(), b.name, types.MergePatchType, []byte(addresses),
+		metav1.PatchOptions{}, "status"))(t)
+	b.approve(t, "system:node:"+b.name, certificates.KubeletServingSignerName, 2)
+	b.await(t, "it shows a certificate for the name", handshake)
 	check.Fatal(t, b.Stop(t.Context()))
 	b.start(t)
 	b.await(t, "it shows the certificate again", handshake)
