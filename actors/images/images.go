@@ -124,8 +124,7 @@ type Deps struct {
 	// FreshFor is how long an ImageStatus answer is good for others. LookEvery is
 	// how soon it is looked again for an image that may come by other means.
 	FreshFor, LookEvery time.Duration
-	// CheckDeadline and PullDeadline bound the two calls. A pull takes as long as it takes: a PullDeadline but
-	// kernel.NoDeadline is for a runtime that does not end pulls without progress itself.
+	// CheckDeadline and PullDeadline bound the two calls.
 	CheckDeadline, PullDeadline time.Duration
 	// Collect removes images that nobody uses; nil keeps all.
 	Collect *Collect

@@ -45,9 +45,12 @@ const (
 	relistFast        = time.Second
 	relistSlow        = time.Minute
 	gcPeriod          = time.Minute
-	aheadPatience     = time.Hour        // how long pods that start may put off a pull ahead
-	pullHold          = 5 * time.Minute  // a pull that gets nowhere must not keep others from it
-	logHold           = 30 * time.Second // a log on a disk that hangs must not keep others from being rotated
+	// pullDeadline is far beyond any pull: pods share pulls, so one that a runtime has forgotten must not keep its image
+	// from all of them for ever.
+	pullDeadline  = 24 * time.Hour
+	aheadPatience = time.Hour        // how long pods that start may put off a pull ahead
+	pullHold      = 5 * time.Minute  // a pull that gets nowhere must not keep others from it
+	logHold       = 30 * time.Second // a log on a disk that hangs must not keep others from being rotated
 	// manyPulls stands for no limit (serializeImagePulls false, no maxParallelImagePulls).
 	manyPulls = 64
 	minStarts = 2
@@ -78,7 +81,7 @@ func Of(c config.Config) Config {
 			ImageGC:  imageGC(c.ImageGC()),
 			Eviction: c.Eviction(),
 			GCPeriod: gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast,
-			PullDeadline: kernel.NoDeadline, RequestTimeout: c.RuntimeRequestTimeout(),
+			PullDeadline: pullDeadline, RequestTimeout: c.RuntimeRequestTimeout(),
 			LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles},
 			LogInterval: rotation.Interval,
 			Shutdown:    c.Shutdown(),

@@ -116,6 +116,9 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 // agentVersion is what nodes say of their agent: a version of Kubernetes.
 const agentVersion = "v1.36.0"
 
+// pullDeadline is when a pull without progress ends: a real runtime ends it itself, the simulated one does not.
+const pullDeadline = time.Hour
+
 // machineAddress is the address of the machine with that number.
 func machineAddress(index int) string {
 	return netip.AddrFrom4([4]byte{192, 168, byte(index >> 8), byte(index)}).String()
@@ -190,7 +193,7 @@ func (n *Node) agentConfig() agent.Config {
 	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = facts.Allocatable, true, true
 	c.Cluster.Own = nodeobject.Own{Name: name, Labels: labels, Taints: n.spec.Taints}
 	c.Cluster.NoServices, c.Cluster.PodKeys = !n.world.config.Services, n.machine.Host
-	c.Clock = n.clock
+	c.Clock, c.PullDeadline = n.clock, pullDeadline
 	m := n.machine
 	c.Ports = node.Ports{
 		Runtime: n.runtime, Host: m.Host, Network: n.runtime.Network(), Manifests: m.Manifests,
