@@ -175,10 +175,8 @@ type Config struct {
 	// counts.
 	Cgroups podcgroup.Settings
 	// RelistSlow is the time between relists while events arrive, RelistFast without events.
-	RelistSlow, RelistFast time.Duration
-	PullDeadline           time.Duration
-	// RequestTimeout bounds calls to the runtime that start or end processes (runtimeRequestTimeout).
-	RequestTimeout time.Duration
+	RelistSlow, RelistFast       time.Duration
+	PullDeadline, RequestTimeout time.Duration // of a pull, and of other calls (runtimeRequestTimeout)
 	// PullRate limits how many pulls begin.
 	PullRate imagepull.Bucket
 	// PullPolicy says which pods may use an image that is there; nil: all. PullCounts, if set, must not block.

@@ -3,7 +3,6 @@ package probe
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -42,7 +41,11 @@ func (h HTTP) URL() *url.URL {
 	if u.Scheme = "http"; h.TLS {
 		u.Scheme = "https"
 	}
-	u.Host = net.JoinHostPort(h.Host, strconv.Itoa(h.Port))
+	host := h.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	u.Host = fmt.Sprintf("%s:%d", host, h.Port)
 	return u
 }
 
