@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -170,9 +169,7 @@ func TestRuntimeRestart(t *testing.T) {
 			t.Fatal("not connected again")
 		}
 	}
-	if took := time.Since(start); took > 3*time.Second {
-		t.Errorf("connected again only after %s", took)
-	}
+	check.AtMost(t, time.Since(start), 3*time.Second, "connected again only after")
 	if _, err := await(t, func(done func(port.RuntimeVersion, error)) { c.Version(t.Context(), done) }); err != nil {
 		t.Error(err)
 	}
@@ -242,9 +239,7 @@ func TestList(t *testing.T) {
 		}}
 		got, err := list(t, dial(t, f, nil))
 		wantKind(t, err, port.Unavailable)
-		if len(got.Pods) != 0 {
-			t.Error("half a list came through")
-		}
+		check.Equal(t, len(got.Pods), 0, "half a list came through")
 	})
 }
 
@@ -323,9 +318,7 @@ func TestLogDirectoriesAreMadeFirst(t *testing.T) {
 		await(t, func(done func(string, error)) { c.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: pod}, done) }))(t)
 	create := port.CreateContainer{Pod: pod, Container: &pod.Spec.Containers[0]}
 	check.Value(await(t, func(done func(string, error)) { c.CreateContainer(t.Context(), create, done) }))(t)
-	if want := []string{"/var/log/pods/default_web_u1", "/var/log/pods/default_web_u1/app"}; !slices.Equal(made, want) {
-		t.Errorf("made %q, want %q", made, want)
-	}
+	check.Same(t, made, []string{"/var/log/pods/default_web_u1", "/var/log/pods/default_web_u1/app"}, "made")
 	full := *pod.Spec.Containers[0].DeepCopy()
 	full.Name = "full"
 	create.Container = &full

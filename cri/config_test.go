@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/cri/translate"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestConfigValidate(t *testing.T) {
@@ -53,9 +54,7 @@ func TestDeadlines(t *testing.T) {
 		{"exec without a timeout", d.exec(0), none},
 		{"short requests shorten all", deadlines{request: 3 * time.Second}.list(), 3 * time.Second},
 	} {
-		if tt.got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, tt.got, tt.want)
-		}
+		check.Equal(t, tt.got, tt.want, "%s", tt.name)
 	}
 	for in, want := range map[time.Duration]int64{-1: 0, 0: 0, 1: 1, time.Second: 1, 1500 * time.Millisecond: 2} {
 		if got := wholeSeconds(in); got != want {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const anID = "95d48f2f742912589b9a54379513c1d1b5def82ee68ed351627df38099731033"
@@ -126,9 +127,7 @@ func TestErrorWords(t *testing.T) {
 		{"ours already", call{method: "PullImage", object: "a"}, &port.Error{Kind: port.Deadline, Detail: "silent"}, nil,
 			"PullImage a: deadline exceeded: silent"},
 	} {
-		if got := translateError(tt.call, tt.err, tt.ctx).Error(); got != tt.want {
-			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
-		}
+		check.Equal(t, translateError(tt.call, tt.err, tt.ctx).Error(), tt.want, "%s:\n got", tt.name)
 	}
 	// A pull and a sandbox keep the runtime's words, as programs match them.
 	for _, tt := range []struct {

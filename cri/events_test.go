@@ -77,14 +77,10 @@ func TestEventsComeInOrderAndEndWithTheRuntime(t *testing.T) {
 	} {
 		got := check.Receive(t, all).event
 		if want.Kind == observed.ContainerStartedEvent {
-			if got.At.UnixNano() != 5 {
-				t.Errorf("at %s", got.At)
-			}
+			check.Equal(t, got.At.UnixNano(), 5, "at %s", got.At)
 			want.At = got.At
 		}
-		if got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
+		check.Equal(t, got, want, "it")
 	}
 	stop()
 	h := check.Receive(t, all)

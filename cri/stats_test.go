@@ -1,7 +1,6 @@
 package cri
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestContainerUsage(t *testing.T) {
@@ -54,12 +54,8 @@ func TestContainerUsage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := known
 			tt.want(&want)
-			if got := containerUsage(tt.in); !reflect.DeepEqual(got, want) {
-				t.Errorf("%+v, want %+v", got, want)
-			}
+			check.Deep(t, containerUsage(tt.in), want, "it")
 		})
 	}
-	if d := diskUse(nil); d != (port.DiskUse{}) {
-		t.Errorf("a runtime that says nothing of disks: %+v", d)
-	}
+	check.Equal(t, diskUse(nil), (port.DiskUse{}), "a runtime that says nothing of disks")
 }

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func (f *fakeRuntime) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
@@ -58,7 +59,5 @@ func TestStreams(t *testing.T) {
 	_, err := await(t, func(done func(string, error)) {
 		c.Exec(t.Context(), port.ExecStream{ContainerID: "gone", StreamOptions: shell}, done)
 	})
-	if port.KindOf(err) != port.NotFound {
-		t.Errorf("of a container that is not there: %v", err)
-	}
+	check.Equal(t, port.KindOf(err), port.NotFound, "of a container that is not there: %v", err)
 }

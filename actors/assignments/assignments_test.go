@@ -26,6 +26,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/memorystate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // rig is the actor alone on a virtual clock, on a machine with four CPUs, of which the system has one. The rig plays pods
@@ -259,9 +260,7 @@ func TestCrash(t *testing.T) {
 	r.tells(assignments.Living{Pods: map[types.UID]bool{"a": true}}, asks("b", "1"))
 	r.disk()
 	got := string(r.file)
-	if !strings.Contains(got, `"a":{"c":"1"},"b":{"c":"2"}`) {
-		t.Errorf("the file is %s", got)
-	}
+	check.Has(t, got, `"a":{"c":"1"},"b":{"c":"2"}`, "the file")
 }
 
 // TestPodsThatAreGone give back what they have.

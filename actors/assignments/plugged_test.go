@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const gpu v1.ResourceName = "example.com/gpu"
@@ -127,9 +128,7 @@ func TestDevices(t *testing.T) {
 	r.Advance(time.Millisecond)
 	r.want("its device is free", "plugin: allocate [b]", "pods: four c devices; shared 0-3")
 	r.tells(assignments.Release{UID: "one"}, wants("four", "1"))
-	if got := r.plugin.has(); got != "four [b]" {
-		t.Errorf("the checkpoint has %s", got)
-	}
+	check.Equal(t, r.plugin.has(), "four [b]", "the checkpoint has")
 }
 
 // TestPreferredDevices: a plugin is asked, and its answer counts as far as it can.
@@ -248,9 +247,7 @@ func TestRefusedIsTriedAgain(t *testing.T) {
 	}
 	again := r.version
 	r.Advance(time.Hour)
-	if r.version != again {
-		t.Error("it goes on, though nobody was refused since")
-	}
+	check.Equal(t, r.version, again, "it goes on, though nobody was refused since")
 }
 
 // TestTwoRefused: pods that their plugin refuses do not have each other tried at once.
@@ -266,9 +263,7 @@ func TestTwoRefused(t *testing.T) {
 		r.Advance(time.Millisecond)
 	}
 	r.Forget()
-	if r.version != before {
-		t.Errorf("the version is %d, and was %d", r.version, before)
-	}
+	check.Equal(t, r.version, before, "the version is %d, and was %d", r.version, before)
 }
 
 // TestDevicesAfterARestart: what pods have is in the file, and their plugin is not needed.
@@ -300,9 +295,7 @@ func TestRejectedAfterARestart(t *testing.T) {
 	}
 	r.tells(assignments.Release{UID: "one"})
 	r.disk()
-	if got := r.plugin.has(); got != "" {
-		t.Errorf("the checkpoint has %s", got)
-	}
+	check.Equal(t, r.plugin.has(), "", "the checkpoint has")
 	if s, err := cpustate.Parse(r.file); err != nil || len(s.Own) > 0 {
 		t.Errorf("the state file has %v, %v", s, err)
 	}
@@ -375,7 +368,5 @@ func TestHealthOfDevices(t *testing.T) {
 	r.plugin.saveErr = nil
 	r.tells(assignments.Release{UID: "one"}, assignments.Living{})
 	r.Advance(time.Minute)
-	if len(r.health) != 0 {
-		t.Errorf("pods that are gone have %v", r.health)
-	}
+	check.Equal(t, len(r.health), 0, "pods that are gone have %v", r.health)
 }

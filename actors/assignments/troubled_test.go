@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const nic v1.ResourceName = "example.com/nic"
@@ -78,9 +79,7 @@ func TestACheckpointThatCantBeRead(t *testing.T) {
 		"plugin: allocate [a]")
 	r.answers(nil)
 	r.disk()
-	if got := r.plugin.has(); got != "two [a]" {
-		t.Errorf("the checkpoint has %s", got)
-	}
+	check.Equal(t, r.plugin.has(), "two [a]", "the checkpoint has")
 	if r.Logged("is a directory", "elsewhere", "nobody knows") != 1 {
 		t.Errorf("the log says\n%s", &r.Log)
 	}
@@ -208,9 +207,7 @@ func TestAnswersThatCantBeRead(t *testing.T) {
 	r.tells(wants("one", "1"))
 	r.disk()
 	r.want("it is refused", "pods: one UnexpectedAdmissionError; shared 0-3")
-	if got := r.plugin.has(); got != "" {
-		t.Errorf("the checkpoint has %s", got)
-	}
+	check.Equal(t, r.plugin.has(), "", "the checkpoint has")
 }
 
 // TestAPodThatGetsMore: what it has stays in the checkpoint while a plugin is asked for more.

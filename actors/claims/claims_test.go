@@ -3,7 +3,6 @@ package claims_test
 import (
 	"errors"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/claims"
 	decide "github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -112,9 +112,7 @@ func TestFailure(t *testing.T) {
 	want := []string{
 		"not prepared within 0s", "not prepared within 1s", "prepared within 3s", "not unprepared within 0s", "unprepared within 1s",
 	}
-	if !slices.Equal(r.counted, want) {
-		t.Errorf("counted was %q, want %q", r.counted, want)
-	}
+	check.Same(t, r.counted, want, "counted was")
 	if want := map[string]int{"all": 0}; !maps.Equal(r.inUse, want) {
 		t.Errorf("in use are %v, want %v", r.inUse, want)
 	}

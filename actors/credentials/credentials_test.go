@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // rig is the actor alone on a virtual clock. The rig plays the plugins, which answer when the test says so, and the disk
@@ -156,9 +157,7 @@ func TestOrder(t *testing.T) {
 	r.WantByListener("nobody has something", "nobody gets [] ")
 	r.ask("Not An Image", nil)
 	r.WantByListener("nor here", "nobody gets [] ")
-	if r.reads != 1 {
-		t.Errorf("the docker configuration was read %d times", r.reads)
-	}
+	check.Equal(t, r.reads, 1, "the docker configuration was read %d times", r.reads)
 	r.Advance(credentials.ConfigAge)
 	r.config = "{"
 	r.ask("a.reg.io/x", nil)
@@ -206,9 +205,7 @@ func TestHang(t *testing.T) {
 	r.ask("fast.reg.io/app", pod("f", ""))
 	r.runs.Answer(nil, "fast fast.reg.io/app")
 	said := r.Since()
-	if said > time.Second {
-		t.Errorf("the other plugin was held up for %v", said)
-	}
+	check.AtMost(t, said, time.Second, "the other plugin was held up for")
 	r.Advance(credentials.PluginDeadline)
 	if n := r.Logged("credential provider plugin failed", "slow.reg.io/0"); n != 1 {
 		t.Errorf("logged %d times: %s", n, r.Log.String())
@@ -260,9 +257,7 @@ func TestTokens(t *testing.T) {
 		return answer("Image", time.Minute, "*.reg.io", "echo", q.ServiceAccountToken)
 	}
 	r.runs.Answer(nil, first)
-	if text := strings.Join(r.Lines(), "\n"); !strings.Contains(text, "needs tokenAttributes.cacheType Token") {
-		t.Errorf("an echo: %s", text)
-	}
+	check.Has(t, strings.Join(r.Lines(), "\n"), "needs tokenAttributes.cacheType Token", "an echo")
 	if strings.Contains(r.Log.String(), "token-1") {
 		t.Errorf("a token is logged: %s", r.Log.String())
 	}

@@ -14,6 +14,7 @@ import (
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/volumes"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var notAttached = storagev1.CSIDriverSpec{AttachRequired: new(false)}
@@ -182,9 +183,7 @@ func TestLook(t *testing.T) {
 	}
 	r.calls.Answer(nil, "stage v", "publish v for a", "publish v for b")
 	r.Advance(time.Minute)
-	if r.gets[claim] != 1 {
-		t.Errorf("asked for %d times", r.gets[claim])
-	}
+	check.Equal(t, r.gets[claim], 1, "asked for %d times", r.gets[claim])
 	r.silent = claim
 	r.Advance(time.Minute)
 	r.Advance(time.Minute)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestIndex: whatever comes and goes, the index finds what a walk over all volumes finds, and keeps nothing else.
@@ -58,7 +59,5 @@ func TestIndex(t *testing.T) {
 	for i := range 4 {
 		x.of(types.UID(fmt.Sprint("u", i)))
 	}
-	if len(x.byKey)+len(x.order)+len(x.byPod) > 0 {
-		t.Errorf("left: %+v", x)
-	}
+	check.AtMost(t, len(x.byKey)+len(x.order)+len(x.byPod), 0, "left: %+v", x)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // rig is the actor alone. The rig plays the machine, podview, pods and nodestatus.
@@ -221,9 +222,7 @@ func TestIdlePodsAreSeldomMeasured(t *testing.T) {
 	r.Advance(time.Minute)
 	r.counted = 0
 	r.Advance(10 * time.Minute)
-	if r.counted != 2*10 {
-		t.Errorf("the use of pods was measured %d times in 10 minutes, want 20", r.counted)
-	}
+	check.Equal(t, r.counted, 2*10, "the use of pods was measured %d times in 10 minutes, want 20", r.counted)
 	r.disk["x"] = 101
 	r.left.NodeFS.Bytes.Available -= 101
 	r.Advance(10200 * time.Millisecond)
@@ -246,9 +245,7 @@ func TestFilesThatCannotAllBeCounted(t *testing.T) {
 	}
 	r.counted = 0
 	r.Advance(10 * time.Minute)
-	if r.counted != 60+10 {
-		t.Errorf("the use of pods was measured %d times in 10 minutes, want 70", r.counted)
-	}
+	check.Equal(t, r.counted, 60+10, "the use of pods was measured %d times in 10 minutes, want 70", r.counted)
 	if r.waits {
 		t.Error("it waited for large directories")
 	}
@@ -314,21 +311,15 @@ func TestNotices(t *testing.T) {
 	r := newRig(t)
 	r.notice(nil)
 	r.WantAfter("it is early", 150*time.Millisecond)
-	if r.asked != 2 {
-		t.Fatalf("asked for %d notices, want 2", r.asked)
-	}
+	check.Fatal(t, check.Is(r.asked, 2, "asked for %d notices, want 2", r.asked))
 	r.pods = nil
 	r.memory(50)
 	r.notice(nil)
 	r.Advance(20 * time.Second)
-	if r.asked != 2 {
-		t.Fatalf("asked for %d notices while memory is short, want 2", r.asked)
-	}
+	check.Fatal(t, check.Is(r.asked, 2, "asked for %d notices while memory is short, want 2", r.asked))
 	r.memory(900)
 	r.Advance(3 * time.Second)
-	if r.asked != 3 {
-		t.Fatalf("asked for %d notices when memory was enough again, want 3", r.asked)
-	}
+	check.Fatal(t, check.Is(r.asked, 3, "asked for %d notices when memory was enough again, want 3", r.asked))
 	r.Keep("nothing")
 }
 
@@ -338,14 +329,10 @@ func TestNoticesOfNewLimits(t *testing.T) {
 	r.left.Allocatable = eviction.Left{Available: 700, Capacity: 700, Known: true}
 	old := r.notice
 	r.Advance(eviction.Longest)
-	if r.asked != 1 {
-		t.Fatalf("asked for %d notices before the first ended, want 1", r.asked)
-	}
+	check.Fatal(t, check.Is(r.asked, 1, "asked for %d notices before the first ended, want 1", r.asked))
 	old(context.Canceled)
 	r.Advance(eviction.Longest)
-	if r.asked != 2 {
-		t.Fatalf("asked for %d notices, want 2", r.asked)
-	}
+	check.Fatal(t, check.Is(r.asked, 2, "asked for %d notices, want 2", r.asked))
 }
 
 // TestImagesElsewhere: images stay if their removal would free nothing where room is short.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // It is a map.
@@ -35,9 +37,7 @@ func TestMapModel(t *testing.T) {
 			"delete": func(t *rapid.T) {
 				k := key.Draw(t, "key")
 				_, want := model[k]
-				if got := m.Delete(k); got != want {
-					t.Fatalf("Delete(%d) = %v, want %v", k, got, want)
-				}
+				check.Fatal(t, check.Is(m.Delete(k), want, "Delete(%d)", k))
 				drop(k)
 			},
 			"deleteFunc": func(t *rapid.T) {
@@ -60,9 +60,7 @@ func TestMapModel(t *testing.T) {
 				got := map[int]string{}
 				for i, e := range m {
 					got[e.Key] = e.Value
-					if order[i] != e.Key {
-						t.Fatalf("order %v, want %v", m, order)
-					}
+					check.Fatal(t, check.Is(order[i], e.Key, "order %v, want %v", m, order))
 				}
 				if !maps.Equal(got, model) || len(m) != len(model) {
 					t.Fatalf("%v, want %v", m, model)

@@ -1,11 +1,11 @@
 package gc
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestOldestLogs: of each container the oldest incarnation that there is counts;
@@ -23,7 +23,5 @@ func TestOldestLogs(t *testing.T) {
 		{Namespace: "default", Pod: "one", UID: "u1", Container: "app", Attempt: 2},
 		{Namespace: "default", Pod: "web", UID: "u2", Container: "app", Attempt: 6},
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	check.Same(t, got, want, "got")
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestOverflowAsksOnce: whatever overflows the mailbox before lost messages were asked for, they are
@@ -22,7 +23,5 @@ func TestOverflowAsksOnce(t *testing.T) {
 		r.Advance(10 * time.Millisecond)
 	}
 	r.Advance(gcPeriod / 4)
-	if r.restarted != 1 {
-		t.Errorf("pods were asked %d times to say everything again, want once", r.restarted)
-	}
+	check.Equal(t, r.restarted, 1, "pods were asked %d times to say everything again, want once", r.restarted)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestDrain: what runs with a slot comes to its end and its result is handled;
@@ -29,9 +31,7 @@ func TestDrain(t *testing.T) {
 	}
 	c.do(r, c.effect("late", "l"))
 	c.answer("2")
-	if err := <-drained; err != nil {
-		t.Error(err)
-	}
+	check.Error(t, <-drained)
 	equal(t, "results", c.b.took(), []string{"1 done", "2 done"})
 	if n := c.run.Counts()["Call"]; n.Finished != 2 || n.Dropped != 3 {
 		t.Errorf("%+v", n)
@@ -53,16 +53,10 @@ func TestEnded(t *testing.T) {
 	}
 	c.answer("1")
 	c.answer("1")
-	if err := c.run.Ended(ctx); err == nil {
-		t.Error("it did not wait for the second")
-	}
+	check.Fails(t, c.run.Ended(ctx), "it did not wait for the second")
 	c.answer("2")
-	if err := c.run.Ended(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, c.run.Ended(t.Context()))
 	none := newCalls(t, starts)
 	none.run.Close()
-	if err := none.run.Ended(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, none.run.Ended(t.Context()))
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // effectLaw watches every phase of every effect and knows what may follow what.
@@ -42,9 +44,7 @@ func (l *effectLaw) Effect(_ time.Time, path string, p EffectPhase, e EffectInfo
 		if o, busy := l.on[lane]; busy {
 			l.t.Fatalf("effect %d begins on the lane of %d", e.ID, o)
 		}
-		if l.asked[lane][0] != e.ID {
-			l.t.Fatalf("effect %d begins before %d", e.ID, l.asked[lane][0])
-		}
+		check.Fatal(l.t, check.Is(l.asked[lane][0], e.ID, "effect %d begins before %d", e.ID, l.asked[lane][0]))
 		l.on[lane] = e.ID
 		l.asked[lane] = l.asked[lane][1:]
 	case EffectFinished, EffectExpired:
@@ -89,13 +89,9 @@ func TestEffectsKeepTheirLaws(t *testing.T) {
 			for _, o := range owners {
 				lanes := map[string]int{}
 				for _, e := range run.InFlight(o) {
-					if e.Phase != law.phase[e.ID] {
-						rt.Fatalf("%+v was last seen %s", e, law.phase[e.ID])
-					}
+					check.Fatal(rt, check.Is(e.Phase, law.phase[e.ID], "%+v was last seen %s", e, law.phase[e.ID]))
 					if e.HoldsSlot != "" {
-						if e.Phase != EffectStarted {
-							rt.Fatalf("holds a slot: %+v", e)
-						}
+						check.Fatal(rt, check.Is(e.Phase, EffectStarted, "holds a slot: %+v", e))
 						started[e.HoldsSlot]++
 					}
 					if e.Phase == EffectStarted {

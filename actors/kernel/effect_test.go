@@ -165,9 +165,7 @@ func TestCrashDropsWhatHasNotBegunAtOnce(t *testing.T) {
 	equal(t, "during the backoff", c.b.took(), []string{"of another runs"})
 	c.b.Advance(time.Second)
 	equal(t, "the result reaches the next incarnation", c.b.took(), []string{"a start 2", "running done"})
-	if len(inherited) != 0 {
-		t.Errorf("%+v", inherited)
-	}
+	check.Equal(t, len(inherited), 0, "%+v", inherited)
 	if n := c.run.Counts()["Call"]; n.Dropped != 2 {
 		t.Errorf("%+v", n)
 	}
@@ -211,9 +209,7 @@ func TestEffectsOfAStoppedOwner(t *testing.T) {
 	equal(t, "stop", c.b.took(), []string{"a stop", "in flight 3"})
 	c.answer("1")
 	equal(t, "queued ones are dropped", c.b.took(), nil)
-	if c.b.sys.DeadLetters() != 1 {
-		t.Error("the result is no dead letter")
-	}
+	check.Equal(t, c.b.sys.DeadLetters(), 1, "the result is no dead letter")
 	c.held(t, 0, 0)
 
 	again := c.root("a")
@@ -336,9 +332,7 @@ func TestRunnerClose(t *testing.T) {
 	c.b.Advance(time.Hour)
 	equal(t, "after", c.b.took(), nil)
 	c.held(t, 0, 0)
-	if len(c.run.InFlight("a")) != 0 {
-		t.Errorf("%+v", c.run.InFlight("a"))
-	}
+	check.Equal(t, len(c.run.InFlight("a")), 0, "%+v", c.run.InFlight("a"))
 }
 
 func TestBadEffectsAndPools(t *testing.T) {
@@ -352,18 +346,14 @@ func TestBadEffectsAndPools(t *testing.T) {
 		func(e *Effect[do]) { e.Pool = "nobody's" },
 	} {
 		c.do(r, c.effect("1", "x", change))
-		if len(c.b.crashes) != i+1 {
-			t.Fatalf("%d: no crash", i)
-		}
+		check.Fatal(t, check.Is(len(c.b.crashes), i+1, "%d: no crash", i))
 		c.b.Advance(time.Minute)
 	}
 	if len(c.live) != 0 || len(c.run.InFlight("a")) != 0 {
 		t.Error("something is left")
 	}
 	for _, p := range [][]Pool{{{}}, {starts, starts}, {{Name: "x", Size: 1, MinHold: 2, MaxHold: 1}}} {
-		if _, err := NewRunner(c.b.sys, p...); err == nil {
-			t.Errorf("%+v: no error", p)
-		}
+		check.Fails(t, check.Err(NewRunner(c.b.sys, p...)), "%+v: no error", p)
 	}
 }
 
@@ -380,9 +370,7 @@ func TestStandingEffect(t *testing.T) {
 	}
 	c.live["stream"].done(c.b.say("stream ended"))
 	c.b.Settle()
-	if got := c.b.log[len(c.b.log)-1]; got != "stream ended" {
-		t.Errorf("last is %q", got)
-	}
+	check.Equal(t, c.b.log[len(c.b.log)-1], "stream ended", "last")
 	c.run.Close()
 	if c.live["other"].ctx.Err() == nil {
 		t.Error("the runner was closed and the stream goes on")

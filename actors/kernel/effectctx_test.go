@@ -49,9 +49,7 @@ func TestEffectContextStop(t *testing.T) {
 	}
 	c.AfterFunc(func() { told = append(told, "e") })
 	c.end(context.Canceled)
-	if !slices.Equal(told, []string{"e", "b", "d"}) {
-		t.Errorf("told %v", told)
-	}
+	check.Same(t, told, []string{"e", "b", "d"}, "told")
 	if stop["b"]() {
 		t.Error("stop after the end says that it prevented the call")
 	}
@@ -65,16 +63,12 @@ func TestEffectContextAfterItsEnd(t *testing.T) {
 	told := 0
 	c.AfterFunc(func() { told++ })
 	stop := c.AfterFunc(func() { told += 10 })
-	if told != 0 {
-		t.Error("it was called by AfterFunc itself")
-	}
+	check.Equal(t, told, 0, "it was called by AfterFunc itself")
 	if !stop() {
 		t.Error("stop says that it was too late")
 	}
 	v.Advance(0)
-	if told != 1 {
-		t.Errorf("told %d", told)
-	}
+	check.Equal(t, told, 1, "told")
 }
 
 // The standard library's contexts end with it, with no goroutine between them.
@@ -117,9 +111,7 @@ func TestEffectContextConcurrent(t *testing.T) {
 		wg.Go(func() { c.end(context.Canceled) })
 		wg.Wait()
 		mu.Lock()
-		if called+prevented > 4 {
-			t.Errorf("%d were called, %d prevented", called, prevented)
-		}
+		check.AtMost(t, called+prevented, 4, "%d were called, %d prevented", called, prevented)
 		mu.Unlock()
 	}
 }

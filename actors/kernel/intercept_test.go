@@ -68,9 +68,7 @@ func TestIntercept(t *testing.T) {
 		ref.Tell(noted{"outside", 1})
 		b.Advance(time.Hour)
 		for _, name := range []string{"a", "b"} {
-			if !slices.Equal(s.got[name], want[name]) {
-				rt.Errorf("from %s came %v, want %v", name, s.got[name], want[name])
-			}
+			check.Same(rt, s.got[name], want[name], "from %s came", name)
 		}
 		if asked != 40 || len(s.got["outside"]) != 1 {
 			rt.Errorf("asked %d times, want 40; from outside came %v", asked, s.got["outside"])
@@ -98,9 +96,7 @@ func TestDelayReorders(t *testing.T) {
 		b.Settle()
 	}
 	b.Advance(2 * time.Second)
-	if !slices.Equal(got, []string{"b", "a"}) {
-		t.Errorf("came %v, want b before a", got)
-	}
+	check.Same(t, got, []string{"b", "a"}, "came %v, want b before a", got)
 	from, _ := Lookup[do](b.sys, "a")
 	from.Tell(func(*Context[do]) { to.Tell(func(*Context[do]) { got = append(got, "after its death") }) })
 	b.Settle()
@@ -108,9 +104,7 @@ func TestDelayReorders(t *testing.T) {
 	b.Settle()
 	b.root(b.spec("to"))
 	b.Advance(2 * time.Second)
-	if len(got) != 2 {
-		t.Errorf("came %v: a message outlived its process", got)
-	}
+	check.Equal(t, len(got), 2, "came %v: a message outlived its process", got)
 }
 
 // TestWithin: an actor that panics between two sends has sent the first, and not the second.
@@ -146,16 +140,12 @@ func TestWithin(t *testing.T) {
 		b.Advance(time.Minute)
 		slices.Sort(got)
 		want := map[int]string{0: "first second third", 1: "", 2: "first", 3: "first second"}[at]
-		if s := strings.Join(got, " "); s != want {
-			t.Errorf("with a panic at send %d came %q, want %q", at, s, want)
-		}
+		check.Equal(t, strings.Join(got, " "), want, "with a panic at send %d came", at)
 		if n := len(asked); n != map[int]int{0: 3, 1: 1, 2: 2, 3: 3}[at] {
 			t.Errorf("with a panic at send %d asked %d times", at, n)
 		}
 	}
-	if len(b.crashes) != 3 {
-		t.Errorf("%d crashes, want 3", len(b.crashes))
-	}
+	check.Equal(t, len(b.crashes), 3, "%d crashes, want 3", len(b.crashes))
 }
 
 // TestMeddlingNeedsASimulation: the hooks are not for goroutines.

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func equal(t *testing.T, what string, got, want []string) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
-	}
+	check.Same(t, got, want, "%s:\n got", what)
 }
 
 func TestOneMessageAStepInOrder(t *testing.T) {
@@ -47,9 +47,7 @@ func TestSendersAreFIFOWhoeverRuns(t *testing.T) {
 			for i := range 20 {
 				src.Tell(func(ctx *Context[do]) {
 					sink.Tell(func(*Context[do]) {
-						if seen[name] != i {
-							t.Fatalf("seed %d: %s sent %d, and %d was due", seed, name, i, seen[name])
-						}
+						check.Fatal(t, check.Is(seen[name], i, "seed %d: %s sent %d, and %d was due", seed, name, i, seen[name]))
 						seen[name]++
 					})
 				})
@@ -130,9 +128,7 @@ func TestCrashInOverflowed(t *testing.T) {
 	}
 	b.Advance(time.Second)
 	equal(t, "after the restart", got, []string{"0", "1"})
-	if len(b.crashes) != 1 {
-		t.Error(b.crashes)
-	}
+	check.Equal(t, len(b.crashes), 1, "%v", b.crashes)
 }
 
 type keyed struct {
@@ -154,10 +150,7 @@ func (s sink) Receive(_ *Context[any], m any) { *s.got = append(*s.got, fmt.Spri
 func TestLatestWinsKeepsPlaceAndAge(t *testing.T) {
 	b := newBench(t)
 	var got []string
-	r, err := SpawnRoot(b.sys, Spec[any]{Name: "s", New: func() Behavior[any] { return sink{&got} }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(SpawnRoot(b.sys, Spec[any]{Name: "s", New: func() Behavior[any] { return sink{&got} }}))(t)
 	b.Settle()
 	// past the point where the queue is moved to its beginning
 	for i := range 200 {
@@ -268,16 +261,12 @@ func TestCrashReport(t *testing.T) {
 	}
 	r.Tell(bomb{Name: "x", Err: errors.New("no"), Secret: map[string][]byte{"password": []byte("hunter2")}})
 	b.Settle()
-	if len(b.crashes) != 1 {
-		t.Fatal(b.crashes)
-	}
+	check.Fatal(t, check.Is(len(b.crashes), 1, "%v", b.crashes))
 	c := b.crashes[0]
 	if c.Message != "kernel.bomb" || c.Reason != "bomb x" || c.Path != "s" || c.Incarnation != 1 || c.Decision != Restart {
 		t.Errorf("%+v", c)
 	}
-	if c.Detail != "Name:x Err:no Secret:map[string][]uint8(1)" {
-		t.Errorf("detail %q", c.Detail)
-	}
+	check.Equal(t, c.Detail, "Name:x Err:no Secret:map[string][]uint8(1)", "detail")
 	if len(c.Last) != 3 || !strings.HasSuffix(c.Last[2], " int") {
 		t.Errorf("last %q", c.Last)
 	}
@@ -372,9 +361,7 @@ func TestStopLeavesDeadLetters(t *testing.T) {
 	if by := b.sys.DeadLettersByName(); by["kernel.do"] != b.sys.DeadLetters() {
 		t.Error(by)
 	}
-	if len(b.sys.Snapshot("")) != 0 {
-		t.Error(b.sys.Snapshot(""))
-	}
+	check.Equal(t, len(b.sys.Snapshot("")), 0, "%v", b.sys.Snapshot(""))
 }
 
 func TestZeroRef(t *testing.T) {
@@ -455,9 +442,7 @@ func TestBadSpecs(t *testing.T) {
 	} {
 		s := ok
 		change(&s)
-		if _, err := SpawnRoot(b.sys, s); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		check.Fails(t, check.Err(SpawnRoot(b.sys, s)), "%s: no error", name)
 	}
 }
 

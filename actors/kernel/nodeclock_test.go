@@ -28,21 +28,13 @@ func TestNodeClockReadings(t *testing.T) {
 	if !before.Before(after) || !after.After(before) {
 		t.Error("the later time is not after the earlier one")
 	}
-	if d := after.Round(0).Sub(before); d != 61*time.Second-time.Hour {
-		t.Errorf("the wall clock moved by %v", d)
-	}
-	if d := time.Duration(after.UnixNano() - before.UnixNano()); d != 61*time.Second-time.Hour {
-		t.Errorf("Unix time moved by %v", d)
-	}
+	check.Equal(t, after.Round(0).Sub(before), 61*time.Second-time.Hour, "the wall clock moved by")
+	check.Equal(t, time.Duration(after.UnixNano()-before.UnixNano()), 61*time.Second-time.Hour, "Unix time moved by")
 	if d := after.Add(time.Second).Sub(before); d != 62*time.Second {
 		t.Errorf("a second later %v passed", d)
 	}
-	if got := v.Now().Sub(start); got != 61*time.Second {
-		t.Errorf("the world's clock went to %v", got)
-	}
-	if o := NewVirtual(1, time.Date(1800, 1, 1, 0, 0, 0, 0, time.UTC)).NodeClock().Now(); o.Year() != 1800 {
-		t.Errorf("the year is %d, want 1800", o.Year())
-	}
+	check.Equal(t, v.Now().Sub(start), 61*time.Second, "the world's clock went to")
+	check.Equal(t, NewVirtual(1, time.Date(1800, 1, 1, 0, 0, 0, 0, time.UTC)).NodeClock().Now().Year(), 1800, "the year")
 }
 
 // TestNodeClockTimers: they go by the monotonic reading.
@@ -74,9 +66,7 @@ func TestNodeClockTimers(t *testing.T) {
 	if d := c.Now().Sub(asleep); d != time.Hour-30*time.Second {
 		t.Errorf("after its sleep %v have passed", d)
 	}
-	if want := []string{"world's 12s", "set asleep 1m6s", "first 1m10s", "second 1m11s"}; !slices.Equal(fired, want) {
-		t.Errorf("fired %q, want %q", fired, want)
-	}
+	check.Same(t, fired, []string{"world's 12s", "set asleep 1m6s", "first 1m10s", "second 1m11s"}, "fired")
 }
 
 // TestPause: a paused process does nothing, and has all at once afterwards.
@@ -100,9 +90,7 @@ func TestPause(t *testing.T) {
 	}
 	ref := check.Value(SpawnRoot(l.sys, Spec[string]{Name: "paused", Runner: r, New: func() Behavior[string] {
 		return pausedActor{note: note, begin: func(ctx *Context[string]) {
-			if ctx.Now().Unix() != start.Add(-time.Hour).Unix() {
-				t.Errorf("the actor reads %v", ctx.Now())
-			}
+			check.Equal(t, ctx.Now().Unix(), start.Add(-time.Hour).Unix(), "the actor reads %v", ctx.Now())
 			ctx.Do(effect(time.Minute))
 			ctx.Do(effect(5 * time.Second))
 			ctx.After(2*time.Second, "timer")
@@ -115,9 +103,7 @@ func TestPause(t *testing.T) {
 	v.Advance(20 * time.Second)
 	slices.Sort(got[1:])
 	want := []string{"begun 0s", "answered 10s", "begun 10s", "expired 15s", "timer 10s", "told 10s"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Same(t, got, want, "got")
 	r.Pause()
 	ref.Tell("lost")
 	KillRoot(ref)

@@ -2,9 +2,10 @@ package kernel
 
 import (
 	"maps"
-	"reflect"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestCountersOutliveTheirActors(t *testing.T) {
@@ -15,9 +16,7 @@ func TestCountersOutliveTheirActors(t *testing.T) {
 	}
 	b.Settle()
 	before := b.sys.Metrics()[0]
-	if err := b.sys.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, b.sys.Shutdown(t.Context()))
 	after := b.sys.Metrics()[0]
 	if after.Kind != "a" || after.Actors != 0 || after.Handled < before.Handled || after.Handled == 0 {
 		t.Errorf("%+v, before its end %+v", after, before)
@@ -46,9 +45,7 @@ func TestEffectsByKind(t *testing.T) {
 		c.effect("stream", "z", func(e *Effect[do]) { e.Kind, e.Standing, e.Deadline = "Watch", true, 0 }))
 	c.b.Advance(3 * time.Second)
 	want := []KindInFlight{{Kind: "Call", Queued: 1, Started: 2, Oldest: 3 * time.Second}, {Kind: "Watch", Started: 1}}
-	if got := c.run.UnderWay(); !reflect.DeepEqual(got, want) {
-		t.Errorf("under way %+v, want %+v", got, want)
-	}
+	check.Deep(t, c.run.UnderWay(), want, "under way")
 	c.answer("1")
 	c.b.Advance(time.Hour)
 	if got := c.run.UnderWay()[0]; got.Overdue != 2 || got.Queued+got.Started != 0 {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 type (
@@ -52,9 +54,7 @@ func TestQueueModel(t *testing.T) {
 			if len(model) == 0 {
 				t.Skip("empty")
 			}
-			if got := q.pop(); got != model[0] {
-				t.Fatalf("pop %+v, want %+v", got, model[0])
-			}
+			check.Fatal(t, check.Is(q.pop(), model[0], "pop"))
 			model = model[1:]
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -71,9 +71,7 @@ func TestQueueModel(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				if q.depth() != len(model) {
-					t.Fatalf("depth %d, want %d", q.depth(), len(model))
-				}
+				check.Fatal(t, check.Is(q.depth(), len(model), "depth"))
 				if len(model) > 0 && q.oldest() != model[0].at {
 					t.Fatalf("oldest %d, want %d", q.oldest(), model[0].at)
 				}

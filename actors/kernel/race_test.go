@@ -128,9 +128,7 @@ func TestWallClockKeepsOrder(t *testing.T) {
 	total := 0
 	r := check.Value(SpawnRoot(sys, Spec[numbered]{Name: "a", MailboxLimit: senders * each, New: func() Behavior[numbered] {
 		return receiver[numbered](func(m numbered) {
-			if next[m.sender] != m.n {
-				t.Errorf("of %d came %d, and %d was due", m.sender, m.n, next[m.sender])
-			}
+			check.Equal(t, next[m.sender], m.n, "of %d came %d, and %d was due", m.sender, m.n, next[m.sender])
 			next[m.sender]++
 			if total++; total == senders*each {
 				close(done)

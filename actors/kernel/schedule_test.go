@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // order makes actors a, b and c, tells each n messages, and gives the order in which they were
@@ -28,9 +30,7 @@ func order(t testing.TB, s Schedule, seed uint64, n int) string {
 		}
 	}
 	b.Advance(time.Hour)
-	if len(got) != 3*n {
-		t.Fatalf("%d messages were handled, want %d", len(got), 3*n)
-	}
+	check.Fatal(t, check.Is(len(got), 3*n, "%d messages were handled, want %d", len(got), 3*n))
 	return strings.Join(got, "")
 }
 
@@ -101,12 +101,8 @@ func TestCost(t *testing.T) {
 	}
 	b.Advance(time.Second)
 	want := []string{"first 0s", "second 10ms", "third 20ms", "timer 30ms", "fourth 40ms"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if d := b.Now().Sub(start); d != 1010*time.Millisecond {
-		t.Errorf("the clock is at %v", d)
-	}
+	check.Same(t, got, want, "got")
+	check.Equal(t, b.Now().Sub(start), 1010*time.Millisecond, "the clock is at")
 }
 
 // TestSlow: only the messages of slow actors take time.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func pooled(rank int64) func(*Effect[do]) {
@@ -66,9 +68,7 @@ func TestWaitedFor(t *testing.T) {
 		look()
 	}
 	want := map[string]string{"first": "", "slot": "start", "free": "", "lane": WaitedForLane, "both": "start"}
-	if fmt.Sprint(waited) != fmt.Sprint(want) {
-		t.Errorf("they waited for %v, want %v", waited, want)
-	}
+	check.Equal(t, fmt.Sprint(waited), fmt.Sprint(want), "they waited for %v, want %v", waited, want)
 }
 
 // The next on a lane does not jump the queue for the slot that its predecessor held.
@@ -150,9 +150,7 @@ func TestHoldFollowsTheUsualTime(t *testing.T) {
 	k := &effect{EffectInfo: EffectInfo{Kind: "k"}}
 	holds := func(d time.Duration, what string) {
 		t.Helper()
-		if h := p.hold(k); h != d {
-			t.Errorf("%s: holds for %v, want %v", what, h, d)
-		}
+		check.Equal(t, p.hold(k), d, "%s: holds for", what)
 	}
 	holds(10*time.Second, "before the first")
 	p.learn(k, now.Add(5*time.Second))
@@ -332,17 +330,13 @@ func TestPoolBehindAnother(t *testing.T) {
 	c.answer("look 4")
 	c.answer("start 3")
 	for _, p := range c.run.Pools() {
-		if p.Held+p.Waiting > 0 {
-			t.Errorf("left: %+v", p)
-		}
+		check.AtMost(t, p.Held+p.Waiting, 0, "left: %+v", p)
 	}
 	for name, bad := range map[string]Pool{
 		"nothing to be behind": {Name: "x", Size: 1, MinHold: 1, MaxHold: 1, Behind: "y", BehindMax: 1},
 		"itself":               {Name: "x", Size: 1, MinHold: 1, MaxHold: 1, Behind: "x", BehindMax: 1},
 		"for ever":             {Name: "x", Size: 1, MinHold: 1, MaxHold: 1, Behind: "start"},
 	} {
-		if _, err := NewRunner(c.b.sys, starts, bad); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		check.Fails(t, check.Err(NewRunner(c.b.sys, starts, bad)), "%s: no error", name)
 	}
 }

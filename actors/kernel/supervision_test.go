@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,9 +111,7 @@ func TestBackoffQuarantineAndRecovery(t *testing.T) {
 	b.Advance(12 * time.Minute)
 	s := time.Second
 	want := []time.Duration{0, 1 * s, 3 * s, 7 * s, 11 * s, 311 * s, 611 * s}
-	if !slices.Equal(starts, want) {
-		t.Errorf("starts at %v, want %v", starts, want)
-	}
+	check.Same(t, starts, want, "starts at")
 	if i := b.info(r); i.Status != "Quarantined" || i.Crashes != 7 || i.Restarts != 6 || i.LastCrash.Message != "Start" {
 		t.Errorf("%+v", i)
 	}
@@ -126,9 +123,7 @@ func TestBackoffQuarantineAndRecovery(t *testing.T) {
 	b.took()
 	b.Advance(5 * time.Minute)
 	equal(t, "recovery", b.took(), []string{"a start 8", "waited through quarantine"})
-	if i := b.info(r); i.Status != "Running" {
-		t.Error(i.Status)
-	}
+	check.Equal(t, b.info(r).Status, "Running", "it")
 	b.Advance(2 * time.Minute)
 	r.Tell(boom("again")) // forgiven: it ran for a window
 	b.Settle()
@@ -191,9 +186,7 @@ func TestEscalationLadder(t *testing.T) {
 		t.Fatalf("fatal: %v", b.fatal)
 	}
 	for _, i := range b.sys.Snapshot("") {
-		if i.Status != "Failed" {
-			t.Errorf("%s is %s", i.Path, i.Status)
-		}
+		check.Equal(t, i.Status, "Failed", "%s", i.Path)
 	}
 	check.Fatal(t, b.sys.Shutdown(context.Background()))
 }
@@ -238,9 +231,7 @@ func TestStoppedInBackoffStaysStopped(t *testing.T) {
 		var name Ref[do]
 		r.Tell(func(ctx *Context[do]) { StopChild(ctx, kid) })
 		b.Settle()
-		if s := b.info(kid).Status; s != "gone" {
-			t.Fatal(s)
-		}
+		check.Fatal(t, check.Is(b.info(kid).Status, "gone", "it"))
 		name = b.child(r, b.spec("kid"))
 		b.took()
 		b.Advance(time.Hour)
@@ -285,9 +276,7 @@ func TestNameIsTakenUntilTheParentKnows(t *testing.T) {
 		kid.cell.stop()
 		for kid.cell.step() {
 		}
-		if s := b.info(kid).Status; s != "Stopped" {
-			t.Error(s)
-		}
+		check.Equal(t, b.info(kid).Status, "Stopped", "it")
 		_, early = Spawn(ctx, b.spec("kid"))
 	})
 	b.runnable = []*cell{r.cell}
@@ -425,9 +414,7 @@ func TestPanicsOutsideReceive(t *testing.T) {
 		}
 		StopRoot(r)
 		b.Settle()
-		if len(b.sys.Snapshot("")) != 0 {
-			t.Error("it waits for ever")
-		}
+		check.Equal(t, len(b.sys.Snapshot("")), 0, "it waits for ever")
 	})
 	t.Run("crashed actors have no last words", func(t *testing.T) {
 		b := newBench(t)
@@ -495,9 +482,7 @@ func TestShutdownGivesUp(t *testing.T) {
 	<-inHand
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if err := sys.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "1 actors") {
-		t.Error(err)
-	}
+	check.Says(t, sys.Shutdown(ctx), "1 actors", "the error")
 	close(block)
 	if !sys.Until("a", 5*time.Second) {
 		t.Error("still there")

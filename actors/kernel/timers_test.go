@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Timers are a list in order of time, and of setting at one time; those stopped
@@ -71,9 +73,7 @@ func TestTimersModel(t *testing.T) {
 				model = model[1:]
 			},
 			"": func(t *rapid.T) {
-				if h.len() != len(model) {
-					t.Fatalf("%d timers, want %d", h.len(), len(model))
-				}
+				check.Fatal(t, check.Is(h.len(), len(model), "%d timers, want %d", h.len(), len(model)))
 				if len(h.heap) > 2*len(model)+130 {
 					t.Fatalf("the heap has %d entries for %d timers", len(h.heap), len(model))
 				}

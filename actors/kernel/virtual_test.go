@@ -9,6 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestVirtualTimersFireInOrder(t *testing.T) {
@@ -57,9 +59,7 @@ func TestVirtualTimersFireInOrder(t *testing.T) {
 				due++
 			}
 		}
-		if due != len(fired) {
-			t.Fatalf("%d fired, %d were due", len(fired), due)
-		}
+		check.Fatal(t, check.Is(due, len(fired), "%d fired, %d were due", len(fired), due))
 	})
 }
 
@@ -84,9 +84,7 @@ func TestLivelockIsSeen(t *testing.T) {
 	r.Tell(func(*Context[do]) {})
 	b.steps = b.moved + livelock
 	defer func() {
-		if s := fmt.Sprint(recover()); !strings.Contains(s, "the next to a") {
-			t.Error(s)
-		}
+		check.Has(t, fmt.Sprint(recover()), "the next to a", "it")
 	}()
 	b.Settle()
 }

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func digestOf(m any) uint64 {
@@ -101,10 +103,7 @@ func TestWalkSeesNoMore(t *testing.T) {
 		return m
 	}
 	message := func(use func(*structpb.Struct)) any {
-		s, err := structpb.NewStruct(map[string]any{"a": []any{1, "b", true}, "c": map[string]any{"d": nil}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Value(structpb.NewStruct(map[string]any{"a": []any{1, "b", true}, "c": map[string]any{"d": nil}}))(t)
 		use(s)
 		return s
 	}
@@ -127,9 +126,7 @@ func TestWalkSeesNoMore(t *testing.T) {
 			}
 		})},
 	} {
-		if one, other := digestOf(pair[0]), digestOf(pair[1]); one != other {
-			t.Errorf("%s: %x, and %x", name, one, other)
-		}
+		check.Equal(t, digestOf(pair[0]), digestOf(pair[1]), "%s", name)
 	}
 }
 

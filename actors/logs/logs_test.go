@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const interval = 10 * time.Second
@@ -157,9 +158,7 @@ func (r *rig) names() (out []string) {
 
 func (r *rig) want(t *testing.T, files []string, calls ...string) {
 	t.Helper()
-	if !slices.Equal(r.names(), files) {
-		t.Errorf("files %q, want %q", r.names(), files)
-	}
+	check.Same(t, r.names(), files, "files")
 	r.Want("calls", calls...)
 }
 
@@ -259,9 +258,7 @@ func TestCrashes(t *testing.T) {
 			all += *r.files[name]
 		}
 		for i := range len(all) {
-			if want := byte('a' + (written-len(all)+i)%26); all[i] != want {
-				t.Fatalf("%q, of %d bytes written", all, written)
-			}
+			check.Fatal(t, check.Is(all[i], byte('a'+(written-len(all)+i)%26), "%q, of %d bytes written", all, written))
 		}
 		if len(all) < min(written, 10) {
 			t.Fatalf("%q, of %d bytes written", all, written)

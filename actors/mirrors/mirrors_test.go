@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/mirrors"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -123,9 +124,7 @@ func TestGoneAlready(t *testing.T) {
 	r.err = &port.Error{Kind: port.NotFound, Verb: "Delete"}
 	r.tells(statics(), found("old=1"))
 	r.WantAfter("not found", echo-soon, "delete old, if it is mirror1")
-	if r.Log.Len() != 0 {
-		t.Errorf("the log says %s", &r.Log)
-	}
+	check.Equal(t, r.Log.Len(), 0, "the log says %s", &r.Log)
 }
 
 // TestNoAnswer: nothing else is done about that name until the deadline, and others do not wait for it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -63,14 +64,10 @@ func TestBundles(t *testing.T) {
 	r.actor.Tell(objects.Forget{UID: "u-web"})
 	r.actor.Tell(objects.Forget{UID: "u-db"})
 	r.Settle()
-	if r.ended() != 0 {
-		t.Error("the watch has ended with a pod that uses it")
-	}
+	check.Equal(t, r.ended(), 0, "the watch has ended with a pod that uses it")
 	r.actor.Tell(objects.Forget{UID: "u-one"})
 	r.Settle()
-	if r.ended() != 1 {
-		t.Error("the watch goes on")
-	}
+	check.Equal(t, r.ended(), 1, "the watch goes on")
 	r.Tell(listed(bundle("ca", "", "9")))
 	r.want("late", time.Hour)
 	r.actor.Tell(r.need("late", bundleByName("ca")))

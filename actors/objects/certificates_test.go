@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -120,9 +121,7 @@ func TestCertificate(t *testing.T) {
 	r.want("the next", soon, "web: v0 found key2 two")
 	r.actor.Tell(objects.Forget{UID: "u-web"})
 	r.want("nobody needs one", 100*time.Hour)
-	if r.ended() != 1 {
-		t.Error("the watch goes on")
-	}
+	check.Equal(t, r.ended(), 1, "the watch goes on")
 }
 
 // TestCertificateExpires: people are told, and the pod keeps it.
@@ -181,9 +180,7 @@ func TestCertificateNotRequested(t *testing.T) {
 	r.calls.Answer(nil, readKey)
 	r.calls.Answer(refused(port.Forbidden), getAccount)
 	r.want("forbidden at first", 0, watchRequests, "apiserver: "+readKey, "web: v0 unknown", "apiserver: "+getAccount)
-	if got := r.retries(time.Second); got != 25*time.Millisecond {
-		t.Errorf("asked again after %v", got)
-	}
+	check.Equal(t, r.retries(time.Second), 25*time.Millisecond, "asked again after")
 	r.Forget()
 	for r.Since() < doubt {
 		r.calls.Answer(errAway, getAccount)
@@ -253,9 +250,7 @@ func TestCertificateAfterRestart(t *testing.T) {
 		want := []string{watchRequests, "apiserver: " + readKey, "web: v0 unknown"}
 		if c.want != "" {
 			r.want(name, 0, append(want, c.want)...)
-			if got := r.retries(time.Minute); got > 10*time.Second {
-				t.Errorf("%s: the next is asked for after %v", name, got)
-			}
+			check.AtMost(t, r.retries(time.Minute), 10*time.Second, "%s: the next is asked for after", name)
 			r.want(name, 0, "apiserver: "+getAccount)
 			continue
 		}

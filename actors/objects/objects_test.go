@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestWatch: pods share one watch from the first to the last, and each is told of each change.
@@ -32,15 +33,11 @@ func TestWatch(t *testing.T) {
 	r.want("that stays known, too", time.Hour)
 	r.actor.Tell(objects.Forget{UID: "u-web"})
 	r.Settle()
-	if r.ended() != 0 {
-		t.Error("the watch ended with the first pod")
-	}
+	check.Equal(t, r.ended(), 0, "the watch ended with the first pod")
 	r.actor.Tell(objects.Forget{UID: "u-db"})
 	r.actor.Tell(objects.Forget{UID: "u-db"})
 	r.Settle()
-	if r.ended() != 1 {
-		t.Error("the watch did not end with the last pod")
-	}
+	check.Equal(t, r.ended(), 1, "the watch did not end with the last pod")
 	r.Tell(listed(made("3")))
 	r.want("late", soon)
 }
@@ -100,9 +97,7 @@ func TestImmutable(t *testing.T) {
 		r.actor.Tell(r.need("web", c.uses))
 		r.Tell(listed(c.object))
 		r.want(c.name, soon, c.watch, "web: settings unknown", "web: settings found 1")
-		if r.ended() != 1 {
-			t.Errorf("%s: the watch goes on", c.name)
-		}
+		check.Equal(t, r.ended(), 1, "%s: the watch goes on", c.name)
 		r.Tell(port.APIDeleted{Object: c.object})
 		r.want("late", time.Hour)
 		r.has["settings"] = c.object
@@ -301,9 +296,7 @@ func TestOverflow(t *testing.T) {
 		r.actor.Tell(objects.Forget{UID: "stranger"})
 	}
 	r.want("the overflow", time.Second, "pods: repeat")
-	if r.ended() != 2 {
-		t.Errorf("%d watches ended, want both", r.ended())
-	}
+	check.Equal(t, r.ended(), 2, "%d watches ended, want both", r.ended())
 	r.actor.Tell(web)
 	r.want("the pod repeats", soon, watchBegun, "watch Service", "web: settings unknown; services unknown")
 }
@@ -320,9 +313,7 @@ func TestActorRestart(t *testing.T) {
 	r.actor.Crash()
 	r.actor.Tell(objects.Forget{UID: "stranger"})
 	r.want("the crash", time.Second, "apiserver: "+getData+": given up", "pods: repeat")
-	if r.ended() != 1 {
-		t.Error("the watch of the predecessor goes on")
-	}
+	check.Equal(t, r.ended(), 1, "the watch of the predecessor goes on")
 	web.Known = r.known["web"]
 	r.actor.Tell(web)
 	r.want("the pod repeats", soon, watchBegun)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -91,9 +92,7 @@ func TestClaim(t *testing.T) {
 	r.actor.Tell(objects.Forget{UID: "u-web"})
 	r.actor.Tell(objects.Forget{UID: "u-db"})
 	r.Settle()
-	if r.ended() != 1 {
-		t.Error("the watch of the secret goes on")
-	}
+	check.Equal(t, r.ended(), 1, "the watch of the secret goes on")
 }
 
 // TestAnotherSpec: what a pod does not use any more ends, unless another pod uses it; what is new begins.
@@ -106,18 +105,14 @@ func TestAnotherSpec(t *testing.T) {
 	r.calls.Answer(nil, getData)
 	r.Tell(listed(made("1"))) // the newest watch is that of settings
 	r.Forget()
-	if len(r.All) != 2 {
-		t.Fatalf("%d watches, want one of each ConfigMap", len(r.All))
-	}
+	check.Fatal(t, check.Is(len(r.All), 2, "%d watches, want one of each ConfigMap", len(r.All)))
 	next := r.need("next", configMap("new"), claim("data")).Pod
 	next.UID = web.Pod.UID
 	web.Pod = next
 	r.actor.Tell(web)
 	r.want("another spec", soon, "watch ConfigMap default/ metadata.name=new", "apiserver: "+getData, "web: new unknown; data found 2")
 	for _, w := range r.All {
-		if ended := w.Context.Err() != nil; ended != (w.Selection.Field == "metadata.name=old") {
-			t.Errorf("the watch %s: ended is %v", w.Selection, ended)
-		}
+		check.Equal(t, w.Context.Err() != nil, (w.Selection.Field == "metadata.name=old"), "the watch %s: ended", w.Selection)
 	}
 	r.Tell(listed())
 	r.want("the new one is not there", 0, "web: new missing; data found 2")

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // rig is the actor alone. The rig plays the machine and podview.
@@ -108,9 +109,7 @@ func TestWatching(t *testing.T) {
 	r.WantAfter("in five minutes", 3*time.Minute, "event: web/app OOMKilling")
 	r.asked = 0
 	r.WantAfter("nothing happens", time.Hour)
-	if r.asked > 0 {
-		t.Errorf("idle, it asked for the pods %d times", r.asked)
-	}
+	check.AtMost(t, r.asked, 0, "idle, it asked for the pods %d times", r.asked)
 }
 
 // TestLostAnswer: podview restarts and loses the question.
@@ -146,9 +145,7 @@ func TestFailure(t *testing.T) {
 func TestCounting(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.blind, r.counts.All, r.counts.Containers["c1"] = true, 5, 2 })
 	r.WantAfter("kills before the start", time.Minute)
-	if r.counted != 1 {
-		t.Errorf("without a kill, containers were counted %d times", r.counted)
-	}
+	check.Equal(t, r.counted, 1, "without a kill, containers were counted %d times", r.counted)
 	r.counts.All, r.counts.Containers["c1"] = 6, 3
 	r.WantAfter("a kill", countPeriod+4*time.Second, "event: web/app OOMKilling")
 	r.pods = append(r.pods, runs("new", "c2"))
@@ -159,9 +156,7 @@ func TestCounting(t *testing.T) {
 	r.WantAfter("no answer", time.Minute)
 	r.mute = false
 	r.WantAfter("the answer", quiet, "event: new/app OOMKilling")
-	if r.watched != 1 {
-		t.Errorf("the kernel's log was read %d times", r.watched)
-	}
+	check.Equal(t, r.watched, 1, "the kernel's log was read %d times", r.watched)
 }
 
 // quiet is longer than what is quiet after an event.
@@ -171,9 +166,7 @@ const quiet = oom.Quiet + time.Minute
 func TestNoPods(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.blind, r.pods = true, nil })
 	r.Advance(time.Minute)
-	if r.asked != 1 {
-		t.Errorf("it asked for the pods %d times", r.asked)
-	}
+	check.Equal(t, r.asked, 1, "it asked for the pods %d times", r.asked)
 }
 
 func TestBlind(t *testing.T) {

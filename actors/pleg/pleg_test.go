@@ -2,13 +2,13 @@ package pleg_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestStream: the list and the stream begin together. Once the stream stands, one more list finds what
@@ -90,9 +90,7 @@ func TestStreamEnds(t *testing.T) {
 		ended = at
 	}
 	want := []time.Duration{fast / 8, fast / 4, fast / 2, fast, 2 * time.Second, 2 * time.Second, 2 * time.Second}
-	if !slices.Equal(pauses, want) {
-		t.Errorf("it is opened after %v, want %v", pauses, want)
-	}
+	check.Same(t, pauses, want, "it is opened after")
 	if n := r.Count("list"); n != 8 {
 		t.Errorf("%d lists, want one a second, however often the stream is opened: %q", n, r.Lines())
 	}

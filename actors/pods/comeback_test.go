@@ -2,7 +2,6 @@ package pods_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // running is a node with one static pod that runs.
@@ -102,9 +102,7 @@ func TestComebackOfTheAgent(t *testing.T) {
 		"a: assign, 1 sandboxes, stop in 30s: the pod was removed from its source")
 	next.tells(ends("a", 0, 1))
 	next.want("it has ended", []string{"a:"}, "a: assign, look, first sandbox 1")
-	if !strings.Contains(string(disk["stops"]), `"firstSandbox":1`) {
-		t.Errorf("its life is not written down: %s", disk["stops"])
-	}
+	check.Has(t, string(disk["stops"]), `"firstSandbox":1`, "its life is not written down")
 	later := again(func(*rig) {})
 	later.want("the agent after that knows its life", []string{"a:"}, "a: assign, 1 sandboxes, first sandbox 1")
 }
@@ -127,9 +125,7 @@ func TestStopIsWrittenFirst(t *testing.T) {
 	r.want("the disk is full", []string{"a:"}, stop)
 	r.diskErr = nil
 	r.Advance(6 * time.Second)
-	if !strings.Contains(string(r.disk["stops"]), `"a"`) {
-		t.Errorf("there is room again, and it was not written: %s", r.disk["stops"])
-	}
+	check.Has(t, string(r.disk["stops"]), `"a"`, "there is room again, and it was not written")
 	r.want("it is told once", []string{"a:"})
 }
 
@@ -147,9 +143,7 @@ func TestNoteRestart(t *testing.T) {
 	r.want("it has written", []string{"a:"}, "a: noted app c1")
 	r.tells(note)
 	r.want("it is asked again", []string{"a:"}, "a: noted app c1")
-	if !strings.Contains(string(r.disk["stops"]), `{"id":"c1","cause":"ProbeFailed"}`) {
-		t.Errorf("the checkpoint has %s", r.disk["stops"])
-	}
+	check.Has(t, string(r.disk["stops"]), `{"id":"c1","cause":"ProbeFailed"}`, "the checkpoint has")
 }
 
 // TestAbandoned: gc finds directories of a pod that nobody knows. No pod of that UID begins until they are

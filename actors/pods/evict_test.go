@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func eviction(r *rig, uid string, grace time.Duration, why string) pods.Evict {
@@ -65,9 +66,7 @@ func TestEvictWhileDeleting(t *testing.T) {
 	r.want("it is evicted again", []string{"a:"}, "a: assign, look, stop in 1.009s: the pod was deleted (failed)")
 	r.answers()
 	for _, text := range []string{`"reason":"Evicted"`, `"message":"low on memory"`, `"disruption":"low on memory"`, `"grace":1009000000`} {
-		if !strings.Contains(string(r.disk["stops"]), text) {
-			t.Errorf("%s is not in the checkpoint: %s", text, r.disk["stops"])
-		}
+		check.Has(t, string(r.disk["stops"]), text, "%s is not in the checkpoint: %s", text, r.disk["stops"])
 	}
 	next := newRig(t, 0, func(n *rig) { n.disk = r.disk })
 	next.tells(node, next.listed("a"), has(podspec.File, ""), next.deletes("a", 60))

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestStartOfManyPods: each is checked once before it asks for its CPUs, and once with the answer.
@@ -35,9 +36,7 @@ func TestStartOfManyPods(t *testing.T) {
 			t.Errorf("pod %d was not checked", i)
 		}
 	}
-	if r.checks > 2*n {
-		t.Errorf("%d checks of admission for %d pods, want at most %d", r.checks, n, 2*n)
-	}
+	check.AtMost(t, r.checks, 2*n, "%d checks of admission for %d pods, want at most %d", r.checks, n, 2*n)
 }
 
 // TestPlaceOfWhatIsAllocated: a pod whose resize was refused keeps what it has after a restart of the agent.

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestFirstList: no pod begins before the runtime was listed and the checkpoints were read, whatever comes
@@ -73,9 +74,7 @@ func TestLifeOfAPod(t *testing.T) {
 	r.tells(has(podspec.File, ""))
 	r.want("its manifest is gone", nil,
 		"a: assign, look, status Running, stop in 30s: the pod was removed from its source")
-	if !strings.Contains(string(r.disk["stops"]), `"a"`) {
-		t.Errorf("the stop is not written down: %s", r.disk["stops"])
-	}
+	check.Has(t, string(r.disk["stops"]), `"a"`, "the stop is not written down")
 	r.tells(ends("a", 0, 1))
 	r.want("it has ended", nil, "status: a is Running ", "gc: collect a", "mirrors: [], all true")
 	r.in("it is collected", "a Collecting")
@@ -118,9 +117,7 @@ func TestGone(t *testing.T) {
 	r.tells(wants(podspec.API, forced, made("lost")), has(podspec.API, "lost"), has(podspec.API, "next"))
 	r.want("gone", []string{"forced:", "lost:", "next:"}, "forced: assign, look, stop in 0s: the pod was deleted",
 		"lost: assign, look, stop in 30s: the pod was removed from its source", "next: assign")
-	if got := fmt.Sprint(r.beside["next"]); got != "[]" {
-		t.Errorf("the next pod was admitted beside %s", got)
-	}
+	check.Equal(t, fmt.Sprint(r.beside["next"]), "[]", "the next pod was admitted beside")
 }
 
 // TestForced: that a pod was deleted by force is not lost with a Wanted in whose place a newer one came.
@@ -226,9 +223,7 @@ func TestRunsAndDoesNotFit(t *testing.T) {
 	r.tells(node, r.listed("a b static"), has(podspec.File, "static"), has(podspec.API, "a b new"))
 	r.want("at agent start", []string{"a:", "b:", "static:", "event:"}, "a: assign, 1 sandboxes", "b: assign, 1 sandboxes",
 		"static: assign, 1 sandboxes", "event: new OutOfpods")
-	if got := fmt.Sprint(r.beside["new"]); got != "[static a b]" {
-		t.Errorf("the new pod was judged beside %s", got)
-	}
+	check.Equal(t, fmt.Sprint(r.beside["new"]), "[static a b]", "the new pod was judged beside")
 }
 
 // TestJudgedAfterAReboot: a pod without a ready sandbox is judged as a new one. If it may not run, its actor removes

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func made(name string) *v1.Pod {
@@ -76,9 +77,7 @@ func TestShow(t *testing.T) {
 			t.Errorf("%s: %d pods", c.name, len(v.Pods))
 			continue
 		}
-		if got := line(&v.Pods[0]); got != c.want {
-			t.Errorf("%s:\n  %s\nwant\n  %s", c.name, got, c.want)
-		}
+		check.Equal(t, line(&v.Pods[0]), c.want, "%s", c.name)
 	}
 }
 
@@ -131,9 +130,7 @@ func TestContainers(t *testing.T) {
 		"proxy sidecar running  started true\n" +
 		"app main waiting CrashLoopBackOff last 3 started false\n" +
 		"debug ephemeral waiting  started false\n"
-	if got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
-	}
+	check.Equal(t, got, want, "it")
 }
 
 func TestViewOf(t *testing.T) {
@@ -151,9 +148,7 @@ func TestViewOf(t *testing.T) {
 	for _, p := range v.Pods {
 		got += fmt.Sprintf("%s/%s@%s %v; ", p.Namespace, p.Name, p.Source, p.Doing)
 	}
-	if want := "default/a@file []; default/b@file [List StopContainer app]; default/c@http []; "; got != want {
-		t.Errorf("%s\nwant %s", got, want)
-	}
+	check.Equal(t, got, "default/a@file []; default/b@file [List StopContainer app]; default/c@http []; ", "it")
 	if !v.Ready || v.Node != "n1" || v.WaitingFor != nil {
 		t.Errorf("ready %v, waiting for %v", v.Ready, v.WaitingFor)
 	}
@@ -186,9 +181,7 @@ func TestVolumeImages(t *testing.T) {
 		with(podset.Running, "b", "", "a"), with(podset.Waiting, "c", "a"), with(podset.Rejected, "rejected"),
 		with(podset.Collecting, "gone"), ended,
 	})
-	if strings.Join(got, " ") != "a b c" {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, strings.Join(got, " "), "a b c", "%q", got)
 	for name, c := range map[string]struct {
 		of   pods.Inventory
 		want bool
@@ -199,9 +192,7 @@ func TestVolumeImages(t *testing.T) {
 		"a checkpoint is missing":   {pods.Inventory{Loading: []string{"stops"}}, false},
 		"a source is missing":       {pods.Inventory{Unseen: []podspec.Origin{podspec.API}}, false},
 	} {
-		if got := c.of.Complete(); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		check.Equal(t, c.of.Complete(), c.want, "%s", name)
 	}
 }
 
@@ -222,9 +213,7 @@ func TestFind(t *testing.T) {
 		for _, p := range find(all, c.namespace, c.name) {
 			got += p.Name + " " + string(p.Status.Phase) + ", "
 		}
-		if got != c.want {
-			t.Errorf("%s/%s: %s, want %s", c.namespace, c.name, got, c.want)
-		}
+		check.Equal(t, got, c.want, "%s/%s", c.namespace, c.name)
 	}
 	if next.Pod.Status.Phase != "" || other.Pod.Status.Phase != "" {
 		t.Error("the pods of the registry were changed")

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // caller is an actor that begins calls as it starts, and notes what it is told.
@@ -53,9 +54,7 @@ func TestDo(t *testing.T) {
 	want := []string{
 		"0 deadline exceeded Count app: deadline exceeded: no answer within 30s", "7 error <nil>", "8 not found Count app: not found: none", "no",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q\nwant %q", got, want)
-	}
+	check.Same(t, got, want, "got")
 }
 
 // streams plays an apiserver that tells of one change and ends the watch.
@@ -73,7 +72,5 @@ func TestWatch(t *testing.T) {
 			func(_ kernel.EffectID, c port.APIChange) string { return fmt.Sprintf("%T", c) },
 			func(_ kernel.EffectID, err error) string { return err.Error() })
 	})
-	if want := []string{"port.APIDeleted", "over"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Same(t, got, []string{"port.APIDeleted", "over"}, "got")
 }

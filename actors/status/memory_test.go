@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestMemoryOfAPod: what is kept here of one pod beside what others have anyway.
@@ -34,7 +35,5 @@ func TestMemoryOfAPod(t *testing.T) {
 	runtime.KeepAlive(s)
 	runtime.KeepAlive(uids)
 	t.Logf("%d bytes a pod", each)
-	if each > limit {
-		t.Errorf("%d bytes a pod, want at most %d", each, limit)
-	}
+	check.AtMost(t, each, limit, "%d bytes a pod", each)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -363,9 +364,7 @@ func TestAway(t *testing.T) {
 			r.takes, r.fail = time.Millisecond, func(string, string) error { return nil }
 			r.Advance(probe + 3*time.Second)
 			for i := range pods {
-				if p := r.has[fmt.Sprint(i)]; p.Status.Phase != v1.PodRunning {
-					t.Errorf("pod %d is %s", i, p.Status.Phase)
-				}
+				check.Equal(t, r.has[fmt.Sprint(i)].Status.Phase, v1.PodRunning, "pod %d", i)
 			}
 		})
 	}
@@ -403,9 +402,7 @@ func TestOneInTrouble(t *testing.T) {
 		r.Advance(30 * time.Second)
 	}
 	t.Logf("the one in trouble was tried %d times", tries)
-	if tries > 20*30 {
-		t.Errorf("the one in trouble was tried %d times in 20 minutes", tries)
-	}
+	check.AtMost(t, tries, 20*30, "the one in trouble was tried %d times in 20 minutes", tries)
 	r.fail = func(string, string) error { return nil }
 	r.Advance(time.Minute + time.Second)
 	if p := r.has["0"]; p.Status.Phase != v1.PodRunning {
@@ -446,9 +443,7 @@ func TestAnotherOfThatName(t *testing.T) {
 	r.put("web", func(p *v1.Pod) { p.UID = "another" })
 	r.show("web", v1.PodFailed, "", false)
 	r.Advance(10 * time.Minute)
-	if p := r.has["web"]; p.Status.Phase != "" {
-		t.Errorf("the other is %s", p.Status.Phase)
-	}
+	check.Equal(t, r.has["web"].Status.Phase, "", "the other")
 	if n := len(r.Lines()); n > 20 {
 		t.Errorf("%d calls", n)
 	}
@@ -480,9 +475,7 @@ func TestCrash(t *testing.T) {
 	r.actor.Crash()
 	r.show("web", v1.PodRunning, "", false)
 	r.Advance(time.Second)
-	if r.again != 1 {
-		t.Fatalf("asked %d times", r.again)
-	}
+	check.Fatal(t, check.Is(r.again, 1, "asked %d times", r.again))
 	r.tell("web")
 	r.show("web", v1.PodRunning, "", false)
 	r.Advance(time.Second)
@@ -510,7 +503,5 @@ func TestOutlived(t *testing.T) {
 	r.put("etcd", func(p *v1.Pod) { p.UID, p.Status = "new", v1.PodStatus{} })
 	r.tell("etcd")
 	r.Advance(time.Minute)
-	if p := r.has["etcd"]; p.Status.Phase != v1.PodRunning {
-		t.Errorf("the new mirror is %s, want Running", p.Status.Phase)
-	}
+	check.Equal(t, r.has["etcd"].Status.Phase, v1.PodRunning, "the new mirror")
 }

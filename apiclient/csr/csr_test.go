@@ -297,9 +297,7 @@ func TestNotApproved(t *testing.T) {
 		c.looks["csr-1"] = -10_000 // never
 		w.set("192.0.2.1")
 		err := keeper(t, t.TempDir(), c, w).Renew(t.Context(), w.get())
-		if err == nil || !strings.Contains(err.Error(), "kubectl certificate approve csr-1") {
-			t.Errorf("%v", err)
-		}
+		check.Says(t, err, "kubectl certificate approve csr-1", "the error")
 	})
 }
 
@@ -309,12 +307,8 @@ func TestBrokenStore(t *testing.T) {
 		t.Errorf("%v %v of an empty one", got, err)
 	}
 	check.Fatal(t, os.WriteFile(s.Current(), []byte("half"), 0o600))
-	if _, err := s.Load(); err == nil || !strings.Contains(err.Error(), "remove it") {
-		t.Errorf("%v", err)
-	}
-	if _, err := s.Save(time.Now(), []byte("no"), []byte("pem")); err == nil {
-		t.Error("what is no certificate is kept")
-	}
+	check.Says(t, check.Err(s.Load()), "remove it", "the error")
+	check.Fails(t, check.Err(s.Save(time.Now(), []byte("no"), []byte("pem"))), "what is no certificate is kept")
 }
 
 // TestRenewAt: it is within the certificate's life, and the later the more was drawn.
@@ -343,8 +337,6 @@ func TestIsFor(t *testing.T) {
 	} {
 		wish := &x509.CertificateRequest{Subject: leaf.Subject, DNSNames: leaf.DNSNames, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}
 		change(wish)
-		if csr.IsFor(leaf, wish) != strings.HasPrefix(want, "yes") {
-			t.Error(want)
-		}
+		check.Equal(t, csr.IsFor(leaf, wish), strings.HasPrefix(want, "yes"), "%v", want)
 	}
 }

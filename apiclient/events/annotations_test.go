@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // annotated records an event of a pod with annotations, given as key and value in turns.
@@ -47,13 +48,9 @@ func TestAnnotations(t *testing.T) {
 		"3 map[starved_resource:pids] spec.containers{app}",
 	}
 	all := w.events()
-	if len(all) != len(want) {
-		t.Fatalf("%d events, want %d", len(all), len(want))
-	}
+	check.Fatal(t, check.Is(len(all), len(want), "%d events, want %d", len(all), len(want)))
 	for i, e := range all {
-		if got := annotationsOf(e); got != want[i] {
-			t.Errorf("event %d: %s, want %s", i, got, want[i])
-		}
+		check.Equal(t, annotationsOf(e), want[i], "event %d", i)
 	}
 }
 
@@ -62,9 +59,7 @@ func TestAnnotations(t *testing.T) {
 func TestAnnotationsOfCountedAgain(t *testing.T) {
 	w := newWorld(t, func(*Config) {})
 	w.annotated("low", "starved_resource", "memory")
-	if err := w.api.Delete(port.APIDelete{Key: port.APIKeyOf(w.events()[0])}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.api.Delete(port.APIDelete{Key: port.APIKeyOf(w.events()[0])}))
 	w.annotated("low", "starved_resource", "memory")
 	if all := w.events(); len(all) != 1 || annotationsOf(all[0]) != "2 map[starved_resource:memory] spec.containers{app}" {
 		t.Errorf("got %+v", all)
@@ -88,7 +83,5 @@ func TestAnnotationsOfSimilar(t *testing.T) {
 			t.Errorf("%s: %s", e.Message, annotationsOf(e))
 		}
 	}
-	if together != 1 {
-		t.Errorf("%d stand for many", together)
-	}
+	check.Equal(t, together, 1, "%d stand for many", together)
 }

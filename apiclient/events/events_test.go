@@ -169,9 +169,7 @@ func TestAway(t *testing.T) {
 		t.Errorf("%d dropped: %v", n, w.dropped)
 	}
 	all := w.events()
-	if len(all) != 17 {
-		t.Errorf("%d events", len(all))
-	}
+	check.Equal(t, len(all), 17, "%d events", len(all))
 	check.Fatal(t, w.api.Delete(port.APIDelete{Key: port.APIKeyOf(all[0])}))
 	w.record(pod("web"), "app", "BackOff", "again")
 	w.v.Advance(time.Second)
@@ -297,27 +295,19 @@ func TestTrouble(t *testing.T) {
 	// Where there is no other it is given up in the end.
 	w.record(pod("bad"), "app", "Started", "")
 	w.v.Advance(troubleMost / 2)
-	if len(w.dropped) != 1 {
-		t.Errorf("dropped %v", w.dropped)
-	}
+	check.Equal(t, len(w.dropped), 1, "dropped %v", w.dropped)
 	w.v.Advance(troubleMost)
-	if len(w.dropped) != 2 {
-		t.Errorf("dropped %v", w.dropped)
-	}
+	check.Equal(t, len(w.dropped), 2, "dropped %v", w.dropped)
 	calls := w.calls
 	w.v.Advance(time.Hour)
-	if w.calls != calls {
-		t.Errorf("%d calls for nothing", w.calls-calls)
-	}
+	check.Equal(t, w.calls, calls, "%d calls for nothing", w.calls-calls)
 	w.fault = all
 	w.record(pod("web"), "app", "Started", "")
 	w.v.Advance(time.Second)
 	w.r.Close()
 	calls = w.calls
 	w.v.Advance(time.Hour)
-	if w.calls != calls {
-		t.Errorf("%d calls after the end", w.calls-calls)
-	}
+	check.Equal(t, w.calls, calls, "%d calls after the end", w.calls-calls)
 }
 
 func TestClosed(t *testing.T) {
@@ -348,8 +338,6 @@ func TestConfig(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		if _, err := New(c); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		check.Fails(t, check.Err(New(c)), "%s: no error", name)
 	}
 }

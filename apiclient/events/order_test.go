@@ -62,9 +62,7 @@ func TestBound(t *testing.T) {
 				t.Log(late)
 			}
 			for name, got := range s.order { // order-free: each by itself
-				if !slices.Equal(got, []string{"Pulled", "Created", "Started"}) {
-					t.Errorf("%s: %v", name, got)
-				}
+				check.Same(t, got, []string{"Pulled", "Created", "Started"}, "%s", name)
 			}
 		})
 	}
@@ -122,9 +120,7 @@ func TestUrgent(t *testing.T) {
 	w.v.Advance(2 * time.Second)
 	w.record(pod("bad"), "app", "BackOff", "")
 	w.v.Advance(500 * time.Millisecond)
-	if all := w.events(); all[0].Reason != "BackOff" {
-		t.Errorf("after half a second there is %s", all[0].Reason)
-	}
+	check.Equal(t, w.events()[0].Reason, "BackOff", "after half a second there")
 }
 
 // TestStorm: a storm of warnings does not keep the events of other pods waiting, and they do

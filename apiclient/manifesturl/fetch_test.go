@@ -181,9 +181,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}
-	if _, err := New(Config{URL: "http://h"}); err == nil {
-		t.Error("no error without a timeout")
-	}
+	check.Fails(t, check.Err(New(Config{URL: "http://h"})), "no error without a timeout")
 	f, err := New(Config{URL: "http://u:secret@h/p", Timeout: 1})
 	if err != nil || strings.Contains(f.Name(), "secret") {
 		t.Errorf("%v %v", f, err)

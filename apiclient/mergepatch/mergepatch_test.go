@@ -46,9 +46,7 @@ func TestBetween(t *testing.T) {
 			from, to := base(), base()
 			c.change(to)
 			patch := check.Value(Between(port.APIPatch{From: from, To: to, Status: c.status}, &v1.Pod{}))(t)
-			if got, err := json.Marshal(patch); err != nil || string(got) != c.want {
-				t.Errorf("the patch is %s, %v\nwant         %s", got, err, c.want)
-			}
+			check.Equal(t, string(check.Value(json.Marshal(patch))(t)), c.want, "the patch")
 		})
 	}
 }

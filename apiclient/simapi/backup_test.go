@@ -2,7 +2,6 @@ package simapi
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,12 +44,8 @@ func TestRestore(t *testing.T) {
 		*said = nil
 		w.Restore(b)
 		w.v.Advance(time.Second)
-		if got := strings.Join(*said, ", "); got != "3 new@7, 1 deleted@3, 2 kept@2" {
-			t.Errorf("the owner's watch told %q", got)
-		}
-		if v := w.Stats().Version; v != 4 {
-			t.Errorf("the version is %d", v)
-		}
+		check.Equal(t, strings.Join(*said, ", "), "3 new@7, 1 deleted@3, 2 kept@2", "the owner's watch told")
+		check.Equal(t, w.Stats().Version, 4, "the version")
 		if p := w.pod(podKey("web")); p != pod || w.there("new") || !w.there("deleted") {
 			t.Errorf("the pod is %+v", p)
 		}
@@ -62,9 +57,7 @@ func TestRestore(t *testing.T) {
 			t.Errorf("a watch from a later version: %v", err)
 		}
 	}
-	if o := w.created(aMap("again")); o.GetResourceVersion() != "5" {
-		t.Errorf("the next version is %s", o.GetResourceVersion())
-	}
+	check.Equal(t, w.created(aMap("again")).GetResourceVersion(), "5", "the next version")
 }
 
 // TestRestoredWatch: the port's watches break, and list the older objects.
@@ -141,9 +134,7 @@ func TestHalfLinks(t *testing.T) {
 			if !w.there("m") || a.said != c.answer {
 				t.Errorf("there: %v, answered %q, want %q", w.there("m"), a.said, c.answer)
 			}
-			if got := l.heard(); !slices.Equal(got, c.broken) {
-				t.Errorf("the watch told %q", got)
-			}
+			check.Same(t, l.heard(), c.broken, "the watch told")
 			if got := late.heard(); len(got) != 1 || !strings.Contains(got[0], "i/o timeout") {
 				t.Errorf("a new watch told %q", got)
 			}

@@ -137,9 +137,7 @@ func BenchmarkCluster(b *testing.B) {
 			}
 		}
 		w.v.Advance(patient)
-		if running != nodes*podsPerNode {
-			b.Fatalf("%d pods run", running)
-		}
+		check.Fatal(b, check.Is(running, nodes*podsPerNode, "%d pods run", running))
 		b.ReportMetric(float64(processCPU(b)-began)/float64(running)/1000, "cpu-µs/pod")
 		full := heap()
 		b.ReportMetric(float64(full-empty)/float64(running), "heap-B/pod")
@@ -195,9 +193,7 @@ func podMemory(t testing.TB, nodes, podsPerNode int) float64 {
 		}
 	}
 	w.v.Advance(patient)
-	if done != nodes*podsPerNode {
-		t.Fatalf("%d of %d pods run", done, nodes*podsPerNode)
-	}
+	check.Fatal(t, check.Is(done, nodes*podsPerNode, "%d of %d pods run", done, nodes*podsPerNode))
 	after := heap()
 	runtime.KeepAlive(w)
 	return float64(after-before) / float64(nodes*podsPerNode)

@@ -76,9 +76,7 @@ func TestDeletePod(t *testing.T) {
 			w.v.Advance(c.wait)
 			check.Fatal(t, w.Delete(port.APIDelete{Key: podKey("p"), UID: made.UID, Grace: c.ask}))
 			w.v.Advance(0)
-			if events != c.events {
-				t.Errorf("events are %s, want %s", events, c.events)
-			}
+			check.Equal(t, events, c.events, "events")
 			o, err := w.Get(podKey("p"))
 			if c.want < 0 {
 				if !apierrors.IsNotFound(err) {
@@ -93,9 +91,7 @@ func TestDeletePod(t *testing.T) {
 			if is.DeletionGracePeriodSeconds == nil || *is.DeletionGracePeriodSeconds != c.want || is.Generation != 2 {
 				t.Errorf("grace is %s and generation %d, want %d and 2", show(is.DeletionGracePeriodSeconds), is.Generation, c.want)
 			}
-			if left := is.DeletionTimestamp.Sub(w.v.Now()); left != c.left {
-				t.Errorf("it ends in %v, want %v", left, c.left)
-			}
+			check.Equal(t, is.DeletionTimestamp.Sub(w.v.Now()), c.left, "it ends in")
 		})
 	}
 }

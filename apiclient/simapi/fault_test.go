@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func aMap(name string) *v1.ConfigMap {
@@ -39,9 +40,7 @@ func (w *world) create(ctx context.Context, node, name string) *answer {
 			a.said = fmt.Sprintf("%v %s", at, o.GetName())
 		}
 	})
-	if a.said != "" {
-		w.Errorf("answered inside the call")
-	}
+	check.Equal(w, a.said, "", "answered inside the call")
 	return a
 }
 
@@ -136,9 +135,7 @@ func TestEchoBeforeAnswer(t *testing.T) {
 		t.Errorf("the watch told %q, the answer was %q", got, a.said)
 	}
 	w.v.Advance(time.Second)
-	if a.said != "2.01s m" {
-		t.Errorf("the answer was %q", a.said)
-	}
+	check.Equal(t, a.said, "2.01s m", "the answer was")
 }
 
 // TestLateList: a list that is answered late has the objects of its instant, and what changed
@@ -156,9 +153,7 @@ func TestLateList(t *testing.T) {
 	w.v.Advance(500 * time.Millisecond)
 	w.created(aMap("m"))
 	w.v.Advance(time.Second)
-	if got := strings.Join(l.heard(), ", "); got != "1.011s replaced 0, 1.011s set m@2" {
-		t.Errorf("the watch told %q", got)
-	}
+	check.Equal(t, strings.Join(l.heard(), ", "), "1.011s replaced 0, 1.011s set m@2", "the watch told")
 }
 
 // TestLinks: calls while the connection is not as it should be.
@@ -323,8 +318,6 @@ func TestConfigRefused(t *testing.T) {
 	} {
 		cfg := Config{Clock: newWorld(t, nil).v, Rand: streams(1)}
 		c.change(&cfg)
-		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error is %v, want %q", err, c.want)
-		}
+		check.Says(t, check.Err(New(cfg)), c.want, "error is")
 	}
 }

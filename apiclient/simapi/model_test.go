@@ -357,9 +357,7 @@ func (m *model) check(*rapid.T) {
 		if p.DeletionTimestamp != nil {
 			is.grace, is.ends = *p.DeletionGracePeriodSeconds, p.DeletionTimestamp.Time
 		}
-		if is != *want {
-			m.Fatalf("%s is %+v, want %+v", p.Name, is, *want)
-		}
+		check.Fatal(m, check.Is(is, *want, "%s", p.Name))
 	}
 	if want := slices.Sorted(maps.Keys(m.pods)); !slices.Equal(names, want) {
 		m.Fatalf("there are %v, want %v", names, want)
@@ -391,9 +389,7 @@ func (m *model) same(what string, want, got []port.APIObject) {
 		slices.Sort(out)
 		return strings.Join(out, " ")
 	}
-	if text(got) != text(want) {
-		m.Fatalf("%s came to %q, want %q", what, text(got), text(want))
-	}
+	check.Fatal(m, check.Is(text(got), text(want), "%s came to", what))
 }
 
 // TestModel runs random writes and random trouble against the model.

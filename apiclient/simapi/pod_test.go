@@ -89,9 +89,7 @@ func TestObservedGenerationStays(t *testing.T) {
 	if got.ObservedGeneration != 1 || got.Conditions[4].ObservedGeneration != 1 || got.Message != "new" {
 		t.Errorf("the status is %+v", got)
 	}
-	if plain.Conditions[4].ObservedGeneration != 0 {
-		t.Errorf("the status that was given was changed")
-	}
+	check.Equal(t, plain.Conditions[4].ObservedGeneration, 0, "the status that was given was changed")
 }
 
 // TestOwnerReads: objects by their own types.

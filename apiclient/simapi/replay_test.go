@@ -152,9 +152,7 @@ func TestWallClockConcurrent(t *testing.T) {
 	}
 	var inside atomic.Int32
 	alone := func() {
-		if inside.Add(1) != 1 {
-			t.Error("two callbacks at once")
-		}
+		check.Equal(t, inside.Add(1), 1, "two callbacks at once")
 		inside.Add(-1)
 	}
 	var all sync.WaitGroup

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func cpu(q string) v1.ResourceRequirements {
@@ -35,9 +37,7 @@ func TestResizePod(t *testing.T) {
 			s := newWorld(t, nil)
 			p := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "x:1", Resources: cpu("1")}}}}
 			p.Namespace, p.Name = "default", "p"
-			if _, err := s.Create(p); err != nil {
-				t.Fatal(err)
-			}
+			check.Value(s.Create(p))(t)
 			got, err := s.ResizePod("default", "p", c.change)
 			switch {
 			case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):

@@ -119,9 +119,7 @@ func TestOwnWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(l.said) > 0 {
-		t.Errorf("told inside the call: %q", l.said)
-	}
+	check.None(t, l.said, "told inside the call")
 	w.v.Advance(0)
 	wantSaid(t, "what there is", l.heard(), "Added a@2")
 	left := check.Value(w.Update(with(a, func(p *v1.Pod) { p.Labels = map[string]string{"app": "db"} })))(w).(*v1.Pod) // 4
@@ -176,9 +174,7 @@ func TestWatcherStopsItself(t *testing.T) {
 		w.created(aPod(fmt.Sprint("p", i), ""))
 	}
 	w.v.Advance(time.Second)
-	if n != 2 {
-		t.Errorf("told %d times, want 2", n)
-	}
+	check.Equal(t, n, 2, "told %d times, want 2", n)
 }
 
 func TestFollow(t *testing.T) {
@@ -243,13 +239,9 @@ func TestFollowTooFarBehind(t *testing.T) {
 		w.v.Advance(time.Second)
 	}
 	for _, f := range w.byNode["n1"].follows {
-		if len(f.queue) > 5 {
-			t.Errorf("%d changes wait", len(f.queue))
-		}
+		check.AtMost(t, len(f.queue), 5, "%d changes wait", len(f.queue))
 	}
-	if len(l.objects) < 30 {
-		t.Errorf("after 100 s a watch that is 60 s late shows %d objects", len(l.objects))
-	}
+	check.AtLeast(t, len(l.objects), 30, "after 100 s a watch that is 60 s late shows %d objects", len(l.objects))
 	w.v.Advance(2 * time.Minute)
 	if len(l.objects) != 100 {
 		t.Errorf("it came to %d objects, want 100: %q", len(l.objects), l.heard())

@@ -21,9 +21,7 @@ import (
 func TestIsName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.StringMatching(`[a-cA0.\-_]{0,8}|[a-z]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*|a{250,256}`).Draw(t, "s")
-		if got, want := isName(s), len(validation.IsDNS1123Subdomain(s)) == 0; got != want {
-			t.Fatalf("isName(%q) is %v, want %v", s, got, want)
-		}
+		check.Fatal(t, check.Is(isName(s), len(validation.IsDNS1123Subdomain(s)) == 0, "isName(%q)", s))
 	})
 }
 
@@ -290,13 +288,9 @@ func TestEventsEnd(t *testing.T) {
 	check.Value(w.Update(with(a.(*v1.Event), func(e *v1.Event) { e.Count = 2 })))(t)
 	event("c")
 	w.v.Advance(29 * time.Minute)
-	if got := there(); got != "abc" {
-		t.Errorf("after 59 minutes there are %q", got)
-	}
+	check.Equal(t, there(), "abc", "after 59 minutes there")
 	w.v.Advance(2 * time.Minute)
-	if got := there(); got != "ac" {
-		t.Errorf("after an hour there are %q", got)
-	}
+	check.Equal(t, there(), "ac", "after an hour there")
 	w.v.Advance(30 * time.Minute)
 	if got := there(); got != "" || len(w.ages.expires) != 0 || len(w.ages.queue) != 0 {
 		t.Errorf("after an hour and a half there are %q, and %+v", got, w.ages)
@@ -304,9 +298,7 @@ func TestEventsEnd(t *testing.T) {
 	for _, name := range []string{"d", "e", "f", "g", "h"} {
 		event(name)
 	}
-	if got := there(); got != "fgh" {
-		t.Errorf("of five the last three are %q", got)
-	}
+	check.Equal(t, there(), "fgh", "of five the last three")
 	check.Fatal(t, w.Delete(port.APIDelete{Key: port.APIKey{Kind: port.EventKind, Namespace: "default", Name: "g"}}))
 	event("g")
 	w.v.Advance(2 * time.Hour)
@@ -335,7 +327,5 @@ func TestForget(t *testing.T) {
 	if st := w.Stats(); st.Watches != 1 || st.InFlight != 0 || len(w.clients) != 1 {
 		t.Errorf("left behind: %+v", st)
 	}
-	if again := w.create(w.ending(), "n1", "m"); again.said != "" {
-		t.Error("answered at once")
-	}
+	check.Equal(t, w.create(w.ending(), "n1", "m").said, "", "answered at once")
 }

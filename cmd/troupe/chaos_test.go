@@ -107,9 +107,7 @@ func TestChaosSameForAnyWorkers(t *testing.T) {
 		check.Fatal(t, errors.Join(err, json.Unmarshal([]byte(out), &got)))
 		seen[got.TraceHash] = workers
 	}
-	if len(seen) != 1 {
-		t.Errorf("the hashes are %v", seen)
-	}
+	check.Equal(t, len(seen), 1, "the hashes are %v", seen)
 }
 
 // TestChaosReplay: everything that has cases can be run again, and what is wrong is told with its place.
@@ -201,9 +199,7 @@ func TestChaosProgress(t *testing.T) {
 	r := &chaos.Result{Case: &plan.Case{Faults: faults}, Reached: faults}
 	o.begin = o.begin.Add(-time.Second)
 	o.add(r)
-	if errs.Len() > 0 {
-		t.Errorf("at once: %s", &errs)
-	}
+	check.AtMost(t, errs.Len(), 0, "at once: %s", &errs)
 	o.told = o.told.Add(-lineEach)
 	o.add(r)
 	if got := errs.String(); got != "2 of 3 cases, 2 a second, 1s left, 2 faults reached, 2 held, 0 violated, 0 stale\n" {
@@ -224,9 +220,7 @@ func TestChaosShards(t *testing.T) {
 				}
 				next = to
 			}
-			if next != total {
-				t.Errorf("%d parts of %d end at %d", n, total, next)
-			}
+			check.Equal(t, next, total, "%d parts of %d end at %d", n, total, next)
 		}
 	}
 	out, _, err := chaosSays(t, "sweep", "plain", "job", "--shard=40/101", "--json")
@@ -235,9 +229,7 @@ func TestChaosShards(t *testing.T) {
 		t.Errorf("a part of a sweep: %v, %d cases", err, got.Cases)
 	}
 	for _, bad := range []string{"", "1", "3/3", "-1/3", "a/b", "1/0"} {
-		if err := new(shard).Set(bad); err == nil {
-			t.Errorf("%q is a part", bad)
-		}
+		check.Fails(t, new(shard).Set(bad), "%q is a part", bad)
 	}
 }
 

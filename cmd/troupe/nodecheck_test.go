@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestNodeCheck: what --check prints, and its exit codes.
@@ -15,9 +17,7 @@ func TestNodeCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, os.RemoveAll(dir))
 	})
 	// Nothing depends on what this machine has.
 	good := []string{"node", "--check", "--runtime=sim", "--root-dir=" + filepath.Join(dir, "r"), "--hostname-override=n1", "--enable-server=false",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/sim/run"
 	"github.com/troupe-dev/troupe/supervisor/sim/scenario"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestHeapLimit(t *testing.T) {
@@ -22,9 +23,7 @@ func TestHeapLimit(t *testing.T) {
 		"of a scenario": {run.Options{Scenario: file}, (5000*64<<10 + 150_000*8<<10) / 10 * 11},
 		"and more":      {run.Options{Scenario: file, Nodes: 10_000, PodsPerNode: 1}, (10_000*64<<10 + 160_000*8<<10) / 10 * 11},
 	} {
-		if got := heapLimit(&c.o); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		check.Equal(t, heapLimit(&c.o), c.want, "%s", name)
 	}
 }
 
@@ -33,9 +32,7 @@ func TestBoundHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
 	release := boundHeap(&run.Options{Nodes: 1})
-	if got := debug.SetMemoryLimit(-1); got != 256<<20 {
-		t.Errorf("the limit is %d", got)
-	}
+	check.Equal(t, debug.SetMemoryLimit(-1), 256<<20, "the limit")
 	release()
 	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
 		t.Errorf("the limit is %d after the run", got)

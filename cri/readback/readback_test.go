@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var web = observed.PodRef{UID: "u1", Namespace: "default", Name: "web"}
@@ -153,9 +154,7 @@ func TestRuntimeIsOrdered(t *testing.T) {
 		}
 		ids = append(ids, line)
 	}
-	if want := [][]string{{"u1", "s3", "s1", "c3", "c2", "c1"}, {"u2", "s2"}, {"u3", "c4"}}; !reflect.DeepEqual(ids, want) {
-		t.Errorf("%q, want %q", ids, want)
-	}
+	check.Deep(t, ids, [][]string{{"u1", "s3", "s1", "c3", "c2", "c1"}, {"u2", "s2"}, {"u3", "c4"}}, "it")
 }
 
 func TestImage(t *testing.T) {

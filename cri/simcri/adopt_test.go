@@ -2,7 +2,6 @@ package simcri
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -81,9 +80,7 @@ func TestAdoptRefuses(t *testing.T) {
 	for what, seen := range map[string]observed.RuntimePod{
 		"there is something of it already": {Pod: observed.Pod{Sandboxes: ready}},
 	} {
-		if err := w.Adopt(p, seen); err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("error %v, want %q", err, what)
-		}
+		check.Says(t, w.Adopt(p, seen), what, "error")
 	}
 	before := w.Truth()
 	for what, seen := range map[string]observed.Pod{
@@ -91,11 +88,7 @@ func TestAdoptRefuses(t *testing.T) {
 		"no sandbox":                           {Containers: []observed.Container{{Name: "app", State: observed.ContainerExited}}},
 		"is taken":                             {Sandboxes: ready, Containers: []observed.Container{{Name: "app", ID: before.Runtime.Pods[0].Containers[0].ID}}},
 	} {
-		if err := w.Adopt(aPod("q"), observed.RuntimePod{Pod: seen}); err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("error %v, want %q", err, what)
-		}
+		check.Says(t, w.Adopt(aPod("q"), observed.RuntimePod{Pod: seen}), what, "error")
 	}
-	if after := w.Truth(); !reflect.DeepEqual(before.Runtime, after.Runtime) {
-		t.Error("a refused one left something")
-	}
+	check.Deep(t, before.Runtime, w.Truth().Runtime, "a refused one left something")
 }

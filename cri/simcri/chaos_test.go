@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // chaos makes random calls, many at a time, on few pods, under faults.
@@ -215,9 +216,7 @@ func (c *chaos) check() {
 		c.t.Fatalf("%d addresses are taken by %d ready sandboxes", truth.Addresses, ready)
 	}
 	for n, times := range c.answers {
-		if times != 1 {
-			c.t.Fatalf("call %d was answered %d times", n, times)
-		}
+		check.Fatal(c.t, check.Is(times, 1, "call %d was answered %d times", n, times))
 	}
 	c.before = seen
 }
@@ -229,18 +228,14 @@ func (c *chaos) finish() {
 		ctx.End(context.DeadlineExceeded)
 	}
 	c.advanceAndCheck(time.Minute)
-	if len(c.answers) != c.calls {
-		c.t.Fatalf("%d of %d calls were answered", len(c.answers), c.calls)
-	}
+	check.Fatal(c.t, check.Is(len(c.answers), c.calls, "%d of %d calls were answered", len(c.answers), c.calls))
 	if n := c.Truth().InFlight; n != 0 {
 		c.t.Fatalf("%d calls are left", n)
 	}
 	c.cfg.Fault = nil
 	for _, p := range c.Truth().Runtime.Pods {
 		for _, s := range p.Sandboxes {
-			if err := c.removeSandboxSync(s.ID); err != nil {
-				c.t.Fatal(err)
-			}
+			check.Fatal(c.t, c.removeSandboxSync(s.ID))
 		}
 	}
 	if truth := c.Truth(); len(truth.Runtime.Pods) != 0 || truth.Addresses != 0 || len(c.Runtime.pods) != 0 {
@@ -291,7 +286,5 @@ func TestSameSeedSameRun(t *testing.T) {
 			}
 		}
 	}
-	if len(runs) != 20 {
-		t.Errorf("20 seeds gave %d different runs", len(runs))
-	}
+	check.Equal(t, len(runs), 20, "20 seeds gave %d different runs", len(runs))
 }

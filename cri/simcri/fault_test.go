@@ -34,9 +34,7 @@ func TestFaultFail(t *testing.T) {
 	if want := "RunPodSandbox default/p: unavailable: gone fishing"; err.Error() != want {
 		t.Errorf("error is %q, want %q", err, want)
 	}
-	if took := w.clock.Now().Sub(begun); took != time.Second+time.Millisecond {
-		t.Errorf("it took %v", took)
-	}
+	check.Equal(t, w.clock.Now().Sub(begun), time.Second+time.Millisecond, "it took")
 	check.Value(w.run(p, 0))(t) // nothing took effect
 }
 
@@ -57,15 +55,11 @@ func TestFaultHangAndLoseReply(t *testing.T) {
 			a, done := give[string](w)
 			w.RunPodSandbox(ctx, port.RunPodSandbox{Pod: p}, done)
 			w.clock.Advance(24 * time.Hour)
-			if a.n != 0 {
-				t.Fatalf("it answered %v", a.err)
-			}
+			check.Fatal(t, check.Is(a.n, 0, "it answered %v", a.err))
 			ctx.End(context.DeadlineExceeded)
 			w.clock.Advance(0)
 			wantKind(t, "after the deadline", a.err, port.Deadline)
-			if there := len(w.Truth().Runtime.Pods) == 1; there != c.effect {
-				t.Errorf("took effect: %v, want %v", there, c.effect)
-			}
+			check.Equal(t, len(w.Truth().Runtime.Pods) == 1, c.effect, "took effect")
 			_, err := w.run(p, 0)
 			if c.effect {
 				wantKind(t, "again", err, port.NameReserved)
@@ -126,12 +120,8 @@ func TestLateEffect(t *testing.T) {
 		w.clock.Advance(0)
 		wantKind(t, "run", a.err, port.Canceled)
 		w.clock.Advance(time.Second)
-		if there := len(w.Truth().Runtime.Pods) == 1; there != (chance == 1) {
-			t.Errorf("chance %v: took effect is %v", chance, there)
-		}
-		if a.n != 1 {
-			t.Errorf("done was called %d times", a.n)
-		}
+		check.Equal(t, len(w.Truth().Runtime.Pods) == 1, (chance == 1), "chance %v: took effect", chance)
+		check.Equal(t, a.n, 1, "done was called %d times", a.n)
 	}
 }
 
@@ -146,9 +136,7 @@ func TestKillAndRestart(t *testing.T) {
 	w.RunPodSandbox(context.Background(), port.RunPodSandbox{Pod: aPod("q")}, done)
 
 	w.Kill()
-	if pending.n != 0 {
-		t.Error("done was called inside of Kill")
-	}
+	check.Equal(t, pending.n, 0, "done was called inside of Kill")
 	w.clock.Advance(0)
 	wantKind(t, "call under way", pending.err, port.Unavailable)
 	wantKind(t, "stream", stream.err, port.Unavailable)
@@ -178,9 +166,7 @@ func TestKillDuringGrace(t *testing.T) {
 	w.clock.Advance(time.Minute)
 	wantKind(t, "stop", a.err, port.Unavailable)
 	w.Restart()
-	if c := check.Value(w.status(id))(t); c.State != observed.ContainerRunning {
-		t.Errorf("container is %v", c.State)
-	}
+	check.Equal(t, check.Value(w.status(id))(t).State, observed.ContainerRunning, "container")
 }
 
 func TestEventPolicy(t *testing.T) {

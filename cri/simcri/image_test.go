@@ -70,9 +70,7 @@ func TestPullBesideOneThatIsComplete(t *testing.T) {
 	for _, image := range []string{"a:1", "b:1"} {
 		r.PullImage(context.Background(), port.PullImage{Image: image}, func(string, error) {})
 		clock.f[len(clock.f)-1]() // the call's latency is over
-		if next := clock.due[len(clock.due)-1]; next > time.Minute {
-			t.Errorf("with %s the next pull is complete after %v", image, next)
-		}
+		check.AtMost(t, clock.due[len(clock.due)-1], time.Minute, "with %s the next pull is complete after", image)
 		clock.now = clock.now.Add(time.Minute)
 	}
 }
@@ -90,9 +88,7 @@ func TestPullJoinsAndGivesUp(t *testing.T) {
 	}
 	ctxA.End(context.Canceled)
 	ctxB.End(context.DeadlineExceeded)
-	if a.n != 0 {
-		t.Error("done was called inside of cancel")
-	}
+	check.Equal(t, a.n, 0, "done was called inside of cancel")
 	w.clock.Advance(time.Minute)
 	wantKind(t, "a", a.err, port.Canceled)
 	wantKind(t, "b", b.err, port.Deadline)

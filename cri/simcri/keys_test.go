@@ -5,15 +5,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestKeysInDocs holds the table of docs/simulation.md to Keys. It prints the one
 // that should be there.
 func TestKeysInDocs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/simulation.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := check.Value(os.ReadFile("../../docs/simulation.md"))(t)
 	var table strings.Builder
 	table.WriteString("| key | value | what the container does |\n|---|---|---|\n")
 	for _, k := range Keys() {

@@ -29,12 +29,8 @@ func TestAnswerLate(t *testing.T) {
 	}
 	check.Fatal(t, w.EndContainer(id, Exit{Code: 3}))
 	w.clock.Advance(time.Second)
-	if c := listed.value.Pods[0].Containers[0]; c.State != observed.ContainerRunning {
-		t.Errorf("listed as %v", c.State)
-	}
-	if inspected.value.State != observed.ContainerRunning {
-		t.Errorf("inspected as %v", inspected.value.State)
-	}
+	check.Equal(t, listed.value.Pods[0].Containers[0].State, observed.ContainerRunning, "listed as")
+	check.Equal(t, inspected.value.State, observed.ContainerRunning, "inspected as")
 	if c := w.list("").Pods[0].Containers[0]; c.State != observed.ContainerExited {
 		t.Errorf("it is %v now", c.State)
 	}
@@ -97,9 +93,7 @@ func TestAnswerLateGivenUp(t *testing.T) {
 	begun := w.clock.Now()
 	_, err := w.status("none")
 	wantKind(t, "of none", err, port.NotFound)
-	if took := w.clock.Now().Sub(begun); took < time.Minute {
-		t.Errorf("it was refused after %v", took)
-	}
+	check.AtLeast(t, w.clock.Now().Sub(begun), time.Minute, "it was refused after")
 }
 
 // TestWorkLate: a call works late although it was given up, and at once if the runtime is
@@ -138,7 +132,5 @@ func TestWorkLate(t *testing.T) {
 	set(RunPodSandbox, Fault{WorkLate: time.Minute})
 	begun := w.clock.Now()
 	check.Value(w.run(aPod("p"), 0))(t)
-	if took := w.clock.Now().Sub(begun); took < time.Minute {
-		t.Errorf("it took %v", took)
-	}
+	check.AtLeast(t, w.clock.Now().Sub(begun), time.Minute, "it took")
 }

@@ -62,9 +62,7 @@ func podMemory(t testing.TB, nodes, podsPerNode int) float64 {
 			})
 		}
 		clock.Advance(patience)
-		if running != podsPerNode {
-			t.Fatalf("%d of %d pods run", running, podsPerNode)
-		}
+		check.Fatal(t, check.Is(running, podsPerNode, "%d of %d pods run", running, podsPerNode))
 	}
 	after := heap()
 	runtime.KeepAlive(worlds)

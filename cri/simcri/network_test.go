@@ -108,9 +108,7 @@ func TestHealth(t *testing.T) {
 					got += "-"
 				}
 			}
-			if got != c.want {
-				t.Errorf("%s, %v: %s, want %s", sort, c.annotations, got, c.want)
-			}
+			check.Equal(t, got, c.want, "%s, %v", sort, c.annotations)
 		}
 	}
 }
@@ -175,9 +173,7 @@ func TestNobodyThere(t *testing.T) {
 	check.Fatal(t, w.stopSandboxSync(box))
 	check.Fatal(t, w.removeSandboxSync(box))
 	said("192.0.2.1", "connection refused")
-	if len(w.located)+len(w.onHost) > 0 {
-		t.Errorf("left over: %v %v", w.located, w.onHost)
-	}
+	check.AtMost(t, len(w.located)+len(w.onHost), 0, "left over: %v %v", w.located, w.onHost)
 }
 
 // TestWhosePort: of two containers, the one that declares it, or is probed there.
@@ -246,19 +242,13 @@ func TestNetworkFaults(t *testing.T) {
 	a, done := give[port.HTTPAnswer](w)
 	w.Network().ProbeHTTP(context.Background(), probe.HTTP{Host: ip, Port: 80}, time.Second, done)
 	w.clock.Advance(time.Minute)
-	if a.n > 0 {
-		t.Error("a call that hangs was answered")
-	}
+	check.AtMost(t, a.n, 0, "a call that hangs was answered")
 }
 
 func TestFlappingNeedsBoth(t *testing.T) {
 	p := probed("http", "ready-for", "3s")
-	if err := CheckAnnotations(p); err == nil || !strings.Contains(err.Error(), "unready-for") {
-		t.Errorf("%v", err)
-	}
+	check.Says(t, CheckAnnotations(p), "unready-for", "the error")
 	s := DefaultScript()
 	s.Health.UnreadyFor = Constant(time.Second)
-	if err := s.Validate(); err == nil {
-		t.Error("a script that is unready for some time and never ready is accepted")
-	}
+	check.Fails(t, s.Validate(), "a script that is unready for some time and never ready is accepted")
 }

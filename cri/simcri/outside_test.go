@@ -36,12 +36,8 @@ func TestLoseTask(t *testing.T) {
 	if last := seen[len(seen)-1]; last.Cause != Lost || last.ID != id {
 		t.Errorf("the transition is %+v", last)
 	}
-	if c := check.Value(w.status(id))(t); c.State != observed.ContainerUnknown {
-		t.Errorf("it is %v", c.State)
-	}
-	if err := w.LoseTask(id); err == nil {
-		t.Error("it was lost twice")
-	}
+	check.Equal(t, check.Value(w.status(id))(t).State, observed.ContainerUnknown, "it")
+	check.Fails(t, w.LoseTask(id), "it was lost twice")
 	check.Error(t, w.stop(id, time.Second))
 	wantKind(t, "remove", w.removeSync(id), port.Stuck)
 	wantKind(t, "remove its sandbox", w.removeSandboxSync(sandbox), port.Stuck)
@@ -50,9 +46,7 @@ func TestLoseTask(t *testing.T) {
 	}
 	w.Kill()
 	w.Restart()
-	if c := check.Value(w.status(id))(t); c.State != observed.ContainerUnknown {
-		t.Errorf("after a restart it is %v", c.State)
-	}
+	check.Equal(t, check.Value(w.status(id))(t).State, observed.ContainerUnknown, "after a restart it")
 	check.Error(t, w.removeSandboxSync(sandbox))
 	if truth := w.Truth(); len(truth.Runtime.Pods) != 0 {
 		t.Errorf("left: %+v", truth.Runtime)
@@ -70,9 +64,7 @@ func TestVanish(t *testing.T) {
 	if _, err := w.status(id); port.KindOf(err) != port.NotFound {
 		t.Errorf("its status is %v", err)
 	}
-	if len(w.list("").Pods[0].Sandboxes) != 1 {
-		t.Error("its sandbox is gone too")
-	}
+	check.Equal(t, len(w.list("").Pods[0].Sandboxes), 1, "its sandbox is gone too")
 	again := check.Value(w.create(p, sandbox, 0))(t)
 	check.Fatal(t, w.startSync(again))
 	check.Fatal(t, w.LoseTask(again))

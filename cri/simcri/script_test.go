@@ -91,9 +91,7 @@ func TestCrashLoopRecovers(t *testing.T) {
 		if attempt == 2 {
 			want = observed.ContainerRunning
 		}
-		if c.State != want {
-			t.Errorf("attempt %d is %v, want %v", attempt, c.State, want)
-		}
+		check.Equal(t, c.State, want, "attempt %d", attempt)
 	}
 }
 
@@ -132,9 +130,7 @@ func TestScriptedStarts(t *testing.T) {
 	id := check.Value(w.create(slow, check.Value(w.run(slow, 0))(t), 0))(t)
 	begun := w.clock.Now()
 	check.Fatal(t, w.startSync(id))
-	if took := w.clock.Now().Sub(begun); took != 7*time.Second+time.Millisecond {
-		t.Errorf("a slow start took %v", took)
-	}
+	check.Equal(t, w.clock.Now().Sub(begun), 7*time.Second+time.Millisecond, "a slow start took")
 
 	broken := aPod("broken", "start-error", "exec: no such file")
 	id = check.Value(w.create(broken, check.Value(w.run(broken, 0))(t), 0))(t)
@@ -158,9 +154,7 @@ func TestScriptedExec(t *testing.T) {
 
 	_, hung := w.running(aPod("q", "exec-hang", "true", "run-for", "30s"))
 	got = check.Value(w.execSync(hung, 0, "x"))(t)
-	if got.ExitCode != 137 {
-		t.Errorf("the container's end gave %+v", got)
-	}
+	check.Equal(t, got.ExitCode, 137, "the container's end gave %+v", got)
 }
 
 func TestScriptInGo(t *testing.T) {
@@ -180,9 +174,7 @@ func TestScriptInGo(t *testing.T) {
 		t.Errorf("exec gave %+v", got)
 	}
 	c, _ := w.ended(id)
-	if c.ExitCode != 5 {
-		t.Errorf("exit code is %d", c.ExitCode)
-	}
+	check.Equal(t, c.ExitCode, 5, "exit code")
 	if u, ok := w.Usage(id); !ok || u.CPU != 30*time.Second || u.LogBytes != 600 || u.MemoryBytes != 0 {
 		t.Errorf("usage is %+v", u)
 	}

@@ -104,9 +104,7 @@ func TestServedFilters(t *testing.T) {
 		for _, k := range check.Value(s.runtime.ListContainers(s.ctx, &runtimev1.ListContainersRequest{Filter: c.filter}))(t).GetContainers() {
 			got = append(got, k.GetId())
 		}
-		if fmt.Sprint(got) != fmt.Sprint(c.want) {
-			t.Errorf("filter %v gives %v, want %v", c.filter, got, c.want)
-		}
+		check.Equal(t, fmt.Sprint(got), fmt.Sprint(c.want), "filter %v gives %v, want %v", c.filter, got, c.want)
 	}
 	boxes := check.Value(s.runtime.ListPodSandbox(s.ctx, &runtimev1.ListPodSandboxRequest{Filter: &runtimev1.PodSandboxFilter{
 		LabelSelector: map[string]string{"app": "web"},

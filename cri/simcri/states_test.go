@@ -30,9 +30,7 @@ func wantOutcome(t *testing.T, err error, want outcome, after string) {
 	case err != nil:
 		t.Errorf("call failed: %v", err)
 	}
-	if after != want.after {
-		t.Errorf("then it is %s, want %s", after, want.after)
-	}
+	check.Equal(t, after, want.after, "then it")
 }
 
 const gone = "gone"
@@ -103,9 +101,7 @@ func TestContainerStatesAndCalls(t *testing.T) {
 					after = c.State.String()
 				}
 				wantOutcome(t, err, expected, after)
-				if w.Truth().InFlight != 0 {
-					t.Error("calls are left")
-				}
+				check.Equal(t, w.Truth().InFlight, 0, "calls are left")
 			})
 		}
 	}
@@ -176,12 +172,8 @@ func TestNamesWhileMaking(t *testing.T) {
 	b, doneB := give[string](w)
 	w.RunPodSandbox(context.Background(), port.RunPodSandbox{Pod: p}, doneA)
 	w.RunPodSandbox(context.Background(), port.RunPodSandbox{Pod: p}, doneB)
-	if a.n != 0 {
-		t.Fatal("done was called inside the call")
-	}
-	if len(w.Truth().Runtime.Pods) != 0 {
-		t.Error("a sandbox that is being made is to be seen")
-	}
+	check.Fatal(t, check.Is(a.n, 0, "done was called inside the call"))
+	check.Equal(t, len(w.Truth().Runtime.Pods), 0, "a sandbox that is being made is to be seen")
 	sandbox := check.Value(await(w, a))(t)
 	_, err := await(w, b)
 	wantKind(t, "second", err, port.NameReserved)

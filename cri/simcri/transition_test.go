@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestTransitionsSayWhy: each end of a container is told with what caused it.
@@ -55,9 +56,7 @@ func TestTransitionsSayWhy(t *testing.T) {
 			if c.name != "no start" {
 				begin += "started; "
 			}
-			if got := strings.Join(told, "; "); got != begin+c.want {
-				t.Errorf("told %q, want %q", got, begin+c.want)
-			}
+			check.Equal(t, strings.Join(told, "; "), begin+c.want, "told")
 		})
 	}
 }

@@ -20,9 +20,7 @@ func TestWallClockConcurrent(t *testing.T) {
 	r.MakeImagePresent(testImage, RegistryImage{})
 	var inside atomic.Int32
 	alone := func() {
-		if inside.Add(1) != 1 {
-			t.Error("two callbacks at once")
-		}
+		check.Equal(t, inside.Add(1), 1, "two callbacks at once")
 		inside.Add(-1)
 	}
 	events, cancelEvents := context.WithCancel(context.Background())

@@ -106,9 +106,7 @@ func await[T any](w *world, a *answer[T]) (T, error) {
 			w.t.Fatal("no answer came")
 		}
 	}
-	if a.n != 1 {
-		w.t.Fatalf("done was called %d times", a.n)
-	}
+	check.Fatal(w.t, check.Is(a.n, 1, "done was called %d times", a.n))
 	return a.value, a.err
 }
 

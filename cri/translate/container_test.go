@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"reflect"
 	"slices"
 	"testing"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestContainer(t *testing.T) {
@@ -116,9 +116,7 @@ func TestContainer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			tt.mutate(w)
-			if got := tt.look(w.container(t)); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("\n got %v\nwant %v", got, tt.want)
-			}
+			check.Deep(t, tt.look(w.container(t)), tt.want, "\n got")
 		})
 	}
 }
@@ -270,9 +268,7 @@ func TestSecurity(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			tt.mutate(w)
-			if got := tt.look(w.container(t).Linux.SecurityContext); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got %v, want %v", got, tt.want)
-			}
+			check.Deep(t, tt.look(w.container(t).Linux.SecurityContext), tt.want, "got")
 		})
 	}
 }
@@ -303,8 +299,6 @@ func TestNonRoot(t *testing.T) {
 		if err := verifyNonRoot(w.pod, w.app, tt.image); err != nil {
 			got = err.Error()
 		}
-		if got != tt.want {
-			t.Errorf("%s:\n got %q\nwant %q", tt.name, got, tt.want)
-		}
+		check.Equal(t, got, tt.want, "%s:\n got", tt.name)
 	}
 }

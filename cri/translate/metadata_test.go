@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestKubeletHash has what a kubelet v1.36 wrote at its containers.
@@ -12,8 +14,6 @@ func TestKubeletHash(t *testing.T) {
 		"83200b8e": {Name: "app", Image: "docker.io/library/busybox:latest", Command: []string{"sleep"}},
 		"92c67021": {Name: "web", Image: "troupe.local/demo/web:v1", Stdin: true},
 	} {
-		if got, err := kubeletHash(&c); err != nil || got != want {
-			t.Errorf("%s %s: %q, %v, want %q", c.Name, c.Image, got, err, want)
-		}
+		check.Equal(t, check.Value(kubeletHash(&c))(t), want, "%s %s", c.Name, c.Image)
 	}
 }

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestUpdate(t *testing.T) {
@@ -159,9 +159,7 @@ func TestResources(t *testing.T) {
 			if tt.mutate != nil {
 				tt.mutate(w)
 			}
-			if got := tt.look(w.container(t).Linux.Resources); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got %v, want %v", got, tt.want)
-			}
+			check.Deep(t, tt.look(w.container(t).Linux.Resources), tt.want, "got")
 		})
 	}
 }
@@ -238,9 +236,7 @@ func TestOOMScore(t *testing.T) { // on a node with 1000 bytes
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			tt.mutate(w)
-			if got := w.container(t).Linux.Resources.OomScoreAdj; got != tt.want {
-				t.Errorf("%d, want %d", got, tt.want)
-			}
+			check.Equal(t, w.container(t).Linux.Resources.OomScoreAdj, tt.want, "it")
 		})
 	}
 }

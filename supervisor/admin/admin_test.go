@@ -149,9 +149,7 @@ func TestEveryPhaseAndDecisionIsReadBack(t *testing.T) {
 	for _, raw := range []string{
 		`{"actors":[{"effects":[{"phase":"flying"}]}]}`, `{"crashes":[{"decision":"shrug"}]}`, `{"actors":[{"lastCrash":{"decision":""}}]}`,
 	} {
-		if err := json.Unmarshal([]byte(raw), &Tree{}); err == nil {
-			t.Errorf("%s is taken", raw)
-		}
+		check.Fails(t, json.Unmarshal([]byte(raw), &Tree{}), "%s is taken", raw)
 	}
 }
 
@@ -234,9 +232,7 @@ func TestSocket(t *testing.T) {
 	if err != nil || info.Mode() != os.ModeSocket|0o600 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
-	if _, err := Listen(c); err == nil || !strings.Contains(err.Error(), "another agent answers there") {
-		t.Errorf("a second one: %v", err)
-	}
+	check.Says(t, check.Err(Listen(c)), "another agent answers there", "a second one")
 	if _, err := (Client{Socket: c.Socket}).Pods(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -250,9 +246,7 @@ func TestSocket(t *testing.T) {
 	}
 
 	check.Fatal(t, os.WriteFile(c.Socket, nil, 0o600))
-	if _, err := Listen(c); err == nil || !strings.Contains(err.Error(), "is not a socket") {
-		t.Errorf("a file in its place: %v", err)
-	}
+	check.Says(t, check.Err(Listen(c)), "is not a socket", "a file in its place")
 	c.Socket = "/" + strings.Repeat("long/", 20) + SocketName
 	if _, err := Listen(c); err == nil || !strings.Contains(err.Error(), "112 bytes") || !strings.Contains(err.Error(), "choose a shorter --root-dir") {
 		t.Errorf("a long path: %v", err)

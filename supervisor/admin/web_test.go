@@ -94,9 +94,7 @@ func TestWeb(t *testing.T) {
 func checkPolicy(t *testing.T, policy string) {
 	t.Helper()
 	for _, want := range []string{"default-src 'none'", "connect-src 'self'", "frame-ancestors 'none'", "script-src 'sha256-"} {
-		if !strings.Contains(policy, want) {
-			t.Errorf("no %s in the policy %s", want, policy)
-		}
+		check.Has(t, policy, want, "no %s in the policy %s", want, policy)
 	}
 	if strings.Contains(policy, "unsafe") {
 		t.Errorf("the policy is %s", policy)
@@ -120,9 +118,7 @@ func TestWebAddresses(t *testing.T) {
 		"0.0.0.0:0": "on this machine only", ":0": "on this machine only", "192.0.2.1:80": "on this machine only", "troupe:80": "on this machine only",
 		"node.example:80": "on this machine only", "127.0.0.1": "give host:port", "127.0.0.1:x": "choose another --listen",
 	} {
-		if _, err := ListenWeb(WebConfig{Address: address, Socket: "/s"}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", address, err, want)
-		}
+		check.Says(t, check.Err(ListenWeb(WebConfig{Address: address, Socket: "/s"})), want, "%s", address)
 	}
 	if _, err := ListenWeb(WebConfig{Address: "127.0.0.1:0", Socket: "/" + strings.Repeat("x", 200)}); err == nil || !strings.Contains(err.Error(), "shorter --root-dir") {
 		t.Error(err)
@@ -134,9 +130,7 @@ func TestLocal(t *testing.T) {
 		"": true, "troupe": true, "localhost": true, "LOCALHOST:80": true, "127.0.0.1:8080": true, "127.1.2.3": true, "[::1]:80": true, "[::1]": true,
 		"localhost.evil.example": false, "evil.example:80": false, "10.0.0.1": false, "[::2]:1": false, "127.0.0.1.evil.example": false, "0.0.0.0": false,
 	} {
-		if got := local(host); got != want {
-			t.Errorf("%q is local: %t", host, got)
-		}
+		check.Equal(t, local(host), want, "%q is local", host)
 	}
 }
 
@@ -153,9 +147,7 @@ func TestNothingOfOthersInThePage(t *testing.T) {
 	if !strings.Contains(body, "<script>"+pageScript+"</script>") || !strings.Contains(body, "<style>"+pageStyle+"</style>") {
 		t.Error("what is in the page is not what its policy allows")
 	}
-	if len(body) > 64<<10 {
-		t.Errorf("the page has %d bytes", len(body))
-	}
+	check.AtMost(t, len(body), 64<<10, "the page has %d bytes", len(body))
 }
 
 func TestTimelineWithoutPods(t *testing.T) {
@@ -164,9 +156,7 @@ func TestTimelineWithoutPods(t *testing.T) {
 	if err != nil || got.Pod == nil || got.Pod.Name != "web" || len(got.Entries) != 1 {
 		t.Errorf("%+v %v", got, err)
 	}
-	if _, err := c.Timeline(t.Context(), "a b&pod=u1"); err == nil || !strings.Contains(err.Error(), `pod "a b&pod=u1"`) {
-		t.Error(err)
-	}
+	check.Says(t, check.Err(c.Timeline(t.Context(), "a b&pod=u1")), `pod "a b&pod=u1"`, "the error")
 	letters, err := c.Letters(t.Context())
 	if want := []timeline.Letter{{At: at, To: "n/pods/u0", Type: "pod.Wake"}}; err != nil || len(letters) != 1 || letters[0] != want[0] {
 		t.Errorf("%+v %v", letters, err)

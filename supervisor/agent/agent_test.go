@@ -95,9 +95,7 @@ func TestStartTwice(t *testing.T) {
 	c := Default(1)
 	c.Name = "n1"
 	first := check.Value(Start(system, c))(t)
-	if _, err := Start(system, c); err == nil {
-		t.Error("there are two at once")
-	}
+	check.Fails(t, check.Err(Start(system, c)), "there are two at once")
 	first.Kill()
 	clock.Settle()
 	second := check.Value(Start(system, c))(t)

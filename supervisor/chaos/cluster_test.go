@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // clusterLives go through what a cluster does to its nodes.
@@ -27,9 +28,7 @@ func TestCluster(t *testing.T) {
 	for name, text := range clusterLives {
 		t.Run(name, func(t *testing.T) {
 			r := Run(parse(t, text))
-			if r.Verdict() != Held {
-				t.Errorf("%s: %v %v", r.Verdict(), r.Violations, r.Unreached)
-			}
+			check.Equal(t, r.Verdict(), Held, "%s: %v %v", r.Verdict(), r.Violations, r.Unreached)
 			t.Log(r.Messages, r.Simulated, r.Writes, r.Changes)
 		})
 	}

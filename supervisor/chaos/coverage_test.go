@@ -1,9 +1,10 @@
 package chaos
 
 import (
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestCoverage: each kind of fault has its points, cases and verdicts, and kill -9 between messages
@@ -24,12 +25,8 @@ func TestCoverage(t *testing.T) {
 		{"call", "fail", 1, 3, 2, 0, 1}, {"call", "slow", 1, 1, 1, 0, 0},
 		{"msg", "kill", 1, 1, 1, 0, 0}, {"msg", "kill-after", 2, 2, 2, 0, 0},
 	}
-	if got := tally.Coverage(); !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
-	if got := tally.Boundaries(); got != (Row{"msg", "kill -9", 2, 3, 3, 0, 0}) {
-		t.Errorf("kill -9 between messages: %v", got)
-	}
+	check.Same(t, tally.Coverage(), want, "got")
+	check.Equal(t, tally.Boundaries(), (Row{"msg", "kill -9", 2, 3, 3, 0, 0}), "kill -9 between messages")
 	if lines := tally.CoverageTable(); len(lines) != 6 || !strings.HasPrefix(lines[5], "msg    kill -9") {
 		t.Errorf("the table is\n%s", strings.Join(lines, "\n"))
 	}

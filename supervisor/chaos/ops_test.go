@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestWhatIsNew: each of these lines changes what happens, and every rule holds all the same.
@@ -31,9 +32,7 @@ func TestWhatIsNew(t *testing.T) {
 		"cost of none": "cost nobody=20ms; " + base,
 	} {
 		r := Run(parse(t, text))
-		if r.Verdict() != Held {
-			t.Errorf("%s: %v %v", name, r.Violations, r.Unreached)
-		}
+		check.Equal(t, r.Verdict(), Held, "%s: %v %v", name, r.Violations, r.Unreached)
 		// A schedule draws anew whom it picks.
 		if r.Hash == plain.Hash {
 			t.Errorf("%s changes nothing", name)
@@ -75,9 +74,7 @@ func TestShrinkTheWorld(t *testing.T) {
 	// What loses its task can't be removed until its runtime is restarted.
 	r := Run(parse(t, "no-events; nodes 3; schedule starve=pods; schedule priorities depth=2; cost pods=1ms; "+
 		"create a main=app volume=data; at 20s: lose-task a/app; at 30s: delete a; at 31s: drain n1; uncordon n1"))
-	if r.Verdict() != Violated {
-		t.Fatal(r.Verdict())
-	}
+	check.Fatal(t, check.Is(r.Verdict(), Violated, "it"))
 	got := Shrink(t.Context(), r, time.Minute).Case
 	const want = "nodes 1\ncreate a main=app\n"
 	if text := got.String(); !strings.Contains(text, want) || len(got.Ops) > 3 {

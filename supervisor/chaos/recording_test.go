@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestStory: what is told of a case is what happened, in order, and telling it changes nothing.
@@ -50,23 +51,15 @@ func TestStory(t *testing.T) {
 // TestStoryOfWhatBroke: the rule is in the lane of its pod, at its time, and on the page.
 func TestStoryOfWhatBroke(t *testing.T) {
 	r := Run(parse(t, "standalone; write web main=app; on web Ready: lose-task web/app; remove web"), WithStory())
-	if r.Verdict() != Violated {
-		t.Fatalf("it is %s", r.Verdict())
-	}
+	check.Fatal(t, check.Is(r.Verdict(), Violated, "it"))
 	last := r.Story.Entries[len(r.Story.Entries)-1]
 	if last.Kind != report.StoryBroke || last.What != "L01" || last.At != r.Simulated {
 		t.Errorf("the last is %+v, the run took %s", last, r.Simulated)
 	}
 	var page bytes.Buffer
-	if err := WritePage(&page, r, "troupe v1", []string{"troupe", "chaos", "run", r.Case.Line()}); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, WritePage(&page, r, "troupe v1", []string{"troupe", "chaos", "run", r.Case.Line()}))
 	for _, want := range []string{"Case that violates L01", "nothing is left or under way", r.Violations[0].What, "lose-task web/app", "phase=Running ready=True"} {
-		if !strings.Contains(page.String(), want) {
-			t.Errorf("the page does not say %q", want)
-		}
+		check.Has(t, page.String(), want, "the page does not say %q", want)
 	}
-	if err := WritePage(&page, Run(r.Case), "", nil); err == nil {
-		t.Error("a page without a story was written")
-	}
+	check.Fails(t, WritePage(&page, Run(r.Case), "", nil), "a page without a story was written")
 }

@@ -17,9 +17,7 @@ func TestQuietLives(t *testing.T) {
 	for _, l := range Lives() {
 		t.Run(l.Name, func(t *testing.T) {
 			r := Run(l.Case, WithRest())
-			if r.Verdict() != Held {
-				t.Errorf("%s: %v %v", r.Verdict(), r.Violations, r.Unreached)
-			}
+			check.Equal(t, r.Verdict(), Held, "%s: %v %v", r.Verdict(), r.Violations, r.Unreached)
 			t.Log(r.Messages, r.Simulated, r.Writes, r.Changes, r.Ready)
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestShrink: what is not needed goes, and what is left violates the same rule for the same pod.
@@ -25,9 +26,7 @@ fault call CreateContainer a/app #1 = slow 700ms
 fault api Patch-Pod-status b #2 = fail
 `)
 	r := Run(c)
-	if r.Verdict() != Violated {
-		t.Fatalf("it is %s", r.Verdict())
-	}
+	check.Fatal(t, check.Is(r.Verdict(), Violated, "it"))
 	small := Shrink(t.Context(), r, time.Minute)
 	if got := small.Case.Line(); got != "seed 5; create a main=app; on a Ready: lose-task a/app; delete a" || victim(small) != "a" {
 		t.Errorf("shrunk to %s, which violates %v", got, small.Violations)
@@ -54,12 +53,8 @@ func TestEachInOrder(t *testing.T) {
 		return &Result{Case: &plan.Case{Seed: s}}
 	}
 	each(t.Context(), seeds, 8, run, func(r *Result) bool { got = append(got, r.Case.Seed); return r.Case.Seed != 100 })
-	if len(got) != 101 {
-		t.Fatalf("%d results were told", len(got))
-	}
+	check.Fatal(t, check.Is(len(got), 101, "%d results were told", len(got)))
 	for i, s := range got {
-		if s != uint64(i) {
-			t.Fatalf("result %d is that of %d", i, s)
-		}
+		check.Fatal(t, check.Is(s, uint64(i), "result %d is that of", i))
 	}
 }

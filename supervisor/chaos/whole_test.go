@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestExcess: a case may cost more calls than its twin by what its faults and its length excuse.
@@ -140,9 +141,7 @@ func TestReadyThatStays(t *testing.T) {
 			for i, d := range of.at {
 				c.readySince(i%2 == 0, begin.Add(d))
 			}
-			if c.first != of.want {
-				t.Errorf("Ready after %v, want %v", c.first, of.want)
-			}
+			check.Equal(t, c.first, of.want, "Ready after")
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestWitness: what operations wait for, and what is missing, follows from what is shown.
@@ -40,9 +41,7 @@ func TestWitness(t *testing.T) {
 	w.Unwant("a")
 	pod.DeletionTimestamp = &metav1.Time{Time: now}
 	w.Shown(pod, false, now)
-	if w.Missing() != "pod a is still shown" {
-		t.Error(w.Missing())
-	}
+	check.Equal(t, w.Missing(), "pod a is still shown", "it")
 	w.Shown(pod, true, now)
 	if w.Missing() != "the runtime still has 2 objects of pod a" || w.Is(a, plan.Gone) {
 		t.Error(w.Missing())

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -38,10 +40,7 @@ func load(t testing.TB, files map[string]string, args ...string) (Config, error)
 
 func good(t testing.TB, files map[string]string, args ...string) Config {
 	t.Helper()
-	c, err := load(t, files, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(load(t, files, args...))(t)
 	return c
 }
 
@@ -130,9 +129,7 @@ volumeStatsAggPeriod: 1m0s
 
 func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	var want map[string]any
-	if err := yaml.Unmarshal([]byte(head+documentedDefaults), &want); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, yaml.Unmarshal([]byte(head+documentedDefaults), &want))
 	for name, files := range map[string]map[string]string{"no file": nil, "an empty file": {"etc/k": ""}} {
 		var args []string
 		if files != nil {
@@ -149,9 +146,7 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 
 // TestDefault: it is what is loaded without flags and files.
 func TestDefault(t *testing.T) {
-	if got, want := Default(), good(t, nil); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	check.Deep(t, Default(), good(t, nil), "got")
 }
 
 func merged(maps ...map[string]any) map[string]any {
@@ -166,14 +161,9 @@ func merged(maps ...map[string]any) map[string]any {
 
 func asTree(t testing.TB, k *kubelet.KubeletConfiguration) map[string]any {
 	t.Helper()
-	b, err := yaml.Marshal(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := check.Value(yaml.Marshal(k))(t)
 	var tree map[string]any
-	if err := yaml.Unmarshal(b, &tree); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, yaml.Unmarshal(b, &tree))
 	return tree
 }
 
@@ -203,9 +193,7 @@ func TestDefaultsThatDepend(t *testing.T) {
 		{"enforceNodeAllocatable: []", func(k *kubelet.KubeletConfiguration) any { return len(k.EnforceNodeAllocatable) }, 0},
 		{"userNamespaces: {}", func(k *kubelet.KubeletConfiguration) any { return *k.UserNamespaces.IDsPerPod }, int64(65536)},
 	} {
-		if got := c.got(good(t, map[string]string{"etc/k": c.file}, "--config=/etc/k").Kubelet()); got != c.want {
-			t.Errorf("%s: %v, want %v", c.file, got, c.want)
-		}
+		check.Equal(t, c.got(good(t, map[string]string{"etc/k": c.file}, "--config=/etc/k").Kubelet()), c.want, "%s", c.file)
 	}
 }
 
@@ -320,13 +308,9 @@ func TestIgnoredParts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := good(t, c.files, c.args...)
-			if got := g.Kubelet().MaxPods; got != 6 {
-				t.Errorf("maxPods is %d", got)
-			}
+			check.Equal(t, g.Kubelet().MaxPods, 6, "maxPods")
 			w := g.Warnings()
-			if len(w) != len(c.want) {
-				t.Fatalf("warnings %q", w)
-			}
+			check.Fatal(t, check.Is(len(w), len(c.want), "warnings %q", w))
 			for i, want := range c.want {
 				if !strings.HasPrefix(w[i], ignored+want) {
 					t.Errorf("%q, want %q", w[i], want)
@@ -398,9 +382,7 @@ func TestWithoutEffect(t *testing.T) {
 		"memoryThrottlingFactor: 0.8\nfeatureGates: {MemoryQoS: true}": "",
 	} {
 		c := good(t, map[string]string{"etc/k": file + "\n"}, "--config=/etc/k")
-		if got := strings.Join(c.Warnings(), "|"); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
-		}
+		check.Equal(t, strings.Join(c.Warnings(), "|"), want, "%s", file)
 	}
 	c := good(t, map[string]string{"etc/k": "featureGates: {AllAlpha: true, CSIVolumeHealth: false}\n"}, "--config=/etc/k")
 	got := strings.Join(c.Warnings(), "|")
@@ -409,9 +391,7 @@ func TestWithoutEffect(t *testing.T) {
 			t.Errorf("%s is named: %v\n%s", name, !want, got)
 		}
 	}
-	if !strings.Contains(got, "feature gates of AllAlpha that have no effect: ") {
-		t.Error(got)
-	}
+	check.Has(t, got, "feature gates of AllAlpha that have no effect: ", "it")
 }
 
 func TestUnhelpedFlags(t *testing.T) {
@@ -419,19 +399,13 @@ func TestUnhelpedFlags(t *testing.T) {
 	if got := strings.Join(c.Warnings(), "|"); got != "settings that have no effect: --housekeeping-interval, --pod-infra-container-image" {
 		t.Errorf("%q", got)
 	}
-	if got := c.Options().NodeLabels["a"]; got != "b" {
-		t.Errorf("underscores: %q", got)
-	}
+	check.Equal(t, c.Options().NodeLabels["a"], "b", "underscores")
 	c = good(t, map[string]string{"etc/k": "evictionHard: {memory.available: 200Mi}\nmaxPods: 7\nvolumePluginDir: /p\n"}, "--config=/etc/k")
-	if got := strings.Join(c.Warnings(), "|"); got != "settings that have no effect: volumePluginDir" {
-		t.Errorf("fields: %q", got)
-	}
+	check.Equal(t, strings.Join(c.Warnings(), "|"), "settings that have no effect: volumePluginDir", "fields")
 	c = good(t, map[string]string{"etc/k": "featureGates: {EventedPLEG: true, NodeSwap: true, ComponentFlagz: false}\nlogging: {format: json, flushFrequency: 3s}\n"},
 		"--config=/etc/k", "--boot-id-file=/run/l", "--lock-file=/run/l")
 	want := "settings that have no effect: --boot-id-file, featureGates[EventedPLEG], logging.flushFrequency"
-	if got := strings.Join(c.Warnings(), "|"); got != want {
-		t.Errorf("options, gates and parts of fields: %q", got)
-	}
+	check.Equal(t, strings.Join(c.Warnings(), "|"), want, "options, gates and parts of fields")
 	if w := good(t, nil).Warnings(); len(w) != 0 {
 		t.Errorf("warnings for nothing: %v", w)
 	}
@@ -486,22 +460,14 @@ func TestFlagSyntax(t *testing.T) {
 	} {
 		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		NewFlags().AddTo(fs)
-		if err := fs.Parse([]string{arg}); err == nil {
-			t.Errorf("%s was accepted", arg)
-		}
+		check.Fails(t, fs.Parse([]string{arg}), "%s was accepted", arg)
 	}
 }
 
 func TestNodeName(t *testing.T) {
-	if name, err := good(t, nil).NodeName(" Host.Example.COM\n"); err != nil || name != "host.example.com" {
-		t.Errorf("%q %v", name, err)
-	}
-	if name, err := good(t, nil, "--hostname-override=N1").NodeName("x"); err != nil || name != "n1" {
-		t.Errorf("%q %v", name, err)
-	}
-	if _, err := good(t, nil).NodeName("a_b"); err == nil || !strings.Contains(err.Error(), "set another one with --hostname-override") {
-		t.Errorf("%v", err)
-	}
+	check.Equal(t, check.Value(good(t, nil).NodeName(" Host.Example.COM\n"))(t), "host.example.com", "it")
+	check.Equal(t, check.Value(good(t, nil, "--hostname-override=N1").NodeName("x"))(t), "n1", "it")
+	check.Says(t, check.Err(good(t, nil).NodeName("a_b")), "set another one with --hostname-override", "the error")
 }
 
 func TestHelpers(t *testing.T) {
@@ -560,9 +526,7 @@ staticPodURL: http://h/p
 	}
 	k := c.Kubelet()
 	k.EvictionHard["memory.available"] = "1Ei"
-	if c.Kubelet().EvictionHard["memory.available"] != "100Mi" {
-		t.Error("a Config was changed from outside")
-	}
+	check.Equal(t, c.Kubelet().EvictionHard["memory.available"], "100Mi", "a Config was changed from outside")
 }
 
 const kubeletFlags = `

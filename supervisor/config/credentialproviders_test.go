@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // providers loads a configuration of credential provider plugins from files, with the programs one, two and plain, which
@@ -51,10 +53,7 @@ const withTokens = `  tokenAttributes:
 
 func TestCredentialProviders(t *testing.T) {
 	for _, version := range []string{"v1", "v1beta1", "v1alpha1"} {
-		c, err := providers(t, "/p.yaml", map[string]string{"p.yaml": one(version)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := check.Value(providers(t, "/p.yaml", map[string]string{"p.yaml": one(version)}))(t)
 		got, hash := c.CredentialProviders()
 		if len(got) != 1 || fmt.Sprintf("%+v", got[0]) != fmt.Sprintf("{Name:one Images:[*.reg.io other.io:5000/team] "+
 			"APIVersion:credentialprovider.kubelet.k8s.io/v1 CacheDuration:%v Args:[--flag] Env:[A=b=c] Token:<nil>}", 10*time.Minute) {
@@ -64,12 +63,9 @@ func TestCredentialProviders(t *testing.T) {
 			t.Errorf("hash %s, warnings %v", hash, c.Warnings())
 		}
 	}
-	c, err := providers(t, "/d", map[string]string{
+	c := check.Value(providers(t, "/d", map[string]string{
 		"d/b.json": strings.ReplaceAll(one("v1"), "one", "two") + withTokens, "d/a.yml": one("v1"), "d/c.txt": "no", "d/sub/x.yaml": "no",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	got, _ := c.CredentialProviders()
 	if len(got) != 2 || got[0].Name != "one" || got[1].Name != "two" {
 		t.Fatalf("a directory: %+v", got)

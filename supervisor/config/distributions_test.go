@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // distribution is what an installer gives a kubelet by default, with example values where it takes them from a cluster.
@@ -149,16 +151,12 @@ func TestDistributions(t *testing.T) {
 			}
 			switch {
 			case d.err != "":
-				if err == nil || !strings.Contains(err.Error(), d.err) {
-					t.Errorf("%v, want %s", err, d.err)
-				}
+				check.Says(t, err, d.err, "the error")
 				return
 			case err != nil:
 				t.Fatal(err)
 			}
-			if got := strings.Join(c.Warnings(), "|"); got != d.want {
-				t.Errorf("warns of\n%s\nwant\n%s", got, d.want)
-			}
+			check.Equal(t, strings.Join(c.Warnings(), "|"), d.want, "warns of")
 		})
 	}
 }
@@ -179,12 +177,7 @@ func TestLostFlags(t *testing.T) {
 func lastOnes(t *testing.T, file string) string {
 	t.Helper()
 	var tree map[string]any
-	if err := yaml.Unmarshal([]byte(file), &tree); err != nil {
-		t.Fatal(err)
-	}
-	out, err := yaml.Marshal(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, yaml.Unmarshal([]byte(file), &tree))
+	out := check.Value(yaml.Marshal(tree))(t)
 	return string(out)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestStartsWithWarning: what a kubelet starts with, although it can't do what it says.
@@ -130,9 +132,7 @@ func TestDefaultsAreNotNamed(t *testing.T) {
 		documentedDefaults: "",
 	} {
 		c := good(t, map[string]string{"etc/k": file + "\n"}, "--config=/etc/k")
-		if got := strings.Join(c.Warnings(), "|"); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
-		}
+		check.Equal(t, strings.Join(c.Warnings(), "|"), want, "%s", file)
 	}
 	if w := good(t, nil, "--containerd=", "--volume-plugin-dir=", "--sync-frequency=1m").Warnings(); len(w) > 1 ||
 		len(w) == 1 && !strings.Contains(w[0], "volumePluginDir") {

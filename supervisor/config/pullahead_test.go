@@ -1,11 +1,11 @@
 package config
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/pullahead"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestPullAhead(t *testing.T) {
@@ -22,9 +22,7 @@ func TestPullAhead(t *testing.T) {
 		{Name: "reg.io/b@sha256:0123456789012345678901234567890123456789012345678901234567890123"},
 		{Name: "reg.io/c:latest", Every: 24 * time.Hour},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v", got)
-	}
+	check.Deep(t, got, want, "it")
 	if got := good(t, files, "--pull-ahead-lists=/lists/b.list").PullAhead(); len(got) != 1 {
 		t.Errorf("one file: %+v", got)
 	}

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestValidate changes one thing of a good configuration; an empty want is one
@@ -177,8 +179,6 @@ func TestSegments(t *testing.T) {
 	for path, want := range map[string]string{
 		"a": "a", "a.b": "a|b", "a[b.c].d": "a|b.c|d", "a[0][1]": "a|0|1", "a[x]": "a|x",
 	} {
-		if got := strings.Join(segments(path), "|"); got != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
+		check.Equal(t, strings.Join(segments(path), "|"), want, "%s", path)
 	}
 }

@@ -10,24 +10,21 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t *testing.T, checks ...Check) (url string) {
 	t.Helper()
-	s, err := Listen(Config{Address: "127.0.0.1:0", Checks: checks})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(Listen(Config{Address: "127.0.0.1:0", Checks: checks}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-ended)
 	})
 	return "http://" + s.Address()
 }
@@ -76,25 +73,17 @@ func TestACheckThatHangs(t *testing.T) {
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {
-		if err := p.run(impatient); err == nil {
-			t.Error("it is well")
-		}
+		check.Fails(t, p.run(impatient), "it is well")
 	}
 	<-entered
-	if len(entered) != 0 {
-		t.Error("was asked again while it hung")
-	}
+	check.Equal(t, len(entered), 0, "was asked again while it hung")
 	close(release)
-	if err := p.run(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, p.run(t.Context()))
 }
 
 func TestTheAddressIsTaken(t *testing.T) {
 	url := start(t)
-	if _, err := Listen(Config{Address: url[len("http://"):]}); err == nil {
-		t.Error("it was taken twice")
-	}
+	check.Fails(t, check.Err(Listen(Config{Address: url[len("http://"):]})), "it was taken twice")
 }
 
 // TestLater: an address that another process has is served when that has gone; a name of a host is resolved.
@@ -114,9 +103,7 @@ func TestLater(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- Later(ctx, c, time.Millisecond) }()
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, other.Close())
 	for deadline := time.Now().Add(time.Minute); ; {
 		response, err := client.Get("http://127.0.0.1:" + port + "/healthz")
 		if err == nil {
@@ -128,10 +115,6 @@ func TestLater(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if err := Later(ctx, Config{Address: "no such address"}, time.Millisecond); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, <-ended)
+	check.Error(t, Later(ctx, Config{Address: "no such address"}, time.Millisecond))
 }

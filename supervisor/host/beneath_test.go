@@ -49,8 +49,6 @@ func TestMakeIn(t *testing.T) {
 	made := check.Value(openOrMake(volume, "a/b"))(t)
 	defer made.Close()
 	for _, name := range []string{"a", "a/b"} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode() != mode {
-			t.Errorf("%s is %v, %v, want %v", name, info.Mode(), err, mode)
-		}
+		check.Equal(t, check.Value(os.Stat(filepath.Join(dir, name)))(t).Mode(), mode, "%s", name)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -27,22 +28,16 @@ func TestBoundVersionStays(t *testing.T) {
 	update := func(texts ...string) {
 		t.Helper()
 		for _, text := range texts {
-			var err error
-			if root, err = l.mountRequest(context.Background(), port.MountVolume{
+			root = check.Value(l.mountRequest(context.Background(), port.MountVolume{
 				Pod: newPod(), Volume: volume, Content: &volumefiles.Content{Files: []volumefiles.File{
 					{Path: "dir/f", Data: []byte(text), Mode: 0o644},
 				}},
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 		}
 	}
 	versions := func() (n int) {
 		t.Helper()
-		entries, err := os.ReadDir(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := check.Value(os.ReadDir(root))(t)
 		for _, e := range entries {
 			if e.IsDir() && strings.HasPrefix(e.Name(), "..") {
 				n++
@@ -52,16 +47,11 @@ func TestBoundVersionStays(t *testing.T) {
 	}
 	create := func(sub string) string {
 		t.Helper()
-		paths, err := l.subPaths(containerplan.SubPath{Volume: "settings", Root: root, SubPath: sub})
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := check.Value(l.subPaths(containerplan.SubPath{Volume: "settings", Root: root, SubPath: sub}))(t)
 		return paths[0]
 	}
 	update("1", "2")
-	if n := versions(); n != 1 {
-		t.Errorf("nobody has an old version: there are %d", n)
-	}
+	check.Equal(t, versions(), 1, "nobody has an old version: there")
 	for sub, file := range map[string]string{"dir/f": "", "dir": "f"} {
 		update("2")
 		path := create(sub)
@@ -79,9 +69,7 @@ func TestBoundVersionStays(t *testing.T) {
 		if string(text) != "2" || err != nil {
 			t.Errorf("subPath %s shows %q, %v", sub, text, err)
 		}
-		if err := unix.Unmount(again, unix.MNT_DETACH); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, unix.Unmount(again, unix.MNT_DETACH))
 		if n := versions(); n != 2 {
 			t.Errorf("subPath %s: there are %d versions, want the one that a container has, and the newest", sub, n)
 		}
@@ -106,7 +94,5 @@ func TestBoundVersionStays(t *testing.T) {
 	if n := versions(); n != 2 {
 		t.Errorf("when it was bound, there are %d versions, want that and the newest", n)
 	}
-	if err := l.unmount("u1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, l.unmount("u1"))
 }

@@ -110,29 +110,19 @@ func TestTerminationMessage(t *testing.T) {
 	p := newPod(withMessagePath)
 	check.Fatal(t, l.prepare(p))
 	path := l.makeFiles(p, &p.Spec.Containers[0], 3)[1].HostPath
-	if info, err := os.Stat(path); err != nil || info.Mode() != 0o666 {
-		t.Errorf("whoever a container runs as may write it: %v, %v", info.Mode(), err)
-	}
+	check.Equal(t, check.Value(os.Stat(path))(t).Mode(), 0o666, "whoever a container runs as may write it")
 	log := filepath.Join(l.root, "logs", "default_web_u1", "app", "3.log")
 	check.Fatal(t, os.WriteFile(log, []byte("2026-01-01T00:00:00Z stderr F from the log\n"), 0o600))
-	if got := l.messageOf(p, 3, false); got != "" {
-		t.Errorf("nothing was said, got %q", got)
-	}
-	if got := l.messageOf(p, 3, true); got != "from the log\n" {
-		t.Errorf("from the log: %q", got)
-	}
+	check.Equal(t, l.messageOf(p, 3, false), "", "nothing was said, got")
+	check.Equal(t, l.messageOf(p, 3, true), "from the log\n", "from the log")
 	check.Fatal(t, os.WriteFile(path, []byte(strings.Repeat("x", 5000)+"end"), 0o600))
 	if got := l.messageOf(p, 3, true); len(got) != 4096 || !strings.HasSuffix(got, "xend") {
 		t.Errorf("%d bytes: %q", len(got), got[max(len(got)-10, 0):])
 	}
 	// A container whose create failed is made again as the same attempt.
 	l.makeFiles(p, &p.Spec.Containers[0], 3)
-	if got := l.messageOf(p, 3, false); got != "" {
-		t.Errorf("of the one before: %q", got)
-	}
-	if got := l.messageOf(p, 9, true); got != "" {
-		t.Errorf("of one that was never made: %q", got)
-	}
+	check.Equal(t, l.messageOf(p, 3, false), "", "of the one before")
+	check.Equal(t, l.messageOf(p, 9, true), "", "of one that was never made")
 	l.makeFiles(p, &p.Spec.Containers[0], 3+keptMessages)
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("an old message is kept: %v", err)
@@ -155,14 +145,10 @@ func TestTerminationMessageOfAnAttacker(t *testing.T) {
 	check.Fatal(t, os.Symlink("/etc/passwd", path))
 	got := make(chan error, 1)
 	l.TerminationMessage(ctx(t), port.TerminationMessage{Pod: p, Container: "app"}, func(s string, err error) {
-		if s != "" {
-			t.Errorf("of a link: %q", s)
-		}
+		check.Equal(t, s, "", "of a link")
 		got <- err
 	})
-	if err := <-got; err == nil {
-		t.Error("a link that leads out of the pods' directory is followed")
-	}
+	check.Fails(t, <-got, "a link that leads out of the pods' directory is followed")
 }
 
 // A container that is put into a running pod comes after the pod was prepared.

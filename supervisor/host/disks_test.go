@@ -103,9 +103,7 @@ func (l *diskLab) clean() {
 	if l.loggedIn() {
 		l.t.Error("there is a session")
 	}
-	if m := l.below(); len(m) > 0 {
-		l.t.Errorf("still mounted: %v", m)
-	}
+	check.None(l.t, l.below(), "still mounted")
 	hosttest.WantGone(l.t, filepath.Join(l.root, filepath.Dir(globalDir)))
 }
 
@@ -115,17 +113,13 @@ func TestISCSIVolume(t *testing.T) {
 	first, second := podOf("u1"), podOf("u2")
 	first.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(2000))}
 	path := l.mustMount(first, iscsiVolume())
-	if want := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~iscsi/data"); path != want {
-		t.Errorf("is at %s, want %s", path, want)
-	}
+	check.Equal(t, path, filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~iscsi/data"), "is at")
 	if gid, _ := groupAndMode(t, path); gid != 2000 {
 		t.Errorf("its group is %d", gid)
 	}
 	hosttest.Write(t, filepath.Join(path, "file"), "kept")
 	again := l.mustMount(second, iscsiVolume(func(s *v1.ISCSIVolumeSource) { s.ReadOnly = true }))
-	if b, err := os.ReadFile(filepath.Join(again, "file")); err != nil || string(b) != "kept" {
-		t.Errorf("the second pod reads %q, %v", b, err)
-	}
+	check.Equal(t, string(check.Value(os.ReadFile(filepath.Join(again, "file")))(t)), "kept", "the second pod reads")
 	if err := os.WriteFile(filepath.Join(again, "file"), nil, 0o600); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("the second pod writes: %v", err)
 	}
@@ -141,9 +135,7 @@ func TestISCSIVolume(t *testing.T) {
 	check.Fatal(t, n.unmount("u2"))
 	l.clean()
 	path = l.mustMount(podOf("u3"), iscsiVolume())
-	if b, err := os.ReadFile(filepath.Join(path, "file")); err != nil || string(b) != "kept" {
-		t.Errorf("a later pod reads %q, %v", b, err)
-	}
+	check.Equal(t, string(check.Value(os.ReadFile(filepath.Join(path, "file")))(t)), "kept", "a later pod reads")
 	check.Fatal(t, n.unmount("u3"))
 	l.clean()
 }
@@ -224,9 +216,7 @@ func TestISCSIThatCantBe(t *testing.T) {
 	l := newLab(t)
 	_, err := l.mount(ctx(t), newPod(), iscsiVolume(func(s *v1.ISCSIVolumeSource) { s.IQN = "iqn.x/../../../y" }))
 	hosttest.WantError(t, err, port.InvalidConfig, "iqn")
-	if _, err := netdisk.OfDir("iscsi/../x"); err == nil {
-		t.Error("a directory elsewhere was read")
-	}
+	check.Fails(t, check.Err(netdisk.OfDir("iscsi/../x")), "a directory elsewhere was read")
 }
 
 // commandIn gives children the environment that the played iscsiadm needs.
@@ -256,12 +246,8 @@ func TestFCVolume(t *testing.T) {
 	r := claimed(podOf("u2"), v1.PersistentVolumeSource{FC: &fc})
 	r.ReadOnly = true
 	path := check.Value(l.mountRequest(ctx(t), r))(t)
-	if want := filepath.Join(l.root, "kubelet/pods/u2/volumes/kubernetes.io~fc/pv-1"); path != want {
-		t.Errorf("is at %s, want %s", path, want)
-	}
-	if b, err := os.ReadFile(filepath.Join(path, "file")); err != nil || string(b) != "kept" {
-		t.Errorf("the second pod reads %q, %v", b, err)
-	}
+	check.Equal(t, path, filepath.Join(l.root, "kubelet/pods/u2/volumes/kubernetes.io~fc/pv-1"), "is at")
+	check.Equal(t, string(check.Value(os.ReadFile(filepath.Join(path, "file")))(t)), "kept", "the second pod reads")
 	global := filepath.Join(l.root, "kubelet/plugins/kubernetes.io/fc/500a0982991b8dc5-lun-2")
 	if l.countMounts(global) != 1 {
 		t.Errorf("mounts: %v", l.below())
@@ -269,14 +255,10 @@ func TestFCVolume(t *testing.T) {
 	// The second is one of a kubelet: without a note.
 	check.Fatal(t, os.RemoveAll(filepath.Join(l.root, "kubelet/pods/u2/plugins")))
 	for _, uid := range []types.UID{"u1", "u2"} {
-		if b, err := os.ReadFile(deleted); err != nil || string(b) != "" {
-			t.Errorf("before %s has ended the disk was told %q, %v", uid, b, err)
-		}
+		check.Equal(t, string(check.Value(os.ReadFile(deleted))(t)), "", "before %s has ended the disk was told", uid)
 		check.Fatal(t, l.next().unmount(uid))
 	}
-	if b, err := os.ReadFile(deleted); err != nil || string(b) != "1" {
-		t.Errorf("the disk was told %q, %v", b, err)
-	}
+	check.Equal(t, string(check.Value(os.ReadFile(deleted))(t)), "1", "the disk was told")
 	hosttest.WantGone(t, global)
 	l.clean()
 }
@@ -305,9 +287,7 @@ func TestDamagedNotes(t *testing.T) {
 	if !l.loggedIn() {
 		t.Error("another pod has lost its disk")
 	}
-	if err := l.unmount("u2"); err == nil || !strings.Contains(err.Error(), damaged) {
-		t.Errorf("its own pod: %v", err)
-	}
+	check.Says(t, l.unmount("u2"), damaged, "its own pod")
 	l.clean()
 	for _, uid := range []types.UID{"u3", "u4"} {
 		if err := errors.Join(l.unmount(uid), l.remove(port.PodDirs{UID: uid})); err != nil {
@@ -322,9 +302,7 @@ func TestDamagedNotes(t *testing.T) {
 	if err := l.unmount("u6"); err != nil || !l.loggedIn() {
 		t.Errorf("the disk of a pod with a damaged note: a session %v, %v", l.loggedIn(), err)
 	}
-	if err := l.next().unmount("u5"); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, l.next().unmount("u5"))
 	l.clean()
 }
 
@@ -352,9 +330,7 @@ func TestISCSISessionOfOthers(t *testing.T) {
 	if !l.loggedIn() {
 		t.Error("the session was ended")
 	}
-	if m := l.below(); len(m) > 0 {
-		t.Errorf("still mounted: %v", m)
-	}
+	check.None(t, l.below(), "still mounted")
 }
 
 // TestISCSIDiskInUse: a disk that is mounted elsewhere stays, which is said, and the pod ends.
@@ -379,10 +355,6 @@ func TestDevicesBelowTheRealRoot(t *testing.T) {
 	check.Fatal(t, errors.Join(os.Mkdir(filepath.Join(root, "real"), 0o755), os.Symlink("real", filepath.Join(root, "kubelet")), os.Symlink(elsewhere, filepath.Join(root, "real/pods"))))
 	h := newLabAt(t, root)
 	real := filepath.Join(root, "real/plugins/kubernetes.io")
-	if got, want := h.globalMount("pv-1"), real+"/local-volume/mounts/pv-1"; got != want {
-		t.Errorf("local devices are at %s, want %s", got, want)
-	}
-	if h.disks.root != real {
-		t.Errorf("disks are below %s, want %s", h.disks.root, real)
-	}
+	check.Equal(t, h.globalMount("pv-1"), real+"/local-volume/mounts/pv-1", "local devices are at")
+	check.Equal(t, h.disks.root, real, "disks are below")
 }

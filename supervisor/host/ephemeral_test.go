@@ -122,9 +122,7 @@ func TestAChildFailsWhileItCounts(t *testing.T) {
 	gone, cancel := context.WithCancel(ctx(t))
 	cancel()
 	l.children.running[request{Op: opTrees, Path: "/a"}.key()] = []*child{{ctx: gone}}
-	if _, err := l.countInChild(ctx(t), r); err == nil || !strings.Contains(err.Error(), "hangs in the kernel") {
-		t.Errorf("alone: %v", err)
-	}
+	check.Says(t, check.Err(l.countInChild(ctx(t), r)), "hangs in the kernel", "alone")
 	r.Trees = []tally.Tree{{Path: "/a"}, {Path: "/b"}}
 	if got, _ := l.countInChild(ctx(t), r); len(got) != 1 {
 		t.Errorf("with another: %+v", got)
@@ -147,9 +145,7 @@ func TestACountingChildSkipsInitialization(t *testing.T) {
 	if text := started(tally.Arg); !strings.Contains(text, "init os ") || strings.Contains(text, heavy) {
 		t.Errorf("it initialized:\n%s", text)
 	}
-	if !strings.Contains(started(childArg), heavy) {
-		t.Error("another child does not initialize those packages either")
-	}
+	check.Has(t, started(childArg), heavy, "another child does not initialize those packages either")
 }
 
 // BenchmarkEphemeralUse measures 250 pods with 20 files each.

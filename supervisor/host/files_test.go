@@ -28,9 +28,7 @@ func TestSecretVolume(t *testing.T) {
 	c.Files = []volumefiles.File{{Path: "token", Data: []byte("1"), Mode: 0o640, User: &user}}
 	r := port.MountVolume{Pod: newPod(withFSGroup), Volume: secretVolume(), Content: c}
 	path := check.Value(l.mountRequest(ctx(t), r))(t)
-	if want := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~secret/s"); path != want {
-		t.Errorf("is at %s, want %s", path, want)
-	}
+	check.Equal(t, path, filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~secret/s"), "is at")
 	hosttest.WantMode(t, path, 0o777|os.ModeDir|os.ModeSticky|os.ModeSetgid)
 	hosttest.WantMode(t, filepath.Join(path, "..data/token"), 0o640)
 	info := check.Value(os.Stat(filepath.Join(path, "token")))(t)

@@ -17,9 +17,7 @@ import (
 
 func TestConfig(t *testing.T) {
 	for _, c := range []Config{{}, {Root: "a", LogRoot: "/b"}, {Root: "/a", LogRoot: "b"}} {
-		if _, err := New(c); err == nil {
-			t.Errorf("%+v is taken", c)
-		}
+		check.Fails(t, check.Err(New(c)), "%+v is taken", c)
 	}
 }
 
@@ -74,9 +72,7 @@ func TestLinksOutOfTheRootAreNotFollowed(t *testing.T) {
 	l := newLab(t)
 	outside := t.TempDir()
 	check.Fatal(t, os.Symlink(outside, filepath.Join(l.root, "kubelet/pods/u1")))
-	if err := l.prepare(newPod()); err == nil {
-		t.Error("directories were made through the link")
-	}
+	check.Fails(t, l.prepare(newPod()), "directories were made through the link")
 	entries, err := os.ReadDir(outside)
 	if err != nil || len(entries) != 0 {
 		t.Errorf("something was made outside: %v %v", entries, err)

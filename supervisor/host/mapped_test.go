@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -55,12 +54,8 @@ func (l *lab) cleared() {
 // wantMapped fails unless a pod has a device where a kubelet has it.
 func wantMapped(t *testing.T, path, file, link, device string) {
 	t.Helper()
-	if path != file {
-		t.Errorf("is at %s, want %s", path, file)
-	}
-	if to, err := os.Readlink(link); err != nil || to != device {
-		t.Errorf("the link of the pod leads to %q, %v", to, err)
-	}
+	check.Equal(t, path, file, "is at")
+	check.Equal(t, check.Value(os.Readlink(link))(t), device, "the link of the pod leads to")
 	if !blockmap.Same(file, device) {
 		t.Errorf("%s is not %s", file, device)
 	}
@@ -94,9 +89,7 @@ func TestLocalBlock(t *testing.T) {
 		check.Fatal(t, l.unmount(uid))
 		hosttest.WantGone(t, filepath.Join(dir, string(uid)))
 		hosttest.WantGone(t, filepath.Dir(filepath.Dir(link(string(uid)))))
-		if n := loopsOn(t, filepath.Join(dir, string(uid))); len(n) > 0 {
-			t.Errorf("loop devices are left: %v", n)
-		}
+		check.None(t, loopsOn(t, filepath.Join(dir, string(uid))), "loop devices are left")
 	}
 	set("u1")
 	set("u1")
@@ -159,9 +152,7 @@ ln -s "$1" "$3"; losetup --find "$2"`, "sh", disk.Device, file, link)
 	path := check.Value(l.mountRequest(ctx(t), ofDevice("u1", local(disk.Device))))(t)
 	wantMapped(t, path, file, link, disk.Device)
 	check.Fatal(t, l.unmount("u1"))
-	if n := loopsOn(t, file); len(n) > 0 {
-		t.Errorf("loop devices are left: %v", n)
-	}
+	check.None(t, loopsOn(t, file), "loop devices are left")
 }
 
 // TestBlockReplaced: a pod whose volume is another device now gets this one. What is no device is refused.
@@ -271,13 +262,9 @@ func TestStrayFiles(t *testing.T) {
 	for _, dir := range []string{"kubernetes.io~local-volume", "kubernetes.io/iscsi"} {
 		check.Fatal(t, os.Symlink("stray", filepath.Join(plugins, dir, "volumeDevices/iface-link")))
 	}
-	if files, err := l.mapped("u1"); err != nil || len(files) > 0 {
-		t.Errorf("mapped: %v, %v", files, err)
-	}
+	check.None(t, check.Value(l.mapped("u1"))(t), "mapped")
 	a := check.Value(l.disks.open())(t)
-	if disks, err := otherDirs(a, nil); err != nil || len(disks) > 0 {
-		t.Errorf("other disks: %v, %v", disks, err)
-	}
+	check.None(t, check.Value(otherDirs(a, nil))(t), "other disks")
 	check.Fatal(t, os.Symlink("iface-loop", filepath.Join(plugins, "kubernetes.io/iscsi/volumeDevices/iface-loop")))
 	if files, err := l.mapped("u1"); !errors.Is(err, unix.ELOOP) {
 		t.Errorf("mapped: %v, %v", files, err)
@@ -309,9 +296,7 @@ func TestDirsOf(t *testing.T) {
 	for pattern, want := range map[string][]string{
 		"a/x-*/*": {"a/x-1/d", "a/x-2/e"}, "a/*": {"a/x-1", "a/x-2", "a/y"}, "none/*": nil, "a/x-3/*": nil, "none/*/*": nil,
 	} {
-		if got, err := dirsOf(root, pattern); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %v, %v; want %v", pattern, got, err, want)
-		}
+		check.Same(t, check.Value(dirsOf(root, pattern))(t), want, "%s", pattern)
 	}
 	for _, dir := range []string{"a", "a/x-2"} {
 		if got, err := dirsOf(unreadable{root, dir}, "a/x-*/*"); !errors.Is(err, unix.EMFILE) {

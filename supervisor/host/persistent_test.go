@@ -52,9 +52,7 @@ func TestLocalVolume(t *testing.T) {
 	r := claimed(newPod(withFSGroup), local(disk))
 	for range 2 {
 		path := check.Value(l.mountRequest(ctx(t), r))(t)
-		if want := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~local-volume/pv-1"); path != want {
-			t.Errorf("is at %s, want %s", path, want)
-		}
+		check.Equal(t, path, filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~local-volume/pv-1"), "is at")
 		if n := l.countMounts(path); n != 1 {
 			t.Errorf("is mounted %d times", n)
 		}

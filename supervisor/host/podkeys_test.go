@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -96,13 +97,7 @@ func TestWrittenCertificate(t *testing.T) {
 	_, err = next.writtenPodCertificate(source("wrong.pem", "", ""))
 	hosttest.WantError(t, err, port.Other, "does not begin with a private key")
 	// A link that leads out of the volume is not followed.
-	if err := os.Symlink("/etc/passwd", filepath.Join(path, "out")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := next.writtenPodCertificate(source("out", "", "")); err == nil {
-		t.Error("a link led out of the volume")
-	}
-	if _, err := next.newPodKey("DSA"); err == nil {
-		t.Error("a key of an unknown type was made")
-	}
+	check.Fatal(t, os.Symlink("/etc/passwd", filepath.Join(path, "out")))
+	check.Fails(t, check.Err(next.writtenPodCertificate(source("out", "", ""))), "a link led out of the volume")
+	check.Fails(t, check.Err(next.newPodKey("DSA")), "a key of an unknown type was made")
 }

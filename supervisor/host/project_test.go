@@ -84,9 +84,7 @@ func TestEmptyDirByProject(t *testing.T) {
 	if text, err := os.ReadFile(l.files.Projects); err != nil || len(text) > 0 {
 		t.Errorf("after the pod: %q, %v", text, err)
 	}
-	if len(l.complaints) > 0 {
-		t.Error(l.complaints)
-	}
+	check.None(t, l.complaints, "it")
 }
 
 // What can't be relied on is walked: the count is then that of the files.

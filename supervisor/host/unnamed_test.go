@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestRemovedWhileOpen: a file that a process of a pod has open counts for its emptyDir, also when it was removed, and
@@ -27,23 +28,16 @@ func TestRemovedWhileOpen(t *testing.T) {
 			p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		})
 		dir := filepath.Join(l.pods.Real, "u1", volumesDir, emptyDirName, "data")
-		if err := os.MkdirAll(filepath.Join(dir, "deep"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.MkdirAll(filepath.Join(dir, "deep"), 0o700))
 		use := func() uint64 {
 			t.Helper()
 			// What was counted a moment ago is not counted again: another agent counts anew.
 			h := newLabAt(t, l.root)
 			h.UseProcesses(func(p *v1.Pod) []int {
-				if p.UID != "u1" {
-					t.Errorf("asked for %s", p.UID)
-				}
+				check.Equal(t, p.UID, "u1", "asked for")
 				return []int{os.Getpid(), os.Getpid(), 1 << 30}
 			})
-			u, err := h.EphemeralUse(t.Context(), []*v1.Pod{pod}, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			u := check.Value(h.EphemeralUse(t.Context(), []*v1.Pod{pod}, false))(t)
 			_, over := eviction.OverLimit(pod, &u[0], time.Now())
 			if is := u[0].Volumes[0].Bytes > 1<<20; over != (is && limit != "") {
 				t.Errorf("limit %q, %d bytes: over its limit is %v", limit, u[0].Volumes[0].Bytes, over)
@@ -57,9 +51,7 @@ func TestRemovedWhileOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer file.Close() //nolint:errcheck // it was removed
-		if _, err := file.Write(make([]byte, 3<<20)); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(file.Write(make([]byte, 3<<20)))(t)
 		if err := file.Sync(); err != nil { // file systems give blocks when they write
 			t.Fatal(err)
 		}
@@ -68,9 +60,7 @@ func TestRemovedWhileOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer again.Close() //nolint:errcheck // nothing was written
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.Remove(name))
 		if got := use() - empty; got != want {
 			t.Errorf("limit %q: %d bytes more, want %d", limit, got, want)
 		}

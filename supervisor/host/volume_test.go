@@ -27,9 +27,7 @@ func TestEmptyDir(t *testing.T) {
 	// Also without PreparePod, and for a volume of which only the name is given.
 	for _, v := range []*v1.Volume{emptyDir("data", v1.EmptyDirVolumeSource{}), {Name: "plain"}} {
 		path := l.mustMount(p, v)
-		if want := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~empty-dir", v.Name); path != want {
-			t.Errorf("is at %s, want %s", path, want)
-		}
+		check.Equal(t, path, filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~empty-dir", v.Name), "is at")
 		hosttest.WantMode(t, path, 0o777|os.ModeDir)
 	}
 	path := l.mustMount(p, emptyDir("data", v1.EmptyDirVolumeSource{}))

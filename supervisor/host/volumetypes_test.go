@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -53,7 +54,5 @@ func TestEveryOtherKindIsRefused(t *testing.T) {
 		}
 		return err
 	})
-	if refused < 30 {
-		t.Errorf("only %d kinds were looked at", refused)
-	}
+	check.AtLeast(t, refused, 30, "only %d kinds were looked at", refused)
 }

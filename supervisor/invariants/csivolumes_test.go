@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var csiKey = csi.Key{Driver: "d", Handle: "h"}
@@ -135,9 +136,7 @@ func TestCSIRules(t *testing.T) {
 			for _, v := range r.found {
 				got = append(got, v.ID+": "+v.What)
 			}
-			if strings.Join(got, "\n") != c.want {
-				t.Errorf("found %q, want %q", got, c.want)
-			}
+			check.Equal(t, strings.Join(got, "\n"), c.want, "found %q", got)
 		})
 	}
 }
@@ -188,9 +187,7 @@ func TestCSIVolumes(t *testing.T) {
 			if c.off {
 				m.LosePower()
 			}
-			if got := CSIVolumes(m.CSI, c.node, c.uses, attached); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			check.Equal(t, CSIVolumes(m.CSI, c.node, c.uses, attached), c.want, "got")
 		})
 	}
 }

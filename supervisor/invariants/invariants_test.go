@@ -157,9 +157,7 @@ func TestGoodLife(t *testing.T) {
 	r.sandbox("s0", 0, removed)
 	r.tell()
 	r.Settled()
-	if len(r.found) > 0 {
-		t.Error(r.found)
-	}
+	check.None(t, r.found, "it")
 	if r.Forget(); len(r.pods) > 0 {
 		t.Error("the pod is remembered")
 	}
@@ -409,24 +407,18 @@ func TestDevices(t *testing.T) {
 		{change(ended, "p", "p1", "a", "b"), ""},
 		{change(started, "q", "q1", "b"), ""},
 	} {
-		if got := d.Wrong(step.Transition); got != step.wrong {
-			t.Errorf("step %d: got %q, want %q", i, got, step.wrong)
-		}
+		check.Equal(t, d.Wrong(step.Transition), step.wrong, "step %d: got", i)
 		d.Changed(step.Transition)
 	}
 	d.forget("p", "app")
-	if got := d.Wrong(change(made, "p", "p4", "c")); got != "" {
-		t.Errorf("after it was forgotten: %q", got)
-	}
+	check.Equal(t, d.Wrong(change(made, "p", "p4", "c")), "", "after it was forgotten")
 	d.Changed(change(made, "r", "r1", "a"))
 	d.Changed(change(started, "r", "r1", "a"))
 	d.Lost()
 	for _, step := range []*simcri.Transition{
 		change(made, "s", "s1", "a"), change(started, "s", "s1", "a"), change(made, "r", "r2", "b"),
 	} {
-		if got := d.Wrong(step); got != "" {
-			t.Errorf("after the checkpoint was lost: %q", got)
-		}
+		check.Equal(t, d.Wrong(step), "", "after the checkpoint was lost")
 		d.Changed(step)
 	}
 	if got := d.Wrong(change(made, "r", "r3", "c")); got == "" {
@@ -491,9 +483,7 @@ func TestCgroups(t *testing.T) {
 		{[]types.UID{"1"}, ""}, {nil, "pod 1 runs without a cgroup"},
 		{[]types.UID{"1", "2"}, "a cgroup is left of pod 2 that does not run"},
 	} {
-		if got := Cgroups(pods, c.owners); got != c.want {
-			t.Errorf("with cgroups of %v: %q, want %q", c.owners, got, c.want)
-		}
+		check.Equal(t, Cgroups(pods, c.owners), c.want, "with cgroups of %v", c.owners)
 	}
 }
 

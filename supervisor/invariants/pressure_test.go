@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // as does something to another pod that runs.
@@ -116,7 +117,5 @@ func TestEvictedInItsGrace(t *testing.T) {
 	r.Called(r.stop("app", time.Second), simcri.Fault{})
 	r.Evicted(&Eviction{UID: r.ref.UID, For: "memory"})
 	r.Called(r.stop("app", 0), simcri.Fault{})
-	if len(r.found) > 0 {
-		t.Error(r.found)
-	}
+	check.None(t, r.found, "it")
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestStopsInOrder: when a pod ends, a sidecar is asked to stop before a main container only if something excuses it.
@@ -41,9 +42,7 @@ func TestStopsInOrder(t *testing.T) {
 			for _, v := range r.found {
 				got = got || v.ID == "I05"
 			}
-			if got != of.want {
-				t.Errorf("violations: %v", r.found)
-			}
+			check.Equal(t, got, of.want, "violations: %v", r.found)
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // step is something that happens to a pod that runs.
@@ -209,9 +210,7 @@ func TestTimes(t *testing.T) {
 			if len(r.found) > 0 {
 				got = r.found[0].ID
 			}
-			if got != c.want {
-				t.Errorf("found %v, want %q", r.found, c.want)
-			}
+			check.Equal(t, got, c.want, "found %v", r.found)
 		})
 	}
 }
@@ -240,9 +239,7 @@ func TestFaultsExcuse(t *testing.T) {
 			r.Timely()
 			before := r.now
 			c.fault(r)
-			if got := max(r.calm(r.pods["u1"]).Sub(before), 0); got != c.long {
-				t.Errorf("%v, want %v", got, c.long)
-			}
+			check.Equal(t, max(r.calm(r.pods["u1"]).Sub(before), 0), c.long, "it")
 		})
 	}
 }
@@ -273,9 +270,7 @@ func TestUndelivered(t *testing.T) {
 // TestSometimes: rare states are told of once they were reached.
 func TestSometimes(t *testing.T) {
 	r := newRig().up()
-	if got := r.Reached(); len(got) > 0 {
-		t.Errorf("reached %q", got)
-	}
+	check.None(t, r.Reached(), "reached")
 	deleted(0)(r)
 	r.Called(r.stop("app", time.Second), simcri.Fault{})
 	r.Began()
@@ -291,9 +286,7 @@ func TestSometimes(t *testing.T) {
 		"an agent begins while a container runs that nobody wants", "two actors crash within a second",
 	}
 	got := r.Reached()
-	if !slices.Equal(got, want) {
-		t.Errorf("reached %q, want %q", got, want)
-	}
+	check.Same(t, got, want, "reached")
 	for _, name := range got {
 		if !slices.Contains(Sometimes(), name) {
 			t.Errorf("%q is not in the list", name)

@@ -10,6 +10,8 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestLines(t *testing.T) {
@@ -34,9 +36,7 @@ func TestLines(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var text strings.Builder
 			c.log(New(zerolog.New(&text).Level(c.level)))
-			if got := strings.TrimSpace(text.String()); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			check.Equal(t, strings.TrimSpace(text.String()), c.want, "got")
 		})
 	}
 }
@@ -58,7 +58,5 @@ func TestRoute(t *testing.T) {
 {"level":"info","message":"three"}
 {"level":"error","message":"four"}
 `
-	if text.String() != want {
-		t.Errorf("got\n%swant\n%s", text.String(), want)
-	}
+	check.Equal(t, text.String(), want, "got")
 }

@@ -133,9 +133,7 @@ func scrape(t *testing.T, m *metrics.Metrics, a metrics.Asked, path string) map[
 		}
 		w := httptest.NewRecorder()
 		r.Handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		if w.Code != 200 {
-			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
-		}
+		check.Fatal(t, check.Is(w.Code, 200, "%s: %d %s", path, w.Code, w.Body))
 		text := w.Body.String()
 		problems := check.Value(promlint.New(strings.NewReader(text)).Lint())(t)
 		for _, p := range problems {
@@ -183,9 +181,7 @@ type want struct {
 func wantSeries(t *testing.T, families map[string]*dto.MetricFamily, all []want) {
 	t.Helper()
 	for _, w := range all {
-		if got := value(t, families, w.name, w.labels); got != w.value {
-			t.Errorf("%s{%s} is %v, want %v", w.name, w.labels, got, w.value)
-		}
+		check.Equal(t, value(t, families, w.name, w.labels), w.value, "%s{%s}", w.name, w.labels)
 	}
 }
 
@@ -366,9 +362,7 @@ func TestPodStarts(t *testing.T) {
 		"kubelet_pod_worker_duration_seconds":      {2, 8},
 	} {
 		h := families[name].GetMetric()[0].GetHistogram()
-		if got := [2]float64{float64(h.GetSampleCount()), h.GetSampleSum()}; got != sums {
-			t.Errorf("%s has %v, want %v", name, got, sums)
-		}
+		check.Equal(t, [2]float64{float64(h.GetSampleCount()), h.GetSampleSum()}, sums, "%s has", name)
 	}
 }
 
@@ -397,9 +391,7 @@ func TestNodeStartup(t *testing.T) {
 		},
 	} {
 		step()
-		if got, want := there(), names[:[]int{0, 2, 3}[i]]; !slices.Equal(got, want) {
-			t.Errorf("after step %d there is %v, want %v", i, got, want)
-		}
+		check.Same(t, there(), names[:[]int{0, 2, 3}[i]], "after step %d there", i)
 	}
 }
 

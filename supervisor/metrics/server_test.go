@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -66,9 +65,7 @@ func TestServer(t *testing.T) {
 		`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="500MB-1GB"} 1`,
 		`kubelet_image_pull_duration_seconds_count{image_size_in_bytes="GT100GB"} 1`,
 	} {
-		if !strings.Contains(got, want+"\n") {
-			t.Errorf("there is no %s", want)
-		}
+		check.Has(t, got, want+"\n", "there is no %s", want)
 	}
 	ended()
 }

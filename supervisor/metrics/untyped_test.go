@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestUntyped: a counter whose name is no counter's is shown, and no linter minds.
@@ -22,10 +24,6 @@ func TestUntyped(t *testing.T) {
 	text := w.Body.String()
 	want := "# HELP kubelet_evictions Evictions.\n# TYPE kubelet_evictions untyped\n" +
 		"kubelet_evictions{signal=\"disk\"} 1\nkubelet_evictions{signal=\"memory\"} 3\n"
-	if text != want {
-		t.Errorf("got\n%s\nwant\n%s", text, want)
-	}
-	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
-		t.Errorf("%v, %v", problems, err)
-	}
+	check.Equal(t, text, want, "got")
+	check.None(t, check.Value(promlint.New(strings.NewReader(text)).Lint())(t), "it")
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/claimstate"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestDynamic: a container has the devices of the requests that it names, of claims that its pod uses.
@@ -35,7 +36,5 @@ func TestDynamic(t *testing.T) {
 		t.Errorf("%s, %v", text, r)
 	}
 	claim.Pods = []types.UID{"p-2"}
-	if got := dynamic(p, app, []claimstate.Claim{claim}); len(got) > 0 {
-		t.Errorf("of another pod: %v", got)
-	}
+	check.None(t, dynamic(p, app, []claimstate.Claim{claim}), "of another pod")
 }

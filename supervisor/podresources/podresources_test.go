@@ -65,9 +65,7 @@ func TestMemory(t *testing.T) {
 	const want = "memory 5 of 0 1"
 	got := check.Value(client.Get(t.Context(), &api.GetPodResourcesRequest{PodNamespace: "shop", PodName: "web"}))(t)
 	for _, c := range got.GetPodResources().GetContainers() {
-		if text := show(c.GetMemory()); text != map[string]string{"app": want}[c.GetName()] {
-			t.Errorf("container %s: %q", c.GetName(), text)
-		}
+		check.Equal(t, show(c.GetMemory()), map[string]string{"app": want}[c.GetName()], "container %s", c.GetName())
 	}
 	all, err := client.GetAllocatableResources(t.Context(), &api.AllocatableResourcesRequest{})
 	if err != nil || show(all.GetMemory()) != want {
@@ -205,9 +203,7 @@ func TestDevices(t *testing.T) {
 	}
 	want := `job/train nvidia.com/gpu ["GPU-1a"] [0]; job/train nvidia.com/gpu ["GPU-1b"] [0]; ` +
 		`job/train nvidia.com/gpu ["GPU-2a"] [1]; job/net example.com/nic ["nic \"0\"\n"] []`
-	if strings.Join(got, "; ") != want {
-		t.Errorf("got  %s\nwant %s", strings.Join(got, "; "), want)
-	}
+	check.Equal(t, strings.Join(got, "; "), want, "got")
 	all, err := client.GetAllocatableResources(t.Context(), &api.AllocatableResourcesRequest{})
 	if err != nil || len(all.GetDevices())+len(all.GetCpuIds())+len(all.GetMemory()) > 0 {
 		t.Errorf("allocatable: %v %v", all, err)

@@ -35,9 +35,7 @@ func TestCgroups(t *testing.T) {
 		t.Errorf("%d pods have cgroups, and their class %d shares; want 10 and 2560", inside(), got)
 	}
 	n.PowerOff()
-	if got := paths(n); len(got) > 0 {
-		t.Errorf("without power there is %v", got)
-	}
+	check.None(t, paths(n), "without power there")
 	n.PowerOn()
 	w.until(t, time.Minute, "all run again", func() bool { return running() && inside() == 10 })
 	app.Replicas = 0

@@ -38,9 +38,7 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("%s is the same run as %s", name, other)
 		}
 		seen[hash] = name
-		if again := settles(t, Config{Seed: 3, Schedule: s}); again != hash {
-			t.Errorf("%s: two runs of one seed differ", name)
-		}
+		check.Equal(t, settles(t, Config{Seed: 3, Schedule: s}), hash, "%s: two runs of one seed differ", name)
 	}
 }
 

@@ -102,9 +102,7 @@ func TestPauseAgent(t *testing.T) {
 	n.PauseAgent(time.Hour)
 	n.RestartAgent()
 	w.Advance(5 * time.Minute)
-	if phase("q") != v1.PodSucceeded {
-		t.Errorf("an agent that replaced a paused one shows %s", phase("q"))
-	}
+	check.Equal(t, phase("q"), v1.PodSucceeded, "an agent that replaced a paused one shows")
 }
 
 // TestSuspend: the whole machine stands still, but for its wall clock.
@@ -115,15 +113,11 @@ func TestSuspend(t *testing.T) {
 	before := n.Now()
 	n.Suspend(2 * time.Hour)
 	w.Advance(2*time.Hour + time.Minute)
-	if c := container(n); c.State != observed.ContainerRunning {
-		t.Errorf("the container is %v", c.State)
-	}
+	check.Equal(t, container(n).State, observed.ContainerRunning, "the container")
 	if d := n.Now().Sub(before); d != time.Minute {
 		t.Errorf("monotonic time went on by %v, want a minute", d)
 	}
-	if d := n.Now().Round(0).Sub(before.Round(0)); d != 2*time.Hour+time.Minute {
-		t.Errorf("wall time went on by %v", d)
-	}
+	check.Equal(t, n.Now().Round(0).Sub(before.Round(0)), 2*time.Hour+time.Minute, "wall time went on by")
 	w.Advance(5 * time.Minute)
 	if c := container(n); c.State != observed.ContainerExited || c.FinishedAt.Sub(c.StartedAt) < 2*time.Hour {
 		t.Errorf("the container is %v, and ran for %v of wall time", c.State, c.FinishedAt.Sub(c.StartedAt))

@@ -129,9 +129,7 @@ func TestSoak(t *testing.T) {
 	warm, late := mean(heap[hours/4:hours/2]), mean(heap[hours-hours/4:])
 	growth := late/warm - 1
 	t.Logf("soak: heap %.3f MB after warm-up, %.3f MB at the end: %+.2f %% in %d hours", warm/1e6, late/1e6, 100*growth, hours)
-	if growth > bar {
-		t.Errorf("the heap grew by %.2f %%", 100*growth)
-	}
+	check.AtMost(t, growth, bar, "the heap grew by %.2f %%", 100*growth)
 }
 
 func mean(v []float64) float64 {

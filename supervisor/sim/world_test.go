@@ -122,9 +122,7 @@ func TestDeterminism(t *testing.T) {
 			if i == 0 {
 				first = hash
 			}
-			if hash != first {
-				t.Fatalf("seed %d: hash %x on %d processors, %x on one", seed, hash, procs, first)
-			}
+			check.Fatal(t, check.Is(hash, first, "seed %d: hash %x on %d processors, %x on one", seed, hash, procs, first))
 		}
 		if other, taken := seen[first]; taken {
 			t.Errorf("seeds %d and %d give one hash", other, seed)
@@ -140,9 +138,7 @@ func TestStreams(t *testing.T) {
 	b.Uint64()
 	again := w.Rand("a")
 	for range 5 {
-		if a.Uint64() != again.Uint64() {
-			t.Fatal("a stream is not its own")
-		}
+		check.Fatal(t, check.Is(a.Uint64(), again.Uint64(), "a stream is not its own"))
 	}
 	if w.Rand("a").Uint64() == w.Rand("b").Uint64() {
 		t.Error("two streams are one")
@@ -327,13 +323,9 @@ func TestPullsAsTheDaemon(t *testing.T) {
 		w.deploy(t, fmt.Sprint("w", i), 1)
 	}
 	w.Advance(time.Minute)
-	if begun != 5 {
-		t.Errorf("%d images are pulled at once", begun)
-	}
+	check.Equal(t, begun, 5, "%d images are pulled at once", begun)
 	w.Advance(15 * time.Minute)
-	if begun != 8 {
-		t.Errorf("after a quarter of an hour %d pulls were begun", begun)
-	}
+	check.Equal(t, begun, 8, "after a quarter of an hour %d pulls were begun", begun)
 }
 
 func TestManifests(t *testing.T) {
@@ -388,14 +380,10 @@ func TestValidate(t *testing.T) {
 		if err == nil {
 			_, err = w.AddNode(tc.spec)
 		}
-		if err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%+v: %v, want %q", tc, err, tc.want)
-		}
+		check.Says(t, err, tc.want, "%+v", tc)
 	}
 	w := newWorld(t, 1)
-	if _, err := w.AddNode(NodeSpec{Name: "n00000"}); err == nil {
-		t.Error("two nodes have one name")
-	}
+	check.Fails(t, check.Err(w.AddNode(NodeSpec{Name: "n00000"})), "two nodes have one name")
 }
 
 // What can't be added or deployed is refused, and nothing of it is there.

@@ -173,9 +173,7 @@ func TestCallsThatEndBadly(t *testing.T) {
 	w.want("u1", "message pod.Assign to run",
 		"call StopContainer late no answer within 30s [0s+31s] !",
 		"call StartContainer dropped [0s+1s]")
-	if len(w.flying) != 0 {
-		t.Errorf("%d calls are waited for", len(w.flying))
-	}
+	check.Equal(t, len(w.flying), 0, "%d calls are waited for", len(w.flying))
 }
 
 func TestWhichPod(t *testing.T) {
@@ -184,9 +182,7 @@ func TestWhichPod(t *testing.T) {
 		w.tell("n/pods/"+p.uid, pod.Assign{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: p.name, UID: types.UID(p.uid)}}})
 	}
 	for name, want := range map[string]string{"a/web": "1", "b/web": "2", "2": "2", "db": "4", "a/db": "4", "3": "3"} {
-		if v, err := w.Story(name); err != nil || string(v.UID) != want {
-			t.Errorf("%s is %s %v, want %s", name, v.UID, err, want)
-		}
+		check.Equal(t, string(check.Value(w.Story(name))(t).UID), want, "%s", name)
 	}
 	_, err := w.Story("web")
 	if _, is := errors.AsType[*AmbiguousError](err); !is || err.Error() != `pod "web" is ambiguous: give one of a/web, b/web` {
@@ -213,18 +209,14 @@ func TestPodsThatHaveEndedAreRemembered(t *testing.T) {
 	for _, l := range w.List() {
 		got = append(got, string(l.UID))
 	}
-	if fmt.Sprint(got) != "[u4 u3 u2]" {
-		t.Errorf("remembered are %v", got)
-	}
+	check.Equal(t, fmt.Sprint(got), "[u4 u3 u2]", "remembered are %v", got)
 	if v, err := w.Story("u4"); err != nil || v.Ended == nil {
 		t.Errorf("%+v %v", v, err)
 	}
 	if _, err := w.Story("u5"); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.Story("u0"); err == nil {
-		t.Error("the first is still there")
-	}
+	check.Fails(t, check.Err(w.Story("u0")), "the first is still there")
 }
 
 func TestDeadLetters(t *testing.T) {
@@ -339,9 +331,7 @@ func TestCrashLoopKeepsItsBegin(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for _, c := range []Config{{}, {Node: "n"}, {Node: "n", Entries: 10, Bytes: 1, Pods: 1}, {Node: "n", Entries: 96, Bytes: 1, Pods: 1, Ended: -1}} {
-		if _, err := New(c); err == nil {
-			t.Errorf("%+v is taken", c)
-		}
+		check.Fails(t, check.Err(New(c)), "%+v is taken", c)
 	}
 }
 

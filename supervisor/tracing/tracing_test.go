@@ -62,9 +62,7 @@ func work(t *testing.T, tr *Tracing, endpoint string) {
 	r.Header.Set("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	answer := check.Value(server.Client().Do(r))(t)
 	defer answer.Body.Close() //nolint:errcheck // it is read
-	if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "ok" {
-		t.Errorf("%q, %v", text, err)
-	}
+	check.Equal(t, string(check.Value(io.ReadAll(answer.Body))(t)), "ok", "it")
 }
 
 // TestSpans: all kinds of spans come to the collector before the end.
@@ -94,9 +92,7 @@ func TestSpans(t *testing.T) {
 		"k8s.pod": "default/web", "k8s.pod.name": "web", "k8s.namespace.name": "default", "k8s.pod.uid": "u1",
 		"k8s.pod.update_type": "create",
 	} {
-		if attributes[key] != want {
-			t.Errorf("%s is %q, want %q", key, attributes[key], want)
-		}
+		check.Equal(t, attributes[key], want, "%s", key)
 	}
 	// Who calls is not trusted with the choice of the trace: a link, as the kubelet's.
 	if len(request.ParentSpanId) != 0 || len(request.Links) != 1 {
@@ -113,9 +109,7 @@ func TestRateZero(t *testing.T) {
 	tr := start(t, c.Endpoint, 0)
 	work(t, tr, c.Endpoint)
 	tr.Close()
-	if spans := c.Spans(""); len(spans) > 0 {
-		t.Errorf("spans %v", spans)
-	}
+	check.None(t, c.Spans(""), "spans")
 }
 
 // TestDeadCollector: spans cost no time, however many there are, and the end waits no longer than its limit.
@@ -134,14 +128,10 @@ func TestDeadCollector(t *testing.T) {
 			for range 20_000 {
 				tr.PodStarted(pods.Started{Pod: pod, Seen: began, At: began})
 			}
-			if took := time.Since(before); took > time.Minute {
-				t.Errorf("the spans took %v", took)
-			}
+			check.AtMost(t, time.Since(before), time.Minute, "the spans took")
 			before = time.Now()
 			tr.Close()
-			if took := time.Since(before); took > flushLimit+3*time.Second {
-				t.Errorf("the end took %v", took)
-			}
+			check.AtMost(t, time.Since(before), flushLimit+3*time.Second, "the end took")
 		})
 	}
 }

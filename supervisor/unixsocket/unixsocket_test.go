@@ -23,9 +23,7 @@ func listen(t *testing.T, path string) *unixsocket.Listener {
 func TestOneAfterAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	first := listen(t, path)
-	if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	check.Equal(t, check.Value(os.Lstat(path))(t).Mode(), os.ModeSocket|0o600, "it")
 	second := listen(t, path)
 	check.Error(t, first.Remove())
 	conn, err := net.Dial("unix", path)
@@ -36,9 +34,7 @@ func TestOneAfterAnother(t *testing.T) {
 	for range 2 { // the second time there is nothing
 		check.Error(t, second.Remove())
 	}
-	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	check.None(t, check.Value(os.ReadDir(filepath.Dir(path)))(t), "left")
 }
 
 func TestPaths(t *testing.T) {
@@ -50,9 +46,7 @@ func TestPaths(t *testing.T) {
 		t.Errorf("%v in a directory that is not there", err)
 	}
 	check.Fatal(t, os.Mkdir(filepath.Join(dir, "taken"), 0o700))
-	if _, err := unixsocket.Listen(filepath.Join(dir, "taken")); err == nil {
-		t.Error("a directory is replaced")
-	}
+	check.Fails(t, check.Err(unixsocket.Listen(filepath.Join(dir, "taken"))), "a directory is replaced")
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("left: %v, %v", left, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // failures are how a test of a test fails.
@@ -26,13 +27,9 @@ func (f *failures) Fatalf(format string, args ...any) { f.Errorf(format, args...
 // want compares how often it failed, and what each failure says.
 func (f *failures) want(t *testing.T, texts ...string) {
 	t.Helper()
-	if len(*f) != len(texts) {
-		t.Fatalf("%d failures %q, want %d", len(*f), *f, len(texts))
-	}
+	check.Fatal(t, check.Is(len(*f), len(texts), "%d failures %q, want %d", len(*f), *f, len(texts)))
 	for i, text := range texts {
-		if !strings.Contains((*f)[i], text) {
-			t.Errorf("failure %q does not say %q", (*f)[i], text)
-		}
+		check.Has(t, (*f)[i], text, "failure %q does not say %q", (*f)[i], text)
 	}
 	*f = nil
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // edge is an import that must not be: a package at or below From imports one at or below To.
@@ -116,9 +118,7 @@ func breach(from, to string) string {
 func TestLayers(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, to := range p.Imports {
-			if why := breach(p.ImportPath, to); why != "" {
-				t.Errorf("%s imports %s: %s", p.ImportPath, to, why)
-			}
+			check.Equal(t, breach(p.ImportPath, to), "", "%s imports %s", p.ImportPath, to)
 		}
 	}
 }

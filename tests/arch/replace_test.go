@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // renames are the files that rename something themselves, and why package durable does not do it for them.
@@ -24,20 +26,14 @@ var rename = regexp.MustCompile(`\.Rename\(`)
 
 // TestFilesAreReplacedInOnePlace: what replaces a file says which loss of power it outlives.
 func TestFilesAreReplacedInOnePlace(t *testing.T) {
-	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := check.Value(filepath.Abs(root))(t)
 	seen := map[string]bool{}
 	for _, p := range packages(t) {
 		if within(p.ImportPath, ours("tests")) {
 			continue
 		}
 		for _, name := range p.GoFiles {
-			path, err := filepath.Rel(top, filepath.Join(p.Dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			path := check.Value(filepath.Rel(top, filepath.Join(p.Dir, name)))(t)
 			if !has(t, filepath.Join(p.Dir, name), rename) {
 				continue
 			}
@@ -57,10 +53,7 @@ func TestFilesAreReplacedInOnePlace(t *testing.T) {
 // has says whether a line of a file matches.
 func has(t *testing.T, path string, what *regexp.Regexp) bool {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(os.Open(path))(t)
 	defer f.Close() //nolint:errcheck // it was only read
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
@@ -68,8 +61,6 @@ func has(t *testing.T, path string, what *regexp.Regexp) bool {
 			return true
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, lines.Err())
 	return false
 }

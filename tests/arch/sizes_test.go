@@ -5,6 +5,8 @@ import (
 	"go/ast"
 	"os"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -25,10 +27,7 @@ func TestSizes(t *testing.T) {
 		s := load(t, p)
 		for _, f := range s.files {
 			name := s.fset.Position(f.Package).Filename
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := check.Value(os.ReadFile(name))(t)
 			if n := bytes.Count(text, []byte("\n")); n > longestFile {
 				t.Errorf("%s has %d lines: split it, it may have %d", s.position(f), n, longestFile)
 			}

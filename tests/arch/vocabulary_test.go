@@ -7,6 +7,8 @@ import (
 	"go/types"
 	"slices"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // vocabulary is the one package that may do what the rules below look for.
@@ -154,8 +156,6 @@ func f(c *v1.Container, p *v1.Pod) bool {
 		"terminal":    {terminalPredicates(s), 2},
 		"annotations": {annotationNames(s), 3},
 	} {
-		if len(c.found) != c.want {
-			t.Errorf("%s: %q, want %d", what, c.found, c.want)
-		}
+		check.Equal(t, len(c.found), c.want, "%s: %q", what, c.found)
 	}
 }

@@ -75,7 +75,10 @@ func Equal[T comparable](t Failing, got, want T, format string, args ...any) {
 
 // Is is nil if something is as wanted, and else an error that says what it is.
 func Is[T comparable](got, want T, format string, args ...any) error {
-	return That(got == want, "%s: %s, want %s", fmt.Sprintf(format, args...), shown(got), shown(want))
+	if got == want {
+		return nil
+	}
+	return fmt.Errorf("%s: %s, want %s", fmt.Sprintf(format, args...), shown(got), shown(want))
 }
 
 // Has fails the test if a text does not contain words.

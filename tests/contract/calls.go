@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // containerName is the name of the one container of the suite's pods.
@@ -23,9 +24,7 @@ const containerName = "main"
 func (s *suite) pod(p Program) *v1.Pod {
 	s.Helper()
 	uid := make([]byte, 16)
-	if _, err := rand.Read(uid); err != nil {
-		s.Fatal(err)
-	}
+	check.Value(rand.Read(uid))(s)
 	grace := int64(7)
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

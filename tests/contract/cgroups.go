@@ -2,7 +2,6 @@ package contract
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -91,21 +90,15 @@ func testCgroupLimits(s *cgroupsSuite) {
 }
 
 func testCgroupPods(s *cgroupsSuite) {
-	if got := s.pods(); len(got) > 0 {
-		s.Errorf("there are cgroups of %v", got)
-	}
+	check.None(s, s.pods(), "there are cgroups of")
 	for _, uid := range []types.UID{"22222222-b", "11111111-a"} {
 		s.set(context.Background(), s.name(uid), podcgroup.Values{CPUShares: 2}).noError()
 	}
-	if got := s.pods(); !slices.Equal(got, []types.UID{"11111111-a", "22222222-b"}) {
-		s.Errorf("there are cgroups of %v", got)
-	}
+	check.Same(s, s.pods(), []types.UID{"11111111-a", "22222222-b"}, "there are cgroups of")
 	for range 2 {
 		s.remove("11111111-a")
 	}
-	if got := s.pods(); !slices.Equal(got, []types.UID{"22222222-b"}) {
-		s.Errorf("there are cgroups of %v", got)
-	}
+	check.Same(s, s.pods(), []types.UID{"22222222-b"}, "there are cgroups of")
 	s.remove("22222222-b")
 	s.remove("never-there")
 }
@@ -114,7 +107,5 @@ func testCgroupContextEnded(s *cgroupsSuite) {
 	ctx, cancel := s.context()
 	cancel()
 	s.set(ctx, s.name("33333333-c"), podcgroup.Values{CPUShares: 2}).kind(port.Canceled)
-	if got := s.pods(); len(got) > 0 {
-		s.Errorf("there are cgroups of %v", got)
-	}
+	check.None(s, s.pods(), "there are cgroups of")
 }

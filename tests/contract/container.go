@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func testContainerLifecycle(s *suite) {
@@ -94,16 +95,10 @@ func testContainerNextAttempt(s *suite) {
 
 func testContainerWrongState(s *suite) {
 	_, _, id := s.running(s.Forever)
-	if _, err := s.start(id).result(); err == nil {
-		s.Error("a running container was started again")
-	}
+	check.Fails(s, check.Err(s.start(id).result()), "a running container was started again")
 	s.stop(id, 0).noError()
-	if _, err := s.start(id).result(); err == nil {
-		s.Error("an exited container was started again")
-	}
-	if c := s.status(id).noError(); c.State != observed.ContainerExited {
-		s.Errorf("then it is %v", c.State)
-	}
+	check.Fails(s, check.Err(s.start(id).result()), "an exited container was started again")
+	check.Equal(s, s.status(id).noError().State, observed.ContainerExited, "then it")
 }
 
 func testContainerImageGone(s *suite) {
@@ -120,9 +115,7 @@ func testContainerImageGone(s *suite) {
 func testContainerSandboxGone(s *suite) {
 	pod, sandbox, _ := s.created(s.Forever)
 	s.stopSandbox(sandbox).noError()
-	if _, err := s.create(pod, sandbox, 1).result(); err == nil {
-		s.Error("a container was created in a stopped sandbox")
-	}
+	check.Fails(s, check.Err(s.create(pod, sandbox, 1).result()), "a container was created in a stopped sandbox")
 	s.create(pod, noSuchID, 2).kind(port.NotFound)
 }
 

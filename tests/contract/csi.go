@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // CSIDriver is what the driver of a subject can do.
@@ -187,9 +188,7 @@ func (c *csiSuite) found(when string, want ...string) {
 	}).noError()
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		c.Errorf("%s: found %q, want %q", when, got, want)
-	}
+	check.Same(c, got, want, "%s: found", when)
 }
 
 // comesAndGoes: who listens is told of drivers that are there, that go, and that come back.
@@ -384,9 +383,7 @@ func (c *csiSuite) expandsLate() {
 func (c *csiSuite) measures() {
 	c.stage(context.Background(), true).noError()
 	c.publish("a", false, true).noError()
-	if got := c.measure("a").noError(); got != c.driver.Usage {
-		c.Errorf("VolumeStats: %+v, want %+v", got, c.driver.Usage)
-	}
+	check.Equal(c, c.measure("a").noError(), c.driver.Usage, "VolumeStats")
 	c.Fault("NodeGetVolumeStats", Unclear)
 	outcome(c.measure("a"), csi.Unsure)
 }

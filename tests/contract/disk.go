@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // CheckpointsSubject is one implementation of port.Checkpoints.
@@ -72,13 +73,9 @@ func testCheckpointAsSaved(s *suite, c port.Checkpoints) {
 	p.noError()
 	copy(data, "xxxx")
 	got := loadFrom(s, c, "b")
-	if string(got) != "mine" {
-		s.Errorf("after a change by the caller it has %q", got)
-	}
+	check.Equal(s, string(got), "mine", "after a change by the caller it has")
 	copy(got, "yyyy")
-	if got := loadFrom(s, c, "b"); string(got) != "mine" {
-		s.Errorf("after a change by a reader it has %q", got)
-	}
+	check.Equal(s, string(loadFrom(s, c, "b")), "mine", "after a change by a reader it has")
 }
 
 // testCheckpointInOrder: of two that are saved at about the same time, the later counts.
@@ -86,9 +83,7 @@ func testCheckpointInOrder(s *suite, c port.Checkpoints) {
 	first, second := saveTo(s, c, "a", []byte("one")), saveTo(s, c, "a", []byte("two"))
 	first.noError()
 	second.noError()
-	if got := loadFrom(s, c, "a"); string(got) != "two" {
-		s.Errorf("it has %q", got)
-	}
+	check.Equal(s, string(loadFrom(s, c, "a")), "two", "it has")
 }
 
 // ManifestsSubject is one implementation of port.Manifests.
@@ -202,16 +197,12 @@ func testManifestURL(s *manifestsSuite) {
 		if step.do != nil {
 			step.do()
 		}
-		if got := s.fetch(step.fresh).noError(); got != step.want {
-			s.Errorf("fetched is %+v, want %+v", got, step.want)
-		}
+		check.Equal(s, s.fetch(step.fresh).noError(), step.want, "fetched")
 	}
 	s.Fail()
 	failed := make(chan error, 1)
 	s.Manifests.Fetch(context.Background(), false, func(_ []byte, _ bool, err error) { failed <- err })
-	if err := eventually(&s.suite, "Fetch", failed); err == nil {
-		s.Error("an answer of the server that is an error is none of Fetch")
-	}
+	check.Fails(s, eventually(&s.suite, "Fetch", failed), "an answer of the server that is an error is none of Fetch")
 	s.Answer("two")
 	if got := s.fetch(true).noError(); got.data != "two" {
 		s.Errorf("after the error fetched is %+v", got)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // recorder keeps the events of one stream.
@@ -87,7 +88,5 @@ func testEventsEnd(s *suite) {
 	eventually(s, "the stream opens", r.opened)
 	cancel()
 	r.done.kind(port.Canceled)
-	if len(r.opened) != 0 {
-		s.Error("opened was called twice")
-	}
+	check.Equal(s, len(r.opened), 0, "opened was called twice")
 }

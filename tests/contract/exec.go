@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func testExecExitCodes(s *suite) {
@@ -16,9 +17,7 @@ func testExecExitCodes(s *suite) {
 		if got.ExitCode != code || strings.TrimSpace(string(got.Stdout)) != "hello" {
 			s.Errorf("%v gave %d, %q; want %d, hello", command, got.ExitCode, got.Stdout, code)
 		}
-		if c := s.status(id).noError(); c.State != observed.ContainerRunning {
-			s.Errorf("after %v the container is %v", command, c.State)
-		}
+		check.Equal(s, s.status(id).noError().State, observed.ContainerRunning, "after %v the container", command)
 	}
 }
 
@@ -30,16 +29,12 @@ func testExecTimeout(s *suite) {
 	if took := s.Now().Sub(begun); took < time.Second || took > 20*time.Second {
 		s.Errorf("it took %v, want about 1s", took)
 	}
-	if c := s.status(id).noError(); c.State != observed.ContainerRunning {
-		s.Errorf("then the container is %v", c.State)
-	}
+	check.Equal(s, s.status(id).noError().State, observed.ContainerRunning, "then the container")
 }
 
 func testExecNotRunning(s *suite) {
 	p, command := s.Exec(0, "hello")
 	_, _, id := s.running(p)
 	s.stop(id, 0).noError()
-	if _, err := s.exec(id, command, 5*time.Second).result(); err == nil {
-		s.Error("a command ran in a container that has ended")
-	}
+	check.Fails(s, check.Err(s.exec(id, command, 5*time.Second).result()), "a command ran in a container that has ended")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // HostSubject is one implementation of port.Host.
@@ -100,15 +101,11 @@ func configMap(name, value string) port.MountVolume {
 func testHostDirectories(s *hostSuite) {
 	for range 2 {
 		s.prepare(context.Background()).noError()
-		if got := s.dirs(); !slices.Equal(got, []types.UID{s.pod.UID}) {
-			s.Errorf("there are directories of %v", got)
-		}
+		check.Same(s, s.dirs(), []types.UID{s.pod.UID}, "there are directories of")
 	}
 	for range 2 {
 		s.remove().noError()
-		if got := s.dirs(); len(got) > 0 {
-			s.Errorf("directories are left of %v", got)
-		}
+		check.None(s, s.dirs(), "directories are left of")
 	}
 }
 
@@ -130,14 +127,10 @@ func testHostVolumePaths(s *hostSuite) {
 		}
 		switch name {
 		case "image":
-			if path != "" {
-				s.Errorf("an image is at %q: the runtime mounts it", path)
-			}
+			check.Equal(s, path, "", "an image is at %q: the runtime mounts it", path)
 			continue
 		case "here":
-			if path != s.Directory {
-				s.Errorf("hostPath %s is at %q", s.Directory, path)
-			}
+			check.Equal(s, path, s.Directory, "hostPath %s is at %q", s.Directory, path)
 		}
 		if other, taken := paths[path]; taken || !filepath.IsAbs(path) {
 			s.Errorf("volume %s is at %q, as is %q", name, path, other)
@@ -196,16 +189,12 @@ func testHostMountedIsNotRemoved(s *hostSuite) {
 	}
 	s.unmount().noError()
 	s.remove().noError()
-	if got := s.dirs(); len(got) > 0 {
-		s.Errorf("directories are left of %v", got)
-	}
+	check.None(s, s.dirs(), "directories are left of")
 }
 
 // testHostNothingThere: taking away what is not there is no error.
 func testHostNothingThere(s *hostSuite) {
-	if got := s.dirs(); len(got) > 0 {
-		s.Errorf("there are directories of %v", got)
-	}
+	check.None(s, s.dirs(), "there are directories of")
 	s.unmount().noError()
 	s.remove().noError()
 }
@@ -214,7 +203,5 @@ func testHostContextEnded(s *hostSuite) {
 	ctx, cancel := s.context()
 	cancel()
 	s.prepare(ctx).kind(port.Canceled)
-	if got := s.dirs(); len(got) > 0 {
-		s.Errorf("there are directories of %v", got)
-	}
+	check.None(s, s.dirs(), "there are directories of")
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func testImage(s *suite) {
@@ -70,8 +71,6 @@ func testImageInvalidName(s *suite) {
 func testPullTwiceAtOnce(s *suite) {
 	s.removeImage(s.Pullable).noError()
 	a, b := s.pull(s.Pullable), s.pull(s.Pullable)
-	if refA, refB := a.noError(), b.noError(); refA != refB {
-		s.Errorf("two pulls at once gave %s and %s", refA, refB)
-	}
+	check.Equal(s, a.noError(), b.noError(), "two pulls at once gave")
 	s.removeImage(s.Pullable).noError()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Server is where a server is to be asked, one way or another.
@@ -126,9 +127,7 @@ func testNetworkContextEnded(s *networkSuite) {
 	a.kind(port.Canceled)
 	b.kind(port.Canceled)
 	c.kind(port.Canceled)
-	if took := s.suite.Now().Sub(begun); took > 20*time.Second {
-		s.Errorf("it took %v", took)
-	}
+	check.AtMost(s, s.suite.Now().Sub(begun), 20*time.Second, "it took")
 	ended, cancel := s.context()
 	cancel()
 	s.http(ended, s.Serving, time.Minute).kind(port.Canceled)

@@ -137,9 +137,7 @@ func (c program) run(s *suite, image string) {
 	if c.again != nil {
 		next := s.createIn(pod, sandbox, data, 1)
 		s.start(next).noError()
-		if is := s.exited(next); is.ExitCode != *c.again {
-			s.Errorf("the next attempt ended with %d, want %d", is.ExitCode, *c.again)
-		}
+		check.Equal(s, s.exited(next).ExitCode, *c.again, "the next attempt ended with")
 	}
 	if got := filesIn(s, data); fmt.Sprint(got) != fmt.Sprint(c.files) {
 		s.Errorf("files %v, want %v", got, c.files)
@@ -204,9 +202,7 @@ func testWeb(s *suite, image string) {
 	sandbox := s.sandbox(pod)
 	id := s.createIn(pod, sandbox, s.TempDir(), 0)
 	ips := s.sandboxStatus(sandbox).noError().IPs
-	if len(ips) != 1 {
-		s.Fatalf("the pod has the addresses %v", ips)
-	}
+	check.Fatal(s, check.Is(len(ips), 1, "the pod has the addresses %v", ips))
 	get := func(path string) (string, error) {
 		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 		answer, err := client.Get("http://" + net.JoinHostPort(ips[0], "8080") + path)
@@ -223,9 +219,7 @@ func testWeb(s *suite, image string) {
 	s.start(id).noError()
 	s.until("it answers", func() bool { _, err := get("/"); return err == nil })
 	for path, want := range map[string]string{"/healthz": "200 ok\n", "/": "200 hello from " + pod.Name + "\n"} {
-		if got, err := get(path); err != nil || got != want {
-			s.Errorf("%s: %q, %v; want %q", path, got, err, want)
-		}
+		check.Equal(s, check.Value(get(path))(s), want, "%s", path)
 	}
 	s.stop(id, 20*time.Second).noError()
 	if c := s.status(id).noError(); c.State != observed.ContainerExited || c.ExitCode != 0 {
@@ -239,7 +233,5 @@ func testWeb(s *suite, image string) {
 		out, _ = s.written(id)
 		return strings.HasSuffix(out, "stop\n")
 	})
-	if want := "web: listening on :8080\nweb: asked to stop\n"; out != want {
-		s.Errorf("it wrote %q, want %q", out, want)
-	}
+	check.Equal(s, out, "web: listening on :8080\nweb: asked to stop\n", "it wrote")
 }

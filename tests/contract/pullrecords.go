@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // PullRecordsSubject is one implementation of port.PullRecords, without a file.
@@ -52,9 +53,7 @@ func (r records) want(s *suite, what string, want ...string) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		s.Errorf("%s: there are %q, want %q", what, got, want)
-	}
+	check.Same(s, got, want, "%s: there", what)
 }
 
 func short(name string) string {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func testSandboxLifecycle(s *suite) {
@@ -25,9 +26,7 @@ func testSandboxLifecycle(s *suite) {
 	}
 	for range 2 { // stopping is idempotent
 		s.stopSandbox(id).noError()
-		if got := s.sandboxStatus(id).noError(); got.State != observed.SandboxNotReady {
-			s.Errorf("a stopped sandbox is %v", got.State)
-		}
+		check.Equal(s, s.sandboxStatus(id).noError().State, observed.SandboxNotReady, "a stopped sandbox")
 	}
 	for range 2 { // removing too
 		s.removeSandbox(id).noError()
@@ -95,9 +94,7 @@ func testSandboxStopKills(s *suite) {
 	_, sandbox, id := s.running(s.IgnoresTERM)
 	s.stopSandbox(sandbox).noError()
 	c := s.exited(id)
-	if c.ExitCode != 137 {
-		s.Errorf("exit code is %d, want 137", c.ExitCode)
-	}
+	check.Equal(s, c.ExitCode, 137, "exit code")
 }
 
 func testSandboxRemoveRunning(s *suite) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // The graces here are whole seconds: the CRI has no smaller ones.
@@ -23,9 +24,7 @@ func testStopWithinGrace(s *suite) {
 	begun := s.Now()
 	s.stop(id, 20*time.Second).noError()
 	c := s.status(id).noError()
-	if c.ExitCode != 17 {
-		s.Errorf("exit code is %d, want the program's own 17", c.ExitCode)
-	}
+	check.Equal(s, c.ExitCode, 17, "exit code is %d, want the program's own 17", c.ExitCode)
 	if took := c.FinishedAt.Sub(begun); took < 900*time.Millisecond || took > 15*time.Second {
 		s.Errorf("it took %v, want about 1s", took)
 	}

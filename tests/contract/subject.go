@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Program is a way to run something in a container.
@@ -171,9 +172,7 @@ func begin[T any](s *suite, what string, call func(done func(T, error))) *pendin
 func (p *pending[T]) result() (T, error) {
 	p.s.Helper()
 	a := eventually(p.s, p.what, p.got)
-	if len(p.got) > 0 {
-		p.s.Errorf("%s: done was called twice", p.what)
-	}
+	check.AtMost(p.s, len(p.got), 0, "%s: done was called twice", p.what)
 	if a.err != nil {
 		wantPortError(p.s, p.what, a.err)
 	}

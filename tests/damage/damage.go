@@ -163,9 +163,7 @@ func Feed[T any](t *testing.T, f *checkpoint.File[T], content string) {
 				t.Fatalf("%d: %v", i, err)
 			}
 		})
-		if logged := load(t, f, store); logged != "" {
-			t.Fatalf("%d: after it was written again: %s", i, logged)
-		}
+		check.Fatal(t, check.Is(load(t, f, store), "", "%d: after it was written again", i))
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) > 2 {
 		t.Errorf("%v, %v are left", files, err)

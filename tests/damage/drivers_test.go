@@ -128,9 +128,7 @@ func TestHostileDrivers(t *testing.T) {
 	found := map[string]port.DRADriver{}
 	for _, s := range []*drivertest.Driver{bad, good} {
 		of := port.DRADriver{Name: s.Name, Endpoint: filepath.Join(dir, s.Name), Service: api.DRAPluginService}
-		if err := s.Serve(filepath.Join(dir, s.Name+".r"), of.Endpoint); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, s.Serve(filepath.Join(dir, s.Name+".r"), of.Endpoint))
 		t.Cleanup(s.Stop)
 		d.adapter.Found(of)
 		found[s.Name] = of

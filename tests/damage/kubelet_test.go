@@ -26,9 +26,7 @@ func TestCPUManagerState(t *testing.T) {
 		_, err := cpustate.Parse(data)
 		return err
 	})
-	if refused < damage.Readings/4 {
-		t.Errorf("only %d were refused", refused)
-	}
+	check.AtLeast(t, refused, damage.Readings/4, "only %d were refused", refused)
 }
 
 // TestMemoryManagerState: a damaged memory_manager_state never ends the agent without a reason.
@@ -40,9 +38,7 @@ func TestMemoryManagerState(t *testing.T) {
 		_, err := memorystate.Parse(data)
 		return err
 	})
-	if refused < damage.Readings/4 {
-		t.Errorf("only %d were refused", refused)
-	}
+	check.AtLeast(t, refused, damage.Readings/4, "only %d were refused", refused)
 }
 
 // TestDeviceCheckpoint: a damaged kubelet_internal_checkpoint never ends the agent.
@@ -75,9 +71,7 @@ func TestDeviceCheckpoint(t *testing.T) {
 		_, err := devicestate.Parse(data)
 		return err
 	})
-	if refused < damage.Readings/4 {
-		t.Errorf("only %d were refused", refused)
-	}
+	check.AtLeast(t, refused, damage.Readings/4, "only %d were refused", refused)
 }
 
 // TestDRAManagerState: a damaged dra_manager_state never ends the agent.
@@ -93,9 +87,7 @@ func TestDRAManagerState(t *testing.T) {
 		}
 		return err
 	})
-	if refused < damage.Readings/4 {
-		t.Errorf("only %d were refused", refused)
-	}
+	check.AtLeast(t, refused, damage.Readings/4, "only %d were refused", refused)
 }
 
 // TestPullRecords: a damaged record of an image pull is told from a good one, and never read as that of another image.
@@ -109,16 +101,12 @@ func TestPullRecords(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if r.ImageRef != "sha256:1" {
-			t.Errorf("%.200q is of image %q", data, r.ImageRef)
-		}
+		check.Equal(t, r.ImageRef, "sha256:1", "%.200q is of image", data)
 		_, _ = pullrecord.Allows(r, "reg.io/app:1", []imagepull.Offer{{Source: imagepull.Source{Owner: imagepull.OfSecret}}})
 		_, err = pullrecord.Parse(pullrecord.FileName("sha256:1"), pullrecord.Encode(r)) // it is written again
 		return err
 	})
-	if refused < damage.Readings/4 {
-		t.Errorf("only %d were refused", refused)
-	}
+	check.AtLeast(t, refused, damage.Readings/4, "only %d were refused", refused)
 	damage.Parse(t, string(pullrecord.EncodeIntent("reg.io/app:1")), same, func(data []byte) error {
 		image, err := pullrecord.ParseIntent(pullrecord.FileName("reg.io/app:1"), data)
 		if err == nil && image != "reg.io/app:1" {
@@ -141,7 +129,5 @@ func TestPluginAnswers(t *testing.T) {
 		}
 		return err
 	})
-	if refused < damage.Readings/4 {
-		t.Errorf("only %d were refused", refused)
-	}
+	check.AtLeast(t, refused, damage.Readings/4, "only %d were refused", refused)
 }

@@ -4,7 +4,6 @@ package hosttest
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -59,9 +58,7 @@ func WantMode(t *testing.T, path string, want os.FileMode) {
 		t.Error(err)
 		return
 	}
-	if info.Mode() != want {
-		t.Errorf("%s has mode %s, want %s", path, info.Mode(), want)
-	}
+	check.Equal(t, info.Mode(), want, "%s has mode", path)
 }
 
 // WantGone: nothing is at path.
@@ -79,13 +76,9 @@ func WantError(t *testing.T, err error, kind port.ErrorKind, texts ...string) {
 		t.Errorf("no error, want %q", texts)
 		return
 	}
-	if got := port.KindOf(err); got != kind {
-		t.Errorf("%v: is of kind %s, want %s", err, got, kind)
-	}
+	check.Equal(t, port.KindOf(err), kind, "%v: is of kind", err)
 	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("%v: does not say %q", err, text)
-		}
+		check.Has(t, err.Error(), text, "%v: does not say %q", err, text)
 	}
 }
 

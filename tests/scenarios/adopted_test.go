@@ -42,8 +42,7 @@ func cpus(name, n string) *spec {
 
 // TestAdoptedBeforeTheNodeIsKnown: a pod that runs goes on while this node is not known, and when it is and has changed.
 func TestAdoptedBeforeTheNodeIsKnown(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.changeNode(zone("b"))
 	c.create(zoned("zoned"), aPod("plain"))
 	w.until(time.Minute, "both are Ready", func() bool { return c.allReady("zoned", "plain") })

@@ -67,8 +67,7 @@ func TestAheadSlowsNoStart(t *testing.T) {
 // TestAheadOverRestarts: an agent that is killed in the middle of a pull ahead makes the next one pull it; what is there
 // is not pulled again.
 func TestAheadOverRestarts(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1, withAhead(aheadImage))
+	w := parallelNode(t, 1, withAhead(aheadImage))
 	w.run(pullahead.Quiet + 5*time.Second)
 	w.restart()
 	w.until(2*time.Minute, "the image", func() bool { return w.hasImage(aheadImage) })

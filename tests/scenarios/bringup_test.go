@@ -6,17 +6,15 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestPodComesUp(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	w.add(aPod("web").main("log").volume("data"))
 	took := w.allUp(10 * time.Second)
-	if took > 3*time.Second {
-		t.Errorf("the pod came up after %v", took)
-	}
+	check.AtMost(t, took, 3*time.Second, "the pod came up after")
 	w.quiet()
 	w.drop("web")
 	w.allUp(10 * time.Second)
@@ -24,9 +22,7 @@ func TestPodComesUp(t *testing.T) {
 	if n := w.rt.Calls(simcri.RunPodSandbox); n != 1 {
 		t.Errorf("RunPodSandbox was called %d times", n)
 	}
-	if w.crashes > 0 {
-		t.Errorf("%d actors crashed", w.crashes)
-	}
+	check.AtMost(t, w.crashes, 0, "%d actors crashed", w.crashes)
 }
 
 func names(prefix string, n int) (out []string) {
@@ -45,8 +41,7 @@ func many(prefix string, n int, of func(name string) *spec) (out []*spec) {
 }
 
 func TestThirtyPods(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 2)
+	w := parallelNode(t, 2)
 	w.run(time.Second)
 	w.watch.restartsExpected = false
 	w.add(many("p", 30, aPod)...)

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // checkCgroups holds cgroups to what runs: nothing is made outside of one, and none is
@@ -35,8 +36,7 @@ const burstable = "/kubepods/burstable"
 // TestCgroups: each pod has one with its limits, that of the class follows, and
 // nothing is left.
 func TestCgroups(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(5 * time.Second)
 	w.add(asks(aPod("a"), "500m"), asks(aPod("b"), "1500m"), aPod("c"))
 	w.allUp(time.Minute)
@@ -102,8 +102,7 @@ func TestOrphanedCgroups(t *testing.T) {
 
 // TestCgroupFails: the pod waits and says why, and goes on when it works.
 func TestCgroupFails(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(5 * time.Second)
 	broken, calls := true, 0
 	w.cgroups.Fault = func(c machine.Call) machine.Fault {
@@ -115,9 +114,7 @@ func TestCgroupFails(t *testing.T) {
 	}
 	w.add(aPod("web"))
 	w.run(10 * time.Minute)
-	if calls > 40 {
-		t.Errorf("%d tries in ten minutes", calls)
-	}
+	check.AtMost(t, calls, 40, "%d tries in ten minutes", calls)
 	if w.count("web", "FailedCreatePodContainer") == 0 {
 		t.Error("no event says that the cgroup fails")
 	}
@@ -137,8 +134,7 @@ func TestCgroupFails(t *testing.T) {
 // TestCgroupHangs: that of one pod hangs; others come and go, and it can still be
 // removed when the call was given up.
 func TestCgroupHangs(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(5 * time.Second)
 	w.cgroups.Fault = func(c machine.Call) machine.Fault {
 		return machine.Fault{Hang: c.Verb == "SetCgroup" && strings.HasPrefix(c.Name, burstable+"/pod")}
@@ -153,8 +149,7 @@ func TestCgroupHangs(t *testing.T) {
 // TestCgroupOfAForgottenPod: pods crashes when it hears that a pod is not wanted any more, and the runtime has
 // nothing of that pod. It gets no actor again, so nobody asks to have its cgroup removed.
 func TestCgroupOfAForgottenPod(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.watch.restartsExpected = false
 	w.add(asks(aPod("stays"), "500m"))
 	w.allUp(time.Minute)

@@ -161,8 +161,7 @@ func TestClusterActorPanics(t *testing.T) {
 // TestClusterNodeDeleted: a node that somebody deletes is registered again, its
 // lease follows, and its pods never notice.
 func TestClusterNodeDeleted(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.create(aPod("web"))
 	w.add(aPod("static"))
 	w.until(time.Minute, "all run", func() bool { return c.allReady("web", "static-"+nodeName) })
@@ -187,8 +186,7 @@ func TestClusterNodeDeleted(t *testing.T) {
 // TestClusterLease: over an hour with an outage of two minutes in it the lease
 // is never late but for that.
 func TestClusterLease(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	w.run(30 * time.Minute)
 	c.api.SetDown(true)
 	down := w.v.Now()
@@ -214,8 +212,7 @@ func TestClusterLease(t *testing.T) {
 // TestClusterNodeChanges: what is new of machine and runtime is said, once, and what
 // others say in its stead is put right.
 func TestClusterNodeChanges(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	w.run(time.Minute)
 	versions := len(c.nodes)
 	m := *w.facts.Get()
@@ -248,8 +245,7 @@ func TestClusterNodeChanges(t *testing.T) {
 
 // TestClusterMirror: a static pod is seen in the apiserver, whatever users do to it there.
 func TestClusterMirror(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	mirror := "web-" + nodeName
 	w.add(aPod("web"))
 	w.until(5*time.Second, "the mirror is Ready", func() bool { return c.ready(mirror) })
@@ -301,8 +297,7 @@ func TestManifestMadeAgain(t *testing.T) {
 
 // TestClusterStandsStill: what an idle node with 30 pods costs.
 func TestClusterStandsStill(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.create(many("p", 30, aPod)...)
 	w.until(time.Minute, "all run", func() bool { return c.allReady(names("p", 30)...) })
 	w.run(5 * time.Minute)
@@ -327,7 +322,5 @@ func TestClusterStandsStill(t *testing.T) {
 	for k, v := range handled {
 		t.Logf("%s: %d", k, v)
 	}
-	if total > 10*60*1 {
-		t.Errorf("%d messages in ten minutes", total)
-	}
+	check.AtMost(t, total, 10*60*1, "%d messages in ten minutes", total)
 }

@@ -14,13 +14,10 @@ import (
 )
 
 func TestClusterPodComesUpAndGoes(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.create(aPod("web").main("log").volume("data"))
 	took := w.until(10*time.Second, "Ready in the apiserver", func() bool { return c.ready("web") })
-	if took > 2*time.Second {
-		t.Errorf("Ready after %v", took)
-	}
+	check.AtMost(t, took, 2*time.Second, "Ready after")
 	p := c.get("web")
 	if p.Status.PodIP == "" || p.Status.StartTime == nil || p.Status.ContainerStatuses[0].ContainerID == "" {
 		t.Errorf("status %+v", p.Status)
@@ -37,9 +34,7 @@ func TestClusterPodComesUpAndGoes(t *testing.T) {
 		}
 	}
 	writes := c.calls["Patch Pod status"]
-	if writes > 5 {
-		t.Errorf("%d writes for one pod: %v", writes, c.shown["web"])
-	}
+	check.AtMost(t, writes, 5, "%d writes for one pod: %v", writes, c.shown["web"])
 	c.delete("web", nil)
 	w.until(10*time.Second, "gone", func() bool { return c.get("web") == nil })
 	for _, rp := range w.rt.Truth().Runtime.Pods {
@@ -58,8 +53,7 @@ func TestClusterPodComesUpAndGoes(t *testing.T) {
 }
 
 func TestClusterGraceIsKeptAndShortened(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.create(aPod("web").grace(60).script("app", "ignore-term", "true"))
 	w.until(10*time.Second, "Ready", func() bool { return c.ready("web") })
 	c.delete("web", nil)
@@ -70,9 +64,7 @@ func TestClusterGraceIsKeptAndShortened(t *testing.T) {
 	forty := int64(40) // counted from the first
 	c.delete("web", &forty)
 	took := w.until(15*time.Second, "gone", func() bool { return c.get("web") == nil })
-	if took < 9*time.Second {
-		t.Errorf("gone after %v", took)
-	}
+	check.AtLeast(t, took, 9*time.Second, "gone after")
 	c.create(aPod("web").grace(60).script("app", "ignore-term", "true"))
 	w.until(10*time.Second, "Ready", func() bool { return c.ready("web") })
 	c.delete("web", nil)
@@ -85,8 +77,7 @@ func TestClusterGraceIsKeptAndShortened(t *testing.T) {
 // TestClusterNameIsUsedAgain: a pod deleted by force is killed, and another of
 // its name waits until it is down.
 func TestClusterNameIsUsedAgain(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.create(aPod("web-0").grace(60).script("app", "ignore-term", "true"))
 	w.until(10*time.Second, "Ready", func() bool { return c.ready("web-0") })
 	old := c.get("web-0").UID
@@ -102,8 +93,7 @@ func TestClusterNameIsUsedAgain(t *testing.T) {
 // TestClusterEnded: a pod that has ended stays as it is, over restarts of the
 // agent too, until it is deleted.
 func TestClusterEnded(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.create(
 		emptyPod("ok").main("app").script("app", "run-for", "1s").script("app", "exit-code", "0").restarts(v1.RestartPolicyNever),
 		emptyPod("bad").main("app").script("app", "run-for", "1s").script("app", "exit-code", "3").restarts(v1.RestartPolicyNever),
@@ -130,8 +120,7 @@ func TestClusterEnded(t *testing.T) {
 
 // TestClusterRejected: a pod that may not run here is Failed, for good.
 func TestClusterRejected(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	s := aPod("zoned")
 	s.Spec.NodeSelector = map[string]string{"zone": "b"}
 	c.create(s)
@@ -139,14 +128,10 @@ func TestClusterRejected(t *testing.T) {
 	if p := c.get("zoned"); p.Status.Reason != "NodeAffinity" || p.Status.StartTime == nil {
 		t.Errorf("status %+v", p.Status)
 	}
-	if w.count("zoned", "NodeAffinity") != 1 {
-		t.Error("there is no event")
-	}
+	check.Equal(t, w.count("zoned", "NodeAffinity"), 1, "there is no event")
 	w.restart()
 	w.run(time.Minute)
-	if len(w.rt.Truth().Runtime.Pods) > 0 {
-		t.Error("it runs after a restart")
-	}
+	check.None(t, w.rt.Truth().Runtime.Pods, "it runs after a restart")
 	c.delete("zoned", nil)
 	w.until(10*time.Second, "nothing is left", c.nothingLeft)
 }
@@ -154,8 +139,7 @@ func TestClusterRejected(t *testing.T) {
 // TestClusterConflicts: others change a pod's status while this node writes it:
 // both keep what is theirs.
 func TestClusterConflicts(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	s := aPod("gated")
 	s.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/gate"}}
 	c.create(s)

@@ -234,6 +234,12 @@ func (c *cluster) dump() string {
 	return b.String()
 }
 
+// parallelCluster is newClusterNode for a test that runs beside others.
+func parallelCluster(t *testing.T, seed uint64, options ...option) (*world, *cluster) {
+	t.Parallel()
+	return newClusterNode(t, seed, options...)
+}
+
 // newClusterNode makes a node with an apiserver, and waits until it is Ready.
 func newClusterNode(t testing.TB, seed uint64, options ...option) (*world, *cluster) {
 	t.Helper()

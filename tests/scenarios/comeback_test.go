@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // leaver is a static pod that takes so long to end.
@@ -74,9 +75,7 @@ func TestManifestMovedAwayAndBack(t *testing.T) {
 				w.until(time.Minute, "it is being stopped", func() bool { return w.pod("web").Life == "Terminating" })
 				h.put(w, s)
 				took := w.until(time.Minute, "it runs again", func() bool { return w.again(id) })
-				if took < time.Second {
-					t.Errorf("it ran again after %v: it did not end", took)
-				}
+				check.AtLeast(t, took, time.Second, "it ran again after %v: it did not end", took)
 				if got := w.truthOf("web").Ref.UID; got != uid {
 					t.Errorf("its UID is %s, it was %s", got, uid)
 				}
@@ -155,8 +154,7 @@ func (w *world) backOrNeverGone(id string) {
 // knows, and can't be removed; its manifest comes back. It is not harmed by their
 // removal.
 func TestDirectoriesOfAPodThatComesBack(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web").volume("data"))
 	w.allUp(10 * time.Second)
 	uid := w.truthOf("web").Ref.UID
@@ -213,8 +211,7 @@ func TestTwoManifestsMoved(t *testing.T) {
 // TestStopThatWasEndedByAnother: an agent was killed while it stopped a static pod;
 // another agent, a kubelet, ended that and began the pod again. It is not stopped.
 func TestStopThatWasEndedByAnother(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web").script("app", "term-delay", "4s"))
 	w.allUp(10 * time.Second)
 	w.drop("web")
@@ -233,16 +230,13 @@ func TestStopThatWasEndedByAnother(t *testing.T) {
 	w.start()
 	w.run(time.Minute)
 	w.quiet()
-	if w.newest("web", "app").ID != id {
-		t.Error("it was stopped, though its manifest was there all the time")
-	}
+	check.Equal(t, w.newest("web", "app").ID, id, "it was stopped, though its manifest was there all the time")
 }
 
 // TestNotWantedBeforeItIsBack: a pod that comes back is rejected, and is not wanted
 // any more before it could begin. When it comes again it runs.
 func TestNotWantedBeforeItIsBack(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	port := []v1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 	s, thief := leaver(v1.RestartPolicyNever, "2s"), aPod("thief")
 	s.Spec.Containers[0].Ports, thief.Spec.Containers[0].Ports = port, port
@@ -266,8 +260,7 @@ func TestNotWantedBeforeItIsBack(t *testing.T) {
 // TestStopThatCannotBeWritten: the disk does not answer. Pods are stopped all the
 // same, and one after the first waits for nothing.
 func TestStopThatCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web"), aPod("other"))
 	w.allUp(10 * time.Second)
 	w.checkpoints.Fault = func(c machine.Call) machine.Fault {
@@ -277,9 +270,7 @@ func TestStopThatCannotBeWritten(t *testing.T) {
 	w.allUp(20 * time.Second)
 	w.until(time.Minute, "the write was given up", func() bool { return w.idle("SaveCheckpoint") })
 	w.drop("other")
-	if took := w.allUp(20 * time.Second); took > 3*time.Second {
-		t.Errorf("the second pod was gone after %v", took)
-	}
+	check.AtMost(t, w.allUp(20*time.Second), 3*time.Second, "the second pod was gone after")
 	w.checkpoints.Fault = nil
 	w.run(time.Minute)
 	w.quiet()

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // withFiles gives containers files of their own.
@@ -90,8 +91,7 @@ func TestVariablesFromAFile(t *testing.T) {
 // TestTerminationMessageIsShown with the very status that says that it ended, also to an
 // agent that was not there.
 func TestTerminationMessageIsShown(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withFiles())
+	w, c := parallelCluster(t, 1, withFiles())
 	s := aPod("web").main("logs").restarts(v1.RestartPolicyNever)
 	s.Spec.Containers[1].TerminationMessagePolicy = v1.TerminationMessageFallbackToLogsOnError
 	c.create(s)
@@ -108,27 +108,20 @@ func TestTerminationMessageIsShown(t *testing.T) {
 	}
 	w.end("web", "app", 1)
 	w.until(5*time.Second, "the end is told", func() bool { return end("app") != nil })
-	if got := end("app").Message; got != "the disk is full" {
-		t.Errorf("people are shown %q", got)
-	}
+	check.Equal(t, end("app").Message, "the disk is full", "people are shown")
 	w.kill()
 	w.end("web", "logs", 3)
 	w.run(time.Second)
 	w.start()
 	w.until(20*time.Second, "the end is told", func() bool { return end("logs") != nil })
-	if got := end("logs").Message; got != "panic: nil\n" {
-		t.Errorf("people are shown %q", got)
-	}
+	check.Equal(t, end("logs").Message, "panic: nil\n", "people are shown")
 	w.run(time.Minute)
-	if got := end("app").Message; got != "the disk is full" {
-		t.Errorf("later people are shown %q", got)
-	}
+	check.Equal(t, end("app").Message, "the disk is full", "later people are shown")
 }
 
 // TestFilesThatCannotBeMade: people see why, and it is tried again.
 func TestFilesThatCannotBeMade(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withFiles())
+	w, c := parallelCluster(t, 1, withFiles())
 	w.containerFiles.Fault = func(machine.Call) machine.Fault {
 		return machine.Fault{Err: &port.Error{Verb: "MakeFiles", Object: "default/web/app", Detail: "no space left on device"}}
 	}

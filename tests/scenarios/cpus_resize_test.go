@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/supervisor/invariants"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // withResizes is a node of a cluster with CPUs for containers alone, which resizes change.
@@ -58,8 +59,7 @@ func (w *world) checkClusterAssigned() {
 // TestResizeOwnCPUs: a pod gets more CPUs of its own and fewer while it runs, waits for those of another, and is told
 // when it can never have as many.
 func TestResizeOwnCPUs(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withResizes())
+	w, c := parallelCluster(t, 1, withResizes())
 	w.watch.restartsExpected = false
 	c.create(sized("web", "1", "64Mi"), sized("big", "11", "64Mi"), sized("small", "500m", "64Mi"))
 	w.until(time.Minute, "they are up", func() bool { return c.allReady("web", "big", "small") })
@@ -86,9 +86,7 @@ func TestResizeOwnCPUs(t *testing.T) {
 	}
 	c.delete("big", nil)
 	w.until(time.Minute, "it gets them", func() bool { return c.resizing("web") == "has 4/64Mi, was given 4/64Mi" })
-	if got := c.on("web"); got != "2-5" {
-		t.Errorf("it runs on %s", got)
-	}
+	check.Equal(t, c.on("web"), "2-5", "it runs on")
 	c.resize("web", "16", "64Mi")
 	w.until(time.Minute, "it is refused", func() bool { return strings.HasPrefix(c.resizing("web"), "PodResizePending Infeasible") })
 	w.checkClusterAssigned()
@@ -110,8 +108,7 @@ func (w *world) eventsOf(pod, reason string) (out []string) {
 
 // TestResizeOwnCPUsOfAlignedPods: the topology policy holds for what a pod gets in addition.
 func TestResizeOwnCPUsOfAlignedPods(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withResizes(), func(s *setting) {
+	w, c := parallelCluster(t, 1, withResizes(), func(s *setting) {
 		s.spec.Assign.Topology, s.spec.Assign.TopologyOptions.MaxNodes = kubelet.SingleNumaNodeTopologyManagerPolicy, 8
 	})
 	c.create(sized("other", "6", "64Mi"))

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/damage"
 )
 
@@ -57,9 +58,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 		}
 		w.kill()
 	}
-	if aside < 150 {
-		t.Errorf("%d of 240 were set aside", aside)
-	}
+	check.AtLeast(t, aside, 150, "%d of 240 were set aside", aside)
 }
 
 // mains are the IDs of the main containers of few.

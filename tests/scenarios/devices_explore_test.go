@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // gpus is how many GPUs the machine of these tests has, and dongle what it has two of besides.
@@ -63,10 +64,7 @@ func TestExploreDevices(t *testing.T) {
 	t.Parallel()
 	steps := 60
 	if s := os.Getenv("TROUPE_STEPS"); s != "" { // 450 are about 200 pods
-		var err error
-		if steps, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
+		steps = check.Value(strconv.Atoi(s))(t)
 	}
 	for _, seed := range seeds(t, 1, 40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { exploreDevices(t, seed, steps) })
@@ -171,8 +169,7 @@ func exploreDevices(t *testing.T, seed uint64, steps int) {
 // TestDevicesAfterReboot: after a loss of power the agent is there before the device plugins. Pods wait for them, are
 // not refused, and have the devices again that they had.
 func TestDevicesAfterReboot(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 3, withDevices())
+	w, c := parallelCluster(t, 3, withDevices())
 	w.watch.restartsExpected = true
 	w.until(time.Minute, "the GPUs are shown", func() bool { return c.advertised(gpu) == gpus })
 	c.create(aPod("two").asks(gpu, "2"), aPod("three").asks(gpu, "3"), aPod("dongle").asks(dongle, "1"))
@@ -184,9 +181,7 @@ func TestDevicesAfterReboot(t *testing.T) {
 	w.until(15*time.Second, "what has its plugin is back", func() bool { return w.devices() == "dongle[{example.com/dongle [left]}]" })
 	w.until(time.Minute, "all are back with what they had", func() bool { return w.devices() == had && c.allReady("two", "three", "dongle") })
 	for _, p := range w.view().Pods {
-		if p.Restarts != 1 {
-			t.Errorf("%s has %d restarts", p.Name, p.Restarts)
-		}
+		check.Equal(t, p.Restarts, 1, "%s has %d restarts", p.Name, p.Restarts)
 	}
 }
 

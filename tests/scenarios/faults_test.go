@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // faultOnce does f to the first call of a method for a pod.
@@ -29,8 +30,7 @@ func (w *world) faultOnce(m simcri.Method, name string, f simcri.Fault) *int {
 }
 
 func TestRuntimeIsKilled(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(many("p", 30, aPod)...)
 	w.run(700 * time.Millisecond)
 	w.rt.Kill()
@@ -41,9 +41,7 @@ func TestRuntimeIsKilled(t *testing.T) {
 	w.quiet()
 	w.rt.Kill()
 	w.run(20 * time.Second)
-	if h := w.pod("p-00"); h.Phase != "Running" {
-		t.Errorf("while the runtime is down a pod shows %s", h.Phase)
-	}
+	check.Equal(t, w.pod("p-00").Phase, "Running", "while the runtime is down a pod shows")
 	w.add(aPod("late"))
 	w.drop("p-07")
 	w.run(20 * time.Second)
@@ -78,17 +76,14 @@ func TestBadEvents(t *testing.T) {
 }
 
 func TestPolling(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1, withEvents(simcri.EventPolicy{Off: true}))
+	w := parallelNode(t, 1, withEvents(simcri.EventPolicy{Off: true}))
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
 	for i := range 5 {
 		w.run(20*time.Minute + time.Duration(i)*170*time.Millisecond)
 		w.end("web", "app", 1)
 		d := w.until(5*time.Second, "restart", func() bool { return w.runs("web", "app", uint32(i)+1) })
-		if d > 1300*time.Millisecond {
-			t.Errorf("restarted after %v", d)
-		}
+		check.AtMost(t, d, 1300*time.Millisecond, "restarted after")
 	}
 	w.quiet()
 }
@@ -220,8 +215,7 @@ func TestCallsThatFail(t *testing.T) {
 }
 
 func TestImagePullFails(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	w.registry.Withdraw("registry.test/app:1")
 	w.add(aPod("web"), aPod("twin"))
@@ -235,9 +229,7 @@ func TestImagePullFails(t *testing.T) {
 	for len(reasons) > 0 && len(want) > 0 && reasons[0] != want[0] {
 		want = want[1:]
 	}
-	if fmt.Sprint(reasons) != fmt.Sprint(want) {
-		t.Errorf("people were shown %v, want %v", reasons, want)
-	}
+	check.Equal(t, fmt.Sprint(reasons), fmt.Sprint(want), "people were shown %v, want %v", reasons, want)
 	if n := w.rt.Calls(simcri.PullImage); n > 4 {
 		t.Errorf("%d pulls of an image that is not there", n)
 	}
@@ -247,8 +239,7 @@ func TestImagePullFails(t *testing.T) {
 }
 
 func TestBrokenImageIsGivenUp(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.registry.Withdraw("registry.test/app:1")
 	w.add(aPod("web"))
 	w.run(time.Minute)
@@ -263,8 +254,7 @@ func TestBrokenImageIsGivenUp(t *testing.T) {
 
 // TestImageVanishes: between the answer and the container, someone removes it.
 func TestImageVanishes(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	removed := 0
 	w.fault = func(c simcri.Call) simcri.Fault {
@@ -282,8 +272,7 @@ func TestImageVanishes(t *testing.T) {
 }
 
 func TestVolumesFail(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	broken := true
 	calls := 0
@@ -299,9 +288,7 @@ func TestVolumesFail(t *testing.T) {
 	}
 	w.add(aPod("web").volume("data").volume("cache").volume("more"))
 	w.run(10 * time.Minute)
-	if calls > 60 {
-		t.Errorf("%d tries to mount three volumes in ten minutes", calls)
-	}
+	check.AtMost(t, calls, 60, "%d tries to mount three volumes in ten minutes", calls)
 	if w.count("web", "FailedMount") == 0 {
 		t.Error("no event says that mounts fail")
 	}
@@ -314,8 +301,7 @@ func TestVolumesFail(t *testing.T) {
 
 // TestVolumeHangs: the mount of one pod hangs; it can still be removed.
 func TestVolumeHangs(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	w.host.Fault = func(c machine.Call) machine.Fault { return machine.Fault{Hang: c.Volume == "dead"} }
 	w.add(aPod("web").volume("dead"), aPod("other").volume("data"))
@@ -328,8 +314,7 @@ func TestVolumeHangs(t *testing.T) {
 
 // TestRemovalFails: what is left is removed when that is possible again.
 func TestRemovalFails(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	broken := true
 	w.host.Fault = func(c machine.Call) (f machine.Fault) {
@@ -349,8 +334,7 @@ func TestRemovalFails(t *testing.T) {
 
 // TestFullMailboxes: bursts that do not fit are hints, and hints may be lost.
 func TestFullMailboxes(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1, withMailboxes(20))
+	w := parallelNode(t, 1, withMailboxes(20))
 	w.add(many("p", 40, func(n string) *spec { return aPod(n).main("log") })...)
 	w.allUp(3 * time.Minute)
 	for _, n := range names("p", 40) {
@@ -392,8 +376,7 @@ func TestIdleNode(t *testing.T) {
 
 // TestManifestStorm: one manifest is written again and again.
 func TestManifestStorm(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	for i := range 50 {
 		w.add(aPod("web").note("version", fmt.Sprint(i)))
@@ -401,16 +384,13 @@ func TestManifestStorm(t *testing.T) {
 	}
 	w.allUp(time.Minute)
 	w.quiet()
-	if got := w.newest("web", "app"); got.State != observed.ContainerRunning {
-		t.Error("it does not run")
-	}
+	check.Equal(t, w.newest("web", "app").State, observed.ContainerRunning, "it does not run")
 }
 
 // TestRuntimeComesBack: it was away for so long that all who waited for it ask
 // rarely. When it is back, nobody waits for that.
 func TestRuntimeComesBack(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("stays"), aPod("goes"), aPod("crashes"))
 	w.allUp(10 * time.Second)
 	w.watch.restartsExpected = true

@@ -35,9 +35,7 @@ func TestFiles(t *testing.T) {
 				}
 				hashes = append(hashes, out.Summary.TraceHash)
 			}
-			if hashes[0] != hashes[1] {
-				t.Errorf("the second run had trace %s, the first %s", hashes[1], hashes[0])
-			}
+			check.Equal(t, hashes[0], hashes[1], "the second run had trace %s, the first %s", hashes[1], hashes[0])
 		})
 	}
 }

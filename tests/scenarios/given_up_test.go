@@ -67,8 +67,7 @@ func TestRemovedWhileNobodyLooked(t *testing.T) {
 
 // TestRemovedBesideNotes: a file that is no manifest hides nothing of a pod that this agent had from another one.
 func TestRemovedBesideNotes(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	w.add(aPod("static").grace(5))
 	w.until(time.Minute, "it is Ready", func() bool { return c.ready("static-" + nodeName) })
 	w.kill()

@@ -32,8 +32,7 @@ func (w *world) doing(kind string) bool {
 // A preStop command that does not end goes on until its container is killed, and
 // nothing of the pod waits for it then.
 func TestPreStopNeverEnds(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(hanging("web"))
 	w.allUp(10 * time.Second)
 	w.drop("web")

@@ -56,8 +56,7 @@ func TestSilentRuntimeIsNotHeldAgainstImages(t *testing.T) {
 // TestPullBackoffIsNotForWhoNeedsNoPull: one pod pulls always and the registry
 // is gone; another is content with the image that is there.
 func TestPullBackoffIsNotForWhoNeedsNoPull(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("first"))
 	w.allUp(10 * time.Second)
 	w.registry.Withdraw(appImage)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // stride is how many message boundaries a test goes on at a time: all of them
@@ -108,8 +109,7 @@ func TestKilledAtEveryBoundary(t *testing.T) {
 
 // TestKilledWhileAllRuns: nothing is touched, and people are told soon.
 func TestKilledWhileAllRuns(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(many("p", 30, aPod)...)
 	w.allUp(time.Minute)
 	w.watch.restartsExpected = false
@@ -129,14 +129,10 @@ func TestKilledWhileAllRuns(t *testing.T) {
 				running++
 			}
 		}
-		if running != 30 {
-			t.Errorf("half a second after its start the agent shows %d of 30 pods running", running)
-		}
+		check.Equal(t, running, 30, "half a second after its start the agent shows %d of 30 pods running", running)
 		w.run(2 * time.Minute)
 	}
-	if changes() != before {
-		t.Errorf("a restart of the agent made %d calls that change something", changes()-before)
-	}
+	check.Equal(t, changes(), before, "a restart of the agent made %d calls that change something", changes()-before)
 	w.quiet()
 }
 
@@ -254,15 +250,12 @@ func TestPodActorThatAlwaysPanics(t *testing.T) {
 		return took
 	}
 	without, with := usual(false), usual(true)
-	if with > without*12/10 {
-		t.Errorf("20 pods took %v beside one in quarantine, %v without", with, without)
-	}
+	check.AtMost(t, with, without*12/10, "20 pods took %v beside one in quarantine, %v without", with, without)
 }
 
 // TestQuarantinedPodIsRemoved: its manifest goes while its actor is put aside.
 func TestQuarantinedPodIsRemoved(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("bad"))
 	w.allUp(time.Minute)
 	broken := true

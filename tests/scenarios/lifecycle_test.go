@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // truthOf is what the runtime has of the newest pod with a manifest's name.
@@ -52,8 +53,7 @@ func (w *world) runs(name, container string, attempt uint32) bool {
 }
 
 func TestPullsBesideTheSandbox(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 3)
+	w := parallelNode(t, 3)
 	w.run(time.Second)
 	w.add(aPod("web").main("a").main("b").note("sim.troupe.dev/image-size", "200Mi"))
 	begun := map[simcri.Method]time.Time{}
@@ -71,8 +71,7 @@ func TestPullsBesideTheSandbox(t *testing.T) {
 }
 
 func TestOldestFirst(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 3)
+	w := parallelNode(t, 3)
 	w.run(time.Second)
 	all := names("p", 30)
 	for _, n := range all {
@@ -99,8 +98,7 @@ func TestOldestFirst(t *testing.T) {
 }
 
 func TestCrashLoop(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
 	w.end("web", "app", 1)
@@ -132,8 +130,7 @@ func TestCrashLoop(t *testing.T) {
 
 // TestBackOffOutlivesTheAgent: a killed agent does not shorten a backoff.
 func TestBackOffOutlivesTheAgent(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
 	for i := range 3 {
@@ -145,14 +142,11 @@ func TestBackOffOutlivesTheAgent(t *testing.T) {
 	w.run(time.Second)
 	w.restart()
 	d := w.until(time.Minute, "restart", func() bool { return w.runs("web", "app", 4) })
-	if d < 35*time.Second {
-		t.Errorf("restarted %v after the agent's restart, want 40 s from the crash", d)
-	}
+	check.AtLeast(t, d, 35*time.Second, "restarted %v after the agent's restart, want 40 s from the crash", d)
 }
 
 func TestInitOrder(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(emptyPod("web").init("one").sidecar("proxy").init("two").main("app").main("log"))
 	w.allUp(20 * time.Second)
 	w.quiet()
@@ -221,20 +215,16 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestOnFailureIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("job").restarts(v1.RestartPolicyOnFailure).script("app", "run-for", "1s").script("app", "crash-loop", "2"))
 	w.until(time.Minute, "third try", func() bool { return w.runs("job", "app", 2) })
 	w.end("job", "app", 0)
 	w.run(3 * time.Second)
-	if p := w.pod("job"); p.Phase != "Succeeded" {
-		t.Errorf("people are shown %s", p.Phase)
-	}
+	check.Equal(t, w.pod("job").Phase, "Succeeded", "people are shown")
 }
 
 func TestEditReplaces(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web").script("app", "term-delay", "2s"))
 	w.allUp(10 * time.Second)
 	before := w.truthOf("web").Ref.UID
@@ -242,16 +232,13 @@ func TestEditReplaces(t *testing.T) {
 	took := w.until(20*time.Second, "the new one alone", func() bool {
 		return w.watch.up() == "" && w.truthOf("web").Ref.UID != before
 	})
-	if took < 2*time.Second {
-		t.Errorf("replaced in %v, before the old one had ended", took)
-	}
+	check.AtLeast(t, took, 2*time.Second, "replaced in %v, before the old one had ended", took)
 	w.quiet()
 }
 
 // TestEditWhileTheAgentIsDead: the old pod has to end first then, too.
 func TestEditWhileTheAgentIsDead(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web").script("app", "term-delay", "2s"), aPod("other"))
 	w.allUp(10 * time.Second)
 	before, id := w.truthOf("web").Ref.UID, w.newest("other", "app").ID
@@ -262,31 +249,25 @@ func TestEditWhileTheAgentIsDead(t *testing.T) {
 		return w.watch.up() == "" && w.truthOf("web").Ref.UID != before
 	})
 	w.quiet()
-	if w.newest("other", "app").ID != id {
-		t.Error("the other pod was restarted")
-	}
+	check.Equal(t, w.newest("other", "app").ID, id, "the other pod was restarted")
 }
 
 func TestOrphansAreStoppedAsTheyAsked(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web").grace(20).script("app", "term-delay", "8s").volume("data"), aPod("other"))
 	w.allUp(10 * time.Second)
 	w.kill()
 	w.drop("web")
 	w.start()
 	took := w.allUp(time.Minute)
-	if took < 8*time.Second {
-		t.Errorf("the orphan had %v, it needed 8 s of its 20 s", took)
-	}
+	check.AtLeast(t, took, 8*time.Second, "the orphan had %v, it needed 8 s of its 20 s", took)
 	w.quiet()
 }
 
 // TestDirectoriesOfNobody: the agent died when the runtime had nothing left of
 // a pod, but the host had.
 func TestDirectoriesOfNobody(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.host.Put("11111111-2222-3333-4444-555555555555", "data")
 	w.add(aPod("web"))
 	w.allUp(3 * time.Minute)
@@ -294,8 +275,7 @@ func TestDirectoriesOfNobody(t *testing.T) {
 }
 
 func TestBrokenManifestKeepsThePod(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web"), aPod("other"))
 	w.allUp(10 * time.Second)
 	w.watch.restartsExpected = false
@@ -317,8 +297,7 @@ func TestBrokenManifestKeepsThePod(t *testing.T) {
 }
 
 func TestSameNameTwice(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
 	id := w.newest("web", "app").ID
@@ -401,8 +380,7 @@ func TestEditWhileASourceIsUnseen(t *testing.T) {
 }
 
 func TestUnreadableDirectory(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
 	w.watch.restartsExpected = false
@@ -419,8 +397,7 @@ func TestUnreadableDirectory(t *testing.T) {
 }
 
 func TestMissedHint(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	w.manifests.Missed = true
 	w.add(aPod("web"))
@@ -430,8 +407,7 @@ func TestMissedHint(t *testing.T) {
 }
 
 func TestGraceAndPreStop(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	p := aPod("web").grace(10).script("app", "ignore-term", "true")
 	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
 	w.add(p)
@@ -446,8 +422,7 @@ func TestGraceAndPreStop(t *testing.T) {
 }
 
 func TestRejectedPod(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	first, second := aPod("b-first"), aPod("a-second")
 	for _, s := range []*spec{first, second} {
 		s.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
@@ -483,14 +458,11 @@ func TestRejectedPod(t *testing.T) {
 }
 
 func TestSandboxDies(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(emptyPod("web").init("setup").main("app"))
 	w.allUp(10 * time.Second)
 	s, _ := w.sandboxOf("web")
-	if err := w.rt.EndSandbox(s.ID); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, w.rt.EndSandbox(s.ID))
 	w.until(20*time.Second, "a new sandbox with all that runs", func() bool {
 		s, ready := w.sandboxOf("web")
 		return ready && s.Attempt == 1 && w.runs("web", "app", 1)
@@ -563,9 +535,7 @@ func TestManyPodsLeaveNothing(t *testing.T) { // not parallel: it measures the p
 	t.Logf("the heap grew by %d bytes over 700 pods", grown)
 	// 200 kB are protoactor's registry of names: it has 32,768 parts, each of which
 	// keeps some 270 bytes from when it was first needed.
-	if grown > 350_000 {
-		t.Errorf("the heap grew by %d bytes over 700 pods that are gone", grown)
-	}
+	check.AtMost(t, grown, 350_000, "the heap grew by %d bytes over 700 pods that are gone", grown)
 	w.quiet()
 	if n := len(w.system.Snapshot("")); n != 11 { // podview is among them: it was asked
 		t.Errorf("%d actors are there, want 11", n)

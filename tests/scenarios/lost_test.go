@@ -16,8 +16,7 @@ import (
 // TestLostTask: a container whose shim died runs again beside the one that cannot be removed, which
 // goes once the runtime has restarted.
 func TestLostTask(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	w.add(aPod("p").restarts(v1.RestartPolicyAlways))
 	w.allUp(time.Minute)
@@ -58,9 +57,7 @@ func TestVanished(t *testing.T) {
 				return len(p) == 1 && len(p[0].Containers) == 1 && p[0].Containers[0].ID != was &&
 					p[0].Containers[0].State == observed.ContainerRunning && w.pod("p").Ready
 			})
-			if n := w.newest("p", "app").Attempt; n < 1 {
-				t.Errorf("it has number %d", n)
-			}
+			check.AtLeast(t, w.newest("p", "app").Attempt, 1, "it has number")
 			w.quiet()
 		})
 	}
@@ -85,9 +82,7 @@ func TestEndWithoutEvent(t *testing.T) {
 	w.watch.restartsExpected = true
 	w.end("p", "app", 1)
 	w.until(10*time.Minute, "it runs again", func() bool { return w.runs("p", "app", 1) })
-	if dropped != 1 {
-		t.Errorf("%d events were lost", dropped)
-	}
+	check.Equal(t, dropped, 1, "%d events were lost", dropped)
 }
 
 // TestHalfLink: over a link of which one half works, pods run on, and all is shown a minute and a half

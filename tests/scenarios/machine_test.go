@@ -12,8 +12,7 @@ import (
 // TestMachineChanges: memory and huge pages are added to a machine, and it gets another address. What the Node shows of
 // it holds at once: pods are admitted by it, have the new address, and are limited together to what there is.
 func TestMachineChanges(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	w, c := parallelCluster(t, 1, allocatable("4", "8Gi"))
 	c.create(sized("old", "500m", "128Mi"))
 	w.until(time.Minute, "it is up", func() bool { return c.ready("old") })
 

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
@@ -132,9 +133,7 @@ func TestContainersAreMadeWithTheirObjects(t *testing.T) {
 	if took := w.until(10*time.Second, "Ready", func() bool { return c.allReady("web", "other") }); took > 2*time.Second {
 		t.Errorf("Ready after %v", took)
 	}
-	if got := m.value(t, "app", "settings"); got != "one" {
-		t.Errorf("made with %q", got)
-	}
+	check.Equal(t, m.value(t, "app", "settings"), "one", "made with")
 	if got, _ := m.calls[0].Env.Lookup("KUBERNETES_SERVICE_HOST"); got != "10.96.0.1" {
 		t.Errorf("made with service kubernetes at %q", got)
 	}
@@ -146,21 +145,15 @@ func TestContainersAreMadeWithTheirObjects(t *testing.T) {
 	calls := len(m.calls)
 	c.setConfigMap("settings", "two")
 	w.run(time.Minute)
-	if len(m.calls) != calls {
-		t.Errorf("a change of a ConfigMap made %d containers", len(m.calls)-calls)
-	}
+	check.Equal(t, len(m.calls), calls, "a change of a ConfigMap made %d containers", len(m.calls)-calls)
 	w.end("web", "app", 1)
 	w.until(time.Second, "restarted", func() bool { return w.runs("web", "app", 1) })
-	if got := m.value(t, "app", "settings"); got != "two" {
-		t.Errorf("restarted with %q", got)
-	}
+	check.Equal(t, m.value(t, "app", "settings"), "two", "restarted with")
 
 	c.delete("web", nil)
 	w.until(time.Minute, "web is gone", func() bool { return c.get("web") == nil })
 	w.run(time.Second)
-	if got, want := w.watches(), []string{"WatchConfigMap default/settings", "WatchServices "}; !slices.Equal(got, want) {
-		t.Errorf("watches %v, want %v", got, want)
-	}
+	check.Same(t, w.watches(), []string{"WatchConfigMap default/settings", "WatchServices "}, "watches")
 	if w.crashes > 0 {
 		w.failf("%d crashes", w.crashes)
 	}
@@ -169,8 +162,7 @@ func TestContainersAreMadeWithTheirObjects(t *testing.T) {
 // TestMissingObject: people see which one, and the pod goes on as soon as it is
 // there.
 func TestMissingObject(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.kubernetes()
 	c.create(aPod("web").fromMap("later").main("free"), aPod("going").fromSecret("never"))
 	w.run(3 * time.Second)
@@ -224,8 +216,7 @@ func (c *cluster) setConfigMapData(name string, data map[string]string) {
 
 // TestPodsWithoutObjectsCostNothing: nobody sends a message for them.
 func TestPodsWithoutObjectsCostNothing(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withConfig(func(c *agent.Config) { c.Cluster.NoServices = true }))
+	w, c := parallelCluster(t, 1, withConfig(func(c *agent.Config) { c.Cluster.NoServices = true }))
 	heard := 0
 	w.around = func(actor string, m any, handled bool) {
 		_, answer := m.(pod.ObjectsAnswer)
@@ -237,9 +228,7 @@ func TestPodsWithoutObjectsCostNothing(t *testing.T) {
 	w.until(10*time.Second, "Ready", func() bool { return c.allReady("web", "db") })
 	c.delete("web", nil)
 	w.until(time.Minute, "gone", func() bool { return c.get("web") == nil })
-	if heard > 0 {
-		t.Errorf("%d messages", heard)
-	}
+	check.AtMost(t, heard, 0, "%d messages", heard)
 }
 
 // TestObjectsWithoutTheAPI: while the apiserver is away the newest that was heard
@@ -371,9 +360,7 @@ func TestObjectsOverflow(t *testing.T) {
 	w.run(10 * time.Second)
 	w.end(all[0], "app", 1)
 	w.until(time.Minute, "restarted", func() bool { return w.runs(all[0], "app", 1) })
-	if got := m.value(t, "app", "settings"); got != "two" {
-		t.Errorf("restarted with %q", got)
-	}
+	check.Equal(t, m.value(t, "app", "settings"), "two", "restarted with")
 	for _, n := range all {
 		c.delete(n, nil)
 	}
@@ -397,16 +384,12 @@ func TestDetection(t *testing.T) {
 		w.run(10 * time.Second)
 		c.configMap("later", "x")
 		w.until(40*time.Second, "Ready", func() bool { return c.ready("web") })
-		if got, want := w.watches(), []string{"WatchServices "}; !slices.Equal(got, want) {
-			t.Errorf("watches %v, want %v", got, want)
-		}
+		check.Same(t, w.watches(), []string{"WatchServices "}, "watches")
 		c.setConfigMap("settings", "two")
 		w.run(70 * time.Second)
 		w.end("web", "app", 1)
 		w.until(time.Second, "restarted", func() bool { return w.runs("web", "app", 1) })
-		if got := m.value(t, "app", "settings"); got != "two" {
-			t.Errorf("restarted with %q", got)
-		}
+		check.Equal(t, m.value(t, "app", "settings"), "two", "restarted with")
 	}
 }
 
@@ -414,8 +397,7 @@ func TestDetection(t *testing.T) {
 // objects the node may see. Nobody is told of that, and it takes no longer than
 // it has to.
 func TestForbiddenForAMoment(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.kubernetes()
 	c.configMap("settings", "one")
 	var until time.Time
@@ -427,9 +409,7 @@ func TestForbiddenForAMoment(t *testing.T) {
 	}
 	until = w.v.Now().Add(300 * time.Millisecond)
 	c.create(aPod("web").fromMap("settings"))
-	if took := w.until(10*time.Second, "Ready", func() bool { return c.ready("web") }); took > time.Second {
-		t.Errorf("Ready after %v", took)
-	}
+	check.AtMost(t, w.until(10*time.Second, "Ready", func() bool { return c.ready("web") }), time.Second, "Ready after")
 	if l := strings.Join(c.shown["web"], " "); strings.Contains(l, "ConfigError") {
 		t.Errorf("people were shown %s", l)
 	}
@@ -444,8 +424,7 @@ func TestForbiddenForAMoment(t *testing.T) {
 // TestTokens: a token is renewed before it expires, kept while it can't be, and
 // told to the pod.
 func TestTokens(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.kubernetes()
 	c.add(&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "robot"}})
 	var told []*podobjects.IssuedToken
@@ -498,8 +477,7 @@ func TestTokens(t *testing.T) {
 // TestRuntimeClass: the sandbox waits for it, people see that it is missing, and
 // it is made as soon as it is there.
 func TestRuntimeClass(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.kubernetes()
 	s := aPod("web")
 	s.Spec.RuntimeClassName = new("kata")

@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/oom"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // withOOM has a machine whose kernel tells of its OOM killer. With noLog, only its counters do.
@@ -55,9 +56,7 @@ func TestOOMLoop(t *testing.T) {
 					starts = append(starts, w.v.Now())
 					w.run(2 * time.Second)
 					m.Kill(oom.Kill{PID: 7, Process: "leak", Container: id})
-					if err := w.rt.EndContainer(id, simcri.Exit{OOMKilled: true}); err != nil {
-						t.Fatal(err)
-					}
+					check.Fatal(t, w.rt.EndContainer(id, simcri.Exit{OOMKilled: true}))
 				}
 				w.run(500 * time.Millisecond)
 			}

@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestPhaseInAnotherSandbox: the sandbox of a running pod dies, while the agent runs or is dead. While its
@@ -29,8 +29,7 @@ func TestPhaseInAnotherSandbox(t *testing.T) {
 	} {
 		for _, dead := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, agent dead: %t", tc.name, dead), func(t *testing.T) {
-				t.Parallel()
-				w, c := newClusterNode(t, 1)
+				w, c := parallelCluster(t, 1)
 				w.watch.restartsExpected = true
 				c.create((&spec{*tc.pod.DeepCopy()}).main("app"))
 				w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
@@ -44,18 +43,14 @@ func TestPhaseInAnotherSandbox(t *testing.T) {
 				if dead {
 					w.kill()
 				}
-				if err := w.rt.EndSandbox(box.ID); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, w.rt.EndSandbox(box.ID))
 				if dead {
 					w.start()
 				}
 				w.until(time.Minute, "it is down", func() bool { return !c.ready("web") })
 				w.until(time.Minute, "it is up again", func() bool { return c.ready("web") })
 				w.run(time.Minute)
-				if !slices.Equal(phases, tc.want) {
-					t.Errorf("phases %v, want %v", phases, tc.want)
-				}
+				check.Same(t, phases, tc.want, "phases")
 			})
 		}
 	}

@@ -116,8 +116,7 @@ func TestPluginHangs(t *testing.T) {
 
 // TestPluginLies: an answer that is none is told by its plugin, not by what is in it, and a slow plugin is waited for.
 func TestPluginLies(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withPlugins(
+	w, c := parallelCluster(t, 1, withPlugins(
 		pluginFor("lies.test", func(int, *api.CredentialProviderRequest) machine.CredentialAnswer {
 			return machine.CredentialAnswer{Raw: []byte(`{"kind":"Secret","apiVersion":"v1","password":"hunter2"}`)}
 		}),

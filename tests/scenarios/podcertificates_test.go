@@ -77,8 +77,7 @@ func (w *world) saidMount(text string) bool {
 // TestPodCertificates: a pod waits for its trust bundle and its certificate, gets the next one in time, and keeps the one
 // that it has when the agent is killed and the signer is away.
 func TestPodCertificates(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withCertificates())
+	w, c := parallelCluster(t, 1, withCertificates())
 	c.kubernetes()
 	c.add(&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}})
 	c.create(certified("web"))
@@ -114,8 +113,7 @@ func TestPodCertificates(t *testing.T) {
 
 // TestPodCertificatesOff: a node without the feature gates says which are missing.
 func TestPodCertificatesOff(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.kubernetes()
 	c.create(certified("web"))
 	for _, gate := range []string{"ClusterTrustBundleProjection", "PodCertificateRequest"} {

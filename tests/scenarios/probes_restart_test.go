@@ -9,13 +9,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestNoReadinessFlapOverARestartOfTheAgent: static pods, of which no API has a
 // status.
 func TestNoReadinessFlapOverARestartOfTheAgent(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	for i, n := range names("p", 20) {
 		slow := httpProbe("/")
 		slow.PeriodSeconds = 60
@@ -68,9 +68,7 @@ func TestNoReadinessFlapOverARestartOfTheAgent(t *testing.T) {
 		}
 		w.run(100 * time.Second)
 	}
-	if f.unready+len(f.n) > 0 {
-		t.Errorf("%d pods changed their readiness, %d times to not ready", len(f.n), f.unready)
-	}
+	check.AtMost(t, f.unready+len(f.n), 0, "%d pods changed their readiness, %d times to not ready", len(f.n), f.unready)
 }
 
 // TestProbesActorForgets: it panics, and knows what it knew from the pods.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func httpProbe(path string) *v1.Probe {
@@ -148,8 +149,7 @@ func TestReadyAtOnce(t *testing.T) {
 }
 
 func TestInitialDelay(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	p := httpProbe("/")
 	p.InitialDelaySeconds = 20
@@ -160,8 +160,7 @@ func TestInitialDelay(t *testing.T) {
 }
 
 func TestFlappingReadiness(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	f := w.watchReadiness()
 	p := httpProbe("/ready")
@@ -224,8 +223,7 @@ func TestLivenessRestarts(t *testing.T) {
 
 // TestLivenessGrace: the probe has a grace of its own.
 func TestLivenessGrace(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	p := httpProbe("/alive")
 	grace := int64(3)
 	p.PeriodSeconds, p.FailureThreshold, p.TerminationGracePeriodSeconds = 1, 1, &grace
@@ -239,8 +237,7 @@ func TestLivenessGrace(t *testing.T) {
 
 // TestLivenessRestartsWhatEndsWell: it did not end by itself, whatever its code.
 func TestLivenessRestartsWhatEndsWell(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	p := httpProbe("/alive")
 	p.PeriodSeconds = 1
 	w.add(aPod("web").restarts(v1.RestartPolicyOnFailure).liveness(p).
@@ -250,8 +247,7 @@ func TestLivenessRestartsWhatEndsWell(t *testing.T) {
 }
 
 func TestStartupGates(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	startup := httpProbe("/started")
 	startup.PeriodSeconds, startup.FailureThreshold = 10, 30
@@ -275,8 +271,7 @@ func TestStartupGates(t *testing.T) {
 }
 
 func TestStartupFails(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	startup := httpProbe("/started")
 	startup.PeriodSeconds, startup.FailureThreshold = 2, 3
 	w.add(aPod("web").startup(startup).script("app", "startup-time", "1h"))
@@ -292,8 +287,7 @@ func TestStartupFails(t *testing.T) {
 
 // TestSidecarGates: what comes after a sidecar waits until it has started.
 func TestSidecarGates(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	s := emptyPod("web").sidecar("proxy").main("app").script("proxy", "startup-time", "15s")
 	startup := httpProbe("/started")
 	startup.PeriodSeconds = 5
@@ -309,8 +303,7 @@ func TestSidecarGates(t *testing.T) {
 // TestHungProbesCostNobodyElse: ten pods have probes that hang for as long as
 // they may; twenty others are asked as ever.
 func TestHungProbesCostNobodyElse(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	for _, n := range names("bad", 10) {
 		p := execProbe("check")
@@ -370,17 +363,14 @@ func TestProbesOfManyPodsAtOnce(t *testing.T) {
 			}
 		}
 		w.run(10 * time.Second)
-		if asked > 0 {
-			t.Errorf("seed %d: the pods are still asked what they wish, %d times in ten seconds", seed, asked)
-		}
+		check.AtMost(t, asked, 0, "seed %d: the pods are still asked what they wish, %d times in ten seconds", seed, asked)
 	}
 }
 
 // TestTerminatingPod: it is not asked any more whether it lives, but still
 // whether it serves, until it is dead.
 func TestTerminatingPod(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	liveness, readiness := httpProbe("/alive"), httpProbe("/ready")
 	liveness.PeriodSeconds, liveness.FailureThreshold, readiness.PeriodSeconds = 1, 1, 1
 	w.add(aPod("web").grace(30).liveness(liveness).readiness(readiness).
@@ -404,16 +394,13 @@ func TestTerminatingPod(t *testing.T) {
 	w.allUp(30 * time.Second)
 	before := w.rt.Calls(simcri.ProbeHTTP)
 	w.run(time.Minute)
-	if w.rt.Calls(simcri.ProbeHTTP) != before {
-		t.Error("a pod that is gone is still asked")
-	}
+	check.Equal(t, w.rt.Calls(simcri.ProbeHTTP), before, "a pod that is gone is still asked")
 }
 
 // TestUnchangedAnswersWakeNobody: neither the pod's actor nor the pods actor
 // hears of an answer that changes nothing.
 func TestUnchangedAnswersWakeNobody(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(many("p", 30, func(n string) *spec { return aPod(n).readiness(httpProbe("/")).liveness(tcpProbe()) })...)
 	w.allUp(time.Minute)
 	w.run(time.Minute)
@@ -442,8 +429,7 @@ func TestUnchangedAnswersWakeNobody(t *testing.T) {
 }
 
 func TestProbeOfANamelessPort(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	p := httpProbe("/")
 	p.HTTPGet.Port = intstr.FromString("web")
 	named := aPod("named").readiness(p)
@@ -453,14 +439,11 @@ func TestProbeOfANamelessPort(t *testing.T) {
 	if !w.ready("named") || w.ready("nameless") {
 		w.failf("the one with the port is to be ready, the other not")
 	}
-	if m := w.lastEvent("nameless", "Unhealthy"); !strings.Contains(m, `no port named "web"`) {
-		t.Errorf("users are told %q", m)
-	}
+	check.Has(t, w.lastEvent("nameless", "Unhealthy"), `no port named "web"`, "users are told")
 }
 
 func TestProbesOnTheHostNetwork(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	p := aPod("web").readiness(httpProbe("/"))
 	p.Spec.HostNetwork = true

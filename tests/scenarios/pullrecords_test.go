@@ -113,8 +113,7 @@ func TestRecordsUnderPolicies(t *testing.T) {
 
 // TestRecordCannotBeWritten: without a record of the intent nothing is pulled, and the pod says why.
 func TestRecordCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withPrivateImage(), withRecords(kubelet.NeverVerifyPreloadedImages))
+	w, c := parallelCluster(t, 1, withPrivateImage(), withRecords(kubelet.NeverVerifyPreloadedImages))
 	full := true
 	w.node.Machine().PullRecords.Fault = func(call machine.Call) (f machine.Fault) {
 		if full && call.Verb == "SavePullIntent" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const private = "private.test/app:1"
@@ -39,17 +40,14 @@ func (c *cluster) pullSecret(name, user, password string) {
 }
 
 func TestPullSecrets(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withPrivateImage())
+	w, c := parallelCluster(t, 1, withPrivateImage())
 	c.kubernetes()
 	c.pullSecret("right", "u", "p")
 	c.pullSecret("wrong", "u", "x")
 
 	// Two are tried; the second works.
 	c.create(aPod("both").image(private).pullsWith("wrong", "right"))
-	if took := w.until(10*time.Second, "Ready", func() bool { return c.ready("both") }); took > 3*time.Second {
-		t.Errorf("Ready after %v", took)
-	}
+	check.AtMost(t, w.until(10*time.Second, "Ready", func() bool { return c.ready("both") }), 3*time.Second, "Ready after")
 	// An image that is there is used, as ever; but who pulls always needs his own.
 	c.create(aPod("uses").image(private))
 	always := aPod("none").image(private)
@@ -60,9 +58,7 @@ func TestPullSecrets(t *testing.T) {
 	if s := c.get("none").Status.ContainerStatuses[0].State.Waiting; s == nil || !strings.Contains(s.Reason+s.Message, "mage") {
 		t.Errorf("a pod with no credential: %+v", s)
 	}
-	if w.count("both", "FailedToRetrieveImagePullSecret") > 0 {
-		t.Error("people are told of secrets that are there")
-	}
+	check.AtMost(t, w.count("both", "FailedToRetrieveImagePullSecret"), 0, "people are told of secrets that are there")
 	if w.crashes > 0 {
 		w.failf("%d crashes", w.crashes)
 	}
@@ -71,8 +67,7 @@ func TestPullSecrets(t *testing.T) {
 // TestPullSecretsOfOthers: neither a pod's failure nor its success is that of one
 // with another credential.
 func TestPullSecretsOfOthers(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withPrivateImage())
+	w, c := parallelCluster(t, 1, withPrivateImage())
 	c.kubernetes()
 	c.pullSecret("right", "u", "p")
 	all := func(name string) *spec {
@@ -83,9 +78,7 @@ func TestPullSecretsOfOthers(t *testing.T) {
 	c.create(all("none"))
 	w.run(2 * time.Minute) // the backoff of the one with none has grown
 	c.create(all("mine").pullsWith("right"))
-	if took := w.until(time.Minute, "Ready", func() bool { return c.ready("mine") }); took > 3*time.Second {
-		t.Errorf("Ready after %v", took)
-	}
+	check.AtMost(t, w.until(time.Minute, "Ready", func() bool { return c.ready("mine") }), 3*time.Second, "Ready after")
 	c.create(all("at-once").pullsWith("right"), all("too"))
 	w.until(10*time.Second, "Ready", func() bool { return c.ready("at-once") })
 	w.run(time.Minute)
@@ -99,8 +92,7 @@ func TestPullSecretsOfOthers(t *testing.T) {
 // TestPullSecretThatComesLater: people are told, it is pulled without, and with it
 // as soon as it is there.
 func TestPullSecretThatComesLater(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withPrivateImage())
+	w, c := parallelCluster(t, 1, withPrivateImage())
 	c.kubernetes()
 	c.add(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "opaque"}, Data: map[string][]byte{"k": nil}})
 	c.create(aPod("web").image(private).pullsWith("later", "opaque"), aPod("free").pullsWith("later"))

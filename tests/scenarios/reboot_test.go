@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestReboot: after a loss of power the pods of the node come back by priority, with its static pod among the first. Each
@@ -58,18 +59,14 @@ func reboot(t *testing.T, seed uint64) {
 	}
 	w.node.PowerOn()
 	w.until(2*time.Minute, "all run again", running)
-	if len(started) != len(priorities) {
-		t.Errorf("%d sandboxes were made for %d pods", len(started), len(priorities))
-	}
+	check.Equal(t, len(started), len(priorities), "%d sandboxes were made for %d pods", len(started), len(priorities))
 	// While there are free slots, those begin that are ready to.
 	rest := started[min(len(started), agent.StartSlots(2)):]
 	if !slices.IsSortedFunc(rest, func(x, y string) int { return cmp.Compare(priorities[y], priorities[x]) }) {
 		t.Errorf("they were started in this order: %v", started)
 	}
 	for _, p := range w.view().Pods {
-		if p.Restarts != 1 {
-			t.Errorf("%s has %d restarts", p.Name, p.Restarts)
-		}
+		check.Equal(t, p.Restarts, 1, "%s has %d restarts", p.Name, p.Restarts)
 	}
 	rebooted := 0
 	for _, e := range w.events {
@@ -77,9 +74,7 @@ func reboot(t *testing.T, seed uint64) {
 			rebooted++
 		}
 	}
-	if rebooted != 1 {
-		t.Errorf("%d events say that the node was rebooted", rebooted)
-	}
+	check.Equal(t, rebooted, 1, "%d events say that the node was rebooted", rebooted)
 }
 
 // TestRebootAfterShutdown: the machine was shut down in order, with and without a killed agent. When it is on again, the
@@ -155,9 +150,7 @@ func rebootAfterShutdown(t *testing.T, killAfter time.Duration) {
 			t.Errorf("%s went through %v", name, c.shown[name])
 		}
 	}
-	if len(started) != len(statics) {
-		t.Errorf("sandboxes were made for %v", started)
-	}
+	check.Equal(t, len(started), len(statics), "sandboxes were made for %v", started)
 	// While there are free slots, those begin that are ready to. An agent that is killed when the shutdown is over leaves
 	// some pods with more to remove than others, so not all are ready at one time.
 	rest := started[min(len(started), agent.StartSlots(2)):]

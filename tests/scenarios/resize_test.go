@@ -111,24 +111,17 @@ func allocatable(cpu, memory string) option {
 // TestResize: a pod gets more and less while it runs, nothing is restarted, and
 // its status, its events and the machine say the same.
 func TestResize(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	w, c := parallelCluster(t, 1, allocatable("4", "8Gi"))
 	c.create(sized("web", "500m", "128Mi"))
 	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
-	if got := c.resizing("web"); got != "has 500m/128Mi, was given 500m/128Mi" {
-		t.Error(got)
-	}
+	check.Equal(t, c.resizing("web"), "has 500m/128Mi, was given 500m/128Mi", "it")
 	for _, to := range []struct{ cpu, memory, size string }{{"1", "256Mi", "1000/256"}, {"250m", "64Mi", "250/64"}, {"2", "32Mi", "2000/32"}} {
 		w.events = nil
 		c.resize("web", to.cpu, to.memory)
 		want := fmt.Sprintf("has %s/%s, was given %s/%s", to.cpu, to.memory, to.cpu, to.memory)
 		w.until(time.Minute, "it is resized to "+to.size, func() bool { return c.resizing("web") == want })
-		if got := c.size("web"); got != to.size+" in "+to.size {
-			t.Errorf("it has %s", got)
-		}
-		if got := fmt.Sprint(w.resizeEvents("web")); got != "[ResizeStarted ResizeCompleted]" {
-			t.Errorf("events %s", got)
-		}
+		check.Equal(t, c.size("web"), to.size+" in "+to.size, "it has")
+		check.Equal(t, fmt.Sprint(w.resizeEvents("web")), "[ResizeStarted ResizeCompleted]", "events")
 	}
 	if n := c.restarts("web", "app"); n != 0 {
 		t.Errorf("it was restarted %d times", n)
@@ -137,9 +130,7 @@ func TestResize(t *testing.T) {
 	w.events = nil
 	w.restart()
 	w.run(time.Minute)
-	if got := fmt.Sprint(w.resizeEvents("web")); got != "[]" {
-		t.Errorf("a restart of the agent says %s", got)
-	}
+	check.Equal(t, fmt.Sprint(w.resizeEvents("web")), "[]", "a restart of the agent says")
 	w.clusterQuiet()
 }
 
@@ -164,8 +155,7 @@ func TestResizeEndsBackoff(t *testing.T) {
 		}, v1.NotRequired, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+			w, c := parallelCluster(t, 1, allocatable("4", "8Gi"))
 			s := sized("web", "500m", "64Mi").main("other").restarts(v1.RestartPolicyAlways)
 			s.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: tc.policy}}
 			s.Spec.Containers[1].Resources = bounds("500m", "64Mi")
@@ -178,9 +168,7 @@ func TestResizeEndsBackoff(t *testing.T) {
 					return is && app.Attempt == n && app.State == observed.ContainerRunning
 				})
 				app, _ := w.rt.Find(uid, "app")
-				if err := w.rt.EndContainer(app.ID, simcri.Exit{OOMKilled: true}); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, w.rt.EndContainer(app.ID, simcri.Exit{OOMKilled: true}))
 			}
 			w.until(time.Minute, "it waits", func() bool {
 				p := c.get("web")
@@ -198,8 +186,7 @@ func TestResizeEndsBackoff(t *testing.T) {
 // TestResizeOrder: two containers change places, and at no time they have more
 // together than their pod.
 func TestResizeOrder(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	w, c := parallelCluster(t, 1, allocatable("4", "8Gi"))
 	s := sized("web", "1", "128Mi").main("other")
 	s.Spec.Containers[1].Resources = bounds("2", "256Mi")
 	c.create(s)
@@ -227,8 +214,7 @@ func TestResizeOrder(t *testing.T) {
 // TestResizeDeferred: a pod waits for room, its status shows what it has, and it
 // is given what it asks for when another goes. One that can never have it is told so.
 func TestResizeDeferred(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	w, c := parallelCluster(t, 1, allocatable("4", "8Gi"))
 	c.create(sized("big", "2", "1Gi"), sized("web", "1", "1Gi"))
 	w.until(time.Minute, "they are up", func() bool { return c.allReady("big", "web") })
 	c.resize("web", "3", "1Gi")
@@ -250,16 +236,13 @@ func TestResizeDeferred(t *testing.T) {
 	if got := fmt.Sprint(w.resizeEvents("web")); got != "[ResizeDeferred ResizeStarted ResizeCompleted ResizeInfeasible]" {
 		t.Errorf("events %s", got)
 	}
-	if got := c.size("web"); got != "3000/1024 in 3000/1024" {
-		t.Errorf("it has %s", got)
-	}
+	check.Equal(t, c.size("web"), "3000/1024 in 3000/1024", "it has")
 	w.clusterQuiet()
 }
 
 // TestResizePriority: of two that wait the one of the higher priority is first.
 func TestResizePriority(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	w, c := parallelCluster(t, 1, allocatable("4", "8Gi"))
 	high := sized("high", "1", "64Mi")
 	high.Spec.Priority = new(int32(1000))
 	c.create(sized("big", "2", "64Mi"), sized("low", "1", "64Mi"), high)
@@ -270,16 +253,13 @@ func TestResizePriority(t *testing.T) {
 	w.run(time.Second)
 	c.delete("big", nil)
 	w.until(time.Minute, "the one of the higher priority is given", func() bool { return strings.HasPrefix(c.resizing("high"), "has 3/") })
-	if got := c.resizing("low"); got != "PodResizePending Deferred, has 1/64Mi, was given 1/64Mi" {
-		t.Errorf("the other: %s", got)
-	}
+	check.Equal(t, c.resizing("low"), "PodResizePending Deferred, has 1/64Mi, was given 1/64Mi", "the other")
 }
 
 // TestResizeRestarts: a container whose policy says so is restarted for it, once,
 // at once, whatever the pod's own policy is.
 func TestResizeRestarts(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	w, c := parallelCluster(t, 1, allocatable("4", "8Gi"))
 	s := sized("web", "500m", "128Mi").restarts(v1.RestartPolicyOnFailure).script("app", "term-exit-code", "0")
 	s.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{
 		{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}, {ResourceName: v1.ResourceCPU, RestartPolicy: v1.NotRequired},
@@ -306,8 +286,7 @@ func TestResizeRestarts(t *testing.T) {
 // TestResizeMemoryInUse: a limit is not lowered below what is in use, which is
 // said, and is lowered when it can be.
 func TestResizeMemoryInUse(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	w, c := parallelCluster(t, 1, allocatable("4", "8Gi"))
 	c.create(sized("web", "500m", "256Mi"))
 	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
 	w.cgroups.Usage = 100 << 20
@@ -316,14 +295,10 @@ func TestResizeMemoryInUse(t *testing.T) {
 		return c.resizing("web") == "PodResizeInProgress Error, has 500m/256Mi, was given 500m/64Mi"
 	})
 	w.run(5 * time.Minute)
-	if got := c.size("web"); got != "500/256 in 500/256" {
-		t.Errorf("it has %s", got)
-	}
+	check.Equal(t, c.size("web"), "500/256 in 500/256", "it has")
 	w.cgroups.Usage = 10 << 20
 	w.until(time.Minute, "it is lowered", func() bool { return c.resizing("web") == "has 500m/64Mi, was given 500m/64Mi" })
-	if got := fmt.Sprint(w.resizeEvents("web")); got != "[ResizeStarted ResizeError ResizeCompleted]" {
-		t.Errorf("events %s", got)
-	}
+	check.Equal(t, fmt.Sprint(w.resizeEvents("web")), "[ResizeStarted ResizeError ResizeCompleted]", "events")
 	const words = "cannot decrease memory limits: attempting to set pod memory limit (67108864) below current usage (104857600)"
 	if !slices.Contains(c.seenResizing["web"], "PodResizeInProgress Error "+words+" of 2") {
 		t.Errorf("it was not said in the words that scripts look for: %q", c.seenResizing["web"])
@@ -405,9 +380,7 @@ func TestResizeSaid(t *testing.T) {
 			if got := cl.seenResizing["web"]; !slices.Equal(got[1:], c.said) {
 				t.Errorf("said %q, want %q", got[1:], c.said)
 			}
-			if got := resourcelist.Text(cl.get("web").Status.AllocatedResources); got != c.has {
-				t.Errorf("allocated %s, want %s", got, c.has)
-			}
+			check.Equal(t, resourcelist.Text(cl.get("web").Status.AllocatedResources), c.has, "allocated")
 		})
 	}
 }
@@ -455,9 +428,7 @@ func TestResizeFails(t *testing.T) {
 			w.run(5 * time.Minute)
 			on = false
 			w.until(2*time.Minute, "it is resized", func() bool { return c.resizing("web") == "has 1/256Mi, was given 1/256Mi" })
-			if got := fmt.Sprint(w.resizeEvents("web")); got != "[ResizeStarted ResizeError ResizeCompleted]" {
-				t.Errorf("events %s", got)
-			}
+			check.Equal(t, fmt.Sprint(w.resizeEvents("web")), "[ResizeStarted ResizeError ResizeCompleted]", "events")
 			if n := c.restarts("web", "app"); n != 0 {
 				t.Errorf("it was restarted %d times", n)
 			}
@@ -467,8 +438,7 @@ func TestResizeFails(t *testing.T) {
 
 // TestResizeUntold: a runtime that does not want to know of pods' limits is no reason not to change them.
 func TestResizeUntold(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	w, c := parallelCluster(t, 1, allocatable("4", "8Gi"))
 	told := 0
 	w.fault = func(call simcri.Call) simcri.Fault {
 		if call.Method != simcri.UpdateSandbox {
@@ -479,9 +449,7 @@ func TestResizeUntold(t *testing.T) {
 	}
 	c.create(sized("web", "500m", "128Mi"))
 	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
-	if told > 0 {
-		t.Error("it was told of a pod that is not resized")
-	}
+	check.AtMost(t, told, 0, "it was told of a pod that is not resized")
 	c.resize("web", "1", "256Mi")
 	w.until(time.Minute, "it is resized", func() bool { return c.resizing("web") == "has 1/256Mi, was given 1/256Mi" })
 	if told == 0 {
@@ -492,8 +460,7 @@ func TestResizeUntold(t *testing.T) {
 // TestResizeWhileDead: what is asked for while no agent runs is decided on when
 // one does, by what the status says that the pod has.
 func TestResizeWhileDead(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	w, c := parallelCluster(t, 1, allocatable("4", "8Gi"))
 	c.create(sized("big", "2", "1Gi"), sized("web", "1", "1Gi"), sized("less", "1", "1Gi"))
 	w.until(time.Minute, "they are up", func() bool { return c.allReady("big", "web", "less") })
 	w.kill()

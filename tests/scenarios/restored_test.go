@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // writes raises the apiserver's version by n.
@@ -77,9 +78,7 @@ func TestRestoredApiserver(t *testing.T) {
 			took := w.until(2*time.Minute, "all is Ready again", func() bool {
 				return nodeobject.Ready(&c.node().Status) && c.ready("web") && c.ready("static-"+nodeName)
 			})
-			if took > time.Minute {
-				t.Errorf("it took %v", took)
-			}
+			check.AtMost(t, took, time.Minute, "it took")
 			w.until(time.Minute, "the lease is renewed", func() bool {
 				return w.v.Now().Sub(c.renewed[len(c.renewed)-1]) <= 10*time.Second
 			})
@@ -87,9 +86,7 @@ func TestRestoredApiserver(t *testing.T) {
 				_, there := w.sandboxOf("new")
 				return !there
 			})
-			if now := w.newest("static", "app").ID + w.newest("web", "app").ID; now != kept {
-				t.Error("containers were restarted")
-			}
+			check.Equal(t, w.newest("static", "app").ID+w.newest("web", "app").ID, kept, "containers were restarted")
 			w.clusterQuiet()
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // power is the machine's switch: a port.Inhibitor. The lock of an agent that is killed is lost.
@@ -123,9 +124,7 @@ func shutDown(t *testing.T, begin, killAfter time.Duration) {
 		}
 		return !p.released.IsZero()
 	})
-	if took := w.v.Now().Sub(began); took > 25*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	check.AtMost(t, w.v.Now().Sub(began), 25*time.Second, "it took")
 	for name, priority := range priorities { // order-free: each by itself
 		o := c.get(name)
 		if o.Status.Phase != v1.PodFailed || o.Status.Reason != shutdown.Reason && o.Status.Reason != "NodeShutdown" {
@@ -180,8 +179,7 @@ func TestShutdownCancelled(t *testing.T) {
 
 // TestStaticPodAdmittedLater: a static pod that was refused begins when there is room, and the API shows that it runs.
 func TestStaticPodAdmittedLater(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	defer c.neverEndedAndReady()
 	thief, static, name := aPod("thief"), aPod("web"), "web-"+nodeName
 	for _, s := range []*spec{thief, static} {
@@ -193,9 +191,7 @@ func TestStaticPodAdmittedLater(t *testing.T) {
 	w.until(time.Minute, "the second is refused", func() bool { o := c.get(name); return o != nil && finished(o) })
 	refused := c.get(name).UID
 	w.run(time.Minute)
-	if c.get(name).UID != refused {
-		t.Errorf("it was replaced while it was refused: %v", c.shown[name])
-	}
+	check.Equal(t, c.get(name).UID, refused, "it was replaced while it was refused: %v", c.shown[name])
 	c.delete("thief", nil)
 	w.until(time.Minute, "the API shows that it runs", func() bool { return c.ready(name) })
 	w.run(time.Minute)

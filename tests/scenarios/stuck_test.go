@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // losesTask has the runtime lose the task of the first incarnation of each app, until
@@ -79,9 +80,7 @@ func TestStuckContainer(t *testing.T) {
 
 	w.add(aPod("back"))
 	took = w.until(time.Minute, "the pod runs again", func() bool { return w.runs("back", "app", 1) })
-	if took > 10*time.Second {
-		t.Errorf("the pod ran again after %v", took)
-	}
+	check.AtMost(t, took, 10*time.Second, "the pod ran again after")
 	w.run(10 * time.Minute)
 	if !w.pod("back").Ready {
 		t.Errorf("the pod is %+v", w.pod("back"))
@@ -89,9 +88,7 @@ func TestStuckContainer(t *testing.T) {
 	w.drop("back")
 	w.until(time.Minute, "all else of the pod is gone again", func() bool { return w.onlyStuck(2) == "" })
 	w.run(3 * time.Hour)
-	if why := w.onlyStuck(2); why != "" {
-		t.Error(why)
-	}
+	check.Equal(t, w.onlyStuck(2), "", "it")
 	// Each container and each sandbox once, and again each hour.
 	if n := strings.Count(log.String(), "is lost"); n < 4 || n > 4*4 {
 		t.Errorf("it was said %d times:\n%s", n, log.String())
@@ -102,17 +99,14 @@ func TestStuckContainer(t *testing.T) {
 	w.run(5 * time.Second)
 	w.rt.Restart()
 	took = w.until(time.Minute, "all is gone", func() bool { return len(w.rt.Truth().Runtime.Pods) == 0 })
-	if took > 10*time.Second {
-		t.Errorf("what was stuck was gone %v after the runtime's restart", took)
-	}
+	check.AtMost(t, took, 10*time.Second, "what was stuck was gone %v after the runtime's restart", took)
 	w.quiet()
 }
 
 // TestStuckDoesNotHoldADeletionUp: a pod is gone from the apiserver as soon as its
 // containers have ended, and another of its name runs.
 func TestStuckDoesNotHoldADeletionUp(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	lost := true
 	w.losesTask(&lost)
 	c.create(aPod("web"))
@@ -144,9 +138,7 @@ func TestManyStuck(t *testing.T) {
 	w.allUp(5 * time.Minute)
 	w.drop(names("p", n)...)
 	w.run(2 * time.Minute)
-	if why := w.onlyStuck(n); why != "" {
-		t.Error(why)
-	}
+	check.Equal(t, w.onlyStuck(n), "", "it")
 	for _, when := range []string{"at first", "after a restart"} {
 		w.run(20 * time.Minute) // by now they are tried as seldom as they ever are
 		if now := actors(); now != idle {
@@ -158,9 +150,7 @@ func TestManyStuck(t *testing.T) {
 		if calls := w.rt.Calls(simcri.RemoveContainer) + w.rt.Calls(simcri.RemovePodSandbox) - before; calls > 2*n*12+2*n || calls < n*9 {
 			t.Errorf("%s: %d removals were tried in an hour", when, calls)
 		}
-		if why := w.onlyStuck(n); why != "" {
-			t.Errorf("%s: %s", when, why)
-		}
+		check.Equal(t, w.onlyStuck(n), "", "%s", when)
 		w.restart()
 	}
 	lost = false
@@ -174,8 +164,7 @@ func TestManyStuck(t *testing.T) {
 // TestStuckInALivingPod: a living pod restarts its container beside the one that is
 // stuck.
 func TestStuckInALivingPod(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	lost := true
 	w.losesTask(&lost)
 	w.run(time.Second)

@@ -44,8 +44,7 @@ func TestProbesOverASetClock(t *testing.T) {
 // TestLeaseOverASetClock: each renewal is later than the one before, because the control plane counts
 // no other as a sign of life.
 func TestLeaseOverASetClock(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	w.run(time.Minute)
 	w.node.StepClock(hourBack)
 	w.run(time.Minute)

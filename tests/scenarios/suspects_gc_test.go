@@ -12,8 +12,7 @@ import (
 // is killed while an older container cannot be removed, and the pod comes back. The number of its
 // next container is a new one.
 func TestSweepKeepsTheNewestNumber(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	stuck := true
 	w.fault = func(c simcri.Call) (f simcri.Fault) {
 		if c.Method != simcri.RemoveContainer && c.Method != simcri.RemovePodSandbox {

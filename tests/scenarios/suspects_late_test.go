@@ -11,8 +11,7 @@ import (
 // TestSandboxAfterTheEnd: the runtime makes a pod's sandbox after the pod has failed at its deadline.
 // The pod is still there for people to look at, and the sandbox is taken down.
 func TestSandboxAfterTheEnd(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withLateEffects(1))
+	w, c := parallelCluster(t, 1, withLateEffects(1))
 	slow, fails := true, 0
 	w.fault = func(call simcri.Call) (f simcri.Fault) {
 		switch {

@@ -12,8 +12,7 @@ import (
 // TestOOMThatShowsLate: the runtime says of a container first that it ended with an error, and a moment
 // later that it was out of memory. The pod's status says so too, and the restart does not wait for it.
 func TestOOMThatShowsLate(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	oom := func(name string, p v1.RestartPolicy) *spec {
 		return aPod(name).restarts(p).script("app", "oom-after", "5s").script("app", "oom-late", "200ms")
 	}
@@ -34,8 +33,7 @@ func TestOOMThatShowsLate(t *testing.T) {
 
 // TestKilledByHand: a container that somebody killed is looked at twice, and no more.
 func TestKilledByHand(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	c.create(aPod("job").restarts(v1.RestartPolicyNever))
 	w.until(time.Minute, "it runs", func() bool { return w.runs("job", "app", 0) })
 	w.run(time.Minute)

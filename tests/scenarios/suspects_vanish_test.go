@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,14 +9,14 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestPodsVanishWhilePodsIsDown: pods are deleted by force while the pods actor restarts: one that
 // runs, and three that have nothing in the runtime yet and wait for an object, an image and a volume.
 // Nobody goes on with what they needed.
 func TestPodsVanishWhilePodsIsDown(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withConfig(func(c *agent.Config) { c.Cluster.NoServices = true }))
+	w, c := parallelCluster(t, 1, withConfig(func(c *agent.Config) { c.Cluster.NoServices = true }))
 	c.secret("password")
 	w.registry.Withdraw("registry.test/none:1")
 	w.host.Fault = func(call machine.Call) (f machine.Fault) {
@@ -47,9 +46,7 @@ func TestPodsVanishWhilePodsIsDown(t *testing.T) {
 	w.onlyRestarted("pods", 4)
 
 	want := []string{"WatchConfigMap default/none"}
-	if got := w.watches(); !slices.Equal(got, want) {
-		t.Errorf("watches %v, want %v", got, want)
-	}
+	check.Same(t, w.watches(), want, "watches")
 	pulls, mounts := w.rt.Calls(simcri.PullImage), w.count("volume", "FailedMount")
 	w.run(30 * time.Minute)
 	if n := w.rt.Calls(simcri.PullImage) - pulls; n > 0 {

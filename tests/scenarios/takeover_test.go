@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // cores are those of a small machine on which each call is work: what is asked for takes its turn.
@@ -68,12 +69,8 @@ func TestNewPodAfterRestart(t *testing.T) {
 			alone, _ := newPodAfterRestart(t, 0, meanwhile)
 			among, known := newPodAfterRestart(t, 100, meanwhile)
 			t.Logf("ready after %v, beside a hundred pods after %v; those were known after %v", alone, among, known)
-			if among > alone+most {
-				t.Errorf("ready after %v, beside a hundred pods after %v", alone, among)
-			}
-			if known > 5*time.Second {
-				t.Errorf("it took %v until all that ran was known", known)
-			}
+			check.AtMost(t, among, alone+most, "ready after %v, beside a hundred pods after", alone)
+			check.AtMost(t, known, 5*time.Second, "it took %v until all that ran was known", known)
 		})
 	}
 }
@@ -81,8 +78,7 @@ func TestNewPodAfterRestart(t *testing.T) {
 // TestLooksDoNotWaitForEver: where one pod after another is started, what ran before is looked at all
 // the same.
 func TestLooksDoNotWaitForEver(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	ran := names("p", 40)
 	c.create(specs(ran, aPod)...)
 	w.until(time.Minute, "all are Ready", func() bool { return c.allReady(ran...) })
@@ -93,9 +89,7 @@ func TestLooksDoNotWaitForEver(t *testing.T) {
 	w.start()
 	w.run(10 * time.Millisecond)
 	took := w.until(time.Minute, "what ran is known", func() bool { return w.known(ran) })
-	if took > 10*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	check.AtMost(t, took, 10*time.Second, "it took")
 	if c.allReady(names("q", 100)...) {
 		t.Error("nothing was being started any more")
 	}

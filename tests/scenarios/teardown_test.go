@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // left counts the pods that the runtime still has a sandbox of that is up.
@@ -35,9 +36,7 @@ func TestManyPodsEndInTurn(t *testing.T) {
 	half := w.until(time.Minute, "half of the pods are gone", func() bool { return w.left() <= n/2 })
 	all := half + w.until(time.Minute, "all pods are gone", func() bool { return w.left() == 0 })
 	t.Logf("half of the pods were gone after %v, all after %v", half, all)
-	if half > all*6/10 {
-		t.Errorf("half of the pods were gone after %v, all after %v", half, all)
-	}
+	check.AtMost(t, half, all*6/10, "half of the pods were gone after %v, all after %v", half, all)
 	if removed := w.rt.Calls(simcri.RemovePodSandbox) + w.rt.Calls(simcri.RemoveContainer); removed > 0 {
 		t.Errorf("%d things were removed while pods had yet to end", removed)
 	}
@@ -97,9 +96,7 @@ func TestGracesRunSideBySide(t *testing.T) {
 	w.drop(names("p", n)...)
 	took := w.until(time.Minute, "all pods are gone", func() bool { return w.left() == 0 })
 	t.Logf("gone %v after the end of the first grace", took-grace)
-	if took > grace+6*time.Second {
-		t.Errorf("%d pods with a grace of %v were gone after %v", n, grace, took)
-	}
+	check.AtMost(t, took, grace+6*time.Second, "%d pods with a grace of %v were gone after", n, grace)
 	w.allUp(time.Minute)
 	w.quiet()
 }

@@ -32,9 +32,7 @@ func (w *world) vanish(name, container string, dead bool) {
 	if dead {
 		w.kill()
 	}
-	if err := w.rt.Vanish(n.ID); err != nil {
-		w.t.Fatal(err)
-	}
+	check.Fatal(w.t, w.rt.Vanish(n.ID))
 	if dead {
 		w.start()
 	}
@@ -72,8 +70,7 @@ func TestEndedIsNotMadeAgain(t *testing.T) {
 	} {
 		for _, dead := range []bool{false, true} {
 			t.Run(tc.name+map[bool]string{true: ", agent dead"}[dead], func(t *testing.T) {
-				t.Parallel()
-				w, c := newClusterNode(t, 1)
+				w, c := parallelCluster(t, 1)
 				w.watch.restartsExpected = true
 				s := (&spec{*tc.pod.DeepCopy()}).init("first").main("once").main("stay").script("once", "run-for", "2s")
 				if tc.name == "its own Never" {
@@ -89,9 +86,7 @@ func TestEndedIsNotMadeAgain(t *testing.T) {
 					t.Errorf("the other: %+v", stay)
 				}
 				box, _ := w.sandboxOf("web")
-				if err := w.rt.EndSandbox(box.ID); err != nil {
-					t.Fatal(err)
-				}
+				check.Fatal(t, w.rt.EndSandbox(box.ID))
 				c.unmade("web", "once", tc.code)
 				first, _ := w.rt.Find(uid, "first")
 				stay, _ = w.rt.Find(uid, "stay")
@@ -107,8 +102,7 @@ func TestEndedIsNotMadeAgain(t *testing.T) {
 // TestEndedJobIsNotRunAgain: the runtime loses all records of a pod whose only container has completed,
 // before the apiserver is told that the pod has. It succeeds, and does not run a second time.
 func TestEndedJobIsNotRunAgain(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1)
+	w, c := parallelCluster(t, 1)
 	s := emptyPod("web").restarts(v1.RestartPolicyOnFailure).main("app").main("other").script("app", "run-for", "2s").
 		script("app", "exit-code", "0").script("other", "run-for", "4s").script("other", "exit-code", "0")
 	c.create(s)
@@ -137,8 +131,7 @@ func TestEphemeralRunsOnce(t *testing.T) {
 		{"runs, agent dead", "1h", 137, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			w, c := newClusterNode(t, 1)
+			w, c := parallelCluster(t, 1)
 			w.watch.restartsExpected = true
 			s := aPod("web").script("dbg", "run-for", tc.runs).script("dbg", "exit-code", "0")
 			s.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{

@@ -10,13 +10,13 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestVolumesOfFiles: what the pod says of itself is in its volume, and is there
 // still, once, after the agent was killed.
 func TestVolumesOfFiles(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.add(aPod("web").about("info").volume("data").part("data", "logs"))
 	w.allUp(10 * time.Second)
 	uid := w.pod("web").UID
@@ -36,8 +36,7 @@ func TestVolumesOfFiles(t *testing.T) {
 // since when, in the words they know; nobody else waits; and what blocks the end
 // of such a pod is said as well.
 func TestVolumeThatHangsIsNamed(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	hangs := "MountVolume"
 	var bad types.UID
@@ -78,9 +77,7 @@ func TestVolumeThatHangsIsNamed(t *testing.T) {
 	hangs, bad = "UnmountPod", w.pod("bad").UID
 	w.drop("bad")
 	w.run(30 * time.Second)
-	if p := w.pod("bad"); !strings.Contains(p.Problem, "its volumes are being unmounted since") {
-		t.Errorf("what blocks its end: %q", p.Problem)
-	}
+	check.Has(t, w.pod("bad").Problem, "its volumes are being unmounted since", "what blocks its end")
 	hangs = ""
 	w.allUp(5 * time.Minute)
 	w.quiet()
@@ -89,8 +86,7 @@ func TestVolumeThatHangsIsNamed(t *testing.T) {
 // TestSubPathFails: the container is not made, and says why in known words, until
 // it can be.
 func TestSubPathFails(t *testing.T) {
-	t.Parallel()
-	w := newNode(t, 1)
+	w := parallelNode(t, 1)
 	w.run(time.Second)
 	broken := true
 	w.host.Fault = func(c machine.Call) (f machine.Fault) {
@@ -105,9 +101,7 @@ func TestSubPathFails(t *testing.T) {
 	if want := `failed to prepare subPath for volumeMount "data" of container "app": subPath "logs" points outside its volume`; c.Reason != "CreateContainerConfigError" || c.Message != want {
 		t.Errorf("the container waits: %s, %s", c.Reason, c.Message)
 	}
-	if got := w.lastEvent("web", "Failed"); !strings.Contains(got, "failed to prepare subPath") {
-		t.Errorf("the event says %q", got)
-	}
+	check.Has(t, w.lastEvent("web", "Failed"), "failed to prepare subPath", "the event says")
 	broken = false
 	w.allUp(2 * time.Minute)
 	w.quiet()
@@ -185,8 +179,7 @@ func TestVolumesFollowTheirObjects(t *testing.T) {
 // TestRoomOfAPodWhoseVolumeHangs: once a pod has a terminal phase, the scheduler gives its CPUs to another. That one starts,
 // although a volume of the first can't be unmounted.
 func TestRoomOfAPodWhoseVolumeHangs(t *testing.T) {
-	t.Parallel()
-	w, c := newClusterNode(t, 1, withResizes()) // CPUs of their own
+	w, c := parallelCluster(t, 1, withResizes()) // CPUs of their own
 	hangs := true
 	w.host.Fault = func(call machine.Call) machine.Fault { return machine.Fault{Hang: hangs && call.Verb == "UnmountPod"} }
 	c.create(sized("leaves", "10", "1Gi").volume("data"))

@@ -142,6 +142,12 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 	return w
 }
 
+// parallelNode is newNode for a test that runs beside others.
+func parallelNode(t *testing.T, seed uint64, options ...option) *world {
+	t.Parallel()
+	return newNode(t, seed, options...)
+}
+
 // newNode makes a machine with a running agent.
 func newNode(t testing.TB, seed uint64, options ...option) *world {
 	t.Helper()

@@ -115,9 +115,7 @@ func TestActors(t *testing.T) {
 			t.Errorf("%s has an actor, and no sum type of its messages", of)
 		}
 	}
-	if n < 25 {
-		t.Errorf("there are %d actors", n)
-	}
+	check.AtLeast(t, n, 25, "there are %d actors", n)
 }
 
 // spawned reports whether a package has an actor.
@@ -153,9 +151,7 @@ func TestBlind(t *testing.T) {
 		"By{value}.value[:1] By{value}.value[0] Err Call Stream"
 	wants := strings.Fields(strings.ReplaceAll(" "+want, " ", " trace.message."))
 	slices.Sort(wants)
-	if got != strings.Join(wants, " ") {
-		t.Errorf("unseen are %s", got)
-	}
+	check.Equal(t, got, strings.Join(wants, " "), "unseen")
 }
 
 // lister is a file of the package with a function that has its types: those of the sums, and all others.
@@ -200,20 +196,15 @@ func sumTypes(t *testing.T) (all []*declared) {
 }
 
 // read finds the declarations of a package.
-func (p *declared) read(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		return err
-	}
+func (p *declared) read(dir string) (err error) {
+	defer check.Return(&err)
+	paths := check.Must(filepath.Glob(filepath.Join(dir, "*.go")))
 	methods, markers := map[string][]string{}, map[string]bool{}
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+		file := check.Must(parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution))
 		p.name = file.Name.Name
 		for _, d := range file.Decls {
 			switch d := d.(type) {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func list(kv ...string) v1.ResourceList {
@@ -264,9 +265,7 @@ func TestCheck(t *testing.T) {
 			if r := Check(w.pod, w.others, w.node); r != nil {
 				got = r.Reason + ": " + r.Message
 			}
-			if got != c.want {
-				t.Errorf("got  %q\nwant %q", got, c.want)
-			}
+			check.Equal(t, got, c.want, "got")
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // asking is a pod that requests so many CPUs. Of the class of limits if sure, of priority if it is not 0.
@@ -95,9 +96,7 @@ func TestPreempt(t *testing.T) {
 		if !ok {
 			got = "no"
 		}
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", c.what, got, c.want)
-		}
+		check.Equal(t, got, c.want, "%s", c.what)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var t0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -94,9 +95,7 @@ func TestCompare(t *testing.T) {
 		a, b string
 		want int
 	}{{"7", "7", 0}, {"7", "10", -1}, {"10", "7", 1}, {"", "7", -1}, {"x", "y", -1}, {"x", "x", 0}} {
-		if got := Compare(c.a, c.b); got != c.want {
-			t.Errorf("Compare(%q, %q) is %d, want %d", c.a, c.b, got, c.want)
-		}
+		check.Equal(t, Compare(c.a, c.b), c.want, "Compare(%q, %q)", c.a, c.b)
 	}
 }
 

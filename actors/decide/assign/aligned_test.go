@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // threaded is a machine with two NUMA nodes, each of two caches with a core of two threads: 0 and 1, 2 and 3, …
@@ -134,9 +135,7 @@ func TestMemoryIsNotMisaligned(t *testing.T) {
 		oneNode("pod")(c)
 	})
 	for _, why := range []*admit.Rejection{{Reason: admit.UnexpectedAdmissionError, Of: v1.ResourceMemory}, {Reason: admit.UnexpectedAdmissionError}} {
-		if to := r.Misaligned(why); to != (assign.Alignment{}) {
-			t.Errorf("%+v is for %v", why, to)
-		}
+		check.Equal(t, r.Misaligned(why), (assign.Alignment{}), "%+v is for", why)
 	}
 }
 
@@ -155,9 +154,7 @@ func TestAlignments(t *testing.T) {
 	} {
 		r := rules(t, threaded(), func(a *assign.Config) { a.Topology, a.Static = c.policy, c.static })
 		counted, refused := r.Alignments()
-		if got := fmt.Sprint(counted, refused); got != c.want {
-			t.Errorf("%s, %t: %s, want %s", c.policy, c.static, got, c.want)
-		}
+		check.Equal(t, fmt.Sprint(counted, refused), c.want, "%s, %t", c.policy, c.static)
 	}
 }
 
@@ -168,8 +165,6 @@ func TestOwnPerNode(t *testing.T) {
 		"map[0:0 1:0]": {},
 		"map[0:2 1:1]": {"a": {"c0": cpuset.New(1, 2), "c1": cpuset.New(1)}, "b": {"c0": cpuset.New(4)}},
 	} {
-		if got := fmt.Sprint(r.OwnPerNode(s)); got != want {
-			t.Errorf("%v: %s, want %s", s, got, want)
-		}
+		check.Equal(t, fmt.Sprint(r.OwnPerNode(s)), want, "%v", s)
 	}
 }

@@ -136,18 +136,12 @@ func TestPlace(t *testing.T) {
 			}
 			got, why := r.Place(s, c.pod, false)
 			if why != nil {
-				if why.Reason != c.want {
-					t.Errorf("rejected: %v; want %s", why, c.want)
-				}
+				check.Equal(t, why.Reason, c.want, "rejected: %v", why)
 			} else {
-				if text(got) != c.want {
-					t.Errorf("%s; want %s", text(got), c.want)
-				}
+				check.Equal(t, text(got), c.want, "it")
 				s[c.pod.UID] = got
 			}
-			if shared := r.Shared(s); shared.String() != c.shared {
-				t.Errorf("shared %s; want %s", shared, c.shared)
-			}
+			check.Equal(t, r.Shared(s).String(), c.shared, "shared")
 			check.Error(t, r.Check(s, r.Shared(s)))
 		})
 	}
@@ -202,9 +196,7 @@ func TestNoCPUTwice(t *testing.T) {
 			}
 		}
 	}
-	if placed < 500 {
-		t.Errorf("only %d pods were placed", placed)
-	}
+	check.AtLeast(t, placed, 500, "only %d pods were placed", placed)
 }
 
 func TestCheck(t *testing.T) {
@@ -242,9 +234,7 @@ func TestNew(t *testing.T) {
 	} {
 		config := assign.Config{Machine: flat(1, 2), Static: true, ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy}
 		c.change(&config)
-		if _, err := assign.New(config); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v; want %s", err, c.want)
-		}
+		check.Says(t, check.Err(assign.New(config)), c.want, "the error")
 	}
 }
 

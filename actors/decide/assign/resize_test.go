@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func resizes(change func(*assign.Config)) func(*assign.Config) {
@@ -103,9 +104,7 @@ func TestResize(t *testing.T) {
 				}
 				return
 			}
-			if text(got) != c.want {
-				t.Errorf("%s; want %s", text(got), c.want)
-			}
+			check.Equal(t, text(got), c.want, "it")
 			again, _ := r.Place(assign.State{"a": assign.Held(c.had, got)}, c.pod, true)
 			if left := assign.Left(assign.Held(c.had, got), again); !assign.Same(left, again) {
 				t.Errorf("after a restart: %s; left %s", text(again), text(left))

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func kubelet() Policy {
@@ -33,28 +35,18 @@ func TestNext(t *testing.T) {
 		"no memory, highest":                {nil, 1<<32 - 1, s, Crash{1<<32 - 1, 300 * s, false, false, false}},
 		"no memory, but it ran long enough": {nil, 100, 10 * m, Crash{100, 0, false, false, false}},
 	} {
-		if got := kubelet().Next(c.prev, c.attempt, c.ran); got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
+		check.Equal(t, kubelet().Next(c.prev, c.attempt, c.ran), c.want, "%s", name)
 	}
 }
 
 func TestRetry(t *testing.T) {
 	p := Policy{Base: time.Second, Max: 5 * time.Second}
 	for count, want := range []time.Duration{0, 1, 2, 4, 5, 5} {
-		if got := Retry(p, count); got != want*time.Second {
-			t.Errorf("after %d failures %v, want %v", count, got, want*time.Second)
-		}
+		check.Equal(t, Retry(p, count), want*time.Second, "after %d failures", count)
 	}
-	if got := Retry(p, -1); got != 0 {
-		t.Errorf("after -1 failures %v", got)
-	}
-	if got := Retry(Policy{Base: time.Hour, Max: time.Minute}, 3); got != time.Minute {
-		t.Errorf("a base above the most: %v", got)
-	}
-	if got := Retry(Policy{}, 3); got != 0 {
-		t.Errorf("the zero policy waits %v", got)
-	}
+	check.Equal(t, Retry(p, -1), 0, "after -1 failures")
+	check.Equal(t, Retry(Policy{Base: time.Hour, Max: time.Minute}, 3), time.Minute, "a base above the most")
+	check.Equal(t, Retry(Policy{}, 3), 0, "the zero policy waits")
 }
 
 // TestLoop: a crash loop waits longer each time and at most Max; a long run
@@ -83,9 +75,7 @@ func TestLoop(t *testing.T) {
 			}
 			if ran >= p.Reset {
 				looping = false
-				if c.Delay != 0 {
-					t.Fatalf("ran %v ≥ %v, and yet waits %v", ran, p.Reset, c.Delay)
-				}
+				check.Fatal(t, check.Is(c.Delay, 0, "ran %v ≥ %v, and yet waits", ran, p.Reset))
 			} else if c.Delay < last {
 				t.Fatalf("delay fell from %v to %v", last, c.Delay)
 			}

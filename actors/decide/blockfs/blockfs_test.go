@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/decide/blockfs"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const device = "/dev/sdx"
@@ -34,9 +35,7 @@ func TestProbed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := blockfs.Probed(device, c.status, c.output)
 			wantError(t, err, c.err)
-			if got != c.want {
-				t.Errorf("%+v, want %+v", got, c.want)
-			}
+			check.Equal(t, got, c.want, "it")
 		})
 	}
 }
@@ -153,9 +152,7 @@ func TestNeverFormatted(t *testing.T) {
 func TestChecked(t *testing.T) {
 	for status := range 256 {
 		err := blockfs.Checked(device, status, "UNEXPECTED INCONSISTENCY;\n\tRUN fsck MANUALLY.")
-		if (err != nil) != (status == 4) {
-			t.Errorf("status %d: %v", status, err)
-		}
+		check.Equal(t, (err != nil), (status == 4), "status %d: %v", status, err)
 		if err != nil && !strings.Contains(err.Error(), "UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY.") {
 			t.Error(err)
 		}
@@ -183,9 +180,7 @@ func TestGrowth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := blockfs.Growth(device, c.found, "/mnt")
 			wantError(t, err, c.err)
-			if strings.Join(got, " ") != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			check.Equal(t, strings.Join(got, " "), c.want, "%q", got)
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/claimstate"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // podWith is a pod with a claim of its own (gpu), one from a template (net), and a container for each change.
@@ -54,9 +55,7 @@ func TestNeeds(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != c.want {
-			t.Errorf("%s: got %s, want %s", name, got, c.want)
-		}
+		check.Equal(t, got, c.want, "%s: got", name)
 	}
 }
 
@@ -106,9 +105,7 @@ func TestDrivers(t *testing.T) {
 		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results,
 			resourcev1.DeviceRequestAllocationResult{Driver: d})
 	}
-	if got := Drivers(c); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("got %v", got)
-	}
+	check.Same(t, Drivers(c), []string{"a", "b"}, "got")
 }
 
 func TestDevices(t *testing.T) {
@@ -151,9 +148,7 @@ func TestDevices(t *testing.T) {
 			}
 		}, "[e=1]"},
 	} {
-		if got := fmt.Sprint(Devices(podWith(c.change), of)["app"]); got != c.want {
-			t.Errorf("%s: got %s, want %s", name, got, c.want)
-		}
+		check.Equal(t, fmt.Sprint(Devices(podWith(c.change), of)["app"]), c.want, "%s: got", name)
 	}
 }
 
@@ -307,9 +302,7 @@ func TestVerdict(t *testing.T) {
 		{map[types.UID]Answer{"c": {Error: "busy"}}, `DRA driver d: Prepare: ResourceClaim "gpu": busy`},
 		{map[types.UID]Answer{"x": {}}, `DRA driver d: Prepare: no answer for ResourceClaim "gpu"`},
 	} {
-		if got := Verdict("d", "Prepare", o, c.answers); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
-		}
+		check.Equal(t, Verdict("d", "Prepare", o, c.answers), c.want, "got")
 	}
 }
 

@@ -2,7 +2,6 @@ package claimstate
 
 import (
 	"hash/crc32"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -38,24 +37,16 @@ func TestKubeletsFile(t *testing.T) {
 			"net.example.com": nil,
 		},
 	}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if again := string(Format(got)); again != text {
-		t.Errorf("written again it is\n%s, want\n%s", again, text)
-	}
+	check.Deep(t, got, want, "got")
+	check.Equal(t, string(Format(got)), text, "written again it")
 }
 
 // TestEmpty: a kubelet without claims has a file too.
 func TestEmpty(t *testing.T) {
 	text := `{"Data":"{\"kind\":\"DRACheckpoint\",\"apiVersion\":\"checkpoint.dra.kubelet.k8s.io/v1\",` +
 		`\"ClaimInfoStateList\":null}","Checksum":4010664294}`
-	if got := string(Format(nil)); got != text {
-		t.Errorf("got %s, want %s", got, text)
-	}
-	if got, err := Parse([]byte(text)); err != nil || len(got) > 0 {
-		t.Errorf("got %v, %v", got, err)
-	}
+	check.Equal(t, string(Format(nil)), text, "got")
+	check.None(t, check.Value(Parse([]byte(text)))(t), "got")
 }
 
 func TestDamaged(t *testing.T) {

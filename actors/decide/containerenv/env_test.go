@@ -1,7 +1,6 @@
 package containerenv
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // world is the base that each case of a table changes.
@@ -184,9 +184,7 @@ func TestEnvironment(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			tt.mutate(w)
-			if got, err := w.env(); err != nil || !slices.Equal(got, tt.want) {
-				t.Errorf("\n got %q, %v\nwant %q", got, err, tt.want)
-			}
+			check.Same(t, check.Value(w.env())(t), tt.want, "\n got")
 		})
 	}
 }
@@ -219,9 +217,7 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 		if tt.mutate != nil {
 			tt.mutate(w)
 		}
-		if _, err := w.env(); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("error %v, want %q", err, tt.want)
-		}
+		check.Says(t, check.Err(w.env()), tt.want, "error")
 	}
 	w := newWorld()
 	w.objects = podobjects.NewSet([]podobjects.Entry{{
@@ -288,9 +284,7 @@ func TestServiceVariables(t *testing.T) {
 			w.pod.Namespace = "shop"
 			w.objects = withServices("shop", tt.services...)
 			tt.mutate(w)
-			if got, err := w.env(); err != nil || !slices.Equal(got, tt.want) {
-				t.Errorf("\n got %q, %v\nwant %q", got, err, tt.want)
-			}
+			check.Same(t, check.Value(w.env())(t), tt.want, "\n got")
 		})
 	}
 }

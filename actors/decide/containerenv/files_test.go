@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/envfile"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func fromFile(name, path, key string, optional bool) v1.EnvVar {
@@ -44,9 +45,7 @@ func TestFiles(t *testing.T) {
 					got = append(got, name+"="+v)
 				}
 			}
-			if strings.Join(got, " ") != c.want {
-				t.Errorf("got  %q\nwant %q", strings.Join(got, " "), c.want)
-			}
+			check.Equal(t, strings.Join(got, " "), c.want, "got")
 		})
 	}
 }

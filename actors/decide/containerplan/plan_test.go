@@ -314,9 +314,7 @@ func TestTarget(t *testing.T) {
 			t.Errorf("%q: %q, %v", of, got, err)
 		}
 	}
-	if _, err := target(debug("none")); err == nil {
-		t.Error("a target that is not there was found")
-	}
+	check.Fails(t, check.Err(target(debug("none"))), "a target that is not there was found")
 	if got, err := target(w.app); got != "" || err != nil {
 		t.Errorf("of another container: %q, %v", got, err)
 	}

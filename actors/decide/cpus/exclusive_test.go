@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/topology"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func resources(cpu string) v1.ResourceRequirements {
@@ -80,14 +81,10 @@ func TestReusable(t *testing.T) {
 		{"i", set(0, 1, 2), "0-2"}, {"s", set(0), "1-2"}, {"j", set(1, 5), "1-2,5"}, {"a", set(1, 7), "2,5"}, {"b", set(2, 5), ""},
 	} {
 		assigned[step.name] = step.cpus
-		if got := Reusable(spec, assigned); got.String() != step.want {
-			t.Errorf("after %s: %s, want %s", step.name, got, step.want)
-		}
+		check.Equal(t, Reusable(spec, assigned).String(), step.want, "after %s", step.name)
 	}
 	for name, want := range map[string]string{"i": "", "a": "7", "b": ""} {
-		if got := Released(assigned, name); got.String() != want {
-			t.Errorf("%s releases %s, want %s", name, got, want)
-		}
+		check.Equal(t, Released(assigned, name).String(), want, "%s releases", name)
 	}
 }
 
@@ -139,9 +136,7 @@ func TestReserve(t *testing.T) {
 		}
 	}
 	reserved, exclusive := cpuset.New(0, 8), cpuset.New(1, 9)
-	if got := Shared(m, reserved, exclusive, Options{}); got.String() != "0,2-8,10-15" {
-		t.Errorf("shared: %s", got)
-	}
+	check.Equal(t, Shared(m, reserved, exclusive, Options{}).String(), "0,2-8,10-15", "shared")
 	if got := Shared(m, reserved, exclusive, Options{StrictReservation: true}); got.String() != "2-7,10-15" {
 		t.Errorf("shared strictly: %s", got)
 	}
@@ -229,13 +224,9 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%v: %+v, %v", c.names, o, err)
 		}
 	}
-	if _, err := ParseOptions(map[string]string{fullPCPUsOnly: "often"}, true, true); err == nil {
-		t.Error("often is no bool")
-	}
+	check.Fails(t, check.Err(ParseOptions(map[string]string{fullPCPUsOnly: "often"}, true, true)), "often is no bool")
 	by := Options{AlignBySocket: true}
-	if err := by.Fit(shape{2, 2, 1, 1, 1}.build(), false); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, by.Fit(shape{2, 2, 1, 1, 1}.build(), false))
 	if by.Fit(shape{2, 2, 1, 1, 1}.build(), true) == nil || by.Fit(shape{2, 0, 1, 1, 1}.build(), false) == nil {
 		t.Error("does not fit, and no error")
 	}

@@ -28,22 +28,16 @@ func TestKubeletsFiles(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &State{Policy: "static", Shared: cpuset.New(0, 5, 6, 7), Own: c.want}
-			if got := string(s.Format()); got != c.file {
-				t.Errorf("Format: %s; want %s", got, c.file)
-			}
+			check.Equal(t, string(s.Format()), c.file, "Format")
 			got := check.Value(Parse([]byte(c.file)))(t)
-			if string(got.Format()) != c.file {
-				t.Errorf("parsed and formatted: %s; want %s", got.Format(), c.file)
-			}
+			check.Equal(t, string(got.Format()), c.file, "parsed and formatted")
 		})
 	}
 }
 
 func TestPodWithoutOwnIsLeftOut(t *testing.T) {
 	s := &State{Policy: "static", Shared: cpuset.New(0, 5, 6, 7), Own: assign.State{"a": {}}}
-	if got := string(s.Format()); got != kubeletEmpty {
-		t.Errorf("%s; want %s", got, kubeletEmpty)
-	}
+	check.Equal(t, string(s.Format()), kubeletEmpty, "it")
 }
 
 func TestBadFiles(t *testing.T) {
@@ -58,9 +52,7 @@ func TestBadFiles(t *testing.T) {
 		{`{"policyName":"static","defaultCpuSet":"0","entries":{"a":{"x":""}}}`, `entries[a][x] "": no CPUs`},
 		{`{"policyName":"static","defaultCpuSet":"0","podEntries":{"a":{}},"checksum":1}`, "PodLevelResourceManagers"},
 	} {
-		if _, err := Parse([]byte(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v; want %s", c.file, err, c.want)
-		}
+		check.Says(t, check.Err(Parse([]byte(c.file))), c.want, "%s", c.file)
 	}
 }
 

@@ -28,9 +28,7 @@ func TestAsks(t *testing.T) {
 	for image, want := range map[string]bool{
 		"a.reg.io/x:1": true, "reg.io/x": false, "other.io/team/x": true, "other.io/x": false, "x": false,
 	} {
-		if got := plugin().Asks(ref(t, image)); got != want {
-			t.Errorf("%s: %v", image, got)
-		}
+		check.Equal(t, plugin().Asks(ref(t, image)), want, "%s", image)
 	}
 }
 
@@ -178,9 +176,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	now = now.Add(2 * time.Hour)
 	put("a.reg.io/last", time.Hour)
-	if c.Len() != 1 {
-		t.Errorf("%d are kept after all but one ended", c.Len())
-	}
+	check.Equal(t, c.Len(), 1, "%d are kept after all but one ended", c.Len())
 }
 
 // TestFlight: who asks the same at the same time is answered once; never with what another account was given.

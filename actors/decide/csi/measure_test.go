@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestDisk: numbers that can't be true are unknown, and huge ones stay.
@@ -24,9 +25,7 @@ func TestDisk(t *testing.T) {
 			t.Errorf("%s is %v, want %d", name, c.got, c.want)
 		}
 	}
-	if d.At != at {
-		t.Errorf("it is of %v", d.At)
-	}
+	check.Equal(t, d.At, at, "it is of")
 }
 
 // TestTurns: what is due is asked for, the oldest first, and a driver that does not answer is not asked for more than a few.

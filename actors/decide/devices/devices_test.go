@@ -159,9 +159,7 @@ func TestTake(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := devices.Place(c.inv, c.given, c.pod, c.answers, []int{0, 1})
 			p.Keep = c.runs
-			if got := take(p, c.pod, c.affinity); got != c.want {
-				t.Errorf("%s\nwant\n%s", got, c.want)
-			}
+			check.Equal(t, take(p, c.pod, c.affinity), c.want, "it")
 		})
 	}
 }
@@ -189,9 +187,7 @@ func TestHints(t *testing.T) {
 					out = append(out, text)
 				}
 			}
-			if got := strings.Join(out, ", "); got != c.want {
-				t.Errorf("%s; want %s", got, c.want)
-			}
+			check.Equal(t, strings.Join(out, ", "), c.want, "it")
 		})
 	}
 }
@@ -207,13 +203,9 @@ func TestNodesThatAPluginInvents(t *testing.T) {
 	inv := gpus("a b", devices.Options{})
 	for _, node := range []int64{64, -1, 2, 1 << 40} {
 		inv[gpu].Devices[0].Nodes = []int64{node}
-		if got := fmt.Sprint(hintsOf(inv, "1", 0, 1)); got != fmt.Sprint([][]topology.Hint{topology.Any()}) {
-			t.Errorf("node %d: %s", node, got)
-		}
+		check.Equal(t, fmt.Sprint(hintsOf(inv, "1", 0, 1)), fmt.Sprint([][]topology.Hint{topology.Any()}), "node %d", node)
 		inv[gpu].Devices[1].Nodes = []int64{1, node}
-		if got := fmt.Sprint(hintsOf(inv, "1", 0, 1, 64, -1)); got != "[[{2 true} {3 false}]]" {
-			t.Errorf("nodes 1 and %d: %s", node, got)
-		}
+		check.Equal(t, fmt.Sprint(hintsOf(inv, "1", 0, 1, 64, -1)), "[[{2 true} {3 false}]]", "nodes 1 and %d", node)
 		inv[gpu].Devices[1].Nodes = nil
 	}
 }
@@ -225,9 +217,7 @@ func TestHintsOnLargeMachines(t *testing.T) {
 		nodes = append(nodes, i)
 	}
 	inv := gpus("a@0 b@1", devices.Options{})
-	if got := fmt.Sprint(hintsOf(inv, "2", nodes...)); got != "[[{3 true}]]" {
-		t.Errorf("of two nodes that have devices: %s", got)
-	}
+	check.Equal(t, fmt.Sprint(hintsOf(inv, "2", nodes...)), "[[{3 true}]]", "of two nodes that have devices")
 	inv[gpu].Devices = nil
 	for i := range 64 {
 		inv[gpu].Devices = append(inv[gpu].Devices, devices.Device{ID: fmt.Sprintf("%02d", i), Healthy: true, Nodes: []int64{int64(i)}})
@@ -284,9 +274,7 @@ func TestNoDeviceTwice(t *testing.T) {
 			}
 		}
 	}
-	if placed < 500 {
-		t.Errorf("only %d pods were placed", placed)
-	}
+	check.AtLeast(t, placed, 500, "only %d pods were placed", placed)
 }
 
 func TestGivenFor(t *testing.T) {
@@ -308,16 +296,12 @@ func TestGivenFor(t *testing.T) {
 	g := check.Value(devices.GivenFor(grants))(t)
 	want := "{[{A gpu} {N 1}] [{/x /gpu true}] [{/dev/g /dev/gpu0 mrw}] map[k:gpu] [example.com/gpu=0] " +
 		"[{example.com/gpu [a b]} {example.com/nic [n]}]}"
-	if got := fmt.Sprint(*g); got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
-	}
+	check.Equal(t, fmt.Sprint(*g), want, "it")
 	if g, err := devices.GivenFor(nil); g != nil || err != nil {
 		t.Errorf("%v, %v for no devices", g, err)
 	}
 	grants[0].Response = []byte("rubbish")
-	if _, err := devices.GivenFor(grants); err == nil || !strings.Contains(err.Error(), "example.com/nic") {
-		t.Errorf("%v for an answer that can't be read", err)
-	}
+	check.Says(t, check.Err(devices.GivenFor(grants)), "example.com/nic", " for an answer that can't be read")
 }
 
 func TestInventory(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // statuses are entries as text: resource: device=health.
@@ -48,9 +49,7 @@ func TestHealth(t *testing.T) {
 			i["x/gpu"] = c.gpu
 		}
 		got := i.HealthOf(grants)
-		if s := statuses(got["c"]); s != c.want {
-			t.Errorf("%s: %q, want %q", c.name, s, c.want)
-		}
+		check.Equal(t, statuses(got["c"]), c.want, "%s", c.name)
 		if !got.Equal(i.HealthOf(grants)) {
 			t.Errorf("%s: not equal to itself", c.name)
 		}
@@ -60,9 +59,7 @@ func TestHealth(t *testing.T) {
 		t.Error("what differs is equal")
 	}
 	old := []v1.ResourceStatus{{Name: "claim:c"}, healthy["c"][1]}
-	if got := statuses(devicehealth.After(old, sick["c"][1:])); got != "claim:c:, x/nic: n=Unknown" {
-		t.Errorf("the newer one counts: %q", got)
-	}
+	check.Equal(t, statuses(devicehealth.After(old, sick["c"][1:])), "claim:c:, x/nic: n=Unknown", "the newer one counts")
 	if same := devicehealth.After(old, healthy["c"][1:]); &same[0] != &old[0] {
 		t.Error("what has not changed is not shared")
 	}

@@ -44,15 +44,9 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := check.Value(Parse(c.data))(t)
-			if got := words(s.Resources()); got != c.resources {
-				t.Errorf("resources %s", got)
-			}
-			if got := devices(s.Of(podUID, "train")); got != c.train {
-				t.Errorf("of train: %q", got)
-			}
-			if got := devices(s.Of(podUID, "net")); got != c.net {
-				t.Errorf("of net: %q", got)
-			}
+			check.Equal(t, words(s.Resources()), c.resources, "resources")
+			check.Equal(t, devices(s.Of(podUID, "train")), c.train, "of train")
+			check.Equal(t, devices(s.Of(podUID, "net")), c.net, "of net")
 			if s.Lost() != "" || len(s.Of("other", "train"))+len(s.Of(podUID, "other")) > 0 {
 				t.Error("it knows too much")
 			}
@@ -102,9 +96,7 @@ func TestParseDamaged(t *testing.T) {
 		"a name that no apiserver takes": {sealed("example.com/gpu", "example.com/ä"), `"example.com/ä" is not the name`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Parse([]byte(c.data)); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %s", err, c.want)
-			}
+			check.Says(t, check.Err(Parse([]byte(c.data))), c.want, "the error")
 		})
 	}
 }
@@ -232,25 +224,17 @@ func TestMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := pod()
 			c.change(p)
-			if got := cmp.Or(Unclaimed(p), s.Missing(p)); got != c.pod {
-				t.Errorf("in the pod: %s", got)
-			}
+			check.Equal(t, cmp.Or(Unclaimed(p), s.Missing(p)), c.pod, "in the pod")
 			a := &p.Spec.Containers[0]
-			if got := cmp.Or(UnclaimedIn(p, a), s.MissingIn(a)); got != c.app {
-				t.Errorf("in app: %s", got)
-			}
+			check.Equal(t, cmp.Or(UnclaimedIn(p, a), s.MissingIn(a)), c.app, "in app")
 		})
 	}
 	p := pod()
 	limit(&p.Spec.Containers[0], "nvidia.com/gpu", "1")
 	var none *State
-	if why := none.Missing(p); why != "" {
-		t.Error(why)
-	}
+	check.Equal(t, none.Missing(p), "", "it")
 	p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("shared")}}
-	if why := none.Missing(p); why != "" {
-		t.Errorf("claims are not of device plugins: %s", why)
-	}
+	check.Equal(t, none.Missing(p), "", "claims are not of device plugins")
 }
 
 // TestFormat: what is written is read again, and a kubelet's file stays the same.

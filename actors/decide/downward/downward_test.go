@@ -6,6 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func source() *Source {
@@ -64,7 +66,5 @@ func TestResourceOfNamedContainer(t *testing.T) {
 	if _, err := ask("other", "limits.cpu", "1"); err == nil || err.Error() != "resourceFieldRef: container other not found" {
 		t.Error(err)
 	}
-	if _, err := ask("", "limits.cpu", "1"); err == nil {
-		t.Error("a volume named no container, and got an answer")
-	}
+	check.Fails(t, check.Err(ask("", "limits.cpu", "1")), "a volume named no container, and got an answer")
 }

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // limited gives containers a limit each; "" is none.
@@ -54,9 +56,7 @@ func TestSize(t *testing.T) {
 			q := resource.MustParse(c.limit)
 			source.SizeLimit = &q
 		}
-		if got := Size(&v1.Pod{Spec: c.spec}, source, c.node); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		check.Equal(t, Size(&v1.Pod{Spec: c.spec}, source, c.node), c.want, "%s", c.name)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestOffenders: what the message and the annotations say of who uses what is short.
@@ -100,9 +102,7 @@ func TestOffenders(t *testing.T) {
 			for _, a := range v.Annotations {
 				got = append(got, fmt.Sprint(a.Key, "=", a.Value))
 			}
-			if strings.Join(got, " ") != tc.annotations {
-				t.Errorf("annotations\n %s, want\n %s", strings.Join(got, " "), tc.annotations)
-			}
+			check.Equal(t, strings.Join(got, " "), tc.annotations, "annotations")
 		})
 	}
 }

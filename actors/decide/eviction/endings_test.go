@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func victim(p *v1.Pod, grace time.Duration) Victim {
@@ -37,9 +38,7 @@ func TestEndings(t *testing.T) {
 		t.Error("the end of pods on disk is awaited for disk alone")
 	}
 	e, late := e.Overdue(t0.Add(endWait))
-	if len(late) != 0 {
-		t.Errorf("late within its grace: %+v", late)
-	}
+	check.Equal(t, len(late), 0, "late within its grace: %+v", late)
 	e, late = e.Overdue(t0.Add(endWait + time.Second))
 	if len(late) != 1 || late[0].Pod != a || late[0].Stop.Grace != 0 || late[0].Stop.At != t0.Add(endWait+time.Second) {
 		t.Errorf("late: %+v", late)
@@ -135,9 +134,7 @@ func TestEndingsNeverChooseTwice(t *testing.T) {
 						want++
 					}
 				}
-				if len(late) != want {
-					t.Fatalf("%d are late, want %d", len(late), want)
-				}
+				check.Fatal(t, check.Is(len(late), want, "%d are late", len(late)))
 			}
 			awaited := false
 			for _, s := range model {

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var t0 = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -50,9 +52,7 @@ func TestAssess(t *testing.T) {
 				got += " soft"
 			}
 		}
-		if got != c.want {
-			t.Errorf("after %d s with %d left: %s, want %s", c.after, c.available, got, c.want)
-		}
+		check.Equal(t, got, c.want, "after %d s with %d left", c.after, c.available)
 	}
 }
 
@@ -130,9 +130,7 @@ func TestChooseGrace(t *testing.T) {
 	} {
 		s := Shortage{Threshold: Threshold{Signal: MemoryAvailable, Grace: time.Minute}}
 		v, _ := (&Policy{MaxPodGrace: c.most}).Choose(&s, &Reading{}, []*v1.Pod{pod("a", 0, "")}, []Use{{}}, t0)
-		if v.Stop.Grace != c.want {
-			t.Errorf("at most %v: %v, want %v", c.most, v.Stop.Grace, c.want)
-		}
+		check.Equal(t, v.Stop.Grace, c.want, "at most %v", c.most)
 	}
 }
 
@@ -292,9 +290,7 @@ func TestWait(t *testing.T) {
 		{1000, 300, 500 * time.Millisecond}} {
 		before, now := reading(c.before), reading(c.now)
 		now.At = before.At.Add(time.Second)
-		if got := p.Wait(before, now); got != c.want {
-			t.Errorf("from %d to %d: %v, want %v", c.before, c.now, got, c.want)
-		}
+		check.Equal(t, p.Wait(before, now), c.want, "from %d to %d", c.before, c.now)
 	}
 }
 
@@ -306,9 +302,7 @@ func TestWaitDisk(t *testing.T) {
 		want                time.Duration
 	}{{200 << 20, 200 << 20, time.Second}, {5 << 30, 10 << 30, 4 * time.Second}, {500 << 30, 1000 << 30, 10 * time.Second}} {
 		r := &Reading{NodeFS: Disk{Bytes: Left{Available: c.available, Capacity: c.capacity, Known: true}}}
-		if got := p.Wait(&Reading{}, r); got != c.want {
-			t.Errorf("%d of %d: %v, want %v", c.available, c.capacity, got, c.want)
-		}
+		check.Equal(t, p.Wait(&Reading{}, r), c.want, "%d of %d", c.available, c.capacity)
 	}
 }
 
@@ -334,8 +328,6 @@ func TestFreed(t *testing.T) {
 				got = append(got, s)
 			}
 		}
-		if fmt.Sprint(got) != fmt.Sprint(c.signals) {
-			t.Errorf("%+v: %v, want %v", c.on, got, c.signals)
-		}
+		check.Equal(t, fmt.Sprint(got), fmt.Sprint(c.signals), "%+v: %v, want %v", c.on, got, c.signals)
 	}
 }

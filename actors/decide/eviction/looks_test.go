@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const gib = 1 << 30
@@ -65,9 +67,7 @@ func TestLooks(t *testing.T) {
 		r.NodeFS.Bytes.Known = !c.unknown
 		var due []*v1.Pod
 		l, due = l.Due(all, r, now)
-		if got := fmt.Sprint(names(due)); got != c.want {
-			t.Errorf("after %d s: %s, want %s", c.after, got, c.want)
-		}
+		check.Equal(t, fmt.Sprint(names(due)), c.want, "after %d s", c.after)
 		uses := make([]Use, len(due))
 		for i, p := range due {
 			if uses[i] = takes(0); p == near {
@@ -114,9 +114,7 @@ func TestLooksAtPartialAndOldCounts(t *testing.T) {
 			}
 			l = l.Measured(list, []Use{c.use}[:len(list)], now)
 		}
-		if got := fmt.Sprint(due); got != c.want {
-			t.Errorf("%s: measured after %s, want %s", name, got, c.want)
-		}
+		check.Equal(t, fmt.Sprint(due), c.want, "%s: measured after", name)
 	}
 }
 
@@ -151,9 +149,7 @@ func TestLooksWithoutContainerFS(t *testing.T) {
 			l, due = l.Due([]*v1.Pod{p}, r, now)
 			l = l.Measured(due, make([]Use, len(due)), now)
 		}
-		if len(due) != c.want {
-			t.Errorf("images are known: %v: %d pods are measured, want %d", c.images, len(due), c.want)
-		}
+		check.Equal(t, len(due), c.want, "images are known: %v: %d pods are measured", c.images, len(due))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestUnfinished: a part of a pod that can't be counted to its end for a minute is told of once, until it is counted.
@@ -53,8 +55,6 @@ func TestUnfinished(t *testing.T) {
 				t.Errorf("after %d s: %+v was counted", c.after, p.DiskUse)
 			}
 		}
-		if got != c.want {
-			t.Errorf("after %d s: told of %q, want %q", c.after, got, c.want)
-		}
+		check.Equal(t, got, c.want, "after %d s: told of", c.after)
 	}
 }

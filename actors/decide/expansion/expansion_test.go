@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func lookup(vars map[string]string) func(string) (string, bool) {
@@ -41,9 +43,7 @@ func TestExpand(t *testing.T) {
 		"$ $(A)":         "$ a",
 		"\xff$\xff$(A)$": "\xff$\xffa$",
 	} {
-		if got := Expand(in, vars); got != want {
-			t.Errorf("Expand(%q) = %q, want %q", in, got, want)
-		}
+		check.Equal(t, Expand(in, vars), want, "Expand(%q)", in)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestContent(t *testing.T) {
@@ -41,7 +43,5 @@ func TestContent(t *testing.T) {
 		t.Errorf("on the host's network: got\n%s\nwant\n%s", got, want)
 	}
 	pod.Spec.Hostname = "-bad"
-	if _, err := Content(pod, nil, ""); err == nil {
-		t.Error("a bad host name is taken")
-	}
+	check.Fails(t, check.Err(Content(pod, nil, "")), "a bad host name is taken")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -36,9 +37,7 @@ func TestExcess(t *testing.T) {
 		{imagegc.Policy{}, disk(100, 100), 0},
 		{imagegc.Policy{High: 1, Low: 0}, disk(100, 100), 100},
 	} {
-		if got := c.policy.Excess(c.disk); got != c.want {
-			t.Errorf("%+v of %+v: %d, want %d", c.policy, c.disk, got, c.want)
-		}
+		check.Equal(t, c.policy.Excess(c.disk), c.want, "%+v of %+v", c.policy, c.disk)
 	}
 	for used, want := range map[uint64]int{0: 0, 850: 85, 851: 86, 1000: 100} {
 		if got := imagegc.Percent(disk(used, 1000)); got != want {
@@ -61,9 +60,7 @@ func TestNoSize(t *testing.T) {
 		{"a full one", usual, eviction.Disk{Device: "8:1", Bytes: disk(100, 100)}, false},
 		{"images never go because of the disk", imagegc.Policy{High: 100, Low: 80}, seen, false},
 	} {
-		if got := c.policy.NoSize(c.disk); got != c.want {
-			t.Errorf("%s: %v", c.what, got)
-		}
+		check.Equal(t, c.policy.NoSize(c.disk), c.want, "%s", c.what)
 	}
 }
 
@@ -152,13 +149,9 @@ func TestAhead(t *testing.T) {
 
 func TestBelow(t *testing.T) {
 	for used, want := range map[uint64]uint64{0: 80, 79: 1, 80: 0, 100: 0} {
-		if got := imagegc.Below(disk(used, 100), 80); got != want {
-			t.Errorf("%d in use: %d, want %d", used, got, want)
-		}
+		check.Equal(t, imagegc.Below(disk(used, 100), 80), want, "%d in use", used)
 	}
-	if got := imagegc.Below(eviction.Left{Capacity: 100, Available: 100}, 80); got != 0 {
-		t.Errorf("not known: %d", got)
-	}
+	check.Equal(t, imagegc.Below(eviction.Left{Capacity: 100, Available: 100}, 80), 0, "not known")
 }
 
 // TestInUse: containers and pods name images in many ways.
@@ -208,12 +201,8 @@ func TestAges(t *testing.T) {
 	a, b := image("a", 1), image("b", 1)
 	ages := imagegc.Ages(nil).See([]observed.Image{a, b}, map[string]bool{a.ID: true}, noon)
 	ages = ages.See([]observed.Image{a, b}, nil, noon.Add(time.Hour))
-	if got := ages[a.ID]; got != (imagegc.Age{Seen: noon, Used: noon}) {
-		t.Errorf("a: %v", got)
-	}
-	if got := ages[b.ID]; got != (imagegc.Age{Seen: noon}) {
-		t.Errorf("b: %v", got)
-	}
+	check.Equal(t, ages[a.ID], (imagegc.Age{Seen: noon, Used: noon}), "a")
+	check.Equal(t, ages[b.ID], (imagegc.Age{Seen: noon}), "b")
 	back := noon.Add(-time.Hour)
 	ages = ages.See([]observed.Image{a}, nil, back)
 	if got := ages[a.ID]; len(ages) != 1 || got != (imagegc.Age{Seen: back, Used: back}) {

@@ -5,21 +5,19 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestBucket(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	b := NewBucket(2, 3)
 	for i, want := range []time.Duration{0, 0, 0, 500 * time.Millisecond, time.Second, 1500 * time.Millisecond} {
-		if got := b.Turn(now).Sub(now); got != want {
-			t.Errorf("turn %d is after %v, want %v", i, got, want)
-		}
+		check.Equal(t, b.Turn(now).Sub(now), want, "turn %d is after", i)
 	}
 	now = now.Add(2 * time.Second) // three turns are taken, and one is free again
 	for i, want := range []time.Duration{0, 500 * time.Millisecond} {
-		if got := b.Turn(now).Sub(now); got != want {
-			t.Errorf("later, turn %d is after %v, want %v", i, got, want)
-		}
+		check.Equal(t, b.Turn(now).Sub(now), want, "later, turn %d is after", i)
 	}
 	for _, b := range []Bucket{{}, NewBucket(0, 0), NewBucket(-1, 5)} {
 		for range 100 {

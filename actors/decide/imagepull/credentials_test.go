@@ -87,12 +87,8 @@ func TestCredentialsOfSeveralSecrets(t *testing.T) {
 		return Offer{Credential{user, password, email}, Source{Owner: OfSecret, Name: secret}}
 	}
 	want := []Offer{of("s", "reg.io", "pass:word", ""), of("old", "u", "p", "e"), of("unpadded", "x", "y", "")}
-	if !slices.Equal(fit, want) {
-		t.Errorf("got %v, want %v", fit, want)
-	}
-	if want := []string{"opaque", "bad", "no-auth"}; !slices.Equal(broken, want) {
-		t.Errorf("broken %v, want %v", broken, want)
-	}
+	check.Same(t, fit, want, "got")
+	check.Same(t, broken, []string{"opaque", "bad", "no-auth"}, "broken")
 }
 
 // TestMatch has the cases of Kubernetes' own test of matchImages (pkg/credentialprovider TestURLsMatch), and more.
@@ -133,9 +129,7 @@ func TestMatch(t *testing.T) {
 		{"[ab].example.com", "a.example.com/a", true},
 	} {
 		r := check.Value(Parse(c.image))(t)
-		if got := Match(c.pattern, r); got != c.want {
-			t.Errorf("%s matches %s: %v", c.pattern, c.image, got)
-		}
+		check.Equal(t, Match(c.pattern, r), c.want, "%s matches %s", c.pattern, c.image)
 	}
 }
 
@@ -148,8 +142,6 @@ func TestHash(t *testing.T) {
 		{Credential{Username: "u", Password: "p"}, `{"username":"u","password":"p"}`},
 		{Credential{"u", "a<b>&", "e"}, `{"username":"u","password":"a\u003cb\u003e\u0026","email":"e"}`},
 	} {
-		if got, want := c.credential.Hash(), fmt.Sprintf("%x", sha256.Sum256([]byte(c.json))); got != want {
-			t.Errorf("%v: %s, want %s", c.credential, got, want)
-		}
+		check.Equal(t, c.credential.Hash(), fmt.Sprintf("%x", sha256.Sum256([]byte(c.json))), "%v", c.credential)
 	}
 }

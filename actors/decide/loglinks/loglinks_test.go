@@ -1,10 +1,11 @@
 package loglinks
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var id = strings.Repeat("0123456789abcdef", 4)
@@ -84,9 +85,7 @@ func TestPlanOfOne(t *testing.T) {
 			if c.out != nil {
 				want = c.out(e)
 			}
-			if got := Plan([]Entry{e}, c.want, own); !reflect.DeepEqual(got, want) {
-				t.Errorf("%+v\ngot  %+v\nwant %+v", e, got, want)
-			}
+			check.Deep(t, Plan([]Entry{e}, c.want, own), want, "%+v\ngot", e)
 		})
 	}
 }
@@ -99,12 +98,8 @@ func TestPlanOfMissing(t *testing.T) {
 	second := Link{Name: "cut.log", Target: "/l/n_b_1/c/2.log", Attempt: 2}
 	stranger := Link{Name: "cut.log", Target: "/l/n_c_1/c/7.log", Attempt: 7}
 	got := Plan(nil, []Link{first, a, second, stranger}, own)
-	if want := (Output{Make: []Link{a, second}}); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got := Plan([]Entry{{Name: "a.log", Target: a.Target}}, []Link{a}, own); !reflect.DeepEqual(got, Output{}) {
-		t.Errorf("%+v", got)
-	}
+	check.Deep(t, got, (Output{Make: []Link{a, second}}), "got")
+	check.Deep(t, Plan([]Entry{{Name: "a.log", Target: a.Target}}, []Link{a}, own), Output{}, "it")
 }
 
 func TestLeads(t *testing.T) {
@@ -130,8 +125,6 @@ func TestLeads(t *testing.T) {
 		{Name("default", "web", "app", id), own + "/default_web_/app/0.log", false},
 		{Name("default", "web", "app", id), "", false},
 	} {
-		if got := Leads(c.name, c.target); got != c.want {
-			t.Errorf("%s -> %s: %v", c.name, c.target, got)
-		}
+		check.Equal(t, Leads(c.name, c.target), c.want, "%s -> %s", c.name, c.target)
 	}
 }

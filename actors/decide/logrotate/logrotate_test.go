@@ -2,13 +2,14 @@ package logrotate
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -57,9 +58,7 @@ func TestPlan(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			in := input{Log{Current: true, Size: 99}, Round{Runs: true}, Policy{MaxSize: 100, MaxFiles: 5}}
 			tt.change(&in)
-			if got := Plan(in.Log, in.Round, in.Policy, noon); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got %#v, want %#v", got, tt.want)
-			}
+			check.Deep(t, Plan(in.Log, in.Round, in.Policy, noon), tt.want, "got")
 		})
 	}
 }
@@ -223,7 +222,5 @@ func (d *disk) check(t *rapid.T, p Policy) {
 	for n := d.lost + 1; n <= d.written; n++ {
 		want = append(want, n)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	check.Same(t, got, want, "got")
 }

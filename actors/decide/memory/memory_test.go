@@ -154,9 +154,7 @@ func TestPlace(t *testing.T) {
 				}
 				return
 			}
-			if text(got) != c.want {
-				t.Errorf("%s; want %s", text(got), c.want)
-			}
+			check.Equal(t, text(got), c.want, "it")
 			s[c.pod.UID] = got
 			check.Error(t, r.Check(s, r.Banks()))
 		})
@@ -225,13 +223,9 @@ func TestHints(t *testing.T) {
 				scope = kubelet.PodTopologyManagerScope
 			}
 			group := topology.Groups(scope, &c.pod.Spec)[0]
-			if got := show(r.Place(s, c.pod, false).Hints(group)); got != c.want {
-				t.Errorf("%s; want %s", got, c.want)
-			}
+			check.Equal(t, show(r.Place(s, c.pod, false).Hints(group)), c.want, "it")
 			if len(c.had) > 0 && c.had[0].UID == c.pod.UID {
-				if got := show(r.Place(s, c.pod, true).Hints(group)); got != " true" {
-					t.Errorf("a pod that runs: %s", got)
-				}
+				check.Equal(t, show(r.Place(s, c.pod, true).Hints(group)), " true", "a pod that runs")
 			}
 		})
 	}
@@ -284,9 +278,7 @@ func TestNew(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			config := config(2)
 			c.change(&config)
-			if _, err := memory.New(config); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v; want %s", err, c.want)
-			}
+			check.Says(t, check.Err(memory.New(config)), c.want, "the error")
 		})
 	}
 	if r, err := memory.New(memory.Config{Policy: kubelet.NoneMemoryManagerPolicy}); r != nil || err != nil {
@@ -296,9 +288,7 @@ func TestNew(t *testing.T) {
 	for _, b := range rules(t, config(2)).Allocatable() {
 		got += fmt.Sprintf("%s %s %d; ", memory.Mems(b.Nodes), b.Type, b.Size/mi)
 	}
-	if want := "0 hugepages-2Mi 100; 0 memory 800; 1 hugepages-2Mi 100; 1 memory 900; "; got != want {
-		t.Errorf("allocatable %s; want %s", got, want)
-	}
+	check.Equal(t, got, "0 hugepages-2Mi 100; 0 memory 800; 1 hugepages-2Mi 100; 1 memory 900; ", "allocatable")
 }
 
 func TestCheck(t *testing.T) {
@@ -327,9 +317,7 @@ func TestCheck(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := r.Check(c.s, c.had); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v; want %s", err, c.want)
-			}
+			check.Says(t, r.Check(c.s, c.had), c.want, "the error")
 		})
 	}
 	if err := r.Check(nil, nil); err != nil {

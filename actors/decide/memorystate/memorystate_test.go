@@ -54,14 +54,10 @@ func TestKubeletsFiles(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got, err := Format(r, c.own); err != nil || string(got) != c.file {
-				t.Errorf("Format: %s, %v; want %s", got, err, c.file)
-			}
+			check.Equal(t, string(check.Value(Format(r, c.own))(t)), c.file, "Format")
 			s := check.Value(Parse([]byte(c.file)))(t)
 			check.Error(t, r.Check(s.Own, s.Banks))
-			if got, err := Format(r, s.Own); err != nil || string(got) != c.file {
-				t.Errorf("parsed and formatted: %s, %v; want %s", got, err, c.file)
-			}
+			check.Equal(t, string(check.Value(Format(r, s.Own))(t)), c.file, "parsed and formatted")
 		})
 	}
 }
@@ -80,9 +76,7 @@ func TestBadFiles(t *testing.T) {
 		{`{"policyName":"Static","entries":{"a":{"x":[{"numaAffinity":[0],"type":"memory","size":9223372036854775808}]}}}`, "entries[a][x][0]: size"},
 		{`{"policyName":"Static","podEntries":{"a":{}}}`, "podEntries"},
 	} {
-		if _, err := Parse([]byte(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v; want %s", c.file, err, c.want)
-		}
+		check.Says(t, check.Err(Parse([]byte(c.file))), c.want, "%s", c.file)
 	}
 }
 

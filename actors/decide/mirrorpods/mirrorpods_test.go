@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func static(name, hash string) *v1.Pod {
@@ -64,9 +66,7 @@ func TestPairs(t *testing.T) {
 			names += "m"
 		}
 	}
-	if names != "asbmcsm" {
-		t.Errorf("got %s", names)
-	}
+	check.Equal(t, names, "asbmcsm", "got")
 }
 
 // TestNew: what NodeRestriction asks for, and nothing of the static pod changed.
@@ -80,9 +80,7 @@ func TestNew(t *testing.T) {
 	if o := m.OwnerReferences; len(o) != 1 || o[0].Kind != "Node" || o[0].UID != "u" || o[0].Controller == nil || !*o[0].Controller || o[0].BlockOwnerDeletion != nil {
 		t.Errorf("owners %+v", o)
 	}
-	if len(s.Annotations) != len(before.Annotations) {
-		t.Error("the static pod was changed")
-	}
+	check.Equal(t, len(s.Annotations), len(before.Annotations), "the static pod was changed")
 }
 
 func TestShown(t *testing.T) {
@@ -106,8 +104,6 @@ func TestShown(t *testing.T) {
 			}
 			got += ", "
 		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		check.Equal(t, got, c.want, "%s", c.name)
 	}
 }

@@ -60,9 +60,7 @@ func TestNewISCSI(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d.Dir() != c.dir {
-				t.Errorf("directory %s, want %s", d.Dir(), c.dir)
-			}
+			check.Equal(t, d.Dir(), c.dir, "directory")
 			used, err := OfDir(d.Dir())
 			if err != nil {
 				t.Fatal(err)
@@ -123,12 +121,8 @@ func TestRecord(t *testing.T) {
 	const old = "# BEGIN RECORD 2.1.8\nnode.name = x\nnode.session.auth.authmethod = None\nnode.session.auth.username = a\nnode.session.auth.username = b\n# END RECORD\n"
 	got := Record(old, map[string]string{"node.session.auth.authmethod": "CHAP", "node.session.auth.username": "me = you", "node.session.auth.password": "hush"})
 	const want = "# BEGIN RECORD 2.1.8\nnode.name = x\nnode.session.auth.authmethod = CHAP\nnode.session.auth.username = me = you\nnode.session.auth.password = hush\n# END RECORD\n"
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if got := Record("", map[string]string{"a": "b"}); got != "a = b\n" {
-		t.Errorf("of nothing: %q", got)
-	}
+	check.Equal(t, got, want, "got")
+	check.Equal(t, Record("", map[string]string{"a": "b"}), "a = b\n", "of nothing")
 }
 
 func twoPortals() *ISCSI {
@@ -203,9 +197,7 @@ func TestNext(t *testing.T) {
 					got += " " + a.Why
 				case Wait:
 				}
-				if got != s.want {
-					t.Fatalf("step %d: %s, want %s", i, got, s.want)
-				}
+				check.Fatal(t, check.Is(got, s.want, "step %d", i))
 				if s.fail {
 					p.Failed(a.Portal, errors.New("refused"))
 				}
@@ -245,9 +237,7 @@ func TestUnused(t *testing.T) {
 		t.Errorf("alone: %v", got)
 	}
 	alone.Found = []string{"a:1"}
-	if got := alone.Unused(nil); !slices.Equal(got, []string{"b:1"}) {
-		t.Errorf("with one that was found: %v", got)
-	}
+	check.Same(t, alone.Unused(nil), []string{"b:1"}, "with one that was found")
 }
 
 // TestFound: a session that was there before the first volume of this node is another's, also for volumes that come later.
@@ -275,9 +265,7 @@ func TestFound(t *testing.T) {
 		{"another target", both, []Used{elsewhere}, []string{"a:1", "b:1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := twoPortals().FoundOf(c.sessions, c.others); !slices.Equal(got, c.want) {
-				t.Errorf("%v, want %v", got, c.want)
-			}
+			check.Same(t, twoPortals().FoundOf(c.sessions, c.others), c.want, "it")
 		})
 	}
 }
@@ -301,9 +289,7 @@ func TestPortalsAreAddresses(t *testing.T) {
 	if d.At(d.Portals[0], []Session{at(1, "[fd00::1]:860", "", "")}) != nil {
 		t.Error("another port was taken")
 	}
-	if got := Portal(d.Portals[0]); got != "[fd00::1]:3260" {
-		t.Errorf("written as %s", got)
-	}
+	check.Equal(t, Portal(d.Portals[0]), "[fd00::1]:3260", "written as")
 	u := Used{ISCSI: d}
 	if got := u.Unused([]Used{{ISCSI: &ISCSI{Portals: []string{"[fd00::1]:3260"}, IQN: iqn, Iface: "default"}}}); !slices.Equal(got, d.Portals[1:]) {
 		t.Errorf("unused: %v", got)
@@ -371,9 +357,7 @@ func TestLinksOfFC(t *testing.T) {
 		{byWWID("360"), nil},
 	} {
 		d := check.Value(NewFC(fcSource(c.change)))(t)
-		if got := d.Links(byPath, byID); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", d, got, c.want)
-		}
+		check.Same(t, d.Links(byPath, byID), c.want, "%s", d)
 	}
 }
 
@@ -397,9 +381,7 @@ func TestNextOfFC(t *testing.T) {
 			var p Progress
 			for i, s := range steps {
 				a := d.Next(s.disks, &p, s.at)
-				if got := strings.TrimSpace(a.Kind.String() + " " + a.Device); got != s.want {
-					t.Fatalf("step %d: %s, want %s", i, got, s.want)
-				}
+				check.Fatal(t, check.Is(strings.TrimSpace(a.Kind.String()+" "+a.Device), s.want, "step %d", i))
 			}
 		})
 	}
@@ -415,8 +397,6 @@ func TestSharedFC(t *testing.T) {
 		"another LUN":    {FC{WWNs: []string{"500a0982891b8dc5"}, LUN: "3"}, false},
 		"by WWID":        {FC{WWIDs: []string{"3600"}}, false},
 	} {
-		if got := d.Shared([]Used{{FC: &c.other}}); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		check.Equal(t, d.Shared([]Used{{FC: &c.other}}), c.want, "%s", name)
 	}
 }

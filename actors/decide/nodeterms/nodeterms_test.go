@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestMatch is about several terms. What one asks is tested with what asks: actors/decide/admit and volumeplan.
@@ -32,8 +34,6 @@ func TestMatch(t *testing.T) {
 		{"another field", []v1.NodeSelectorTerm{field("spec.providerID", "n1")}, false},
 		{"an unknown operator", []v1.NodeSelectorTerm{expr("zone", "Near", "a")}, false},
 	} {
-		if got := node.Match(c.terms); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		check.Equal(t, node.Match(c.terms), c.want, "%s", c.name)
 	}
 }

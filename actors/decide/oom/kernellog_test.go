@@ -1,12 +1,13 @@
 package oom
 
 import (
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -85,9 +86,7 @@ Memory cgroup out of memory: Killed process 12 (y z) total-vm:1kB, anon-rss:1kB,
 					got = append(got, k)
 				}
 			}
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got  %+v\nwant %+v", got, tt.want)
-			}
+			check.Deep(t, got, tt.want, "got")
 		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -78,9 +80,7 @@ func TestMessages(t *testing.T) {
 			if early := l.Decide(pods, began.Add(Settle-1)); len(early) > 0 {
 				t.Errorf("before it was known whether the container has ended: %v", texts(early))
 			}
-			if got := texts(append(got, l.Decide(pods, began.Add(Settle))...)); got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
-			}
+			check.Equal(t, texts(append(got, l.Decide(pods, began.Add(Settle))...)), tt.want, "got")
 		})
 	}
 }
@@ -92,9 +92,7 @@ func TestSystemStorm(t *testing.T) {
 	for i := range 20 {
 		got = append(got, l.Add([]Kill{{PID: i + 1, Process: "p", System: true}}, began.Add(time.Duration(i)*time.Second))...)
 	}
-	if len(got) != atOnce {
-		t.Errorf("%d events at once", len(got))
-	}
+	check.Equal(t, len(got), atOnce, "%d events at once", len(got))
 	at, is := l.Next()
 	if !is || !at.Equal(began.Add(Quiet)) {
 		t.Errorf("next at %v, %v", at, is)
@@ -166,9 +164,7 @@ func TestLedger(t *testing.T) {
 		}
 		settle(now.Add(time.Hour))
 		for name, n := range killed {
-			if said[name] != n {
-				t.Fatalf("%s: %d killed, %d reported", name, n, said[name])
-			}
+			check.Fatal(t, check.Is(said[name], n, "%s: %d killed, %d reported", name, n, said[name]))
 		}
 		if at, is := l.Next(); is {
 			t.Fatalf("still waits until %v", at)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var (
@@ -107,13 +108,9 @@ func TestStates(t *testing.T) {
 				cert := in(s, has)
 				before := cert.Held
 				events := c.do(cert)
-				if cert.State != c.want[i] {
-					t.Errorf("%s, %s: %s, want %s", s, c.event, cert.State, c.want[i])
-				}
+				check.Equal(t, cert.State, c.want[i], "%s, %s", s, c.event)
 				issued := s == Requested && cert.State == Fresh
-				if (cert.Held != before) != issued {
-					t.Errorf("%s, %s: another certificate", s, c.event)
-				}
+				check.Equal(t, (cert.Held != before), issued, "%s, %s: another certificate", s, c.event)
 				if (cert.State == Requested) != (cert.Request != "") || cert.State == Fresh && cert.Held == nil {
 					t.Errorf("%s, %s: %+v", s, c.event, cert)
 				}
@@ -152,9 +149,7 @@ func TestRefreshIsPast(t *testing.T) {
 		c.Seen(request("req-1", condition("Issued")), now, .5)
 		c.Look(now, true)
 	}
-	if asked != 9 {
-		t.Errorf("asked %d times in ten minutes", asked)
-	}
+	check.Equal(t, asked, 9, "asked %d times in ten minutes", asked)
 }
 
 func TestFound(t *testing.T) {
@@ -192,14 +187,10 @@ func TestTold(t *testing.T) {
 			got = append(got, start.Add(time.Duration(m)*time.Minute).Format("15:04 ")+e.Reason)
 		}
 	}
-	if text := strings.Join(got, ", "); text != "01:10 CertificateOverdueForRefresh, 02:00 CertificateExpired" {
-		t.Error(text)
-	}
+	check.Equal(t, strings.Join(got, ", "), "01:10 CertificateOverdueForRefresh, 02:00 CertificateExpired", "it")
 	for s, want := range map[State]string{Denied: "Denied PodCertificateRequest shop/req-1 was denied, ", Failed: "Failed PodCertificateRequest shop/req-1 failed, "} {
 		e := in(Requested, false).Seen(request("req-1", condition(strings.ToUpper(s.String()[:1])+s.String()[1:])), start, 0)
-		if text := e[0].Reason + " " + e[0].Message; text != want+`reason="Because", message="of it"` {
-			t.Errorf("%s: %s", s, text)
-		}
+		check.Equal(t, e[0].Reason+" "+e[0].Message, want+`reason="Because", message="of it"`, "%s", s)
 	}
 }
 
@@ -242,9 +233,7 @@ func TestMetric(t *testing.T) {
 		{Requested, true, 69 * time.Minute, "fresh"}, {Requested, true, 70 * time.Minute, "overdue_for_refresh"},
 		{Wanted, true, 2 * time.Hour, "expired"}, {Denied, true, 0, "denied"}, {Failed, false, 0, "failed"},
 	} {
-		if got := in(c.state, c.has).Metric(start.Add(c.after)); got != c.want {
-			t.Errorf("%s after %v: %s, want %s", c.state, c.after, got, c.want)
-		}
+		check.Equal(t, in(c.state, c.has).Metric(start.Add(c.after)), c.want, "%s after %v", c.state, c.after)
 	}
 }
 
@@ -259,9 +248,7 @@ func TestBackoff(t *testing.T) {
 		c.Look(now, false)
 		c.Asked("req-1", mine, now)
 	}
-	if text := strings.Join(waits, " "); text != "1m0s 2m0s 4m0s 8m0s 16m0s 32m0s 1h0m0s 1h0m0s" {
-		t.Error(text)
-	}
+	check.Equal(t, strings.Join(waits, " "), "1m0s 2m0s 4m0s 8m0s 16m0s 32m0s 1h0m0s 1h0m0s", "it")
 }
 
 func TestObject(t *testing.T) {

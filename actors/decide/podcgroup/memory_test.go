@@ -6,6 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestContainerMemory has numbers of KEP-2570: memory.high is request + 0.9 × (limit − request), in whole pages.
@@ -94,9 +96,7 @@ func TestSwap(t *testing.T) {
 			if tt.change != nil {
 				tt.change(p)
 			}
-			if got := tt.policy.ContainerSwap(p, &p.Spec.Containers[0]); got != tt.want {
-				t.Errorf("%d, want %d", got, tt.want)
-			}
+			check.Equal(t, tt.policy.ContainerSwap(p, &p.Spec.Containers[0]), tt.want, "it")
 		})
 	}
 }
@@ -148,9 +148,7 @@ func TestProtection(t *testing.T) {
 				of(classes.Burstable), of(s.ReservedValues(s.Reserved, false)), of(s.Resized(guaranteed, s.PodResources(guaranteed))),
 			}
 			for i, want := range []pair{tt.guaranteed, tt.burstable, tt.light, tt.best, tt.top, tt.class, tt.reserve, tt.guaranteed} {
-				if got[i] != want {
-					t.Errorf("%d: %+v, want %+v", i, got[i], want)
-				}
+				check.Equal(t, got[i], want, "%d", i)
 			}
 			if sums.Add(ShareOf(guaranteed), 1); tt.policy.Tiered && tt.policy.QoS == s.ClassValues(sums).Equal(classes) {
 				t.Error("another pod changes nothing")

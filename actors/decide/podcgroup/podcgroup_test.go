@@ -39,9 +39,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s below %q with %v is %s, %v; want %s", tt.class, tt.root, tt.driver, n.Path(tt.driver), err, tt.want)
 		}
 	}
-	if got := ParseName("system.slice", Systemd).Path(Systemd); got != "/system.slice" {
-		t.Errorf("system.slice is %s", got)
-	}
+	check.Equal(t, ParseName("system.slice", Systemd).Path(Systemd), "/system.slice", "system.slice")
 	if got := ParseName("/system.slice", Cgroupfs).Path(Cgroupfs); got != "/system.slice" {
 		t.Errorf("/system.slice in the file system is %s", got)
 	}
@@ -111,9 +109,7 @@ func TestFormulas(t *testing.T) {
 		t.Errorf("a CPU is %d µs in 5 ms", got)
 	}
 	for shares, want := range map[uint64]uint64{0: 1, 2: 1, 102: 4, 256: 10, 1024: 39, 4096: 157, 262144: 10000, 300000: 10000} {
-		if got := Weight(shares); got != want {
-			t.Errorf("%d shares weigh %d, want %d", shares, got, want)
-		}
+		check.Equal(t, Weight(shares), want, "%d shares weigh", shares)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Uint64Range(0, 300000).Draw(t, "a"), rapid.Uint64Range(0, 300000).Draw(t, "b")
@@ -214,16 +210,12 @@ func TestPodValues(t *testing.T) {
 			if tt.change != nil {
 				tt.change(s)
 			}
-			if class := podspec.QOS(tt.pod); class != tt.class {
-				t.Errorf("class %s, want %s", class, tt.class)
-			}
+			check.Equal(t, podspec.QOS(tt.pod), tt.class, "class")
 			got := s.PodValues(tt.pod)
 			if len(got.HugePages) == 0 {
 				got.HugePages = nil
 			}
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got %+v\nwant %+v", got, tt.want)
-			}
+			check.Deep(t, got, tt.want, "got")
 		})
 	}
 }
@@ -237,14 +229,10 @@ func TestClassValues(t *testing.T) {
 	}
 	s := &Settings{Capacity: list("4", "8Gi"), Reserved: list("1", "2Gi"), Enforce: true}
 	want := ClassValues{Burstable: Values{CPUShares: 1024}, BestEffort: Values{CPUShares: 2}}
-	if got := s.ClassValues(sums); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	check.Deep(t, s.ClassValues(sums), want, "got")
 	s.MemoryReserved = 50 // of 6Gi allowed: less half of 1Gi, and half of another
 	want.Burstable.Memory, want.BestEffort.Memory = 5632*mi, 5120*mi
-	if got := s.ClassValues(sums); !reflect.DeepEqual(got, want) {
-		t.Errorf("with a reserve: got %+v, want %+v", got, want)
-	}
+	check.Deep(t, s.ClassValues(sums), want, "with a reserve: got")
 	sums.Add(ShareOf(burstable), -1)
 	if got := s.ClassValues(sums).Burstable.CPUShares; got != 512 {
 		t.Errorf("with one burstable pod: %d shares", got)
@@ -266,9 +254,7 @@ func TestTopAndReservedValues(t *testing.T) {
 	if got, want := s.ReservedValues(s.Reserved, false), (Values{CPUShares: 512, Memory: 2048 * mi, PIDs: 1000}); !reflect.DeepEqual(got, want) {
 		t.Errorf("reserved: got %+v, want %+v", got, want)
 	}
-	if got, want := s.ReservedValues(s.Reserved, true), (Values{CPUShares: 512}); !reflect.DeepEqual(got, want) {
-		t.Errorf("reserved, compressible: got %+v, want %+v", got, want)
-	}
+	check.Deep(t, s.ReservedValues(s.Reserved, true), (Values{CPUShares: 512}), "reserved, compressible: got")
 }
 
 // TestPodsFitTheirClass: the shares of a class are those of its pods together, as

@@ -1,6 +1,10 @@
 package podlife
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
+)
 
 // TestNext is all states × events. "panic" is for what can't be.
 func TestNext(t *testing.T) {
@@ -22,9 +26,7 @@ func TestNext(t *testing.T) {
 		{Terminating, AllDown + 1, "panic"},
 		{Terminated, AllDown + 1, "panic"},
 	} {
-		if got := next(c.from, c.on); got != c.want {
-			t.Errorf("%v on %v: %s, want %s", c.from, c.on, got, c.want)
-		}
+		check.Equal(t, next(c.from, c.on), c.want, "%v on %v", c.from, c.on)
 	}
 }
 
@@ -46,8 +48,6 @@ func TestNames(t *testing.T) {
 		Syncing.String(): "Syncing", Terminated.String(): "Terminated", State(9).String(): "State(9)",
 		StopWanted.String(): "StopWanted", Completed.String(): "Completed", AllDown.String(): "AllDown", Event(9).String(): "Event(9)",
 	} {
-		if got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		check.Equal(t, got, want, "it")
 	}
 }

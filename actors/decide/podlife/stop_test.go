@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestShortened: of a stop that is asked for while another is under way. Seconds count
@@ -39,12 +40,8 @@ func TestShortened(t *testing.T) {
 			if c.begins > 0 {
 				want.Decided = began // to end it for Reason
 			}
-			if got := first.Shortened(later); got != want {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
-			if got := first.Shortened(later).Shortened(later); got != want {
-				t.Errorf("told twice: %+v, want %+v", got, want)
-			}
+			check.Equal(t, first.Shortened(later), want, "got")
+			check.Equal(t, first.Shortened(later).Shortened(later), want, "told twice")
 		})
 	}
 }
@@ -88,9 +85,7 @@ func TestMerged(t *testing.T) {
 		for _, later := range c.later {
 			got = got.Merged(later)
 		}
-		if got != c.want {
-			t.Errorf("%s:\n got %+v\nwant %+v", name, got, c.want)
-		}
+		check.Equal(t, got, c.want, "%s:\n got", name)
 	}
 	if !both.DecidedAt().Equal(evicted.At) || !evicted.DecidedAt().Equal(evicted.At) {
 		t.Errorf("decided at %v, %v, want %v", both.DecidedAt(), evicted.DecidedAt(), evicted.At)

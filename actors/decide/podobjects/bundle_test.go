@@ -53,9 +53,7 @@ func TestSelectsBundle(t *testing.T) {
 				got = append(got, b.Name)
 			}
 		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %v selects %q, want %q", c.what, r, got, c.want)
-		}
+		check.Equal(t, strings.Join(got, " "), c.want, "%s: %v selects %q", c.what, r, got)
 	}
 	for want, source := range map[string]*v1.ClusterTrustBundleProjection{
 		"clusterTrustBundle projection requires either name or signerName to be set": {},

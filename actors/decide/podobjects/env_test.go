@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func yes() *bool { b := true; return &b }
@@ -118,9 +119,7 @@ func TestEnvKnown(t *testing.T) {
 		{"an optional one not known", "api", all, later, false},
 	} {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Annotations: map[string]string{podspec.AnnotationSource: c.source}}}
-		if got := c.set.EnvKnown(pod, &v1.Container{Env: c.env}); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		check.Equal(t, c.set.EnvKnown(pod, &v1.Container{Env: c.env}), c.want, "%s", c.name)
 	}
 }
 
@@ -139,9 +138,7 @@ func TestRenewAt(t *testing.T) {
 		{29 * time.Hour, 0, 23*time.Hour + 12*time.Minute},
 		{5 * time.Second, 1, 0},
 	} {
-		if got := RenewAt(t0, t0.Add(c.life), c.spread).Sub(t0); got != c.want {
-			t.Errorf("life %v, spread %v: after %v, want %v", c.life, c.spread, got, c.want)
-		}
+		check.Equal(t, RenewAt(t0, t0.Add(c.life), c.spread).Sub(t0), c.want, "life %v, spread %v: after", c.life, c.spread)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		life := time.Duration(rapid.Int64Range(int64(10*time.Minute), int64(1e5*time.Hour)).Draw(t, "life"))

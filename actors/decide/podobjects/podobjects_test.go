@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
@@ -120,9 +121,7 @@ func TestRefs(t *testing.T) {
 			pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "unused", VolumeSource: v1.VolumeSource{
 				Secret: &v1.SecretVolumeSource{SecretName: "nobody's"},
 			}})
-			if got, want := Refs(pod, NewSet(c.known)), withServices(c.want); !slices.Equal(got, want) {
-				t.Errorf("got  %v\nwant %v", got, want)
-			}
+			check.Same(t, Refs(pod, NewSet(c.known)), withServices(c.want), "got")
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // asks is a pod of one container that asks for this much CPU, with this generation.
@@ -40,15 +41,9 @@ func TestGrant(t *testing.T) {
 		{"less is being written", podresize.Grant{Alloc: of("2"), Saving: of("1")}, asks("1", 2), "2", false, true},
 		{"it changes its mind while that is written", podresize.Grant{Alloc: of("1"), Saving: of("2")}, asks("1", 3), "2", false, true},
 	} {
-		if got := cpu(c.grant.Held(c.asks)); got != c.held {
-			t.Errorf("%s: it holds %s, want %s", c.name, got, c.held)
-		}
-		if got := c.grant.Settled(c.asks); got != c.settled {
-			t.Errorf("%s: settled %v", c.name, got)
-		}
-		if got := c.grant.Undecided(c.asks); got != c.undecided {
-			t.Errorf("%s: undecided %v", c.name, got)
-		}
+		check.Equal(t, cpu(c.grant.Held(c.asks)), c.held, "%s: it holds", c.name)
+		check.Equal(t, c.grant.Settled(c.asks), c.settled, "%s: settled", c.name)
+		check.Equal(t, c.grant.Undecided(c.asks), c.undecided, "%s: undecided", c.name)
 	}
 }
 
@@ -77,8 +72,6 @@ func TestTold(t *testing.T) {
 		{"for another reason", podresize.Pending{Reason: v1.PodReasonInfeasible, Generation: 2}, false},
 		{"of an older generation", podresize.Pending{Reason: v1.PodReasonDeferred, Generation: 3}, false},
 	} {
-		if got := podresize.Told(s, &c.p); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		check.Equal(t, podresize.Told(s, &c.p), c.want, "%s", c.name)
 	}
 }

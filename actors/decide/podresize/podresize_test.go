@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -105,9 +106,7 @@ func TestNext(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.in.Now = noon
-			if got := text(podresize.Next(c.in)); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
+			check.Equal(t, text(podresize.Next(c.in)), c.want, "got")
 		})
 	}
 }
@@ -154,9 +153,7 @@ func TestSteps(t *testing.T) {
 					t.Fatalf("done, and the pod has %v instead of %v", pod, in.Want)
 				}
 				for _, c := range in.Containers {
-					if c.Have != c.Want {
-						t.Fatalf("done, and %s has %v instead of %v", c.Name, c.Have, c.Want)
-					}
+					check.Fatal(t, check.Is(c.Have, c.Want, "done, and %s has %v", c.Name, c.Have))
 				}
 				return
 			case podresize.Look:
@@ -265,9 +262,7 @@ func TestDecide(t *testing.T) {
 		{"another class", limited, pod("p", "1", "1Gi"), nil, podresize.Refuse{Message: "the pod's QoS class can't change from Burstable to Guaranteed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := podresize.Decide(c.desired, c.given, c.others, list("4", "8Gi")); got != c.want {
-				t.Errorf("got %+v, want %+v", got, c.want)
-			}
+			check.Equal(t, podresize.Decide(c.desired, c.given, c.others, list("4", "8Gi")), c.want, "got")
 		})
 	}
 }
@@ -381,9 +376,7 @@ func TestOrder(t *testing.T) {
 	for _, w := range waiters {
 		got = append(got, w.Desired.Name)
 	}
-	if want := []string{"less", "high", "guaranteed", "early", "late", "new"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	check.Same(t, got, []string{"less", "high", "guaranteed", "early", "late", "new"}, "got")
 }
 
 // TestGreater: of two allocations each resource counts as the greater of both.

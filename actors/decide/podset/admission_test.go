@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestQueue(t *testing.T) {
@@ -89,9 +90,7 @@ func TestTurn(t *testing.T) {
 			known: true, beside: []*Entry{{Pod: made("web#1"), Origin: podspec.API, State: Collecting}},
 		}
 		c.change(&s)
-		if got := s.e.Turn(slices.Values(append(s.beside, s.e)), s.known, s.runs); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		check.Equal(t, s.e.Turn(slices.Values(append(s.beside, s.e)), s.known, s.runs), c.want, "%s", c.name)
 	}
 }
 
@@ -110,9 +109,7 @@ func TestExpel(t *testing.T) {
 	p, grace := made("a"), int64(7)
 	p.Spec.TerminationGracePeriodSeconds = &grace
 	want := podlife.Stop{At: now, Grace: 7 * time.Second, Fail: true, Reason: "OutOfcpu", Message: "no CPU", Why: "no CPU"}
-	if got := Expel(p, &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}, now); *got != want {
-		t.Errorf("%+v", *got)
-	}
+	check.Equal(t, *Expel(p, &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}, now), want, "it")
 }
 
 func TestRejectedStatus(t *testing.T) {
@@ -130,7 +127,5 @@ func TestRejectedStatus(t *testing.T) {
 	if s = RejectedStatus(p, why, now); !s.StartTime.Equal(&before) || s.ObservedGeneration != 4 {
 		t.Errorf("it goes back: %v, generation %d", s.StartTime, s.ObservedGeneration)
 	}
-	if p.Status.Phase != "" {
-		t.Error("the pod was changed")
-	}
+	check.Equal(t, p.Status.Phase, "", "the pod was changed")
 }

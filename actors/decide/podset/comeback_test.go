@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestReturns(t *testing.T) {
@@ -34,9 +35,7 @@ func TestReturns(t *testing.T) {
 	} {
 		e := &Entry{Pod: made("a"), Removal: Told, Wanted: round, Again: &Want{made("a"), podspec.File}}
 		c.change(e)
-		if got := e.Returns(round); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		check.Equal(t, e.Returns(round), c.want, "%s", c.name)
 	}
 }
 
@@ -49,9 +48,7 @@ func TestReturn(t *testing.T) {
 			Wanted: 5, Again: &Want{next, podspec.HTTP},
 		}
 		e.Return()
-		if want := (Entry{Pod: next, Origin: podspec.HTTP, State: Waiting, Wanted: 5, Earlier: true}); e != want {
-			t.Errorf("from %v: %+v", from, e)
-		}
+		check.Equal(t, e, (Entry{Pod: next, Origin: podspec.HTTP, State: Waiting, Wanted: 5, Earlier: true}), "from %v", from)
 	}
 }
 
@@ -64,9 +61,7 @@ func TestNextLife(t *testing.T) {
 		{"nothing was said, in the first life", 0, 0, 1},
 		{"nothing was said, in a later life", 0, 4, 5},
 	} {
-		if got := NextLife(c.next, c.first); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		check.Equal(t, NextLife(c.next, c.first), c.want, "%s", c.name)
 	}
 }
 
@@ -91,9 +86,7 @@ func TestEarlierStatus(t *testing.T) {
 	if c = s.ContainerStatuses[1]; c.LastTerminationState != old || c.State.Running != nil {
 		t.Errorf("a container that ran: %+v", c)
 	}
-	if mains[0].State != dead {
-		t.Error("the argument was changed")
-	}
+	check.Equal(t, mains[0].State, dead, "the argument was changed")
 }
 
 func TestBegunSince(t *testing.T) {
@@ -109,9 +102,7 @@ func TestBegunSince(t *testing.T) {
 		{"its sandbox was made after the stop", rp, -time.Second, true},
 		{"nothing of it runs", observed.RuntimePod{}, -time.Second, false},
 	} {
-		if got := BegunSince(c.rp, now.Add(c.since)); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		check.Equal(t, BegunSince(c.rp, now.Add(c.since)), c.want, "%s", c.name)
 	}
 }
 

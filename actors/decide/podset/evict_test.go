@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestEvict: each state of an eviction and of a removal, each stop under way, and another eviction.
@@ -39,9 +40,7 @@ func TestEvict(t *testing.T) {
 			false, otherShort, short, otherShort},
 	} {
 		e := c.entry
-		if first := e.Evict(eviction); first != c.first {
-			t.Errorf("%s: it is the first: %v", c.name, first)
-		}
+		check.Equal(t, e.Evict(eviction), c.first, "%s: it is the first", c.name)
 		wantStop(t, c.name+", the stop", e.Stop, c.stop)
 		wantStop(t, c.name+", before it is noted", e.Telling(), c.telling)
 		if e.Asked != nil && e.Eviction != Noting {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -53,18 +54,14 @@ func TestMerge(t *testing.T) {
 		{name: "two pods of the apiserver of a name: one is being deleted", api: "web#1 web#2", want: "web#1@api web#2@api"},
 	} {
 		got := show(Merge([]Source{{podspec.API, list(c.api)}, {podspec.File, list(c.file)}, {podspec.HTTP, list(c.http)}}))
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		check.Equal(t, got, c.want, "%s", c.name)
 	}
 }
 
 func TestMergeKeepsNamespacesApart(t *testing.T) {
 	other := made("web#2")
 	other.Namespace = "other"
-	if got := show(Merge([]Source{{podspec.File, []*v1.Pod{made("web#1"), other}}})); got != "web#1@file web#2@file" {
-		t.Error(got)
-	}
+	check.Equal(t, show(Merge([]Source{{podspec.File, []*v1.Pod{made("web#1"), other}}})), "web#1@file web#2@file", "it")
 }
 
 // running is a pod of the runtime with sandboxes made so long after now.
@@ -113,12 +110,8 @@ func TestStartOrder(t *testing.T) {
 		for _, w := range StartOrder(wanted, runtime) {
 			got = append(got, w.Pod.Name)
 		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %v, want %s", c.name, got, c.want)
-		}
-		if show(wanted) != before {
-			t.Errorf("%s: the argument was changed", c.name)
-		}
+		check.Equal(t, strings.Join(got, " "), c.want, "%s: %v", c.name, got)
+		check.Equal(t, before, show(wanted), "%s: the argument was changed", c.name)
 	}
 }
 
@@ -140,7 +133,5 @@ func TestStaticPodsStartFirst(t *testing.T) {
 	static := made("static")
 	static.Annotations = map[string]string{podspec.AnnotationSource: "file"}
 	wanted := []Want{{prioritized("a/2000000000")[0], podspec.API}, {static, podspec.File}, {made("b"), podspec.API}}
-	if got := show(StartOrder(wanted, nil)); got != "static#static@file a#a@api b#b@api" {
-		t.Error(got)
-	}
+	check.Equal(t, show(StartOrder(wanted, nil)), "static#static@file a#a@api b#b@api", "it")
 }

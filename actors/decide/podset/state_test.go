@@ -1,6 +1,10 @@
 package podset
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
+)
 
 // TestNext is all states × events. Where there is no row, the event is impossible and panics.
 func TestNext(t *testing.T) {
@@ -29,9 +33,7 @@ func next(s State, e Event) (to State, panicked bool) {
 
 func TestHasActor(t *testing.T) {
 	for s, want := range map[State]bool{Waiting: false, Running: true, Finished: true, Collecting: true, Rejected: false} {
-		if s.HasActor() != want {
-			t.Errorf("%v: %v", s, !want)
-		}
+		check.Equal(t, s.HasActor(), want, "%v: %v", s, !want)
 	}
 }
 
@@ -43,8 +45,6 @@ func TestNames(t *testing.T) {
 		Stay.String(): "Stay", Discard.String(): "Discard", Fate(9).String(): "Fate(9)",
 		Wait.String(): "Wait", Ask.String(): "Ask", Turn(9).String(): "Turn(9)",
 	} {
-		if got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		check.Equal(t, got, want, "it")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestFate(t *testing.T) {
@@ -71,9 +72,7 @@ func TestFate(t *testing.T) {
 	} {
 		e := &Entry{Pod: made("a"), Origin: podspec.File, Wanted: round - 1}
 		c.change(e)
-		if got := e.Fate(round, !c.unheard); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		check.Equal(t, e.Fate(round, !c.unheard), c.want, "%s", c.name)
 	}
 }
 
@@ -161,21 +160,15 @@ func TestSooner(t *testing.T) {
 		{"by force: no grace period", &first, podlife.Stop{At: now.Add(10 * time.Second)},
 			podlife.Stop{At: now.Add(10 * time.Second), Why: "evicted"}},
 	} {
-		if got := Sooner(c.before, c.next); *got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, *got, c.want)
-		}
+		check.Equal(t, *Sooner(c.before, c.next), c.want, "%s", c.name)
 	}
-	if first.Grace != time.Minute {
-		t.Error("the first stop was changed: the pod's actor has it")
-	}
+	check.Equal(t, first.Grace, time.Minute, "the first stop was changed: the pod's actor has it")
 }
 
 func TestRemovalStop(t *testing.T) {
 	p := made("a")
 	p.Spec.TerminationGracePeriodSeconds = new(int64(7))
-	if got := RemovalStop(p, now); *got != (podlife.Stop{At: now, Grace: 7 * time.Second, Why: NotWanted}) {
-		t.Errorf("%+v", *got)
-	}
+	check.Equal(t, *RemovalStop(p, now), (podlife.Stop{At: now, Grace: 7 * time.Second, Why: NotWanted}), "it")
 }
 
 func TestUnknown(t *testing.T) {
@@ -211,9 +204,7 @@ func TestUnknown(t *testing.T) {
 		if uids := Unknown(runtime, func(uid types.UID) bool { return known[uid] }, wanted, unwanted, !c.unheard); len(uids) > 0 {
 			got = fmt.Sprint(uids)
 		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		check.Equal(t, got, c.want, "%s", c.name)
 	}
 }
 
@@ -231,9 +222,7 @@ func TestOrphan(t *testing.T) {
 	for _, c := range p.Spec.Containers {
 		got += c.Name + "=" + c.Image + " "
 	}
-	if got != "app=app:2 log=log:1 " {
-		t.Errorf("containers: %s, want one of each name, of the newest", got)
-	}
+	check.Equal(t, got, "app=app:2 log=log:1 ", "containers: %s, want one of each name, of the newest", got)
 	if podspec.Grace(p) != 24*time.Hour {
 		t.Errorf("grace period %v: those of its containers would not count", podspec.Grace(p))
 	}

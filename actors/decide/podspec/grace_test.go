@@ -6,6 +6,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestSeconds(t *testing.T) {
@@ -14,9 +16,7 @@ func TestSeconds(t *testing.T) {
 		math.MinInt64: 0, -1: 0, 0: 0, 1: time.Second, 30: 30 * time.Second, 86400: 24 * time.Hour,
 		math.MaxInt32: most, math.MaxInt32 + 1: most, 9223372036: most, 9223372037: most, math.MaxInt64: most,
 	} {
-		if got := Seconds(n); got != want {
-			t.Errorf("%d s are %v, want %v", n, got, want)
-		}
+		check.Equal(t, Seconds(n), want, "%d s", n)
 	}
 	now := time.Now()
 	if end := now.Add(Seconds(math.MaxInt64) + time.Hour); !end.After(now) || end.Sub(now) <= 0 {
@@ -30,8 +30,6 @@ func TestGrace(t *testing.T) {
 		seconds *int64
 		want    time.Duration
 	}{{nil, 30 * time.Second}, {new(int64(0)), 0}, {new(int64(-1)), 0}, {new(int64(5)), 5 * time.Second}, {new(int64(math.MaxInt64)), Seconds(math.MaxInt32)}} {
-		if got := Grace(pod(c.seconds)); got != c.want {
-			t.Errorf("%v, want %v", got, c.want)
-		}
+		check.Equal(t, Grace(pod(c.seconds)), c.want, "it")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // everyKind is a pod that has containers of each kind. A main container may have a
@@ -98,9 +99,7 @@ func TestOrigin(t *testing.T) {
 		})
 	}
 	for o, want := range map[podspec.Origin]bool{podspec.File: true, podspec.HTTP: true, podspec.API: false, podspec.Orphan: false} {
-		if o.Static() != want {
-			t.Errorf("%s: static %t, want %t", o, o.Static(), want)
-		}
+		check.Equal(t, o.Static(), want, "%s: static", o)
 	}
 }
 
@@ -126,9 +125,7 @@ func TestFinished(t *testing.T) {
 	for phase, want := range map[v1.PodPhase]bool{
 		"": false, v1.PodPending: false, v1.PodRunning: false, v1.PodUnknown: false, v1.PodSucceeded: true, v1.PodFailed: true,
 	} {
-		if got := podspec.Finished(&v1.Pod{Status: v1.PodStatus{Phase: phase}}); got != want {
-			t.Errorf("phase %q: %t, want %t", phase, got, want)
-		}
+		check.Equal(t, podspec.Finished(&v1.Pod{Status: v1.PodStatus{Phase: phase}}), want, "phase %q", phase)
 	}
 }
 
@@ -155,9 +152,7 @@ func TestGraces(t *testing.T) {
 // TestClass: the class that a pod was made with stands, whatever it asks for now.
 func TestClass(t *testing.T) {
 	p := everyKind()
-	if c := podspec.Class(p); c != v1.PodQOSBestEffort {
-		t.Errorf("class %s", c)
-	}
+	check.Equal(t, podspec.Class(p), v1.PodQOSBestEffort, "class")
 	p.Status.QOSClass = v1.PodQOSGuaranteed
 	if c := podspec.Class(p); c != v1.PodQOSGuaranteed {
 		t.Errorf("class %s of a Guaranteed pod", c)

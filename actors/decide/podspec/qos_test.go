@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func demand(requestCPU, limitCPU, requestMemory, limitMemory string) v1.ResourceRequirements {
@@ -69,9 +70,7 @@ func TestQOS(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "a"}}}}
 			c.mutate(&pod.Spec)
-			if got := podspec.QOS(pod); got != c.wantClass {
-				t.Errorf("got %s, want %s", got, c.wantClass)
-			}
+			check.Equal(t, podspec.QOS(pod), c.wantClass, "got")
 		})
 	}
 }

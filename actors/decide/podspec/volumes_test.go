@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestVolumes(t *testing.T) {
@@ -34,16 +36,12 @@ func TestVolumes(t *testing.T) {
 		}
 		return strings.Join(names, " ")
 	}
-	if got := of(&spec); got != "device both of-init" {
-		t.Errorf("the pod uses %s", got)
-	}
+	check.Equal(t, of(&spec), "device both of-init", "the pod uses")
 	debugged := *spec.DeepCopy()
 	debugged.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
 		Name: "debug", VolumeMounts: mounts("of-ephemeral"),
 	}}}
-	if got := of(&debugged); got != "device both of-ephemeral of-init" {
-		t.Errorf("with an ephemeral container, the pod uses %s", got)
-	}
+	check.Equal(t, of(&debugged), "device both of-ephemeral of-init", "with an ephemeral container, the pod uses")
 	plain := *spec.DeepCopy()
 	plain.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
 		Name: "debug", VolumeMounts: mounts("both"),
@@ -58,9 +56,7 @@ func TestVolumes(t *testing.T) {
 		{"a container without", &spec, &plain, false},
 		{"again", &debugged, &debugged, false},
 	} {
-		if got := UsesMore(c.old, c.now); got != c.want {
-			t.Errorf("%s: UsesMore is %v", c.name, got)
-		}
+		check.Equal(t, UsesMore(c.old, c.now), c.want, "%s: UsesMore", c.name)
 	}
 	for range Volumes(&spec) {
 		break // a loop may end early

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // history is a pod to which anything may happen: containers are made, start,
@@ -153,14 +154,9 @@ func (h *history) step() {
 }
 
 func throughAPI(rt *rapid.T, s *v1.PodStatus) *v1.PodStatus {
-	b, err := json.Marshal(s)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	b := check.Value(json.Marshal(s))(rt)
 	var out v1.PodStatus
-	if err := json.Unmarshal(b, &out); err != nil {
-		rt.Fatal(err)
-	}
+	check.Fatal(rt, json.Unmarshal(b, &out))
 	return &out
 }
 
@@ -224,9 +220,7 @@ func (h *history) truth(s *v1.PodStatus) {
 				x++
 			}
 		}
-		if x != 1 {
-			h.rt.Fatalf("%s has %d states", c.Name, x)
-		}
+		check.Fatal(h.rt, check.Is(x, 1, "%s has %d states", c.Name, x))
 		if l := c.LastTerminationState.Terminated; l != nil && c.State.Terminated != nil && l.ContainerID != "" && l.ContainerID == c.State.Terminated.ContainerID {
 			h.rt.Fatalf("%s ended twice the same: %s", c.Name, brief(s))
 		}

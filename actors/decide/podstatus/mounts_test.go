@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // mountsInput is a container with a mount of each mode, whose runtime can make all
@@ -83,9 +84,7 @@ func TestRecursiveReadOnlyMounts(t *testing.T) {
 			}
 			got = append(got, fmt.Sprint(m.Name, ":", mode))
 		}
-		if got := strings.Join(got, " "); got != c.want {
-			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
-		}
+		check.Equal(t, strings.Join(got, " "), c.want, "%s:\n got", c.name)
 		in.Previous = &status
 		if again := podstatus.Compute(in); &again.ContainerStatuses[0].VolumeMounts[0] != &status.ContainerStatuses[0].VolumeMounts[0] {
 			t.Errorf("%s: computed again, the list of mounts is another", c.name)

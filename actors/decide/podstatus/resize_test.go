@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // resized gives the pod's container limits of 2 CPUs and 128 bytes; it has have.
@@ -100,9 +101,7 @@ func TestResized(t *testing.T) {
 		{"ended", steps{resized(before), all(containers(exited("a", 0, 1)), resized(before))}, is},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := shownResources(lastOf(c.steps)); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			check.Equal(t, shownResources(lastOf(c.steps)), c.want, "got")
 		})
 	}
 }
@@ -165,9 +164,7 @@ func TestResizeAcknowledged(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := lastOf(c.steps)
-			if got := fmt.Sprintf("%d: %s", s.ObservedGeneration, shownResources(s)); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			check.Equal(t, fmt.Sprintf("%d: %s", s.ObservedGeneration, shownResources(s)), c.want, "got")
 		})
 	}
 }
@@ -221,9 +218,7 @@ func TestAllocated(t *testing.T) {
 			if podstatus.FindCondition(s.Conditions, v1.PodResizeInProgress) != nil {
 				got += " in progress"
 			}
-			if got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			check.Equal(t, got, c.want, "got")
 		})
 	}
 }

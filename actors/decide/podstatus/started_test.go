@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestStarted(t *testing.T) {
@@ -30,9 +32,7 @@ func TestStarted(t *testing.T) {
 		"the first of which anything is known": {of(), of(runs), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Started(tt.before, tt.after); got != tt.want {
-				t.Errorf("%v, want %v", got, tt.want)
-			}
+			check.Equal(t, Started(tt.before, tt.after), tt.want, "it")
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -261,9 +262,7 @@ func TestRestartRules(t *testing.T) {
 			"Failed; " + noBox + "; " + failed + "; AllContainersRestarting=False PodFailed ; a ended 1 Error last ended 42 Error restarts 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := brief(lastOf(c.steps)); got != c.want {
-				t.Errorf("got\n%s\nwant\n%s", got, c.want)
-			}
+			check.Equal(t, brief(lastOf(c.steps)), c.want, "got")
 		})
 	}
 }
@@ -398,9 +397,7 @@ func TestCompute(t *testing.T) {
 		{"not in the spec", steps{containers(running("a", 0), running("z", 0))}, "Running; " + wellA},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := brief(lastOf(c.steps)); got != c.want {
-				t.Errorf("got\n%s\nwant\n%s", got, c.want)
-			}
+			check.Equal(t, brief(lastOf(c.steps)), c.want, "got")
 		})
 	}
 }
@@ -462,10 +459,7 @@ func TestWholeStatus(t *testing.T) {
 	c.Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("100m")}
 	c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true}}
 	s := podstatus.Compute(in)
-	got, err := json.MarshalIndent(s, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := check.Value(json.MarshalIndent(s, "", " "))(t)
 	for _, want := range []string{
 		`"observedGeneration": 3`, `"phase": "Running"`, `"hostIP": "192.0.2.1"`, `"podIP": "10.1.0.1"`,
 		`"startTime": "2026-01-01T11:59:00Z"`, `"startedAt": "2026-01-01T11:59:10Z"`, `"lastTransitionTime": "2026-01-01T12:00:00Z"`,
@@ -482,9 +476,7 @@ func TestWholeStatus(t *testing.T) {
 	var types []string
 	for _, c := range s.Conditions {
 		types = append(types, string(c.Type))
-		if c.ObservedGeneration != 3 {
-			t.Errorf("%s: observed generation %d", c.Type, c.ObservedGeneration)
-		}
+		check.Equal(t, c.ObservedGeneration, 3, "%s: observed generation", c.Type)
 	}
 	if got, want := strings.Join(types, " "), "PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled"; got != want {
 		t.Errorf("conditions %s, want %s", got, want)
@@ -517,15 +509,11 @@ func TestAddresses(t *testing.T) {
 	s := podstatus.Compute(in)
 	in.Previous = &s
 	sandboxDown(&in)
-	if s := podstatus.Compute(in); s.PodIP != "10.1.0.1" {
-		t.Errorf("the address of a pod whose sandbox is down: %q", s.PodIP)
-	}
+	check.Equal(t, podstatus.Compute(in).PodIP, "10.1.0.1", "the address of a pod whose sandbox is down")
 	in = baseInput()
 	in.Plan.Pod.Spec.HostNetwork, in.Plan.View.Sandboxes[0].HostNetwork, in.Plan.View.Sandboxes[0].IPs = true, true, nil
 	s = podstatus.Compute(in)
-	if s.PodIP != "192.0.2.1" {
-		t.Errorf("the address of a pod on the host's network: %q", s.PodIP)
-	}
+	check.Equal(t, s.PodIP, "192.0.2.1", "the address of a pod on the host's network")
 	in.Previous, in.HostIPs = &s, []string{"192.0.2.7"}
 	if s := podstatus.Compute(in); s.PodIP != "192.0.2.1" || s.HostIP != "192.0.2.7" {
 		t.Errorf("after the host's address changed: pod %q host %q", s.PodIP, s.HostIP)

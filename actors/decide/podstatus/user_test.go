@@ -1,12 +1,12 @@
 package podstatus_test
 
 import (
-	"reflect"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestUserOfContainer: what is shown of the user of a container's first process.
@@ -40,8 +40,6 @@ func TestUserOfContainer(t *testing.T) {
 		if u := status.ContainerStatuses[0].User; u != nil {
 			got = u.Linux
 		}
-		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		check.Deep(t, got, c.want, "%s", c.name)
 	}
 }

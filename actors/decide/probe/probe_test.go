@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -91,13 +93,9 @@ func TestBegin(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := container(c.probes, c.b)
-			if got.dues() != c.due {
-				t.Errorf("due at %v, want %v", got.dues(), c.due)
-			}
+			check.Equal(t, got.dues(), c.due, "due at")
 			h := got.Health()
-			if health := [...]Result{h.Startup, h.Liveness, h.Readiness}; health != c.health {
-				t.Errorf("health %v, want %v", health, c.health)
-			}
+			check.Equal(t, [...]Result{h.Startup, h.Liveness, h.Readiness}, c.health, "health")
 		})
 	}
 }
@@ -138,19 +136,11 @@ func TestAnswers(t *testing.T) {
 				was := p.Result
 				counted, changed := x.Answered(c.kind, v, now)
 				want := map[byte]Result{'s': success, 'f': failure, 'u': Unknown}[c.results[i]]
-				if p.Result != want {
-					t.Fatalf("answer %d: result %v, want %v", i, p.Result, want)
-				}
-				if changed != (was != p.Result) {
-					t.Errorf("answer %d: changed is %v", i, changed)
-				}
-				if counted != (c.counting[i] == 'y') {
-					t.Errorf("answer %d: counted is %v", i, counted)
-				}
+				check.Fatal(t, check.Is(p.Result, want, "answer %d: result", i))
+				check.Equal(t, changed, (was != p.Result), "answer %d: changed", i)
+				check.Equal(t, counted, (c.counting[i] == 'y'), "answer %d: counted", i)
 			}
-			if ended := p.Due() == 0; ended != c.ends {
-				t.Errorf("it is over: %v, want %v", ended, c.ends)
-			}
+			check.Equal(t, p.Due() == 0, c.ends, "it is over")
 		})
 	}
 }
@@ -200,9 +190,7 @@ func TestStopping(t *testing.T) {
 	p := v1.Probe{PeriodSeconds: 10, FailureThreshold: 1}
 	x := container(map[Kind]v1.Probe{Liveness: p, Readiness: p}, Beginning{})
 	x.Stopping()
-	if got, want := x.dues(), [...]float64{-1, -1, 0}; got != want {
-		t.Errorf("due at %v, want %v", got, want)
-	}
+	check.Equal(t, x.dues(), [...]float64{-1, -1, 0}, "due at")
 	x.Answered(Liveness, Failed, epoch) // it was under way
 	if h := x.Health(); h.Liveness != Success {
 		t.Errorf("a container that is being stopped: %+v", h)
@@ -211,9 +199,7 @@ func TestStopping(t *testing.T) {
 	x = container(map[Kind]v1.Probe{Startup: p, Liveness: p, Readiness: p}, Beginning{})
 	x.Stopping()
 	x.Answered(Startup, Passed, epoch)
-	if got, want := x.dues(), [...]float64{-1, -1, -1}; got != want {
-		t.Errorf("due at %v, want %v", got, want)
-	}
+	check.Equal(t, x.dues(), [...]float64{-1, -1, -1}, "due at")
 }
 
 func TestGrace(t *testing.T) {

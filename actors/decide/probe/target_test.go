@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestTargetOf(t *testing.T) {
@@ -40,9 +42,7 @@ func TestTargetOf(t *testing.T) {
 		got, known, err := TargetOf(&v1.Probe{ProbeHandler: c.handler}, app, c.ip)
 		switch {
 		case c.err != "":
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%s: error %v, want %s", name, err, c.err)
-			}
+			check.Says(t, err, c.err, "%s: error", name)
 		case err != nil:
 			t.Errorf("%s: %v", name, err)
 		case !reflect.DeepEqual(got, c.want) || known == c.unknown:

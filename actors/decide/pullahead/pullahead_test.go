@@ -2,7 +2,6 @@ package pullahead_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/pullahead"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -126,9 +126,7 @@ func TestNext(t *testing.T) {
 		}
 		now := noon.Add(c.after)
 		step := l.Next(pullahead.Facts{Now: now, Wished: now.Add(-c.wished), Busy: c.busy})
-		if got := show(step, now); got != c.want {
-			t.Errorf("%s: %s, want %s", c.what, got, c.want)
-		}
+		check.Equal(t, show(step, now), c.want, "%s", c.what)
 	}
 }
 
@@ -170,34 +168,24 @@ func TestNotes(t *testing.T) {
 	l.Pulled("a", "id", noon)
 	l.Looked("b", "", noon)
 	l.Outgrew("b", 20, noon)
-	if got := l.Count(noon); got != (pullahead.Counts{Present: 1, Held: 1}) {
-		t.Errorf("counted %+v", got)
-	}
+	check.Equal(t, l.Count(noon), (pullahead.Counts{Present: 1, Held: 1}), "counted")
 	next := pullahead.New(of)
 	next.Take(l.Notes())
 	next.Looked("a", "id", noon)
 	next.Looked("b", "", noon)
-	if got := show(next.Next(pullahead.Facts{Now: noon, Wished: noon.Add(-time.Minute)}), noon); got != "wait 6h0m0s" {
-		t.Error(got)
-	}
+	check.Equal(t, show(next.Next(pullahead.Facts{Now: noon, Wished: noon.Add(-time.Minute)}), noon), "wait 6h0m0s", "it")
 	if _, ok, _ := next.Room("b", disk(60), low, noon); ok {
 		t.Error("it fits where it did not")
 	}
 	next.Removed("id", noon)
 	next.Failed("b", "no", noon)
-	if got := next.Count(noon); got != (pullahead.Counts{Held: 1, Failed: 1}) {
-		t.Errorf("counted %+v", got)
-	}
-	if got := next.Count(noon.Add(7 * time.Hour)); got != (pullahead.Counts{Waiting: 1, Failed: 1}) {
-		t.Errorf("later, counted %+v", got)
-	}
+	check.Equal(t, next.Count(noon), (pullahead.Counts{Held: 1, Failed: 1}), "counted")
+	check.Equal(t, next.Count(noon.Add(7*time.Hour)), (pullahead.Counts{Waiting: 1, Failed: 1}), "later, counted")
 	var told []string
 	for _, why := range []string{"no", "no", "other", "other"} {
 		told = append(told, fmt.Sprint(next.Failed("a", why, noon)))
 	}
-	if want := []string{"true", "false", "true", "false"}; !slices.Equal(told, want) {
-		t.Errorf("failures are news: %s", strings.Join(told, " "))
-	}
+	check.Same(t, told, []string{"true", "false", "true", "false"}, "failures are news: %s", strings.Join(told, " "))
 	if !pullahead.New(nil).Empty() || next.Empty() {
 		t.Error("which list is empty?")
 	}

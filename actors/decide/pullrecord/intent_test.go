@@ -3,6 +3,8 @@ package pullrecord
 import (
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestIntent: what becomes of an image whose pull did not work, by what the runtime had before and has now.
@@ -65,9 +67,7 @@ func TestIntentOfTwoPulls(t *testing.T) {
 	in.Had("2") // the first has come meanwhile
 	in.Ask()
 	in.Fail(false, now)
-	if got := in.Settle("2", now); got != Records {
-		t.Error(got)
-	}
+	check.Equal(t, in.Settle("2", now), Records, "it")
 }
 
 // TestIntentWithoutAPull: an intent whose pull was never asked for ends at once, unless an earlier agent has pulled.

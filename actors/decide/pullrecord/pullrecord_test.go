@@ -9,6 +9,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -34,9 +35,7 @@ func TestFormat(t *testing.T) {
 	want := `{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","lastUpdatedTime":"2026-01-02T03:04:05Z","imageRef":"sha256:1",` +
 		`"credentialMapping":{"reg.io/app":{"kubernetesSecrets":[{"uid":"x","namespace":"shop","name":"pull","credentialHash":"` +
 		secretOf("x", "pull", "p").Hash() + `"}]}}}` + "\n"
-	if got := string(Encode(r)); got != want {
-		t.Errorf("got  %swant %s", got, want)
-	}
+	check.Equal(t, string(Encode(r)), want, "got")
 	if got := string(EncodeIntent(img)); got != `{"kind":"ImagePullIntent","apiVersion":"kubelet.config.k8s.io/v1beta1","image":"reg.io/app:1"}`+"\n" {
 		t.Errorf("got %s", got)
 	}
@@ -59,19 +58,13 @@ func TestFormat(t *testing.T) {
 		strings.Replace(want, "lastUpdatedTime", "lastUpdated", 1): "unknown field",
 		want + "{}": "more",
 	} {
-		if _, err := Parse(FileName("sha256:1"), []byte(data)); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: %v", data, err)
-		}
+		check.Says(t, check.Err(Parse(FileName("sha256:1"), []byte(data))), why, "%s", data)
 	}
 	if got, err := ParseIntent(FileName(img), EncodeIntent(img)); got != img || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := ParseIntent(FileName("x"), EncodeIntent(img)); err == nil {
-		t.Error("another file's")
-	}
-	if _, err := ParseIntent(FileName("Not An Image"), EncodeIntent("Not An Image")); err == nil {
-		t.Error("no image")
-	}
+	check.Fails(t, check.Err(ParseIntent(FileName("x"), EncodeIntent(img))), "another file's")
+	check.Fails(t, check.Err(ParseIntent(FileName("Not An Image"), EncodeIntent("Not An Image"))), "no image")
 }
 
 func TestPolicy(t *testing.T) {
@@ -95,9 +88,7 @@ func TestPolicy(t *testing.T) {
 		{kubelet.NeverVerifyAllowlistedImages, "Not An Image", true, true},
 	} {
 		p := Policy{Verification: c.policy, Allowlist: []string{"reg.io/free", "reg.io:5000/team/*"}}
-		if got := p.Verifies(c.image, c.pulled); got != c.want {
-			t.Errorf("%s %s, pulled %v: %v", c.policy, c.image, c.pulled, got)
-		}
+		check.Equal(t, p.Verifies(c.image, c.pulled), c.want, "%s %s, pulled %v", c.policy, c.image, c.pulled)
 	}
 }
 
@@ -174,9 +165,7 @@ func TestAdd(t *testing.T) {
 		before := string(Encode(r))
 		next, changed := Add(r, "id", img, s.offers, later)
 		of, _ := For(next, img)
-		if string(Encode(r)) != before {
-			t.Fatalf("%d: the old one was changed", i)
-		}
+		check.Fatal(t, check.Is(string(Encode(r)), before, "%d: the old one was changed", i))
 		if changed != s.changed || len(of.KubernetesSecrets) != s.secrets || of.NodePodsAccessible != s.node {
 			t.Errorf("%d: %v, %+v", i, changed, of)
 		}

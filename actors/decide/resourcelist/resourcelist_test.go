@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func list(cpu, memory string) v1.ResourceList {
@@ -56,8 +58,6 @@ func TestExtended(t *testing.T) {
 		"kubernetes.io/batch": false, "node.kubernetes.io/x": false, "requests.example.com/gpu": false,
 		"example.com/": false, "/gpu": false, "example.com/gpu/x": false, "example.com/ä": false,
 	} {
-		if got := Extended(name); got != want {
-			t.Errorf("%q: %v", name, got)
-		}
+		check.Equal(t, Extended(name), want, "%q", name)
 	}
 }

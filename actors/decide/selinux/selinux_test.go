@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const file = "system_u:object_r:container_file_t:s0"
@@ -92,9 +94,7 @@ func TestOf(t *testing.T) {
 				}
 				return
 			}
-			if got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			check.Equal(t, got, c.want, "it")
 		})
 	}
 	_, pod, pv := base()

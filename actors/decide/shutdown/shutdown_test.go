@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/shutdown"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const second = time.Second
@@ -39,13 +40,9 @@ func TestGroups(t *testing.T) {
 		"no time":             {shutdown.TwoGroups(30*second, 10*second).Fit(0), "0=0s 2000000000=0s"},
 		"negative time":       {shutdown.TwoGroups(30*second, 10*second).Fit(-1), "0=0s 2000000000=0s"},
 	} {
-		if got := show(c.got); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		check.Equal(t, show(c.got), c.want, "%s", name)
 	}
-	if got := shutdown.ByPriority([]shutdown.Group{{1, second}, {0, 2 * second}}).Total(); got != 3*second {
-		t.Errorf("in total %v", got)
-	}
+	check.Equal(t, shutdown.ByPriority([]shutdown.Group{{1, second}, {0, 2 * second}}).Total(), 3*second, "in total")
 }
 
 func TestNext(t *testing.T) {
@@ -82,9 +79,7 @@ func TestNext(t *testing.T) {
 		"the clock was set back":    {at(0, -3*second), []shutdown.Pod{asked(low, -3*second)}, "group 0 for 10s:"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := said(groups.Next(c.at, c.pods, noon)); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			check.Equal(t, said(groups.Next(c.at, c.pods, noon)), c.want, "got")
 		})
 	}
 	none := shutdown.TwoGroups(10*second, 0)

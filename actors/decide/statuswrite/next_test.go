@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestNext(t *testing.T) {
@@ -192,9 +193,7 @@ func TestRenews(t *testing.T) {
 		"all of it is written now": {&v1.Pod{ObjectMeta: deleted.ObjectMeta, Status: *seen}, seen, dead, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Renews(c.object, c.want, c.next); got != c.renews {
-				t.Errorf("got %v, want %v", got, c.renews)
-			}
+			check.Equal(t, Renews(c.object, c.want, c.next), c.renews, "got")
 		})
 	}
 }
@@ -203,9 +202,7 @@ func BenchmarkNothingToWrite(b *testing.B) {
 	s := with(status("Running", runs("a", 0)), condition(v1.PodReady, v1.ConditionTrue, 1))
 	in := Input{Now: t0, Object: &v1.Pod{Status: *s.DeepCopy()}, Want: s}
 	for b.Loop() {
-		if Next(in).Do != Rest {
-			b.Fatal("it writes")
-		}
+		check.Fatal(b, check.Is(Next(in).Do, Rest, "it writes"))
 	}
 }
 
@@ -226,9 +223,7 @@ func TestHold(t *testing.T) {
 		for looks := 0; ; looks++ {
 			step := Next(in)
 			if !differs || rests {
-				if step.Do != Rest {
-					rt.Fatalf("%v although there is nothing to say", step.Do)
-				}
+				check.Fatal(rt, check.Is(step.Do, Rest, "%v although there is nothing to say", step.Do))
 				return
 			}
 			if step.Do == Write {

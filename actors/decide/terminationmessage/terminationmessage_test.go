@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestTail(t *testing.T) {
@@ -38,9 +39,7 @@ func TestTail(t *testing.T) {
 		{"80 lines", many.String(), false, wantMany.String()},
 		{"2 KiB", line("stdout", "F", strings.Repeat("x", 5000)), false, strings.Repeat("x", MaxLog-1) + "\n"},
 	} {
-		if got := Tail([]byte(c.log), !c.part); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		check.Equal(t, Tail([]byte(c.log), !c.part), c.want, "%s", c.name)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		got := Tail(rapid.SliceOf(rapid.Byte()).Draw(t, "log"), rapid.Bool().Draw(t, "whole"))
@@ -73,8 +72,6 @@ func TestFromLog(t *testing.T) {
 		{v1.TerminationMessageReadFile, 1, "Error", false},
 		{"", 1, "Error", false},
 	} {
-		if got := FromLog(c.policy, &observed.Container{ExitCode: c.code, Reason: c.reason}); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		check.Equal(t, FromLog(c.policy, &observed.Container{ExitCode: c.code, Reason: c.reason}), c.want, "%+v", c)
 	}
 }

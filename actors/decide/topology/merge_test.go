@@ -246,9 +246,7 @@ func TestMergeAsBruteForce(t *testing.T) {
 	}
 	for _, name := range []string{bestEffort, restricted, single} {
 		for _, preferred := range []bool{false, true} {
-			if kinds[fmt.Sprintf("%s preferred=%v", name, preferred)] < 1000 {
-				t.Errorf("few cases of a kind: %v", kinds)
-			}
+			check.AtLeast(t, kinds[fmt.Sprintf("%s preferred=%v", name, preferred)], 1000, "few cases of a kind: %v", kinds)
 		}
 	}
 }
@@ -281,9 +279,7 @@ func TestNew(t *testing.T) {
 		{"unknown policy", nodesOf(count(1), line), "x", Options{MaxNodes: 8}, false},
 	} {
 		p, err := New(c.t, c.policy, c.o)
-		if (err == nil) != c.ok {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		check.Equal(t, (err == nil), c.ok, "%s: %v", c.name, err)
 		if c.name == "many empty nodes" {
 			if got, ok := p.Merge([][]Hint{{{NodesOf(1), true}, {NodesOf(0, 1), false}}}); !ok || got.Nodes != NodesOf(1) {
 				t.Errorf("%s: %v", c.name, got)
@@ -319,9 +315,7 @@ func TestGroups(t *testing.T) {
 		for _, g := range Groups(scope, spec) {
 			got = append(got, len(g))
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", scope, got, want)
-		}
+		check.Same(t, got, want, "%s", scope)
 	}
 	if r := Rejection("container", false); r.Reason != "TopologyAffinityError" || r.Message != "Resources cannot be allocated with Topology locality" {
 		t.Errorf("%+v", r)

@@ -1,12 +1,13 @@
 package usage
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var at = time.Unix(1000, 0)
@@ -73,9 +74,7 @@ func TestV2(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.want.At = at
-			if got := V2(tt.files, at); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("read\n\t%+v, want\n\t%+v", got, tt.want)
-			}
+			check.Deep(t, V2(tt.files, at), tt.want, "read")
 		})
 	}
 }
@@ -144,9 +143,7 @@ func TestV1(t *testing.T) {
 			if len(got.IO) == 0 {
 				got.IO = nil
 			}
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("read\n\t%+v, want\n\t%+v", got, tt.want)
-			}
+			check.Deep(t, got, tt.want, "read")
 		})
 	}
 }
@@ -166,9 +163,7 @@ short: 1 2 3
 	want := []Interface{{
 		Name: "eth0", RxBytes: 1330483884, RxPackets: 2, RxErrors: 3, RxDropped: 4, TxBytes: 5353964, TxPackets: 6, TxErrors: 7, TxDropped: 8,
 	}, {Name: "cni0", RxBytes: 5}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("read %+v, want %+v", got, want)
-	}
+	check.Deep(t, got, want, "read")
 }
 
 // Whatever is in the files, nothing panics, and a working set is part of what is used.
@@ -205,8 +200,6 @@ func TestHeld(t *testing.T) {
 		"only the working set": {Memory{WorkingSet: 7000}, 7000},
 		"all of it":            {Memory{Usage: 10, WorkingSet: 10, Reclaimable: 20}, 0},
 	} {
-		if got := c.memory.Held(); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		check.Equal(t, c.memory.Held(), c.want, "%s", name)
 	}
 }

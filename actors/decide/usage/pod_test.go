@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestOf(t *testing.T) {
@@ -79,9 +81,7 @@ func TestRates(t *testing.T) {
 			text, _ := json.Marshal(*c.CPU.Rate)
 			got = string(text)
 		}
-		if got != step.want {
-			t.Errorf("step %d: %s nanocores, want %s", i, got, step.want)
-		}
+		check.Equal(t, got, step.want, "step %d: %s nanocores", i, got)
 	}
 }
 
@@ -136,9 +136,7 @@ func TestSummary(t *testing.T) {
 		"pod, ephemeral files": {*web.EphemeralStorage.InodesUsed, 3},
 		"container":            {*web.Containers[0].Memory.WorkingSetBytes, 20},
 	} {
-		if got[0] != got[1] {
-			t.Errorf("%s: %d, want %d", what, got[0], got[1])
-		}
+		check.Equal(t, got[0], got[1], "%s", what)
 	}
 	if r := web.VolumeStats[1].PVCRef; r == nil || r.Name != "c" || r.Namespace != "ns" || web.VolumeStats[0].PVCRef != nil {
 		t.Errorf("volumes: %+v", web.VolumeStats)

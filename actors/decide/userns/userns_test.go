@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestRange(t *testing.T) {
@@ -72,14 +74,10 @@ func TestPick(t *testing.T) {
 
 func TestDecode(t *testing.T) {
 	m := Mapping{First: 3 * Unit, Length: Unit}
-	if got, err := Decode(Encode(m)); err != nil || got != m {
-		t.Errorf("%+v, %v", got, err)
-	}
+	check.Equal(t, check.Value(Decode(Encode(m)))(t), m, "it")
 	// What a kubelet writes.
 	kubelet := `{"uidMappings":[{"hostId":196608,"containerId":0,"length":65536}],"gidMappings":[{"hostId":196608,"containerId":0,"length":65536}]}`
-	if got := string(Encode(m)); got != kubelet {
-		t.Errorf("got  %s\nwant %s", got, kubelet)
-	}
+	check.Equal(t, string(Encode(m)), kubelet, "got")
 	for _, bad := range []string{
 		"", "{}", "null", kubelet[:40], strings.Replace(kubelet, "196608", "0", 1), strings.ReplaceAll(kubelet, "196608", "0"),
 		strings.ReplaceAll(kubelet, `"containerId":0`, `"containerId":1`), strings.ReplaceAll(kubelet, "65536", "0"),

@@ -147,11 +147,7 @@ func TestAnchors(t *testing.T) {
 		if want := []string{"one", "three", "two"}; !slices.Equal(names, want) || len(got) != len(block("one")+block("two")+block("three")) {
 			t.Errorf("got %q of %v, want %v", got, names, want)
 		}
-		if of(projected(bySigner(&metav1.LabelSelector{}))) != got {
-			t.Error("the same pod has another order")
-		}
+		check.Equal(t, of(projected(bySigner(&metav1.LabelSelector{}))), got, "the same pod has another order")
 	}
-	if len(orders) < 2 {
-		t.Errorf("all pods have the order %v", orders)
-	}
+	check.AtLeast(t, len(orders), 2, "all pods have the order %v", orders)
 }

@@ -129,9 +129,7 @@ func TestContent(t *testing.T) {
 			s := source()
 			c.pod(s.Pod)
 			got := check.Value(s.Of(&v1.Volume{Name: "v", VolumeSource: c.volume}))(t)
-			if show(got) != c.want {
-				t.Errorf("got  %s\nwant %s", show(got), c.want)
-			}
+			check.Equal(t, show(got), c.want, "got")
 		})
 	}
 }

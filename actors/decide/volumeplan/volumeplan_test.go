@@ -2,13 +2,13 @@ package volumeplan
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
@@ -152,12 +152,8 @@ func TestMigrated(t *testing.T) {
 	if s := all[1].CSI; all[1].Err != nil || s == nil || s.Driver != "cinder.csi.openstack.org" || s.Inline || !s.ReadOnly || s.Name != "cinder.csi.openstack.org-c" {
 		t.Errorf("without: %+v, %v", s, all[1].Err)
 	}
-	if err := all[2].Err; err == nil || !strings.Contains(err.Error(), "nodeStageSecretRef shop/s") {
-		t.Errorf("with a secret that is not known: %v", err)
-	}
-	if err := all[3].Err; err == nil || !strings.Contains(err.Error(), "volume bad can't be translated to its CSI driver") {
-		t.Errorf("a bad one: %v", err)
-	}
+	check.Says(t, all[2].Err, "nodeStageSecretRef shop/s", "with a secret that is not known")
+	check.Says(t, all[3].Err, "volume bad can't be translated to its CSI driver", "a bad one")
 	if all[4].CSI != nil || all[4].Err != nil {
 		t.Errorf("flexVolume: %+v", all[4])
 	}

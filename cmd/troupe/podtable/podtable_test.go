@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/podview"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -51,9 +52,7 @@ func draw(t *testing.T, v podview.View, o Options) string {
 	t.Helper()
 	o.Now = now
 	var b strings.Builder
-	if err := Write(&b, v, o); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, Write(&b, v, o))
 	return b.String()
 }
 
@@ -67,9 +66,7 @@ func TestTable(t *testing.T) {
 	if text := draw(t, sample(), Options{}); strings.Contains(text, "\x1b") {
 		t.Error("there are escapes in it")
 	}
-	if text := draw(t, sample(), Options{Color: true}); !strings.Contains(text, "\x1b[31mdefault       crash") {
-		t.Errorf("what is not well is not marked: %q", text)
-	}
+	check.Has(t, draw(t, sample(), Options{Color: true}), "\x1b[31mdefault       crash", "what is not well is not marked")
 }
 
 func TestRuntimeTrouble(t *testing.T) {
@@ -77,9 +74,7 @@ func TestRuntimeTrouble(t *testing.T) {
 	v.Pods, v.Problems = nil, nil
 	v.Runtime = &podview.Runtime{Since: *before(90 * time.Second), Message: "dial unix /run/x.sock: connect: connection refused"}
 	want := "the container runtime has not answered for 90s, this output may be stale: dial unix /run/x.sock: connect: connection refused\n\nno pods on node n\n"
-	if got := draw(t, v, Options{}); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Equal(t, draw(t, v, Options{}), want, "got")
 }
 
 func TestNothingToShow(t *testing.T) {
@@ -93,9 +88,7 @@ func TestNothingToShow(t *testing.T) {
 		{podview.View{Node: "n", WaitingFor: []string{"the source file", "the first list of containers from the runtime"}}, Options{},
 			"not ready yet: waiting for the source file, the first list of containers from the runtime\n\nno pods on node n\n"},
 	} {
-		if got := draw(t, c.view, c.o); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
-		}
+		check.Equal(t, draw(t, c.view, c.o), c.want, "got")
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +28,7 @@ func TestLine(t *testing.T) {
 		{"äöüß", 3, "äö…"},
 		{"äöü", 3, "äöü"},
 	} {
-		if got := Line(c.in, c.limit); got != c.want {
-			t.Errorf("%q: %q, want %q", c.in, got, c.want)
-		}
+		check.Equal(t, Line(c.in, c.limit), c.want, "%q", c.in)
 	}
 }
 
@@ -39,9 +36,7 @@ func TestTable(t *testing.T) {
 	table := Table{Header: []string{"A", "B", "C"}}
 	table.Add([]string{"äää", "b", ""})
 	table.Add([]string{"a"})
-	if got := table.Lines(); !slices.Equal(got, []string{"A     B   C", "äää   b", "a"}) {
-		t.Errorf("got %q", got)
-	}
+	check.Same(t, table.Lines(), []string{"A     B   C", "äää   b", "a"}, "got")
 }
 
 func TestFit(t *testing.T) {
@@ -49,13 +44,9 @@ func TestFit(t *testing.T) {
 	if got := fit(text, 5, 0); got[2] != "\x1b[31mthree\x1b[0m" || len(got) != 4 {
 		t.Errorf("got %q", got)
 	}
-	if got := fit(text, 0, 4); !slices.Equal(got, []string{"one", "two", "… and 2 lines more"}) {
-		t.Errorf("got %q", got)
-	}
+	check.Same(t, fit(text, 0, 4), []string{"one", "two", "… and 2 lines more"}, "got")
 	for _, line := range fit(strings.Repeat("ä", 100), 7, 3) {
-		if utf8.RuneCountInString(line) != 7 {
-			t.Errorf("got %q", line)
-		}
+		check.Equal(t, utf8.RuneCountInString(line), 7, "got %q", line)
 	}
 }
 
@@ -121,9 +112,7 @@ trying again every 1s
 the node answers again, after 1s
 b
 `
-	if b.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
-	}
+	check.Equal(t, b.String(), want, "got")
 }
 
 func TestWatchOnATerminal(t *testing.T) {
@@ -133,9 +122,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	want := "\x1b[2J\x1b[Ha\x1b[K\n\x1b[J" +
 		"\x1b[Hgone; trying again since 12:00:01\x1b[K\n\x1b[K\na\x1b[K\n\x1b[J" +
 		"\x1b[Hb\x1b[K\n\x1b[J"
-	if b.String() != want {
-		t.Errorf("got\n%q\nwant\n%q", b.String(), want)
-	}
+	check.Equal(t, b.String(), want, "got")
 }
 
 type closed struct{}
@@ -150,11 +137,7 @@ func TestWatchEndsWithItsOutput(t *testing.T) {
 
 func TestMiddle(t *testing.T) {
 	for in, want := range map[string]string{"short": "short", "0123456789": "0123456789", "0123456789a": "0123…6789a", "a\nb": "a b"} {
-		if got := Middle(in, 10); got != want {
-			t.Errorf("Middle(%q) is %q, want %q", in, got, want)
-		}
+		check.Equal(t, Middle(in, 10), want, "Middle(%q)", in)
 	}
-	if got := Middle("0123456789a", 0); got != "0123456789a" {
-		t.Errorf("without a limit: %q", got)
-	}
+	check.Equal(t, Middle("0123456789a", 0), "0123456789a", "without a limit")
 }

@@ -171,9 +171,7 @@ func TestFaultsByRole(t *testing.T) {
 		if i == 0 {
 			namespace = "other"
 		}
-		if got := call("StopContainer", namespace, "a", "app", ""); got != want {
-			t.Errorf("StopContainer %d: %q, want %q", i, got, want)
-		}
+		check.Equal(t, call("StopContainer", namespace, "a", "app", ""), want, "StopContainer %d", i)
 	}
 	// The runtime has no streams: the first list is asked for twice, and counts once.
 	for i, method := range []string{"StreamPodSandboxes", "ListPodSandbox", "ListContainers", "ListPodSandbox"} {
@@ -181,9 +179,7 @@ func TestFaultsByRole(t *testing.T) {
 		if i == 3 {
 			want = plan.Slow
 		}
-		if got := call(method, "", "", "", ""); got != want {
-			t.Errorf("%s: %q, want %q", method, got, want)
-		}
+		check.Equal(t, call(method, "", "", "", ""), want, "%s", method)
 	}
 	if a, b := call("ImageStatus", "", "", "", "pause"), call("ImageStatus", "", "", "", "x"); a != "" || b != plan.Hang {
 		t.Errorf("ImageStatus: %q of another image, %q of ours", a, b)
@@ -228,9 +224,7 @@ func TestCauses(t *testing.T) {
 		{"stopped", "", 143, simcri.BySignal}, {"stopped", "", 137, simcri.ByKill}, {"refused", "", 137, simcri.ByItself},
 		{"removed", "", 137, simcri.WithRemoval}, {"x", "down", 137, simcri.WithSandbox}, {"ended", "", 1, simcri.FromOutside},
 	} {
-		if got := w.cause(c.id, c.sandbox, c.code); got != c.want {
-			t.Errorf("%+v: %s", c, got)
-		}
+		check.Equal(t, w.cause(c.id, c.sandbox, c.code), c.want, "%+v", c)
 	}
 }
 
@@ -247,14 +241,10 @@ func TestDifference(t *testing.T) {
 	a.shown("a", pod("1", v1.PodRunning, 0))
 	a.shown("a", pod("1", v1.PodFailed, 143))
 	b.shown("a", pod("2", v1.PodFailed, 143))
-	if what := a.difference(b); what != "" {
-		t.Error(what)
-	}
+	check.Equal(t, a.difference(b), "", "it")
 	b.shown("a", pod("2", v1.PodFailed, 137))
 	want := "pod a, life 1: simulated [Failed; app ended with 143 (Error)], live [Failed; app ended with 137 (Error)]"
-	if what := a.difference(b); what != want {
-		t.Error(what)
-	}
+	check.Equal(t, a.difference(b), want, "it")
 	if b.looping["a"] = true; a.difference(b) != "" {
 		t.Error("a pod that loops is compared")
 	}
@@ -300,9 +290,7 @@ func TestAgentOfAnotherNode(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		s.asked(w, httptest.NewRequest(http.MethodGet, c.path, nil), next)
-		if w.Code != c.code {
-			t.Errorf("%s: %d, want %d", c.path, w.Code, c.code)
-		}
+		check.Equal(t, w.Code, c.code, "%s", c.path)
 	}
 	if passed != 2 || s.foreign != "other" {
 		t.Errorf("%d requests were passed on, the agent is that of %q", passed, s.foreign)

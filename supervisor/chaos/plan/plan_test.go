@@ -3,6 +3,8 @@ package plan
 import (
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const good = `seed 7
@@ -62,9 +64,7 @@ func TestParsePrints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.String(); got != text {
-			t.Errorf("printed as\n%s", got)
-		}
+		check.Equal(t, c.String(), text, "printed as")
 		again, err := Parse(c.Line())
 		if err != nil || again.Hash() != c.Hash() {
 			t.Errorf("as a line: %v, %s", err, c.Line())
@@ -113,9 +113,7 @@ func TestFaultsWhereTheyCanBe(t *testing.T) {
 		for _, f := range Faults(seed, Profile{}, points) {
 			if f.Effect.Do == Lost || f.Effect.Do == Older {
 				lost++
-				if f.Subject != LoadCheckpoint {
-					t.Fatal(f)
-				}
+				check.Fatal(t, check.Is(f.Subject, LoadCheckpoint, "%v", f))
 			}
 		}
 	}
@@ -194,13 +192,9 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"cost pods=2h":                                            "1s at most",
 		"cost =2ms":                                               "want: cost ACTOR=DURATION",
 	} {
-		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		check.Says(t, check.Err(Parse(text)), want, "%s", text)
 	}
-	if _, err := Parse("explode\nimplode"); err == nil || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("the second error is missing: %v", err)
-	}
+	check.Says(t, check.Err(Parse("explode\nimplode")), "line 2", "the second error is missing")
 }
 
 // FuzzParse: rubbish gives an error, and what is read is printed so that it is read again.

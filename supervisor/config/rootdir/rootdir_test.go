@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestClaim(t *testing.T) {
@@ -17,9 +19,7 @@ func TestClaim(t *testing.T) {
 	}
 	lock := filepath.Join(path, LockName)
 	want := fmt.Sprintf("%d\n", os.Getpid())
-	if b, err := os.ReadFile(lock); err != nil || string(b) != want {
-		t.Errorf("lock holds %q, %v", b, err)
-	}
+	check.Equal(t, string(check.Value(os.ReadFile(lock))(t)), want, "lock holds")
 
 	before := listing(t, path)
 	_, err = Claim(path)
@@ -28,26 +28,18 @@ func TestClaim(t *testing.T) {
 		t.Fatalf("second claim: %v", err)
 	}
 	message := fmt.Sprintf("root directory %s is in use by pid %d: stop it or choose another --root-dir", path, os.Getpid())
-	if err.Error() != message {
-		t.Errorf("says %q", err)
-	}
+	check.Equal(t, err.Error(), message, "says %q", err)
 	if after := listing(t, path); after != before {
 		t.Errorf("a failed claim changed the directory:\n%s\n%s", before, after)
 	}
 
-	if err := dir.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, dir.Close())
 	again, err := Claim(path)
 	if err != nil {
 		t.Fatalf("after the first agent ended: %v", err)
 	}
-	if again.Path() != path {
-		t.Errorf("path %s", again.Path())
-	}
-	if err := again.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Equal(t, again.Path(), path, "path")
+	check.Fatal(t, again.Close())
 }
 
 func listing(t *testing.T, path string) string {
@@ -68,13 +60,9 @@ func listing(t *testing.T, path string) string {
 func TestClaimRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(file, nil, 0o600))
 	linked := filepath.Join(dir, "linked")
-	if err := errors.Join(os.Mkdir(linked, 0o700), os.Symlink(file, filepath.Join(linked, LockName))); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(os.Mkdir(linked, 0o700), os.Symlink(file, filepath.Join(linked, LockName))))
 	for path, want := range map[string]string{
 		"relative":               "must be an absolute path",
 		file:                     "is not a directory",
@@ -82,11 +70,7 @@ func TestClaimRefuses(t *testing.T) {
 		linked:                   "too many levels of symbolic links",
 	} {
 		before := listing(t, dir)
-		if _, err := Claim(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", path, err, want)
-		}
-		if after := listing(t, dir); after != before {
-			t.Errorf("%s: a failed claim changed something", path)
-		}
+		check.Says(t, check.Err(Claim(path)), want, "%s", path)
+		check.Equal(t, listing(t, dir), before, "%s: a failed claim changed something", path)
 	}
 }

@@ -25,9 +25,7 @@ func newAccounts(t *testing.T, root string) *Accounts {
 	t.Helper()
 	pods := check.Value(area.Open(root, area.Mode))(t)
 	t.Cleanup(func() {
-		if err := pods.Root.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, pods.Root.Close())
 	})
 	return New(pods)
 }
@@ -52,12 +50,8 @@ func TestUserNamespace(t *testing.T) {
 	if got[0] == got[1] || got[1] == got[2] || got[0] == got[2] || got[0].Length != userns.Unit {
 		t.Fatalf("three pods got %v", got)
 	}
-	if _, err := l.UserNamespace(podOf("d"), r); err == nil || !strings.Contains(err.Error(), "all 3 blocks") {
-		t.Errorf("a fourth pod: %v", err)
-	}
-	if m := give(newAccounts(t, root), "b"); m != got[1] {
-		t.Errorf("after a restart b has %v, not %v", m, got[1])
-	}
+	check.Says(t, check.Err(l.UserNamespace(podOf("d"), r)), "all 3 blocks", "a fourth pod")
+	check.Equal(t, give(newAccounts(t, root), "b"), got[1], "after a restart b has")
 	check.Fatal(t, l.pods.Remove(t.Context(), ".", "b"))
 	if m := give(l, "d"); m != got[1] {
 		t.Errorf("d has %v, not what b left, %v", m, got[1])
@@ -79,9 +73,7 @@ func TestUserNamespace(t *testing.T) {
 			t.Errorf("%s, with a file that says nothing: %v", uid, err)
 		}
 	}
-	if _, err := l.UserNamespace(podOf("../x"), r); err == nil {
-		t.Error("a UID that leads elsewhere was taken")
-	}
+	check.Fails(t, check.Err(l.UserNamespace(podOf("../x"), r)), "a UID that leads elsewhere was taken")
 }
 
 func TestParseSubIDs(t *testing.T) {

@@ -28,9 +28,7 @@ func now(t *testing.T) []mounts.Mount {
 // wantMapped fails unless a device is mapped at a place, or nowhere.
 func wantMapped(t *testing.T, device, want string) {
 	t.Helper()
-	if got, err := MappedAt(device); err != nil || got != want {
-		t.Errorf("%s is mapped at %q, %v; want %q", device, got, err, want)
-	}
+	check.Equal(t, check.Value(MappedAt(device))(t), want, "%s is mapped at", device)
 }
 
 // TestMapped: a device is found by its number, whatever its name is, and so is a disk by a partition, and a partition by

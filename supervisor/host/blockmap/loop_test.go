@@ -55,9 +55,7 @@ func TestAttachWithoutConfigure(t *testing.T) {
 	_, err = free(func(loop string) error {
 		return attach(loop, f, unix.LoopConfig{Size: refused, Info: bad})
 	})
-	if err == nil {
-		t.Error("a wrong status was taken")
-	}
+	check.Fails(t, err, "a wrong status was taken")
 	held = false
 	if err := loops(func(device, file string) error { held = held || file == disk.Device; return nil }); err != nil || held {
 		t.Errorf("a loop device is left: %v, %v", held, err)

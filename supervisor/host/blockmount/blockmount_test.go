@@ -107,18 +107,14 @@ func TestMount(t *testing.T) {
 			if n := strings.Count(readMounts(t), " "+point+" "); n != 1 {
 				t.Errorf("%d mounts", n)
 			}
-			if !strings.Contains(readMounts(t), "noatime") {
-				t.Error("without its options")
-			}
+			check.Has(t, readMounts(t), "noatime", "without its options")
 			unmount(t, point)
 			w.ReadOnly = true
 			mount(t, w, point)
 			if text, err := os.ReadFile(filepath.Join(point, "file")); string(text) != "text" {
 				t.Errorf("%q, %v", text, err)
 			}
-			if err := os.WriteFile(filepath.Join(point, "more"), nil, 0o600); err == nil {
-				t.Error("a read-only mount can be written")
-			}
+			check.Fails(t, os.WriteFile(filepath.Join(point, "more"), nil, 0o600), "a read-only mount can be written")
 			unmount(t, point)
 		})
 	}
@@ -485,8 +481,6 @@ func start(t *testing.T, w *blockfs.Want, point string) (kill func()) {
 	return func() {
 		t.Helper()
 		check.Error(t, syscall.Kill(-c.Process.Pid, syscall.SIGKILL))
-		if err := c.Wait(); err == nil {
-			t.Error("it had ended by itself")
-		}
+		check.Fails(t, c.Wait(), "it had ended by itself")
 	}
 }

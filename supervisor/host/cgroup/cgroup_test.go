@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,22 +87,12 @@ func TestCgroupsOnThisHost(t *testing.T) {
 		return strings.TrimSpace(string(text))
 	}
 	set(podcgroup.Values{CPUShares: 512, Memory: 64 << 20, PIDs: 50, CPUQuota: 50000, CPUPeriod: 100000})
-	if got := file("memory.limit_in_bytes", "memory.max"); got != "67108864" {
-		t.Errorf("memory is %s", got)
-	}
-	if got := file("pids.max", "pids.max"); got != "50" {
-		t.Errorf("processes are %s", got)
-	}
+	check.Equal(t, file("memory.limit_in_bytes", "memory.max"), "67108864", "memory")
+	check.Equal(t, file("pids.max", "pids.max"), "50", "processes")
 	set(podcgroup.Values{CPUShares: 1024, Memory: 32 << 20}) // what is zero stays
-	if got := file("memory.limit_in_bytes", "memory.max"); got != "33554432" {
-		t.Errorf("then memory is %s", got)
-	}
-	if got := file("pids.max", "pids.max"); got != "50" {
-		t.Errorf("then processes are %s", got)
-	}
-	if got := pods(); !slices.Equal(got, []types.UID{"a-1"}) {
-		t.Errorf("there are pods %v", got)
-	}
+	check.Equal(t, file("memory.limit_in_bytes", "memory.max"), "33554432", "then memory")
+	check.Equal(t, file("pids.max", "pids.max"), "50", "then processes")
+	check.Same(t, pods(), []types.UID{"a-1"}, "there are pods")
 
 	// One process is in the cgroup of one controller alone, deep down.
 	deep := filepath.Join(c.dirs(name.Path(c.settings.Driver))[0], "x", "y")
@@ -142,9 +131,7 @@ func TestCgroupsOfOthers(t *testing.T) {
 	err := asked(t, func(ctx context.Context, done func(error)) {
 		c.SetExisting(ctx, podcgroup.Name{"no-such-cgroup"}, podcgroup.Values{CPUShares: 2}, done)
 	})
-	if port.KindOf(err) != port.NotFound {
-		t.Errorf("a cgroup that is not there: %v", err)
-	}
+	check.Equal(t, port.KindOf(err), port.NotFound, "a cgroup that is not there: %v", err)
 	for _, uid := range []types.UID{"", "..", "../..", "a/b"} {
 		if err := asked(t, func(ctx context.Context, done func(error)) { c.RemovePod(ctx, uid, done) }); err != nil {
 			t.Errorf("UID %q: %v", uid, err)

@@ -26,24 +26,17 @@ func TestJoinWhereItIs(t *testing.T) {
 		dir = filepath.Join(cgroupRoot, path)
 	}
 	c := exec.Command("sleep", "1000")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, c.Start())
 	t.Cleanup(func() {
 		c.Process.Kill() //nolint:errcheck // it may have ended
 		c.Wait()         //nolint:errcheck // it was killed
 		removeAll(t, path)
 	})
 	hosttest.Need(t, "cgroups", Join(path, c.Process.Pid))
-	notes, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	notes := check.Value(unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC))(t)
 	defer unix.Close(notes) //nolint:errcheck // nothing was written
 	for _, d := range []string{dir, filepath.Dir(dir)} {
-		if _, err := unix.InotifyAddWatch(notes, d, unix.IN_MODIFY); err != nil {
-			t.Fatal(err)
-		}
+		check.Value(unix.InotifyAddWatch(notes, d, unix.IN_MODIFY))(t)
 	}
 	written := func() bool {
 		n, err := unix.Read(notes, make([]byte, 4096))
@@ -53,16 +46,12 @@ func TestJoinWhereItIs(t *testing.T) {
 		return n > 0
 	}
 	for range 2 {
-		if err := Join(path, c.Process.Pid); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, Join(path, c.Process.Pid))
 	}
 	if written() {
 		t.Error("a process that is there already was moved")
 	}
-	if err := cgroups.WriteCgroupProc(dir, c.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, cgroups.WriteCgroupProc(dir, c.Process.Pid))
 	if !written() {
 		t.Error("the test does not see writes")
 	}
@@ -98,9 +87,7 @@ func TestWithin(t *testing.T) {
 			map[string]string{"cpu": "dir", "devices": "dir"}, true},
 		{"v1, one missing", map[string]string{"cpu": path}, map[string]string{"cpu": "dir", "memory": "dir"}, false},
 	} {
-		if got := within(c.is, path, c.hierarchies); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		check.Equal(t, within(c.is, path, c.hierarchies), c.want, "%s", c.name)
 	}
 }
 
@@ -114,9 +101,7 @@ func TestNested(t *testing.T) {
 		"Name:\ttroupe\nNSpid:\t4242\t7\nNSpgid:\t4242\t7\n":    true,
 		"Name:\ttroupe\nPid:\t4242\n(a kernel without NSpid)\n": false,
 	} {
-		if got := Nested([]byte(status)); got != want {
-			t.Errorf("%q: %v, want %v", status, got, want)
-		}
+		check.Equal(t, Nested([]byte(status)), want, "%q", status)
 	}
 }
 
@@ -172,9 +157,7 @@ func TestJoinAll(t *testing.T) {
 	if left, got := in(top+"/from"), in(top+"/to"); len(left) > 0 || !slices.Equal(got, want) {
 		t.Errorf("%v stayed, %v moved, want %v", left, got, want)
 	}
-	if err := JoinAll(top+"/none", top+"/to"); err == nil {
-		t.Error("there is nothing to move from")
-	}
+	check.Fails(t, JoinAll(top+"/none", top+"/to"), "there is nothing to move from")
 	if !kernelThread(2) || kernelThread(os.Getpid()) {
 		t.Error("kernel threads are not told apart")
 	}

@@ -20,12 +20,8 @@ func TestStates(t *testing.T) {
 	done := make(chan error, 1)
 	c.Save(t.Context(), "cpu_manager_state", []byte("x"), func(err error) { done <- err })
 	check.Fatal(t, <-done)
-	if data, err := os.ReadFile(filepath.Join(dir, "cpu_manager_state")); err != nil || string(data) != "x" {
-		t.Errorf("%q, %v", data, err)
-	}
-	if data, err := c.Read("cpu_manager_state"); err != nil || string(data) != "x" {
-		t.Errorf("%q, %v", data, err)
-	}
+	check.Equal(t, string(check.Value(os.ReadFile(filepath.Join(dir, "cpu_manager_state")))(t)), "x", "it")
+	check.Equal(t, string(check.Value(c.Read("cpu_manager_state"))(t)), "x", "it")
 }
 
 // TestTooLarge: what could not be read is not written.
@@ -55,7 +51,5 @@ func TestCheckpointsInOrder(t *testing.T) {
 	for range saves {
 		check.Fatal(t, <-done)
 	}
-	if data, err := os.ReadFile(filepath.Join(dir, "a.json")); err != nil || string(data) != fmt.Sprint(saves-1) {
-		t.Errorf("%q %v", data, err)
-	}
+	check.Equal(t, string(check.Value(os.ReadFile(filepath.Join(dir, "a.json")))(t)), fmt.Sprint(saves-1), "it")
 }

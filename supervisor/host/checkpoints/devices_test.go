@@ -47,9 +47,7 @@ func TestDevices(t *testing.T) {
 				t.Errorf("error %v, want %s", err, c.fails)
 			}
 			if name == "whole" {
-				if data, err := os.ReadFile(file); err != nil || string(data) != string(whole) {
-					t.Errorf("it was changed: %v", err)
-				}
+				check.Equal(t, string(check.Value(os.ReadFile(file))(t)), string(whole), "it was changed:")
 			}
 		})
 	}

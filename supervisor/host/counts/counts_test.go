@@ -176,9 +176,7 @@ func TestLarge(t *testing.T) {
 			if got, err := d.of(false, "a/1", "b/1"); !strings.HasPrefix(got, "1+@") || !strings.HasSuffix(got, " 1") || err != nil {
 				t.Errorf("meanwhile: %s, %v", got, err)
 			}
-			if time.Since(at) > 0 {
-				t.Error("a call waited for it")
-			}
+			check.AtMost(t, time.Since(at), 0, "a call waited for it")
 		}
 		time.Sleep(11 * time.Second)
 		d.wantOf(false, "40@41s 1", "a/1", "b/1")
@@ -201,9 +199,7 @@ func TestAwaited(t *testing.T) {
 		d.wantOf(true, "5", "a/1")
 		d.set("b/1", time.Minute)
 		d.wantOf(true, "1+", "b/1")
-		if took := time.Since(d.began); took != 5500*time.Millisecond+Default.Wait {
-			t.Errorf("both took %v", took)
-		}
+		check.Equal(t, time.Since(d.began), 5500*time.Millisecond+Default.Wait, "both took")
 		d.set("b/1", time.Hour)
 		time.Sleep(20 * time.Minute)
 		at := time.Now()
@@ -242,9 +238,7 @@ func TestHuge(t *testing.T) {
 		if c := found["c/1"]; !c.Partial || c.Entries != 900 || d.counts["c/1"] > 4 {
 			t.Errorf("the endless one: %+v, counted %d times", c, d.counts["c/1"])
 		}
-		if d.most > 2 {
-			t.Errorf("%d children were at work", d.most)
-		}
+		check.AtMost(t, d.most, 2, "%d children were at work", d.most)
 	})
 }
 
@@ -278,9 +272,7 @@ func TestBudget(t *testing.T) {
 			if err != nil || strings.Contains(got, "0+") != at.Equal(d.began) {
 				t.Errorf("%s, %v", got, err)
 			}
-			if took := time.Since(at); took > Default.Budget+Default.Slice {
-				t.Errorf("a call took %v", took)
-			}
+			check.AtMost(t, time.Since(at), Default.Budget+Default.Slice, "a call took")
 		}
 		for _, name := range names {
 			if n := d.counts[name]; n < 1 || n > 2 {
@@ -394,9 +386,7 @@ func TestForgotten(t *testing.T) {
 		time.Sleep(forget + time.Second)
 		d.wantOf(true, "1", "b/1")
 		d.want("only the other", "500ms b/1")
-		if len(d.book) != 1 {
-			t.Errorf("%d directories are remembered", len(d.book))
-		}
+		check.Equal(t, len(d.book), 1, "%d directories are remembered", len(d.book))
 	})
 }
 

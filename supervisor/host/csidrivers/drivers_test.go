@@ -363,12 +363,8 @@ func TestUpAndDown(t *testing.T) {
 		hosttest.WantGone(t, at)
 		check.Error(t, errors.Join(r.undo(r.UnpublishVolume, d, want[1]), r.undo(r.UnstageVolume, d, want[0])))
 	}
-	if got := r.driver.said(); got != "info stage publish unpublish unstage unpublish unstage unpublish unstage" {
-		t.Error(got)
-	}
-	if got := strings.Join(r.given[:4], ", "); got != "group mount, forget u1, sub-paths of u1, forget u1" {
-		t.Error(got)
-	}
+	check.Equal(t, r.driver.said(), "info stage publish unpublish unstage unpublish unstage unpublish unstage", "it")
+	check.Equal(t, strings.Join(r.given[:4], ", "), "group mount, forget u1, sub-paths of u1, forget u1", "it")
 	if s := r.status(); !s.GetPluginRegistered() {
 		t.Errorf("the driver was told %v", s)
 	}
@@ -418,9 +414,7 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%v: %v, %v", code, got, err)
 		}
 		all, _ := r.found()
-		if noted := len(all) == 1; noted != (want == decide.Unsure) {
-			t.Errorf("%v: found %v", code, all)
-		}
+		check.Equal(t, len(all) == 1, (want == decide.Unsure), "%v: found %v", code, all)
 		if want == decide.Unsure { // it is undone
 			check.Error(t, r.undo(r.UnstageVolume, d, decide.Found{Key: volume}))
 		}

@@ -49,9 +49,7 @@ func TestGivenUp(t *testing.T) {
 					cancel()
 					err := <-done
 					hosttest.WantError(t, err, want)
-					if port.CSIOutcome(err) != decide.Unsure {
-						t.Error(err)
-					}
+					check.Equal(t, port.CSIOutcome(err), decide.Unsure, "%v", err)
 					r.driver.free <- struct{}{} // the driver answers late
 				}
 				s, p := stage, publish
@@ -170,9 +168,7 @@ func TestNotNoted(t *testing.T) {
 			if text == "publish a device" {
 				return // it is noted as a link
 			}
-			if port.KindOf(err) != c.want {
-				t.Errorf("%s: %v", text, err)
-			}
+			check.Equal(t, port.KindOf(err), c.want, "%s: %v", text, err)
 			if c.want == port.Other {
 				hosttest.WantGone(t, places[text])
 			}
@@ -236,12 +232,8 @@ func TestBadDirectories(t *testing.T) {
 	wantBad := func(paths ...string) {
 		t.Helper()
 		all, bad := r.found()
-		if !slices.Equal(all, want) {
-			t.Errorf("found %v", all)
-		}
-		if len(bad) != len(paths) {
-			t.Fatalf("unreadable: %q", bad)
-		}
+		check.Same(t, all, want, "found")
+		check.Fatal(t, check.Is(len(bad), len(paths), "unreadable: %q", bad))
 		slices.Sort(bad)
 		for i, p := range paths {
 			if !strings.HasPrefix(bad[i], filepath.Join(r.root, p)+": ") {
@@ -340,18 +332,14 @@ func TestDark(t *testing.T) {
 				want = append(want, decide.Found{Key: volume, Target: target})
 			}
 			all, bad := r.found()
-			if len(bad) != 1 {
-				t.Errorf("unreadable: %q", bad)
-			}
+			check.Equal(t, len(bad), 1, "unreadable: %q", bad)
 			if len(all) > 0 {
 				if !strings.Contains(all[0].Held, c.held) || (all[0].Held == "") != (c.held == "") {
 					t.Errorf("held: %q", all[0].Held)
 				}
 				all[0].Held = ""
 			}
-			if !slices.Equal(all, want) {
-				t.Errorf("found %+v, want %+v", all, want)
-			}
+			check.Same(t, all, want, "found")
 		})
 	}
 }

@@ -137,12 +137,8 @@ func TestMeasuredByFileSystem(t *testing.T) {
 	r := newRig(t, nil)
 	d := r.next()
 	check.Value(r.publish(d, publish))(t)
-	if len(r.given) > 0 {
-		t.Errorf("noted before the driver was asked: %v", r.given)
-	}
+	check.None(t, r.given, "noted before the driver was asked")
 	_, err := r.measure(t.Context(), d, false)
 	hosttest.WantError(t, err, port.Unsupported, "does not say how full its volumes are")
-	if got := strings.Join(r.given, ", "); got != "claim u1 data mount, claim u1 again mount" {
-		t.Error(got)
-	}
+	check.Equal(t, strings.Join(r.given, ", "), "claim u1 data mount, claim u1 again mount", "it")
 }

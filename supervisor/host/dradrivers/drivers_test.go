@@ -137,9 +137,7 @@ func TestDriver(t *testing.T) {
 			r.serve(driver, "g.sock")
 			d := r.next()
 			want := port.DRADriver{Name: "gpu.example.com", Endpoint: filepath.Join(r.root, "g.sock"), Service: service}
-			if d != want {
-				t.Fatalf("%+v, want %+v", d, want)
-			}
+			check.Fatal(t, check.Is(d, want, "it"))
 			check.Until(r, "the notice", func() bool { return driver.Notified() != nil })
 			if n := driver.Notified(); !n.GetPluginRegistered() {
 				t.Error(n)
@@ -183,9 +181,7 @@ func TestRubbish(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if _, err := r.calls(r.Prepare, d, "a", "worse"); err == nil || !strings.Contains(err.Error(), "no hardware") {
-		t.Errorf("a call that fails: %v", err)
-	}
+	check.Says(t, check.Err(r.calls(r.Prepare, d, "a", "worse")), "no hardware", "a call that fails")
 }
 
 // TestAHangingCall ends with its context.
@@ -224,9 +220,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%v, want %q", n, c.want)
 		}
 	}
-	if len(r.events) > 0 {
-		t.Error("one was registered")
-	}
+	check.AtMost(t, len(r.events), 0, "one was registered")
 }
 
 // TestUpdate: of two processes of a driver the later counts, and the earlier again when it ends.
@@ -272,9 +266,7 @@ func TestKilled(t *testing.T) {
 	}
 	check.Value(os.Stat(d.Endpoint))(t)
 	r.serve(driver, "g.sock")
-	if back := r.next(); back != d {
-		t.Errorf("%+v, want %+v", back, d)
-	}
+	check.Equal(t, r.next(), d, "it")
 }
 
 // TestKilledIsToldFirst: that a driver is gone is said before it is there again, however long that takes. Else it would be
@@ -325,9 +317,7 @@ func TestHealth(t *testing.T) {
 	r.Health(t.Context(), of, func(all []claims.Report) { events <- all }, func(err error) { ended <- err })
 	want := func(want ...claims.Report) {
 		t.Helper()
-		if got := check.Receive(t, events); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
+		check.Same(t, check.Receive(t, events), want, "got")
 	}
 	want(claims.Report{Pool: "n", Device: "a", Health: "Healthy", Message: "a says", For: 5 * time.Second},
 		claims.Report{Pool: "n", Device: "b", Health: "Unhealthy", Message: "b says", For: 30 * time.Second})

@@ -32,9 +32,7 @@ func (r *rig) found(d *drivertest.Driver) port.DRADriver {
 	check.Fatal(r, d.Serve(filepath.Join(r.root, d.Name+".r"), of.Endpoint))
 	r.Cleanup(d.Stop)
 	r.Found(of)
-	if got := r.next(); got != of {
-		r.Fatalf("%+v, want %+v", got, of)
-	}
+	check.Fatal(r, check.Is(r.next(), of, "it"))
 	return of
 }
 
@@ -119,9 +117,7 @@ func TestHostileHealth(t *testing.T) {
 			t.Fatalf("%d: %d reports are kept", i, len(all))
 		}
 	}
-	if heard < 500 {
-		t.Errorf("%d of 1000 were heard", heard)
-	}
+	check.AtLeast(t, heard, 500, "%d of 1000 were heard", heard)
 	if now := plugintest.Heap(); now > before+64<<20 {
 		t.Errorf("%d bytes are in use, before it were %d", now, before)
 	}
@@ -161,9 +157,7 @@ func TestAFloodOfHealth(t *testing.T) {
 		case <-got:
 			continue
 		case err := <-ended:
-			if port.KindOf(err) != port.Canceled {
-				t.Error(err)
-			}
+			check.Equal(t, port.KindOf(err), port.Canceled, "%v", err)
 		case <-time.After(patience):
 			t.Error("it did not end")
 		}

@@ -5,24 +5,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestWrite: all of a file is on the disk before it takes the place of the old one, and with Kept then its names. A
 // disk that refuses it leaves the old one.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := check.Value(os.OpenRoot(dir))(t)
 	defer root.Close() //nolint:errcheck // nothing was written
-	if err := root.MkdirAll("a/b", 0o750); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, root.MkdirAll("a/b", 0o750))
 	const name = "a/b/note"
 	there := func() string {
 		data, err := root.ReadFile(name)
@@ -55,9 +51,7 @@ func TestWrite(t *testing.T) {
 		if err := k.write(root, name, []byte(c.text), 0o640, c.d); err != nil || there() != c.text {
 			t.Errorf("%s: %v, there is %q", c.text, err, there())
 		}
-		if !slices.Equal(synced, c.want) {
-			t.Errorf("%s: on the disk came %q, want %q", c.text, synced, c.want)
-		}
+		check.Same(t, synced, c.want, "%s: on the disk came", c.text)
 	}
 	full := disk{func(*os.File) error { return unix.ENOSPC }}
 	if err := full.write(root, name, []byte("three"), 0o640, Whole); !errors.Is(err, unix.ENOSPC) || there() != "two" {
@@ -82,12 +76,8 @@ func TestWrite(t *testing.T) {
 func TestLeftByAKill(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "key"), filepath.Join(dir, "other")
-	if err := errors.Join(os.WriteFile(other, []byte("theirs"), 0o600), os.Symlink("other", Temporary(path))); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteAt(path, []byte("mine"), 0o600, Whole); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, errors.Join(os.WriteFile(other, []byte("theirs"), 0o600), os.Symlink("other", Temporary(path))))
+	check.Fatal(t, WriteAt(path, []byte("mine"), 0o600, Whole))
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info, err)

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -30,9 +31,7 @@ func TestAnEndedContextIsToldOnce(t *testing.T) {
 		return nil
 	}, func(err error) { got <- err })
 	hosttest.WantError(t, <-got, port.Canceled)
-	if len(got) != 0 {
-		t.Error("done was called twice")
-	}
+	check.Equal(t, len(got), 0, "done was called twice")
 }
 
 func TestPanicIsAnError(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestPort holds what is found against what the kernel refuses.
@@ -41,9 +43,7 @@ func TestPort(t *testing.T) {
 				t.Errorf("%v by %v, want %v", used, by, tt.used)
 			}
 			again, err := net.Listen("tcp", at.String())
-			if (err != nil) != tt.used {
-				t.Errorf("the kernel: %v", err)
-			}
+			check.Equal(t, (err != nil), tt.used, "the kernel: %v", err)
 			if err == nil {
 				again.Close()
 			}
@@ -59,21 +59,14 @@ func TestLocked(t *testing.T) {
 	if by, locked := Locked("/proc", path); locked {
 		t.Errorf("a file that is not there is locked by %v", by)
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(os.Create(path))(t)
 	defer f.Close()
 	if by, locked := Locked("/proc", path); locked {
 		t.Errorf("locked by %v", by)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
 	if by, locked := Locked("/proc", path); !locked || by.PID != os.Getpid() {
 		t.Errorf("%v, %v; want locked by this process", locked, by)
 	}
-	if s := (Process{}).String(); s != "another process" {
-		t.Error(s)
-	}
+	check.Equal(t, (Process{}).String(), "another process", "it")
 }

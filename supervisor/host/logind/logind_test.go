@@ -11,6 +11,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/fakelogind"
 )
 
@@ -59,25 +60,19 @@ func TestLogind(t *testing.T) {
 	if wait(t, "the state at first", events) {
 		t.Error("shutting down at first")
 	}
-	if err := call(t, "Inhibit", l.Inhibit); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, call(t, "Inhibit", l.Inhibit))
 	over := f.Released()
-	if err := call(t, "RaiseMaxDelay", func(c context.Context, done func(error)) {
+	check.Error(t, call(t, "RaiseMaxDelay", func(c context.Context, done func(error)) {
 		l.RaiseMaxDelay(c, 30500*time.Millisecond, done)
-	}); err != nil {
-		t.Error(err)
-	}
-	if err := call(t, "MaxDelay", func(c context.Context, done func(error)) {
+	}))
+	check.Error(t, call(t, "MaxDelay", func(c context.Context, done func(error)) {
 		l.MaxDelay(c, func(d time.Duration, err error) {
 			if d != 31*time.Second {
 				t.Errorf("the longest delay is %v", d)
 			}
 			done(err)
 		})
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 	f.PrepareForShutdown(true)
 	if !wait(t, "the shutdown", events) {
 		t.Error("not shutting down")
@@ -91,9 +86,7 @@ func TestLogind(t *testing.T) {
 	default:
 	}
 	for range 2 {
-		if err := call(t, "Release", l.Release); err != nil {
-			t.Error(err)
-		}
+		check.Error(t, call(t, "Release", l.Release))
 	}
 	_ = wait(t, "the end of the lock", over)
 	f.PrepareForShutdown(false)
@@ -133,17 +126,13 @@ func TestNarrowLogind(t *testing.T) {
 	if wait(t, "the state at first", events) {
 		t.Error("shutting down at first")
 	}
-	if err := call(t, "Inhibit", l.Inhibit); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, call(t, "Inhibit", l.Inhibit))
 	over := f.Released()
 	f.PrepareForShutdown(true)
 	if !wait(t, "the shutdown", events) {
 		t.Error("not shutting down")
 	}
-	if err := call(t, "Release", l.Release); err != nil {
-		t.Error(err)
-	}
+	check.Error(t, call(t, "Release", l.Release))
 	_ = wait(t, "the end of the lock", over)
 }
 
@@ -159,9 +148,7 @@ func TestMissing(t *testing.T) {
 		"org.freedesktop.DBus.Error.NoReply":                      false,
 		"org.freedesktop.DBus.Error.AccessDenied":                 false,
 	} {
-		if got := missing(dbus.Error{Name: name}); got != want {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
+		check.Equal(t, missing(dbus.Error{Name: name}), want, "%s", name)
 	}
 	if missing(errGone) {
 		t.Error("a service that is gone")

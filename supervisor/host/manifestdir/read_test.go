@@ -54,9 +54,7 @@ func TestReadTakesTheGoodAndNamesTheBad(t *testing.T) {
 		{"socket", "", "is a socket"},
 	}
 	files := check.Value(Read(context.Background(), dir))(t)
-	if len(files) != len(want) {
-		t.Fatalf("%d files: %v", len(files), files)
-	}
+	check.Fatal(t, check.Is(len(files), len(want), "%d files: %v", len(files), files))
 	for i, f := range files {
 		w := want[i]
 		if f.Name != at(w.name) || string(f.Data) != w.data || (f.Err == nil) != (w.err == "") {
@@ -84,9 +82,7 @@ func TestReadAPathThatIsNoDirectory(t *testing.T) {
 	}
 	fifo := filepath.Join(dir, "fifo")
 	check.Fatal(t, syscall.Mkfifo(fifo, 0o600))
-	if _, err := Read(context.Background(), fifo); err == nil || !strings.Contains(err.Error(), "is a FIFO: give a directory or a file") {
-		t.Errorf("FIFO: %v", err)
-	}
+	check.Says(t, check.Err(Read(context.Background(), fifo)), "is a FIFO: give a directory or a file", "FIFO")
 	write(t, filepath.Join(dir, "x"), "")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

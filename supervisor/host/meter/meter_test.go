@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,9 +72,7 @@ func TestPod(t *testing.T) {
 			if gone.Cgroup.CPU != nil || gone.ID != "" {
 				t.Errorf("one that has ended: %+v", gone)
 			}
-			if p.Sandbox.RuntimeID != "5a" {
-				t.Errorf("its sandbox: %+v", p.Sandbox)
-			}
+			check.Equal(t, p.Sandbox.RuntimeID, "5a", "its sandbox: %+v", p.Sandbox)
 			if len(p.Network) != 1 || p.Network[0].TxBytes != 20 || p.NetworkAt.IsZero() {
 				t.Errorf("its network: %+v", p.Network)
 			}
@@ -130,9 +127,7 @@ func TestNode(t *testing.T) {
 			if len(n.Network) != 1 || n.Cgroup.CPUPressure.Some.Avg10 != 1 {
 				t.Errorf("%+v", n)
 			}
-			if parts := fmt.Sprint(partNames(n)); parts != tt.parts {
-				t.Errorf("parts are %s, want %s", parts, tt.parts)
-			}
+			check.Equal(t, fmt.Sprint(partNames(n)), tt.parts, "parts")
 		})
 	}
 }
@@ -210,9 +205,7 @@ func TestLeft(t *testing.T) {
 	})
 	want := []Bound{{Path: "/a", Limit: 1000, Available: 400, Usage: 900}, {Path: "/a/b", Limit: 500, Usage: 600}}
 	for name, m := range map[string]*Meter{"v1": v1, "v2": v2} {
-		if got := m.Bounds("/a/b/c"); !slices.Equal(got, want) {
-			t.Errorf("%s: limits %+v", name, got)
-		}
+		check.Same(t, m.Bounds("/a/b/c"), want, "%s: limits", name)
 		if n := m.Processes("/a"); n != 12 {
 			t.Errorf("%s: %d processes", name, n)
 		}

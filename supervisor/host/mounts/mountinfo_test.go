@@ -1,15 +1,16 @@
 package mounts
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
+)
 
 func TestParseMounts(t *testing.T) {
-	got, err := Parse(`22 27 0:21 / /proc rw,relatime - proc proc rw
+	got := check.Value(Parse(`22 27 0:21 / /proc rw,relatime - proc proc rw
 36 35 98:0 /mnt1 /a\040b\134c rw,noatime master:1 shared:2 - nfs4 server:/x\040y rw,errors=continue
 40 31 0:37 / /a rw - tmpfs  rw,context="u:r:t:s0:c1,c2"
-`)
-	if err != nil {
-		t.Fatal(err)
-	}
+`))(t)
 	if len(got) != 3 || got[1] != (Mount{Point: `/a b\c`, Type: "nfs4", Source: "server:/x y", Device: "98:0", Root: "/mnt1", Shared: true, Options: "rw,errors=continue"}) {
 		t.Errorf("got %+v", got)
 	}
@@ -22,9 +23,7 @@ func TestParseMounts(t *testing.T) {
 	if got[2].Source != "" || got[2].Options != `rw,context="u:r:t:s0:c1,c2"` {
 		t.Errorf("without a source: %+v", got[2])
 	}
-	if _, err := Parse("nonsense\n"); err == nil {
-		t.Error("nonsense is taken")
-	}
+	check.Fails(t, check.Err(Parse("nonsense\n")), "nonsense is taken")
 }
 
 func TestOf(t *testing.T) {

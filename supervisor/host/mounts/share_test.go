@@ -25,9 +25,7 @@ func TestShare(t *testing.T) {
 	if m := on(t, root); m.Point != root || !m.Shared {
 		t.Errorf("it is on %+v", m)
 	}
-	if text, err := os.ReadFile(filepath.Join(root, "kept")); err != nil || string(text) != "here" {
-		t.Errorf("what was there before: %q, %v", text, err)
-	}
+	check.Equal(t, string(check.Value(os.ReadFile(filepath.Join(root, "kept")))(t)), "here", "what was there before")
 	wantShare(t, root, false)
 	// The next agent finds the mounts of pods below it.
 	unmount := hosttest.Bind(t, subdir(t, root, "source"), subdir(t, root, "pod"))

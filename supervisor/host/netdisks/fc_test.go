@@ -46,9 +46,7 @@ func TestFCIsScannedFor(t *testing.T) {
 	check.Until(t, "the host is scanned", func() bool { return scan("host5") == "- - -" })
 	p.link("by-path/pci-0000:41:00.0-fc-0x"+wwn+"-lun-2", "sdc")
 	check.Error(t, <-got)
-	if s := scan("host6"); s != "" {
-		t.Errorf("another host was scanned: %q", s)
-	}
+	check.Equal(t, scan("host6"), "", "another host was scanned")
 	p.write("sys/block/sdc/device/delete", "")
 	other := netdisk.Used{FC: &netdisk.FC{WWNs: []string{"500a0982891b8dc5", wwn}, LUN: "2"}}
 	for _, c := range []struct {
@@ -73,9 +71,7 @@ func TestFCMultipath(t *testing.T) {
 		p.write("sys/block/"+disk+"/device/delete", "")
 	}
 	d := &netdisk.FC{WWIDs: []string{"3600"}}
-	if device := p.attachFC(d); device != filepath.Join(p.Dev, "dm-4") {
-		t.Errorf("device %s", device)
-	}
+	check.Equal(t, p.attachFC(d), filepath.Join(p.Dev, "dm-4"), "device")
 	bin := t.TempDir()
 	check.Fatal(t,
 		os.WriteFile(filepath.Join(bin, "multipath"), []byte("#!/bin/sh\necho multipath \"$*\" >>\"$PLAY/calls\"\n"), 0o755))

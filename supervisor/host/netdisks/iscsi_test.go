@@ -87,9 +87,7 @@ func disk(portals ...string) *netdisk.ISCSI {
 func TestAttachAndDetach(t *testing.T) {
 	p := newPlay(t)
 	d := disk("10.0.0.1:3260")
-	if device := p.attach(d, netdisk.CHAP{}); device != filepath.Join(p.Dev, "sda") {
-		t.Errorf("device %s", device)
-	}
+	check.Equal(t, p.attach(d, netdisk.CHAP{}), filepath.Join(p.Dev, "sda"), "device")
 	const discovery, node = "-m discoverydb -t sendtargets -p 10.0.0.1:3260 -I default ", "-m node -p 10.0.0.1:3260 -T " + iqn + " -I default "
 	want := []string{
 		discovery + "-o new", discovery + "--discover", node + "-o update -n node.session.scan -v manual", node + "--login",
@@ -99,15 +97,11 @@ func TestAttachAndDetach(t *testing.T) {
 		t.Errorf("calls:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	p.attach(d, netdisk.CHAP{})
-	if got := p.calls(); len(got) > 0 {
-		t.Errorf("it was attached again with %v", got)
-	}
+	check.None(t, p.calls(), "it was attached again with")
 	other := netdisk.Used{ISCSI: disk("10.0.0.1:3260")}
 	other.ISCSI.LUN = "2"
 	check.Value(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, []netdisk.Used{other}))(t)
-	if got := p.calls(); len(got) > 0 {
-		t.Errorf("the session of another LUN was ended: %v", got)
-	}
+	check.None(t, p.calls(), "the session of another LUN was ended")
 	if b, err := os.ReadFile(filepath.Join(p.Sys, "block/sda/device/delete")); err != nil || string(b) != "1" {
 		t.Errorf("the disk was not removed: %q, %v", b, err)
 	}
@@ -115,9 +109,7 @@ func TestAttachAndDetach(t *testing.T) {
 		check.Value(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))(t)
 		p.wantCalls(node+"--logout", node+"-o delete")
 	}
-	if all, err := p.Sessions(); err != nil || len(all) > 0 {
-		t.Errorf("sessions %v, %v", all, err)
-	}
+	check.None(t, check.Value(p.Sessions())(t), "sessions")
 }
 
 // TestSecretsAreNoArguments: they are in the records, which only root reads.
@@ -209,9 +201,7 @@ func TestWithoutTools(t *testing.T) {
 	began := time.Now()
 	_, err := p.AttachISCSI(t.Context(), disk("10.0.0.1:3260", "10.0.0.2:3260"), netdisk.CHAP{})
 	wantInvalid(t, err, "iscsiadm is not installed on this node", "install open-iscsi")
-	if time.Since(began) > commandWait {
-		t.Error("it was waited for")
-	}
+	check.AtMost(t, time.Since(began), commandWait, "it was waited for")
 }
 
 // TestMultipath: the disk is used through the device that multipathd has made.
@@ -219,14 +209,10 @@ func TestMultipath(t *testing.T) {
 	p := newPlay(t)
 	p.write("sys/block/sda/holders/dm-1/x", "")
 	p.write("sys/block/dm-1/dm/uuid", "LVM-abc\n")
-	if dm := p.multipath("sda"); dm != "" {
-		t.Errorf("a logical volume was taken for multipath: %s", dm)
-	}
+	check.Equal(t, p.multipath("sda"), "", "a logical volume was taken for multipath")
 	p.write("sys/block/sda/holders/dm-2/x", "")
 	p.write("sys/block/dm-2/dm/uuid", "mpath-3600\n")
-	if device := p.attach(disk("10.0.0.1:3260"), netdisk.CHAP{}); device != filepath.Join(p.Dev, "dm-2") {
-		t.Errorf("device %s", device)
-	}
+	check.Equal(t, p.attach(disk("10.0.0.1:3260"), netdisk.CHAP{}), filepath.Join(p.Dev, "dm-2"), "device")
 }
 
 // mountedLoop makes a disk of the machine a loop device, which is mounted elsewhere until free is called.
@@ -272,9 +258,7 @@ func (p *play) wantLeft(want ...string) func(left []string, err error) {
 // wantCalls compares the calls of iscsiadm since the last time.
 func (p *play) wantCalls(want ...string) {
 	p.t.Helper()
-	if got := p.calls(); !slices.Equal(got, want) {
-		p.t.Errorf("calls %v, want %v", got, want)
-	}
+	check.Same(p.t, p.calls(), want, "calls")
 }
 
 // attached is a play with a disk that is attached.
@@ -344,7 +328,5 @@ func TestFoundSessionStays(t *testing.T) {
 func TestIPv6WrittenOtherwise(t *testing.T) {
 	p := newPlay(t)
 	p.attach(disk("[FD00:0::0001]:3260"), netdisk.CHAP{})
-	if all := strings.Join(p.calls(), "\n"); !strings.Contains(all, "-p [fd00::1]:3260 -T "+iqn+" -I default --login") {
-		t.Errorf("calls:\n%s", all)
-	}
+	check.Has(t, strings.Join(p.calls(), "\n"), "-p [fd00::1]:3260 -T "+iqn+" -I default --login", "calls")
 }

@@ -219,11 +219,9 @@ func TestProbeTCP(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	host, number := hostPort(t, server.URL)
-	if err := hosttest.Wait(func(done func(error)) {
+	check.Error(t, hosttest.Wait(func(done func(error)) {
 		New().ProbeTCP(t.Context(), probe.TCP{Host: host, Port: number}, time.Minute, done)
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 // serveGRPC serves until it is stopped.
@@ -276,9 +274,7 @@ func TestProbeGRPC(t *testing.T) {
 		return status, err
 	}
 	for service, want := range map[string]string{"": "SERVING", "sick": "NOT_SERVING"} {
-		if got, err := ask(number, service); err != nil || got != want {
-			t.Errorf("service %q: %s, %v", service, got, err)
-		}
+		check.Equal(t, check.Value(ask(number, service))(t), want, "service %q", service)
 	}
 	// It is tried again within the timeout.
 	l := &impolite{Listener: check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)}

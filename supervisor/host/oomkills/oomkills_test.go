@@ -71,9 +71,7 @@ func TestWatch(t *testing.T) {
 	ended := make(chan error, 1)
 	k.Watch(t.Context(), func(_ []oom.Kill, err error) { ended <- err })
 	check.Error(t, k.Close())
-	if err := <-ended; err == nil {
-		t.Error("a closed log is read")
-	}
+	check.Fails(t, <-ended, "a closed log is read")
 }
 
 func TestNoLog(t *testing.T) {

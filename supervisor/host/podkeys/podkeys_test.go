@@ -60,9 +60,7 @@ func TestKeys(t *testing.T) {
 			got += " " + p.Curve.Params().Name
 		case ed25519.PublicKey:
 		}
-		if got != want {
-			t.Errorf("%s is %s", keyType, got)
-		}
+		check.Equal(t, got, want, "%s", keyType)
 	}
 	if _, err := New("DSA"); err == nil || err.Error() != `podCertificate.keyType: this node cannot make a key of type "DSA"` {
 		t.Error(err)

@@ -102,19 +102,13 @@ func TestStepLog(t *testing.T) {
 	l.mustStep(logrotate.Rotate{To: old})
 	hosttest.Write(t, l.logPath("3.log"), "two\n")
 	l.mustStep(logrotate.Restore{From: old}) // nothing that the runtime made is replaced
-	if text, err := os.ReadFile(l.logPath("3.log")); err != nil || string(text) != "two\n" {
-		t.Errorf("%q, %v", text, err)
-	}
-	if err := l.step(logrotate.Rotate{To: old}); err == nil {
-		t.Error("a rotated file was replaced")
-	}
+	check.Equal(t, string(check.Value(os.ReadFile(l.logPath("3.log")))(t)), "two\n", "it")
+	check.Fails(t, l.step(logrotate.Rotate{To: old}), "a rotated file was replaced")
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	check.Fatal(t, os.Chtimes(l.logPath("3.log."+old), at, at))
 	const linked = "20261121-080000"
 	check.Fatal(t, os.Symlink("3.log."+old, l.logPath("3.log."+linked)))
-	if err := l.step(logrotate.Compress{Suffix: linked}); err == nil {
-		t.Error("a link was followed")
-	}
+	check.Fails(t, l.step(logrotate.Compress{Suffix: linked}), "a link was followed")
 	hosttest.WantGone(t, l.logPath("3.log."+linked+".gz"))
 	check.Fatal(t, os.Remove(l.logPath("3.log."+linked)))
 	l.mustStep(logrotate.Compress{Suffix: old})
@@ -125,18 +119,14 @@ func TestStepLog(t *testing.T) {
 		t.Errorf("%v, %v", info.ModTime(), err)
 	}
 	z := check.Value(gzip.NewReader(f))(t)
-	if text, err := io.ReadAll(z); err != nil || string(text) != "one\n" {
-		t.Errorf("%q, %v", text, err)
-	}
+	check.Equal(t, string(check.Value(io.ReadAll(z))(t)), "one\n", "it")
 	if got := l.lookAtLog(); !slices.Equal(got.Beside, []string{old + ".gz", "bak"}) {
 		t.Errorf("%+v", got)
 	}
 	// Another was killed as it compressed: what it left has to go first.
 	hosttest.Write(t, l.logPath("3.log."+newer), "three")
 	hosttest.Write(t, l.logPath("3.log."+newer+".tmp"), "thr")
-	if err := l.step(logrotate.Compress{Suffix: newer}); err == nil {
-		t.Error("an unfinished file was used")
-	}
+	check.Fails(t, l.step(logrotate.Compress{Suffix: newer}), "an unfinished file was used")
 	l.mustStep(logrotate.Remove{Suffixes: []string{newer + ".tmp", "was-never-there"}})
 	l.mustStep(logrotate.Compress{Suffix: newer})
 
@@ -156,9 +146,7 @@ func TestStepLog(t *testing.T) {
 		t.Errorf("%v, %v", rotated, err)
 	}
 	_, err = answerOf(t, func(done func(logrotate.Log, error)) { l.LookAtLog(t.Context(), port.LogRef{Namespace: "x"}, done) })
-	if port.KindOf(err) != port.NotFound {
-		t.Errorf("%v", err)
-	}
+	check.Equal(t, port.KindOf(err), port.NotFound, "%v", err)
 	// Nothing leads out of the directory of logs.
 	check.Fatal(t, os.Symlink(l.root, filepath.Join(l.root, "logs", "default_bad_u2")))
 	hosttest.Write(t, filepath.Join(l.root, "app", "0.log.20261121-100000"), "")
@@ -183,9 +171,7 @@ func TestPruneLogs(t *testing.T) {
 	for _, e := range entries {
 		left = append(left, e.Name())
 	}
-	if want := []string{"10.log", "3.log", "3.log.20261121-100000", "notes"}; !slices.Equal(left, want) {
-		t.Errorf("left %v, want %v", left, want)
-	}
+	check.Same(t, left, []string{"10.log", "3.log", "3.log.20261121-100000", "notes"}, "left")
 }
 
 // BenchmarkLogSizes is what an idle node with a hundred pods pays at each look.

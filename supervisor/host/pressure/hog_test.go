@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // hog allocates so many MiB in a cgroup until the test ends, and says when it began.
@@ -13,9 +15,7 @@ func hog(t *testing.T, dir string, mib int) time.Time {
 	// dd fills one block of that size again and again.
 	c := exec.Command("sh", "-c", fmt.Sprintf(
 		"echo $$ > %s/cgroup.procs && exec dd if=/dev/zero of=/dev/null bs=%dM", dir, mib))
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, c.Start())
 	t.Cleanup(func() {
 		c.Process.Kill() //nolint:errcheck // it may have ended
 		c.Wait()         //nolint:errcheck // it was killed

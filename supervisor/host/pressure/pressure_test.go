@@ -81,9 +81,7 @@ func TestLeft(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if rt.asked != 1 {
-		t.Errorf("the runtime was asked %d times", rt.asked)
-	}
+	check.Equal(t, rt.asked, 1, "the runtime was asked %d times", rt.asked)
 	failing := newPressure(t, func(c *Config) { c.Runtime = &runtime{err: errors.New("not now")} })
 	r, err := left(t, failing)
 	if err == nil || !strings.Contains(err.Error(), "not now") || !r.Memory.Known || !r.NodeFS.Bytes.Known || r.ImageFS.Bytes.Known {

@@ -180,21 +180,15 @@ func TestNotAssigned(t *testing.T) {
 	t.Run("not empty", func(t *testing.T) {
 		p := newPlace(t)
 		hosttest.Write(t, filepath.Join(p.root, "a/file"), "x")
-		if err := p.agent().Assign(p.dir("a")); err == nil || !strings.Contains(err.Error(), "not empty") {
-			t.Error(err)
-		}
+		check.Says(t, p.agent().Assign(p.dir("a")), "not empty", "the error")
 		p.want("", "")
 	})
 	t.Run("of somebody else", func(t *testing.T) {
 		p := newPlace(t)
 		dir, path := p.dir("a")
 		check.Fatal(t, p.kernel.SetAttributes(dir, projectquota.Attributes{Project: 9, Flags: projectquota.Inherit}))
-		if err := p.agent().Assign(dir, path); err == nil || !strings.Contains(err.Error(), "project 9") {
-			t.Error(err)
-		}
-		if p.project("a") != 9 {
-			t.Errorf("it has project %d now", p.project("a"))
-		}
+		check.Says(t, p.agent().Assign(dir, path), "project 9", "the error")
+		check.Equal(t, p.project("a"), 9, "it has project %d now", p.project("a"))
 	})
 	t.Run("refused", func(t *testing.T) {
 		p := newPlace(t)
@@ -225,9 +219,7 @@ func TestNotAssigned(t *testing.T) {
 		a := p.agent()
 		p.say("", "")
 		check.Fatal(t, unix.Flock(int(p.open(p.files.Names).Fd()), unix.LOCK_EX))
-		if err := a.Assign(p.dir("a")); err == nil || !strings.Contains(err.Error(), "another process") {
-			t.Error(err)
-		}
+		check.Says(t, a.Assign(p.dir("a")), "another process", "the error")
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/pullrecords"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -87,14 +88,8 @@ func TestStore(t *testing.T) {
 // TestNoDisk: what can't be written is told.
 func TestNoDisk(t *testing.T) {
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "image_manager"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.WriteFile(filepath.Join(root, "image_manager"), nil, 0o600))
 	s := pullrecords.New(root)
-	if err := wait(func(d func(error)) { s.SaveIntent(t.Context(), "sha256-i", nil, d) }); err == nil {
-		t.Error("an intent was written")
-	}
-	if _, err := load(t, s); err == nil {
-		t.Error("records were read")
-	}
+	check.Fails(t, wait(func(d func(error)) { s.SaveIntent(t.Context(), "sha256-i", nil, d) }), "an intent was written")
+	check.Fails(t, check.Err(load(t, s)), "records were read")
 }

@@ -11,15 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/supervisor/host/regular"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	for name, text := range map[string]string{"empty": "", "fits": "12345", "long": "123456"} {
-		if err := os.WriteFile(path(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Fatal(t, os.WriteFile(path(name), []byte(text), 0o600))
 	}
 	for _, err := range []error{os.Mkdir(path("dir"), 0o700), unix.Mkfifo(path("pipe"), 0o600), os.Symlink("fits", path("link"))} {
 		if err != nil {

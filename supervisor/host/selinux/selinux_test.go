@@ -10,6 +10,7 @@ import (
 	library "github.com/opencontainers/selinux/go-selinux"
 
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -42,9 +43,7 @@ func TestMachine(t *testing.T) {
 func TestLabels(t *testing.T) {
 	dir := t.TempDir()
 	root := filepath.Join(dir, "link")
-	if err := os.Symlink(dir, root); err != nil {
-		t.Fatal(err)
-	}
+	check.Fatal(t, os.Symlink(dir, root))
 	all := []mounts.Mount{
 		{Point: "/", Options: "rw,seclabel"}, {Point: filepath.Join(dir, "one"), Options: `rw,context="u:r:t:s0:c1,c2"`},
 		{Point: filepath.Join(dir, "nfs"), Options: "rw,vers=4"},

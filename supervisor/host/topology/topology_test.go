@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -62,9 +61,7 @@ func TestShapes(t *testing.T) {
 				c.change(&c.b)
 			}
 			got := check.Value(Read(c.b.write(t)))(t)
-			if shapeOf(got) != c.want {
-				t.Errorf("%+v, want %+v", shapeOf(got), c.want)
-			}
+			check.Equal(t, shapeOf(got), c.want, "it")
 			wantSound(t, got)
 		})
 	}
@@ -102,9 +99,7 @@ func TestWhole(t *testing.T) {
 			{ID: 1, Memory: 2 << 30, HugePages: map[uint64]uint64{2 << 20: 3}, Distances: []int{21, 10}},
 		},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	check.Deep(t, got, want, "it")
 }
 
 func TestMissing(t *testing.T) {
@@ -115,9 +110,7 @@ func TestMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (machine.Node{ID: 1, Distances: []int{20, 10}}); !reflect.DeepEqual(got.Nodes[1], want) {
-		t.Errorf("%+v, want %+v", got.Nodes[1], want)
-	}
+	check.Deep(t, got.Nodes[1], (machine.Node{ID: 1, Distances: []int{20, 10}}), "it")
 	b.change = map[string]string{nodeDir: ""}
 	if got, err = Read(b.write(t)); err != nil || len(got.Nodes) != 1 || got.Nodes[0].Memory != 8<<30 {
 		t.Errorf("without nodes: %+v, %v", got, err)
@@ -152,23 +145,15 @@ func TestErrors(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Possible(t.TempDir()); err == nil {
-		t.Error("no file, and no error")
-	}
+	check.Fails(t, check.Err(Possible(t.TempDir())), "no file, and no error")
 }
 
 func TestPossible(t *testing.T) {
 	root := build{sockets: 1, nodesPerSocket: 1, coresPerNode: 8, threads: 1, offline: []int{6, 7}}.write(t)
-	if n, err := Possible(root); err != nil || n != 8 {
-		t.Errorf("%d, %v, want 8", n, err)
-	}
+	check.Equal(t, check.Value(Possible(root))(t), 8, "it")
 	check.Fatal(t, os.Remove(filepath.Join(root, cpuDir, "possible")))
-	if n, err := Possible(root); err != nil || n != 6 {
-		t.Errorf("without the file: %d, %v, want 6", n, err)
-	}
-	if online, err := Online(root); err != nil || online.String() != "0-5" {
-		t.Errorf("%s, %v, want 0-5", online, err)
-	}
+	check.Equal(t, check.Value(Possible(root))(t), 6, "without the file")
+	check.Equal(t, check.Value(Online(root))(t).String(), "0-5", "it")
 }
 
 // FuzzFiles: whatever one of the files says, there is an error or a sound machine.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // decoded is a log as text, fed in pieces of a size.
@@ -57,8 +59,6 @@ func FuzzDecode(f *testing.F) {
 		if size < 1 {
 			size = 1
 		}
-		if got, want := decoded(log, size), plain(log); got != want {
-			t.Errorf("%q in pieces of %d:\ngot  %q\nwant %q", log, size, got, want)
-		}
+		check.Equal(t, decoded(log, size), plain(log), "%q in pieces of %d:\ngot", log, size)
 	})
 }

@@ -84,17 +84,13 @@ func TestRead(t *testing.T) {
 			tt.change(&o)
 			var got strings.Builder
 			check.Fatal(t, Read(t.Context(), o, &got))
-			if got.String() != tt.want {
-				t.Errorf("got  %q\nwant %q", got.String(), tt.want)
-			}
+			check.Equal(t, got.String(), tt.want, "got")
 		})
 	}
 	if err := Read(t.Context(), Options{Path: filepath.Join(dir, "1.log")}, &strings.Builder{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a log that is not there: %v", err)
 	}
-	if err := Read(t.Context(), Options{Path: dir}, &strings.Builder{}); err == nil {
-		t.Error("a directory is no error")
-	}
+	check.Fails(t, Read(t.Context(), Options{Path: dir}, &strings.Builder{}), "a directory is no error")
 	// What is left of a compressed file that was cut off is shown.
 	whole, _ := os.ReadFile(path + ".20261121-100000.gz")
 	check.Fatal(t, os.WriteFile(path+".20261121-100000.gz", whole[:len(whole)-9], 0o600))

@@ -105,9 +105,7 @@ func TestAnswers(t *testing.T) {
 		"?query=works&boot=x": `400 boot: Invalid value: "x": strconv.Atoi: parsing "x": invalid syntax` + "\n",
 	} {
 		code, text := ask(t, t.Context(), s, query)
-		if got := fmt.Sprint(code, " ", text); got != want {
-			t.Errorf("%s:\n got %q\nwant %q", query, got, want)
-		}
+		check.Equal(t, fmt.Sprint(code, " ", text), want, "%s:\n got", query)
 	}
 }
 
@@ -117,9 +115,7 @@ func TestWithoutJournalctl(t *testing.T) {
 	s := logs(t, 0)
 	_, text := ask(t, t.Context(), s, "?query=app")
 	const why = "\nerror: the units of the journal are not known: exec: \"journalctl\": executable file not found in $PATH\n"
-	if text != "of the app\n"+why {
-		t.Errorf("%q", text)
-	}
+	check.Equal(t, text, "of the app\n"+why, "it")
 	if _, text := ask(t, t.Context(), s, "?query=works"); text != "\nlog not found for works\n"+why {
 		t.Errorf("%q", text)
 	}

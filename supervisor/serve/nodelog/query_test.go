@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // asked parses and checks a query, and says what journalctl would be given.
@@ -84,9 +86,7 @@ func TestQueries(t *testing.T) {
 		"query=a&pattern=%00": `406: pattern: Invalid value: "\x00": must not contain a NUL byte`,
 		"query=a&pattern=" + strings.Repeat("x", maxPattern+1): "406: pattern: Too long: may not be more than 65536 bytes",
 	} {
-		if got := asked(query); got != want {
-			t.Errorf("%.80s:\n got %s\nwant %s", query, got, want)
-		}
+		check.Equal(t, asked(query), want, "%.80s:\n got", query)
 	}
 }
 
@@ -140,8 +140,6 @@ func FuzzQuery(f *testing.F) {
 				t.Errorf("argument %q", a)
 			}
 		}
-		if units != len(q.Services) {
-			t.Errorf("%d units of %d services", units, len(q.Services))
-		}
+		check.Equal(t, units, len(q.Services), "%d units of %d services", units, len(q.Services))
 	})
 }

@@ -116,9 +116,7 @@ resource_scrape_error 0
 			got.WriteString(line)
 		}
 	}
-	if got.String() != want {
-		t.Errorf("said\n%s\nwant\n%s", got.String(), want)
-	}
+	check.Equal(t, got.String(), want, "said")
 	if text, _ := ask(t, errors.New("no"), "/metrics/resource"); !strings.Contains(text, "resource_scrape_error 1") {
 		t.Error("an error is not told")
 	}
@@ -151,9 +149,7 @@ func TestCadvisor(t *testing.T) {
 		`machine_memory_bytes 1.073741824e+09`,
 		`container_scrape_error 0`,
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("it does not say %s", want)
-		}
+		check.Has(t, text, want, "it does not say %s", want)
 	}
 	if strings.Contains(text, `"gone"`) {
 		t.Error("a container without a cgroup has values")

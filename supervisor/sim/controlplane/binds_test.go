@@ -28,11 +28,7 @@ func TestBinds(t *testing.T) {
 	sum := 0
 	for when, n := range at {
 		sum += n
-		if n > 30 {
-			t.Errorf("%d pods were bound at %v", n, when)
-		}
+		check.AtMost(t, n, 30, "%d pods were bound at %v", n, when)
 	}
-	if sum != 100 {
-		t.Errorf("%d pods were bound", sum)
-	}
+	check.Equal(t, sum, 100, "%d pods were bound", sum)
 }

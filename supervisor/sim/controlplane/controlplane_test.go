@@ -140,9 +140,7 @@ func (c *cluster) stands() string {
 
 func (c *cluster) want(what, stands string) {
 	c.t.Helper()
-	if got := c.stands(); got != stands {
-		c.t.Errorf("%s: %s; want %s", what, got, stands)
-	}
+	check.Equal(c.t, c.stands(), stands, "%s", what)
 }
 
 func web(replicas int, image, cpu string) Workload {
@@ -288,19 +286,11 @@ func TestSuspended(t *testing.T) {
 func TestRefused(t *testing.T) {
 	c := newCluster(t, 0)
 	for _, w := range []Workload{web(-1, "a", "1"), {Name: "No Name", Template: web(1, "a", "1").Template}, {Name: "empty"}} {
-		if err := c.cp.Apply(w); err == nil {
-			t.Errorf("%+v was taken", w)
-		}
+		check.Fails(t, c.cp.Apply(w), "%+v was taken", w)
 	}
-	if err := c.cp.Remove("default", "none"); err == nil {
-		t.Error("removed what is not there")
-	}
-	if err := c.cp.Drain("none"); err == nil {
-		t.Error("drained what is not there")
-	}
-	if _, err := New(Config{}); err == nil {
-		t.Error("a control plane of nothing")
-	}
+	check.Fails(t, c.cp.Remove("default", "none"), "removed what is not there")
+	check.Fails(t, c.cp.Drain("none"), "drained what is not there")
+	check.Fails(t, check.Err(New(Config{})), "a control plane of nothing")
 }
 
 // TestLeaseOfANodeThatIsGone goes with its node, as the garbage collector has it;
@@ -321,8 +311,6 @@ func TestLeaseOfANodeThatIsGone(t *testing.T) {
 		check.Fatal(c.t, c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: n.Name}}))
 		c.clock.Advance(time.Minute)
 		_, err = simapi.Object[*coordinationv1.Lease](c.api, v1.NamespaceNodeLease, n.Name)
-		if gone := apierrors.IsNotFound(err); gone != owned {
-			t.Errorf("the lease of a node that is gone, owned %v: %v", owned, err)
-		}
+		check.Equal(t, apierrors.IsNotFound(err), owned, "the lease of a node that is gone, owned %v: %v", owned, err)
 	}
 }

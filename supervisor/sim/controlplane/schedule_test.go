@@ -2,13 +2,14 @@ package controlplane
 
 import (
 	"container/heap"
-	"reflect"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func testPlace(order int, cpu, memory string, change ...func(*v1.Node)) *place {
@@ -40,9 +41,7 @@ func TestDemand(t *testing.T) {
 	sidecar.RestartPolicy = &always
 	p.Spec.InitContainers = []v1.Container{sidecar, init}
 	p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("5m")}
-	if got, want := of(p), (demand{cpu: 355, memory: 65 << 20, pods: 1}); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	check.Deep(t, of(p), (demand{cpu: 355, memory: 65 << 20, pods: 1}), "got")
 }
 
 func TestPick(t *testing.T) {
@@ -93,9 +92,7 @@ func TestPick(t *testing.T) {
 			if order := orderOf(got); order != c.want || why != c.why {
 				t.Errorf("got node %d, %q; want %d, %q", order, why, c.want, c.why)
 			}
-			if h.Len() != len(c.nodes) {
-				t.Errorf("%d of %d nodes are left", h.Len(), len(c.nodes))
-			}
+			check.Equal(t, h.Len(), len(c.nodes), "%d of %d nodes are left", h.Len(), len(c.nodes))
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestOrdered: each pod is a word: its ordinal, then + ready, - not ready, ! being deleted, x ended; o of an old revision.
@@ -69,8 +71,6 @@ func TestOrdered(t *testing.T) {
 			}
 			got = append(got, text)
 		}
-		if strings.Join(got, ", ") != c.want {
-			t.Errorf("%s: %q; want %q", c.name, strings.Join(got, ", "), c.want)
-		}
+		check.Equal(t, strings.Join(got, ", "), c.want, "%s", c.name)
 	}
 }

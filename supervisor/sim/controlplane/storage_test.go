@@ -112,9 +112,7 @@ func (c *cluster) attached() string {
 
 func (c *cluster) wantAttached(what, want string) {
 	c.t.Helper()
-	if got := c.attached(); got != want {
-		c.t.Errorf("%s: %q; want %q", what, got, want)
-	}
+	check.Equal(c.t, c.attached(), want, "%s", what)
 }
 
 var quick = StorageDriver{
@@ -128,9 +126,7 @@ func TestStorage(t *testing.T) {
 	check.Fatal(c.t, c.cp.Apply(db(2)))
 	c.clock.Advance(1500 * time.Millisecond)
 	c.wantAttached("bound", "db-0@n0? db-1@n1?")
-	if got := c.cp.StorageOf("db"); got != (StorageCounts{Attaching: 2, Bound: 2}) {
-		t.Errorf("%+v", got)
-	}
+	check.Equal(t, c.cp.StorageOf("db"), (StorageCounts{Attaching: 2, Bound: 2}), "it")
 	c.clock.Advance(2 * time.Second)
 	c.wantAttached("attached", "db-0@n0 db-1@n1")
 	w := db(1)
@@ -147,9 +143,7 @@ func TestStorage(t *testing.T) {
 	check.Fatal(c.t, c.cp.Apply(db(2)))
 	c.clock.Advance(5 * time.Second)
 	c.wantAttached("again, with the same claim", "db-0@n0 db-1@n1")
-	if got := c.cp.StorageOf(""); got != (StorageCounts{Attached: 2, Bound: 2}) {
-		t.Errorf("%+v", got)
-	}
+	check.Equal(t, c.cp.StorageOf(""), (StorageCounts{Attached: 2, Bound: 2}), "it")
 	check.Fatal(c.t, c.cp.Remove("default", "db"))
 	c.cp.RemoveClaims("db")
 	c.clock.Advance(time.Minute)
@@ -180,9 +174,7 @@ func TestVolumesFollow(t *testing.T) {
 	check.Fatal(c.t, c.cp.OutOfService("n1", false))
 	c.clock.Advance(time.Minute)
 	n := check.Value(simapi.Object[*v1.Node](c.api, "", "n1"))(c.t)
-	if len(n.Spec.Taints) > 0 {
-		t.Errorf("taints %v", n.Spec.Taints)
-	}
+	check.None(t, n.Spec.Taints, "taints")
 }
 
 // TestForceDetach: a volume that no pod uses is detached from a lost node after six minutes, from one that is ready
@@ -244,9 +236,7 @@ func TestForcedAfterSixMinutes(t *testing.T) {
 // TestFailAttach: calls that fail are made again, later each time; one that hangs goes on when that is mended.
 func TestFailAttach(t *testing.T) {
 	c := newStorage(t, 1, quick)
-	if err := c.cp.FailAttach("other.example.com", "n0", nil); err == nil {
-		t.Error("a driver that is not there")
-	}
+	check.Fails(t, c.cp.FailAttach("other.example.com", "n0", nil), "a driver that is not there")
 	check.Fatal(c.t, c.cp.FailAttach(disk, "n0", &AttachFault{Times: 2, Message: "no slot is free"}))
 	check.Fatal(c.t, c.cp.Apply(db(1)))
 	// 1 s to be made; 2 s, 1 s pause, 2 s, 2 s pause, 2 s.
@@ -326,14 +316,10 @@ func TestLimitAndTopology(t *testing.T) {
 // TestExpand: the controller makes the volume larger and leaves the rest to the node.
 func TestExpand(t *testing.T) {
 	c := newStorage(t, 1, quick)
-	if err := c.cp.Expand("db", resource.MustParse("2Gi")); err == nil {
-		t.Error("there are no claims")
-	}
+	check.Fails(t, c.cp.Expand("db", resource.MustParse("2Gi")), "there are no claims")
 	check.Fatal(c.t, c.cp.Apply(db(1)))
 	c.clock.Advance(10 * time.Second)
-	if err := c.cp.Expand("db", resource.MustParse("1Gi")); err == nil {
-		t.Error("it has that")
-	}
+	check.Fails(t, c.cp.Expand("db", resource.MustParse("1Gi")), "it has that")
 	check.Fatal(c.t, c.cp.Expand("db", resource.MustParse("2Gi")))
 	c.clock.Advance(2 * time.Second)
 	claim := check.Value(simapi.Object[*v1.PersistentVolumeClaim](c.api, "default", "data-db-0"))(c.t)
@@ -354,14 +340,10 @@ func TestServeStorage(t *testing.T) {
 		name string
 		d    StorageDriver
 	}{{"A_B", quick}, {disk, StorageDriver{Attach: simport.Constant(-1)}}, {disk, StorageDriver{Topology: "a/b/c"}}} {
-		if err := c.cp.ServeStorage(bad.name, bad.d); err == nil {
-			t.Errorf("%+v was taken", bad)
-		}
+		check.Fails(t, c.cp.ServeStorage(bad.name, bad.d), "%+v was taken", bad)
 	}
 	c.cp.config.Rand = nil
-	if err := c.cp.ServeStorage(disk, quick); err == nil {
-		t.Error("without Rand")
-	}
+	check.Fails(t, c.cp.ServeStorage(disk, quick), "without Rand")
 }
 
 // TestStorageRestored: an apiserver that is restored to a backup has its volumes attached again.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -86,9 +87,7 @@ func (f *followed) is(t *testing.T, want ...string) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !slices.Equal(f.told, want) {
-		t.Errorf("it was told %q, want %q", f.told, want)
-	}
+	check.Same(t, f.told, want, "it was told")
 }
 
 func (f *followed) end() {
@@ -106,9 +105,7 @@ func TestHubShares(t *testing.T) {
 		all = append(all, follow(h, fmt.Sprint("n", i)))
 	}
 	o := <-api.came
-	if o.sel != allNodes(port.PodKind) {
-		t.Errorf("it watches %v, want all pods", o.sel)
-	}
+	check.Equal(t, o.sel, allNodes(port.PodKind), "it watches %v, want all pods", o.sel)
 	o.change(port.APIReplaced{Objects: []port.APIObject{aPod("n1", "a", "1"), aPod("n3", "b", "2"), aPod("n1", "c", "3"), aPod("elsewhere", "x", "4")}})
 	o.change(port.APISet{Object: aPod("n3", "b", "5")})
 	o.change(port.APIDeleted{Object: aPod("n1", "a", "6")})
@@ -135,9 +132,7 @@ func TestHubAlone(t *testing.T) {
 	f := follow(h, "n7")
 	defer f.end()
 	o := <-api.came
-	if o.sel != podsOf("n7") {
-		t.Errorf("it watches %v, want only its own pods", o.sel)
-	}
+	check.Equal(t, o.sel, podsOf("n7"), "it watches %v, want only its own pods", o.sel)
 	o.change(port.APIReplaced{Objects: []port.APIObject{aPod("n7", "a", "1")}})
 	f.is(t, "all a")
 }
@@ -158,9 +153,7 @@ func TestHubPutsTogether(t *testing.T) {
 	}
 	all = append(all, follow(h, "new"))
 	o := <-api.came
-	if o.sel != allNodes(port.PodKind) {
-		t.Fatalf("it watches %v, want all pods", o.sel)
-	}
+	check.Fatal(t, check.Is(o.sel, allNodes(port.PodKind), "it watches %v, want all pods", o.sel))
 	for i, o := range old {
 		<-o.ctx.Done()
 		o.change(port.APISet{Object: aPod(fmt.Sprint("n", i), "a", "9")})
@@ -182,9 +175,7 @@ func TestHubEndsWhileItWaits(t *testing.T) {
 	f.end()
 	h.gathered(port.PodKind) // as its timer will, or has
 	h.Close()
-	if len(api.open) > 0 {
-		t.Error("there is a request that nobody waits for")
-	}
+	check.None(t, api.open, "there is a request that nobody waits for")
 }
 
 // The agent's first watch goes on with what was begun before it, and misses nothing.
@@ -197,9 +188,7 @@ func TestHead(t *testing.T) {
 	o := <-api.came
 	o.change(port.APIReplaced{Objects: []port.APIObject{aPod("n", "a", "1")}})
 	<-k.first
-	if len(k.objects()) != 1 {
-		t.Errorf("the list has %v", k.objects())
-	}
+	check.Equal(t, len(k.objects()), 1, "the list has %v", k.objects())
 	o.change(port.APISet{Object: aPod("n", "b", "2")})
 	ctx, stop := context.WithCancel(context.Background())
 	told, done := make(chan port.APIChange, 10), make(chan struct{})

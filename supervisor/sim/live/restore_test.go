@@ -1,7 +1,6 @@
 package live
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -58,9 +58,7 @@ func TestRemains(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u", CreationTimestamp: at(0)}, Status: c.status}
 			got, found := remains(p)
-			if found != (c.sandbox != "") {
-				t.Fatalf("found %v", found)
-			}
+			check.Fatal(t, check.Is(found, (c.sandbox != ""), "found"))
 			if !found {
 				return
 			}
@@ -68,9 +66,7 @@ func TestRemains(t *testing.T) {
 			for _, o := range got.Containers {
 				have = append(have, seen{o.Name, o.Attempt, o.ID, o.State, o.ExitCode})
 			}
-			if !reflect.DeepEqual(have, c.want) {
-				t.Errorf("containers %+v, want %+v", have, c.want)
-			}
+			check.Deep(t, have, c.want, "containers")
 			if s := got.Sandboxes; len(s) != 1 || s[0].State.String() != c.sandbox {
 				t.Errorf("sandboxes %+v, want one that is %s", s, c.sandbox)
 			}

@@ -3,7 +3,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const disks = "disks.example.com"
@@ -115,9 +115,7 @@ func TestCSILife(t *testing.T) {
 	r.want("published", "NodePublishVolume ok", "SP")
 	r.expand(5)
 	r.want("expanded", "NodeExpandVolume ok", "SP")
-	if got := r.m.CSI.Size(csiKey); got != 5 {
-		t.Errorf("its size is %d, want 5", got)
-	}
+	check.Equal(t, r.m.CSI.Size(csiKey), 5, "its size")
 	r.unstage()
 	r.want("unstaged while it is published", "error", "SP")
 	r.m.Host.RemovePod(r.ctx, port.PodDirs{UID: "1"}, r.done)
@@ -202,9 +200,7 @@ func TestCSIKilledDuringUndo(t *testing.T) {
 	var found []csi.Found
 	r.m.CSI.FoundVolumes(context.Background(), func(all []csi.Found, _ []csi.Lost, _ []string, _ error) { found = all })
 	r.v.Advance(time.Second)
-	if !slices.Equal(found, []csi.Found{{Key: csiKey}}) {
-		t.Errorf("found %v", found)
-	}
+	check.Same(t, found, []csi.Found{{Key: csiKey}}, "found")
 }
 
 // TestCSIDriverGoes: a driver that stops is told of, one that crashes is not; calls under way fail. What is mounted

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -37,13 +38,9 @@ func TestAnswerLate(t *testing.T) {
 	m.Checkpoints.Put("pods", []byte("new"))
 	cancel()
 	v.Advance(58 * time.Second)
-	if got != "" {
-		t.Errorf("it is answered already: %q", got)
-	}
+	check.Equal(t, got, "", "it is answered already")
 	v.Advance(2 * time.Second)
-	if got != "old nil" {
-		t.Errorf("it said %q", got)
-	}
+	check.Equal(t, got, "old nil", "it said")
 }
 
 // TestWorkLate: a call is done late although the caller gave up; without the fault it is not

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const gpu v1.ResourceName = "example.com/gpu"
@@ -29,9 +29,7 @@ func TestDevicePlugins(t *testing.T) {
 	want := func(when string, want ...string) {
 		t.Helper()
 		v.Advance(time.Second)
-		if !slices.Equal(said, want) {
-			t.Errorf("%s: got %q, want %q", when, said, want)
-		}
+		check.Same(t, said, want, "%s: got", when)
 		said = nil
 	}
 	over := make(chan struct{})

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestCheckpointsGoBack: a checkpoint can be lost, and can be the one before the last save.
@@ -28,9 +29,7 @@ func TestCheckpointsGoBack(t *testing.T) {
 	}
 	want := func(when, want string) {
 		t.Helper()
-		if got := string(c.Get("pods")); got != want {
-			t.Errorf("%s it is %q, want %q", when, got, want)
-		}
+		check.Equal(t, string(c.Get("pods")), want, "%s it", when)
 	}
 	c.Rollback("pods")
 	save("one")
@@ -67,9 +66,7 @@ func TestLosePower(t *testing.T) {
 	m.Cgroups.Put("1", "/kubepods/pod1")
 	v.Advance(time.Second)
 	m.Host.RemovePod(ctx, port.PodDirs{UID: "1"}, func(err error) {
-		if port.KindOf(err) != port.StateConflict {
-			t.Errorf("with something mounted: %v", err)
-		}
+		check.Equal(t, port.KindOf(err), port.StateConflict, "with something mounted: %v", err)
 	})
 	v.Advance(time.Second)
 	var late error
@@ -83,21 +80,15 @@ func TestLosePower(t *testing.T) {
 	if port.KindOf(late) != port.Canceled || m.Checkpoints.Get("pods") != nil {
 		t.Errorf("a call under way: %v, %s", late, m.Checkpoints.Get("pods"))
 	}
-	if got := m.Host.Content("1", "disk") + m.Host.Content("1", "memory"); got != "a=b\n" {
-		t.Errorf("in the volumes: %q", got)
-	}
+	check.Equal(t, m.Host.Content("1", "disk")+m.Host.Content("1", "memory"), "a=b\n", "in the volumes")
 	if string(m.Checkpoints.Get("stops")) != "kept" || m.Cgroups.Has(types.UID("1")) || len(m.Cgroups.Values()) != 0 {
 		t.Errorf("checkpoint %s, cgroups %v", m.Checkpoints.Get("stops"), m.Cgroups.Values())
 	}
 	m.SetFault(nil)
 	m.Host.RemovePod(ctx, port.PodDirs{UID: "1"}, ok)
 	v.Advance(time.Second)
-	if m.Host.Pods() != 0 {
-		t.Error("its directories are left")
-	}
+	check.Equal(t, m.Host.Pods(), 0, "its directories are left")
 	m.Cgroups.Set(ctx, podcgroup.Name{"kubepods"}, podcgroup.Values{}, ok)
 	v.Advance(time.Second)
-	if len(m.Cgroups.Values()) != 1 {
-		t.Error("no cgroup can be made afterwards")
-	}
+	check.Equal(t, len(m.Cgroups.Values()), 1, "no cgroup can be made afterwards")
 }

@@ -93,9 +93,7 @@ func TestPods(t *testing.T) {
 func TestHistogram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := histogram{}
-		if h.percentile(0.5) != 0 {
-			t.Fatal("a percentile of nothing")
-		}
+		check.Fatal(t, check.Is(h.percentile(0.5), 0, "a percentile of nothing"))
 		all := rapid.SliceOfN(rapid.Int64Range(0, int64(24*time.Hour)), 1, 200).Draw(t, "durations")
 		for _, d := range all {
 			h.add(time.Duration(d))

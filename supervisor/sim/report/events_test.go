@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestFlagsDoNotOverlap(t *testing.T) {
@@ -44,9 +46,7 @@ func checkFlags(t *rapid.T, l lanes, events int, width float64) {
 		}
 		end[f.Lane] = at + f.Half
 	}
-	if next != events+1 {
-		t.Fatalf("the flags end before event %d of %d", next, events)
-	}
+	check.Fatal(t, check.Is(next, events+1, "the flags end before event %d of %d", next, events))
 }
 
 func TestManyEventsFillTheLanes(t *testing.T) {
@@ -67,9 +67,7 @@ func TestEvents(t *testing.T) {
 	all := events(&d)
 	want := []string{"1 step 0s create 10 pods", "2 fault 20s – 40s apiserver gone", "3 failed 50s Not met: 10 pods ready within 50s. There was: 8 ready"}
 	for i, e := range all {
-		if got := fmt.Sprint(e.Number, " ", e.Kind, " ", e.At, " ", e.Text); got != want[i] {
-			t.Errorf("got %q, want %q", got, want[i])
-		}
+		check.Equal(t, fmt.Sprint(e.Number, " ", e.Kind, " ", e.At, " ", e.Text), want[i], "got")
 	}
 }
 
@@ -102,8 +100,6 @@ func TestLabelsOfPercentiles(t *testing.T) {
 				t.Fatalf("the label of the mark at %v %% goes beyond the beginning: %+v", x.At, m)
 			}
 		}
-		if len(rows) != 3 {
-			t.Fatalf("two labels in one row: %+v", m)
-		}
+		check.Fatal(t, check.Is(len(rows), 3, "two labels in one row: %+v", m))
 	})
 }

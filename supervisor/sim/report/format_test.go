@@ -3,6 +3,8 @@ package report
 import (
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestFormats(t *testing.T) {
@@ -21,8 +23,6 @@ func TestFormats(t *testing.T) {
 		{shell([]string{"troupe", "sim", "--seed", "42"}), "troupe sim --seed 42"},
 		{shell([]string{"a b", "", "it's", "$HOME", "x;y"}), `'a b' '' 'it'\''s' '$HOME' 'x;y'`},
 	} {
-		if c.got != c.want {
-			t.Errorf("got %q, want %q", c.got, c.want)
-		}
+		check.Equal(t, c.got, c.want, "got")
 	}
 }

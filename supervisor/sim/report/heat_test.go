@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestLevels(t *testing.T) {
@@ -13,9 +15,7 @@ func TestLevels(t *testing.T) {
 		if l := countLevel(n, most); l < 1 || l > countLevels || l < countLevel(max(1, n-1), most) {
 			t.Fatalf("%d of %d has level %d", n, most, l)
 		}
-		if l := countLevel(most, most); l != countLevels {
-			t.Fatalf("the most, %d, has level %d", most, l)
-		}
+		check.Fatal(t, check.Is(countLevel(most, most), countLevels, "the most, %d, has level", most))
 		c := Cell{Pods: uint64(most) + 1, Ready: uint64(n)}
 		l := readyLevel(c)
 		if l < 1 || l >= readyLevels {
@@ -26,8 +26,6 @@ func TestLevels(t *testing.T) {
 		}
 	})
 	for ready, want := range map[uint64]int{0: 0, 7: readyLevels} {
-		if got := readyLevel(Cell{Pods: 7, Ready: ready}); got != want {
-			t.Errorf("%d of 7 ready has level %d, want %d", ready, got, want)
-		}
+		check.Equal(t, readyLevel(Cell{Pods: 7, Ready: ready}), want, "%d of 7 ready has level", ready)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Times are drawn in seconds: sums of shares of them are then exact enough to be compared.
@@ -150,9 +152,7 @@ func TestBarsHoldAllPods(t *testing.T) {
 			}
 			all -= b.pods
 		}
-		if all != 0 {
-			t.Fatalf("%d pods are in no bar", all)
-		}
+		check.Fatal(t, check.Is(all, 0, "%d pods are in no bar", all))
 	})
 }
 
@@ -164,14 +164,10 @@ func TestHistogramAxis(t *testing.T) {
 	}{{"all alike", 3 * time.Second, false}, {"a long tail", 3 * time.Minute, true}} {
 		starts := []Latency{{2 * time.Second, 100}, {c.slowest, 1}}
 		h := bars(starts, maxBars)
-		if h.log != c.log {
-			t.Errorf("%s: logarithmic is %t, want %t", c.name, h.log, c.log)
-		}
+		check.Equal(t, h.log, c.log, "%s: logarithmic", c.name)
 		if !c.log && h.bars[0].from != 0 {
 			t.Errorf("%s: a linear axis begins at %v, want 0: or a small difference looks great", c.name, h.bars[0].from)
 		}
-		if len(h.bars) < maxBars/4 {
-			t.Errorf("%s: %d bars say too little", c.name, len(h.bars))
-		}
+		check.AtLeast(t, len(h.bars), maxBars/4, "%s: %d bars say too little", c.name, len(h.bars))
 	}
 }

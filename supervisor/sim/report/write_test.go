@@ -99,9 +99,7 @@ func (n tree) class(name string) []tree {
 func (n tree) id(t *testing.T, id string) tree {
 	t.Helper()
 	found := n.all(func(e tree) bool { return e.attr("id") == id })
-	if len(found) != 1 {
-		t.Fatalf("%d elements have the id %q, want one", len(found), id)
-	}
+	check.Fatal(t, check.Is(len(found), 1, "%d elements have the id %q, want one", len(found), id))
 	return found[0]
 }
 
@@ -151,9 +149,7 @@ func TestFigures(t *testing.T) {
 		"event-2":         "2 apiserver gone 20s – 40s fault small.txt:4",
 		"mark-p90":        "p90 3 s",
 	} {
-		if got := page.id(t, id).text(); got != want {
-			t.Errorf("%s: %q, want %q", id, got, want)
-		}
+		check.Equal(t, page.id(t, id).text(), want, "%s", id)
 	}
 	header := page.tags("header")[0].text()
 	if want := "troupe sim Two nodes 1 of 2 expectations not met small.txt seed 7 2 nodes 10 pods 1m simulated"; header != want {
@@ -177,9 +173,7 @@ func TestHeaderSaysHowItEnded(t *testing.T) {
 		for _, b := range parsed(t, d).class("badge") {
 			got = append(got, b.text())
 		}
-		if strings.Join(got, "; ") != c.want {
-			t.Errorf("badges %q, want %q", got, c.want)
-		}
+		check.Equal(t, strings.Join(got, "; "), c.want, "badges %q", got)
 	}
 }
 
@@ -209,9 +203,7 @@ func TestAreas(t *testing.T) {
 	page := parsed(t, d)
 	top := 10.0 // of the axis: ten pods at most
 	paths := page.id(t, "phases").tags("path")
-	if len(paths) != 4 {
-		t.Fatalf("%d areas, want those of the four phases that pods were in", len(paths))
-	}
+	check.Fatal(t, check.Is(len(paths), 4, "%d areas, want those of the four phases that pods were in", len(paths)))
 	for _, at := range []time.Duration{0, 10 * time.Second, 20 * time.Second, 59 * time.Second} {
 		x := int(drawWide * at / d.Duration)
 		look := d.Phases[0]
@@ -232,9 +224,7 @@ func TestAreas(t *testing.T) {
 		}
 	}
 	keys := page.class("keys")[0].text()
-	if want := "Ready 8 peak 8 Creating 0 peak 6 Pending 0 peak 10 Failed 2 peak 2"; keys != want {
-		t.Errorf("the keys are %q, want %q", keys, want)
-	}
+	check.Equal(t, keys, "Ready 8 peak 8 Creating 0 peak 6 Pending 0 peak 10 Failed 2 peak 2", "the keys")
 }
 
 func TestHeatCells(t *testing.T) {
@@ -248,14 +238,10 @@ func TestHeatCells(t *testing.T) {
 	}
 	for _, rect := range page.tags("rect") {
 		at := rect.attr("x") + " " + rect.attr("y")
-		if got := (cell{rect.attr("class"), rect.text()}); got != want[at] {
-			t.Errorf("the cell at %s is %q, want %q", at, got, want[at])
-		}
+		check.Equal(t, (cell{rect.attr("class"), rect.text()}), want[at], "the cell at %s", at)
 		delete(want, at)
 	}
-	if len(want) > 0 {
-		t.Errorf("cells are missing: %q", want)
-	}
+	check.AtMost(t, len(want), 0, "cells are missing: %q", want)
 	if names := page.class("y")[0].text(); names != "node-1 node-2" {
 		t.Errorf("beside the rows is %q, want the names of the nodes", names)
 	}
@@ -283,21 +269,13 @@ func TestHeatOfManyNodes(t *testing.T) {
 		t.Errorf("%d parts of cells are down, want %d of a fifth of the height", len(parts), maxRows/8)
 	}
 	rows := page.tags("svg")[0].class("r8")
-	if len(rows) != maxRows-maxRows/8 {
-		t.Errorf("%d rows are all ready, want %d", len(rows), maxRows-maxRows/8)
-	}
-	if got, want := rows[0].text(), "n-005 to n-009 (5 nodes) 0s – 30m 00s 100 % ready of 2 pods a node"; got != want {
-		t.Errorf("row 2 is %q, want %q", got, want)
-	}
+	check.Equal(t, len(rows), maxRows-maxRows/8, "%d rows are all ready, want %d", len(rows), maxRows-maxRows/8)
+	check.Equal(t, rows[0].text(), "n-005 to n-009 (5 nodes) 0s – 30m 00s 100 % ready of 2 pods a node", "row 2")
 	if w := rows[0].attr("width"); w != "30" {
 		t.Errorf("nodes that were removed half way have a row of %s columns, want 30", w)
 	}
-	if got, want := page.class("y")[0].text(), "#1 #41 #81 #121 #161 #201"; got != want {
-		t.Errorf("beside the rows is %q, want %q", got, want)
-	}
-	if note := page.class("note")[0].text(); note != "A cell is 5 nodes × 1m." {
-		t.Errorf("the note is %q", note)
-	}
+	check.Equal(t, page.class("y")[0].text(), "#1 #41 #81 #121 #161 #201", "beside the rows")
+	check.Equal(t, page.class("note")[0].text(), "A cell is 5 nodes × 1m.", "the note")
 }
 
 func TestHistogramBars(t *testing.T) {
@@ -316,9 +294,7 @@ func TestHistogramBars(t *testing.T) {
 			t.Errorf("the bar %q is %v high and begins at %s", title, h, rect.attr("y"))
 		}
 	}
-	if pods != 8 {
-		t.Errorf("%d pods in the bars, want 8", pods)
-	}
+	check.Equal(t, pods, 8, "%d pods in the bars, want 8", pods)
 	// The axis is linear, from 0 to 4.2 s.
 	for id, took := range map[string]time.Duration{"mark-p50": d.Figures.StartP50, "mark-p90": d.Figures.StartP90, "mark-p99": d.Figures.StartP99} {
 		style := page.id(t, id).attr("style")
@@ -337,9 +313,7 @@ func TestNothingToShow(t *testing.T) {
 	if got := len(page.class("nothing")); got != 4 {
 		t.Errorf("%d of the four charts and lists say that there is nothing", got)
 	}
-	if title := page.tags("h1")[0].text(); title != "Simulation" {
-		t.Errorf("the title is %q", title)
-	}
+	check.Equal(t, page.tags("h1")[0].text(), "Simulation", "the title")
 	if got := len(page.tags("rect")) + len(page.tags("path")); got != 0 {
 		t.Errorf("%d shapes are drawn of nothing", got)
 	}
@@ -374,9 +348,7 @@ func TestNamesAreTextAlone(t *testing.T) {
 	if got, want := elements(page), elements(parsed(t, small())); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("names became elements: %v, want %v", got, want)
 	}
-	if got := page.tags("h1")[0].text(); got != evil {
-		t.Errorf("the title is %q, want %q", got, evil)
-	}
+	check.Equal(t, page.tags("h1")[0].text(), evil, "the title")
 }
 
 func TestOneFile(t *testing.T) {
@@ -415,9 +387,7 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestWriteErrors(t *testing.T) {
-	if err := Write(broken{}, small()); err == nil || !strings.Contains(err.Error(), "disk full") {
-		t.Errorf("got %v, want the writer's error", err)
-	}
+	check.Says(t, Write(broken{}, small()), "disk full", "got, want the writer's error")
 	var b bytes.Buffer
 	d := small()
 	d.Duration = -1
@@ -467,8 +437,6 @@ func TestSizeIsBounded(t *testing.T) {
 		began := time.Now()
 		n := len(written(t, noise(c.nodes, c.columns)))
 		t.Logf("%d nodes × %d columns: %d bytes, made and written in %v", c.nodes, c.columns, n, time.Since(began))
-		if n > most {
-			t.Errorf("the report of %d nodes is %d bytes, want at most %d", c.nodes, n, most)
-		}
+		check.AtMost(t, n, most, "the report of %d nodes is %d bytes", c.nodes, n)
 	}
 }

@@ -53,8 +53,6 @@ func TestTopology(t *testing.T) {
 	for _, d := range s.Devices["example.com/gpu"].Devices {
 		near += string(rune('0' + d.Nodes[0]))
 	}
-	if near != "0012" {
-		t.Errorf("devices are near to %s", near)
-	}
+	check.Equal(t, near, "0012", "devices are near to")
 	check.Fatal(t, s.Validate())
 }

@@ -65,9 +65,7 @@ steps:
 func TestUnmet(t *testing.T) {
 	out := check.Value(runIt(t.Context(), t, Options{Seed: 1, Scenario: parse(t, steps), ScenarioName: "f.yaml"}))(t)
 	s := out.Summary
-	if len(s.Failures) != 2 {
-		t.Fatalf("%q", s.Failures)
-	}
+	check.Fatal(t, check.Is(len(s.Failures), 2, "%q", s.Failures))
 	for i, want := range []string{`^f.yaml:5: at 3m0\.\d+s: want always web: pods >=6; got web: pods \d$`, `^f.yaml:9: at 4m0\.\d+s: want web: pods 3 within 1m0s; got web: pods 2$`} {
 		if !regexp.MustCompile(want).MatchString(s.Failures[i]) {
 			t.Errorf("%s; want %s", s.Failures[i], want)
@@ -196,9 +194,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left
 
 func TestTraceCannotBeWritten(t *testing.T) {
 	_, err := runIt(t.Context(), t, Options{Nodes: 1, Record: fullDisk{}})
-	if err == nil || !strings.Contains(err.Error(), "no space left") {
-		t.Errorf("got %v", err)
-	}
+	check.Says(t, err, "no space left", "got")
 }
 
 func TestOptions(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const goodDevices = `
@@ -26,10 +28,7 @@ steps:
 `
 
 func TestParseDevices(t *testing.T) {
-	f, err := Parse("f.yaml", []byte(goodDevices), Given{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(Parse("f.yaml", []byte(goodDevices), Given{}))(t)
 	d := f.Nodes.Devices["example.com/gpu"]
 	if d.Count != 8 || d.Latency.Duration != 200*time.Millisecond || d.Boot.Duration != 20*time.Second || f.Nodes.NUMANodes != 2 || f.Nodes.CPUs() != 8 {
 		t.Errorf("%+v", f.Nodes)

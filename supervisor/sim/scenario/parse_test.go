@@ -145,9 +145,7 @@ func TestLoad(t *testing.T) {
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none.yaml"): "no such file", dir: "not a regular file", large: "a scenario has at most",
 	} {
-		if _, err := Load(path, Given{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v; want %s", path, err, want)
-		}
+		check.Says(t, check.Err(Load(path, Given{})), want, "%s: got", path)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const goodStorage = `
@@ -30,10 +32,7 @@ steps:
 `
 
 func TestParseStorage(t *testing.T) {
-	f, err := Parse("f.yaml", []byte(goodStorage), Given{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := check.Value(Parse("f.yaml", []byte(goodStorage), Given{}))(t)
 	d := f.Nodes.CSI["disk.example.com"]
 	if d.Latency.Duration != 200*time.Millisecond || d.Provision.String() != "1s..2s" || d.Attach.String() != "3s~10s" || d.Limit != 20 || d.Zone(4) != "z1" || !f.Nodes.CSI["cache.example.com"].NoAttach {
 		t.Errorf("%+v", d)

@@ -61,15 +61,9 @@ func TestDifference(t *testing.T) {
 	if !ok || d.After != time.Minute || d.Recorded != beats[1] || !strings.Contains(err.Error(), "between 1m0s and 2m0s of simulated time") {
 		t.Errorf("got %v", err)
 	}
-	if err := r.Check(beats[1]); err == nil || !strings.Contains(err.Error(), "the recording ends at 2m0s") {
-		t.Errorf("got %v", err)
-	}
-	if r, err = NewReader(bytes.NewReader(data)); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.End(); err == nil || !strings.Contains(err.Error(), "the recording continues at 1m0s") {
-		t.Errorf("got %v", err)
-	}
+	check.Says(t, r.Check(beats[1]), "the recording ends at 2m0s", "got")
+	r = check.Value(NewReader(bytes.NewReader(data)))(t)
+	check.Says(t, r.End(), "the recording continues at 1m0s", "got")
 }
 
 func TestBroken(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // API runs the suite for port.API. open is called once per test and cleans up
@@ -71,9 +72,7 @@ func API(t *testing.T, open func(t *testing.T) Subject) {
 		t.Run(c.name, func(t *testing.T) {
 			s := &suite{T: t, Subject: open(t)}
 			random := make([]byte, 5)
-			if _, err := rand.Read(random); err != nil {
-				t.Fatal(err)
-			}
+			check.Value(rand.Read(random))(t)
 			s.name = fmt.Sprintf("c-%x", random)
 			c.run(s)
 		})
@@ -120,17 +119,11 @@ func testConcurrent(s *suite) {
 	for i := range n {
 		if o, err := updates[i].result(); err == nil {
 			won++
-			if o.GetLabels()["writer"] != fmt.Sprint(i) {
-				s.Errorf("writer %d got the object of writer %s", i, o.GetLabels()["writer"])
-			}
+			check.Equal(s, o.GetLabels()["writer"], fmt.Sprint(i), "writer %d got the object of writer", i)
 		} else if port.KindOf(err) != port.Conflict {
 			s.Errorf("writer %d: %v, want a conflict", i, err)
 		}
-		if got := creates[i].ok(); got.GetName() != s.configMap(fmt.Sprint("c", i)).Name {
-			s.Errorf("creation %d got %s", i, got.GetName())
-		}
+		check.Equal(s, creates[i].ok().GetName(), s.configMap(fmt.Sprint("c", i)).Name, "creation %d got", i)
 	}
-	if won != 1 {
-		s.Errorf("%d of %d writers of one version won, want 1", won, n)
-	}
+	check.Equal(s, won, 1, "%d of %d writers of one version won, want 1", won, n)
 }

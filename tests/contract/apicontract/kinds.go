@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // kinds are all kinds, each with a way to make an object of it that any
@@ -163,16 +164,12 @@ func testKind(s *suite, of func(*suite) port.APIObject) {
 	if o.GetUID() != "" || o.GetResourceVersion() != "" {
 		s.Errorf("%s: Create changed what it was given", k)
 	}
-	if port.APIKeyOf(made) != k {
-		s.Errorf("Create of %s gave %s", k, port.APIKeyOf(made))
-	}
+	check.Equal(s, port.APIKeyOf(made), k, "Create of %s gave %s", k, port.APIKeyOf(made))
 	s.create(of(s)).fails(port.AlreadyExists)
 	v.reaches(made)
 
 	got := s.get(k).ok()
-	if got.GetUID() != made.GetUID() {
-		s.Errorf("Get gave UID %s, Create %s", got.GetUID(), made.GetUID())
-	}
+	check.Equal(s, got.GetUID(), made.GetUID(), "Get gave UID %s, Create %s", got.GetUID(), made.GetUID())
 
 	updated := s.update(with(got, label("a", "1"))).ok()
 	if versionOf(s, updated) <= versionOf(s, got) || updated.GetLabels()["a"] != "1" || updated.GetUID() != made.GetUID() {

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // testPodDefaults: an actor may read these without asking whether they are there.
@@ -29,21 +30,13 @@ func testPodDefaults(s *suite) {
 
 func testPodGeneration(s *suite) {
 	p := s.podOf(s.made(s.bound("p")))
-	if p.Generation != 1 {
-		s.Errorf("a new pod has generation %d, want 1", p.Generation)
-	}
+	check.Equal(s, p.Generation, 1, "a new pod has generation")
 	p = s.podOf(s.update(with(p, func(p *v1.Pod) { label("a", "1")(p); p.Generation = 7 })).ok())
-	if p.Generation != 1 {
-		s.Errorf("new labels make generation %d, want 1", p.Generation)
-	}
+	check.Equal(s, p.Generation, 1, "new labels make generation")
 	p = s.podOf(s.update(with(p, func(p *v1.Pod) { p.Spec.Containers[0].Image = "contract.test/a:2" })).ok())
-	if p.Generation != 2 {
-		s.Errorf("a new image makes generation %d, want 2", p.Generation)
-	}
+	check.Equal(s, p.Generation, 2, "a new image makes generation")
 	p = s.podOf(s.patchStatus(p, with(p, running(s))).ok())
-	if p.Generation != 2 {
-		s.Errorf("a status makes generation %d, want 2", p.Generation)
-	}
+	check.Equal(s, p.Generation, 2, "a status makes generation")
 	s.delete(port.APIDelete{Key: port.APIKeyOf(p)}).ok()
 	if p = s.podOf(s.get(port.APIKeyOf(p)).ok()); p.Generation != 3 {
 		s.Errorf("a deletion makes generation %d, want 3", p.Generation)
@@ -138,12 +131,8 @@ func testGraceShortened(s *suite) {
 		if is.DeletionGracePeriodSeconds == nil || *is.DeletionGracePeriodSeconds != c.want {
 			s.Errorf("grace is %v, want %d", is.DeletionGracePeriodSeconds, c.want)
 		}
-		if left := is.DeletionTimestamp.Sub(s.now()); left > time.Duration(c.want+5)*time.Second {
-			s.Errorf("grace %d ends in %v", c.want, left)
-		}
-		if is.Generation != 2 {
-			s.Errorf("generation is %d, want 2: only the first delete counts", is.Generation)
-		}
+		check.AtMost(s, is.DeletionTimestamp.Sub(s.now()), time.Duration(c.want+5)*time.Second, "grace %d ends in", c.want)
+		check.Equal(s, is.Generation, 2, "generation is %d, want 2: only the first delete counts", is.Generation)
 	}
 }
 

@@ -102,9 +102,7 @@ func TestMeasure(t *testing.T) {
 	}
 	s := newServer(t, kernel.WallClock{}, func(c *simapi.Config) { c.Latencies = &lat })
 	measured := apicontract.Measure(t, subject(s, simapi.Refused), 5)
-	if len(measured) != 8 {
-		t.Errorf("measured %+v", measured)
-	}
+	check.Equal(t, len(measured), 8, "measured %+v", measured)
 	for _, m := range measured {
 		for v := range lat {
 			want := time.Duration(v+1) * time.Millisecond

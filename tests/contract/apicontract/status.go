@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // running gives a pod the status that an agent would.
@@ -63,9 +64,7 @@ func testStatusOnly(s *suite) {
 	if got.Labels["a"] != "" || got.Spec.Containers[0].Image != "contract.test/a:1" || len(got.Finalizers) > 0 {
 		s.Errorf("a patch of the status changed more: %+v", got)
 	}
-	if got.Generation != p.Generation {
-		s.Errorf("a patch of the status bumped the generation to %d", got.Generation)
-	}
+	check.Equal(s, got.Generation, p.Generation, "a patch of the status bumped the generation to")
 	// The next one, from what the last one gave, is the agent's usual way.
 	failed := s.podOf(s.patchStatus(got, with(got, func(p *v1.Pod) {
 		p.Status.Conditions[1].Status = v1.ConditionFalse
@@ -167,9 +166,7 @@ func testPatchMapsAndLists(s *suite) {
 	if a := got.Annotations; len(a) != 2 || a["b"] != "2" || a["c"] != "1" {
 		s.Errorf("annotations are %v", a)
 	}
-	if len(got.Finalizers) != 2 {
-		s.Errorf("finalizers are %v, want those of both writers", got.Finalizers)
-	}
+	check.Equal(s, len(got.Finalizers), 2, "finalizers are %v, want those of both writers", got.Finalizers)
 	if got.Spec.Unschedulable {
 		s.Errorf("the node stayed unschedulable")
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // view is what one watch told, held to the rules of the port. Its fields belong
@@ -75,9 +76,7 @@ func (s *suite) started(sel port.Selection) *view {
 
 func (v *view) take(c port.APIChange) {
 	v.told++
-	if v.ended > 0 {
-		v.s.Errorf("watch %v: told %T after its end", v.sel, c)
-	}
+	check.AtMost(v.s, v.ended, 0, "watch %v: told %T after its end", v.sel, c)
 	switch c := c.(type) {
 	case port.APIReplaced:
 		v.replaced++

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func testWatch(s *suite) {
@@ -35,9 +36,7 @@ func testWatchNodeName(s *suite) {
 	second := s.podOf(s.made(s.pod("mine2", node)))
 	v.reaches(second)
 	v.reaches(s.patchStatus(second, with(second, running(s))).ok())
-	if names := v.names(); !slices.Equal(names, []string{mine.GetName(), second.GetName()}) {
-		s.Errorf("the watch of %s shows %v", node, names)
-	}
+	check.Same(s, v.names(), []string{mine.GetName(), second.GetName()}, "the watch of %s shows", node)
 	s.deleteNow(mine).ok()
 	v.loses(port.APIKeyOf(mine))
 }
@@ -66,9 +65,7 @@ func testWatchNamespace(s *suite) {
 	for _, w := range []*view{here, v} {
 		w.reaches(made)
 		w.reaches(s.update(with(s.get(port.APIKeyOf(made)).ok(), label("a", w.sel.Namespace+"x"))).ok())
-		if names := w.names(); !slices.Equal(names, []string{made.GetName()}) {
-			s.Errorf("%v shows %v", w.sel, names)
-		}
+		check.Same(s, w.names(), []string{made.GetName()}, "%v shows", w.sel)
 	}
 	if slices.Contains(elsewhere.names(), made.GetName()) {
 		s.Errorf("the watch of another namespace shows it")
@@ -163,9 +160,7 @@ func (s *suite) brokenWatch(meanwhile func()) {
 	}
 	heal := s.Break()
 	s.eventually("the watch says that it is broken", func() bool { return v.broken > 0 })
-	if len(v.keys()) != 3 {
-		s.Errorf("a broken watch shows %v, want what it showed before", v.keys())
-	}
+	check.Equal(s, len(v.keys()), 3, "a broken watch shows %v, want what it showed before", v.keys())
 	s.otherDelete(deleted)
 	next := s.otherPatch(port.APIPatch{Key: port.APIKeyOf(changed), From: changed, To: with(changed, label("a", "1"))})
 	fresh := s.otherCreate(s.bound("new"))

@@ -1,7 +1,6 @@
 package apicontract
 
 import (
-	"reflect"
 	"strings"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func testGenerateName(s *suite) {
@@ -33,9 +33,7 @@ func testGivenIsNotChanged(s *suite) {
 		s.Helper()
 		before := clone(o)
 		call()
-		if !reflect.DeepEqual(before, o) {
-			s.Errorf("%s changed the object that it was given from %+v to %+v", what, before, o)
-		}
+		check.Deep(s, before, o, "%s changed the object that it was given from %+v to %+v", what, before, o)
 	}
 	p := s.bound("p")
 	var made port.APIObject

@@ -183,9 +183,7 @@ func TestManyWatches(t *testing.T) {
 	// not one for each watch.
 	const few = many / 2
 	before := p.Accepted()
-	if before > few {
-		t.Errorf("%d connections, want few", before)
-	}
+	check.AtMost(t, before, few, "%d connections, want few", before)
 	p.Cut()
 	for _, w := range watches {
 		w.until("that it is broken", time.Minute, isBroken)

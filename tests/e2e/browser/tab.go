@@ -95,9 +95,7 @@ func (p *Tab) hear(event any) {
 func (p *Tab) quiet() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.errors) > 0 {
-		p.t.Errorf("the browser complains: %q", p.errors)
-	}
+	check.None(p.t, p.errors, "the browser complains")
 	if len(p.requests) == 0 {
 		p.t.Error("the browser asked for nothing, not even for the page: nobody listened")
 	}

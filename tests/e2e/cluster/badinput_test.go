@@ -287,9 +287,7 @@ func TestBadInput(t *testing.T) {
 		if n := p.Status.ContainerStatuses[0].RestartCount; n != 0 {
 			t.Errorf("the pod beside them was restarted %d times", n)
 		}
-		if _, err := os.Stat("/etc/x"); err == nil {
-			t.Error("a subPath made /etc/x")
-		}
+		check.Fails(t, check.Err(os.Stat("/etc/x")), "a subPath made /etc/x")
 		check.Fatal(t, b.admin.CoreV1().Pods(b.name).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(1))}, metav1.ListOptions{}))
 		b.await(t, "nothing is left of any of them", func() error {
 			list, err := b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{})

@@ -221,9 +221,7 @@ func (b *bed) clean(t *testing.T) {
 	}
 	if b.Agent != nil {
 		check.Error(t, b.Stop(ctx))
-		if races := b.Races(); races != "" {
-			t.Errorf("the agent has a data race:\n%s", races)
-		}
+		check.Equal(t, b.Races(), "", "the agent has a data race")
 		if err := b.admin.CoreV1().Nodes().Delete(ctx, b.name, none); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}

@@ -72,9 +72,7 @@ func TestServingCertificate(t *testing.T) {
 		}
 		return conn.Close()
 	}
-	if err := handshake(); err == nil {
-		t.Error("it serves with a certificate that nobody gave it")
-	}
+	check.Fails(t, handshake(), "it serves with a certificate that nobody gave it")
 	b.approve(t, "system:node:"+b.name, certificates.KubeletServingSignerName, 1)
 	b.await(t, "it shows the certificate", handshake)
 	name = "serving.internal"

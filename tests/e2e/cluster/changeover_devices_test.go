@@ -99,18 +99,14 @@ func (d *devicePods) add(t *testing.T, name string, cards int) {
 	}
 	d.names, d.had[name] = append(d.names, name), is
 	asked := slices.DeleteFunc(d.plugin.Calls(), func(call string) bool { return !strings.HasPrefix(call, "allocate ") })
-	if len(asked) != len(d.names) {
-		t.Errorf("the plugin was asked for cards of %d pods: %v", len(d.names), asked)
-	}
+	check.Equal(t, len(asked), len(d.names), "the plugin was asked for cards of %d pods: %v", len(d.names), asked)
 }
 
 // hold fails the test if a pod is not as it was.
 func (d *devicePods) hold(t *testing.T, when string) {
 	t.Helper()
 	for _, name := range d.names {
-		if is, was := d.has(t, name), d.had[name]; is != was {
-			t.Errorf("with %s: %s has %+v; want %+v", when, name, is, was)
-		}
+		check.Equal(t, d.has(t, name), d.had[name], "with %s: %s has", when, name)
 	}
 }
 

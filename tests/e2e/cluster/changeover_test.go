@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -45,9 +44,7 @@ func TestChangeover(t *testing.T) {
 	last := "by-kubelet" // the newest pod with devices
 	devices.add(t, last, 1)
 	written := b.states(t, m.Root())
-	if want := fmt.Sprintf("%s app: memory 16777216 of [0]", p.UID); !strings.Contains(written, want) {
-		t.Errorf("the state of memory is %s; want %s", written, want)
-	}
+	check.Has(t, written, fmt.Sprintf("%s app: memory 16777216 of [0]", p.UID), "the state of memory")
 	for i, to := range []member.Agent{troupe, kubelet, troupe} {
 		check.Fatal(t, m.Kill(t.Context()))
 		check.Fatal(t, m.Configure(to, settings))

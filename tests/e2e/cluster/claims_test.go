@@ -233,9 +233,7 @@ func TestClaims(t *testing.T) {
 		slices.Contains(d.Calls()[n+1:], "prepare "+b.name+"/shared") {
 		t.Errorf("the driver got %v; want the shared claim to be prepared once", d.Calls())
 	}
-	if got, want := b.dynamic(t, "second"), fmt.Sprintf("shared %s %s/%s", d.Name, b.name, one[0]); got != want {
-		t.Errorf("monitors are told of %q, want %q", got, want)
-	}
+	check.Equal(t, b.dynamic(t, "second"), fmt.Sprintf("shared %s %s/%s", d.Name, b.name, one[0]), "monitors are told of")
 	d.say(health.HealthStatus_HEALTHY, "")
 	b.awaitPod(t, "second", "shows that its board is healthy", d.boardIs("claim:board/two", one[0], v1.ResourceHealthStatusHealthy, ""))
 	d.say(health.HealthStatus_UNHEALTHY, "too hot")

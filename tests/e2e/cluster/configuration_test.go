@@ -62,9 +62,7 @@ func TestConfiguration(t *testing.T) {
 			c.Env = append(keyOf("settings"), v1.EnvVar{Name: "NODE", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}})
 			c.EnvFrom = []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "password"}}}}
 		})
-		if want := fmt.Sprintf("one hunter2 %s %s\n", kubernetes.Spec.ClusterIP, b.name); got != want {
-			t.Errorf("it says %q, want %q", got, want)
-		}
+		check.Equal(t, got, fmt.Sprintf("one hunter2 %s %s\n", kubernetes.Spec.ClusterIP, b.name), "it says")
 	})
 
 	t.Run("hosts", func(t *testing.T) {

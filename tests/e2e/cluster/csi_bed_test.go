@@ -251,9 +251,7 @@ func (b *csiBed) clean(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range calls {
-		if c.Wrong != "" {
-			t.Errorf("a call that nobody should make: %v", c)
-		}
+		check.Equal(t, c.Wrong, "", "a call that nobody should make: %v", c)
 	}
 	storage := b.admin.StorageV1()
 	for name, err := range map[string]error{

@@ -68,13 +68,9 @@ func (b *csiBed) mountedOnce(t *testing.T, p *v1.Pod) {
 			count[at]++
 		}
 	}
-	if len(count) < 2 {
-		t.Errorf("mounted are %v", count)
-	}
+	check.AtLeast(t, len(count), 2, "mounted are %v", count)
 	for at, n := range count {
-		if n != 1 {
-			t.Errorf("%s is mounted %d times", at, n)
-		}
+		check.Equal(t, n, 1, "%s is mounted %d times", at, n)
 	}
 }
 

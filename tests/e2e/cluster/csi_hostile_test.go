@@ -82,9 +82,7 @@ func TestCSIHostile(t *testing.T) {
 		b.awaitPod(t, name+"-begins", "is ready once the driver answers", ready)
 		b.ends(t, name+"-begins")
 	}
-	if left, err := hostile.Left(); err != nil || len(left) > 0 {
-		t.Errorf("of the hostile driver there is left: %v, %v", left, err)
-	}
+	check.None(t, check.Value(hostile.Left())(t), "of the hostile driver there is left")
 }
 
 // hostileMethods are the calls of a driver that an agent makes.

@@ -100,9 +100,7 @@ func csiInline(t *testing.T, b *csiBed) {
 	for _, c := range b.calls(t, "NodePublishVolume", "") {
 		if strings.Contains(c.Path, string(p.UID)) {
 			handle = c.Volume
-			if fmt.Sprint(c.Context) != fmt.Sprint(want) {
-				t.Errorf("the driver is told %v, want %v", c.Context, want)
-			}
+			check.Equal(t, fmt.Sprint(c.Context), fmt.Sprint(want), "the driver is told %v, want %v", c.Context, want)
 		}
 	}
 	if !strings.HasPrefix(handle, "csi-") {
@@ -281,9 +279,7 @@ func csiExpand(t *testing.T, b *csiBed) {
 		return nil
 	})
 	b.awaitEvent(t, "grows", "FileSystemResizeSuccessful", "")
-	if now := b.get(t, "grows").Status.ContainerStatuses[0]; now.RestartCount != 0 {
-		t.Error("the container was restarted")
-	}
+	check.Equal(t, b.get(t, "grows").Status.ContainerStatuses[0].RestartCount, 0, "the container was restarted")
 	b.said(t, "grows")
 	b.ends(t, "grows")
 }
@@ -297,9 +293,7 @@ func csiNode(t *testing.T, b *csiBed) {
 		t.Errorf("the CSINode has %+v", n.Spec.Drivers)
 	}
 	node := b.node(t)
-	if node.Labels[key] != "a" {
-		t.Errorf("the Node has labels %v", node.Labels)
-	}
+	check.Equal(t, node.Labels[key], "a", "the Node has labels %v", node.Labels)
 	if want := fmt.Sprintf(`{%q:%q}`, b.driver.Name, b.driver.Node); node.Annotations["csi.volume.kubernetes.io/nodeid"] != want {
 		t.Errorf("the Node has annotations %v, want %s", node.Annotations, want)
 	}

@@ -97,9 +97,7 @@ func (d *disks) clean(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range calls {
-		if c.Wrong != "" {
-			t.Errorf("a wrong call: %v", c)
-		}
+		check.Equal(t, c.Wrong, "", "a wrong call: %v", c)
 	}
 	if t.Failed() {
 		t.Logf("calls: %v", calls)
@@ -278,9 +276,7 @@ func TestCSIInline(t *testing.T) {
 		"color": "red", "csi.storage.k8s.io/pod.name": "inline", "csi.storage.k8s.io/pod.namespace": b.name,
 		"csi.storage.k8s.io/pod.uid": string(p.UID), "csi.storage.k8s.io/ephemeral": "true",
 	} {
-		if got := calls[i].Context[k]; got != want {
-			t.Errorf("%s is %q, want %q", k, got, want)
-		}
+		check.Equal(t, calls[i].Context[k], want, "%s", k)
 	}
 	if !strings.Contains(calls[i].Context["csi.storage.k8s.io/serviceAccount.tokens"], `"disks":{"token":"`) {
 		t.Error("it was given no token")

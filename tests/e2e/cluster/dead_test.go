@@ -67,9 +67,7 @@ func TestDeadFileSystem(t *testing.T) {
 	b.start(t)
 	back := time.Since(begun)
 	t.Logf("another agent was there after %v", back.Round(time.Millisecond))
-	if back > backAgain {
-		t.Errorf("another agent was there after %v, want at most %v", back, backAgain)
-	}
+	check.AtMost(t, back, backAgain, "another agent was there after")
 	b.others(t, "second").within(t, alone)
 	b.awaitStuck(t)
 	for _, name := range []string{"uses", "claims"} {

@@ -79,9 +79,7 @@ func TestDeletePod(t *testing.T) {
 	if s := last.Status.ContainerStatuses[0].State.Terminated; s == nil || s.ExitCode != 7 {
 		t.Errorf("the last state is %+v", last.Status.ContainerStatuses[0].State)
 	}
-	if last.Status.Phase != v1.PodFailed {
-		t.Errorf("the last phase is %s", last.Status.Phase)
-	}
+	check.Equal(t, last.Status.Phase, v1.PodFailed, "the last phase")
 }
 
 // TestDeleteNow is kubectl delete --now, and --force: the grace is shortened to a second, or there is none and the object
@@ -138,9 +136,7 @@ func (b *bed) deletesNow(t *testing.T, name string, spec int64, grace *int64, af
 	}
 	b.awaitGone(t, name)
 	b.await(t, "nothing of "+name+" runs", func() error { return b.world(t).Of(name).Empty() })
-	if took := time.Since(begun); took > 20*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	check.AtMost(t, time.Since(begun), 20*time.Second, "it took")
 	b.awaitText(t, order, "started\nhook\nSIGTERM\n")
 }
 

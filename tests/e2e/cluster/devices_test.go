@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -63,9 +62,7 @@ func (b *bed) awaitRefused(t *testing.T, name, reason string, words ...string) {
 		t.Errorf("%s: %s: %s, containers %v", name, p.Status.Reason, p.Status.Message, p.Status.ContainerStatuses)
 	}
 	for _, w := range words {
-		if !strings.Contains(p.Status.Message, w) {
-			t.Errorf("%s: the message does not have %s: %s", name, w, p.Status.Message)
-		}
+		check.Has(t, p.Status.Message, w, "%s: the message does not have %s: %s", name, w, p.Status.Message)
 	}
 	t.Logf("%s %s: %s", name, p.Status.Reason, p.Status.Message)
 }
@@ -164,9 +161,7 @@ func (b *bed) wantDevices(t *testing.T, want map[string]string) {
 			}
 		}
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("devices %v, want %v", got, want)
-	}
+	check.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "devices %v, want %v", got, want)
 }
 
 // TestDevicesGone: a machine comes back with a new disk. Its Node still advertises GPUs, and nobody knows whose they

@@ -152,9 +152,7 @@ func variablesOf(claim, color string, requests ...string) (out []string) {
 // wantVariables holds the variables of the driver that a pod's container has.
 func (b *bed) wantVariables(t *testing.T, name string, want ...string) {
 	t.Helper()
-	if got := b.variables(t, name); !slices.Equal(got, want) {
-		t.Errorf("pod %s has the variables %v, want %v", name, got, want)
-	}
+	check.Same(t, b.variables(t, name), want, "pod %s has the variables", name)
 }
 
 // TestDRATestDriver: pods get the devices of the DRA driver of Kubernetes' own tests. The driver is killed, the pods

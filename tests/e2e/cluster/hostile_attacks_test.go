@@ -89,9 +89,7 @@ func (f *foe) crowd(t *testing.T, first []byte, shake bool) {
 	})
 	now := f.cost(t)
 	t.Logf("while %d connections are held: %+v", len(held), now)
-	if now.files > 1000 {
-		t.Errorf("the agent has %d files open", now.files)
-	}
+	check.AtMost(t, now.files, 1000, "the agent has %d files open", now.files)
 	status, _, err := f.ask(t.Context(), f.unknown, request("GET", "/pods"))
 	if err != nil || status != http.StatusUnauthorized {
 		t.Errorf("a stranger who comes now is answered %d, %v", status, err)
@@ -104,9 +102,7 @@ func plain(t *testing.T, f *foe) {
 		conn := check.Value(f.dial(t.Context()))(t)
 		began := time.Now()
 		io.WriteString(conn, text) //nolint:errcheck // it may be closed by now
-		if took := awaitClosed(t, conn, began); took > 15*time.Second {
-			t.Errorf("%.10q: it took %s", text, took)
-		}
+		check.AtMost(t, awaitClosed(t, conn, began), 15*time.Second, "%.10q: it took", text)
 		conn.Close()
 	}
 }

@@ -220,16 +220,12 @@ func TestHostileClients(t *testing.T) {
 	close(over)
 	highest := <-most
 	t.Logf("the agent had %d MiB before, and %d MiB at the most", before.memory>>20, highest>>20)
-	if highest > before.memory+mostWhile {
-		t.Errorf("%d MiB more were taken", (highest-before.memory)>>20)
-	}
+	check.AtMost(t, highest, before.memory+mostWhile, "%d MiB more were taken", (highest-before.memory)>>20)
 	o.stop(t)
 	if c := condition(b.node(t), v1.NodeReady); c.Status != v1.ConditionTrue || !c.LastTransitionTime.Equal(&since) {
 		t.Errorf("the node is %+v", c)
 	}
-	if got := processes(t, foesMark); len(got) > 0 {
-		t.Errorf("left: %q", got)
-	}
+	check.None(t, processes(t, foesMark), "left")
 	for _, name := range []string{"app", "talks"} {
 		if p := b.get(t, name); p.Status.ContainerStatuses[0].RestartCount != 0 {
 			t.Errorf("%s: %s", name, shown(p))
@@ -292,9 +288,7 @@ func (f *foe) slow(t *testing.T) {
 						}
 					}
 				})
-				if took := awaitClosed(t, conn, began); took > most {
-					t.Errorf("%s: it took %s", name, took)
-				}
+				check.AtMost(t, awaitClosed(t, conn, began), most, "%s: it took", name)
 				close(ended)
 			})
 		}

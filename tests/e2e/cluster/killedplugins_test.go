@@ -184,9 +184,7 @@ func (k *kills) check(t *testing.T) {
 	if k.had == "" {
 		k.had = has
 	}
-	if has != k.had {
-		t.Errorf("keeper has %s and had %s", has, k.had)
-	}
+	check.Equal(t, has, k.had, "keeper has %s and had %s", has, k.had)
 	want := map[string]int{}
 	var of []string
 	for _, name := range [...]string{"keeper", k.guest} {

@@ -35,9 +35,7 @@ func TestKubeadm(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := k.inside(t, program, "join", "--config", k.file("join.yaml"))
-	if !strings.Contains(said, "This node has joined the cluster") {
-		t.Errorf("kubeadm join: %s", said)
-	}
+	check.Has(t, said, "This node has joined the cluster", "kubeadm join")
 	n := b.awaitNode(t, "is ready for pods", usable)
 	if n.Labels["test"] != b.name || !strings.HasPrefix(n.Status.NodeInfo.KubeletVersion, "v1.36.") {
 		t.Errorf("labels %v, version %s", n.Labels, n.Status.NodeInfo.KubeletVersion)
@@ -57,9 +55,7 @@ func TestKubeadm(t *testing.T) {
 	b.awaitPod(t, "left", "is ready", ready)
 	// The phase that is left out empties /var/lib/etcd, which is no directory of the test's own.
 	k.inside(t, program, "reset", "--force", "--cri-socket", b.lab.Endpoint(), "--skip-phases", "remove-etcd-member")
-	if _, err := os.Stat(k.file("kubelet.pid")); err == nil {
-		t.Error("kubeadm reset has not stopped the agent")
-	}
+	check.Fails(t, check.Err(os.Stat(k.file("kubelet.pid"))), "kubeadm reset has not stopped the agent")
 	for _, dir := range []string{k.file("etc/manifests"), k.file("var")} {
 		if left, err := os.ReadDir(dir); err == nil && len(left) > 0 {
 			t.Errorf("kubeadm reset has left %v in %s", left, dir)

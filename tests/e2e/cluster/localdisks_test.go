@@ -263,9 +263,7 @@ func TestLocalDisksGrow(t *testing.T) {
 			grown(b.awaitPod(t, "next", "is ready", ready), 3*size)
 			b.remove(t, "next")
 			b.awaitGone(t, "next")
-			if left := leftOn(t, m.Root()); len(left) > 0 {
-				t.Errorf("left are %v", left)
-			}
+			check.None(t, leftOn(t, m.Root()), "left")
 		})
 	}
 }

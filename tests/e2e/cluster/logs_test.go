@@ -48,9 +48,7 @@ func TestLogs(t *testing.T) {
 		}
 	}
 	show("first\nlast\n", "logs", "-f", "ends")
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("following ended only after %s", took)
-	}
+	check.AtMost(t, time.Since(began), 30*time.Second, "following ended only after")
 	b.awaitPod(t, "talks", "is ready", ready)
 	s := b.do(t, nil, "logs", "talks")
 	all := s.out

@@ -297,16 +297,12 @@ func (b *bed) alike(t *testing.T, base string, s scraped) {
 		t.Errorf("a quota of %v", got)
 	}
 	for name, want := range map[string]float64{"kubelet_running_pods": 2, "kubelet_started_pods_total": 2, "kubelet_pod_start_sli_duration_seconds": 2, "kubelet_pod_start_duration_seconds": 2} {
-		if got := one(t, node, name); got != want {
-			t.Errorf("%s is %v, want %v", name, got, want)
-		}
+		check.Equal(t, one(t, node, name), want, "%s", name)
 	}
 	if got := one(t, node, "kubelet_runtime_operations_total", "operation_type=run_podsandbox"); got != 2 {
 		t.Errorf("%v sandboxes were run", got)
 	}
-	if got := one(t, node, "troupe_scrape_error"); got != 0 {
-		t.Error("troupe_scrape_error")
-	}
+	check.Equal(t, one(t, node, "troupe_scrape_error"), 0, "troupe_scrape_error")
 	b.summarized(t, &s.summary)
 }
 
@@ -316,9 +312,7 @@ func (b *bed) summarized(t *testing.T, s *stats.Summary) {
 		s.Node.Runtime.ImageFs == nil || s.Node.Network == nil || s.Node.Rlimit == nil || len(s.Node.SystemContainers) == 0 {
 		t.Errorf("the node's summary: %+v", s.Node)
 	}
-	if len(s.Pods) != 2 {
-		t.Fatalf("a summary of %d pods", len(s.Pods))
-	}
+	check.Fatal(t, check.Is(len(s.Pods), 2, "a summary of %d pods", len(s.Pods)))
 	for _, p := range s.Pods {
 		if len(p.Containers) != 1 || p.CPU == nil || p.Memory == nil || p.Network == nil || p.Network.Name != "eth0" || p.EphemeralStorage == nil {
 			t.Fatalf("pod %s: %+v", p.PodRef.Name, p)
@@ -363,9 +357,7 @@ func compare(t *testing.T, troupe, kubelet scraped) {
 // clean fails for what promtool finds in what troupe shows.
 func clean(t *testing.T, troupe, kubelet scraped) {
 	for _, path := range metricPaths {
-		if said := troupe.faults[path]; said != "" {
-			t.Errorf("%s: promtool check metrics: %s", path, said)
-		}
+		check.Equal(t, troupe.faults[path], "", "%s: promtool check metrics", path)
 		t.Logf("%s: promtool check metrics says of the kubelet's: %q", path, kubelet.faults[path])
 	}
 }
@@ -499,9 +491,7 @@ func TestTop(t *testing.T) {
 		request.Header.Set("Authorization", "Bearer "+token)
 		answer := check.Value(client.Do(request))(t)
 		answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("%s: %s, want %d", path, answer.Status, want)
-		}
+		check.Equal(t, answer.StatusCode, want, "%s: %s", path, answer.Status)
 	}
 }
 

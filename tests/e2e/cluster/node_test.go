@@ -27,9 +27,7 @@ func TestDeleteNode(t *testing.T) {
 		}
 		return usable(n)
 	})
-	if n.Labels["test"] != b.name {
-		t.Errorf("labels %v", n.Labels)
-	}
+	check.Equal(t, n.Labels["test"], b.name, "labels %v", n.Labels)
 	b.create(t, b.pod("web", nil))
 	b.awaitPod(t, "web", "is ready", ready)
 	b.await(t, "the lease is the new node's", func() error {

@@ -83,9 +83,7 @@ func TestNodeLogQuery(t *testing.T) {
 		"?query=a&query=b&query=c&query=d&query=e": "406 query: Too many: 5: must have at most 4 items\n",
 		name + ".txt?query=a":                      "406 path not allowed in query mode\n",
 	} {
-		if got := get(query); got != want {
-			t.Errorf("%s:\n got %q\nwant %q", query, got, want)
-		}
+		check.Equal(t, get(query), want, "%s:\n got", query)
 	}
 	// What leads out is refused, not served.
 	for _, query := range []string{"?query=./" + name + ".link", "?query=./../../etc/passwd", "?query=/../etc/passwd"} {
@@ -94,7 +92,5 @@ func TestNodeLogQuery(t *testing.T) {
 		}
 	}
 	// This is how the documentation asks for a file.
-	if got := get("?query=/" + name + ".txt"); got != "200 of a file\n" {
-		t.Errorf("with a leading slash: %q", got)
-	}
+	check.Equal(t, get("?query=/"+name+".txt"), "200 of a file\n", "with a leading slash")
 }

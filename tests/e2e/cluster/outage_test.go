@@ -207,9 +207,7 @@ func (b *bed) outage(t *testing.T, o outage) {
 	})
 	told := time.Since(returned)
 	t.Logf("%s: after an outage of %v all was told within %v", b.name, length, told.Round(time.Millisecond))
-	if told > back {
-		t.Errorf("all was told within %v, want at most %v", told, back)
-	}
+	check.AtMost(t, told, back, "all was told within")
 	if c := p.Status.ContainerStatuses[0].LastTerminationState.Terminated; c.ExitCode != 3 {
 		t.Errorf("the last end of pod crashes is %+v", c)
 	}

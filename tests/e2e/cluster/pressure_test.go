@@ -202,9 +202,7 @@ func TestMemoryHog(t *testing.T) {
 			shownAt := time.Now()
 			hog := b.awaitEvicted(t, "hog", fmt.Sprintf("The node was low on resource: memory. Threshold quantity: %dMi, available: ", shortage.MemoryThreshold/mib))
 			failed := time.Now()
-			if !strings.Contains(hog.Status.Message, "Container app was using ") {
-				t.Errorf("pod hog: its message does not say how much it used: %q", hog.Status.Message)
-			}
+			check.Has(t, hog.Status.Message, "Container app was using ", "pod hog: its message does not say how much it used")
 			b.annotatedEvicted(t, hog, "memory")
 			b.await(t, "its memory is free again", func() error {
 				if seen := memory.Seen(); seen.Relieved.IsZero() {

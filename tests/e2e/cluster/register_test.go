@@ -38,9 +38,7 @@ func TestRegister(t *testing.T) {
 
 func testRegistered(t *testing.T, b *bed, n *v1.Node) {
 	for key, want := range map[string]string{v1.LabelHostname: b.name, v1.LabelOSStable: "linux", "test": b.name} {
-		if n.Labels[key] != want {
-			t.Errorf("label %s is %q", key, n.Labels[key])
-		}
+		check.Equal(t, n.Labels[key], want, "label %s", key)
 	}
 	if n.Spec.ProviderID != "cloud://7" || len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != "dedicated" {
 		t.Errorf("spec %+v", n.Spec)
@@ -89,9 +87,7 @@ func TestRunPod(t *testing.T) {
 	if p.Status.HostIP != "127.0.0.1" || p.Status.PodIP == "" || p.Status.QOSClass != v1.PodQOSBestEffort || p.Status.StartTime == nil {
 		t.Errorf("status %+v", p.Status)
 	}
-	if got := shown(p); got != "1/1 Running 0" {
-		t.Errorf("shown as %s", got)
-	}
+	check.Equal(t, shown(p), "1/1 Running 0", "shown as")
 	b.await(t, "its events are there", func() error {
 		list, err := b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(p.UID)})
 		if err != nil {

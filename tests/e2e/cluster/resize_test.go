@@ -207,9 +207,7 @@ func TestResize(t *testing.T) {
 	second := running(r.get(t, "restarts"))["app"]
 	r.patch(t, "restarts", "200m", "64Mi")
 	r.awaitPod(t, "restarts", "has more CPU", r.has("200m", "64Mi", "200/64 in 200/64"))
-	if is := running(r.get(t, "restarts"))["app"]; is != second {
-		t.Errorf("for CPU the container was restarted")
-	}
+	check.Equal(t, running(r.get(t, "restarts"))["app"], second, "for CPU the container was restarted")
 	r.patch(t, "restarts", "200m", "128Mi")
 	p = r.awaitPod(t, "restarts", "has more memory", r.has("200m", "128Mi", "200/128 in 200/128"))
 	if n := p.Status.ContainerStatuses[0].RestartCount; n != 1 || running(p)["app"] == second {

@@ -82,9 +82,7 @@ func (b *bed) staysReady(t *testing.T, began time.Time, length time.Duration) {
 		l := check.Must(b.admin.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(t.Context(), b.name, metav1.GetOptions{}))
 		if last != nil && !l.Spec.RenewTime.Equal(last.Spec.RenewTime) {
 			renewals++
-			if apart := l.Spec.RenewTime.Sub(last.Spec.RenewTime.Time); apart > 40*time.Second {
-				t.Errorf("the lease was not renewed for %v", apart)
-			}
+			check.AtMost(t, l.Spec.RenewTime.Sub(last.Spec.RenewTime.Time), 40*time.Second, "the lease was not renewed for")
 		}
 		last = l
 		if err := usable(b.node(t)); err != nil {

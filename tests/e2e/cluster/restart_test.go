@@ -162,9 +162,7 @@ func TestKillAgent(t *testing.T) {
 		readyAt := slices.IndexFunc(probe.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady })
 		since := probe.Status.Conditions[readyAt].LastTransitionTime.Sub(begun)
 		t.Logf("a new pod was ready %v after the restart", since.Round(time.Millisecond))
-		if since > backAgain {
-			t.Errorf("a new pod was ready %v after the restart, want at most %v", since, backAgain)
-		}
+		check.AtMost(t, since, backAgain, "a new pod was ready %v after the restart", since)
 		h := b.follow(t, "probe")
 		b.remove(t, "probe")
 		h.until(t, "it is gone", isGone)

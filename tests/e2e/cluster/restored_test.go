@@ -44,9 +44,7 @@ func restoredFromBackup(t *testing.T, own func(*setup)) {
 		return nil
 	})
 	now := b.awaitPod(t, "deleted", "runs again", ready)
-	if now.UID != deleted.UID {
-		t.Errorf("another pod: %s, want %s", now.UID, deleted.UID)
-	}
+	check.Equal(t, now.UID, deleted.UID, "another pod")
 	p := b.awaitPod(t, "before", "is ready", ready)
 	if c := p.Status.ContainerStatuses[0]; p.UID != before.UID || c.ContainerID != kept || c.RestartCount != 0 {
 		t.Errorf("the pod that ran all the time is %s with container %s (%d restarts), want %s with %s",

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // status are the lines of a process that say what it may.
@@ -151,9 +153,7 @@ func TestSecurityContext(t *testing.T) {
 		})
 		t.Run("AppArmor", func(t *testing.T) {
 			if on, err := os.ReadFile("/sys/module/apparmor/parameters/enabled"); err == nil && strings.HasPrefix(string(on), "Y") {
-				if got := words(t, pods["apparmor"]); !strings.Contains(got, "(enforce)") {
-					t.Errorf("the container runs under %q", got)
-				}
+				check.Has(t, words(t, pods["apparmor"]), "(enforce)", "the container runs under")
 				return
 			}
 			b.awaitVerdict(t, "apparmor", rejects("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host"))

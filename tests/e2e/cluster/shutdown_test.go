@@ -251,9 +251,7 @@ func TestShutdownGoesOn(t *testing.T) {
 	s.await(t, "a hook of the second group ran", func() error { _, err := os.Stat(hook); return err })
 	s.kill(t)
 	t.Logf("the agent was killed after %v", time.Since(begun).Round(time.Millisecond))
-	if err := s.each(t, disrupted); err == nil {
-		t.Error("all pods had ended when it was killed")
-	}
+	check.Fails(t, s.each(t, disrupted), "all pods had ended when it was killed")
 	if strings.Contains(s.Log(), over) {
 		t.Error("the shutdown was over when the agent was killed")
 	}

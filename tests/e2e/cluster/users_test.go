@@ -165,9 +165,7 @@ func TestUsersOfTheirOwn(t *testing.T) {
 	})
 	b.create(t, b.pod("d", use))
 	up("d")
-	if first["d"] != first["a"] {
-		t.Errorf("the pods' users begin with %v: what a had is not given again", first)
-	}
+	check.Equal(t, first["d"], first["a"], "the pods' users begin with %v: what a had is not given again", first)
 }
 
 // awaitOwner waits for a file and looks whose it is.

@@ -169,9 +169,7 @@ func TestVolumes(t *testing.T) {
 	wantOwner(t, at("/data/pods/web"), 0o777|os.ModeDir|os.ModeSetgid, 0, 2000)
 	for path, want := range map[string]string{"/secret": "tmpfs ro", "/all": "tmpfs ro", "/about": "tmpfs ro", "/cache": "tmpfs rw"} {
 		kind, options := mountType(t, at(path))
-		if got := kind + " " + strings.Split(options, ",")[0]; got != want {
-			t.Errorf("%s is %s, want %s", path, got, want)
-		}
+		check.Equal(t, kind+" "+strings.Split(options, ",")[0], want, "%s", path)
 	}
 	if _, options := mountType(t, at("/config")); !strings.HasPrefix(options, "ro") {
 		t.Errorf("/config is mounted %s", options)
@@ -206,9 +204,7 @@ func TestVolumes(t *testing.T) {
 	b.awaitText(t, at("/data/var/logs/kept"), "x")
 	b.awaitText(t, at("/config/more/secret/password"), "p")
 	now := b.get(t, "web")
-	if now.Status.ContainerStatuses[0].RestartCount != 0 {
-		t.Error("the container was restarted")
-	}
+	check.Equal(t, now.Status.ContainerStatuses[0].RestartCount, 0, "the container was restarted")
 	// An object that goes takes nothing away.
 	check.Fatal(t, b.admin.CoreV1().ConfigMaps(b.name).Delete(t.Context(), "app", metav1.DeleteOptions{}))
 	b.awaitEvent(t, "web", "FailedMount", `MountVolume.SetUp failed for volume "config" : configmap "app" not found`)

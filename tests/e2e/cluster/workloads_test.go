@@ -148,13 +148,10 @@ func TestStatefulSet(t *testing.T) {
 	b := started(t, "statefulset", onServed)
 	sets := b.admin.AppsV1().StatefulSets(b.name)
 	selector, template := b.template("db", nil)
-	s, err := sets.Create(t.Context(), &appsv1.StatefulSet{
+	s := check.Value(sets.Create(t.Context(), &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "db"},
 		Spec:       appsv1.StatefulSetSpec{Replicas: new(int32(3)), Selector: selector, Template: template, ServiceName: "db"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 	settled := func() {
 		t.Helper()
 		b.await(t, "all replicas are ready", func() error {
@@ -167,9 +164,7 @@ func TestStatefulSet(t *testing.T) {
 	}
 	settled()
 	first := b.get(t, "db-0")
-	if first.Spec.Hostname != "db-0" {
-		t.Errorf("its host is %q", first.Spec.Hostname)
-	}
+	check.Equal(t, first.Spec.Hostname, "db-0", "its host")
 	s.Spec.Template.Spec.Containers[0].Env = []v1.EnvVar{{Name: "RELEASE", Value: "2"}}
 	s = check.Value(sets.Update(t.Context(), s, metav1.UpdateOptions{}))(t)
 	settled()
@@ -263,9 +258,7 @@ func TestJob(t *testing.T) {
 	ended("work", batchv1.JobComplete)
 	ended("fails", batchv1.JobFailed)
 	for _, p := range b.pods(t, "work") {
-		if got := shown(&p); got != "0/2 Completed 0" {
-			t.Errorf("pod %s is shown as %s", p.Name, got)
-		}
+		check.Equal(t, shown(&p), "0/2 Completed 0", "pod %s is shown as", p.Name)
 		for _, c := range p.Status.InitContainerStatuses {
 			if c.State.Terminated == nil {
 				t.Errorf("container %s of pod %s has not ended: %+v", c.Name, p.Name, c.State)
@@ -273,9 +266,7 @@ func TestJob(t *testing.T) {
 		}
 	}
 	failed := b.pods(t, "fails")
-	if len(failed) != 2 {
-		t.Errorf("%d tries, want 2", len(failed))
-	}
+	check.Equal(t, len(failed), 2, "%d tries, want 2", len(failed))
 	for _, p := range failed {
 		if err := errors.Join(is("0/1 Error 0")(&p), phase(v1.PodFailed)(&p)); err != nil {
 			t.Errorf("pod %s: %v, %s", p.Name, err, shown(&p))

@@ -43,9 +43,7 @@ func TestServed(t *testing.T) {
 	dir := check.Value(os.MkdirTemp("", "served-"))(t)
 	r := check.Value(served.Start(served.Config{Dir: dir}))(t)
 	t.Cleanup(func() {
-		if left := r.Leaks(); len(left) > 0 {
-			t.Error(left)
-		}
+		check.None(t, r.Leaks(), "it")
 		check.Error(t, r.Cleanup(context.Background()))
 	})
 	open := func(t *testing.T) contract.Subject {

@@ -174,9 +174,7 @@ func TestStrict(t *testing.T) {
 	}
 	_, err = controller.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: v})
 	done("delete", err)
-	if left, err := c.Left(); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	check.None(t, check.Value(c.Left())(t), "left")
 }
 
 // TestFaults: calls fail, hang and answer late as they are told to.
@@ -253,9 +251,7 @@ func TestMock(t *testing.T) {
 	for _, method := range []string{"*", "NodeGetCapabilities"} {
 		check.Fatal(t, c.Set(t.Context(), Fault{Method: method, Code: codes.Internal, Message: "no"}))
 		want := map[bool]codes.Code{true: codes.Internal, false: codes.OK}
-		if got := status.Code(stage()); got != want[method == "*"] {
-			t.Errorf("with a fault of %s, NodeStageVolume answers %v", method, got)
-		}
+		check.Equal(t, status.Code(stage()), want[method == "*"], "with a fault of %s, NodeStageVolume answers", method)
 		if got := status.Code(capabilities()); got != want[method != "*"] {
 			t.Errorf("with a fault of %s, NodeGetCapabilities answers %v", method, got)
 		}

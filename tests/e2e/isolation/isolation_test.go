@@ -87,9 +87,7 @@ func newBed(t *testing.T) *bed {
 			t.Logf("the end of the agent's log:\n%s", b.LogTail(6000))
 		}
 		check.Error(t, errors.Join(b.Stop(context.Background()), b.proxy.Close(), b.runtime.Cleanup(context.Background())))
-		if races := b.Races(); races != "" {
-			t.Errorf("the agent has a data race:\n%s", races)
-		}
+		check.Equal(t, b.Races(), "", "the agent has a data race")
 		check.Error(t, errors.Join(b.Discard(), os.RemoveAll(dir)))
 	})
 	check.Fatal(t, b.Start(t.Context()))
@@ -233,9 +231,7 @@ func (b *bed) goes(t *testing.T, name, uid string) (calls int) {
 		}
 		return err
 	})
-	if line.Dropped > 0 {
-		t.Errorf("the timeline of pod %s lacks %d entries", name, line.Dropped)
-	}
+	check.AtMost(t, line.Dropped, 0, "the timeline of pod %s lacks %d entries", name, line.Dropped)
 	seen := map[string]bool{}
 	for _, e := range line.Entries {
 		if e.Kind != timeline.Call.String() {

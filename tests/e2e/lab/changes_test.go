@@ -63,9 +63,7 @@ func TestEventuallyWatched(t *testing.T) {
 		now.Stop() // the second is refused, the third is there
 		time.Sleep(3 * lookAnyway)
 		synctest.Wait()
-		if begun != 3 {
-			t.Errorf("begun %d times; want a third that lasts", begun)
-		}
+		check.Equal(t, begun, 3, "begun %d times; want a third that lasts", begun)
 		holds = true
 		now.Modify(nil)
 		check.Error(t, <-done)

@@ -90,12 +90,8 @@ func checkShared(ctx context.Context, t *testing.T, c *ControlPlane) {
 	config := c.config
 	config.Dir = t.TempDir()
 	first := check.Value(file.controlPlane(config, conn))(t)
-	if _, err := file.take(ctx); err == nil || !strings.Contains(err.Error(), planeIsTaken) {
-		t.Errorf("taken a second time: %v", err)
-	}
-	if err := first.StopAPIServer(ctx); err == nil {
-		t.Error("who takes a control plane stopped its apiserver")
-	}
+	check.Says(t, check.Err(file.take(ctx)), planeIsTaken, "taken a second time")
+	check.Fails(t, first.StopAPIServer(ctx), "who takes a control plane stopped its apiserver")
 	admin := check.Value(kubernetes.NewForConfig(first.AdminConfig()))(t)
 	left := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}
 	check.Value(admin.CoreV1().Namespaces().Create(ctx, left, metav1.CreateOptions{}))(t)

@@ -1,6 +1,10 @@
 package lab
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
+)
 
 //tier:unit
 func TestDefaults(t *testing.T) {
@@ -12,8 +16,6 @@ func TestDefaults(t *testing.T) {
 		"c: 4\n":           defaults,
 		"x: 1\nb: 2\na: 0": "",
 	} {
-		if got := Defaults(defaults, settings); got != want {
-			t.Errorf("Defaults(%q, %q) is %q; want %q", defaults, settings, got, want)
-		}
+		check.Equal(t, Defaults(defaults, settings), want, "Defaults(%q, %q)", defaults, settings)
 	}
 }

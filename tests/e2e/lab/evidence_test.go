@@ -42,9 +42,7 @@ func TestEvidence(t *testing.T) {
 	}
 	dir := f.said[len(f.said)-1]
 	t.Cleanup(func() { check.Error(t, os.RemoveAll(dir)) })
-	if _, err := os.Stat(filepath.Join(dir, "first.log")); err == nil {
-		t.Error("there is what was kept before")
-	}
+	check.Fails(t, check.Err(os.Stat(filepath.Join(dir, "first.log"))), "there is what was kept before")
 	for name, want := range map[string]string{
 		"second.log": "xend", "missing.log": "no such file or directory\n", "stack": "wchan of thread",
 	} {

@@ -76,9 +76,7 @@ func TestKill(t *testing.T) {
 			if err := l.removeByForce(ctx); err != nil {
 				t.Errorf("remove by force: %v", err)
 			}
-			if left := append(l.Leaks(), hostPortRules(ctx, t, l)...); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
-			}
+			check.None(t, append(l.Leaks(), hostPortRules(ctx, t, l)...), "left behind")
 		})
 	}
 }
@@ -113,9 +111,7 @@ func TestOneLabPerDirectory(t *testing.T) {
 	defer registry.Close()
 	config := Config{Dir: dir, Release: Containerd1, Registry: registry, NodeNetwork: true}
 	first := check.Value(New(t.Context(), config))(t)
-	if _, err := New(t.Context(), config); err == nil {
-		t.Error("a second lab in the same directory was not refused")
-	}
+	check.Fails(t, check.Err(New(t.Context(), config)), "a second lab in the same directory was not refused")
 	check.Error(t, first.Close())
 	again, err := New(t.Context(), config)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -72,9 +71,7 @@ func TestLostTask(t *testing.T) {
 
 			lose("left")
 			check.Error(t, l.RemovePods(ctx))
-			if !strings.Contains(said.String(), "11037") {
-				t.Errorf("it was not said that a task was deleted past the CRI, but: %s", said.String())
-			}
+			check.Has(t, said.String(), "11037", "it was not said that a task was deleted past the CRI, but")
 		})
 	}
 }

@@ -28,8 +28,6 @@ func TestSnapshotCRDs(t *testing.T) {
 	repository := check.Value(Repository())(t)
 	manifests := check.Value(SnapshotCRDs(t.Context(), repository))(t)
 	for _, text := range manifests {
-		if !strings.Contains(string(text), "kind: CustomResourceDefinition") {
-			t.Errorf("this is no kind of snapshots: %.200s", text)
-		}
+		check.Has(t, string(text), "kind: CustomResourceDefinition", "this is no kind of snapshots")
 	}
 }

@@ -45,9 +45,7 @@ func TestPlaneFile(t *testing.T) {
 			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
-			if _, err := readPlaneFile(path, "abd"); err == nil {
-				t.Error("one of another configuration was taken")
-			}
+			check.Fails(t, check.Err(readPlaneFile(path, "abd")), "one of another configuration was taken")
 		})
 	}
 	t.Setenv("CI", "")

@@ -55,15 +55,11 @@ func TestRemember(t *testing.T) {
 			return "path", nil
 		}
 	}
-	if _, err := remember(t.Name(), build(os.ErrDeadlineExceeded)); err == nil {
-		t.Error("no error")
-	}
+	check.Fails(t, check.Err(remember(t.Name(), build(os.ErrDeadlineExceeded))), "no error")
 	for range 2 {
 		if path, err := remember(t.Name(), build(nil)); path != "path" || err != nil {
 			t.Errorf("remembered is %q, %v", path, err)
 		}
 	}
-	if builds != 2 {
-		t.Errorf("built %d times; want 2: a failure is not remembered", builds)
-	}
+	check.Equal(t, builds, 2, "built %d times; want 2: a failure is not remembered", builds)
 }

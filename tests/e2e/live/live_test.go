@@ -51,9 +51,7 @@ func TestBothWorlds(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if r.Verdict() != chaos.Held {
-			t.Errorf("%s: %s %v %v", text, r.Verdict(), r.Violations, r.Unreached)
-		}
+		check.Equal(t, r.Verdict(), chaos.Held, "%s: %s %v %v", text, r.Verdict(), r.Violations, r.Unreached)
 		t.Logf("%5.1f s  %s", time.Since(begin).Seconds(), text)
 	}
 }

@@ -99,9 +99,7 @@ func TestBadManifests(t *testing.T) {
 		b.apply(t, "ignored.yaml", strings.Replace(plain("ignored"), `"spec": {`, `"spec": {"nosuchfield": 1, "hostPID": true, "hostPID": false, `, 1))
 		b.awaitRunning(t, "ignored")
 		for _, field := range []string{"spec.nosuchfield", "hostPID"} {
-			if !strings.Contains(b.Log(), field) {
-				t.Errorf("the log does not name %s", field)
-			}
+			check.Has(t, b.Log(), field, "the log does not name %s", field)
 		}
 		b.remove(t, "ignored.yaml")
 	})

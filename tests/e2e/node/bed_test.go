@@ -234,9 +234,7 @@ func (b *bed) output(t *testing.T, pod Pod, container string) string {
 func (b *bed) killOne(t *testing.T, name string) {
 	t.Helper()
 	running := b.look(t).Of(name).Running()
-	if len(running) != 1 {
-		t.Fatalf("pod %s has %d running containers; want one", name, len(running))
-	}
+	check.Fatal(t, check.Is(len(running), 1, "pod %s has %d running containers; want one", name, len(running)))
 	pid := check.Value(ContainerPID(t.Context(), b.lab, running[0].Id))(t)
 	check.Fatal(t, syscall.Kill(pid, syscall.SIGKILL))
 }

@@ -70,9 +70,7 @@ func TestImageGarbageCollection(t *testing.T) {
 		}))
 		took := ended.Sub(began)
 		t.Logf("%d images were removed within %v", many, took.Round(time.Millisecond))
-		if took > bar {
-			t.Errorf("%d images were removed within %v, want at most %v", many, took, bar)
-		}
+		check.AtMost(t, took, bar, "%d images were removed within", many)
 		// A removal begins when all before it have begun and all but atOnce-1 of them have ended. When the
 		// runtime is told of those that are under way at the same time is chance.
 		calls := removed()
@@ -83,13 +81,9 @@ func TestImageGarbageCollection(t *testing.T) {
 		}
 		left := strings.Join(b.images(t), " ")
 		for _, name := range []string{lab.WorkImage, "pause"} {
-			if !strings.Contains(left, name) {
-				t.Errorf("the image %s is gone: %s", name, left)
-			}
+			check.Has(t, left, name, "the image %s is gone: %s", name, left)
 		}
-		if now := b.awaitRunning(t, "user"); now.UID != user.UID {
-			t.Error("the pod was disturbed")
-		}
+		check.Equal(t, b.awaitRunning(t, "user").UID, user.UID, "the pod was disturbed")
 	})
 }
 

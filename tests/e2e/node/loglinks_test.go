@@ -274,9 +274,7 @@ func TestLogLinks(t *testing.T) {
 
 		b.remove(t, "talks.yaml")
 		b.awaitGone(t, "talks", talks.UID)
-		if left := b.links(t, "talks*"); len(left) > 0 {
-			t.Errorf("left of a pod that is gone: %v", left)
-		}
+		check.None(t, b.links(t, "talks*"), "left of a pod that is gone")
 
 		b.awaitRotated(t, c, rounds)
 		for name, target := range others {

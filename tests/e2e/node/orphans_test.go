@@ -95,9 +95,7 @@ func TestOrphanedDirectories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if limit := bar + times*reference; took > limit {
-		t.Errorf("orphaned directories were removed after %s, want at most %s", took, limit)
-	}
+	check.AtMost(t, took, bar+times*reference, "orphaned directories were removed after")
 	for name, canary := range canaries {
 		if text, err := os.ReadFile(canary); err != nil || string(text) != name {
 			t.Errorf("the %s mount's file has %q, %v; want it untouched", name, text, err)

@@ -247,9 +247,7 @@ func testInitFails(t *testing.T, b *bed) {
   containers:
   - {name: main, image: $WORK, args: [append, /f/initfails, main, then, sleep], volumeMounts: [{name: f, mountPath: /f}]}`))
 	pod := b.awaitRunning(t, "init-fails")
-	if got := strings.Join(b.awaitLines(t, "initfails", 3), ","); got != "init,init,main" {
-		t.Errorf("in order: %s", got)
-	}
+	check.Equal(t, strings.Join(b.awaitLines(t, "initfails", 3), ","), "init,init,main", "in order")
 	if c := pod.Container("init"); c.Restarts != 1 || c.State != "terminated" {
 		t.Errorf("the init container is %+v; want it restarted once and done", c)
 	}
@@ -319,9 +317,7 @@ func testHostPath(t *testing.T, b *bed) {
 		return check.That(out == "of the host\n", "it is %q", out)
 	})
 	for _, file := range []string{"made/deep/file", "madefile"} {
-		if len(b.lines(file)) != 1 {
-			t.Errorf("%s is not there", file)
-		}
+		check.Equal(t, len(b.lines(file)), 1, "%s is not there", file)
 	}
 	// A pod whose directory is missing waits, says why, and starts as soon as it is there.
 	b.apply(t, "missing.yaml", Manifest("missing", 1, `
@@ -331,9 +327,7 @@ func testHostPath(t *testing.T, b *bed) {
 		c := p.Container("main")
 		return check.That(c.State == "waiting" && strings.Contains(fmt.Sprintf("%+v", p), "/missing"), "it says nothing of it")
 	})
-	if _, err := os.Stat(filepath.Join(b.dir, "missing")); err == nil {
-		t.Error("a directory of type Directory was made")
-	}
+	check.Fails(t, check.Err(os.Stat(filepath.Join(b.dir, "missing"))), "a directory of type Directory was made")
 	check.Fatal(t, os.Mkdir(filepath.Join(b.dir, "missing"), 0o755))
 	b.awaitRunning(t, "missing")
 	// Removal leaves the host's files alone.
@@ -425,9 +419,7 @@ func testSandboxKilled(t *testing.T, b *bed) {
 		}
 		return p.Running()
 	})
-	if after.UID != before.UID {
-		t.Error("the pod is another one")
-	}
+	check.Equal(t, after.UID, before.UID, "the pod is another one")
 }
 
 func testImageUnavailable(t *testing.T, b *bed) {

@@ -124,9 +124,7 @@ func refused(t *testing.T, b *bed, args, want []string) {
 		t.Errorf("stderr %q, stdout %q; want one line on stderr", line, stdout.String())
 	}
 	for _, w := range want {
-		if !strings.Contains(line, w) {
-			t.Errorf("%q does not name %s", line, w)
-		}
+		check.Has(t, line, w, "%q does not name %s", line, w)
 	}
 	t.Log(line)
 }

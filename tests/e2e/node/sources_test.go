@@ -38,9 +38,7 @@ func TestManifestURL(t *testing.T) {
 		c.Settings = fmt.Sprintf("staticPodURL: %s\nstaticPodURLHeader: {X-Token: [secret]}\nhttpCheckFrequency: 500ms\n", server.URL)
 	})
 	one, two := b.awaitRunning(t, "one"), b.awaitRunning(t, "two")
-	if one.Source != "http" {
-		t.Errorf("the pod's source is %q", one.Source)
-	}
+	check.Equal(t, one.Source, "http", "the pod's source")
 	// No answer, and one that is no good, leave the pods as they are.
 	for _, bad := range []string{"", "{", list(plain("one"), plain("Not_A_Name"))} {
 		set(bad)
@@ -72,9 +70,7 @@ func TestRunOnce(t *testing.T) {
 	if len(b.lines("good")) != 1 || len(b.lines("fails")) != 2 {
 		t.Errorf("good ran %d times, fails %d; want 1 and 2", len(b.lines("good")), len(b.lines("fails")))
 	}
-	if running := b.look(t).Running(); len(running) > 0 {
-		t.Errorf("left running: %v", running)
-	}
+	check.None(t, b.look(t).Running(), "left running")
 }
 
 // TestCommands shows what people are shown: `troupe pods` and `troupe tree`, as text and as JSON, and

@@ -203,9 +203,7 @@ func (b *bed) looksInBrowser(t *testing.T, pod, uid string) {
 		browser.Eval[bool](p, fmt.Sprintf("(location.hash = '#/pod/%s', true)", uid))
 		p.Await("its timeline", `document.querySelector("#timeline-rows").innerText.includes("RunPodSandbox")`)
 		p.Shoot("real-pod")
-		if why := p.Text("#why-text"); !strings.Contains(why, "its probe fails") {
-			t.Errorf("why: %s", why)
-		}
+		check.Has(t, p.Text("#why-text"), "its probe fails", "why")
 		browser.Eval[bool](p, "(location.hash = '#/actors', true)")
 		p.Await("its actor", fmt.Sprintf("document.querySelector('#tree-rows').innerText.includes(%q)", pod))
 		p.Shoot("real-actors")

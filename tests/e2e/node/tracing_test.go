@@ -37,9 +37,7 @@ func TestTracing(t *testing.T) {
 		return found
 	}
 	pod := find("syncPod")
-	if got := fakecollector.Attributes(pod)["k8s.pod.name"]; got != "traced-"+NodeName {
-		t.Errorf("a span of the start of pod %q", got)
-	}
+	check.Equal(t, fakecollector.Attributes(pod)["k8s.pod.name"], "traced-"+NodeName, "a span of the start of pod")
 	for _, call := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
 		s := find("runtime.v1.RuntimeService/" + call)
 		if s.Kind != otlp.Span_SPAN_KIND_CLIENT || s.StartTimeUnixNano < pod.StartTimeUnixNano ||

@@ -51,9 +51,7 @@ func TestCase(t *testing.T) {
 			says(t, p, "#story", "create web main=app", "StartContainer db/app #1 = fail", "ended with code 0, lost", "phase=Running ready=True",
 				"planted by the case", evil)
 			says(t, p, "#broke", "rule broken", "L01", "the runtime still has 2 objects of pod web")
-			if got := browser.Eval[string](p, "document.title"); !strings.Contains(got, "violates L01") {
-				t.Errorf("the title is %q", got)
-			}
+			check.Has(t, browser.Eval[string](p, "document.title"), "violates L01", "the title")
 			if wide := browser.Eval[int](p, "document.documentElement.scrollWidth"); wide > int(look.Width) {
 				t.Errorf("the page is %d pixels wide on a screen of %d", wide, look.Width)
 			}
@@ -83,9 +81,7 @@ func says(t *testing.T, p *browser.Tab, selector string, want ...string) {
 	t.Helper()
 	text := strings.ToLower(p.Text(selector))
 	for _, w := range want {
-		if !strings.Contains(text, strings.ToLower(w)) {
-			t.Errorf("%s does not say %q:\n%.2000s", selector, w, text)
-		}
+		check.Has(t, text, strings.ToLower(w), "%s does not say %q", selector, w)
 	}
 }
 

@@ -72,9 +72,7 @@ func (p tab) boxes(selector string) []box {
 func (p tab) box(selector string) box {
 	p.t.Helper()
 	all := p.boxes(selector)
-	if len(all) != 1 {
-		p.t.Fatalf("%d elements are shown for %s, want one", len(all), selector)
-	}
+	check.Fatal(p.t, check.Is(len(all), 1, "%d elements are shown for %s, want one", len(all), selector))
 	return all[0]
 }
 

@@ -114,9 +114,7 @@ func (p tab) checkInside(selector, scrolls string) {
 		.filter(e => { const a = e.getBoundingClientRect(), b = e.closest("section").getBoundingClientRect();
 			return a.width > 0 && (a.left < b.left - .5 || a.right > b.right + .5 || a.top < b.top - .5 || a.bottom > b.bottom + .5); })
 		.map(e => e.tagName + "." + e.className + " " + e.innerText)`, selector, ":is("+scrolls+") *"))
-	if len(out) > 0 {
-		p.t.Errorf("out of its card: %q", out)
-	}
+	check.None(p.t, out, "out of its card")
 }
 
 // checkWhole sees that texts are not cut.
@@ -124,9 +122,7 @@ func (p tab) checkWhole(selector string) {
 	p.t.Helper()
 	cut := browser.Eval[[]string](p.Tab, fmt.Sprintf(`Array.from(document.querySelectorAll(%q))
 		.filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display != "inline").map(e => e.innerText)`, selector))
-	if len(cut) > 0 {
-		p.t.Errorf("cut texts: %q", cut)
-	}
+	check.None(p.t, cut, "cut texts")
 }
 
 // checkContrast sees that each text is readable on what is behind it: 4.5 as WCAG 2.2, 1.4.3, has it.
@@ -145,9 +141,7 @@ func (p tab) checkContrast() {
 		}
 		return [...bad].sort();
 	})()`)
-	if len(pale) > 0 {
-		p.t.Errorf("texts that are hard to read: %q", pale)
-	}
+	check.None(p.t, pale, "texts that are hard to read")
 }
 
 // TestFiguresAreShown reads the numbers as a user does, with and without scripts.
@@ -176,9 +170,7 @@ func TestFiguresAreShown(t *testing.T) {
 				"#event-4":                    "4 the apiserver is away 5m 10s – 5m 45s fault rolling-update.txt:9",
 				"#nodes .y span:nth-child(1)": "node-0001",
 			} {
-				if got := p.Text(selector); got != want {
-					t.Errorf("%s says %q, want %q", selector, got, want)
-				}
+				check.Equal(t, p.Text(selector), want, "%s says", selector)
 			}
 			if buttons := len(p.boxes("#command button")); (buttons == 0) != l.NoScript {
 				t.Errorf("%d buttons to copy the command, without scripts: %t", buttons, l.NoScript)
@@ -262,16 +254,12 @@ func TestHeatMapHasTheColoursOfItsScale(t *testing.T) {
 			}
 			same := func(what string, got, want any) {
 				t.Helper()
-				if fmt.Sprint(got) != fmt.Sprint(want) {
-					t.Errorf("%s is %v, want %v", what, got, want)
-				}
+				check.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%s is %v, want %v", what, got, want)
 			}
 			im := p.shoot("few-" + l.String())
 			same("a node that is down", cell(im, lostNode, 350*time.Second), im.middle(p.box(".scale .down")))
 			same("a node with all pods ready", cell(im, other, 350*time.Second), im.middle(p.box(".scale.ready .r8")))
-			if len(p.boxes(".scale.starts, .scale.restarts")) > 0 {
-				t.Error("the scales of other modes are shown")
-			}
+			check.None(t, p.boxes(".scale.starts, .scale.restarts"), "the scales of other modes are shown")
 
 			most, at := uint32(0), [2]int{}
 			for n, node := range d.Heat.Nodes {
@@ -283,9 +271,7 @@ func TestHeatMapHasTheColoursOfItsScale(t *testing.T) {
 			}
 			p.Do(chromedp.Click(chromedp.CSS("label[for=by-starts]")))
 			im = p.shoot("few-" + l.String() + "-starts")
-			if got, want := p.Text(".scale.starts"), fmt.Sprintf("0 %d", most); got != want {
-				t.Errorf("the scale is %q, want %q", got, want)
-			}
+			check.Equal(t, p.Text(".scale.starts"), fmt.Sprintf("0 %d", most), "the scale")
 			same("the cell with most starts", cell(im, at[0], time.Duration(at[1]+1)*d.Heat.Column), im.middle(p.box(".scale.starts .c6")))
 			same("a cell without starts", cell(im, other, 450*time.Second), im.middle(p.box(".scale.starts .c0")))
 			same("a node that is down", cell(im, lostNode, 350*time.Second), im.middle(p.box(".scale .down")))
@@ -323,9 +309,7 @@ func TestBarsAreAsHighAsTheirNumbers(t *testing.T) {
 			t.Errorf("the bar %q is %v pixels high, want %v", titles[i], tall, want)
 		}
 	}
-	if pods != len(d.Starts) {
-		t.Errorf("the bars have %d pods, want %d", pods, len(d.Starts))
-	}
+	check.Equal(t, pods, len(d.Starts), "the bars have %d pods, want %d", pods, len(d.Starts))
 	marks := p.boxes(".mark")
 	if !sort.SliceIsSorted(marks, func(i, j int) bool { return marks[i].X < marks[j].X }) || len(marks) != 3 {
 		t.Errorf("the percentiles are at %v", marks)
@@ -345,9 +329,7 @@ func TestCrossHair(t *testing.T) {
 	if y := plot.Y + 20; y > 900 {
 		t.Fatalf("the chart is at %v, below the screen", y)
 	}
-	if got, want := p.Text("#when"), "At 3m 30s"; got != want {
-		t.Errorf("the keys are %q, want %q", got, want)
-	}
+	check.Equal(t, p.Text("#when"), "At 3m 30s", "the keys")
 	for ph, n := range d.Phases[210].Pods {
 		selector := fmt.Sprintf(".keys [data-phase='%d'] b", ph)
 		if len(p.boxes(selector)) == 0 {
@@ -356,9 +338,7 @@ func TestCrossHair(t *testing.T) {
 		var got float64
 		check.Value(fmt.Sscan(p.Text(selector), &got))(t)
 		// A bin is the mean of 1.25 s, and pods move within a second.
-		if math.Abs(got-float64(n)) > 4 {
-			t.Errorf("%v: %v pods at 3m 30s, want about %d", report.Phase(ph), got, n)
-		}
+		check.AtMost(t, math.Abs(got-float64(n)), 4, "%v: %v pods at 3m 30s, want about %d", report.Phase(ph), got, n)
 	}
 	lines := p.boxes(".cursor")
 	if len(lines) != 2 || math.Abs(lines[0].X-lines[1].X) > 0.5 {
@@ -397,9 +377,7 @@ func TestNamesDoNothing(t *testing.T) {
 	nodes[0].Name = evil
 	d.Heat.Nodes = nodes
 	p := open(t, browser.New(t), d, desk)
-	if got := p.Text("h1"); got != evil {
-		t.Errorf("the title is %q, want %q", got, evil)
-	}
+	check.Equal(t, p.Text("h1"), evil, "the title")
 	if got := browser.Eval[string](p.Tab, "document.title"); !strings.HasPrefix(got, evil) {
 		t.Errorf("the tab is called %q", got)
 	}

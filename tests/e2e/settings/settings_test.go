@@ -197,9 +197,7 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s: %v, %q", name, err, c.Warnings())
 		}
 	}
-	if count < 100 {
-		t.Errorf("%d fields", count)
-	}
+	check.AtLeast(t, count, 100, "%d fields", count)
 	if c, err := load(t, "noSuchField: null\n"); err != nil || !unknown(c) {
 		t.Errorf("a field that is none: %v, %q", err, c.Warnings())
 	}
@@ -232,9 +230,7 @@ func TestGates(t *testing.T) {
 		var bad *config.Error
 		switch {
 		case spec.LockToDefault:
-			if err == nil || !strings.Contains(err.Error(), "locked to") {
-				t.Errorf("%s is locked to %v: %v", name, spec.Default, err)
-			}
+			check.Says(t, err, "locked to", "%s is locked to %v", name, spec.Default)
 			continue
 		case errors.As(err, &bad) && needs(err):
 			c, err = load(t, withNeeds(all, name, !spec.Default))

@@ -3,6 +3,8 @@ package shortage
 import (
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 //tier:unit
@@ -25,9 +27,7 @@ func TestSeen(t *testing.T) {
 			for i, n := range c.numbers {
 				s.add(at(i), n, 10)
 			}
-			if s != c.want {
-				t.Errorf("got %+v, want %+v", s, c.want)
-			}
+			check.Equal(t, s, c.want, "got")
 		})
 	}
 }

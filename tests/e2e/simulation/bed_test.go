@@ -381,9 +381,7 @@ func (w *witness) check(t *testing.T, gap time.Duration) {
 	worst := time.Duration(0)
 	for node, d := range w.gap {
 		worst = max(worst, d)
-		if d > gap {
-			t.Errorf("the lease of node %s was renewed after %v, want at most %v", node, d, gap)
-		}
+		check.AtMost(t, d, gap, "the lease of node %s was renewed after", node)
 	}
 	t.Logf("the lease of a node was renewed after %v at most", worst)
 }

@@ -266,9 +266,7 @@ func TestRefusedFlags(t *testing.T) {
 				t.Fatalf("want one line that says why:\n%s", out)
 			}
 			for _, want := range c.want {
-				if !strings.Contains(said[0], want) {
-					t.Errorf("%q does not say %q", said[0], want)
-				}
+				check.Has(t, said[0], want, "%q does not say %q", said[0], want)
 			}
 		})
 	}

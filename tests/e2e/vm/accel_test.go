@@ -1,6 +1,10 @@
 package vm
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
+)
 
 //tier:unit
 func TestVirtualizes(t *testing.T) {
@@ -11,8 +15,6 @@ func TestVirtualizes(t *testing.T) {
 		"processor\t: 0\nflags\t\t: fpu svm_lock\nbugs\t\t: svm\n": false,
 		"": false,
 	} {
-		if got := virtualizes(text); got != want {
-			t.Errorf("%q: %t", text, got)
-		}
+		check.Equal(t, virtualizes(text), want, "%q", text)
 	}
 }

@@ -76,15 +76,11 @@ func testMachine(t *testing.T, m Machine) {
 			}
 		})
 	}
-	if report.Fatal != "" {
-		t.Errorf("the guest could not go on: %s", report.Fatal)
-	}
+	check.Equal(t, report.Fatal, "", "the guest could not go on")
 	if !report.Ended {
 		t.Error("the guest died before it was done")
 	}
-	if len(report.Strange) > 0 {
-		t.Errorf("not of the protocol: %q", report.Strange)
-	}
+	check.None(t, report.Strange, "not of the protocol")
 	if t.Failed() {
 		t.Logf("the end of the console:\n%s", tail(console, 20_000))
 	}

@@ -51,9 +51,7 @@ func through(t *testing.T) (*Proxy, func(path string) string) {
 // TestPassesOn: what is asked comes through, an interceptor sees it, and an answer replaces it.
 func TestPassesOn(t *testing.T) {
 	p, get := through(t)
-	if got := get("/api"); got != "200 OK /api" {
-		t.Fatal(got)
-	}
+	check.Fatal(t, check.Is(get("/api"), "200 OK /api", "it"))
 	var seen []string
 	p.Intercept(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if seen = append(seen, r.URL.Path); r.URL.Path != "/refused" {
@@ -62,9 +60,7 @@ func TestPassesOn(t *testing.T) {
 		}
 		Status(http.StatusServiceUnavailable, "ServiceUnavailable", "no", 0)(w, r)
 	})
-	if got := get("/passed"); got != "200 OK /passed" {
-		t.Error(got)
-	}
+	check.Equal(t, get("/passed"), "200 OK /passed", "it")
 	if got := get("/refused"); got[:3] != "503" || len(seen) != 2 {
 		t.Error(got, seen)
 	}
@@ -73,7 +69,5 @@ func TestPassesOn(t *testing.T) {
 		t.Error(got, p.Asked())
 	}
 	p.End()
-	if got := get("/again"); got != "200 OK /again" {
-		t.Error(got)
-	}
+	check.Equal(t, get("/again"), "200 OK /again", "it")
 }

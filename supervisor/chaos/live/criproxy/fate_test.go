@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestFaultByCall: what goes wrong with a call is asked for each, and is over with it.
@@ -25,9 +27,7 @@ func TestFaultByCall(t *testing.T) {
 	})
 	for n := 1; n <= 3; n++ {
 		err := s.stop(t.Context(), "x")
-		if want := n == 2; (status.Code(err) == codes.Unknown) != want {
-			t.Errorf("call %d: %v", n, err)
-		}
+		check.Equal(t, (status.Code(err) == codes.Unknown), n == 2, "call %d: %v", n, err)
 	}
 }
 
@@ -68,10 +68,7 @@ func TestEventFates(t *testing.T) {
 	s := start(t, func(c *Config) {
 		c.Event = func(e *runtimeapi.ContainerEventResponse) Fate { return fates[e.ContainerId] }
 	})
-	stream, err := s.client.GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := check.Value(s.client.GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{}))(t)
 	for _, id := range []string{"late", "drop", "twice", "usual"} {
 		s.events <- &runtimeapi.ContainerEventResponse{ContainerId: id}
 	}

@@ -170,9 +170,7 @@ func TestPassesThrough(t *testing.T) {
 		t.Errorf("the runtime's error became: %v", err)
 	}
 	_, err = s.client.Version(t.Context(), &runtimeapi.VersionRequest{})
-	if status.Code(err) != codes.Unimplemented {
-		t.Errorf("what the runtime does not have: %v; want Unimplemented", err)
-	}
+	check.Equal(t, status.Code(err), codes.Unimplemented, "what the runtime does not have: %v; want Unimplemented", err)
 	calls := s.Calls()
 	if calls["RunPodSandbox"] != 1 || calls["PullImage"] != 1 || calls["Version"] != 1 {
 		t.Errorf("counted %v", calls)
@@ -263,9 +261,7 @@ func TestRefuseAndLoseAnswer(t *testing.T) {
 					t.Fatalf("got %v", err)
 				}
 			}
-			if s.has("run one") != (do == LoseAnswer) {
-				t.Errorf("made: %v", s.made)
-			}
+			check.Equal(t, s.has("run one"), (do == LoseAnswer), "made: %v", s.made)
 			if err := s.runPod(t.Context(), "one"); err != nil {
 				t.Errorf("the third time: %v", err)
 			}
@@ -298,9 +294,7 @@ func TestStreamsUnderRules(t *testing.T) {
 	if err == nil {
 		_, err = stream.Recv()
 	}
-	if status.Code(err) != codes.Unimplemented {
-		t.Fatalf("got %v; want Unimplemented", err)
-	}
+	check.Fatal(t, check.Is(status.Code(err), codes.Unimplemented, "got %v; want Unimplemented", err))
 	rule := s.inject(t, Fault{Method: "GetContainerEvents", Do: Hold})
 	stream = check.Value(s.client.GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{}))(t)
 	eventually(t, "the stream is held", func() error {
@@ -329,18 +323,14 @@ func TestCloseWhileHeld(t *testing.T) {
 		return nil
 	})
 	check.Fatal(t, s.Close())
-	if err := <-done; err == nil {
-		t.Error("a call answered by a closed proxy")
-	}
+	check.Fails(t, <-done, "a call answered by a closed proxy")
 	check.Fatal(t, rule.Settle(t.Context()))
 }
 
 func TestValidate(t *testing.T) {
 	s := start(t)
 	for _, f := range []Fault{{}, {Do: Delay}, {Do: LoseAnswer + 1}} {
-		if _, err := s.Inject(f); err == nil {
-			t.Errorf("%+v was taken", f)
-		}
+		check.Fails(t, check.Err(s.Inject(f)), "%+v was taken", f)
 	}
 	for _, c := range []Config{{}, {Socket: "/a"}, {Socket: "/a", Target: "/a"}} {
 		if p, err := Start(c); err == nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestDecide(t *testing.T) {
@@ -50,9 +52,7 @@ func TestNodes(t *testing.T) {
 			}
 			next = end
 		}
-		if next != nodes {
-			t.Fatalf("the slots have %d nodes of %d", next, nodes)
-		}
+		check.Fatal(t, check.Is(next, nodes, "the slots have %d nodes of %d", next, nodes))
 	})
 }
 

@@ -17,19 +17,11 @@ func TestQuantile(t *testing.T) {
 		q    float64
 		want time.Duration
 	}{{0, 10}, {0.5, 25}, {1, 40}, {0.25, 17}} {
-		if got := s.quantile(c.q); got != c.want {
-			t.Errorf("quantile %v of %v is %v; want %v", c.q, s, got, c.want)
-		}
+		check.Equal(t, s.quantile(c.q), c.want, "quantile %v of %v", c.q, s)
 	}
-	if s[0] != 40 {
-		t.Error("the samples were sorted in place")
-	}
-	if got := (samples{}).median(); got != 0 {
-		t.Errorf("the median of nothing is %v", got)
-	}
-	if got := (samples{7}).quantile(0.9); got != 7 {
-		t.Errorf("a quantile of one sample is %v", got)
-	}
+	check.Equal(t, s[0], 40, "the samples were sorted in place")
+	check.Equal(t, (samples{}).median(), 0, "the median of nothing")
+	check.Equal(t, (samples{7}).quantile(0.9), 7, "a quantile of one sample")
 }
 
 //tier:unit
@@ -76,9 +68,7 @@ func TestHostileFaults(t *testing.T) {
 				t.Errorf("%q: %d turns in two rounds of %d faults", list, len(all), len(h.faults))
 			}
 		}
-		if got != want {
-			t.Errorf("--hostile-faults %q: %q, want %q", list, got, want)
-		}
+		check.Equal(t, got, want, "--hostile-faults %q", list)
 	}
 }
 
@@ -88,9 +78,7 @@ func TestDocumentKeepsWhatWasNotMeasured(t *testing.T) {
 	first := document("", map[string]string{alone: "## " + alone + "\n\none\n", cluster: "## " + cluster + "\n\ntwo\n"})
 	second := document(first, map[string]string{cluster: "## " + cluster + "\n\nthree\n"})
 	want := preamble + "\n## " + alone + "\n\none\n\n## " + cluster + "\n\nthree\n"
-	if second != want {
-		t.Errorf("got\n%s\nwant\n%s", second, want)
-	}
+	check.Equal(t, second, want, "got")
 }
 
 // TestLostRound: what a table says of a round that failed is one line.
@@ -128,7 +116,5 @@ func TestHostileResults(t *testing.T) {
 			t.Errorf("section %d, %q", l.section, l.what)
 		}
 	}
-	if len(lines[0].details) != 3+len(turns) {
-		t.Errorf("details: %q", lines[0].details)
-	}
+	check.Equal(t, len(lines[0].details), 3+len(turns), "details: %q", lines[0].details)
 }
