@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthapi "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Collector keeps the spans that it is sent. It serves gRPC's health service too, as a server to make calls to.
@@ -36,10 +38,7 @@ func Hanging(t *testing.T) *Collector { return start(t, true) }
 
 func start(t *testing.T, hang bool) *Collector {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	c := &Collector{Endpoint: listener.Addr().String(), hang: hang, of: map[string]string{}}
 	server := grpc.NewServer()
 	collector.RegisterTraceServiceServer(server, c)
@@ -48,9 +47,7 @@ func start(t *testing.T, hang bool) *Collector {
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.Error(t, <-ended)
 	})
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/godbus/dbus/v5"
 	"github.com/godbus/dbus/v5/prop"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -119,20 +120,13 @@ func (l *Logind) Close() {
 }
 
 // startBus starts the bus. Its socket is not in a directory of the test, which may be too long a path.
-func (l *Logind) startBus() error {
-	dir, err := os.MkdirTemp("", "bus-")
-	if err != nil {
-		return err
-	}
+func (l *Logind) startBus() (err error) {
+	defer check.Return(&err)
+	dir := check.Must(os.MkdirTemp("", "bus-"))
 	l.later(func() { _ = os.RemoveAll(dir) })
 	cmd := exec.Command("dbus-daemon", "--session", "--nofork", "--print-address", "--address=unix:dir="+dir)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
+	out := check.Must(cmd.StdoutPipe())
+	check.OK(cmd.Start())
 	l.stop = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	l.later(l.stop)
 	l.address, err = bufio.NewReader(out).ReadString('\n')

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // sampling runs a random sample of the generated mutants.
@@ -47,10 +49,8 @@ type Result struct {
 
 // pick are the mutants of the sample, in random order; those that do not compile are left out.
 func (s *sampling) pick(o *overlay) (all []*generated, of int, err error) {
-	every, err := generate(o, s.below)
-	if err != nil {
-		return nil, 0, err
-	}
+	defer check.Return(&err)
+	every := check.Must(generate(o, s.below))
 	of = len(every)
 	r := rand.New(rand.NewPCG(s.seed, 0))
 	r.Shuffle(len(every), func(i, k int) { every[i], every[k] = every[k], every[i] })
@@ -59,10 +59,7 @@ func (s *sampling) pick(o *overlay) (all []*generated, of int, err error) {
 	for i, g := range every {
 		variants[i] = g.variant
 	}
-	good, err := o.compiling(variants)
-	if err != nil {
-		return nil, 0, err
-	}
+	good := check.Must(o.compiling(variants))
 	is := map[*variant]bool{}
 	for _, v := range good {
 		is[v] = true
@@ -79,45 +76,27 @@ type programs struct {
 	chaos     *suite
 }
 
-func (s *sampling) run(ctx context.Context, to io.Writer) error {
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
-	o, err := newOverlay(root)
-	if err != nil {
-		return err
-	}
-	mutants, of, err := s.pick(o)
-	if err != nil {
-		return err
-	}
+func (s *sampling) run(ctx context.Context, to io.Writer) (err error) {
+	defer check.Return(&err)
+	root := check.Must(moduleRoot())
+	o := check.Must(newOverlay(root))
+	mutants, of := check.Must2(s.pick(o))
 	if s.list {
 		for _, g := range mutants {
 			fmt.Fprintf(to, "%s %s: %q, not %q\n", g.place(), g.Operator, g.To, g.From)
 		}
 		return nil
 	}
-	known, err := s.known()
-	if err != nil {
-		return err
-	}
+	known := check.Must(s.known())
 	dir := s.dir
 	if dir == "" {
-		if dir, err = os.MkdirTemp("", "mutants"); err != nil {
-			return err
-		}
+		dir = check.Must(os.MkdirTemp("", "mutants"))
 		defer func() { _ = os.RemoveAll(dir) }()
 	}
-	p, err := s.build(ctx, o, dir, mutants)
-	if err != nil {
-		return err
-	}
+	p := check.Must(s.build(ctx, o, dir, mutants))
 	ctx, stop := context.WithTimeout(ctx, s.budget)
 	defer stop()
-	if err := s.each(ctx, mutants, known, p); err != nil {
-		return err
-	}
+	check.OK(s.each(ctx, mutants, known, p))
 	s.tell(to, mutants, known, of)
 	return nil
 }
@@ -148,25 +127,18 @@ func (g *generated) result() *Result {
 }
 
 // build builds everything, and runs the tests without a mutant, to see how long they take.
-func (s *sampling) build(ctx context.Context, o *overlay, dir string, mutants []*generated) (*programs, error) {
+func (s *sampling) build(ctx context.Context, o *overlay, dir string, mutants []*generated) (_ *programs, err error) {
+	defer check.Return(&err)
 	variants := make([]*variant, len(mutants))
 	for i, g := range mutants {
 		variants[i] = g.variant
 	}
 	b := &built{root: o.root, dir: dir}
-	var err error
-	if b.overlay, err = o.write(dir, variants); err != nil {
-		return nil, err
-	}
-	if err = b.recall(); err != nil {
-		return nil, err
-	}
+	b.overlay = check.Must(o.write(dir, variants))
+	check.OK(b.recall())
 	p := &programs{units: map[string]*suite{}}
 	for folder := range byFolder(variants) {
-		binary, err := b.test(ctx, folder)
-		if err != nil {
-			return nil, err
-		}
+		binary := check.Must(b.test(ctx, folder))
 		if binary == "" {
 			continue
 		}
@@ -176,22 +148,13 @@ func (s *sampling) build(ctx context.Context, o *overlay, dir string, mutants []
 		}
 		p.units[folder] = &suite{binary: binary, dir: filepath.Join(o.root, folder), args: args}
 	}
-	if p.scenarios, err = b.scenarios(ctx); err != nil {
-		return nil, err
-	}
-	worker, err := b.worker(ctx)
-	if err != nil {
-		return nil, err
-	}
+	p.scenarios = check.Must(b.scenarios(ctx))
+	worker := check.Must(b.worker(ctx))
 	p.chaos = &suite{binary: worker, dir: o.root, args: []string{"find", "-rounds", fmt.Sprint(s.rounds)}}
 	for folder, u := range p.units {
-		if err := b.measure(ctx, u, folder); err != nil {
-			return nil, err
-		}
+		check.OK(b.measure(ctx, u, folder))
 	}
-	if err := b.measure(ctx, p.scenarios, "scenarios"); err != nil {
-		return nil, err
-	}
+	check.OK(b.measure(ctx, p.scenarios, "scenarios"))
 	return p, b.measure(ctx, p.chaos, "chaos")
 }
 

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // byHand runs the mutants that were made by hand.
@@ -27,13 +29,9 @@ const handDir = "tests/mutants"
 
 // named are the patches of some names, all if there are none, and where the repository is.
 func named(names []string) (root string, cases, tests []*patch, at map[*patch]place, err error) {
-	if root, err = moduleRoot(); err != nil {
-		return "", nil, nil, nil, err
-	}
-	patches, err := readPatches(filepath.Join(root, handDir))
-	if err != nil {
-		return "", nil, nil, nil, err
-	}
+	defer check.Return(&err)
+	root = check.Must(moduleRoot())
+	patches := check.Must(readPatches(filepath.Join(root, handDir)))
 	cases, tests, at, err = split(root, selected(patches, names))
 	return root, cases, tests, at, err
 }
@@ -79,20 +77,13 @@ func (h *byHand) run(ctx context.Context, names []string, to io.Writer) error {
 
 // variantsOf are the variants of patches, numbered from 1. All must compile.
 func variantsOf(root string, patches []*patch) (all []*variant, o *overlay, err error) {
-	if o, err = newOverlay(root); err != nil {
-		return nil, nil, err
-	}
+	defer check.Return(&err)
+	o = check.Must(newOverlay(root))
 	for i, p := range patches {
-		of, err := p.variants(o, i+1)
-		if err != nil {
-			return nil, nil, err
-		}
+		of := check.Must(p.variants(o, i+1))
 		all = append(all, of...)
 	}
-	good, err := o.compiling(slices.Clone(all))
-	if err != nil {
-		return nil, nil, err
-	}
+	good := check.Must(o.compiling(slices.Clone(all)))
 	var broken error
 	for i, p := range patches {
 		if !compiles(good, i+1) {
@@ -104,14 +95,9 @@ func variantsOf(root string, patches []*patch) (all []*variant, o *overlay, err 
 
 // build makes one program of all patches.
 func (h *byHand) build(ctx context.Context, root string, patches []*patch) (worker string, done func(), err error) {
-	all, o, err := variantsOf(root, patches)
-	if err != nil {
-		return "", nil, err
-	}
-	dir, err := os.MkdirTemp("", "mutants")
-	if err != nil {
-		return "", nil, err
-	}
+	defer check.Return(&err)
+	all, o := check.Must2(variantsOf(root, patches))
+	dir := check.Must(os.MkdirTemp("", "mutants"))
 	b := &built{root: o.root, dir: dir}
 	if b.overlay, err = o.write(dir, all); err == nil {
 		worker, err = b.worker(ctx)

@@ -27,6 +27,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func main() {
@@ -38,7 +40,8 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, to io.Writer) error {
+func run(ctx context.Context, args []string, to io.Writer) (err error) {
+	defer check.Return(&err)
 	if len(args) == 0 {
 		return errors.New("give hand, tests, nodes or generated, see go doc ./tests/mutants")
 	}
@@ -49,14 +52,10 @@ func run(ctx context.Context, args []string, to io.Writer) error {
 		flags.BoolVar(&h.search, "search", false, "look for a case, instead of running the one that is kept")
 		flags.IntVar(&h.rounds, "rounds", 8, "how long to look for a case: rounds of seeds and sweeps")
 		flags.DurationVar(&h.shrink, "shrink", 20*time.Second, "how long to look for a shorter case")
-		if err := flags.Parse(args[1:]); err != nil {
-			return err
-		}
+		check.OK(flags.Parse(args[1:]))
 		return h.run(ctx, flags.Args(), to)
 	case "tests":
-		if err := flags.Parse(args[1:]); err != nil {
-			return err
-		}
+		check.OK(flags.Parse(args[1:]))
 		return new(byTests).run(ctx, flags.Args(), to)
 	case "nodes":
 		if err := flags.Parse(args[1:]); err != nil {
@@ -74,9 +73,7 @@ func run(ctx context.Context, args []string, to io.Writer) error {
 		flags.IntVar(&s.rounds, "rounds", 1, "rounds of seeds and sweeps for mutants that pass the tests")
 		flags.StringVar(&s.dir, "dir", "", "keep the programs here, and use those that are there")
 		flags.BoolVar(&s.list, "list", false, "only print the mutants of the sample")
-		if err := flags.Parse(args[1:]); err != nil {
-			return err
-		}
+		check.OK(flags.Parse(args[1:]))
 		return s.run(ctx, to)
 	case "find": // within a build with mutants
 		var s search
@@ -84,9 +81,7 @@ func run(ctx context.Context, args []string, to io.Writer) error {
 		flags.BoolVar(&s.Only, "only", false, "try no other")
 		flags.IntVar(&s.Rounds, "rounds", 1, "rounds of seeds and sweeps")
 		flags.DurationVar(&s.Shrink, "shrink", 0, "how long to look for a shorter case")
-		if err := flags.Parse(args[1:]); err != nil {
-			return err
-		}
+		check.OK(flags.Parse(args[1:]))
 		return s.find(to)
 	default:
 		return fmt.Errorf("%q is none of hand, tests, nodes and generated", args[0])

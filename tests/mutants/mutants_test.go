@@ -18,9 +18,7 @@ const root = "../.."
 func patches(t *testing.T) []*patch {
 	t.Helper()
 	all := check.Value(readPatches("."))(t)
-	if len(all) < 30 {
-		t.Errorf("there are %d mutants", len(all))
-	}
+	check.AtLeast(t, len(all), 30, "there are %d mutants", len(all))
 	return all
 }
 
@@ -78,9 +76,7 @@ func TestTestsAreThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(tests) < 30 {
-		t.Errorf("there are %d mutants", len(tests))
-	}
+	check.AtLeast(t, len(tests), 30, "there are %d mutants", len(tests))
 	for _, p := range tests {
 		files := check.Value(filepath.Glob(filepath.Join(root, at[p].folder, "*_test.go")))(t)
 		name, _, _ := strings.Cut(at[p].run, "/")
@@ -156,9 +152,7 @@ func mutant4_g[K comparable](k K) {}
 	if got := strings.Join(strings.Fields(string(text)), " "); got != strings.Join(strings.Fields(want), " ") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := string(text[spans[0].from:spans[0].to]); !strings.Contains(got, "return 1") {
-		t.Errorf("the first span is %q", got)
-	}
+	check.Has(t, string(text[spans[0].from:spans[0].to]), "return 1", "the first span")
 }
 
 // TestOperators: what is made of a function, and what is left alone.
@@ -186,7 +180,5 @@ func f(a *actor, m map[int]int, n int) {
 		"negate: n < 2 → !(n < 2)", "boundary: n < 2 → n <= 2", "off-by-one: 2 → 3", "drop-delete: delete(m, n) → ",
 		"drop-jump: return → ", "drop-send: a.deps.Report(n) → ", "drop-set: n++ → ", "drop-call: a.add(x) → ",
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	check.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"), "got")
 }

@@ -14,6 +14,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // switchFile is added to each package with variants.
@@ -108,19 +110,15 @@ func byFolder(all []*variant) map[string][]*variant {
 
 // texts are the files of a package with variants, and where those are.
 func (o *overlay) texts(dir string, all []*variant) (texts map[string][]byte, spans map[string][]span, err error) {
+	defer check.Return(&err)
 	texts, spans = map[string][]byte{}, map[string][]span{}
 	of := map[string][]*variant{}
 	for _, v := range all {
 		of[v.path] = append(of[v.path], v)
 	}
 	for path, variants := range of {
-		s, err := o.source(path)
-		if err != nil {
-			return nil, nil, err
-		}
-		if texts[path], spans[path], err = s.withVariants(variants); err != nil {
-			return nil, nil, err
-		}
+		s := check.Must(o.source(path))
+		texts[path], spans[path] = check.Must2(s.withVariants(variants))
 	}
 	p := o.packages[dir]
 	if p == nil {
@@ -131,25 +129,18 @@ func (o *overlay) texts(dir string, all []*variant) (texts map[string][]byte, sp
 }
 
 // check type-checks a package with variants, and notes the mutants that do not compile.
-func (o *overlay) check(dir string, all []*variant, bad map[int]bool) error {
-	texts, spans, err := o.texts(dir, all)
-	if err != nil {
-		return err
-	}
+func (o *overlay) check(dir string, all []*variant, bad map[int]bool) (err error) {
+	defer check.Return(&err)
+	texts, spans := check.Must2(o.texts(dir, all))
 	set := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range append(slices.Clone(o.packages[dir].GoFiles), switchFile) {
 		path := filepath.Join(dir, name)
 		text := texts[path]
 		if text == nil {
-			if text, err = os.ReadFile(filepath.Join(o.root, path)); err != nil {
-				return err
-			}
+			text = check.Must(os.ReadFile(filepath.Join(o.root, path)))
 		}
-		f, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+		f := check.Must(parser.ParseFile(set, path, text, parser.SkipObjectResolution))
 		files = append(files, f)
 	}
 	var elsewhere error
@@ -173,28 +164,19 @@ func (o *overlay) check(dir string, all []*variant, bad map[int]bool) error {
 }
 
 // write writes the files to a folder, and gives the file for go build -overlay.
-func (o *overlay) write(to string, all []*variant) (string, error) {
+func (o *overlay) write(to string, all []*variant) (_ string, err error) {
+	defer check.Return(&err)
 	replace := map[string]string{}
 	for dir, variants := range byFolder(all) {
-		texts, _, err := o.texts(dir, variants)
-		if err != nil {
-			return "", err
-		}
+		texts, _ := check.Must2(o.texts(dir, variants))
 		for path, text := range texts {
 			file := filepath.Join(to, path)
-			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-				return "", err
-			}
-			if err := os.WriteFile(file, text, 0o666); err != nil {
-				return "", err
-			}
+			check.OK(os.MkdirAll(filepath.Dir(file), 0o777))
+			check.OK(os.WriteFile(file, text, 0o666))
 			replace[filepath.Join(o.root, path)] = file
 		}
 	}
-	data, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
+	data := check.Must(json.Marshal(map[string]any{"Replace": replace}))
 	file := filepath.Join(to, "overlay.json")
 	return file, os.WriteFile(file, data, 0o666)
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // patch is a mutant that was made by hand.
@@ -26,18 +28,13 @@ type patchedFile struct {
 type hunk struct{ before, after []string }
 
 // readPatches reads all patches of a folder, in order of their names.
-func readPatches(dir string) ([]*patch, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*.patch"))
-	if err != nil {
-		return nil, err
-	}
+func readPatches(dir string) (_ []*patch, err error) {
+	defer check.Return(&err)
+	names := check.Must(filepath.Glob(filepath.Join(dir, "*.patch")))
 	slices.Sort(names)
 	var all []*patch
 	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
+		data := check.Must(os.ReadFile(name))
 		p, err := parsePatch(strings.TrimSuffix(filepath.Base(name), ".patch"), string(data))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // byTests runs the mutants that tests of packages find.
@@ -60,25 +62,18 @@ func split(root string, all []*patch) (cases, tests []*patch, at map[*patch]plac
 const testSlack = 30 * time.Second
 
 // run runs the mutants of some names, all if there are none. It fails if one is not found.
-func (b *byTests) run(ctx context.Context, names []string, to io.Writer) error {
+func (b *byTests) run(ctx context.Context, names []string, to io.Writer) (err error) {
+	defer check.Return(&err)
 	root, _, patches, at, err := named(names)
 	if err != nil {
 		return err
 	}
 	patches = onNodes(patches, at, false)
-	all, o, err := variantsOf(root, patches)
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "mutants")
-	if err != nil {
-		return err
-	}
+	all, o := check.Must2(variantsOf(root, patches))
+	dir := check.Must(os.MkdirTemp("", "mutants"))
 	defer func() { _ = os.RemoveAll(dir) }()
 	programs := &built{root: root, dir: dir}
-	if programs.overlay, err = o.write(dir, all); err != nil {
-		return err
-	}
+	programs.overlay = check.Must(o.write(dir, all))
 	begin, of, missed := time.Now(), map[string][]int{}, 0
 	for i, p := range patches {
 		of[at[p].folder] = append(of[at[p].folder], i)
@@ -88,10 +83,7 @@ func (b *byTests) run(ctx context.Context, names []string, to io.Writer) error {
 		for _, i := range of[folder] {
 			tests = append(tests, at[patches[i]].run)
 		}
-		s, err := programs.tests(ctx, folder, strings.Join(tests, "|"))
-		if err != nil {
-			return err
-		}
+		s := check.Must(programs.tests(ctx, folder, strings.Join(tests, "|")))
 		for _, i := range of[folder] {
 			p := patches[i]
 			if got := s.only(at[p].run).run(ctx, i+1); got.killed {

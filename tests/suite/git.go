@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func git(root string, args ...string) (string, error) {
@@ -22,15 +24,10 @@ func git(root string, args ...string) (string, error) {
 }
 
 // changedSince are the files that differ from a commit, those that git does not know yet among them.
-func changedSince(root, commit string) ([]string, error) {
-	known, err := git(root, "diff", "--name-only", commit)
-	if err != nil {
-		return nil, err
-	}
-	added, err := git(root, "ls-files", "--others", "--exclude-standard")
-	if err != nil {
-		return nil, err
-	}
+func changedSince(root, commit string) (_ []string, err error) {
+	defer check.Return(&err)
+	known := check.Must(git(root, "diff", "--name-only", commit))
+	added := check.Must(git(root, "ls-files", "--others", "--exclude-standard"))
 	files := strings.Fields(known + "\n" + added)
 	slices.Sort(files)
 	return slices.Compact(files), nil
@@ -38,26 +35,19 @@ func changedSince(root, commit string) ([]string, error) {
 
 // settleTimes gives each file of the tree a time that follows from what it has. Go's cache of test results looks at
 // size and time of the files that a test opened: so it knows those of a fresh clone as well.
-func settleTimes(root string) error {
-	files, err := git(root, "ls-files")
-	if err != nil {
-		return err
-	}
+func settleTimes(root string) (err error) {
+	defer check.Return(&err)
+	files := check.Must(git(root, "ls-files"))
 	for _, name := range strings.Fields(files) {
 		path := filepath.Join(root, name)
 		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+		text := check.Must(os.ReadFile(path))
 		sum := fnv.New32a()
 		sum.Write(text)
 		at := time.Unix(1e9, 0).Add(time.Duration(sum.Sum32()>>4) * time.Second) // from 2001 to 2010
-		if err := os.Chtimes(path, at, at); err != nil {
-			return err
-		}
+		check.OK(os.Chtimes(path, at, at))
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package suite
 import (
 	"slices"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestMatcher(t *testing.T) {
@@ -24,8 +26,6 @@ func TestMatcher(t *testing.T) {
 		}
 		slices.Sort(want)
 		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("-run %q: %v, not %v", run, got, want)
-		}
+		check.Same(t, got, want, "-run %q", run)
 	}
 }

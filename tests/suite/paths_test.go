@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestPaths: the table of paths names only what is there, and each test of tier all at least once.
@@ -57,7 +59,5 @@ func TestTouched(t *testing.T) {
 		slices.Contains(got, "TestCgroupV2") {
 		t.Errorf("the drivers of volumes touch %v", got)
 	}
-	if got := names("tests/e2e/cluster/shown_test.go"); !slices.Equal(got, []string{"TestShownAsByKubelet"}) {
-		t.Errorf("the file of a test touches %v", got)
-	}
+	check.Same(t, names("tests/e2e/cluster/shown_test.go"), []string{"TestShownAsByKubelet"}, "the file of a test touches")
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // quickTime is how long a quick run may take as a whole.
@@ -17,26 +19,15 @@ const quickTime = 3 * time.Minute
 // RunQuick tests what the changes since main, or else those of the last commit, can have broken, as far as it needs no
 // root: style and vet of what changed, the tests of the packages that changed, the rules of the structure, and the
 // packages that import the changed ones, the nearest first. It names what its time did not suffice for.
-func RunQuick(ctx context.Context) error {
+func RunQuick(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	ctx, cancel := context.WithTimeout(ctx, quickTime)
 	defer cancel()
-	s, err := Load(".")
-	if err != nil {
-		return err
-	}
-	base, err := quickBase(s.Root)
-	if err != nil {
-		return err
-	}
-	files, err := changedSince(s.Root, base)
-	if err != nil {
-		return err
-	}
+	s := check.Must(Load("."))
+	base := check.Must(quickBase(s.Root))
+	files := check.Must(changedSince(s.Root, base))
 	fmt.Printf("%d files have changed since %s.\n", len(files), base)
-	r, err := s.runner(Options{Short: true})
-	if err != nil {
-		return err
-	}
+	r := check.Must(s.runner(Options{Short: true}))
 	for _, p := range s.quickParts(files) {
 		if len(p.Packages) > 0 {
 			r.run(ctx, p)

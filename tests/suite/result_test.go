@@ -69,16 +69,12 @@ func TestSummary(t *testing.T) {
 	} {
 		result := check.Value(ReadResult(events(row.events...)))(t)
 		row.part.Name, row.part.Result = "x", result
-		if got := Sum([]Ran{row.part}, row.strict, false).Closing(); got != row.want {
-			t.Errorf("%s:\n%swant\n%s", row.name, got, row.want)
-		}
+		check.Equal(t, Sum([]Ran{row.part}, row.strict, false).Closing(), row.want, "%s", row.name)
 	}
 }
 
 func TestCutIsOK(t *testing.T) {
 	result := check.Value(ReadResult(events("start p", "run p TestA", "pass p TestA 1", "run p TestB")))(t)
 	s := Sum([]Ran{{Result: result, Cut: true, Err: errors.New("killed")}}, false, true)
-	if want := "NOT RUN p.TestB\n1 passed, 0 failed, 0 skipped\n"; s.Closing() != want {
-		t.Errorf("%q, want %q", s.Closing(), want)
-	}
+	check.Equal(t, s.Closing(), "NOT RUN p.TestB\n1 passed, 0 failed, 0 skipped\n", "it")
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Module is the path of the product's module, and the prefix of the other.
@@ -58,11 +60,9 @@ type Source struct {
 }
 
 // Load reads the repository.
-func Load(root string) (*Source, error) {
-	root, err := filepath.Abs(root)
-	if err != nil {
-		return nil, err
-	}
+func Load(root string) (_ *Source, err error) {
+	defer check.Return(&err)
+	root = check.Must(filepath.Abs(root))
 	s := &Source{Root: root}
 	for _, dir := range []string{".", e2e} {
 		cmd := exec.Command("go", "list", "-e",
@@ -81,9 +81,7 @@ func Load(root string) (*Source, error) {
 			if err != nil {
 				return nil, fmt.Errorf("go list in %s: %w", dir, err)
 			}
-			if err := p.parse(); err != nil {
-				return nil, err
-			}
+			check.OK(p.parse())
 			s.Packages = append(s.Packages, p)
 		}
 	}

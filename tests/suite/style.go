@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // widest is how many columns a line may have, as lll counts them in .golangci.yml: a tab is one, and tests may have
@@ -25,15 +27,10 @@ const widest = 120
 var mayBeWide = regexp.MustCompile(`(^|/)tests/|_test\.go$`)
 
 // CheckFast finds in seconds what would fail the linter after minutes: long lines, format, imports, layers.
-func CheckFast(ctx context.Context) error {
-	root, err := filepath.Abs(".")
-	if err != nil {
-		return err
-	}
-	files, err := git(root, "ls-files", "*.go")
-	if err != nil {
-		return err
-	}
+func CheckFast(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	root := check.Must(filepath.Abs("."))
+	files := check.Must(git(root, "ls-files", "*.go"))
 	wrong := (&Source{Root: root}).style(strings.Fields(files))
 	for _, line := range wrong {
 		fmt.Println(line)

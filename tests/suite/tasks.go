@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // ErrFailed says that the lines before it say what failed.
@@ -17,20 +19,13 @@ var ErrFailed = errors.New("FAILED")
 func ci() bool { return os.Getenv("CI") == "true" }
 
 // RunTests runs the tests of each change. The variables SHORT, RUN, KUBELET and PART are those of task test.
-func RunTests(ctx context.Context) error {
-	s, err := Load(".")
-	if err != nil {
-		return err
-	}
+func RunTests(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	s := check.Must(Load("."))
 	if ci() {
-		if err := settleTimes(s.Root); err != nil {
-			return err
-		}
+		check.OK(settleTimes(s.Root))
 	}
-	r, err := s.runner(Options{Short: os.Getenv("SHORT") != "", Run: os.Getenv("RUN")})
-	if err != nil {
-		return err
-	}
+	r := check.Must(s.runner(Options{Short: os.Getenv("SHORT") != "", Run: os.Getenv("RUN")}))
 	if os.Getenv("KUBELET") != "" {
 		r.Env = append(r.Env, "TROUPE_TEST_KUBELET=1")
 	}
@@ -46,15 +41,11 @@ func RunTests(ctx context.Context) error {
 }
 
 // runner is for one run in this tree: two would write the same results.
-func (s *Source) runner(o Options) (*Runner, error) {
+func (s *Source) runner(o Options) (_ *Runner, err error) {
+	defer check.Return(&err)
 	dir := filepath.Join(s.Root, results)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
+	check.OK(os.MkdirAll(dir, 0o755))
+	lock := check.Must(os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644))
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("another run of tests is under way in this tree: %s: %w", lock.Name(), err)
 	}

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // fullSize has tests that do much of the same do all of it: lab.SizeVariable.
@@ -16,16 +18,11 @@ const fullSize = "TROUPE_TEST_SIZE=full"
 
 // RunAll runs every test with every size, and the mutants made by hand. If all passed it writes the result into
 // testedFile, which so has the last commit of which all tests passed.
-func RunAll(ctx context.Context) error {
-	s, err := Load(".")
-	if err != nil {
-		return err
-	}
+func RunAll(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	s := check.Must(Load("."))
 	begin := time.Now()
-	r, err := s.runner(Options{All: true})
-	if err != nil {
-		return err
-	}
+	r := check.Must(s.runner(Options{All: true}))
 	r.Env = append(r.Env, fullSize, "TROUPE_TEST_RUNTIME=containerd")
 	r.Run(ctx, s.Plan(r.Options))
 	for _, kind := range []string{"hand", "tests"} {
@@ -46,15 +43,10 @@ func RunAll(ctx context.Context) error {
 	return finish(sum, s.Root, "test-all")
 }
 
-func (s *Source) writeTested(sum *Summary, took time.Duration) error {
-	commit, err := git(s.Root, "rev-parse", "HEAD")
-	if err != nil {
-		return err
-	}
-	changed, err := changedSince(s.Root, commit)
-	if err != nil {
-		return err
-	}
+func (s *Source) writeTested(sum *Summary, took time.Duration) (err error) {
+	defer check.Return(&err)
+	commit := check.Must(git(s.Root, "rev-parse", "HEAD"))
+	changed := check.Must(changedSince(s.Root, commit))
 	if len(changed) > 0 {
 		commit += fmt.Sprintf(" with %d files that are not committed", len(changed))
 	}

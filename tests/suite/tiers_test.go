@@ -4,16 +4,15 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var source = sync.OnceValues(func() (*Source, error) { return Load("../..") })
 
 func load(t *testing.T) *Source {
 	t.Helper()
-	s, err := source()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(source())(t)
 	return s
 }
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const (
@@ -30,19 +32,11 @@ const (
 
 // RunTouched runs the tests of tier all that the changes since the last run of all tests touch, until their time is
 // over, and names the others.
-func RunTouched(ctx context.Context) error {
-	s, err := Load(".")
-	if err != nil {
-		return err
-	}
-	base, limit, err := lastTested(s.Root)
-	if err != nil {
-		return err
-	}
-	changed, err := changedSince(s.Root, base)
-	if err != nil {
-		return err
-	}
+func RunTouched(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	s := check.Must(Load("."))
+	base, limit := check.Must2(lastTested(s.Root))
+	changed := check.Must(changedSince(s.Root, base))
 	tests := s.Touched(changed)
 	fmt.Printf("%d files have changed since %s. They touch %d tests, which get at most %v.\n", len(changed), base,
 		len(tests), limit)
@@ -52,10 +46,7 @@ func RunTouched(ctx context.Context) error {
 	if last, _ := ctx.Deadline(); last.Before(end) {
 		end = last
 	}
-	r, err := s.runner(Options{All: true})
-	if err != nil {
-		return err
-	}
+	r := check.Must(s.runner(Options{All: true}))
 	r.Env = append(r.Env, fullSize)
 	var notRun []Test
 	for i, p := range batches(tests) {
@@ -103,6 +94,7 @@ func batches(tests []Test) []batch {
 
 // lastTested is the commit of which all tests have run, and how long the tests may take that changes since then touch.
 func lastTested(root string) (commit string, limit time.Duration, err error) {
+	defer check.Return(&err)
 	b, err := os.ReadFile(filepath.Join(root, testedFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Printf("There is no %s, so that no result of all tests is known: only some of those that are touched run.\n", testedFile)
@@ -121,14 +113,9 @@ func lastTested(root string) (commit string, limit time.Duration, err error) {
 	if err != nil {
 		return "", 0, fmt.Errorf("%s names a commit that is not in this clone (is it shallow, or was it rebased?): %w", testedFile, err)
 	}
-	date, err := git(root, "log", "-1", "--format=%ct", commit)
-	if err != nil {
-		return "", 0, err
-	}
+	date := check.Must(git(root, "log", "-1", "--format=%ct", commit))
 	var seconds int64
-	if _, err := fmt.Sscan(date, &seconds); err != nil {
-		return "", 0, err
-	}
+	check.Must(fmt.Sscan(date, &seconds))
 	days := int(time.Since(time.Unix(seconds, 0)).Hours() / 24)
 	fmt.Printf("All tests last ran on %s: %s commits and %d days ago.\n", commit, since, days)
 	return commit, touchedTime, nil
