@@ -157,8 +157,8 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 	}))
 }
 
-// spawnSpeaking spawns the actors that send the first messages.
-func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *below) {
+// spawnNodeStatus spawns nodestatus. pods may ask it for the Node as soon as it has heard of pods.
+func (a *cluster) spawnNodeStatus(ctx *kernel.Context[Message], c *Config, b *below) {
 	podsRef := b.pods
 	var resendDevices func()
 	if c.Ports.DevicePlugins != nil {
@@ -195,6 +195,10 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *belo
 	}
 	b.tellCSI(c, d)
 	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(d))
+}
+
+// spawnSpeaking spawns the actors that send the first messages.
+func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
 	a.apipods = spawn(ctx, c.Around, "apipods", apipods.New(&apipods.Deps{
 		API: c.Ports.API, NodeName: c.Name, Retry: time.Second, Patience: apiPatience,
 		Update:  func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },

@@ -410,6 +410,9 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 // spawnSpeaking spawns the actors that send the first messages.
 func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
 	self := ctx.Self()
+	if c.Ports.API != nil {
+		b.above.spawnNodeStatus(ctx, c, b)
+	}
 	b.sources = spawn(ctx, c.Around, "sources", sources.New(&sources.Deps{
 		Manifests: c.Ports.Manifests, Checkpoints: c.Ports.Checkpoints, NodeName: c.Name,
 		Update: func(u sources.Update) { b.pods.Tell(pods.Wanted{Update: u}) },
@@ -430,7 +433,7 @@ func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
 		Slow: c.RelistSlow, Fast: c.RelistFast, Deadline: callDeadline, Impatience: 2 * time.Second,
 	}))
 	if c.Ports.API != nil {
-		b.above.spawnSpeaking(ctx, c, b)
+		b.above.spawnSpeaking(ctx, c, b.pods)
 	}
 	if c.looks() {
 		b.spawnMachine(ctx, c)
