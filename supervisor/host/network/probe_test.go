@@ -111,7 +111,7 @@ func TestProbeOfASlowBody(t *testing.T) {
 	for path, c := range map[string]struct {
 		timeout time.Duration
 		unread  string
-	}{"/slow": {200 * time.Millisecond, "while reading body"}, "/broken": {time.Minute, "unexpected EOF"}} {
+	}{"/slow": {2 * time.Second, "while reading body"}, "/broken": {time.Minute, "unexpected EOF"}} {
 		q.Path = path
 		a, err := probeHTTP(t.Context(), q, c.timeout)
 		if err != nil || a.Status != http.StatusOK || !strings.Contains(a.Unread, c.unread) {
