@@ -32,8 +32,9 @@ type Host interface {
 	// host, in order. Missing ones are created as directories. A container cannot redirect a path out
 	// of its volume. Idempotent; UnmountPod unmounts them.
 	MountSubPaths(ctx context.Context, r MountSubPaths, done func(paths []string, err error))
-	// UnmountPod unmounts all volumes of a pod and removes their data. Idempotent. It never descends
-	// into anything still mounted.
+	// UnmountPod unmounts all volumes of a pod, and what it has left mounted within its emptyDirs, and removes what the
+	// agent has made of them. Idempotent. It never descends into anything still mounted. Files below a mount point are
+	// StateConflict, and so are other mounts.
 	UnmountPod(ctx context.Context, uid types.UID, done func(error))
 	// RemovePod removes the remains of a pod: log and data directories, found by the UID alone if
 	// nothing else is known. While something is mounted below them, it fails and removes nothing.
