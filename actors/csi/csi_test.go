@@ -204,9 +204,9 @@ func TestAttached(t *testing.T) {
 	r.Forget()
 	r.use(spec("a", "v"))
 	r.WantByListener("not named", "node: in use [kubernetes.io/csi/d.example.com^v]",
-		"volumes: a data-v waits: status.volumesInUse of the Node does not name it yet")
+		"volumes: a data-v waits, unattached: status.volumesInUse of the Node does not name it yet")
 	r.nodeSays([]string{"v"}, nil)
-	r.WantByListener("not attached", "volumes: a data-v waits: it is not attached to this node (status.volumesAttached, VolumeAttachment of CSI driver d.example.com)")
+	r.WantByListener("not attached", "volumes: a data-v waits, unattached: it is not attached to this node (status.volumesAttached, VolumeAttachment of CSI driver d.example.com)")
 	r.nodeSays([]string{"v"}, []string{"v"})
 	r.WantByListener("no object", "volumes: a data-v waits: CSI driver d.example.com has not answered GetVolumeAttachment of volume v", `volumes: a data-v failed: AttachVolume.Attach failed for volume "pv-v" : Get VolumeAttachment `+
 		decide.AttachmentName(decide.Key{Driver: driver, Handle: "v"}, "n")+`: not found: not found`)

@@ -75,6 +75,8 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 					r.Say("volumes: %s %s failed: %s", m.UID, m.Volume, m.Failure)
 				case m.Path != "":
 					r.Say("volumes: %s %s at %s", m.UID, m.Volume, m.Path)
+				case m.Unattached:
+					r.Say("volumes: %s %s waits, unattached: %s", m.UID, m.Volume, m.Waiting)
 				default:
 					r.Say("volumes: %s %s waits: %s", m.UID, m.Volume, m.Waiting)
 				}
