@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const watchBegun = "watch Pod spec.nodeName=n1"
@@ -121,9 +122,7 @@ func TestUpdatesAreValues(t *testing.T) {
 	r := listed(t, made("db"), made("web"))
 	first := r.updates[0]
 	r.Tell(set(made("app")), set(made("web", version("6"), func(p *v1.Pod) { p.Generation = 2 })), deleted(made("db")))
-	if got := names(r.updates[len(r.updates)-1].Pods); got != " app web" {
-		t.Errorf("the last update has%s, want app web", got)
-	}
+	check.Count(t, names(r.updates[len(r.updates)-1].Pods), " app web", "the last update has%s, want app web")
 	if names(first.Pods) != " db web" || first.Pods[1].ResourceVersion != "5" {
 		t.Errorf("the first update has become%s, web in version %s", names(first.Pods), first.Pods[1].ResourceVersion)
 	}

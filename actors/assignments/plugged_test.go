@@ -115,9 +115,7 @@ func TestDevices(t *testing.T) {
 	r.plugin.answers.Release(0)
 	r.Advance(time.Millisecond)
 	r.want("one has its device when it is in the file", "pods: one c devices; shared 0-3", "plugin: allocate [b]")
-	if got := r.plugin.has(); got != "one [a]" {
-		t.Errorf("the checkpoint has %s; the plugin has not answered for two", got)
-	}
+	check.Count(t, r.plugin.has(), "one [a]", "the checkpoint has %s; the plugin has not answered for two")
 	r.plugin.err = errors.New("no")
 	r.plugin.answers.Release(0)
 	r.Advance(time.Millisecond)
@@ -290,9 +288,7 @@ func TestRejectedAfterARestart(t *testing.T) {
 	m.Pod.Spec.Containers[0].Resources.Limits[gpu] = resource.MustParse("1")
 	r.tells(m)
 	r.want("it is refused", "pods: one UnexpectedAdmissionError; shared 0,2-3")
-	if got := r.plugin.has(); got != "one [a]" {
-		t.Errorf("the checkpoint has %s, and its containers may still run", got)
-	}
+	check.Count(t, r.plugin.has(), "one [a]", "the checkpoint has %s, and its containers may still run")
 	r.tells(assignments.Release{UID: "one"})
 	r.disk()
 	check.Equal(t, r.plugin.has(), "", "the checkpoint has")

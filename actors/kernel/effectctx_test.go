@@ -188,9 +188,7 @@ func TestAfter(t *testing.T) {
 		if !errors.Is(got, c.want) || len(at) != 1 || at[0] != c.at {
 			t.Errorf("%s: %v after %v, want %v after %v", c.name, got, at, c.want, c.at)
 		}
-		if n := v.Timers(); n != 0 {
-			t.Errorf("%s: %d timers are left", c.name, n)
-		}
+		check.Count(t, v.Timers(), 0, "%s: %d timers are left", c.name)
 	}
 }
 

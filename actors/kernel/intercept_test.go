@@ -141,9 +141,7 @@ func TestWithin(t *testing.T) {
 		slices.Sort(got)
 		want := map[int]string{0: "first second third", 1: "", 2: "first", 3: "first second"}[at]
 		check.Equal(t, strings.Join(got, " "), want, "with a panic at send %d came", at)
-		if n := len(asked); n != map[int]int{0: 3, 1: 1, 2: 2, 3: 3}[at] {
-			t.Errorf("with a panic at send %d asked %d times", at, n)
-		}
+		check.Count(t, len(asked), map[int]int{0: 3, 1: 1, 2: 2, 3: 3}[at], "with a panic at send %d asked %d times", at)
 	}
 	check.Equal(t, len(b.crashes), 3, "%d crashes, want 3", len(b.crashes))
 }

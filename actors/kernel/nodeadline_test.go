@@ -3,6 +3,8 @@ package kernel
 import (
 	"testing"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // An effect without a deadline goes on until its owner cancels it, and is shown
@@ -14,9 +16,7 @@ func TestNoDeadline(t *testing.T) {
 	e := c.effect("hook", "h", func(e *Effect[do]) { e.Deadline = NoDeadline })
 	r.Tell(func(ctx *Context[do]) { id = ctx.Do(e) })
 	c.b.Settle()
-	if n := c.b.Timers(); n != 0 {
-		t.Errorf("%d timers are set", n)
-	}
+	check.Count(t, c.b.Timers(), 0, "%d timers are set")
 	c.b.Advance(1000 * time.Hour)
 	if u := c.run.UnderWay(); len(u) != 1 || u[0].Started != 1 || u[0].Oldest != 1000*time.Hour {
 		t.Errorf("under way: %+v", u)

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // resizing is a node where resizes change which CPUs containers have, with the pod a, which has CPU 1.
@@ -62,9 +63,7 @@ func TestMoreCPUs(t *testing.T) {
 	r.want("not written yet", nil)
 	r.answers()
 	r.want("written", nil, "event: a ResizeStarted", "a: assign, look, on 0 and app 1-3, and says when as 2")
-	if got := r.allocated(); got != "3" {
-		t.Errorf("the checkpoint has %s CPUs, want 3", got)
-	}
+	check.Count(t, r.allocated(), "3", "the checkpoint has %s CPUs")
 	r.tells(inPlace("a", 1), inPlace("b", 2), inPlace("a", 2), inPlace("a", 2))
 	r.want("it is done once", []string{"event:", "assignments:"}, "event: a ExclusiveCPUsChanged")
 }

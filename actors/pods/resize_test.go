@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // asks is a pod of the apiserver that asks for this much CPU, with this generation.
@@ -43,9 +44,7 @@ func TestResize(t *testing.T) {
 	r.want("it asks for all that the node has", []string{"a:", "event:"}, "a: assign, look")
 	r.answers()
 	r.want("that is written", []string{"a:", "event:"}, "event: a ResizeStarted", "a: assign, look")
-	if got := r.allocated(); got != "4" {
-		t.Errorf("the checkpoint has %s CPUs, want 4", got)
-	}
+	check.Count(t, r.allocated(), "4", "the checkpoint has %s CPUs")
 }
 
 // TestResizeDeferred: the node has not enough now, and it is decided again when another pod has ended.
@@ -57,9 +56,7 @@ func TestResizeDeferred(t *testing.T) {
 	r.Forget()
 	r.tells(wants(podspec.API, asks("2", 2), other), wants(podspec.API, asks("2", 2), other))
 	r.want("there is no room", []string{"event:"}, "event: a ResizeDeferred")
-	if got := r.allocated(); got != "1" {
-		t.Errorf("the checkpoint has %s CPUs, want the one that it has", got)
-	}
+	check.Count(t, r.allocated(), "1", "the checkpoint has %s CPUs, want the one that it has")
 	r.tells(wants(podspec.API, asks("2", 2)), ends("b", 0, 1))
 	r.want("there is", []string{"event:"}, "event: a ResizeStarted")
 }

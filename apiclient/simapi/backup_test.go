@@ -98,13 +98,9 @@ func TestRestoredEvents(t *testing.T) {
 	w.v.Advance(2 * time.Minute)
 	w.Restore(b)
 	count := func() int { return w.Stats().Objects[port.EventKind] }
-	if n := count(); n != 1 {
-		t.Errorf("%d Events are back", n)
-	}
+	check.Count(t, count(), 1, "%d Events are back")
 	w.v.Advance(2 * time.Minute)
-	if n := count(); n != 0 {
-		t.Errorf("%d Events never expire", n)
-	}
+	check.Count(t, count(), 0, "%d Events never expire")
 }
 
 // TestHalfLinks: links of which one half works.

@@ -107,9 +107,7 @@ func TestSameSeedSameLife(t *testing.T) {
 	seen := map[string]uint64{}
 	for seed := range uint64(50) {
 		first := life(t, seed)
-		if again := life(t, seed); again != first {
-			t.Errorf("seed %d gave %s, then %s", seed, first, again)
-		}
+		check.Count(t, life(t, seed), first, "seed %d gave %s, then %s", seed, first)
 		if other, known := seen[first]; known {
 			t.Errorf("seeds %d and %d gave the same", seed, other)
 		}

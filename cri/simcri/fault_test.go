@@ -66,9 +66,7 @@ func TestFaultHangAndLoseReply(t *testing.T) {
 			} else if err != nil {
 				t.Error(err)
 			}
-			if n := w.Truth().InFlight; n != 0 {
-				t.Errorf("%d calls are left", n)
-			}
+			check.Count(t, w.Truth().InFlight, 0, "%d calls are left")
 		})
 	}
 }

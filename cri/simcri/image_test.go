@@ -83,9 +83,7 @@ func TestPullJoinsAndGivesUp(t *testing.T) {
 	ctxB := w.ending()
 	b := w.pulling(ctxB, "b:1")
 	w.clock.Advance(2 * time.Second)
-	if n := w.Truth().Pulling; n != 2 {
-		t.Errorf("%d images are pulled, want 2", n)
-	}
+	check.Count(t, w.Truth().Pulling, 2, "%d images are pulled")
 	ctxA.End(context.Canceled)
 	ctxB.End(context.DeadlineExceeded)
 	check.Equal(t, a.n, 0, "done was called inside of cancel")

@@ -31,12 +31,8 @@ func TestAnswerLate(t *testing.T) {
 	w.clock.Advance(time.Second)
 	check.Equal(t, listed.value.Pods[0].Containers[0].State, observed.ContainerRunning, "listed as")
 	check.Equal(t, inspected.value.State, observed.ContainerRunning, "inspected as")
-	if c := w.list("").Pods[0].Containers[0]; c.State != observed.ContainerExited {
-		t.Errorf("it is %v now", c.State)
-	}
-	if n := w.Truth().InFlight; n != 0 {
-		t.Errorf("%d calls are left", n)
-	}
+	check.Count(t, w.list("").Pods[0].Containers[0].State, observed.ContainerExited, "it is %v now")
+	check.Count(t, w.Truth().InFlight, 0, "%d calls are left")
 }
 
 // TestEventBeforeAnswer: the runtime tells of the end of a container before it answers the

@@ -94,16 +94,12 @@ func TestRestartLoading(t *testing.T) {
 		t.Errorf("it said %q, want %q", err, want)
 	}
 	w.clock.Advance(10 * time.Second)
-	if n := len(w.list("").Pods); n != 1 {
-		t.Errorf("it lists %d pods", n)
-	}
+	check.Count(t, len(w.list("").Pods), 1, "it lists %d pods")
 	w.Kill()
 	w.RestartLoading(time.Hour)
 	w.Kill()
 	w.Restart()
-	if n := len(w.list("").Pods); n != 1 {
-		t.Errorf("after another restart it lists %d pods", n)
-	}
+	check.Count(t, len(w.list("").Pods), 1, "after another restart it lists %d pods")
 }
 
 // TestEventFate: a single event is lost, doubled or late, and all others are as they were.

@@ -201,7 +201,5 @@ func TestAddressesRunOut(t *testing.T) {
 	wantKind(t, "no address left", err, port.Other)
 	check.Fatal(t, w.stopSandboxSync(boxes[1]))
 	id := check.Value(w.run(aPod("late"), 0))(t)
-	if ip := check.Value(w.sandboxStatus(id))(t).IPs[0]; ip != "10.1.2.3" {
-		t.Errorf("address is %s, want the one given back", ip)
-	}
+	check.Count(t, check.Value(w.sandboxStatus(id))(t).IPs[0], "10.1.2.3", "address is %s, want the one given back")
 }

@@ -30,9 +30,7 @@ func TestUpdate(t *testing.T) {
 	}
 	w.node.CgroupV2, w.node.Memory = true, podcgroup.MemoryPolicy{QoS: true, Throttling: 0.5}
 	got = Update(w.node, &port.UpdateContainer{ID: "c1", Pod: w.pod, Container: w.app, To: observed.Resources{Memory: 32 << 20}})
-	if high := got.Linux.Unified["memory.high"]; high != "16777216" {
-		t.Errorf("memory.high is %s with another limit than the spec's", high)
-	}
+	check.Count(t, got.Linux.Unified["memory.high"], "16777216", "memory.high is %s with another limit than the spec's")
 	if got.Linux.CpuQuota != -1 {
 		t.Errorf("the quota is %d for a container with a limit that has none any more; want -1: runtimes leave what is not set", got.Linux.CpuQuota)
 	}

@@ -86,13 +86,9 @@ func TestBoundVersionStays(t *testing.T) {
 	// A request to bind a part may have found a version, and not bound it yet.
 	end := l.binding.begin("u1")
 	update("6", "7")
-	if n := versions(); n != 3 {
-		t.Errorf("a part is being bound: there are %d versions, want all 3", n)
-	}
+	check.Count(t, versions(), 3, "a part is being bound: there are %d versions, want all 3")
 	end()
 	update("7")
-	if n := versions(); n != 2 {
-		t.Errorf("when it was bound, there are %d versions, want that and the newest", n)
-	}
+	check.Count(t, versions(), 2, "when it was bound, there are %d versions, want that and the newest")
 	check.Fatal(t, l.unmount("u1"))
 }

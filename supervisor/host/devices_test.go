@@ -36,16 +36,12 @@ func TestLocalDevice(t *testing.T) {
 			one := mount("u1")
 			hosttest.Write(t, filepath.Join(one, "file"), "kept")
 			two := mount("u2")
-			if n := l.countMounts(global) + l.countMounts(one) + l.countMounts(two); n != 3 {
-				t.Errorf("%d mounts, want 3", n)
-			}
+			check.Count(t, l.countMounts(global)+l.countMounts(one)+l.countMounts(two), 3, "%d mounts")
 			if gid, mode := groupAndMode(t, two); gid != 2000 || mode != 0o775|os.ModeDir|os.ModeSetgid {
 				t.Errorf("group %d, mode %s", gid, mode)
 			}
 			check.Fatal(t, l.unmount("u1"))
-			if n := l.countMounts(global); n != 1 {
-				t.Errorf("after the end of the first pod the device is mounted %d times", n)
-			}
+			check.Count(t, l.countMounts(global), 1, "after the end of the first pod the device is mounted %d times")
 			if text, err := os.ReadFile(filepath.Join(two, "file")); string(text) != "kept" {
 				t.Errorf("the other pod has %q, %v", text, err)
 			}

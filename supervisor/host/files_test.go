@@ -43,9 +43,7 @@ func TestSecretVolume(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(path, "token")); string(got) != "2" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	if n := l.countMounts(path); n != 1 {
-		t.Errorf("is mounted %d times", n)
-	}
+	check.Count(t, l.countMounts(path), 1, "is mounted %d times")
 	hosttest.WantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", path)
 	for range 2 {
 		check.Fatal(t, next.unmount("u1"))

@@ -53,9 +53,7 @@ func TestLocalVolume(t *testing.T) {
 	for range 2 {
 		path := check.Value(l.mountRequest(ctx(t), r))(t)
 		check.Equal(t, path, filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~local-volume/pv-1"), "is at")
-		if n := l.countMounts(path); n != 1 {
-			t.Errorf("is mounted %d times", n)
-		}
+		check.Count(t, l.countMounts(path), 1, "is mounted %d times")
 	}
 	for file, want := range map[string]os.FileMode{
 		".": 0o775 | os.ModeDir | os.ModeSetgid, "sub": 0o775 | os.ModeDir | os.ModeSetgid, "sub/file": 0o660,

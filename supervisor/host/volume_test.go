@@ -92,9 +92,7 @@ func TestEmptyDirInMemory(t *testing.T) {
 	path := l.mustMount(p, v)
 	t.Cleanup(func() { syscall.Unmount(path, syscall.MNT_DETACH) }) //nolint:errcheck // the test took it down
 	hosttest.Write(t, filepath.Join(path, "file"), "kept")
-	if again := l.mustMount(p, v); again != path {
-		t.Errorf("is at %s, then at %s", path, again)
-	}
+	check.Count(t, l.mustMount(p, v), path, "is at %s, then at %s", path)
 	hosttest.WantMode(t, filepath.Join(path, "file"), 0o600)
 	hosttest.WantMode(t, path, 0o777|os.ModeDir|os.ModeSticky)
 	var fs syscall.Statfs_t
@@ -102,9 +100,7 @@ func TestEmptyDirInMemory(t *testing.T) {
 	if got := int64(fs.Blocks) * fs.Bsize; got != size.Value() {
 		t.Errorf("has %d bytes, want %d", got, size.Value())
 	}
-	if n := l.countMounts(path); n != 1 {
-		t.Errorf("is mounted %d times", n)
-	}
+	check.Count(t, l.countMounts(path), 1, "is mounted %d times")
 	if options := optionsOf(t, path); strings.Contains(options, "noswap") != knowsNoswap(t) {
 		t.Errorf("is mounted with %s: what is in memory must not go to swap, where the kernel can hold it", options)
 	}
@@ -139,9 +135,7 @@ func TestTmpfsIsMountedAgain(t *testing.T) {
 	path := l.mustMount(newPod(), v)
 	check.Fatal(t, syscall.Unmount(path, 0))
 	l.mustMount(newPod(), v)
-	if n := l.countMounts(path); n != 1 {
-		t.Errorf("is mounted %d times", n)
-	}
+	check.Count(t, l.countMounts(path), 1, "is mounted %d times")
 	check.Fatal(t, l.unmount("u1"))
 }
 

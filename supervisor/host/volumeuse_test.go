@@ -60,9 +60,7 @@ func TestVolumeUse(t *testing.T) {
 			t.Errorf("%s: local %v, claim %q, of %s, %d of %d bytes", v.Name, v.Local, v.Claim, v.Plugin, *v.Disk.Used, *v.Disk.Capacity)
 		}
 	}
-	if n := *found[0][0].Disk.InodesUsed; n != 2 {
-		t.Errorf("%d files in the emptyDir, with itself", n)
-	}
+	check.Count(t, *found[0][0].Disk.InodesUsed, 2, "%d files in the emptyDir, with itself")
 	if found, err = l.VolumeUse(ctx(t), []*v1.Pod{p}, true); err != nil || names(found[0]) != "data" {
 		t.Errorf("of claims: %v %+v", err, found)
 	}

@@ -458,9 +458,7 @@ func TestAssigned(t *testing.T) {
 	a.Alignments([]assign.Alignment{cores, cache, node}, []assign.Alignment{cores, node})
 	none := scrape(t, m, asked(), "/metrics")
 	wantSeries(t, none, []want{{aligned, "boundary=uncore_cache scope=container", 0}, {misaligned, "boundary=numa_node scope=pod", 0}})
-	if n := len(none[misaligned].GetMetric()); n != 2 {
-		t.Errorf("%d failures are counted, want 2", n)
-	}
+	check.Count(t, len(none[misaligned].GetMetric()), 2, "%d failures are counted")
 	a.Decided(assignments.Decision{CPUs: 2, Memory: 1, Aligned: true, Alignments: map[assign.Alignment]int{cores: 2, cache: 1, node: 1}})
 	a.Decided(assignments.Decision{CPUs: 1, Rejected: &admit.Rejection{Of: v1.ResourceCPU}, Misaligned: cores})
 	a.Decided(assignments.Decision{Memory: 1, Aligned: true, Rejected: &admit.Rejection{Of: v1.ResourceMemory}})
@@ -511,9 +509,7 @@ func TestClaims(t *testing.T) {
 		{"dra_grpc_operations_duration_seconds",
 			"driver_name=gpu.example.com grpc_status_code=OK method_name=/v1.DRAPlugin/NodePrepareResources", 1},
 	})
-	if n := len(got["dra_resource_claims_in_use"].GetMetric()); n != 2 {
-		t.Errorf("%d gauges of claims in use, want 2", n)
-	}
+	check.Count(t, len(got["dra_resource_claims_in_use"].GetMetric()), 2, "%d gauges of claims in use")
 }
 
 // TestProtection: what the node gave up to protect itself.

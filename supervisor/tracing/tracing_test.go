@@ -146,8 +146,6 @@ func TestOff(t *testing.T) {
 		t.Error("there is an interceptor or a handler")
 	}
 	started := pods.Started{Pod: &v1.Pod{}}
-	if n := testing.AllocsPerRun(100, func() { tr.PodStarted(started) }); n != 0 {
-		t.Errorf("%v allocations of a pod's start", n)
-	}
+	check.Count(t, testing.AllocsPerRun(100, func() { tr.PodStarted(started) }), 0, "%v allocations of a pod's start")
 	tr.Close()
 }

@@ -104,9 +104,7 @@ func TestTranscript(t *testing.T) {
 	r.WantAfter("too early", time.Minute-1)
 	r.WantAfter("in time", 1, "echo: late")
 	say("1", "2")
-	if n := r.Count("echo: 1"); n != 1 {
-		t.Errorf("said %d times, want once", n)
-	}
+	check.Count(t, r.Count("echo: 1"), 1, "said %d times, want once")
 	r.Keep("other", "echo: 2")
 	r.Want("what was kept", "echo: 2")
 	f.want(t)
@@ -166,9 +164,7 @@ func TestAnswers(t *testing.T) {
 	r.Want("one of them", "echo: 2")
 	answers.Release(0)
 	r.Want("the oldest", "echo: 1")
-	if n := answers.Kept(); n != 1 {
-		t.Errorf("%d are kept, want 1", n)
-	}
+	check.Count(t, answers.Kept(), 1, "%d are kept")
 	f.want(t)
 	answers.Release(1)
 	f.want(t, "1 answers are kept, and number 1 is to be given")

@@ -73,6 +73,14 @@ func Equal[T comparable](t Failing, got, want T, format string, args ...any) {
 	differs(t, got == want, got, want, format, args...)
 }
 
+// Count is Equal for words that say the value themselves, with the last verb: "it was restarted %d times".
+func Count[T comparable](t Failing, got, want T, format string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s, want %s", fmt.Sprintf(format, append(args, any(got))...), shown(want))
+	}
+}
+
 // Is is nil if something is as wanted, and else an error that says what it is.
 func Is[T comparable](got, want T, format string, args ...any) error {
 	if got == want {

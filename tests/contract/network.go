@@ -87,12 +87,8 @@ func testNetworkAnswers(s *networkSuite) {
 	if a := s.http(ctx, s.Unready, time.Minute).noError(); a.Status < 400 {
 		s.Errorf("status %d of a server that does not serve", a.Status)
 	}
-	if a := s.grpc(ctx, s.Serving, time.Minute).noError(); a != "SERVING" {
-		s.Errorf("%s of a server that serves", a)
-	}
-	if a := s.grpc(ctx, s.Unready, time.Minute).noError(); a != "NOT_SERVING" {
-		s.Errorf("%s of a server that does not serve", a)
-	}
+	check.Count(s, s.grpc(ctx, s.Serving, time.Minute).noError(), "SERVING", "%s of a server that serves")
+	check.Count(s, s.grpc(ctx, s.Unready, time.Minute).noError(), "NOT_SERVING", "%s of a server that does not serve")
 	s.tcp(ctx, s.Serving, time.Minute).noError()
 	s.get(ctx, s.Serving).noError()
 	s.get(ctx, s.Unready).noError() // it was asked

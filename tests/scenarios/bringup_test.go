@@ -19,9 +19,7 @@ func TestPodComesUp(t *testing.T) {
 	w.drop("web")
 	w.allUp(10 * time.Second)
 	w.quiet()
-	if n := w.rt.Calls(simcri.RunPodSandbox); n != 1 {
-		t.Errorf("RunPodSandbox was called %d times", n)
-	}
+	check.Count(t, w.rt.Calls(simcri.RunPodSandbox), 1, "RunPodSandbox was called %d times")
 	check.AtMost(t, w.crashes, 0, "%d actors crashed", w.crashes)
 }
 

@@ -42,34 +42,22 @@ func TestCgroups(t *testing.T) {
 	w.allUp(time.Minute)
 	w.run(time.Second)
 	shares := func(path string) uint64 { return w.cgroups.Values()[path].CPUShares }
-	if got := shares(burstable); got != 2048 {
-		t.Errorf("the burstable class has %d shares", got)
-	}
-	if got := shares("/kubepods/besteffort"); got != 2 {
-		t.Errorf("the best effort class has %d shares", got)
-	}
-	if got := shares("/kubepods"); got != 64*1024 {
-		t.Errorf("all pods have %d shares", got)
-	}
-	if got := shares(burstable + "/pod" + string(w.pod("a").UID)); got != 512 {
-		t.Errorf("pod a has %d shares", got)
-	}
+	check.Count(t, shares(burstable), 2048, "the burstable class has %d shares")
+	check.Count(t, shares("/kubepods/besteffort"), 2, "the best effort class has %d shares")
+	check.Count(t, shares("/kubepods"), 64*1024, "all pods have %d shares")
+	check.Count(t, shares(burstable+"/pod"+string(w.pod("a").UID)), 512, "pod a has %d shares")
 	w.quiet()
 	w.drop("b")
 	w.allUp(time.Minute)
 	w.run(time.Second)
-	if got := shares(burstable); got != 512 {
-		t.Errorf("with one pod less the burstable class has %d shares", got)
-	}
+	check.Count(t, shares(burstable), 512, "with one pod less the burstable class has %d shares")
 	before := w.cgroupCalls
 	w.restart()
 	w.run(30 * time.Second)
 	if n := w.cgroupCalls - before; n > 4 { // all, two classes, and a look
 		t.Errorf("a restart of the agent makes %d calls", n)
 	}
-	if got := shares(burstable); got != 512 {
-		t.Errorf("after a restart of the agent the burstable class has %d shares", got)
-	}
+	check.Count(t, shares(burstable), 512, "after a restart of the agent the burstable class has %d shares")
 	before = w.cgroupCalls
 	w.run(10 * time.Minute)
 	if n := w.cgroupCalls - before; n > 10 { // a sweep each minute
@@ -174,9 +162,7 @@ func TestCgroupOfAForgottenPod(t *testing.T) {
 	w.drop("goes")
 	w.until(2*time.Minute, "no cgroup", func() bool { return !w.cgroups.Has(uid) })
 	w.run(time.Second)
-	if got := w.cgroups.Values()[burstable].CPUShares; got != 512 {
-		t.Errorf("the class still counts the pod that is gone: %d shares", got)
-	}
+	check.Count(t, w.cgroups.Values()[burstable].CPUShares, 512, "the class still counts the pod that is gone: %d shares")
 	w.fault = nil
 	w.allUp(time.Minute)
 	w.quiet()

@@ -219,9 +219,7 @@ func TestClusterNodeChanges(t *testing.T) {
 	m.Info.KernelVersion = "6.2"
 	w.facts.Set(&m)
 	w.until(2*time.Minute, "the kernel is shown", func() bool { return c.node().Status.NodeInfo.KernelVersion == "6.2" })
-	if n := len(c.nodes) - versions; n != 1 {
-		t.Errorf("%d writes", n)
-	}
+	check.Count(t, len(c.nodes)-versions, 1, "%d writes")
 	// Others take this node's word out of its mouth.
 	from := c.node()
 	to := *from

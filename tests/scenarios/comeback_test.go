@@ -84,9 +84,7 @@ func TestManifestMovedAwayAndBack(t *testing.T) {
 					return p != nil && p.UID != mirror && w.cluster.ready(p.Name) && w.cluster.restarts(p.Name, "app") == 1
 				})
 				w.run(5 * time.Minute)
-				if n := w.newest("web", "app").Attempt; n != 1 {
-					t.Errorf("it was restarted %d times", n)
-				}
+				check.Count(t, w.newest("web", "app").Attempt, 1, "it was restarted %d times")
 				w.clusterQuiet()
 				h.take(w, s)
 				w.until(2*time.Minute, "nothing is left", func() bool { return w.cluster.nothingLeft() && len(w.view().Pods) == 0 })

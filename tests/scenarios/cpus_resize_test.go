@@ -91,9 +91,7 @@ func TestResizeOwnCPUs(t *testing.T) {
 	w.until(time.Minute, "it is refused", func() bool { return strings.HasPrefix(c.resizing("web"), "PodResizePending Infeasible") })
 	w.checkClusterAssigned()
 	w.clusterQuiet()
-	if n := len(w.eventsOf("web", "ExclusiveCPUsChanged")); n != 5 {
-		t.Errorf("%d events say that its CPUs have changed, want 5", n)
-	}
+	check.Count(t, len(w.eventsOf("web", "ExclusiveCPUsChanged")), 5, "%d events say that its CPUs have changed")
 }
 
 // eventsOf are the messages of the events of a pod with a reason.

@@ -94,12 +94,8 @@ func TestChangeoverWithDevices(t *testing.T) {
 	seen := len(c.nodes)
 	w.start()
 	w.until(10*time.Second, "the node's status is written", func() bool { return len(c.nodes) > seen })
-	if n := c.advertised(gpu); n != 0 {
-		t.Errorf("the first write advertises %d GPUs", n)
-	}
-	if n := c.advertised("example.com/dongle"); n != 3 {
-		t.Errorf("%d of what an operator added", n)
-	}
+	check.Count(t, c.advertised(gpu), 0, "the first write advertises %d GPUs")
+	check.Count(t, c.advertised("example.com/dongle"), 3, "%d of what an operator added")
 	c.rejected("late", "UnexpectedAdmissionError", `container "app"`, "resources.limits[nvidia.com/gpu]", "no device plugin serves it")
 	c.rejected("claims", "UnexpectedAdmissionError", "spec.resourceClaims[0]", `claim "gpu"`, `ResourceClaim "shared"`)
 	w.until(time.Minute, "a pod with an operator's resource is Ready", func() bool { return c.ready("plugged") })
@@ -164,9 +160,7 @@ func TestDevicesUnknown(t *testing.T) {
 	seen := len(c.nodes)
 	w.start()
 	w.until(10*time.Second, "the node's status is written", func() bool { return len(c.nodes) > seen })
-	if n := c.advertised(gpu); n != 0 {
-		t.Errorf("the first write advertises %d GPUs", n)
-	}
+	check.Count(t, c.advertised(gpu), 0, "the first write advertises %d GPUs")
 	c.rejected("late", "OutOfnvidia.com/gpu", "requested: 1, used: 1, capacity: 0")
 	w.run(time.Second)
 	c.advertise("example.com/dongle", "2")

@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestMachineChanges: memory and huge pages are added to a machine, and it gets another address. What the Node shows of
@@ -39,9 +41,7 @@ func TestMachineChanges(t *testing.T) {
 	w.until(time.Minute, "all pods together may use the new memory", func() bool {
 		return w.cgroups.Values()["/kubepods"].Memory == 16<<30
 	})
-	if n := c.restarts("old", "app"); n != 0 {
-		t.Errorf("a container was restarted %d times", n)
-	}
+	check.Count(t, c.restarts("old", "app"), 0, "a container was restarted %d times")
 	w.clusterQuiet()
 }
 

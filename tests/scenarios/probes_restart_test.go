@@ -63,9 +63,7 @@ func TestNoReadinessFlapOverARestartOfTheAgent(t *testing.T) {
 				}
 			}
 		}
-		if n := ready(); n != 15 {
-			t.Errorf("300 ms after its start the agent shows %d ready, want 15", n)
-		}
+		check.Count(t, ready(), 15, "300 ms after its start the agent shows %d ready")
 		w.run(100 * time.Second)
 	}
 	check.AtMost(t, f.unready+len(f.n), 0, "%d pods changed their readiness, %d times to not ready", len(f.n), f.unready)

@@ -142,9 +142,7 @@ func TestReadyAtOnce(t *testing.T) {
 		if took := w.readyAfter("web", time.Minute); took > limit {
 			t.Errorf("%s: ready %v after its start, it serves after 400ms", name, took)
 		}
-		if n := w.count("web", "Unhealthy"); n > 0 {
-			t.Errorf("%s: %d events Unhealthy", name, n)
-		}
+		check.Count(t, w.count("web", "Unhealthy"), 0, "%s: %d events Unhealthy", name)
 	}
 }
 
@@ -170,9 +168,7 @@ func TestFlappingReadiness(t *testing.T) {
 	if f.unready < 4 || f.unready > 5 {
 		t.Errorf("not ready any more %d times in five minutes", f.unready)
 	}
-	if n := w.newest("web", "app").Attempt; n > 0 {
-		t.Errorf("restarted %d times: readiness restarts nothing", n)
-	}
+	check.Count(t, w.newest("web", "app").Attempt, 0, "restarted %d times: readiness restarts nothing")
 	if n := w.count("web", "Unhealthy"); n < 100 {
 		t.Errorf("%d events Unhealthy", n)
 	}
@@ -191,9 +187,7 @@ func TestLivenessRestarts(t *testing.T) {
 			if took < 29*time.Second || took > 37*time.Second {
 				t.Errorf("restarted %v after its start", took)
 			}
-			if n := w.count("web", "Unhealthy"); n != 3 {
-				t.Errorf("%d events Unhealthy, want 3", n)
-			}
+			check.Count(t, w.count("web", "Unhealthy"), 3, "%d events Unhealthy")
 			if m := w.lastEvent("web", "Unhealthy"); !strings.HasPrefix(m, "Liveness probe failed: ") {
 				t.Errorf("users are told %q", m)
 			}
@@ -264,9 +258,7 @@ func TestStartupGates(t *testing.T) {
 		}
 	}
 	w.run(time.Minute)
-	if n := w.newest("web", "app").Attempt; n > 0 {
-		t.Errorf("restarted %d times", n)
-	}
+	check.Count(t, w.newest("web", "app").Attempt, 0, "restarted %d times")
 	w.quiet()
 }
 

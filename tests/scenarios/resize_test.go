@@ -123,9 +123,7 @@ func TestResize(t *testing.T) {
 		check.Equal(t, c.size("web"), to.size+" in "+to.size, "it has")
 		check.Equal(t, fmt.Sprint(w.resizeEvents("web")), "[ResizeStarted ResizeCompleted]", "events")
 	}
-	if n := c.restarts("web", "app"); n != 0 {
-		t.Errorf("it was restarted %d times", n)
-	}
+	check.Count(t, c.restarts("web", "app"), 0, "it was restarted %d times")
 	w.clusterQuiet()
 	w.events = nil
 	w.restart()
@@ -268,18 +266,14 @@ func TestResizeRestarts(t *testing.T) {
 	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
 	c.resize("web", "1", "128Mi")
 	w.until(time.Minute, "it has more CPU", func() bool { return c.size("web") == "1000/128 in 1000/128" })
-	if n := c.restarts("web", "app"); n != 0 {
-		t.Errorf("it was restarted %d times for CPU", n)
-	}
+	check.Count(t, c.restarts("web", "app"), 0, "it was restarted %d times for CPU")
 	c.resize("web", "1", "256Mi")
 	w.until(time.Minute, "it has more memory", func() bool { return c.size("web") == "1000/256 in 1000/256" && c.ready("web") })
 	c.resize("web", "1", "64Mi")
 	w.until(time.Minute, "it has less memory", func() bool {
 		return c.size("web") == "1000/64 in 1000/64" && c.resizing("web") == "has 1/64Mi, was given 1/64Mi" && c.ready("web")
 	})
-	if n := c.restarts("web", "app"); n != 2 {
-		t.Errorf("it was restarted %d times", n)
-	}
+	check.Count(t, c.restarts("web", "app"), 2, "it was restarted %d times")
 	w.clusterQuiet()
 }
 
@@ -429,9 +423,7 @@ func TestResizeFails(t *testing.T) {
 			on = false
 			w.until(2*time.Minute, "it is resized", func() bool { return c.resizing("web") == "has 1/256Mi, was given 1/256Mi" })
 			check.Equal(t, fmt.Sprint(w.resizeEvents("web")), "[ResizeStarted ResizeError ResizeCompleted]", "events")
-			if n := c.restarts("web", "app"); n != 0 {
-				t.Errorf("it was restarted %d times", n)
-			}
+			check.Count(t, c.restarts("web", "app"), 0, "it was restarted %d times")
 		})
 	}
 }
@@ -471,9 +463,7 @@ func TestResizeWhileDead(t *testing.T) {
 	w.until(time.Minute, "the one gets less", func() bool { return c.resizing("less") == "has 500m/1Gi, was given 500m/1Gi" })
 	w.until(time.Minute, "the other has to wait", func() bool { return c.resizing("web") == "PodResizePending Deferred, has 1/1Gi, was given 1/1Gi" })
 	for _, name := range []string{"big", "web", "less"} {
-		if n := c.restarts(name, "app"); n != 0 {
-			t.Errorf("%s was restarted %d times", name, n)
-		}
+		check.Count(t, c.restarts(name, "app"), 0, "%s was restarted %d times", name)
 	}
 	w.clusterQuiet()
 }

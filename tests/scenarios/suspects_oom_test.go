@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestOOMThatShowsLate: the runtime says of a container first that it ended with an error, and a moment
@@ -43,9 +44,7 @@ func TestKilledByHand(t *testing.T) {
 		t.Errorf("failed after %v", took)
 	}
 	w.run(10 * time.Minute)
-	if n := w.rt.Calls(simcri.ContainerStatus) - before; n != 2 {
-		t.Errorf("it was inspected %d times, want 2", n)
-	}
+	check.Count(t, w.rt.Calls(simcri.ContainerStatus)-before, 2, "it was inspected %d times")
 	if s := c.get("job").Status.ContainerStatuses[0].State.Terminated; s == nil || s.Reason != "Error" || s.ExitCode != 137 {
 		t.Errorf("%+v, want Error", s)
 	}

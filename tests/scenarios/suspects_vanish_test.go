@@ -49,12 +49,8 @@ func TestPodsVanishWhilePodsIsDown(t *testing.T) {
 	check.Same(t, w.watches(), want, "watches")
 	pulls, mounts := w.rt.Calls(simcri.PullImage), w.count("volume", "FailedMount")
 	w.run(30 * time.Minute)
-	if n := w.rt.Calls(simcri.PullImage) - pulls; n > 0 {
-		t.Errorf("%d more pulls for a pod that is gone", n)
-	}
-	if n := w.count("volume", "FailedMount") - mounts; n > 0 {
-		t.Errorf("%d more mounts for a pod that is gone", n)
-	}
+	check.Count(t, w.rt.Calls(simcri.PullImage)-pulls, 0, "%d more pulls for a pod that is gone")
+	check.Count(t, w.count("volume", "FailedMount")-mounts, 0, "%d more mounts for a pod that is gone")
 	for _, a := range w.system.Snapshot("") {
 		if strings.Contains(a.Path, "pods/") && a.Label != "default/stays" {
 			t.Errorf("actor %s is still there", a.Label)

@@ -110,9 +110,7 @@ func TestEndedJobIsNotRunAgain(t *testing.T) {
 	w.vanish("web", "app", true)
 	w.until(time.Minute, "it has succeeded", func() bool { return c.get("web").Status.Phase == v1.PodSucceeded })
 	for _, name := range []string{"app", "other"} {
-		if n := c.restarts("web", name); n != 0 {
-			t.Errorf("%s was restarted %d times", name, n)
-		}
+		check.Count(t, c.restarts("web", name), 0, "%s was restarted %d times", name)
 	}
 }
 
@@ -145,9 +143,7 @@ func TestEphemeralRunsOnce(t *testing.T) {
 			w.vanish("web", "dbg", tc.dead)
 			w.until(2*time.Minute, "it has ended", func() bool { return c.ended("web", "dbg") == tc.code })
 			c.unmade("web", "dbg", tc.code)
-			if s := c.get("web").Status.EphemeralContainerStatuses[0]; s.RestartCount != 0 {
-				t.Errorf("%d restarts", s.RestartCount)
-			}
+			check.Count(t, c.get("web").Status.EphemeralContainerStatuses[0].RestartCount, 0, "%d restarts")
 		})
 	}
 }

@@ -105,9 +105,7 @@ func TestFormulas(t *testing.T) {
 			t.Errorf("%dm is %d µs in 100 ms, want %d", milli, got, want)
 		}
 	}
-	if got := Quota(1000, 5000); got != 5000 {
-		t.Errorf("a CPU is %d µs in 5 ms", got)
-	}
+	check.Count(t, Quota(1000, 5000), 5000, "a CPU is %d µs in 5 ms")
 	for shares, want := range map[uint64]uint64{0: 1, 2: 1, 102: 4, 256: 10, 1024: 39, 4096: 157, 262144: 10000, 300000: 10000} {
 		check.Equal(t, Weight(shares), want, "%d shares weigh", shares)
 	}
@@ -234,12 +232,8 @@ func TestClassValues(t *testing.T) {
 	want.Burstable.Memory, want.BestEffort.Memory = 5632*mi, 5120*mi
 	check.Deep(t, s.ClassValues(sums), want, "with a reserve: got")
 	sums.Add(ShareOf(burstable), -1)
-	if got := s.ClassValues(sums).Burstable.CPUShares; got != 512 {
-		t.Errorf("with one burstable pod: %d shares", got)
-	}
-	if got := s.ClassValues(Sums{}).Burstable.CPUShares; got != 2 {
-		t.Errorf("with none: %d shares", got)
-	}
+	check.Count(t, s.ClassValues(sums).Burstable.CPUShares, 512, "with one burstable pod: %d shares")
+	check.Count(t, s.ClassValues(Sums{}).Burstable.CPUShares, 2, "with none: %d shares")
 }
 
 func TestTopAndReservedValues(t *testing.T) {

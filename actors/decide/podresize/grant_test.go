@@ -53,9 +53,7 @@ func TestGrantOfOneThatWasNeverResized(t *testing.T) {
 		t.Error("it holds something else than it asks for")
 	}
 	first := podresize.Grant{Saving: podresize.Of(asks("2", 1))}
-	if got := cpu(first.Held(p)); got != "2" {
-		t.Errorf("it holds %s before the first allocation is written, want 2", got)
-	}
+	check.Count(t, cpu(first.Held(p)), "2", "it holds %s before the first allocation is written")
 }
 
 func TestTold(t *testing.T) {

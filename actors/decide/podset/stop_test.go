@@ -223,9 +223,7 @@ func TestOrphan(t *testing.T) {
 		got += c.Name + "=" + c.Image + " "
 	}
 	check.Equal(t, got, "app=app:2 log=log:1 ", "containers: %s, want one of each name, of the newest", got)
-	if podspec.Grace(p) != 24*time.Hour {
-		t.Errorf("grace period %v: those of its containers would not count", podspec.Grace(p))
-	}
+	check.Count(t, podspec.Grace(p), 24*time.Hour, "grace period %v: those of its containers would not count")
 	if p.Status.Phase != "" || len(p.Annotations) != 0 {
 		t.Errorf("it claims more than the runtime knows: %+v", p)
 	}

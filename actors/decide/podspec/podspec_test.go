@@ -154,7 +154,5 @@ func TestClass(t *testing.T) {
 	p := everyKind()
 	check.Equal(t, podspec.Class(p), v1.PodQOSBestEffort, "class")
 	p.Status.QOSClass = v1.PodQOSGuaranteed
-	if c := podspec.Class(p); c != v1.PodQOSGuaranteed {
-		t.Errorf("class %s of a Guaranteed pod", c)
-	}
+	check.Count(t, podspec.Class(p), v1.PodQOSGuaranteed, "class %s of a Guaranteed pod")
 }

@@ -104,9 +104,7 @@ func TestMount(t *testing.T) {
 			mount(t, w, point)
 			hosttest.Write(t, filepath.Join(point, "file"), "text")
 			mount(t, w, point)
-			if n := strings.Count(readMounts(t), " "+point+" "); n != 1 {
-				t.Errorf("%d mounts", n)
-			}
+			check.Count(t, strings.Count(readMounts(t), " "+point+" "), 1, "%d mounts")
 			check.Has(t, readMounts(t), "noatime", "without its options")
 			unmount(t, point)
 			w.ReadOnly = true

@@ -290,18 +290,14 @@ func TestBudgetOfMany(t *testing.T) {
 			names = append(names, fmt.Sprintf("%d/1", i))
 		}
 		d.wantOf(true, strings.Repeat("1 ", batch)+"1", names...)
-		if n := len(d.told()); n != 2 {
-			t.Errorf("%d children were started, want 2", n)
-		}
+		check.Count(t, len(d.told()), 2, "%d children were started")
 		for _, name := range names {
 			d.set(name, 400*time.Millisecond)
 		}
 		if _, err := d.of(true, names...); err != nil {
 			t.Error(err)
 		}
-		if n := len(d.told()); n != 1 {
-			t.Errorf("%d children were started in too little time, want 1", n)
-		}
+		check.Count(t, len(d.told()), 1, "%d children were started in too little time")
 	})
 }
 

@@ -67,9 +67,7 @@ func TestLogind(t *testing.T) {
 	}))
 	check.Error(t, call(t, "MaxDelay", func(c context.Context, done func(error)) {
 		l.MaxDelay(c, func(d time.Duration, err error) {
-			if d != 31*time.Second {
-				t.Errorf("the longest delay is %v", d)
-			}
+			check.Equal(t, d, 31*time.Second, "the longest delay")
 			done(err)
 		})
 	}))

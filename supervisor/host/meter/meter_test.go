@@ -206,9 +206,7 @@ func TestLeft(t *testing.T) {
 	want := []Bound{{Path: "/a", Limit: 1000, Available: 400, Usage: 900}, {Path: "/a/b", Limit: 500, Usage: 600}}
 	for name, m := range map[string]*Meter{"v1": v1, "v2": v2} {
 		check.Same(t, m.Bounds("/a/b/c"), want, "%s: limits", name)
-		if n := m.Processes("/a"); n != 12 {
-			t.Errorf("%s: %d processes", name, n)
-		}
+		check.Count(t, m.Processes("/a"), 12, "%s: %d processes", name)
 	}
 	if left, all, ok := v1.MemoryLeft(); !ok || left != 700<<10 || all != 1000<<10 {
 		t.Errorf("memory: %d of %d, %v", left, all, ok)

@@ -156,9 +156,7 @@ func TestSpreadAndScale(t *testing.T) {
 	c.want("six on three", "n0:2 n1:2 n2:2")
 	check.Fatal(c.t, c.cp.Apply(web(2, "a", "100m")))
 	c.clock.Advance(10 * time.Second)
-	if n := len(c.pods()); n != 2 {
-		t.Errorf("%d pods after the scale; want 2", n)
-	}
+	check.Count(t, len(c.pods()), 2, "%d pods after the scale")
 	check.Fatal(c.t, c.cp.Remove("default", "web"))
 	c.clock.Advance(10 * time.Second)
 	c.want("removed", "")
@@ -229,9 +227,7 @@ func TestUpdate(t *testing.T) {
 			t.Errorf("%s has image %s, ready %v", p.Name, p.Spec.Containers[0].Image, podReady(p))
 		}
 	}
-	if n := len(c.pods()); n != 8 {
-		t.Errorf("%d pods; want 8", n)
-	}
+	check.Count(t, len(c.pods()), 8, "%d pods")
 }
 
 func TestNodeLost(t *testing.T) {

@@ -71,9 +71,7 @@ func TestPeaksAreOfAllLooks(t *testing.T) {
 		looks[i] = PhaseSample{At: time.Duration(i) * time.Second, Pods: PhaseCounts{Ready: 5}}
 	}
 	looks[1234].Pods[Failed] = 7
-	if got := peaks(looks); got != (PhaseCounts{Ready: 5, Failed: 7}) {
-		t.Errorf("peaks %v: one look of many has 7 failed pods", got)
-	}
+	check.Count(t, peaks(looks), (PhaseCounts{Ready: 5, Failed: 7}), "peaks %v: one look of many has 7 failed pods")
 }
 
 func drawHeatOf(t *rapid.T) Heat {

@@ -242,9 +242,7 @@ func TestHeatCells(t *testing.T) {
 		delete(want, at)
 	}
 	check.AtMost(t, len(want), 0, "cells are missing: %q", want)
-	if names := page.class("y")[0].text(); names != "node-1 node-2" {
-		t.Errorf("beside the rows is %q, want the names of the nodes", names)
-	}
+	check.Count(t, page.class("y")[0].text(), "node-1 node-2", "beside the rows is %q, want the names of the nodes")
 }
 
 // TestHeatOfManyNodes has a node in every forty down, and one that is there for half of the time.
@@ -271,9 +269,7 @@ func TestHeatOfManyNodes(t *testing.T) {
 	rows := page.tags("svg")[0].class("r8")
 	check.Equal(t, len(rows), maxRows-maxRows/8, "%d rows are all ready, want %d", len(rows), maxRows-maxRows/8)
 	check.Equal(t, rows[0].text(), "n-005 to n-009 (5 nodes) 0s – 30m 00s 100 % ready of 2 pods a node", "row 2")
-	if w := rows[0].attr("width"); w != "30" {
-		t.Errorf("nodes that were removed half way have a row of %s columns, want 30", w)
-	}
+	check.Count(t, rows[0].attr("width"), "30", "nodes that were removed half way have a row of %s columns")
 	check.Equal(t, page.class("y")[0].text(), "#1 #41 #81 #121 #161 #201", "beside the rows")
 	check.Equal(t, page.class("note")[0].text(), "A cell is 5 nodes × 1m.", "the note")
 }
@@ -310,13 +306,9 @@ func TestHistogramBars(t *testing.T) {
 
 func TestNothingToShow(t *testing.T) {
 	page := parsed(t, Data{})
-	if got := len(page.class("nothing")); got != 4 {
-		t.Errorf("%d of the four charts and lists say that there is nothing", got)
-	}
+	check.Count(t, len(page.class("nothing")), 4, "%d of the four charts and lists say that there is nothing")
 	check.Equal(t, page.tags("h1")[0].text(), "Simulation", "the title")
-	if got := len(page.tags("rect")) + len(page.tags("path")); got != 0 {
-		t.Errorf("%d shapes are drawn of nothing", got)
-	}
+	check.Count(t, len(page.tags("rect"))+len(page.tags("path")), 0, "%d shapes are drawn of nothing")
 }
 
 const evil = `</title></style></script><script>alert(1)</script><img src=x onerror=alert(2)>"'&{{.}}`

@@ -39,9 +39,7 @@ func TestParseDevices(t *testing.T) {
 	if s := f.Steps[3].FailDevices; s.Devices != 2 || s.Nodes[0] != "n00003" || f.Steps[3].Do() != "failDevices" {
 		t.Errorf("failDevices: %+v", s)
 	}
-	if n := (&Nodes{}).CPUs(); n != DefaultCPUs {
-		t.Errorf("%d CPUs", n)
-	}
+	check.Count(t, (&Nodes{}).CPUs(), DefaultCPUs, "%d CPUs")
 }
 
 // Each row changes one thing of the good file.

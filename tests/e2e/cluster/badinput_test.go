@@ -284,9 +284,7 @@ func TestBadInput(t *testing.T) {
 			t.Run(name, func(t *testing.T) { b.awaitVerdict(t, name, want) })
 		}
 		p := b.awaitPod(t, "bystander", "is ready", ready)
-		if n := p.Status.ContainerStatuses[0].RestartCount; n != 0 {
-			t.Errorf("the pod beside them was restarted %d times", n)
-		}
+		check.Count(t, p.Status.ContainerStatuses[0].RestartCount, 0, "the pod beside them was restarted %d times")
 		check.Fails(t, check.Err(os.Stat("/etc/x")), "a subPath made /etc/x")
 		check.Fatal(t, b.admin.CoreV1().Pods(b.name).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(1))}, metav1.ListOptions{}))
 		b.await(t, "nothing is left of any of them", func() error {

@@ -28,9 +28,7 @@ func TestCSIMigration(t *testing.T) {
 	})
 	n := check.Value(b.admin.StorageV1().CSINodes().Get(t.Context(), b.name, metav1.GetOptions{}))(t)
 	const all = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder,kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume"
-	if got := n.Annotations[v1.MigratedPluginsAnnotationKey]; got != all {
-		t.Errorf("the CSINode says that %q are migrated", got)
-	}
+	check.Count(t, n.Annotations[v1.MigratedPluginsAnnotationKey], all, "the CSINode says that %q are migrated")
 	conn := check.Value(grpc.NewClient("unix://"+b.driver.Socket, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
 	controller := csi.NewControllerClient(conn)

@@ -179,9 +179,7 @@ func csiShared(t *testing.T, b *csiBed) {
 	one := b.runs(t, "shared-1", using("shared"), work("append /v/log x then sleep"))
 	two := b.runs(t, "shared-2", using("shared"), work("await /v/log then sleep"))
 	v := b.handle(t, "shared")
-	if n := len(b.calls(t, "NodeStageVolume", v)); n != 1 {
-		t.Errorf("the volume was staged %d times", n)
-	}
+	check.Count(t, len(b.calls(t, "NodeStageVolume", v)), 1, "the volume was staged %d times")
 	b.awaitText(t, b.inside(t, two, "/v/log"), "x\n")
 	b.ends(t, "shared-1")
 	b.await(t, "the volume is unpublished of the first pod", func() error {
@@ -192,9 +190,7 @@ func csiShared(t *testing.T, b *csiBed) {
 		}
 		return errors.New("no such call")
 	})
-	if n := len(b.calls(t, "NodeUnstageVolume", v)); n != 0 {
-		t.Errorf("the volume was unstaged %d times, while a pod has it", n)
-	}
+	check.Count(t, len(b.calls(t, "NodeUnstageVolume", v)), 0, "the volume was unstaged %d times, while a pod has it")
 	b.awaitText(t, b.inside(t, two, "/v/log"), "x\n")
 	b.ends(t, "shared-2")
 	b.await(t, "the volume is unstaged", func() error {

@@ -62,9 +62,7 @@ func TestEphemeralContainer(t *testing.T) {
 	b.awaitNode(t, "is ready again", func(n *v1.Node) error {
 		return check.That(condition(n, v1.NodeReady).Status == v1.ConditionTrue, "it is not")
 	})
-	if n := len(b.world(t).Of("web").Containers); n != 2 {
-		t.Errorf("the runtime has %d containers of the pod, want 2", n)
-	}
+	check.Count(t, len(b.world(t).Of("web").Containers), 2, "the runtime has %d containers of the pod")
 	if p := b.get(t, "web"); ended(p) != nil || p.Status.ContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("after a restart of the agent the pod is %s", shown(p))
 	}

@@ -72,9 +72,7 @@ func TestOOMKills(t *testing.T) {
 		}
 		return fmt.Errorf("%v", of("inside", "Unhealthy"))
 	})
-	if n := len(of("all", "OOMKilling")); n > 0 {
-		t.Errorf("%d events say that a container goes on, which ended", n)
-	}
+	check.Count(t, len(of("all", "OOMKilling")), 0, "%d events say that a container goes on, which ended")
 	nodes, err := b.admin.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{
 		FieldSelector: "involvedObject.name=" + b.name + ",reason=SystemOOM",
 	})

@@ -95,8 +95,6 @@ func TestPullAhead(t *testing.T) {
 		return fmt.Errorf("no metric says so")
 	})
 	for _, image := range []string{one, slow} {
-		if n := lines("pulled image ahead of pods", image); n != 1 {
-			t.Errorf("%s was pulled %d times", image, n)
-		}
+		check.Count(t, lines("pulled image ahead of pods", image), 1, "%s was pulled %d times", image)
 	}
 }

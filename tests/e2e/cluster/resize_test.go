@@ -199,9 +199,7 @@ func TestResize(t *testing.T) {
 	r.patch(t, "web", "150m", "80Mi")
 	r.start(t)
 	r.awaitPod(t, "web", "has what was asked for while no agent ran", r.has("150m", "80Mi", "150/80 in 150/80"))
-	if is := running(r.get(t, "web"))["app"]; is != first {
-		t.Errorf("the container was %s, now it is %s", first, is)
-	}
+	check.Count(t, running(r.get(t, "web"))["app"], first, "the container was %s, now it is %s", first)
 	told(4)
 
 	second := running(r.get(t, "restarts"))["app"]

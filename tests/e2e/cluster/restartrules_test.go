@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -53,13 +54,9 @@ func TestRestartRules(t *testing.T) {
 		data(s)
 	}))
 	p := b.awaitPod(t, "own", "succeeds in its second turn", phase(v1.PodSucceeded))
-	if n := p.Status.ContainerStatuses[0].RestartCount; n != 1 {
-		t.Errorf("pod own was restarted %d times", n)
-	}
+	check.Count(t, p.Status.ContainerStatuses[0].RestartCount, 1, "pod own was restarted %d times")
 	p = b.awaitPod(t, "none", "fails with a code that no rule names", phase(v1.PodFailed))
-	if n := p.Status.ContainerStatuses[0].RestartCount; n != 0 {
-		t.Errorf("pod none was restarted %d times", n)
-	}
+	check.Count(t, p.Status.ContainerStatuses[0].RestartCount, 0, "pod none was restarted %d times")
 	b.awaitPod(t, "all", "began anew with all that it has", func(p *v1.Pod) error {
 		for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 			for i := range list {

@@ -62,9 +62,7 @@ func TestAgentEnds(t *testing.T) {
 				}
 				return p.Running()
 			})
-			if n := len(b.lines(keep)); n != 1 {
-				t.Errorf("%s: a program that nobody touched was started %d times", how, n)
-			}
+			check.Count(t, len(b.lines(keep)), 1, "%s: a program that nobody touched was started %d times", how)
 			b.noneDoubled(t)
 		}
 	})

@@ -163,12 +163,8 @@ func testOnFailure(t *testing.T, b *bed) {
 			t.Errorf("the container of %s is %+v; want it completed", name, c)
 		}
 	}
-	if n := len(b.lines("good")); n != 1 {
-		t.Errorf("a container that succeeded was started %d times", n)
-	}
-	if n := len(b.lines("fails")); n != 2 {
-		t.Errorf("a container that failed once was started %d times; want 2", n)
-	}
+	check.Count(t, len(b.lines("good")), 1, "a container that succeeded was started %d times")
+	check.Count(t, len(b.lines("fails")), 2, "a container that failed once was started %d times")
 }
 
 func phase(want string) func(Pod) error {
@@ -181,9 +177,7 @@ func testNever(t *testing.T, b *bed) {
 	if c := pod.Container("main"); c.State != "terminated" || c.Reason != "Error" || c.ExitCode == nil || *c.ExitCode != 3 || c.Restarts != 0 {
 		t.Errorf("the container is %+v; want it terminated with 3", c)
 	}
-	if n := len(b.lines("never")); n != 1 {
-		t.Errorf("it was started %d times", n)
-	}
+	check.Count(t, len(b.lines("never")), 1, "it was started %d times")
 }
 
 // stories are pods that are removed when their programs have written some lines, and all lines that there are in the end.
@@ -286,9 +280,7 @@ func testEmptyDir(t *testing.T, b *bed) {
   volumes: [{name: e, emptyDir: {}}, {name: f, hostPath: {path: $FILES}}]`))
 	b.awaitLines(t, "emptydir", 1)
 	pod := b.awaitRunning(t, "emptydir")
-	if n := pod.Container("writer").Restarts; n != 1 {
-		t.Errorf("the writer has %d restarts; want 1", n)
-	}
+	check.Count(t, pod.Container("writer").Restarts, 1, "the writer has %d restarts")
 	b.remove(t, "emptydir.yaml")
 	b.awaitGone(t, "emptydir", pod.UID)
 }

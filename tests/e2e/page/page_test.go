@@ -230,9 +230,7 @@ func TestWhatIsShown(t *testing.T) {
 			if got := browser.Eval[string](p, "document.title"); strings.Contains(got, "owned") {
 				t.Error("a name was run as a script")
 			}
-			if n := browser.Eval[int](p, "document.images.length"); n != 0 {
-				t.Errorf("%d images", n)
-			}
+			check.Count(t, browser.Eval[int](p, "document.images.length"), 0, "%d images")
 			if look.Width == phone.Width {
 				if wide := browser.Eval[int](p, "document.documentElement.scrollWidth"); wide > int(look.Width) {
 					t.Errorf("the page is %d pixels wide on a screen of %d", wide, look.Width)

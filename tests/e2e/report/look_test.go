@@ -404,9 +404,7 @@ func TestPolicyHolds(t *testing.T) {
 		said := p.Complaints()
 		return check.That(forbidden(said) >= 2, "it said %q", said)
 	}))
-	if n := asked.Load(); n > 0 {
-		t.Errorf("an image was loaded %d times", n)
-	}
+	check.Count(t, asked.Load(), 0, "an image was loaded %d times")
 	if got := browser.Eval[string](p.Tab, "document.title"); got == "owned" {
 		t.Error("a script that is not the page's was run")
 	}

@@ -76,9 +76,7 @@ func TestCluster(t *testing.T) {
 		n := w.looped("crash-")
 		return check.That(n == 2, "%d of 2 were", n)
 	})
-	if n := w.looped("web-"); n > 0 {
-		t.Errorf("%d pods that do not crash were shown in CrashLoopBackOff", n)
-	}
+	check.Count(t, w.looped("web-"), 0, "%d pods that do not crash were shown in CrashLoopBackOff")
 	eventually(t, "events of pods", func() error {
 		out := b.kubectlDo(t, "get", "events", "--field-selector", "reason=Started", "-o", "name")
 		return check.That(out != "", "there are none")
@@ -192,9 +190,7 @@ func TestTakeover(t *testing.T) {
 		t.Errorf("restart counts fell from %d to %d", crashes, now)
 	}
 	w.check(t, 10400*time.Millisecond+lease+5*time.Second)
-	if n := w.ready("web-"); n != 90 {
-		t.Errorf("%d pods are Ready, want 90", n)
-	}
+	check.Count(t, w.ready("web-"), 90, "%d pods are Ready")
 	sum := first.end()
 	t.Logf("the first process stopped its nodes %v times", sum["fenced"])
 	if sum["crashes"] != 0.0 {
