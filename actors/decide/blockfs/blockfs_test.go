@@ -152,7 +152,7 @@ func TestNeverFormatted(t *testing.T) {
 func TestChecked(t *testing.T) {
 	for status := range 256 {
 		err := blockfs.Checked(device, status, "UNEXPECTED INCONSISTENCY;\n\tRUN fsck MANUALLY.")
-		check.Equal(t, (err != nil), (status == 4), "status %d: %v", status, err)
+		check.Equal(t, err != nil, status == 4, "status %d: %v", status, err)
 		if err != nil && !strings.Contains(err.Error(), "UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY.") {
 			t.Error(err)
 		}

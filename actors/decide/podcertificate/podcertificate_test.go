@@ -110,7 +110,7 @@ func TestStates(t *testing.T) {
 				events := c.do(cert)
 				check.Equal(t, cert.State, c.want[i], "%s, %s", s, c.event)
 				issued := s == Requested && cert.State == Fresh
-				check.Equal(t, (cert.Held != before), issued, "%s, %s: another certificate", s, c.event)
+				check.Equal(t, cert.Held != before, issued, "%s, %s: another certificate", s, c.event)
 				if (cert.State == Requested) != (cert.Request != "") || cert.State == Fresh && cert.Held == nil {
 					t.Errorf("%s, %s: %+v", s, c.event, cert)
 				}

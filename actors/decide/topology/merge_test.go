@@ -279,7 +279,7 @@ func TestNew(t *testing.T) {
 		{"unknown policy", nodesOf(count(1), line), "x", Options{MaxNodes: 8}, false},
 	} {
 		p, err := New(c.t, c.policy, c.o)
-		check.Equal(t, (err == nil), c.ok, "%s: %v", c.name, err)
+		check.Equal(t, err == nil, c.ok, "%s: %v", c.name, err)
 		if c.name == "many empty nodes" {
 			if got, ok := p.Merge([][]Hint{{{NodesOf(1), true}, {NodesOf(0, 1), false}}}); !ok || got.Nodes != NodesOf(1) {
 				t.Errorf("%s: %v", c.name, got)

@@ -43,7 +43,7 @@ func TestPort(t *testing.T) {
 				t.Errorf("%v by %v, want %v", used, by, tt.used)
 			}
 			again, err := net.Listen("tcp", at.String())
-			check.Equal(t, (err != nil), tt.used, "the kernel: %v", err)
+			check.Equal(t, err != nil, tt.used, "the kernel: %v", err)
 			if err == nil {
 				again.Close()
 			}

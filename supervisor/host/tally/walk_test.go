@@ -99,7 +99,7 @@ func TestOpenDeep(t *testing.T) {
 	check.Fatal(t, os.Symlink("a", filepath.Join(top, "link")))
 	for path, want := range map[string]bool{"": true, "/a": true, "/a/b": true, "/link/b": false, "/a/b/file": false} {
 		fd, err := open(top, path)
-		check.Equal(t, (err == nil), want, "%q: %v", path, err)
+		check.Equal(t, err == nil, want, "%q: %v", path, err)
 		unix.Close(fd) //nolint:errcheck // it was not written to
 	}
 }

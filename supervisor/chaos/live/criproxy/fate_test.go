@@ -27,7 +27,7 @@ func TestFaultByCall(t *testing.T) {
 	})
 	for n := 1; n <= 3; n++ {
 		err := s.stop(t.Context(), "x")
-		check.Equal(t, (status.Code(err) == codes.Unknown), n == 2, "call %d: %v", n, err)
+		check.Equal(t, status.Code(err) == codes.Unknown, n == 2, "call %d: %v", n, err)
 	}
 }
 
