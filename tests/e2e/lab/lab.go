@@ -90,54 +90,36 @@ const (
 // New prepares a lab: takes the directory, builds containerd if needed, starts the registry.
 // [Lab.Start] comes next, and in the end [Lab.Cleanup] or, to keep the pods, [Lab.Close].
 func New(ctx context.Context, config Config) (_ *Lab, err error) {
-	if err := config.Validate(); err != nil {
-		return nil, err
-	}
+	defer check.Return(&err)
+	check.OK(config.Validate())
 	l := &Lab{config: config, registry: config.Registry}
-	if l.dir, err = filepath.Abs(config.Dir); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(l.dir, 0o755); err != nil {
-		return nil, err
-	}
+	l.dir = check.Must(filepath.Abs(config.Dir))
+	check.OK(os.MkdirAll(l.dir, 0o755))
 	// The mount table names real paths.
-	if l.dir, err = filepath.EvalSymlinks(l.dir); err != nil {
-		return nil, err
-	}
+	l.dir = check.Must(filepath.EvalSymlinks(l.dir))
 	l.id = fmt.Sprintf("%x", sha256.Sum256([]byte(l.dir)))[:8]
 	l.sockets = l.dir
 	if len(filepath.Join(l.dir, "containerd.sock.ttrpc")) > longestSocketPath {
 		l.sockets = filepath.Join(os.TempDir(), "troupe-lab-"+l.id)
 	}
-	if l.unlock, err = l.take(); err != nil {
-		return nil, err
-	}
+	l.unlock = check.Must(l.take())
 	defer func() {
+		check.Ended(recover(), &err)
 		if err != nil {
 			err = errors.Join(err, l.Close())
 		}
 	}()
 	if l.config.Repository == "" && (config.BinDir == "" || config.Registry == nil) {
-		if l.config.Repository, err = Repository(); err != nil {
-			return nil, err
-		}
+		l.config.Repository = check.Must(Repository())
 	}
-	if l.conn, err = l.Dial(); err != nil {
-		return nil, err
-	}
+	l.conn = check.Must(l.Dial())
 	if l.binDir = config.BinDir; l.binDir == "" {
-		if l.binDir, err = config.Release.BinDir(ctx, l.config.Repository, config.Log); err != nil {
-			return nil, err
-		}
+		l.binDir = check.Must(config.Release.BinDir(ctx, l.config.Repository, config.Log))
 	}
 	if l.registry == nil {
 		l.owned = true
-		if l.registry, err = NewRegistry(); err != nil {
-			return nil, err
-		}
-		if err := l.registry.PushDemoImages(ctx, l.config.Repository); err != nil {
-			return nil, err
-		}
+		l.registry = check.Must(NewRegistry())
+		check.OK(l.registry.PushDemoImages(ctx, l.config.Repository))
 	}
 	return l, nil
 }

@@ -60,32 +60,24 @@ func lentControlPlane(ctx context.Context, config ControlPlaneConfig) (_ *Contro
 
 // take asks for the control plane. This process has it until it closes the connection, or ends.
 func (f planeFile) take(ctx context.Context) (_ *loan, err error) {
+	defer check.Return(&err)
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", f.Lender)
-	if err != nil {
-		return nil, err
-	}
+	conn := check.Must((&net.Dialer{}).DialContext(ctx, "tcp", f.Lender))
 	defer func() {
+		check.Ended(recover(), &err)
 		if err != nil {
 			err = errors.Join(err, conn.Close())
 		}
 	}()
 	until, _ := ctx.Deadline()
-	if err := conn.SetDeadline(until); err != nil {
-		return nil, err
-	}
+	check.OK(conn.SetDeadline(until))
 	from := bufio.NewReader(conn)
-	answer, err := from.ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
+	answer := check.Must(from.ReadString('\n'))
 	if answer = strings.TrimSpace(answer); answer != planeIsYours {
 		return nil, fmt.Errorf("it is %s by other tests", answer)
 	}
-	if _, err := fmt.Fprintln(conn, takePlane); err != nil {
-		return nil, err
-	}
+	check.Must(fmt.Fprintln(conn, takePlane))
 	return &loan{TCPConn: conn.(*net.TCPConn), from: from}, conn.SetDeadline(time.Time{})
 }
 

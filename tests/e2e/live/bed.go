@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	chaos "github.com/troupe-dev/troupe/supervisor/chaos/live"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -42,38 +43,26 @@ type Bed struct {
 
 // New starts a runtime and prepares the agent.
 func New(ctx context.Context, c Config) (_ *Bed, err error) {
+	defer check.Return(&err)
 	l, err := lab.New(ctx, lab.Config{Dir: filepath.Join(c.Dir, "c"), Release: lab.Containerd2, Registry: c.Registry, Log: c.Log})
 	if err != nil {
 		return nil, err
 	}
 	b := &Bed{lab: l}
 	defer func() {
+		check.Ended(recover(), &err)
 		if err != nil {
 			err = errors.Join(err, b.Close())
 		}
 	}()
-	if err := l.Start(ctx); err != nil {
-		return nil, err
-	}
-	b.agent, err = node.New(node.Config{
+	check.OK(l.Start(ctx))
+	b.agent = check.Must(node.New(node.Config{
 		Binary: c.Binary, Dir: filepath.Join(c.Dir, "n"), Endpoint: "unix://" + chaos.RuntimeSocket, CgroupRoot: l.CgroupRoot(),
 		Flags: []string{"--hostname-override", c.Name, "--kubeconfig", chaos.Kubeconfig, "--node-ip", "127.0.0.1"},
-	})
-	if err != nil {
-		return nil, err
-	}
-	admin, err := c.Plane.Kubeconfig("admin", "system:masters")
-	if err != nil {
-		return nil, err
-	}
-	own, err := c.Plane.Kubeconfig("system:node:"+c.Name, "system:nodes")
-	if err != nil {
-		return nil, err
-	}
-	output, err := os.Create(filepath.Join(c.Dir, "agent.log"))
-	if err != nil {
-		return nil, err
-	}
+	}))
+	admin := check.Must(c.Plane.Kubeconfig("admin", "system:masters"))
+	own := check.Must(c.Plane.Kubeconfig("system:node:"+c.Name, "system:nodes"))
+	output := check.Must(os.Create(filepath.Join(c.Dir, "agent.log")))
 	b.Chaos = chaos.Config{
 		Runtime: l.SocketPath(), Kubeconfig: admin, AgentKubeconfig: own, Node: c.Name, Image: lab.BusyboxImage,
 		Manifests: b.agent.Manifests(), Agent: "exec '" + c.Binary + "' '" + strings.Join(b.agent.Args(), "' '") + "'",

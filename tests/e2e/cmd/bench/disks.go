@@ -41,6 +41,7 @@ type disks struct {
 // newDisks starts a driver, makes a volume for each name, and waits until the node shows the driver. end comes last. mock:
 // it is the mock driver of Kubernetes, which attaches nothing, and its volumes have to be expanded by the node.
 func (r *joined) newDisks(ctx context.Context, kind string, mock bool, volumes []string) (_ *disks, err error) {
+	defer check.Return(&err)
 	dir := filepath.Dir(r.Root())
 	d := &disks{node: r, volumes: volumes, Config: csidriver.Config{
 		Name: kind + "." + r.Node() + ".test", Node: r.Node(), Dir: filepath.Join(dir, kind), Socket: filepath.Join(dir, kind+".sock"),
@@ -48,35 +49,25 @@ func (r *joined) newDisks(ctx context.Context, kind string, mock bool, volumes [
 		Mock: mock, NoAttach: mock,
 	}}
 	defer func() {
+		check.Ended(recover(), &err)
 		if err != nil {
 			d.end(&err)
 		}
 	}()
-	if err := d.start(ctx); err != nil {
-		return nil, err
-	}
+	check.OK(d.start(ctx))
 	object := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: d.Name}, Spec: storagev1.CSIDriverSpec{
 		AttachRequired: new(!d.NoAttach), PodInfoOnMount: new(true),
 	}}
 	if mock {
 		object.Spec.NodeAllocatableUpdatePeriodSeconds = new(int64(10)) // so often NodeGetInfo is called
 	}
-	if _, err := r.client.StorageV1().CSIDrivers().Create(ctx, object, metav1.CreateOptions{}); err != nil {
-		return nil, err
-	}
-	conn, err := grpc.NewClient("unix://"+d.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return nil, err
-	}
+	check.Must(r.client.StorageV1().CSIDrivers().Create(ctx, object, metav1.CreateOptions{}))
+	conn := check.Must(grpc.NewClient("unix://"+d.Socket, grpc.WithTransportCredentials(insecure.NewCredentials())))
 	defer conn.Close()
 	controller := csi.NewControllerClient(conn)
-	if err := each(volumes, func(name string) error { return d.volume(ctx, controller, name) }); err != nil {
-		return nil, err
-	}
+	check.OK(each(volumes, func(name string) error { return d.volume(ctx, controller, name) }))
 	if !d.NoAttach {
-		if err := d.attached(ctx); err != nil {
-			return nil, err
-		}
+		check.OK(d.attached(ctx))
 	}
 	return d, lab.Eventually(ctx, podPatience, "node "+r.Node()+" shows its CSI driver", func() error {
 		n, err := r.client.StorageV1().CSINodes().Get(ctx, r.Node(), metav1.GetOptions{})

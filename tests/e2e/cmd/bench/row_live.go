@@ -92,11 +92,9 @@ func (b *bench) live(ctx context.Context) ([]result, error) {
 }
 
 func (b *bench) liveOnce(ctx context.Context, nodes, pods int) (m liveBurst, err error) {
+	defer check.Return(&err)
 	m.nodes, m.pods = nodes, pods
-	dir, err := os.MkdirTemp(b.dir, "live-")
-	if err != nil {
-		return m, err
-	}
+	dir := check.Must(os.MkdirTemp(b.dir, "live-"))
 	plane, err := lab.StartControlPlane(ctx, lab.ControlPlaneConfig{Dir: dir, Repository: b.repository, Log: os.Stdout})
 	if err != nil {
 		return m, err
@@ -106,55 +104,32 @@ func (b *bench) liveOnce(ctx context.Context, nodes, pods int) (m liveBurst, err
 		defer cancel()
 		err = errors.Join(err, plane.Stop(stop))
 	}()
-	admin, err := plane.Kubeconfig("bench-admin", "system:masters")
-	if err != nil {
-		return m, err
-	}
-	account, err := b.simAccount(ctx, plane, admin)
-	if err != nil {
-		return m, err
-	}
+	admin := check.Must(plane.Kubeconfig("bench-admin", "system:masters"))
+	account := check.Must(b.simAccount(ctx, plane, admin))
 	config := plane.AdminConfig()
 	config.ContentType = "application/vnd.kubernetes.protobuf"
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return m, err
-	}
+	client := check.Must(kubernetes.NewForConfig(config))
 	var out, log bytes.Buffer
 	cmd := exec.Command(b.binary, "sim", "--kubeconfig", account, "--namespace", "troupe-sim", "--nodes", fmt.Sprint(nodes), "--json")
 	cmd.Stdout, cmd.Stderr = &out, &log
 	began := time.Now()
-	process, err := lab.StartProcess(cmd)
-	if err != nil {
-		return m, err
-	}
+	process := check.Must(lab.StartProcess(cmd))
 	defer func() {
+		check.Ended(recover(), &err)
 		if err != nil {
 			stop, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			err = errors.Join(fmt.Errorf("%w\n%s", err, log.String()), process.End(stop, syscall.SIGKILL, time.Second))
 		}
 	}()
-	if err := awaitNodes(ctx, client, process, nodes); err != nil {
-		return m, err
-	}
+	check.OK(awaitNodes(ctx, client, process, nodes))
 	m.nodesReady = time.Since(began)
 	const renewals = 12 * time.Second // at least one of each node's lease
-	if err := sleep(ctx, renewals); err != nil {
-		return m, err
-	}
-	if err := m.burst(ctx, client, admin, process.PID(), plane.APIServerPID()); err != nil {
-		return m, err
-	}
-	if err := sleep(ctx, renewals); err != nil {
-		return m, err
-	}
-	if m.rss, err = peakMemory(process.PID()); err != nil {
-		return m, err
-	}
-	if err := process.End(ctx, syscall.SIGTERM, 30*time.Second); err != nil {
-		return m, err
-	}
+	check.OK(sleep(ctx, renewals))
+	check.OK(m.burst(ctx, client, admin, process.PID(), plane.APIServerPID()))
+	check.OK(sleep(ctx, renewals))
+	m.rss = check.Must(peakMemory(process.PID()))
+	check.OK(process.End(ctx, syscall.SIGTERM, 30*time.Second))
 	var summary struct {
 		Gap  float64 `json:"leaseGapSeconds"`
 		Late int     `json:"leasesLate"`

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -75,30 +76,21 @@ func or(value, otherwise string) string {
 }
 
 func run(ctx context.Context) (err error) {
-	o, err := parse()
-	if err != nil {
-		return err
-	}
-	repository, err := lab.Repository()
-	if err != nil {
-		return err
-	}
+	defer check.Return(&err)
+	o := check.Must(parse())
+	repository := check.Must(lab.Repository())
 	announce(o)
 
 	n := node{repository: repository, dir: filepath.Join(repository, ".run/node"), out: os.Stdout}
 	if o.sim {
 		n.dir = filepath.Join(repository, ".run/node-sim")
 	} else {
-		if err := install(ctx, o.release); err != nil {
-			return err
-		}
-		l, err := startRuntime(ctx, repository, o.release)
-		if err != nil {
-			return err
-		}
+		check.OK(install(ctx, o.release))
+		l := check.Must(startRuntime(ctx, repository, o.release))
 		n.lab = l
 	}
 	defer func() {
+		check.Ended(recover(), &err)
 		fmt.Println("\nRemoving everything ...")
 		err = errors.Join(err, n.cleanup())
 		if err == nil {

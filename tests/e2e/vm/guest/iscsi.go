@@ -37,47 +37,35 @@ type target struct{ server, initiator *exec.Cmd }
 
 // startTarget serves files as disks.
 func startTarget(ctx context.Context) (_ *target, err error) {
+	defer check.Return(&err)
 	t := &target{server: exec.Command("tgtd", "-f", "--iscsi", "portal="+iscsiPortal), initiator: exec.Command("iscsid", "-f")}
 	for _, dir := range []string{iscsiDir, "/run/lock/iscsi"} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, err
-		}
+		check.OK(os.MkdirAll(dir, 0o755))
 	}
 	for _, c := range []*exec.Cmd{t.server, t.initiator} {
 		c.Stdout, c.Stderr = os.Stdout, os.Stderr
-		if err := c.Start(); err != nil {
-			return nil, err
-		}
+		check.OK(c.Start())
 	}
 	defer func() {
+		check.Ended(recover(), &err)
 		if err != nil {
 			err = errors.Join(err, t.end())
 		}
 	}()
-	if err := await(ctx, "tgtd answers", func() error { return tgtadm("--op show --mode target") }); err != nil {
-		return nil, err
-	}
+	check.OK(await(ctx, "tgtd answers", func() error { return tgtadm("--op show --mode target") }))
 	const size = 32 << 20
 	for i, disk := range []string{"one", "two", "three"} {
 		file := filepath.Join(iscsiDir, disk)
-		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, size)); err != nil {
-			return nil, err
-		}
+		check.OK(errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, size)))
 		tid, iqn, lun := 1, openTarget, i+1
 		if disk == "three" {
 			tid, iqn, lun = 2, chapTarget, 1
 		}
 		if lun == 1 {
-			if err := tgtadm(fmt.Sprintf("--op new --mode target --tid %d -T %s", tid, iqn)); err != nil {
-				return nil, err
-			}
-			if err := tgtadm(fmt.Sprintf("--op bind --mode target --tid %d -I ALL", tid)); err != nil {
-				return nil, err
-			}
+			check.OK(tgtadm(fmt.Sprintf("--op new --mode target --tid %d -T %s", tid, iqn)))
+			check.OK(tgtadm(fmt.Sprintf("--op bind --mode target --tid %d -I ALL", tid)))
 		}
-		if err := tgtadm(fmt.Sprintf("--op new --mode logicalunit --tid %d --lun %d -b %s", tid, lun, file)); err != nil {
-			return nil, err
-		}
+		check.OK(tgtadm(fmt.Sprintf("--op new --mode logicalunit --tid %d --lun %d -b %s", tid, lun, file)))
 	}
 	return t, errors.Join(tgtadm("--op new --mode account --user "+chapUser+" --password "+chapWord),
 		tgtadm("--op bind --mode account --tid 2 --user "+chapUser))

@@ -118,89 +118,64 @@ func plainPod(name string) string {
 
 // nfs has pods read and write what a server has, has the server fall silent, and looks at what that costs.
 func (h *host) nfs(ctx context.Context) (err error) {
-	proxy, err := startNFS()
-	if err != nil {
-		return err
-	}
+	defer check.Return(&err)
+	proxy := check.Must(startNFS())
 	defer func() {
+		check.Ended(recover(), &err)
 		if err != nil { // so that nothing hangs for ever
 			err = errors.Join(err, proxy.Heal())
 		}
 		err = errors.Join(err, endNFS(ctx, proxy))
 	}()
-	if err := h.replaced(ctx); err != nil {
-		return err
-	}
+	check.OK(h.replaced(ctx))
 	before := map[string]node.Pod{}
 	for _, name := range []string{"keeps", "leaves"} {
-		if err := h.agent.Write(name+".yaml", nfsPod(name)); err != nil {
-			return err
-		}
+		check.OK(h.agent.Write(name+".yaml", nfsPod(name)))
 	}
 	for _, name := range []string{"keeps", "leaves"} {
-		if before[name], err = h.awaitPod(ctx, name, "runs", node.Pod.Running); err != nil {
-			return err
-		}
-		if err := h.onServer(ctx, name, "first\n"); err != nil {
-			return err
-		}
+		before[name] = check.Must(h.awaitPod(ctx, name, "runs", node.Pod.Running))
+		check.OK(h.onServer(ctx, name, "first\n"))
 		log := filepath.Join(h.agent.Logs(), "default_"+before[name].Name+"_"+before[name].UID, "main", "0.log")
 		// The runtime writes the line after the pod has read it.
-		if err := lab.Eventually(ctx, time.Minute, "the pod "+name+" has read the file", func() error {
+		check.OK(lab.Eventually(ctx, time.Minute, "the pod "+name+" has read the file", func() error {
 			text, err := os.ReadFile(log)
 			if err == nil && !strings.Contains(string(text), "from the server") {
 				err = fmt.Errorf("its log is %q", text)
 			}
 			return err
-		}); err != nil {
-			return err
-		}
+		}))
 	}
 
 	proxy.Hang()
 	// Both write, and their processes hang in the kernel. Two more want to begin.
 	for _, name := range []string{"keeps", "leaves"} {
-		if err := h.letWrite(before[name]); err != nil {
-			return err
-		}
+		check.OK(h.letWrite(before[name]))
 	}
 	for _, name := range []string{"waits", "gives-up"} {
-		if err := h.agent.Write(name+".yaml", nfsPod(name)); err != nil {
-			return err
-		}
+		check.OK(h.agent.Write(name+".yaml", nfsPod(name)))
 	}
 	for _, name := range []string{"keeps", "leaves"} {
-		if err := h.awaitHung(ctx, name); err != nil {
-			return err
-		}
+		check.OK(h.awaitHung(ctx, name))
 	}
 	if err := h.comeAndGo(ctx, "first"); err != nil {
 		return fmt.Errorf("while the server is silent: %w", err)
 	}
 	for _, name := range []string{"waits", "gives-up"} {
-		if _, err := h.awaitPod(ctx, name, "says what it waits for", waitsForFiles); err != nil {
-			return err
-		}
+		check.Must(h.awaitPod(ctx, name, "says what it waits for", waitsForFiles))
 	}
-	if err := h.agent.Kill(ctx); err != nil {
-		return err
-	}
+	check.OK(h.agent.Kill(ctx))
 	begun := time.Now()
 	if err := h.agent.Start(ctx); err != nil {
 		return fmt.Errorf("while the server is silent: %w", err)
 	}
 	fmt.Printf("--- with a silent NFS server another agent was there after %v\n", time.Since(begun))
 	for _, name := range []string{"keeps", "leaves"} {
-		if err := h.runsOn(ctx, before[name]); err != nil {
-			return err
-		}
+		check.OK(h.runsOn(ctx, before[name]))
 	}
 	if err := h.comeAndGo(ctx, "second"); err != nil {
 		return fmt.Errorf("while the server is silent, after a restart of the agent: %w", err)
 	}
-	if _, err := h.awaitPod(ctx, "waits", "says to the next agent what it waits for", waitsForFiles); err != nil {
-		return err
-	}
+	check.Must(h.awaitPod(ctx, "waits", "says to the next agent what it waits for", waitsForFiles))
 	for _, name := range []string{"gives-up", "leaves"} {
 		begun := time.Now()
 		if err := h.goes(ctx, name); err != nil {
@@ -210,24 +185,16 @@ func (h *host) nfs(ctx context.Context) (err error) {
 	}
 
 	// Who has waited goes on, and what was written is written.
-	if err := proxy.Heal(); err != nil {
-		return err
-	}
+	check.OK(proxy.Heal())
 	begun = time.Now()
-	if err := h.onServer(ctx, "keeps", "first\nsecond\n"); err != nil {
-		return err
-	}
+	check.OK(h.onServer(ctx, "keeps", "first\nsecond\n"))
 	fmt.Printf("--- a write that had hung was on the NFS server after %v\n", time.Since(begun))
-	if err := h.runsOn(ctx, before["keeps"]); err != nil {
-		return err
-	}
+	check.OK(h.runsOn(ctx, before["keeps"]))
 	if _, err := h.awaitPod(ctx, "waits", "runs", node.Pod.Running); err != nil {
 		return fmt.Errorf("when the server was back: %w", err)
 	}
 	fmt.Printf("--- a pod that had waited for the NFS server ran after %v\n", time.Since(begun))
-	if err := h.onServer(ctx, "waits", "first\n"); err != nil {
-		return err
-	}
+	check.OK(h.onServer(ctx, "waits", "first\n"))
 	return errors.Join(h.goes(ctx, "waits"), h.goes(ctx, "keeps"), h.noNFS(ctx))
 }
 

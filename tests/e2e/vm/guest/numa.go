@@ -135,28 +135,21 @@ func (h *host) numaKept(ctx context.Context) (err error) {
 
 // numaFreed takes the pod away, and has the agent go on as before [host.numa].
 func (h *host) numaFreed(ctx context.Context) (err error) {
+	defer check.Return(&err)
 	defer func() {
+		check.Ended(recover(), &err)
 		h.settings = ""
 		if err != nil {
 			err = errors.Join(err, h.forgetOwn(ctx))
 		}
 		err = errors.Join(err, h.startAgent(ctx), h.runs(ctx, "guaranteed", guaranteedPod))
 	}()
-	before, err := h.steadyIDs(ctx)
-	if err != nil {
-		return err
-	}
-	if err := h.goes(ctx, "own"); err != nil {
-		return err
-	}
+	before := check.Must(h.steadyIDs(ctx))
+	check.OK(h.goes(ctx, "own"))
 	seats := append(sharing(allCPUs), shares("late", "main", allCPUs))
-	if err := errors.Join(h.awaitSeats(ctx, seats...), h.statesSay(allCPUs)); err != nil {
-		return err
-	}
+	check.OK(errors.Join(h.awaitSeats(ctx, seats...), h.statesSay(allCPUs)))
 	// The agent does not start with another policy while a pod has something alone.
-	if err := errors.Join(h.goes(ctx, "late"), h.goes(ctx, "guaranteed")); err != nil {
-		return err
-	}
+	check.OK(errors.Join(h.goes(ctx, "late"), h.goes(ctx, "guaranteed")))
 	return h.sameAs(ctx, before)
 }
 

@@ -34,46 +34,33 @@ readOnlyPort: 10255
 
 // quota runs a node of its own on a file system with project quotas.
 func (h *host) quota(ctx context.Context) (err error) {
-	if err := mountDisk(vm.Disks[0]); err != nil {
-		return err
-	}
+	defer check.Return(&err)
+	check.OK(mountDisk(vm.Disks[0]))
 	defer func() {
 		err = errors.Join(err, await(ctx, quotaDir+" is unmounted", func() error { return unix.Unmount(quotaDir, 0) }))
 	}()
 	q := newHost(h.machine, h.release, h.registry, h.reporter)
-	q.lab, err = lab.New(ctx, lab.Config{
+	q.lab = check.Must(lab.New(ctx, lab.Config{
 		Dir: filepath.Join(quotaDir, "c"), Release: h.release, Registry: h.registry,
 		BinDir: vm.ContainerdDir(h.release), RuncDir: vm.NewRuncDir,
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	defer func() { err = errors.Join(err, q.lab.RemovePods(ctx), q.lab.Close()) }()
-	if err := q.lab.Start(ctx); err != nil {
-		return err
-	}
-	q.agent, err = node.New(node.Config{
+	check.OK(q.lab.Start(ctx))
+	q.agent = check.Must(node.New(node.Config{
 		Binary: vm.AgentPath, Dir: filepath.Join(quotaDir, "n"), Endpoint: q.lab.Endpoint(), CgroupRoot: q.lab.CgroupRoot(),
 		Port: quotaPort - 1, Settings: quotaSettings,
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	defer func() {
+		check.Ended(recover(), &err)
 		if err != nil {
 			q.printWhy(ctx)
 		}
 		err = errors.Join(err, q.agent.Stop(ctx))
 	}()
 	q.agent.SetFlags(clusterFlags...)
-	api, err := q.cluster()
-	if err != nil {
-		return err
-	}
+	api := check.Must(q.cluster())
 	defer q.leave()
-	if err := q.agent.Start(ctx); err != nil {
-		return err
-	}
+	check.OK(q.agent.Start(ctx))
 	return q.evictByQuota(ctx, api)
 }
 
