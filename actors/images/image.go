@@ -52,6 +52,8 @@ type image struct {
 type failures struct {
 	imagepull.Failures
 	with []imagepull.Credential
+	// inTurn: one of them was no pull ahead of a container's turn.
+	inTurn bool
 }
 
 // attempt is what a pull has failed with, and why.

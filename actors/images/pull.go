@@ -177,12 +177,19 @@ func (a *images) failed(
 	for _, w := range concerned {
 		text := why(w)
 		reason, message := imagepull.PullFailure(i.name, text)
-		if f := i.failures[w.pod.UID]; !f.At.Equal(now) { // else another container of the pod waits as well
+		f := i.failures[w.pod.UID]
+		if !now.Before(f.RetryAt(a.deps.Backoff)) {
+			f.with = nil
+		}
+		f.with = append(slices.Clone(f.with), w.credentials(i.name)...) // of each of its containers
+		f.inTurn = f.inTurn || !w.ask.Ahead
+		if !f.At.Equal(now) { // else another container of the pod waits as well
 			if down || now.Sub(f.At) > 2*a.deps.Backoff.Max { // or it is too long ago to count
 				f.Count = 0
 			}
-			i.failures[w.pod.UID] = failures{f.Failed(reason, message, now), w.credentials(i.name)}
+			f.Failures = f.Failed(reason, message, now)
 		}
+		i.failures[w.pod.UID] = f
 		a.event(ctx, w, true, "Failed", fmt.Sprintf("Failed to pull image %q: %s", i.name, text))
 		a.shortly(ctx, w, reason)
 		if reason == imagepull.ErrImagePull {

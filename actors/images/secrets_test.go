@@ -52,6 +52,23 @@ func TestAnotherCredential(t *testing.T) {
 	r.WantByListener("then it pulls", "runtime: "+look, "a: "+ready)
 }
 
+// TestCredentialsOfContainers: two containers of a pod have different credentials. What one has failed with is not new
+// because the other failed later: both wait for the backoff.
+func TestCredentialsOfContainers(t *testing.T) {
+	r := newRig(t)
+	other := r.asks("a", v1.PullAlways, secret("bob", podobjects.Found))
+	other.Ask.Container = "other"
+	r.actor.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Found)))
+	r.actor.Tell(other)
+	r.runtime.Answer(refused(port.Other, noTag), pull+" as ann")
+	r.runtime.Answer(refused(port.Other, noTag), pull+" as bob")
+	r.Keep("runtime: ")
+	r.WantByListener("each once", "runtime: "+pull+" as ann", "runtime: "+pull+" as bob")
+	r.Advance(base - time.Millisecond)
+	r.Keep("runtime: ")
+	r.WantByListener("none within the backoff")
+}
+
 // TestSecretComesLater: it is pulled with it at once, and with it only, until the backoff is over.
 func TestSecretComesLater(t *testing.T) {
 	r := newRig(t)

@@ -14,5 +14,7 @@ func (a *images) itsTurn(ctx *kernel.Context[Message], i *image, w *waiter) {
 		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", i.name))
 		return
 	}
-	delete(i.failures, w.pod.UID)
+	if !i.failures[w.pod.UID].inTurn {
+		delete(i.failures, w.pod.UID)
+	}
 }

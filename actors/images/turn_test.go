@@ -38,6 +38,21 @@ func TestAheadOfItsTurn(t *testing.T) {
 	r.WantByListener("and no longer", "runtime: "+pull)
 }
 
+// TestTurnIsLostAndComesBack: a container that is held up again, and then no more, goes on with its backoff.
+func TestTurnIsLostAndComesBack(t *testing.T) {
+	r := newRig(t)
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
+	r.Forget()
+	for range 3 {
+		r.actor.Tell(r.early("a", v1.PullAlways))
+		r.actor.Tell(r.asks("a", v1.PullAlways))
+		r.Advance(time.Second)
+	}
+	r.Keep("runtime: ")
+	r.WantByListener("no pull within the backoff")
+}
+
 // TestStillPulledInTurn: a pull that is under way when it is the container's turn is its own.
 func TestStillPulledInTurn(t *testing.T) {
 	r := newRig(t)

@@ -51,7 +51,7 @@ func (s *System) answer(c *cell, report *CrashReport) Decision {
 		c.status = Quarantined
 	case Escalate:
 		c.status = Failed
-	case Restart, Ended:
+	case Restart, Ended, Contained:
 	}
 	c.mu.Unlock()
 

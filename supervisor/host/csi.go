@@ -68,7 +68,7 @@ func (h *Host) NoteClaim(uid, volume, path string) { h.note(uid, volume, path) }
 // ForgetClaims forgets where the claims of a pod are.
 func (h *Host) ForgetClaims(uid string) { h.forgetClaims(uid) }
 
-// UnmountSubPaths unmounts what a pod's containers have mounted of its volumes.
+// UnmountSubPaths unmounts what a pod's containers have mounted of its volumes, and what they left mounted in there.
 func (h *Host) UnmountSubPaths(ctx context.Context, uid string) error {
 	dir, err := area.PodDir(uid)
 	if err != nil {
@@ -78,9 +78,7 @@ func (h *Host) UnmountSubPaths(ctx context.Context, uid string) error {
 	if err != nil {
 		return err
 	}
-	mine, within, err := h.ours(dir, mounts.Below(all, filepath.Join(h.pods.Real, dir, subPathsDir)))
-	if err != nil {
-		return err
-	}
-	return h.unmountAll(ctx, mine, within)
+	mine, left := split(mounts.Below(all, filepath.Join(h.pods.Real, dir, subPathsDir)), filepath.Join(h.pods.Real, dir))
+	slices.Reverse(left)
+	return h.unmountAll(ctx, mine, left)
 }

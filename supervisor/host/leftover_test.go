@@ -70,6 +70,23 @@ func TestLeftInEmptyDir(t *testing.T) {
 	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
 }
 
+// TestLeftInSubPath: what a pod has mounted within a part of a volume of a CSI driver is unmounted before the driver is
+// asked for the volume.
+func TestLeftInSubPath(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	t.Cleanup(l.detach)
+	volume := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~csi/disk/mount")
+	check.Fatal(t, os.MkdirAll(volume, 0o755))
+	paths := check.Value(l.subPaths(containerplan.SubPath{Volume: "disk", Root: volume, SubPath: "part"}))(t)
+	mounted(t, filepath.Join(paths[0], "x"))
+	mounted(t, filepath.Join(paths[0], "x/y"))
+	check.Fatal(t, l.UnmountSubPaths(t.Context(), "u1"))
+	for _, m := range mounts.Below(check.Value(readMounts())(t), paths[0]) {
+		t.Errorf("still mounted: %v", m)
+	}
+}
+
 // TestLeftInUse: what a process still uses is named, and nothing is removed.
 func TestLeftInUse(t *testing.T) {
 	hosttest.NeedRoot(t)

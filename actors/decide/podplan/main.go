@@ -58,8 +58,8 @@ func (p *planner) mainFinished() (why string) {
 // leaves says whether a running main container is to be stopped, and none follows it. One whose postStart hook failed
 // is stopped first, as one that could not be started. A rule on its exit code may restart it.
 func (p *planner) leaves(c *v1.Container, n *observed.Container) bool {
-	if podspec.RestartPolicy(c, p.in.Pod) != v1.RestartPolicyNever || len(c.RestartPolicyRules) > 0 || p.outlived(n) ||
-		p.in.Hooks[n.ID].PostStart == HookFailed {
+	if podspec.RestartPolicy(c, p.in.Pod) != v1.RestartPolicyNever || len(c.RestartPolicyRules) > 0 ||
+		p.outlived(n) || p.in.Earlier(n) || p.in.Hooks[n.ID].PostStart == HookFailed {
 		return false
 	}
 	_, noted := p.in.RestartNote(n)

@@ -48,6 +48,9 @@ func TestPlanAnotherLife(t *testing.T) {
 			in.View.Sandboxes[0].State, in.SandboxStopped = observed.SandboxReady, nil
 		}, "stop sandbox s0"},
 		{"restarted often, without a backoff", upInput, now(old(v1.RestartPolicyAlways, exited("a", 7, 1, 0))), "create a#8 in s1"},
+		{"it runs in the sandbox before, of policy Never", upInput, func(in *Input) {
+			old(v1.RestartPolicyNever, alive("a", 0))(in)
+		}, "stop a0 30s; Killing! Stopping container a"},
 		{"of this life", upInput, now(old(v1.RestartPolicyNever, in1(exited("a", 1, 0, 0)), exited("a", 0, 0, 0))), "DONE all containers have finished"},
 		{"crashed in this life", upInput, now(old(v1.RestartPolicyAlways, in1(exited("a", 1, 1, 0)), exited("a", 0, 0, 0))),
 			"a: CrashLoopBackOff; BackOff! Back-off restarting failed container a in pod web_default(u1); wake +10s"},
