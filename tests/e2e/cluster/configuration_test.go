@@ -159,7 +159,7 @@ func (b *bed) privateImage(t *testing.T) {
 			}
 		})
 	}
-	b.create(t, pod("stranger"))
+	b.create(t, pod("stranger", "none"))
 	b.awaitPod(t, "stranger", "may not have the image", func(p *v1.Pod) error {
 		if len(p.Status.ContainerStatuses) > 0 {
 			if w := p.Status.ContainerStatuses[0].State.Waiting; w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff") {
@@ -171,7 +171,7 @@ func (b *bed) privateImage(t *testing.T) {
 	b.create(t, pod("owner", "none", "wrong", "right"))
 	b.awaitPod(t, "owner", "is ready", ready)
 	b.await(t, "an event names the secret that is not there", func() error {
-		list, err := b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=owner,reason=FailedToRetrieveImagePullSecret"})
+		list, err := b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=stranger,reason=FailedToRetrieveImagePullSecret"})
 		if err == nil && len(list.Items) == 0 {
 			err = errors.New("there is none")
 		}
