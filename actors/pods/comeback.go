@@ -29,6 +29,9 @@ func (a *pods) remade(ctx *kernel.Context[Message], uids []types.UID) {
 		case r == nil || r.Origin == podspec.API || r.Origin == podspec.Orphan:
 		case r.State == podset.Running && r.Stop == nil:
 			a.endUnwanted(ctx, r)
+		case r.State == podset.Finished:
+			r.State = podset.Next(r.State, podset.Removed)
+			a.collect(uid, r)
 		case r.State == podset.Rejected:
 			r.readmitted()
 		}

@@ -175,3 +175,14 @@ func TestStuck(t *testing.T) {
 	r.tells(pods.Seen{Seen: pleg.Seen{Ref: one.Ref, View: one.Pod}})
 	r.want("it began since, and was removed as a whole", nil, stop)
 }
+
+func TestRemadeFinished(t *testing.T) {
+	r := runningNode(t)
+	r.tells(ends("a", 0, 3))
+	r.in("it has ended by itself", "a Finished")
+	r.Forget()
+	r.tells(pods.Remade{UIDs: []types.UID{"a"}}, has(podspec.File, "a"))
+	r.want("its manifest was made again", []string{"gc:"}, "gc: collect a")
+	r.tells(pods.Collected{UID: "a"})
+	r.in("and it runs again", "a Running")
+}

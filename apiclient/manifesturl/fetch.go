@@ -175,8 +175,8 @@ func (f *Fetcher) setHeader(req *http.Request, since Version) {
 func (f *Fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	switch {
-	case len(via) > maxRedirects:
-		return fmt.Errorf("redirected more than %d times", maxRedirects)
+	case len(via) >= maxRedirects:
+		return fmt.Errorf("redirected %d times", maxRedirects)
 	case first.Scheme == "https" && req.URL.Scheme != first.Scheme:
 		return fmt.Errorf(
 			"redirected to %s: a redirect away from https is not followed, configure this URL if it is the right one",

@@ -89,7 +89,7 @@ func TestFetchErrorsSayWhatToDo(t *testing.T) {
 			w.Header().Set("Content-Length", "9")
 			w.Write([]byte("x"))
 		}, "unexpected EOF"},
-		"redirect loop": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }, "redirected more than 10 times"},
+		"redirect loop": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }, "redirected 10 times"},
 		"file scheme": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
 		}, `unsupported protocol scheme "file"`},

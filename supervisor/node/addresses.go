@@ -28,11 +28,15 @@ type addresses struct {
 	clouds bool
 
 	mu sync.Mutex
-	// named are the last answer of resolve.
+	// named are the last answer of resolve. gone counts the looks at which no interface had the last address.
 	named []string
 	last  string
 	worth worth
+	gone  int
 }
+
+// staleName is at how many looks, one a minute, no interface has an address before the name does not keep it any more.
+const staleName = 10
 
 // worth is how good an address is.
 type worth int
@@ -82,6 +86,11 @@ func (a *addresses) look() []string {
 			a.named = now
 			a.mu.Unlock()
 		}
+		a.mu.Lock()
+		if a.gone++; a.last == "" || a.has(a.last) {
+			a.gone = 0
+		}
+		a.mu.Unlock()
 	}
 	return a.shown()
 }
@@ -97,7 +106,7 @@ func (a *addresses) shown() []string {
 // now are the addresses. One that was found is kept as long as an interface has it, so a change of routes does not move
 // the node; only its name does. It gives way to a better one, and one that is gone to one that is as good: while the
 // network is down, a bridge still has an address, and so may the other family, and neither is where the node can be
-// reached. One that the name still has is not gone for good.
+// reached. One that the name still has is not gone for good, unless it stays away: then the name is stale.
 func (a *addresses) now() []string {
 	if a == nil {
 		return nil // nobody has looked around
@@ -113,7 +122,7 @@ func (a *addresses) now() []string {
 		ip, worth = a.byRoute()
 	}
 	better := worth > a.worth || !keeps && worth == a.worth
-	moved := !slices.Contains(a.named, a.last) && (worth >= namedOther || !keeps && worth >= preferred)
+	moved := (!slices.Contains(a.named, a.last) || a.gone >= staleName) && (worth >= namedOther || !keeps && worth >= preferred)
 	if ip != "" && (better || moved) {
 		a.last, a.worth = ip, worth
 	}
@@ -154,7 +163,7 @@ func (a *addresses) byRoute() (string, worth) {
 func lookUp(name string) ([]netip.Addr, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), resolvePatience)
 	defer cancel()
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	ips, err := (&net.Resolver{StrictErrors: true}).LookupNetIP(ctx, "ip", name)
 	for i := range ips {
 		ips[i] = ips[i].Unmap()
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	must "github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestAddresses: a machine gets its address after the agent has started, and another one later.
@@ -89,6 +91,23 @@ func TestAddressOfTheName(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}
 	}
+}
+
+// TestStaleName: another lease, and the name has the address of the one before.
+func TestStaleName(t *testing.T) {
+	has := "192.0.2.7"
+	a := addressesOf(nil, "n1", false)
+	a.has = func(ip string) bool { return ip == has }
+	a.find = func(bool) (string, bool) { return has, true }
+	a.resolve = func(string) ([]netip.Addr, bool) { return []netip.Addr{netip.MustParseAddr("192.0.2.7")}, true }
+	must.Equal(t, fmt.Sprint(a.look()), "[192.0.2.7]", "at first")
+	has = "192.0.2.9"
+	for range staleName - 1 {
+		must.Equal(t, fmt.Sprint(a.look()), "[192.0.2.7]", "for a while")
+	}
+	must.Equal(t, fmt.Sprint(a.look()), "[192.0.2.9]", "then")
+	has = "192.0.2.7"
+	must.Equal(t, fmt.Sprint(a.look()), "[192.0.2.7]", "and back")
 }
 
 // TestAddressesOf: where the addresses of a node come from.

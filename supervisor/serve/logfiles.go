@@ -63,9 +63,12 @@ func (l logFiles) follow(name string) string {
 	for links := 0; len(left) > 0 && links <= mostLinks; {
 		at := path.Join(done, left[0])
 		to, err := l.root.Readlink(at)
-		if err != nil { // no link, or nothing
+		if errors.Is(err, syscall.EINVAL) { // no link
 			done, left = at, left[1:]
 			continue
+		}
+		if err != nil { // nothing is there, so nothing below it either
+			break
 		}
 		links++
 		if filepath.IsAbs(to) {

@@ -92,8 +92,8 @@ func (n *Network) HTTPGet(ctx context.Context, r port.HTTPGet, done func(error))
 	}, done)
 }
 
-// hook sends a request. The beginning of the answer is read, as the server may wait for that; whatever becomes of it, the
-// request was made.
+// hook sends a request. The beginning of the answer is read, as the server may wait for that; whatever becomes of it,
+// the request was made.
 func (n *Network) hook(request *http.Request) error {
 	response, err := n.client.Do(request)
 	if err != nil {
