@@ -122,7 +122,8 @@ func (a *addresses) now() []string {
 		ip, worth = a.byRoute()
 	}
 	better := worth > a.worth || !keeps && worth == a.worth
-	moved := (!slices.Contains(a.named, a.last) || a.gone >= staleName) && (worth >= namedOther || !keeps && worth >= preferred)
+	free := !slices.Contains(a.named, a.last) || a.gone >= staleName
+	moved := free && (worth >= namedOther || !keeps && worth >= preferred)
 	if ip != "" && (better || moved) {
 		a.last, a.worth = ip, worth
 	}

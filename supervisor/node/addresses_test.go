@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	must "github.com/troupe-dev/troupe/tests/check"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
 // TestAddresses: a machine gets its address after the agent has started, and another one later.
