@@ -59,11 +59,20 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 	resources := containerResources(n, pod, c)
 	resources.CpusetCpus, resources.CpusetMems = r.Placement.CPUs, r.Placement.Mems
 	plugged := pluggedDevices(r.Devices)
+	room := expansion.Room{Left: expansion.Max}
+	command, err := room.All(c.Command, r.Env.Lookup)
+	if err != nil {
+		return nil, fmt.Errorf("command: %w", err)
+	}
+	args, err := room.All(c.Args, r.Env.Lookup)
+	if err != nil {
+		return nil, fmt.Errorf("args: %w", err)
+	}
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: r.Attempt},
 		Image:       &runtimeapi.ImageSpec{Image: r.ImageRef, UserSpecifiedImage: c.Image},
-		Command:     expansion.All(c.Command, r.Env.Lookup),
-		Args:        expansion.All(c.Args, r.Env.Lookup),
+		Command:     command,
+		Args:        args,
 		WorkingDir:  c.WorkingDir,
 		Envs:        keyValues(r.Env),
 		Mounts:      append(plugged.mounts, mounts...),

@@ -72,19 +72,39 @@ func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Contai
 		}
 		return links.Lookup(name)
 	}
+	// What a later variable of the same name replaces was made too.
+	room, size := expansion.Room{Left: 10 * expansion.Max}, 0
+	add := func(name, value string) error {
+		if old, ok := e.Lookup(name); ok {
+			size -= len(name) + len(old)
+		}
+		e.set(name, value)
+		if size += len(name) + len(value); size > expansion.Max {
+			return expansion.ErrTooLong
+		}
+		return nil
+	}
 	for i := range c.EnvFrom {
 		vars, err := objects.EnvFrom(pod.Namespace, &c.EnvFrom[i])
 		if err != nil {
 			return Environment{}, err
 		}
 		for _, v := range vars {
-			e.set(v.Name, v.Value)
+			if err := add(v.Name, v.Value); err != nil {
+				return Environment{}, fmt.Errorf("envFrom: %w", err)
+			}
 		}
 	}
 	for i := range c.Env {
 		v := &c.Env[i]
 		if v.Value != "" || v.ValueFrom == nil {
-			e.set(v.Name, expansion.Expand(v.Value, lookup))
+			value, err := room.Expand(v.Value, lookup)
+			if err == nil {
+				err = add(v.Name, value)
+			}
+			if err != nil {
+				return Environment{}, fmt.Errorf("env %s: %w", v.Name, err)
+			}
 			continue
 		}
 		value, set, err := resolve(from, objects, files, c, v)
@@ -92,7 +112,9 @@ func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Contai
 			return Environment{}, err
 		}
 		if set {
-			e.set(v.Name, value)
+			if err := add(v.Name, value); err != nil {
+				return Environment{}, fmt.Errorf("env %s: %w", v.Name, err)
+			}
 		}
 	}
 	for _, name := range links.names {

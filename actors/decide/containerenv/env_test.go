@@ -1,6 +1,8 @@
 package containerenv
 
 import (
+	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/downward"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -237,6 +240,32 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 	w.app.EnvFrom = []v1.EnvFromSource{fromMap("", "m", nil)}
 	if _, err := w.env(); err == nil || !strings.HasPrefix(err.Error(), "configmap default/m is not available") {
 		t.Error(err)
+	}
+}
+
+// TestEnvironmentThatGrows: a few variables would make more than any machine has. What a later one replaces does not count.
+func TestEnvironmentThatGrows(t *testing.T) {
+	w := newWorld()
+	w.app.Env = []v1.EnvVar{{Name: "A0", Value: "0123456789abcdef"}}
+	for n := range 8 {
+		w.app.Env = append(w.app.Env, v1.EnvVar{
+			Name: "A" + strconv.Itoa(n+1), Value: strings.Repeat("$(A"+strconv.Itoa(n)+")", 16),
+		})
+	}
+	_, err := w.env()
+	check.Equal(t, err.Error(), "env A5: "+expansion.ErrTooLong.Error(), "A5 has 16 MiB")
+	w.app.Env = append(w.app.Env[:5], v1.EnvVar{Name: "A4", Value: "small"})
+	for range 40 {
+		w.app.Env = append(w.app.Env, v1.EnvVar{Name: "B", Value: "$(A3)$(A3)"})
+	}
+	if _, err = w.env(); err != nil {
+		t.Error(err)
+	}
+	for n := range 20_000 {
+		w.app.Env = append(w.app.Env, v1.EnvVar{Name: "C", Value: strings.Repeat("$(A3)", 1+n%2)})
+	}
+	if _, err = w.env(); !errors.Is(err, expansion.ErrTooLong) {
+		t.Errorf("20,000 variables of 64 KiB and more that replace each other: %v", err)
 	}
 }
 

@@ -166,13 +166,17 @@ func subPath(m *v1.VolumeMount, env containerenv.Environment) (string, error) {
 // an error (API VolumeMount.subPathExpr): all of the volume, or another part of it, would be mounted.
 func expand(expr string, env containerenv.Environment) (string, error) {
 	var missing []string
-	out := expansion.Expand(expr, func(name string) (string, bool) {
+	room := expansion.Room{Left: expansion.Max}
+	out, err := room.Expand(expr, func(name string) (string, bool) {
 		v, ok := env.Lookup(name)
 		if v == "" {
 			missing = append(missing, name)
 		}
 		return v, ok
 	})
+	if err != nil {
+		return "", fmt.Errorf("subPathExpr: %w", err)
+	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
 		return "", fmt.Errorf("missing value for %s", strings.Join(slices.Compact(missing), ", "))

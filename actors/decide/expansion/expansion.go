@@ -1,61 +1,91 @@
 // Package expansion replaces variable references in commands, arguments and values.
+//
+// A reference of six bytes may stand for a value of a mebibyte, and a value may be made of a hundred thousand references.
+// So what is made has a limit, which is looked at while it is made.
 package expansion
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
+
+// Max is how many bytes a program's arguments and variables can take, together: execve(2) refuses more, whatever the
+// limits of its process (3/4 of the kernel's default stack of 8 MiB, fs/exec.c).
+const Max = 6 << 20
+
+// ErrTooLong is the error of what no program can be started with.
+var ErrTooLong = errors.New("more than 6 MiB with all variables expanded, and no program can be started with that " +
+	"(execve: argument list too long)")
+
+// Room is how many bytes may still be made.
+type Room struct{ Left int }
 
 // Expand replaces $(NAME) in s by value(NAME). An unknown name stays as it is, $$ becomes $, and
 // everything else is literal. Values are not expanded again. These are the rules of the API fields
 // command, args and env[].value.
-func Expand(s string, value func(name string) (string, bool)) string {
+func (r *Room) Expand(s string, value func(name string) (string, bool)) (string, error) {
 	if strings.IndexByte(s, '$') < 0 {
-		return s
+		return s, r.take(len(s))
 	}
 	var b strings.Builder
 	b.Grow(len(s))
-	for {
+	add := func(s string) bool {
+		b.WriteString(s)
+		return b.Len() <= min(r.Left, Max)
+	}
+	closed := strings.LastIndexByte(s, ')') - len(s) // from the end; what begins behind it is never closed
+	for fits := true; fits; {
 		at := strings.IndexByte(s, '$')
 		if at < 0 || at == len(s)-1 {
-			b.WriteString(s)
-			return b.String()
+			add(s)
+			break
 		}
-		b.WriteString(s[:at])
+		fits = add(s[:at])
 		s = s[at:]
 		switch s[1] {
 		case '$':
-			b.WriteByte('$')
+			fits = fits && add("$")
 			s = s[2:]
 		case '(':
-			n := reference(s)
+			n := len("$(")
+			if len(s)+closed > 0 {
+				n = strings.IndexByte(s, ')') + 1
+			}
 			if v, ok := value(s[2:max(2, n-1)]); ok && n > 2 {
-				b.WriteString(v)
+				fits = fits && add(v)
 			} else {
-				b.WriteString(s[:n])
+				fits = fits && add(s[:n])
 			}
 			s = s[n:]
 		default:
-			b.WriteByte('$')
+			fits = fits && add("$")
 			s = s[1:]
 		}
 	}
+	return b.String(), r.take(b.Len())
 }
 
-// reference returns the length of the reference at the beginning of s, which starts with $(. If it
-// is never closed, that is 2.
-func reference(s string) int {
-	if end := strings.IndexByte(s, ')'); end >= 0 {
-		return end + 1
+// take takes room for what was made.
+func (r *Room) take(n int) error {
+	if n > min(r.Left, Max) {
+		r.Left = 0
+		return ErrTooLong
 	}
-	return len("$(")
+	r.Left -= n
+	return nil
 }
 
 // All expands each string of a list; nil for an empty one.
-func All(list []string, value func(string) (string, bool)) []string {
+func (r *Room) All(list []string, value func(string) (string, bool)) ([]string, error) {
 	if len(list) == 0 {
-		return nil
+		return nil, nil
 	}
 	out := make([]string, len(list))
 	for i, s := range list {
-		out[i] = Expand(s, value)
+		var err error
+		if out[i], err = r.Expand(s, value); err != nil {
+			return nil, err
+		}
 	}
-	return out
+	return out, nil
 }

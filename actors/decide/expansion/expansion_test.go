@@ -16,6 +16,15 @@ func lookup(vars map[string]string) func(string) (string, bool) {
 	}
 }
 
+func expand(s string, value func(string) (string, bool)) string {
+	r := Room{Left: Max}
+	out, err := r.Expand(s, value)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
 func TestExpand(t *testing.T) {
 	vars := lookup(map[string]string{"A": "a", "B": "$(A)", "EMPTY": "", "": "nameless", "X Y": "spaced"})
 	for in, want := range map[string]string{
@@ -43,7 +52,42 @@ func TestExpand(t *testing.T) {
 		"$ $(A)":         "$ a",
 		"\xff$\xff$(A)$": "\xff$\xffa$",
 	} {
-		check.Equal(t, Expand(in, vars), want, "Expand(%q)", in)
+		check.Equal(t, expand(in, vars), want, "expand(%q)", in)
+	}
+}
+
+// TestRoom: no more is made than fits, whatever it would become.
+func TestRoom(t *testing.T) {
+	vars := lookup(map[string]string{"A": strings.Repeat("a", 1<<20)})
+	for _, c := range []struct {
+		name, in string
+		left     int
+		err      error
+	}{
+		{"fits", strings.Repeat("$(A)", 6), Max, nil},
+		{"too long", strings.Repeat("$(A)", 6) + "b", Max, ErrTooLong},
+		{"much too long", strings.Repeat("$(A)", 100_000), 10 * Max, ErrTooLong},
+		{"literal", strings.Repeat("a", Max+1), 10 * Max, ErrTooLong},
+		{"nothing is left", "$(A)", 1<<20 - 1, ErrTooLong},
+	} {
+		r := Room{Left: c.left}
+		out, err := r.Expand(c.in, vars)
+		if err != c.err || len(out) > Max+1<<20 {
+			t.Errorf("%s: %v, %d bytes", c.name, err, len(out))
+		}
+	}
+	r := Room{Left: 3 << 20}
+	if _, err := r.All([]string{"$(A)", "$(A)", "$(A)$(A)"}, vars); err != ErrTooLong {
+		t.Errorf("together: %v", err)
+	}
+}
+
+// TestNeverClosed: what closes no reference is not looked for again at each.
+func TestNeverClosed(t *testing.T) {
+	asked := 0
+	in := "$(A)" + strings.Repeat("$(", 1<<19)
+	if out := expand(in, func(name string) (string, bool) { asked++; return "", name == "A" }); out != in[4:] || asked != 1+1<<19 {
+		t.Errorf("%d bytes, asked for %d names", len(out), asked)
 	}
 }
 
@@ -54,15 +98,15 @@ func TestExpandProperties(t *testing.T) {
 		vars := lookup(map[string]string{"A": "value"})
 		none := lookup(nil)
 
-		Expand(s, vars) // does not panic
-		if !strings.Contains(s, "$") && Expand(s, vars) != s {
+		expand(s, vars) // does not panic
+		if !strings.Contains(s, "$") && expand(s, vars) != s {
 			t.Fatalf("changed %q, in which there is nothing to expand", s)
 		}
-		if escaped := strings.ReplaceAll(s, "$", "$$"); Expand(escaped, vars) != s {
-			t.Fatalf("escaping %q does not protect it: %q", s, Expand(escaped, vars))
+		if escaped := strings.ReplaceAll(s, "$", "$$"); expand(escaped, vars) != s {
+			t.Fatalf("escaping %q does not protect it: %q", s, expand(escaped, vars))
 		}
-		if !strings.Contains(s, "$$") && Expand(s, none) != s {
-			t.Fatalf("without variables %q became %q", s, Expand(s, none))
+		if !strings.Contains(s, "$$") && expand(s, none) != s {
+			t.Fatalf("without variables %q became %q", s, expand(s, none))
 		}
 	})
 }
@@ -72,9 +116,9 @@ func FuzzExpand(f *testing.F) {
 		f.Add(s, "v$(A)")
 	}
 	f.Fuzz(func(t *testing.T, s, v string) {
-		got := Expand(s, lookup(map[string]string{"A": v}))
+		got := expand(s, lookup(map[string]string{"A": v}))
 		if n := strings.Count(s, "$"); len(got) > len(s)+n*len(v) {
-			t.Fatalf("Expand(%q) grew to %d bytes", s, len(got))
+			t.Fatalf("expand(%q) grew to %d bytes", s, len(got))
 		}
 	})
 }

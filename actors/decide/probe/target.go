@@ -79,7 +79,12 @@ func TargetOf(p *v1.Probe, c *v1.Container, podIP string) (t Target, known bool,
 	}
 	switch {
 	case p.Exec != nil:
-		return Exec{expansion.All(p.Exec.Command, staticEnv(c))}, true, nil
+		room := expansion.Room{Left: expansion.Max}
+		command, err := room.All(p.Exec.Command, staticEnv(c))
+		if err != nil {
+			return nil, false, fmt.Errorf("command of the probe: %w", err)
+		}
+		return Exec{command}, true, nil
 	case p.HTTPGet != nil:
 		g := p.HTTPGet
 		port, err := portOf(g.Port, c)

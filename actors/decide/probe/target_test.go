@@ -15,7 +15,7 @@ func TestTargetOf(t *testing.T) {
 	app := &v1.Container{
 		Name:  "app",
 		Ports: []v1.ContainerPort{{Name: "web", ContainerPort: 8080, HostPort: 80}},
-		Env:   []v1.EnvVar{{Name: "A", Value: "a"}, {Name: "REF", ValueFrom: &v1.EnvVarSource{}}},
+		Env:   []v1.EnvVar{{Name: "A", Value: "a"}, {Name: "REF", ValueFrom: &v1.EnvVarSource{}}, {Name: "LONG", Value: strings.Repeat("x", 1<<20)}},
 	}
 	service := "s"
 	headers := []v1.HTTPHeader{{Name: "X", Value: "y"}}
@@ -38,6 +38,8 @@ func TestTargetOf(t *testing.T) {
 		"no such port":   {handler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromString("nope")}}, err: `container "app" has no port named "nope"`},
 		"not a port":     {handler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("70000")}}, err: "invalid port number: 70000"},
 		"nothing":        {err: "none of exec"},
+		"an endless command": {handler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{strings.Repeat("$(LONG)", 7)}}},
+			err: "command of the probe: more than 6 MiB"},
 	} {
 		got, known, err := TargetOf(&v1.Probe{ProbeHandler: c.handler}, app, c.ip)
 		switch {
