@@ -38,6 +38,27 @@ func (m Map[K, V]) At(k K) V {
 	return v
 }
 
+// few is with how many entries a search costs less than a built-in map.
+const few = 32
+
+// Index is Get for who asks for many keys of the entries of now: with many it makes a built-in map of them. Until all keys
+// have been asked for, none may be deleted; a key that comes later need not be found.
+func (m Map[K, V]) Index() func(K) (V, bool) {
+	if len(m) <= few {
+		return m.Get
+	}
+	at := make(map[K]int, len(m))
+	for i := range m {
+		at[m[i].Key] = i
+	}
+	return func(k K) (v V, ok bool) {
+		if i, is := at[k]; is {
+			return m[i].Value, true
+		}
+		return v, false
+	}
+}
+
 // Has says whether there is a k.
 func (m Map[K, V]) Has(k K) bool { return m.index(k) >= 0 }
 

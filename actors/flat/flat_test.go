@@ -79,3 +79,21 @@ func TestMapModel(t *testing.T) {
 		})
 	})
 }
+
+// TestIndex: it finds what Get finds, with few entries and with many.
+func TestIndex(t *testing.T) {
+	for _, n := range []int{0, 1, few, few + 1, 3 * few} {
+		var m Map[int, string]
+		for k := range n {
+			m.Set(2*k, string(rune('a'+k)))
+		}
+		find := m.Index()
+		for k := -1; k < 2*n+1; k++ {
+			got, found := find(k)
+			want, there := m.Get(k)
+			if got != want || found != there {
+				t.Errorf("%d entries: %d has %q, %v; want %q, %v", n, k, got, found, want, there)
+			}
+		}
+	}
+}

@@ -77,7 +77,11 @@ func (a *volumes) eventWaits(ctx *kernel.Context[Message], p *volumed) {
 
 // up reports whether all volumes stand. What is in them may not be the newest.
 func (p *volumed) up() bool {
-	return p.prepared && !slices.ContainsFunc(p.plan, func(m volumeplan.Mount) bool { return !p.paths.Has(m.Name) })
+	path := p.paths.Index()
+	return p.prepared && !slices.ContainsFunc(p.plan, func(m volumeplan.Mount) bool {
+		_, there := path(m.Name)
+		return !there
+	})
 }
 
 // named is how a volume is mounted; nil if the pod does not use it.

@@ -312,14 +312,18 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 		a.begin(ctx, uid, prepare, nil)
 	default:
 		a.useCSI(p)
+		path, version, runs := p.paths.Index(), p.versions.Index(), p.running.Index()
 		for i := range p.plan {
 			m := &p.plan[i]
-			there := p.paths.Has(m.Name)
+			if _, is := runs(call{mount, m.Name}); is {
+				continue
+			}
+			_, there := path(m.Name)
 			// A disk that is there needs no secrets any more, and the volume of a claim no claim.
 			if a.ofCSI(p, m) || there && (m.Server != "" || m.Claimed && m.Err != nil) {
 				continue
 			}
-			if !there || p.versions.At(m.Name) != m.Version || m.Err != nil {
+			if v, _ := version(m.Name); !there || v != m.Version || m.Err != nil {
 				a.begin(ctx, uid, mount, m)
 			}
 		}
