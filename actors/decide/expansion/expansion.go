@@ -1,7 +1,7 @@
 // Package expansion replaces variable references in commands, arguments and values.
 //
-// A reference of six bytes may stand for a value of a mebibyte, and a value may be made of a hundred thousand references.
-// So what is made has a limit, which is looked at while it is made.
+// A reference of six bytes may stand for a value of a mebibyte, and a value may be made of a hundred thousand
+// references. So what is made has a limit, which is looked at while it is made.
 package expansion
 
 import (
