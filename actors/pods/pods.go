@@ -171,14 +171,9 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case AskNode:
 		a.askNodeAgain(ctx)
 	case NodePressure:
-		down := a.pressure.ShuttingDown
-		a.pressure, a.pressure.ShuttingDown = m.Pressure, down
-		a.reconcile(ctx)
+		a.pressed(ctx, m)
 	case ShuttingDown:
-		if a.pressure.ShuttingDown != m.On {
-			a.pressure.ShuttingDown = m.On
-			a.reconcile(ctx)
-		}
+		a.shuttingDown(ctx, m.On)
 	case Evict:
 		a.evict(ctx, m)
 	case ShowAgain:
@@ -209,6 +204,19 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		if a.ready() {
 			m.Reply(a.living(m), a.allSeen())
 		} // else unanswered; gc asks again
+	}
+}
+
+func (a *pods) pressed(ctx *kernel.Context[Message], m NodePressure) {
+	down := a.pressure.ShuttingDown
+	a.pressure, a.pressure.ShuttingDown = m.Pressure, down
+	a.reconcile(ctx)
+}
+
+func (a *pods) shuttingDown(ctx *kernel.Context[Message], on bool) {
+	if a.pressure.ShuttingDown != on {
+		a.pressure.ShuttingDown = on
+		a.reconcile(ctx)
 	}
 }
 
