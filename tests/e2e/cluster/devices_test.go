@@ -171,7 +171,8 @@ func (b *bed) wantDevices(t *testing.T, want map[string]string) {
 func TestDevicesGone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "devices-gone", onServed)
-	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.name}}
+	// The label is what pods of the bed select: the agent sets its own only where it makes the Node.
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.name, Labels: map[string]string{"test": b.name}}}
 	check.Value(b.admin.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}))(t)
 	b.advertise(t, gpu, 8)
 	b.start(t)
