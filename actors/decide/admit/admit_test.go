@@ -190,6 +190,15 @@ func TestCheck(t *testing.T) {
 			w.node.Allocatable["vendor.example/gpu"] = resource.MustParse("1")
 			w.pod.Spec.Containers[0].Resources.Requests = list("vendor.example/gpu", "2")
 		}, "OutOfvendor.example/gpu: Node didn't have enough resource: vendor.example/gpu, requested: 2, used: 0, capacity: 1"},
+		{"extended resource, which a claim stands for", func(w *world) {
+			w.node.Allocatable["vendor.example/gpu"], w.node.Claims = resource.MustParse("0"), true
+			w.pod.Spec.Containers[0].Resources.Requests = list("vendor.example/gpu", "1")
+			w.pod.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{
+				RequestMappings: []v1.ContainerExtendedResourceRequest{{
+					ContainerName: w.pod.Spec.Containers[0].Name, ResourceName: "vendor.example/gpu",
+				}},
+			}
+		}, ""},
 		{"device that no plugin serves", gpu,
 			`UnexpectedAdmissionError: container "a": resources.limits[nvidia.com/gpu]: 1 requested, but no device plugin ` +
 				`serves it on this node; run the pod on another node`},

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -28,7 +29,7 @@ func resources(r *Request) *Rejection {
 	if n := int64(len(r.Others)); limit > 0 && n+1 > limit {
 		lack(v1.ResourcePods, count(1), count(n), count(limit))
 	}
-	asked := podspec.Requests(r.Pod)
+	asked := podspec.Requests(claims.WithoutBacked(r.Pod)) // a claim gives the others
 	var names []string
 	for name, q := range asked { // order-free: sorted below
 		if q.Sign() > 0 {

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
@@ -105,6 +106,9 @@ func (c *computer) down() bool {
 		if s.State == observed.SandboxReady && !p.SandboxStopped[s.ID] {
 			return false
 		}
+	}
+	if p.UsesClaims && !p.Claims.Is(claims.Released) {
+		return false // after a terminal phase the cluster gives the devices of its claims to others
 	}
 	return !c.making()
 }

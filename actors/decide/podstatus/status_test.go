@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -147,6 +148,10 @@ func ending(s podlife.Stop) func(*podstatus.Input) {
 	return func(in *podstatus.Input) {
 		in.Plan.Life, in.Plan.Stop = podlife.Terminating, &s
 	}
+}
+
+func has(s claims.State) func(*podstatus.Input) {
+	return func(in *podstatus.Input) { in.Plan.UsesClaims, in.Plan.Claims = true, &claims.Pod{State: s} }
 }
 
 func sandboxDown(in *podstatus.Input) {
@@ -352,6 +357,10 @@ func TestCompute(t *testing.T) {
 		{"completed, still being taken down", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop))}, "Running; " + done + "; a ended 0 Completed"},
 		{"completed", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop), sandboxDown)}, "Succeeded; " + noBox + "; " + done + "; a ended 0 Completed"},
 		{"completed, all removed", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop), sandboxDown, terminated), containers()},
+			"Succeeded; " + noBox + "; " + done + "; a ended 0 Completed"},
+		{"completed, its claims are prepared", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop), sandboxDown, has(claims.Ready))},
+			"Running; " + noBox + "; " + done + "; a ended 0 Completed"},
+		{"and released", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop), sandboxDown, has(claims.Released))},
 			"Succeeded; " + noBox + "; " + done + "; a ended 0 Completed"},
 		{"failed", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 1)), ending(stop), sandboxDown)}, "Failed; " + noBox + "; " + failed + "; a ended 1 Error"},
 		{"deleted, runs", steps{func(*podstatus.Input) {}, ending(stop)}, "Running; " + wellA},

@@ -152,7 +152,8 @@ func conditions(object, status *v1.PodStatus) []v1.PodCondition {
 		for j >= 0 && out[j].Type != w.Type {
 			j--
 		}
-		mine := podstatus.Ours(w.Type)
+		// Others may have set that one before, and given up: what this node does counts.
+		mine := podstatus.Ours(w.Type) || w.Type == v1.DisruptionTarget && w.Reason == v1.PodReasonTerminationByKubelet
 		if j >= 0 && !mine {
 			continue
 		}

@@ -93,6 +93,13 @@ func TestMergeOfOneThatStartsOver(t *testing.T) {
 	}
 }
 
+// endedByNode is the condition of a pod that this node ends.
+func endedByNode(at int) v1.PodCondition {
+	c := condition(v1.DisruptionTarget, v1.ConditionTrue, at)
+	c.Reason = v1.PodReasonTerminationByKubelet
+	return c
+}
+
 func TestMerge(t *testing.T) {
 	crashed := exited("a", 0)
 	crashed.State, crashed.LastTerminationState = waits("CrashLoopBackOff").State, end("a")
@@ -144,6 +151,10 @@ func TestMerge(t *testing.T) {
 		},
 		"a resize of one of which more was known": {
 			status("Running", has(exited("a", 0), "1")), status("Running", has(waits("ContainerCreating"), "2")), status("Running", has(exited("a", 0), "2")),
+		},
+		"this node disrupts, others had given up": {
+			with(status("Running"), condition(v1.DisruptionTarget, v1.ConditionFalse, 1)), with(status("Failed"), endedByNode(2)),
+			with(status("Failed"), endedByNode(2)),
 		},
 		"this node disrupts": {
 			with(status("Running")), with(status("Failed"), condition(v1.DisruptionTarget, v1.ConditionTrue, 2)),

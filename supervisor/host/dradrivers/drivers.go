@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -234,7 +235,7 @@ func reports(all []*health.DeviceHealth) []claims.Report {
 		}
 		r := claims.Report{
 			Pool: d.GetDevice().GetPoolName(), Device: d.GetDevice().GetDeviceName(),
-			Health: v1.ResourceHealthStatusUnknown, Message: deviceplugins.Bounded(d.GetMessage()), For: healthCounts,
+			Health: v1.ResourceHealthStatusUnknown, Message: healthMessage(d.GetMessage()), For: healthCounts,
 		}
 		switch d.GetHealth() {
 		case health.HealthStatus_HEALTHY:
@@ -287,6 +288,15 @@ func prepared(c *api.NodePrepareResourceResponse) claims.Answer {
 		})
 	}
 	return claims.Answer{Devices: out}
+}
+
+// healthMessage is a message as a status takes it: the apiserver refuses one that has a longer one, with all that is in it.
+func healthMessage(text string) string {
+	const most, cut = v1.ResourceHealthMessageMaxLength, "…"
+	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) > most {
+		text = strings.ToValidUTF8(text[:most-len(cut)], "") + cut
+	}
+	return text
 }
 
 // reach has use run beside the caller with the connection to a driver, or says that the driver is gone.

@@ -323,6 +323,10 @@ func TestHealth(t *testing.T) {
 		claims.Report{Pool: "n", Device: "b", Health: "Unhealthy", Message: "b says", For: 30 * time.Second})
 	d.Says(device("a", 77, 1<<62))
 	want(claims.Report{Pool: "n", Device: "a", Health: "Unknown", Message: "a says", For: 24 * time.Hour})
+	long := device("a", health.HealthStatus_HEALTHY, 5)
+	long.Message = strings.Repeat("ä", 1000)
+	d.Says(long)
+	want(claims.Report{Pool: "n", Device: "a", Health: "Healthy", Message: strings.Repeat("ä", 510) + "…", For: 5 * time.Second})
 	d.Stop()
 	if err := <-ended; port.KindOf(err) != port.Unavailable {
 		t.Errorf("its end is %v", err)

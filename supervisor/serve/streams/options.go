@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
@@ -46,8 +47,8 @@ func ports(r *http.Request) ([]int32, error) {
 	if len(texts) == 0 {
 		return nil, badRequest("query parameter %q is required", paramPort)
 	}
-	out := make([]int32, len(texts))
-	for i, text := range texts {
+	out := make([]int32, 0, len(texts))
+	for _, text := range strings.Split(strings.Join(texts, ","), ",") { // an apiserver joins them
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
 			return nil, badRequest("unable to parse %q as a port: it must be a number from 1 to %d", text, maxPort)
@@ -55,7 +56,7 @@ func ports(r *http.Request) ([]int32, error) {
 		if n == 0 {
 			return nil, badRequest("port %q must be > 0", text)
 		}
-		out[i] = int32(n)
+		out = append(out, int32(n))
 	}
 	return out, nil
 }
