@@ -290,7 +290,7 @@ func prepared(c *api.NodePrepareResourceResponse) claims.Answer {
 	return claims.Answer{Devices: out}
 }
 
-// healthMessage is a message as a status takes it: the apiserver refuses one that has a longer one, with all that is in it.
+// healthMessage is a message as a status takes it: the apiserver refuses a status with a longer one.
 func healthMessage(text string) string {
 	const most, cut = v1.ResourceHealthMessageMaxLength, "…"
 	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) > most {
