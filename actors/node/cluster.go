@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/mirrors"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
 	"github.com/troupe-dev/troupe/actors/objects"
+	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -212,4 +213,12 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef
 			a.mirrors.Tell(mirrors.Found{Mirrors: list, Listed: listed})
 		},
 	}))
+}
+
+// listed takes in how a list of the runtime went, and has the Node show it.
+func (n *node) listed(h pleg.Health) {
+	if h.Err != nil || n.health.Runtime.Err != nil {
+		n.nodestatus.Tell(nodestatus.Lists{FailSince: h.Since})
+	}
+	n.health.Runtime = h
 }

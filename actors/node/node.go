@@ -40,6 +40,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/machine"
+	"github.com/troupe-dev/troupe/actors/nodestatus"
 	"github.com/troupe-dev/troupe/actors/oom"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -218,8 +219,9 @@ type node struct {
 	config *Config
 	health Health
 	pods   kernel.Ref[pods.Message]
-	// view is zero until the first query.
-	view kernel.Ref[podview.Message]
+	// view is zero until the first query. nodestatus is zero without an apiserver.
+	view       kernel.Ref[podview.Message]
+	nodestatus kernel.Ref[nodestatus.Message]
 }
 
 // callDeadline bounds calls that are fast on a healthy runtime.
@@ -248,6 +250,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	b.spawnSpeaking(ctx, c)
 	b.spawnDevices(ctx, c)
 	b.spawnCSI(ctx, c)
+	n.nodestatus = b.above.nodestatus
 }
 
 // below are the actors of a node during their spawning. A sender may refer to a field that is not
@@ -479,7 +482,7 @@ func (n *node) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 		n.view.Tell(m.Message)
 	case RuntimeHealth:
-		n.health.Runtime = m.Health
+		n.listed(m.Health)
 	case Query:
 		m.Reply(n.health)
 	}

@@ -28,6 +28,8 @@ type runtimeView struct {
 	ok     time.Time
 	err    error
 	status port.RuntimeStatus
+	// listsFail is since when no list has worked; zero: the last one has.
+	listsFail time.Time
 	// patience is the time between polls while the node is not ready.
 	patience time.Duration
 }
@@ -35,6 +37,10 @@ type runtimeView struct {
 // runtimeDown is how long a runtime may be silent before the node is not ready: it may be
 // restarting.
 const runtimeDown = 30 * time.Second
+
+// listsDown is how long lists may fail before the node is not ready, though the runtime says that it is well: no pod
+// starts, and none is seen to end. It is a kubelet's.
+const listsDown = 3 * time.Minute
 
 // problems lists why the node is not ready.
 func (r *runtimeView) problems(now time.Time) []string {
@@ -48,6 +54,10 @@ func (r *runtimeView) problems(now time.Time) []string {
 		return []string{"container runtime is down: " + r.err.Error()}
 	}
 	var out []string
+	if since := r.listsFail; !since.IsZero() && now.Sub(since) > listsDown {
+		out = append(out, fmt.Sprintf("PLEG is not healthy: no list of pods and containers has worked since %s; "+
+			"threshold is %v", since.UTC().Format(time.RFC3339), listsDown))
+	}
 	for _, c := range r.status.Conditions {
 		if !c.Status && (c.Type == "RuntimeReady" || c.Type == "NetworkReady") {
 			what := "runtime"

@@ -242,6 +242,9 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 	case Pressure:
 		n.pressure = m.Conditions
 		n.gather(ctx)
+	case Lists:
+		n.runtime.listsFail = m.FailSince
+		n.gather(ctx)
 	case Devices:
 		n.devices = m.Of
 		n.gather(ctx)

@@ -342,6 +342,27 @@ func TestRuntimeDown(t *testing.T) {
 	r.wantReady(true)
 }
 
+// TestListsFail: a runtime that says that it is well, and lists nothing.
+func TestListsFail(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	r.Advance(time.Second)
+	since := r.Now()
+	r.actor.Tell(Lists{FailSince: since})
+	r.Advance(3*time.Minute - time.Second)
+	r.wantReady(true)
+	r.Advance(30 * time.Second)
+	r.wantReady(false)
+	i := slices.IndexFunc(r.node.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady })
+	want := "PLEG is not healthy: no list of pods and containers has worked since " + since.UTC().Format(time.RFC3339)
+	if got := r.node.Status.Conditions[i].Message; !strings.HasPrefix(got, want) {
+		t.Errorf("message %q, want %q", got, want)
+	}
+	r.actor.Tell(Lists{})
+	r.Advance(time.Second)
+	r.wantReady(true)
+}
+
 // TestNodeDeleted: it is registered again at once. Who drained it and deletes it does not get pods on it for that.
 func TestNodeDeleted(t *testing.T) {
 	for name, cordoned := range map[string]bool{"in use": false, "drained": true} {

@@ -31,6 +31,10 @@ type ReadNode struct{ Number uint64 }
 // the next measurement under pressure repeats it. Twice: as once.
 type Pressure struct{ eviction.Conditions }
 
+// Lists says since when lists of the runtime fail, with the zero time that they work again. From node, after each list
+// that failed and the first that works. Lost: a list that fails repeats it. Twice: as once.
+type Lists struct{ FailSince time.Time }
+
 // Devices are those of device plugins. From devices, at its start and with each change. Lost: told again when asked.
 // Twice: as once.
 type Devices struct {
@@ -146,6 +150,7 @@ type leased struct {
 }
 
 func (Pressure) isNodeStatusMessage()       {}
+func (Lists) isNodeStatusMessage()          {}
 func (Resend) isNodeStatusMessage()         {}
 func (ReadNode) isNodeStatusMessage()       {}
 func (Devices) isNodeStatusMessage()        {}
@@ -173,6 +178,9 @@ func (markAgain) isNodeStatusMessage()      {}
 
 // MailboxKey implements kernel.Keyed.
 func (Pressure) MailboxKey() string { return "pressure" }
+
+// MailboxKey implements kernel.Keyed.
+func (Lists) MailboxKey() string { return "lists" }
 
 // MailboxKey implements kernel.Keyed.
 func (ReadNode) MailboxKey() string { return "readNode" }
