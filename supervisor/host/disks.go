@@ -184,7 +184,7 @@ func (h *Host) mountDisk(
 		return h.mapDisk(ctx, r, plugin, name, ask)
 	}
 	if r.Persistent != nil {
-		ask.Want.Options = r.Persistent.Spec.MountOptions
+		ask.Want.Options = mountOptions(r.Persistent)
 	}
 	ask.Want.Options = selinux.Options(ask.Want.Options, r.Label)
 	return h.bindOnce(ctx, r, plugin, name, func(ctx context.Context, bind *request) error {

@@ -36,7 +36,7 @@ func (h *Host) persistent(ctx context.Context, r *port.MountVolume) (string, err
 	case s.Local != nil:
 		return h.local(ctx, r, pv)
 	case s.NFS != nil:
-		return h.nfs(ctx, r, pv.Name, s.NFS, pv.Spec.MountOptions)
+		return h.nfs(ctx, r, pv.Name, s.NFS, mountOptions(pv))
 	case s.HostPath != nil:
 		return h.hostPath(ctx, s.HostPath)
 	case s.ISCSI != nil:
@@ -63,7 +63,7 @@ func (h *Host) local(ctx context.Context, r *port.MountVolume, pv *v1.Persistent
 	}
 	return h.bindOnce(ctx, r, localPlugin, name, func(_ context.Context, ask *request) error {
 		ask.Source, ask.Global = source, h.globalMount(name)
-		ask.Device = &blockfs.Want{Device: source, ReadOnly: r.ReadOnly, Options: pv.Spec.MountOptions}
+		ask.Device = &blockfs.Want{Device: source, ReadOnly: r.ReadOnly, Options: mountOptions(pv)}
 		if t := pv.Spec.Local.FSType; t != nil {
 			ask.Device.Type = *t
 		}
@@ -237,4 +237,12 @@ func mountNFS(r *request) error {
 		return fmt.Errorf("mount %s: %w", r.Source, err)
 	}
 	return nil
+}
+
+// mountOptions are those of a PersistentVolume. Its older annotation comes first, as with a kubelet.
+func mountOptions(pv *v1.PersistentVolume) []string {
+	if text, is := pv.Annotations[v1.MountOptionAnnotation]; is {
+		return slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" })
+	}
+	return pv.Spec.MountOptions
 }

@@ -297,6 +297,10 @@ func TestNFS(t *testing.T) {
 		t.Errorf("asked for %q, want %q", text, want)
 	}
 	check.Fatal(t, l.unmount("u1"))
+	r.Persistent.Annotations = map[string]string{v1.MountOptionAnnotation: "nfsvers=3,,soft"}
+	path = check.Value(l.mountRequest(ctx(t), r))(t)
+	check.Has(t, string(check.Value(os.ReadFile(asked))(t)), "-o ro,nfsvers=3,soft [fd00::1]:/export "+path, "asked for")
+	check.Fatal(t, l.unmount("u1"))
 }
 
 // What the mount program says is what the user reads; one that hangs is ended
