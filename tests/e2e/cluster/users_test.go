@@ -130,9 +130,7 @@ func TestUsersOfTheirOwn(t *testing.T) {
 	} {
 		b.awaitOwner(t, b.inside(t, a, path), owner[0], owner[1])
 	}
-	if _, err := os.ReadFile(b.inside(t, other, "/etc/made")); err != nil {
-		t.Error(err)
-	}
+	b.awaitOwner(t, b.inside(t, other, "/etc/made"), uint32(first["b"]), uint32(first["b"]))
 	b.configMap(t, "app", map[string]string{"key": "two"})
 	b.awaitText(t, b.inside(t, a, "/config/key"), "two")
 
