@@ -26,16 +26,9 @@ func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context)
 			return
 		}
 		defer c.calls.Done()
-		answered := false
-		defer rescue.Call(ctx, func(reason string) {
-			if !answered {
-				var zero T
-				done(zero, &port.Error{Kind: port.Other, Verb: k.method, Object: short(k.object), Detail: reason})
-			}
-		})
-		result, err := perform(c, ctx, k, fn)
-		answered = true
-		done(result, err)
+		rescue.Answer(ctx, func() (T, error) { return perform(c, ctx, k, fn) }, func(reason string) error {
+			return &port.Error{Kind: port.Other, Verb: k.method, Object: short(k.object), Detail: reason}
+		}, done)
 	}()
 }
 

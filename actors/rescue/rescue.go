@@ -36,6 +36,22 @@ func Call(ctx context.Context, fail func(reason string)) {
 	fail(fmt.Sprintf("panic: %v%s", r, place()))
 }
 
+// Answer gives done what work gives, once. If work panics, done gets the error that failed makes of the reason.
+func Answer[T any](
+	ctx context.Context, work func() (T, error), failed func(reason string) error, done func(T, error),
+) {
+	answered := false
+	defer Call(ctx, func(reason string) {
+		if !answered {
+			var zero T
+			done(zero, failed(reason))
+		}
+	})
+	result, err := work()
+	answered = true
+	done(result, err)
+}
+
 // place is where the panic was. The frames above it are those of the recovery and of the runtime.
 func place() string {
 	pcs := make([]uintptr, 32)

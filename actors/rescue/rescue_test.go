@@ -2,6 +2,8 @@ package rescue_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -53,5 +55,29 @@ func TestWithoutEffect(t *testing.T) {
 	}()
 	if !strings.HasPrefix(failed, "panic: alone (rescue_test.go:") {
 		t.Error(failed)
+	}
+}
+
+// TestAnswer: a call is answered once, also if what takes the answer panics.
+func TestAnswer(t *testing.T) {
+	answered := func(work func() (int, error), after func()) (got []string) {
+		defer func() { _ = recover() }()
+		rescue.Answer(t.Context(), work, func(reason string) error { return errors.New(reason) }, func(n int, err error) {
+			got = append(got, fmt.Sprint(n, " ", err != nil))
+			after()
+		})
+		return got
+	}
+	works, breaks := func() (int, error) { return 1, nil }, func() (int, error) { panic("no such thing") }
+	nothing, panics := func() {}, func() { panic("after it") }
+	for name, got := range map[string][]string{
+		"1 false": answered(works, nothing), "0 true": answered(breaks, nothing),
+	} {
+		if len(got) != 1 || got[0] != name {
+			t.Errorf("answered with %q, want %s", got, name)
+		}
+	}
+	if got := answered(works, panics); len(got) != 1 {
+		t.Errorf("answered with %q, want once", got)
 	}
 }

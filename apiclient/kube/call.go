@@ -57,24 +57,21 @@ func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context)
 			return
 		}
 		defer c.calls.Done()
-		answered := false
-		defer rescue.Call(ctx, func(reason string) {
-			if !answered {
-				done(zero, &port.Error{Kind: port.Other, Verb: k.verb, Object: k.object, Detail: reason})
-			}
-		})
 		ctx, cancel := c.within(ctx, k.limit)
 		defer cancel()
 		if k.counts {
 			c.rush.begin(time.Now())
 			defer c.rush.end()
 		}
-		result, err := fn(ctx)
-		if err = c.translateError(k.verb, k.object, err, ctx.Err()); err != nil {
-			result = zero
-		}
-		answered = true
-		done(result, err)
+		rescue.Answer(ctx, func() (T, error) {
+			result, err := fn(ctx)
+			if err = c.translateError(k.verb, k.object, err, ctx.Err()); err != nil {
+				result = zero
+			}
+			return result, err
+		}, func(reason string) error {
+			return &port.Error{Kind: port.Other, Verb: k.verb, Object: k.object, Detail: reason}
+		}, done)
 	}()
 }
 

@@ -75,18 +75,16 @@ func addressesOf(configured []netip.Addr, name string, cloud bool) *addresses {
 // look asks for the node's name, which may take a moment, and returns the addresses that the node shows.
 func (a *addresses) look() []string {
 	if a != nil && len(a.given) == 0 && !a.clouds {
-		if ips, ok := a.resolve(a.name); ok {
-			var now []string
+		ips, ok := a.resolve(a.name)
+		a.mu.Lock()
+		if ok {
+			a.named = nil
 			for _, ip := range ips {
 				if ip.IsGlobalUnicast() {
-					now = append(now, ip.String())
+					a.named = append(a.named, ip.String())
 				}
 			}
-			a.mu.Lock()
-			a.named = now
-			a.mu.Unlock()
 		}
-		a.mu.Lock()
 		if a.gone++; a.last == "" || a.has(a.last) {
 			a.gone = 0
 		}
