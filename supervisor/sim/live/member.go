@@ -358,6 +358,7 @@ func stopAll(ctx context.Context, slots []*slot) {
 // round decides and does, and gives the time until the next look.
 func (m *member) round() time.Duration {
 	const soon, rarely = 200 * time.Millisecond, 5 * time.Second
+	sure := m.readEnded()
 	m.mu.Lock()
 	if m.fenced || !m.listed {
 		m.mu.Unlock()
@@ -371,7 +372,7 @@ func (m *member) round() time.Duration {
 	}
 	m.mu.Unlock()
 	m.release(plan.Release)
-	if !m.claim(claims, term) {
+	if !m.claim(claims, term) || !sure {
 		return soon
 	}
 	m.forget()
@@ -381,9 +382,8 @@ func (m *member) round() time.Duration {
 // viewLocked is what the decision needs to know.
 func (m *member) viewLocked(leaving bool) sharing.View {
 	v := sharing.View{Me: m.config.Identity, Leaving: leaving, Holders: make([]string, len(m.slots))}
-	now := time.Now()
 	for id, s := range m.sights { // order-free: it is sorted there
-		if now.Before(s.Ends()) {
+		if !s.Gone() {
 			v.Members = append(v.Members, id)
 		}
 	}
@@ -398,7 +398,7 @@ func (m *member) viewLocked(leaving bool) sharing.View {
 	return v
 }
 
-// nextLocked is when the next process counts as gone, if it does.
+// nextLocked is when the next process may be gone.
 func (m *member) nextLocked(most time.Duration) time.Duration {
 	for _, s := range m.sights { // order-free: a minimum
 		if d := time.Until(s.Ends()); d > 0 {

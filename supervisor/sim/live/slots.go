@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -157,6 +158,43 @@ func (m *member) take(ctx context.Context, c *claim) (version string, err error)
 	return m.write(ctx, l, c.lease == nil)
 }
 
+// readEnded reads the leases of processes that should have ended: the watch, which told of no change, may be late, as
+// after a time without an apiserver. It reports whether all were read; whoever was not counts as living.
+func (m *member) readEnded() bool {
+	var due []*coordinationv1.Lease
+	m.mu.Lock()
+	now := time.Now()
+	for id, s := range m.sights { // order-free: each for itself
+		if l := m.leases[m.config.Name+"-process-"+id]; l != nil && id != m.config.Identity && !s.Gone() && !now.Before(s.Ends()) {
+			due = append(due, l)
+		}
+	}
+	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), m.config.LeaseDuration/2)
+	defer cancel()
+	var missed atomic.Bool
+	m.each(len(due), func(i int) {
+		asked := time.Now()
+		got, err := answer.Of(ctx, func(done func(port.APIObject, error)) { m.config.API.Get(ctx, port.APIKeyOf(due[i]), done) })
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		switch kind := port.KindOf(err); {
+		case err == nil:
+			l := got.(*coordinationv1.Lease)
+			m.seeLocked(l)
+			id := *due[i].Spec.HolderIdentity
+			if s := m.sights[id]; s.Version == l.ResourceVersion {
+				m.sights[id] = s.Unchanged(asked)
+			}
+		case kind == port.NotFound:
+			m.goneLocked(due[i].Name)
+		default:
+			missed.Store(true)
+		}
+	})
+	return !missed.Load()
+}
+
 // forgetAfter is how many durations after its end the lease of a process that left
 // without a word is deleted.
 const forgetAfter = 4
@@ -166,7 +204,7 @@ func (m *member) forget() {
 	var gone []port.APIDelete
 	m.mu.Lock()
 	for id, s := range m.sights { // order-free: each for itself
-		if id == m.config.Identity || time.Since(s.Ends()) < forgetAfter*s.Duration {
+		if id == m.config.Identity || !s.Gone() || time.Since(s.Ends()) < forgetAfter*s.Duration {
 			continue
 		}
 		if l := m.leases[m.config.Name+"-process-"+id]; l != nil {

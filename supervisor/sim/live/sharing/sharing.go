@@ -6,12 +6,13 @@
 //	free ──────────────────────────────────────────► held by M
 //	 ▲ ▲                                               │   │
 //	 │ └────────────── M gives it back ────────────────┘   │
-//	 └──── M was not heard of for its lease's duration ────┘
+//	 └──── M's lease was read when its duration was over, and had not changed ────┘
 //
 // Two rules ensure that no slot runs twice. A process that holds slots stops running
 // them before its own lease can have ended for anybody else (Fence). And others
-// count from when they saw the lease change last, which was after it was written
-// (Sight).
+// count from when they saw the lease change last, which was after it was written, and
+// read it again at the end: that a watch told of no change is not enough, for it may be
+// late (Sight).
 package sharing
 
 import (
@@ -135,6 +136,8 @@ type Sight struct {
 	Version  string
 	At       time.Time
 	Duration time.Duration
+	// Read is when the last read of the lease was begun that found this version.
+	Read time.Time
 }
 
 // See takes in the lease as it is now.
@@ -145,8 +148,17 @@ func (s Sight) See(version string, duration time.Duration, now time.Time) Sight 
 	return Sight{Version: version, At: now, Duration: duration}
 }
 
-// Ends is when the process counts as gone, if the lease does not change.
+// Unchanged takes in that the lease was read, from asked on, and has still this version.
+func (s Sight) Unchanged(asked time.Time) Sight {
+	s.Read = asked
+	return s
+}
+
+// Ends is when the lease must be read again, if nobody has told of a change.
 func (s Sight) Ends() time.Time { return s.At.Add(s.Duration) }
+
+// Gone says that the process has lost what it held: its lease was read at its end or later, and had not changed.
+func (s Sight) Gone() bool { return !s.Read.Before(s.Ends()) }
 
 // Fence is when a process must have stopped running what it holds, if it has not
 // renewed its lease since a renewal that was begun at renewed. The rest of the

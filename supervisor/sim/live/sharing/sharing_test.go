@@ -64,9 +64,10 @@ type process struct {
 	renewed time.Time
 	fenced  bool
 	running map[int]bool
-	// holders and sights are what it was told last.
-	holders []string
-	sights  map[string]Sight
+	// holders, versions and sights are what it was told last.
+	holders  []string
+	versions []int
+	sights   map[string]Sight
 }
 
 const duration = 15 * time.Second
@@ -77,12 +78,14 @@ type cluster struct {
 	now     time.Time
 	leases  map[string]string // version by process
 	holders []string
-	version int
-	all     []*process
+	// versions are those of the slots' leases.
+	versions []int
+	version  int
+	all      []*process
 }
 
 func (c *cluster) start() {
-	p := &process{id: fmt.Sprintf("p%02d", len(c.all)), alive: true, running: map[int]bool{}, sights: map[string]Sight{}, holders: make([]string, len(c.holders))}
+	p := &process{id: fmt.Sprintf("p%02d", len(c.all)), alive: true, running: map[int]bool{}, sights: map[string]Sight{}}
 	c.all = append(c.all, p)
 	c.renew(p)
 	c.look(p)
@@ -96,9 +99,9 @@ func (c *cluster) renew(p *process) {
 
 // look brings p's view up to date.
 func (c *cluster) look(p *process) {
-	p.holders = slices.Clone(c.holders)
+	p.holders, p.versions = slices.Clone(c.holders), slices.Clone(c.versions)
 	for id, version := range c.leases {
-		p.sights[id] = p.sights[id].See(version, duration, c.now)
+		p.sights[id] = p.sights[id].See(version, duration, c.now).Unchanged(c.now)
 	}
 	for id := range p.sights {
 		if _, there := c.leases[id]; !there {
@@ -123,7 +126,7 @@ func (c *cluster) act(p *process) {
 	}
 	v := View{Me: p.id, Leaving: p.leaving, Holders: slices.Clone(p.holders)}
 	for id, s := range p.sights {
-		if id == p.id || c.now.Before(s.Ends()) {
+		if id == p.id || !s.Gone() {
 			v.Members = append(v.Members, id)
 		}
 	}
@@ -136,13 +139,13 @@ func (c *cluster) act(p *process) {
 	for _, s := range plan.Release {
 		delete(p.running, s)
 		if c.holders[s] == p.id {
-			c.holders[s] = ""
+			c.hold(p, s, "")
 		}
 		p.holders[s] = ""
 	}
 	for _, s := range plan.Claim {
-		if c.holders[s] == p.holders[s] { // the write has a precondition
-			c.holders[s], p.holders[s] = p.id, p.id
+		if c.versions[s] == p.versions[s] { // the write has a precondition
+			c.hold(p, s, p.id)
 			p.running[s] = true
 		}
 	}
@@ -153,6 +156,12 @@ func (c *cluster) act(p *process) {
 	}
 }
 
+// hold writes the lease of slot s for p.
+func (c *cluster) hold(p *process, s int, holder string) {
+	c.versions[s]++
+	c.holders[s], p.holders[s], p.versions[s] = holder, holder, c.versions[s]
+}
+
 func (c *cluster) check() {
 	by := map[int]string{}
 	for _, p := range c.all {
@@ -161,7 +170,7 @@ func (c *cluster) check() {
 		}
 		for s := range p.running {
 			if other := by[s]; other != "" {
-				c.t.Fatalf("at %v slot %d is run by %s and %s", c.now.Sub(time.Time{}), s, other, p.id)
+				c.t.Fatalf("at %v slot %d is run by %s and %s", c.now.Sub(time.Unix(0, 0)), s, other, p.id)
 			}
 			by[s] = p.id
 		}
@@ -181,7 +190,8 @@ func (c *cluster) living() (all []*process) {
 // are run, and evenly.
 func TestSharing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &cluster{t: t, now: time.Unix(0, 0), leases: map[string]string{}, holders: make([]string, rapid.IntRange(1, 12).Draw(t, "slots"))}
+		slots := rapid.IntRange(1, 12).Draw(t, "slots")
+		c := &cluster{t: t, now: time.Unix(0, 0), leases: map[string]string{}, holders: make([]string, slots), versions: make([]int, slots)}
 		c.start()
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			live := c.living()
