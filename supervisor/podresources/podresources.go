@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -190,7 +191,7 @@ func (l lister) List(ctx context.Context, _ *api.ListPodResourcesRequest) (*api.
 	return out, nil
 }
 
-// Get implements api.PodResourcesListerServer.
+// Get implements api.PodResourcesListerServer: a pod that has ended is not found, as it is not in the list.
 func (l lister) Get(ctx context.Context, r *api.GetPodResourcesRequest) (*api.GetPodResourcesResponse, error) {
 	var pods []*v1.Pod
 	if r.GetPodName() != "" { // it would mean all
@@ -199,14 +200,15 @@ func (l lister) Get(ctx context.Context, r *api.GetPodResourcesRequest) (*api.Ge
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}
 	}
-	if len(pods) == 0 {
+	i := slices.IndexFunc(pods, func(p *v1.Pod) bool { return !podspec.Finished(p) })
+	if i < 0 {
 		return nil, status.Errorf(codes.NotFound, "pod %s in namespace %s not found", r.GetPodName(), r.GetPodNamespace())
 	}
 	own, err := l.own()
 	if err != nil {
 		return nil, err
 	}
-	return &api.GetPodResourcesResponse{PodResources: l.resources(pods[0], own)}, nil
+	return &api.GetPodResourcesResponse{PodResources: l.resources(pods[i], own)}, nil
 }
 
 // GetAllocatableResources implements api.PodResourcesListerServer: CPUs and memory that containers can have alone,

@@ -166,6 +166,7 @@ func TestPodResources(t *testing.T) {
 	}{
 		{"shop", "nobody", codes.NotFound, "pod nobody in namespace shop not found"},
 		{"other", "web", codes.NotFound, "pod web in namespace other not found"},
+		{"shop", "job", codes.NotFound, "pod job in namespace shop not found"}, // it has ended
 		{"", "", codes.NotFound, "pod  in namespace  not found"},
 		{"shop", "broken", codes.Unavailable, "nobody answers"},
 	} {
