@@ -214,10 +214,15 @@ type RequestedConfig struct {
 	// Failed is called for each failed request; nil if unused.
 	Failed func()
 	Log    zerolog.Logger
+	// Until is shown while there is no signed one; nil for none.
+	Until Certificate
 }
 
 // requested is a certificate signed by the cluster after approval, and renewed before it expires.
-type requested struct{ *csr.Keeper }
+type requested struct {
+	*csr.Keeper
+	until Certificate
+}
 
 // Requested uses a certificate signed by the cluster.
 func Requested(c RequestedConfig) (Certificate, error) {
@@ -231,7 +236,7 @@ func Requested(c RequestedConfig) (Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the server's certificate: %w", err)
 	}
-	return requested{k}, nil
+	return requested{k, c.Until}, nil
 }
 
 // request is the certificate request for a node; nil while its addresses are no reason for one.
@@ -265,6 +270,9 @@ func request(node string, addresses []v1.NodeAddress, dnsOnly bool) *x509.Certif
 func (r requested) Get() (*tls.Certificate, error) {
 	if c := r.Current(); c != nil {
 		return c, nil
+	}
+	if r.until != nil {
+		return r.until.Get()
 	}
 	return nil, errors.New(
 		"the server has no certificate yet: approve its request (kubectl get csr, kubectl certificate approve)",

@@ -19,7 +19,9 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/apiclient/csr"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -95,6 +97,22 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 		t.Error("files that are not there are no error")
 	}
 }
+
+// TestUntilSigned: while nobody has signed the server's request, clients see another certificate, if there is one.
+func TestUntilSigned(t *testing.T) {
+	file := newPair(t, "file", nil)
+	c := serve.RequestedConfig{
+		Dir: t.TempDir(), Node: "n1", Signer: nobodySigns{}, Addresses: func() []v1.NodeAddress { return nil },
+		Draw: func() float64 { return 0 },
+	}
+	alone := check.Value(serve.Requested(c))(t)
+	check.Says(t, check.Err(alone.Get()), "kubectl certificate approve", "the error without a certificate")
+	c.Until = check.Value(serve.FromFiles(writePair(t, t.TempDir(), file)))(t)
+	r := check.Value(serve.Requested(c))(t)
+	check.Equal(t, bytes.Equal(shown(t, r), file.Certificate[0]), true, "it shows that of the file")
+}
+
+type nobodySigns struct{ csr.Signer }
 
 func TestSelfSignedIsReused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
