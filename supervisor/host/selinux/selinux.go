@@ -4,6 +4,8 @@ package selinux
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -19,7 +21,12 @@ type Policy struct {
 	Enabled func() bool
 	// File is the label of files of containers, empty if the policy has none.
 	File func() string
+	// Set sets the label of a file.
+	Set func(path, label string) error
 }
+
+// pluginLabel is that of directories that containers may write to, whatever their categories.
+const pluginLabel = "system_u:object_r:container_file_t:s0"
 
 // Machine is the policy of this machine.
 func Machine() Policy {
@@ -27,7 +34,24 @@ func Machine() Policy {
 		process, file := library.ContainerLabels() // with categories that are reserved in this process
 		library.ReleaseLabel(process)
 		return file
-	}}
+	}, Set: library.SetFileLabel}
+}
+
+// LabelPlugins makes the directories of plugins, if they are missing, and has containers write to them.
+func (p Policy) LabelPlugins(dirs ...string) (failed []error) {
+	if !p.Enabled() {
+		return nil
+	}
+	for _, dir := range dirs {
+		err := os.MkdirAll(dir, 0o750)
+		if err == nil {
+			err = p.Set(dir, pluginLabel)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", dir, err))
+		}
+	}
+	return failed
 }
 
 // errUnknown is for people.

@@ -16,7 +16,7 @@ import (
 
 func TestHost(t *testing.T) {
 	policy := func(on bool, file string) Policy {
-		return Policy{func() bool { return on }, func() string { return file }}
+		return Policy{Enabled: func() bool { return on }, File: func() string { return file }}
 	}
 	const label = "system_u:object_r:container_file_t:s0:c1,c2"
 	if h, err := policy(false, label).Host(true); h != nil || err != nil {
@@ -28,6 +28,27 @@ func TestHost(t *testing.T) {
 	if h, err := policy(true, "").Host(false); h == nil || err == nil || !strings.Contains(err.Error(), "lxc_contexts") {
 		t.Errorf("with a policy that has no containers: %+v, %v", h, err)
 	}
+}
+
+// TestLabelPlugins: the directories are made and labelled, one that can't be does not keep the others from it.
+func TestLabelPlugins(t *testing.T) {
+	dir := t.TempDir()
+	var labelled []string
+	p := Policy{Enabled: func() bool { return true }, Set: func(path, label string) error {
+		if filepath.Base(path) == "bad" {
+			return errors.New("read-only")
+		}
+		labelled = append(labelled, filepath.Base(path)+" "+label)
+		return nil
+	}}
+	failed := p.LabelPlugins(filepath.Join(dir, "bad"), filepath.Join(dir, "plugins"))
+	check.Same(t, labelled, []string{"plugins system_u:object_r:container_file_t:s0"}, "labels")
+	check.Equal(t, len(failed), 1, "failures")
+	check.Says(t, failed[0], filepath.Join(dir, "bad")+": read-only", "the error")
+	check.Error(t, check.Err(os.Stat(filepath.Join(dir, "plugins"))))
+	p.Enabled = func() bool { return false }
+	check.None(t, p.LabelPlugins(filepath.Join(dir, "other")), "failures without SELinux")
+	check.Equal(t, os.IsNotExist(check.Err(os.Stat(filepath.Join(dir, "other")))), true, "without SELinux nothing is made")
 }
 
 // TestMachine: on a machine without SELinux nothing is asked of a policy.
