@@ -136,6 +136,9 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		if a.inUse != nil {
 			a.deps.InUse(a.inUse)
 		}
+		if a.written > 0 {
+			a.deps.Written()
+		}
 	case loaded:
 		a.loaded(ctx, m)
 	case found:

@@ -34,6 +34,7 @@ func registered(t *testing.T, change ...func(*rig)) *rig {
 // TestShownAgain: a CSINode that somebody deletes comes back, and so does a label. What is right is not written again.
 func TestShownAgain(t *testing.T) {
 	r := registered(t)
+	check.Equal(t, r.written, 1, "nodestatus is told that there is a CSINode")
 	r.Advance(time.Hour)
 	r.Keep("api:")
 	r.WantByListener("all is right")
@@ -47,6 +48,10 @@ func TestShownAgain(t *testing.T) {
 	r.Advance(11 * time.Minute)
 	r.Keep("api:")
 	r.WantByListener("labelled again", `api: patch Node n: labels map[zone:a], IDs {"d.example.com":"id"}`)
+	check.Equal(t, r.written, 1, "nodestatus is told once")
+	r.actor.Tell(csi.Resend{})
+	r.Advance(time.Second)
+	check.Equal(t, r.written, 2, "nodestatus is told when it asks")
 }
 
 // TestMute: of a driver that registers and then says nothing people are told once, not of one that needs a moment.

@@ -53,7 +53,7 @@ type Release struct{ volumes.ReleaseCSI }
 // NodeSeen is the Node, when it was replaced or has changed. From nodestatus. Lost: told again when asked.
 type NodeSeen struct{ Node *v1.Node }
 
-// Resend asks for InUse again. From nodestatus, which restarted.
+// Resend asks for InUse and CSINodeWritten again. From nodestatus, which restarted.
 type Resend struct{}
 
 // loaded is what an earlier agent left.
@@ -191,8 +191,10 @@ type Deps struct {
 	Answer    func(volumes.CSIAnswer)
 	Released  func(types.UID)
 	Restarted func()
-	// InUse tells nodestatus which volumes may be in use. ResendNode asks it for NodeSeen.
+	// InUse tells nodestatus which volumes may be in use, Written that the CSINode was written. ResendNode asks it for
+	// NodeSeen.
 	InUse      func([]v1.UniqueVolumeName)
+	Written    func()
 	ResendNode func()
 	// Living asks pods which pods there are; it may not be answered.
 	Living func(reply func(map[types.UID]bool))

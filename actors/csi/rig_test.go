@@ -52,6 +52,8 @@ type rig struct {
 	period time.Duration
 	health *decide.Health
 	gets   map[port.APIKey]int
+	// written is how often nodestatus was told that the CSINode was written.
+	written int
 }
 
 const driver = "d.example.com"
@@ -84,6 +86,7 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 			Released:  func(uid types.UID) { r.Say("volumes: %s released", uid) },
 			Restarted: func() { r.Say("volumes: restarted") },
 			InUse:     func(all []v1.UniqueVolumeName) { r.Say("node: in use %v", all) },
+			Written:   func() { r.written++ },
 			ResendNode: func() {
 				r.Say("node: resend")
 			},

@@ -188,6 +188,9 @@ func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
 		ctx.After(backoff.Retry(a.deps.Backoff, a.showFailures), showAgain{})
 		return
 	}
+	if a.written == 0 {
+		a.deps.Written()
+	}
 	a.showFailures, a.written = 0, m.version
 	for _, name := range slices.Sorted(maps.Keys(m.refused)) {
 		ctx.Log().Error().Str("driver", name).Str("error", m.refused[name]).

@@ -55,6 +55,7 @@ func (b *below) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 		Released:   func(uid types.UID) { b.volumes.Tell(volumes.CSIReleased{UID: uid}) },
 		Restarted:  func() { b.volumes.Tell(volumes.CSIRestarted{}) },
 		InUse:      func(all []v1.UniqueVolumeName) { b.above.nodestatus.Tell(nodestatus.InUse{Volumes: all}) },
+		Written:    func() { b.above.nodestatus.Tell(nodestatus.CSINodeWritten{}) },
 		ResendNode: func() { b.above.nodestatus.Tell(nodestatus.Resend{}) },
 		Living: func(reply func(map[types.UID]bool)) {
 			b.pods.Tell(pods.Living{Reply: func(living map[types.UID]bool, all bool) {

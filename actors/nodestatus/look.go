@@ -73,10 +73,11 @@ func (r *runtimeView) problems(now time.Time) []string {
 
 // poll polls the runtime.
 func (n *nodestatus) poll(ctx *kernel.Context[Message]) {
-	if now := ctx.Now(); now.Sub(n.looked) >= lookEvery {
+	due := ctx.Now().Sub(n.looked) >= lookEvery
+	if due {
 		n.look(ctx)
 	}
-	if n.runtime.version == "" || n.runtime.err != nil { // a restarted runtime may have another version
+	if due || n.runtime.version == "" || n.runtime.err != nil { // a restarted runtime may have another version
 		read(n, ctx, readVersion, "Version", n.deps.Runtime.Version,
 			func(id kernel.EffectID, v port.RuntimeVersion, err error) Message {
 				return runtimeVersion{id, v, err}
@@ -194,6 +195,9 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 		return
 	}
 	problems := n.runtime.problems(ctx.Now())
+	if n.csiWaits() {
+		problems = append(problems, "CSINode is not yet initialized")
+	}
 	if n.shuttingDown {
 		problems = append(problems, "node is shutting down")
 	}
@@ -219,6 +223,14 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 		Memory: n.pressure.Memory, Disk: n.pressure.Disk, PID: n.pressure.PID,
 	}
 	n.dirty = true
+}
+
+// csiWaits reports whether a new Node waits for its CSINode. What the scheduler reads there, the limits of drivers and
+// which plugins are migrated, is to be known before it places pods. A Node that is ready stays so when the agent starts
+// again: its CSINode is there.
+func (n *nodestatus) csiWaits() bool {
+	return n.deps.ResendInUse != nil && !n.csiShown &&
+		(n.node == nil || !nodeobject.Ready(&n.node.Status))
 }
 
 func sameHandler(a, b v1.NodeRuntimeHandler) bool {

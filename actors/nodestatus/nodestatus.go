@@ -84,7 +84,7 @@ type Deps struct {
 	// Addresses, if set, gets those that the node has in the apiserver, when they have changed. It must not block.
 	Addresses func([]v1.NodeAddress)
 	// Volumes gets the object when it was replaced, or when its volumes, labels or annotations changed. ResendInUse asks
-	// for InUse. Both are nil without CSI drivers.
+	// for InUse and CSINodeWritten. Both are nil without CSI drivers.
 	Volumes     func(*v1.Node)
 	ResendInUse func()
 	// SetPodCIDR tells the runtime the networks of this node's pods, comma-separated; nil if it need not know.
@@ -139,6 +139,7 @@ type nodestatus struct {
 	// inUse are the volumes in use, nil while they are not known. volumesSeen is the Node that Volumes was told of last.
 	inUse       []v1.UniqueVolumeName
 	volumesSeen *v1.Node
+	csiShown    bool // the CSINode was written
 	runtime     runtimeView
 	machine     *port.Machine
 	changing    bool // machine is not what the agent read at its start, or was not
@@ -251,6 +252,9 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 	case InUse:
 		n.inUse = m.Volumes
 		n.gather(ctx)
+	case CSINodeWritten:
+		n.csiShown = true
+		n.gather(ctx)
 	case ShuttingDown:
 		n.shuttingDown = m.On
 		n.gather(ctx)
@@ -308,6 +312,9 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 	}
 	n.tell(ctx)
 	n.network(ctx)
+	if !n.csiShown {
+		n.gather(ctx) // the Node may have been read meanwhile
+	}
 	n.sync(ctx)
 	n.renew(ctx)
 }

@@ -1,6 +1,7 @@
 package nodestatus
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // rig is the actor alone, on a virtual clock. The rig plays the apiserver, the runtime and the
@@ -53,11 +55,13 @@ type runtimePort struct {
 	err    error
 	status port.RuntimeStatus
 	images []observed.Image
+	// version is another one than 2.0.
+	version string
 }
 
 // Version implements port.Runtime.
 func (p *runtimePort) Version(_ context.Context, done func(port.RuntimeVersion, error)) {
-	p.r.AfterFunc(time.Millisecond, func() { done(port.RuntimeVersion{Name: "containerd", Version: "2.0"}, p.err) })
+	p.r.AfterFunc(time.Millisecond, func() { done(port.RuntimeVersion{Name: "containerd", Version: cmp.Or(p.version, "2.0")}, p.err) })
 }
 
 // Status implements port.Runtime.
@@ -307,6 +311,38 @@ func TestIdle(t *testing.T) {
 	if n := r.called("report"); n < 1 || n > 3 {
 		t.Errorf("%d reports in ten minutes", n)
 	}
+}
+
+// TestRuntimeUpgraded: nobody has seen the runtime away, and the Node shows the new version within a minute.
+func TestRuntimeUpgraded(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	r.Advance(time.Second)
+	r.runtime.version = "2.1"
+	r.Advance(time.Minute + 10*time.Second)
+	check.Equal(t, r.node.Status.NodeInfo.ContainerRuntimeVersion, "containerd://2.1", "the version")
+}
+
+// TestWaitsForTheCSINode: a new Node is not ready before its CSINode was written once. One that is ready stays so when
+// the agent starts again.
+func TestWaitsForTheCSINode(t *testing.T) {
+	asked := 0
+	csi := func(d *Deps) { d.ResendInUse = func() { asked++ } }
+	r := newRig(t)
+	r.start(csi)
+	r.Advance(time.Minute)
+	r.wantReady(false)
+	check.Has(t, r.node.Status.Conditions[3].Message, "CSINode is not yet initialized", "the message")
+	r.actor.Tell(CSINodeWritten{})
+	r.Advance(time.Second)
+	r.wantReady(true)
+	check.Equal(t, slices.Contains(r.events, "NodeNotReady"), false, "there is an event NodeNotReady")
+	again := newRig(t)
+	again.node = r.node
+	again.start(csi)
+	again.Advance(time.Minute)
+	again.wantReady(true)
+	check.Equal(t, again.called("report"), 0, "reports")
 }
 
 // TestNotReady: the network is not there yet; the node is registered, and ready soon after it is.

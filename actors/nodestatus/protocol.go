@@ -45,6 +45,10 @@ type Devices struct {
 // again when asked. Twice: as once. Volumes is never nil, and never changed.
 type InUse struct{ Volumes []v1.UniqueVolumeName }
 
+// CSINodeWritten says that the CSINode has been written since the agent's start. From csi, the first time, and when
+// asked. Lost: told again when asked. Twice: as once.
+type CSINodeWritten struct{}
+
 // ShuttingDown says that the machine is shutting down, or no longer is: the node is not ready. From shutdown. Lost
 // with a crash of this actor: shutdown repeats it. Twice: as once.
 type ShuttingDown struct{ On bool }
@@ -156,6 +160,7 @@ func (ReadNode) isNodeStatusMessage()       {}
 func (Devices) isNodeStatusMessage()        {}
 func (ShuttingDown) isNodeStatusMessage()   {}
 func (InUse) isNodeStatusMessage()          {}
+func (CSINodeWritten) isNodeStatusMessage() {}
 func (told) isNodeStatusMessage()           {}
 func (ended) isNodeStatusMessage()          {}
 func (reopen) isNodeStatusMessage()         {}

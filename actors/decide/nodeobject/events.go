@@ -26,8 +26,8 @@ func Events(name string, before, after *v1.NodeStatus) []Event {
 	for _, kind := range [...]v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure,
 		v1.NodePIDPressure, v1.NodeReady} {
 		was, is := statusOf(before, kind), statusOf(after, kind)
-		if was == is || is == "" {
-			continue
+		if was == is || is == "" || kind == v1.NodeReady && was == "" && is != v1.ConditionTrue {
+			continue // a new Node that is not ready yet has not become so
 		}
 		reason := reasons[kind][0]
 		if is != v1.ConditionTrue {

@@ -311,6 +311,12 @@ func TestEvents(t *testing.T) {
 			func(before, _ *v1.NodeStatus) { *before = v1.NodeStatus{} },
 			"NodeHasSufficientMemory NodeHasNoDiskPressure NodeHasSufficientPID NodeReady",
 		},
+		"registered, and not ready yet": {
+			func(before, after *v1.NodeStatus) {
+				*before, after.Conditions[3].Status = v1.NodeStatus{}, v1.ConditionFalse
+			},
+			"NodeHasSufficientMemory NodeHasNoDiskPressure NodeHasSufficientPID",
+		},
 		"not ready": {func(_, after *v1.NodeStatus) { after.Conditions[3].Status = v1.ConditionFalse }, "NodeNotReady"},
 		"was away":  {func(before, _ *v1.NodeStatus) { before.Conditions[3].Status = v1.ConditionUnknown }, "NodeReady"},
 		"pressure": {
