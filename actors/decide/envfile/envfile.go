@@ -6,7 +6,8 @@
 //	# a comment
 //	NAME='value, over as many lines as it wants'  # and a comment
 //
-// Values have no escapes. "NAME= 'x'" sets NAME to nothing, as in a shell.
+// Values have no escapes. "NAME= 'x'" sets NAME to nothing, as in a shell. "export NAME='x'" sets nothing that anybody
+// can ask for, as with a kubelet, and the lines after it count.
 package envfile
 
 import (
@@ -74,7 +75,7 @@ func (p *parser) assignment() (name, value, what string) {
 		return "", "", "there is no ="
 	case name == "":
 		return "", "", "there is no name before the ="
-	case strings.ContainsAny(name, " \t"):
+	case strings.TrimRight(name, " \t") != name:
 		return "", "", "there must be no space before the ="
 	case rest != "" && (rest[0] == ' ' || rest[0] == '\t'):
 		return name, "", ""
@@ -87,7 +88,7 @@ func (p *parser) assignment() (name, value, what string) {
 		if end < 0 {
 			return "", "", "the quote is not closed"
 		}
-		value += "\n" + p.rest[:end]
+		value = strings.ReplaceAll(value+"\n"+p.rest[:end], "\r\n", "\n") // as at the end of other lines
 		p.number += 1 + strings.Count(p.rest[:end], "\n")
 		after, p.rest, p.more = strings.Cut(p.rest[end+1:], "\n")
 	}
