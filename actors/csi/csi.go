@@ -133,12 +133,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case NodeSeen:
 		a.nodeSeen(ctx, m.Node)
 	case Resend:
-		if a.inUse != nil {
-			a.deps.InUse(a.inUse)
-		}
-		if a.written > 0 {
-			a.deps.Written()
-		}
+		a.resend()
 	case loaded:
 		a.loaded(ctx, m)
 	case found:
@@ -203,6 +198,16 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		for _, v := range a.showInUse() {
 			a.advance(ctx, v)
 		}
+	}
+}
+
+// resend tells nodestatus what it may not know any more.
+func (a *actor) resend() {
+	if a.inUse != nil {
+		a.deps.InUse(a.inUse)
+	}
+	if a.written > 0 {
+		a.deps.Written()
 	}
 }
 

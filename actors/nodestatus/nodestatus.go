@@ -310,6 +310,11 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 	case tellNetwork:
 		n.podNetwork.waiting = false
 	}
+	n.proceed(ctx)
+}
+
+// proceed does what there is to do by what is known now.
+func (n *nodestatus) proceed(ctx *kernel.Context[Message]) {
 	n.tell(ctx)
 	n.network(ctx)
 	if !n.csiShown {
