@@ -83,6 +83,12 @@ func knowsNoswap(t *testing.T) bool {
 	return true
 }
 
+// TestKeepsMemory: it is found out without a mount.
+func TestKeepsMemory(t *testing.T) {
+	hosttest.NeedRoot(t)
+	check.Equal(t, KeepsMemory(), knowsNoswap(t), "the kernel keeps a tmpfs out of swap")
+}
+
 func TestEmptyDirInMemory(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l := newLab(t)
