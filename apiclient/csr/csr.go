@@ -5,6 +5,7 @@ package csr
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -23,6 +24,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
 const (
@@ -35,6 +38,8 @@ const (
 	lookSeldom  = 30 * time.Second
 	firstRetry  = 2 * time.Second
 	seldomRetry = 5 * time.Minute
+	// askRetry is the longest pause while nobody takes the request: the apiserver may be about to start.
+	askRetry = 32 * time.Second
 	// changePeriod is the time between checks whether the template has changed.
 	changePeriod = time.Second
 )
@@ -55,6 +60,8 @@ type Config struct {
 	// Template is the content of the request; nil while it is unknown. It is called repeatedly.
 	Template func() *x509.CertificateRequest
 	Store    Store
+	// Pending is the file that has the key of First's request until there is a certificate.
+	Pending string
 	// Draw gives a number from 0 to 1, so that not all nodes renew on the same day.
 	Draw func() float64
 	// Failed is called for each failed request of Run; nil if unused.
@@ -129,33 +136,26 @@ func (k *Keeper) Run(ctx context.Context) {
 			if k.config.Failed != nil {
 				k.config.Failed()
 			}
-			pause(ctx, retry.Step())
+			pause(ctx, pauseAfter(err, &retry))
 			continue
 		}
 		retry, due = newRetry(), time.Time{}
 	}
 }
 
-// First requests until there is a certificate. Its error is that of ctx.
-func (k *Keeper) First(ctx context.Context) error {
-	for retry := newRetry(); k.Current() == nil; {
-		wish := k.config.Template()
-		if wish == nil {
-			pause(ctx, changePeriod)
-		} else if err := k.Renew(ctx, wish); err != nil && ctx.Err() == nil {
-			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error",
-				err.Error()).Msg("certificate request failed; retrying soon")
-			pause(ctx, retry.Step())
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
 func newRetry() wait.Backoff {
 	return wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.1, Steps: 100, Cap: seldomRetry}
+}
+
+// errNotTaken ends a request that could not be made.
+var errNotTaken = errors.New("the request was not taken")
+
+func pauseAfter(err error, retry *wait.Backoff) time.Duration {
+	d := retry.Step()
+	if errors.Is(err, errNotTaken) {
+		d = min(d, askRetry)
+	}
+	return d
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -202,6 +202,13 @@ func (k *Keeper) Renew(ctx context.Context, wish *x509.CertificateRequest) error
 	if err != nil {
 		return err
 	}
+	return k.request(ctx, wish, key, metav1.ObjectMeta{GenerateName: "csr-"})
+}
+
+// request makes a request of that name for a key, and waits for the answer.
+func (k *Keeper) request(
+	ctx context.Context, wish *x509.CertificateRequest, key crypto.Signer, name metav1.ObjectMeta,
+) error {
 	der, err := x509.CreateCertificateRequest(rand.Reader, wish, key)
 	if err != nil {
 		return err
@@ -211,7 +218,7 @@ func (k *Keeper) Renew(ctx context.Context, wish *x509.CertificateRequest) error
 		return err
 	}
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare})
-	signed, err := k.ask(ctx, wish, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	signed, err := k.ask(ctx, wish, name, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 	if err != nil {
 		return err
 	}
@@ -231,16 +238,22 @@ func (k *Keeper) Renew(ctx context.Context, wish *x509.CertificateRequest) error
 
 // ask creates a request, and returns the signed certificate. It does not wait for what is wished no more: somebody may
 // approve requests by hand, and a node have got its addresses meanwhile.
-func (k *Keeper) ask(ctx context.Context, wish *x509.CertificateRequest, request []byte) ([]byte, error) {
+func (k *Keeper) ask(
+	ctx context.Context, wish *x509.CertificateRequest, named metav1.ObjectMeta, request []byte,
+) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	r := &certificates.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
+		ObjectMeta: named,
 		Spec: certificates.CertificateSigningRequestSpec{Request: request, SignerName: k.config.SignerName,
 			Usages: k.config.Usages},
 	}
-	if err := k.config.Signer.RequestCertificate(ctx, r); err != nil {
-		return nil, err
+	err := k.config.Signer.RequestCertificate(ctx, r)
+	if named.Name != "" && port.KindOf(err) == port.AlreadyExists { // ours, of an earlier try
+		r, err = k.config.Signer.CertificateRequest(ctx, named.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotTaken, err)
 	}
 	name := r.Name
 	again := wait.Backoff{Duration: lookPeriod, Factor: 1.2, Jitter: 0.1, Steps: 100, Cap: lookSeldom}

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/big"
 	"net"
 	"os"
@@ -26,6 +27,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/csr"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -55,7 +57,12 @@ func (c *cluster) RequestCertificate(_ context.Context, r *certificates.Certific
 	if c.absent != nil {
 		return c.absent
 	}
-	r.Name = fmt.Sprintf("%s%d", r.GenerateName, len(c.asked)+1)
+	if c.asked[r.Name] != nil {
+		return &port.Error{Kind: port.AlreadyExists}
+	}
+	if r.Name == "" {
+		r.Name = fmt.Sprintf("%s%d", r.GenerateName, len(c.asked)+1)
+	}
 	c.asked[r.Name] = r.DeepCopy()
 	return nil
 }
@@ -134,6 +141,7 @@ func keeper(t *testing.T, dir string, c *cluster, w *wishes) *csr.Keeper {
 	k := check.Value(csr.New(csr.Config{
 		Signer: c, SignerName: certificates.KubeletServingSignerName, Usages: []certificates.KeyUsage{certificates.UsageServerAuth},
 		Template: w.get, Store: csr.Store{Dir: dir, Name: "kubelet-server"}, Draw: func() float64 { return 0.5 }, Log: zerolog.Nop(),
+		Pending: filepath.Join(dir, "key.tmp"),
 	}))(t)
 	return k
 }
@@ -288,6 +296,55 @@ func TestFirst(t *testing.T) {
 		if err := keeper(t, t.TempDir(), c, w).First(never); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v of one that is refused", err)
 		}
+	})
+}
+
+// TestFirstIsOneRequest: somebody who approves by hand has one request to approve, however long it waits, and however
+// often the agent starts.
+func TestFirstIsOneRequest(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		c, w := newCluster(t, time.Hour), &wishes{}
+		c.pending = true
+		w.set("192.0.2.1")
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			check.Equal(t, keeper(t, dir, c, w).First(ctx), context.DeadlineExceeded, "the error of one that nobody signs")
+			cancel()
+		}
+		check.Equal(t, c.count(), 1, "requests in two hours")
+		c.set(func() { c.pending = false })
+		k := keeper(t, dir, c, w)
+		check.Fatal(t, k.First(t.Context()))
+		check.Equal(t, c.count(), 1, "requests until it was signed")
+		_, err := os.Stat(filepath.Join(dir, "key.tmp"))
+		check.Equal(t, errors.Is(err, fs.ErrNotExist), true, "the key of the request is gone")
+		time.Sleep(2 * time.Hour) // it has expired, and the request is still there
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		check.Fatal(t, keeper(t, dir, c, w).First(ctx))
+		check.Equal(t, c.count(), 2, "requests after its end: the key is another one")
+	})
+}
+
+// TestAsksAgainSoon: an apiserver that could not be reached is asked again half a minute after it is there.
+func TestAsksAgainSoon(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		c, w := newCluster(t, 10*time.Hour), &wishes{}
+		c.absent = errors.New("nobody answers")
+		w.set("192.0.2.1")
+		k := keeper(t, dir, c, w)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { k.Run(ctx) })
+		time.Sleep(time.Hour)
+		c.set(func() { c.absent = nil })
+		time.Sleep(36 * time.Second)
+		synctest.Wait()
+		check.Equal(t, k.Current() != nil, true, "it has a certificate")
+		cancel()
+		running.Wait()
 	})
 }
 

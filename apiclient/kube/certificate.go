@@ -2,7 +2,9 @@ package kube
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -34,9 +36,17 @@ type fileStates [2]fileState
 // lookPeriod is the shortest time between checks of the files, which precede a request.
 const lookPeriod = time.Second
 
-func newCertificate(certFile, keyFile string, changed func()) (*certificate, error) {
+// errNoCertificate is said to requests that are made before there is a certificate.
+var errNoCertificate = errors.New("the node has no client certificate yet: its request waits to be taken and signed " +
+	"(kubectl get csr, kubectl certificate approve)")
+
+// newCertificate reads the files. With later they may come later.
+func newCertificate(certFile, keyFile string, later bool, changed func()) (*certificate, error) {
 	c := &certificate{certFile: certFile, keyFile: keyFile, changed: changed}
 	seen, err := c.state()
+	if later && errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("client certificate: %w", err)
 	}
@@ -52,6 +62,9 @@ func newCertificate(certFile, keyFile string, changed func()) (*certificate, err
 func (c *certificate) get() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.is == nil {
+		return nil, errNoCertificate
+	}
 	return c.is, nil
 }
 

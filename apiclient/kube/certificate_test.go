@@ -44,17 +44,17 @@ func TestCertificate(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "c.crt"), filepath.Join(dir, "c.key")
 	changes := 0
-	if _, err := newCertificate(certFile, keyFile, nil); err == nil || !strings.Contains(err.Error(), certFile) {
+	if _, err := newCertificate(certFile, keyFile, false, nil); err == nil || !strings.Contains(err.Error(), certFile) {
 		t.Errorf("without files: %v, want an error that names one", err)
 	}
 	cert, key := newPair(t, "one", now, now.Add(time.Hour))
 	write(t, certFile, cert)
 	write(t, keyFile, []byte("no key"))
-	if _, err := newCertificate(certFile, keyFile, nil); err == nil || !strings.Contains(err.Error(), keyFile) {
+	if _, err := newCertificate(certFile, keyFile, false, nil); err == nil || !strings.Contains(err.Error(), keyFile) {
 		t.Errorf("with a broken key: %v, want an error that names it", err)
 	}
 	write(t, keyFile, key)
-	c := check.Value(newCertificate(certFile, keyFile, func() { changes++ }))(t)
+	c := check.Value(newCertificate(certFile, keyFile, false, func() { changes++ }))(t)
 	shown := func() string {
 		got := check.Value(c.get())(t)
 		leaf := check.Value(x509.ParseCertificate(got.Certificate[0]))(t)
@@ -83,6 +83,19 @@ func TestCertificate(t *testing.T) {
 			t.Errorf("%s: shows %s after %d changes, want %s after %d", step.what, shown(), changes, step.want, step.changes)
 		}
 	}
+}
+
+// TestCertificateLater: requests fail until there is one, and name what is missing.
+func TestCertificateLater(t *testing.T) {
+	now := time.Now()
+	both := filepath.Join(t.TempDir(), "current.pem")
+	c := check.Value(newCertificate(both, both, true, func() {}))(t)
+	_, err := c.get()
+	check.Says(t, err, "no client certificate yet", "the error before")
+	cert, key := newPair(t, "one", now, now.Add(time.Hour))
+	write(t, both, append(key, cert...))
+	c.look(now)
+	check.Error(t, check.Err(c.get()))
 }
 
 func TestDescribeCredential(t *testing.T) {

@@ -55,7 +55,7 @@ func New(config Config) (*Client, error) {
 	shared.ContentType = config.ContentType
 	shared.AcceptContentTypes = config.ContentType + ",application/json"
 	shared.Timeout = 0 // each call has its own deadline, and a watch none
-	http, conns, err := newHTTP(shared, config.Observe)
+	http, conns, err := newHTTP(shared, config.CertificateLater, config.Observe)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,8 @@ const (
 type Config struct {
 	// REST has the address and the credential; see Load. It is not changed.
 	REST *rest.Config
+	// CertificateLater says that the files of the client certificate may come later. Until then requests fail.
+	CertificateLater bool
 	// Version is troupe's: the user agent is troupe/VERSION.
 	Version string
 	// QPS and Burst bound requests a second (kubeAPIQPS, kubeAPIBurst). QPS 0 is the default,

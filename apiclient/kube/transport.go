@@ -23,8 +23,8 @@ const (
 	keepAlive        = 15 * time.Second
 )
 
-// newHTTP makes the HTTP client for all requests of config, and its connections.
-func newHTTP(config *rest.Config, observe func(Request)) (*http.Client, *connections, error) {
+// newHTTP makes the HTTP client for all requests of config, and its connections. later is Config.CertificateLater.
+func newHTTP(config *rest.Config, later bool, observe func(Request)) (*http.Client, *connections, error) {
 	dial := (&net.Dialer{Timeout: patience.Dial, KeepAlive: keepAlive}).DialContext
 	if config.Dial != nil {
 		dial = config.Dial
@@ -39,7 +39,7 @@ func newHTTP(config *rest.Config, observe func(Request)) (*http.Client, *connect
 		return nil, nil, err
 	}
 	if options.TLS.CertFile != "" && options.TLS.KeyFile != "" {
-		trips.cert, err = newCertificate(options.TLS.CertFile, options.TLS.KeyFile, conns.closeAll)
+		trips.cert, err = newCertificate(options.TLS.CertFile, options.TLS.KeyFile, later, conns.closeAll)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -123,6 +123,9 @@ func (t *trips) trip(request *http.Request) (*http.Response, error) {
 	ctx := request.Context()
 	if t.cert != nil {
 		t.cert.look(time.Now())
+		if _, err := t.cert.get(); err != nil {
+			return nil, err
+		}
 	}
 	first, err := t.conns.enter(ctx)
 	if err != nil {

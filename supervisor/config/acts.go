@@ -29,6 +29,7 @@ var actsOn = map[string]struct{}{
 	"crashLoopBackOff": {},
 	"evictionHard":     {}, "evictionMaxPodGracePeriod": {}, "evictionMinimumReclaim": {},
 	"evictionPressureTransitionPeriod": {}, "evictionSoft": {}, "evictionSoftGracePeriod": {},
+	"makeIPTablesUtilChains":  {},
 	"kernelMemcgNotification": {}, "localStorageCapacityIsolation": {}, "mergeDefaultEvictionSettings": {},
 	"enforceNodeAllocatable": {}, "failCgroupV1": {}, "failSwapOn": {}, "fileCheckFrequency": {},
 	"healthzBindAddress": {}, "healthzPort": {}, "httpCheckFrequency": {}, "imageServiceEndpoint": {},

@@ -128,7 +128,7 @@ func TestDefaultsAreNotNamed(t *testing.T) {
 	for file, want := range map[string]string{
 		"syncFrequency: 0s\ncpuManagerReconcilePeriod: 0s\nlogging: {flushFrequency: 0, options: {json: {infoBufferSize: '0'}, text: {infoBufferSize: '0'}}}":                     "",
 		"syncFrequency: 1m0s\nhairpinMode: promiscuous-bridge\nvolumePluginDir: /usr/libexec/kubernetes/kubelet-plugins/volume/exec/\nmemoryReservationPolicy: None\npodCIDR: ''": "",
-		"syncFrequency: 2m0s\nhairpinMode: hairpin-veth\nmakeIPTablesUtilChains: false":                                                                                           "settings that have no effect: hairpinMode, makeIPTablesUtilChains, syncFrequency",
+		"syncFrequency: 2m0s\nhairpinMode: hairpin-veth\niptablesDropBit: 0":                                                                                                      "settings that have no effect: hairpinMode, iptablesDropBit, syncFrequency",
 		documentedDefaults: "",
 	} {
 		c := good(t, map[string]string{"etc/k": file + "\n"}, "--config=/etc/k")

@@ -30,6 +30,9 @@ func certDir(c config.Config) string {
 // currentClient is the name of the file that a kubelet keeps its client certificate in.
 const currentClient = "kubelet-client-current.pem"
 
+// pendingClient is the name of the file with the key of a request that waits, as a kubelet has it.
+const pendingClient = "kubelet-client.key.tmp"
+
 // clientStore has the node's client certificate, if the node keeps it itself. A kubeconfig that names a file of that
 // name says where: kubeadm's names it in /var/lib/kubelet, whatever --root-dir is.
 func clientStore(c config.Config) csr.Store {
@@ -92,23 +95,20 @@ func clientKeeper(c config.Config, by csr.Signer, name string, failed func(), lo
 				Subject: pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}},
 			}
 		},
-		Store: clientStore(c), Draw: rand.Float64, Failed: failed, Log: log,
+		Store: clientStore(c), Pending: filepath.Join(certDir(c), pendingClient),
+		Draw: rand.Float64, Failed: failed, Log: log,
 	})
 }
 
 // bootstrap requests a certificate, waits for the cluster's answer as long as it takes, and
-// writes the --kubeconfig with the certificate (TLS bootstrapping).
+// writes the --kubeconfig with the certificate (TLS bootstrapping without rotateCertificates).
 func bootstrap(
 	ctx context.Context, c config.Config, name string, log zerolog.Logger, observe func(kube.Request),
 ) (*rest.Config, error) {
 	o := c.Options()
-	is, err := kube.Load(o.BootstrapKubeconfig)
+	client, err := dialFirst(c, log, observe)
 	if err != nil {
-		return nil, fmt.Errorf("--bootstrap-kubeconfig: %w", err)
-	}
-	client, err := dial(c, is, log, observe)
-	if err != nil {
-		return nil, fmt.Errorf("--bootstrap-kubeconfig %s: %w", o.BootstrapKubeconfig, err)
+		return nil, err
 	}
 	defer client.Close()
 	keeper, err := clientKeeper(c, client, name, nil, log)
@@ -123,6 +123,88 @@ func bootstrap(
 		return nil, err
 	}
 	return kube.Load(o.Kubeconfig)
+}
+
+// bootstrapLater is the client configuration of a node that has yet to get its certificate, and goes on meanwhile
+// (rotateCertificates). It writes the --kubeconfig, which names the file where the certificate will be.
+func bootstrapLater(c config.Config, log zerolog.Logger) (*rest.Config, error) {
+	o, file := c.Options(), clientStore(c).Current()
+	first, err := kube.Load(o.BootstrapKubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--bootstrap-kubeconfig: %w", err)
+	}
+	if err := kube.Derive(o.BootstrapKubeconfig, o.Kubeconfig, file); err != nil {
+		return nil, err
+	}
+	log.Info().Msg("the node requests a client certificate with the credential of --bootstrap-kubeconfig; " +
+		"static pods run meanwhile")
+	is := rest.AnonymousClientConfig(first)
+	is.CertFile, is.KeyFile = file, file
+	return is, nil
+}
+
+// dialFirst makes a client with the credential of --bootstrap-kubeconfig.
+func dialFirst(c config.Config, log zerolog.Logger, observe func(kube.Request)) (*kube.Client, error) {
+	path := c.Options().BootstrapKubeconfig
+	is, err := kube.Load(path)
+	if err != nil {
+		return nil, fmt.Errorf("--bootstrap-kubeconfig: %w", err)
+	}
+	client, err := dial(c, is, log, observe)
+	if err != nil {
+		return nil, fmt.Errorf("--bootstrap-kubeconfig %s: %w", path, err)
+	}
+	return client, nil
+}
+
+// clientSigner asks for the client certificate of a node that runs: with the one that it has, and without a valid one
+// with the credential of --bootstrap-kubeconfig. It reads the files for each request, as somebody may have replaced
+// them. One request is made at a time.
+type clientSigner struct {
+	config config.Config
+	// own has the node's certificate, and first, if it is not nil, the other credential.
+	own, first *kube.Client
+	log        zerolog.Logger
+	observe    func(kube.Request)
+}
+
+// RequestCertificate implements csr.Signer.
+func (s *clientSigner) RequestCertificate(ctx context.Context, r *certificates.CertificateSigningRequest) error {
+	s.close()
+	now := time.Now()
+	if is, err := kube.Load(s.config.Options().Kubeconfig); err == nil {
+		if _, err := adopted(s.config, is, now, s.log); err != nil {
+			s.log.Warn().Str("error", err.Error()).Msg("cannot use the client certificate of the kubeconfig")
+		}
+	}
+	if needsBootstrap(s.config, now) {
+		var err error
+		if s.first, err = dialFirst(s.config, s.log, s.observe); err != nil {
+			return err
+		}
+	}
+	return s.asked().RequestCertificate(ctx, r)
+}
+
+// CertificateRequest implements csr.Signer.
+func (s *clientSigner) CertificateRequest(
+	ctx context.Context, name string,
+) (*certificates.CertificateSigningRequest, error) {
+	return s.asked().CertificateRequest(ctx, name)
+}
+
+func (s *clientSigner) asked() *kube.Client {
+	if s.first != nil {
+		return s.first
+	}
+	return s.own
+}
+
+func (s *clientSigner) close() {
+	if s.first != nil {
+		s.first.Close()
+		s.first = nil
+	}
 }
 
 // adopted is a client configuration whose certificate the node keeps from now on, so that it can be renewed
@@ -146,7 +228,9 @@ func adopted(c config.Config, is *rest.Config, now time.Time, log zerolog.Logger
 	if err != nil {
 		return nil, err
 	}
-	if has == nil || now.After(has.Leaf.NotAfter) || given.Leaf.NotBefore.After(has.Leaf.NotBefore) {
+	better := has == nil || given.Leaf.NotBefore.After(has.Leaf.NotBefore) ||
+		now.After(has.Leaf.NotAfter) && !now.After(given.Leaf.NotAfter)
+	if better {
 		if saved, err := store.Save(now, own.CertData, own.KeyData); saved == nil {
 			log.Warn().Str("error", err.Error()).Str("kubeconfig", c.Options().Kubeconfig).
 				Msg("cannot store the client certificate of the kubeconfig, so it will not be renewed (rotateCertificates)")
@@ -173,13 +257,15 @@ func (d *running) rotateCertificates(
 			Msg("rotateCertificates has no effect: the kubeconfig has no client certificate that the agent could renew")
 		return none, nil
 	}
-	keeper, err := clientKeeper(c, client, d.name, d.counters.ClientRenewals(), d.log)
+	by := &clientSigner{config: c, own: client, log: d.log, observe: d.counters.Request}
+	keeper, err := clientKeeper(c, by, d.name, d.counters.ClientRenewals(), d.log)
 	if err != nil {
 		return nil, fmt.Errorf("client certificate of the node: %w", err)
 	}
 	d.counters.ClientCertificate(keeper.Current)
 	return func(ctx context.Context) error {
 		keeper.Run(ctx)
+		by.close()
 		return nil
 	}, nil
 }

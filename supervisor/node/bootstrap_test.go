@@ -34,12 +34,21 @@ import (
 // saved puts a certificate into a store that is good until then.
 func saved(t *testing.T, s csr.Store, until time.Time) {
 	t.Helper()
+	cert, key := pair(t, "", until)
+	must.Value(s.Save(time.Now(), cert, key))(t)
+}
+
+// pair is a certificate of that name that is good for an hour, until then, and its key.
+func pair(t *testing.T, name string, until time.Time) (cert, keyPEM []byte) {
+	t.Helper()
 	key := must.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	own := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: until.Add(-time.Hour), NotAfter: until}
+	own := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-time.Hour), NotAfter: until,
+	}
 	der := must.Value(x509.CreateCertificate(rand.Reader, own, own, key.Public(), key))(t)
 	bare := must.Value(x509.MarshalPKCS8PrivateKey(key))(t)
-	must.Value(s.Save(time.Now(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare})))(t)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare})
 }
 
 func TestNeedsBootstrap(t *testing.T) {

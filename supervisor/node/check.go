@@ -105,10 +105,15 @@ func (k *check) credentials() {
 		Authorization:  kubelet.KubeletAuthorization{Mode: kubelet.KubeletAuthorizationModeAlwaysAllow},
 	})
 	k.refuse(err)
-	if settings.TLSCertFile != "" && (!settings.ServerTLSBootstrap || c.Standalone()) {
-		_, err := serve.FromFiles(settings.TLSCertFile, settings.TLSPrivateKeyFile)
-		k.refuse(err)
+	switch {
+	case settings.ServerTLSBootstrap && !c.Standalone():
+		_, err = untilSigned(settings)
+	case settings.TLSCertFile != "":
+		_, err = serve.FromFiles(settings.TLSCertFile, settings.TLSPrivateKeyFile)
+	default:
+		return
 	}
+	k.refuse(err)
 }
 
 // directories: those that the agent writes to, and the locks in them. It is false if there can be no root directory.

@@ -24,6 +24,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/csidrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/dradrivers"
+	"github.com/troupe-dev/troupe/supervisor/host/iptables"
 	"github.com/troupe-dev/troupe/supervisor/host/logind"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 	"github.com/troupe-dev/troupe/supervisor/host/network"
@@ -31,6 +32,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/host/pressure"
 	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
+	policy "github.com/troupe-dev/troupe/supervisor/host/selinux"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/lockfile"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
@@ -74,7 +76,8 @@ type launch struct {
 	// contended is closed when another process wants to have the turn; nil if it does not matter.
 	contended <-chan struct{}
 	// traces is nil if tracing is off.
-	traces *tracing.Tracing
+	traces   *tracing.Tracing
+	watchdog *watchdog
 	// closers undo the steps, in the reverse order.
 	closers []func()
 }
@@ -85,8 +88,11 @@ var errToldToEnd = errors.New("told to end")
 // Run runs a node until ctx ends (nil: pods keep running) or it can't continue.
 func Run(ctx context.Context, o Options) error {
 	klogsink.Route(o.Log)
-	l := &launch{options: o, config: o.Config}
+	l := &launch{options: o, config: o.Config, watchdog: newWatchdog(o.Log)}
 	defer l.close()
+	told, stop := context.WithCancel(ctx)
+	defer stop()
+	go l.watchdog.run(told)
 	for _, step := range []func(context.Context) error{
 		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.shareRoot, l.assignCPUs, l.assignMemory,
 		l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
@@ -166,8 +172,14 @@ func (l *launch) claimRoot(context.Context) (err error) {
 	return nil
 }
 
-// reachAPI makes the client of the apiserver, with a certificate that it asks for first if it has none.
+// reachAPI makes the client of the apiserver. A node without a certificate asks for one first, or in the background if
+// the agent renews it.
 func (l *launch) reachAPI(ctx context.Context) (err error) {
+	if l.apiserver == nil && !l.config.Standalone() && l.config.Kubelet().RotateCertificates {
+		if l.apiserver, err = bootstrapLater(l.config, l.options.Log); err != nil {
+			return err
+		}
+	}
 	if l.apiserver == nil && !l.config.Standalone() {
 		l.apiserver, err = bootstrap(ctx, l.config, l.name, l.options.Log, l.counters.Request)
 		if err != nil && ctx.Err() != nil {
@@ -201,9 +213,22 @@ func (l *launch) openHost(context.Context) (err error) {
 	if l.config.Gates().Enabled("LocalStorageCapacityIsolationFSQuotaMonitoring") {
 		l.useProjectQuotas()
 	}
+	if l.onRealMachine() {
+		l.labelPlugins()
+	}
 	l.closing(l.host.Close) // nothing is written through it
 	l.runtime.giveHost(l.host, l.root.Path(), l.machine.selinux != nil)
 	return nil
+}
+
+// labelPlugins lets plugins in containers without privileges make their sockets on a host with SELinux.
+func (l *launch) labelPlugins() {
+	root := l.root.Path()
+	for _, err := range policy.Machine().LabelPlugins(
+		filepath.Join(root, "plugins"), filepath.Join(root, "plugins_registry"), l.plugins) {
+		l.options.Log.Warn().Str("error", err.Error()).
+			Msg("cannot set the SELinux label of a directory: plugins without privileges may not work")
+	}
 }
 
 // useProjectQuotas does without where the host can't.
@@ -229,8 +254,9 @@ func (l *launch) listen(context.Context) error {
 	}
 	d := &running{
 		started: time.Now(), log: l.options.Log, name: l.name, counters: l.counters, traces: l.traces, recorder: recorded,
-		fatal: make(chan *kernel.CrashReport, 1), contended: l.contended,
+		watchdog: l.watchdog, fatal: make(chan *kernel.CrashReport, 1), contended: l.contended,
 	}
+	d.live.ask = d.askActors
 	l.daemon, l.events = d, eventlog.New(l.options.Log, keptEvents)
 	if l.serve, err = d.listen(l.options, l.root.Path(), l.events); err != nil {
 		return err
@@ -260,6 +286,12 @@ func (l *launch) listen(context.Context) error {
 	l.serve = append(l.serve, rotation)
 	if k := c.Kubelet(); k.KubeletCgroups != "" || k.SystemCgroups != "" {
 		l.serve = append(l.serve, l.keepCgroups)
+	}
+	if l.onRealMachine() && *c.Kubelet().MakeIPTablesUtilChains {
+		l.serve = append(l.serve, func(ctx context.Context) error {
+			iptables.New(iptables.Config{Log: l.options.Log}).Run(ctx)
+			return nil
+		})
 	}
 	return nil
 }
@@ -371,10 +403,16 @@ func (l *launch) connectPorts(context.Context) error {
 	}
 	l.ports.Events = l.daemon.recorder.Events(l.counters.Events(l.ports.Events))
 	l.late.to(l.ports.Events)
+	var told []port.Event
 	if text := rt.resolvConfTrouble(l.config); text != "" {
-		l.ports.Events.Record(port.Event{
-			Node: l.name, Warning: true, Reason: "CheckLimitsForResolvConf", Message: text, At: time.Now(),
-		})
+		told = append(told, port.Event{Reason: "CheckLimitsForResolvConf", Message: text})
+	}
+	if l.onRealMachine() {
+		told = append(told, l.machine.nodeEvents(swapOn(), host.KeepsMemory)...)
+	}
+	for _, e := range told {
+		e.Node, e.Warning, e.At = l.name, true, time.Now()
+		l.ports.Events.Record(e)
 	}
 	return nil
 }

@@ -83,6 +83,9 @@ type running struct {
 	started time.Time
 	// recorder writes down what happens to pods.
 	recorder *timeline.Recorder
+	// live says whether the actors answer, and watchdog tells systemd.
+	live     liveness
+	watchdog *watchdog
 }
 
 func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow, static config.StaticPods) error {
@@ -151,7 +154,8 @@ func (d *running) listen(o Options, rootDir string, events *eventlog.Log) ([]fun
 	}
 	serve := []func(context.Context) error{server.Serve}
 	if addr, ok := o.Config.Healthz(); ok {
-		c := healthz.Config{Address: addr, Checks: d.checks(), Observe: d.counters.Healthcheck}
+		// No checks, as with a kubelet: programs kill an agent whose first look here fails.
+		c := healthz.Config{Address: addr, Observe: d.counters.Healthcheck}
 		if hz, err := healthz.Listen(c); err == nil {
 			serve = append(serve, hz.Serve)
 		} else {
@@ -185,7 +189,7 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
 		o.Log.Warn().Str("error", err.Error()).Msg("cannot notify systemd that the node is ready")
 	}
-	go d.watchdog(ctx)
+	d.watchdog.watch(d.live.check)
 	once := make(chan error, 1)
 	if o.Config.RunOnce() {
 		go func() { once <- d.untilDone(ctx) }()
@@ -264,55 +268,6 @@ func (d *running) runtimeTrouble(ctx context.Context) *podview.Runtime {
 	case <-ctx.Done():
 	}
 	return nil
-}
-
-// syncloop reports whether the actors answer. It asks neither the runtime nor podview: a restart
-// of the agent does not help a node whose runtime is down.
-func (d *running) syncloop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, healthPatience)
-	defer cancel()
-	got := make(chan struct{}, 1)
-	d.agent.Query(func(node.Health) { got <- struct{}{} })
-	select {
-	case <-got:
-	case <-ctx.Done():
-		return errors.New("the node actor does not answer: see `troupe tree`")
-	}
-	ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods")
-	if !ok {
-		return errors.New("the pods actor does not exist: see `troupe tree`")
-	}
-	ref.Tell(pods.Query{Reply: func(pods.Inventory) { got <- struct{}{} }})
-	select {
-	case <-got:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the pods actor does not answer: %w: see `troupe tree`", ctx.Err())
-	}
-}
-
-// watchdog tells systemd that the agent lives, if it wants to know.
-func (d *running) watchdog(ctx context.Context) {
-	every, err := daemon.SdWatchdogEnabled(false)
-	if err != nil || every == 0 {
-		return
-	}
-	t := time.NewTicker(every / 2)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			if err := d.syncloop(ctx); err != nil {
-				d.log.Error().Str("error", err.Error()).Msg("health check failed: not notifying the systemd watchdog")
-				continue
-			}
-			if _, err := daemon.SdNotify(false, daemon.SdNotifyWatchdog); err != nil {
-				d.log.Warn().Str("error", err.Error()).Msg("cannot notify the systemd watchdog")
-			}
-		}
-	}
 }
 
 // untilDone waits until every pod has ended (runOnce).

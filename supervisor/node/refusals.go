@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/config"
@@ -79,6 +85,9 @@ func (m machine) refusals(c config.Config) (why []error) {
 	if err := m.cgroups.allowedBy(c); err != nil {
 		why = append(why, err)
 	}
+	if err := m.overReserved(held(c)); err != nil {
+		why = append(why, err)
+	}
 	if c.Kubelet().ProtectKernelDefaults {
 		if _, err := protectKernel(sysctlRoot, true); err != nil {
 			why = append(why, err)
@@ -86,6 +95,46 @@ func (m machine) refusals(c config.Config) (why []error) {
 	}
 	return why
 }
+
+// overReserved says which resources the machine has less of than is kept from pods: they would all be refused.
+func (m machine) overReserved(held func(v1.ResourceName, int64) int64) error {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(m.capacity)) {
+		q, amount := m.capacity[name], func(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
+		has := q.Value()
+		if name == v1.ResourceCPU {
+			has = q.MilliValue()
+			amount = func(n int64) string { return resource.NewMilliQuantity(n, resource.DecimalSI).String() }
+		}
+		if kept := held(name, has); kept > has {
+			texts = append(texts, fmt.Sprintf("%s: %s are reserved and the machine has %s", name, amount(kept), amount(has)))
+		}
+	}
+	if texts == nil {
+		return nil
+	}
+	return fmt.Errorf("invalid Node Allocatable configuration: %s: lower systemReserved, kubeReserved or evictionHard",
+		strings.Join(texts, "; "))
+}
+
+// nodeEvents are what programs look for in events of the Node: their reasons are a kubelet's. swap names a device, and
+// memoryStays says whether the kernel keeps volumes in memory from being swapped to it.
+func (m machine) nodeEvents(swap string, memoryStays func() bool) (out []port.Event) {
+	if !m.cgroups.v2 {
+		out = append(out, port.Event{Reason: "CgroupV1", Message: oldCgroups})
+	}
+	if swap != "" && !memoryStays() {
+		out = append(out, port.Event{
+			Reason: "PossibleMemoryBackedVolumesOnDisk",
+			Message: "swap is on (" + swap + "), and the kernel's tmpfs has no option noswap: Secrets and other volumes in " +
+				"memory may be written to a disk",
+		})
+	}
+	return out
+}
+
+// oldCgroups is said of a host with cgroup v1.
+const oldCgroups = "this host uses cgroup v1, which is deprecated in Kubernetes: plan to boot it with cgroup v2"
 
 // warnings are what the operator should know of this machine as a node with that configuration.
 func (m machine) warnings(c config.Config) []string {
@@ -97,7 +146,7 @@ func (m machine) warnings(c config.Config) []string {
 		out = append(out, m.noLabels.Error())
 	}
 	if !m.cgroups.v2 {
-		out = append(out, "this host uses cgroup v1, which is deprecated in Kubernetes: plan to boot it with cgroup v2")
+		out = append(out, oldCgroups)
 	}
 	return out
 }

@@ -3,11 +3,14 @@ package node
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -20,6 +23,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/lockfile"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -33,6 +37,7 @@ failSwapOn: false
 oomScoreAdj: 0
 cgroupsPerQOS: false
 enforceNodeAllocatable: []
+makeIPTablesUtilChains: false
 `
 
 // simulated are the options of an agent on a simulated runtime.
@@ -94,6 +99,67 @@ func TestToldToSystemd(t *testing.T) {
 	cancel()
 	awaitNotice(t, conn, "STOPPING=1")
 	must.Fatal(t, <-ended)
+}
+
+// TestToldWhileItStarts: systemd counts the time for the watchdog from the start of the process.
+func TestToldWhileItStarts(t *testing.T) {
+	conn := systemd(t)
+	t.Setenv("WATCHDOG_USEC", "100000")
+	path := filepath.Join(t.TempDir(), "lock")
+	held := must.Value(lockfile.Take(t.Context(), path, func() {}))(t)
+	defer held.Close()
+	o := simulated(t, "--lock-file", path)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	awaitNotice(t, conn, "WATCHDOG=1")
+	awaitNotice(t, conn, "WATCHDOG=1")
+	cancel()
+	must.Fatal(t, <-ended)
+}
+
+// TestHealthzAsksNobody: programs restart an agent whose first look there fails.
+func TestHealthzAsksNobody(t *testing.T) {
+	conn := systemd(t)
+	free := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	must.Fatal(t, err)
+	must.Fatal(t, free.Close())
+	o := simulated(t, "--healthz-port="+port)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	awaitNotice(t, conn, "READY=1")
+	answer := must.Value(http.Get("http://127.0.0.1:" + port + "/healthz?verbose"))(t) //nolint:noctx // the test's end is enough
+	text := must.Value(io.ReadAll(answer.Body))(t)
+	must.Error(t, answer.Body.Close())
+	must.Equal(t, string(text), "[+]ping ok\n[+]log ok\nhealthz check passed\n", "the answer")
+	cancel()
+	must.Fatal(t, <-ended)
+}
+
+// TestSilentActors: they may be silent for five minutes, and a lost question is not counted against them for ever.
+func TestSilentActors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answered []func()
+		l := &liveness{ask: func(f func()) { answered = append(answered, f) }}
+		well := func(want bool) {
+			t.Helper()
+			must.Equal(t, l.check(t.Context()) == nil, want, "it is well")
+		}
+		well(true)
+		time.Sleep(4 * time.Minute)
+		well(true)
+		answered[1]() // the first one is lost
+		time.Sleep(10 * time.Minute)
+		well(true)
+		time.Sleep(4*time.Minute + 50*time.Second)
+		well(true)
+		time.Sleep(15 * time.Second)
+		well(false)
+		answered[2]()
+		well(true)
+	})
 }
 
 // TestTurns: of two agents with one lock file the second waits for the end of the first, which ends when the second

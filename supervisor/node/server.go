@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
@@ -134,8 +135,13 @@ func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration) (serve
 	dir := certDir(s.options.Config)
 	switch {
 	case k.ServerTLSBootstrap && s.client != nil:
+		until, err := untilSigned(k)
+		if err != nil {
+			return nil, err
+		}
 		return serve.Requested(serve.RequestedConfig{
-			Dir: dir, Node: d.name, Signer: s.client, Draw: rand.Float64, Failed: d.counters.ServerRenewals(), Log: d.log,
+			Until: until, Dir: dir, Node: d.name, Signer: s.client, Draw: rand.Float64,
+			Failed: d.counters.ServerRenewals(), Log: d.log,
 			Addresses: d.nodeAddresses, DNSOnly: s.options.Config.Gates().Enabled("AllowDNSOnlyNodeCSR"),
 		})
 	case k.TLSCertFile != "":
@@ -143,6 +149,19 @@ func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration) (serve
 	default:
 		return serve.SelfSigned(dir, d.name, s.machine.addresses.now)
 	}
+}
+
+// untilSigned is the pair of tlsCertFile, which is shown until the cluster has signed a certificate
+// (serverTLSBootstrap); nil if there is none. The files may be missing then.
+func untilSigned(k *kubelet.KubeletConfiguration) (serve.Certificate, error) {
+	if k.TLSCertFile == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	pair, err := serve.FromFiles(k.TLSCertFile, k.TLSPrivateKeyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return pair, err
 }
 
 // nodeAddresses are those that the node has in the apiserver, whoever has set them: clients reach it by these.
@@ -210,9 +229,9 @@ func (d *running) systemLogs(on, query bool) []serve.Route {
 	return routes
 }
 
-// checks are those of the health endpoints.
+// checks are those of the port's health endpoint.
 func (d *running) checks() []healthz.Check {
-	return []healthz.Check{{Name: "syncloop", Check: d.syncloop}}
+	return []healthz.Check{{Name: "syncloop", Check: d.live.check}}
 }
 
 // find asks the podview actor; see serve.Find.

@@ -92,10 +92,12 @@ clusterDomain: cluster.local
 imageMinimumGCAge: 1h
 %s`
 
-// lenient are what holds unless Settings has it: pods get all that the machine has, and are hardly ever evicted.
+// lenient are what holds unless Settings has it: pods get all that the machine has, and are hardly ever
+// evicted. No chains of iptables stay behind on the machine.
 const lenient = `authentication: {anonymous: {enabled: false}, webhook: {enabled: false}}
 resolvConf: ""
 enforceNodeAllocatable: []
+makeIPTablesUtilChains: false
 evictionHard: {memory.available: "1Mi", nodefs.available: "0.1%", nodefs.inodesFree: "0.1%", imagefs.available: "0.1%"}
 `
 

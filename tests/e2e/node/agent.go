@@ -91,8 +91,9 @@ maxPods: 250
 }
 
 // lenient are settings by which no pod is evicted, and no image removed, for what else is on the machine: its disk
-// may be nearly full.
+// may be nearly full. No chains of iptables stay behind on it.
 const lenient = `imageGCHighThresholdPercent: 100
+makeIPTablesUtilChains: false
 evictionHard: {memory.available: "1Mi", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%"}
 `
 
