@@ -59,18 +59,7 @@ type verdict struct {
 
 // add appends a condition. lastTransitionTime changes only with the status.
 func (c *computer) add(l *conditionList, v verdict) {
-	c.addObserved(l, v, c.generation())
-}
-
-// addObserved is add for a condition about another generation.
-func (c *computer) addObserved(l *conditionList, v verdict, generation int64) {
-	n := v1.PodCondition{
-		Type: v.kind, Status: v1.ConditionFalse, Reason: v.reason, Message: v.message,
-		ObservedGeneration: generation,
-	}
-	if v.ok {
-		n.Status = v1.ConditionTrue
-	}
+	n := v.condition(c.generation())
 	old := FindCondition(c.prev.Conditions, v.kind)
 	if old != nil {
 		n.LastProbeTime = old.LastProbeTime
@@ -83,33 +72,79 @@ func (c *computer) addObserved(l *conditionList, v verdict, generation int64) {
 	l.add(&n)
 }
 
+// addResize appends a condition of a resize, which is there or not: lastTransitionTime changes with its reason, and
+// lastProbeTime with all that it says.
+func (c *computer) addResize(l *conditionList, v verdict, generation int64) {
+	v.ok = true
+	n := v.condition(generation)
+	n.LastTransitionTime = stamp(c.in.Plan.Now)
+	n.LastProbeTime = n.LastTransitionTime
+	if old := FindCondition(c.prev.Conditions, v.kind); old != nil && old.Reason == n.Reason {
+		n.LastTransitionTime = old.LastTransitionTime
+		if old.Message == n.Message && old.ObservedGeneration == generation {
+			n.LastProbeTime = old.LastProbeTime
+		}
+	}
+	l.add(&n)
+}
+
+func (v *verdict) condition(generation int64) v1.PodCondition {
+	n := v1.PodCondition{
+		Type: v.kind, Status: v1.ConditionFalse, Reason: v.reason, Message: v.message, ObservedGeneration: generation,
+	}
+	if v.ok {
+		n.Status = v1.ConditionTrue
+	}
+	return n
+}
+
 // readyToStart: the pod has a sandbox with a network, and its volumes were mounted.
 func (c *computer) readyToStart() verdict {
 	v := verdict{kind: v1.PodReadyToStartContainers}
-	old := FindCondition(c.prev.Conditions, v.kind)
-	before := old != nil && old.Status == v1.ConditionTrue
-	boxes := c.in.Plan.View.Sandboxes
-	if len(boxes) == 0 {
-		v.ok = !c.in.Plan.Known && before
-		return v
+	if v.message = c.lacks(); v.message == "" {
+		v.ok = true
+	} else {
+		v.reason = "PodSandboxNotReady"
 	}
-	s := &boxes[0]
-	if s.State != observed.SandboxReady || c.in.Plan.SandboxStopped[s.ID] {
-		return v
-	}
-	hostNetwork := c.pod.Spec.HostNetwork
-	if !s.Detailed {
-		v.ok = before || len(s.IPs) > 0 || hostNetwork
-		return v
-	}
-	// Volumes are mounted at the same time as the sandbox is made. Once they were mounted, a restarted
-	// agent that has not checked them yet does not take that back.
-	volumes := before || len(c.in.Plan.View.Containers) > 0 || c.in.Plan.Volumes.State == volumeplan.Up
-	v.ok = volumes && s.HostNetwork == hostNetwork && (hostNetwork || len(s.IPs) > 0)
 	return v
 }
 
-// initializedCondition: the init containers are complete.
+// lacks says what is missing until containers can be started; empty if nothing is.
+func (c *computer) lacks() string {
+	const noBox, notReady, noAddress = "no pod sandbox exists", "pod sandbox is not ready", "pod sandbox has no IP address"
+	old := FindCondition(c.prev.Conditions, v1.PodReadyToStartContainers)
+	before := old != nil && old.Status == v1.ConditionTrue
+	boxes, hostNetwork := c.in.Plan.View.Sandboxes, c.pod.Spec.HostNetwork
+	if len(boxes) == 0 {
+		if !c.in.Plan.Known && before {
+			return ""
+		}
+		return noBox
+	}
+	s := &boxes[0]
+	address := len(s.IPs) > 0 || hostNetwork
+	switch {
+	case s.State != observed.SandboxReady || c.in.Plan.SandboxStopped[s.ID]:
+		return notReady
+	case !s.Detailed && !before && !address:
+		return notReady // it is not known yet whether it has one
+	case !s.Detailed:
+		return ""
+	case s.HostNetwork != hostNetwork:
+		return "network namespace mode changed and sandbox needs to be recreated"
+	case !address:
+		return noAddress
+	}
+	// Volumes are mounted at the same time as the sandbox is made. Once they were mounted, a restarted
+	// agent that has not checked them yet does not take that back.
+	if before || len(c.in.Plan.View.Containers) > 0 || c.in.Plan.Volumes.State == volumeplan.Up {
+		return ""
+	}
+	return "the volumes of the pod are not mounted yet"
+}
+
+// initializedCondition: the init containers are complete. Once they were, that stays, also while they run again: in
+// another sandbox, or when all containers are restarted.
 func (c *computer) initializedCondition(phase v1.PodPhase) verdict {
 	v := verdict{kind: v1.PodInitialized}
 	switch {
@@ -131,7 +166,8 @@ func (c *computer) initializedCondition(phase v1.PodPhase) verdict {
 			incomplete = append(incomplete, s.Name)
 		}
 	}
-	if len(incomplete) == 0 {
+	before := FindCondition(c.prev.Conditions, v.kind)
+	if len(incomplete) == 0 || before != nil && before.Status == v1.ConditionTrue {
 		v.ok = true
 		return v
 	}

@@ -169,7 +169,7 @@ func (c *computer) resizeConditions(l *conditionList) {
 		return
 	}
 	if p := r.Pending; p != nil {
-		c.addObserved(l, verdict{kind: v1.PodResizePending, ok: true, reason: p.Reason, message: p.Message}, p.Generation)
+		c.addResize(l, verdict{kind: v1.PodResizePending, reason: p.Reason, message: p.Message}, p.Generation)
 	} else if old := FindCondition(c.prev.Conditions, v1.PodResizePending); old != nil && r.Undecided {
 		l.add(old)
 	}
@@ -181,7 +181,7 @@ func (c *computer) resizeConditions(l *conditionList) {
 		}
 		return
 	}
-	v := verdict{kind: v1.PodResizeInProgress, ok: true}
+	v := verdict{kind: v1.PodResizeInProgress}
 	generation := c.generation()
 	if r.Pending != nil {
 		generation = r.Generation // the pending generation asks for something else
@@ -192,5 +192,5 @@ func (c *computer) resizeConditions(l *conditionList) {
 	case old != nil && old.ObservedGeneration == generation:
 		v.reason, v.message = old.Reason, old.Message // it is being tried again
 	}
-	c.addObserved(l, v, generation)
+	c.addResize(l, v, generation)
 }

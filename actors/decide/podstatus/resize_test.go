@@ -222,3 +222,33 @@ func TestAllocated(t *testing.T) {
 		})
 	}
 }
+
+// TestResizeTimes: since when a resize waits for its reason, and when that was last said.
+func TestResizeTimes(t *testing.T) {
+	waits := func(reason, message string) func(*podstatus.Input) {
+		return resized(nil, func(r *podplan.Resize) {
+			r.Pending = &podresize.Pending{Reason: reason, Message: message, Generation: 3}
+		})
+	}
+	in := baseInput()
+	for i, c := range []struct {
+		step        func(*podstatus.Input)
+		since, said int // minutes
+	}{
+		{waits(v1.PodReasonDeferred, "no room"), 0, 0},
+		{waits(v1.PodReasonDeferred, "no room"), 0, 0},
+		{waits(v1.PodReasonDeferred, "less room"), 0, 2},
+		{waits(v1.PodReasonInfeasible, "never"), 3, 3},
+		{waits(v1.PodReasonInfeasible, "never"), 3, 3},
+	} {
+		in.Plan.Now = noon.Add(time.Duration(i) * time.Minute)
+		c.step(&in)
+		s := podstatus.Compute(in)
+		in.Previous = &s
+		got := podstatus.FindCondition(s.Conditions, v1.PodResizePending)
+		since, said := noon.Add(time.Duration(c.since)*time.Minute), noon.Add(time.Duration(c.said)*time.Minute)
+		if got == nil || !got.LastTransitionTime.Time.Equal(since) || !got.LastProbeTime.Time.Equal(said) {
+			t.Errorf("step %d: %+v, want it since %v, said at %v", i, got, since, said)
+		}
+	}
+}

@@ -189,7 +189,7 @@ func TestRestartRules(t *testing.T) {
 	const (
 		failed = "Ready=False PodFailed ; ContainersReady=False PodFailed "
 		all42  = "AllContainersRestarting=False  "
-		noBox  = "PodReadyToStartContainers=False  "
+		noBox  = "PodReadyToStartContainers=False PodSandboxNotReady pod sandbox is not ready"
 	)
 	unready := func(names string) string {
 		s := "ContainersNotReady containers with unready status: [" + names + "]"
@@ -277,7 +277,7 @@ func TestCompute(t *testing.T) {
 		unready  = "Ready=False ContainersNotReady containers with unready status: [a]; ContainersReady=False ContainersNotReady containers with unready status: [a]"
 		failed   = "Ready=False PodFailed ; ContainersReady=False PodFailed "
 		done     = "Initialized=True PodCompleted ; Ready=False PodCompleted ; ContainersReady=False PodCompleted "
-		noBox    = "PodReadyToStartContainers=False  "
+		down     = "PodReadyToStartContainers=False PodSandboxNotReady pod sandbox is not ready"
 		backOff  = "back-off 10s restarting failed container=a pod=web_default(u1)"
 		wellA    = "a runs started ready"
 		notReady = "Running; " + unready + "; a runs started"
@@ -297,7 +297,7 @@ func TestCompute(t *testing.T) {
 	}{
 		{"runs", steps{}, "Running; " + wellA},
 		{"new", steps{all(containers(), func(in *podstatus.Input) { in.Plan.View.Sandboxes = nil })},
-			"Pending; " + noBox + "; " + unready + "; a waits ContainerCreating"},
+			"Pending; PodReadyToStartContainers=False PodSandboxNotReady no pod sandbox exists; " + unready + "; a waits ContainerCreating"},
 		{"created", steps{containers(created)}, "Pending; " + unready + "; a waits ContainerCreating"},
 		{"image can't be pulled", steps{all(containers(), func(in *podstatus.Input) {
 			in.Plan.Images.Set("a", imagepull.Image{State: imagepull.Failed, Image: "img:1", Reason: "ImagePullBackOff", Message: `Back-off pulling image "img:1"`})
@@ -338,7 +338,7 @@ func TestCompute(t *testing.T) {
 		{"init failed, is tried again", steps{all(addInit("i"), containers(exited("i", 0, 1)))},
 			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + unready + "; i ended 1 Error; a waits PodInitializing"},
 		{"init failed for good", steps{all(policy(v1.RestartPolicyNever), addInit("i"), containers(exited("i", 0, 1)), ending(stop), sandboxDown)},
-			"Failed; " + noBox + "; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + failed + "; i ended 1 Error; a waits PodInitializing"},
+			"Failed; " + down + "; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + failed + "; i ended 1 Error; a waits PodInitializing"},
 		{"init done", steps{all(addInit("i"), containers(running("a", 0), exited("i", 0, 0)))}, "Running; i ended 0 Completed ready; " + wellA},
 		{"init done and removed", steps{addInit("i")}, "Running; i ended 0 Completed ready; " + wellA},
 		{"sidecar starts", steps{all(addSidecar("s"), containers(running("s", 0)), hook("s", podplan.HookRunning))},
@@ -351,24 +351,27 @@ func TestCompute(t *testing.T) {
 		{"sandbox lost: init once more", steps{all(addInit("i"), containers(running("a", 0), exited("i", 0, 0))),
 			all(sandboxDown, containers(exited("a", 0, 137), exited("i", 0, 0))),
 			all(newSandbox, containers(exited("a", 0, 137), inNew(running("i", 1)), exited("i", 0, 0)))},
-			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + unready +
-				"; i runs last ended 0 Completed restarts 1 started; a waits PodInitializing last ended 137 Error"},
+			"Pending; " + unready + "; i runs last ended 0 Completed restarts 1 started; a waits PodInitializing last ended 137 Error"},
+		{"an earlier agent has said that it is initialized", steps{func(in *podstatus.Input) {
+			in.Plan.Pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodInitialized, Status: v1.ConditionTrue}}
+			all(addInit("i"), containers(running("i", 1)))(in)
+		}}, "Pending; " + unready + "; i runs restarts 1 started; a waits PodInitializing"},
 
 		{"completed, still being taken down", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop))}, "Running; " + done + "; a ended 0 Completed"},
-		{"completed", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop), sandboxDown)}, "Succeeded; " + noBox + "; " + done + "; a ended 0 Completed"},
+		{"completed", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop), sandboxDown)}, "Succeeded; " + down + "; " + done + "; a ended 0 Completed"},
 		{"completed, all removed", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop), sandboxDown, terminated), containers()},
-			"Succeeded; " + noBox + "; " + done + "; a ended 0 Completed"},
+			"Succeeded; " + down + "; " + done + "; a ended 0 Completed"},
 		{"completed, its claims are prepared", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop), sandboxDown, has(claims.Ready))},
-			"Running; " + noBox + "; " + done + "; a ended 0 Completed"},
+			"Running; " + down + "; " + done + "; a ended 0 Completed"},
 		{"and released", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop), sandboxDown, has(claims.Released))},
-			"Succeeded; " + noBox + "; " + done + "; a ended 0 Completed"},
-		{"failed", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 1)), ending(stop), sandboxDown)}, "Failed; " + noBox + "; " + failed + "; a ended 1 Error"},
+			"Succeeded; " + down + "; " + done + "; a ended 0 Completed"},
+		{"failed", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 1)), ending(stop), sandboxDown)}, "Failed; " + down + "; " + failed + "; a ended 1 Error"},
 		{"deleted, runs", steps{func(*podstatus.Input) {}, ending(stop)}, "Running; " + wellA},
-		{"deleted, all ended", steps{func(*podstatus.Input) {}, all(ending(stop), containers(exited("a", 0, 0)), sandboxDown)}, "Succeeded; " + noBox + "; " + done + "; a ended 0 Completed"},
+		{"deleted, all ended", steps{func(*podstatus.Input) {}, all(ending(stop), containers(exited("a", 0, 0)), sandboxDown)}, "Succeeded; " + down + "; " + done + "; a ended 0 Completed"},
 		{"deleted in a crash loop", steps{containers(exited("a", 1, 1), exited("a", 0, 2)), all(ending(stop), sandboxDown)},
-			"Failed; " + noBox + "; " + failed + "; a ended 1 Error last ended 2 Error restarts 1"},
+			"Failed; " + down + "; " + failed + "; a ended 1 Error last ended 2 Error restarts 1"},
 		{"deleted before it began", steps{containers(), all(ending(stop), sandboxDown, terminated)},
-			"Failed; " + noBox + "; " + failed + "; a ended 137 ContainerStatusUnknown"},
+			"Failed; " + down + "; " + failed + "; a ended 137 ContainerStatusUnknown"},
 		{"evicted, runs", steps{func(*podstatus.Input) {}, ending(evicted)}, "Running; " + failed + "; " + wellA},
 		{"evicted, the condition comes at once", steps{func(*podstatus.Input) {}, ending(disrupted)},
 			"Running; DisruptionTarget=True TerminationByKubelet The node was low on resource: memory.; " + failed + "; " + wellA},
@@ -378,16 +381,16 @@ func TestCompute(t *testing.T) {
 			}}
 		}, ending(disrupted)}, "Running; DisruptionTarget=True TerminationByKubelet The node was low on resource: memory.; " + failed + "; " + wellA},
 		{"evicted", steps{func(*podstatus.Input) {}, all(ending(evicted), containers(exited("a", 0, 0)), sandboxDown)},
-			"Failed(Evicted: The node was low on resource: memory.); " + noBox + "; " + failed + "; a ended 0 Completed"},
+			"Failed(Evicted: The node was low on resource: memory.); " + down + "; " + failed + "; a ended 0 Completed"},
 		{"evicted stays evicted", steps{all(ending(evicted), containers(exited("a", 0, 0)), sandboxDown), func(in *podstatus.Input) { in.Plan.Stop = &stop }},
-			"Failed(Evicted: The node was low on resource: memory.); " + noBox + "; " + failed + "; a ended 0 Completed"},
+			"Failed(Evicted: The node was low on resource: memory.); " + down + "; " + failed + "; a ended 0 Completed"},
 		{"failed by the API", steps{func(in *podstatus.Input) {
 			in.Plan.Pod.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "Why", Message: "so"}
 			ending(stop)(in)
 		}}, "Failed(Why: so); " + failed + "; " + wellA},
 		{"static, deleted, all ended", steps{func(in *podstatus.Input) {
 			in.Plan.Pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
-		}, all(ending(stop), containers(exited("a", 0, 0)), sandboxDown)}, "Running; " + noBox + "; " + unready + "; a ended 0 Completed"},
+		}, all(ending(stop), containers(exited("a", 0, 0)), sandboxDown)}, "Running; " + down + "; " + unready + "; a ended 0 Completed"},
 
 		{"ephemeral", steps{func(in *podstatus.Input) {
 			in.Plan.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e"}}}
@@ -408,6 +411,44 @@ func TestCompute(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			check.Equal(t, brief(lastOf(c.steps)), c.want, "got")
 		})
+	}
+}
+
+// TestLacks: why a pod can't start containers, and since when that is known.
+func TestLacks(t *testing.T) {
+	box := func(change func(*observed.Sandbox)) func(*podstatus.Input) {
+		return func(in *podstatus.Input) {
+			in.Plan.View.Containers = nil
+			change(&in.Plan.View.Sandboxes[0])
+		}
+	}
+	host := func(in *podstatus.Input) { in.Plan.Pod.Spec.HostNetwork = true }
+	noAddress := func(s *observed.Sandbox) { s.IPs = nil }
+	for _, c := range []struct {
+		name  string
+		steps steps
+		want  string
+	}{
+		{"well", steps{box(func(*observed.Sandbox) {})}, ""},
+		{"none", steps{func(in *podstatus.Input) { in.Plan.View = observed.Pod{} }}, "no pod sandbox exists"},
+		{"not ready", steps{box(func(s *observed.Sandbox) { s.State = observed.SandboxNotReady })}, "pod sandbox is not ready"},
+		{"stopped", steps{func(in *podstatus.Input) { in.Plan.SandboxStopped = map[string]bool{"s0": true} }}, "pod sandbox is not ready"},
+		{"not inspected", steps{box(func(s *observed.Sandbox) { s.Detailed, s.IPs = false, nil })}, "pod sandbox is not ready"},
+		{"not inspected by this agent", steps{func(*podstatus.Input) {}, box(func(s *observed.Sandbox) { s.Detailed, s.IPs = false, nil })}, ""},
+		{"no address", steps{box(noAddress)}, "pod sandbox has no IP address"},
+		{"it needs none", steps{all(host, box(func(s *observed.Sandbox) { s.IPs, s.HostNetwork = nil, true }))}, ""},
+		{"of another network", steps{all(host, box(noAddress))}, "network namespace mode changed and sandbox needs to be recreated"},
+		{"no volumes", steps{all(box(func(*observed.Sandbox) {}), func(in *podstatus.Input) { in.Plan.Volumes = volumeplan.Volumes{} })},
+			"the volumes of the pod are not mounted yet"},
+	} {
+		got := podstatus.FindCondition(lastOf(c.steps).Conditions, v1.PodReadyToStartContainers)
+		status, reason := v1.ConditionTrue, ""
+		if c.want != "" {
+			status, reason = v1.ConditionFalse, "PodSandboxNotReady"
+		}
+		if got.Status != status || got.Reason != reason || got.Message != c.want {
+			t.Errorf("%s: %s %q %q, want %s %q %q", c.name, got.Status, got.Reason, got.Message, status, reason, c.want)
+		}
 	}
 }
 

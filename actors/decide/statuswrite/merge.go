@@ -163,10 +163,10 @@ func conditions(object, status *v1.PodStatus) []v1.PodCondition {
 		n := *w
 		if j >= 0 {
 			h := &out[j]
-			if h.Status == w.Status {
-				n.LastTransitionTime = h.LastTransitionTime
-			}
-			if n.Type != v1.PodResizePending && n.Type != v1.PodResizeInProgress {
+			if n.Type != v1.PodResizePending && n.Type != v1.PodResizeInProgress { // times of these follow other rules
+				if h.Status == w.Status {
+					n.LastTransitionTime = h.LastTransitionTime
+				}
 				n.ObservedGeneration = max(h.ObservedGeneration, w.ObservedGeneration)
 			}
 			if n.LastProbeTime.IsZero() {
