@@ -100,10 +100,13 @@ func TestSummary(t *testing.T) {
 	pods := []Pod{
 		{
 			Namespace: "ns", Name: "web", UID: "1", Started: at,
-			Cgroup:  Cgroup{At: at, CPU: &CPU{Usage: 2}, Memory: &Memory{WorkingSet: 30}, PIDs: &PIDs{Processes: 1, Threads: 4}, Limits: Limits{Memory: 100}},
+			Cgroup:  Cgroup{At: at, CPU: &CPU{Usage: 2}, Memory: &Memory{WorkingSet: 30}, PIDs: &PIDs{Processes: 4, Threads: 400}, Limits: Limits{Memory: 100}},
 			Network: []Interface{{Name: "eth0", TxBytes: 3}}, NetworkAt: at,
-			Containers: []Container{{Name: "app", Started: at, Cgroup: Cgroup{At: at, Memory: &Memory{WorkingSet: 20}}, Rootfs: disk(5), Logs: disk(6)}},
-			Volumes:    []Volume{{Name: "scratch", Local: true, Disk: *disk(7)}, {Name: "data", Namespace: "ns", Claim: "c", Disk: *disk(300), Abnormal: new(true)}},
+			Containers: []Container{
+				{Name: "app", Started: at, Cgroup: Cgroup{At: at, Memory: &Memory{WorkingSet: 20}, PIDs: &PIDs{Processes: 1, Threads: 200}}, Rootfs: disk(5), Logs: disk(6)},
+				{Name: "side", Started: at, Cgroup: Cgroup{At: at, PIDs: &PIDs{Processes: 2, Threads: 9}}},
+			},
+			Volumes: []Volume{{Name: "scratch", Local: true, Disk: *disk(7)}, {Name: "data", Namespace: "ns", Claim: "c", Disk: *disk(300), Abnormal: new(true)}},
 		},
 		{Namespace: "ns", Name: "new"},
 	}
@@ -130,7 +133,7 @@ func TestSummary(t *testing.T) {
 		"pods, available":      {*s.Node.SystemContainers[0].Memory.AvailableBytes, 3900},
 		"pod, cpu":             {*web.CPU.UsageCoreNanoSeconds, 2},
 		"pod, available":       {*web.Memory.AvailableBytes, 70},
-		"pod, threads":         {*web.ProcessStats.ProcessCount, 4},
+		"pod, processes":       {*web.ProcessStats.ProcessCount, 3},
 		"pod, network":         {*web.Network.TxBytes, 3},
 		"pod, ephemeral":       {*web.EphemeralStorage.UsedBytes, 5 + 6 + 7},
 		"pod, ephemeral files": {*web.EphemeralStorage.InodesUsed, 3},

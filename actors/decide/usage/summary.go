@@ -51,11 +51,14 @@ func podStats(p *Pod, root *Disk) stats.PodStats {
 		CPU: cpuStats(p.Cgroup), Memory: memoryStats(p.Cgroup, 0), IO: ioStats(p.Cgroup), Swap: swapStats(p.Cgroup),
 		Network: networkStats(p.Network, p.NetworkAt),
 	}
-	if p.Cgroup.PIDs != nil {
-		out.ProcessStats = &stats.ProcessStats{ProcessCount: new(p.Cgroup.PIDs.Threads)}
-	}
 	var local []*Disk
 	for i := range p.Containers {
+		if n := p.Containers[i].Cgroup.PIDs; n != nil { // processes, not threads, and not the sandbox's
+			if out.ProcessStats == nil {
+				out.ProcessStats = &stats.ProcessStats{ProcessCount: new(uint64)}
+			}
+			*out.ProcessStats.ProcessCount += n.Processes
+		}
 		out.Containers = append(out.Containers, containerStats(&p.Containers[i]))
 		local = append(local, p.Containers[i].Rootfs, p.Containers[i].Logs)
 	}
