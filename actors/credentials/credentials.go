@@ -343,12 +343,9 @@ func (a *credentials) known(id uint64) {
 	}
 	delete(a.asks, id)
 	var found Found
-	for _, c := range imagepull.Fitting(q.ref, a.config.logins) {
-		found.Offers = append(found.Offers, imagepull.Offer{Credential: c})
-	}
+	found.Offers = imagepull.Fitting(q.ref, a.config.logins)
 	// The answers of plugins are one configuration: the longest path is first, whose ever it is.
 	var all []imagepull.Login
-	from := map[imagepull.Credential]imagepull.Source{}
 	for _, p := range q.parts {
 		if p.failure != "" {
 			found.Failures = append(found.Failures, fmt.Sprintf("credential provider plugin %q failed for image %q: %s",
@@ -360,14 +357,12 @@ func (a *credentials) known(id uint64) {
 				Namespace: p.account.Namespace, Name: p.account.Name}
 		}
 		for _, l := range p.logins {
-			if _, had := from[l.Credential]; !had {
-				from[l.Credential] = source
-			}
+			l.Source = source
 			all = append(all, l)
 		}
 	}
-	for _, c := range imagepull.Fitting(q.ref, all) {
-		if o := (imagepull.Offer{Credential: c, Source: from[c]}); !slices.Contains(found.Offers, o) {
+	for _, o := range imagepull.Fitting(q.ref, all) {
+		if !slices.Contains(found.Offers, o) {
 			found.Offers = append(found.Offers, o)
 		}
 	}

@@ -59,8 +59,8 @@ type Offer struct {
 	Source Source
 }
 
-// Credentials are the entries of pull secrets that fit an image, in the order in which to try them:
-// within a secret, the longest path first. broken names secrets without a readable configuration.
+// Credentials are the entries of pull secrets that fit an image, in the order in which to try them: the longest path
+// first, whosever secret it is. broken names secrets without a readable configuration.
 //
 // Secrets are of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. Their keys are
 // registries, with an optional port and path. The path must be a prefix of the image's path. A * in
@@ -71,28 +71,30 @@ func Credentials(image string, secrets []*v1.Secret) (fit []Offer, broken []stri
 	if err != nil {
 		return nil, nil
 	}
+	var all []Login
 	for _, s := range secrets {
 		logins, ok := ofSecret(s)
 		if !ok {
 			broken = append(broken, s.Name)
 			continue
 		}
-		from := Source{OfSecret, string(s.UID), s.Namespace, s.Name}
-		for _, c := range Fitting(r, logins) {
-			fit = add(fit, Offer{c, from})
+		for _, l := range logins {
+			l.Source = Source{OfSecret, string(s.UID), s.Namespace, s.Name}
+			all = append(all, l)
 		}
 	}
-	return fit, broken
+	return Fitting(r, all), broken
 }
 
-// Fitting are the credentials for an image, in the order in which to try them: the longest path first.
-func Fitting(r Reference, logins []Login) (fit []Credential) {
+// Fitting are the credentials for an image, in the order in which to try them: the longest path first. The old name of
+// the default registry counts if nothing else fits.
+func Fitting(r Reference, logins []Login) (fit []Offer) {
 	logins = slices.SortedStableFunc(slices.Values(logins), func(a, b Login) int {
 		return cmp.Compare(registryKey(b.Registry), registryKey(a.Registry))
 	})
 	for _, l := range logins {
 		if Match(registryKey(l.Registry), r) {
-			fit = add(fit, l.Credential)
+			fit = add(fit, Offer{l.Credential, l.Source})
 		}
 	}
 	if len(fit) > 0 || r.Domain != defaultDomain {
@@ -100,7 +102,7 @@ func Fitting(r Reference, logins []Login) (fit []Credential) {
 	}
 	for _, l := range logins {
 		if registryKey(l.Registry) == legacyDomain {
-			fit = add(fit, l.Credential)
+			fit = add(fit, Offer{l.Credential, l.Source})
 		}
 	}
 	return fit
@@ -118,6 +120,8 @@ type Login struct {
 	// Registry is host[:port][/path], which may begin with a scheme.
 	Registry string
 	Credential
+	// Source is set by who knows it.
+	Source Source
 }
 
 // Match says whether an image is in a repository that a pattern names: host[:port][/path]. A * in the host matches part

@@ -91,6 +91,24 @@ func TestCredentialsOfSeveralSecrets(t *testing.T) {
 	check.Same(t, broken, []string{"opaque", "bad", "no-auth"}, "broken")
 }
 
+// TestOneKeyring: the pull secrets of a pod count together.
+func TestOneKeyring(t *testing.T) {
+	for _, c := range []struct{ image, first, second, want string }{
+		{"quay.io/org/app", "quay.io", "quay.io/org", "second quay.io/org, first quay.io"},
+		{"quay.io/org/app", "quay.io", "quay.io", "first quay.io, second quay.io"},
+		{"quay.io/org/app", "*.io", "quay.io", "second quay.io, first *.io"},
+		{"nginx", "index.docker.io", "docker.io", "second docker.io"},
+		{"nginx", "index.docker.io", "quay.io", "first index.docker.io"},
+	} {
+		fit, _ := Credentials(c.image, []*v1.Secret{pullSecret(t, "first", c.first), pullSecret(t, "second", c.second)})
+		var got []string
+		for _, o := range fit {
+			got = append(got, o.Source.Name+" "+o.Username)
+		}
+		check.Equal(t, strings.Join(got, ", "), c.want, "%s with %s and %s", c.image, c.first, c.second)
+	}
+}
+
 // TestMatch has the cases of Kubernetes' own test of matchImages (pkg/credentialprovider TestURLsMatch), and more.
 func TestMatch(t *testing.T) {
 	for _, c := range []struct {
