@@ -63,6 +63,17 @@ func (p *pod) logFailure(ctx *kernel.Context[Message], call, object string, f fa
 		Str("error", f.detail).Msg("runtime call failed")
 }
 
+// unseen tells people that the state of something of the pod could not be read. It is read again, with a backoff.
+// While the runtime is away, no pod has this event: the node says so.
+func (p *pod) unseen(ctx *kernel.Context[Message], call, object string, f failed) {
+	p.logFailure(ctx, call, object, f)
+	switch f.kind {
+	case port.NotFound, port.Unavailable, port.Canceled:
+	default:
+		p.event(ctx, "", true, "FailedSync", "error determining status: "+f.detail)
+	}
+}
+
 // answered reports whether the runtime received the call and refused it.
 func answered(kind port.ErrorKind) bool {
 	switch kind {

@@ -65,5 +65,5 @@ func terminationMessage(
 }
 
 func (a inspectContainer) failed(p *pod, ctx *kernel.Context[Message], f failed) {
-	p.logFailure(ctx, a.kind(), a.Name, f)
+	p.unseen(ctx, a.kind(), a.Name, f)
 }

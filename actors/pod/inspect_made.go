@@ -27,5 +27,5 @@ func (a inspectMade) begin(p *pod) run {
 }
 
 func (a inspectMade) failed(p *pod, ctx *kernel.Context[Message], f failed) {
-	p.logFailure(ctx, a.kind(), a.Name, f)
+	p.unseen(ctx, a.kind(), a.Name, f)
 }

@@ -53,5 +53,5 @@ func writeHosts(ctx context.Context, files port.ContainerFiles, of *v1.Pod, ips 
 }
 
 func (a inspectSandbox) failed(p *pod, ctx *kernel.Context[Message], f failed) {
-	p.logFailure(ctx, a.kind(), p.name(), f)
+	p.unseen(ctx, a.kind(), p.name(), f)
 }

@@ -3,6 +3,7 @@ package pod_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,4 +208,38 @@ func TestForceAfterRestart(t *testing.T) {
 	r.stop(0)
 	r.until(5*time.Second, "dead", r.in("a", observed.ContainerExited, 0))
 	r.until(5*time.Second, "finished", func() bool { return r.finished })
+}
+
+// TestFailedSync: people are told of what can't be inspected, but not for each pod while the runtime is away, and not
+// of what is gone.
+func TestFailedSync(t *testing.T) {
+	for kind, told := range map[port.ErrorKind]bool{
+		port.Other: true, port.Deadline: true, port.Unavailable: false, port.NotFound: false,
+	} {
+		t.Run(kind.String(), func(t *testing.T) {
+			r := newRig(t, onePod("a"), nil)
+			r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
+			r.Advance(time.Second)
+			failures := 2
+			r.fault = func(c simcri.Call) (f simcri.Fault) {
+				if c.Method == simcri.ContainerStatus && failures > 0 {
+					failures--
+					f.Fail, f.Kind = true, kind
+				}
+				return f
+			}
+			c, _ := r.rt.Find("u1", "a")
+			r.Must(r.rt.EndContainer(c.ID, simcri.Exit{Code: 1}))
+			r.until(time.Minute, "restarted", r.in("a", observed.ContainerRunning, 1))
+			events := 0
+			for _, e := range r.events {
+				if e.Reason == "FailedSync" && e.Warning && strings.HasPrefix(e.Message, "error determining status: ") {
+					events++
+				}
+			}
+			if events > 0 != told {
+				t.Errorf("%d events", events)
+			}
+		})
+	}
 }
