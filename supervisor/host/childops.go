@@ -128,14 +128,29 @@ func checkHostPath(path string, want v1.HostPathType) error {
 	case err == nil && fits(info.Mode()):
 		return nil
 	}
-	text := fmt.Sprintf("hostPath type check failed: %s is not a %s", path, name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		text += ": it does not exist"
-	case err != nil:
-		text += ": " + err.Error()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("path %q does not exist", path)
 	}
-	return errors.New(text)
+	is, err := hostPathIs(info, err)
+	if err != nil {
+		is = "unable to determine its type: " + err.Error()
+	}
+	return fmt.Errorf("hostPath type check failed: %s is not a %s, %s", path, name, is)
+}
+
+// hostPathIs says what is at a path.
+func hostPathIs(info fs.FileInfo, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	for _, t := range [...]v1.HostPathType{
+		v1.HostPathDirectory, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev,
+	} {
+		if _, fits := hostPathType(t); fits(info.Mode()) {
+			return fmt.Sprintf("it's a %s", t), nil
+		}
+	}
+	return "", errors.New("only recognise file, directory, socket, block device and character device")
 }
 
 // hostPathType is the name of a type, and the modes that it allows; nil if there is no such type.

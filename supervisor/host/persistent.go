@@ -62,8 +62,8 @@ func (h *Host) local(ctx context.Context, r *port.MountVolume, pv *v1.Persistent
 		return h.mapLocal(ctx, r, pv)
 	}
 	return h.bindOnce(ctx, r, localPlugin, name, func(_ context.Context, ask *request) error {
-		ask.Source, ask.Global = source, h.globalMount(name)
-		ask.Device = &blockfs.Want{Device: source, ReadOnly: r.ReadOnly, Options: mountOptions(pv)}
+		ask.Source, ask.Global, ask.Options = source, h.globalMount(name), mountOptions(pv)
+		ask.Device = &blockfs.Want{Device: source, ReadOnly: r.ReadOnly, Options: ask.Options}
 		if t := pv.Spec.Local.FSType; t != nil {
 			ask.Device.Type = *t
 		}
@@ -145,7 +145,7 @@ func (h *Host) nfs(
 		server = "[" + server + "]" // an IPv6 address
 	}
 	ask := request{Op: opNFS, Path: filepath.Join(h.pods.Real, dir), Source: server + ":" + s.Path, Options: options}
-	if s.ReadOnly || r.ReadOnly {
+	if s.ReadOnly && r.Persistent == nil || r.ReadOnly { // of a claim, what the pod says of it
 		ask.Options = append([]string{"ro"}, options...)
 	}
 	return path, h.children.call(ctx, ask)
@@ -186,16 +186,49 @@ func bindLocal(r *request) error {
 			return err
 		}
 	}
-	if slices.Contains(r.Options, "ro") {
-		flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY)
-		if err := unix.Mount("", r.Path, "", flags, ""); err != nil {
-			return fmt.Errorf("make %s read-only: %w", r.Path, err)
-		}
+	if err := restrict(r.Path, r.Options); err != nil {
+		return err
 	}
 	if r.Group == nil {
 		return nil
 	}
 	return r.given.toGroup(r.Path, int(*r.Group), r.OnMismatch, r.Taken)
+}
+
+// ofMount are the mount options that a mount has for itself. Others are those of its file system: as with mount(8) they
+// do not count for a bind mount.
+var ofMount = map[string]struct{ set, unset uintptr }{
+	"ro": {set: unix.MS_RDONLY}, "rw": {unset: unix.MS_RDONLY},
+	"nosuid": {set: unix.MS_NOSUID}, "suid": {unset: unix.MS_NOSUID},
+	"nodev": {set: unix.MS_NODEV}, "dev": {unset: unix.MS_NODEV},
+	"noexec": {set: unix.MS_NOEXEC}, "exec": {unset: unix.MS_NOEXEC},
+	"nosymfollow": {set: unix.MS_NOSYMFOLLOW}, "noatime": {set: unix.MS_NOATIME},
+	"nodiratime": {set: unix.MS_NODIRATIME}, "relatime": {set: unix.MS_RELATIME},
+	"strictatime": {set: unix.MS_STRICTATIME},
+}
+
+// inherited are the flags that a remount takes away unless it says them again. They have the same values in statfs(2).
+const inherited = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+
+// restrict gives a bind mount its own mount options, beside those that it has from the mount of its source.
+func restrict(path string, options []string) error {
+	var set, unset uintptr
+	for _, o := range options {
+		f := ofMount[o]
+		set, unset = set&^f.unset|f.set, unset&^f.set|f.unset
+	}
+	if set|unset == 0 {
+		return nil
+	}
+	var now unix.Statfs_t
+	if err := unix.Statfs(path, &now); err != nil {
+		return fmt.Errorf("statfs %s: %w", path, err)
+	}
+	flags := uintptr(now.Flags)&inherited&^unset | set
+	if err := unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|flags, ""); err != nil {
+		return fmt.Errorf("mount %s with options %s: %w", path, strings.Join(options, ","), err)
+	}
+	return nil
 }
 
 // bindDir binds a directory. With mounted, something has to be mounted there.

@@ -70,6 +70,33 @@ func TestLocalVolume(t *testing.T) {
 	hosttest.WantMode(t, filepath.Join(disk, "sub/file"), 0o660)
 }
 
+// TestLocalOptions: the mount options of a PersistentVolume count for the bind mount of a directory, beside those of the
+// mount that it is in. Those of a file system do not.
+func TestLocalOptions(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	disk := t.TempDir()
+	check.Fatal(t, unix.Mount("none", disk, "tmpfs", unix.MS_NODEV|unix.MS_NOEXEC, ""))
+	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) }) //nolint:errcheck // it is there
+	for _, c := range []struct {
+		options []string
+		want    int64
+	}{
+		{nil, unix.MS_NODEV | unix.MS_NOEXEC},
+		{[]string{"nosuid", "discard"}, unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOSUID},
+		{[]string{"ro", "exec"}, unix.MS_NODEV | unix.MS_RDONLY},
+		{[]string{"ro", "rw"}, unix.MS_NODEV | unix.MS_NOEXEC},
+	} {
+		r := claimed(newPod(withFSGroup), local(disk))
+		r.Persistent.Spec.MountOptions = c.options
+		path := check.Value(l.mountRequest(ctx(t), r))(t)
+		var is unix.Statfs_t
+		check.Fatal(t, unix.Statfs(path, &is))
+		check.Equal(t, int64(is.Flags)&inherited, c.want, "%v: flags", c.options)
+		check.Fatal(t, l.unmount("u1"))
+	}
+}
+
 const manyFiles = 10_000
 
 // writeFiles writes many, which takes a child longer than a report.
@@ -287,7 +314,7 @@ func TestNFS(t *testing.T) {
 	asked := fakeMount(t, `exec /bin/mount -t tmpfs nfs "$last"`)
 	l := newLab(t)
 	r := claimed(newPod(), v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "fd00::1", Path: "/export", ReadOnly: true}})
-	r.Persistent.Spec.MountOptions = []string{"nfsvers=4.2"}
+	r.Persistent.Spec.MountOptions, r.ReadOnly = []string{"nfsvers=4.2"}, true
 	var path string
 	for range 2 {
 		path = check.Value(l.mountRequest(ctx(t), r))(t)
@@ -297,9 +324,10 @@ func TestNFS(t *testing.T) {
 		t.Errorf("asked for %q, want %q", text, want)
 	}
 	check.Fatal(t, l.unmount("u1"))
-	r.Persistent.Annotations = map[string]string{v1.MountOptionAnnotation: "nfsvers=3,,soft"}
+	// What the PersistentVolume says of readOnly does not count.
+	r.Persistent.Annotations, r.ReadOnly = map[string]string{v1.MountOptionAnnotation: "nfsvers=3,,soft"}, false
 	path = check.Value(l.mountRequest(ctx(t), r))(t)
-	check.Has(t, string(check.Value(os.ReadFile(asked))(t)), "-o ro,nfsvers=3,soft [fd00::1]:/export "+path, "asked for")
+	check.Has(t, string(check.Value(os.ReadFile(asked))(t)), "-o nfsvers=3,soft [fd00::1]:/export "+path, "asked for")
 	check.Fatal(t, l.unmount("u1"))
 }
 

@@ -177,6 +177,7 @@ func TestHostPath(t *testing.T) {
 	}
 	socket := check.Value(net.Listen("unix", at("socket")))(t)
 	defer socket.Close() //nolint:errcheck // of the test
+	check.Fatal(t, syscall.Mkfifo(at("pipe"), 0o600))
 	for _, c := range []struct {
 		path string
 		kind v1.HostPathType
@@ -185,15 +186,18 @@ func TestHostPath(t *testing.T) {
 		{at("nowhere"), v1.HostPathUnset, ""},
 		{dir, v1.HostPathDirectory, ""},
 		{at("link"), v1.HostPathDirectory, ""},
-		{at("file"), v1.HostPathDirectory, "is not a directory"},
-		{at("nowhere"), v1.HostPathDirectory, "is not a directory: it does not exist"},
-		{at("file/x"), v1.HostPathDirectory, "is not a directory: "},
+		{at("file"), v1.HostPathDirectory, "is not a directory, it's a File"},
+		{at("nowhere"), v1.HostPathDirectory, "is not a directory, unable to determine its type: path \"" + at("nowhere") + "\" does not exist"},
+		{at("file/x"), v1.HostPathDirectory, "is not a directory, unable to determine its type: "},
 		{at("made/deep"), v1.HostPathDirectoryOrCreate, ""},
 		{at("made/deep"), v1.HostPathDirectoryOrCreate, ""},
 		{at("file"), v1.HostPathDirectoryOrCreate, "is not a directory"},
 		{at("file"), v1.HostPathFile, ""},
-		{dir, v1.HostPathFile, "is not a file"},
-		{at("broken"), v1.HostPathFile, "is not a file: it does not exist"},
+		{dir, v1.HostPathFile, "is not a file, it's a Directory"},
+		{at("socket"), v1.HostPathFile, "is not a file, it's a Socket"},
+		{"/dev/null", v1.HostPathFile, "is not a file, it's a CharDevice"},
+		{at("pipe"), v1.HostPathFile, "is not a file, unable to determine its type: only recognise file, directory"},
+		{at("broken"), v1.HostPathFile, "is not a file, unable to determine its type: path \"" + at("broken") + "\" does not exist"},
 		{at("madefile"), v1.HostPathFileOrCreate, ""},
 		{at("madefile"), v1.HostPathFileOrCreate, ""},
 		{dir, v1.HostPathFileOrCreate, "is not a file"},

@@ -141,7 +141,7 @@ func owns(in *Input, v *v1.Volume) bool {
 		return false
 	}
 	s := &pv.Spec
-	return s.Local != nil || s.CSI != nil || s.ISCSI != nil && !s.ISCSI.ReadOnly || s.FC != nil && !s.FC.ReadOnly
+	return s.Local != nil || s.CSI != nil || s.ISCSI != nil || s.FC != nil
 }
 
 // subPath is the part of a volume that is mounted, empty for all of it.

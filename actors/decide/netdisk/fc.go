@@ -19,12 +19,14 @@ type FC struct {
 	WWIDs []string `json:"wwids,omitempty"`
 }
 
-// FCOf is the source of a volume of a pod, or of the PersistentVolume that is bound to its claim; nil if it is none.
+// FCOf is the source of a volume of a pod, or of the PersistentVolume that is bound to its claim, as ISCSIOf.
 func FCOf(v *v1.Volume, pv *v1.PersistentVolume) *v1.FCVolumeSource {
-	if pv != nil {
-		return pv.Spec.FC
+	if pv == nil || pv.Spec.FC == nil {
+		return v.FC
 	}
-	return v.FC
+	s := *pv.Spec.FC
+	s.ReadOnly = false
+	return &s
 }
 
 // NewFC makes a disk of its source (core/v1 FCVolumeSource).

@@ -48,14 +48,15 @@ type ISCSISource struct {
 }
 
 // ISCSIOf is the source of a volume of a pod, or of the PersistentVolume that is bound to its claim; nil if it is none.
+// Whether one of a claim is read-only, the claim in the pod says and not the PersistentVolume.
 func ISCSIOf(namespace string, v *v1.Volume, pv *v1.PersistentVolume) *ISCSISource {
 	switch {
 	case pv != nil && pv.Spec.ISCSI != nil:
 		s := pv.Spec.ISCSI
 		out := &ISCSISource{ISCSIVolumeSource: v1.ISCSIVolumeSource{
 			TargetPortal: s.TargetPortal, IQN: s.IQN, Lun: s.Lun, ISCSIInterface: s.ISCSIInterface, FSType: s.FSType,
-			ReadOnly: s.ReadOnly, Portals: s.Portals, DiscoveryCHAPAuth: s.DiscoveryCHAPAuth,
-			SessionCHAPAuth: s.SessionCHAPAuth, InitiatorName: s.InitiatorName,
+			Portals: s.Portals, DiscoveryCHAPAuth: s.DiscoveryCHAPAuth, SessionCHAPAuth: s.SessionCHAPAuth,
+			InitiatorName: s.InitiatorName,
 		}}
 		if r := s.SecretRef; r != nil {
 			out.SecretRef = &v1.LocalObjectReference{Name: r.Name}
