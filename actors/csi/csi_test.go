@@ -357,8 +357,28 @@ func TestTokens(t *testing.T) {
 	r.calls.Answer(nil, "publish v for a")
 	r.WantByListener("again", "api: token of default/sa for [x]", "api: token of default/sa for []", "driver: publish v for a")
 	p := r.publish[1]
-	if got := p.Secrets["csi.storage.k8s.io/serviceAccount.tokens"]; got == "" || !p.Again || p.Fresh || len(p.Attributes) != 0 {
+	if got := p.Secrets["csi.storage.k8s.io/serviceAccount.tokens"]; got == "" || p.Fresh || len(p.Attributes) != 0 {
 		t.Errorf("published with %+v", p)
+	}
+}
+
+// TestRepeatFails: a publication that is repeated and fails is said to the pod, which keeps what it has. It is tried again
+// in its turn.
+func TestRepeatFails(t *testing.T) {
+	r := registered(t)
+	r.objects.Tell(port.APISet{Object: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{
+		AttachRequired: new(false), RequiresRepublish: new(true),
+	}}})
+	r.use(spec("a", "v"))
+	r.calls.Answer(nil, "stage v", "publish v for a")
+	r.Settle()
+	for range 2 {
+		r.Forget()
+		r.Advance(2 * time.Minute)
+		r.calls.Answer(fails(port.Other, "no"), "publish v for a")
+		r.Settle()
+		r.WantByListener("it stays", "driver: publish v for a",
+			`volumes: a data-v failed: MountVolume.SetUp failed for volume "pv-v" : Node d.example.com: no at /a`)
 	}
 }
 

@@ -73,6 +73,8 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 			Drivers: r, API: r, Events: r.events, Node: "n",
 			Answer: func(m volumes.CSIAnswer) {
 				switch {
+				case m.Failure != "" && m.Path != "":
+					r.Say("volumes: %s %s failed: %s at %s", m.UID, m.Volume, m.Failure, m.Path)
 				case m.Failure != "":
 					r.Say("volumes: %s %s failed: %s", m.UID, m.Volume, m.Failure)
 				case m.Path != "":

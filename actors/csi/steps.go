@@ -210,10 +210,15 @@ func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
 			prefix = cmp.Or(devicePrefixes[m.step.Op], prefix)
 		}
 		text := fmt.Sprintf("%s failed for volume %q : %s", prefix, t.Name, m.err.Error())
-		if v.paths[t] != "" {
-			continue // it is there, and stays
-		}
 		u := a.pods[t.Pod]
+		if path := v.paths[t]; path != "" { // it is there, and stays
+			if m.step.Op == decide.PublishVolume {
+				for _, name := range u.usesOf(m.key, t) {
+					a.deps.Answer(volumes.CSIAnswer{UID: t.Pod, Volume: name, Path: path, Failure: text})
+				}
+			}
+			continue
+		}
 		if u != nil && u.going {
 			u.waits = text
 			a.deps.Answer(volumes.CSIAnswer{UID: t.Pod, Failure: text, Waiting: text})

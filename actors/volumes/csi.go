@@ -38,7 +38,8 @@ type CSIAnswer struct {
 	Volume string
 	// Path is where it is, empty if it is not there.
 	Path string
-	// Failure is what has failed just now, Waiting what is waited for; either may be empty.
+	// Failure is what has failed just now, Waiting what is waited for; either may be empty. Failure with a Path: it was to
+	// be published once more.
 	Failure, Waiting string
 	// Unattached: it is not there because it is not attached to the node.
 	Unattached bool
@@ -82,7 +83,7 @@ func (a *volumes) useCSI(p *volumed) {
 // csiSpec is what csi is asked for; nil for nothing. A volume that is there is asked for as it was the last time that
 // it could be, whatever became of its claim or its secrets, but for the size that the claim wanted then.
 func (a *volumes) csiSpec(p *volumed, m *volumeplan.Mount) *csi.Spec {
-	if m.CSI != nil && a.obstacle(p, m) == nil {
+	if m.CSI != nil && a.obstacle(p, m) == nil && (m.CSI.NoStageSecret == "" || !p.paths.Has(m.Name)) {
 		p.specs.Set(m.Name, m.CSI)
 		return m.CSI
 	}
@@ -133,6 +134,9 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 			a.walked(ctx, p, m.Volume, m.Walk)
 			return
 		}
+	case m.Failure != "" && m.Path != "":
+		a.event(ctx, p, of.Reason(), m.Failure)
+		return
 	case m.Failure != "":
 		f := p.failures.At(key)
 		f.count++
@@ -144,6 +148,9 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 		}
 		a.event(ctx, p, reason, m.Failure)
 	case m.Path != "":
+		if !p.paths.Has(m.Volume) {
+			a.mapped(ctx, p, m.Volume, m.Path)
+		}
 		p.failures.Delete(key)
 		p.paths.Set(m.Volume, m.Path)
 		p.walked.Delete(m.Volume)

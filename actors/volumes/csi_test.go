@@ -55,6 +55,42 @@ func TestCSI(t *testing.T) {
 	r.WantByListener("then it is", "a: pending, going: its volumes are being unmounted since 00:00:00 UTC; a file system does not answer", "a: down, unmounted", "host: unmount a")
 }
 
+// TestCSIRepeatFails: what is published stays, and an event says that it could not be published once more.
+func TestCSIRepeatFails(t *testing.T) {
+	r := newRig(t)
+	r.deps.CSI = plays{r}
+	r.actor.Tell(nodeIn("a"))
+	m := r.placed("a", true)
+	r.actor.Tell(m)
+	r.host.Answer(nil, "prepare a")
+	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/data"})
+	r.Settle()
+	r.Forget()
+	r.events.Forget()
+	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/data", Failure: "no token"})
+	r.Settle()
+	r.WantByListener("it is up")
+	r.events.Want("people are told", "a: FailedMount: no token")
+}
+
+// TestCSIDevice: that a device of a CSI driver is there is said once.
+func TestCSIDevice(t *testing.T) {
+	r := newRig(t)
+	r.deps.CSI = plays{r}
+	r.actor.Tell(nodeIn("a"))
+	m := r.placed("a", true)
+	pv, _ := m.Objects.Volume("pv")
+	pv.Spec.VolumeMode = new(v1.PersistentVolumeBlock)
+	m.Pod.Spec.Containers[0].VolumeMounts, m.Pod.Spec.Containers[0].VolumeDevices = nil, []v1.VolumeDevice{{Name: "data"}}
+	r.actor.Tell(m)
+	r.host.Answer(nil, "prepare a")
+	for range 2 {
+		r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/publish/pv/a"})
+		r.Settle()
+	}
+	r.events.Want("it is there", `a: SuccessfulMountVolume: MapVolume.MapPodDevice succeeded for volume "pv" globalMapPath "/publish/pv"`)
+}
+
 // TestAskedAgainInOrder: after a restart of csi it is asked for the volumes of one pod after the other, in the same order
 // in each run.
 func TestAskedAgainInOrder(t *testing.T) {

@@ -16,10 +16,10 @@ func (p *volumed) isDevice(volume string) bool {
 }
 
 // mapped says in an event that a device is there, as a kubelet does. That of a file system it does not say.
-func (a *volumes) mapped(ctx *kernel.Context[Message], p *volumed, m done) {
-	if p.pod == nil || p.down || !p.isDevice(m.volume) {
+func (a *volumes) mapped(ctx *kernel.Context[Message], p *volumed, volume, at string) {
+	if p.pod == nil || p.down || !p.isDevice(volume) {
 		return
 	}
 	a.deps.Events.Record(port.Event{Pod: p.pod, Reason: "SuccessfulMountVolume", At: ctx.Now(), Message: fmt.Sprintf(
-		"MapVolume.MapPodDevice succeeded for volume %q globalMapPath %q", p.named(m.volume).Shown(), path.Dir(m.path))})
+		"MapVolume.MapPodDevice succeeded for volume %q globalMapPath %q", p.named(volume).Shown(), path.Dir(at))})
 }

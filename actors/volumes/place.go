@@ -23,7 +23,25 @@ func (a *volumes) obstacle(p *volumed, m *volumeplan.Mount) error {
 	if m.Err != nil || p.later || p.paths.Has(m.Name) {
 		return m.Err
 	}
-	return volumeplan.Barred(m.Persistent, a.node)
+	if err := volumeplan.Barred(m.Persistent, a.node); err != nil {
+		return err
+	}
+	if name := m.Alone(); name != "" && a.taken(p, name) {
+		return volumeplan.ErrTaken
+	}
+	return nil
+}
+
+// taken reports whether another pod has a volume, or is being given it.
+func (a *volumes) taken(p *volumed, name string) bool {
+	for _, o := range a.pods { // order-free: any
+		if o != p && slices.ContainsFunc(o.plan, func(m volumeplan.Mount) bool {
+			return m.Alone() == name && (o.paths.Has(m.Name) || o.running.Has(call{mount, m.Name}))
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // stand counts what a pod knows to be there as mounted: it stays, whatever became of the labels of the Node or of its

@@ -161,3 +161,53 @@ func TestOneMore(t *testing.T) {
 	r.host.Answer(nil, "mount a/more")
 	r.WantByListener("and the other", "a: up one=/one more=/more", "host: mount a/more")
 }
+
+// alone is a pod with the same volume of access mode ReadWriteOncePod.
+func (r *rig) alone(name string) volumes.Mount {
+	m := r.placed("a", false)
+	claim, _ := m.Objects.Claim("default", "c")
+	pv, _ := m.Objects.Volume("pv")
+	pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	other := r.mounts(name, "data")
+	other.Pod.Spec.Volumes = m.Pod.Spec.Volumes
+	other.Objects = podobjects.NewSet([]podobjects.Entry{
+		{Ref: podobjects.Ref{Kind: podobjects.Claim, Namespace: "default", Name: "c"}, State: podobjects.Found, Object: claim},
+		{Ref: podobjects.Ref{Kind: podobjects.Volume, Name: "pv"}, State: podobjects.Found, Object: pv},
+	})
+	return other
+}
+
+// TestOnePodAtATime: a volume of access mode ReadWriteOncePod is not given to a second pod until the first is unmounted,
+// also while its mount is under way. A pod that ran with it before stays.
+func TestOnePodAtATime(t *testing.T) {
+	const taken = `MountVolume.SetUp failed for volume "pv" : volume uses the ReadWriteOncePod access mode and is already in use by another pod`
+	r := newRig(t)
+	r.actor.Tell(nodeIn("a"))
+	first, second := r.alone("a"), r.alone("b")
+	r.actor.Tell(first)
+	r.host.Answer(nil, "prepare a")
+	r.actor.Tell(second)
+	r.host.Answer(nil, "prepare b")
+	r.Settle()
+	r.WantByListener("the second waits", "b: failed: "+taken, "host: prepare a", "host: mount a/data", "host: prepare b")
+	r.events.Want("people are told", "b: FailedMount: "+taken)
+	r.host.Answer(nil, "mount a/data")
+	r.Advance(base)
+	r.Keep("host:")
+	r.WantByListener("it waits on")
+	r.actor.Tell(unmounts(first))
+	r.host.Answer(nil, "unmount a")
+	r.Settle()
+	r.Keep("host:")
+	r.WantByListener("it is its turn", "host: unmount a", "host: mount b/data")
+	later := r.alone("c")
+	later.Later = true
+	r.actor.Tell(later)
+	r.Advance(5 * time.Second) // looks wait for others
+	r.host.Answer(nil, "prepare c")
+	r.Advance(4 * time.Second)
+	r.host.Answer(nil, "mount c/data")
+	r.Settle()
+	r.Keep("c:")
+	r.WantByListener("one that ran before", "c: up data=/data")
+}

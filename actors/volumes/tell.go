@@ -191,7 +191,8 @@ func unanswered(err error, server string) error {
 func (a *volumes) fail(ctx *kernel.Context[Message], p *volumed, key call, err error) int {
 	f := p.failures.At(key)
 	f.count++
-	f.at, f.again, f.taken = ctx.Now(), false, port.KindOf(err) == port.StateConflict
+	f.at, f.again = ctx.Now(), false
+	f.taken = port.KindOf(err) == port.StateConflict || errors.Is(err, volumeplan.ErrTaken)
 	f.message = err.Error()
 	if e, ok := err.(*port.Error); ok && e.Detail != "" && key.what == mount {
 		f.message = e.Detail

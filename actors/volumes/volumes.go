@@ -476,7 +476,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 		p.prepared = true
 	case mount:
 		p.mounted(m)
-		a.mapped(ctx, p, m)
+		a.mapped(ctx, p, m.volume, m.path)
 		a.sized(ctx, p, m)
 	case unmount:
 		if p.retry != nil {

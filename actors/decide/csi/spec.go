@@ -32,8 +32,10 @@ type Spec struct {
 	Once       bool
 	Attributes map[string]string
 	ReadOnly   bool
-	// StageSecrets and PublishSecrets are for the two calls. They are in no message for people.
+	// StageSecrets and PublishSecrets are for the two calls. They are in no message for people. NoStageSecret is why those
+	// for a stage can't be had: it does not matter to a driver that stages nothing.
 	StageSecrets, PublishSecrets, ExpandSecrets map[string]string
+	NoStageSecret                               string
 	// Size is what the volume has to be expanded to, in bytes; 0: it has its size. Has is the size that its claim says it
 	// has; 0: it says none. Claim is the name of its claim.
 	Size, Has int64
@@ -170,8 +172,10 @@ type Stage struct {
 	Attributes   map[string]string
 	Context      map[string]string
 	// Group is for drivers that set it themselves.
-	Group   *int64
-	Secrets map[string]string
+	Group *int64
+	// NoSecret is why Secrets can't be had; empty if they can.
+	Secrets  map[string]string
+	NoSecret string
 	// Label is the SELinux label to mount with; empty for none.
 	Label string
 	// Fresh: nothing was staged before, so there is nothing to keep if it fails.
@@ -180,7 +184,7 @@ type Stage struct {
 
 // Same: both stage a volume alike. Secrets may differ: they are renewed.
 func (s Stage) Same(o Stage) bool {
-	s.Secrets, o.Secrets, s.Fresh, o.Fresh = nil, nil, false, false
+	s.Secrets, o.Secrets, s.NoSecret, o.NoSecret, s.Fresh, o.Fresh = nil, nil, "", "", false, false
 	return reflect.DeepEqual(s, o)
 }
 
@@ -189,7 +193,8 @@ func (v *Volume) stage(p *Publication) Stage {
 	s := p.Spec
 	return Stage{
 		Key: s.Key, Name: s.Name, Block: s.Block, FSType: s.FSType, MountOptions: s.MountOptions, Access: s.Access,
-		Attributes: s.Attributes, Context: v.Context, Group: s.Group, Secrets: s.StageSecrets, Label: v.labelFor(p),
+		Attributes: s.Attributes, Context: v.Context, Group: s.Group, Secrets: s.StageSecrets, NoSecret: s.NoStageSecret,
+		Label: v.labelFor(p),
 	}
 }
 
@@ -213,8 +218,8 @@ type Publish struct {
 	OwnGroup, OnMismatch bool
 	// Node and Attachment are noted beside the volume.
 	Node, Attachment string
-	// Fresh: nothing was published before. Again: it is published, and the pod uses it.
-	Fresh, Again bool
+	// Fresh: nothing was published before.
+	Fresh bool
 }
 
 // Publishing is how a volume is published, of which a step has just begun.
@@ -225,7 +230,7 @@ func (v *Volume) Publishing(t Target, d *Driver, node string) Publish {
 		FSType: s.FSType, MountOptions: s.MountOptions, Access: s.Access, Attributes: maps.Clone(s.Attributes),
 		Context: v.Context, Secrets: maps.Clone(s.PublishSecrets), Group: s.Group, OnMismatch: s.OnMismatch,
 		OwnGroup: s.ownGroup(d), Node: node, Attachment: AttachmentName(s.Key, node),
-		Fresh: v.before == None, Again: v.before == Done,
+		Fresh: v.before == None,
 	}
 	if out.Attributes == nil {
 		out.Attributes = map[string]string{}
@@ -278,10 +283,10 @@ func (s *Spec) ownGroup(d *Driver) bool {
 }
 
 // Walks reports whether a step that has begun goes through all files of the volume: that may take hours, and goes on
-// for as long as the pod needs it.
+// for as long as the pod needs it. A publication that is repeated does so, too: the driver may have written new files.
 func (v *Volume) Walks(s Step, d *Driver) bool {
 	p := v.Targets[s.Target]
-	return s.Op == PublishVolume && v.before != Done && p != nil && p.Spec != nil && d != nil && p.Spec.ownGroup(d)
+	return s.Op == PublishVolume && p != nil && p.Spec != nil && d != nil && p.Spec.ownGroup(d)
 }
 
 // UniqueName is the name of a volume in the status of Nodes.

@@ -102,7 +102,7 @@ func TestPublishing(t *testing.T) {
 		"a": "1", "csi.storage.k8s.io/pod.name": "p", "csi.storage.k8s.io/pod.namespace": "ns", "csi.storage.k8s.io/pod.uid": "a",
 		"csi.storage.k8s.io/serviceAccount.name": "sa", "csi.storage.k8s.io/ephemeral": "true",
 	}
-	if !maps.Equal(p.Attributes, want) || p.Secrets["csi.storage.k8s.io/serviceAccount.tokens"] != "tok" || p.Secrets["s"] != "2" || !p.Fresh || p.Again || p.Node != "n" {
+	if !maps.Equal(p.Attributes, want) || p.Secrets["csi.storage.k8s.io/serviceAccount.tokens"] != "tok" || p.Secrets["s"] != "2" || !p.Fresh || p.Node != "n" {
 		t.Errorf("got %+v", p)
 	}
 	if len(s.Attributes) != 1 || len(s.PublishSecrets) != 1 {

@@ -393,9 +393,9 @@ func (v *Volume) Begin(s Step) *Stage {
 		to := v.stage(v.first())
 		if v.Staging == Uncertain && v.As != nil && v.published() {
 			// It can't be unstaged, so it is staged as before.
-			secrets := to.Secrets
 			as := *v.As
-			to, as.Secrets = as, secrets
+			as.Secrets, as.NoSecret = to.Secrets, to.NoSecret
+			to = as
 		}
 		to.Fresh = v.Staging == None
 		v.before, v.Staging, v.As, v.Label = v.Staging, Uncertain, &to, to.Label

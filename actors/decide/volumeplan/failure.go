@@ -3,6 +3,7 @@ package volumeplan
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,6 +32,20 @@ func Barred(pv *v1.PersistentVolume, node *v1.Node) error {
 		return errElsewhere
 	}
 	return nil
+}
+
+// ErrTaken is why a volume waits that one pod at a time may have, in the words of the kubelet.
+var ErrTaken = errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+
+// Alone is the name of a PersistentVolume that only one pod at a time may have (access mode ReadWriteOncePod), and that
+// this node mounts once for all pods; empty for others. CSI volumes have a rule of their own (decide/csi).
+func (m *Mount) Alone() string {
+	pv := m.Persistent
+	if pv == nil || !slices.Equal(pv.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}) ||
+		pv.Spec.Local == nil && pv.Spec.ISCSI == nil && pv.Spec.FC == nil {
+		return ""
+	}
+	return pv.Name
 }
 
 // Shown is the name of a volume in events: that of its PersistentVolume, if it has one.
@@ -62,6 +77,8 @@ func (m *Mount) Failed(err error, why string, missing []string) string {
 			"failed to process volumes=[%s]: %s", strings.Join(missing, " "), m.Name, why)
 	case errors.Is(err, errElsewhere):
 		return fmt.Sprintf("%s.NodeAffinity check failed for volume %q : %s", m.verb(), m.Shown(), why)
+	case podspec.IsDevice(m.Persistent) && errors.Is(err, ErrTaken):
+		step = "SetUpDevice"
 	case podspec.IsDevice(m.Persistent):
 		step = "MapPodDevice"
 	}

@@ -70,6 +70,8 @@ func TestFailed(t *testing.T) {
 		{"a device", ofCSI, errors.New("no"), "FailedMapVolume", `MapVolume.MapPodDevice failed for volume "pv" : no`},
 		{"elsewhere", func(*world) {}, errElsewhere, "FailedMount", `MountVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms`},
 		{"a device elsewhere", ofCSI, errElsewhere, "FailedMapVolume", `MapVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms`},
+		{"another pod has it", func(*world) {}, ErrTaken, "FailedMount", `MountVolume.SetUp failed for volume "pv" : ` + ErrTaken.Error()},
+		{"a device that another pod has", ofCSI, ErrTaken, "FailedMapVolume", `MapVolume.SetUpDevice failed for volume "pv" : ` + ErrTaken.Error()},
 		{"without a claim", func(w *world) { w.absent = true }, nil, "FailedMount", "Unable to attach or mount volumes: " +
 			"unmounted volumes=[data other], unattached volumes=[], failed to process volumes=[data]: " +
 			`error processing PVC shop/c: persistentvolumeclaim "c" not found`},
@@ -81,6 +83,34 @@ func TestFailed(t *testing.T) {
 		if got := m.Failed(c.err, c.err.Error(), []string{"data", "other"}); got != c.want || m.Reason() != c.reason {
 			t.Errorf("%s: %s: %s\nwant %s: %s", c.name, m.Reason(), got, c.reason, c.want)
 		}
+	}
+}
+
+// TestAlone: which volumes only one pod at a time may have.
+func TestAlone(t *testing.T) {
+	once, many := v1.ReadWriteOncePod, v1.ReadWriteOnce
+	local := v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{}}
+	for name, c := range map[string]struct {
+		source v1.PersistentVolumeSource
+		modes  []v1.PersistentVolumeAccessMode
+		alone  bool
+	}{
+		"local":            {local, []v1.PersistentVolumeAccessMode{once}, true},
+		"iSCSI":            {v1.PersistentVolumeSource{ISCSI: &v1.ISCSIPersistentVolumeSource{}}, []v1.PersistentVolumeAccessMode{once}, true},
+		"Fibre Channel":    {v1.PersistentVolumeSource{FC: &v1.FCVolumeSource{}}, []v1.PersistentVolumeAccessMode{once}, true},
+		"NFS":              {v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{}}, []v1.PersistentVolumeAccessMode{once}, false},
+		"CSI":              {v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{}}, []v1.PersistentVolumeAccessMode{once}, false},
+		"of a node":        {local, []v1.PersistentVolumeAccessMode{many}, false},
+		"of several modes": {local, []v1.PersistentVolumeAccessMode{once, many}, false},
+	} {
+		pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+		pv.Spec.PersistentVolumeSource, pv.Spec.AccessModes = c.source, c.modes
+		if got := (&Mount{Persistent: pv}).Alone(); got == "pv" != c.alone {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := (&Mount{}).Alone(); got != "" {
+		t.Errorf("without a claim: %q", got)
 	}
 }
 

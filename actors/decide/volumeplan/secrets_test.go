@@ -29,7 +29,8 @@ func TestSecretsOfCSI(t *testing.T) {
 		want       string // the error
 	}{
 		{what: "all are there", asks: "1Gi"},
-		{what: "no stage", asks: "1Gi", missing: "stage", want: "nodeStageSecretRef storage/stage"},
+		{what: "no stage", asks: "1Gi", missing: "stage"},
+		{what: "stage is not known", asks: "1Gi", unknown: "stage", want: "nodeStageSecretRef storage/stage"},
 		{what: "no publish", asks: "1Gi", missing: "publish", want: "nodePublishSecretRef storage/publish"},
 		{what: "no expand, and nothing to expand", asks: "1Gi", missing: "expand"},
 		{what: "no expand, and something to expand", asks: "2Gi", missing: "expand", want: "nodeExpandSecretRef storage/expand"},
@@ -69,6 +70,9 @@ func TestSecretsOfCSI(t *testing.T) {
 		}
 		if c.want != "" {
 			continue
+		}
+		if why := m.CSI.NoStageSecret; strings.HasPrefix(why, "nodeStageSecretRef storage/stage: ") != (c.missing == "stage") {
+			t.Errorf("%s: there is no secret for a stage: %q", c.what, why)
 		}
 		for name, got := range map[string]map[string]string{"stage": m.CSI.StageSecrets, "publish": m.CSI.PublishSecrets, "expand": m.CSI.ExpandSecrets} {
 			if want := name; name != c.missing && got["key"] != want {

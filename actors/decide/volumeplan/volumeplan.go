@@ -231,10 +231,14 @@ func mode(pod *v1.Pod, volume string, pv *v1.PersistentVolume) error {
 	return nil
 }
 
-// secrets adds the secrets of a volume. As with a kubelet, that of an expansion may be missing until there is one.
+// secrets adds the secrets of a volume. As with a kubelet, that of an expansion may be missing until there is one, and
+// that of a stage if the driver stages nothing, which is not known here.
 func secrets(s *csi.Spec, of *v1.CSIPersistentVolumeSource, objects podobjects.Set) (err error) {
 	if r := of.NodeStageSecretRef; r != nil {
 		s.StageSecrets, err = secret("nodeStageSecretRef", r.Namespace, r.Name, objects)
+		if podobjects.StateOf(err) == podobjects.Missing {
+			s.NoStageSecret, err = err.Error(), nil
+		}
 	}
 	if r := of.NodePublishSecretRef; r != nil && err == nil {
 		s.PublishSecrets, err = secret("nodePublishSecretRef", r.Namespace, r.Name, objects)

@@ -66,6 +66,9 @@ func (d *Drivers) block(t decide.Target) (b block, err error) {
 
 // stageBlock notes what a device is of, also if the driver stages nothing, and has it staged.
 func (d *Drivers) stageBlock(ctx context.Context, n *node, r *decide.Stage) error {
+	if r.NoSecret != "" && n.can(stages) {
+		return hostcall.Failf(port.NotCalled, "%s", r.NoSecret)
+	}
 	b, err := d.block(decide.Target{Name: r.Name})
 	if err != nil {
 		return err

@@ -77,6 +77,9 @@ func (d *Drivers) StageVolume(ctx context.Context, of port.CSIDriver, r decide.S
 		if !n.can(stages) {
 			return nil
 		}
+		if r.NoSecret != "" {
+			return hostcall.Failf(port.NotCalled, "%s", r.NoSecret)
+		}
 		dir, err := stageDir(r.Key)
 		if err != nil {
 			return err
@@ -117,6 +120,9 @@ func (d *Drivers) UnstageVolume(ctx context.Context, of port.CSIDriver, r decide
 			return err
 		}
 		if n.can(stages) {
+			if err := d.elsewhere(filepath.Join(dir, globalMount)); err != nil {
+				return err
+			}
 			_, err = n.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{
 				VolumeId: r.Handle, StagingTargetPath: filepath.Join(d.staged.Path, dir, globalMount),
 			})
@@ -168,7 +174,7 @@ func (d *Drivers) PublishVolume(
 		if _, err := n.NodePublishVolume(ctx, request); err != nil {
 			return "", n.refused("NodePublishVolume", n.failure(ctx, "NodePublishVolume", err), r.Fresh, clean)
 		}
-		if r.OwnGroup && !n.can(setsGroup) && !r.Again {
+		if r.OwnGroup && !n.can(setsGroup) {
 			at := filepath.Join(d.pods.Real, dir, podMount)
 			if err := d.Host.GiveToGroup(ctx, at, *r.Group, r.OnMismatch, walked); err != nil {
 				// It is published, so this must not count as if it were not.

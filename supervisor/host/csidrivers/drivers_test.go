@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -148,7 +149,9 @@ type rig struct {
 	mu     sync.Mutex
 	given  []string
 	lost   []decide.Lost
-	giving func(context.Context) error // nil: at once
+	// foreign are mounts that are not the driver's.
+	foreign []mounts.Mount
+	giving  func(context.Context) error // nil: at once
 }
 
 func (r *rig) Mounts() ([]mounts.Mount, error) {
@@ -156,8 +159,9 @@ func (r *rig) Mounts() ([]mounts.Mount, error) {
 	defer r.driver.mu.Unlock()
 	var out []mounts.Mount
 	for path := range r.driver.mounted {
-		out = append(out, mounts.Mount{Point: path, Type: "ext4", Source: "/dev/x"})
+		out = append(out, mounts.Mount{Point: path, Type: "ext4", Source: "/dev/x", Device: "8:1", Root: "/"})
 	}
+	out = append(out, r.foreign...)
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
@@ -353,6 +357,8 @@ func TestUpAndDown(t *testing.T) {
 	if !slices.Equal(all, want) || len(bad) > 0 {
 		t.Errorf("found %v, %v", all, bad)
 	}
+	group.Fresh = false
+	check.Value(r.publish(d, group))(t) // once more: the driver may have written other files
 	check.Error(t, r.undo(r.UnpublishVolume, d, want[1]))
 	check.Error(t, r.undo(r.UnstageVolume, d, want[0]))
 	for range 2 { // once more changes nothing
@@ -363,8 +369,8 @@ func TestUpAndDown(t *testing.T) {
 		hosttest.WantGone(t, at)
 		check.Error(t, errors.Join(r.undo(r.UnpublishVolume, d, want[1]), r.undo(r.UnstageVolume, d, want[0])))
 	}
-	check.Equal(t, r.driver.said(), "info stage publish unpublish unstage unpublish unstage unpublish unstage", "it")
-	check.Equal(t, strings.Join(r.given[:4], ", "), "group mount, forget u1, sub-paths of u1, forget u1", "it")
+	check.Equal(t, r.driver.said(), "info stage publish publish unpublish unstage unpublish unstage unpublish unstage", "it")
+	check.Equal(t, strings.Join(r.given[:5], ", "), "group mount, group mount, forget u1, sub-paths of u1, forget u1", "it")
 	if s := r.status(); !s.GetPluginRegistered() {
 		t.Errorf("the driver was told %v", s)
 	}
@@ -433,6 +439,49 @@ func TestFailures(t *testing.T) {
 	}
 	r.driver.leaves = false
 	check.Fatal(t, r.undo(r.UnpublishVolume, d, f))
+}
+
+// TestMountedElsewhere: a volume is not unstaged while somebody has its file system mounted at a place of their own.
+func TestMountedElsewhere(t *testing.T) {
+	r := newRig(t, nil)
+	d := r.next()
+	check.Fatal(t, r.stage(d, stage))
+	f := decide.Found{Key: volume}
+	r.foreign = []mounts.Mount{{Point: "/mnt/by-hand", Device: "8:1", Root: "/"}}
+	hosttest.WantError(t, r.undo(r.UnstageVolume, d, f), port.StateConflict, "is still mounted by other references [/mnt/by-hand]")
+	check.Equal(t, r.driver.said(), "stage", "the driver is asked to")
+	r.foreign = []mounts.Mount{
+		{Point: "/mnt/of-another", Device: "8:2", Root: "/"}, {Point: "/mnt/part", Device: "8:1", Root: "/part"},
+		{Point: filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/pv-2/mount"), Device: "8:1", Root: "/"},
+	}
+	check.Fatal(t, r.undo(r.UnstageVolume, d, f))
+	check.Equal(t, r.driver.said(), "unstage", "the driver is asked to")
+}
+
+// TestNoStageSecret: a secret that is not there matters only to a driver that stages.
+func TestNoStageSecret(t *testing.T) {
+	for _, stages := range []bool{true, false} {
+		t.Run(fmt.Sprint("stages ", stages), func(t *testing.T) {
+			r := newRig(t, func(d *driver) {
+				if !stages {
+					d.caps = nil
+				}
+			})
+			d := r.next()
+			s, b := stage, stage
+			s.NoSecret = "nodeStageSecretRef storage/key: not found"
+			b.NoSecret, b.Block = s.NoSecret, true
+			for _, s := range []decide.Stage{s, b} {
+				err := r.stage(d, s)
+				if stages {
+					hosttest.WantError(t, err, port.NotCalled, "nodeStageSecretRef storage/key: not found")
+				} else {
+					check.Error(t, err)
+				}
+			}
+			check.Equal(t, r.driver.said(), "", "the driver is called")
+		})
+	}
 }
 
 // TestNotStaged: a driver that stages nothing is not asked to, and is given no path of a staged volume. One that sets

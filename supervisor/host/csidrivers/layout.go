@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -162,6 +163,35 @@ func (d *Drivers) mounted(a *area.Area, path string) (*mounts.Mount, error) {
 	}
 	return nil, nil //nolint:nilnil // nothing is mounted
 }
+
+// elsewhere is an error while what is staged at a directory is mounted outside of the agent's directories, too:
+// somebody uses it, and the volume must stay attached. What is below these belongs to volumes that are known, some of
+// which may be of the same file system: two of one share, for example.
+func (d *Drivers) elsewhere(path string) error {
+	all, err := d.Host.Mounts()
+	if err != nil {
+		return err
+	}
+	at := filepath.Join(d.staged.Real, path)
+	i := slices.IndexFunc(all, func(m mounts.Mount) bool { return m.Point == at })
+	if i < 0 || all[i].Device == "" {
+		return nil
+	}
+	var others []string
+	for _, m := range all {
+		ours := within(m.Point, d.staged.Real) || within(m.Point, d.pods.Real)
+		if m.Device == all[i].Device && m.Root == all[i].Root && !ours {
+			others = append(others, m.Point)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return hostcall.Failf(port.StateConflict, "the device mount path %q is still mounted by other references %v", at,
+		others)
+}
+
+func within(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
 // makeMount makes the directory that a driver mounts at. It does not touch what is mounted there: it may hang.
 func (d *Drivers) makeMount(a *area.Area, dir, name string) error {

@@ -256,6 +256,9 @@ func (c *CSI) StageVolume(ctx context.Context, _ port.CSIDriver, r csi.Stage, do
 		if p.driver.PublishOnly && !r.Block {
 			return nil // there is nothing to find
 		}
+		if r.NoSecret != "" && !p.driver.PublishOnly {
+			return &port.Error{Kind: port.NotCalled, Verb: "NodeStageVolume", Object: r.String(), Detail: r.NoSecret}
+		}
 		return c.note(p)
 	}
 	p.work = func(p *csiCall) error {
