@@ -75,7 +75,7 @@ type living struct {
 	pods map[types.UID]bool
 	// all is false while a source has not reported: any pod may be one of its pods.
 	all bool
-	// reclaiming: pods that have ended for good are not in pods.
+	// reclaiming: nothing of pods that have ended for good stays.
 	reclaiming bool
 	found
 }
@@ -145,8 +145,11 @@ type Deps struct {
 	Logs port.ContainerLogs
 	// LogLinks may be nil: then those logs have no links.
 	LogLinks port.LogLinks
-	// Living asks pods which pods there are. all is false while a source has not reported.
-	// ended: without pods of the apiserver that have ended for good, and that it may still have.
+	// Events are told of the node if a sweep can't look at what there is.
+	Events port.Recorder
+	Node   string
+	// Living asks pods which pods there are. all is false while a source has not reported. One whose dead containers
+	// and logs can go is in living as false: an evicted one and, with ended, any that never runs again.
 	Living func(ended bool, reply func(living map[types.UID]bool, all bool))
 	// Collected is called when nothing is left of a pod or, if stuck, only what the
 	// runtime can't remove.

@@ -3,6 +3,7 @@ package gc
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -26,12 +27,16 @@ type rig struct {
 	port.Runtime
 	port.Host
 	actor *actortest.Actor[Message]
-	// pods are what the runtime has, living those that are not done with.
+	deps  *Deps
+	// pods are what the runtime has, living those that pods knows; false if nothing of one has to stay.
 	pods   []observed.RuntimePod
 	living map[types.UID]bool
 	dirs   []types.UID // of pods, on the host
+	ended  []types.UID // are false in living if it is asked with them
 	unseen bool        // a source has not reported
-	err    error       // of what is asked of links
+	// listErr is what the runtime answers to a list instead.
+	listErr error
+	err     error // of what is asked of links
 	// podDirs and removeContainer answer instead of the rig, if they are there.
 	podDirs         func(func([]types.UID, error))
 	removeContainer func(context.Context, string, func(error))
@@ -47,18 +52,40 @@ func newRig(t *testing.T, pods ...observed.RuntimePod) *rig {
 	for _, p := range pods {
 		r.living[p.Ref.UID] = true
 	}
+	r.deps = &Deps{
+		Runtime: r, Host: r, LogLinks: r, Events: r, Node: "n1", Restarted: func() { r.restarted++ },
+		Logs: prunedLogs{rig: r}, Living: r.asked,
+		Abandoned: func(uid types.UID) { r.Say("abandoned %s", uid) },
+		Collected: func(uid types.UID, _ bool) { r.Say("collected %s", uid) },
+		Policy:    podgc.Default(), Period: gcPeriod, Deadline: time.Minute,
+		Backoff: backoff.Policy{Base: time.Second, Max: time.Minute},
+	}
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[Message]{
-		Name: "gc", MailboxLimit: 8, Runner: r.Runner(pod.Pools(2, 2)...), Policy: kernel.ForPods,
-		New: New(&Deps{
-			Runtime: r, Host: r, LogLinks: r, Restarted: func() { r.restarted++ },
-			Living:    func(_ bool, reply func(map[types.UID]bool, bool)) { reply(r.living, !r.unseen) },
-			Abandoned: func(uid types.UID) { r.Say("abandoned %s", uid) },
-			Collected: func(uid types.UID, _ bool) { r.Say("collected %s", uid) },
-			Policy:    podgc.Default(), Period: gcPeriod, Deadline: time.Minute,
-			Backoff: backoff.Policy{Base: time.Second, Max: time.Minute},
-		}),
+		Name: "gc", MailboxLimit: 8, Runner: r.Runner(pod.Pools(2, 2)...), Policy: kernel.ForPods, New: New(r.deps),
 	})
 	return r
+}
+
+// asked answers for pods.
+func (r *rig) asked(ended bool, reply func(map[types.UID]bool, bool)) {
+	living := maps.Clone(r.living)
+	for _, uid := range r.ended {
+		living[uid] = !ended
+	}
+	reply(living, !r.unseen)
+}
+
+// prunedLogs writes down of which pods logs go.
+type prunedLogs struct {
+	port.ContainerLogs
+	*rig
+}
+
+func (l prunedLogs) PruneLogs(_ context.Context, oldest []port.LogRef, done func(error)) {
+	for _, o := range oldest {
+		l.Say("logs %s before %d", o.UID, o.Attempt)
+	}
+	l.Soon(func() { done(nil) })
 }
 
 // pod is one with a container of that many incarnations, the last of which runs.
@@ -75,9 +102,12 @@ func podWith(name string, incarnations uint32) observed.RuntimePod {
 	return p
 }
 
+// Record implements port.Recorder.
+func (r *rig) Record(e port.Event) { r.Say("event of %s: %s %s", e.Node, e.Reason, e.Message) }
+
 func (r *rig) List(_ context.Context, uid string, done func(observed.Runtime, error)) {
-	list := observed.Runtime{Pods: slices.Clone(r.pods)}
-	r.Soon(func() { done(list, nil) })
+	list, err := observed.Runtime{Pods: slices.Clone(r.pods)}, r.listErr
+	r.Soon(func() { done(list, err) })
 }
 
 func (r *rig) RemoveContainer(ctx context.Context, id string, done func(error)) {

@@ -25,11 +25,11 @@ func (pruned) isGCMessage() {}
 // prune has the logs removed of incarnations that the runtime has no more. The
 // list says of which: those before the oldest that it has. So one that is being
 // made meanwhile keeps its log.
-// If living is not nil, all logs of other pods are removed: they have ended.
-func (g *gc) prune(ctx *kernel.Context[Message], list observed.Runtime, living map[types.UID]bool) {
-	oldest := oldestLogs(list)
-	if living != nil {
-		oldest = append(oldest, logsOfEnded(list, living)...)
+// All logs of pods of which nothing is kept are removed.
+func (g *gc) prune(ctx *kernel.Context[Message], m living) {
+	oldest := oldestLogs(m.list)
+	if m.all {
+		oldest = append(oldest, logsOfSpent(m.list, m.pods)...)
 	}
 	if g.deps.Logs == nil || len(oldest) == 0 {
 		return
@@ -40,11 +40,11 @@ func (g *gc) prune(ctx *kernel.Context[Message], list observed.Runtime, living m
 	g.reclaims.add(id)
 }
 
-// logsOfEnded say that no log of an ended pod's containers is kept: the oldest to keep is one that was never made.
-func logsOfEnded(list observed.Runtime, living map[types.UID]bool) (out []port.LogRef) {
+// logsOfSpent say that no log of a pod is kept that is in pods as false: the oldest to keep is one that was never made.
+func logsOfSpent(list observed.Runtime, pods map[types.UID]bool) (out []port.LogRef) {
 	for i := range list.Pods {
 		p := &list.Pods[i]
-		if living[p.Ref.UID] {
+		if keep, is := pods[p.Ref.UID]; keep || !is {
 			continue
 		}
 		for j := range p.Containers {

@@ -3,22 +3,71 @@ package gc
 import (
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podgc"
 )
 
-// TestReclaim: no dead container of a living pod is kept but the newest incarnation, and who asks meanwhile is
-// answered by another sweep.
+// exited is podWith whose last incarnation has exited, too.
+func exited(name string, incarnations uint32) observed.RuntimePod {
+	p := podWith(name, incarnations)
+	p.Containers[incarnations-1].State = observed.ContainerExited
+	return p
+}
+
+// TestReclaim: of a living pod the policy's number stays, so that the log of the incarnation before the one that runs
+// can be read; of one that has ended nothing does. Who asks meanwhile is answered by another sweep.
 func TestReclaim(t *testing.T) {
-	r := newRig(t, podWith("web", 3), podWith("one", 2))
+	policy := podgc.Default()
+	policy.MinAge = time.Hour // does not count then
+	r := newRig(t, podWith("web", 3), podWith("one", 2), exited("job", 1))
+	r.deps.Policy, r.ended = policy, []types.UID{"job"}
+	for i := range r.pods {
+		for j := range r.pods[i].Containers {
+			r.pods[i].Containers[j].CreatedAt = r.Now()
+		}
+	}
 	for range 2 {
 		r.actor.Tell(Reclaim{Reply: func(err error) { r.Say("reclaimed: %v", err) }})
 	}
 	r.Advance(time.Second)
-	for _, line := range []string{"remove web0", "remove web1", "remove one0"} {
-		if r.Count(line) != 1 {
-			t.Errorf("%s: %q", line, r.Lines())
+	for line, want := range map[string]int{
+		"remove web0": 1, "remove web1": 0, "remove web2": 0, "remove one0": 0, "remove one1": 0,
+		"remove job0": 1, "logs web before 2": 0, "reclaimed: <nil>": 2,
+	} {
+		if r.Count(line) != want {
+			t.Errorf("%s: %d times, want %d: %q", line, r.Count(line), want, r.Lines())
 		}
 	}
-	if r.Count("remove web2")+r.Count("remove one1") != 0 || r.Count("reclaimed: <nil>") != 2 {
-		t.Errorf("%q", r.Lines())
+	if r.Count("logs job before 1") == 0 {
+		t.Errorf("the log of a pod that has ended stays: %q", r.Lines())
+	}
+}
+
+// TestSpent: nothing stays of a pod that was evicted, while the disk has room. One that has ended otherwise keeps what
+// people may read. Both have directories, and are no orphans.
+func TestSpent(t *testing.T) {
+	r := newRig(t, exited("evicted", 2), exited("job", 2))
+	r.living["evicted"], r.ended, r.dirs = false, []types.UID{"job"}, []types.UID{"evicted", "job"}
+	r.Advance(4 * early)
+	for line, want := range map[string]int{
+		"remove evicted0": 1, "remove evicted1": 1, "remove job0": 1, "remove job1": 0,
+		"abandoned evicted": 0, "abandoned job": 0, "logs job before 2": 0,
+	} {
+		if r.Count(line) != want {
+			t.Errorf("%s: %d times, want %d: %q", line, r.Count(line), want, r.Lines())
+		}
+	}
+	if r.Count("logs evicted before 2") == 0 {
+		t.Errorf("the log of an evicted pod stays: %q", r.Lines())
+	}
+	r.Forget()
+	r.unseen, r.living["late"] = true, false
+	r.pods = append(r.pods, exited("late", 2))
+	r.Advance(2 * gcPeriod)
+	if r.Count("remove late1") > 0 || r.Count("logs late before 2") > 0 {
+		t.Errorf("a source is silent: %q", r.Lines())
 	}
 }

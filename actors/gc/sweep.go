@@ -42,13 +42,20 @@ func (g *gc) found(ctx *kernel.Context[Message], m found) {
 		self := ctx.Self()
 		reclaiming := g.reclaims.wanted()
 		g.deps.Living(reclaiming, func(pods map[types.UID]bool, all bool) { self.Tell(living{pods, all, reclaiming, m}) })
-	case m.err != nil:
-		// pleg says so already; the next sweep comes
+	case m.err != nil: // pleg has it in the log; the next sweep comes
+		g.blind(ctx, m.err)
 		g.reclaims.answer(m.err)
 	default:
 		portcall.Do(ctx, g.effect("", "PodDirs", "", "sweep"), g.deps.Host.PodDirs,
 			func(_ kernel.EffectID, dirs []types.UID, err error) Message { return found{m.list, dirs, true, err} })
 	}
+}
+
+// blind tells people that a sweep could not look at what there is.
+func (g *gc) blind(ctx *kernel.Context[Message], err error) {
+	g.deps.Events.Record(port.Event{
+		Node: g.deps.Node, Warning: true, Reason: "ContainerGCFailed", Message: err.Error(), At: ctx.Now(),
+	})
 }
 
 // sweep removes what the policy says can go, and what is left on the host of
@@ -61,7 +68,7 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	}
 	policy := g.deps.Policy
 	if m.reclaiming {
-		policy = podgc.Policy{}
+		policy.MinAge = 0 // room is needed
 		g.reclaims.begin()
 	}
 	plan := podgc.Plan(m.list, lives, policy, ctx.Now())
@@ -85,24 +92,21 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 			g.removeSandbox(ctx, r.Pod.UID, r.ID)
 		}
 	}
-	var ended map[types.UID]bool
-	if m.reclaiming && m.all {
-		ended = lives
-	}
-	g.prune(ctx, m.list, ended)
+	g.prune(ctx, m)
 	g.reclaims.settle(nil)
 	g.tidy(ctx, m.list, going)
 	if m.err != nil {
 		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list pod directories")
+		g.blind(ctx, m.err)
 	}
-	if !m.all || m.reclaiming { // some pods that there are were not named
+	if !m.all { // some pods that there are were not named
 		return
 	}
 	g.swept = true
 	known := podgc.All(m.list)
 	g.orphans = nil
 	for _, uid := range m.dirs {
-		if !known[uid] && !m.pods[uid] && g.of[uid] == nil {
+		if _, is := m.pods[uid]; !is && !known[uid] && g.of[uid] == nil {
 			g.orphans = append(g.orphans, uid)
 		}
 	}

@@ -2,12 +2,14 @@ package gc
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestSweepsDoNotPileUp: while the host does not answer, no other sweep begins. Else each would remove again what
@@ -59,4 +61,17 @@ func TestSweepAfterALostAnswer(t *testing.T) {
 	if r.Count("collected web") != 1 || r.Count("tidy") != 1 {
 		t.Errorf("%q", r.Lines())
 	}
+}
+
+// TestSweepWithoutRuntime: people are told of each sweep that can't look, under the name of a kubelet.
+func TestSweepWithoutRuntime(t *testing.T) {
+	r := newRig(t, podWith("web", 2))
+	r.Advance(3 * early)
+	const event = "event of n1: ContainerGCFailed cannot list containers"
+	r.listErr = errors.New("cannot list containers")
+	r.Advance(2 * gcPeriod)
+	check.Equal(t, r.Count(event), 2, "events")
+	r.listErr = nil
+	r.Advance(2 * gcPeriod)
+	check.Equal(t, r.Count(event), 2, "events, once the runtime answers again")
 }

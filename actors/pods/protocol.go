@@ -172,8 +172,9 @@ type SaveAgain struct{}
 // reported, all is false: there may be pods that are not known yet. Reply must do no more than send
 // a message. Lost: asked again.
 type Living struct {
-	// WithoutEnded leaves out pods that have ended for good.
-	WithoutEnded bool
+	// Spent, for gc: a pod whose dead containers and logs can go is in living as false. It is one that this node has
+	// evicted; with Ended, any of the apiserver that never runs again.
+	Spent, Ended bool
 	// WithoutRejected leaves out pods that were not admitted: nothing of them runs.
 	WithoutRejected bool
 	Reply           func(living map[types.UID]bool, all bool)

@@ -113,16 +113,13 @@ func (a *pods) uids() []types.UID {
 	return out
 }
 
-// living is the set of pods that garbage collection must not touch.
-// WithoutEnded leaves out pods of the apiserver that never run again, also not after a restart of the agent: the
-// apiserver knows that they have ended, or the checkpoint that they were evicted.
+// living is the set of pods that garbage collection must not touch: see Living. Of a pod that has ended for good, the
+// apiserver knows that, or the checkpoint knows that it was evicted.
 func (a *pods) living(m Living) map[types.UID]bool {
 	living := make(map[types.UID]bool, len(a.of))
 	for uid, r := range a.of { // order-free: a set
-		gone := r.State == podset.Collecting || m.WithoutEnded && r.EndedForGood() ||
-			m.WithoutRejected && r.State == podset.Rejected
-		if !gone {
-			living[uid] = true
+		if r.State != podset.Collecting && (!m.WithoutRejected || r.State != podset.Rejected) {
+			living[uid] = !(m.Spent && r.Spent() || m.Ended && r.EndedForGood())
 		}
 	}
 	return living

@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -86,5 +89,34 @@ func TestStopBy(t *testing.T) {
 	wantStop(t, "deleted by force", e.Telling(), &shorter)
 	if e.Asked != nil {
 		t.Errorf("%+v beside an eviction that is noted", *e.Asked)
+	}
+}
+
+// TestSpent: what the node ended to get room back, and what the apiserver knows to have ended.
+func TestSpent(t *testing.T) {
+	ended := func(reason string, change func(*Entry)) *Entry {
+		p := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodFailed}}
+		e := &Entry{
+			Pod: p, Origin: podspec.API, State: Finished, Eviction: Told, Stop: &podlife.Stop{Reason: reason, Fail: true},
+		}
+		change(e)
+		return e
+	}
+	same := func(*Entry) {}
+	for _, c := range []struct {
+		name        string
+		entry       *Entry
+		spent, good bool
+	}{
+		{"evicted", ended("Evicted", same), true, true},
+		{"preempted", ended("Preempting", same), true, true},
+		{"ended by a shutdown", ended("Terminated", same), false, true},
+		{"failed by itself", ended("", func(e *Entry) { e.Eviction = Kept }), false, true},
+		{"the apiserver does not know yet", ended("Evicted", func(e *Entry) { e.Pod.Status.Phase = v1.PodRunning }), false, true},
+		{"something runs yet", ended("Evicted", func(e *Entry) { e.State = Running }), false, false},
+		{"a static pod: it may begin again", ended("Evicted", func(e *Entry) { e.Origin = podspec.File }), false, false},
+	} {
+		check.Equal(t, c.entry.Spent(), c.spent, "%s: it is spent", c.name)
+		check.Equal(t, c.entry.EndedForGood(), c.good, "%s: it has ended for good", c.name)
 	}
 }
