@@ -65,8 +65,10 @@ type Place struct {
 	Pod *v1.Pod
 	// Number is in the answer too.
 	Number uint64
-	// Runs: it runs already. It keeps what it has, and gets no other devices.
+	// Runs: it runs already. It keeps what it has, and gets no other devices, but for its containers that nothing lives
+	// of: Down.
 	Runs bool
+	Down []string
 	// Resize: it runs, and asks to have other CPUs than until now. If it can't have them, nothing changes.
 	Resize bool
 	// On are the CPUs that its containers run on alone, nil if that is not known: what else they had is given back.
@@ -374,7 +376,7 @@ func (a *assignments) decide(ctx *kernel.Context[Message], requests ...Place) {
 		a.last++
 		q := &request{
 			id: a.last, Pod: m.Pod, Number: m.Number, since: ctx.Now(),
-			runs: m.Runs || m.Resize, counted: m.On != nil || m.Resize,
+			runs: m.Runs || m.Resize, down: m.Down, counted: m.On != nil || m.Resize,
 		}
 		if m.On != nil {
 			a.left(ctx, m)
@@ -418,7 +420,11 @@ func (a *assignments) consider(ctx *kernel.Context[Message], q *request) *Placed
 	if a.asks(ctx, q, placing) {
 		return nil
 	}
-	q.unknown, q.aligned = placing.Unknown(), a.deps.Rules.Aligned(p, q.runs, a.own[p.UID], own)
+	q.unknown = placing.Unknown()
+	if slices.ContainsFunc(q.down, func(c string) bool { return q.unknown[c] != "" }) && a.waits(ctx, q) {
+		return nil
+	}
+	q.aligned = a.deps.Rules.Aligned(p, q.runs, a.own[p.UID], own)
 	a.hold(ctx, q, own)
 	a.takeMemory(ctx, q, near)
 	if a.allocates(ctx, q, placing) {

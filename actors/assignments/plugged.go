@@ -64,8 +64,10 @@ type request struct {
 	id     uint64
 	Pod    *v1.Pod
 	Number uint64
-	// runs: it gets no new devices. unknown are its containers with devices that nobody knows.
+	// runs: it is not refused, and of its containers only those in down get new devices. unknown are those whose devices
+	// nobody knows.
 	runs    bool
+	down    []string
 	unknown map[string]string
 	// own are the CPUs that its containers are to run on alone.
 	own map[string]cpuset.CPUSet
@@ -106,7 +108,7 @@ func (a *assignments) placing(q *request) (*decide.Placing, []topology.Provider)
 		return nil, nil
 	}
 	p := decide.Place(a.snapshot.Inventory, a.given, q.Pod, q.prefers, a.deps.Rules.Nodes())
-	p.Keep = q.runs
+	p.Keep, p.Down = q.runs, q.down
 	return p, []topology.Provider{p}
 }
 
@@ -378,12 +380,16 @@ func (a *assignments) allocated(ctx *kernel.Context[Message], m allocated) {
 }
 
 // refused gives the devices of a request back, because a plugin did not allocate them. If the plugin is gone, they are
-// asked for again.
+// asked for again. A pod that runs goes on with what it has.
 func (a *assignments) refused(ctx *kernel.Context[Message], q *request, key decide.Key, err error) {
 	uid := q.Pod.UID
 	// Pods that did not get these devices meanwhile are tried again later. At once, two whose plugin refuses them would
 	// have each other tried without end.
-	a.free(ctx, uid)
+	if q.runs {
+		a.giveBack(ctx, q)
+	} else {
+		a.free(ctx, uid)
+	}
 	if !a.refuses {
 		a.refuses = true
 		ctx.After(refusedAgain, forgiven{})
@@ -393,10 +399,35 @@ func (a *assignments) refused(ctx *kernel.Context[Message], q *request, key deci
 		return
 	}
 	ctx.Log().Warn().Str("resource", string(key.Resource)).Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).
-		Str("error", err.Error()).Msg("the device plugin did not allocate devices; the pod is refused")
-	why := admit.Unexpected(err)
-	a.count(q, why)
-	a.tell([]Placed{{UID: uid, Number: q.Number, Rejected: why}})
+		Str("container", key.Container).Str("error", err.Error()).
+		Msg("the device plugin did not allocate devices; the pod is refused, or the container if the pod runs")
+	if !q.runs {
+		why := admit.Unexpected(err)
+		a.count(q, why)
+		a.tell([]Placed{{UID: uid, Number: q.Number, Rejected: why}})
+		return
+	}
+	q.unknown = maps.Clone(q.unknown)
+	if q.unknown == nil {
+		q.unknown = map[string]string{}
+	}
+	q.unknown[key.Container] = fmt.Sprintf("resources.limits[%s]: the device plugin did not allocate devices: %s: "+
+		"delete the pod, so that it gets new ones", key.Resource, err)
+	if answer := a.answer(ctx, q); answer != nil {
+		a.tell([]Placed{*answer})
+	}
+}
+
+// giveBack takes from a pod that runs what its plugins have not answered yet.
+func (a *assignments) giveBack(ctx *kernel.Context[Message], q *request) {
+	uid := q.Pod.UID
+	a.given[uid] = devicestate.Without(a.given[uid], func(container string, g devicestate.Grant) bool {
+		return q.fresh[decide.Key{Container: container, Resource: g.Resource}]
+	})
+	a.cancel(ctx, q)
+	delete(a.requests, uid)
+	a.dirty.given = true
+	a.changed(uid)
 }
 
 // forgiven lets pods that a plugin refused be asked for again: only static ones are.

@@ -336,6 +336,36 @@ func TestDevicesThatNobodyKnows(t *testing.T) {
 	r.want("it is admitted, and no plugin is told", "pods: one c unknown; shared 0-3")
 }
 
+// TestDevicesOfWhatIsDown: a pod has a sandbox, and nothing of its container lives. What the checkpoint has lost is
+// chosen anew, once its plugin is there. If it can't be, the pod goes on, and its container waits.
+func TestDevicesOfWhatIsDown(t *testing.T) {
+	down := func(uid types.UID) assignments.Place {
+		m := ran(wants(uid, "1"))
+		m.Down = []string{"c"}
+		return m
+	}
+	r := newRig(t, plugged, func(r *rig) { r.plugin.file = []byte("rubbish") })
+	r.disk()
+	r.offers(decide.Options{})
+	r.tells(down("one"))
+	r.want("it waits for its plugin")
+	r.offers(decide.Options{}, "a", "b")
+	r.want("the plugin is there", "plugin: allocate [a]")
+	r.plugin.answers.Release(0)
+	r.Advance(time.Millisecond)
+	r.want("it has a device", "pods: one c devices; shared 0-3")
+	r.tells(down("two"))
+	r.want("another one", "plugin: allocate [b]")
+	r.answers(errors.New("no"))
+	r.want("it is not refused", "pods: two c unknown; shared 0-3")
+	check.Equal(t, r.plugin.has(), "one [a]", "the checkpoint has")
+	r.plugin.err = nil
+	r.tells(wants("three", "1"), down("four"))
+	r.answers(nil)
+	r.want("the device of the one that has it not is free, and then there is none",
+		"plugin: allocate [b]", "pods: four c unknown; shared 0-3", "pods: three c devices; shared 0-3")
+}
+
 // TestHealthOfDevices: pods are told how their devices are, also if nothing can be written.
 func TestHealthOfDevices(t *testing.T) {
 	r := newRig(t, plugged)

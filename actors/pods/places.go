@@ -46,8 +46,9 @@ type place struct {
 	asked, answered bool
 	// awaits: it was rejected, and is asked for again when pods have ended that the apiserver has no more.
 	awaits bool
-	// runs: the pod ran already when it was asked for.
+	// runs: the pod ran already when it was asked for, but for its containers in down.
 	runs bool
+	down []string
 	// held: it was not asked for, and an earlier agent may have given the pod something.
 	held bool
 	// number is that of the request: the answer to one from before the pod had ended and came back does not count.
@@ -80,7 +81,9 @@ func (a *pods) placed(r *record) bool {
 	if !r.place.asked {
 		a.places.asked++
 		r.place.asked, r.place.number = true, a.places.asked
-		r.place.runs = podset.Runs(a.runtime[r.Pod.UID])
+		if rp := a.runtime[r.Pod.UID]; podset.Runs(rp) {
+			r.place.runs, r.place.down = true, podset.Down(r.Pod, rp)
+		}
 		a.ask(r)
 	}
 	return false
@@ -230,7 +233,7 @@ func (a *pods) ask(r *record) {
 		r.place.entitled = assign.Entitled(r.allocated())
 	}
 	a.deps.Places.Place(assignments.Place{
-		Pod: claims.WithoutBacked(r.allocated()), Number: r.place.number, Runs: r.place.runs,
+		Pod: claims.WithoutBacked(r.allocated()), Number: r.place.number, Runs: r.place.runs, Down: r.place.down,
 	})
 }
 

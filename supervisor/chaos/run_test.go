@@ -69,7 +69,7 @@ var kept = map[string]string{
 	// The rule did not know that nobody knows the devices of containers whose checkpoint can't be read.
 	"I32 seed 157": "seed 157; devices 12; create b main=app gpus=1; create d main=app app.crash-loop=2 gpus=1; " +
 		"at 20s: cut-off; power-cycle; fault host LoadCheckpoint - #14 = fail",
-	// Likewise: a static pod was waited for whose container nobody can give its devices.
+	// A pod whose container was not made yet, and whose devices the checkpoint had lost, was not given others.
 	"L01 seed 439": "seed 439; no-events; devices 1; write c main=app gpus=1; at 10s: no-answers for=18s; " +
 		"at 14s: kill-agent for=8s; at 25.4s: kill-agent for=4s; at 29.4s: suspend; power-cycle; " +
 		"fault host LoadCheckpoint - #13 = fail; fault api Update-Lease - #2 = slow 3s; " +

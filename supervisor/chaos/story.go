@@ -25,11 +25,9 @@ import (
 type story struct {
 	// standalone: what is shown is what the agent says. cluster: pods may be deleted by controllers.
 	standalone, cluster bool
-	// unread: the agent may have met a checkpoint that it could not read.
-	unread bool
-	nodes  []string
-	pods   map[string]*cast
-	names  map[types.UID]string
+	nodes               []string
+	pods                map[string]*cast
+	names               map[types.UID]string
 	// sets are the workloads of a cluster.
 	sets map[string]*set
 }
@@ -76,7 +74,6 @@ func newStory(c *plan.Case) *story {
 	return &story{
 		standalone: c.Standalone, cluster: c.Nodes > 0, nodes: c.NodeNames(),
 		pods: map[string]*cast{}, names: map[types.UID]string{}, sets: map[string]*set{},
-		unread: slices.ContainsFunc(c.Faults, func(f plan.Fault) bool { return f.Subject == plan.LoadCheckpoint }),
 	}
 }
 
@@ -363,25 +360,11 @@ func (s *story) missing() (why string, left int) {
 		if c.asked != nil {
 			left++
 		}
-		if s.unread && c.unknownDevices() {
-			continue // people are told to delete it: nobody knows which devices it had
-		}
 		if why = c.missing(name, s.standalone); why != "" {
 			return why, left
 		}
 	}
 	return "", left
-}
-
-// unknownDevices says whether a container waits because the checkpoint of device plugins does not have its devices.
-func (c *cast) unknownDevices() bool {
-	if c.asked == nil || c.status == nil {
-		return false
-	}
-	return slices.ContainsFunc(c.status.ContainerStatuses, func(x v1.ContainerStatus) bool {
-		w := x.State.Waiting
-		return w != nil && strings.HasSuffix(w.Message, "delete the pod, so that it gets new ones")
-	})
 }
 
 // missing says what is missing of one pod.

@@ -2,6 +2,7 @@ package devices_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -108,6 +109,8 @@ func TestTake(t *testing.T) {
 		pod      *v1.Pod
 		affinity topology.Nodes
 		runs     bool
+		down     []string
+		unknown  string
 		want     string
 	}{
 		{name: "in order", inv: gpus("a b c", devices.Options{}), pod: needs("p", "2"), want: "c0=a,b"},
@@ -135,6 +138,20 @@ func TestTake(t *testing.T) {
 				"cannot allocate unhealthy devices example.com/gpu: z, which is unexpected",
 		},
 		{name: "it runs with it", inv: gpus("b", devices.Options{}), given: given("p:c0=z"), runs: true, pod: needs("p", "1"), want: "c0=z"},
+		{name: "it runs, and nobody knows with which", inv: gpus("a", devices.Options{}), runs: true, pod: needs("p", "1"), unknown: "c0"},
+		{
+			name: "the same, and nothing of one container lives", inv: gpus("a b c", devices.Options{}), given: given("q:c0=a"), runs: true,
+			down: []string{"c1"}, pod: needs("p", "1", "1"), want: "c1=b", unknown: "c0",
+		},
+		{
+			name: "there are none for it", inv: gpus("a", devices.Options{}), given: given("q:c0=a"), runs: true,
+			down: []string{"c0"}, pod: needs("p", "1"), unknown: "c0",
+		},
+		{name: "nor a plugin", inv: unserved, runs: true, down: []string{"c0"}, pod: needs("p", "1"), unknown: "c0"},
+		{
+			name: "what it has is not healthy any more, and nothing of it lives", inv: gpus("-a b", devices.Options{}), given: given("p:c0=a"),
+			runs: true, down: []string{"c0"}, pod: needs("p", "1"), want: "c0=a",
+		},
 		{name: "those of init containers again", inv: gpus("a b c", devices.Options{}), pod: needs("p", "init 2", "1", "2"), want: "c0=a,b c1=a c2=b,c"},
 		{name: "not those of sidecars", inv: gpus("a b", devices.Options{}), pod: needs("p", "side 1", "1"), want: "c0=a c1=b"},
 		{name: "near ones first", inv: gpus("a@0 b@1 c@1 d", devices.Options{}), pod: needs("p", "3"), affinity: topology.NodesOf(1), want: "c0=a,b,c"},
@@ -158,8 +175,10 @@ func TestTake(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := devices.Place(c.inv, c.given, c.pod, c.answers, []int{0, 1})
-			p.Keep = c.runs
+			p.Keep, p.Down = c.runs, c.down
 			check.Equal(t, take(p, c.pod, c.affinity), c.want, "it")
+			unknown := slices.Sorted(maps.Keys(p.Unknown()))
+			check.Equal(t, strings.Join(unknown, " "), c.unknown, "nobody knows the devices of")
 		})
 	}
 }

@@ -32,8 +32,10 @@ type Question struct {
 // Containers use devices of init containers that have ended before them again. Then they get devices that are near to
 // the nodes of their affinity, of those the ones that the plugin prefers; then any others.
 type Placing struct {
-	// Keep: the pod runs already, so its containers get no new devices.
+	// Keep: the pod runs already, so it is not refused, and its containers get no new devices: they may have some that
+	// nobody knows. Down are those that nothing lives of. They get others.
 	Keep bool
+	Down []string
 
 	inv     Inventory
 	pod     *v1.Pod
@@ -160,22 +162,17 @@ func (p *Placing) Take(c *v1.Container, affinity topology.Hint) *admit.Rejection
 			}
 			continue
 		}
-		if p.Keep {
+		if p.Keep && !slices.Contains(p.Down, c.Name) {
 			p.lost(c, name)
 			continue
 		}
-		ids := p.reusable(name)
-		ids = ids[:min(n, len(ids))]
-		if more := n - len(ids); more > 0 {
-			free := p.free(name)
-			if !p.inv[name].Served {
-				return &admit.Rejection{Reason: admit.UnexpectedAdmissionError, Message: devicestate.Unserved(c, name)}
-			}
-			if len(free) < more {
-				return admit.Unexpected(fmt.Errorf(
-					"requested number of devices unavailable for %s. Requested: %d, Available: %d", name, more, len(free)))
-			}
-			ids = append(ids, p.choose(Key{c.Name, name}, free, ids, more, affinity.Nodes)...)
+		ids, why := p.fresh(c, name, n, affinity.Nodes)
+		switch {
+		case why != nil && p.Keep:
+			p.lost(c, name)
+			continue
+		case why != nil:
+			return why
 		}
 		g := p.grantOf(name, ids)
 		p.take(g)
@@ -186,6 +183,27 @@ func (p *Placing) Take(c *v1.Container, affinity topology.Hint) *admit.Rejection
 		p.got.Fresh = append(p.got.Fresh, Key{c.Name, name})
 	}
 	return nil
+}
+
+// fresh are the devices that a container gets which has none.
+func (p *Placing) fresh(
+	c *v1.Container, name v1.ResourceName, n int, near topology.Nodes,
+) ([]string, *admit.Rejection) {
+	ids := p.reusable(name)
+	ids = ids[:min(n, len(ids))]
+	more := n - len(ids)
+	if more == 0 {
+		return ids, nil
+	}
+	free := p.free(name)
+	switch {
+	case !p.inv[name].Served:
+		return nil, &admit.Rejection{Reason: admit.UnexpectedAdmissionError, Message: devicestate.Unserved(c, name)}
+	case len(free) < more:
+		return nil, admit.Unexpected(fmt.Errorf(
+			"requested number of devices unavailable for %s. Requested: %d, Available: %d", name, more, len(free)))
+	}
+	return append(ids, p.choose(Key{c.Name, name}, free, ids, more, near)...), nil
 }
 
 // unhealthy is why a container can't begin with devices that it had before the machine was restarted: its plugin does
@@ -204,7 +222,7 @@ func (p *Placing) unhealthy(name v1.ResourceName, has []string) *admit.Rejection
 	return nil
 }
 
-// lost notes that a container runs with devices that nobody knows.
+// lost notes that nobody knows the devices of a container of a pod that runs, and that it can't have others.
 func (p *Placing) lost(c *v1.Container, name v1.ResourceName) {
 	if p.unknown == nil {
 		p.unknown = map[string]string{}
@@ -215,8 +233,8 @@ func (p *Placing) lost(c *v1.Container, name v1.ResourceName) {
 		name, q.String())
 }
 
-// Unknown says of the containers that were created with devices nobody knows, by name, why they can't be created once
-// more. Only a pod that runs already has such containers. p may be nil.
+// Unknown says of the containers whose devices nobody knows, by name, why they can't be created once more. Only a pod
+// that runs already has such containers. p may be nil.
 func (p *Placing) Unknown() map[string]string {
 	if p == nil {
 		return nil

@@ -3,6 +3,7 @@ package podset
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -97,6 +98,18 @@ func (e *Entry) holdsName() bool {
 func Runs(rp observed.RuntimePod) bool {
 	_, ready := rp.ReadySandbox()
 	return ready
+}
+
+// Down are the containers of a pod of which no incarnation lives, or may live.
+func Down(p *v1.Pod, rp observed.RuntimePod) (down []string) {
+	for c := range podspec.Lasting(&p.Spec) {
+		if !slices.ContainsFunc(rp.Containers, func(o observed.Container) bool {
+			return o.Name == c.Name && o.State != observed.ContainerExited
+		}) {
+			down = append(down, c.Name)
+		}
+	}
+	return down
 }
 
 // Expel is how to stop a pod that has begun, and may not go on: it was rejected after a reboot, or its volume can't be

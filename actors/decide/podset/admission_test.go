@@ -105,6 +105,19 @@ func TestRuns(t *testing.T) {
 	}
 }
 
+// TestDown: containers that may live are not down.
+func TestDown(t *testing.T) {
+	for state, want := range map[observed.ContainerState]string{
+		observed.ContainerRunning: "b", observed.ContainerCreated: "b", observed.ContainerUnknown: "b",
+		observed.ContainerExited: "a b",
+	} {
+		p, rp := made("a"), running(made("a"), 0)
+		p.Spec.Containers = []v1.Container{{Name: "a"}, {Name: "b"}}
+		rp.Containers = []observed.Container{{Name: "a", State: state}, {Name: "a", State: observed.ContainerExited}}
+		check.Equal(t, strings.Join(Down(p, rp), " "), want, "%v: down are", state)
+	}
+}
+
 func TestExpel(t *testing.T) {
 	p, grace := made("a"), int64(7)
 	p.Spec.TerminationGracePeriodSeconds = &grace
