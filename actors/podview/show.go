@@ -92,6 +92,7 @@ func show(r *pods.Fact) Pod {
 	p := Pod{
 		Namespace: r.Pod.Namespace, Name: r.Pod.Name, UID: r.Pod.UID, Source: r.Origin,
 		Life: r.State.String(), Phase: string(v1.PodPending), Containers: []Container{}, Problem: problem(r),
+		Priority: r.Pod.Spec.Priority,
 	}
 	if r.Rejected != nil {
 		var s v1.PodStatus
@@ -119,6 +120,10 @@ func show(r *pods.Fact) Pod {
 			p.Unready = c.Message
 		}
 	}
+	if c := podstatus.FindCondition(s.Conditions, v1.PodResizePending); c != nil {
+		p.ResizePending = c.Reason
+	}
+	p.Resizing = podstatus.FindCondition(s.Conditions, v1.PodResizeInProgress) != nil
 	p.Containers = containers(&r.Pod.Spec, s)
 	for i := range p.Containers {
 		p.Restarts += p.Containers[i].Restarts

@@ -59,6 +59,11 @@ type Pod struct {
 	Containers []Container `json:"containers"`
 	// Doing are the running actions.
 	Doing []string `json:"doing,omitempty"`
+	// ResizePending is why a resize is not allocated (Deferred, Infeasible), empty if none waits. Resizing: one is
+	// allocated, and not done.
+	ResizePending string `json:"resizePending,omitempty"`
+	Resizing      bool   `json:"resizing,omitempty"`
+	Priority      *int32 `json:"priority,omitempty"`
 }
 
 // Container is one container, in the order of the spec, init containers first.

@@ -1,8 +1,11 @@
 package metrics
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/podview"
@@ -24,6 +27,11 @@ var (
 	workingPods = described("kubelet_working_pods",
 		"Number of pods the kubelet is actually running, broken down by lifecycle phase, whether the pod is desired or "+
 			"orphaned, and whether the pod is static.", "lifecycle", "config", "static")
+	pendingResizes = described("kubelet_pod_pending_resizes",
+		"Number of pending resizes for pods, by reason (deferred, infeasible) and priority_bucket (system-critical, high "+
+			"from 100000, medium, normal for 0, low, very-low to -1000).", "reason", "priority_bucket")
+	resizing = described("kubelet_pod_in_progress_resizes", "Number of in-progress resizes for pods.")
+
 	readyPods = described("troupe_pods_ready", "Number of pods that are ready.")
 	problems  = described("troupe_manifest_problems", "Number of problems in manifests of static pods.")
 	synced    = described("troupe_ready", "1 after every pod source was read and the runtime was listed, 0 before.")
@@ -45,13 +53,16 @@ type podCounts struct {
 	created, alive, exited int
 	desired, active        map[string]int
 	working                map[[3]string]int
+	// pending are resizes by reason and bucket of their priority.
+	pending  map[[2]string]int
+	resizing int
 }
 
 // count is pure: what gauges show of the pods of a node.
 func count(v podview.View) podCounts {
 	c := podCounts{
 		desired: map[string]int{"": 0, "true": 0}, active: map[string]int{"": 0, "true": 0},
-		working: map[[3]string]int{},
+		working: map[[3]string]int{}, pending: map[[2]string]int{},
 	}
 	for _, lifecycle := range []string{"sync", "terminating", "terminated"} {
 		for _, config := range []string{"desired", "orphan"} {
@@ -85,6 +96,12 @@ func (c *podCounts) add(p *podview.Pod) {
 	if p.Ready {
 		c.ready++
 	}
+	if p.ResizePending != "" {
+		c.pending[[2]string{strings.ToLower(p.ResizePending), bucket(p.Priority)}]++
+	}
+	if p.Resizing {
+		c.resizing++
+	}
 	orphan := p.Source == podspec.Orphan // whether it was static is not known
 	of := static(p.Source)
 	if !orphan {
@@ -108,6 +125,25 @@ func (c *podCounts) add(p *podview.Pod) {
 	c.working[[3]string{lifecycle, config, of}]++
 	if !orphan && lifecycle != "terminated" && !podspec.Terminal(v1.PodPhase(p.Phase)) {
 		c.active[of]++
+	}
+}
+
+// bucket is the class of a pod's priority, as a kubelet names it.
+func bucket(priority *int32) string {
+	const high, veryLow = 100_000, -1000
+	switch p := ptr.Deref(priority, 0); {
+	case p >= podspec.SystemCritical:
+		return "system-critical"
+	case p >= high:
+		return "high"
+	case p > 0:
+		return "medium"
+	case p == 0:
+		return "normal"
+	case p > veryLow:
+		return "low"
+	default:
+		return "very-low"
 	}
 }
 
@@ -145,6 +181,10 @@ func (p podsCollector) Collect(to chan<- prometheus.Metric) {
 	for key, n := range c.working { // order-free: sorted as they are written
 		gauge(workingPods, n, key[0], key[1], key[2])
 	}
+	for key, n := range c.pending { // order-free: sorted as they are written
+		gauge(pendingResizes, n, key[0], key[1])
+	}
+	gauge(resizing, c.resizing)
 	gauge(problems, p.problems)
 	ready := 0
 	if p.synced {

@@ -82,8 +82,8 @@ func asked() metrics.Asked {
 
 var view = podview.View{Ready: true, Pods: []podview.Pod{
 	{Source: "api", Life: "Syncing", Phase: "Running", Ready: true, Containers: []podview.Container{{ID: "1", State: "running"}, {ID: "2", State: "waiting", Last: &podview.End{}}}},
-	{Source: "file", Life: "Syncing", Phase: "Pending", Containers: []podview.Container{{ID: "3", State: "running"}}},
-	{Source: "api", Life: "Terminating", Phase: "Running", Containers: []podview.Container{{ID: "4", State: "terminated"}}},
+	{Source: "file", Life: "Syncing", Phase: "Pending", Resizing: true, Containers: []podview.Container{{ID: "3", State: "running"}}},
+	{Source: "api", Life: "Terminating", Phase: "Running", ResizePending: "Deferred", Priority: new(int32(2_000_000_000)), Containers: []podview.Container{{ID: "4", State: "terminated"}}},
 	{Source: "api", Life: "Rejected", Phase: "Failed"},
 	{Source: "orphan", Life: "Terminating", Phase: "Unknown"},
 }}
@@ -205,6 +205,8 @@ func TestWhatIsAskedAtAScrape(t *testing.T) {
 		{"kubelet_working_pods", "config=desired lifecycle=terminating static=", 1},
 		{"kubelet_working_pods", "config=orphan lifecycle=terminating static=", 1},
 		{"kubelet_working_pods", "config=orphan lifecycle=sync static=", 0},
+		{"kubelet_pod_pending_resizes", "priority_bucket=system-critical reason=deferred", 1},
+		{"kubelet_pod_in_progress_resizes", "", 1},
 		{"troupe_pods_ready", "", 1},
 		{"troupe_ready", "", 1},
 		{"troupe_scrape_error", "", 0},
@@ -527,4 +529,23 @@ func TestProtection(t *testing.T) {
 		{"kubelet_preemptions", "preemption_signal=cpu", 1},
 		{"kubelet_volume_metric_collection_duration_seconds", "metric_source=fsquota", 1},
 	})
+}
+
+// TestResizes: the classes of priorities are a kubelet's.
+func TestResizes(t *testing.T) {
+	a := asked()
+	a.Pods = func(context.Context) (podview.View, error) {
+		v := podview.View{Pods: []podview.Pod{{ResizePending: "Infeasible"}}}
+		for _, priority := range []int32{2_000_000_000, 1_999_999_999, 100_000, 99_999, 1, 0, -1, -999, -1000} {
+			v.Pods = append(v.Pods, podview.Pod{ResizePending: "Infeasible", Priority: &priority})
+		}
+		return v, nil
+	}
+	var all []want
+	for bucket, n := range map[string]float64{
+		"system-critical": 1, "high": 2, "medium": 2, "normal": 2, "low": 2, "very-low": 1,
+	} {
+		all = append(all, want{"kubelet_pod_pending_resizes", "priority_bucket=" + bucket + " reason=infeasible", n})
+	}
+	wantSeries(t, scrape(t, fresh(t), a, "/metrics"), all)
 }
