@@ -121,7 +121,7 @@ func (a *credentials) issued(ctx *kernel.Context[Message], m issued) {
 	now := ctx.Now()
 	maps.DeleteFunc(a.tokens, func(_ tokenKey, t token) bool { return !now.Before(t.until) })
 	k := tokenKey{q.of.Pod.UID, p.account.Namespace, p.account.Name, a.plugins[p.plugin].Token.Audience}
-	a.tokens[k] = token{m.token.Token, podobjects.RenewAt(now, m.token.ExpirationTimestamp.Time, ctx.Rand().Float64())}
+	a.tokens[k] = token{m.token.Token, podobjects.RenewAt(now, m.token.ExpirationTimestamp.Time, 0, ctx.Rand().Float64())}
 	p.account.Token = m.token.Token
 	a.ask(ctx, m.ask, m.part)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
@@ -21,9 +22,9 @@ type held struct {
 	failures int
 	// since is when it was first requested.
 	since time.Time
-	// due is when it is requested again.
-	due   time.Time
-	timer func() bool
+	// due is when it is requested again. got is when the one that it has came, zero without one.
+	due, got time.Time
+	timer    func() bool
 }
 
 // end cancels a token's call and timer.
@@ -79,7 +80,9 @@ func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
 			Ref: t.entry.Ref, State: podobjects.Found, Object: &podobjects.IssuedToken{Value: m.got.Token, Expires: expires},
 		}
 		// Never at once: the two clocks may differ by more than the token's life.
-		at = max(podobjects.RenewAt(now, expires, ctx.Rand().Float64()).Sub(now), time.Minute)
+		asked := podspec.Seconds(m.token.ref.ExpirationSeconds)
+		at = max(podobjects.RenewAt(now, expires, asked, ctx.Rand().Float64()).Sub(now), time.Minute)
+		t.got = now
 	} else {
 		t.failures++
 		at = spread(ctx, backoff.Retry(a.deps.Backoff, t.failures))
@@ -116,11 +119,11 @@ const lookEvery = time.Minute
 
 // await requests a token again when it is due, by the wall clock or by the monotonic one: its
 // expiry is a wall time, which a set clock or the sleep of a machine can bring near at once. Timers
-// notice neither.
+// notice neither. If the clock was set back, the cluster's may have been as well, and the token is not valid yet.
 func (a *objects) await(ctx *kernel.Context[Message], k secret, t *held) {
 	now := ctx.Now()
 	left := min(t.due.Sub(now), t.due.Round(0).Sub(now))
-	if left <= 0 {
+	if left <= 0 || !t.got.IsZero() && podobjects.FromTheFuture(t.got, now) && t.failures == 0 {
 		a.ask(ctx, k, t)
 		return
 	}

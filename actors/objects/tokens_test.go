@@ -51,12 +51,26 @@ func TestToken(t *testing.T) {
 
 // TestLongToken: a token is renewed after a day, however long its life is.
 func TestLongToken(t *testing.T) {
-	r := withToken(t)
+	r := newRig(t)
 	r.life = 100 * time.Hour
-	r.calls.Answer(nil, ask)
+	r.actor.Tell(r.need("web", token("", 360000)))
+	r.want("the call", 0, "apiserver: token of default/default for 360000 s, bound to Pod web u-web", "web: token unknown")
+	r.calls.Answer(nil, "token of default/default for 360000 s, bound to Pod web u-web")
 	r.Forget()
 	if got := r.retries(r.life); got > 24*time.Hour || got < 24*time.Hour-10*time.Second {
 		t.Errorf("renewed after %v, want a day, and 10 s before it at the earliest", got)
+	}
+}
+
+// TestTokenOfAClockAhead: the apiserver's clock is two days ahead. A token of that is not valid once the clock is right, so
+// it is not kept for longer than was asked for.
+func TestTokenOfAClockAhead(t *testing.T) {
+	r := withToken(t)
+	r.life = 48*time.Hour + life
+	r.calls.Answer(nil, ask)
+	r.want("issued", 0, "web: token found t1")
+	if got := r.retries(r.life); got > life*4/5 || got < life*4/5-10*time.Second {
+		t.Errorf("renewed after %v, want 10 s before %v at the earliest", got, life*4/5)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
-// TestTokensOverASetClock: a token that has expired by the wall clock is replaced within two minutes.
-// The timer for that is monotonic, so that a jump or the sleep of the machine left pods with an
-// expired token.
+// TestTokensOverASetClock: a token that has expired by the wall clock is replaced within two minutes, and so is one that
+// was issued before the clock was set back: if the cluster's clock was wrong too, it is not valid yet. The timer for
+// that is monotonic, so that a jump or the sleep of the machine left pods with an expired token.
 func TestTokensOverASetClock(t *testing.T) {
 	t.Parallel()
 	for name, jump := range map[string]func(w *world){
@@ -22,10 +22,7 @@ func TestTokensOverASetClock(t *testing.T) {
 			w.node.Suspend(2 * time.Hour)
 			w.run(2 * time.Hour)
 		},
-		"set back": func(w *world) {
-			w.node.StepClock(hourBack)
-			w.run(55 * time.Minute)
-		},
+		"set back": func(w *world) { w.node.StepClock(hourBack) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, c := newClusterNode(t, 1)

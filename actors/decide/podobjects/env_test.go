@@ -126,25 +126,40 @@ func TestEnvKnown(t *testing.T) {
 func TestRenewAt(t *testing.T) {
 	t0 := time.Unix(1e9, 0)
 	for _, c := range []struct {
-		life   time.Duration
-		spread float64
-		want   time.Duration
+		life, asked time.Duration
+		spread      float64
+		want        time.Duration
 	}{
-		{time.Hour, 0, 48 * time.Minute},
-		{time.Hour, 0.5, 48*time.Minute - 5*time.Second},
-		{10 * time.Minute, 1, 8*time.Minute - 10*time.Second},
-		{365 * 24 * time.Hour, 0, 24 * time.Hour},
-		{30 * time.Hour, 0, 24 * time.Hour},
-		{29 * time.Hour, 0, 23*time.Hour + 12*time.Minute},
-		{5 * time.Second, 1, 0},
+		{time.Hour, 0, 0, 48 * time.Minute},
+		{time.Hour, 0, 0.5, 48*time.Minute - 5*time.Second},
+		{10 * time.Minute, 0, 1, 8*time.Minute - 10*time.Second},
+		{365 * 24 * time.Hour, 0, 0, 24 * time.Hour},
+		{30 * time.Hour, 0, 0, 24 * time.Hour},
+		{29 * time.Hour, 0, 0, 23*time.Hour + 12*time.Minute},
+		{5 * time.Second, 0, 1, 0},
+		{time.Hour - time.Second, time.Hour, 0, (time.Hour - time.Second) * 4 / 5},
+		{10 * time.Minute, time.Hour, 0, 8 * time.Minute},  // the apiserver gives less
+		{49 * time.Hour, time.Hour, 0, 48 * time.Minute},   // its clock is two days ahead
+		{100 * time.Hour, 100 * time.Hour, 0, maxTokenAge}, // a long one
 	} {
-		check.Equal(t, RenewAt(t0, t0.Add(c.life), c.spread).Sub(t0), c.want, "life %v, spread %v: after", c.life, c.spread)
+		got := RenewAt(t0, t0.Add(c.life), c.asked, c.spread).Sub(t0)
+		check.Equal(t, got, c.want, "life %v of %v, spread %v: after", c.life, c.asked, c.spread)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		life := time.Duration(rapid.Int64Range(int64(10*time.Minute), int64(1e5*time.Hour)).Draw(t, "life"))
-		got := RenewAt(t0, t0.Add(life), rapid.Float64Range(0, 1).Draw(t, "spread")).Sub(t0)
+		got := RenewAt(t0, t0.Add(life), 0, rapid.Float64Range(0, 1).Draw(t, "spread")).Sub(t0)
 		if got <= 0 || got > 24*time.Hour || got > life*4/5+1 {
 			t.Fatalf("a token of %v is renewed after %v", life, got)
 		}
 	})
+}
+
+func TestFromTheFuture(t *testing.T) {
+	t0 := time.Unix(1e9, 0)
+	for _, c := range []struct {
+		back time.Duration
+		want bool
+	}{{-time.Hour, false}, {0, false}, {time.Minute, false}, {61 * time.Second, true}, {48 * time.Hour, true}} {
+		check.Equal(t, FromTheFuture(t0, t0.Add(-c.back)), c.want, "set back by %v", c.back)
+	}
 }
