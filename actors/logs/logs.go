@@ -6,7 +6,8 @@
 //	logs ──LookAtLog, StepLog──► host, ReopenContainerLog──► runtime
 //
 // While no log is too big, an interval costs one request to podview and one file check per
-// container. decide/logrotate decides each step of a rotation from the files on the
+// container. A log that is too big again before its older file is compressed is rotated first: programs may write
+// faster than a machine can compress. decide/logrotate decides each step of a rotation from the files on the
 // disk, so the actor keeps no state. A new incarnation checks all rotated logs once and
 // completes interrupted rotations.
 package logs
@@ -129,6 +130,8 @@ type round struct {
 	waits kernel.EffectID
 	// failed: a step failed, and one more check decides how to continue.
 	failed bool
+	// compresses: the step under way. overtaken: it was cancelled, because the log is too big again.
+	compresses, overtaken bool
 }
 
 // container is a running container.
@@ -239,10 +242,15 @@ func (a *logs) sized(ctx *kernel.Context[Message], m sized) {
 	a.doubtful, a.without = map[port.LogRef]bool{}, map[port.LogRef]bool{}
 	for i, c := range m.runs {
 		none := m.sizes[i] < 0
+		full := m.sizes[i] >= a.deps.Policy.MaxSize
 		if none && without[c.ref] {
 			a.without[c.ref] = true
-		} else if none || doubtful[c.ref] || m.sizes[i] >= a.deps.Policy.MaxSize {
+		} else if none || doubtful[c.ref] || full {
 			a.begin(ctx, c)
+		}
+		if r := a.of[c.ref]; full && r.compresses {
+			r.overtaken = true
+			ctx.Cancel(r.waits)
 		}
 		delete(doubtful, c.ref)
 	}
@@ -301,6 +309,7 @@ func (a *logs) looked(ctx *kernel.Context[Message], r *round, m looked) {
 	if _, rotates := step.(logrotate.Rotate); rotates {
 		r.Rotated = true
 	}
+	_, r.compresses = step.(logrotate.Compress)
 	r.waits = portcall.Do0(ctx, effect("StepLog", m.ref.String(), Pool, a.deps.StepDeadline),
 		func(c context.Context, done func(error)) { a.deps.Files.StepLog(c, m.ref, step, done) }, ended)
 }
@@ -308,6 +317,11 @@ func (a *logs) looked(ctx *kernel.Context[Message], r *round, m looked) {
 // stepped checks the log after a step. If the runtime refused, the rotated file is put back; any
 // other failure is left to the next round.
 func (a *logs) stepped(ctx *kernel.Context[Message], r *round, m stepped) {
+	if r.compresses = false; r.overtaken {
+		a.end(m.ref, false)
+		a.begin(ctx, container{id: r.id, ref: m.ref})
+		return
+	}
 	_, reopens := m.step.(logrotate.Reopen)
 	if m.err != nil {
 		a.warn(ctx, m.ref, m.err)

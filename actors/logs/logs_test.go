@@ -38,6 +38,8 @@ type rig struct {
 	late   bool
 	// idle is a runtime that says it has done it, and has not.
 	idle bool
+	// slow: to compress takes until it is cancelled.
+	slow bool
 }
 
 var web = port.LogRef{Namespace: "default", Pod: "web", UID: "u1", Container: "app", Attempt: 2}
@@ -102,7 +104,12 @@ func (r *rig) LookAtLog(_ context.Context, _ port.LogRef, done func(logrotate.Lo
 	r.Soon(func() { done(l, nil) })
 }
 
-func (r *rig) StepLog(_ context.Context, _ port.LogRef, step logrotate.Step, done func(error)) {
+func (r *rig) StepLog(ctx context.Context, _ port.LogRef, step logrotate.Step, done func(error)) {
+	if _, compresses := step.(logrotate.Compress); compresses && r.slow {
+		r.Say("begins to compress")
+		ctx.(interface{ AfterFunc(func()) func() bool }).AfterFunc(func() { r.Soon(func() { done(ctx.Err()) }) })
+		return
+	}
 	r.Say("%s", strings.TrimPrefix(fmt.Sprintf("%T", step), "logrotate."))
 	switch s := step.(type) {
 	case logrotate.Remove:
@@ -179,6 +186,28 @@ func TestRotation(t *testing.T) {
 	*r.open += "0123456789"
 	r.Advance(interval)
 	r.want(t, []string{"", "20260101-000030.gz", "20260101-000040"}, "sizes")
+}
+
+// TestOvertaken: a program writes faster than its log can be compressed. No file gets bigger than it would in an
+// interval, and no more of them are kept.
+func TestOvertaken(t *testing.T) {
+	r := newRig(t)
+	r.Advance(time.Second)
+	r.slow = true
+	for range 6 {
+		*r.open += "0123456789"
+		r.Advance(interval)
+		for suffix, text := range r.files { // order-free: each alone
+			check.AtMost(t, len(*text), 10, "%q has so many bytes", suffix)
+		}
+		check.AtMost(t, len(r.files), 3, "files")
+	}
+	check.Equal(t, r.Logged(`"level":"warn"`), 0, "warnings")
+	r.slow = false
+	r.Forget()
+	*r.open += "0123456789"
+	r.Advance(interval)
+	r.want(t, []string{"", "20260101-000100.gz", "20260101-000110"}, "sizes", "Remove", "Rotate", "reopen c1", "Compress")
 }
 
 // TestRefused: a runtime that opens no new file is told to do so once a round, and
