@@ -47,6 +47,15 @@ type serving struct {
 	host    *host.Host
 }
 
+// shown is the configuration as the node has it: with the cgroup driver of the runtime.
+func (s *serving) shown() *kubelet.KubeletConfiguration {
+	k := s.options.Config.Shown()
+	if s.machine.own != nil {
+		k.CgroupDriver = s.machine.own.settings.Driver.String()
+	}
+	return k
+}
+
 // listenForOthers opens the port for the apiserver and kubectl, and the read-only one, if they
 // are enabled. It returns their servers, and sets the port in the Node object.
 func (d *running) listenForOthers(s serving) ([]func(context.Context) error, error) {
@@ -200,7 +209,7 @@ func (d *running) routes(s serving) []serve.Route {
 			Find: d.find, Runtime: s.runtime, SplitStreams: gates.Enabled("PodLogsQuerySplitStreams"),
 			Watcher: &crilog.Watcher{},
 		}),
-		serve.RunningPodsRoute(s.runtime), serve.ConfigzRoute(s.options.Config.Shown()), profiling, verbosity)
+		serve.RunningPodsRoute(s.runtime), serve.ConfigzRoute(s.shown()), profiling, verbosity)
 	if runtime, ok := s.runtime.(port.Checkpointer); ok && gates.Enabled("ContainerCheckpoint") {
 		routes = append(routes, serve.CheckpointRoute(serve.CheckpointConfig{
 			Find: d.find, Runtime: runtime, Dir: filepath.Join(s.rootDir, checkpointsDir), Now: time.Now,

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -160,5 +161,20 @@ func TestWhatIsOff(t *testing.T) {
 		if w.Code != tt.status || !strings.HasPrefix(w.Body.String(), tt.body) {
 			t.Errorf("%s: %s %s: %d %q, want %d %q", tt.lines, tt.method, tt.path, w.Code, w.Body.String(), tt.status, tt.body)
 		}
+	}
+}
+
+// TestShownCgroupDriver: /configz says which cgroup driver the node has: the runtime's, whatever the configuration says.
+func TestShownCgroupDriver(t *testing.T) {
+	for _, c := range []struct {
+		own  *podCgroups
+		want string
+	}{
+		{nil, "cgroupfs"}, // pods have no cgroups of their own
+		{&podCgroups{settings: &podcgroup.Settings{Driver: podcgroup.Cgroupfs}}, "cgroupfs"},
+		{&podCgroups{settings: &podcgroup.Settings{Driver: podcgroup.Systemd}}, "systemd"},
+	} {
+		s := serving{options: Options{Config: configOf(t, "cgroupDriver: cgroupfs")}, machine: &machine{own: c.own}}
+		must.Equal(t, s.shown().CgroupDriver, c.want, "the driver of %v", c.own)
 	}
 }
