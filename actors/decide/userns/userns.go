@@ -5,7 +5,9 @@
 // start of its sandbox until its directory is removed. The block is recorded in that directory, in
 // the kubelet's form, so that either agent finds the blocks of the other.
 //
-//	0 … PerPod │ block 0 │ block 1 │ … │ block Blocks-1 │ … 2³²
+// The highest number, 2³²-1, is no ID: the kernel maps none to it (user_namespaces(7)), so it is in no block.
+//
+//	0 … PerPod │ block 0 │ block 1 │ … │ block Blocks-1 │ … 2³²-2
 package userns
 
 import (
@@ -26,10 +28,13 @@ type Range struct {
 	PerPod, Blocks uint32
 }
 
-// Whole are all IDs from perPod on; those below are the node's own. perPod is
+// Whole are all blocks of IDs from perPod on; those below are the node's own. perPod is
 // userNamespaces.idsPerPod of the KubeletConfiguration, Unit by default.
 func Whole(perPod uint32) (Range, error) {
-	return NewRange(perPod, uint32(math.MaxUint32-uint64(perPod)+1), perPod)
+	if perPod == 0 {
+		return NewRange(0, 0, 0)
+	}
+	return NewRange(perPod, (math.MaxUint32-perPod)/perPod*perPod, perPod)
 }
 
 // NewRange divides count IDs from first on into blocks of perPod. The blocks must not contain the
@@ -45,9 +50,9 @@ func NewRange(first, count, perPod uint32) (Range, error) {
 		return Range{}, fmt.Errorf("the first user ID of pods, %d, is not a multiple of %d", first, perPod)
 	case count == 0 || count%perPod != 0:
 		return Range{}, fmt.Errorf("the number of user IDs of pods, %d, is not a multiple of %d", count, perPod)
-	case uint64(first)+uint64(count) > 1<<32:
+	case uint64(first)+uint64(count) > math.MaxUint32:
 		return Range{}, fmt.Errorf("user IDs %d to %d: the highest possible ID is %d", first, uint64(first)+uint64(count)-1,
-			uint32(math.MaxUint32))
+			uint32(math.MaxUint32-1))
 	}
 	return Range{First: first, PerPod: perPod, Blocks: count / perPod}, nil
 }

@@ -12,8 +12,14 @@ import (
 
 func TestRange(t *testing.T) {
 	whole, err := Whole(Unit)
-	if err != nil || whole != (Range{First: Unit, PerPod: Unit, Blocks: 65535}) {
+	if err != nil || whole != (Range{First: Unit, PerPod: Unit, Blocks: 65534}) {
 		t.Errorf("all IDs: %+v, %v", whole, err)
+	}
+	for _, perPod := range []uint32{Unit, 3 * Unit, 1 << 24, 1 << 30} {
+		whole := check.Value(Whole(perPod))(t)
+		last := uint64(whole.First) + uint64(whole.Blocks)*uint64(perPod) - 1
+		check.AtMost(t, last, 1<<32-2, "the last of all IDs with %d for each pod", perPod)
+		check.AtLeast(t, last+uint64(perPod), 1<<32-1, "what follows the last of all IDs with %d for each pod", perPod)
 	}
 	for _, c := range []struct {
 		first, count, perPod uint32
@@ -27,7 +33,9 @@ func TestRange(t *testing.T) {
 		{Unit + 1, 10 * Unit, Unit, "65537, is not a multiple"},
 		{Unit, Unit + 1, Unit, "65537, is not a multiple"},
 		{Unit, 0, Unit, "0, is not a multiple"},
-		{1<<32 - Unit, 2 * Unit, Unit, "the highest possible ID is 4294967295"},
+		{1<<32 - 2*Unit, Unit, Unit, ""},
+		{1<<32 - Unit, Unit, Unit, "user IDs 4294901760 to 4294967295: the highest possible ID is 4294967294"},
+		{1<<32 - Unit, 2 * Unit, Unit, "the highest possible ID is 4294967294"},
 	} {
 		_, err := NewRange(c.first, c.count, c.perPod)
 		if got := text(err); c.want == "" && got != "" || !strings.Contains(got, c.want) {
