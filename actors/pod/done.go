@@ -40,7 +40,7 @@ func problemOf(err error, id, name string) *podplan.Problem {
 	kind := port.KindOf(err)
 	p := &podplan.Problem{
 		Unanswered: !answered(kind), NotFound: kind == port.NotFound, NoImage: kind == port.ImageNotFound,
-		Invalid: kind == port.InvalidConfig, Canceled: kind == port.Canceled,
+		Invalid: kind == port.InvalidConfig, Canceled: kind == port.Canceled, Reserved: kind == port.NameReserved,
 		InDoubt: !answered(kind) || kind == port.NameReserved || kind == port.StateConflict,
 		Detail:  err.Error(), Message: err.Error(),
 	}

@@ -214,6 +214,30 @@ func TestCallsThatFail(t *testing.T) {
 	}
 }
 
+// TestNamesThatTheRuntimeHasLost: a runtime says for ever that a name is reserved, and shows nothing of that name, as one
+// that lost track of a call over a power cut. After a while the pod starts under the next number.
+func TestNamesThatTheRuntimeHasLost(t *testing.T) {
+	t.Parallel()
+	for _, m := range []simcri.Method{simcri.RunPodSandbox, simcri.CreateContainer} {
+		t.Run(m.String(), func(t *testing.T) {
+			w := newNode(t, 1)
+			w.run(time.Second)
+			w.fault = func(c simcri.Call) simcri.Fault {
+				if c.Method != m || plainName(c.Pod.Name) != "web" || c.Attempt > 0 {
+					return simcri.Fault{}
+				}
+				return simcri.Fault{Fail: true, Kind: port.NameReserved, Detail: "name is reserved"}
+			}
+			w.add(aPod("web"), aPod("other"))
+			w.allUp(20 * time.Minute)
+			w.quiet()
+			w.drop("web")
+			w.allUp(2 * time.Minute)
+			w.quiet()
+		})
+	}
+}
+
 func TestImagePullFails(t *testing.T) {
 	w := parallelNode(t, 1)
 	w.run(time.Second)

@@ -260,7 +260,7 @@ func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, tur
 		return notYet
 	}
 	p.do(CreateContainer{
-		Name: c.Name, Kind: kind, Attempt: attempt,
+		Name: c.Name, Kind: kind, Attempt: attempt + p.lostNames(l),
 		SandboxID: p.sandbox.ID, SandboxAttempt: p.sandbox.Attempt,
 		ImageRef: ref, SpecHash: SpecHash(c), PodIPs: p.sandbox.IPs, Resources: p.madeWith(c.Name),
 		Placement: p.in.Placement.At(c.Name),

@@ -128,6 +128,8 @@ type Problem struct {
 	NotFound, NoImage bool
 	// Invalid: the object cannot be made as asked.
 	Invalid bool
+	// Reserved: the runtime has the name of what was to be made.
+	Reserved bool
 	// Canceled: this agent gave up the call.
 	Canceled bool
 	// Detail is what the far side said. Message adds the call and its object.
@@ -140,6 +142,9 @@ type Failure struct {
 	// Refusals is how many of the failures the far side answered. The other calls may have worked, or
 	// may yet.
 	Refusals int
+	// Reserved is since when the runtime has answered nothing but that it has the name of what is to be made; zero if its
+	// last answer was another one.
+	Reserved time.Time
 	// Unanswered: the last call got no answer from the runtime.
 	Unanswered bool
 	At         time.Time
@@ -218,6 +223,12 @@ func (f *Facts) Failed(e Effect, s Situation, p Problem) Failure {
 	failure.Unanswered = p.Unanswered
 	if !p.Unanswered {
 		failure.Refusals++
+	}
+	switch {
+	case !p.Reserved && !p.Unanswered:
+		failure.Reserved = time.Time{}
+	case p.Reserved && failure.Reserved.IsZero():
+		failure.Reserved = s.Now
 	}
 	failure.At, failure.Message = s.Now, p.Detail
 	failure.Reason = e.failed(f, p)

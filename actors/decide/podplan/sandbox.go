@@ -1,6 +1,8 @@
 package podplan
 
 import (
+	"time"
+
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -80,7 +82,21 @@ func (p *planner) driveSandbox() {
 			return
 		}
 	}
-	p.do(RunSandbox{Attempt: attempt})
+	p.do(RunSandbox{Attempt: attempt + p.lostNames(Lane{Kind: LaneSandbox})})
+}
+
+// namePatience is for how long a name is asked for that the runtime has, although it shows nothing of that name. A call
+// for it that is still under way has ended long before.
+const namePatience = 10 * time.Minute
+
+// lostNames is how many names on a lane the runtime has lost: it has them, and shows nothing. It can't be told to give
+// them back, so the next number is taken.
+func (p *planner) lostNames(l Lane) uint32 {
+	since := p.in.Failures[l].Reserved
+	if since.IsZero() || since.After(p.now) {
+		return 0
+	}
+	return uint32(p.now.Sub(since) / namePatience)
 }
 
 // stopOldSandboxes stops sandboxes that aren't in use, and says whether any is left to stop.

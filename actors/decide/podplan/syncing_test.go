@@ -51,6 +51,14 @@ func failedLane(in *Input, l Lane, count int, ago time.Duration, reason string) 
 	in.Failures[l] = Failure{Count: count, Refusals: count, At: t0.Add(-ago), Reason: reason, Message: "because"}
 }
 
+// reserved is a lane on which the runtime says for so long that it has the name.
+func reserved(in *Input, l Lane, since time.Duration) {
+	failedLane(in, l, 20, 5*time.Minute, "CreateContainerError")
+	f := in.Failures[l]
+	f.Reserved = t0.Add(-since)
+	in.Failures[l] = f
+}
+
 func busyWith(in *Input, as ...Effect) {
 	in.Busy = nil
 	for _, a := range as {
@@ -129,6 +137,16 @@ func TestPlanBeginning(t *testing.T) {
 		{"create failed a while ago", upInput, func(in *Input) {
 			failedLane(in, Lane{Kind: LaneContainer, Name: "a"}, 1, time.Second, "CreateContainerError")
 		}, "create a#0 in s0; a: CreateContainerError"},
+		{"its name is reserved", upInput, func(in *Input) { reserved(in, Lane{Kind: LaneContainer, Name: "a"}, 9*time.Minute) },
+			"create a#0 in s0; a: CreateContainerError"},
+		{"its name stays reserved", upInput, func(in *Input) { reserved(in, Lane{Kind: LaneContainer, Name: "a"}, 10*time.Minute) },
+			"create a#1 in s0; a: CreateContainerError"},
+		{"and that of the next one", upInput, func(in *Input) { reserved(in, Lane{Kind: LaneContainer, Name: "a"}, 25*time.Minute) },
+			"create a#2 in s0; a: CreateContainerError"},
+		{"the name of its sandbox stays reserved", upInput, func(in *Input) {
+			in.View.Sandboxes = nil
+			reserved(in, Lane{Kind: LaneSandbox}, 10*time.Minute)
+		}, "run sandbox 1; a: ContainerCreating"},
 		{"created", upInput, func(in *Input) { containers(in, created("a", 0)) }, "start a0; read a0; a: ContainerCreating"},
 		{"created, not read", upInput, func(in *Input) { containers(in, created("a", 0)); in.View.Containers[0].Detailed = false },
 			"inspect a0; a: ContainerCreating"},
