@@ -35,6 +35,17 @@ const (
 	DeletionGracePeriod    = "io.kubernetes.pod.deletionGracePeriod"
 )
 
+// Own reports whether an annotation of a container is one of those above. A device plugin can't set it: an agent obeys
+// them when it stops a container whose pod it does not know.
+func Own(annotation string) bool {
+	switch annotation {
+	case SpecHash, KubeletHash, RestartCount, TerminationMessagePath, TerminationMessagePolicy, PreStopHandler, Ports, Type,
+		TerminationGracePeriod, DeletionGracePeriod:
+		return true
+	}
+	return false
+}
+
 // Values of the annotation Type.
 const (
 	TypeInit      = "init"

@@ -8,6 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -43,6 +44,13 @@ func TestContainer(t *testing.T) {
 			"io.kubernetes.pod.terminationGracePeriod":         "30",
 			"io.kubernetes.pod.deletionGracePeriod":            "5",
 		}},
+		{"annotations of a device plugin", func(w *world) {
+			w.r.Devices = &devices.Given{Annotations: map[string]string{
+				"io.kubernetes.container.preStopHandler": `{"exec":{"command":["x"]}}`, "io.kubernetes.cri-o.Devices": "/dev/x",
+			}}
+		}, func(c *config) any {
+			return []string{c.Annotations["io.kubernetes.container.preStopHandler"], c.Annotations["io.kubernetes.cri-o.Devices"]}
+		}, []string{"", "/dev/x"}},
 		{"type of an init container", func(w *world) {
 			w.pod.Spec.InitContainers = []v1.Container{{Name: "first"}}
 			w.r.Container = &w.pod.Spec.InitContainers[0]

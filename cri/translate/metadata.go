@@ -67,7 +67,7 @@ func containerAnnotations(r *port.CreateContainer) (map[string]string, error) {
 	}
 	if d := r.Devices; d != nil {
 		for name, value := range d.Annotations { // order-free: a map again
-			if _, ours := out[name]; !ours {
+			if !labels.Own(name) {
 				out[name] = value
 			}
 		}

@@ -95,12 +95,12 @@ func TestNamesAreReadBack(t *testing.T) {
 // TestFormulas compares with numbers of the documentation: 1024 for a CPU and 2
 // at least; 100 ms; weight 1 + (shares-2)*9999/262142 (KEP-2254).
 func TestFormulas(t *testing.T) {
-	for milli, want := range map[int64]uint64{0: 2, 1: 2, 2: 2, 3: 3, 10: 10, 100: 102, 250: 256, 1000: 1024, 1500: 1536, 64000: 65536, 256000: 262144, 300000: 262144} {
+	for milli, want := range map[int64]uint64{0: 2, 1: 2, 2: 2, 3: 3, 10: 10, 100: 102, 250: 256, 1000: 1024, 1500: 1536, 64000: 65536, 256000: 262144, 300000: 262144, 1 << 62: 262144} {
 		if got := Shares(milli); got != want {
 			t.Errorf("%dm is %d shares, want %d", milli, got, want)
 		}
 	}
-	for milli, want := range map[int64]int64{0: 0, 1: 1000, 10: 1000, 15: 1500, 100: 10000, 1000: 100000, 2500: 250000} {
+	for milli, want := range map[int64]int64{0: 0, 1: 1000, 10: 1000, 15: 1500, 100: 10000, 1000: 100000, 2500: 250000, 1 << 40: 1<<44 - 1, 1 << 62: 1<<44 - 1} {
 		if got := Quota(milli, 100000); got != want {
 			t.Errorf("%dm is %d µs in 100 ms, want %d", milli, got, want)
 		}

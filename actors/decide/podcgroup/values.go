@@ -1,6 +1,7 @@
 package podcgroup
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,7 @@ const (
 	MinShares     = 2
 	MaxShares     = 262144
 	minQuota      = 1000
+	maxQuota      = 1<<44 - 1
 	defaultPeriod = 100_000
 	// oneCPU is the shares of a CPU.
 	oneCPU = 1024
@@ -76,7 +78,7 @@ const (
 
 // Shares is the weight of a CPU request: 1024 for a CPU.
 func Shares(milliCPU int64) uint64 {
-	return uint64(min(max(milliCPU*oneCPU/1000, MinShares), MaxShares))
+	return uint64(min(max(min(milliCPU, MaxShares)*oneCPU/1000, MinShares), MaxShares))
 }
 
 // Quota is the CPU time of a limit in a period, both in microseconds; 0 is no
@@ -85,7 +87,7 @@ func Quota(milliCPU, period int64) int64 {
 	if milliCPU == 0 {
 		return 0
 	}
-	return max(milliCPU*period/1000, minQuota)
+	return min(max(min(milliCPU, math.MaxInt64/max(period, 1))*period/1000, minQuota), maxQuota)
 }
 
 // Weight converts shares to the weight of cgroup v2, 1 to 10000, by position in the range
