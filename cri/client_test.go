@@ -295,6 +295,18 @@ func TestExecSyncKeepsTheHeadOfLongOutput(t *testing.T) {
 	}
 }
 
+// TestExecSyncHasALimit: the output of a pod's command may not be as long as other answers.
+func TestExecSyncHasALimit(t *testing.T) {
+	f := &fakeRuntime{exec: func(*runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		return &runtimeapi.ExecSyncResponse{Stdout: make([]byte, maxExecAnswer)}, nil
+	}}
+	c := dial(t, f, nil)
+	_, err := await(t, func(done func(port.ExecResult, error)) {
+		c.ExecSync(t.Context(), "c", []string{"x"}, time.Minute, done)
+	})
+	check.Says(t, err, "larger than max", "an answer of more than 16 MiB")
+}
+
 func TestLogDirectoriesAreMadeFirst(t *testing.T) {
 	var mu sync.Mutex
 	var made []string
