@@ -112,6 +112,8 @@ type podProbes struct {
 	containers []*container
 	// counts are of all its probes since it was first probed.
 	counts map[tallied]*counts
+	// under is how many of its probes are running or wait for a slot.
+	under int64
 	// round is when its last request came.
 	round uint32
 }
@@ -297,8 +299,8 @@ func (a *probes) begin(ctx *kernel.Context[Message], p *podProbes, b *pod.Probed
 		c.runs = append(c.runs, r)
 		if id, is := a.inherited[r.lane]; is {
 			delete(a.inherited, r.lane)
-			r.under, r.foreign = id, true
-			a.running[id] = r
+			r.foreign = true
+			a.runs(r, id)
 		}
 	}
 	known := b.Known
@@ -344,7 +346,7 @@ func (a *probes) drop(ctx *kernel.Context[Message], c *container) {
 		}
 		if r.under != 0 {
 			ctx.Cancel(r.under)
-			delete(a.running, r.under)
+			a.ended(r)
 		}
 	}
 	a.memory.note(c.id, record{})
@@ -377,8 +379,7 @@ func (a *probes) answered(ctx *kernel.Context[Message], m answered) {
 		maps.DeleteFunc(a.inherited, func(_ string, id kernel.EffectID) bool { return id == m.id })
 		return
 	}
-	delete(a.running, m.id)
-	r.under = 0
+	a.ended(r)
 	if r.foreign {
 		r.foreign = false // a predecessor began it, so the time is unknown
 		return

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -29,6 +31,7 @@ type rig struct {
 	// asked are the questions so far, by host; late is how long an answer takes.
 	asked map[string]int
 	late  time.Duration
+	hung  string // the beginning of the hosts that answer after a minute
 	// up and most are how many were under way at once, now and at the most.
 	up, most int
 	fail     error
@@ -66,8 +69,11 @@ func (r *rig) ProbeTCP(ctx context.Context, q probe.TCP, _ time.Duration, done f
 	r.asked[q.Host]++
 	r.up++
 	r.most = max(r.most, r.up)
-	err := r.fail
-	r.AfterFunc(r.late, func() {
+	err, late := r.fail, r.late
+	if r.hung != "" && strings.HasPrefix(q.Host, r.hung) {
+		late = time.Minute
+	}
+	r.AfterFunc(late, func() {
 		r.up--
 		done(err)
 	})
@@ -165,6 +171,38 @@ func TestSlots(t *testing.T) {
 	}
 	if len(r.told) != 20 {
 		t.Errorf("%d pods were told that they are ready, want 20", len(r.told))
+	}
+}
+
+// TestShareOfAPod: a pod with hundreds of probes that hang delays those of no other pod.
+func TestShareOfAPod(t *testing.T) {
+	for name, handler := range map[string]v1.ProbeHandler{
+		"commands":    {Exec: &v1.ExecAction{Command: []string{"x"}}},
+		"connections": {TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}},
+	} {
+		r := newRig(t, 2)
+		r.hung = "id-greedy"
+		of := func(p *v1.Probe) { p.ProbeHandler, p.TimeoutSeconds = handler, 120 }
+		greedy := r.watch("greedy", func(p *v1.Probe) { of(p); p.PeriodSeconds = 1 }, probe.Failure)
+		c, id := greedy.Pod.Spec.Containers[0], greedy.Containers[0]
+		if handler.TCPSocket != nil {
+			r.hung = "greedy"
+		}
+		for i := range 300 {
+			c.Name, id.Name, id.ID = fmt.Sprint("c", i), fmt.Sprint("c", i), fmt.Sprint("id-greedy-", i)
+			greedy.Pod.Spec.Containers = append(greedy.Pod.Spec.Containers, c)
+			greedy.Containers = append(greedy.Containers, id)
+		}
+		r.actor.Tell(greedy)
+		r.Advance(time.Second)
+		r.actor.Tell(r.watch("plain", of, probe.Failure))
+		if got := r.askedIn(3 * time.Second); got["id-plain"]+got["plain"] == 0 {
+			t.Errorf("%s: not asked for three seconds, of others %d", name, len(got))
+		}
+		// The grid has a phase of its own.
+		if got := r.askedIn(64 * time.Second); got["id-plain"]+got["plain"] < 6 {
+			t.Errorf("%s: asked %d times in six periods", name, got["id-plain"]+got["plain"])
+		}
 	}
 }
 

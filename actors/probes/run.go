@@ -104,6 +104,8 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 	e := kernel.Effect[Message]{
 		Object: r.of.object, For: string(r.of.pod.pod.UID), Lane: r.lane, Pool: networkPool, Deadline: timeout + slack,
 		Patience: timeout + slack,
+		// Its pod's first probe comes before the second one of any other pod: however many hang, they are its own.
+		Rank: r.of.pod.under,
 		Expired: func(id kernel.EffectID) Message {
 			return answered{id, probe.Answer{Verdict: probe.Failed, Output: portcall.NoAnswer("", "", timeout).Detail}}
 		},
@@ -155,8 +157,20 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 			})
 		}
 	}
-	r.under = ctx.Do(e)
-	a.running[r.under] = r
+	a.runs(r, ctx.Do(e))
+}
+
+// runs notes that a probe is under way, ended that it is no more.
+func (a *probes) runs(r *run, id kernel.EffectID) {
+	r.under = id
+	a.running[id] = r
+	r.of.pod.under++
+}
+
+func (a *probes) ended(r *run) {
+	delete(a.running, r.under)
+	r.under = 0
+	r.of.pod.under--
 }
 
 // execAnswer judges a command's result.
