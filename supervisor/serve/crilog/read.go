@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -27,8 +26,8 @@ const (
 
 // Options say what is wanted of a log.
 type Options struct {
-	// Path is the file that the runtime writes.
-	Path string
+	// Path is the file that the runtime writes, Container whose log it is: the runtime's ID.
+	Path, Container string
 	// Tail is how many lines, the last ones; nil for all that there are.
 	Tail *int64
 	// Limit is how many bytes; nil for all.
@@ -54,19 +53,16 @@ type Beginner interface{ Begin() error }
 // Read writes what is wanted of a log to out, which may be a Beginner. It ends with ctx.Err() if ctx does,
 // with an error of out, or when all is written.
 func Read(ctx context.Context, o Options, out io.Writer) error {
-	path, err := filepath.EvalSymlinks(o.Path) // as some runtimes make them
-	if errors.Is(err, fs.ErrNotExist) {
-		path, err = o.Path, nil // it is just being rotated, or not there
-	}
+	at, err := find(o.Path, o.Container)
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
-	o.Path = path
-	files, err := open(ctx, path, o.Since)
+	defer at.close()
+	files, err := at.open(ctx, o.Since)
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
-	r := &reader{Options: o, files: files, buffer: make([]byte, bufferSize)}
+	r := &reader{Options: o, place: at, files: files, buffer: make([]byte, bufferSize)}
 	defer func() { closeAll(r.files) }()
 	r.out = &writer{
 		to: out, since: o.Since, stamps: o.Stamps, stdout: o.Stdout, stderr: o.Stderr, left: -1,
@@ -95,6 +91,7 @@ func Read(ctx context.Context, o Options, out io.Writer) error {
 
 type reader struct {
 	Options
+	place *place
 	// files are to be read, the first one now.
 	files   []*file
 	decoder decoder
@@ -191,7 +188,7 @@ func (r *reader) drain(ctx context.Context) (some bool, err error) {
 //	 │              │
 //	wait ◄── same ──┴── another file is at the path, and nothing came for a while ──► more
 func (r *reader) follow(ctx context.Context) (more bool, err error) {
-	woken, leave, watched := r.Watcher.subscribe(filepath.Dir(r.Path))
+	woken, leave, watched := r.Watcher.subscribe(filepath.Clean(r.place.dir.Name()))
 	defer leave()
 	period := lookPeriod
 	if !watched {
@@ -225,7 +222,7 @@ func (r *reader) follow(ctx context.Context) (more bool, err error) {
 		case is == moved && (replaced.IsZero() || some):
 			replaced, wait = time.Now(), settle
 		case is == moved && time.Since(replaced) >= settle:
-			newer, err := after(ctx, r.Path, r.files[0])
+			newer, err := r.place.after(ctx, r.files[0])
 			if err == nil && len(newer) > 0 {
 				r.files = append(r.files, newer...)
 				return true, nil
@@ -283,7 +280,7 @@ func (r *reader) state() (placed, error) {
 	if info.Size() < at {
 		return truncated, nil
 	}
-	now, err := os.Stat(r.Path)
+	now, err := r.place.stat()
 	if err != nil || os.SameFile(now, info) { // not there: the new one is yet to come
 		return same, nil
 	}

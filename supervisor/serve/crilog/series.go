@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -32,8 +31,8 @@ type file struct {
 	in   *gzip.Reader // once it was read from
 }
 
-func openFile(path string) (*file, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe in its place would be waited for
+func (p *place) openFile(name string) (*file, error) {
+	f, err := p.at(name, os.O_RDONLY|syscall.O_NONBLOCK) // a pipe in its place would be waited for
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +43,7 @@ func openFile(path string) (*file, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &file{f: f, info: info, gz: strings.HasSuffix(path, ".gz")}, nil
+	return &file{f: f, info: info, gz: strings.HasSuffix(name, ".gz")}, nil
 }
 
 // Read implements io.Reader.
@@ -99,13 +98,13 @@ func closeAll(files []*file) {
 	}
 }
 
-// open opens a log, its files oldest first. The last one is what is at path; if
+// open opens a log, its files oldest first. The last one is the current file; if
 // nothing is there for long, because a rotation did not come to its end, it is the
 // newest that was rotated. Since when the log is wanted leaves out files that were
 // last written before.
-func open(ctx context.Context, path string, since time.Time) ([]*file, error) {
+func (p *place) open(ctx context.Context, since time.Time) ([]*file, error) {
 	for try := 1; ; try++ {
-		files, whole, err := openOnce(path, since, try == openTries)
+		files, whole, err := p.openOnce(since, try == openTries)
 		if err == nil && whole || try == openTries {
 			return files, err
 		}
@@ -113,7 +112,7 @@ func open(ctx context.Context, path string, since time.Time) ([]*file, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if names, e := rotated(path); err != nil && (e != nil || len(names) == 0) {
+		if names, e := p.rotated(); err != nil && (e != nil || len(names) == 0) {
 			return nil, err // there is no such log
 		}
 		if err := rest(ctx, openPause); err != nil {
@@ -124,35 +123,35 @@ func open(ctx context.Context, path string, since time.Time) ([]*file, error) {
 
 // openOnce is one try. It is whole if there was no rotation meanwhile, so that
 // each file is among them once, and in order. The last try takes what there is.
-func openOnce(path string, since time.Time, last bool) (files []*file, whole bool, err error) {
+func (p *place) openOnce(since time.Time, last bool) (files []*file, whole bool, err error) {
 	// The current one first: what is rotated meanwhile is that one.
-	now, err := openFile(path)
+	now, err := p.openFile(p.name)
 	if last && errors.Is(err, fs.ErrNotExist) {
 		var names []string
-		if names, _ = rotated(path); len(names) > 0 {
-			now, err = openFile(names[len(names)-1])
+		if names, _ = p.rotated(); len(names) > 0 {
+			now, err = p.openFile(names[len(names)-1])
 		}
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	files, err = openRotated(path, now, since)
+	files, err = p.openRotated(now, since)
 	if err != nil {
 		now.close()
 		return nil, false, err
 	}
-	still, err := os.Stat(path)
+	still, err := p.stat()
 	return append(files, now), err == nil && os.SameFile(still, now.info), nil
 }
 
 // openRotated opens the rotated files of a log, oldest first, without now.
-func openRotated(path string, now *file, since time.Time) (files []*file, err error) {
-	names, err := rotated(path)
+func (p *place) openRotated(now *file, since time.Time) (files []*file, err error) {
+	names, err := p.rotated()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		f, err := openFile(name)
+		f, err := p.openFile(name)
 		if err != nil { // gone meanwhile: compressed, or removed
 			closeAll(files)
 			return nil, err
@@ -168,16 +167,15 @@ func openRotated(path string, now *file, since time.Time) (files []*file, err er
 
 // rotated names the rotated files of a log, oldest first. While one is being
 // compressed it is there twice: the compressed one counts when the other is gone.
-func rotated(path string) ([]string, error) {
-	dir, base := filepath.Split(path)
-	entries, err := os.ReadDir(dir)
+func (p *place) rotated() ([]string, error) {
+	entries, err := p.list()
 	if err != nil {
 		return nil, err
 	}
 	plain := map[string]bool{}
 	var names []string
 	for _, e := range entries { // in order of their names, which is that of their times
-		suffix, ok := strings.CutPrefix(e.Name(), base+".")
+		suffix, ok := strings.CutPrefix(e.Name(), p.name+".")
 		if !ok {
 			continue
 		}
@@ -186,7 +184,7 @@ func rotated(path string) ([]string, error) {
 			continue
 		}
 		plain[stamp] = true
-		names = append(names, filepath.Join(dir, e.Name()))
+		names = append(names, e.Name())
 	}
 	return names[max(0, len(names)-filesLimit):], nil
 }
@@ -197,10 +195,9 @@ func isStamp(s string) bool {
 	return err == nil
 }
 
-// after opens the files that followed a rotated file of path, oldest first. The last one is the
-// current file at path.
-func after(ctx context.Context, path string, old *file) ([]*file, error) {
-	all, err := open(ctx, path, time.Time{})
+// after opens the files that followed a rotated one, oldest first. The last one is the current file.
+func (p *place) after(ctx context.Context, old *file) ([]*file, error) {
+	all, err := p.open(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}
