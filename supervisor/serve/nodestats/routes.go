@@ -48,6 +48,14 @@ func Routes(c Config) ([]serve.Route, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	source := c.Source
+	c.Source = (&shared{source: func(ctx context.Context, depth Depth) (usage.Node, []usage.Pod, error) {
+		n, pods, err := source(ctx, depth)
+		if err != nil && c.Failed != nil {
+			c.Failed(err)
+		}
+		return n, pods, err
+	}}).read
 	return []serve.Route{
 		c.metrics("/metrics/resource", Basic, func(n usage.Node, pods []usage.Pod, failed bool) samples {
 			return resource(n, pods, failed)
@@ -67,18 +75,10 @@ func (c Config) metrics(path string, depth Depth, made func(usage.Node, []usage.
 	return serve.Route{
 		Path: path, Methods: []string{http.MethodGet}, Subresources: serve.Metrics, ReadOnly: true,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			n, pods, err := c.read(r.Context(), depth)
+			n, pods, err := c.Source(r.Context(), depth)
 			made(n, pods, err != nil).answer(w, r)
 		}),
 	}
-}
-
-func (c Config) read(ctx context.Context, depth Depth) (usage.Node, []usage.Pod, error) {
-	n, pods, err := c.Source(ctx, depth)
-	if err != nil && c.Failed != nil {
-		c.Failed(err)
-	}
-	return n, pods, err
 }
 
 // summary answers /stats/summary. With only_cpu_and_memory=true it reads no disks.
@@ -87,7 +87,7 @@ func (c Config) summary(w http.ResponseWriter, r *http.Request) {
 	if short {
 		depth = Basic
 	}
-	n, pods, err := c.read(r.Context(), depth)
+	n, pods, err := c.Source(r.Context(), depth)
 	if err != nil && len(pods) == 0 {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
