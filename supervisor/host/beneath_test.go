@@ -24,7 +24,7 @@ func TestOpenBeneath(t *testing.T) {
 	}
 	volume := check.Value(openVolume(inside))(t)
 	defer volume.Close()
-	for _, path := range []string{"up", "away", "away/passwd", "dir/up"} {
+	for _, path := range []string{"up", "away", "away/passwd", "dir/up", "../outside", "dir/../../outside", ".."} {
 		if f, err := openBeneath(volume, path); !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.ELOOP) {
 			t.Errorf("%s: %v, %v", path, f, err)
 		}

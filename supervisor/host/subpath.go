@@ -273,6 +273,12 @@ func resolved(volume, path string) (string, bool) {
 func openWithoutLinks(dir *os.File, path string) (int, error) {
 	at := int(dir.Fd())
 	for name := range strings.SplitSeq(path, "/") {
+		if name == ".." { // no link, and it leads out all the same
+			if at != int(dir.Fd()) {
+				_ = unix.Close(at)
+			}
+			return -1, unix.EXDEV
+		}
 		fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if at != int(dir.Fd()) {
 			_ = unix.Close(at)
