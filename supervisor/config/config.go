@@ -79,6 +79,26 @@ func ShownFlag(name, value string) string {
 	return value
 }
 
+// ShownCommand is a command line with the values of its flags as people may see them.
+func ShownCommand(args []string) []string {
+	out := slices.Clone(args)
+	before := "" // the flag whose value may be the next argument
+	for i, arg := range out {
+		flag, is := strings.CutPrefix(arg, "--")
+		name, value, with := strings.Cut(flag, "=")
+		name = strings.ReplaceAll(name, "_", "-")
+		switch {
+		case is && with:
+			out[i], before = arg[:len(arg)-len(value)]+ShownFlag(name, value), ""
+		case is:
+			before = name
+		default:
+			out[i], before = ShownFlag(before, arg), ""
+		}
+	}
+	return out
+}
+
 // Options is what only the command line says.
 func (c Config) Options() Options {
 	o := c.options

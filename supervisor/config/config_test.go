@@ -247,6 +247,11 @@ func TestLaterWins(t *testing.T) {
 		{"password masked in the flag", ShownFlag("manifest-url", "https://me:secret@h/p"), "https://me:xxxxx@h/p"},
 		{"another flag", ShownFlag("storage-driver-password", "secret"), "<masked>"},
 		{"no secret", ShownFlag("node-ip", "10.0.0.1"), "10.0.0.1"},
+		{"command", strings.Join(ShownCommand([]string{"kubelet", "--manifest-url", "http://me:secret@h/p", "--v=4",
+			"--manifest_url_header=A:secret", "--node-ip", "10.0.0.1", "--manifest-url=http://h/p", "--storage-driver-password", "secret",
+			"--manifest-url-header", "A:secret", "--check", "rest"}), " "),
+			"kubelet --manifest-url http://me:xxxxx@h/p --v=4 --manifest_url_header=<masked> --node-ip 10.0.0.1 " +
+				"--manifest-url=http://h/p --storage-driver-password <masked> --manifest-url-header <masked> --check rest"},
 		{"reserved memory", len(k.ReservedMemory), 2},
 	} {
 		if check.got != check.want {

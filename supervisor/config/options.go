@@ -72,6 +72,8 @@ type Options struct {
 	PullAheadImages []string
 	// PullAheadLists is a file with such images, or a directory of such files; empty for none. (--pull-ahead-lists, ours)
 	PullAheadLists string
+	// ExecByGet: streams into containers may be asked for with the verb get of nodes/proxy. (--exec-by-get, ours)
+	ExecByGet bool
 	// Runtime is what pods run on. (--runtime, ours)
 	Runtime Runtime
 }

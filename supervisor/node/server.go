@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/healthz"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
@@ -193,7 +195,7 @@ func (d *running) routes(s serving) []serve.Route {
 		}
 		return routes
 	}
-	profiling, verbosity := serve.ProfilingRoute(), serve.VerbosityRoute(klogsink.ParseVerbosity)
+	profiling, verbosity := serve.ProfilingRoute(config.ShownCommand(os.Args)), serve.VerbosityRoute(klogsink.ParseVerbosity)
 	if !*k.EnableProfilingHandler {
 		profiling = serve.Disabled(profiling, profilingOff)
 	} else if k.EnableContentionProfiling {

@@ -23,8 +23,8 @@ import (
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
-// routesOf are those of a node with these lines of configuration.
-func routesOf(t *testing.T, lines string) []serve.Route {
+// routesOf are those of a node with these lines of configuration, and flags.
+func routesOf(t *testing.T, lines string, flags ...string) []serve.Route {
 	t.Helper()
 	rt, err := simcri.New(simcri.Config{Clock: kernel.WallClock{}, Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }})
 	if err != nil {
@@ -32,7 +32,7 @@ func routesOf(t *testing.T, lines string) []serve.Route {
 	}
 	system := must.Value(kernel.NewSystem(kernel.Config{Clock: kernel.WallClock{}, Log: zerolog.Nop()}))(t)
 	d := &running{name: "n1", log: zerolog.Nop(), system: system, agent: &agent.Agent{}}
-	s := serving{options: Options{Config: clustered(t, lines)}, machine: &machine{cpus: 1}, runtime: streaming{rt}}
+	s := serving{options: Options{Config: clustered(t, lines, flags...)}, machine: &machine{cpus: 1}, runtime: streaming{rt}}
 	into, end := must.Values(d.openStreams(s))(t)
 	t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
@@ -110,7 +110,7 @@ func TestWhatGuards(t *testing.T) {
 		"/metrics": "get/metrics", "/metrics/cadvisor": "get/metrics", "/metrics/resource": "get/metrics", "/metrics/probes": "get/metrics", "/metrics/slis": "get/metrics",
 		"/stats/summary": "get/stats",
 		"/logs/":         "get/log", "/logs": "get/log", "/statusz": "get/statusz", "/flagz": "get/configz",
-		"/exec/ns/web/c": "get/proxy", "/attach/ns/web/u-1/c": "get/proxy", "/portForward/ns/web": "get/proxy",
+		"/exec/ns/web/c": "create/proxy", "/attach/ns/web/u-1/c": "create/proxy", "/portForward/ns/web": "create/proxy",
 		"/containerLogs/ns/web/c": "get/proxy", "/debug/pprof/": "get/proxy", "/debug/pprof/cmdline": "get/proxy",
 	} {
 		for _, one := range strings.Fields("get/pods get/proxy get/healthz get/configz get/log get/statusz get/stats get/metrics create/proxy") {
@@ -118,6 +118,12 @@ func TestWhatGuards(t *testing.T) {
 			if want := strings.Contains(" "+right+" ", " "+one+" "); let != want {
 				t.Errorf("%s with %s: let in: %v", path, one, let)
 			}
+		}
+	}
+	asKubelet := routesOf(t, "", "--exec-by-get")
+	for _, path := range []string{"/exec/ns/web/c", "/attach/ns/web/u-1/c", "/portForward/ns/web"} {
+		if w := answerTo(t, asKubelet, "GET", path, "bob", "get/proxy"); w.Code == http.StatusForbidden {
+			t.Errorf("%s with --exec-by-get: %d", path, w.Code)
 		}
 	}
 	if w := answerTo(t, all, "POST", "/run/ns/web/c?cmd=id", "bob", "get/proxy"); w.Code != http.StatusForbidden {

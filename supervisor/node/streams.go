@@ -24,9 +24,15 @@ func (d *running) openStreams(s serving) ([]serve.Route, func(context.Context) e
 		return nil, nil, err
 	}
 	var routes []serve.Route
+	// A WebSocket begins with a GET: whoever may only read must not run commands by that.
+	verb := "create"
+	if s.options.Config.Options().ExecByGet {
+		verb = "" // that of the method
+	}
 	for _, r := range all.Routes() {
-		routes = append(routes,
-			serve.Route{Path: r.Path, Methods: r.Methods, Subresources: serve.Proxy, Long: true, Handler: r.Handler})
+		routes = append(routes, serve.Route{
+			Path: r.Path, Methods: r.Methods, Subresources: serve.Proxy, Verb: verb, Long: true, Handler: r.Handler,
+		})
 	}
 	return routes, func(ctx context.Context) error {
 		<-ctx.Done()

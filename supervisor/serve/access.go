@@ -100,7 +100,8 @@ func (a *Access) authenticate(c AccessConfig) error {
 			return ErrNobodyToAsk
 		}
 		ttl := c.Authentication.Webhook.CacheTTL.Duration
-		known := tokens.New(reviewedTokens{c.Reviewer, make(chan struct{}, tokensAtOnce)}, false, ttl, ttl)
+		slots := newTokenSlots()
+		known := slots.sent(tokens.New(reviewedTokens{c.Reviewer, slots}, false, ttl, ttl))
 		ways = append(ways, bearertoken.New(known), websocket.NewProtocolAuthenticator(known))
 	}
 	a.Authenticator = group.NewAuthenticatedGroupAdder(union.New(ways...))

@@ -16,9 +16,9 @@ const reviewTimeout = 15 * time.Second
 
 // admit reports whether a request is allowed, and answers it if not. That answer also closes an
 // unauthenticated connection.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, subresources []string) bool {
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, verb string, subresources []string) bool {
 	g := asking(r)
-	if s.config.Authenticator == nil || s.mayPass(w, r, subresources, g) {
+	if s.config.Authenticator == nil || s.mayPass(w, r, verb, subresources, g) {
 		if g != nil {
 			s.crowd.welcome(g)
 		}
@@ -27,7 +27,9 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, subresources []st
 	return false
 }
 
-func (s *Server) mayPass(w http.ResponseWriter, r *http.Request, subresources []string, g *guest) bool {
+func (s *Server) mayPass(
+	w http.ResponseWriter, r *http.Request, verb string, subresources []string, g *guest,
+) bool {
 	refuse := func(why string, status int) bool {
 		if g != nil && !g.letIn.Load() {
 			w.Header().Set("Connection", "close")
@@ -49,24 +51,24 @@ func (s *Server) mayPass(w http.ResponseWriter, r *http.Request, subresources []
 		return refuse("Unauthorized", http.StatusUnauthorized)
 	}
 	for _, sub := range subresources {
-		decision, _, err := s.config.Authorizer.Authorize(ctx, s.wish(who.User, r, sub))
+		decision, _, err := s.config.Authorizer.Authorize(ctx, s.wish(who.User, r, verb, sub))
 		if err != nil {
 			s.config.Log.Warn().Str("user", who.User.GetName()).Str("error", err.Error()).Msg("authorization check failed")
 			return refuse(fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource=%s)",
-				who.User.GetName(), verb(r.Method), sub), http.StatusInternalServerError)
+				who.User.GetName(), verb, sub), http.StatusInternalServerError)
 		}
 		if decision == authorizer.DecisionAllow {
 			return true
 		}
 	}
 	return refuse(fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v)",
-		who.User.GetName(), verb(r.Method), subresources), http.StatusForbidden)
+		who.User.GetName(), verb, subresources), http.StatusForbidden)
 }
 
 // wish is the access that must be allowed.
-func (s *Server) wish(who user.Info, r *http.Request, subresource string) authorizer.Attributes {
+func (s *Server) wish(who user.Info, r *http.Request, verb, subresource string) authorizer.Attributes {
 	return authorizer.AttributesRecord{
-		User: who, Verb: verb(r.Method), APIVersion: "v1", Resource: "nodes", Subresource: subresource,
+		User: who, Verb: verb, APIVersion: "v1", Resource: "nodes", Subresource: subresource,
 		Name: s.config.Node, ResourceRequest: true, Path: r.URL.Path,
 	}
 }

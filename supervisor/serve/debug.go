@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ProfilingRoute is /debug/pprof/ (enableProfilingHandler).
-func ProfilingRoute() Route {
+// ProfilingRoute is /debug/pprof/ (enableProfilingHandler). command is the command line that it shows.
+func ProfilingRoute(command []string) Route {
 	// it takes seconds=N
 	return Route{Path: "/debug/pprof/", Methods: []string{http.MethodGet}, Subresources: Proxy, Long: true,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -19,7 +19,8 @@ func ProfilingRoute() Route {
 			case "symbol":
 				pprof.Symbol(w, r)
 			case "cmdline":
-				pprof.Cmdline(w, r)
+				w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+				fmt.Fprint(w, strings.Join(command, "\x00"))
 			case "trace":
 				pprof.Trace(w, r)
 			default:

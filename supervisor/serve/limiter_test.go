@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,13 +11,11 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
-	authentication "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -247,34 +244,4 @@ func TestLetIn(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestTokensAtOnce: of tokens that nobody knows only so many are asked about at a
-// time; who comes then is told to come again.
-func TestTokensAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		slow := reviewedTokens{silent{}, make(chan struct{}, 2)}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		var all sync.WaitGroup
-		for range cap(slow.slots) {
-			all.Go(func() { slow.AuthenticateToken(ctx, "a") }) //nolint:errcheck // nobody answers
-		}
-		synctest.Wait()
-		if _, _, err := slow.AuthenticateToken(ctx, "b"); !errors.Is(err, errBusy) {
-			t.Errorf("it says %v", err)
-		}
-		all.Wait()
-		if len(slow.slots) != 0 {
-			t.Errorf("%d slots are held", len(slow.slots))
-		}
-	})
-}
-
-// silent is an apiserver that does not answer.
-type silent struct{ Reviewer }
-
-func (silent) ReviewToken(ctx context.Context, _ *authentication.TokenReview) error {
-	<-ctx.Done()
-	return ctx.Err()
 }

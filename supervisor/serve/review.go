@@ -23,13 +23,7 @@ const (
 	// question's size. A longer one, with many groups or a long path, is asked again each time.
 	rightsKept = 4096
 	askedLimit = 8 << 10
-	// tokensAtOnce bounds concurrent reviews of unknown tokens: any client can send one, and a
-	// review continues after the client has disconnected.
-	tokensAtOnce = 128
 )
-
-// errBusy means that the limit of concurrent token reviews is reached.
-var errBusy = errors.New("too many token reviews in progress: try again")
 
 // asked retries a review until the apiserver answers or ctx ends.
 func asked(ctx context.Context, question func(context.Context) error) error {
@@ -53,17 +47,16 @@ func asked(ctx context.Context, question func(context.Context) error) error {
 // reviewedTokens authenticates by an apiserver (authentication.k8s.io/v1 TokenReview).
 type reviewedTokens struct {
 	by    Reviewer
-	slots chan struct{}
+	slots *tokenSlots
 }
 
 // AuthenticateToken implements authenticator.Token.
 func (t reviewedTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-	select {
-	case t.slots <- struct{}{}:
-		defer func() { <-t.slots }()
-	default:
+	give, ok := t.slots.take(token)
+	if !ok {
 		return nil, false, errBusy
 	}
+	defer give()
 	var review authentication.TokenReview
 	err := asked(ctx, func(ctx context.Context) error {
 		review = authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}

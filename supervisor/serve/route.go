@@ -32,8 +32,9 @@ type Route struct {
 	// Methods are the allowed methods. GET includes HEAD.
 	Methods []string
 	// Subresources of the node: the user must have access to one of them, with the verb of the
-	// method; see Proxy and the others.
+	// method, or with Verb if it is set; see Proxy and the others.
 	Subresources []string
+	Verb         string
 	// Long requests take as long as the client likes (logs -f, exec): the server sets no
 	// deadline, and they have their own slots.
 	Long bool
@@ -81,6 +82,14 @@ func verb(method string) string {
 	}
 }
 
+// verb is what a user must be allowed to.
+func (r Route) verb(method string) string {
+	if r.Verb != "" {
+		return r.Verb
+	}
+	return verb(method)
+}
+
 // Disabled replaces a route that the configuration has turned off.
 func Disabled(r Route, why string) Route {
 	r.Methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
@@ -100,7 +109,7 @@ type bound struct {
 
 // ServeHTTP implements http.Handler. The mux has set the path's values.
 func (b *bound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !b.server.admit(w, r, b.Subresources) {
+	if !b.server.admit(w, r, b.verb(r.Method), b.Subresources) {
 		return
 	}
 	if !b.answers(r.Method) {

@@ -187,7 +187,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// No such path, or one with .. in it, which the mux would redirect.
-	if s.admit(w, r, Proxy) {
+	if s.admit(w, r, verb(r.Method), Proxy) {
 		http.Error(w, "404 page not found", http.StatusNotFound)
 	}
 }

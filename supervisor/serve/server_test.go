@@ -60,6 +60,8 @@ func said(text string) http.Handler {
 var someRoutes = []serve.Route{
 	{Path: "/pods", Methods: []string{"GET"}, Subresources: serve.Pods, ReadOnly: true, Handler: said("pods")},
 	{Path: "/exec/{namespace}/{pod}/{container}", Methods: []string{"GET", "POST"}, Subresources: serve.Proxy, Long: true, Handler: said("exec ")},
+	{Path: "/attach/{pod}", Methods: []string{"GET", "POST"}, Subresources: serve.Proxy, Verb: "create", Handler: said("attach ")},
+	serve.ProfilingRoute([]string{"kubelet", "--manifest-url-header=<masked>"}),
 	{Path: "/logs/", Methods: []string{"GET"}, Subresources: serve.Log, Handler: said("logs")},
 	serve.Disabled(serve.Route{Path: "/off/", Subresources: serve.Proxy}, "off is disabled."),
 	{Path: "/echo", Methods: []string{"POST"}, Subresources: serve.Proxy, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -112,6 +114,12 @@ func TestWhoMayAskWhat(t *testing.T) {
 		{"create/proxy", "POST", "/exec/ns/web/c/", 200, "exec web", "create/proxy"},
 		{"create/proxy", "POST", "/exec/ns/..%2f../c", 200, "exec ../..", "create/proxy"},
 		{"create/proxy", "POST", "/exec/ns/web", 404, "", "create/proxy"},
+		{"get/proxy", "GET", "/exec/ns/web/c", 200, "exec web", "get/proxy"},
+		{"get/proxy", "GET", "/attach/web", 403, "Forbidden (user=get/proxy, verb=create, resource=nodes, subresource(s)=[proxy])", "create/proxy"},
+		{"get/proxy", "HEAD", "/attach/web", 403, "", "create/proxy"},
+		{"create/proxy", "GET", "/attach/web", 200, "attach web", "create/proxy"},
+		{"create/proxy", "POST", "/attach/web/", 200, "attach web", "create/proxy"},
+		{"get/proxy", "GET", "/debug/pprof/cmdline", 200, "kubelet\x00--manifest-url-header=<masked>", "get/proxy"},
 		{"get/proxy", "GET", "/off/x", 405, "off is disabled.", "get/proxy"},
 	} {
 		t.Run(tt.user+" "+tt.method+" "+tt.path, func(t *testing.T) {

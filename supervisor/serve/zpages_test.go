@@ -40,12 +40,12 @@ func TestZPages(t *testing.T) {
 	if w := get(flags, "application/yaml;v=v1alpha1;g=config.k8s.io;as=Flagz"); w.Header().Get("Warning") == "" || !strings.Contains(w.Body.String(), "apiVersion: config.k8s.io/v1alpha1") {
 		t.Errorf("%v %q", w.Header(), w.Body)
 	}
-	if w := get(status, ""); !strings.Contains(w.Body.String(), "Up: 1 hr 01 min 01 sec") || !strings.Contains(w.Body.String(), "Paths: /echo /exec /logs /off /pods /statusz\n") {
+	if w := get(status, ""); !strings.Contains(w.Body.String(), "Up: 1 hr 01 min 01 sec") || !strings.Contains(w.Body.String(), "Paths: /attach /debug /echo /exec /logs /off /pods /statusz\n") {
 		t.Errorf("%q", w.Body)
 	}
 	var s statusz.Statusz
 	w = get(status, "application/json;as=Statusz;v=v1beta1;g=config.k8s.io")
-	if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || s.EmulationVersion != "1.36" || s.BinaryVersion != "1.36.6+troupe.devel" || s.UptimeSeconds < 3661 || len(s.Paths) != 6 {
+	if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || s.EmulationVersion != "1.36" || s.BinaryVersion != "1.36.6+troupe.devel" || s.UptimeSeconds < 3661 || len(s.Paths) != 8 {
 		t.Errorf("%v: %+v", err, s)
 	}
 }
