@@ -58,7 +58,7 @@ type MountVolume struct {
 	Label string
 	// ReadOnly: no process may write to it.
 	ReadOnly bool
-	// Size is the maximum size in bytes of an emptyDir in memory; 0 if unknown.
+	// Size is the maximum size in bytes of a volume in memory: an emptyDir, or files of the API; 0 if unknown.
 	Size int64
 	// Patience bounds all but the change of the files' group, which may take hours; 0: ctx alone bounds the call. Walked
 	// is told how many files were done while that takes long.

@@ -21,13 +21,6 @@ import (
 // childArg is the first argument of a child process. No user passes it.
 const childArg = "__host-call"
 
-const (
-	// childSlots is how many children start and work at once. A child that takes longer than
-	// childHold releases its slot, so that hanging ones do not delay others.
-	childSlots = 4
-	childHold  = 500 * time.Millisecond
-)
-
 // answer is a child's result.
 type answer struct {
 	Kind   port.ErrorKind `json:"kind,omitempty"`
@@ -55,7 +48,11 @@ type answer struct {
 // and until it is gone the same request is refused, so that retries do not pile
 // up processes that hang.
 type children struct {
-	slots chan struct{}
+	// queues are by what can hold up their children.
+	queues map[waitsFor]*turns
+	// local reports whether a path is reached through local file systems alone, pods is the directory of those.
+	local func(path string) bool
+	pods  string
 	// command is the program with its first argument.
 	command func(arg string) *exec.Cmd
 	// report is when a child says how far it is: the first time, and then every so often.
@@ -72,11 +69,16 @@ type child struct {
 	begun time.Time
 	// ctx is the call's: once it has ended, no call waits for the child.
 	ctx context.Context
+	// gone gives back its place among the children of its pod; nil while it waits for its turn.
+	gone func()
 }
 
-func newChildren() *children {
+func newChildren(pods string, local func(path string) bool) *children {
 	return &children{
-		slots:   make(chan struct{}, childSlots),
+		queues: map[waitsFor]*turns{
+			nothing: newTurns(0, 0), servers: newTurns(serversOfPod, serversInAll), ends: newTurns(0, 0), walks: newTurns(0, 0),
+		},
+		local: local, pods: pods,
 		report:  [2]time.Duration{port.WalkedFirst, port.WalkedEvery},
 		running: map[string][]*child{},
 		command: func(arg string) *exec.Cmd {
@@ -111,17 +113,16 @@ func (c *children) ask(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	select {
-	case c.slots <- struct{}{}:
-	case <-ctx.Done():
+	rest, gone, err := c.queues[r.waitsFor(c.local)].take(ctx, r.owner(c.pods))
+	if err != nil {
 		c.leave(r, me)
-		return answer{}, ctx.Err()
+		return answer{}, err
 	}
-	release := sync.OnceFunc(func() { <-c.slots })
-	hold := time.AfterFunc(childHold, release)
+	me.gone = gone
+	hold := time.AfterFunc(childHold, rest)
 	defer func() {
 		hold.Stop()
-		release()
+		rest()
 	}()
 	return c.exchange(ctx, r, me, raw)
 }
@@ -145,6 +146,9 @@ func (c *children) enter(ctx context.Context, r request) (*child, error) {
 }
 
 func (c *children) leave(r request, me *child) {
+	if me.gone != nil {
+		me.gone()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rest := slices.DeleteFunc(c.running[r.key()], func(o *child) bool { return o == me })

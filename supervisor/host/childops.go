@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +39,8 @@ const (
 type request struct {
 	Op   string `json:"op"`
 	Path string `json:"path"`
+	// pod is whose request it is, if Path does not say so.
+	pod string
 	// Type is a v1.HostPathType.
 	Type string `json:"type,omitempty"`
 	// Source is what is mounted, Options how; Mounted: only Group is missing.
@@ -70,6 +73,62 @@ type request struct {
 
 // key identifies requests for the same thing.
 func (r request) key() string { return r.Op + " " + r.Path }
+
+// waitsFor is what can hold up a child.
+type waitsFor uint8
+
+const (
+	// nothing: only the machine itself.
+	nothing waitsFor = iota
+	// servers: those of file systems and disks of a network.
+	servers
+	// ends: also servers, but what ends a pod must not wait for what begins one.
+	ends
+	// walks: a directory is measured, or all of it is changed.
+	walks
+)
+
+func (r *request) waitsFor(local func(path string) bool) waitsFor {
+	switch r.Op {
+	case opUnmount, opForce, opUnmap:
+		return ends
+	case opRoom, opTrees:
+		return walks
+	case opNFS:
+		return servers
+	case opDisk:
+		if r.Disk.Release {
+			return ends
+		}
+		return servers
+	}
+	if r.Group != nil {
+		return walks
+	}
+	paths := []string{r.Path}
+	if r.Source != "" {
+		paths[0] = r.Source
+	}
+	for _, p := range r.Parts {
+		paths = append(paths, p.Volume)
+	}
+	for _, path := range paths {
+		if !local(path) {
+			return servers
+		}
+	}
+	return nothing
+}
+
+// owner is the pod that a request is for, empty if it is for several.
+func (r *request) owner(pods string) string {
+	rest, is := strings.CutPrefix(r.Path, pods+"/")
+	if r.pod != "" || !is {
+		return r.pod
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
 
 // arg is the first argument of the child.
 func (r request) arg() string {

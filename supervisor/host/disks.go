@@ -203,13 +203,13 @@ func (h *Host) mountDisk(
 		if err := h.noteDisk(string(r.Pod.UID), plugin, name, &ask.Used); err != nil {
 			return err
 		}
-		bind.Source, err = h.mountShared(ctx, ask)
+		bind.Source, err = h.mountShared(ctx, string(r.Pod.UID), ask)
 		return err
 	})
 }
 
 // mountShared mounts a disk where all pods get it from.
-func (h *Host) mountShared(ctx context.Context, ask diskRequest) (string, error) {
+func (h *Host) mountShared(ctx context.Context, pod string, ask diskRequest) (string, error) {
 	a, err := h.disks.open()
 	if err != nil {
 		return "", err
@@ -221,7 +221,7 @@ func (h *Host) mountShared(ctx context.Context, ask diskRequest) (string, error)
 	if err := noteShared(a, &ask.Used); err != nil {
 		return "", err
 	}
-	return point, h.children.call(ctx, request{Op: opDisk, Path: point, Disk: &ask})
+	return point, h.children.call(ctx, request{Op: opDisk, Path: point, Disk: &ask, pod: pod})
 }
 
 // noteShared makes the directory of a disk, with the file that a kubelet has there.

@@ -132,7 +132,7 @@ func TestAChildFailsWhileItCounts(t *testing.T) {
 // A child that counts does so before most packages of the program are initialized, which takes longer than to count.
 func TestACountingChildSkipsInitialization(t *testing.T) {
 	started := func(arg string) string {
-		cmd := newChildren().command(arg)
+		cmd := newChildren("", nil).command(arg)
 		var said strings.Builder
 		cmd.Env, cmd.Stderr = append(cmd.Env, "GODEBUG=inittrace=1"), &said
 		var ended *exec.ExitError

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
@@ -39,7 +40,7 @@ func (h *Host) files(ctx context.Context, r *port.MountVolume) (string, error) {
 	dir := filepath.Join(uid, volumesDir, filesPlugin(r.Volume), r.Volume.Name)
 	if r.Content.Memory {
 		_, err = h.inMemory(dir, "tmpfs", atomicdir.Written(h.pods.Root, dir), r.Content.Group,
-			func() (string, error) { return "", nil })
+			func() (string, error) { return sizeOption(r.Size), nil })
 	} else {
 		err = h.makeDir(dir, r.Content.Group)
 	}
@@ -52,7 +53,13 @@ func (h *Host) files(ctx context.Context, r *port.MountVolume) (string, error) {
 	}
 	defer root.Close() //nolint:errcheck // what was written is not held by it
 	bound := func() (func(fs.FileInfo) bool, error) { return h.boundOf(uid, r.Volume.Name) }
-	if err := atomicdir.Write(ctx, root, r.Content, time.Now(), bound); err != nil {
+	err = atomicdir.Write(ctx, root, r.Content, time.Now(), bound)
+	if r.Content.Memory && r.Size > 0 && errors.Is(err, syscall.ENOSPC) {
+		return "", hostcall.Failf(port.InvalidConfig, "the files of volume %q, in memory, take more than %s: a volume may "+
+			"have as much as the pod's memory limit, or what the node has for pods",
+			r.Volume.Name, resource.NewQuantity(r.Size, resource.BinarySI))
+	}
+	if err != nil {
 		return "", err
 	}
 	return filepath.Join(h.pods.Path, dir), nil

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
@@ -49,4 +50,37 @@ func TestSecretVolume(t *testing.T) {
 		check.Fatal(t, next.unmount("u1"))
 	}
 	hosttest.WantGone(t, path)
+}
+
+// The files of a Secret have the room that an emptyDir in memory would have, and count for their pod.
+func TestFilesInMemory(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	pod := newPod(func(p *v1.Pod) {
+		p.Spec.Volumes = []v1.Volume{*secretVolume(), *configMapVolume(), *emptyDir("e", v1.EmptyDirVolumeSource{Medium: "Memory"})}
+		for _, v := range p.Spec.Volumes {
+			p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: v.Name})
+		}
+	})
+	check.Equal(t, l.FilesInMemory(pod), 0, "before it is mounted")
+	c := &volumefiles.Content{Memory: true, Files: []volumefiles.File{{Path: "a", Data: make([]byte, 512<<10), Mode: 0o644}}}
+	path := check.Value(l.mountRequest(ctx(t), port.MountVolume{Pod: pod, Volume: &pod.Spec.Volumes[0], Content: c, Size: 1 << 20}))(t)
+	var s unix.Statfs_t
+	check.Fatal(t, unix.Statfs(path, &s))
+	check.Equal(t, s.Blocks*uint64(s.Bsize), 1<<20, "the size of the file system")
+	onDisk := *c
+	onDisk.Memory = false
+	check.Value(l.mountRequest(ctx(t), port.MountVolume{Pod: pod, Volume: &pod.Spec.Volumes[1], Content: &onDisk, Size: 1 << 20}))(t)
+	check.Value(l.mount(ctx(t), pod, &pod.Spec.Volumes[2]))(t)
+	check.AtLeast(t, l.FilesInMemory(pod), 512<<10, "bytes of the Secret")
+	check.AtMost(t, l.FilesInMemory(pod), 600<<10, "bytes of the Secret, without what is on the disk and what the pod writes")
+	more := *c
+	more.Files = []volumefiles.File{{Path: "a", Data: make([]byte, 2<<20), Mode: 0o644}}
+	_, err := l.mountRequest(ctx(t), port.MountVolume{Pod: pod, Volume: &pod.Spec.Volumes[0], Content: &more, Size: 1 << 20})
+	hosttest.WantError(t, err, port.InvalidConfig, `volume "s", in memory, take more than 1Mi`)
+	check.Fatal(t, l.unmount("u1"))
+}
+
+func configMapVolume() *v1.Volume {
+	return &v1.Volume{Name: "c", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}
 }

@@ -1,6 +1,38 @@
 package host
 
-import "github.com/troupe-dev/troupe/actors/decide/usage"
+import (
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+)
+
+// FilesInMemory is what the volumes of a pod with files of the API take of the memory, in bytes. It asks no server.
+func (h *Host) FilesInMemory(p *v1.Pod) (sum uint64) {
+	uid, err := area.PodDir(string(p.UID))
+	if err != nil {
+		return 0
+	}
+	for v := range podspec.Volumes(&p.Spec) {
+		if !volumefiles.Holds(v) || area.Element("volume name", v.Name) != nil {
+			continue
+		}
+		dir := filepath.Join(uid, volumesDir, filesPlugin(v), v.Name)
+		if mounted, err := h.mountedAt(dir, "tmpfs"); !mounted || err != nil {
+			continue
+		}
+		var s unix.Statfs_t
+		if unix.Statfs(filepath.Join(h.pods.Real, dir), &s) == nil && s.Type == unix.TMPFS_MAGIC {
+			sum += (s.Blocks - s.Bfree) * uint64(s.Bsize)
+		}
+	}
+	return sum
+}
 
 // contents says how often volumes got new content so far, for noteSize.
 func (h *Host) contents() uint64 {

@@ -178,8 +178,10 @@ func TestAChildThatGivesNoAnswer(t *testing.T) {
 		l.children.command = func(string) *exec.Cmd { return exec.Command(command[0], command[1:]...) }
 		_, err := l.mount(ctx(t), newPod(), hostPath("/proc", v1.HostPathDirectory))
 		hosttest.WantError(t, err, port.KindOf(err), "child process")
-		if len(l.children.running) != 0 || len(l.children.slots) != 0 {
-			t.Errorf("%s: %d are said to run, %d slots are held", name, len(l.children.running), len(l.children.slots))
+		check.Equal(t, len(l.children.running), 0, "%s: children that are said to run", name)
+		for _, q := range l.children.queues {
+			check.Equal(t, q.free, childSlots, "%s: slots that are free", name)
+			check.Equal(t, q.all+len(q.alive), 0, "%s: children that are said to live", name)
 		}
 	}
 }
@@ -188,7 +190,7 @@ func TestAChildThatGivesNoAnswer(t *testing.T) {
 func TestAChildEndsWithItsAgent(t *testing.T) {
 	point := t.TempDir()
 	mountDead(t, point)
-	cmd, in, out, err := newChildren().start(childArg)
+	cmd, in, out, err := newChildren("", nil).start(childArg)
 	if err != nil {
 		t.Fatal(err)
 	}

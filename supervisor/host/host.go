@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/accounts"
@@ -133,7 +136,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		root: root, pods: pods, logs: logDirs, Logs: podlogs.New(logDirs), Accounts: accounts.New(pods),
-		children: newChildren(), clusterDomain: c.ClusterDomain, measured: c.Measured,
+		clusterDomain: c.ClusterDomain, measured: c.Measured,
 		warn: c.Warn,
 	}
 	h.counts, err = counts.New(&counts.Config{
@@ -145,7 +148,22 @@ func New(c Config) (*Host, error) {
 	h.disks.machine, h.disks.root = netdisks.This(), filepath.Join(root, "plugins", "kubernetes.io")
 	h.table = mounts.NewTable()
 	h.mounts = h.table.Read
+	h.children = newChildren(h.pods.Real, h.withoutServer)
 	return h, nil
+}
+
+// overNetwork are the directories of volumes on disks of a network, whatever file system is on them.
+var overNetwork = [...]string{iscsiPlugin, fcPlugin, csiPlugin, netdisk.ISCSIDir, netdisk.FCDir}
+
+// withoutServer reports whether no server can hold up what is done at a path.
+func (h *Host) withoutServer(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if slices.Contains(overNetwork[:], part) {
+			return false
+		}
+	}
+	all, err := h.mounts()
+	return err == nil && mounts.IsLocal(all, path)
 }
 
 // Close lets go of the directories. Calls under way fail.

@@ -49,7 +49,9 @@ func (h *Host) mapLocal(ctx context.Context, r *port.MountVolume, pv *v1.Persist
 	if err != nil {
 		return "", err
 	}
-	return m.File, h.children.call(ctx, request{Op: opMap, Path: m.File, Source: pv.Spec.Local.Path, Map: &m})
+	return m.File, h.children.call(ctx, request{
+		Op: opMap, Path: m.File, Source: pv.Spec.Local.Path, Map: &m, pod: string(r.Pod.UID),
+	})
 }
 
 // mapDisk attaches a disk, and maps it into a pod.
@@ -75,7 +77,7 @@ func (h *Host) mapDisk(ctx context.Context, r *port.MountVolume, plugin, name st
 	if err := noteShared(a, &ask.Used); err != nil {
 		return "", err
 	}
-	return m.File, h.children.call(ctx, request{Op: opDisk, Path: m.File, Disk: &ask})
+	return m.File, h.children.call(ctx, request{Op: opDisk, Path: m.File, Disk: &ask, pod: string(r.Pod.UID)})
 }
 
 // mapped are the files of the devices that a pod has, or may have in part.

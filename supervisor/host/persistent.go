@@ -38,7 +38,7 @@ func (h *Host) persistent(ctx context.Context, r *port.MountVolume) (string, err
 	case s.NFS != nil:
 		return h.nfs(ctx, r, pv.Name, s.NFS, mountOptions(pv))
 	case s.HostPath != nil:
-		return h.hostPath(ctx, s.HostPath)
+		return h.hostPath(ctx, r.Pod, s.HostPath)
 	case s.ISCSI != nil:
 		return h.iscsi(ctx, r, pv.Name)
 	case s.FC != nil:

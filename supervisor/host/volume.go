@@ -52,7 +52,7 @@ func (h *Host) mountVolume(ctx context.Context, r *port.MountVolume) (string, er
 	case v.EmptyDir != nil:
 		return h.emptyDir(r.Pod, v.Name, v.EmptyDir, r.Size)
 	case v.HostPath != nil:
-		return h.hostPath(ctx, v.HostPath)
+		return h.hostPath(ctx, r.Pod, v.HostPath)
 	case volumeType(&v.VolumeSource) == "":
 		// The API's default for a volume with only a name.
 		return h.emptyDir(r.Pod, v.Name, &v1.EmptyDirVolumeSource{}, 0)
@@ -82,7 +82,7 @@ func volumeType(s any) string {
 
 // hostPath checks the path against its type. Without a type nothing is checked: the runtime does
 // that.
-func (h *Host) hostPath(ctx context.Context, s *v1.HostPathVolumeSource) (string, error) {
+func (h *Host) hostPath(ctx context.Context, pod *v1.Pod, s *v1.HostPathVolumeSource) (string, error) {
 	if !filepath.IsAbs(s.Path) {
 		return "", hostcall.Failf(port.InvalidConfig, "hostPath %q: must be an absolute path", s.Path)
 	}
@@ -96,7 +96,7 @@ func (h *Host) hostPath(ctx context.Context, s *v1.HostPathVolumeSource) (string
 			}
 		}
 	}
-	err := h.children.call(ctx, request{Op: opHostPath, Path: s.Path, Type: string(*s.Type)})
+	err := h.children.call(ctx, request{Op: opHostPath, Path: s.Path, Type: string(*s.Type), pod: string(pod.UID)})
 	if err != nil {
 		return "", err
 	}

@@ -303,7 +303,8 @@ func (l *launch) measurePressure() error {
 		return nil
 	}
 	c := pressure.Config{
-		Meter: meter.New(), Ephemeral: l.host.EphemeralUse, Root: l.root.Path(), Logs: l.config.PodLogsDir(),
+		Meter: meter.New(), Ephemeral: l.host.EphemeralUse, Files: l.host.FilesInMemory, Root: l.root.Path(),
+		Logs: l.config.PodLogsDir(),
 	}
 	if l.machine.own != nil {
 		c.Cgroups = l.machine.own.settings

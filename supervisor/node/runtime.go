@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,7 +73,8 @@ func connect(
 			found.refresh(&n, c)
 			return &n
 		},
-		Notice: late.notice, Observe: observe, Dial: traces.Dial(),
+		MakeDirectory: makeLogDirectory(c.PodLogsDir()),
+		Notice:        late.notice, Observe: observe, Dial: traces.Dial(),
 	})
 	if err != nil {
 		return nil, err
@@ -92,6 +95,32 @@ func connect(
 		below.node.CgroupParent = m.own.parent
 	}
 	return below, nil
+}
+
+// logMode is that of the directories of logs.
+const logMode = 0o755
+
+// makeLogDirectory makes directories of logs below top, and nowhere else: a pod that can write there could have put a
+// link on the way.
+func makeLogDirectory(top string) func(path string) error {
+	return func(path string) error {
+		if err := os.MkdirAll(top, logMode); err != nil {
+			return err
+		}
+		below, err := filepath.Rel(top, path)
+		if err != nil {
+			return err
+		}
+		root, err := os.OpenRoot(top)
+		if err != nil {
+			return err
+		}
+		defer root.Close() //nolint:errcheck // nothing is held
+		if err := root.MkdirAll(below, logMode); err != nil {
+			return fmt.Errorf("make the directory of logs %s: %w", path, err)
+		}
+		return nil
+	}
 }
 
 // statusPatience is how long the start waits for the status of a runtime that has said its version, and askEvery how
@@ -190,6 +219,13 @@ func (l *lateEvents) notice(pod *v1.Pod, n translate.Notice) {
 	now := time.Now()
 	(*r).Record(port.Event{Pod: pod, Warning: true, Reason: n.Reason, Message: n.Message, At: now})
 	if n.Node && l.told.CompareAndSwap(false, true) {
-		(*r).Record(port.Event{Node: l.node, Warning: true, Reason: n.Reason, Message: n.Message, At: now})
+		l.ofNode(n.Reason, n.Message)
+	}
+}
+
+// ofNode records a warning of the node, unless nothing is started yet.
+func (l *lateEvents) ofNode(reason, message string) {
+	if r := l.recorder.Load(); r != nil {
+		(*r).Record(port.Event{Node: l.node, Warning: true, Reason: reason, Message: message, At: time.Now()})
 	}
 }

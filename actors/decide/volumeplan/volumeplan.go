@@ -64,6 +64,9 @@ func Plan(
 			if m.Content, m.Err = from.Of(v); m.Err == nil {
 				m.Version = version(m.Content)
 			}
+			if m.Err == nil && m.Content.Memory {
+				m.Size = emptydir.Size(pod, &v1.EmptyDirVolumeSource{}, allocatable)
+			}
 		case v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumMemory:
 			m.Size = emptydir.Size(pod, v.EmptyDir, allocatable)
 		case podobjects.ClaimName(pod, v) != "":

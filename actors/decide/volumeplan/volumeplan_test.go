@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -130,6 +131,34 @@ func TestVersions(t *testing.T) {
 	other, _ := versions()
 	if first == 0 || none != 0 || again != first || other == first {
 		t.Error(first, none, again, other)
+	}
+}
+
+// Files in memory have the room of an emptyDir in memory (emptydir.Size), those on the disk no limit.
+func TestSizeOfFiles(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		Containers: []v1.Container{{Name: "app"}},
+		Volumes: []v1.Volume{
+			{Name: "labels", VolumeSource: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{}}},
+			{Name: "secret", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s", Optional: new(true)}}},
+			{Name: "map", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{
+				LocalObjectReference: v1.LocalObjectReference{Name: "m"}, Optional: new(true),
+			}}},
+			{Name: "gone", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "gone"}}},
+		},
+	}}
+	podtest.UseVolumes(&pod.Spec)
+	for limit, want := range map[string]int64{"": 1 << 30, "64Mi": 64 << 20, "4Gi": 1 << 30} {
+		if limit != "" {
+			pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse(limit)}
+		}
+		none := podobjects.NewSet([]podobjects.Entry{
+			{Ref: podobjects.Ref{Kind: podobjects.ConfigMap, Name: "m"}, State: podobjects.Missing},
+			{Ref: podobjects.Ref{Kind: podobjects.Secret, Name: "gone"}, State: podobjects.Missing},
+			{Ref: podobjects.Ref{Kind: podobjects.Secret, Name: "s"}, State: podobjects.Missing},
+		})
+		m := Plan(pod, none, v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi")}, nil)
+		check.Same(t, []int64{m[0].Size, m[1].Size, m[2].Size, m[3].Size}, []int64{want, want, 0, 0}, "limit %q: sizes", limit)
 	}
 }
 

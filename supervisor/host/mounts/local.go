@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,31 +24,56 @@ var localTypes = map[string]bool{
 // system that path begins on (openat2(2), RESOLVE_NO_XDEV), wherever symbolic
 // links lead. Whatever else there is to know, a child finds out.
 func StatLocal(all []Mount, path string) (info fs.FileInfo, ok bool) {
+	f, err := openLocal(all, path)
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = f.Close() }()
+	info, err = f.Stat()
+	return info, err == nil
+}
+
+// IsLocal reports whether a path, as far as there is something, is reached through local file systems alone, and no
+// other is mounted below it. Like StatLocal, it can't hang on a server.
+func IsLocal(all []Mount, path string) bool {
+	for _, m := range Below(all, filepath.Clean(path)) {
+		if !m.Local() {
+			return false
+		}
+	}
+	f, err := openLocal(all, path)
+	if err == nil {
+		_ = f.Close()
+	}
+	// Before 5.6 the kernel can't be told to stay. What the mount table says has to do.
+	return err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENOSYS)
+}
+
+// openLocal opens a path (O_PATH). It fails with EXDEV if it leads to another file system than it begins on, or begins
+// on one that is not local.
+func openLocal(all []Mount, path string) (*os.File, error) {
 	path = filepath.Clean(path)
 	point, ok := localMount(all, path)
 	if !ok {
-		return nil, false
+		return nil, unix.EXDEV
 	}
 	top, err := unix.Open(point, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, false
+		return nil, err
 	}
 	defer func() { _ = unix.Close(top) }()
 	rest, err := filepath.Rel(point, path)
 	if err != nil {
-		return nil, false
+		return nil, err
 	}
 	fd, err := unix.Openat2(top, rest, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {
-		return nil, false
+		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), path)
-	defer func() { _ = f.Close() }()
-	info, err = f.Stat()
-	return info, err == nil
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // localMount is where the file system that path begins on is mounted, ok if it

@@ -3,6 +3,7 @@ package mounts
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/troupe-dev/troupe/tests/check"
@@ -51,4 +52,14 @@ func TestStatLocal(t *testing.T) {
 			t.Errorf("%s: %v; want none of it", what, info)
 		}
 	}
+	for path, want := range map[string]bool{
+		file: true, "link": true, "none": true, "dangling": true, "file/x": true, "away": false, "/proc/version": false,
+	} {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		check.Equal(t, IsLocal(all, path), want, "%s is local", path)
+	}
+	with := append(slices.Clone(all), Mount{Point: filepath.Join(dir, "below", "nfs"), Type: "nfs4"})
+	check.Equal(t, IsLocal(with, dir), false, "with a server's file system below it, it is local")
 }

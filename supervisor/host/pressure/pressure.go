@@ -31,6 +31,9 @@ type Config struct {
 	Runtime port.Usage
 	// Ephemeral measures what pods take of the disk of Root (host.Host), with soon without waiting for large directories.
 	Ephemeral func(ctx context.Context, pods []*v1.Pod, soon bool) ([]eviction.Use, error)
+	// Files is what the files of a pod that the agent has written to memory take: the kernel counts them for the agent.
+	// Nil: nothing.
+	Files func(*v1.Pod) uint64
 	// Root is the agent's root directory, Logs that of all pods' logs.
 	Root, Logs string
 }

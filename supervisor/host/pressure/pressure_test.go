@@ -135,6 +135,19 @@ func TestUse(t *testing.T) {
 	}
 }
 
+// TestFilesCount: what the agent has written to memory for a pod counts as the pod's, if that is known at all.
+func TestFilesCount(t *testing.T) {
+	p := newPressure(t, func(c *Config) { c.Files = func(*v1.Pod) uint64 { return 100 } })
+	for _, c := range []struct {
+		of   *usage.Memory
+		want uint64
+	}{{&usage.Memory{WorkingSet: 5}, 105}, {nil, 0}} {
+		var to eviction.Use
+		p.containers(&v1.Pod{}, &usage.Pod{Cgroup: usage.Cgroup{Memory: c.of}}, port.PodUse{Memory: true}, &to)
+		check.Equal(t, to.Memory, c.want, "the memory of a pod with %+v", c.of)
+	}
+}
+
 // limited is a cgroup v1 with a memory limit, and pods below it.
 func limited(t *testing.T, bytes int) (*Pressure, string) {
 	t.Helper()

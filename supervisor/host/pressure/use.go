@@ -107,6 +107,9 @@ func (p *Pressure) containers(pod *v1.Pod, u *usage.Pod, want port.PodUse, to *e
 	}
 	if want.Memory && u.Cgroup.Memory != nil {
 		to.Memory = u.Cgroup.Memory.Held()
+		if p.config.Files != nil {
+			to.Memory += p.config.Files(pod)
+		}
 	}
 	for _, name := range names {
 		c := eviction.ContainerUse{Name: name}
