@@ -1,13 +1,20 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"os"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
+	"github.com/troupe-dev/troupe/supervisor/host/meter"
 )
 
 // limitSelf sets what the kernel grants this process, and how it treats this machine. A refusal is a warning: it makes
@@ -19,6 +26,13 @@ func (l *launch) limitSelf(context.Context) error {
 		}
 	}
 	warn("oomScoreAdj", setOOMScore("/proc/self/oom_score_adj", l.config.OOMScoreAdj()))
+	if own, err := cgroup.Own(); err == nil {
+		if limit, of := memoryLimit(os.Getenv("GOMEMLIMIT"), meter.New().Bounds(own)); limit > 0 {
+			debug.SetMemoryLimit(limit)
+			l.options.Log.Info().Str("cgroup", of.Path).Uint64("limitBytes", of.Limit).Int64("agentBytes", limit).
+				Msg("the memory of the agent is limited by its cgroup: near that, it collects garbage more often")
+		}
+	}
 	warn("maxOpenFiles", setOpenFiles(openFiles{unix.Getrlimit, unix.Setrlimit}, l.config.MaxOpenFiles()))
 	if l.onRealMachine() && !l.config.Kubelet().ProtectKernelDefaults {
 		changed, err := protectKernel(sysctlRoot, false)
@@ -28,6 +42,17 @@ func (l *launch) limitSelf(context.Context) error {
 		warn("protectKernelDefaults", err)
 	}
 	return nil
+}
+
+// memoryLimit is where the agent begins to collect garbage more often (runtime/debug.SetMemoryLimit), 0 for nowhere: at
+// three quarters of the smallest limit of its cgroup and those above. The rest is for what Go does not count: child
+// processes, files of volumes in memory, and the program itself. Whoever sets GOMEMLIMIT knows better.
+func memoryLimit(set string, bounds []meter.Bound) (limit int64, of meter.Bound) {
+	if set != "" || len(bounds) == 0 {
+		return 0, of
+	}
+	of = slices.MinFunc(bounds, func(a, b meter.Bound) int { return cmp.Compare(a.Limit, b.Limit) })
+	return int64(min(of.Limit, math.MaxInt64) / 4 * 3), of
 }
 
 // setOOMScore writes oom_score_adj (proc_pid_oom_score_adj(5)), unless it has this value already.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/supervisor/host/meter"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
@@ -27,6 +28,29 @@ func TestSetOOMScore(t *testing.T) {
 	must.Error(t, setOOMScore(file, -999))
 	if text, _ := os.ReadFile(file); string(text) != "-999\n" {
 		t.Errorf("it was written again: %q", text)
+	}
+}
+
+// TestMemoryLimit: the smallest limit above the agent counts, unless a setting says otherwise.
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	slice, service := meter.Bound{Path: "/system.slice", Limit: 1 << 30}, meter.Bound{Path: "/system.slice/kubelet.service", Limit: 128 << 20}
+	for name, c := range map[string]struct {
+		set    string
+		bounds []meter.Bound
+		want   int64
+		of     string
+	}{
+		"none":         {},
+		"of the unit":  {bounds: []meter.Bound{slice, service}, want: 96 << 20, of: service.Path},
+		"of all above": {bounds: []meter.Bound{{Path: "/", Limit: 64 << 20}, service}, want: 48 << 20, of: "/"},
+		"by a setting": {set: "100MiB", bounds: []meter.Bound{service}},
+		"off":          {set: "off", bounds: []meter.Bound{service}},
+		"hardly any":   {bounds: []meter.Bound{{Path: "/", Limit: 1<<64 - 1}}, want: (1<<63 - 1) / 4 * 3, of: "/"},
+	} {
+		got, of := memoryLimit(c.set, c.bounds)
+		must.Equal(t, got, c.want, "%s: the limit", name)
+		must.Equal(t, of.Path, c.of, "%s: the cgroup", name)
 	}
 }
 
