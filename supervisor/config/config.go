@@ -18,7 +18,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 )
@@ -54,50 +53,6 @@ func (c Config) Validate() error {
 // Kubelet is the whole KubeletConfiguration, every field with its value. The
 // values of staticPodURL and staticPodURLHeader may be secret: see Shown.
 func (c Config) Kubelet() *kubelet.KubeletConfiguration { return c.kubelet.DeepCopy() }
-
-// Shown is Kubelet with what may be secret masked, for logs and /configz.
-func (c Config) Shown() *kubelet.KubeletConfiguration {
-	k := c.kubelet.DeepCopy()
-	for name := range k.StaticPodURLHeader {
-		k.StaticPodURLHeader[name] = []string{masked}
-	}
-	k.StaticPodURL = manifest.ShownURL(k.StaticPodURL)
-	return k
-}
-
-const masked = "<masked>"
-
-// ShownFlag is the value of a flag as people may see it, on /flagz and in logs: without secrets.
-func ShownFlag(name, value string) string {
-	switch {
-	case value == "":
-	case name == "manifest-url":
-		return manifest.ShownURL(value)
-	case name == "storage-driver-password", name == "manifest-url-header":
-		return masked
-	}
-	return value
-}
-
-// ShownCommand is a command line with the values of its flags as people may see them.
-func ShownCommand(args []string) []string {
-	out := slices.Clone(args)
-	before := "" // the flag whose value may be the next argument
-	for i, arg := range out {
-		flag, is := strings.CutPrefix(arg, "--")
-		name, value, with := strings.Cut(flag, "=")
-		name = strings.ReplaceAll(name, "_", "-")
-		switch {
-		case is && with:
-			out[i], before = arg[:len(arg)-len(value)]+ShownFlag(name, value), ""
-		case is:
-			before = name
-		default:
-			out[i], before = ShownFlag(before, arg), ""
-		}
-	}
-	return out
-}
 
 // Options is what only the command line says.
 func (c Config) Options() Options {
