@@ -267,8 +267,8 @@ func waitingState(old *v1.ContainerStatus, reason, message string) v1.ContainerS
 	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason, Message: message}}
 }
 
-// closeBooks completes the status of a pod when nothing of it is left. A container without a known
-// termination gets the reason ContainerStatusUnknown.
+// closeBooks completes the status of a pod when nothing of it is left. A container that waited in a crash loop has ended
+// as it did last. One without a known termination gets the reason ContainerStatusUnknown.
 func (c *computer) closeBooks() {
 	if c.initialized() {
 		c.out.ContainerStatuses = closed(c.out.ContainerStatuses, len(c.out.ContainerStatuses))
@@ -295,7 +295,11 @@ func closed(list []v1.ContainerStatus, n int) []v1.ContainerStatus {
 			list, owned = append([]v1.ContainerStatus(nil), list...), true
 		}
 		s := &list[i]
-		s.State = v1.ContainerState{Terminated: lost(s, notInRuntime)}
+		if l := s.LastTerminationState.Terminated; l != nil && l.ContainerID != "" && l.ContainerID == s.ContainerID {
+			s.State, s.LastTerminationState = s.LastTerminationState, v1.ContainerState{} // it waited to be made again
+		} else {
+			s.State = v1.ContainerState{Terminated: lost(s, notLocated)}
+		}
 		s.Ready, s.Started = false, ptr.To(false)
 	}
 	return list

@@ -370,6 +370,9 @@ func TestCompute(t *testing.T) {
 		{"deleted, all ended", steps{func(*podstatus.Input) {}, all(ending(stop), containers(exited("a", 0, 0)), sandboxDown)}, "Succeeded; " + down + "; " + done + "; a ended 0 Completed"},
 		{"deleted in a crash loop", steps{containers(exited("a", 1, 1), exited("a", 0, 2)), all(ending(stop), sandboxDown)},
 			"Failed; " + down + "; " + failed + "; a ended 1 Error last ended 2 Error restarts 1"},
+		{"deleted in a crash loop, its record is removed", steps{
+			containers(exited("a", 1, 0), exited("a", 0, 2)), all(ending(stop), sandboxDown, terminated, containers()),
+		}, "Succeeded; " + down + "; " + done + "; a ended 0 Completed restarts 1"},
 		{"deleted before it began", steps{containers(), all(ending(stop), sandboxDown, terminated)},
 			"Failed; " + down + "; " + failed + "; a ended 137 ContainerStatusUnknown"},
 		{"evicted, runs", steps{func(*podstatus.Input) {}, ending(evicted)}, "Running; " + failed + "; " + wellA},

@@ -16,6 +16,8 @@ const (
 	maxMessages = 12 * 1024
 	// notInRuntime is the message of a container whose record is gone.
 	notInRuntime = "The container no longer exists in the runtime: its exit code is not known"
+	// notLocated is that of a container that did not exist when its pod had ended. Users know the words from the kubelet.
+	notLocated = "The container could not be located when the pod was terminated"
 )
 
 // lost is the termination of a container that old shows and that is gone.
