@@ -39,7 +39,8 @@ const (
 // them when it stops a container whose pod it does not know.
 func Own(annotation string) bool {
 	switch annotation {
-	case SpecHash, KubeletHash, RestartCount, TerminationMessagePath, TerminationMessagePolicy, PreStopHandler, Ports, Type,
+	case SpecHash, KubeletHash, RestartCount, TerminationMessagePath, TerminationMessagePolicy, PreStopHandler, Ports,
+		Type,
 		TerminationGracePeriod, DeletionGracePeriod:
 		return true
 	}

@@ -80,7 +80,7 @@ func (f *Flags) addOptions(fs *pflag.FlagSet) {
 	fs.StringVar(&o.PullAheadLists, "pull-ahead-lists", o.PullAheadLists,
 		"file with images to pull before a pod wants them, one in a line, or directory of such files (*.list)")
 	fs.BoolVar(&o.ExecByGet, "exec-by-get", o.ExecByGet,
-		"let exec, attach and port-forward be asked for with the verb get of nodes/proxy, as a kubelet does; else it is create")
+		"let exec, attach and port-forward be asked for with the verb get of nodes/proxy, as a kubelet does; else create")
 	fs.StringVar((*string)(&o.Runtime), "runtime", string(o.Runtime), "container runtime: cri, or sim (simulated)")
 }
 

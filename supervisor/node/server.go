@@ -195,7 +195,8 @@ func (d *running) routes(s serving) []serve.Route {
 		}
 		return routes
 	}
-	profiling, verbosity := serve.ProfilingRoute(config.ShownCommand(os.Args)), serve.VerbosityRoute(klogsink.ParseVerbosity)
+	profiling := serve.ProfilingRoute(config.ShownCommand(os.Args))
+	verbosity := serve.VerbosityRoute(klogsink.ParseVerbosity)
 	if !*k.EnableProfilingHandler {
 		profiling = serve.Disabled(profiling, profilingOff)
 	} else if k.EnableContentionProfiling {

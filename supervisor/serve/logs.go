@@ -78,7 +78,8 @@ func (c LogsConfig) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	_, bare, _ := strings.Cut(id, "://")
 	o := crilog.Options{
-		Path: path, Container: bare, Tail: wish.TailLines, Limit: wish.LimitBytes, Since: since(wish, time.Now()), Stamps: wish.Timestamps,
+		Path: path, Container: bare, Tail: wish.TailLines, Limit: wish.LimitBytes, Since: since(wish, time.Now()),
+		Stamps: wish.Timestamps,
 		Stdout: stream(wish) != v1.LogStreamStderr, Stderr: stream(wish) != v1.LogStreamStdout,
 		Follow: wish.Follow, Watcher: c.Watcher,
 		Running: func(ctx context.Context) bool { return c.running(ctx, pod, container, id) },

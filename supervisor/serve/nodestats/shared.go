@@ -18,8 +18,8 @@ const (
 )
 
 // shared gives all who ask at a time the same reading, and keeps it for as long as it took. However many ask, there is
-// one reading of a depth at a time, and at most half of the time is spent on it. What takes next to nothing is as new as
-// the question.
+// one reading of a depth at a time, and at most half of the time is spent on it. What takes next to nothing is as new
+// as the question.
 type shared struct {
 	source Source
 

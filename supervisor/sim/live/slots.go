@@ -165,7 +165,10 @@ func (m *member) readEnded() bool {
 	m.mu.Lock()
 	now := time.Now()
 	for id, s := range m.sights { // order-free: each for itself
-		if l := m.leases[m.config.Name+"-process-"+id]; l != nil && id != m.config.Identity && !s.Gone() && !now.Before(s.Ends()) {
+		if id == m.config.Identity || s.Gone() || now.Before(s.Ends()) {
+			continue
+		}
+		if l := m.leases[m.config.Name+"-process-"+id]; l != nil {
 			due = append(due, l)
 		}
 	}
@@ -175,7 +178,8 @@ func (m *member) readEnded() bool {
 	var missed atomic.Bool
 	m.each(len(due), func(i int) {
 		asked := time.Now()
-		got, err := answer.Of(ctx, func(done func(port.APIObject, error)) { m.config.API.Get(ctx, port.APIKeyOf(due[i]), done) })
+		key := port.APIKeyOf(due[i])
+		got, err := answer.Of(ctx, func(done func(port.APIObject, error)) { m.config.API.Get(ctx, key, done) })
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch kind := port.KindOf(err); {
