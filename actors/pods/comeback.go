@@ -82,11 +82,26 @@ func (a *pods) comeBack(ctx *kernel.Context[Message], r *record) {
 	a.saveStops(ctx)
 }
 
+// left reports whether all that there can be of a rejected pod is on the host: the agent before this one had begun it,
+// and its sandbox was not made.
+func (a *pods) left(r *record) bool {
+	_, known := a.runtime[r.Pod.UID]
+	return r.Origin == podspec.API && !known
+}
+
 // abandoned has gc remove the directories of an unknown pod. No pod of that UID starts until they
-// are gone.
-func (a *pods) abandoned(uid types.UID) {
+// are gone. The directories, mounts and cgroup of a rejected pod are given up by an actor of its own.
+func (a *pods) abandoned(ctx *kernel.Context[Message], uid types.UID) {
 	_, runs := a.runtime[uid]
-	if !a.ready() || !a.allSeen() || a.of[uid] != nil || runs {
+	if !a.ready() || !a.allSeen() || runs {
+		return
+	}
+	if r := a.of[uid]; r != nil {
+		if why := r.reject; r.State == podset.Rejected && a.left(r) {
+			r.readmitted()
+			r.reject, r.Stop = why, podset.Expel(r.Pod, why, ctx.Now())
+			a.reconcile(ctx)
+		}
 		return
 	}
 	a.collect(uid, a.putCollecting(observed.PodRef{UID: uid}))

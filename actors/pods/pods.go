@@ -187,7 +187,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case AskCollecting:
 		a.askCollecting(ctx)
 	case Abandoned:
-		a.abandoned(m.UID)
+		a.abandoned(ctx, m.UID)
 	case Placed:
 		a.answered(ctx, m)
 	case Loaded:

@@ -237,6 +237,17 @@ func TestJudgedAfterAReboot(t *testing.T) {
 	r.want("at agent start", []string{"a:"}, "a: assign, 1 sandboxes, stop in 30s: NodeAffinity (failed)")
 }
 
+// TestRejectedAfterItBegan: an earlier agent had begun a pod, of which the runtime has nothing. If it is rejected now, an
+// actor gives up what is on the host, once gc has found it.
+func TestRejectedAfterItBegan(t *testing.T) {
+	r := newRig(t, 0)
+	r.reject["a"] = "Evicted"
+	r.tells(node, r.listed(""), has(podspec.API, "a"), has(podspec.File, ""))
+	r.want("at agent start", []string{"a:", "event:"}, "event: a Evicted")
+	r.tells(pods.Abandoned{UID: "a"}, pods.Abandoned{UID: "a"})
+	r.want("gc finds its directories", []string{"a:"}, "a: assign, stop in 30s: Evicted (failed)")
+}
+
 // TestPodsActorRestarts: the actor of a pod asks for its assignment, and is told the last status. It has to
 // look at the runtime itself.
 func TestPodsActorRestarts(t *testing.T) {

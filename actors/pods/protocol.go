@@ -83,7 +83,7 @@ type NoteRestart struct{ pod.NoteRestart }
 // Lost: sent again when all pods get Repeat; until then nobody else gets what they have left. Twice: as once.
 type InPlace struct{ pod.InPlace }
 
-// Abandoned is from gc: there are directories of an unknown pod. Collect answers it and keeps a
+// Abandoned is from gc: there are directories of a pod that is unknown, or was rejected. Collect answers it and keeps a
 // pod of that UID from starting meanwhile. Lost: the next sweep finds them. Twice: done once.
 type Abandoned struct{ UID types.UID }
 

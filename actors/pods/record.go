@@ -118,9 +118,10 @@ func (a *pods) uids() []types.UID {
 func (a *pods) living(m Living) map[types.UID]bool {
 	living := make(map[types.UID]bool, len(a.of))
 	for uid, r := range a.of { // order-free: a set
-		if r.State != podset.Collecting && (!m.WithoutRejected || r.State != podset.Rejected) {
-			living[uid] = !(m.Spent && r.Spent() || m.Ended && r.EndedForGood())
+		if r.State == podset.Collecting || r.State == podset.Rejected && (m.WithoutRejected || m.Spent && a.left(r)) {
+			continue
 		}
+		living[uid] = !(m.Spent && r.Spent() || m.Ended && r.EndedForGood())
 	}
 	return living
 }
