@@ -411,8 +411,8 @@ func (a *assignments) refused(ctx *kernel.Context[Message], q *request, key deci
 	if q.unknown == nil {
 		q.unknown = map[string]string{}
 	}
-	q.unknown[key.Container] = fmt.Sprintf("resources.limits[%s]: the device plugin did not allocate devices: %s: "+
-		"delete the pod, so that it gets new ones", key.Resource, err)
+	q.unknown[key.Container] = fmt.Sprintf("resources.limits[%s]: the device plugin did not allocate devices: %s",
+		key.Resource, err)
 	if answer := a.answer(ctx, q); answer != nil {
 		a.tell([]Placed{*answer})
 	}

@@ -1,6 +1,9 @@
 package pods
 
 import (
+	"maps"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
@@ -46,7 +49,8 @@ type place struct {
 	asked, answered bool
 	// awaits: it was rejected, and is asked for again when pods have ended that the apiserver has no more.
 	awaits bool
-	// runs: the pod ran already when it was asked for, but for its containers in down.
+	// runs: the pod ran already when it was asked for, but for its containers in down, sorted. Those whose devices nobody
+	// knows come to these when they have ended.
 	runs bool
 	down []string
 	// held: it was not asked for, and an earlier agent may have given the pod something.
@@ -120,7 +124,12 @@ func (a *pods) answered(ctx *kernel.Context[Message], m Placed) {
 		if p.Leaves {
 			r.place.move = move{state: moving, number: p.Number, leaves: true}
 		}
+		other := !maps.Equal(p.Unknown, r.place.unknown)
 		r.place.devices, r.place.unknown, r.place.lacked = p.Devices, p.Unknown, m.Version
+		if other && r.State == podset.Running { // a container has devices now that had lost its own
+			r.place.now = nil
+			a.assign(p.UID)
+		}
 		all = all || r.State != podset.Waiting || r.Alloc != nil || r.Origin.Static()
 		answered = append(answered, r)
 	}
@@ -142,11 +151,33 @@ func (a *pods) answered(ctx *kernel.Context[Message], m Placed) {
 		if r.State == podset.Rejected && r.place.rejected != nil && m.Version != r.place.lacked {
 			r.place.rejected = nil
 		}
+		if r.lacksDevices() && m.Version != r.place.lacked {
+			r.place.lacked = m.Version
+			a.ask(r)
+		}
 		if r.State == podset.Running && r.place.answered && a.placement(r) != r.place.now {
 			a.assign(r.Pod.UID)
 		}
 	}
 	a.reconcile(ctx)
+}
+
+// placeDown asks once more for devices for containers that have ended, and whose devices nobody knows.
+func (a *pods) placeDown(r *record) {
+	if len(r.place.unknown) == 0 || r.Stop != nil || r.report.Status == nil {
+		return
+	}
+	down := podset.DownSince(r.place.down, r.report.Status, r.place.unknown)
+	if !slices.Equal(down, r.place.down) {
+		r.place.down = down
+		a.ask(r)
+	}
+}
+
+// lacksDevices reports whether a pod runs with a container that could get devices, and for which there were none.
+func (r *record) lacksDevices() bool {
+	return r.State == podset.Running && r.Stop == nil && r.place.answered &&
+		slices.ContainsFunc(r.place.down, func(c string) bool { return r.place.unknown[c] != "" })
 }
 
 // beginAnswered begins pods that waited for nothing but their answer. It reports whether others may now be able to

@@ -121,7 +121,7 @@ func (a *pods) living(m Living) map[types.UID]bool {
 		if r.State == podset.Collecting || r.State == podset.Rejected && (m.WithoutRejected || m.Spent && a.left(r)) {
 			continue
 		}
-		living[uid] = !(m.Spent && r.Spent() || m.Ended && r.EndedForGood())
+		living[uid] = (!m.Spent || !r.Spent()) && (!m.Ended || !r.EndedForGood())
 	}
 	return living
 }

@@ -77,6 +77,7 @@ func (a *pods) reported(ctx *kernel.Context[Message], m pod.Report) {
 	before := r.status()
 	r.report, r.crash = m, nil
 	a.reportedOver(ctx, r, before)
+	a.placeDown(r)
 	if down {
 		// Before others hear of its terminal phase: the scheduler gives what it had to another pod then.
 		a.release(r)

@@ -74,6 +74,9 @@ var kept = map[string]string{
 		"at 14s: kill-agent for=8s; at 25.4s: kill-agent for=4s; at 29.4s: suspend; power-cycle; " +
 		"fault host LoadCheckpoint - #13 = fail; fault api Update-Lease - #2 = slow 3s; " +
 		"fault msg nodestatus:leased - #4 = kill; fault host LoadPullRecords - #4 = slow 6s",
+	// A container whose devices the checkpoint had lost waited for people when it had ended.
+	"L01 devices of a container that ends": "devices 4; create b main=app gpus=1; at 20s: kill-agent; at 1m0s: exit b/app code=1; " +
+		"fault host LoadCheckpoint - #13 = lost",
 	"I32 checkpoint lost": "seed 157; devices 12; create b main=app gpus=1; create d main=app app.crash-loop=2 gpus=1; " +
 		"at 20s: cut-off; power-cycle; fault host LoadCheckpoint - #14 = lost",
 	// The rule counted an eviction of which pods was told twice as two.

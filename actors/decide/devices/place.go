@@ -229,7 +229,7 @@ func (p *Placing) lost(c *v1.Container, name v1.ResourceName) {
 	}
 	q := c.Resources.Limits[name]
 	p.unknown[c.Name] = fmt.Sprintf("resources.limits[%s]: %s requested, but the checkpoint of device plugins does not "+
-		"have the devices of this container, which ran before the agent started: delete the pod, so that it gets new ones",
+		"have the devices of this container, which ran before the agent started, and there are no others for it yet",
 		name, q.String())
 }
 

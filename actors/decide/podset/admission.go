@@ -100,7 +100,7 @@ func Runs(rp observed.RuntimePod) bool {
 	return ready
 }
 
-// Down are the containers of a pod of which no incarnation lives, or may live.
+// Down are the containers of a pod of which no incarnation lives, or may live, in order of their names.
 func Down(p *v1.Pod, rp observed.RuntimePod) (down []string) {
 	for c := range podspec.Lasting(&p.Spec) {
 		if !slices.ContainsFunc(rp.Containers, func(o observed.Container) bool {
@@ -109,7 +109,24 @@ func Down(p *v1.Pod, rp observed.RuntimePod) (down []string) {
 			down = append(down, c.Name)
 		}
 	}
+	slices.Sort(down)
 	return down
+}
+
+// DownSince adds to the containers of which nothing lives those of some that have ended since, and can't be made again:
+// they wait for what is not known of them. The order is that of their names.
+func DownSince(down []string, s *v1.PodStatus, of map[string]string) []string {
+	out := slices.Clone(down)
+	for _, list := range [...][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+		for i := range list {
+			w := list[i].State.Waiting
+			if _, is := of[list[i].Name]; is && w != nil && w.Reason == "CreateContainerConfigError" {
+				out = append(out, list[i].Name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Expel is how to stop a pod that has begun, and may not go on: it was rejected after a reboot, or its volume can't be

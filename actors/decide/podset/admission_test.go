@@ -118,6 +118,22 @@ func TestDown(t *testing.T) {
 	}
 }
 
+// TestDownSince: a container that waits to be made because nobody knows its devices has ended.
+func TestDownSince(t *testing.T) {
+	waits := func(name, reason string) v1.ContainerStatus {
+		return v1.ContainerStatus{Name: name, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}}
+	}
+	s := &v1.PodStatus{
+		InitContainerStatuses: []v1.ContainerStatus{waits("i", "CreateContainerConfigError")},
+		ContainerStatuses: []v1.ContainerStatus{
+			waits("b", "CreateContainerConfigError"), waits("c", "CrashLoopBackOff"), waits("known", "CreateContainerConfigError"),
+			{Name: "d", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
+		},
+	}
+	of := map[string]string{"i": "?", "b": "?", "c": "?", "d": "?"}
+	check.Same(t, DownSince([]string{"b", "z"}, s, of), []string{"b", "i", "z"}, "down are")
+}
+
 func TestExpel(t *testing.T) {
 	p, grace := made("a"), int64(7)
 	p.Spec.TerminationGracePeriodSeconds = &grace
