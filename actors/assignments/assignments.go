@@ -369,8 +369,12 @@ func (a *assignments) place(ctx *kernel.Context[Message], m Place) {
 func (a *assignments) decide(ctx *kernel.Context[Message], requests ...Place) {
 	var now []Placed
 	for _, m := range requests {
-		if q := a.requests[m.Pod.UID]; q != nil {
-			q.Pod, q.Number = m.Pod, m.Number // it is being decided, and has not begun: it does not ask for a resize
+		switch q := a.requests[m.Pod.UID]; {
+		case q == nil:
+		case q.runs: // what it asks for now counts: a resize, or devices for more containers
+			a.giveBack(ctx, q)
+		default: // it is being decided, and has not begun: it does not ask for a resize
+			q.Pod, q.Number = m.Pod, m.Number
 			continue
 		}
 		a.last++

@@ -421,13 +421,18 @@ func (a *assignments) refused(ctx *kernel.Context[Message], q *request, key deci
 // giveBack takes from a pod that runs what its plugins have not answered yet.
 func (a *assignments) giveBack(ctx *kernel.Context[Message], q *request) {
 	uid := q.Pod.UID
-	a.given[uid] = devicestate.Without(a.given[uid], func(container string, g devicestate.Grant) bool {
-		return q.fresh[decide.Key{Container: container, Resource: g.Resource}]
-	})
+	if q.taken {
+		a.given[uid] = devicestate.Without(a.given[uid], func(container string, g devicestate.Grant) bool {
+			return q.fresh[decide.Key{Container: container, Resource: g.Resource}]
+		})
+		a.dirty.given = true
+		a.changed(uid)
+	}
+	if len(a.given[uid]) == 0 {
+		delete(a.given, uid)
+	}
 	a.cancel(ctx, q)
 	delete(a.requests, uid)
-	a.dirty.given = true
-	a.changed(uid)
 }
 
 // forgiven lets pods that a plugin refused be asked for again: only static ones are.
