@@ -390,14 +390,13 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	}))
 	b.gc = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
 		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Logs: c.Ports.Logs, LogLinks: c.Ports.LogLinks, Restarted: askAgain,
-		Events: c.Ports.Events, Node: c.Name,
 		Living: func(ended bool, reply func(map[types.UID]bool, bool)) {
 			b.pods.Tell(pods.Living{Spent: true, Ended: ended, Reply: reply})
 		},
 		Abandoned: func(uid types.UID) { b.pods.Tell(pods.Abandoned{UID: uid}) },
 		Collected: func(uid types.UID, stuck bool) { b.pods.Tell(pods.Collected{UID: uid, Stuck: stuck}) },
 		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline,
-		Backoff: backoff.Policy{Base: 5 * time.Second, Max: 5 * time.Minute},
+		Backoff: backoff.Policy{Base: 5 * time.Second, Max: 5 * time.Minute}, Events: c.Ports.Events, Node: c.Name,
 	}))
 	if c.Ports.Logs != nil && c.LogRotation.MaxSize > 0 {
 		spawn(ctx, c.Around, "logs", logs.New(&logs.Deps{
