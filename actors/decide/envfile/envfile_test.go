@@ -30,7 +30,7 @@ func TestValue(t *testing.T) {
 		{"space before it", "K ='v'", "", false, "line 1: there must be no space before the ="},
 		{"exported", "export K='v'", "", false, ""},
 		{"after one that is exported", "export A='1'\nK='v'", "v", true, ""},
-		{"lines of another system in a value", "K='a\r\nb'\r\n", "a\nb", true, ""},
+		{"lines of another system in a value", "K='a\r\nb\r\nc'\r\n", "a\nb\nc", true, ""},
 		{"no quotes", "K=v", "", false, "line 1: the value must be in single quotes"},
 		{"nothing at all", "K=", "", false, "line 1: the value must be in single quotes"},
 		{"not closed", "A='1'\nK='v\n\n", "", false, "line 2: the quote is not closed"},
