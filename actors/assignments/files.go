@@ -46,7 +46,7 @@ func (a *assignments) load(ctx *kernel.Context[Message]) {
 // setAside moves a state file of devices away that can't be read: a directory in its place, for example, could not be
 // written either. A disk that does not answer says nothing of the file.
 func setAside(c context.Context, from port.Checkpoints, data []byte, err error, done func(deviceFile, error)) {
-	if k := port.KindOf(err); err == nil || k == port.Canceled || k == port.Deadline {
+	if k := port.KindOf(err); err == nil || k == port.Canceled || k == port.Deadline || k == port.Panic {
 		done(deviceFile{data: data}, err)
 		return
 	}

@@ -68,7 +68,8 @@ func Load[M, T any](
 
 // read decodes what Load got, and sets it aside if that is not possible.
 func (f *File[T]) read(ctx context.Context, c port.Checkpoints, data []byte, err error, done func(Content, error)) {
-	if k := port.KindOf(err); k == port.Canceled || k == port.Deadline { // it says nothing about the file
+	// These say nothing about the file.
+	if k := port.KindOf(err); k == port.Canceled || k == port.Deadline || k == port.Panic {
 		done(Content{}, err)
 		return
 	}

@@ -35,7 +35,7 @@ func (a *actor) load(ctx *kernel.Context[Message]) {
 
 // read sets a checkpoint aside that can't be used. A disk that does not answer says nothing of it.
 func read(c context.Context, files port.Checkpoints, data []byte, err error, done func(loaded, error)) {
-	if k := port.KindOf(err); k == port.Canceled || k == port.Deadline {
+	if k := port.KindOf(err); k == port.Canceled || k == port.Deadline || k == port.Panic {
 		done(loaded{}, err)
 		return
 	}

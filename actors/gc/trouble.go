@@ -52,14 +52,7 @@ func (g *gc) note(ctx *kernel.Context[Message], m removed) {
 }
 
 // answered reports whether a failure is an answer, and not the lack of one.
-func answered(err error) bool {
-	switch port.KindOf(err) {
-	case port.Unavailable, port.Deadline, port.Canceled:
-		return false
-	default:
-		return true
-	}
-}
+func answered(err error) bool { return !port.Unanswered(port.KindOf(err)) }
 
 // waits reports whether it is too early to try a removal again.
 func (g *gc) waits(ctx *kernel.Context[Message], r podgc.Removal) bool {

@@ -158,14 +158,7 @@ func (a *images) asksFor(name string) {
 }
 
 // unanswered says that a call may have done what it was to do, or may still do it.
-func unanswered(err error) bool {
-	switch port.KindOf(err) {
-	case port.Unavailable, port.Deadline, port.Canceled:
-		return err != nil
-	default:
-		return false
-	}
-}
+func unanswered(err error) bool { return err != nil && port.Unanswered(port.KindOf(err)) }
 
 // mayGoOn says that a pull that failed so may still bring its image. It ends with its runtime: what a runtime has that
 // answers again is all that came.

@@ -75,14 +75,7 @@ func (p *pod) unseen(ctx *kernel.Context[Message], call, object string, f failed
 }
 
 // answered reports whether the runtime received the call and refused it.
-func answered(kind port.ErrorKind) bool {
-	switch kind {
-	case port.Deadline, port.Canceled, port.Unavailable:
-		return false
-	default:
-		return true
-	}
-}
+func answered(kind port.ErrorKind) bool { return !port.Unanswered(kind) }
 
 func (p *pod) ref() observed.PodRef {
 	return observed.PodRef{UID: p.uid, Namespace: p.want.Namespace, Name: p.want.Name}

@@ -54,7 +54,7 @@ func CSIOutcome(err error) csi.Outcome {
 		return csi.Worked
 	}
 	switch KindOf(err) {
-	case Deadline, Canceled, Unavailable, NameReserved, TooManyRequests:
+	case Deadline, Canceled, Unavailable, Panic, NameReserved, TooManyRequests:
 		return csi.Unsure
 	default:
 		return csi.Refused

@@ -3,6 +3,7 @@ package port
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ErrorKind is what a decision needs to know about a failure.
@@ -50,13 +51,15 @@ const (
 	NetworkNotReady
 	// NotCalled: the far side could not be asked, so the call has had no effect.
 	NotCalled
+	// Panic: the agent's own code panicked in the call. It may have worked.
+	Panic
 )
 
 var kindNames = [...]string{
 	"error", "not found", "name reserved", "unavailable", "deadline exceeded", "canceled",
 	"invalid configuration", "image not found", "invalid image name", "unsupported", "state conflict",
 	"already exists", "conflict", "unauthorized", "forbidden", "invalid", "too many requests", "stuck",
-	"network not ready", "not called",
+	"network not ready", "not called", "panic",
 }
 
 func (k ErrorKind) String() string {
@@ -87,6 +90,18 @@ func (e *Error) Error() string {
 		s += ": " + e.Detail
 	}
 	return s
+}
+
+// Panicked makes the error of a call whose work has panicked (package rescue).
+func Panicked(verb, object string) func(reason string) error {
+	return func(reason string) error {
+		return &Error{Kind: Panic, Verb: verb, Object: object, Detail: strings.TrimPrefix(reason, "panic: ")}
+	}
+}
+
+// Unanswered reports whether a failure of a kind is the lack of an answer: the call may have worked, or may still do.
+func Unanswered(k ErrorKind) bool {
+	return k == Unavailable || k == Deadline || k == Canceled || k == Panic
 }
 
 // KindOf returns the kind of err; Other if it is not an *Error.

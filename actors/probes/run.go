@@ -191,7 +191,7 @@ func execAnswer(t probe.Exec, timeout time.Duration, r port.ExecResult, err erro
 func failure(err error) probe.Answer {
 	v := probe.Failed
 	switch port.KindOf(err) {
-	case port.InvalidConfig, port.Canceled:
+	case port.InvalidConfig, port.Canceled, port.Panic:
 		v = probe.Errored
 	default:
 	}

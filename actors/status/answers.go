@@ -48,7 +48,8 @@ func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Tim
 		if s.heard.After(begun) {
 			return false // others were heard meanwhile: only this call failed
 		}
-	case kind == port.Unavailable, kind == port.Canceled, kind == port.Unauthorized, kind == port.TooManyRequests:
+	case kind == port.Unavailable, kind == port.Canceled, kind == port.Panic, kind == port.Unauthorized,
+		kind == port.TooManyRequests:
 	default:
 		understood = true
 	}
