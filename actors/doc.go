@@ -38,7 +38,7 @@
 //	kernel      the actor kernel on protoactor
 //	port        what actors need from outside, as interfaces
 //	portcall    effects that are one call of a port: deadline, "no answer" error, watches
-//	rescue      keeps a panic on a goroutine of a port from ending the process
+//	rescue      starts goroutines beside actors; keeps a panic there from ending the process
 //	expand      the effect that expands a volume on this node, and says so in its claim
 //	checkpoint  effects that read and write a checkpoint file
 //	flat        a map for few entries

@@ -18,18 +18,19 @@ type call struct {
 // run performs fn on a new goroutine, within the call's deadline, and passes its translated
 // result to done, exactly once. A panic of fn, which interprets specs of pods, is an error.
 func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context) (T, error), done func(T, error)) {
-	open := c.enter()
-	go func() {
-		if !open {
-			var zero T
-			done(zero, &port.Error{Kind: port.Canceled, Verb: k.method, Object: short(k.object), Detail: "the client is closed"})
-			return
-		}
+	panicked := port.Panicked(k.method, short(k.object))
+	if !c.enter() {
+		rescue.Ask(ctx, func() (none T, err error) {
+			return none, &port.Error{
+				Kind: port.Canceled, Verb: k.method, Object: short(k.object), Detail: "the client is closed",
+			}
+		}, panicked, done)
+		return
+	}
+	rescue.Go(ctx, func() {
 		defer c.calls.Done()
-		rescue.Answer(ctx, func() (T, error) { return perform(c, ctx, k, fn) }, func(reason string) error {
-			return &port.Error{Kind: port.Other, Verb: k.method, Object: short(k.object), Detail: reason}
-		}, done)
-	}()
+		rescue.Answer(ctx, func() (T, error) { return perform(c, ctx, k, fn) }, panicked, done)
+	}, rescue.Answered)
 }
 
 // run0 is run for calls without a result.

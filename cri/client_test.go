@@ -82,7 +82,7 @@ func TestPanicIsAnError(t *testing.T) {
 		run(c, t.Context(), call{method: "RunPodSandbox", object: "default/web", limit: patience},
 			func(context.Context) (string, error) { panic("no such thing") }, done)
 	})
-	wantKind(t, err, port.Other)
+	wantKind(t, err, port.Panic)
 	if want := "panic: no such thing (client_test.go:"; !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}

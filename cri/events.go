@@ -2,11 +2,13 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/cri/readback"
 )
 
@@ -23,7 +25,10 @@ func (c *Client) Events(ctx context.Context, opened func(), event func(port.Runt
 		}
 		s := eventStream{opened: opened}
 		confirmed := make(chan error, 1)
-		go func() { confirmed <- s.confirm(ctx, cancel, c) }()
+		rescue.Go(ctx, func() { confirmed <- s.confirm(ctx, cancel, c) }, func(reason string) {
+			cancel()
+			confirmed <- errors.New(reason)
+		})
 
 		err = s.receive(stream, event)
 		s.end() // prevents a later opened

@@ -50,7 +50,10 @@ func After(ctx context.Context, d time.Duration, done func(error)) {
 	if !is {
 		panic("kernel.After needs the context of an effect")
 	}
-	stop := c.clock.AfterFunc(d, func() { done(nil) })
+	stop := c.clock.AfterFunc(d, func() {
+		defer rescue.Call(ctx, rescue.Answered)
+		done(nil)
+	})
 	c.AfterFunc(func() {
 		if stop() {
 			done(c.Err())

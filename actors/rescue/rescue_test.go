@@ -81,3 +81,45 @@ func TestAnswer(t *testing.T) {
 		t.Errorf("answered with %q, want once", got)
 	}
 }
+
+// TestGo: a panic of what is to fail the call is told too, and ends nothing.
+func TestGo(t *testing.T) {
+	told := make(chan string, 2)
+	ctx := rescue.With(t.Context(), func(reason string, _ []byte) { told <- reason })
+	rescue.Go(ctx, func() { panic("the work") }, func(string) { panic("the failing") })
+	for _, want := range []string{"the work", "the failing"} {
+		if got := <-told; got != want {
+			t.Errorf("told of %q, want %q", got, want)
+		}
+	}
+}
+
+// TestAsk: a call on a goroutine of its own is answered, also by its panic.
+func TestAsk(t *testing.T) {
+	failed := func(reason string) error { return errors.New(reason) }
+	for _, c := range []struct {
+		name, want string
+		work       func() error
+	}{
+		{"works", "", func() error { return nil }},
+		{"fails", "no", func() error { return errors.New("no") }},
+		{"panics", "panic: no such thing (rescue_test.go:", func() error { panic("no such thing") }},
+	} {
+		got := make(chan error, 1)
+		rescue.Do(t.Context(), c.work, failed, func(err error) { got <- err })
+		if err := <-got; (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: answered with %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestTry: the goroutine goes on after a step that panicked.
+func TestTry(t *testing.T) {
+	if n, err := rescue.Try(t.Context(), func() (int, error) { return 1, nil }); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	n, err := rescue.Try(t.Context(), func() (int, error) { panic("no such thing") })
+	if n != 0 || err == nil || !strings.HasPrefix(err.Error(), "panic: no such thing (rescue_test.go:") {
+		t.Errorf("%d, %v", n, err)
+	}
+}

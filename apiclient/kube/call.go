@@ -49,13 +49,14 @@ func callOn(verb string, k port.APIKey, limit time.Duration) call {
 // run performs fn on a new goroutine, within the call's deadline, and passes its translated
 // result to done, exactly once.
 func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context) (T, error), done func(T, error)) {
-	open := c.enter()
-	go func() {
-		var zero T
-		if !open {
-			done(zero, &port.Error{Kind: port.Canceled, Verb: k.verb, Object: k.object, Detail: "the client is closed"})
-			return
-		}
+	panicked := port.Panicked(k.verb, k.object)
+	if !c.enter() {
+		rescue.Ask(ctx, func() (none T, err error) {
+			return none, &port.Error{Kind: port.Canceled, Verb: k.verb, Object: k.object, Detail: "the client is closed"}
+		}, panicked, done)
+		return
+	}
+	rescue.Go(ctx, func() {
 		defer c.calls.Done()
 		ctx, cancel := c.within(ctx, k.limit)
 		defer cancel()
@@ -66,13 +67,12 @@ func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context)
 		rescue.Answer(ctx, func() (T, error) {
 			result, err := fn(ctx)
 			if err = c.translateError(k.verb, k.object, err, ctx.Err()); err != nil {
+				var zero T
 				result = zero
 			}
 			return result, err
-		}, func(reason string) error {
-			return &port.Error{Kind: port.Other, Verb: k.verb, Object: k.object, Detail: reason}
-		}, done)
-	}()
+		}, panicked, done)
+	}, rescue.Answered)
 }
 
 // enter registers a call; false if the client is closed.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/podview"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
@@ -116,7 +117,7 @@ func free(socket string) error {
 // Serve answers until ctx ends, lets the running requests finish, and removes the socket.
 func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, 1)
-	go func() { ended <- s.http.Serve(s.listener) }()
+	rescue.Go(ctx, func() { ended <- s.http.Serve(s.listener) }, func(reason string) { ended <- errors.New(reason) })
 	var err error
 	select {
 	case err = <-ended:

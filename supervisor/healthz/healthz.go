@@ -10,12 +10,15 @@ package healthz
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 const (
@@ -68,7 +71,7 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 // Serve answers until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, 1)
-	go func() { ended <- s.http.Serve(s.listener) }()
+	rescue.Go(ctx, func() { ended <- s.http.Serve(s.listener) }, func(reason string) { ended <- errors.New(reason) })
 	select {
 	case err := <-ended:
 		return fmt.Errorf("healthz on %s: %w", s.Address(), err)
@@ -113,7 +116,7 @@ type flight struct {
 func (p *probe) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	f := p.join()
+	f := p.join(ctx)
 	select {
 	case <-f.done:
 		return f.err
@@ -123,7 +126,7 @@ func (p *probe) run(ctx context.Context) error {
 }
 
 // join begins a run, unless one is under way.
-func (p *probe) join() *flight {
+func (p *probe) join(ctx context.Context) *flight {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.flight != nil {
@@ -131,16 +134,17 @@ func (p *probe) join() *flight {
 	}
 	f := &flight{done: make(chan struct{})}
 	p.flight = f
-	go func() {
-		// Not the request's context: others wait for the same answer.
-		ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	// Not the end of the request: others wait for the same answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
+	failed := func(reason string) error { return errors.New(reason) }
+	rescue.Do(ctx, func() error { return p.Check.Check(ctx) }, failed, func(err error) {
 		defer cancel()
-		f.err = p.Check.Check(ctx)
+		f.err = err
 		p.mu.Lock()
 		p.flight = nil
 		p.mu.Unlock()
 		close(f.done)
-	}()
+	})
 	return f
 }
 
@@ -168,7 +172,8 @@ func answer(probes []*probe, observe func(name string, err error)) http.HandlerF
 		results := make([]chan error, len(probes))
 		for i, p := range probes {
 			results[i] = make(chan error, 1)
-			go func() { results[i] <- p.run(r.Context()) }()
+			rescue.Go(r.Context(), func() { results[i] <- p.run(r.Context()) },
+				func(reason string) { results[i] <- errors.New(reason) })
 		}
 		var lines []string
 		failed := false

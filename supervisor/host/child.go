@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
@@ -243,10 +244,10 @@ func (c *children) reap(cmd *exec.Cmd, r request, me *child, failed bool) error 
 		defer c.leave(r, me)
 		return cmd.Wait()
 	}
-	go func() {
+	rescue.Go(me.ctx, func() {
+		defer c.leave(r, me)
 		cmd.Wait() //nolint:errcheck // the caller has gone
-		c.leave(r, me)
-	}()
+	}, rescue.Answered)
 	return nil
 }
 

@@ -45,7 +45,7 @@ var (
 	restarts = described("troupe_actor_restarts_total", "Cumulative number of actor restarts, by actor kind.", "kind")
 	crashes  = described("troupe_actor_crashes_total",
 		"Cumulative number of actor panics, by actor kind and by the decision of the supervisor: restart, quarantine, "+
-			"escalate or ended.", "kind", "decision")
+			"escalate, ended or contained.", "kind", "decision")
 	unreceived = described("troupe_dead_letters_total",
 		"Cumulative number of messages to stopped actors (dead letters), by message type.", "message")
 

@@ -197,7 +197,7 @@ func New(c Config) (*Metrics, error) {
 	m.info("kubernetes_build_info",
 		"A metric with a constant '1' value labeled by the version in the node status and by build information.",
 		buildLabels(c), 1)
-	m.registry.MustRegister(&m.startup,
+	m.registry.MustRegister(contained{&m.startup},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.startup.config = c
 	return m, nil

@@ -65,7 +65,7 @@ func (m *Metrics) now(ctx context.Context, a Asked) prometheus.Gatherer {
 func gathered(all ...prometheus.Collector) prometheus.Gatherer {
 	registry := prometheus.NewRegistry()
 	for _, c := range all {
-		registry.MustRegister(c)
+		registry.MustRegister(contained{c})
 	}
 	return registry
 }

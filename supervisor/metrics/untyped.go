@@ -1,8 +1,11 @@
 package metrics
 
 import (
+	"context"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 // untyped shows counters and gauges as values of no type. It is for names of a kubelet's
@@ -13,10 +16,10 @@ type untyped struct{ prometheus.Collector }
 // Collect implements prometheus.Collector.
 func (u untyped) Collect(to chan<- prometheus.Metric) {
 	counters := make(chan prometheus.Metric)
-	go func() {
+	rescue.Go(context.Background(), func() {
+		defer close(counters)
 		u.Collector.Collect(counters)
-		close(counters)
-	}()
+	}, rescue.Answered)
 	for c := range counters {
 		to <- untypedMetric{c}
 	}

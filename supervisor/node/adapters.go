@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
 	"github.com/troupe-dev/troupe/supervisor/host/manifestdir"
 )
@@ -29,32 +30,32 @@ type manifests struct {
 
 // Read implements port.Manifests.
 func (m *manifests) Read(ctx context.Context, done func([]port.ManifestFile, error)) {
-	go func() {
+	rescue.Ask(ctx, func() ([]port.ManifestFile, error) {
 		files, err := manifestdir.Read(ctx, m.path)
 		out := make([]port.ManifestFile, len(files))
 		for i, f := range files {
 			out[i] = port.ManifestFile{Name: f.Name, Data: f.Data, Err: f.Err}
 		}
-		done(out, err)
-	}()
+		return out, err
+	}, port.Panicked("Read", m.path), done)
 }
 
 // Watch implements port.Manifests.
 func (m *manifests) Watch(ctx context.Context, changed func(again []string), done func(error)) {
-	go func() {
-		done(manifestdir.Watch(ctx, manifestdir.Options{
+	rescue.Do(ctx, func() error {
+		return manifestdir.Watch(ctx, manifestdir.Options{
 			Path: m.path, Period: m.period, Settle: settle, Notify: changed,
 			Warn: func(err error) {
 				m.log.Warn().Str("path", m.path).Str("error",
 					err.Error()).Msg("cannot watch the manifest directory; reading it periodically instead")
 			},
-		}))
-	}()
+		})
+	}, port.Panicked("Watch", m.path), done)
 }
 
 // Fetch implements port.Manifests.
 func (m *manifests) Fetch(ctx context.Context, fresh bool, done func([]byte, bool, error)) {
-	go func() {
+	rescue.Ask(ctx, func() (r manifesturl.Result, err error) {
 		m.mu.Lock()
 		since := m.version
 		m.mu.Unlock()
@@ -62,17 +63,17 @@ func (m *manifests) Fetch(ctx context.Context, fresh bool, done func([]byte, boo
 			since = manifesturl.Version{}
 		}
 		if m.noURL != nil {
-			done(nil, false, m.noURL)
-			return
+			return r, m.noURL
 		}
-		r, err := m.url.Fetch(ctx, since)
-		if err == nil {
+		if r, err = m.url.Fetch(ctx, since); err == nil {
 			m.mu.Lock()
 			m.version = r.Version
 			m.mu.Unlock()
 		}
+		return r, err
+	}, port.Panicked("Fetch", "the manifest URL"), func(r manifesturl.Result, err error) {
 		done(r.Data, r.NotModified, err)
-	}()
+	})
 }
 
 // checkpointsDir is where the agent keeps what outlives it, and where archives of

@@ -30,6 +30,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podview"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config"
@@ -178,12 +179,12 @@ func release(serve []func(context.Context) error) (err error) {
 
 // serve answers others until ctx ends, run-once is through, or the actors gave up.
 func (d *running) serve(ctx context.Context, o Options, serve []func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(rescue.With(ctx, d.panicked))
 	defer cancel()
 	servers := len(serve)
 	ended := make(chan error, servers)
-	for _, f := range serve {
-		go func() { ended <- f(ctx) }()
+	for _, f := range serve { // one that panics has ended, and with it the agent: systemd starts another
+		rescue.Go(ctx, func() { ended <- f(ctx) }, func(reason string) { ended <- errors.New(reason) })
 	}
 	var err error
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
@@ -192,7 +193,7 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	d.watchdog.watch(d.live.check)
 	once := make(chan error, 1)
 	if o.Config.RunOnce() {
-		go func() { once <- d.untilDone(ctx) }()
+		rescue.Go(ctx, func() { once <- d.untilDone(ctx) }, func(reason string) { once <- errors.New(reason) })
 	}
 	select {
 	case <-ctx.Done():
@@ -223,6 +224,11 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 		d.log.Debug().Str("error", e.Error()).Msg("calls still run when the agent ends")
 	}
 	return err
+}
+
+// panicked tells of a panic on a goroutine that no effect waits for.
+func (d *running) panicked(reason string, stack []byte) {
+	d.log.Error().Str("panic", reason).Str("stack", string(stack)).Msg("the agent made a mistake beside the actors")
 }
 
 // drain waits for running starts. If the agent's connection closed, the runtime would abort them:

@@ -20,7 +20,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/healthz"
 	"github.com/troupe-dev/troupe/supervisor/host"
@@ -106,7 +108,7 @@ type secure struct {
 func (s *secure) serve(ctx context.Context) error {
 	var beside sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
-	beside.Go(func() { s.certificate.Run(ctx) })
+	beside.Go(func() { again.Run(ctx, func() { s.certificate.Run(ctx) }, rescue.Answered) })
 	err := s.server.Serve(ctx)
 	cancel()
 	beside.Wait()

@@ -29,6 +29,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
 
@@ -102,7 +103,7 @@ func Listen(c Config) (*Server, error) {
 	s.grpc = grpc.NewServer(
 		grpc.MaxRecvMsgSize(messageLimit), grpc.MaxConcurrentStreams(streamLimit), grpc.ConnectionTimeout(answerLimit),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleLimit}),
-		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
+		grpc.ChainUnaryInterceptor(unixsocket.Contained, func(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
 			handle grpc.UnaryHandler) (any, error) {
 			if !slow.TryAccept() {
 				return nil, status.Errorf(codes.ResourceExhausted, "rejected by rate limit: at most %d requests a second", qps)
@@ -120,7 +121,7 @@ func Listen(c Config) (*Server, error) {
 // Serve answers until ctx ends, and removes the socket.
 func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, 1)
-	go func() { ended <- s.grpc.Serve(s.listener) }()
+	rescue.Go(ctx, func() { ended <- s.grpc.Serve(s.listener) }, func(reason string) { ended <- errors.New(reason) })
 	var err error
 	select {
 	case err = <-ended:

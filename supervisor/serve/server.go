@@ -15,6 +15,8 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 const (
@@ -144,14 +146,14 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer cancel()
 	s.http.BaseContext = func(net.Listener) context.Context { return base }
 	ended := make(chan error, 1)
-	go func() {
+	rescue.Go(ctx, func() {
 		in := door{s.listener, s.crowd}
 		if s.config.TLS != nil {
 			ended <- s.http.ServeTLS(in, "", "")
 		} else {
 			ended <- s.http.Serve(in)
 		}
-	}()
+	}, func(reason string) { ended <- errors.New(reason) })
 	select {
 	case err := <-ended:
 		return fmt.Errorf("server on %s: %w", s.Address(), err)

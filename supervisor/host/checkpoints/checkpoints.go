@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/regular"
 )
@@ -51,8 +52,8 @@ func (c *Store) path(name string) string { return filepath.Join(c.dir, name+c.su
 func (c *Store) Read(name string) ([]byte, error) { return read(c.path(name)) }
 
 // Load implements port.Checkpoints.
-func (c *Store) Load(_ context.Context, name string, done func([]byte, error)) {
-	go func() { done(read(c.path(name))) }()
+func (c *Store) Load(ctx context.Context, name string, done func([]byte, error)) {
+	rescue.Ask(ctx, func() ([]byte, error) { return read(c.path(name)) }, port.Panicked("LoadCheckpoint", name), done)
 }
 
 // read reads a file. Without one there is no data.
@@ -65,29 +66,32 @@ func read(path string) ([]byte, error) {
 }
 
 // Save implements port.Checkpoints.
-func (c *Store) Save(_ context.Context, name string, data []byte, done func(error)) {
-	c.inOrder(func() { done(c.write(name, data)) })
+func (c *Store) Save(ctx context.Context, name string, data []byte, done func(error)) {
+	inOrder(ctx, c, func() (struct{}, error) { return struct{}{}, c.write(name, data) },
+		port.Panicked("SaveCheckpoint", name), func(_ struct{}, err error) { done(err) })
 }
 
 // SetAside implements port.Checkpoints.
-func (c *Store) SetAside(_ context.Context, name string, done func(string, error)) {
-	c.inOrder(func() { done(c.setAside(name)) })
+func (c *Store) SetAside(ctx context.Context, name string, done func(string, error)) {
+	inOrder(ctx, c, func() (string, error) { return c.setAside(name) }, port.Panicked("SetAsideCheckpoint", name), done)
 }
 
-// inOrder calls f on another goroutine, after all earlier ones.
-func (c *Store) inOrder(f func()) {
+// inOrder is rescue.Ask, after all earlier ones.
+func inOrder[T any](
+	ctx context.Context, c *Store, work func() (T, error), failed func(string) error, done func(T, error),
+) {
 	c.mu.Lock()
 	turn := c.last
 	mine := make(chan struct{})
 	c.last = mine
 	c.mu.Unlock()
-	go func() {
+	rescue.Go(ctx, func() {
 		if turn != nil {
 			<-turn
 		}
 		defer close(mine)
-		f()
-	}()
+		rescue.Answer(ctx, work, failed, done)
+	}, rescue.Answered)
 }
 
 func (c *Store) setAside(name string) (string, error) {

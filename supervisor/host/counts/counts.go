@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/rescue"
+	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
 
@@ -176,7 +178,7 @@ func (n *Counts) alone(trees []Tree) {
 	for lane := 1; lane <= len(n.config.Alone) && n.ctx.Err() == nil; lane++ {
 		if !n.busy[lane] && n.book.next(lane) != nil {
 			n.busy[lane] = true
-			n.lanes.Go(func() { n.serve(lane) })
+			n.lanes.Go(func() { again.Run(n.ctx, func() { n.serve(lane) }, rescue.Answered) })
 		}
 	}
 }
@@ -196,21 +198,14 @@ func (n *Counts) serve(lane int) {
 		n.mu.Unlock()
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(n.ctx, most+n.config.Grace)
-		got, err := n.config.Ask(ctx, tally.Request{
-			Home: n.config.Home, Trees: []tally.Tree{tree}, Slice: most, Budget: most + n.config.Grace,
+		got, err := rescue.Try(ctx, func() ([]tally.Count, error) {
+			return n.config.Ask(ctx, tally.Request{
+				Home: n.config.Home, Trees: []tally.Tree{tree}, Slice: most, Budget: most + n.config.Grace,
+			})
 		})
 		cancel()
 		took := time.Since(began)
-		n.mu.Lock()
-		e.runs = false
-		if err == nil {
-			n.counted(e, got[0], lane, began)
-		} else if n.ctx.Err() == nil {
-			e.failed(err, lane, began, took)
-		}
-		close(n.told)
-		n.told = make(chan struct{})
-		n.mu.Unlock()
+		n.note(e, got, err, lane, began, took)
 		rest := time.NewTimer(took)
 		select {
 		case <-rest.C:
@@ -218,6 +213,20 @@ func (n *Counts) serve(lane int) {
 			rest.Stop()
 		}
 	}
+}
+
+// note takes in what was counted in a lane.
+func (n *Counts) note(e *entry, got []tally.Count, err error, lane int, began time.Time, took time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e.runs = false
+	if err == nil {
+		n.counted(e, got[0], lane, began)
+	} else if n.ctx.Err() == nil {
+		e.failed(err, lane, began, took)
+	}
+	close(n.told)
+	n.told = make(chan struct{})
 }
 
 // wait waits until directories that may be counted soon are.

@@ -25,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/guard"
 	"github.com/troupe-dev/troupe/supervisor/host/regular"
 )
@@ -86,13 +87,16 @@ func (p *Plugins) Close() {
 }
 
 // begin runs f on another goroutine, which Close waits for.
-func (p *Plugins) begin(f func()) bool {
+func (p *Plugins) begin(ctx context.Context, f func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil {
 		return false
 	}
-	p.all.Go(f)
+	p.all.Go(func() {
+		defer rescue.Call(ctx, rescue.Answered)
+		f()
+	})
 	return true
 }
 
@@ -100,10 +104,11 @@ func (p *Plugins) begin(f func()) bool {
 func (p *Plugins) RunPlugin(
 	ctx context.Context, of *credentialprovider.Provider, request []byte, done func([]byte, error),
 ) {
-	fail := func(kind port.ErrorKind, detail string) {
-		done(nil, &port.Error{Kind: kind, Verb: "RunCredentialPlugin", Object: of.Name, Detail: detail})
+	const verb = "RunCredentialPlugin"
+	fail := func(kind port.ErrorKind, detail string) error {
+		return &port.Error{Kind: kind, Verb: verb, Object: of.Name, Detail: detail}
 	}
-	if !p.begin(func() {
+	work := func() ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, p.config.Timeout)
 		defer cancel()
 		defer context.AfterFunc(p.ctx, cancel)()
@@ -114,22 +119,22 @@ func (p *Plugins) RunPlugin(
 		}
 		switch {
 		case err == nil:
-			done(data, nil)
-			return
+			return data, nil
 		case complaint != "":
 			p.config.Log.Warn().Str("plugin", of.Name).Str("stderr", redact(complaint, request)).
 				Msg("what a credential provider plugin that failed wrote to stderr")
 		}
 		switch {
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			fail(port.Deadline, fmt.Sprintf("no answer within %v: it was killed", p.config.Timeout))
+			return nil, fail(port.Deadline, fmt.Sprintf("no answer within %v: it was killed", p.config.Timeout))
 		case ctx.Err() != nil:
-			fail(port.Canceled, "the agent does not wait for it any more")
+			return nil, fail(port.Canceled, "the agent does not wait for it any more")
 		default:
-			fail(port.Other, err.Error())
+			return nil, fail(port.Other, err.Error())
 		}
-	}) {
-		fail(port.Canceled, "the agent is stopping")
+	}
+	if !p.begin(ctx, func() { rescue.Answer(ctx, work, port.Panicked(verb, of.Name), done) }) {
+		done(nil, fail(port.Canceled, "the agent is stopping"))
 	}
 }
 
@@ -238,35 +243,40 @@ func (p *Plugins) configs() (paths []string) {
 }
 
 // DockerConfig implements port.CredentialPlugins. As in a kubelet, a file that is broken does not hide the next one.
-func (p *Plugins) DockerConfig(_ context.Context, done func(data []byte, legacy bool, err error)) {
-	failed := func(path string, err error) error {
-		return &port.Error{Kind: port.Other, Verb: "ReadDockerConfig", Object: path, Detail: err.Error()}
+func (p *Plugins) DockerConfig(ctx context.Context, done func(data []byte, legacy bool, err error)) {
+	const verb = "ReadDockerConfig"
+	answer := func(f dockerFile, err error) { done(f.data, f.legacy, err) }
+	if !p.begin(ctx, func() { rescue.Answer(ctx, p.dockerConfig, port.Panicked(verb, ""), answer) }) {
+		done(nil, false, &port.Error{Kind: port.Other, Verb: verb, Detail: "the agent is stopping"})
 	}
-	if !p.begin(func() {
-		var first error
-		for _, path := range p.configs() {
-			legacy := filepath.Base(path) == ".dockercfg"
-			data, err := regular.Read(path, configLimit)
-			if err == nil {
-				if _, ok := imagepull.DockerConfig(data, legacy); !ok {
-					err = errors.New("it is not a docker configuration")
-				}
-			}
-			switch {
-			case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-			case err == nil:
-				if first != nil {
-					p.config.Log.Warn().Str("error", first.Error()).Str("used", path).
-						Msg("cannot read a docker configuration of this node: the next one is used")
-				}
-				done(data, legacy, nil)
-				return
-			case first == nil:
-				first = failed(path, err)
+}
+
+// dockerFile is a docker configuration of this node.
+type dockerFile struct {
+	data   []byte
+	legacy bool
+}
+
+func (p *Plugins) dockerConfig() (none dockerFile, first error) {
+	for _, path := range p.configs() {
+		legacy := filepath.Base(path) == ".dockercfg"
+		data, err := regular.Read(path, configLimit)
+		if err == nil {
+			if _, ok := imagepull.DockerConfig(data, legacy); !ok {
+				err = errors.New("it is not a docker configuration")
 			}
 		}
-		done(nil, false, first)
-	}) {
-		done(nil, false, failed("", errors.New("the agent is stopping")))
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		case err == nil:
+			if first != nil {
+				p.config.Log.Warn().Str("error", first.Error()).Str("used", path).
+					Msg("cannot read a docker configuration of this node: the next one is used")
+			}
+			return dockerFile{data, legacy}, nil
+		case first == nil:
+			first = &port.Error{Kind: port.Other, Verb: "ReadDockerConfig", Object: path, Detail: err.Error()}
+		}
 	}
+	return none, first
 }

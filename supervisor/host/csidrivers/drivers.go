@@ -27,6 +27,7 @@ import (
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/csicode"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
@@ -156,13 +157,13 @@ func (d *Drivers) Drivers(ctx context.Context, event func(port.CSIDriver), done 
 			event(i.CSIDriver)
 		}
 	}
-	go func() {
+	rescue.Do(ctx, func() error {
 		<-ctx.Done()
 		d.mu.Lock()
+		defer d.mu.Unlock()
 		delete(d.listeners, &event)
-		d.mu.Unlock()
-		done(&port.Error{Kind: port.Canceled, Verb: "Drivers", Object: "CSI", Detail: "the agent stopped listening"})
-	}()
+		return &port.Error{Kind: port.Canceled, Verb: "Drivers", Object: "CSI", Detail: "the agent stopped listening"}
+	}, port.Panicked("Drivers", "CSI"), done)
 }
 
 // Close ends all connections.

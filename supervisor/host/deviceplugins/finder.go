@@ -22,6 +22,7 @@ import (
 	registry "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 // finder finds the plugins of the registry.
@@ -116,6 +117,7 @@ func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
 			f.found[path] = s
 			before := slices.Clone(f.leaving)
 			f.all.Go(func() {
+				defer rescue.Call(ctx, f.panicked(path))
 				defer close(s.ended)
 				for _, said := range before {
 					<-said
@@ -125,6 +127,14 @@ func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
 		}
 	}
 	return nil
+}
+
+// panicked says that nothing more is done about a socket, until its plugin makes it again.
+func (f *finder) panicked(path string) func(string) {
+	return func(reason string) {
+		f.plugins.log.Error().Str("socket", path).Str("error", reason).
+			Msg("a plugin in the registry was not handled: the agent made a mistake; restart the plugin to try again")
+	}
 }
 
 // same says whether a socket is the one that it was. The file system may give the number of a removed file to the next.
@@ -144,6 +154,7 @@ func (f *finder) lost(path string, s *found) <-chan struct{} {
 	said := make(chan struct{})
 	s.cancel()
 	f.all.Go(func() {
+		defer rescue.Call(context.Background(), f.panicked(path))
 		defer close(said)
 		<-s.ended
 		if d := s.driver; d != nil {
@@ -169,7 +180,7 @@ func (f *finder) lost(path string, s *found) <-chan struct{} {
 func (f *finder) meet(ctx context.Context, path string, s *found) {
 	wait := firstRetry
 	for {
-		got, err := f.ask(ctx, path)
+		got, err := rescue.Try(ctx, func() (registered, error) { return f.ask(ctx, path) })
 		if err == nil || ctx.Err() != nil {
 			s.registered = got
 			return

@@ -181,7 +181,7 @@ func TestPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said, begun := 0, time.Now()
 		var heard []string
-		err := deviceplugins.Paced(func() (int, error) {
+		err := deviceplugins.Paced(t.Context(), func() (int, error) {
 			if said++; said > 2500 {
 				return 0, errors.New("enough")
 			}
@@ -194,6 +194,24 @@ func TestPaced(t *testing.T) {
 			t.Errorf("%v; heard was %q", err, heard)
 		}
 	})
+}
+
+// TestPacedPanics: what a plugin says may make the agent panic, as it is read or merged. Then the stream ends.
+func TestPacedPanics(t *testing.T) {
+	for what, merge := range map[string]func(int, int) int{
+		"reading": func(_, newer int) int { return newer }, "merging": func(int, int) int { panic("merging") },
+	} {
+		n := 0
+		err := deviceplugins.Paced(t.Context(), func() (int, error) {
+			if n++; n == 100 {
+				panic("reading")
+			}
+			return n, nil
+		}, merge, func(int) {})
+		if err == nil || !strings.HasPrefix(err.Error(), "panic: "+what) {
+			t.Errorf("a panic in %s: %v", what, err)
+		}
+	}
 }
 
 // TestAFlood: a plugin whose list changes all the time is heard ten times a second.

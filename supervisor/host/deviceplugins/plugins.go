@@ -32,6 +32,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 const (
@@ -211,13 +212,14 @@ func Dial(endpoint string, options ...grpc.DialOption) (*grpc.ClientConn, error)
 
 // Devices implements port.DevicePlugins.
 func (p *Plugins) Devices(ctx context.Context, of port.DevicePlugin, event func([]devices.Device), done func(error)) {
-	go func() {
-		err := p.watch(ctx, of, event)
-		if ctx.Err() == nil {
-			p.left(of)
-		}
-		done(Failure(ctx, "ListAndWatch", string(of.Resource), err))
-	}()
+	rescue.Do(ctx, func() error {
+		defer func() { // also after a panic
+			if ctx.Err() == nil {
+				p.left(of)
+			}
+		}()
+		return Failure(ctx, "ListAndWatch", string(of.Resource), p.watch(ctx, of, event))
+	}, port.Panicked("ListAndWatch", string(of.Resource)), done)
 }
 
 func (p *Plugins) watch(ctx context.Context, of port.DevicePlugin, event func([]devices.Device)) error {
@@ -242,7 +244,7 @@ func (p *Plugins) watch(ctx context.Context, of port.DevicePlugin, event func([]
 		return err
 	}
 	told := false
-	return Paced(func() ([]devices.Device, error) {
+	return Paced(ctx, func() ([]devices.Device, error) {
 		r, err := stream.Recv()
 		if err != nil {
 			return nil, err
@@ -290,21 +292,18 @@ func call[T any](
 	p.mu.Lock()
 	conn := p.connections[served{of.Resource, of.Endpoint}]
 	p.mu.Unlock()
-	go func() {
-		var none T
+	rescue.Ask(ctx, func() (none T, err error) {
 		if conn == nil {
-			done(none, &port.Error{
+			return none, &port.Error{
 				Kind: port.Unavailable, Verb: verb, Object: string(of.Resource), Detail: "the device plugin is gone",
-			})
-			return
+			}
 		}
 		got, err := run(api.NewDevicePluginClient(conn))
 		if err != nil {
-			done(none, Failure(ctx, verb, string(of.Resource), err))
-			return
+			return none, Failure(ctx, verb, string(of.Resource), err)
 		}
-		done(got, nil)
-	}()
+		return got, nil
+	}, port.Panicked(verb, string(of.Resource)), done)
 }
 
 // Prefer implements port.DevicePlugins.

@@ -2,6 +2,7 @@ package deviceplugins
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
 
@@ -31,13 +33,12 @@ const (
 
 // Registrations implements port.DevicePlugins.
 func (p *Plugins) Registrations(ctx context.Context, event func(port.DevicePlugin), done func(error)) {
-	go func() {
+	rescue.Do(ctx, func() error {
 		if err := p.registrations(ctx, event); err != nil {
-			done(&port.Error{Kind: port.Other, Verb: "Register", Object: p.directory, Detail: err.Error()})
-			return
+			return &port.Error{Kind: port.Other, Verb: "Register", Object: p.directory, Detail: err.Error()}
 		}
-		done(&port.Error{Kind: port.Canceled, Verb: "Register", Object: p.directory, Detail: "the agent stopped listening"})
-	}()
+		return &port.Error{Kind: port.Canceled, Verb: "Register", Object: p.directory, Detail: "the agent stopped listening"}
+	}, port.Panicked("Register", p.directory), done)
 }
 
 func (p *Plugins) registrations(ctx context.Context, event func(port.DevicePlugin)) error {
@@ -58,23 +59,29 @@ func (p *Plugins) registrations(ctx context.Context, event func(port.DevicePlugi
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	p.forgetGone()
-	for _, known := range p.known { // order-free: each on its own
-		event(known)
-	}
-	p.mu.Unlock()
+	p.tell(event)
 	server := grpc.NewServer(
-		grpc.MaxRecvMsgSize(requestLimit), grpc.ConnectionTimeout(callLimit), grpc.WaitForHandlers(true))
+		grpc.MaxRecvMsgSize(requestLimit), grpc.ConnectionTimeout(callLimit), grpc.WaitForHandlers(true),
+		grpc.UnaryInterceptor(unixsocket.Contained))
 	find := &finder{plugins: p, event: event, found: map[string]*found{}}
 	api.RegisterRegistrationServer(server, registrar{ctx: ctx, finder: find})
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	rescue.Go(ctx, func() { ended <- server.Serve(listener) }, func(reason string) { ended <- errors.New(reason) })
 	err = find.run(ctx, notify, ended)
 	server.Stop()
 	find.all.Wait()
 	// The socket stays, as that of a kubelet: it shows the next agent that one was here (checkpoints.Devices).
 	return err
+}
+
+// tell says which plugins are known.
+func (p *Plugins) tell(event func(port.DevicePlugin)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgetGone()
+	for _, known := range p.known { // order-free: each on its own
+		event(known)
+	}
 }
 
 // registrar answers plugins that register by themselves.

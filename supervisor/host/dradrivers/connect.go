@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 )
 
@@ -45,7 +46,10 @@ func (d *Drivers) connect(found port.DRADriver) {
 	d.instances = append(d.instances, i)
 	d.all.Go(func() {
 		defer conn.Close() //nolint:errcheck // nothing is left to lose
-		d.keep(ctx, i)
+		again.Run(ctx, func() { d.keep(ctx, i) }, func(reason string) {
+			d.log.Error().Str("driver", found.Name).Str("error", reason).
+				Msg("the connection to a DRA driver was not watched for a while: the agent made a mistake")
+		})
 	})
 }
 
@@ -55,10 +59,7 @@ func (d *Drivers) keep(ctx context.Context, i *instance) {
 	short, failed := 0, false // connections in a row that ended at once; the last could not be made
 	for ctx.Err() == nil {
 		state := i.conn.GetState() // it may have been ready in between
-		d.mu.Lock()
-		i.connected = state == connectivity.Ready
-		d.show(i.Name)
-		d.mu.Unlock()
+		d.connected(i, state == connectivity.Ready)
 		if state == connectivity.TransientFailure {
 			failed = true
 		}
@@ -82,6 +83,14 @@ func (d *Drivers) keep(ctx context.Context, i *instance) {
 		}
 		changed(ctx, i.conn, state)
 	}
+}
+
+// connected notes whether an instance is connected.
+func (d *Drivers) connected(i *instance, is bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i.connected = is
+	d.show(i.Name)
 }
 
 // changed waits until a connection is in another state. One that is idle may have been made and have ended meanwhile:

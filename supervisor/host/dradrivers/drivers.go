@@ -32,6 +32,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 )
 
@@ -118,13 +119,13 @@ func (d *Drivers) Drivers(ctx context.Context, event func(port.DRADriver), done 
 	for _, shown := range d.shown { // order-free: each on its own
 		event(shown)
 	}
-	go func() {
+	rescue.Do(ctx, func() error {
 		<-ctx.Done()
 		d.mu.Lock()
+		defer d.mu.Unlock()
 		delete(d.listeners, &event)
-		d.mu.Unlock()
-		done(&port.Error{Kind: port.Canceled, Verb: "Drivers", Object: "DRA", Detail: "the agent stopped listening"})
-	}()
+		return &port.Error{Kind: port.Canceled, Verb: "Drivers", Object: "DRA", Detail: "the agent stopped listening"}
+	}, port.Panicked("Drivers", "DRA"), done)
 }
 
 // Close ends all connections.
@@ -192,12 +193,12 @@ func (d *Drivers) Health(
 	ctx context.Context, of port.DRADriver, event func([]claims.Report), done func(error),
 ) {
 	const verb = "NodeWatchResources"
-	d.reach(verb, of, done, func(conn *grpc.ClientConn) {
+	d.reach(ctx, verb, of, done, func(conn *grpc.ClientConn) error {
 		ctx, cancel := context.WithCancel(ctx) // it ends the stream
 		defer cancel()
 		stream, err := health.NewDRAResourceHealthClient(conn).NodeWatchResources(ctx, &health.NodeWatchResourcesRequest{})
 		if err == nil {
-			err = deviceplugins.Paced(func() ([]claims.Report, error) {
+			err = deviceplugins.Paced(ctx, func() ([]claims.Report, error) {
 				r, err := stream.Recv()
 				return reports(r.GetDevices()), err
 			}, newest, event)
@@ -210,7 +211,7 @@ func (d *Drivers) Health(
 		default:
 			err = deviceplugins.Failure(ctx, verb, of.Name, err)
 		}
-		done(err)
+		return err
 	})
 }
 
@@ -299,31 +300,35 @@ func healthMessage(text string) string {
 	return text
 }
 
-// reach has use run beside the caller with the connection to a driver, or says that the driver is gone.
-func (d *Drivers) reach(verb string, of port.DRADriver, gone func(error), use func(*grpc.ClientConn)) {
+// reach gives done what use, with the connection to a driver, gives beside the caller, or that the driver is gone.
+func (d *Drivers) reach(
+	ctx context.Context, verb string, of port.DRADriver, done func(error), use func(*grpc.ClientConn) error,
+) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	work := func() error {
+		return &port.Error{Kind: port.Unavailable, Verb: verb, Object: of.Name, Detail: "the DRA driver is gone"}
+	}
 	for _, i := range d.instances {
 		if i.Name == of.Name && i.Endpoint == of.Endpoint {
-			go use(i.conn)
-			return
+			work = func() error { return use(i.conn) }
+			break
 		}
 	}
-	go gone(&port.Error{Kind: port.Unavailable, Verb: verb, Object: of.Name, Detail: "the DRA driver is gone"})
+	rescue.Do(ctx, work, port.Panicked(verb, of.Name), done)
 }
 
 // call makes one call of a driver.
 func (d *Drivers) call(
 	ctx context.Context, verb, method string, of port.DRADriver, request, response any, done func(error),
 ) {
-	d.reach(verb, of, done, func(conn *grpc.ClientConn) {
+	d.reach(ctx, verb, of, done, func(conn *grpc.ClientConn) error {
 		began := time.Now()
 		err := conn.Invoke(ctx, method, request, response)
 		d.called(of.Name, method, status.Code(err).String(), time.Since(began))
 		if err != nil {
-			done(deviceplugins.Failure(ctx, verb, of.Name, err))
-			return
+			return deviceplugins.Failure(ctx, verb, of.Name, err)
 		}
-		done(nil)
+		return nil
 	})
 }

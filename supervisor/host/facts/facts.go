@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/topology"
 )
 
@@ -69,21 +70,20 @@ func New(c Config) (*Facts, error) {
 }
 
 // Machine implements port.NodeFacts.
-func (f *Facts) Machine(_ context.Context, done func(*port.Machine, error)) {
-	go func() {
+func (f *Facts) Machine(ctx context.Context, done func(*port.Machine, error)) {
+	const verb, object = "read", "the facts of this machine"
+	rescue.Ask(ctx, func() (*port.Machine, error) {
 		m, err := f.read()
 		if err != nil {
-			done(nil, &port.Error{Verb: "read", Object: "the facts of this machine", Detail: err.Error()})
-			return
+			return nil, &port.Error{Verb: verb, Object: object, Detail: err.Error()}
 		}
 		f.mu.Lock()
+		defer f.mu.Unlock()
 		if f.last == nil || !apiequality.Semantic.DeepEqual(f.last, m) {
 			f.last = m
 		}
-		m = f.last
-		f.mu.Unlock()
-		done(m, nil)
-	}()
+		return f.last, nil
+	}, port.Panicked(verb, object), done)
 }
 
 // Last is what was read last, nil for nothing. It is never changed.

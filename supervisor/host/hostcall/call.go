@@ -24,24 +24,25 @@ func Get[T any](ctx context.Context, verb, object string, work func(context.Cont
 			done(v, nil)
 		})
 	}
-	go func() {
-		defer rescue.Call(ctx, func(reason string) {
-			var none T
-			finish(none, &port.Error{Kind: port.Other, Verb: verb, Object: object, Detail: reason})
-		})
+	failed := port.Panicked(verb, object)
+	rescue.Go(ctx, func() {
 		if ctx.Err() != nil { // nothing is begun for one who has gone
 			var none T
 			finish(none, ctx.Err())
 			return
 		}
 		stop := context.AfterFunc(ctx, func() {
+			defer rescue.Call(ctx, rescue.Answered)
 			var none T
 			finish(none, ctx.Err())
 		})
 		defer stop()
 		v, err := work(ctx)
 		finish(v, err)
-	}()
+	}, func(reason string) {
+		var none T
+		finish(none, failed(reason))
+	})
 }
 
 // Do is Get for work without a value.

@@ -37,7 +37,7 @@ func TestAnEndedContextIsToldOnce(t *testing.T) {
 func TestPanicIsAnError(t *testing.T) {
 	got := make(chan error, 2)
 	Do(t.Context(), "Verb", "object", func(context.Context) error { panic("in the call") }, func(err error) { got <- err })
-	hosttest.WantError(t, <-got, port.Other, "Verb object", "panic: in the call (call_test.go:")
+	hosttest.WantError(t, <-got, port.Panic, "Verb object", "panic: in the call (call_test.go:")
 	Do(t.Context(), "Verb", "object", func(context.Context) error { return nil }, func(err error) {
 		got <- err
 		panic("after it")

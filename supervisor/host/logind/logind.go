@@ -16,6 +16,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/durable"
 )
 
@@ -106,8 +107,12 @@ func (l *Logind) manager() (dbus.BusObject, error) {
 
 // Watch implements port.Inhibitor.
 func (l *Logind) Watch(ctx context.Context, event func(bool), done func(error)) {
-	go func() { done(failed("WatchShutdown", l.watch(ctx, event))) }()
+	const verb = "WatchShutdown"
+	rescue.Do(ctx, func() error { return failed(verb, l.watch(ctx, event)) }, port.Panicked(verb, object), done)
 }
+
+// object is what errors name.
+const object = "systemd-logind"
 
 var errGone = errors.New("systemd-logind is gone from the bus")
 
@@ -197,7 +202,8 @@ func missing(err error) bool {
 
 // Inhibit implements port.Inhibitor.
 func (l *Logind) Inhibit(ctx context.Context, done func(error)) {
-	go func() { done(failed("Inhibit", l.inhibit(ctx))) }()
+	const verb = "Inhibit"
+	rescue.Do(ctx, func() error { return failed(verb, l.inhibit(ctx)) }, port.Panicked(verb, object), done)
 }
 
 func (l *Logind) inhibit(ctx context.Context) error {
@@ -223,26 +229,27 @@ func (l *Logind) inhibit(ctx context.Context) error {
 }
 
 // Release implements port.Inhibitor.
-func (l *Logind) Release(_ context.Context, done func(error)) {
-	go func() {
+func (l *Logind) Release(ctx context.Context, done func(error)) {
+	const verb = "Release"
+	rescue.Do(ctx, func() (err error) {
 		l.mu.Lock()
 		lock := l.lock
 		l.lock = nil
 		l.mu.Unlock()
-		var err error
 		if lock != nil {
 			err = lock.Close()
 		}
-		done(failed("Release", err))
-	}()
+		return failed(verb, err)
+	}, port.Panicked(verb, object), done)
 }
 
 // MaxDelay implements port.Inhibitor.
 func (l *Logind) MaxDelay(ctx context.Context, done func(time.Duration, error)) {
-	go func() {
+	const verb = "MaxDelay"
+	rescue.Ask(ctx, func() (time.Duration, error) {
 		d, err := l.maxDelay(ctx)
-		done(d, failed("MaxDelay", err))
-	}()
+		return d, failed(verb, err)
+	}, port.Panicked(verb, object), done)
 }
 
 func (l *Logind) maxDelay(ctx context.Context) (time.Duration, error) {
@@ -254,7 +261,8 @@ func (l *Logind) maxDelay(ctx context.Context) (time.Duration, error) {
 
 // RaiseMaxDelay implements port.Inhibitor: a drop-in of logind.conf, and a reload.
 func (l *Logind) RaiseMaxDelay(ctx context.Context, to time.Duration, done func(error)) {
-	go func() { done(failed("RaiseMaxDelay", l.raise(ctx, to))) }()
+	const verb = "RaiseMaxDelay"
+	rescue.Do(ctx, func() error { return failed(verb, l.raise(ctx, to)) }, port.Panicked(verb, object), done)
 }
 
 // rereads is how often the setting is read after a reload, which answers before it has happened.
@@ -300,7 +308,7 @@ func failed(verb string, err error) error {
 	if err == nil {
 		return nil
 	}
-	out := &port.Error{Kind: port.Unavailable, Verb: verb, Object: "systemd-logind", Detail: err.Error()}
+	out := &port.Error{Kind: port.Unavailable, Verb: verb, Object: object, Detail: err.Error()}
 	if e, is := errors.AsType[*os.PathError](err); is {
 		out.Kind, out.Object = port.Other, e.Path
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 )
@@ -87,14 +88,14 @@ func New(c Config) (*Pressure, error) {
 
 // Left implements port.Pressure.
 func (p *Pressure) Left(ctx context.Context, done func(eviction.Reading, error)) {
-	go func() {
+	const verb, object = "Read", "what is left of this machine"
+	rescue.Ask(ctx, func() (eviction.Reading, error) {
 		r, err := p.left(ctx)
 		if err != nil {
-			err = &port.Error{Kind: hostcall.KindOf(err), Verb: "Read", Object: "what is left of this machine",
-				Detail: err.Error()}
+			err = &port.Error{Kind: hostcall.KindOf(err), Verb: verb, Object: object, Detail: err.Error()}
 		}
-		done(r, err)
-	}()
+		return r, err
+	}, port.Panicked(verb, object), done)
 }
 
 func (p *Pressure) left(ctx context.Context) (eviction.Reading, error) {
@@ -193,13 +194,14 @@ func (p *Pressure) disk(ctx context.Context, path string) (eviction.Disk, error)
 	ctx, cancel := context.WithTimeout(ctx, diskPatience)
 	defer cancel()
 	d, err := answer.Of(ctx, func(done func(eviction.Disk, error)) {
-		go func() {
-			d, err := statfs(path)
-			p.mu.Lock()
-			delete(p.looking, path)
-			p.mu.Unlock()
-			done(d, err)
-		}()
+		rescue.Ask(ctx, func() (eviction.Disk, error) {
+			defer func() {
+				p.mu.Lock()
+				delete(p.looking, path)
+				p.mu.Unlock()
+			}()
+			return statfs(path)
+		}, port.Panicked("statfs", path), done)
 	})
 	if err != nil {
 		return eviction.Disk{}, fmt.Errorf("statfs %s: %w", path, err)

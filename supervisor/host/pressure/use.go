@@ -12,19 +12,21 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
 )
 
 // Use implements port.Pressure. The runtime's IDs of containers are those in the status of the pods.
 func (p *Pressure) Use(ctx context.Context, pods []*v1.Pod, want port.PodUse, done func([]eviction.Use, error)) {
-	go func() {
+	const verb, object = "Measure", "what pods use"
+	rescue.Ask(ctx, func() ([]eviction.Use, error) {
 		out, err := p.use(ctx, pods, want)
 		if err != nil {
-			err = &port.Error{Kind: hostcall.KindOf(err), Verb: "Measure", Object: "what pods use", Detail: err.Error()}
+			err = &port.Error{Kind: hostcall.KindOf(err), Verb: verb, Object: object, Detail: err.Error()}
 		}
-		done(out, err)
-	}()
+		return out, err
+	}, port.Panicked(verb, object), done)
 }
 
 func (p *Pressure) use(ctx context.Context, pods []*v1.Pod, want port.PodUse) ([]eviction.Use, error) {

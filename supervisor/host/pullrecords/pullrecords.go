@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/regular"
 )
@@ -54,9 +55,9 @@ func (s *Store) dir(intent bool) string {
 }
 
 // Load implements port.PullRecords.
-func (s *Store) Load(_ context.Context, done func(port.PullFiles, error)) {
+func (s *Store) Load(ctx context.Context, done func(port.PullFiles, error)) {
 	var all port.PullFiles
-	s.do(func() (err error) {
+	s.do(ctx, "Load", s.root, func() (err error) {
 		if all.Intents, all.AsideIntents, err = s.list(true); err != nil {
 			return err
 		}
@@ -97,23 +98,22 @@ func (s *Store) list(intent bool) (files []port.PullFile, aside []string, err er
 
 // do runs f on another goroutine, while no other runs. The caller waits for one before it begins another whose order
 // matters.
-func (s *Store) do(f func() error, done func(error)) {
-	go func() {
+func (s *Store) do(ctx context.Context, verb, object string, f func() error, done func(error)) {
+	rescue.Do(ctx, func() error {
 		s.mu.Lock()
-		err := f()
-		s.mu.Unlock()
-		done(err)
-	}()
+		defer s.mu.Unlock()
+		return f()
+	}, port.Panicked(verb, object), done)
 }
 
 // SaveIntent implements port.PullRecords.
-func (s *Store) SaveIntent(_ context.Context, name string, data []byte, done func(error)) {
-	s.do(func() error { return s.write(true, name, data) }, done)
+func (s *Store) SaveIntent(ctx context.Context, name string, data []byte, done func(error)) {
+	s.do(ctx, "SaveIntent", name, func() error { return s.write(true, name, data) }, done)
 }
 
 // SavePulled implements port.PullRecords.
-func (s *Store) SavePulled(_ context.Context, name string, data []byte, intent string, done func(error)) {
-	s.do(func() error {
+func (s *Store) SavePulled(ctx context.Context, name string, data []byte, intent string, done func(error)) {
+	s.do(ctx, "SavePulled", name, func() error {
 		if name != "" {
 			if err := s.write(false, name, data); err != nil {
 				return err
@@ -127,16 +127,16 @@ func (s *Store) SavePulled(_ context.Context, name string, data []byte, intent s
 }
 
 // RemovePulled implements port.PullRecords.
-func (s *Store) RemovePulled(_ context.Context, name string, done func(error)) {
-	s.do(func() error {
+func (s *Store) RemovePulled(ctx context.Context, name string, done func(error)) {
+	s.do(ctx, "RemovePulled", name, func() error {
 		return errors.Join(remove(filepath.Join(s.pulled, name)), remove(filepath.Join(s.pulled, damaged+name)))
 	}, done)
 }
 
 // SetAside implements port.PullRecords.
-func (s *Store) SetAside(_ context.Context, f port.PullFile, done func(string, error)) {
+func (s *Store) SetAside(ctx context.Context, f port.PullFile, done func(string, error)) {
 	from, to := filepath.Join(s.dir(f.Intent), f.Name), filepath.Join(s.dir(f.Intent), damaged+f.Name)
-	s.do(func() error {
+	s.do(ctx, "SetAside", f.Name, func() error {
 		err := os.Rename(from, to)
 		if err != nil && os.Remove(to) == nil { // a file and a directory don't replace each other
 			err = os.Rename(from, to)

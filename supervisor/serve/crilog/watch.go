@@ -1,10 +1,13 @@
 package crilog
 
 import (
+	"context"
 	"path/filepath"
 	"sync"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/troupe-dev/troupe/supervisor/again"
 )
 
 // Watcher tells readers that something happened in the directories of their
@@ -32,7 +35,7 @@ func (w *Watcher) subscribe(dir string) (woken <-chan struct{}, leave func(), ok
 			return nil, none, false
 		}
 		w.notify, w.dirs = n, map[string]map[chan struct{}]bool{}
-		go w.tell(n)
+		again.Go(context.Background(), func() { w.tell(n) }, func(string) { w.wake("") }) // some may have been missed
 	}
 	if w.dirs[dir] == nil {
 		if err := w.notify.Add(dir); err != nil {

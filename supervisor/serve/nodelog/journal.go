@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 const (
@@ -31,10 +33,10 @@ type journal struct {
 
 // over says that the request has ended.
 func (j *journal) over() {
-	go func() {
+	rescue.Go(context.Background(), func() {
 		j.running.Wait()
 		j.free()
-	}()
+	}, rescue.Answered)
 }
 
 // units are the names of all units that have written to the journal.
@@ -78,7 +80,10 @@ func (j *journal) copy(ctx context.Context, w io.Writer, args []string) error {
 		return err
 	}
 	ended := make(chan error, 1)
-	j.running.Go(func() { ended <- cmd.Wait() })
+	j.running.Go(func() {
+		defer rescue.Call(ctx, func(reason string) { ended <- errors.New(reason) })
+		ended <- cmd.Wait()
+	})
 	// A process that it left behind may hold the pipe.
 	defer context.AfterFunc(ctx, func() { read.Close() })() //nolint:errcheck // a pipe
 	if _, err := io.Copy(w, read); err != nil && ctx.Err() == nil {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 // translator speaks SPDY with the runtime for a client of v5.channel.k8s.io (KEP-4006): WebSockets have
@@ -129,7 +130,7 @@ func (q queue) Next() *remotecommand.TerminalSize {
 // resizes reads them, until the channel ends, or ctx.
 func resizes(ctx context.Context, from io.Reader) queue {
 	q := make(queue)
-	go func() {
+	rescue.Go(ctx, func() {
 		defer close(q)
 		for decoder := json.NewDecoder(from); ; {
 			var size remotecommand.TerminalSize
@@ -142,7 +143,7 @@ func resizes(ctx context.Context, from io.Reader) queue {
 				return
 			}
 		}
-	}()
+	}, rescue.Answered) // the terminal keeps its size
 	return q
 }
 

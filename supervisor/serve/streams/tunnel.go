@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
+
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 const (
@@ -54,12 +56,12 @@ func (t tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer client.Close() //nolint:errcheck // see above
 	ended := make(chan struct{}, 2)
 	carry := func(to io.WriteCloser, from io.ReadCloser) {
+		defer func() { ended <- struct{}{} }()
+		defer from.Close()                                                     //nolint:errcheck // see above
+		defer to.Close()                                                       //nolint:errcheck // see above
 		io.CopyBuffer(struct{ io.Writer }{to}, from, make([]byte, bufferSize)) //nolint:errcheck // a side has gone
-		to.Close()                                                             //nolint:errcheck // see above
-		from.Close()                                                           //nolint:errcheck // see above
-		ended <- struct{}{}
 	}
-	go carry(runtime, client)
+	rescue.Go(r.Context(), func() { carry(runtime, client) }, rescue.Answered) // both sides are closed
 	carry(client, runtime)
 	<-ended
 	<-ended
