@@ -307,7 +307,8 @@ func (a *assignments) call(
 	}
 	// One call of a plugin after the other, as a kubelet does: plugins need not expect more.
 	id := do(kernel.Effect[Message]{
-		Kind: verb, Object: string(key.Resource), Lane: fmt.Sprintf("plugin/%s", key.Resource), Deadline: within + endGrace,
+		Kind: verb, Object: string(key.Resource), For: string(q.Pod.UID), Lane: fmt.Sprintf("plugin/%s", key.Resource),
+		Deadline: within + endGrace,
 	})
 	a.calls[id] = call{q, key, ctx.Now()}
 	a.keepRequest(q)

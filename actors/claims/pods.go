@@ -115,7 +115,8 @@ func (a *actor) get(ctx *kernel.Context[Message], u *user, name string) {
 	a.gets++
 	k := port.APIKey{Kind: port.ResourceClaimKind, Namespace: u.Pod.Namespace, Name: name}
 	e := kernel.Effect[Message]{
-		Kind: "Get", Object: k.String(), Lane: fmt.Sprintf("get/%d/%d", ctx.Incarnation(), a.gets), Deadline: GetDeadline,
+		Kind: "Get", Object: k.String(), For: string(u.uid), Lane: fmt.Sprintf("get/%d/%d", ctx.Incarnation(), a.gets),
+		Deadline: GetDeadline,
 	}
 	uid, api := u.uid, a.deps.API
 	u.gets[name] = portcall.Do(ctx, e, func(c context.Context, done func(port.APIObject, error)) { api.Get(c, k, done) },

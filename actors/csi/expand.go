@@ -41,7 +41,8 @@ func (a *actor) look(ctx *kernel.Context[Message]) {
 			}
 			k, has, claim, pv := s.Key, v.Has(), claimKey(s), port.APIKey{Kind: port.PersistentVolumeKind, Name: s.Name}
 			e := kernel.Effect[Message]{
-				Kind: "GetClaim", Object: claim.String(), Lane: "size/" + claim.String(), Deadline: apiDeadline,
+				Kind: "GetClaim", Object: claim.String(), For: string(uid), Lane: "size/" + claim.String(),
+				Deadline: apiDeadline,
 			}
 			v.sizing = portcall.Do(ctx, e, func(c context.Context, done func(int64, error)) {
 				expand.Wanted(c, api, claim, pv, has, done)

@@ -56,7 +56,7 @@ func (c *cell) crash(reason, m any, stack []byte) *CrashReport {
 	case result:
 		r.Detail = describe(m.payload())
 	case *effectPanic:
-		r.Reason, r.Stack = m.reason, m.stack
+		r.Reason, r.Detail, r.Stack = m.reason, m.detail, m.stack
 	case actor.SystemMessage, overflowed:
 		// c.current names it
 	default:

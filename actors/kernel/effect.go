@@ -48,8 +48,8 @@ type Effect[M any] struct {
 	// Run begins the work and returns at once. It runs on the goroutine that made room for it. done is
 	// called once, from any goroutine, with the result. ctx ends at the deadline, and has a method
 	// AfterFunc(func()) func() bool that reports its end without a goroutine. If Run or Expired
-	// panics, the owner crashes. So it does if a goroutine that Run started panics, unless the effect is For another:
-	// then that is reported, and the call has failed (package rescue).
+	// panics, the owner crashes. If a goroutine that Run started panics, the call has failed (package rescue), and the
+	// actor that the effect is For crashes, or else the owner, unless its policy is to escalate: then that is reported.
 	Run func(ctx context.Context, id EffectID, done func(M))
 	// Expired is the message for a deadline that passed without a result. Required, unless Standing.
 	// The work may still have been done. A later result is still delivered, but its owner no longer

@@ -5,9 +5,12 @@ import (
 	"runtime/debug"
 )
 
-// effectPanic is delivered instead of a result if an effect's Run or Expired panicked. It crashes
-// the owner, on whatever goroutine the code ran.
-type effectPanic struct{ what, reason, stack string }
+// effectPanic is delivered instead of a result if an effect's Run or Expired panicked, and before it if its work did.
+// It crashes the actor, on whatever goroutine the code ran.
+type effectPanic struct{ what, reason, detail, stack string }
+
+// WorkOfEffect is the beginning of CrashReport.Message of a panic on a goroutine that an effect has started.
+const WorkOfEffect = "work of effect "
 
 // guard calls f, and tells the owner of a panic.
 func (e *effect) guard(what string, f func()) (ok bool) {
@@ -26,16 +29,24 @@ func (e *effect) guard(what string, f func()) (ok bool) {
 	return true
 }
 
-// panicked tells of a panic of the work, on whatever goroutine that ran. An owner that works for others goes on.
+// panicked tells of a panic of the work, on whatever goroutine that ran. It is a crash of the actor that the work is
+// for, or else of its owner. One whose crashes would end more than itself goes on: for it the call has failed.
 func (e *effect) panicked(reason string, stack []byte) {
-	p := &effectPanic{what: "work of effect " + e.Kind, reason: reason, stack: trimStack(string(stack))}
-	if e.For == "" {
-		e.owner.deliver(envelope{msg: p})
+	c := e.owner
+	p := &effectPanic{what: WorkOfEffect + e.Kind, reason: reason, stack: trimStack(string(stack))}
+	p.detail = shorten("Object:"+e.Object+" Owner:"+c.path, detailLimit)
+	if e.For != "" {
+		if c = c.runner.ward(e.For); c != nil {
+			c.deliver(envelope{msg: p})
+			return
+		}
+		c = e.owner
+	} else if c.policy.Beyond != Escalate {
+		c.deliver(envelope{msg: p})
 		return
 	}
-	sys := e.owner.sys
-	sys.report(e.owner, &CrashReport{
-		Path: e.owner.path, Kind: e.owner.kind, At: sys.clock.Now(), Reason: p.reason, Message: p.what,
+	c.sys.report(c, &CrashReport{
+		Path: c.path, Kind: c.kind, At: c.sys.clock.Now(), Reason: p.reason, Message: p.what,
 		Detail: shorten("Object:"+e.Object+" For:"+e.For, detailLimit), Stack: p.stack, Decision: Contained,
 	})
 }

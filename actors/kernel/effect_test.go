@@ -275,19 +275,28 @@ func TestPanickingEffects(t *testing.T) {
 	}
 }
 
-// TestPanickingWork has a goroutine of a port panic. Who works for others goes on, and its call has failed.
+// TestPanickingWork has a goroutine of a port panic. The call has failed. Who works for others goes on: the actor that it
+// works for crashes, if there is one.
 func TestPanickingWork(t *testing.T) {
 	for _, c := range []struct {
 		name, of    string
+		policy      Policy
 		decision    Decision
 		incarnation uint32
+		ward        uint32
 	}{
-		{"its own", "", Restart, 2},
-		{"another's", "ns/pod", Contained, 1},
+		{"its own", "", ForPods, Restart, 2, 1},
+		{"its own, and more would end with it", "", ForSingletons, Contained, 1, 1},
+		{"another's", "ward", ForSingletons, Restart, 1, 2},
+		{"of one that has gone", "gone", ForSingletons, Contained, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			calls := newCalls(t, starts)
-			r := calls.root("a")
+			calls.run.UseWards(func(of string) string { return "the/" + of })
+			ward := calls.b.child(calls.root("the"), calls.b.spec("ward"))
+			spec := calls.b.spec("a")
+			spec.Runner, spec.Policy = calls.run, c.policy
+			r := calls.b.root(spec)
 			calls.do(r, calls.effect("1", "x", func(e *Effect[do]) {
 				e.For = c.of
 				e.Run = func(ctx context.Context, _ EffectID, done func(do)) {
@@ -304,11 +313,14 @@ func TestPanickingWork(t *testing.T) {
 			}
 			crash := calls.b.crashes[0]
 			if crash.Reason != "in the call" || crash.Message != "work of effect Call" || crash.Decision != c.decision ||
-				!strings.Contains(crash.Stack, "effect_test.go") {
+				!strings.Contains(crash.Stack, "effect_test.go") || !strings.Contains(crash.Detail, "Object:1") {
 				t.Errorf("%+v", crash)
 			}
 			if i := calls.b.info(r); i.Status != "Running" || i.Incarnation != c.incarnation {
 				t.Errorf("%+v", i)
+			}
+			if i := calls.b.info(ward); i.Status != "Running" || i.Incarnation != c.ward {
+				t.Errorf("the other: %+v", i)
 			}
 		})
 	}

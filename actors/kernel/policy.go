@@ -17,7 +17,7 @@ const (
 	Escalate
 	// Ended: the actor was stopping anyway.
 	Ended
-	// Contained: a call that an effect made for another has panicked, and failed. The actor goes on.
+	// Contained: a call has panicked, and failed. The actor that made it goes on.
 	Contained
 )
 

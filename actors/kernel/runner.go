@@ -18,6 +18,8 @@ type Runner struct {
 
 	mu     sync.Mutex
 	closed bool
+	// wards gives the path of the actor that an effect is For; nil if none is known.
+	wards func(of string) (path string)
 	// left are effects that Close cancelled and whose work goes on; idle is closed when there are none any more.
 	left map[*effect]struct{}
 	idle chan struct{}
@@ -108,6 +110,18 @@ func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 // UseClock gives the machine a clock of its own: the runner's actors read it, and their timers and
 // deadlines go by it. Call it before the runner is used.
 func (r *Runner) UseClock(c Clock) { r.clock = c }
+
+// UseWards has a panic of the work of an effect be a crash of the actor that the effect is For, as long as that exists.
+// path gives its path by For. Call it before the runner is used.
+func (r *Runner) UseWards(path func(of string) string) { r.wards = path }
+
+// ward is the actor that an effect is For; nil if there is none.
+func (r *Runner) ward(of string) *cell {
+	if r.wards == nil {
+		return nil
+	}
+	return r.sys.cell(r.wards(of))
+}
 
 // add takes a new effect and begins it if possible. pool is the pool of the slot it needs, keeps
 // the pool of the slot it may take over; both may be empty.

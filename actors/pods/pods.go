@@ -162,7 +162,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Repeat:
 		a.repeat(ctx)
 	case Crashed:
-		a.crashed(m.Report)
+		a.crashed(ctx, m.Report)
 	case NodeSeen:
 		a.nodeSeen(m.Node)
 		a.reconcile(ctx)

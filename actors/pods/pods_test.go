@@ -257,7 +257,7 @@ func TestPodsActorRestarts(t *testing.T) {
 	r.crash["a"] = true
 	r.tells(pods.RuntimeBack{})
 	r.Advance(time.Second)
-	r.want("one crashes", nil, "b: RuntimeBack", "a: assign, look, status Running")
+	r.want("one crashes", nil, "b: RuntimeBack", "a: assign, look, status Running", "event: a ActorCrashed")
 	if got := r.crashOf("a"); got == nil || got.Reason != actortest.Ordered {
 		t.Errorf("the crash is not known: %v", got)
 	}

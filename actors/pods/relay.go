@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // take relays a full list. A pod that is not in it has nothing in the runtime.
@@ -99,10 +101,30 @@ func (a *pods) finished(ctx *kernel.Context[Message], m pod.Finished) {
 	a.reconcile(ctx)
 }
 
-// crashed stores the last crash of a pod's actor, until it reports again.
-func (a *pods) crashed(c *kernel.CrashReport) {
+// crashed stores the last crash of a pod's actor, until it reports again, and tells people of it.
+func (a *pods) crashed(ctx *kernel.Context[Message], c *kernel.CrashReport) {
 	name := c.Path[strings.LastIndexByte(c.Path, '/')+1:]
-	if r := a.of[types.UID(name)]; r != nil {
-		r.crash = c
+	r := a.of[types.UID(name)]
+	if r == nil {
+		return
 	}
+	r.crash = c
+	if c.Decision == kernel.Ended {
+		return
+	}
+	text := fmt.Sprintf("the agent made a mistake with this pod: %s: panic: %s. Its containers go on; the next try is in "+
+		"%v: see `troupe crashes`", c.Message, crashText(c.Reason), c.RetryAfter)
+	a.deps.Pod.Events.Record(port.Event{Pod: r.Pod, Warning: true, Reason: actorCrashed, Message: text, At: ctx.Now()})
+}
+
+// actorCrashed is the reason of an event.
+const actorCrashed = "ActorCrashed"
+
+// crashText is what was panicked with, as far as an event has room for it.
+func crashText(s string) string {
+	const most = 300
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
 }

@@ -26,6 +26,7 @@ func Start(system *kernel.System, c Config) (*Agent, error) {
 	if c.Clock != nil {
 		runner.UseClock(c.Clock)
 	}
+	runner.UseWards(func(uid string) string { return c.Name + "/pods/" + uid })
 	root, err := kernel.SpawnRoot(system, kernel.Spec[node.Message]{
 		Name: c.Name, Kind: "node", New: node.New(&c.Config), Policy: kernel.ForRoot, Runner: runner,
 	})
