@@ -33,6 +33,7 @@ type chaosFlags struct {
 	report  string
 	nodes   int
 	private bool
+	panics  bool
 	limit   time.Duration
 	shard   shard
 }
@@ -105,6 +106,8 @@ found until then was printed; 1 if the command could not be run.`,
 		"cases of a cluster with so many nodes (default: of one node without a control plane)")
 	seeds.Flags().BoolVar(&f.private, "private", false,
 		"pods of each case use an image that needs a credential, half of them without one")
+	seeds.Flags().BoolVar(&f.panics, "panics", false,
+		"half of the faults are panics of the agent's own code within ports, and calls that take much memory")
 	seeds.MarkFlagsMutuallyExclusive("nodes", "private")
 	for _, many := range []*cobra.Command{replay, sweep, seeds} {
 		many.Flags().Var(&f.shard, "shard", "run only part I of N of the cases, I from 0 to N-1: I/N")
@@ -257,6 +260,7 @@ func (f *chaosFlags) seeds(c *cobra.Command, arg string) error {
 	case f.nodes > 0:
 		profile = plan.Cluster(f.nodes)
 	}
+	profile.Panics = f.panics
 	from, to := f.shard.of(last - first + 1)
 	o, err := newOutcome(f, c, to-from)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
@@ -113,6 +114,12 @@ func CallFault(e plan.Effect, kind port.ErrorKind) simcri.Fault {
 		return simcri.Fault{AnswerLate: e.For}
 	case plan.WorkLate:
 		return simcri.Fault{WorkLate: e.For}
+	case plan.Panic:
+		return simcri.Fault{Fail: true, Panics: true, Kind: port.Panic, Detail: Planted}
+	case plan.PanicAfter:
+		return simcri.Fault{Partial: true, Panics: true, Kind: port.Panic, Detail: Planted}
+	case plan.Allocate:
+		return simcri.Fault{Takes: expansion.Max}
 	default:
 		return simcri.Fault{}
 	}
@@ -173,6 +180,9 @@ func hostFault(e plan.Effect, verb string) sim.HostFault {
 		return sim.HostFault{AnswerLate: e.For}
 	case plan.WorkLate:
 		return sim.HostFault{WorkLate: e.For}
+	case plan.Panic, plan.PanicAfter:
+		err := &port.Error{Kind: port.Panic, Verb: verb, Detail: Planted}
+		return sim.HostFault{Err: err, Works: e.Do == plan.PanicAfter, Panics: true}
 	default:
 		return sim.HostFault{}
 	}

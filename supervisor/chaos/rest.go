@@ -15,6 +15,10 @@ const (
 	busyForNothing = "L02"
 	// isolated: what goes wrong with one pod does not delay others.
 	isolated = "L03"
+	// contained: a panic within a port touches only the pod that it was called for.
+	contained = "I47"
+	// unchanged: a call that takes much memory changes nothing.
+	unchanged = "I48"
 	// frugal: what goes wrong costs few calls more.
 	frugal = "I19"
 	// sameAgain: a case has the same run each time.

@@ -45,8 +45,10 @@ type runner struct {
 	c            *plan.Case
 	record, bare bool
 	// states: the state of the node is taken down at each point; marked is what its actors were at.
-	states   bool
-	marked   uint64
+	states bool
+	marked uint64
+	// panicked are the pods that a port has panicked for; empty for a call that is not of one pod.
+	panicked map[string]bool
 	versions func(string, *v1.Pod)
 	rec      *recording // nil if there is none
 
@@ -86,6 +88,7 @@ type member struct {
 // newRunner makes the world of a case.
 func newRunner(c *plan.Case, options ...Option) *runner {
 	r := &runner{c: c, story: newStory(c)}
+	r.panicked = map[string]bool{}
 	r.uses, r.unused = map[plan.Role]machine.Use{}, map[string]time.Time{}
 	for _, o := range options {
 		o(r)
@@ -97,7 +100,7 @@ func newRunner(c *plan.Case, options ...Option) *runner {
 	if r.states {
 		r.inj.state = r.state
 	}
-	r.inj.strikes = r.rec.fault
+	r.inj.strikes = r.struck
 	r.build()
 	return r
 }
@@ -371,12 +374,6 @@ func (r *runner) event(node string, e port.RuntimeEvent) simcri.EventFate {
 		r.on(node).rules.Troubled(e.Pod.UID, max(f.Delay, relist))
 	}
 	return f
-}
-
-// crashed is each crash of an actor.
-func (r *runner) crashed(c *kernel.CrashReport) {
-	r.out.Crashes++
-	r.on(agent.NodeOf(c.Path)).rules.Crashed(c.RetryAfter)
 }
 
 // lease is each version of the lease of a node.

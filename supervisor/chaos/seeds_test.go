@@ -14,22 +14,25 @@ import (
 func full() bool { return os.Getenv("TROUPE_TEST_SIZE") == "full" }
 
 // TestSeeds runs the cases of some seeds. TROUPE_CASES=N runs so many.
-func TestSeeds(t *testing.T) {
-	n := uint64(500)
+func TestSeeds(t *testing.T) { seeds(t, "TROUPE_CASES", 500, plan.Profile{}) }
+
+// seeds runs the cases of n seeds, or of as many as a variable says.
+func seeds(t *testing.T, variable string, n uint64, p plan.Profile) {
+	t.Helper()
 	if full() {
-		n = 2000
+		n *= 4
 	}
 	if actortest.Raced || testing.Short() {
-		n = 100
+		n = min(n, 100)
 	}
-	if s := os.Getenv("TROUPE_CASES"); s != "" {
+	if s := os.Getenv(variable); s != "" {
 		var err error
 		if n, err = strconv.ParseUint(s, 10, 64); err != nil || n == 0 {
-			t.Fatalf("TROUPE_CASES=%s: %v", s, err)
+			t.Fatalf("%s=%s: %v", variable, s, err)
 		}
 	}
 	var tally Tally
-	Seeds(t.Context(), 1, n, 0, plan.Profile{}, func(r *Result) bool {
+	Seeds(t.Context(), 1, n, 0, p, func(r *Result) bool {
 		tally.Add(r)
 		return true
 	})

@@ -24,7 +24,7 @@ func Singles(l Life) []*plan.Case {
 	var out []*plan.Case
 	for _, p := range base.Points {
 		for _, e := range p.Stream.Effects() {
-			if !p.Stream.Can(p.Subject, e) {
+			if !p.Stream.Can(p.Subject, e) || e == plan.Allocate { // without a twin it shows nothing
 				continue
 			}
 			out = append(out, withFault(l.Case, p.fault(e)))
@@ -103,7 +103,7 @@ func Twinned(c *plan.Case, options ...Option) *Result {
 func like(r *Result) func(*plan.Case, ...Option) *Result {
 	if len(r.Violations) > 0 {
 		switch r.Violations[0].ID {
-		case isolated, frugal:
+		case isolated, frugal, unchanged:
 			return Twinned
 		case atRest:
 			return func(c *plan.Case, options ...Option) *Result { return Run(c, append(options, WithRest())...) }

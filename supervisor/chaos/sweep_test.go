@@ -8,13 +8,13 @@ import (
 	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
-// TestSweep runs one of nine single faults at the points of every life, of long lives fewer (Life.Stride), and of three in
+// TestSweep runs one of ten single faults at the points of every life, of long lives fewer (Life.Stride), and of three in
 // the run of all tests. With the race detector, which makes it ten times slower, and with -short it takes one of many; task
 // chaos takes all.
 func TestSweep(t *testing.T) {
 	var tally Tally
 	for i, l := range Lives() {
-		cases, stride := Singles(l), max(l.Stride, 9)
+		cases, stride := Singles(l), max(l.Stride, 10)
 		if full() {
 			stride = max(l.Stride, 3)
 		}

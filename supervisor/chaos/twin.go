@@ -16,7 +16,9 @@ func compared(r, twin *Result) *Result {
 	if len(r.Violations) > 0 {
 		return r
 	}
-	for id, why := range map[string]string{isolated: Beside(r, twin), frugal: Excess(r, twin)} { // order-free: one is told
+	for id, why := range map[string]string{ // order-free: one is told
+		isolated: Beside(r, twin), frugal: Excess(r, twin), unchanged: Unchanged(r, twin),
+	} {
 		if why != "" {
 			r.Violations = []invariants.Violation{{ID: id, What: why}}
 		}

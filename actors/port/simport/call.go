@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 // Fault is what goes wrong with one call. The zero value is no fault.
@@ -28,6 +29,11 @@ type Fault struct {
 	// what was true at the instant of the effect. It is lost if the caller gives up, or the far side is
 	// killed, before it comes.
 	AnswerLate time.Duration
+	// Panics: what the port does on this side panics. With Fail that is the translation of the request, and the call has
+	// no effect; without, it is the reading of the answer, after the call has taken effect.
+	Panics bool
+	// Takes: so many bytes are held from the call to its answer.
+	Takes int
 	// WorkLate: the call takes effect this much later, also if its caller gave up or was killed before.
 	// If the far side is killed before, the call takes effect at that instant.
 	WorkLate time.Duration
@@ -74,6 +80,10 @@ type Op struct {
 
 	fail func(error)
 	work func(*Op)
+	// held is the memory of Fault.Takes.
+	held []byte
+	// crash answers with a panic; nil unless Fault.Panics.
+	crash func()
 	// answered: done was called or will be. Never reset: done is called once.
 	answered bool
 	// working: the latency is over.
@@ -143,6 +153,15 @@ func (o *Op) Canceled(ctx context.Context) bool {
 // Start runs work after the latency, unless ctx ends first or the fault prevents it. reserve, if
 // not nil, runs now and may refuse.
 func (o *Op) Start(ctx context.Context, latency time.Duration, reserve func(*Op) *port.Error, work func(*Op)) {
+	if o.Fault.Takes > 0 {
+		o.held = make([]byte, o.Fault.Takes)
+		for i := 0; i < len(o.held); i += page {
+			o.held[i] = 1
+		}
+	}
+	if o.Fault.Panics {
+		o.crash = func() { panics(ctx, &o.Fault, func(err *port.Error) { o.fail(o.named(err)) }) }
+	}
 	if o.Fault.Fail {
 		o.RefuseAfter(latency+o.Fault.Latency, &port.Error{Kind: o.Fault.Kind, Detail: o.Fault.Detail})
 		o.watch(ctx)
@@ -264,6 +283,9 @@ func (o *Op) Reply(f func()) {
 	case o.answered:
 		o.end()
 	case o.answersLate(func() { o.Reply(f) }):
+	case o.crash != nil:
+		o.answer(o.crash)
+		o.end()
 	case o.Fault.Partial:
 		o.answer(func() { o.fail(o.named(&port.Error{Kind: o.Fault.Kind, Detail: o.Fault.Detail})) })
 		o.end()
@@ -284,8 +306,18 @@ func (o *Op) Refuse(err *port.Error) {
 	if o.Fault.LoseReply && !o.answered || o.answersLate(func() { o.Refuse(err) }) {
 		return
 	}
-	o.answer(func() { o.fail(o.named(err)) })
+	fail := func() { o.fail(o.named(err)) }
+	if o.crash != nil && o.Fault.Fail {
+		fail = o.crash
+	}
+	o.answer(fail)
 	o.end()
+}
+
+// panics panics as the goroutine of a port may that works for ctx, and fails the call with the text.
+func panics(ctx context.Context, fault *Fault, fail func(*port.Error)) {
+	defer rescue.Call(ctx, func(reason string) { fail(port.Panicked("", "")(reason).(*port.Error)) })
+	panic(fault.Detail)
 }
 
 // answersLate reports whether the answer is late, and then calls f when it is due.
@@ -322,8 +354,12 @@ func (o *Op) answer(f func()) {
 	o.calls.Later(f)
 }
 
+// page is the least memory that a process gets.
+const page = 4 << 10
+
 // end takes the call off the list.
 func (o *Op) end() {
+	o.held = nil
 	o.calls.inflight.remove(o)
 	if o.stopCtx != nil {
 		o.stopCtx()

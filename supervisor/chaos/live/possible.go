@@ -69,12 +69,16 @@ func (c *Config) impossible(f *plan.Fault) string {
 		switch {
 		case strings.HasPrefix(f.Subject, "Probe"), f.Subject == simcri.ContainerMemory.String():
 			return "faults of " + f.Subject
-		case f.Effect.Do == plan.Partial:
-			return "call faults with partial"
+		case f.Effect.Do == plan.Partial || f.InPort():
+			return "call faults with " + string(f.Effect.Do)
 		case f.Effect.Do == plan.KillRuntime && c.KillRuntime == nil:
 			return "call faults with kill-runtime (without --kill-runtime)"
 		}
-	case plan.API, plan.Event:
+	case plan.API:
+		if f.InPort() {
+			return "api faults with " + string(f.Effect.Do)
+		}
+	case plan.Event:
 	default:
 		return fmt.Sprintf("faults of the stream %s", f.Stream)
 	}

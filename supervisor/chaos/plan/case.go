@@ -135,8 +135,9 @@ const (
 	Slow        EffectKind = "slow"         // call, host, api: done so much later
 	KillAgent   EffectKind = "kill"         // all but event: the agent is killed when it begins
 	KillAfter   EffectKind = "kill-after"   // msg: the agent is killed when it was handled
-	Panic       EffectKind = "panic"        // msg: the actor panics before it
-	PanicAfter  EffectKind = "panic-after"  // msg: the actor panics after it
+	Panic       EffectKind = "panic"        // msg: the actor panics before it; call, host, api: the port, before it asks
+	PanicAfter  EffectKind = "panic-after"  // msg: the actor panics after it; call, host, api: the port, once answered
+	Allocate    EffectKind = "allocate"     // call: as much memory is taken for it as a pod may make the agent take
 	PanicWithin EffectKind = "panic-within" // msg: the actor panics at the first thing that it sends or begins
 	AnswerLate  EffectKind = "answer-late"  // call, host, api: done now, answered so much later
 	WorkLate    EffectKind = "work-late"    // call, host, api: done so much later, also if nobody waits any more
@@ -160,11 +161,13 @@ func Streams() []Stream { return []Stream{Call, Host, API, Event, Message, Send}
 func (s Stream) Effects() []EffectKind {
 	switch s {
 	case Call:
-		return []EffectKind{Fail, Hang, Lose, Partial, Slow, AnswerLate, WorkLate, KillAgent, KillRuntime}
+		return []EffectKind{
+			Fail, Hang, Lose, Partial, Slow, AnswerLate, WorkLate, KillAgent, KillRuntime, Panic, PanicAfter, Allocate,
+		}
 	case Host:
-		return []EffectKind{Fail, Hang, Slow, AnswerLate, WorkLate, KillAgent, Lost, Older, Lose}
+		return []EffectKind{Fail, Hang, Slow, AnswerLate, WorkLate, KillAgent, Lost, Older, Lose, Panic, PanicAfter}
 	case API:
-		return []EffectKind{Fail, Hang, Lose, Slow, AnswerLate, WorkLate, KillAgent}
+		return []EffectKind{Fail, Hang, Lose, Slow, AnswerLate, WorkLate, KillAgent, Panic, PanicAfter}
 	case Message:
 		return []EffectKind{Panic, PanicWithin, PanicAfter, KillAgent, KillAfter}
 	case Event:
@@ -176,12 +179,16 @@ func (s Stream) Effects() []EffectKind {
 	}
 }
 
-// drawn are the effects that seeds draw from.
-func (s Stream) drawn() []EffectKind {
-	if s == Host {
-		return []EffectKind{Fail, Hang, Slow, AnswerLate, WorkLate, KillAgent, Lost, Older}
-	}
-	return s.Effects()
+// drawn are the effects that seeds of a profile draw from.
+func (s Stream) drawn(p *Profile) []EffectKind {
+	return slices.DeleteFunc(s.Effects(), func(e EffectKind) bool {
+		return s == Host && e == Lose && !p.CSI || s.inPorts(e) && !p.Panics
+	})
+}
+
+// inPorts says whether an effect is what the agent's own code does in a port.
+func (s Stream) inPorts(e EffectKind) bool {
+	return s != Message && (e == Panic || e == PanicAfter || e == Allocate)
 }
 
 // Can says whether an effect can strike what a stream calls subject.
@@ -197,6 +204,12 @@ func (s Stream) Can(subject string, e EffectKind) bool {
 	}
 	return slices.Contains(s.Effects(), e)
 }
+
+// Panics says whether a fault is a panic within a port.
+func (f *Fault) Panics() bool { return f.InPort() && f.Effect.Do != Allocate }
+
+// InPort says whether a fault is what the agent's own code does in a port.
+func (f *Fault) InPort() bool { return f.Stream.inPorts(f.Effect.Do) }
 
 // LoadCheckpoint is the subject of the calls that read what the agent has written down.
 const LoadCheckpoint = "LoadCheckpoint"

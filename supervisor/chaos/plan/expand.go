@@ -21,6 +21,8 @@ type Profile struct {
 	CSI bool
 	// Private: pods of every case use an image that needs a credential, half of them without one.
 	Private bool
+	// Panics: half of the faults of every case are panics within ports, and calls that take much memory.
+	Panics bool
 	// Nodes is how many nodes there are, with workloads and controllers; see Cluster. 0 for one node
 	// without those.
 	Nodes int
@@ -61,7 +63,7 @@ func (p Profile) withDefaults() Profile {
 	}
 	if p.Effects == nil {
 		for _, s := range Streams() {
-			p.Effects = append(p.Effects, s.drawn()...)
+			p.Effects = append(p.Effects, s.drawn(&p)...)
 		}
 	}
 	return p
@@ -274,11 +276,7 @@ func Faults(seed uint64, p Profile, points map[Stream][]Fault) (out []Fault) {
 	var streams []Stream
 	can := map[Stream][]EffectKind{}
 	for _, s := range Streams() {
-		of := s.drawn()
-		if p.CSI {
-			of = s.Effects()
-		}
-		for _, e := range of {
+		for _, e := range s.drawn(&p) {
 			if effects[e] {
 				can[s] = append(can[s], e)
 			}
@@ -302,6 +300,12 @@ func Faults(seed uint64, p Profile, points map[Stream][]Fault) (out []Fault) {
 		if len(driven) > 0 && len(can[Host]) > 0 && r.IntN(2) == 0 {
 			s, from = Host, driven
 		}
+		if p.Panics && r.IntN(2) == 0 {
+			if f, is := inPort(r, points); is {
+				out = append(out, f)
+			}
+			continue
+		}
 		f := from[r.IntN(len(from))]
 		if f.Effect.Do = can[s][r.IntN(len(can[s]))]; !s.Can(f.Subject, f.Effect.Do) {
 			continue
@@ -312,4 +316,16 @@ func Faults(seed uint64, p Profile, points map[Stream][]Fault) (out []Fault) {
 		out = append(out, f)
 	}
 	return out
+}
+
+// inPort draws something that the agent's own code does in a port.
+func inPort(r *rand.Rand, points map[Stream][]Fault) (f Fault, is bool) {
+	s := []Stream{Call, Host, API}[r.IntN(3)]
+	from := points[s]
+	if len(from) == 0 {
+		return f, false
+	}
+	f = from[r.IntN(len(from))]
+	f.Effect.Do = []EffectKind{Panic, PanicAfter, Panic, PanicAfter, Allocate}[r.IntN(5)]
+	return f, s.Can(f.Subject, f.Effect.Do)
 }

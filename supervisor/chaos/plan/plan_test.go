@@ -142,7 +142,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"standalone; create a main=app":       "needs an apiserver",
 		"fault call X a = fail":               "want: fault STREAM",
 		"fault sky X - #1 = fail":             `there is no stream "sky"`,
-		"fault call X - #1 = panic":           `call can't have "panic"`,
+		"fault call X - #1 = drop":            `call can't have "drop"`,
 		"fault call X - #0 = fail":            "the first is #1",
 		"fault call X - #1 = fail 1s":         "take a duration",
 		"fault call X b #1 = fail":            "there is no pod b",

@@ -181,6 +181,10 @@ func (c *CSI) work(p *csiCall, boot int, call Call, fault *Fault) {
 		err = cmp.Or(failed, err)
 	}
 	finish := func(err error) {
+		if fault.panicked(err) {
+			fault.panic(p.ctx, call, p.answer)
+			return
+		}
 		if fault.AnswerLate > 0 {
 			c.clock.AfterFunc(fault.AnswerLate, func() { p.answer(err) })
 			return

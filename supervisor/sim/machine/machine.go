@@ -1,12 +1,15 @@
 package machine
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 // Machine has the parts of one simulated machine.
@@ -101,8 +104,10 @@ type Call struct {
 type Fault struct {
 	// Err is answered instead, and nothing is done.
 	Err error
-	// Works: the call of a CSI driver is done as usual, and Err is answered.
+	// Works: the call is done as usual, and Err is answered. Of calls of CSI drivers, and with Panics.
 	Works bool
+	// Panics: the port panics with the text of Err, before it has done anything, or with Works after it has.
+	Panics bool
 	// Hang: nothing is done and no answer comes, ever.
 	Hang bool
 	// Latency comes on top of the call's own.
@@ -168,6 +173,10 @@ func (c *Calls) do(ctx context.Context, call Call, latency time.Duration, done f
 	c.mu.Unlock()
 	c.clock.AfterFunc(latency+fault.Latency+fault.WorkLate, func() {
 		err := c.work(ctx, call, &fault, boot, f)
+		if fault.panicked(err) {
+			fault.panic(ctx, call, done)
+			return
+		}
 		if fault.AnswerLate > 0 {
 			c.clock.AfterFunc(fault.AnswerLate, func() { done(err) })
 			return
@@ -184,7 +193,7 @@ func (c *Calls) work(ctx context.Context, call Call, fault *Fault, boot int, f f
 	switch {
 	case lost, ctx.Err() != nil && fault.WorkLate == 0:
 		return &port.Error{Kind: port.Canceled, Verb: call.Verb, Object: call.object(), Detail: "the caller gave up"}
-	case fault.Err != nil:
+	case fault.Err != nil && !fault.Works:
 		return fault.Err
 	}
 	if c.Observe != nil {
@@ -192,7 +201,16 @@ func (c *Calls) work(ctx context.Context, call Call, fault *Fault, boot int, f f
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return f()
+	return cmp.Or(f(), fault.Err)
+}
+
+// panicked says whether the port panics instead of answering with err.
+func (f *Fault) panicked(err error) bool { return f.Panics && errors.Is(err, f.Err) }
+
+// panic panics as the goroutine of a port may that works for ctx, and fails the call with the text.
+func (f *Fault) panic(ctx context.Context, call Call, done func(error)) {
+	defer rescue.Call(ctx, func(reason string) { done(port.Panicked(call.Verb, call.object())(reason)) })
+	panic(f.Err.Error())
 }
 
 func (c *Call) object() string {
