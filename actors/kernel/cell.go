@@ -76,7 +76,9 @@ type cell struct {
 	runner *Runner
 	// effects are the unfinished effects of this path, oldest first. The runner's lock guards them.
 	effects []*effect
-	parent  *cell
+	// lanes are how many effects that have not ended each lane has; nil while there are few.
+	lanes  map[string]int
+	parent *cell
 	*shape
 	path string
 	// construct is a func() Behavior[M] for the M of protocol.

@@ -157,16 +157,6 @@ func (r *Runner) add(e *effect, pool, keeps string) {
 	}
 }
 
-// laneBusyLocked: an earlier effect of this path is on the lane, running or waiting.
-func (r *Runner) laneBusyLocked(e *effect) bool {
-	for _, o := range e.owner.effects {
-		if o.Lane == e.Lane && o.Phase <= EffectStarted {
-			return true
-		}
-	}
-	return false
-}
-
 // waitNoMore begins an effect that has waited for a slot for MaxQueue.
 func (r *Runner) waitNoMore(e *effect) {
 	r.mu.Lock()
@@ -245,7 +235,7 @@ func (r *Runner) finish(e *effect, res result) {
 		if e.slots != nil {
 			e.slots.learn(e, now)
 		}
-		e.Phase = EffectFinished
+		e.endLocked(EffectFinished)
 		r.traceLocked(e)
 		r.removeLocked(e)
 		r.keepLocked(e, now)
@@ -280,7 +270,7 @@ func (r *Runner) expire(e *effect, panicked bool) {
 		r.mu.Unlock()
 		return
 	}
-	e.Phase = EffectExpired
+	e.endLocked(EffectExpired)
 	e.count.Expired++
 	r.traceLocked(e)
 	next := r.vacateLocked(e)
@@ -291,21 +281,6 @@ func (r *Runner) expire(e *effect, panicked bool) {
 		e.guard("Expired", func() { e.owner.deliver(envelope{msg: e.work.overdue()}) })
 	}
 	r.beginAll(next)
-}
-
-// laneFreeLocked starts the next effect on e's lane, if it gets its slot.
-func (r *Runner) laneFreeLocked(e *effect) []*effect {
-	for _, o := range *r.listLocked(e) {
-		if o.Lane != e.Lane || o.Phase > EffectStarted {
-			continue
-		}
-		if o.Phase == EffectQueued && !o.waits && r.slotLocked(o) {
-			r.startLocked(o)
-			return []*effect{o}
-		}
-		return nil
-	}
-	return nil
 }
 
 // listLocked is the list of the path's effects that has e.
@@ -319,6 +294,7 @@ func (r *Runner) listLocked(e *effect) *[]*effect {
 func (r *Runner) linkLocked(e *effect) {
 	e.home = e.owner
 	e.home.effects = append(e.home.effects, e)
+	e.home.countLaneLocked(e)
 	if e.prev = r.last; e.prev != nil {
 		e.prev.next = e
 	} else {
@@ -329,13 +305,20 @@ func (r *Runner) linkLocked(e *effect) {
 
 func (r *Runner) removeLocked(e *effect) {
 	list := r.listLocked(e)
-	i := slices.Index(*list, e)
+	i := placeOf(*list, e.ID)
 	if i < 0 {
 		return // the runner was closed meanwhile
 	}
-	if len(*list) == 1 {
+	switch {
+	case len(*list) == 1:
 		*list = nil // an idle actor uses no memory for it
-	} else {
+		if e.home != nil {
+			e.home.lanes = nil
+		}
+	case i == 0: // the oldest of many
+		(*list)[0] = nil
+		*list = (*list)[1:]
+	default:
 		*list = slices.Delete(*list, i, i+1)
 	}
 	if e.home == nil {
@@ -380,6 +363,7 @@ func (r *Runner) adopt(c *cell) {
 	for _, e := range left {
 		e.home = c
 	}
+	c.countLanesLocked()
 }
 
 // orphan keeps the unfinished effects of c, which has ended.
@@ -393,12 +377,12 @@ func (r *Runner) orphan(c *cell) {
 		e.home = nil
 	}
 	r.orphans[c.path] = append(r.orphans[c.path], c.effects...)
-	c.effects = nil
+	c.effects, c.lanes = nil, nil
 }
 
 // dropLocked ends an effect that is Queued.
 func (r *Runner) dropLocked(e *effect) {
-	e.Phase = EffectDropped
+	e.endLocked(EffectDropped)
 	e.count.Dropped++
 	if e.stopWait != nil {
 		e.stopWait()
@@ -428,7 +412,7 @@ func (r *Runner) cancel(c *cell, id EffectID) {
 	var end *effect
 	r.mu.Lock()
 	es := c.effects
-	i := slices.IndexFunc(es, func(e *effect) bool { return e.ID == id })
+	i := placeOf(es, id)
 	if i >= 0 {
 		switch e := es[i]; e.Phase {
 		case EffectQueued:
