@@ -38,13 +38,13 @@ func (m Map[K, V]) At(k K) V {
 	return v
 }
 
-// few is with how many entries a search costs less than a built-in map.
-const few = 32
+// Few is with how many entries a search costs less than a built-in map.
+const Few = 32
 
 // Index is Get for who asks for many keys of the entries of now: with many it makes a built-in map of them. Until all
 // keys have been asked for, none may be deleted; a key that comes later need not be found.
 func (m Map[K, V]) Index() func(K) (V, bool) {
-	if len(m) <= few {
+	if len(m) <= Few {
 		return m.Get
 	}
 	at := make(map[K]int, len(m))

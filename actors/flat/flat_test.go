@@ -82,7 +82,7 @@ func TestMapModel(t *testing.T) {
 
 // TestIndex: it finds what Get finds, with few entries and with many.
 func TestIndex(t *testing.T) {
-	for _, n := range []int{0, 1, few, few + 1, 3 * few} {
+	for _, n := range []int{0, 1, Few, Few + 1, 3 * Few} {
 		var m Map[int, string]
 		for k := range n {
 			m.Set(2*k, string(rune('a'+k)))

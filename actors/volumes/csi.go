@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -152,7 +153,7 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 			a.mapped(ctx, p, m.Volume, m.Path)
 		}
 		p.failures.Delete(key)
-		p.paths.Set(m.Volume, m.Path)
+		p.stands(m.Volume, m.Path)
 		p.walked.Delete(m.Volume)
 	}
 	a.tell(p)
@@ -170,7 +171,7 @@ func (a *volumes) csiReleased(ctx *kernel.Context[Message], uid types.UID) {
 func (a *volumes) csiRestarted() {
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
 		p := a.pods[uid]
-		p.asked = nil
+		p.asked = flat.Many[string, bool]{}
 		if p.down && !p.released {
 			p.releasing = false
 			a.releaseCSI(p, uid)

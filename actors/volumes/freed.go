@@ -12,8 +12,9 @@ import (
 func (a *volumes) freed(ctx *kernel.Context[Message]) {
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
 		p, was := a.pods[uid], false
-		for i := range p.failures {
-			if f := &p.failures[i].Value; f.taken {
+		failures := p.failures.List()
+		for i := range failures {
+			if f := &failures[i].Value; f.taken {
 				f.again, was = true, true
 			}
 		}

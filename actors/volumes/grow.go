@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/expand"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -89,7 +88,7 @@ func (a *volumes) look(ctx *kernel.Context[Message]) {
 // expansion grows a volume as its claim says. It holds nothing of the actor.
 func (a *volumes) expansion(now time.Time, uid types.UID, p *volumed, m *volumeplan.Mount) *expand.Expansion {
 	host, r := a.deps.Host, port.GrowVolume{Pod: uid, Persistent: m.Persistent, Patience: a.deps.Deadline}
-	claim := podobjects.ClaimName(p.pod, podspec.Volume(&p.pod.Spec, m.Name))
+	claim := podobjects.ClaimName(p.pod, m.Volume)
 	return &expand.Expansion{
 		API: a.deps.API, Now: now,
 		Claim:  port.APIKey{Kind: port.PersistentVolumeClaimKind, Namespace: p.pod.Namespace, Name: claim},

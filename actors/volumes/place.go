@@ -49,19 +49,17 @@ func (a *volumes) taken(p *volumed, name string) bool {
 func (p *volumed) stand(paths flat.Map[string, string]) {
 	for _, e := range paths {
 		if !p.paths.Has(e.Key) {
-			p.paths.Set(e.Key, e.Value)
+			p.stands(e.Key, e.Value)
 		}
 	}
 }
 
 // mounted remembers what stands, and lets go of what was written.
 func (p *volumed) mounted(m done) {
-	p.paths.Set(m.volume, m.path)
+	p.stands(m.volume, m.path)
 	p.versions.Set(m.volume, m.version)
-	for i := range p.plan {
-		if p.plan[i].Name == m.volume && p.plan[i].Version == m.version {
-			p.plan[i].Content = nil
-		}
+	if of := p.named(m.volume); of != nil && of.Version == m.version {
+		of.Content = nil
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -42,8 +43,9 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 	if p.waits && !p.down {
 		a.event(ctx, p, "FailedMount",
 			fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=%v, unattached volumes=%v, "+
-				"failed to process volumes=%v: context deadline exceeded", p.missing(), p.missingThat(p.unattached.At),
-				p.missingThat(func(name string) bool { return p.named(name).Unprocessed })))
+				"failed to process volumes=%v: context deadline exceeded", p.missing(),
+				p.missingThat(func(m *volumeplan.Mount) bool { return p.unattached.At(m.Name) }),
+				p.missingThat(func(m *volumeplan.Mount) bool { return m.Unprocessed })))
 	}
 	switch {
 	case p.waits:
@@ -76,39 +78,84 @@ func (a *volumes) eventWaits(ctx *kernel.Context[Message], p *volumed) {
 }
 
 // up reports whether all volumes stand. What is in them may not be the newest.
-func (p *volumed) up() bool {
-	path := p.paths.Index()
-	return p.prepared && !slices.ContainsFunc(p.plan, func(m volumeplan.Mount) bool {
-		_, there := path(m.Name)
-		return !there
-	})
+func (p *volumed) up() bool { return p.prepared && p.left == 0 }
+
+// index finds the volumes of a new plan.
+func (p *volumed) index() {
+	p.places = flat.Many[string, int]{}
+	p.left, p.first = 0, 0
+	for i := range p.plan {
+		name := p.plan[i].Name
+		p.places.Set(name, i)
+		if !p.paths.Has(name) {
+			p.left++
+		}
+	}
+}
+
+// stands notes where a volume is.
+func (p *volumed) stands(volume, path string) {
+	switch was, is := p.paths.Get(volume); {
+	case is && was == path:
+		return
+	case is:
+		p.paths.Part() // the pod has the list
+	case p.places.Has(volume):
+		p.left--
+	}
+	p.paths.Set(volume, path)
 }
 
 // named is how a volume is mounted; nil if the pod does not use it.
 func (p *volumed) named(volume string) *volumeplan.Mount {
-	for i := range p.plan {
-		if p.plan[i].Name == volume {
-			return &p.plan[i]
-		}
+	if i, is := p.places.Get(volume); is {
+		return &p.plan[i]
 	}
 	return nil
 }
 
-// missing are the names of the volumes that do not stand, sorted.
-func (p *volumed) missing() []string {
-	var names []string
-	for i := range p.plan {
-		if name := p.plan[i].Name; !p.paths.Has(name) {
-			names = append(names, name)
+// shownMost is how many volumes of a pod, or failures, one text names. It says how many more there are: it is made anew
+// whenever one of thousands changes.
+const shownMost = 32
+
+// absent are volumes that do not stand, in the order of the plan: all, or of many some, and then more is how many
+// others there are.
+func (p *volumed) absent() (out []*volumeplan.Mount, more int) {
+	for p.first < len(p.plan) && p.paths.Has(p.plan[p.first].Name) {
+		p.first++
+	}
+	for i := p.first; i < min(len(p.plan), p.first+4*shownMost) && len(out) < shownMost; i++ {
+		if m := &p.plan[i]; !p.paths.Has(m.Name) {
+			out = append(out, m)
 		}
 	}
-	slices.Sort(names)
-	return names
+	return out, p.left - len(out)
+}
+
+// andMore says at the end of a list how many others there are.
+func andMore(list []string, more int) []string {
+	if more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	return list
+}
+
+// missing are the names of the volumes that do not stand, sorted.
+func (p *volumed) missing() []string {
+	return p.missingThat(func(*volumeplan.Mount) bool { return true })
 }
 
 // missingThat are those of them for which is holds.
-func (p *volumed) missingThat(is func(name string) bool) []string {
-	return slices.DeleteFunc(p.missing(), func(name string) bool { return !is(name) })
+func (p *volumed) missingThat(is func(*volumeplan.Mount) bool) []string {
+	var names []string
+	all, more := p.absent()
+	for _, m := range all {
+		if is(m) {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return andMore(names, more)
 }
 
 // tell says how far the pod's volumes are.
@@ -124,7 +171,7 @@ func (a *volumes) tell(p *volumed) {
 			p.late()
 			p.late = nil
 		}
-	case len(p.failures) > 0:
+	case p.failures.Len() > 0:
 		v.State = volumeplan.Failed
 		v.Message = p.trouble()
 	case p.waits:
@@ -134,17 +181,18 @@ func (a *volumes) tell(p *volumed) {
 	if p.pending = v.State == volumeplan.Pending && v.Message == ""; p.pending && before {
 		return // the pod knows that much
 	}
-	p.reply.Tell(pod.VolumesAnswer{Volumes: v, Paths: p.paths.Clone()})
+	p.reply.Tell(pod.VolumesAnswer{Volumes: v, Paths: p.paths.Shared()})
 }
 
 // trouble is all that failed, in one line.
 func (p *volumed) trouble() string {
 	var all []string
-	for _, f := range p.failures {
-		all = append(all, f.Value.message)
+	failures := p.failures.List()
+	for i := range min(len(failures), shownMost) {
+		all = append(all, failures[i].Value.message)
 	}
-	slices.SortFunc(all, cmp.Compare[string])
-	return strings.Join(all, "; ")
+	slices.Sort(all)
+	return strings.Join(andMore(all, len(failures)-len(all)), "; ")
 }
 
 // waiting is what has not come, and since when it is waited for.
@@ -158,11 +206,8 @@ func (p *volumed) waiting() string {
 		return "its volumes are being unmounted" + since + "; a file system does not answer"
 	}
 	var all []string
-	for i := range p.plan {
-		m := &p.plan[i]
-		if p.paths.Has(m.Name) {
-			continue
-		}
+	absent, more := p.absent()
+	for _, m := range absent {
 		text := fmt.Sprintf("volume %q%s", m.Name, since)
 		if why := p.csiWaiting(m.Name); why != "" {
 			text += why
@@ -173,7 +218,7 @@ func (p *volumed) waiting() string {
 		}
 		all = append(all, text)
 	}
-	return "waiting for " + strings.Join(all, "; ")
+	return "waiting for " + strings.Join(andMore(all, more), "; ")
 }
 
 // unanswered names what did not answer in time.
@@ -201,7 +246,11 @@ func (a *volumes) fail(ctx *kernel.Context[Message], p *volumed, key call, err e
 	switch key.what {
 	case mount:
 		if m := p.named(key.volume); m != nil {
-			reason, f.message = m.Reason(), m.Failed(err, f.message, p.missing())
+			var missing []string
+			if m.Unprocessed {
+				missing = p.missing()
+			}
+			reason, f.message = m.Reason(), m.Failed(err, f.message, missing)
 			f.obstacle = m.CSI != nil || m.Unprocessed // a claim that is no good may be that of a CSI volume
 		}
 	case unmount:

@@ -31,7 +31,10 @@ func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
 }
 
 // mounting reports whether something of a pod is being brought up.
-func mounting(ctx *kernel.Context[Message], uid types.UID) bool {
+func (p *volumed) mounting(ctx *kernel.Context[Message], uid types.UID) bool {
+	if n := p.running.Len(); n > 1 || n == 1 && !p.running.Has(call{unmount, ""}) {
+		return true
+	}
 	for _, e := range ctx.InFlight() {
 		if t, ok := e.Tag.(tag); ok && t.uid == uid && t.what != unmount {
 			return true

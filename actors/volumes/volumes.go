@@ -25,7 +25,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/expand"
@@ -33,7 +32,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what the volumes actor understands.
@@ -149,8 +147,13 @@ type volumed struct {
 	pod     *v1.Pod
 	objects podobjects.Set
 	// plan is made of the two; each has its Content until that was written.
-	plan  []volumeplan.Mount
-	reply kernel.Ref[pod.Message]
+	plan []volumeplan.Mount
+	// places are where in the plan each volume is, left how many of them do not stand, and first where the first of those
+	// may be: none is before it.
+	places flat.Many[string, int]
+	left   int
+	first  int
+	reply  kernel.Ref[pod.Message]
 	// later: the pod runs with its volumes already, and other pods go first.
 	later bool
 	// down: it is being taken down, and nothing is brought up any more.
@@ -159,18 +162,18 @@ type volumed struct {
 	// pending: the pod knows that its volumes are on their way; it takes them to be
 	// when it has asked.
 	pending  bool
-	paths    flat.Map[string, string]   // by name of the volume
-	versions flat.Map[string, uint64]   // of what is in them
-	walked   flat.Map[string, csi.Walk] // of those whose group is being changed
-	running  flat.Map[call, kernel.EffectID]
-	failures flat.Map[call, failure]
+	paths    flat.Many[string, string]   // by name of the volume
+	versions flat.Many[string, uint64]   // of what is in them
+	walked   flat.Many[string, csi.Walk] // of those whose group is being changed
+	running  flat.Many[call, kernel.EffectID]
+	failures flat.Many[call, failure]
 	// asked are the CSI volumes that csi was asked for, csiWaits what they wait for, or the release of all under an empty
 	// name, and specs how it was asked last. releasing: csi was asked to release them; released: it has. unattached are
 	// those that are not attached.
-	asked               flat.Map[string, bool]
-	specs               flat.Map[string, *csi.Spec]
-	csiWaits            flat.Map[string, string]
-	unattached          flat.Map[string, bool]
+	asked               flat.Many[string, bool]
+	specs               flat.Many[string, *csi.Spec]
+	csiWaits            flat.Many[string, string]
+	unattached          flat.Many[string, bool]
 	releasing, released bool
 	// retry is the one timer of this pod, and when it fires.
 	retry   func() bool
@@ -273,14 +276,16 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 			allocatable = nodeobject.Native(a.node.Status.Allocatable, allocatable)
 		}
 		p.plan = volumeplan.Plan(m.Pod, m.Objects, allocatable, a.deps.SELinux)
-		for i := range p.failures {
-			if p.failures[i].Key.what == mount {
-				p.failures[i].Value.again = true
+		p.index()
+		failures := p.failures.List()
+		for i := range failures {
+			if failures[i].Key.what == mount {
+				failures[i].Value.again = true
 			}
 		}
 	}
 	p.stand(m.Paths)
-	p.asked = nil // an answer may have been lost
+	p.asked = flat.Many[string, bool]{} // an answer may have been lost
 	p.pod, p.objects, p.reply, p.later, p.pending = m.Pod, m.Objects, m.ReplyTo, m.Later, true
 	a.lookLater(ctx, p)
 	if !p.down && len(p.plan) > 0 && (first || len(p.plan) > had) {
@@ -298,158 +303,6 @@ func (a *volumes) get(uid types.UID) *volumed {
 	return p
 }
 
-// advance begins what can begin now, and tells the pod how far it is.
-func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
-	p := a.pods[uid]
-	switch {
-	case p.down:
-		// Not while a mount is under way, that of a predecessor included: it would
-		// come up behind our back.
-		if a.releaseCSI(p, uid) && !mounting(ctx, uid) {
-			a.begin(ctx, uid, unmount, nil)
-		}
-	case !p.prepared:
-		a.begin(ctx, uid, prepare, nil)
-	default:
-		a.useCSI(p)
-		path, version, runs := p.paths.Index(), p.versions.Index(), p.running.Index()
-		for i := range p.plan {
-			m := &p.plan[i]
-			if _, is := runs(call{mount, m.Name}); is {
-				continue
-			}
-			_, there := path(m.Name)
-			// A disk that is there needs no secrets any more, and the volume of a claim no claim.
-			if a.ofCSI(p, m) || there && (m.Server != "" || m.Claimed && m.Err != nil) {
-				continue
-			}
-			if v, _ := version(m.Name); !there || v != m.Version || m.Err != nil {
-				a.begin(ctx, uid, mount, m)
-			}
-		}
-	}
-	a.tell(p)
-}
-
-// tag is what an effect is for, to a later incarnation.
-type tag struct {
-	uid  types.UID
-	what step
-}
-
-// begin starts one effect, unless it runs already, waits for its next try, or
-// can't be.
-func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, m *volumeplan.Mount) {
-	p := a.pods[uid]
-	name := ""
-	if m != nil {
-		name = m.Name
-	}
-	server := "the file system"
-	if m != nil && m.Server != "" {
-		server = m.Server
-	}
-	key := call{what, name}
-	if p.running.Has(key) {
-		return
-	}
-	var obstacle error
-	if m != nil {
-		if obstacle = a.obstacle(p, m); unknown(obstacle) {
-			return // it is told when it is known
-		}
-	}
-	if f, failed := p.failures.Get(key); failed && !f.again {
-		if wait := f.at.Add(backoff.Retry(a.deps.Backoff, f.count)).Sub(ctx.Now()); wait > 0 {
-			p.wake(ctx, uid, ctx.Now().Add(wait))
-			return
-		}
-	}
-	if obstacle != nil {
-		count := a.fail(ctx, p, key, obstacle)
-		p.wake(ctx, uid, ctx.Now().Add(backoff.Retry(a.deps.Backoff, count)))
-		return
-	}
-	w, pool := p.pod, ""
-	if p.later && what != unmount {
-		pool = pod.LookPool
-	}
-	e := kernel.Effect[Message]{
-		Kind: what.String(), Object: object(w, uid, name), For: string(uid), Lane: what.String() + "/" +
-			string(uid) + "/" + name,
-		Tag: tag{uid, what}, Deadline: a.deps.Deadline, Pool: pool, Rank: lastOfLooks,
-	}
-	if what == mount && m.Walks(w) {
-		e.Deadline, e.Patience = kernel.NoDeadline, kernel.NoDeadline
-	}
-	run := a.run(ctx.Self(), ctx.Now(), w, uid, what, m)
-	p.running.Set(key, portcall.Do(ctx, e, run, func(id kernel.EffectID, d done, err error) Message {
-		d.id, d.uid, d.what, d.volume, d.err = id, uid, what, name, unanswered(err, server)
-		return d
-	}))
-}
-
-// run makes the call of one effect. It holds nothing of the actor.
-func (a *volumes) run(
-	self kernel.Ref[Message], now time.Time, w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount,
-) func(context.Context, func(done, error)) {
-	host, growth := a.deps.Host, a.growth(now, uid, what, m)
-	var r port.MountVolume
-	var d done
-	if m != nil {
-		r = port.MountVolume{Pod: w, Volume: podspec.Volume(&w.Spec, m.Name), Content: m.Content, Persistent: m.Persistent,
-			CHAP: m.CHAP, ReadOnly: m.ReadOnly, Size: m.Size, Label: m.Label, Patience: a.deps.Deadline}
-		r.Walked = func(files int64) { self.Tell(walked{uid, r.Volume.Name, files}) }
-		r.Taken = func(group int64) { self.Tell(shared{uid, r.Volume.Name, group}) }
-		d.version = m.Version
-	}
-	return func(c context.Context, answer func(done, error)) {
-		finish := func(err error) { answer(d, err) }
-		switch what {
-		case prepare:
-			host.PreparePod(c, w, finish)
-		case mount:
-			host.MountVolume(c, r, func(path string, err error) {
-				if d.path = path; err != nil || growth == nil {
-					finish(err)
-					return
-				}
-				growth.Run(c, func(size int64, err error) { d.size = size; finish(err) })
-			})
-		case unmount:
-			host.UnmountPod(c, uid, finish)
-		case grow: // by look
-		}
-	}
-}
-
-// lastOfLooks puts the volumes of pods that run after looks at all of those: people
-// are shown what the looks tell.
-const lastOfLooks = int64(1) << 60
-
-// wake sets the pod's timer, unless it fires before anyway.
-func (p *volumed) wake(ctx *kernel.Context[Message], uid types.UID, at time.Time) {
-	if p.retry != nil {
-		if !at.Before(p.retryAt) {
-			return
-		}
-		p.retry()
-	}
-	p.retryAt = at
-	p.retry = ctx.After(at.Sub(ctx.Now()), again{uid})
-}
-
-func object(w *v1.Pod, uid types.UID, volume string) string {
-	s := string(uid)
-	if w != nil {
-		s = w.Namespace + "/" + w.Name
-	}
-	if volume != "" {
-		s += " " + volume
-	}
-	return s
-}
-
 func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 	p := a.pods[m.uid]
 	if p == nil {
@@ -458,7 +311,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 	key := call{m.what, m.volume}
 	if p.running.At(key) != m.id {
 		// Late, or of a predecessor: what it did is found by the one that is asked for next.
-		a.advance(ctx, m.uid)
+		a.advanceOne(ctx, m.uid, m.volume)
 		return
 	}
 	p.running.Delete(key)
@@ -467,7 +320,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 		if !p.down || m.what == unmount { // else it was given up
 			a.fail(ctx, p, key, m.err)
 		}
-		a.advance(ctx, m.uid)
+		a.advanceOne(ctx, m.uid, m.volume)
 		return
 	}
 	p.failures.Delete(key)
@@ -478,6 +331,8 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 		p.mounted(m)
 		a.mapped(ctx, p, m.volume, m.path)
 		a.sized(ctx, p, m)
+		a.advanceOne(ctx, m.uid, m.volume)
+		return
 	case unmount:
 		if p.retry != nil {
 			p.retry()

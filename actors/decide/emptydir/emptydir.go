@@ -14,17 +14,26 @@ import (
 // Size is the maximum size in bytes of a volume of medium Memory: the least of its sizeLimit, the
 // pod's memory limit and the node's allocatable memory; 0 if none is known (KEP-1967).
 func Size(pod *v1.Pod, source *v1.EmptyDirVolumeSource, allocatable v1.ResourceList) int64 {
-	own := int64(0)
-	if source.SizeLimit != nil {
-		own = source.SizeLimit.Value()
-	}
-	least := int64(0)
-	for _, bytes := range [...]int64{allocatable.Memory().Value(), memoryLimit(pod), own} {
-		if bytes > 0 && (least == 0 || bytes < least) {
-			least = bytes
+	return Sizes(pod, allocatable)(source)
+}
+
+// Sizes is Size, for any number of volumes of one pod.
+func Sizes(pod *v1.Pod, allocatable v1.ResourceList) func(*v1.EmptyDirVolumeSource) int64 {
+	limit := least(allocatable.Memory().Value(), memoryLimit(pod))
+	return func(source *v1.EmptyDirVolumeSource) int64 {
+		if source.SizeLimit == nil {
+			return limit
 		}
+		return least(limit, source.SizeLimit.Value())
 	}
-	return least
+}
+
+// least is the lesser of two sizes that are known.
+func least(a, b int64) int64 {
+	if a <= 0 || b > 0 && b < a {
+		return max(b, 0)
+	}
+	return a
 }
 
 // memoryLimit is the memory limit of a whole pod. It is 0 if the pod has none and a container has

@@ -11,12 +11,33 @@ import (
 // own, not copies.
 func Volumes(spec *v1.PodSpec) iter.Seq[*v1.Volume] {
 	return func(yield func(*v1.Volume) bool) {
+		uses := uses(spec, len(spec.Volumes))
 		for i := range spec.Volumes {
-			if v := &spec.Volumes[i]; UsesVolume(spec, v.Name) && !yield(v) {
+			if v := &spec.Volumes[i]; uses(v.Name) && !yield(v) {
 				return
 			}
 		}
 	}
+}
+
+// few is for how many volumes a search costs less than a set.
+const few = 32
+
+// uses is UsesVolume, for so many volumes.
+func uses(spec *v1.PodSpec, volumes int) func(name string) bool {
+	if volumes <= few {
+		return func(name string) bool { return UsesVolume(spec, name) }
+	}
+	used := map[string]bool{}
+	for c := range All(spec) {
+		for i := range c.VolumeMounts {
+			used[c.VolumeMounts[i].Name] = true
+		}
+		for i := range c.VolumeDevices {
+			used[c.VolumeDevices[i].Name] = true
+		}
+	}
+	return func(name string) bool { return used[name] }
 }
 
 // UsesVolume says whether a container mounts a volume or has it as a device. Ephemeral containers count, so a pod that
@@ -42,8 +63,9 @@ func UsesMore(old, spec *v1.PodSpec) bool {
 	if len(old.EphemeralContainers) == len(spec.EphemeralContainers) {
 		return false // the volumes of all others never change
 	}
+	used := uses(old, len(spec.Volumes))
 	for v := range Volumes(spec) {
-		if !UsesVolume(old, v.Name) {
+		if !used(v.Name) {
 			return true
 		}
 	}

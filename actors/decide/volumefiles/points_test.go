@@ -39,7 +39,7 @@ func TestPoints(t *testing.T) {
 				}}
 			}
 		}
-		if got := points(pod, "m"); !slices.Equal(got, strings.Fields(c.want)) {
+		if got := points(pod)["m"]; !slices.Equal(got, strings.Fields(c.want)) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

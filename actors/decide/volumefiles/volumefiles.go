@@ -46,12 +46,23 @@ type File struct {
 	User *int64
 }
 
-// Source is what content is made from.
+// Source is what content is made from. It is for the volumes of one pod, one after the other: what many of them, or
+// many files, have in common is made once.
 type Source struct {
 	Pod     *v1.Pod
 	Objects podobjects.Set
 	// Allocatable is used for limits that are not set.
 	Allocatable v1.ResourceList
+
+	points map[string][]string
+	maps   map[*v1.ConfigMap]map[string][]byte
+	fields map[string]fieldData
+}
+
+// fieldData is a field of the pod as a file.
+type fieldData struct {
+	data []byte
+	err  error
 }
 
 // Holds says whether a volume is of such a kind.
@@ -80,7 +91,7 @@ func (s *Source) Of(v *v1.Volume) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Content{Memory: memory, Group: podspec.FSGroup(s.Pod), Points: points(s.Pod, v.Name)}
+	c := &Content{Memory: memory, Group: podspec.FSGroup(s.Pod), Points: s.pointsOf(v.Name)}
 	if c.Files, err = settle(files); err != nil {
 		return nil, err
 	}
@@ -90,6 +101,13 @@ func (s *Source) Of(v *v1.Volume) (*Content, error) {
 		}
 	}
 	return c, nil
+}
+
+func (s *Source) pointsOf(volume string) []string {
+	if s.points == nil {
+		s.points = points(s.Pod)
+	}
+	return s.points[volume]
 }
 
 const (
@@ -177,6 +195,13 @@ func (s *Source) configMap(name string, items []v1.KeyToPath, mode *int32, optio
 		}
 		object = &v1.ConfigMap{}
 	}
+	return keys(s.dataOf(object), items, mode, isTrue(optional), "configmap references non-existent config key: ")
+}
+
+func (s *Source) dataOf(object *v1.ConfigMap) map[string][]byte {
+	if data := s.maps[object]; data != nil {
+		return data
+	}
 	data := make(map[string][]byte, len(object.Data)+len(object.BinaryData))
 	for k, v := range object.Data { // order-free: into a map
 		data[k] = []byte(v)
@@ -184,7 +209,11 @@ func (s *Source) configMap(name string, items []v1.KeyToPath, mode *int32, optio
 	for k, v := range object.BinaryData { // order-free: into a map
 		data[k] = v
 	}
-	return keys(data, items, mode, isTrue(optional), "configmap references non-existent config key: ")
+	if s.maps == nil {
+		s.maps = map[*v1.ConfigMap]map[string][]byte{}
+	}
+	s.maps[object] = data
+	return data
 }
 
 func (s *Source) secret(name string, items []v1.KeyToPath, mode *int32, optional *bool) ([]File, error) {
@@ -225,23 +254,37 @@ func (s *Source) downward(items []v1.DownwardAPIVolumeFile, mode *int32) ([]File
 	var errs []error
 	for i := range items {
 		item := &items[i]
-		var text string
-		var err error
+		var f fieldData
 		switch {
 		case item.FieldRef != nil:
-			text, err = from.Field(item.FieldRef.FieldPath)
+			f = s.field(&from, item.FieldRef.FieldPath)
 		case item.ResourceFieldRef != nil:
-			text, err = from.Resource(nil, item.ResourceFieldRef)
+			var text string
+			text, f.err = from.Resource(nil, item.ResourceFieldRef)
+			f.data = []byte(text)
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", item.Path, err))
+		if f.err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", item.Path, f.err))
 		}
-		out = append(out, File{Path: item.Path, Data: []byte(text), Mode: bits(item.Mode, mode)})
+		out = append(out, File{Path: item.Path, Data: f.data, Mode: bits(item.Mode, mode)})
 	}
 	if len(errs) > 0 {
 		return nil, joined(errs)
 	}
 	return out, nil
+}
+
+// field is a field of the pod. All annotations together may be long, and any number of files may be of them.
+func (s *Source) field(from *downward.Source, path string) fieldData {
+	if f, made := s.fields[path]; made {
+		return f
+	}
+	text, err := from.Field(path)
+	if s.fields == nil {
+		s.fields = map[string]fieldData{}
+	}
+	s.fields[path] = fieldData{[]byte(text), err}
+	return s.fields[path]
 }
 
 // token returns a token's file.
@@ -311,7 +354,9 @@ func settle(files []File) ([]File, error) {
 		}
 	}
 	for i := range out {
-		for dir := path.Dir(out[i].Path); dir != "."; dir = path.Dir(dir) {
+		dir := out[i].Path
+		for n := strings.LastIndexByte(dir, '/'); n >= 0; n = strings.LastIndexByte(dir, '/') {
+			dir = dir[:n]
 			if _, is := last[dir]; is {
 				return nil, fmt.Errorf("path %q needs %q as a directory, which is a file of the same volume", out[i].Path, dir)
 			}

@@ -5,14 +5,12 @@ package volumeplan
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/csi"
-	"github.com/troupe-dev/troupe/actors/decide/emptydir"
 	"github.com/troupe-dev/troupe/actors/decide/migration"
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -23,8 +21,9 @@ import (
 
 // Mount says how to mount one volume, or why that is not possible.
 type Mount struct {
-	// Name is the volume's.
-	Name string
+	// Name is the volume's, and Volume its spec.
+	Name   string
+	Volume *v1.Volume
 	// Content, Persistent, ReadOnly and Size are those of port.MountVolume.
 	Content    *volumefiles.Content
 	Persistent *v1.PersistentVolume
@@ -55,23 +54,24 @@ func Plan(
 	pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList, labels *selinux.Host,
 ) []Mount {
 	from := volumefiles.Source{Pod: pod, Objects: objects, Allocatable: allocatable}
+	in := input{pod: pod, objects: objects}
 	out := make([]Mount, 0, len(pod.Spec.Volumes))
 	for v := range podspec.Volumes(&pod.Spec) {
-		out = append(out, Mount{Name: v.Name})
+		out = append(out, Mount{Name: v.Name, Volume: v})
 		m := &out[len(out)-1]
 		switch {
 		case volumefiles.Holds(v):
 			if m.Content, m.Err = from.Of(v); m.Err == nil {
-				m.Version = version(m.Content)
+				m.Version = in.version(m.Content)
 			}
 			if m.Err == nil && m.Content.Memory {
-				m.Size = emptydir.Size(pod, &v1.EmptyDirVolumeSource{}, allocatable)
+				m.Size = in.inMemory(&v1.EmptyDirVolumeSource{}, allocatable)
 			}
 		case v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumMemory:
-			m.Size = emptydir.Size(pod, v.EmptyDir, allocatable)
+			m.Size = in.inMemory(v.EmptyDir, allocatable)
 		case podobjects.ClaimName(pod, v) != "":
 			m.Claimed = true
-			if m.Persistent, m.ReadOnly, m.Err = claimed(pod, v, objects); m.Err == nil {
+			if m.Persistent, m.ReadOnly, m.Err = in.claimed(v); m.Err == nil {
 				m.Label, m.Err = labels.Of(pod, v.Name, m.Persistent)
 			}
 			m.Unprocessed = m.Err != nil
@@ -81,7 +81,7 @@ func Plan(
 				if claim, err := objects.Claim(pod.Namespace, podobjects.ClaimName(pod, v)); err == nil {
 					m.CSI.Size, m.CSI.Has = csi.Outgrown(claim, m.Persistent), claim.Status.Capacity.Storage().Value()
 				}
-				m.Err = secrets(m.CSI, m.Persistent.Spec.CSI, objects)
+				m.Err = in.secrets(m.CSI, m.Persistent.Spec.CSI)
 			}
 			if m.Err == nil {
 				m.disk(pod, v, objects)
@@ -90,10 +90,10 @@ func Plan(
 		case v.CSI != nil:
 			m.CSI = csi.Of(pod, v, nil, false)
 			if r := v.CSI.NodePublishSecretRef; r != nil {
-				m.CSI.PublishSecrets, m.Err = secret("nodePublishSecretRef", pod.Namespace, r.Name, objects)
+				m.CSI.PublishSecrets, m.Err = in.secret("nodePublishSecretRef", pod.Namespace, r.Name)
 			}
 		default:
-			if m.CSI, m.Err = inline(pod, v, objects); m.CSI == nil && m.Err == nil {
+			if m.CSI, m.Err = in.inline(v); m.CSI == nil && m.Err == nil {
 				m.disk(pod, v, objects)
 			}
 		}
@@ -102,16 +102,17 @@ func Plan(
 }
 
 // inline is a volume in the pod whose kind is migrated to a CSI driver; nil for other kinds.
-func inline(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*csi.Spec, error) {
+func (in *input) inline(v *v1.Volume) (*csi.Spec, error) {
+	pod := in.pod
 	pv, err := migration.Inline(v, pod.Namespace)
 	if pv == nil || err != nil {
 		return nil, err
 	}
-	if err := mode(pod, v.Name, pv); err != nil {
+	if err := in.mode(v.Name, pv); err != nil {
 		return nil, err
 	}
 	s := csi.Of(pod, v, pv, pv.Spec.CSI.ReadOnly)
-	return s, secrets(s, pv.Spec.CSI, objects)
+	return s, in.secrets(s, pv.Spec.CSI)
 }
 
 // disk adds what a disk of iSCSI or Fibre Channel needs; nothing for other volumes.
@@ -158,7 +159,8 @@ func (m *Mount) grows(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) {
 }
 
 // claimed returns the PersistentVolume of a volume with a claim, as its CSI driver sees it if its kind is migrated.
-func claimed(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*v1.PersistentVolume, bool, error) {
+func (in *input) claimed(v *v1.Volume) (*v1.PersistentVolume, bool, error) {
+	pod, objects := in.pod, in.objects
 	claim, err := objects.Claim(pod.Namespace, podobjects.ClaimName(pod, v))
 	if err == nil {
 		err = usable(claim)
@@ -180,7 +182,7 @@ func claimed(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*v1.PersistentV
 	if pv, err = migration.Persistent(pv); err != nil {
 		return nil, false, err
 	}
-	if err := mode(pod, v.Name, pv); err != nil {
+	if err := in.mode(v.Name, pv); err != nil {
 		return nil, false, err
 	}
 	return pv, v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly, nil
@@ -216,72 +218,7 @@ func boundTo(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// mode says why containers can't use a volume as they do: it is a device or a file system.
-func mode(pod *v1.Pod, volume string, pv *v1.PersistentVolume) error {
-	block := podspec.IsDevice(pv)
-	if s := &pv.Spec; block && s.CSI == nil && s.Local == nil && s.ISCSI == nil && s.FC == nil {
-		return errors.New("PV " + pv.Name + " has volumeMode Block, which is for local volumes on devices, iSCSI, Fibre " +
-			"Channel and CSI drivers: use volumeMode Filesystem")
-	}
-	for c := range podspec.All(&pod.Spec) {
-		switch {
-		case block && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == volume }):
-			return fmt.Errorf("volume %s has volumeMode Block, but is specified in volumeMounts", volume)
-		case !block && slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.Name == volume }):
-			return fmt.Errorf("volume %s has volumeMode Filesystem, but is specified in volumeDevices", volume)
-		}
-	}
-	return nil
-}
-
-// secrets adds the secrets of a volume. As with a kubelet, that of an expansion may be missing until there is one, and
-// that of a stage if the driver stages nothing, which is not known here.
-func secrets(s *csi.Spec, of *v1.CSIPersistentVolumeSource, objects podobjects.Set) (err error) {
-	if r := of.NodeStageSecretRef; r != nil {
-		s.StageSecrets, err = secret("nodeStageSecretRef", r.Namespace, r.Name, objects)
-		if podobjects.StateOf(err) == podobjects.Missing {
-			s.NoStageSecret, err = err.Error(), nil
-		}
-	}
-	if r := of.NodePublishSecretRef; r != nil && err == nil {
-		s.PublishSecrets, err = secret("nodePublishSecretRef", r.Namespace, r.Name, objects)
-	}
-	if r := of.NodeExpandSecretRef; r != nil && err == nil {
-		s.ExpandSecrets, err = secret("nodeExpandSecretRef", r.Namespace, r.Name, objects)
-		if s.Size == 0 && podobjects.StateOf(err) == podobjects.Missing {
-			err = nil // it is needed for nothing but an expansion
-		}
-	}
-	return err
-}
-
-// secret is the content of a secret that a field of a CSI volume names.
-func secret(field, namespace, name string, objects podobjects.Set) (map[string]string, error) {
-	o, err := objects.Secret(namespace, name)
-	if err != nil {
-		return nil, fmt.Errorf("%s %s/%s: %w", field, namespace, name, err)
-	}
-	out := make(map[string]string, len(o.Data))
-	for k, v := range o.Data { // order-free: a map again
-		out[k] = string(v)
-	}
-	return out, nil
-}
-
 func owns(pod *v1.Pod, claim *v1.PersistentVolumeClaim) bool {
 	o := metav1.GetControllerOf(claim)
 	return o != nil && o.UID == pod.UID
-}
-
-func version(c *volumefiles.Content) uint64 {
-	h := fnv.New64a()
-	for _, p := range c.Points {
-		fmt.Fprintf(h, "%d %s ", len(p), p) //nolint:errcheck // a hash takes all
-	}
-	for i := range c.Files {
-		f := &c.Files[i]
-		fmt.Fprintf(h, "%d %s %o %d ", len(f.Path), f.Path, f.Mode, len(f.Data)) //nolint:errcheck // a hash takes all
-		h.Write(f.Data)                                                          //nolint:errcheck // a hash takes all
-	}
-	return max(h.Sum64(), 1)
 }

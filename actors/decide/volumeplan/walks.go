@@ -15,6 +15,6 @@ func (m *Mount) Walks(pod *v1.Pod) bool {
 	if pv := m.Persistent; pv != nil {
 		return pv.Spec.Local != nil || pv.Spec.ISCSI != nil || pv.Spec.FC != nil
 	}
-	v := podspec.Volume(&pod.Spec, m.Name)
+	v := m.Volume
 	return v != nil && (v.ISCSI != nil || v.FC != nil)
 }

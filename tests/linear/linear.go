@@ -1,0 +1,69 @@
+// Package linear measures how the cost of work grows with how much there is to do: in one run, by the CPU that it uses,
+// so that a busy machine changes nothing.
+package linear
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/tests/check"
+)
+
+// Bar is the most that four times as much may cost: linear is 4 and quadratic 16.
+const Bar = 7.0
+
+// CPU is what this thread has used: what else the machine does does not count.
+func CPU() time.Duration {
+	var t unix.Timespec
+	check.OK(unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
+	return time.Duration(t.Nano())
+}
+
+// Measured does the work of f on one thread, without a collection of garbage, which would count for whoever it is in.
+func Measured(f func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	runtime.GC()
+	before := debug.SetGCPercent(-1)
+	limit := debug.SetMemoryLimit(2 << 30)
+	defer func() { debug.SetGCPercent(before); debug.SetMemoryLimit(limit) }()
+	f()
+}
+
+// Held fails the test if work with four times as much takes more than linear work does. prepare is called anew for each
+// measure, and its work must be done on the goroutine that calls it. The least of several measures counts, and one that
+// fails is made again, so that only what is always so fails.
+func Held(t testing.TB, n int, prepare func(n int) (work func())) {
+	t.Helper()
+	const tries, measures = 3, 3
+	took := func(n int) time.Duration {
+		least := time.Duration(0)
+		for range measures {
+			work := prepare(n)
+			Measured(func() {
+				begun := CPU()
+				work()
+				if d := CPU() - begun; least == 0 || d < least {
+					least = d
+				}
+			})
+		}
+		return least
+	}
+	took(4 * n) // memory that is new
+	for i := range tries {
+		much, little := took(4*n), took(n)
+		grew := float64(much) / float64(max(little, time.Microsecond))
+		t.Logf("%d take %v, %d take %v: %.1f ×", n, little, 4*n, much, grew)
+		if grew <= Bar {
+			return
+		}
+		if i == tries-1 {
+			t.Errorf("four times as much takes %.1f × as long, want at most %v ×", grew, Bar)
+		}
+	}
+}
