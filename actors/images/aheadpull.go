@@ -85,8 +85,10 @@ func (a *images) aheadFound(ctx *kernel.Context[Message], m aheadFound) {
 		h.failures = []string{lookupFailed(m.err)}
 	}
 	var with []imagepull.Credential
+	seen := map[imagepull.Credential]bool{}
 	for _, o := range m.found.Offers {
-		if o.Source.Owner == imagepull.Node && !slices.Contains(with, o.Credential) {
+		if o.Source.Owner == imagepull.Node && !seen[o.Credential] {
+			seen[o.Credential] = true
 			with = append(with, o.Credential)
 		}
 	}

@@ -220,9 +220,6 @@ func (a *images) agesSaved(ctx *kernel.Context[Message], m agesSaved) {
 
 // hold keeps the image of a living pod's container.
 func (a *images) hold(uid types.UID, container, image string) {
-	if a.deps.Collect == nil {
-		return
-	}
 	if a.held[uid] == nil {
 		a.held[uid] = map[string]string{}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 )
@@ -41,8 +42,10 @@ type image struct {
 	ahead bool
 	// turnAt is when the next pull may begin; zero: it has no turn yet.
 	turnAt time.Time
-	// by is whose the credential of the pull under way is.
-	by      []imagepull.Offer
+	// by is whose the credential of the pull under way is, of those who do not wait any more, or have others now.
+	by []imagepull.Offer
+	// parted is who was the last of them.
+	parted  purse
 	timer   func() bool
 	waiting []*waiter
 }
@@ -51,7 +54,9 @@ type image struct {
 // over.
 type failures struct {
 	imagepull.Failures
-	with []imagepull.Credential
+	with map[imagepull.Credential]bool
+	// all are those of which it is known that with has all.
+	all map[purse]bool
 	// inTurn: one of them was no pull ahead of a container's turn.
 	inTurn bool
 }
@@ -67,13 +72,16 @@ type waiter struct {
 	pod     *v1.Pod
 	ask     imagepull.Request
 	reply   kernel.Ref[pod.Message]
-	secrets secrets
+	secrets *imagepull.Fit
 	lookup
 	// told is what it was told last; pulled, that a pull was made for it.
 	told   imagepull.Image
 	pulled bool
-	// verdict is whether it may use the image that is there.
-	verdict verdict
+	// served: it has it, and is about to leave.
+	served bool
+	// verdict is whether it may use the image that is there, and refusedBy the record that says that it may not.
+	verdict   verdict
+	refusedBy *pullrecord.Record
 }
 
 func (a *images) get(name string) *image {

@@ -157,6 +157,8 @@ type images struct {
 	of     map[string]*image
 	missed kernel.Missed[Message]
 	// held are the images of living pods, by container: no list shows yet that they are used.
+	//
+	// Invariant: a container that waits for an image waits for that one.
 	held      map[types.UID]map[string]string
 	collector collector
 	records   records
@@ -278,7 +280,9 @@ func (a *images) runtimeBack(ctx *kernel.Context[Message]) {
 
 func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	mine := func(w *waiter) bool { return w.pod.UID == m.Pod.UID && w.ask.Container == m.Ask.Container }
-	a.release(ctx, m.Ask.Image, mine) // its image may have been changed
+	if was := a.held[m.Pod.UID][m.Ask.Container]; was != m.Ask.Image { // its image was changed
+		a.release(ctx, was, mine)
+	}
 	if _, err := imagepull.Parse(m.Ask.Image); err != nil {
 		w := &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo}
 		text := imagepull.InvalidNameMessage(m.Ask.Image, err)
@@ -290,36 +294,43 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	a.hold(m.Pod.UID, m.Ask.Container, m.Ask.Image)
 	a.ahead.wished = ctx.Now()
 	i := a.get(m.Ask.Image)
-	s := secretsOf(m)
-	if n := slices.IndexFunc(i.waiting, mine); n >= 0 && i.waiting[n].reply == m.ReplyTo &&
-		i.waiting[n].ask.Attempt == m.Ask.Attempt && i.waiting[n].ask.Ahead == m.Ask.Ahead {
-		i.waiting[n].secrets = s // only what it pulls with may be new
-	} else {
-		w := &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo, secrets: s}
-		if n >= 0 && i.waiting[n].ask.Ahead && !m.Ask.Ahead {
+	n := slices.IndexFunc(i.waiting, mine)
+	if n >= 0 && i.waiting[n].reply == m.ReplyTo && i.waiting[n].ask.Attempt == m.Ask.Attempt &&
+		i.waiting[n].ask.Ahead == m.Ask.Ahead {
+		if w := i.waiting[n]; !w.secrets.Same(m.Secrets) { // only what it pulls with may be new
+			i.parts(w)
+			w.secrets, w.refusedBy = m.Secrets, nil
+		}
+		a.advanceThose(ctx, i, i.waiting[n:n+1:n+1])
+		return
+	}
+	w := &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo, secrets: m.Secrets}
+	if n >= 0 {
+		if i.waiting[n].ask.Ahead && !m.Ask.Ahead {
 			a.itsTurn(ctx, i, w)
 		}
 		a.leave(ctx, i, mine)
-		i.waiting = append(i.waiting, w)
 	}
-	a.advance(ctx, i)
+	i.waiting = append(i.waiting, w)
+	a.advanceThose(ctx, i, []*waiter{w})
 }
 
 func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
+	names := slices.Compact(slices.Sorted(maps.Values(a.held[uid])))
 	delete(a.held, uid)
 	for _, i := range a.of { // order-free: of each
 		delete(i.failures, uid)
 	}
-	a.release(ctx, "", func(w *waiter) bool { return w.pod.UID == uid })
+	for _, name := range names {
+		a.release(ctx, name, func(w *waiter) bool { return w.pod.UID == uid })
+	}
 }
 
-// release drops waiters of all images but one.
-func (a *images) release(ctx *kernel.Context[Message], except string, which func(*waiter) bool) {
-	for _, name := range slices.Sorted(maps.Keys(a.of)) {
-		if i := a.of[name]; name != except && slices.ContainsFunc(i.waiting, which) {
-			a.leave(ctx, i, which)
-			a.drop(ctx, i)
-		}
+// release drops waiters of an image.
+func (a *images) release(ctx *kernel.Context[Message], name string, which func(*waiter) bool) {
+	if i := a.of[name]; i != nil && slices.ContainsFunc(i.waiting, which) {
+		a.leave(ctx, i, which)
+		a.drop(ctx, i)
 	}
 }
 
@@ -328,13 +339,20 @@ func (a *images) release(ctx *kernel.Context[Message], except string, which func
 // waits for a pull, nor for the backoff of one. A pod waits for its own backoff only, and shares a pull that is under
 // way.
 func (a *images) advance(ctx *kernel.Context[Message], i *image) {
+	a.advanceThose(ctx, i, i.waiting)
+}
+
+// advanceThose is advance for some of the waiters: what they need changes nothing for the others, of which there may be
+// thousands, until it is the image's turn to be pulled.
+func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*waiter) {
 	if i.present && i.info != nil && a.collector.removing[i.info.ID] != 0 {
 		return // it is looked for again when the removal has ended
 	}
 	now := ctx.Now()
 	var looking, pulling, held []*waiter
 	var next time.Time // when to come back, zero for never
-	for _, w := range slices.Clone(i.waiting) {
+	had := false
+	for _, w := range those {
 		if w.ask.Policy != v1.PullAlways && !a.fresh(i, now) {
 			looking = append(looking, w)
 			continue
@@ -355,7 +373,8 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 				text = imagepull.PulledMessage(i.name, i.took, i.waited, i.info.SizeBytes)
 			}
 			a.event(ctx, w, false, "Pulled", text)
-			a.ready(ctx, i, w)
+			a.ready(i, w)
+			had = true
 		case imagepull.NeverPresent:
 			text := imagepull.NeverPresentMessage(i.name)
 			if w.told.Reason != imagepull.ErrImageNeverPull {
@@ -366,13 +385,17 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 			next = sooner(next, now.Add(a.deps.LookEvery))
 		case imagepull.Pull:
 			switch {
-			case !w.secrets.known || !a.offered(ctx, i, w): // its pod or a plugin says soon what it pulls with
-			case len(a.usable(i, w, now)) == 0:
+			case !w.secretsKnown() || !a.offered(ctx, i, w): // its pod or a plugin says soon what it pulls with
+			case a.heldUp(i, w, now):
 				held = append(held, w)
 			default:
 				pulling = append(pulling, w)
 			}
 		}
+	}
+	some := len(those) < len(i.waiting)
+	if had {
+		a.leave(ctx, i, func(w *waiter) bool { return w.served })
 	}
 	if len(looking) > 0 && i.checking == 0 {
 		if at := i.looks.RetryAt(imagepull.LookBackoff()); now.Before(at) {
@@ -387,12 +410,17 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 	if len(held) > 0 {
 		next = sooner(next, a.backOff(ctx, i, held))
 	}
-	if len(pulling) > 0 && i.pulling == 0 {
-		if a.turn(ctx, i, pulling) {
-			a.pull(ctx, i, pulling)
-		} else {
-			next = sooner(next, i.turnAt)
-		}
+	switch {
+	case len(pulling) == 0 || i.pulling != 0:
+	case now.Before(i.turnAt):
+		next = sooner(next, i.turnAt)
+	case some: // a pull is for all
+		a.advance(ctx, i)
+		return
+	case a.turn(ctx, i, pulling):
+		a.pull(ctx, i, pulling)
+	default:
+		next = sooner(next, i.turnAt)
 	}
 	if !next.IsZero() {
 		a.wake(ctx, i, next)

@@ -102,6 +102,7 @@ func (a *images) leave(ctx *kernel.Context[Message], i *image, which func(*waite
 		if !which(w) {
 			return false
 		}
+		i.parts(w)
 		if w.looking != 0 {
 			ctx.Cancel(w.looking)
 		}
@@ -136,7 +137,8 @@ func (a *images) found(ctx *kernel.Context[Message], m found) {
 		return // it does not wait any more
 	}
 	w := i.waiting[n]
-	w.looking, w.found = 0, m.found
+	i.parts(w)
+	w.looking, w.found, w.refusedBy = 0, m.found, nil
 	if m.err != nil {
 		w.found.Failures = []string{lookupFailed(m.err)}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -18,10 +19,16 @@ import (
 // pull begins to pull for waiters, with what they have one after the other.
 func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter) {
 	i.next, i.tried = nil, nil
+	asked, seen := map[purse]bool{}, map[imagepull.Credential]bool{}
 	for _, w := range waiters {
 		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", i.name))
+		if asked[w.purse()] {
+			continue
+		}
+		asked[w.purse()] = true
 		for _, c := range a.usable(i, w, ctx.Now()) {
-			if !slices.Contains(i.next, c) {
+			if !seen[c] {
+				seen[c] = true
 				i.next = append(i.next, c)
 			}
 		}
@@ -61,7 +68,7 @@ func (a *images) turn(ctx *kernel.Context[Message], i *image, waiters []*waiter)
 func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 	name := i.name
 	i.with, i.next, i.inherited = i.next[0], i.next[1:], false
-	i.by = i.owners()
+	i.by, i.parted = nil, purse{}
 	a.asksFor(name)
 	var auth *port.ImageAuth
 	if i.with != (imagepull.Credential{}) {
@@ -117,19 +124,20 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 		}
 		i.exhaust(m.err) // if it may go on: an image is pulled once at a time
 		a.notPulled(ctx, i.name, m.err)
-		a.failed(ctx, i, a.concerned(ctx, i), port.KindOf(m.err) == port.Unavailable, i.why)
+		a.failed(ctx, i, a.concerned(ctx, i), port.KindOf(m.err) == port.Unavailable, i.why())
 		return
 	}
 	a.recordPull(ctx, i, m.ref)
 	// A pull gives the reference; who needs the image's user looks at it now. It
 	// was made for those who have what it was made with. The event tells the size, so it comes with the look.
 	i.took, i.waited = ctx.Now().Sub(m.began), ctx.Now().Sub(i.begun)
+	entitled := i.entitlement()
 	for _, w := range i.waiting {
-		w.pulled = w.pulled || i.entitled(w)
+		w.pulled = w.pulled || entitled(w)
 	}
 	i.checkedAt = time.Time{}
 	for _, w := range i.waiting {
-		if w.ask.Policy == v1.PullAlways && i.entitled(w) {
+		if w.ask.Policy == v1.PullAlways && entitled(w) {
 			w.ask.Policy = v1.PullIfNotPresent // done for this incarnation
 		}
 	}
@@ -140,9 +148,27 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 // concerned are those for whom a pull was made that failed with all credentials that they have. One that was in a
 // backoff of its own meanwhile only had no part in it.
 func (a *images) concerned(ctx *kernel.Context[Message], i *image) (out []*waiter) {
+	tried := make(map[imagepull.Credential]bool, len(i.tried))
+	for _, t := range i.tried {
+		tried[t.with] = true
+	}
+	type share struct {
+		of  purse
+		pod types.UID
+	}
+	known := map[share]bool{}
+	exhausted := func(w *waiter) bool {
+		s := share{w.purse(), w.pod.UID}
+		is, asked := known[s]
+		if !asked {
+			with := a.usable(i, w, ctx.Now())
+			is = len(with) > 0 && !slices.ContainsFunc(with, func(c imagepull.Credential) bool { return !tried[c] })
+			known[s] = is
+		}
+		return is
+	}
 	for _, w := range i.waiting {
-		with := a.usable(i, w, ctx.Now())
-		if w.secrets.known && w.looking == 0 && len(with) > 0 && i.exhausted(with) &&
+		if w.secretsKnown() && w.looking == 0 && exhausted(w) &&
 			imagepull.Decide(w.ask.Policy, i.name, i.present && w.verdict != refused) == imagepull.Pull {
 			out = append(out, w)
 		}
@@ -159,14 +185,27 @@ func (i *image) exhaust(err error) {
 }
 
 // why is what a container is told of a pull that failed: what its own credentials got, and which of its plugins failed.
-func (i *image) why(w *waiter) string {
-	var texts []string
-	for _, t := range i.tried {
-		if slices.Contains(w.credentials(i.name), t.with) {
-			texts = append(texts, t.err)
+func (i *image) why() func(*waiter) string {
+	known := map[purse]string{}
+	return func(w *waiter) string {
+		p := w.purse()
+		text, asked := known[p]
+		if !asked {
+			own := map[imagepull.Credential]bool{}
+			for _, c := range w.credentials() {
+				own[c] = true
+			}
+			var texts []string
+			for _, t := range i.tried {
+				if own[t.with] {
+					texts = append(texts, t.err)
+				}
+			}
+			text = imagepull.PullError(texts)
+			known[p] = text
 		}
+		return strings.Join(append([]string{text}, w.found.Failures...), "; ")
 	}
-	return strings.Join(append([]string{imagepull.PullError(texts)}, w.found.Failures...), "; ")
 }
 
 // failed begins the backoffs of those for whom a pull failed. down: no registry was asked, so the wait does not grow.
@@ -178,10 +217,15 @@ func (a *images) failed(
 		text := why(w)
 		reason, message := imagepull.PullFailure(i.name, text)
 		f := i.failures[w.pod.UID]
-		if !now.Before(f.RetryAt(a.deps.Backoff)) {
-			f.with = nil
+		if !now.Before(f.RetryAt(a.deps.Backoff)) || f.with == nil {
+			f.with, f.all = map[imagepull.Credential]bool{}, map[purse]bool{}
 		}
-		f.with = append(slices.Clone(f.with), w.credentials(i.name)...) // of each of its containers
+		if !f.all[w.purse()] { // of each of its containers
+			f.all[w.purse()] = true
+			for _, c := range w.credentials() {
+				f.with[c] = true
+			}
+		}
 		f.inTurn = f.inTurn || !w.ask.Ahead
 		if !f.At.Equal(now) { // else another container of the pod waits as well
 			if down || now.Sub(f.At) > 2*a.deps.Backoff.Max { // or it is too long ago to count
@@ -193,7 +237,7 @@ func (a *images) failed(
 		a.event(ctx, w, true, "Failed", fmt.Sprintf("Failed to pull image %q: %s", i.name, text))
 		a.shortly(ctx, w, reason)
 		if reason == imagepull.ErrImagePull {
-			a.warnOfSecrets(ctx, i, w)
+			a.warnOfSecrets(ctx, w)
 		}
 	}
 	a.backOff(ctx, i, concerned)
@@ -223,15 +267,37 @@ func (a *images) backOff(ctx *kernel.Context[Message], i *image, held []*waiter)
 
 // owners are whose the credential of the pull under way is, among those who wait for the image.
 func (i *image) owners() (out []imagepull.Offer) {
+	asked, seen := map[purse]bool{}, map[imagepull.Offer]bool{}
 	for _, w := range i.waiting {
-		for _, o := range w.offers(i.name) {
-			if w.secrets.known && o.Credential == i.with && !slices.Contains(out, o) {
+		if asked[w.purse()] || !w.secretsKnown() {
+			continue
+		}
+		asked[w.purse()] = true
+		for o := range w.offers() {
+			if o.Credential == i.with && !seen[o] {
+				seen[o] = true
 				out = append(out, o)
 			}
 		}
 	}
 	return out
 }
+
+// parts notes whose the credential of the pull under way was, before a waiter leaves or gets other ones.
+func (i *image) parts(w *waiter) {
+	if i.pulling == 0 || !w.secretsKnown() || i.with == (imagepull.Credential{}) || i.parted == w.purse() {
+		return
+	}
+	i.parted = w.purse()
+	for o := range w.offers() {
+		if o.Credential == i.with && !slices.Contains(i.by, o) && len(i.by) < mostParted {
+			i.by = append(i.by, o)
+		}
+	}
+}
+
+// mostParted is more offers than a record of a pull has.
+const mostParted = 1000
 
 // recordPull notes with whose credentials an image was pulled. Whoever waits now and has the same was pulled for, too.
 func (a *images) recordPull(ctx *kernel.Context[Message], i *image, ref string) {

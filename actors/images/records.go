@@ -352,22 +352,32 @@ func (a *images) verify(ctx *kernel.Context[Message], i *image, w *waiter) verdi
 	}
 	of, _ := pullrecord.For(record, i.name)
 	if !of.NodePodsAccessible && len(of.KubernetesSecrets)+len(of.KubernetesServiceAccounts) > 0 {
-		if !w.secrets.known {
+		if !w.secretsKnown() {
 			return unverified
 		}
-		ok, _ := pullrecord.Allows(record, i.name, w.offers(i.name))
-		if !ok && len(of.KubernetesServiceAccounts) > 0 && !a.offered(ctx, i, w) {
+		if !a.allows(w, record, i.name) && len(of.KubernetesServiceAccounts) > 0 && !a.offered(ctx, i, w) {
 			return unverified // a plugin says as whom
 		}
 	}
-	ok, learned := pullrecord.Allows(record, i.name, w.offers(i.name))
-	if !ok {
+	if !a.allows(w, record, i.name) {
 		return a.judge(w, refused, mustAuthenticate)
 	}
-	if learned != nil {
+	if _, learned := pullrecord.Allows(record, i.name, slices.Collect(w.offers())); learned != nil {
 		a.record(ctx, record.ImageRef, i.name, []imagepull.Offer{*learned}, false)
 	}
 	return a.judge(w, allowed, recordFound)
+}
+
+// allows reports whether a record lets a container have an image. What a record says of the same offers it says again.
+func (a *images) allows(w *waiter, record *pullrecord.Record, image string) bool {
+	if record != nil && w.refusedBy == record {
+		return false
+	}
+	ok, _ := pullrecord.Allows(record, image, slices.Collect(w.offers()))
+	if w.refusedBy = nil; !ok {
+		w.refusedBy = record
+	}
+	return ok
 }
 
 // judge counts a verdict when it is a new one.

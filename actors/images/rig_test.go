@@ -113,7 +113,7 @@ func (r *rig) asks(name string, policy v1.PullPolicy, secrets ...podobjects.Entr
 	}
 	return images.Ensure{EnsureImage: pod.EnsureImage{
 		Pod: p, Ask: imagepull.Request{Container: "app", Image: img, Policy: policy},
-		Objects: podobjects.NewSet(secrets), ReplyTo: r.pods[name],
+		Secrets: podobjects.ReadPullSecrets(p, podobjects.NewSet(secrets)).Fit(img), ReplyTo: r.pods[name],
 	}}
 }
 

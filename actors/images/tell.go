@@ -7,14 +7,15 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-func (a *images) ready(ctx *kernel.Context[Message], i *image, w *waiter) {
+// ready gives a waiter its image; it does not wait any more.
+func (a *images) ready(i *image, w *waiter) {
 	delete(i.failures, w.pod.UID)
 	w.reply.Tell(pod.ImageAnswer{
 		Container: w.ask.Container, Info: i.info,
 		Image: imagepull.Image{State: imagepull.Ready, Attempt: w.ask.Attempt, Image: w.ask.Image, Ahead: w.ask.Ahead,
 			Ref: i.info.ID},
 	})
-	a.leave(ctx, i, func(o *waiter) bool { return o == w })
+	w.served = true
 }
 
 func (a *images) tell(w *waiter, s imagepull.Image) {

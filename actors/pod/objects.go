@@ -95,5 +95,8 @@ func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
 }
 
 func (p *pod) ensureImage(ctx *kernel.Context[Message], r imagepull.Request) {
-	p.deps.EnsureImage(EnsureImage{Pod: p.want, Ask: r, Objects: p.objects, ReplyTo: ctx.Self()})
+	if p.pullSecrets == nil {
+		p.pullSecrets = podobjects.ReadPullSecrets(p.want, p.objects)
+	}
+	p.deps.EnsureImage(EnsureImage{Pod: p.want, Ask: r, Secrets: p.pullSecrets.Fit(r.Image), ReplyTo: ctx.Self()})
 }

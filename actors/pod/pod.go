@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
@@ -115,6 +116,8 @@ type pod struct {
 	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
 	// objects is the known state of the pod's API objects.
 	objects podobjects.Set
+	// pullSecrets are those of objects while one message is handled, for all images that are asked for.
+	pullSecrets *imagepull.PullSecrets
 	// placement is Assign.Placement, the newest that was not nil.
 	placement *placement.Pod
 	// inPlace is the number of the last InPlace.
@@ -197,6 +200,7 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 		p.wake = nil
 	}
 	p.plan(ctx)
+	p.pullSecrets = nil
 }
 
 // Overflowed implements kernel.OverflowHandler: it inspects everything and asks again.
@@ -298,8 +302,9 @@ func (p *pod) volumes(m VolumesAnswer) {
 
 // allThere says whether all volumes that a pod uses have a path.
 func allThere(spec *v1.PodSpec, paths flat.Map[string, string]) bool {
+	path := paths.Index()
 	for v := range podspec.Volumes(spec) {
-		if !paths.Has(v.Name) {
+		if _, there := path(v.Name); !there {
 			return false
 		}
 	}

@@ -234,8 +234,9 @@ type InPlace struct {
 type EnsureImage struct {
 	Pod *v1.Pod
 	Ask imagepull.Request
-	// Objects has the known state of the pod's pull secrets.
-	Objects podobjects.Set
+	// Secrets is what the pull secrets of the pod have for the image. It is found by the pod's own actor, because others
+	// wait for images. Nil is nothing known yet.
+	Secrets *imagepull.Fit
 	ReplyTo kernel.Ref[Message]
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -59,60 +60,57 @@ type Offer struct {
 	Source Source
 }
 
-// Credentials are the entries of pull secrets that fit an image, in the order in which to try them: the longest path
-// first, whosever secret it is. broken names secrets without a readable configuration.
-//
-// Secrets are of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. Their keys are
-// registries, with an optional port and path. The path must be a prefix of the image's path. A * in
-// the host name matches part of one label. https://index.docker.io/v1/ is the key of docker.io.
-// (Kubernetes documentation, "Images", "Interpretation of config.json")
-func Credentials(image string, secrets []*v1.Secret) (fit []Offer, broken []string) {
-	r, err := Parse(image)
-	if err != nil {
-		return nil, nil
-	}
-	var all []Login
-	for _, s := range secrets {
-		logins, ok := ofSecret(s)
-		if !ok {
-			broken = append(broken, s.Name)
-			continue
-		}
-		for _, l := range logins {
-			l.Source = Source{OfSecret, string(s.UID), s.Namespace, s.Name}
-			all = append(all, l)
-		}
-	}
-	return Fitting(r, all), broken
-}
-
 // Fitting are the credentials for an image, in the order in which to try them: the longest path first. The old name of
 // the default registry counts if nothing else fits.
 func Fitting(r Reference, logins []Login) (fit []Offer) {
-	logins = slices.SortedStableFunc(slices.Values(logins), func(a, b Login) int {
-		return cmp.Compare(registryKey(b.Registry), registryKey(a.Registry))
-	})
-	for _, l := range logins {
-		if Match(registryKey(l.Registry), r) {
-			fit = add(fit, Offer{l.Credential, l.Source})
-		}
-	}
-	if len(fit) > 0 || r.Domain != defaultDomain {
-		return fit
-	}
-	for _, l := range logins {
-		if registryKey(l.Registry) == legacyDomain {
-			fit = add(fit, Offer{l.Credential, l.Source})
+	logins, keys := inOrder(logins)
+	seen := map[Offer]bool{}
+	for i := range fitting(r, keys) {
+		if o := (Offer{logins[i].Credential, logins[i].Source}); !seen[o] {
+			seen[o] = true
+			fit = append(fit, o)
 		}
 	}
 	return fit
 }
 
-func add[T comparable](list []T, c T) []T {
-	if slices.Contains(list, c) {
-		return list
+// inOrder are logins in the order in which they are tried, and their keys.
+func inOrder(logins []Login) (sorted []Login, keys []string) {
+	type keyed struct {
+		key string
+		at  int
 	}
-	return append(list, c)
+	all := make([]keyed, len(logins))
+	for i := range logins {
+		all[i] = keyed{registryKey(logins[i].Registry), i}
+	}
+	slices.SortStableFunc(all, func(a, b keyed) int { return cmp.Compare(b.key, a.key) })
+	for _, k := range all {
+		sorted, keys = append(sorted, logins[k.at]), append(keys, k.key)
+	}
+	return sorted, keys
+}
+
+// fitting are the places of the keys that fit an image.
+func fitting(r Reference, keys []string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		none := true
+		for i, k := range keys {
+			if Match(k, r) {
+				if none = false; !yield(i) {
+					return
+				}
+			}
+		}
+		if !none || r.Domain != defaultDomain {
+			return
+		}
+		for i, k := range keys {
+			if k == legacyDomain && !yield(i) {
+				return
+			}
+		}
+	}
 }
 
 // Login is one registry of a docker configuration, or of the answer of a credential provider plugin.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/linear"
 )
 
 // pullSecret has, for each key, a user of the key's name.
@@ -24,6 +25,44 @@ func pullSecret(t *testing.T, name string, keys ...string) *v1.Secret {
 	}
 	data := check.Value(json.Marshal(map[string]any{"auths": auths}))(t)
 	return &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: data}}
+}
+
+func credentialsOf(image string, secrets []*v1.Secret) (fit []Offer, broken []string) {
+	f := NewPullSecrets(true, secrets, nil).Fit(image)
+	return slices.Collect(f.All()), f.Broken
+}
+
+// TestManyCredentials: reading a secret with as many as one may have, and finding what fits, is linear.
+func TestManyCredentials(t *testing.T) {
+	linear.Held(t, 1000, func(n int) func() {
+		keys := make([]string, n)
+		for i := range keys {
+			keys[i] = fmt.Sprintf("[r%d]eg.io", i)
+		}
+		s := pullSecret(t, "s", keys...)
+		return func() {
+			fit, _ := credentialsOf("reg.io/app", []*v1.Secret{s})
+			check.Equal(t, len(fit), n, "credentials that fit")
+		}
+	})
+}
+
+// TestFitSame: what fits is the same as long as the secrets say the same.
+func TestFitSame(t *testing.T) {
+	fit := func(known bool, absent []string, keys ...string) *Fit {
+		return NewPullSecrets(known, []*v1.Secret{pullSecret(t, "s", keys...)}, absent).Fit("reg.io/team/app")
+	}
+	all := []*Fit{
+		nil, fit(true, nil, "reg.io"), fit(false, nil, "reg.io"), fit(true, []string{"a"}, "reg.io"),
+		fit(true, nil, "reg.io", "reg.io/team"), fit(true, nil, "reg.io/team"), fit(true, nil),
+		NewPullSecrets(true, []*v1.Secret{{ObjectMeta: metav1.ObjectMeta{Name: "s"}}}, nil).Fit("reg.io/team/app"),
+	}
+	for i, a := range all {
+		for j, b := range all {
+			check.Equal(t, a.Same(b), i == j, "%d is the same as %d", i, j)
+		}
+	}
+	check.Equal(t, fit(true, nil, "reg.io", "other.io").Same(all[1]), true, "with one that does not fit")
 }
 
 func TestCredentials(t *testing.T) {
@@ -50,7 +89,7 @@ func TestCredentials(t *testing.T) {
 		{"reg.io/app@sha256:4bcff63911fcb4448bd4fdacec207030997caf25e9bea4045fa6c8c44de311d1", []string{"reg.io"}, []string{"reg.io"}},
 		{"Not An Image", []string{"reg.io"}, nil},
 	} {
-		fit, broken := Credentials(c.image, []*v1.Secret{pullSecret(t, "s", c.keys...)})
+		fit, broken := credentialsOf(c.image, []*v1.Secret{pullSecret(t, "s", c.keys...)})
 		var got []string
 		for _, f := range fit {
 			got = append(got, f.Username)
@@ -82,7 +121,7 @@ func TestCredentialsOfSeveralSecrets(t *testing.T) {
 	unpadded := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "unpadded"}, Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{
 		v1.DockerConfigJsonKey: []byte(`{"auths":{"reg.io":{"auth":"` + base64.RawStdEncoding.EncodeToString([]byte("x:y")) + `"}}}`),
 	}}
-	fit, broken := Credentials("reg.io/app", []*v1.Secret{opaque, pullSecret(t, "s", "reg.io"), bad, old, noAuth, unpadded, old})
+	fit, broken := credentialsOf("reg.io/app", []*v1.Secret{opaque, pullSecret(t, "s", "reg.io"), bad, old, noAuth, unpadded, old})
 	of := func(secret, user, password, email string) Offer {
 		return Offer{Credential{user, password, email}, Source{Owner: OfSecret, Name: secret}}
 	}
@@ -100,7 +139,7 @@ func TestOneKeyring(t *testing.T) {
 		{"nginx", "index.docker.io", "docker.io", "second docker.io"},
 		{"nginx", "index.docker.io", "quay.io", "first index.docker.io"},
 	} {
-		fit, _ := Credentials(c.image, []*v1.Secret{pullSecret(t, "first", c.first), pullSecret(t, "second", c.second)})
+		fit, _ := credentialsOf(c.image, []*v1.Secret{pullSecret(t, "first", c.first), pullSecret(t, "second", c.second)})
 		var got []string
 		for _, o := range fit {
 			got = append(got, o.Source.Name+" "+o.Username)

@@ -134,14 +134,26 @@ func PullFailure(image, text string) (reason, message string) {
 	return ErrImagePull, text
 }
 
+// mostTexts is how many different errors of one pull are told. It may have been tried with thousands of credentials.
+const mostTexts = 32
+
 // PullError is the error of a pull that was tried with several credentials, by what each got.
 func PullError(texts []string) string {
 	var out []string
+	seen := map[string]bool{}
 	for _, t := range texts {
-		out = add(out, t)
+		if seen[t] {
+			continue
+		}
+		if seen[t] = true; len(seen) <= mostTexts {
+			out = append(out, t)
+		}
 	}
 	if len(out) == 1 {
 		return out[0]
+	}
+	if more := len(seen) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
 	}
 	return "[" + strings.Join(out, ", ") + "]"
 }

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/migration"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
@@ -106,6 +107,24 @@ func PullSecrets(pod *v1.Pod) []Ref {
 		c.add(Secret, pod.Spec.ImagePullSecrets[i].Name)
 	}
 	return sorted(c.refs)
+}
+
+// ReadPullSecrets reads the secrets for pulling a pod's images.
+func ReadPullSecrets(pod *v1.Pod, objects Set) *imagepull.PullSecrets {
+	known := true
+	var found []*v1.Secret
+	var absent []string
+	for _, r := range PullSecrets(pod) {
+		switch secret, err := objects.Secret(r.Namespace, r.Name); {
+		case err == nil:
+			found = append(found, secret)
+		case StateOf(err) == Unknown:
+			known = false
+		default:
+			absent = append(absent, r.Name)
+		}
+	}
+	return imagepull.NewPullSecrets(known, found, absent)
 }
 
 // servicesRef: a pod without service links still gets default/kubernetes.
