@@ -131,6 +131,10 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 			t.timer = nil
 			a.await(ctx, m.token, t)
 		}
+	case tellMany:
+		if n := a.pods[m.uid]; n != nil && n.telling {
+			a.tellOfMany(ctx, n)
+		}
 	case missed:
 		a.missed.Asked()
 		a.forgetAll(ctx, nil)
@@ -283,8 +287,37 @@ func (a *objects) known(n *needer) podobjects.Set {
 	return set
 }
 
+// A pod that uses more than few objects is told of all that changes in a while at once: what it is told has all of
+// them, and they become known one by one. The while is costOfOne for each, so this takes but a small share of time.
+const (
+	few       = 32
+	costOfOne = 10 * time.Microsecond
+)
+
+// tellMany is this actor's own timer for such a pod.
+type tellMany struct{ uid types.UID }
+
+func (a *objects) tellOfMany(ctx *kernel.Context[Message], n *needer) {
+	if n.refers {
+		a.refer(ctx, n, false)
+	}
+	n.telling, n.refers = false, false
+	a.tellNow(n)
+}
+
 // tell sends a pod its objects, if they changed.
-func (a *objects) tell(_ *kernel.Context[Message], n *needer) {
+func (a *objects) tell(ctx *kernel.Context[Message], n *needer) {
+	if len(n.refs) <= few {
+		a.tellNow(n)
+		return
+	}
+	if !n.telling {
+		n.telling = true
+		ctx.After(time.Duration(len(n.refs))*costOfOne, tellMany{n.pod.UID})
+	}
+}
+
+func (a *objects) tellNow(n *needer) {
 	known := a.known(n)
 	if n.told.Equal(known) {
 		return
@@ -302,7 +335,10 @@ func (a *objects) became(ctx *kernel.Context[Message], o *object, e podobjects.E
 	for _, uid := range slices.Clone(o.users) {
 		n := a.pods[uid]
 		if o.ref.Kind == podobjects.Claim || o.ref.Kind == podobjects.Volume {
-			a.refer(ctx, n, false) // the volume of a bound claim is used as well
+			// The volume of a bound claim is used as well.
+			if n.refers = len(n.refs) > few; !n.refers {
+				a.refer(ctx, n, false)
+			}
 		}
 		a.tell(ctx, n)
 	}

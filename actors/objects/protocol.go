@@ -171,6 +171,7 @@ func (written) isObjectsMessage()      {}
 func (requested) isObjectsMessage()    {}
 func (certifyAgain) isObjectsMessage() {}
 func (missed) isObjectsMessage()       {}
+func (tellMany) isObjectsMessage()     {}
 
 // MailboxKey implements kernel.Keyed. A restarted watch has another key.
 func (m told) MailboxKey() string { return strconv.FormatUint(uint64(m.id), 10) }
@@ -240,4 +241,6 @@ type needer struct {
 	reply kernel.Ref[pod.Message]
 	refs  []podobjects.Ref
 	told  podobjects.Set
+	// telling: it is about to be told, see tellMany. refers: what it uses is looked at before.
+	telling, refers bool
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -242,27 +243,31 @@ func (a *probes) watch(ctx *kernel.Context[Message], m pod.ProbeContainers) {
 	moved := p.host != m.Host
 	p.pod, p.host, p.static, p.reply, p.round = m.Pod, m.Host, podspec.Static(m.Pod), m.ReplyTo, a.round
 	before := len(p.containers)
+	var wanted flat.Many[string, bool]
+	for i := range m.Containers {
+		wanted.Set(m.Containers[i].ID, true)
+	}
+	var there flat.Many[string, *container]
 	p.containers = slices.DeleteFunc(p.containers, func(c *container) bool {
-		gone := !slices.ContainsFunc(m.Containers, func(b pod.ProbedContainer) bool { return b.ID == c.id })
-		if gone {
-			a.drop(ctx, c)
+		if wanted.Has(c.id) {
+			there.Set(c.id, c)
+			return false
 		}
-		return gone
+		a.drop(ctx, c)
+		return true
 	})
 	changed := len(p.containers) < before
 	for i := range m.Containers {
 		b := &m.Containers[i]
-		j := slices.IndexFunc(p.containers, func(c *container) bool { return c.id == b.ID })
-		if j < 0 {
-			c := a.begin(ctx, p, b)
-			if c == nil {
+		c := there.At(b.ID)
+		if c == nil {
+			if c = a.begin(ctx, p, b); c == nil {
 				continue
 			}
-			j = len(p.containers)
 			p.containers = append(p.containers, c)
+			there.Set(b.ID, c)
 			changed = true
 		}
-		c := p.containers[j]
 		if b.Stopping {
 			c.Stopping()
 		}

@@ -6,6 +6,7 @@ package observed
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -179,11 +180,29 @@ func (p *Pod) Sort() {
 	})
 }
 
+// few is among how many containers a search from the first costs less than one that halves.
+const few = 32
+
+// Of is a part of Containers that has all incarnations of a name, newest first, and may have others.
+func (p *Pod) Of(name string) []Container {
+	all := p.Containers
+	if len(all) <= few {
+		return all
+	}
+	all = all[sort.Search(len(all), func(i int) bool { return all[i].Name >= name }):]
+	n := 0
+	for n < len(all) && all[n].Name == name {
+		n++
+	}
+	return all[:n]
+}
+
 // Newest returns the newest incarnation of the named container.
 func (p *Pod) Newest(name string) (Container, bool) {
-	for i := range p.Containers {
-		if p.Containers[i].Name == name {
-			return p.Containers[i], true
+	cs := p.Of(name)
+	for i := range cs {
+		if cs[i].Name == name {
+			return cs[i], true
 		}
 	}
 	return Container{}, false
@@ -192,12 +211,13 @@ func (p *Pod) Newest(name string) (Container, bool) {
 // Previous returns the newest finished incarnation before the newest one.
 func (p *Pod) Previous(name string) (Container, bool) {
 	seen := false
-	for i := range p.Containers {
-		if p.Containers[i].Name != name {
+	cs := p.Of(name)
+	for i := range cs {
+		if cs[i].Name != name {
 			continue
 		}
-		if seen && p.Containers[i].State == ContainerExited {
-			return p.Containers[i], true
+		if seen && cs[i].State == ContainerExited {
+			return cs[i], true
 		}
 		seen = true
 	}

@@ -92,7 +92,7 @@ func (p *planner) nextAttempt(name string, attempt uint32) uint32 {
 // incarnations never run at once.
 func (p *planner) stopOlder(c *v1.Container) (any bool) {
 	seen := false
-	cs := p.in.View.Containers
+	cs := p.in.View.Of(c.Name)
 	for i := range cs {
 		if cs[i].Name != c.Name {
 			continue
@@ -271,7 +271,7 @@ func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, tur
 // image returns the reference of the image for incarnation attempt of c. It is empty while the image isn't there.
 // ahead: it is not the container's turn, so that a failure is none yet.
 func (p *planner) image(c *v1.Container, kind podspec.Kind, attempt uint32, ahead bool) (ref string, failed bool) {
-	im := p.in.Images.At(c.Name)
+	im := p.imageOf(c.Name)
 	stale := im.Image != c.Image || c.ImagePullPolicy == v1.PullAlways && im.Attempt < attempt
 	if stale || im.State == imagepull.Unknown || im.Ahead != ahead && (im.Ahead || im.State != imagepull.Ready) {
 		p.do(EnsureImage{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: attempt, Ahead: ahead})
@@ -300,7 +300,7 @@ func (p *planner) volumeImages(c *v1.Container, turn bool) (all, failed bool) {
 			continue
 		}
 		name := imagepull.VolumeImage(v.Name)
-		im := p.in.Images.At(name)
+		im := p.imageOf(name)
 		switch {
 		case im.Image != v.Image.Reference || im.State == imagepull.Unknown:
 			p.do(EnsureImage{Container: name, Image: v.Image.Reference, Policy: v.Image.PullPolicy})

@@ -4,8 +4,10 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 // Plan decides what to do next for one pod.
@@ -37,6 +39,7 @@ func Plan(in Input) Output {
 		panic("podplan: no state " + in.Life.String())
 	}
 	p.endHooks()
+	p.out.Waiting = p.waits.List()
 	return p.out
 }
 
@@ -64,6 +67,14 @@ type planner struct {
 	leaving []string
 	// crashOwned is true once out.Crash is a private copy.
 	crashOwned bool
+
+	// underWay, lanes, images and waits are indices of in.Busy, out.Actions, in.Images and out.Waiting where those are
+	// long; indexed is how many actions lanes has.
+	underWay func(Lane) (Effect, bool)
+	lanes    map[Lane]Action
+	indexed  int
+	images   func(string) (imagepull.Image, bool)
+	waits    flat.Many[string, Waiting]
 }
 
 // wake asks for another plan at t.
@@ -75,8 +86,33 @@ func (p *planner) wake(t time.Time) {
 
 // busy returns the action on l that is under way or was just planned.
 func (p *planner) busy(l Lane) (Action, bool) {
-	if a, ok := p.in.Busy.Get(l); ok {
-		return a, true
+	if len(p.in.Busy) <= flat.Few {
+		if a, ok := p.in.Busy.Get(l); ok {
+			return a, true
+		}
+	} else {
+		if p.underWay == nil {
+			p.underWay = p.in.Busy.Index()
+		}
+		if a, ok := p.underWay(l); ok {
+			return a, true
+		}
+	}
+	return p.planned(l)
+}
+
+// planned returns the action that was just planned on l.
+func (p *planner) planned(l Lane) (Action, bool) {
+	if len(p.out.Actions) > flat.Few {
+		if p.lanes == nil {
+			p.lanes = map[Lane]Action{}
+		}
+		for ; p.indexed < len(p.out.Actions); p.indexed++ {
+			a := p.out.Actions[p.indexed]
+			p.lanes[a.Lane()] = a // each lane has one
+		}
+		a, ok := p.lanes[l]
+		return a, ok
 	}
 	for _, a := range p.out.Actions {
 		if a.Lane() == l {
@@ -84,6 +120,18 @@ func (p *planner) busy(l Lane) (Action, bool) {
 		}
 	}
 	return nil, false
+}
+
+// imageOf is the state of an image by its name in Facts.Images.
+func (p *planner) imageOf(name string) imagepull.Image {
+	if len(p.in.Images) <= flat.Few {
+		return p.in.Images.At(name)
+	}
+	if p.images == nil {
+		p.images = p.in.Images.Index()
+	}
+	image, _ := p.images(name)
+	return image
 }
 
 // may says whether an action may begin on l: none is under way there, and its backoff is over.
@@ -127,6 +175,7 @@ func (p *planner) note(n Note) { p.out.Notes = append(p.out.Notes, n) }
 // conclude ends a Syncing pod and drops everything else that was planned.
 func (p *planner) conclude(s podlife.Stop) {
 	p.out.Actions, p.out.Notes, p.out.Wake = nil, nil, time.Time{}
+	p.lanes, p.indexed = nil, 0
 	s.Ended = true
 	p.out.Outcome = Done
 	p.out.Stop = &s
@@ -148,7 +197,7 @@ func (p *planner) setCrash(name string, c backoff.Crash) {
 
 // newest returns the newest incarnation of a name; nil if there is none.
 func (p *planner) newest(name string) *observed.Container {
-	cs := p.in.View.Containers
+	cs := p.in.View.Of(name)
 	for i := range cs {
 		if cs[i].Name == name {
 			return &cs[i]

@@ -14,8 +14,9 @@ func (f *Facts) EachProbed(spec *v1.PodSpec, yield func(*v1.Container, *observed
 		if !probe.Any(ct) {
 			continue
 		}
-		for i := range f.View.Containers {
-			if c := &f.View.Containers[i]; c.Name == ct.Name {
+		of := f.View.Of(ct.Name)
+		for i := range of {
+			if c := &of[i]; c.Name == ct.Name {
 				yield(ct, c)
 				break
 			}

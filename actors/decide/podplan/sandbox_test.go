@@ -173,7 +173,7 @@ func TestImagesOfVolumes(t *testing.T) {
 		if asks := len(p.out.Actions) == 1; asks != step.asks || asks && p.out.Actions[0].(EnsureImage).Container != "volume/model" {
 			t.Errorf("%+v: asks %v", step.image, p.out.Actions)
 		}
-		if got := p.out.Waiting.At("app").Reason; got != step.waits {
+		if got := p.waits.At("app").Reason; got != step.waits {
 			t.Errorf("%+v: waits for %q", step.image, got)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // wait records why a container doesn't run. Without a reason it records the default one. An earlier
 // record stands: it is more specific.
 func (p *planner) wait(c *v1.Container, kind podspec.Kind, reason, message string) {
-	if p.out.Waiting.Has(c.Name) {
+	if p.waits.Has(c.Name) {
 		return
 	}
 	if reason == "" {
@@ -30,7 +30,7 @@ func (p *planner) wait(c *v1.Container, kind podspec.Kind, reason, message strin
 }
 
 func (p *planner) setWaiting(name, reason, message string) {
-	p.out.Waiting.Set(name, Waiting{Reason: reason, Message: message})
+	p.waits.Set(name, Waiting{Reason: reason, Message: message})
 }
 
 // waitAll sets the default waiting reason for all containers of a pod that is not known yet.

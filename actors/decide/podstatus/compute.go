@@ -8,6 +8,7 @@ package podstatus
 
 import (
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 // Input is everything a status may look at.
@@ -61,6 +63,8 @@ type computer struct {
 	out  v1.PodStatus
 	// behind: the shown resources of a resized pod are not yet its allocation.
 	behind bool
+	// waits is an index of why containers wait, where that is long.
+	waits func(string) (podplan.Waiting, bool)
 }
 
 func (c *computer) life() podlife.State { return c.in.Plan.Life }
@@ -156,7 +160,7 @@ func (c *computer) startTime() *metav1.Time {
 // newest returns the newest incarnation of a name, nil if there is none, and the newest earlier one
 // that has ended.
 func (c *computer) newest(name string) (n, before *observed.Container) {
-	cs := c.in.Plan.View.Containers
+	cs := c.in.Plan.View.Of(name)
 	for i := range cs {
 		switch {
 		case cs[i].Name != name:
@@ -190,8 +194,15 @@ func stamp(t time.Time) metav1.Time {
 	return metav1.Time{Time: t.UTC().Truncate(time.Second)}
 }
 
-// find returns the status of the named container, nil if there is none.
+// find returns the status of the named container, nil if there is none. Of many, those of main containers are in the
+// order of their names.
 func find(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
+	if len(list) > flat.Few {
+		i := sort.Search(len(list), func(i int) bool { return list[i].Name >= name })
+		if i < len(list) && list[i].Name == name {
+			return &list[i]
+		}
+	}
 	for i := range list {
 		if list[i].Name == name {
 			return &list[i]

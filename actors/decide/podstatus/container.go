@@ -7,7 +7,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 // container returns the status of one container of the spec. old is its last shown status; nil for
@@ -44,7 +46,7 @@ func (c *computer) container(ct *v1.Container, kind podspec.Kind, old *v1.Contai
 // absent fills the status of a container that the runtime does not have: it was never made, or was
 // removed.
 func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podspec.Kind, old *v1.ContainerStatus) {
-	waits := c.in.Out.Waiting.Has(ct.Name)
+	_, waits := c.waitingOf(ct.Name)
 	switch {
 	case old.State.Terminated != nil:
 		*s = *old
@@ -226,6 +228,17 @@ func (c *computer) lastState(before *observed.Container, id string, old *v1.Cont
 	return v1.ContainerState{Terminated: best}
 }
 
+// waitingOf is why a container waits, by the plan.
+func (c *computer) waitingOf(name string) (podplan.Waiting, bool) {
+	if len(c.in.Out.Waiting) <= flat.Few {
+		return c.in.Out.Waiting.Get(name)
+	}
+	if c.waits == nil {
+		c.waits = c.in.Out.Waiting.Index()
+	}
+	return c.waits(name)
+}
+
 // waiting fills why a container doesn't run, and makes its termination the last state. A container
 // that was stopped to be restarted is shown as waiting as soon as it has ended: the apiserver lets
 // no container leave the state Terminated unless its restart policy restarts it.
@@ -233,7 +246,7 @@ func (c *computer) waiting(s *v1.ContainerStatus, n *observed.Container, old *v1
 	if c.life() != podlife.Syncing || s.State.Running != nil {
 		return
 	}
-	w, ok := c.in.Out.Waiting.Get(s.Name)
+	w, ok := c.waitingOf(s.Name)
 	if !ok && (s.State.Terminated == nil || n == nil || !c.in.Plan.EndedForRestart(n)) {
 		return
 	}
