@@ -315,7 +315,8 @@ func (r *Runner) removeLocked(e *effect) {
 		if e.home != nil {
 			e.home.lanes = nil
 		}
-	case i == 0: // the oldest of many
+	case i < len(*list)/2: // one of the oldest of many: there are fewer before it than behind it
+		copy((*list)[1:i+1], (*list)[:i])
 		(*list)[0] = nil
 		*list = (*list)[1:]
 	default:

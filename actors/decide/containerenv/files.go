@@ -35,14 +35,15 @@ func Content(files []File, data [][]byte) Files {
 func FilesOf(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) ([]File, error) {
 	var out []File
 	seen := map[File]bool{}
+	at, volume := paths.Index(), podspec.VolumesOf(&pod.Spec)
 	for i := range c.Env {
 		from := c.Env[i].ValueFrom
 		if from == nil || from.FileKeyRef == nil {
 			continue
 		}
 		name := from.FileKeyRef.VolumeName
-		root, ok := paths.Get(name)
-		if v := podspec.Volume(&pod.Spec, name); !ok || v == nil || v.EmptyDir == nil {
+		root, ok := at(name)
+		if v := volume(name); !ok || v == nil || v.EmptyDir == nil {
 			return nil, fmt.Errorf("cannot find the volume %q referenced by FileKeyRef", name)
 		}
 		if f := (File{name, root, from.FileKeyRef.Path}); !seen[f] {

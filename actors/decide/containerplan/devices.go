@@ -13,8 +13,9 @@ import (
 
 // badDevice is why a container can't have its block volumes; nil if it can.
 func badDevice(in *Input) error {
+	of := in.Paths.Index()
 	for _, d := range in.Container.VolumeDevices {
-		switch at, is := in.Paths.Get(d.Name); {
+		switch at, is := of(d.Name); {
 		case !path.IsAbs(d.DevicePath):
 			return fmt.Errorf("error DevicePath `%s` must be an absolute path", d.DevicePath)
 		case !is || at == "":
@@ -26,13 +27,14 @@ func badDevice(in *Input) error {
 
 // Devices are the block volumes of a container (volumeDevices). paths are those of the volumes.
 func Devices(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) (out []devices.Node) {
+	of, volume := paths.Index(), podspec.VolumesOf(&pod.Spec)
 	for _, d := range c.VolumeDevices {
-		path, is := paths.Get(d.Name)
+		path, is := of(d.Name)
 		if !is || path == "" {
 			continue // the pod's volumes are up, so it is none of the pod
 		}
 		may := "mrw"
-		v := podspec.Volume(&pod.Spec, d.Name)
+		v := volume(d.Name)
 		if v != nil && v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly {
 			may = "r"
 		}

@@ -51,10 +51,11 @@ type SubPath struct {
 // may depend on variables.
 func mounts(in *Input) ([]Mount, error) {
 	out := make([]Mount, 0, len(in.Container.VolumeMounts))
+	place, volume, image := in.Paths.Index(), podspec.VolumesOf(&in.Pod.Spec), in.Images.Index()
 	for i := range in.Container.VolumeMounts {
 		m := &in.Container.VolumeMounts[i]
-		root, ok := in.Paths.Get(m.Name)
-		v := podspec.Volume(&in.Pod.Spec, m.Name)
+		root, ok := place(m.Name)
+		v := volume(m.Name)
 		if !ok || v == nil {
 			return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, in.Container.Name)
 		}
@@ -67,7 +68,8 @@ func mounts(in *Input) ([]Mount, error) {
 			to.RecursiveReadOnly = *r
 		}
 		if v.Image != nil {
-			to.ReadOnly, to.Image, to.UserImage = true, in.Images.At(imagepull.VolumeImage(v.Name)).Ref, v.Image.Reference
+			pulled, _ := image(imagepull.VolumeImage(v.Name))
+			to.ReadOnly, to.Image, to.UserImage = true, pulled.Ref, v.Image.Reference
 		}
 		out = append(out, to)
 	}
@@ -102,7 +104,10 @@ func readOnly(v *v1.Volume) bool {
 // dirOf is the name of the directory of a volume.
 func (p *Plan) dirOf(volume string) string {
 	pod := p.from.Pod
-	v := podspec.Volume(&pod.Spec, volume)
+	if p.volume == nil {
+		p.volume = podspec.VolumesOf(&pod.Spec)
+	}
+	v := p.volume(volume)
 	if v == nil {
 		return volume
 	}

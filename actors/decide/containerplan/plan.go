@@ -51,6 +51,7 @@ type Plan struct {
 	objects   podobjects.Set
 	container *v1.Container
 	mounts    []Mount // by index of the container's volumeMounts
+	volume    func(name string) *v1.Volume
 	plugged   []devices.Variable
 }
 

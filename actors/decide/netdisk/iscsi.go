@@ -76,12 +76,14 @@ func ISCSIOf(namespace string, v *v1.Volume, pv *v1.PersistentVolume) *ISCSISour
 // NewISCSI makes a LUN of its source. name is that of the volume or of the PersistentVolume.
 func NewISCSI(name string, s *ISCSISource) (*ISCSI, error) {
 	d := &ISCSI{VolName: name, IQN: s.IQN, LUN: strconv.Itoa(int(s.Lun)), InitIface: s.ISCSIInterface}
+	seen := map[string]bool{}
 	for _, p := range slices.Concat([]string{s.TargetPortal}, s.Portals) {
 		portal, err := portalOf(p)
 		if err != nil {
 			return nil, err
 		}
-		if !hasPortal(d.Portals, portal) {
+		if bare := withoutZone(portal); !seen[bare] {
+			seen[bare] = true
 			d.Portals = append(d.Portals, portal)
 		}
 	}
@@ -131,15 +133,18 @@ func Portal(s string) string {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()).String()
 }
 
-// hasPortal reports whether a portal is among some. The kernel does not show the zone of an IPv6 address.
+// hasPortal reports whether a portal is among some.
 func hasPortal(all []string, portal string) bool {
-	bare := func(s string) string {
-		if p, err := netip.ParseAddrPort(s); err == nil {
-			return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port()).String()
-		}
-		return s
+	portal = withoutZone(portal)
+	return slices.ContainsFunc(all, func(s string) bool { return withoutZone(s) == portal })
+}
+
+// withoutZone is a portal as the kernel shows it, without the zone of an IPv6 address.
+func withoutZone(portal string) string {
+	if p, err := netip.ParseAddrPort(portal); err == nil {
+		return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port()).String()
 	}
-	return slices.ContainsFunc(all, func(s string) bool { return bare(s) == bare(portal) })
+	return portal
 }
 
 // chapKeys are the keys of a secret (core/v1 SecretTypeISCSICHAP), for discovery and for a session.

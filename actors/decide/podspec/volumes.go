@@ -40,6 +40,18 @@ func uses(spec *v1.PodSpec, volumes int) func(name string) bool {
 	return func(name string) bool { return used[name] }
 }
 
+// VolumesOf is Volume, for who asks for many.
+func VolumesOf(spec *v1.PodSpec) func(name string) *v1.Volume {
+	if len(spec.Volumes) <= few {
+		return func(name string) *v1.Volume { return Volume(spec, name) }
+	}
+	at := make(map[string]*v1.Volume, len(spec.Volumes))
+	for i := range spec.Volumes {
+		at[spec.Volumes[i].Name] = &spec.Volumes[i]
+	}
+	return func(name string) *v1.Volume { return at[name] }
+}
+
 // UsesVolume says whether a container mounts a volume or has it as a device. Ephemeral containers count, so a pod that
 // runs may come to use one more.
 func UsesVolume(spec *v1.PodSpec, name string) bool {
