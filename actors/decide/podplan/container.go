@@ -1,7 +1,6 @@
 package podplan
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -294,9 +293,16 @@ func (p *planner) image(c *v1.Container, kind podspec.Kind, attempt uint32, ahea
 // missing (KEP-4639). If it is the container's turn, a failed pull is its waiting reason.
 func (p *planner) volumeImages(c *v1.Container, turn bool) (all, failed bool) {
 	all = true
+	var mounts func(string) bool
 	for i := range p.in.Pod.Spec.Volumes {
 		v := &p.in.Pod.Spec.Volumes[i]
-		if v.Image == nil || !slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == v.Name }) {
+		if v.Image == nil {
+			continue
+		}
+		if mounts == nil {
+			mounts = podspec.Mounts(c)
+		}
+		if !mounts(v.Name) {
 			continue
 		}
 		name := imagepull.VolumeImage(v.Name)

@@ -2,6 +2,7 @@ package podspec
 
 import (
 	"iter"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -50,6 +51,20 @@ func VolumesOf(spec *v1.PodSpec) func(name string) *v1.Volume {
 		at[spec.Volumes[i].Name] = &spec.Volumes[i]
 	}
 	return func(name string) *v1.Volume { return at[name] }
+}
+
+// Mounts says whether a container mounts a volume, for who asks of many.
+func Mounts(c *v1.Container) func(name string) bool {
+	if len(c.VolumeMounts) <= few {
+		return func(name string) bool {
+			return slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == name })
+		}
+	}
+	mounted := make(map[string]bool, len(c.VolumeMounts))
+	for i := range c.VolumeMounts {
+		mounted[c.VolumeMounts[i].Name] = true
+	}
+	return func(name string) bool { return mounted[name] }
 }
 
 // UsesVolume says whether a container mounts a volume or has it as a device. Ephemeral containers count, so a pod that
