@@ -27,19 +27,27 @@ func (a *images) tell(w *waiter, s imagepull.Image) {
 	w.reply.Tell(pod.ImageAnswer{Container: w.ask.Container, Image: s})
 }
 
-// shortly says the reason alone, as the container's failure: the line that users
+// shortly says the reason alone, as the failure of each container that it holds up: the line that users
 // find first.
 func (a *images) shortly(ctx *kernel.Context[Message], w *waiter, reason string) {
-	a.event(ctx, w, true, "Failed", "Error: "+reason)
+	for _, container := range imagepull.Held(w.pod, w.ask.Container) {
+		a.eventOf(ctx, w, container, true, "Failed", "Error: "+reason)
+	}
 }
 
 func (a *images) event(ctx *kernel.Context[Message], w *waiter, warning bool, reason, message string) {
-	if w.ask.Ahead {
-		return
-	}
 	container := w.ask.Container
 	if _, is := imagepull.OfVolume(container); is {
 		container = "" // the pod's
+	}
+	a.eventOf(ctx, w, container, warning, reason, message)
+}
+
+func (a *images) eventOf(
+	ctx *kernel.Context[Message], w *waiter, container string, warning bool, reason, message string,
+) {
+	if w.ask.Ahead {
+		return
 	}
 	a.deps.Events.Record(port.Event{
 		Pod: w.pod, Warning: warning, Reason: reason, Container: container, Message: message, At: ctx.Now(),

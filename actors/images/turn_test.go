@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -88,4 +89,18 @@ func TestThereInTurn(t *testing.T) {
 	r.WantByListener("pulled ahead", "runtime: "+pull, "runtime: "+look, "b: "+ready)
 	r.actor.Tell(r.asks("b", v1.PullAlways))
 	r.WantByListener("its turn: what the name means now", "runtime: "+pull)
+}
+
+// TestImageOfAVolume: the events of the pull are the pod's. That it failed is told of each container that waits for it.
+func TestImageOfAVolume(t *testing.T) {
+	r := newRig(t)
+	m := r.asks("a", v1.PullAlways)
+	m.Ask.Container = imagepull.VolumeImage("data")
+	for _, name := range []string{"app", "web"} {
+		m.Pod.Spec.Containers = append(m.Pod.Spec.Containers, v1.Container{Name: name, VolumeMounts: []v1.VolumeMount{{Name: "data"}}})
+	}
+	r.actor.Tell(m)
+	r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
+	r.events.WantByListener("events", `a: Pulling: Pulling image "`+img+`"`, "a: Failed: "+failed,
+		"a: Failed: Error: ErrImagePull", "a: Failed: Error: ErrImagePull")
 }
