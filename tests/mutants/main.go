@@ -4,6 +4,7 @@
 //	go run ./tests/mutants hand -search NAME    # look for a shorter or another case
 //	go run ./tests/mutants tests                # mutants made by hand: the tests that find them
 //	go run ./tests/mutants nodes                # mutants made by hand: the tests of real nodes that find them, as root
+//	go run ./tests/mutants differ               # mutants made by hand: those that pods beside the kubelet's show, as root
 //	go run ./tests/mutants generated -sample 200 -seed 1 -budget 1h
 //
 // A mutant made by hand is a NAME.patch here. NAME.case is the shortest case that shows it, or NAME.test has the
@@ -43,7 +44,7 @@ func main() {
 func run(ctx context.Context, args []string, to io.Writer) (err error) {
 	defer check.Return(&err)
 	if len(args) == 0 {
-		return errors.New("give hand, tests, nodes or generated, see go doc ./tests/mutants")
+		return errors.New("give hand, tests, nodes, differ or generated, see go doc ./tests/mutants")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	switch args[0] {
@@ -62,6 +63,9 @@ func run(ctx context.Context, args []string, to io.Writer) (err error) {
 			return err
 		}
 		return byNodes{}.run(ctx, flags.Args(), to)
+	case "differ":
+		check.OK(flags.Parse(args[1:]))
+		return byDiffer{}.run(ctx, flags.Args(), to)
 	case "generated":
 		var s sampling
 		flags.IntVar(&s.sample, "sample", 200, "how many mutants to run")
@@ -84,7 +88,7 @@ func run(ctx context.Context, args []string, to io.Writer) (err error) {
 		check.OK(flags.Parse(args[1:]))
 		return s.find(to)
 	default:
-		return fmt.Errorf("%q is none of hand, tests, nodes and generated", args[0])
+		return fmt.Errorf("%q is none of hand, tests, nodes, differ and generated", args[0])
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,7 +31,7 @@ func (byNodes) run(ctx context.Context, names []string, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	patches = onNodes(patches, at, true)
+	patches = slices.DeleteFunc(onNodes(patches, at, true), func(p *patch) bool { return at[p].folder == differDir })
 	all, o, err := variantsOf(root, patches)
 	if err != nil {
 		return err

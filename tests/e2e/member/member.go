@@ -142,6 +142,9 @@ func makeCgroups(name string) (err error) {
 	return nil
 }
 
+// SetEnv replaces the further variables of the environment, from the next start on.
+func (m *Member) SetEnv(env ...string) { m.config.Env = env }
+
 // Node is the node's name.
 func (m *Member) Node() string { return m.config.Node }
 

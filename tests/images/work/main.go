@@ -35,6 +35,8 @@ const usage = `usage: work STEP [then STEP]...
   env [NAME]...       print the environment, or these of it
   id                  print uid, gid, groups, hostname and working directory
   mounts              print the mount table
+  see                 print all that a container finds around it, as JSON
+  serve [HOST:]PORT   answer HTTP: /ok is 200, nothing else is
   get HOST:PORT PATH  print what a web server answers
   echo                give stdin back on stdout
   screen              print the terminal's size, again when it changes; a line on stdin ends it

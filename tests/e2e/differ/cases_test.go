@@ -1,0 +1,126 @@
+package differ
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// TestCases: a seed is one pod, also when it is read again, and a thousand seeds have all features.
+//
+//tier:unit
+func TestCases(t *testing.T) {
+	drawn := map[string]int{}
+	for seed := range uint64(1000) {
+		c := Draw(seed)
+		again := check.Value(ParseCase(c.String()))(t)
+		if !reflect.DeepEqual(c.Make().Pod, again.Make().Pod) {
+			t.Fatalf("%s is not the same pod twice", c)
+		}
+		for _, f := range c.Features {
+			drawn[f]++
+			c.without(f).Make() // which must not panic
+		}
+	}
+	for _, f := range features {
+		if drawn[f.name] == 0 {
+			t.Errorf("no seed has %s", f.name)
+		}
+	}
+	for _, bad := range []string{"", "x", "1:none"} {
+		check.Fails(t, check.Err(ParseCase(bad)), "case %q was read", bad)
+	}
+	check.Same(t, check.Value(ParseCase("7"))(t).Features, Draw(7).Features, "the features of a seed")
+}
+
+// TestWithout: what a feature draws does not depend on the others.
+//
+//tier:unit
+func TestWithout(t *testing.T) {
+	c := Case{Seed: 3, Features: []string{"env", "labels", "empty-dir"}}
+	alone := Case{Seed: 3, Features: []string{"empty-dir"}}.Make()
+	check.Deep(t, c.Make().Pod.Spec.Volumes, alone.Pod.Spec.Volumes, "the volumes")
+}
+
+// TestNormal: what differs from run to run is gone, and all else is there.
+//
+//tier:unit
+func TestNormal(t *testing.T) {
+	n := newNormal("/tmp/x/n", "/AGENT", "", "EMPTY", "10.1.0.3", "POD_IP")
+	for text, want := range map[string]string{
+		"/tmp/x/n/root/pods/1b4e28ba-2fa1-11d2-883f-0016d3cca427": "/AGENT/root/pods/UUID",
+		"10.1.0.3\tp1":                                    "POD_IP\tp1",
+		"..2026_11_29_01_02_03.123456789":                 "..TIME",
+		"at 2026-11-29T01:02:03Z":                         "at TIME",
+		"in 12ms (1.2s including waiting). Image size: 5": "in DURATION (DURATION including waiting). Image size: 5",
+		"back-off 10s restarting":                         "back-off DURATION restarting",
+		"x eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJhIiwiZXhwIjo5MDAsImlhdCI6MTAwfQ.c2ln": `x TOKEN {"aud":"a","life":800}`,
+		"x eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJhIiwiZXhwIjo5MDAs.c2ln":               "x a token that can't be read",
+	} {
+		check.Equal(t, n.text(text), want, "%q", text)
+	}
+}
+
+// TestKeys: lists of objects are sets by name, and lists of words are as they are.
+//
+//tier:unit
+func TestKeys(t *testing.T) {
+	k := keys{}
+	check.Fatal(t, k.addJSON("r", []byte(`{"envs":[{"key":"B","value":"1"},{"key":"A","value":"2"},{"key":"A","value":"3"}],"args":["b","a"],
+		"addCapabilities":["B","A"],"empty":{},"n":3}`)))
+	check.Deep(t, k, keys{
+		"r/envs[B]/value": "1", "r/envs[A]/value": "2", "r/envs[A]/value#2": "3", "r/envs[B]/key": "B", "r/envs[A]/key": "A", "r/envs[A]/key#2": "A",
+		"r/args": "b, a", "r/addCapabilities": "A, B", "r/empty": "{}", "r/n": "3",
+	}, "the keys")
+}
+
+// TestCompare: a difference is told once, at the highest place.
+//
+//tier:unit
+func TestCompare(t *testing.T) {
+	got := compare(
+		keys{"a": "1", "seen/main": "x", "seen/main/Dir": "/", "cri/create/main/1": "x", "cri/create/main/1/image": "i", "same": "s"},
+		keys{"a": "2", "b": "", "same": "s"})
+	check.Deep(t, got, []Difference{{"a", "1", "2"}, {"b", none, ""}, {"seen/main", "x", none}}, "the differences")
+	check.Same(t, classes(append(got, Difference{Key: "status/phase"}, Difference{Key: "seen/second"})), []string{"status/phase", "seen/*", "a", "b"}, "classes")
+}
+
+// TestShrink: what is left is what is needed, also if that is two things.
+//
+//tier:unit
+func TestShrink(t *testing.T) {
+	c := Case{Seed: 1, Features: []string{"a", "b", "c", "d", "e", "f", "g"}}
+	for _, need := range [][]string{{}, {"d"}, {"b", "f"}, {"a", "d", "g"}} {
+		got := check.Value(shrink(c, func(cases []Case) (out []bool, _ error) {
+			for _, c := range cases {
+				out = append(out, !slices.ContainsFunc(need, func(f string) bool { return !slices.Contains(c.Features, f) }))
+			}
+			return out, nil
+		}))(t)
+		check.Same(t, got.Features, need, "the smallest")
+	}
+}
+
+// TestKnown: each known difference has its line, and its patterns can be read.
+//
+//tier:unit
+func TestKnown(t *testing.T) {
+	docs := filepath.Join(check.Value(lab.Repository())(t), "docs")
+	for _, k := range knowns {
+		for _, pattern := range []string{k.class, k.kubelet, k.troupe} {
+			check.Error(t, check.Err(regexp.Compile(pattern)))
+		}
+		found := false
+		for line := range strings.Lines(string(check.Value(os.ReadFile(filepath.Join(docs, k.doc)))(t))) {
+			found = found || strings.HasPrefix(line, "|") && strings.Contains(line, k.row)
+		}
+		check.Equal(t, found, true, "a line of docs/%s with %q", k.doc, k.row)
+	}
+}

@@ -1,0 +1,162 @@
+package differ
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Difference is a key whose value is not the same on both nodes.
+type Difference struct{ Key, Kubelet, Troupe string }
+
+// none is the value of a key that is not there.
+const none = "(none)"
+
+func (d Difference) String() string {
+	return fmt.Sprintf("%s\n\tkubelet: %s\n\ttroupe:  %s", d.Key, d.Kubelet, d.Troupe)
+}
+
+var ofContainer = regexp.MustCompile(`\b(main|second|a-third|init-late|init|sidecar|ephemeral)\b`)
+
+// class is what the difference is about, whichever container has it.
+func (d Difference) class() string { return ofContainer.ReplaceAllString(d.Key, "*") }
+
+// secondRun is what a container was made with for the second time, which one node may not have come to yet.
+var secondRun = regexp.MustCompile(`^cri/create/[a-z-]+/1(/|$)`)
+
+// compare gives the differences, by key.
+func compare(kubelet, troupe keys) (out []Difference) {
+	all := maps.Clone(kubelet)
+	maps.Copy(all, troupe)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		a, inA := kubelet[key]
+		b, inB := troupe[key]
+		if a == b && inA == inB {
+			continue
+		}
+		if secondRun.MatchString(key) && (!inA || !inB) && (lacks(kubelet, key) || lacks(troupe, key)) {
+			continue
+		}
+		if (!inA || !inB) && ofSeen.MatchString(key) && runs(kubelet, key)+runs(troupe, key) > 0 {
+			continue // the log of its first run may be gone
+		}
+		if !inA && above(kubelet, troupe, key) || !inB && above(troupe, kubelet, key) {
+			continue
+		}
+		d := Difference{Key: key, Kubelet: a, Troupe: b}
+		if !inA {
+			d.Kubelet = none
+		}
+		if !inB {
+			d.Troupe = none
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// ofSeen are the keys of what a container has found.
+var ofSeen = regexp.MustCompile(`^seen/[a-z-]+$`)
+
+// runs counts whether the container of a key was made again.
+func runs(k keys, key string) (n int) {
+	container := strings.TrimPrefix(key, "seen/")
+	for _, list := range []string{"containerStatuses", "initContainerStatuses"} {
+		if k["status/"+list+"["+container+"]/restartCount"] == "some" || k["end/"+list+"["+container+"]/restartCount"] == "some" {
+			n++
+		}
+	}
+	return n
+}
+
+// lacks says whether a container was not made again on a node.
+func lacks(k keys, key string) bool {
+	_, there := k[strings.Join(strings.SplitN(key, "/", 5)[:4], "/")]
+	return !there
+}
+
+// above says whether a key that one node lacks is below one that it lacks too: that one says it all.
+func above(lacking, having keys, key string) bool {
+	for i := strings.LastIndexByte(key, '/'); i > 0; i = strings.LastIndexByte(key[:i], '/') {
+		_, has := having[key[:i]]
+		_, there := lacking[key[:i]]
+		if has && !there {
+			return true
+		}
+	}
+	return false
+}
+
+// classes are those of differences, in the order of how much they say: what a pod came to before how.
+func classes(of []Difference) []string {
+	var out []string
+	for _, d := range of {
+		if !slices.Contains(out, d.class()) {
+			out = append(out, d.class())
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return weight(a) - weight(b) })
+	return out
+}
+
+var weights = []string{"refused", "gone", "left", "status/phase", "status", "end", "history", "cri/sandbox", "cri/create", "cri", "seen", "cgroup", "event"}
+
+func weight(class string) int {
+	if i := slices.IndexFunc(weights, func(w string) bool { return strings.HasPrefix(class, w) }); i >= 0 {
+		return i
+	}
+	return len(weights)
+}
+
+// unknown are the differences that no line of the docs has.
+func unknown(of []Difference) []Difference {
+	return slices.DeleteFunc(slices.Clone(of), func(d Difference) bool {
+		return slices.ContainsFunc(knowns, func(k known) bool { return k.is(d) })
+	})
+}
+
+// shrink drops features of a case while show says that the smaller one still has the difference. show is asked about several
+// at once, since they run side by side.
+func shrink(c Case, show func([]Case) ([]bool, error)) (Case, error) {
+	small := []Case{{Seed: c.Seed}}
+	for _, f := range c.Features {
+		small = append(small, Case{Seed: c.Seed, Features: []string{f}})
+	}
+	shown, err := show(small)
+	if err != nil {
+		return c, err
+	}
+	if i := slices.Index(shown, true); i >= 0 {
+		return small[i], nil
+	}
+	for len(c.Features) > 2 {
+		var less []Case
+		for _, f := range c.Features {
+			less = append(less, c.without(f))
+		}
+		if shown, err = show(less); err != nil {
+			return c, err
+		}
+		var idle []string
+		for i, f := range c.Features {
+			if shown[i] {
+				idle = append(idle, f)
+			}
+		}
+		if len(idle) == 0 {
+			break
+		}
+		// What is idle alone may not be so together.
+		tries := []Case{c.without(idle...), c.without(idle[:(len(idle)+1)/2]...), c.without(idle[len(idle)/2:]...)}
+		if shown, err = show(tries); err != nil {
+			return c, err
+		}
+		c = c.without(idle[0])
+		if i := slices.Index(shown, true); i >= 0 {
+			c = tries[i]
+		}
+	}
+	return c, nil
+}

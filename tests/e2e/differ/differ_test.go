@@ -1,0 +1,200 @@
+package differ
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	imagev1 "github.com/google/go-containerregistry/pkg/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/member"
+	"github.com/troupe-dev/troupe/tests/e2e/node"
+)
+
+var (
+	count     = flag.Int("pods", 50, "how many pods are run")
+	firstSeed = flag.Uint64("seed", 1, "the seed of the first of them; those after it have the next ones")
+	only      = flag.String("case", "", "run this pod alone, such as 17 or 17:sidecar,own-users")
+	shrinks   = flag.Int("shrink", 4, "how many kinds of differences are shrunk")
+	dump      = flag.String("dump", "", "a directory for what was seen")
+)
+
+var shared = lab.Shared{Name: "differ", Plane: lab.ControlPlaneConfig{ControllerManager: true, Scheduler: true, Log: os.Stderr}}
+
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
+
+// TestDiffer runs pods of seeds on both agents: docs/parity/differ.md.
+//
+//tier:all the kubelet beside
+func TestDiffer(t *testing.T) {
+	lab.Need(t, append(lab.Containerd2.Needs(), lab.GoToolchain)...)
+	cases := []Case{}
+	for i := range uint64(*count) {
+		cases = append(cases, Draw(*firstSeed+i))
+	}
+	if *only != "" {
+		cases = []Case{check.Value(ParseCase(*only))(t)}
+	}
+	r := newRig(t)
+	var seen []Observed
+	for some := range slices.Chunk(cases, batch) {
+		of := check.Value(r.run(t.Context(), some))(t)
+		save(t, of)
+		seen = append(seen, of...)
+	}
+	suspect := map[string][]Case{} // by the class that says most
+	races, differ := 0, 0
+	var again []Case
+	for _, o := range seen {
+		if o.Refused != nil {
+			t.Errorf("%s: the apiserver does not take it: %v", o.Case, o.Refused)
+			continue
+		}
+		if len(unknown(compare(o.Keys[0], o.Keys[1]))) > 0 {
+			again = append(again, o.Case)
+		}
+	}
+	told := map[string]string{}
+	second := check.Value(r.run(t.Context(), again))(t)
+	for i, o := range second {
+		first := seen[slices.IndexFunc(seen, func(s Observed) bool { return s.String() == again[i].String() })]
+		both := both(unknown(compare(first.Keys[0], first.Keys[1])), unknown(compare(o.Keys[0], o.Keys[1])))
+		if len(both) == 0 {
+			races++
+			continue
+		}
+		differ++
+		class := classes(both)[0]
+		suspect[class] = append(suspect[class], o.Case)
+		told[class] = words(both)
+	}
+	t.Logf("%d pods, %d with differences that are not known, %d with some that did not come again", len(seen), differ, races)
+	n := 0
+	for class, cases := range suspect {
+		small := cases[0]
+		if n++; n <= *shrinks {
+			small = check.Value(shrink(small, r.shows(t.Context(), class)))(t)
+		}
+		t.Errorf("%s: %d pods, %v\n%s\nthe smallest pod, %s:\n%s", class, len(cases), short(cases), told[class], small, text(t, small))
+	}
+	r.leftovers(t)
+}
+
+// both are the differences whose class is in both.
+func both(a, b []Difference) []Difference {
+	of := classes(b)
+	return slices.DeleteFunc(a, func(d Difference) bool { return !slices.Contains(of, d.class()) })
+}
+
+func words(of []Difference) string {
+	var out []string
+	for _, d := range of {
+		out = append(out, d.String())
+	}
+	return strings.Join(out, "\n")
+}
+
+func short(cases []Case) (seeds []uint64) {
+	for _, c := range cases {
+		seeds = append(seeds, c.Seed)
+	}
+	return seeds
+}
+
+func text(t *testing.T, c Case) string {
+	t.Helper()
+	return string(check.Value(yaml.Marshal(c.Make().Pod))(t))
+}
+
+// shows says which cases have a difference of a class.
+func (r *rig) shows(ctx context.Context, class string) func([]Case) ([]bool, error) {
+	return func(cases []Case) ([]bool, error) {
+		seen, err := r.run(ctx, cases)
+		out := make([]bool, len(cases))
+		for i, o := range seen {
+			out[i] = o.Refused == nil && len(o.Keys) == 2 && slices.Contains(classes(compare(o.Keys[0], o.Keys[1])), class)
+		}
+		return out, err
+	}
+}
+
+// leftovers fails the test for what is left of pods.
+func (r *rig) leftovers(t *testing.T) {
+	t.Helper()
+	for _, s := range r.sides {
+		check.Error(t, lab.Eventually(t.Context(), patience, "nothing is left on "+s.Node(), func() error {
+			world := check.Must(node.Look(t.Context(), s.lab))
+			left := node.Leftovers(s.Daemon, s.lab)
+			if err := world.Empty(); err != nil {
+				left = append(left, err.Error())
+			}
+			if len(left) == 0 {
+				return nil
+			}
+			return errors.New(strings.Join(left, "\n"))
+		}))
+	}
+}
+
+// newRig starts both nodes.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // a build may be among it
+	defer cancel()
+	repository := check.Value(lab.Repository())(t)
+	registry := check.Value(shared.Registry())(t)
+	work := check.Value(lab.BuildProgram(ctx, repository, "work"))(t)
+	for name, user := range map[string]string{userImage: "1000:1000", namedImage: "user"} {
+		image := check.Value(lab.NewImage(imagev1.Config{
+			Entrypoint: []string{"/work"}, User: user, WorkingDir: "/home", Env: []string{"PATH=/", "OF_IMAGE=yes", "WEB_PORT=of the image"},
+		}, lab.File{Path: "work", Mode: 0o755, Data: work}))(t)
+		check.Fatal(t, registry.Push(ctx, name, image))
+	}
+	r := &rig{}
+	kubelet := check.Value(member.Kubelet(ctx, repository, os.Stderr))(t)
+	for _, agent := range []member.Agent{kubelet, member.Troupe(check.Value(shared.Troupe())(t))} {
+		s, err := newSide(ctx, &shared, agent)
+		if s != nil && s.Member != nil {
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("the end of the log of %s:\n%s", s.Node(), s.LogTail(3000))
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				defer cancel()
+				check.Error(t, s.close(ctx))
+			})
+		}
+		check.Fatal(t, err)
+		r.sides = append(r.sides, s)
+	}
+	return r
+}
+
+// save writes what was seen to the directory of -dump.
+func save(t *testing.T, seen []Observed) {
+	t.Helper()
+	if *dump == "" {
+		return
+	}
+	check.Fatal(t, os.MkdirAll(*dump, 0o755))
+	for _, o := range seen {
+		if o.Refused != nil {
+			continue
+		}
+		file := filepath.Join(*dump, fmt.Sprint(o.Seed))
+		check.Fatal(t, os.WriteFile(file+".json", check.Value(json.MarshalIndent(o.Keys, "", " "))(t), 0o644))
+		check.Fatal(t, os.WriteFile(file+".yaml", []byte(text(t, o.Case)), 0o644))
+		check.Fatal(t, os.WriteFile(file+".diff", []byte(o.String()+"\n"+words(unknown(compare(o.Keys[0], o.Keys[1])))+"\n"), 0o644))
+	}
+}
