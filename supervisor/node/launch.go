@@ -13,9 +13,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
@@ -92,7 +94,7 @@ func Run(ctx context.Context, o Options) error {
 	defer l.close()
 	told, stop := context.WithCancel(ctx)
 	defer stop()
-	go l.watchdog.run(told)
+	again.Go(told, func() { l.watchdog.run(told) }, rescue.Answered)
 	for _, step := range []func(context.Context) error{
 		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.shareRoot, l.assignCPUs, l.assignMemory,
 		l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,

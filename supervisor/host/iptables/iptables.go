@@ -11,6 +11,7 @@ package iptables
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
 const (
@@ -89,7 +92,7 @@ func (f *family) keep(ctx context.Context, look func(context.Context) error) {
 	defer tick.Stop()
 	for {
 		looked := make(chan error, 1)
-		go func() { looked <- look(ctx) }()
+		rescue.Go(ctx, func() { looked <- look(ctx) }, func(reason string) { looked <- errors.New(reason) })
 		select {
 		case <-ctx.Done():
 			return
