@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
-// contained is a collector of ours. A panic of it is an error of the scrape: on the goroutines of the registry, it would
-// end the process.
+// contained is a collector of ours. A panic of it is an error of the scrape: on the goroutines of the registry, it
+// would end the process.
 type contained struct{ prometheus.Collector }
 
 // Collect implements prometheus.Collector.

@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Held are the containers that do not start because an image can't be had: the one of that name, or those that mount the
-// volume of that name. The first init container of them holds up the others.
+// Held are the containers that do not start because an image can't be had: the one of that name, or those that mount
+// the volume of that name. The first init container of them holds up the others.
 func Held(pod *v1.Pod, name string) (out []string) {
 	volume, is := OfVolume(name)
 	if !is {

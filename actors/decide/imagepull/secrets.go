@@ -23,8 +23,8 @@ type PullSecrets struct {
 	fits   map[string]*Fit
 }
 
-// NewPullSecrets reads secrets. They count together: the longest key comes first, whosever it is, and of equal ones that
-// of the first secret. known: of each it is known whether it is there.
+// NewPullSecrets reads secrets. They count together: the longest key comes first, whosever it is, and of equal ones
+// that of the first secret. known: of each it is known whether it is there.
 // absent are the names of those that can't be had.
 func NewPullSecrets(known bool, found []*v1.Secret, absent []string) *PullSecrets {
 	p := &PullSecrets{known: known, absent: absent, fits: map[string]*Fit{}}
