@@ -26,15 +26,14 @@ func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
 				a.ungrown(e.ID)
 			}
 		}
+		// One that had not begun says nothing any more.
+		p.running.DeleteFunc(func(c call, _ kernel.EffectID) bool { return c.what != unmount })
 	}
 	a.advance(ctx, m.UID)
 }
 
 // mounting reports whether something of a pod is being brought up.
-func (p *volumed) mounting(ctx *kernel.Context[Message], uid types.UID) bool {
-	if n := p.running.Len(); n > 1 || n == 1 && !p.running.Has(call{unmount, ""}) {
-		return true
-	}
+func mounting(ctx *kernel.Context[Message], uid types.UID) bool {
 	for _, e := range ctx.InFlight() {
 		if t, ok := e.Tag.(tag); ok && t.uid == uid && t.what != unmount {
 			return true
