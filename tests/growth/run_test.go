@@ -1,0 +1,119 @@
+package growth
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim"
+	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/linear"
+)
+
+// cost is what a handler has cost in a run.
+type cost struct {
+	messages int
+	all      time.Duration
+	// most is that of its dearest message.
+	most time.Duration
+}
+
+// costs are by handler: the actor and the type of the message.
+type costs map[string]cost
+
+var roomy = v1.ResourceList{
+	v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"),
+	v1.ResourcePods: resource.MustParse("500"), v1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
+}
+
+// run has a node bring up a pod with n of a shape, and take it down.
+func run(t *testing.T, s *Shape, n int) costs {
+	t.Helper()
+	out := costs{}
+	var begun time.Duration
+	registry := simcri.NewRegistry()
+	registry.Put(PrivateImage, simcri.RegistryImage{Credential: &port.ImageAuth{Username: "u", Password: "none"}})
+	w := check.Value(sim.New(sim.Config{
+		Seed: 1, Bare: true, Services: true, Registry: registry, MailboxLimit: 1 << 20,
+		Hooks: sim.Hooks{Around: func(_, actor string, m any, handled bool) {
+			if !handled {
+				begun = linear.CPU()
+				return
+			}
+			took := linear.CPU() - begun
+			if len(actor) == len("00000000-0000-0000-0000-000000000000") {
+				actor = "pod"
+			}
+			name := actor + " " + reflect.TypeOf(m).String()
+			c := out[name]
+			c.messages++
+			c.all += took
+			c.most = max(c.most, took)
+			out[name] = c
+		}},
+	}))(t)
+	node := check.Value(w.AddNode(sim.NodeSpec{
+		Name: "n", Allocatable: roomy, Cgroups: true, Files: true, PullRecords: true,
+		CSI: nil, Starts: 64,
+	}))(t)
+	w.Advance(5 * time.Second)
+	p := Base("greedy")
+	p.Spec.NodeName = node.Name()
+	for _, o := range s.Make(p, n) {
+		check.Value(w.API().Create(o))(t)
+	}
+	clear(out)
+	check.Value(w.API().Create(p))(t)
+	key := port.APIKey{Kind: port.PodKind, Namespace: p.Namespace, Name: p.Name}
+	w.RunUntil(10*time.Second, func() bool {
+		o, err := w.API().Get(key)
+		return err == nil && o.(*v1.Pod).Status.Phase == v1.PodRunning && ready(o.(*v1.Pod))
+	})
+	w.Advance(5 * time.Second)
+	check.Fatal(t, w.API().Delete(port.APIDelete{Key: key}))
+	w.Advance(10 * time.Second)
+	node.KillAgent()
+	return out
+}
+
+func ready(p *v1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodReady {
+			return c.Status == v1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// least are the least costs of two runs of the same: what something else adds, it does not add each time.
+func least(a, b costs) costs {
+	out := costs{}
+	for name, x := range a {
+		y := b[name]
+		out[name] = cost{x.messages, min(x.all, y.all), min(x.most, y.most)}
+	}
+	return out
+}
+
+// floor is the cost below which a handler is not looked at.
+const floor = 3 * time.Millisecond
+
+// faults are the handlers whose cost grows faster than what there is of a shape.
+func faults(s *Shape, little, much costs) (out []string) {
+	grew := func(a, b time.Duration) float64 { return float64(b) / float64(max(a, floor/16)) }
+	for _, name := range sortedKeys(much) {
+		a, b := little[name], much[name]
+		all, most := grew(a.all, b.all), grew(a.most, b.most)
+		if b.all > floor && all > linear.Bar && !s.each(name) || b.most > floor && most > linear.Bar {
+			out = append(out, fmt.Sprintf("%s: %s: %d messages took %v, the dearest %v, with four times as much %d took %v "+
+				"(%.1f ×), the dearest %v (%.1f ×)", s.Name, name, a.messages, a.all, a.most, b.messages, b.all, all, b.most, most))
+		}
+	}
+	return out
+}
