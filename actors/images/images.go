@@ -397,12 +397,8 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*w
 	if had {
 		a.leave(ctx, i, func(w *waiter) bool { return w.served })
 	}
-	if len(looking) > 0 && i.checking == 0 {
-		if at := i.looks.RetryAt(imagepull.LookBackoff()); now.Before(at) {
-			next = sooner(next, at)
-		} else {
-			a.look(ctx, i)
-		}
+	if len(looking) > 0 {
+		next = a.lookSoon(ctx, i, next)
 	}
 	if len(pulling)+len(held) > 0 {
 		a.giveWay(ctx, i)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -12,6 +13,19 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
+
+// lookSoon looks for an image, unless it is being looked for, or its last look has just failed. It gives when to come
+// back.
+func (a *images) lookSoon(ctx *kernel.Context[Message], i *image, next time.Time) time.Time {
+	if i.checking != 0 {
+		return next
+	}
+	if at := i.looks.RetryAt(imagepull.LookBackoff()); ctx.Now().Before(at) {
+		return sooner(next, at)
+	}
+	a.look(ctx, i)
+	return next
+}
 
 // look asks the runtime whether it has an image.
 func (a *images) look(ctx *kernel.Context[Message], i *image) {
