@@ -146,7 +146,13 @@ func (f *fleet) restart(t *testing.T) {
 	t.Helper()
 	before := f.world(t).RunningIDs()
 	check.Fatal(t, f.member.Stop(t.Context()))
+	leases := f.admin.CoordinationV1().Leases(v1.NamespaceNodeLease)
+	last := check.Value(leases.Get(t.Context(), f.name, metav1.GetOptions{}))(t)
 	check.Fatal(t, f.member.Start())
+	f.await(t, "the agent has renewed its lease", func() error {
+		now := check.Must(leases.Get(t.Context(), f.name, metav1.GetOptions{}))
+		return check.That(now.Spec.RenewTime.After(last.Spec.RenewTime.Time), "it has not")
+	})
 	f.awaitNode(t, "is ready for pods", usable)
 	f.awaitAll(t, "are ready after a restart of the agent")
 	check.Fatal(t, f.lab.Restart(t.Context()))

@@ -44,10 +44,11 @@ func TestCharts(t *testing.T) {
 //tier:all the kubelet runs beside
 func TestStaticPodSets(t *testing.T) {
 	t.Parallel()
-	n := 0
 	for half := range slices.Chunk(check.Value(workloads.StaticPods())(t), 5) {
-		n++
-		t.Run("part"+strconv.Itoa(n), func(t *testing.T) { onNodes(t, "static-sets"+strconv.Itoa(n), half) })
+		t.Run("from-"+half[0].Name, func(t *testing.T) {
+			t.Parallel()
+			onNodes(t, "static-from-"+half[0].Name, half)
+		})
 	}
 }
 
