@@ -71,7 +71,6 @@ func TestKubectlExec(t *testing.T) {
 		}
 		return errors.New("it runs")
 	})
-	b.byProxy(t, "app")
 	for name, env := range spoken {
 		t.Run(name, func(t *testing.T) {
 			kubectl := func(args ...string) *exec.Cmd {
