@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pods"
 )
 
@@ -53,6 +54,13 @@ func (n *Node) Handled(m any) {
 	}
 	if f, is := m.(pods.Forced); is && n.pods[f.UID] != nil {
 		n.endsIn(n.pods[f.UID], leastGrace)
+	}
+	if r, is := m.(pods.Remade); is {
+		for _, uid := range r.UIDs {
+			if p := n.pods[uid]; p != nil && p.spec != nil {
+				n.endsIn(p, podspec.Grace(p.spec)) // it ends, though its source has not said so
+			}
+		}
 	}
 	if w, is := m.(pods.Wanted); is {
 		n.Told(w.Source, w.Pods)
