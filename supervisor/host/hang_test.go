@@ -129,7 +129,7 @@ func TestAHungFileSystemHangsNobody(t *testing.T) {
 	s.end()
 	<-l.children.idle(x.HostPath.Path)
 	_, err := l.mount(ctx(t), newPod(), x)
-	hosttest.WantError(t, err, port.Other, "is not a directory: it does not exist")
+	hosttest.WantError(t, err, port.Other, "is not a directory", "does not exist")
 }
 
 // idle is closed once no child is at work for the path.

@@ -33,6 +33,11 @@ func TestTokensOfStrangers(t *testing.T) {
 		slots := newTokenSlots()
 		known := slots.sent(tokens.New(reviewedTokens{slow{}, slots}, false, time.Minute, time.Minute))
 		number, passed, mu := 0, map[string]int{}, sync.Mutex{}
+		reviews := func() int {
+			slots.mu.Lock()
+			defer slots.mu.Unlock()
+			return slots.all
+		}
 		send := func(from string, times int) {
 			ctx, leave := context.WithCancel(t.Context())
 			ctx = context.WithValue(ctx, guestKey{}, &guest{origin: netip.MustParsePrefix(from + "/32")})
@@ -57,22 +62,26 @@ func TestTokensOfStrangers(t *testing.T) {
 		}
 		send("192.0.2.66", 200)
 		synctest.Wait()
-		check.Equal(t, slots.all, tokensOfOrigin, "reviews for one address, which has left")
+		check.Equal(t, reviews(), tokensOfOrigin, "reviews for one address, which has left")
 		for n := range 4 {
 			send(fmt.Sprint("192.0.2.", n), 200)
 		}
-		check.Equal(t, slots.all, tokensCrowded+2, "reviews for five addresses: the last two have one")
+		check.Equal(t, reviews(), tokensCrowded+2, "reviews for five addresses: the last two have one")
 		send("198.51.100.7", 2)
-		check.Equal(t, slots.all, tokensCrowded+3, "reviews with one more address")
+		check.Equal(t, reviews(), tokensCrowded+3, "reviews with one more address")
 		for n := range 40 {
 			send(fmt.Sprint("203.0.113.", n), 1)
 		}
-		check.Equal(t, slots.all, tokensAtOnce, "reviews for a crowd")
+		check.Equal(t, reviews(), tokensAtOnce, "reviews for a crowd")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		check.Equal(t, passed["198.51.100.7"], 1, "tokens of the client that was late")
 		check.Equal(t, passed["192.0.2.0"], tokensOfOrigin, "tokens of an address")
 		check.Equal(t, passed["192.0.2.3"], 1, "tokens of the last address")
+		slots.mu.Lock()
+		defer slots.mu.Unlock()
 		check.Equal(t, fmt.Sprint(slots.all, len(slots.busy), len(slots.senders)), "0 0 0", "at the end")
 	})
 }

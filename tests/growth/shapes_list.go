@@ -147,7 +147,7 @@ func podShapes() []Shape {
 		{"ObjectMeta.ManagedFields", 10000, of(func(p *v1.Pod, i int) {
 			p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
 				Manager: name("m", i), Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1",
-				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)},
+				FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`),
 			})
 		})},
 	}
