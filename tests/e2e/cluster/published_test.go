@@ -179,13 +179,13 @@ func (f *fleet) install(t *testing.T, release int) {
 				r.Installs[u.GetName()] = fmt.Sprintf(copies, of)
 			}
 		}
-		images, programs := []string{}, []string{}
+		var images []string
 		for _, u := range objects {
-			i, p, err := r.StandIn(u)
+			of, _, err := r.StandIn(u)
 			check.Fatal(t, err)
-			images, programs = append(images, i...), append(programs, p...)
+			images = append(images, of...)
 		}
-		f.pushStandIn(t, w.User, images, programs)
+		f.pushStandIn(t, w.User, images)
 		for _, u := range objects {
 			switch {
 			case u.GetKind() != "Pod" || u.GetAnnotations()[installed] != "":
@@ -203,13 +203,12 @@ func (f *fleet) install(t *testing.T, release int) {
 }
 
 // pushStandIn serves images in which all programs are the stand-in.
-func (f *fleet) pushStandIn(t *testing.T, user string, images, programs []string) {
+func (f *fleet) pushStandIn(t *testing.T, user string, images []string) {
 	t.Helper()
 	repository := check.Value(lab.Repository())(t)
 	binary := check.Value(lab.BuildProgram(t.Context(), repository, "standin"))(t)
 	content := []lab.File{{Path: "standin", Mode: 0o755, Data: binary}}
-	slices.Sort(programs)
-	for _, p := range slices.Compact(programs) {
+	for _, p := range check.Value(workloads.Programs())(t) {
 		if !strings.HasPrefix(p, "/") {
 			p = "/bin/" + p
 		}

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // Release is a release of a workload on a node: its images have the release's number in their tags.
@@ -17,6 +19,20 @@ type Release struct {
 	Number int
 	// Installs is what a pod of a name copies: a file, and the place for it, as its container sees them.
 	Installs map[string]string
+}
+
+// Programs are those that the containers, probes and hooks of all workloads call: an image may be one of several.
+func Programs() (out []string, err error) {
+	defer check.Return(&err)
+	for _, w := range append(check.Must(Charts()), check.Must(StaticPods())...) {
+		for _, u := range check.Must(w.Objects(func(string) string { return "1" })) {
+			_, programs, err := Release{}.StandIn(u)
+			check.OK(err)
+			out = append(out, programs...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 // StandIn puts the stand-in into the pods of an object. It returns the names of its images, and the programs that its
