@@ -86,11 +86,14 @@ func statuses(p *v1.Pod) []v1.ContainerStatus {
 // passing are states that a watch may miss.
 var passing = []string{"waiting ContainerCreating", "waiting PodInitializing"}
 
+// soon are states that come to be shown, sooner or later: see settledStatus. A pull that failed is one of two in turn.
+var soon = []string{"waiting CrashLoopBackOff", "waiting ImagePullBackOff"}
+
 // word is a state that a watch does not miss if the container is in it.
 func word(s v1.ContainerState) string {
 	switch {
 	case s.Waiting != nil:
-		if w := "waiting " + s.Waiting.Reason; !slices.Contains(passing, w) {
+		if w := "waiting " + s.Waiting.Reason; !slices.Contains(passing, w) && !slices.Contains(soon, w) {
 			return w
 		}
 	case s.Terminated != nil:

@@ -35,6 +35,7 @@ func TestMutantCases(t *testing.T) {
 	check.AtLeast(t, len(of), 20, "mutants")
 	for name, c := range of {
 		check.Equal(t, len(c.Make().Pod.Spec.Containers) > 0, true, "the pod of %s has containers", name)
+		t.Logf("%s: %s\n%s", name, c, text(t, c))
 	}
 }
 
@@ -52,6 +53,7 @@ func TestMutants(t *testing.T) {
 	}
 	r := newRig(t)
 	without := check.Value(r.run(t.Context(), cases))(t)
+	save(t, without)
 	agent := r.sides[1]
 	alone := &rig{sides: r.sides[1:], runs: 1000}
 	for i, a := range asked {

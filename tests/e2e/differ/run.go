@@ -131,8 +131,8 @@ func (s *side) create(ctx context.Context, of Pod, name string) (*v1.Pod, error)
 		return p, err
 	}
 	// A kubelet tries to make one at once, and tells of each try.
-	const soon = 20 * time.Second
-	_ = lab.Eventually(ctx, soon, "the containers run", func() error { // some never do
+	const enough = 20 * time.Second
+	_ = lab.Eventually(ctx, enough, "the containers run", func() error { // some never do
 		l, there := s.lives.get(name)
 		return check.That(there && !slices.ContainsFunc(l.pod.Status.ContainerStatuses, func(c v1.ContainerStatus) bool {
 			return c.State.Waiting != nil
