@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -338,21 +337,4 @@ func (f *fleet) findEvents(t *testing.T, p *v1.Pod) {
 			f.find(p, "event %s %s %s %s", e.Type, e.Reason, e.InvolvedObject.FieldPath, figure.ReplaceAllString(e.Message, "N"))
 		}
 	}
-}
-
-// differ says what was found with one agent only, but for what is known.
-func differ(t *testing.T, found map[string]map[string]bool, notSame, besides []difference) {
-	t.Helper()
-	for _, side := range []struct {
-		of, other string
-		known     []difference
-	}{{"kubelet", "troupe", notSame}, {"troupe", "kubelet", besides}} {
-		for _, line := range slices.Sorted(maps.Keys(found[side.of])) {
-			known := func(d difference) bool { return strings.HasPrefix(line, d.prefix) }
-			if !found[side.other][line] && !slices.ContainsFunc(side.known, known) {
-				t.Errorf("only with %s: %s", side.of, line)
-			}
-		}
-	}
-	t.Logf("%d findings with a kubelet, %d with troupe", len(found["kubelet"]), len(found["troupe"]))
 }
