@@ -373,6 +373,9 @@ func (a *assignments) decide(ctx *kernel.Context[Message], requests ...Place) {
 		case q == nil:
 		case q.runs: // what it asks for now counts: a resize, or devices for more containers
 			a.giveBack(ctx, q)
+			if m.Resize || m.On != nil {
+				a.version++ // what it had asked for devices is asked once more: the answer to this is not one to that
+			}
 		default: // it is being decided, and has not begun: it does not ask for a resize
 			q.Pod, q.Number = m.Pod, m.Number
 			continue

@@ -45,8 +45,10 @@ type image struct {
 	// by is whose the credential of the pull under way is, of those who do not wait any more, or have others now.
 	by []imagepull.Offer
 	// parted is who was the last of them.
-	parted  purse
+	parted purse
+	// timer wakes it at wakeAt, the first time at which a waiter needs something; nil: it has fired, or was never set.
 	timer   func() bool
+	wakeAt  time.Time
 	waiting []*waiter
 }
 

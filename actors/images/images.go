@@ -418,7 +418,7 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*w
 	default:
 		next = sooner(next, i.turnAt)
 	}
-	if !next.IsZero() {
+	if !next.IsZero() && (!some || i.timer == nil || next.Before(i.wakeAt)) { // others may need it sooner
 		a.wake(ctx, i, next)
 	}
 }
@@ -441,5 +441,5 @@ func (a *images) wake(ctx *kernel.Context[Message], i *image, at time.Time) {
 	if i.timer != nil {
 		i.timer()
 	}
-	i.timer = ctx.After(at.Sub(ctx.Now()), retry{i.name})
+	i.timer, i.wakeAt = ctx.After(at.Sub(ctx.Now()), retry{i.name}), at
 }

@@ -249,14 +249,28 @@ func (a *logs) sized(ctx *kernel.Context[Message], m sized) {
 			a.begin(ctx, c)
 		}
 		if r := a.of[c.ref]; full && r.compresses {
-			r.overtaken = true
-			ctx.Cancel(r.waits)
+			a.overtake(ctx, r, c)
 		}
 		delete(doubtful, c.ref)
 	}
 	for _, ref := range inOrder(doubtful) { // not running, as far as pods knows
 		a.begin(ctx, container{ref: ref})
 	}
+}
+
+// overtake gives up the compression of an older file, so that the log is rotated first. One that waits for a slot says
+// nothing any more.
+func (a *logs) overtake(ctx *kernel.Context[Message], r *round, c container) {
+	queued := slices.ContainsFunc(ctx.InFlight(), func(e kernel.EffectInfo) bool {
+		return e.ID == r.waits && e.Phase == kernel.EffectQueued
+	})
+	ctx.Cancel(r.waits)
+	if r.id = c.id; !queued { // stepped begins again
+		r.overtaken = true
+		return
+	}
+	a.end(c.ref, false)
+	a.begin(ctx, c)
 }
 
 func inOrder(set map[port.LogRef]bool) []port.LogRef {

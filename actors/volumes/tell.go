@@ -142,20 +142,21 @@ func andMore(list []string, more int) []string {
 
 // missing are the names of the volumes that do not stand, sorted.
 func (p *volumed) missing() []string {
-	return p.missingThat(func(*volumeplan.Mount) bool { return true })
+	names := p.missingThat(func(*volumeplan.Mount) bool { return true })
+	return andMore(names, p.left-len(names))
 }
 
-// missingThat are those of them for which is holds.
+// missingThat are those of them for which is holds, of many some.
 func (p *volumed) missingThat(is func(*volumeplan.Mount) bool) []string {
 	var names []string
-	all, more := p.absent()
+	all, _ := p.absent()
 	for _, m := range all {
 		if is(m) {
 			names = append(names, m.Name)
 		}
 	}
 	slices.Sort(names)
-	return andMore(names, more)
+	return names
 }
 
 // tell says how far the pod's volumes are.

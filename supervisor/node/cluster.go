@@ -35,7 +35,7 @@ func credential(c config.Config) (*rest.Config, error) {
 func dial(c config.Config, to *rest.Config, log zerolog.Logger, observe func(kube.Request)) (*kube.Client, error) {
 	k := c.Kubelet()
 	return kube.New(kube.Config{
-		REST: to, CertificateLater: k.RotateCertificates && ownCertificate(c, to),
+		REST: to, CertificateLater: k.RotateCertificates && c.Options().BootstrapKubeconfig != "" && ownCertificate(c, to),
 		Version: ownVersion(buildInfo()), ContentType: k.ContentType, Log: log,
 		QPS: float32(*k.KubeAPIQPS), Burst: int(k.KubeAPIBurst), EventQPS: eventQPS(*k.EventRecordQPS),
 		EventBurst: int(k.EventBurst),

@@ -225,8 +225,8 @@ func (f *Facts) Failed(e Effect, s Situation, p Problem) Failure {
 		failure.Refusals++
 	}
 	switch {
-	case !p.Reserved && !p.Unanswered:
-		failure.Reserved = time.Time{}
+	case !p.Reserved && !p.Unanswered && s.Now.Sub(failure.Reserved) < namePatience:
+		failure.Reserved = time.Time{} // not once a name is lost: it stays so
 	case p.Reserved && failure.Reserved.IsZero():
 		failure.Reserved = s.Now
 	}

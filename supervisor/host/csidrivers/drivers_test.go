@@ -453,6 +453,9 @@ func TestMountedElsewhere(t *testing.T) {
 	r.foreign = []mounts.Mount{
 		{Point: "/mnt/of-another", Device: "8:2", Root: "/"}, {Point: "/mnt/part", Device: "8:1", Root: "/part"},
 		{Point: filepath.Join(r.root, "pods/u2/volumes/kubernetes.io~csi/pv-2/mount"), Device: "8:1", Root: "/"},
+		// The root directory is mounted at a second place.
+		{Point: "/data/kubelet/plugins/kubernetes.io/csi/d/h/globalmount", Device: "8:1", Root: "/"},
+		{Point: "/data/kubelet/pods/u1/volumes/kubernetes.io~csi/pv-1/mount", Device: "8:1", Root: "/"},
 	}
 	check.Fatal(t, r.undo(r.UnstageVolume, d, f))
 	check.Equal(t, r.driver.said(), "unstage", "the driver is asked to")

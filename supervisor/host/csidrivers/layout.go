@@ -166,7 +166,8 @@ func (d *Drivers) mounted(a *area.Area, path string) (*mounts.Mount, error) {
 
 // elsewhere is an error while what is staged at a directory is mounted outside of the agent's directories, too:
 // somebody uses it, and the volume must stay attached. What is below these belongs to volumes that are known, some of
-// which may be of the same file system: two of one share, for example.
+// which may be of the same file system: two of one share, for example. A root directory that is mounted at a second place
+// shows them there once more.
 func (d *Drivers) elsewhere(path string) error {
 	all, err := d.Host.Mounts()
 	if err != nil {
@@ -179,7 +180,8 @@ func (d *Drivers) elsewhere(path string) error {
 	}
 	var others []string
 	for _, m := range all {
-		ours := within(m.Point, d.staged.Real) || within(m.Point, d.pods.Real)
+		ours := within(m.Point, d.staged.Real) || within(m.Point, d.pods.Real) ||
+			strings.Contains(m.Point, stagedBelow) || strings.Contains(m.Point, publishedBelow)
 		if m.Device == all[i].Device && m.Root == all[i].Root && !ours {
 			others = append(others, m.Point)
 		}
@@ -190,6 +192,12 @@ func (d *Drivers) elsewhere(path string) error {
 	return hostcall.Failf(port.StateConflict, "the device mount path %q is still mounted by other references %v", at,
 		others)
 }
+
+// stagedBelow and publishedBelow are how directories of CSI volumes look below any root directory.
+const (
+	stagedBelow    = "/plugins/kubernetes.io/csi/"
+	publishedBelow = "/volumes/kubernetes.io~csi/"
+)
 
 func within(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 

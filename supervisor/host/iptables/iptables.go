@@ -127,8 +127,10 @@ func (f *family) tell(err error) {
 
 // look makes what is missing.
 func (f *family) look(ctx context.Context) error {
-	if f.settled && f.run(ctx, "-S", canary, "-t", "mangle") == nil {
-		return nil
+	if f.settled {
+		if err := f.run(ctx, "-S", canary, "-t", "mangle"); err == nil || exitCode(err) == busy {
+			return nil
+		}
 	}
 	f.settled = false
 	changed, err := f.ensure(ctx)
@@ -172,10 +174,27 @@ func (f *family) chain(ctx context.Context, table, name string) (made bool, err 
 // rule puts a rule of the filter table at its place (-I, -A), unless the chain has it.
 func (f *family) rule(ctx context.Context, place, chain string, rule ...string) (made bool, err error) {
 	rest := append([]string{chain, "-t", "filter"}, rule...)
-	if f.run(ctx, append([]string{"-C"}, rest...)...) == nil {
+	switch err := f.run(ctx, append([]string{"-C"}, rest...)...); {
+	case err == nil:
 		return false, nil
+	case exitCode(err) != noSuchRule: // another program has the lock, for example: it may be there
+		return false, err
 	}
 	return true, f.run(ctx, append([]string{place}, rest...)...)
+}
+
+// The exit codes of iptables (iptables/xshared.h and iptables-nft): there is no such rule; and the lock or another
+// resource is not to be had, which says nothing of the rules.
+const (
+	noSuchRule = 1
+	busy       = 4
+)
+
+func exitCode(err error) int {
+	if e, is := errors.AsType[*exec.ExitError](err); is {
+		return e.ExitCode()
+	}
+	return -1
 }
 
 func (f *family) run(ctx context.Context, args ...string) error {

@@ -26,6 +26,7 @@ func program(t *testing.T) (path, dir string) {
 shift 2 # -w 5
 echo "$*" >> ` + dir + `/calls
 [ -e ` + dir + `/broken ] && exit 3
+[ -e ` + dir + `/locked ] && [ "$1" != -N ] && exit 4
 what=$1; chain=$2; table=$4; shift 4
 file="` + dir + `/$table.$chain"
 case $what in
@@ -79,6 +80,27 @@ func TestLook(t *testing.T) {
 	look()
 	check.Equal(t, read("filter.KUBE-FIREWALL"), rule, "the firewall after the end of the flush")
 	check.Equal(t, read("filter.OUTPUT"), "-j KUBE-FIREWALL\n-j ACCEPT\n", "OUTPUT after all")
+}
+
+// TestLocked: while another program has the lock nobody knows whether a rule is there, so none is put a second time.
+func TestLocked(t *testing.T) {
+	path, dir := program(t)
+	f := &family{command: []string{path}, firewall: true}
+	read := func(name string) string { return string(check.Value(os.ReadFile(filepath.Join(dir, name)))(t)) }
+	locked := filepath.Join(dir, "locked")
+	check.Fatal(t, f.look(t.Context()))
+	for _, settled := range []bool{false, true} {
+		check.Fatal(t, os.WriteFile(locked, nil, 0o600))
+		f.settled = settled
+		err := f.look(t.Context())
+		check.Equal(t, err == nil, settled, "the look while it is locked, with %v", err)
+		check.Equal(t, f.settled, settled, "settled")
+		check.Fatal(t, os.Remove(locked))
+		f.settled = false
+		check.Fatal(t, f.look(t.Context()))
+		check.Equal(t, read("filter.OUTPUT"), "-j KUBE-FIREWALL\n-j ACCEPT\n", "OUTPUT")
+		check.Equal(t, read("filter.KUBE-FIREWALL"), strings.Join(martians, " ")+"\n", "the firewall")
+	}
 }
 
 // TestSix: packets to the loopback address of IPv6 need no rule.

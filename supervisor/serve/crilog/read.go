@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -226,6 +227,9 @@ func (r *reader) follow(ctx context.Context) (more bool, err error) {
 			if err == nil && len(newer) > 0 {
 				r.files = append(r.files, newer...)
 				return true, nil
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return false, err // a link took its place, for example
 			}
 			wait = settle // it was moved again just now
 		case is == moved:
