@@ -12,7 +12,7 @@ type known struct {
 
 func (k known) is(d Difference) bool {
 	matches := func(pattern, text string) bool {
-		return pattern == "" || regexp.MustCompile(`(?s)^(?:`+pattern+`)$`).MatchString(text)
+		return pattern == "" || pattern == none && text == none || regexp.MustCompile(`(?s)^(?:`+pattern+`)$`).MatchString(text)
 	}
 	return matches(k.class, d.class()) && matches(k.kubelet, d.Kubelet) && matches(k.troupe, d.Troupe)
 }
@@ -36,6 +36,7 @@ var knowns = []known{
 	{class: `event/Warning/FailedToRetrieveImagePullSecret/.*`, kubelet: "kubelet", troupe: none, doc: page, row: "`FailedToRetrieveImagePullSecret`"},
 	{class: `(cri/pull/.*|event/Normal/(Pulling|Pulled)/.*)`, doc: differences, row: "several pods that want an image at once"},
 	{class: `seen/\*/Files/.*annotations`, kubelet: `.*kubernetes\.io/config\.seen.*`, doc: page, row: "the node's annotations in a downward API volume"},
+	{class: `cri/stop/\*`, kubelet: `\d`, troupe: `\d`, doc: page, row: "whole seconds that are left of a pod's grace"},
 	{class: `event/Warning/Unhealthy/.* probe errored and resulted in .*`, doc: page, row: "a probe that the end of its container cuts off"},
 	{class: `seen/\*/Files/.*/token`, kubelet: `Lrwxrwxrwx \d+:0 -> .*`, troupe: `Lrwxrwxrwx 0:0 -> .*`, doc: page, row: "owner of the link to a token"},
 	{class: `cri/create/\*/[01]/linux/resources/oomScoreAdj`, kubelet: `-99\d`, doc: page, row: "`oom_score_adj` below that of the agent"},

@@ -50,7 +50,9 @@ func (r *rig) run(ctx context.Context, cases []Case) (out []Observed, err error)
 		pods := make([][]*v1.Pod, len(cases))
 		var wait sync.WaitGroup
 		for i := from; i < min(from+batch, len(cases)); i++ {
-			wait.Go(func() { out[i], pods[i], errs[i] = r.one(ctx, cases[i]) })
+			wait.Go(func() {
+				out[i], pods[i], errs[i] = r.one(ctx, cases[i], fmt.Sprintf("p%d-%d-%d", cases[i].Seed, r.runs, i-from))
+			})
 		}
 		wait.Wait()
 		if err := r.events(ctx, out[from:min(from+batch, len(cases))], pods[from:min(from+batch, len(cases))]); err != nil {
@@ -60,12 +62,11 @@ func (r *rig) run(ctx context.Context, cases []Case) (out []Observed, err error)
 	return out, errors.Join(errs...)
 }
 
-// one runs a case from its creation until it is gone.
-func (r *rig) one(ctx context.Context, c Case) (o Observed, pods []*v1.Pod, err error) {
+// one runs a case, as a pod of a name that no other has, from its creation until it is gone.
+func (r *rig) one(ctx context.Context, c Case, name string) (o Observed, pods []*v1.Pod, err error) {
 	defer check.Return(&err)
 	o.Case = c
 	made := c.Make()
-	name := fmt.Sprintf("%s-%d", made.Pod.Name, r.runs)
 	for _, s := range r.sides {
 		p, err := s.create(ctx, made, name)
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
