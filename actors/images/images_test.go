@@ -203,6 +203,22 @@ func TestBackoffIsOfOnePod(t *testing.T) {
 	r.WantByListener("both have it", "runtime: "+look, "a: "+ready, "b: "+ready)
 }
 
+// TestAskPutsOffNobody: a pod that asks again, and whose own backoff is long, does not put off what others wait for.
+func TestAskPutsOffNobody(t *testing.T) {
+	r := newRig(t)
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
+	r.Advance(base / 2)
+	r.actor.Tell(r.asks("b", v1.PullAlways))
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
+	r.Advance(time.Second)
+	r.actor.Tell(r.asks("b", v1.PullAlways))
+	r.Forget()
+	r.Advance(base/2 - time.Second)
+	r.Keep("runtime: ")
+	r.WantByListener("the first one's backoff is over", "runtime: "+pull)
+}
+
 // TestSharedFailure: a pull that is under way is shared, and so is its failure.
 func TestSharedFailure(t *testing.T) {
 	r := newRig(t)

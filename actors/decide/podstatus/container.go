@@ -308,8 +308,12 @@ func closed(list []v1.ContainerStatus, n int) []v1.ContainerStatus {
 			list, owned = append([]v1.ContainerStatus(nil), list...), true
 		}
 		s := &list[i]
-		if l := s.LastTerminationState.Terminated; l != nil && l.ContainerID != "" && l.ContainerID == s.ContainerID {
-			s.State, s.LastTerminationState = s.LastTerminationState, v1.ContainerState{} // it waited to be made again
+		if l := s.LastTerminationState.Terminated; l != nil && s.State.Waiting != nil {
+			// It waited to be made again, or was made and never started.
+			s.State, s.LastTerminationState = s.LastTerminationState, v1.ContainerState{}
+			if l.ContainerID != "" {
+				s.ContainerID = l.ContainerID
+			}
 		} else {
 			s.State = v1.ContainerState{Terminated: lost(s, notLocated)}
 		}

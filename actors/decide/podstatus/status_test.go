@@ -373,6 +373,9 @@ func TestCompute(t *testing.T) {
 		{"deleted in a crash loop, its record is removed", steps{
 			containers(exited("a", 1, 0), exited("a", 0, 2)), all(ending(stop), sandboxDown, terminated, containers()),
 		}, "Succeeded; " + down + "; " + done + "; a ended 0 Completed restarts 1"},
+		{"deleted when it was made again and not started", steps{
+			containers(exited("a", 0, 3)), all(ending(stop), sandboxDown, terminated, containers(inState(running("a", 1), observed.ContainerCreated), exited("a", 0, 3))),
+		}, "Failed; " + down + "; " + failed + "; a ended 3 Error restarts 1"},
 		{"deleted before it began", steps{containers(), all(ending(stop), sandboxDown, terminated)},
 			"Failed; " + down + "; " + failed + "; a ended 137 ContainerStatusUnknown"},
 		{"evicted, runs", steps{func(*podstatus.Input) {}, ending(evicted)}, "Running; " + failed + "; " + wellA},
@@ -630,4 +633,9 @@ func TestLongMessages(t *testing.T) {
 	if got := s.ContainerStatuses[0].State.Terminated.Message; len(got) != 6*1024 || !strings.HasSuffix(got, "ä") {
 		t.Errorf("%d bytes, ends in %q", len(got), got[len(got)-2:])
 	}
+}
+
+func inState(c observed.Container, s observed.ContainerState) observed.Container {
+	c.State = s
+	return c
 }
