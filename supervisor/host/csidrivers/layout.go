@@ -166,8 +166,8 @@ func (d *Drivers) mounted(a *area.Area, path string) (*mounts.Mount, error) {
 
 // elsewhere is an error while what is staged at a directory is mounted outside of the agent's directories, too:
 // somebody uses it, and the volume must stay attached. What is below these belongs to volumes that are known, some of
-// which may be of the same file system: two of one share, for example. A root directory that is mounted at a second place
-// shows them there once more.
+// which may be of the same file system: two of one share, for example. A root directory that is mounted at a second
+// place shows them there once more.
 func (d *Drivers) elsewhere(path string) error {
 	all, err := d.Host.Mounts()
 	if err != nil {

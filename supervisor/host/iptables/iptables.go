@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -68,11 +67,14 @@ func New(c Config) *Keeper {
 
 // Run makes the chains, and again after a flush, until ctx ends. It does not wait for a program that hangs then.
 func (k *Keeper) Run(ctx context.Context) {
-	var all sync.WaitGroup
+	ended := make(chan struct{}, len(k.families))
 	for _, f := range k.families {
-		all.Go(func() { f.keep(ctx, f.look) })
+		over := func(string) { ended <- struct{}{} }
+		rescue.Go(ctx, func() { f.keep(ctx, f.look); over("") }, over)
 	}
-	all.Wait()
+	for range k.families {
+		<-ended
+	}
 }
 
 // family is IPv4 or IPv6, each with its own program.
