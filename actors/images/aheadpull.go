@@ -148,8 +148,7 @@ func (a *images) giveUp(ctx *kernel.Context[Message], i *image, why aheadEnd) {
 		if e.ID != i.pulling || e.Kind != pullAheadKind {
 			continue // an intent is being written: see intended
 		}
-		ctx.Cancel(e.ID)
-		if e.Phase == kernel.EffectQueued {
+		if ctx.Cancel(e.ID) {
 			i.pulling = 0
 			a.givenUp(ctx, i)
 		}

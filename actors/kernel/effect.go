@@ -155,13 +155,11 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 	return t.ID
 }
 
-// Cancel gives up an effect of this path. A queued one is dropped, without a message. A running one
-// has its ctx ended, and keeps its lane until it answers or its deadline passes: the message for
+// Cancel gives up an effect of this path. A queued one is dropped, without a message, which Cancel reports. A running
+// one has its ctx ended, and keeps its lane until it answers or its deadline passes: the message for
 // that comes as usual. Any other ID does nothing.
-func (c *Context[M]) Cancel(id EffectID) {
-	if c.cell.runner != nil {
-		c.cell.runner.cancel(c.cell, id)
-	}
+func (c *Context[M]) Cancel(id EffectID) (dropped bool) {
+	return c.cell.runner != nil && c.cell.runner.cancel(c.cell, id)
 }
 
 // InFlight are the unfinished effects of this path, including those of earlier incarnations, oldest

@@ -408,7 +408,7 @@ func (r *Runner) dropQueued(c *cell) {
 }
 
 // cancel implements Context.Cancel.
-func (r *Runner) cancel(c *cell, id EffectID) {
+func (r *Runner) cancel(c *cell, id EffectID) (dropped bool) {
 	var next []*effect
 	var end *effect
 	r.mu.Lock()
@@ -418,7 +418,7 @@ func (r *Runner) cancel(c *cell, id EffectID) {
 		switch e := es[i]; e.Phase {
 		case EffectQueued:
 			r.dropLocked(e)
-			next = r.laneFreeLocked(e)
+			next, dropped = r.laneFreeLocked(e), true
 		case EffectStarted:
 			e.ended = true
 			if e.begun {
@@ -432,6 +432,7 @@ func (r *Runner) cancel(c *cell, id EffectID) {
 		end.ctx.end(context.Canceled)
 	}
 	r.beginAll(next)
+	return dropped
 }
 
 // Close ends the runner as the death of its process would. Queued effects are dropped, the ctx of

@@ -261,11 +261,7 @@ func (a *logs) sized(ctx *kernel.Context[Message], m sized) {
 // overtake gives up the compression of an older file, so that the log is rotated first. One that waits for a slot says
 // nothing any more.
 func (a *logs) overtake(ctx *kernel.Context[Message], r *round, c container) {
-	queued := slices.ContainsFunc(ctx.InFlight(), func(e kernel.EffectInfo) bool {
-		return e.ID == r.waits && e.Phase == kernel.EffectQueued
-	})
-	ctx.Cancel(r.waits)
-	if r.id = c.id; !queued { // stepped begins again
+	if r.id = c.id; !ctx.Cancel(r.waits) { // stepped begins again
 		r.overtaken = true
 		return
 	}

@@ -20,14 +20,14 @@ func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
 		}
 		// The volume that is being mounted is no longer needed. One that hangs is given up: what
 		// it was to be mounted at is removed, so that it can't come up later.
+		dropped := map[kernel.EffectID]bool{} // they say nothing any more
 		for _, e := range ctx.InFlight() {
 			if t, ok := e.Tag.(tag); ok && t.uid == m.UID && t.what != unmount {
-				ctx.Cancel(e.ID)
+				dropped[e.ID] = ctx.Cancel(e.ID)
 				a.ungrown(e.ID)
 			}
 		}
-		// One that had not begun says nothing any more.
-		p.running.DeleteFunc(func(c call, _ kernel.EffectID) bool { return c.what != unmount })
+		p.running.DeleteFunc(func(_ call, id kernel.EffectID) bool { return dropped[id] })
 	}
 	a.advance(ctx, m.UID)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/troupe-dev/troupe/tests/check"
@@ -31,8 +30,7 @@ func (byDiffer) run(ctx context.Context, names []string, to io.Writer) (err erro
 			}
 		}
 	}
-	patches := check.Must(readPatches(filepath.Join(root, handDir)))
-	patches = slices.DeleteFunc(patches, func(p *patch) bool { return !slices.Contains(names, p.name) })
+	patches := selected(check.Must(readPatches(filepath.Join(root, handDir))), names)
 	all, o := check.Must2(variantsOf(root, patches))
 	dir := check.Must(os.MkdirTemp("", "mutants"))
 	defer func() { _ = os.RemoveAll(dir) }()
