@@ -56,7 +56,7 @@ func simulated(t *testing.T, args ...string) Options {
 	args = append([]string{"--runtime=sim", "--config", file, "--root-dir", root, "--hostname-override=n1"}, args...)
 	must.Fatal(t, fs.Parse(args))
 	c := must.Value(config.Load(flags, os.DirFS("/"), dir))(t)
-	return Options{Config: c, Log: zerolog.New(zerolog.NewTestWriter(t))}
+	return Options{Config: c, Log: zerolog.New(must.Log(t))}
 }
 
 // systemd listens to what an agent tells it, a line each.
