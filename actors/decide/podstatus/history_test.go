@@ -20,7 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
-// history is a pod to which anything may happen: containers are made, start,
+// history is a pod to which nearly anything may happen: containers are made, start,
 // end and are removed in any order, are seen with or without their details,
 // sandboxes come and go, the agent forgets what it knew.
 type history struct {
@@ -59,6 +59,24 @@ func (h *history) names() []string {
 	return out
 }
 
+// lives says whether a container is there, and nobody has read how it ended: nothing is made in its stead.
+func (h *history) lives(name string) bool {
+	n, ok := h.in.Plan.View.Newest(name)
+	return ok && (n.State != observed.ContainerExited || !n.Detailed)
+}
+
+// early says whether a container may not be made yet: the init container that is no sidecar, and main containers, never
+// live at the same time.
+func (h *history) early(name string) bool {
+	switch name {
+	case "s":
+		return false
+	case "i":
+		return h.lives("a") || h.lives("b")
+	}
+	return h.lives("i")
+}
+
 // step lets something happen. The view is a new value each time, as it is in
 // the agent.
 func (h *history) step() {
@@ -73,7 +91,7 @@ func (h *history) step() {
 	case "make":
 		name := rapid.SampledFrom(h.names()).Draw(h.rt, "name")
 		n, ok := v.Newest(name)
-		if h.in.Plan.Life != podlife.Syncing || len(v.Sandboxes) == 0 || ok && n.State != observed.ContainerExited {
+		if h.in.Plan.Life != podlife.Syncing || len(v.Sandboxes) == 0 || h.lives(name) || h.early(name) {
 			break
 		}
 		var attempt uint32
