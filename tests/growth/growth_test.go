@@ -37,7 +37,7 @@ func TestFields(t *testing.T) {
 
 // TestGrowth: no handler grows faster than the pod.
 func TestGrowth(t *testing.T) {
-	full := os.Getenv("TROUPE_GROWTH") == "full" // takes an hour, and is no part of test-all
+	full := os.Getenv("TROUPE_GROWTH") == "full" // takes too long for test-all
 	table := map[string]cost{}
 	for _, s := range Shapes() {
 		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
