@@ -2,8 +2,6 @@ package node
 
 import (
 	"net/netip"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
+	"github.com/troupe-dev/troupe/supervisor/version"
 )
 
 // cloudTaint is what a cloud's own controller takes away when it has seen the node (k8s.io/cloud-provider/api).
@@ -36,7 +35,7 @@ func dial(c config.Config, to *rest.Config, log zerolog.Logger, observe func(kub
 	k := c.Kubelet()
 	return kube.New(kube.Config{
 		REST: to, CertificateLater: k.RotateCertificates && c.Options().BootstrapKubeconfig != "" && ownCertificate(c, to),
-		Version: ownVersion(buildInfo()), ContentType: k.ContentType, Log: log,
+		Version: version.Own(), ContentType: k.ContentType, Log: log,
 		QPS: float32(*k.KubeAPIQPS), Burst: int(k.KubeAPIBurst), EventQPS: eventQPS(*k.EventRecordQPS),
 		EventBurst: int(k.EventBurst),
 		Observe:    observe,
@@ -92,50 +91,6 @@ func given(ips []netip.Addr) (out []string) {
 		}
 	}
 	return out
-}
-
-// buildInfo is the program's build information.
-func buildInfo() *debug.BuildInfo {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return &debug.BuildInfo{}
-	}
-	return info
-}
-
-// ownVersion is troupe's.
-func ownVersion(info *debug.BuildInfo) string {
-	if v := strings.TrimPrefix(info.Main.Version, "v"); v != "" && v != "(devel)" {
-		return v
-	}
-	return "devel"
-}
-
-// kubernetes is the version if the program does not say what API it was built with.
-const kubernetes = "v1.36.0"
-
-// KubernetesVersion is the version of Kubernetes that this node shows in the API (status.nodeInfo.kubeletVersion) and
-// prints for --version: a semantic version with a v in front.
-func KubernetesVersion() string { return shownVersion(buildInfo()) }
-
-// shownVersion is the node's version in the API (status.nodeInfo.kubeletVersion). Schedulers and
-// controllers parse it to decide what a node supports. So it is the version of the API that this
-// was built with, with troupe's own version as build metadata.
-func shownVersion(info *debug.BuildInfo) string {
-	version := kubernetes
-	i := slices.IndexFunc(info.Deps, func(d *debug.Module) bool { return d.Path == "k8s.io/api" })
-	if i >= 0 {
-		if v, ok := strings.CutPrefix(info.Deps[i].Version, "v0."); ok && !strings.Contains(v, "-") {
-			version = "v1." + v
-		}
-	}
-	own := strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '.' || r == '-' {
-			return r
-		}
-		return '.'
-	}, ownVersion(info))
-	return version + "+troupe." + own
 }
 
 // nodeAddresses are those that the node shows.

@@ -3,44 +3,17 @@ package node
 import (
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
-
-func TestShownVersion(t *testing.T) {
-	api := func(v string) []*debug.Module { return []*debug.Module{{Path: "k8s.io/api", Version: v}} }
-	for _, tt := range []struct {
-		name, own string
-		deps      []*debug.Module
-		want      string
-	}{
-		{"released", "v1.2.3", api("v0.36.6"), "v1.36.6+troupe.1.2.3"},
-		{"not released", "(devel)", api("v0.36.6"), "v1.36.6+troupe.devel"},
-		{"from a checkout", "v0.0.0-20300101-abc+dirty", api("v0.36.6"), "v1.36.6+troupe.0.0.0-20300101-abc.dirty"},
-		{"a library of its own", "", api("v0.37.0-alpha.1"), "v1.36.0+troupe.devel"},
-		{"nothing known", "", nil, "v1.36.0+troupe.devel"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := shownVersion(&debug.BuildInfo{Main: debug.Module{Version: tt.own}, Deps: tt.deps})
-			if got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
-			if v, err := version.ParseSemantic(got); err != nil || v.Minor() != 36 {
-				t.Errorf("%s: others read %v, %v", got, v, err)
-			}
-		})
-	}
-}
 
 func TestHeld(t *testing.T) {
 	hold := held(configOf(t, "systemReserved: {cpu: 100m, memory: 1Mi}\nkubeReserved: {cpu: \"1\"}\nevictionHard: {memory.available: 1Mi, nodefs.available: 10%}"))

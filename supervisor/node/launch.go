@@ -41,6 +41,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/podresources"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 	"github.com/troupe-dev/troupe/supervisor/tracing"
+	"github.com/troupe-dev/troupe/supervisor/version"
 )
 
 // launch is a daemon that is being started. Each step needs what the steps before it made:
@@ -144,7 +145,7 @@ func (l *launch) takeTurn(ctx context.Context) error {
 // trace begins to export spans, if the configuration says so.
 func (l *launch) trace(ctx context.Context) (err error) {
 	l.traces, err = tracing.Start(ctx, tracing.Config{
-		Settings: l.config.Kubelet().Tracing, Node: l.name, Version: KubernetesVersion(), Log: l.options.Log,
+		Settings: l.config.Kubelet().Tracing, Node: l.name, Version: version.Kubernetes(), Log: l.options.Log,
 	})
 	l.closers = append(l.closers, l.traces.Close)
 	return err

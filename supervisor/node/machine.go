@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/facts"
 	policy "github.com/troupe-dev/troupe/supervisor/host/selinux"
 	"github.com/troupe-dev/troupe/supervisor/host/topology"
+	"github.com/troupe-dev/troupe/supervisor/version"
 )
 
 // machine is what was found out about this host at the start.
@@ -110,7 +111,7 @@ func (m *machine) count(c config.Config, name string) error {
 	var err error
 	m.facts, err = facts.New(facts.Config{
 		Disk: disk, MaxPods: c.MaxPods, Held: held(c), Fixed: fixed(c),
-		Addresses: func() []v1.NodeAddress { return nodeAddresses(m.addresses.look(), name) }, Version: KubernetesVersion(),
+		Addresses: func() []v1.NodeAddress { return nodeAddresses(m.addresses.look(), name) }, Version: version.Kubernetes(),
 	})
 	if err != nil {
 		return err

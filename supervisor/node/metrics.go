@@ -16,17 +16,14 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
+	"github.com/troupe-dev/troupe/supervisor/version"
 )
 
 // counters are those of this agent.
 func counters(m *machine, name string) (*metrics.Metrics, error) {
-	c := metrics.Config{Node: name, Version: KubernetesVersion(), CgroupV2: m.cgroups.v2, Began: time.Now()}
-	for _, s := range buildInfo().Settings {
-		if s.Key == "vcs.revision" {
-			c.Commit = s.Value
-		}
-	}
-	return metrics.New(c)
+	return metrics.New(metrics.Config{
+		Node: name, Version: version.Kubernetes(), Commit: version.Commit(), CgroupV2: m.cgroups.v2, Began: time.Now(),
+	})
 }
 
 // scrapePatience bounds a query to an actor during a scrape.

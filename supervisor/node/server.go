@@ -29,6 +29,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 	"github.com/troupe-dev/troupe/supervisor/serve/crilog"
+	"github.com/troupe-dev/troupe/supervisor/version"
 )
 
 // The server's answers for disabled endpoints.
@@ -224,7 +225,7 @@ func (d *running) routes(s serving) []serve.Route {
 		routes = append(routes, serve.FlagzRoute(s.options.Flags))
 	}
 	if gates.Enabled("ComponentStatusz") {
-		routes = append(routes, serve.StatuszRoute(KubernetesVersion(), d.started, routes))
+		routes = append(routes, serve.StatuszRoute(version.Kubernetes(), d.started, routes))
 	}
 	return routes
 }

@@ -19,7 +19,7 @@ var renames = map[string]string{
 	"apiclient/csr/store.go":                     "a link",
 	"supervisor/host/podlogs/rotate.go":          "a log, which is rotated",
 	"supervisor/unixsocket/unixsocket.go":        "a socket",
-	"cmd/troupe/sim.go":                          "a report, which is written piece by piece and made again at will",
+	"cmd/troupe/commands/sim.go":                 "a report, which is written piece by piece and made again at will",
 }
 
 var rename = regexp.MustCompile(`\.Rename\(`)

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/chaos"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/supervisor/version"
 )
 
 // pages writes the report of a command: one page, or a directory of them with their cases. The zero
@@ -49,7 +50,7 @@ func (p *pages) add(r *chaos.Result) (file string, err error) {
 		return "", nil
 	}
 	r = chaos.Again(r, chaos.WithStory())
-	write := func(w io.Writer) error { return chaos.WritePage(w, r, program(), again(r.Case)) }
+	write := func(w io.Writer) error { return chaos.WritePage(w, r, version.Line(), again(r.Case)) }
 	if p.one != nil {
 		file := p.one.path
 		return file, p.one.write(write)

@@ -1,11 +1,10 @@
-package main
+package commands
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
 	"regexp"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +77,7 @@ func serveNode(t *testing.T) string {
 
 func command(ctx context.Context, args ...string) (string, error) {
 	var out bytes.Buffer
-	c := newRootCommand()
+	c := Root()
 	c.SetArgs(args)
 	c.SetOut(&out)
 	c.SetErr(&out)
@@ -117,6 +116,18 @@ func TestCommands(t *testing.T) {
 		}
 		if strings.Contains(out, c.not) {
 			t.Errorf("%v: %q in\n%s", args, c.not, out)
+		}
+	}
+}
+
+// TestCompletion: a shell is told the names of the pods that the node has, and nothing if there is no node.
+func TestCompletion(t *testing.T) {
+	for root, want := range map[string]string{
+		serveNode(t): "default/web\n", t.TempDir(): ":4\nCompletion ended",
+	} {
+		out, err := command(t.Context(), "__complete", "timeline", "--root-dir", root, "")
+		if err != nil || !strings.HasPrefix(out, want) {
+			t.Errorf("got %v and\n%s, want %q first", err, out, want)
 		}
 	}
 }
@@ -205,7 +216,7 @@ func TestWebPrintsItsAddress(t *testing.T) {
 	root := serveNode(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &cancelOnWrite{cancel: cancel}
-	c := newRootCommand()
+	c := Root()
 	c.SetArgs([]string{"web", "--root-dir", root})
 	c.SetOut(out)
 	if err := c.ExecuteContext(ctx); err != nil || !strings.HasPrefix(out.text.String(), "http://127.0.0.1:") || !strings.Contains(out.text.String(), "/#secret=") {
@@ -219,7 +230,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	for _, args := range [][]string{{"pods", "--watch"}, {"tree", "-w"}, {"pods", "-w", "--json"}, {"timeline", "-w", "default/web"}, {"timeline", "-w", "--json", "default/web"}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &cancelOnWrite{cancel: cancel}
-		c := newRootCommand()
+		c := Root()
 		c.SetArgs(append(args, "--root-dir", root))
 		c.SetOut(out)
 		if err := c.ExecuteContext(ctx); err != nil || !strings.Contains(out.text.String(), "web") && !strings.Contains(out.text.String(), "actors") {
@@ -236,12 +247,4 @@ type cancelOnWrite struct {
 func (c *cancelOnWrite) Write(p []byte) (int, error) {
 	defer c.cancel()
 	return c.text.Write(p)
-}
-
-func TestVersionLine(t *testing.T) {
-	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"}}}
-	info.Main.Version = "v1.2.3"
-	if got := versionLine(info); !strings.HasPrefix(got, "troupe v1.2.3 0123456789ab (modified) go") {
-		t.Error(got)
-	}
 }

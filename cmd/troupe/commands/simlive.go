@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"cmp"
@@ -25,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/sim/live"
+	"github.com/troupe-dev/troupe/supervisor/version"
 )
 
 // liveFlags are those of troupe sim that are about a real apiserver.
@@ -175,7 +176,7 @@ func (f *simFlags) runLive(c *cobra.Command) error {
 	debug.SetGCPercent(percent)
 	log, nodeLog := l.logs(c.ErrOrStderr())
 	klogsink.Route(nodeLog)
-	client, err := kube.New(kube.Config{REST: rest, Version: strings.Fields(program())[1], QPS: -1, EventQPS: l.eventQPS,
+	client, err := kube.New(kube.Config{REST: rest, Version: version.Own(), QPS: -1, EventQPS: l.eventQPS,
 		EventBurst: 100, Log: log})
 	if err != nil {
 		return err

@@ -1,15 +1,13 @@
-package main
+package commands
 
 import (
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/troupe-dev/troupe/supervisor/node"
+	"github.com/troupe-dev/troupe/supervisor/version"
 )
 
 func newVersionCommand() *cobra.Command {
@@ -18,7 +16,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version of troupe",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(c.OutOrStdout(), ownVersion())
+			_, err := fmt.Fprintln(c.OutOrStdout(), version.Line())
 			return err
 		},
 	}
@@ -50,38 +48,10 @@ func (v *kubernetesVersion) Set(s string) error {
 }
 
 func (v *kubernetesVersion) print(w io.Writer) error {
-	line := "Kubernetes " + node.KubernetesVersion()
+	line := "Kubernetes " + version.Kubernetes()
 	if *v == "raw" {
-		line += " (" + ownVersion() + ")"
+		line += " (" + version.Line() + ")"
 	}
 	_, err := fmt.Fprintln(w, line)
 	return err
-}
-
-func ownVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
-	return versionLine(info)
-}
-
-// versionLine is the version, where it was built from, and for what.
-func versionLine(info *debug.BuildInfo) string {
-	settings := map[string]string{}
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
-	}
-	version := info.Main.Version
-	if version == "" || version == "(devel)" {
-		version = "devel"
-	}
-	line := "troupe " + version
-	if revision := settings["vcs.revision"]; revision != "" {
-		line += " " + revision[:min(12, len(revision))]
-		if settings["vcs.modified"] == "true" {
-			line += " (modified)"
-		}
-	}
-	return fmt.Sprintf("%s %s %s/%s", line, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

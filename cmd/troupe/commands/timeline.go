@@ -1,8 +1,9 @@
-package main
+package commands
 
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,9 +25,33 @@ terminated pods are included.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return showTimeline(c.Context(), c.OutOrStdout(), l, args[0])
 		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return podNames(c.Context(), l), cobra.ShellCompDirectiveNoFileComp
+		},
 	}
 	l.flags(c)
 	return c
+}
+
+// completionPatience is how long a shell waits for the names of pods after a key.
+const completionPatience = 2 * time.Second
+
+// podNames are the pods of the node, for shells that complete a command. There are none if the node does not answer: a
+// shell has no place for an error.
+func podNames(ctx context.Context, l look) (out []cobra.Completion) {
+	ctx, cancel := context.WithTimeout(ctx, completionPatience)
+	defer cancel()
+	view, err := l.client().Pods(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, p := range view.Pods {
+		out = append(out, p.Namespace+"/"+p.Name)
+	}
+	return out
 }
 
 // headLines are those above the entries.

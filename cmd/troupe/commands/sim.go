@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/sim/run"
 	"github.com/troupe-dev/troupe/supervisor/sim/scenario"
 	"github.com/troupe-dev/troupe/supervisor/sim/trace"
+	"github.com/troupe-dev/troupe/supervisor/version"
 )
 
 // simFlags are the flags of troupe sim.
@@ -114,8 +114,8 @@ func newReplayCommand() *cobra.Command {
 				}
 			}
 			err = f.run(c, t)
-			if d, ok := errors.AsType[*trace.Difference](err); ok && h.Program != program() {
-				return fmt.Errorf("%w (recorded by %s, this is %s)", d, h.Program, program())
+			if d, ok := errors.AsType[*trace.Difference](err); ok && h.Program != version.Line() {
+				return fmt.Errorf("%w (recorded by %s, this is %s)", d, h.Program, version.Line())
 			}
 			return err
 		},
@@ -150,7 +150,7 @@ func (f *simFlags) prepare(c *cobra.Command) error {
 			f.seed = *s
 		}
 	}
-	f.options.Seed, f.options.Program = f.seed, program()
+	f.options.Seed, f.options.Program = f.seed, version.Line()
 	if err := f.options.Validate(); err != nil {
 		return err
 	}
@@ -286,14 +286,6 @@ func (f *simFlags) show(w io.Writer, out *run.Outcome) error {
 	}
 	_, err := w.Write(text.Bytes())
 	return err
-}
-
-func program() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
-	return versionLine(info)
 }
 
 // output is a file that is written aside first, and takes the place of what is

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ import (
 // chaosSays runs troupe chaos and gives what it printed and its exit code.
 func chaosSays(t *testing.T, args ...string) (string, int, error) {
 	t.Helper()
-	c := newRootCommand()
+	c := Root()
 	var out bytes.Buffer
 	c.SetOut(&out)
 	c.SetErr(&out)
@@ -176,7 +176,7 @@ func TestChaosReport(t *testing.T) {
 func TestChaosInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out bytes.Buffer
-	c := newRootCommand()
+	c := Root()
 	c.SetOut(&out)
 	c.SetErr(&out)
 	c.SetArgs([]string{"chaos", "seeds", "1..1000000000"})
@@ -191,7 +191,7 @@ func TestChaosInterrupted(t *testing.T) {
 // TestChaosProgress: without a terminal it is a line now and then, on stderr.
 func TestChaosProgress(t *testing.T) {
 	var errs bytes.Buffer
-	c := newRootCommand()
+	c := Root()
 	c.SetErr(&errs)
 	o := check.Value(newOutcome(&chaosFlags{json: true}, c, 3))(t)
 	defer o.close()
@@ -237,7 +237,7 @@ func TestChaosShards(t *testing.T) {
 func TestChaosProcesses(t *testing.T) {
 	if args := os.Getenv("TROUPE_CHAOS_PART"); args != "" {
 		os.Args = append([]string{"troupe"}, strings.Fields(args)...)
-		os.Exit(execute())
+		os.Exit(Execute())
 	}
 	part := func(args string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChaosProcesses$")
@@ -289,7 +289,7 @@ func ended(t *testing.T, c *exec.Cmd) (out outcomeJSON) {
 
 // TestChaosManifest: the Job for many machines is one, and its parts are all parts of its cases.
 func TestChaosManifest(t *testing.T) {
-	text := check.Value(os.ReadFile("../../docs/manifests/troupe-chaos.yaml"))(t)
+	text := check.Value(os.ReadFile("../../../docs/manifests/troupe-chaos.yaml"))(t)
 	var job batchv1.Job
 	check.Fatal(t, yaml.UnmarshalStrict(text, &job))
 	if job.APIVersion != "batch/v1" || job.Kind != "Job" || *job.Spec.CompletionMode != batchv1.IndexedCompletion {
@@ -301,7 +301,7 @@ func TestChaosManifest(t *testing.T) {
 		for k, arg := range args {
 			args[k] = strings.ReplaceAll(arg, "$(JOB_COMPLETION_INDEX)", fmt.Sprint(i))
 		}
-		seeds, rest, err := newRootCommand().Find(args)
+		seeds, rest, err := Root().Find(args)
 		if err := errors.Join(err, seeds.ParseFlags(rest)); err != nil {
 			t.Fatalf("%q: %v", args, err)
 		}
@@ -317,7 +317,7 @@ func TestChaosManifest(t *testing.T) {
 
 // TestChaosDocs runs the commands of docs/chaos.md, which print what is there but for the numbers.
 func TestChaosDocs(t *testing.T) {
-	text := check.Value(os.ReadFile("../../docs/chaos.md"))(t)
+	text := check.Value(os.ReadFile("../../../docs/chaos.md"))(t)
 	t.Chdir(t.TempDir())
 	numbers := regexp.MustCompile(`\d[\d.]*(ms|[hms][\dhms]*)?`)
 	blocks := regexp.MustCompile(`(?m)^    \$ troupe chaos (.*)\n((?:(?:    .*)?\n)*)`).FindAllStringSubmatch(string(text), -1)
