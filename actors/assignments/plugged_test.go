@@ -370,6 +370,34 @@ func TestDevicesOfWhatIsDown(t *testing.T) {
 		"plugin: allocate [b]", "pods: four c unknown; shared 0-3", "pods: three c devices; shared 0-3")
 }
 
+// TestMoveWhileThePluginIsAsked: a pod that runs waits for devices, and then its containers have left CPUs, or it asks
+// for others. The answer to that is none to the question for devices: another version has pods ask it again.
+func TestMoveWhileThePluginIsAsked(t *testing.T) {
+	for name, move := range map[string]func(*assignments.Place){
+		"it has left CPUs": func(m *assignments.Place) { m.On = map[string]cpuset.CPUSet{} },
+		"it is resized":    func(m *assignments.Place) { m.Resize = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, plugged, func(r *rig) { r.rules.Resizes = true })
+			r.disk()
+			r.offers(decide.Options{}, "a")
+			m := ran(wants("one", "1"))
+			m.Down = []string{"c"}
+			r.tells(m)
+			r.want("its plugin is asked", "plugin: allocate [a]")
+			before := r.version
+			m.Down = nil
+			move(&m)
+			r.tells(m)
+			r.disk()
+			r.Forget()
+			if r.version == before {
+				t.Error("pods do not ask for devices again")
+			}
+		})
+	}
+}
+
 // TestHealthOfDevices: pods are told how their devices are, also if nothing can be written.
 func TestHealthOfDevices(t *testing.T) {
 	r := newRig(t, plugged)

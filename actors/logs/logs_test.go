@@ -40,9 +40,15 @@ type rig struct {
 	idle bool
 	// slow: to compress takes until it is cancelled.
 	slow bool
+	// other: there is another log, which is too big. held: to look at a log takes until let is called for it.
+	other bool
+	held  map[port.LogRef]bool
+	let   map[port.LogRef]func()
 }
 
 var web = port.LogRef{Namespace: "default", Pod: "web", UID: "u1", Container: "app", Attempt: 2}
+
+var other = port.LogRef{Namespace: "default", Pod: "web", UID: "u1", Container: "side", Attempt: 0}
 
 func newRig(t rapid.TB) *rig {
 	first := ""
@@ -62,6 +68,10 @@ func (r *rig) pods() []*v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Pod, UID: web.UID}}
 	waits := v1.ContainerStatus{Name: "side", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}}
 	c := v1.ContainerStatus{Name: web.Container, ContainerID: "containerd://c1", RestartCount: int32(web.Attempt)}
+	if r.other {
+		waits = v1.ContainerStatus{Name: "side", ContainerID: "containerd://c2"}
+		waits.State.Running = &v1.ContainerStateRunning{}
+	}
 	if r.runs {
 		c.State.Running = &v1.ContainerStateRunning{}
 	}
@@ -72,6 +82,10 @@ func (r *rig) pods() []*v1.Pod {
 func (r *rig) LogSizes(_ context.Context, refs []port.LogRef, done func([]int64, error)) {
 	sizes := make([]int64, len(refs))
 	for i, ref := range refs {
+		if ref == other {
+			sizes[i] = 10
+			continue
+		}
 		if ref != web {
 			r.T.Fatalf("asked for %v", ref)
 		}
@@ -92,7 +106,20 @@ func (r *rig) RotatedLogs(_ context.Context, done func([]port.LogRef, error)) {
 	r.Soon(func() { done(out, nil) })
 }
 
-func (r *rig) LookAtLog(_ context.Context, _ port.LogRef, done func(logrotate.Log, error)) {
+func (r *rig) LookAtLog(_ context.Context, ref port.LogRef, done func(logrotate.Log, error)) {
+	if r.held[ref] {
+		delete(r.held, ref)
+		r.let[ref] = func() { r.look(ref, done) }
+		return
+	}
+	r.look(ref, done)
+}
+
+func (r *rig) look(ref port.LogRef, done func(logrotate.Log, error)) {
+	if ref == other {
+		r.Soon(func() { done(logrotate.Log{}, &port.Error{Kind: port.NotFound}) })
+		return
+	}
 	var l logrotate.Log
 	for suffix, text := range r.files { // order-free: the plan sorts
 		if suffix == "" {
@@ -208,6 +235,25 @@ func TestOvertaken(t *testing.T) {
 	*r.open += "0123456789"
 	r.Advance(interval)
 	r.want(t, []string{"", "20260101-000100.gz", "20260101-000110"}, "sizes", "Remove", "Rotate", "reopen c1", "Compress")
+}
+
+// TestOvertakenInTheQueue: a compression that waits for its turn is given up too, and its log is rotated.
+func TestOvertakenInTheQueue(t *testing.T) {
+	r := newRig(t)
+	r.files["20251231-220000"], r.files["20251231-230000"] = new(string), new(string)
+	r.held, r.let = map[port.LogRef]bool{web: true, other: true}, map[port.LogRef]func(){}
+	r.Advance(interval + time.Second)
+	r.other = true
+	r.Advance(interval)
+	r.let[web]() // it is to be compressed, after the look at the other
+	r.Settle()
+	*r.open += "0123456789"
+	r.Advance(interval)
+	r.want(t, []string{"", "20251231-220000", "20251231-230000"}, "rotated", "sizes", "sizes", "sizes")
+	r.other = false
+	r.let[other]()
+	r.Advance(time.Second)
+	r.want(t, []string{"", "20251231-230000.gz", "20260101-000031"}, "Remove", "Rotate", "reopen c1", "Compress")
 }
 
 // TestRefused: a runtime that opens no new file is told to do so once a round, and

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestPlanAnotherLife is of a pod that was stopped because nobody wanted it, and that
@@ -176,5 +177,25 @@ func TestImagesOfVolumes(t *testing.T) {
 		if got := p.waits.At("app").Reason; got != step.waits {
 			t.Errorf("%+v: waits for %q", step.image, got)
 		}
+	}
+}
+
+// TestLostName: a name that is lost stays so when the runtime then says something else.
+func TestLostName(t *testing.T) {
+	e := CreateContainer{Name: "a"}
+	for after, lost := range map[time.Duration]bool{
+		0: false, namePatience - time.Second: false, namePatience: true, 3 * namePatience: true,
+	} {
+		var f Facts
+		s := Situation{Now: t0}
+		f.Failed(e, s, Problem{Reserved: true})
+		s.Now = t0.Add(after)
+		f.Failed(e, s, Problem{Unanswered: true})
+		got := f.Failed(e, s, Problem{Detail: "no space left on device"})
+		check.Equal(t, !got.Reserved.IsZero(), lost, "%v after the runtime said that it has the name, it is lost", after)
+		s.Now = s.Now.Add(time.Second)
+		f.Failed(e, s, Problem{Reserved: true})
+		got = f.Failures[e.Lane()]
+		check.Equal(t, got.Reserved.Equal(t0), lost, "%v after it, and said again, it counts from the first time", after)
 	}
 }

@@ -30,6 +30,23 @@ func TestFollowTruncated(t *testing.T) {
 	check.Fatal(t, <-done)
 }
 
+// TestFollowReplaced: a log that a link takes the place of is not followed any more, and the link says why.
+func TestFollowReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "0.log")
+	write(t, path, entry(0, "stdout", "F", "old"))
+	var out collected
+	done := make(chan error, 1)
+	go func() {
+		done <- Read(t.Context(), Options{Path: path, Stdout: true, Follow: true, Watcher: &Watcher{},
+			Running: func(context.Context) bool { return true }}, &out)
+	}()
+	out.await(t, "old\n")
+	check.Fatal(t, os.Rename(path, path+".old"))
+	check.Fatal(t, os.Symlink("/etc/hostname", path))
+	check.Says(t, check.Receive(t, done), "symbolic link", "the reader ends")
+	check.Equal(t, out.String(), "old\n", "what was read")
+}
+
 // TestFilesAreClosed: nothing of a log stays open, however many files it has.
 func TestFilesAreClosed(t *testing.T) {
 	dir := t.TempDir()
