@@ -311,8 +311,9 @@ func (p *Plugins) Devices(ctx context.Context, of port.DevicePlugin, event func(
 	var list []devices.Device
 	p.ask(ctx, listDevices, of.Resource, func(err error) {
 		if err != nil {
+			fails := ctx.Err() == nil // the caller has not given up; its context ends with the answer
 			p.endStream(w, err)
-			if ctx.Err() == nil {
+			if fails {
 				p.clock.AfterFunc(pluginRestart, func() { p.restart(of.Resource) })
 			}
 			return

@@ -77,6 +77,28 @@ func TestDevicePlugins(t *testing.T) {
 	want("it has booted", "example.com/gpu registers", "1 of 2")
 }
 
+// TestDevicePluginsListFails: a plugin whose list fails is started again, and registers. The context of a caller ends with
+// the answer, as an actor's does.
+func TestDevicePluginsListFails(t *testing.T) {
+	v, m := faulty(listDevices, Fault{Err: errors.New("no")})
+	p, ctx := m.Plugins, context.Background()
+	p.Serve(gpu, DevicePlugin{Devices: []devices.Device{{ID: "a", Healthy: true}}})
+	var said []string
+	p.Registrations(ctx, func(found port.DevicePlugin) {
+		said = append(said, "registers")
+		one, end := context.WithCancel(ctx)
+		p.Devices(one, found, func([]devices.Device) { said = append(said, "lists") }, func(error) {
+			end()
+			said = append(said, "fails")
+			p.Fault = nil
+		})
+	}, nil)
+	v.Advance(pluginRestart - time.Second)
+	check.Same(t, said, []string{"registers", "fails"}, "before it is started again")
+	v.Advance(2 * time.Second)
+	check.Same(t, said, []string{"registers", "fails", "registers", "lists"}, "afterwards")
+}
+
 // TestDevicePluginCalls: what a plugin answers, and what it does not answer when it has gone.
 func TestDevicePluginCalls(t *testing.T) {
 	v, m := faulty("", Fault{})
