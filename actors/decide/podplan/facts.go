@@ -51,6 +51,9 @@ type Facts struct {
 	// container is the newest of its name. It tells a stale view from a stop that did not work, and
 	// lets a container in state Unknown count as dead.
 	Stopped map[string]time.Time
+	// StopBegan is, by container ID, when its stop was first asked for. One that had ended before was not stopped: nobody
+	// had seen its end.
+	StopBegan map[string]time.Time
 	// LookAgain is, by container ID, when a killed container is inspected once more; see expectOOM.
 	LookAgain map[string]time.Time
 	// SandboxStopped holds the IDs of sandboxes whose StopSandbox succeeded: their network is free.
@@ -177,8 +180,11 @@ func (f *Facts) Begin(e Effect, now time.Time) {
 // Inherit notes an effect under way that an earlier incarnation of the actor began.
 func (f *Facts) Inherit(e Effect, began time.Time) {
 	f.Busy.Set(e.Lane(), e)
-	if h, is := e.(RunPreStop); is {
-		h.begun(f, began)
+	switch e := e.(type) {
+	case RunPreStop:
+		e.begun(f, began)
+	case StopContainer:
+		e.asked(f, began)
 	}
 }
 

@@ -164,6 +164,7 @@ func (f *Facts) prune() {
 	dropGone(f.Health, gone)
 	dropGone(f.KillAt, gone)
 	dropGone(f.Stopped, gone)
+	dropGone(f.StopBegan, gone)
 	dropGone(f.LookAgain, gone)
 	dropGone(f.SandboxStopped, gone)
 	dropGone(f.Given, gone)

@@ -22,9 +22,16 @@ func (a StopContainer) About() (name, id string) { return a.Name, a.ID }
 func (StopContainer) Changes() bool              { return true }
 
 func (a StopContainer) begun(f *Facts, now time.Time) {
+	a.asked(f, now)
 	at := now.Add(a.Grace)
 	if old, ok := f.KillAt[a.ID]; !ok || at.Before(old) {
 		put(&f.KillAt, a.ID, at)
+	}
+}
+
+func (a StopContainer) asked(f *Facts, at time.Time) {
+	if _, is := f.StopBegan[a.ID]; !is {
+		put(&f.StopBegan, a.ID, at)
 	}
 }
 
