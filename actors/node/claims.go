@@ -34,7 +34,7 @@ func (b *below) spawnClaims(ctx *kernel.Context[Message], c *Config) {
 		Drivers: c.Ports.DRADrivers, API: c.Ports.API, Slices: c.Ports.ResourceSlices, Files: c.Ports.States,
 		Events: c.Ports.Events, Restarted: func() { b.pods.Tell(pods.AskAgain{}) },
 		Living: func(reply func(map[types.UID]bool)) {
-			b.pods.Tell(pods.Living{WithoutRejected: true, Reply: func(living map[types.UID]bool, all bool) {
+			b.pods.Tell(pods.Living{Up: true, Reply: func(living map[types.UID]bool, all bool) {
 				if all {
 					reply(living)
 				}

@@ -375,7 +375,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
 			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Node: c.Name, Restarted: askAgain,
 			ResendNode: b.resendNode(c), Living: func(reply func(map[types.UID]bool)) {
-				b.pods.Tell(pods.Living{Reply: func(living map[types.UID]bool, all bool) {
+				b.pods.Tell(pods.Living{Up: true, Reply: func(living map[types.UID]bool, all bool) {
 					if all {
 						reply(living)
 					}

@@ -378,8 +378,8 @@ func TestRelay(t *testing.T) {
 // TestLiving: gc is not answered before the runtime is known, and told whether all sources are.
 func TestLiving(t *testing.T) {
 	r := newRig(t, 0)
-	living := func(admitted bool) (out []string) {
-		r.tells(pods.Living{WithoutRejected: admitted, Reply: func(m map[types.UID]bool, all bool) {
+	living := func(up bool) (out []string) {
+		r.tells(pods.Living{Up: up, Reply: func(m map[types.UID]bool, all bool) {
 			if out = []string{"all"}; !all {
 				out[0] = "some"
 			}
@@ -404,9 +404,13 @@ func TestLiving(t *testing.T) {
 	}
 	r.reject["c"] = "OutOfcpu"
 	r.tells(has(podspec.API, "c"))
-	if got, admitted := living(false), living(true); !slices.Equal(got, []string{"all", "b", "c"}) ||
-		!slices.Equal(admitted, []string{"all", "b"}) {
-		t.Errorf("%v, and %v of those that were admitted", got, admitted)
+	if got, up := living(false), living(true); !slices.Equal(got, []string{"all", "b", "c"}) ||
+		!slices.Equal(up, []string{"all", "b"}) {
+		t.Errorf("%v, and %v of those that were admitted", got, up)
+	}
+	r.tells(ends("b", 0, 1))
+	if got, up := living(false), living(true); !slices.Equal(got, []string{"all", "b", "c"}) || !slices.Equal(up, []string{"all"}) {
+		t.Errorf("%v, and up are %v, when b has ended and is wanted still", got, up)
 	}
 }
 

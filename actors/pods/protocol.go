@@ -175,9 +175,9 @@ type Living struct {
 	// Spent, for gc: a pod whose dead containers and logs can go is in living as false. It is one that this node has
 	// evicted; with Ended, any of the apiserver that never runs again.
 	Spent, Ended bool
-	// WithoutRejected leaves out pods that were not admitted: nothing of them runs.
-	WithoutRejected bool
-	Reply           func(living map[types.UID]bool, all bool)
+	// Up leaves out pods of which nothing runs or is mounted: those that were not admitted, and those that have ended.
+	Up    bool
+	Reply func(living map[types.UID]bool, all bool)
 }
 
 func (NoteRestart) isPodsMessage() {}

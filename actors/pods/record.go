@@ -118,7 +118,8 @@ func (a *pods) uids() []types.UID {
 func (a *pods) living(m Living) map[types.UID]bool {
 	living := make(map[types.UID]bool, len(a.of))
 	for uid, r := range a.of { // order-free: a set
-		if r.State == podset.Collecting || r.State == podset.Rejected && (m.WithoutRejected || m.Spent && a.left(r)) {
+		if r.State == podset.Collecting || r.State == podset.Finished && m.Up ||
+			r.State == podset.Rejected && (m.Up || m.Spent && a.left(r)) {
 			continue
 		}
 		living[uid] = (!m.Spent || !r.Spent()) && (!m.Ended || !r.EndedForGood())
