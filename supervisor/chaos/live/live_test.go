@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,14 @@ func TestPod(t *testing.T) {
 	if len(p.Annotations) > 0 || p.Namespace != "ns" || p.Spec.NodeName != "n" || len(log.VolumeMounts) != 1 {
 		t.Errorf("%+v", p)
 	}
+}
+
+// TestSignalled: a signal is sent again and again, until its container has ended.
+func TestSignalled(t *testing.T) {
+	const ends = "busybox() { :; }; kill() { n=$((n+1)); [ $n -lt 3 ]; }; "
+	out := check.Value(exec.Command("sh", "-c", ends+signalled("USR1")+"; echo $n").Output())(t)
+	check.Equal(t, string(out), "3\n", "signals")
+	check.Has(t, endCommand("3")[3], signalled("USR1"), "the command")
 }
 
 // TestRequests: requests have the names that cases have for them.

@@ -42,6 +42,7 @@ func (l *liveRun) do(ctx context.Context, o *plan.Op) error {
 	case plan.OOM:
 		return l.exec(ctx, o.Role, oomCommand)
 	case plan.EndSandbox:
+		l.lookNow(ctx)
 		l.mu.Lock()
 		id := l.world.witness.ReadySandbox(o.Role.Pod)
 		l.mu.Unlock()
@@ -191,8 +192,17 @@ func (l *liveRun) image(ctx context.Context, o *plan.Op) error {
 	return l.cluster.image(ctx, o.Role.Pod, kind, o.Role.Container, to)
 }
 
+// lookNow takes in what the runtime has. The agent may have heard of a start, and shown it, before this session: on a busy
+// machine the events come late. An operation must not be left out for that.
+func (l *liveRun) lookNow(ctx context.Context) {
+	if err := l.runtime.look(ctx); err != nil { // it was killed, perhaps
+		l.config.Log.Debug().Err(err).Msg("the runtime does not list what it has")
+	}
+}
+
 // exec has a running container end from within. A command that is killed with it can't answer.
 func (l *liveRun) exec(ctx context.Context, role plan.Role, command []string) error {
+	l.lookNow(ctx)
 	l.mu.Lock()
 	id := l.world.witness.RunningID(role)
 	if id != "" {

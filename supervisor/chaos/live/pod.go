@@ -110,12 +110,16 @@ func (c *Config) container(p *v1.Pod, of *v1.Container, words map[string]string,
 }
 
 // endCommand makes the main process of a container end with a code, oomCommand be killed for want
-// of memory.
+// of memory. They send their signal until they end with the container: the main process may not have set its traps yet.
 func endCommand(code string) []string {
-	return []string{"busybox", "sh", "-c", "echo " + code + " > /chaos-end && kill -USR1 1"}
+	return []string{"busybox", "sh", "-c", "echo " + code + " > /chaos-end; " + signalled("USR1")}
 }
 
-var oomCommand = []string{"busybox", "sh", "-c", "kill -USR2 1"}
+var oomCommand = []string{"busybox", "sh", "-c", signalled("USR2")}
+
+func signalled(signal string) string {
+	return "while kill -" + signal + " 1; do busybox sleep 0.2; done"
+}
 
 // script is what a container does, as text for sh.
 func script(words map[string]string, port int32, probes bool) (string, error) {
@@ -144,7 +148,7 @@ func script(words map[string]string, port int32, probes bool) (string, error) {
 		line("trap 'exit %s' TERM", cmp.Or(words["term-exit-code"], "143"))
 	}
 	line("trap 'exit $(busybox cat /chaos-end)' USR1")
-	line("trap 'x=0123456789abcdef; while :; do x=$x$x; done' USR2")
+	line("trap 'trap \"\" USR2; x=0123456789abcdef; while :; do x=$x$x; done' USR2")
 	if probes {
 		serve(line, seconds, port)
 	}

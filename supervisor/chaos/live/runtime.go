@@ -35,6 +35,8 @@ type realRuntime struct {
 	mu         sync.Mutex
 	sandboxes  map[string]*seenSandbox
 	containers map[string]*seenContainer
+	// gone are the IDs of those that are gone. What events say of them comes late: a list has overtaken it.
+	gone map[string]bool
 }
 
 type seenSandbox struct {
@@ -57,11 +59,16 @@ func newRuntime(socket, namespace string) (*realRuntime, error) {
 		namespace: namespace, conn: conn,
 		client: runtimeapi.NewRuntimeServiceClient(conn), images: runtimeapi.NewImageServiceClient(conn),
 		sandboxes: map[string]*seenSandbox{}, containers: map[string]*seenContainer{},
+		gone: map[string]bool{},
 	}, nil
 }
 
-// callTimeout bounds calls that take no time in a runtime that is well.
-const callTimeout = 30 * time.Second
+const (
+	// callTimeout bounds calls that take no time in a runtime that is well.
+	callTimeout = 30 * time.Second
+	// execSeconds bounds a command in a container.
+	execSeconds = 25
+)
 
 // follow reads events until ctx ends, and looks at lists where there may be something that they
 // did not tell: at the begin of the stream, and each second.
@@ -101,6 +108,7 @@ func (r *realRuntime) event(e *runtimeapi.ContainerEventResponse) {
 	s := e.GetPodSandboxStatus()
 	deleted := e.GetContainerEventType() == runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT
 	switch {
+	case r.gone[id]:
 	case deleted && r.containers[id] != nil:
 		r.containerGone(id)
 	case deleted && r.sandboxes[id] != nil:
@@ -186,6 +194,7 @@ func (r *realRuntime) containerGone(id string) {
 		r.containerEnded(c)
 	}
 	delete(r.containers, id)
+	r.gone[id] = true
 	r.tell(c.Transition, observed.ContainerDeletedEvent)
 }
 
@@ -198,6 +207,7 @@ func (r *realRuntime) sandboxGone(id string) {
 		r.sandbox(s.Transition, false)
 	}
 	delete(r.sandboxes, id)
+	r.gone[id] = true
 	r.tell(s.Transition, observed.ContainerDeletedEvent)
 }
 
@@ -290,7 +300,7 @@ func (r *realRuntime) inspect(ctx context.Context, c *runtimeapi.Container, know
 func (r *realRuntime) exec(ctx context.Context, id string, command []string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := r.client.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: 5})
+	_, err := r.client.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: execSeconds})
 	return err
 }
 
