@@ -39,7 +39,7 @@ func (a *api) Create(ctx context.Context, o port.APIObject, done func(port.APIOb
 	}
 	a.startup.begin()
 	a.API.Create(ctx, o, func(got port.APIObject, err error) {
-		a.startup.wrote(got, err)
+		a.startup.wrote(got, err, true)
 		done(got, err)
 	})
 }
@@ -52,13 +52,13 @@ func (a *api) Patch(ctx context.Context, p port.APIPatch, done func(port.APIObje
 	}
 	a.startup.begin()
 	a.API.Patch(ctx, p, func(got port.APIObject, err error) {
-		a.startup.wrote(got, err)
+		a.startup.wrote(got, err, false)
 		done(got, err)
 	})
 }
 
 // startup is how long it took the node to be there. It is a collector of four
-// gauges and their sum, each there once it is known.
+// gauges and their sum, each there once it is known, of a Node that this agent has made.
 type startup struct {
 	config Config
 	mu     sync.Mutex
@@ -75,7 +75,8 @@ func (s *startup) begin() {
 	}
 }
 
-func (s *startup) wrote(o port.APIObject, err error) {
+// wrote takes note of an answer. Of a Node that was there before the agent, nothing is told: it did not start up.
+func (s *startup) wrote(o port.APIObject, err error, made bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, is := o.(*v1.Node)
@@ -83,8 +84,12 @@ func (s *startup) wrote(o port.APIObject, err error) {
 		return
 	}
 	now := time.Now()
-	if s.registered.IsZero() {
+	switch {
+	case !s.registered.IsZero():
+	case made:
 		s.registered = now
+	default:
+		return
 	}
 	for i := range n.Status.Conditions {
 		if c := &n.Status.Conditions[i]; c.Type == v1.NodeReady && c.Status == v1.ConditionTrue {
@@ -115,6 +120,9 @@ func (s *startup) Describe(to chan<- *prometheus.Desc) {
 func (s *startup) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.registered.IsZero() {
+		return
+	}
 	for _, v := range []struct {
 		desc        *prometheus.Desc
 		since, till time.Time

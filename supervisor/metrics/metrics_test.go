@@ -356,12 +356,15 @@ func TestPodStarts(t *testing.T) {
 		Seen: now.Add(time.Second), At: now.Add(8 * time.Second),
 	})
 	m.Started(pods.Started{Pod: &v1.Pod{}, Status: &v1.PodStatus{}, Seen: now, At: now.Add(time.Second)}) // a static one
+	stateful := p.DeepCopy()
+	stateful.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}}}
+	m.Started(pods.Started{Pod: stateful, Status: &v1.PodStatus{}, Seen: now, At: now.Add(time.Second)})
 	families := scrape(t, m, asked(), "/metrics")
 	for name, sums := range map[string][2]float64{
-		"kubelet_pod_start_duration_seconds":       {2, 8},
-		"kubelet_pod_start_total_duration_seconds": {1, 8},
+		"kubelet_pod_start_duration_seconds":       {3, 9},
+		"kubelet_pod_start_total_duration_seconds": {2, 9},
 		"kubelet_pod_start_sli_duration_seconds":   {1, 2}, // 8 - 4 - 2
-		"kubelet_pod_worker_duration_seconds":      {2, 8},
+		"kubelet_pod_worker_duration_seconds":      {3, 9},
 	} {
 		h := families[name].GetMetric()[0].GetHistogram()
 		check.Equal(t, [2]float64{float64(h.GetSampleCount()), h.GetSampleSum()}, sums, "%s has", name)
@@ -385,15 +388,17 @@ func TestNodeStartup(t *testing.T) {
 		return &v1.Node{Status: v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: status}}}}
 	}
 	key := port.APIKey{Kind: port.NodeKind, Name: "n1"}
+	patch := func() {
+		a.Patch(t.Context(), port.APIPatch{Key: key, To: node(v1.ConditionTrue)}, func(port.APIObject, error) {})
+	}
 	for i, step := range []func(){
 		func() { a.Create(t.Context(), &v1.Pod{}, func(port.APIObject, error) {}) },
+		patch, // of a Node that was there before
 		func() { a.Create(t.Context(), node(v1.ConditionFalse), func(port.APIObject, error) {}) },
-		func() {
-			a.Patch(t.Context(), port.APIPatch{Key: key, To: node(v1.ConditionTrue)}, func(port.APIObject, error) {})
-		},
+		patch,
 	} {
 		step()
-		check.Same(t, there(), names[:[]int{0, 2, 3}[i]], "after step %d there", i)
+		check.Same(t, there(), names[:[]int{0, 0, 2, 3}[i]], "after step %d there", i)
 	}
 }
 

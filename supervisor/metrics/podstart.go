@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -95,7 +96,17 @@ func (m *Metrics) Started(s pods.Started) {
 	}
 	total := s.At.Sub(created)
 	m.totalTimes.Observe(total.Seconds())
-	m.sliTimes.Observe(max(0, total-pulling-initializing(s.Status)).Seconds())
+	if !stateful(&s.Pod.Spec) {
+		m.sliTimes.Observe(max(0, total-pulling-initializing(s.Status)).Seconds())
+	}
+}
+
+// stateful says whether a pod has a volume that its node can't make by itself: the objective for starts does not count it
+// (sig-scalability, "Pod startup latency SLI").
+func stateful(spec *v1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Volumes, func(v v1.Volume) bool {
+		return v.Secret == nil && v.ConfigMap == nil && v.DownwardAPI == nil && v.EmptyDir == nil && v.Projected == nil
+	})
 }
 
 // initializing is how long init containers that ended ran, one after the other.
