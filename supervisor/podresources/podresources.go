@@ -226,14 +226,11 @@ func (l lister) GetAllocatableResources(
 	all := l.Inventory()
 	for _, name := range all.Names() {
 		for _, d := range all.HealthyOf(name) {
-			one := &api.ContainerDevices{ResourceName: string(name), DeviceIds: []string{d.ID}}
-			for _, node := range d.Nodes {
-				if one.Topology == nil {
-					one.Topology = &api.TopologyInfo{}
-				}
-				one.Topology.Nodes = append(one.Topology.Nodes, &api.NUMANode{ID: node})
+			of := []devicestate.Device{{Resource: name, ID: d.ID, NUMA: devicestate.NoNUMA}}
+			for i, node := range d.Nodes {
+				of = append(of[:i], devicestate.Device{Resource: name, ID: d.ID, NUMA: node})
 			}
-			out.Devices = append(out.Devices, one)
+			out.Devices = append(out.Devices, devices(of)...)
 		}
 	}
 	return out, nil
@@ -273,7 +270,7 @@ func blocks(list []memory.Block) (out []*api.ContainerMemory) {
 	return out
 }
 
-// devices are those of a container, each on its own, as a kubelet lists them.
+// devices lists devices as a kubelet does: each on its own, and once for each of its NUMA nodes.
 func devices(list []devicestate.Device) (out []*api.ContainerDevices) {
 	for _, d := range list {
 		one := &api.ContainerDevices{ResourceName: string(d.Resource), DeviceIds: []string{d.ID}}

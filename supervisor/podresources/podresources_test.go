@@ -20,6 +20,7 @@ import (
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
 	alpha "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
@@ -209,6 +210,28 @@ func TestDevices(t *testing.T) {
 	if err != nil || len(all.GetDevices())+len(all.GetCpuIds())+len(all.GetMemory()) > 0 {
 		t.Errorf("allocatable: %v %v", all, err)
 	}
+}
+
+// TestAllocatableDevices lists each healthy device once for each of its NUMA nodes, too.
+func TestAllocatableDevices(t *testing.T) {
+	dir := check.Value(os.MkdirTemp("", "pr-"))(t)
+	defer os.RemoveAll(dir)
+	client, stop := serveWith(t, podresources.Config{Socket: podresources.SocketIn(dir), Inventory: func() devices.Inventory {
+		return devices.Inventory{"example.com/nic": {Served: true, Devices: []devices.Device{
+			{ID: "anywhere", Healthy: true}, {ID: "between", Healthy: true, Nodes: []int64{0, 1}}, {ID: "broken", Nodes: []int64{0}},
+			{ID: "near", Healthy: true, Nodes: []int64{1}},
+		}}}
+	}})
+	defer stop()
+	all := check.Value(client.GetAllocatableResources(t.Context(), &api.AllocatableResourcesRequest{}))(t)
+	got := ""
+	for _, d := range all.GetDevices() {
+		got += fmt.Sprint(d.GetDeviceIds())
+		for _, n := range d.GetTopology().GetNodes() {
+			got += fmt.Sprint("@", n.GetID())
+		}
+	}
+	check.Equal(t, got, "[anywhere][between]@0[between]@1[near]@1", "the devices")
 }
 
 // TestAlpha: clients of v1alpha1 see the devices of main containers, as from a kubelet.
