@@ -97,7 +97,7 @@ func unsupported(v *v1.Volume, kind string) error {
 			"driver name %s not found in the list of registered CSI drivers: this node does not support CSI", v.CSI.Driver)
 	}
 	return hostcall.Failf(port.InvalidConfig, "volume %q is of type %s, which this node does not support: "+
-		"it supports emptyDir, hostPath, configMap, secret, downwardAPI, projected, image, nfs, and claims to local, nfs "+
-		"and hostPath volumes",
+		"it supports emptyDir, hostPath, configMap, secret, downwardAPI, projected, image, nfs, iscsi, fc, and claims "+
+		"to local, hostPath, nfs, iscsi and fc volumes",
 		v.Name, kind)
 }
