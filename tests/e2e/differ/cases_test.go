@@ -108,6 +108,16 @@ func TestShrink(t *testing.T) {
 	}
 }
 
+// TestBeside: some differences are known only of a pod that shows why.
+//
+//tier:unit
+func TestBeside(t *testing.T) {
+	kubelet, troupe := keys{"cri/sandboxes": "0"}, keys{"cri/sandboxes": "1", "cri/sandbox": "asked for", "status/podIP": "POD_IP"}
+	check.Equal(t, len(unknown(kubelet, troupe)), 3, "differences of a pod that has its volumes")
+	kubelet["event/Warning/FailedMount//why"], troupe["event/Warning/FailedMount//why"] = "kubelet", "kubelet"
+	check.Equal(t, len(unknown(kubelet, troupe)), 0, "of one whose volumes are missing")
+}
+
 // TestKnown: each known difference has its line, and its patterns can be read.
 //
 //tier:unit

@@ -111,9 +111,9 @@ func weight(class string) int {
 }
 
 // unknown are the differences that no line of the docs has.
-func unknown(of []Difference) []Difference {
-	return slices.DeleteFunc(slices.Clone(of), func(d Difference) bool {
-		return slices.ContainsFunc(knowns, func(k known) bool { return k.is(d) })
+func unknown(kubelet, troupe keys) []Difference {
+	return slices.DeleteFunc(compare(kubelet, troupe), func(d Difference) bool {
+		return slices.ContainsFunc(knowns, func(k known) bool { return k.is(d, kubelet, troupe) })
 	})
 }
 

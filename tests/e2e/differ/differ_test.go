@@ -64,7 +64,7 @@ func TestDiffer(t *testing.T) {
 			t.Errorf("%s: the apiserver does not take it: %v", o.Case, o.Refused)
 			continue
 		}
-		if len(unknown(compare(o.Keys[0], o.Keys[1]))) > 0 {
+		if len(unknown(o.Keys[0], o.Keys[1])) > 0 {
 			again = append(again, o.Case)
 		}
 	}
@@ -72,7 +72,7 @@ func TestDiffer(t *testing.T) {
 	second := check.Value(r.run(t.Context(), again))(t)
 	for i, o := range second {
 		first := seen[slices.IndexFunc(seen, func(s Observed) bool { return s.String() == again[i].String() })]
-		both := both(unknown(compare(first.Keys[0], first.Keys[1])), unknown(compare(o.Keys[0], o.Keys[1])))
+		both := both(unknown(first.Keys[0], first.Keys[1]), unknown(o.Keys[0], o.Keys[1]))
 		if len(both) == 0 {
 			races++
 			continue
@@ -198,6 +198,6 @@ func save(t *testing.T, seen []Observed) {
 		file := filepath.Join(*dump, fmt.Sprint(o.Seed))
 		check.Fatal(t, os.WriteFile(file+".json", check.Value(json.MarshalIndent(o.Keys, "", " "))(t), 0o644))
 		check.Fatal(t, os.WriteFile(file+".yaml", []byte(text(t, o.Case)), 0o644))
-		check.Fatal(t, os.WriteFile(file+".diff", []byte(o.String()+"\n"+words(unknown(compare(o.Keys[0], o.Keys[1])))+"\n"), 0o644))
+		check.Fatal(t, os.WriteFile(file+".diff", []byte(o.String()+"\n"+words(unknown(o.Keys[0], o.Keys[1]))+"\n"), 0o644))
 	}
 }

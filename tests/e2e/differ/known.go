@@ -6,15 +6,30 @@ import "regexp"
 type known struct {
 	// class, kubelet and troupe are what the difference matches. An empty one matches all.
 	class, kubelet, troupe string
+	// beside is what a key of one of the nodes matches if it is this difference. Empty: it needs none.
+	beside string
 	// doc is a file below docs, and row words of the line that tells of it.
 	doc, row string
 }
 
-func (k known) is(d Difference) bool {
-	matches := func(pattern, text string) bool {
-		return pattern == "" || pattern == none && text == none || regexp.MustCompile(`(?s)^(?:`+pattern+`)$`).MatchString(text)
+func (k known) is(d Difference, kubelet, troupe keys) bool {
+	return matches(k.class, d.class()) && matches(k.kubelet, d.Kubelet) && matches(k.troupe, d.Troupe) &&
+		(k.beside == "" || kubelet.some(k.beside) || troupe.some(k.beside))
+}
+
+func matches(pattern, text string) bool {
+	return pattern == "" || pattern == none && text == none || regexp.MustCompile(`(?s)^(?:`+pattern+`)$`).MatchString(text)
+}
+
+// some says whether a key matches.
+func (k keys) some(pattern string) bool {
+	of := regexp.MustCompile(pattern)
+	for key := range k { // order-free: any of them
+		if of.MatchString(key) {
+			return true
+		}
 	}
-	return matches(k.class, d.class()) && matches(k.kubelet, d.Kubelet) && matches(k.troupe, d.Troupe)
+	return false
 }
 
 // knowns are all differences that are known. TestKnown holds each to its line.
@@ -36,11 +51,24 @@ var knowns = []known{
 	{class: `event/Warning/FailedToRetrieveImagePullSecret/.*`, kubelet: "kubelet", troupe: none, doc: page, row: "`FailedToRetrieveImagePullSecret`"},
 	{class: `(cri/pull/.*|event/Normal/(Pulling|Pulled)/.*)`, doc: differences, row: "several pods that want an image at once"},
 	{class: `seen/\*/Files/.*annotations`, kubelet: `.*kubernetes\.io/config\.seen.*`, doc: page, row: "the node's annotations in a downward API volume"},
-	{class: `cri/stop/\*`, kubelet: `\d`, troupe: `\d`, doc: page, row: "whole seconds that are left of a pod's grace"},
+	{class: `cri/stop/\*`, kubelet: `2`, troupe: `1`, doc: differences, row: "A pod is stopped by force"},
+	{class: `cri/(sandbox|sandboxes|stop-sandbox)`, kubelet: `0|\(none\)`, beside: unmounted, doc: differences, row: ahead},
+	{class: `(status|end)/podIPs?(\[.*)?`, kubelet: none, beside: unmounted, doc: differences, row: ahead},
+	{class: `history/condition/PodReadyToStartContainers=True `, kubelet: none, beside: unmounted, doc: differences, row: ahead},
+	{class: `(status|end)/conditions\[PodReadyToStartContainers\]/status`, kubelet: "False", beside: unmounted, doc: differences, row: ahead},
+	{class: `(status|end)/.*/state/waiting/message`, kubelet: none, doc: differences, row: "State of a container that waits for a hook"},
+	{class: `event/Warning/FailedMount//.*` + oldCheck, kubelet: "kubelet", beside: newCheck, doc: volumes, row: "hostPath: the error says what is there"},
+	{class: `event/Warning/FailedMount//.*` + newCheck, troupe: "kubelet", beside: oldCheck, doc: volumes, row: "hostPath: the error says what is there"},
 	{class: `event/Warning/Unhealthy/.* probe errored and resulted in .*`, doc: page, row: "a probe that the end of its container cuts off"},
 	{class: `seen/\*/Files/.*/token`, kubelet: `Lrwxrwxrwx \d+:0 -> .*`, troupe: `Lrwxrwxrwx 0:0 -> .*`, doc: page, row: "owner of the link to a token"},
 	{class: `cri/create/\*/[01]/linux/resources/oomScoreAdj`, kubelet: `-99\d`, doc: page, row: "`oom_score_adj` below that of the agent"},
 }
 
 // The documents that have the lines.
-const page, differences = "parity/differ.md", "differences.md"
+const page, differences, volumes = "parity/differ.md", "differences.md", "parity/volumes-objects.md"
+
+// A pod whose volumes are not there has a sandbox all the same.
+const unmounted, ahead = `^event/Warning/FailedMount/`, "Sandbox of a pod whose volumes are not there yet"
+
+// The error of a hostPath of another type, as it was until v1.36, and as it is since.
+const oldCheck, newCheck = `hostPath type check failed: \S+ is not a [a-z ]+$`, `hostPath type check failed: \S+ is not a [a-z ]+, .*$`

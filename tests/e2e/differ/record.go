@@ -52,6 +52,7 @@ func (r *recorder) keys(p *v1.Pod, k keys) error {
 				continue
 			}
 			sandbox = m.Config
+			k["cri/sandbox"] = "asked for"
 			if err := k.request("cri/sandbox", m); err != nil {
 				return err
 			}
