@@ -7,46 +7,87 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strconv"
 )
 
-// sealed is the form of a checkpoint on disk.
+// Format is the form of the checkpoints that this agent writes, and the newest that it reads. A change raises it if an
+// agent without that change would misread the file; a field that such an agent may miss does not.
+const Format = 1
+
+// sealed is the form of a checkpoint on disk. It stays in all formats.
 type sealed struct {
-	// Sum is the CRC-32C of Content, byte by byte. Empty: written by an agent that had no checksums.
+	// Format is 0 in what was written before there were formats. That is read as the first one.
+	Format int `json:"format"`
+	// Sum is the CRC-32C of Content, byte by byte, and of Format if there is one. Empty: written by an agent that had no
+	// checksums.
 	Sum     string          `json:"sum"`
 	Content json.RawMessage `json:"content"`
 }
 
-// Seal adds the checksum to content, which is JSON.
-func Seal(content []byte) []byte {
-	return fmt.Appendf(nil, `{"sum":%q,"content":%s}`, sum(content), content)
+// Seal adds the format and the checksum to content, which is JSON.
+func Seal(content []byte) []byte { return SealAs(Format, content) }
+
+// SealAs is Seal of an agent that writes another format.
+func SealAs(format int, content []byte) []byte {
+	s := sealed{Format: format, Content: content}
+	return fmt.Appendf(nil, `{"format":%d,"sum":%q,"content":%s}`, format, s.sum(), content)
 }
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-func sum(content []byte) string { return fmt.Sprintf("crc32c:%08x", crc32.Checksum(content, table)) }
+func (s *sealed) sum() string {
+	sum := crc32.Checksum(s.Content, table)
+	if s.Format != 0 {
+		sum = crc32.Update(sum, table, strconv.AppendInt(nil, int64(s.Format), 10))
+	}
+	return fmt.Sprintf("crc32c:%08x", sum)
+}
+
+// NewerError is that of a checkpoint which is whole, and of a newer agent.
+type NewerError struct{ Format int }
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("a newer release of troupe wrote it, in format %d; this one reads formats up to %d", e.Format, Format)
+}
+
+// unseal finds what is wrong with the file as a whole.
+func unseal(data []byte) (s sealed, err error) {
+	if len(data) == 0 {
+		return s, errors.New("the file is empty")
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, err
+	}
+	switch {
+	case s.Sum == "":
+		s.Content = data
+	case s.Sum != s.sum():
+		return s, fmt.Errorf("the checksum of the content is %s, not %s as when it was written", s.sum(), s.Sum)
+	case s.Format > Format:
+		return s, &NewerError{Format: s.Format}
+	}
+	return s, nil
+}
+
+// Newer is the error of a checkpoint of a newer agent. What else is wrong with it, Open says.
+func Newer(data []byte) *NewerError {
+	_, err := unseal(data)
+	newer, _ := errors.AsType[*NewerError](err)
+	return newer
+}
 
 // Open decodes a checkpoint. It also reads those of agents that had no checksums: these have exactly the
 // fields of T.
 func (f *File[T]) Open(data []byte) (*T, error) {
-	if len(data) == 0 {
-		return nil, errors.New("the file is empty")
-	}
-	var s sealed
-	strict := false
-	if err := json.Unmarshal(data, &s); err != nil {
+	s, err := unseal(data)
+	if err != nil {
 		return nil, err
-	}
-	switch {
-	case s.Sum == "":
-		s.Content, strict = data, true
-	case s.Sum != sum(s.Content):
-		return nil, fmt.Errorf("the checksum of the content is %s, not %s as when it was written", sum(s.Content), s.Sum)
 	}
 	if s.Content = bytes.TrimSpace(s.Content); len(s.Content) == 0 || s.Content[0] != '{' {
 		return nil, errors.New("the content is not a JSON object")
 	}
 	d := json.NewDecoder(bytes.NewReader(s.Content))
-	if strict {
+	if s.Sum == "" {
 		d.DisallowUnknownFields()
 	}
 	v := new(T)

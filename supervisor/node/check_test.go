@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/tests/hosttest"
@@ -80,6 +81,10 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close() //nolint:errcheck // the test has ended
+	future := filepath.Join(dir, "future")
+	hosttest.Write(t, filepath.Join(future, "checkpoints", "stops.json"), string(checkpoint.SealAs(checkpoint.Format+1, []byte("{}"))))
+	hosttest.Write(t, filepath.Join(dir, "past", "checkpoints", "stops.json"), string(checkpoint.SealAs(0, []byte("{}"))))
+	hosttest.Write(t, filepath.Join(dir, "past", "checkpoints", "probes.json"), "damaged")
 	before := Check(t.Context(), checked(t, dir, ""))
 	if len(before.Refused) > 0 || before.Node != "n1" {
 		t.Fatalf("%+v", before)
@@ -99,6 +104,9 @@ func TestCheck(t *testing.T) {
 		{name: "a root directory that is a file", args: []string{"--root-dir=" + dir + "/plain"}, refused: "is not a directory"},
 		{name: "a long root directory", args: []string{"--root-dir=" + dir + strings.Repeat("/long", 30)}, refused: "too long for a unix socket"},
 		{name: "a root directory in use", args: []string{"--root-dir=" + claimed}, warns: "the root directory " + claimed + " is in use by"},
+		{name: "state of a newer release", args: []string{"--root-dir=" + future},
+			refused: future + "/checkpoints/stops.json: a newer release of troupe wrote it, in format 2; this one reads formats up to 1: start that"},
+		{name: "state of an older release, and what is damaged", args: []string{"--root-dir=" + dir + "/past"}},
 		{name: "a lock file in use", args: []string{"--lock-file=" + held.Name()}, warns: "the agent waits until that ends"},
 		{name: "a port in use", args: serve("--port=" + port), warns: "port " + port + " is in use by"},
 		{name: "a health port in use", args: []string{"--healthz-port=" + port}, warns: "healthzPort " + port + " is in use by"},
@@ -123,6 +131,9 @@ func TestCheck(t *testing.T) {
 			defer cancel()
 			if err := Run(ctx, o); err == nil {
 				t.Error("the agent starts")
+			}
+			if _, err := os.Stat(filepath.Join(future, "checkpoints", "stops.json")); err != nil {
+				t.Errorf("what it refused is not as it was: %v", err)
 			}
 		})
 	}

@@ -6,16 +6,19 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
 )
 
 // validate finds what is wrong with the configuration, before anything is reached or changed.
@@ -56,6 +59,7 @@ func (l *launch) refusals() (why []error) {
 		add(fmt.Errorf("--root-dir %s: this path is too long for a unix socket in it: choose a shorter path",
 			c.Options().RootDir))
 	}
+	why = append(why, newerStates(filepath.Join(c.Options().RootDir, checkpointsDir))...)
 	l.static = c.StaticPods()
 	if l.static.URL != "" {
 		// The configuration has warned of a URL that nothing can be fetched from.
@@ -66,6 +70,30 @@ func (l *launch) refusals() (why []error) {
 	if why == nil {
 		l.counters, err = counters(&l.machine, l.name)
 		add(err)
+	}
+	return why
+}
+
+// newerStates are the checkpoints in a directory that a newer release has written. An agent that went on without them
+// would forget what the pods rely on, and a kubelet that can't read such a file does not start either. What else is wrong
+// with a checkpoint its actor finds, which goes on without it.
+func newerStates(dir string) (why []error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // there is none, or the one that can't be read is told where it is needed
+	}
+	store := checkpoints.New(dir)
+	for _, f := range files {
+		name, is := strings.CutSuffix(f.Name(), ".json")
+		if !is || strings.HasPrefix(name, ".") { // an unfinished write
+			continue
+		}
+		if data, err := store.Read(name); err == nil {
+			if newer := checkpoint.Newer(data); newer != nil {
+				why = append(why, fmt.Errorf("%s: %w: start that release again, or move the file away to go on without what "+
+					"is in it", filepath.Join(dir, f.Name()), newer))
+			}
+		}
 	}
 	return why
 }
