@@ -232,22 +232,27 @@ func TestCancel(t *testing.T) {
 	})
 	c.b.Settle()
 	c.b.took()
-	cancel := func(id EffectID) {
-		r.Tell(func(ctx *Context[do]) { ctx.Cancel(id) })
+	cancel := func(id EffectID, drops bool) {
+		t.Helper()
+		r.Tell(func(ctx *Context[do]) {
+			if dropped := ctx.Cancel(id); dropped != drops {
+				t.Errorf("%d was dropped: %t", id, dropped)
+			}
+		})
 		c.b.Settle()
 	}
-	cancel(ids[1])
+	cancel(ids[1], true)
 	equal(t, "what waited behind it begins", c.b.took(), []string{"3 runs"})
 	c.held(t, 1, 0)
-	cancel(ids[0])
+	cancel(ids[0], false)
 	if c.live["1"].ctx.Err() == nil {
 		t.Error("ctx goes on")
 	}
 	equal(t, "the lane is kept", c.b.took(), nil)
 	c.answer("1")
 	equal(t, "until it answers", c.b.took(), []string{"4 runs", "1 done"})
-	cancel(ids[0])
-	cancel(9999)
+	cancel(ids[0], false)
+	cancel(9999, false)
 	if n := c.run.Counts()["Call"]; n.Finished != 1 || n.Dropped != 1 {
 		t.Errorf("%+v", n)
 	}

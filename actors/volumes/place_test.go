@@ -211,3 +211,28 @@ func TestOnePodAtATime(t *testing.T) {
 	r.Keep("c:")
 	r.WantByListener("one that ran before", "c: up data=/data")
 }
+
+// TestTakenUntilUnmounted: a mount that is given up goes on until it is answered. Until the pod's volumes are unmounted,
+// one that it has alone is not given to another pod.
+func TestTakenUntilUnmounted(t *testing.T) {
+	r := newRig(t)
+	r.actor.Tell(nodeIn("a"))
+	first := r.alone("a")
+	r.actor.Tell(first)
+	r.host.Answer(nil, "prepare a")
+	r.actor.Tell(unmounts(first))
+	r.actor.Tell(r.alone("b"))
+	r.host.Answer(nil, "prepare b")
+	r.Advance(base)
+	r.Keep("host:")
+	r.WantByListener("it is being mounted", "host: prepare a", "host: mount a/data", "host: mount a/data: given up",
+		"host: prepare b")
+	r.host.Answer(nil, "mount a/data")
+	r.Advance(base)
+	r.Keep("host:")
+	r.WantByListener("it was mounted", "host: unmount a")
+	r.host.Answer(nil, "unmount a")
+	r.Settle()
+	r.Keep("host:")
+	r.WantByListener("it is free", "host: mount b/data")
+}
