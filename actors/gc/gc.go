@@ -214,7 +214,7 @@ const (
 // collection is one pod that is being removed.
 //
 //	listing ──► unmounting ──► older ──► newest ──► sandboxes ──► directories ──► Collected
-//	            (abandoned only)
+//	            (abandoned, or mounted)
 //
 // The newest container of a name is removed after the others of that name (podgc.Last).
 //
@@ -231,6 +231,9 @@ type collection struct {
 	answered bool
 	// retried: it failed before. What was removed then without an answer has its link to the log still, until a sweep.
 	retried bool
+	// mounted: the directories can't be removed for something that is mounted there. What an agent had begun to mount that
+	// was killed may be there only now, when the pod's actor has unmounted all that there was.
+	mounted bool
 	dead    []observed.Container
 	boxes   []string
 	// stuck are the containers and sandboxes that the runtime can't remove.
@@ -308,7 +311,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 	case again:
 		if c := g.of[m.uid]; c != nil && len(c.pending) == 0 {
 			next := newCollection(c.task)
-			next.tries, next.retried = c.tries, true
+			next.tries, next.retried, next.mounted = c.tries, true, c.mounted
 			g.collect(ctx, next)
 		}
 	case RuntimeBack:
@@ -429,7 +432,7 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 		switch c.stage {
 		case listing:
 		case unmounting:
-			if c.abandoned {
+			if c.abandoned || c.mounted {
 				c.pending[remove(g, ctx, "", "UnmountPod", uid, uid, g.deps.Host.UnmountPod)] = true
 			}
 		case older, newest:
@@ -467,6 +470,7 @@ func (g *gc) removed(ctx *kernel.Context[Message], m removed) {
 		return
 	}
 	delete(c.pending, m.id)
+	c.mounted = c.mounted || c.stage == directories && port.KindOf(m.err) == port.StateConflict
 	if port.KindOf(m.err) == port.Stuck {
 		c.stuck[m.object] = true
 	} else {

@@ -40,6 +40,8 @@ type rig struct {
 	// podDirs and removeContainer answer instead of the rig, if they are there.
 	podDirs         func(func([]types.UID, error))
 	removeContainer func(context.Context, string, func(error))
+	// conflict is what is said to the removal of directories, until they are unmounted.
+	conflict error
 	// restarted is how often pods were asked to say everything again.
 	restarted int
 }
@@ -134,6 +136,13 @@ func (r *rig) PodDirs(_ context.Context, done func([]types.UID, error)) {
 
 func (r *rig) RemovePod(_ context.Context, p port.PodDirs, done func(error)) {
 	r.Say("directories %s", p.UID)
+	err := r.conflict
+	r.Soon(func() { done(err) })
+}
+
+func (r *rig) UnmountPod(_ context.Context, uid types.UID, done func(error)) {
+	r.Say("unmount %s", uid)
+	r.conflict = nil
 	r.Soon(func() { done(nil) })
 }
 

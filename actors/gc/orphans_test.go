@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // told is how many of the rig's directories pods was told of, and how often of the one told of most.
@@ -50,4 +51,14 @@ func TestOrphansWaitForSources(t *testing.T) {
 	if n, _ := r.told(); n != 1 {
 		t.Fatalf("pods was not told of the orphan within %s", early)
 	}
+}
+
+// TestMountedLate: what was mounted after the pod's actor had unmounted all is unmounted, and the directories go.
+func TestMountedLate(t *testing.T) {
+	r := newRig(t)
+	r.conflict = &port.Error{Kind: port.StateConflict, Verb: "RemovePod", Detail: "something is mounted"}
+	r.actor.Tell(Collect{Ref: observed.PodRef{UID: "web"}})
+	r.Advance(5 * time.Second)
+	r.Keep("directories", "unmount", "collected")
+	r.Want("of the pod", "directories web", "unmount web", "directories web", "collected web")
 }

@@ -85,11 +85,16 @@ var kept = map[string]string{
 	// The simulated plugin of a list that failed never registered again.
 	"L01 seed 475": "seed 475; devices 1; write b main=app gpus=1; fault host ListDevices - #1 = hang",
 	// A container that had ended while the runtime was away, and was then asked to stop, did not count as crashed.
-	"I21 seed 1145": "seed 1145; devices 1; write b main=app live=app app.unhealthy-after=20s; at 1m0s: kill-runtime for=8s; exit b/app",
-	"I21 seed 2694": "seed 2694; create a main=app main=log; at 6s: kill-runtime; exit a/app; end-sandbox a; at 1m0s: exit a/app",
+	"I21 seed 1145": "seed 1145; devices 1; write b main=app live=app app.unhealthy-after=20s; " +
+		"at 1m0s: kill-runtime for=8s; exit b/app",
+	"I21 seed 2694": "seed 2694; create a main=app main=log; at 6s: kill-runtime; exit a/app; end-sandbox a; " +
+		"at 1m0s: exit a/app",
 	// An agent that was killed made a cgroup late, when its pod had ended.
-	"L01 seed 1970": "seed 1970; standalone; write d main=app volume=data; write e main=app restart=Never app.exit-code=2; " +
-		"fault msg volumes:done - #3 = kill; fault host SetCgroup e #1 = work-late 7.5s",
+	"L01 seed 1970": "seed 1970; standalone; write d main=app volume=data; " +
+		"write e main=app restart=Never app.exit-code=2; fault msg volumes:done - #3 = kill; fault host SetCgroup e #1 = work-late 7.5s",
+	// An agent that was killed mounted a volume late, when its pod had ended: its directories were never removed.
+	"L01 mounted late": "standalone; write e main=app volume=data restart=Never app.exit-code=2; at 6ms: kill-agent; " +
+		"at 1m: remove e; fault host MountVolume e #1 = work-late 8s",
 	// pods had crashed before it told images that b was gone: its image was pulled again and again.
 	"L02, images": "create b main=app private=app; create c main=app; at 30s: delete b; delete c; fault msg pods:Collected - #1 = panic",
 }

@@ -113,6 +113,10 @@ func (h *Host) MountSubPaths(ctx context.Context, r port.MountSubPaths, done fun
 // UnmountPod implements port.Host.
 func (h *Host) UnmountPod(ctx context.Context, uid types.UID, done func(error)) {
 	h.do(ctx, Call{Verb: "UnmountPod", Pod: string(uid)}, hostLatency, done, func() error {
+		if path := h.published(uid); path != "" {
+			return &port.Error{Kind: port.StateConflict, Verb: "UnmountPod", Object: string(uid),
+				Detail: "a CSI volume has not been unpublished: " + path}
+		}
 		if dirs := h.pods[uid]; dirs != nil {
 			*dirs = podDirs{unmounted: true}
 		}
