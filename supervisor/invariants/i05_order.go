@@ -39,6 +39,9 @@ var inOrder = rule{
 			p.madeIn(t.Sandbox, t.Container) {
 			return ""
 		}
+		if _, kind := podspec.Find(&p.spec.Spec, t.Container); kind == podspec.Ephemeral {
+			return "" // people look into pods that do not start
+		}
 		for i := range p.spec.Spec.InitContainers {
 			before := &p.spec.Spec.InitContainers[i]
 			if before.Name == t.Container {
@@ -71,13 +74,10 @@ func (p *Pod) madeIn(sandbox, name string) bool {
 
 // stopsBefore reports whether a container stops before a sidecar does when the pod ends.
 func (p *Pod) stopsBefore(name, sidecar string) bool {
-	place := func(name string) int {
-		list := p.spec.Spec.InitContainers
-		if i := slices.IndexFunc(list, func(c v1.Container) bool { return c.Name == name }); i >= 0 {
-			return i
-		}
-		return len(list) // all main containers
+	list := p.spec.Spec.InitContainers
+	at := func(name string) int {
+		return slices.IndexFunc(list, func(c v1.Container) bool { return c.Name == name && podspec.IsSidecar(&c) })
 	}
-	c, kind := podspec.Find(&p.spec.Spec, sidecar)
-	return c != nil && kind != podspec.Main && podspec.IsSidecar(c) && place(name) > place(sidecar)
+	c, kind := podspec.Find(&p.spec.Spec, name)
+	return at(sidecar) >= 0 && (c != nil && kind == podspec.Main || at(name) > at(sidecar))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // proxied is a pod of two main containers, of which the first has a postStart hook.
@@ -147,4 +148,19 @@ func TestSidecarOfAnEndingPod(t *testing.T) {
 	if n := w.newest("job", "proxy"); n.Attempt > 0 || n.State != observed.ContainerExited {
 		t.Errorf("the sidecar is %v, restarted %d times", n.State, n.Attempt)
 	}
+}
+
+// TestSidecarBesideAShell: a sidecar has its stop signal when the main containers have ended, also beside a shell of
+// kubectl debug, which ignores it.
+func TestSidecarBesideAShell(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1)
+	s := emptyPod("web").sidecar("proxy").main("app").grace(60).script("dbg", "ignore-term", "true")
+	s.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "dbg", Image: appImage}}}
+	c.create(s)
+	w.until(time.Minute, "all run", func() bool { return c.ready("web") && w.runs("web", "dbg", 0) })
+	c.delete("web", nil)
+	w.until(10*time.Second, "the end of the sidecar", func() bool { return w.newest("web", "proxy").State == observed.ContainerExited })
+	check.Equal(t, w.newest("web", "dbg").State, observed.ContainerRunning, "the state of the shell")
+	w.until(2*time.Minute, "nothing is left", c.nothingLeft)
 }

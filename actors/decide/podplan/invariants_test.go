@@ -154,7 +154,7 @@ func (w *world) checkStop(a StopContainer) {
 	after := false
 	for i := range w.pod.Spec.InitContainers {
 		ic := &w.pod.Spec.InitContainers[i]
-		if after && podspec.KindOfInit(ic) == podspec.Sidecar || podspec.KindOfInit(ic) == podspec.Init {
+		if after && podspec.KindOfInit(ic) == podspec.Sidecar {
 			w.checkNoneLives(ic.Name, a.ID)
 		}
 		after = after || ic.Name == a.Name

@@ -60,6 +60,10 @@ func TestPlanTerminating(t *testing.T) {
 			in.Pod.Spec.InitContainers = append(in.Pod.Spec.InitContainers, r)
 			containers(in, exited("a", 0, 0, 0), alive("r", 0), alive("s", 0))
 		}, "stop r0 30s; " + killing + "r; wake +30s"},
+		{"a sidecar does not wait for ephemeral and init containers", stopInput, func(in *Input) {
+			in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e"}}}
+			containers(in, alive("e", 0), alive("i", 0), alive("s", 0))
+		}, "stop e0 30s; stop i0 30s; stop s0 30s; " + killing + "e; " + killing + "i; " + killing + "s"},
 		{"grace is over: all", stopInput, func(in *Input) { in.Stop.At = t0.Add(-30 * time.Second) },
 			"stop a0 2s; stop s0 2s; " + killing + "a; " + killing + "s"},
 		{"no grace: two seconds", stopInput, func(in *Input) { in.Stop.Grace = 0 }, "stop a0 2s; " + killing + "a; wake +1s"},
