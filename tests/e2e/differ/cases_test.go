@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -105,6 +107,20 @@ func TestShrink(t *testing.T) {
 			return out, nil
 		}))(t)
 		check.Same(t, got.Features, need, "the smallest")
+	}
+}
+
+// TestEarly: a main container that runs beside an init container is early, and not one beside a sidecar.
+//
+//tier:unit
+func TestEarly(t *testing.T) {
+	running := func(name string) []v1.ContainerStatus {
+		return []v1.ContainerStatus{{Name: name, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}
+	}
+	p := Case{Seed: 1, Features: []string{"init", "sidecar"}}.Make().Pod
+	for name, want := range map[string][]string{"init": {"main"}, "sidecar": nil} {
+		p.Status.InitContainerStatuses, p.Status.ContainerStatuses = running(name), running("main")
+		check.Same(t, early(p), want, "who is early beside %s", name)
 	}
 }
 

@@ -77,6 +77,23 @@ func (l *lives) see(obj any, gone bool) {
 			}
 		}
 	}
+	for _, c := range early(p) {
+		of.words[c]["early"] = true
+	}
+}
+
+// early are the main containers that run while an init container does, which none may.
+func early(p *v1.Pod) (out []string) {
+	runs := func(c v1.ContainerStatus) bool { return c.State.Running != nil }
+	if !slices.ContainsFunc(p.Status.InitContainerStatuses, func(c v1.ContainerStatus) bool { return runs(c) && isPlain(p, c.Name) }) {
+		return nil
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if runs(c) {
+			out = append(out, c.Name)
+		}
+	}
+	return out
 }
 
 func statuses(p *v1.Pod) []v1.ContainerStatus {
