@@ -31,6 +31,9 @@ func filesPlugin(v *v1.Volume) string {
 	}
 }
 
+// manyBytes is how many bytes of files in memory are written without a question.
+const manyBytes = 1 << 20
+
 // files brings a volume up that is made of files, or up to date.
 func (h *Host) files(ctx context.Context, r *port.MountVolume) (string, error) {
 	uid, err := area.PodDir(string(r.Pod.UID))
@@ -53,7 +56,23 @@ func (h *Host) files(ctx context.Context, r *port.MountVolume) (string, error) {
 	}
 	defer root.Close() //nolint:errcheck // what was written is not held by it
 	bound := func() (func(fs.FileInfo) bool, error) { return h.boundOf(uid, r.Volume.Name) }
-	err = atomicdir.Write(ctx, root, r.Content, time.Now(), bound)
+	var room func() error
+	if bytes := r.Content.Bytes(); r.Content.Memory && bytes > manyBytes && h.room != nil {
+		select { // one after the other: each is told what is left
+		case h.roomTurn <- struct{}{}:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		defer func() { <-h.roomTurn }()
+		room = func() error {
+			if err := h.room(bytes); err != nil {
+				return hostcall.Failf(port.InvalidConfig, "the files of volume %q, in memory, take %s: %v", r.Volume.Name,
+					resource.NewQuantity(bytes, resource.BinarySI), err)
+			}
+			return nil
+		}
+	}
+	err = atomicdir.Write(ctx, root, r.Content, time.Now(), bound, room)
 	if r.Content.Memory && r.Size > 0 && errors.Is(err, syscall.ENOSPC) {
 		return "", hostcall.Failf(port.InvalidConfig, "the files of volume %q, in memory, take more than %s: a volume may "+
 			"have as much as the pod's memory limit, or what the node has for pods",

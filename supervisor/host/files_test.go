@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -78,6 +79,38 @@ func TestFilesInMemory(t *testing.T) {
 	more.Files = []volumefiles.File{{Path: "a", Data: make([]byte, 2<<20), Mode: 0o644}}
 	_, err := l.mountRequest(ctx(t), port.MountVolume{Pod: pod, Volume: &pod.Spec.Volumes[0], Content: &more, Size: 1 << 20})
 	hosttest.WantError(t, err, port.InvalidConfig, `volume "s", in memory, take more than 1Mi`)
+	check.Fatal(t, l.unmount("u1"))
+}
+
+// TestRoomForFiles: what the agent's own memory has no room for is not written, and its pod is told why. What is there
+// already stays, whatever room there is.
+func TestRoomForFiles(t *testing.T) {
+	hosttest.NeedRoot(t)
+	root := t.TempDir()
+	room := int64(8 << 20)
+	h := newLabAt(t, root, func(c *Config) {
+		c.Room = func(bytes int64) error {
+			return check.That(bytes <= room, "there is room for %d bytes", room)
+		}
+	})
+	l := &lab{Host: h, t: t, root: root}
+	pod := newPod(func(p *v1.Pod) { p.Spec.Volumes = []v1.Volume{*secretVolume()} })
+	of := func(files, bytes int) *volumefiles.Content {
+		c := &volumefiles.Content{Memory: true}
+		for i := range files {
+			c.Files = append(c.Files, volumefiles.File{Path: fmt.Sprintf("%05d", i), Data: make([]byte, bytes), Mode: 0o644})
+		}
+		return c
+	}
+	mount := func(c *volumefiles.Content) error {
+		return check.Err(l.mountRequest(ctx(t), port.MountVolume{Pod: pod, Volume: &pod.Spec.Volumes[0], Content: c}))
+	}
+	check.Fatal(t, mount(of(2000, 4096)))
+	hosttest.WantError(t, mount(of(3000, 10)), port.InvalidConfig,
+		`the files of volume "s", in memory, take 12000Ki: there is room for 8388608 bytes`)
+	room = 0
+	check.Fatal(t, mount(of(2000, 4096)))
+	check.Fatal(t, mount(of(1, 1<<20))) // little is not asked for
 	check.Fatal(t, l.unmount("u1"))
 }
 

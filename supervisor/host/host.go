@@ -46,6 +46,9 @@ type Config struct {
 	Counting counts.Effort
 	// Measured is told how each volume was measured and how long that took: by a Source. Nil: nobody is.
 	Measured func(source string, took time.Duration)
+	// Room says why so many bytes of files don't fit into the memory of the agent, whose cgroup they count for; nil: they
+	// always do. One after the other is asked, and written before the next.
+	Room func(bytes int64) error
 	// Warn is told of a disk of an ended pod that stays attached, and why, once for each pod, and of files that could not
 	// be given to the group of their pod. Nil: nobody is.
 	Warn func(what string)
@@ -82,6 +85,9 @@ type Host struct {
 	placesMu sync.Mutex
 	places   claims
 	sizes    map[string]map[string]usage.Disk
+	// room is Config.Room, and roomTurn has an element while one writes.
+	room     func(bytes int64) error
+	roomTurn chan struct{}
 	// written counts how often a volume got new content.
 	written uint64
 	// binding are the requests that bind parts of volumes.
@@ -136,7 +142,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		root: root, pods: pods, logs: logDirs, Logs: podlogs.New(logDirs), Accounts: accounts.New(pods),
-		clusterDomain: c.ClusterDomain, measured: c.Measured,
+		clusterDomain: c.ClusterDomain, measured: c.Measured, room: c.Room, roomTurn: make(chan struct{}, 1),
 		warn: c.Warn,
 	}
 	h.counts, err = counts.New(&counts.Config{

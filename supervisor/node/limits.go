@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
@@ -26,12 +27,10 @@ func (l *launch) limitSelf(context.Context) error {
 		}
 	}
 	warn("oomScoreAdj", setOOMScore("/proc/self/oom_score_adj", l.config.OOMScoreAdj()))
-	if own, err := cgroup.Own(); err == nil {
-		if limit, of := memoryLimit(os.Getenv("GOMEMLIMIT"), meter.New().Bounds(own)); limit > 0 {
-			debug.SetMemoryLimit(limit)
-			l.options.Log.Info().Str("cgroup", of.Path).Uint64("limitBytes", of.Limit).Int64("agentBytes", limit).
-				Msg("the memory of the agent is limited by its cgroup: near that, it collects garbage more often")
-		}
+	if limit, of := memoryLimit(os.Getenv("GOMEMLIMIT"), ownBounds(), 0); limit > 0 {
+		debug.SetMemoryLimit(limit)
+		l.options.Log.Info().Str("cgroup", of.Path).Uint64("limitBytes", of.Limit).Int64("agentBytes", limit).
+			Msg("the memory of the agent is limited by its cgroup: near that, it collects garbage more often")
 	}
 	warn("maxOpenFiles", setOpenFiles(openFiles{unix.Getrlimit, unix.Setrlimit}, l.config.MaxOpenFiles()))
 	if l.onRealMachine() && !l.config.Kubelet().ProtectKernelDefaults {
@@ -44,15 +43,59 @@ func (l *launch) limitSelf(context.Context) error {
 	return nil
 }
 
+// ownBounds are the limits of the memory that the agent has.
+func ownBounds() []meter.Bound {
+	own, err := cgroup.Own()
+	if err != nil {
+		return nil
+	}
+	return meter.New().Bounds(own)
+}
+
 // memoryLimit is where the agent begins to collect garbage more often (runtime/debug.SetMemoryLimit), 0 for nowhere: at
-// three quarters of the smallest limit of its cgroup and those above. The rest is for what Go does not count: child
-// processes, files of volumes in memory, and the program itself. Whoever sets GOMEMLIMIT knows better.
-func memoryLimit(set string, bounds []meter.Bound) (limit int64, of meter.Bound) {
+// three quarters of the smallest limit of its cgroup and those above, without the files in memory, and files more to
+// come. The rest is for what Go does not count: child processes, small files, and the program itself. Whoever sets
+// GOMEMLIMIT knows better.
+func memoryLimit(set string, bounds []meter.Bound, files uint64) (limit int64, of meter.Bound) {
 	if set != "" || len(bounds) == 0 {
 		return 0, of
 	}
 	of = slices.MinFunc(bounds, func(a, b meter.Bound) int { return cmp.Compare(a.Limit, b.Limit) })
-	return int64(min(of.Limit, math.MaxInt64) / 4 * 3), of
+	left := of.Limit - min(of.Limit, of.Shared+files)
+	return int64(min(left, math.MaxInt64) / 4 * 3), of
+}
+
+// filesFit has Go leave room for so many bytes of files of a volume in memory, which count for the cgroup of the agent,
+// or says why they don't fit. Beyond its limit the kernel would kill the agent, and the next one would try again.
+func filesFit(bytes int64) error {
+	bounds := ownBounds()
+	err := fits(bytes, bounds)
+	if err != nil {
+		debug.FreeOSMemory()
+		bounds = ownBounds()
+		err = fits(bytes, bounds)
+	}
+	if err != nil {
+		return err
+	}
+	if limit, _ := memoryLimit(os.Getenv("GOMEMLIMIT"), bounds, uint64(max(bytes, 0))); limit > 0 {
+		debug.SetMemoryLimit(limit)
+	}
+	return nil
+}
+
+// fits says why files in memory don't fit: they may take half of what is left, and the agent needs the rest to go on.
+func fits(bytes int64, bounds []meter.Bound) error {
+	for _, b := range bounds {
+		if uint64(max(bytes, 0)) > b.Available/2 {
+			q := func(n uint64) *resource.Quantity {
+				return resource.NewQuantity(int64(min(n, math.MaxInt64)), resource.BinarySI)
+			}
+			return fmt.Errorf("the node agent may have %s of memory (cgroup %s), has %s left, and files may take half of that",
+				q(b.Limit), b.Path, q(b.Available))
+		}
+	}
+	return nil
 }
 
 // setOOMScore writes oom_score_adj (proc_pid_oom_score_adj(5)), unless it has this value already.

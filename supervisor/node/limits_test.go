@@ -38,19 +38,45 @@ func TestMemoryLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		set    string
 		bounds []meter.Bound
+		files  uint64
 		want   int64
 		of     string
 	}{
 		"none":         {},
 		"of the unit":  {bounds: []meter.Bound{slice, service}, want: 96 << 20, of: service.Path},
 		"of all above": {bounds: []meter.Bound{{Path: "/", Limit: 64 << 20}, service}, want: 48 << 20, of: "/"},
+		"beside files": {bounds: []meter.Bound{{Limit: 128 << 20, Shared: 28 << 20}}, files: 20 << 20, want: 60 << 20},
+		"all files":    {bounds: []meter.Bound{{Limit: 128 << 20, Shared: 128 << 20}}, files: 1 << 20},
 		"by a setting": {set: "100MiB", bounds: []meter.Bound{service}},
 		"off":          {set: "off", bounds: []meter.Bound{service}},
 		"hardly any":   {bounds: []meter.Bound{{Path: "/", Limit: 1<<64 - 1}}, want: (1<<63 - 1) / 4 * 3, of: "/"},
 	} {
-		got, of := memoryLimit(c.set, c.bounds)
+		got, of := memoryLimit(c.set, c.bounds, c.files)
 		must.Equal(t, got, c.want, "%s: the limit", name)
 		must.Equal(t, of.Path, c.of, "%s: the cgroup", name)
+	}
+}
+
+// TestFilesFit: files in memory leave the agent what it needs to go on.
+func TestFilesFit(t *testing.T) {
+	t.Parallel()
+	unit := meter.Bound{Path: "/system.slice/kubelet.service", Limit: 128 << 20, Available: 40 << 20}
+	for name, c := range map[string]struct {
+		bytes  int64
+		bounds []meter.Bound
+		want   string
+	}{
+		"no limit": {bytes: 1 << 40},
+		"half":     {bytes: 20 << 20, bounds: []meter.Bound{unit}},
+		"more": {bytes: 20<<20 + 1, bounds: []meter.Bound{unit}, want: "the node agent may have 128Mi of memory " +
+			"(cgroup /system.slice/kubelet.service), has 40Mi left, and files may take half of that"},
+		"of one above": {bytes: 1 << 20, bounds: []meter.Bound{{Path: "/", Limit: 1 << 30, Available: 1 << 20}, unit}, want: "1Gi"},
+	} {
+		if err := fits(c.bytes, c.bounds); c.want == "" {
+			must.Fatal(t, err)
+		} else {
+			must.Says(t, err, c.want, "%s", name)
+		}
 	}
 }
 

@@ -45,6 +45,8 @@ type Memory struct {
 	// Reclaimable is the part of Usage that the kernel can free when memory runs short: file pages, used
 	// recently or not, and on cgroup v2 the kernel's own caches.
 	Reclaimable uint64
+	// Shared are files in memory (tmpfs) and what processes share; they are in Cache, and can't be freed.
+	Shared uint64
 	// RSS is anonymous memory, Cache the page cache, Mapped the part of it that processes map, Kernel
 	// the kernel's own memory.
 	RSS, Cache, Mapped, Kernel uint64

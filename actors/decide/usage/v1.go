@@ -56,6 +56,7 @@ func V1(f Files, at time.Time) Cgroup {
 		c.Memory = &Memory{
 			Usage: used, WorkingSet: less(used, s["total_inactive_file"]),
 			Reclaimable: min(used, s["total_inactive_file"]+s["total_active_file"]),
+			Shared:      s["total_shmem"],
 			RSS:         s["total_rss"], Cache: s["total_cache"], Mapped: s["total_mapped_file"], Kernel: kernel,
 			MaxUsage: peak, Failures: failures, OOMs: f.keyed("memory/memory.oom_control")["oom_kill"],
 			Faults: s["total_pgfault"], MajorFaults: s["total_pgmajfault"],

@@ -47,6 +47,7 @@ func V2(f Files, at time.Time) Cgroup {
 		c.Memory = &Memory{
 			Usage: used, WorkingSet: less(used, s["inactive_file"]), RSS: s["anon"], Cache: s["file"], Mapped: s["file_mapped"],
 			Reclaimable: min(used, s["inactive_file"]+s["active_file"]+s["slab_reclaimable"]),
+			Shared:      s["shmem"],
 			Kernel:      cmp.Or(s["kernel"], s["kernel_stack"]+s["slab"]), MaxUsage: peak,
 			Faults: s["pgfault"], MajorFaults: s["pgmajfault"], Failures: events["max"], OOMs: events["oom_kill"],
 			OwnFaults: s["pgfault"], OwnMajorFaults: s["pgmajfault"],

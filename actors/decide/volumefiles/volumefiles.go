@@ -35,6 +35,17 @@ type Content struct {
 	Memory bool
 }
 
+// page is what memory is counted in: a file takes whole ones.
+const page = 4096
+
+// Bytes is how much memory the files take.
+func (c *Content) Bytes() (sum int64) {
+	for i := range c.Files {
+		sum += (int64(len(c.Files[i].Data)) + page - 1) / page * page
+	}
+	return sum
+}
+
 // File is one file of a volume.
 type File struct {
 	// Path is relative, clean, and stays below the volume.

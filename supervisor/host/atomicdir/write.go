@@ -45,6 +45,8 @@ const (
 type files struct {
 	dir   *os.Root
 	bound Bound
+	// room says whether a new version fits; nil: it does.
+	room func() error
 	// step is called before each step, to interrupt it.
 	step func() error
 }
@@ -59,9 +61,11 @@ func Written(root *os.Root, dir string) bool {
 // is in use, so what is found through ..data from then on is not of the old one.
 type Bound func() (func(fs.FileInfo) bool, error)
 
-// Write brings the files in dir up to date.
-func Write(ctx context.Context, dir *os.Root, c *volumefiles.Content, now time.Time, bound Bound) error {
-	_, err := (&files{dir: dir, bound: bound}).write(ctx, c, now)
+// Write brings the files in dir up to date. If room is not nil, its error is why a new version is not made.
+func Write(
+	ctx context.Context, dir *os.Root, c *volumefiles.Content, now time.Time, bound Bound, room func() error,
+) error {
+	_, err := (&files{dir: dir, bound: bound, room: room}).write(ctx, c, now)
 	return err
 }
 
@@ -73,6 +77,11 @@ func (f *files) write(ctx context.Context, c *volumefiles.Content, now time.Time
 	}
 	current := old
 	if old == "" || !f.same(old, c) {
+		if f.room != nil {
+			if err := f.room(); err != nil {
+				return false, err
+			}
+		}
 		if current, err = f.version(c, now); err != nil {
 			return false, err
 		}

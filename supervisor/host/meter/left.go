@@ -25,8 +25,8 @@ func (m *Meter) MemoryLeft() (available, capacity uint64, known bool) {
 type Bound struct {
 	Path string
 	// Limit is that of the cgroup, Available what is left of it: page cache counts as available as in
-	// MemoryLeft. Usage is everything in it.
-	Limit, Available, Usage uint64
+	// MemoryLeft. Usage is everything in it, Shared the part of it that is files in memory.
+	Limit, Available, Usage, Shared uint64
 }
 
 // Bound reads the limit of the cgroup at path; false if it has none or can't be read.
@@ -54,7 +54,7 @@ func (m *Meter) Bound(path string) (Bound, bool) {
 	if c.Limits.Memory == 0 || c.Memory == nil {
 		return Bound{}, false
 	}
-	b := Bound{Path: path, Limit: c.Limits.Memory, Usage: c.Memory.Usage}
+	b := Bound{Path: path, Limit: c.Limits.Memory, Usage: c.Memory.Usage, Shared: c.Memory.Shared}
 	b.Available = b.Limit - min(b.Limit, c.Memory.Held())
 	return b, true
 }
