@@ -47,7 +47,8 @@ func (s *sealed) sum() string {
 type NewerError struct{ Format int }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("a newer release of troupe wrote it, in format %d; this one reads formats up to %d", e.Format, Format)
+	const text = "a newer release of troupe wrote it, in format %d; this one reads formats up to %d"
+	return fmt.Sprintf(text, e.Format, Format)
 }
 
 // unseal finds what is wrong with the file as a whole.

@@ -101,8 +101,8 @@ func (m *Metrics) Started(s pods.Started) {
 	}
 }
 
-// stateful says whether a pod has a volume that its node can't make by itself: the objective for starts does not count it
-// (sig-scalability, "Pod startup latency SLI").
+// stateful says whether a pod has a volume that its node can't make by itself: the objective for starts does not count
+// it (sig-scalability, "Pod startup latency SLI").
 func stateful(spec *v1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Volumes, func(v v1.Volume) bool {
 		return v.Secret == nil && v.ConfigMap == nil && v.DownwardAPI == nil && v.EmptyDir == nil && v.Projected == nil

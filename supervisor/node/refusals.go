@@ -75,8 +75,8 @@ func (l *launch) refusals() (why []error) {
 }
 
 // newerStates are the checkpoints in a directory that a newer release has written. An agent that went on without them
-// would forget what the pods rely on, and a kubelet that can't read such a file does not start either. What else is wrong
-// with a checkpoint its actor finds, which goes on without it.
+// would forget what the pods rely on, and a kubelet that can't read such a file does not start either. What else is
+// wrong with a checkpoint its actor finds, which goes on without it.
 func newerStates(dir string) (why []error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 
 // terminate plans the end of a pod. Nothing is started.
 //
-// Hooks run at once in all containers. So do the stops of all but sidecars. A sidecar gets its stop signal when the main
-// containers and the sidecars after it in the spec are dead, or when the grace is over; it does not wait for ephemeral
-// containers, whose shells ignore SIGTERM. Without a grace period all this takes two seconds.
+// Hooks run at once in all containers. So do the stops of all but sidecars. A sidecar gets its stop signal when the
+// main containers and the sidecars after it in the spec are dead, or when the grace is over; it does not wait for
+// ephemeral containers, whose shells ignore SIGTERM. Without a grace period all this takes two seconds.
 func (p *planner) terminate() {
 	if p.in.Stop == nil {
 		panic("podplan: a pod that is Terminating has no Stop")

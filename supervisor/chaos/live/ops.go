@@ -192,8 +192,8 @@ func (l *liveRun) image(ctx context.Context, o *plan.Op) error {
 	return l.cluster.image(ctx, o.Role.Pod, kind, o.Role.Container, to)
 }
 
-// lookNow takes in what the runtime has. The agent may have heard of a start, and shown it, before this session: on a busy
-// machine the events come late. An operation must not be left out for that.
+// lookNow takes in what the runtime has. The agent may have heard of a start, and shown it, before this session: on a
+// busy machine the events come late. An operation must not be left out for that.
 func (l *liveRun) lookNow(ctx context.Context) {
 	if err := l.runtime.look(ctx); err != nil { // it was killed, perhaps
 		l.config.Log.Debug().Err(err).Msg("the runtime does not list what it has")
