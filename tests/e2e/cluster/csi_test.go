@@ -164,7 +164,8 @@ func whole(s *v1.PodSpec) {
 // csiReadOnly: a volume that a pod may only read.
 func csiReadOnly(t *testing.T, b *csiBed) {
 	b.wants(t, "ro", "dir", "1Mi")
-	b.runs(t, "ro-first", using("ro"), work("write /v/log x then sleep"))
+	first := b.runs(t, "ro-first", using("ro"), work("write /v/log x then sleep"))
+	b.awaitText(t, b.inside(t, first, "/v/log"), "x\n")
 	b.ends(t, "ro-first")
 	p := b.runs(t, "ro", using("ro"), work("cat /v/log then sleep"), func(s *v1.PodSpec) { s.Volumes[0].PersistentVolumeClaim.ReadOnly = true })
 	if _, options := mountType(t, b.inside(t, p, "/v")); !strings.HasPrefix(options, "ro") {
