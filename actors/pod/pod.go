@@ -128,11 +128,13 @@ type pod struct {
 	wake   func() bool
 	wakeAt time.Time
 	status *v1.PodStatus
+	// sent is the status last reported to pods, at sentAt; nil if all must be reported.
+	sent   *v1.PodStatus
+	sentAt time.Time
 	// told is the life last reported to pods.
 	told     podlife.State
 	troubled string // the trouble last reported to pods
 	down     bool   // as last reported to pods
-	reported bool
 	finished bool
 }
 
@@ -322,7 +324,7 @@ func (p *pod) askAgain(ctx *kernel.Context[Message]) {
 
 // repeat reports everything to pods again.
 func (p *pod) repeat() {
-	p.reported, p.inPlace = false, 0
+	p.sent, p.inPlace = nil, 0
 	switch {
 	case p.want == nil:
 		p.deps.Ask(Ask{UID: p.uid})
@@ -382,10 +384,9 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 		p.inPlace = at.Number
 		p.deps.InPlace(InPlace{UID: p.uid, Number: at.Number})
 	}
-	p.sleep(ctx, out.Wake)
-	p.tellProbes(ctx)
+	wake := sooner(out.Wake, p.tellProbes(ctx))
 	in.Busy = p.facts.Busy
-	p.report(ctx, in, out)
+	p.sleep(ctx, sooner(wake, p.report(ctx, in, out)))
 	if p.life == podlife.Terminated && !p.finished {
 		p.finished = true
 		p.finish()
@@ -430,6 +431,14 @@ func (p *pod) sleep(ctx *kernel.Context[Message], at time.Time) {
 	}
 	p.wakeAt = at
 	p.wake = ctx.After(at.Sub(ctx.Now()), Wake{})
+}
+
+// sooner is the earlier of two times; zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (p *pod) note(ctx *kernel.Context[Message], n podplan.Note) {

@@ -2,6 +2,7 @@ package pod
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -9,13 +10,15 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
+	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// report sends the status to pods, if it changed.
-func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan.Output) {
+// report sends the status to pods, if it changed. It returns when it has to be called again, zero for never.
+func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan.Output) (again time.Time) {
 	if p.probed.waits() || p.unread() {
-		return
+		return again
 	}
 	status := podstatus.Compute(podstatus.Input{
 		Plan: in, Out: out, Previous: p.status, HostIPs: p.machine.HostIPs, PreferIPv6: p.deps.PreferIPv6,
@@ -24,17 +27,39 @@ func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan
 	p.resizeEvents(ctx, &status, out)
 	same := p.status != nil && podstatus.Equal(p.status, &status)
 	trouble, down := p.trouble(), podstatus.Down(in)
-	if same && p.reported && p.told == p.life && p.troubled == trouble && p.down == down {
-		return
-	}
 	if !same {
 		kept := status // on the heap only if it is kept
 		p.status = &kept
 	}
-	p.reported, p.told, p.troubled, p.down = true, p.life, trouble, down
+	if p.sent != nil && p.told == p.life && p.troubled == trouble && p.down == down {
+		if p.sent == p.status {
+			return again
+		}
+		if at := p.sentAt.Add(p.apart()); at.After(ctx.Now()) && !statuswrite.Urgent(p.sent, p.status) &&
+			!podstatus.Started(p.sent, p.status) {
+			return at
+		}
+	}
+	p.sent, p.sentAt, p.told, p.troubled, p.down = p.status, ctx.Now(), p.life, trouble, down
 	p.deps.Report(Report{
 		UID: p.uid, FirstSandbox: p.first, Status: p.status, Life: p.life.String(), Trouble: trouble, Down: down,
 	})
+	return again
+}
+
+// apartEach is the least time between two messages about all containers of a pod, for each of them.
+const apartEach = 250 * time.Microsecond
+
+// apart is the least time between two messages to an actor that others wait for, if they are about all containers of
+// the pod and nobody waits for what is new: each container changes a few times, and each of these messages costs as
+// much as there are containers.
+func (p *pod) apart() time.Duration {
+	s := &p.want.Spec
+	n := len(s.InitContainers) + len(s.Containers) + len(s.EphemeralContainers)
+	if n <= flat.Few {
+		return 0
+	}
+	return time.Duration(n) * apartEach
 }
 
 // unread: this incarnation has no earlier status of the pod, and has not inspected

@@ -42,6 +42,9 @@ type rig struct {
 	events     []port.Event
 	probed     pod.ProbeContainers
 	links      links
+	// report and watch, if set, are told what pods and probes are.
+	report func(pod.Report)
+	watch  func(pod.ProbeContainers)
 	// mount, if set, is asked for volumes.
 	mount func(pod.MountVolumes)
 	// fault is what goes wrong with a call of the runtime; nil is nothing.
@@ -101,12 +104,22 @@ func (r *rig) deps() *pod.Deps {
 		Unmount: func(m pod.UnmountVolumes) {
 			m.ReplyTo.Tell(pod.VolumesAnswer{Volumes: volumeplan.Volumes{Unmounted: true}})
 		},
-		Probe: func(m pod.ProbeContainers) { r.probed = m },
+		Probe: func(m pod.ProbeContainers) {
+			r.probed = m
+			if r.watch != nil {
+				r.watch(m)
+			}
+		},
 		Ask: func(pod.Ask) {
 			r.actor.Tell(r.assign)
 			r.assign.View = nil
 		},
-		Report:      func(m pod.Report) { r.status = *m.Status },
+		Report: func(m pod.Report) {
+			r.status = *m.Status
+			if r.report != nil {
+				r.report(m)
+			}
+		},
 		Finished:    func(pod.Finished) { r.finished = true },
 		InPlace:     func(m pod.InPlace) { r.inPlace = append(r.inPlace, m.Number) },
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},

@@ -171,6 +171,9 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 			r.changed = ctx.Now().UnixNano()
 		}
 		r.want, r.final = m.Status, m.Final
+		if r.timer != 0 && !m.Final && statuswrite.Gathered(r.object, m.Status, ctx.Now(), timeOf(r.timer)) {
+			return
+		}
 		s.advance(ctx, m.UID)
 	case Object:
 		s.object(ctx, m)

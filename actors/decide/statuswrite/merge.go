@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 // Merge returns the status to write for object when this node computed want, and whether it differs
@@ -55,12 +56,10 @@ func containers(have, want []v1.ContainerStatus) []v1.ContainerStatus {
 		return want
 	}
 	out, own := want, false
+	wanted := flat.LookupIn(want, nameOfStatus)
 	for i := range have {
 		h := &have[i]
-		j := len(out) - 1
-		for j >= 0 && out[j].Name != h.Name {
-			j--
-		}
+		j := wanted.Place(h.Name, i)
 		if j >= 0 && !forgets(h, &out[j]) {
 			continue
 		}
@@ -76,20 +75,25 @@ func containers(have, want []v1.ContainerStatus) []v1.ContainerStatus {
 	return out
 }
 
-// terminated keeps statuses that the apiserver does not let leave the state Terminated: init
-// containers that run again in another sandbox, and what an agent without restart notes wrote.
+func nameOfStatus(s *v1.ContainerStatus) string { return s.Name }
+
+// terminated keeps statuses that the apiserver does not let leave the state Terminated (podspec.MayLeaveTerminated):
+// init containers that run again in another sandbox, and what an agent without restart notes wrote.
 // Otherwise the apiserver would reject the whole status.
 func terminated(pod *v1.Pod, specs []v1.Container, have, want []v1.ContainerStatus) []v1.ContainerStatus {
+	if podspec.MayRestartAll(pod) {
+		return want
+	}
 	out, own := want, false
+	wanted, spec := flat.LookupIn(want, nameOfStatus), flat.LookupIn(specs, func(c *v1.Container) string { return c.Name })
 	for i := range have {
 		h := &have[i]
 		if h.State.Terminated == nil {
 			continue
 		}
-		j := slices.IndexFunc(out, func(w v1.ContainerStatus) bool { return w.Name == h.Name })
-		s := slices.IndexFunc(specs, func(c v1.Container) bool { return c.Name == h.Name })
+		j, s := wanted.Place(h.Name, i), spec.Place(h.Name, i)
 		if j < 0 || s < 0 || out[j].State.Terminated != nil ||
-			podspec.MayLeaveTerminated(pod, &specs[s], h.State.Terminated.ExitCode) {
+			podspec.RestartsAfter(&specs[s], pod, h.State.Terminated.ExitCode) {
 			continue
 		}
 		if !own {
@@ -146,12 +150,10 @@ func revived(h, w *v1.ContainerStatus) bool {
 func conditions(object, status *v1.PodStatus) []v1.PodCondition {
 	have, want := object.Conditions, status.Conditions
 	out, own := have, false
+	known := flat.LookupIn(have, typeOfCondition)
 	for i := range want {
 		w := &want[i]
-		j := len(out) - 1
-		for j >= 0 && out[j].Type != w.Type {
-			j--
-		}
+		j := known.Place(w.Type, i)
 		// Others may have set that one before, and given up: what this node does counts.
 		mine := podstatus.Ours(w.Type) || w.Type == v1.DisruptionTarget && w.Reason == v1.PodReasonTerminationByKubelet
 		if j >= 0 && !mine {
@@ -204,10 +206,13 @@ func sameConditions(a, b []v1.PodCondition) bool {
 	if len(a) != len(b) {
 		return false
 	}
+	there := flat.LookupIn(b, typeOfCondition)
 	for i := range a {
-		if !slices.ContainsFunc(b, func(c v1.PodCondition) bool { return podstatus.EqualCondition(&a[i], &c) }) {
+		if j := there.Place(a[i].Type, i); j < 0 || !podstatus.EqualCondition(&a[i], &b[j]) {
 			return false
 		}
 	}
 	return true
 }
+
+func typeOfCondition(c *v1.PodCondition) v1.PodConditionType { return c.Type }

@@ -1,6 +1,8 @@
 package statuswrite
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/tests/linear"
 )
 
 var t0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -270,4 +273,32 @@ func find(list []v1.PodCondition, t v1.PodConditionType) v1.PodCondition {
 		}
 	}
 	return v1.PodCondition{}
+}
+
+// TestMergeOfMany: its cost grows with the lists, also where the two have other orders.
+func TestMergeOfMany(t *testing.T) {
+	for name, turn := range map[string]bool{"in one order": false, "in another": true} {
+		t.Run(name, func(t *testing.T) {
+			linear.Held(t, 2000, func(n int) func() {
+				object := &v1.Pod{Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyNever}}
+				want := &v1.PodStatus{Phase: v1.PodRunning}
+				for i := range n {
+					c, gate := done("a", 0), condition(v1.PodConditionType(fmt.Sprint("example.com/", i)), v1.ConditionTrue, 1)
+					c.Name = fmt.Sprint(i)
+					object.Spec.Containers = append(object.Spec.Containers, v1.Container{Name: c.Name})
+					object.Status.ContainerStatuses = append(object.Status.ContainerStatuses, c)
+					object.Status.Conditions = append(object.Status.Conditions, gate)
+					again := runs("b", 1)
+					again.Name = c.Name
+					want.ContainerStatuses = append(want.ContainerStatuses, again)
+					want.Conditions = append(want.Conditions, gate)
+				}
+				if turn {
+					slices.Reverse(want.ContainerStatuses)
+					slices.Reverse(want.Conditions)
+				}
+				return func() { Merge(object, want) }
+			})
+		})
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 // Coalesce is the minimum time between two writes of one pod, unless the status
@@ -18,10 +19,30 @@ import (
 // delayed by Coalesce too, because a later status soon supersedes it. A status
 // that only acknowledges the deletion is delayed by CoalesceSeen: within that
 // time a container of most pods terminates.
+//
+// A status with many containers is large, and each of them changes it a few times. So it takes its
+// time: CoalesceEach for each, and at most CoalesceMost.
 const (
 	Coalesce     = 100 * time.Millisecond
 	CoalesceSeen = time.Second
+	CoalesceEach = 2500 * time.Microsecond
+	CoalesceMost = time.Second
 )
+
+func coalesce(s *v1.PodStatus) time.Duration {
+	return max(Coalesce, min(time.Duration(containersOf(s))*CoalesceEach, CoalesceMost))
+}
+
+func containersOf(s *v1.PodStatus) int {
+	return len(s.InitContainerStatuses) + len(s.ContainerStatuses) + len(s.EphemeralContainerStatuses)
+}
+
+// Gathered says that a status that replaces another one need not be looked at: of a pod with many
+// containers there will be a look at until anyway, which is soon enough for what is new in it.
+func Gathered(object *v1.Pod, next *v1.PodStatus, now, until time.Time) bool {
+	return containersOf(next) > flat.Few && object != nil && !Urgent(&object.Status, next) &&
+		until.After(now) && until.Sub(now) <= coalesce(next)
+}
 
 // Under write load, patches that only report progress are delayed, because a later
 // patch supersedes them. They are checked again every Relook, and delayed by at
@@ -133,7 +154,7 @@ func Next(in Input) Step {
 // coalesced is until when a write waits for the next change, to be sent together with it. Of a pod
 // that is being deleted, clients wait only for the end, which comes soon.
 func (in *Input) coalesced(next *v1.PodStatus) time.Time {
-	since, wait := in.LastWrite, Coalesce
+	since, wait := in.LastWrite, coalesce(next)
 	switch {
 	case in.Final:
 		return time.Time{}

@@ -1,6 +1,7 @@
 package statuswrite
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -238,4 +239,42 @@ func TestHold(t *testing.T) {
 			in.Now = step.Until
 		}
 	})
+}
+
+// TestManyContainers: a large status is written less often, and one that replaces another is not looked at before it is
+// written, unless clients wait for what is new.
+func TestManyContainers(t *testing.T) {
+	now := t0.Add(time.Hour)
+	with := func(n int, phase v1.PodPhase, ready int) *v1.PodStatus {
+		s := &v1.PodStatus{Phase: phase}
+		for i := range n {
+			s.ContainerStatuses = append(s.ContainerStatuses, v1.ContainerStatus{Name: fmt.Sprint(i), Ready: i < ready})
+		}
+		return s
+	}
+	for n, want := range map[int]time.Duration{1: Coalesce, 40: Coalesce, 100: 250 * time.Millisecond, 400: time.Second, 3000: time.Second} {
+		object := &v1.Pod{Status: *with(n, v1.PodRunning, 0)}
+		step := Next(Input{Now: now, Object: object, Want: with(n, v1.PodRunning, 1), LastWrite: now})
+		if step.Do != Wait || !step.Until.Equal(now.Add(want)) {
+			t.Errorf("%d containers: %v at %v, want to wait until %v", n, step.Do, step.Until, now.Add(want))
+		}
+		step = Next(Input{Now: now, Object: object, Want: with(n, v1.PodFailed, 1), LastWrite: now})
+		check.Equal(t, step.Do, Write, "%d containers: what clients wait for", n)
+	}
+	many := &v1.Pod{Status: *with(100, v1.PodRunning, 0)}
+	for name, c := range map[string]struct {
+		object *v1.Pod
+		next   *v1.PodStatus
+		until  time.Duration
+		want   bool
+	}{
+		"one more":              {many, with(100, v1.PodRunning, 1), 100 * time.Millisecond, true},
+		"of few":                {&v1.Pod{Status: *with(3, v1.PodRunning, 0)}, with(3, v1.PodRunning, 1), 50 * time.Millisecond, false},
+		"what clients wait for": {many, with(100, v1.PodFailed, 1), 100 * time.Millisecond, false},
+		"no look soon":          {many, with(100, v1.PodRunning, 1), time.Second, false},
+		"no look any more":      {many, with(100, v1.PodRunning, 1), 0, false},
+		"nobody to say it of":   {nil, with(100, v1.PodRunning, 1), 100 * time.Millisecond, false},
+	} {
+		check.Equal(t, Gathered(c.object, c.next, now, now.Add(c.until)), c.want, "%s: waits for the look", name)
+	}
 }
