@@ -11,12 +11,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/labels"
 	"github.com/troupe-dev/troupe/cri/readback"
 )
 
 // List implements port.Runtime. Sandboxes are read before containers, so a container's sandbox is
-// in the list too, unless the sandbox was made in between.
+// in the list too, unless the sandbox was made in between. A record that can't be read fails no list
+// of all pods: its pod is Unread.
 func (c *Client) List(ctx context.Context, uid string, done func(observed.Runtime, error)) {
 	run(c, ctx, call{"List", uid, c.deadlines.list()}, func(ctx context.Context) (observed.Runtime, error) {
 		sandboxes, err := c.listSandboxes(ctx, uid)
@@ -27,7 +29,11 @@ func (c *Client) List(ctx context.Context, uid string, done func(observed.Runtim
 		if err != nil {
 			return observed.Runtime{}, err
 		}
-		return readback.Runtime(sandboxes, containers), nil
+		list := readback.Runtime(ctx, sandboxes, containers)
+		if err := list.Whole(); err != nil && uid != "" { // there is no other pod that could be told of
+			return list, &port.Error{Kind: port.Panic, Detail: err.Error()}
+		}
+		return list, nil
 	}, done)
 }
 

@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -144,10 +146,11 @@ type pleg struct {
 	// first is true until the first list was handed on.
 	first   bool
 	last    []outline
-	newest  time.Time     // when the newest list that was taken in had begun
-	whole   time.Time     // when the newest list of which every pod was told had begun
-	events  atomic.Uint64 // of the stream; counted where it is read
-	told    uint64        // events when whole was told
+	unread  []observed.Unread // pods of which a part could not be read, as of the last list
+	newest  time.Time         // when the newest list that was taken in had begun
+	whole   time.Time         // when the newest list of which every pod was told had begun
+	events  atomic.Uint64     // of the stream; counted where it is read
+	told    uint64            // events when whole was told
 	lists   map[kernel.EffectID]time.Time
 	nextRun func() bool // of the timer for the next list; slow says that it has the long period
 	slow    bool
@@ -316,6 +319,13 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 	for i := range m.list.Pods {
 		now[i] = outlineOf(&m.list.Pods[i])
 	}
+	before := p.unread
+	p.unreadable(ctx, m.list.Unread)
+	for _, o := range p.last {
+		if unread(p.unread, o.ref.UID) {
+			now = append(now, o) // nobody knows better
+		}
+	}
 	slices.SortFunc(now, outline.order)
 	if p.first {
 		p.first = false
@@ -344,7 +354,29 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 			p.deps.Seen(Seen{Ref: o.ref, Listed: m.begun})
 		}
 	}
+	for _, u := range before {
+		of := func(o outline) bool { return o.ref.UID == u.UID }
+		if !unread(p.unread, u.UID) && !slices.ContainsFunc(now, of) && !slices.ContainsFunc(p.last, of) {
+			p.deps.Seen(Seen{Ref: observed.PodRef{UID: u.UID}, Listed: m.begun}) // gone before it could be read
+		}
+	}
 	p.last = now
+}
+
+// unreadable takes in which pods can't be read, and says so when that changes.
+func (p *pleg) unreadable(ctx *kernel.Context[Message], now []observed.Unread) {
+	for _, u := range now {
+		if !slices.Contains(p.unread, u) {
+			ctx.Log().Error().Str("pod", string(u.UID)).Str("error", u.Why).
+				Msg("a part of this pod in the container runtime can't be read: the pod stays as it was known, and others " +
+					"go on; dead containers and images are not removed meanwhile")
+		}
+	}
+	p.unread = now
+}
+
+func unread(all []observed.Unread, uid types.UID) bool {
+	return slices.ContainsFunc(all, func(u observed.Unread) bool { return u.UID == uid })
 }
 
 // outline is what is remembered of a pod in a list, to see whether the next one

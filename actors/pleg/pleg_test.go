@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -236,4 +238,36 @@ func TestListsAreToldWithoutStream(t *testing.T) {
 	r.Forget()
 	r.WantAfter("a list that all are told", fast, "list", "healthy", "seen: default/web with 1 sandboxes and 1 containers")
 	r.WantAfter("the next", fast, "list", "healthy")
+}
+
+// TestUnread: a pod of which a part can't be read is as it was, one that was never read is gone when it is not there
+// any more, and the log names each once.
+func TestUnread(t *testing.T) {
+	bad := func(names ...string) (out []observed.Unread) {
+		for _, name := range names {
+			out = append(out, observed.Unread{UID: types.UID(name), Why: "container x: panic"})
+		}
+		return out
+	}
+	web, db, old := made("web", "c1"), made("db", "c2"), made("old", "c3")
+	r := newRig(t, polling, has(web, db), func(r *rig) { r.unread = bad("lost", "old") })
+	r.WantAfter("the start", soon, "list", "events", "healthy", "snapshot web db, listed at 0s")
+	for _, step := range []struct {
+		what   string
+		pods   []observed.RuntimePod
+		unread []observed.Unread
+		want   []string
+	}{
+		{"one more can't be read", []observed.RuntimePod{db}, bad("lost", "old", "web"), nil},
+		{"and is as it was", []observed.RuntimePod{db, web}, bad("lost", "old"), nil},
+		{"one can be read", []observed.RuntimePod{db, web, old}, bad("lost"),
+			[]string{"seen: default/old with 1 sandboxes and 1 containers"}},
+		{"one is gone", []observed.RuntimePod{db, web, old}, nil, []string{"seen: / with 0 sandboxes and 0 containers"}},
+	} {
+		r.pods, r.unread = step.pods, step.unread
+		r.WantAfter(step.what, fast, append([]string{"list", "healthy"}, step.want...)...)
+	}
+	if n := r.Logged("can't be read"); n != 3 {
+		t.Errorf("logged %d times, want three times: %s", n, &r.Log)
+	}
 }

@@ -23,6 +23,7 @@ type rig struct {
 	actor *actortest.Actor[pleg.Message]
 	// pods are what the runtime has; listErr is what it answers instead.
 	pods    []observed.RuntimePod
+	unread  []observed.Unread
 	listErr error
 	answers *actortest.Answers
 	// stream is the newest stream, and tries are the times of all. One is refused at once with streamErr.
@@ -103,7 +104,7 @@ func (r *rig) health(h pleg.Health) {
 // List implements pleg.Runtime.
 func (r *rig) List(_ context.Context, uid string, done func(observed.Runtime, error)) {
 	r.Say("list%s", uid)
-	list, err := observed.Runtime{Pods: slices.Clone(r.pods)}, r.listErr
+	list, err := observed.Runtime{Pods: slices.Clone(r.pods), Unread: slices.Clone(r.unread)}, r.listErr
 	r.answers.Give(func() {
 		if err != nil {
 			done(observed.Runtime{}, err)

@@ -80,6 +80,8 @@ type pods struct {
 	// pods that have no actor.
 	listed  bool
 	runtime map[types.UID]observed.RuntimePod
+	// unread are pods of which a part could not be read, and why until people were told; see illegible.
+	unread map[types.UID]string
 	// collecting: gc has not answered yet which pods it is removing for an earlier incarnation.
 	collecting bool
 	// stuck are pods that have ended, but the runtime fails to remove a part of them. gc keeps

@@ -184,7 +184,7 @@ func (a *pods) retainPods() {
 
 // begin admits a pod and gives it an actor.
 func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
-	if !a.admitted(ctx, r) {
+	if a.illegible(ctx, r) || !a.admitted(ctx, r) {
 		return
 	}
 	r.view = &observed.Pod{}

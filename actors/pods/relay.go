@@ -29,6 +29,10 @@ func (a *pods) take(s pleg.Snapshot) {
 			a.runtime[rp.Ref.UID] = rp
 		}
 	}
+	a.unread = map[types.UID]string{}
+	for _, u := range s.Runtime.Unread {
+		there[u.UID], a.unread[u.UID] = true, u.Why
+	}
 	for _, r := range a.ranked {
 		if r.State.HasActor() && !there[r.Pod.UID] {
 			r.ref.Tell(pod.RuntimeSeen{Listed: s.Listed})
@@ -39,16 +43,33 @@ func (a *pods) take(s pleg.Snapshot) {
 
 // seen relays a list, or keeps it for a pod that has no actor yet.
 func (a *pods) seen(ctx *kernel.Context[Message], m pleg.Seen) {
+	_, was := a.unread[m.Ref.UID]
+	delete(a.unread, m.Ref.UID)
 	if r := a.of[m.Ref.UID]; r != nil && r.State.HasActor() {
 		r.ref.Tell(pod.RuntimeSeen{View: m.View, Listed: m.Listed})
 		return
 	}
 	if len(m.View.Sandboxes)+len(m.View.Containers) == 0 {
 		delete(a.runtime, m.Ref.UID)
+		if was {
+			a.reconcile(ctx)
+		}
 		return
 	}
 	a.runtime[m.Ref.UID] = observed.RuntimePod{Ref: m.Ref, Pod: m.View}
 	a.reconcile(ctx)
+}
+
+// illegible reports whether a pod can't begin because a part of it in the runtime can't be read: what runs of it would
+// be made once more. People are told once.
+func (a *pods) illegible(ctx *kernel.Context[Message], r *record) bool {
+	why, is := a.unread[r.Pod.UID]
+	if why != "" {
+		a.unread[r.Pod.UID] = ""
+		a.deps.Pod.Events.Record(port.Event{Pod: r.Pod, Warning: true, Reason: "FailedSync",
+			Message: "error determining status: " + why, At: ctx.Now()})
+	}
+	return is
 }
 
 // hint relays a hint.

@@ -139,7 +139,7 @@ func TestRuntimeIsOrdered(t *testing.T) {
 		l["io.kubernetes.pod.uid"] = uid
 		return &runtimeapi.Container{Id: id, Labels: l, Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt}}
 	}
-	got := Runtime(
+	got := Runtime(t.Context(),
 		[]*runtimeapi.PodSandbox{sandbox("s2", "u2", 0), sandbox("s1", "u1", 0), sandbox("s3", "u1", 1), {Id: "foreign"}},
 		[]*runtimeapi.Container{container("c1", "u1", "b", 0), container("c2", "u1", "a", 0), container("c3", "u1", "a", 1), container("c4", "u3", "a", 0), {Id: "foreign"}},
 	)
@@ -155,6 +155,33 @@ func TestRuntimeIsOrdered(t *testing.T) {
 		ids = append(ids, line)
 	}
 	check.Deep(t, ids, [][]string{{"u1", "s3", "s1", "c3", "c2", "c1"}, {"u2", "s2"}, {"u3", "c4"}}, "it")
+}
+
+// TestOneBadRecord: a record that can't be read loses the list its pod, and no other one.
+func TestOneBadRecord(t *testing.T) {
+	labelled := func(uid string) map[string]string {
+		l := kubeletLabels("a")
+		l["io.kubernetes.pod.uid"] = uid
+		return l
+	}
+	reads := func(c *runtimeapi.Container) (observed.Container, bool) {
+		if c.GetState() == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
+			panic("no such state")
+		}
+		return ListedContainer(c)
+	}
+	got := group(t.Context(),
+		[]*runtimeapi.PodSandbox{{Id: "s1", Labels: labelled("u1")}, {Id: "s2", Labels: labelled("u2")}},
+		[]*runtimeapi.Container{
+			{Id: "c1", Labels: labelled("u1")}, {Id: "c2", Labels: labelled("u2"), State: runtimeapi.ContainerState_CONTAINER_UNKNOWN},
+			{Id: "c3", Labels: labelled("u2")}, {Id: "foreign", State: runtimeapi.ContainerState_CONTAINER_UNKNOWN},
+		}, ListedSandbox, reads)
+	if len(got.Pods) != 1 || got.Pods[0].Ref.UID != "u1" || len(got.Pods[0].Containers) != 1 {
+		t.Errorf("it has %+v", got.Pods)
+	}
+	check.Equal(t, len(got.Unread), 1, "pods that can't be read")
+	check.Equal(t, got.Unread[0].UID, "u2", "the pod that can't be read")
+	check.Says(t, got.Whole(), "container c2: panic: no such state", "it")
 }
 
 func TestImage(t *testing.T) {

@@ -5,6 +5,7 @@ package observed
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -235,6 +236,22 @@ func (p *Pod) ReadySandbox() (Sandbox, bool) {
 // Runtime is everything that a runtime has, in order of pod UID.
 type Runtime struct {
 	Pods []RuntimePod
+	// Unread are pods of which a part can't be read. They are not in Pods, and not gone either.
+	Unread []Unread
+}
+
+// Unread is a pod of which a part can't be read, and why.
+type Unread struct {
+	UID types.UID
+	Why string
+}
+
+// Whole is nil if everything could be read, for whoever takes for gone what is not there.
+func (r *Runtime) Whole() error {
+	if len(r.Unread) == 0 {
+		return nil
+	}
+	return fmt.Errorf("a part of pod %s can't be read: %s", r.Unread[0].UID, r.Unread[0].Why)
 }
 
 // RuntimePod is one pod in a full list.
