@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// drain is the state of one Drain: the wait for the effects of a pool.
+// drain is the state of one Drain: the wait for the effects of pools.
 type drain struct {
-	pool string
-	done chan struct{} // closed when none of them runs
-	over bool
+	pools []string
+	done  chan struct{} // closed when none of them runs
+	over  bool
 }
 
 // Drain drops all effects that have not begun, and all later ones. It returns when no effect that
-// needs a slot of the pool runs, or with an error that counts them when ctx ends. Then it can be
+// needs a slot of one of the pools runs, or with an error that counts them when ctx ends. Then it can be
 // called again. Results are still delivered. Call it before Close, at the end of a process whose
 // calls should not be cut off.
-func (r *Runner) Drain(ctx context.Context, pool string) error {
-	d := &drain{pool: pool, done: make(chan struct{})}
+func (r *Runner) Drain(ctx context.Context, pools ...string) error {
+	d := &drain{pools: pools, done: make(chan struct{})}
 	r.mu.Lock()
 	r.drain = d
 	for _, e := range r.allLocked() {
@@ -35,21 +35,22 @@ func (r *Runner) Drain(ctx context.Context, pool string) error {
 	case <-ctx.Done():
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return fmt.Errorf("wait for %d effects of pool %s: %w", r.runningLocked(pool), pool, context.Cause(ctx))
+		return fmt.Errorf("wait for %d effects of pool %s: %w", r.runningLocked(pools), strings.Join(pools, " or "),
+			context.Cause(ctx))
 	}
 }
 
 // drainedLocked ends the wait of Drain if nothing is left to wait for.
 func (r *Runner) drainedLocked() {
-	if d := r.drain; d != nil && !d.over && r.runningLocked(d.pool) == 0 {
+	if d := r.drain; d != nil && !d.over && r.runningLocked(d.pools) == 0 {
 		d.over = true
 		close(d.done)
 	}
 }
 
-func (r *Runner) runningLocked(pool string) (n int) {
+func (r *Runner) runningLocked(pools []string) (n int) {
 	for e := r.first; e != nil; e = e.next {
-		if e.slots != nil && e.slots.Name == pool && e.Phase == EffectStarted {
+		if e.slots != nil && e.Phase == EffectStarted && slices.Contains(pools, e.slots.Name) {
 			n++
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
+	"github.com/troupe-dev/troupe/actors/decide/envfile"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
@@ -47,8 +49,16 @@ func (a createContainer) begin(p *pod) run {
 		return unable(cannotCreate(p.want, a.Name, err))
 	}
 	c := creation{rt: p.deps.Runtime, files: p.deps.Files, subPaths: p.deps.SubPaths, plan: plan, podIPs: a.PodIPs}
+	pool, room := LargePool, expansion.Small // what is resolved here waits for its slot
+	if c.files == nil {
+		room = expansion.Max
+	}
 	if len(plan.EnvFiles) == 0 || c.files == nil {
-		if c.resolved, err = plan.Resolve(nil); err != nil {
+		c.resolved, err = plan.Resolve(nil, room)
+		switch {
+		case err == nil:
+			pool = StartPool
+		case room == expansion.Max || !errors.Is(err, expansion.ErrTooLong):
 			return unable(cannotCreate(p.want, a.Name, err))
 		}
 	}
@@ -68,7 +78,7 @@ func (a createContainer) begin(p *pod) run {
 			c.shownImage = i.RepoDigests[0]
 		}
 	}
-	return run{deadline: startDeadline, pool: StartPool, call: c.begin}
+	return run{deadline: startDeadline, pool: pool, call: c.begin}
 }
 
 func (a createContainer) succeeded(p *pod, ctx *kernel.Context[Message]) {
@@ -89,7 +99,8 @@ type creation struct {
 	files    port.ContainerFiles // nil where containers have none
 	subPaths func(ctx context.Context, r port.MountSubPaths, done func(paths []string, err error))
 	plan     *containerplan.Plan
-	// resolved is nil while files must be read first.
+	// resolved is nil while files must be read first, and of a container that takes much memory: that is made when it is
+	// its turn, beside the actor.
 	resolved   *containerplan.Resolved
 	podIPs     []string
 	r          port.CreateContainer
@@ -105,12 +116,12 @@ func (c creation) begin(ctx context.Context, done func(ActionDone)) {
 		return
 	}
 	r := port.ReadEnvFiles{Pod: c.r.Pod, Container: c.r.Container.Name, Files: c.plan.EnvFiles}
-	c.files.ReadEnvFiles(ctx, r, func(data [][]byte, err error) {
+	c.files.ReadEnvFiles(ctx, r, func(read []*envfile.File, err error) {
 		if err != nil {
 			done(ActionDone{Err: err})
 			return
 		}
-		if c.resolved, err = c.plan.Resolve(containerenv.Content(r.Files, data)); err != nil {
+		if c.resolved, err = c.plan.Resolve(containerenv.Content(r.Files, read), expansion.Max); err != nil {
 			done(ActionDone{Err: cannotCreate(c.r.Pod, r.Container, err)})
 			return
 		}

@@ -12,7 +12,10 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/envfile"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
@@ -39,9 +42,11 @@ func (m *machine) RunPodSandbox(_ context.Context, r port.RunPodSandbox, done fu
 	done("s1", nil)
 }
 
-func (m *machine) ReadEnvFiles(_ context.Context, r port.ReadEnvFiles, done func([][]byte, error)) {
-	m.calls = append(m.calls, "read "+r.Files[0].Root+"/"+r.Files[0].Path)
-	done([][]byte{m.env}, nil)
+func (m *machine) ReadEnvFiles(_ context.Context, r port.ReadEnvFiles, done func([]*envfile.File, error)) {
+	for _, f := range r.Files {
+		m.calls = append(m.calls, "read "+f.Root+"/"+f.Path)
+	}
+	done(containerenv.Read(r.Files, func(containerenv.File) ([]byte, error) { return m.env, nil }))
 }
 
 func (m *machine) MakeFiles(_ context.Context, r port.MakeFiles, done func([]containerplan.Mount, error)) {
@@ -153,6 +158,42 @@ func TestCreateContainer(t *testing.T) {
 		}
 		if want := (port.MountSubPaths{Pod: p.want, Container: "app", Parts: []containerplan.SubPath{{Index: 1, Volume: "node", Root: "/srv", SubPath: c.sub}}}); !reflect.DeepEqual(m.sub, want) {
 			t.Errorf("%s: subPaths %+v", c.name, m.sub)
+		}
+	}
+}
+
+// TestLargeContainer: what takes megabytes is made when it is the container's turn, among those that are large. What
+// waits for a turn holds nothing of it.
+func TestLargeContainer(t *testing.T) {
+	kilobyte := v1.EnvVar{Name: "A", Value: strings.Repeat("x", 1<<10)}
+	for _, c := range []struct {
+		name   string
+		mutate func(*v1.Container)
+		pool   string
+		err    string
+	}{
+		{"small", func(c *v1.Container) { c.Args = []string{strings.Repeat("$(A)", 200)} }, StartPool, ""},
+		{"variables", func(c *v1.Container) {
+			c.Env = append(c.Env, v1.EnvVar{Name: "B", Value: strings.Repeat("$(A)", 2<<10)})
+		}, LargePool, ""},
+		{"arguments", func(c *v1.Container) { c.Args = []string{strings.Repeat("$(A)", 2<<10)} }, LargePool, ""},
+		{"a file", func(c *v1.Container) {
+			c.Env[0] = v1.EnvVar{Name: "SUB", ValueFrom: &v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "data", Path: "x.env", Key: "SUB"}}}
+		}, LargePool, ""},
+		{"too large", func(c *v1.Container) { c.Args = []string{strings.Repeat("$(A)", 7<<10)} }, LargePool, "args: " + expansion.ErrTooLong.Error()},
+	} {
+		m := &machine{env: []byte("SUB='file'")}
+		p := creatingPod(m)
+		app := &p.want.Spec.Containers[0]
+		app.Env = append(app.Env, kilobyte)
+		c.mutate(app)
+		r := createContainer{podplan.CreateContainer{Name: "app", SandboxID: "s1", PodIPs: []string{"10.0.0.5"}}}.begin(p)
+		check.Equal(t, r.pool, c.pool, "%s: its pool", c.name)
+		if d := performed(t, r); c.err != "" {
+			check.Says(t, d.Err, c.err, "%s", c.name)
+		} else {
+			check.Error(t, d.Err)
+			check.Equal(t, d.NewID, "c1", "%s: its ID", c.name)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/envfile"
 )
 
 // ContainerFiles are files of containers that are not volumes: /etc/hosts, one per pod, and the
@@ -16,9 +17,9 @@ type ContainerFiles interface {
 	// MakeFiles makes the files of one incarnation of a container, and returns how to mount them. The
 	// pod's directories must exist (Host.PreparePod). Idempotent.
 	MakeFiles(ctx context.Context, r MakeFiles, done func([]containerplan.Mount, error))
-	// ReadEnvFiles reads files of a pod's emptyDir volumes, in order; nil for a missing one. It never
-	// follows a path out of the volume.
-	ReadEnvFiles(ctx context.Context, r ReadEnvFiles, done func([][]byte, error))
+	// ReadEnvFiles reads files of a pod's emptyDir volumes as containerenv.Read does, in order; nil for a missing one. It
+	// never follows a path out of the volume.
+	ReadEnvFiles(ctx context.Context, r ReadEnvFiles, done func([]*envfile.File, error))
 	// WriteHosts writes the pod's addresses into its /etc/hosts, before the first container is started that was made when
 	// they were not known.
 	WriteHosts(ctx context.Context, r WriteHosts, done func(error))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/userns"
@@ -58,7 +59,8 @@ func (w *world) env(pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		c.Env = append(c.Env, v1.EnvVar{Name: pairs[i], Value: pairs[i+1]})
 	}
-	env, err := containerenv.Of(&downward.Source{Pod: w.pod}, podobjects.Standalone(), nil, c)
+	env, err := containerenv.Of(&downward.Source{Pod: w.pod}, podobjects.Standalone(), nil, c,
+		&expansion.Room{Left: expansion.Max})
 	if err != nil {
 		panic(err)
 	}

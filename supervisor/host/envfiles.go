@@ -10,29 +10,36 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/envfile"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 // ReadEnvFiles implements port.ContainerFiles.
-func (h *Host) ReadEnvFiles(ctx context.Context, r port.ReadEnvFiles, done func([][]byte, error)) {
-	hostcall.Get(ctx, "ReadEnvFiles", objectOf(r.Pod)+"/"+r.Container, func(context.Context) ([][]byte, error) {
-		out := make([][]byte, len(r.Files))
-		for i, f := range r.Files {
+func (h *Host) ReadEnvFiles(ctx context.Context, r port.ReadEnvFiles, done func([]*envfile.File, error)) {
+	hostcall.Get(ctx, "ReadEnvFiles", objectOf(r.Pod)+"/"+r.Container, func(ctx context.Context) ([]*envfile.File, error) {
+		read, err := containerenv.Read(r.Files, func(f containerenv.File) ([]byte, error) {
+			if ctx.Err() != nil { // of thousands, nobody may wait for the rest
+				return nil, ctx.Err()
+			}
 			data, err := readInVolume(f.Root, f.Path)
 			switch {
 			case errors.Is(err, unix.ENOENT):
+				return nil, nil
 			case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
 				return nil, hostcall.Failf(port.InvalidConfig,
 					"env file %s of volume %q points outside the volume through a symbolic link", f.Path, f.Volume)
 			case err != nil:
 				return nil, hostcall.Failf(port.InvalidConfig, "env file %s of volume %q: %v", f.Path, f.Volume, err)
-			default:
-				out[i] = data
 			}
+			return data, nil
+		})
+		if errors.Is(err, expansion.ErrTooLong) {
+			err = hostcall.Failf(port.InvalidConfig, "%v", err)
 		}
-		return out, nil
+		return read, err
 	}, done)
 }
 

@@ -28,8 +28,8 @@ func TestReadEnvFiles(t *testing.T) {
 	check.Fatal(t, os.Symlink("/etc", filepath.Join(volume, "etc")))
 	check.Fatal(t, unix.Mkfifo(filepath.Join(volume, "fifo"), 0o600))
 	for _, c := range []struct{ path, want, err string }{
-		{"dir/x.env", "K='v'", ""},
-		{"link", "K='v'", ""},
+		{"dir/x.env", "v", ""},
+		{"link", "v", ""},
 		{"empty", "", ""},
 		{"none", "not there", ""},
 		{"none/x", "not there", ""},
@@ -41,12 +41,12 @@ func TestReadEnvFiles(t *testing.T) {
 		{"big", "", "it is longer than"},
 	} {
 		type result struct {
-			data [][]byte
+			read []*envfile.File
 			err  error
 		}
 		got := make(chan result, 1)
-		l.ReadEnvFiles(ctx(t), port.ReadEnvFiles{Pod: newPod(), Container: "app", Files: []containerenv.File{{Volume: "v", Root: volume, Path: c.path}}},
-			func(data [][]byte, err error) { got <- result{data, err} })
+		l.ReadEnvFiles(ctx(t), port.ReadEnvFiles{Pod: newPod(), Container: "app", Files: []containerenv.File{{Volume: "v", Root: volume, Path: c.path, Keys: []string{"K"}}}},
+			func(read []*envfile.File, err error) { got <- result{read, err} })
 		r := <-got
 		if c.err != "" {
 			if r.err == nil || !strings.Contains(r.err.Error(), c.err) || port.KindOf(r.err) != port.InvalidConfig {
@@ -55,11 +55,16 @@ func TestReadEnvFiles(t *testing.T) {
 			continue
 		}
 		text := "not there"
-		if r.err == nil && r.data[0] != nil {
-			text = string(r.data[0])
+		if r.err == nil && r.read[0] != nil {
+			text = check.Value(valueOf(r.read[0]))(t)
 		}
 		if r.err != nil || text != c.want {
 			t.Errorf("%s: %q, %v", c.path, text, r.err)
 		}
 	}
+}
+
+func valueOf(f *envfile.File) (string, error) {
+	v, _, err := f.Value("K")
+	return v, err
 }

@@ -236,7 +236,7 @@ func (d *running) panicked(reason string, stack []byte) {
 func (d *running) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
-	if err := d.agent.Runner.Drain(ctx, pod.StartPool); err != nil {
+	if err := d.agent.Runner.Drain(ctx, pod.StartPool, pod.LargePool); err != nil {
 		d.log.Warn().Str("error", err.Error()).Msg("agent stop timed out: pod starts in progress are interrupted")
 	}
 }

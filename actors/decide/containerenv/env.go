@@ -54,8 +54,10 @@ func (e *Environment) With(plugged []devices.Variable) {
 // Of makes the variables of a container: first envFrom in order, with the keys of each object
 // sorted, then env in order, then the variables for services that the container does not set
 // itself. A value can refer to earlier variables and to those of services. (core/v1 EnvVar and
-// EnvFromSource)
-func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Container) (Environment, error) {
+// EnvFromSource) If all take more than room, the error is expansion.ErrTooLong.
+func Of(
+	from *downward.Source, objects podobjects.Set, files Files, c *v1.Container, room *expansion.Room,
+) (Environment, error) {
 	pod := from.Pod
 	var e, links Environment
 	services, err := objects.Services(pod.Namespace)
@@ -73,13 +75,13 @@ func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Contai
 		return links.Lookup(name)
 	}
 	// What a later variable of the same name replaces was made too.
-	room, size := expansion.Room{Left: 10 * expansion.Max}, 0
+	made, size := expansion.Room{Left: 10 * room.Left}, 0
 	add := func(name, value string) error {
 		if old, ok := e.Lookup(name); ok {
 			size -= len(name) + len(old)
 		}
 		e.set(name, value)
-		if size += len(name) + len(value); size > expansion.Max {
+		if size += len(name) + len(value); size > room.Left {
 			return expansion.ErrTooLong
 		}
 		return nil
@@ -98,7 +100,7 @@ func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Contai
 	for i := range c.Env {
 		v := &c.Env[i]
 		if v.Value != "" || v.ValueFrom == nil {
-			value, err := room.Expand(v.Value, lookup)
+			value, err := made.Expand(v.Value, lookup)
 			if err == nil {
 				err = add(v.Name, value)
 			}
@@ -118,10 +120,14 @@ func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Contai
 		}
 	}
 	for _, name := range links.names {
-		if _, ok := e.Lookup(name); !ok {
-			e.set(name, links.values[name])
+		if _, ok := e.Lookup(name); ok {
+			continue
+		}
+		if err := add(name, links.values[name]); err != nil {
+			return Environment{}, fmt.Errorf("variables of services: %w", err)
 		}
 	}
+	room.Left -= size
 	return e, nil
 }
 

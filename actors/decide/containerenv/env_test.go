@@ -40,7 +40,7 @@ func newWorld() *world {
 
 // env is the container's environment, as name=value.
 func (w *world) env() ([]string, error) {
-	e, err := Of(&w.from, w.objects, nil, w.app)
+	e, err := Of(&w.from, w.objects, nil, w.app, &expansion.Room{Left: expansion.Max})
 	var out []string
 	for _, name := range e.Names() {
 		v, _ := e.Lookup(name)

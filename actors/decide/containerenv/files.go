@@ -6,35 +6,59 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/envfile"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 // File is a file, in a volume of the pod, that sets variables. Root is the volume's path on the host;
-// Path is relative to it.
-type File struct{ Volume, Root, Path string }
+// Path is relative to it. Keys are what is asked of it.
+type File struct {
+	Volume, Root, Path string
+	Keys               []string
+}
 
 // Files holds what files set; nothing for a missing one.
 type Files map[place]*envfile.File
 
 type place struct{ volume, path string }
 
-// Content reads files; their content, nil for a missing one, is in the same order.
-func Content(files []File, data [][]byte) Files {
+// Content is what was read of files, nil for a missing one, in the same order.
+func Content(files []File, read []*envfile.File) Files {
 	out := make(Files, len(files))
 	for i, f := range files {
-		if data[i] != nil {
-			out[place{f.Volume, f.Path}] = envfile.Parse(data[i])
+		if read[i] != nil {
+			out[place{f.Volume, f.Path}] = read[i]
 		}
 	}
 	return out
+}
+
+// Read reads the files of a container, one after the other: each may have a mebibyte, and there may be thousands. one
+// gives the content of one, nil for a missing one. What is kept of all is no more than a program can be started with.
+func Read(files []File, one func(File) ([]byte, error)) ([]*envfile.File, error) {
+	out, left := make([]*envfile.File, len(files)), expansion.Max
+	for i, f := range files {
+		data, err := one(f)
+		if err != nil {
+			return nil, err
+		}
+		if data == nil {
+			continue
+		}
+		out[i] = envfile.Parse(data, f.Keys...)
+		if left -= out[i].Bytes(); left < 0 {
+			return nil, fmt.Errorf("env file %s of volume %q: %w", f.Path, f.Volume, expansion.ErrTooLong)
+		}
+	}
+	return out, nil
 }
 
 // FilesOf are the files that set a container's variables, in order and without duplicates (core/v1
 // EnvVarSource.fileKeyRef, KEP-3721). paths are the paths on the host of the pod's volumes, by name.
 func FilesOf(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) ([]File, error) {
 	var out []File
-	seen := map[File]bool{}
+	seen := map[place]int{} // in out, from 1
 	at, volume := paths.Index(), podspec.VolumesOf(&pod.Spec)
 	for i := range c.Env {
 		from := c.Env[i].ValueFrom
@@ -46,10 +70,13 @@ func FilesOf(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) ([]Fi
 		if v := volume(name); !ok || v == nil || v.EmptyDir == nil {
 			return nil, fmt.Errorf("cannot find the volume %q referenced by FileKeyRef", name)
 		}
-		if f := (File{name, root, from.FileKeyRef.Path}); !seen[f] {
-			seen[f] = true
-			out = append(out, f)
+		key := place{name, from.FileKeyRef.Path}
+		if seen[key] == 0 {
+			out = append(out, File{Volume: name, Root: root, Path: key.path})
+			seen[key] = len(out)
 		}
+		f := &out[seen[key]-1]
+		f.Keys = append(f.Keys, from.FileKeyRef.Key)
 	}
 	return out, nil
 }

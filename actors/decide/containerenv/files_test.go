@@ -1,7 +1,8 @@
 package containerenv
 
 import (
-	"slices"
+	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/envfile"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -19,7 +21,7 @@ func fromFile(name, path, key string, optional bool) v1.EnvVar {
 }
 
 func TestFiles(t *testing.T) {
-	files := Files{{"v", "x.env"}: envfile.Parse([]byte("A='1'\nB='2'\n")), {"v", "bad"}: envfile.Parse([]byte("A"))}
+	files := Files{{"v", "x.env"}: envfile.Parse([]byte("A='1'\nB='2'\n"), "A", "B"), {"v", "bad"}: envfile.Parse([]byte("A"))}
 	for _, c := range []struct {
 		name string
 		env  []v1.EnvVar
@@ -35,7 +37,7 @@ func TestFiles(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			container := &v1.Container{Env: c.env}
-			e, err := Of(&downward.Source{Pod: &v1.Pod{}}, podobjects.Standalone(), files, container)
+			e, err := Of(&downward.Source{Pod: &v1.Pod{}}, podobjects.Standalone(), files, container, &expansion.Room{Left: expansion.Max})
 			var got []string
 			if err != nil {
 				got = []string{err.Error()}
@@ -59,12 +61,11 @@ func TestFilesOf(t *testing.T) {
 	}
 	paths := flat.Map[string, string]{{Key: "v", Value: "/pods/v"}, {Key: "host", Value: "/"}, {Key: "none", Value: "/x"}}
 	several, err := FilesOf(pod, &v1.Container{Env: []v1.EnvVar{fromFile("A", "y", "k", false), {Name: "B", Value: "x"}, fromFile("C", "x", "k", false), fromFile("D", "y", "l", false)}}, paths)
-	if want := []File{{"v", "/pods/v", "y"}, {"v", "/pods/v", "x"}}; err != nil || !slices.Equal(several, want) {
-		t.Errorf("the files are %v, %v, want %v", several, err, want)
-	}
-	got := Content(several, [][]byte{[]byte("K='1'"), nil})
-	if set, _, err := got[place{"v", "y"}].Value("K"); err != nil || set != "1" || got[place{"v", "x"}] != nil {
-		t.Errorf("the first sets K to %q, %v; the second, which is missing, is %v", set, err, got[place{"v", "x"}])
+	check.Fatal(t, err)
+	check.Deep(t, several, []File{{"v", "/pods/v", "y", []string{"k", "l"}}, {"v", "/pods/v", "x", []string{"k"}}}, "files")
+	got := Content(several, []*envfile.File{envfile.Parse([]byte("k='1'"), "k"), nil})
+	if set, _, err := got[place{"v", "y"}].Value("k"); err != nil || set != "1" || got[place{"v", "x"}] != nil {
+		t.Errorf("the first sets k to %q, %v; the second, which is missing, is %v", set, err, got[place{"v", "x"}])
 	}
 	for _, volume := range []string{"later", "host", "none"} { // not mounted yet, not an emptyDir, not of the pod
 		v := fromFile("A", "y", "k", true)
@@ -72,6 +73,42 @@ func TestFilesOf(t *testing.T) {
 		want := `cannot find the volume "` + volume + `" referenced by FileKeyRef`
 		if _, err := FilesOf(pod, &v1.Container{Env: []v1.EnvVar{v}}, paths); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// TestRead: of many long files that stays which variables are made of, and no more than a program can be started with.
+func TestRead(t *testing.T) {
+	variable := func(name string, bytes int) []byte {
+		return []byte(name + "='" + strings.Repeat("x", bytes) + "'\n")
+	}
+	const long = 1 << 20
+	for _, c := range []struct {
+		name  string
+		files int
+		data  []byte
+		kept  int
+		err   error
+	}{
+		{"little of much", 100, append(variable("OTHER", long), variable("K", 10)...), 100 * len("K0123456789"), nil},
+		{"as much as fits", 5, variable("K", long), 5 * (1 + long), nil},
+		{"too much", 100, variable("K", long), 0, expansion.ErrTooLong},
+		{"not there", 2, nil, 0, nil},
+	} {
+		files := make([]File, c.files)
+		for i := range files {
+			files[i].Keys = []string{"K"}
+		}
+		asked := 0
+		read, err := Read(files, func(File) ([]byte, error) { asked++; return bytes.Clone(c.data), nil })
+		kept := 0
+		for _, f := range read {
+			if f != nil {
+				kept += f.Bytes()
+			}
+		}
+		if !errors.Is(err, c.err) || kept != c.kept || err != nil && asked > 6 {
+			t.Errorf("%s: %v, %d bytes, %d files were read", c.name, err, kept, asked)
 		}
 	}
 }

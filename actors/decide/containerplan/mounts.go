@@ -167,11 +167,14 @@ func subPath(m *v1.VolumeMount, env containerenv.Environment) (string, error) {
 	return sub, nil
 }
 
+// longestPath is how long a path may be in Linux, in bytes (PATH_MAX without its end).
+const longestPath = 4095
+
 // expand substitutes variables in a subPathExpr. Unlike in a command, a name that is unknown or has an empty value is
 // an error (API VolumeMount.subPathExpr): all of the volume, or another part of it, would be mounted.
 func expand(expr string, env containerenv.Environment) (string, error) {
 	var missing []string
-	room := expansion.Room{Left: expansion.Max}
+	room := expansion.Room{Left: expansion.Small}
 	out, err := room.Expand(expr, func(name string) (string, bool) {
 		v, ok := env.Lookup(name)
 		if v == "" {
@@ -179,8 +182,12 @@ func expand(expr string, env containerenv.Environment) (string, error) {
 		}
 		return v, ok
 	})
-	if err != nil {
-		return "", fmt.Errorf("subPathExpr: %w", err)
+	if len(out) > longestPath && err == nil {
+		out = strings.Clone(path.Clean(out))
+	}
+	if err != nil || len(out) > longestPath {
+		return "", fmt.Errorf(
+			"subPathExpr %.40q has more than %d bytes with all variables expanded, and no path may be longer", expr, longestPath)
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)

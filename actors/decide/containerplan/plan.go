@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -119,11 +120,22 @@ type Resolved struct {
 }
 
 // Resolve resolves the variables of the container, and with them its mounts. files is the content of
-// EnvFiles.
-func (p *Plan) Resolve(files containerenv.Files) (*Resolved, error) {
-	env, err := containerenv.Of(&p.from, p.objects, files, p.container)
+// EnvFiles. If the variables, the command and its arguments together take more than room, the error is
+// expansion.ErrTooLong; more than expansion.Max no program can be started with.
+func (p *Plan) Resolve(files containerenv.Files, room int) (*Resolved, error) {
+	left := expansion.Room{Left: room}
+	env, err := containerenv.Of(&p.from, p.objects, files, p.container, &left)
 	if err != nil {
 		return nil, err
+	}
+	// They are made where they are needed. Here they have to fit.
+	for _, list := range [...]struct {
+		name  string
+		words []string
+	}{{"command", p.container.Command}, {"args", p.container.Args}} {
+		if _, err := left.All(list.words, env.Lookup); err != nil {
+			return nil, fmt.Errorf("%s: %w", list.name, err)
+		}
 	}
 	if len(p.plugged) > 0 {
 		env.With(p.plugged) // only now: the values of the container's own do not see them

@@ -1,8 +1,10 @@
 package containerplan
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,6 +15,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
+	"github.com/troupe-dev/troupe/actors/decide/envfile"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -59,7 +63,7 @@ func (w *world) plan(files containerenv.Files) (*Plan, *Resolved, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := p.Resolve(files)
+	r, err := p.Resolve(files, expansion.Max)
 	return p, r, err
 }
 
@@ -122,6 +126,10 @@ func TestMounts(t *testing.T) {
 			w.variable("B", "$(A)y")
 			w.mount(0, func(m *v1.VolumeMount) { m.SubPathExpr = "$(B)/$$(B)" })
 		}, []Mount{data, node, model}, []SubPath{{Index: 0, Volume: "data", Root: "/pods/data", SubPath: "xy/$(B)"}}},
+		{"subPathExpr that is long before it is cleaned", func(w *world) {
+			w.variable("A", strings.Repeat("/./", 5000))
+			w.mount(0, func(m *v1.VolumeMount) { m.SubPathExpr = "x$(A)y" })
+		}, []Mount{data, node, model}, []SubPath{{Index: 0, Volume: "data", Root: "/pods/data", SubPath: "x/y"}}},
 		{"subPathExpr with a variable of a device plugin", func(w *world) {
 			w.Plugged = []devices.Variable{{Name: "A", Value: "plugged"}, {Name: "B", Value: "z"}}
 			w.variable("A", "own")
@@ -145,6 +153,10 @@ func TestContainerThatCannotBe(t *testing.T) {
 	debug := v1.EphemeralContainer{TargetContainerName: "app"}
 	debug.Name = "debug"
 	for want, mutate := range map[string]func(*world){
+		`subPathExpr "$(A)" has more than 4095 bytes with all variables expanded, and no path may be longer`: func(w *world) {
+			w.variable("A", strings.Repeat("x", 5000))
+			w.mount(0, func(m *v1.VolumeMount) { m.SubPathExpr = "$(A)" })
+		},
 		`cannot find volume "data" to mount into container "app"`: func(w *world) { w.Paths = nil },
 		`cannot find volume "node" to mount into container "app"`: func(w *world) { w.spec.Volumes = w.spec.Volumes[:1] },
 		"error SubPath `/a` must not be an absolute path":         func(w *world) { w.mount(0, func(m *v1.VolumeMount) { m.SubPath = "/a" }) },
@@ -190,10 +202,11 @@ func TestFilesComeFirst(t *testing.T) {
 	w.app.Env = []v1.EnvVar{fromFile("data")}
 	w.mount(1, func(m *v1.VolumeMount) { m.SubPathExpr = "$(SUB)" })
 	p := check.Value(New(w.Input))(t)
-	if want := []containerenv.File{{Volume: "data", Root: "/pods/data", Path: "x.env"}}; !slices.Equal(p.EnvFiles, want) {
+	if want := []containerenv.File{{Volume: "data", Root: "/pods/data", Path: "x.env", Keys: []string{"SUB"}}}; !reflect.DeepEqual(p.EnvFiles, want) {
 		t.Fatalf("it reads %v, want %v", p.EnvFiles, want)
 	}
-	r, err := p.Resolve(containerenv.Content(p.EnvFiles, [][]byte{[]byte("SUB='here'\n")}))
+	read := []*envfile.File{envfile.Parse([]byte("SUB='here'\n"), "SUB")}
+	r, err := p.Resolve(containerenv.Content(p.EnvFiles, read), expansion.Max)
 	if want := []SubPath{{Index: 1, Volume: "node", Root: "/srv", SubPath: "here"}}; err != nil || !slices.Equal(r.SubPaths, want) {
 		t.Errorf("%+v, %v, want %v", r, err, want)
 	}
@@ -366,11 +379,11 @@ func TestResolveChangesNothing(t *testing.T) {
 	w := newWorld()
 	w.mount(2, func(m *v1.VolumeMount) { m.SubPath = "a" })
 	p := check.Value(New(w.Input))(t)
-	first := check.Value(p.Resolve(nil))(t)
+	first := check.Value(p.Resolve(nil, expansion.Max))(t)
 	want := *first
 	want.Mounts = slices.Clone(first.Mounts)
 	first.Mounts[0].HostPath = "/elsewhere"
-	if second, err := p.Resolve(nil); err != nil || !reflect.DeepEqual(*second, want) {
+	if second, err := p.Resolve(nil, expansion.Max); err != nil || !reflect.DeepEqual(*second, want) {
 		t.Errorf("%+v, %v, want %+v", second, err, want)
 	}
 }
@@ -389,5 +402,32 @@ func TestDevicesThatAreMissing(t *testing.T) {
 	w.Claims = true
 	if _, err := New(w.Input); err != nil {
 		t.Errorf("where claims can be prepared: %v", err)
+	}
+}
+
+// TestRoom: what a container starts with counts together, as the kernel counts it.
+func TestRoom(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		make  func(w *world)
+		room  int
+		wrong string
+	}{
+		{"fits", func(w *world) { w.variable("A", "0123456789"); w.app.Command = []string{"$(A)"} }, 21, ""},
+		{"a variable", func(w *world) { w.variable("A", "0123456789"); w.variable("B", "$(A)$(A)") }, 31, "env B: "},
+		{"with the command", func(w *world) { w.variable("A", "0123456789"); w.app.Command = []string{"$(A)", "$(A)"} }, 30, "command: "},
+		{"with the arguments", func(w *world) { w.variable("A", "0123456789"); w.app.Args = []string{"$(A)", "$(A)"} }, 30, "args: "},
+	} {
+		w := newWorld()
+		c.make(w)
+		p := check.Value(New(w.Input))(t)
+		_, err := p.Resolve(nil, c.room)
+		want := ""
+		if c.wrong != "" {
+			want = c.wrong + expansion.ErrTooLong.Error()
+		}
+		if got := fmt.Sprint(err); (err != nil || want != "") && got != want {
+			t.Errorf("%s: %s, want %s", c.name, got, want)
+		}
 	}
 }

@@ -21,6 +21,7 @@ const Max = 1 << 20
 // File is what a file sets. Its errors name the line but never quote it, because it may be a secret.
 type File struct {
 	values map[string]string
+	bytes  int
 	// err is about the first line that can't be read. What stands before it counts.
 	err error
 }
@@ -34,8 +35,15 @@ func (f *File) Value(key string) (value string, found bool, err error) {
 	return "", false, f.err
 }
 
-// Parse reads a file, in time linear in its length.
-func Parse(data []byte) *File {
+// Bytes is how many bytes are kept of it.
+func (f *File) Bytes() int { return f.bytes }
+
+// Parse reads a file for these keys, in time linear in its length. Nothing else of it is kept.
+func Parse(data []byte, keys ...string) *File {
+	wanted := make(map[string]bool, len(keys))
+	for _, k := range keys {
+		wanted[k] = true
+	}
 	p := parser{rest: string(data), more: true}
 	f := &File{values: map[string]string{}}
 	for p.more && f.err == nil {
@@ -43,8 +51,11 @@ func Parse(data []byte) *File {
 		name, value, what := p.assignment()
 		if what != "" {
 			f.err = fmt.Errorf("line %d: %s", p.number, what)
-		} else if _, twice := f.values[name]; name != "" && !twice {
+		} else if wanted[name] {
+			wanted[name] = false // the first one counts
+			name, value = strings.Clone(name), strings.Clone(value)
 			f.values[name] = value
+			f.bytes += len(name) + len(value)
 		}
 	}
 	return f

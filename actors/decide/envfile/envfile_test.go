@@ -1,6 +1,8 @@
 package envfile
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +38,7 @@ func TestValue(t *testing.T) {
 		{"not closed", "A='1'\nK='v\n\n", "", false, "line 2: the quote is not closed"},
 		{"more behind it", "K='v'x", "", false, "line 1: unexpected text after the closing quote"},
 	} {
-		value, found, err := Parse([]byte(c.file)).Value("K")
+		value, found, err := Parse([]byte(c.file), "K").Value("K")
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -55,7 +57,7 @@ func TestWritten(t *testing.T) {
 		for k, v := range values {
 			file.WriteString(rapid.SampledFrom([]string{"", "\n", "# x\n", "  "}).Draw(t, "before") + k + "='" + v + "'\n")
 		}
-		parsed := Parse([]byte(file.String()))
+		parsed := Parse([]byte(file.String()), slices.Collect(maps.Keys(values))...)
 		for k, v := range values {
 			if got, found, err := parsed.Value(k); err != nil || !found || got != v {
 				t.Fatalf("%s in %q: %q, %v, %v", k, file.String(), got, found, err)
@@ -67,15 +69,24 @@ func TestWritten(t *testing.T) {
 // TestLinear has the longest value that a file can have, of as many lines: nothing is copied for a line.
 func TestLinear(t *testing.T) {
 	file := []byte("K='" + strings.Repeat("\n", Max-4) + "'")
-	if n := testing.AllocsPerRun(1, func() { Parse(file) }); n > 10 {
+	if n := testing.AllocsPerRun(1, func() { Parse(file, "K") }); n > 10 {
 		t.Errorf("%v allocations; want a few", n)
+	}
+}
+
+// TestKeepsWhatIsWanted: of a file with tens of thousands of variables those stay that somebody asks for.
+func TestKeepsWhatIsWanted(t *testing.T) {
+	file := strings.Repeat("OTHER='"+strings.Repeat("x", 100)+"'\n", 10_000) + "K='v'\nL='w'\nK='again'"
+	f := Parse([]byte(file), "K", "NONE", "K")
+	if f.Bytes() != len("Kv") || len(f.values) != 1 {
+		t.Errorf("%d bytes and %d variables are kept", f.Bytes(), len(f.values))
 	}
 }
 
 func FuzzValue(f *testing.F) {
 	f.Add("K='v'\nA='\n'", "K")
 	f.Fuzz(func(t *testing.T, file, key string) {
-		if v, found, err := Parse([]byte(file)).Value(key); len(v) > len(file) || err != nil && found {
+		if v, found, err := Parse([]byte(file), key).Value(key); len(v) > len(file) || err != nil && found {
 			t.Errorf("%q, %v, %v", v, found, err)
 		}
 	})

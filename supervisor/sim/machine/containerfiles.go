@@ -3,7 +3,9 @@ package machine
 import (
 	"context"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/envfile"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
 )
@@ -45,15 +47,19 @@ func (f *ContainerFiles) MakeFiles(ctx context.Context, r port.MakeFiles, done f
 }
 
 // ReadEnvFiles implements port.ContainerFiles.
-func (f *ContainerFiles) ReadEnvFiles(ctx context.Context, r port.ReadEnvFiles, done func([][]byte, error)) {
-	var out [][]byte
+func (f *ContainerFiles) ReadEnvFiles(ctx context.Context, r port.ReadEnvFiles, done func([]*envfile.File, error)) {
+	var out []*envfile.File
 	call := Call{Verb: "ReadEnvFiles", Pod: string(r.Pod.UID)}
 	f.do(ctx, call, diskLatency, func(err error) { done(out, err) }, func() error {
-		out = make([][]byte, len(r.Files))
-		for i, file := range r.Files {
+		var err error
+		out, err = containerenv.Read(r.Files, func(file containerenv.File) ([]byte, error) {
 			if text, ok := f.Env[file.Volume+"/"+file.Path]; ok && file.Root != "" {
-				out[i] = []byte(text)
+				return []byte(text), nil
 			}
+			return nil, nil
+		})
+		if err != nil {
+			return &port.Error{Kind: port.InvalidConfig, Verb: call.Verb, Object: call.object(), Detail: err.Error()}
 		}
 		return nil
 	})
