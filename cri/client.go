@@ -38,6 +38,10 @@ type Client struct {
 	conns   []*grpc.ClientConn
 	runtime runtimeapi.RuntimeServiceClient
 	images  runtimeapi.ImageServiceClient
+	// runtimeConn is the connection of runtime.
+	runtimeConn *grpc.ClientConn
+	// longCommands and execAnswers bound what commands in containers take in memory.
+	longCommands, execAnswers turns
 
 	// noStreams is set once the runtime turned out to have no streaming lists, and cleared when
 	// it goes away: it may come back as a newer version.
@@ -84,7 +88,10 @@ func newClient(config Config) *Client {
 	if config.MakeDirectory == nil {
 		config.MakeDirectory = func(path string) error { return os.MkdirAll(path, 0o755) }
 	}
-	c := &Client{config: config, deadlines: deadlines{request: config.RequestTimeout}}
+	c := &Client{
+		config: config, deadlines: deadlines{request: config.RequestTimeout},
+		longCommands: make(turns, longCommandsAtOnce), execAnswers: make(turns, answersAtOnce),
+	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	return c
 }
@@ -95,7 +102,7 @@ func (c *Client) connect() error {
 	if err != nil {
 		return err
 	}
-	c.runtime = runtimeapi.NewRuntimeServiceClient(conn)
+	c.runtime, c.runtimeConn = runtimeapi.NewRuntimeServiceClient(conn), conn
 	if c.config.ImageEndpoint != c.config.Endpoint {
 		if conn, err = c.open(c.config.ImageEndpoint); err != nil {
 			return err
@@ -131,6 +138,9 @@ func (c *Client) open(endpoint string) (*grpc.ClientConn, error) {
 		}),
 		grpc.WithAuthority("localhost"),
 		grpc.WithConnectParams(reconnect),
+		// Windows do not grow: what nobody has asked for yet of an answer stays with the runtime.
+		grpc.WithStaticStreamWindowSize(streamWindow),
+		grpc.WithStaticConnWindowSize(4 * streamWindow),
 		grpc.WithIdleTimeout(0), // an idle connection would delay the next call by its set-up
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),

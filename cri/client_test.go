@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/labels"
@@ -288,11 +290,96 @@ func TestExecSyncKeepsTheHeadOfLongOutput(t *testing.T) {
 	}}
 	c := dial(t, f, nil)
 	got, err := await(t, func(done func(port.ExecResult, error)) {
-		c.ExecSync(t.Context(), "c", []string{"x"}, 1500*time.Millisecond, done)
+		c.ExecSync(t.Context(), "c", port.Words("x"), 1500*time.Millisecond, done)
 	})
 	if err != nil || got.ExitCode != 3 || len(got.Stdout) != maxExecOutput || string(got.Stderr) != "2" {
 		t.Errorf("code %d, %d bytes, %q, %v", got.ExitCode, len(got.Stdout), got.Stderr, err)
 	}
+}
+
+// TestExecAnswersComeOneByOne: an answer that is not received yet takes little memory, however long it is.
+func TestExecAnswersComeOneByOne(t *testing.T) {
+	const calls, long = 8, 8 << 20
+	var answered, received atomic.Int64
+	f := &fakeRuntime{exec: func(*runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		answered.Add(1)
+		return &runtimeapi.ExecSyncResponse{Stdout: make([]byte, long)}, nil
+	}}
+	c := dial(t, f, func(c *Config) {
+		c.Dial = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+			return &countingConn{conn, &received}, err
+		})}
+	})
+	c.execAnswers <- struct{}{} // one is being received
+	done := make(chan error, calls)
+	for range calls {
+		c.ExecSync(t.Context(), "c", port.Words("x"), time.Minute, func(r port.ExecResult, err error) {
+			if err == nil && len(r.Stdout) != maxExecOutput {
+				err = fmt.Errorf("%d bytes", len(r.Stdout))
+			}
+			done <- err
+		})
+	}
+	check.Until(t, "all have begun to answer", func() bool { return received.Load() >= calls*streamWindow })
+	check.Equal(t, answered.Load(), calls, "answers")
+	check.AtMost(t, received.Load(), 2*calls*streamWindow, "bytes of answers that wait")
+	check.Equal(t, len(done), 0, "answers that did not wait")
+	c.execAnswers.give()
+	for range calls {
+		check.Error(t, check.Receive(t, done))
+	}
+}
+
+// countingConn counts what is read.
+type countingConn struct {
+	net.Conn
+	received *atomic.Int64
+}
+
+func (c *countingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.received.Add(int64(n))
+	return n, err
+}
+
+// TestLongCommands: a few of those are under way at once, also if they hang, and what has no turn says nothing of its
+// container.
+func TestLongCommands(t *testing.T) {
+	release := make(chan struct{})
+	var under, most atomic.Int64
+	f := &fakeRuntime{exec: func(*runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		<-release
+		under.Add(-1)
+		return &runtimeapi.ExecSyncResponse{}, nil
+	}}
+	c := dial(t, f, nil)
+	long := func(room int) ([]string, error) {
+		if room < expansion.Max {
+			return nil, expansion.ErrTooLong
+		}
+		most.Store(max(most.Load(), under.Add(1)))
+		return []string{"x"}, nil
+	}
+	const calls = 6
+	done := make(chan error, calls)
+	for range calls {
+		c.ExecSync(t.Context(), "c", long, time.Minute, func(_ port.ExecResult, err error) { done <- err })
+	}
+	check.Until(t, "two are under way", func() bool { return under.Load() == longCommandsAtOnce })
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := await(t, func(done func(port.ExecResult, error)) { c.ExecSync(ended, "c", long, time.Minute, done) })
+	check.Equal(t, port.KindOf(err), port.Other, "one without a turn: %v", err)
+	_, err = await(t, func(done func(port.ExecResult, error)) {
+		c.ExecSync(t.Context(), "c", func(int) ([]string, error) { return nil, errors.New("never") }, time.Minute, done)
+	})
+	check.Equal(t, port.KindOf(err), port.InvalidConfig, "one that can't be made: %v", err)
+	for range calls {
+		release <- struct{}{}
+		check.Error(t, check.Receive(t, done))
+	}
+	check.Equal(t, most.Load(), longCommandsAtOnce, "the most at once")
 }
 
 // TestExecSyncHasALimit: the output of a pod's command may not be as long as other answers.
@@ -302,7 +389,7 @@ func TestExecSyncHasALimit(t *testing.T) {
 	}}
 	c := dial(t, f, nil)
 	_, err := await(t, func(done func(port.ExecResult, error)) {
-		c.ExecSync(t.Context(), "c", []string{"x"}, time.Minute, done)
+		c.ExecSync(t.Context(), "c", port.Words("x"), time.Minute, done)
 	})
 	check.Says(t, err, "larger than max", "an answer of more than 16 MiB")
 }

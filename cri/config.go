@@ -22,6 +22,9 @@ const DefaultEndpoint = "unix:///run/containerd/containerd.sock"
 // thousand containers with long annotations.
 const defaultMaxMessageBytes = 32 << 20
 
+// streamWindow is how much of an answer is received before it is asked for, in bytes.
+const streamWindow = 256 << 10
+
 // Config says how to reach a runtime.
 type Config struct {
 	// Endpoint is the runtime's socket: unix:///run/x.sock or /run/x.sock.

@@ -2,11 +2,13 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -16,26 +18,78 @@ const (
 	// maxExecAnswer bounds an answer: that of a pod's command need not be as long as a list of all containers. It is a
 	// kubelet's limit for all answers.
 	maxExecAnswer = 16 << 20
+	// Of these there is one at a time: an answer takes twice its length, and there may be many. Of long commands there are
+	// two, so that one that hangs does not hold up all others.
+	answersAtOnce, longCommandsAtOnce = 1, 2
 )
 
 // ExecSync implements port.Runtime. The timeout is rounded up to whole seconds; at its end the
 // runtime kills the command and the error is of kind Deadline. Zero: the command runs until ctx
 // ends.
 func (c *Client) ExecSync(
-	ctx context.Context, containerID string, command []string, timeout time.Duration, done func(port.ExecResult, error),
+	ctx context.Context, containerID string, command port.Command, timeout time.Duration,
+	done func(port.ExecResult, error),
 ) {
 	k := call{"ExecSync", containerID, c.deadlines.exec(timeout)}
 	run(c, ctx, k, func(ctx context.Context) (port.ExecResult, error) {
-		answer, err := c.runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{
-			ContainerId: containerID, Cmd: command, Timeout: wholeSeconds(timeout),
-		}, grpc.MaxCallRecvMsgSize(min(maxExecAnswer, c.config.MaxMessageBytes)))
-		return port.ExecResult{
-			ExitCode: answer.GetExitCode(),
-			Stdout:   head(answer.GetStdout()),
-			Stderr:   head(answer.GetStderr()),
-		}, err
+		line, err := command(expansion.Small)
+		if errors.Is(err, expansion.ErrTooLong) {
+			if !c.longCommands.take(ctx) {
+				return port.ExecResult{}, &port.Error{Kind: port.Other, Detail: "too many long commands are under way"}
+			}
+			defer c.longCommands.give()
+			line, err = command(expansion.Max)
+		}
+		if err != nil {
+			return port.ExecResult{}, &port.Error{Kind: port.InvalidConfig, Detail: err.Error()}
+		}
+		return c.exec(ctx, &runtimeapi.ExecSyncRequest{
+			ContainerId: containerID, Cmd: line, Timeout: wholeSeconds(timeout),
+		})
 	}, done)
 }
+
+// exec makes the call as the generated client does, but that long answers are not received all at once: until it is
+// its turn, an answer waits in the runtime.
+func (c *Client) exec(ctx context.Context, r *runtimeapi.ExecSyncRequest) (result port.ExecResult, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // a stream that is given up has to be ended
+	stream, err := c.runtimeConn.NewStream(ctx, &grpc.StreamDesc{}, runtimeapi.RuntimeService_ExecSync_FullMethodName,
+		grpc.MaxCallRecvMsgSize(min(maxExecAnswer, c.config.MaxMessageBytes)))
+	if err != nil {
+		return result, err
+	}
+	if err := stream.SendMsg(r); err != nil {
+		return result, err
+	}
+	if _, err := stream.Header(); err != nil {
+		return result, err
+	}
+	if !c.execAnswers.take(ctx) {
+		return result, &port.Error{Kind: port.Other, Detail: "too many answers were being received"}
+	}
+	defer c.execAnswers.give()
+	var answer runtimeapi.ExecSyncResponse
+	err = stream.RecvMsg(&answer)
+	return port.ExecResult{
+		ExitCode: answer.GetExitCode(), Stdout: head(answer.GetStdout()), Stderr: head(answer.GetStderr()),
+	}, err
+}
+
+// turns are how many may do something at once.
+type turns chan struct{}
+
+// take waits for a turn, as long as ctx goes on.
+func (t turns) take(ctx context.Context) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t turns) give() { <-t }
 
 // head truncates output to the bound, and frees the rest.
 func head(output []byte) []byte {

@@ -78,7 +78,7 @@ func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Durati
 	case h != nil && h.Exec != nil:
 		command := strings.Join(h.Exec.Command, " ")
 		r.call = func(ctx context.Context, done func(ActionDone)) {
-			p.deps.Runtime.ExecSync(ctx, id, h.Exec.Command, 0, func(r port.ExecResult, err error) {
+			p.deps.Runtime.ExecSync(ctx, id, port.Words(h.Exec.Command...), 0, func(r port.ExecResult, err error) {
 				switch {
 				case err != nil && ctx.Err() != nil:
 					err = fail(port.Canceled, "command %q was still running when its container was stopped", command)

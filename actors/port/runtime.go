@@ -52,7 +52,7 @@ type Runtime interface {
 	// ExecSync runs a command and collects at most 64 KiB of its output. An exit code other than 0 is
 	// no error of the call. The command is killed at the end of timeout or of ctx; a timeout of zero
 	// means none.
-	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration,
+	ExecSync(ctx context.Context, containerID string, command Command, timeout time.Duration,
 		done func(ExecResult, error))
 
 	// UpdateContainer changes the limits of a container, which may not have started yet. Idempotent.
@@ -173,6 +173,15 @@ type UpdateSandbox struct {
 	ID  string
 	Pod *v1.Pod
 	To  observed.Resources
+}
+
+// Command makes the words of a command, where the call is made: they may be long, and are not kept. If they take more
+// than room, in bytes, the error is expansion.ErrTooLong.
+type Command func(room int) ([]string, error)
+
+// Words is a command that is known.
+func Words(words ...string) Command {
+	return func(int) ([]string, error) { return words, nil }
 }
 
 // ExecResult is the result of a command in a container.

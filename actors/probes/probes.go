@@ -40,7 +40,7 @@ func Pools(commands int) []kernel.Pool {
 
 // Runtime is what the actor uses of port.Runtime.
 type Runtime interface {
-	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration,
+	ExecSync(ctx context.Context, containerID string, command port.Command, timeout time.Duration,
 		done func(port.ExecResult, error))
 }
 

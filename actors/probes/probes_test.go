@@ -80,7 +80,7 @@ func (r *rig) ProbeTCP(ctx context.Context, q probe.TCP, _ time.Duration, done f
 }
 
 // ExecSync implements probes.Runtime.
-func (r *rig) ExecSync(ctx context.Context, id string, _ []string, _ time.Duration, done func(port.ExecResult, error)) {
+func (r *rig) ExecSync(ctx context.Context, id string, _ port.Command, _ time.Duration, done func(port.ExecResult, error)) {
 	r.ProbeTCP(ctx, probe.TCP{Host: id}, 0, func(err error) { done(port.ExecResult{}, err) })
 }
 

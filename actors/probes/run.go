@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/probe"
@@ -119,7 +118,7 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 			return answered{id, execAnswer(t, timeout, port.ExecResult{}, &port.Error{Kind: port.Deadline})}
 		}
 		e.Run = func(ctx context.Context, effect kernel.EffectID, done func(Message)) {
-			deps.Runtime.ExecSync(ctx, id, t.Command, timeout, func(r port.ExecResult, err error) {
+			deps.Runtime.ExecSync(ctx, id, t.Words, timeout, func(r port.ExecResult, err error) {
 				done(answered{effect, execAnswer(t, timeout, r, err)})
 			})
 		}
@@ -180,7 +179,7 @@ func execAnswer(t probe.Exec, timeout time.Duration, r port.ExecResult, err erro
 		return probe.JudgeExec(r.ExitCode, r.Stdout, r.Stderr)
 	case port.KindOf(err) == port.Deadline:
 		return probe.Answer{Verdict: probe.Failed, Output: probe.Shown(fmt.Sprintf(
-			"command timed out: %q timed out after %v", strings.Join(t.Command, " "), timeout))}
+			"command timed out: %q timed out after %v", t.Text(), timeout))}
 	default:
 		return probe.Answer{Verdict: probe.Errored, Output: probe.Shown(detail(err))}
 	}

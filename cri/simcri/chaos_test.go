@@ -125,7 +125,7 @@ func (c *chaos) step() {
 		c.RemovePodSandbox(ctx, id, note("remove sandbox "+id))
 	case 11:
 		f := c.called("exec " + id)
-		c.ExecSync(ctx, id, nil, time.Duration(c.pick(3))*time.Second, func(r port.ExecResult, err error) { f(r.ExitCode, err) })
+		c.ExecSync(ctx, id, port.Words(), time.Duration(c.pick(3))*time.Second, func(r port.ExecResult, err error) { f(r.ExitCode, err) })
 	case 12:
 		f := c.called("pull")
 		c.PullImage(ctx, port.PullImage{Image: testImage, Pod: p}, func(_ string, err error) { f(nil, err) })

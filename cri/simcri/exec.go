@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -14,15 +15,20 @@ const execOutputLimit = 64 << 10
 // ExecSync implements port.Runtime. The end of the container ends the command too (exit code
 // 137). Without a timeout a hanging command runs until the call is cancelled.
 func (r *Runtime) ExecSync(
-	ctx context.Context, id string, command []string, timeout time.Duration, done func(port.ExecResult, error),
+	ctx context.Context, id string, words port.Command, timeout time.Duration, done func(port.ExecResult, error),
 ) {
 	call := r.containerCall(ExecSync, id)
+	command, wrong := words(expansion.Max)
 	if len(command) > 0 {
 		call.Command = command[0]
 	}
 	r.begin(ctx, call,
 		func(err error) { done(port.ExecResult{}, err) }, nil,
 		func(o *op) {
+			if wrong != nil {
+				o.Refusef(port.InvalidConfig, wrong.Error())
+				return
+			}
 			c := r.containers[id]
 			if c == nil {
 				o.Refusef(port.NotFound, "no such container")

@@ -104,7 +104,9 @@ func (s *server) ContainerStatus(
 
 func (s *server) ExecSync(ctx context.Context, q *runtimev1.ExecSyncRequest) (*runtimev1.ExecSyncResponse, error) {
 	id, timeout := s.containerID(q.GetContainerId()), time.Duration(q.GetTimeout())*time.Second
-	result, err := wait(func(done func(port.ExecResult, error)) { s.r.ExecSync(ctx, id, q.GetCmd(), timeout, done) })
+	result, err := wait(func(done func(port.ExecResult, error)) {
+		s.r.ExecSync(ctx, id, port.Words(q.GetCmd()...), timeout, done)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -193,7 +193,7 @@ func (w *world) list(uid string) observed.Runtime {
 func (w *world) execSync(id string, timeout time.Duration, command ...string) (port.ExecResult, error) {
 	w.t.Helper()
 	a, done := give[port.ExecResult](w)
-	w.ExecSync(context.Background(), id, command, timeout, done)
+	w.ExecSync(context.Background(), id, port.Words(command...), timeout, done)
 	return await(w, a)
 }
 

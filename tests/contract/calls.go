@@ -192,7 +192,7 @@ func (s *suite) status(id string) *pending[observed.Container] {
 
 func (s *suite) exec(id string, command []string, timeout time.Duration) *pending[port.ExecResult] {
 	return begin(s, "ExecSync", func(done func(port.ExecResult, error)) {
-		s.Runtime.ExecSync(context.Background(), id, command, timeout, done)
+		s.Runtime.ExecSync(context.Background(), id, port.Words(command...), timeout, done)
 	})
 }
 

@@ -19,7 +19,42 @@ import (
 type Target interface{ isTarget() }
 
 // Exec runs a command in the container.
-type Exec struct{ Command []string }
+type Exec struct {
+	// Command is that of the spec; Words has it expanded.
+	Command []string
+	env     []v1.EnvVar
+}
+
+// Words are the command with the variables of the container's spec; one that comes from elsewhere is empty. They may
+// take as much as a program can be started with, so they are made for one run, and not kept. If they take more than
+// room, the error is expansion.ErrTooLong.
+func (e Exec) Words(room int) ([]string, error) {
+	var values map[string]string
+	left := expansion.Room{Left: room}
+	words, err := left.All(e.Command, func(name string) (string, bool) {
+		if values == nil {
+			values = make(map[string]string, len(e.env))
+			for i := range e.env {
+				values[e.env[i].Name] = e.env[i].Value
+			}
+		}
+		value, is := values[name]
+		return value, is
+	})
+	if err != nil {
+		return nil, fmt.Errorf("command of the probe: %w", err)
+	}
+	return words, nil
+}
+
+// Text is the command for people.
+func (e Exec) Text() string {
+	words, err := e.Words(expansion.Small)
+	if err != nil {
+		words = e.Command
+	}
+	return strings.Join(words, " ")
+}
 
 // HTTP sends a GET request.
 type HTTP struct {
@@ -79,12 +114,7 @@ func TargetOf(p *v1.Probe, c *v1.Container, podIP string) (t Target, known bool,
 	}
 	switch {
 	case p.Exec != nil:
-		room := expansion.Room{Left: expansion.Max}
-		command, err := room.All(p.Exec.Command, staticEnv(c))
-		if err != nil {
-			return nil, false, fmt.Errorf("command of the probe: %w", err)
-		}
-		return Exec{command}, true, nil
+		return Exec{p.Exec.Command, c.Env}, true, nil
 	case p.HTTPGet != nil:
 		g := p.HTTPGet
 		port, err := portOf(g.Port, c)
@@ -108,19 +138,6 @@ func TargetOf(p *v1.Probe, c *v1.Container, podIP string) (t Target, known bool,
 		return g, g.Host != "", nil
 	default:
 		return nil, false, fmt.Errorf("the probe of container %q has none of exec, httpGet, tcpSocket and grpc", c.Name)
-	}
-}
-
-// staticEnv looks up a variable of the container in its spec. It is empty if its value comes from
-// elsewhere.
-func staticEnv(c *v1.Container) func(string) (string, bool) {
-	return func(name string) (string, bool) {
-		for i := len(c.Env) - 1; i >= 0; i-- {
-			if e := &c.Env[i]; e.Name == name {
-				return e.Value, true
-			}
-		}
-		return "", false
 	}
 }
 

@@ -2,12 +2,14 @@ package probe
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -15,7 +17,7 @@ func TestTargetOf(t *testing.T) {
 	app := &v1.Container{
 		Name:  "app",
 		Ports: []v1.ContainerPort{{Name: "web", ContainerPort: 8080, HostPort: 80}},
-		Env:   []v1.EnvVar{{Name: "A", Value: "a"}, {Name: "REF", ValueFrom: &v1.EnvVarSource{}}, {Name: "LONG", Value: strings.Repeat("x", 1<<20)}},
+		Env:   []v1.EnvVar{{Name: "A", Value: "a"}},
 	}
 	service := "s"
 	headers := []v1.HTTPHeader{{Name: "X", Value: "y"}}
@@ -27,7 +29,7 @@ func TestTargetOf(t *testing.T) {
 		err     string
 	}{
 		"exec": {handler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"x", "$(A)", "$$(A)", "$(REF)", "$(NONE)"}}},
-			want: Exec{[]string{"x", "a", "$(A)", "", "$(NONE)"}}},
+			want: Exec{[]string{"x", "$(A)", "$$(A)", "$(REF)", "$(NONE)"}, app.Env}},
 		"http": {handler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: "/x?y=1", Port: intstr.FromInt32(81), HTTPHeaders: headers}}, ip: "10.0.0.1",
 			want: HTTP{Host: "10.0.0.1", Port: 81, Path: "/x?y=1", Headers: headers}},
 		"https at another host, port by name": {handler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Host: "h", Scheme: v1.URISchemeHTTPS, Port: intstr.FromString("web")}},
@@ -38,8 +40,6 @@ func TestTargetOf(t *testing.T) {
 		"no such port":   {handler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromString("nope")}}, err: `container "app" has no port named "nope"`},
 		"not a port":     {handler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("70000")}}, err: "invalid port number: 70000"},
 		"nothing":        {err: "none of exec"},
-		"an endless command": {handler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{strings.Repeat("$(LONG)", 7)}}},
-			err: "command of the probe: more than 6 MiB"},
 	} {
 		got, known, err := TargetOf(&v1.Probe{ProbeHandler: c.handler}, app, c.ip)
 		switch {
@@ -51,6 +51,33 @@ func TestTargetOf(t *testing.T) {
 			t.Errorf("%s: %+v, known %v", name, got, known)
 		}
 	}
+}
+
+func TestWords(t *testing.T) {
+	env := []v1.EnvVar{
+		{Name: "A", Value: "first"}, {Name: "A", Value: "a"}, {Name: "REF", ValueFrom: &v1.EnvVarSource{}},
+		{Name: "LONG", Value: strings.Repeat("x", 1<<20)},
+	}
+	for _, c := range []struct {
+		command []string
+		room    int
+		want    []string
+		err     string
+	}{
+		{[]string{"x", "$(A)", "$$(A)", "$(REF)", "$(NONE)"}, expansion.Small, []string{"x", "a", "$(A)", "", "$(NONE)"}, ""},
+		{[]string{"$(LONG)"}, expansion.Small, nil, "command of the probe: more than 6 MiB"},
+		{[]string{"$(LONG)"}, expansion.Max, []string{env[3].Value}, ""},
+		{[]string{strings.Repeat("$(LONG)", 7)}, expansion.Max, nil, "command of the probe: more than 6 MiB"},
+	} {
+		got, err := Exec{c.command, env}.Words(c.room)
+		if c.err != "" {
+			check.Says(t, err, c.err, "%.20s: error", c.command)
+		} else if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%.20s: %.20s, %v", c.command, got, err)
+		}
+	}
+	check.Equal(t, Exec{[]string{"x", "$(A)"}, env}.Text(), "x a", "for people")
+	check.Equal(t, Exec{[]string{"x", "$(LONG)"}, env}.Text(), "x $(LONG)", "one that is long, for people")
 }
 
 func TestURL(t *testing.T) {

@@ -150,7 +150,7 @@ func (s *Streams) run(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx := r.Context()
 	result, err := answer.Of(ctx, func(done func(port.ExecResult, error)) {
-		s.config.Runtime.ExecSync(ctx, id, command, 0, done)
+		s.config.Runtime.ExecSync(ctx, id, port.Words(command...), 0, done)
 	})
 	if err != nil {
 		return &refusal{http.StatusInternalServerError, err.Error()} // as every failure of a command

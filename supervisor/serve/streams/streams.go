@@ -38,7 +38,7 @@ const Feature = "ExtendWebSocketsToKubelet"
 type Runtime interface {
 	port.Streams
 	List(ctx context.Context, uid string, done func(observed.Runtime, error))
-	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration,
+	ExecSync(ctx context.Context, containerID string, command port.Command, timeout time.Duration,
 		done func(port.ExecResult, error))
 }
 

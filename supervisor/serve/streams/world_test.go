@@ -24,6 +24,7 @@ import (
 	crirc "k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	utilexec "k8s.io/utils/exec"
 
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
@@ -61,7 +62,8 @@ func (f *fakeRuntime) List(_ context.Context, uid string, done func(observed.Run
 	done(observed.Runtime{Pods: []observed.RuntimePod{{Ref: observed.PodRef{UID: types.UID(uid)}, Pod: f.pods[uid]}}}, f.err)
 }
 
-func (f *fakeRuntime) ExecSync(ctx context.Context, id string, command []string, _ time.Duration, done func(port.ExecResult, error)) {
+func (f *fakeRuntime) ExecSync(ctx context.Context, id string, words port.Command, _ time.Duration, done func(port.ExecResult, error)) {
+	command, _ := words(expansion.Max)
 	switch command[0] {
 	case "hang":
 		context.AfterFunc(ctx, func() { done(port.ExecResult{}, &port.Error{Kind: port.Canceled, Verb: "ExecSync"}) })
