@@ -3,6 +3,7 @@ package images_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -90,4 +91,27 @@ func TestManyContainers(t *testing.T) {
 			check.Equal(t, len(runtime.as), n, "tries")
 		}
 	})
+}
+
+// TestTextsOfManyFailures: a registry that says something else to each credential, at length, does not fill the memory.
+func TestTextsOfManyFailures(t *testing.T) {
+	const credentials, text = 4000, 16 << 10
+	registry := &refuses{}
+	r := makeRig(t, func(_ *rig, d *images.Deps) { d.Runtime = registry })
+	r.actor.Tell(r.asks("a", v1.PullAlways, many(credentials)))
+	r.Settle()
+	held := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := held()
+	for i := range credentials - 1 {
+		registry.open[i]("", refused(port.Other, fmt.Sprint(i, strings.Repeat("x", text))))
+		r.Settle()
+	}
+	check.AtMost(t, held()-before, credentials*text/3, "bytes held of %d texts", credentials)
+	registry.open[credentials-1]("", refused(port.Other, noTag))
+	r.Settle()
 }

@@ -116,7 +116,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	}
 	if m.err != nil {
 		if !i.inherited {
-			i.tried = append(i.tried, attempt{i.with, detail(m.err)})
+			i.failedWith(i.with, m.err)
 		}
 		if len(i.next) > 0 && len(i.waiting) > 0 && !mayGoOn(m.err) {
 			a.pullNext(ctx, i, i.waiting[0].pod)
@@ -179,10 +179,24 @@ func (a *images) concerned(ctx *kernel.Context[Message], i *image) (out []*waite
 // exhaust gives up what was not tried yet, with the error of what was.
 func (i *image) exhaust(err error) {
 	for _, c := range i.next {
-		i.tried = append(i.tried, attempt{c, detail(err)})
+		i.failedWith(c, err)
 	}
 	i.next = nil
 }
+
+// failedWith notes why a pull failed with one credential. There may be tens of thousands, each with a text of its own.
+func (i *image) failedWith(c imagepull.Credential, err error) {
+	text := detail(err)
+	if n := len(i.tried); n > 0 && i.tried[n-1].err == text {
+		text = i.tried[n-1].err // as a rule all are the same
+	} else if n >= wholeTexts {
+		text = strings.Clone(strings.ToValidUTF8(text[:min(len(text), shortText)], ""))
+	}
+	i.tried = append(i.tried, attempt{c, text})
+}
+
+// wholeTexts is how many of these texts are kept as they are, shortText what is kept of the others, in bytes.
+const wholeTexts, shortText = 500, 100
 
 // why is what a container is told of a pull that failed: what its own credentials got, and which of its plugins failed.
 func (i *image) why() func(*waiter) string {

@@ -134,18 +134,20 @@ func PullFailure(image, text string) (reason, message string) {
 	return ErrImagePull, text
 }
 
-// mostTexts is how many different errors of one pull are told. It may have been tried with thousands of credentials.
-const mostTexts = 32
+// mostTexts is how many different errors of one pull are told, and mostBytes how long they may be, but for the first. It
+// may have been tried with thousands of credentials, for each of thousands of containers.
+const mostTexts, mostBytes = 32, 2048
 
 // PullError is the error of a pull that was tried with several credentials, by what each got.
 func PullError(texts []string) string {
 	var out []string
-	seen := map[string]bool{}
+	seen, left := map[string]bool{}, mostBytes
 	for _, t := range texts {
 		if seen[t] {
 			continue
 		}
-		if seen[t] = true; len(seen) <= mostTexts {
+		seen[t] = true
+		if left -= len(t); len(out) == 0 || len(out) == len(seen)-1 && len(out) < mostTexts && left >= 0 {
 			out = append(out, t)
 		}
 	}

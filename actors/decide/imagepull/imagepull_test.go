@@ -1,6 +1,7 @@
 package imagepull
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,16 @@ func TestPullFailure(t *testing.T) {
 		if got := PullError(texts); got != want {
 			t.Errorf("%q: %q, want %q", texts, got, want)
 		}
+	}
+	long := make([]string, 100)
+	for i := range long {
+		long[i] = fmt.Sprint(i, strings.Repeat(" no", 300))
+	}
+	if got := PullError(long); len(got) > mostBytes+100 || !strings.HasSuffix(got, ", and 98 more]") {
+		t.Errorf("%d bytes of many long texts: …%s", len(got), got[len(got)-30:])
+	}
+	if got := PullError([]string{strings.Repeat("x", 5000)}); len(got) != 5000 {
+		t.Errorf("%d bytes of one long text", len(got))
 	}
 }
 
