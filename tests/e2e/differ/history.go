@@ -171,6 +171,10 @@ func settledStatus(p *v1.Pod) *v1.PodStatus {
 		for i := range list {
 			c := &list[i]
 			w, last := c.State.Waiting, c.LastTerminationState
+			if w != nil && w.Reason == "ImagePullBackOff" { // it is one of two in turn
+				_, why, _ := strings.Cut(w.Message, ": ErrImagePull: ")
+				w.Reason, w.Message = "ErrImagePull", why
+			}
 			if w != nil && w.Reason == "CrashLoopBackOff" && last.Terminated != nil {
 				c.State, c.LastTerminationState = last, v1.ContainerState{}
 			} else if t := c.State.Terminated; t != nil && again(p, c.Name, t.ExitCode) {

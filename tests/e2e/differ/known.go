@@ -57,6 +57,8 @@ var knowns = []known{
 	{class: `history/condition/PodReadyToStartContainers=True `, kubelet: none, beside: unmounted, doc: differences, row: ahead},
 	{class: `(status|end)/conditions\[PodReadyToStartContainers\]/status`, kubelet: "False", beside: unmounted, doc: differences, row: ahead},
 	{class: `(status|end)/.*/state/waiting/message`, kubelet: none, doc: differences, row: "State of a container that waits for a hook"},
+	{class: `event/Warning/Failed/` + untargeted, kubelet: "kubelet", troupe: none, doc: differences, row: "An ephemeral container whose target"},
+	{class: `history/container/\*`, kubelet: `.*waiting CreateContainerConfigError.*`, beside: untargeted, doc: differences, row: "An ephemeral container whose target"},
 	{class: `event/Warning/FailedMount//.*` + oldCheck, kubelet: "kubelet", beside: newCheck, doc: volumes, row: "hostPath: the error says what is there"},
 	{class: `event/Warning/FailedMount//.*` + newCheck, troupe: "kubelet", beside: oldCheck, doc: volumes, row: "hostPath: the error says what is there"},
 	{class: `event/Warning/Unhealthy/.* probe errored and resulted in .*`, doc: page, row: "a probe that the end of its container cuts off"},
@@ -69,6 +71,9 @@ const page, differences, volumes = "parity/differ.md", "differences.md", "parity
 
 // A pod whose volumes are not there has a sandbox all the same.
 const unmounted, ahead = `^event/Warning/FailedMount/`, "Sandbox of a pod whose volumes are not there yet"
+
+// The error of an ephemeral container whose target does not run.
+const untargeted = `spec\.ephemeralContainers\{.*\}/Error: unable to find target container .*`
 
 // The error of a hostPath of another type, as it was until v1.36, and as it is since.
 const oldCheck, newCheck = `hostPath type check failed: \S+ is not a [a-z ]+$`, `hostPath type check failed: \S+ is not a [a-z ]+, .*$`
