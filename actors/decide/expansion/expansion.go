@@ -13,7 +13,8 @@ import (
 // limits of its process (3/4 of the kernel's default stack of 8 MiB, fs/exec.c).
 const Max = 6 << 20
 
-// Small is what is made wherever it is needed, and may wait there. What takes more is made for few containers at a time.
+// Small is what is made wherever it is needed, and may wait there. What takes more is made for few containers at a
+// time.
 const Small = 256 << 10
 
 // ErrTooLong is the error of what no program can be started with.

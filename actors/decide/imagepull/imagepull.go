@@ -134,8 +134,8 @@ func PullFailure(image, text string) (reason, message string) {
 	return ErrImagePull, text
 }
 
-// mostTexts is how many different errors of one pull are told, and mostBytes how long they may be, but for the first. It
-// may have been tried with thousands of credentials, for each of thousands of containers.
+// mostTexts is how many different errors of one pull are told, and mostBytes how long they may be, but for the first.
+// It may have been tried with thousands of credentials, for each of thousands of containers.
 const mostTexts, mostBytes = 32, 2048
 
 // PullError is the error of a pull that was tried with several credentials, by what each got.
