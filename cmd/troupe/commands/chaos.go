@@ -113,7 +113,8 @@ found until then was printed; 1 if the command could not be run.`,
 		many.Flags().Var(&f.shard, "shard", "run only part I of N of the cases, I from 0 to N-1: I/N")
 	}
 	sweep.MarkFlagsMutuallyExclusive("pairs", "shard")
-	c.AddCommand(run, replay, shrink, sweep, seeds, newChaosLiveCommand(&f))
+	c.AddCommand(run, replay, shrink, sweep, seeds)
+	c.AddCommand(chaosOnNodes(&f)...)
 	return c
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package commands
 
 import (
@@ -9,16 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 	"github.com/troupe-dev/troupe/tests/check"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serveNode serves a node of two pods and gives its root directory.
 func serveNode(t *testing.T) string {
@@ -73,16 +71,6 @@ func serveNode(t *testing.T) string {
 		check.Error(t, <-ended)
 	})
 	return root
-}
-
-func command(ctx context.Context, args ...string) (string, error) {
-	var out bytes.Buffer
-	c := Root()
-	c.SetArgs(args)
-	c.SetOut(&out)
-	c.SetErr(&out)
-	err := c.ExecuteContext(ctx)
-	return out.String(), err
 }
 
 func TestCommands(t *testing.T) {

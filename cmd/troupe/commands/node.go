@@ -1,3 +1,5 @@
+//go:build linux
+
 package commands
 
 import (
@@ -95,13 +97,4 @@ func shownFlags(fs *pflag.FlagSet) map[string]string {
 	all := map[string]string{}
 	fs.VisitAll(func(f *pflag.Flag) { all[f.Name] = config.ShownFlag(f.Name, f.Value.String()) })
 	return all
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

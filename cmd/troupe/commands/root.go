@@ -17,6 +17,8 @@ import (
 
 // Execute runs what the arguments of the program ask for. It returns the exit code.
 func Execute() int {
+	// First of all: this process may be a child that does one system call.
+	runChild()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := commandOf(filepath.Base(os.Args[0])).ExecuteContext(ctx)
@@ -26,18 +28,6 @@ func Execute() int {
 		fmt.Fprintln(os.Stderr, "troupe: "+err.Error())
 	}
 	return code
-}
-
-// commandOf is what a program of this name does. In the place of the kubelet, where kubeadm, unit files and scripts
-// look for it, it is troupe node.
-func commandOf(program string) *cobra.Command {
-	if program != "kubelet" {
-		return Root()
-	}
-	c := newNodeCommand()
-	c.Use = program
-	c.SilenceErrors, c.SilenceUsage = true, true // execute prints them, once
-	return c
 }
 
 // The exit codes. A run that a signal ended has one of its own, as of a shell
@@ -80,7 +70,7 @@ func Root() *cobra.Command {
 		Version:       version.Line(),
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newNodeCommand(), newPodsCommand(), newTreeCommand(), newTimelineCommand(), newCrashesCommand(),
-		newWebCommand(), newSimCommand(), newChaosCommand(), newVersionCommand())
+	root.AddCommand(nodeCommands()...)
+	root.AddCommand(newSimCommand(), newChaosCommand(), newVersionCommand())
 	return root
 }

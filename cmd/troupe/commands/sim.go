@@ -337,3 +337,12 @@ func (o *output) discard() {
 		_ = os.Remove(o.file.Name()) // it may be there or not
 	}
 }
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
