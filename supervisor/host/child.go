@@ -114,18 +114,40 @@ func (c *children) ask(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	rest, gone, err := c.queues[r.waitsFor(c.local)].take(ctx, r.owner(c.pods))
+	back, err := c.reserve(ctx, &r)
 	if err != nil {
 		c.leave(r, me)
 		return answer{}, err
 	}
-	me.gone = gone
-	hold := time.AfterFunc(childHold, rest)
-	defer func() {
+	defer back()
+	me.gone, r.turn.used = r.turn.gone, true
+	return c.exchange(ctx, r, me, raw)
+}
+
+// reserved is the turn of a request. used: gone is called when its child is no more.
+type reserved struct {
+	gone func()
+	used bool
+}
+
+// reserve waits for the turn of a request, unless it has one. back gives back what the request has not used of it.
+func (c *children) reserve(ctx context.Context, r *request) (back func(), err error) {
+	if r.turn != nil {
+		return func() {}, nil
+	}
+	rest, gone, err := c.queues[r.waitsFor(c.local)].take(ctx, r.owner(c.pods))
+	if err != nil {
+		return nil, err
+	}
+	hold, turn := time.AfterFunc(childHold, rest), &reserved{gone: gone}
+	r.turn = turn
+	return func() {
 		hold.Stop()
 		rest()
-	}()
-	return c.exchange(ctx, r, me, raw)
+		if !turn.used {
+			gone()
+		}
+	}, nil
 }
 
 // enter notes a request, unless an earlier one for the same was given up and is

@@ -39,8 +39,9 @@ const (
 type request struct {
 	Op   string `json:"op"`
 	Path string `json:"path"`
-	// pod is whose request it is, if Path does not say so.
-	pod string
+	// pod is whose request it is, if Path does not say so. turn is its turn, nil until it has one.
+	pod  string
+	turn *reserved
 	// Type is a v1.HostPathType.
 	Type string `json:"type,omitempty"`
 	// Source is what is mounted, Options how; Mounted: only Group is missing.

@@ -111,6 +111,25 @@ func (d *disks) hold(ctx context.Context, target string) (release func(), err er
 	}
 }
 
+// target waits for the turn of a request, and then until nothing else is being done with its target: a pod that waits
+// for its turn holds up no other pod that uses the target. What is mounted already needs no turn.
+func (h *Host) target(ctx context.Context, r *request) (release func(), err error) {
+	back := func() {}
+	m, err := h.globalAt(r.Path)
+	if err == nil && m == nil {
+		back, err = h.children.reserve(ctx, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	free, err := h.disks.hold(ctx, r.Disk.Target())
+	if err != nil {
+		back()
+		return nil, err
+	}
+	return func() { free(); back() }, nil
+}
+
 // diskRequest is what a child does with a disk.
 type diskRequest struct {
 	netdisk.Used
@@ -191,7 +210,12 @@ func (h *Host) mountDisk(
 		if ask.Want.ReadOnly {
 			bind.Options = []string{"ro"}
 		}
-		release, err := h.disks.hold(ctx, ask.Target())
+		a, err := h.disks.open()
+		if err != nil {
+			return err
+		}
+		mount := request{Op: opDisk, Path: filepath.Join(a.Real, ask.Dir()), Disk: &ask, pod: string(r.Pod.UID)}
+		release, err := h.target(ctx, &mount)
 		if err != nil {
 			return err
 		}
@@ -203,25 +227,20 @@ func (h *Host) mountDisk(
 		if err := h.noteDisk(string(r.Pod.UID), plugin, name, &ask.Used); err != nil {
 			return err
 		}
-		bind.Source, err = h.mountShared(ctx, string(r.Pod.UID), ask)
-		return err
+		bind.Source = mount.Path
+		return h.mountShared(ctx, a, mount)
 	})
 }
 
 // mountShared mounts a disk where all pods get it from.
-func (h *Host) mountShared(ctx context.Context, pod string, ask diskRequest) (string, error) {
-	a, err := h.disks.open()
-	if err != nil {
-		return "", err
+func (h *Host) mountShared(ctx context.Context, a *area.Area, mount request) error {
+	if m, err := h.globalAt(mount.Path); m != nil || err != nil {
+		return err
 	}
-	point := filepath.Join(a.Real, ask.Dir())
-	if m, err := h.globalAt(point); m != nil || err != nil {
-		return point, err
+	if err := noteShared(a, &mount.Disk.Used); err != nil {
+		return err
 	}
-	if err := noteShared(a, &ask.Used); err != nil {
-		return "", err
-	}
-	return point, h.children.call(ctx, request{Op: opDisk, Path: point, Disk: &ask, pod: pod})
+	return h.children.call(ctx, mount)
 }
 
 // noteShared makes the directory of a disk, with the file that a kubelet has there.

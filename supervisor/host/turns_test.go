@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -102,6 +104,41 @@ func TestTurnsSayWhatTheyWaitFor(t *testing.T) {
 		check.Fatal(t, err)
 		rest()
 		gone()
+	})
+}
+
+// A pod that waits for its turn does not keep other pods from the target of its disk.
+func TestNoTurnHoldsATarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Host{
+			children: newChildren("/pods", func(string) bool { return false }),
+			mounts:   func() ([]mounts.Mount, error) { return nil, nil },
+		}
+		disk := &diskRequest{Used: netdisk.Used{ISCSI: &netdisk.ISCSI{IQN: testIQN}}}
+		target := func(pod string) func() {
+			return check.Value(h.target(t.Context(), &request{Op: opDisk, Path: "/disk", Disk: disk, pod: pod}))(t)
+		}
+		var ends []func()
+		for range serversOfPod {
+			rest, gone, err := h.children.queues[servers].take(t.Context(), "greedy")
+			check.Fatal(t, err)
+			rest()
+			ends = append(ends, gone)
+		}
+		turn := make(chan func(), 1)
+		go func() { turn <- target("greedy") }()
+		synctest.Wait()
+		target("other")() // it would wait for ever
+		check.Equal(t, len(turn), 0, "turns of the greedy pod")
+		ends[0]()
+		synctest.Wait()
+		check.Equal(t, len(turn), 1, "turns of the greedy pod when one of its children is gone")
+		(<-turn)()
+		for _, gone := range ends {
+			gone()
+		}
+		q := h.children.queues[servers]
+		check.Equal(t, fmt.Sprint(q.free, q.all, len(q.alive), len(h.disks.held)), "4 0 0 0", "at the end")
 	})
 }
 
