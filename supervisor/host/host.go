@@ -81,7 +81,8 @@ type Host struct {
 	disks disks
 	// hosts is held while a pod's /etc/hosts is written.
 	hosts sync.Mutex
-	// places are where claims' volumes are, and sizes what those with files of the API take; placesMu guards them.
+	// places are where claims' volumes are, and sizes what volumes take: those with files of the API since they were
+	// written, those with a file system of their own when it was asked last; placesMu guards them.
 	placesMu sync.Mutex
 	places   claims
 	sizes    map[string]map[string]usage.Disk

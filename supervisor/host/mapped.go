@@ -46,6 +46,9 @@ func (h *Host) mapOf(uid, plugin, name, dir string) (m blockmap.Map, err error) 
 // mapLocal maps the device of a local volume. The path is that of the device.
 func (h *Host) mapLocal(ctx context.Context, r *port.MountVolume, pv *v1.PersistentVolume) (string, error) {
 	m, err := h.mapOf(string(r.Pod.UID), localPlugin, pv.Name, filepath.Join(h.root, localDevices, pv.Name))
+	if err == nil {
+		err = h.alone(r, localPlugin, pv.Name)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -62,11 +65,15 @@ func (h *Host) mapDisk(ctx context.Context, r *port.MountVolume, plugin, name st
 	}
 	ask.Block = true
 	m, err := h.mapOf(string(r.Pod.UID), plugin, name, filepath.Join(a.Real, ask.Dir()))
+	if err == nil {
+		err = h.alone(r, plugin, name)
+	}
 	if err != nil {
 		return "", err
 	}
 	ask.Map = &m
-	release, err := h.disks.hold(ctx, ask.Target())
+	set := request{Op: opDisk, Path: m.File, Disk: &ask, pod: string(r.Pod.UID)}
+	release, err := h.target(ctx, &set)
 	if err != nil {
 		return "", err
 	}
@@ -77,7 +84,7 @@ func (h *Host) mapDisk(ctx context.Context, r *port.MountVolume, plugin, name st
 	if err := noteShared(a, &ask.Used); err != nil {
 		return "", err
 	}
-	return m.File, h.children.call(ctx, request{Op: opDisk, Path: m.File, Disk: &ask, pod: string(r.Pod.UID)})
+	return m.File, h.children.call(ctx, set)
 }
 
 // mapped are the files of the devices that a pod has, or may have in part.

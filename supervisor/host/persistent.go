@@ -17,9 +17,11 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockfs"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 )
 
 // Directories of kinds of volumes, as the kubelet has them.
@@ -85,6 +87,11 @@ func (h *Host) bindOnce(
 	if err != nil || mounted && h.exists(ready) {
 		return path, err
 	}
+	if !mounted {
+		if err := h.alone(r, plugin, name); err != nil {
+			return "", err
+		}
+	}
 	ask := request{Op: opBind, Path: filepath.Join(h.pods.Real, dir), Mounted: mounted}
 	err = bounded(ctx, r.Patience, func(ctx context.Context) error {
 		if err := source(ctx, &ask); err != nil {
@@ -111,6 +118,40 @@ func (h *Host) bindOnce(
 		return "", err
 	}
 	return path, h.pods.Root.WriteFile(ready, nil, readyFileMode)
+}
+
+// alone fails for a volume that only one pod at a time may have (access mode ReadWriteOncePod) while another pod has
+// it, also one that nobody has asked for since the agent started.
+func (h *Host) alone(r *port.MountVolume, plugin, name string) error {
+	if m := (volumeplan.Mount{Persistent: r.Persistent}); m.Alone() == "" {
+		return nil
+	}
+	has, err := h.having(r.Persistent, plugin, name)
+	if err == nil && slices.ContainsFunc(has, func(uid string) bool { return uid != string(r.Pod.UID) }) {
+		err = hostcall.Failf(port.StateConflict, "%v", volumeplan.ErrTaken)
+	}
+	return err
+}
+
+// having are the pods that have a PersistentVolume.
+func (h *Host) having(pv *v1.PersistentVolume, plugin, name string) (uids []string, err error) {
+	if podspec.IsDevice(pv) {
+		links, err := dirsOf(h.pods.Root.FS(), "*/"+volumeDevicesDir+"/"+plugin+"/*")
+		for _, link := range links {
+			if uid, rest, _ := strings.Cut(link, "/"); filepath.Base(rest) == name {
+				uids = append(uids, uid)
+			}
+		}
+		return uids, err
+	}
+	all, err := h.mounts()
+	for _, m := range mounts.Below(all, h.pods.Real) {
+		if uid, rest, _ := strings.Cut(strings.TrimPrefix(m.Point, h.pods.Real+"/"), "/"); rest ==
+			filepath.Join(volumesDir, plugin, name) {
+			uids = append(uids, uid)
+		}
+	}
+	return uids, err
 }
 
 // bounded runs what may take so long; 0: as long as ctx.

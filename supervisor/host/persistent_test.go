@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -39,6 +40,36 @@ func groupAndMode(t *testing.T, path string) (uint32, os.FileMode) {
 	t.Helper()
 	info := check.Value(os.Lstat(path))(t)
 	return info.Sys().(*syscall.Stat_t).Gid, info.Mode()
+}
+
+// TestOnePodAtATime: a volume of access mode ReadWriteOncePod that a pod has is given to no other one, also by an agent
+// that knows nothing of that pod yet.
+func TestOnePodAtATime(t *testing.T) {
+	hosttest.NeedRoot(t)
+	for name, device := range map[string]bool{"a directory": false, "a device": true} {
+		t.Run(name, func(t *testing.T) {
+			l, disk := newLab(t), t.TempDir()
+			if device {
+				disk = hosttest.NewLoop(t, 16<<20).Device
+			}
+			asks := func(uid types.UID) port.MountVolume {
+				r := claimed(podOf(uid), local(disk))
+				r.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+				if device {
+					r.Persistent.Spec.VolumeMode = new(v1.PersistentVolumeBlock)
+				}
+				return r
+			}
+			check.Value(l.mountRequest(ctx(t), asks("u1")))(t)
+			next := &lab{Host: newLabAt(t, l.root), t: t, root: l.root}
+			_, err := next.mountRequest(ctx(t), asks("u2"))
+			hosttest.WantError(t, err, port.StateConflict, volumeplan.ErrTaken.Error())
+			check.Value(next.mountRequest(ctx(t), asks("u1")))(t)
+			check.Fatal(t, next.unmount("u1"))
+			check.Value(next.mountRequest(ctx(t), asks("u2")))(t)
+			check.Fatal(t, next.unmount("u2"))
+		})
+	}
 }
 
 // A local volume is bound, given to the pod's group, and survives the pod.

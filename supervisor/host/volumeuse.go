@@ -13,6 +13,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
@@ -93,14 +95,15 @@ func (h *Host) driverUse(p *v1.Pod, v *v1.Volume) (of usage.Volume, known bool) 
 // which a kubelet has metrics. With claimsOnly, only those of claims are measured. An emptyDir with a project of its
 // own is not walked. A volume with files of the API is measured once for each of its contents, as only this agent
 // writes there.
-// Child processes measure file systems that may hang. One that hangs or is missing is left out,
-// and an error is returned besides the rest.
+// Child processes measure file systems that may hang. Of one that hangs there is what was measured last, if anything
+// was, one that is missing is left out, and an error is returned besides the rest.
 func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) ([][]usage.Volume, error) {
 	out := make([][]usage.Volume, len(pods))
 	var errs []error
 	var walk []string
 	var into []*usage.Volume
 	var sized []string // the pod of each of into that is measured once
+	var apart []system
 	contents := h.contents()
 	projects := h.projectTable()
 	for i, p := range pods {
@@ -118,7 +121,6 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 				usage.Volume{Name: v.Name, Namespace: p.Namespace, Claim: claimOf(p, v), Local: onNode(v)})
 			last := &out[i][len(out[i])-1]
 			last.Plugin = pluginAt(path)
-			began := time.Now()
 			if volumefiles.Holds(v) {
 				if d, is := h.sizeOf(string(p.UID), v.Name); is {
 					last.Disk = d
@@ -135,19 +137,13 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 				walk, into, sized = append(walk, path), append(into, last), append(sized, "")
 				continue
 			}
-			found, err := h.rooms(ctx, roomPatience, path)
-			h.measured(SourceStatfs, time.Since(began))
-			if err != nil || found[0].Blocks == 0 {
-				errs = append(errs, err)
-				out[i] = out[i][:len(out[i])-1]
-				continue
-			}
-			last.Disk = found[0].disk()
+			apart = append(apart, system{path: path, uid: string(p.UID), of: last})
 		}
 	}
+	errs = append(errs, h.systems(ctx, apart))
 	for from := 0; from < len(walk); from += roomBatch {
 		to := min(from+roomBatch, len(walk))
-		found, err := h.rooms(ctx, walkPatience, walk[from:to]...)
+		found, err := h.rooms(ctx, walkPatience, roomsRequest(walk[from:to]...))
 		errs = append(errs, err)
 		for i := range found {
 			v := into[from+i]
@@ -160,7 +156,82 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 			}
 		}
 	}
+	unknown := map[*usage.Volume]bool{}
+	for i := range apart {
+		unknown[apart[i].of] = !apart[i].settle(h)
+	}
+	for i, all := range out {
+		out[i] = all[:0]
+		for j := range all {
+			if !unknown[&all[j]] {
+				out[i] = append(out[i], all[j])
+			}
+		}
+	}
 	return out, errors.Join(errs...)
+}
+
+// system is a volume with a file system of its own, which may be that of a server.
+type system struct {
+	path, uid string
+	of        *usage.Volume
+	room      room
+	err       error
+	took      time.Duration
+}
+
+// systems measures such volumes, all at once: each waits for its turn and has its own patience, so servers that do not
+// answer do not add up, and those of one pod come after the first ones of others.
+func (h *Host) systems(ctx context.Context, all []system) error {
+	answered := make(chan struct{}, len(all))
+	for i := range all {
+		s := &all[i]
+		rescue.Ask(ctx, func() (room, error) {
+			r := roomsRequest(s.path)
+			r.pod = s.uid
+			back, err := h.children.reserve(ctx, &r)
+			if err != nil {
+				return room{}, err
+			}
+			defer back()
+			began := time.Now()
+			defer func() { s.took = time.Since(began) }()
+			found, err := h.rooms(ctx, roomPatience, r)
+			if err != nil {
+				return room{}, err
+			}
+			return found[0], nil
+		}, port.Panicked("Measure", s.path), func(r room, err error) {
+			s.room, s.err = r, err
+			answered <- struct{}{}
+		})
+	}
+	var errs []error
+	for range all {
+		<-answered
+	}
+	for i := range all {
+		errs = append(errs, all[i].err)
+	}
+	return errors.Join(errs...)
+}
+
+// settle fills in what is told of a volume: what was measured last, if it can't be measured now. It reports whether
+// there is anything to tell.
+func (s *system) settle(h *Host) (known bool) {
+	if s.took > 0 {
+		h.measured(SourceStatfs, s.took)
+	}
+	if s.err != nil {
+		s.of.Disk, known = h.sizeOf(s.uid, s.of.Name)
+		return known
+	}
+	if s.room.Blocks == 0 {
+		return false
+	}
+	s.of.Disk = s.room.disk()
+	h.noteSize(s.uid, s.of.Name, s.of.Disk, h.contents())
+	return true
 }
 
 func inMemory(v *v1.Volume) bool {
@@ -201,12 +272,16 @@ func claimOf(p *v1.Pod, v *v1.Volume) string {
 	}
 }
 
+func roomsRequest(paths ...string) request {
+	return request{Op: opRoom, Path: strings.Join(paths, " "), Paths: paths}
+}
+
 // rooms asks a child.
-func (h *Host) rooms(ctx context.Context, patience time.Duration, paths ...string) ([]room, error) {
+func (h *Host) rooms(ctx context.Context, patience time.Duration, r request) ([]room, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	a, err := h.children.ask(ctx, request{Op: opRoom, Path: strings.Join(paths, " "), Paths: paths})
-	if err == nil && len(a.Rooms) != len(paths) {
+	a, err := h.children.ask(ctx, r)
+	if err == nil && len(a.Rooms) != len(r.Paths) {
 		err = errors.New("a child process returned the wrong number of results")
 	}
 	return a.Rooms, err

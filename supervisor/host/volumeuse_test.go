@@ -1,9 +1,11 @@
 package host
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -90,4 +92,38 @@ func TestUseOfAHungVolume(t *testing.T) {
 	}
 	s.end()
 	<-l.children.idle(filepath.Join(point, "x"))
+}
+
+// Volumes whose servers do not answer take the time of one. Of what was measured before, that is told.
+func TestUseOfManyHungVolumes(t *testing.T) {
+	l := newLab(t)
+	point := t.TempDir()
+	const volumes = "a b c d"
+	p := newPod()
+	var all []*v1.Volume
+	for _, name := range strings.Fields(volumes) {
+		dir := filepath.Join(point, name)
+		check.Fatal(t, os.Mkdir(dir, 0o755))
+		r := claimed(p, v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}})
+		r.Volume.Name = name
+		all = append(all, r.Volume)
+		check.Value(l.mountRequest(ctx(t), r))(t)
+	}
+	with(all...)(p)
+	before := check.Value(l.VolumeUse(ctx(t), []*v1.Pod{p}, true))(t)
+	s := newDeadServer(t, point)
+	began := time.Now()
+	found, err := l.VolumeUse(ctx(t), []*v1.Pod{p}, true)
+	if took := time.Since(began); took >= 3*roomPatience {
+		t.Errorf("it took %v", took)
+	}
+	check.Says(t, err, "deadline exceeded", "servers that do not answer")
+	check.Equal(t, names(found[0]), volumes, "volumes")
+	for i := range found[0] {
+		check.Equal(t, found[0][i].Disk.At, before[0][i].Disk.At, "when %s was measured", found[0][i].Name)
+	}
+	s.end()
+	for _, name := range strings.Fields(volumes) {
+		<-l.children.idle(filepath.Join(point, name))
+	}
 }

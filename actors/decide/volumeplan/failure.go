@@ -77,7 +77,7 @@ func (m *Mount) Failed(err error, why string, missing []string) string {
 			"failed to process volumes=[%s]: %s", strings.Join(missing, " "), m.Name, why)
 	case errors.Is(err, errElsewhere):
 		return fmt.Sprintf("%s.NodeAffinity check failed for volume %q : %s", m.verb(), m.Shown(), why)
-	case podspec.IsDevice(m.Persistent) && errors.Is(err, ErrTaken):
+	case podspec.IsDevice(m.Persistent) && why == ErrTaken.Error():
 		step = "SetUpDevice"
 	case podspec.IsDevice(m.Persistent):
 		step = "MapPodDevice"
