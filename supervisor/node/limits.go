@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -10,28 +11,29 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 )
 
 // limitSelf sets what the kernel grants this process, and how it treats this machine. A refusal is a warning: it makes
 // the agent less robust, and not unable to work.
-func (l *launch) limitSelf(context.Context) error {
+func (l *launch) limitSelf(ctx context.Context) error {
 	warn := func(setting string, err error) {
 		if err != nil {
 			l.options.Log.Warn().Str("setting", setting).Msg(err.Error())
 		}
 	}
 	warn("oomScoreAdj", setOOMScore("/proc/self/oom_score_adj", l.config.OOMScoreAdj()))
-	if limit, of := memoryLimit(os.Getenv("GOMEMLIMIT"), ownBounds(), 0); limit > 0 {
-		debug.SetMemoryLimit(limit)
-		l.options.Log.Info().Str("cgroup", of.Path).Uint64("limitBytes", of.Limit).Int64("agentBytes", limit).
-			Msg("the memory of the agent is limited by its cgroup: near that, it collects garbage more often")
-	}
+	m := ownMemory{log: &l.options.Log, set: func(limit int64) { debug.SetMemoryLimit(limit) }}
+	m.look(ownBounds())
+	again.Go(ctx, func() { m.follow(ctx) }, func(reason string) { warn("memory limit", errors.New(reason)) })
 	warn("maxOpenFiles", setOpenFiles(openFiles{unix.Getrlimit, unix.Setrlimit}, l.config.MaxOpenFiles()))
 	if l.onRealMachine() && !l.config.Kubelet().ProtectKernelDefaults {
 		changed, err := protectKernel(sysctlRoot, false)
@@ -43,13 +45,56 @@ func (l *launch) limitSelf(context.Context) error {
 	return nil
 }
 
-// ownBounds are the limits of the memory that the agent has.
+// memoryPeriod is how often the limits of the agent's memory are read again: somebody may change that of a cgroup, and
+// the agent may be moved to another one.
+const memoryPeriod = 10 * time.Second
+
+// ownMemory puts the limit of the agent's memory in force.
+type ownMemory struct {
+	log *zerolog.Logger
+	set func(limit int64)
+	// of is what it follows from; zero for no limit.
+	of meter.Bound
+}
+
+func (m *ownMemory) follow(ctx context.Context) {
+	tick := time.NewTicker(memoryPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			m.look(ownBounds())
+		}
+	}
+}
+
+// ownBounds are the limits of the cgroup of this process and of those above it; none where they can't be read.
 func ownBounds() []meter.Bound {
 	own, err := cgroup.Own()
 	if err != nil {
 		return nil
 	}
 	return meter.New().Bounds(own)
+}
+
+// look puts in force what the limits are now. Files in memory come and go: of them nothing is said.
+func (m *ownMemory) look(bounds []meter.Bound) {
+	limit, of := memoryLimit(os.Getenv("GOMEMLIMIT"), bounds, 0)
+	changed := of.Limit != m.of.Limit || of.Path != m.of.Path
+	m.of = of
+	switch {
+	case limit > 0:
+		m.set(limit)
+		if changed {
+			m.log.Info().Str("cgroup", of.Path).Uint64("limitBytes", of.Limit).Int64("agentBytes", limit).
+				Msg("the memory of the agent is limited by its cgroup: near that, it collects garbage more often")
+		}
+	case changed:
+		m.set(math.MaxInt64)
+		m.log.Info().Msg("the memory of the agent is not limited by its cgroup any more")
+	}
 }
 
 // memoryLimit is where the agent begins to collect garbage more often (runtime/debug.SetMemoryLimit), 0 for nowhere: at

@@ -1,11 +1,15 @@
 package node
 
 import (
+	"bytes"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
@@ -78,6 +82,26 @@ func TestFilesFit(t *testing.T) {
 			must.Says(t, err, c.want, "%s", name)
 		}
 	}
+}
+
+// TestMemoryLimitChanges: a limit that is changed while the agent runs is put in force, and said once. Files in memory
+// lower it without a word.
+func TestMemoryLimitChanges(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "")
+	var lines bytes.Buffer
+	var set []int64
+	log := zerolog.New(&lines)
+	m := ownMemory{log: &log, set: func(limit int64) { set = append(set, limit) }}
+	unit := func(limit, files uint64) []meter.Bound {
+		return []meter.Bound{{Path: "/unit", Limit: limit, Shared: files}}
+	}
+	for _, bounds := range [][]meter.Bound{
+		nil, unit(400, 0), unit(400, 0), unit(400, 200), unit(200, 0), nil, nil, unit(100, 0),
+	} {
+		m.look(bounds)
+	}
+	must.Equal(t, fmt.Sprint(set), fmt.Sprint([]int64{300, 300, 150, 150, math.MaxInt64, 75}), "limits")
+	must.Count(t, bytes.Count(lines.Bytes(), []byte("\n")), 4, "lines: %d")
 }
 
 // TestSetOpenFiles: what the kernel refuses is said, and as much as it allows is set.
