@@ -106,7 +106,7 @@ func memoryLimit(set string, bounds []meter.Bound, files uint64) (limit int64, o
 		return 0, of
 	}
 	of = slices.MinFunc(bounds, func(a, b meter.Bound) int { return cmp.Compare(a.Limit, b.Limit) })
-	left := of.Limit - min(of.Limit, of.Shared+files)
+	left := max(of.Limit-min(of.Limit, of.Shared+files), of.Limit/4) // the agent itself needs some
 	return int64(min(left, math.MaxInt64) / 4 * 3), of
 }
 

@@ -50,7 +50,7 @@ func TestMemoryLimit(t *testing.T) {
 		"of the unit":  {bounds: []meter.Bound{slice, service}, want: 96 << 20, of: service.Path},
 		"of all above": {bounds: []meter.Bound{{Path: "/", Limit: 64 << 20}, service}, want: 48 << 20, of: "/"},
 		"beside files": {bounds: []meter.Bound{{Limit: 128 << 20, Shared: 28 << 20}}, files: 20 << 20, want: 60 << 20},
-		"all files":    {bounds: []meter.Bound{{Limit: 128 << 20, Shared: 128 << 20}}, files: 1 << 20},
+		"all files":    {bounds: []meter.Bound{{Limit: 128 << 20, Shared: 128 << 20}}, files: 1 << 20, want: 24 << 20},
 		"by a setting": {set: "100MiB", bounds: []meter.Bound{service}},
 		"off":          {set: "off", bounds: []meter.Bound{service}},
 		"hardly any":   {bounds: []meter.Bound{{Path: "/", Limit: 1<<64 - 1}}, want: (1<<63 - 1) / 4 * 3, of: "/"},
