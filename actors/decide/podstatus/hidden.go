@@ -31,7 +31,11 @@ func HiddenResize(pod *v1.Pod) string {
 	}{{pod.Spec.InitContainers, s.InitContainerStatuses}, {pod.Spec.Containers, s.ContainerStatuses}} {
 		for i := range l.spec {
 			if c := find(l.shown, l.spec[i].Name); c != nil {
-				if why := otherResources(&l.spec[i].Resources, c.Resources, c.AllocatedResources); why != "" {
+				has := c.Resources
+				if has != nil && pod.Spec.Resources != nil { // limits that it does not ask for are its pod's
+					has = &v1.ResourceRequirements{Requests: has.Requests, Limits: of(has.Limits, l.spec[i].Resources.Limits)}
+				}
+				if why := otherResources(&l.spec[i].Resources, has, c.AllocatedResources); why != "" {
 					return fmt.Sprintf("generation %d is acknowledged with no resize pending or in progress (conditions: %s), but "+
 						"container %s %s",
 						s.ObservedGeneration, resizeStates(s), c.Name, why)

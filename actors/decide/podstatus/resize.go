@@ -14,13 +14,17 @@ import (
 
 // resources are the actual resources of a container (API field status.resources). For a resized pod
 // they are what the runtime reports. For any other pod, and for what the runtime does not know,
-// they are the allocation. Where the runtime reports nothing, they stay as shown before.
+// they are the allocation, with the limits that its pod gives it (withPods). Where the runtime reports nothing, they stay
+// as shown before.
 func (c *computer) resources(
 	ct *v1.Container, n *observed.Container, old *v1.ContainerStatus, same bool,
 ) *v1.ResourceRequirements {
 	r := c.in.Plan.Resize
-	if r == nil || n.State != observed.ContainerRunning {
+	switch {
+	case n.State != observed.ContainerRunning:
 		return &ct.Resources
+	case r == nil:
+		return c.withPods(ct, n)
 	}
 	want, known := r.Containers[ct.Name]
 	switch {
@@ -31,7 +35,7 @@ func (c *computer) resources(
 		}
 		return &ct.Resources
 	case n.Resources == nil || known && *n.Resources == want:
-		return &ct.Resources
+		return c.withPods(ct, n)
 	}
 	actual := *n.Resources
 	if known && want.CPUQuota == 0 && actual.CPUQuota == 0 {
@@ -42,6 +46,38 @@ func (c *computer) resources(
 		c.behind = true
 	}
 	return has
+}
+
+// withPods is the allocation of a container, and if it has limits, also those that the runtime has of its pod's instead of
+// its own (KEP-2837).
+func (c *computer) withPods(ct *v1.Container, n *observed.Container) *v1.ResourceRequirements {
+	limits, has := ct.Resources.Limits, n.Resources
+	if c.pod.Spec.Resources == nil || limits == nil || has == nil {
+		return &ct.Resources
+	}
+	_, cpu := limits[v1.ResourceCPU]
+	_, memory := limits[v1.ResourceMemory]
+	milli := milliOf(has)
+	if cpu, memory = cpu || milli <= leastMilliQuota, memory || has.Memory == 0; cpu && memory {
+		return &ct.Resources
+	}
+	r := ct.Resources
+	r.Limits = maps.Clone(limits)
+	if !cpu {
+		r.Limits[v1.ResourceCPU] = *resource.NewMilliQuantity(milli, resource.DecimalSI)
+	}
+	if !memory {
+		r.Limits[v1.ResourceMemory] = *resource.NewQuantity(has.Memory, resource.BinarySI)
+	}
+	return &r
+}
+
+// milliOf is a CPU limit in thousandths, 0 for none.
+func milliOf(has *observed.Resources) int64 {
+	if has.CPUQuota <= 0 || has.CPUPeriod <= 0 {
+		return 0
+	}
+	return has.CPUQuota * 1000 / has.CPUPeriod
 }
 
 // unseen is the status of a container that was not inspected yet: as shown before, except for the
@@ -68,10 +104,7 @@ func shownResources(has *observed.Resources, spec *v1.ResourceRequirements) *v1.
 	r := *spec // its lists are cloned before they are changed
 	if r.Limits != nil {
 		r.Limits = maps.Clone(r.Limits)
-		milli := int64(0)
-		if has.CPUQuota > 0 && has.CPUPeriod > 0 {
-			milli = has.CPUQuota * 1000 / has.CPUPeriod
-		}
+		milli := milliOf(has)
 		// A limit may be too low for the kernel to set.
 		if q, ok := r.Limits[v1.ResourceCPU]; !ok || milli > leastMilliQuota || q.MilliValue() > leastMilliQuota {
 			put(r.Limits, v1.ResourceCPU, milli, q, q.MilliValue(), resource.NewMilliQuantity(milli, resource.DecimalSI))

@@ -106,6 +106,40 @@ func TestResized(t *testing.T) {
 	}
 }
 
+// TestLimitsOfThePod: a container with limits has those of its pod, too, while it runs.
+func TestLimitsOfThePod(t *testing.T) {
+	of := func(pod, limits string, have *observed.Resources) func(*podstatus.Input) {
+		return func(in *podstatus.Input) {
+			if pod != "" {
+				in.Plan.Pod.Spec.Resources = &v1.ResourceRequirements{Limits: requirements(pod)}
+			}
+			in.Plan.Pod.Spec.Containers[0].Resources.Limits = requirements(limits)
+			if limits == "" {
+				in.Plan.Pod.Spec.Containers[0].Resources.Limits = nil
+			}
+			in.Plan.View.Containers[0].Resources = have
+		}
+	}
+	has := &observed.Resources{CPUQuota: 70_000, CPUPeriod: 100_000, Memory: 1 << 30}
+	for name, c := range map[string]struct {
+		steps steps
+		want  string
+	}{
+		"memory of the pod": {steps{of("memory=1Gi", "cpu=700m", has)}, "700m/1Gi"},
+		"CPU of the pod":    {steps{of("cpu=700m", "memory=1Gi", has)}, "700m/1Gi"},
+		"its own":           {steps{of("cpu=2", "cpu=700m memory=1Gi", has)}, "700m/1Gi"},
+		"no limits":         {steps{of("cpu=700m memory=1Gi", "", has)}, ""},
+		"nothing is known":  {steps{of("memory=1Gi", "cpu=700m", nil)}, "700m"},
+		"of its own alone":  {steps{of("", "cpu=700m", has)}, "700m"},
+		"it has ended":      {steps{of("memory=1Gi", "cpu=700m", has), all(containers(exited("a", 0, 1)), of("memory=1Gi", "cpu=700m", has))}, "700m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, may, _ := strings.Cut(shownResources(lastOf(c.steps)), ", may ")
+			check.Equal(t, may, c.want, "the limits")
+		})
+	}
+}
+
 // TestResizeAcknowledged: a generation is acknowledged when it is decided what becomes of
 // it, and then what becomes of it is said in the same status.
 func TestResizeAcknowledged(t *testing.T) {
