@@ -103,6 +103,9 @@ func statuses(p *v1.Pod) []v1.ContainerStatus {
 // passing are states that a watch may miss.
 var passing = []string{"waiting ContainerCreating", "waiting PodInitializing"}
 
+// brief is a state that a container without a record of its end shows for a moment.
+const brief = "waiting RunContainerError"
+
 // soon are states that come to be shown, sooner or later: see settledStatus. A pull that failed is one of two in turn.
 var soon = []string{"waiting CrashLoopBackOff", "waiting ImagePullBackOff"}
 
@@ -110,7 +113,7 @@ var soon = []string{"waiting CrashLoopBackOff", "waiting ImagePullBackOff"}
 func word(s v1.ContainerState) string {
 	switch {
 	case s.Waiting != nil:
-		if w := "waiting " + s.Waiting.Reason; !slices.Contains(passing, w) && !slices.Contains(soon, w) {
+		if w := "waiting " + s.Waiting.Reason; !slices.Contains(passing, w) && !slices.Contains(soon, w) && w != brief {
 			return w
 		}
 	case s.Terminated != nil:
@@ -160,6 +163,9 @@ func statusKeys(p *v1.Pod, n normal) keys {
 	return n.in(k)
 }
 
+// between are reasons of a container that has ended and is to be made again.
+var between = []string{"CrashLoopBackOff", "PostStartHookError"}
+
 // longestMessage is that of a message that is compared whole: the end of a log, which it may be, has more than differs.
 const longestMessage = 300
 
@@ -175,7 +181,7 @@ func settledStatus(p *v1.Pod) *v1.PodStatus {
 				_, why, _ := strings.Cut(w.Message, ": ErrImagePull: ")
 				w.Reason, w.Message = "ErrImagePull", why
 			}
-			if w != nil && w.Reason == "CrashLoopBackOff" && last.Terminated != nil {
+			if w != nil && slices.Contains(between, w.Reason) && last.Terminated != nil {
 				c.State, c.LastTerminationState = last, v1.ContainerState{}
 			} else if t := c.State.Terminated; t != nil && again(p, c.Name, t.ExitCode) {
 				c.LastTerminationState = v1.ContainerState{}

@@ -57,6 +57,16 @@ var knowns = []known{
 	{class: `history/condition/PodReadyToStartContainers=True `, kubelet: none, beside: unmounted, doc: differences, row: ahead},
 	{class: `(status|end)/conditions\[PodReadyToStartContainers\]/status`, kubelet: "False", beside: unmounted, doc: differences, row: ahead},
 	{class: `(status|end)/.*/state/waiting/message`, kubelet: none, doc: differences, row: "State of a container that waits for a hook"},
+	{class: `(status|end)/conditions\[PodReadyToStartContainers\]/(reason|message)`, kubelet: none, doc: statusPage, row: "its reason `PodSandboxNotReady`"},
+	{class: `history/condition/PodReadyToStartContainers=False (PodSandboxNotReady)?`, doc: statusPage, row: "its reason `PodSandboxNotReady`"},
+	{class: `seen/\*/Files/.*/(cpu|memory)`, beside: `^status/resources/limits/`, doc: differences, row: "A file of the downward API"},
+	{class: `end/containerStatuses\[\*\]/state/waiting/reason`, kubelet: "PodInitializing|ContainerCreating", doc: page, row: "why a container waits, when its pod ends"},
+	{class: `(status|end)/.*/recursiveReadOnly`, kubelet: "Enabled", beside: `^event/Warning/Failed/`, doc: page, row: "recursiveReadOnly of a container that does not exist"},
+	{class: `status/(.*observedGeneration|order|ephemeralContainerStatuses.*)`, beside: unmounted, doc: page, row: "a change of a pod that waits for its volumes"},
+	{class: `status/ephemeralContainerStatuses\[\*\]/(state|lastState).*`, beside: unstarted, doc: page, row: "an ephemeral container that could not be started"},
+	{class: `event/Warning/Failed/spec\.ephemeralContainers\{\*\}/.*invalid target container.*`, doc: page, row: "an ephemeral container that could not be started"},
+	{class: `history/container/\*`, kubelet: ".*waiting CreateContainerError.*", beside: unstarted, doc: page, row: "an ephemeral container that could not be started"},
+	{class: `cri/create/\*/[01]/of-sandbox/linux/sysctls/.*`, troupe: none, doc: page, row: "sysctls with slashes"},
 	{class: `event/Warning/Failed/` + untargeted, kubelet: "kubelet", troupe: none, doc: differences, row: "An ephemeral container whose target"},
 	{class: `history/container/\*`, kubelet: `.*waiting CreateContainerConfigError.*`, beside: untargeted, doc: differences, row: "An ephemeral container whose target"},
 	{class: `event/Warning/FailedMount//.*` + oldCheck, kubelet: "kubelet", beside: newCheck, doc: volumes, row: "hostPath: the error says what is there"},
@@ -67,12 +77,13 @@ var knowns = []known{
 }
 
 // The documents that have the lines.
-const page, differences, volumes = "parity/differ.md", "differences.md", "parity/volumes-objects.md"
+const page, differences, volumes, statusPage = "parity/differ.md", "differences.md", "parity/volumes-objects.md", "parity/status-pleg-gc.md"
 
 // A pod whose volumes are not there has a sandbox all the same.
 const unmounted, ahead = `^event/Warning/FailedMount/`, "Sandbox of a pod whose volumes are not there yet"
 
-// The error of an ephemeral container whose target does not run.
+// Errors of ephemeral containers: of any that can't be started, and of one whose target does not run.
+const unstarted = `^event/Warning/Failed/spec\.ephemeralContainers`
 const untargeted = `spec\.ephemeralContainers\{.*\}/Error: unable to find target container .*`
 
 // The error of a hostPath of another type, as it was until v1.36, and as it is since.

@@ -123,8 +123,11 @@ func (s *side) create(ctx context.Context, of Pod, name string) (*v1.Pod, error)
 	p.Name, p.Namespace, p.Spec.NodeName = name, s.namespace, s.Node()
 	for i := range p.Spec.Volumes {
 		if h := p.Spec.Volumes[i].HostPath; h != nil {
-			h.Path = s.place(h.Path)
+			h.Path = s.place(h.Path, name)
 		}
+	}
+	if err := s.makePlace(name); err != nil {
+		return nil, err
 	}
 	pods := s.admin.CoreV1().Pods(s.namespace)
 	p, err := pods.Create(ctx, p, metav1.CreateOptions{})

@@ -105,7 +105,7 @@ func (s *side) close(ctx context.Context) error {
 // normal is the normal form of what is said of a pod of this node.
 func (s *side) normal(p *v1.Pod) normal {
 	pairs := []string{
-		s.Dir, "/AGENT", s.lab.Dir(), "/RUNTIME", s.host, "/HOST", s.lab.CgroupRoot(), "/CGROUPS", s.namespace, "NAMESPACE", s.Node(), "NODE",
+		s.Dir, "/AGENT", s.lab.Dir(), "/RUNTIME", filepath.Join(s.host, p.Name), "/HOST", s.host, "/HOST", s.lab.CgroupRoot(), "/CGROUPS", s.namespace, "NAMESPACE", s.Node(), "NODE",
 		string(p.UID), "UID", p.Name, "POD", s.serviceIP, "SERVICE_IP",
 	}
 	for _, ip := range p.Status.PodIPs {
@@ -133,14 +133,29 @@ func (s *side) makeHost() (err error) {
 	check.OK(os.MkdirAll(s.host, 0o755))
 	check.OK(syscall.Mount(s.host, s.host, "", syscall.MS_BIND, ""))
 	check.OK(syscall.Mount("", s.host, "", syscall.MS_SHARED, ""))
-	for _, dir := range []string{"dir/below", "parts/in/side", "spread", "claims/host", "claims/local", "claims/group"} {
-		check.OK(os.MkdirAll(filepath.Join(s.host, dir), 0o755))
-	}
-	for _, file := range []string{"file", "dir/a", "dir/below/b", "parts/plain", "parts/file.txt", "parts/in/side/x", "claims/host/h", "claims/local/l"} {
-		check.OK(os.WriteFile(filepath.Join(s.host, file), []byte(file+"\n"), 0o640))
-	}
-	return os.Symlink(filepath.Join(s.host, "dir"), filepath.Join(s.host, "link"))
+	return fill(s.host, []string{"claims/host", "claims/local", "claims/group"}, []string{"claims/host/h", "claims/local/l"})
 }
 
-// place is a text in which hostPlace is this node's.
-func (s *side) place(path string) string { return strings.ReplaceAll(path, hostPlace, s.host) }
+// makePlace makes what hostPlace is for a pod of a name: what others write there is no matter of its.
+func (s *side) makePlace(name string) error {
+	place := filepath.Join(s.host, name)
+	return errors.Join(
+		fill(place, []string{"dir/below", "parts/in/side", "spread"}, []string{"file", "dir/a", "dir/below/b", "parts/plain", "parts/file.txt", "parts/in/side/x"}),
+		os.Symlink(filepath.Join(place, "dir"), filepath.Join(place, "link")))
+}
+
+func fill(top string, dirs, files []string) (err error) {
+	defer check.Return(&err)
+	for _, dir := range dirs {
+		check.OK(os.MkdirAll(filepath.Join(top, dir), 0o755))
+	}
+	for _, file := range files {
+		check.OK(os.WriteFile(filepath.Join(top, file), []byte(file+"\n"), 0o640))
+	}
+	return nil
+}
+
+// place is a text in which hostPlace is that of a pod on this node.
+func (s *side) place(path, name string) string {
+	return strings.ReplaceAll(path, hostPlace, filepath.Join(s.host, name))
+}
