@@ -295,9 +295,12 @@ func (p *pod) image(m ImageAnswer) {
 }
 
 func (p *pod) volumes(m VolumesAnswer) {
+	if p.want == nil {
+		return // an answer to an earlier incarnation, which may have known less of the pod's objects
+	}
 	p.facts.Volumes = m.Volumes
 	p.paths = m.Paths
-	if m.Volumes.State == volumeplan.Up && p.want != nil && !allThere(&p.want.Spec, m.Paths) {
+	if m.Volumes.State == volumeplan.Up && !allThere(&p.want.Spec, m.Paths) {
 		p.facts.Volumes.State = volumeplan.Pending // it is of an older version of the pod
 	}
 }

@@ -95,6 +95,8 @@ var kept = map[string]string{
 	// An agent that was killed mounted a volume late, when its pod had ended: its directories were never removed.
 	"L01 mounted late": "standalone; write e main=app volume=data restart=Never app.exit-code=2; at 6ms: kill-agent; " +
 		"at 1m: remove e; fault host MountVolume e #1 = work-late 8s",
+	// The actor of a pod crashed, and the next one took an answer to the first for its own: volumes heard of no claim.
+	"L01 seed 1498": "seed 1498; csi plain; create c main=app claim=c2; at 2m: power-cycle; fault host PreparePod c #2 = panic",
 	// pods had crashed before it told images that b was gone: its image was pulled again and again.
 	"L02, images": "create b main=app private=app; create c main=app; at 30s: delete b; delete c; fault msg pods:Collected - #1 = panic",
 }
