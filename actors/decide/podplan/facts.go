@@ -180,11 +180,11 @@ func (f *Facts) Begin(e Effect, now time.Time) {
 // Inherit notes an effect under way that an earlier incarnation of the actor began.
 func (f *Facts) Inherit(e Effect, began time.Time) {
 	f.Busy.Set(e.Lane(), e)
-	switch e := e.(type) {
-	case RunPreStop:
-		e.begun(f, began)
-	case StopContainer:
-		e.asked(f, began)
+	if h, is := e.(RunPreStop); is {
+		h.begun(f, began)
+	}
+	if s, is := e.(StopContainer); is {
+		s.asked(f, began)
 	}
 }
 
