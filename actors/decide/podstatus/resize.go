@@ -48,8 +48,8 @@ func (c *computer) resources(
 	return has
 }
 
-// withPods is the allocation of a container, and if it has limits, also those that the runtime has of its pod's instead of
-// its own (KEP-2837).
+// withPods is the allocation of a container, and if it has limits, also those that the runtime has of its pod's instead
+// of its own (KEP-2837).
 func (c *computer) withPods(ct *v1.Container, n *observed.Container) *v1.ResourceRequirements {
 	limits, has := ct.Resources.Limits, n.Resources
 	if c.pod.Spec.Resources == nil || limits == nil || has == nil {
