@@ -14,8 +14,8 @@ import (
 
 // resources are the actual resources of a container (API field status.resources). For a resized pod
 // they are what the runtime reports. For any other pod, and for what the runtime does not know,
-// they are the allocation, with the limits that its pod gives it (withPods). Where the runtime reports nothing, they stay
-// as shown before.
+// they are the allocation, with the limits that its pod gives it (withPods). Where the runtime reports nothing, they
+// stay as shown before.
 func (c *computer) resources(
 	ct *v1.Container, n *observed.Container, old *v1.ContainerStatus, same bool,
 ) *v1.ResourceRequirements {
