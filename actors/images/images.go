@@ -280,7 +280,8 @@ func (a *images) runtimeBack(ctx *kernel.Context[Message]) {
 
 func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	mine := func(w *waiter) bool { return w.pod.UID == m.Pod.UID && w.ask.Container == m.Ask.Container }
-	if was := a.held[m.Pod.UID][m.Ask.Container]; was != m.Ask.Image { // its image was changed
+	was := a.held[m.Pod.UID][m.Ask.Container]
+	if was != m.Ask.Image { // its image was changed
 		a.release(ctx, was, mine)
 	}
 	if _, err := imagepull.Parse(m.Ask.Image); err != nil {
@@ -294,7 +295,10 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	a.hold(m.Pod.UID, m.Ask.Container, m.Ask.Image)
 	a.ahead.wished = ctx.Now()
 	i := a.get(m.Ask.Image)
-	n := slices.IndexFunc(i.waiting, mine)
+	n := -1
+	if was == m.Ask.Image { // else it does not wait, and thousands may
+		n = slices.IndexFunc(i.waiting, mine)
+	}
 	if n >= 0 && i.waiting[n].reply == m.ReplyTo && i.waiting[n].ask.Attempt == m.Ask.Attempt &&
 		i.waiting[n].ask.Ahead == m.Ask.Ahead {
 		if w := i.waiting[n]; !w.secrets.Same(m.Secrets) { // only what it pulls with may be new
