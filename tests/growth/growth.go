@@ -57,12 +57,16 @@ func Of(shape string) string {
 
 // each says that a handler costs something for each of many messages, and each time for the whole of the pod: what is
 // held is the dearest of them. The actor of a pod, for which no other pod waits, looks at all of it whenever something
-// happens. Containers start one by one, and after each the whole status is told.
-func (s *Shape) each(handler string) bool {
+// happens.
+func each(handler string) bool { return strings.HasPrefix(handler, "pod ") }
+
+// ofContainers says that a shape has many containers: they start one by one, so it takes long, and each has hundreds of
+// messages.
+func (s *Shape) ofContainers() bool {
 	switch s.Name {
 	case "PodSpec.InitContainers", "PodSpec.Containers", "PodSpec.Containers with images of their own",
 		"PodSpec.Containers with probes", "PodSpec.EphemeralContainers":
 		return true
 	}
-	return strings.HasPrefix(handler, "pod ")
+	return false
 }

@@ -71,7 +71,11 @@ func run(t *testing.T, s *Shape, n int) costs {
 	clear(out)
 	check.Value(w.API().Create(p))(t)
 	key := port.APIKey{Kind: port.PodKind, Namespace: p.Namespace, Name: p.Name}
-	w.RunUntil(10*time.Second, func() bool {
+	patience := 10 * time.Second
+	if s.ofContainers() {
+		patience = 5 * time.Minute
+	}
+	w.RunUntil(patience, func() bool {
 		o, err := w.API().Get(key)
 		return err == nil && o.(*v1.Pod).Status.Phase == v1.PodRunning && ready(o.(*v1.Pod))
 	})
@@ -104,13 +108,22 @@ func least(a, b costs) costs {
 // floor is the cost below which a handler is not looked at.
 const floor = 3 * time.Millisecond
 
+// floor is that of all messages of a handler. Of a pod with many containers there are thousands, and each finds memory
+// that is cold.
+func (s *Shape) floor() time.Duration {
+	if s.ofContainers() {
+		return 8 * floor
+	}
+	return floor
+}
+
 // faults are the handlers whose cost grows faster than what there is of a shape.
 func faults(s *Shape, little, much costs) (out []string) {
 	grew := func(a, b time.Duration) float64 { return float64(b) / float64(max(a, floor/16)) }
 	for _, name := range sortedKeys(much) {
 		a, b := little[name], much[name]
 		all, most := grew(a.all, b.all), grew(a.most, b.most)
-		if b.all > floor && all > linear.Bar && !s.each(name) || b.most > floor && most > linear.Bar {
+		if b.all > s.floor() && all > linear.Bar && !each(name) || b.most > floor && most > linear.Bar {
 			out = append(out, fmt.Sprintf("%s: %s: %d messages took %v, the dearest %v, with four times as much %d took %v "+
 				"(%.1f ×), the dearest %v (%.1f ×)", s.Name, name, a.messages, a.all, a.most, b.messages, b.all, all, b.most, most))
 		}

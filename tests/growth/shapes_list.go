@@ -2,6 +2,7 @@ package growth
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +14,7 @@ import (
 
 // Shapes are all of them: at least one for each field that is not in Few.
 func Shapes() []Shape {
-	return append(podShapes(), append(volumeShapes(), containerShapes()...)...)
+	return slices.Concat(podShapes(), volumeShapes(), containerShapes(), longShapes())
 }
 
 func podShapes() []Shape {
