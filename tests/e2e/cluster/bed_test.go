@@ -85,11 +85,14 @@ type bed struct {
 type setup struct {
 	plane   *lab.ControlPlane
 	served  bool // see onServed
+	plain   bool // the served runtime's agent is without the race detector, as for measures
 	release lab.Release
 	// families are those of pods, nil for IPv4. With some, pods can have host ports.
 	families []v1.IPFamily
-	runc     string // the directory of one that is not the distribution's
-	agent    node.Config
+	// cgroup is a directory of a cgroup that the agent starts in; empty for that of the test.
+	cgroup string
+	runc   string // the directory of one that is not the distribution's
+	agent  node.Config
 	// identity is the agent's, complete but for the user. through, if not nil, makes of its kubeconfig the
 	// one that the agent gets.
 	identity lab.Identity
@@ -107,6 +110,9 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 	needs, binaryOf := append(s.release.Needs(), lab.GoToolchain), shared.Troupe
 	if s.served {
 		needs, binaryOf = []lab.Requirement{lab.Root, lab.GoToolchain, lab.Gcc}, shared.Raced
+		if s.plain {
+			binaryOf = shared.Troupe
+		}
 		s.agent.Env = append(s.agent.Env, "GORACE=atexit_sleep_ms=0")
 	}
 	lab.Need(t, needs...)
@@ -116,6 +122,9 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 	kubeconfig := check.Value(b.plane.KubeconfigOf(s.identity))(t)
 	if s.through != nil {
 		kubeconfig = check.Value(s.through(kubeconfig))(t)
+	}
+	if s.cgroup != "" {
+		binary = inCgroup(t, binary, s.cgroup)
 	}
 	s.agent.Binary, s.agent.Dir, s.agent.Endpoint, s.agent.CgroupRoot = binary, dir, b.runtime.Endpoint(), b.runtime.CgroupRoot()
 	s.agent.Flags = append([]string{

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
@@ -139,6 +140,13 @@ func (r *Runtime) Push(image, program string) {
 }
 
 // problem notes what a program was to do and could not.
+// Lock adds an image that nobody gets without this password.
+func (r *Runtime) Lock(image, user, password string) {
+	r.registry.Put(image, simcri.RegistryImage{
+		SizeBytes: imageBytes, Credential: &port.ImageAuth{Username: user, Password: password},
+	})
+}
+
 func (r *Runtime) problem(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
