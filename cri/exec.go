@@ -65,10 +65,9 @@ func (c *Client) exec(ctx context.Context, r *runtimeapi.ExecSyncRequest) (resul
 	if _, err := stream.Header(); err != nil {
 		return result, err
 	}
-	if !c.execAnswers.take(ctx) {
-		return result, &port.Error{Kind: port.Other, Detail: "too many answers were being received"}
+	if c.execAnswers.take(ctx) { // if not, ctx has ended, and RecvMsg says how
+		defer c.execAnswers.give()
 	}
-	defer c.execAnswers.give()
 	var answer runtimeapi.ExecSyncResponse
 	err = stream.RecvMsg(&answer)
 	return port.ExecResult{

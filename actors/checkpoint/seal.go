@@ -18,8 +18,8 @@ const Format = 1
 type sealed struct {
 	// Format is 0 in what was written before there were formats. That is read as the first one.
 	Format int `json:"format"`
-	// Sum is the CRC-32C of Content, byte by byte, and of Format if there is one. Empty: written by an agent that had no
-	// checksums.
+	// Sum is the CRC-32C of Content, byte by byte, and of Format from the second on. Empty: written by an agent that had
+	// no checksums.
 	Sum     string          `json:"sum"`
 	Content json.RawMessage `json:"content"`
 }
@@ -37,7 +37,7 @@ var table = crc32.MakeTable(crc32.Castagnoli)
 
 func (s *sealed) sum() string {
 	sum := crc32.Checksum(s.Content, table)
-	if s.Format != 0 {
+	if s.Format > 1 { // agents that had no formats check the first one
 		sum = crc32.Update(sum, table, strconv.AppendInt(nil, int64(s.Format), 10))
 	}
 	return fmt.Sprintf("crc32c:%08x", sum)

@@ -345,7 +345,8 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 	for i := range m.list.Pods {
 		rp := &m.list.Pods[i]
 		o := outlineOf(rp)
-		if at, known := slices.BinarySearchFunc(p.last, o, outline.order); all || !known || p.last[at].states != o.states {
+		at, known := slices.BinarySearchFunc(p.last, o, outline.order)
+		if all || !known || p.last[at].states != o.states || unread(before, rp.Ref.UID) {
 			p.deps.Seen(Seen{Ref: rp.Ref, View: rp.Pod, Listed: m.begun})
 		}
 	}

@@ -259,7 +259,8 @@ func TestUnread(t *testing.T) {
 		want   []string
 	}{
 		{"one more can't be read", []observed.RuntimePod{db}, bad("lost", "old", "web"), nil},
-		{"and is as it was", []observed.RuntimePod{db, web}, bad("lost", "old"), nil},
+		{"and is as it was", []observed.RuntimePod{db, web}, bad("lost", "old"),
+			[]string{"seen: default/web with 1 sandboxes and 1 containers"}},
 		{"one can be read", []observed.RuntimePod{db, web, old}, bad("lost"),
 			[]string{"seen: default/old with 1 sandboxes and 1 containers"}},
 		{"one is gone", []observed.RuntimePod{db, web, old}, nil, []string{"seen: / with 0 sandboxes and 0 containers"}},

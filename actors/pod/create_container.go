@@ -49,7 +49,7 @@ func (a createContainer) begin(p *pod) run {
 		return unable(cannotCreate(p.want, a.Name, err))
 	}
 	c := creation{rt: p.deps.Runtime, files: p.deps.Files, subPaths: p.deps.SubPaths, plan: plan, podIPs: a.PodIPs}
-	pool, room := LargePool, expansion.Small // what is resolved here waits for its slot
+	pool, room := StartPool, expansion.Small // what is resolved here waits for its slot
 	if c.files == nil {
 		room = expansion.Max
 	}
@@ -57,9 +57,10 @@ func (a createContainer) begin(p *pod) run {
 		c.resolved, err = plan.Resolve(nil, room)
 		switch {
 		case err == nil:
-			pool = StartPool
 		case room == expansion.Max || !errors.Is(err, expansion.ErrTooLong):
 			return unable(cannotCreate(p.want, a.Name, err))
+		default:
+			pool = LargePool
 		}
 	}
 	c.r = port.CreateContainer{

@@ -179,7 +179,7 @@ func TestLargeContainer(t *testing.T) {
 		{"arguments", func(c *v1.Container) { c.Args = []string{strings.Repeat("$(A)", 2<<10)} }, LargePool, ""},
 		{"a file", func(c *v1.Container) {
 			c.Env[0] = v1.EnvVar{Name: "SUB", ValueFrom: &v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "data", Path: "x.env", Key: "SUB"}}}
-		}, LargePool, ""},
+		}, StartPool, ""},
 		{"too large", func(c *v1.Container) { c.Args = []string{strings.Repeat("$(A)", 7<<10)} }, LargePool, "args: " + expansion.ErrTooLong.Error()},
 	} {
 		m := &machine{env: []byte("SUB='file'")}

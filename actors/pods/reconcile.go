@@ -179,6 +179,9 @@ func (a *pods) retainPods() {
 			wanted[uid] = true
 		}
 	}
+	for uid := range a.unread { // order-free: a set
+		all[uid] = true
+	}
 	a.deps.Retain(all, wanted)
 }
 

@@ -65,7 +65,8 @@ func (a *pods) drop(uid types.UID) {
 		a.given.dirty = true // the next write includes it
 	}
 	a.stops.dirty = a.stops.dirty || r != nil && r.remembers() != nil
-	if r != nil {
+	// One that had not begun, and runs since an earlier agent, is an orphan now: it keeps what it has until it is down.
+	if r != nil && (r.State != podset.Waiting || !podset.Runs(a.runtime[uid])) {
 		a.release(r)
 	}
 	left := make([]*record, 0, len(a.ranked)) // a new slice: see above
@@ -123,6 +124,9 @@ func (a *pods) living(m Living) map[types.UID]bool {
 			continue
 		}
 		living[uid] = (!m.Spent || !r.Spent()) && (!m.Ended || !r.EndedForGood())
+	}
+	for uid := range a.unread { // order-free: a set
+		living[uid] = true // something of it may run
 	}
 	return living
 }
