@@ -87,13 +87,20 @@ const (
 	ends
 	// walks: a directory is measured, or all of it is changed.
 	walks
+	// statistics: how full the file system of a server is. Nobody waits for it but who asks for statistics.
+	statistics
 )
 
 func (r *request) waitsFor(local func(path string) bool) waitsFor {
 	switch r.Op {
 	case opUnmount, opForce, opUnmap:
 		return ends
-	case opRoom, opTrees:
+	case opRoom:
+		if r.pod != "" {
+			return statistics
+		}
+		return walks
+	case opTrees:
 		return walks
 	case opNFS:
 		return servers

@@ -112,11 +112,12 @@ func (d *disks) hold(ctx context.Context, target string) (release func(), err er
 }
 
 // target waits for the turn of a request, and then until nothing else is being done with its target: a pod that waits
-// for its turn holds up no other pod that uses the target. What is mounted already needs no turn.
+// for its turn holds up no other pod that uses the target. What is mounted already needs no turn; what is to be mapped
+// always asks a child, which must not wait for a turn then.
 func (h *Host) target(ctx context.Context, r *request) (release func(), err error) {
 	back := func() {}
 	m, err := h.globalAt(r.Path)
-	if err == nil && m == nil {
+	if err == nil && (m == nil || r.Disk.Map != nil) {
 		back, err = h.children.reserve(ctx, r)
 	}
 	if err != nil {

@@ -56,7 +56,7 @@ func (h *Host) files(ctx context.Context, r *port.MountVolume) (string, error) {
 	}
 	defer root.Close() //nolint:errcheck // what was written is not held by it
 	bound := func() (func(fs.FileInfo) bool, error) { return h.boundOf(uid, r.Volume.Name) }
-	var room func() error
+	var room func(int64) error
 	if bytes := r.Content.Bytes(); r.Content.Memory && bytes > manyBytes && h.room != nil {
 		select { // one after the other: each is told what is left
 		case h.roomTurn <- struct{}{}:
@@ -64,8 +64,8 @@ func (h *Host) files(ctx context.Context, r *port.MountVolume) (string, error) {
 			return "", ctx.Err()
 		}
 		defer func() { <-h.roomTurn }()
-		room = func() error {
-			if err := h.room(bytes); err != nil {
+		room = func(old int64) error {
+			if err := h.room(bytes, old); err != nil {
 				return hostcall.Failf(port.InvalidConfig, "the files of volume %q, in memory, take %s: %v", r.Volume.Name,
 					resource.NewQuantity(bytes, resource.BinarySI), err)
 			}

@@ -79,6 +79,10 @@ func TestFilesInMemory(t *testing.T) {
 	more.Files = []volumefiles.File{{Path: "a", Data: make([]byte, 2<<20), Mode: 0o644}}
 	_, err := l.mountRequest(ctx(t), port.MountVolume{Pod: pod, Volume: &pod.Spec.Volumes[0], Content: &more, Size: 1 << 20})
 	hosttest.WantError(t, err, port.InvalidConfig, `volume "s", in memory, take more than 1Mi`)
+	// What that try has left takes no room of the next one.
+	other := *c
+	other.Files = []volumefiles.File{{Path: "b", Data: make([]byte, 400<<10), Mode: 0o644}}
+	check.Value(l.mountRequest(ctx(t), port.MountVolume{Pod: pod, Volume: &pod.Spec.Volumes[0], Content: &other, Size: 1 << 20}))(t)
 	check.Fatal(t, l.unmount("u1"))
 }
 
@@ -89,7 +93,7 @@ func TestRoomForFiles(t *testing.T) {
 	root := t.TempDir()
 	room := int64(8 << 20)
 	h := newLabAt(t, root, func(c *Config) {
-		c.Room = func(bytes int64) error {
+		c.Room = func(bytes, _ int64) error {
 			return check.That(bytes <= room, "there is room for %d bytes", room)
 		}
 	})

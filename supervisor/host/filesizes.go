@@ -53,9 +53,21 @@ func (h *Host) sizeOf(uid, volume string) (usage.Disk, bool) {
 func (h *Host) noteSize(uid, volume string, d usage.Disk, contents uint64) {
 	h.placesMu.Lock()
 	defer h.placesMu.Unlock()
-	if h.written != contents {
-		return
+	if h.written == contents {
+		h.setSize(uid, volume, d)
 	}
+}
+
+// noteUse remembers what was measured last of a volume of a server, if it is there still.
+func (h *Host) noteUse(uid, volume string, d usage.Disk) {
+	h.placesMu.Lock()
+	defer h.placesMu.Unlock()
+	if h.places[uid][volume] != "" {
+		h.setSize(uid, volume, d)
+	}
+}
+
+func (h *Host) setSize(uid, volume string, d usage.Disk) {
 	if h.sizes == nil {
 		h.sizes = map[string]map[string]usage.Disk{}
 	}

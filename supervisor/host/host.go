@@ -48,7 +48,7 @@ type Config struct {
 	Measured func(source string, took time.Duration)
 	// Room says why so many bytes of files don't fit into the memory of the agent, whose cgroup they count for; nil: they
 	// always do. One after the other is asked, and written before the next.
-	Room func(bytes int64) error
+	Room func(bytes, old int64) error
 	// Warn is told of a disk of an ended pod that stays attached, and why, once for each pod, and of files that could not
 	// be given to the group of their pod. Nil: nobody is.
 	Warn func(what string)
@@ -87,7 +87,7 @@ type Host struct {
 	places   claims
 	sizes    map[string]map[string]usage.Disk
 	// room is Config.Room, and roomTurn has an element while one writes.
-	room     func(bytes int64) error
+	room     func(bytes, old int64) error
 	roomTurn chan struct{}
 	// written counts how often a volume got new content.
 	written uint64

@@ -230,7 +230,7 @@ func (s *system) settle(h *Host) (known bool) {
 		return false
 	}
 	s.of.Disk = s.room.disk()
-	h.noteSize(s.uid, s.of.Name, s.of.Disk, h.contents())
+	h.noteUse(s.uid, s.of.Name, s.of.Disk)
 	return true
 }
 

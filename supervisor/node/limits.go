@@ -112,13 +112,14 @@ func memoryLimit(set string, bounds []meter.Bound, files uint64) (limit int64, o
 
 // filesFit has Go leave room for so many bytes of files of a volume in memory, which count for the cgroup of the agent,
 // or says why they don't fit. Beyond its limit the kernel would kill the agent, and the next one would try again.
-func filesFit(bytes int64) error {
+// old is how many bytes of files they replace.
+func filesFit(bytes, old int64) error {
 	bounds := ownBounds()
-	err := fits(bytes, bounds)
+	err := fits(bytes, old, bounds)
 	if err != nil {
 		debug.FreeOSMemory()
 		bounds = ownBounds()
-		err = fits(bytes, bounds)
+		err = fits(bytes, old, bounds)
 	}
 	if err != nil {
 		return err
@@ -130,9 +131,10 @@ func filesFit(bytes int64) error {
 }
 
 // fits says why files in memory don't fit: they may take half of what is left, and the agent needs the rest to go on.
-func fits(bytes int64, bounds []meter.Bound) error {
+// What they replace is there until they are.
+func fits(bytes, old int64, bounds []meter.Bound) error {
 	for _, b := range bounds {
-		if uint64(max(bytes, 0)) > b.Available/2 {
+		if most := min(b.Available, (b.Available+uint64(max(old, 0)))/2); uint64(max(bytes, 0)) > most {
 			q := func(n uint64) *resource.Quantity {
 				return resource.NewQuantity(int64(min(n, math.MaxInt64)), resource.BinarySI)
 			}

@@ -66,17 +66,21 @@ func TestFilesFit(t *testing.T) {
 	t.Parallel()
 	unit := meter.Bound{Path: "/system.slice/kubelet.service", Limit: 128 << 20, Available: 40 << 20}
 	for name, c := range map[string]struct {
-		bytes  int64
-		bounds []meter.Bound
-		want   string
+		bytes, old int64
+		bounds     []meter.Bound
+		want       string
 	}{
 		"no limit": {bytes: 1 << 40},
 		"half":     {bytes: 20 << 20, bounds: []meter.Bound{unit}},
+		"another":  {bytes: 30 << 20, old: 20 << 20, bounds: []meter.Bound{unit}},
+		"both are there for a while": {
+			bytes: 41 << 20, old: 100 << 20, bounds: []meter.Bound{unit}, want: "has 40Mi left",
+		},
 		"more": {bytes: 20<<20 + 1, bounds: []meter.Bound{unit}, want: "the node agent may have 128Mi of memory " +
 			"(cgroup /system.slice/kubelet.service), has 40Mi left, and files may take half of that"},
 		"of one above": {bytes: 1 << 20, bounds: []meter.Bound{{Path: "/", Limit: 1 << 30, Available: 1 << 20}, unit}, want: "1Gi"},
 	} {
-		if err := fits(c.bytes, c.bounds); c.want == "" {
+		if err := fits(c.bytes, c.old, c.bounds); c.want == "" {
 			must.Fatal(t, err)
 		} else {
 			must.Says(t, err, c.want, "%s", name)

@@ -41,10 +41,13 @@ const page = 4096
 // Bytes is how much memory the files take.
 func (c *Content) Bytes() (sum int64) {
 	for i := range c.Files {
-		sum += (int64(len(c.Files[i].Data)) + page - 1) / page * page
+		sum += Pages(int64(len(c.Files[i].Data)))
 	}
 	return sum
 }
+
+// Pages is how much memory a file of so many bytes takes.
+func Pages(bytes int64) int64 { return (bytes + page - 1) / page * page }
 
 // File is one file of a volume.
 type File struct {

@@ -45,8 +45,8 @@ const (
 type files struct {
 	dir   *os.Root
 	bound Bound
-	// room says whether a new version fits; nil: it does.
-	room func() error
+	// room says whether a new version fits; nil: it does. Old is how many bytes the one before gives back.
+	room func(old int64) error
 	// step is called before each step, to interrupt it.
 	step func() error
 }
@@ -61,9 +61,10 @@ func Written(root *os.Root, dir string) bool {
 // is in use, so what is found through ..data from then on is not of the old one.
 type Bound func() (func(fs.FileInfo) bool, error)
 
-// Write brings the files in dir up to date. If room is not nil, its error is why a new version is not made.
+// Write brings the files in dir up to date. If room is not nil, its error is why a new version is not made; old is how
+// many bytes the one before gives back afterwards.
 func Write(
-	ctx context.Context, dir *os.Root, c *volumefiles.Content, now time.Time, bound Bound, room func() error,
+	ctx context.Context, dir *os.Root, c *volumefiles.Content, now time.Time, bound Bound, room func(old int64) error,
 ) error {
 	_, err := (&files{dir: dir, bound: bound, room: room}).write(ctx, c, now)
 	return err
@@ -77,8 +78,12 @@ func (f *files) write(ctx context.Context, c *volumefiles.Content, now time.Time
 	}
 	current := old
 	if old == "" || !f.same(old, c) {
+		// What an earlier try has left takes the room of this one.
+		if err := f.tidy(ctx, old, nil); err != nil {
+			return false, err
+		}
 		if f.room != nil {
-			if err := f.room(); err != nil {
+			if err := f.room(f.bytes(old)); err != nil {
 				return false, err
 			}
 		}
@@ -326,8 +331,25 @@ func firstNames(paths []string) map[string]bool {
 	return names
 }
 
-// tidy removes what is not of the current version, nor of one that must stay. Directories without the writer's names
-// stay: other volumes are mounted at them, or they were made for a subPath.
+// bytes is how much the files of a version take.
+func (f *files) bytes(version string) (sum int64) {
+	if version == "" {
+		return 0
+	}
+	_ = fs.WalkDir(f.dir.FS(), version, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return nil // what can't be read gives nothing back
+		}
+		if info, err := e.Info(); err == nil {
+			sum += volumefiles.Pages(info.Size())
+		}
+		return nil
+	})
+	return sum
+}
+
+// tidy removes what is not of the current version, nor of one that must stay; without a content, versions alone.
+// Directories without the writer's names stay: other volumes are mounted at them, or they were made for a subPath.
 func (f *files) tidy(ctx context.Context, current string, c *volumefiles.Content) error {
 	dir, err := f.dir.Open(".")
 	if err != nil {
@@ -338,12 +360,15 @@ func (f *files) tidy(ctx context.Context, current string, c *volumefiles.Content
 	if err != nil {
 		return err
 	}
-	keep := topNames(c)
+	keep := map[string]bool{}
+	if c != nil {
+		keep = topNames(c)
+	}
 	keep[dataName], keep[current] = true, true
 	var stays func(fs.FileInfo) bool
 	for _, e := range entries {
 		version := e.IsDir() && strings.HasPrefix(e.Name(), ownPrefix)
-		if keep[e.Name()] || e.IsDir() && !version {
+		if keep[e.Name()] || e.IsDir() && !version || c == nil && !version {
 			continue
 		}
 		if version && f.bound != nil {
