@@ -11,8 +11,8 @@ import (
 // they are described and tested by, and what tools look for there. Something new belongs below
 // one of these.
 var topLevel = []string{
-	"CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md", "Taskfile.yml", "actors", "apiclient", "cmd", "cri", "docs",
-	"go.mod", "go.sum", "supervisor", "tests",
+	"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md", "Taskfile.yml", "actors", "apiclient", "cmd",
+	"cri", "docs", "go.mod", "go.sum", "supervisor", "tests",
 }
 
 func TestTopLevel(t *testing.T) {
