@@ -213,6 +213,19 @@ func TestWhatEndsAfterAnAgentsRestart(t *testing.T) {
 	r.want("they are given back", []string{"assignments:"}, "assignments: release old")
 }
 
+// TestRemovedBeforeItIsAdopted: a pod that runs, and is removed before this agent has begun it, keeps its CPUs until it
+// is down.
+func TestRemovedBeforeItIsAdopted(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.tells(node, r.listed("a"), has(podspec.File, "a"), has(podspec.API, ""))
+	r.in("it waits for its CPUs", "a Waiting")
+	r.tells(has(podspec.File, ""))
+	r.in("it is an orphan", "a Running")
+	r.want("it keeps them", []string{"assignments:"}, "assignments: place a", "assignments: a live")
+	r.tells(ends("a", 0, 1))
+	r.want("they are given back", []string{"assignments:"}, "assignments: release a")
+}
+
 // TestHealthOfDevices: the actor of a pod is told how its devices are with its first assignment, and after each change.
 func TestHealthOfDevices(t *testing.T) {
 	r := newRig(t, 0, placing)

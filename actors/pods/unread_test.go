@@ -3,10 +3,13 @@ package pods_test
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestUnreadPod: a pod of which a part can't be read begins when that is known, and people are told; others begin at
@@ -29,4 +32,15 @@ func TestUnreadPod(t *testing.T) {
 	r.want("it is gone", only, "c: assign")
 	r.tells(bad(r.listed("a")))
 	r.want("another list of all", only, "a: seen 1 sandboxes")
+}
+
+// TestUnreadLives: what runs of a pod that no source has and that can't be read is not taken for a leftover.
+func TestUnreadLives(t *testing.T) {
+	r := newRig(t, 0)
+	l := r.listed("a")
+	l.Runtime.Unread = []observed.Unread{{UID: "b", Why: "container c1: panic"}}
+	r.tells(node, l, has(podspec.File, "a"), has(podspec.API, ""))
+	var living map[types.UID]bool
+	r.tells(pods.Living{Up: true, Reply: func(all map[types.UID]bool, _ bool) { living = all }})
+	check.Deep(t, living, map[types.UID]bool{"a": true, "b": true}, "the living")
 }
