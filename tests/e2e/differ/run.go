@@ -36,7 +36,7 @@ const (
 	tick     = 300 * time.Millisecond
 	unmoved  = 1500 * time.Millisecond // how long a pod shows the same before it is compared
 	given    = 8 * time.Second         // how long pods that show different things have to become the same
-	waiting  = 12 * time.Second        // how long a pod that waits shows the same before it is taken to wait for ever
+	waiting  = 20 * time.Second        // how long a pod that waits shows the same before it is taken to wait for ever
 	longest  = 50 * time.Second        // of all that
 	goneSoon = 90 * time.Second
 )
@@ -183,7 +183,7 @@ func (r *rig) settled(name string) bool {
 		calm = calm && !moving(l.pod) && s.spoke(l.pod)
 		still = min(still, time.Since(l.changed))
 	}
-	return same && calm && still >= unmoved || !same && still >= given || still >= waiting
+	return calm && (same && still >= unmoved || still >= given) || still >= waiting
 }
 
 // spoke says whether all containers that run have looked around.
