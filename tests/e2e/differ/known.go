@@ -59,7 +59,7 @@ var knowns = []known{
 	{class: `(status|end)/.*/state/waiting/message`, kubelet: none, doc: differences, row: "State of a container that waits for a hook"},
 	{class: `(status|end)/conditions\[PodReadyToStartContainers\]/(reason|message)`, kubelet: none, doc: statusPage, row: "its reason `PodSandboxNotReady`"},
 	{class: `history/condition/PodReadyToStartContainers=False (PodSandboxNotReady)?`, doc: statusPage, row: "its reason `PodSandboxNotReady`"},
-	{class: `event/Warning/Unhealthy/.*(connection refused|deadline exceeded.*)`, doc: differences, row: "extra probes of a new container"},
+	{class: `event/Warning/Unhealthy/.*(connection refused|deadline exceeded.*|i/o timeout)`, doc: differences, row: "extra probes of a new container"},
 	{class: `seen/\*/Files/.*/(cpu|memory)`, beside: `^status/resources/limits/`, doc: differences, row: "A file of the downward API"},
 	{class: `end/containerStatuses\[\*\]/state/waiting/reason`, kubelet: "PodInitializing|ContainerCreating", doc: page, row: "why a container waits, when its pod ends"},
 	{class: `(status|end)/.*/recursiveReadOnly`, kubelet: "Enabled", beside: `^event/Warning/Failed/`, doc: page, row: "recursiveReadOnly of a container that does not exist"},
