@@ -288,9 +288,7 @@ func TestVolumesThatCannotBe(t *testing.T) {
 		b.create(t, b.pod(name, c.change))
 		b.awaitEvent(t, name, "FailedMount", `MountVolume.SetUp failed for volume "v" : `)
 		b.awaitEvent(t, name, "FailedMount", c.want)
-		if err := waiting("ContainerCreating")(b.get(t, name)); err != nil {
-			t.Error(name, err)
-		}
+		b.awaitPod(t, name, "waits", waiting("ContainerCreating"))
 	}
 	b.configMap(t, "none", map[string]string{"key": "x"})
 	b.awaitPod(t, "no-map", "is ready once its ConfigMap is there", ready)
