@@ -1,7 +1,6 @@
 package gc
 
 import (
-	"cmp"
 	"context"
 	"math"
 
@@ -164,5 +163,5 @@ func (g *gc) effect(pool, kind, object, lane string) kernel.Effect[Message] {
 }
 
 func (g *gc) listAll(c context.Context, done func(observed.Runtime, error)) {
-	g.deps.Runtime.List(c, "", func(l observed.Runtime, err error) { done(l, cmp.Or(err, l.Whole())) })
+	g.deps.Runtime.List(c, "", observed.WholeOnly(done))
 }

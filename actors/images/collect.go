@@ -1,7 +1,6 @@
 package images
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -324,7 +323,7 @@ func (a *images) listed(ctx *kernel.Context[Message], m listed) {
 	c.list, c.stage = m.list, inspecting
 	c.pending = portcall.Do(ctx, a.collecting("List", ""),
 		func(cc context.Context, done func(observed.Runtime, error)) {
-			a.deps.Collect.Runtime.List(cc, "", func(r observed.Runtime, err error) { done(r, cmp.Or(err, r.Whole())) })
+			a.deps.Collect.Runtime.List(cc, "", observed.WholeOnly(done))
 		},
 		func(id kernel.EffectID, r observed.Runtime, err error) Message { return inspected{id, r, err} })
 }

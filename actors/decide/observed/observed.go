@@ -254,6 +254,11 @@ func (r *Runtime) Whole() error {
 	return fmt.Errorf("a part of pod %s can't be read: %s", r.Unread[0].UID, r.Unread[0].Why)
 }
 
+// WholeOnly gives done a list that is not whole as an error.
+func WholeOnly(done func(Runtime, error)) func(Runtime, error) {
+	return func(r Runtime, err error) { done(r, cmp.Or(err, r.Whole())) }
+}
+
 // RuntimePod is one pod in a full list.
 type RuntimePod struct {
 	Ref PodRef
