@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -70,6 +71,4 @@ func writePages(c *cobra.Command, r release, dir string) error {
 	return os.WriteFile(filepath.Join(dir, dashed(c.CommandPath())+"."+section+".gz"), packed.Bytes(), 0o644)
 }
 
-func dashed(path string) string {
-	return string(bytes.ReplaceAll([]byte(path), []byte(" "), []byte("-")))
-}
+func dashed(path string) string { return strings.ReplaceAll(path, " ", "-") }
