@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,10 +66,18 @@ func TestDeletePod(t *testing.T) {
 	t.Parallel()
 	b := started(t, "delete-pod", onServed)
 	b.create(t, b.pod("web", func(s *v1.PodSpec) {
-		work("trap 1s then exit 7")(s)
+		work("print up then trap 1s then exit 7")(s)
 		s.TerminationGracePeriodSeconds = new(int64(30))
 	}))
-	b.awaitPod(t, "web", "runs", phase(v1.PodRunning))
+	p := b.awaitPod(t, "web", "runs", phase(v1.PodRunning))
+	// Before that a SIGTERM ends the program as it ends others.
+	b.await(t, "the program waits for SIGTERM", func() error {
+		log, err := os.ReadFile(b.logFiles(t, p)[0])
+		if err == nil && !strings.Contains(string(log), " up\n") {
+			err = fmt.Errorf("it has printed %q", log)
+		}
+		return err
+	})
 	h := b.follow(t, "web")
 	begun := time.Now()
 	b.remove(t, "web")

@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -29,8 +31,10 @@ func (b *bed) paced(t *testing.T) *pace {
 	t.Helper()
 	p := &pace{bed: b, ready: map[string]time.Time{}, gone: map[string]time.Time{}}
 	list := check.Value(b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{}))(t)
-	w := check.Value(
-		b.admin.CoreV1().Pods(b.name).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}))(t)
+	// The apiserver ends the watch of a client that is slow, as one is beside many tests.
+	w := check.Value(watchtools.NewRetryWatcherWithContext(t.Context(), list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: b.admin.CoreV1().Pods(b.name).Watch,
+	}))(t)
 	t.Cleanup(w.Stop)
 	go func() {
 		for e := range w.ResultChan() {
