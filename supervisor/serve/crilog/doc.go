@@ -10,5 +10,5 @@
 //	0.log.20261121-100000.gz   0.log.20261121-110000   0.log
 //
 // It is read in pieces of a fixed size, however long its lines are, so that a
-// reader costs the same whatever is written (docs/decisions/0016).
+// reader costs the same whatever is written (docs/decisions/0019).
 package crilog
