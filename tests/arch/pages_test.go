@@ -58,8 +58,8 @@ func TestEachPageIsInItsIndex(t *testing.T) {
 	}
 }
 
-// TestDecisionsHaveTitles: a decision has a number of its own, which its name, its title and its row say, and a title.
-func TestDecisionsHaveTitles(t *testing.T) {
+// TestTitlesOfDecisions: a decision has a number of its own, which its name, its title and its row say, and a title.
+func TestTitlesOfDecisions(t *testing.T) {
 	row, last := map[string]string{}, map[string]string{}
 	for _, found := range indexRow.FindAllStringSubmatch(page(t, filepath.Join(root, "docs", decisionsIndex)), -1) {
 		row[found[2]] = found[1]
