@@ -1,7 +1,7 @@
 // Package expansion replaces variable references in commands, arguments and values.
 //
 // A reference of six bytes may stand for a value of a mebibyte, and a value may be made of a hundred thousand
-// references. So what is made has a limit, which is looked at while it is made.
+// references. So what is made has a limit, which is looked at before it is made.
 package expansion
 
 import (
@@ -26,23 +26,34 @@ type Room struct{ Left int }
 
 // Expand replaces $(NAME) in s by value(NAME). An unknown name stays as it is, $$ becomes $, and
 // everything else is literal. Values are not expanded again. These are the rules of the API fields
-// command, args and env[].value.
+// command, args and env[].value. Its length is computed first: what does not fit is not made, and what fits takes no
+// more memory than it is long.
 func (r *Room) Expand(s string, value func(name string) (string, bool)) (string, error) {
 	if strings.IndexByte(s, '$') < 0 {
 		return s, r.take(len(s))
 	}
-	var b strings.Builder
-	b.Grow(len(s))
-	add := func(s string) bool {
-		b.WriteString(s)
-		return b.Len() <= min(r.Left, Max)
+	length := 0
+	pieces(s, value, func(piece string) bool {
+		length += len(piece)
+		return length <= min(r.Left, Max)
+	})
+	if err := r.take(length); err != nil {
+		return "", err
 	}
+	var b strings.Builder
+	b.Grow(length)
+	pieces(s, value, func(piece string) bool { b.WriteString(piece); return true })
+	return b.String(), nil
+}
+
+// pieces gives what s expands to, in pieces, until add says that it is enough.
+func pieces(s string, value func(name string) (string, bool), add func(piece string) bool) {
 	closed := strings.LastIndexByte(s, ')') - len(s) // from the end; what begins behind it is never closed
 	for fits := true; fits; {
 		at := strings.IndexByte(s, '$')
 		if at < 0 || at == len(s)-1 {
 			add(s)
-			break
+			return
 		}
 		fits = add(s[:at])
 		s = s[at:]
@@ -66,7 +77,6 @@ func (r *Room) Expand(s string, value func(name string) (string, bool)) (string,
 			s = s[1:]
 		}
 	}
-	return b.String(), r.take(b.Len())
 }
 
 // take takes room for what was made.

@@ -1,6 +1,7 @@
 package expansion
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -82,11 +83,33 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestMadeOnce: what is made takes as much as it is long, and what does not fit takes nothing.
+func TestMadeOnce(t *testing.T) {
+	vars := lookup(map[string]string{"A": strings.Repeat("a", 1<<10)})
+	for _, c := range []struct {
+		name      string
+		in        string
+		err       error
+		atMostKiB uint64
+	}{
+		{"fits", strings.Repeat("$(A)", 5<<10), nil, 5<<10 + 64},
+		{"too long", strings.Repeat("$(A)", 6<<10+1), ErrTooLong, 64},
+	} {
+		var before, after runtime.MemStats
+		room := Room{Left: Max}
+		runtime.ReadMemStats(&before)
+		_, err := room.Expand(c.in, vars)
+		runtime.ReadMemStats(&after)
+		check.Equal(t, err, c.err, "%s", c.name)
+		check.AtMost(t, (after.TotalAlloc-before.TotalAlloc)>>10, c.atMostKiB, "%s: KiB that it took", c.name)
+	}
+}
+
 // TestNeverClosed: what closes no reference is not looked for again at each.
 func TestNeverClosed(t *testing.T) {
 	asked := 0
 	in := "$(A)" + strings.Repeat("$(", 1<<19)
-	if out := expand(in, func(name string) (string, bool) { asked++; return "", name == "A" }); out != in[4:] || asked != 1+1<<19 {
+	if out := expand(in, func(name string) (string, bool) { asked++; return "", name == "A" }); out != in[4:] || asked != 2*(1+1<<19) {
 		t.Errorf("%d bytes, asked for %d names", len(out), asked)
 	}
 }
