@@ -18,7 +18,7 @@ const (
 	// maxExecAnswer bounds an answer: that of a pod's command need not be as long as a list of all containers. It is a
 	// kubelet's limit for all answers.
 	maxExecAnswer = 16 << 20
-	// Of these there is one at a time: an answer takes twice its length, and there may be many. Of long commands there are
+	// Of these there is one at a time: an answer takes its length, and there may be many. Of long commands there are
 	// two, so that one that hangs does not hold up all others.
 	answersAtOnce, longCommandsAtOnce = 1, 2
 )
@@ -55,7 +55,7 @@ func (c *Client) exec(ctx context.Context, r *runtimeapi.ExecSyncRequest) (resul
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a stream that is given up has to be ended
 	stream, err := c.runtimeConn.NewStream(ctx, &grpc.StreamDesc{}, runtimeapi.RuntimeService_ExecSync_FullMethodName,
-		grpc.MaxCallRecvMsgSize(min(maxExecAnswer, c.config.MaxMessageBytes)))
+		grpc.MaxCallRecvMsgSize(min(maxExecAnswer, c.config.MaxMessageBytes)), grpc.ForceCodecV2(newHeadCodec()))
 	if err != nil {
 		return result, err
 	}
@@ -70,9 +70,7 @@ func (c *Client) exec(ctx context.Context, r *runtimeapi.ExecSyncRequest) (resul
 	}
 	var answer runtimeapi.ExecSyncResponse
 	err = stream.RecvMsg(&answer)
-	return port.ExecResult{
-		ExitCode: answer.GetExitCode(), Stdout: head(answer.GetStdout()), Stderr: head(answer.GetStderr()),
-	}, err
+	return port.ExecResult{ExitCode: answer.GetExitCode(), Stdout: answer.GetStdout(), Stderr: answer.GetStderr()}, err
 }
 
 // turns are how many may do something at once.
@@ -89,11 +87,3 @@ func (t turns) take(ctx context.Context) bool {
 }
 
 func (t turns) give() { <-t }
-
-// head truncates output to the bound, and frees the rest.
-func head(output []byte) []byte {
-	if len(output) <= maxExecOutput {
-		return output
-	}
-	return append([]byte(nil), output[:maxExecOutput]...)
-}

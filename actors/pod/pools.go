@@ -16,8 +16,8 @@ const (
 	// users wait for.
 	LookPool = "look"
 	// LargePool is for creating a container that takes megabytes to create, such as one whose variables expand to that.
-	// Each is held in memory several times: as variables, as a request and as what is sent. So there are few at a time,
-	// also if they hang, and they wait for each other and not for a start: others never wait for them.
+	// Each is held in memory twice: as variables, which the request shares, and as what is sent. So there are few at a
+	// time, also if they hang, and they wait for each other and not for a start: others never wait for them.
 	LargePool = "large"
 )
 

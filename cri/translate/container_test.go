@@ -1,7 +1,9 @@
 package translate
 
 import (
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +14,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/tests/check"
 )
+
+// TestVariablesAreNotCopied: a container may have megabytes of them.
+func TestVariablesAreNotCopied(t *testing.T) {
+	w := newWorld()
+	w.env("A", strings.Repeat("x", 5<<20))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := w.container(t)
+	runtime.ReadMemStats(&after)
+	check.Count(t, len(got.Envs[0].Value), 5<<20, "%d bytes of a variable")
+	check.AtMost(t, after.TotalAlloc-before.TotalAlloc, 1<<20, "bytes that the request took")
+}
 
 func TestContainer(t *testing.T) {
 	type config = runtimeapi.ContainerConfig
