@@ -40,8 +40,8 @@ type Client struct {
 	images  runtimeapi.ImageServiceClient
 	// runtimeConn is the connection of runtime.
 	runtimeConn *grpc.ClientConn
-	// longCommands and execAnswers bound what commands in containers take in memory.
-	longCommands, execAnswers turns
+	// longCommands, sending and execAnswers bound what commands in containers take in memory.
+	longCommands, sending, execAnswers turns
 
 	// noStreams is set once the runtime turned out to have no streaming lists, and cleared when
 	// it goes away: it may come back as a newer version.
@@ -90,7 +90,8 @@ func newClient(config Config) *Client {
 	}
 	c := &Client{
 		config: config, deadlines: deadlines{request: config.RequestTimeout},
-		longCommands: make(turns, longCommandsAtOnce), execAnswers: make(turns, answersAtOnce),
+		longCommands: make(turns, longCommandsAtOnce), sending: make(turns, sendingAtOnce),
+		execAnswers: make(turns, answersAtOnce),
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	return c

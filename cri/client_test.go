@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -380,6 +381,37 @@ func TestLongCommands(t *testing.T) {
 		check.Error(t, check.Receive(t, done))
 	}
 	check.Equal(t, most.Load(), longCommandsAtOnce, "the most at once")
+}
+
+// TestLongCommandsAreMadeOneByOne: more run than are being made.
+func TestLongCommandsAreMadeOneByOne(t *testing.T) {
+	var made, making, most atomic.Int64
+	f := &fakeRuntime{exec: func(*runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		return &runtimeapi.ExecSyncResponse{}, nil
+	}}
+	c := dial(t, f, nil)
+	long := func(room int) ([]string, error) {
+		if room < expansion.Max {
+			return nil, expansion.ErrTooLong
+		}
+		defer making.Add(-1)
+		most.Store(max(most.Load(), making.Add(1)))
+		for range 100 {
+			runtime.Gosched()
+		}
+		made.Add(1)
+		return []string{strings.Repeat("x", 1<<20)}, nil
+	}
+	const calls = 20
+	done := make(chan error, calls)
+	for range calls {
+		c.ExecSync(t.Context(), "c", long, time.Minute, func(_ port.ExecResult, err error) { done <- err })
+	}
+	for range calls {
+		check.Error(t, check.Receive(t, done))
+	}
+	check.Equal(t, made.Load(), calls, "how many were made")
+	check.Equal(t, most.Load(), sendingAtOnce, "the most at once")
 }
 
 // TestExecSyncHasALimit: the output of a pod's command may not be as long as other answers.

@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,9 +19,9 @@ const (
 	// maxExecAnswer bounds an answer: that of a pod's command need not be as long as a list of all containers. It is a
 	// kubelet's limit for all answers.
 	maxExecAnswer = 16 << 20
-	// Of these there is one at a time: an answer takes its length, and there may be many. Of long commands there are
-	// two, so that one that hangs does not hold up all others.
-	answersAtOnce, longCommandsAtOnce = 1, 2
+	// Of these there is one at a time: an answer takes its length, and there may be many. Of long commands two run, so
+	// that one that hangs does not hold up all others. One at a time is made and encoded, which takes twice its length.
+	answersAtOnce, longCommandsAtOnce, sendingAtOnce = 1, 2, 1
 )
 
 // ExecSync implements port.Runtime. The timeout is rounded up to whole seconds; at its end the
@@ -33,11 +34,15 @@ func (c *Client) ExecSync(
 	k := call{"ExecSync", containerID, c.deadlines.exec(timeout)}
 	run(c, ctx, k, func(ctx context.Context) (port.ExecResult, error) {
 		line, err := command(expansion.Small)
+		sent := func() {}
 		if errors.Is(err, expansion.ErrTooLong) {
-			if !c.longCommands.take(ctx) {
-				return port.ExecResult{}, &port.Error{Kind: port.Other, Detail: "too many long commands are under way"}
+			for _, of := range []turns{c.longCommands, c.sending} {
+				if !of.take(ctx) {
+					return port.ExecResult{}, &port.Error{Kind: port.Other, Detail: "too many long commands are under way"}
+				}
+				sent = sync.OnceFunc(of.give)
+				defer sent()
 			}
-			defer c.longCommands.give()
 			line, err = command(expansion.Max)
 		}
 		if err != nil {
@@ -45,13 +50,15 @@ func (c *Client) ExecSync(
 		}
 		return c.exec(ctx, &runtimeapi.ExecSyncRequest{
 			ContainerId: containerID, Cmd: line, Timeout: wholeSeconds(timeout),
-		})
+		}, sent)
 	}, done)
 }
 
 // exec makes the call as the generated client does, but that long answers are not received all at once: until it is
-// its turn, an answer waits in the runtime.
-func (c *Client) exec(ctx context.Context, r *runtimeapi.ExecSyncRequest) (result port.ExecResult, err error) {
+// its turn, an answer waits in the runtime. It calls sent when the request was encoded, and is on its way.
+func (c *Client) exec(
+	ctx context.Context, r *runtimeapi.ExecSyncRequest, sent func(),
+) (result port.ExecResult, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a stream that is given up has to be ended
 	stream, err := c.runtimeConn.NewStream(ctx, &grpc.StreamDesc{}, runtimeapi.RuntimeService_ExecSync_FullMethodName,
@@ -62,6 +69,7 @@ func (c *Client) exec(ctx context.Context, r *runtimeapi.ExecSyncRequest) (resul
 	if err := stream.SendMsg(r); err != nil {
 		return result, err
 	}
+	sent()
 	if _, err := stream.Header(); err != nil {
 		return result, err
 	}

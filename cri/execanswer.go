@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+	protobuf "google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -17,6 +18,12 @@ import (
 type headCodec struct{ encoding.CodecV2 }
 
 func newHeadCodec() headCodec { return headCodec{encoding.GetCodecV2(proto.Name)} }
+
+// Marshal implements encoding.CodecV2. A pool would keep the buffer of a long command for the next one.
+func (headCodec) Marshal(v any) (mem.BufferSlice, error) {
+	data, err := protobuf.Marshal(v.(protobuf.Message))
+	return mem.BufferSlice{mem.SliceBuffer(data)}, err
+}
 
 // Unmarshal implements encoding.CodecV2.
 func (c headCodec) Unmarshal(data mem.BufferSlice, v any) error {
