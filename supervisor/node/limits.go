@@ -31,7 +31,13 @@ func (l *launch) limitSelf(ctx context.Context) error {
 		}
 	}
 	warn("oomScoreAdj", setOOMScore("/proc/self/oom_score_adj", l.config.OOMScoreAdj()))
-	m := ownMemory{log: &l.options.Log, set: func(limit int64) { debug.SetMemoryLimit(limit) }}
+	m := ownMemory{
+		log: &l.options.Log, set: func(limit int64) { debug.SetMemoryLimit(limit) },
+		grow: func(percent int) { debug.SetGCPercent(percent) },
+	}
+	if os.Getenv("GOGC") != "" { // whoever sets it knows better
+		m.grow = func(int) {}
+	}
 	m.look(ownBounds())
 	again.Go(ctx, func() { m.follow(ctx) }, func(reason string) { warn("memory limit", errors.New(reason)) })
 	warn("maxOpenFiles", setOpenFiles(openFiles{unix.Getrlimit, unix.Setrlimit}, l.config.MaxOpenFiles()))
@@ -49,10 +55,16 @@ func (l *launch) limitSelf(ctx context.Context) error {
 // the agent may be moved to another one.
 const memoryPeriod = 10 * time.Second
 
+// growthLimited and growthFree are how much the heap of an agent grows before garbage is collected, with a limit of its
+// memory and without one. What is held for a greedy pod is megabytes at a time, so the heap soon has that much garbage.
+const growthLimited, growthFree = 50, 100
+
 // ownMemory puts the limit of the agent's memory in force.
 type ownMemory struct {
 	log *zerolog.Logger
 	set func(limit int64)
+	// grow sets by how many percent the heap may grow between two collections.
+	grow func(percent int)
 	// of is what it follows from; zero for no limit.
 	of meter.Bound
 }
@@ -88,11 +100,13 @@ func (m *ownMemory) look(bounds []meter.Bound) {
 	case limit > 0:
 		m.set(limit)
 		if changed {
+			m.grow(growthLimited)
 			m.log.Info().Str("cgroup", of.Path).Uint64("limitBytes", of.Limit).Int64("agentBytes", limit).
 				Msg("the memory of the agent is limited by its cgroup: near that, it collects garbage more often")
 		}
 	case changed:
 		m.set(math.MaxInt64)
+		m.grow(growthFree)
 		m.log.Info().Msg("the memory of the agent is not limited by its cgroup any more")
 	}
 }

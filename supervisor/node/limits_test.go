@@ -94,8 +94,12 @@ func TestMemoryLimitChanges(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	var lines bytes.Buffer
 	var set []int64
+	var growth []int
 	log := zerolog.New(&lines)
-	m := ownMemory{log: &log, set: func(limit int64) { set = append(set, limit) }}
+	m := ownMemory{
+		log: &log, set: func(limit int64) { set = append(set, limit) },
+		grow: func(percent int) { growth = append(growth, percent) },
+	}
 	unit := func(limit, files uint64) []meter.Bound {
 		return []meter.Bound{{Path: "/unit", Limit: limit, Shared: files}}
 	}
@@ -105,6 +109,7 @@ func TestMemoryLimitChanges(t *testing.T) {
 		m.look(bounds)
 	}
 	must.Equal(t, fmt.Sprint(set), fmt.Sprint([]int64{300, 300, 150, 150, math.MaxInt64, 75}), "limits")
+	must.Equal(t, fmt.Sprint(growth), "[50 50 100 50]", "percent by which the heap grows, whenever the limit is another one")
 	must.Count(t, bytes.Count(lines.Bytes(), []byte("\n")), 4, "lines: %d")
 }
 
