@@ -18,6 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
 // inCgroup makes a program that is another one, started in a cgroup.
@@ -49,6 +50,9 @@ type starts []time.Duration
 func (s starts) at(part float64) time.Duration {
 	return slices.Sorted(slices.Values(s))[int(part*float64(len(s)-1))].Round(10 * time.Millisecond)
 }
+
+// ratio is how much longer the median took than that of others.
+func (s starts) ratio(others starts) float64 { return s.at(0.5).Seconds() / others.at(0.5).Seconds() }
 
 func (s starts) String() string { return fmt.Sprintf("%v | %v", s.at(0.5), s.at(0.9)) }
 
@@ -97,22 +101,39 @@ func TestGreedyPods(t *testing.T) {
 	}
 }
 
+// begin makes what an attack needs, and its pods.
+func (b *bed) begin(t *testing.T, prefix string, a attack) (names []string) {
+	t.Helper()
+	if a.prepare != nil {
+		a.prepare(t, b)
+	}
+	for i := range max(a.pods, 1) {
+		names = append(names, fmt.Sprint(prefix, "-", i))
+		b.create(t, b.pod(names[i], a.change))
+	}
+	return names
+}
+
+// endAll removes pods, and waits until they are gone.
+func (b *bed) endAll(t *testing.T, names []string) {
+	t.Helper()
+	for _, name := range names {
+		b.remove(t, name)
+	}
+	for _, name := range names {
+		b.awaitGone(t, name)
+	}
+}
+
 // measure runs plain pods alone, and beside the attack.
 func (b *bed) measure(t *testing.T, a attack, limited bool) {
 	t.Helper()
 	const pods = 10
-	if a.prepare != nil {
-		a.prepare(t, b)
-	}
 	pid, p := b.PID(), b.paced(t)
 	alone := p.plainPods(t, "alone", pods)
-	before, heap := b.resident(t), b.held(t)
+	before, heap := b.memory(t), b.held(t)
 	stop := b.sample(t)
-	names := make([]string, max(a.pods, 1))
-	for i := range names {
-		names[i] = fmt.Sprint("greedy-", i)
-		b.create(t, b.pod(names[i], a.change))
-	}
+	names := b.begin(t, "greedy", a)
 	beside := p.plainPods(t, "beside", pods)
 	for _, name := range names {
 		b.await(t, "the agent has done with "+name, func() error {
@@ -123,22 +144,67 @@ func (b *bed) measure(t *testing.T, a attack, limited bool) {
 		})
 	}
 	peak, held := stop(), b.held(t)
-	for _, name := range names {
-		b.remove(t, name)
-	}
-	for _, name := range names {
-		b.awaitGone(t, name)
-	}
+	b.endAll(t, names)
+	var after memory
 	b.await(t, "the agent needs less again", func() error {
-		return check.That(b.resident(t) < before+64<<20, "%d MiB", b.resident(t)>>20)
+		after = b.memory(t)
+		return check.That(after.resident < before.resident+mostGreed, "%d MiB", after.resident>>20)
 	})
-	mib := func(bytes int64) int64 { return bytes >> 20 }
-	t.Logf("\n| %s | %v | %v | %d | %d | %d | %d → %d |", a.name, alone, beside, mib(before), mib(peak), mib(b.resident(t)),
-		mib(heap), mib(held))
+	t.Logf("\n| %s | %v | %v | %.2f | %v, %v, %v | %d → %d |", a.name, alone, beside, beside.ratio(alone),
+		before, peak, after, heap>>20, held>>20)
 	if b.PID() != pid || b.Exit() != nil {
 		t.Errorf("the agent has ended: %v", b.Exit())
 	}
 	check.AtMost(t, beside.at(0.9), alone.at(0.9)+2*time.Second, "the start of nine of ten plain pods")
+	check.AtMost(t, peak.resident, before.resident+mostGreed, "the agent's memory")
+}
+
+// mostGreed is how much memory a greedy pod may make the agent take.
+const mostGreed = 64 << 20
+
+// TestGreedyPodsAgentKilled kills the agent three times while it has all greedy pods: as soon as it knows them, while
+// plain pods start, and as soon as it is back. Then all comes to what it comes to anyhow, and plain pods start.
+//
+//tier:all size: all greedy pods at once
+func TestGreedyPodsAgentKilled(t *testing.T) {
+	lab.Need(t, lab.MountNFS)
+	b := newBed(t, "greedy-killed", onServed, func(s *setup) { s.plain = true })
+	b.start(t)
+	b.awaitNode(t, "is ready for pods", usable)
+	all := greedyAttacks(t)
+	names := make([][]string, len(all))
+	for i, a := range all {
+		names[i] = b.begin(t, fmt.Sprint("greedy-", i), a)
+	}
+	b.await(t, "the agent knows the pods", func() error {
+		view := check.Must(b.Pods(t.Context()))
+		for _, name := range slices.Concat(names...) {
+			if !slices.ContainsFunc(view.Pods, func(p node.Pod) bool { return p.Name == name }) {
+				return errors.New("it does not know " + name)
+			}
+		}
+		return nil
+	})
+	for _, plain := range []string{"", "plain-0", ""} {
+		if plain != "" {
+			b.create(t, b.pod(plain, work("sleep")))
+			b.awaitPod(t, plain, "is ready", ready)
+			b.create(t, b.pod("later-"+plain, work("sleep")))
+		}
+		b.kill(t)
+		b.start(t)
+	}
+	for _, name := range []string{"plain-0", "later-plain-0"} {
+		p := b.awaitPod(t, name, "is ready", ready)
+		check.Count(t, p.Status.ContainerStatuses[0].RestartCount, 0, name+" was restarted %d times")
+	}
+	for i, a := range all {
+		for _, name := range names[i] {
+			b.awaitPod(t, name, "is as far as it gets", a.over)
+		}
+	}
+	b.endAll(t, slices.Concat(names...))
+	check.Error(t, b.Exit())
 }
 
 // held is what is in use on the agent's heap, without garbage.
@@ -157,17 +223,44 @@ func (b *bed) held(t *testing.T) (bytes int64) {
 	return 0
 }
 
+// memory is how much of it a process has, in bytes: resident, and what of that are files, which is its program.
+type memory struct{ resident, files int64 }
+
+func (m memory) String() string { return fmt.Sprintf("%d (%d)", m.resident>>20, m.files>>20) }
+
+// memory is the agent's.
+func (b *bed) memory(t *testing.T) (m memory) {
+	t.Helper()
+	for line := range strings.Lines(string(check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/status", b.PID())))(t))) {
+		var name string
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "%s %d kB", &name, &kib); n < 2 { //nolint:errcheck // the count says it
+			continue
+		}
+		switch name {
+		case "VmRSS:":
+			m.resident = kib << 10
+		case "RssFile:":
+			m.files = kib << 10
+		}
+	}
+	check.Equal(t, m.files > 0, true, "the kernel says how much memory the agent has")
+	return m
+}
+
 // sample notes the memory of the agent until it is stopped; it gives the most.
-func (b *bed) sample(t *testing.T) (stop func() int64) {
+func (b *bed) sample(t *testing.T) (stop func() memory) {
 	t.Helper()
 	ended := make(chan struct{})
 	var wg sync.WaitGroup
-	var most int64
+	var most memory
 	wg.Go(func() {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			most = max(most, b.resident(t))
+			if m := b.memory(t); m.resident > most.resident {
+				most = m
+			}
 			select {
 			case <-ended:
 				return
@@ -175,7 +268,7 @@ func (b *bed) sample(t *testing.T) (stop func() int64) {
 			}
 		}
 	})
-	return sync.OnceValue(func() int64 {
+	return sync.OnceValue(func() memory {
 		close(ended)
 		wg.Wait()
 		return most

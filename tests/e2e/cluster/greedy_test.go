@@ -71,27 +71,32 @@ func execProbes(s *v1.PodSpec) {
 }
 
 const (
-	greedySecret = "greedy"
-	greedyKey    = "a"
-	lockedImage  = "locked.example/app:1"
+	greedyCredentials = "credentials"
+	greedyFiles       = "files"
+	greedyKey         = "a"
+	lockedImage       = "troupe.local/greedy/app:v1"
 )
 
-func secretOf(data map[string][]byte, kind v1.SecretType) func(*testing.T, *bed) {
+func secretOf(name string, data map[string][]byte, kind v1.SecretType) func(*testing.T, *bed) {
 	return func(t *testing.T, b *bed) {
-		s := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: greedySecret}, Type: kind, Data: data}
+		s := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: kind, Data: data}
 		check.Value(b.admin.CoreV1().Secrets(b.name).Create(t.Context(), s, metav1.CreateOptions{}))(t)
 	}
 }
 
 func manyCredentials(t *testing.T, b *bed) {
-	b.served.Lock(lockedImage, "nobody", "none of them")
+	if b.served != nil {
+		b.served.Lock(lockedImage, "nobody", "none of them")
+	} else {
+		check.Equal(t, guard(t, "greedy", "work", func(string, string) bool { return false }), lockedImage, "the image")
+	}
 	auths := map[string]any{}
 	for i := range 10_000 {
 		auth := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "u:%d", i))
-		auths[fmt.Sprintf("[l%d]ocked.example", i)] = map[string]string{"auth": auth}
+		auths[fmt.Sprintf("[t%d]roupe.local", i)] = map[string]string{"auth": auth}
 	}
 	data := check.Value(json.Marshal(map[string]any{"auths": auths}))(t)
-	secretOf(map[string][]byte{v1.DockerConfigJsonKey: data}, v1.SecretTypeDockerConfigJson)(t, b)
+	secretOf(greedyCredentials, map[string][]byte{v1.DockerConfigJsonKey: data}, v1.SecretTypeDockerConfigJson)(t, b)
 }
 
 func greedyAttacks(t *testing.T) []attack {
@@ -130,15 +135,19 @@ func greedyAttacks(t *testing.T) []attack {
 		{
 			name: "a pull secret with 10,000 credentials that fit, 4 pods", pods: 4, prepare: manyCredentials,
 			change: changes(work("sleep"), func(s *v1.PodSpec) {
-				s.Containers[0].Image, s.ImagePullSecrets = lockedImage, []v1.LocalObjectReference{{Name: greedySecret}}
+				s.Containers[0].Image, s.ImagePullSecrets = lockedImage, []v1.LocalObjectReference{{Name: greedyCredentials}}
 			}),
 			over: phase(v1.PodPending),
 		},
 		{
-			name: "300 NFS volumes of a server that does not answer", change: volumes(300, func(i int) v1.VolumeSource {
+			name: "300 NFS volumes of a server that does not answer, with subPaths", over: phase(v1.PodPending),
+			change: changes(volumes(300, func(i int) v1.VolumeSource {
 				return v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: silent, Path: fmt.Sprint("/", i)}}
+			}), func(s *v1.PodSpec) {
+				for i := range s.Containers[0].VolumeMounts {
+					s.Containers[0].VolumeMounts[i].SubPath = "part"
+				}
 			}),
-			over: phase(v1.PodPending),
 		},
 		{
 			name: "variables that expand to 64 MiB", over: refused(pastExecve),
@@ -154,9 +163,9 @@ func greedyAttacks(t *testing.T) []attack {
 		},
 		{
 			name: "3,000 files of one Secret key of 700 KiB", over: ready, refused: memoryOf,
-			prepare: secretOf(map[string][]byte{greedyKey: make([]byte, 700<<10)}, v1.SecretTypeOpaque),
+			prepare: secretOf(greedyFiles, map[string][]byte{greedyKey: make([]byte, 700<<10)}, v1.SecretTypeOpaque),
 			change: changes(work("sleep"), func(s *v1.PodSpec) {
-				source := &v1.SecretVolumeSource{SecretName: greedySecret}
+				source := &v1.SecretVolumeSource{SecretName: greedyFiles}
 				for i := range 3000 {
 					source.Items = append(source.Items, v1.KeyToPath{Key: greedyKey, Path: strconv.Itoa(i)})
 				}

@@ -139,7 +139,6 @@ func (r *Runtime) Push(image, program string) {
 	r.registry.Put(image, simcri.RegistryImage{SizeBytes: imageBytes})
 }
 
-// problem notes what a program was to do and could not.
 // Lock adds an image that nobody gets without this password.
 func (r *Runtime) Lock(image, user, password string) {
 	r.registry.Put(image, simcri.RegistryImage{
@@ -147,6 +146,7 @@ func (r *Runtime) Lock(image, user, password string) {
 	})
 }
 
+// problem notes what a program was to do and could not.
 func (r *Runtime) problem(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
