@@ -288,6 +288,18 @@ func TestSweepWithoutAnswer(t *testing.T) {
 	r.WantByListener("again", "cgroups: list", "pods: who lives?", "cgroups: remove left")
 }
 
+// TestSweepDuringARemoval: a pod whose cgroup is being removed is told how that ends, also where pods knows it no more.
+func TestSweepDuringARemoval(t *testing.T) {
+	r := newRig(t)
+	r.cgroups = []types.UID{"a"}
+	r.actor.Tell(r.removes("a"))
+	r.until(first)
+	r.calls.Answer(nil, "list")
+	r.WantByListener("removed once", "cgroups: remove a", "a: pending, going", "cgroups: list", "pods: who lives?")
+	r.calls.Answer(nil, "remove a")
+	r.WantByListener("it is gone", "a: down, removed")
+}
+
 // TestPodsForgot: a pod that pods does not know any more counts for nothing, and its cgroup is a leftover.
 func TestPodsForgot(t *testing.T) {
 	r := newRig(t)
