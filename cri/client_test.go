@@ -332,6 +332,22 @@ func TestExecAnswersComeOneByOne(t *testing.T) {
 	}
 }
 
+// TestExecSyncWithoutATurn: a command whose answer has no turn until its deadline has ended by that: a probe has failed.
+func TestExecSyncWithoutATurn(t *testing.T) {
+	answers := make(chan struct{})
+	f := &fakeRuntime{begins: true, exec: func(*runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		<-answers
+		return &runtimeapi.ExecSyncResponse{}, nil
+	}}
+	c := dial(t, f, nil)
+	t.Cleanup(func() { close(answers) })
+	c.execAnswers <- struct{}{} // one is being received
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := await(t, func(done func(port.ExecResult, error)) { c.ExecSync(ctx, "c", port.Words("x"), time.Minute, done) })
+	wantKind(t, err, port.Deadline)
+}
+
 // countingConn counts what is read.
 type countingConn struct {
 	net.Conn

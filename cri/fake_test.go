@@ -37,6 +37,7 @@ type fakeRuntime struct {
 	stop       func(*runtimeapi.StopContainerRequest) error
 	status     func(id string) (*runtimeapi.ContainerStatus, error)
 	exec       func(*runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error)
+	begins     bool // the answer of exec begins before it is called
 	sandboxes  func() ([]*runtimeapi.PodSandbox, error)
 	containers func(*runtimeapi.ContainerFilter) []*runtimeapi.Container
 	streams    bool // lists come as streams too
@@ -90,7 +91,12 @@ func (f *fakeRuntime) ContainerStatus(_ context.Context, r *runtimeapi.Container
 	return &runtimeapi.ContainerStatusResponse{Status: s}, err
 }
 
-func (f *fakeRuntime) ExecSync(_ context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+func (f *fakeRuntime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	if f.begins {
+		if err := grpc.SendHeader(ctx, nil); err != nil {
+			return nil, err
+		}
+	}
 	return f.exec(r)
 }
 
