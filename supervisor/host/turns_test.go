@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
@@ -107,38 +108,65 @@ func TestTurnsSayWhatTheyWaitFor(t *testing.T) {
 	})
 }
 
-// A pod that waits for its turn does not keep other pods from the target of its disk.
+// A pod that waits for its turn does not keep other pods from the target of its disk, also where the disk is mapped
+// already: that asks a child all the same.
 func TestNoTurnHoldsATarget(t *testing.T) {
+	for name, ask := range map[string]diskRequest{"to be mounted": {}, "mapped": {Map: &blockmap.Map{}}} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { noTurnHoldsATarget(t, ask) }) })
+	}
+}
+
+func noTurnHoldsATarget(t *testing.T, ask diskRequest) {
+	h := &Host{
+		children: newChildren("/pods", func(string) bool { return false }),
+		mounts: func() (all []mounts.Mount, err error) {
+			if ask.Map != nil {
+				all = append(all, mounts.Mount{Point: "/disk"})
+			}
+			return all, nil
+		},
+	}
+	ask.Used = netdisk.Used{ISCSI: &netdisk.ISCSI{IQN: testIQN}}
+	target := func(pod string) func() {
+		return check.Value(h.target(t.Context(), &request{Op: opDisk, Path: "/disk", Disk: &ask, pod: pod}))(t)
+	}
+	var ends []func()
+	for range serversOfPod {
+		rest, gone, err := h.children.queues[servers].take(t.Context(), "greedy")
+		check.Fatal(t, err)
+		rest()
+		ends = append(ends, gone)
+	}
+	turn := make(chan func(), 1)
+	go func() { turn <- target("greedy") }()
+	synctest.Wait()
+	target("other")() // it would wait for ever
+	check.Equal(t, len(turn), 0, "turns of the greedy pod")
+	ends[0]()
+	synctest.Wait()
+	check.Equal(t, len(turn), 1, "turns of the greedy pod when one of its children is gone")
+	(<-turn)()
+	for _, gone := range ends {
+		gone()
+	}
+	q := h.children.queues[servers]
+	check.Equal(t, fmt.Sprint(q.free, q.all, len(q.alive), len(h.disks.held)), "4 0 0 0", "at the end")
+}
+
+// Statistics of servers that do not answer hold up nothing that a pod needs.
+func TestStatisticsHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &Host{
-			children: newChildren("/pods", func(string) bool { return false }),
-			mounts:   func() ([]mounts.Mount, error) { return nil, nil },
+		c := newChildren("/pods", func(string) bool { return true })
+		reserve := func(r request) func() { return check.Value(c.reserve(t.Context(), &r))(t) }
+		began := time.Now()
+		for range childSlots {
+			r := roomsRequest("/server")
+			r.pod = "u1"
+			defer reserve(r)()
 		}
-		disk := &diskRequest{Used: netdisk.Used{ISCSI: &netdisk.ISCSI{IQN: testIQN}}}
-		target := func(pod string) func() {
-			return check.Value(h.target(t.Context(), &request{Op: opDisk, Path: "/disk", Disk: disk, pod: pod}))(t)
-		}
-		var ends []func()
-		for range serversOfPod {
-			rest, gone, err := h.children.queues[servers].take(t.Context(), "greedy")
-			check.Fatal(t, err)
-			rest()
-			ends = append(ends, gone)
-		}
-		turn := make(chan func(), 1)
-		go func() { turn <- target("greedy") }()
-		synctest.Wait()
-		target("other")() // it would wait for ever
-		check.Equal(t, len(turn), 0, "turns of the greedy pod")
-		ends[0]()
-		synctest.Wait()
-		check.Equal(t, len(turn), 1, "turns of the greedy pod when one of its children is gone")
-		(<-turn)()
-		for _, gone := range ends {
-			gone()
-		}
-		q := h.children.queues[servers]
-		check.Equal(t, fmt.Sprint(q.free, q.all, len(q.alive), len(h.disks.held)), "4 0 0 0", "at the end")
+		reserve(request{Op: opBind, Path: "/pods/u2/x", Mounted: true, Group: new(int64(1))})()
+		reserve(roomsRequest("/pods/u2/x"))()
+		check.Equal(t, time.Since(began), 0, "a volume got its group, and another was measured, after")
 	})
 }
 
@@ -163,6 +191,7 @@ func TestWaitsFor(t *testing.T) {
 		{request{Op: opForce, Path: "/there"}, ends},
 		{request{Op: opUnmap, Path: "/here"}, ends},
 		{request{Op: opRoom, Paths: []string{"/there"}}, walks},
+		{request{Op: opRoom, Paths: []string{"/there"}, pod: "u1"}, statistics},
 		{request{Op: opTrees, Path: "/here"}, walks},
 	} {
 		check.Equal(t, c.r.waitsFor(local), c.want, "what %+v waits for", c.r)

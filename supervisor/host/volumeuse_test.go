@@ -127,3 +127,20 @@ func TestUseOfManyHungVolumes(t *testing.T) {
 		<-l.children.idle(filepath.Join(point, name))
 	}
 }
+
+// What is measured of a volume that goes meanwhile is not kept: nobody would remove it.
+func TestUseOfAVolumeThatGoes(t *testing.T) {
+	h := &Host{measured: func(string, time.Duration) {}}
+	measure := func() {
+		s := system{uid: "u1", of: &usage.Volume{Name: "v"}, room: room{Block: 1, Blocks: 2}}
+		check.Equal(t, s.settle(h), true, "it was measured")
+	}
+	h.note("u1", "v", "/there")
+	measure()
+	if _, is := h.sizeOf("u1", "v"); !is {
+		t.Error("what was measured of a volume that is there is not kept")
+	}
+	h.forgetClaims("u1")
+	measure()
+	check.Equal(t, len(h.sizes), 0, "pods of which something is kept")
+}
