@@ -73,14 +73,15 @@ func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
 
 // killed says whether an ended container was stopped while its pod goes on, and did not end by itself. One whose
 // postStart hook failed counts as one that did not start. One that was asked to stop may have ended before: the
-// runtime was away, for example.
+// runtime was away, for example. If it was asked later than it is now, the clock was set back since, and nothing tells.
 func (p *planner) killed(n *observed.Container) bool {
 	h := p.in.Hooks[n.ID]
 	asked, is := p.in.StopBegan[n.ID]
 	if !h.PreStopAt.IsZero() {
 		asked, is = h.PreStopAt, true
 	}
-	if h.PostStart == HookFailed || is && !n.FinishedAt.IsZero() && n.FinishedAt.Before(asked) {
+	before := is && !n.FinishedAt.IsZero() && n.FinishedAt.Before(asked) && !asked.After(p.now)
+	if h.PostStart == HookFailed || before {
 		return false
 	}
 	_, stopped := p.in.Stopped[n.ID]

@@ -86,14 +86,18 @@ func TestPlanKilled(t *testing.T) {
 			notes(in, "a1", podlife.ProbeFailed, true)
 		}), "create a#2 in s0"},
 		{"it had ended before its stop", upInput, with(func(in *Input) {
-			in.Stopped, in.StopBegan = map[string]time.Time{"a1": t0.Add(time.Second)}, map[string]time.Time{"a1": t0.Add(time.Millisecond)}
+			in.Now, in.Stopped = t0.Add(time.Second), map[string]time.Time{"a1": t0.Add(time.Second)}
+			in.StopBegan = map[string]time.Time{"a1": t0.Add(time.Millisecond)}
 		}), waits},
+		{"it ended after its stop, and the clock was set back in between", upInput, with(func(in *Input) {
+			in.Stopped, in.StopBegan = map[string]time.Time{"a1": t0}, map[string]time.Time{"a1": t0.Add(time.Hour)}
+		}), "create a#2 in s0"},
 		{"it ended as it was asked to stop", upInput, with(func(in *Input) {
 			in.Stopped, in.StopBegan = map[string]time.Time{"a1": t0}, map[string]time.Time{"a1": t0}
 		}), "create a#2 in s0"},
 		{"it had ended before its preStop hook", upInput, with(func(in *Input) {
 			in.Hooks = map[string]Hooks{"a1": {PreStop: HookFailed, PreStopAt: t0.Add(time.Millisecond)}}
-			in.StopBegan = map[string]time.Time{"a1": t0.Add(time.Second)}
+			in.Now, in.StopBegan = t0.Add(time.Second), map[string]time.Time{"a1": t0.Add(time.Second)}
 		}), waits},
 		{"its postStart hook failed", upInput, with(func(in *Input) {
 			in.Stopped = map[string]time.Time{"a1": t0}
