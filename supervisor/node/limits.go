@@ -82,13 +82,14 @@ func (m *ownMemory) follow(ctx context.Context) {
 	}
 }
 
-// ownBounds are the limits of the cgroup of this process and of those above it; none where they can't be read.
+// ownBounds are the limits of the cgroup of this process and of those above it; none where they can't be read. What slows
+// the agent down counts as one: its pods would wait for it.
 func ownBounds() []meter.Bound {
 	own, err := cgroup.Own()
 	if err != nil {
 		return nil
 	}
-	return meter.New().Bounds(own)
+	return meter.New().SoftBounds(own)
 }
 
 // look puts in force what the limits are now. Files in memory come and go: of them nothing is said.

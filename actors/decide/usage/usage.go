@@ -93,8 +93,8 @@ type Device struct {
 type Limits struct {
 	CPUShares           uint64
 	CPUQuota, CPUPeriod uint64 // microseconds
-	// in bytes
-	Memory, MemoryLow, MemoryAndSwap uint64
+	// in bytes; above MemoryHigh processes are slowed down
+	Memory, MemoryHigh, MemoryLow, MemoryAndSwap uint64
 }
 
 // Pressure is the time that processes waited for a resource (PSI).

@@ -21,7 +21,9 @@ func FilesV2(all bool) []string {
 }
 
 // BoundFilesV2 are those that say how much of a memory limit is left, the limit first.
-func BoundFilesV2() []string { return []string{"memory.max", "memory.current", "memory.stat"} }
+func BoundFilesV2() []string {
+	return []string{"memory.max", "memory.high", "memory.current", "memory.stat"}
+}
 
 // V2 is the usage of a cgroup v2 with these files.
 func V2(f Files, at time.Time) Cgroup {
@@ -81,7 +83,7 @@ func limitsV2(f Files) (l Limits) {
 	if w, ok := f.number("cpu.weight"); ok {
 		l.CPUShares = sharesOf(w)
 	}
-	l.Memory, l.MemoryLow = limited(f, "memory.max"), limited(f, "memory.low")
+	l.Memory, l.MemoryHigh, l.MemoryLow = limited(f, "memory.max"), limited(f, "memory.high"), limited(f, "memory.low")
 	if swap := limited(f, "memory.swap.max"); l.Memory > 0 && swap > 0 {
 		l.MemoryAndSwap = l.Memory + swap
 	}

@@ -30,7 +30,18 @@ type Bound struct {
 }
 
 // Bound reads the limit of the cgroup at path; false if it has none or can't be read.
-func (m *Meter) Bound(path string) (Bound, bool) {
+func (m *Meter) Bound(path string) (Bound, bool) { return m.bound(path, hard) }
+
+// hard is the limit of a cgroup, and soft what is smaller: its limit, or from where on it is slowed down.
+func hard(l usage.Limits) uint64 { return l.Memory }
+func soft(l usage.Limits) uint64 {
+	if l.Memory == 0 || l.MemoryHigh == 0 {
+		return max(l.Memory, l.MemoryHigh)
+	}
+	return min(l.Memory, l.MemoryHigh)
+}
+
+func (m *Meter) bound(path string, of func(usage.Limits) uint64) (Bound, bool) {
 	files := usage.Files{}
 	names := usage.BoundFilesV1()
 	if m.v2 {
@@ -51,21 +62,28 @@ func (m *Meter) Bound(path string) (Bound, bool) {
 	if m.v2 {
 		c = usage.V2(files, time.Time{})
 	}
-	if c.Limits.Memory == 0 || c.Memory == nil {
+	limit := of(c.Limits)
+	if limit == 0 || c.Memory == nil {
 		return Bound{}, false
 	}
-	b := Bound{Path: path, Limit: c.Limits.Memory, Usage: c.Memory.Usage, Shared: c.Memory.Shared}
+	b := Bound{Path: path, Limit: limit, Usage: c.Memory.Usage, Shared: c.Memory.Shared}
 	b.Available = b.Limit - min(b.Limit, c.Memory.Held())
 	return b, true
 }
 
 // Bounds are the limits of the cgroup at path and of all above it, that of the highest first.
-func (m *Meter) Bounds(path string) (out []Bound) {
+func (m *Meter) Bounds(path string) []Bound { return m.bounds(path, hard) }
+
+// SoftBounds are Bounds, but that memory.high of cgroup v2 (MemoryHigh of a unit) is a limit too: above it the kernel
+// slows processes down more and more, and takes memory from them that they need.
+func (m *Meter) SoftBounds(path string) []Bound { return m.bounds(path, soft) }
+
+func (m *Meter) bounds(path string, of func(usage.Limits) uint64) (out []Bound) {
 	path = filepath.Clean("/" + path)
 	if path != "/" {
-		out = m.Bounds(filepath.Dir(path))
+		out = m.bounds(filepath.Dir(path), of)
 	}
-	if b, ok := m.Bound(path); ok {
+	if b, ok := m.bound(path, of); ok {
 		out = append(out, b)
 	}
 	return out

@@ -202,12 +202,17 @@ func TestLeft(t *testing.T) {
 		"a/memory.max": "1000\n", "a/memory.current": "900\n", "a/memory.stat": "inactive_file 100\nactive_file 100\nslab_reclaimable 100\n",
 		"a/b/memory.max": "500\n", "a/b/memory.current": "600\n", "a/b/memory.stat": "anon 1\n",
 		"a/b/c/memory.max": "max\n", "a/b/c/memory.current": "600\n", "a/b/c/memory.stat": "anon 1\n", "a/pids.current": "12\n",
+		"a/memory.high": "max\n", "a/b/memory.high": "450\n", "a/b/c/memory.high": "700\n",
 	})
 	want := []Bound{{Path: "/a", Limit: 1000, Available: 400, Usage: 900}, {Path: "/a/b", Limit: 500, Usage: 600}}
 	for name, m := range map[string]*Meter{"v1": v1, "v2": v2} {
 		check.Same(t, m.Bounds("/a/b/c"), want, "%s: limits", name)
 		check.Count(t, m.Processes("/a"), 12, "%s: %d processes", name)
 	}
+	check.Same(t, v1.SoftBounds("/a/b/c"), want, "v1: soft limits")
+	want[1].Limit = 450
+	want = append(want, Bound{Path: "/a/b/c", Limit: 700, Available: 100, Usage: 600})
+	check.Same(t, v2.SoftBounds("/a/b/c"), want, "v2: soft limits")
 	if left, all, ok := v1.MemoryLeft(); !ok || left != 700<<10 || all != 1000<<10 {
 		t.Errorf("memory: %d of %d, %v", left, all, ok)
 	}
