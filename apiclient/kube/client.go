@@ -20,10 +20,10 @@ type Client struct {
 	conns  *connections
 	params runtime.ParameterCodec
 	// rest holds one client for each group and lane. They differ in paths and limits, and share
-	// the transport.
-	rest   map[restKey]*rest.RESTClient
-	health *health
-	rush   rush
+	// the transport. Those of watches survive an object that makes a decoder panic.
+	rest, watches map[restKey]*rest.RESTClient
+	health        *health
+	rush          rush
 	// followed are the running watches.
 	followed followed
 
@@ -46,6 +46,13 @@ var _ port.API = (*Client)(nil)
 
 // New makes a client. It makes no request: an agent must start without an apiserver too.
 func New(config Config) (*Client, error) {
+	return newWith(config, func(s runtime.NegotiatedSerializer) runtime.NegotiatedSerializer { return s })
+}
+
+// newWith is New with another serializer in place of the usual one.
+func newWith(
+	config Config, other func(runtime.NegotiatedSerializer) runtime.NegotiatedSerializer,
+) (*Client, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -60,11 +67,13 @@ func New(config Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		config: config, conns: conns, rest: map[restKey]*rest.RESTClient{}, health: newHealth(config.Log, config.REST.Host),
+		config: config, conns: conns, rest: map[restKey]*rest.RESTClient{}, watches: map[restKey]*rest.RESTClient{},
+		health: newHealth(config.Log, config.REST.Host),
 	}
 	scheme := newScheme()
 	c.params = runtime.NewParameterCodec(scheme)
-	shared.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	shared.NegotiatedSerializer = other(serializer.NewCodecFactory(scheme).WithoutConversion())
+	watched := newContained(shared.NegotiatedSerializer, config.Log)
 	limits := map[lane]flowcontrol.RateLimiter{
 		ordinary: limiter(config.QPS, config.Burst), events: limiter(config.EventQPS, config.EventBurst),
 		heartbeat: limiter(-1, 0),
@@ -85,6 +94,10 @@ func New(config Config) (*Client, error) {
 			own.APIPath = "/api"
 		}
 		if c.rest[key], err = rest.RESTClientForConfigAndClient(own, http); err != nil {
+			return nil, err
+		}
+		own.NegotiatedSerializer = watched
+		if c.watches[key], err = rest.RESTClientForConfigAndClient(own, http); err != nil {
 			return nil, err
 		}
 	}

@@ -57,7 +57,8 @@ type watch struct {
 // Watch implements port.API.
 func (c *Client) Watch(ctx context.Context, sel port.Selection, change func(port.APIChange), done func(error)) {
 	w := &watch{client: c, sel: sel, change: change}
-	w.kind, w.rest = c.kind(sel.Kind)
+	w.kind, _ = c.kind(sel.Kind)
+	w.rest = c.watches[restKey{w.kind.group, w.kind.lane}]
 	run(c, ctx, call{verb: "watch", object: w.object()}, func(ctx context.Context) (struct{}, error) {
 		c.followed.add(w)
 		w.follow(ctx)
