@@ -73,10 +73,10 @@ type collector struct {
 	// used are the IDs of images in the list that are known to be in use.
 	used  map[string]bool
 	queue []imagegc.Removal
-	// gone are the images that were removed, and freed their sizes.
-	gone  int
-	freed uint64
-	err   error
+	// gone are the images that were removed, and freed their sizes. before were gone when this list was made.
+	gone, before int
+	freed        uint64
+	err          error
 	// begun is when this round began, listedAt when the last one with a list did.
 	begun, listedAt time.Time
 	// toldAt is the time of the last event about trouble, by reason.
@@ -257,7 +257,7 @@ func (a *images) begin(ctx *kernel.Context[Message]) {
 		return
 	}
 	c.now, c.later = c.later, nil
-	c.gone, c.freed, c.err, c.begun = 0, 0, nil, ctx.Now()
+	c.gone, c.before, c.freed, c.err, c.begun = 0, 0, 0, nil, ctx.Now()
 	a.measure(ctx)
 }
 
@@ -358,6 +358,7 @@ func (a *images) plan(ctx *kernel.Context[Message]) {
 			a.trouble(ctx, "FreeDiskSpaceFailed", imagegc.StaysFull(c.disk, c.freed, c.excess))
 		}
 	}
+	c.before = c.gone
 	c.list, c.used, c.pending, c.stage = nil, nil, 0, removing
 	a.removeMore(ctx)
 }
@@ -378,7 +379,7 @@ func (a *images) removeMore(ctx *kernel.Context[Message]) {
 	if len(c.removing) > 0 {
 		return
 	}
-	if c.excess > 0 && c.gone > 0 && c.err == nil && !c.all() {
+	if c.excess > 0 && c.gone > c.before && c.err == nil && !c.all() {
 		c.excess = 0
 		a.measure(ctx) // images share layers: less may be free than they were said to take
 		return

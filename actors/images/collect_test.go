@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // node is the node below a collection: images of one size on a disk that holds 100 of them.
@@ -24,6 +25,8 @@ type node struct {
 	pods observed.Runtime
 	// other is what else is on the disk.
 	other uint64
+	// lists counts the lists of images.
+	lists int
 	// broken is the error of each removal, blind that of each measurement.
 	broken, blind error
 	// volumes are images that pods have as volumes, unknown says that some pods are not known yet, and silent that
@@ -47,6 +50,7 @@ func (n *node) Left(_ context.Context, done func(eviction.Reading, error)) {
 }
 
 func (n *node) ListImages(_ context.Context, done func([]observed.Image, error)) {
+	n.lists++
 	list := append([]observed.Image(nil), n.list...)
 	n.Soon(func() { done(list, n.blind) })
 }
@@ -209,6 +213,16 @@ func TestFreedIsTold(t *testing.T) {
 	if lines := n.events.Lines(); len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
 		t.Errorf("told %q, want %q", lines, want)
 	}
+}
+
+// TestStaysFullAfterARemoval: if images were removed, the disk is looked at once more, and not on and on.
+func TestStaysFullAfterARemoval(t *testing.T) {
+	n := newNode(t, usual, named("reg.io/a:1"))
+	n.other = 95
+	n.Advance(period + time.Second)
+	n.runtime.Answer(nil, "remove sha256:reg.io/a:1")
+	n.Advance(period / 2)
+	check.Equal(t, n.lists, 2, "lists of images")
 }
 
 // TestDiskWithoutSize: people are told that images can't be removed by space, also if something else can't be
