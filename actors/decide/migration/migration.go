@@ -53,11 +53,30 @@ func Inline(v *v1.Volume, namespace string) (*v1.PersistentVolume, error) {
 	if !t.IsInlineMigratable(v) {
 		return nil, nil //nolint:nilnil // another kind
 	}
-	out, err := silentIn(t.TranslateInTreeInlineVolumeToCSI, v, namespace)
+	plain, policy := withoutPolicy(v)
+	out, err := silentIn(t.TranslateInTreeInlineVolumeToCSI, plain, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("volume %s can't be translated to its CSI driver: %w", v.Name, err)
 	}
+	if policy != "" && out.Spec.CSI.Driver == plugins.VSphereDriverName {
+		out.Spec.CSI.VolumeAttributes[storagePolicy] = policy
+	}
 	return out, nil
+}
+
+// storagePolicy is the attribute of a volume of vSphere with the name of its storage policy.
+const storagePolicy = "storagepolicyname"
+
+// withoutPolicy is a volume without its storage policy, and the policy. The library looks for the policy in the result,
+// where it has not put it, and panics (csi-translation-lib v0.36 and v0.37).
+func withoutPolicy(v *v1.Volume) (_ *v1.Volume, policy string) {
+	if v.VsphereVolume == nil || v.VsphereVolume.StoragePolicyName == "" {
+		return v, ""
+	}
+	out, disk := *v, *v.VsphereVolume
+	disk.StoragePolicyName = ""
+	out.VsphereVolume = &disk
+	return &out, v.VsphereVolume.StoragePolicyName
 }
 
 // Noted is a CSINode with the annotation by which schedulers and controllers know that this node takes migrated

@@ -79,6 +79,13 @@ func TestInline(t *testing.T) {
 	if err != nil || pv.Spec.CSI.NodeStageSecretRef.Name != "s" || pv.Spec.CSI.NodeStageSecretRef.Namespace != "ns" {
 		t.Errorf("azureFile: %v %+v", err, pv)
 	}
+	// The library panics for it.
+	disk := &v1.VsphereVirtualDiskVolumeSource{VolumePath: "[ds] v.vmdk", StoragePolicyName: "gold"}
+	pv, err = of(v1.VolumeSource{VsphereVolume: disk})
+	if err != nil || pv.Spec.CSI.VolumeHandle != "[ds] v.vmdk" || pv.Spec.CSI.VolumeAttributes["storagepolicyname"] != "gold" ||
+		disk.StoragePolicyName != "gold" {
+		t.Errorf("vsphereVolume: %v %+v", err, pv)
+	}
 	for _, other := range []v1.VolumeSource{{FlexVolume: &v1.FlexVolumeSource{}}, {EmptyDir: &v1.EmptyDirVolumeSource{}}, {}} {
 		if pv, err := of(other); pv != nil || err != nil {
 			t.Errorf("%+v: %v %+v", other, err, pv)
