@@ -203,3 +203,34 @@ func TestFlight(t *testing.T) {
 		t.Error("an account matters to a plugin without tokens")
 	}
 }
+
+// FuzzRead: whatever a plugin writes, there is an answer within its limits, or an error that says nothing of what it wrote
+// but its kind.
+func FuzzRead(f *testing.F) {
+	const head = `{"kind":"CredentialProviderResponse","apiVersion":"` + version + `",`
+	f.Add([]byte(head + `"cacheKeyType":"Image","cacheDuration":"5s","auth":{"r.io":{"username":"u","password":"secret"}}}`))
+	f.Add([]byte(head + `"cacheKeyType":"Global","cacheDuration":"-9223372036854775808ns","auth":null}`))
+	f.Add([]byte(head + `"cacheKeyType":1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := plugin()
+		p.Token = &Token{}
+		a, err := p.Read(data, "secret")
+		if err != nil {
+			if strings.Contains(err.Error(), "secret") || len(err.Error()) > 1000 {
+				t.Errorf("refused with %q", err)
+			}
+			return
+		}
+		if a.For < 0 || a.For > maxKeep || len(a.Logins) > maxLogins {
+			t.Errorf("%+v", a)
+		}
+		r := ref(t, "a.reg.io/x:1")
+		for _, l := range a.Logins {
+			imagepull.Match(l.Registry, r)
+		}
+		var c Cache
+		now := time.Unix(1893456000, 0)
+		c.Put(p, r, &Account{}, a, now)
+		c.Get(p, r, &Account{}, now)
+	})
+}

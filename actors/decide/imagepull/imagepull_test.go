@@ -180,3 +180,23 @@ func TestSameImage(t *testing.T) {
 		}
 	}
 }
+
+// FuzzDockerConfig: whatever is in a pull secret, its logins are sorted, and each can be asked whether it fits an image.
+func FuzzDockerConfig(f *testing.F) {
+	f.Add([]byte(`{"auths":{"https://a/v1/":{"auth":"dTpw"},"[1].io":{"username":"u","password":"p"},"*.b":{}}}`), "a/x", false)
+	f.Add([]byte(`{"a":{"auth":"dTpw=="},"b:5000":{"email":"e"}}`), "b:5000/x", true)
+	f.Fuzz(func(t *testing.T, data []byte, image string, legacy bool) {
+		logins, ok := DockerConfig(data, legacy)
+		if !ok && logins != nil {
+			t.Error("it has logins, and can't be read")
+		}
+		r, err := Parse(image)
+		if err != nil {
+			return
+		}
+		fit := Fitting(r, logins)
+		if len(fit) > len(logins) {
+			t.Errorf("%d of %d logins fit", len(fit), len(logins))
+		}
+	})
+}
