@@ -75,11 +75,13 @@ func (l *liar) ContainerStatus(ctx context.Context, id string, done func(observe
 	})
 }
 
-// sandbox and container fill what an adapter reads of an answer. It knows no other states.
+// sandbox and container fill what an adapter reads of an answer. It knows no other states, and no
+// addresses that are none.
 func (l *liar) sandbox(is *observed.Sandbox) {
 	of := is.Pod
 	l.s.Fill(is)
 	is.Pod, is.State = of, one(l.s, []observed.SandboxState{observed.SandboxReady, observed.SandboxNotReady})
+	is.IPs = one(l.s, [][]string{nil, {"10.0.0.1"}, {"10.0.0.1", "10.0.0.2"}, {"fd00::1", "10.0.0.1", "fd00::2"}})
 }
 
 func (l *liar) container(is *observed.Container) {

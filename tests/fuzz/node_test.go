@@ -1,10 +1,12 @@
 package fuzz
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -93,7 +95,7 @@ func reset(m metav1.Object, name string) {
 func settle(p *v1.Pod) {
 	p.Spec.NodeName = "n"
 	p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(1))
-	p.Spec.SchedulingGates = nil
+	p.Spec.SchedulingGates, p.Finalizers = nil, nil // somebody else's
 	seen := map[string]bool{}
 	fresh := func(name string) string {
 		for i := 0; name == "" || seen[name]; i++ {
@@ -128,6 +130,7 @@ var roomy = v1.ResourceList{
 type world struct {
 	*sim.World
 	node *sim.Node
+	log  bytes.Buffer
 	// honest ends all lies, so that the pod can go; nil if there are none.
 	honest func()
 }
@@ -136,10 +139,11 @@ type world struct {
 func node(t *testing.T, change func(*sim.NodeSpec)) *world {
 	t.Helper()
 	crashed := func(r *kernel.CrashReport) { t.Errorf("%s\n%s", r, r.Stack) }
-	w := &world{World: check.Value(sim.New(sim.Config{
-		Seed: 1, Bare: true, Services: true, MailboxLimit: 1 << 20,
+	w := &world{}
+	w.World = check.Value(sim.New(sim.Config{
+		Seed: 1, Bare: true, Services: true, MailboxLimit: 1 << 20, Log: zerolog.New(&w.log),
 		Hooks: sim.Hooks{Crashed: crashed, GaveUp: func(_ string, r *kernel.CrashReport) { crashed(r) }},
-	}))(t)}
+	}))(t)
 	spec := sim.NodeSpec{Name: "n", Allocatable: roomy, Cgroups: true, Files: true, PullRecords: true}
 	if change != nil {
 		change(&spec)
@@ -180,7 +184,7 @@ func (w *world) live(t *testing.T, s *Source, p *v1.Pod, objects []port.APIObjec
 			return err != nil
 		}
 		if !w.RunUntil(30*time.Minute, gone) {
-			t.Error("the pod is there half an hour after its deletion")
+			t.Errorf("the pod is there half an hour after its deletion: %+v\n%s", check.Value(w.API().Get(key(p.Name)))(t), &w.log)
 		}
 	}
 	w.node.KillAgent()

@@ -34,6 +34,23 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestFuzzTargets: all fuzz targets run, or those that are named.
+func TestFuzzTargets(t *testing.T) {
+	s := load(t)
+	names := map[string]bool{}
+	for _, f := range s.fuzzTargets("") {
+		names[f.Package+"."+f.Name] = true
+	}
+	for _, want := range []string{"tests/fuzz.FuzzPod", "actors/decide/manifest.FuzzDecode", "supervisor/config.FuzzLoad", "cri.FuzzAnswers"} {
+		if !names[want] {
+			t.Errorf("%s does not run, but %v", want, names)
+		}
+	}
+	if got := s.fuzzTargets("^FuzzPod$"); len(got) != 1 || got[0].Name != "FuzzPod" {
+		t.Errorf("FuzzPod is %v", got)
+	}
+}
+
 // TestRaced: what starts goroutines has the race detector, and what is a function of its arguments has not.
 func TestRaced(t *testing.T) {
 	raced := map[string]bool{

@@ -1,4 +1,4 @@
-// Command cmd runs tests: what the tasks test, test-all, touched, quick and check-fast of Taskfile.yml do.
+// Command cmd runs tests: what the tasks test, test-all, touched, quick, check-fast and fuzz of Taskfile.yml do.
 package main
 
 import (
@@ -27,10 +27,10 @@ func main() {
 	}
 	commands := map[string]func(context.Context) error{
 		"test": suite.RunTests, "test-all": suite.RunAll, "touched": suite.RunTouched, "quick": suite.RunQuick,
-		"check-fast": suite.CheckFast,
+		"check-fast": suite.CheckFast, "fuzz": suite.RunFuzz,
 	}
 	if len(os.Args) != 2 || commands[os.Args[1]] == nil {
-		exit(fmt.Errorf("give one of test, test-all, touched, quick and check-fast"))
+		exit(fmt.Errorf("give one of test, test-all, touched, quick, check-fast and fuzz"))
 	}
 	err := commands[os.Args[1]](ctx)
 	if err == nil && context.Cause(ctx) == context.Canceled {

@@ -1,0 +1,66 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/check"
+)
+
+// fuzzMinutes is how long all fuzz targets take together, but for their builds, unless MINUTES says so.
+const fuzzMinutes = 60
+
+// RunFuzz runs each fuzz target for an equal share of the time, one after another, and goes on after one that failed.
+// What made it fail is in testdata/fuzz of its package: to be kept with the mend, and run with the other tests from then
+// on.
+func RunFuzz(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	minutes := float64(fuzzMinutes)
+	if text := os.Getenv("MINUTES"); text != "" {
+		minutes = check.Must(strconv.ParseFloat(text, 64))
+	}
+	s := check.Must(Load("."))
+	targets := s.fuzzTargets(os.Getenv("RUN"))
+	if len(targets) == 0 {
+		return fmt.Errorf("no fuzz target is of RUN=%q", os.Getenv("RUN"))
+	}
+	share := (time.Duration(minutes*float64(time.Minute)) / time.Duration(len(targets))).Round(time.Second)
+	fmt.Printf("%d targets, %v for each. The first build of each package takes minutes.\n", len(targets), share)
+	var failed []string
+	for _, f := range targets {
+		fmt.Printf("%s.%s\n", f.Package, f.Name)
+		cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-run=^$", "-fuzz=^"+f.Name+"$",
+			"-fuzztime="+share.String(), "-fuzzminimizetime=10s", Module+"/"+f.Package)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = s.Root, os.Stdout, os.Stderr
+		if _, err := run(cmd); err != nil {
+			failed = append(failed, f.Package+"."+f.Name)
+		}
+		if ctx.Err() != nil {
+			return errors.Join(ctx.Err(), fmt.Errorf("the last target was %s", f.Name))
+		}
+	}
+	if len(failed) > 0 {
+		fmt.Println("FAILED ", strings.Join(failed, " "))
+		return ErrFailed
+	}
+	return nil
+}
+
+// fuzzTargets are those of the root module whose names match.
+func (s *Source) fuzzTargets(names string) (targets []Test) {
+	matches := matcher(names)
+	for _, p := range s.Packages {
+		for _, t := range p.Tests {
+			if strings.HasPrefix(t.Name, "Fuzz") && !p.E2E() && matches(t.Name) {
+				targets = append(targets, t)
+			}
+		}
+	}
+	return targets
+}
