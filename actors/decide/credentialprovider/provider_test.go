@@ -205,7 +205,7 @@ func TestFlight(t *testing.T) {
 }
 
 // FuzzRead: whatever a plugin writes, there is an answer within its limits, or an error that says nothing of what it wrote
-// but its kind.
+// but its version, kind and the type of its key.
 func FuzzRead(f *testing.F) {
 	const head = `{"kind":"CredentialProviderResponse","apiVersion":"` + version + `",`
 	f.Add([]byte(head + `"cacheKeyType":"Image","cacheDuration":"5s","auth":{"r.io":{"username":"u","password":"secret"}}}`))
@@ -216,7 +216,10 @@ func FuzzRead(f *testing.F) {
 		p.Token = &Token{}
 		a, err := p.Read(data, "secret")
 		if err != nil {
-			if strings.Contains(err.Error(), "secret") || len(err.Error()) > 1000 {
+			var named struct{ APIVersion, Kind, CacheKeyType string }
+			_ = json.Unmarshal(data, &named) // what can be read of it
+			may := strings.Contains(fmt.Sprint(named), "secret")
+			if !may && strings.Contains(err.Error(), "secret") || len(err.Error()) > 1000 {
 				t.Errorf("refused with %q", err)
 			}
 			return
