@@ -30,10 +30,14 @@ type container struct {
 	web *http.Server
 }
 
-// intercept notes what a container is made with, of which the simulated runtime keeps only a part.
+// intercept notes what a container is made with, of which the simulated runtime keeps only a part, and opens streams,
+// which it does not have.
 func (r *Runtime) intercept(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 ) (any, error) {
+	if q, is := request.(*runtimeapi.ExecRequest); is {
+		return r.streams.GetExec(q)
+	}
 	q, is := request.(*runtimeapi.CreateContainerRequest)
 	if !is {
 		return next(ctx, request)

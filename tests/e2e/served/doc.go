@@ -7,6 +7,8 @@
 // so that probes of the agent reach them. tests/e2e/contract holds it to what the programs do on
 // containerd.
 //
+// Commands in containers have streams, without input (exec.go). Attach and port forwarding are not played.
+//
 // A container with a program or a step that is not played does not start, and says so. There are
 // no processes, namespaces, mounts or cgroups: a test that asks for one needs containerd.
 package served

@@ -38,7 +38,8 @@ type Runtime struct {
 	registry *simcri.Registry
 	conn     *grpc.ClientConn
 	guard    net.Listener
-	stop     context.CancelFunc
+	streams  *streams
+	stop     context.CancelFunc // nil while it is killed
 	served   chan error
 
 	mu         sync.Mutex
@@ -80,17 +81,38 @@ func Start(config Config) (_ *Runtime, err error) {
 	if err != nil {
 		return nil, errors.Join(err, guard.Close())
 	}
-	listener, err := net.Listen("unix", r.socket())
-	if err != nil {
+	if r.conn, err = grpc.NewClient(r.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		return nil, errors.Join(err, guard.Close())
 	}
-	if r.conn, err = grpc.NewClient(r.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
-		return nil, errors.Join(err, listener.Close(), guard.Close())
+	if r.streams, err = openStreams(r.Runtime()); err != nil {
+		return nil, errors.Join(err, r.conn.Close(), guard.Close())
+	}
+	if err := r.Start(context.Background()); err != nil {
+		return nil, errors.Join(err, r.streams.close(), r.conn.Close(), guard.Close())
+	}
+	return r, nil
+}
+
+// Start serves a runtime again that was killed. Its containers have gone on.
+func (r *Runtime) Start(context.Context) error {
+	listener, err := net.Listen("unix", r.socket())
+	if err != nil {
+		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	go func() { r.served <- simcri.Serve(ctx, listener, r.sim, grpc.UnaryInterceptor(r.intercept)) }()
-	return r, nil
+	return nil
+}
+
+// Kill ends all calls, and serves no more until Start. Containers go on.
+func (r *Runtime) Kill(context.Context) error {
+	if r.stop == nil {
+		return nil
+	}
+	r.stop()
+	r.stop = nil
+	return <-r.served
 }
 
 // wallClock is the time of the machine.
@@ -166,9 +188,8 @@ func (r *Runtime) Leaks() (left []string) {
 }
 
 // Cleanup ends the runtime and removes what it wrote. The error is what went wrong meanwhile.
-func (r *Runtime) Cleanup(context.Context) error {
-	r.stop()
-	err := errors.Join(<-r.served, r.conn.Close(), r.guard.Close())
+func (r *Runtime) Cleanup(ctx context.Context) error {
+	err := errors.Join(r.Kill(ctx), r.streams.close(), r.conn.Close(), r.guard.Close())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.containers {
