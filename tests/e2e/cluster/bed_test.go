@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,9 +84,11 @@ type bed struct {
 
 // setup is what tests change of a bed.
 type setup struct {
-	plane   *lab.ControlPlane
-	served  bool // see onServed
-	plain   bool // the served runtime's agent is without the race detector, as for measures
+	plane  *lab.ControlPlane
+	served bool // see onServed
+	plain  bool // the served runtime's agent is without the race detector, as for measures
+	// cgroups is a cgroup below which a served runtime's agent makes those of pods. It makes none if this is empty.
+	cgroups string
 	release lab.Release
 	// families are those of pods, nil for IPv4. With some, pods can have host ports.
 	families []v1.IPFamily
@@ -126,7 +129,8 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 	if s.cgroup != "" {
 		binary = inCgroup(t, binary, s.cgroup)
 	}
-	s.agent.Binary, s.agent.Dir, s.agent.Endpoint, s.agent.CgroupRoot = binary, dir, b.runtime.Endpoint(), b.runtime.CgroupRoot()
+	s.agent.Binary, s.agent.Dir, s.agent.Endpoint = binary, dir, b.runtime.Endpoint()
+	s.agent.CgroupRoot = cmp.Or(b.runtime.CgroupRoot(), s.cgroups)
 	s.agent.Flags = append([]string{
 		"--hostname-override", name, "--kubeconfig", kubeconfig, "--node-ip", "127.0.0.1", "--node-labels", "test=" + name,
 	}, s.agent.Flags...)

@@ -32,16 +32,19 @@ func (b *bed) client(t *testing.T) (client *http.Client, at string) {
 }
 
 // resident is the memory of the agent, in bytes.
-func (b *bed) resident(t *testing.T) int64 {
+func (b *bed) resident(t *testing.T) int64 { t.Helper(); return b.memory(t, "VmRSS") }
+
+// memory is a line of proc_pid_status(5), in bytes.
+func (b *bed) memory(t *testing.T, line string) int64 {
 	t.Helper()
 	text := check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/status", b.PID())))(t)
-	for line := range strings.Lines(string(text)) {
+	for l := range strings.Lines(string(text)) {
 		var kib int64
-		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 { //nolint:errcheck // the count says it
+		if n, _ := fmt.Sscanf(l, line+": %d kB", &kib); n == 1 { //nolint:errcheck // the count says it
 			return kib << 10
 		}
 	}
-	t.Fatal("the kernel does not say how much memory the agent has")
+	t.Fatalf("the kernel does not say what %s the agent has", line)
 	return 0
 }
 

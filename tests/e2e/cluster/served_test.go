@@ -24,6 +24,9 @@ type machine interface {
 	Endpoint() string
 	// CgroupRoot is where its agent makes the cgroups of pods; empty for nowhere.
 	CgroupRoot() string
+	// Kill ends it without a word, and Start starts it again. Containers go on.
+	Kill(context.Context) error
+	Start(context.Context) error
 	Cleanup(context.Context) error
 }
 

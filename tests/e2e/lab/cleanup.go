@@ -160,7 +160,7 @@ func (l *Lab) endOrphans(ctx context.Context) error {
 			l.say("process %d is left in a cgroup, and the runtime knows nothing of it: %q", pid, args)
 		}
 	})
-	return errors.Join(err, cgroup.EndAll(ctx, cgroupDirs(l.CgroupRoot())))
+	return errors.Join(err, cgroup.EndAll(ctx, CgroupDirs(l.CgroupRoot())))
 }
 
 func ignoreMissing(err error) error {
@@ -245,10 +245,20 @@ func (l *Lab) removeCgroups(ctx context.Context, ids []string) error {
 // RemovePodCgroups removes the cgroups of pods below [Lab.CgroupRoot], in which nothing may run any
 // more.
 func (l *Lab) RemovePodCgroups(ctx context.Context) error {
+	return removeBelow(ctx, l.CgroupRoot()+"/kubepods", func(below string) bool { return strings.Contains(below, "/pod") })
+}
+
+// RemoveCgroup removes a cgroup and all below it, in which nothing may run any more.
+func RemoveCgroup(ctx context.Context, name string) error {
+	return removeBelow(ctx, name, func(string) bool { return true })
+}
+
+// removeBelow removes the cgroups at and below one whose names from there are so.
+func removeBelow(ctx context.Context, name string, so func(below string) bool) error {
 	var left []string
-	for _, root := range cgroupDirs(l.CgroupRoot() + "/kubepods") {
+	for _, root := range CgroupDirs(name) {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() && strings.Contains(path[len(root):], "/pod") {
+			if err == nil && d.IsDir() && so(path[len(root):]) {
 				left = append(left, path)
 			}
 			return nil // cgroups come and go
@@ -260,8 +270,8 @@ func (l *Lab) RemovePodCgroups(ctx context.Context) error {
 	return removeDirs(ctx, left)
 }
 
-// cgroupDirs are the directories of a cgroup: one, or with v1 one for each controller.
-func cgroupDirs(name string) (found []string) {
+// CgroupDirs are the directories of a cgroup: one, or with v1 one for each controller.
+func CgroupDirs(name string) (found []string) {
 	for _, pattern := range []string{"/sys/fs/cgroup" + name, "/sys/fs/cgroup/*" + name} {
 		dirs, err := filepath.Glob(pattern)
 		if err != nil {
@@ -362,7 +372,7 @@ func (l *Lab) Leaks() []string {
 		if l.config.SystemdCgroup {
 			return // not known by these names, and not all of them the lab's
 		}
-		for _, dir := range cgroupDirs(l.CgroupRoot() + below) {
+		for _, dir := range CgroupDirs(l.CgroupRoot() + below) {
 			left = append(left, "cgroup "+dir)
 		}
 	}

@@ -91,7 +91,7 @@ func TestOrphan(t *testing.T) {
 	t.Cleanup(func() { orphan.Process.Kill() }) //nolint:errcheck // it ought to be dead
 	path := l.CgroupRoot() + "/kubepods/besteffort/podlost/container"
 	check.Fatal(t, cgroup.Join(path, orphan.Process.Pid))
-	for _, dir := range cgroupDirs(path) {
+	for _, dir := range CgroupDirs(path) {
 		err := os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("FROZEN"), 0)
 		if err != nil && strings.Contains(dir, "/freezer/") {
 			t.Fatal(err)

@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// fewestRounds are enough to tell what is one more in each round from what comes and goes: see [soakKinds].
+const fewestRounds = 12
+
+// soakLook is what the agent, and its pods, take of the machine after a round, when all is quiet.
+type soakLook [soakKindCount]int64
+
+// The kinds of what is taken.
+const (
+	heapKind = iota
+	anonymousKind
+	filesKind
+	goroutinesKind
+	actorsKind
+	watchesKind
+	mountsKind
+	cgroupsKind
+	entriesKind
+	logsKind
+	runtimeKind
+	soakKindCount
+)
+
+// soakKinds says of each kind how much more there may be in the end, and in percent of what there was. All rounds are alike,
+// and the medians that are compared have eight rounds or more between them: what is left of each round shows in every count.
+var soakKinds = [soakKindCount]struct {
+	name    string
+	more    int64
+	percent int64
+}{
+	// Timelines of pods that have gone, and answers that are remembered, have a limit that a short run does not reach.
+	heapKind: {"bytes on the heap, without garbage", 1 << 20, 10},
+	// The collector gives memory back when it likes.
+	anonymousKind: {"bytes of anonymous memory", 8 << 20, 10},
+	// Connections to the apiserver and the runtime come and go, with goroutines of theirs.
+	filesKind:      {"open files", 6, 0},
+	goroutinesKind: {"goroutines", 6, 0},
+	// A pod that crashes is between two containers, or not.
+	actorsKind:  {"actors", 2, 0},
+	watchesKind: {"inotify watches", 2, 0},
+	mountsKind:  {"mounts", 2, 0},
+	cgroupsKind: {"cgroups", 2, 0},
+	entriesKind: {"files and directories below the root directory", 4, 0},
+	logsKind:    {"files and directories of logs", 4, 0},
+	runtimeKind: {"sandboxes and containers", 4, 0},
+}
+
+// look counts.
+func (s *soak) look(t *testing.T) (l soakLook) {
+	t.Helper()
+	l[heapKind] = s.held(t)
+	l[anonymousKind] = s.memory(t, "RssAnon")
+	tree := check.Value(s.Tree(t.Context()))(t)
+	l[goroutinesKind], l[actorsKind] = int64(tree.Goroutines), int64(len(tree.Actors))
+	world := s.world(t)
+	l[runtimeKind] = int64(len(world.Sandboxes) + len(world.Containers))
+	for kind, count := range map[int]func() (int, error){
+		filesKind:   func() (int, error) { return entries(fmt.Sprintf("/proc/%d/fd", s.PID())) },
+		watchesKind: func() (int, error) { return linesWith("inotify ", fmt.Sprintf("/proc/%d/fdinfo/*", s.PID())) },
+		mountsKind:  func() (int, error) { return linesWith(" "+s.Root()+"/", "/proc/self/mountinfo") },
+		cgroupsKind: s.cgroupCount,
+		entriesKind: func() (int, error) { return below(anything, s.Root()) },
+		logsKind:    func() (int, error) { return below(butOfCrashes, s.Logs(), s.Links()) },
+	} {
+		l[kind] = int64(check.Value(count())(t))
+	}
+	return l
+}
+
+// podDirs is how many pods have a directory.
+func (s *soak) podDirs() (int, error) { return entries(filepath.Join(s.Root(), "pods")) }
+
+func (s *soak) cgroupCount() (int, error) { return below(anything, lab.CgroupDirs(s.cgroupRoot)...) }
+
+func entries(dir string) (int, error) {
+	all, err := os.ReadDir(dir)
+	return len(all), err
+}
+
+// linesWith counts the lines with some words in files. One that is gone has none.
+func linesWith(words, pattern string) (n int, err error) {
+	defer check.Return(&err)
+	for _, file := range check.Must(filepath.Glob(pattern)) {
+		text, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, words) {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+func anything(string, fs.DirEntry) bool { return true }
+
+// butOfCrashes leaves out the logs of containers that crash. There is one more each second, until a collection, once a
+// minute, or until the pod goes. Its directories count.
+func butOfCrashes(path string, d fs.DirEntry) bool {
+	return d.IsDir() || !strings.Contains(path, "crashes-")
+}
+
+// below counts what is so below directories. What goes meanwhile does not count.
+func below(so func(path string, d fs.DirEntry) bool, dirs ...string) (n int, err error) {
+	for _, dir := range dirs {
+		walked := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && path != dir && so(path, d) {
+				n++
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		})
+		err = errors.Join(err, walked)
+	}
+	return n, err
+}
+
+// soakRounds are the looks after each round.
+type soakRounds []soakLook
+
+// windows are the rounds after the first tenth, and as many at the end.
+func (r soakRounds) windows() (early, late soakRounds) {
+	size := max(3, len(r)/5)
+	begin := len(r) / 10
+	return r[begin : begin+size], r[len(r)-size:]
+}
+
+// median is that of a kind.
+func (r soakRounds) median(kind int) int64 {
+	var all []int64
+	for _, l := range r {
+		all = append(all, l[kind])
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// verdict is a table of all kinds, and those of which there is more and more.
+func (r soakRounds) verdict() (table string, grown []string) {
+	early, late := r.windows()
+	for kind, k := range soakKinds {
+		was, is := early.median(kind), late.median(kind)
+		most := was + max(k.more, was*k.percent/100)
+		line := fmt.Sprintf("| %s | %d | %d | ≤ %d |", k.name, was, is, most)
+		table += line + "\n"
+		if is > most {
+			grown = append(grown, line)
+		}
+	}
+	return table, grown
+}
+
+// TestSoakVerdict: what grows by one in each round is found in the shortest soak, and what comes and goes is not.
+//
+//tier:unit
+func TestSoakVerdict(t *testing.T) {
+	for kind, k := range soakKinds {
+		rounds := make(soakRounds, fewestRounds)
+		for i := range rounds {
+			for other := range rounds[i] {
+				rounds[i][other] = 1000 + int64(i%2)
+			}
+		}
+		_, grown := rounds.verdict()
+		check.None(t, grown, "what comes and goes")
+		// Memory is told from its noise if a sixth of that is left of each round.
+		leak := max(1, k.more/6)
+		for i := range rounds {
+			rounds[i][kind] += leak * int64(i)
+		}
+		if _, grown = rounds.verdict(); len(grown) != 1 || !strings.Contains(grown[0], k.name) {
+			t.Errorf("%d more %s in each round: %v", leak, k.name, grown)
+		}
+	}
+}
