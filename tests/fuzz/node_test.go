@@ -23,7 +23,7 @@ import (
 // FuzzPod: whatever is in a pod, and in the objects that it names, no actor crashes for it, a plain pod beside it runs, and
 // it goes when it is deleted.
 func FuzzPod(f *testing.F) {
-	for i := range byte(24) {
+	for i := range byte(8) {
 		f.Add([]byte{i})
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -38,7 +38,7 @@ func FuzzPod(f *testing.F) {
 
 // FuzzShapes is the same with pods that have long lists of several kinds.
 func FuzzShapes(f *testing.F) {
-	for i := range byte(8) {
+	for i := range byte(4) {
 		f.Add([]byte{i})
 	}
 	shapes := growth.Shapes()
