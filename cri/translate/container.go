@@ -45,7 +45,8 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 	if err != nil {
 		return nil, err
 	}
-	if r.TargetID != "" {
+	// Where containers share processes they see those of the target already (kuberuntime_container_linux.go).
+	if r.TargetID != "" && security.NamespaceOptions.Pid == runtimeapi.NamespaceMode_CONTAINER {
 		security.NamespaceOptions.Pid, security.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, r.TargetID
 	}
 	signal, err := stopSignal(c)

@@ -134,6 +134,15 @@ func TestContainer(t *testing.T) {
 			o := c.Linux.SecurityContext.NamespaceOptions
 			return []any{o.Pid, o.TargetId}
 		}, []any{runtimeapi.NamespaceMode_TARGET, "t1"}},
+		{"the processes of another container, which all share", func(w *world) {
+			w.r.TargetID, w.pod.Spec.ShareProcessNamespace = "t1", ptr(true)
+		}, func(c *config) any {
+			o := c.Linux.SecurityContext.NamespaceOptions
+			return []any{o.Pid, o.TargetId}
+		}, []any{runtimeapi.NamespaceMode_POD, ""}},
+		{"the processes of another container, and the node's", func(w *world) {
+			w.r.TargetID, w.pod.Spec.HostPID = "t1", true
+		}, func(c *config) any { return c.Linux.SecurityContext.NamespaceOptions.Pid }, runtimeapi.NamespaceMode_NODE},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()

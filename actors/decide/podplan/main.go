@@ -2,6 +2,7 @@ package podplan
 
 import (
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -75,16 +76,22 @@ func (p *planner) driveMain(initialized bool) {
 	}
 }
 
-// driveEphemeral starts each ephemeral container once, when its target container runs. It does not
-// wait for the init containers.
+// driveEphemeral starts each ephemeral container once, when its target container runs. Where containers see each other's
+// processes anyway, it is enough that the target was made. It does not wait for the init containers.
 func (p *planner) driveEphemeral() {
-	for i := range p.in.Pod.Spec.EphemeralContainers {
-		e := &p.in.Pod.Spec.EphemeralContainers[i]
+	spec := &p.in.Pod.Spec
+	shared := spec.HostPID || ptr.Deref(spec.ShareProcessNamespace, false)
+	for i := range spec.EphemeralContainers {
+		e := &spec.EphemeralContainers[i]
+		c := (*v1.Container)(&e.EphemeralContainerCommon)
 		turn := true
 		if e.TargetContainerName != "" {
 			n := p.newest(e.TargetContainerName)
-			turn = n != nil && n.State == observed.ContainerRunning && p.fresh(n)
+			turn = n != nil && (shared || n.State == observed.ContainerRunning) && p.fresh(n)
 		}
-		p.drive((*v1.Container)(&e.EphemeralContainerCommon), podspec.Ephemeral, turn)
+		if !turn && p.newest(c.Name) == nil && !p.overUnrecorded(c, podspec.Ephemeral) {
+			p.wait(c, podspec.Ephemeral, "", "its target container "+e.TargetContainerName+" does not run")
+		}
+		p.drive(c, podspec.Ephemeral, turn)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // withInit puts an init container i, and with sidecar a sidecar s after it,
@@ -415,9 +416,30 @@ func TestPlanRunning(t *testing.T) {
 			}}
 			in.Images.Set("e", in.Images.At("a"))
 		}, "create e#0 in s0; e: ContainerCreating"},
+		{"ephemeral, its target has ended", runInput, func(in *Input) { debugged(in, false) }, "e: ContainerCreating"},
+		{"ephemeral, its target has ended, and they share processes", runInput, func(in *Input) { debugged(in, true) },
+			"create e#0 in s0; e: ContainerCreating"},
 		{"ephemeral, over", runInput, func(in *Input) {
 			in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "img:1"}}}
 			in.View.Containers = append(in.View.Containers, exited("e", 0, 1, 0))
 		}, ""},
 	})
+}
+
+// debugged is a pod of which a container has ended for good and another one lives, with an ephemeral container for the first.
+func debugged(in *Input, shared bool) {
+	in.Pod.Spec.RestartPolicy, in.Pod.Spec.ShareProcessNamespace = v1.RestartPolicyNever, &shared
+	in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, v1.Container{Name: "b", Image: "img:1"})
+	in.View.Containers = []observed.Container{exited("a", 0, 0, 0), alive("b", 0)}
+	in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{
+		EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "img:1"}, TargetContainerName: "a",
+	}}
+	in.Images.Set("e", in.Images.At("a"))
+}
+
+// TestPlanTarget: people see what an ephemeral container waits for.
+func TestPlanTarget(t *testing.T) {
+	in := runInput()
+	debugged(&in, false)
+	check.Equal(t, Plan(in).Waiting.At("e").Message, "its target container a does not run", "what it waits for")
 }
