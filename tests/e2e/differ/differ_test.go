@@ -28,6 +28,7 @@ var (
 	only      = flag.String("case", "", "run this pod alone, such as 17 or 17:sidecar,own-users")
 	shrinks   = flag.Int("shrink", 4, "how many kinds of differences are shrunk")
 	dump      = flag.String("dump", "", "a directory for what was seen")
+	period    = flag.Duration("for", 6*time.Hour, "after how long no more pods are begun")
 )
 
 var shared = lab.Shared{Name: "differ", Plane: lab.ControlPlaneConfig{ControllerManager: true, Scheduler: true, Log: os.Stderr}}
@@ -50,39 +51,37 @@ func TestDiffer(t *testing.T) {
 		cases = []Case{check.Value(ParseCase(*only))(t)}
 	}
 	r := newRig(t)
-	var seen []Observed
-	for some := range slices.Chunk(cases, batch) {
-		of := check.Value(r.run(t.Context(), some))(t)
-		save(t, of)
-		seen = append(seen, of...)
-	}
+	verdicts := make([]verdict, len(cases))
+	begin := time.Now()
+	check.Error(t, each(cases, func(i int, c Case) (err error) {
+		if time.Since(begin) >= *period {
+			return nil
+		}
+		verdicts[i], err = r.examine(t.Context(), c)
+		return errors.Join(err, save(verdicts[i]))
+	}))
 	suspect := map[string][]Case{} // by the class that says most
-	races, differ := 0, 0
-	var again []Case
-	for _, o := range seen {
-		if o.Refused != nil {
-			t.Errorf("%s: the apiserver does not take it: %v", o.Case, o.Refused)
-			continue
-		}
-		if len(unknown(o.Keys[0], o.Keys[1])) > 0 {
-			again = append(again, o.Case)
-		}
-	}
 	told := map[string]string{}
-	second := check.Value(r.run(t.Context(), again))(t)
-	for i, o := range second {
-		first := seen[slices.IndexFunc(seen, func(s Observed) bool { return s.String() == again[i].String() })]
-		both := both(unknown(first.Keys[0], first.Keys[1]), unknown(o.Keys[0], o.Keys[1]))
-		if len(both) == 0 {
-			races++
+	ran, races := 0, 0
+	for i, v := range verdicts {
+		if len(v.runs) == 0 {
 			continue
 		}
-		differ++
-		class := classes(both)[0]
-		suspect[class] = append(suspect[class], o.Case)
-		told[class] = words(both)
+		if err := v.runs[0].Refused; err != nil {
+			t.Errorf("%s: the apiserver does not take it: %v", cases[i], err)
+			continue
+		}
+		ran++
+		if v.races() {
+			races++
+		}
+		if len(v.differ) > 0 {
+			class := classes(v.differ)[0]
+			suspect[class] = append(suspect[class], cases[i])
+			told[class] = words(v.differ)
+		}
 	}
-	t.Logf("%d pods, %d with differences that are not known, %d with some that did not come again", len(seen), differ, races)
+	t.Logf("%d pods in %v, %d with differences that did not come again", ran, time.Since(begin).Round(time.Second), races)
 	n := 0
 	for class, cases := range suspect {
 		small := cases[0]
@@ -184,20 +183,21 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// save writes what was seen to the directory of -dump.
-func save(t *testing.T, seen []Observed) {
-	t.Helper()
+// save writes what was seen to the directory of -dump, of each run of a case.
+func save(v verdict) (err error) {
 	if *dump == "" {
-		return
+		return nil
 	}
-	check.Fatal(t, os.MkdirAll(*dump, 0o755))
-	for _, o := range seen {
+	defer check.Return(&err)
+	check.OK(os.MkdirAll(*dump, 0o755))
+	for i, o := range v.runs {
 		if o.Refused != nil {
 			continue
 		}
-		file := filepath.Join(*dump, fmt.Sprint(o.Seed))
-		check.Fatal(t, os.WriteFile(file+".json", check.Value(json.MarshalIndent(o.Keys, "", " "))(t), 0o644))
-		check.Fatal(t, os.WriteFile(file+".yaml", []byte(text(t, o.Case)), 0o644))
-		check.Fatal(t, os.WriteFile(file+".diff", []byte(o.String()+"\n"+words(unknown(o.Keys[0], o.Keys[1]))+"\n"), 0o644))
+		file := filepath.Join(*dump, fmt.Sprintf("%d-%d", o.Seed, i+1))
+		check.OK(os.WriteFile(file+".json", check.Must(json.MarshalIndent(o.Keys, "", " ")), 0o644))
+		check.OK(os.WriteFile(file+".yaml", check.Must(yaml.Marshal(o.Make().Pod)), 0o644))
+		check.OK(os.WriteFile(file+".diff", []byte(o.String()+"\n"+words(unknown(o.Keys[0], o.Keys[1]))+"\n"), 0o644))
 	}
+	return nil
 }

@@ -17,7 +17,7 @@ type life struct {
 	pod     *v1.Pod
 	gone    bool
 	changed time.Time
-	shown   string // the status in normal form, to see changes
+	shown   keys // the status in normal form
 	phases  []string
 	// words are the states that each container was in, and conditions those of the pod.
 	words      map[string]map[string]bool
@@ -57,7 +57,7 @@ func (l *lives) see(obj any, gone bool) {
 		l.of[p.Name] = of
 	}
 	of.pod, of.gone = p, gone
-	if shown := fmt.Sprint(statusKeys(p, l.normal(p))); shown != of.shown {
+	if shown := statusKeys(p, l.normal(p)); !maps.Equal(shown, of.shown) {
 		of.shown, of.changed = shown, time.Now()
 	}
 	phase := strings.TrimSpace(string(p.Status.Phase) + " " + p.Status.Reason)

@@ -53,9 +53,9 @@ func TestMutants(t *testing.T) {
 	}
 	r := newRig(t)
 	without := check.Value(r.run(t.Context(), cases))(t)
-	save(t, without)
 	agent := r.sides[1]
-	alone := &rig{sides: r.sides[1:], runs: 1000}
+	alone := &rig{sides: r.sides[1:]}
+	alone.made.Store(1000)
 	run := func(number string, cases []Case) []Observed {
 		check.Fatal(t, agent.Stop(t.Context()))
 		agent.SetEnv("TROUPE_MUTANT=" + number)

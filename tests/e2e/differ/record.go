@@ -1,13 +1,16 @@
 package differ
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -15,6 +18,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
+	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // recorder keeps the requests that a proxy passes on, by the pod's UID.
@@ -34,6 +39,21 @@ func (r *recorder) look(c criproxy.Call) *criproxy.Fault {
 		r.calls[c.PodUID] = append(r.calls[c.PodUID], c)
 	}
 	return nil
+}
+
+// stopSoon is how long a sandbox may take to be stopped when its pod is gone.
+const stopSoon = 5 * time.Second
+
+// await waits until a sandbox that was made is stopped: the object of a pod without a grace period is gone before that.
+func (r *recorder) await(ctx context.Context, p *v1.Pod) {
+	_ = lab.Eventually(ctx, stopSoon, "the sandbox is stopped", func() error { // not at all is a difference
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		asked := func(of any) bool {
+			return slices.ContainsFunc(r.calls[string(p.UID)], func(c criproxy.Call) bool { return reflect.TypeOf(c.Request) == reflect.TypeOf(of) })
+		}
+		return check.That(!asked(&runtimeapi.RunPodSandboxRequest{}) || asked(&runtimeapi.StopPodSandboxRequest{}), "it is not")
+	})
 }
 
 // keys are what the runtime was asked for a pod.

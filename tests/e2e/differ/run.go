@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,7 +22,7 @@ import (
 // rig is both nodes, or one of them beside what the other has shown.
 type rig struct {
 	sides []*side // kubelet first
-	runs  int
+	made  atomic.Int32
 }
 
 // Observed is what was seen of a case on each node.
@@ -32,80 +34,117 @@ type Observed struct {
 }
 
 const (
-	batch    = 10
+	width    = 12 // pods at a time
 	tick     = 300 * time.Millisecond
 	unmoved  = 1500 * time.Millisecond // how long a pod shows the same before it is compared
 	given    = 8 * time.Second         // how long pods that show different things have to become the same
 	waiting  = 20 * time.Second        // how long a pod that waits shows the same before it is taken to wait for ever
 	longest  = 50 * time.Second        // of all that
 	goneSoon = 90 * time.Second
+	silence  = 2 * time.Second // how long no event comes of a pod that is gone before it has all
 )
 
-// run runs cases, some at a time.
-func (r *rig) run(ctx context.Context, cases []Case) (out []Observed, err error) {
-	out = make([]Observed, len(cases))
+// each does something for each case, for some at a time.
+func each(cases []Case, do func(i int, c Case) error) error {
 	errs := make([]error, len(cases))
-	for from := 0; from < len(cases); from += batch {
-		r.runs++
-		pods := make([][]*v1.Pod, len(cases))
-		var wait sync.WaitGroup
-		for i := from; i < min(from+batch, len(cases)); i++ {
-			wait.Go(func() {
-				out[i], pods[i], errs[i] = r.one(ctx, cases[i], fmt.Sprintf("p%d-%d-%d", cases[i].Seed, r.runs, i-from))
-			})
+	slots := make(chan struct{}, width)
+	var wait sync.WaitGroup
+	for i, c := range cases {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = do(i, c)
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// run runs cases.
+func (r *rig) run(ctx context.Context, cases []Case) ([]Observed, error) {
+	out := make([]Observed, len(cases))
+	return out, each(cases, func(i int, c Case) (err error) {
+		out[i], err = r.one(ctx, c)
+		return err
+	})
+}
+
+// verdict is what came of a case that was run, and once more if it had differences that are not known.
+type verdict struct {
+	runs []Observed
+	// differ are those that came again. What did not is a race.
+	differ []Difference
+}
+
+func (v verdict) races() bool { return len(v.runs) > 1 && len(v.differ) == 0 }
+
+func (r *rig) examine(ctx context.Context, c Case) (v verdict, err error) {
+	var unlike [][]Difference
+	for range 2 {
+		o, err := r.one(ctx, c)
+		if err != nil {
+			return v, fmt.Errorf("%s: %w", c, err)
 		}
-		wait.Wait()
-		if err := r.events(ctx, out[from:min(from+batch, len(cases))], pods[from:min(from+batch, len(cases))]); err != nil {
-			return out, err
+		v.runs = append(v.runs, o)
+		if o.Refused != nil {
+			return v, nil
+		}
+		if unlike = append(unlike, unknown(o.Keys[0], o.Keys[1])); len(unlike[0]) == 0 {
+			return v, nil
 		}
 	}
-	return out, errors.Join(errs...)
+	v.differ = both(unlike[0], unlike[1])
+	return v, nil
 }
 
 // one runs a case, as a pod of a name that no other has, from its creation until it is gone.
-func (r *rig) one(ctx context.Context, c Case, name string) (o Observed, pods []*v1.Pod, err error) {
+func (r *rig) one(ctx context.Context, c Case) (o Observed, err error) {
 	defer check.Return(&err)
 	o.Case = c
-	made := c.Make()
-	for _, s := range r.sides {
-		p, err := s.create(ctx, made, name)
+	made, name := c.Make(), fmt.Sprintf("p%d-%d", c.Seed, r.made.Add(1))
+	pods, errs := make([]*v1.Pod, len(r.sides)), make([]error, len(r.sides))
+	var wait sync.WaitGroup
+	for i, s := range r.sides {
+		wait.Go(func() { pods[i], errs[i] = s.create(ctx, made, name) })
+	}
+	wait.Wait()
+	for _, err := range errs {
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			o.Refused = err
 		} else if err != nil {
-			return o, nil, err
+			return o, err
 		}
-		pods = append(pods, p)
 	}
 	if o.Refused != nil {
-		return o, nil, r.remove(ctx, name)
+		return o, r.remove(ctx, name)
 	}
 	if err := r.settle(ctx, made, name); err != nil {
-		return o, pods, err
+		return o, err
 	}
 	for _, s := range r.sides {
 		k, err := s.capture(name)
 		if err != nil {
-			return o, pods, fmt.Errorf("%s: %w", s.Node(), err)
+			return o, fmt.Errorf("%s: %w", s.Node(), err)
 		}
 		o.Keys = append(o.Keys, k)
 	}
 	check.OK(r.remove(ctx, name))
 	for i, s := range r.sides {
 		l, _ := s.lives.get(name)
+		n := s.normal(l.pod)
+		told := s.told.about(ctx, pods[i], n)
+		s.calls.await(ctx, l.pod)
 		end := keys{}
 		check.OK(s.calls.keys(l.pod, end))
 		l.keys(end)
-		n := s.normal(l.pod)
 		for _, from := range []keys{n.in(end), ended(l, n)} {
 			for path, value := range from {
 				o.Keys[i].set(path, value)
 			}
 		}
-		s.mu.Lock()
-		s.cases[string(pods[i].UID)] = c
-		s.mu.Unlock()
+		maps.Copy(o.Keys[i], told)
 	}
-	return o, pods, nil
+	return o, nil
 }
 
 // ended is the last status before a pod was gone.
@@ -179,11 +218,23 @@ func (r *rig) settled(name string) bool {
 		if i == 0 {
 			first = l
 		}
-		same = same && l.shown == first.shown
-		calm = calm && !moving(l.pod) && s.spoke(l.pod)
+		same = same && len(unknown(first.shown, l.shown)) == 0
+		calm = calm && !moving(l.pod) && s.spoke(l.pod) && restarted(l.shown) == restarted(first.shown)
 		still = min(still, time.Since(l.changed))
 	}
 	return calm && (same && still >= unmoved || still >= given) || still >= waiting
+}
+
+// restarted are the containers that were made again: what is restarted on one node will be on the other.
+func restarted(status keys) string {
+	var all []string
+	for key, value := range status {
+		if strings.HasSuffix(key, "/restartCount") && value == "some" {
+			all = append(all, key)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }
 
 // spoke says whether all containers that run have looked around.
@@ -239,40 +290,6 @@ func (r *rig) remove(ctx context.Context, name string) (err error) {
 		})
 		if gone != nil { // which is a difference, if it is not so on both
 			check.OK(s.admin.CoreV1().Pods(s.namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
-		}
-	}
-	return nil
-}
-
-// events adds those of pods that are gone, when no more come.
-func (r *rig) events(ctx context.Context, of []Observed, pods [][]*v1.Pod) (err error) {
-	defer check.Return(&err)
-	for i, s := range r.sides {
-		var list *v1.EventList
-		last := -1
-		check.OK(lab.Eventually(ctx, patience, "no more events come", func() error {
-			list = check.Must(s.admin.CoreV1().Events(s.namespace).List(ctx, metav1.ListOptions{}))
-			before := last
-			last = len(list.Items)
-			if before == last {
-				return nil
-			}
-			<-time.After(time.Second) // between two looks
-			return errors.New("some came")
-		}))
-		for at := range of {
-			if of[at].Refused != nil || len(of[at].Keys) <= i {
-				continue
-			}
-			p := pods[at][i]
-			for _, e := range list.Items {
-				if e.InvolvedObject.UID != p.UID {
-					continue
-				}
-				l, _ := s.lives.get(p.Name)
-				path := strings.Join([]string{"event", e.Type, e.Reason, e.InvolvedObject.FieldPath, e.Message}, "/")
-				of[at].Keys[i][s.normal(l.pod).text(path)] = e.Source.Component
-			}
 		}
 	}
 	return nil

@@ -7,13 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -33,10 +33,8 @@ type side struct {
 	proxy                      *criproxy.Proxy
 	calls                      recorder
 	lives                      lives
+	told                       events
 	stop                       chan struct{}
-
-	mu    sync.Mutex
-	cases map[string]Case // by the UID of the pod that ran
 }
 
 // patience is for what takes a moment, on a busy machine too.
@@ -53,7 +51,7 @@ func newSide(ctx context.Context, shared *lab.Shared, agent member.Agent, env ..
 	dir := check.Must(os.MkdirTemp(shared.Dir, ""))
 	// Root of a pod with users of its own has to get to its files.
 	check.OK(errors.Join(os.Chmod(shared.Dir, 0o711), os.Chmod(dir, 0o711)))
-	s = &side{namespace: "space-" + name, host: filepath.Join(dir, "host"), stop: make(chan struct{}), cases: map[string]Case{}}
+	s = &side{namespace: "space-" + name, host: filepath.Join(dir, "host"), stop: make(chan struct{})}
 	s.calls.calls = map[string][]criproxy.Call{}
 	s.admin = check.Must(kubernetes.NewForConfig(plane.AdminConfig()))
 	s.lab = check.Must(lab.New(ctx, lab.Config{Dir: filepath.Join(dir, "c"), Release: lab.Containerd2, Registry: check.Must(shared.Registry()), Log: os.Stderr}))
@@ -72,12 +70,18 @@ func newSide(ctx context.Context, shared *lab.Shared, agent member.Agent, env ..
 	s.lives = lives{of: map[string]*life{}, normal: s.normal}
 	check.OK(s.makeHost())
 	check.OK(s.makeObjects(ctx))
-	watched := cache.NewListWatchFromClient(s.admin.CoreV1().RESTClient(), "pods", s.namespace, fields.Everything())
-	informer := cache.NewSharedInformer(watched, &v1.Pod{}, 0)
-	check.Must(informer.AddEventHandler(&s.lives))
-	go informer.Run(s.stop)
+	check.OK(errors.Join(s.watch("pods", &v1.Pod{}, &s.lives), s.watch("events", &v1.Event{}, &s.told)))
 	check.OK(s.Start())
 	return s, s.awaitNode(ctx)
+}
+
+// watch tells a handler of the objects of a kind in the namespace.
+func (s *side) watch(resource string, kind runtime.Object, handler cache.ResourceEventHandler) error {
+	watched := cache.NewListWatchFromClient(s.admin.CoreV1().RESTClient(), resource, s.namespace, fields.Everything())
+	informer := cache.NewSharedInformer(watched, kind, 0)
+	_, err := informer.AddEventHandler(handler)
+	go informer.Run(s.stop)
+	return err
 }
 
 func (s *side) awaitNode(ctx context.Context) error {
