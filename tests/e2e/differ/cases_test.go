@@ -8,9 +8,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -132,6 +138,107 @@ func TestBeside(t *testing.T) {
 	check.Equal(t, len(unknown(kubelet, troupe)), 3, "differences of a pod that has its volumes")
 	kubelet["event/Warning/FailedMount//why"], troupe["event/Warning/FailedMount//why"] = "kubelet", "kubelet"
 	check.Equal(t, len(unknown(kubelet, troupe)), 0, "of one whose volumes are missing")
+}
+
+// TestSettled: a pod need not wait for what never becomes the same.
+//
+//tier:unit
+func TestSettled(t *testing.T) {
+	done := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodSucceeded}}
+	of := func(more string, since time.Duration) *side {
+		shown := keys{"status/phase": "Succeeded"}
+		if more != "" {
+			shown[more] = "some"
+		}
+		return &side{lives: lives{of: map[string]*life{"p": {pod: done, shown: shown, changed: time.Now().Add(-since)}}}}
+	}
+	const restarts = "status/containerStatuses[main]/restartCount"
+	for more, when := range map[string]time.Duration{
+		"": unmoved, "status/resources/limits/cpu": unmoved, "status/reason": given, restarts: waiting,
+	} {
+		for since, want := range map[time.Duration]bool{when: true, when - time.Second: false} {
+			r := rig{sides: []*side{of(more, since), of("", since)}}
+			check.Equal(t, r.settled("p"), want, "settled after %v with %q of one", since, more)
+		}
+	}
+}
+
+// TestEvents: all are there that come soon enough, each with its last text.
+//
+//tier:unit
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e events
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "p7"}}
+		tell := func(name, uid, message string) {
+			e.see(&v1.Event{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, InvolvedObject: v1.ObjectReference{UID: types.UID(uid)}, Type: "Normal",
+				Reason: "Started", Message: message, Source: v1.EventSource{Component: "kubelet"},
+			})
+		}
+		tell("a", "u", "p7 begins")
+		tell("b", "other", "not its")
+		time.AfterFunc(silence-time.Millisecond, func() { tell("a", "u", "p7 begins, twice") })
+		begin := time.Now()
+		check.Deep(t, e.about(t.Context(), p, newNormal("p7", "POD")), keys{"event/Normal/Started//POD begins, twice": "kubelet"}, "the events")
+		check.AtLeast(t, time.Since(begin), 2*silence-time.Millisecond, "until no more came")
+	})
+}
+
+// TestAwait: what the runtime is asked for a pod is looked at when its sandbox is stopped, or that takes too long.
+//
+//tier:unit
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
+		r := recorder{calls: map[string][]criproxy.Call{}}
+		took := func() time.Duration {
+			begin := time.Now()
+			r.await(t.Context(), p)
+			return time.Since(begin)
+		}
+		check.Equal(t, took(), 0, "the wait for a pod without a sandbox")
+		r.look(criproxy.Call{PodUID: "u", Request: &runtimeapi.RunPodSandboxRequest{}})
+		check.Equal(t, took(), stopSoon, "the wait for one that is not stopped")
+		time.AfterFunc(time.Second, func() { r.look(criproxy.Call{PodUID: "u", Request: &runtimeapi.StopPodSandboxRequest{}}) })
+		between := took()
+		check.Equal(t, between >= time.Second && between < stopSoon, true, "the wait for one that is stopped after a second ends then: %v", between)
+	})
+}
+
+// TestByChance: that a container just ran says something only of one that is not made again and again.
+//
+//tier:unit
+func TestByChance(t *testing.T) {
+	for kept, restarts := range map[int]string{0: "some", 3: "0"} {
+		loops := keys{"status/containerStatuses[main]/restartCount": restarts}
+		also := keys{
+			"status/containerStatuses[main]/restartCount": restarts, "seen/main": "x", "cri/stop/main": "2",
+			"event/Normal/Killing/spec.containers{main}/Stopping container main": "kubelet",
+		}
+		check.Equal(t, len(compare(loops, also)), kept, "differences of one with %q restarts", restarts)
+	}
+	ready := keys{"history/condition/Ready=True ": "seen"}
+	check.Equal(t, len(compare(keys{}, ready)), 1, "differences of a pod that was ready alone")
+	const ended = "status/containerStatuses[main]/state/terminated/exitCode"
+	ready[ended] = "0"
+	check.Equal(t, len(compare(keys{ended: "0"}, ready)), 0, "differences of one whose container has ended")
+}
+
+// TestSidecarsAreSeen: what comes after a sidecar starts when an agent has seen it run, so that none ends at once.
+//
+//tier:unit
+func TestSidecarsAreSeen(t *testing.T) {
+	ended := 0
+	for seed := range uint64(300) {
+		for _, c := range Draw(seed).Make().Pod.Spec.InitContainers {
+			if c.RestartPolicy != nil && slices.Contains(c.Args, "exit") && !slices.Contains(c.Args, "trap") {
+				ended++
+				check.Has(t, strings.Join(c.Args, " "), "sleep 3s then", "the sidecar of %d", seed)
+			}
+		}
+	}
+	check.AtLeast(t, ended, 1, "sidecars that end")
 }
 
 // TestKnown: each known difference has its line, and its patterns can be read.

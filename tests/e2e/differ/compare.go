@@ -39,8 +39,8 @@ func compare(kubelet, troupe keys) (out []Difference) {
 		if secondRun.MatchString(key) && (!inA || !inB) && (lacks(kubelet, key) || lacks(troupe, key)) {
 			continue
 		}
-		if (!inA || !inB) && ofSeen.MatchString(key) && runs(kubelet, key)+runs(troupe, key) > 0 {
-			continue // the log of its first run may be gone
+		if (!inA || !inB) && (byChance(kubelet, key) || byChance(troupe, key)) {
+			continue
 		}
 		if !inA && above(kubelet, troupe, key) || !inB && above(troupe, kubelet, key) {
 			continue
@@ -57,18 +57,24 @@ func compare(kubelet, troupe keys) (out []Difference) {
 	return out
 }
 
-// ofSeen are the keys of what a container has found.
-var ofSeen = regexp.MustCompile(`^seen/[a-z-]+$`)
+// ofLoop are keys of a container that is made again and again: the log of its first run, which may be gone, and that it was
+// stopped, if it just ran when the pod was deleted.
+var ofLoop = regexp.MustCompile(`^(?:seen/([a-z-]+)|cri/stop/([a-z-]+)|event/Normal/Killing/.*/Stopping container ([a-z-]+))$`)
 
-// runs counts whether the container of a key was made again.
-func runs(k keys, key string) (n int) {
-	container := strings.TrimPrefix(key, "seen/")
-	for _, list := range []string{"containerStatuses", "initContainerStatuses"} {
-		if k["status/"+list+"["+container+"]/restartCount"] == "some" || k["end/"+list+"["+container+"]/restartCount"] == "some" {
-			n++
+// onceReady are those of a pod that was ready for a moment, before a container ended by itself.
+var onceReady = regexp.MustCompile(`^history/condition/(ContainersReady|Ready)=True `)
+
+// byChance says whether a key is there or not by when somebody looked.
+func byChance(k keys, key string) bool {
+	if m := ofLoop.FindStringSubmatch(key); m != nil {
+		of := "[" + m[1] + m[2] + m[3] + "]/restartCount"
+		for _, when := range []string{"status", "end"} {
+			if k[when+"/containerStatuses"+of] == "some" || k[when+"/initContainerStatuses"+of] == "some" {
+				return true
+			}
 		}
 	}
-	return n
+	return onceReady.MatchString(key) && k.some(`^status/(containerStatuses|initContainerStatuses\[sidecar\]).*/terminated/exitCode`)
 }
 
 // lacks says whether a container was not made again on a node.

@@ -124,8 +124,9 @@ var lifeFeatures = []feature{
 	}},
 	{"grace", 10, func(d *draft) { d.spec.TerminationGracePeriodSeconds = new(one[int64](d, 0, 1, 4)) }},
 	{"deadline", 4, func(d *draft) {
-		d.spec.ActiveDeadlineSeconds = new(one[int64](d, 2, 5))
-		d.Watch += 4 * time.Second
+		// By then the containers run, on a busy machine too.
+		d.spec.ActiveDeadlineSeconds = new(one[int64](d, 8, 12))
+		d.Watch = time.Duration(*d.spec.ActiveDeadlineSeconds+4) * time.Second
 	}},
 	{"startup", 8, func(d *draft) { d.probe(func(c *v1.Container, p *v1.Probe) { c.StartupProbe = p }, 3) }},
 	{"readiness", 20, func(d *draft) { d.probe(func(c *v1.Container, p *v1.Probe) { c.ReadinessProbe = p }, 3) }},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -135,6 +136,10 @@ func (d *draft) finish() {
 		if act == "" && d.isPlainInit(c) {
 			act = "exit 0"
 		}
+		// Whatever comes after a sidecar starts when an agent has seen it run.
+		if c.RestartPolicy != nil && d.isInit(c) && ends.MatchString(act) {
+			act = "sleep 3s then " + act
+		}
 		d.fill(c, act)
 	})
 	for i := range d.Ephemeral {
@@ -144,9 +149,14 @@ func (d *draft) finish() {
 	}
 }
 
-func (d *draft) isPlainInit(c *v1.Container) bool {
-	return c.RestartPolicy == nil && slices.ContainsFunc(d.spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name })
+// ends are what a container does that ends by itself.
+var ends = regexp.MustCompile(`^(sleep \S+ then )?exit`)
+
+func (d *draft) isInit(c *v1.Container) bool {
+	return slices.ContainsFunc(d.spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name })
 }
+
+func (d *draft) isPlainInit(c *v1.Container) bool { return c.RestartPolicy == nil && d.isInit(c) }
 
 func (d *draft) fill(c *v1.Container, act string) {
 	if c.Image == "" {

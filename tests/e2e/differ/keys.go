@@ -130,6 +130,8 @@ var foreign = []struct {
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}\b`), "kube-api-access-X"},
 	{regexp.MustCompile(`\bin \d+(\.\d+)?m?s \(\d+(\.\d+)?m?s including waiting\)`), "in DURATION (DURATION including waiting)"},
 	{regexp.MustCompile(`back-off \d+m?\d*s`), "back-off DURATION"},
+	// A kubelet's in a downward API volume: docs/parity/differ.md, "the node's annotations".
+	{regexp.MustCompile(`kubernetes\.io/config\.(seen|source)="[^"]*"\n?`), ""},
 }
 
 var webToken = regexp.MustCompile(`eyJ[\w-]+\.(eyJ[\w-]+)\.[\w-]+`)

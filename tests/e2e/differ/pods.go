@@ -89,6 +89,9 @@ func (d *draft) mend() {
 	if sc := s.SecurityContext; sc != nil && sc.RunAsGroup != nil && sc.RunAsUser == nil {
 		sc.RunAsUser = new(int64(0)) // a kubelet's sandbox is refused by the runtime (docs/differences.md)
 	}
+	if s.NodeSelector != nil {
+		s.ActiveDeadlineSeconds = nil // docs/parity/differ.md: a pod that was refused
+	}
 	if s.ServiceAccountName != "" && s.AutomountServiceAccountToken != nil {
 		s.AutomountServiceAccountToken = nil
 	}
