@@ -24,6 +24,7 @@ type built struct {
 	takes    string   // how long
 	module   string   // the directory of its go.mod, below the repository
 	programs []string // what is in the directory then
+	tests    bool     // the one program is of the tests of its package
 	// env and args, of go build, make the programs, of packages. Where there is only one it gets its name by -o.
 	env, args, packages []string
 }
@@ -58,7 +59,12 @@ func (b built) make(ctx context.Context, repository, dir string, log io.Writer) 
 	if len(b.programs) == 1 {
 		to += b.programs[0]
 	}
-	args := append(append([]string{"build", "-trimpath", "-buildvcs=false"}, b.args...), append([]string{"-o", to}, b.packages...)...)
+	args := []string{"build"}
+	if b.tests {
+		args = []string{"test", "-c"}
+	}
+	args = append(append(args, "-trimpath", "-buildvcs=false"), b.args...)
+	args = append(append(args, "-o", to), b.packages...)
 	if _, err := output(ctx, filepath.Join(repository, b.module), b.env, "go", args...); err != nil {
 		return fmt.Errorf("build %s: %w", b.name, err)
 	}

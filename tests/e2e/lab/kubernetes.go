@@ -52,14 +52,17 @@ func buildKubernetes(ctx context.Context, repository, program, pkg string, log i
 	if err != nil {
 		return "", err
 	}
-	// Without a version, a component believes that it comes from the master branch.
+	dir, err := built{
+		name: program + "-" + version, takes: "some minutes", module: e2eDir, programs: []string{program}, env: withoutC,
+		args: []string{"-ldflags", kubernetesFlags(version)}, packages: []string{kubernetesModule + "/" + pkg},
+	}.dir(ctx, repository, log)
+	return filepath.Join(dir, program), err
+}
+
+// kubernetesFlags are the linker's. Without a version, a component believes that it comes from the master branch.
+func kubernetesFlags(version string) string {
 	const at = " -X k8s.io/component-base/version.git"
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
-	flags := "-s -w" + at + "Version=v" + version + at + "Major=" + major + at + "Minor=" + minor + at + "TreeState=clean"
-	dir, err := built{
-		name: program + "-" + version, takes: "some minutes", module: e2eDir, programs: []string{program}, env: withoutC,
-		args: []string{"-ldflags", flags}, packages: []string{kubernetesModule + "/" + pkg},
-	}.dir(ctx, repository, log)
-	return filepath.Join(dir, program), err
+	return "-s -w" + at + "Version=v" + version + at + "Major=" + major + at + "Minor=" + minor + at + "TreeState=clean"
 }
