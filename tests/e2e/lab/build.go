@@ -61,7 +61,7 @@ func (b built) make(ctx context.Context, repository, dir string, log io.Writer) 
 	}
 	args := []string{"build"}
 	if b.tests {
-		args = []string{"test", "-c"}
+		args = []string{"test", "-c", "-vet=off"}
 	}
 	args = append(append(args, "-trimpath", "-buildvcs=false"), b.args...)
 	args = append(append(args, "-o", to), b.packages...)

@@ -10,8 +10,8 @@ import (
 func TestSuiteModule(t *testing.T) {
 	kubernetes := "module k8s.io/kubernetes\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/api v0.0.0\n\tk8s.io/utils v0.1.0\n)\n\n" +
 		"replace k8s.io/api => ./staging/src/k8s.io/api\n"
-	want := "module node-suite.invalid\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/api v0.0.0\n\tk8s.io/utils v0.1.0\n)\n\n" +
-		"replace k8s.io/api => k8s.io/api v0.37.2\n\nrequire k8s.io/kubernetes v1.37.2\n"
+	want := "module node-suite.invalid\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/api v0.0.0\n\tk8s.io/utils v0.1.0\n" +
+		"\tk8s.io/kubernetes v1.37.2\n)\n\nreplace k8s.io/api => k8s.io/api v0.37.2\n"
 	got := check.Value(suiteModule([]byte(kubernetes), "1.37.2"))(t)
 	check.Equal(t, string(got), want, "the module of the suite")
 	check.Fails(t, check.Err(suiteModule([]byte(kubernetes), "v2")), "a release without a minor version")

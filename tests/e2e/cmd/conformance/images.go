@@ -32,7 +32,7 @@ func pushImages(ctx context.Context, r *lab.Registry, suite lab.NodeSuite, repos
 	common := check.Must(base())
 	with := func(config v1.Config, files ...lab.File) v1.Image {
 		config.Env = []string{path}
-		return check.Must(lab.NewImage(config, slices.Concat(common, files)...))
+		return check.Must(lab.NewPlainImage(config, slices.Concat(common, files)...))
 	}
 	program := func(name, file string, mode os.FileMode) lab.File {
 		return lab.File{Path: name, Mode: mode, Data: check.Must(os.ReadFile(file))}

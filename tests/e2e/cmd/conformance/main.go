@@ -83,16 +83,16 @@ func (o *options) run(ctx context.Context) (err error) {
 		check.OK(apart())
 		suite := check.Must(o.suite(ctx, repository))
 		programs := map[string]string{"kubelet": suite.Kubelet, "troupe": check.Must(lab.BuildTroupe(ctx, repository, false))}
-		registry := check.Must(lab.NewRegistry())
-		defer registry.Close()
-		images := check.Must(pushImages(ctx, registry, suite, repository))
+		p := parts{repository: repository, suite: suite, registry: check.Must(lab.NewRegistry())}
+		defer p.registry.Close()
+		p.images = check.Must(pushImages(ctx, p.registry, suite, repository))
 		for _, name := range agents {
 			if all[name] == nil {
 				return fmt.Errorf("agent %q: want troupe, kubelet or both", name)
 			}
 			dir := filepath.Join(o.dir, name)
 			check.OK(errors.Join(os.MkdirAll(dir, 0o755), os.Chdir(dir))) // the suite writes files where it is
-			n := check.Must(startNode(ctx, dir, programs[name], suite, registry, images))
+			n := check.Must(p.start(ctx, dir, programs[name]))
 			err := o.specs(ctx, n, all[name])
 			check.OK(errors.Join(err, all[name].write(o.kept(name)), n.close(ctx)))
 		}

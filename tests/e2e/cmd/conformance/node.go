@@ -71,11 +71,17 @@ type node struct {
 	made            []string // directories for that which were not there
 }
 
-// startNode starts all of it. Agent is a program that takes the kubelet's flags.
-func startNode(
-	ctx context.Context, dir, agent string, suite lab.NodeSuite, registry *lab.Registry, pull []string,
-) (n *node, err error) {
-	n = &node{dir: dir, ginkgo: suite.Ginkgo}
+// parts are what nodes are made of.
+type parts struct {
+	repository string
+	suite      lab.NodeSuite
+	registry   *lab.Registry
+	images     []string
+}
+
+// start starts a node. Agent is a program that takes the kubelet's flags.
+func (p parts) start(ctx context.Context, dir, agent string) (n *node, err error) {
+	n = &node{dir: dir, ginkgo: p.suite.Ginkgo}
 	defer func() {
 		check.Ended(recover(), &err)
 		if err != nil {
@@ -83,7 +89,7 @@ func startNode(
 		}
 	}()
 	check.OK(lab.RemoveCgroup(ctx, podCgroups)) // of an earlier run that was killed
-	check.OK(errors.Join(os.MkdirAll(n.file("static-pods"), 0o755), link(suite.Tests, n.file("e2e_node.test"))))
+	check.OK(errors.Join(os.MkdirAll(n.file("static-pods"), 0o755), link(p.suite.Tests, n.file("e2e_node.test"))))
 	for file, text := range map[string]string{
 		"config.yaml": fmt.Sprintf(settings, dir), "kubeconfig": kubeconfig, "spec.yaml": spec,
 	} {
@@ -91,10 +97,11 @@ func startNode(
 	}
 	check.OK(n.bind())
 	n.lab = check.Must(lab.New(ctx, lab.Config{
-		Dir: n.file("runtime"), Release: lab.Containerd2, Registry: registry, NodeNetwork: true, Log: os.Stderr,
+		Dir: n.file("runtime"), Release: lab.Containerd2, Registry: p.registry, Repository: p.repository, NodeNetwork: true,
+		Log: os.Stderr,
 	}))
 	check.OK(n.lab.Start(ctx))
-	for _, image := range pull {
+	for _, image := range p.images {
 		check.Must(n.lab.Images().PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}}))
 	}
 	n.services = &lab.Daemon{Name: "the apiserver of the suite", Dir: n.file("services"), Patience: stopTime}
