@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,8 +24,7 @@ import (
 const usage = `conformance [--agent troupe|kubelet|both] [--focus REGEXP] [--skip REGEXP] [--labels FILTER] [--procs N]
             [--time DURATION] [--rest] [--compare] [--release 1.37.2] [--programs DIR] [--dir DIR]
   Runs the specs of Kubernetes' e2e_node that the filter of labels selects and the expression matches, with one agent
-  after the other. What fails runs once more, alone. Needs root, and a mount namespace of its own:
-  unshare --mount conformance …
+  after the other. What fails runs once more, alone. Needs root.
   Outcomes are kept in DIR for later runs. --rest runs only specs that have none yet. --compare runs nothing, and prints
   all. After --time the suite is ended. Logs of the suite, the agent and the runtime are in DIR/AGENT.
   Without --programs, which has e2e_node.test, ginkgo, kubelet, and the programs of images, they are built.
@@ -156,14 +156,17 @@ func (o *options) specs(ctx context.Context, n *node, known results) error {
 	return err
 }
 
-// apart says whether this process has a mount namespace of its own, and makes its mounts such that those of containers
-// come through, as on a machine.
-func apart() (err error) {
-	defer check.Return(&err)
-	const of = "/proc/%s/ns/mnt"
-	own := check.Must(os.Readlink(fmt.Sprintf(of, "self")))
-	if own == check.Must(os.Readlink(fmt.Sprintf(of, "1"))) {
-		return errors.New("it mounts where a kubelet has its files: run it by unshare --mount")
+// apart gives this process a mount namespace of its own, by starting it again in one. Mounts of containers come through
+// there, as on a machine, and nothing comes out of it.
+func apart() error {
+	const mark = "CONFORMANCE_APART"
+	if os.Getenv(mark) != "" {
+		return errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
+			syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""), os.Unsetenv(mark))
 	}
-	return syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, "")
+	runtime.LockOSThread() // the namespace is that of the thread that asks for it
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make a mount namespace, as root: %w", err)
+	}
+	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), mark+"=1"))
 }
