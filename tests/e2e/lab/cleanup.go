@@ -270,23 +270,6 @@ func removeBelow(ctx context.Context, name string, so func(below string) bool) e
 	return removeDirs(ctx, left)
 }
 
-// RemoveCgroup removes a cgroup, such as /kubepods, and those below it. Nothing may run in them any more.
-func RemoveCgroup(ctx context.Context, name string) error {
-	var left []string
-	for _, root := range CgroupDirs(name) {
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				left = append(left, path)
-			}
-			return nil // cgroups come and go
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return removeDirs(ctx, left)
-}
-
 // CgroupDirs are the directories of a cgroup: one, or with v1 one for each controller.
 func CgroupDirs(name string) (found []string) {
 	for _, pattern := range []string{"/sys/fs/cgroup" + name, "/sys/fs/cgroup/*" + name} {
