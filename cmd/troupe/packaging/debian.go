@@ -178,6 +178,9 @@ func (t *tree) finish() error {
 			headers = append(headers, &tar.Header{Name: name, Linkname: "usr/" + name})
 		}
 	}
+	// Talos mounts the host's /run at /var/run, and sockets are looked for at both. Debian's link is in a package of whole
+	// systems.
+	headers = append(headers, &tar.Header{Name: "var/run", Linkname: "/run"})
 	for _, name := range alternatives {
 		head, tail, _ := strings.Cut(name, "-")
 		if tail != "" {

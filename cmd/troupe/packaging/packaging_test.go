@@ -98,6 +98,7 @@ func TestTree(t *testing.T) {
 	for name, want := range map[string]string{
 		"usr/bin/mount": "", "usr/bin/again": "usr/bin/mount", "bin": "usr/bin", "usr/lib64/ld.so": "/lib/x/ld.so", "lib64": "usr/lib64",
 		"usr/sbin/ip6tables-save": "ip6tables-nft-save", "usr/sbin/iptables": "iptables-nft", "etc/ssl/certs/ca-certificates.crt": "abc",
+		"var/run": "/run",
 	} {
 		if link, is := got[name]; !is || link != want {
 			t.Errorf("%s: %q, %v, want %q", name, link, is, want)
