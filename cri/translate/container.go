@@ -94,13 +94,14 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 	}, nil
 }
 
-// keyValues converts variables to the CRI. The values are the same memory, which may be megabytes: a request is sent, and
-// never changed.
+// keyValues converts variables to the CRI. The values are the same memory, which may be megabytes: a request is sent,
+// and never changed.
 func keyValues(e containerenv.Environment) []*runtimeapi.KeyValue {
 	var out []*runtimeapi.KeyValue
 	for _, name := range e.Names() {
 		v, _ := e.Lookup(name)
-		out = append(out, &runtimeapi.KeyValue{Key: name, Value: unsafe.Slice(unsafe.StringData(v), len(v))}) //nolint:gosec // see above
+		value := unsafe.Slice(unsafe.StringData(v), len(v)) //nolint:gosec // see above
+		out = append(out, &runtimeapi.KeyValue{Key: name, Value: value})
 	}
 	return out
 }
