@@ -184,10 +184,11 @@ func (w *world) live(t *testing.T, s *Source, p *v1.Pod, objects []port.APIObjec
 	if s.IntN(3) == 0 {
 		w.node.RestartAgent()
 	}
-	w.Advance(20 * time.Second)
-	if o := check.Value(w.API().Get(key(plain.Name)))(t).(*v1.Pod); !ready(o) {
-		t.Errorf("the plain pod is %+v", o.Status)
+	// Images are pulled one after another, and the pod may have many.
+	if !w.RunUntil(5*time.Minute, func() bool { return ready(w.pod(t, plain.Name)) }) {
+		t.Errorf("the plain pod is %+v\n%s", w.pod(t, plain.Name).Status, &w.log)
 	}
+	w.Advance(20 * time.Second)
 	if w.honest != nil {
 		w.honest()
 	}
@@ -198,7 +199,7 @@ func (w *world) live(t *testing.T, s *Source, p *v1.Pod, objects []port.APIObjec
 			return err != nil
 		}
 		if !w.RunUntil(30*time.Minute, gone) {
-			t.Errorf("the pod is there half an hour after its deletion: %+v\n%s", check.Value(w.API().Get(key(p.Name)))(t), &w.log)
+			t.Errorf("the pod is there half an hour after its deletion: %+v\n%s", w.pod(t, p.Name), &w.log)
 		}
 	}
 	w.node.KillAgent()
@@ -232,6 +233,11 @@ func (w *world) change(s *Source, objects []port.APIObject) {
 		s.Fill(&n.Spec.PodCIDRs)
 		_, _ = w.API().Update(n)
 	}
+}
+
+func (w *world) pod(t *testing.T, name string) *v1.Pod {
+	t.Helper()
+	return check.Value(w.API().Get(key(name)))(t).(*v1.Pod)
 }
 
 func key(pod string) port.APIKey {
