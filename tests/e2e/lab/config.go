@@ -28,9 +28,9 @@ func (l *Lab) writeConfig() (err error) {
 		check.OK(os.MkdirAll(dir, 0o755))
 	}
 	cniBin := check.Must(CNIBinDir())
-	snapshotter := "overlayfs"
+	l.snapshotter = "overlayfs"
 	if err := tryOverlay(l.dir); err != nil {
-		snapshotter = "native"
+		l.snapshotter = "native"
 	}
 	canRaise := check.Must(hasCapability(capSysResource))
 	tmpl := configVersion2
@@ -39,7 +39,7 @@ func (l *Lab) writeConfig() (err error) {
 	}
 	var text bytes.Buffer
 	check.OK(tmpl.Execute(&text, settings{
-		Dir: l.dir, Socket: l.SocketPath(), Snapshotter: snapshotter,
+		Dir: l.dir, Socket: l.SocketPath(), Snapshotter: l.snapshotter,
 		PauseImage: PauseImage, CNIBin: cniBin, RestrictOOM: !canRaise, SystemdCgroup: l.config.SystemdCgroup,
 		NodeNetwork: l.config.NodeNetwork,
 	}))
@@ -179,6 +179,9 @@ func hasCapability(bit uint) (bool, error) {
 	}
 	return false, fmt.Errorf("no CapEff in /proc/self/status")
 }
+
+// Snapshotter is what containerd unpacks images with, once the lab has been started.
+func (l *Lab) Snapshotter() string { return l.snapshotter }
 
 // CDIDir is where containerd looks for specs of devices (Container Device Interface).
 func (l *Lab) CDIDir() string { return filepath.Join(l.dir, "cdi") }

@@ -64,15 +64,17 @@ func (c Config) Validate() error {
 // Lab is a private containerd and the registry it pulls from. Its methods are for one goroutine
 // at a time, but for those that return a part of it, and Usage.
 type Lab struct {
-	config   Config
-	dir      string // absolute
-	id       string // eight hex digits from dir: the name of what lies outside dir
-	sockets  string // dir, or a short stand-in if sockets in dir had too long a path
-	binDir   string
-	network  network
-	registry *Registry
-	owned    bool // the registry is ours to close
-	unlock   func()
+	config  Config
+	dir     string // absolute
+	id      string // eight hex digits from dir: the name of what lies outside dir
+	sockets string // dir, or a short stand-in if sockets in dir had too long a path
+	binDir  string
+	// snapshotter is known once containerd was configured.
+	snapshotter string
+	network     network
+	registry    *Registry
+	owned       bool // the registry is ours to close
+	unlock      func()
 
 	conn    *grpc.ClientConn // reconnects by itself
 	process *Process         // nil: containerd does not run

@@ -36,7 +36,10 @@ var (
 	OldContainerd = program("containerd")
 	IPv6          = Requirement{"IPv6 of the kernel", func() error { _, err := os.Stat("/proc/sys/net/ipv6"); return err }}
 	Busybox       = program("busybox")
-	Unshare       = program("unshare") // Debian package: util-linux
+	Ctr           = program("ctr") // Debian package: containerd
+	Rpm           = program("rpm")
+	Rpmbuild      = program("rpmbuild") // Debian package: rpm
+	Unshare       = program("unshare")  // Debian package: util-linux
 	Chromium      = program("chromium")
 	GoToolchain   = program("go")
 	Gcc           = program("gcc")       // for an agent with the race detector
