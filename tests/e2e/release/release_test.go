@@ -1,4 +1,3 @@
-// Package release makes a release, as who packages it does.
 package release
 
 import (
@@ -10,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -30,8 +28,7 @@ const largest = 60 << 20
 func TestRelease(t *testing.T) {
 	lab.Need(t, lab.GoToolchain)
 	repository := check.Value(lab.Repository())(t)
-	text := check.Value(os.ReadFile(filepath.Join(repository, "CHANGELOG.md")))(t)
-	version := string(regexp.MustCompile(`(?m)^## v(\S+) `).FindSubmatch(text)[1])
+	version := check.Value(versionOf(repository))(t)
 	first, second := makeRelease(t, repository), makeRelease(t, repository)
 	sums := string(check.Value(os.ReadFile(filepath.Join(first, "SHA256SUMS")))(t))
 	check.Equal(t, string(check.Value(os.ReadFile(filepath.Join(second, "SHA256SUMS")))(t)), sums, "the sums of the second")
