@@ -76,8 +76,8 @@ func (p *planner) driveMain(initialized bool) {
 	}
 }
 
-// driveEphemeral starts each ephemeral container once, when its target container runs. Where containers see each other's
-// processes anyway, it is enough that the target was made. It does not wait for the init containers.
+// driveEphemeral starts each ephemeral container once, when its target container runs. Where containers see each
+// other's processes anyway, it is enough that the target was made. It does not wait for the init containers.
 func (p *planner) driveEphemeral() {
 	spec := &p.in.Pod.Spec
 	shared := spec.HostPID || ptr.Deref(spec.ShareProcessNamespace, false)

@@ -163,10 +163,10 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestEvents: all are there that come soon enough, each with its last text.
+// TestEventsOfAPod: all are there that come soon enough, each with its last text.
 //
 //tier:unit
-func TestEvents(t *testing.T) {
+func TestEventsOfAPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e events
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "p7"}}
