@@ -1,6 +1,7 @@
 package differ
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -239,6 +240,24 @@ func TestSidecarsAreSeen(t *testing.T) {
 		}
 	}
 	check.AtLeast(t, ended, 1, "sidecars that end")
+}
+
+// TestKept: what was kept of runs is compared again as it was.
+//
+//tier:unit
+func TestKept(t *testing.T) {
+	was := *dump
+	*dump = t.TempDir()
+	defer func() { *dump = was }()
+	c := Case{Seed: 7, Features: []string{"labels"}}
+	o := Observed{Case: c, Keys: []keys{{"status/phase": "Running", "gone": "true"}, {"status/phase": "Failed", "gone": "false"}}}
+	again := Observed{Case: c, Keys: []keys{{"status/phase": "Running"}, {"status/phase": "Failed"}}}
+	check.Fatal(t, errors.Join(save(verdict{[]Observed{o, again}}), save(verdict{[]Observed{{Case: Case{Seed: 8}, Keys: []keys{{}, {}}}}})))
+	got := check.Value(load(*dump))(t)
+	check.Equal(t, len(got), 2, "cases")
+	check.Deep(t, got[0].runs, []Observed{o, again}, "the runs of the first")
+	check.Deep(t, got[0].differ(), []Difference{{"status/phase", "Running", "Failed"}}, "what differs twice")
+	check.None(t, got[1].differ(), "what differs in the other")
 }
 
 // TestKnown: each known difference has its line, and its patterns can be read.

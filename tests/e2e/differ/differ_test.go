@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,7 @@ var (
 	only      = flag.String("case", "", "run this pod alone, such as 17 or 17:sidecar,own-users")
 	shrinks   = flag.Int("shrink", 4, "how many kinds of differences are shrunk")
 	dump      = flag.String("dump", "", "a directory for what was seen")
+	kept      = flag.String("kept", "", "the directory of an earlier -dump, to be compared again by the rules as they are now: needs no node")
 	period    = flag.Duration("for", 6*time.Hour, "after how long no more pods are begun")
 )
 
@@ -39,6 +41,10 @@ func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 //
 //tier:all the kubelet beside
 func TestDiffer(t *testing.T) {
+	if *kept != "" {
+		judge(t, check.Value(load(*kept))(t), nil)
+		return
+	}
 	if *count == 0 && *only == "" {
 		t.Skip("go tool task differ runs it")
 	}
@@ -60,37 +66,45 @@ func TestDiffer(t *testing.T) {
 		verdicts[i], err = r.examine(t.Context(), c)
 		return errors.Join(err, save(verdicts[i]))
 	}))
+	t.Logf("they took %v", time.Since(begin).Round(time.Second))
+	judge(t, verdicts, r)
+	r.leftovers(t)
+}
+
+// judge fails the test for what differs. Without nodes it shows no smaller pods.
+func judge(t *testing.T, verdicts []verdict, r *rig) {
+	t.Helper()
 	suspect := map[string][]Case{} // by the class that says most
 	told := map[string]string{}
 	ran, races := 0, 0
-	for i, v := range verdicts {
+	for _, v := range verdicts {
 		if len(v.runs) == 0 {
 			continue
 		}
-		if err := v.runs[0].Refused; err != nil {
-			t.Errorf("%s: the apiserver does not take it: %v", cases[i], err)
+		first := v.runs[0]
+		if first.Refused != nil {
+			t.Errorf("%s: the apiserver does not take it: %v", first.Case, first.Refused)
 			continue
 		}
 		ran++
-		if v.races() {
+		differ := v.differ()
+		if len(differ) > 0 {
+			class := classes(differ)[0]
+			suspect[class] = append(suspect[class], first.Case)
+			told[class] = words(differ)
+		} else if len(first.unknown()) > 0 {
 			races++
 		}
-		if len(v.differ) > 0 {
-			class := classes(v.differ)[0]
-			suspect[class] = append(suspect[class], cases[i])
-			told[class] = words(v.differ)
-		}
 	}
-	t.Logf("%d pods in %v, %d with differences that did not come again", ran, time.Since(begin).Round(time.Second), races)
+	t.Logf("%d pods, %d with differences that did not come again", ran, races)
 	n := 0
 	for class, cases := range suspect {
 		small := cases[0]
-		if n++; n <= *shrinks {
+		if n++; r != nil && n <= *shrinks {
 			small = check.Value(shrink(small, r.shows(t.Context(), class)))(t)
 		}
 		t.Errorf("%s: %d pods, %v\n%s\nthe smallest pod, %s:\n%s", class, len(cases), short(cases), told[class], small, text(t, small))
 	}
-	r.leftovers(t)
 }
 
 // both are the differences whose class is in both.
@@ -197,7 +211,26 @@ func save(v verdict) (err error) {
 		file := filepath.Join(*dump, fmt.Sprintf("%d-%d", o.Seed, i+1))
 		check.OK(os.WriteFile(file+".json", check.Must(json.MarshalIndent(o.Keys, "", " ")), 0o644))
 		check.OK(os.WriteFile(file+".yaml", check.Must(yaml.Marshal(o.Make().Pod)), 0o644))
-		check.OK(os.WriteFile(file+".diff", []byte(o.String()+"\n"+words(unknown(o.Keys[0], o.Keys[1]))+"\n"), 0o644))
+		check.OK(os.WriteFile(file+".diff", []byte(o.String()+"\n"+words(o.unknown())+"\n"), 0o644))
 	}
 	return nil
+}
+
+// load reads what save has written.
+func load(dir string) (all []verdict, err error) {
+	defer check.Return(&err)
+	of := map[uint64]*verdict{}
+	for _, file := range check.Must(filepath.Glob(filepath.Join(dir, "*.json"))) { // the first run of a case before its second
+		head, _, _ := strings.Cut(string(check.Must(os.ReadFile(strings.TrimSuffix(file, "json")+"diff"))), "\n")
+		o := Observed{Case: check.Must(ParseCase(head))}
+		check.OK(json.Unmarshal(check.Must(os.ReadFile(file)), &o.Keys))
+		if of[o.Seed] == nil {
+			of[o.Seed] = &verdict{}
+		}
+		of[o.Seed].runs = append(of[o.Seed].runs, o)
+	}
+	for _, seed := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, *of[seed])
+	}
+	return all, nil
 }

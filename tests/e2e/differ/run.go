@@ -70,30 +70,28 @@ func (r *rig) run(ctx context.Context, cases []Case) ([]Observed, error) {
 }
 
 // verdict is what came of a case that was run, and once more if it had differences that are not known.
-type verdict struct {
-	runs []Observed
-	// differ are those that came again. What did not is a race.
-	differ []Difference
+type verdict struct{ runs []Observed }
+
+// differ are the differences that came again.
+func (v verdict) differ() []Difference {
+	if len(v.runs) < 2 || v.runs[0].Refused != nil || v.runs[1].Refused != nil {
+		return nil
+	}
+	return both(v.runs[0].unknown(), v.runs[1].unknown())
 }
 
-func (v verdict) races() bool { return len(v.runs) > 1 && len(v.differ) == 0 }
+func (o Observed) unknown() []Difference { return unknown(o.Keys[0], o.Keys[1]) }
 
 func (r *rig) examine(ctx context.Context, c Case) (v verdict, err error) {
-	var unlike [][]Difference
 	for range 2 {
 		o, err := r.one(ctx, c)
 		if err != nil {
 			return v, fmt.Errorf("%s: %w", c, err)
 		}
-		v.runs = append(v.runs, o)
-		if o.Refused != nil {
-			return v, nil
-		}
-		if unlike = append(unlike, unknown(o.Keys[0], o.Keys[1])); len(unlike[0]) == 0 {
-			return v, nil
+		if v.runs = append(v.runs, o); o.Refused != nil || len(o.unknown()) == 0 {
+			break
 		}
 	}
-	v.differ = both(unlike[0], unlike[1])
 	return v, nil
 }
 
