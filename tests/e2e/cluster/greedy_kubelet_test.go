@@ -26,7 +26,7 @@ func TestGreedyPodsBesideKubelet(t *testing.T) {
 			alone := p.plainPods(t, "alone", n)
 			for i, a := range greedyAttacks(t) {
 				t.Run(a.name, func(t *testing.T) {
-					before := b.memory(t)
+					before := b.taken(t)
 					stop := b.sample(t)
 					names := b.begin(t, fmt.Sprint("greedy-", i), a)
 					beside := p.plainPods(t, fmt.Sprint("beside-", i), n)

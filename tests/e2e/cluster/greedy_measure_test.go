@@ -131,7 +131,7 @@ func (b *bed) measure(t *testing.T, a attack, limited bool) {
 	const pods = 10
 	pid, p := b.PID(), b.paced(t)
 	alone := p.plainPods(t, "alone", pods)
-	before, heap := b.memory(t), b.held(t)
+	before, heap := b.taken(t), b.held(t)
 	stop := b.sample(t)
 	names := b.begin(t, "greedy", a)
 	beside := p.plainPods(t, "beside", pods)
@@ -147,7 +147,7 @@ func (b *bed) measure(t *testing.T, a attack, limited bool) {
 	b.endAll(t, names)
 	var after memory
 	b.await(t, "the agent needs less again", func() error {
-		after = b.memory(t)
+		after = b.taken(t)
 		return check.That(after.resident < before.resident+mostGreed, "%d MiB", after.resident>>20)
 	})
 	t.Logf("\n| %s | %v | %v | %.2f | %v, %v, %v | %d → %d |", a.name, alone, beside, beside.ratio(alone),
@@ -228,24 +228,10 @@ type memory struct{ resident, files int64 }
 
 func (m memory) String() string { return fmt.Sprintf("%d (%d)", m.resident>>20, m.files>>20) }
 
-// memory is the agent's.
-func (b *bed) memory(t *testing.T) (m memory) {
+// taken is the agent's.
+func (b *bed) taken(t *testing.T) memory {
 	t.Helper()
-	for line := range strings.Lines(string(check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/status", b.PID())))(t))) {
-		var name string
-		var kib int64
-		if n, _ := fmt.Sscanf(line, "%s %d kB", &name, &kib); n < 2 { //nolint:errcheck // the count says it
-			continue
-		}
-		switch name {
-		case "VmRSS:":
-			m.resident = kib << 10
-		case "RssFile:":
-			m.files = kib << 10
-		}
-	}
-	check.Equal(t, m.files > 0, true, "the kernel says how much memory the agent has")
-	return m
+	return memory{b.memory(t, "VmRSS"), b.memory(t, "RssFile")}
 }
 
 // sample notes the memory of the agent until it is stopped; it gives the most.
@@ -258,7 +244,7 @@ func (b *bed) sample(t *testing.T) (stop func() memory) {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			if m := b.memory(t); m.resident > most.resident {
+			if m := b.taken(t); m.resident > most.resident {
 				most = m
 			}
 			select {
