@@ -82,8 +82,8 @@ func (m *ownMemory) follow(ctx context.Context) {
 	}
 }
 
-// ownBounds are the limits of the cgroup of this process and of those above it; none where they can't be read. What slows
-// the agent down counts as one: its pods would wait for it.
+// ownBounds are the limits of the cgroup of this process and of those above it; none where they can't be read. What
+// slows the agent down counts as one: its pods would wait for it.
 func ownBounds() []meter.Bound {
 	own, err := cgroup.Own()
 	if err != nil {
