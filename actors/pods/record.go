@@ -23,7 +23,7 @@ type record struct {
 	seen time.Time // when this actor first heard of it
 	rank int64
 	// first is Assign.FirstSandbox, next is its value in another life. before has the containers'
-	// status from the pod's earlier life.
+	// status from the pod's earlier life, or what the apiserver shows of this one.
 	first, next uint32
 	before      *v1.PodStatus
 	// restarts are, by name, containers that are stopped to be restarted. saved says that they,

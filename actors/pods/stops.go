@@ -106,6 +106,9 @@ func (a *pods) recallStop(r *record) {
 	delete(a.stops.unclaimed, r.Pod.UID)
 	r.restarts, r.first = s.Containers, s.FirstSandbox
 	r.before = podset.WithOver(podset.EarlierStatus(s.BeforeInit, s.Before), s.Over)
+	if r.Origin == podspec.API && r.first > 0 && podset.OfLife(&r.Pod.Status, a.runtime[r.Pod.UID], r.first) {
+		r.before = &r.Pod.Status // it says more: that containers were ready
+	}
 	if !s.Since.IsZero() && r.Stop == nil && !podset.BegunSince(a.runtime[r.Pod.UID], s.Since) {
 		r.Stop = &podlife.Stop{At: s.Since, Grace: s.Grace, Why: podset.NotWanted}
 		r.Removal = podset.Told

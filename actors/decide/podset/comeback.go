@@ -2,6 +2,7 @@ package podset
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -62,6 +63,18 @@ func Endings(list []v1.ContainerStatus) []v1.ContainerStatus {
 		}
 	}
 	return out
+}
+
+// OfLife says whether a status is of the life that began with the sandbox of attempt first: it shows a container there.
+// After a restore from a backup, an apiserver may show a pod as it was in the life before.
+func OfLife(s *v1.PodStatus, rp observed.RuntimePod, first uint32) bool {
+	return slices.ContainsFunc(rp.Sandboxes, func(box observed.Sandbox) bool {
+		return box.Attempt >= first && slices.ContainsFunc(rp.Containers, func(c observed.Container) bool {
+			shown := func(of v1.ContainerStatus) bool { return strings.HasSuffix(of.ContainerID, "://"+c.ID) }
+			return c.SandboxID == box.ID &&
+				(slices.ContainsFunc(s.ContainerStatuses, shown) || slices.ContainsFunc(s.InitContainerStatuses, shown))
+		})
+	})
 }
 
 // Over are the statuses of a pod's regular containers that have ended for good. A static pod has no other status

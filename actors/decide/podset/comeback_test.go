@@ -52,6 +52,18 @@ func TestReturn(t *testing.T) {
 	}
 }
 
+func TestOfLife(t *testing.T) {
+	rp := observed.RuntimePod{Pod: observed.Pod{
+		Sandboxes:  []observed.Sandbox{{ID: "s2", Attempt: 2}, {ID: "s1", Attempt: 1}},
+		Containers: []observed.Container{{ID: "c2", SandboxID: "s2"}, {ID: "c1", SandboxID: "s1"}, {ID: "c0", SandboxID: "s0"}},
+	}}
+	for id, want := range map[string]bool{"c2": true, "c1": false, "c0": false, "2": false, "": false} {
+		list := []v1.ContainerStatus{{Name: "a"}, {Name: "b", ContainerID: "containerd://" + id}}
+		check.Equal(t, OfLife(&v1.PodStatus{ContainerStatuses: list}, rp, 2), want, "with container %s", id)
+		check.Equal(t, OfLife(&v1.PodStatus{InitContainerStatuses: list}, rp, 2), want, "with init container %s", id)
+	}
+}
+
 func TestNextLife(t *testing.T) {
 	for _, c := range []struct {
 		name              string
