@@ -42,7 +42,7 @@ func (b *probing) lookup() flat.Lookup[string, ProbedContainer] {
 
 // heard applies the result that probes reports for a container.
 func (p *pod) heard(m Probed) {
-	if !p.facts.Probed(m.ID, m.Health) {
+	if !p.facts.Probed(p.want, m.ID, m.Health) {
 		return // the container is gone
 	}
 	if p.probed == nil {

@@ -16,8 +16,8 @@ var restartsAfterAnEnd = rule{
 		Text: "A container is made again in a sandbox only after its last incarnation there has ended, and where that " +
 			"ended by itself, only if the restart policy says so.",
 		Excuses: "Another image, if only for a time: the container is stopped to be made again with it, and may end " +
-			"before the signal. A container that ended while the agent stood still or had trouble, and has a liveness or " +
-			"startup probe: the probe may fail before the agent knows of the end. " +
+			"before the signal. A container that ended while the agent stood still or its pod had trouble, and has a liveness " +
+			"or startup probe: the probe may fail before the agent knows of the end. " +
 			"While it runs: a call of an agent that was killed meanwhile.",
 	},
 	changed: func(n *Node, p *Pod, t *simcri.Transition) string {
@@ -41,15 +41,18 @@ var restartsAfterAnEnd = rule{
 			return ""
 		}
 		spec, kind := podspec.Find(&p.spec.Spec, t.Container)
-		if spec == nil || kind != podspec.Main || podspec.MayRestartAll(p.spec) || !last.asked.IsZero() ||
+		if spec == nil || kind != podspec.Main || podspec.MayRestartAll(p.spec) || last.stopped() ||
 			restartsAfter(spec, p.spec, last.exitCode) || (spec.LivenessProbe != nil || spec.StartupProbe != nil) &&
-			later(later(n.still, n.trouble.until), p.trouble.until).After(last.endedAt) {
+			later(n.still, p.trouble.until).After(last.endedAt) {
 			return ""
 		}
 		return fmt.Sprintf("container %s was made again after it ended with code %d, against its restart policy",
 			t.Container, last.exitCode)
 	},
 }
+
+// stopped: it was asked to stop before it ended.
+func (c *container) stopped() bool { return !c.asked.IsZero() && !c.asked.After(c.endedAt) }
 
 // lateCreation: a container may be made now for an agent that was killed since it asked for it.
 func (n *Node) lateCreation(p *Pod) bool { return n.agents > 1 && p.trouble.until.After(n.now()) }

@@ -48,11 +48,19 @@ func (f *Facts) ExpectProbes(spec *v1.PodSpec) {
 	})
 }
 
-// Probed takes in what the probes of a container say, and says whether it is still there.
-func (f *Facts) Probed(id string, h probe.Health) bool {
-	if _, is := f.Health[id]; !is || f.Container(id) == nil {
+// Probed takes in what the probes of a container say, and says whether it is still there. One that fails them may have
+// ended, unseen. Where its exit would matter, it is read again before it is stopped.
+func (f *Facts) Probed(pod *v1.Pod, id string, h probe.Health) bool {
+	old, is := f.Health[id]
+	c := f.Container(id)
+	if !is || c == nil {
 		return false
 	}
 	f.Health[id] = h
+	if h.Failed() && !old.Failed() {
+		if spec, _ := podspec.Find(&pod.Spec, c.Name); spec != nil && !alwaysAgain(spec, pod) {
+			f.Reread(id)
+		}
+	}
 	return true
 }

@@ -11,14 +11,22 @@ import (
 // noted says whether n may be stopped to be restarted for this cause. Where the exit might be
 // mistaken for the container's own, the cause is written down first.
 func (p *planner) noted(c *v1.Container, n *observed.Container, cause podlife.RestartCause) bool {
-	if cause == "" || cause != podlife.ResizeRestarts && podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyAlways {
+	if cause == "" || cause != podlife.ResizeRestarts && alwaysAgain(c, p.in.Pod) {
 		return true
 	}
 	if note, is := p.in.RestartNote(n); is {
 		return note.Written
 	}
+	if cause == podlife.ProbeFailed && !n.Detailed {
+		return false // it may have completed, and a note would have it run again
+	}
 	p.do(NoteRestart{Name: n.Name, ID: n.ID, Cause: cause})
 	return false
+}
+
+// alwaysAgain: another incarnation follows each, whatever its exit.
+func alwaysAgain(c *v1.Container, pod *v1.Pod) bool {
+	return podspec.RestartPolicy(c, pod) == v1.RestartPolicyAlways
 }
 
 // RestartNote is the note about an incarnation of a container, if there is one.

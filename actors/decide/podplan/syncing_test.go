@@ -333,6 +333,15 @@ func TestPlanRunning(t *testing.T) {
 			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 		}, "note a0 ProbeFailed"},
+		{"liveness, of policy OnFailure, heard just now: it may have completed", runInput, func(in *Input) {
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Success}}
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+			in.Probed(in.Pod, "a0", probe.Health{Liveness: probe.Failure})
+		}, "inspect a0"},
+		{"liveness, heard just now", runInput, func(in *Input) {
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Success}}
+			in.Probed(in.Pod, "a0", probe.Health{Liveness: probe.Failure})
+		}, "stop a0 30s; Killing! Container a failed liveness probe, will be restarted"},
 		{"startup", runInput, func(in *Input) { in.Health = map[string]probe.Health{"a0": {Startup: probe.Failure}} },
 			"stop a0 30s; Killing! Container a failed startup probe, will be restarted"},
 		{"liveness, with a hook", runInput, func(in *Input) {

@@ -18,3 +18,6 @@ type Health struct {
 	// Grace is the probe's own terminationGracePeriodSeconds; nil for the pod's.
 	Grace *int64
 }
+
+// Failed says whether the container is to be stopped for its health.
+func (h Health) Failed() bool { return h.Liveness == Failure || h.Startup == Failure }
