@@ -388,8 +388,9 @@ func (c *cast) missing(name string, standalone bool) string {
 			return fmt.Sprintf("pod %s has ended as %s, and has a ready sandbox", name, c.phase())
 		}
 	case c.phase() == v1.PodFailed && c.status.Reason == admit.UnexpectedAdmissionError:
-		// Its device plugin did not answer, or has no healthy device: nobody tries it again but if it is static.
-		if c.sandbox != "" || c.static && c.asked.Spec.ActiveDeadlineSeconds == nil {
+		// Its device plugin did not answer, or has no healthy device: nobody tries it again but if it is static, and there
+		// is nothing of it since an earlier agent.
+		if c.sandbox != "" || c.static && !c.made && c.asked.Spec.ActiveDeadlineSeconds == nil {
 			return fmt.Sprintf("pod %s was refused: %s", name, c.status.Message)
 		}
 	case podspec.Terminal(c.phase()) && c.status.Reason == eviction.Reason:

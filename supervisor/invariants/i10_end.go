@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -33,13 +34,26 @@ var truthfulEnd = rule{
 			name := of.Spec.Containers[i].Name
 			last := p.lineage(name).last
 			switch {
+			case last == nil && p.finished: // its record is gone
 			case last == nil:
 				return fmt.Sprintf("it is shown as Succeeded, and container %s never ran", name)
-			case last.cause != simcri.ByItself && last.cause != simcri.FromOutside || last.exitCode != 0:
+			case !last.completed():
 				return fmt.Sprintf("it is shown as Succeeded, and container %s ended %s with code %d", name, last.cause,
 					last.exitCode)
 			}
 		}
 		return ""
 	},
+}
+
+// completed: it has ended by itself, with code 0.
+func (c *container) completed() bool {
+	return c != nil && (c.cause == simcri.ByItself || c.cause == simcri.FromOutside) && c.exitCode == 0
+}
+
+// completed: so have all its containers.
+func (p *Pod) completed() bool {
+	return p.spec != nil && !slices.ContainsFunc(p.spec.Spec.Containers, func(c v1.Container) bool {
+		return !p.lineage(c.Name).last.completed()
+	})
 }

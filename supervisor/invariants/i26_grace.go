@@ -11,8 +11,12 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
-// leastGrace is what is left of a grace period for the container to see its stop signal in.
-const leastGrace = 2 * time.Second
+const (
+	// leastGrace is what is left of a grace period for the container to see its stop signal in. leastForced is what one
+	// has whose pod is deleted by force.
+	leastGrace  = 2 * time.Second
+	leastForced = time.Second
+)
 
 var neverBeforeItsGrace = rule{
 	Rule: Rule{
@@ -21,7 +25,7 @@ var neverBeforeItsGrace = rule{
 			"One that is stopped for another reason has its pod's grace period, less its preStop hook.",
 		Excuses: "A clock that was set meanwhile, as the beginning of a stop outlives the agent as a time of the clock. " +
 			"Two seconds are enough for a sidecar, which waits for others, at a deadline, which may come while a container is " +
-			"started, and after a hook that can't be seen.",
+			"started, and after a hook that can't be seen; one second if the pod is deleted by force.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {
 		at := p.containers[c.Object]
@@ -69,10 +73,13 @@ func (n *Node) early(p *Pod, c *container, kill time.Time) string {
 // nobody deletes its pod. blind is until when the agent may have run hooks that are not seen, or was late.
 func (p *Pod) ownGrace(c *container, blind time.Time) time.Duration {
 	spec, kind := podspec.Find(&p.spec.Spec, c.name)
-	grace := podspec.Grace(p.spec)
+	grace, least := podspec.Grace(p.spec), leastGrace
+	if p.forced {
+		least = leastForced
+	}
 	if spec == nil || kind == podspec.Sidecar || p.spec.Spec.ActiveDeadlineSeconds != nil ||
 		podspec.MayRestartAll(p.spec) {
-		return min(grace, leastGrace)
+		return min(grace, least)
 	}
 	for _, probe := range []*v1.Probe{spec.LivenessProbe, spec.StartupProbe} {
 		if probe != nil && probe.TerminationGracePeriodSeconds != nil {
@@ -84,9 +91,9 @@ func (p *Pod) ownGrace(c *container, blind time.Time) time.Duration {
 	case hook == nil:
 		return grace
 	case hook.Sleep == nil || blind.After(c.startedAt): // the hook may have run longer than is known here
-		return min(grace, leastGrace)
+		return min(grace, least)
 	default:
-		return max(grace-podspec.Seconds(hook.Sleep.Seconds)-hookSlack, min(grace, leastGrace))
+		return max(grace-podspec.Seconds(hook.Sleep.Seconds)-hookSlack, min(grace, least))
 	}
 }
 

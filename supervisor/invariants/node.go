@@ -99,12 +99,15 @@ type Pod struct {
 	over  time.Time
 	// lateWrite: a write of its status may arrive after later ones.
 	lateWrite bool
-	// undone: it was deleted, and the apiserver may have been restored to before that.
-	undone bool
+	// undone: it was deleted, and the apiserver may have been restored to before that. finished: it was shown as ended
+	// for good before the apiserver was restored, or had completed when its last record went, and nothing was made for it
+	// since.
+	undone, finished bool
 
 	// graceEnds is when the shortest grace period ends that the agent was told of, endsSince when it
-	// was first told of one; zero for none.
+	// was first told of one; zero for none. forced: it was told that the pod is deleted by force.
 	graceEnds, endsSince time.Time
+	forced               bool
 	trouble              trouble
 	evicted              evicted
 	// overLimit is since when it uses more disk than its limits; zero if it does not.
@@ -231,6 +234,7 @@ func (n *Node) Changed(t simcri.Transition) {
 	}
 	if len(p.containers) == 0 && p.everDropped {
 		n.devices.forgetAll(p)
+		p.finished = p.finished || p.completed()
 		clear(p.names) // the numbers begin anew if it comes back: no log is left that they could meet
 		if len(p.sandboxes) == 0 {
 			p.newest, p.everDropped = -1, !p.wanted
@@ -241,9 +245,9 @@ func (n *Node) Changed(t simcri.Transition) {
 func (p *Pod) sandboxChanged(t *simcri.Transition, now time.Time) {
 	switch t.Kind {
 	case observed.ContainerCreatedEvent:
-		p.sandboxes[t.ID] = &sandbox{madeAt: now}
+		p.sandboxes[t.ID], p.finished = &sandbox{madeAt: now}, false
 		if p.wanted {
-			p.graceEnds, p.endsSince = time.Time{}, time.Time{} // this is another life
+			p.graceEnds, p.endsSince, p.forced = time.Time{}, time.Time{}, false // this is another life
 		}
 		p.newest = max(p.newest, int64(t.Attempt))
 	case observed.ContainerStartedEvent:
@@ -411,6 +415,7 @@ func (n *Node) Told(source podspec.Origin, pods []*v1.Pod) {
 			n.hurries(p)
 		case of.DeletionTimestamp == nil:
 		case grace <= 0:
+			p.forced = true
 			n.endsIn(p, leastGrace)
 		default:
 			n.endsIn(p, grace-p.deletedFor(n.now()))

@@ -106,10 +106,15 @@ func TestTimes(t *testing.T) {
 		p.Status.Phase, p.Status.Reason = v1.PodFailed, "NodeAffinity"
 		r.Shown(p, false)
 	}
+	sidecar := func(r *rig) { r.Called(r.stop("proxy", time.Second), simcri.Fault{}) }
 	for name, c := range map[string]struct {
 		steps []step
 		want  string // the rule; empty for none
 	}{
+		"deleted by force, with a sidecar": {
+			[]step{deleted(0), stopIn(2 * time.Second), pass(time.Second / 2), sidecar}, "",
+		},
+		"gone, with a sidecar":         {[]step{gone, stopIn(30 * time.Second), pass(time.Second), sidecar}, "I26"},
 		"its whole grace period":       {[]step{stopIn(30 * time.Second)}, ""},
 		"less than its grace period":   {[]step{stopIn(20 * time.Second)}, "I26"},
 		"deleted with a shorter one":   {[]step{deleted(5), stopIn(5 * time.Second)}, ""},
