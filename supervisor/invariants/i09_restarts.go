@@ -41,7 +41,7 @@ var restartsAfterAnEnd = rule{
 			return ""
 		}
 		spec, kind := podspec.Find(&p.spec.Spec, t.Container)
-		if spec == nil || kind != podspec.Main || podspec.MayRestartAll(p.spec) || last.stopped() ||
+		if spec == nil || kind != podspec.Main || podspec.MayRestartAll(p.spec) || !last.asked.IsZero() ||
 			restartsAfter(spec, p.spec, last.exitCode) || (spec.LivenessProbe != nil || spec.StartupProbe != nil) &&
 			later(n.still, p.trouble.until).After(last.endedAt) {
 			return ""
@@ -50,9 +50,6 @@ var restartsAfterAnEnd = rule{
 			t.Container, last.exitCode)
 	},
 }
-
-// stopped: it was asked to stop before it ended.
-func (c *container) stopped() bool { return !c.asked.IsZero() && !c.asked.After(c.endedAt) }
 
 // lateCreation: a container may be made now for an agent that was killed since it asked for it.
 func (n *Node) lateCreation(p *Pod) bool { return n.agents > 1 && p.trouble.until.After(n.now()) }
