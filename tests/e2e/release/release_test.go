@@ -80,17 +80,7 @@ func TestOtherSystems(t *testing.T) {
 func makeRelease(t *testing.T, repository string) string {
 	t.Helper()
 	source, out := t.TempDir(), filepath.Join(t.TempDir(), "release")
-	listed := run(t, repository, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	for name := range strings.SplitSeq(strings.TrimSuffix(listed, "\x00"), "\x00") {
-		text, err := os.ReadFile(filepath.Join(repository, name))
-		if os.IsNotExist(err) {
-			continue // it is to be removed with the next commit
-		}
-		check.Fatal(t, err)
-		to := filepath.Join(source, name)
-		check.Fatal(t, os.MkdirAll(filepath.Dir(to), 0o755))
-		check.Fatal(t, os.WriteFile(to, text, 0o644))
-	}
+	check.Fatal(t, lab.CopySource(t.Context(), repository, source))
 	run(t, filepath.Join(source, "cmd/troupe/packaging"), "go", "run", ".", "-source", source, "-out", out, "-only", parts)
 	return out
 }
