@@ -108,9 +108,12 @@ func joining(t *testing.T, b *bed) *kubeadm {
 	for i := range ports {
 		ports[i] = check.Value(lab.FreePort())(t)
 	}
-	k.write(t, "cluster.yaml", fmt.Sprintf(clusterYAML, b.plane.Address(), b.lab.CgroupRoot(), k.file("logs"), ports[0], ports[1]), 0o644)
-	k.write(t, "discovery.yaml", fmt.Sprintf(discoveryYAML, b.plane.URL(), b.plane.CAFile()), 0o644)
-	k.write(t, "join.yaml", fmt.Sprintf(joinYAML, k.file("discovery.yaml"), b.name, b.lab.Endpoint(), k.file("root"), k.file("links"), b.name), 0o644)
+	settings := fmt.Sprintf("cgroupDriver: cgroupfs\ncgroupRoot: %s\npodLogsDir: %s\nhealthzPort: %d\nport: %d\n",
+		b.lab.CgroupRoot(), k.file("logs"), ports[0], ports[1])
+	k.write(t, "cluster.yaml", lab.KubeadmCluster(b.plane.Address(), settings), 0o644)
+	k.write(t, "discovery.yaml", lab.KubeadmDiscovery(b.plane.URL(), b.plane.CAFile()), 0o644)
+	k.write(t, "join.yaml", lab.KubeadmJoin(k.file("discovery.yaml"), b.name, b.lab.Endpoint(), "root-dir="+k.file("root"),
+		"container-log-links-dir="+k.file("links"), "node-ip=127.0.0.1", "node-labels=test="+b.name), 0o644)
 	return k
 }
 
@@ -168,66 +171,4 @@ restart) stop; start ;;
 stop) stop ;;
 is-active) [ -f kubelet.pid ] ;;
 esac
-`
-
-// kubernetesVersion is what kubeadm is told to set up, so that it does not ask the internet.
-const kubernetesVersion = "v1.36.3"
-
-// bootstrapToken is one that kubeadm makes and joins with.
-const bootstrapToken = "abcdef.0123456789abcdef"
-
-const clusterYAML = `apiVersion: kubeadm.k8s.io/v1beta4
-kind: InitConfiguration
-bootstrapTokens:
-- token: ` + bootstrapToken + `
-  groups: [system:bootstrappers:kubeadm:default-node-token]
----
-apiVersion: kubeadm.k8s.io/v1beta4
-kind: ClusterConfiguration
-kubernetesVersion: ` + kubernetesVersion + `
-controlPlaneEndpoint: %s
----
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-cgroupDriver: cgroupfs
-cgroupRoot: %s
-podLogsDir: %s
-healthzPort: %d
-port: %d
-` + roomForAll
-
-// roomForAll are settings by which no pod is evicted, and no image removed, for what else is on the machine. They are part
-// of a format.
-const roomForAll = `imageGCHighThresholdPercent: 100
-evictionHard: {memory.available: "1Mi", nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%"}
-`
-
-const discoveryYAML = `apiVersion: v1
-kind: Config
-clusters:
-- name: lab
-  cluster: {server: "%s", certificate-authority: "%s"}
-contexts:
-- name: lab
-  context: {cluster: lab, user: nobody}
-users:
-- name: nobody
-  user: {}
-current-context: lab
-`
-
-const joinYAML = `apiVersion: kubeadm.k8s.io/v1beta4
-kind: JoinConfiguration
-discovery:
-  file: {kubeConfigPath: "%s"}
-  tlsBootstrapToken: ` + bootstrapToken + `
-nodeRegistration:
-  name: %s
-  criSocket: %s
-  ignorePreflightErrors: [all]
-  kubeletExtraArgs:
-  - {name: root-dir, value: "%s"}
-  - {name: container-log-links-dir, value: "%s"}
-  - {name: node-ip, value: 127.0.0.1}
-  - {name: node-labels, value: "test=%s"}
 `

@@ -86,7 +86,7 @@ func testKubeadmInit(t *testing.T) {
 	kubeadm := programs["kubeadm"]
 	delete(programs, "kubeadm")
 	wanted := check.Value(
-		exec.Command(kubeadm, "config", "images", "list", "--image-repository", "troupe.local/k8s", "--kubernetes-version", kubernetesVersion).Output())(t)
+		exec.Command(kubeadm, "config", "images", "list", "--image-repository", "troupe.local/k8s", "--kubernetes-version", lab.KubeadmVersion).Output())(t)
 	for _, ref := range strings.Fields(string(wanted)) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(ref, "troupe.local/k8s/"), ":")
 		if program, ok := programs[name]; ok {
@@ -102,7 +102,7 @@ func testKubeadmInit(t *testing.T) {
 	})
 	check.Fatal(t, l.Start(ctx))
 	k := newKubeadm(t, shared.Dir)
-	k.write(t, "init.yaml", fmt.Sprintf(initYAML, machineAddress, l.Endpoint(), l.CgroupRoot()), 0o644)
+	k.write(t, "init.yaml", fmt.Sprintf(initYAML, machineAddress, l.Endpoint(), l.CgroupRoot())+lab.RoomForAll, 0o644)
 	k.inside(t, kubeadm, "init", "--config", k.file("init.yaml"), "--skip-phases", "addon,preflight")
 	config := check.Value(clientcmd.BuildConfigFromFlags("", "/etc/kubernetes/admin.conf"))(t)
 	admin := check.Value(kubernetes.NewForConfig(config))(t)
@@ -187,11 +187,11 @@ nodeRegistration: {name: first, criSocket: "%s"}
 ---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
-kubernetesVersion: ` + kubernetesVersion + `
+kubernetesVersion: ` + lab.KubeadmVersion + `
 imageRepository: troupe.local/k8s
 ---
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
 cgroupRoot: %s
-` + roomForAll
+`
