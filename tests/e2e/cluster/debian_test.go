@@ -71,7 +71,7 @@ func (d *debian) agent() member.Agent {
 // packKubelet makes a package of the kubelet, with the files that the package of Kubernetes has, in a repository.
 func (d *debian) packKubelet(t *testing.T, program string) {
 	t.Helper()
-	version := strings.TrimPrefix(kubernetesVersion, "v") + "-1.1"
+	version := strings.TrimPrefix(lab.KubeadmVersion, "v") + "-1.1"
 	tree := d.file("kubelet")
 	control := fmt.Sprintf("Package: kubelet\nVersion: %s\nArchitecture: %s\nMaintainer: nobody <nobody@example.com>\n"+
 		"Depends: mount, util-linux\nDescription: Node agent for Kubernetes clusters\n", version, runtime.GOARCH)

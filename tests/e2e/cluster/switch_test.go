@@ -76,7 +76,7 @@ func TestSwitch(t *testing.T) {
 	s.step(t, "Upgrade", "+troupe.0.36.1", "Upgrade")
 	s.step(t, "Go back to an older release", "+troupe.0.36.0", "an older release")
 	s.refused(t)
-	s.step(t, "Back to the kubelet", kubernetesVersion, "the kubelet")
+	s.step(t, "Back to the kubelet", lab.KubeadmVersion, "the kubelet")
 
 	s.csi.ends(t, s.last)
 	check.Error(t, lab.Eventually(t.Context(), time.Minute, "a machine as it was", func() error {
