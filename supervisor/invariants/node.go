@@ -1,7 +1,6 @@
 package invariants
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -14,23 +13,6 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
-
-// Violation is an invariant that did not hold.
-type Violation struct {
-	// ID is that of the rule: I01.
-	ID string
-	// Pod is whose it is, zero if it is the node's.
-	Pod  observed.PodRef
-	What string
-	At   time.Time
-}
-
-func (v Violation) String() string {
-	if v.Pod.UID == "" {
-		return fmt.Sprintf("%s: %s", v.ID, v.What)
-	}
-	return fmt.Sprintf("%s: pod %s: %s", v.ID, v.Pod, v.What)
-}
 
 // Node is what has been seen of one node: a model that events keep up to date, never a
 // copy of the runtime's state. It asks the checkers of an event before the model takes

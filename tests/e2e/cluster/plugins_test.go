@@ -79,8 +79,14 @@ func (b *bed) withCards(name, n string) *v1.Pod {
 func (b *bed) process(t *testing.T, name string) (pid int, env []string) {
 	t.Helper()
 	pid = check.Value(b.containerPID(t, b.get(t, name)))(t)
-	data := check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)))(t)
-	return pid, strings.Split(string(data), "\x00")
+	// A container that has just started is still runc for a moment.
+	b.await(t, name+" runs its own program", func() error {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		env = strings.Split(string(data), "\x00")
+		own := slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "HOSTNAME=") })
+		return errors.Join(err, check.That(own, "its environment is %q", env))
+	})
+	return pid, env
 }
 
 // cardsIn are the cards that a pod's process has, as it sees them.

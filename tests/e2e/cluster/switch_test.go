@@ -172,7 +172,7 @@ func (s *switched) runTwenty(t *testing.T, manifests string) {
 		list := check.Must(b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{}))
 		waits := []string{}
 		for i := range list.Items {
-			if p := &list.Items[i]; ready(p) != nil || p.Status.PodIP == "" {
+			if p := &list.Items[i]; ready(p) != nil {
 				waits = append(waits, p.Name+" "+shown(p))
 			}
 		}
@@ -198,7 +198,11 @@ func (s *switched) containers(t *testing.T) (most, ofStatic []string) {
 			out = append(out, fmt.Sprintf("%s/%s %s, %d restarts, %v %v",
 				p.Name, c.Name, c.ContainerID, c.RestartCount, c.State.Running, c.State.Terminated))
 		}
-		out = append(out, fmt.Sprintf("%s %s %s since %v", p.Name, p.UID, p.Status.PodIP, p.Status.StartTime))
+		ip := p.Status.PodIP
+		if p.Spec.HostNetwork {
+			ip = "" // it is the node's, which a kubelet may find out later
+		}
+		out = append(out, fmt.Sprintf("%s %s %s since %v", p.Name, p.UID, ip, p.Status.StartTime))
 	}
 	for _, line := range s.world(t).RunningIDs() {
 		if strings.Contains(line, " twenty-") {
