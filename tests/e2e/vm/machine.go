@@ -88,9 +88,12 @@ func buildInitramfs(
 		kubeconfig := check.Must(plane.Kubeconfig(user[0], user[1:]...))
 		a.file(name, kubeconfig, 0o600)
 	}
-	if m == Systemd {
+	if m.HasSystemd() {
 		root := check.Must(systemdRoot(repository))
-		check.OK(a.addSystemd(root))
+		check.OK(a.addSystemd(m, root))
+	}
+	if m == Packaged {
+		check.OK(a.addPackages(ctx, plane, repository, dir, log))
 	}
 	check.OK(a.addRuntime(ctx, m, repository, log))
 	load := modules
@@ -138,10 +141,14 @@ func (a *archive) addRuntime(ctx context.Context, m Machine, repository string, 
 }
 
 // processors are the machine's CPUs and memory, as arguments of the emulator: two NUMA nodes of two CPUs and a
-// gibibyte each, of which guest/numa.go has the numbers. That with systemd has no nodes.
+// gibibyte each, of which guest/numa.go has the numbers. Those with systemd have no nodes. Half of the memory is for files,
+// and packages take theirs twice.
 func (m Machine) processors() []string {
-	if m == Systemd {
+	switch m {
+	case Systemd:
 		return []string{"-smp", "2", "-m", "2048"}
+	case Packaged:
+		return []string{"-smp", "2", "-m", "4096"}
 	}
 	return []string{
 		"-smp", "4,sockets=2,cores=2,threads=1", "-m", "2048",

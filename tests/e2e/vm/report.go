@@ -30,19 +30,49 @@ const (
 	Bare Machine = "bare"
 	// Systemd has systemd as process 1, which makes the cgroups. logind shuts it down in the end.
 	Systemd Machine = "systemd"
+	// Packaged has systemd, and there the agent is what systemd starts by the unit of troupe's package.
+	Packaged Machine = "packaged"
 )
+
+// HasSystemd says whether systemd is process 1.
+func (m Machine) HasSystemd() bool { return m != Bare }
 
 // Releases are the releases of containerd that are in the machine.
 func (m Machine) Releases() []lab.Release {
-	if m == Systemd {
-		return lab.Releases[len(lab.Releases)-1:]
+	if m == Bare {
+		return lab.Releases
 	}
-	return lab.Releases
+	return lab.Releases[len(lab.Releases)-1:]
 }
 
-// Checks are all there are, in the order in which the guest makes them. But for the vital ones, each
+// Checks are all that the machine has, in the order in which the guest makes them. But for the vital ones, each
 // needs those before it only to have been tried.
-var Checks = []Check{
+func (m Machine) Checks() []Check {
+	if m == Packaged {
+		return packageChecks
+	}
+	return nodeChecks
+}
+
+// packageChecks are about the package, and go from one state of it to the next: each needs those before it.
+var packageChecks = []Check{
+	{Name: "runtime", What: "containerd starts", Vital: true},
+	{Name: "kubelet", What: "the packages kubelet and kubeadm are installed, and the unit runs", Vital: true},
+	{Name: "install", What: "apt-get puts troupe in the place of the package kubelet: the unit stays enabled, and the operator's settings stay", Vital: true},
+	{Name: "waits", What: "before kubeadm join the unit tries again and again, and the check before the start says what is missing"},
+	{Name: "join", What: "kubeadm join makes a node of the machine, with the arguments of kubeadm's file and of the operator's", Vital: true},
+	{Name: "pods", What: "a static pod and a pod of the cluster run", Vital: true},
+	{Name: "restart", What: "systemctl restart leaves the containers"},
+	{Name: "refused", What: "a setting that is wrong is named by the check before the start, the containers run on, and with the setting mended the agent starts by itself"},
+	{Name: "upgrade", What: "apt-get installs a newer package: the agent is another, and the containers are the same"},
+	{Name: "back", What: "apt-get puts the kubelet back in its place, and troupe again: the unit stays enabled, and the containers are the same"},
+	{Name: "remove", What: "apt-get removes troupe: the agent ends and says so, its file for systemd-logind goes, and containers and state stay"},
+	{Name: "purge", What: "a purge takes what dpkg and systemd know of it, and leaves the state, the settings and the containers"},
+	{Name: "again", What: "installed again and enabled, it has the same containers"},
+}
+
+// nodeChecks are about a node, whose agent the guest starts.
+var nodeChecks = []Check{
 	{Name: "runtime", What: "containerd starts", Vital: true},
 	{Name: "agent", What: "the agent starts, with failCgroupV1: true in its configuration", Vital: true},
 	{Name: "running", What: "a pod runs"},

@@ -78,13 +78,14 @@ const guestUnit = "guest.service"
 
 // guestService runs the checks. At a shutdown it is told, so that it can say how the shutdown began; all that
 // it has started is killed only then.
-const guestService = `[Unit]
+func guestService(m Machine) string {
+	return `[Unit]
 Description=The checks of the guest
 After=dbus.service systemd-logind.service
 
 [Service]
 ExecStart=` + guestPath + `
-Environment=` + MachineVariable + `=` + string(Systemd) + ` PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TMPDIR=/tmp
+Environment=` + MachineVariable + `=` + string(m) + ` PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TMPDIR=/tmp
 StandardOutput=tty
 StandardError=tty
 TTYPath=/dev/console
@@ -93,9 +94,10 @@ TimeoutStopSec=60
 TasksMax=infinity
 OOMPolicy=continue
 `
+}
 
 // addSystemd adds systemd, logind and the system bus, all from the packages in root.
-func (a *archive) addSystemd(root string) error {
+func (a *archive) addSystemd(m Machine, root string) error {
 	const libraries = "lib/x86_64-linux-gnu"
 	a.libraries = []string{
 		filepath.Join(root, "usr", libraries, "systemd"), filepath.Join(root, "usr", libraries), filepath.Join(root, libraries),
@@ -123,7 +125,7 @@ func (a *archive) addSystemd(root string) error {
 		}
 		a.file(path.Join(unitDir, unit), file, 0o644)
 	}
-	a.content(path.Join(unitDir, guestUnit), []byte(guestService), 0o644)
+	a.content(path.Join(unitDir, guestUnit), []byte(guestService(m)), 0o644)
 	a.link(path.Join(unitDir, "default.target"), "multi-user.target")
 	a.link(path.Join(unitDir, "dbus-org.freedesktop.login1.service"), "systemd-logind.service")
 	for target, wanted := range wants {

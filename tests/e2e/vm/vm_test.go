@@ -28,6 +28,12 @@ func TestCgroupV2(t *testing.T) { testMachine(t, Bare) }
 //tier:vm
 func TestSystemd(t *testing.T) { testMachine(t, Systemd) }
 
+// TestPackage has systemd start the agent by the unit of the package, which apt-get installs in the place of the kubelet's,
+// takes away and brings back. kubeadm makes a node of the machine.
+//
+//tier:all makes packages, builds kubeadm, and boots a machine for them
+func TestPackage(t *testing.T) { testMachine(t, Packaged) }
+
 func testMachine(t *testing.T, m Machine) {
 	repository := check.Value(lab.Repository())(t)
 	amd64 := lab.NewRequirement("an amd64 machine", func() error {
@@ -37,14 +43,17 @@ func testMachine(t *testing.T, m Machine) {
 		return nil
 	})
 	lab.Need(t, amd64, lab.GoToolchain, lab.Qemu, hasKernel(repository), lab.MountNFS, lab.CNIPlugins, lab.Runc, lab.RuncBuild, hasMkfs, lab.OldContainerd)
-	if m == Systemd {
+	if m.HasSystemd() {
 		lab.Need(t, hasSystemd(repository))
+	}
+	if m == Packaged {
+		lab.Need(t, hasApt)
 	}
 	if m == Bare {
 		lab.Need(t, hasISCSI(repository))
 	}
 	k := check.Value(findKernel(repository))(t)
-	plane := lab.ForControlPlaneTest(t, lab.ControlPlaneConfig{})
+	plane := lab.ForControlPlaneTest(t, lab.ControlPlaneConfig{ControllerManager: m == Packaged}) // it signs what kubeadm asks for
 	dir := t.TempDir()
 	initramfs, console := filepath.Join(dir, "initramfs"), filepath.Join(dir, "console")
 	check.Fatal(t, buildInitramfs(t.Context(), m, k, plane, repository, dir, initramfs, t.Output()))
@@ -59,7 +68,7 @@ func testMachine(t *testing.T, m Machine) {
 	}
 	for _, release := range m.Releases() {
 		t.Run("containerd-"+string(release), func(t *testing.T) {
-			for _, check := range Checks {
+			for _, check := range m.Checks() {
 				if !check.Of(m, release) {
 					continue
 				}

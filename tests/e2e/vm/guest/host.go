@@ -47,6 +47,8 @@ type host struct {
 	// goingDown: systemd is shutting the machine down.
 	goingDown bool
 	uids      map[string]string // of pods that were seen, by name
+	// containers of the pods that are there through all that is done with the package.
+	containers []string
 }
 
 func newHost(m vm.Machine, release lab.Release, registry *lab.Registry, reporter *vm.Reporter) *host {
@@ -65,6 +67,9 @@ func (h *host) checkAll(ctx context.Context) {
 		"numa": h.numa, "numakept": h.numaKept, "numafreed": h.numaFreed,
 		"failswap": h.failSwap, "memoryqos": h.memoryQoS, "limitedswap": h.limitedSwap, "systemoom": h.systemOOM,
 		"evicted": h.evicted, "unprotected": h.unprotected,
+		"kubelet": h.installKubelet, "install": h.install, "waits": h.waits, "join": h.join, "pods": h.packagePods,
+		"restart": h.restartUnit, "refused": h.wrongSetting, "upgrade": h.upgrade, "back": h.back, "remove": h.removePackage,
+		"purge": h.purge, "again": h.again,
 		"shutdown": h.shutdown, "deletion": h.deletion, "warnings": h.warnings, "end": h.end,
 	}
 	defer func() {
@@ -73,7 +78,7 @@ func (h *host) checkAll(ctx context.Context) {
 		}
 	}()
 	wordsSaid, missing := false, ""
-	for _, check := range vm.Checks {
+	for _, check := range h.machine.Checks() {
 		if !check.Of(h.machine, h.release) {
 			continue
 		}
@@ -99,6 +104,9 @@ func (h *host) printWhy(ctx context.Context) {
 		view, err := h.agent.Pods(ctx)
 		fmt.Printf("--- containerd %s, pods: %+v %v\n--- the agent's log:\n%s\n", h.release, view, err, h.agent.LogTail(8000))
 	}
+	if text, err := os.ReadFile(unitLog); err == nil {
+		fmt.Printf("--- the unit's log:\n%s\n", text[max(0, len(text)-8000):])
+	}
 	if h.lab != nil {
 		fmt.Printf("--- containerd %s, its log:\n%s\n", h.release, h.lab.LogTail(4000))
 	}
@@ -109,7 +117,7 @@ func (h *host) runtime(ctx context.Context) (err error) {
 	h.mounts = check.Must(mountPoints())
 	h.lab = check.Must(lab.New(ctx, lab.Config{
 		Dir: filepath.Join(h.dir(), "c"), Release: h.release, Registry: h.registry,
-		BinDir: vm.ContainerdDir(h.release), SystemdCgroup: h.machine == vm.Systemd,
+		BinDir: vm.ContainerdDir(h.release), SystemdCgroup: h.machine.HasSystemd(),
 	}))
 	return h.lab.Start(ctx)
 }

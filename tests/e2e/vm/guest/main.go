@@ -32,7 +32,7 @@ func main() {
 		m := vm.Machine(os.Getenv(vm.MachineVariable))
 		var goingDown bool
 		goingDown, err = checks(m)
-		if m == vm.Systemd && !goingDown {
+		if m.HasSystemd() && !goingDown {
 			err = powerOff(err)
 		}
 	case os.Getpid() == 1 && hasSystemd():
@@ -101,7 +101,7 @@ func runChild() error {
 func checks(m vm.Machine) (goingDown bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	if m == vm.Systemd {
+	if m.HasSystemd() {
 		if err := growRun(); err != nil {
 			return false, err
 		}
