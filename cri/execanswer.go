@@ -32,7 +32,7 @@ func (c headCodec) Unmarshal(data mem.BufferSlice, v any) error {
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	r := data.Reader()
-	defer r.Close()
+	defer r.Close() //nolint:errcheck // it has none
 	for r.Remaining() > 0 {
 		if err := readField(r, answer); err != nil {
 			return fmt.Errorf("decode the answer of a command: %w", err)

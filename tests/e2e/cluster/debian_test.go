@@ -184,6 +184,12 @@ var packets = regexp.MustCompile(`\[\d+:\d+\]`)
 // containerID is one of containerd's.
 var containerID = regexp.MustCompile(`[0-9a-f]{64}`)
 
+// ofContainer is the file for the message of a container, which each one has another name for.
+var ofContainer = regexp.MustCompile(`(/pods/[^/]*/containers/[^/]*/)[0-9a-f]{8}$`)
+
+// notes are troupe's of the disks that a pod has. They go with the pod.
+var notes = regexp.MustCompile(`/pods/[^/]*/plugins/kubernetes\.io~local-volume(/|$)`)
+
 // traces are what an agent leaves on a machine, by kind.
 func (d *debian) traces(t *testing.T) map[string][]string {
 	t.Helper()
@@ -204,8 +210,9 @@ func (d *debian) traces(t *testing.T) map[string][]string {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err == nil {
-			add("files", stamped.ReplaceAllString(path, "/..TIME")+" "+e.Type().String())
+		if err == nil && !notes.MatchString(path) {
+			path = ofContainer.ReplaceAllString(stamped.ReplaceAllString(path, "/..TIME"), "${1}MESSAGE")
+			add("files", path+" "+e.Type().String())
 		}
 		return err
 	}))

@@ -149,6 +149,7 @@ func (m Machine) processors() []string {
 		return []string{"-smp", "2", "-m", "2048"}
 	case Packaged:
 		return []string{"-smp", "2", "-m", "4096"}
+	case Bare:
 	}
 	return []string{
 		"-smp", "4,sockets=2,cores=2,threads=1", "-m", "2048",
