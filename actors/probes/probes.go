@@ -415,7 +415,7 @@ func (a *probes) take(ctx *kernel.Context[Message], r *run, answer probe.Answer)
 		a.requeue(o)
 	}
 	h := c.Health()
-	if h.Startup == probe.Failure || h.Liveness == probe.Failure {
+	if h.Failed() {
 		h.Message = answer.Output
 	}
 	a.tell(c, h)

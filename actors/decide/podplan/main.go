@@ -34,7 +34,7 @@ func (p *planner) mainFinished() (why string) {
 			switch {
 			case p.inspect(n):
 				all = all && !p.restarts(c, podspec.Main, n)
-			case podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyAlways:
+			case alwaysAgain(c, p.in.Pod):
 				all = false
 			default:
 				unread = true
