@@ -56,9 +56,19 @@ func (p Package) Build(ctx context.Context, repository, dir string) (deb string,
 	// A release takes its version from here.
 	heading := "# Changelog\n\n## v" + p.Version + " (2026-11-29)\n"
 	check.OK(os.WriteFile(filepath.Join(source, "CHANGELOG.md"), []byte(heading), 0o644))
-	check.Must(output(ctx, filepath.Join(repository, "cmd/troupe/packaging"), nil, "go", "run", ".", "-source", source,
-		"-out", out, "-for", "linux-"+runtime.GOARCH, "-only", "programs,manual,sbom,packages"))
+	check.OK(Pack(ctx, repository, source, out, PackageParts))
 	return filepath.Join(out, fmt.Sprintf("troupe_%s-1_%s.deb", p.Version, runtime.GOARCH)), os.RemoveAll(source)
+}
+
+// PackageParts are the parts of a release that a package takes.
+const PackageParts = "programs,manual,sbom,packages"
+
+// Pack makes parts of a release for this machine, separated by commas, of a source tree into dir. It runs the program
+// that makes releases, which has a module of its own in the repository.
+func Pack(ctx context.Context, repository, source, dir, parts string) error {
+	_, err := output(ctx, filepath.Join(repository, "cmd/troupe/packaging"), nil, "go", "run", ".", "-source", source,
+		"-out", dir, "-only", parts, "-for", "linux-"+runtime.GOARCH)
+	return err
 }
 
 // CopySource copies what git knows of the repository, and what it would add.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -14,13 +13,10 @@ import (
 	"strings"
 
 	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
-const (
-	changelog = "CHANGELOG.md"
-	// packageParts are what a package takes.
-	packageParts = "programs,manual,sbom,packages"
-)
+const changelog = "CHANGELOG.md"
 
 // heading is that of the newest version in CHANGELOG.md.
 var heading = regexp.MustCompile(`(?m)^## v(\S+) `)
@@ -38,14 +34,14 @@ type Made struct {
 func Make(ctx context.Context, source, dir, parts string) (_ Made, err error) {
 	defer check.Return(&err)
 	version := check.Must(versionOf(source))
-	check.OK(pack(ctx, source, source, dir, parts))
+	check.OK(lab.Pack(ctx, source, source, dir, parts))
 	return Made{Dir: dir, Version: version}, nil
 }
 
 // Packages makes those of this version, and those of the next: the same files under a greater number.
 func Packages(ctx context.Context, source, dir string) (now, next Made, err error) {
 	defer check.Return(&err)
-	now = check.Must(Make(ctx, source, filepath.Join(dir, "now"), packageParts))
+	now = check.Must(Make(ctx, source, filepath.Join(dir, "now"), lab.PackageParts))
 	number := check.Must(nextOf(now.Version))
 	later := filepath.Join(dir, "source")
 	check.OK(os.MkdirAll(later, 0o755))
@@ -61,17 +57,7 @@ func Packages(ctx context.Context, source, dir string) (now, next Made, err erro
 	for _, name := range []string{now.Deb(), now.RPM()} {
 		check.OK(os.Remove(filepath.Join(next.Dir, filepath.Base(name))))
 	}
-	return now, next, pack(ctx, source, later, next.Dir, "packages")
-}
-
-// pack runs the program that makes releases, which has a module of its own in the repository.
-func pack(ctx context.Context, repository, source, dir, parts string) error {
-	cmd := exec.CommandContext(ctx, "go", "run", ".", "-source", source, "-out", dir, "-only", parts, "-for", "linux-"+runtime.GOARCH)
-	cmd.Dir = filepath.Join(repository, "cmd/troupe/packaging")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("make a release of %s: %w: %s", source, err, out)
-	}
-	return nil
+	return now, next, lab.Pack(ctx, source, later, next.Dir, "packages")
 }
 
 func versionOf(source string) (string, error) {
