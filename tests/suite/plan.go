@@ -52,6 +52,11 @@ func (s *Source) Plan(o Options) [][]Lane {
 		race = []string{"-race"}
 	}
 	once := []string{"-count=1"}
+	// With all tests a cluster also builds a kubelet, drivers and kubeadm, which takes long where nothing is cached.
+	node := 40 * time.Minute
+	if o.All {
+		node = 75 * time.Minute
+	}
 	raced := func(p *Package) bool { return p.Raced != "" || o.All }
 	root := func(race, fresh bool) []string {
 		return s.choose(o, func(p *Package) bool { return !p.E2E() && raced(p) == race && (p.Fresh != "") == fresh })
@@ -59,7 +64,7 @@ func (s *Source) Plan(o Options) [][]Lane {
 	end := func(name string, flags ...string) Part {
 		packages := s.choose(o, func(p *Package) bool { return p.E2E() && place(p) == name })
 		return Part{Name: name, Dir: e2e, Packages: packages, Flags: slices.Concat(once, s.leaveOut(o), flags),
-			Rerun: true, Timeout: 40 * time.Minute}
+			Rerun: true, Timeout: node}
 	}
 	// With the race detector a few cases, damaged files and hostile answers are tried, and all of them without.
 	damage := s.choose(o, func(p *Package) bool {

@@ -23,6 +23,7 @@ type Outcome struct {
 	Action        string // pass, fail, skip or unfinished
 	Took          time.Duration
 	Reason        string // of a skip
+	Said          string // the last lines of output of a test that failed
 	// Before is set if an earlier run of the same test failed: how long it took.
 	Before []time.Duration
 }
@@ -39,6 +40,9 @@ func (o Outcome) Name() string {
 // race begins what the race detector reports, of a test or of a program that the test has run.
 const race = "WARNING: DATA RACE"
 
+// lastLines is how many lines of output are kept of each test.
+const lastLines = 8
+
 // unfinished is a test that still ran when all was ended.
 const unfinished = "unfinished"
 
@@ -53,15 +57,15 @@ type testKey struct{ pkg, test string }
 type reading struct {
 	order   []testKey
 	last    map[testKey]Outcome
-	running map[testKey]string // last line of output
-	failed  map[string]bool    // packages with a test that failed in this run of theirs
+	running map[testKey][]string // the last lines of output
+	failed  map[string]bool      // packages with a test that failed in this run of theirs
 	ended   []string
 	races   []string // names of tests and packages
 }
 
 // ReadResult reads the events that gotestsum kept. A run again follows the first.
 func ReadResult(from io.Reader) (Result, error) {
-	r := reading{last: map[testKey]Outcome{}, running: map[testKey]string{}, failed: map[string]bool{}}
+	r := reading{last: map[testKey]Outcome{}, running: map[testKey][]string{}, failed: map[string]bool{}}
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -79,7 +83,7 @@ func ReadResult(from io.Reader) (Result, error) {
 	}
 	// What still ran when all was ended.
 	for key := range r.running {
-		r.end(key, unfinished, 0, "")
+		r.end(key, unfinished, 0)
 	}
 	result := Result{Ended: r.ended, Races: r.races}
 	for _, key := range r.order {
@@ -96,43 +100,46 @@ func (r *reading) add(e event) {
 	case e.Action == "start":
 		r.failed[e.Package] = false
 	case e.Action == "run":
-		r.running[key] = ""
+		r.running[key] = nil
 	case e.Action == "output":
 		line := strings.TrimSpace(e.Output)
 		if name := (Outcome{Package: e.Package, Test: e.Test}).Name(); line == race && !slices.Contains(r.races, name) {
 			r.races = append(r.races, name)
 		}
-		if _, ok := r.running[key]; ok && line != "" && !strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "===") {
-			r.running[key] = line
+		said, ok := r.running[key]
+		if ok && line != "" && !strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "===") {
+			r.running[key] = append(said[max(0, len(said)-lastLines+1):], line)
 		}
 	case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
 		return
 	case e.Test != "":
-		r.end(key, e.Action, e.Elapsed, r.running[key])
+		r.end(key, e.Action, e.Elapsed)
 	case e.Action != "fail":
 		r.ended = append(r.ended, e.Package)
 	default:
 		r.ended = append(r.ended, e.Package)
 		for key := range r.running {
 			if key.pkg == e.Package {
-				r.end(key, "fail", e.Elapsed, "")
+				r.end(key, "fail", e.Elapsed)
 			}
 		}
 		if !r.failed[e.Package] {
-			r.end(key, "fail", e.Elapsed, "")
+			r.end(key, "fail", e.Elapsed)
 		}
 	}
 }
 
-func (r *reading) end(key testKey, action string, elapsed float64, line string) {
+func (r *reading) end(key testKey, action string, elapsed float64) {
+	said := r.running[key]
 	delete(r.running, key)
 	o := Outcome{Package: key.pkg, Test: key.test, Action: action,
 		Took: time.Duration(elapsed * float64(time.Second)).Round(10 * time.Millisecond)}
 	if action == "fail" {
 		r.failed[key.pkg] = true
+		o.Said = strings.Join(said, "\n")
 	}
-	if action == "skip" {
-		o.Reason = line
+	if action == "skip" && len(said) > 0 {
+		o.Reason = said[len(said)-1]
 	}
 	before, again := r.last[key]
 	if !again {

@@ -57,11 +57,14 @@ func TestSummary(t *testing.T) {
 		{name: "a package does not build", events: []string{"build-fail", "start p", "fail p"},
 			want: "FAILED  p\n0 passed, 1 failed, 0 skipped\n"},
 		{name: "a test does not end", events: []string{"start p", "run p TestA", "output p TestA", "fail p"},
-			want: "FAILED  p.TestA\n0 passed, 1 failed, 0 skipped\n"},
+			want: "FAILED  p.TestA\n          x_test.go:1: why\n0 passed, 1 failed, 0 skipped\n"},
 		{name: "the program fails", events: []string{"start p", "pass p"}, part: Ran{Err: errors.New("exit 2")},
 			want: "FAILED  part x: exit 2\n0 passed, 0 failed, 0 skipped\n"},
 		{name: "ended by the clock", events: []string{"start p", "run p TestA"}, part: Ran{Err: errors.New("killed"), Cut: true},
-			want: "FAILED  part x was ended after 0 s\nNOT RUN p.TestA\n0 passed, 0 failed, 0 skipped\n"},
+			want: "NOT RUN 1 tests, as their time was over: p.TestA\nFAILED  part x was ended after 0 s\n0 passed, 0 failed, 0 skipped\n"},
+		{name: "what a test said", events: []string{"start p", "run p TestA", "output p TestA", "fail p TestA 1", "fail p"},
+			part: Ran{Err: errors.New("exit 1")},
+			want: "FAILED  p.TestA\n          x_test.go:1: why\n0 passed, 1 failed, 0 skipped\n"},
 		{name: "a skip", events: []string{"start p", "run p TestA", "output p TestA", "skip p TestA 0", "pass p"},
 			want: "0 passed, 0 failed, 1 skipped\n"},
 		{name: "a skip where none may be", events: []string{"start p", "run p TestA", "output p TestA", "skip p TestA 0", "pass p"},
@@ -76,5 +79,5 @@ func TestSummary(t *testing.T) {
 func TestCutIsOK(t *testing.T) {
 	result := check.Value(ReadResult(events("start p", "run p TestA", "pass p TestA 1", "run p TestB")))(t)
 	s := Sum([]Ran{{Result: result, Cut: true, Err: errors.New("killed")}}, false, true)
-	check.Equal(t, s.Closing(), "NOT RUN p.TestB\n1 passed, 0 failed, 0 skipped\n", "it")
+	check.Equal(t, s.Closing(), "NOT RUN 1 tests, as their time was over: p.TestB\n1 passed, 0 failed, 0 skipped\n", "it")
 }

@@ -42,8 +42,22 @@ func table(text string) [][2]string {
 type Summary struct {
 	Parts []Ran
 	Result
-	Bad    []string // why the run has failed, one line each
+	Bad    []string // why the run has failed, one line each; of a test, its last lines of output follow
 	NotRun []string // tests that the clock left out
+}
+
+// saidOf is the end of a test's output, indented, so long that ten of them can be read where only the end of a log is kept.
+func saidOf(o Outcome) string {
+	const most = 200 // bytes of a line
+	var b strings.Builder
+	for line := range strings.Lines(o.Said) {
+		line = strings.TrimSuffix(line, "\n")
+		if len(line) > most {
+			line = strings.ToValidUTF8(line[:most], "") + " ..."
+		}
+		b.WriteString("\n          " + line)
+	}
+	return b.String()
 }
 
 // Sum sums up a run. If strict, a skip is a failure, and with cutIsOK what the clock ended did not fail.
@@ -53,7 +67,7 @@ func Sum(parts []Ran, strict, cutIsOK bool) *Summary {
 	for _, p := range parts {
 		s.Outcomes = append(s.Outcomes, p.Outcomes...)
 		for _, o := range p.Failed() {
-			s.Bad = append(s.Bad, "FAILED  "+o.Name())
+			s.Bad = append(s.Bad, "FAILED  "+o.Name()+saidOf(o))
 		}
 		// Also if the test passed when it ran again.
 		for _, name := range p.Races {
@@ -108,11 +122,11 @@ func (s *Summary) Print(to io.Writer) {
 // Closing is the lines that a run ends with.
 func (s *Summary) Closing() string {
 	var b strings.Builder
+	if n := len(s.NotRun); n > 0 {
+		fmt.Fprintf(&b, "NOT RUN %d tests, as their time was over: %s\n", n, strings.Join(s.NotRun, " "))
+	}
 	for _, line := range s.Bad {
 		fmt.Fprintln(&b, line)
-	}
-	for _, name := range s.NotRun {
-		fmt.Fprintln(&b, "NOT RUN", name)
 	}
 	for _, o := range s.Flaky() {
 		fmt.Fprintf(&b, "FLAKY   %s failed after %.1f s and passed after %.1f s: %s has both\n",

@@ -30,21 +30,27 @@ const (
 	touchedBatch = 6
 )
 
-// RunTouched runs the tests of tier all that the changes since the last run of all tests touch, until their time is
-// over, and names the others.
+// RunTouched runs the tests of tier all that the changes since the last run of all tests touch, and those that failed in it,
+// until their time is over, and names the others.
 func RunTouched(ctx context.Context) (err error) {
 	defer check.Return(&err)
 	s := check.Must(Load("."))
-	base, limit := check.Must2(lastTested(s.Root))
+	last := check.Must(lastTested(s.Root))
+	base, limit := last.commit, last.limit
 	changed := check.Must(changedSince(s.Root, base))
-	tests := s.Touched(changed)
+	tests := s.failedIn(last.failed)
+	for _, t := range s.Touched(changed) {
+		if !slices.Contains(tests, t) {
+			tests = append(tests, t)
+		}
+	}
 	fmt.Printf("%d files have changed since %s. They touch %d tests, which get at most %v.\n", len(changed), base,
 		len(tests), limit)
 	end := time.Now().Add(limit)
 	ctx, cancel := context.WithDeadline(ctx, end.Add(touchedMore))
 	defer cancel()
-	if last, _ := ctx.Deadline(); last.Before(end) {
-		end = last
+	if d, _ := ctx.Deadline(); d.Before(end) {
+		end = d
 	}
 	r := check.Must(s.runner(Options{All: true}))
 	r.Env = append(r.Env, fullSize)
@@ -92,31 +98,60 @@ func batches(tests []Test) []batch {
 	return all
 }
 
-// lastTested is the commit of which all tests have run, and how long the tests may take that changes since then touch.
-func lastTested(root string) (commit string, limit time.Duration, err error) {
+// tested is what testedFile says.
+type tested struct {
+	commit string        // of which all tests have run
+	limit  time.Duration // how long the tests may take that changes since then touch
+	failed []string      // tests, as their package and their name
+}
+
+func lastTested(root string) (t tested, err error) {
 	defer check.Return(&err)
 	b, err := os.ReadFile(filepath.Join(root, testedFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Printf("There is no %s, so that no result of all tests is known: only some of those that are touched run.\n", testedFile)
-		return firstTested, touchedUntested, nil
+		return tested{commit: firstTested, limit: touchedUntested}, nil
 	}
 	if err != nil {
-		return "", 0, err
+		return tested{}, err
 	}
-	rows := table(string(b))
-	i := slices.IndexFunc(rows, func(row [2]string) bool { return row[0] == "commit" })
-	if i < 0 {
-		return "", 0, fmt.Errorf("%s names no commit", testedFile)
+	t = readTested(string(b))
+	if t.commit == "" {
+		return tested{}, fmt.Errorf("%s names no commit", testedFile)
 	}
-	commit, _, _ = strings.Cut(rows[i][1], " ")
-	since, err := git(root, "rev-list", "--count", commit+"..HEAD")
+	since, err := git(root, "rev-list", "--count", t.commit+"..HEAD")
 	if err != nil {
-		return "", 0, fmt.Errorf("%s names a commit that is not in this clone (is it shallow, or was it rebased?): %w", testedFile, err)
+		return tested{}, fmt.Errorf("%s names a commit that is not in this clone (is it shallow, or was it rebased?): %w", testedFile, err)
 	}
-	date := check.Must(git(root, "log", "-1", "--format=%ct", commit))
+	date := check.Must(git(root, "log", "-1", "--format=%ct", t.commit))
 	var seconds int64
 	check.Must(fmt.Sscan(date, &seconds))
 	days := int(time.Since(time.Unix(seconds, 0)).Hours() / 24)
-	fmt.Printf("All tests last ran on %s: %s commits and %d days ago.\n", commit, since, days)
-	return commit, touchedTime, nil
+	fmt.Printf("All tests last ran on %s: %s commits and %d days ago. %d failed then.\n", t.commit, since, days, len(t.failed))
+	return t, nil
+}
+
+func readTested(text string) tested {
+	t := tested{limit: touchedTime}
+	for _, row := range table(text) {
+		switch row[0] {
+		case "commit":
+			t.commit, _, _ = strings.Cut(row[1], " ")
+		case "FAILED", "RACE":
+			t.failed = append(t.failed, row[1])
+		}
+	}
+	return t
+}
+
+// failedIn are the tests of tier all that these names, of tests or subtests, stand for. All others run with each change.
+func (s *Source) failedIn(names []string) []Test {
+	var found []Test
+	for _, t := range s.Tests() {
+		name := t.Package + "." + t.Name
+		if t.Tier == All && slices.ContainsFunc(names, func(n string) bool { return n == name || strings.HasPrefix(n, name+"/") }) {
+			found = append(found, t)
+		}
+	}
+	return found
 }
