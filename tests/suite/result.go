@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ type Outcome struct {
 	Action        string // pass, fail, skip or unfinished
 	Took          time.Duration
 	Reason        string // of a skip
-	Said          string // the last lines of output of a test that failed
+	Said          string // of a test that failed: the first lines that it logged, or its last lines of output
 	// Before is set if an earlier run of the same test failed: how long it took.
 	Before []time.Duration
 }
@@ -40,8 +41,30 @@ func (o Outcome) Name() string {
 // race begins what the race detector reports, of a test or of a program that the test has run.
 const race = "WARNING: DATA RACE"
 
-// lastLines is how many lines of output are kept of each test.
-const lastLines = 8
+// output is what is kept of a test's output: the first lines that it logged, as its clean-up logs much, and the last lines.
+type output struct{ logged, last []string }
+
+const keptLines = 4
+
+var logged = regexp.MustCompile(`^\w+\.go:\d+: `)
+
+func (o output) add(line string) output {
+	if line == "" || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===") {
+		return o
+	}
+	if logged.MatchString(line) && len(o.logged) < keptLines {
+		o.logged = append(o.logged, line)
+	}
+	return output{o.logged, append(o.last[max(0, len(o.last)-keptLines+1):], line)}
+}
+
+// why says why the test failed, as far as these lines do.
+func (o output) why() string {
+	if len(o.logged) > 0 {
+		return strings.Join(o.logged, "\n")
+	}
+	return strings.Join(o.last, "\n")
+}
 
 // unfinished is a test that still ran when all was ended.
 const unfinished = "unfinished"
@@ -57,15 +80,15 @@ type testKey struct{ pkg, test string }
 type reading struct {
 	order   []testKey
 	last    map[testKey]Outcome
-	running map[testKey][]string // the last lines of output
-	failed  map[string]bool      // packages with a test that failed in this run of theirs
+	running map[testKey]output
+	failed  map[string]bool // packages with a test that failed in this run of theirs
 	ended   []string
 	races   []string // names of tests and packages
 }
 
 // ReadResult reads the events that gotestsum kept. A run again follows the first.
 func ReadResult(from io.Reader) (Result, error) {
-	r := reading{last: map[testKey]Outcome{}, running: map[testKey][]string{}, failed: map[string]bool{}}
+	r := reading{last: map[testKey]Outcome{}, running: map[testKey]output{}, failed: map[string]bool{}}
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -100,15 +123,14 @@ func (r *reading) add(e event) {
 	case e.Action == "start":
 		r.failed[e.Package] = false
 	case e.Action == "run":
-		r.running[key] = nil
+		r.running[key] = output{}
 	case e.Action == "output":
 		line := strings.TrimSpace(e.Output)
 		if name := (Outcome{Package: e.Package, Test: e.Test}).Name(); line == race && !slices.Contains(r.races, name) {
 			r.races = append(r.races, name)
 		}
-		said, ok := r.running[key]
-		if ok && line != "" && !strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "===") {
-			r.running[key] = append(said[max(0, len(said)-lastLines+1):], line)
+		if said, ok := r.running[key]; ok {
+			r.running[key] = said.add(line)
 		}
 	case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
 		return
@@ -136,10 +158,10 @@ func (r *reading) end(key testKey, action string, elapsed float64) {
 		Took: time.Duration(elapsed * float64(time.Second)).Round(10 * time.Millisecond)}
 	if action == "fail" {
 		r.failed[key.pkg] = true
-		o.Said = strings.Join(said, "\n")
+		o.Said = said.why()
 	}
-	if action == "skip" && len(said) > 0 {
-		o.Reason = said[len(said)-1]
+	if n := len(said.last); action == "skip" && n > 0 {
+		o.Reason = said.last[n-1]
 	}
 	before, again := r.last[key]
 	if !again {

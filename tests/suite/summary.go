@@ -46,7 +46,7 @@ type Summary struct {
 	NotRun []string // tests that the clock left out
 }
 
-// saidOf is the end of a test's output, indented, so long that ten of them can be read where only the end of a log is kept.
+// saidOf is what a test said, indented, so long that ten of them can be read where only the end of a log is kept.
 func saidOf(o Outcome) string {
 	const most = 200 // bytes of a line
 	var b strings.Builder

@@ -195,10 +195,16 @@ func (d *debian) traces(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
 	add := func(kind, what string) { out[kind] = append(out[kind], what) }
+	own := filepath.Dir(filepath.Dir(d.Root())) + "/"
+	others := filepath.Dir(filepath.Clean(own)) + "/" // the directories of all beds
 	mounts := check.Value(os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", d.PID())))(t)
 	for line := range strings.Lines(string(mounts)) {
 		left, right, _ := strings.Cut(line, " - ")
-		add("mounts", strings.Fields(left)[4]+" "+strings.Fields(right)[0])
+		at := strings.Fields(left)[4]
+		if strings.HasPrefix(at, others) && !strings.HasPrefix(at, own) {
+			continue // those of other tests come and go
+		}
+		add("mounts", at+" "+strings.Fields(right)[0])
 	}
 	check.Fatal(t, filepath.WalkDir("/sys/fs/cgroup", func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() && strings.Contains(path, d.lab.CgroupRoot()+"/") {

@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
-// deadline is for the guest. It takes about five minutes on two idle cores without KVM.
-const deadline = 22 * time.Minute
+// deadline is for the guest. It takes about five minutes on two idle cores without KVM, four times that beside other tests.
+const deadline = 35 * time.Minute
 
 // TestCgroupV2 boots a machine with cgroup v2 alone and runs a node in it, on each release of
 // containerd. The apiserver that the node is a member of for a while runs outside.
