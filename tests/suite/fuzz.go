@@ -39,7 +39,7 @@ func RunFuzz(ctx context.Context) (err error) {
 			"-fuzztime="+share.String(), "-fuzzminimizetime=10s", Module+"/"+f.Package)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = s.Root, os.Stdout, os.Stderr
 		if _, err := run(cmd); err != nil {
-			failed = append(failed, f.Package+"."+f.Name)
+			failed = append(failed, f.fullName())
 		}
 		if ctx.Err() != nil {
 			return errors.Join(ctx.Err(), fmt.Errorf("the last target was %s", f.Name))

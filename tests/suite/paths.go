@@ -26,7 +26,7 @@ func pathRows() []pathRow {
 
 // named says whether a row's pattern, such as cluster.TestCSI*, names the test.
 func named(pattern string, t Test) bool {
-	ok, _ := path.Match(e2e+"/"+pattern, t.Package+"."+t.Name) // TestPaths has all patterns
+	ok, _ := path.Match(e2e+"/"+pattern, t.fullName()) // TestPaths has all patterns
 	return ok
 }
 

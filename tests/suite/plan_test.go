@@ -39,7 +39,7 @@ func TestFuzzTargets(t *testing.T) {
 	s := load(t)
 	names := map[string]bool{}
 	for _, f := range s.fuzzTargets("") {
-		names[f.Package+"."+f.Name] = true
+		names[f.fullName()] = true
 	}
 	for _, want := range []string{"tests/fuzz.FuzzPod", "actors/decide/manifest.FuzzDecode", "supervisor/config.FuzzLoad", "cri.FuzzAnswers"} {
 		if !names[want] {
@@ -88,7 +88,7 @@ func TestSkips(t *testing.T) {
 	left := mayBeSkipped()
 	for _, p := range load(t).Packages {
 		for _, test := range p.Tests {
-			if name := test.Package + "." + test.Name; left[name] != "" {
+			if name := test.fullName(); left[name] != "" {
 				delete(left, name)
 			}
 		}

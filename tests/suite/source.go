@@ -45,6 +45,9 @@ type Package struct {
 // Test is a function that go test runs. Tier and Reason are what its directive says, where there is one.
 type Test struct{ Package, File, Name, Tier, Reason string }
 
+// fullName is as [Outcome.Name] has it.
+func (t Test) fullName() string { return t.Package + "." + t.Name }
+
 // Name is the path of the package in the repository.
 func (p *Package) Name() string { return strings.TrimPrefix(p.ImportPath, Module+"/") }
 

@@ -17,8 +17,8 @@ import (
 // fullSize has tests that do much of the same do all of it: lab.SizeVariable.
 const fullSize = "TROUPE_TEST_SIZE=full"
 
-// RunAll runs every test with every size, and the mutants made by hand, and writes what came of it into testedFile. Tests
-// that failed stand there until they pass: RunTouched runs them.
+// RunAll runs every test with every size, and the mutants made by hand, and writes what came of it into testedFile, also if
+// it is ended before. Tests that failed or did not run stand there: RunTouched runs them.
 func RunAll(ctx context.Context) (err error) {
 	defer check.Return(&err)
 	s := check.Must(Load("."))
@@ -36,9 +36,7 @@ func RunAll(ctx context.Context) (err error) {
 		r.parts = append(r.parts, p)
 	}
 	sum := Sum(r.parts, true, false)
-	if slices.ContainsFunc(r.parts, func(p Ran) bool { return p.Cut }) {
-		fmt.Printf("%s stays as it is: not all tests ran.\n", testedFile)
-	} else if err := s.writeTested(sum, time.Since(begin)); err != nil {
+	if err := s.writeTested(sum, time.Since(begin)); err != nil {
 		return err
 	}
 	return finish(sum, s.Root, "test-all")
@@ -57,13 +55,21 @@ func (s *Source) writeTested(sum *Summary, took time.Duration) (err error) {
 	fmt.Fprintf(&b, "machine %d cores, Linux %s, containerd %s\n", runtime.NumCPU(), said("uname", "-r"),
 		said("sed", "-nE", `s,.*containerd/containerd/v2 (v[0-9.]+).*,\1,p`, filepath.Join(s.Root, "tests/tools/containerd/go.mod")))
 	how := "passed"
-	if len(sum.Bad) > 0 {
+	if slices.ContainsFunc(sum.Parts, func(p Ran) bool { return p.Cut }) {
+		how = "ended before all tests had run,"
+	} else if len(sum.Bad) > 0 {
 		how = "failed"
 	}
 	fmt.Fprintf(&b, "result  %s in %d min\n", how, int(took.Minutes()))
 	for line := range strings.Lines(sum.Closing()) {
 		if line[0] != ' ' { // not what a test said
 			b.WriteString(line)
+		}
+	}
+	for _, t := range s.Tests() {
+		if ran := func(o Outcome) bool { return o.Name() == t.fullName() && o.Action != unfinished }; t.Tier == All &&
+			!slices.ContainsFunc(sum.Outcomes, ran) {
+			fmt.Fprintf(&b, "NOT-RUN %s\n", t.fullName())
 		}
 	}
 	return os.WriteFile(filepath.Join(s.Root, testedFile), []byte(b.String()), 0o644)

@@ -20,7 +20,7 @@ func load(t *testing.T) *Source {
 func TestTiers(t *testing.T) {
 	tiers := map[string]string{}
 	for _, test := range load(t).Tests() {
-		name := test.Package + "." + test.Name
+		name := test.fullName()
 		if !slices.Contains(Tiers, test.Tier) {
 			t.Errorf("%s: %q is no tier: the line above it is to be //tier: and one of %v", name, test.Tier, Tiers)
 		}

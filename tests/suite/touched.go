@@ -30,8 +30,8 @@ const (
 	touchedBatch = 6
 )
 
-// RunTouched runs the tests of tier all that the changes since the last run of all tests touch, and those that failed in it,
-// until their time is over, and names the others.
+// RunTouched runs the tests of tier all that the changes since the last run of all tests touch, and those that did not pass
+// in it, until their time is over, and names the others.
 func RunTouched(ctx context.Context) (err error) {
 	defer check.Return(&err)
 	s := check.Must(Load("."))
@@ -65,7 +65,7 @@ func RunTouched(ctx context.Context) (err error) {
 	}
 	sum := Sum(r.parts, ci(), true)
 	for _, t := range notRun {
-		sum.NotRun = append(sum.NotRun, t.Package+"."+t.Name)
+		sum.NotRun = append(sum.NotRun, t.fullName())
 	}
 	return finish(sum, s.Root, "touched")
 }
@@ -102,7 +102,7 @@ func batches(tests []Test) []batch {
 type tested struct {
 	commit string        // of which all tests have run
 	limit  time.Duration // how long the tests may take that changes since then touch
-	failed []string      // tests, as their package and their name
+	failed []string      // tests that failed or did not run, as their package and their name
 }
 
 func lastTested(root string) (t tested, err error) {
@@ -127,7 +127,7 @@ func lastTested(root string) (t tested, err error) {
 	var seconds int64
 	check.Must(fmt.Sscan(date, &seconds))
 	days := int(time.Since(time.Unix(seconds, 0)).Hours() / 24)
-	fmt.Printf("All tests last ran on %s: %s commits and %d days ago. %d failed then.\n", t.commit, since, days, len(t.failed))
+	fmt.Printf("All tests last ran on %s: %s commits and %d days ago. %d did not pass then.\n", t.commit, since, days, len(t.failed))
 	return t, nil
 }
 
@@ -137,7 +137,7 @@ func readTested(text string) tested {
 		switch row[0] {
 		case "commit":
 			t.commit, _, _ = strings.Cut(row[1], " ")
-		case "FAILED", "RACE":
+		case "FAILED", "RACE", "NOT-RUN":
 			t.failed = append(t.failed, row[1])
 		}
 	}
@@ -148,7 +148,7 @@ func readTested(text string) tested {
 func (s *Source) failedIn(names []string) []Test {
 	var found []Test
 	for _, t := range s.Tests() {
-		name := t.Package + "." + t.Name
+		name := t.fullName()
 		if t.Tier == All && slices.ContainsFunc(names, func(n string) bool { return n == name || strings.HasPrefix(n, name+"/") }) {
 			found = append(found, t)
 		}
