@@ -47,8 +47,9 @@ import (
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
 //	validate ─► take a turn (--lock-file) ─► trace ─► reach the runtime ─► claim the root directory
-//	         ─► make it a shared mount ─► read what CPUs and memory are assigned ─► limit this process
-//	         ─► reach the apiserver ─► open the host ─► listen ─► connect the ports ─► start the actors
+//	         ─► make the root directory a shared mount
+//	         ─► read what CPUs and memory are assigned ─► limit this process ─► reach the apiserver
+//	         ─► open the host ─► listen ─► connect the ports ─► start the actors
 type launch struct {
 	options Options
 	config  config.Config
@@ -74,7 +75,7 @@ type launch struct {
 	events               *eventlog.Log
 	daemon               *running
 	ports                node.Ports
-	// serve runs the servers. Before that, release closes their sockets and ports.
+	// serve runs the servers. If it does not come to that, release closes their sockets and ports.
 	serve []func(context.Context) error
 	// contended is closed when another process wants to have the turn; nil if it does not matter.
 	contended <-chan struct{}
@@ -85,9 +86,6 @@ type launch struct {
 	closers []func()
 }
 
-// errToldToEnd means that the daemon was stopped before it had started.
-var errToldToEnd = errors.New("told to end")
-
 // Run runs a node until ctx ends (nil: pods keep running) or it can't continue.
 func Run(ctx context.Context, o Options) error {
 	klogsink.Route(o.Log)
@@ -97,15 +95,22 @@ func Run(ctx context.Context, o Options) error {
 	defer stop()
 	again.Go(told, func() { l.watchdog.run(told) }, rescue.Answered)
 	for _, step := range []func(context.Context) error{
-		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.shareRoot, l.assignCPUs, l.assignMemory,
-		l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
+		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.shareRoot, l.assignCPUs,
+		l.assignMemory, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
 	} {
-		if err := step(ctx); err != nil {
-			if errors.Is(err, errToldToEnd) {
-				return nil
+		var err error
+		if ctx.Err() == nil {
+			if err = step(ctx); err == nil {
+				continue
 			}
+		}
+		err = errors.Join(err, release(l.serve))
+		if ctx.Err() == nil {
 			return err
 		}
+		// The step that was under way may have been given up, and says so as its error.
+		o.Log.Info().AnErr("error", err).Msg("the agent was told to end before it had started")
+		return nil
 	}
 	return l.daemon.serve(ctx, o, l.serve)
 }
@@ -129,9 +134,6 @@ func (l *launch) takeTurn(ctx context.Context) error {
 	file, err := lockfile.Take(ctx, path, func() {
 		l.options.Log.Info().Str("path", path).Msg("another process holds the file of --lock-file: waiting until it ends")
 	})
-	if ctx.Err() != nil && err != nil {
-		return errToldToEnd
-	}
 	if err != nil {
 		return err
 	}
@@ -184,11 +186,7 @@ func (l *launch) reachAPI(ctx context.Context) (err error) {
 		}
 	}
 	if l.apiserver == nil && !l.config.Standalone() {
-		l.apiserver, err = bootstrap(ctx, l.config, l.name, l.options.Log, l.counters.Request)
-		if err != nil && ctx.Err() != nil {
-			return errToldToEnd
-		}
-		if err != nil {
+		if l.apiserver, err = bootstrap(ctx, l.config, l.name, l.options.Log, l.counters.Request); err != nil {
 			return err
 		}
 	}
@@ -269,7 +267,7 @@ func (l *launch) listen(context.Context) error {
 		rootDir: l.root.Path(), host: l.host,
 	})
 	if err != nil {
-		return errors.Join(err, release(l.serve))
+		return err
 	}
 	l.serve = append(l.serve, others...)
 	monitors, err := d.listenForMonitors(podresources.Config{
@@ -278,13 +276,13 @@ func (l *launch) listen(context.Context) error {
 		Memory: l.ownMemory, AllocatableMemory: l.machine.inMemory.Allocatable(),
 	})
 	if err != nil {
-		return errors.Join(err, release(l.serve))
+		return err
 	}
 	l.serve = append(l.serve, monitors)
 	c := l.config
 	rotation, err := d.rotateCertificates(c, l.apiserver, l.client)
 	if err != nil {
-		return errors.Join(err, release(l.serve))
+		return err
 	}
 	l.serve = append(l.serve, rotation)
 	if k := c.Kubelet(); k.KubeletCgroups != "" || k.SystemCgroups != "" {
