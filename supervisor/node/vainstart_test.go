@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -67,4 +68,27 @@ func TestVainStartLeavesNoSocket(t *testing.T) {
 	}
 	again := must.Value(net.Listen("tcp", "127.0.0.1:"+port))(t)
 	must.Error(t, again.Close())
+}
+
+// TestStartsOnAFullDisk: only an agent that runs makes room there.
+func TestStartsOnAFullDisk(t *testing.T) {
+	hosttest.NeedRoot(t)
+	conn, root := systemd(t), socketDir(t)
+	hosttest.Mount(t, "full", root)
+	f := must.Value(os.Create(filepath.Join(root, "layers")))(t)
+	for { // until there is no room for a byte
+		if _, err := f.Write(make([]byte, 4<<10)); errors.Is(err, syscall.ENOSPC) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must.Fatal(t, f.Close())
+	o := simulated(t, "--root-dir="+root)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	awaitNotice(t, conn, "READY=1")
+	cancel()
+	must.Error(t, <-ended)
 }

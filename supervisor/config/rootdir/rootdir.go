@@ -15,8 +15,8 @@ import (
 )
 
 // LockName is the file in the root directory that an agent holds locked while
-// it runs. It holds its process id and is never removed: removing it would let
-// a second agent lock another file of the same name.
+// it runs. It holds its process id, unless the disk was full, and is never
+// removed: removing it would let a second agent lock another file of the same name.
 const LockName = "troupe.lock"
 
 // permission of a root directory that is made new; pods' secrets are below it.
@@ -159,10 +159,14 @@ func readPID(f *os.File) int {
 	return pid
 }
 
+// writePID does without where the disk is full: the agent that starts is what makes room there.
 func writePID(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
 	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return nil
+	}
 	return err
 }
