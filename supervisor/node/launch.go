@@ -47,7 +47,7 @@ import (
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
 //	validate ─► take a turn (--lock-file) ─► trace ─► reach the runtime ─► claim the root directory
-//	         ─► make the root directory a shared mount
+//	         ─► make the cgroups of pods ─► make the root directory a shared mount
 //	         ─► read what CPUs and memory are assigned ─► limit this process ─► reach the apiserver
 //	         ─► open the host ─► listen ─► connect the ports ─► start the actors
 type launch struct {
@@ -95,7 +95,7 @@ func Run(ctx context.Context, o Options) error {
 	defer stop()
 	again.Go(told, func() { l.watchdog.run(told) }, rescue.Answered)
 	for _, step := range []func(context.Context) error{
-		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.shareRoot, l.assignCPUs,
+		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.makeCgroups, l.shareRoot, l.assignCPUs,
 		l.assignMemory, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
 	} {
 		var err error

@@ -31,6 +31,19 @@ type podCgroups struct {
 // cgroupPatience is how long the first cgroups may take.
 const cgroupPatience = 10 * time.Second
 
+// makeCgroups makes the parent cgroups of pods, if they have cgroups of their own. It comes after the claim of the root
+// directory: those of an agent that runs are not changed by another one with its root directory.
+func (l *launch) makeCgroups(ctx context.Context) (err error) {
+	client, is := l.runtime.Runtime.(*cri.Client)
+	if !is {
+		return nil
+	}
+	if l.machine.own, err = openCgroups(ctx, l.config, &l.machine, client, l.options.Log); l.machine.own != nil {
+		l.runtime.node.CgroupParent = l.machine.own.parent
+	}
+	return err
+}
+
 // openCgroups makes the parent cgroups of pods. It returns nil if pods get none (cgroupsPerQOS:
 // false), or with a log line if this host cannot make them. Then the runtime places the pods, and
 // only the limits of containers hold.

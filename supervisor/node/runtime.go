@@ -41,8 +41,7 @@ type runtimeBelow struct {
 	close func()
 }
 
-// connect reaches the runtime, or makes a simulated one. It finds out with it
-// whether pods have cgroups of their own.
+// connect reaches the runtime, or makes a simulated one.
 func connect(
 	ctx context.Context, o Options, m *machine, name string, late *lateEvents, observe func(cri.Call),
 	traces *tracing.Tracing,
@@ -87,13 +86,6 @@ func connect(
 		return nil, err
 	}
 	below.ask(ctx, statusPatience, o.Log)
-	if m.own, err = openCgroups(ctx, c, m, client, o.Log); err != nil {
-		client.Close()
-		return nil, err
-	}
-	if m.own != nil {
-		below.node.CgroupParent = m.own.parent
-	}
 	return below, nil
 }
 

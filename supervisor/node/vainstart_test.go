@@ -9,9 +9,14 @@ import (
 	"syscall"
 	"testing"
 
+	"google.golang.org/grpc"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
+	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -91,4 +96,28 @@ func TestStartsOnAFullDisk(t *testing.T) {
 	awaitNotice(t, conn, "READY=1")
 	cancel()
 	must.Error(t, <-ended)
+}
+
+// TestSecondAgentChangesNoCgroup: it finds that the first has its root directory before it makes any.
+func TestSecondAgentChangesNoCgroup(t *testing.T) {
+	hosttest.NeedRoot(t)
+	_, err := cgroup.New(&podcgroup.Settings{})
+	hosttest.Need(t, "cgroups", err)
+	server := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(server, answers{})
+	l := must.Value(net.Listen("unix", filepath.Join(socketDir(t), "cri.sock")))(t)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	parent := "troupe-" + filepath.Base(filepath.Dir(l.Addr().String()))
+	o := simulated(t, "--runtime=cri", "--container-runtime-endpoint="+l.Addr().String(), "--cgroups-per-qos=true",
+		"--cgroup-driver=cgroupfs", "--cgroup-root=/"+parent)
+	first := must.Value(rootdir.Claim(o.Config.Options().RootDir))(t)
+	defer first.Close()
+	must.Says(t, Run(t.Context(), o), "is in use by", "the second agent")
+	for _, pattern := range []string{parent, "*/" + parent} {
+		made := must.Value(filepath.Glob(filepath.Join(cgroupRoot, pattern)))(t)
+		must.None(t, made, "cgroups made")
+	}
+	server.Stop()
+	must.Error(t, <-served)
 }
