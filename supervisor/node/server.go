@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
@@ -161,7 +162,11 @@ func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration) (serve
 	case k.TLSCertFile != "":
 		return serve.FromFiles(k.TLSCertFile, k.TLSPrivateKeyFile)
 	default:
-		return serve.SelfSigned(dir, d.name, s.machine.addresses.now)
+		seldom := d.log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Hour})
+		return serve.SelfSigned(dir, d.name, s.machine.addresses.now, func(err error) {
+			seldom.Warn().Str("error", err.Error()).
+				Msg("cannot renew the certificate of the HTTPS server: clients are shown the old one; retrying")
+		})
 	}
 }
 

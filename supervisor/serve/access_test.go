@@ -67,7 +67,7 @@ func TestOverTLS(t *testing.T) {
 		c.Reviewer = by
 		c.Authentication.X509.ClientCAFile = caFile
 	}))(t)
-	certificate := check.Value(serve.SelfSigned(dir, "n1", func() []string { return []string{"127.0.0.1", "n1"} }))(t)
+	certificate := check.Value(serve.SelfSigned(dir, "n1", func() []string { return []string{"127.0.0.1", "n1"} }, nil))(t)
 	conf := check.Value(serve.TLS(certificate, "", nil))(t)
 	a.Ask(conf)
 	s := check.Value(serve.Listen(serve.Config{

@@ -53,8 +53,9 @@ const (
 // because only one was written yet, the old certificate stays in use.
 type files struct {
 	cert, key string
-	// renew writes new files when due; nil if another program does that.
-	renew func(now time.Time, has *tls.Certificate) error
+	// renew writes new files when due; nil if another program does that. failed is told that it could not.
+	renew  func(now time.Time, has *tls.Certificate) error
+	failed func(error)
 
 	mu     sync.Mutex
 	looked time.Time
@@ -77,9 +78,10 @@ func FromFiles(certFile, keyFile string) (Certificate, error) {
 }
 
 // SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none, if it is about to expire,
-// or if it signed itself and is not for all hosts: they are asked for again, as a node may get another address.
-func SelfSigned(dir, name string, hosts func() []string) (Certificate, error) {
-	f := &files{cert: filepath.Join(dir, "kubelet.crt"), key: filepath.Join(dir, "kubelet.key")}
+// or if it signed itself and is not for all hosts: they are asked for again, as a node may get another address. One that
+// can't be replaced, because the disk is full, say, stays in use, and failed is told at each try.
+func SelfSigned(dir, name string, hosts func() []string, failed func(error)) (Certificate, error) {
+	f := &files{cert: filepath.Join(dir, "kubelet.crt"), key: filepath.Join(dir, "kubelet.key"), failed: failed}
 	f.renew = func(now time.Time, has *tls.Certificate) error {
 		hosts := hosts()
 		if has != nil && now.Before(has.Leaf.NotAfter.Add(-renewBefore)) && isFor(has.Leaf, hosts) {
@@ -108,12 +110,12 @@ func SelfSigned(dir, name string, hosts func() []string) (Certificate, error) {
 		return durable.WriteAt(f.cert, certPEM, 0o644, durable.Whole)
 	}
 	now := time.Now()
-	if f.look(now) != nil { // missing or not usable
-		if err := f.renew(now, nil); err != nil {
-			return nil, fmt.Errorf("make a certificate for the server: %w", err)
-		}
-	} else if err := f.renew(now, f.has); err != nil {
-		return nil, fmt.Errorf("renew the server's certificate: %w", err)
+	if f.look(now) == nil {
+		f.looked = time.Time{} // the first client has it renewed, if it is due
+		return f, nil
+	}
+	if err := f.renew(now, nil); err != nil { // missing or not usable
+		return nil, fmt.Errorf("make a certificate for the server: %w", err)
 	}
 	if err := f.look(now); err != nil {
 		return nil, fmt.Errorf("the server's certificate %s: %w", f.cert, err)
@@ -166,8 +168,11 @@ func (f *files) Get() (*tls.Certificate, error) {
 		return f.has, nil
 	}
 	f.looked = now
-	if f.renew != nil && f.renew(now, f.has) != nil {
-		return f.has, nil // the old one is still valid; a later call retries
+	if f.renew != nil {
+		if err := f.renew(now, f.has); err != nil {
+			f.failed(err) // the old one stays in use; a later call retries
+			return f.has, nil
+		}
 	}
 	f.look(now) //nolint:errcheck // the old certificate stays in use
 	return f.has, nil

@@ -22,6 +22,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/apiclient/csr"
+	"github.com/troupe-dev/troupe/supervisor/host/durable"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -118,7 +119,7 @@ func TestSelfSignedIsReused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	hosts := []string{"192.0.2.7", "n1", "n1.example"}
 	nobody := func() []string { return nil }
-	made := check.Value(serve.SelfSigned(dir, "n1", func() []string { return hosts }))(t)
+	made := check.Value(serve.SelfSigned(dir, "n1", func() []string { return hosts }, nil))(t)
 	leaf := check.Value(x509.ParseCertificate(shown(t, made)))(t)
 	for _, host := range []string{"n1", "n1.example", "192.0.2.7"} {
 		check.Error(t, leaf.VerifyHostname(host))
@@ -126,13 +127,13 @@ func TestSelfSignedIsReused(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, "kubelet.key")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key: %v %v", info, err)
 	}
-	again := check.Value(serve.SelfSigned(dir, "n1", nobody))(t)
+	again := check.Value(serve.SelfSigned(dir, "n1", nobody, nil))(t)
 	if !bytes.Equal(shown(t, made), shown(t, again)) {
 		t.Error("it is made anew")
 	}
 	// The node gets another address. Clients that connect from then on see a certificate for it.
 	hosts = []string{"192.0.2.8"}
-	anew, err := serve.SelfSigned(dir, "n1", func() []string { return hosts })
+	anew, err := serve.SelfSigned(dir, "n1", func() []string { return hosts }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,16 +149,30 @@ func TestSelfSignedIsReused(t *testing.T) {
 	// One that an operator has made stays, whatever it is for.
 	own := lasting(t, 90*24*time.Hour, "node", nil)
 	put(own)
-	kept := check.Value(serve.SelfSigned(dir, "n1", func() []string { return hosts }))(t)
+	kept := check.Value(serve.SelfSigned(dir, "n1", func() []string { return hosts }, nil))(t)
 	if !bytes.Equal(shown(t, kept), own.Certificate[0]) {
 		t.Error("one that an operator has made is replaced")
 	}
 	// One that is about to expire is not.
 	put(newPair(t, "old", nil))
-	renewed := check.Value(serve.SelfSigned(dir, "n1", nobody))(t)
+	renewed := check.Value(serve.SelfSigned(dir, "n1", nobody, nil))(t)
 	if leaf, err := x509.ParseCertificate(shown(t, renewed)); err != nil || leaf.NotAfter.Before(time.Now().Add(100*24*time.Hour)) {
 		t.Errorf("%v: it is not made anew, though it ends soon", err)
 	}
+}
+
+// TestSelfSignedThatCannotBeRenewed: one that is due stays in use while nothing can be written, and that is told.
+func TestSelfSignedThatCannotBeRenewed(t *testing.T) {
+	dir := t.TempDir()
+	old := newPair(t, "old", nil)
+	certFile, keyFile := writePair(t, dir, old)
+	check.Fatal(t, os.Rename(certFile, filepath.Join(dir, "kubelet.crt")))
+	check.Fatal(t, os.Rename(keyFile, filepath.Join(dir, "kubelet.key")))
+	check.Fatal(t, os.MkdirAll(durable.Temporary(filepath.Join(dir, "kubelet.key"))+"/in the way", 0o700))
+	var failed []error
+	c := check.Value(serve.SelfSigned(dir, "n1", func() []string { return nil }, func(err error) { failed = append(failed, err) }))(t)
+	check.Equal(t, bytes.Equal(shown(t, c), old.Certificate[0]), true, "it shows the old one")
+	check.Equal(t, len(failed), 1, "how often it was told: %v", failed)
 }
 
 func TestTLSSettings(t *testing.T) {
@@ -192,7 +207,7 @@ func TestLegacyCipherSuites(t *testing.T) {
 		{[]string{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305"}, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, ""},
 	} {
 		t.Run(strings.Join(tt.suites, " ")+" "+tls.CipherSuiteName(tt.client), func(t *testing.T) {
-			c, err := serve.SelfSigned(t.TempDir(), "n1", func() []string { return []string{"127.0.0.1"} })
+			c, err := serve.SelfSigned(t.TempDir(), "n1", func() []string { return []string{"127.0.0.1"} }, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
