@@ -141,7 +141,12 @@ func (k *check) directories() bool {
 		}
 	}
 	if err := writable(c.PodLogsDir()); err != nil {
-		k.warn(fmt.Sprintf("podLogsDir %s: %v: no container can be started", c.PodLogsDir(), err))
+		err = fmt.Errorf("podLogsDir %s: %w", c.PodLogsDir(), err)
+		if info, e := os.Stat(c.PodLogsDir()); e == nil && info.IsDir() {
+			k.warn(err.Error() + ": no container can be started")
+		} else { // a start has to make it
+			k.refuse(err)
+		}
 	}
 	if path := k.static.Path; path != "" && !exists(path) {
 		k.warn(fmt.Sprintf("staticPodPath %s: does not exist: there are no static pods of it until it does", path))

@@ -24,6 +24,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -141,6 +142,18 @@ func TestCheck(t *testing.T) {
 	if len(idle.WithoutEffect) != 2 || idle.WithoutEffect[0] != "syncFrequency" || !strings.Contains(idle.WithoutEffect[1], "AllAlpha") {
 		t.Errorf("%q", idle.WithoutEffect)
 	}
+}
+
+// TestCheckOfLogDirectory: one that a start can't make ends it, as a kubelet's.
+func TestCheckOfLogDirectory(t *testing.T) {
+	dir := must.Value(os.MkdirTemp("", "c"))(t) // t.TempDir has too long a path for sockets
+	t.Cleanup(func() { must.Error(t, os.RemoveAll(dir)) })
+	hosttest.Write(t, filepath.Join(dir, "plain"), "")
+	o := checked(t, dir, "podLogsDir: "+dir+"/plain/logs")
+	must.Has(t, strings.Join(Check(t.Context(), o).Refused, "|"), "podLogsDir "+dir+"/plain/logs: ", "what is refused")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // an agent that starts runs on
+	defer cancel()
+	must.Says(t, Run(ctx, o), "open the pod logs directory", "the start")
 }
 
 func wantMore(t *testing.T, what string, got, before []string, want string) {
