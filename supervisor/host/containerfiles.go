@@ -188,7 +188,11 @@ func (h *Host) terminationMessage(r *port.TerminationMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	log, whole, err := readEnd(h.logs.Root,
+	all, err := h.logs.Area()
+	if err != nil {
+		return "", fmt.Errorf("open the pod logs directory: %w", err)
+	}
+	log, whole, err := readEnd(all.Root,
 		filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), terminationmessage.ReadLog)
 	if err != nil {
 		return "", fmt.Errorf("read the container log for the termination message: %w", err)

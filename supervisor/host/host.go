@@ -70,7 +70,8 @@ type Host struct {
 	// root is the agent's root directory, with links resolved, as mountinfo has it.
 	root string
 	// pods and logs are held open: nothing below them leads out of them.
-	pods, logs *area.Area
+	pods *area.Area
+	logs *area.Place
 	*podlogs.Logs
 	*accounts.Accounts
 	children      *children
@@ -128,8 +129,8 @@ func New(c Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the pods directory: %w", err)
 	}
-	logDirs, err := area.Open(c.LogRoot, logRootMode)
-	if err != nil {
+	logDirs := area.At(c.LogRoot, logRootMode)
+	if _, err := logDirs.Area(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the pod logs directory: %w", err), pods.Root.Close())
 	}
 	if c.Measured == nil {
@@ -150,7 +151,7 @@ func New(c Config) (*Host, error) {
 		Effort: c.Counting, Home: h.pods.Real, Ask: h.countInChild, Counted: h.countedInChild,
 	})
 	if err != nil {
-		return nil, errors.Join(err, pods.Root.Close(), logDirs.Root.Close())
+		return nil, errors.Join(err, pods.Root.Close(), logDirs.Close())
 	}
 	h.disks.machine, h.disks.root = netdisks.This(), filepath.Join(root, "plugins", "kubernetes.io")
 	h.table = mounts.NewTable()
@@ -177,5 +178,5 @@ func (h *Host) withoutServer(path string) bool {
 func (h *Host) Close() error {
 	h.counts.Close()
 	h.table.Close()
-	return errors.Join(h.disks.close(), h.pods.Root.Close(), h.logs.Root.Close())
+	return errors.Join(h.disks.close(), h.pods.Root.Close(), h.logs.Close())
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,6 +66,25 @@ func TestNamesThatLeadElsewhere(t *testing.T) {
 	if err != nil || len(entries) != 0 {
 		t.Errorf("something was made: %v %v", entries, err)
 	}
+}
+
+// TestLogDirectoryIsReplaced: people remove the directory of all logs, or have another file system there. Pods that start
+// then have their logs in what is there, and what is removed with a pod is removed there.
+func TestLogDirectoryIsReplaced(t *testing.T) {
+	l := newLab(t)
+	logs := filepath.Join(l.root, "logs")
+	for _, replace := range []func() error{
+		func() error { return nil },
+		func() error { return os.RemoveAll(logs) },
+		func() error { return errors.Join(os.Rename(logs, logs+".old"), os.Mkdir(logs, 0o755)) },
+	} {
+		check.Fatal(t, replace())
+		check.Fatal(t, l.prepare(newPod()))
+		hosttest.WantMode(t, filepath.Join(logs, "default_web_u1", "app"), os.ModeDir|0o755)
+	}
+	gone := port.PodDirs{UID: "u1", Namespace: "default", Name: "web"}
+	check.Fatal(t, l.remove(gone))
+	check.None(t, check.Value(os.ReadDir(logs))(t), "directories of logs left")
 }
 
 // A link that a pod left in place of its own directory leads nowhere.

@@ -46,6 +46,10 @@ func (h *Host) prepare(ctx context.Context, pod *v1.Pod) error {
 			return err
 		}
 	}
+	logDirs, err := h.logs.Area()
+	if err != nil {
+		return fmt.Errorf("open the pod logs directory: %w", err)
+	}
 	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -53,7 +57,7 @@ func (h *Host) prepare(ctx context.Context, pod *v1.Pod) error {
 		if err := h.pods.Root.MkdirAll(filepath.Join(dir, containersDir, name), area.Mode); err != nil {
 			return err
 		}
-		if err := h.logs.Root.MkdirAll(filepath.Join(logs, name), logMode); err != nil {
+		if err := logDirs.Root.MkdirAll(filepath.Join(logs, name), logMode); err != nil {
 			return fmt.Errorf("create the container log directory: %w", err)
 		}
 	}

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -190,7 +191,11 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 	if err := errors.Join(h.withoutDisks(dir), h.withoutDevices(dir)); err != nil {
 		return err
 	}
-	logs, err := h.logDirs(ref)
+	logDirs, err := h.logs.Area()
+	if err != nil {
+		return fmt.Errorf("open the pod logs directory: %w", err)
+	}
+	logs, err := logsOf(logDirs, ref)
 	if err != nil {
 		return err
 	}
@@ -200,13 +205,13 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 	}
 	mounted := mounts.Below(all, filepath.Join(h.pods.Real, dir))
 	for _, name := range logs {
-		mounted = append(mounted, mounts.Below(all, filepath.Join(h.logs.Real, name))...)
+		mounted = append(mounted, mounts.Below(all, filepath.Join(logDirs.Real, name))...)
 	}
 	if err := stillMounted(mounted); err != nil {
 		return err
 	}
 	for _, name := range logs {
-		if err := h.logs.Remove(ctx, ".", name); err != nil {
+		if err := logDirs.Remove(ctx, ".", name); err != nil {
 			return err
 		}
 	}
@@ -217,14 +222,14 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 	return h.pods.Remove(ctx, ".", dir)
 }
 
-// logDirs are the names of a pod's log directories: one, or, of an orphan of
+// logsOf are the names of a pod's log directories: one, or, of an orphan of
 // which only the UID is known, those that there are.
-func (h *Host) logDirs(ref port.PodDirs) ([]string, error) {
+func logsOf(logDirs *area.Area, ref port.PodDirs) ([]string, error) {
 	if ref.Name != "" {
 		name, err := area.LogDir(ref)
 		return []string{name}, err
 	}
-	dir, err := h.logs.Root.Open(".")
+	dir, err := logDirs.Root.Open(".")
 	if err != nil {
 		return nil, err
 	}

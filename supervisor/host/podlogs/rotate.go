@@ -24,26 +24,30 @@ import (
 
 // Logs implements port.ContainerLogs.
 type Logs struct {
-	dir *area.Area
+	at *area.Place
 	// compressing are the logs (port.LogRef) with a file in compression.
 	compressing sync.Map
 }
 
 var _ port.ContainerLogs = (*Logs)(nil)
 
-// New rotates the logs below dir.
-func New(dir *area.Area) *Logs { return &Logs{dir: dir} }
+// New rotates the logs below a directory.
+func New(at *area.Place) *Logs { return &Logs{at: at} }
 
 // LogSizes implements port.ContainerLogs.
 func (l *Logs) LogSizes(ctx context.Context, logs []port.LogRef, done func([]int64, error)) {
 	hostcall.Get(ctx, "LogSizes", "", func(ctx context.Context) ([]int64, error) {
+		dir, err := l.at.Area()
+		if err != nil {
+			return nil, err
+		}
 		sizes := make([]int64, len(logs))
 		for i, ref := range logs {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
 			sizes[i] = -1
-			info, err := l.dir.Root.Lstat(ref.String())
+			info, err := dir.Root.Lstat(ref.String())
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
@@ -58,14 +62,18 @@ func (l *Logs) LogSizes(ctx context.Context, logs []port.LogRef, done func([]int
 // RotatedLogs implements port.ContainerLogs.
 func (l *Logs) RotatedLogs(ctx context.Context, done func([]port.LogRef, error)) {
 	hostcall.Get(ctx, "RotatedLogs", "", func(ctx context.Context) (out []port.LogRef, err error) {
-		pods, err := fs.ReadDir(l.dir.Root.FS(), ".")
+		dir, err := l.at.Area()
+		if err != nil {
+			return nil, err
+		}
+		pods, err := fs.ReadDir(dir.Root.FS(), ".")
 		for _, p := range pods {
 			namespace, pod, uid, ok := logrotate.ParsePodDir(p.Name())
 			if !ok || !p.IsDir() { // a link may lead out of here
 				continue
 			}
 			ref := port.LogRef{Namespace: namespace, Pod: pod, UID: types.UID(uid)}
-			containers, err := fs.ReadDir(l.dir.Root.FS(), p.Name())
+			containers, err := fs.ReadDir(dir.Root.FS(), p.Name())
 			if err := errors.Join(ctx.Err(), unlessGone(err)); err != nil {
 				return nil, err
 			}
@@ -74,7 +82,7 @@ func (l *Logs) RotatedLogs(ctx context.Context, done func([]port.LogRef, error))
 				if !c.IsDir() {
 					continue
 				}
-				rotated, err := l.rotatedIn(filepath.Join(p.Name(), c.Name()))
+				rotated, err := rotatedIn(dir, filepath.Join(p.Name(), c.Name()))
 				if err != nil {
 					return nil, err
 				}
@@ -89,8 +97,8 @@ func (l *Logs) RotatedLogs(ctx context.Context, done func([]port.LogRef, error))
 
 // rotatedIn are the incarnations that have more than a current file in a
 // container's directory, in order.
-func (l *Logs) rotatedIn(dir string) (out []uint32, err error) {
-	entries, err := fs.ReadDir(l.dir.Root.FS(), dir)
+func rotatedIn(dir *area.Area, container string) (out []uint32, err error) {
+	entries, err := fs.ReadDir(dir.Root.FS(), container)
 	if err != nil {
 		return nil, unlessGone(err)
 	}
@@ -113,7 +121,11 @@ func unlessGone(err error) error {
 // LookAtLog implements port.ContainerLogs. Only regular files count.
 func (l *Logs) LookAtLog(ctx context.Context, log port.LogRef, done func(logrotate.Log, error)) {
 	hostcall.Get(ctx, "LookAtLog", log.String(), func(context.Context) (out logrotate.Log, err error) {
-		entries, err := fs.ReadDir(l.dir.Root.FS(), filepath.Dir(log.String()))
+		dir, err := l.at.Area()
+		if err != nil {
+			return out, err
+		}
+		entries, err := fs.ReadDir(dir.Root.FS(), filepath.Dir(log.String()))
 		if err != nil {
 			return out, err
 		}
@@ -141,7 +153,11 @@ func (l *Logs) LookAtLog(ctx context.Context, log port.LogRef, done func(logrota
 // StepLog implements port.ContainerLogs.
 func (l *Logs) StepLog(ctx context.Context, log port.LogRef, step logrotate.Step, done func(error)) {
 	hostcall.Do(ctx, "StepLog", log.String(), func(ctx context.Context) error {
-		dir, err := l.dir.Root.OpenRoot(filepath.Dir(log.String()))
+		all, err := l.at.Area()
+		if err != nil {
+			return err
+		}
+		dir, err := all.Root.OpenRoot(filepath.Dir(log.String()))
 		if err != nil {
 			return unlessGone(err)
 		}
@@ -281,20 +297,24 @@ func (r contextReader) Read(b []byte) (int, error) {
 // PruneLogs implements port.ContainerLogs.
 func (l *Logs) PruneLogs(ctx context.Context, oldest []port.LogRef, done func(error)) {
 	hostcall.Do(ctx, "PruneLogs", "", func(ctx context.Context) error {
+		dir, err := l.at.Area()
+		if err != nil {
+			return err
+		}
 		var failed error
 		for _, ref := range oldest {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			failed = errors.Join(failed, unlessGone(l.pruneLogs(ref)))
+			failed = errors.Join(failed, unlessGone(pruneLogs(dir, ref)))
 		}
 		return failed
 	}, done)
 }
 
-func (l *Logs) pruneLogs(ref port.LogRef) error {
-	dir := filepath.Dir(ref.String())
-	entries, err := fs.ReadDir(l.dir.Root.FS(), dir)
+func pruneLogs(dir *area.Area, ref port.LogRef) error {
+	container := filepath.Dir(ref.String())
+	entries, err := fs.ReadDir(dir.Root.FS(), container)
 	if err != nil {
 		return err
 	}
@@ -302,7 +322,7 @@ func (l *Logs) pruneLogs(ref port.LogRef) error {
 		if attempt, _, ok := logrotate.ParseFile(e.Name()); !ok || attempt >= ref.Attempt || e.IsDir() {
 			continue
 		}
-		if err := unlessGone(l.dir.Root.Remove(filepath.Join(dir, e.Name()))); err != nil {
+		if err := unlessGone(dir.Root.Remove(filepath.Join(container, e.Name()))); err != nil {
 			return err
 		}
 	}

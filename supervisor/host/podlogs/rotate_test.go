@@ -52,9 +52,9 @@ func newLab(t *testing.T) *lab {
 
 func newLogs(t testing.TB, path string) *Logs {
 	t.Helper()
-	dir := check.Value(area.Open(path, 0o755))(t)
-	t.Cleanup(func() { check.Error(t, dir.Root.Close()) })
-	return New(dir)
+	at := area.At(path, 0o755)
+	t.Cleanup(func() { check.Error(t, at.Close()) })
+	return New(at)
 }
 
 func (l *lab) step(s logrotate.Step) error {
@@ -82,6 +82,17 @@ func (l *lab) lookAtLog() logrotate.Log {
 
 func (l *lab) logPath(name string) string {
 	return filepath.Join(l.root, "logs", filepath.Dir(appLog.String()), name)
+}
+
+// TestDirectoryIsReplaced: logs are looked at where they are written, which is where the path leads now.
+func TestDirectoryIsReplaced(t *testing.T) {
+	l := newLab(t)
+	hosttest.Write(t, l.logPath("3.log"), "one\n")
+	check.Equal(t, l.lookAtLog().Size, 4, "bytes of the log")
+	logs := filepath.Join(l.root, "logs")
+	check.Fatal(t, os.Rename(logs, logs+".old"))
+	hosttest.Write(t, l.logPath("3.log"), "three\n")
+	check.Equal(t, l.lookAtLog().Size, 6, "bytes of the log in another directory")
 }
 
 func TestStepLog(t *testing.T) {
