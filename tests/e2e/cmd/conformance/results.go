@@ -19,6 +19,8 @@ import (
 type outcome struct {
 	Spec  string `json:"spec"`
 	State string `json:"state"` // passed, failed or skipped
+	// Group is what the spec is about: the outermost words of its name.
+	Group string `json:"group"`
 	// Why is the first line of what the suite says of a spec that did not pass.
 	Why string `json:"why,omitempty"`
 	// Failed is how often it has failed in all runs that are known.
@@ -51,7 +53,12 @@ func outcomeOf(r types.SpecReport) (o outcome, ran bool) {
 	}
 	why, _, _ := strings.Cut(strings.TrimSpace(r.Failure.Message), "\n")
 	o = outcome{Spec: r.FullText(), State: passed}
+	if len(r.ContainerHierarchyTexts) > 0 {
+		o.Group = r.ContainerHierarchyTexts[0]
+	}
 	switch {
+	case strings.HasPrefix(why, "A suite timeout occurred"):
+		return o, false
 	case r.State.Is(types.SpecStatePassed):
 		return o, true
 	case r.State.Is(types.SpecStateSkipped):
@@ -61,7 +68,7 @@ func outcomeOf(r types.SpecReport) (o outcome, ran bool) {
 		o.State, o.Why, o.Failed = failed, why, 1
 		return o, true
 	}
-	return o, false // the end of the time interrupted it
+	return o, false // it was interrupted
 }
 
 // results are outcomes by spec.
@@ -147,4 +154,30 @@ func compare(w io.Writer, troupe, kubelet results) (worse int) {
 	}
 	fmt.Fprintf(w, "%d specs with both; %d passed by the kubelet and not by troupe\n", both, worse)
 	return worse
+}
+
+// table prints, by groups of specs, how many have an outcome with both agents, and how many of those each passes.
+func table(w io.Writer, troupe, kubelet results) {
+	type row struct{ both, troupe, kubelet int }
+	rows := map[string]row{}
+	for spec, t := range troupe {
+		k := kubelet[spec]
+		if k.State == "" {
+			continue
+		}
+		r := rows[t.Group]
+		r.both++
+		if t.State == passed {
+			r.troupe++
+		}
+		if k.State == passed {
+			r.kubelet++
+		}
+		rows[t.Group] = r
+	}
+	fmt.Fprintln(w, "| specs | ran with both | kubelet passes | troupe passes |\n|---|---|---|---|")
+	for _, group := range slices.Sorted(maps.Keys(rows)) {
+		r := rows[group]
+		fmt.Fprintf(w, "| %s | %d | %d | %d |\n", group, r.both, r.kubelet, r.troupe)
+	}
 }

@@ -16,6 +16,7 @@ const report = `[{"SpecReports": [
   "Failure": {"Message": "it runs\nstill"}},
  {"LeafNodeType": "It", "LeafNodeText": "swap", "State": "skipped", "Failure": {"Message": "no swap"}},
  {"LeafNodeType": "It", "LeafNodeText": "not asked for", "State": "skipped"},
+ {"LeafNodeType": "It", "LeafNodeText": "at the end", "State": "timedout", "Failure": {"Message": "A suite timeout occurred"}},
  {"LeafNodeType": "It", "LeafNodeText": "too late", "State": "interrupted"}]}]`
 
 //tier:unit
@@ -28,8 +29,8 @@ func TestResults(t *testing.T) {
 	troupe, kubelet := results{}, results{}
 	troupe.add(read(report))
 	check.Deep(t, troupe, results{
-		"[sig-node] Pods run":  {Spec: "[sig-node] Pods run", State: passed},
-		"[sig-node] Pods stop": {Spec: "[sig-node] Pods stop", State: failed, Why: "it runs", Failed: 1},
+		"[sig-node] Pods run":  {Spec: "[sig-node] Pods run", Group: "[sig-node] Pods", State: passed},
+		"[sig-node] Pods stop": {Spec: "[sig-node] Pods stop", Group: "[sig-node] Pods", State: failed, Why: "it runs", Failed: 1},
 		"swap":                 {Spec: "swap", State: skipped, Why: "no swap"},
 	}, "outcomes")
 	kubelet.add(read(strings.ReplaceAll(report, `"failed"`, `"passed"`)))
@@ -38,6 +39,11 @@ func TestResults(t *testing.T) {
 	check.Equal(t, said.String(), "differs: [sig-node] Pods stop: troupe failed, kubelet passed: it runs\n"+
 		"3 specs with both; 1 passed by the kubelet and not by troupe\n", "what is said")
 	check.Equal(t, compare(&said, kubelet, troupe), 0, "specs that only the other passes")
+	said.Reset()
+	kubelet.add([]outcome{{Spec: "only here", State: passed}})
+	table(&said, troupe, kubelet)
+	check.Equal(t, said.String(), "| specs | ran with both | kubelet passes | troupe passes |\n|---|---|---|---|\n"+
+		"|  | 1 | 0 | 0 |\n| [sig-node] Pods | 2 | 2 | 1 |\n", "the table")
 
 	// It passes later, and an earlier run is not forgotten.
 	troupe.add(read(strings.ReplaceAll(report, `"failed"`, `"passed"`)))
