@@ -22,6 +22,8 @@ type NodeSuite struct {
 	Kubelet string
 	// Agnhost, Nonewprivs and DevicePlugin are the programs of the suite's images of these names.
 	Agnhost, Nonewprivs, DevicePlugin string
+	// Source is the directory of the release's source.
+	Source string
 	// Images are the names of the images that specs ask for, by what the suite calls them, such as BusyBox.
 	Images map[string]string
 }
@@ -35,7 +37,7 @@ func FindNodeSuite(ctx context.Context, repository, release, dir string) (_ Node
 	source := check.Must(suiteSource(ctx, repository, release))
 	return NodeSuite{
 		Tests: at("e2e_node.test"), Ginkgo: at("ginkgo"), Kubelet: at("kubelet"), Agnhost: at("agnhost"),
-		Nonewprivs: at("nonewprivs"), DevicePlugin: at("sample-device-plugin"),
+		Nonewprivs: at("nonewprivs"), DevicePlugin: at("sample-device-plugin"), Source: source,
 		Images: suiteImages(check.Must(os.ReadFile(filepath.Join(source, "test/utils/image/manifest.go")))),
 	}, nil
 }

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
@@ -23,7 +27,14 @@ done
 exec wget -q -T "$time" -O - "$1"
 `
 
-const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+// nmeter prints the time of day with milliseconds, which is what the suite calls nmeter -d0 '%3t' for. Debian's busybox
+// has none, and its date knows no fractions.
+const nmeter = `#!/bin/sh
+adjtimex | awk '/tv_sec/ {s = $2 % 86400} /tv_usec/ {u = $2}
+	END {printf "%02d:%02d:%02d.%03d\n", s / 3600, s % 3600 / 60, s % 60, u / 1000}'
+`
+
+const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // pushImages serves the images of the suite by their names, which it returns. Each is Debian's busybox and, where the
 // suite runs a program of Kubernetes, that program, built of the release's source.
@@ -31,20 +42,23 @@ func pushImages(ctx context.Context, r *lab.Registry, suite lab.NodeSuite, repos
 	defer check.Return(&err)
 	common := check.Must(base())
 	with := func(config v1.Config, files ...lab.File) v1.Image {
-		config.Env = []string{path}
+		config.Env = []string{searchPath}
 		return check.Must(lab.NewPlainImage(config, slices.Concat(common, files)...))
 	}
+	pause := check.Must(lab.ProgramImage(ctx, repository, "pause"))
 	program := func(name, file string, mode os.FileMode) lab.File {
 		return lab.File{Path: name, Mode: mode, Data: check.Must(os.ReadFile(file))}
 	}
-	agnhost := with(v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}},
+	porter := filepath.Join(suite.Source, "test/images/agnhost/porter")
+	agnhost := with(v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}, append(check.Must(served(pause)),
 		program("agnhost", suite.Agnhost, 0o755), lab.File{Path: "agnhost-2", Link: "agnhost"},
-		lab.File{Path: "uploads/", Mode: 0o777}, lab.File{Path: "usr/bin/curl", Mode: 0o755, Data: []byte(curl)})
+		program("localhost.crt", filepath.Join(porter, "localhost.crt"), 0o644),
+		program("localhost.key", filepath.Join(porter, "localhost.key"), 0o644),
+		lab.File{Path: "uploads/", Mode: 0o777}, lab.File{Path: "usr/bin/curl", Mode: 0o755, Data: []byte(curl)})...)
 	busybox := with(v1.Config{Cmd: []string{"sh"}})
 	const pages = "usr/share/nginx/html"
 	nginx := with(v1.Config{Entrypoint: []string{"httpd", "-f", "-p", "80", "-h", "/" + pages}},
 		lab.File{Path: pages + "/index.html", Mode: 0o644, Data: []byte("nginx\n")})
-	pause := check.Must(lab.ProgramImage(ctx, repository, "pause"))
 	all := map[string]v1.Image{
 		"Agnhost": agnhost, "AgnhostPrev": agnhost, "BusyBox": busybox, "IpcUtils": busybox, "Kitten": busybox,
 		"Nginx": nginx, "NginxNew": nginx, "Pause": pause,
@@ -56,11 +70,35 @@ func pushImages(ctx context.Context, r *lab.Registry, suite lab.NodeSuite, repos
 	check.OK(r.Push(ctx, lab.PauseImage, pause))
 	for of, image := range all {
 		if name := suite.Images[of]; name != "" { // else this release has none
+			// Specs replace one by another, and look which one runs.
+			config := check.Must(image.ConfigFile()).Config
+			config.Labels = map[string]string{"name": name}
+			image = check.Must(mutate.Config(image, config))
 			check.OK(r.Push(ctx, name, image))
 			names = append(names, name)
 		}
 	}
 	return names, nil
+}
+
+// served is an image as the registry in agnhost has it, by the name pause:testing.
+func served(image v1.Image) (files []lab.File, err error) {
+	defer check.Return(&err)
+	const at = "var/registry/pause/"
+	add := func(kind string, digest v1.Hash, text []byte) {
+		name := path.Join(at, kind, digest.Algorithm, digest.Hex[:2], digest.Hex, "data")
+		files = append(files, lab.File{Path: name, Mode: 0o644, Data: text})
+	}
+	digest := check.Must(image.Digest())
+	files = append(files, lab.File{Path: at + "manifests/testing", Mode: 0o644, Data: []byte(digest.String())})
+	add("manifests", digest, check.Must(image.RawManifest()))
+	add("blobs", check.Must(image.ConfigName()), check.Must(image.RawConfigFile()))
+	for _, layer := range check.Must(image.Layers()) {
+		content := check.Must(layer.Compressed())
+		add("blobs", check.Must(layer.Digest()), check.Must(io.ReadAll(content)))
+		check.OK(content.Close())
+	}
+	return files, nil
 }
 
 // base is busybox with all that it can be called as, and the users that the suite expects.
@@ -75,6 +113,7 @@ func base() (files []lab.File, err error) {
 		{Path: "etc/group", Mode: 0o644, Data: []byte("root:x:0:\nuser-defined-in-image:x:1000:\n" +
 			"group-defined-in-image:x:50000:user-defined-in-image\n")},
 		{Path: "root/", Mode: 0o700}, {Path: "home/user-defined-in-image/", Mode: 0o755}, {Path: "usr/bin/", Mode: 0o755},
+		{Path: "usr/bin/nmeter", Mode: 0o755, Data: []byte(nmeter)},
 	}
 	for _, applet := range strings.Fields(string(list)) {
 		if applet != "busybox" {
