@@ -9,9 +9,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,12 +22,13 @@ import (
 )
 
 const usage = `conformance [--agent troupe|kubelet|both] [--focus REGEXP] [--skip REGEXP] [--labels FILTER] [--procs N]
-            [--time DURATION] [--rest] [--compare] [--release 1.37.2] [--programs DIR] [--dir DIR]
+            [--time DURATION] [--rest] [--compare] [--build] [--release 1.37.2] [--programs DIR] [--dir DIR]
   Runs the specs of Kubernetes' e2e_node that the filter of labels selects and the expression matches, with one agent
   after the other. What fails runs once more, alone. Needs root.
   Outcomes are kept in DIR for later runs. --rest runs only specs that have none yet. --compare runs nothing, and prints
-  all. After --time the suite is ended. Logs of the suite, the agent and the runtime are in DIR/AGENT.
-  Without --programs, which has e2e_node.test, ginkgo, kubelet, and the programs of images, they are built.
+  all, and a table. --build only builds. After --time the suite is ended. Logs of the suite, the agent and the runtime
+  are in DIR/AGENT. Without --programs, which has e2e_node.test, ginkgo, kubelet, and the programs of images, they are
+  built.
 `
 
 // labels leaves out what stops or configures the agent or the machine, and features that are off by default.
@@ -36,9 +37,9 @@ const labels = "!Serial && !Disruptive && !Flaky && Feature: isEmpty"
 type options struct {
 	agent, focus, skip, labels, release, programs, dir string
 
-	procs         int
-	time          time.Duration
-	rest, compare bool
+	procs                int
+	time                 time.Duration
+	rest, compare, build bool
 }
 
 func main() {
@@ -56,9 +57,17 @@ func main() {
 	flag.DurationVar(&o.time, "time", 3*time.Hour, "")
 	flag.BoolVar(&o.rest, "rest", false, "")
 	flag.BoolVar(&o.compare, "compare", false, "")
+	flag.BoolVar(&o.build, "build", false, "")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
 	flag.Parse()
-	if err := o.run(ctx); err != nil {
+	err := enter()
+	if err == nil {
+		err = o.run(ctx)
+	}
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		os.Exit(ended.ExitCode()) // that of this command in namespaces of its own, which has said why
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(1)
 	}
@@ -80,9 +89,17 @@ func (o *options) run(ctx context.Context) (err error) {
 		check.OK(r.read(o.kept(name)))
 	}
 	if !o.compare {
-		check.OK(apart())
+		// All is built first: it may want modules, and from a network namespace there is no way out.
 		suite := check.Must(o.suite(ctx, repository))
 		programs := map[string]string{"kubelet": suite.Kubelet, "troupe": check.Must(lab.BuildTroupe(ctx, repository, false))}
+		check.Must(lab.Containerd2.BinDir(ctx, repository, os.Stderr))
+		if o.build {
+			return nil
+		}
+		if !isApart() {
+			return apart(ctx, o.dir)
+		}
+		check.OK(settle())
 		p := parts{repository: repository, suite: suite, registry: check.Must(lab.NewRegistry())}
 		defer p.registry.Close()
 		p.images = check.Must(pushImages(ctx, p.registry, suite, repository))
@@ -97,10 +114,11 @@ func (o *options) run(ctx context.Context) (err error) {
 			check.OK(errors.Join(err, all[name].write(o.kept(name)), n.close(ctx)))
 		}
 	}
-	for name, r := range all {
-		if o.agent == "both" || o.agent == name {
-			r.show(os.Stdout, name)
-		}
+	for _, name := range agents {
+		all[name].show(os.Stdout, name)
+	}
+	if o.compare {
+		table(os.Stdout, all["troupe"], all["kubelet"])
 	}
 	if worse := compare(os.Stdout, all["troupe"], all["kubelet"]); worse > 0 && o.agent != "kubelet" {
 		return fmt.Errorf("%d specs that the kubelet passes", worse)
@@ -143,7 +161,7 @@ func (o *options) specs(ctx context.Context, n *node, known results) error {
 	known.add(fresh)
 	fresh = slices.DeleteFunc(fresh, func(o outcome) bool { return o.State != failed })
 	left := o.time - time.Since(begin)
-	if len(fresh) == 0 || left < time.Minute {
+	if len(fresh) == 0 || left < time.Minute || ctx.Err() != nil {
 		return nil
 	}
 	var again []string
@@ -154,19 +172,4 @@ func (o *options) specs(ctx context.Context, n *node, known results) error {
 	fresh, err = n.run(ctx, 1, left, append(pick("focus", again), "--label-filter="+o.labels))
 	known.add(fresh)
 	return err
-}
-
-// apart gives this process a mount namespace of its own, by starting it again in one. Mounts of containers come through
-// there, as on a machine, and nothing comes out of it.
-func apart() error {
-	const mark = "CONFORMANCE_APART"
-	if os.Getenv(mark) != "" {
-		return errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
-			syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""), os.Unsetenv(mark))
-	}
-	runtime.LockOSThread() // the namespace is that of the thread that asks for it
-	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("make a mount namespace, as root: %w", err)
-	}
-	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), mark+"=1"))
 }

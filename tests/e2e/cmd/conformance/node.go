@@ -15,25 +15,27 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 const (
-	token      = "conformance"
-	apiserver  = "https://127.0.0.1:6443" // where the suite has it
-	health     = "http://127.0.0.1:10248/healthz"
-	startTime  = 5 * time.Minute // much, for a busy machine
-	stopTime   = time.Minute
-	podCgroups = "/kubepods"
+	token     = "conformance"
+	apiserver = "https://127.0.0.1:6443" // where the suite has it
+	health    = "http://127.0.0.1:10248/healthz"
+	startTime = 5 * time.Minute // much, for a busy machine
+	stopTime  = time.Minute
+	cleanTime = 5 * time.Minute
 )
 
-// settings are those that the suite starts a kubelet with, and what a machine with cgroup v1 or swap needs. The suite
-// also sets systemCgroups, which moves all processes of the machine: it is left out.
+// settings are those that the suite starts a kubelet with, and what a machine with cgroup v1 or swap needs.
 const settings = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
 cgroupRoot: /
+kubeletCgroups: ` + agentCgroup + `
+systemCgroups: ` + systemCgroup + `
 podCIDR: 10.100.0.0/24
 volumeStatsAggPeriod: 10s
 fileCheckFrequency: 10s
@@ -88,7 +90,6 @@ func (p parts) start(ctx context.Context, dir, agent string) (n *node, err error
 			err = errors.Join(err, n.close(ctx))
 		}
 	}()
-	check.OK(lab.RemoveCgroup(ctx, podCgroups)) // of an earlier run that was killed
 	check.OK(errors.Join(os.MkdirAll(n.file("static-pods"), 0o755), link(p.suite.Tests, n.file("e2e_node.test"))))
 	for file, text := range map[string]string{
 		"config.yaml": fmt.Sprintf(settings, dir), "kubeconfig": kubeconfig, "spec.yaml": spec,
@@ -101,6 +102,8 @@ func (p parts) start(ctx context.Context, dir, agent string) (n *node, err error
 		Log: os.Stderr,
 	}))
 	check.OK(n.lab.Start(ctx))
+	check.OK(cgroup.Join(runtimeCgroup, n.lab.PID()))
+	check.OK(n.takeLocalImages())
 	for _, image := range p.images {
 		check.Must(n.lab.Images().PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}}))
 	}
@@ -113,9 +116,18 @@ func (p parts) start(ctx context.Context, dir, agent string) (n *node, err error
 	check.OK(link(agent, n.file("kubelet")))
 	check.OK(n.agent.Run([]string{
 		n.file("kubelet"), "--config", n.file("config.yaml"), "--kubeconfig", n.file("kubeconfig"),
-		"--root-dir", places["root"], "--container-runtime-endpoint", n.lab.Endpoint(), "--v", "4",
+		"--root-dir", places["root"], "--container-runtime-endpoint", n.lab.Endpoint(), "--runtime-cgroups", runtimeCgroup,
+		"--v", "4",
 	}, nil))
 	return n, n.await(ctx, n.agent, health)
+}
+
+// takeLocalImages has the runtime pull images of localhost:5000 from there: specs run a registry there, in a pod.
+func (n *node) takeLocalImages() error {
+	const registry = "localhost:5000"
+	dir := filepath.Join(n.lab.Dir(), "certs.d", registry)
+	return errors.Join(os.MkdirAll(dir, 0o755),
+		os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte("server = \"http://"+registry+"\"\n"), 0o644))
 }
 
 func (n *node) file(name string) string { return filepath.Join(n.dir, name) }
@@ -169,7 +181,7 @@ func (n *node) bind() (err error) {
 
 // close ends all of it and removes what it has made but the logs.
 func (n *node) close(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
 	for _, d := range []*lab.Daemon{n.agent, n.services} {
 		if d != nil {
@@ -181,7 +193,6 @@ func (n *node) close(ctx context.Context) (err error) {
 	if n.lab != nil {
 		err = n.lab.Cleanup(ctx)
 	}
-	err = errors.Join(err, lab.RemoveCgroup(ctx, podCgroups))
 	for _, at := range n.mounts {
 		err = errors.Join(err, lab.Unmount(at))
 	}
@@ -220,8 +231,8 @@ func (n *node) run(ctx context.Context, procs int, limit time.Duration, filter [
 	suite := check.Must(lab.StartProcess(cmd))
 	select {
 	case <-suite.Exited(): // with an error if a spec failed: the report says which
-	case <-ctx.Done():
-		return nil, errors.Join(ctx.Err(), suite.End(ctx, syscall.SIGINT, stopTime))
+	case <-ctx.Done(): // it reports what it has
+		check.OK(suite.End(context.WithoutCancel(ctx), syscall.SIGINT, stopTime))
 	}
 	all, err := readReport(report)
 	if err != nil {

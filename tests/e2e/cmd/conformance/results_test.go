@@ -16,7 +16,8 @@ const report = `[{"SpecReports": [
   "Failure": {"Message": "it runs\nstill"}},
  {"LeafNodeType": "It", "LeafNodeText": "swap", "State": "skipped", "Failure": {"Message": "no swap"}},
  {"LeafNodeType": "It", "LeafNodeText": "not asked for", "State": "skipped"},
- {"LeafNodeType": "It", "LeafNodeText": "at the end", "State": "timedout", "Failure": {"Message": "A suite timeout occurred"}},
+ {"LeafNodeType": "It", "LeafNodeText": "at the end", "State": "timedout",
+  "Failure": {"Message": "A suite timeout occurred"}},
  {"LeafNodeType": "It", "LeafNodeText": "too late", "State": "interrupted"}]}]`
 
 //tier:unit
@@ -29,9 +30,11 @@ func TestResults(t *testing.T) {
 	troupe, kubelet := results{}, results{}
 	troupe.add(read(report))
 	check.Deep(t, troupe, results{
-		"[sig-node] Pods run":  {Spec: "[sig-node] Pods run", Group: "[sig-node] Pods", State: passed},
-		"[sig-node] Pods stop": {Spec: "[sig-node] Pods stop", Group: "[sig-node] Pods", State: failed, Why: "it runs", Failed: 1},
-		"swap":                 {Spec: "swap", State: skipped, Why: "no swap"},
+		"[sig-node] Pods run": {Spec: "[sig-node] Pods run", Group: "[sig-node] Pods", State: passed},
+		"[sig-node] Pods stop": {
+			Spec: "[sig-node] Pods stop", Group: "[sig-node] Pods", State: failed, Why: "it runs", Failed: 1,
+		},
+		"swap": {Spec: "swap", State: skipped, Why: "no swap"},
 	}, "outcomes")
 	kubelet.add(read(strings.ReplaceAll(report, `"failed"`, `"passed"`)))
 	var said strings.Builder
