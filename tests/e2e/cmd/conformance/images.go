@@ -57,7 +57,9 @@ func pushImages(ctx context.Context, r *lab.Registry, suite lab.NodeSuite, repos
 		lab.File{Path: "uploads/", Mode: 0o777}, lab.File{Path: "usr/bin/curl", Mode: 0o755, Data: []byte(curl)})...)
 	busybox := with(v1.Config{Cmd: []string{"sh"}})
 	const pages = "usr/share/nginx/html"
-	nginx := with(v1.Config{Entrypoint: []string{"httpd", "-f", "-p", "80", "-h", "/" + pages}},
+	// The first process of a container ends at a signal only if it says so, and httpd does not.
+	const serve = "trap exit TERM; httpd -f -p 80 -h /" + pages + " & wait"
+	nginx := with(v1.Config{Entrypoint: []string{"sh", "-c", serve}},
 		lab.File{Path: pages + "/index.html", Mode: 0o644, Data: []byte("nginx\n")})
 	all := map[string]v1.Image{
 		"Agnhost": agnhost, "AgnhostPrev": agnhost, "BusyBox": busybox, "IpcUtils": busybox, "Kitten": busybox,
