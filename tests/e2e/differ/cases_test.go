@@ -131,6 +131,20 @@ func TestEarly(t *testing.T) {
 	}
 }
 
+// TestAgain: a container's own policy and rules come before its pod's policy.
+//
+//tier:unit
+func TestAgain(t *testing.T) {
+	p := &v1.Pod{Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyOnFailure, Containers: []v1.Container{{Name: "plain"}, {
+		Name: "ruled", RestartPolicy: new(v1.ContainerRestartPolicyNever),
+		RestartPolicyRules: []v1.ContainerRestartRule{{ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Values: []int32{3}}}},
+	}}}}
+	for name, want := range map[string][]int32{"plain": {3, 4}, "ruled": {3}, "none": nil} {
+		got := slices.DeleteFunc([]int32{0, 3, 4}, func(code int32) bool { return !again(p, name, code) })
+		check.Same(t, got, want, "the codes with which %s is made again", name)
+	}
+}
+
 // TestBeside: some differences are known only of a pod that shows why.
 //
 //tier:unit

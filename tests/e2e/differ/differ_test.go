@@ -48,7 +48,7 @@ func TestDiffer(t *testing.T) {
 	if *count == 0 && *only == "" {
 		t.Skip("go tool task differ runs it")
 	}
-	lab.Need(t, append(lab.Containerd2.Needs(), lab.GoToolchain)...)
+	needNodes(t)
 	cases := []Case{}
 	for i := range uint64(*count) {
 		cases = append(cases, Draw(*firstSeed+i))
@@ -75,8 +75,9 @@ func TestDiffer(t *testing.T) {
 func judge(t *testing.T, verdicts []verdict, r *rig) {
 	t.Helper()
 	suspect := map[string][]Case{} // by the class that says most
-	told := map[string]string{}
-	ran, races := 0, 0
+	told := map[string]string{}    // of the first of them
+	ran := 0
+	var races []string
 	for _, v := range verdicts {
 		if len(v.runs) == 0 {
 			continue
@@ -87,20 +88,20 @@ func judge(t *testing.T, verdicts []verdict, r *rig) {
 			continue
 		}
 		ran++
-		differ := v.differ()
-		if len(differ) > 0 {
+		if differ := v.differ(); len(differ) > 0 {
 			class := classes(differ)[0]
-			suspect[class] = append(suspect[class], first.Case)
-			told[class] = words(differ)
-		} else if len(first.unknown()) > 0 {
-			races++
+			if suspect[class] = append(suspect[class], first.Case); len(suspect[class]) == 1 {
+				told[class] = words(differ)
+			}
+		} else if once := first.unknown(); len(once) > 0 {
+			races = append(races, fmt.Sprintf("%d: %s", first.Seed, classes(once)[0]))
 		}
 	}
-	t.Logf("%d pods, %d with differences that did not come again", ran, races)
-	n := 0
-	for class, cases := range suspect {
+	t.Logf("%d pods, %d with differences that did not come again:\n%s", ran, len(races), strings.Join(races, "\n"))
+	for n, class := range slices.Sorted(maps.Keys(suspect)) {
+		cases := suspect[class]
 		small := cases[0]
-		if n++; r != nil && n <= *shrinks {
+		if r != nil && n < *shrinks {
 			small = check.Value(shrink(small, r.shows(t.Context(), class)))(t)
 		}
 		t.Errorf("%s: %d pods, %v\n%s\nthe smallest pod, %s:\n%s", class, len(cases), short(cases), told[class], small, text(t, small))
@@ -163,6 +164,12 @@ func (r *rig) leftovers(t *testing.T) {
 	}
 }
 
+// needNodes skips the test where newRig can start none.
+func needNodes(t *testing.T) {
+	t.Helper()
+	lab.Need(t, append(lab.Containerd2.Needs(), lab.RuncBuild)...)
+}
+
 // newRig starts both nodes.
 func newRig(t *testing.T) *rig {
 	t.Helper()
@@ -177,10 +184,11 @@ func newRig(t *testing.T) *rig {
 		}, lab.File{Path: "work", Mode: 0o755, Data: work}))(t)
 		check.Fatal(t, registry.Push(ctx, name, image))
 	}
+	runc := check.Value(lab.BuildRunc(ctx, repository, os.Stderr))(t)
 	r := &rig{}
 	kubelet := check.Value(member.Kubelet(ctx, repository, os.Stderr))(t)
 	for _, agent := range []member.Agent{kubelet, member.Troupe(check.Value(shared.Troupe())(t))} {
-		s, err := newSide(ctx, &shared, agent)
+		s, err := newSide(ctx, &shared, agent, runc)
 		if s != nil && s.Member != nil {
 			t.Cleanup(func() {
 				if t.Failed() {

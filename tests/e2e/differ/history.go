@@ -226,20 +226,21 @@ func stuck(all []v1.ContainerStatus) bool {
 
 // again says whether a container that has ended is likely to be started again.
 func again(p *v1.Pod, name string, code int32) bool {
-	for _, c := range p.Spec.Containers {
-		if c.Name == name && c.RestartPolicy != nil {
-			return *c.RestartPolicy != v1.ContainerRestartPolicyNever && code != 0
-		}
-	}
 	for _, c := range p.Spec.InitContainers {
 		if c.Name == name {
 			return c.RestartPolicy != nil || code != 0 && p.Spec.RestartPolicy != v1.RestartPolicyNever
 		}
 	}
 	for _, c := range p.Spec.Containers {
-		if c.Name == name {
-			return p.Spec.RestartPolicy == v1.RestartPolicyAlways || p.Spec.RestartPolicy == v1.RestartPolicyOnFailure && code != 0
+		if c.Name != name {
+			continue
 		}
+		policy := p.Spec.RestartPolicy
+		if c.RestartPolicy != nil {
+			policy = v1.RestartPolicy(*c.RestartPolicy)
+		}
+		return policy == v1.RestartPolicyAlways || policy == v1.RestartPolicyOnFailure && code != 0 ||
+			slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool { return slices.Contains(r.ExitCodes.Values, code) })
 	}
 	return false
 }

@@ -43,7 +43,7 @@ func TestMutantCases(t *testing.T) {
 //
 //tier:all mutants, which `go run ./tests/mutants differ` asks for
 func TestMutants(t *testing.T) {
-	lab.Need(t, append(lab.Containerd2.Needs(), lab.GoToolchain)...)
+	needNodes(t)
 	asked := strings.Fields(lab.Asked(t, "TROUPE_MUTANTS", "go run ./tests/mutants differ sets it"))
 	of := mutantCases(t)
 	var cases []Case

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +35,6 @@ type Observed struct {
 }
 
 const (
-	width    = 12 // pods at a time
 	tick     = 300 * time.Millisecond
 	unmoved  = 1500 * time.Millisecond // how long a pod shows the same before it is compared
 	given    = 8 * time.Second         // how long pods that show different things have to become the same
@@ -43,6 +43,10 @@ const (
 	goneSoon = 90 * time.Second
 	silence  = 2 * time.Second // how long no event comes of a pod that is gone before it has all
 )
+
+// width is how many pods are run at a time. They mostly wait, but where each one takes its processors from others, agents
+// take longer than pods are waited for.
+var width = min(12, 4*runtime.NumCPU())
 
 // each does something for each case, for some at a time.
 func each(cases []Case, do func(i int, c Case) error) error {
@@ -100,49 +104,59 @@ func (r *rig) one(ctx context.Context, c Case) (o Observed, err error) {
 	defer check.Return(&err)
 	o.Case = c
 	made, name := c.Make(), fmt.Sprintf("p%d-%d", c.Seed, r.made.Add(1))
-	pods, errs := make([]*v1.Pod, len(r.sides)), make([]error, len(r.sides))
-	var wait sync.WaitGroup
-	for i, s := range r.sides {
-		wait.Go(func() { pods[i], errs[i] = s.create(ctx, made, name) })
-	}
-	wait.Wait()
-	for _, err := range errs {
-		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-			o.Refused = err
-		} else if err != nil {
-			return o, err
-		}
-	}
-	if o.Refused != nil {
+	pods := make([]*v1.Pod, len(r.sides))
+	err = r.beside(func(i int, s *side) (err error) {
+		pods[i], err = s.create(ctx, made, name)
+		return err
+	})
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+		o.Refused = err
 		return o, r.remove(ctx, name)
 	}
-	if err := r.settle(ctx, made, name); err != nil {
-		return o, err
-	}
-	for _, s := range r.sides {
-		k, err := s.capture(name)
-		if err != nil {
-			return o, fmt.Errorf("%s: %w", s.Node(), err)
-		}
-		o.Keys = append(o.Keys, k)
-	}
+	check.OK(err)
+	check.OK(r.settle(ctx, made, name))
+	o.Keys = make([]keys, len(r.sides))
+	check.OK(r.beside(func(i int, s *side) (err error) {
+		o.Keys[i], err = s.capture(name)
+		return err
+	}))
 	check.OK(r.remove(ctx, name))
+	return o, r.beside(func(i int, s *side) error { return s.captureEnd(ctx, pods[i], name, o.Keys[i]) })
+}
+
+// beside does something on all nodes at once.
+func (r *rig) beside(do func(i int, s *side) error) error {
+	errs := make([]error, len(r.sides))
+	var wait sync.WaitGroup
 	for i, s := range r.sides {
-		l, _ := s.lives.get(name)
-		n := s.normal(l.pod)
-		told := s.told.about(ctx, pods[i], n)
-		s.calls.await(ctx, l.pod)
-		end := keys{}
-		check.OK(s.calls.keys(l.pod, end))
-		l.keys(end)
-		for _, from := range []keys{n.in(end), ended(l, n)} {
-			for path, value := range from {
-				o.Keys[i].set(path, value)
+		wait.Go(func() {
+			if err := do(i, s); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", s.Node(), err)
 			}
-		}
-		maps.Copy(o.Keys[i], told)
+		})
 	}
-	return o, nil
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// captureEnd adds what there is to see of a pod when it is gone.
+func (s *side) captureEnd(ctx context.Context, made *v1.Pod, name string, k keys) error {
+	l, _ := s.lives.get(name)
+	n := s.normal(l.pod)
+	told := s.told.about(ctx, made, n)
+	s.calls.await(ctx, l.pod)
+	end := keys{}
+	if err := s.calls.keys(l.pod, end); err != nil {
+		return err
+	}
+	l.keys(end)
+	for _, from := range []keys{n.in(end), ended(l, n)} {
+		for path, value := range from {
+			k.set(path, value)
+		}
+	}
+	maps.Copy(k, told)
+	return nil
 }
 
 // ended is the last status before a pod was gone.
@@ -206,21 +220,21 @@ func (r *rig) settle(ctx context.Context, of Pod, name string) error {
 }
 
 func (r *rig) settled(name string) bool {
-	same, calm, still := true, true, time.Hour
-	var first life
+	calm, still := true, time.Hour
+	all := make([]life, len(r.sides))
 	for i, s := range r.sides {
 		l, there := s.lives.get(name)
 		if !there {
 			return false
 		}
-		if i == 0 {
-			first = l
-		}
-		same = same && len(unknown(first.shown, l.shown)) == 0
-		calm = calm && !moving(l.pod) && s.spoke(l.pod) && restarted(l.shown) == restarted(first.shown)
+		all[i] = l
+		calm = calm && !moving(l.pod) && s.spoke(l.pod) && restarted(l.shown) == restarted(all[0].shown)
 		still = min(still, time.Since(l.changed))
 	}
-	return calm && (same && still >= unmoved || still >= given) || still >= waiting
+	if !calm || still >= given {
+		return still >= waiting || calm
+	}
+	return still >= unmoved && !slices.ContainsFunc(all[1:], func(l life) bool { return len(unknown(all[0].shown, l.shown)) > 0 })
 }
 
 // restarted are the containers that were made again: what is restarted on one node will be on the other.
@@ -277,9 +291,7 @@ func (s *side) capture(name string) (_ keys, err error) {
 func (r *rig) remove(ctx context.Context, name string) (err error) {
 	defer check.Return(&err)
 	for _, s := range r.sides {
-		if err := s.admin.CoreV1().Pods(s.namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
+		check.OK(s.delete(ctx, name, metav1.DeleteOptions{}))
 	}
 	for _, s := range r.sides {
 		gone := lab.Eventually(ctx, goneSoon, name+" is gone", func() error {
@@ -287,8 +299,16 @@ func (r *rig) remove(ctx context.Context, name string) (err error) {
 			return check.That(!there || l.gone, "it is there")
 		})
 		if gone != nil { // which is a difference, if it is not so on both
-			check.OK(s.admin.CoreV1().Pods(s.namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+			check.OK(s.delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 		}
 	}
 	return nil
+}
+
+func (s *side) delete(ctx context.Context, name string, how metav1.DeleteOptions) error {
+	err := s.admin.CoreV1().Pods(s.namespace).Delete(ctx, name, how)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

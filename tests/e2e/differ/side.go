@@ -43,8 +43,8 @@ const patience = 4 * time.Minute
 // settings are those of both nodes that are not a member's.
 const settings = "resolvConf: "
 
-// newSide starts a runtime and an agent, and waits until the node is ready.
-func newSide(ctx context.Context, shared *lab.Shared, agent member.Agent, env ...string) (s *side, err error) {
+// newSide starts a runtime, with the runc of a directory, and an agent, and waits until the node is ready.
+func newSide(ctx context.Context, shared *lab.Shared, agent member.Agent, runc string) (s *side, err error) {
 	defer check.Return(&err)
 	name := agent.Name
 	plane := check.Must(shared.ControlPlane())
@@ -54,7 +54,9 @@ func newSide(ctx context.Context, shared *lab.Shared, agent member.Agent, env ..
 	s = &side{namespace: "space-" + name, host: filepath.Join(dir, "host"), stop: make(chan struct{})}
 	s.calls.calls = map[string][]criproxy.Call{}
 	s.admin = check.Must(kubernetes.NewForConfig(plane.AdminConfig()))
-	s.lab = check.Must(lab.New(ctx, lab.Config{Dir: filepath.Join(dir, "c"), Release: lab.Containerd2, Registry: check.Must(shared.Registry()), Log: os.Stderr}))
+	s.lab = check.Must(lab.New(ctx, lab.Config{
+		Dir: filepath.Join(dir, "c"), Release: lab.Containerd2, RuncDir: runc, Registry: check.Must(shared.Registry()), Log: os.Stderr,
+	}))
 	check.OK(s.lab.Start(ctx))
 	for _, image := range []string{lab.PauseImage, lab.WorkImage, userImage, namedImage} {
 		check.Must(s.lab.Images().PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}}))
@@ -65,7 +67,7 @@ func newSide(ctx context.Context, shared *lab.Shared, agent member.Agent, env ..
 	node := "differ-" + name
 	s.Member = check.Must(member.New(member.Config{
 		Agent: agent, Node: node, Dir: filepath.Join(dir, "n"), Endpoint: s.proxy.Endpoint(), CgroupRoot: s.lab.CgroupRoot(), Plane: plane,
-		Flags: []string{"--node-ip", nodeAddress()}, Settings: settings + resolver, Env: env,
+		Flags: []string{"--node-ip", nodeAddress()}, Settings: settings + resolver,
 	}))
 	s.lives = lives{of: map[string]*life{}, normal: s.normal}
 	check.OK(s.makeHost())
