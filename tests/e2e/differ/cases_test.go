@@ -65,11 +65,12 @@ func TestNormal(t *testing.T) {
 	n := newNormal("/tmp/x/n", "/AGENT", "", "EMPTY", "10.1.0.3", "POD_IP")
 	for text, want := range map[string]string{
 		"/tmp/x/n/root/pods/1b4e28ba-2fa1-11d2-883f-0016d3cca427": "/AGENT/root/pods/UUID",
-		"10.1.0.3\tp1":                                    "POD_IP\tp1",
-		"..2026_11_29_01_02_03.123456789":                 "..TIME",
-		"at 2026-11-29T01:02:03Z":                         "at TIME",
-		"in 12ms (1.2s including waiting). Image size: 5": "in DURATION (DURATION including waiting). Image size: 5",
-		"back-off 10s restarting":                         "back-off DURATION restarting",
+		"10.1.0.3\tp1":                                                           "POD_IP\tp1",
+		"..2026_11_29_01_02_03.123456789":                                        "..TIME",
+		"at 2026-11-29T01:02:03Z":                                                "at TIME",
+		"in 12ms (1.2s including waiting). Image size: 5":                        "in DURATION (DURATION including waiting). Image size: 5",
+		"tmpfs / rw mode=755,uid=2147483648,gid=65536":                           "tmpfs / rw mode=755,uid=OF_USERS,gid=OF_USERS",
+		"back-off 10s restarting":                                                "back-off DURATION restarting",
 		"x eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJhIiwiZXhwIjo5MDAsImlhdCI6MTAwfQ.c2ln": `x TOKEN {"aud":"a","life":800}`,
 		"x eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJhIiwiZXhwIjo5MDAs.c2ln":               "x a token that can't be read",
 	} {
@@ -88,6 +89,17 @@ func TestKeys(t *testing.T) {
 		"r/envs[B]/value": "1", "r/envs[A]/value": "2", "r/envs[A]/value#2": "3", "r/envs[B]/key": "B", "r/envs[A]/key": "A", "r/envs[A]/key#2": "A",
 		"r/args": "b, a", "r/addCapabilities": "A, B", "r/empty": "{}", "r/n": "3",
 	}, "the keys")
+}
+
+// TestUsersOfAPod: which block of IDs a pod has is chance, and that it is a block is not.
+//
+//tier:unit
+func TestUsersOfAPod(t *testing.T) {
+	for first, want := range map[uint32]string{65536: "a block", 1 << 31: "a block", 0: "", 65537: "65537"} {
+		k := keys{}
+		check.Fatal(t, k.request("m", &runtimeapi.Mount{UidMappings: []*runtimeapi.IDMapping{{HostId: first, Length: 65536}}}))
+		check.Equal(t, k["m/uidMappings[0]/hostId"], want, "where users from %d on begin", first)
+	}
 }
 
 // TestCompare: a difference is told once, at the highest place.

@@ -127,6 +127,7 @@ var foreign = []struct {
 	{regexp.MustCompile(`(containers/[a-z-]+)/[0-9a-f]{8}\b`), "$1/HEX"},
 	{regexp.MustCompile(`:\d{5}->`), ":PORT->"},
 	{regexp.MustCompile(`/proc/\d+/`), "/proc/PID/"},
+	{regexp.MustCompile(`\b([ug]id)=\d{5,10}\b`), "$1=OF_USERS"}, // of a tmpfs of a pod with users of its own
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}\b`), "kube-api-access-X"},
 	{regexp.MustCompile(`\bin \d+(\.\d+)?m?s \(\d+(\.\d+)?m?s including waiting\)`), "in DURATION (DURATION including waiting)"},
 	{regexp.MustCompile(`back-off \d+m?\d*s`), "back-off DURATION"},
