@@ -149,7 +149,8 @@ func (k keys) request(path string, m proto.Message) error {
 			}
 		}
 		// A kubelet takes any block that is free.
-		if first, err := strconv.ParseFloat(value, 64); ofUsers.MatchString(at) && err == nil && first > 0 && math.Mod(first, usersEach) == 0 {
+		first, err := strconv.ParseFloat(value, 64)
+		if ofUsers.MatchString(at) && err == nil && first > 0 && math.Mod(first, usersEach) == 0 {
 			value = "a block"
 		}
 		k[at] = value
