@@ -183,9 +183,14 @@ func TestSettled(t *testing.T) {
 	for more, when := range map[string]time.Duration{
 		"": unmoved, "status/resources/limits/cpu": unmoved, "status/reason": given, restarts: waiting,
 	} {
-		for since, want := range map[time.Duration]bool{when: true, when - time.Second: false} {
-			r := rig{sides: []*side{of(more, since), of("", since)}}
-			check.Equal(t, r.settled("p"), want, "settled after %v with %q of one", since, more)
+		for _, times := range []time.Duration{1, secondTime} {
+			if when != unmoved {
+				when *= times
+			}
+			for since, want := range map[time.Duration]bool{when: true, when - time.Second: false} {
+				r := rig{sides: []*side{of(more, since), of("", since)}}
+				check.Equal(t, r.settled("p", times), want, "settled after %v with %q of one, at %d times as long", since, more, times)
+			}
 		}
 	}
 }

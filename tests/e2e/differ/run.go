@@ -68,7 +68,7 @@ func each(cases []Case, do func(i int, c Case) error) error {
 func (r *rig) run(ctx context.Context, cases []Case) ([]Observed, error) {
 	out := make([]Observed, len(cases))
 	return out, each(cases, func(i int, c Case) (err error) {
-		out[i], err = r.one(ctx, c)
+		out[i], err = r.one(ctx, c, 1)
 		return err
 	})
 }
@@ -87,8 +87,8 @@ func (v verdict) differ() []Difference {
 func (o Observed) unknown() []Difference { return unknown(o.Keys[0], o.Keys[1]) }
 
 func (r *rig) examine(ctx context.Context, c Case) (v verdict, err error) {
-	for range 2 {
-		o, err := r.one(ctx, c)
+	for _, times := range []time.Duration{1, secondTime} {
+		o, err := r.one(ctx, c, times)
 		if err != nil {
 			return v, fmt.Errorf("%s: %w", c, err)
 		}
@@ -99,8 +99,12 @@ func (r *rig) examine(ctx context.Context, c Case) (v verdict, err error) {
 	return v, nil
 }
 
-// one runs a case, as a pod of a name that no other has, from its creation until it is gone.
-func (r *rig) one(ctx context.Context, c Case) (o Observed, err error) {
+// secondTime is how many times as long a pod is waited for that has shown differences: an agent may have been slow.
+const secondTime = 3
+
+// one runs a case, as a pod of a name that no other has, from its creation until it is gone. It waits so many times as long as
+// is usual for pods that are not alike.
+func (r *rig) one(ctx context.Context, c Case, times time.Duration) (o Observed, err error) {
 	defer check.Return(&err)
 	o.Case = c
 	made, name := c.Make(), fmt.Sprintf("p%d-%d", c.Seed, r.made.Add(1))
@@ -114,7 +118,7 @@ func (r *rig) one(ctx context.Context, c Case) (o Observed, err error) {
 		return o, r.remove(ctx, name)
 	}
 	check.OK(err)
-	check.OK(r.settle(ctx, made, name))
+	check.OK(r.settle(ctx, made, name, times))
 	o.Keys = make([]keys, len(r.sides))
 	check.OK(r.beside(func(i int, s *side) (err error) {
 		o.Keys[i], err = s.capture(name)
@@ -203,23 +207,23 @@ func (s *side) create(ctx context.Context, of Pod, name string) (*v1.Pod, error)
 }
 
 // settle waits until both pods show the same and stay so, or long enough to say that they do not.
-func (r *rig) settle(ctx context.Context, of Pod, name string) error {
+func (r *rig) settle(ctx context.Context, of Pod, name string, times time.Duration) error {
 	every := time.NewTicker(tick)
 	defer every.Stop()
-	for begin := time.Now(); time.Since(begin) < longest; {
+	for begin := time.Now(); time.Since(begin) < times*longest; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-every.C:
 		}
-		if time.Since(begin) >= of.Watch && r.settled(name) {
+		if time.Since(begin) >= of.Watch && r.settled(name, times) {
 			return nil
 		}
 	}
 	return nil
 }
 
-func (r *rig) settled(name string) bool {
+func (r *rig) settled(name string, times time.Duration) bool {
 	calm, still := true, time.Hour
 	all := make([]life, len(r.sides))
 	for i, s := range r.sides {
@@ -231,8 +235,8 @@ func (r *rig) settled(name string) bool {
 		calm = calm && !moving(l.pod) && s.spoke(l.pod) && restarted(l.shown) == restarted(all[0].shown)
 		still = min(still, time.Since(l.changed))
 	}
-	if !calm || still >= given {
-		return still >= waiting || calm
+	if !calm || still >= times*given {
+		return calm || still >= times*waiting
 	}
 	return still >= unmoved && !slices.ContainsFunc(all[1:], func(l life) bool { return len(unknown(all[0].shown, l.shown)) > 0 })
 }
