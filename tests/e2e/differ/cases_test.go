@@ -257,6 +257,25 @@ func TestByChance(t *testing.T) {
 	check.Equal(t, len(compare(keys{ended: "0"}, ready)), 0, "differences of one whose container has ended")
 }
 
+// TestCaughtRunning: how a pod ended says nothing if one of its containers, made again and again, just ran on one node alone.
+//
+//tier:unit
+func TestCaughtRunning(t *testing.T) {
+	of := func(restarts, code, phase string) keys {
+		return keys{
+			"status/containerStatuses[main]/restartCount": restarts, "status/phase": phase, "end/phase": phase,
+			"end/containerStatuses[main]/state/terminated/exitCode": code,
+		}
+	}
+	for kept, troupe := range map[int]keys{
+		1: of("some", "0", "Succeeded"), // the phase before the end
+		3: of("some", "137", "Succeeded"),
+		4: of("0", "0", "Succeeded"),
+	} {
+		check.Equal(t, len(compare(of("some", "143", "Failed"), troupe)), kept, "differences from %v", troupe)
+	}
+}
+
 // TestSidecarsAreSeen: what comes after a sidecar starts when an agent has seen it run, so that none ends at once.
 //
 //tier:unit

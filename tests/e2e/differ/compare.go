@@ -30,10 +30,11 @@ var secondRun = regexp.MustCompile(`^cri/create/[a-z-]+/1(/|$)`)
 func compare(kubelet, troupe keys) (out []Difference) {
 	all := maps.Clone(kubelet)
 	maps.Copy(all, troupe)
+	caught := caughtRunning(kubelet, troupe)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		a, inA := kubelet[key]
 		b, inB := troupe[key]
-		if a == b && inA == inB {
+		if a == b && inA == inB || caught && ofEnd.MatchString(key) {
 			continue
 		}
 		if secondRun.MatchString(key) && (!inA || !inB) && (lacks(kubelet, key) || lacks(troupe, key)) {
@@ -76,6 +77,31 @@ func byChance(k keys, key string) bool {
 	}
 	return onceReady.MatchString(key) && k.some(`^status/(containerStatuses|initContainerStatuses\[sidecar\]).*/terminated/exitCode`)
 }
+
+// ofEnd are keys of how a pod ended.
+var ofEnd = regexp.MustCompile(`^(end/|history/(phases$|container/|condition/(Initialized|ContainersReady|Ready)=))`)
+
+// endCode is the exit code with which a container was shown at last.
+var endCode = regexp.MustCompile(`^end(/(?:c|initC)ontainerStatuses\[[a-z-]+\])/state/terminated/exitCode$`)
+
+// caughtRunning says whether a container that is made again and again just ran on one node alone when the pod was deleted, and
+// so ended there by a signal, and on the other one by itself.
+func caughtRunning(kubelet, troupe keys) bool {
+	for key, a := range kubelet { // order-free: any of them
+		m, b := endCode.FindStringSubmatch(key), troupe[key]
+		if m == nil || signaled(a) == signaled(b) {
+			continue
+		}
+		restarts := "status" + m[1] + "/restartCount"
+		if kubelet[restarts] == "some" && troupe[restarts] == "some" {
+			return true
+		}
+	}
+	return false
+}
+
+// signaled says whether an exit code is that of a process that a signal to end has ended.
+func signaled(code string) bool { return code == "143" || code == "137" }
 
 // lacks says whether a container was not made again on a node.
 func lacks(k keys, key string) bool {
