@@ -2,6 +2,7 @@ package differ
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -249,6 +250,12 @@ func TestByChance(t *testing.T) {
 			"event/Normal/Killing/spec.containers{main}/Stopping container main": "kubelet",
 		}
 		check.Equal(t, len(compare(loops, also)), kept, "differences of one with %q restarts", restarts)
+	}
+	for kept, code := range map[int]string{0: "3", 1: "137"} {
+		loops := keys{"status/containerStatuses[main]/restartCount": "some", "status/containerStatuses[main]/state/terminated/exitCode": code}
+		probed := maps.Clone(loops)
+		probed["cri/exec/main//work exit 0"] = "1"
+		check.Equal(t, len(compare(loops, probed)), kept, "differences of one that was probed and ended with %s", code)
 	}
 	ready := keys{"history/condition/Ready=True ": "seen"}
 	check.Equal(t, len(compare(keys{}, ready)), 1, "differences of a pod that was ready alone")

@@ -65,17 +65,39 @@ var ofLoop = regexp.MustCompile(`^(?:seen/([a-z-]+)|cri/stop/([a-z-]+)|event/Nor
 // onceReady are those of a pod that was ready for a moment, before a container ended by itself.
 var onceReady = regexp.MustCompile(`^history/condition/(ContainersReady|Ready)=True `)
 
+// ofProbe are those of its probes, one of which may have come when it ended.
+var ofProbe = regexp.MustCompile(`^(?:cri/exec/([a-z-]+)/.*|event/Warning/Unhealthy/spec\.(?:c|initC)ontainers\{([a-z-]+)\}/.*)$`)
+
 // byChance says whether a key is there or not by when somebody looked.
 func byChance(k keys, key string) bool {
-	if m := ofLoop.FindStringSubmatch(key); m != nil {
-		of := "[" + m[1] + m[2] + m[3] + "]/restartCount"
-		for _, when := range []string{"status", "end"} {
-			if k[when+"/containerStatuses"+of] == "some" || k[when+"/initContainerStatuses"+of] == "some" {
-				return true
-			}
-		}
+	if m := ofLoop.FindStringSubmatch(key); m != nil && k.loops(strings.Join(m[1:], "")) {
+		return true
+	}
+	if m := ofProbe.FindStringSubmatch(key); m != nil {
+		code, ended := k.of("status", strings.Join(m[1:], ""), "state/terminated/exitCode")
+		return ended && !signaled(code) && k.loops(strings.Join(m[1:], ""))
 	}
 	return onceReady.MatchString(key) && k.some(`^status/(containerStatuses|initContainerStatuses\[sidecar\]).*/terminated/exitCode`)
+}
+
+// loops says whether a container was made again.
+func (k keys) loops(container string) bool {
+	for _, when := range []string{"status", "end"} {
+		if restarts, _ := k.of(when, container, "restartCount"); restarts == "some" {
+			return true
+		}
+	}
+	return false
+}
+
+// of is what a status says of a container.
+func (k keys) of(when, container, path string) (value string, there bool) {
+	for _, list := range []string{"containerStatuses", "initContainerStatuses"} {
+		if value, there = k[when+"/"+list+"["+container+"]/"+path]; there {
+			break
+		}
+	}
+	return value, there
 }
 
 // ofEnd are keys of how a pod ended.
