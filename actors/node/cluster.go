@@ -119,7 +119,7 @@ func (a *cluster) tellPods(c *Config, d *pod.Deps) {
 // spawnQuiet spawns the actors that only answer.
 func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
 	a.status = spawn(ctx, c.Around, "status", status.New(&status.Deps{
-		API: c.Ports.API, Load: c.Ports.Load,
+		API: c.Ports.API, Load: c.Ports.Load, Events: c.Ports.Events,
 		Outlived: func(mirror types.UID) { a.mirrors.Tell(mirrors.Outlived{Mirror: mirror}) },
 		Restarted: func() {
 			a.apipods.Tell(apipods.Resend{})

@@ -155,6 +155,9 @@ func (s *status) refused(ctx *kernel.Context[Message], r *record, m answered) {
 			return
 		}
 	}
+	if kind == port.Invalid && m.what == statuswrite.Write {
+		s.rejected(ctx, r, m)
+	}
 	r.retryAt = ctx.Now().Add(backoff.Retry(s.deps.Refused, int(r.failures))).UnixNano()
 	log := ctx.Log().Debug()
 	if r.failures == 1 {
@@ -162,4 +165,27 @@ func (s *status) refused(ctx *kernel.Context[Message], r *record, m answered) {
 	}
 	log.Str("pod", m.object.Namespace+"/"+m.object.Name).Str("call", verbs[m.what]).Str("error",
 		m.err.Error()).Msg("the apiserver rejected a pod request; retrying")
+}
+
+// statusRejected is the reason of the event that tells what the apiserver says of a status (whynot knows it).
+const statusRejected = "StatusRejected"
+
+// rejected counts how often a last status was invalid. The pod's events say it the first time, and when the pod is
+// deleted without it.
+func (s *status) rejected(ctx *kernel.Context[Message], r *record, m answered) {
+	if r.final && m.want == r.want {
+		r.rejected++
+	}
+	message := "The apiserver rejected the status of the pod: "
+	switch {
+	case r.rejected == statuswrite.MostRejected:
+		message = "The pod is deleted without its last status, which the apiserver rejected: "
+	case r.rejected != 1 && r.failures != 1:
+		return
+	}
+	about := *m.object
+	about.UID = m.uid // of a static pod, not of its mirror
+	s.deps.Events.Record(port.Event{
+		Pod: &about, Warning: true, Reason: statusRejected, Message: message + m.err.Error(), At: ctx.Now(),
+	})
 }

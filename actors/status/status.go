@@ -49,7 +49,8 @@ type API interface {
 
 // Deps are what the actor needs.
 type Deps struct {
-	API API
+	API    API
+	Events port.Recorder
 	// Restarted is called when an incarnation after the first begins, or when messages were
 	// missed: everything must be sent again.
 	Restarted func()
@@ -118,12 +119,13 @@ type record struct {
 	troubled int64
 
 	failures uint16
-	// acks is how often written was acknowledged; 2 means twice or more.
-	acks    uint8
-	final   bool
-	deleted bool
-	unread  bool
-	queued  bool
+	// acks is how often written was acknowledged; 2 means twice or more. rejected: see statuswrite.Input.
+	acks     uint8
+	rejected uint8
+	final    bool
+	deleted  bool
+	unread   bool
+	queued   bool
 	// answered: its last call had an answer. unanswered: it had none in time.
 	answered, unanswered bool
 }
@@ -169,6 +171,9 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 		r := s.get(ctx, m.UID)
 		if m.Status != r.written && (r.changed == 0 || statuswrite.Renews(r.object, r.want, m.Status)) {
 			r.changed = ctx.Now().UnixNano()
+		}
+		if r.final != m.Final {
+			r.rejected, r.failures, r.retryAt = 0, 0, 0 // a last status is tried at once
 		}
 		r.want, r.final = m.Status, m.Final
 		if r.timer != 0 && !m.Final && statuswrite.Gathered(r.object, m.Status, ctx.Now(), timeOf(r.timer)) {
@@ -250,7 +255,7 @@ func (s *status) object(ctx *kernel.Context[Message], m Object) {
 			r.deleted = false // it is there again
 		}
 	} else {
-		r.deleted, r.failures, r.retryAt = false, 0, 0
+		r.deleted, r.failures, r.retryAt, r.rejected = false, 0, 0, 0
 	}
 	r.object, r.written, r.acks = m.Pod, nil, 0
 }
@@ -296,7 +301,7 @@ func (s *status) step(ctx *kernel.Context[Message], r *record) statuswrite.Step 
 	}
 	return statuswrite.Next(statuswrite.Input{
 		Now: ctx.Now(), Object: r.object, Unread: r.unread, Want: r.want, Settled: r.settled(),
-		Final: r.final, Deleted: r.deleted, Busy: busy, Crowded: crowded, Changed: timeOf(r.changed),
+		Final: r.final, Rejected: r.rejected, Deleted: r.deleted, Busy: busy, Crowded: crowded, Changed: timeOf(r.changed),
 		LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
 	})
 }

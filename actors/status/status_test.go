@@ -50,7 +50,7 @@ func newRig(t *testing.T) *rig {
 		takes: time.Millisecond, fail: func(string, string) error { return nil },
 	}
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[Message]{Name: "status", New: New(&Deps{
-		API: r, Restarted: func() { r.again++ }, Outlived: func(m types.UID) { r.Say("mirrors: replace %s", m) },
+		API: r, Events: r, Restarted: func() { r.again++ }, Outlived: func(m types.UID) { r.Say("mirrors: replace %s", m) },
 		Load: func() (bool, bool) { return r.busy, r.busy }, Calls: 4, Deadline: deadline, Probe: probe,
 		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 2 * time.Second}, Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
 	})})
@@ -106,6 +106,9 @@ func (r *rig) Delete(ctx context.Context, d port.APIDelete, done func(error)) {
 		return nil
 	})
 }
+
+// Record implements port.Recorder.
+func (r *rig) Record(e port.Event) { r.Say("event %s of %s: %s", e.Reason, e.Pod.UID, e.Message) }
 
 // put makes a new version of a pod, or a pod.
 func (r *rig) put(name string, change func(*v1.Pod)) *v1.Pod {
@@ -433,6 +436,56 @@ func TestDelete(t *testing.T) {
 	r.actor.Tell(Forget{UID: "u-web"})
 	r.Advance(time.Minute)
 	r.Want("no calls")
+}
+
+// TestLastRejected: of a last status that the apiserver rejects as invalid only the phase is written, and if that is
+// rejected too the pod is deleted without it. What the apiserver says is told once each.
+func TestLastRejected(t *testing.T) {
+	invalid := &port.Error{Kind: port.Invalid, Verb: "patch", Detail: "no such field"}
+	const told = "event StatusRejected of u-web: The apiserver rejected the status of the pod: patch: invalid: no such field"
+	calls := []string{"patch web", told}
+	for range statuswrite.MostRejected - 1 {
+		calls = append(calls, "patch web")
+	}
+	calls = append(calls, "event StatusRejected of u-web: The pod is deleted without its last status, which the apiserver "+
+		"rejected: patch: invalid: no such field", "delete web")
+	for name, c := range map[string]struct {
+		takes func(*v1.PodStatus) bool
+		phase v1.PodPhase
+		calls []string
+	}{
+		"but for its phase": {
+			func(s *v1.PodStatus) bool { return s.HostIP == "" }, v1.PodSucceeded,
+			[]string{"patch web", told, "patch web", "delete web"},
+		},
+		"whatever it is": {func(*v1.PodStatus) bool { return false }, v1.PodRunning, calls},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.put("web", func(p *v1.Pod) { p.Status.Phase = v1.PodRunning })
+			r.tell("web")
+			r.fail = func(verb, _ string) error {
+				if verb == "patch" && !c.takes(&r.patches[len(r.patches)-1].To.(*v1.Pod).Status) {
+					return invalid
+				}
+				if verb == "delete" {
+					check.Equal(t, r.has["web"].Status.Phase, c.phase, "the phase in the end")
+				}
+				return nil
+			}
+			r.show("web", v1.PodRunning, "", false)
+			r.Advance(time.Hour)
+			check.Equal(t, len(r.deletes), 0, "deletions of a pod that nobody deletes")
+			r.Forget()
+			r.put("web", func(p *v1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(r.Now())) })
+			r.tell("web")
+			r.show("web", v1.PodSucceeded, "", true)
+			r.Advance(time.Minute)
+			r.Want("calls", c.calls...)
+			r.Advance(time.Hour)
+			r.Want("no calls")
+		})
+	}
 }
 
 // TestAnotherOfThatName: what is said of a pod that is gone is not said of the next.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestStatusWritesThatHang: the apiserver answers no write of the status of many pods, as behind a
@@ -54,5 +55,37 @@ func TestStatusWritesThatHang(t *testing.T) {
 		}
 		c.fault = nil
 		w.until(3*time.Minute, "all are Ready", func() bool { return c.allReady(hang...) })
+	}
+}
+
+// TestStatusRejected: the apiserver rejects each status of a pod as invalid. The pod runs, and when it is deleted it
+// goes, within a minute of its end; its events have what the apiserver says.
+func TestStatusRejected(t *testing.T) {
+	t.Parallel()
+	for name, rejects := range map[string]bool{"from the start": true, "since it is deleted": false} {
+		t.Run(name, func(t *testing.T) {
+			w, c := newClusterNode(t, 1)
+			c.fault = func(call simapi.Call) simapi.Fault {
+				return simapi.Fault{Fail: rejects && call.Status && call.Key.Name == "web", Kind: port.Invalid, Detail: "status.web: Invalid value"}
+			}
+			c.create(aPod("web"), aPod("other"))
+			w.until(time.Minute, "they run", func() bool {
+				return c.ready("other") && c.ready("web") != rejects && len(w.rt.Truth().Runtime.Pods) == 2
+			})
+			rejects = true
+			c.delete("web", nil)
+			w.until(2*time.Minute, "it is gone", func() bool { return c.get("web") == nil })
+			w.until(time.Minute, "nothing of it is left", func() bool { return w.host.Pods() == 1 })
+			said := ""
+			for _, e := range w.events {
+				if e.Reason == "StatusRejected" {
+					said += e.Message + "\n"
+				}
+			}
+			check.Has(t, said, "The apiserver rejected the status of the pod: ", "events")
+			check.Has(t, said, "The pod is deleted without its last status, which the apiserver rejected: ", "events")
+			check.Equal(t, strings.Count(said, "invalid: status.web: Invalid value\n"), strings.Count(said, "\n"), "what it says")
+			check.Equal(t, c.ready("other"), true, "another pod is Ready")
+		})
 	}
 }

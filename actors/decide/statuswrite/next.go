@@ -61,6 +61,11 @@ const (
 	Relook    = time.Second
 )
 
+// MostRejected is how often the last status of a pod may be rejected as invalid before the pod is deleted
+// without it: after half a minute of the actor's backoff. From the first time on only its phase is written,
+// which controllers wait for. Whatever else is in the status must not keep the pod for ever.
+const MostRejected = 7
+
 // Input is everything known about one pod.
 type Input struct {
 	Now time.Time
@@ -77,6 +82,8 @@ type Input struct {
 	// Final: the pod is being deleted, nothing of it is left on this node, and Want
 	// is its last status.
 	Final bool
+	// Rejected is how often in succession the apiserver has rejected the last status as invalid.
+	Rejected uint8
 	// Deleted: the apiserver acknowledged the DeletePod of this node.
 	Deleted bool
 	// Busy: there is write load on the apiserver. Crowded: there is so much that
@@ -125,7 +132,8 @@ type Step struct {
 //	the object may have changed ────────────────────────► Read
 //	this node has deleted it ───────────────────────────► Rest
 //	a mirror has ended, and its static pod runs ────────► Replace
-//	its status differs from the computed one ───────────► Write, if it is worth it
+//	its status differs from the computed one ───────────► Write, if it is worth it; only the phase of a last
+//	                                                      status that was rejected, and not for ever
 //	its status is final, and nothing is left ───────────► Delete
 func Next(in Input) Step {
 	if in.Object == nil || in.Want == nil || in.Deleted && !in.Unread {
@@ -138,6 +146,10 @@ func Next(in Input) Step {
 		return Step{Do: Replace} // Merge would show it as Failed and ready
 	}
 	status, differs := Merge(in.Object, in.Want)
+	if in.Final && in.Rejected > 0 {
+		status, differs = onlyPhase(in.Object, in.Want)
+		differs = differs && in.Rejected < MostRejected
+	}
 	if differs && !in.Settled && (in.Final || !passing(&in.Object.Status, &status)) {
 		at := in.RetryAt
 		if soon := in.coalesced(&status); soon.After(at) {
@@ -149,6 +161,15 @@ func Next(in Input) Step {
 		return in.after(in.RetryAt, Step{Do: Delete})
 	}
 	return Step{}
+}
+
+// onlyPhase is the status of object with the phase of want, and whether that is another one.
+func onlyPhase(object *v1.Pod, want *v1.PodStatus) (v1.PodStatus, bool) {
+	out := object.Status
+	if !podspec.Terminal(out.Phase) {
+		out.Phase = want.Phase
+	}
+	return out, out.Phase != object.Status.Phase
 }
 
 // coalesced is until when a write waits for the next change, to be sent together with it. Of a pod

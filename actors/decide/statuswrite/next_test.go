@@ -207,6 +207,31 @@ func BenchmarkNothingToWrite(b *testing.B) {
 	}
 }
 
+// TestRejected: of a last status that was rejected only the phase is written, with what the apiserver has of all else;
+// then the pod is deleted. Any other status is written as it is.
+func TestRejected(t *testing.T) {
+	now := at(60).Time
+	for name, c := range map[string]struct {
+		have     v1.PodPhase
+		rejected uint8
+		final    bool
+		want     Step
+	}{
+		"not yet":           {v1.PodRunning, 0, true, Step{Do: Write, Status: *status("Failed", exited("a", 0))}},
+		"once":              {v1.PodRunning, 1, true, Step{Do: Write, Status: *status("Failed", runs("a", 0))}},
+		"too often":         {v1.PodRunning, MostRejected, true, Step{Do: Delete}},
+		"once, has a phase": {v1.PodSucceeded, 1, true, Step{Do: Delete}},
+		"not the last one":  {v1.PodRunning, MostRejected, false, Step{Do: Write, Status: *status("Failed", exited("a", 0))}},
+	} {
+		object := &v1.Pod{Status: *status(c.have, runs("a", 0))}
+		object.DeletionTimestamp = new(at(60))
+		got := Next(Input{
+			Now: now, Object: object, Want: status("Failed", exited("a", 0)), Final: c.final, Rejected: c.rejected,
+		})
+		check.Deep(t, got, c.want, "%s", name)
+	}
+}
+
 // TestHold: however long it is busy, what there is to say of a pod is said within
 // Hold of its change, and what others wait for at once; of one that is being
 // deleted within HoldSeen.

@@ -100,6 +100,13 @@ func Explain(in *Input) Answer {
 	switch {
 	case in.Life == "Rejected":
 		return rejected(in)
+	case in.Life == "Terminated" && in.lastWarning().Reason == "StatusRejected":
+		return Answer{
+			Text: sentence(trim(in.lastWarning().Message)),
+			Next: "The status is written again with a backoff; a pod that is deleted goes without it after half a minute. If " +
+				"the message names a policy or webhook, have it accept pods/status from this node.",
+			Wrong: true,
+		}
 	case in.Phase == "Succeeded":
 		return Answer{
 			Text: "The pod has completed: all its containers terminated with exit code 0. A completed pod is not ready.",
@@ -147,6 +154,14 @@ func Explain(in *Input) Answer {
 			Next: "A readiness gate is not met: check the controller that sets this pod condition.", Wrong: true}
 	}
 	return Answer{Text: "The pod has started, but its state is not known yet."}
+}
+
+// lastWarning is the newest one, or none.
+func (in *Input) lastWarning() (w Warning) {
+	if n := len(in.Warnings); n > 0 {
+		w = in.Warnings[n-1]
+	}
+	return w
 }
 
 func rejected(in *Input) Answer {
@@ -257,10 +272,10 @@ func volumes(in *Input) (Answer, bool) {
 		c := &in.Containers[i]
 		begun = begun || c.State != waiting || c.Restarts > 0 || !quiet(c.Reason)
 	}
-	if begun || len(in.Warnings) == 0 {
+	if begun {
 		return Answer{}, false
 	}
-	switch w := &in.Warnings[len(in.Warnings)-1]; w.Reason {
+	switch w := in.lastWarning(); w.Reason {
 	case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
 		return Answer{
 			Text:  sentence("A volume cannot be mounted: " + trim(w.Message)),

@@ -48,6 +48,10 @@ func TestExplain(t *testing.T) {
 		{"ready, and a call hangs", []func(*Input){runs, func(in *Input) { in.Ready = true }, call("ContainerStatus", "app", time.Hour, nil)}, "", "", false},
 		{"ready, and its actor crashes", []func(*Input){runs, func(in *Input) { in.Ready, in.Problem = true, "its actor is quarantined: index out of range" }},
 			"its actor is quarantined: index out of range.", "troupe crashes", true},
+		{"ended, and the apiserver does not take it", []func(*Input){
+			func(in *Input) { in.Life, in.Phase = "Terminated", "Succeeded" },
+			warns("", "StatusRejected", "The apiserver rejected the status of the pod: no such field"),
+		}, "The apiserver rejected the status of the pod: no such field.", "pods/status", true},
 		{"ended well", []func(*Input){func(in *Input) { in.Phase = "Succeeded" }}, "The pod has completed: all its containers terminated with exit code 0. A completed pod is not ready.", "", false},
 		{"rejected", []func(*Input){func(in *Input) {
 			in.Life, in.Phase, in.Reason, in.Message = "Rejected", "Failed", "NodeAffinity", "Pod was rejected: no match"
@@ -157,7 +161,7 @@ func TestAlwaysASentence(t *testing.T) {
 			in.Calls = append(in.Calls, Call{What: "K", Queued: rapid.Bool().Draw(t, "queued"), Probe: rapid.Bool().Draw(t, "probe"), Since: now.Add(-time.Duration(rapid.IntRange(0, 1e6).Draw(t, "since")) * time.Millisecond)})
 		}
 		for range rapid.IntRange(0, 2).Draw(t, "warnings") {
-			in.Warnings = append(in.Warnings, Warning{"c", rapid.SampledFrom([]string{"Unhealthy", "FailedMount", "Failed"}).Draw(t, "event"), word.Draw(t, "words")})
+			in.Warnings = append(in.Warnings, Warning{"c", rapid.SampledFrom([]string{"Unhealthy", "FailedMount", "Failed", "StatusRejected"}).Draw(t, "event"), word.Draw(t, "words")})
 		}
 		a := Explain(&in)
 		if a.Text == "" {
