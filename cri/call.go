@@ -58,6 +58,7 @@ func perform[T any](c *Client, ctx context.Context, k call, fn func(context.Cont
 	err = translateError(k, err, ended(ctx))
 	if port.KindOf(err) == port.Unavailable {
 		c.noStreams.Store(false)
+		c.headersFirst.Store(false)
 	}
 	if c.config.Observe != nil {
 		c.config.Observe(Call{Method: k.method, Object: k.object, Start: start, Duration: time.Since(start), Err: err})

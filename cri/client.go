@@ -42,6 +42,10 @@ type Client struct {
 	runtimeConn *grpc.ClientConn
 	// longCommands, sending and execAnswers bound what commands in containers take in memory.
 	longCommands, sending, execAnswers turns
+	// answersBegun counts the turns of execAnswers. headersFirst: see takeAnswer. It is cleared as noStreams is.
+	answersBegun   atomic.Int64
+	headersFirst   atomic.Bool
+	answerPatience time.Duration
 
 	// noStreams is set once the runtime turned out to have no streaming lists, and cleared when
 	// it goes away: it may come back as a newer version.
@@ -91,7 +95,7 @@ func newClient(config Config) *Client {
 	c := &Client{
 		config: config, deadlines: deadlines{request: config.RequestTimeout},
 		longCommands: make(turns, longCommandsAtOnce), sending: make(turns, sendingAtOnce),
-		execAnswers: make(turns, answersAtOnce),
+		execAnswers: make(turns, answersAtOnce), answerPatience: answerPatience,
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	return c

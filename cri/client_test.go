@@ -348,6 +348,42 @@ func TestExecSyncWithoutATurn(t *testing.T) {
 	wantKind(t, err, port.Deadline)
 }
 
+// TestAnswersThatBeginEarly: a runtime sends the header of an answer long before the answer. Commands that hang hold up
+// no other one. A runtime that takes its place is a new one.
+func TestAnswersThatBeginEarly(t *testing.T) {
+	release := make(chan struct{})
+	f := &fakeRuntime{begins: true, exec: func(r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		if r.GetContainerId() == "hangs" {
+			<-release
+		}
+		return &runtimeapi.ExecSyncResponse{ExitCode: 7}, nil
+	}}
+	socket := filepath.Join(t.TempDir(), "cri.sock")
+	stop := serve(t, f, socket)
+	c := connect(t, socket, nil)
+	c.answerPatience = time.Millisecond
+	const calls = 4
+	done := make(chan error, calls)
+	for range calls {
+		c.ExecSync(t.Context(), "hangs", port.Words("x"), time.Minute, func(_ port.ExecResult, err error) { done <- err })
+	}
+	check.Until(t, "one has the turn", func() bool { return len(c.execAnswers) == answersAtOnce })
+	r, err := await(t, func(done func(port.ExecResult, error)) {
+		c.ExecSync(t.Context(), "c", port.Words("x"), time.Minute, done)
+	})
+	check.Error(t, err)
+	check.Equal(t, r.ExitCode, 7, "the exit code")
+	close(release)
+	for range calls {
+		check.Error(t, check.Receive(t, done))
+	}
+	check.Equal(t, c.headersFirst.Load(), true, "answers are received at once")
+	stop()
+	_, err = await(t, func(done func(port.RuntimeVersion, error)) { c.Version(t.Context(), done) })
+	wantKind(t, err, port.Unavailable)
+	check.Equal(t, c.headersFirst.Load(), false, "answers are received at once, of another runtime")
+}
+
 // countingConn counts what is read.
 type countingConn struct {
 	net.Conn

@@ -22,6 +22,8 @@ const (
 	// Of these there is one at a time: an answer takes its length, and there may be many. Of long commands two run, so
 	// that one that hangs does not hold up all others. One at a time is made and encoded, which takes twice its length.
 	answersAtOnce, longCommandsAtOnce, sendingAtOnce = 1, 2, 1
+	// answerPatience is longer than an answer takes that has begun.
+	answerPatience = 5 * time.Second
 )
 
 // ExecSync implements port.Runtime. The timeout is rounded up to whole seconds; at its end the
@@ -73,12 +75,33 @@ func (c *Client) exec(
 	if _, err := stream.Header(); err != nil {
 		return result, err
 	}
-	if c.execAnswers.take(ctx) { // if not, ctx has ended, and RecvMsg says how
-		defer c.execAnswers.give()
-	}
+	defer c.takeAnswer(ctx)() // if ctx has ended, RecvMsg says how
 	var answer runtimeapi.ExecSyncResponse
 	err = stream.RecvMsg(&answer)
 	return port.ExecResult{ExitCode: answer.GetExitCode(), Stdout: answer.GetStdout(), Stderr: answer.GetStderr()}, err
+}
+
+// takeAnswer waits for the turn to receive an answer, whose header is there, and returns what gives it back.
+//
+// A runtime may send headers long before answers. Then a command that hangs has the turn, and the bound is given up:
+// answers are received at once until the runtime goes away. It shows in a turn that goes on for too long while another
+// answer waits.
+func (c *Client) takeAnswer(ctx context.Context) (give func()) {
+	for !c.headersFirst.Load() {
+		begun := c.answersBegun.Load()
+		select {
+		case c.execAnswers <- struct{}{}:
+			c.answersBegun.Add(1)
+			return c.execAnswers.give
+		case <-ctx.Done():
+			return func() {}
+		case <-time.After(c.answerPatience):
+			if c.answersBegun.Load() == begun {
+				c.headersFirst.Store(true)
+			}
+		}
+	}
+	return func() {}
 }
 
 // turns are how many may do something at once.
