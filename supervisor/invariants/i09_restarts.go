@@ -41,7 +41,7 @@ var restartsAfterAnEnd = rule{
 			return ""
 		}
 		spec, kind := podspec.Find(&p.spec.Spec, t.Container)
-		if spec == nil || kind != podspec.Main || podspec.MayRestartAll(p.spec) || !last.asked.IsZero() ||
+		if spec == nil || kind != podspec.Main || podspec.MayRestartAll(p.spec) || last.stopped() ||
 			restartsAfter(spec, p.spec, last.exitCode) || (spec.LivenessProbe != nil || spec.StartupProbe != nil) &&
 			later(n.still, p.trouble.until).After(last.endedAt) {
 			return ""
@@ -49,6 +49,11 @@ var restartsAfterAnEnd = rule{
 		return fmt.Sprintf("container %s was made again after it ended with code %d, against its restart policy",
 			t.Container, last.exitCode)
 	},
+}
+
+// stopped: it was asked to stop before it ended, or others than the agent have stopped or removed something of its pod.
+func (c *container) stopped() bool {
+	return !c.asked.IsZero() && (c.doubtful || !c.asked.After(c.endedAt))
 }
 
 // lateCreation: a container may be made now for an agent that was killed since it asked for it.
