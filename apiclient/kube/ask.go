@@ -17,25 +17,32 @@ import (
 
 // asked are the API groups and lanes of these calls.
 var asked = []restKey{
-	{authenticationv1.SchemeGroupVersion, strangers}, {authorizationv1.SchemeGroupVersion, others},
+	{authenticationv1.SchemeGroupVersion, strangers}, {authenticationv1.SchemeGroupVersion, others},
+	{authorizationv1.SchemeGroupVersion, strangers}, {authorizationv1.SchemeGroupVersion, others},
 	{certificatesv1.SchemeGroupVersion, others},
 }
 
+// reviewLane is that of a review for a client of the node.
+func reviewLane(known bool) lane {
+	if known {
+		return others
+	}
+	return strangers
+}
+
 // ReviewToken fills in the status of a review: whose token it is.
-func (c *Client) ReviewToken(ctx context.Context, r *authenticationv1.TokenReview) error {
+func (c *Client) ReviewToken(ctx context.Context, r *authenticationv1.TokenReview, known bool) error {
 	return c.ask(ctx, "create", "TokenReview", r, func() *rest.Request {
-		return c.rest[restKey{authenticationv1.SchemeGroupVersion, strangers}].Post().Resource("tokenreviews").Body(
-			r.DeepCopy(),
-		)
+		client := c.rest[restKey{authenticationv1.SchemeGroupVersion, reviewLane(known)}]
+		return client.Post().Resource("tokenreviews").Body(r.DeepCopy())
 	})
 }
 
 // ReviewAccess fills in the status of a review: whether a user may do something.
-func (c *Client) ReviewAccess(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
+func (c *Client) ReviewAccess(ctx context.Context, r *authorizationv1.SubjectAccessReview, known bool) error {
 	return c.ask(ctx, "create", "SubjectAccessReview", r, func() *rest.Request {
-		return c.rest[restKey{authorizationv1.SchemeGroupVersion, others}].Post().Resource("subjectaccessreviews").Body(
-			r.DeepCopy(),
-		)
+		client := c.rest[restKey{authorizationv1.SchemeGroupVersion, reviewLane(known)}]
+		return client.Post().Resource("subjectaccessreviews").Body(r.DeepCopy())
 	})
 }
 

@@ -39,11 +39,11 @@ func TestAsk(t *testing.T) {
 	})
 	c := newClient(t, Config{REST: config})
 	token := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "t"}}
-	if err := c.ReviewToken(t.Context(), token); err != nil || !token.Status.Authenticated {
+	if err := c.ReviewToken(t.Context(), token, false); err != nil || !token.Status.Authenticated {
 		t.Errorf("%v: %+v", err, token)
 	}
 	access := &authorizationv1.SubjectAccessReview{}
-	if err := c.ReviewAccess(t.Context(), access); err != nil || !access.Status.Allowed {
+	if err := c.ReviewAccess(t.Context(), access, true); err != nil || !access.Status.Allowed {
 		t.Errorf("%v: %+v", err, access)
 	}
 	wish := &certificatesv1.CertificateSigningRequest{}
@@ -57,7 +57,7 @@ func TestAsk(t *testing.T) {
 		t.Errorf("it was asked %v", asked)
 	}
 	c.Close()
-	if err := c.ReviewToken(t.Context(), token); port.KindOf(err) != port.Canceled {
+	if err := c.ReviewToken(t.Context(), token, true); port.KindOf(err) != port.Canceled {
 		t.Errorf("%v of a closed client", err)
 	}
 }

@@ -46,8 +46,8 @@ const (
 	// storage is limited by Config.QPS too, but separately: a hundred pods with a claim each ask for three objects
 	// each at once, and the statuses of pods do not wait behind that.
 	storage
-	// strangers is for token reviews, apart from all else: any client that reaches the node's
-	// port can cause one.
+	// strangers is for reviews of clients that nobody has let in yet, apart from all else: any client that reaches the
+	// node's port can cause one.
 	strangers
 )
 

@@ -34,10 +34,10 @@ var ErrNobodyToAsk = errors.New("authentication and authorization of the HTTPS s
 	"enableServer: false")
 
 // Reviewer is an apiserver's review API. Both calls fill in the status of their argument, and end
-// with ctx; errors are a *port.Error.
+// with ctx; errors are a *port.Error. known: for a client that was let in before. Such a call waits for none of others.
 type Reviewer interface {
-	ReviewToken(context.Context, *authentication.TokenReview) error
-	ReviewAccess(context.Context, *authorization.SubjectAccessReview) error
+	ReviewToken(_ context.Context, _ *authentication.TokenReview, known bool) error
+	ReviewAccess(_ context.Context, _ *authorization.SubjectAccessReview, known bool) error
 }
 
 // AccessConfig configures authentication and authorization.

@@ -30,13 +30,13 @@ import (
 // nodes/pods, as cert-user may; and counts what it is asked.
 type reviews struct{ asked atomic.Int32 }
 
-func (r *reviews) ReviewToken(_ context.Context, review *authn.TokenReview) error {
+func (r *reviews) ReviewToken(_ context.Context, review *authn.TokenReview, _ bool) error {
 	r.asked.Add(1)
 	review.Status = authn.TokenReviewStatus{Authenticated: review.Spec.Token == "good", User: authn.UserInfo{Username: "alice"}}
 	return nil
 }
 
-func (r *reviews) ReviewAccess(_ context.Context, review *authz.SubjectAccessReview) error {
+func (r *reviews) ReviewAccess(_ context.Context, review *authz.SubjectAccessReview, _ bool) error {
 	r.asked.Add(1)
 	wish := review.Spec.ResourceAttributes
 	review.Status.Allowed = wish.Resource == "nodes" && wish.Name == "n1" && wish.Verb == "get" && wish.Subresource == "pods" &&

@@ -14,28 +14,32 @@ import (
 // reviewTimeout bounds the apiserver's reviews for one request.
 const reviewTimeout = 15 * time.Second
 
-// admit reports whether a request is allowed, and answers it if not. That answer also closes an
+// admit reports whether a request is allowed, and whose it is, and answers it if not. That answer also closes an
 // unauthenticated connection.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, verb string, subresources []string) bool {
-	g := asking(r)
-	if s.config.Authenticator == nil || s.mayPass(w, r, verb, subresources, g) {
-		if g != nil {
-			s.crowd.welcome(g)
+func (s *Server) admit(
+	w http.ResponseWriter, r *http.Request, verb string, subresources []string,
+) (user string, ok bool) {
+	g := guestIn(r.Context())
+	if s.config.Authenticator != nil {
+		if user, ok = s.mayPass(w, r, verb, subresources, g); !ok {
+			return user, false
 		}
-		return true
 	}
-	return false
+	if g != nil {
+		s.crowd.welcome(g)
+	}
+	return user, true
 }
 
 func (s *Server) mayPass(
 	w http.ResponseWriter, r *http.Request, verb string, subresources []string, g *guest,
-) bool {
-	refuse := func(why string, status int) bool {
+) (user string, ok bool) {
+	refuse := func(why string, status int) (string, bool) {
 		if g != nil && !g.letIn.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		http.Error(w, why, status)
-		return false
+		return "", false
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
@@ -58,7 +62,7 @@ func (s *Server) mayPass(
 				who.User.GetName(), verb, sub), http.StatusInternalServerError)
 		}
 		if decision == authorizer.DecisionAllow {
-			return true
+			return who.User.GetName(), true
 		}
 	}
 	return refuse(fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v)",

@@ -226,7 +226,7 @@ func TestLongCommand(t *testing.T) {
 	})
 }
 
-// TestManyAtOnce: so many are answered at once, and one more is told to come again.
+// TestManyAtOnce: so many are answered at once for one user, and one more is told to come again.
 func TestManyAtOnce(t *testing.T) {
 	attacked(t, nil, func(t *testing.T, dial func() net.Conn) {
 		ask := func() string {
@@ -242,7 +242,7 @@ func TestManyAtOnce(t *testing.T) {
 			return answer.Status + " " + answer.Header.Get("Retry-After")
 		}
 		var all sync.WaitGroup
-		for range shortSlots {
+		for range shortSlots * userShare / (userShare + 1) {
 			all.Go(func() { ask() })
 		}
 		synctest.Wait()

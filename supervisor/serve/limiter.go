@@ -291,9 +291,9 @@ func remember(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, guestKey{}, guestOf(conn))
 }
 
-// asking is the connection of a request; nil in a test without connections.
-func asking(r *http.Request) *guest {
-	g, _ := r.Context().Value(guestKey{}).(*guest)
+// guestIn is the connection of a request's context; nil in a test without connections.
+func guestIn(ctx context.Context) *guest {
+	g, _ := ctx.Value(guestKey{}).(*guest)
 	return g
 }
 

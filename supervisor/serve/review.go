@@ -19,10 +19,12 @@ import (
 )
 
 const (
-	// rightsKept is the limit of cached authorizations, and askedLimit the limit of a cached
-	// question's size. A longer one, with many groups or a long path, is asked again each time.
+	// rightsKept is the limit of cached authorizations, and of refusals. askedLimit is the limit of a cached
+	// question's size: a longer one, with many groups or a long path, is asked again each time.
 	rightsKept = 4096
 	askedLimit = 8 << 10
+	// knownFor is how long a user is known after the last answer that allowed something.
+	knownFor = time.Hour
 )
 
 // asked retries a review until the apiserver answers or ctx ends.
@@ -52,7 +54,7 @@ type reviewedTokens struct {
 
 // AuthenticateToken implements authenticator.Token.
 func (t reviewedTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-	give, ok := t.slots.take(token)
+	give, known, ok := t.slots.take(token)
 	if !ok {
 		return nil, false, errBusy
 	}
@@ -60,7 +62,7 @@ func (t reviewedTokens) AuthenticateToken(ctx context.Context, token string) (*a
 	var review authentication.TokenReview
 	err := asked(ctx, func(ctx context.Context) error {
 		review = authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}
-		return t.by.ReviewToken(ctx, &review)
+		return t.by.ReviewToken(ctx, &review, known)
 	})
 	if err != nil {
 		return nil, false, err
@@ -81,14 +83,20 @@ func (t reviewedTokens) AuthenticateToken(ctx context.Context, token string) (*a
 
 // rights authorizes by an apiserver (authorization.k8s.io/v1 SubjectAccessReview).
 type rights struct {
-	by      Reviewer
-	known   *cache.LRUExpireCache
-	yes, no time.Duration // how long they are cached
+	by Reviewer
+	// yes and no are its answers, apart, so that refusals drive out no others. They are kept for yesFor and noFor.
+	yes, no       *cache.LRUExpireCache
+	yesFor, noFor time.Duration
+	// let are the names of users that were allowed something.
+	let *cache.LRUExpireCache
 }
 
 func newRights(by Reviewer, c kubelet.KubeletWebhookAuthorization) *rights {
-	return &rights{by: by, known: cache.NewLRUExpireCache(rightsKept), yes: c.CacheAuthorizedTTL.Duration,
-		no: c.CacheUnauthorizedTTL.Duration}
+	return &rights{
+		by: by, yes: cache.NewLRUExpireCache(rightsKept), no: cache.NewLRUExpireCache(rightsKept),
+		let:    cache.NewLRUExpireCache(rightsKept),
+		yesFor: c.CacheAuthorizedTTL.Duration, noFor: c.CacheUnauthorizedTTL.Duration,
+	}
 }
 
 // Authorize implements authorizer.Authorizer, for resources. "No opinion" of the apiserver allows
@@ -111,23 +119,28 @@ func (r *rights) Authorize(ctx context.Context, a authorizer.Attributes) (author
 		return authorizer.DecisionNoOpinion, "", err
 	}
 	key := string(bare)
-	if known, ok := r.known.Get(key); ok {
-		return known.(authorizer.Decision), "", nil
+	if _, ok := r.yes.Get(key); ok {
+		return authorizer.DecisionAllow, "", nil
 	}
+	if _, ok := r.no.Get(key); ok {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	_, known := r.let.Get(who.GetName())
 	var review authorization.SubjectAccessReview
 	err = asked(ctx, func(ctx context.Context) error {
 		review = authorization.SubjectAccessReview{Spec: spec}
-		return r.by.ReviewAccess(ctx, &review)
+		return r.by.ReviewAccess(ctx, &review, known)
 	})
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
-	decision, keep := authorizer.DecisionNoOpinion, r.no
+	decision, in, keep := authorizer.DecisionNoOpinion, r.no, r.noFor
 	if review.Status.Allowed && !review.Status.Denied {
-		decision, keep = authorizer.DecisionAllow, r.yes
+		decision, in, keep = authorizer.DecisionAllow, r.yes, r.yesFor
+		r.let.Add(who.GetName(), nil, knownFor)
 	}
 	if len(key) <= askedLimit {
-		r.known.Add(key, decision, keep)
+		in.Add(key, nil, keep)
 	}
 	return decision, review.Status.Reason, nil
 }

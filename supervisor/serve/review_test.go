@@ -31,14 +31,14 @@ func (f *failing) fail() error {
 	return nil
 }
 
-func (f *failing) ReviewToken(_ context.Context, r *authn.TokenReview) error {
+func (f *failing) ReviewToken(_ context.Context, r *authn.TokenReview, _ bool) error {
 	r.Status = authn.TokenReviewStatus{Authenticated: true, User: authn.UserInfo{
 		Username: "alice", UID: "u-1", Groups: []string{"g"}, Extra: map[string]authn.ExtraValue{"k": {"v"}},
 	}}
 	return f.fail()
 }
 
-func (f *failing) ReviewAccess(_ context.Context, r *authz.SubjectAccessReview) error {
+func (f *failing) ReviewAccess(_ context.Context, r *authz.SubjectAccessReview, _ bool) error {
 	r.Status.Allowed = !f.denies
 	return f.fail()
 }

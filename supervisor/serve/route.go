@@ -109,7 +109,8 @@ type bound struct {
 
 // ServeHTTP implements http.Handler. The mux has set the path's values.
 func (b *bound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !b.server.admit(w, r, b.verb(r.Method), b.Subresources) {
+	user, ok := b.server.admit(w, r, b.verb(r.Method), b.Subresources)
+	if !ok {
 		return
 	}
 	if !b.answers(r.Method) {
@@ -117,7 +118,7 @@ func (b *bound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
 	}
-	b.server.answer(w, r, b)
+	b.server.answer(w, r, b, user)
 }
 
 // bind makes the mux of routes.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -30,9 +31,10 @@ const (
 	// to three times as long when it is escaped. It is that of an apiserver and a kubelet.
 	headerLimit = http.DefaultMaxHeaderBytes
 	bodyLimit   = 1 << 20
-	// shortSlots and longSlots bound concurrent requests.
+	// shortSlots and longSlots bound concurrent requests, userShare those of one user: see slots.
 	shortSlots = 128
 	longSlots  = 2048
+	userShare  = 3
 	// streamLimit bounds the concurrent requests of one HTTP/2 connection: an apiserver uses one
 	// for all.
 	streamLimit = 1024
@@ -81,7 +83,7 @@ type Server struct {
 	listener    net.Listener
 	mux         *http.ServeMux
 	roots       map[string]bool // of the paths of routes
-	short, long chan struct{}
+	short, long slots
 	crowd       *crowd
 }
 
@@ -90,8 +92,9 @@ func Listen(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, short: make(chan struct{}, shortSlots), long: make(chan struct{}, longSlots),
-		crowd: newCrowd(usualBounds, c.Log)}
+	s := &Server{
+		config: c, short: slots{most: shortSlots}, long: slots{most: longSlots}, crowd: newCrowd(usualBounds, c.Log),
+	}
 	routes := c.Routes
 	if c.Authenticator == nil {
 		routes = nil
@@ -178,7 +181,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer s.config.Observe(s.served(r))()
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if g := asking(r); g != nil {
+	if g := guestIn(r.Context()); g != nil {
 		defer s.crowd.asks(g)()
 	}
 	// Until a request is authorized: a refused client might not read the answer, and so hold its
@@ -189,7 +192,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// No such path, or one with .. in it, which the mux would redirect.
-	if s.admit(w, r, verb(r.Method), Proxy) {
+	if _, ok := s.admit(w, r, verb(r.Method), Proxy); ok {
 		http.Error(w, "404 page not found", http.StatusNotFound)
 	}
 }
@@ -199,21 +202,19 @@ func isBound(h http.Handler) bool {
 	return is
 }
 
-// answer calls a route's handler, within the limits.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, b *bound) {
-	slots := s.short
+// answer calls a route's handler for a user, within the limits.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, b *bound, user string) {
+	slots := &s.short
 	if b.Long {
-		slots = s.long
+		slots = &s.long
 	}
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	default:
+	give, ok := slots.take(user)
+	if !ok {
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, fmt.Sprintf("too many requests: %d of this kind are in progress: try again", cap(slots)),
-			http.StatusTooManyRequests)
+		http.Error(w, "too many requests of this kind are in progress: try again", http.StatusTooManyRequests)
 		return
 	}
+	defer give()
 	control := http.NewResponseController(w)
 	var read, write time.Time // none
 	if !b.Long {
@@ -228,6 +229,38 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, b *bound) {
 	control.SetReadDeadline(read)   //nolint:errcheck // see above
 	control.SetWriteDeadline(write) //nolint:errcheck // see above
 	b.Handler.ServeHTTP(w, r)
+}
+
+// slots bound the requests of a kind that are answered at a time. A user may have three times as many as are left, so
+// that some are left for others, whatever users do who are let in: they may read slowly.
+type slots struct {
+	most int
+
+	mu  sync.Mutex
+	all int
+	of  map[string]int
+}
+
+// take takes a slot; false if there is none for that user.
+func (s *slots) take(user string) (give func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[user] >= userShare*(s.most-s.all) {
+		return nil, false
+	}
+	if s.of == nil {
+		s.of = map[string]int{}
+	}
+	s.all++
+	s.of[user]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all--
+		if s.of[user]--; s.of[user] == 0 {
+			delete(s.of, user)
+		}
+	}, true
 }
 
 // quiet receives net/http's complaints about clients, which any client can cause.

@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// tokensAtOnce bounds concurrent reviews of unknown tokens: any client can send one, and a
+	// tokensAtOnce bounds concurrent reviews of unknown tokens of strangers: any client can send one, and a
 	// review continues after the client has disconnected. tokensOfOrigin is what one address may have of them,
 	// and from tokensCrowded on only those have one that have none: others must not lock out a client with a token.
+	// Known clients have as many of their own.
 	tokensAtOnce   = 128
 	tokensOfOrigin = tokensAtOnce / 4
 	tokensCrowded  = tokensAtOnce * 3 / 4
@@ -21,68 +22,17 @@ const (
 // errBusy means that the limit of concurrent token reviews is reached.
 var errBusy = errors.New("too many token reviews in progress: try again")
 
-// tokenSlots are the running reviews of tokens, by where they came from. Between the two ends of it is a cache, which
-// reviews a token once for all who send it, and does not say for whom.
-type tokenSlots struct {
-	mu sync.Mutex
-	// senders are the requests with a token that is being looked up.
-	senders map[string]*sender
-	busy    map[netip.Prefix]int
-	all     int
+// reviewSlots are running reviews of tokens, by where the clients are.
+type reviewSlots struct {
+	mu   sync.Mutex
+	busy map[netip.Prefix]int
+	all  int
 }
 
-// sender is where a token came from first, and how many requests have it.
-type sender struct {
-	origin netip.Prefix
-	n      int
-}
-
-func newTokenSlots() *tokenSlots {
-	return &tokenSlots{senders: map[string]*sender{}, busy: map[netip.Prefix]int{}}
-}
-
-// sent remembers where tokens come from while they are looked up in a cache.
-func (s *tokenSlots) sent(cache authenticator.Token) authenticator.Token {
-	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-		defer s.send(token, originOf(ctx))()
-		return cache.AuthenticateToken(ctx, token)
-	})
-}
-
-func originOf(ctx context.Context) netip.Prefix {
-	if g, _ := ctx.Value(guestKey{}).(*guest); g != nil {
-		return g.origin
-	}
-	return netip.Prefix{}
-}
-
-func (s *tokenSlots) send(token string, origin netip.Prefix) (over func()) {
+// take takes a slot; false if there is none for that origin.
+func (s *reviewSlots) take(origin netip.Prefix) (give func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.senders[token]
-	if of == nil {
-		of = &sender{origin: origin}
-		s.senders[token] = of
-	}
-	of.n++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if of.n--; of.n == 0 {
-			delete(s.senders, token)
-		}
-	}
-}
-
-// take takes a slot for the review of a token; false if there is none for where it came from. Those whose sender has
-// left before count together.
-func (s *tokenSlots) take(token string) (give func(), ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var origin netip.Prefix
-	if of := s.senders[token]; of != nil {
-		origin = of.origin
-	}
 	share := tokensOfOrigin
 	if s.all >= tokensCrowded {
 		share = 1
@@ -100,4 +50,79 @@ func (s *tokenSlots) take(token string) (give func(), ok bool) {
 			delete(s.busy, origin)
 		}
 	}, true
+}
+
+// tokenSlots are the running reviews of tokens, by where they came from. Between the two ends of it is a cache, which
+// reviews a token once for all who send it, and does not say for whom.
+type tokenSlots struct {
+	strangers, known reviewSlots
+
+	mu sync.Mutex
+	// senders are the requests with a token that is being looked up.
+	senders map[string]*sender
+}
+
+// sender is where a token came from first, whether it came on the connection of a known client, and how many requests
+// have it.
+type sender struct {
+	origin netip.Prefix
+	known  bool
+	n      int
+}
+
+func newTokenSlots() *tokenSlots {
+	none := func() reviewSlots { return reviewSlots{busy: map[netip.Prefix]int{}} }
+	return &tokenSlots{strangers: none(), known: none(), senders: map[string]*sender{}}
+}
+
+// sent remembers where tokens come from while they are looked up in a cache.
+func (s *tokenSlots) sent(cache authenticator.Token) authenticator.Token {
+	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+		defer s.send(token, guestIn(ctx))()
+		return cache.AuthenticateToken(ctx, token)
+	})
+}
+
+// originOf is where a request comes from.
+func originOf(g *guest) netip.Prefix {
+	if g == nil {
+		return netip.Prefix{}
+	}
+	return g.origin
+}
+
+func (s *tokenSlots) send(token string, g *guest) (over func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.senders[token]
+	if of == nil {
+		of = &sender{origin: originOf(g)}
+		s.senders[token] = of
+	}
+	of.known = of.known || g != nil && g.letIn.Load()
+	of.n++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if of.n--; of.n == 0 {
+			delete(s.senders, token)
+		}
+	}
+}
+
+// take takes a slot for the review of a token, and says whether a known client has sent it; ok is false if there is
+// none for where it came from. Those whose sender has left before count together.
+func (s *tokenSlots) take(token string) (give func(), known, ok bool) {
+	s.mu.Lock()
+	var from sender
+	if of := s.senders[token]; of != nil {
+		from = *of
+	}
+	s.mu.Unlock()
+	slots := &s.strangers
+	if from.known {
+		slots = &s.known
+	}
+	give, ok = slots.take(from.origin)
+	return give, from.known, ok
 }

@@ -19,13 +19,13 @@ import (
 // slow is an apiserver that takes a second for a token.
 type slow struct{}
 
-func (slow) ReviewToken(_ context.Context, r *authentication.TokenReview) error {
+func (slow) ReviewToken(_ context.Context, r *authentication.TokenReview, _ bool) error {
 	time.Sleep(time.Second)
 	r.Status = authentication.TokenReviewStatus{Authenticated: true, User: authentication.UserInfo{Username: "alice"}}
 	return nil
 }
 
-func (slow) ReviewAccess(context.Context, *authorization.SubjectAccessReview) error { return nil }
+func (slow) ReviewAccess(context.Context, *authorization.SubjectAccessReview, bool) error { return nil }
 
 // TestTokensOfStrangers: whoever sends made-up tokens from one address, or from some, keeps nobody else out.
 func TestTokensOfStrangers(t *testing.T) {
@@ -34,9 +34,9 @@ func TestTokensOfStrangers(t *testing.T) {
 		known := slots.sent(tokens.New(reviewedTokens{slow{}, slots}, false, time.Minute, time.Minute))
 		number, passed, mu := 0, map[string]int{}, sync.Mutex{}
 		reviews := func() int {
-			slots.mu.Lock()
-			defer slots.mu.Unlock()
-			return slots.all
+			slots.strangers.mu.Lock()
+			defer slots.strangers.mu.Unlock()
+			return slots.strangers.all
 		}
 		send := func(from string, times int) {
 			ctx, leave := context.WithCancel(t.Context())
@@ -80,8 +80,7 @@ func TestTokensOfStrangers(t *testing.T) {
 		check.Equal(t, passed["198.51.100.7"], 1, "tokens of the client that was late")
 		check.Equal(t, passed["192.0.2.0"], tokensOfOrigin, "tokens of an address")
 		check.Equal(t, passed["192.0.2.3"], 1, "tokens of the last address")
-		slots.mu.Lock()
-		defer slots.mu.Unlock()
-		check.Equal(t, fmt.Sprint(slots.all, len(slots.busy), len(slots.senders)), "0 0 0", "at the end")
+		check.Equal(t, reviews(), 0, "reviews at the end")
+		check.Equal(t, fmt.Sprint(len(slots.strangers.busy), len(slots.senders)), "0 0", "at the end")
 	})
 }
