@@ -110,7 +110,7 @@ func newSoak(t *testing.T, name string, killed bool) *soak {
 // round has one of each come and go, waits until that is over, and looks at what the agent takes.
 func (s *soak) round(t *testing.T) {
 	t.Helper()
-	n := len(s.rounds)
+	n, began := len(s.rounds), time.Now()
 	s.change(t, n)
 	s.tick(t, n)
 	s.roll(t, n)
@@ -127,8 +127,12 @@ func (s *soak) round(t *testing.T) {
 		s.start(t)
 	}
 	s.settle(t, n)
+	settled := time.Since(began)
 	s.use(t, n)
-	s.rounds = append(s.rounds, s.look(t))
+	l := s.look(t)
+	s.rounds = append(s.rounds, l)
+	t.Logf("round %d of %s: over after %v, looked at after %v: %v", n, s.name, settled.Round(100*time.Millisecond),
+		time.Since(began).Round(100*time.Millisecond), l)
 }
 
 // change gives the objects that pods have as files, and the static pod, their contents of a round.
