@@ -99,8 +99,8 @@ var kept = map[string]string{
 	// The actor of a pod crashed, and the next one took an answer to the first for its own: volumes heard of no claim.
 	"L01 seed 1498": "seed 1498; csi plain; create c main=app claim=c2; at 2m: power-cycle; fault host PreparePod c #2 = panic",
 	// A container that completed while the runtime was away failed its liveness probe for that, and was run again.
-	"I09 completed while the runtime was away": "create b main=app live=app restart=OnFailure; at 1m: kill-runtime for=8s; " +
-		"exit b/app code=0",
+	"I09 completed while the runtime was away": "create b main=app live=app restart=OnFailure app.run-for=62s " +
+		"app.exit-code=0; at 1m: kill-runtime for=8s",
 	// The rule had forgotten that a pod whose records were gone had been shown as Succeeded before a restore.
 	"I10 seed 2532": "seed 2532; pressure disks=1; devices 1; create a main=app restart=Never app.exit-code=0; at 1m: backup; " +
 		"restore; kill-agent; use a/app layer=95Gi; at 5m: kill-agent",
