@@ -55,13 +55,13 @@ func resolver(n *Node, pod *v1.Pod) (c *runtimeapi.DNSConfig, notices []Notice) 
 	if extra := pod.Spec.DNSConfig; extra != nil {
 		c.Servers = unique(append(c.Servers, extra.Nameservers...))
 		c.Searches = unique(append(c.Searches, extra.Searches...))
-		for _, o := range extra.Options {
-			text := o.Name
-			if o.Value != nil && *o.Value != "" {
-				text += ":" + *o.Value
+		options := make([]string, len(extra.Options))
+		for i, o := range extra.Options {
+			if options[i] = o.Name; o.Value != nil && *o.Value != "" {
+				options[i] += ":" + *o.Value
 			}
-			c.Options = setOption(c.Options, text)
 		}
+		c.Options = setOptions(c.Options, options)
 	}
 	if len(c.Servers) > maxNameservers {
 		c.Servers = c.Servers[:maxNameservers]
@@ -191,24 +191,31 @@ func parseResolvConf(content string) *runtimeapi.DNSConfig {
 				}
 			}
 		case "options":
-			for _, o := range fields[1:] {
-				c.Options = setOption(c.Options, o)
-			}
+			c.Options = setOptions(c.Options, fields[1:])
 		}
 	}
 	return c
 }
 
-// setOption adds an option, or replaces the one of the same name.
-func setOption(options []string, option string) []string {
-	name, _, _ := strings.Cut(option, ":")
-	for i, o := range options {
-		if had, _, _ := strings.Cut(o, ":"); had == name {
-			options[i] = option
-			return options
-		}
+// setOptions adds options, each in the place of the one of the same name.
+func setOptions(options, more []string) []string {
+	at := map[string]int{} // of a pod there may be tens of thousands
+	name := func(option string) string {
+		name, _, _ := strings.Cut(option, ":")
+		return name
 	}
-	return append(options, option)
+	for i, o := range options {
+		at[name(o)] = i
+	}
+	for _, o := range more {
+		i, there := at[name(o)]
+		if !there {
+			i = len(options)
+			at[name(o)], options = i, append(options, "")
+		}
+		options[i] = o
+	}
+	return options
 }
 
 func fitSearches(searches []string) []string {
