@@ -82,8 +82,9 @@ func (p *pod) trouble() string {
 		return ""
 	}
 	var newest podplan.Failure
+	containers := p.facts.ByID()
 	for lane, f := range p.facts.Failures { // order-free: a maximum of all that is shown
-		if p.blocks(lane) && cmp.Or(f.At.Compare(newest.At), cmp.Compare(f.Message, newest.Message),
+		if p.blocks(lane, &containers) && cmp.Or(f.At.Compare(newest.At), cmp.Compare(f.Message, newest.Message),
 			cmp.Compare(f.Reason, newest.Reason), cmp.Compare(f.Count, newest.Count)) > 0 {
 			newest = f
 		}
@@ -104,17 +105,17 @@ func (p *pod) trouble() string {
 
 // blocks reports whether a failed lane still has work. A failure is kept until its lane is used
 // again, which may be never.
-func (p *pod) blocks(lane podplan.Lane) bool {
+func (p *pod) blocks(lane podplan.Lane, containers *flat.Lookup[string, observed.Container]) bool {
 	switch lane.Kind {
 	case podplan.LanePod:
 		return !p.facts.Known
 	case podplan.LaneStop:
-		c := p.facts.Container(lane.Name)
+		c := containers.Get(lane.Name)
 		return c != nil && c.State != observed.ContainerExited
 	case podplan.LaneSandbox:
 		return p.stop != nil // otherwise the waiting containers have that message
 	case podplan.LaneInspect:
-		c := p.facts.Container(lane.Name)
+		c := containers.Get(lane.Name)
 		return p.stop != nil && c != nil && !c.Detailed
 	default:
 		return false

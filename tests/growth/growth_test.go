@@ -43,8 +43,12 @@ func TestGrowth(t *testing.T) {
 	for _, s := range Shapes() {
 		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
 			n := usual
-			if s.ofContainers() && actortest.Raced {
+			switch {
+			case !s.ofContainers():
+			case actortest.Raced:
 				n /= 4 // their messages are many, and the race detector makes each dear
+			default:
+				n *= 2 // their messages are many, and each is cheap
 			}
 			if full {
 				n = s.Most / 4

@@ -94,7 +94,7 @@ func (p *planner) killed(n *observed.Container) bool {
 // endedBefore is when the last incarnation before n ended that the runtime has; zero for none. It isn't known before it
 // was read.
 func (p *planner) endedBefore(n *observed.Container) (at time.Time, known bool) {
-	cs := p.in.View.Containers
+	cs := p.in.View.Of(n.Name)
 	for i := range cs {
 		c := &cs[i]
 		if c.Name != n.Name || c.Attempt >= n.Attempt || c.State != observed.ContainerExited {

@@ -79,8 +79,8 @@ func (p *planner) nextAttempt(name string, attempt uint32) uint32 {
 	if c, ok := p.in.Crash[name]; ok {
 		attempt = max(attempt, c.Attempt+1)
 	}
-	for _, st := range [...]*v1.PodStatus{p.in.Status, &p.in.Pod.Status} {
-		if s := statusOf(st, name); s != nil && s.ContainerID != "" {
+	for _, st := range [...]*statuses{&p.last, &p.shown} {
+		if s := st.of(name); s != nil && s.ContainerID != "" {
 			attempt = max(attempt, podspec.NextAttempt(s))
 		}
 	}
@@ -293,18 +293,7 @@ func (p *planner) image(c *v1.Container, kind podspec.Kind, attempt uint32, ahea
 // missing (KEP-4639). If it is the container's turn, a failed pull is its waiting reason.
 func (p *planner) volumeImages(c *v1.Container, turn bool) (all, failed bool) {
 	all = true
-	var mounts func(string) bool
-	for i := range p.in.Pod.Spec.Volumes {
-		v := &p.in.Pod.Spec.Volumes[i]
-		if v.Image == nil {
-			continue
-		}
-		if mounts == nil {
-			mounts = podspec.Mounts(c)
-		}
-		if !mounts(v.Name) {
-			continue
-		}
+	for _, v := range p.imageVolumesOf(c) {
 		name := imagepull.VolumeImage(v.Name)
 		im := p.imageOf(name)
 		switch {

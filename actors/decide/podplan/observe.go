@@ -34,8 +34,9 @@ func (f *Facts) find(v observed.Pod) {
 	if f.adopted {
 		return
 	}
+	mine := f.ByID()
 	for i := range v.Containers {
-		if id := v.Containers[i].ID; f.Container(id) == nil {
+		if id := v.Containers[i].ID; mine.Get(id) == nil {
 			f.found = append(f.found, id)
 		}
 	}
@@ -66,9 +67,10 @@ func (f *Facts) Adopt(v observed.Pod) {
 	f.adopted = true
 	v = observed.Pod{Sandboxes: slices.Clone(v.Sandboxes), Containers: slices.Clone(v.Containers)}
 	v.Sort()
+	mine := f.ByID()
 	for i := range v.Containers {
 		c := &v.Containers[i]
-		if old := f.Container(c.ID); old != nil {
+		if old := mine.Get(c.ID); old != nil {
 			keepDetails(c, old)
 		} else {
 			f.adoptHooks(c)
@@ -88,9 +90,10 @@ func (f *Facts) Adopt(v observed.Pod) {
 
 // number remembers the numbers of containers that ran and that the runtime no longer has.
 func (f *Facts) number(dropped []observed.Container) {
+	left := f.ByID()
 	for i := range dropped {
 		c := &dropped[i]
-		if ran := c.State != observed.ContainerCreated; ran && c.Attempt+1 > f.numbers[c.Name] && f.Container(c.ID) == nil {
+		if ran := c.State != observed.ContainerCreated; ran && c.Attempt+1 > f.numbers[c.Name] && left.Get(c.ID) == nil {
 			put(&f.numbers, c.Name, c.Attempt+1)
 		}
 	}
@@ -118,18 +121,17 @@ func (f *Facts) adoptHooks(c *observed.Container) {
 // if there are any.
 func (f *Facts) merge(v observed.Pod, complete bool) (lacks bool) {
 	f.find(v)
-	have := map[string]bool{}
+	have, mine := map[string]bool{}, f.ByID()
 	for i := range v.Containers {
 		c := v.Containers[i]
 		have[c.ID] = true
-		old := f.Container(c.ID)
-		switch {
-		case old == nil:
+		switch at := mine.Place(c.ID, i); { // what is appended does not move the others
+		case at < 0:
 			f.adoptHooks(&c)
 			f.View.Containers = append(f.View.Containers, c)
-		case c.State > old.State:
-			keepDetails(&c, old)
-			*old = c
+		case c.State > f.View.Containers[at].State:
+			keepDetails(&c, &f.View.Containers[at])
+			f.View.Containers[at] = c
 		}
 	}
 	for i := range v.Sandboxes {
@@ -159,7 +161,8 @@ func (f *Facts) merge(v observed.Pod, complete bool) (lacks bool) {
 
 // prune drops facts about objects that the runtime no longer has.
 func (f *Facts) prune() {
-	gone := func(id string) bool { return f.Container(id) == nil && f.Sandbox(id) == nil }
+	left := f.ByID()
+	gone := func(id string) bool { return left.Get(id) == nil && f.Sandbox(id) == nil }
 	dropGone(f.Hooks, gone)
 	dropGone(f.Health, gone)
 	dropGone(f.KillAt, gone)
@@ -286,11 +289,11 @@ func (f *Facts) Relisted(v observed.Pod, listed, now time.Time) {
 	}
 	// What was made in the future is from before the clock was set back.
 	before := func(made time.Time) bool { return made.Before(listed) || made.After(now) }
-	have := map[string]bool{}
+	have, known := map[string]bool{}, f.ByID()
 	for i := range v.Containers {
 		c := &v.Containers[i]
 		have[c.ID] = true
-		mine := f.Container(c.ID)
+		mine := known.Get(c.ID)
 		switch {
 		case mine == nil:
 			a, making := f.Busy.At(Lane{Kind: LaneContainer, Name: c.Name}).(CreateContainer)

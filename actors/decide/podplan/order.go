@@ -46,7 +46,7 @@ func (p *planner) passed(c *v1.Container, got progress) {
 
 // triedInVain is when the last incarnation of a name ended whose postStart hook did not succeed; zero for none.
 func (p *planner) triedInVain(name string) (at time.Time) {
-	cs := p.in.View.Containers
+	cs := p.in.View.Of(name)
 	for i := range cs {
 		c := &cs[i]
 		h := p.in.Hooks[c.ID].PostStart

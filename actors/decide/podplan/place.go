@@ -25,7 +25,7 @@ func (p *planner) drivePlaces() {
 	p.out.InPlace = true
 	for c := range podspec.All(&p.in.Pod.Spec) {
 		n, want := p.newest(c.Name), p.in.Placement.At(c.Name)
-		if a, is := p.in.Busy.At(Lane{Kind: LaneContainer, Name: c.Name}).(CreateContainer); is && a.Placement != want {
+		if a, is := p.underWay(Lane{Kind: LaneContainer, Name: c.Name}).(CreateContainer); is && a.Placement != want {
 			p.out.InPlace = false
 		}
 		if n == nil || n.State == observed.ContainerExited || p.in.Places[n.ID] == want {

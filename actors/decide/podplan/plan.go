@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/flat"
@@ -27,6 +26,7 @@ import (
 // done, so a lost plan is simply made again.
 func Plan(in Input) Output {
 	p := planner{in: in, now: in.Now}
+	p.index()
 	p.out.Crash, p.out.Overdue = in.Crash, in.Overdue
 	switch in.Life {
 	case podlife.Syncing:
@@ -68,13 +68,8 @@ type planner struct {
 	// crashOwned is true once out.Crash is a private copy.
 	crashOwned bool
 
-	// underWay, lanes, images and waits are indices of in.Busy, out.Actions, in.Images and out.Waiting where those are
-	// long; indexed is how many actions lanes has.
-	underWay func(Lane) (Effect, bool)
-	lanes    map[Lane]Action
-	indexed  int
-	images   func(string) (imagepull.Image, bool)
-	waits    flat.Many[string, Waiting]
+	waits flat.Many[string, Waiting]
+	many
 }
 
 // wake asks for another plan at t.
@@ -82,56 +77,6 @@ func (p *planner) wake(t time.Time) {
 	if p.out.Wake.IsZero() || t.Before(p.out.Wake) {
 		p.out.Wake = t
 	}
-}
-
-// busy returns the action on l that is under way or was just planned.
-func (p *planner) busy(l Lane) (Action, bool) {
-	if len(p.in.Busy) <= flat.Few {
-		if a, ok := p.in.Busy.Get(l); ok {
-			return a, true
-		}
-	} else {
-		if p.underWay == nil {
-			p.underWay = p.in.Busy.Index()
-		}
-		if a, ok := p.underWay(l); ok {
-			return a, true
-		}
-	}
-	return p.planned(l)
-}
-
-// planned returns the action that was just planned on l.
-func (p *planner) planned(l Lane) (Action, bool) {
-	if len(p.out.Actions) > flat.Few {
-		if p.lanes == nil {
-			p.lanes = map[Lane]Action{}
-		}
-		for ; p.indexed < len(p.out.Actions); p.indexed++ {
-			a := p.out.Actions[p.indexed]
-			p.lanes[a.Lane()] = a // each lane has one
-		}
-		a, ok := p.lanes[l]
-		return a, ok
-	}
-	for _, a := range p.out.Actions {
-		if a.Lane() == l {
-			return a, true
-		}
-	}
-	return nil, false
-}
-
-// imageOf is the state of an image by its name in Facts.Images.
-func (p *planner) imageOf(name string) imagepull.Image {
-	if len(p.in.Images) <= flat.Few {
-		return p.in.Images.At(name)
-	}
-	if p.images == nil {
-		p.images = p.in.Images.Index()
-	}
-	image, _ := p.images(name)
-	return image
 }
 
 // may says whether an action may begin on l: none is under way there, and its backoff is over.
@@ -175,7 +120,7 @@ func (p *planner) note(n Note) { p.out.Notes = append(p.out.Notes, n) }
 // conclude ends a Syncing pod and drops everything else that was planned.
 func (p *planner) conclude(s podlife.Stop) {
 	p.out.Actions, p.out.Notes, p.out.Wake = nil, nil, time.Time{}
-	p.lanes, p.indexed = nil, 0
+	p.lanes, p.indexed, p.stops, p.counted = nil, 0, nil, 0
 	s.Ended = true
 	p.out.Outcome = Done
 	p.out.Stop = &s

@@ -54,7 +54,7 @@ func (p *planner) driveResize() {
 // made says whether a container that is being made, or has not started yet, has other limits than
 // desired. They are changed once it runs.
 func (p *planner) made(name string, n *observed.Container, want observed.Resources) bool {
-	if a, is := p.in.Busy.At(Lane{Kind: LaneContainer, Name: name}).(CreateContainer); is {
+	if a, is := p.underWay(Lane{Kind: LaneContainer, Name: name}).(CreateContainer); is {
 		return a.Resources == nil || *a.Resources != want
 	}
 	if n == nil || n.State != observed.ContainerCreated || !p.fresh(n) {

@@ -24,7 +24,7 @@ func (p *planner) findEpoch() {
 		if c.State != observed.ContainerExited || c.Detailed && c.FinishedAt.Before(p.epoch) {
 			continue
 		}
-		spec, kind := podspec.Find(&p.in.Pod.Spec, c.Name)
+		spec, kind := p.specOf(c.Name)
 		if spec == nil || kind == podspec.Ephemeral {
 			continue
 		}
@@ -43,8 +43,10 @@ func (p *planner) findEpoch() {
 	p.out.Epoch = p.epoch
 	for i := range cs {
 		// The pod starts over only when nothing of the earlier epoch lives.
-		if _, kind := podspec.Find(&p.in.Pod.Spec, cs[i].Name); kind != podspec.Ephemeral && p.lives(&cs[i]) &&
-			p.outlived(&cs[i]) {
+		if !p.lives(&cs[i]) || !p.outlived(&cs[i]) {
+			continue
+		}
+		if _, kind := p.specOf(cs[i].Name); kind != podspec.Ephemeral {
 			p.unsure = true
 		}
 	}
@@ -59,7 +61,7 @@ func (p *planner) outlived(c *observed.Container) bool {
 // reset stops a container for the restart of its whole pod: without its preStop hook, and with the
 // least grace (KEP-5532).
 func (p *planner) reset(n *observed.Container) {
-	if calls, _, _ := p.stopsUnderWay(n.ID); calls > 0 || !p.mayStop(n) {
+	if p.stopsUnderWay(n.ID).calls > 0 || !p.mayStop(n) {
 		return
 	}
 	why := "Stopping container " + n.Name + ": all containers of the pod are restarted"
@@ -73,7 +75,7 @@ func (p *planner) reset(n *observed.Container) {
 // status shows, unless nobody has seen its end. An ephemeral container runs once, so it is enough that it
 // ran. Init containers and sidecars are made again where the runtime does not show that they need not be.
 func (p *planner) overUnrecorded(c *v1.Container, kind podspec.Kind) bool {
-	s := statusOf(p.in.Status, c.Name)
+	s := p.last.of(c.Name)
 	if s == nil {
 		return false
 	}
@@ -88,22 +90,6 @@ func (p *planner) overUnrecorded(c *v1.Container, kind podspec.Kind) bool {
 	}
 }
 
-// statusOf is the status of a container, nil for none.
-func statusOf(s *v1.PodStatus, name string) *v1.ContainerStatus {
-	if s == nil {
-		return nil
-	}
-	for _, list := range [...][]v1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses,
-		s.EphemeralContainerStatuses} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-	}
-	return nil
-}
-
 // restarts says whether another incarnation follows the ended n.
 func (p *planner) restarts(c *v1.Container, kind podspec.Kind, n *observed.Container) bool {
 	switch kind {
@@ -116,7 +102,7 @@ func (p *planner) restarts(c *v1.Container, kind podspec.Kind, n *observed.Conta
 			return !p.fresh(n)
 		}
 	case podspec.Main:
-		if s := statusOf(p.in.Status, c.Name); s != nil && int64(s.RestartCount) > int64(n.Attempt) &&
+		if s := p.last.of(c.Name); s != nil && int64(s.RestartCount) > int64(n.Attempt) &&
 			!strings.HasSuffix(s.ContainerID, "://"+n.ID) && p.overUnrecorded(c, kind) {
 			return false // the record of a later one was removed
 		}

@@ -58,8 +58,9 @@ func (in *Input) Earlier(c *observed.Container) bool {
 // owed says whether the restart that a container was stopped for is still due: no container of that
 // name was started since.
 func (p *planner) owed(name string) bool {
-	for i := range p.in.View.Containers {
-		c := &p.in.View.Containers[i]
+	cs := p.in.View.Of(name)
+	for i := range cs {
+		c := &cs[i]
 		if c.Name == name && c.State != observed.ContainerCreated {
 			return p.in.EndedForRestart(c)
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
-	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // findSandbox picks the sandbox in use: the newest one, if it is ready and fits the pod.
@@ -132,7 +131,7 @@ func (p *planner) stopForeign() {
 		if p.sandbox != nil && c.SandboxID == p.sandbox.ID || !p.lives(c) {
 			continue
 		}
-		if spec, _ := podspec.Find(&p.in.Pod.Spec, c.Name); spec == nil {
+		if spec, _ := p.specOf(c.Name); spec == nil {
 			p.stop(c, nil, p.stopGrace(c, nil), "Stopping container "+c.Name)
 		}
 	}
@@ -157,10 +156,8 @@ func (p *planner) makingIn(sandboxID string) bool {
 				return true
 			}
 		case StartContainer:
-			for i := range p.in.View.Containers {
-				if c := &p.in.View.Containers[i]; c.ID == a.ID && c.SandboxID == sandboxID {
-					return true
-				}
+			if c := p.byID.Get(a.ID); c != nil && c.SandboxID == sandboxID {
+				return true
 			}
 		default:
 		}

@@ -64,14 +64,14 @@ func (p *planner) takeDown(n *observed.Container, c *v1.Container, end ending, s
 	p.leaving = append(p.leaving, n.ID)
 	left := end.signal.Sub(p.now)
 	grace := max(end.kill.Sub(p.now), end.least)
-	if calls, lane, least := p.stopsUnderWay(n.ID); calls > 0 {
+	if s := p.stopsUnderWay(n.ID); s.calls > 0 {
 		at, ok := p.in.KillAt[n.ID]
 		if !ok {
 			// The call is a predecessor's. It kills by then at the latest.
-			at = p.now.Add(least)
+			at = p.now.Add(s.least)
 		}
 		if p.now.Add(grace).Before(at.Add(-earlier)) {
-			p.do(StopContainer{Name: n.Name, ID: n.ID, Grace: grace, N: lane + 1, Why: why})
+			p.do(StopContainer{Name: n.Name, ID: n.ID, Grace: grace, N: s.highest + 1, Why: why})
 		}
 		return
 	}
@@ -121,9 +121,8 @@ func (p *planner) endHooks() {
 
 // isDead says whether a container has ended or does not exist.
 func (p *planner) isDead(id string) bool {
-	cs := p.in.View.Containers
-	i := slices.IndexFunc(cs, func(c observed.Container) bool { return c.ID == id })
-	return i < 0 || cs[i].State != observed.ContainerCreated && !p.lives(&cs[i])
+	c := p.byID.Get(id)
+	return c == nil || c.State != observed.ContainerCreated && !p.lives(c)
 }
 
 // readOrFailed reads the details of a container that is in no spec, above all its preStop hook. It
@@ -169,45 +168,14 @@ func (p *planner) stopGrace(n *observed.Container, c *v1.Container) time.Duratio
 	return podspec.Grace(p.in.Pod)
 }
 
-// stopsUnderWay counts the outstanding stop calls of a container. It also gives the highest of
-// their numbers and the shortest of their graces.
-func (p *planner) stopsUnderWay(id string) (calls, highest int, least time.Duration) {
-	count := func(a Action) {
-		s, is := a.(StopContainer)
-		if !is || s.ID != id {
-			return
-		}
-		if calls == 0 || s.Grace < least {
-			least = s.Grace
-		}
-		calls++
-		highest = max(highest, s.N)
-	}
-	for _, b := range p.in.Busy {
-		count(b.Value)
-	}
-	for _, a := range p.out.Actions {
-		count(a)
-	}
-	return calls, highest, least
-}
-
 // mayStop says whether a stop may be asked for now. It waits after a recent failure, and after a
 // success that the view may not show yet: for a while, and for an inspection that is under way.
 func (p *planner) mayStop(n *observed.Container) bool {
-	var last time.Time
-	for l, f := range p.in.Failures { // order-free: a maximum
-		if l.Kind == LaneStop && l.Name == n.ID {
-			if at := p.retryAt(f); at.After(last) {
-				last = at
-			}
-		}
-	}
-	if !p.due(last) {
+	if again, _ := p.failedStops(n.ID); !p.due(again) {
 		return false
 	}
 	at, worked := p.in.Stopped[n.ID]
-	looking := p.in.Busy.Has(Lane{Kind: LaneInspect, Name: n.ID})
+	looking := p.underWay(Lane{Kind: LaneInspect, Name: n.ID}) != nil
 	if worked && !at.After(p.now) && (!p.due(at.Add(p.in.RetryPolicy.Base)) || looking) {
 		p.inspect(n)
 		return false
@@ -217,12 +185,8 @@ func (p *planner) mayStop(n *observed.Container) bool {
 
 // noteKilling emits one Killing event per stop.
 func (p *planner) noteKilling(n *observed.Container, why string) {
-	for l := range p.in.Failures {
-		if l.Kind == LaneStop && l.Name == n.ID {
-			return
-		}
-	}
-	if _, before := p.in.Stopped[n.ID]; before {
+	_, failed := p.failedStops(n.ID)
+	if _, before := p.in.Stopped[n.ID]; before || failed {
 		return
 	}
 	p.note(Note{Reason: "Killing", Container: n.Name, Message: why})

@@ -61,7 +61,7 @@ func (p *planner) stopAll() (lives bool) {
 		}
 		lives = true
 		p.inspect(n) // it may have ended by itself
-		if c, kind := podspec.Find(&p.in.Pod.Spec, n.Name); kind != podspec.Sidecar {
+		if c, kind := p.specOf(n.Name); kind != podspec.Sidecar {
 			first = first || c != nil && kind == podspec.Main
 			p.takeDown(n, c, p.stopEnd(n, c), true, p.stopWhy(n))
 		}
@@ -75,9 +75,9 @@ func (p *planner) stopAll() (lives bool) {
 		if !podspec.IsSidecar(&list[i]) {
 			continue
 		}
-		any := false
-		for j := range cs {
-			n := &cs[j]
+		any, of := false, p.in.View.Of(list[i].Name)
+		for j := range of {
+			n := &of[j]
 			if n.Name != list[i].Name || !p.lives(n) {
 				continue
 			}

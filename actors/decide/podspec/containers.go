@@ -70,6 +70,24 @@ func Find(spec *v1.PodSpec, name string) (*v1.Container, Kind) {
 	return nil, Main
 }
 
+// Containers is Find, for who asks for many.
+func Containers(spec *v1.PodSpec) func(name string) (*v1.Container, Kind) {
+	type found struct {
+		c    *v1.Container
+		kind Kind
+	}
+	at := map[string]found{}
+	for c, kind := range All(spec) {
+		if _, twice := at[c.Name]; !twice {
+			at[c.Name] = found{c, kind}
+		}
+	}
+	return func(name string) (*v1.Container, Kind) {
+		f := at[name]
+		return f.c, f.kind
+	}
+}
+
 // Volume returns the volume of a name; nil if the spec has none.
 func Volume(spec *v1.PodSpec, name string) *v1.Volume {
 	for i := range spec.Volumes {

@@ -73,23 +73,23 @@ func (c *computer) life() podlife.State { return c.in.Plan.Life }
 // kubelet shows them so, kubectl takes the reason of the first one that has any, and programs read the first.
 func (c *computer) containers() {
 	spec := &c.pod.Spec
-	inits := statusList{prev: c.prev.InitContainerStatuses}
+	inits := newStatusList(c.prev.InitContainerStatuses)
 	for i := range spec.InitContainers {
 		ct := &spec.InitContainers[i]
-		s := c.container(ct, podspec.KindOfInit(ct), find(c.prev.InitContainerStatuses, ct.Name))
+		s := c.container(ct, podspec.KindOfInit(ct), inits.old(ct.Name, i))
 		inits.add(&s)
 	}
-	mains := statusList{prev: c.prev.ContainerStatuses}
-	for _, i := range byName(len(spec.Containers), func(i int) string { return spec.Containers[i].Name }) {
+	mains := newStatusList(c.prev.ContainerStatuses)
+	for n, i := range byName(len(spec.Containers), func(i int) string { return spec.Containers[i].Name }) {
 		ct := &spec.Containers[i]
-		s := c.container(ct, podspec.Main, find(c.prev.ContainerStatuses, ct.Name))
+		s := c.container(ct, podspec.Main, mains.old(ct.Name, n))
 		mains.add(&s)
 	}
-	ephemerals := statusList{prev: c.prev.EphemeralContainerStatuses}
+	ephemerals := newStatusList(c.prev.EphemeralContainerStatuses)
 	debug := spec.EphemeralContainers
-	for _, i := range byName(len(debug), func(i int) string { return debug[i].Name }) {
+	for n, i := range byName(len(debug), func(i int) string { return debug[i].Name }) {
 		ct := (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
-		s := c.container(ct, podspec.Ephemeral, find(c.prev.EphemeralContainerStatuses, ct.Name))
+		s := c.container(ct, podspec.Ephemeral, ephemerals.old(ct.Name, n))
 		ephemerals.add(&s)
 	}
 	c.out.InitContainerStatuses = inits.list()

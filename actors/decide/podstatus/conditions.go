@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 // conditions fills the conditions: those of other components as they are in the pod, then the
@@ -268,8 +269,9 @@ func (c *computer) ready(containers verdict) verdict {
 		return v
 	}
 	var closed []string
+	shown := flat.LookupIn(c.pod.Status.Conditions, func(c *v1.PodCondition) v1.PodConditionType { return c.Type })
 	for _, g := range c.pod.Spec.ReadinessGates {
-		o := FindCondition(c.pod.Status.Conditions, g.ConditionType)
+		o := shown.Get(g.ConditionType)
 		switch {
 		case o == nil:
 			closed = append(closed,

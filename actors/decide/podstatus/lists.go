@@ -1,12 +1,29 @@
 package podstatus
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/flat"
+)
 
 // statusList builds a list of container statuses. While it equals prev, it is prev.
 type statusList struct {
 	prev, own []v1.ContainerStatus
 	n         int
 	differs   bool
+	byName    flat.Lookup[string, v1.ContainerStatus]
+}
+
+func newStatusList(prev []v1.ContainerStatus) statusList {
+	return statusList{prev: prev, byName: flat.LookupIn(prev, func(s *v1.ContainerStatus) string { return s.Name })}
+}
+
+// old is the status in prev of the container whose status comes n-th now; nil if there is none.
+func (l *statusList) old(name string, n int) *v1.ContainerStatus {
+	if i := l.byName.Place(name, n); i >= 0 {
+		return &l.prev[i]
+	}
+	return nil
 }
 
 func (l *statusList) add(s *v1.ContainerStatus) {

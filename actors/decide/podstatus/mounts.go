@@ -18,13 +18,20 @@ func volumeMounts(ct *v1.Container, n *observed.Container, old *v1.ContainerStat
 		list = make([]v1.VolumeMountStatus, len(ct.VolumeMounts))
 	}
 	owned := !known
+	var really map[string]bool
+	if n != nil && len(n.RecursiveReadOnly) > 0 {
+		really = make(map[string]bool, len(n.RecursiveReadOnly))
+		for _, at := range n.RecursiveReadOnly {
+			really[path.Clean(at)] = true
+		}
+	}
 	for i := range ct.VolumeMounts {
 		m := &ct.VolumeMounts[i]
 		var before *v1.RecursiveReadOnlyMode
 		if known {
 			before = old.VolumeMounts[i].RecursiveReadOnly
 		}
-		mode := recursiveReadOnly(m, n, before)
+		mode := recursiveReadOnly(m, n, really, before)
 		if known && equalPointer(before, mode) {
 			continue
 		}
@@ -37,10 +44,10 @@ func volumeMounts(ct *v1.Container, n *observed.Container, old *v1.ContainerStat
 }
 
 // recursiveReadOnly says whether everything below a mount is read-only too (API
-// VolumeMountStatus.recursiveReadOnly): by the actual mount, or as shown before until the container
-// was inspected. It is nil for a mount that is not read-only.
+// VolumeMountStatus.recursiveReadOnly): by the actual mount, which really has by its place, or as shown before until the
+// container was inspected. It is nil for a mount that is not read-only.
 func recursiveReadOnly(
-	m *v1.VolumeMount, n *observed.Container, before *v1.RecursiveReadOnlyMode,
+	m *v1.VolumeMount, n *observed.Container, really map[string]bool, before *v1.RecursiveReadOnlyMode,
 ) *v1.RecursiveReadOnlyMode {
 	switch {
 	case !m.ReadOnly:
@@ -53,9 +60,7 @@ func recursiveReadOnly(
 		if before != nil {
 			return before
 		}
-	case slices.ContainsFunc(n.RecursiveReadOnly, func(at string) bool {
-		return path.Clean(at) == path.Join("/", m.MountPath) // a relative one begins at the root
-	}):
+	case really[path.Join("/", m.MountPath)]: // a relative one begins at the root
 		return ptr.To(v1.RecursiveReadOnlyEnabled)
 	}
 	return ptr.To(v1.RecursiveReadOnlyDisabled)
