@@ -40,8 +40,11 @@ type image struct {
 	inherited bool
 	// ahead: the pull under way was begun before a pod wanted the image.
 	ahead bool
-	// turnAt is when the next pull may begin; zero: it has no turn yet.
+	// turnAt is when the next pull may begin; zero: it has no turn yet. turnOf are the pods among whose turns it is.
 	turnAt time.Time
+	turnOf []types.UID
+	// pullsOf is the pod that the pull under way is for.
+	pullsOf types.UID
 	// by is whose the credential of the pull under way is, of those who do not wait any more, or have others now.
 	by []imagepull.Offer
 	// parted is who was the last of them.
@@ -101,6 +104,7 @@ func (a *images) drop(ctx *kernel.Context[Message], i *image) {
 	if len(i.waiting) > 0 || i.pulling != 0 || i.checking != 0 {
 		return
 	}
+	a.passTurn(ctx, i)
 	var last time.Time
 	for _, f := range i.failures { // order-free: the latest
 		if at := f.RetryAt(a.deps.Backoff); at.After(last) {

@@ -141,7 +141,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		a := &images{
 			deps: deps, of: map[string]*image{}, held: map[types.UID]map[string]string{}, records: newRecords(),
-			bucket: deps.Bucket,
+			bucket: deps.Bucket, turns: map[types.UID][]string{}, pulls: map[types.UID]int64{},
 		}
 		var of []pullahead.Image
 		if deps.Ahead != nil {
@@ -163,8 +163,11 @@ type images struct {
 	collector collector
 	records   records
 	bucket    imagepull.Bucket
-	ahead     ahead
-	lookups   int // how many lookups of credentials were begun
+	// turns are the images for which a pod waits for a turn, pulls how many are being pulled for it. See share.go.
+	turns   map[types.UID][]string
+	pulls   map[types.UID]int64
+	ahead   ahead
+	lookups int // how many lookups of credentials were begun
 }
 
 // Start implements kernel.Behavior.
@@ -322,6 +325,7 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
 	names := slices.Compact(slices.Sorted(maps.Values(a.held[uid])))
 	delete(a.held, uid)
+	a.forgetTurns(uid)
 	for _, i := range a.of { // order-free: of each
 		delete(i.failures, uid)
 	}
@@ -414,11 +418,13 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*w
 	case len(pulling) == 0 || i.pulling != 0:
 	case now.Before(i.turnAt):
 		next = sooner(next, i.turnAt)
+	case !a.mayTurn(i, pulling):
 	case some: // a pull is for all
 		a.advance(ctx, i)
 		return
 	case a.turn(ctx, i, pulling):
 		a.pull(ctx, i, pulling)
+		a.passTurn(ctx, i)
 	default:
 		next = sooner(next, i.turnAt)
 	}

@@ -41,28 +41,6 @@ func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter)
 	a.pullNext(ctx, i, waiters[0].pod)
 }
 
-// toldDelay is how long a pull waits for its turn without people being told.
-const toldDelay = time.Second
-
-// turn says whether it is the turn of an image to be pulled. If not, it gets one.
-func (a *images) turn(ctx *kernel.Context[Message], i *image, waiters []*waiter) bool {
-	now := ctx.Now()
-	if i.turnAt.IsZero() {
-		i.turnAt = a.bucket.Turn(now)
-		if wait := i.turnAt.Sub(now); wait >= toldDelay {
-			for _, w := range waiters {
-				a.event(ctx, w, false, "PullDelayed", fmt.Sprintf("Image %q is pulled in %v: pull QPS exceeded "+
-					"(registryPullQPS, registryBurst)", i.name, wait.Round(time.Millisecond)))
-			}
-		}
-	}
-	if now.Before(i.turnAt) {
-		return false
-	}
-	i.turnAt = time.Time{}
-	return true
-}
-
 // pullNext begins a pull with the next credential. Which pod it is for the
 // runtime may want to know; nil for none.
 func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
@@ -79,8 +57,8 @@ func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 		kind, pool = pullAheadKind, AheadPool
 	}
 	i.pulling = portcall.Do(ctx, kernel.Effect[Message]{
-		Kind: kind, Object: name, Lane: "pull/" + name, Pool: pool, Tag: name, Deadline: a.deps.PullDeadline,
-		Patience: time.Minute,
+		Kind: kind, Object: name, Lane: "pull/" + name, Pool: pool, Rank: a.pullsFor(i, p), Tag: name,
+		Deadline: a.deps.PullDeadline, Patience: time.Minute,
 	}, func(c context.Context, done func(pulled, error)) {
 		m := pulled{image: name, began: kernel.Now(c)}
 		a.deps.Runtime.PullImage(c, port.PullImage{Image: name, Pod: p, Auth: auth}, func(ref string, err error) {
@@ -110,6 +88,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 		return
 	}
 	i.pulling = 0
+	a.pullsFor(i, nil)
 	i.checking = 0 // what is being looked at is from before
 	if a.aheadPulled(ctx, i, &m) {
 		return

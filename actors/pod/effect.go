@@ -86,6 +86,7 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 	case podplan.Effect:
 		p.facts.Begin(a, ctx.Now())
 		p.lanes.Set(p.do(ctx, a), a.Lane())
+		p.turns.add(a.Lane())
 	}
 }
 
@@ -96,7 +97,7 @@ func (p *pod) do(ctx *kernel.Context[Message], a podplan.Effect) kernel.EffectID
 	kind, object := e.kind(), p.objectOf(e, a) // not in the closures: they run elsewhere
 	return ctx.Do(kernel.Effect[Message]{
 		Kind: kind, Object: object, Lane: laneName(a.Lane()), Tag: a,
-		Pool: r.pool, Keeps: r.keeps, Rank: p.turn(a), Idles: r.idles, MaxQueue: r.maxQueue,
+		Pool: r.pool, Keeps: r.keeps, Rank: p.turn(a, r.pool), Idles: r.idles, MaxQueue: r.maxQueue,
 		Deadline: r.deadline, Patience: r.patience,
 		Run: func(ctx context.Context, id kernel.EffectID, done func(Message)) {
 			r.call(ctx, func(d ActionDone) {
@@ -122,19 +123,53 @@ func unable(err error) run {
 
 // turn is the rank of an effect. Pods that are already being torn down come first:
 // they gave up their slot between two steps and should not queue again. Then the
-// oldest pod goes first.
-func (p *pod) turn(a podplan.Effect) int64 {
-	if p.stop == nil {
-		return p.rank
+// oldest pod goes first, but not with all of its containers: there may be thousands, and a younger pod would wait for
+// them all.
+func (p *pod) turn(a podplan.Effect, pool string) int64 {
+	rank := p.rank
+	if _, last := a.(podplan.StopSandbox); p.stop != nil && (last || len(p.facts.Stopped) > 0) {
+		rank -= begunFirst
 	}
-	if _, last := a.(podplan.StopSandbox); last || len(p.facts.Stopped) > 0 {
-		return p.rank - begunFirst
+	before := 0
+	if n := p.turns.of(a.Lane()); n != nil {
+		before = *n
 	}
-	return p.rank
+	if pool != LargePool {
+		before /= atOnce
+	}
+	return rank + int64(before)*allPods
 }
 
-// begunFirst is more than there are ranks.
-const begunFirst = int64(1) << 60
+const (
+	// begunFirst is more than there are ranks.
+	begunFirst = int64(1) << 60
+	// atOnce is how many containers of a pod come before those of younger pods. Of those that take much memory, it is one.
+	atOnce = 8
+	// allPods is more than the ranks of pods.
+	allPods = int64(1) << 32
+)
+
+// turns are how many containers of a pod are being started and stopped, while the actions of a plan are performed.
+type turns struct{ starts, stops int }
+
+// of is the one that an effect on a lane counts for, nil for none.
+func (t *turns) of(l podplan.Lane) *int {
+	switch l.Kind {
+	case podplan.LaneContainer:
+		return &t.starts
+	case podplan.LaneStop:
+		return &t.stops
+	default:
+		return nil
+	}
+}
+
+// add counts an effect.
+func (t *turns) add(l podplan.Lane) {
+	if n := t.of(l); n != nil {
+		*n++
+	}
+}
 
 // objectOf names the object of an effect: the pod, one of its containers, or what the effect
 // says.

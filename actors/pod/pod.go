@@ -112,6 +112,7 @@ type pod struct {
 	// Invariant: facts.Busy and lanes have one entry for each effect of this pod that has not
 	// ended, including those of an earlier incarnation.
 	lanes  flat.Map[kernel.EffectID, podplan.Lane]
+	turns  turns
 	paths  flat.Map[string, string]          // volume name → path on the host
 	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
 	// objects is the known state of the pod's API objects.
@@ -378,6 +379,10 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 			continue
 		}
 		break
+	}
+	p.turns = turns{}
+	for _, l := range p.lanes {
+		p.turns.add(l.Value)
 	}
 	for _, a := range out.Actions {
 		p.perform(ctx, a)

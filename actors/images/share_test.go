@@ -1,0 +1,79 @@
+package images_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/images"
+)
+
+// wants has the n-th container of a pod ask for an image.
+func (r *rig) wants(pod string, n int, image string) {
+	of := r.asks(pod, v1.PullAlways)
+	of.Ask.Container, of.Ask.Image = fmt.Sprint("c", n), "reg.io/"+image
+	r.actor.Tell(of)
+}
+
+// inTurn wants pulls one after the other, a second apart at most. Each is answered.
+func (r *rig) inTurn(images ...string) {
+	for _, name := range images {
+		r.Keep("runtime: pull")
+		r.WantByListener("its turn", "runtime: pull reg.io/"+name)
+		r.runtime.Answer(nil, "pull reg.io/"+name)
+		r.Advance(time.Second)
+	}
+}
+
+// TestTurnsAreShared: a pod that wants many images has one turn at a time.
+func TestTurnsAreShared(t *testing.T) {
+	r := makeRig(t, func(_ *rig, d *images.Deps) { d.Bucket = imagepull.NewBucket(1, 1) })
+	for n := range 5 {
+		r.wants("a", n, fmt.Sprint("a", n))
+	}
+	r.wants("b", 0, "b0")
+	r.wants("b", 1, "a4") // as the first one, which has a turn in any case
+	r.inTurn("a0", "a1", "b0", "a2", "a4", "a3")
+	r.Keep("runtime: pull")
+	r.WantByListener("no more")
+}
+
+// TestTurnsOfAPodThatIsGone: what others want of its images is pulled in their turn.
+func TestTurnsOfAPodThatIsGone(t *testing.T) {
+	r := makeRig(t, func(_ *rig, d *images.Deps) { d.Bucket = imagepull.NewBucket(1, 1) })
+	for n := range 4 {
+		r.wants("a", n, fmt.Sprint("a", n))
+	}
+	r.wants("b", 0, "b0")
+	r.wants("b", 1, "a3")
+	r.inTurn("a0")
+	r.Keep("runtime: pull")
+	r.WantByListener("its next", "runtime: pull reg.io/a1")
+	r.actor.Tell(images.Forget{UID: "a"})
+	r.Advance(time.Second)
+	r.inTurn("b0")
+	r.Advance(time.Second) // that of a2, which nobody wants
+	r.inTurn("a3")
+	r.Keep("runtime: pull")
+	r.WantByListener("no more")
+}
+
+// TestSlotsAreShared: the first pull of a pod comes before the second one of another.
+func TestSlotsAreShared(t *testing.T) {
+	r := newRig(t)
+	for n := range 4 {
+		r.wants("a", n, fmt.Sprint("a", n))
+	}
+	r.wants("b", 0, "b0")
+	r.Keep("runtime: pull")
+	r.WantByListener("two slots", "runtime: pull reg.io/a0", "runtime: pull reg.io/a1")
+	r.runtime.Answer(nil, "pull reg.io/a0")
+	r.Keep("runtime: pull")
+	r.WantByListener("the other pod", "runtime: pull reg.io/b0")
+	r.runtime.Answer(nil, "pull reg.io/b0")
+	r.Keep("runtime: pull")
+	r.WantByListener("its own", "runtime: pull reg.io/a2")
+}
