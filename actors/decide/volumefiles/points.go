@@ -45,7 +45,7 @@ func below(paths []string, dir string) (out []string) {
 		if !is {
 			break
 		}
-		if !strings.HasPrefix(at, "..") {
+		if !strings.HasPrefix(at, "..") && len(at) <= maxPath { // no runtime mounts anything at a longer one
 			out = append(out, at)
 		}
 		first, rest := paths[i], paths[i:]

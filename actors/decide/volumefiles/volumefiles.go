@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -35,13 +36,25 @@ type Content struct {
 	Memory bool
 }
 
-// page is what memory is counted in: a file takes whole ones.
-const page = 4096
+const (
+	// page is what memory is counted in: a file takes whole ones.
+	page = 4096
+	// Name is how much memory the kernel takes for each file or directory (an inode and an entry of its cache).
+	Name = 1024
+)
 
-// Bytes is how much memory the files take.
+// Bytes is how much memory the files and their directories take.
 func (c *Content) Bytes() (sum int64) {
+	before := ""
 	for i := range c.Files {
-		sum += Pages(int64(len(c.Files[i].Data)))
+		at, same := c.Files[i].Path, 0
+		for same < min(len(at), len(before)) && at[same] == before[same] {
+			same++
+		}
+		// Files of one directory are next to each other.
+		names := 1 + strings.Count(at[same:], "/")
+		sum += Pages(int64(len(c.Files[i].Data))) + Name*int64(names)
+		before = at
 	}
 	return sum
 }
@@ -367,13 +380,10 @@ func settle(files []File) ([]File, error) {
 			out = append(out, files[i])
 		}
 	}
-	for i := range out {
-		dir := out[i].Path
-		for n := strings.LastIndexByte(dir, '/'); n >= 0; n = strings.LastIndexByte(dir, '/') {
-			dir = dir[:n]
-			if _, is := last[dir]; is {
-				return nil, fmt.Errorf("path %q needs %q as a directory, which is a file of the same volume", out[i].Path, dir)
-			}
+	names := slices.SortedFunc(maps.Keys(last), slashFirst)
+	for i := 1; i < len(names); i++ { // what is below a name comes next
+		if dir, name := names[i-1], names[i]; len(name) > len(dir) && name[len(dir)] == '/' && name[:len(dir)] == dir {
+			return nil, fmt.Errorf("path %q needs %q as a directory, which is a file of the same volume", name, dir)
 		}
 	}
 	slices.SortFunc(out, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })

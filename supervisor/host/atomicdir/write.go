@@ -2,7 +2,6 @@
 package atomicdir
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +86,7 @@ func (f *files) write(ctx context.Context, c *volumefiles.Content, now time.Time
 				return false, err
 			}
 		}
-		if current, err = f.version(c, now); err != nil {
+		if current, err = f.version(ctx, c, now); err != nil {
 			return false, err
 		}
 	}
@@ -115,59 +114,25 @@ func (f *files) current() (string, error) {
 	return name, nil
 }
 
-// same reports whether a version holds just what c says.
-func (f *files) same(version string, c *volumefiles.Content) bool {
-	want := make(map[string]*volumefiles.File, len(c.Files))
-	dirs := map[string]bool{".": true}
-	for i := range c.Files {
-		p := c.Files[i].Path
-		want[p] = &c.Files[i]
-		for d := path.Dir(p); d != "."; d = path.Dir(d) {
-			dirs[d] = true
-		}
-	}
-	seen := 0
-	err := fs.WalkDir(f.dir.FS(), version, func(name string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		p, err := filepath.Rel(version, name)
-		if err != nil {
-			return err
-		}
-		if e.IsDir() {
-			if !dirs[p] || !f.owned(name, dirMode(c), nil, c.Group) {
-				return errDiffers
-			}
-			return nil
-		}
-		w := want[p]
-		if w == nil || !e.Type().IsRegular() || !f.owned(name, fs.FileMode(w.Mode), w.User, c.Group) {
-			return errDiffers
-		}
-		data, err := f.dir.ReadFile(name)
-		if err != nil || !bytes.Equal(data, w.Data) {
-			return errDiffers
-		}
-		seen++
-		return nil
-	})
-	return err == nil && seen == len(want)
-}
-
-var errDiffers = errors.New("differs")
-
 // version makes a new version and puts it into use.
-func (f *files) version(c *volumefiles.Content, now time.Time) (string, error) {
+func (f *files) version(ctx context.Context, c *volumefiles.Content, now time.Time) (string, error) {
 	name, err := f.newDir(now)
 	if err != nil {
 		return "", err
 	}
-	if err := f.own(name, dirMode(c), nil, c.Group); err != nil {
+	if err := own(f.dir, name, dirMode(c), nil, c.Group); err != nil {
 		return "", err
 	}
+	root, err := f.dir.OpenRoot(name)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close() //nolint:errcheck // what was written is not held by it
 	for i := range c.Files {
-		if err := f.file(name, &c.Files[i], c); err != nil {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		if err := f.file(root, &c.Files[i], c); err != nil {
 			return "", err
 		}
 	}
@@ -199,32 +164,42 @@ func (f *files) newDir(now time.Time) (string, error) {
 	}
 }
 
-func (f *files) file(version string, file *volumefiles.File, c *volumefiles.Content) error {
+func (f *files) file(version *os.Root, file *volumefiles.File, c *volumefiles.Content) error {
 	if err := f.next(); err != nil {
 		return err
 	}
-	dir := version
-	for name := range strings.SplitSeq(path.Dir(file.Path), "/") {
-		if name == "." {
-			break
-		}
-		dir = path.Join(dir, name)
-		err := f.dir.Mkdir(dir, area.Mode)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := f.own(dir, dirMode(c), nil, c.Group); err != nil {
-			return err
-		}
-	}
-	name := path.Join(version, file.Path)
-	if err := f.dir.WriteFile(name, file.Data, firstMode); err != nil {
+	dir, name := path.Split(file.Path)
+	in, err := descend(version, dir, c)
+	if err != nil {
 		return err
 	}
-	return f.own(name, fs.FileMode(file.Mode), file.User, c.Group)
+	defer in.Close() //nolint:errcheck // what was written is not held by it
+	if err := in.WriteFile(name, file.Data, firstMode); err != nil {
+		return err
+	}
+	return own(in, name, fs.FileMode(file.Mode), file.User, c.Group)
+}
+
+// descend opens a directory below another one, and makes what is missing on the way: each from the one above it, as a
+// path may have two thousand elements.
+func descend(from *os.Root, dir string, c *volumefiles.Content) (*os.Root, error) {
+	at, err := from.OpenRoot(".")
+	for name := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+		if err != nil || name == "" {
+			break
+		}
+		above := at
+		if err = above.Mkdir(name, area.Mode); err == nil {
+			err = own(above, name, dirMode(c), nil, c.Group)
+		} else if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+		if err == nil {
+			at, err = above.OpenRoot(name)
+		}
+		above.Close() //nolint:errcheck // what was written is not held by it
+	}
+	return at, err
 }
 
 func dirMode(c *volumefiles.Content) fs.FileMode {
@@ -234,18 +209,18 @@ func dirMode(c *volumefiles.Content) fs.FileMode {
 	return filesMode
 }
 
-func (f *files) own(name string, mode fs.FileMode, user, group *int64) error {
+func own(in *os.Root, name string, mode fs.FileMode, user, group *int64) error {
 	if user != nil || group != nil {
-		if err := f.dir.Lchown(name, idOf(user), idOf(group)); err != nil {
+		if err := in.Lchown(name, idOf(user), idOf(group)); err != nil {
 			return err
 		}
 	}
-	return f.dir.Chmod(name, mode)
+	return in.Chmod(name, mode)
 }
 
 // owned reports whether own would change nothing.
-func (f *files) owned(name string, mode fs.FileMode, user, group *int64) bool {
-	info, err := f.dir.Lstat(name)
+func owned(in *os.Root, name string, mode fs.FileMode, user, group *int64) bool {
+	info, err := in.Lstat(name)
 	if err != nil {
 		return false
 	}
@@ -268,26 +243,43 @@ func idOf(id *int64) int {
 // stays: containers may run with it.
 func (f *files) points(c *volumefiles.Content) error {
 	for _, point := range c.Points {
-		at := ""
-		for name := range strings.SplitSeq(point, "/") {
-			at = path.Join(at, name)
-			info, err := f.dir.Lstat(at)
-			if errors.Is(err, fs.ErrNotExist) {
-				if err = f.next(); err == nil {
-					err = f.dir.Mkdir(at, area.Mode)
-				}
-			} else if err == nil && !info.IsDir() {
-				break
-			}
-			if err == nil && !f.owned(at, dirMode(c), nil, c.Group) {
-				err = f.own(at, dirMode(c), nil, c.Group)
-			}
-			if err != nil {
-				return err
-			}
+		if err := f.point(point, c); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (f *files) point(point string, c *volumefiles.Content) error {
+	at, err := f.dir.OpenRoot(".")
+	for name := range strings.SplitSeq(point, "/") {
+		if err != nil {
+			break
+		}
+		above := at
+		info, statErr := above.Lstat(name)
+		switch {
+		case errors.Is(statErr, fs.ErrNotExist):
+			if err = f.next(); err == nil {
+				err = above.Mkdir(name, area.Mode)
+			}
+		case statErr != nil:
+			err = statErr
+		case !info.IsDir():
+			return above.Close()
+		}
+		if err == nil && !owned(above, name, dirMode(c), nil, c.Group) {
+			err = own(above, name, dirMode(c), nil, c.Group)
+		}
+		if err == nil {
+			at, err = above.OpenRoot(name)
+		}
+		above.Close() //nolint:errcheck // what was written is not held by it
+	}
+	if err != nil {
+		return err
+	}
+	return at.Close()
 }
 
 // link makes the names by which users read. A directory at which other volumes are mounted hides what has its name.
@@ -329,23 +321,6 @@ func firstNames(paths []string) map[string]bool {
 		names[name] = true
 	}
 	return names
-}
-
-// bytes is how much the files of a version take.
-func (f *files) bytes(version string) (sum int64) {
-	if version == "" {
-		return 0
-	}
-	_ = fs.WalkDir(f.dir.FS(), version, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return nil // what can't be read gives nothing back
-		}
-		if info, err := e.Info(); err == nil {
-			sum += volumefiles.Pages(info.Size())
-		}
-		return nil
-	})
-	return sum
 }
 
 // tidy removes what is not of the current version, nor of one that must stay; without a content, versions alone.
@@ -391,22 +366,6 @@ func (f *files) tidy(ctx context.Context, current string, c *volumefiles.Content
 		}
 	}
 	return nil
-}
-
-// hasAny says whether a version has something that must stay.
-func (f *files) hasAny(version string, stays func(fs.FileInfo) bool) (has bool, err error) {
-	err = fs.WalkDir(f.dir.FS(), version, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := e.Info()
-		if err == nil && stays(info) {
-			has = true
-			return fs.SkipAll
-		}
-		return err
-	})
-	return has, err
 }
 
 func (f *files) next() error {
