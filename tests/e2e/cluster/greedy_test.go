@@ -178,5 +178,15 @@ func greedyAttacks(t *testing.T) []attack {
 			change: changes(work("sleep"), func(s *v1.PodSpec) { fromFile(s, 1, 50, "NONE") }),
 		},
 		{name: "40 probes with commands of 5 MiB", change: changes(work("sleep"), execProbes), over: ready},
+		{
+			name: "300 containers", over: ready,
+			change: changes(work("sleep"), func(s *v1.PodSpec) {
+				for i := range 299 {
+					c := s.Containers[0]
+					c.Name = fmt.Sprint("app-", i)
+					s.Containers = append(s.Containers, c)
+				}
+			}),
+		},
 	}
 }
