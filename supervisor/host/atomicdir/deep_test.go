@@ -34,7 +34,7 @@ func TestDeep(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			linear.Held(t, 200, func(n int) func() {
+			linear.Held(t, 100, func(n int) func() {
 				root := check.Value(os.OpenRoot(t.TempDir()))(t)
 				t.Cleanup(func() { check.Error(t, root.Close()) })
 				f, c := &files{dir: root}, content(n)
