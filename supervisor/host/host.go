@@ -105,7 +105,8 @@ type Host struct {
 	// measured is told how a volume was measured, and how long that took.
 	measured func(source string, took time.Duration)
 	// warn is told of a disk that stays attached.
-	warn func(what string)
+	warn   func(what string)
+	apiece apiece
 	// mounts tells what is mounted, of table.
 	mounts func() ([]mounts.Mount, error)
 	table  *mounts.Table

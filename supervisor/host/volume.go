@@ -34,6 +34,13 @@ func (h *Host) mountVolume(ctx context.Context, r *port.MountVolume) (string, er
 	if err := area.Element("volume name", v.Name); err != nil {
 		return "", err
 	}
+	if r.Content != nil || r.Persistent == nil && (v.EmptyDir != nil || volumeType(&v.VolumeSource) == "") {
+		release, err := h.apiece.take(ctx, string(r.Pod.UID))
+		if err != nil {
+			return "", err
+		}
+		defer release()
+	}
 	switch {
 	case r.Content != nil:
 		return h.files(ctx, r)
