@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// A pod may want thousands of images. It has one turn at a time (registryPullQPS), so that another pod waits for one of its
-// pulls and not for all. Its images wait in turns: the first has the turn, the others come one after the other.
+// A pod may want thousands of images. It has one turn at a time (registryPullQPS), so that another pod waits for one of
+// its pulls and not for all. Its images wait in turns: the first has the turn, the others come one after the other.
 
 // mayTurn says whether an image may have a turn now, as the first one of a pod that waits for it.
 func (a *images) mayTurn(i *image, waiters []*waiter) (may bool) {
@@ -49,8 +49,8 @@ func (a *images) turn(ctx *kernel.Context[Message], i *image, waiters []*waiter)
 // toldDelay is how long a pull waits for its turn without people being told.
 const toldDelay = time.Second
 
-// passTurn gives the turn of an image to the next one of each pod that waits for it: it is being pulled, or nobody wants
-// it any more.
+// passTurn gives the turn of an image to the next one of each pod that waits for it: it is being pulled, or nobody
+// wants it any more.
 func (a *images) passTurn(ctx *kernel.Context[Message], i *image) {
 	pods := i.turnOf
 	i.turnOf = nil

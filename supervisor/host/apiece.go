@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// volumesApiece is how many volumes of one pod are made at once in this process. A pod may have thousands: all at once, each
-// on a thread of its own, they kept everything else of the agent from the processors.
+// volumesApiece is how many volumes of one pod are made at once in this process. A pod may have thousands: all at once,
+// each on a thread of its own, they kept everything else of the agent from the processors.
 const volumesApiece = 8
 
 // apiece gives each pod so many places. The zero value is ready for use.

@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/flat"
 )
 
-// many finds what a plan asks for each container. A plan is made after each message, so with many containers it must not
-// search all of them for each: then there are indices, each made when it is first needed.
+// many finds what a plan asks for each container. A plan is made after each message, so with many containers it must
+// not search all of them for each: then there are indices, each made when it is first needed.
 type many struct {
 	// last and shown are the container statuses of in.Status and of the pod in the API.
 	last, shown statuses
@@ -23,7 +23,8 @@ type many struct {
 	specs  func(string) (*v1.Container, podspec.Kind)
 	busyOn func(Lane) (Effect, bool)
 	images func(string) (imagepull.Image, bool)
-	// imageVolumes are the places in the spec of volumes that are images, imageNames by name; sought: they were looked for.
+	// imageVolumes are the places in the spec of volumes that are images, imageNames by name; sought: they were looked
+	// for.
 	imageVolumes []int
 	imageNames   map[string]int
 	sought       bool

@@ -44,8 +44,8 @@ func volumeMounts(ct *v1.Container, n *observed.Container, old *v1.ContainerStat
 }
 
 // recursiveReadOnly says whether everything below a mount is read-only too (API
-// VolumeMountStatus.recursiveReadOnly): by the actual mount, which really has by its place, or as shown before until the
-// container was inspected. It is nil for a mount that is not read-only.
+// VolumeMountStatus.recursiveReadOnly): by the actual mount, which really has by its place, or as shown before until
+// the container was inspected. It is nil for a mount that is not read-only.
 func recursiveReadOnly(
 	m *v1.VolumeMount, n *observed.Container, really map[string]bool, before *v1.RecursiveReadOnlyMode,
 ) *v1.RecursiveReadOnlyMode {
