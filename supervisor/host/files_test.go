@@ -91,7 +91,7 @@ func TestFilesInMemory(t *testing.T) {
 func TestRoomForFiles(t *testing.T) {
 	hosttest.NeedRoot(t)
 	root := t.TempDir()
-	room := int64(8 << 20)
+	room := int64(10 << 20)
 	h := newLabAt(t, root, func(c *Config) {
 		c.Room = func(bytes, _ int64) error {
 			return check.That(bytes <= room, "there is room for %d bytes", room)
@@ -111,10 +111,10 @@ func TestRoomForFiles(t *testing.T) {
 	}
 	check.Fatal(t, mount(of(2000, 4096)))
 	hosttest.WantError(t, mount(of(3000, 10)), port.InvalidConfig,
-		`the files of volume "s", in memory, take 12000Ki: there is room for 8388608 bytes`)
+		`the files of volume "s", in memory, take 15000Ki: there is room for 10485760 bytes`)
 	room = 0
 	check.Fatal(t, mount(of(2000, 4096)))
-	check.Fatal(t, mount(of(1, 1<<20))) // little is not asked for
+	check.Fatal(t, mount(of(1, 1<<20-4096))) // little is not asked for
 	check.Fatal(t, l.unmount("u1"))
 }
 
