@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -84,6 +85,12 @@ func TestTitlesOfDecisions(t *testing.T) {
 			t.Errorf("docs/%s does not begin with a title such as %q", file, "# "+number[1]+": What was decided")
 		}
 	}
+}
+
+// TestChangelogNamesTheFormat: docs/releases.md sends people to CHANGELOG.md who want to know whether they can go back.
+func TestChangelogNamesTheFormat(t *testing.T) {
+	newest := strings.Split(page(t, filepath.Join(root, "CHANGELOG.md")), "\n## ")[1]
+	check.Has(t, newest, fmt.Sprintf("\nFormat of state: %d.", checkpoint.Format), "the newest release")
 }
 
 // TestLinksOfPages: each link leads to a file, and to a heading that is there.

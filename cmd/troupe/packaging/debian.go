@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,19 +18,21 @@ import (
 )
 
 // wanted are the packages whose programs the node agent runs: mount and its helpers, makers of file systems, iptables.
+// base-files has the texts of common licenses, and says which Debian it is.
 var wanted = []string{
-	"ca-certificates", "e2fsprogs", "iptables", "kmod", "mount", "netbase", "nfs-common", "util-linux", "xfsprogs",
+	"base-files", "ca-certificates", "e2fsprogs", "iptables", "kmod", "mount", "netbase", "nfs-common", "util-linux",
+	"xfsprogs",
 }
 
 // unneeded are packages, by the start of their names, that the wanted ones need to be configured, or for programs that
 // nobody runs in the image.
 var unneeded = []string{
 	"adduser", "cdebconf", "debconf", "dpkg", "gpgv", "init-system-helpers", "libdb5", "libgdbm", "libicu", "libperl",
-	"libpython3", "libsqlite3", "libxml2", "media-types", "openssl", "passwd", "perl", "python3", "readline-common",
+	"libpython3", "libsqlite3", "libxml2", "mawk", "media-types", "openssl", "passwd", "perl", "python3", "readline-common",
 	"sensible-utils", "tar_", "ucf",
 }
 
-// undocumented are what no program reads.
+// undocumented are what no program reads. What Debian has on the license of a package stays, and what it refers to.
 var undocumented = []string{
 	"usr/share/bash-completion/", "usr/share/bug/", "usr/share/doc/", "usr/share/doc-base/", "usr/share/info/",
 	"usr/share/lintian/", "usr/share/locale/", "usr/share/man/", "usr/share/perl", "usr/lib/python3",
@@ -53,9 +56,18 @@ func debian(ctx context.Context, arch, work string) (layer registry.Layer, list 
 	tree := newTree()
 	var names strings.Builder
 	for _, archive := range archives {
-		fmt.Fprintln(&names, strings.TrimSuffix(filepath.Base(archive), ".deb"))
+		name := strings.TrimSuffix(filepath.Base(archive), ".deb")
+		fmt.Fprintln(&names, name)
 		if err := tree.unpack(ctx, archive); err != nil {
-			return nil, "", fmt.Errorf("%s: %w", filepath.Base(archive), err)
+			return nil, "", fmt.Errorf("%s: %w", name, err)
+		}
+		// Here scanners of vulnerabilities look for Debian's packages where there is no dpkg.
+		about, err := exec.CommandContext(ctx, "dpkg-deb", "--field", archive).Output()
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", name, err)
+		}
+		if err := tree.write("var/lib/dpkg/status.d/"+strings.Split(name, "_")[0], about); err != nil {
+			return nil, "", err
 		}
 	}
 	if err := tree.finish(); err != nil {
@@ -137,7 +149,7 @@ func (t *tree) copy(r *tar.Reader) error {
 		}
 		h.Name = inUsr(h.Name)
 		key := strings.TrimSuffix(h.Name, "/")
-		if key == "" || slices.Contains(merged, key) || starts(h.Name, undocumented) || t.there[key] {
+		if key == "" || slices.Contains(merged, key) || starts(h.Name, undocumented) && !onLicense(h) || t.there[key] {
 			continue
 		}
 		t.there[key] = true
@@ -159,6 +171,13 @@ func (t *tree) copy(r *tar.Reader) error {
 			return err
 		}
 	}
+}
+
+// onLicense says whether a file says under which license a package is, or is the link to the directory of one that does.
+func onLicense(h *tar.Header) bool {
+	const docs = "usr/share/doc/"
+	dir, name := path.Split(h.Name)
+	return strings.HasPrefix(dir, docs) && name == "copyright" || h.Typeflag == tar.TypeSymlink && dir == docs
 }
 
 // inUsr is the name of a file where Debian's directories are merged.
@@ -194,13 +213,16 @@ func (t *tree) finish() error {
 			return err
 		}
 	}
+	return errors.Join(t.write("etc/ssl/certs/ca-certificates.crt", t.certs.Bytes()), t.w.Close())
+}
+
+// write adds a file that no package has.
+func (t *tree) write(name string, text []byte) error {
 	if err := t.w.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Size: int64(t.certs.Len()),
+		Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(text)),
 	}); err != nil {
 		return err
 	}
-	if _, err := t.w.Write(t.certs.Bytes()); err != nil {
-		return err
-	}
-	return t.w.Close()
+	_, err := t.w.Write(text)
+	return err
 }

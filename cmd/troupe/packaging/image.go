@@ -63,7 +63,7 @@ func (r release) image(ctx context.Context, t target) error {
 	}
 	if err := path.AppendImage(image, layout.WithAnnotations(map[string]string{
 		"org.opencontainers.image.ref.name": r.version,
-		"io.containerd.image.name":          "ghcr.io/troupe-dev/kubelet:v" + r.version,
+		"io.containerd.image.name":          imageName + ":v" + r.version,
 	})); err != nil {
 		return err
 	}
@@ -91,26 +91,32 @@ func (r release) config(image registry.Image, t target) *registry.ConfigFile {
 	return c
 }
 
-// agentLayer is the program, under both names.
+// agentLayer is the program, under both names, with its licenses.
 func (r release) agentLayer(t target) (registry.Layer, error) {
 	text, err := os.ReadFile(r.program(t))
 	if err != nil {
 		return nil, err
 	}
+	about, err := os.ReadFile(r.licenses(t))
+	if err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	for _, h := range []*tar.Header{
-		{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777, ModTime: r.date},
-		{Typeflag: tar.TypeReg, Name: "usr/local/bin/kubelet", Mode: 0o755, Size: int64(len(text)), ModTime: r.date},
-		{Typeflag: tar.TypeSymlink, Name: "usr/local/bin/troupe", Linkname: "kubelet", Mode: 0o777, ModTime: r.date},
+	for _, f := range []struct {
+		header tar.Header
+		text   []byte
+	}{
+		{tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}, nil},
+		{tar.Header{Typeflag: tar.TypeReg, Name: "usr/local/bin/kubelet", Mode: 0o755}, text},
+		{tar.Header{Typeflag: tar.TypeSymlink, Name: "usr/local/bin/troupe", Linkname: "kubelet", Mode: 0o777}, nil},
+		{tar.Header{Typeflag: tar.TypeReg, Name: "usr/share/doc/troupe/copyright", Mode: 0o644}, about},
 	} {
-		if err := w.WriteHeader(h); err != nil {
+		f.header.ModTime, f.header.Size = r.date, int64(len(f.text))
+		if err := w.WriteHeader(&f.header); err != nil {
 			return nil, err
 		}
-		if h.Typeflag != tar.TypeReg {
-			continue
-		}
-		if _, err := w.Write(text); err != nil {
+		if _, err := w.Write(f.text); err != nil {
 			return nil, err
 		}
 	}

@@ -81,12 +81,14 @@ func (r release) pack(format string, t target, kubernetes, staged string) error 
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name: program, Arch: t.arch, Platform: t.system, Version: r.version, Release: "1",
 		Section: "admin", Priority: "optional",
-		Maintainer: "The troupe authors <maintainers@troupe.dev>", Homepage: home, License: "Apache-2.0", MTime: r.date,
+		Maintainer: maintainer, Homepage: home, License: "Apache-2.0", MTime: r.date,
 		Description: "Kubernetes node agent on the actor model, in the place of the kubelet\n" +
 			"It takes the kubelet's flags, configuration and state, and the pods that run go on running.",
 		Overridables: nfpm.Overridables{
-			Depends:    []string{"mount", "util-linux"},
-			Recommends: []string{"iptables", "e2fsprogs"},
+			Depends: []string{"mount", "util-linux"},
+			// The package kubelet depends on kubernetes-cni, which has the plugins of pods' networks. Without a package that wants
+			// it, it goes with the kubelet: at once with dnf, at the next autoremove with apt.
+			Recommends: []string{"iptables", "e2fsprogs", "kubernetes-cni"},
 			Suggests:   []string{"nfs-common", "xfsprogs"},
 			Conflicts:  []string{"kubelet"},
 			Replaces:   []string{"kubelet"},
@@ -146,13 +148,17 @@ func (r release) contents(format string, t target, staged string) files.Contents
 			Destination: "/etc/kubernetes/manifests", Type: files.TypeDir,
 			FileInfo: &files.ContentFileInfo{Mode: 0o755, MTime: r.date},
 		},
-		file(filepath.Join(r.root, "LICENSE"), "/usr/share/doc/troupe/copyright", 0o644),
+		file(r.licenses(t), "/usr/share/doc/troupe/copyright", 0o644),
 		file(filepath.Join(r.root, changelog), "/usr/share/doc/troupe/CHANGELOG.md", 0o644),
 		file(r.program(t)+".cdx.json", "/usr/share/doc/troupe/troupe.cdx.json", 0o644),
 		file(filepath.Join(r.out, "completion", "troupe.bash"), "/usr/share/bash-completion/completions/troupe", 0o644),
 		file(filepath.Join(r.out, "completion", "_troupe"), "/usr/share/zsh/"+zsh+"/_troupe", 0o644),
 		file(filepath.Join(r.out, "completion", "troupe.fish"), "/usr/share/fish/vendor_completions.d/troupe.fish", 0o644),
 		file(filepath.Join(r.out, "man")+"/*.gz", "/usr/share/man/man"+section, 0o644),
+		{
+			Source: program + "-node." + section + ".gz", Destination: "/usr/share/man/man" + section + "/kubelet." + section + ".gz",
+			Type: files.TypeSymlink, FileInfo: &files.ContentFileInfo{MTime: r.date},
+		},
 	}
 	if format == "rpm" {
 		// Debian would ask what to do about a file that the package kubelet has left. An RPM that does not own it loses it.

@@ -58,6 +58,8 @@ func TestTree(t *testing.T) {
 		{Typeflag: tar.TypeDir, Name: "./"}, {Typeflag: tar.TypeDir, Name: "./bin/"}, {Typeflag: tar.TypeReg, Name: "./bin/mount"},
 		{Typeflag: tar.TypeLink, Name: "./bin/again", Linkname: "./bin/mount"}, {Typeflag: tar.TypeReg, Name: "./usr/bin/mount"},
 		{Typeflag: tar.TypeSymlink, Name: "./lib64/ld.so", Linkname: "/lib/x/ld.so"}, {Typeflag: tar.TypeReg, Name: "./usr/share/doc/mount/copyright"},
+		{Typeflag: tar.TypeReg, Name: "./usr/share/doc/mount/README"},
+		{Typeflag: tar.TypeSymlink, Name: "./usr/share/doc/libmount", Linkname: "mount"},
 		{Typeflag: tar.TypeReg, Name: "./usr/share/ca-certificates/mozilla/a.crt", Size: 3},
 	} {
 		h.Mode = 0o755
@@ -98,15 +100,46 @@ func TestTree(t *testing.T) {
 	for name, want := range map[string]string{
 		"usr/bin/mount": "", "usr/bin/again": "usr/bin/mount", "bin": "usr/bin", "usr/lib64/ld.so": "/lib/x/ld.so", "lib64": "usr/lib64",
 		"usr/sbin/ip6tables-save": "ip6tables-nft-save", "usr/sbin/iptables": "iptables-nft", "etc/ssl/certs/ca-certificates.crt": "abc",
-		"var/run": "/run",
+		"var/run": "/run", "usr/share/doc/mount/copyright": "", "usr/share/doc/libmount": "mount",
 	} {
 		if link, is := got[name]; !is || link != want {
 			t.Errorf("%s: %q, %v, want %q", name, link, is, want)
 		}
 	}
-	for _, name := range []string{"sbin", "lib", "bin/", "usr/share/doc/mount/copyright"} {
+	for _, name := range []string{"sbin", "lib", "bin/", "usr/share/doc/mount/README"} {
 		if _, is := got[name]; is {
 			t.Errorf("%s is there", name)
 		}
+	}
+}
+
+// TestLicenses: each text is there once, with all that have it, also where only a part of a module has it. What has none
+// is an error.
+func TestLicenses(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a/LICENSE": "free\n", "a/part/NOTICE": "of a part", "a/other/COPYING": "not of what is used", "a/license.go": "package a",
+		"b/sub/b.go": "", "b/License.txt": "free", "go/LICENSE": "of Go", "go/src/fmt/print.go": "", "none/none.go": "",
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed := strings.ReplaceAll("a v1\t$/a\t$/a\na v1\t$/a\t$/a/part\nb v2\t$/b\t$/b/sub\nGo\t$/go\t$/go/src/fmt\n", "$", dir)
+	text, err := licensesOf(listed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part, times := range map[string]int{
+		"a v1 LICENSE\nb v2 License.txt\n\nfree\n": 1, "a v1 part/NOTICE\n\nof a part\n": 1, "Go LICENSE\n\nof Go\n": 1, "not of": 0, dir: 0,
+	} {
+		if n := strings.Count(text, part); n != times {
+			t.Errorf("%q is there %d times, want %d: %s", part, n, times, text)
+		}
+	}
+	_, err = licensesOf(listed + strings.ReplaceAll("none v3\t$/none\t$/none\n", "$", dir))
+	if err == nil || !strings.Contains(err.Error(), "none v3 has no license") {
+		t.Errorf("without a license: %v", err)
 	}
 }

@@ -15,6 +15,9 @@ const (
 	program = "troupe"
 	module  = "github.com/troupe-dev/troupe"
 	home    = "https://" + module
+	// Nothing is published, and nobody reads mail there: who publishes a release puts names of their own here.
+	maintainer = "The troupe authors <maintainers@troupe.invalid>"
+	imageName  = "ghcr.io/troupe-dev/kubelet"
 	// changelog is where the version and its date are.
 	changelog = "CHANGELOG.md"
 )
@@ -67,6 +70,12 @@ func (r release) nodes() (out []target) {
 	return out
 }
 
+// env is what a build for it gets: what is set here for other builds would change the bytes.
+func (t target) env() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.system, "GOARCH="+t.arch, "GOAMD64=v1", "GOARM64=v8.0",
+		"GOEXPERIMENT=", "GOFIPS140=off", "GOFLAGS=-mod=readonly", "GOWORK=off")
+}
+
 // program is where the program for a machine is.
 func (r release) program(t target) string {
 	name := program + "-" + t.String()
@@ -85,10 +94,7 @@ func programs(ctx context.Context, r release) error {
 		flags := "-s -w -X " + module + "/supervisor/version.own=" + r.version
 		c := exec.CommandContext(ctx,
 			"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", r.program(t), "./cmd/troupe")
-		c.Dir = r.root
-		// What is set here for other builds would change the bytes.
-		c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.system, "GOARCH="+t.arch, "GOAMD64=v1", "GOARM64=v8.0",
-			"GOEXPERIMENT=", "GOFLAGS=-mod=readonly", "GOWORK=off")
+		c.Dir, c.Env = r.root, t.env()
 		c.Stderr = os.Stderr
 		if err := c.Run(); err != nil {
 			return fmt.Errorf("build for %s: %w", t, err)

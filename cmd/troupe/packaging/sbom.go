@@ -17,14 +17,18 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sboms lists, in CycloneDX, the modules that each program was built from, as the program itself says.
-func sboms(_ context.Context, r release) error {
+// sboms lists, in CycloneDX, the modules that each program was built from, as the program itself says, and writes down
+// their licenses.
+func sboms(ctx context.Context, r release) error {
 	for _, t := range r.targets {
 		info, err := buildinfo.ReadFile(r.program(t))
 		if err != nil {
 			return err
 		}
 		if err := writeSBOM(r, r.program(t)+".cdx.json", info); err != nil {
+			return err
+		}
+		if err := licenses(ctx, r, t); err != nil {
 			return err
 		}
 	}

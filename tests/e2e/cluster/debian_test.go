@@ -29,10 +29,12 @@ type debian struct {
 	dir  string // what belongs to it; in packages/ are those that are installed by their file
 	page map[string][]string
 	ran  map[string]bool
+	// index is that of the repository.
+	index string
 }
 
-// newDebian makes the machine, with the packages of troupe that are given, the kubelet of the control plane's release,
-// and the commands of a page of the docs.
+// newDebian makes the machine, with the packages of troupe that are given, the kubelet of the control plane's release
+// and the package that it depends on, and the commands of a page of the docs.
 func newDebian(t *testing.T, page string, packages ...lab.Package) *debian {
 	t.Helper()
 	tools := []lab.Requirement{lab.Unshare}
@@ -54,6 +56,9 @@ func newDebian(t *testing.T, page string, packages ...lab.Package) *debian {
 	}
 	kubelet := check.Value(lab.BuildKubernetes(t.Context(), repository, "kubelet", os.Stderr))(t)
 	d.packKubelet(t, kubelet)
+	d.pack(t, "kubernetes-cni", "1.7.1-1.1", "Description: plugins of pods' networks\n", map[string]string{
+		"usr/share/doc/kubernetes-cni/README.md": "The plugins would be in /opt, which is the host's.\n",
+	})
 	for _, p := range packages {
 		deb := check.Value(p.Build(t.Context(), repository, d.dir))(t)
 		check.Fatal(t, os.Rename(deb, filepath.Join(d.file("packages"), filepath.Base(deb))))
@@ -68,24 +73,31 @@ func (d *debian) agent() member.Agent {
 	return member.Agent{Name: "the machine", Command: []string{"sh", d.file("boot.sh"), d.dir}}.OwnPlugins()
 }
 
-// packKubelet makes a package of the kubelet, with the files that the package of Kubernetes has, in a repository.
+// packKubelet makes a package of the kubelet, with the files and dependencies that the package of Kubernetes has.
 func (d *debian) packKubelet(t *testing.T, program string) {
 	t.Helper()
 	version := strings.TrimPrefix(lab.KubeadmVersion, "v") + "-1.1"
-	tree := d.file("kubelet")
-	control := fmt.Sprintf("Package: kubelet\nVersion: %s\nArchitecture: %s\nMaintainer: nobody <nobody@example.com>\n"+
-		"Depends: mount, util-linux\nDescription: Node agent for Kubernetes clusters\n", version, runtime.GOARCH)
+	control := "Depends: kubernetes-cni (>= 1.2.0), mount, util-linux\nDescription: Node agent for Kubernetes clusters\n"
 	files := map[string]string{
 		"usr/lib/systemd/system/kubelet.service": string(check.Value(os.ReadFile("testdata/debian/kubelet.service"))(t)),
 		"etc/default/kubelet":                    "KUBELET_EXTRA_ARGS=\n",
 		"var/lib/kubelet/.kubelet-keep":          "",
 		"etc/kubernetes/manifests/.kubelet-keep": "",
 		"usr/bin/kubelet":                        string(check.Value(os.ReadFile(program))(t)),
-		"DEBIAN/control":                         control,
 	}
 	for _, name := range []string{"postinst", "prerm", "postrm", "conffiles"} {
 		files["DEBIAN/"+name] = string(check.Value(os.ReadFile(filepath.Join("testdata/debian/kubelet", name)))(t))
 	}
+	d.pack(t, "kubelet", version, control, files)
+}
+
+// pack makes a package of files, with some fields of its own, and adds it to the repository.
+func (d *debian) pack(t *testing.T, what, version, fields string, files map[string]string) {
+	t.Helper()
+	tree := d.file(what)
+	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: %s\nMaintainer: nobody <nobody@example.com>\n%s",
+		what, version, runtime.GOARCH, fields)
+	files["DEBIAN/control"] = control
 	for name, text := range files {
 		mode := os.FileMode(0o644)
 		if name == "usr/bin/kubelet" || strings.HasPrefix(text, "#!") {
@@ -95,7 +107,7 @@ func (d *debian) packKubelet(t *testing.T, program string) {
 		check.Fatal(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		check.Fatal(t, os.WriteFile(path, []byte(text), mode))
 	}
-	name := fmt.Sprintf("kubelet_%s_%s.deb", version, runtime.GOARCH)
+	name := fmt.Sprintf("%s_%s_%s.deb", what, version, runtime.GOARCH)
 	deb := filepath.Join(d.file("repository"), name)
 	pack := exec.CommandContext(t.Context(), "dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "--build", tree, deb)
 	if out, err := pack.CombinedOutput(); err != nil {
@@ -103,8 +115,8 @@ func (d *debian) packKubelet(t *testing.T, program string) {
 	}
 	check.Fatal(t, os.RemoveAll(tree))
 	packed := check.Value(os.ReadFile(deb))(t)
-	index := fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n", control, name, len(packed), sha256.Sum256(packed))
-	check.Fatal(t, os.WriteFile(filepath.Join(d.file("repository"), "Packages"), []byte(index), 0o644))
+	d.index += fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, name, len(packed), sha256.Sum256(packed))
+	check.Fatal(t, os.WriteFile(filepath.Join(d.file("repository"), "Packages"), []byte(d.index), 0o644))
 }
 
 // says runs a shell's commands on the machine, in the directory of packages, and gives what they print.

@@ -39,7 +39,9 @@ var (
 	Ctr           = program("ctr") // Debian package: containerd
 	Rpm           = program("rpm")
 	Rpmbuild      = program("rpmbuild") // Debian package: rpm
-	Unshare       = program("unshare")  // Debian package: util-linux
+	Dnf           = program("dnf")
+	Createrepo    = program("createrepo_c") // Debian package: createrepo-c
+	Unshare       = program("unshare")      // Debian package: util-linux
 	Chromium      = program("chromium")
 	GoToolchain   = program("go")
 	Gcc           = program("gcc")       // for an agent with the race detector

@@ -50,7 +50,8 @@ var debianPackages = lab.NewRequirement("Debian's packages, by apt-get", func() 
 func TestImage(t *testing.T) {
 	lab.Need(t, append(lab.Containerd2.Needs(), lab.Ctr, debianPackages)...)
 	repository := check.Value(lab.Repository())(t)
-	made := check.Value(Make(t.Context(), repository, filepath.Join(t.TempDir(), "release"), "programs,images"))(t)
+	made := check.Value(Make(t.Context(), repository, filepath.Join(t.TempDir(), "release"), "programs,sbom,images"))(t)
+	check.AtMost(t, check.Value(os.Stat(made.Image()))(t).Size(), largestImage, "bytes of the image")
 	b := newContained(t, made)
 	b.start(t)
 	for _, program := range []string{"mount -V", "mount.nfs -V", "mkfs.ext4 -V", "mkfs.xfs -V", "iptables --version", "kubelet --version"} {

@@ -29,6 +29,7 @@ func TestRPM(t *testing.T) {
 
 	// As docs/install.md says: the kubelet goes first. rpm moves away what the operator has changed.
 	r.rpm(t, "-e", "--nodeps", "kubelet")
+	r.asked(t, "--no-reload disable --now kubelet.service")
 	check.Equal(t, r.text(t, rpmSettings+".rpmsave"), operators, "the settings that the package kubelet has left")
 	said := r.rpm(t, "-i", now.RPM())
 	r.asked(t, "preset kubelet.service", "daemon-reload", "-q is-enabled kubelet.service")
@@ -73,6 +74,8 @@ func TestRPM(t *testing.T) {
 const (
 	rpmSettings = "/etc/sysconfig/kubelet"
 	operators   = "KUBELET_EXTRA_ARGS=--max-pods=77\n"
+	// cniPlugin is a file of the package that the kubelet's depends on, and nothing else.
+	cniPlugin = "/opt/cni/bin/bridge"
 	// systemctlCalls are what the scripts have asked systemctl for, a line each. The unit is enabled if unitEnabled is there.
 	systemctlCalls, unitEnabled = "/systemctl-calls", "/unit-enabled"
 )
@@ -82,13 +85,42 @@ type rpmRoot struct{ dir string }
 
 // rpmSpecs are packages in the place of a distribution's and of Kubernetes'.
 var rpmSpecs = map[string]string{
-	"base":    "Provides: /bin/sh, util-linux\n%%description\nfor a test\n%%files\n",
-	"kubelet": "%%description\nfor a test\n%%install\nmkdir -p %%{buildroot}/etc/sysconfig %%{buildroot}/usr/bin\necho KUBELET_EXTRA_ARGS= >%%{buildroot}" + rpmSettings + "\necho kubelet >%%{buildroot}/usr/bin/kubelet\n%%files\n%%config(noreplace) " + rpmSettings + "\n/usr/bin/kubelet\n",
-	"kubeadm": "Requires: kubelet >= 1.36.0\n%%description\nfor a test\n%%files\n",
+	"base":           "Provides: /bin/sh, util-linux\n%%description\nfor a test\n%%files\n",
+	"kubernetes-cni": "%%description\nfor a test\n%%install\nmkdir -p %%{buildroot}/opt/cni/bin\necho bridge >%%{buildroot}" + cniPlugin + "\n%%files\n" + cniPlugin + "\n",
+	"kubelet":        "Requires: kubernetes-cni >= 1.2.0\n%%description\nfor a test\n%%install\nmkdir -p %%{buildroot}/etc/sysconfig %%{buildroot}/usr/bin\necho KUBELET_EXTRA_ARGS= >%%{buildroot}" + rpmSettings + "\necho kubelet >%%{buildroot}/usr/bin/kubelet\n%%preun\n[ $1 != 0 ] || systemctl --no-reload disable --now kubelet.service\n%%files\n%%config(noreplace) " + rpmSettings + "\n/usr/bin/kubelet\n",
+	"kubeadm":        "Requires: kubelet >= 1.36.0\n%%description\nfor a test\n%%files\n",
+}
+
+// rpmNames are those of the packages, each after what it depends on.
+var rpmNames = []string{"base", "kubernetes-cni", "kubelet", "kubeadm"}
+
+// buildRPMs makes them, and gives their directory.
+func buildRPMs(t *testing.T) string {
+	t.Helper()
+	build := t.TempDir()
+	for _, name := range rpmNames {
+		spec := filepath.Join(build, name+".spec")
+		text := "Name: %s\nVersion: 1.36.3\nRelease: 1\nSummary: for a test\nLicense: none\nBuildArch: noarch\n" + rpmSpecs[name]
+		check.Fatal(t, os.WriteFile(spec, fmt.Appendf(nil, text, name), 0o644))
+		run(t, build, "rpmbuild", "--quiet", "-bb", "--define", "_topdir "+build, spec)
+	}
+	return filepath.Join(build, "RPMS/noarch")
 }
 
 // newRPMRoot is a machine with a kubelet and kubeadm.
 func newRPMRoot(t *testing.T) *rpmRoot {
+	t.Helper()
+	r := newRoot(t)
+	built := buildRPMs(t)
+	for _, name := range rpmNames {
+		r.rpm(t, "-i", filepath.Join(built, name+"-1.36.3-1.noarch.rpm"))
+	}
+	r.write(t, rpmSettings, operators, 0o644)
+	return r
+}
+
+// newRoot is a machine with what scripts of packages need, and no package.
+func newRoot(t *testing.T) *rpmRoot {
 	t.Helper()
 	r := &rpmRoot{t.TempDir()}
 	busybox := check.Value(lab.LookPath("busybox"))(t)
@@ -98,22 +130,16 @@ func newRPMRoot(t *testing.T) *rpmRoot {
 	}
 	r.write(t, "/usr/bin/systemctl", `#!/bin/sh
 echo "$*" >>`+systemctlCalls+`
-[ "$2" != is-enabled ] || [ -e `+unitEnabled+` ]
+case "$*" in
+*is-enabled*) [ -e `+unitEnabled+` ] ;;
+*disable*) rm -f `+unitEnabled+` ;;
+esac
 `, 0o755)
 	for _, dir := range []string{"/run/systemd/system", "/dev"} {
 		check.Fatal(t, os.MkdirAll(r.file(dir), 0o755))
 	}
 	const null = 1<<8 | 3 // mem(4), null(4)
 	check.Fatal(t, syscall.Mknod(r.file("/dev/null"), syscall.S_IFCHR|0o666, null))
-	build := t.TempDir()
-	for _, name := range []string{"base", "kubelet", "kubeadm"} {
-		spec := filepath.Join(build, name+".spec")
-		text := "Name: %s\nVersion: 1.36.3\nRelease: 1\nSummary: for a test\nLicense: none\nBuildArch: noarch\n" + rpmSpecs[name]
-		check.Fatal(t, os.WriteFile(spec, fmt.Appendf(nil, text, name), 0o644))
-		run(t, build, "rpmbuild", "--quiet", "-bb", "--define", "_topdir "+build, spec)
-		r.rpm(t, "-i", filepath.Join(build, "RPMS/noarch", name+"-1.36.3-1.noarch.rpm"))
-	}
-	r.write(t, rpmSettings, operators, 0o644)
 	return r
 }
 

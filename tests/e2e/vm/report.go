@@ -64,6 +64,7 @@ var packageChecks = []Check{
 	{Name: "pods", What: "a static pod and a pod of the cluster run", Vital: true},
 	{Name: "restart", What: "systemctl restart leaves the containers"},
 	{Name: "refused", What: "a setting that is wrong is named by the check before the start, the containers run on, and with the setting mended the agent starts by itself"},
+	{Name: "command", What: "the agent starts by an ExecStart of the operator's own, though the check before it has other arguments and fails"},
 	{Name: "upgrade", What: "apt-get installs a newer package: the agent is another, and the containers are the same"},
 	{Name: "back", What: "apt-get puts the kubelet back in its place, and troupe again: the unit stays enabled, and the containers are the same"},
 	{Name: "remove", What: "apt-get removes troupe: the agent ends and says so, its file for systemd-logind goes, and containers and state stay"},

@@ -68,8 +68,8 @@ func (h *host) checkAll(ctx context.Context) {
 		"failswap": h.failSwap, "memoryqos": h.memoryQoS, "limitedswap": h.limitedSwap, "systemoom": h.systemOOM,
 		"evicted": h.evicted, "unprotected": h.unprotected,
 		"kubelet": h.installKubelet, "install": h.install, "waits": h.waits, "join": h.join, "pods": h.packagePods,
-		"restart": h.restartUnit, "refused": h.wrongSetting, "upgrade": h.upgrade, "back": h.back, "remove": h.removePackage,
-		"purge": h.purge, "again": h.again,
+		"restart": h.restartUnit, "refused": h.wrongSetting, "command": h.ownCommand,
+		"upgrade": h.upgrade, "back": h.back, "remove": h.removePackage, "purge": h.purge, "again": h.again,
 		"shutdown": h.shutdown, "deletion": h.deletion, "warnings": h.warnings, "end": h.end,
 	}
 	defer func() {

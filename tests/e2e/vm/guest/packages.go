@@ -237,6 +237,23 @@ func (h *host) wrongSetting(ctx context.Context) (err error) {
 	return errors.Join(wrong, h.servedAnew(ctx, old))
 }
 
+// ownCommand has an ExecStart without the variables of kubeadm's drop-in, which name a file that is not there.
+func (h *host) ownCommand(ctx context.Context) (err error) {
+	defer check.Return(&err)
+	old := check.Must(theUnit(ctx))
+	log := len(check.Must(os.ReadFile(unitLog)))
+	args := strings.ReplaceAll(string(check.Must(os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", old.pid)))), "\x00", " ")
+	const dropIn, missing = "/etc/systemd/system/kubelet.service.d/95-command.conf", "/etc/kubernetes/none.yaml"
+	text := "[Service]\nEnvironment=KUBELET_CONFIG_ARGS=--config=" + missing + "\nExecStart=\nExecStart=" + args + "\n"
+	check.OK(os.WriteFile(dropIn, []byte(text), 0o644))
+	check.Must(run(ctx, "systemctl", "daemon-reload"))
+	err = h.restartUnit(ctx)
+	said := string(check.Must(os.ReadFile(unitLog))[log:])
+	check.OK(os.Remove(dropIn))
+	check.Must(run(ctx, "systemctl", "daemon-reload"))
+	return errors.Join(err, check.That(strings.Contains(said, missing), "the unit says %s", said), h.restartUnit(ctx))
+}
+
 func (h *host) upgrade(ctx context.Context) (err error) {
 	defer check.Return(&err)
 	old := check.Must(theUnit(ctx))
