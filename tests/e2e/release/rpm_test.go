@@ -53,6 +53,12 @@ func TestRPM(t *testing.T) {
 	r.asked(t, "daemon-reload", "-q is-enabled kubelet.service", "restart --no-block kubelet.service", "daemon-reload")
 	check.Equal(t, r.text(t, rpmSettings), operators, "the settings after a downgrade")
 
+	// Debian's way to keep packages from starting anything.
+	r.write(t, "/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n", 0o755)
+	r.rpm(t, "-U", next.RPM())
+	r.asked(t, "daemon-reload", "-q is-enabled kubelet.service", "daemon-reload")
+	check.Fatal(t, os.Remove(r.file("/usr/sbin/policy-rc.d")))
+
 	const state, own, others = "/var/lib/kubelet/config.yaml", "/etc/systemd/logind.conf.d/99-troupe.conf", "/etc/systemd/logind.conf.d/50-own.conf"
 	for _, name := range []string{state, own, others, "/etc/kubernetes/manifests/pod.yaml"} {
 		r.write(t, name, name, 0o644)
