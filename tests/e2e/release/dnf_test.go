@@ -50,9 +50,10 @@ func TestDNF(t *testing.T) {
 
 	d.dnf(t, "swap", "kubelet", now.RPM())
 	d.has(t, now, operators)
-	said = d.dnf(t, "remove", "troupe")
+	said = d.dnf(t, "remove", "--noautoremove", "troupe")
 	check.Has(t, said, "Its pods go on running", "a removal")
 	check.Equal(t, d.text(t, rpmSettings+".rpmsave"), operators, "the settings")
+	d.text(t, cniPlugin)
 	for _, name := range []string{"/usr/bin/kubelet", "/usr/bin/troupe", rpmSettings} {
 		if _, err := os.Lstat(d.file(name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a removal has left %s: %v", name, err)
@@ -83,7 +84,7 @@ func (d dnfRoot) dnf(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "dnf", append([]string{
 		"--installroot", d.dir, "--config", d.file("/etc/dnf/dnf.conf"), "--setopt=reposdir=" + d.file("/etc/yum.repos.d"),
-		"--releasever=1", "--disableplugin=*", "--assumeyes",
+		"--releasever=1", "--noplugins", "--assumeyes",
 	}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+d.file("/home"), "LC_ALL=C.UTF-8")
 	var out bytes.Buffer
