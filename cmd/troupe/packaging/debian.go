@@ -28,8 +28,8 @@ var wanted = []string{
 // nobody runs in the image.
 var unneeded = []string{
 	"adduser", "cdebconf", "debconf", "dpkg", "gpgv", "init-system-helpers", "libdb5", "libgdbm", "libicu", "libperl",
-	"libpython3", "libsqlite3", "libxml2", "mawk", "media-types", "openssl", "passwd", "perl", "python3", "readline-common",
-	"sensible-utils", "tar_", "ucf",
+	"libpython3", "libsqlite3", "libxml2", "mawk", "media-types", "openssl", "passwd", "perl", "python3",
+	"readline-common", "sensible-utils", "tar_", "ucf",
 }
 
 // undocumented are what no program reads. What Debian has on the license of a package stays, and what it refers to.
@@ -173,7 +173,7 @@ func (t *tree) copy(r *tar.Reader) error {
 	}
 }
 
-// onLicense says whether a file says under which license a package is, or is the link to the directory of one that does.
+// onLicense says whether a file says under which license a package is, or is a link to the directory of one that does.
 func onLicense(h *tar.Header) bool {
 	const docs = "usr/share/doc/"
 	dir, name := path.Split(h.Name)

@@ -70,8 +70,8 @@ func licensesOf(listed string) (string, error) {
 	}
 	slices.Sort(sections)
 	rule := "\n" + strings.Repeat("=", 80) + "\n"
-	return "troupe is under the Apache License 2.0. Below are its license and those of all that it was built from: each\n" +
-		"text once, after the names of the modules that have it.\n" + rule + strings.Join(sections, rule), nil
+	return "troupe is under the Apache License 2.0. Below are its license and those of all that it was built from:\n" +
+		"each text once, after the names of the modules that have it.\n" + rule + strings.Join(sections, rule), nil
 }
 
 // licensesIn are the texts of the licenses in a directory, by path.

@@ -86,8 +86,8 @@ func (r release) pack(format string, t target, kubernetes, staged string) error 
 			"It takes the kubelet's flags, configuration and state, and the pods that run go on running.",
 		Overridables: nfpm.Overridables{
 			Depends: []string{"mount", "util-linux"},
-			// The package kubelet depends on kubernetes-cni, which has the plugins of pods' networks. Without a package that wants
-			// it, it goes with the kubelet: at once with dnf, at the next autoremove with apt.
+			// The package kubelet depends on kubernetes-cni, which has the plugins of pods' networks. Without a package that
+			// wants it, it goes with the kubelet: at once with dnf, at the next autoremove with apt.
 			Recommends: []string{"iptables", "e2fsprogs", "kubernetes-cni"},
 			Suggests:   []string{"nfs-common", "xfsprogs"},
 			Conflicts:  []string{"kubelet"},
@@ -156,8 +156,9 @@ func (r release) contents(format string, t target, staged string) files.Contents
 		file(filepath.Join(r.out, "completion", "troupe.fish"), "/usr/share/fish/vendor_completions.d/troupe.fish", 0o644),
 		file(filepath.Join(r.out, "man")+"/*.gz", "/usr/share/man/man"+section, 0o644),
 		{
-			Source: program + "-node." + section + ".gz", Destination: "/usr/share/man/man" + section + "/kubelet." + section + ".gz",
-			Type: files.TypeSymlink, FileInfo: &files.ContentFileInfo{MTime: r.date},
+			Source: program + "-node." + section + ".gz", Type: files.TypeSymlink,
+			Destination: "/usr/share/man/man" + section + "/kubelet." + section + ".gz",
+			FileInfo:    &files.ContentFileInfo{MTime: r.date},
 		},
 	}
 	if format == "rpm" {
