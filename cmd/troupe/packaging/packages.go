@@ -83,7 +83,7 @@ func (r release) pack(format string, t target, kubernetes, staged string) error 
 		Section: "admin", Priority: "optional",
 		Maintainer: maintainer, Homepage: home, License: "Apache-2.0", MTime: r.date,
 		Description: "Kubernetes node agent on the actor model, in the place of the kubelet\n" +
-			"It takes the kubelet's flags, configuration and state, and the pods that run go on running.",
+			"It takes the kubelet's flags, configuration and state, and the pods that\nrun go on running.",
 		Overridables: nfpm.Overridables{
 			Depends: []string{"mount", "util-linux"},
 			// The package kubelet depends on kubernetes-cni, which has the plugins of pods' networks. Without a package that
