@@ -39,11 +39,13 @@ cp "$config" /var/lib/kubelet/config.yaml
 cp "$kubeconfig" /etc/kubernetes/kubelet.conf
 cp "$dir/10-kubeadm.conf" /usr/lib/systemd/system/kubelet.service.d/
 # dpkg knows nothing but what the packages depend on: what happens to the host's packages meanwhile is not seen here. A
-# directory that another package has too stays when a package is removed. Else dpkg would take the link away.
+# directory that another package has too stays when a package is removed. Else dpkg would take the link away. A package
+# without a file of its own would disappear with the next one.
 mount -t tmpfs dpkg /var/lib/dpkg
 mkdir /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers
 for package in mount util-linux; do
-	printf '%s\n' /. /var /var/lib /var/lib/kubelet >"/var/lib/dpkg/info/$package.list"
+	touch "/usr/bin/of-$package"
+	printf '%s\n' /. /usr /usr/bin "/usr/bin/of-$package" /var /var/lib /var/lib/kubelet >"/var/lib/dpkg/info/$package.list"
 	printf 'Package: %s\nStatus: install ok installed\nVersion: 1\nArchitecture: %s\nMaintainer: n\nDescription: d\n\n' \
 		"$package" "$(dpkg --print-architecture)" >>/var/lib/dpkg/status
 done
