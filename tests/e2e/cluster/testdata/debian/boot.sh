@@ -30,6 +30,7 @@ mkdir -p /run/systemd
 mount -t tmpfs run /run/systemd
 mkdir /run/systemd/system
 cp "$dir/systemctl" "$dir/journalctl" /usr/bin/
+rm -f /usr/sbin/policy-rc.d # of a host in a container, where packages start nothing
 
 # Pods are below the root directory, where the runtime sees them. /var/lib/kubelet is another name of it.
 rm -rf /var/lib/kubelet
