@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -24,6 +25,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -506,6 +508,18 @@ func (b *bed) reader(t *testing.T, ctx context.Context, of string) string {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.name, Name: name}},
 	}
 	check.Value(b.admin.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}))(t)
+	resource, sub, _ := strings.Cut(of, "/")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               "system:serviceaccount:" + b.name + ":" + name,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: resource, Subresource: sub, Name: b.name},
+	}}
+	b.await(t, "the apiserver knows the role", func() error { // an agent that is told no keeps it for a while
+		said, err := b.admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err == nil && !said.Status.Allowed {
+			err = errors.New(said.Status.Reason)
+		}
+		return err
+	})
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(time.Hour / time.Second))}}
 	answer := check.Value(b.admin.CoreV1().ServiceAccounts(b.name).CreateToken(ctx, name, request, metav1.CreateOptions{}))(t)
 	return answer.Status.Token
