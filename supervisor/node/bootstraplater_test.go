@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -109,10 +108,7 @@ func TestBootstrapsInTheBackground(t *testing.T) {
 	own := filepath.Join(dir, "own")
 	o := simulated(t, "--rotate-certificates", "--kube-api-content-type=application/json", "--kubeconfig", own,
 		"--bootstrap-kubeconfig", s.kubeconfig(filepath.Join(dir, "first"), api.AuthInfo{Token: "t"}))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, o) }()
-	awaitNotice(t, conn, "READY=1")
+	cancel, ended := isUp(t, conn, o)
 	must.Until(t, "the request", func() bool { return s.now(func() bool { return s.asked != nil }) })
 	file := clientStore(o.Config).Current()
 	text := must.Value(os.ReadFile(own))(t)

@@ -85,15 +85,22 @@ func awaitNotice(t *testing.T, conn *net.UnixConn, want string) {
 	}
 }
 
+// isUp runs an agent, and returns when it has told systemd that it is up. It runs until cancel is called.
+func isUp(t *testing.T, conn *net.UnixConn, o Options) (cancel func(), ended <-chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, o) }()
+	awaitNotice(t, conn, "READY=1")
+	return cancel, done
+}
+
 // TestToldToSystemd: when the agent is up, while its actors answer, and when it ends.
 func TestToldToSystemd(t *testing.T) {
 	conn := systemd(t)
 	t.Setenv("WATCHDOG_USEC", "100000")
 	o := simulated(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, o) }()
-	awaitNotice(t, conn, "READY=1")
+	cancel, ended := isUp(t, conn, o)
 	awaitNotice(t, conn, "WATCHDOG=1")
 	awaitNotice(t, conn, "WATCHDOG=1")
 	cancel()
@@ -126,10 +133,7 @@ func TestHealthzAsksNobody(t *testing.T) {
 	must.Fatal(t, err)
 	must.Fatal(t, free.Close())
 	o := simulated(t, "--healthz-port="+port)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, o) }()
-	awaitNotice(t, conn, "READY=1")
+	cancel, ended := isUp(t, conn, o)
 	answer := must.Value(http.Get("http://127.0.0.1:" + port + "/healthz?verbose"))(t) //nolint:noctx // the test's end is enough
 	text := must.Value(io.ReadAll(answer.Body))(t)
 	must.Error(t, answer.Body.Close())
@@ -195,10 +199,7 @@ func TestStartsAllTheSame(t *testing.T) {
 		"--node-ip=x", "--cluster-dns=dns", "--cluster-domain=a_b", "--qos-reserved=memory=10%", "--manifest-url=ftp://h",
 		"--manifest-url-header=a:b", "--register-with-taints=a=b:NoSchedule,a=c:NoSchedule")
 	o.Log = zerolog.New(file)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, o) }()
-	awaitNotice(t, conn, "READY=1")
+	cancel, ended := isUp(t, conn, o)
 	cancel()
 	must.Error(t, <-ended)
 	log := must.Value(os.ReadFile(at))(t)
@@ -247,10 +248,7 @@ func TestRuntimeWithoutStatus(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	o := simulated(t, "--runtime=cri", "--container-runtime-endpoint="+l.Addr().String())
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, o) }()
-	awaitNotice(t, conn, "READY=1")
+	cancel, ended := isUp(t, conn, o)
 	cancel()
 	must.Error(t, <-ended)
 	server.Stop()

@@ -90,10 +90,7 @@ func TestStartsOnAFullDisk(t *testing.T) {
 	}
 	must.Fatal(t, f.Close())
 	o := simulated(t, "--root-dir="+root)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, o) }()
-	awaitNotice(t, conn, "READY=1")
+	cancel, ended := isUp(t, conn, o)
 	cancel()
 	must.Error(t, <-ended)
 }
