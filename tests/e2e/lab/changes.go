@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -20,6 +19,7 @@ const lookAnyway = pollLate
 func EventuallyWatched(
 	ctx context.Context, d time.Duration, what string, begin func(context.Context) (watch.Interface, error), condition func() error,
 ) error {
+	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var w watch.Interface
@@ -34,13 +34,13 @@ func EventuallyWatched(
 			return nil
 		}
 		if w == nil {
-			if begun, err := begin(ctx); err == nil {
-				w = begun
+			if next, err := begin(ctx); err == nil {
+				w = next
 			}
 		}
 		open := awaitChange(ctx, w)
 		if ctx.Err() != nil {
-			return fmt.Errorf("%s: not within %s: %w", what, d, last)
+			return notWithin(what, begun, last)
 		}
 		if !open && w != nil {
 			w.Stop()

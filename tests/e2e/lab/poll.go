@@ -42,6 +42,7 @@ func poll(ctx context.Context, condition func() (bool, error)) error {
 // Eventually polls condition for at most d. Its error says what was waited for and, if the
 // condition gave one, why it did not hold the last time. check.OK may end the condition.
 func Eventually(ctx context.Context, d time.Duration, what string, condition func() error) error {
+	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var last error
@@ -50,7 +51,12 @@ func Eventually(ctx context.Context, d time.Duration, what string, condition fun
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s: not within %s: %w", what, d, last)
+		return notWithin(what, begun, last)
 	}
 	return nil
+}
+
+// notWithin is the error of a wait that ended at its own limit, or before that with the test.
+func notWithin(what string, begun time.Time, last error) error {
+	return fmt.Errorf("%s: not within %s: %w", what, time.Since(begun).Round(time.Second), last)
 }

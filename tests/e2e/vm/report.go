@@ -22,6 +22,10 @@ type Check struct {
 	Only Machine
 }
 
+// Deadline is for all checks of a machine. They take about five minutes on two idle cores without KVM, and four times
+// that beside other tests.
+const Deadline = 30 * time.Minute
+
 // Machine is a kind of virtual machine.
 type Machine string
 

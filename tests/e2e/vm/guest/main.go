@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,9 +18,6 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
 )
-
-// deadline is for all checks; the test outside is more patient.
-const deadline = 20 * time.Minute
 
 func main() {
 	var err error
@@ -99,7 +95,7 @@ func runChild() error {
 
 // checks makes all checks on each release. goingDown says that systemd is shutting the machine down then.
 func checks(m vm.Machine) (goingDown bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), vm.Deadline)
 	defer cancel()
 	if m.HasSystemd() {
 		if err := growRun(); err != nil {
