@@ -44,9 +44,11 @@ func (a *assignments) load(ctx *kernel.Context[Message]) {
 }
 
 // setAside moves a state file of devices away that can't be read: a directory in its place, for example, could not be
-// written either. A disk that does not answer says nothing of the file.
+// written either. A disk that does not answer says nothing of the file, nor does one that answers too late: the actor
+// may have written it since.
 func setAside(c context.Context, from port.Checkpoints, data []byte, err error, done func(deviceFile, error)) {
-	if k := port.KindOf(err); err == nil || k == port.Canceled || k == port.Deadline || k == port.Panic {
+	k := port.KindOf(err)
+	if err == nil || k == port.Canceled || k == port.Deadline || k == port.Panic || c.Err() != nil {
 		done(deviceFile{data: data}, err)
 		return
 	}

@@ -9,6 +9,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -68,9 +69,10 @@ func Load[M, T any](
 
 // read decodes what Load got, and sets it aside if that is not possible.
 func (f *File[T]) read(ctx context.Context, c port.Checkpoints, data []byte, err error, done func(Content, error)) {
-	// These say nothing about the file.
-	if k := port.KindOf(err); k == port.Canceled || k == port.Deadline || k == port.Panic {
-		done(Content{}, err)
+	// These say nothing about the file. What is read too late says nothing about it either: its actor has gone on without
+	// it, and may have written it since.
+	if k := port.KindOf(err); k == port.Canceled || k == port.Deadline || k == port.Panic || ctx.Err() != nil {
+		done(Content{}, cmp.Or(err, ctx.Err()))
 		return
 	}
 	if err == nil && data == nil {

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -33,10 +34,11 @@ func (a *actor) load(ctx *kernel.Context[Message]) {
 	})
 }
 
-// read sets a checkpoint aside that can't be used. A disk that does not answer says nothing of it.
+// read sets a checkpoint aside that can't be used. A disk that does not answer says nothing of it, nor does one that
+// answers too late: the actor may have written it since.
 func read(c context.Context, files port.Checkpoints, data []byte, err error, done func(loaded, error)) {
-	if k := port.KindOf(err); k == port.Canceled || k == port.Deadline || k == port.Panic {
-		done(loaded{}, err)
+	if k := port.KindOf(err); k == port.Canceled || k == port.Deadline || k == port.Panic || c.Err() != nil {
+		done(loaded{}, cmp.Or(err, c.Err()))
 		return
 	}
 	if err == nil && data != nil {

@@ -188,7 +188,8 @@ type ManifestFile struct {
 type Checkpoints interface {
 	// Load returns nil data, and no error, if that name does not exist.
 	Load(ctx context.Context, name string, done func(data []byte, err error))
-	// Save replaces the data atomically.
+	// Save replaces the data atomically. One that has not begun when the same name is saved again need not be made: it
+	// is Canceled then.
 	Save(ctx context.Context, name string, data []byte, done func(error))
 	// SetAside keeps what is stored under name for people to look at, in place of what was set aside under
 	// that name before. After that Load returns nil data. where tells people where it is.

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
@@ -31,10 +30,8 @@ type Store struct {
 	// suffix follows the name of a checkpoint in that of its file.
 	suffix     string
 	durability durable.Durability
-	// last is closed when the newest write has ended. Writes run in the order of the requests,
-	// and a disk may hang for longer than an actor waits. mu guards last.
-	mu   sync.Mutex
-	last chan struct{}
+	// A read does not wait for a write that hangs: there is the old file.
+	reads, writes lines
 }
 
 var _ port.Checkpoints = (*Store)(nil)
@@ -53,7 +50,7 @@ func (c *Store) Read(name string) ([]byte, error) { return read(c.path(name)) }
 
 // Load implements port.Checkpoints.
 func (c *Store) Load(ctx context.Context, name string, done func([]byte, error)) {
-	rescue.Ask(ctx, func() ([]byte, error) { return read(c.path(name)) }, port.Panicked("LoadCheckpoint", name), done)
+	queue(ctx, &c.reads, "LoadCheckpoint", name, func() ([]byte, error) { return read(c.path(name)) }, done)
 }
 
 // read reads a file. Without one there is no data.
@@ -67,31 +64,29 @@ func read(path string) ([]byte, error) {
 
 // Save implements port.Checkpoints.
 func (c *Store) Save(ctx context.Context, name string, data []byte, done func(error)) {
-	inOrder(ctx, c, func() (struct{}, error) { return struct{}{}, c.write(name, data) },
-		port.Panicked("SaveCheckpoint", name), func(_ struct{}, err error) { done(err) })
+	queue(ctx, &c.writes, "SaveCheckpoint", name, func() (struct{}, error) { return struct{}{}, c.write(name, data) },
+		func(_ struct{}, err error) { done(err) })
 }
 
 // SetAside implements port.Checkpoints.
 func (c *Store) SetAside(ctx context.Context, name string, done func(string, error)) {
-	inOrder(ctx, c, func() (string, error) { return c.setAside(name) }, port.Panicked("SetAsideCheckpoint", name), done)
+	queue(ctx, &c.writes, "SetAsideCheckpoint", name, func() (string, error) { return c.setAside(name) }, done)
 }
 
-// inOrder is rescue.Ask, after all earlier ones.
-func inOrder[T any](
-	ctx context.Context, c *Store, work func() (T, error), failed func(string) error, done func(T, error),
+// queue is rescue.Ask for one call of a checkpoint, in its line.
+func queue[T any](
+	ctx context.Context, l *lines, verb, name string, work func() (T, error), done func(T, error),
 ) {
-	c.mu.Lock()
-	turn := c.last
-	mine := make(chan struct{})
-	c.last = mine
-	c.mu.Unlock()
-	rescue.Go(ctx, func() {
-		if turn != nil {
-			<-turn
-		}
-		defer close(mine)
-		rescue.Answer(ctx, work, failed, done)
-	}, rescue.Answered)
+	l.add(ctx, name, call{
+		verb: verb,
+		do:   func() { rescue.Answer(ctx, work, port.Panicked(verb, name), done) },
+		replaced: func() {
+			var none T
+			done(none, &port.Error{
+				Kind: port.Canceled, Verb: verb, Object: name, Detail: "the disk hangs, and the same is asked for again",
+			})
+		},
+	})
 }
 
 func (c *Store) setAside(name string) (string, error) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -39,17 +40,23 @@ func TestTooLarge(t *testing.T) {
 }
 
 // TestCheckpointsInOrder: what was saved last is what there is, although nobody
-// waited for what was saved before.
+// waited for what was saved before. That may have been left out.
 func TestCheckpointsInOrder(t *testing.T) {
 	dir := t.TempDir()
 	c := checkpoints.New(dir)
 	const saves = 50
-	done := make(chan error, saves)
+	type answer struct {
+		of  int
+		err error
+	}
+	answers := make(chan answer, saves)
 	for i := range saves {
-		c.Save(t.Context(), "a", fmt.Append(nil, i), func(err error) { done <- err })
+		c.Save(t.Context(), "a", fmt.Append(nil, i), func(err error) { answers <- answer{i, err} })
 	}
 	for range saves {
-		check.Fatal(t, <-done)
+		if a := <-answers; a.err != nil && (a.of == saves-1 || port.KindOf(a.err) != port.Canceled) {
+			t.Errorf("save %d: %v", a.of, a.err)
+		}
 	}
 	check.Equal(t, string(check.Value(os.ReadFile(filepath.Join(dir, "a.json")))(t)), fmt.Sprint(saves-1), "it")
 }
