@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,24 +14,26 @@ import (
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
-// fuzzMinutes is how long all fuzz targets take together, but for their builds, unless MINUTES says so.
-const fuzzMinutes = 60
+const (
+	// fuzzMinutes is how long all fuzz targets take together, but for their builds, unless MINUTES says so.
+	fuzzMinutes = "60"
+	// leastShare is how long each takes at least, whatever MINUTES says: go test refuses a share of 0 s.
+	leastShare = time.Second
+	// mostMinutes is a year: a greater number is a mistake, and one that a duration can't have would be less than 0.
+	mostMinutes = 365 * 24 * 60
+)
 
 // RunFuzz runs each fuzz target for an equal share of the time, one after another, and goes on after one that failed.
 // What made it fail is in testdata/fuzz of its package: to be kept with the mend, and run with the other tests from then
 // on.
 func RunFuzz(ctx context.Context) (err error) {
 	defer check.Return(&err)
-	minutes := float64(fuzzMinutes)
-	if text := os.Getenv("MINUTES"); text != "" {
-		minutes = check.Must(strconv.ParseFloat(text, 64))
-	}
 	s := check.Must(Load("."))
 	targets := s.fuzzTargets(os.Getenv("RUN"))
 	if len(targets) == 0 {
 		return fmt.Errorf("no fuzz target is of RUN=%q", os.Getenv("RUN"))
 	}
-	share := (time.Duration(minutes*float64(time.Minute)) / time.Duration(len(targets))).Round(time.Second)
+	share := check.Must(fuzzShare(cmp.Or(os.Getenv("MINUTES"), fuzzMinutes), len(targets)))
 	fmt.Printf("%d targets, %v for each. The first build of each package takes minutes.\n", len(targets), share)
 	var failed []string
 	for _, f := range targets {
@@ -50,6 +53,16 @@ func RunFuzz(ctx context.Context) (err error) {
 		return ErrFailed
 	}
 	return nil
+}
+
+// fuzzShare is how long each of so many targets takes, in whole seconds.
+func fuzzShare(minutes string, targets int) (time.Duration, error) {
+	m, err := strconv.ParseFloat(minutes, 64)
+	if err != nil || !(m > 0 && m <= mostMinutes) { // not a number is not within
+		return 0, fmt.Errorf("MINUTES=%s: must be a number above 0, and at most %d", minutes, mostMinutes)
+	}
+	all := time.Duration(m * float64(time.Minute))
+	return max((all / time.Duration(targets)).Round(time.Second), leastShare), nil
 }
 
 // fuzzTargets are those of the root module whose names match.
