@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,10 +102,11 @@ func TestCertificateLater(t *testing.T) {
 func TestDescribeCredential(t *testing.T) {
 	now := time.Now()
 	file := filepath.Join(t.TempDir(), "c.crt")
-	late, _ := newPair(t, "system:node:n1", now.Add(-2*time.Hour), now.Add(-time.Hour))
+	late, key := newPair(t, "system:node:n1", now.Add(-2*time.Hour), now.Add(-time.Hour))
 	early, _ := newPair(t, "system:node:n1", now.Add(time.Hour), now.Add(2*time.Hour))
 	good, _ := newPair(t, "system:node:n1", now.Add(-time.Hour), now.Add(time.Hour))
 	write(t, file, late)
+	write(t, file+".current", slices.Concat(key, late))
 	for _, c := range []struct {
 		name string
 		rest rest.Config
@@ -112,6 +114,8 @@ func TestDescribeCredential(t *testing.T) {
 	}{
 		{"none", rest.Config{}, []string{"names no credential"}},
 		{"expired", rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: file}}, []string{file, "system:node:n1", "expired at", "renew it"}},
+		{"expired, after its key, as the node keeps it", rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: file + ".current"}},
+			[]string{file + ".current", "system:node:n1", "expired at"}},
 		{"early", rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: early}}, []string{"in the kubeconfig", "not valid before", "clock"}},
 		{"good", rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: good}}, []string{"rejects", "valid until"}},
 		{"no file", rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: file + "x"}}, []string{file + "x", "no such file"}},
@@ -121,7 +125,7 @@ func TestDescribeCredential(t *testing.T) {
 		{"plugin", rest.Config{ExecProvider: &api.ExecConfig{Command: "aws"}}, []string{"plugin aws"}},
 		{"password", rest.Config{Username: "u", Password: "secret"}, []string{"user name u"}},
 	} {
-		got := describeCredential(&c.rest)
+		got := DescribeCredential(&c.rest)
 		for _, w := range c.want {
 			if !strings.Contains(got, w) {
 				t.Errorf("%s: %q, want %q in it", c.name, got, w)

@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// describeCredential describes the client's credential, and what seems wrong with it: an
+// DescribeCredential describes a client's credential, and what seems wrong with it: an
 // apiserver that refuses it gives no reason. It never shows the credential itself.
-func describeCredential(c *rest.Config) string {
+func DescribeCredential(c *rest.Config) string {
 	switch {
 	case c.ExecProvider != nil:
 		return fmt.Sprintf("the apiserver rejects the credential of the plugin %s", c.ExecProvider.Command)
@@ -36,7 +36,10 @@ func describeCredential(c *rest.Config) string {
 }
 
 func describeCertificate(what string, data []byte, now time.Time) string {
-	block, _ := pem.Decode(data)
+	block, more := pem.Decode(data)
+	for block != nil && block.Type != "CERTIFICATE" { // its key may be in the same file, and come first
+		block, more = pem.Decode(more)
+	}
 	if block == nil {
 		return "the " + what + " is not PEM"
 	}

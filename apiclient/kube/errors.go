@@ -36,7 +36,7 @@ func (c *Client) translateError(verb, object string, err, ctxErr error) error {
 	}
 	if out.Kind == port.Unauthorized {
 		// The apiserver gives no further reason.
-		out.Detail += ": " + describeCredential(c.config.REST)
+		out.Detail += ": " + DescribeCredential(c.config.REST)
 	}
 	return out
 }
