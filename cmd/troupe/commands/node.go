@@ -5,9 +5,7 @@ package commands
 import (
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -34,7 +32,8 @@ It takes the kubelet's flags and its KubeletConfiguration file. Without a
 kubeconfig it runs static pods only: manifests from --pod-manifest-path and
 --manifest-url.
 
-SIGTERM stops the agent and leaves the pods running.
+SIGTERM stops the agent and leaves the pods running. A second one ends it at
+once, with exit code 1.
 
 With --check it does not run: it reads configuration, drop-ins and flags, looks
 at the machine, and prints what would be refused, warned of and without effect.
@@ -64,7 +63,11 @@ and creates nothing. Exit codes of --check:
 				return err
 			}
 			log := newLog(cmd.ErrOrStderr(), c)
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+			ctx, stop := untilSignal(cmd.Context(), func() {
+				log.Warn().Msg("told to end a second time: the agent ends at once; its pods keep running, and pod starts in " +
+					"progress are interrupted")
+				os.Exit(exitFailed) // nothing is lost that a kill -9 would not lose
+			})
 			defer stop()
 			return node.Run(ctx, node.Options{Config: c, Log: log, PanicPod: panicPod, Flags: shownFlags(cmd.Flags())})
 		},

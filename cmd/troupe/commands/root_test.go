@@ -8,7 +8,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	runChild() // of a test that is a node
+	goleak.VerifyTestMain(m)
+}
 
 // command runs troupe with arguments, and gives what it prints.
 func command(ctx context.Context, args ...string) (string, error) {
