@@ -49,6 +49,11 @@ type AccessConfig struct {
 	Reviewer Reviewer
 }
 
+// Asks says whether an apiserver is asked about clients.
+func (c AccessConfig) Asks() bool {
+	return is(c.Authentication.Webhook.Enabled) || c.Authorization.Mode != kubelet.KubeletAuthorizationModeAlwaysAllow
+}
+
 // Access authenticates and authorizes the clients of a server. Answers of the apiserver are
 // cached for as long as the configuration says.
 //
@@ -68,6 +73,9 @@ type Access struct {
 
 // NewAccess reads the client CA. It makes no request yet.
 func NewAccess(c AccessConfig) (*Access, error) {
+	if c.Reviewer == nil && c.Asks() {
+		return nil, ErrNobodyToAsk
+	}
 	a := &Access{}
 	if err := a.authenticate(c); err != nil {
 		return nil, err
@@ -78,9 +86,6 @@ func NewAccess(c AccessConfig) (*Access, error) {
 			return authorizer.DecisionAllow, "", nil
 		})
 		return a, nil
-	}
-	if c.Reviewer == nil {
-		return nil, ErrNobodyToAsk
 	}
 	a.Authorizer = newRights(c.Reviewer, c.Authorization.Webhook)
 	return a, nil
@@ -96,9 +101,6 @@ func (a *Access) authenticate(c AccessConfig) error {
 		ways = append(ways, certificates.NewDynamic(a.clientCA.options, certificates.CommonNameUserConversion))
 	}
 	if is(c.Authentication.Webhook.Enabled) {
-		if c.Reviewer == nil {
-			return ErrNobodyToAsk
-		}
 		ttl := c.Authentication.Webhook.CacheTTL.Duration
 		slots := newTokenSlots()
 		known := slots.sent(tokens.New(reviewedTokens{c.Reviewer, slots}, false, ttl, ttl))

@@ -165,7 +165,9 @@ func TestNobodyToAsk(t *testing.T) {
 	if _, ok, err := a.Authenticator.AuthenticateRequest(&http.Request{}); ok || err != nil {
 		t.Errorf("somebody is known, or %v", err)
 	}
-	if _, err := access(func(c *serve.AccessConfig) { c.Authentication.X509.ClientCAFile = "/nowhere" }); err == nil {
-		t.Error("a client CA that is not there is no error")
-	}
+	_, err := access(func(c *serve.AccessConfig) {
+		c.Authentication.Webhook.Enabled, c.Authorization.Mode = &off, kubelet.KubeletAuthorizationModeAlwaysAllow
+		c.Authentication.X509.ClientCAFile = "/nowhere"
+	})
+	check.Says(t, err, "clientCAFile /nowhere: ", "a client CA that is not there")
 }

@@ -81,7 +81,8 @@ func FromFiles(certFile, keyFile string) (Certificate, error) {
 // or if it signed itself and is not for all hosts: they are asked for again, as a node may get another address.
 // One that can't be replaced, because the disk is full, say, stays in use, and failed is told at each try.
 func SelfSigned(dir, name string, hosts func() []string, failed func(error)) (Certificate, error) {
-	f := &files{cert: filepath.Join(dir, "kubelet.crt"), key: filepath.Join(dir, "kubelet.key"), failed: failed}
+	f := ownFiles(dir)
+	f.failed = failed
 	f.renew = func(now time.Time, has *tls.Certificate) error {
 		hosts := hosts()
 		if has != nil && now.Before(has.Leaf.NotAfter.Add(-renewBefore)) && isFor(has.Leaf, hosts) {
@@ -122,6 +123,13 @@ func SelfSigned(dir, name string, hosts func() []string, failed func(error)) (Ce
 	}
 	return f, nil
 }
+
+func ownFiles(dir string) *files {
+	return &files{cert: filepath.Join(dir, "kubelet.crt"), key: filepath.Join(dir, "kubelet.key")}
+}
+
+// LookAtOwn says why SelfSigned has to make a certificate in dir before it can show one; nil if one is there.
+func LookAtOwn(dir string) error { return ownFiles(dir).look(time.Now()) }
 
 // isFor says whether a certificate may stay: one that signOwn has made must be for all hosts. Another one is not ours.
 func isFor(leaf *x509.Certificate, hosts []string) bool {
@@ -229,6 +237,9 @@ type requested struct {
 	until Certificate
 }
 
+// RequestedIn has what Requested keeps in dir.
+func RequestedIn(dir string) csr.Store { return csr.Store{Dir: dir, Name: "kubelet-server"} }
+
 // Requested uses a certificate signed by the cluster.
 func Requested(c RequestedConfig) (Certificate, error) {
 	k, err := csr.New(csr.Config{
@@ -236,7 +247,7 @@ func Requested(c RequestedConfig) (Certificate, error) {
 		// No key encipherment: the keys are elliptic.
 		Usages:   []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageServerAuth},
 		Template: func() *x509.CertificateRequest { return request(c.Node, c.Addresses(), c.DNSOnly) },
-		Store:    csr.Store{Dir: c.Dir, Name: "kubelet-server"}, Draw: c.Draw, Failed: c.Failed, Log: c.Log,
+		Store:    RequestedIn(c.Dir), Draw: c.Draw, Failed: c.Failed, Log: c.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the server's certificate: %w", err)
