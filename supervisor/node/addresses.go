@@ -72,6 +72,18 @@ func addressesOf(configured []netip.Addr, name string, cloud bool) *addresses {
 	return a
 }
 
+// nodeIPWarnings name the addresses of --node-ip that no interface has: a machine behind NAT shows one, and it may come
+// later, or be mistyped. has says whether an interface has one. A loopback address is meant as it is.
+func nodeIPWarnings(configured []netip.Addr, has func(ip string) bool) (out []string) {
+	for _, ip := range configured {
+		if !ip.IsUnspecified() && !ip.IsLoopback() && !has(ip.String()) {
+			out = append(out, "--node-ip "+ip.String()+": no interface of this machine has it; the Node shows it all the "+
+				"same, and is reached only if it leads here")
+		}
+	}
+	return out
+}
+
 // look asks for the node's name, which may take a moment, and returns the addresses that the node shows.
 func (a *addresses) look() []string {
 	if a != nil && len(a.given) == 0 && !a.clouds {

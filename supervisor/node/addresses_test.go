@@ -144,3 +144,15 @@ func TestLookUp(t *testing.T) {
 		t.Errorf("got %v, %v", ips, ok)
 	}
 }
+
+// TestNodeIPWarnings: an address that may be mistyped is shown, and said to be nobody's.
+func TestNodeIPWarnings(t *testing.T) {
+	var ips []netip.Addr
+	for _, ip := range []string{"0.0.0.0", "127.0.0.9", "192.0.2.1", "192.0.2.2", "fd00::1"} {
+		ips = append(ips, netip.MustParseAddr(ip))
+	}
+	got := nodeIPWarnings(ips, func(ip string) bool { return ip == "192.0.2.1" })
+	must.Equal(t, len(got), 2, "warnings of %q", got)
+	must.Has(t, got[0], "--node-ip 192.0.2.2: no interface", "the first")
+	must.Has(t, got[1], "--node-ip fd00::1: no interface", "the second")
+}

@@ -166,7 +166,7 @@ const oldCgroups = "this host uses cgroup v1, which is deprecated in Kubernetes:
 
 // warnings are what the operator should know of this machine as a node with that configuration.
 func (m machine) warnings(c config.Config) []string {
-	out := m.memoryWarnings(c)
+	out := append(m.memoryWarnings(c), nodeIPWarnings(c.NodeIPs(), ofInterface)...)
 	if m.noResolver != nil {
 		out = append(out, "resolvConf: "+m.noResolver.Error()+": new pods that need it wait until it can be read")
 	}
