@@ -80,6 +80,15 @@ func clientPair(is *rest.Config) (*tls.Certificate, error) {
 	return &pair, err
 }
 
+// whyBootstrap says of a node that needs a certificate what is wrong with the credential that it has.
+func whyBootstrap(c config.Config) string {
+	is, err := kube.Load(c.Options().Kubeconfig)
+	if err != nil {
+		return err.Error()
+	}
+	return kube.DescribeCredential(is)
+}
+
 // ownCertificate reports whether a kubeconfig names the certificate that the node keeps.
 func ownCertificate(c config.Config, is *rest.Config) bool {
 	return is.CertFile != "" && filepath.Clean(is.CertFile) == clientStore(c).Current()
@@ -115,7 +124,8 @@ func bootstrap(
 	if err != nil {
 		return nil, fmt.Errorf("client certificate of the node: %w", err)
 	}
-	log.Info().Str("node", name).Msg("requesting a client certificate with the credential of --bootstrap-kubeconfig")
+	log.Info().Str("node", name).Str("because", whyBootstrap(c)).
+		Msg("requesting a client certificate with the credential of --bootstrap-kubeconfig")
 	if err := keeper.First(ctx); err != nil {
 		return nil, fmt.Errorf("client certificate of the node: %w", err)
 	}
@@ -128,7 +138,7 @@ func bootstrap(
 // bootstrapLater is the client configuration of a node that has yet to get its certificate, and goes on meanwhile
 // (rotateCertificates). It writes the --kubeconfig, which names the file where the certificate will be.
 func bootstrapLater(c config.Config, log zerolog.Logger) (*rest.Config, error) {
-	o, file := c.Options(), clientStore(c).Current()
+	o, file, because := c.Options(), clientStore(c).Current(), whyBootstrap(c)
 	first, err := kube.Load(o.BootstrapKubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("--bootstrap-kubeconfig: %w", err)
@@ -136,8 +146,8 @@ func bootstrapLater(c config.Config, log zerolog.Logger) (*rest.Config, error) {
 	if err := kube.Derive(o.BootstrapKubeconfig, o.Kubeconfig, file); err != nil {
 		return nil, err
 	}
-	log.Info().Msg("the node requests a client certificate with the credential of --bootstrap-kubeconfig; " +
-		"static pods run meanwhile")
+	log.Info().Str("because", because).Msg("the node requests a client certificate with the credential of " +
+		"--bootstrap-kubeconfig; static pods run meanwhile")
 	is := rest.AnonymousClientConfig(first)
 	is.CertFile, is.KeyFile = file, file
 	return is, nil

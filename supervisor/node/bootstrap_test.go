@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/big"
 	"os"
@@ -128,6 +129,27 @@ func TestExpiredInKubeconfig(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestExpiredWithoutAnother: a node whose certificate has expired, and that can't ask for another one, says both. kubeadm
+// removes the file of --bootstrap-kubeconfig when a node has joined, and its unit goes on to name it.
+func TestExpiredWithoutAnother(t *testing.T) {
+	dir := t.TempDir()
+	kubeconfig, first := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "first")
+	c := clustered(t, "rotateCertificates: true", "--root-dir", dir, "--kubeconfig", kubeconfig, "--bootstrap-kubeconfig", first)
+	file := clientStore(c).Current()
+	saved(t, clientStore(c), time.Now().Add(-time.Hour))
+	must.Fatal(t, clientcmd.WriteToFile(api.Config{
+		Clusters: map[string]*api.Cluster{"c": {Server: "https://192.0.2.1"}}, CurrentContext: "x",
+		AuthInfos: map[string]*api.AuthInfo{"u": {ClientCertificate: file, ClientKey: file}},
+		Contexts:  map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+	}, kubeconfig))
+	text := fmt.Sprint(must.Err(credential(c)))
+	for _, want := range []string{file, "expired at", "--bootstrap-kubeconfig: kubeconfig " + first + ": no such file"} {
+		must.Has(t, text, want, "the error")
+	}
+	must.Fatal(t, os.Remove(kubeconfig))
+	must.Has(t, whyBootstrap(c), "kubeconfig "+kubeconfig+": no such file", "why a certificate is asked for")
 }
 
 // TestStoreIsWhereTheKubeconfigSays: kubeadm names the file in /var/lib/kubelet, whatever the root directory is.

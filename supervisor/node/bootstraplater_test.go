@@ -108,11 +108,15 @@ func TestBootstrapsInTheBackground(t *testing.T) {
 	own := filepath.Join(dir, "own")
 	o := simulated(t, "--rotate-certificates", "--kube-api-content-type=application/json", "--kubeconfig", own,
 		"--bootstrap-kubeconfig", s.kubeconfig(filepath.Join(dir, "first"), api.AuthInfo{Token: "t"}))
+	log, said := logged(t)
+	o.Log = log
 	cancel, ended := isUp(t, conn, o)
 	must.Until(t, "the request", func() bool { return s.now(func() bool { return s.asked != nil }) })
 	file := clientStore(o.Config).Current()
 	text := must.Value(os.ReadFile(own))(t)
 	must.Has(t, string(text), file, "the kubeconfig")
+	why := "kubeconfig " + own + ": no such file or directory"
+	must.Has(t, said(), `"because":"`+why+`"`, "the log")
 	must.Equal(t, s.now(func() bool { return s.nodes == 0 }), true, "nothing is asked for without a certificate")
 	s.now(func() bool { s.signs = true; return true })
 	must.Until(t, "a request with the certificate", func() bool { return s.now(func() bool { return s.nodes > 0 }) })

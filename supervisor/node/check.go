@@ -13,12 +13,10 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
-	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
-	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/config"
@@ -59,7 +57,6 @@ func Check(ctx context.Context, o Options) Report {
 	if machine {
 		k.warn(l.machine.warnings(l.config)...)
 	}
-	k.credentials()
 	k.ports()
 	directories := k.directories()
 	if directories && machine {
@@ -88,34 +85,6 @@ func (k *check) refuse(err error) {
 
 func (k *check) warn(texts ...string) { k.report.Warnings = append(k.report.Warnings, texts...) }
 
-// credentials: those that are read after the kubeconfig.
-func (k *check) credentials() {
-	c, settings := k.config, k.config.Kubelet()
-	if k.apiserver == nil && !c.Standalone() && needsBootstrap(c, time.Now()) {
-		if _, err := kube.Load(c.Options().BootstrapKubeconfig); err != nil {
-			k.refuse(fmt.Errorf("--bootstrap-kubeconfig: %w", err))
-		}
-	}
-	if _, on := c.Server(); !on {
-		return
-	}
-	// Only the file of the authority: nobody is asked.
-	_, err := serve.NewAccess(serve.AccessConfig{
-		Authentication: kubelet.KubeletAuthentication{X509: settings.Authentication.X509},
-		Authorization:  kubelet.KubeletAuthorization{Mode: kubelet.KubeletAuthorizationModeAlwaysAllow},
-	})
-	k.refuse(err)
-	switch {
-	case settings.ServerTLSBootstrap && !c.Standalone():
-		_, err = untilSigned(settings)
-	case settings.TLSCertFile != "":
-		_, err = serve.FromFiles(settings.TLSCertFile, settings.TLSPrivateKeyFile)
-	default:
-		return
-	}
-	k.refuse(err)
-}
-
 // directories: those that the agent writes to, and the locks in them. It is false if there can be no root directory.
 func (k *check) directories() bool {
 	c, o := k.config, k.config.Options()
@@ -134,11 +103,8 @@ func (k *check) directories() bool {
 			k.warn(fmt.Sprintf("--lock-file %s: held by %s: the agent waits until that ends", o.LockFile, by))
 		}
 	}
-	settings := c.Kubelet()
-	if _, on := c.Server(); on && (settings.TLSCertFile == "" || settings.ServerTLSBootstrap && !c.Standalone()) {
-		if err := writable(certDir(c)); err != nil {
-			k.refuse(fmt.Errorf("directory of certificates %s: %w", certDir(c), err))
-		}
+	if _, on := secured(c); on {
+		k.certificates()
 	}
 	if err := writable(c.PodLogsDir()); err != nil {
 		err = fmt.Errorf("podLogsDir %s: %w", c.PodLogsDir(), err)
@@ -152,6 +118,25 @@ func (k *check) directories() bool {
 		k.warn(fmt.Sprintf("staticPodPath %s: does not exist: there are no static pods of it until it does", path))
 	}
 	return true
+}
+
+// certificates: whether those of the HTTPS server can be written. One that is there is used, and must be renewed one
+// day. One that the cluster signs is written when it is.
+func (k *check) certificates() {
+	dir, c := certDir(k.config), k.config
+	err := writable(dir)
+	if err == nil || !signedServer(c) && c.Kubelet().TLSCertFile != "" {
+		return
+	}
+	err = fmt.Errorf("directory of certificates %s: %w", dir, err)
+	switch {
+	case signedServer(c):
+		k.warn(err.Error() + ": what the cluster signs can't be stored")
+	case serve.LookAtOwn(dir) == nil:
+		k.warn(err.Error() + ": the certificate in it can't be renewed")
+	default:
+		k.refuse(err)
+	}
 }
 
 // writable says why nothing can be made in a directory, or in the one that it would be made in.
@@ -174,34 +159,24 @@ func (k *check) held(by inuse.Process, what, otherwise string) {
 		k.warn(fmt.Sprintf("%s is in use by %s: the agent starts when that has ended", what, by))
 		return
 	}
-	k.refuse(fmt.Errorf("%s is in use by %s: stop that, or %s", what, by, otherwise))
+	k.refuse(inUse(what, by, otherwise))
 }
 
 // ports: those that the agent listens on.
 func (k *check) ports() {
+	for _, p := range tcpPorts(k.config) {
+		if by, used := inuse.Port("/proc", p.address); used {
+			k.held(by, p.String(), p.otherwise())
+		}
+	}
 	settings := k.config.Kubelet()
-	look := func(address string, number int32) (inuse.Process, bool) {
-		ip, err := netip.ParseAddr(address)
-		if err != nil {
-			return inuse.Process{}, false // a name, or refused
-		}
-		return inuse.Port("/proc", netip.AddrPortFrom(ip, uint16(number)))
+	ip, err := netip.ParseAddr(settings.HealthzBindAddress)
+	if _, on := k.config.Healthz(); !on || err != nil { // a name
+		return
 	}
-	if address, on := k.config.Server(); on {
-		if by, used := look(address.Addr().String(), settings.Port); used {
-			k.held(by, "port "+strconv.Itoa(int(settings.Port)), "choose another port")
-		}
-	}
-	if p := settings.ReadOnlyPort; p > 0 {
-		if by, used := look(settings.Address, p); used {
-			k.held(by, "readOnlyPort "+strconv.Itoa(int(p)), "choose another readOnlyPort")
-		}
-	}
-	if _, on := k.config.Healthz(); on {
-		if by, used := look(settings.HealthzBindAddress, *settings.HealthzPort); used {
-			k.warn(fmt.Sprintf("healthzPort %d is in use by %s: there is no health endpoint until that has ended",
-				*settings.HealthzPort, by))
-		}
+	if by, used := inuse.Port("/proc", netip.AddrPortFrom(ip, uint16(*settings.HealthzPort))); used {
+		k.warn(fmt.Sprintf("healthzPort %d is in use by %s: there is no health endpoint until that has ended",
+			*settings.HealthzPort, by))
 	}
 }
 

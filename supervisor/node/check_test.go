@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
@@ -24,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
+	"github.com/troupe-dev/troupe/supervisor/serve"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -109,12 +111,14 @@ func TestCheck(t *testing.T) {
 			refused: future + "/checkpoints/stops.json: a newer release of troupe wrote it, in format 2; this one reads formats up to 1: start that"},
 		{name: "state of an older release, and what is damaged", args: []string{"--root-dir=" + dir + "/past"}},
 		{name: "a lock file in use", args: []string{"--lock-file=" + held.Name()}, warns: "the agent waits until that ends"},
+		{name: "a port in use that nobody asks for: nobody can say who clients are", args: []string{"--enable-server", "--port=" + port}},
 		{name: "a port in use", args: serve("--port=" + port), warns: "port " + port + " is in use by"},
 		{name: "a health port in use", args: []string{"--healthz-port=" + port}, warns: "healthzPort " + port + " is in use by"},
 		{name: "a read-only port in use", args: serve("--read-only-port=" + port), warns: "readOnlyPort " + port + " is in use by"},
 		{name: "a certificate that is none", args: serve("--tls-cert-file="+dir+"/plain", "--tls-private-key-file="+dir+"/plain"), refused: "tlsCertFile"},
 		{name: "an authority that is none", args: serve("--client-ca-file=" + dir + "/plain"), refused: "authentication.x509.clientCAFile"},
 		{name: "a directory of certificates that can't be made", args: serve("--cert-dir=" + dir + "/plain/pki"), refused: "/plain is not a directory"},
+		{name: "an address that no interface has", args: []string{"--node-ip=192.0.2.77"}, warns: "--node-ip 192.0.2.77: no interface"},
 		{name: "no resolver file", args: []string{"--resolv-conf=/not/there"}, warns: "resolvConf: open /not/there"},
 		{name: "no manifests", args: []string{"--pod-manifest-path=/not/there"}, warns: "staticPodPath /not/there: does not exist"},
 		{name: "a warning of the configuration", args: []string{"--cluster-dns=x"}, warns: "--cluster-dns: clusterDNS[0]"},
@@ -154,6 +158,54 @@ func TestCheckOfLogDirectory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // an agent that starts runs on
 	defer cancel()
 	must.Says(t, Run(ctx, o), "open the pod logs directory", "the start")
+}
+
+// TestCheckOfKeptCertificates: a directory of certificates that can't be written ends no start if one that can be used is
+// in it, or if the cluster signs one.
+func TestCheckOfKeptCertificates(t *testing.T) {
+	hosttest.NeedRoot(t)
+	conn := systemd(t)
+	dir := must.Value(os.MkdirTemp("", "c"))(t) // t.TempDir has too long a path for sockets
+	t.Cleanup(func() { must.Error(t, os.RemoveAll(dir)) })
+	pki := filepath.Join(dir, "pki")
+	must.Fatal(t, os.Mkdir(pki, 0o755))
+	hosttest.Mount(t, "pki", pki)
+	readOnly := func(flag uintptr) {
+		t.Helper()
+		must.Fatal(t, unix.Mount("", pki, "", unix.MS_REMOUNT|flag, ""))
+	}
+	o := checked(t, dir, "", "--enable-server", "--address=127.0.0.1", "--port="+freePort(t), "--authentication-token-webhook=false",
+		"--authorization-mode=AlwaysAllow", "--cert-dir="+pki)
+	o.Log = zerolog.New(must.Log(t))
+	told := func() (refused, warned string) {
+		r := Check(t.Context(), o)
+		return strings.Join(r.Refused, "|"), strings.Join(r.Warnings, "|")
+	}
+	readOnly(unix.MS_RDONLY)
+	refused, _ := told()
+	must.Has(t, refused, "directory of certificates "+pki+": cannot write to "+pki+": read-only file system", "refused without one:")
+	must.Says(t, Run(t.Context(), o), "make a certificate for the server", "a start without one")
+	readOnly(0)
+	must.Value(serve.SelfSigned(pki, "n1", func() []string { return nil }, nil))(t)
+	readOnly(unix.MS_RDONLY)
+	refused, warned := told()
+	must.Equal(t, refused, "", "refused with one")
+	must.Has(t, warned, "read-only file system: the certificate in it can't be renewed", "warned of")
+	cancel, ended := isUp(t, conn, o)
+	cancel()
+	must.Error(t, <-ended)
+}
+
+// TestCheckOfSignedCertificates: the cluster signs one when the agent runs, which has started then.
+func TestCheckOfSignedCertificates(t *testing.T) {
+	dir := t.TempDir()
+	hosttest.Write(t, filepath.Join(dir, "plain"), "")
+	signed := clustered(t, "serverTLSBootstrap: true\nfeatureGates: {RotateKubeletServerCertificate: true}",
+		"--root-dir="+dir, "--cert-dir="+dir+"/plain")
+	k := &check{launch: newLaunch(Options{Config: signed, Log: zerolog.Nop()})}
+	k.certificates()
+	must.None(t, k.report.Refused, "refused")
+	must.Has(t, strings.Join(k.report.Warnings, "|"), "is not a directory: what the cluster signs can't be stored", "warned of")
 }
 
 func wantMore(t *testing.T, what string, got, before []string, want string) {

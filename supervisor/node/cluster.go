@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"time"
@@ -21,13 +22,20 @@ import (
 const cloudTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 
 // credential reads what --kubeconfig says; nil for a node without a cluster, or one
-// that has yet to ask for it (bootstrap). What is wrong with it is found here, before
-// anything is begun; a missing answer does not.
+// that has yet to ask for it (bootstrap). What is wrong with it, or with what it is
+// asked for with, is found here, before anything is begun; a missing answer is not.
 func credential(c config.Config) (*rest.Config, error) {
-	if c.Standalone() || needsBootstrap(c, time.Now()) {
+	switch {
+	case c.Standalone():
 		return nil, nil
+	case !needsBootstrap(c, time.Now()):
+		return kube.Load(c.Options().Kubeconfig)
 	}
-	return kube.Load(c.Options().Kubeconfig)
+	if _, err := kube.Load(c.Options().BootstrapKubeconfig); err != nil {
+		return nil, fmt.Errorf("%s; and none can be requested: --bootstrap-kubeconfig: %w", whyBootstrap(c), err)
+	}
+	_, err := clientStore(c).Load()
+	return nil, err
 }
 
 // dial makes the client of the apiserver. It asks nothing yet.

@@ -8,11 +8,14 @@ import (
 
 	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 func TestHeld(t *testing.T) {
@@ -95,9 +98,18 @@ func TestCredential(t *testing.T) {
 	if c, err := credential(configOf(t, "")); c != nil || err != nil {
 		t.Errorf("standalone: %v, %v", c, err)
 	}
-	if c, err := credential(clustered(t, "", "--kubeconfig", "/not/there", "--bootstrap-kubeconfig", "/b")); c != nil || err != nil {
+	first := filepath.Join(t.TempDir(), "first")
+	must.Fatal(t, clientcmd.WriteToFile(api.Config{
+		Clusters: map[string]*api.Cluster{"c": {Server: "https://192.0.2.1"}}, CurrentContext: "x",
+		AuthInfos: map[string]*api.AuthInfo{"u": {Token: "t"}}, Contexts: map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+	}, first))
+	dir := t.TempDir()
+	asks := clustered(t, "", "--root-dir", dir, "--kubeconfig", "/not/there", "--bootstrap-kubeconfig", first)
+	if c, err := credential(asks); c != nil || err != nil {
 		t.Errorf("one that has yet to ask for a certificate: %v, %v", c, err)
 	}
+	hosttest.Write(t, clientStore(asks).Current(), "half")
+	must.Says(t, must.Err(credential(asks)), "remove it to request a new certificate", "one that is damaged")
 	if _, err := credential(clustered(t, "", "--kubeconfig", "/not/there")); err == nil || !strings.Contains(err.Error(), "/not/there") {
 		t.Errorf("got %v", err)
 	}

@@ -46,9 +46,9 @@ import (
 
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
-//	validate ─► take a turn (--lock-file) ─► trace ─► reach the runtime ─► claim the root directory
-//	         ─► make the cgroups of pods ─► make the root directory a shared mount
-//	         ─► read what CPUs and memory are assigned ─► limit this process ─► reach the apiserver
+//	validate ─► warn ─► take a turn (--lock-file) ─► trace ─► reach the runtime ─► claim the root directory
+//	         ─► try to listen ─► read what CPUs and memory are assigned ─► make the cgroups of pods
+//	         ─► make the root directory a shared mount ─► limit this process ─► reach the apiserver
 //	         ─► open the host ─► listen ─► connect the ports ─► start the actors
 type launch struct {
 	options Options
@@ -89,14 +89,29 @@ type launch struct {
 // Run runs a node until ctx ends (nil: pods keep running) or it can't continue.
 func Run(ctx context.Context, o Options) error {
 	klogsink.Route(o.Log)
-	l := &launch{options: o, config: o.Config, watchdog: newWatchdog(o.Log)}
-	defer l.close()
+	l := newLaunch(o)
+	defer l.end()
 	told, stop := context.WithCancel(ctx)
 	defer stop()
 	again.Go(told, func() { l.watchdog.run(told) }, rescue.Answered)
+	if up, err := l.up(ctx); !up {
+		return err
+	}
+	return l.daemon.serve(ctx, o, l.serve)
+}
+
+func newLaunch(o Options) *launch {
+	return &launch{options: o, config: o.Config, watchdog: newWatchdog(o.Log)}
+}
+
+// up makes all steps. It is false if one failed, or if the agent was told to end meanwhile, which is no error. What the
+// configuration is warned of comes first: it may be why a step fails.
+func (l *launch) up(ctx context.Context) (bool, error) {
+	l.options.Log.Info().Str("version", version.Line()).Msg("the node agent starts")
+	l.say(l.config.Warnings())
 	for _, step := range []func(context.Context) error{
-		l.validate, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.makeCgroups, l.shareRoot, l.assignCPUs,
-		l.assignMemory, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
+		l.validate, l.warn, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.tryToListen, l.assignCPUs, l.assignMemory,
+		l.makeCgroups, l.shareRoot, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
 	} {
 		var err error
 		if ctx.Err() == nil {
@@ -106,13 +121,46 @@ func Run(ctx context.Context, o Options) error {
 		}
 		err = errors.Join(err, release(l.serve))
 		if ctx.Err() == nil {
-			return err
+			return false, err
 		}
 		// The step that was under way may have been given up, and says so as its error.
-		o.Log.Info().AnErr("error", err).Msg("the agent was told to end before it had started")
-		return nil
+		l.options.Log.Info().AnErr("error", err).Msg("the agent was told to end before it had started")
+		return false, nil
 	}
-	return l.daemon.serve(ctx, o, l.serve)
+	return true, nil
+}
+
+func (l *launch) say(warnings []string) {
+	for _, w := range warnings {
+		l.options.Log.Warn().Msg(w)
+	}
+}
+
+// warn tells what the operator should know of this machine.
+func (l *launch) warn(context.Context) error {
+	l.say(l.machine.warnings(l.config))
+	return nil
+}
+
+// closePatience is how long the agent waits, as it ends, for what its start has opened.
+const closePatience = 10 * time.Second
+
+// end is close with a limit: a call of a runtime or a driver that hangs must not keep the process.
+func (l *launch) end() {
+	closed := make(chan struct{})
+	rescue.Go(context.Background(), func() {
+		l.close()
+		close(closed)
+	}, func(reason string) {
+		l.options.Log.Error().Str("panic", reason).Msg("the agent made a mistake as it ended")
+		close(closed)
+	})
+	select {
+	case <-closed:
+	case <-time.After(closePatience):
+		l.options.Log.Warn().Dur("after", closePatience).
+			Msg("agent stop timed out: what its start has opened does not close; ending all the same")
+	}
 }
 
 func (l *launch) close() {
@@ -246,8 +294,7 @@ func (l *launch) useProjectQuotas() {
 	}
 }
 
-// listen opens the servers' sockets and ports, so that one in use is detected before the first
-// change.
+// listen opens the servers' sockets and ports.
 func (l *launch) listen(context.Context) error {
 	recorded, err := timeline.New(timeline.Default(l.name))
 	if err != nil {
@@ -424,12 +471,8 @@ func (l *launch) start(context.Context) error {
 	if err := l.daemon.start(l.options, l.machine, l.ports, l.runtime, l.static); err != nil {
 		return err
 	}
-	log := l.options.Log
-	for _, w := range l.warnings() {
-		log.Warn().Msg(w)
-	}
-	version := l.runtime.version
-	log.Info().Str("node", l.name).Str("runtime", version.Name+" "+version.Version).Str("rootDir", l.root.Path()).
-		Str("staticPods", l.static.Path).Msg("node is up")
+	runtime := l.runtime.version
+	l.options.Log.Info().Str("node", l.name).Str("runtime", runtime.Name+" "+runtime.Version).
+		Str("rootDir", l.root.Path()).Str("staticPods", l.static.Path).Msg("node is up")
 	return nil
 }

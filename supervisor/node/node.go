@@ -1,11 +1,14 @@
 // Package node assembles the node daemon: configuration, the ports on this machine, the
 // actors, and the servers.
 //
-// Order: validate → connect the runtime → claim the root directory → actors
-// (restore, admit, resume; register, with a kubeconfig) → admin and health
-// endpoints → READY=1. All errors are found before the first change to the machine,
-// except for an apiserver that does not answer or rejects the credential: the node
-// starts anyway, and its pods keep running.
+// Order: validate → connect the runtime → claim the root directory → try the ports →
+// cgroups, mounts, limits → certificate, directories, sockets → actors (restore, admit,
+// resume; register, with a kubeconfig) → admin and health endpoints → READY=1.
+// What is wrong with the configuration, its files, the runtime, the ports or the state of
+// CPUs and memory ends the start before it changes cgroups, mounts, kernel parameters or
+// files that are there. Found later, and tried for the first time then: a cgroup that a
+// reservation names, and directories, files and sockets that can't be made. An apiserver
+// that does not answer or rejects the credential ends no start: the pods keep running.
 package node
 
 import (
@@ -57,9 +60,11 @@ const (
 	keptEvents      = 1000
 	healthPatience  = 10 * time.Second
 	healthzPeriod   = 5 * time.Second // a kubelet's
-	stopPatience    = 5 * time.Second
-	startPatience   = 10 * time.Second // that the agent has with starts as it ends
-	leftPatience    = time.Second      // and with calls that it has cancelled
+	// As the agent ends, it waits for starts, then for its servers, for its actors, and for calls that it has cancelled.
+	startPatience  = 10 * time.Second
+	serverPatience = 3 * time.Second
+	stopPatience   = 5 * time.Second
+	leftPatience   = time.Second
 )
 
 // socketPathLimit is sun_path without its end (unix(7)).
@@ -211,9 +216,7 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	}
 	d.drain()
 	cancel()
-	for range servers {
-		err = errors.Join(err, <-ended)
-	}
+	err = errors.Join(err, d.await(ended, servers))
 	stop, cancelStop := context.WithTimeout(context.Background(), stopPatience)
 	defer cancelStop()
 	err = errors.Join(err, d.system.Shutdown(stop))
@@ -222,6 +225,24 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	defer cancelLeft()
 	if e := d.agent.Runner.Ended(left); e != nil {
 		d.log.Debug().Str("error", e.Error()).Msg("calls still run when the agent ends")
+	}
+	return err
+}
+
+// await waits for servers that were told to end, for a while: a stream that hangs must not keep the agent from ending.
+// A kubelet waits for none.
+func (d *running) await(ended <-chan error, servers int) (err error) {
+	late := time.NewTimer(serverPatience)
+	defer late.Stop()
+	for ; servers > 0; servers-- {
+		select {
+		case e := <-ended:
+			err = errors.Join(err, e)
+		case <-late.C:
+			d.log.Warn().Int("servers", servers).Dur("after", serverPatience).
+				Msg("agent stop timed out: servers have not ended, for example because a stream hangs; ending all the same")
+			return err
+		}
 	}
 	return err
 }

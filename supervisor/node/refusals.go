@@ -44,6 +44,7 @@ func (l *launch) refusals() (why []error) {
 	var err error
 	l.apiserver, err = credential(c)
 	add(err)
+	add(serverFiles(c))
 	hostname, err := os.Hostname()
 	add(err)
 	if err == nil {
@@ -96,11 +97,6 @@ func newerStates(dir string) (why []error) {
 		}
 	}
 	return why
-}
-
-// warnings are what the operator should know of a node that starts.
-func (l *launch) warnings() []string {
-	return append(l.config.Warnings(), l.machine.warnings(l.config)...)
 }
 
 // refusals are why this machine can't be a node with that configuration.

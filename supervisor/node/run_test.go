@@ -15,7 +15,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
@@ -128,10 +127,7 @@ func TestToldWhileItStarts(t *testing.T) {
 // TestHealthzAsksNobody: programs restart an agent whose first look there fails.
 func TestHealthzAsksNobody(t *testing.T) {
 	conn := systemd(t)
-	free := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	_, port, err := net.SplitHostPort(free.Addr().String())
-	must.Fatal(t, err)
-	must.Fatal(t, free.Close())
+	port := freePort(t)
 	o := simulated(t, "--healthz-port="+port)
 	cancel, ended := isUp(t, conn, o)
 	answer := must.Value(http.Get("http://127.0.0.1:" + port + "/healthz?verbose"))(t) //nolint:noctx // the test's end is enough
@@ -192,25 +188,20 @@ func TestStartsAllTheSame(t *testing.T) {
 	_, port, err := net.SplitHostPort(other.Addr().String())
 	must.Fatal(t, err)
 	conn := systemd(t)
-	at := filepath.Join(t.TempDir(), "log")
-	file := must.Value(os.Create(at))(t)
-	defer file.Close()
+	log, said := logged(t)
 	o := simulated(t, "--resolv-conf=/nowhere/resolv.conf", "--healthz-bind-address=localhost", "--healthz-port="+port,
 		"--node-ip=x", "--cluster-dns=dns", "--cluster-domain=a_b", "--qos-reserved=memory=10%", "--manifest-url=ftp://h",
 		"--manifest-url-header=a:b", "--register-with-taints=a=b:NoSchedule,a=c:NoSchedule")
-	o.Log = zerolog.New(file)
+	o.Log = log
 	cancel, ended := isUp(t, conn, o)
 	cancel()
 	must.Error(t, <-ended)
-	log := must.Value(os.ReadFile(at))(t)
 	for _, want := range []string{
 		"resolvConf: open /nowhere/resolv.conf: no such file or directory: new pods that need it wait", "the health endpoint cannot be served",
 		"--node-ip: x: is no IP address", "--cluster-dns: clusterDNS[0]", "--cluster-domain: clusterDomain", "--manifest-url: staticPodURL",
 		"qosReserved (needs feature gate QOSReserved)", "--register-with-taints: registerWithTaints[1]",
 	} {
-		if !strings.Contains(string(log), want) {
-			t.Errorf("no %q in\n%s", want, log)
-		}
+		must.Has(t, said(), want, "the log")
 	}
 }
 
@@ -240,19 +231,10 @@ func TestResolverFile(t *testing.T) {
 func TestRuntimeWithoutStatus(t *testing.T) {
 	hosttest.NeedRoot(t)
 	conn := systemd(t)
-	dir := must.Value(os.MkdirTemp("", "r"))(t)
-	t.Cleanup(func() { must.Error(t, os.RemoveAll(dir)) })
-	server := grpc.NewServer()
-	runtimeapi.RegisterRuntimeServiceServer(server, silent{})
-	l := must.Value(net.Listen("unix", filepath.Join(dir, "cri.sock")))(t)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	o := simulated(t, "--runtime=cri", "--container-runtime-endpoint="+l.Addr().String())
+	o := simulated(t, "--runtime=cri", "--container-runtime-endpoint="+served(t, silent{}))
 	cancel, ended := isUp(t, conn, o)
 	cancel()
 	must.Error(t, <-ended)
-	server.Stop()
-	must.Error(t, <-served)
 }
 
 // silent is a container runtime that is about to begin.

@@ -118,8 +118,7 @@ func (s *secure) serve(ctx context.Context) error {
 }
 
 func (d *running) listenSecurely(s serving, address string, routes []serve.Route) (*secure, error) {
-	k := s.options.Config.Kubelet()
-	access := serve.AccessConfig{Authentication: k.Authentication, Authorization: k.Authorization}
+	k, access := s.options.Config.Kubelet(), accessOf(s.options.Config)
 	if s.client != nil {
 		access.Reviewer = s.client
 	}
@@ -143,6 +142,39 @@ func (d *running) listenSecurely(s serving, address string, routes []serve.Route
 	})
 	return out, err
 }
+
+// accessOf says who may use the HTTPS server. It has no apiserver yet.
+func accessOf(c config.Config) serve.AccessConfig {
+	return serve.AccessConfig{Authentication: c.Kubelet().Authentication, Authorization: c.Kubelet().Authorization}
+}
+
+// serverFiles says what is wrong with the files that the HTTPS server reads: the authority of its clients, and its
+// certificates.
+func serverFiles(c config.Config) error {
+	if _, on := secured(c); !on {
+		return nil
+	}
+	k := c.Kubelet()
+	// Only the authority: nobody is asked.
+	_, err := serve.NewAccess(serve.AccessConfig{
+		Authentication: kubelet.KubeletAuthentication{X509: k.Authentication.X509},
+		Authorization:  kubelet.KubeletAuthorization{Mode: kubelet.KubeletAuthorizationModeAlwaysAllow},
+	})
+	switch {
+	case err != nil:
+		return err
+	case signedServer(c):
+		if _, err = untilSigned(k); err == nil {
+			_, err = serve.RequestedIn(certDir(c)).Load()
+		}
+	case k.TLSCertFile != "":
+		_, err = serve.FromFiles(k.TLSCertFile, k.TLSPrivateKeyFile)
+	}
+	return err
+}
+
+// signedServer says whether the cluster signs the certificate of the HTTPS server.
+func signedServer(c config.Config) bool { return c.Kubelet().ServerTLSBootstrap && !c.Standalone() }
 
 // certificate is what the server shows: what the configuration names, what the
 // cluster signs, or one of its own making.

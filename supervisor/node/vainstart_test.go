@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,7 +14,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/cpuset"
 
+	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/cpustate"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
@@ -55,9 +60,7 @@ func TestNotStartedWhenToldToEnd(t *testing.T) {
 
 // TestVainStartLeavesNoSocket: an agent that can't start gives back what it listened on.
 func TestVainStartLeavesNoSocket(t *testing.T) {
-	free := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	_, port, err := net.SplitHostPort(free.Addr().String())
-	must.Fatal(t, errors.Join(err, free.Close()))
+	port := freePort(t)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	must.Fatal(t, clientcmd.WriteToFile(api.Config{
 		Clusters:  map[string]*api.Cluster{"c": {Server: "http://127.0.0.1:1"}},
@@ -95,26 +98,91 @@ func TestStartsOnAFullDisk(t *testing.T) {
 	must.Error(t, <-ended)
 }
 
-// TestSecondAgentChangesNoCgroup: it finds that the first has its root directory before it makes any.
-func TestSecondAgentChangesNoCgroup(t *testing.T) {
+// TestVainStartChangesNoCgroup: an agent that can't start finds that before it makes cgroups, which another agent has too.
+func TestVainStartChangesNoCgroup(t *testing.T) {
 	hosttest.NeedRoot(t)
 	_, err := cgroup.New(&podcgroup.Settings{})
 	hosttest.Need(t, "cgroups", err)
-	server := grpc.NewServer()
-	runtimeapi.RegisterRuntimeServiceServer(server, answers{})
-	l := must.Value(net.Listen("unix", filepath.Join(socketDir(t), "cri.sock")))(t)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	parent := "troupe-" + filepath.Base(filepath.Dir(l.Addr().String()))
-	o := simulated(t, "--runtime=cri", "--container-runtime-endpoint="+l.Addr().String(), "--cgroups-per-qos=true",
-		"--cgroup-driver=cgroupfs", "--cgroup-root=/"+parent)
-	first := must.Value(rootdir.Claim(o.Config.Options().RootDir))(t)
-	defer first.Close()
-	must.Says(t, Run(t.Context(), o), "is in use by", "the second agent")
-	for _, pattern := range []string{parent, "*/" + parent} {
-		made := must.Value(filepath.Glob(filepath.Join(cgroupRoot, pattern)))(t)
-		must.None(t, made, "cgroups made")
+	endpoint := served(t, answers{})
+	other := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer other.Close()
+	_, port, err := net.SplitHostPort(other.Addr().String())
+	must.Fatal(t, err)
+	this := fmt.Sprintf("%s (process %d)", filepath.Base(os.Args[0]), os.Getpid())
+	for name, tt := range map[string]struct {
+		args  []string
+		spoil func(t *testing.T, root string)
+		want  string
+	}{
+		"another agent has its root directory": {
+			spoil: func(t *testing.T, root string) {
+				first := must.Value(rootdir.Claim(root))(t)
+				t.Cleanup(func() { must.Error(t, first.Close()) })
+			},
+			want: "is in use by",
+		},
+		"a kubelet has its port": {
+			args: []string{"--enable-server", "--address=127.0.0.1", "--port=" + port, "--authentication-token-webhook=false",
+				"--authorization-mode=AlwaysAllow"},
+			want: "port " + port + " is in use by " + this + ": stop that, or choose another port",
+		},
+		"its read-only port": {
+			args: []string{"--address=127.0.0.1", "--read-only-port=" + port},
+			want: "readOnlyPort " + port + " is in use by " + this + ": stop that, or choose another readOnlyPort",
+		},
+		"its address is another machine's": {
+			args: []string{"--address=192.0.2.1", "--read-only-port=" + port}, want: "choose another address or port",
+		},
+		"a file of its port": {
+			args: []string{"--enable-server", "--authentication-token-webhook=false", "--authorization-mode=AlwaysAllow",
+				"--client-ca-file=/not/there"},
+			want: "clientCAFile /not/there: ",
+		},
+		"a state of CPUs that it can't go on with": {
+			spoil: func(t *testing.T, root string) {
+				own := assign.State{"u1": {"app": cpuset.New(1)}}
+				s := cpustate.State{Policy: cpus.Static, Shared: cpuset.New(0), Own: own}
+				hosttest.Write(t, filepath.Join(root, cpustate.Name), string(s.Format()))
+			},
+			want: "the state of the CPU manager",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := "troupe-" + filepath.Base(socketDir(t))
+			o := simulated(t, append(tt.args, "--runtime=cri", "--container-runtime-endpoint="+endpoint, "--cgroups-per-qos=true",
+				"--cgroup-driver=cgroupfs", "--cgroup-root=/"+parent)...)
+			if tt.spoil != nil {
+				tt.spoil(t, o.Config.Options().RootDir)
+			}
+			must.Says(t, Run(t.Context(), o), tt.want, "the start")
+			for _, pattern := range []string{parent, "*/" + parent} {
+				made := must.Value(filepath.Glob(filepath.Join(cgroupRoot, pattern)))(t)
+				must.None(t, made, "cgroups made")
+			}
+		})
 	}
-	server.Stop()
-	must.Error(t, <-served)
+}
+
+// served is the endpoint of a container runtime that is there until the test ends.
+func served(t *testing.T, runtime runtimeapi.RuntimeServiceServer) string {
+	t.Helper()
+	server := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(server, runtime)
+	l := must.Value(net.Listen("unix", filepath.Join(socketDir(t), "cri.sock")))(t)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	t.Cleanup(func() {
+		server.Stop()
+		must.Error(t, <-ended)
+	})
+	return l.Addr().String()
+}
+
+// freePort is a port that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	free := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	must.Fatal(t, errors.Join(err, free.Close()))
+	return port
 }
