@@ -70,13 +70,18 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 		if full && !p.Spec.HostNetwork {
 			u.meter.Network(&used)
 		}
+		if depth == nodestats.Full {
+			u.meter.Open(&used)
+		}
 		out, specs = append(out, used), append(specs, p)
 	}
 	if u.cgroups == nil || depth == nodestats.Disks {
 		err = u.ask(ctx, out)
 	}
 	if full {
-		n.Root = meter.Disk(u.rootDir)
+		if n.Root = meter.Disk(u.rootDir); n.Root != nil {
+			n.Root.IO = u.meter.IO(n.Root.Device)
+		}
 	}
 	if depth == nodestats.Disks {
 		ctx, cancel := context.WithTimeout(ctx, usagePatience)

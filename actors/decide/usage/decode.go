@@ -47,6 +47,45 @@ func (f Files) keyed(name string) map[string]uint64 {
 	return out
 }
 
+// OpenLimit is the soft limit of open files in the text of /proc/PID/limits (proc(5)), -1 for none; nil if it says none.
+func OpenLimit(text string) *int64 {
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, "Max open files")
+		fields := strings.Fields(rest)
+		if !ok || len(fields) == 0 {
+			continue
+		}
+		if fields[0] == "unlimited" {
+			return new(int64(-1))
+		}
+		if n, err := strconv.ParseInt(fields[0], 10, 64); err == nil {
+			return &n
+		}
+	}
+	return nil
+}
+
+// IOOf is what the text of /proc/diskstats (Documentation/admin-guide/iostats.rst) says of a block device, such as
+// /dev/vda1; nil if it says nothing.
+func IOOf(text, device string) *DeviceIO {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 14 || "/dev/"+fields[2] != device {
+			continue
+		}
+		var n [11]uint64
+		for i := range n {
+			n[i], _ = parse(fields[3+i])
+		}
+		ms := func(n uint64) time.Duration { return time.Duration(n) * time.Millisecond }
+		return &DeviceIO{
+			ReadsMerged: n[1], SectorsRead: n[2], Reading: ms(n[3]), WritesMerged: n[5], SectorsWritten: n[6], Writing: ms(n[7]),
+			Current: n[8], Busy: ms(n[9]), Weighted: ms(n[10]),
+		}
+	}
+	return nil
+}
+
 // lines counts the lines of a file.
 func (f Files) lines(name string) uint64 { return uint64(strings.Count(f[name], "\n")) }
 

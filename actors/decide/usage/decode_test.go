@@ -42,16 +42,20 @@ func TestV2(t *testing.T) {
 			Files{
 				"cpu.stat":       "usage_usec 1\nnr_periods 10\nnr_throttled 4\nthrottled_usec 2000\n",
 				"memory.current": "1\n", "memory.peak": "9\n", "memory.stat": "pgfault 7\npgmajfault 2\nfile_mapped 4\nkernel 3\n",
-				"memory.events": "low 0\nhigh 0\nmax 5\noom 2\noom_kill 1\noom_group_kill 0\n",
+				"memory.events": "low 0\nhigh 3\nmax 5\noom 2\noom_kill 1\noom_group_kill 0\n",
 			},
 			Cgroup{
 				CPU:    &CPU{Usage: time.Microsecond, Periods: 10, Throttled: 4, ThrottledTime: 2 * time.Millisecond},
-				Memory: &Memory{Usage: 1, WorkingSet: 1, MaxUsage: 9, Faults: 7, MajorFaults: 2, OwnFaults: 7, OwnMajorFaults: 2, Mapped: 4, Kernel: 3, Failures: 5, OOMs: 1},
+				Memory: &Memory{Usage: 1, WorkingSet: 1, MaxUsage: 9, Faults: 7, MajorFaults: 2, OwnFaults: 7, OwnMajorFaults: 2, Mapped: 4, Kernel: 3, Failures: 5, OOMs: 1, Throttles: 3},
+				Swap:   &Swap{Limit: NoLimit}, // the kernel does not count it
 			},
 		},
 		"the root has no memory.current": {
 			Files{"memory.stat": "anon 100\nfile 50\ninactive_file 20\nkernel_stack 1\nslab 2\n"},
-			Cgroup{Memory: &Memory{Usage: 150, WorkingSet: 130, Reclaimable: 20, RSS: 100, Cache: 50, Kernel: 3}},
+			Cgroup{
+				Memory: &Memory{Usage: 150, WorkingSet: 130, Reclaimable: 20, RSS: 100, Cache: 50, Kernel: 3},
+				Swap:   &Swap{Limit: NoLimit},
+			},
 		},
 		"processes": {
 			Files{"pids.current": "12\n", "pids.max": "max\n", "cgroup.procs": "1\n22\n333\n"},
@@ -115,6 +119,10 @@ func TestV1(t *testing.T) {
 			Files{"cpu/cpu.shares": "2\n", "cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"},
 			Cgroup{Limits: Limits{CPUShares: 2, CPUPeriod: 100000}},
 		},
+		"a kernel that does not count swap": {
+			Files{"memory/memory.usage_in_bytes": "5\n", "memory/memory.stat": "total_rss 1\n"},
+			Cgroup{Memory: &Memory{Usage: 5, WorkingSet: 5, RSS: 1}, Swap: &Swap{Limit: NoLimit}},
+		},
 		"times in ticks": {
 			Files{
 				"cpuacct/cpuacct.usage": "5\n", "cpuacct/cpuacct.stat": "user 150\nsystem 20\n",
@@ -164,6 +172,37 @@ short: 1 2 3
 		Name: "eth0", RxBytes: 1330483884, RxPackets: 2, RxErrors: 3, RxDropped: 4, TxBytes: 5353964, TxPackets: 6, TxErrors: 7, TxDropped: 8,
 	}, {Name: "cni0", RxBytes: 5}}
 	check.Deep(t, got, want, "read")
+}
+
+func TestOpenLimit(t *testing.T) {
+	const head = "Limit                     Soft Limit           Hard Limit           Units     \n" +
+		"Max cpu time              unlimited            unlimited            seconds   \n"
+	for text, want := range map[string]*int64{
+		head + "Max open files            1024                 524288               files     \n": new(int64(1024)),
+		head + "Max open files            unlimited            unlimited            files     \n": new(int64(-1)),
+		head + "Max open files            many                 524288               files     \n": nil,
+		head + "Max open files\n": nil,
+		head:                      nil,
+		"":                        nil,
+	} {
+		check.Deep(t, OpenLimit(text), want, "limit in %q", text)
+	}
+}
+
+func TestIOOf(t *testing.T) {
+	const text = "   7       0 loop0 1 2 3 4 5 6 7 8 9 10 11 0 0 0 0 0 0\n" +
+		" 254       0 vda 95273 15040 7310594 33862 142094 134577 24026640 3520430 2 101264 3712250 7 0 41 1500 9 0\n" +
+		" 254       1 vda1 1 2 3\n"
+	check.Deep(t, IOOf(text, "/dev/vda"), &DeviceIO{
+		ReadsMerged: 15040, SectorsRead: 7310594, Reading: 33862 * time.Millisecond,
+		WritesMerged: 134577, SectorsWritten: 24026640, Writing: 3520430 * time.Millisecond,
+		Current: 2, Busy: 101264 * time.Millisecond, Weighted: 3712250 * time.Millisecond,
+	}, "a disk")
+	for _, device := range []string{"/dev/vda1", "/dev/vdb", "vda", ""} { // too short a line, none, and no file
+		if got := IOOf(text, device); got != nil {
+			t.Errorf("%s: %+v", device, got)
+		}
+	}
 }
 
 // Whatever is in the files, nothing panics, and a working set is part of what is used.

@@ -92,15 +92,15 @@ func TestSummary(t *testing.T) {
 	}
 	node := Node{
 		Name: "n1", Booted: at, Memory: 4000, MaxPIDs: 100, PIDs: 7,
-		Cgroup:  Cgroup{At: at, CPU: &CPU{Usage: time.Second, Rate: n(5)}, Memory: &Memory{Usage: 2000, WorkingSet: 1500}, Swap: &Swap{Usage: 1, Limit: 10}},
+		Cgroup:  Cgroup{At: at, CPU: &CPU{Usage: time.Second, Rate: n(5)}, Memory: &Memory{Usage: 2000, WorkingSet: 1500, Faults: 90, OwnFaults: 9}, Swap: &Swap{Usage: 1, Limit: 10}},
 		Network: []Interface{{Name: "cni0"}, {Name: "eth0", RxBytes: 9}},
-		Parts:   []Container{{Name: "pods", Cgroup: Cgroup{At: at, Memory: &Memory{WorkingSet: 100}}}},
+		Parts:   []Container{{Name: "pods", Cgroup: Cgroup{At: at, Memory: &Memory{WorkingSet: 100, Faults: 60, OwnFaults: 6, MajorFaults: 50, OwnMajorFaults: 5}}}},
 		Root:    disk(400), Images: disk(50), Layers: disk(60),
 	}
 	pods := []Pod{
 		{
 			Namespace: "ns", Name: "web", UID: "1", Started: at,
-			Cgroup:  Cgroup{At: at, CPU: &CPU{Usage: 2}, Memory: &Memory{WorkingSet: 30}, PIDs: &PIDs{Processes: 4, Threads: 400}, Limits: Limits{Memory: 100}},
+			Cgroup:  Cgroup{At: at, CPU: &CPU{Usage: 2}, Memory: &Memory{WorkingSet: 30, Faults: 40}, PIDs: &PIDs{Processes: 4, Threads: 400}, Limits: Limits{Memory: 100}},
 			Network: []Interface{{Name: "eth0", TxBytes: 3}}, NetworkAt: at,
 			Containers: []Container{
 				{Name: "app", Started: at, Cgroup: Cgroup{At: at, Memory: &Memory{WorkingSet: 20}, PIDs: &PIDs{Processes: 1, Threads: 200}}, Rootfs: disk(5), Logs: disk(6)},
@@ -114,9 +114,9 @@ func TestSummary(t *testing.T) {
 	if s.Node.Network.Name != "eth0" || *s.Node.Network.RxBytes != 9 || len(s.Node.Network.Interfaces) != 2 {
 		t.Errorf("network of the node: %+v", s.Node.Network)
 	}
-	node.Cgroup.Swap.Limit, node.SwapTotal = NoLimit, 20
-	if got := *Summary(node, nil).Node.Swap.SwapAvailableBytes; got != 19 {
-		t.Errorf("a root cgroup without a limit: %d bytes of swap are available, want 19", got)
+	node.Network = []Interface{{Name: "ens3", RxBytes: 9}, {Name: "cni0"}}
+	if got := Summary(node, nil).Node.Network; got.Name != "" || got.RxBytes != nil || len(got.Interfaces) != 2 {
+		t.Errorf("network of a node without eth0: %+v", got)
 	}
 	web := s.Pods[0]
 	if v := web.VolumeStats; v[0].VolumeHealthStats != nil || v[1].VolumeHealthStats == nil || !v[1].VolumeHealthStats.Abnormal {
@@ -130,6 +130,10 @@ func TestSummary(t *testing.T) {
 		"node, disk":           {*s.Node.Fs.UsedBytes, 400},
 		"images":               {*s.Node.Runtime.ImageFs.UsedBytes, 50},
 		"layers":               {*s.Node.Runtime.ContainerFs.UsedBytes, 60},
+		"node, faults":         {*s.Node.Memory.PageFaults, 9},
+		"pods, faults":         {*s.Node.SystemContainers[0].Memory.PageFaults, 6},
+		"pods, major faults":   {*s.Node.SystemContainers[0].Memory.MajorPageFaults, 5},
+		"pod, faults":          {*web.Memory.PageFaults, 40},
 		"pods, available":      {*s.Node.SystemContainers[0].Memory.AvailableBytes, 3900},
 		"pod, cpu":             {*web.CPU.UsageCoreNanoSeconds, 2},
 		"pod, available":       {*web.Memory.AvailableBytes, 70},

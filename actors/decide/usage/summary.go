@@ -1,8 +1,6 @@
 package usage
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,11 +19,9 @@ func Summary(n Node, pods []Pod) *stats.Summary {
 func nodeStats(n Node) stats.NodeStats {
 	out := stats.NodeStats{
 		NodeName: n.Name, StartTime: metav1.NewTime(n.Booted),
-		CPU: cpuStats(n.Cgroup), Memory: memoryStats(n.Cgroup, n.Memory), IO: ioStats(n.Cgroup), Swap: swapStats(n.Cgroup),
+		CPU: cpuStats(n.Cgroup), Memory: ownFaults(n.Cgroup, memoryStats(n.Cgroup, n.Memory)), IO: ioStats(n.Cgroup),
+		Swap:    swapStats(n.Cgroup),
 		Network: networkStats(n.Network, n.Cgroup.At), Fs: diskStats(n.Root),
-	}
-	if out.Swap != nil && out.Swap.SwapAvailableBytes == nil { // the root cgroup has no limit, but the machine
-		out.Swap.SwapAvailableBytes = new(less(n.SwapTotal, n.Cgroup.Swap.Usage))
 	}
 	if n.Images != nil || n.Layers != nil {
 		out.Runtime = &stats.RuntimeStats{ImageFs: diskStats(n.Images), ContainerFs: diskStats(n.Layers)}
@@ -36,6 +32,7 @@ func nodeStats(n Node) stats.NodeStats {
 	}
 	for _, p := range n.Parts {
 		c := containerStats(&p)
+		c.Memory = ownFaults(p.Cgroup, c.Memory)
 		if p.Name == stats.SystemContainerPods && c.Memory != nil {
 			c.Memory.AvailableBytes = available(p.Cgroup, n.Memory)
 		}
@@ -135,6 +132,15 @@ func memoryStats(c Cgroup, most uint64) *stats.MemoryStats {
 	}
 }
 
+// ownFaults leaves out page faults in the cgroups below: of the node and its parts, a kubelet counts none of these
+// (stats/helper.go). cgroup v2 does not tell them apart.
+func ownFaults(c Cgroup, of *stats.MemoryStats) *stats.MemoryStats {
+	if of != nil {
+		of.PageFaults, of.MajorPageFaults = &c.Memory.OwnFaults, &c.Memory.OwnMajorFaults
+	}
+	return of
+}
+
 func available(c Cgroup, most uint64) *uint64 {
 	if c.Limits.Memory > 0 && (most == 0 || c.Limits.Memory < most) {
 		most = c.Limits.Memory
@@ -183,7 +189,8 @@ func diskStats(d *Disk) *stats.FsStats {
 	}
 }
 
-// networkStats puts the main interface first: eth0, or else the first one of a machine.
+// networkStats lists the interfaces, with the one called eth0 at the top. Without one, nothing is at the top: a kubelet
+// says of no other that it is the main one (stats/helper.go, cadvisorInfoToNetworkStats).
 func networkStats(all []Interface, at time.Time) *stats.NetworkStats {
 	if len(all) == 0 {
 		return nil
@@ -191,12 +198,10 @@ func networkStats(all []Interface, at time.Time) *stats.NetworkStats {
 	out := &stats.NetworkStats{Time: metav1.NewTime(at)}
 	for i := range all {
 		out.Interfaces = append(out.Interfaces, interfaceStats(&all[i]))
+		if all[i].Name == "eth0" {
+			out.InterfaceStats = out.Interfaces[i]
+		}
 	}
-	top := slices.IndexFunc(all, func(i Interface) bool { return i.Name == "eth0" })
-	if top < 0 {
-		top = max(0, slices.IndexFunc(all, func(i Interface) bool { return strings.HasPrefix(i.Name, "e") }))
-	}
-	out.InterfaceStats = out.Interfaces[top]
 	return out
 }
 

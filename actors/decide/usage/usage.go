@@ -53,8 +53,8 @@ type Memory struct {
 	// MaxUsage is the maximum so far, 0 if the kernel does not report it.
 	MaxUsage uint64
 	// Faults and MajorFaults count page faults, Failures how often the limit was hit, OOMs how often a
-	// process was killed for that.
-	Faults, MajorFaults, Failures, OOMs uint64
+	// process was killed for that. Throttles is how often more than memory.high was used (v2).
+	Faults, MajorFaults, Failures, OOMs, Throttles uint64
 	// OwnFaults and OwnMajorFaults are those without the cgroups below, if the kernel tells them apart (v1).
 	OwnFaults, OwnMajorFaults uint64
 }
@@ -67,7 +67,8 @@ func (m *Memory) Held() uint64 {
 	return min(m.WorkingSet, m.Usage-min(m.Usage, m.Reclaimable))
 }
 
-// Swap is in bytes. Limit is NoLimit if there is none.
+// Swap is in bytes. Limit is NoLimit if there is none. Usage is 0 if the kernel does not count swap by cgroup: cAdvisor
+// says so too, and whoever adds memory and swap needs a number.
 type Swap struct{ Usage, Limit uint64 }
 
 // PIDs are the processes and threads. Limit is NoLimit if there is none.
@@ -121,6 +122,19 @@ type Disk struct {
 	Inodes, InodesFree, InodesUsed *uint64
 	// Device is the block device that it is on, such as /dev/vda1; empty if it has none or it is not known.
 	Device string
+	// IO is what was done on Device; nil if it was not read.
+	IO *DeviceIO
+}
+
+// DeviceIO is what has been done on a block device since the machine began.
+type DeviceIO struct {
+	// ReadsMerged and WritesMerged are requests that became part of another one. Sectors are of 512 bytes.
+	ReadsMerged, SectorsRead, WritesMerged, SectorsWritten uint64
+	// Reading and Writing are the sums of the times of all requests. Busy is how long there was any, Weighted the
+	// sum of the times of those that there were.
+	Reading, Writing, Busy, Weighted time.Duration
+	// Current is how many requests there are now.
+	Current uint64
 }
 
 // Pod is the usage of a pod.
@@ -152,6 +166,16 @@ type Container struct {
 	Cgroup        Cgroup
 	// Rootfs is its writable layer, Logs are its log files.
 	Rootfs, Logs *Disk
+	// Open is nil if it was not read.
+	Open *Open
+}
+
+// Open is what the processes of a container have open.
+type Open struct {
+	// Descriptors are all their file descriptors, Sockets those that are sockets: a lower bound if there are very many.
+	Descriptors, Sockets uint64
+	// Limit is the soft limit of descriptors of one process, -1 for none; nil if it is not known.
+	Limit *int64
 }
 
 // Volume is a volume of a pod.

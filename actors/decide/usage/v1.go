@@ -62,6 +62,7 @@ func V1(f Files, at time.Time) Cgroup {
 			Faults: s["total_pgfault"], MajorFaults: s["total_pgmajfault"],
 			OwnFaults: s["pgfault"], OwnMajorFaults: s["pgmajfault"],
 		}
+		c.Swap = &Swap{Limit: NoLimit}
 	}
 	// v1 counts swap together with memory.
 	if both, ok := f.number("memory/memory.memsw.usage_in_bytes"); ok {

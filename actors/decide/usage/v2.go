@@ -52,8 +52,9 @@ func V2(f Files, at time.Time) Cgroup {
 			Shared:      s["shmem"],
 			Kernel:      cmp.Or(s["kernel"], s["kernel_stack"]+s["slab"]), MaxUsage: peak,
 			Faults: s["pgfault"], MajorFaults: s["pgmajfault"], Failures: events["max"], OOMs: events["oom_kill"],
-			OwnFaults: s["pgfault"], OwnMajorFaults: s["pgmajfault"],
+			OwnFaults: s["pgfault"], OwnMajorFaults: s["pgmajfault"], Throttles: events["high"],
 		}
+		c.Swap = &Swap{Limit: NoLimit}
 	}
 	if n, ok := f.number("memory.swap.current"); ok {
 		c.Swap = &Swap{Usage: n, Limit: NoLimit}

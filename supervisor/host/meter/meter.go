@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -67,6 +68,14 @@ func device(sys string, major, minor uint64) string {
 		return ""
 	}
 	return "/dev/" + filepath.Base(link)
+}
+
+// dir is the directory of a cgroup; of v1, that of its memory.
+func (m *Meter) dir(path string) string {
+	if m.v2 {
+		return filepath.Join(m.root, path)
+	}
+	return filepath.Join(m.root, "memory", path)
 }
 
 // file is where a file of a cgroup is. Of v1, the name begins with its hierarchy.
@@ -144,6 +153,63 @@ func (m *Meter) Pod(p *usage.Pod, all bool) {
 	}
 }
 
+// linkLimit bounds how many descriptors of a container are looked at one by one.
+const linkLimit = 10_000
+
+// Open counts what the containers of a pod have open.
+func (m *Meter) Open(p *usage.Pod) {
+	for i := range p.Containers {
+		if c := &p.Containers[i]; c.ID != "" {
+			c.Open = m.open(m.processes(c.ID), linkLimit)
+		}
+	}
+}
+
+// open counts what processes have open, and looks at so many links one by one. The links in /proc/PID/fd are read and not
+// followed: a file may be on a volume that hangs.
+func (m *Meter) open(pids []string, links int) *usage.Open {
+	var out usage.Open
+	first := 0
+	for _, pid := range pids {
+		dir := filepath.Join(m.proc, pid, "fd")
+		f, err := os.Open(dir)
+		if err != nil {
+			continue // it has just ended
+		}
+		for {
+			names, err := f.Readdirnames(1000)
+			out.Descriptors += uint64(len(names))
+			for _, name := range names[:min(len(names), links)] {
+				links--
+				if what, err := os.Readlink(filepath.Join(dir, name)); err == nil && strings.HasPrefix(what, "socket") {
+					out.Sockets++
+				}
+			}
+			if err != nil {
+				break
+			}
+		}
+		f.Close() //nolint:errcheck // it was only read
+		if n, err := strconv.Atoi(pid); err == nil && (first == 0 || n < first) {
+			first = n
+		}
+	}
+	if first > 0 { // most often what the container began with
+		text, _ := os.ReadFile(filepath.Join(m.proc, strconv.Itoa(first), "limits")) //nolint:errcheck // then it is not known
+		out.Limit = usage.OpenLimit(string(text))
+	}
+	return &out
+}
+
+// IO is what was done on a block device; nil if that can't be told.
+func (m *Meter) IO(device string) *usage.DeviceIO {
+	text, err := os.ReadFile(filepath.Join(m.proc, "diskstats"))
+	if err != nil {
+		return nil
+	}
+	return usage.IOOf(string(text), device)
+}
+
 // Network reads the interfaces of a pod that has a network of its own.
 func (m *Meter) Network(p *usage.Pod) {
 	if p.ID == "" {
@@ -165,10 +231,7 @@ func (m *Meter) Network(p *usage.Pod) {
 
 // below are the names of the cgroups in one, in which containers are.
 func (m *Meter) below(path string) []string {
-	entries, err := os.ReadDir(m.file(path, "memory"))
-	if m.v2 {
-		entries, err = os.ReadDir(filepath.Join(m.root, path))
-	}
+	entries, err := os.ReadDir(m.dir(path))
 	if err != nil {
 		return nil
 	}
@@ -183,15 +246,19 @@ func (m *Meter) below(path string) []string {
 
 // anyone is the ID of a process in a cgroup; empty if there is none.
 func (m *Meter) anyone(path string) string {
-	text, err := os.ReadFile(m.file(path, "memory/cgroup.procs"))
-	if m.v2 {
-		text, err = os.ReadFile(filepath.Join(m.root, path, "cgroup.procs"))
+	if pids := m.processes(path); len(pids) > 0 {
+		return pids[0]
 	}
+	return ""
+}
+
+// processes are the IDs of those in a cgroup.
+func (m *Meter) processes(path string) []string {
+	text, err := os.ReadFile(filepath.Join(m.dir(path), "cgroup.procs"))
 	if err != nil {
-		return ""
+		return nil
 	}
-	pid, _, _ := strings.Cut(string(text), "\n")
-	return pid
+	return strings.Fields(string(text))
 }
 
 // runtimeID is the container whose cgroup has this name: its ID, or with systemd

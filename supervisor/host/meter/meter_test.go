@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,55 @@ func TestPod(t *testing.T) {
 	}
 }
 
+// TestOpen: what is behind a link is not asked: it may be on a volume that hangs. Here there is nothing.
+func TestOpen(t *testing.T) {
+	const limits = "Max cpu time unlimited unlimited seconds\nMax open files 1024 4096 files\n"
+	for name, tt := range map[string]struct {
+		v2  bool
+		dir string
+	}{"v2": {true, "kubepods/pod1"}, "v1": {false, "memory/kubepods/pod1"}} {
+		t.Run(name, func(t *testing.T) {
+			m := machine(t, tt.v2, map[string]string{
+				filepath.Join(tt.dir, "c1/cgroup.procs"): "10\n9\n8\n", // 8 has ended
+				"proc/9/limits":                          limits, "proc/10/limits": strings.ReplaceAll(limits, "1024", "7"),
+			})
+			for link, to := range map[string]string{
+				"9/fd/0": "/dev/null", "9/fd/1": "pipe:[7]", "9/fd/2": "socket:[8]", "10/fd/0": "/mnt/hangs/file", "10/fd/1": "socket:[9]",
+			} {
+				check.Fatal(t, os.MkdirAll(filepath.Join(m.proc, filepath.Dir(link)), 0o755))
+				check.Fatal(t, os.Symlink(to, filepath.Join(m.proc, link)))
+			}
+			p := pod()
+			p.Containers[0].ID = "/kubepods/pod1/c1"
+			m.Open(&p)
+			check.Deep(t, p.Containers[0].Open, &usage.Open{Descriptors: 5, Sockets: 2, Limit: new(int64(1024))}, "open")
+			if got := p.Containers[1].Open; got != nil {
+				t.Errorf("one that has ended has open %+v", got)
+			}
+		})
+	}
+}
+
+// TestOpenMany: all descriptors are counted, but not each is looked at.
+func TestOpenMany(t *testing.T) {
+	m := machine(t, true, map[string]string{"pod1/cgroup.procs": "9\n"})
+	check.Fatal(t, os.MkdirAll(filepath.Join(m.proc, "9/fd"), 0o755))
+	for i := range 5 {
+		check.Fatal(t, os.Symlink("socket:[1]", filepath.Join(m.proc, "9/fd", strconv.Itoa(i))))
+	}
+	check.Deep(t, m.open(m.processes("/pod1"), 3), &usage.Open{Descriptors: 5, Sockets: 3}, "open")
+}
+
+func TestIO(t *testing.T) {
+	m := machine(t, true, map[string]string{"proc/diskstats": " 254 0 vda 1 2 3 4 5 6 7 8 9 10 11\n"})
+	if got := m.IO("/dev/vda"); got == nil || got.Current != 9 {
+		t.Errorf("got %+v", got)
+	}
+	if got := machine(t, true, nil).IO("/dev/vda"); got != nil {
+		t.Errorf("of a kernel that counts none: %+v", got)
+	}
+}
+
 func TestNode(t *testing.T) {
 	shared := map[string]string{
 		"proc/meminfo": info, "proc/stat": stat, "proc/1/net/dev": dev, "proc/sys/kernel/pid_max": "4194304\n",
@@ -128,6 +178,35 @@ func TestNode(t *testing.T) {
 				t.Errorf("%+v", n)
 			}
 			check.Equal(t, fmt.Sprint(partNames(n)), tt.parts, "parts")
+		})
+	}
+}
+
+// TestMade: when a cgroup was made is known, also after another one was made in it, and nothing is older than the machine.
+func TestMade(t *testing.T) {
+	booted := time.Unix(1_700_000_000, 0)
+	for name, tt := range map[string]struct {
+		v2        bool
+		dir, file string
+		at, want  time.Duration
+	}{
+		"v2":                  {true, "kubepods", "cgroup.events", time.Hour, time.Hour},
+		"v1":                  {false, "memory/kubepods", "cgroup.clone_children", time.Hour, time.Hour},
+		"before the boot, v2": {true, "kubepods", "cgroup.events", -time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := machine(t, tt.v2, map[string]string{
+				"proc/stat": stat, filepath.Join(tt.dir, tt.file): "", filepath.Join(tt.dir, "cpu.stat"): "usage_usec 1\n",
+				"cpuacct/kubepods/cpuacct.usage": "1000\n",
+			})
+			dir := filepath.Join(m.root, tt.dir)
+			for path, at := range map[string]time.Time{dir: booted.Add(2 * time.Hour), filepath.Join(dir, tt.file): booted.Add(tt.at)} {
+				check.Fatal(t, os.Chtimes(path, at, at))
+			}
+			n := m.Node("n1", map[string]string{"pods": "/kubepods"}, true)
+			if len(n.Parts) != 1 || !n.Parts[0].Started.Equal(booted.Add(tt.want)) {
+				t.Errorf("%+v, want %v after the boot", n.Parts, tt.want)
+			}
 		})
 	}
 }

@@ -27,10 +27,8 @@ func (m *Meter) Node(name string, parts map[string]string, all bool) usage.Node 
 	if n.Cgroup.Memory == nil || m.v2 {
 		n.Cgroup.Memory = wholeMemory(info, n.Cgroup.Memory)
 	}
-	if n.Cgroup.Swap == nil {
-		n.Cgroup.Swap = &usage.Swap{Usage: info["SwapTotal"] - min(info["SwapFree"], info["SwapTotal"]),
-			Limit: info["SwapTotal"]}
-	}
+	n.Cgroup.Swap = &usage.Swap{Usage: info["SwapTotal"] - min(info["SwapFree"], info["SwapTotal"]),
+		Limit: info["SwapTotal"]}
 	if !all {
 		return n
 	}
@@ -50,14 +48,27 @@ func (m *Meter) Node(name string, parts map[string]string, all bool) usage.Node 
 		if c.Cgroup.CPU == nil && c.Cgroup.Memory == nil {
 			continue // there is no such cgroup
 		}
-		if made, err := os.Stat(m.file(c.ID, "memory/")); err == nil {
-			c.Started = made.ModTime()
-		}
+		c.Started = m.made(c.ID, n.Booted)
 		n.Parts = append(n.Parts, c)
 	}
 	n.MaxPIDs = m.number("sys/kernel/pid_max")
 	n.PIDs = m.threads()
 	return n
+}
+
+// made is when a cgroup was made. Its directory changes with each cgroup made in it; these files most often do not
+// (cAdvisor's GetSpec).
+func (m *Meter) made(path string, booted time.Time) (at time.Time) {
+	for _, name := range [...]string{"", "cgroup.clone_children", "cgroup.events"} {
+		info, err := os.Stat(filepath.Join(m.dir(path), name))
+		if err == nil && (at.IsZero() || info.ModTime().Before(at)) {
+			at = info.ModTime()
+		}
+	}
+	if !at.IsZero() && at.Before(booted) {
+		return booted
+	}
+	return at
 }
 
 // wholeMemory is what a machine uses: the root of cgroup v2 says it only in part.

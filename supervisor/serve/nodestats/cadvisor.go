@@ -58,6 +58,10 @@ var families = []family{
 	}),
 	memory("container_oom_events_total", "Count of out of memory events observed for the container", counter,
 		func(m *usage.Memory) uint64 { return m.OOMs }),
+	memory("container_memory_events_high_total", "Cumulative count of memory.high throttle events for the container",
+		counter, func(m *usage.Memory) uint64 { return m.Throttles }),
+	memory("container_memory_events_max_total", "Cumulative count of memory.max limit hit events for the container",
+		counter, func(m *usage.Memory) uint64 { return m.Failures }),
 	{
 		gauge("container_memory_swap", "Container swap usage in bytes."),
 		func(c *usage.Cgroup) (float64, bool) {
@@ -181,6 +185,21 @@ var (
 	fsWriteBytes = counter("container_fs_writes_bytes_total", "Cumulative count of bytes written")
 	blockIO      = counter("container_blkio_device_usage_total", "Blkio Device bytes usage")
 
+	fsReadsMerged    = counter("container_fs_reads_merged_total", "Cumulative count of reads merged")
+	fsWritesMerged   = counter("container_fs_writes_merged_total", "Cumulative count of writes merged")
+	fsSectorsRead    = counter("container_fs_sector_reads_total", "Cumulative count of sector reads completed")
+	fsSectorsWritten = counter("container_fs_sector_writes_total", "Cumulative count of sector writes completed")
+	fsReading        = counter("container_fs_read_seconds_total", "Cumulative count of seconds spent reading")
+	fsWriting        = counter("container_fs_write_seconds_total", "Cumulative count of seconds spent writing")
+	fsBusy           = counter("container_fs_io_time_seconds_total", "Cumulative count of seconds spent doing I/Os")
+	fsWeighted       = counter("container_fs_io_time_weighted_seconds_total", "Cumulative weighted I/O time in seconds")
+	fsCurrent        = gauge("container_fs_io_current", "Number of I/Os currently in progress")
+
+	descriptors = gauge("container_file_descriptors", "Number of open file descriptors for the container.")
+	sockets     = gauge("container_sockets", "Number of open sockets for the container.")
+	ulimits     = gauge("container_ulimits_soft",
+		"Soft ulimit values for the container root process. Unlimited if -1, except priority and nice")
+
 	receivedBytes   = network("receive_bytes_total", "Cumulative count of bytes received")
 	receivedPackets = network("receive_packets_total", "Cumulative count of packets received")
 	receiveErrors   = network("receive_errors_total", "Cumulative count of errors encountered while receiving")
@@ -239,6 +258,18 @@ func (s samples) pod(p *usage.Pod) {
 		c := &p.Containers[i]
 		of := cgroupLabels(c.Name, c.ID, c.Image, c.RuntimeID, p.Namespace, p.Name)
 		s.cgroup(&c.Cgroup, c.Started, of)
+		s.open(c.Open, c.Cgroup.At, of)
+	}
+}
+
+func (s samples) open(o *usage.Open, at time.Time, of labels) {
+	if o == nil {
+		return
+	}
+	s.add(descriptors, at, float64(o.Descriptors), of)
+	s.add(sockets, at, float64(o.Sockets), of)
+	if o.Limit != nil {
+		s.add(ulimits, at, float64(*o.Limit), of.with("ulimit", "max_open_files"))
 	}
 }
 
@@ -294,6 +325,20 @@ func (s samples) disk(d *usage.Disk, of labels) {
 		if v.value != nil {
 			s.add(v.is, d.At, float64(*v.value), of)
 		}
+	}
+	if d.IO == nil {
+		return
+	}
+	for _, v := range []struct {
+		is    *metric
+		value float64
+	}{
+		{fsReadsMerged, float64(d.IO.ReadsMerged)}, {fsWritesMerged, float64(d.IO.WritesMerged)},
+		{fsSectorsRead, float64(d.IO.SectorsRead)}, {fsSectorsWritten, float64(d.IO.SectorsWritten)},
+		{fsReading, seconds(d.IO.Reading)}, {fsWriting, seconds(d.IO.Writing)}, {fsBusy, seconds(d.IO.Busy)},
+		{fsWeighted, seconds(d.IO.Weighted)}, {fsCurrent, float64(d.IO.Current)},
+	} {
+		s.add(v.is, d.At, v.value, of)
 	}
 }
 

@@ -25,7 +25,7 @@ func cgroup(n uint64) usage.Cgroup {
 	return usage.Cgroup{
 		At:     at,
 		CPU:    &usage.CPU{Usage: time.Duration(n) * time.Second, Periods: n},
-		Memory: &usage.Memory{Usage: 10 * n, WorkingSet: n, RSS: n, Faults: n},
+		Memory: &usage.Memory{Usage: 10 * n, WorkingSet: n, RSS: n, Faults: n, Throttles: n, Failures: 2 * n},
 		Swap:   &usage.Swap{Usage: n, Limit: 100}, PIDs: &usage.PIDs{Processes: n, Threads: n, Limit: usage.NoLimit},
 		IO:          []usage.Device{{Major: 8, Minor: 17, Name: "/dev/sdb1", Reads: 2 * n}, {Major: 8, Minor: 16, Reads: n, BytesWritten: n}},
 		CPUPressure: &usage.Pressure{Some: usage.PressureOf{Total: time.Second}},
@@ -37,14 +37,17 @@ var (
 	node = usage.Node{
 		Name: "n1", Booted: at, Memory: 1 << 30, Cgroup: cgroup(100), Network: []usage.Interface{{Name: "eth0", RxBytes: 5}},
 		Parts: []usage.Container{{Name: "pods", ID: "/kubepods", Cgroup: cgroup(50)}},
-		Root:  &usage.Disk{At: at, Device: "/dev/vda1", Capacity: new(uint64(1000)), Used: new(uint64(10))},
+		Root: &usage.Disk{At: at, Device: "/dev/vda1", Capacity: new(uint64(1000)), Used: new(uint64(10)), IO: &usage.DeviceIO{
+			ReadsMerged: 1, SectorsRead: 2, WritesMerged: 3, SectorsWritten: 4,
+			Reading: 5 * time.Second, Writing: 6 * time.Second, Busy: 7 * time.Second, Weighted: 8 * time.Second, Current: 9,
+		}},
 	}
 	pods = []usage.Pod{{
 		Namespace: "ns", Name: "web", UID: "1", ID: "/kubepods/pod1", Started: at, Cgroup: cgroup(3),
 		Network: []usage.Interface{{Name: "eth0", TxBytes: 7}}, NetworkAt: at,
 		Sandbox: usage.Container{RuntimeID: "s1", ID: "/kubepods/pod1/s1", Cgroup: cgroup(1)},
 		Containers: []usage.Container{
-			{Name: "app", RuntimeID: "c1", ID: "/kubepods/pod1/c1", Image: "web:1", Started: at.Truncate(time.Second), Cgroup: cgroup(2)},
+			{Name: "app", RuntimeID: "c1", ID: "/kubepods/pod1/c1", Image: "web:1", Started: at.Truncate(time.Second), Cgroup: cgroup(2), Open: &usage.Open{Descriptors: 7, Sockets: 3, Limit: new(int64(1024))}},
 			{Name: "gone", RuntimeID: "c2"},
 		},
 	}}
@@ -145,6 +148,20 @@ func TestCadvisor(t *testing.T) {
 		`container_fs_reads_total{container="app",device="8:16",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 2 1700000000123`,
 		`container_pressure_cpu_waiting_seconds_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 1 1700000000123`,
 		`container_threads_max{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 0 1700000000123`,
+		`container_memory_events_high_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 2 1700000000123`,
+		`container_memory_events_max_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 4 1700000000123`,
+		`container_file_descriptors{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 7 1700000000123`,
+		`container_sockets{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 3 1700000000123`,
+		`container_ulimits_soft{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web",ulimit="max_open_files"} 1024 1700000000123`,
+		`container_fs_reads_merged_total{container="",device="/dev/vda1",id="/",image="",name="",namespace="",pod=""} 1 1700000000123`,
+		`container_fs_sector_reads_total{container="",device="/dev/vda1",id="/",image="",name="",namespace="",pod=""} 2 1700000000123`,
+		`container_fs_writes_merged_total{container="",device="/dev/vda1",id="/",image="",name="",namespace="",pod=""} 3 1700000000123`,
+		`container_fs_sector_writes_total{container="",device="/dev/vda1",id="/",image="",name="",namespace="",pod=""} 4 1700000000123`,
+		`container_fs_read_seconds_total{container="",device="/dev/vda1",id="/",image="",name="",namespace="",pod=""} 5 1700000000123`,
+		`container_fs_write_seconds_total{container="",device="/dev/vda1",id="/",image="",name="",namespace="",pod=""} 6 1700000000123`,
+		`container_fs_io_time_seconds_total{container="",device="/dev/vda1",id="/",image="",name="",namespace="",pod=""} 7 1700000000123`,
+		`container_fs_io_time_weighted_seconds_total{container="",device="/dev/vda1",id="/",image="",name="",namespace="",pod=""} 8 1700000000123`,
+		`container_fs_io_current{container="",device="/dev/vda1",id="/",image="",name="",namespace="",pod=""} 9 1700000000123`,
 		`machine_cpu_cores 2`,
 		`machine_memory_bytes 1.073741824e+09`,
 		`container_scrape_error 0`,

@@ -16,9 +16,9 @@ type Depth uint8
 const (
 	// Basic is CPU, memory and swap.
 	Basic Depth = iota
-	// Full is all of cgroups and networks.
+	// Full is all of cgroups and networks, and what containers have open.
 	Full
-	// Disks is that, and what there is on disks.
+	// Disks is all of cgroups and networks, and what there is on disks.
 	Disks
 )
 

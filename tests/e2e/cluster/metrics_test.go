@@ -291,6 +291,9 @@ func (b *bed) alike(t *testing.T, base string, s scraped) {
 		if sent := labelled(cadvisor, "container_network_transmit_bytes_total", "namespace="+b.name, "pod="+pod, "interface=eth0"); len(sent) != 1 {
 			t.Errorf("%s: %d interfaces", pod, len(sent))
 		}
+		if !kubelet && one(t, again, "container_file_descriptors", of...) == 0 {
+			t.Errorf("%s: its processes have nothing open", pod)
+		}
 	}
 	if got := one(t, cadvisor, "container_spec_memory_limit_bytes", "pod=web", "container=app", "namespace="+b.name); got != 64<<20 {
 		t.Errorf("a limit of %v bytes", got)
@@ -426,11 +429,8 @@ var lack = []struct{ prefix, why string }{
 	{"container_cpu_cfs_burst_", "no pod is given a burst"},
 	{"container_cpu_load_", "needs a netlink socket for each cgroup"},
 	{"container_tasks_state", "needs a netlink socket for each cgroup"},
-	{"container_file_descriptors", "needs a look into /proc of each process"},
-	{"container_sockets", "needs a look into /proc of each process"},
-	{"container_ulimits_soft", "needs a look into /proc of each process"},
 	{"container_health_state", "of Docker's health checks"},
-	{"container_fs_", "of the machine's block devices: the node exporter has them; reads, writes and their bytes are there by cgroup"},
+	{"container_fs_", "of other disks than the node's, and of the iocost controller: the node exporter has them"},
 	{"container_memory_total_", "parts of the page cache: see container_memory_cache and the working set"},
 	{"machine_", "the machine's topology: the node exporter has it"},
 }
