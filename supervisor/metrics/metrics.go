@@ -83,8 +83,10 @@ type Metrics struct {
 	mu       sync.Mutex
 	lastList time.Time // when the last list of the runtime was begun
 	pulls    map[types.UID]*pull
-	// creating are kinds of containers that are made and not yet started, by ID.
-	creating map[string]string
+	// creating are containers that are made and not yet started, by ID.
+	creating map[string]creation
+	// failedUsers are the sandboxes that userPodFailed has counted.
+	failedUsers map[string]bool
 }
 
 // Buckets of a kubelet, so that panels and alerts that name one still fit.
@@ -101,7 +103,7 @@ func New(c Config) (*Metrics, error) {
 		return nil, err
 	}
 	m := &Metrics{config: c, registry: prometheus.NewRegistry(), pulls: map[types.UID]*pull{},
-		creating: map[string]string{}}
+		creating: map[string]creation{}, failedUsers: map[string]bool{}}
 	m.slis = newSLIs(c.Began)
 	operation := []string{"operation_type"}
 	m.operations = m.counters("kubelet_runtime_operations_total",

@@ -301,7 +301,7 @@ func TestStarts(t *testing.T) {
 		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}},
 	}}
 	start := func(name string, err error) {
-		s.CreateContainer(t.Context(), port.CreateContainer{Pod: p, Container: &v1.Container{Name: name}}, func(id string, e error) {
+		s.CreateContainer(t.Context(), port.CreateContainer{Pod: p, Container: &v1.Container{Name: name}, SandboxID: "s1"}, func(id string, e error) {
 			below.err = err
 			s.StartContainer(t.Context(), id, func(error) {})
 			below.err = nil
@@ -328,6 +328,44 @@ func TestStarts(t *testing.T) {
 		{"kubelet_started_containers_errors_total", "code=RunContainerError container_type=init_container", 1},
 		{"kubelet_started_containers_errors_total", "code=CreateContainerError container_type=container", 1},
 	})
+}
+
+// TestStartsOfOwnUsers: of a pod with users of its own, a container that can't be made or started is told once for each
+// sandbox, and later failures of a container that ran are not.
+func TestStartsOfOwnUsers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hostUsers         *bool
+		created, started  error
+		attempt           uint32
+		sandboxes         []string
+		errorsOfUsersPods float64
+	}{
+		"all is well":                {new(false), nil, nil, 0, []string{"s1"}, 0},
+		"it can't be made":           {new(false), errors.New("no"), nil, 0, []string{"s1"}, 1},
+		"it can't be started":        {new(false), nil, errors.New("no"), 0, []string{"s1"}, 1},
+		"tried again":                {new(false), nil, errors.New("no"), 0, []string{"s1", "s1"}, 1},
+		"tried in another sandbox":   {new(false), nil, errors.New("no"), 0, []string{"s1", "s2"}, 2},
+		"it has run before":          {new(false), nil, errors.New("no"), 1, []string{"s1"}, 0},
+		"it has the users of others": {nil, nil, errors.New("no"), 0, []string{"s1"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, below := fresh(t), &runtime{}
+			s := m.Starts(below)
+			p := &v1.Pod{Spec: v1.PodSpec{HostUsers: tt.hostUsers, Containers: []v1.Container{{Name: "app"}}}}
+			for _, sandbox := range tt.sandboxes {
+				below.err = tt.created
+				to := port.CreateContainer{Pod: p, Container: &p.Spec.Containers[0], SandboxID: sandbox, Attempt: tt.attempt}
+				s.CreateContainer(t.Context(), to, func(id string, err error) {
+					if below.err = tt.started; err == nil {
+						s.StartContainer(t.Context(), id, func(error) {})
+					}
+				})
+			}
+			wantSeries(t, scrape(t, m, asked(), "/metrics"), []want{
+				{"kubelet_started_user_namespaced_pods_errors_total", "", tt.errorsOfUsersPods},
+			})
+		})
+	}
 }
 
 type nobody struct{}

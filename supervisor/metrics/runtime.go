@@ -110,13 +110,17 @@ func (s *starts) RunPodSandbox(ctx context.Context, r port.RunPodSandbox, done f
 
 // CreateContainer implements port.Runtime.
 func (s *starts) CreateContainer(ctx context.Context, r port.CreateContainer, done func(string, error)) {
-	m, kind := s.metrics, kindOf(r.Pod, r.Container.Name)
-	m.startedContainers.WithLabelValues(kind).Inc()
+	m, made := s.metrics, creation{kind: kindOf(r.Pod, r.Container.Name)}
+	if r.Attempt == 0 && podspec.OwnUsers(&r.Pod.Spec) {
+		made.sandbox = r.SandboxID
+	}
+	m.startedContainers.WithLabelValues(made.kind).Inc()
 	s.Runtime.CreateContainer(ctx, r, func(id string, err error) {
 		if err != nil {
-			m.containerErrors.WithLabelValues(kind, "CreateContainerError").Inc()
+			m.containerErrors.WithLabelValues(made.kind, "CreateContainerError").Inc()
+			m.userPodFailed(made.sandbox)
 		} else {
-			m.remember(id, kind)
+			m.remember(id, made)
 		}
 		done(id, err)
 	})
@@ -125,34 +129,60 @@ func (s *starts) CreateContainer(ctx context.Context, r port.CreateContainer, do
 // StartContainer implements port.Runtime.
 func (s *starts) StartContainer(ctx context.Context, id string, done func(error)) {
 	s.Runtime.StartContainer(ctx, id, func(err error) {
-		kind := s.metrics.recall(id)
+		made := s.metrics.recall(id)
 		if err != nil {
-			s.metrics.containerErrors.WithLabelValues(kind, "RunContainerError").Inc()
+			s.metrics.containerErrors.WithLabelValues(made.kind, "RunContainerError").Inc()
+			s.metrics.userPodFailed(made.sandbox)
 		}
 		done(err)
 	})
 }
 
-func (m *Metrics) remember(id, kind string) {
+// userPodFailed counts a pod with users of its own whose first containers can't be made or started: once for its
+// sandbox, as a kubelet does, since this is where most users that can't be mapped are found (kuberuntime's SyncPod).
+// Without a sandbox it counts nothing.
+func (m *Metrics) userPodFailed(sandbox string) {
+	if sandbox == "" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failedUsers[sandbox] {
+		return
+	}
+	if len(m.failedUsers) >= creatingLimit {
+		clear(m.failedUsers)
+	}
+	m.failedUsers[sandbox] = true
+	m.userPodErrors.Inc()
+}
+
+// creation is a container that is made and not yet started.
+type creation struct {
+	kind string
+	// sandbox is that of a pod with users of its own, if this is the container's first start in the pod.
+	sandbox string
+}
+
+func (m *Metrics) remember(id string, made creation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.creating) >= creatingLimit {
 		clear(m.creating)
 	}
-	m.creating[id] = kind
+	m.creating[id] = made
 }
 
-// recall forgets a container, and says of what kind it was: if unknown, of
-// the kind that there is most of.
-func (m *Metrics) recall(id string) string {
+// recall forgets a container, and says what it was: if unknown, of the kind that there is most of.
+func (m *Metrics) recall(id string) creation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	kind, ok := m.creating[id]
+	made, ok := m.creating[id]
 	delete(m.creating, id)
 	if !ok {
-		return mainContainer
+		return creation{kind: mainContainer}
 	}
-	return kind
+	return made
 }
 
 func kindOf(p *v1.Pod, name string) string {
