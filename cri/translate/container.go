@@ -131,8 +131,8 @@ func mounts(
 			return nil, err
 		}
 		all, err := recursiveReadOnly(&m, p, recursive)
-		if err != nil {
-			return nil, err
+		if err != nil { // in a kubelet's words
+			return nil, fmt.Errorf("failed to resolve recursive read-only mode: %w", err)
 		}
 		var image *runtimeapi.ImageSpec
 		if m.Image != "" {

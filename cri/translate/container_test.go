@@ -162,7 +162,7 @@ func TestContainerThatCannotBe(t *testing.T) {
 		`volume "a" requested recursive read-only mode, but it is not compatible with propagation "HostToContainer"`: func(w *world) {
 			w.r.Mounts = []containerplan.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyEnabled, Propagation: v1.MountPropagationHostToContainer}}
 		},
-		`volume "a" requested recursive read-only mode, but it is not supported by the runtime`: func(w *world) {
+		`failed to resolve recursive read-only mode: volume "a" requested recursive read-only mode, but it is not supported by the runtime`: func(w *world) {
 			w.r.Mounts = []containerplan.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyEnabled}}
 		},
 		`volume mount a: recursiveReadOnly "Odd" is unknown`:                          func(w *world) { w.r.Mounts = []containerplan.Mount{{Name: "a", RecursiveReadOnly: "Odd"}} },

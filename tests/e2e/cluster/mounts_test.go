@@ -140,7 +140,8 @@ func TestRecursiveReadOnlyNotPossible(t *testing.T) {
 	b.create(t, readOnlyMount(b, "possible", dir, recursive(v1.RecursiveReadOnlyIfPossible)))
 	b.create(t, readOnlyMount(b, "enabled", dir, recursive(v1.RecursiveReadOnlyEnabled)))
 	b.awaitWrite(t, "possible", "works", v1.RecursiveReadOnlyDisabled)
-	const refusal = `volume "v" requested recursive read-only mode, but it is not supported by the runtime`
+	const refusal = `failed to resolve recursive read-only mode: volume "v" requested recursive read-only mode, ` +
+		`but it is not supported by the runtime`
 	b.awaitVerdict(t, "enabled", []string{"Warning Failed: Error: " + refusal})
 	b.awaitWrite(t, "enabled", "", v1.RecursiveReadOnlyDisabled)
 	if recursiveMounts(b.node(t)) {
