@@ -21,7 +21,7 @@ func (c *Client) CheckpointContainer(ctx context.Context, r port.CheckpointConta
 	if r.Timeout > 0 {
 		deadline = r.Timeout + checkpointSlack
 	}
-	run0(c, ctx, call{"CheckpointContainer", r.ContainerID, deadline}, func(ctx context.Context) error {
+	run0(c, ctx, call{checkpointContainer, r.ContainerID, deadline}, func(ctx context.Context) error {
 		_, err := c.runtime.CheckpointContainer(ctx, &runtimeapi.CheckpointContainerRequest{
 			ContainerId: r.ContainerID, Location: r.Location, Timeout: wholeSeconds(r.Timeout),
 		})

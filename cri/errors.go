@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	pullImage     = "PullImage"
-	runPodSandbox = "RunPodSandbox"
+	pullImage           = "PullImage"
+	runPodSandbox       = "RunPodSandbox"
+	checkpointContainer = "CheckpointContainer"
 )
 
 // maxDetail bounds the runtime's message, which goes into a pod's status.
@@ -163,12 +164,12 @@ var grpcNoise = regexp.MustCompile(
 )
 
 // words are the message of a failed call. Programs match those of a pull and of a sandbox in events and in the status
-// of pods, with gRPC's words around them.
+// of pods, and those of a checkpoint in its answer, with gRPC's words around them.
 func words(method string, err error) string {
 	switch s, ok := status.FromError(err); {
 	case method == pullImage && ok && s.Code() == codes.Unknown: // which says nothing
 		return bounded(s.Message())
-	case method == pullImage, method == runPodSandbox:
+	case method == pullImage, method == runPodSandbox, method == checkpointContainer:
 		return bounded(err.Error())
 	default:
 		return oneLine(err)

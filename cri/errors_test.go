@@ -129,7 +129,7 @@ func TestErrorWords(t *testing.T) {
 	} {
 		check.Equal(t, translateError(tt.call, tt.err, tt.ctx).Error(), tt.want, "%s:\n got", tt.name)
 	}
-	// A pull and a sandbox keep the runtime's words, as programs match them.
+	// A pull, a sandbox and a checkpoint keep the runtime's words, as programs match them.
 	for _, tt := range []struct {
 		method string
 		err    error
@@ -140,6 +140,7 @@ func TestErrorWords(t *testing.T) {
 		{pullImage, nested, "failed to pull:\n\trpc error: code = NotFound desc = no such thing"},
 		{pullImage, dead, `rpc error: code = Unavailable desc = ` + status.Convert(dead).Message()},
 		{pullImage, errors.New("no status"), "no status"},
+		{checkpointContainer, status.Error(codes.Unimplemented, "unknown method CheckpointContainer"), "rpc error: code = Unimplemented desc = unknown method CheckpointContainer"},
 	} {
 		if e, _ := errors.AsType[*port.Error](translateError(call{method: tt.method, object: "a"}, tt.err, nil)); e.Detail != tt.want {
 			t.Errorf("got  %q\nwant %q", e.Detail, tt.want)

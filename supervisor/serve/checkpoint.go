@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -49,7 +50,7 @@ func (c CheckpointConfig) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wrong := func(why any) {
-		http.Error(w, fmt.Sprintf("checkpointing of %s/%s/%s failed: %v", namespace, name, container, why),
+		http.Error(w, fmt.Sprintf("checkpointing of %s/%s/%s failed (%v)", namespace, name, container, why),
 			http.StatusInternalServerError)
 	}
 	s := statusOf(pod, container)
@@ -71,6 +72,10 @@ func (c CheckpointConfig) serve(w http.ResponseWriter, r *http.Request) {
 		// A client that disconnects must not leave half an archive.
 		c.Runtime.CheckpointContainer(context.WithoutCancel(r.Context()), to, func(err error) { done(struct{}{}, err) })
 	})
+	if e, ok := errors.AsType[*port.Error](err); ok && e.Detail != "" { // the runtime's words, as programs match them
+		wrong(e.Detail)
+		return
+	}
 	if err != nil {
 		wrong(err)
 		return

@@ -52,10 +52,10 @@ func TestCheckpoint(t *testing.T) {
 		{"a negative timeout", "ns/web/runs?timeout=-1", nil, 400, "0 or more", nil},
 		{"no such pod", "ns/other/runs", nil, 404, `pod "other" does not exist`, nil},
 		{"no such container", "ns/web/other", nil, 404, `container "other" does not exist in pod "web"`, nil},
-		{"one that has ended", "ns/web/ended", nil, 500, "checkpointing of ns/web/ended failed: the container is not running", nil},
+		{"one that has ended", "ns/web/ended", nil, 500, "checkpointing of ns/web/ended failed (the container is not running)", nil},
 		{"one that was never made", "ns/web/first", nil, 500, "the container is not running", nil},
-		{"a runtime that can't", "ns/web/runs", &port.Error{Kind: port.Unsupported, Verb: "CheckpointContainer", Object: "runs", Detail: "not implemented"},
-			500, "checkpointing of ns/web/runs failed: ", []port.CheckpointContainer{{ContainerID: "runs", Location: file}}},
+		{"a runtime that can't", "ns/web/runs", &port.Error{Kind: port.Unsupported, Verb: "CheckpointContainer", Object: "runs", Detail: "rpc error: code = Unimplemented desc = unknown method"},
+			500, "checkpointing of ns/web/runs failed (rpc error: code = Unimplemented desc = unknown method)", []port.CheckpointContainer{{ContainerID: "runs", Location: file}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &checkpointer{err: tt.err}
