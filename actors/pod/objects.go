@@ -56,18 +56,23 @@ func (p *pod) objectsSeen(ctx *kernel.Context[Message], m ObjectsAnswer) {
 	if p.want == nil {
 		return
 	}
-	for lane, f := range p.facts.Failures { // order-free: each on its own
-		if f.Reason == podplan.ConfigError || lane.Kind == podplan.LaneSandbox && p.want.Spec.RuntimeClassName != nil {
-			f.Count = 0 // the missing object may exist now
-			p.facts.Failures[lane] = f
-		}
-	}
+	p.configAgain() // the missing object may exist now
 	if v := &p.facts.Volumes; v.State != volumeplan.Down && !v.Going && !v.Unmounted &&
 		p.changed(old, podobjects.VolumeRefs(p.want, p.objects)) {
 		p.mountVolumes(ctx)
 	}
 	if p.changed(old, podobjects.PullSecrets(p.want)) {
 		p.imagesAgain(ctx)
+	}
+}
+
+// configAgain has what could not be made as its spec asks tried again at once.
+func (p *pod) configAgain() {
+	for lane, f := range p.facts.Failures { // order-free: each on its own
+		if f.Reason == podplan.ConfigError || lane.Kind == podplan.LaneSandbox && p.want.Spec.RuntimeClassName != nil {
+			f.Count = 0
+			p.facts.Failures[lane] = f
+		}
 	}
 }
 

@@ -239,6 +239,9 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 		if p.otherObjects(old) {
 			p.needObjects(ctx)
 		}
+		if old != nil && old != p.want && len(p.facts.Failures) > 0 && madeOtherwise(old, p.want) {
+			p.configAgain() // as a kubelet syncs a pod that has changed
+		}
 		p.writeAgain(ctx, old)
 		return
 	}

@@ -27,10 +27,15 @@ func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
 	if !slices.ContainsFunc(p.want.Spec.Volumes, ofThePod) {
 		return
 	}
-	if !maps.Equal(old.Labels, p.want.Labels) || !maps.Equal(old.Annotations, p.want.Annotations) ||
-		!equality.Semantic.DeepEqual(old.Spec.Containers, p.want.Spec.Containers) {
+	if madeOtherwise(old, p.want) {
 		p.mountVolumes(ctx)
 	}
+}
+
+// madeOtherwise reports whether a pod has changed in what its containers and its volumes are made of.
+func madeOtherwise(old, now *v1.Pod) bool {
+	return !maps.Equal(old.Labels, now.Labels) || !maps.Equal(old.Annotations, now.Annotations) ||
+		!equality.Semantic.DeepEqual(old.Spec.Containers, now.Spec.Containers)
 }
 
 // mountVolumes requests the pod's volumes, with what is known of their objects and of where they are.

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,30 @@ func TestVariablesFromAFile(t *testing.T) {
 	if got, _ := r.Env.Lookup("SUB"); got != "here" {
 		t.Errorf("the container is made with %q", got)
 	}
+}
+
+// TestSubPathFollowsThePod: where a volume lies in a container can be mended by an annotation, and people don't wait for
+// the next try.
+func TestSubPathFollowsThePod(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1, withFiles())
+	p := aPod("web").volume("v")
+	app := &p.Spec.Containers[0]
+	app.Env = []v1.EnvVar{{Name: "SUB", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{
+		APIVersion: "v1", FieldPath: "metadata.annotations['sub']",
+	}}}}
+	app.VolumeMounts = append(app.VolumeMounts, v1.VolumeMount{Name: "v", MountPath: "/part", SubPathExpr: "$(SUB)/x"})
+	c.create(p)
+	w.run(190 * time.Second) // until the backoff has grown, and the next try is far
+	s := c.get("web").Status.ContainerStatuses
+	if len(s) != 1 || s[0].State.Waiting == nil || s[0].State.Waiting.Reason != "CreateContainerConfigError" {
+		t.Fatalf("people are shown %+v", s)
+	}
+	mended := *c.get("web")
+	mended.Annotations = maps.Clone(mended.Annotations)
+	mended.Annotations["sub"] = "here"
+	check.Value(c.api.Update(&mended))(t)
+	check.AtMost(t, w.until(2*time.Minute, "up", func() bool { return c.ready("web") }), time.Second, "up after")
 }
 
 // TestTerminationMessageIsShown with the very status that says that it ended, also to an
