@@ -62,8 +62,8 @@ func pushImages(ctx context.Context, r *lab.Registry, suite lab.NodeSuite, repos
 	nginx := with(v1.Config{Entrypoint: []string{"sh", "-c", serve}},
 		lab.File{Path: pages + "/index.html", Mode: 0o644, Data: []byte("nginx\n")})
 	all := map[string]v1.Image{
-		"Agnhost": agnhost, "AgnhostPrev": agnhost, "BusyBox": busybox, "IpcUtils": busybox, "Kitten": busybox,
-		"Nginx": nginx, "NginxNew": nginx, "Pause": pause,
+		"Agnhost": agnhost, "AgnhostPrev": agnhost, "BusyBox": busybox, "GlibcDnsTesting": busybox, "IpcUtils": busybox,
+		"Kitten": busybox, "Nginx": nginx, "NginxNew": nginx, "Pause": pause,
 		"NonRoot":            with(v1.Config{Cmd: []string{"sh"}, User: "1234"}),
 		"Nonewprivs":         with(v1.Config{Cmd: []string{"nnp"}}, program("usr/local/bin/nnp", suite.Nonewprivs, 0o6755)),
 		"SampleDevicePlugin": with(v1.Config{Entrypoint: []string{"/plugin"}}, program("plugin", suite.DevicePlugin, 0o755)),
