@@ -101,10 +101,10 @@ func (a *images) get(name string) *image {
 // drop forgets an image that no pod waits for. The backoffs of pods are remembered until they are over: one that asks
 // again does not shorten its own.
 func (a *images) drop(ctx *kernel.Context[Message], i *image) {
+	a.leaveTurn(ctx, i)
 	if len(i.waiting) > 0 || i.pulling != 0 || i.checking != 0 {
 		return
 	}
-	a.passTurn(ctx, i)
 	var last time.Time
 	for _, f := range i.failures { // order-free: the latest
 		if at := f.RetryAt(a.deps.Backoff); at.After(last) {

@@ -424,7 +424,7 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*w
 		return
 	case a.turn(ctx, i, pulling):
 		a.pull(ctx, i, pulling)
-		a.passTurn(ctx, i)
+		a.passTurn(ctx, i, nil)
 	default:
 		next = sooner(next, i.turnAt)
 	}

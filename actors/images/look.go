@@ -81,6 +81,7 @@ func (a *images) unknown(ctx *kernel.Context[Message], i *image, message string)
 			a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ImageInspectError, Message: message})
 		}
 	}
+	a.passTurn(ctx, i, nil)
 	a.advance(ctx, i)
 	a.drop(ctx, i)
 }

@@ -49,16 +49,35 @@ func (a *images) turn(ctx *kernel.Context[Message], i *image, waiters []*waiter)
 // toldDelay is how long a pull waits for its turn without people being told.
 const toldDelay = time.Second
 
-// passTurn gives the turn of an image to the next one of each pod that waits for it: it is being pulled, or nobody
-// wants it any more.
-func (a *images) passTurn(ctx *kernel.Context[Message], i *image) {
-	pods := i.turnOf
-	i.turnOf = nil
+// passTurn ends the turns that pods have with an image: each goes to the next image of its pod. still says which pods
+// keep theirs. Nil: none does, as the image is being pulled, or can't be looked for.
+func (a *images) passTurn(ctx *kernel.Context[Message], i *image, still func(types.UID) bool) {
+	var pods []types.UID
+	i.turnOf = slices.DeleteFunc(i.turnOf, func(of types.UID) bool {
+		left := still == nil || !still(of)
+		if left {
+			pods = append(pods, of)
+		}
+		return left
+	})
 	for _, of := range pods {
 		if q := a.turns[of]; len(q) > 0 && q[0] == i.name {
 			a.nextTurn(ctx, of)
 		}
 	}
+}
+
+// leaveTurn ends the turns of pods that do not want an image any more, or have it. Other pods may wait for it much
+// longer: for the end of a backoff, or until it comes by other means.
+func (a *images) leaveTurn(ctx *kernel.Context[Message], i *image) {
+	if len(i.turnOf) == 0 {
+		return
+	}
+	waits := map[types.UID]bool{}
+	for _, w := range i.waiting {
+		waits[w.pod.UID] = true
+	}
+	a.passTurn(ctx, i, func(of types.UID) bool { return waits[of] })
 }
 
 // nextTurn gives the turn of a pod to the next of its images that wants one.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/images"
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // wants has the n-th container of a pod ask for an image.
@@ -59,6 +60,41 @@ func TestTurnsOfAPodThatIsGone(t *testing.T) {
 	r.inTurn("a3")
 	r.Keep("runtime: pull")
 	r.WantByListener("no more")
+}
+
+// TestTurnOfAnImageThatIsNotWanted: a container that wants another image now gives up its turn, also if others wait for
+// the first one.
+func TestTurnOfAnImageThatIsNotWanted(t *testing.T) {
+	r := makeRig(t, func(_ *rig, d *images.Deps) { d.Bucket = imagepull.NewBucket(1, 1) })
+	waits := r.asks("b", v1.PullNever)
+	waits.Ask.Image = "reg.io/x"
+	r.actor.Tell(waits)
+	r.runtime.Answer(nil, "look reg.io/x")
+	for n, image := range []string{"a0", "x", "a2"} {
+		r.wants("a", n, image)
+	}
+	r.wants("a", 1, "a1")
+	r.inTurn("a0")
+	r.Advance(time.Second) // that of x, which nobody pulls
+	r.inTurn("a2", "a1")
+}
+
+// TestTurnOfAnImageThatCannotBeLookedFor: it does not hold up the others of its pod.
+func TestTurnOfAnImageThatCannotBeLookedFor(t *testing.T) {
+	r := makeRig(t, func(_ *rig, d *images.Deps) { d.Bucket = imagepull.NewBucket(1, 1) })
+	before := []string{"p0", "p1", "p2", "p3", "p4", "p5"} // for longer than freshFor
+	for _, name := range before {
+		r.wants(name, 0, name)
+	}
+	looked := r.asks("a", v1.PullIfNotPresent)
+	looked.Ask.Image = "reg.io/x"
+	r.actor.Tell(looked)
+	r.runtime.Answer(nil, "look reg.io/x")
+	r.wants("a", 1, "a1")
+	r.inTurn(before...)
+	r.runtime.Answer(refused(port.Other, "it is broken"), "look reg.io/x")
+	r.Advance(time.Second)
+	r.inTurn("a1")
 }
 
 // TestSlotsAreShared: the first pull of a pod comes before the second one of another.
