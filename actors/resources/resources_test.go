@@ -34,6 +34,16 @@ func TestMakeAndRemove(t *testing.T) {
 	r.events.WantByListener("nothing to tell people of")
 }
 
+// TestUnknownClass: a pod of a QoS class that only a newer apiserver knows has the cgroup of one with its requests. It
+// ends no actor, which all pods need.
+func TestUnknownClass(t *testing.T) {
+	r := newRig(t)
+	m := r.asks("a", "1")
+	m.Pod.Status.QOSClass = "Newer"
+	r.actor.Tell(m)
+	r.WantByListener("made", "cgroups: "+setA, "a: pending")
+}
+
 // TestTwice: while it is being made, the same request has it set once more, after the call under way.
 func TestTwice(t *testing.T) {
 	r := newRig(t)

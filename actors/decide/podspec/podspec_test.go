@@ -149,10 +149,13 @@ func TestGraces(t *testing.T) {
 	}
 }
 
-// TestClass: the class that a pod was made with stands, whatever it asks for now.
+// TestClass: the class that a pod was made with stands, whatever it asks for now. One that only a newer apiserver knows
+// does not count.
 func TestClass(t *testing.T) {
 	p := everyKind()
 	check.Equal(t, podspec.Class(p), v1.PodQOSBestEffort, "class")
 	p.Status.QOSClass = v1.PodQOSGuaranteed
 	check.Count(t, podspec.Class(p), v1.PodQOSGuaranteed, "class %s of a Guaranteed pod")
+	p.Status.QOSClass = "Newer"
+	check.Equal(t, podspec.Class(p), v1.PodQOSBestEffort, "class of a pod with one that is not known")
 }

@@ -27,13 +27,15 @@ func OwnResources(pod *v1.Pod) bool {
 	return r != nil && len(r.Requests)+len(r.Limits) > 0
 }
 
-// Class is the QoS class in the pod's status, which never changes; the result of QOS if it is not
-// set.
+// Class is the QoS class in the pod's status, which never changes; the result of QOS if it is not set, or is one that
+// this agent does not know.
 func Class(pod *v1.Pod) v1.PodQOSClass {
-	if pod.Status.QOSClass != "" {
-		return pod.Status.QOSClass
+	switch of := pod.Status.QOSClass; of {
+	case v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.PodQOSBestEffort:
+		return of
+	default:
+		return QOS(pod)
 	}
-	return QOS(pod)
 }
 
 // qos accumulates the requests and limits of a pod.
