@@ -105,6 +105,21 @@ func (s *deadServer) end() {
 	check.Fatal(s.t, unix.Close(s.fd))
 }
 
+// TestClosedWhileLogsHang: an agent ends, although the directory of logs does not answer.
+func TestClosedWhileLogsHang(t *testing.T) {
+	root := t.TempDir()
+	h := check.Value(New(Config{Root: filepath.Join(root, "kubelet"), LogRoot: filepath.Join(root, "logs")}))(t)
+	s := newDeadServer(t, filepath.Join(root, "logs"))
+	prepared := make(chan error, 1)
+	h.PreparePod(ctx(t), newPod(), func(err error) { prepared <- err })
+	<-s.asked
+	closed := make(chan error, 1)
+	go func() { closed <- h.Close() }()
+	check.Error(t, check.Receive(t, closed))
+	s.end()
+	check.Fails(t, <-prepared, "a pod was prepared after the end")
+}
+
 func TestAHungFileSystemHangsNobody(t *testing.T) {
 	l := newLab(t)
 	point := t.TempDir()

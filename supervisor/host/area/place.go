@@ -1,6 +1,7 @@
 package area
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"sync"
@@ -11,6 +12,9 @@ type Place struct {
 	path string
 	mode fs.FileMode
 
+	// turn has who looks at what is there: on a disk that hangs it is one.
+	turn sync.Mutex
+	// mu guards the rest, and is never held for long.
 	mu     sync.Mutex
 	last   *Area // nil for none
 	closed bool
@@ -22,22 +26,31 @@ func At(path string, mode fs.FileMode) *Place { return &Place{path: path, mode: 
 // Area opens the directory that is there now, and makes it if there is none. One that was there before is closed when
 // nobody uses it any more, as each os.Root is.
 func (p *Place) Area() (*Area, error) {
+	p.turn.Lock()
+	defer p.turn.Unlock()
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	last, closed := p.last, p.closed
+	p.mu.Unlock()
 	switch {
-	case p.closed:
+	case closed:
 		return nil, fs.ErrClosed
-	case p.last != nil && p.last.isAt(p.path):
-		return p.last, nil
+	case last != nil && last.isAt(p.path):
+		return last, nil
 	}
 	a, err := Open(p.path, p.mode)
-	if err == nil {
-		p.last = a
+	if err != nil {
+		return nil, err
 	}
-	return a, err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errors.Join(fs.ErrClosed, a.Root.Close())
+	}
+	p.last = a
+	return a, nil
 }
 
-// Close lets go of the directory. Calls under way, and later ones, fail.
+// Close lets go of the directory. Calls under way, and later ones, fail. It does not wait for those that hang.
 func (p *Place) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
