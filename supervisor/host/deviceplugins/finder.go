@@ -67,7 +67,8 @@ func (f *finder) run(ctx context.Context, notify *fsnotify.Watcher, ended <-chan
 		err := f.scan(ctx, notify)
 		if err != nil && !failed {
 			f.plugins.log.Warn().Str("directory", f.plugins.registry).Str("error", err.Error()).Dur("retry", rescan).
-				Msg("cannot read the plugin registry; plugins that register by themselves are served")
+				Msg("cannot read or watch the plugin registry; it is read again and again, and plugins that register by " +
+					"themselves are served")
 		}
 		failed = err != nil
 		select {
@@ -82,9 +83,11 @@ func (f *finder) run(ctx context.Context, notify *fsnotify.Watcher, ended <-chan
 	}
 }
 
-// scan compares the registry with what was found.
+// scan compares the registry with what was found. It goes on where a directory can't be watched, because the machine
+// has no watches left or the directory has just gone, and then says so.
 func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
 	now := map[string]os.FileInfo{}
+	var unwatched error
 	err := filepath.WalkDir(f.plugins.registry, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -92,7 +95,8 @@ func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
 		case err != nil:
 			return err
 		case e.IsDir():
-			return notify.Add(path)
+			unwatched = cmp.Or(unwatched, notify.Add(path))
+			return nil
 		case e.Type()&fs.ModeSocket == 0 || strings.HasPrefix(e.Name(), "."):
 			return nil
 		}
@@ -126,7 +130,7 @@ func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
 			})
 		}
 	}
-	return nil
+	return unwatched
 }
 
 // panicked says that nothing more is done about a socket, until its plugin makes it again.
