@@ -61,6 +61,34 @@ func TestLocalDevice(t *testing.T) {
 	}
 }
 
+// TestLocalDeviceLeft: a device that no pod has any more, as a kubelet leaves it that is killed when a pod has just ended, is
+// unmounted. One that a pod has stays, and so does a directory at which nothing is mounted yet.
+func TestLocalDeviceLeft(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l, disk := newLab(t), hosttest.NewLoop(t, 16<<20)
+	all := filepath.Join(l.root, "kubelet/plugins/kubernetes.io/local-volume/mounts")
+	check.Error(t, l.ReleaseLeft(ctx(t)))
+	used := claimed(podOf("u2"), local(hosttest.NewLoop(t, 16<<20).Device))
+	used.Persistent.Name = "pv-2"
+	check.Value(l.mountRequest(ctx(t), used))(t)
+	hosttest.Run(t, "mkfs.ext4", "-q", disk.Device)
+	for _, name := range []string{"pv-1", "pv-3"} {
+		check.Fatal(t, os.Mkdir(filepath.Join(all, name), 0o750))
+	}
+	left := filepath.Join(all, "pv-1")
+	check.Until(t, "it is mounted", func() bool { return exec.Command("mount", disk.Device, left).Run() == nil })
+
+	next := newLabAt(t, l.root)
+	f := check.Value(os.Open(left))(t)
+	check.Says(t, next.ReleaseLeft(ctx(t)), "in use by a process", "one that something else uses")
+	check.Fatal(t, f.Close())
+	check.Fatal(t, next.ReleaseLeft(ctx(t)))
+	hosttest.WantGone(t, left)
+	check.Count(t, l.countMounts(filepath.Join(all, "pv-2")), 1, "that of a pod is mounted %d times")
+	check.Error(t, check.Err(os.Stat(filepath.Join(all, "pv-3"))))
+	check.Fatal(t, l.unmount("u2"))
+}
+
 // TestLocalDeviceBusy: a device that something else uses where it is mounted keeps its pod, until it is free.
 func TestLocalDeviceBusy(t *testing.T) {
 	hosttest.NeedRoot(t)

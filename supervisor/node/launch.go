@@ -251,7 +251,7 @@ func (l *launch) reachAPI(ctx context.Context) (err error) {
 	return nil
 }
 
-func (l *launch) openHost(context.Context) (err error) {
+func (l *launch) openHost(ctx context.Context) (err error) {
 	l.host, err = host.New(host.Config{
 		Root: l.root.Path(), LogRoot: l.config.PodLogsDir(), ClusterDomain: l.config.Kubelet().ClusterDomain,
 		Measured: l.counters.VolumeMeasured, Room: filesFit, Warn: func(what string) { l.options.Log.Warn().Msg(what) },
@@ -267,7 +267,15 @@ func (l *launch) openHost(context.Context) (err error) {
 	}
 	l.closing(l.host.Close) // nothing is written through it
 	l.runtime.giveHost(l.host, l.root.Path(), l.machine.selinux != nil)
+	rescue.Go(ctx, func() { l.releaseLeft(ctx) }, rescue.Answered) // a device may hang
 	return nil
+}
+
+func (l *launch) releaseLeft(ctx context.Context) {
+	if err := l.host.ReleaseLeft(ctx); err != nil && ctx.Err() == nil {
+		l.options.Log.Warn().Str("error", err.Error()).Msg("a device of a local volume that no pod has stays mounted: " +
+			"unmount it, or restart the agent when nothing uses it")
+	}
 }
 
 // labelPlugins lets plugins in containers without privileges make their sockets on a host with SELinux.
