@@ -225,6 +225,7 @@ func (w *world) change(s *Source, objects []port.APIObject) {
 			s.Fill(&p.Spec.Containers[i].Image)
 		}
 		_, _ = w.API().Update(p)
+		w.changeStatus(s)
 	}
 	if o, err := w.API().Get(port.APIKey{Kind: port.NodeKind, Name: "n"}); err == nil {
 		n := o.DeepCopyObject().(*v1.Node)
@@ -233,6 +234,26 @@ func (w *world) change(s *Source, objects []port.APIObject) {
 		s.Fill(&n.Spec.PodCIDRs)
 		_, _ = w.API().Update(n)
 	}
+}
+
+// changeStatus writes any status of the pod, as another agent of its node, or a client that may, could have done.
+func (w *world) changeStatus(s *Source) {
+	o, err := w.API().Get(key("odd"))
+	if err != nil || s.IntN(2) > 0 {
+		return
+	}
+	p := o.DeepCopyObject().(*v1.Pod)
+	class := p.Status.QOSClass
+	s.Fill(&p.Status)
+	p.Status.QOSClass = class // no apiserver lets it change
+	rename := func(list []v1.ContainerStatus, of []v1.Container) {
+		for i := range min(len(list), len(of)) {
+			list[i].Name = of[i].Name
+		}
+	}
+	rename(p.Status.InitContainerStatuses, p.Spec.InitContainers)
+	rename(p.Status.ContainerStatuses, p.Spec.Containers)
+	_, _ = w.API().UpdateStatus(p)
 }
 
 func (w *world) pod(t *testing.T, name string) *v1.Pod {
