@@ -14,7 +14,7 @@ var truthfulEnd = rule{
 	Rule: Rule{
 		ID: "I10",
 		Text: "When a pod that nobody deletes is first shown as Succeeded, each of its containers has ended by itself with " +
-			"code 0, and none runs. When it is first shown as Failed, none runs.",
+			"code 0, and none runs. When it is first shown as Failed, none runs. One that was preempted may have been stopped.",
 		Excuses: "Of a pod that an apiserver forgot to be deleted when it was restored from a backup, containers may have " +
 			"been stopped.",
 	},
@@ -27,7 +27,7 @@ var truthfulEnd = rule{
 				return fmt.Sprintf("it is shown as %s while container %s runs", of.Status.Phase, c.name)
 			}
 		}
-		if of.Status.Phase != v1.PodSucceeded || of.DeletionTimestamp != nil || p.undone {
+		if of.Status.Phase != v1.PodSucceeded || of.DeletionTimestamp != nil || p.undone || of.Status.Reason == preempted {
 			return ""
 		}
 		for i := range of.Spec.Containers {
@@ -45,6 +45,9 @@ var truthfulEnd = rule{
 		return ""
 	},
 }
+
+// preempted is the reason in the status of a pod whose place a critical pod has.
+const preempted = "Preempting"
 
 // completed: it has ended by itself, with code 0.
 func (c *container) completed() bool {

@@ -21,6 +21,8 @@ type Stop struct {
 	Disruption string `json:"disruption,omitempty"`
 	// Fail: the pod's phase becomes Failed whatever the state of its containers.
 	Fail bool `json:"fail,omitempty"`
+	// ByExit: unless all its containers exit with 0. Then it becomes Succeeded, for the same reason.
+	ByExit bool `json:"byExit,omitempty"`
 	// Ended: the pod has come to its end, and nobody asked for the stop.
 	Ended bool `json:"ended,omitempty"`
 }
@@ -47,7 +49,7 @@ func (s Stop) Merged(later Stop) Stop {
 	out := s.Shortened(later)
 	if later.ByNode() && !s.Fail && !s.Ended {
 		out.Reason, out.Message, out.Disruption, out.Fail = later.Reason, later.Message, later.Disruption, true
-		out.Decided = later.DecidedAt()
+		out.Decided, out.ByExit = later.DecidedAt(), later.ByExit
 	}
 	return out
 }

@@ -53,7 +53,7 @@ func TestMerged(t *testing.T) {
 	evicted := podlife.Stop{
 		At: at.Add(10 * time.Second), Grace: 5 * time.Second, Why: "low", Reason: "Evicted", Message: "low", Disruption: "low", Fail: true,
 	}
-	preempted := podlife.Stop{At: at.Add(12 * time.Second), Grace: time.Second, Reason: "Preempting", Disruption: "room", Fail: true}
+	preempted := podlife.Stop{At: at.Add(12 * time.Second), Grace: time.Second, Reason: "Preempting", Disruption: "room", Fail: true, ByExit: true}
 	rejected := podlife.Stop{At: at, Grace: time.Minute, Reason: "OutOfcpu", Fail: true}
 	completed := podlife.Stop{At: at, Grace: time.Minute, Why: "finished", Ended: true}
 	overdue := podlife.Stop{At: at, Grace: time.Minute, Reason: "DeadlineExceeded", Fail: true, Ended: true}
@@ -70,11 +70,15 @@ func TestMerged(t *testing.T) {
 		later []podlife.Stop
 		want  podlife.Stop
 	}{
-		"evicted while it is being deleted":  {deleted, []podlife.Stop{evicted}, both},
-		"told twice":                         {deleted, []podlife.Stop{evicted, evicted}, both},
-		"told of the whole":                  {deleted, []podlife.Stop{both}, both},
-		"deleted while it is being evicted":  {evicted, []podlife.Stop{deleted}, evicted},
-		"the first decision of the node":     {deleted, []podlife.Stop{evicted, preempted}, shorter(both, 13*time.Second)},
+		"evicted while it is being deleted": {deleted, []podlife.Stop{evicted}, both},
+		"told twice":                        {deleted, []podlife.Stop{evicted, evicted}, both},
+		"told of the whole":                 {deleted, []podlife.Stop{both}, both},
+		"deleted while it is being evicted": {evicted, []podlife.Stop{deleted}, evicted},
+		"the first decision of the node":    {deleted, []podlife.Stop{evicted, preempted}, shorter(both, 13*time.Second)},
+		"preempted while it is being deleted": {deleted, []podlife.Stop{preempted}, podlife.Stop{
+			At: at, Grace: 13 * time.Second, Why: "deleted", Reason: "Preempting", Disruption: "room", Fail: true, ByExit: true,
+			Decided: preempted.At,
+		}},
 		"evicted after it was refused":       {rejected, []podlife.Stop{evicted}, shorter(rejected, 15*time.Second)},
 		"evicted after it had completed":     {completed, []podlife.Stop{evicted}, shorter(completed, 15*time.Second)},
 		"evicted after its deadline":         {overdue, []podlife.Stop{evicted}, shorter(overdue, 15*time.Second)},

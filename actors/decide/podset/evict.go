@@ -39,12 +39,14 @@ func (e *Entry) Evictable() bool {
 // preempting is the status reason of a pod whose place a critical pod takes.
 const preempting = "Preempting"
 
-// Preempted is how to stop a pod whose place a critical pod takes.
+// Preempted is how to stop a pod whose place a critical pod takes. As with a kubelet, one that is always restarted may
+// have succeeded: its owner replaces it either way. For a Job, whose pods are not, that would be a lie.
 func Preempted(p *v1.Pod, now time.Time) podlife.Stop {
 	const message = "Preempted in order to admit critical pod"
 	return podlife.Stop{
 		At: now, Grace: podspec.Grace(p), Fail: true, Reason: preempting, Message: message, Why: message,
 		Disruption: "Pod was preempted by Kubelet to accommodate a critical pod.",
+		ByExit:     p.Spec.RestartPolicy == v1.RestartPolicyAlways,
 	}
 }
 

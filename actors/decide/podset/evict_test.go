@@ -92,6 +92,19 @@ func TestStopBy(t *testing.T) {
 	}
 }
 
+// TestPreempted: only a pod that is always restarted may have succeeded.
+func TestPreempted(t *testing.T) {
+	now := time.Unix(0, 0)
+	for policy, byExit := range map[v1.RestartPolicy]bool{
+		v1.RestartPolicyAlways: true, v1.RestartPolicyOnFailure: false, v1.RestartPolicyNever: false,
+	} {
+		s := Preempted(&v1.Pod{Spec: v1.PodSpec{RestartPolicy: policy}}, now)
+		if s.ByExit != byExit || !s.Fail || s.Reason != "Preempting" || !s.At.Equal(now) {
+			t.Errorf("%s: %+v", policy, s)
+		}
+	}
+}
+
 // TestSpent: what the node ended to get room back, and what the apiserver knows to have ended.
 func TestSpent(t *testing.T) {
 	ended := func(reason string, change func(*Entry)) *Entry {

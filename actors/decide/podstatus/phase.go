@@ -20,10 +20,13 @@ func (c *computer) phase() v1.PodPhase {
 	if podspec.Terminal(c.pod.Status.Phase) {
 		return c.pod.Status.Phase
 	}
+	phase := c.tally()
 	if s := c.in.Plan.Stop; s != nil && s.Fail && c.life() != podlife.Syncing {
+		if s.ByExit && phase == v1.PodSucceeded {
+			return phase
+		}
 		return v1.PodFailed
 	}
-	phase := c.tally()
 	if !podspec.Terminal(phase) && !c.in.Plan.Known && c.prev.Phase != "" {
 		phase = c.prev.Phase
 	}
@@ -65,8 +68,8 @@ func (c *computer) show(phase v1.PodPhase) {
 	if shown == c.pod.Status.Phase && c.out.Reason == "" && c.out.Message == "" {
 		c.out.Reason, c.out.Message = c.pod.Status.Reason, c.pod.Status.Message
 	}
-	if s := c.in.Plan.Stop; s != nil && s.Fail && shown == v1.PodFailed && !podspec.Terminal(c.prev.Phase) &&
-		!podspec.Terminal(c.pod.Status.Phase) {
+	if s := c.in.Plan.Stop; s != nil && s.Fail && (shown == v1.PodFailed || s.ByExit && shown == v1.PodSucceeded) &&
+		!podspec.Terminal(c.prev.Phase) && !podspec.Terminal(c.pod.Status.Phase) {
 		c.out.Reason, c.out.Message = s.Reason, s.Message
 	}
 }

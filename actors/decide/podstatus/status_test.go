@@ -286,6 +286,7 @@ func TestCompute(t *testing.T) {
 	evicted := podlife.Stop{At: noon, Grace: 0, Fail: true, Reason: "Evicted", Message: "The node was low on resource: memory."}
 	disrupted := evicted
 	disrupted.Disruption = "The node was low on resource: memory."
+	preempted := podlife.Stop{At: noon, Fail: true, Reason: "Preempting", Message: "for another", ByExit: true}
 	created := running("a", 0)
 	created.State, created.StartedAt = observed.ContainerCreated, time.Time{}
 	unknown := running("a", 0)
@@ -390,6 +391,11 @@ func TestCompute(t *testing.T) {
 			"Failed(Evicted: The node was low on resource: memory.); " + down + "; " + failed + "; a ended 0 Completed"},
 		{"evicted stays evicted", steps{all(ending(evicted), containers(exited("a", 0, 0)), sandboxDown), func(in *podstatus.Input) { in.Plan.Stop = &stop }},
 			"Failed(Evicted: The node was low on resource: memory.); " + down + "; " + failed + "; a ended 0 Completed"},
+		{"preempted, and it exited with 0", steps{func(*podstatus.Input) {}, all(ending(preempted), containers(exited("a", 0, 0)), sandboxDown)},
+			"Succeeded(Preempting: for another); " + down + "; " + done + "; a ended 0 Completed"},
+		{"preempted, runs", steps{func(*podstatus.Input) {}, ending(preempted)}, "Running; " + failed + "; " + wellA},
+		{"preempted, and it did not", steps{func(*podstatus.Input) {}, all(ending(preempted), containers(exited("a", 0, 143)), sandboxDown)},
+			"Failed(Preempting: for another); " + down + "; " + failed + "; a ended 143 Error"},
 		{"failed by the API", steps{func(in *podstatus.Input) {
 			in.Plan.Pod.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "Why", Message: "so"}
 			ending(stop)(in)
