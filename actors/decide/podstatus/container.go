@@ -80,8 +80,9 @@ func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podspec.
 // presume shows a missing init container as succeeded, because a later container was made.
 func (c *computer) presume(s, old *v1.ContainerStatus) {
 	t := &v1.ContainerStateTerminated{
-		Reason:  "Completed",
-		Message: "The runtime no longer has this init container. It counts as completed, because the pod is initialized",
+		Reason: "Completed",
+		Message: "Unable to get init container status from container runtime and pod has been initialized, " +
+			"treat it as exited normally", // a kubelet's, word for word
 	}
 	if old.ContainerID != "" {
 		*s = *old

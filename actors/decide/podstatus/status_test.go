@@ -426,6 +426,14 @@ func TestCompute(t *testing.T) {
 	}
 }
 
+// TestLostInit: an init container that the runtime has no more, of a pod that runs, has the message of a kubelet.
+func TestLostInit(t *testing.T) {
+	s := lastOf(steps{addInit("i")}).InitContainerStatuses[0]
+	check.Equal(t, state(&s.State), "ended 0 Completed", "it has")
+	check.Equal(t, s.State.Terminated.Message, "Unable to get init container status from container runtime and pod has been "+
+		"initialized, treat it as exited normally", "its message")
+}
+
 // TestLacks: why a pod can't start containers, and since when that is known.
 func TestLacks(t *testing.T) {
 	box := func(change func(*observed.Sandbox)) func(*podstatus.Input) {
