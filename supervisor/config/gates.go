@@ -51,7 +51,7 @@ const (
 // Gates tells which features are on. The zero Gates has every default.
 type Gates struct{ set map[string]bool }
 
-// Enabled tells whether a feature is on. A gate that Kubernetes v1.36 does not
+// Enabled tells whether a feature is on. A gate that knownGates does not
 // have, or that actsOnGate has not, is a mistake in the calling code: it panics.
 func (g Gates) Enabled(name string) bool {
 	if _, acts := actsOnGate[name]; !acts {
@@ -64,7 +64,7 @@ func (g Gates) Enabled(name string) bool {
 func (g Gates) on(name string) bool {
 	known, ok := findGate(name)
 	if !ok {
-		panic(fmt.Sprintf("config: no feature gate %s in Kubernetes v1.36", name))
+		panic(fmt.Sprintf("config: no feature gate %s in Kubernetes v1.37", name))
 	}
 	if value, given := g.set[name]; given {
 		return value
@@ -93,7 +93,7 @@ func validateGates(given map[string]bool, at *field.Path) field.ErrorList {
 		known, ok := findGate(name)
 		switch {
 		case !ok:
-			message := "unknown feature gate: Kubernetes v1.36 has no gate with this name"
+			message := "unknown feature gate: Kubernetes v1.37 has no gate with this name"
 			if near := nearestGate(name); near != "" {
 				message += ": did you mean " + near + "?"
 			}

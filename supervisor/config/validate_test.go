@@ -136,6 +136,7 @@ func TestValidate(t *testing.T) {
 		{"featureGates: {nodeswap: true}", "did you mean NodeSwap?"},
 		{"featureGates: {NodeSwap: false}", "featureGates[NodeSwap]: false: locked to true"},
 		{"featureGates: {NodeSwap: true}", ""},
+		{"featureGates: {PodLevelResourcesFixDefaulting: true, PodLevelResourcesFixKubeletQOSClass: false, EtcdRangeStream: true}", ""}, // of v1.37
 		{"featureGates: {AllAlpha: true}", ""},
 		{"featureGates: {AllBeta: false}", ""},
 		{"featureGates: {NodeDeclaredFeatures: false}", "needs feature gate NodeDeclaredFeatures, which is off"},
