@@ -71,6 +71,7 @@ func (s *Store) list(intent bool) (files []port.PullFile, aside []string, err er
 	dir := s.dir(intent)
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
+		_ = os.MkdirAll(dir, 0o700) // as a kubelet, for programs that look into it; without it, a write will say why
 		return nil, nil, nil
 	}
 	if err != nil {

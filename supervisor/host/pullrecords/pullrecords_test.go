@@ -52,6 +52,11 @@ func TestStore(t *testing.T) {
 		}
 	}
 	want("nothing", "")
+	for _, dir := range []string{"pulling", "pulled"} {
+		if info, err := os.Stat(filepath.Join(root, "image_manager", dir)); err != nil || !info.IsDir() {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
 	must(wait(func(d func(error)) { s.SaveIntent(t.Context(), "sha256-i", []byte("I"), d) }))
 	want("an intent", "true sha256-i I false")
 	must(wait(func(d func(error)) { s.SavePulled(t.Context(), "sha256-r", []byte("R"), "sha256-i", d) }))
