@@ -20,11 +20,19 @@
 // that start. gone: such pods are refused, and such containers start without the plugin's knowledge. forgotten: its
 // devices are not shown any more, and the next agent does not know it, unless pods have some of its devices. In all
 // three its devices are not healthy, and nothing that a container has is taken from it.
+//
+// Several plugins may have one resource, for example during a rollout. One of them is in charge: it is asked, and its
+// devices are shown.
+//
+//	another one registers ──► it joins ──first list──► it is in charge ──ends──► the newest that has listed is in charge
+//	                                                    └─ the one before stays by
 package devices
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -135,9 +143,11 @@ const (
 	Memory = 5 * time.Minute
 	// startDeadline bounds PreStartContainer, as a kubelet does.
 	startDeadline = 30 * time.Second
-	startVerb     = "PreStartContainer"
-	watchKind     = "WatchDevicePlugins"
-	devicesKind   = "WatchDevices"
+	// mostOthers bounds how many plugins of a resource are listened to beside the one in charge.
+	mostOthers  = 7
+	startVerb   = "PreStartContainer"
+	watchKind   = "WatchDevicePlugins"
+	devicesKind = "WatchDevices"
 )
 
 // New makes the constructor of the actor.
@@ -152,22 +162,33 @@ type actor struct {
 	// again is the watch if it was opened because messages were lost: it tells of plugins that are known.
 	again   kernel.EffectID
 	watches int
+	// turns counts registrations.
+	turns   int
 	plugins map[v1.ResourceName]*plugin
 }
 
-// plugin is one resource.
+// plugin is one resource, with the plugin that is in charge, or was last.
 type plugin struct {
+	one
+	// others have the same resource: older ones that may have to take over, and newer ones that have not listed yet.
+	others []one
+	// gone is since when it does not answer, awaited: it is waited for.
+	gone    time.Time
+	awaited bool
+	// forgotten: it was gone for Memory.
+	forgotten bool
+}
+
+// one is a device plugin.
+type one struct {
 	port.DevicePlugin
 	// watch is its watch, 0 if it is gone; served: the watch has told its devices.
 	watch   kernel.EffectID
 	served  bool
 	devices []devices.Device
-	// gone is since when it does not answer, awaited: it is waited for.
-	gone    time.Time
-	awaited bool
-	// forgotten: it was gone for Memory. seen is the watch of registrations that told of it last.
-	forgotten bool
-	seen      kernel.EffectID
+	// turn is the number of its registration. seen is the watch of registrations that told of it last.
+	turn int
+	seen kernel.EffectID
 }
 
 // Start implements kernel.Behavior.
@@ -178,7 +199,7 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 		}
 	}
 	for _, name := range a.deps.Known {
-		p := &plugin{DevicePlugin: port.DevicePlugin{Resource: name}}
+		p := &plugin{one: one{DevicePlugin: port.DevicePlugin{Resource: name}}}
 		a.plugins[name] = p
 		a.await(ctx, p)
 	}
@@ -242,39 +263,112 @@ func (a *actor) registered(ctx *kernel.Context[Message], m registered) {
 	if !a.watch.Heard(m.id) {
 		return
 	}
-	name, before := m.plugin.Resource, a.plugins[m.plugin.Resource]
-	switch {
-	case m.plugin.Gone:
-		a.unregistered(ctx, before, m.plugin.Endpoint)
+	name, p := m.plugin.Resource, a.plugins[m.plugin.Resource]
+	if m.plugin.Gone {
+		if p != nil && a.part(ctx, p, m.plugin.Endpoint) {
+			a.lost(ctx, p, "it has unregistered")
+		}
 		return
-	case before != nil:
-		ctx.Cancel(before.watch)
-	default:
-		before = &plugin{}
-		a.plugins[name] = before
+	}
+	if p == nil {
+		p = &plugin{}
+		a.plugins[name] = p
 	}
 	if a.deps.Registered != nil {
 		a.deps.Registered(name)
 	}
-	// Until its first list, the devices of the plugin before it are not healthy: there may be others.
-	known := m.id == a.again && before.seen != m.id && before.served && before.DevicePlugin == m.plugin
-	before.DevicePlugin, before.seen = m.plugin, m.id
-	if !known {
-		a.await(ctx, before)
+	if a.toldAgain(ctx, p, m) {
+		return
 	}
-	before.watch = a.list(ctx, m.plugin)
-	if !known {
-		ctx.Log().Info().Str("resource", string(name)).Msg("device plugin registered")
+	if a.part(ctx, p, m.plugin.Endpoint) && p.takeOver() { // it registers again, and others have its resource
 		a.tell()
+	}
+	a.join(ctx, p, m)
+}
+
+// toldAgain says whether a plugin is told of only because messages were lost. It is listened to anew.
+func (a *actor) toldAgain(ctx *kernel.Context[Message], p *plugin, m registered) bool {
+	if m.id != a.again {
+		return false
+	}
+	known := func(o one) bool { return o.served && o.seen != m.id && o.DevicePlugin == m.plugin }
+	o := &p.one
+	if !known(*o) {
+		i := slices.IndexFunc(p.others, known)
+		if i < 0 {
+			return false
+		}
+		o = &p.others[i]
+	}
+	ctx.Cancel(o.watch)
+	o.seen, o.watch = m.id, a.list(ctx, m.plugin)
+	return true
+}
+
+// join begins to listen to a plugin. Until it has listed its devices, those of the one in charge count.
+func (a *actor) join(ctx *kernel.Context[Message], p *plugin, m registered) {
+	a.turns++
+	next := one{DevicePlugin: m.plugin, seen: m.id, turn: a.turns, watch: a.list(ctx, m.plugin)}
+	if p.served {
+		ctx.Log().Info().Str("resource", string(m.plugin.Resource)).
+			Msg("another device plugin of the resource registered; it takes over when it lists its devices")
+		p.others = append(p.others, next)
+	} else {
+		ctx.Log().Info().Str("resource", string(m.plugin.Resource)).Msg("device plugin registered")
+		if p.watch != 0 { // it may list its devices before this one
+			p.others = append(p.others, p.one)
+		}
+		// Until its first list, the devices of the plugin before it are not healthy: there may be others.
+		next.devices = p.devices
+		p.one = next
+		a.await(ctx, p)
+		p.watch = next.watch
+		a.tell()
+	}
+	if len(p.others) > mostOthers {
+		oldest := slices.MinFunc(p.others, func(x, y one) int { return cmp.Compare(x.turn, y.turn) })
+		a.part(ctx, p, oldest.Endpoint)
 	}
 }
 
-// unregistered leaves a plugin alone.
-func (a *actor) unregistered(ctx *kernel.Context[Message], p *plugin, endpoint string) {
-	if p != nil && p.Endpoint == endpoint && p.watch != 0 {
-		ctx.Cancel(p.watch)
-		a.lost(ctx, p, "it has unregistered")
+// part parts with the plugin at an endpoint, and reports whether it was in charge.
+func (a *actor) part(ctx *kernel.Context[Message], p *plugin, endpoint string) (inCharge bool) {
+	p.others = slices.DeleteFunc(p.others, func(o one) bool {
+		if o.Endpoint == endpoint {
+			ctx.Cancel(o.watch)
+		}
+		return o.Endpoint == endpoint
+	})
+	if p.watch == 0 || p.Endpoint != endpoint {
+		return false
 	}
+	ctx.Cancel(p.watch)
+	p.watch, p.served = 0, false
+	return true
+}
+
+// takeOver puts the newest of the others that have listed their devices in charge. It reports whether there is one.
+func (p *plugin) takeOver() bool {
+	newest := -1
+	for i, o := range p.others {
+		if o.served && (newest < 0 || o.turn > p.others[newest].turn) {
+			newest = i
+		}
+	}
+	if newest >= 0 {
+		p.charge(newest)
+	}
+	return newest >= 0
+}
+
+// charge puts one of the others in charge. The one before stays by, if there is one.
+func (p *plugin) charge(i int) {
+	next := p.others[i]
+	p.others = slices.Delete(p.others, i, i+1)
+	if p.watch != 0 {
+		p.others = append(p.others, p.one)
+	}
+	p.one, p.awaited, p.forgotten = next, false, false
 }
 
 // list opens the watch of a plugin's devices.
@@ -288,15 +382,33 @@ func (a *actor) list(ctx *kernel.Context[Message], p port.DevicePlugin) kernel.E
 
 // gone handles the end of a plugin's list.
 func (a *actor) gone(ctx *kernel.Context[Message], m gone) {
-	if p := a.plugins[m.name]; p != nil && p.watch == m.id {
+	p := a.plugins[m.name]
+	switch {
+	case p == nil:
+	case p.watch == m.id:
+		p.watch, p.served = 0, false
 		a.lost(ctx, p, m.err.Error())
+	default:
+		p.others = slices.DeleteFunc(p.others, func(o one) bool { return o.watch == m.id })
 	}
 }
 
 func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
 	p := a.plugins[m.name]
-	if p == nil || p.watch != m.id {
+	if p == nil {
 		return
+	}
+	if p.watch != m.id {
+		i := slices.IndexFunc(p.others, func(o one) bool { return o.watch == m.id })
+		if i < 0 {
+			return
+		}
+		o := &p.others[i]
+		o.served, o.devices = true, m.devices
+		if p.served && o.turn < p.turn {
+			return // it may have to take over
+		}
+		p.charge(i)
 	}
 	p.served, p.awaited, p.forgotten, p.devices = true, false, false, m.devices
 	healthy := 0
@@ -310,8 +422,15 @@ func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
 	a.tell()
 }
 
-// lost notes that a plugin is gone. Its devices are not healthy from now on.
+// lost notes that the plugin in charge is gone. Another one takes over. Without, its devices are not healthy from now
+// on.
 func (a *actor) lost(ctx *kernel.Context[Message], p *plugin, why string) {
+	if p.takeOver() {
+		ctx.Log().Info().Str("resource", string(p.Resource)).Str("error", why).
+			Msg("the device plugin is gone: another one of its resource takes over")
+		a.tell()
+		return
+	}
 	a.await(ctx, p)
 	ctx.Log().Warn().Str("resource", string(p.Resource)).Str("error", why).
 		Msg("the device plugin is gone: its devices are not healthy until it registers again; containers keep theirs")

@@ -30,11 +30,13 @@ type rig struct {
 	list    func([]decide.Device)
 	ended   func(error)
 	watched int
+	// watches are the last ones, by endpoint.
+	watches map[string]context.Context
 }
 
 func newRig(t *testing.T, known ...v1.ResourceName) *rig {
 	t.Helper()
-	r := &rig{Rig: actortest.New(t)}
+	r := &rig{Rig: actortest.New(t), watches: map[string]context.Context{}}
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[devices.Message]{
 		Name: "devices", MailboxLimit: 8, Policy: kernel.ForPods, New: devices.New(&devices.Deps{
 			Plugins: r, Known: known, Tell: r.told, Backoff: backoff.Policy{Base: time.Second, Max: time.Minute},
@@ -69,8 +71,8 @@ func (r *rig) Registrations(_ context.Context, event func(port.DevicePlugin), do
 }
 
 // Devices implements port.DevicePlugins.
-func (r *rig) Devices(_ context.Context, _ port.DevicePlugin, event func([]decide.Device), done func(error)) {
-	r.list, r.ended = event, done
+func (r *rig) Devices(c context.Context, p port.DevicePlugin, event func([]decide.Device), done func(error)) {
+	r.list, r.ended, r.watches[p.Endpoint] = event, done, c
 	r.watched++
 }
 
@@ -84,12 +86,31 @@ func (r *rig) PreStart(_ context.Context, p port.DevicePlugin, ids []string, don
 func (r *rig) register(o decide.Options, ids ...string) {
 	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "gpu.sock", Options: o})
 	r.Advance(time.Millisecond)
-	var all []decide.Device
-	for _, id := range ids {
-		all = append(all, decide.Device{ID: id, Healthy: true})
+	r.lister()(ids...)
+}
+
+// lister is how the plugin that was watched last lists its devices.
+func (r *rig) lister() func(ids ...string) {
+	list := r.list
+	return func(ids ...string) {
+		var all []decide.Device
+		for _, id := range ids {
+			all = append(all, decide.Device{ID: id, Healthy: true})
+		}
+		list(all)
+		r.Advance(time.Millisecond)
 	}
-	r.list(all)
+}
+
+// another has a plugin register at an endpoint. It gives how it lists its devices, and how it ends.
+func (r *rig) another(endpoint string) (list func(ids ...string), end func()) {
+	r.event(port.DevicePlugin{Resource: gpu, Endpoint: endpoint})
 	r.Advance(time.Millisecond)
+	ended := r.ended
+	return r.lister(), func() {
+		ended(errors.New("gone"))
+		r.Advance(time.Millisecond)
+	}
 }
 
 func (r *rig) want(what string, want ...string) {
@@ -255,4 +276,96 @@ func TestNoSocket(t *testing.T) {
 	r.want("the old watch says nothing any more")
 	r.register(decide.Options{}, "a")
 	r.want("the new one does", "told: example.com/gpu 0 of 1 awaited", "told: example.com/gpu 1 of 1")
+}
+
+// TestRollout: a newer plugin of a resource takes over with its first list, and hands back when it ends. The devices are
+// healthy all the time.
+func TestRollout(t *testing.T) {
+	r := newRig(t)
+	listOld, endOld := r.another("old.sock")
+	listOld("a", "b")
+	r.Forget()
+	listNew, endNew := r.another("new.sock")
+	r.want("a newer one registers")
+	listNew("a", "b", "c")
+	r.want("it takes over", "told: example.com/gpu 3 of 3")
+	listOld("a")
+	r.want("the older one is not in charge")
+	endNew()
+	r.want("the newer one ends", "told: example.com/gpu 1 of 1")
+	listNew, _ = r.another("new.sock")
+	endOld()
+	r.want("the older one ends before the newer one has listed", "told: example.com/gpu 0 of 1 awaited")
+	listNew("a", "b")
+	r.want("it lists", "told: example.com/gpu 2 of 2")
+	_, endThird := r.another("third.sock")
+	endThird()
+	r.want("one comes and goes")
+	r.Advance(devices.Memory)
+	r.want("nobody is given up")
+}
+
+// TestTwoPluginsJoin: the one that lists first is in charge, until the newer one lists.
+func TestTwoPluginsJoin(t *testing.T) {
+	r := newRig(t)
+	listOld, _ := r.another("old.sock")
+	r.Forget()
+	listNew, _ := r.another("new.sock")
+	r.want("both join", "told: example.com/gpu 0 of 0 awaited")
+	listOld("a")
+	r.want("the older one lists", "told: example.com/gpu 1 of 1")
+	listNew("a", "b")
+	r.want("the newer one lists", "told: example.com/gpu 2 of 2")
+	list, _ := r.another("new.sock")
+	r.want("it registers again", "told: example.com/gpu 1 of 1")
+	listNew("a", "b")
+	r.want("its watch from before says nothing")
+	list("a", "b", "c")
+	r.want("it lists again", "told: example.com/gpu 3 of 3")
+	gone := func(endpoint string) {
+		r.event(port.DevicePlugin{Resource: gpu, Endpoint: endpoint, Gone: true})
+		r.Advance(time.Millisecond)
+	}
+	gone("other.sock")
+	r.want("a third one is gone")
+	gone("new.sock")
+	r.want("it unregisters", "told: example.com/gpu 1 of 1")
+	gone("old.sock")
+	r.want("so does the older one", "told: example.com/gpu 0 of 1 awaited")
+}
+
+// TestLostMessagesOfTwo: both are listened to anew, and the one in charge stays so.
+func TestLostMessagesOfTwo(t *testing.T) {
+	r := newRig(t)
+	for _, of := range []string{"old.sock", "new.sock"} {
+		list, _ := r.another(of)
+		list("a", of)
+	}
+	for range 9 {
+		r.actor.Tell(devices.Resend{})
+	}
+	r.Advance(time.Millisecond)
+	r.Forget()
+	listOld, _ := r.another("old.sock")
+	listOld("a")
+	listNew, endNew := r.another("new.sock")
+	r.want("they are told of again")
+	listNew("a", "b", "c")
+	r.want("it is in charge", "told: example.com/gpu 3 of 3")
+	endNew()
+	r.want("the other one has its place", "told: example.com/gpu 1 of 1")
+}
+
+// TestManyPluginsOfAResource: the oldest is not listened to any more.
+func TestManyPluginsOfAResource(t *testing.T) {
+	r := newRig(t)
+	for n := range 9 {
+		list, _ := r.another(fmt.Sprint(n))
+		list("a")
+	}
+	for n, want := range map[string]bool{"0": true, "1": false, "8": false} {
+		if ended := r.watches[n].Err() != nil; ended != want {
+			t.Errorf("the watch of %s has ended: %t", n, ended)
+		}
+	}
 }

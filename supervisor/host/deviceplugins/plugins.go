@@ -44,8 +44,8 @@ const (
 	// deviceLimit bounds how many devices a plugin lists, idLimit the ID of each in bytes: they are in the checkpoint of
 	// all devices and in the status of pods.
 	deviceLimit, idLimit = 100_000, 1024
-	// resourceLimit bounds how many resources plugins register.
-	resourceLimit = 256
+	// resourceLimit bounds how many resources plugins register, pluginLimit how many of one are remembered.
+	resourceLimit, pluginLimit = 256, 8
 	// maxNode is the highest ID of a NUMA node: decisions about them are made with masks of 64 bits.
 	maxNode = 63
 )
@@ -60,8 +60,9 @@ type Plugins struct {
 	csi func(port.CSIDriver)
 
 	mu sync.Mutex
-	// known are the plugins that registered by the agent's own socket, turns the last registration of each resource.
-	known map[v1.ResourceName]port.DevicePlugin
+	// known are the plugins that registered by the agent's own socket, the oldest first, turns the last registration of
+	// each resource.
+	known map[v1.ResourceName][]port.DevicePlugin
 	turns map[v1.ResourceName]*turn
 	// connections are those of plugins whose devices are watched.
 	connections map[served]*grpc.ClientConn
@@ -82,7 +83,7 @@ func New(directory, root string, log zerolog.Logger, drivers func(port.DRADriver
 	return &Plugins{
 		directory: directory, registry: filepath.Join(root, Registry), log: log,
 		drivers: drivers,
-		known:   map[v1.ResourceName]port.DevicePlugin{}, turns: map[v1.ResourceName]*turn{},
+		known:   map[v1.ResourceName][]port.DevicePlugin{}, turns: map[v1.ResourceName]*turn{},
 		connections: map[served]*grpc.ClientConn{},
 	}
 }
@@ -124,7 +125,11 @@ func (p *Plugins) learn(plugin port.DevicePlugin, turn *turn) bool {
 	if p.turns[plugin.Resource] != turn {
 		return false
 	}
-	p.known[plugin.Resource], turn.over = plugin, true
+	list := slices.DeleteFunc(p.known[plugin.Resource], func(k port.DevicePlugin) bool {
+		return k.Endpoint == plugin.Endpoint
+	})
+	list = append(list, plugin)
+	p.known[plugin.Resource], turn.over = list[max(0, len(list)-pluginLimit):], true
 	return true
 }
 
@@ -145,19 +150,27 @@ func (p *Plugins) giveUp(of v1.ResourceName, turn *turn) {
 func (p *Plugins) left(plugin port.DevicePlugin) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known[plugin.Resource] == plugin && p.turns[plugin.Resource].over {
-		delete(p.known, plugin.Resource)
-		delete(p.turns, plugin.Resource)
-	}
+	p.forget(plugin.Resource, func(k port.DevicePlugin) bool { return k == plugin })
 }
 
 // forgetGone forgets plugins without a socket. One that comes back registers again. The caller has locked p.mu.
 func (p *Plugins) forgetGone() {
-	for name, known := range p.known { // order-free: each on its own
-		if _, err := os.Lstat(known.Endpoint); errors.Is(err, fs.ErrNotExist) && p.turns[name].over {
-			delete(p.known, name)
-			delete(p.turns, name)
-		}
+	for name := range p.known { // order-free: each on its own
+		p.forget(name, func(k port.DevicePlugin) bool {
+			_, err := os.Lstat(k.Endpoint)
+			return errors.Is(err, fs.ErrNotExist)
+		})
+	}
+}
+
+// forget forgets plugins of a resource, unless one is registering. The caller has locked p.mu.
+func (p *Plugins) forget(of v1.ResourceName, is func(port.DevicePlugin) bool) {
+	if len(p.known[of]) == 0 || !p.turns[of].over {
+		return
+	}
+	if p.known[of] = slices.DeleteFunc(p.known[of], is); len(p.known[of]) == 0 {
+		delete(p.known, of)
+		delete(p.turns, of)
 	}
 }
 

@@ -166,6 +166,35 @@ func TestToldAgain(t *testing.T) {
 	}
 }
 
+// TestToldOfAll: several plugins of one resource are told again in the order in which they registered, without those that
+// have ended.
+func TestToldOfAll(t *testing.T) {
+	r := newRig(t)
+	want := []string{"c.sock", "b.sock", "a.sock"}
+	for _, endpoint := range append([]string{"a.sock"}, want...) {
+		plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
+		if endpoint == "a.sock" {
+			check.Fatal(t, os.RemoveAll(filepath.Join(r.dir(), endpoint)))
+		}
+		r.register(plugin, endpoint)
+		check.Receive(r, r.events)
+	}
+	r.stop()
+	r.listen()
+	for _, endpoint := range want {
+		p := check.Receive(r, r.events)
+		check.Equal(t, filepath.Base(p.Endpoint), endpoint, "told of")
+		if endpoint == "b.sock" { // it does not answer any more
+			check.Fatal(t, os.Remove(p.Endpoint))
+		}
+	}
+	r.stop()
+	r.listen()
+	for _, endpoint := range []string{"c.sock", "a.sock"} {
+		check.Equal(t, filepath.Base(check.Receive(r, r.events).Endpoint), endpoint, "still told of")
+	}
+}
+
 // TestGoneIsForgotten: who listens again does not hear of a plugin that has gone with its socket, until it registers again.
 func TestGoneIsForgotten(t *testing.T) {
 	r := newRig(t)

@@ -74,13 +74,15 @@ func (p *Plugins) registrations(ctx context.Context, event func(port.DevicePlugi
 	return err
 }
 
-// tell says which plugins are known.
+// tell says which plugins are known, those of one resource in the order in which they registered.
 func (p *Plugins) tell(event func(port.DevicePlugin)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forgetGone()
-	for _, known := range p.known { // order-free: each on its own
-		event(known)
+	for _, known := range p.known { // order-free: each resource on its own
+		for _, plugin := range known {
+			event(plugin)
+		}
 	}
 }
 
