@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -180,14 +182,22 @@ func (f *finder) lost(path string, s *found) <-chan struct{} {
 	return said
 }
 
-// meet asks the plugin behind a socket what it is, until it has said so.
+// errUnnoticed says that a plugin is registered, and has not taken the notice of that.
+var errUnnoticed = errors.New("the plugin did not take the notice of its registration")
+
+// meet asks the plugin behind a socket what it is, until it has said so and knows that it is registered.
 func (f *finder) meet(ctx context.Context, path string, s *found) {
-	wait := firstRetry
+	wait, ask := firstRetry, f.ask
 	for {
-		got, err := rescue.Try(ctx, func() (registered, error) { return f.ask(ctx, path) })
-		if err == nil || ctx.Err() != nil {
+		got, err := rescue.Try(ctx, func() (registered, error) { return ask(ctx, path) })
+		if got != (registered{}) {
 			s.registered = got
+		}
+		if err == nil || ctx.Err() != nil {
 			return
+		}
+		if errors.Is(err, errUnnoticed) { // it is served meanwhile
+			ask = f.noticeAgain
 		}
 		f.plugins.log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).Dur("retry", wait).
 			Msg("a plugin in the registry can't be registered; retrying")
@@ -234,12 +244,35 @@ func (f *finder) ask(ctx context.Context, path string) (none registered, err err
 	default:
 		f.event(*got.plugin)
 	}
-	_, err = c.NotifyRegistrationStatus(ctx, answer)
-	if err != nil {
+	if err := notice(ctx, c, answer); err != nil {
+		if why == nil {
+			return got, err
+		}
 		f.plugins.log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).
-			Msg("the plugin did not take the notice of its registration")
+			Msg("the plugin did not take the notice that it is refused")
 	}
 	return got, retry
+}
+
+// notice tells a plugin what became of its registration. One that does not want to know need not.
+func notice(ctx context.Context, c registry.RegistrationClient, answer *registry.RegistrationStatus) error {
+	_, err := c.NotifyRegistrationStatus(ctx, answer)
+	if err == nil || status.Code(err) == codes.Unimplemented {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errUnnoticed, err)
+}
+
+// noticeAgain is for a plugin that is registered, and did not take the notice.
+func (f *finder) noticeAgain(ctx context.Context, path string) (none registered, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	conn, err := Dial(path)
+	if err != nil {
+		return none, err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to lose
+	return none, notice(ctx, registry.NewRegistrationClient(conn), &registry.RegistrationStatus{PluginRegistered: true})
 }
 
 // accept says why a plugin can't be registered.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -40,6 +41,32 @@ func TestRegistryTriesAgain(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	check.Until(r, "the next notice", func() bool { return late.Notified().PluginRegistered })
+}
+
+// TestNoticeFails: a plugin that does not take the notice of its registration is used, and told again.
+func TestNoticeFails(t *testing.T) {
+	r := newRig(t)
+	var tries atomic.Int32
+	plugin := &plugintest.Plugin{Resource: "example.com/gpu", NoticeError: func() error {
+		if tries.Add(1) == 1 {
+			return status.Error(codes.Internal, "not now")
+		}
+		return nil
+	}}
+	path := filepath.Join(r.root, deviceplugins.Registry, "gpu.sock")
+	check.Fatal(t, plugin.Serve(path))
+	defer plugin.Stop()
+	if p := check.Receive(r, r.events); p.Resource != "example.com/gpu" || p.Gone {
+		t.Errorf("%+v", p)
+	}
+	check.Until(r, "the notice", func() bool { return plugin.Notified() != nil })
+	if n := plugin.Notified(); !n.PluginRegistered || len(r.events) > 0 {
+		t.Errorf("%v, and %d more events", n, len(r.events))
+	}
+	check.Fatal(t, os.Remove(path))
+	if p := check.Receive(r, r.events); !p.Gone {
+		t.Errorf("%+v", p)
+	}
 }
 
 // TestOptionsFail: a plugin that fails to say its options is not used, and told why. One that was there before stays.

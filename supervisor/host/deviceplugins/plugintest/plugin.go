@@ -38,6 +38,8 @@ type Plugin struct {
 	Watched func() error
 	// Info, if set, is what the plugin says of itself to the owner of the registry.
 	Info *registry.PluginInfo
+	// NoticeError, if set, is asked before each notice of the registry's owner is taken.
+	NoticeError func() error
 	// Spoil, if set, changes each encoded message that the plugin sends.
 	Spoil func([]byte) []byte
 
@@ -170,6 +172,11 @@ func (p *Plugin) GetInfo(context.Context, *registry.InfoRequest) (*registry.Plug
 func (p *Plugin) NotifyRegistrationStatus(
 	_ context.Context, s *registry.RegistrationStatus,
 ) (*registry.RegistrationStatusResponse, error) {
+	if p.NoticeError != nil {
+		if err := p.NoticeError(); err != nil {
+			return nil, err
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.notified = s
