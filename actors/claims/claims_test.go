@@ -300,6 +300,20 @@ func TestSlices(t *testing.T) {
 	r.want("once")
 }
 
+// TestSlicesOfASilentDriver: one that registers and never answers is gone when it is first heard of.
+func TestSlicesOfASilentDriver(t *testing.T) {
+	r := newRig(t)
+	r.Advance(time.Hour)
+	r.registers("gpu", true)
+	r.registers("gpu", true)
+	r.Advance(claims.Grace - time.Second)
+	r.want("not yet")
+	r.Advance(time.Second)
+	r.want("it did not answer", "slices of gpu: delete")
+	r.Advance(time.Hour)
+	r.want("once")
+}
+
 // TestSlicesCantBeListed: that is tried again.
 func TestSlicesCantBeListed(t *testing.T) {
 	r := newRig(t, func(r *rig) {

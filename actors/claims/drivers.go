@@ -51,18 +51,20 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	}
 	name := m.driver.Name
 	d := a.drivers[name]
-	if d == nil {
+	known := d != nil
+	if !known {
 		d = &driver{DRADriver: port.DRADriver{Name: name, Gone: true}}
 		a.drivers[name] = d
 	}
 	was := d.DRADriver
 	d.DRADriver = m.driver
 	switch {
-	case was == m.driver:
+	case known && was == m.driver:
 		return
 	case m.driver.Gone:
 		a.unwatchHealth(ctx, d)
-		ctx.Log().Warn().Str("driver", name).Msg("the DRA driver is gone: pods that need it wait until it registers again")
+		ctx.Log().Warn().Str("driver", name).Bool("answered", known).
+			Msg("the DRA driver is gone: pods that need it wait until it is there again")
 		gone := &absence{since: ctx.Now()}
 		a.wiping[name] = gone
 		ctx.After(Grace, wipe{name, gone.since})

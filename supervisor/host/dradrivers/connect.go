@@ -59,7 +59,7 @@ func (d *Drivers) keep(ctx context.Context, i *instance) {
 	short, failed := 0, false // connections in a row that ended at once; the last could not be made
 	for ctx.Err() == nil {
 		state := i.conn.GetState() // it may have been ready in between
-		d.connected(i, state == connectivity.Ready)
+		d.connected(i, state)
 		if state == connectivity.TransientFailure {
 			failed = true
 		}
@@ -85,11 +85,11 @@ func (d *Drivers) keep(ctx context.Context, i *instance) {
 	}
 }
 
-// connected notes whether an instance is connected.
-func (d *Drivers) connected(i *instance, is bool) {
+// connected notes whether an instance is connected, or can't be.
+func (d *Drivers) connected(i *instance, state connectivity.State) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i.connected = is
+	i.connected, i.failed = state == connectivity.Ready, i.failed || state == connectivity.TransientFailure
 	d.show(i.Name)
 }
 

@@ -2,8 +2,9 @@
 // machine (DRA plugin API v1 and v1beta1). Package deviceplugins finds them in the plugin registry.
 //
 //	registry ──Found──► connecting ──connected──► there ──connection or socket gone──► gone
-//	                        ▲ └─────────────────────────────────┐ │
-//	                        └──────────connection gone──────────┴─┘
+//	                      │ ▲ └─────────────────────────────────┐ │                     ▲
+//	                      │ └──────────connection gone──────────┴─┘                     │
+//	                      └────────────────can't be connected to────────────────────────┘
 //
 // While a driver is updated, two of its processes may be registered. The later one that is connected counts.
 package dradrivers
@@ -64,6 +65,8 @@ type instance struct {
 	conn      *grpc.ClientConn
 	cancel    context.CancelFunc
 	connected bool
+	// failed: it could not be connected to.
+	failed bool
 }
 
 var _ port.DRADrivers = (*Drivers)(nil)
@@ -95,14 +98,18 @@ func (d *Drivers) Found(found port.DRADriver) {
 
 // show tells of a driver what is new. With mu.
 func (d *Drivers) show(name string) {
-	now := port.DRADriver{Name: name, Gone: true}
+	now, failed := port.DRADriver{Name: name, Gone: true}, false
 	for _, i := range d.instances {
-		if i.Name == name && i.connected {
+		if i.Name != name {
+			continue
+		}
+		failed = failed || i.failed
+		if i.connected {
 			now = i.DRADriver
 		}
 	}
 	was, known := d.shown[name]
-	if was == now || !known && now.Gone {
+	if was == now || !known && now.Gone && !failed {
 		return
 	}
 	d.shown[name] = now
@@ -194,14 +201,11 @@ func (d *Drivers) Health(
 ) {
 	const verb = "NodeWatchResources"
 	d.reach(ctx, verb, of, done, func(conn *grpc.ClientConn) error {
-		ctx, cancel := context.WithCancel(ctx) // it ends the stream
-		defer cancel()
-		stream, err := health.NewDRAResourceHealthClient(conn).NodeWatchResources(ctx, &health.NodeWatchResourcesRequest{})
-		if err == nil {
-			err = deviceplugins.Paced(ctx, func() ([]claims.Report, error) {
-				r, err := stream.Recv()
-				return reports(r.GetDevices()), err
-			}, newest, event)
+		var err error
+		for _, method := range healthMethods {
+			if err = watchHealth(ctx, conn, method, event); status.Code(err) != codes.Unimplemented {
+				break
+			}
 		}
 		switch {
 		case status.Code(err) == codes.Unimplemented:
@@ -213,6 +217,34 @@ func (d *Drivers) Health(
 		}
 		return err
 	})
+}
+
+// healthMethods are the versions of the health service, the best first. Their messages have the same encoding.
+var healthMethods = [...]string{
+	"/v1.DRAResourceHealth/NodeWatchResources", health.DRAResourceHealth_NodeWatchResources_FullMethodName,
+}
+
+func watchHealth(ctx context.Context, conn *grpc.ClientConn, method string, event func([]claims.Report)) error {
+	ctx, cancel := context.WithCancel(ctx) // it ends the stream
+	defer cancel()
+	stream, err := conn.NewStream(ctx, &health.DRAResourceHealth_ServiceDesc.Streams[0], method)
+	if err != nil {
+		return err
+	}
+	// A stream that has ended says why when it is read.
+	if err := stream.SendMsg(&health.NodeWatchResourcesRequest{}); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	return deviceplugins.Paced(ctx, func() ([]claims.Report, error) {
+		r := &health.NodeWatchResourcesResponse{}
+		if err := stream.RecvMsg(r); err != nil {
+			return nil, err
+		}
+		return reports(r.GetDevices()), nil
+	}, newest, event)
 }
 
 // newest are the last reports of each device, at most reportLimit.

@@ -17,10 +17,12 @@ import (
 	health "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	api "k8s.io/kubelet/pkg/apis/dra/v1"
 	beta "k8s.io/kubelet/pkg/apis/dra/v1beta1"
+	regapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
 	"github.com/troupe-dev/troupe/supervisor/host/dradrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/dradrivers/drivertest"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -298,6 +300,22 @@ func TestKilledIsToldFirst(t *testing.T) {
 	}
 }
 
+// TestUnresponsive: a driver that registers and can't be connected to is gone, until it can.
+func TestUnresponsive(t *testing.T) {
+	r := newRig(t)
+	own := filepath.Join(r.root, "late.sock")
+	registrar := &plugintest.Plugin{Info: &regapi.PluginInfo{
+		Type: regapi.DRAPlugin, Name: "gpu.example.com", Endpoint: own, SupportedVersions: []string{api.DRAPluginService},
+	}}
+	check.Fatal(t, registrar.Serve(filepath.Join(r.root, deviceplugins.Registry, "registrar.sock")))
+	defer registrar.Stop()
+	check.Fatal(t, check.Is(r.next(), port.DRADriver{Name: "gpu.example.com", Gone: true}, "it"))
+	r.serve(&drivertest.Driver{Name: "gpu.example.com"}, "late.sock")
+	if d := r.next(); d.Gone || d.Endpoint != own {
+		t.Errorf("it answers now: %+v", d)
+	}
+}
+
 // device is what a driver says of a device.
 func device(name string, is health.HealthStatus, timeout int64) *health.DeviceHealth {
 	return &health.DeviceHealth{
@@ -308,8 +326,15 @@ func device(name string, is health.HealthStatus, timeout int64) *health.DeviceHe
 
 // TestHealth: what a driver says of its devices, until it ends, and one that says nothing.
 func TestHealth(t *testing.T) {
+	for _, v1 := range []bool{true, false} {
+		t.Run(fmt.Sprintf("v1 %t", v1), func(t *testing.T) { healthOf(t, v1) })
+	}
+}
+
+func healthOf(t *testing.T, v1 bool) {
+	t.Helper()
 	r := newRig(t)
-	d := &drivertest.Driver{Name: "gpu.example.com"}
+	d := &drivertest.Driver{Name: "gpu.example.com", HealthV1: v1}
 	d.Says(device("a", health.HealthStatus_HEALTHY, 5), device("b", health.HealthStatus_UNHEALTHY, -1))
 	r.serve(d, "gpu")
 	of := r.next()

@@ -27,6 +27,8 @@ type Driver struct {
 	// Services are the versions that it says it supports, v1 if there are none. Beta: it serves v1beta1.
 	Services []string
 	Beta     bool
+	// HealthV1: its health service is v1, and not v1alpha1.
+	HealthV1 bool
 	// Devices are those that a claim gets.
 	Devices func(*api.Claim) (*api.NodePrepareResourceResponse, error)
 	// Answer, if set, is asked instead for the answer to a whole call.
@@ -96,7 +98,11 @@ func (d *Driver) Serve(registryPath, path string) error {
 		api.RegisterDRAPluginServer(own, d)
 	}
 	if d.health != nil {
-		health.RegisterDRAResourceHealthServer(own, d)
+		desc := health.DRAResourceHealth_ServiceDesc
+		if d.HealthV1 { // its messages have the same encoding
+			desc.ServiceName = "v1.DRAResourceHealth"
+		}
+		own.RegisterService(&desc, d)
 	}
 	registry.RegisterRegistrationServer(registration, d)
 	for _, s := range []struct {
