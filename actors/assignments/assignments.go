@@ -75,6 +75,13 @@ type Place struct {
 	On map[string]cpuset.CPUSet
 }
 
+// Refused says that the node has too little of something for a pod, which so did not get to ask. From pods. Lost: it is
+// not counted. Twice: it is counted twice.
+type Refused struct {
+	Pod *v1.Pod
+	Why *admit.Rejection
+}
+
 // Release gives back what a pod has. From pods, when nothing of it runs. Lost: the next Living has it. Twice: as once.
 type Release struct{ UID types.UID }
 
@@ -143,6 +150,7 @@ type retry struct{}
 type missed struct{}
 
 func (Place) isAssignmentsMessage()     {}
+func (Refused) isAssignmentsMessage()   {}
 func (Release) isAssignmentsMessage()   {}
 func (Living) isAssignmentsMessage()    {}
 func (Plugins) isAssignmentsMessage()   {}
@@ -264,6 +272,8 @@ func (a *assignments) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Place:
 		a.place(ctx, m)
+	case Refused:
+		a.countRefused(m)
 	case Release:
 		a.release(ctx, m.UID)
 		a.settle(ctx)
@@ -411,7 +421,7 @@ func (a *assignments) consider(ctx *kernel.Context[Message], q *request) *Placed
 		if a.waits(ctx, q) {
 			return nil
 		}
-		a.count(q, why)
+		a.count(ctx.Now(), q, why)
 		return &Placed{UID: p.UID, Number: q.Number, Rejected: why}
 	}
 	placing, others := a.placing(q)
@@ -421,7 +431,7 @@ func (a *assignments) consider(ctx *kernel.Context[Message], q *request) *Placed
 		if a.waits(ctx, q) {
 			return nil
 		}
-		a.count(q, why)
+		a.count(ctx.Now(), q, why)
 		return &Placed{UID: p.UID, Number: q.Number, Rejected: why}
 	}
 	if a.asks(ctx, q, placing) {
@@ -459,10 +469,10 @@ func (a *assignments) answer(ctx *kernel.Context[Message], q *request) *Placed {
 	if len(bad) > 0 && !q.runs {
 		a.release(ctx, uid)
 		why := admit.Unexpected(firstOf(bad))
-		a.count(q, why)
+		a.count(ctx.Now(), q, why)
 		return &Placed{UID: uid, Number: q.Number, Rejected: why}
 	}
-	a.count(q, nil)
+	a.count(ctx.Now(), q, nil)
 	answer.Unknown = maps.Clone(q.unknown)
 	if len(devices) > 0 {
 		answer.Devices = devices

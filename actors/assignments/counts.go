@@ -19,8 +19,8 @@ type Counts interface {
 	Alignments(counted, refused []assign.Alignment)
 	// Decided is told of each pod that has got what it asks for, or was refused.
 	Decided(Decision)
-	// Shared is told how many CPUs all containers without their own share, and how many others have alone by NUMA node,
-	// at the start and after each change. It is not told where no container has CPUs of its own.
+	// Shared is told how many of the CPUs that containers can have alone nobody has alone, and how many containers have by
+	// NUMA node, at the start and after each change. It is not told where no container has CPUs of its own.
 	Shared(shared int, own map[int]int)
 	// Allocated is told how long a device plugin took to allocate devices of a resource for a container.
 	Allocated(resource v1.ResourceName, took time.Duration)
@@ -38,25 +38,53 @@ type Decision struct {
 	Misaligned assign.Alignment
 	// Rejected is nil if the pod has got all.
 	Rejected *admit.Rejection
+	// Took is how long it took, with what device plugins were asked.
+	Took time.Duration
 }
 
-func (a *assignments) count(q *request, why *admit.Rejection) {
+func (a *assignments) count(now time.Time, q *request, why *admit.Rejection) {
 	if a.deps.Counts == nil || q.counted {
 		return
 	}
-	d := Decision{Aligned: a.deps.Rules.Aligns(), Rejected: why, Misaligned: a.deps.Rules.Misaligned(why)}
+	d := a.wants(q.Pod)
+	d.Aligned, d.Rejected, d.Misaligned = a.deps.Rules.Aligns(), why, a.deps.Rules.Misaligned(why)
+	d.Took = now.Sub(q.since)
 	if why == nil {
 		d.Alignments = q.aligned
 	}
-	for c := range podspec.Lasting(&q.Pod.Spec) {
-		if a.deps.Rules.Static() && cpus.Exclusive(q.Pod, c, false) > 0 {
+	a.deps.Counts.Decided(d)
+}
+
+// countRefused counts a pod that the node has too little for, as if it had asked: a kubelet has its managers decide
+// before it looks whether a pod fits.
+func (a *assignments) countRefused(m Refused) {
+	if a.deps.Counts == nil {
+		return
+	}
+	d, why := a.wants(m.Pod), *m.Why
+	_, noCPU := why.Short[v1.ResourceCPU]
+	_, noMemory := why.Short[v1.ResourceMemory]
+	switch {
+	case noMemory && d.Memory > 0:
+		why.Of = v1.ResourceMemory
+	case noCPU && d.CPUs > 0:
+		why.Of = v1.ResourceCPU
+	}
+	d.Aligned, d.Rejected, d.Misaligned = why.Of != "" && a.deps.Rules.Aligns(), &why, a.deps.Rules.Misaligned(&why)
+	a.deps.Counts.Decided(d)
+}
+
+// wants is how many containers of a pod ask for something of their own.
+func (a *assignments) wants(p *v1.Pod) (d Decision) {
+	for c := range podspec.Lasting(&p.Spec) {
+		if a.deps.Rules.Static() && cpus.Exclusive(p, c, false) > 0 {
 			d.CPUs++
 		}
-		if a.deps.Memory != nil && len(memory.Needs(q.Pod, c)) > 0 {
+		if a.deps.Memory != nil && len(memory.Needs(p, c)) > 0 {
 			d.Memory++
 		}
 	}
-	a.deps.Counts.Decided(d)
+	return d
 }
 
 func (a *assignments) beginCounts() {
@@ -67,6 +95,11 @@ func (a *assignments) beginCounts() {
 
 func (a *assignments) countShared() {
 	if a.deps.Counts != nil && a.deps.Rules.Static() {
-		a.deps.Counts.Shared(a.deps.Rules.Shared(a.own).Size(), a.deps.Rules.OwnPerNode(a.own))
+		own := a.deps.Rules.OwnPerNode(a.own)
+		shared := a.deps.Rules.Allocatable().Size()
+		for _, n := range own { // order-free: a sum
+			shared -= n
+		}
+		a.deps.Counts.Shared(shared, own)
 	}
 }

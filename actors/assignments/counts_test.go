@@ -7,9 +7,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
@@ -56,20 +58,35 @@ func TestCounts(t *testing.T) {
 	r.want("there is none yet", "counts: of [{container physical_cpu} {container uncore_cache} {container numa_node} {pod numa_node}], "+
 		"refused for [{container physical_cpu} {container numa_node} {pod numa_node}]")
 	r.disk()
-	r.want("the file was read", "counts: shared 4, own map[0:0]", "file: 0 pods, shared 0-3", "counts: shared 4, own map[0:0]")
+	r.want("the file was read", "counts: shared 3, own map[0:0]", "file: 0 pods, shared 0-3", "counts: shared 3, own map[0:0]")
 	r.tells(asks("a", "2"))
 	r.disk()
 	all := "counts: 1 of CPUs map[{container physical_cpu}:1 {container uncore_cache}:1 {pod numa_node}:1]"
-	r.want("it has two", all, "file: 1 pods, shared 0,3", "counts: shared 2, own map[0:2]", "pods: a c 1-2; shared 0,3")
+	r.want("it has two", all, "file: 1 pods, shared 0,3", "counts: shared 1, own map[0:2]", "pods: a c 1-2; shared 0,3")
 	r.tells(asks("a", "2"))
 	r.want("it has them already", "counts: 1 of CPUs map[{container physical_cpu}:1 {pod numa_node}:1]",
-		"counts: shared 2, own map[0:2]", "pods: a c 1-2; shared 0,3")
+		"counts: shared 1, own map[0:2]", "pods: a c 1-2; shared 0,3")
 	r.tells(asks("b", "2"))
-	r.want("too many", "counts: 1 of CPUs TopologyAffinityError {pod numa_node}", "counts: shared 2, own map[0:2]",
+	r.want("too many", "counts: 1 of CPUs TopologyAffinityError {pod numa_node}", "counts: shared 1, own map[0:2]",
 		"pods: b TopologyAffinityError; shared 0,3")
 	r.tells(assignments.Release{UID: "a"})
 	r.disk()
-	r.want("they are free", "file: 0 pods, shared 0-3", "counts: shared 4, own map[0:0]")
+	r.want("they are free", "file: 0 pods, shared 0-3", "counts: shared 3, own map[0:0]")
+}
+
+// TestCountsOfRefused: a pod that the node has too little for counts as one that has asked.
+func TestCountsOfRefused(t *testing.T) {
+	r := newRig(t, counted)
+	r.disk()
+	r.Forget()
+	whole, shares := asks("a", "2"), asks("b", "500m")
+	short := func(name v1.ResourceName) *admit.Rejection {
+		return &admit.Rejection{Reason: "OutOf" + string(name), Short: v1.ResourceList{name: resource.MustParse("1")}}
+	}
+	r.tells(assignments.Refused{Pod: whole.Pod, Why: short(v1.ResourceCPU)})
+	r.want("too few CPUs", "counts: 1 of CPUs OutOfcpu {container physical_cpu}")
+	r.tells(assignments.Refused{Pod: whole.Pod, Why: short(v1.ResourceMemory)}, assignments.Refused{Pod: shares.Pod, Why: short(v1.ResourceCPU)})
+	r.want("too little of what it does not ask for alone", "counts: 1 of CPUs OutOfmemory { }", "counts: 0 of CPUs OutOfcpu { }")
 }
 
 // TestCountsOfDevices: a pod is counted once, when it is clear whether it gets all that it asks for.
@@ -84,12 +101,12 @@ func TestCountsOfDevices(t *testing.T) {
 	r.plugin.answers.Release(0)
 	r.Advance(time.Millisecond)
 	r.want("it is refused, and nothing is aligned; its device is free", "counts: 0 of CPUs UnexpectedAdmissionError { }",
-		"counts: shared 4, own map[0:0]", "counts: shared 4, own map[0:0]", "pods: one UnexpectedAdmissionError; shared 0-3")
+		"counts: shared 3, own map[0:0]", "counts: shared 3, own map[0:0]", "pods: one UnexpectedAdmissionError; shared 0-3")
 	r.plugin.err = nil
 	r.tells(wants("two", "1"))
 	r.plugin.answers.Release(0)
 	r.Advance(time.Millisecond)
 	r.disk()
 	r.want("it has its device", "plugin: allocate [a]", "counts: example.com/gpu allocated",
-		"counts: 0 of CPUs map[{pod numa_node}:1]", "counts: shared 4, own map[0:0]", "pods: two c devices; shared 0-3")
+		"counts: 0 of CPUs map[{pod numa_node}:1]", "counts: shared 3, own map[0:0]", "pods: two c devices; shared 0-3")
 }

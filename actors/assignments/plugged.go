@@ -404,7 +404,7 @@ func (a *assignments) refused(ctx *kernel.Context[Message], q *request, key deci
 		Msg("the device plugin did not allocate devices; the pod is refused, or the container if the pod runs")
 	if !q.runs {
 		why := admit.Unexpected(err)
-		a.count(q, why)
+		a.count(ctx.Now(), q, why)
 		a.tell([]Placed{{UID: uid, Number: q.Number, Rejected: why}})
 		return
 	}

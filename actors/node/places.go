@@ -11,6 +11,7 @@ import (
 func (b *below) places(c *Config) *pods.Places {
 	return &pods.Places{
 		Place:   func(m assignments.Place) { b.assignments.Tell(m) },
+		Refused: func(m assignments.Refused) { b.assignments.Tell(m) },
 		Release: func(uid types.UID) { b.assignments.Tell(assignments.Release{UID: uid}) },
 		Living:  func(all map[types.UID]bool) { b.assignments.Tell(assignments.Living{Pods: all}) },
 		CPUs:    c.Assign.Static(), Resizes: c.Assign.Resizes(), Memory: c.Memory != nil,

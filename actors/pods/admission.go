@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -50,6 +51,9 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		return false
 	}
 	refused(ctx, r)
+	if a.deps.Places != nil && admit.OutOf(r.reject) {
+		a.deps.Places.Refused(assignments.Refused{Pod: r.allocated(), Why: r.reject})
+	}
 	if known {
 		r.Stop = podset.Expel(r.Pod, r.reject, ctx.Now())
 		return true

@@ -22,6 +22,7 @@ import (
 // Places are the requests to assignments (assignments.Message).
 type Places struct {
 	Place   func(assignments.Place)
+	Refused func(assignments.Refused)
 	Release func(uid types.UID)
 	Living  func(pods map[types.UID]bool)
 	// CPUs: containers have CPUs of their own (cpuManagerPolicy static). Resizes: a resize changes which. Memory: they

@@ -23,7 +23,7 @@ func TestStartOfManyPods(t *testing.T) {
 			Place: func(m assignments.Place) {
 				r.AfterFunc(time.Millisecond, func() { r.actor.Tell(gives(m.Number, m.Pod.UID, 0, "", nil)) })
 			},
-			Release: func(types.UID) {}, Living: func(map[types.UID]bool) {},
+			Refused: func(assignments.Refused) {}, Release: func(types.UID) {}, Living: func(map[types.UID]bool) {},
 		}
 	})
 	var list []*v1.Pod

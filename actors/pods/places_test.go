@@ -36,6 +36,7 @@ func placing(r *rig) {
 			}
 			r.Say("assignments: %s %s%s", verb, m.Pod.UID, on)
 		},
+		Refused: func(m assignments.Refused) { r.Say("assignments: refused %s %s", m.Pod.UID, m.Why.Reason) },
 		Release: func(uid types.UID) { r.Say("assignments: release %s", uid) },
 		Living: func(all map[types.UID]bool) {
 			var names []string
@@ -90,6 +91,19 @@ func TestPodsBeginWhenTheyHaveTheirCPUs(t *testing.T) {
 	r.tells(ends("a", 0, 1))
 	r.in("a has ended", "a Finished, b Running")
 	r.want("its CPU is given back", []string{"assignments:"}, "assignments: release a")
+}
+
+// TestPodsThatDoNotGetToAsk: a pod that the node has too little for is counted. One that runs or is refused for something
+// else is not.
+func TestPodsThatDoNotGetToAsk(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.reject["big"], r.reject["odd"] = "OutOfmemory", "PodOSNotSupported"
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "big odd"))
+	r.in("both are refused", "big Rejected, odd Rejected")
+	r.want("one for its size", []string{"assignments: refused"}, "assignments: refused big OutOfmemory")
+	r.Forget()
+	r.tells(has(podspec.API, "big odd"))
+	r.want("it is refused once", []string{"assignments: refused"})
 }
 
 // TestWhatAPodThatIsDownHad: the scheduler gives it to another pod once it sees the terminal phase, which may be long before

@@ -50,6 +50,7 @@ func TestStaticPodComesBackWhenThereIsRoom(t *testing.T) {
 // TestPodThatWaitsForItsCPUsIsPreempted: it is taken down without having run, in the order of the queue, and what it asked
 // for is given back before the critical pod asks.
 func TestPodThatWaitsForItsCPUsIsPreempted(t *testing.T) {
+	again := map[podspec.Origin][]string{podspec.File: {"assignments: refused c OutOfpods"}} // a static pod is tried again
 	for _, source := range []podspec.Origin{podspec.API, podspec.File} {
 		other := map[podspec.Origin]podspec.Origin{podspec.API: podspec.File, podspec.File: podspec.API}[source]
 		r := newRig(t, 0, placing, func(r *rig) { r.room, r.preempted = 1, func(v1.ResourceName) {} })
@@ -63,7 +64,8 @@ func TestPodThatWaitsForItsCPUsIsPreempted(t *testing.T) {
 		r.want("it is told why", []string{"a:"}, "a: assign, stop in 30s: Preempted in order to admit critical pod (failed)")
 		r.tells(ends("a", 0, 1))
 		r.in("vital waits for its own", "a Finished, vital Waiting, c Rejected")
-		r.want("a has given back what it asked for", []string{"assignments:"}, "assignments: release a", "assignments: place vital")
+		r.want("a has given back what it asked for", []string{"assignments:"},
+			append([]string{"assignments: release a", "assignments: place vital"}, again[source]...)...)
 		r.tells(gives(2, "vital", 1, "0", nil))
 		r.in("vital runs", "a Finished, vital Running, c Rejected")
 	}
