@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/decide/mirrorpods"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -23,6 +24,8 @@ type Inventory struct {
 	// Pods are in order of age.
 	Pods     []Fact
 	Problems []manifest.Problem
+	// Mirrors is how many mirror pods the apiserver has, or is to have.
+	Mirrors int
 }
 
 // Complete says whether Pods are all that live here: nothing is left to find out since this actor started.
@@ -50,6 +53,7 @@ type Fact struct {
 func (a *pods) inventory() Inventory {
 	i := Inventory{
 		NotListed: !a.listed, AsksCollected: a.collecting, Unseen: a.unseen(), Pods: make([]Fact, 0, len(a.ranked)),
+		Mirrors: mirrorpods.Count(a.statics.Pods),
 	}
 	if a.given.loading != 0 {
 		i.Loading = append(i.Loading, allocationsFile.Name)

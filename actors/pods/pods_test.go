@@ -279,6 +279,16 @@ func (r *rig) crashOf(uid types.UID) (c *kernel.CrashReport) {
 	return c
 }
 
+// TestMirrors: static pods have mirrors.
+func TestMirrors(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed(""), has(podspec.File, "a b"), has(podspec.API, "c"))
+	mirrors := -1
+	r.actor.Tell(pods.Query{Reply: func(i pods.Inventory) { mirrors = i.Mirrors }})
+	r.Settle()
+	check.Equal(t, mirrors, 2, "mirrors")
+}
+
 // TestRestart: the next incarnation asks for everything again. No pod begins before gc has said which pods
 // it is removing: what it removes may not begin.
 func TestRestart(t *testing.T) {

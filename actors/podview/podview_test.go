@@ -154,6 +154,19 @@ func TestViewOf(t *testing.T) {
 	}
 }
 
+// TestRemoved: pods that no source has any more, and how many mirrors there are.
+func TestRemoved(t *testing.T) {
+	removed, back := fact("removed", podset.Running), fact("back", podset.Running)
+	removed.Removal, back.Removal = podset.Noting, podset.Told
+	back.Again = &podset.Want{Pod: made("back"), Origin: podspec.File}
+	v := viewOf("n1", pods.Inventory{Pods: []pods.Fact{fact("kept", podset.Running), removed, back}, Mirrors: 3}, noCalls)
+	got := fmt.Sprint(v.Mirrors)
+	for _, p := range v.Pods {
+		got += fmt.Sprint(" ", p.Name, " ", p.Removed)
+	}
+	check.Equal(t, got, "3 back false kept false removed true", "it")
+}
+
 func TestWaitingFor(t *testing.T) {
 	v := viewOf("n1", pods.Inventory{
 		NotListed: true, AsksCollected: true, Loading: []string{"stops"}, Unseen: []podspec.Origin{podspec.API},

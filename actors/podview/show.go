@@ -19,7 +19,8 @@ import (
 
 // viewOf computes the view of all pods. doing lists the running effects of a pod's actor.
 func viewOf(node string, i pods.Inventory, doing func(*pods.Fact) []kernel.EffectInfo) View {
-	v := View{Node: node, WaitingFor: waitingFor(&i), Pods: make([]Pod, 0, len(i.Pods)), Problems: i.Problems}
+	v := View{Node: node, WaitingFor: waitingFor(&i), Pods: make([]Pod, 0, len(i.Pods)), Problems: i.Problems,
+		Mirrors: i.Mirrors}
 	v.Ready = len(v.WaitingFor) == 0
 	for n := range i.Pods {
 		f := &i.Pods[n]
@@ -92,7 +93,7 @@ func show(r *pods.Fact) Pod {
 	p := Pod{
 		Namespace: r.Pod.Namespace, Name: r.Pod.Name, UID: r.Pod.UID, Source: r.Origin,
 		Life: r.State.String(), Phase: string(v1.PodPending), Containers: []Container{}, Problem: problem(r),
-		Priority: r.Pod.Spec.Priority,
+		Priority: r.Pod.Spec.Priority, Removed: r.Removal != podset.Kept && r.Again == nil,
 	}
 	if r.Rejected != nil {
 		var s v1.PodStatus

@@ -22,6 +22,8 @@ type View struct {
 	Runtime  *Runtime           `json:"runtime,omitempty"`
 	Pods     []Pod              `json:"pods"`
 	Problems []manifest.Problem `json:"problems,omitempty"`
+	// Mirrors is how many mirror pods the apiserver has, or is to have: for metrics.
+	Mirrors int `json:"-"`
 }
 
 // Runtime is a runtime that does not answer: since when, and the last error.
@@ -37,6 +39,8 @@ type Pod struct {
 	UID       types.UID `json:"uid"`
 	// Source is file, http or api; orphan for a pod that no source wants.
 	Source podspec.Origin `json:"source"`
+	// Removed: no source has it any more: for metrics.
+	Removed bool `json:"-"`
 	// Life is Syncing, Terminating, Terminated; Rejected; Waiting (not begun).
 	Life string `json:"life"`
 	// Phase is the pod's; Unknown for a pod from before this agent that is not inspected yet.

@@ -47,6 +47,15 @@ func Shown(all []Static) []*v1.Pod {
 	return out
 }
 
+// Count is how many Shown gives.
+func Count(all []Static) int {
+	names := map[[2]string]bool{}
+	for _, s := range all {
+		names[[2]string{s.Pod.Namespace, s.Pod.Name}] = true
+	}
+	return len(names)
+}
+
 func byName(x, y *v1.Pod) int {
 	return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 }
