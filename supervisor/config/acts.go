@@ -69,6 +69,7 @@ var actsOnGate = map[string]struct{}{
 	"CSIVolumeHealth":                        {},
 	"SELinuxMount":                           {},
 	"AllowDNSOnlyNodeCSR":                    {},
+	"KubeletPodResourcesListUseActivePods":   {},
 	"ResourceHealthStatus":                   {}, "ResourceHealthStatusMessage": {},
 	"ClusterTrustBundle": {}, "ClusterTrustBundleProjection": {}, "PodCertificateRequest": {},
 	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},

@@ -24,9 +24,12 @@ var (
 	activePods = described("kubelet_active_pods",
 		"The number of pods the kubelet considers active and which are being considered when admitting new pods. static "+
 			"is true if the pod is not from the apiserver.", "static")
+	mirrorPods = described("kubelet_mirror_pods",
+		"The number of mirror pods the kubelet will try to create (one per admitted static pod)")
 	workingPods = described("kubelet_working_pods",
-		"Number of pods the kubelet is actually running, broken down by lifecycle phase, whether the pod is desired or "+
-			"orphaned, and whether the pod is static.", "lifecycle", "config", "static")
+		"Number of pods the kubelet is actually running, broken down by lifecycle phase, whether the pod is desired, "+
+			"orphaned, or runtime only (also orphaned), and whether the pod is static. An orphaned pod has been removed from "+
+			"local configuration or force deleted in the API.", "lifecycle", "config", "static")
 	pendingResizes = described("kubelet_pod_pending_resizes",
 		"Number of pending resizes for pods, by reason (deferred, infeasible) and priority_bucket (system-critical, high "+
 			"from 100000, medium, normal for 0, low, very-low to -1000).", "reason", "priority_bucket")
@@ -46,6 +49,9 @@ func static(o podspec.Origin) string {
 	}
 	return ""
 }
+
+// runtimeOnly is the config label of pods that only the runtime has.
+const runtimeOnly = "runtime_only"
 
 // podCounts are what is counted of a view.
 type podCounts struct {
@@ -70,6 +76,7 @@ func count(v podview.View) podCounts {
 				c.working[[3]string{lifecycle, config, static}] = 0
 			}
 		}
+		c.working[[3]string{lifecycle, runtimeOnly, "unknown"}] = 0
 	}
 	for i := range v.Pods {
 		c.add(&v.Pods[i])
@@ -102,9 +109,13 @@ func (c *podCounts) add(p *podview.Pod) {
 	if p.Resizing {
 		c.resizing++
 	}
-	orphan := p.Source == podspec.Orphan // whether it was static is not known
-	of := static(p.Source)
-	if !orphan {
+	config, of := "desired", static(p.Source)
+	switch {
+	case p.Source == podspec.Orphan: // the runtime does not know whether it was static
+		config, of = runtimeOnly, "unknown"
+	case p.Removed:
+		config = "orphan"
+	default:
 		c.desired[of]++
 	}
 	lifecycle := ""
@@ -118,12 +129,8 @@ func (c *podCounts) add(p *podview.Pod) {
 	default: // it waits, or was rejected: nothing works on it
 		return
 	}
-	config := "desired"
-	if orphan {
-		config = "orphan"
-	}
 	c.working[[3]string{lifecycle, config, of}]++
-	if !orphan && lifecycle != "terminated" && !podspec.Terminal(v1.PodPhase(p.Phase)) {
+	if config == "desired" && lifecycle != "terminated" && !podspec.Terminal(v1.PodPhase(p.Phase)) {
 		c.active[of]++
 	}
 }
@@ -150,14 +157,14 @@ func bucket(priority *int32) string {
 // podsCollector is what a view counts, as a collector.
 type podsCollector struct {
 	podCounts
-	problems int
-	synced   bool
+	problems, mirrors int
+	synced            bool
 }
 
 // collected is made where the scrape is served: prometheus collects on a goroutine of its own, where a panic
 // would end the process.
 func collected(v podview.View) podsCollector {
-	return podsCollector{count(v), len(v.Problems), v.Ready}
+	return podsCollector{count(v), len(v.Problems), v.Mirrors, v.Ready}
 }
 
 // Describe implements prometheus.Collector.
@@ -184,6 +191,7 @@ func (p podsCollector) Collect(to chan<- prometheus.Metric) {
 	for key, n := range c.pending { // order-free: sorted as they are written
 		gauge(pendingResizes, n, key[0], key[1])
 	}
+	gauge(mirrorPods, p.mirrors)
 	gauge(resizing, c.resizing)
 	gauge(problems, p.problems)
 	ready := 0

@@ -52,6 +52,7 @@ type Metrics struct {
 	sandboxErrors               *prometheus.CounterVec
 	relistTimes, relistInterval prometheus.Histogram
 	relisted                    prometheus.Gauge
+	losingSupport               *prometheus.GaugeVec
 
 	startedPods, podErrors             prometheus.Counter
 	userPods, userPodErrors            prometheus.Counter
@@ -68,6 +69,7 @@ type Metrics struct {
 	assigned                           *assigned
 	claims                             *claims
 	pulling                            *pulling
+	podResources                       *podResources
 	csiCalls                           *prometheus.HistogramVec
 
 	served      *prometheus.CounterVec
@@ -122,6 +124,11 @@ func New(c Config) (*Metrics, error) {
 	m.relistInterval = m.histogram("kubelet_pleg_relist_interval_seconds",
 		"Interval in seconds between relisting in PLEG.", prometheus.DefBuckets)
 	m.relisted = m.gauge("kubelet_pleg_last_seen_seconds", "Timestamp in seconds when PLEG was last seen active.")
+	m.losingSupport = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kubelet_cri_losing_support",
+		Help: "the Kubernetes version that the currently running CRI implementation will lose support on if not upgraded.",
+	}, []string{"version"})
+	m.registry.MustRegister(m.losingSupport)
 
 	m.startedPods = m.counter("kubelet_started_pods_total", "Cumulative number of pods started")
 	m.podErrors = m.counter("kubelet_started_pods_errors_total", "Cumulative number of errors when starting pods")
@@ -168,6 +175,7 @@ func New(c Config) (*Metrics, error) {
 		"image_size_in_bytes")
 
 	m.assigned, m.claims, m.pulling, m.csiCalls = m.newAssigned(), m.newClaims(), m.newPulling(), m.newCSICalls()
+	m.podResources = m.newPodResources()
 
 	request := []string{"method", "path", "server_type", "long_running"}
 	m.served = m.counters("kubelet_http_requests_total",

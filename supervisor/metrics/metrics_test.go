@@ -80,12 +80,13 @@ func asked() metrics.Asked {
 	}
 }
 
-var view = podview.View{Ready: true, Pods: []podview.Pod{
+var view = podview.View{Ready: true, Mirrors: 2, Pods: []podview.Pod{
 	{Source: "api", Life: "Syncing", Phase: "Running", Ready: true, Containers: []podview.Container{{ID: "1", State: "running"}, {ID: "2", State: "waiting", Last: &podview.End{}}}},
 	{Source: "file", Life: "Syncing", Phase: "Pending", Resizing: true, Containers: []podview.Container{{ID: "3", State: "running"}}},
 	{Source: "api", Life: "Terminating", Phase: "Running", ResizePending: "Deferred", Priority: new(int32(2_000_000_000)), Containers: []podview.Container{{ID: "4", State: "terminated"}}},
 	{Source: "api", Life: "Rejected", Phase: "Failed"},
 	{Source: "orphan", Life: "Terminating", Phase: "Unknown"},
+	{Source: "file", Life: "Terminating", Phase: "Pending", Removed: true},
 }}
 
 // volumePods are the pods of volumes: the first runs, the second waits for its volumes, the third has ended.
@@ -123,6 +124,9 @@ var tallies = []probes.Tally{
 	{UID: "2", Namespace: "ns", Pod: "web", Container: "app", Kind: probe.Liveness, Passed: 1, Within: [len(probes.Buckets)]uint64{1}},
 }
 
+// admissionTimes has a unit that promtool refuses. Only a node that aligns shows it.
+const admissionTimes = "kubelet_topology_manager_admission_duration_ms"
+
 // scrape asks a path, and has what it says checked.
 func scrape(t *testing.T, m *metrics.Metrics, a metrics.Asked, path string) map[string]*dto.MetricFamily {
 	t.Helper()
@@ -137,7 +141,9 @@ func scrape(t *testing.T, m *metrics.Metrics, a metrics.Asked, path string) map[
 		text := w.Body.String()
 		problems := check.Value(promlint.New(strings.NewReader(text)).Lint())(t)
 		for _, p := range problems {
-			t.Errorf("%s: %s", p.Metric, p.Text)
+			if p.Metric != admissionTimes {
+				t.Errorf("%s: %s", p.Metric, p.Text)
+			}
 		}
 		parser := expfmt.NewTextParser(model.LegacyValidation)
 		return check.Value(parser.TextToMetricFamilies(strings.NewReader(text)))(t)
@@ -203,8 +209,12 @@ func TestWhatIsAskedAtAScrape(t *testing.T) {
 		{"kubelet_active_pods", "static=", 2},
 		{"kubelet_working_pods", "config=desired lifecycle=sync static=true", 1},
 		{"kubelet_working_pods", "config=desired lifecycle=terminating static=", 1},
-		{"kubelet_working_pods", "config=orphan lifecycle=terminating static=", 1},
+		{"kubelet_working_pods", "config=orphan lifecycle=terminating static=true", 1},
 		{"kubelet_working_pods", "config=orphan lifecycle=sync static=", 0},
+		{"kubelet_working_pods", "config=runtime_only lifecycle=terminating static=unknown", 1},
+		{"kubelet_working_pods", "config=runtime_only lifecycle=terminated static=unknown", 0},
+		{"kubelet_active_pods", "static=true", 1},
+		{"kubelet_mirror_pods", "", 2},
 		{"kubelet_pod_pending_resizes", "priority_bucket=system-critical reason=deferred", 1},
 		{"kubelet_pod_in_progress_resizes", "", 1},
 		{"troupe_pods_ready", "", 1},
@@ -273,6 +283,42 @@ func TestCalls(t *testing.T) {
 	})
 	if n := len(families["kubelet_runtime_operations_duration_seconds"].GetMetric()); n != 3 {
 		t.Errorf("%d kinds of calls have durations, want 3: a stream has none", n)
+	}
+}
+
+// TestOldRuntime: a runtime that does not tell its cgroup driver.
+func TestOldRuntime(t *testing.T) {
+	const name = "kubelet_cri_losing_support"
+	m := fresh(t)
+	m.Runtime(cri.Call{Method: "RuntimeConfig"})
+	m.Runtime(cri.Call{Method: "RuntimeConfig", Err: &port.Error{Kind: port.Unavailable}})
+	m.Runtime(cri.Call{Method: "Version", Err: &port.Error{Kind: port.Unsupported}})
+	if got := scrape(t, m, asked(), "/metrics")[name]; got != nil {
+		t.Errorf("of a runtime that tells: %v", got)
+	}
+	m.Runtime(cri.Call{Method: "RuntimeConfig", Err: &port.Error{Kind: port.Unsupported}})
+	wantSeries(t, scrape(t, m, asked(), "/metrics"), []want{{name, "version=1.38.0", 1}})
+}
+
+// TestPodResources: requests to the podresources API, by the version that was asked.
+func TestPodResources(t *testing.T) {
+	m := fresh(t)
+	for _, method := range []string{"List", "Get", "GetAllocatableResources", "new"} {
+		m.PodResourcesAsked("v1", method, method == "Get")
+	}
+	m.PodResourcesAsked("v1alpha1", "List", false)
+	got := scrape(t, m, asked(), "/metrics")
+	const of = "kubelet_pod_resources_endpoint_"
+	wantSeries(t, got, []want{
+		{of + "requests_total", "server_api_version=v1", 4},
+		{of + "requests_list", "server_api_version=v1", 1},
+		{of + "requests_list", "server_api_version=v1alpha1", 1},
+		{of + "requests_get", "server_api_version=v1", 1},
+		{of + "requests_get_allocatable", "server_api_version=v1", 1},
+		{of + "errors_get", "server_api_version=v1", 1},
+	})
+	if f := got[of+"errors_list"]; f != nil {
+		t.Errorf("a failure that was none: %v", f)
 	}
 }
 
@@ -497,14 +543,15 @@ func TestAssigned(t *testing.T) {
 	cores, node := assign.Alignment{Scope: "container", Boundary: assign.PhysicalCPU}, assign.Alignment{Scope: "pod", Boundary: assign.NUMANode}
 	cache := assign.Alignment{Scope: "container", Boundary: assign.UncoreCache}
 	const aligned, misaligned = "kubelet_container_aligned_compute_resources_count", "kubelet_container_aligned_compute_resources_failure_count"
-	if got := scrape(t, m, asked(), "/metrics"); got[aligned] != nil || got[misaligned] != nil {
+	if got := scrape(t, m, asked(), "/metrics"); got[aligned] != nil || got[misaligned] != nil || got[admissionTimes] != nil {
 		t.Error("alignments are counted of a node that aligns nothing")
 	}
 	a.Alignments([]assign.Alignment{cores, cache, node}, []assign.Alignment{cores, node})
+	a.Alignments([]assign.Alignment{node}, nil) // the actor starts again
 	none := scrape(t, m, asked(), "/metrics")
-	wantSeries(t, none, []want{{aligned, "boundary=uncore_cache scope=container", 0}, {misaligned, "boundary=numa_node scope=pod", 0}})
+	wantSeries(t, none, []want{{aligned, "boundary=uncore_cache scope=container", 0}, {misaligned, "boundary=numa_node scope=pod", 0}, {admissionTimes, "", 0}})
 	check.Count(t, len(none[misaligned].GetMetric()), 2, "%d failures are counted")
-	a.Decided(assignments.Decision{CPUs: 2, Memory: 1, Aligned: true, Alignments: map[assign.Alignment]int{cores: 2, cache: 1, node: 1}})
+	a.Decided(assignments.Decision{CPUs: 2, Memory: 1, Aligned: true, Took: time.Second, Alignments: map[assign.Alignment]int{cores: 2, cache: 1, node: 1}})
 	a.Decided(assignments.Decision{CPUs: 1, Rejected: &admit.Rejection{Of: v1.ResourceCPU}, Misaligned: cores})
 	a.Decided(assignments.Decision{Memory: 1, Aligned: true, Rejected: &admit.Rejection{Of: v1.ResourceMemory}})
 	a.Decided(assignments.Decision{Aligned: true, Rejected: topology.Rejection("pod", false), Misaligned: node})
@@ -513,7 +560,10 @@ func TestAssigned(t *testing.T) {
 	a.Shared(3, map[int]int{0: 5, 1: 0})
 	a.Allocated("example.com/gpu", time.Second)
 	m.PluginRegistered("example.com/gpu")
-	wantSeries(t, scrape(t, m, asked(), "/metrics"), []want{
+	got := scrape(t, m, asked(), "/metrics")
+	check.Equal(t, got[admissionTimes].GetMetric()[0].GetHistogram().GetSampleSum(), 1000., "milliseconds")
+	wantSeries(t, got, []want{
+		{admissionTimes, "", 5},
 		{"kubelet_cpu_manager_pinning_requests_total", "", 3},
 		{"kubelet_cpu_manager_pinning_errors_total", "", 1},
 		{"kubelet_cpu_manager_shared_pool_size_millicores", "", 3000},

@@ -13,6 +13,10 @@ import (
 	"github.com/troupe-dev/troupe/cri"
 )
 
+// lastWithout is the release of Kubernetes whose kubelet does not start any more with a runtime that does not tell its
+// cgroup driver (RuntimeConfig; KEP-4033).
+const lastWithout = "1.38.0"
+
 // Runtime counts a call to the runtime: it is what a cri.Config observes with.
 func (m *Metrics) Runtime(c cri.Call) {
 	if c.Method == "List" { // its two halves are counted
@@ -26,6 +30,9 @@ func (m *Metrics) Runtime(c cri.Call) {
 	failed := m.operationErrors.WithLabelValues(name) // there from the first call on: a rate needs a 0
 	if c.Err != nil {
 		failed.Inc()
+	}
+	if c.Method == "RuntimeConfig" && port.KindOf(c.Err) == port.Unsupported {
+		m.losingSupport.WithLabelValues(lastWithout).Set(1)
 	}
 	if c.Method != "GetContainerEvents" { // which lasts as long as the runtime
 		m.operationTimes.WithLabelValues(name).Observe(c.Duration.Seconds())

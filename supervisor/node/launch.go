@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -46,8 +47,8 @@ import (
 
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
-//	validate ─► warn ─► take a turn (--lock-file) ─► trace ─► reach the runtime ─► claim the root directory
-//	         ─► try to listen ─► read what CPUs and memory are assigned ─► make the cgroups of pods
+//	validate ─► warn ─► take a turn (--lock-file) ─► log the configuration ─► trace ─► reach the runtime
+//	         ─► claim the root directory ─► try to listen ─► read what CPUs and memory are assigned ─► make the cgroups of pods
 //	         ─► make the root directory a shared mount ─► limit this process ─► reach the apiserver
 //	         ─► open the host ─► listen ─► connect the ports ─► start the actors
 type launch struct {
@@ -110,8 +111,8 @@ func (l *launch) up(ctx context.Context) (bool, error) {
 	l.options.Log.Info().Str("version", version.Line()).Msg("the node agent starts")
 	l.say(l.config.Warnings())
 	for _, step := range []func(context.Context) error{
-		l.validate, l.warn, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.tryToListen, l.assignCPUs, l.assignMemory,
-		l.makeCgroups, l.shareRoot, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
+		l.validate, l.warn, l.takeTurn, l.sayConfig, l.trace, l.reachRuntime, l.claimRoot, l.tryToListen, l.assignCPUs,
+		l.assignMemory, l.makeCgroups, l.shareRoot, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
 	} {
 		var err error
 		if ctx.Err() == nil {
@@ -188,6 +189,15 @@ func (l *launch) takeTurn(ctx context.Context) error {
 	l.closing(file.Close)
 	if l.config.Options().ExitOnLockContention {
 		l.contended, err = file.Contended()
+	}
+	return err
+}
+
+// sayConfig logs the configuration with the defaults, the drop-ins and the flags in it, as a kubelet does (since 1.37).
+func (l *launch) sayConfig(context.Context) error {
+	text, err := yaml.Marshal(l.config.Shown())
+	if err == nil {
+		l.options.Log.Info().Str("config", string(text)).Msg("Effective KubeletConfiguration")
 	}
 	return err
 }
@@ -329,6 +339,7 @@ func (l *launch) listen(context.Context) error {
 		Socket: podresources.SocketIn(l.root.Path()), Devices: l.givenDevices, Inventory: l.machine.inventory.of,
 		CPUs: l.ownCPUs, Allocatable: l.allocatableCPUs(), Claims: l.preparedClaims,
 		Memory: l.ownMemory, AllocatableMemory: l.machine.inMemory.Allocatable(),
+		Ended: !l.config.Gates().Enabled("KubeletPodResourcesListUseActivePods"), Asked: l.counters.PodResourcesAsked,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -182,5 +183,22 @@ func TestShownCgroupDriver(t *testing.T) {
 	} {
 		s := serving{options: Options{Config: configOf(t, "cgroupDriver: cgroupfs")}, machine: &machine{own: c.own}}
 		must.Equal(t, s.shown().CgroupDriver, c.want, "the driver of %v", c.own)
+	}
+}
+
+// TestSayConfig: the log has the configuration, with what follows from defaults, and without secrets.
+func TestSayConfig(t *testing.T) {
+	var log bytes.Buffer
+	c := configOf(t, "eventBurst: 101\nstaticPodURLHeader: {a: [hunter2]}")
+	must.Error(t, (&launch{options: Options{Log: zerolog.New(&log)}, config: c}).sayConfig(t.Context()))
+	for _, part := range []string{
+		`"message":"Effective KubeletConfiguration"`, "kind: KubeletConfiguration", "eventBurst: 101", "maxPods: 110", "<masked>",
+	} {
+		if !strings.Contains(log.String(), part) {
+			t.Errorf("no %s in %s", part, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "hunter2") {
+		t.Errorf("a secret is in the log: %s", log.String())
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -46,6 +48,9 @@ const (
 	endPatience  = time.Second
 )
 
+// errTooMany is the kubelet's word for word: its clients compare with it.
+var errTooMany = status.Error(codes.ResourceExhausted, "rejected by rate limit")
+
 // Config is what the service is connected to. Socket and Pods must be set.
 type Config struct {
 	// Socket is the path of the socket. Its directory is made. An existing socket is replaced:
@@ -66,6 +71,10 @@ type Config struct {
 	// they can have.
 	Memory            func() (memory.State, error)
 	AllocatableMemory []memory.Block
+	// Ended: List of v1 names pods that have ended, too, as before Kubernetes 1.34.
+	Ended bool
+	// Asked is told of each request that was not too much, and whether it failed; nil for nobody. It must not block.
+	Asked func(version, method string, failed bool)
 }
 
 // Validate says what is missing.
@@ -100,17 +109,24 @@ func Listen(c Config) (*Server, error) {
 		return nil, fmt.Errorf("podresources socket %s: %w", c.Socket, err)
 	}
 	slow := flowcontrol.NewTokenBucketRateLimiter(qps, burst)
+	asked := c.Asked
+	if asked == nil {
+		asked = func(string, string, bool) {}
+	}
 	s.grpc = grpc.NewServer(
 		grpc.MaxRecvMsgSize(messageLimit), grpc.MaxConcurrentStreams(streamLimit), grpc.ConnectionTimeout(answerLimit),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleLimit}),
-		grpc.ChainUnaryInterceptor(unixsocket.Contained, func(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
+		grpc.ChainUnaryInterceptor(unixsocket.Contained, func(ctx context.Context, request any, info *grpc.UnaryServerInfo,
 			handle grpc.UnaryHandler) (any, error) {
 			if !slow.TryAccept() {
-				return nil, status.Errorf(codes.ResourceExhausted, "rejected by rate limit: at most %d requests a second", qps)
+				return nil, errTooMany
 			}
 			ctx, cancel := context.WithTimeout(ctx, answerLimit)
 			defer cancel()
-			return handle(ctx, request)
+			answer, err := handle(ctx, request)
+			version, _, _ := strings.Cut(strings.TrimPrefix(info.FullMethod, "/"), ".") // /v1.PodResourcesLister/List
+			asked(version, path.Base(info.FullMethod), err != nil)
+			return answer, err
 		}),
 	)
 	api.RegisterPodResourcesListerServer(s.grpc, lister{Config: c})
@@ -173,7 +189,8 @@ func (l lister) own() (own owned, err error) {
 	return own, nil
 }
 
-// List implements api.PodResourcesListerServer: pods that have ended have nothing any more.
+// List implements api.PodResourcesListerServer: pods that have ended have nothing any more, and are not listed unless
+// Ended says so.
 func (l lister) List(ctx context.Context, _ *api.ListPodResourcesRequest) (*api.ListPodResourcesResponse, error) {
 	pods, err := l.Pods(ctx, "", "")
 	if err != nil {
@@ -185,7 +202,7 @@ func (l lister) List(ctx context.Context, _ *api.ListPodResourcesRequest) (*api.
 	}
 	out := &api.ListPodResourcesResponse{}
 	for _, p := range pods {
-		if !podspec.Finished(p) {
+		if l.Ended || !podspec.Finished(p) {
 			out.PodResources = append(out.PodResources, l.resources(p, own))
 		}
 	}

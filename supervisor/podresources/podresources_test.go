@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -272,9 +273,9 @@ func TestFlood(t *testing.T) {
 	defer os.RemoveAll(dir)
 	client, stop := serve(t, podresources.SocketIn(dir))
 	defer stop()
-	refused := 0
+	refused, want := 0, status.Error(codes.ResourceExhausted, "rejected by rate limit") // clients compare with a kubelet's
 	for range 200 {
-		if _, err := client.List(t.Context(), &api.ListPodResourcesRequest{}); status.Code(err) == codes.ResourceExhausted {
+		if _, err := client.List(t.Context(), &api.ListPodResourcesRequest{}); errors.Is(err, want) {
 			refused++
 		} else if err != nil {
 			t.Fatal(err)
@@ -283,6 +284,40 @@ func TestFlood(t *testing.T) {
 	if refused == 0 {
 		t.Error("nothing was refused")
 	}
+}
+
+// TestEnded lists pods that have ended, too, and tells of each request.
+func TestEnded(t *testing.T) {
+	dir := check.Value(os.MkdirTemp("", "pr-"))(t)
+	defer os.RemoveAll(dir)
+	var mu sync.Mutex
+	var asked []string
+	socket := podresources.SocketIn(dir)
+	client, stop := serveWith(t, podresources.Config{
+		Socket: socket, Ended: true, Asked: func(version, method string, failed bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, fmt.Sprint(version, " ", method, " ", failed))
+		},
+	}, pod("web", v1.PodRunning), pod("job", v1.PodSucceeded))
+	defer stop()
+	list := check.Value(client.List(t.Context(), &api.ListPodResourcesRequest{}))(t)
+	var got []string
+	for _, p := range list.GetPodResources() {
+		got = append(got, shown(p))
+	}
+	check.Equal(t, strings.Join(got, "; "), "shop/web sidecar,app,log; shop/job sidecar,app,log", "the pods")
+	if _, err := client.Get(t.Context(), &api.GetPodResourcesRequest{PodNamespace: "shop", PodName: "job"}); err == nil {
+		t.Error("a pod that has ended has an answer of its own")
+	}
+	check.Value(client.GetAllocatableResources(t.Context(), &api.AllocatableResourcesRequest{}))(t)
+	conn := check.Value(grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	defer conn.Close() //nolint:errcheck // nothing is left to lose
+	check.Value(alpha.NewPodResourcesListerClient(conn).List(t.Context(), &alpha.ListPodResourcesRequest{}))(t)
+	mu.Lock()
+	defer mu.Unlock()
+	check.Equal(t, strings.Join(asked, "; "),
+		"v1 List false; v1 Get true; v1 GetAllocatableResources false; v1alpha1 List false", "the requests")
 }
 
 // TestSocket replaces one that was left, and is not kept by a long path or by what cannot be.
