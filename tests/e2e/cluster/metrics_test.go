@@ -454,7 +454,7 @@ func TestTop(t *testing.T) {
 	ctx := t.Context()
 	b.create(t, b.pod("web", nil))
 	b.awaitPod(t, "web", "is ready", ready)
-	token := b.reader(t, ctx, "nodes/metrics")
+	token := b.account(t, ctx, "reader", "nodes/metrics", "get")
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // --kubelet-insecure-tls
 	defer client.CloseIdleConnections()
 	url := fmt.Sprintf("https://127.0.0.1:%d/metrics/resource", b.node(t).Status.DaemonEndpoints.KubeletEndpoint.Port)
@@ -495,12 +495,13 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// reader makes a service account that may get a resource of nodes, and gives its token.
-func (b *bed) reader(t *testing.T, ctx context.Context, of string) string {
+// account makes a service account that may do something with a resource, of all nodes or in all namespaces, and gives
+// its token.
+func (b *bed) account(t *testing.T, ctx context.Context, name, of string, verbs ...string) string {
 	t.Helper()
-	name := b.name + "-reader"
+	name = b.name + "-" + name
 	check.Value(b.admin.CoreV1().ServiceAccounts(b.name).Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{of}, Verbs: []string{"get"}}}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{of}, Verbs: verbs}}}
 	check.Value(b.admin.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}))(t)
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
@@ -510,7 +511,7 @@ func (b *bed) reader(t *testing.T, ctx context.Context, of string) string {
 	resource, sub, _ := strings.Cut(of, "/")
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User:               "system:serviceaccount:" + b.name + ":" + name,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: resource, Subresource: sub, Name: b.name},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verbs[0], Resource: resource, Subresource: sub, Name: b.name},
 	}}
 	b.await(t, "the apiserver knows the role", func() error { // an agent that is told no keeps it for a while
 		said, err := b.admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
