@@ -143,6 +143,12 @@ func (c *client) status(t testing.TB) string {
 	return answer.Status
 }
 
+// connect connects from an address, and says nothing.
+func (b *besieged) connect(address string) (net.Conn, error) {
+	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	return from.Dial("tcp", b.Address())
+}
+
 // strangers hold all that they can: connections that say nothing, tokens that nobody knows, accounts without rights; and a
 // user who may ask for much does not read it. They come from addresses, and stay until the test ends.
 func (b *besieged) strangers(t testing.TB, connections, tokens int, addresses []string) {
@@ -177,8 +183,7 @@ func (b *besieged) strangers(t testing.TB, connections, tokens int, addresses []
 	}
 	check.Until(t, "tokens take all that there is for strangers", func() bool { return b.tokens.Load() >= tokensCrowded })
 	for i := range connections {
-		from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addresses[i%len(addresses)])}}
-		conn := check.Value(from.Dial("tcp", b.Address()))(t)
+		conn := check.Value(b.connect(addresses[i%len(addresses)]))(t)
 		t.Cleanup(func() { conn.Close() })
 	}
 	check.Until(t, "strangers have all connections that there are for them", func() bool {
@@ -216,29 +221,47 @@ func TestBesieged(t *testing.T) {
 	check.Equal(t, b.client(t, "127.0.0.1", "kubectl").status(t), "200 OK", "the answer on a new connection")
 }
 
+// took is how long requests for the pods took, the shortest first. They are made as long as goesOn says so of their
+// number.
+func (c *client) took(t testing.TB, goesOn func(n int) bool) (all []time.Duration) {
+	t.Helper()
+	for goesOn(len(all)) {
+		begun := time.Now()
+		check.Fatal(t, check.Is(c.status(t), "200 OK", "the answer"))
+		all = append(all, time.Since(begun))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// samples is how many requests are enough for a median.
+func samples(n int) bool { return n < 1000 }
+
+// compared reports the median of requests that were made alone, and of others beside something.
+func compared(b *testing.B, alone, beside []time.Duration) {
+	b.Helper()
+	a, of := alone[len(alone)/2], beside[len(beside)/2]
+	b.ReportMetric(float64(a.Microseconds()), "µs-alone")
+	b.ReportMetric(float64(of.Microseconds()), "µs-beside")
+	b.ReportMetric(float64(of)/float64(a), "ratio")
+}
+
+// besiegeTLS is besiege with TLS.
+func besiegeTLS(t testing.TB) *besieged {
+	t.Helper()
+	pair := check.Value(signedPair())(t)
+	return besiege(t, "https", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+}
+
 // BenchmarkBesieged: a request of a known client, beside 10,000 connections, 1,000 tokens and slow readers, and alone.
 func BenchmarkBesieged(b *testing.B) {
-	pair := check.Value(signedPair())(b)
-	s := besiege(b, "https", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+	s := besiegeTLS(b)
 	from := addresses(8)
 	known := s.client(b, "127.0.0.1", "kubectl")
-	const samples = 1000
-	median := func() time.Duration {
-		took := make([]time.Duration, samples)
-		for i := range took {
-			begun := time.Now()
-			check.Fatal(b, check.Is(known.status(b), "200 OK", "the answer"))
-			took[i] = time.Since(begun)
-		}
-		slices.Sort(took)
-		return took[samples/2]
-	}
-	alone := median()
+	known.took(b, samples) // the first requests take longer
+	alone := known.took(b, samples)
 	s.strangers(b, 10_000, 1000, from)
 	for b.Loop() {
-		beside := median()
-		b.ReportMetric(float64(alone.Microseconds()), "µs-alone")
-		b.ReportMetric(float64(beside.Microseconds()), "µs-beside")
-		b.ReportMetric(float64(beside)/float64(alone), "ratio")
+		compared(b, alone, known.took(b, samples))
 	}
 }
