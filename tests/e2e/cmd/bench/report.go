@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"text/template"
@@ -25,11 +26,14 @@ const (
 	simulation
 )
 
-// sections are the tables in their order. compared is what the column after the bar shows.
-var sections = []struct {
+// sectionOfReport is a table. compared is what the column after the bar shows.
+type sectionOfReport struct {
 	section                section
 	title, intro, compared string
-}{
+}
+
+// sections are the tables in their order.
+var sections = []sectionOfReport{
 	{alone, "A node of its own", `The cost of the node agent on top of the runtime. The floor is the cost of the runtime alone: the same CRI requests,
 made without an agent. Samples of the floor and of the agent alternate in one run. A program reports its own start:
 first it appends a line to a file on the host, and the benchmark reads the modification time of this file.
@@ -145,7 +149,8 @@ func (b *bench) report(ctx context.Context, results []result) map[string]string 
 	return texts
 }
 
-// document puts sections together: those of fresh, and of old what fresh does not have.
+// document puts sections together: those of fresh, and of old what fresh does not have. What other programs measure comes
+// last.
 func document(old string, fresh map[string]string) string {
 	text := preamble
 	for _, in := range sections {
@@ -155,6 +160,12 @@ func document(old string, fresh map[string]string) string {
 		}
 		if block != "" {
 			text += "\n" + strings.TrimRight(block, "\n") + "\n"
+		}
+	}
+	for i, block := range strings.Split(old, "\n## ") {
+		title, _, _ := strings.Cut(block, "\n")
+		if i > 0 && !slices.ContainsFunc(sections, func(s sectionOfReport) bool { return s.title == title }) {
+			text += "\n## " + strings.TrimRight(block, "\n") + "\n"
 		}
 	}
 	return text

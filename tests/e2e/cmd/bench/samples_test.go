@@ -72,12 +72,15 @@ func TestHostileFaults(t *testing.T) {
 	}
 }
 
+// TestDocumentKeepsWhatWasNotMeasured: also sections that this program does not know, at the end.
+//
 //tier:unit
 func TestDocumentKeepsWhatWasNotMeasured(t *testing.T) {
+	const others = "\n## Greedy pods\n\nby hand\n\n### Memory\n\nmore\n\n## Strangers\n\nby hand, too\n"
 	alone, cluster := sections[0].title, sections[1].title
-	first := document("", map[string]string{alone: "## " + alone + "\n\none\n", cluster: "## " + cluster + "\n\ntwo\n"})
+	first := document("", map[string]string{alone: "## " + alone + "\n\none\n", cluster: "## " + cluster + "\n\ntwo\n"}) + others
 	second := document(first, map[string]string{cluster: "## " + cluster + "\n\nthree\n"})
-	want := preamble + "\n## " + alone + "\n\none\n\n## " + cluster + "\n\nthree\n"
+	want := preamble + "\n## " + alone + "\n\none\n\n## " + cluster + "\n\nthree\n" + others
 	check.Equal(t, second, want, "got")
 }
 
