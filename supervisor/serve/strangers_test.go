@@ -221,8 +221,7 @@ func TestBesieged(t *testing.T) {
 	check.Equal(t, b.client(t, "127.0.0.1", "kubectl").status(t), "200 OK", "the answer on a new connection")
 }
 
-// took is how long requests for the pods took, the shortest first. They are made as long as goesOn says so of their
-// number.
+// took is how long requests for the pods took. They are made as long as goesOn says so of their number.
 func (c *client) took(t testing.TB, goesOn func(n int) bool) (all []time.Duration) {
 	t.Helper()
 	for goesOn(len(all)) {
@@ -230,20 +229,23 @@ func (c *client) took(t testing.TB, goesOn func(n int) bool) (all []time.Duratio
 		check.Fatal(t, check.Is(c.status(t), "200 OK", "the answer"))
 		all = append(all, time.Since(begun))
 	}
-	slices.Sort(all)
 	return all
 }
 
 // samples is how many requests are enough for a median.
 func samples(n int) bool { return n < 1000 }
 
-// compared reports the median of requests that were made alone, and of others beside something.
+// compared reports the median of requests that were made alone, and of others beside something, and how much longer the
+// slowest hundredth of these took.
 func compared(b *testing.B, alone, beside []time.Duration) {
 	b.Helper()
+	slices.Sort(alone)
+	slices.Sort(beside)
 	a, of := alone[len(alone)/2], beside[len(beside)/2]
 	b.ReportMetric(float64(a.Microseconds()), "µs-alone")
 	b.ReportMetric(float64(of.Microseconds()), "µs-beside")
 	b.ReportMetric(float64(of)/float64(a), "ratio")
+	b.ReportMetric(float64(beside[len(beside)*99/100])/float64(alone[len(alone)*99/100]), "ratio-p99")
 }
 
 // besiegeTLS is besiege with TLS.
