@@ -291,7 +291,6 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 		w := &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo}
 		text := imagepull.InvalidNameMessage(m.Ask.Image, err)
 		a.event(ctx, w, true, "InspectFailed", text)
-		a.shortly(ctx, w, imagepull.InvalidImageName)
 		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.InvalidImageName, Message: text})
 		return
 	}
@@ -387,7 +386,6 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*w
 			text := imagepull.NeverPresentMessage(i.name)
 			if w.told.Reason != imagepull.ErrImageNeverPull {
 				a.event(ctx, w, true, imagepull.ErrImageNeverPull, text)
-				a.shortly(ctx, w, imagepull.ErrImageNeverPull)
 			}
 			a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ErrImageNeverPull, Message: text})
 			next = sooner(next, now.Add(a.deps.LookEvery))

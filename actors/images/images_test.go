@@ -62,7 +62,7 @@ func TestNeverIsLookedForAgain(t *testing.T) {
 	r.Advance(time.Millisecond)
 	r.runtime.Answer(nil, look)
 	r.WantByListener("looked again, and nothing said twice", "runtime: "+look)
-	r.events.WantByListener("told once", "a: ErrImageNeverPull: "+never, "a: Failed: Error: ErrImageNeverPull")
+	r.events.WantByListener("told once", "a: ErrImageNeverPull: "+never)
 	r.has[img] = true
 	r.Advance(lookEvery)
 	r.runtime.Answer(nil, look)
@@ -145,7 +145,7 @@ func TestInvalidName(t *testing.T) {
 	_, err := imagepull.Parse(m.Ask.Image)
 	text := imagepull.InvalidNameMessage(m.Ask.Image, err)
 	r.WantByListener("at once", "a: app waits: InvalidImageName: "+text)
-	r.events.WantByListener("events", "a: InspectFailed: "+text, "a: Failed: Error: InvalidImageName")
+	r.events.WantByListener("event", "a: InspectFailed: "+text)
 }
 
 // TestBackoff: a pull that fails is made again after a wait that doubles, and the pod is told so. Another container of
@@ -163,9 +163,7 @@ func TestBackoff(t *testing.T) {
 	r.actor.Tell(sidecar)
 	r.WantByListener("another container waits too", "a: sidecar"+waits)
 	r.events.WantByListener("events",
-		`a: Pulling: Pulling image "`+img+`"`, "a: Failed: "+failed, "a: Failed: Error: ErrImagePull",
-		"a: BackOff: "+backingOff, "a: Failed: Error: ImagePullBackOff",
-		"a: BackOff: "+backingOff, "a: Failed: Error: ImagePullBackOff")
+		`a: Pulling: Pulling image "`+img+`"`, "a: Failed: "+failed, "a: BackOff: "+backingOff, "a: BackOff: "+backingOff)
 	r.Advance(base - time.Second - time.Millisecond)
 	r.WantByListener("not yet")
 	r.Advance(time.Millisecond)
@@ -305,7 +303,7 @@ func TestReasons(t *testing.T) {
 		r.runtime.Answer(refused(c.kind, c.text), pull)
 		r.WantByListener(c.reason, "runtime: "+pull, "a: app waits: "+c.reason+": "+c.message)
 		r.events.WantByListener("the event has the runtime's error", `a: Pulling: Pulling image "`+img+`"`,
-			`a: Failed: Failed to pull image "`+img+`": `+c.text, "a: Failed: Error: "+c.reason)
+			`a: Failed: Failed to pull image "`+img+`": `+c.text)
 		r.Advance(time.Second)
 		r.WantByListener("and then", "a: app waits: ImagePullBackOff: "+backingOff+": "+c.reason+": "+c.message)
 	}

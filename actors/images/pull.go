@@ -228,7 +228,6 @@ func (a *images) failed(
 		}
 		i.failures[w.pod.UID] = f
 		a.event(ctx, w, true, "Failed", fmt.Sprintf("Failed to pull image %q: %s", i.name, text))
-		a.shortly(ctx, w, reason)
 		if reason == imagepull.ErrImagePull {
 			a.warnOfSecrets(ctx, w)
 		}
@@ -248,7 +247,6 @@ func (a *images) backOff(ctx *kernel.Context[Message], i *image, held []*waiter)
 		next = sooner(next, until)
 		if reason == imagepull.ImagePullBackOff && w.told.Reason != reason {
 			a.event(ctx, w, false, "BackOff", imagepull.BackOffMessage(i.name))
-			a.shortly(ctx, w, reason)
 		}
 		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: reason, Message: message})
 		if w.ask.Policy != v1.PullAlways {

@@ -95,7 +95,7 @@ func TestSecretNotKnownYet(t *testing.T) {
 	r.WantByListener("without", "runtime: "+pull)
 	r.events.WantByListener("it may need none", `a: Pulling: Pulling image "`+img+`"`)
 	r.runtime.Answer(refused(port.Other, noTag), pull)
-	r.events.WantByListener("events", "a: Failed: "+failed, "a: Failed: Error: ErrImagePull",
+	r.events.WantByListener("events", "a: Failed: "+failed,
 		"a: FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (of-ann); "+
 			"attempting to pull the image may not succeed.")
 }

@@ -27,27 +27,14 @@ func (a *images) tell(w *waiter, s imagepull.Image) {
 	w.reply.Tell(pod.ImageAnswer{Container: w.ask.Container, Image: s})
 }
 
-// shortly says the reason alone, as the failure of each container that it holds up: the line that users
-// find first.
-func (a *images) shortly(ctx *kernel.Context[Message], w *waiter, reason string) {
-	for _, container := range imagepull.Held(w.pod, w.ask.Container) {
-		a.eventOf(ctx, w, container, true, "Failed", "Error: "+reason)
-	}
-}
-
+// event tells people of an image. Which containers can't be made without it, the pod's plan tells.
 func (a *images) event(ctx *kernel.Context[Message], w *waiter, warning bool, reason, message string) {
 	container := w.ask.Container
-	if _, is := imagepull.OfVolume(container); is {
-		container = "" // the pod's
-	}
-	a.eventOf(ctx, w, container, warning, reason, message)
-}
-
-func (a *images) eventOf(
-	ctx *kernel.Context[Message], w *waiter, container string, warning bool, reason, message string,
-) {
 	if w.ask.Ahead {
 		return
+	}
+	if _, is := imagepull.OfVolume(container); is {
+		container = "" // the pod's
 	}
 	a.deps.Events.Record(port.Event{
 		Pod: w.pod, Warning: warning, Reason: reason, Container: container, Message: message, At: ctx.Now(),

@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // early is the request of a container that waits for others.
@@ -31,8 +32,7 @@ func TestAheadOfItsTurn(t *testing.T) {
 	r.actor.Tell(r.asks("a", v1.PullAlways))
 	r.runtime.Answer(fails, pull)
 	r.WantByListener("its turn", "runtime: "+pull, "a: app waits: ErrImagePull: no such tag")
-	r.events.WantByListener("as if it were the first", `a: Pulling: Pulling image "`+img+`"`, "a: Failed: "+failed,
-		"a: Failed: Error: ErrImagePull")
+	r.events.WantByListener("as if it were the first", `a: Pulling: Pulling image "`+img+`"`, "a: Failed: "+failed)
 	r.Advance(base - time.Millisecond)
 	r.WantByListener("the backoff of the first", waits)
 	r.Advance(time.Millisecond)
@@ -91,16 +91,24 @@ func TestThereInTurn(t *testing.T) {
 	r.WantByListener("its turn: what the name means now", "runtime: "+pull)
 }
 
-// TestImageOfAVolume: the events of the pull are the pod's. That it failed is told of each container that waits for it.
+// containersOf are whose events were recorded.
+type containersOf []string
+
+// Record implements port.Recorder.
+func (c *containersOf) Record(e port.Event) { *c = append(*c, e.Container+": "+e.Reason) }
+
+// TestImageOfAVolume: the events of its pull are the pod's.
 func TestImageOfAVolume(t *testing.T) {
-	r := newRig(t)
-	m := r.asks("a", v1.PullAlways)
-	m.Ask.Container = imagepull.VolumeImage("data")
-	for _, name := range []string{"app", "web"} {
-		m.Pod.Spec.Containers = append(m.Pod.Spec.Containers, v1.Container{Name: name, VolumeMounts: []v1.VolumeMount{{Name: "data"}}})
+	for of, want := range map[string][]string{
+		"app":                         {"app: Pulling", "app: Failed"},
+		imagepull.VolumeImage("data"): {": Pulling", ": Failed"},
+	} {
+		var got containersOf
+		r := makeRig(t, func(_ *rig, d *images.Deps) { d.Events = &got })
+		m := r.asks("a", v1.PullAlways)
+		m.Ask.Container = of
+		r.actor.Tell(m)
+		r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
+		check.Same(t, []string(got), want, "events of %s", of)
 	}
-	r.actor.Tell(m)
-	r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
-	r.events.WantByListener("events", `a: Pulling: Pulling image "`+img+`"`, "a: Failed: "+failed,
-		"a: Failed: Error: ErrImagePull", "a: Failed: Error: ErrImagePull")
 }

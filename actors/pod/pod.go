@@ -365,7 +365,7 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 	for {
 		in = p.input(ctx.Now())
 		out = podplan.Plan(in)
-		p.facts.Crash, p.facts.Overdue = out.Crash, out.Overdue
+		p.facts.Crash, p.facts.Overdue, p.facts.Waited = out.Crash, out.Overdue, out.Waiting
 		for _, n := range out.Notes {
 			p.note(ctx, n)
 		}

@@ -121,6 +121,37 @@ func TestImageIsLookedForInTurn(t *testing.T) {
 	}
 }
 
+// TestImageOfAVolumeInTurn: that a container can't be made, as the image of a volume can't be had, is told when it is
+// its turn. Of the pod it is told before.
+func TestImageOfAVolumeInTurn(t *testing.T) {
+	const data = "registry.test/data:1"
+	w := parallelNode(t, 1)
+	w.registry.Withdraw(data)
+	w.add(emptyPod("web").main("app").imageVolume("data", data).init("fill").script("fill", "run-for", "100s"))
+	told := func(container string) (out []string) {
+		for _, e := range w.events {
+			if e.Reason == "Failed" && e.Container == container {
+				out = append(out, e.Message)
+			}
+		}
+		return out
+	}
+	w.until(10*time.Second, "the init container", func() bool { return w.runs("web", "fill", 0) })
+	w.run(95 * time.Second)
+	if len(told("")) == 0 || len(told("app")) > 0 {
+		t.Errorf("of the pod is told %q, of the container %q", told(""), told("app"))
+	}
+	w.run(10 * time.Minute)
+	for _, reason := range []string{"ErrImagePull", "ImagePullBackOff"} {
+		if !slices.Contains(told("app"), "Error: "+reason) {
+			t.Errorf("of the container is told %q, not %s", told("app"), reason)
+		}
+	}
+	w.registry.Put(data, simcri.RegistryImage{})
+	w.allUp(6 * time.Minute)
+	w.quiet()
+}
+
 // TestSidecarOfAnEndingPod: the last container of a pod that restarts none fails its probe. A sidecar that fails its own
 // meanwhile is not restarted.
 func TestSidecarOfAnEndingPod(t *testing.T) {

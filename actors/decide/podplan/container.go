@@ -239,6 +239,9 @@ func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, tur
 	if volumes, bad := p.volumeImages(c, turn && !held); !volumes {
 		ref, failed = "", failed || bad
 	}
+	if failed {
+		p.tellNoImage(c.Name)
+	}
 	l := Lane{Kind: LaneContainer, Name: c.Name}
 	switch f, tried := p.in.Failures[l]; {
 	case tried:

@@ -67,6 +67,9 @@ type Facts struct {
 	// Crash is what the crash-loop backoff remembers, by container name. The plan returns the next
 	// value in Output.Crash.
 	Crash map[string]backoff.Crash
+	// Waited is why containers did not run by the last plan: what users were told is not told again. The plan returns the
+	// next value in Output.Waiting. Lost with the actor: told once more.
+	Waited flat.Map[string, Waiting]
 
 	// Resized: the pod was resized, so the limits of its containers matter.
 	Resized bool

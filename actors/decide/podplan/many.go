@@ -23,6 +23,7 @@ type many struct {
 	specs  func(string) (*v1.Container, podspec.Kind)
 	busyOn func(Lane) (Effect, bool)
 	images func(string) (imagepull.Image, bool)
+	waited func(string) (Waiting, bool)
 	// imageVolumes are the places in the spec of volumes that are images, imageNames by name; sought: they were looked
 	// for.
 	imageVolumes []int
@@ -132,6 +133,18 @@ func (p *planner) imageOf(name string) imagepull.Image {
 	}
 	image, _ := p.images(name)
 	return image
+}
+
+// waitedFor is why a container did not run by the last plan; the zero value if it ran, or there was none.
+func (p *planner) waitedFor(name string) Waiting {
+	if len(p.in.Waited) <= flat.Few {
+		return p.in.Waited.At(name)
+	}
+	if p.waited == nil {
+		p.waited = p.in.Waited.Index()
+	}
+	w, _ := p.waited(name)
+	return w
 }
 
 // imageVolumesOf are the volumes that are images and that a container mounts, in the order of the spec.

@@ -122,6 +122,13 @@ func TestMany(t *testing.T) {
 				}})
 			}
 		},
+		"their images can't be had": func(in *podplan.Input, _ int) {
+			unmade(in, 0)
+			for i := range in.Images {
+				in.Images[i].Value.State, in.Images[i].Value.Reason = imagepull.Failed, "ErrImagePull"
+			}
+			in.Waited = podplan.Plan(*in).Waiting
+		},
 		"the sandbox is gone": func(in *podplan.Input, _ int) { in.View.Sandboxes[0].State = observed.SandboxNotReady },
 		"they are stopped":    func(in *podplan.Input, _ int) { terminating(in) },
 		"sidecars are stopped": func(in *podplan.Input, _ int) {

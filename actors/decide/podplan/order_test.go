@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func TestPlanOrder(t *testing.T) {
 			in.Images.Set("a", imagepull.Image{State: imagepull.Pending, Image: "img:1"})
 		}, "" + a},
 		{"the image of the first can't be pulled", upInput, func(in *Input) { two(in); in.Images.Set("a", fails) },
-			"create b#0 in s0; a: ErrImagePull; b: ContainerCreating"},
+			"create b#0 in s0; a: ErrImagePull; b: ContainerCreating; Failed! Error: ErrImagePull"},
 		{"the first can't be made", upInput, func(in *Input) {
 			two(in)
 			failedLane(in, Lane{Kind: LaneContainer, Name: "a"}, 1, 0, "CreateContainerError")
@@ -159,7 +160,7 @@ func TestPlanAhead(t *testing.T) {
 		{"its turn, it is being pulled", upInput, turn(image(imagepull.Pending, true)), "image a#0; " + waits},
 		{"its turn, it is there", upInput, turn(image(imagepull.Ready, true)), "image a#0; " + waits},
 		{"its turn, asked", upInput, turn(image(imagepull.Pending, false)), waits},
-		{"its turn, it fails", upInput, turn(image(imagepull.Failed, false)), "a: ErrImagePull"},
+		{"its turn, it fails", upInput, turn(image(imagepull.Failed, false)), "a: ErrImagePull; Failed! Error: ErrImagePull"},
 		{"its turn, and made", upInput, turn(image(imagepull.Ready, false)), "create a#0 in s0; " + waits},
 		{"the image of a volume", upInput, func(in *Input) {
 			image(imagepull.Ready, true)(in)
@@ -168,6 +169,77 @@ func TestPlanAhead(t *testing.T) {
 			main0(in).VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
 			in.Images.Set(imagepull.VolumeImage("v"), imagepull.Image{State: imagepull.Failed, Image: "img:2", Reason: "ErrImagePull"})
 		}, waits},
+	})
+}
+
+// TestPlanNoImage: that an image can't be had is told once for each reason, of each container whose turn it is: users
+// find it by the field path of the event. (kuberuntime_manager.go toKubeContainerImageVolumes, called for what is
+// started)
+func TestPlanNoImage(t *testing.T) {
+	image := func(in *Input, name, reason string) {
+		in.Images.Set(name, imagepull.Image{State: imagepull.Failed, Image: "img:2", Reason: reason})
+	}
+	// volume is mounted by these containers, and its image can't be had. The pod has main containers a, b and c.
+	volume := func(reason string, by ...string) func(*Input) {
+		return func(in *Input) {
+			s := &in.Pod.Spec
+			for _, name := range []string{"b", "c"} {
+				s.Containers = append(s.Containers,
+					v1.Container{Name: name, Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent})
+				in.Images.Set(name, in.Images.At("a"))
+			}
+			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{
+				Image: &v1.ImageVolumeSource{Reference: "img:2"}}}}
+			for _, list := range [][]v1.Container{s.InitContainers, s.Containers} {
+				for i := range list {
+					if slices.Contains(by, list[i].Name) {
+						list[i].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
+					}
+				}
+			}
+			image(in, imagepull.VolumeImage("v"), reason)
+		}
+	}
+	after := func(f func(*Input), init ...observed.Container) func(*Input) {
+		return func(in *Input) {
+			withInit(in, false)
+			f(in)
+			containers(in, init...)
+		}
+	}
+	waited := func(f func(*Input), reason string) func(*Input) {
+		return func(in *Input) {
+			f(in)
+			in.Waited.Set("a", Waiting{Reason: reason})
+		}
+	}
+	own := func(in *Input) { image(in, "a", "ErrImagePull"); main0(in).Image = "img:2" }
+	const initializing = "a: PodInitializing; b: PodInitializing; c: PodInitializing"
+	checkPlans(t, []planCase{
+		{"told", upInput, own, "a: ErrImagePull; Failed! Error: ErrImagePull"},
+		{"once", upInput, waited(own, "ErrImagePull"), "a: ErrImagePull"},
+		{"for each reason", upInput, waited(own, "ImagePullBackOff"), "a: ErrImagePull; Failed! Error: ErrImagePull"},
+		{"of a volume", upInput, volume("ImagePullBackOff", "a", "c"),
+			"create b#0 in s0; a: ImagePullBackOff; b: ContainerCreating; c: ImagePullBackOff; " +
+				"Failed! Error: ImagePullBackOff; Failed! Error: ImagePullBackOff"},
+		{"of a volume, told of one", upInput, waited(volume("ErrImagePull", "a", "c"), "ErrImagePull"),
+			"create b#0 in s0; a: ErrImagePull; b: ContainerCreating; c: ErrImagePull; Failed! Error: ErrImagePull"},
+		{"of its own and of a volume", upInput, func(in *Input) { own(in); volume("ImagePullBackOff", "a")(in) },
+			"image b#0; image c#0; a: ImagePullBackOff; b: ContainerCreating; c: ContainerCreating; " +
+				"Failed! Error: ImagePullBackOff"},
+		{"not its turn", upInput, after(volume("ErrImagePull", "a"), alive("i", 0)), initializing},
+		{"its turn", upInput, after(volume("ErrImagePull", "a"), exited("i", 0, 0, 0)),
+			"create b#0 in s0; create c#0 in s0; a: ErrImagePull; b: PodInitializing; c: PodInitializing; " +
+				"Failed! Error: ErrImagePull"},
+		{"an init container holds up the others", upInput, after(volume("ErrImagePull", "i", "a")),
+			initializing + "; i: ErrImagePull; Failed! Error: ErrImagePull"},
+		{"of an ephemeral container", runInput, func(in *Input) {
+			volume("ErrImagePull")(in)
+			in.Pod.Spec.Containers = in.Pod.Spec.Containers[:1]
+			in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
+				Name: "e", Image: "img:1", VolumeMounts: []v1.VolumeMount{{Name: "v", MountPath: "/v"}}}}}
+			in.Images.Set("e", in.Images.At("a"))
+		}, "e: ErrImagePull; Failed! Error: ErrImagePull"},
 	})
 }
 

@@ -111,7 +111,7 @@ func TestPlanBeginning(t *testing.T) {
 		{"image not there", upInput, func(in *Input) { in.Images.Set("a", imagepull.Image{State: imagepull.Pending, Image: "img:1"}) }, "a: ContainerCreating"},
 		{"image fails", upInput, func(in *Input) {
 			in.Images.Set("a", imagepull.Image{State: imagepull.Failed, Image: "img:1", Reason: "ErrImagePull"})
-		}, "a: ErrImagePull"},
+		}, "a: ErrImagePull; Failed! Error: ErrImagePull"},
 		{"image of another name", upInput, func(in *Input) { main0(in).Image = "img:2" }, "image a#0; a: ContainerCreating"},
 		{"all there", upInput, nil, "create a#0 in s0; a: ContainerCreating"},
 		{"two at once", upInput, func(in *Input) {

@@ -33,6 +33,15 @@ func (p *planner) setWaiting(name, reason, message string) {
 	p.waits.Set(name, Waiting{Reason: reason, Message: message})
 }
 
+// tellNoImage tells users that a container whose turn it is can't be made, because its image or that of a volume can't
+// be had: once for each reason. A kubelet tells it at each look at the pod (kuberuntime_container.go startContainer,
+// kuberuntime_manager.go toKubeContainerImageVolumes).
+func (p *planner) tellNoImage(name string) {
+	if w := p.waits.At(name); w != p.waitedFor(name) {
+		p.note(Note{Warning: true, Reason: "Failed", Container: name, Message: "Error: " + w.Reason})
+	}
+}
+
 // waitAll sets the default waiting reason for all containers of a pod that is not known yet.
 func (p *planner) waitAll() {
 	if len(p.in.View.Containers) > 0 {

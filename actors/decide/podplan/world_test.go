@@ -145,7 +145,7 @@ func (w *world) plan() {
 		if again := Plan(*in); !reflect.DeepEqual(out, again) {
 			w.fail("two plans of one input:\n%+v\n%+v", out, again)
 		}
-		in.Crash = out.Crash
+		in.Crash, in.Waited = out.Crash, out.Waiting
 		if out.Outcome == Done {
 			if in.Life != podlife.Syncing {
 				w.fail("Done while %v", in.Life)

@@ -159,7 +159,7 @@ func (w *world) plan() {
 		if !reflect.DeepEqual(in.Crash, w.mem.Crash) {
 			w.failf("the plan changed its input")
 		}
-		w.out, w.mem.Crash = out, out.Crash
+		w.out, w.mem.Crash, w.mem.Waited = out, out.Crash, out.Waiting
 		if out.Outcome == podplan.Done {
 			w.stop = out.Stop
 			w.life = podlife.Next(w.life, podlife.Completed)
