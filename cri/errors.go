@@ -97,9 +97,9 @@ var runtimeTexts = []text{
 	// The plugin is still loading its state.
 	{port.Unavailable, "", loading},
 	{port.InvalidImageName, "", badName},
-	// The image is gone from the node; if anything else is missing, it is the sandbox.
+	// An image is gone from the node, the container's or that of a volume; if anything else is missing, it is the sandbox.
 	{port.ImageNotFound, "CreateContainer",
-		regexp.MustCompile(`failed to (resolve|get) image|image not known|locating image`)},
+		regexp.MustCompile(`failed to (resolve|get) image|image not known|locating image|image ".*" does not exist locally`)},
 	{port.NetworkNotReady, runPodSandbox,
 		regexp.MustCompile(`cni (plugin|config) (not |un)initialized|No CNI configuration file`)},
 	{port.InvalidConfig, runPodSandbox,

@@ -43,6 +43,12 @@ func (r *Runtime) createContainer(
 					return
 				}
 			}
+			for i := range q.Mounts {
+				if of := q.Mounts[i].Image; of != "" && r.findImage(of) == nil {
+					o.Refusef(port.ImageNotFound, "ImageVolumeMountFailed: failed to resolve image "+of+": not found")
+					return
+				}
+			}
 			c.id, c.sandbox, c.served = r.newID(), s, served
 			c.specHash, c.logDirectory = q.SpecHash, q.LogDirectory
 			c.placement, c.devices = q.Placement, q.Devices

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const appImage = "registry.test/app:1"
@@ -99,6 +100,19 @@ func TestImageIsBroughtByHand(t *testing.T) {
 			w.quiet()
 		})
 	}
+}
+
+// TestLostImageOfAVolume: somebody removes the image of a volume beside a pod that runs. A container that is made again
+// has it pulled again. (crictl rmi --prune does not know that volumes use images)
+func TestLostImageOfAVolume(t *testing.T) {
+	const data = "registry.test/data:1"
+	w := parallelNode(t, 1)
+	w.registry.Put(data, simcri.RegistryImage{})
+	w.add(aPod("web").imageVolume("data", data).script("app", "run-for", "1h"))
+	w.allUp(10 * time.Second)
+	w.rt.RemoveImage(t.Context(), data, func(err error) { check.Fatal(t, err) })
+	w.until(2*time.Hour, "the container was made again", func() bool { return w.runs("web", "app", 1) })
+	w.quiet()
 }
 
 // imageVolume is a volume with the files of an image.

@@ -48,7 +48,7 @@ func (a CreateContainer) succeeded(f *Facts, s Situation, r Result, _ bool) {
 
 func (a CreateContainer) failed(f *Facts, p Problem) string {
 	if p.NoImage {
-		f.Images.Delete(a.Name) // it was removed after images found it: ask again
+		f.lostImages(a.Name)
 	}
 	if p.Invalid {
 		return ConfigError

@@ -130,7 +130,7 @@ type Problem struct {
 	Unanswered bool
 	// InDoubt: it may have worked, or may yet.
 	InDoubt bool
-	// NotFound: the object does not exist. NoImage: the image of the container does not exist.
+	// NotFound: the object does not exist. NoImage: the image of the container, or of one of its volumes, does not exist.
 	NotFound, NoImage bool
 	// Invalid: the object cannot be made as asked.
 	Invalid bool
@@ -293,6 +293,15 @@ func (f *Facts) RuntimeBack() {
 			f.Failures[lane] = failure
 		}
 	}
+}
+
+// lostImages has the image of a container asked for again, and those of the pod's volumes: the runtime does not have
+// one of them any more, and does not say which.
+func (f *Facts) lostImages(container string) {
+	f.Images.DeleteFunc(func(name string, _ imagepull.Image) bool {
+		_, volume := imagepull.OfVolume(name)
+		return volume || name == container
+	})
 }
 
 // AskAgain forgets pending answers of images and volumes, and all answers of claims, and of resources,

@@ -11,6 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // two is a pod of two main containers, of which the first has a postStart hook. They have ended as the functions say.
@@ -241,6 +243,19 @@ func TestPlanNoImage(t *testing.T) {
 			in.Images.Set("e", in.Images.At("a"))
 		}, "e: ErrImagePull; Failed! Error: ErrImagePull"},
 	})
+}
+
+// TestPlanLostImage: if the runtime has lost an image, it may be that of the container or of a volume. Both are asked
+// for again. It was the container's alone, so a container whose volume's image was removed did not come back.
+func TestPlanLostImage(t *testing.T) {
+	in := upInput()
+	ready := in.Images.At("a")
+	in.Images.Set(imagepull.VolumeImage("v"), ready)
+	in.Images.Set("b", ready)
+	e := CreateContainer{Name: "a", SandboxID: "s0"}
+	in.Begin(e, t0)
+	in.Failed(e, Situation{Now: t0}, Problem{Detail: "no image", NoImage: true})
+	check.Same(t, in.Images, flat.Map[string, imagepull.Image]{{Key: "b", Value: ready}}, "left")
 }
 
 // TestPlanHeldUpSays: users see what a container waits for.
