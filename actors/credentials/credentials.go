@@ -227,10 +227,11 @@ type waiting struct {
 	part int
 }
 
-// tokenKey tells tokens apart. Two pods never share one.
+// tokenKey tells tokens apart. Two pods never share one, nor do two service accounts that had the same name.
 type tokenKey struct {
-	pod                       types.UID
-	namespace, name, audience string
+	pod      types.UID
+	account  string // its UID
+	audience string
 }
 
 type token struct {

@@ -261,6 +261,11 @@ func TestTokens(t *testing.T) {
 	if strings.Contains(r.Log.String(), "token-1") {
 		t.Errorf("a token is logged: %s", r.Log.String())
 	}
+	r.Forget()
+	r.account = r.account.DeepCopy()
+	r.account.UID = "u2"
+	r.ask("a.reg.io/app", pod("a", "robot"))
+	r.WantByListener("another account of that name", "plugin: sa a.reg.io/app with token-3-shop-robot-reg-a map[role:r]")
 }
 
 // TestWithoutAccount: a plugin that does not require an account is asked without one, and the answer is everybody's.

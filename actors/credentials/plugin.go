@@ -88,7 +88,7 @@ func (a *credentials) gotAccount(ctx *kernel.Context[Message], m account) {
 	p.account = credentialprovider.Account{
 		UID: string(o.UID), Namespace: o.Namespace, Name: o.Name, Annotations: annotations,
 	}
-	k := tokenKey{q.of.Pod.UID, o.Namespace, o.Name, t.Audience}
+	k := tokenKey{q.of.Pod.UID, p.account.UID, t.Audience}
 	if got, ok := a.tokens[k]; ok && ctx.Now().Before(got.until) {
 		p.account.Token = got.value
 		a.ask(ctx, m.ask, m.part)
@@ -120,7 +120,7 @@ func (a *credentials) issued(ctx *kernel.Context[Message], m issued) {
 	}
 	now := ctx.Now()
 	maps.DeleteFunc(a.tokens, func(_ tokenKey, t token) bool { return !now.Before(t.until) })
-	k := tokenKey{q.of.Pod.UID, p.account.Namespace, p.account.Name, a.plugins[p.plugin].Token.Audience}
+	k := tokenKey{q.of.Pod.UID, p.account.UID, a.plugins[p.plugin].Token.Audience}
 	a.tokens[k] = token{m.token.Token, podobjects.RenewAt(now, m.token.ExpirationTimestamp.Time, 0, ctx.Rand().Float64())}
 	p.account.Token = m.token.Token
 	a.ask(ctx, m.ask, m.part)
