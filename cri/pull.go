@@ -20,7 +20,7 @@ func (c *Client) PullImage(ctx context.Context, r port.PullImage, done func(ref 
 		}
 		if r.Pod != nil {
 			request.Image.Annotations = r.Pod.Annotations
-			request.SandboxConfig = translate.PullContext(r.Pod)
+			request.SandboxConfig = translate.PullContext(c.node(), r.Pod)
 		}
 		answer, err := c.images.PullImage(ctx, request)
 		return answer.GetImageRef(), err

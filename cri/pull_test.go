@@ -5,9 +5,12 @@ import (
 	"maps"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/translate"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func pull(t *testing.T, c *Client, r port.PullImage) (string, error) {
@@ -21,7 +24,11 @@ func TestPullSendsWhoItIsFor(t *testing.T) {
 		got = r
 		return "sha256:ab", nil
 	}}
-	c := dial(t, f, nil)
+	c := dial(t, f, func(config *Config) {
+		config.Node = func() *translate.Node {
+			return &translate.Node{CgroupParent: func(p *v1.Pod) string { return "/pods/" + string(p.UID) }}
+		}
+	})
 	pod := testPod()
 	pod.Annotations = map[string]string{"example.com/snapshotter": "lazy"}
 	ref, err := pull(t, c, port.PullImage{Image: "r.io/a:1", Pod: pod, Auth: &port.ImageAuth{Username: "u", Password: "p"}})
@@ -31,6 +38,7 @@ func TestPullSendsWhoItIsFor(t *testing.T) {
 	if got.GetImage().GetImage() != "r.io/a:1" || got.GetAuth().GetPassword() != "p" || got.GetSandboxConfig().GetMetadata().GetUid() != "u1" {
 		t.Errorf("%v", got)
 	}
+	check.Equal(t, got.GetSandboxConfig().GetLinux().GetCgroupParent(), "/pods/u1", "the pod's cgroup")
 	if !maps.Equal(got.GetImage().GetAnnotations(), pod.Annotations) {
 		t.Errorf("the image has the annotations %v", got.GetImage().GetAnnotations())
 	}

@@ -23,30 +23,28 @@ func Sandbox(n *Node, r *port.RunPodSandbox) (*runtimeapi.RunPodSandboxRequest, 
 	return &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: r.RuntimeHandler}, nil
 }
 
-// PullContext is the part of a sandbox's configuration for an image pull: the pod's identity, and
-// the annotations that runtimes read.
-func PullContext(pod *v1.Pod) *runtimeapi.PodSandboxConfig {
-	return &runtimeapi.PodSandboxConfig{
+// PullContext is the part of a sandbox's configuration for an image pull: the pod's identity, the annotations that
+// runtimes read, and its cgroup, in which CRI-O pulls if it is to (separate_pull_cgroup).
+func PullContext(n *Node, pod *v1.Pod) *runtimeapi.PodSandboxConfig {
+	c := &runtimeapi.PodSandboxConfig{
 		Metadata:    &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID)},
 		Labels:      SandboxLabels(pod),
 		Annotations: podspec.Annotations(pod),
-	}
-}
-
-func sandboxConfig(n *Node, r *port.RunPodSandbox) (*runtimeapi.PodSandboxConfig, error) {
-	pod := r.Pod
-	c := PullContext(pod)
-	c.Metadata.Attempt = r.Attempt
-	c.LogDirectory = PodLogDirectory(n.podLogs(), pod)
-	c.DnsConfig = dnsConfig(n, pod)
-	c.Linux = &runtimeapi.LinuxPodSandboxConfig{
-		Sysctls:   sysctls(pod),
-		Resources: sandboxResources(n, pod),
-		Overhead:  overhead(n, pod),
+		Linux:       &runtimeapi.LinuxPodSandboxConfig{},
 	}
 	if n.CgroupParent != nil {
 		c.Linux.CgroupParent = n.CgroupParent(pod)
 	}
+	return c
+}
+
+func sandboxConfig(n *Node, r *port.RunPodSandbox) (*runtimeapi.PodSandboxConfig, error) {
+	pod := r.Pod
+	c := PullContext(n, pod)
+	c.Metadata.Attempt = r.Attempt
+	c.LogDirectory = PodLogDirectory(n.podLogs(), pod)
+	c.DnsConfig = dnsConfig(n, pod)
+	c.Linux.Sysctls, c.Linux.Resources, c.Linux.Overhead = sysctls(pod), sandboxResources(n, pod), overhead(n, pod)
 	var err error
 	if c.Linux.SecurityContext, err = sandboxSecurity(n, r); err != nil {
 		return nil, err
