@@ -79,8 +79,9 @@ type waiter struct {
 	reply   kernel.Ref[pod.Message]
 	secrets *imagepull.Fit
 	lookup
-	// told is what it was told last; pulled, that a pull was made for it.
+	// told is what it was told last; again, that it has asked since. pulled: a pull was made for it.
 	told   imagepull.Image
+	again  bool
 	pulled bool
 	// served: it has it, and is about to leave.
 	served bool

@@ -303,7 +303,8 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	}
 	if n >= 0 && i.waiting[n].reply == m.ReplyTo && i.waiting[n].ask.Attempt == m.Ask.Attempt &&
 		i.waiting[n].ask.Ahead == m.Ask.Ahead {
-		if w := i.waiting[n]; !w.secrets.Same(m.Secrets) { // only what it pulls with may be new
+		w := i.waiting[n]
+		if w.again = true; !w.secrets.Same(m.Secrets) { // only what it pulls with may be new
 			i.parts(w)
 			w.secrets, w.refusedBy = m.Secrets, nil
 		}

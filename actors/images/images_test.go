@@ -69,6 +69,24 @@ func TestNeverIsLookedForAgain(t *testing.T) {
 	r.WantByListener("there", "runtime: "+look, "a: "+ready)
 }
 
+// TestAskedAgain: a pod whose actor has begun anew, or which was told that answers may be lost, is told again why it
+// waits. People are not.
+func TestAskedAgain(t *testing.T) {
+	r := newRig(t)
+	r.actor.Tell(r.asks("a", v1.PullNever))
+	r.actor.Tell(r.asks("b", v1.PullAlways))
+	r.runtime.Answer(nil, look)
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
+	r.Advance(time.Second)
+	r.Forget()
+	r.events.Forget()
+	r.actor.Tell(r.asks("a", v1.PullNever))
+	r.actor.Tell(r.asks("b", v1.PullAlways))
+	r.WantByListener("again", "a: app waits: ErrImageNeverPull: "+never,
+		"b: app waits: ImagePullBackOff: "+backingOff+": ErrImagePull: "+noTag)
+	r.events.WantByListener("told")
+}
+
 // TestTwoPodsMakeOnePull: and each is told of it in its events.
 func TestTwoPodsMakeOnePull(t *testing.T) {
 	r := newRig(t)

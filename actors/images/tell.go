@@ -18,12 +18,13 @@ func (a *images) ready(i *image, w *waiter) {
 	w.served = true
 }
 
+// tell tells a waiter what it waits for, unless it knows that. One that has asked again may have lost it.
 func (a *images) tell(w *waiter, s imagepull.Image) {
 	s.Attempt, s.Image, s.Ahead = w.ask.Attempt, w.ask.Image, w.ask.Ahead
-	if w.told == s {
+	if w.told == s && !w.again {
 		return
 	}
-	w.told = s
+	w.told, w.again = s, false
 	w.reply.Tell(pod.ImageAnswer{Container: w.ask.Container, Image: s})
 }
 
