@@ -108,7 +108,8 @@ func (a *images) pullAhead(ctx *kernel.Context[Message], with []imagepull.Creden
 		with = nothing
 	}
 	i := a.get(h.name)
-	i.ahead, i.next, i.tried, i.begun, h.stage = true, with, nil, ctx.Now(), pullingAhead
+	i.ahead, i.next, i.tried, i.told, i.inherited = true, with, nil, nil, false
+	i.begun, h.stage = ctx.Now(), pullingAhead
 	h.watch = ctx.After(aheadWatch, aheadLook{})
 	if a.deps.Records != nil {
 		a.intend(ctx, i)

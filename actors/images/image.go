@@ -27,10 +27,12 @@ type image struct {
 	// failures are those of each pod's pulls since it last had the image, looks of looks.
 	failures map[types.UID]failures
 	looks    imagepull.Failures
-	// begun is when the pull under way was asked for. took is the duration of the last one that worked,
-	// waited with the time in the queue.
-	begun        time.Time
-	took, waited time.Duration
+	// begun is when the pull under way was asked for. took is the duration of the last one that worked, which was at
+	// ended.
+	begun, ended time.Time
+	took         time.Duration
+	// told are the pods of which a container was told that it is being pulled.
+	told map[types.UID]bool
 	// with is what the pull under way is made with, next what is tried after it,
 	// and tried what failed before it.
 	with  imagepull.Credential
@@ -79,10 +81,12 @@ type waiter struct {
 	reply   kernel.Ref[pod.Message]
 	secrets *imagepull.Fit
 	lookup
-	// told is what it was told last; again, that it has asked since. pulled: a pull was made for it.
+	// told is what it was told last; again, that it has asked since. pulled: a pull was made that brought it the image.
 	told   imagepull.Image
 	again  bool
 	pulled bool
+	// since is when people were told that it waits for a pull; zero if they were not, or that pull failed.
+	since time.Time
 	// served: it has it, and is about to leave.
 	served bool
 	// verdict is whether it may use the image that is there, and refusedBy the record that says that it may not.

@@ -313,8 +313,11 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	}
 	w := &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo, secrets: m.Secrets}
 	if n >= 0 {
-		if i.waiting[n].ask.Ahead && !m.Ask.Ahead {
-			a.itsTurn(ctx, i, w)
+		switch before := i.waiting[n]; {
+		case before.ask.Ahead == m.Ask.Ahead:
+			w.since = before.since
+		case before.ask.Ahead:
+			i.itsTurn(w)
 		}
 		a.leave(ctx, i, mine)
 	}
@@ -376,12 +379,7 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*w
 		}
 		switch decision {
 		case imagepull.UsePresent:
-			text := imagepull.PresentMessage(i.name, a.deps.Records != nil)
-			if w.pulled {
-				text = imagepull.PulledMessage(i.name, i.took, i.waited, i.info.SizeBytes)
-			}
-			a.event(ctx, w, false, "Pulled", text)
-			a.ready(i, w)
+			a.ready(ctx, i, w)
 			had = true
 		case imagepull.NeverPresent:
 			text := imagepull.NeverPresentMessage(i.name)
@@ -414,7 +412,11 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*w
 		next = sooner(next, a.backOff(ctx, i, held))
 	}
 	switch {
-	case len(pulling) == 0 || i.pulling != 0:
+	case len(pulling) == 0:
+	case i.pulling != 0:
+		for _, w := range pulling {
+			a.tellPulling(ctx, i, w)
+		}
 	case now.Before(i.turnAt):
 		next = sooner(next, i.turnAt)
 	case !a.mayTurn(i, pulling):

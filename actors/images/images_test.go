@@ -99,7 +99,63 @@ func TestTwoPodsMakeOnePull(t *testing.T) {
 	r.runtime.Answer(nil, look)
 	r.WantByListener("both have it", "a: "+ready, "b: "+ready)
 	pulled := `Pulled: Successfully pulled image "` + img + `" in 3s (3s including waiting). Image size: 4096 bytes.`
-	r.events.WantByListener("both events", `a: Pulling: Pulling image "`+img+`"`, "a: "+pulled, "b: "+pulled)
+	pulling := `Pulling: Pulling image "` + img + `"`
+	r.events.WantByListener("both events", "a: "+pulling, "b: "+pulling, "a: "+pulled, "b: "+pulled)
+}
+
+// TestEventsOfASharedPull: who waits for a pull that another pod has begun is told that it is pulled, and for how long
+// it has waited itself. Who found the image there was told that. (image_manager.go EnsureImageExists)
+func TestEventsOfASharedPull(t *testing.T) {
+	r := newRig(t)
+	tell := func(pod, container string, policy v1.PullPolicy) {
+		m := r.asks(pod, policy)
+		m.Ask.Container = container
+		r.actor.Tell(m)
+		r.Settle()
+	}
+	pulled := func(took time.Duration) string {
+		return "Pulled: " + imagepull.PulledMessage(img, took, took, 4096)
+	}
+	const pulling = `Pulling: Pulling image "` + img + `"`
+	const present = `Pulled: Container image "` + img + `" already present on machine`
+	tell("failed", "app", v1.PullAlways)
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
+	tell("late", "app", v1.PullIfNotPresent)
+	r.runtime.Answer(nil, look)
+	r.runtime.Answer(refused(port.ImageNotFound, noTag), pull)
+	r.Advance(time.Second)
+	r.events.Forget() // these two wait for the ends of their backoffs
+	tell("a", "app", v1.PullAlways)
+	r.Advance(time.Second)
+	tell("b", "app", v1.PullIfNotPresent)
+	r.Advance(time.Second)
+	tell("a", "sidecar", v1.PullAlways)
+	tell("b", "sidecar", v1.PullIfNotPresent) // it comes after the first, which has it pulled
+	r.events.WantByListener("pulling", "a: "+pulling, "a: "+pulling, "b: "+pulling)
+	r.Advance(time.Second)
+	r.runtime.Answer(nil, pull)
+	tell("c", "app", v1.PullIfNotPresent)
+	r.runtime.Answer(nil, look)
+	r.events.WantByListener("pulled", "failed: "+pulled(3*time.Second), "late: "+present, "a: "+pulled(3*time.Second),
+		"b: "+pulled(2*time.Second), "a: "+pulled(time.Second), "b: "+present, "c: "+present)
+}
+
+// TestEventsOfTwoPulls: who waits for the pull of another, and then needs one with its own credential, is told once
+// that it is pulled.
+func TestEventsOfTwoPulls(t *testing.T) {
+	r := newRig(t)
+	r.actor.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Found)))
+	r.actor.Tell(r.asks("b", v1.PullAlways, secret("bob", podobjects.Found)))
+	r.Advance(time.Second)
+	r.runtime.Answer(nil, pull+" as ann")
+	r.runtime.Answer(nil, look)
+	r.Advance(time.Second)
+	r.runtime.Answer(nil, pull+" as bob")
+	r.runtime.Answer(nil, look)
+	pulling := `Pulling: Pulling image "` + img + `"`
+	r.events.WantByListener("events",
+		"a: "+pulling, "a: Pulled: "+imagepull.PulledMessage(img, time.Second, time.Second, 4096),
+		"b: "+pulling, "b: Pulled: "+imagepull.PulledMessage(img, time.Second, 2*time.Second, 4096))
 }
 
 // TestTwoLookOnce: what was looked up a moment ago is good for others.

@@ -18,10 +18,10 @@ import (
 
 // pull begins to pull for waiters, with what they have one after the other.
 func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter) {
-	i.next, i.tried = nil, nil
+	i.next, i.tried, i.told, i.inherited = nil, nil, nil, false
 	asked, seen := map[purse]bool{}, map[imagepull.Credential]bool{}
 	for _, w := range waiters {
-		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", i.name))
+		a.tellPulling(ctx, i, w)
 		if asked[w.purse()] {
 			continue
 		}
@@ -41,11 +41,38 @@ func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter)
 	a.pullNext(ctx, i, waiters[0].pod)
 }
 
+// tellPulling tells people that a container waits for a pull, which may be one that is under way for another pod: a
+// kubelet makes one for each. The containers of a pod come one after the other there, so the first of them brings the
+// image for those that must have it only. (image_manager.go EnsureImageExists, pullImage)
+func (a *images) tellPulling(ctx *kernel.Context[Message], i *image, w *waiter) {
+	if w.ask.Ahead || i.inherited {
+		return
+	}
+	first := !i.told[w.pod.UID]
+	if first {
+		if i.told == nil {
+			i.told = map[types.UID]bool{}
+		}
+		i.told[w.pod.UID] = true
+	}
+	if !w.since.IsZero() || !first && w.ask.Policy != v1.PullAlways {
+		return
+	}
+	w.since = ctx.Now()
+	a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", i.name))
+}
+
+// pulledMessage says how long a container has waited for a pull, and how much of that the pull took.
+func (i *image) pulledMessage(w *waiter) string {
+	waited := i.ended.Sub(w.since)
+	return imagepull.PulledMessage(i.name, min(i.took, waited), waited, i.info.SizeBytes)
+}
+
 // pullNext begins a pull with the next credential. Which pod it is for the
 // runtime may want to know; nil for none.
 func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 	name := i.name
-	i.with, i.next, i.inherited = i.next[0], i.next[1:], false
+	i.with, i.next = i.next[0], i.next[1:]
 	i.by, i.parted = nil, purse{}
 	a.asksFor(name)
 	var auth *port.ImageAuth
@@ -109,17 +136,21 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	a.recordPull(ctx, i, m.ref)
 	// A pull gives the reference; who needs the image's user looks at it now. It
 	// was made for those who have what it was made with. The event tells the size, so it comes with the look.
-	i.took, i.waited = ctx.Now().Sub(m.began), ctx.Now().Sub(i.begun)
+	i.ended = ctx.Now()
+	i.took = i.ended.Sub(m.began)
 	entitled := i.entitlement()
 	for _, w := range i.waiting {
-		w.pulled = w.pulled || entitled(w)
-	}
-	i.checkedAt = time.Time{}
-	for _, w := range i.waiting {
-		if w.ask.Policy == v1.PullAlways && entitled(w) {
+		if !entitled(w) {
+			continue
+		}
+		if w.pulled = true; w.ask.Policy == v1.PullAlways {
 			w.ask.Policy = v1.PullIfNotPresent // done for this incarnation
+			if w.since.IsZero() {
+				w.since = i.begun // it waited for the end of its backoff, and need not pull now
+			}
 		}
 	}
+	i.checkedAt = time.Time{}
 	a.advance(ctx, i)
 	a.drop(ctx, i)
 }
@@ -227,6 +258,7 @@ func (a *images) failed(
 			f.Failures = f.Failed(reason, message, now)
 		}
 		i.failures[w.pod.UID] = f
+		w.since = time.Time{}
 		a.event(ctx, w, true, "Failed", fmt.Sprintf("Failed to pull image %q: %s", i.name, text))
 		if reason == imagepull.ErrImagePull {
 			a.warnOfSecrets(ctx, w)

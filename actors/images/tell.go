@@ -7,8 +7,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// ready gives a waiter its image; it does not wait any more.
-func (a *images) ready(i *image, w *waiter) {
+// ready gives a waiter its image, and tells people; it does not wait any more.
+func (a *images) ready(ctx *kernel.Context[Message], i *image, w *waiter) {
+	text := imagepull.PresentMessage(i.name, a.deps.Records != nil)
+	if w.pulled && !w.since.IsZero() {
+		text = i.pulledMessage(w)
+	}
+	a.event(ctx, w, false, "Pulled", text)
 	delete(i.failures, w.pod.UID)
 	w.reply.Tell(pod.ImageAnswer{
 		Container: w.ask.Container, Info: i.info,
@@ -30,10 +35,10 @@ func (a *images) tell(w *waiter, s imagepull.Image) {
 
 // event tells people of an image. Which containers can't be made without it, the pod's plan tells.
 func (a *images) event(ctx *kernel.Context[Message], w *waiter, warning bool, reason, message string) {
-	container := w.ask.Container
 	if w.ask.Ahead {
 		return
 	}
+	container := w.ask.Container
 	if _, is := imagepull.OfVolume(container); is {
 		container = "" // the pod's
 	}

@@ -54,7 +54,7 @@ func TestTurnIsLostAndComesBack(t *testing.T) {
 	r.WantByListener("no pull within the backoff")
 }
 
-// TestStillPulledInTurn: a pull that is under way when it is the container's turn is its own.
+// TestStillPulledInTurn: a pull that is under way when it is the container's turn is its own, from then on.
 func TestStillPulledInTurn(t *testing.T) {
 	r := newRig(t)
 	r.actor.Tell(r.early("a", v1.PullAlways))
@@ -68,7 +68,7 @@ func TestStillPulledInTurn(t *testing.T) {
 	r.runtime.Answer(nil, look)
 	r.WantByListener("there", "runtime: "+look, "a: "+ready)
 	r.events.WantByListener("pulled", `a: Pulled: Successfully pulled image "`+img+
-		`" in 3s (3s including waiting). Image size: 4096 bytes.`)
+		`" in 1s (1s including waiting). Image size: 4096 bytes.`)
 }
 
 // TestThereInTurn: when it is its turn, it is looked for by the policy.

@@ -72,7 +72,7 @@ var knowns = []known{
 	{class: `end/conditions\[(ContainersReady|Ready)\]/message`, kubelet: "containers with unready status: .*", troupe: none, doc: page, row: unmade},
 	{class: `history/condition/(ContainersReady|Ready)=False PodFailed`, kubelet: none, doc: page, row: unmade},
 	{class: `event/Warning/FailedToRetrieveImagePullSecret/.*`, kubelet: "kubelet", troupe: none, doc: page, row: "`FailedToRetrieveImagePullSecret`"},
-	{class: `cri/pull/.*|event/Normal/Pulling/.*`, troupe: none, doc: differences, row: "several pods that want an image at once"},
+	{class: `cri/pull/.*`, troupe: none, doc: differences, row: "several pods that want an image at once"},
 	{class: `cri/pull/.*`, kubelet: none, beside: `^status/initContainerStatuses\[`, doc: differences, row: "Image of a container that waits for init containers"},
 	{class: `cri/stop/\*`, kubelet: `2`, troupe: `1`, doc: differences, row: "A pod is stopped by force"},
 	{class: `cri/(sandbox|sandboxes|stop-sandbox)`, kubelet: `0|\(none\)`, beside: unmounted, doc: differences, row: ahead},
