@@ -145,15 +145,8 @@ func (a *images) underway(ctx *kernel.Context[Message], i *image) bool {
 // giveUp ends a pull ahead. The runtime answers a pull that it was asked for; one that waits for pods to start is over.
 func (a *images) giveUp(ctx *kernel.Context[Message], i *image, why aheadEnd) {
 	a.ahead.end = why
-	for _, e := range ctx.InFlight() {
-		if e.ID != i.pulling || e.Kind != pullAheadKind {
-			continue // an intent is being written: see intended
-		}
-		if ctx.Cancel(e.ID) {
-			i.pulling = 0
-			a.givenUp(ctx, i)
-		}
-		return
+	if _, dropped := a.cancelPull(ctx, i); dropped {
+		a.givenUp(ctx, i)
 	}
 }
 

@@ -58,7 +58,7 @@ type Lister interface {
 // listing lists images, inspecting the containers that use them: an image of which a container was made in
 // between is in use. asking asks which images pods have as volumes, if there is one that no container uses; see
 // ask. An image that a pod wants is never removed, from the moment it asks for it until it is
-// gone. A pod that asks for an image that is being removed waits for the end of the removal, and then pulls it.
+// taken down. A pod that asks for an image that is being removed waits for the end of the removal, and then pulls it.
 type collector struct {
 	stage stage
 	// pending is the effect of the stage; removing those of removals, by image ID.

@@ -20,6 +20,10 @@ type image struct {
 	// others are late.
 	checking kernel.EffectID
 	pulling  kernel.EffectID
+	// asked is pulling while that is a call of the runtime, and not what comes before it. abandoned: the call was given
+	// up, because nobody waited for it any more.
+	asked     kernel.EffectID
+	abandoned bool
 	// checkedAt is when the runtime last answered, info and present what.
 	checkedAt time.Time
 	present   bool

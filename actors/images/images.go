@@ -2,7 +2,7 @@
 // however many pods wait for it, a bounded number of parallel pulls, and a backoff per pod and
 // image.
 //
-//	pod ──Ensure──► images ──ImageStatus, PullImage──► runtime
+//	pod ──Ensure, Forget──► images ──ImageStatus, PullImage──► runtime
 //	pod ◄──ImageAnswer── images        pods ──Forget, Retain──► images
 //	images ──Lookup──► credentials
 //
@@ -54,7 +54,8 @@ type Message interface{ isImagesMessage() }
 // the same container. Lost: the pod asks again when told that this actor restarted.
 type Ensure struct{ pod.EnsureImage }
 
-// Forget says that a pod is gone. From pods. Lost: an image is pulled without need.
+// Forget says that a pod wants no images any more: it is being taken down, or it is gone. From its actor, and from
+// pods. Lost: an image is pulled without need.
 type Forget struct{ UID types.UID }
 
 // RuntimeBack says that the runtime answers again after it did not. From pleg.
@@ -179,7 +180,7 @@ func (a *images) Start(ctx *kernel.Context[Message]) {
 		}
 		if name, ok := e.Tag.(string); ok && (e.Kind == pullKind || e.Kind == pullAheadKind) {
 			i := a.get(name)
-			i.pulling, i.begun, i.inherited = e.ID, e.Since, true
+			i.pulling, i.asked, i.begun, i.inherited = e.ID, e.ID, e.Since, true
 		}
 	}
 	if a.deps.Collect != nil {
@@ -341,6 +342,7 @@ func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
 func (a *images) release(ctx *kernel.Context[Message], name string, which func(*waiter) bool) {
 	if i := a.of[name]; i != nil && slices.ContainsFunc(i.waiting, which) {
 		a.leave(ctx, i, which)
+		a.abandon(ctx, i)
 		a.drop(ctx, i)
 	}
 }

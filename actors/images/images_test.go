@@ -457,17 +457,52 @@ func TestLookWithoutAnswer(t *testing.T) {
 	r.WantByListener("looked again", "runtime: "+look, "a: "+ready)
 }
 
-// TestForgotten: nobody is told of an image that its pod does not want any more. The pull goes on, but what else
-// it might be pulled with is not tried.
+// TestForgotten: nobody is told of an image that its pod does not want any more. The pull is given up, and what else it
+// might be pulled with is not tried.
 func TestForgotten(t *testing.T) {
 	r := newRig(t)
 	r.actor.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Found), secret("bob", podobjects.Found)))
 	r.WantByListener("the first", "runtime: "+pull+" as ann")
 	r.actor.Tell(images.Forget{UID: "a"})
-	r.runtime.Answer(refused(port.Other, "go away"), pull+" as ann")
+	r.WantByListener("given up", "runtime: "+pull+" as ann: given up")
+	r.runtime.Answer(refused(port.Canceled, "context canceled"), pull+" as ann")
 	r.WantByListener("no second")
 	r.Advance(base)
 	r.WantByListener("nor a second try")
+	if r.Timers() != 0 {
+		t.Errorf("%d timers are left", r.Timers())
+	}
+}
+
+// TestPullForNobody: a pull is given up when the last pod that waited for it is gone, also if it waits for a slot. A
+// pod that comes before it has ended is told nothing of that, and has it pulled anew.
+func TestPullForNobody(t *testing.T) {
+	r := newRig(t)
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	r.actor.Tell(r.asks("b", v1.PullIfNotPresent))
+	r.runtime.Answer(nil, look)
+	r.WantByListener("one for both", "runtime: "+pull, "runtime: "+look)
+	r.actor.Tell(images.Forget{UID: "a"})
+	r.WantByListener("the other waits for it")
+	r.actor.Tell(images.Forget{UID: "b"})
+	r.WantByListener("nobody does", "runtime: "+pull+": given up")
+	r.actor.Tell(r.asks("c", v1.PullAlways))
+	r.actor.Tell(images.Forget{UID: "nobody"})
+	r.WantByListener("it has not ended")
+	r.runtime.Answer(refused(port.Canceled, "context canceled"), pull)
+	r.WantByListener("anew", "runtime: "+pull)
+	r.runtime.Answer(nil, pull)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("there", "runtime: "+look, "c: "+ready)
+	for n := range 3 { // of which two have a slot
+		r.wants("d", n, fmt.Sprint("d", n))
+	}
+	r.WantByListener("two slots", "runtime: pull reg.io/d0", "runtime: pull reg.io/d1")
+	r.actor.Tell(images.Forget{UID: "d"})
+	r.WantByListener("all are given up", "runtime: pull reg.io/d0: given up", "runtime: pull reg.io/d1: given up")
+	r.runtime.Answer(refused(port.Canceled, "context canceled"), "pull reg.io/d0", "pull reg.io/d1")
+	r.Advance(time.Minute)
+	r.WantByListener("nor is the third pulled")
 	if r.Timers() != 0 {
 		t.Errorf("%d timers are left", r.Timers())
 	}

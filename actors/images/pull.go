@@ -96,6 +96,33 @@ func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 		m.id, m.image, m.err = id, name, err
 		return m
 	})
+	i.asked = i.pulling
+}
+
+// cancelPull gives up the call of the runtime under way for an image, if there is one. dropped: it waited for a slot,
+// and is over. Else the runtime answers it.
+func (a *images) cancelPull(ctx *kernel.Context[Message], i *image) (begun, dropped bool) {
+	if i.pulling == 0 || i.pulling != i.asked {
+		return false, false // before it begins, it is seen that it is not to: see noted
+	}
+	if dropped = ctx.Cancel(i.pulling); dropped {
+		i.pulling = 0
+		a.pullsFor(i, nil)
+	}
+	return true, dropped
+}
+
+// abandon gives up a pull that no pod waits for any more, as a kubelet does when a pod is deleted or evicted. It would
+// hold its slot, and fill the disk, for nobody.
+func (a *images) abandon(ctx *kernel.Context[Message], i *image) {
+	if len(i.waiting) > 0 || i.ahead || i.abandoned {
+		return
+	}
+	begun, dropped := a.cancelPull(ctx, i)
+	if i.abandoned = begun && !dropped; dropped {
+		i.next = nil
+		a.notPulled(ctx, i.name, nil) // the runtime was not asked
+	}
 }
 
 func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
@@ -118,6 +145,14 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	a.pullsFor(i, nil)
 	i.checking = 0 // what is being looked at is from before
 	if a.aheadPulled(ctx, i, &m) {
+		return
+	}
+	abandoned := i.abandoned
+	if i.abandoned = false; abandoned && m.err != nil { // who waits now came later
+		i.next = nil
+		a.notPulled(ctx, i.name, m.err)
+		a.advance(ctx, i)
+		a.drop(ctx, i)
 		return
 	}
 	if m.err != nil {

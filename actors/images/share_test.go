@@ -54,6 +54,7 @@ func TestTurnsOfAPodThatIsGone(t *testing.T) {
 	r.Keep("runtime: pull")
 	r.WantByListener("its next", "runtime: pull reg.io/a1")
 	r.actor.Tell(images.Forget{UID: "a"})
+	r.WantByListener("which is given up", "runtime: pull reg.io/a1: given up")
 	r.Advance(time.Second)
 	r.inTurn("b0")
 	r.Advance(time.Second) // that of a2, which nobody wants

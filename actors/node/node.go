@@ -294,6 +294,7 @@ func (b *below) podDeps(c *Config) *pod.Deps {
 		HostIPs:     c.HostIPs, PreferIPv6: c.PreferIPv6, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
 		Limits: c.Cgroups, Devices: c.unserved(),
 	}
+	d.ForgetImages = func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) }
 	if c.Ports.DevicePlugins != nil {
 		d.PreStart = func(of placed.PreStart, reply func(error)) {
 			b.devices.Tell(devices.PreStart{PreStart: of, Reply: reply})

@@ -43,6 +43,8 @@ type Deps struct {
 	Mount       func(MountVolumes)
 	Unmount     func(UnmountVolumes)
 	Probe       func(ProbeContainers)
+	// ForgetImages tells images that a pod wants none any more.
+	ForgetImages func(types.UID)
 	// EnsureCgroup and RemoveCgroup are nil where pods have no cgroups of their own.
 	EnsureCgroup func(EnsureCgroup)
 	RemoveCgroup func(RemoveCgroup)
@@ -277,6 +279,9 @@ func (p *pod) become(ctx *kernel.Context[Message], e podlife.Event) {
 	if next != p.life {
 		ctx.Log().Debug().Str("pod", p.name()).Stringer("from", p.life).Stringer("to", next).Stringer("event",
 			e).Msg("pod lifecycle")
+		if p.life == podlife.Syncing {
+			p.deps.ForgetImages(p.uid) // no container is made any more
+		}
 		p.life = next
 	}
 }

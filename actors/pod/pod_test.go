@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 func TestRunsAndEnds(t *testing.T) {
@@ -49,6 +50,20 @@ func TestPastItsDeadline(t *testing.T) {
 	if len(told) != 1 || told[0] != r.status.Message || r.status.Reason != "DeadlineExceeded" {
 		t.Errorf("events %q, and the status says %s: %q", told, r.status.Reason, r.status.Message)
 	}
+}
+
+// TestStoppingWantsNoImages: images is told once that a pod is being taken down, when that begins: an image that it
+// waits for may take long, and its pull may be what it is evicted for.
+func TestStoppingWantsNoImages(t *testing.T) {
+	r := newRig(t, onePod("a"), map[string]*simcri.Script{"a": {TermDelay: simcri.Constant(20 * time.Second)}})
+	r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
+	check.Equal(t, r.forgets, 0, "how often images was told while it runs")
+	r.stop(30 * time.Second)
+	r.Advance(time.Millisecond)
+	check.Equal(t, r.forgets, 1, "how often when it begins to stop")
+	r.stop(10 * time.Second)
+	r.until(30*time.Second, "finished", func() bool { return r.finished })
+	check.Equal(t, r.forgets, 1, "how often in all")
 }
 
 // TestInPlace: pods is told once that containers run where they were told to, and once more when it has missed that. Calls

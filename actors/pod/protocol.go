@@ -3,7 +3,7 @@
 // users see. This package only performs.
 //
 //	pods ──Assign──► pod ──effects──► runtime      pod ──Ask, Report, Finished──► pods
-//	pleg ──(pods)──RuntimeHint, RuntimeSeen──► pod ──EnsureImage──► images ──ImageAnswer──► pod
+//	pleg ──(pods)──RuntimeHint, RuntimeSeen──► pod ──EnsureImage, Forget──► images ──ImageAnswer──► pod
 //	                                           pod ──Mount, Unmount──► volumes ──VolumesAnswer──► pod
 //	                                           pod ──NeedObjects, ForgetObjects──► objects ──ObjectsAnswer──► pod
 //	                              pod ──EnsureCgroup, RemoveCgroup──► resources ──CgroupAnswer──► pod

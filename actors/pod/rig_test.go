@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
@@ -38,10 +39,12 @@ type rig struct {
 	hints      bool
 	status     v1.PodStatus
 	finished   bool
-	inPlace    []uint64
-	events     []port.Event
-	probed     pod.ProbeContainers
-	links      links
+	// forgets is how often images was told to forget the pod.
+	forgets int
+	inPlace []uint64
+	events  []port.Event
+	probed  pod.ProbeContainers
+	links   links
 	// report and watch, if set, are told what pods and probes are.
 	report func(pod.Report)
 	watch  func(pod.ProbeContainers)
@@ -94,6 +97,7 @@ func (r *rig) deps() *pod.Deps {
 				State: imagepull.Ready, Attempt: m.Ask.Attempt, Image: m.Ask.Image, Ahead: m.Ask.Ahead, Ref: m.Ask.Image,
 			}})
 		},
+		ForgetImages: func(types.UID) { r.forgets++ },
 		Mount: func(m pod.MountVolumes) {
 			if r.mount != nil {
 				r.mount(m)

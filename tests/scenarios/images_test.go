@@ -102,6 +102,43 @@ func TestImageIsBroughtByHand(t *testing.T) {
 	}
 }
 
+// TestPullForNobody: a pull ends when the last pod that waits for it is taken down. It would hold a slot, and fill the
+// disk, for hours.
+func TestPullForNobody(t *testing.T) {
+	w := parallelNode(t, 1)
+	w.registry.Put(appImage, simcri.RegistryImage{SizeBytes: 1 << 40})
+	w.add(aPod("web"), aPod("twin"))
+	w.until(10*time.Second, "the pull", func() bool { return w.rt.Truth().Pulling == 1 })
+	w.drop("web")
+	w.run(time.Minute)
+	check.Equal(t, w.rt.Truth().Pulling, 1, "pulls while the other waits")
+	w.drop("twin")
+	w.until(10*time.Second, "it is given up", func() bool { return w.rt.Truth().Pulling == 0 })
+	w.quiet()
+	w.registry.Put(appImage, simcri.RegistryImage{})
+	w.add(aPod("web"))
+	w.allUp(10 * time.Second)
+	w.quiet()
+}
+
+// TestFailedPodPullsNothing: the object of a pod that has failed may stay for days. It was pulled for until then.
+func TestFailedPodPullsNothing(t *testing.T) {
+	w, c := parallelCluster(t, 1)
+	w.registry.Withdraw(appImage)
+	job := aPod("job")
+	job.Spec.ActiveDeadlineSeconds = new(int64(60))
+	c.create(job)
+	w.until(5*time.Minute, "it has failed", func() bool { p := c.get("job"); return p != nil && finished(p) })
+	w.run(time.Second)
+	pulls, told := w.rt.Calls(simcri.PullImage), w.count("job", "Failed")
+	w.run(time.Hour)
+	check.Equal(t, w.rt.Calls(simcri.PullImage), pulls, "pulls after an hour")
+	check.Equal(t, w.count("job", "Failed"), told, "events after an hour")
+	c.delete("job", nil)
+	w.until(time.Minute, "nothing is left", c.nothingLeft)
+	w.clusterQuiet()
+}
+
 // TestLostImageOfAVolume: somebody removes the image of a volume beside a pod that runs. A container that is made again
 // has it pulled again. (crictl rmi --prune does not know that volumes use images)
 func TestLostImageOfAVolume(t *testing.T) {
