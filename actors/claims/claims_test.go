@@ -304,8 +304,10 @@ func TestSlices(t *testing.T) {
 func TestSlicesOfASilentDriver(t *testing.T) {
 	r := newRig(t)
 	r.Advance(time.Hour)
-	r.registers("gpu", true)
-	r.registers("gpu", true)
+	for range 2 {
+		r.told(port.DRADriver{Name: "gpu", Gone: true})
+		r.soon()
+	}
 	r.Advance(claims.Grace - time.Second)
 	r.want("not yet")
 	r.Advance(time.Second)

@@ -47,7 +47,8 @@ func (f Files) keyed(name string) map[string]uint64 {
 	return out
 }
 
-// OpenLimit is the soft limit of open files in the text of /proc/PID/limits (proc(5)), -1 for none; nil if it says none.
+// OpenLimit is the soft limit of open files in the text of /proc/PID/limits (proc(5)), -1 for none; nil if there is
+// none in it.
 func OpenLimit(text string) *int64 {
 	for line := range strings.Lines(text) {
 		rest, ok := strings.CutPrefix(line, "Max open files")

@@ -165,8 +165,8 @@ func (m *Meter) Open(p *usage.Pod) {
 	}
 }
 
-// open counts what processes have open, and looks at so many links one by one. The links in /proc/PID/fd are read and not
-// followed: a file may be on a volume that hangs.
+// open counts what processes have open, and looks at so many links one by one. The links in /proc/PID/fd are read and
+// not followed: a file may be on a volume that hangs.
 func (m *Meter) open(pids []string, links int) *usage.Open {
 	var out usage.Open
 	first := 0

@@ -291,7 +291,7 @@ func (b *bed) alike(t *testing.T, base string, s scraped) {
 		if sent := labelled(cadvisor, "container_network_transmit_bytes_total", "namespace="+b.name, "pod="+pod, "interface=eth0"); len(sent) != 1 {
 			t.Errorf("%s: %d interfaces", pod, len(sent))
 		}
-		if !kubelet && one(t, again, "container_file_descriptors", of...) == 0 {
+		if one(t, again, "container_file_descriptors", of...) == 0 {
 			t.Errorf("%s: its processes have nothing open", pod)
 		}
 	}
