@@ -48,9 +48,9 @@ import (
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
 //	validate ─► warn ─► take a turn (--lock-file) ─► log the configuration ─► trace ─► reach the runtime
-//	         ─► claim the root directory ─► try to listen ─► read what CPUs and memory are assigned ─► make the cgroups of pods
-//	         ─► make the root directory a shared mount ─► limit this process ─► reach the apiserver
-//	         ─► open the host ─► listen ─► connect the ports ─► start the actors
+//	         ─► claim the root directory ─► try to listen ─► read what CPUs and memory are assigned
+//	         ─► make the cgroups of pods ─► make the root directory a shared mount ─► limit this process
+//	         ─► reach the apiserver ─► open the host ─► listen ─► connect the ports ─► start the actors
 type launch struct {
 	options Options
 	config  config.Config
