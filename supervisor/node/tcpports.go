@@ -42,7 +42,7 @@ func tcpPorts(c config.Config) (ports []tcpPort) {
 // ask it about clients.
 func secured(c config.Config) (netip.AddrPort, bool) {
 	address, on := c.Server()
-	return address, on && !(c.Standalone() && accessOf(c).Asks())
+	return address, on && (!c.Standalone() || !accessOf(c).Asks())
 }
 
 // tryToListen finds that a port can't be had before cgroups and mounts are changed, which a kubelet that has the port
