@@ -47,10 +47,10 @@ import (
 
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
-//	validate ─► warn ─► take a turn (--lock-file) ─► log the configuration ─► trace ─► reach the runtime
-//	         ─► claim the root directory ─► try to listen ─► read what CPUs and memory are assigned
-//	         ─► make the cgroups of pods ─► make the root directory a shared mount ─► limit this process
-//	         ─► reach the apiserver ─► open the host ─► listen ─► connect the ports ─► start the actors
+//	validate ─► warn ─► take a turn (--lock-file) ─► trace ─► reach the runtime ─► claim the root directory
+//	         ─► try to listen ─► read what CPUs and memory are assigned ─► make the cgroups of pods
+//	         ─► make the root directory a shared mount ─► limit this process ─► reach the apiserver
+//	         ─► open the host ─► listen ─► connect the ports ─► log the configuration ─► start the actors
 type launch struct {
 	options Options
 	config  config.Config
@@ -111,8 +111,8 @@ func (l *launch) up(ctx context.Context) (bool, error) {
 	l.options.Log.Info().Str("version", version.Line()).Msg("the node agent starts")
 	l.say(l.config.Warnings())
 	for _, step := range []func(context.Context) error{
-		l.validate, l.warn, l.takeTurn, l.sayConfig, l.trace, l.reachRuntime, l.claimRoot, l.tryToListen, l.assignCPUs,
-		l.assignMemory, l.makeCgroups, l.shareRoot, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
+		l.validate, l.warn, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.tryToListen, l.assignCPUs, l.assignMemory,
+		l.makeCgroups, l.shareRoot, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.sayConfig, l.start,
 	} {
 		var err error
 		if ctx.Err() == nil {
@@ -193,7 +193,8 @@ func (l *launch) takeTurn(ctx context.Context) error {
 	return err
 }
 
-// sayConfig logs the configuration with the defaults, the drop-ins and the flags in it, as a kubelet does (since 1.37).
+// sayConfig logs the configuration with the defaults, the drop-ins and the flags in it, as a kubelet does (since 1.37):
+// when nothing has refused the start, so that why it was refused stands alone.
 func (l *launch) sayConfig(context.Context) error {
 	text, err := yaml.Marshal(l.config.Shown())
 	if err == nil {

@@ -119,9 +119,12 @@ func refused(t *testing.T, b *bed, args, want []string) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		t.Errorf("it ended with %v; want exit status 1", err)
 	}
-	line := strings.TrimSuffix(stderr.String(), "\n")
-	if line == "" || strings.Contains(line, "\n") || stdout.Len() > 0 {
-		t.Errorf("stderr %q, stdout %q; want one line on stderr", line, stdout.String())
+	// It may have said which version it is, and what it was warned of.
+	said := strings.Split(strings.TrimSuffix(stderr.String(), "\n"), "\n")
+	line := said[len(said)-1]
+	other := func(line string) bool { return !strings.Contains(line, " INF ") && !strings.Contains(line, " WRN ") }
+	if line == "" || !other(line) || slices.ContainsFunc(said[:len(said)-1], other) || len(said) > 4 || stdout.Len() > 0 {
+		t.Errorf("stderr %q, stdout %q; want why it can't run in the last line of stderr", stderr.String(), stdout.String())
 	}
 	for _, w := range want {
 		check.Has(t, line, w, "%q does not name %s", line, w)
