@@ -210,8 +210,10 @@ func (f *finder) meet(ctx context.Context, path string, s *found) {
 	}
 }
 
-// ask asks a plugin once.
-func (f *finder) ask(ctx context.Context, path string) (none registered, err error) {
+// reached has a plugin's registration asked, within callLimit.
+func reached(
+	ctx context.Context, path string, do func(context.Context, registry.RegistrationClient) (registered, error),
+) (none registered, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	conn, err := Dial(path)
@@ -219,7 +221,20 @@ func (f *finder) ask(ctx context.Context, path string) (none registered, err err
 		return none, err
 	}
 	defer conn.Close() //nolint:errcheck // nothing is left to lose
-	c := registry.NewRegistrationClient(conn)
+	return do(ctx, registry.NewRegistrationClient(conn))
+}
+
+// ask asks a plugin once.
+func (f *finder) ask(ctx context.Context, path string) (registered, error) {
+	return reached(ctx, path, func(ctx context.Context, c registry.RegistrationClient) (registered, error) {
+		return f.register(ctx, path, c)
+	})
+}
+
+// register asks a plugin what it is, and tells it what became of that.
+func (f *finder) register(
+	ctx context.Context, path string, c registry.RegistrationClient,
+) (none registered, err error) {
 	info, err := c.GetInfo(ctx, &registry.InfoRequest{})
 	if err != nil {
 		return none, err
@@ -264,15 +279,10 @@ func notice(ctx context.Context, c registry.RegistrationClient, answer *registry
 }
 
 // noticeAgain is for a plugin that is registered, and did not take the notice.
-func (f *finder) noticeAgain(ctx context.Context, path string) (none registered, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	conn, err := Dial(path)
-	if err != nil {
-		return none, err
-	}
-	defer conn.Close() //nolint:errcheck // nothing is left to lose
-	return none, notice(ctx, registry.NewRegistrationClient(conn), &registry.RegistrationStatus{PluginRegistered: true})
+func (f *finder) noticeAgain(ctx context.Context, path string) (registered, error) {
+	return reached(ctx, path, func(ctx context.Context, c registry.RegistrationClient) (none registered, err error) {
+		return none, notice(ctx, c, &registry.RegistrationStatus{PluginRegistered: true})
+	})
 }
 
 // accept says why a plugin can't be registered.
