@@ -28,7 +28,7 @@ func RunAll(ctx context.Context) (err error) {
 	r.Run(ctx, s.Plan(r.Options))
 	for _, kind := range []string{"hand", "tests"} {
 		cmd := exec.CommandContext(ctx, "go", "run", "./tests/mutants", kind)
-		cmd.Dir, cmd.Stdout, cmd.Stderr = s.Root, os.Stdout, os.Stderr
+		cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = s.Root, os.Stdout, os.Stderr, append(os.Environ(), goFlags())
 		p := Ran{Part: Part{Name: "mutants-" + kind}}
 		from := time.Now()
 		p.CPU, p.Err = run(cmd)
