@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/linear"
 )
 
@@ -43,11 +42,7 @@ func TestGrowth(t *testing.T) {
 	for _, s := range Shapes() {
 		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
 			n := usual
-			switch {
-			case !s.ofContainers():
-			case actortest.Raced:
-				n /= 4 // their messages are many, and the race detector makes each dear
-			default:
+			if s.ofContainers() {
 				n *= 2 // their messages are many, and each is cheap
 			}
 			if full {

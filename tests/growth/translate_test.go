@@ -8,7 +8,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
-	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/linear"
 )
@@ -20,11 +19,7 @@ func TestTranslate(t *testing.T) {
 	}
 	for _, s := range Shapes() {
 		t.Run(strings.ReplaceAll(s.Name, " ", "_"), func(t *testing.T) {
-			n := s.Most / 16
-			if actortest.Raced {
-				n /= 4 // with what the race detector keeps of each byte, more would not fit into the processor's cache
-			}
-			linear.Held(t, n, func(n int) func() {
+			linear.Held(t, s.Most/16, func(n int) func() {
 				p := Base("greedy")
 				s.Make(p, n)
 				return func() {

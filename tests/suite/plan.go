@@ -57,7 +57,7 @@ func (s *Source) Plan(o Options) [][]Lane {
 	if o.All {
 		node = 75 * time.Minute
 	}
-	raced := func(p *Package) bool { return p.Raced != "" || o.All }
+	raced := func(p *Package) bool { return p.Raced != "" || o.All && neverRaced[p.Name()] == "" }
 	root := func(race, fresh bool) []string {
 		return s.choose(o, func(p *Package) bool { return !p.E2E() && raced(p) == race && (p.Fresh != "") == fresh })
 	}

@@ -13,6 +13,11 @@ var unraced = map[string]string{
 	"tests/suite":      "its tests start nothing",
 }
 
+// neverRaced are packages that are not even raced when all others are, and why.
+var neverRaced = map[string]string{
+	"tests/growth": "it compares times, and what the detector keeps of each byte does not fit into the processor's caches",
+}
+
 // fresh are folders whose tests look at the machine, so that a result of yesterday says nothing of today.
 var fresh = map[string]string{
 	"supervisor/host": "the machine's files, mounts and cgroups",

@@ -135,7 +135,7 @@ func (p *Package) parse() error {
 			})
 		}
 	}
-	if why := unraced[p.Name()]; why != "" || !p.tested() {
+	if unraced[p.Name()] != "" || neverRaced[p.Name()] != "" || !p.tested() {
 		p.Raced = ""
 	}
 	for prefix, why := range fresh {
