@@ -103,7 +103,7 @@ func Runs(rp observed.RuntimePod) bool {
 // Down are the containers of a pod of which no incarnation lives, or may live, in order of their names.
 func Down(p *v1.Pod, rp observed.RuntimePod) (down []string) {
 	for c := range podspec.Lasting(&p.Spec) {
-		if !slices.ContainsFunc(rp.Containers, func(o observed.Container) bool {
+		if !slices.ContainsFunc(rp.Of(c.Name), func(o observed.Container) bool {
 			return o.Name == c.Name && o.State != observed.ContainerExited
 		}) {
 			down = append(down, c.Name)
