@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"net"
@@ -52,6 +53,8 @@ type crowd struct {
 	// strangers and known are the open connections; guest.number is their order.
 	strangers, known map[*guest]struct{}
 	came             uint64
+	// origins has the strangers by their addresses.
+	origins origins
 	// requests and bytes are the sums over unauthenticated connections.
 	requests int
 	bytes    int64
@@ -61,7 +64,10 @@ type crowd struct {
 }
 
 func newCrowd(b bounds, log zerolog.Logger) *crowd {
-	return &crowd{bounds: b, log: log, strangers: map[*guest]struct{}{}, known: map[*guest]struct{}{}}
+	return &crowd{
+		bounds: b, log: log, strangers: map[*guest]struct{}{}, known: map[*guest]struct{}{},
+		origins: origins{of: map[netip.Prefix]*address{}},
+	}
 }
 
 // guest is one connection of the limiter.
@@ -72,8 +78,9 @@ type guest struct {
 	letIn  atomic.Bool
 
 	// crowd.mu guards all below.
-	number   uint64 // in the order of arrival
-	idle     uint64 // crowd.came when it last became idle; 0 if it is busy
+	number   uint64        // in the order of arrival
+	place    *list.Element // of a stranger, in origins
+	idle     uint64        // crowd.came when it last became idle; 0 if it is busy
 	requests int
 	sent     int64
 }
@@ -119,8 +126,9 @@ func (c *crowd) enter(conn net.Conn) *guest {
 		c.came++
 		g.number = c.came
 		c.strangers[g] = struct{}{}
+		c.origins.add(g)
 		if len(c.strangers) > c.bounds.strangers {
-			return c.forget(c.oldestOfMost())
+			return c.forget(c.origins.oldestOfMost())
 		}
 		return nil
 	})
@@ -152,25 +160,12 @@ func (c *crowd) forget(all ...*guest) []*guest {
 		if _, is := c.strangers[g]; is {
 			c.requests -= g.requests
 			c.bytes -= g.over()
+			c.origins.remove(g)
 		}
 		delete(c.strangers, g)
 		delete(c.known, g)
 	}
 	return all
-}
-
-// oldestOfMost is the oldest unauthenticated connection of the origins that hold the most.
-func (c *crowd) oldestOfMost() *guest {
-	of := map[netip.Prefix]int{}
-	for g := range c.strangers { // order-free: counted
-		of[g.origin]++
-	}
-	return first(c.strangers, func(a, b *guest) bool {
-		if of[a.origin] != of[b.origin] {
-			return of[a.origin] > of[b.origin]
-		}
-		return a.number < b.number
-	})
 }
 
 // first is the minimum.
