@@ -164,6 +164,9 @@ func (saved) isAssignmentsMessage()     {}
 func (retry) isAssignmentsMessage()     {}
 func (missed) isAssignmentsMessage()    {}
 
+// MailboxKey implements kernel.Keyed: however fast plugins change what they list, pods wait for one of their lists.
+func (Plugins) MailboxKey() string { return "plugins" }
+
 // Answer says where the containers of some pods run.
 type Answer struct {
 	Pods []Placed

@@ -395,8 +395,8 @@ func (a *actor) gone(ctx *kernel.Context[Message], m gone) {
 
 func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
 	p := a.plugins[m.name]
-	if p == nil {
-		return
+	if p == nil || p.watch == m.id && p.served && devices.Same(p.devices, m.devices) {
+		return // plugins repeat their lists, and nobody need look at all devices for that
 	}
 	if p.watch != m.id {
 		i := slices.IndexFunc(p.others, func(o one) bool { return o.watch == m.id })

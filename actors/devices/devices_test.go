@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 const gpu v1.ResourceName = "example.com/gpu"
@@ -168,6 +169,29 @@ func TestPluginRegistersAgain(t *testing.T) {
 	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "gpu.sock", Gone: true})
 	r.Advance(time.Millisecond)
 	r.want("its own is gone", "told: example.com/gpu 0 of 2 awaited")
+}
+
+// TestPluginThatRepeatsItself: nobody is told, and the log says nothing, of a list that is as the last one.
+func TestPluginThatRepeatsItself(t *testing.T) {
+	r := newRig(t)
+	r.register(decide.Options{}, "a", "b")
+	list := r.lister()
+	r.Forget()
+	for range 100 {
+		list("a", "b")
+	}
+	r.want("it says the same")
+	check.Equal(t, r.Logged("lists its devices"), 1, "log lines")
+	for _, said := range [][]decide.Device{
+		{{ID: "a", Healthy: true}, {ID: "b"}}, {{ID: "a", Healthy: true, Nodes: []int64{1}}, {ID: "b"}}, {{ID: "a", Healthy: true}},
+	} {
+		for range 2 {
+			r.list(said)
+			r.Advance(time.Millisecond)
+		}
+	}
+	r.want("what changes is told once", "told: example.com/gpu 1 of 2", "told: example.com/gpu 1 of 2",
+		"told: example.com/gpu 1 of 1")
 }
 
 // TestPluginWhoseListEnds: it is not asked for its devices again before it registers again, also if it has listed none.

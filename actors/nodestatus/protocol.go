@@ -188,6 +188,9 @@ func (Pressure) MailboxKey() string { return "pressure" }
 func (Lists) MailboxKey() string { return "lists" }
 
 // MailboxKey implements kernel.Keyed.
+func (Devices) MailboxKey() string { return "devices" }
+
+// MailboxKey implements kernel.Keyed.
 func (ReadNode) MailboxKey() string { return "readNode" }
 
 // MailboxKey implements kernel.Keyed.

@@ -23,6 +23,13 @@ type Device struct {
 	Nodes []int64
 }
 
+// Same says whether two lists of a plugin say the same.
+func Same(a, b []Device) bool {
+	return slices.EqualFunc(a, b, func(x, y Device) bool {
+		return x.ID == y.ID && x.Healthy == y.Healthy && slices.Equal(x.Nodes, y.Nodes)
+	})
+}
+
 // Options are what a plugin wants to be asked (DevicePluginOptions).
 type Options struct {
 	// Preferred: before an allocation, which devices it prefers (GetPreferredAllocation).

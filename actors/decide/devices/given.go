@@ -54,7 +54,13 @@ func GivenFor(grants []devicestate.Grant) (*Given, error) {
 	if len(grants) == 0 {
 		return nil, nil
 	}
-	g, env := &Given{}, map[string]string{}
+	g, env, has := &Given{}, map[string]string{}, map[[2]string]bool{}
+	isNew := func(kind, name string) bool { // an answer may name thousands
+		key := [2]string{kind, name}
+		known := has[key]
+		has[key] = true
+		return !known
+	}
 	for _, grant := range slices.SortedFunc(slices.Values(grants), func(a, b devicestate.Grant) int {
 		return cmp.Compare(a.Resource, b.Resource)
 	}) {
@@ -65,12 +71,12 @@ func GivenFor(grants []devicestate.Grant) (*Given, error) {
 		g.PreStart = append(g.PreStart, PreStart{grant.Resource, grant.All()})
 		first(env, answer.Envs)
 		for _, m := range answer.Mounts {
-			if !slices.ContainsFunc(g.Mounts, func(has Mount) bool { return has.ContainerPath == m.ContainerPath }) {
+			if isNew("mount", m.ContainerPath) {
 				g.Mounts = append(g.Mounts, Mount{m.ContainerPath, m.HostPath, m.ReadOnly})
 			}
 		}
 		for _, d := range answer.Devices {
-			if !slices.ContainsFunc(g.Nodes, func(has Node) bool { return has.ContainerPath == d.ContainerPath }) {
+			if isNew("node", d.ContainerPath) {
 				g.Nodes = append(g.Nodes, Node{d.ContainerPath, d.HostPath, d.Permissions})
 			}
 		}
@@ -79,7 +85,7 @@ func GivenFor(grants []devicestate.Grant) (*Given, error) {
 		}
 		first(g.Annotations, answer.Annotations)
 		for _, c := range answer.CdiDevices {
-			if !slices.Contains(g.CDI, c.Name) {
+			if isNew("CDI", c.Name) {
 				g.CDI = append(g.CDI, c.Name)
 			}
 		}

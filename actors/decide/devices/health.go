@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -33,9 +34,9 @@ func (r *Resource) healthOf(id string) v1.ResourceHealthStatus {
 	if r == nil || !r.Served {
 		return v1.ResourceHealthStatusUnknown
 	}
-	i := slices.IndexFunc(r.Devices, func(d Device) bool { return d.ID == id })
+	i, listed := slices.BinarySearchFunc(r.Devices, id, func(d Device, id string) int { return cmp.Compare(d.ID, id) })
 	switch {
-	case i < 0:
+	case !listed:
 		return v1.ResourceHealthStatusUnknown
 	case r.Devices[i].Healthy:
 		return v1.ResourceHealthStatusHealthy
