@@ -21,7 +21,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 			deps: deps, pods: map[types.UID]*needer{}, of: map[podobjects.Ref]*object{}, tokens: map[secret]*held{},
 			services: services{
 				stream: stream{of: podobjects.Services, selection: port.Selection{Kind: port.ServiceKind}},
-				known:  map[serviceKey]*v1.Service{}, lists: map[string]*list{},
+				known:  map[string]map[string]*v1.Service{}, lists: map[string]*list{},
 			},
 			bundles: newBundles(), certificates: newCertificates(deps.Node),
 		}

@@ -18,8 +18,9 @@ import (
 // there is always a next pod.
 type services struct {
 	stream
-	// known are the services that pods may get.
-	known map[serviceKey]*v1.Service
+	// known are the services that pods may get, by namespace and name: a cluster may have thousands, of which those of
+	// one namespace are looked at together.
+	known map[string]map[string]*v1.Service
 	// lists are the services for the pods of each namespace.
 	lists map[string]*list
 }
@@ -73,26 +74,45 @@ func (s *services) told(ctx *kernel.Context[Message], a *objects, change port.AP
 		for _, o := range c.Objects {
 			s.set(o.(*v1.Service))
 		}
-		a.servicesChanged(ctx, "")
+		a.servicesChanged(ctx, serviceKey{})
 	case port.APISet:
-		s.set(c.Object.(*v1.Service))
-		a.servicesChanged(ctx, c.Object.GetNamespace())
+		if o := c.Object.(*v1.Service); s.set(o) {
+			a.servicesChanged(ctx, serviceKey{o.Namespace, o.Name})
+		}
 	case port.APIDeleted:
-		delete(s.known, serviceKey{c.Object.GetNamespace(), c.Object.GetName()})
-		a.servicesChanged(ctx, c.Object.GetNamespace())
+		if of := (serviceKey{c.Object.GetNamespace(), c.Object.GetName()}); s.remove(of) {
+			a.servicesChanged(ctx, of)
+		}
 	case port.APIBroken:
-		a.servicesChanged(ctx, "")
+		a.servicesChanged(ctx, serviceKey{})
 	}
 }
 
-// set stores one service. Pods get it only if it has an address.
-func (s *services) set(o *v1.Service) {
-	k := serviceKey{o.Namespace, o.Name}
+// set stores one service, and reports whether that is something new for pods. They get it only if it has an address.
+func (s *services) set(o *v1.Service) bool {
 	if o.Spec.ClusterIP == "" || o.Spec.ClusterIP == v1.ClusterIPNone || len(o.Spec.Ports) == 0 {
-		delete(s.known, k)
-		return
+		return s.remove(serviceKey{o.Namespace, o.Name})
 	}
-	s.known[k] = o
+	of := s.known[o.Namespace]
+	if of == nil {
+		of = map[string]*v1.Service{}
+		s.known[o.Namespace] = of
+	}
+	old := of[o.Name]
+	of[o.Name] = o
+	return old == nil || !sameService(old, o)
+}
+
+// remove takes out one service, and reports whether it was there.
+func (s *services) remove(k serviceKey) bool {
+	of := s.known[k.namespace]
+	if of[k.name] == nil {
+		return false
+	}
+	if delete(of, k.name); len(of) == 0 {
+		delete(s.known, k.namespace)
+	}
+	return true
 }
 
 // compute lists the services for the pods of a namespace.
@@ -107,10 +127,11 @@ func (s *services) compute(namespace string) podobjects.Entry {
 		return e
 	}
 	var items []*v1.Service
-	for k, o := range s.known { // order-free: sorted below
-		if k.namespace == namespace || k == kubernetes {
-			items = append(items, o)
-		}
+	for _, o := range s.known[namespace] { // order-free: sorted below
+		items = append(items, o)
+	}
+	if o := s.known[kubernetes.namespace][kubernetes.name]; o != nil && namespace != kubernetes.namespace {
+		items = append(items, o)
 	}
 	slices.SortFunc(items, func(a, b *v1.Service) int {
 		if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
@@ -122,15 +143,19 @@ func (s *services) compute(namespace string) podobjects.Entry {
 	return e
 }
 
-// servicesChanged sends pods their new services: those of one namespace, or of all if it is empty
-// or that of kubernetes.
-func (a *objects) servicesChanged(ctx *kernel.Context[Message], namespace string) {
+// servicesChanged sends pods their new services, if one has changed: those of its namespace, or of all if it is that of
+// kubernetes, or if it has no name.
+func (a *objects) servicesChanged(ctx *kernel.Context[Message], of serviceKey) {
 	s := &a.services
-	for _, ns := range slices.Sorted(maps.Keys(s.lists)) {
-		if namespace != "" && namespace != ns && namespace != kubernetes.namespace {
-			continue
-		}
+	namespaces := []string{of.namespace}
+	if of == (serviceKey{}) || of == kubernetes {
+		namespaces = slices.Sorted(maps.Keys(s.lists))
+	}
+	for _, ns := range namespaces {
 		l := s.lists[ns]
+		if l == nil {
+			continue // no pod is there
+		}
 		e := s.compute(ns)
 		if e.Same(l.entry) || sameServices(e, l.entry) {
 			continue
@@ -146,10 +171,12 @@ func (a *objects) servicesChanged(ctx *kernel.Context[Message], namespace string
 func sameServices(a, b podobjects.Entry) bool {
 	x, ok := a.Object.(*podobjects.ServiceList)
 	y, too := b.Object.(*podobjects.ServiceList)
-	return ok && too && slices.EqualFunc(x.Items, y.Items, func(s, t *v1.Service) bool {
-		return s.Namespace == t.Namespace && s.Name == t.Name && s.Spec.ClusterIP == t.Spec.ClusterIP &&
-			slices.EqualFunc(s.Spec.Ports, t.Spec.Ports, func(p, q v1.ServicePort) bool {
-				return p.Name == q.Name && p.Protocol == q.Protocol && p.Port == q.Port
-			})
-	})
+	return ok && too && slices.EqualFunc(x.Items, y.Items, sameService)
+}
+
+func sameService(s, t *v1.Service) bool {
+	return s.Namespace == t.Namespace && s.Name == t.Name && s.Spec.ClusterIP == t.Spec.ClusterIP &&
+		slices.EqualFunc(s.Spec.Ports, t.Spec.Ports, func(p, q v1.ServicePort) bool {
+			return p.Name == q.Name && p.Protocol == q.Protocol && p.Port == q.Port
+		})
 }
