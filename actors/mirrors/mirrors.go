@@ -13,7 +13,6 @@ package mirrors
 import (
 	"context"
 	"maps"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/mirrorpods"
+	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
@@ -178,9 +178,13 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 	var stand []mirrorpods.Pair
 	var wake time.Time
 	calls := make(map[string]*call, len(a.calls))
-	maps.DeleteFunc(a.outlived, func(uid types.UID, _ bool) bool {
-		return !slices.ContainsFunc(a.mirrors, func(m *v1.Pod) bool { return m.UID == uid })
-	})
+	if len(a.outlived) > 0 {
+		there := make(map[types.UID]bool, len(a.mirrors))
+		for _, m := range a.mirrors {
+			there[m.UID] = true
+		}
+		maps.DeleteFunc(a.outlived, func(uid types.UID, _ bool) bool { return !there[uid] })
+	}
 	for _, p := range mirrorpods.Pairs(a.statics, a.mirrors, a.outlived) {
 		if p.Stands() {
 			stand = append(stand, p)
@@ -220,17 +224,17 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 
 // tell sends status the mirrors that are up to date, and those that no longer are.
 func (a *mirrors) tell(stand []mirrorpods.Pair) {
-	for _, old := range a.told {
-		if !slices.ContainsFunc(stand, func(p mirrorpods.Pair) bool {
-			return p.Static.UID == old.Static.UID && p.Mirror.UID == old.Mirror.UID
-		}) {
+	static := func(p *mirrorpods.Pair) types.UID { return p.Static.UID }
+	now, before := flat.LookupIn(stand, static), flat.LookupIn(a.told, static)
+	for i, old := range a.told {
+		if at := now.Place(old.Static.UID, i); at < 0 || stand[at].Mirror.UID != old.Mirror.UID {
 			a.deps.Gone(old.Static.UID, old.Mirror.UID)
 		}
 	}
-	for _, p := range stand {
-		i := slices.IndexFunc(a.told, func(old mirrorpods.Pair) bool { return p.Static.UID == old.Static.UID })
-		if i < 0 || a.listed || a.told[i].Mirror != p.Mirror {
-			a.deps.Object(p.Static.UID, p.Mirror, a.listed, i >= 0 && apipod.Restored(a.told[i].Mirror, p.Mirror))
+	for i, p := range stand {
+		at := before.Place(p.Static.UID, i)
+		if at < 0 || a.listed || a.told[at].Mirror != p.Mirror {
+			a.deps.Object(p.Static.UID, p.Mirror, a.listed, at >= 0 && apipod.Restored(a.told[at].Mirror, p.Mirror))
 		}
 	}
 	a.told, a.listed = stand, false
