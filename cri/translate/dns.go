@@ -174,7 +174,7 @@ func withoutScoped(servers []string) (usable, scoped []string) {
 // parseResolvConf parses a resolver file: nameservers add up, the last search line counts,
 // options add up and replace those of the same name (resolv.conf(5)).
 func parseResolvConf(content string) *runtimeapi.DNSConfig {
-	c := &runtimeapi.DNSConfig{}
+	c, options := &runtimeapi.DNSConfig{}, []string(nil)
 	for line := range strings.Lines(content) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") || strings.HasPrefix(fields[0], ";") {
@@ -191,9 +191,10 @@ func parseResolvConf(content string) *runtimeapi.DNSConfig {
 				}
 			}
 		case "options":
-			c.Options = setOptions(c.Options, fields[1:])
+			options = append(options, fields[1:]...)
 		}
 	}
+	c.Options = setOptions(nil, options)
 	return c
 }
 
@@ -235,8 +236,10 @@ func fitSearches(searches []string) []string {
 
 func unique(list []string) []string {
 	var out []string
+	has := make(map[string]bool, len(list)) // the node's file may be long
 	for _, s := range list {
-		if !slices.Contains(out, s) {
+		if !has[s] {
+			has[s] = true
 			out = append(out, s)
 		}
 	}

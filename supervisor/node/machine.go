@@ -78,7 +78,7 @@ func lookAround(c config.Config, name string) (machine, error) {
 		return m, err
 	}
 	if path := c.ResolvConf(); path != "" {
-		data, err := os.ReadFile(path)
+		data, err := readResolver(path)
 		m.resolvConf, m.noResolver = string(data), err
 	}
 	m.cgroups = lookAtCgroups(cgroupRoot, ownCgroup)

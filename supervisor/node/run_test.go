@@ -217,6 +217,7 @@ func TestResolverFile(t *testing.T) {
 		{func() error { return os.WriteFile(r.path, []byte("a"), 0o600) }, "a", false},
 		{func() error { return os.Remove(r.path) }, "a", false},
 		{func() error { return os.WriteFile(r.path, []byte("b"), 0o600) }, "b", false},
+		{func() error { return os.Truncate(r.path, maxResolver+1) }, "b", false},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatal(err)

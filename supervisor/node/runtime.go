@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -184,13 +185,29 @@ func (r *resolverFile) read() (string, error) {
 	if r.path == "" {
 		return "", nil
 	}
-	data, err := os.ReadFile(r.path)
+	data, err := readResolver(r.path)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil || r.none != nil {
 		r.last, r.none = string(data), err
 	}
 	return r.last, r.none
+}
+
+// maxResolver bounds the resolver file, in bytes, as a kubelet does: it is read for each pod.
+const maxResolver = 10 << 20
+
+func readResolver(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, maxResolver+1))
+	if err == nil && len(data) > maxResolver {
+		return nil, fmt.Errorf("%s has more than %d MiB", path, maxResolver>>20)
+	}
+	return data, err
 }
 
 // lateEvents records what the runtime's client has to say, once there is where to.
