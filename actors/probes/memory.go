@@ -112,13 +112,13 @@ func (b *memory) recall(id string, h probe.Health) probe.Health {
 	return h
 }
 
-// remember stores the state of a static pod's containers, and schedules a write.
-func (a *probes) remember(ctx *kernel.Context[Message], p *podProbes) {
+// remember stores the state of some containers of a static pod, and schedules a write.
+func (a *probes) remember(ctx *kernel.Context[Message], p *podProbes, changed ...*container) {
 	if !p.static {
 		return
 	}
 	b := &a.memory
-	for _, c := range p.containers {
+	for _, c := range changed {
 		h := c.Health()
 		b.note(c.id, record{Started: h.Startup == probe.Success, Ready: h.Readiness == probe.Success})
 	}

@@ -282,7 +282,7 @@ func (a *probes) watch(ctx *kernel.Context[Message], m pod.ProbeContainers) {
 		}
 	}
 	if changed {
-		a.remember(ctx, p)
+		a.remember(ctx, p, p.containers...)
 	}
 }
 
@@ -419,5 +419,5 @@ func (a *probes) take(ctx *kernel.Context[Message], r *run, answer probe.Answer)
 		h.Message = answer.Output
 	}
 	a.tell(c, h)
-	a.remember(ctx, c.pod)
+	a.remember(ctx, c.pod, c)
 }

@@ -2,6 +2,7 @@ package probes_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -13,12 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/linear"
 )
 
 // rig is the actor alone, on a virtual clock. The rig plays the network, the
@@ -399,4 +403,28 @@ func TestAddressComesLater(t *testing.T) {
 	if got := r.askedIn(time.Minute); got["a"] < 6 {
 		t.Errorf("asked %v", got)
 	}
+}
+
+// TestManyOfAStaticPod: a result costs the same however many containers its pod has, also if it is remembered for the
+// next agent.
+func TestManyOfAStaticPod(t *testing.T) {
+	linear.Held(t, 250, func(n int) func() {
+		r := newRig(t, n)
+		w := r.watch("web", func(p *v1.Probe) { p.PeriodSeconds, p.FailureThreshold = 1, 1 }, probe.Unknown)
+		c := w.Pod.Spec.Containers[0]
+		w.Pod.Annotations = map[string]string{podspec.AnnotationSource: string(podspec.File)}
+		w.Pod.Spec.Containers, w.Containers = nil, nil
+		for i := range n {
+			c.Name = fmt.Sprintf("c%05d", i)
+			w.Pod.Spec.Containers = append(w.Pod.Spec.Containers, c)
+			w.Containers = append(w.Containers, pod.ProbedContainer{Name: c.Name, ID: "id-" + c.Name, StartedAt: r.Now()})
+		}
+		r.actor.Tell(w)
+		r.Advance(10 * time.Second)
+		r.told, r.fail = nil, errors.New("connection refused")
+		return func() {
+			r.Advance(3 * time.Second)
+			check.Equal(t, len(r.told), n, "containers that are not ready any more")
+		}
+	})
 }
