@@ -19,7 +19,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -362,8 +361,12 @@ func (a *credentials) known(id uint64) {
 			all = append(all, l)
 		}
 	}
-	for _, o := range imagepull.Fitting(q.ref, all) {
-		if !slices.Contains(found.Offers, o) {
+	has := make(map[imagepull.Offer]bool, len(found.Offers))
+	for _, o := range found.Offers {
+		has[o] = true
+	}
+	for _, o := range imagepull.Fitting(q.ref, all) { // each once
+		if !has[o] {
 			found.Offers = append(found.Offers, o)
 		}
 	}

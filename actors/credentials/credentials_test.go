@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/linear"
 )
 
 // rig is the actor alone on a virtual clock. The rig plays the plugins, which answer when the test says so, and the disk
@@ -399,4 +400,29 @@ func TestLeft(t *testing.T) {
 	r.runs.Answer(nil, "one a.reg.io/shared", "two a.reg.io/shared")
 	r.Keep("stays", "gone")
 	r.WantByListener("and it has it", "stays gets [one:for a.reg.io/shared, two:for a.reg.io/shared] ")
+}
+
+// TestManyCredentials: of those that fit an image, the node and a plugin may have thousands each.
+func TestManyCredentials(t *testing.T) {
+	linear.Held(t, 500, func(n int) func() {
+		logins := func(of string) map[string]api.AuthConfig {
+			out := map[string]api.AuthConfig{}
+			for i := range n {
+				out[fmt.Sprintf("[a%d].reg.io", i)] = api.AuthConfig{Username: fmt.Sprint(of, i), Password: "p"}
+			}
+			return out
+		}
+		r := newRig(t, provider("one", "*.reg.io"))
+		r.config = string(check.Value(json.Marshal(map[string]any{"auths": logins("node")}))(t))
+		said := string(check.Value(json.Marshal(api.CredentialProviderResponse{
+			TypeMeta:     metav1.TypeMeta{APIVersion: api.SchemeGroupVersion.String(), Kind: "CredentialProviderResponse"},
+			CacheKeyType: api.ImagePluginCacheKeyType, Auth: logins("plugin"),
+		}))(t))
+		r.answer = func(string, api.CredentialProviderRequest) string { return said }
+		return func() {
+			r.ask("a.reg.io/app", pod("a", ""))
+			r.runs.Answer(nil, "one a.reg.io/app")
+			check.Equal(t, strings.Count(strings.Join(r.Lines(), " "), ":p"), 2*n, "credentials")
+		}
+	})
 }

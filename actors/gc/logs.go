@@ -61,21 +61,13 @@ func logsOfSpent(list observed.Runtime, pods map[types.UID]bool) (out []port.Log
 func oldestLogs(list observed.Runtime) (out []port.LogRef) {
 	for i := range list.Pods {
 		p := &list.Pods[i]
-		first := len(out)
 		for j := range p.Containers {
-			c := &p.Containers[j]
-			ref := port.LinkedLogOf(p.Ref, c).LogRef
-			k := slices.IndexFunc(out[first:], func(o port.LogRef) bool { return o.Container == c.Name })
-			if k < 0 {
-				out = append(out, ref)
-			} else if o := &out[first+k]; c.Attempt < o.Attempt {
-				*o = ref
-			}
+			out = append(out, port.LinkedLogOf(p.Ref, &p.Containers[j]).LogRef)
 		}
 	}
-	out = slices.DeleteFunc(out, func(r port.LogRef) bool { return r.Attempt == 0 })
 	slices.SortFunc(out, func(x, y port.LogRef) int {
-		return cmp.Or(cmp.Compare(x.UID, y.UID), cmp.Compare(x.Container, y.Container))
+		return cmp.Or(cmp.Compare(x.UID, y.UID), cmp.Compare(x.Container, y.Container), cmp.Compare(x.Attempt, y.Attempt))
 	})
-	return out
+	out = slices.CompactFunc(out, func(x, y port.LogRef) bool { return x.UID == y.UID && x.Container == y.Container })
+	return slices.DeleteFunc(out, func(r port.LogRef) bool { return r.Attempt == 0 })
 }

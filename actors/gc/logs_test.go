@@ -1,11 +1,13 @@
 package gc
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/linear"
 )
 
 // TestOldestLogs: of each container the oldest incarnation that there is counts;
@@ -24,4 +26,15 @@ func TestOldestLogs(t *testing.T) {
 		{Namespace: "default", Pod: "web", UID: "u2", Container: "app", Attempt: 6},
 	}
 	check.Same(t, got, want, "got")
+}
+
+// TestOldestLogsOfMany: a pod may have thousands of containers.
+func TestOldestLogsOfMany(t *testing.T) {
+	linear.Held(t, 500, func(n int) func() {
+		list := observed.Runtime{Pods: make([]observed.RuntimePod, 1)}
+		for i := range n {
+			list.Pods[0].Containers = append(list.Pods[0].Containers, observed.Container{Name: fmt.Sprintf("c%05d", i), Attempt: 1})
+		}
+		return func() { check.Equal(t, len(oldestLogs(list)), n, "logs") }
+	})
 }
