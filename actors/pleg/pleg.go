@@ -356,8 +356,7 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 		}
 	}
 	for _, u := range before {
-		of := func(o outline) bool { return o.ref.UID == u.UID }
-		if !unread(p.unread, u.UID) && !slices.ContainsFunc(now, of) && !slices.ContainsFunc(p.last, of) {
+		if !unread(p.unread, u.UID) && !outlined(now, u.UID) && !outlined(p.last, u.UID) {
 			p.deps.Seen(Seen{Ref: observed.PodRef{UID: u.UID}, Listed: m.begun}) // gone before it could be read
 		}
 	}
@@ -367,7 +366,7 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 // unreadable takes in which pods can't be read, and says so when that changes.
 func (p *pleg) unreadable(ctx *kernel.Context[Message], now []observed.Unread) {
 	for _, u := range now {
-		if !slices.Contains(p.unread, u) {
+		if at, was := whereUnread(p.unread, u.UID); !was || p.unread[at] != u {
 			ctx.Log().Error().Str("pod", string(u.UID)).Str("error", u.Why).
 				Msg("a part of this pod in the container runtime can't be read: the pod stays as it was known, and others " +
 					"go on; dead containers and images are not removed meanwhile")
@@ -377,7 +376,13 @@ func (p *pleg) unreadable(ctx *kernel.Context[Message], now []observed.Unread) {
 }
 
 func unread(all []observed.Unread, uid types.UID) bool {
-	return slices.ContainsFunc(all, func(u observed.Unread) bool { return u.UID == uid })
+	_, is := whereUnread(all, uid)
+	return is
+}
+
+// whereUnread is the place of a pod: they are in order of their UIDs.
+func whereUnread(all []observed.Unread, uid types.UID) (int, bool) {
+	return slices.BinarySearchFunc(all, uid, func(u observed.Unread, uid types.UID) int { return cmp.Compare(u.UID, uid) })
 }
 
 // outline is what is remembered of a pod in a list, to see whether the next one
@@ -406,6 +411,12 @@ func outlineOf(rp *observed.RuntimePod) outline {
 		b = append(append(b, c.ID...), ' ', '0'+byte(c.State))
 	}
 	return outline{rp.Ref, string(b)}
+}
+
+// outlined says whether a pod is among those in order.
+func outlined(all []outline, uid types.UID) bool {
+	_, is := slices.BinarySearchFunc(all, uid, func(o outline, uid types.UID) int { return cmp.Compare(o.ref.UID, uid) })
+	return is
 }
 
 func (o outline) order(p outline) int {

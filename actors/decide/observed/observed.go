@@ -236,7 +236,7 @@ func (p *Pod) ReadySandbox() (Sandbox, bool) {
 // Runtime is everything that a runtime has, in order of pod UID.
 type Runtime struct {
 	Pods []RuntimePod
-	// Unread are pods of which a part can't be read. They are not in Pods, and not gone either.
+	// Unread are pods of which a part can't be read, in order of UID. They are not in Pods, and not gone either.
 	Unread []Unread
 }
 
