@@ -30,10 +30,12 @@ type Of func(name string) *claimstate.Claim
 func Devices(pod *v1.Pod, of Of) map[string][]string {
 	out := map[string][]string{}
 	for c := range podspec.All(&pod.Spec) {
+		has := map[string]bool{} // a driver may name thousands
 		for _, part := range Parts(pod, c, of) {
 			for _, d := range part.Devices {
 				for _, name := range d.CDI {
-					if !slices.Contains(out[c.Name], name) {
+					if !has[name] {
+						has[name] = true
 						out[c.Name] = append(out[c.Name], name)
 					}
 				}
@@ -83,18 +85,27 @@ func add(parts []Part, c *claimstate.Claim, request string) []Part {
 		i = len(parts)
 		parts = append(parts, Part{Namespace: c.Namespace, Name: c.Name})
 	}
+	has := map[identity]bool{}
+	for _, d := range parts[i].Devices {
+		has[identityOf(&d)] = true
+	}
 	for _, driver := range sortedDrivers(c) {
 		for _, d := range c.Drivers[driver] {
-			has := slices.ContainsFunc(parts[i].Devices, func(o Device) bool {
-				return o.Driver == driver && o.Pool == d.Pool && o.Name == d.Name && o.Share == d.Share &&
-					slices.Equal(o.CDI, d.CDI)
-			})
-			if !has && isFor(&d, request) {
-				parts[i].Devices = append(parts[i].Devices, Device{driver, d})
+			one := Device{driver, d}
+			if id := identityOf(&one); !has[id] && isFor(&d, request) {
+				has[id] = true
+				parts[i].Devices = append(parts[i].Devices, one)
 			}
 		}
 	}
 	return parts
+}
+
+// identity is what tells devices apart: all but the requests that they are for.
+type identity struct{ driver, pool, name, share, cdi string }
+
+func identityOf(d *Device) identity {
+	return identity{d.Driver, d.Pool, d.Name, string(d.Share), strings.Join(d.CDI, "\x00")}
 }
 
 // isFor reports whether a device is for a request, or for one of its subrequests (KEP-4816): request/subrequest.

@@ -111,8 +111,10 @@ func healthOf(d *Device, report func(driver, pool, device string) Report) v1.Res
 
 // firstOfEach drops later devices with the name of an earlier one: names are unique.
 func firstOfEach(all []v1.ResourceHealth) (out []v1.ResourceHealth) {
+	has := make(map[v1.ResourceID]bool, len(all))
 	for i := range all {
-		if !slices.ContainsFunc(out, func(h v1.ResourceHealth) bool { return h.ResourceID == all[i].ResourceID }) {
+		if id := all[i].ResourceID; !has[id] {
+			has[id] = true
 			out = append(out, all[i])
 		}
 	}

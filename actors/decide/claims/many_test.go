@@ -1,0 +1,30 @@
+package claims
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/claimstate"
+	"github.com/troupe-dev/troupe/tests/linear"
+)
+
+// TestManyDevices: what a pod is told of its claims, whenever a driver says something, grows with their devices, and no
+// faster.
+func TestManyDevices(t *testing.T) {
+	linear.Held(t, 500, func(n int) func() {
+		p := podWith(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "gpu"}} })
+		var all []claimstate.Device
+		for i := range n {
+			all = append(all, claimstate.Device{Pool: "p", Name: fmt.Sprint(i), CDI: []string{fmt.Sprint("x/y=", i)}})
+		}
+		claim := &claimstate.Claim{Namespace: "ns", Name: "shared", Drivers: map[string][]claimstate.Device{"x": all}}
+		of := func(string) *claimstate.Claim { return claim }
+		report := func(string, string, string) Report { return Report{Health: v1.ResourceHealthStatusHealthy} }
+		return func() {
+			Devices(p, of)
+			Health(p, of, report)
+		}
+	})
+}
