@@ -93,11 +93,21 @@ func (a *pods) readmit(ctx *kernel.Context[Message]) {
 	if a.deps.Admit == nil {
 		return
 	}
+	others, known := []*v1.Pod(nil), false // they are the same for all, with those that have found room
 	for _, r := range a.ranked {
-		if r.State == podset.Rejected && r.place.rejected == nil && r.Origin != podspec.API && r.Origin != podspec.Orphan &&
-			a.deps.Admit(r.allocated(), a.beside(r), a.node, a.pressure) == nil {
+		if r.State != podset.Rejected || r.place.rejected != nil || !r.Origin.Static() {
+			continue
+		}
+		if !known {
+			others, known = a.beside(r), true
+		}
+		why := a.deps.Admit(r.allocated(), others, a.node, a.pressure)
+		if why == nil {
 			ctx.Log().Info().Str("pod", r.name()).Msg("there is room for a static pod that was rejected")
 			r.readmitted()
+			others = append(others, r.holds())
+		} else if _, full := why.Short[v1.ResourcePods]; full {
+			return // nor is there for any other, and there may be thousands
 		}
 	}
 }

@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/linear"
 )
 
@@ -64,4 +66,20 @@ func TestManyEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyRejected: while no pod more fits on the node, thousands of manifests that were rejected are not tried one by one
+// whenever something happens. When one fits, the others are not rejected once more.
+func TestManyRejected(t *testing.T) {
+	r := newRig(t, 0, func(r *rig) { r.room, r.short = 1, v1.ResourceList{v1.ResourcePods: resource.MustParse("1")} })
+	all := []*v1.Pod{made("a"), made("b"), made("c"), made("d")}
+	r.tells(node, r.listed(""), has(podspec.API, ""), wants(podspec.File, all...))
+	r.in("one fits", "a Running, b Rejected, c Rejected, d Rejected")
+	before := r.checks
+	r.tells(node)
+	check.Equal(t, r.checks-before, 1, "checks")
+	r.Forget()
+	r.tells(wants(podspec.File, all[1:]...), ends("a", 0, 1))
+	r.in("another one fits", "a Collecting, b Running, c Rejected, d Rejected")
+	r.want("nobody is rejected again", []string{"event:"})
 }

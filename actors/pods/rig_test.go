@@ -42,8 +42,9 @@ type rig struct {
 	preempted  func(v1.ResourceName)
 	// places plays assignments, nil for none.
 	places *pods.Places
-	// room is how many pods fit; 0 for any number.
-	room int
+	// room is how many pods fit; 0 for any number. short is what is said of that to be short.
+	room  int
+	short v1.ResourceList
 	// checks counts the checks of admission.
 	checks      int
 	mute        bool
@@ -135,7 +136,7 @@ func (r *rig) admit(p *v1.Pod, others []*v1.Pod, _ *v1.Node, pressure admit.Pres
 		r.beside[p.Name] = append(r.beside[p.Name], string(o.UID))
 	}
 	if r.room > 0 && len(others) >= r.room {
-		return &admit.Rejection{Reason: "OutOfpods", Message: "no room"}
+		return &admit.Rejection{Reason: "OutOfpods", Message: "no room", Short: r.short}
 	}
 	if why := r.reject[p.Name]; why != "" {
 		return &admit.Rejection{Reason: why, Message: why, ByLabels: why == notLabelled}
