@@ -494,7 +494,7 @@ func (n *node) spawnView(ctx *kernel.Context[Message]) kernel.Ref[podview.Messag
 		Name: "podview", Policy: podview.Policy,
 		New: podview.New(&podview.Deps{
 			NodeName: n.config.Name, Started: n.config.Started,
-			Ask: func(reply func(pods.Inventory)) { n.pods.Tell(pods.Query{Reply: reply}) },
+			Ask: func(q pods.Query) { n.pods.Tell(q) },
 		}),
 	})
 }

@@ -21,11 +21,11 @@ type Inventory struct {
 	NotListed, AsksCollected bool
 	Loading                  []string
 	Unseen                   []podspec.Origin
-	// Pods are in order of age.
+	// Pods are in order of age: all, or those of the name that was asked for. Mirrors is how many mirror pods the
+	// apiserver has, or is to have; 0 if a name was asked for.
 	Pods     []Fact
 	Problems []manifest.Problem
-	// Mirrors is how many mirror pods the apiserver has, or is to have.
-	Mirrors int
+	Mirrors  int
 }
 
 // Complete says whether Pods are all that live here: nothing is left to find out since this actor started.
@@ -48,12 +48,12 @@ type Fact struct {
 	Found bool
 }
 
-// inventory copies the state. It is made for each query, so that a pod costs nothing between
-// queries.
-func (a *pods) inventory() Inventory {
-	i := Inventory{
-		NotListed: !a.listed, AsksCollected: a.collecting, Unseen: a.unseen(), Pods: make([]Fact, 0, len(a.ranked)),
-		Mirrors: mirrorpods.Count(a.statics.Pods),
+// inventory copies the state, of all pods or of those of a name. It is made for each query, so that a pod costs nothing
+// between queries. Each client that follows a log asks for its pod once a second.
+func (a *pods) inventory(namespace, name string) Inventory {
+	i := Inventory{NotListed: !a.listed, AsksCollected: a.collecting, Unseen: a.unseen()}
+	if name == "" {
+		i.Pods, i.Mirrors = make([]Fact, 0, len(a.ranked)), mirrorpods.Count(a.statics.Pods)
 	}
 	if a.given.loading != 0 {
 		i.Loading = append(i.Loading, allocationsFile.Name)
@@ -62,13 +62,16 @@ func (a *pods) inventory() Inventory {
 		i.Loading = append(i.Loading, stopsFile.Name)
 	}
 	for _, r := range a.ranked {
+		if name != "" && (r.Pod.Name != name || r.Pod.Namespace != namespace) {
+			continue
+		}
 		_, listed := a.runtime[r.Pod.UID]
 		i.Pods = append(i.Pods, Fact{
 			Entry: r.Entry, Ref: r.ref, Report: r.report, Rejected: r.reject, Crash: r.crash, Found: listed || r.found,
 		})
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.wanted)) {
-		i.Problems = append(i.Problems, a.wanted[name].Problems...)
+	for _, source := range slices.Sorted(maps.Keys(a.wanted)) {
+		i.Problems = append(i.Problems, a.wanted[source].Problems...)
 	}
 	return i
 }

@@ -203,7 +203,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.save(ctx)
 		a.saveStops(ctx)
 	case Query:
-		m.Reply(a.inventory())
+		m.Reply(a.inventory(m.Namespace, m.Name))
 	case Living:
 		if a.ready() {
 			m.Reply(a.living(m), a.allSeen())

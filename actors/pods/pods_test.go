@@ -289,6 +289,26 @@ func TestMirrors(t *testing.T) {
 	check.Equal(t, mirrors, 2, "mirrors")
 }
 
+// TestQueryOfAName: who asks for the pods of a name gets no others.
+func TestQueryOfAName(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed("web#old"), has(podspec.File, "a"), has(podspec.API, "b web#new"))
+	var got []types.UID
+	ask := func(namespace, name string) {
+		got = nil
+		r.actor.Tell(pods.Query{Namespace: namespace, Name: name, Reply: func(i pods.Inventory) {
+			for _, f := range i.Pods {
+				got = append(got, f.Pod.UID)
+			}
+		}})
+		r.Settle()
+	}
+	ask("default", "web")
+	check.Same(t, got, []types.UID{"new", "old"}, "the pods of the name")
+	ask("other", "web")
+	check.Same(t, got, nil, "those of another namespace")
+}
+
 // TestRestart: the next incarnation asks for everything again. No pod begins before gc has said which pods
 // it is removing: what it removes may not begin.
 func TestRestart(t *testing.T) {

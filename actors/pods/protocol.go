@@ -122,9 +122,12 @@ type Reconcile struct{}
 // Crashed is from the kernel: an actor below this one crashed.
 type Crashed struct{ Report *kernel.CrashReport }
 
-// Query asks for the state of all pods. From podview, and from the health check. Reply must do no
-// more than send a message. Lost: the sender gives up waiting.
-type Query struct{ Reply func(Inventory) }
+// Query asks for the state of all pods, or of those of a name. From podview, and from the health check. Reply must do
+// no more than send a message. Lost: the sender gives up waiting.
+type Query struct {
+	Namespace, Name string
+	Reply           func(Inventory)
+}
 
 // NodeSeen is the apiserver's object of this node. From nodestatus, when its labels or taints
 // changed. Twice: as once.

@@ -76,7 +76,7 @@ var Policy = kernel.Policy{
 type Deps struct {
 	NodeName string
 	// Ask asks pods for its Inventory. It must not block.
-	Ask func(reply func(pods.Inventory))
+	Ask func(pods.Query)
 	// Started, if set, is called for each started pod. It must not block.
 	Started func(pods.Started)
 }
@@ -96,7 +96,11 @@ func (a *podview) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Query, Find, FindHolding, VolumeImages:
 		self := ctx.Self()
-		a.deps.Ask(func(i pods.Inventory) { self.Tell(answered{m, i}) })
+		q := pods.Query{Reply: func(i pods.Inventory) { self.Tell(answered{m, i}) }}
+		if of, is := m.(Find); is {
+			q.Namespace, q.Name = of.Namespace, of.Name
+		}
+		a.deps.Ask(q)
 	case Started:
 		if a.deps.Started != nil {
 			a.deps.Started(m.Started)
