@@ -35,7 +35,8 @@ type Config struct {
 	Clock kernel.Clock
 	// Component and Host are the source of the events: kubelet, and the node.
 	Component, Host string
-	// Queue bounds the waiting events; beyond that events are dropped. 1000 if zero.
+	// Queue bounds the waiting events, and a part of it those of one object; beyond that events are dropped. 1000 if
+	// zero.
 	Queue int
 	// Calls bounds the concurrent writes, each about another object; 16 if zero.
 	Calls int
@@ -80,6 +81,14 @@ func (c *Config) Validate() error {
 const (
 	defaultQueue = 1000
 	defaultCalls = 16
+)
+
+// An object has at most an eighth of a queue, so that while the apiserver is away one pod with thousands of containers,
+// or one that crashes again and again, does not take the places of others. It loses nothing by that: client-go drops
+// what exceeds 25 events of an object at once.
+const (
+	objectShare = 8
+	objectLeast = 32
 )
 
 // Wait is a node agent's setting: longer than the write of a status, and short compared to the
@@ -132,7 +141,7 @@ func New(c Config) (*Recorder, error) {
 		c.Calls = defaultCalls
 	}
 	return &Recorder{
-		config: c, queue: queue{warnings: map[about]int{}},
+		config: c, queue: newQueue(),
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{Clock: passive{c.Clock},
 			LRUCacheSize: c.Cache}),
 	}, nil
@@ -158,9 +167,11 @@ func (r *Recorder) Record(e port.Event) {
 		return
 	}
 	var instead *port.Event
-	if len(r.queue.list)+len(r.troubled)+len(r.calls) >= r.config.Queue {
+	w := waiting{event: e, since: r.config.Clock.Now()}
+	crowded := r.queue.of[w.about()] >= max(r.config.Queue/objectShare, objectLeast)
+	if crowded || len(r.queue.list)+len(r.troubled)+len(r.calls) >= r.config.Queue {
 		if e.Warning {
-			instead = r.queue.makeRoom()
+			instead = r.queue.makeRoom(func(o *waiting) bool { return !crowded || o.about() == w.about() })
 		}
 		if instead == nil {
 			r.mu.Unlock()
@@ -168,7 +179,7 @@ func (r *Recorder) Record(e port.Event) {
 			return
 		}
 	}
-	r.queue.add(waiting{event: e, since: r.config.Clock.Now()})
+	r.queue.add(w)
 	r.mu.Unlock()
 	if instead != nil {
 		r.dropped(*instead, ErrQueueFull)

@@ -178,6 +178,24 @@ func TestAway(t *testing.T) {
 	}
 }
 
+// TestShareOfAPod: a pod that has very much to say while the apiserver is away does not take the places of others.
+func TestShareOfAPod(t *testing.T) {
+	w := newWorld(t, func(*Config) {})
+	w.api.SetLink("n1", simapi.Refused)
+	for i := range 2 * defaultQueue {
+		w.record(pod("greedy"), "app", fmt.Sprint("Started", i), "")
+	}
+	check.Equal(t, len(w.r.queue.list)+len(w.r.calls), defaultQueue/objectShare+1, "events that wait")
+	w.record(pod("greedy"), "app", "BackOff", "")
+	check.Equal(t, w.r.queue.list[len(w.r.queue.list)-1].event.Reason, "BackOff", "its warning, in the place of another one of it")
+	w.record(pod("web"), "app", "Started", "")
+	w.v.Advance(time.Minute)
+	w.api.SetLink("n1", simapi.Up)
+	w.v.Advance(time.Minute)
+	check.Equal(t, slices.ContainsFunc(w.events(), func(e *v1.Event) bool { return e.InvolvedObject.Name == "web" }), true,
+		"the event of another pod was written")
+}
+
 // TestBusy: while the apiserver is busy warnings are written, after what their pods have
 // to say before, and the others wait, but not for ever, and not once it is not.
 func TestBusy(t *testing.T) {

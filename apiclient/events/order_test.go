@@ -216,7 +216,7 @@ func TestNext(t *testing.T) {
 		"the rest of it waits":         {[]ev{{"a", false, time.Minute}}, nil, "a", -1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := queue{warnings: map[about]int{}}
+			q := newQueue()
 			for _, e := range c.list {
 				q.add(waiting{event: port.Event{Pod: pod(e.pod), Warning: e.warning}, since: now.Add(-e.waited)})
 			}

@@ -14,12 +14,14 @@ import (
 // objects are taken in any order.
 type queue struct {
 	list []waiting
-	// warnings counts the warnings, by object. Invariant: none is 0.
-	warnings map[about]int
+	// of counts them by object, and warnings the warnings. Invariant: none is 0.
+	of, warnings map[about]int
 	// turn: the last one taken was a warning, or an event before a warning of its object. Then
 	// the oldest other due event is next, so that a storm of warnings does not starve the others.
 	turn bool
 }
+
+func newQueue() queue { return queue{of: map[about]int{}, warnings: map[about]int{}} }
 
 // waiting is a waiting event, and since when it waits.
 type waiting struct {
@@ -73,12 +75,15 @@ func (q *queue) putLast(w waiting) {
 }
 
 func (q *queue) count(w *waiting, n int) {
-	if !w.event.Warning {
-		return
+	in := []map[about]int{q.of}
+	if w.event.Warning {
+		in = append(in, q.warnings)
 	}
 	of := w.about()
-	if q.warnings[of] += n; q.warnings[of] == 0 {
-		delete(q.warnings, of)
+	for _, counts := range in {
+		if counts[of] += n; counts[of] == 0 {
+			delete(counts, of)
+		}
 	}
 }
 
@@ -93,9 +98,9 @@ func (q *queue) take(i int) waiting {
 	return w
 }
 
-// makeRoom takes the oldest event that is no warning; nil if there is none.
-func (q *queue) makeRoom() *port.Event {
-	i := slices.IndexFunc(q.list, func(w waiting) bool { return !w.event.Warning })
+// makeRoom takes the oldest event that is no warning, of those that may go; nil if there is none.
+func (q *queue) makeRoom(mayGo func(*waiting) bool) *port.Event {
+	i := slices.IndexFunc(q.list, func(w waiting) bool { return !w.event.Warning && mayGo(&w) })
 	if i < 0 {
 		return nil
 	}
