@@ -36,16 +36,18 @@ func BundleRef(p *v1.ClusterTrustBundleProjection) (Ref, error) {
 	return Ref{Kind: SignerBundles, Name: *p.SignerName, Selector: selector.String()}, nil
 }
 
-// SelectsBundle says whether a ClusterTrustBundle is meant by r, a Ref of BundleRef.
-func (r Ref) SelectsBundle(b *certificatesv1beta1.ClusterTrustBundle) bool {
+// Bundles says which ClusterTrustBundles are meant by r, a Ref of BundleRef.
+func (r Ref) Bundles() func(*certificatesv1beta1.ClusterTrustBundle) bool {
 	if r.Kind == TrustBundle {
-		return b.Name == r.Name
+		return func(b *certificatesv1beta1.ClusterTrustBundle) bool { return b.Name == r.Name }
 	}
 	selector, err := labels.Parse(r.Selector)
 	if err != nil {
 		panic("podobjects: " + r.String() + " has a selector that is none")
 	}
-	return b.Spec.SignerName == r.Name && selector.Matches(labels.Set(b.Labels))
+	return func(b *certificatesv1beta1.ClusterTrustBundle) bool {
+		return b.Spec.SignerName == r.Name && selector.Matches(labels.Set(b.Labels))
+	}
 }
 
 // TrustBundles returns ClusterTrustBundles by their Ref (see BundleRef), at least one; or an *Error.

@@ -22,7 +22,7 @@ func bundle(name, signer string, labels map[string]string) *certificatesv1beta1.
 	}
 }
 
-func TestSelectsBundle(t *testing.T) {
+func TestBundles(t *testing.T) {
 	mesh := "example.com/mesh"
 	live := bundle("example.com:mesh:a", mesh, map[string]string{"state": "live"})
 	bare := bundle("example.com:mesh:b", mesh, nil)
@@ -49,7 +49,7 @@ func TestSelectsBundle(t *testing.T) {
 		}
 		var got []string
 		for _, b := range []*certificatesv1beta1.ClusterTrustBundle{other, live, bare} {
-			if r.SelectsBundle(b) {
+			if r.Bundles()(b) {
 				got = append(got, b.Name)
 			}
 		}
