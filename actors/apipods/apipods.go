@@ -1,7 +1,7 @@
 // Package apipods is the actor that watches the pods of this node in the apiserver.
 //
 //	apiserver ──Watch──► apipods ──Update, Renewed, Forced──► pods
-//	                     apipods ──Object, Gone──► status
+//	                     apipods ──Object, Objects, Gone──► status
 //	                     apipods ──Mirrors──► mirrors
 //
 // An update that needs no work on the node, such as the echo of a status that the
@@ -64,6 +64,12 @@ func (unheard) isAPIPodsMessage() {}
 // apiserver was restored from a backup.
 type Sight struct{ Listed, Restored bool }
 
+// Sighted is a version of a pod, and how it was seen.
+type Sighted struct {
+	Pod *v1.Pod
+	Sight
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
 	API      portcall.Watcher
@@ -75,9 +81,11 @@ type Deps struct {
 	Renewed func(*v1.Pod)
 	// Forced is told of a pod that was deleted by force.
 	Forced func(types.UID)
-	// Object is told of each version of each pod, and Gone of those that were removed.
-	Object func(p *v1.Pod, how Sight)
-	Gone   func(types.UID)
+	// Object is told of each version of each pod, Objects of those of all pods at once: there may be more than a mailbox
+	// has places. Gone is told of pods that were removed.
+	Object  func(Sighted)
+	Objects func([]Sighted)
+	Gone    func(types.UID)
 	// Mirrors is told of all pods that stand for static ones, when they changed and after each list.
 	Mirrors func(all []*v1.Pod, listed bool)
 	// Retry is the time until a watch that ended is begun again, Patience until
@@ -150,9 +158,7 @@ func (a *apipods) Receive(ctx *kernel.Context[Message], m Message) {
 		if a.seen {
 			a.update()
 			a.deps.Mirrors(a.mirrors, false)
-			for _, p := range a.pods {
-				a.deps.Object(p, Sight{})
-			}
+			a.objects(func(*v1.Pod) Sight { return Sight{} })
 		} // else it comes
 	}
 }
@@ -180,6 +186,15 @@ func (a *apipods) update() {
 	a.deps.Update(sources.Update{Source: podspec.API, Seen: a.seen, Pods: a.pods})
 }
 
+// objects tells of all pods.
+func (a *apipods) objects(how func(*v1.Pod) Sight) {
+	all := make([]Sighted, len(a.pods))
+	for i, p := range a.pods {
+		all[i] = Sighted{p, how(p)}
+	}
+	a.deps.Objects(all)
+}
+
 // replace takes over all that there is.
 func (a *apipods) replace(objects []port.APIObject) {
 	before := a.pods
@@ -198,10 +213,10 @@ func (a *apipods) replace(objects []port.APIObject) {
 			a.deps.Gone(old.UID)
 		}
 	}
-	for _, p := range a.pods {
+	a.objects(func(p *v1.Pod) Sight {
 		i := apipod.Index(before, p.Namespace, p.Name)
-		a.deps.Object(p, Sight{Listed: true, Restored: i >= 0 && apipod.Restored(before[i], p)})
-	}
+		return Sight{Listed: true, Restored: i >= 0 && apipod.Restored(before[i], p)}
+	})
 	a.update()
 	a.deps.Mirrors(a.mirrors, true)
 }
@@ -220,7 +235,7 @@ func (a *apipods) set(p *v1.Pod) {
 	if old != nil && old.UID != p.UID {
 		a.deps.Gone(old.UID)
 	}
-	a.deps.Object(p, Sight{Restored: old != nil && apipod.Restored(old, p)})
+	a.deps.Object(Sighted{p, Sight{Restored: old != nil && apipod.Restored(old, p)}})
 	switch {
 	case old == nil || !apipod.Same(old, p):
 		a.update()

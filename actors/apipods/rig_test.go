@@ -47,18 +47,25 @@ func newRig(t *testing.T) *rig {
 		},
 		Forced:  func(uid types.UID) { r.Say("pods: forced %s", uid) },
 		Renewed: func(p *v1.Pod) { r.Say("pods: renewed %s %s", p.Name, p.ResourceVersion) },
-		Object: func(p *v1.Pod, how apipods.Sight) {
-			line := "status: " + p.Name + " " + p.ResourceVersion
-			if how.Restored {
-				line += ", restored"
+		Object:  r.object,
+		Objects: func(all []apipods.Sighted) {
+			for _, o := range all {
+				r.object(o)
 			}
-			r.Say("%s", line)
 		},
 		Gone:    func(uid types.UID) { r.Say("status: gone %s", uid) },
 		Mirrors: func(list []*v1.Pod, _ bool) { r.Say("mirrors:%s", names(list)) },
 	})})
 	r.Settle()
 	return r
+}
+
+func (r *rig) object(o apipods.Sighted) {
+	line := "status: " + o.Pod.Name + " " + o.Pod.ResourceVersion
+	if o.Restored {
+		line += ", restored"
+	}
+	r.Say("%s", line)
 }
 
 // listed is a rig after the first list.

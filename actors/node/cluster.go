@@ -81,8 +81,13 @@ type cluster struct {
 func (a *cluster) connect(d *pods.Deps) {
 	d.Sources = append(d.Sources, podspec.API)
 	d.Cluster = &pods.Cluster{
-		Show: func(m pods.Shown) {
-			a.status.Tell(status.Show{UID: m.UID, Status: m.Status, Final: m.Final})
+		Show: func(m pods.Shown) { a.status.Tell(status.Show(m)) },
+		ShowAll: func(all []pods.Shown) {
+			shows := make([]status.Show, len(all))
+			for i, m := range all {
+				shows[i] = status.Show(m)
+			}
+			a.status.Tell(status.Shows{All: shows})
 		},
 		Forget:   func(uid types.UID) { a.status.Tell(status.Forget{UID: uid}) },
 		Statics:  func(m pods.Statics) { a.mirrors.Tell(mirrors.Statics{Seen: m.Seen, Pods: m.Pods}) },
@@ -205,14 +210,23 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef
 		Update:  func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },
 		Forced:  func(uid types.UID) { podsRef.Tell(pods.Forced{UID: uid}) },
 		Renewed: func(p *v1.Pod) { podsRef.Tell(pods.Renewed{Pod: p}) },
-		Object: func(p *v1.Pod, how apipods.Sight) {
-			a.status.Tell(status.Object{UID: p.UID, Pod: p, Listed: how.Listed, Restored: how.Restored})
+		Object:  func(o apipods.Sighted) { a.status.Tell(objectOf(o)) },
+		Objects: func(all []apipods.Sighted) {
+			objects := make([]status.Object, len(all))
+			for i, o := range all {
+				objects[i] = objectOf(o)
+			}
+			a.status.Tell(status.Objects{All: objects})
 		},
 		Gone: func(uid types.UID) { a.status.Tell(status.Gone{UID: uid, Object: uid}) },
 		Mirrors: func(list []*v1.Pod, listed bool) {
 			a.mirrors.Tell(mirrors.Found{Mirrors: list, Listed: listed})
 		},
 	}))
+}
+
+func objectOf(o apipods.Sighted) status.Object {
+	return status.Object{UID: o.Pod.UID, Pod: o.Pod, Listed: o.Listed, Restored: o.Restored}
 }
 
 // listed takes in how a list of the runtime went, and has the Node show it.

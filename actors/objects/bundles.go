@@ -75,7 +75,7 @@ func (a *objects) bundlesOf(r podobjects.Ref) podobjects.Entry {
 		return e
 	}
 	var items []*certificatesv1beta1.ClusterTrustBundle
-	meant := r.Bundles() // its selector is parsed once, and not for each that there is
+	meant := r.Bundles()        // its selector is parsed once, and not for each that there is
 	for _, o := range b.known { // order-free: sorted below
 		if meant(o) {
 			items = append(items, o)

@@ -19,8 +19,9 @@ import (
 
 // Cluster has the receivers that only a node with an apiserver needs.
 type Cluster struct {
-	// Show and Forget go to status, Statics to mirrors, ReadNode to nodestatus.
+	// Show, ShowAll and Forget go to status, Statics to mirrors, ReadNode to nodestatus.
 	Show     func(Shown)
+	ShowAll  func([]Shown)
 	Forget   func(types.UID)
 	Statics  func(Statics)
 	ReadNode func(number uint64)
@@ -131,14 +132,21 @@ func (a *pods) rejected(ctx *kernel.Context[Message], r *record) {
 
 // show sends a pod's status to the status actor.
 func (a *pods) show(uid types.UID, r *record) {
+	if s, is := a.shown(uid, r); is {
+		a.deps.Cluster.Show(s)
+	}
+}
+
+// shown is what the apiserver is to know of a pod, if anything.
+func (a *pods) shown(uid types.UID, r *record) (s Shown, is bool) {
 	if a.deps.Cluster == nil || r.Origin == podspec.Orphan || r.report.Status == nil {
-		return
+		return s, false
 	}
 	over := r.State == podset.Finished || r.State == podset.Rejected
-	a.deps.Cluster.Show(Shown{
+	return Shown{
 		UID: uid, Status: r.report.Status,
 		Final: over && r.Origin == podspec.API && r.Pod.DeletionTimestamp != nil,
-	})
+	}, true
 }
 
 func (a *pods) forget(uid types.UID) {
@@ -149,9 +157,16 @@ func (a *pods) forget(uid types.UID) {
 
 // showAll sends everything again.
 func (a *pods) showAll() {
-	for _, r := range a.ranked {
-		a.show(r.Pod.UID, r)
+	if a.deps.Cluster == nil {
+		return
 	}
+	var all []Shown
+	for _, r := range a.ranked {
+		if s, is := a.shown(r.Pod.UID, r); is {
+			all = append(all, s)
+		}
+	}
+	a.deps.Cluster.ShowAll(all)
 	a.statics = Statics{}
 	a.tellStatics()
 }

@@ -83,12 +83,11 @@ func (r *rig) deps() *pods.Deps {
 		},
 		Admit: r.admit, Preempted: r.preempted, Places: r.places,
 		Cluster: &pods.Cluster{
-			Show: func(m pods.Shown) {
-				final := ""
-				if m.Final {
-					final = " for the last time"
+			Show: r.show,
+			ShowAll: func(all []pods.Shown) {
+				for _, m := range all {
+					r.show(m)
 				}
-				r.Say("status: %s is %s %s%s", m.UID, m.Status.Phase, m.Status.Reason, final)
 			},
 			Forget:   func(uid types.UID) { r.Say("status: forget %s", uid) },
 			ReadNode: func(number uint64) { r.Say("nodestatus: read %d", number) },
@@ -121,6 +120,14 @@ func (r *rig) deps() *pods.Deps {
 			return func() kernel.Behavior[pod.Message] { return &child{r, p.UID} }
 		},
 	}
+}
+
+func (r *rig) show(m pods.Shown) {
+	final := ""
+	if m.Final {
+		final = " for the last time"
+	}
+	r.Say("status: %s is %s %s%s", m.UID, m.Status.Phase, m.Status.Reason, final)
 }
 
 // notLabelled is why a pod is rejected whose node selector the known labels of the node do not match.

@@ -24,6 +24,10 @@ type Show struct {
 	Final bool
 }
 
+// Shows are the statuses of many pods at once, when all are asked for. From pods. A node may have more pods than a mailbox
+// has places, most of which have ended: one by one they would be lost, and asked for again, for ever.
+type Shows struct{ All []Show }
+
 // Forget says that this node has no status of a pod any more. From pods.
 type Forget struct{ UID types.UID }
 
@@ -35,6 +39,9 @@ type Object struct {
 	Pod              *v1.Pod
 	Listed, Restored bool
 }
+
+// Objects are the objects of many pods at once: of a list, or when all are asked for. From apipods. See Shows.
+type Objects struct{ All []Object }
 
 // Gone says that an object of a pod was removed. From the senders of Object. Late if another
 // object is known by now.
@@ -69,8 +76,10 @@ type answered struct {
 }
 
 func (Show) isStatusMessage()      {}
+func (Shows) isStatusMessage()     {}
 func (Forget) isStatusMessage()    {}
 func (Object) isStatusMessage()    {}
+func (Objects) isStatusMessage()   {}
 func (Gone) isStatusMessage()      {}
 func (Unwritten) isStatusMessage() {}
 func (due) isStatusMessage()       {}

@@ -1,8 +1,8 @@
 // Package status is the actor that writes pod statuses to the apiserver. It knows the last
 // acknowledged status of each pod, and the writes under way.
 //
-//	pods ──Show, Forget──► status ──Patch, Delete, Get──► apiserver
-//	apipods, mirrors ──Object, Gone──► status ──Outlived──► mirrors
+//	pods ──Show, Shows, Forget──► status ──Patch, Delete, Get──► apiserver
+//	apipods, mirrors ──Object, Objects, Gone──► status ──Outlived──► mirrors
 //
 // statuswrite decides what to write and when. A pod has one call at a time; all pods together
 // have a bounded number. While the apiserver is away, only one call at a time tries to reach it.
@@ -168,21 +168,17 @@ func (s *status) relearn(ctx *kernel.Context[Message]) { s.relearning = ctx.Now(
 func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Show:
-		r := s.get(ctx, m.UID)
-		if m.Status != r.written && (r.changed == 0 || statuswrite.Renews(r.object, r.want, m.Status)) {
-			r.changed = ctx.Now().UnixNano()
+		s.show(ctx, m)
+	case Shows:
+		for _, one := range m.All {
+			s.show(ctx, one)
 		}
-		if r.final != m.Final {
-			r.rejected, r.failures, r.retryAt = 0, 0, 0 // a last status is tried at once
-		}
-		r.want, r.final = m.Status, m.Final
-		if r.timer != 0 && !m.Final && statuswrite.Gathered(r.object, m.Status, ctx.Now(), timeOf(r.timer)) {
-			return
-		}
-		s.advance(ctx, m.UID)
 	case Object:
-		s.object(ctx, m)
-		s.advance(ctx, m.UID)
+		s.seen(ctx, m)
+	case Objects:
+		for _, one := range m.All {
+			s.seen(ctx, one)
+		}
 	case Gone:
 		if r := s.of[m.UID]; r != nil && r.object != nil && r.object.UID == m.Object {
 			r.object = nil
@@ -209,6 +205,28 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 		s.missed.Asked()
 		s.deps.Restarted()
 	}
+}
+
+// show takes the status of a pod, and writes it when it is time to.
+func (s *status) show(ctx *kernel.Context[Message], m Show) {
+	r := s.get(ctx, m.UID)
+	if m.Status != r.written && (r.changed == 0 || statuswrite.Renews(r.object, r.want, m.Status)) {
+		r.changed = ctx.Now().UnixNano()
+	}
+	if r.final != m.Final {
+		r.rejected, r.failures, r.retryAt = 0, 0, 0 // a last status is tried at once
+	}
+	r.want, r.final = m.Status, m.Final
+	if r.timer != 0 && !m.Final && statuswrite.Gathered(r.object, m.Status, ctx.Now(), timeOf(r.timer)) {
+		return
+	}
+	s.advance(ctx, m.UID)
+}
+
+// seen takes the apiserver's object of a pod, and goes on with it.
+func (s *status) seen(ctx *kernel.Context[Message], m Object) {
+	s.object(ctx, m)
+	s.advance(ctx, m.UID)
 }
 
 // unwritten counts the pods with a call under way, or with a status to write.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
@@ -40,4 +42,25 @@ func TestManyContainersHoldUpNobody(t *testing.T) {
 	}
 	w.allUp(5 * time.Minute)
 	w.quiet()
+}
+
+// TestMorePodsThanPlaces: a node has more pods than a mailbox has places, most of which have ended. What the apiserver
+// has of them all is told at once, so that none of it is lost and asked for again.
+func TestMorePodsThanPlaces(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1, withMailboxes(40))
+	w.kill()
+	for _, name := range names("ended", 100) {
+		c.create(aPod(name))
+		c.changeStatus(name, func(s *v1.PodStatus) { s.Phase = v1.PodSucceeded })
+	}
+	w.start()
+	c.create(aPod("fresh"))
+	w.until(time.Minute, "a new pod is Ready", func() bool { return c.ready("fresh") })
+	w.run(time.Minute)
+	before := c.calls["Get Pod"]
+	w.run(time.Minute)
+	if n := c.calls["Get Pod"] - before; n > 10 {
+		t.Errorf("pods were read %d times in a minute in which nothing happened", n)
+	}
 }
