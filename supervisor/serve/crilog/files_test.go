@@ -2,6 +2,7 @@ package crilog
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,32 @@ func TestFollowReplaced(t *testing.T) {
 	check.Fatal(t, os.Symlink("/etc/hostname", path))
 	check.Says(t, check.Receive(t, done), "symbolic link", "the reader ends")
 	check.Equal(t, out.String(), "old\n", "what was read")
+}
+
+// TestTailEndsWithItsReader: the end of a long log is not looked for when nobody waits for it any more.
+func TestTailEndsWithItsReader(t *testing.T) {
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for _, name := range []string{"0.log", "0.log.20261121-110000.gz"} {
+		path := filepath.Join(t.TempDir(), "0.log")
+		write(t, path, "")
+		write(t, filepath.Join(filepath.Dir(path), name), entry(0, "stdout", "F", "a"))
+		begun := begins{}
+		err := Read(gone, Options{Path: path, Stdout: true, Tail: n(5)}, &begun)
+		check.Equal(t, errors.Is(err, context.Canceled), true, "%s: it ends: %v", name, err)
+		check.Equal(t, begun.was, false, "%s: its reading began", name)
+	}
+}
+
+// begins is a writer that knows whether reading has begun.
+type begins struct {
+	collected
+	was bool
+}
+
+func (b *begins) Begin() error {
+	b.was = true
+	return nil
 }
 
 // TestFilesAreClosed: nothing of a log stays open, however many files it has.

@@ -74,7 +74,7 @@ func Read(ctx context.Context, o Options, out io.Writer) error {
 	}
 	r.decoder = decoder{begin: r.out.begin, text: r.out.text, end: r.out.end}
 	if o.Tail != nil {
-		if r.files, err = tail(r.files, *o.Tail); err != nil {
+		if r.files, err = tail(ctx, r.files, *o.Tail); err != nil {
 			return fmt.Errorf("read the log: %w", err)
 		}
 	}

@@ -2,16 +2,18 @@ package crilog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 )
 
 // tail leaves of files what holds the last n lines, each file at where it is to
-// be read from. A line that was cut into parts counts once.
-func tail(files []*file, n int64) ([]*file, error) {
+// be read from. A line that was cut into parts counts once. If ctx ends, it looks no further: a log may be long, and
+// nobody waits for it any more.
+func tail(ctx context.Context, files []*file, n int64) ([]*file, error) {
 	for i := len(files) - 1; i >= 0; i-- {
 		last := i == len(files)-1
-		from, found, err := lastLines(files[i], n, last)
+		from, found, err := lastLines(ctx, files[i], n, last)
 		if err != nil {
 			return files, err
 		}
@@ -31,9 +33,9 @@ func tail(files []*file, n int64) ([]*file, error) {
 // lastLines is the offset of the last n lines of a file. If the file has at most n lines, it is
 // 0, and found is their number; else found is less than 0. In the last file of a log an
 // incomplete line counts as well.
-func lastLines(f *file, n int64, last bool) (from, found int64, err error) {
+func lastLines(ctx context.Context, f *file, n int64, last bool) (from, found int64, err error) {
 	if f.gz {
-		return lastLinesCompressed(f, n)
+		return lastLinesCompressed(ctx, f, n)
 	}
 	size, err := f.f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -41,7 +43,7 @@ func lastLines(f *file, n int64, last bool) (from, found int64, err error) {
 	}
 	next := size // where the entry after the one looked at begins
 	unended := last
-	err = backwards(f.f, size, func(start int64) (bool, error) {
+	err = backwards(ctx, f.f, size, func(start int64) (bool, error) {
 		is, ends, err := endsLine(f.f, start)
 		if err != nil {
 			return false, err
@@ -76,11 +78,14 @@ func endsLine(f io.ReaderAt, start int64) (is, ends bool, err error) {
 }
 
 // backwards gives the beginnings of all entries, the last first, until visit says
-// that it was enough.
-func backwards(f io.ReaderAt, size int64, visit func(start int64) (bool, error)) error {
+// that it was enough, or ctx ends.
+func backwards(ctx context.Context, f io.ReaderAt, size int64, visit func(start int64) (bool, error)) error {
 	const block = 32 << 10
 	b := make([]byte, block)
 	for to := size; to > 0; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		from := max(0, to-block)
 		if _, err := f.ReadAt(b[:to-from], from); err != nil && !errors.Is(err, io.EOF) {
 			return err
@@ -108,17 +113,17 @@ func backwards(f io.ReaderAt, size int64, visit func(start int64) (bool, error))
 }
 
 // lastLinesCompressed reads it from the beginning: to count, and to find.
-func lastLinesCompressed(f *file, n int64) (from, found int64, err error) {
-	lines, _, err := count(f, -1)
+func lastLinesCompressed(ctx context.Context, f *file, n int64) (from, found int64, err error) {
+	lines, _, err := count(ctx, f, -1)
 	if err != nil || lines <= n {
 		return 0, lines, err
 	}
-	_, from, err = count(f, lines-n)
+	_, from, err = count(ctx, f, lines-n)
 	return from, -1, err
 }
 
 // count reads up to the end of so many lines, or all if that is less than 0.
-func count(f *file, most int64) (lines, offset int64, err error) {
+func count(ctx context.Context, f *file, most int64) (lines, offset int64, err error) {
 	if most == 0 {
 		return 0, 0, nil
 	}
@@ -134,6 +139,9 @@ func count(f *file, most int64) (lines, offset int64, err error) {
 		return nil
 	}
 	for {
+		if err := ctx.Err(); err != nil {
+			return lines, offset, err
+		}
 		n, err := f.Read(b)
 		for rest := b[:n]; len(rest) > 0; { // entry by entry, to know where it is
 			i := bytes.IndexByte(rest, '\n') + 1
