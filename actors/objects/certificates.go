@@ -22,8 +22,11 @@ import (
 type certificates struct {
 	stream
 	of map[secret]*certified
-	// known are the requests in the API.
+	// known are the requests in the API, asked those that are waited for.
 	known map[port.APIKey]*certificatesv1beta1.PodCertificateRequest
+	asked map[port.APIKey]secret
+	// counting: a timer runs to count them.
+	counting bool
 }
 
 // certified is one certificate of a pod.
@@ -54,6 +57,7 @@ func newCertificates(node string) certificates {
 			Kind: port.PodCertificateRequestKind, Field: "spec.nodeName=" + node,
 		}},
 		of: map[secret]*certified{}, known: map[port.APIKey]*certificatesv1beta1.PodCertificateRequest{},
+		asked: map[port.APIKey]secret{},
 	}
 }
 
@@ -103,6 +107,7 @@ func (a *objects) dropCertificate(ctx *kernel.Context[Message], k secret) {
 		c.timer()
 	}
 	delete(s.of, k)
+	delete(s.asked, requestKey(k, c))
 	if len(s.of) == 0 {
 		s.unfollow(ctx)
 		clear(s.known)
@@ -139,11 +144,15 @@ func (a *objects) certifyUntold(ctx *kernel.Context[Message], k secret, c *certi
 		c.timer()
 		c.timer = nil
 	}
-	r := a.certificates.known[requestKey(k, c)]
+	asked := requestKey(k, c)
+	r := a.certificates.known[asked]
 	if r != nil {
 		a.tellPeople(ctx, n.pod, c.Seen(r, now, ctx.Rand().Float64()))
 	}
 	a.tellPeople(ctx, n.pod, c.Look(now, r != nil))
+	if c.Request == "" {
+		delete(a.certificates.asked, asked)
+	}
 	if c.State == podcertificate.Wanted && c.call == 0 && !now.Before(c.notBefore) {
 		a.request(ctx, k, c)
 	}
@@ -249,6 +258,7 @@ func (a *objects) requested(ctx *kernel.Context[Message], m requested) {
 	if m.err == nil {
 		c.failures, c.trouble = 0, ""
 		c.Asked(m.made.name, m.made.key, now)
+		a.certificates.asked[requestKey(m.of, c)] = m.of
 		a.certify(ctx, m.of, c)
 		return
 	}
@@ -271,45 +281,54 @@ func (a *objects) requested(ctx *kernel.Context[Message], m requested) {
 
 // told applies an event of the watch of requests.
 func (s *certificates) told(ctx *kernel.Context[Message], a *objects, change port.APIChange) {
-	changed := map[port.APIKey]bool{}
-	set := func(o port.APIObject) {
-		k := port.APIKeyOf(o)
-		s.known[k], changed[k] = o.(*certificatesv1beta1.PodCertificateRequest), true
-	}
+	set := func(o port.APIObject) { s.known[port.APIKeyOf(o)] = o.(*certificatesv1beta1.PodCertificateRequest) }
 	switch c := change.(type) {
 	case port.APIReplaced:
 		clear(s.known)
 		for _, o := range c.Objects {
 			set(o)
 		}
-	case port.APISet:
-		set(c.Object)
-	case port.APIDeleted:
-		k := port.APIKeyOf(c.Object)
-		delete(s.known, k)
-		changed[k] = true
-		for key, held := range s.of { // order-free: at most one has the name
-			if requestKey(key, held) == k && held.Gone(k.Name) {
-				held.notBefore = ctx.Now().Add(spread(ctx, a.deps.Backoff.Base))
-				a.certify(ctx, key, held)
+		for _, k := range slices.SortedFunc(maps.Values(s.asked), secret.compare) {
+			if held := s.of[k]; s.known[requestKey(k, held)] != nil {
+				a.certify(ctx, k, held)
 			}
 		}
-		return
-	case port.APIBroken:
-		return
-	}
-	for _, k := range slices.SortedFunc(maps.Keys(s.of), secret.compare) {
-		if held := s.of[k]; held.State == podcertificate.Requested && changed[requestKey(k, held)] {
+	case port.APISet:
+		set(c.Object)
+		if k, is := s.asked[port.APIKeyOf(c.Object)]; is {
+			a.certify(ctx, k, s.of[k])
+		}
+	case port.APIDeleted:
+		r := port.APIKeyOf(c.Object)
+		delete(s.known, r)
+		if k, is := s.asked[r]; is && s.of[k].Gone(r.Name) {
+			delete(s.asked, r)
+			held := s.of[k]
+			held.notBefore = ctx.Now().Add(spread(ctx, a.deps.Backoff.Base))
 			a.certify(ctx, k, held)
 		}
+	case port.APIBroken:
 	}
 }
 
-// countCertificates tells how many certificates are in each state.
+// countMany is this actor's own timer to count many certificates.
+type countMany struct{}
+
+// countCertificates tells how many certificates are in each state: of many, once for all that changes in a while, as
+// pods are told.
 func (a *objects) countCertificates(ctx *kernel.Context[Message]) {
-	if a.deps.Certified == nil {
-		return
+	s := &a.certificates
+	switch {
+	case a.deps.Certified == nil || s.counting:
+	case len(s.of) <= few:
+		a.countNow(ctx)
+	default:
+		s.counting = true
+		ctx.After(time.Duration(len(s.of))*costOfOne, countMany{})
 	}
+}
+
+func (a *objects) countNow(ctx *kernel.Context[Message]) {
 	counts := map[CertificateState]int{}
 	for _, c := range a.certificates.of { // order-free: sums
 		counts[CertificateState{c.source.SignerName, c.Metric(ctx.Now())}]++

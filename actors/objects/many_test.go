@@ -1,11 +1,16 @@
 package objects_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/linear"
 )
@@ -42,3 +47,60 @@ func TestManyServices(t *testing.T) {
 		})
 	}
 }
+
+// TestManyCertificates: each certificate of a pod costs the same however many it has: to ask for it, what is heard of it,
+// and when the pod goes.
+func TestManyCertificates(t *testing.T) {
+	linear.Held(t, 250, func(n int) func() {
+		r := newRig(t, func(d *objects.Deps) {
+			at := atOnce{rig: d.API.(*rig)}
+			d.API, d.Keys, d.Node, d.Events, d.Certified = at, at, "n1", at, at
+		})
+		r.has["default"], r.has["n1"] = account, node
+		need := r.need("web", func(p *v1.Pod) {
+			var sources []v1.VolumeProjection
+			for range n {
+				sources = append(sources, v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{
+					SignerName: mesh, KeyType: "ED25519", CredentialBundlePath: "creds.pem",
+				}})
+			}
+			volume(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: sources}})(p)
+		})
+		return func() {
+			r.actor.Tell(need)
+			r.Advance(time.Second)
+			r.Tell(listed())
+			for i := range n {
+				r.Tell(r.issues(fmt.Sprint("req-", i+1), "one", 2*time.Hour))
+			}
+			r.actor.Tell(objects.Forget{UID: "u-web"})
+			r.Advance(time.Second)
+		}
+	})
+}
+
+// atOnce answers at once all that a certificate needs.
+type atOnce struct{ *rig }
+
+func (a atOnce) Get(_ context.Context, k port.APIKey, done func(port.APIObject, error)) {
+	done(a.has[k.Name], nil)
+}
+
+func (a atOnce) Create(_ context.Context, o port.APIObject, done func(port.APIObject, error)) {
+	stored := o.(*certificatesv1beta1.PodCertificateRequest).DeepCopy()
+	a.requests++
+	stored.Name = fmt.Sprint("req-", a.requests)
+	a.has[stored.Name] = stored
+	done(stored, nil)
+}
+
+func (a atOnce) NewPodKey(_ context.Context, _ string, done func(port.PodKey, error)) {
+	done(port.PodKey{Key: podkey.New([]byte("key"))}, nil)
+}
+
+func (a atOnce) WrittenCertificate(_ context.Context, _ port.CertificateFiles, done func(*podkey.Issued, error)) {
+	done(nil, nil)
+}
+
+// Certificates implements objects.CertificateCounts.
+func (a atOnce) Certificates(map[objects.CertificateState]int) {}

@@ -135,6 +135,9 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 		if n := a.pods[m.uid]; n != nil && n.telling {
 			a.tellOfMany(ctx, n)
 		}
+	case countMany:
+		a.certificates.counting = false
+		a.countNow(ctx)
 	case missed:
 		a.missed.Asked()
 		a.forgetAll(ctx, nil)

@@ -172,6 +172,7 @@ func (requested) isObjectsMessage()    {}
 func (certifyAgain) isObjectsMessage() {}
 func (missed) isObjectsMessage()       {}
 func (tellMany) isObjectsMessage()     {}
+func (countMany) isObjectsMessage()    {}
 
 // MailboxKey implements kernel.Keyed. A restarted watch has another key.
 func (m told) MailboxKey() string { return strconv.FormatUint(uint64(m.id), 10) }
