@@ -491,7 +491,7 @@ func TestNobody(t *testing.T) {
 func TestExpand(t *testing.T) {
 	r := registered(t)
 	s := spec("a", "v")
-	s.Claim, s.Name = "c", "pv-v"
+	s.Claim, s.ClaimUID, s.Name = "c", "c1", "pv-v"
 	size := func(text string) v1.ResourceList {
 		return v1.ResourceList{v1.ResourceStorage: resource.MustParse(text)}
 	}
@@ -516,7 +516,8 @@ func TestExpand(t *testing.T) {
 	r.calls.Answer(nil, "expand v to 2048 for a")
 	r.WantByListener("done", "api: patch PersistentVolumeClaim default/c: 2Ki map[] 0")
 	r.events.Want("events", `a: VolumeResizeFailed: NodeExpandVolume.NodeExpandVolume failed for volume "pv-v" (data-v): Node d.example.com: busy`,
-		`a: FileSystemResizeSuccessful: MountVolume.NodeExpandVolume succeeded for volume "pv-v"`)
+		`a: FileSystemResizeSuccessful: MountVolume.NodeExpandVolume succeeded for volume "pv-v"`,
+		`PersistentVolumeClaim default/c c1: FileSystemResizeSuccessful: MountVolume.NodeExpandVolume succeeded for volume "pv-v"`)
 	// Before it is published, a volume that is too small is expanded where it is staged. What can't be is not tried again.
 	big := spec("b", "w")
 	big.Claim, big.Size, big.Name = "c2", 4096, "pv-w"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -175,4 +176,21 @@ func Event(pod *v1.Pod, pv, volume string, err error, now time.Time) port.Event 
 	}
 	text := fmt.Sprintf("MountVolume.NodeExpandVolume succeeded for volume %q %s", pv, pod.Spec.NodeName)
 	return port.Event{Pod: pod, Reason: "FileSystemResizeSuccessful", At: now, Message: strings.TrimSpace(text)}
+}
+
+// ReadOnly says to a pod why the volume that it has just got stays smaller than it could be, in the words of a kubelet.
+func ReadOnly(pod *v1.Pod, pv string, now time.Time) port.Event {
+	return port.Event{
+		Pod: pod, Warning: true, Reason: "FileSystemResizeFailed", At: now,
+		Message: fmt.Sprintf("MountVolume.NodeExpandVolume failed for volume %q requested read-only file system", pv),
+	}
+}
+
+// ToClaim says to a claim what e says to a pod that has it: people who have asked for another size look there (kubectl
+// describe pvc). uid is the claim's.
+func ToClaim(e port.Event, claim port.APIKey, uid types.UID) port.Event {
+	e.Pod, e.Of = nil, &v1.ObjectReference{
+		APIVersion: "v1", Kind: claim.Kind.String(), Namespace: claim.Namespace, Name: claim.Name, UID: uid,
+	}
+	return e
 }

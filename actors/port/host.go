@@ -148,8 +148,9 @@ type HTTPAnswer struct {
 
 // Event is something that users should see (API Event of the core group).
 type Event struct {
-	// Pod is the object of the event, or else Node, by name.
+	// Pod is the object of the event, or else Of, such as a claim, or else Node, by name.
 	Pod     *v1.Pod
+	Of      *v1.ObjectReference
 	Node    string
 	Warning bool
 	Reason  string

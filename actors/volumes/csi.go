@@ -151,6 +151,7 @@ func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 	case m.Path != "":
 		if !p.paths.Has(m.Volume) {
 			a.mapped(ctx, p, m.Volume, m.Path)
+			a.sized(ctx, p, m.Volume, 0)
 		}
 		p.failures.Delete(key)
 		p.stands(m.Volume, m.Path)

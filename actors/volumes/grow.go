@@ -2,7 +2,6 @@ package volumes
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -88,13 +87,16 @@ func (a *volumes) look(ctx *kernel.Context[Message]) {
 // expansion grows a volume as its claim says. It holds nothing of the actor.
 func (a *volumes) expansion(now time.Time, uid types.UID, p *volumed, m *volumeplan.Mount) *expand.Expansion {
 	host, r := a.deps.Host, port.GrowVolume{Pod: uid, Persistent: m.Persistent, Patience: a.deps.Deadline}
-	claim := podobjects.ClaimName(p.pod, m.Volume)
 	return &expand.Expansion{
-		API: a.deps.API, Now: now,
-		Claim:  port.APIKey{Kind: port.PersistentVolumeClaimKind, Namespace: p.pod.Namespace, Name: claim},
+		API: a.deps.API, Now: now, Claim: p.claim(m),
 		Volume: port.APIKey{Kind: port.PersistentVolumeKind, Name: m.Persistent.Name},
 		Call:   func(c context.Context, _ int64, done func(error)) { host.GrowVolume(c, r, done) },
 	}
+}
+
+func (p *volumed) claim(m *volumeplan.Mount) port.APIKey {
+	return port.APIKey{Kind: port.PersistentVolumeClaimKind, Namespace: p.pod.Namespace,
+		Name: podobjects.ClaimName(p.pod, m.Volume)}
 }
 
 // growth is what is done after a volume was mounted for a pod that begins, before its containers start; nil for
@@ -107,17 +109,26 @@ func (a *volumes) growth(now time.Time, uid types.UID, what step, m *volumeplan.
 	return a.expansion(now, uid, p, m)
 }
 
-// sized says in an event that a volume was grown as it was mounted, or why not.
-func (a *volumes) sized(ctx *kernel.Context[Message], p *volumed, d done) {
-	m := p.named(d.volume)
+// sized says in events that a volume was grown as it was brought to a pod, to the size in bytes, or why not.
+func (a *volumes) sized(ctx *kernel.Context[Message], p *volumed, volume string, size int64) {
+	m := p.named(volume)
 	switch {
-	case p.pod == nil || m == nil:
-	case d.size > 0:
-		a.deps.Events.Record(expand.Event(p.pod, m.Persistent.Name, m.Name, nil, ctx.Now()))
-	case m.Outgrown && m.ReadOnly && a.deps.API != nil && !p.later:
-		a.event(ctx, p, "FileSystemResizeFailed", fmt.Sprintf(
-			"MountVolume.NodeExpandVolume failed for volume %q requested read-only file system", m.Persistent.Name))
+	case p.pod == nil || m == nil || m.Persistent == nil:
+	case size > 0:
+		a.tellBoth(p, m, expand.Event(p.pod, m.Persistent.Name, m.Name, nil, ctx.Now()))
+	case m.Outgrown && m.ReadOnly && (m.CSI == nil || m.CSI.ReadOnly) && a.deps.API != nil && !p.later:
+		a.tellBoth(p, m, expand.ReadOnly(p.pod, m.Persistent.Name, ctx.Now()))
 	}
+}
+
+// tellBoth records an event of a pod, and the same for the claim of the volume.
+func (a *volumes) tellBoth(p *volumed, m *volumeplan.Mount, e port.Event) {
+	a.deps.Events.Record(e)
+	a.deps.Events.Record(p.toClaim(m, e))
+}
+
+func (p *volumed) toClaim(m *volumeplan.Mount, e port.Event) port.Event {
+	return expand.ToClaim(e, p.claim(m), m.Persistent.Spec.ClaimRef.UID)
 }
 
 // ungrown forgets a growth that was given up.
@@ -140,12 +151,18 @@ func (a *volumes) tellGrown(ctx *kernel.Context[Message], m grown) {
 	if m.size == 0 && (m.err == nil || port.KindOf(m.err) == port.NotFound) {
 		return // it has its size, or there is no claim that says otherwise
 	}
+	var claim port.Event // one is enough for it
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
 		p := a.pods[uid]
 		for i := range p.plan {
 			if v := &p.plan[i]; p.growable(v) && v.Persistent.Name == m.pv && p.paths.Has(v.Name) {
-				a.deps.Events.Record(expand.Event(p.pod, m.pv, v.Name, m.err, ctx.Now()))
+				e := expand.Event(p.pod, m.pv, v.Name, m.err, ctx.Now())
+				a.deps.Events.Record(e)
+				claim = p.toClaim(v, e)
 			}
 		}
+	}
+	if m.err == nil && claim.Of != nil {
+		a.deps.Events.Record(claim)
 	}
 }

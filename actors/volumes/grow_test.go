@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/volumes"
+	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
 // claims plays the apiserver with a claim and its local volume.
@@ -85,7 +86,10 @@ func (c *claims) mounts(pod string, readOnly bool) volumes.Mount {
 	return m
 }
 
-const hasGrown = `FileSystemResizeSuccessful: MountVolume.NodeExpandVolume succeeded for volume "pv" n`
+const (
+	hasGrown = `FileSystemResizeSuccessful: MountVolume.NodeExpandVolume succeeded for volume "pv" n`
+	toClaim  = "PersistentVolumeClaim default/c c1: "
+)
 
 // TestGrowsAtMount: a local volume that is bigger than its claim says is grown before its pod begins, and the claim says so
 // once it is. A failure keeps the pod from beginning, as with a kubelet, and is tried again.
@@ -102,7 +106,7 @@ func TestGrowsAtMount(t *testing.T) {
 	r.Advance(base)
 	r.host.Answer(nil, "mount a/data", "grow pv for a")
 	r.WantByListener("grown", "a: failed: "+why, "host: mount a/data", "host: grow pv for a", "api: patch 2Ki map[] 0", "a: up data=/data")
-	r.events.Want("people know", "a: "+hasGrown)
+	r.events.Want("people know", "a: "+hasGrown, toClaim+hasGrown)
 	r.Advance(time.Hour)
 	r.WantByListener("once")
 	if got := c.claim.Status.Capacity.Storage().Value(); got != 2048 {
@@ -131,7 +135,7 @@ func TestGrowsInUse(t *testing.T) {
 	r.Advance(time.Minute)
 	r.host.Answer(nil, "grow pv for a")
 	r.WantByListener("grown", "host: grow pv for a", "api: patch 2Ki map[] 0")
-	r.events.Want("people know", "a: "+hasGrown, "b: "+hasGrown)
+	r.events.Want("people know, the claim once", "a: "+hasGrown, "b: "+hasGrown, toClaim+hasGrown)
 	c.err = &port.Error{Kind: port.NotFound, Verb: "Get", Object: "c"}
 	r.Advance(10 * time.Minute)
 	r.WantByListener("once")
@@ -168,10 +172,39 @@ func TestGrowsReadOnly(t *testing.T) {
 	r.actor.Tell(c.mounts("a", true))
 	r.host.Answer(nil, "prepare a", "mount a/data")
 	r.WantByListener("mounted", "host: prepare a", "host: mount a/data", "a: up data=/data")
-	r.events.Want("people know",
-		`a: FileSystemResizeFailed: MountVolume.NodeExpandVolume failed for volume "pv" requested read-only file system`)
+	r.events.Want("people know", "a: "+isReadOnly, toClaim+isReadOnly)
 	r.Advance(time.Hour)
 	r.WantByListener("not later either")
+}
+
+const isReadOnly = `FileSystemResizeFailed: MountVolume.NodeExpandVolume failed for volume "pv" requested read-only file system`
+
+// TestCSIStaysReadOnly: the same is said once of a volume of a CSI driver, unless another volume of the pod may write to it.
+func TestCSIStaysReadOnly(t *testing.T) {
+	for _, writes := range []bool{false, true} {
+		r := newRig(t)
+		r.deps.CSI = plays{r}
+		c := newClaims(r)
+		c.bigger("2Ki")
+		c.volume.Spec.Local, c.volume.Spec.CSI = nil, &v1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}
+		m := c.mounts("a", true)
+		if writes {
+			m.Pod.Spec.Volumes = append(m.Pod.Spec.Volumes, v1.Volume{Name: "too", VolumeSource: v1.VolumeSource{
+				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}})
+			podtest.UseVolumes(&m.Pod.Spec)
+		}
+		r.actor.Tell(m)
+		r.host.Answer(nil, "prepare a")
+		for range 2 {
+			r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/data"})
+			r.Settle()
+		}
+		want := []string{"a: " + isReadOnly, toClaim + isReadOnly}
+		if writes {
+			want = nil
+		}
+		r.events.Want("people know", want...)
+	}
 }
 
 // TestGrowthGivenUp: a pod that ends while its volume grows waits until that was given up, and another pod that has it grows it
@@ -195,7 +228,7 @@ func TestGrowthGivenUp(t *testing.T) {
 	r.Advance(time.Minute)
 	r.host.Answer(nil, "grow pv for b")
 	r.WantByListener("grown", "host: grow pv for b", "api: patch 2Ki map[] 0")
-	r.events.Want("people know", "b: "+hasGrown)
+	r.events.Want("people know", "b: "+hasGrown, toClaim+hasGrown)
 	r.actor.Tell(unmounts(b))
 	r.host.Answer(nil, "unmount b")
 	r.Forget()

@@ -330,7 +330,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 	case mount:
 		p.mounted(m)
 		a.mapped(ctx, p, m.volume, m.path)
-		a.sized(ctx, p, m)
+		a.sized(ctx, p, m.volume, m.size)
 		a.advanceOne(ctx, m.uid, m.volume)
 		return
 	case unmount:

@@ -1,4 +1,4 @@
-// Package events writes events of pods and of the node to the apiserver; kubectl describe
+// Package events writes events of pods, of their claims and of the node to the apiserver; kubectl describe
 // shows them. Equal events are counted, similar events are aggregated, and too frequent
 // events are dropped, as in client-go. Events with different annotations are not equal.
 //
@@ -158,7 +158,7 @@ func (r *Recorder) Record(e port.Event) {
 	if r.config.Also != nil {
 		r.config.Also.Record(e)
 	}
-	if e.Pod == nil && e.Node == "" {
+	if e.Pod == nil && e.Of == nil && e.Node == "" {
 		return
 	}
 	r.mu.Lock()

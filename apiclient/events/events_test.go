@@ -97,7 +97,14 @@ func TestWritten(t *testing.T) {
 	if e := list[0]; len(list) != 5 || e.Namespace != "default" || e.InvolvedObject.Kind != "Node" || e.InvolvedObject.UID != "n1" || e.InvolvedObject.Namespace != "" {
 		t.Errorf("of the node: %+v", e)
 	}
-	if len(all) != 4 || len(w.also) != 6 {
+	w.r.Record(port.Event{Reason: "Grown", At: w.v.Now(), Of: &v1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "data", UID: "u-data"}})
+	w.v.Advance(time.Second)
+	if e := w.events()[0]; e.Namespace != "shop" || !strings.HasPrefix(e.Name, "data.") || e.InvolvedObject.UID != "u-data" ||
+		e.InvolvedObject.Kind != "PersistentVolumeClaim" {
+		t.Errorf("of a claim: %+v", e)
+	}
+	if len(all) != 4 || len(w.also) != 7 {
 		t.Fatalf("got %d events, %d beside", len(all), len(w.also))
 	}
 	e := all[0]

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,11 +23,14 @@ func (r *Recorder) event(e *port.Event) *v1.Event {
 	// Tools look for a node's events by its name as UID, and in this namespace.
 	namespace, about := metav1.NamespaceDefault, v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.Node,
 		UID: types.UID(e.Node)}
-	if p := e.Pod; p != nil {
+	switch p := e.Pod; {
+	case p != nil:
 		namespace, about = p.Namespace, v1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID,
 			ResourceVersion: p.ResourceVersion, FieldPath: fieldPath(p, e.Container),
 		}
+	case e.Of != nil:
+		namespace, about = cmp.Or(e.Of.Namespace, namespace), *e.Of
 	}
 	return &v1.Event{
 		ObjectMeta: metav1.ObjectMeta{

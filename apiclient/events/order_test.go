@@ -224,7 +224,7 @@ func TestNext(t *testing.T) {
 			if c.haste != nil {
 				c.haste(&h)
 			}
-			at, in := q.next(now, h, func(of about) bool { return of != about{pod: pod(c.taken).UID} })
+			at, in := q.next(now, h, func(of about) bool { return of != about{uid: pod(c.taken).UID} })
 			if at != c.at || in != c.in {
 				t.Errorf("got %d, %v, want %d, %v", at, in, c.at, c.in)
 			}

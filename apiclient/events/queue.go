@@ -35,17 +35,21 @@ type waiting struct {
 	troubled time.Time
 }
 
-// about is the object of an event: a pod or a node.
+// about is the object of an event: a pod, a claim or a node.
 type about struct {
-	pod  types.UID
+	uid  types.UID
 	node string
 }
 
 func (w *waiting) about() about {
-	if p := w.event.Pod; p != nil {
-		return about{pod: p.UID}
+	switch e := &w.event; {
+	case e.Pod != nil:
+		return about{uid: e.Pod.UID}
+	case e.Of != nil:
+		return about{uid: e.Of.UID}
+	default:
+		return about{node: e.Node}
 	}
-	return about{node: w.event.Node}
 }
 
 func (q *queue) add(w waiting) {

@@ -4,6 +4,7 @@ package eventlog
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,6 +57,9 @@ func (l *Log) Record(e port.Event) {
 	}
 	if line = line.Str("reason", e.Reason); entry.Pod != "" {
 		line = line.Str("pod", entry.Pod)
+	}
+	if e.Of != nil {
+		line = line.Str(strings.ToLower(e.Of.Kind), e.Of.Namespace+"/"+e.Of.Name)
 	}
 	if e.Node != "" {
 		line = line.Str("node", e.Node)

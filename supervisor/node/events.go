@@ -72,8 +72,11 @@ func (l *lostEvents) dropped(e port.Event, err error) {
 	}
 	l.count(why)
 	about := e.Node
-	if e.Pod != nil {
+	switch {
+	case e.Pod != nil:
 		about = e.Pod.Namespace + "/" + e.Pod.Name
+	case e.Of != nil:
+		about = e.Of.Namespace + "/" + e.Of.Name
 	}
 	l.log.Debug().Str("about", about).Str("reason", e.Reason).Str("error",
 		err.Error()).Msg("event dropped: it was not written to the apiserver")

@@ -83,8 +83,8 @@ func byListener(x, y string) int {
 	return strings.Compare(to, other)
 }
 
-// Events are the events that an actor records, as lines "POD UID: REASON: MESSAGE", or "NODE: REASON: MESSAGE". Each
-// annotation follows as "; KEY=VALUE".
+// Events are the events that an actor records, as lines "POD UID: REASON: MESSAGE", "NODE: REASON: MESSAGE", or
+// "KIND NAMESPACE/NAME UID: REASON: MESSAGE". Each annotation follows as "; KEY=VALUE".
 type Events struct{ *Transcript }
 
 // NewEvents makes a recorder of events.
@@ -93,8 +93,11 @@ func (r *Rig) NewEvents() Events { return Events{r.NewTranscript()} }
 // Record implements port.Recorder.
 func (e Events) Record(event port.Event) {
 	of := event.Node
-	if event.Pod != nil {
+	switch o := event.Of; {
+	case event.Pod != nil:
 		of = string(event.Pod.UID)
+	case o != nil:
+		of = fmt.Sprintf("%s %s/%s %s", o.Kind, o.Namespace, o.Name, o.UID)
 	}
 	var annotations strings.Builder
 	for _, a := range event.Annotations {

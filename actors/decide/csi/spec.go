@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -37,9 +38,10 @@ type Spec struct {
 	StageSecrets, PublishSecrets, ExpandSecrets map[string]string
 	NoStageSecret                               string
 	// Size is what the volume has to be expanded to, in bytes; 0: it has its size. Has is the size that its claim says it
-	// has; 0: it says none. Claim is the name of its claim.
+	// has; 0: it says none. Claim is the name of its claim, ClaimUID its UID.
 	Size, Has int64
 	Claim     string
+	ClaimUID  types.UID
 	// Label is the SELinux label that it has to be mounted with if the driver can do so; empty for none.
 	Label string
 	// Group is the fsGroup of the pod, OnMismatch its fsGroupChangePolicy.
@@ -118,7 +120,7 @@ func Of(pod *v1.Pod, volume *v1.Volume, pv *v1.PersistentVolume, readOnly bool) 
 		s.Access = pv.Spec.AccessModes[0]
 	}
 	if pv.Spec.ClaimRef != nil {
-		s.Claim = pv.Spec.ClaimRef.Name
+		s.Claim, s.ClaimUID = pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID
 	}
 	s.Once = slices.Contains(pv.Spec.AccessModes, v1.ReadWriteOnce) ||
 		slices.Contains(pv.Spec.AccessModes, v1.ReadWriteOncePod)

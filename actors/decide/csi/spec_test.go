@@ -34,7 +34,7 @@ func TestOf(t *testing.T) {
 		ServiceAccountName: "sa", SecurityContext: &v1.PodSecurityContext{FSGroup: new(int64(5)), FSGroupChangePolicy: new(v1.FSGroupChangeOnRootMismatch)},
 	}}
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{
-		ClaimRef: &v1.ObjectReference{Name: "c"}, VolumeMode: &block, MountOptions: []string{"o"},
+		ClaimRef: &v1.ObjectReference{Name: "c", UID: "c1"}, VolumeMode: &block, MountOptions: []string{"o"},
 		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteMany, v1.ReadWriteOnce},
 		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{
 			Driver: "d", VolumeHandle: "h", FSType: "xfs", VolumeAttributes: map[string]string{"a": "1"},
@@ -42,7 +42,7 @@ func TestOf(t *testing.T) {
 	}}
 	s := Of(pod, &v1.Volume{Name: "v"}, pv, true)
 	if s.Key != (Key{"d", "h"}) || s.Target != (Target{"u", "pv"}) || s.Volume != "v" || !s.Block || !s.ReadOnly || s.Access != v1.ReadWriteMany ||
-		!s.Once || s.FSType != "xfs" || s.Claim != "c" || *s.Group != 5 || !s.OnMismatch || s.Inline || s.SinglePod() {
+		!s.Once || s.FSType != "xfs" || s.Claim != "c" || s.ClaimUID != "c1" || *s.Group != 5 || !s.OnMismatch || s.Inline || s.SinglePod() {
 		t.Errorf("got %+v", *s)
 	}
 	claim := func(name, of string, readOnly bool) v1.Volume {

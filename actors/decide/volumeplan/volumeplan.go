@@ -39,7 +39,7 @@ type Mount struct {
 	// Claimed: it is the volume of a claim. Once it is there, what becomes of the claim does not matter.
 	// Unprocessed: what that volume is can't be told, because of its claim.
 	Claimed, Unprocessed bool
-	// Outgrown: it is a local volume that is bigger than its claim says (csi.Outgrown).
+	// Outgrown: it is a local volume, or one of a CSI driver, that is bigger than its claim says (csi.Outgrown).
 	Outgrown bool
 	// Version identifies the content; 0 for a volume without content.
 	Version uint64
@@ -80,6 +80,7 @@ func Plan(
 				m.CSI.Label = m.Label
 				if claim, err := objects.Claim(pod.Namespace, podobjects.ClaimName(pod, v)); err == nil {
 					m.CSI.Size, m.CSI.Has = csi.Outgrown(claim, m.Persistent), claim.Status.Capacity.Storage().Value()
+					m.Outgrown = m.CSI.Size > 0
 				}
 				m.Err = in.secrets(m.CSI, m.Persistent.Spec.CSI)
 			}
