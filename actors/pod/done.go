@@ -25,6 +25,9 @@ func (p *pod) done(ctx *kernel.Context[Message], m ActionDone) {
 		p.facts.EndedUnassigned(m.Action, problem)
 		return
 	}
+	if m.Note != nil {
+		p.note(ctx, *m.Note)
+	}
 	now := podplan.Situation{Now: ctx.Now(), Ref: p.ref(), Stopping: p.stop != nil}
 	if problem == nil {
 		p.facts.Succeeded(m.Action, now, m.Result)

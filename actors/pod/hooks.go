@@ -3,6 +3,7 @@ package pod
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,16 +90,21 @@ func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Durati
 			})
 		}
 	case h != nil && h.HTTPGet != nil:
-		url, err := p.hookURL(name, h.HTTPGet)
+		u, err := p.hookURL(name, h.HTTPGet)
 		if err != nil {
 			return unable(fail(port.InvalidConfig, "%v", err))
 		}
+		get := port.HTTPGet{URL: u.String(), Headers: h.HTTPGet.HTTPHeaders}
 		r.call = func(ctx context.Context, done func(ActionDone)) {
-			p.deps.Network.HTTPGet(ctx, port.HTTPGet{URL: url, Headers: h.HTTPGet.HTTPHeaders}, func(err error) {
-				if err != nil && ctx.Err() != nil {
-					err = fail(port.Canceled, "%s had not answered when the container was stopped", url)
+			p.deps.Network.HTTPGet(ctx, get, func(plain bool, err error) {
+				d := ActionDone{Err: err}
+				switch {
+				case err != nil && ctx.Err() != nil:
+					d.Err = fail(port.Canceled, "%s had not answered when the container was stopped", get.URL)
+				case plain:
+					d.Note = withoutTLS(u)
 				}
-				done(ActionDone{Err: err})
+				done(d)
 			})
 		}
 	case h != nil && h.Sleep != nil:
@@ -117,6 +123,12 @@ func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Durati
 		return unable(fail(port.InvalidConfig, "a lifecycle hook is one of exec, httpGet and sleep"))
 	}
 	return r
+}
+
+// withoutTLS says that the server of a hook with scheme HTTPS has none, in the words of a kubelet.
+func withoutTLS(u *url.URL) *podplan.Note {
+	return &podplan.Note{Warning: true, Reason: "LifecycleHTTPFallback", Message: fmt.Sprintf(
+		"request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", u.Host)}
 }
 
 // endHooks cancels the running hooks of these containers. Each still answers.
@@ -140,19 +152,18 @@ func (p *pod) hookFailed(
 	p.event(ctx, name, true, reason, what)
 }
 
-func (p *pod) hookURL(name string, h *v1.HTTPGetAction) (string, error) {
+func (p *pod) hookURL(name string, h *v1.HTTPGetAction) (*url.URL, error) {
 	host := h.Host
 	if host == "" {
 		if host = p.address(); host == "" {
-			return "", fmt.Errorf("httpGet hook: the pod's address is not known")
+			return nil, fmt.Errorf("httpGet hook: the pod's address is not known")
 		}
 	}
 	n, err := p.portNumber(name, h.Port)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	of := probe.HTTP{TLS: h.Scheme == v1.URISchemeHTTPS, Host: host, Port: n, Path: h.Path}
-	return of.URL().String(), nil
+	return probe.HTTP{TLS: h.Scheme == v1.URISchemeHTTPS, Host: host, Port: n, Path: h.Path}.URL(), nil
 }
 
 // podIP is the pod's first address as its status has it, empty while it is unknown.

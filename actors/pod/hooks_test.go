@@ -1,6 +1,7 @@
 package pod_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -286,6 +287,21 @@ func TestHTTPHookWithoutAnAddress(t *testing.T) {
 	r.over(0)
 	if told := r.told("FailedPreStopHook"); len(told) != 1 || told[0] != "PreStopHook failed" {
 		t.Errorf("told %q", told)
+	}
+}
+
+// TestHTTPSHookOfAPlainServer: the hook works, and people are told what to mend.
+func TestHTTPSHookOfAPlainServer(t *testing.T) {
+	hook := &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{Scheme: v1.URISchemeHTTPS, Path: "/bye", Port: intstr.FromInt32(80)}}
+	p := lived(v1.Lifecycle{PreStop: hook})
+	p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80}}
+	r := newRig(t, p, nil)
+	r.up()
+	r.stop(5 * time.Second)
+	r.over(0)
+	want := fmt.Sprintf("request to HTTPS lifecycle hook %s:80 got HTTP response, retry with HTTP succeeded", r.status.PodIP)
+	if told := r.told("LifecycleHTTPFallback"); len(told) != 1 || told[0] != want || len(r.told("FailedPreStopHook")) > 0 {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }
 

@@ -154,6 +154,8 @@ type ActionDone struct {
 	// Err is nil for success; a port.Error of kind Deadline if the effect ran
 	// out of time.
 	Err error
+	// Note is what people should see of it, nil for nothing.
+	Note *podplan.Note
 	// Result is the effect's result.
 	podplan.Result
 }

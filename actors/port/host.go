@@ -120,8 +120,9 @@ type Machine struct {
 
 // Network is how hooks and probes reach a container.
 type Network interface {
-	// HTTPGet fails without an answer. Any answer will do, whatever its status. ctx alone bounds it.
-	HTTPGet(ctx context.Context, r HTTPGet, done func(error))
+	// HTTPGet fails without an answer. Any answer will do, whatever its status. plain: it came without TLS, which the URL
+	// asks for. ctx alone bounds it.
+	HTTPGet(ctx context.Context, r HTTPGet, done func(plain bool, err error))
 	// ProbeHTTP returns any answer, whatever its status, also if its body can't be read. All three probe
 	// calls fail with Deadline if there is no answer within timeout.
 	ProbeHTTP(ctx context.Context, r probe.HTTP, timeout time.Duration, done func(HTTPAnswer, error))

@@ -44,12 +44,12 @@ const (
 	canceled           // the caller's context ended
 )
 
-// HTTPGet implements port.Network.
-func (n Network) HTTPGet(ctx context.Context, q port.HTTPGet, done func(error)) {
+// HTTPGet implements port.Network. Servers answer without TLS.
+func (n Network) HTTPGet(ctx context.Context, q port.HTTPGet, done func(plain bool, err error)) {
 	request, err := http.NewRequest(http.MethodGet, q.URL, nil)
 	if err != nil {
 		err := &port.Error{Kind: port.InvalidConfig, Verb: "HTTPGet", Object: q.URL, Detail: err.Error()}
-		n.r.cfg.Clock.AfterFunc(0, func() { done(err) })
+		n.r.cfg.Clock.AfterFunc(0, func() { done(false, err) })
 		return
 	}
 	host, number := request.URL.Hostname(), 80
@@ -61,7 +61,8 @@ func (n Network) HTTPGet(ctx context.Context, q port.HTTPGet, done func(error)) 
 		if is == unready {
 			is = serving // whatever it answers
 		}
-		done(n.failure(is, "HTTPGet", host, number, 0))
+		err := n.failure(is, "HTTPGet", host, number, 0)
+		done(err == nil && request.URL.Scheme == "https", err)
 	})
 }
 

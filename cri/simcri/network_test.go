@@ -203,7 +203,7 @@ func TestHookOverTheNetwork(t *testing.T) {
 	box, _ := w.running(p)
 	ip := check.Value(w.sandboxStatus(box))(t).IPs[0]
 	get := func(url string) error {
-		a, done := giveErr(w)
+		a, done := give[bool](w)
 		w.Network().HTTPGet(context.Background(), port.HTTPGet{URL: url}, done)
 		_, err := await(w, a)
 		return err

@@ -62,6 +62,7 @@ type Metrics struct {
 	workerTimes                        *prometheus.HistogramVec
 	evictions, imagesRemoved           *prometheus.CounterVec
 	preemptions                        *prometheus.CounterVec
+	plainHooks                         prometheus.Counter
 	evictionAges, volumeTimes          *prometheus.HistogramVec
 	containersPerPod                   prometheus.Histogram
 	shutdownBegan, shutdownEnded       prometheus.Gauge
@@ -158,6 +159,8 @@ func New(c Config) (*Metrics, error) {
 		Name: "kubelet_preemptions", Help: "Cumulative number of pod preemptions by preemption resource",
 	}, []string{"preemption_signal"})
 	m.registry.MustRegister(untyped{m.evictions}, untyped{m.preemptions})
+	m.plainHooks = m.counter("kubelet_lifecycle_handler_http_fallbacks_total",
+		"Number of lifecycle hooks with scheme HTTPS whose server answered without TLS.")
 	m.evictionAges = m.histograms("kubelet_eviction_stats_age_seconds",
 		"Time between when stats are collected, and when pod is evicted based on those stats by eviction signal",
 		prometheus.DefBuckets, "eviction_signal")

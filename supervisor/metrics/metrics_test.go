@@ -430,6 +430,7 @@ func TestPodStarts(t *testing.T) {
 	say("Pulling", 2*time.Second)
 	say("Pulled", 3*time.Second)
 	say("Pulled", 5*time.Second)
+	say("LifecycleHTTPFallback", 6*time.Second)
 	ended := func(from, to time.Duration) v1.ContainerStatus {
 		return v1.ContainerStatus{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			StartedAt: metav1.NewTime(now.Add(from)), FinishedAt: metav1.NewTime(now.Add(to)),
@@ -444,6 +445,7 @@ func TestPodStarts(t *testing.T) {
 	stateful.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}}}
 	m.Started(pods.Started{Pod: stateful, Status: &v1.PodStatus{}, Seen: now, At: now.Add(time.Second)})
 	families := scrape(t, m, asked(), "/metrics")
+	wantSeries(t, families, []want{{"kubelet_lifecycle_handler_http_fallbacks_total", "", 1}})
 	for name, sums := range map[string][2]float64{
 		"kubelet_pod_start_duration_seconds":       {3, 9},
 		"kubelet_pod_start_total_duration_seconds": {2, 9},

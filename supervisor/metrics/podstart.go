@@ -19,7 +19,7 @@ type pull struct{ begun, ended time.Time }
 // would else be for ever. The start of one that was forgotten counts with its pull.
 const pullLimit = 1024
 
-// Events is r with what it says of pulls taken note of.
+// Events is r with what it says of pulls and of hooks taken note of.
 func (m *Metrics) Events(r port.Recorder) port.Recorder { return recorder{r, m} }
 
 type recorder struct {
@@ -31,6 +31,9 @@ type recorder struct {
 func (r recorder) Record(e port.Event) {
 	if e.Pod != nil && (e.Reason == "Pulling" || e.Reason == "Pulled") {
 		r.metrics.pulled(e.Pod.UID, e.Reason == "Pulled", e.At)
+	}
+	if e.Reason == "LifecycleHTTPFallback" {
+		r.metrics.plainHooks.Inc()
 	}
 	r.to.Record(e)
 }

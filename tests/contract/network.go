@@ -71,10 +71,10 @@ func (s *networkSuite) tcp(ctx context.Context, to Server, timeout time.Duration
 	})
 }
 
-// get is a hook.
-func (s *networkSuite) get(ctx context.Context, to Server) *pending[struct{}] {
-	return beginErr(s.suite, "HTTPGet", func(done func(error)) {
-		url := probe.HTTP{Host: to.Host, Port: to.HTTP, Path: "/ready"}.URL().String()
+// get is a hook, which may ask for TLS.
+func (s *networkSuite) get(ctx context.Context, to Server, tls bool) *pending[bool] {
+	return begin(s.suite, "HTTPGet", func(done func(bool, error)) {
+		url := probe.HTTP{TLS: tls, Host: to.Host, Port: to.HTTP, Path: "/ready"}.URL().String()
 		s.Network.HTTPGet(ctx, port.HTTPGet{URL: url}, done)
 	})
 }
@@ -90,15 +90,17 @@ func testNetworkAnswers(s *networkSuite) {
 	check.Count(s, s.grpc(ctx, s.Serving, time.Minute).noError(), "SERVING", "%s of a server that serves")
 	check.Count(s, s.grpc(ctx, s.Unready, time.Minute).noError(), "NOT_SERVING", "%s of a server that does not serve")
 	s.tcp(ctx, s.Serving, time.Minute).noError()
-	s.get(ctx, s.Serving).noError()
-	s.get(ctx, s.Unready).noError() // it was asked
+	for _, tls := range []bool{false, true} { // none of the servers has a certificate
+		check.Equal(s, s.get(ctx, s.Serving, tls).noError(), tls, "a hook without TLS, which was to have it: %v", tls)
+	}
+	s.get(ctx, s.Unready, false).noError() // it was asked
 }
 
 func testNetworkRefused(s *networkSuite) {
 	ctx := context.Background()
 	s.http(ctx, s.Closed, time.Minute).kind(port.Unavailable)
 	s.tcp(ctx, s.Closed, time.Minute).kind(port.Unavailable)
-	s.get(ctx, s.Closed).kind(port.Unavailable)
+	s.get(ctx, s.Closed, false).kind(port.Unavailable)
 }
 
 func testNetworkSilence(s *networkSuite) {
@@ -116,7 +118,7 @@ func testNetworkSilence(s *networkSuite) {
 
 func testNetworkContextEnded(s *networkSuite) {
 	ctx, cancel := s.context()
-	a, b, c := s.http(ctx, s.Silent, time.Hour), s.grpc(ctx, s.Silent, time.Hour), s.get(ctx, s.Silent)
+	a, b, c := s.http(ctx, s.Silent, time.Hour), s.grpc(ctx, s.Silent, time.Hour), s.get(ctx, s.Silent, false)
 	s.pass(50 * time.Millisecond)
 	begun := s.suite.Now()
 	cancel()

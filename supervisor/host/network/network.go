@@ -68,11 +68,11 @@ func sameHost(next *http.Request, via []*http.Request) error {
 }
 
 // HTTPGet implements port.Network.
-func (n *Network) HTTPGet(ctx context.Context, r port.HTTPGet, done func(error)) {
-	hostcall.Do(ctx, "HTTPGet", r.URL, func(ctx context.Context) error {
+func (n *Network) HTTPGet(ctx context.Context, r port.HTTPGet, done func(plain bool, err error)) {
+	hostcall.Get(ctx, "HTTPGet", r.URL, func(ctx context.Context) (plain bool, err error) {
 		request, err := newRequest(ctx, r.URL, r.Headers, hookAgent)
 		if err != nil {
-			return err
+			return false, err
 		}
 		err = n.hook(request)
 		if err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
@@ -82,13 +82,13 @@ func (n *Network) HTTPGet(ctx context.Context, r port.HTTPGet, done func(error))
 			request.URL.Scheme = "http"
 			request.Header.Del("Authorization")
 			if n.hook(request) == nil {
-				return nil
+				return true, nil
 			}
 		}
 		if err != nil {
-			return networkError(ctx, err)
+			return false, networkError(ctx, err)
 		}
-		return nil
+		return false, nil
 	}, done)
 }
 

@@ -20,7 +20,16 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func get(ctx context.Context, r port.HTTPGet) error {
-	return hosttest.Wait(func(done func(error)) { New().HTTPGet(ctx, r, done) })
+	_, err := ask(ctx, r)
+	return err
+}
+
+// ask also says whether the answer came without TLS, which was asked for.
+func ask(ctx context.Context, r port.HTTPGet) (plain bool, err error) {
+	err = hosttest.Wait(func(done func(error)) {
+		New().HTTPGet(ctx, r, func(is bool, err error) { plain = is; done(err) })
+	})
+	return plain, err
 }
 
 func TestHTTPGet(t *testing.T) {
@@ -122,10 +131,15 @@ func TestHTTPSHookOfAPlainServer(t *testing.T) {
 	}))
 	defer server.Close()
 	url := strings.Replace(server.URL, "http:", "https:", 1)
-	if err := get(t.Context(), port.HTTPGet{URL: url, Headers: []v1.HTTPHeader{
+	if plain, err := ask(t.Context(), port.HTTPGet{URL: url, Headers: []v1.HTTPHeader{
 		{Name: "authorization", Value: "secret"}, {Name: "X-A", Value: "1"},
-	}}); err != nil {
-		t.Error(err)
+	}}); err != nil || !plain {
+		t.Errorf("without TLS: %v, %v", plain, err)
+	}
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	if plain, err := ask(t.Context(), port.HTTPGet{URL: secure.URL}); err != nil || plain {
+		t.Errorf("with TLS: plain %v, %v", plain, err)
 	}
 	// If that fails too, it is told why the first request did.
 	server.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
