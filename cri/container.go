@@ -43,7 +43,7 @@ func (c *Client) StartContainer(ctx context.Context, id string, done func(error)
 
 // StopContainer implements port.Runtime. The grace is rounded up to whole seconds.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration, done func(error)) {
-	k := call{"StopContainer", id, c.deadlines.stopContainer(grace)}
+	k := call{stopContainer, id, c.deadlines.stopContainer(grace)}
 	run0(c, ctx, k, func(ctx context.Context) error {
 		_, err := c.runtime.StopContainer(ctx,
 			&runtimeapi.StopContainerRequest{ContainerId: id, Timeout: wholeSeconds(grace)})

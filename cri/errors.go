@@ -16,6 +16,8 @@ const (
 	pullImage           = "PullImage"
 	runPodSandbox       = "RunPodSandbox"
 	checkpointContainer = "CheckpointContainer"
+	stopContainer       = "StopContainer"
+	stopPodSandbox      = "StopPodSandbox"
 )
 
 // maxDetail bounds the runtime's message, which goes into a pod's status.
@@ -163,13 +165,16 @@ var grpcNoise = regexp.MustCompile(
 		`|transport: (Error while dialing: )?`,
 )
 
-// words are the message of a failed call. Programs match those of a pull and of a sandbox in events and in the status
-// of pods, and those of a checkpoint in its answer, with gRPC's words around them.
+// words are the message of a failed call. Programs match those of a pull, of a sandbox and of what can't be stopped in
+// events and in the status of pods, and those of a checkpoint in its answer, with gRPC's words around them.
 func words(method string, err error) string {
-	switch s, ok := status.FromError(err); {
-	case method == pullImage && ok && s.Code() == codes.Unknown: // which says nothing
-		return bounded(s.Message())
-	case method == pullImage, method == runPodSandbox, method == checkpointContainer:
+	switch method {
+	case pullImage:
+		if s, ok := status.FromError(err); ok && s.Code() == codes.Unknown { // which says nothing
+			return bounded(s.Message())
+		}
+		return bounded(err.Error())
+	case runPodSandbox, checkpointContainer, stopContainer, stopPodSandbox:
 		return bounded(err.Error())
 	default:
 		return oneLine(err)

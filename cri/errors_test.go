@@ -132,13 +132,15 @@ func TestErrorWords(t *testing.T) {
 	} {
 		check.Equal(t, translateError(tt.call, tt.err, tt.ctx).Error(), tt.want, "%s:\n got", tt.name)
 	}
-	// A pull, a sandbox and a checkpoint keep the runtime's words, as programs match them.
+	// A pull, a sandbox, a stop and a checkpoint keep the runtime's words, as programs match them.
 	for _, tt := range []struct {
 		method string
 		err    error
 		want   string
 	}{
 		{runPodSandbox, status.Error(codes.Unknown, "failed to setup network"), "rpc error: code = Unknown desc = failed to setup network"},
+		{stopContainer, status.Error(codes.Unknown, "failed to kill"), "rpc error: code = Unknown desc = failed to kill"},
+		{stopPodSandbox, nested, "rpc error: code = Unknown desc = failed to pull:\n\trpc error: code = NotFound desc = no such thing"},
 		{pullImage, status.Error(codes.NotFound, "failed to pull:\n\tno such tag"), "rpc error: code = NotFound desc = failed to pull:\n\tno such tag"},
 		{pullImage, nested, "failed to pull:\n\trpc error: code = NotFound desc = no such thing"},
 		{pullImage, dead, `rpc error: code = Unavailable desc = ` + status.Convert(dead).Message()},

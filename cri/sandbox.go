@@ -35,7 +35,7 @@ func (c *Client) RunPodSandbox(ctx context.Context, r port.RunPodSandbox, done f
 
 // StopPodSandbox implements port.Runtime.
 func (c *Client) StopPodSandbox(ctx context.Context, id string, done func(error)) {
-	run0(c, ctx, call{"StopPodSandbox", id, c.deadlines.request}, func(ctx context.Context) error {
+	run0(c, ctx, call{stopPodSandbox, id, c.deadlines.request}, func(ctx context.Context) error {
 		_, err := c.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 		return unlessGone(err)
 	}, done)

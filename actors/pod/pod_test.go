@@ -258,3 +258,27 @@ func TestFailedSync(t *testing.T) {
 		})
 	}
 }
+
+// TestFailedKill: what can't be stopped is told in the words of a kubelet, which programs match.
+func TestFailedKill(t *testing.T) {
+	for method, want := range map[simcri.Method]string{
+		simcri.StopContainer:  `error killing pod: failed to "KillContainer" for "a" with KillContainerError: "`,
+		simcri.StopPodSandbox: `error killing pod: failed to "KillPodSandbox" for "u1" with KillPodSandboxError: "`,
+	} {
+		r := newRig(t, onePod("a"), nil)
+		r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
+		failures := 1
+		r.fault = func(c simcri.Call) (f simcri.Fault) {
+			if c.Method == method && failures > 0 {
+				failures--
+				f.Fail, f.Kind = true, port.Other
+			}
+			return f
+		}
+		r.stop(time.Second)
+		r.until(time.Minute, "finished", func() bool { return r.finished })
+		if told := r.told("FailedKillPod"); len(told) != 1 || !strings.HasPrefix(told[0], want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	}
+}

@@ -33,5 +33,11 @@ func (a stopContainer) begin(p *pod) run {
 }
 
 func (a stopContainer) failed(p *pod, ctx *kernel.Context[Message], f failed) {
-	p.event(ctx, a.Name, true, "FailedKillPod", fmt.Sprintf("error killing container %q: %s", a.Name, f.detail))
+	p.notKilled(ctx, "KillContainer", a.Name, f)
+}
+
+// notKilled says that something of the pod could not be stopped, in the words of a kubelet, which programs match.
+func (p *pod) notKilled(ctx *kernel.Context[Message], action, target string, f failed) {
+	p.event(ctx, "", true, "FailedKillPod",
+		fmt.Sprintf("error killing pod: failed to %q for %q with %sError: %q", action, target, action, f.detail))
 }

@@ -24,5 +24,5 @@ func (a stopSandbox) begin(p *pod) run {
 }
 
 func (stopSandbox) failed(p *pod, ctx *kernel.Context[Message], f failed) {
-	p.event(ctx, "", true, "FailedKillPod", "error stopping the pod's sandbox: "+f.detail)
+	p.notKilled(ctx, "KillPodSandbox", string(p.uid), f)
 }
