@@ -4,7 +4,7 @@
 // Counters count where calls are made: in observers of the runtime client, of the API
 // client, and of pod starts. Values of actors and of the kernel are read during a scrape;
 // nothing runs between two scrapes. The number of label values does not depend on the
-// number of pods, except for probes and volumes, whose series end with their pods.
+// number of pods, except for probes, volumes and logs, whose series end with their pods.
 package metrics
 
 import (

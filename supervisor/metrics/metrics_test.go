@@ -115,7 +115,8 @@ func volumesOf(names ...string) (s v1.PodSpec) {
 }
 
 var volumes = []usage.Pod{
-	{Volumes: []usage.Volume{{Name: "a", Namespace: "ns", Claim: "data", Plugin: "kubernetes.io/csi", Disk: usage.Disk{Capacity: new(uint64(10)), Used: new(uint64(4))}, Abnormal: new(true)}, {Name: "own"}}},
+	{UID: "u1", Namespace: "ns", Name: "web", Containers: []usage.Container{{Name: "app", Logs: &usage.Disk{Used: new(uint64(4096))}}, {Name: "new"}},
+		Volumes: []usage.Volume{{Name: "a", Namespace: "ns", Claim: "data", Plugin: "kubernetes.io/csi", Disk: usage.Disk{Capacity: new(uint64(10)), Used: new(uint64(4))}, Abnormal: new(true)}, {Name: "own"}}},
 	{Volumes: []usage.Volume{{Name: "b", Namespace: "ns", Claim: "data", Disk: usage.Disk{Capacity: new(uint64(10))}}}},
 }
 
@@ -223,6 +224,7 @@ func TestWhatIsAskedAtAScrape(t *testing.T) {
 		{"kubelet_volume_stats_capacity_bytes", "namespace=ns persistentvolumeclaim=data", 10},
 		{"kubelet_volume_stats_used_bytes", "namespace=ns persistentvolumeclaim=data", 4},
 		{"kubelet_volume_stats_health_status_abnormal", "namespace=ns persistentvolumeclaim=data", 1},
+		{"kubelet_container_log_filesystem_used_bytes", "container=app namespace=ns pod=web uid=u1", 4096},
 		{"troupe_actors", "kind=pod state=running", 2},
 		{"troupe_actors", "kind=pod state=quarantined", 1},
 		{"troupe_mailbox_messages", "kind=pod", 5},

@@ -21,7 +21,8 @@ type Asked struct {
 	System func() System
 	Pods   func(context.Context) (podview.View, error)
 	Probes func(context.Context) ([]probes.Tally, error)
-	// Volumes gives the pods of the node, and of each, in the same order, what its volumes of claims use.
+	// Volumes gives the pods of the node, and of each, in the same order, what its volumes of claims and the logs of its
+	// containers use.
 	Volumes func(context.Context) ([]*v1.Pod, []usage.Pod, error)
 }
 

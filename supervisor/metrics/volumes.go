@@ -22,16 +22,19 @@ var (
 	volumeAbnormal = described("kubelet_volume_stats_health_status_abnormal",
 		"1 if the driver of the volume says that it is unhealthy, 0 if it says that it is healthy", volumeLabels...)
 
+	logsUsed = described("kubelet_container_log_filesystem_used_bytes",
+		"Bytes used by the container's logs on the filesystem.", "uid", "namespace", "pod", "container")
+
 	volumesTotal = described("volume_manager_total_volumes",
 		"Number of volumes of pods by plugin and state: those that pods of this node should have "+
 			"(desired_state_of_world), and those of pods that have a container, which have all (actual_state_of_world).",
 		"plugin_name", "state")
 )
 
-// volumesCollector is of the volumes of pods. Of one that several pods use there
-// is one line.
+// volumesCollector is of the volumes of pods, and of the logs of their containers. Of a volume that several pods use
+// there is one line.
 type volumesCollector struct {
-	// of are the pods, pods what their volumes of claims use, in the same order.
+	// of are the pods, pods what their volumes of claims and their logs use, in the same order.
 	of   []*v1.Pod
 	pods []usage.Pod
 }
@@ -46,7 +49,14 @@ func (c volumesCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	seen := map[[2]string]bool{}
 	for i := range c.pods {
-		for _, v := range c.pods[i].Volumes {
+		p := &c.pods[i]
+		for j := range p.Containers {
+			if logs := p.Containers[j].Logs; logs != nil && logs.Used != nil {
+				to <- prometheus.MustNewConstMetric(logsUsed, prometheus.GaugeValue, float64(*logs.Used), string(p.UID),
+					p.Namespace, p.Name, p.Containers[j].Name)
+			}
+		}
+		for _, v := range p.Volumes {
 			key := [2]string{v.Namespace, v.Claim}
 			if v.Claim == "" || seen[key] {
 				continue

@@ -195,7 +195,7 @@ func (u *usageSource) volumes(ctx context.Context, pods []*v1.Pod, claimsOnly bo
 	return u.host.VolumeUse(ctx, pods, claimsOnly)
 }
 
-// claims measures the volumes of claims, of all pods.
+// claims measures the volumes of claims, of all pods, and the logs of containers that run.
 func (u *usageSource) claims(ctx context.Context) ([]*v1.Pod, []usage.Pod, error) {
 	found, err := u.find(ctx)
 	if err != nil {
@@ -203,6 +203,14 @@ func (u *usageSource) claims(ctx context.Context) ([]*v1.Pod, []usage.Pod, error
 	}
 	volumes, err := u.volumes(ctx, found, true)
 	out := make([]usage.Pod, len(found))
+	for i, p := range found {
+		used, _ := usage.Of(p)
+		for j := range used.Containers {
+			c := &used.Containers[j]
+			c.Logs = u.logsOf(&used, c.Name, nil)
+		}
+		out[i] = used
+	}
 	for i := range volumes {
 		out[i].Volumes = volumes[i]
 	}

@@ -2,12 +2,17 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"maps"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
@@ -37,6 +42,30 @@ func TestPartialVolumes(t *testing.T) {
 		if got := look(c.partial...); got != c.want {
 			t.Errorf("look %d: told of %d, want %d", i, got, c.want)
 		}
+	}
+}
+
+// TestLogsAtAScrape: a scrape of /metrics has what the logs of containers that run take.
+func TestLogsAtAScrape(t *testing.T) {
+	logs := t.TempDir()
+	dir := filepath.Join(logs, "ns_web_u1", "app")
+	must.Fatal(t, os.MkdirAll(dir, 0o700))
+	must.Fatal(t, os.WriteFile(filepath.Join(dir, "0.log"), bytes.Repeat([]byte("x"), 5000), 0o600))
+	running := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+	web := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u1"}, Status: v1.PodStatus{
+		ContainerStatuses: []v1.ContainerStatus{{Name: "app", State: running}, {Name: "ended"}, {Name: "new", State: running}},
+	}}
+	u := usageSource{logs: logs, config: configOf(t, "volumeStatsAggPeriod: -1s"),
+		find: func(context.Context) ([]*v1.Pod, error) { return []*v1.Pod{{}, web}, nil }}
+	pods, used, err := u.claims(t.Context())
+	must.Fatal(t, err)
+	if len(pods) != 2 || len(used) != 2 || len(used[0].Containers) != 0 || len(used[1].Containers) != 2 {
+		t.Fatalf("of %d pods %+v", len(pods), used)
+	}
+	p := used[1]
+	if c := p.Containers; p.UID != "u1" || p.Namespace != "ns" || p.Name != "web" || c[0].Name != "app" || c[0].Logs == nil ||
+		*c[0].Logs.Used < 5000 || c[1].Logs != nil {
+		t.Errorf("got %+v", p)
 	}
 }
 

@@ -422,7 +422,6 @@ var lack = []struct{ prefix, why string }{
 	{"kubelet_pod_watch_events_dropped_total", "see troupe_messages_dropped_total"},
 	{"kubelet_pod_worker_start_duration_seconds", "a pod's actor has its first message at once: see troupe_mailbox_oldest_message_age_seconds"},
 	{"kubelet_first_network_pod_start_sli_duration_seconds", "internal to the kubelet's own tests"},
-	{"kubelet_container_log_filesystem_used_bytes", "is in /stats/summary"},
 	{"cadvisor_version_info", "there is no cAdvisor in it"},
 	{"container_cpu_cfs_burst_", "no pod is given a burst"},
 	{"container_cpu_load_", "needs a netlink socket for each cgroup"},
