@@ -19,11 +19,10 @@ const (
 	clusterSearches    = 3 // that ClusterFirst puts before the node's
 )
 
-// Notice is a problem of a running pod that its owner should see: an event of this reason. With
-// Node it is an event of the Node as well.
+// Notice is a problem of a running pod that its owner should see: an event of this reason. OfNode is
+// the message of the same event of the Node, empty for none.
 type Notice struct {
-	Reason, Message string
-	Node            bool
+	Reason, Message, OfNode string
 }
 
 // DNSNotices are the differences between a pod's resolver and its spec.
@@ -41,10 +40,11 @@ func dnsConfig(n *Node, pod *v1.Pod) *runtimeapi.DNSConfig {
 // messages of the notices from the kubelet.
 func resolver(n *Node, pod *v1.Pod) (c *runtimeapi.DNSConfig, notices []Notice) {
 	if wantsCluster(pod) && len(n.ClusterDNS) == 0 {
-		notices = append(notices, Notice{Reason: "MissingClusterDNS", Node: true, Message: fmt.Sprintf(
-			"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to "+
-				"%q policy.",
-			podDescription(pod), v1.DNSClusterFirst, v1.DNSDefault)})
+		text := fmt.Sprintf("kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. "+
+			"Falling back to %q policy.", v1.DNSClusterFirst, v1.DNSDefault)
+		notices = append(notices, Notice{
+			Reason: "MissingClusterDNS", Message: fmt.Sprintf("pod: %q. %s", podDescription(pod), text), OfNode: text,
+		})
 	}
 	c, scoped := policyConfig(n, pod)
 	if len(scoped) > 0 {

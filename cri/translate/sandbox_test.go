@@ -292,7 +292,8 @@ func TestDNSNotices(t *testing.T) {
 	}{
 		{"nothing to say", func(*world) {}, nil},
 		{"no cluster DNS", func(w *world) { w.node.ClusterDNS = nil }, []string{`MissingClusterDNS: pod: "web_default(u1)". kubelet does not have ClusterDNS IP ` +
-			`configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy. (node)`}},
+			`configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy. (node: kubelet does not have ` +
+			`ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.)`}},
 		{"no cluster DNS, and none wanted", func(w *world) { w.node.ClusterDNS, w.pod.Spec.DNSPolicy = nil, v1.DNSDefault }, nil},
 		{"no cluster DNS, on the host's network", func(w *world) { w.node.ClusterDNS, w.pod.Spec.HostNetwork = nil, true }, nil},
 		{"too many servers", func(w *world) {
@@ -313,8 +314,8 @@ func TestDNSNotices(t *testing.T) {
 			var got []string
 			for _, n := range DNSNotices(w.node, w.pod) {
 				text := n.Reason + ": " + n.Message
-				if n.Node {
-					text += " (node)"
+				if n.OfNode != "" {
+					text += " (node: " + n.OfNode + ")"
 				}
 				got = append(got, text)
 			}

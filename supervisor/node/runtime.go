@@ -214,8 +214,6 @@ func readResolver(path string) ([]byte, error) {
 type lateEvents struct {
 	node     string
 	recorder atomic.Pointer[port.Recorder]
-	// told: the node was told that it has no cluster DNS.
-	told atomic.Bool
 }
 
 func (l *lateEvents) to(r port.Recorder) { l.recorder.Store(&r) }
@@ -227,8 +225,8 @@ func (l *lateEvents) notice(pod *v1.Pod, n translate.Notice) {
 	}
 	now := time.Now()
 	(*r).Record(port.Event{Pod: pod, Warning: true, Reason: n.Reason, Message: n.Message, At: now})
-	if n.Node && l.told.CompareAndSwap(false, true) {
-		l.ofNode(n.Reason, n.Message)
+	if n.OfNode != "" {
+		l.ofNode(n.Reason, n.OfNode)
 	}
 }
 
