@@ -282,3 +282,27 @@ func TestFailedKill(t *testing.T) {
 		}
 	}
 }
+
+// TestSandboxOfADeletedPod: that a pod which is deleted meanwhile got no sandbox is no news.
+func TestSandboxOfADeletedPod(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		r := newRig(t, onePod("a"), nil)
+		r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
+		r.fault = func(c simcri.Call) (f simcri.Fault) {
+			if c.Method == simcri.RunPodSandbox {
+				f.Fail, f.Kind, f.Detail, f.Latency = true, port.Other, "no address", 5*time.Second
+			}
+			return f
+		}
+		c, _ := r.rt.Find("u1", "a")
+		r.Must(r.rt.EndSandbox(c.SandboxID))
+		r.until(time.Minute, "another one is being made", func() bool { return r.under("RunPodSandbox") })
+		if deleted {
+			r.stop(time.Second)
+		}
+		r.Advance(6 * time.Second)
+		if told := r.told("FailedCreatePodSandBox"); len(told) > 0 == deleted {
+			t.Errorf("deleted %v: told %q", deleted, told)
+		}
+	}
+}

@@ -33,6 +33,10 @@ func (a runSandbox) begin(p *pod) run {
 }
 
 func (runSandbox) failed(p *pod, ctx *kernel.Context[Message], f failed) {
+	if p.stop != nil { // it needs none any more, and its end may be why (kuberuntime_manager.go SyncPod)
+		p.logFailure(ctx, "RunPodSandbox", "", f)
+		return
+	}
 	if f.kind == port.NetworkNotReady {
 		p.event(ctx, "", true, "NetworkNotReady", "network is not ready: container runtime network not ready: "+f.detail)
 		return
