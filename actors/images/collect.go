@@ -76,7 +76,9 @@ type collector struct {
 	// gone are the images that were removed, and freed their sizes. before were gone when this list was made.
 	gone, before int
 	freed        uint64
-	err          error
+	// err is what went wrong first in this round; kept: an image could not be removed.
+	err  error
+	kept bool
 	// begun is when this round began, listedAt when the last one with a list did.
 	begun, listedAt time.Time
 	// toldAt is the time of the last event about trouble, by reason.
@@ -257,7 +259,7 @@ func (a *images) begin(ctx *kernel.Context[Message]) {
 		return
 	}
 	c.now, c.later = c.later, nil
-	c.gone, c.before, c.freed, c.err, c.begun = 0, 0, 0, nil, ctx.Now()
+	c.gone, c.before, c.freed, c.err, c.kept, c.begun = 0, 0, 0, nil, false, ctx.Now()
 	a.measure(ctx)
 }
 
@@ -291,7 +293,7 @@ func (a *images) measured(ctx *kernel.Context[Message], m measured) {
 	case a.deps.Collect.Policy.NoSize(m.left.ImageFS):
 		a.trouble(ctx, "InvalidDiskCapacity", "invalid capacity 0 on image filesystem")
 	case !c.disk.Known && m.err != nil:
-		a.trouble(ctx, "ImageGCFailed", fmt.Sprintf("cannot measure the disk of images: %s", detail(m.err)))
+		a.trouble(ctx, gcFailed, fmt.Sprintf("cannot measure the disk of images: %s", detail(m.err)))
 	}
 	c.excess = a.deps.Collect.Policy.Excess(c.disk)
 	a.unlessListed(ctx)
@@ -413,7 +415,7 @@ func (a *images) removed(ctx *kernel.Context[Message], m removed) {
 			a.deps.Collect.Removed(m.reason)
 		}
 	case c.err == nil:
-		c.err = m.err
+		c.err, c.kept = m.err, true
 	}
 	// What was known of images may no longer be true, and what is being looked for is from before.
 	a.advanceEach(ctx, func(i *image) { i.checking, i.checkedAt = 0, time.Time{} })
@@ -438,8 +440,13 @@ func (a *images) answered(ctx *kernel.Context[Message], id kernel.EffectID, err 
 // end ends a round.
 func (a *images) end(ctx *kernel.Context[Message]) {
 	c := &a.collector
-	if c.err != nil {
-		a.trouble(ctx, "ImageGCFailed", "cannot remove images: "+detail(c.err))
+	switch {
+	case c.err == nil:
+	case c.kept && c.excess > 0:
+		a.trouble(ctx, gcFailed, fmt.Sprintf("wanted to free %d bytes, but freed %d bytes space with errors in image "+
+			"deletion: %s", c.excess, c.freed, detail(c.err))) // a kubelet's words
+	default:
+		a.trouble(ctx, gcFailed, "cannot remove images: "+detail(c.err))
 	}
 	replies := c.now
 	c.stage, c.pending, c.now, c.queue, c.list, c.used = idle, 0, nil, nil, nil, nil
@@ -464,7 +471,11 @@ func (a *images) saveAges(ctx *kernel.Context[Message]) {
 		func(id kernel.EffectID, err error) Message { return agesSaved{id, err} })
 }
 
-// trouble tells people that images could not be removed, not too often for each reason.
+// gcFailed is the reason of an event that alerts watch for, whatever keeps images from being removed.
+const gcFailed = "ImageGCFailed"
+
+// trouble tells people that images could not be removed, not too often for each reason. What lasts is told under
+// gcFailed as well: with a kubelet each collection that fails after one that has failed is.
 func (a *images) trouble(ctx *kernel.Context[Message], reason, message string) {
 	c := &a.collector
 	now := ctx.Now()
@@ -477,4 +488,7 @@ func (a *images) trouble(ctx *kernel.Context[Message], reason, message string) {
 	c.toldAt[reason] = now
 	ctx.Log().Warn().Str("reason", reason).Msg(message)
 	a.deps.Events.Record(port.Event{Node: a.deps.Collect.Node, Warning: true, Reason: reason, Message: message, At: now})
+	if reason != gcFailed && before && now.Sub(told) < 2*tellEvery {
+		a.trouble(ctx, gcFailed, message)
+	}
 }

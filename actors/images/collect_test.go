@@ -161,6 +161,18 @@ func TestDiskStaysFull(t *testing.T) {
 	}
 }
 
+// TestFullForLong: a disk that stays full is also told under the reason that alerts watch for, but not the first time.
+func TestFullForLong(t *testing.T) {
+	n := newNode(t, usual)
+	n.other = 95
+	for _, want := range []int{0, 1, 2} {
+		n.Advance(5 * period)
+		if got := n.troubles("ImageGCFailed"); got != want {
+			t.Errorf("told %d times, want %d: %q", got, want, n.events.Lines())
+		}
+	}
+}
+
 // troubles counts the events of the node with a reason.
 func (n *node) troubles(reason string) (times int) {
 	for _, line := range n.events.Lines() {
@@ -176,8 +188,9 @@ func TestTroubleIsTold(t *testing.T) {
 	n := newNode(t, usual, named("reg.io/a:1"))
 	n.other, n.broken = 95, &port.Error{Kind: port.Other, Verb: "RemoveImage", Detail: "device is busy"}
 	n.Advance(2 * period)
-	if n.troubles("ImageGCFailed") != 1 || len(n.list) != 1 {
-		t.Errorf("removal: %q", n.events.Lines())
+	const busy = "n1: ImageGCFailed: wanted to free 16 bytes, but freed 0 bytes space with errors in image deletion: device is busy"
+	if lines := n.events.Lines(); len(lines) != 1 || lines[0] != busy || len(n.list) != 1 {
+		t.Errorf("removal: %q, want %q", lines, busy)
 	}
 	blind := newNode(t, usual, named("reg.io/a:1"))
 	blind.blind = errors.New("statfs: no such file or directory")
