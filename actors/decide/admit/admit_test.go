@@ -215,6 +215,8 @@ func TestCheck(t *testing.T) {
 		}, "OutOfpods: Node didn't have enough resource: pods, requested: 1, used: 1, capacity: 1"},
 
 		{"sysctl, safe", func(w *world) { sysctl(w.pod, "net.ipv4.tcp_syncookies") }, ""},
+		{"sysctl, safe since 1.37", func(w *world) { sysctl(w.pod, "net.ipv4.tcp_slow_start_after_idle") }, ""},
+		{"sysctl, safe since 1.37 too", func(w *world) { sysctl(w.pod, "net.ipv4.tcp_notsent_lowat") }, ""},
 		{"sysctl, safe, with slashes", func(w *world) { sysctl(w.pod, "net/ipv4/tcp_syncookies") }, ""},
 		{"sysctl, unsafe", func(w *world) { sysctl(w.pod, "kernel.msgmax") }, `SysctlForbidden: forbidden sysctl: "kernel.msgmax" not allowlisted`},
 		{"sysctl, unsafe but allowed", func(w *world) {
@@ -224,7 +226,7 @@ func TestCheck(t *testing.T) {
 		{"sysctl, namespace of the node", func(w *world) {
 			sysctl(w.pod, "net.ipv4.tcp_syncookies")
 			w.pod.Spec.HostNetwork = true
-		}, `SysctlForbidden: forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host net enabled`},
+		}, `SysctlForbidden: forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host Net enabled`},
 
 		{"os, ours", func(w *world) { w.pod.Spec.OS = &v1.PodOS{Name: v1.Linux} }, ""},
 		{"os, other", func(w *world) { w.pod.Spec.OS = &v1.PodOS{Name: v1.Windows} }, "PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS"},

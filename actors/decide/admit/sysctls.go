@@ -21,6 +21,8 @@ func safeSysctls() []string {
 		"net.ipv4.tcp_keepalive_probes",
 		"net.ipv4.tcp_rmem",
 		"net.ipv4.tcp_wmem",
+		"net.ipv4.tcp_slow_start_after_idle",
+		"net.ipv4.tcp_notsent_lowat",
 	}
 }
 
@@ -41,7 +43,7 @@ func sysctls(r *Request) *Rejection {
 			return reject("SysctlForbidden", "forbidden sysctl: %q not allowlisted", name)
 		}
 		switch ns := namespaceOf(name); {
-		case ns == "ipc" && r.Pod.Spec.HostIPC, ns == "net" && r.Pod.Spec.HostNetwork:
+		case ns == ipc && r.Pod.Spec.HostIPC, ns == network && r.Pod.Spec.HostNetwork:
 			return reject("SysctlForbidden", "forbidden sysctl: %q not allowed with host %s enabled", name, ns)
 		}
 	}
@@ -66,13 +68,16 @@ func dotted(name string) string {
 	}, name)
 }
 
+// Namespaces, in the words of a kubelet.
+const ipc, network = "IPC", "Net"
+
 func namespaceOf(name string) string {
 	switch {
 	case strings.HasPrefix(name, "net."):
-		return "net"
+		return network
 	case strings.HasPrefix(name, "kernel.sem"), strings.HasPrefix(name, "kernel.shm"),
 		strings.HasPrefix(name, "kernel.msg"), strings.HasPrefix(name, "fs.mqueue."):
-		return "ipc"
+		return ipc
 	default:
 		return ""
 	}
