@@ -91,7 +91,7 @@ func TestSummary(t *testing.T) {
 		return &Disk{At: at, Capacity: n(1000), Available: n(500), Used: n(used), InodesUsed: n(1)}
 	}
 	node := Node{
-		Name: "n1", Booted: at, Memory: 4000, MaxPIDs: 100, PIDs: 7,
+		Name: "n1", Booted: at, Memory: 4000, HugePages: 100, MaxPIDs: 100, PIDs: 7,
 		Cgroup:  Cgroup{At: at, CPU: &CPU{Usage: time.Second, Rate: n(5)}, Memory: &Memory{Usage: 2000, WorkingSet: 1500, Faults: 90, OwnFaults: 9}, Swap: &Swap{Usage: 1, Limit: 10}},
 		Network: []Interface{{Name: "cni0"}, {Name: "eth0", RxBytes: 9}},
 		Parts:   []Container{{Name: "pods", Cgroup: Cgroup{At: at, Memory: &Memory{WorkingSet: 100, Faults: 60, OwnFaults: 6, MajorFaults: 50, OwnMajorFaults: 5}}}},
@@ -123,7 +123,7 @@ func TestSummary(t *testing.T) {
 		t.Errorf("health of volumes: %+v", v)
 	}
 	for what, got := range map[string][2]uint64{
-		"node, available":      {*s.Node.Memory.AvailableBytes, 2500},
+		"node, available":      {*s.Node.Memory.AvailableBytes, 2400},
 		"node, rate":           {*s.Node.CPU.UsageNanoCores, 5},
 		"node, swap":           {*s.Node.Swap.SwapAvailableBytes, 9},
 		"node, processes":      {uint64(*s.Node.Rlimit.NumOfRunningProcesses), 7},

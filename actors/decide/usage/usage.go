@@ -206,6 +206,6 @@ type Node struct {
 	// writable layers.
 	Root, Images, Layers *Disk
 	MaxPIDs, PIDs        uint64
-	// Memory is the node's memory, SwapTotal its swap.
-	Memory, SwapTotal uint64
+	// Memory is the node's memory, SwapTotal its swap. HugePages of the memory are not in Cgroup.
+	Memory, SwapTotal, HugePages uint64
 }

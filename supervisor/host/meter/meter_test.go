@@ -30,7 +30,7 @@ func machine(t *testing.T, v2 bool, files map[string]string) *Meter {
 
 const (
 	dev  = "Inter-| Receive\n face |bytes\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  eth0: 10 1 0 0 0 0 0 0 20 2 0 0 0 0 0 0\n"
-	info = "MemTotal: 1000 kB\nMemFree: 400 kB\nAnonPages: 100 kB\nCached: 300 kB\nInactive(file): 100 kB\nSwapTotal: 50 kB\nSwapFree: 40 kB\n"
+	info = "MemTotal: 1000 kB\nMemFree: 400 kB\nAnonPages: 100 kB\nCached: 300 kB\nInactive(file): 100 kB\nSwapTotal: 50 kB\nSwapFree: 40 kB\nHugetlb: 64 kB\n"
 	stat = "cpu  100 20 30 1000 5 1 2 0 0 0\ncpu0 1 1 1 1\nbtime 1700000000\n"
 )
 
@@ -151,14 +151,15 @@ func TestNode(t *testing.T) {
 		files map[string]string
 		cpu   time.Duration
 		used  uint64
+		huge  uint64
 		parts string
 	}{
-		"v2": {true, map[string]string{"cpu.stat": "usage_usec 7000000\n", "memory.stat": "anon 5\nfile 6\n", "kubepods/cpu.stat": "usage_usec 1\n"}, 7 * time.Second, 600 << 10, "[pods]"},
+		"v2": {true, map[string]string{"cpu.stat": "usage_usec 7000000\n", "memory.stat": "anon 5\nfile 6\n", "kubepods/cpu.stat": "usage_usec 1\n"}, 7 * time.Second, 11, 64 << 10, "[pods]"},
 		"v1": {false, map[string]string{
 			"cpuacct/cpuacct.usage": "7000000000\n", "memory/memory.usage_in_bytes": "500\n", "memory/memory.stat": "total_inactive_file 100\n",
 			"cpuacct/kubepods/cpuacct.usage": "1000\n",
-		}, 7 * time.Second, 500, "[pods]"},
-		"no cgroups to be seen": {true, nil, 1530 * time.Millisecond, 600 << 10, "[]"},
+		}, 7 * time.Second, 500, 64 << 10, "[pods]"},
+		"no cgroups to be seen": {true, nil, 1530 * time.Millisecond, 600 << 10, 0, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for k, v := range shared {
@@ -171,7 +172,7 @@ func TestNode(t *testing.T) {
 			if n.Cgroup.CPU == nil || n.Cgroup.CPU.Usage != tt.cpu || n.Cgroup.Memory.Usage != tt.used {
 				t.Errorf("%+v %+v", n.Cgroup.CPU, n.Cgroup.Memory)
 			}
-			if n.Cgroup.Swap.Usage != 10<<10 || n.Memory != 1000<<10 || n.Booted.Unix() != 1_700_000_000 || n.MaxPIDs != 4194304 || n.PIDs != 345 {
+			if n.Cgroup.Swap.Usage != 10<<10 || n.Memory != 1000<<10 || n.HugePages != tt.huge || n.Booted.Unix() != 1_700_000_000 || n.MaxPIDs != 4194304 || n.PIDs != 345 {
 				t.Errorf("%+v", n)
 			}
 			if len(n.Network) != 1 || n.Cgroup.CPUPressure.Some.Avg10 != 1 {

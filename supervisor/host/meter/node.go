@@ -24,8 +24,8 @@ func (m *Meter) Node(name string, parts map[string]string, all bool) usage.Node 
 	if n.Cgroup.CPU == nil { // a container's own view of cgroups
 		n.Cgroup.CPU = m.processors()
 	}
-	if n.Cgroup.Memory == nil || m.v2 {
-		n.Cgroup.Memory = wholeMemory(info, n.Cgroup.Memory)
+	if n.HugePages = info["Hugetlb"]; n.Cgroup.Memory == nil {
+		n.HugePages, n.Cgroup.Memory = 0, wholeMemory(info)
 	}
 	n.Cgroup.Swap = &usage.Swap{Usage: info["SwapTotal"] - min(info["SwapFree"], info["SwapTotal"]),
 		Limit: info["SwapTotal"]}
@@ -71,18 +71,14 @@ func (m *Meter) made(path string, booted time.Time) (at time.Time) {
 	return at
 }
 
-// wholeMemory is what a machine uses: the root of cgroup v2 says it only in part.
-func wholeMemory(info map[string]uint64, of *usage.Memory) *usage.Memory {
+// wholeMemory is what a machine uses, where the root cgroup can't be seen: more than that has, as the kernel's own memory
+// and huge pages are in it.
+func wholeMemory(info map[string]uint64) *usage.Memory {
 	used := info["MemTotal"] - min(info["MemFree"], info["MemTotal"])
-	out := usage.Memory{
+	return &usage.Memory{
+		Usage: used, WorkingSet: used - min(info["Inactive(file)"], used),
 		RSS: info["AnonPages"], Cache: info["Cached"], Mapped: info["Mapped"],
 	}
-	if of != nil {
-		out = *of
-	}
-	out.Usage = used
-	out.WorkingSet = used - min(info["Inactive(file)"], used)
-	return &out
 }
 
 // memory reads /proc/meminfo, in bytes.
