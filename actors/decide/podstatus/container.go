@@ -64,8 +64,7 @@ func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podspec.
 	case old.State.Running != nil:
 		*s = *old
 		s.State = c.defaultWaiting(old)
-		s.LastTerminationState.Terminated = lost(old,
-			"The container was running and no longer exists in the runtime: its exit code is not known")
+		s.LastTerminationState.Terminated = lost(old, wasRunning)
 		if c.pod.DeletionTimestamp == nil {
 			s.RestartCount++
 		}

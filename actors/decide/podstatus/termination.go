@@ -16,7 +16,9 @@ const (
 	maxMessages = 12 * 1024
 	// notInRuntime is the message of a container whose record is gone.
 	notInRuntime = "The container no longer exists in the runtime: its exit code is not known"
-	// notLocated is that of a container that did not exist when its pod had ended. Users know the words from the kubelet.
+	// wasRunning is that of one that ran and is to be made again, and notLocated that of a container that did not exist
+	// when its pod had ended. Users search for these words, which are the kubelet's.
+	wasRunning = "The container could not be located when the pod was deleted.  The container used to be Running"
 	notLocated = "The container could not be located when the pod was terminated"
 )
 
