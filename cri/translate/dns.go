@@ -88,6 +88,8 @@ func ResolvConfTrouble(n *Node, path string) string {
 		most -= clusterSearches
 	}
 	switch {
+	case n.NoResolvConf != nil:
+		return n.NoResolvConf.Error()
 	case len(searches) > most:
 		return fmt.Sprintf("Resolv.conf file '%s' contains search line consisting of more than %d domains!", path, most)
 	case slices.ContainsFunc(searches, func(s string) bool { return len(s) > maxSearchDomain }):

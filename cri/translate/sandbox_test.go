@@ -339,4 +339,6 @@ func TestResolvConfTrouble(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
+	missing := &Node{NoResolvConf: errors.New("open /r: no such file")}
+	check.Equal(t, ResolvConfTrouble(missing, "/r"), "open /r: no such file", "no file")
 }
