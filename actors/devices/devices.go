@@ -16,10 +16,10 @@
 // A plugin whose list ended is not asked for its devices again before it registers again, as by a kubelet: it has said
 // that it can't serve them, or it has ended.
 //
-// A plugin registers again while it is served, too. awaited: pods that need its devices wait for it, as do containers
-// that start. gone: such pods are refused, and such containers start without the plugin's knowledge. forgotten: its
-// devices are not shown any more, and the next agent does not know it, unless pods have some of its devices. In all
-// three its devices are not healthy, and nothing that a container has is taken from it.
+// A plugin registers again while it is served, too. awaited: pods that need its devices wait for it. gone: such pods are
+// refused. forgotten: its devices are not shown any more, and the next agent does not know it, unless pods have some of
+// its devices. In all three its devices are not healthy, and nothing that a container has is taken from it. Containers
+// with devices of a plugin that wants to know of their start do not start, and others do.
 //
 // Several plugins may have one resource, for example during a rollout. One of them is in charge: it is asked, and its
 // devices are shown.
@@ -467,14 +467,15 @@ func (a *actor) tell() {
 	a.deps.Tell(s)
 }
 
-// preStart asks a plugin that wants to be asked. One that is gone for long is not waited for: the container has its
-// devices already, and a kubelet starts it as well.
+// preStart asks a plugin that wants to be asked, and waits for it for as long as it is gone: it may have to clear the
+// devices of what the container before has left in them. What nobody knows to want that is not waited for when it is
+// gone for long: the container has its devices already.
 func (a *actor) preStart(ctx *kernel.Context[Message], m PreStart) {
 	p := a.plugins[m.Resource]
 	switch {
-	case p != nil && p.awaited && (p.Options.PreStart || p.Endpoint == ""): // or nobody knows what it wants
+	case p != nil && !p.served && (p.Options.PreStart || p.awaited && p.Endpoint == ""): // or nobody knows what it wants
 		m.Reply(&port.Error{Kind: port.Unavailable, Verb: startVerb, Object: string(m.Resource),
-			Detail: "the device plugin is not running yet"})
+			Detail: "the device plugin is not running"})
 		return
 	case p != nil && p.awaited:
 		m.Reply(nil)

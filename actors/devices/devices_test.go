@@ -140,11 +140,13 @@ func TestPluginLives(t *testing.T) {
 	r.start()
 	r.want("it is waited for", "may start: false")
 	r.Advance(devices.Patience)
-	r.want("not for ever", "told: example.com/gpu 0 of 2")
+	r.want("pods are refused now", "told: example.com/gpu 0 of 2")
 	r.start()
-	r.want("the container has its devices", "may start: true")
+	r.want("it may have to clear them", "may start: false")
 	r.Advance(devices.Memory)
 	r.want("they are not shown any more", "told: example.com/gpu 0 of 0 forgotten")
+	r.start()
+	r.want("still", "may start: false")
 	r.register(decide.Options{}, "a")
 	r.want("it comes back", "told: example.com/gpu 0 of 0 awaited", "told: example.com/gpu 1 of 1")
 	r.start()
@@ -234,6 +236,22 @@ func TestPluginThatNeedNotKnow(t *testing.T) {
 	r.Forget()
 	r.start()
 	r.want("it is known", "may start: true")
+	r.Advance(devices.Memory)
+	r.Forget()
+	r.start()
+	r.want("it is forgotten", "may start: true")
+}
+
+// TestPluginNobodyKnows: after a start of the agent a container waits a minute for a plugin that may want to know.
+func TestPluginNobodyKnows(t *testing.T) {
+	r := newRig(t, gpu)
+	r.Forget()
+	r.start()
+	r.want("nobody knows what it wants", "may start: false")
+	r.Advance(devices.Patience)
+	r.Forget()
+	r.start()
+	r.want("it did not come", "may start: true")
 }
 
 // TestPluginThatHangs: one that registers again and never lists is forgotten, too.
