@@ -19,8 +19,9 @@ func Summary(n Node, pods []Pod) *stats.Summary {
 func nodeStats(n Node) stats.NodeStats {
 	out := stats.NodeStats{
 		NodeName: n.Name, StartTime: metav1.NewTime(n.Booted),
-		CPU: cpuStats(n.Cgroup), Memory: ownFaults(n.Cgroup, memoryStats(n.Cgroup, less(n.Memory, n.HugePages))), IO: ioStats(n.Cgroup),
-		Swap:    swapStats(n.Cgroup),
+		CPU:    cpuStats(n.Cgroup),
+		Memory: ownFaults(n.Cgroup, memoryStats(n.Cgroup, less(n.Memory, n.HugePages))),
+		IO:     ioStats(n.Cgroup), Swap: swapStats(n.Cgroup),
 		Network: networkStats(n.Network, n.Cgroup.At), Fs: diskStats(n.Root),
 	}
 	if n.Images != nil || n.Layers != nil {

@@ -71,8 +71,8 @@ func (m *Meter) made(path string, booted time.Time) (at time.Time) {
 	return at
 }
 
-// wholeMemory is what a machine uses, where the root cgroup can't be seen. It is more than a root cgroup has: the kernel's
-// own memory and huge pages are in it.
+// wholeMemory is what a machine uses, where the root cgroup can't be seen. It is more than a root cgroup has: the
+// kernel's own memory and huge pages are in it.
 func wholeMemory(info map[string]uint64) *usage.Memory {
 	used := info["MemTotal"] - min(info["MemFree"], info["MemTotal"])
 	return &usage.Memory{
