@@ -23,6 +23,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
@@ -212,7 +213,7 @@ func (a *logs) measure(ctx *kernel.Context[Message], pods []*v1.Pod) {
 		func(id kernel.EffectID, sizes []int64, err error) Message { return sized{id, runs, sizes, err} })
 }
 
-// whatRuns lists the running containers. The number in a log's name is the container's restart
+// whatRuns lists the living containers. The number in a log's name is the container's restart
 // count.
 func whatRuns(pods []*v1.Pod) (out []container) {
 	for _, p := range pods {
@@ -221,7 +222,7 @@ func whatRuns(pods []*v1.Pod) (out []container) {
 			s.EphemeralContainerStatuses} {
 			for i := range list {
 				c := &list[i]
-				if _, id, ok := strings.Cut(c.ContainerID, "://"); ok && c.State.Running != nil && c.RestartCount >= 0 {
+				if _, id, ok := strings.Cut(c.ContainerID, "://"); ok && podspec.Lives(&p.Spec, c) && c.RestartCount >= 0 {
 					out = append(out, container{id: id, ref: port.LogRef{
 						Namespace: p.Namespace, Pod: p.Name, UID: p.UID, Container: c.Name, Attempt: uint32(c.RestartCount),
 					}})

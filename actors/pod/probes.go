@@ -167,5 +167,5 @@ func (l *shown) health(c *observed.Container, h probe.Health) (known probe.Healt
 
 // hookDone reports whether the container's postStart hook has ended. Probes start after it.
 func (p *pod) hookDone(spec *v1.Container, c *observed.Container) bool {
-	return spec.Lifecycle == nil || spec.Lifecycle.PostStart == nil || p.facts.Hooks[c.ID].PostStart == podplan.HookDone
+	return podspec.PostStart(spec) == nil || p.facts.Hooks[c.ID].PostStart == podplan.HookDone
 }

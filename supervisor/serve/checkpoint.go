@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
 )
@@ -54,7 +55,7 @@ func (c CheckpointConfig) serve(w http.ResponseWriter, r *http.Request) {
 			http.StatusInternalServerError)
 	}
 	s := statusOf(pod, container)
-	if s == nil || s.State.Running == nil {
+	if s == nil || !podspec.Lives(&pod.Spec, s) {
 		wrong("the container is not running")
 		return
 	}

@@ -151,7 +151,7 @@ func (c LogsConfig) running(ctx context.Context, pod *v1.Pod, container, id stri
 			continue
 		}
 		s := statusOf(p, container)
-		return s != nil && s.ContainerID == id && s.State.Running != nil
+		return s != nil && s.ContainerID == id && podspec.Lives(&p.Spec, s)
 	}
 	return false
 }
@@ -197,6 +197,8 @@ func incarnation(p *v1.Pod, container string, previous bool) (string, error) {
 		return now.Terminated.ContainerID, nil
 	case last != "":
 		return last, nil
+	case podspec.Lives(&p.Spec, s): // its postStart hook runs, and may never end
+		return s.ContainerID, nil
 	case now.Terminated != nil:
 		return "", fmt.Errorf("container %q in pod %q is terminated", container, p.Name)
 	}

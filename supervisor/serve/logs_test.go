@@ -75,6 +75,11 @@ func onePod() *v1.Pod {
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, c)
 	}
 	p.Spec.InitContainers = []v1.Container{{Name: "first"}}
+	hooked := status("hooked", waits("ContainerCreating"), none)
+	hooked.ContainerID = "containerd://runs"
+	p.Spec.Containers = append(p.Spec.Containers,
+		v1.Container{Name: "hooked", Lifecycle: &v1.Lifecycle{PostStart: &v1.LifecycleHandler{}}})
+	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, hooked)
 	return p
 }
 
@@ -181,6 +186,7 @@ func TestContainerLogs(t *testing.T) {
 		{"ns/web/ended", 200, "end\n"},
 		{"ns/web/ended?follow=true", 200, "end\n"},
 		{"ns/web/crashes", 200, "before\n"},
+		{"ns/web/hooked", 200, "one\ntwo\n"},
 		{"ns/web/crashes?previous", 200, "before\n"},
 		{"ns/web/runs?previous=true", 400, `previous terminated container "runs" in pod "web" not found`},
 		{"ns/web/new", 400, `container "new" in pod "web" is waiting to start: ContainerCreating`},

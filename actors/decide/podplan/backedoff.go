@@ -113,7 +113,7 @@ const hookShown = 10 * time.Second
 func (p *planner) showHook(n *observed.Container, ended time.Time) {
 	h := p.in.Hooks[n.ID]
 	if until := ended.Add(hookShown); h.PostStart == HookFailed && !until.After(p.now.Add(hookShown)) && !p.due(until) {
-		p.setWaiting(n.Name, "PostStartHookError", h.Message)
+		p.setWaiting(n.Name, HookError, h.Message)
 	}
 }
 

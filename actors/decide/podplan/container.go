@@ -128,14 +128,15 @@ func (p *planner) keep(c *v1.Container, kind podspec.Kind, n *observed.Container
 
 // postStarted runs the postStart hook, and says whether it has ended.
 func (p *planner) postStarted(c *v1.Container, n *observed.Container) bool {
-	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
+	hook := podspec.PostStart(c)
+	if hook == nil {
 		return true
 	}
 	switch p.in.Hooks[n.ID].PostStart {
 	case HookDone:
 		return true
 	case HookNotRun:
-		p.do(RunPostStart{Name: c.Name, ID: n.ID, Handler: c.Lifecycle.PostStart})
+		p.do(RunPostStart{Name: c.Name, ID: n.ID, Handler: hook})
 	case HookRunning, HookFailed, HookEnded:
 	}
 	return false

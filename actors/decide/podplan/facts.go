@@ -167,6 +167,8 @@ const (
 	ConfigError = "CreateContainerConfigError"
 	// StartFailed: the runtime could not start a container.
 	StartFailed = "RunContainerError"
+	// HookError: the postStart hook of a container failed.
+	HookError = "PostStartHookError"
 	// RuntimeError: the runtime did not answer a question, or contradicts itself.
 	RuntimeError = "RuntimeError"
 )

@@ -23,7 +23,7 @@ type holds struct {
 
 // passed notes where a container of the pod stands, for those after it.
 func (p *planner) passed(c *v1.Container, got progress) {
-	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
+	if podspec.PostStart(c) == nil {
 		return
 	}
 	n := p.newest(c.Name)

@@ -144,7 +144,7 @@ func (c *computer) present(
 	s.User = userOf(n, old, same)
 	s.Resources = c.resources(ct, n, old, same)
 	s.AllocatedResources = ct.Resources.Requests
-	s.State = c.state(n, s.ContainerID, old)
+	s.State = c.state(ct, n, s.ContainerID, old)
 	s.LastTerminationState = c.lastState(before, s.ContainerID, old)
 }
 
@@ -161,7 +161,9 @@ func userOf(n *observed.Container, old *v1.ContainerStatus, same bool) *v1.Conta
 }
 
 // state is the state of the newest incarnation.
-func (c *computer) state(n *observed.Container, id string, old *v1.ContainerStatus) v1.ContainerState {
+func (c *computer) state(
+	ct *v1.Container, n *observed.Container, id string, old *v1.ContainerStatus,
+) v1.ContainerState {
 	dead := endOf(old, id)
 	if dead != nil && n.State != observed.ContainerExited && dead.Reason != podspec.StatusUnknown {
 		return keep(old, dead) // an ended container cannot live again, so this view is older
@@ -170,6 +172,9 @@ func (c *computer) state(n *observed.Container, id string, old *v1.ContainerStat
 	switch n.State {
 	case observed.ContainerCreated:
 	case observed.ContainerRunning:
+		if c.life() == podlife.Syncing && c.hookAhead(ct, n) {
+			return c.hookWaits(n.ID, old)
+		}
 		return running(n, old, same)
 	case observed.ContainerExited:
 		switch {
@@ -267,10 +272,14 @@ func (c *computer) defaultWaiting(old *v1.ContainerStatus) v1.ContainerState {
 	if c.life() != podlife.Syncing && old.State.Waiting != nil {
 		return old.State
 	}
+	return waitingState(old, c.defaultReason(), "")
+}
+
+func (c *computer) defaultReason() string {
 	if len(c.pod.Spec.InitContainers) > 0 {
-		return waitingState(old, "PodInitializing", "")
+		return "PodInitializing"
 	}
-	return waitingState(old, "ContainerCreating", "")
+	return "ContainerCreating"
 }
 
 func waitingState(old *v1.ContainerStatus, reason, message string) v1.ContainerState {

@@ -34,10 +34,21 @@ func (c *computer) health(
 // started says whether a running container has started: its postStart hook has ended, and its
 // startup probe succeeded.
 func (c *computer) started(ct *v1.Container, n *observed.Container, before bool) bool {
-	if ct.Lifecycle != nil && ct.Lifecycle.PostStart != nil && c.in.Plan.Hooks[n.ID].PostStart != podplan.HookDone {
-		return false
+	return !c.hookAhead(ct, n) && passes(c.in.Plan.Health[n.ID].Startup, before)
+}
+
+// hookAhead says whether a container's postStart hook has not succeeded yet.
+func (c *computer) hookAhead(ct *v1.Container, n *observed.Container) bool {
+	return podspec.PostStart(ct) != nil && c.in.Plan.Hooks[n.ID].PostStart != podplan.HookDone
+}
+
+// hookWaits is the state of a container that has begun, while its postStart hook runs. API and documentation promise
+// that a container is not shown as running, nor its pod, before that hook has ended.
+func (c *computer) hookWaits(id string, old *v1.ContainerStatus) v1.ContainerState {
+	if h := c.in.Plan.Hooks[id]; h.PostStart == podplan.HookFailed {
+		return waitingState(old, podplan.HookError, h.Message)
 	}
-	return passes(c.in.Plan.Health[n.ID].Startup, before)
+	return waitingState(old, c.defaultReason(), "its postStart hook has not ended yet")
 }
 
 // passes says whether a probe has passed. If it has not answered since the agent began, the earlier

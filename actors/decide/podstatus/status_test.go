@@ -327,8 +327,6 @@ func TestCompute(t *testing.T) {
 		{"readiness is kept until a probe answers again", steps{health(probe.Health{Readiness: probe.Success}), health(probe.Health{Readiness: probe.Unknown})}, "Running; " + wellA},
 		{"startup probe has not answered", steps{health(probe.Health{Startup: probe.Unknown})}, "Running; " + unready + "; a runs"},
 		{"liveness doesn't matter", steps{health(probe.Health{Liveness: probe.Failure})}, "Running; " + wellA},
-		{"postStart pending", steps{postStart(podplan.HookRunning)}, "Running; " + unready + "; a runs"},
-		{"postStart done", steps{postStart(podplan.HookDone)}, "Running; " + wellA},
 
 		{"readiness gate is missing", steps{gate("")}, "Running; Ready=False ReadinessGatesNotReady corresponding condition of pod readiness gate \"example.com/lb\" does not exist.; " + wellA},
 		{"readiness gate is closed", steps{gate(v1.ConditionFalse)}, "Running; example.com/lb=False  ; Ready=False ReadinessGatesNotReady the status of pod readiness gate \"example.com/lb\" is not \"True\", but False; " + wellA},
@@ -342,9 +340,6 @@ func TestCompute(t *testing.T) {
 			"Failed; " + down + "; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + failed + "; i ended 1 Error; a waits PodInitializing"},
 		{"init done", steps{all(addInit("i"), containers(running("a", 0), exited("i", 0, 0)))}, "Running; i ended 0 Completed ready; " + wellA},
 		{"init done and removed", steps{addInit("i")}, "Running; i ended 0 Completed ready; " + wellA},
-		{"sidecar starts", steps{all(addSidecar("s"), containers(running("s", 0)), hook("s", podplan.HookRunning))},
-			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [s]; Ready=False ContainersNotReady containers with unready status: [s a]; " +
-				"ContainersReady=False ContainersNotReady containers with unready status: [s a]; s runs; a waits PodInitializing"},
 		{"sidecar runs", steps{all(addSidecar("s"), containers(running("a", 0), running("s", 0)))}, "Running; s runs started ready; " + wellA},
 		{"sidecar crashed", steps{all(addSidecar("s"), containers(running("a", 0), exited("s", 0, 1)))},
 			"Running; Ready=False ContainersNotReady containers with unready status: [s]; ContainersReady=False ContainersNotReady containers with unready status: [s]; s ended 1 Error; " + wellA},
@@ -492,24 +487,6 @@ func lastOf(all steps) *v1.PodStatus {
 func health(h probe.Health) func(*podstatus.Input) {
 	return func(in *podstatus.Input) { in.Plan.Health = map[string]probe.Health{"a0": h} }
 }
-
-func hook(name string, s podplan.HookState) func(*podstatus.Input) {
-	return func(in *podstatus.Input) {
-		for i := range in.Plan.Pod.Spec.InitContainers {
-			if c := &in.Plan.Pod.Spec.InitContainers[i]; c.Name == name {
-				c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{}}
-			}
-		}
-		for i := range in.Plan.Pod.Spec.Containers {
-			if c := &in.Plan.Pod.Spec.Containers[i]; c.Name == name {
-				c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{}}
-			}
-		}
-		in.Plan.Hooks = map[string]podplan.Hooks{name + "0": {PostStart: s}}
-	}
-}
-
-func postStart(s podplan.HookState) func(*podstatus.Input) { return hook("a", s) }
 
 func gate(status v1.ConditionStatus) func(*podstatus.Input) {
 	return func(in *podstatus.Input) {

@@ -64,7 +64,7 @@ func (c *computer) count() counts {
 		ct, s := &c.pod.Spec.InitContainers[i], &c.out.InitContainerStatuses[i]
 		next := i >= through
 		if podspec.IsSidecar(ct) {
-			n.sidecar(s, next, next && c.unmade(ct))
+			n.sidecar(s, c.alive(s), next, next && c.unmade(ct))
 		} else {
 			n.init(s, c.again(ct), next && c.unmade(ct))
 		}
@@ -72,10 +72,13 @@ func (c *computer) count() counts {
 	for i := range c.pod.Spec.Containers {
 		ct := &c.pod.Spec.Containers[i]
 		s := find(c.out.ContainerStatuses, ct.Name)
-		n.main(s, c.again(ct), c.everStarted(s))
+		n.main(s, c.alive(s), c.again(ct), c.everStarted(s))
 	}
 	return n
 }
+
+// alive says whether a container lives, also while it waits for its postStart hook.
+func (c *computer) alive(s *v1.ContainerStatus) bool { return podspec.Lives(&c.pod.Spec, s) }
 
 // through is how many init containers need not be looked at, because a later container was made in the
 // sandbox in use: all of them if a main container was.
@@ -146,9 +149,9 @@ func (n *counts) init(s *v1.ContainerStatus, again func(int32) bool, unmade bool
 
 // sidecar counts a sidecar. next: the pod waits for it. Once a container was made after it, its restarts
 // hold up nothing.
-func (n *counts) sidecar(s *v1.ContainerStatus, next, unmade bool) {
+func (n *counts) sidecar(s *v1.ContainerStatus, alive, next, unmade bool) {
 	switch {
-	case s.State.Running != nil:
+	case alive:
 		n.running++
 		if unmade || next && (s.Started == nil || !*s.Started) {
 			n.pendingSidecar++
@@ -158,13 +161,15 @@ func (n *counts) sidecar(s *v1.ContainerStatus, next, unmade bool) {
 	}
 }
 
-func (n *counts) main(s *v1.ContainerStatus, again func(int32) bool, everStarted bool) {
+func (n *counts) main(s *v1.ContainerStatus, alive bool, again func(int32) bool, everStarted bool) {
 	end := ended(s)
 	switch {
 	case s.State.Running != nil:
 		n.running++
 	case !everStarted:
 		n.waiting++
+	case alive:
+		n.running++
 	case end == nil: // it is not known how it ended
 		n.stopped++
 	default:

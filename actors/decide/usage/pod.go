@@ -5,10 +5,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Of is what is known about a pod before anything is read: its running containers, from its status.
-// It is false for a pod without a running container that has ended or not begun.
+// Of is what is known about a pod before anything is read: its living containers, from its status.
+// It is false for a pod without a living container that has ended or not begun.
 func Of(p *v1.Pod) (Pod, bool) {
 	out := Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 	if p.Status.StartTime != nil {
@@ -18,13 +20,15 @@ func Of(p *v1.Pod) (Pod, bool) {
 		p.Status.EphemeralContainerStatuses} {
 		for i := range list {
 			s := &list[i]
-			if s.State.Running == nil {
+			if !podspec.Lives(&p.Spec, s) {
 				continue
 			}
 			_, id, _ := strings.Cut(s.ContainerID, "://")
-			out.Containers = append(out.Containers, Container{
-				Name: s.Name, RuntimeID: id, Image: s.Image, Started: s.State.Running.StartedAt.Time,
-			})
+			c := Container{Name: s.Name, RuntimeID: id, Image: s.Image}
+			if s.State.Running != nil {
+				c.Started = s.State.Running.StartedAt.Time
+			}
+			out.Containers = append(out.Containers, c)
 		}
 	}
 	return out, len(out.Containers) > 0 || p.Status.Phase == v1.PodRunning

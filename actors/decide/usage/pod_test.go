@@ -16,19 +16,21 @@ func TestOf(t *testing.T) {
 	began := metav1.NewTime(at)
 	status := func(name, id string, running bool) v1.ContainerStatus {
 		s := v1.ContainerStatus{Name: name, ContainerID: id, Image: "image-of-" + name}
-		if running {
-			s.State.Running = &v1.ContainerStateRunning{StartedAt: began}
+		if s.State.Waiting = &(v1.ContainerStateWaiting{}); running {
+			s.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: began}}
 		}
 		return s
 	}
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "1"}, Status: v1.PodStatus{
 		StartTime:             &began,
 		InitContainerStatuses: []v1.ContainerStatus{status("first", "containerd://1", false), status("sidecar", "containerd://2", true)},
-		ContainerStatuses:     []v1.ContainerStatus{status("app", "containerd://3", true)},
+		ContainerStatuses:     []v1.ContainerStatus{status("app", "containerd://3", true), status("hooked", "containerd://4", false)},
 	}}
+	p.Spec.Containers = []v1.Container{{Name: "app"}, {Name: "hooked", Lifecycle: &v1.Lifecycle{PostStart: &v1.LifecycleHandler{}}}}
 	got, runs := Of(p)
-	if !runs || len(got.Containers) != 2 || got.Containers[0].Name != "sidecar" || got.Containers[1].RuntimeID != "3" ||
-		!got.Containers[1].Started.Equal(at) || got.Containers[1].Image != "image-of-app" || got.UID != "1" || !got.Started.Equal(at) {
+	if !runs || len(got.Containers) != 3 || got.Containers[0].Name != "sidecar" || got.Containers[1].RuntimeID != "3" ||
+		!got.Containers[1].Started.Equal(at) || got.Containers[1].Image != "image-of-app" || got.UID != "1" || !got.Started.Equal(at) ||
+		got.Containers[2].RuntimeID != "4" {
 		t.Errorf("%v %+v", runs, got)
 	}
 	if _, runs := Of(&v1.Pod{Status: v1.PodStatus{Phase: v1.PodSucceeded, ContainerStatuses: []v1.ContainerStatus{status("app", "x://1", false)}}}); runs {
