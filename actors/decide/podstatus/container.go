@@ -1,6 +1,9 @@
 package podstatus
 
 import (
+	"math"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -149,12 +152,14 @@ func (c *computer) present(
 }
 
 // userOf is the user of a container's first process, as far as the runtime reports it (API
-// ContainerStatus.user, KEP-3619).
+// ContainerStatus.user, KEP-3619). The kernel has IDs that an apiserver of v1.36 rejects, and the whole status with
+// them: then none is shown.
 func userOf(n *observed.Container, old *v1.ContainerStatus, same bool) *v1.ContainerUser {
 	if same && (n.User == nil || old.User != nil && equalUsers(old.User.Linux, n.User)) {
 		return old.User
 	}
-	if n.User == nil {
+	outside := func(id int64) bool { return id < 0 || id > math.MaxInt32 }
+	if u := n.User; u == nil || outside(u.UID) || outside(u.GID) || slices.ContainsFunc(u.SupplementalGroups, outside) {
 		return nil
 	}
 	return &v1.ContainerUser{Linux: n.User}

@@ -12,6 +12,7 @@ import (
 // TestUserOfContainer: what is shown of the user of a container's first process.
 func TestUserOfContainer(t *testing.T) {
 	root := &v1.LinuxContainerUser{SupplementalGroups: []int64{0}}
+	last := &v1.LinuxContainerUser{UID: 1<<31 - 1, GID: 1<<31 - 1, SupplementalGroups: []int64{1<<31 - 1}}
 	other := &v1.LinuxContainerUser{UID: 1000, SupplementalGroups: []int64{0, 3000}}
 	for _, c := range []struct {
 		name string
@@ -25,6 +26,10 @@ func TestUserOfContainer(t *testing.T) {
 		{"not read again yet", other, "a0", nil, other},
 		{"read again", root, "a0", other, other},
 		{"another incarnation, not read yet", other, "a9", nil, nil},
+		{"the last user that the API has", nil, "a0", last, last},
+		{"a user beyond it", nil, "a0", &v1.LinuxContainerUser{UID: 1 << 31}, nil},
+		{"a group beyond it", nil, "a0", &v1.LinuxContainerUser{GID: 1 << 31}, nil},
+		{"another group beyond it", nil, "a0", &v1.LinuxContainerUser{SupplementalGroups: []int64{0, 1 << 31}}, nil},
 	} {
 		in := baseInput()
 		in.Plan.View.Containers[0].User = c.is
