@@ -93,24 +93,6 @@ func (h *Host) releaseLocal(ctx context.Context, dir string) error {
 	return nil
 }
 
-// ReleaseLeft unmounts devices of local volumes that no pod has. A kubelet says that a pod is gone before it has
-// unmounted the device, and the next agent finds nothing of the pod by which it would know the device.
-func (h *Host) ReleaseLeft(ctx context.Context) error {
-	left, failed := os.ReadDir(filepath.Join(h.root, localMounts))
-	if notThere(failed) {
-		return nil
-	}
-	for _, pv := range left {
-		point := h.globalMount(pv.Name())
-		used, is, err := h.usesOf(point)
-		if err == nil && is && !used { // without a mount it may be that of a pod that begins
-			err = h.releaseGlobal(ctx, point)
-		}
-		failed = errors.Join(failed, err)
-	}
-	return failed
-}
-
 // releaseGlobal unmounts a device. One that is being bound for another pod is busy, and is that pod's.
 func (h *Host) releaseGlobal(ctx context.Context, point string) error {
 	used, is, err := h.usesOf(point)

@@ -160,6 +160,30 @@ func TestISCSIFromKubelet(t *testing.T) {
 	l.clean()
 }
 
+// TestISCSILeft: a disk that no pod has any more, as a kubelet leaves it that is killed when a pod has just ended, is
+// detached when the next agent starts: also if it is not mounted any more. One that a pod has stays, with a note or without.
+func TestISCSILeft(t *testing.T) {
+	l := newDiskLab(t)
+	check.Error(t, newLab(t).ReleaseLeft(ctx(t)))
+	for name, kubelet := range map[string]func(){
+		"mounted":     func() {},
+		"not mounted": func() { check.Fatal(t, syscall.Unmount(filepath.Join(l.root, globalDir), 0)) },
+	} {
+		path := l.mustMount(podOf("u1"), iscsiVolume())
+		check.Fatal(t, l.next().ReleaseLeft(ctx(t)))
+		check.Fatal(t, os.RemoveAll(filepath.Join(l.root, "kubelet/pods/u1/plugins")))
+		check.Fatal(t, l.next().ReleaseLeft(ctx(t)))
+		if !l.loggedIn() || l.countMounts(path) != 1 || l.countMounts(filepath.Join(l.root, globalDir)) != 1 {
+			t.Fatalf("%s: a pod has lost its disk: %v", name, l.below())
+		}
+		check.Fatal(t, syscall.Unmount(path, 0))
+		check.Fatal(t, os.RemoveAll(filepath.Join(l.root, "kubelet/pods/u1")))
+		kubelet()
+		check.Fatal(t, l.next().ReleaseLeft(ctx(t)))
+		l.clean()
+	}
+}
+
 // TestISCSINotesOfKubelet: the file that is under the mount is what a kubelet reads.
 func TestISCSINotesOfKubelet(t *testing.T) {
 	l := newDiskLab(t)

@@ -233,6 +233,30 @@ func TestISCSIBlock(t *testing.T) {
 	l.clean()
 }
 
+// TestBlockLeft: devices of pods that are gone are taken away when the next agent starts, and a disk is detached. Those of
+// pods stay.
+func TestBlockLeft(t *testing.T) {
+	l, disk := newDiskLab(t), hosttest.NewLoop(t, 16<<20)
+	t.Cleanup(l.cleared)
+	source := v1.PersistentVolumeSource{ISCSI: &v1.ISCSIPersistentVolumeSource{TargetPortal: "10.0.0.1", IQN: testIQN, Lun: 1}}
+	onDisk := check.Value(l.mountRequest(ctx(t), ofDevice("u1", source)))(t)
+	onLocal := check.Value(l.mountRequest(ctx(t), ofDevice("u2", local(disk.Device))))(t)
+	check.Fatal(t, l.next().ReleaseLeft(ctx(t)))
+	for _, file := range []string{onDisk, onLocal} {
+		if n := loopsOn(t, file); len(n) != 1 {
+			t.Errorf("loop devices on %s of a pod: %v", file, n)
+		}
+	}
+	for _, uid := range []string{"u1", "u2"} {
+		check.Fatal(t, os.RemoveAll(filepath.Join(l.root, "kubelet/pods", uid)))
+	}
+	check.Fatal(t, l.next().ReleaseLeft(ctx(t)))
+	hosttest.WantGone(t, filepath.Dir(onDisk))
+	hosttest.WantGone(t, onLocal)
+	check.None(t, loopsOn(t, onLocal), "loop devices are left")
+	l.clean()
+}
+
 // TestBlockUse: of a device only its size is known.
 func TestBlockUse(t *testing.T) {
 	hosttest.NeedRoot(t)
