@@ -27,7 +27,8 @@ func ReadMemory(rules *memory.Rules, data []byte) (memory.State, error) {
 		}
 		return memory.State{}, nil
 	}
-	return s.Own, rules.Check(s.Own, s.Banks)
+	_, err = rules.Count(s.Own)
+	return s.Own, err
 }
 
 // placingMemory is the choice of memory for one request, and all choices: nil, and the other ones, if no container has

@@ -22,15 +22,18 @@ import (
 
 // withMemory gives containers memory of their own, on a machine with two NUMA nodes of 1000 bytes, of which 100 of the
 // first are reserved.
-func withMemory(r *rig) {
+func withMemory(r *rig) { r.memory = memoryOf(r, 1000, 1000) }
+
+// memoryOf are the rules of such a machine, whose nodes have so much.
+func memoryOf(r *rig, first, second uint64) *memory.Rules {
 	reserved := v1.ResourceList{v1.ResourceMemory: resource.MustParse("100")}
 	rules, err := memory.New(memory.Config{
-		Machine: &machine.Topology{Nodes: []machine.Node{{ID: 0, Memory: 1000}, {ID: 1, Memory: 1000}}},
+		Machine: &machine.Topology{Nodes: []machine.Node{{ID: 0, Memory: first}, {ID: 1, Memory: second}}},
 		Policy:  kubelet.StaticMemoryManagerPolicy, Reservation: reserved,
 		Reserved: []kubelet.MemoryReservation{{Limits: reserved}},
 	})
 	r.Must(err)
-	r.memory = rules
+	return rules
 }
 
 // asksMemory is a Guaranteed pod with a container of so much memory.
@@ -96,6 +99,11 @@ func TestReadMemory(t *testing.T) {
 	format := func(s memory.State) []byte {
 		return check.Value(memorystate.Format(r.memory, s))(t)
 	}
+	// The nodes had other memory when the file was written, as the kernel lay elsewhere.
+	another := memoryOf(r, 990, 1010)
+	ofAnother := func(size uint64) []byte {
+		return check.Value(memorystate.Format(another, memory.State{"a": own(1, size)}))(t)
+	}
 	other := `{"policyName":"None","machineState":{},"entries":{"a":{"c":[{"numaAffinity":[0],"type":"memory","size":1}]}}}`
 	for _, c := range []struct {
 		name string
@@ -108,7 +116,8 @@ func TestReadMemory(t *testing.T) {
 		{"of policy None", []byte(`{"policyName":"None","machineState":{}}`), 0, ""},
 		{"of policy None with pods", []byte(other), 0, "memoryManagerPolicy"},
 		{"damaged", []byte("{"), 0, "unexpected end"},
-		{"of another machine", []byte(`{"policyName":"Static","machineState":{"0":{"memoryMap":{}}}}`), 0, "NUMA node 1 is not in it"},
+		{"of another boot", ofAnother(500), 1, ""},
+		{"of another boot, with more than there is", ofAnother(1005), 0, "1005 of memory on the NUMA nodes 1 are more than there is"},
 	} {
 		got, err := assignments.ReadMemory(r.memory, c.data)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

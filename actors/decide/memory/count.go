@@ -21,7 +21,8 @@ type Used struct {
 }
 
 // Count is what containers have of each node. A block is taken from the lowest of its nodes that have some left: of a
-// group, only the sums matter. It fails with a block that the machine can't have.
+// group, only the sums matter. It fails with a block that the machine can't have. Whether the machine is as it was does
+// not matter beside that: how much memory a node has differs with each boot, by where the kernel puts itself.
 func (r *Rules) Count(s State) (map[int]*Used, error) {
 	out := make(map[int]*Used, len(r.nodes))
 	for _, id := range r.nodes {
@@ -63,39 +64,4 @@ func (r *Rules) take(used map[int]*Used, b Block) error {
 		return fmt.Errorf("%s of %s on the NUMA nodes %s are more than there is", quantity(b.Size), b.Type, Mems(b.Nodes))
 	}
 	return nil
-}
-
-// Check says why a state that an earlier agent left can't be continued with. had are the banks of the machine then.
-func (r *Rules) Check(s State, had Banks) error {
-	if len(had) > 0 || len(s) > 0 {
-		for _, id := range r.nodes {
-			if _, has := had[id]; !has {
-				return fmt.Errorf("NUMA node %d is not in it", id)
-			}
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(had)) {
-		now, is := r.banks[id]
-		if !is {
-			return fmt.Errorf("NUMA node %d is in it, and this machine has none", id)
-		}
-		if !maps.Equal(now, had[id]) {
-			return fmt.Errorf("it is for other memory of NUMA node %d: %s then, and %s now: the memory of this machine, its "+
-				"huge pages, or what is reserved has changed", id, text(had[id]), text(now))
-		}
-	}
-	_, err := r.Count(s)
-	return err
-}
-
-func text(banks map[v1.ResourceName]Bank) string {
-	out := ""
-	for i, name := range slices.Sorted(maps.Keys(banks)) {
-		if i > 0 {
-			out += ", "
-		}
-		b := banks[name]
-		out += fmt.Sprintf("%s %d (%d reserved)", name, b.Total, b.System)
-	}
-	return out
 }

@@ -5,7 +5,7 @@
 //
 //	New       machine + reservedMemory ──► Rules, or what does not fit
 //	Place     state + pod ──► a topology.Provider: hints, and blocks of each container
-//	Check     state + the banks of the file ──► why an agent can't continue with it
+//	Count     state ──► what is taken of each node, or why an agent can't continue with it
 //
 // Each container of a Guaranteed pod is bound to a set of nodes that have all that it asks for, as few as possible.
 // Nodes that have given memory together, as a group, give it to nobody else but as this group: otherwise a container

@@ -156,7 +156,7 @@ func TestPlace(t *testing.T) {
 			}
 			check.Equal(t, text(got), c.want, "it")
 			s[c.pod.UID] = got
-			check.Error(t, r.Check(s, r.Banks()))
+			check.Error(t, check.Err(r.Count(s)))
 		})
 	}
 }
@@ -291,37 +291,31 @@ func TestNew(t *testing.T) {
 	check.Equal(t, got, "0 hugepages-2Mi 100; 0 memory 800; 1 hugepages-2Mi 100; 1 memory 900; ", "allocatable")
 }
 
-func TestCheck(t *testing.T) {
+// TestCount: an agent goes on with what containers have if it is there.
+func TestCount(t *testing.T) {
 	r := rules(t, config(2))
-	more := config(2)
-	more.Machine.Nodes[1].Memory *= 2
 	block := func(size uint64, name v1.ResourceName, nodes ...int) memory.State {
 		return memory.State{"a": {"c": {{Nodes: topology.NodesOf(nodes...), Type: name, Size: size}}}}
 	}
 	for _, c := range []struct {
 		name string
 		s    memory.State
-		had  memory.Banks
 		want string
 	}{
-		{"another machine", nil, rules(t, more).Banks(), "it is for other memory of NUMA node 1"},
-		{"more nodes", nil, rules(t, config(3)).Banks(), "NUMA node 2 is in it, and this machine has none"},
-		{"fewer nodes", nil, rules(t, config(1)).Banks(), "NUMA node 1 is not in it"},
-		{"blocks without a machine", block(1, "memory", 0), nil, "NUMA node 0 is not in it"},
-		{"no such node", block(1, "memory", 0, 2), r.Banks(), `pod a, container "c": this machine has no NUMA node 2`},
-		{"no such memory", block(1, "hugepages-1Gi", 0), r.Banks(), "NUMA node 0 has no hugepages-1Gi"},
-		{"too much", block(1000*mi, "memory", 0), r.Banks(), "1000Mi of memory on the NUMA nodes 0 are more than there is"},
+		{"no such node", block(1, "memory", 0, 2), `pod a, container "c": this machine has no NUMA node 2`},
+		{"no such memory", block(1, "hugepages-1Gi", 0), "NUMA node 0 has no hugepages-1Gi"},
+		{"too much", block(1000*mi, "memory", 0), "1000Mi of memory on the NUMA nodes 0 are more than there is"},
 		{
-			"two groups", memory.State{"a": block(1, "memory", 0)["a"], "b": block(1, "memory", 0, 1)["a"]}, r.Banks(),
+			"two groups", memory.State{"a": block(1, "memory", 0)["a"], "b": block(1, "memory", 0, 1)["a"]},
 			"it has memory of the NUMA nodes 0-1, and others have some of 0",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			check.Says(t, r.Check(c.s, c.had), c.want, "the error")
+			check.Says(t, check.Err(r.Count(c.s)), c.want, "the error")
 		})
 	}
-	if err := r.Check(nil, nil); err != nil {
-		t.Errorf("nothing yet: %v", err)
+	for _, s := range []memory.State{nil, block(800*mi, "memory", 0)} {
+		check.Error(t, check.Err(r.Count(s)))
 	}
 }
 
@@ -351,7 +345,7 @@ func TestNoPageTwice(t *testing.T) {
 			} else {
 				refused++
 			}
-			if err := r.Check(s, r.Banks()); err != nil {
+			if _, err := r.Count(s); err != nil {
 				t.Fatalf("seed %d, step %d: %v", seed, step, err)
 			}
 			if got := sum(own); err == nil && got != most(p) && affinity == (topology.Hint{}) && same(own) {

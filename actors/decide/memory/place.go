@@ -24,7 +24,7 @@ type Placing struct {
 }
 
 // Place begins to choose. runs: the pod runs already, and is not refused because its memory is not where it should be.
-// The state is not changed. It must fit the machine (see [Rules.Check]).
+// The state is not changed. It must fit the machine (see [Rules.Count]).
 func (r *Rules) Place(s State, pod *v1.Pod, runs bool) *Placing {
 	used, err := r.Count(s)
 	if err != nil {

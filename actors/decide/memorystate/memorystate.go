@@ -31,9 +31,7 @@ const Name = "memory_manager_state"
 type State struct {
 	// Policy is the name of the policy that wrote it (memoryManagerPolicy).
 	Policy string
-	// Banks are those of the machine then.
-	Banks memory.Banks
-	Own   memory.State
+	Own    memory.State
 }
 
 type file struct {
@@ -59,19 +57,7 @@ func Parse(data []byte) (*State, error) {
 	if f.PolicyName == "" {
 		return nil, errors.New("it does not name a policy")
 	}
-	s := &State{Policy: f.PolicyName, Banks: memory.Banks{}, Own: memory.State{}}
-	for id, n := range f.MachineState { // order-free: a map again, and any error will do
-		if n == nil {
-			return nil, fmt.Errorf("machineState[%d]: nothing", id)
-		}
-		s.Banks[id] = map[v1.ResourceName]memory.Bank{}
-		for name, t := range n.MemoryMap { // order-free: as above
-			if t == nil {
-				return nil, fmt.Errorf("machineState[%d].memoryMap[%s]: nothing", id, name)
-			}
-			s.Banks[id][name] = memory.Bank{Total: t.TotalMemSize, System: t.SystemReserved, Allocatable: t.Allocatable}
-		}
-	}
+	s := &State{Policy: f.PolicyName, Own: memory.State{}}
 	for uid, containers := range f.Entries { // order-free: a map again, and any error will do
 		own := make(map[string][]memory.Block, len(containers))
 		for name, blocks := range containers { // order-free: as above
@@ -101,7 +87,7 @@ func block(b state.Block) (memory.Block, error) {
 	return memory.Block{Nodes: set, Type: b.Type, Size: b.Size}, nil
 }
 
-// Format writes the file of what containers have. The state must fit the machine (see [memory.Rules.Check]). The name
+// Format writes the file of what containers have. The state must fit the machine (see [memory.Rules.Count]). The name
 // of the policy is Static with all policies of this agent, as all of them have what Static may have given.
 func Format(r *memory.Rules, own memory.State) ([]byte, error) {
 	used, err := r.Count(own)
