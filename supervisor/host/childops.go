@@ -48,6 +48,8 @@ type request struct {
 	Source  string   `json:"source,omitempty"`
 	Options []string `json:"options,omitempty"`
 	Mounted bool     `json:"mounted,omitempty"`
+	// Whole: it is unmounted together with what is mounted within it.
+	Whole bool `json:"whole,omitempty"`
 	// Device says how a device is mounted; Global is where, if Source is one.
 	Device *blockfs.Want `json:"device,omitempty"`
 	Global string        `json:"global,omitempty"`
@@ -153,6 +155,9 @@ func (r request) perform() error {
 	case opSubPaths:
 		return mountParts(r.Parts)
 	case opUnmount:
+		if r.Whole {
+			return unmountWhole(r.Path)
+		}
 		return unmountAt(r.Source, r.Path, 0)
 	case opForce:
 		return unmountAt(r.Source, r.Path, unix.MNT_FORCE)

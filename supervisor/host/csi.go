@@ -79,6 +79,6 @@ func (h *Host) UnmountSubPaths(ctx context.Context, uid string) error {
 		return err
 	}
 	mine, left := split(mounts.Below(all, filepath.Join(h.pods.Real, dir, subPathsDir)), filepath.Join(h.pods.Real, dir))
-	slices.Reverse(left)
-	return h.unmountAll(ctx, mine, left)
+	within, _ := h.inOwnVolumes(dir, left)
+	return h.unmountAll(ctx, mine, within)
 }

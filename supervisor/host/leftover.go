@@ -11,28 +11,29 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 )
 
-// inEmptyDirs parts the mounts that a pod has left in its emptyDirs (mountPropagation Bidirectional, FUSE) from others.
-// The deepest come first. What is mounted in a part of an emptyDir that a container has by subPath is one of them.
-func (h *Host) inEmptyDirs(pod string, all []mounts.Mount) (within, others []mounts.Mount) {
-	volumes := filepath.Join(pod, volumesDir, emptyDirName)
-	for _, m := range slices.Backward(all) {
+// inOwnVolumes parts the mounts that a pod has left in its emptyDirs (mountPropagation Bidirectional, FUSE) from
+// others. The deepest come first. What is mounted in a part of an emptyDir, or of a volume of a CSI driver, that a
+// container has by subPath is one of them.
+func (h *Host) inOwnVolumes(pod string, all []mounts.Mount) (within, others []mounts.Mount) {
+	volumes := filepath.Join(pod, volumesDir)
+	for _, m := range all {
 		rest := strings.TrimPrefix(m.Point, filepath.Join(h.pods.Real, pod)+"/")
 		parts := strings.Split(rest, "/")
 		in := len(parts) > 3 && filepath.Join(parts[:2]...) == filepath.Join(volumesDir, emptyDirName)
-		ofPart := len(parts) > 4 && parts[0] == subPathsDir && h.exists(filepath.Join(volumes, parts[1]))
+		ofPart := len(parts) > 4 && parts[0] == subPathsDir && (h.exists(filepath.Join(volumes, emptyDirName, parts[1])) ||
+			h.exists(filepath.Join(volumes, csiPlugin, parts[1])))
 		if in || ofPart {
 			within = append(within, m)
 		} else {
 			others = append(others, m)
 		}
 	}
-	slices.SortStableFunc(within, func(a, b mounts.Mount) int {
-		return cmp.Compare(strings.Count(b.Point, "/"), strings.Count(a.Point, "/"))
-	})
-	slices.Reverse(others)
+	deepestFirst(within)
 	return within, others
 }
 
@@ -66,6 +67,58 @@ func unmountAt(home, path string, flags int) error {
 	}
 	defer func() { _ = unix.Close(fd) }()
 	return unmounted(path, unix.Unmount(fmt.Sprintf("/proc/self/fd/%d/%s", fd, filepath.Base(path)), how))
+}
+
+// unmountWhole unmounts what is at a path of the agent's, with what is mounted within it.
+func unmountWhole(path string) error {
+	busy := unmountAt("", path, 0)
+	if hostcall.KindOf(busy) != port.StateConflict {
+		return busy
+	}
+	within, err := apart(path)
+	if err != nil || len(within) == 0 {
+		return errors.Join(busy, err)
+	}
+	for _, m := range within {
+		if err := unmountAt(path, m.Point, 0); err != nil {
+			return err
+		}
+	}
+	return unmountAt("", path, 0)
+}
+
+// detach takes away what is at a path of the agent's, also what is in use, with what is mounted within it.
+func detach(path string) error {
+	// A directory that has gone from its server can't be made private (ESTALE). What is within is of servers as well.
+	_, _ = apart(path)
+	return unix.Unmount(path, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
+}
+
+// apart is what is mounted within what is at a path of the agent's, the deepest first. It was mounted in the directory
+// that is seen there, of the machine or of a server, and is to stay there. An unmount is seen wherever the mount above is
+// shared (mount_namespaces(7)): so these are made private.
+func apart(path string) ([]mounts.Mount, error) {
+	all, err := mounts.Now()
+	if err != nil {
+		return nil, err
+	}
+	within := slices.DeleteFunc(all, func(m mounts.Mount) bool { return !strings.HasPrefix(m.Point, path+"/") })
+	if len(within) == 0 {
+		return nil, nil
+	}
+	deepestFirst(within)
+	if err := unix.Mount("", path, "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return nil, fmt.Errorf("make the mount %s private: %w", path, err)
+	}
+	return within, nil
+}
+
+// deepestFirst sorts mounts for their unmounting. Of those at one point, the newest comes first.
+func deepestFirst(all []mounts.Mount) {
+	slices.Reverse(all)
+	slices.SortStableFunc(all, func(a, b mounts.Mount) int {
+		return cmp.Compare(strings.Count(b.Point, "/"), strings.Count(a.Point, "/"))
+	})
 }
 
 // ofAgent are the kinds of volumes whose content the agent makes and removes.

@@ -87,6 +87,47 @@ func TestLeftInSubPath(t *testing.T) {
 	}
 }
 
+// TestMountedWithinAVolume: what the machine has mounted in a directory since it is a volume of a pod is seen in the
+// volume too. It stays when the volume is unmounted, or another directory takes the place of a part of it.
+func TestMountedWithinAVolume(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	t.Cleanup(l.detach)
+	dir := filepath.Join(l.root, "srv")
+	check.Fatal(t, os.MkdirAll(filepath.Join(dir, "part"), 0o755))
+	hosttest.Bind(t, dir, dir)
+	check.Fatal(t, unix.Mount("", dir, "", unix.MS_SHARED, ""))
+	volume := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~local-volume/data")
+	check.Fatal(t, os.MkdirAll(volume, 0o755))
+	check.Fatal(t, unix.Mount(dir, volume, "", unix.MS_BIND, ""))
+	stays := func(points ...string) {
+		t.Helper()
+		for _, p := range points {
+			if n := l.countMounts(p); n != 1 {
+				t.Errorf("%s is mounted %d times", p, n)
+			}
+		}
+	}
+
+	sub := containerplan.SubPath{Volume: "v", Root: dir, SubPath: "part"}
+	part := check.Value(l.subPaths(sub))(t)[0]
+	mounted(t, filepath.Join(dir, "part/x"))
+	mounted(t, filepath.Join(dir, "part/x/y"))
+	stays(filepath.Join(part, "x/y"), filepath.Join(volume, "part/x/y"))
+	check.Fatal(t, os.Rename(filepath.Join(dir, "part"), filepath.Join(dir, "old")))
+	check.Value(l.subPaths(sub))(t)
+	stays(part, filepath.Join(dir, "old/x"), filepath.Join(dir, "old/x/y"))
+
+	mounted(t, filepath.Join(dir, "part/z"))
+	stays(filepath.Join(part, "z"), filepath.Join(volume, "part/z"))
+	check.Fatal(t, l.UnmountSubPaths(t.Context(), "u1"))
+	check.Fatal(t, l.unmount("u1"))
+	for _, m := range mounts.Below(check.Value(readMounts())(t), filepath.Join(l.root, "kubelet")) {
+		t.Errorf("still mounted: %v", m)
+	}
+	stays(filepath.Join(dir, "old/x"), filepath.Join(dir, "old/x/y"), filepath.Join(dir, "part/z"))
+}
+
 // TestLeftInUse: what a process still uses is named, and nothing is removed.
 func TestLeftInUse(t *testing.T) {
 	hosttest.NeedRoot(t)

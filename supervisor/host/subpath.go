@@ -142,7 +142,7 @@ func (p *part) same(fd int, err error, want fs.FileInfo) (bool, error) {
 	if err != nil {
 		// What is mounted there has gone from its server (ESTALE of NFS), or the server has. Then it is not what the
 		// volume has at this path now. If nothing is mounted, the error is another one.
-		if p.detach() == nil {
+		if detach(p.Target) == nil {
 			return false, nil
 		}
 		return false, err
@@ -165,11 +165,8 @@ func (p *part) same(fd int, err error, want fs.FileInfo) (bool, error) {
 	if have, err := target.Stat(); err == nil && os.SameFile(have, want) {
 		return true, nil
 	}
-	return false, p.detach()
+	return false, detach(p.Target)
 }
-
-// detach takes away what is mounted at the target, also what is in use.
-func (p *part) detach() error { return unix.Unmount(p.Target, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH) }
 
 // makeTarget makes what the thing can be bound to: a directory or a file.
 func makeTarget(path string, dir bool) error {

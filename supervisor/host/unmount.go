@@ -70,10 +70,14 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 	return h.removeVolumes(ctx, dir)
 }
 
-// ours are the mounts of a pod's volumes, and those that it has left within its emptyDirs. Others are an error.
+// ours are the mounts of a pod's volumes, and those that it has left within its emptyDirs. What is within the others
+// goes with them. All else is an error.
 func (h *Host) ours(dir string, all []mounts.Mount) (mine, within []mounts.Mount, err error) {
 	mine, foreign := split(all, filepath.Join(h.pods.Real, dir))
-	within, foreign = h.inEmptyDirs(dir, foreign)
+	within, foreign = h.inOwnVolumes(dir, foreign)
+	foreign = slices.DeleteFunc(foreign, func(f mounts.Mount) bool {
+		return slices.ContainsFunc(mine, func(m mounts.Mount) bool { return strings.HasPrefix(f.Point, m.Point+"/") })
+	})
 	return mine, within, stillMounted(foreign)
 }
 
@@ -122,9 +126,11 @@ const unmountPatience = 20 * time.Second
 // unmountOne removes one mount. One of a file system with a server may hang, and so may a disk of a network.
 func (h *Host) unmountOne(ctx context.Context, m mounts.Mount) error {
 	if m.Local() && !slices.Contains(diskPlugins[:], filepath.Base(filepath.Dir(m.Point))) {
-		return unmountAt("", m.Point, 0)
+		if err := unmountAt("", m.Point, 0); hostcall.KindOf(err) != port.StateConflict {
+			return err
+		}
 	}
-	return h.unmountInChild(ctx, request{Path: m.Point})
+	return h.unmountInChild(ctx, request{Path: m.Point, Whole: true})
 }
 
 func (h *Host) unmountInChild(ctx context.Context, r request) error {
