@@ -157,23 +157,22 @@ func (g *regroup) count(err error) {
 	}
 }
 
+// giveOne sets the mode also of what can't get the group: there are servers that refuse the one, and take the other.
 func giveOne(root *os.Root, name string, group int) error {
-	if err := root.Lchown(name, -1, group); err != nil {
-		return err
-	}
 	info, err := root.Lstat(name)
 	if err != nil {
 		return err
 	}
-	// After chown, which clears setuid and setgid of files.
+	// It clears setuid and setgid of files, which are to stay.
+	given := root.Lchown(name, -1, group)
 	const special = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	mode := info.Mode() & (fs.ModePerm | special)
 	switch {
 	case info.IsDir():
-		return root.Chmod(name, mode|groupDirMode|fs.ModeSetgid)
+		return errors.Join(given, root.Chmod(name, mode|groupDirMode|fs.ModeSetgid))
 	case info.Mode()&fs.ModeSymlink != 0:
-		return nil
+		return given
 	default:
-		return root.Chmod(name, mode|groupFileMode)
+		return errors.Join(given, root.Chmod(name, mode|groupFileMode))
 	}
 }

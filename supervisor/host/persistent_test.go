@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,6 +261,37 @@ func TestFileKeepsGroup(t *testing.T) {
 			t.Errorf("%s is of group %d", name, gid)
 		}
 	}
+}
+
+// TestModeWithoutGroup: where the group is refused, the mode is set all the same. setuid and setgid of a file stay.
+func TestModeWithoutGroup(t *testing.T) {
+	hosttest.NeedRoot(t)
+	disk := t.TempDir()
+	su := filepath.Join(disk, "dir/su")
+	hosttest.Write(t, su, "")
+	const special = os.ModeSetuid | os.ModeSetgid
+	check.Fatal(t, os.Chmod(su, 0o711|special))
+	check.Fatal(t, os.Chmod(filepath.Join(disk, "dir"), 0o700))
+	var g regroup
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // it ends with the goroutine
+		header, have := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+		err := unix.Capget(&header, &have[0])
+		have[0].Effective &^= 1 << unix.CAP_CHOWN
+		done <- errors.Join(err, unix.Capset(&header, &have[0]), g.toGroup(disk, 2000, false, false))
+	}()
+	check.Fatal(t, <-done)
+	if gid, _ := groupAndMode(t, su); gid != 0 || g.refused != 3 {
+		t.Errorf("the file is of group %d; %d were refused: %s", gid, g.refused, g.why)
+	}
+	hosttest.WantMode(t, su, 0o771|special)
+	hosttest.WantMode(t, filepath.Join(disk, "dir"), 0o770|os.ModeDir|os.ModeSetgid)
+	check.Fatal(t, g.toGroup(disk, 2000, false, false))
+	if gid, _ := groupAndMode(t, su); gid != 2000 {
+		t.Errorf("the file is of group %d", gid)
+	}
+	hosttest.WantMode(t, su, 0o771|special)
 }
 
 // TestMountTakesLong: what may take so long is bounded, with what the caller may take above it.
