@@ -263,6 +263,19 @@ func TestFileKeepsGroup(t *testing.T) {
 	}
 }
 
+// withoutChown calls f where chown is refused, as by some servers.
+func withoutChown(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // it ends with the goroutine
+		header, have := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+		err := unix.Capget(&header, &have[0])
+		have[0].Effective &^= 1 << unix.CAP_CHOWN
+		done <- errors.Join(err, unix.Capset(&header, &have[0]), f())
+	}()
+	return <-done
+}
+
 // TestModeWithoutGroup: where the group is refused, the mode is set all the same. setuid and setgid of a file stay.
 func TestModeWithoutGroup(t *testing.T) {
 	hosttest.NeedRoot(t)
@@ -273,15 +286,7 @@ func TestModeWithoutGroup(t *testing.T) {
 	check.Fatal(t, os.Chmod(su, 0o711|special))
 	check.Fatal(t, os.Chmod(filepath.Join(disk, "dir"), 0o700))
 	var g regroup
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // it ends with the goroutine
-		header, have := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
-		err := unix.Capget(&header, &have[0])
-		have[0].Effective &^= 1 << unix.CAP_CHOWN
-		done <- errors.Join(err, unix.Capset(&header, &have[0]), g.toGroup(disk, 2000, false, false))
-	}()
-	check.Fatal(t, <-done)
+	check.Fatal(t, withoutChown(func() error { return g.toGroup(disk, 2000, false, false) }))
 	if gid, _ := groupAndMode(t, su); gid != 0 || g.refused != 3 {
 		t.Errorf("the file is of group %d; %d were refused: %s", gid, g.refused, g.why)
 	}

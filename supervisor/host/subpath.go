@@ -307,9 +307,7 @@ func makeIn(dir *os.File, name string, like fs.FileInfo) error {
 	defer f.Close() //nolint:errcheck // nothing was written
 	if mode&fs.ModeSetgid != 0 {
 		_, gid := area.OwnerOf(like)
-		if err := f.Chown(-1, gid); err != nil {
-			return err
-		}
+		_ = f.Chown(-1, gid) // a server may refuse it, and has given it the group of the directory it is in
 	}
 	return f.Chmod(mode & (fs.ModePerm | fs.ModeSetgid | fs.ModeSticky)) // again without the umask
 }

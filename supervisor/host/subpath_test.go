@@ -118,8 +118,6 @@ func TestStaleSubPath(t *testing.T) {
 	}
 }
 
-// The volume of a container is what it wants it to be; nothing outside of it is
-// mounted, or made.
 // TestSubPathInMemory has a directory made in a tmpfs, which has the sticky bit as its volume has.
 func TestSubPathInMemory(t *testing.T) {
 	hosttest.NeedRoot(t)
@@ -130,6 +128,22 @@ func TestSubPathInMemory(t *testing.T) {
 	check.Fatal(t, l.unmount("u1"))
 }
 
+// TestSubPathWithoutChown: where the group of what is made can't be set, it is made all the same.
+func TestSubPathWithoutChown(t *testing.T) {
+	hosttest.NeedRoot(t)
+	like := filepath.Join(t.TempDir(), "volume")
+	check.Fatal(t, os.Mkdir(like, 0o700))
+	check.Fatal(t, os.Chown(like, -1, 2000))
+	check.Fatal(t, os.Chmod(like, 0o770|os.ModeSetgid))
+	info := check.Value(os.Stat(like))(t)
+	dir := check.Value(os.Open(filepath.Dir(like)))(t)
+	check.Fatal(t, withoutChown(func() error { return makeIn(dir, "new", info) }))
+	check.Fatal(t, dir.Close())
+	hosttest.WantMode(t, filepath.Join(dir.Name(), "new"), 0o770|os.ModeDir|os.ModeSetgid)
+}
+
+// The volume of a container is what it wants it to be; nothing outside of it is
+// mounted, or made.
 func TestSubPathsStayInTheVolume(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l := newLab(t)
