@@ -94,6 +94,12 @@ staticPodPath: /etc/kubernetes/manifests
 		want: noEffect + "--pod-infra-container-image",
 	},
 	{
+		name: "kubeadm, with a criSocket of one slash", source: "kubeadm-flags.env of “Home Assistant on Kubernetes on Raspberry Pi 5 (Alfred)”, 2025-02-22",
+		args: "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf " +
+			"--container-runtime-endpoint=unix:/run/containerd/containerd.sock --pod-infra-container-image=registry.k8s.io/pause:3.10",
+		want: noEffect + "--pod-infra-container-image",
+	},
+	{
 		name: "kops", source: "kubernetes/kops@268927e26409f861634e18f3632c9dd483c350cf nodeup/pkg/model/tests/kubelet/featuregates/tasks.yaml, " +
 			"without the gates and the flag that kubelets lost",
 		file: goType + `

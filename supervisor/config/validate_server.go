@@ -65,9 +65,12 @@ func (v *validator) sources() {
 	}
 }
 
-// endpoint: a unix socket, written as a URL or as a path.
+// endpoint: a unix socket, written as a URL, with one slash or three, or as a path.
 func (v *validator) endpoint(at *field.Path, value string) {
-	socket, isURL := strings.CutPrefix(value, "unix://")
+	socket, isURL := strings.CutPrefix(value, "unix:")
+	if isURL {
+		socket = strings.TrimPrefix(socket, "//")
+	}
 	if !path.IsAbs(socket) {
 		example := "unix:///run/containerd/containerd.sock"
 		if isURL {

@@ -68,6 +68,8 @@ func TestValidate(t *testing.T) {
 		{"showHiddenMetricsForVersion: '1.35'", ""},
 		{"containerRuntimeEndpoint: tcp://x", "must be a unix socket"},
 		{"containerRuntimeEndpoint: unix://run/x", "the socket's path must be absolute"},
+		{"containerRuntimeEndpoint: unix:run/x", "the socket's path must be absolute"},
+		{"containerRuntimeEndpoint: unix:/run/x\nimageServiceEndpoint: unix:/run/y", ""},
 		{"imageServiceEndpoint: x", "imageServiceEndpoint"},
 		{"allowedUnsafeSysctls: ['kernel.*.x']", "allowedUnsafeSysctls[0]"},
 		{"allowedUnsafeSysctls: ['kernel.msg*', net.ipv4.route.min_pmtu]", ""},
