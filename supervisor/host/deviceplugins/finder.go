@@ -36,7 +36,10 @@ type finder struct {
 	// leaving are closed once it was said that a socket is gone. A plugin that has restarted is met after that: said in
 	// the other order, it would be gone for good.
 	leaving []<-chan struct{}
-	all     sync.WaitGroup
+	// unwatched says why nothing tells of changes: a user may have only so many inotify instances. The registry is read
+	// every rescan all the same.
+	unwatched error
+	all       sync.WaitGroup
 }
 
 // found is one socket of the registry.
@@ -64,6 +67,11 @@ func (f *finder) run(ctx context.Context, notify *fsnotify.Watcher, ended <-chan
 			s.cancel()
 		}
 	}()
+	var changed <-chan fsnotify.Event
+	var missed <-chan error
+	if f.unwatched == nil {
+		changed, missed = notify.Events, notify.Errors
+	}
 	failed := false
 	for {
 		err := f.scan(ctx, notify)
@@ -79,8 +87,8 @@ func (f *finder) run(ctx context.Context, notify *fsnotify.Watcher, ended <-chan
 		case err := <-ended:
 			return err
 		case <-tick.C:
-		case <-notify.Events:
-		case <-notify.Errors: //nolint:errcheck // some were missed: the registry is read again
+		case <-changed:
+		case <-missed: //nolint:errcheck // some were missed: the registry is read again
 		}
 	}
 }
@@ -89,7 +97,7 @@ func (f *finder) run(ctx context.Context, notify *fsnotify.Watcher, ended <-chan
 // has no watches left or the directory has just gone, and then says so.
 func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
 	now := map[string]os.FileInfo{}
-	var unwatched error
+	unwatched := f.unwatched
 	err := filepath.WalkDir(f.plugins.registry, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -97,7 +105,9 @@ func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
 		case err != nil:
 			return err
 		case e.IsDir():
-			unwatched = cmp.Or(unwatched, notify.Add(path))
+			if f.unwatched == nil {
+				unwatched = cmp.Or(unwatched, notify.Add(path))
+			}
 			return nil
 		case e.Type()&fs.ModeSocket == 0 || strings.HasPrefix(e.Name(), "."):
 			return nil

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -58,6 +59,8 @@ type Plugins struct {
 	drivers func(port.DRADriver)
 	// csi is told of CSI drivers.
 	csi func(port.CSIDriver)
+	// inotify makes what tells of changes in the registry.
+	inotify func() (*fsnotify.Watcher, error)
 
 	mu sync.Mutex
 	// known are the plugins that registered by the agent's own socket, the oldest first, turns the last registration of
@@ -82,8 +85,8 @@ var _ port.DevicePlugins = (*Plugins)(nil)
 func New(directory, root string, log zerolog.Logger, drivers func(port.DRADriver)) *Plugins {
 	return &Plugins{
 		directory: directory, registry: filepath.Join(root, Registry), log: log,
-		drivers: drivers,
-		known:   map[v1.ResourceName][]port.DevicePlugin{}, turns: map[v1.ResourceName]*turn{},
+		drivers: drivers, inotify: fsnotify.NewWatcher,
+		known: map[v1.ResourceName][]port.DevicePlugin{}, turns: map[v1.ResourceName]*turn{},
 		connections: map[served]*grpc.ClientConn{},
 	}
 }

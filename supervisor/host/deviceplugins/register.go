@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -50,11 +49,10 @@ func (p *Plugins) registrations(ctx context.Context, event func(port.DevicePlugi
 	if err := p.clean(); err != nil {
 		return err
 	}
-	notify, err := fsnotify.NewWatcher()
-	if err != nil {
-		return err
+	notify, unwatched := p.inotify()
+	if unwatched == nil {
+		defer notify.Close() //nolint:errcheck // only watched
 	}
-	defer notify.Close() //nolint:errcheck // only watched
 	listener, err := unixsocket.Listen(filepath.Join(p.directory, socket))
 	if err != nil {
 		return err
@@ -63,7 +61,7 @@ func (p *Plugins) registrations(ctx context.Context, event func(port.DevicePlugi
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(requestLimit), grpc.ConnectionTimeout(callLimit), grpc.WaitForHandlers(true),
 		grpc.UnaryInterceptor(unixsocket.Contained))
-	find := &finder{plugins: p, event: event, found: map[string]*found{}}
+	find := &finder{plugins: p, event: event, found: map[string]*found{}, unwatched: unwatched}
 	api.RegisterRegistrationServer(server, registrar{ctx: ctx, finder: find})
 	ended := make(chan error, 1)
 	rescue.Go(ctx, func() { ended <- server.Serve(listener) }, func(reason string) { ended <- errors.New(reason) })
