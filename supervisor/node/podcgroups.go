@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,8 +68,11 @@ func openCgroups(
 }
 
 func noCgroups(err error) string {
-	return "pods have no cgroups of their own: only container limits are enforced: " + err.Error() + ": give the agent " +
-		"write access to /sys/fs/cgroup, or set cgroupsPerQOS: false"
+	text := "pods have no cgroups of their own: only container limits are enforced: " + err.Error()
+	if _, is := errors.AsType[*cgroup.MissingError](err); is {
+		return text // it says what to do
+	}
+	return text + ": give the agent write access to /sys/fs/cgroup, or set cgroupsPerQOS: false"
 }
 
 // driverTries is how often the runtime is asked for its cgroup driver, and driverPause the time between: it may be

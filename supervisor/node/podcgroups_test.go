@@ -1,6 +1,7 @@
 package node
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
+	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -45,6 +47,16 @@ featureGates: {QOSReserved: true, CustomCPUCFSQuotaPeriod: true}`), podcgroup.Cg
 	if v := s.TopValues(); v.Memory != 8<<30 {
 		t.Errorf("with nothing enforced all pods have %+v", v)
 	}
+}
+
+// TestNoCgroups: what to do where pods can have no cgroups of their own.
+func TestNoCgroups(t *testing.T) {
+	missing := noCgroups(&cgroup.MissingError{Where: "/sys/fs/cgroup/cgroup.controllers", Controller: "memory"})
+	must.Has(t, missing, "no controller memory: boot the kernel with cgroup_enable=memory", "without the controller")
+	if strings.Contains(missing, "write access") {
+		t.Errorf("it is no matter of access: %s", missing)
+	}
+	must.Has(t, noCgroups(os.ErrPermission), "give the agent write access to /sys/fs/cgroup", "read-only")
 }
 
 // TestReservedCgroupIsMissing: whoever holds a reservation to a cgroup that is not

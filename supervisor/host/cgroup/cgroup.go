@@ -39,6 +39,15 @@ var _ port.Cgroups = (*Cgroups)(nil)
 // cgroupRoot is where hierarchies are mounted.
 const cgroupRoot = "/sys/fs/cgroup"
 
+// MissingError says that this host lacks a controller which the cgroups of pods need. A Raspberry Pi boots without the
+// memory controller.
+type MissingError struct{ Where, Controller string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%s has no controller %s: boot the kernel with cgroup_enable=%[2]s and without "+
+		"cgroup_disable=%[2]s, or have it delegated to the container that the agent runs in", e.Where, e.Controller)
+}
+
 // New finds out what this host has.
 func New(s *podcgroup.Settings) (*Cgroups, error) {
 	c := &Cgroups{settings: s, v2: cgroups.IsCgroup2UnifiedMode(), root: cgroupRoot}
@@ -49,7 +58,7 @@ func New(s *podcgroup.Settings) (*Cgroups, error) {
 		}
 		for _, need := range []string{"cpu", "memory", "pids"} {
 			if !slices.Contains(have, need) {
-				return nil, fmt.Errorf("%s/cgroup.controllers lacks %s", c.root, need)
+				return nil, &MissingError{Where: c.root + "/cgroup.controllers", Controller: need}
 			}
 		}
 		c.hugetlb = slices.Contains(have, "hugetlb")
@@ -57,7 +66,7 @@ func New(s *podcgroup.Settings) (*Cgroups, error) {
 	}
 	for _, need := range []string{"cpu", "memory", "pids"} {
 		if !cgroups.PathExists(filepath.Join(c.root, need)) {
-			return nil, fmt.Errorf("%s/%s is not mounted", c.root, need)
+			return nil, &MissingError{Where: c.root, Controller: need}
 		}
 	}
 	c.hugetlb = cgroups.PathExists(filepath.Join(c.root, "hugetlb"))
