@@ -165,6 +165,8 @@ type nodestatus struct {
 	acks     int
 	labelled bool
 	starts   bool
+	// labelAt is when labels are written that the apiserver has refused, zero if it has not. The status does not wait.
+	labelAt time.Time
 	// call is the running call about the node's object, 0 for none.
 	call     kernel.EffectID
 	failures int
@@ -285,6 +287,7 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 		n.poll(ctx)
 	case again:
 		n.retrying = false
+		n.dirty = n.dirty || !n.labelAt.IsZero()
 	case renew:
 		n.leaseTimer = nil
 	case runtimeVersion:
@@ -401,7 +404,7 @@ func (n *nodestatus) others(ctx *kernel.Context[Message], o *v1.Node, restored b
 
 // gone: the apiserver does not have the node, so it must be registered.
 func (n *nodestatus) gone() {
-	n.node, n.from, n.wrote, n.labelled, n.dirty = nil, nil, nil, false, true
+	n.node, n.from, n.wrote, n.labelled, n.labelAt, n.dirty = nil, nil, nil, false, time.Time{}, true
 }
 
 func (n *nodestatus) record(ctx *kernel.Context[Message], e nodeobject.Event) {

@@ -488,6 +488,34 @@ func TestLabelsAtStart(t *testing.T) {
 	}
 }
 
+// TestLabelsRefused: labels that a policy refuses keep nothing else of the Node from being written, and are written when
+// they may be.
+func TestLabelsRefused(t *testing.T) {
+	r := newRig(t)
+	r.put(func(n *v1.Node) {
+		n.Name, n.UID, n.Labels = "n1", "there", map[string]string{v1.LabelTopologyZone: "b"}
+	})
+	r.fail = func(call string) error {
+		if call == "patch Node" {
+			return &port.Error{Kind: port.Forbidden, Detail: "denied by a webhook"}
+		}
+		return nil
+	}
+	r.start(onLinux)
+	r.Advance(time.Second)
+	r.wantReady(true)
+	r.Forget()
+	r.Advance(time.Minute)
+	if n := r.called("patch Node"); n < 5 || n > 7 {
+		t.Errorf("%d tries in a minute", n)
+	}
+	r.fail = func(string) error { return nil }
+	r.Advance(11 * time.Second)
+	if l := r.node.Labels; l[v1.LabelTopologyZone] != "a" || l[v1.LabelOSStable] != "linux" {
+		t.Errorf("labels %v", l)
+	}
+}
+
 // TestAway: while the apiserver is away it is tried ever more seldom, but often enough to be back in
 // seconds; nobody is told of a node that is ready again.
 func TestAway(t *testing.T) {

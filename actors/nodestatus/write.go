@@ -40,14 +40,17 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 	}
 	key, from := n.key(), n.node
 	n.from = from
-	if to, differs := nodeobject.Meta(own, from, n.starts); differs && !n.labelled {
+	to, relabels := nodeobject.Meta(own, from, n.starts)
+	if relabels && !n.labelled && !ctx.Now().Before(n.labelAt) {
 		n.labelled = true
 		n.write(ctx, "PatchNode", func(c context.Context, done func(port.APIObject, error)) {
 			n.deps.API.Patch(c, port.APIPatch{Key: key, From: from, To: to}, done)
 		})
 		return
 	}
-	n.starts = false
+	if n.labelAt.IsZero() || !relabels {
+		n.starts, n.labelAt = false, time.Time{}
+	}
 	facts := *n.facts
 	facts.Reset = n.resetDue(from)
 	status, differs := nodeobject.Status(own, &facts, &from.Status, ctx.Now())
@@ -57,12 +60,12 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 		return
 	}
 	n.resetting(ctx, from)
-	to := *from
-	to.Status = status
+	reported := *from
+	reported.Status = status
 	n.before = &from.Status
 	n.report = ctx.Now().Add(n.deps.Report)
 	n.write(ctx, "PatchNodeStatus", func(c context.Context, done func(port.APIObject, error)) {
-		n.deps.API.Patch(c, port.APIPatch{Key: key, From: from, To: &to, Status: true}, done)
+		n.deps.API.Patch(c, port.APIPatch{Key: key, From: from, To: &reported, Status: true}, done)
 	})
 }
 
@@ -95,8 +98,11 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 			n.told = false
 			ctx.Log().Info().Msg("the apiserver accepts node status updates again")
 		}
-		if m.what == "CreateNode" {
+		switch m.what {
+		case "CreateNode":
 			ctx.Log().Info().Msg("the node is registered")
+		case "PatchNode":
+			n.labelAt = time.Time{}
 		}
 		if n.before != nil {
 			for _, e := range nodeobject.Events(n.deps.Own.Name, n.before, &m.node.Status) {
@@ -117,6 +123,9 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 	case kind == port.NotFound && m.what != "CreateNode":
 		n.gone() // deleted: register it again
 		return
+	case m.what == "PatchNode" && (kind == port.Forbidden || kind == port.Invalid || kind == port.Other):
+		n.unlabelled(ctx, m.err)
+		return
 	case kind == port.AlreadyExists, kind == port.Conflict:
 		// Another client registered the node or changed it: read it.
 		if n.failures++; n.failures == 1 {
@@ -136,6 +145,19 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 	}
 	n.retrying = true
 	ctx.After(n.wait(ctx, n.failures), again{})
+}
+
+// unlabelled goes on without labels that a policy or a webhook refuses, which says nothing of the status. They are
+// written again and again.
+func (n *nodestatus) unlabelled(ctx *kernel.Context[Message], err error) {
+	log := ctx.Log().Warn()
+	if !n.labelAt.IsZero() {
+		log = ctx.Log().Debug()
+	}
+	log.Str("error", err.Error()).Msg("the apiserver refuses the labels and annotations of this Node; the node status is " +
+		"written without; retrying")
+	n.labelAt = ctx.Now().Add(n.deps.Every)
+	ctx.After(n.deps.Every, again{})
 }
 
 // read reads the object when the watch is late.
