@@ -3,6 +3,7 @@ package manifest
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -141,14 +142,29 @@ func (s State) Ignored() []Problem {
 	return out
 }
 
+// inTurn are manifests in the order in which they have a name that several of them give a pod. A copy of a manifest
+// beside it has another ending mostly, or a longer name: kube-apiserver.yaml.bak, kube-apiserver-old.yaml. It must not
+// take effect, whichever was written last.
+func inTurn(manifests []Manifest) []Manifest {
+	copies := func(m Manifest) int {
+		if slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(m.Source)) {
+			return 0
+		}
+		return 1
+	}
+	return slices.SortedStableFunc(slices.Values(manifests), func(a, b Manifest) int {
+		return cmp.Or(cmp.Compare(copies(a), copies(b)), cmp.Compare(len(a.Source), len(b.Source)))
+	})
+}
+
 // Desired returns the pods to run and all problems, over any number of states (files and URL). If
-// two manifests name the same pod, the one that sorts first by source wins, in the order of the
+// two manifests name the same pod, the first one of inTurn wins, in the order of the
 // states; the other is a problem that names both.
 func Desired(states ...State) (pods []*v1.Pod, problems []Problem) {
 	byName := map[types.NamespacedName]string{}
 	byUID := map[types.UID]string{}
 	for _, state := range states {
-		for _, m := range state.Manifests {
+		for _, m := range inTurn(state.Manifests) {
 			var kept []string
 			theirs := len(problems)
 			problems = append(problems, m.Problems...)

@@ -75,6 +75,19 @@ func TestMergeStory(t *testing.T) {
 	}
 }
 
+// TestCopiesBesideAManifest: a backup beside a manifest does not take effect, also if it is newer, or read first.
+func TestCopiesBesideAManifest(t *testing.T) {
+	for _, name := range []string{
+		"web.yaml.bak", "web.bak", "web.backup", "web.yaml~", "web-old.yaml", "web copy.yaml", "0-web.yaml", "web.yaml.2026-11-29", "backup.web.json",
+	} {
+		state := Merge(State{}, []Read{read(t, "/m/"+name, "web", "i:copy", noon.Add(time.Hour)), read(t, "/m/web.yaml", "web", "i:1", noon)})
+		pods, problems := Desired(state)
+		if len(pods) != 1 || len(problems) != 1 || names(pods) != "web-node-a=i:1" || problems[0].Source != "/m/"+name {
+			t.Errorf("%s beside web.yaml: %s, %v", name, names(pods), problems)
+		}
+	}
+}
+
 func TestMergeKeepsAnUnchangedPod(t *testing.T) {
 	first := Merge(State{}, []Read{read(t, "a.yaml", "a", "i:1", noon)})
 	again := Merge(first, []Read{read(t, "a.yaml", "a", "i:1", noon.Add(time.Minute))})
