@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -77,15 +78,16 @@ func FromFiles(certFile, keyFile string) (Certificate, error) {
 	return f, nil
 }
 
-// SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none, if it is about to expire,
-// or if it signed itself and is not for all hosts: they are asked for again, as a node may get another address.
+// SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none, if it has expired, or if it
+// signed itself and is about to expire, or is not for all hosts: they are asked for again, as a node may get another
+// address.
 // One that can't be replaced, because the disk is full, say, stays in use, and failed is told at each try.
 func SelfSigned(dir, name string, hosts func() []string, failed func(error)) (Certificate, error) {
 	f := ownFiles(dir)
 	f.failed = failed
 	f.renew = func(now time.Time, has *tls.Certificate) error {
 		hosts := hosts()
-		if has != nil && now.Before(has.Leaf.NotAfter.Add(-renewBefore)) && isFor(has.Leaf, hosts) {
+		if has != nil && now.Before(replacedAt(has.Leaf)) && isFor(has.Leaf, hosts) {
 			return nil
 		}
 		var ips []net.IP
@@ -131,6 +133,18 @@ func ownFiles(dir string) *files {
 // LookAtOwn says why SelfSigned has to make a certificate in dir before it can show one; nil if one is there.
 func LookAtOwn(dir string) error { return ownFiles(dir).look(time.Now()) }
 
+// kubeletsOwn is the issuer of a certificate that a kubelet has signed itself.
+var kubeletsOwn = regexp.MustCompile(`-ca@\d+$`)
+
+// replacedAt is when a certificate is replaced. One of a CA that clients may verify, as MicroK8s has it there, is used
+// to its end: whoever has put it there replaces it.
+func replacedAt(leaf *x509.Certificate) time.Time {
+	if bytes.Equal(leaf.RawIssuer, leaf.RawSubject) || kubeletsOwn.MatchString(leaf.Issuer.CommonName) {
+		return leaf.NotAfter.Add(-renewBefore)
+	}
+	return leaf.NotAfter
+}
+
 // isFor says whether a certificate may stay: one that signOwn has made must be for all hosts. Another one is not ours.
 func isFor(leaf *x509.Certificate, hosts []string) bool {
 	ours := bytes.Equal(leaf.RawIssuer, leaf.RawSubject) && leaf.NotAfter.Sub(leaf.NotBefore) == ownLifetime+clockSkew
@@ -175,14 +189,14 @@ func (f *files) Get() (*tls.Certificate, error) {
 	if now.Sub(f.looked) < lookPeriod {
 		return f.has, nil
 	}
-	f.looked = now
+	f.look(now) //nolint:errcheck // the old certificate stays in use
 	if f.renew != nil {
 		if err := f.renew(now, f.has); err != nil {
 			f.failed(err) // the old one stays in use; a later call retries
 			return f.has, nil
 		}
+		f.look(now) //nolint:errcheck // as above
 	}
-	f.look(now) //nolint:errcheck // the old certificate stays in use
 	return f.has, nil
 }
 

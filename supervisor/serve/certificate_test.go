@@ -161,6 +161,35 @@ func TestSelfSignedIsReused(t *testing.T) {
 	}
 }
 
+// TestSignedByOthers: one that a CA has signed is shown as long as it is good, also if it ends soon, and one that somebody
+// has put there meanwhile is seen before it is replaced.
+func TestSignedByOthers(t *testing.T) {
+	dir := t.TempDir()
+	put := func(pair *tls.Certificate) {
+		certFile, keyFile := writePair(t, t.TempDir(), pair)
+		check.Fatal(t, os.Rename(certFile, filepath.Join(dir, "kubelet.crt")))
+		check.Fatal(t, os.Rename(keyFile, filepath.Join(dir, "kubelet.key")))
+	}
+	begin := func() serve.Certificate {
+		return check.Value(serve.SelfSigned(dir, "n1", func() []string { return nil }, nil))(t)
+	}
+	ca := newPair(t, "ca", nil)
+	soon, ended, anew := lasting(t, 24*time.Hour, "n1", ca), lasting(t, -time.Minute, "n1", ca), newPair(t, "n1", ca)
+	put(soon)
+	check.Equal(t, bytes.Equal(shown(t, begin()), soon.Certificate[0]), true, "it stays, with a day left")
+	put(ended)
+	c := begin()
+	put(anew)
+	check.Equal(t, bytes.Equal(shown(t, c), anew.Certificate[0]), true, "it stays, put there by somebody")
+	put(ended)
+	leaf := check.Value(x509.ParseCertificate(shown(t, begin())))(t)
+	check.Equal(t, time.Until(leaf.NotAfter) > 100*24*time.Hour, true, "one that has ended is replaced")
+	host := newPair(t, "n1-ca@1764460800", nil)
+	put(lasting(t, 24*time.Hour, "n1@1764460800", host))
+	leaf = check.Value(x509.ParseCertificate(shown(t, begin())))(t)
+	check.Equal(t, time.Until(leaf.NotAfter) > 100*24*time.Hour, true, "a kubelet's own is replaced in time")
+}
+
 // TestSelfSignedThatCannotBeRenewed: one that is due stays in use while nothing can be written, and that is told.
 func TestSelfSignedThatCannotBeRenewed(t *testing.T) {
 	dir := t.TempDir()
