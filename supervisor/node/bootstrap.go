@@ -19,12 +19,13 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config"
 )
 
-// certDir is the directory of the node's own and requested certificates.
+// certDir is the directory of the node's own and requested certificates. Without --cert-dir it is that of the client
+// certificate, so that a node of kubeadm with another --root-dir has its serving certificate where a kubelet had it.
 func certDir(c config.Config) string {
-	if o := c.Options(); o.CertDir == config.DefaultCertDir {
-		return filepath.Join(o.RootDir, "pki") // the same, where --root-dir is not given
+	if o := c.Options(); o.CertDir != config.DefaultCertDir {
+		return o.CertDir
 	}
-	return c.Options().CertDir
+	return clientStore(c).Dir
 }
 
 // currentClient is the name of the file that a kubelet keeps its client certificate in.
@@ -36,8 +37,12 @@ const pendingClient = "kubelet-client.key.tmp"
 // clientStore has the node's client certificate, if the node keeps it itself. A kubeconfig that names a file of that
 // name says where: kubeadm's names it in /var/lib/kubelet, whatever --root-dir is.
 func clientStore(c config.Config) csr.Store {
-	dir := certDir(c)
-	if named := kube.CertificateFile(c.Options().Kubeconfig); filepath.Base(named) == currentClient {
+	o := c.Options()
+	dir := o.CertDir
+	if dir == config.DefaultCertDir {
+		dir = filepath.Join(o.RootDir, "pki") // the same, where --root-dir is not given
+	}
+	if named := kube.CertificateFile(o.Kubeconfig); filepath.Base(named) == currentClient {
 		dir = filepath.Dir(named)
 	}
 	return csr.Store{Dir: dir, Name: "kubelet-client"}

@@ -152,22 +152,28 @@ func TestExpiredWithoutAnother(t *testing.T) {
 	must.Has(t, whyBootstrap(c), "kubeconfig "+kubeconfig+": no such file", "why a certificate is asked for")
 }
 
-// TestStoreIsWhereTheKubeconfigSays: kubeadm names the file in /var/lib/kubelet, whatever the root directory is.
+// TestStoreIsWhereTheKubeconfigSays: kubeadm names the file in /var/lib/kubelet, whatever the root directory is. The
+// certificate of the HTTPS server is beside it, unless --cert-dir is given.
 func TestStoreIsWhereTheKubeconfigSays(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "kubeconfig")
-	write := func(named string) csr.Store {
+	for _, tt := range []struct{ named, certDir, client, server string }{
+		{"/var/lib/kubelet/pki/kubelet-client-current.pem", "", "/var/lib/kubelet/pki", "/var/lib/kubelet/pki"},
+		{"/etc/kubernetes/node.pem", "", filepath.Join(dir, "pki"), filepath.Join(dir, "pki")},
+		{"/var/lib/kubelet/pki/kubelet-client-current.pem", "/certs", "/var/lib/kubelet/pki", "/certs"},
+		{"/etc/kubernetes/node.pem", "/certs", "/certs", "/certs"},
+	} {
 		must.Fatal(t, clientcmd.WriteToFile(api.Config{
 			Clusters:  map[string]*api.Cluster{"c": {Server: "https://192.0.2.1"}},
-			AuthInfos: map[string]*api.AuthInfo{"u": {ClientCertificate: named, ClientKey: named}}, Contexts: map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+			AuthInfos: map[string]*api.AuthInfo{"u": {ClientCertificate: tt.named, ClientKey: tt.named}}, Contexts: map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}},
 			CurrentContext: "x",
 		}, file))
-		return clientStore(clustered(t, "", "--root-dir", dir, "--kubeconfig", file))
-	}
-	if got := write("/var/lib/kubelet/pki/kubelet-client-current.pem").Dir; got != "/var/lib/kubelet/pki" {
-		t.Error(got)
-	}
-	if got := write("/etc/kubernetes/node.pem").Dir; got != filepath.Join(dir, "pki") {
-		t.Error(got)
+		args := []string{"--root-dir", dir, "--kubeconfig", file}
+		if tt.certDir != "" {
+			args = append(args, "--cert-dir", tt.certDir)
+		}
+		c := clustered(t, "", args...)
+		must.Equal(t, clientStore(c).Dir, tt.client, "client certificate of %s, --cert-dir %q", tt.named, tt.certDir)
+		must.Equal(t, certDir(c), tt.server, "serving certificate of %s, --cert-dir %q", tt.named, tt.certDir)
 	}
 }
 
