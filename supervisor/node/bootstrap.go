@@ -252,6 +252,7 @@ func adopted(c config.Config, is *rest.Config, now time.Time, log zerolog.Logger
 			return is, nil
 		}
 	}
+	own.CAData = is.CAData // not what is in its file, which is read again when it changes
 	own.CertData, own.KeyData = nil, nil
 	own.CertFile, own.KeyFile = store.Current(), store.Current()
 	return own, nil

@@ -206,7 +206,7 @@ func TestAdopted(t *testing.T) {
 				saved(t, store, tt.has)
 				before = must.Value(os.ReadFile(store.Current()))(t)
 			}
-			is := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: given, KeyData: given}}
+			is := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: given, KeyData: given, CAFile: other.Current()}}
 			if tt.kubeToken {
 				is = &rest.Config{BearerToken: "t"}
 			}
@@ -220,6 +220,9 @@ func TestAdopted(t *testing.T) {
 			}
 			if err != nil || got.CertFile != store.Current() || got.KeyFile != store.Current() || len(got.CertData)+len(got.KeyData) > 0 || len(is.CertData) == 0 {
 				t.Errorf("it became %+v from %+v, %v", got.TLSClientConfig, is.TLSClientConfig, err)
+			}
+			if got.CAFile != is.CAFile || len(got.CAData) > 0 {
+				t.Error("the file of the CA is not read again when it changes")
 			}
 			if taken := !bytes.Equal(after, before); taken != tt.takes {
 				t.Errorf("taken: %v", taken)
