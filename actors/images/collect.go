@@ -479,7 +479,8 @@ const gcFailed = "ImageGCFailed"
 func (a *images) trouble(ctx *kernel.Context[Message], reason, message string) {
 	c := &a.collector
 	now := ctx.Now()
-	if told, before := c.toldAt[reason]; before && now.Sub(told) < tellEvery {
+	told, before := c.toldAt[reason]
+	if before && now.Sub(told) < tellEvery {
 		return
 	}
 	if c.toldAt == nil {
