@@ -31,6 +31,9 @@ var kept = map[string]string{
 	"I07 crash during a start": "seed 46052; create a main=app start-command=app; create b main=app; create c main=app; " +
 		"create d main=app; create e main=app; create f main=app; fault msg pods:Reported - #27 = panic-within; " +
 		"fault send pod/b:CgroupAnswer - #1 = twice; fault host LoadCheckpoint - #5 = kill; fault host LoadCheckpoint - #2 = work-late 4s",
+	// The same, of a start that began after the crash: the actors of pods live until the one above them begins again.
+	"I07 start after a crash": "seed 1349; create a main=app init=setup; create c main=app start-command=app; " +
+		"fault send volumes:Mount - #2 = delay 5s; fault call List - #4 = fail; fault msg pods:Reported - #14 = panic-within",
 	// A container was made with an image that the agent was told was old, before its pod's actor was.
 	"I21 made with the old image": "seed 38640; create b main=app live=app app.unhealthy-after=20s; at 45s: oom b/app; " +
 		"at 46s: suspend for=13s; at 53.2s: kill-runtime for=7s; at 1m5s: image b/app to=registry.test/app:2; " +

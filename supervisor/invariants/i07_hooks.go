@@ -21,7 +21,8 @@ var hooksRun = rule{
 		Excuses: "The signal: a grace period of which a second is left; a start that was answered late; a pod that the " +
 			"agent was not told of; a restart of all containers. The sleep: it may have begun when the sandbox " +
 			"ended, before the deletion. Shown: an agent or actor that began after the container, a start that was " +
-			"answered late, with an error or not at all, or that was under way when an actor crashed.",
+			"answered late, with an error or not at all, or that was under way when an actor crashed, or began before its " +
+			"next one did: the actors below it go on until then.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {
 		at := p.containers[c.Object]
@@ -103,6 +104,7 @@ func (c *container) ran(h *v1.LifecycleHandler) bool {
 func (n *Node) Crashed(retry time.Duration) {
 	n.sometimes(func(r *rare) bool { return r.crashed != nil && r.crashed(n) })
 	n.crashedAt = n.now()
+	n.replacedAt = later(n.replacedAt, n.crashedAt.Add(retry))
 	for _, p := range n.pods { // order-free: each by itself
 		p.adopted = p.adopted && p.ready > 0
 		for _, c := range p.containers { // order-free: each by itself

@@ -31,9 +31,9 @@ type Node struct {
 	// trouble excuses what is late, apiTrouble what the apiserver is told late.
 	trouble, apiTrouble trouble
 	timely              bool
-	// began is when the agent did, crashedAt when an actor last crashed, clockSet when the wall clock
-	// was last set, restoredAt when the apiserver was last restored from a backup.
-	began, crashedAt, clockSet, restoredAt time.Time
+	// began is when the agent did, crashedAt when an actor last crashed, replacedAt when the next one begins, clockSet when
+	// the wall clock was last set, restoredAt when the apiserver was last restored from a backup.
+	began, crashedAt, replacedAt, clockSet, restoredAt time.Time
 	// agents is how many there were.
 	agents int
 	// inCluster: the agent calls an apiserver. The lease there has renewTime, and was leased then.
@@ -327,7 +327,7 @@ func (n *Node) Called(c simcri.Call, f simcri.Fault) {
 	case c.Method == simcri.ExecSync:
 		at.noted(c.Command)
 	case c.Method == simcri.StartContainer:
-		at.doubtful, at.tried = f != simcri.Fault{}, true
+		at.doubtful, at.tried = f != simcri.Fault{} || !n.now().After(n.replacedAt), true
 	}
 	p.leaving = p.leaving || c.Method == simcri.StopPodSandbox
 }
