@@ -177,7 +177,8 @@ func (c *computer) state(
 	switch n.State {
 	case observed.ContainerCreated:
 	case observed.ContainerRunning:
-		if c.life() == podlife.Syncing && c.hookAhead(ct, n) {
+		shown := same && old.State.Running != nil // as by an agent that knew more
+		if c.life() == podlife.Syncing && c.hookAhead(ct, n) && !shown {
 			return c.hookWaits(n.ID, old)
 		}
 		return running(n, old, same)

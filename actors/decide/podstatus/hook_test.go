@@ -44,6 +44,8 @@ func TestPostStart(t *testing.T) {
 		{"has not begun", steps{postStart(podplan.HookNotRun)}, "Pending; " + unready + "; a waits ContainerCreating" + ahead},
 		{"runs", steps{postStart(podplan.HookRunning)}, "Pending; " + unready + "; a waits ContainerCreating" + ahead},
 		{"is over", steps{postStart(podplan.HookRunning), postStart(podplan.HookDone)}, "Running; a runs started ready"},
+		{"is not known to be over, but the container was shown as running", steps{postStart(podplan.HookDone), postStart(podplan.HookNotRun)},
+			"Running; " + unready + "; a runs"},
 		{"failed: the container is being stopped", steps{postStart(podplan.HookFailed)}, "Pending; " + unready + "; a waits PostStartHookError"},
 		{"of a container that was restarted", steps{func(*podstatus.Input) {}, containers(exited("a", 0, 0)),
 			all(policy(v1.RestartPolicyOnFailure), postStart(podplan.HookDone), containers(running("a", 1), exited("a", 0, 0)))},
