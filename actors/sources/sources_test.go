@@ -64,8 +64,8 @@ func TestFiles(t *testing.T) {
 		},
 		{"a file is mended", "web.yaml", pod("web", 3), "file: db1 web3"},
 		{
-			"a second file has the name of a pod: the first by name wins", "also-web.yaml", pod("web", 9),
-			"file: web9 db1, problem in web.yaml",
+			"a second file has the name of a pod: the one with the shorter name wins", "also-web.yaml", pod("web", 9),
+			"file: db1 web3, problem in also-web.yaml",
 		},
 		{"it names another pod", "also-web.yaml", pod("other", 1), "file: other1 db1 web3"},
 	} {

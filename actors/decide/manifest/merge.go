@@ -159,11 +159,12 @@ func inTurn(manifests []Manifest) []Manifest {
 
 // Desired returns the pods to run and all problems, over any number of states (files and URL). If
 // two manifests name the same pod, the first one of inTurn wins, in the order of the
-// states; the other is a problem that names both.
+// states; the other is a problem that names both. The result is in the order of the sources.
 func Desired(states ...State) (pods []*v1.Pod, problems []Problem) {
 	byName := map[types.NamespacedName]string{}
 	byUID := map[types.UID]string{}
 	for _, state := range states {
+		before, said := len(pods), len(problems)
 		for _, m := range inTurn(state.Manifests) {
 			var kept []string
 			theirs := len(problems)
@@ -191,6 +192,10 @@ func Desired(states ...State) (pods []*v1.Pod, problems []Problem) {
 				problems[theirs+i].Kept = strings.Join(kept, ", ")
 			}
 		}
+		slices.SortStableFunc(pods[before:], func(a, b *v1.Pod) int {
+			return cmp.Compare(byName[keyOf(a)], byName[keyOf(b)])
+		})
+		slices.SortStableFunc(problems[said:], func(a, b Problem) int { return cmp.Compare(a.Source, b.Source) })
 	}
 	return pods, problems
 }
