@@ -402,9 +402,9 @@ func TestLeft(t *testing.T) {
 	r.WantByListener("and it has it", "stays gets [one:for a.reg.io/shared, two:for a.reg.io/shared] ")
 }
 
-// TestManyCredentials: of those that fit an image, the node and a plugin may have thousands each.
+// TestManyCredentials: of those that fit an image, the node may have thousands, and each plugin a thousand.
 func TestManyCredentials(t *testing.T) {
-	linear.Held(t, 500, func(n int) func() {
+	linear.Held(t, 250, func(n int) func() {
 		logins := func(of string) map[string]api.AuthConfig {
 			out := map[string]api.AuthConfig{}
 			for i := range n {
