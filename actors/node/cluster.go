@@ -81,7 +81,7 @@ type cluster struct {
 func (a *cluster) connect(d *pods.Deps) {
 	d.Sources = append(d.Sources, podspec.API)
 	d.Cluster = &pods.Cluster{
-		Show: func(m pods.Shown) { a.status.Tell(status.Show(m)) },
+		Show: func(m pods.Shown) { a.status.Tell(status.Show{UID: m.UID, Status: m.Status, Final: m.Final}) },
 		ShowAll: func(all []pods.Shown) {
 			shows := make([]status.Show, len(all))
 			for i, m := range all {

@@ -52,7 +52,7 @@ func TestMorePodsThanPlaces(t *testing.T) {
 	w.kill()
 	for _, name := range names("ended", 100) {
 		c.create(aPod(name))
-		c.changeStatus(name, func(s *v1.PodStatus) { s.Phase = v1.PodSucceeded })
+		c.changeStatus(name, func(s *v1.PodStatus) { s.Phase, s.Reason = v1.PodFailed, "Evicted" })
 	}
 	w.start()
 	c.create(aPod("fresh"))
