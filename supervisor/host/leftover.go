@@ -95,8 +95,8 @@ func detach(path string) error {
 }
 
 // apart is what is mounted within what is at a path of the agent's, the deepest first. It was mounted in the directory
-// that is seen there, of the machine or of a server, and is to stay there. An unmount is seen wherever the mount above is
-// shared (mount_namespaces(7)): so these are made private.
+// that is seen there, of the machine or of a server, and is to stay there. An unmount is seen wherever the mount above
+// is shared (mount_namespaces(7)): so these are made private.
 func apart(path string) ([]mounts.Mount, error) {
 	all, err := mounts.Now()
 	if err != nil {
