@@ -163,8 +163,6 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.askAgain(ctx)
 	case Repeat:
 		a.repeat(ctx)
-	case Reconcile:
-		a.reconcile(ctx)
 	case Crashed:
 		a.crashed(ctx, m.Report)
 	case NodeSeen:
@@ -225,4 +223,4 @@ func (a *pods) shuttingDown(ctx *kernel.Context[Message], on bool) {
 }
 
 // ChildStopped implements kernel.ChildWatcher: a name is free again.
-func (a *pods) ChildStopped(ctx *kernel.Context[Message], _ string) { a.reconcileSoon(ctx) }
+func (a *pods) ChildStopped(ctx *kernel.Context[Message], _ string) { a.reconcile(ctx) }

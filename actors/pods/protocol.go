@@ -115,10 +115,6 @@ type AskAgain struct{}
 // Repeat is this actor's own timer: the next few pods repeat their reports or requests.
 type Repeat struct{}
 
-// Reconcile is from this actor itself: something has ended, so that others may be able to begin. It looks at all pods,
-// once for all that has ended meanwhile. Lost: with other messages, after which everything is sent again.
-type Reconcile struct{}
-
 // Crashed is from the kernel: an actor below this one crashed.
 type Crashed struct{ Report *kernel.CrashReport }
 
@@ -211,7 +207,6 @@ func (Finished) isPodsMessage()  {}
 func (Collected) isPodsMessage() {}
 func (AskAgain) isPodsMessage()  {}
 func (Repeat) isPodsMessage()    {}
-func (Reconcile) isPodsMessage() {}
 func (Crashed) isPodsMessage()   {}
 func (Query) isPodsMessage()     {}
 func (Living) isPodsMessage()    {}
@@ -228,9 +223,6 @@ func (RuntimeBack) isPodsMessage() {}
 
 // MailboxKey implements kernel.Keyed.
 func (NodePressure) MailboxKey() string { return "pressure" }
-
-// MailboxKey implements kernel.Keyed.
-func (Reconcile) MailboxKey() string { return "reconcile" }
 
 // MailboxKey implements kernel.Keyed.
 func (ShuttingDown) MailboxKey() string { return "shutdown" }

@@ -51,10 +51,6 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	a.saveStops(ctx)
 }
 
-// reconcileSoon is reconcile after an end, behind the messages that have come already: of thousands of pods that end, or
-// that no source has, each would look at all others.
-func (a *pods) reconcileSoon(ctx *kernel.Context[Message]) { ctx.Self().Tell(Reconcile{}) }
-
 // desired lists the pods of all sources, ordered by the names of the sources.
 func (a *pods) desired() []podset.Source {
 	out := make([]podset.Source, 0, len(a.wanted))
@@ -253,5 +249,5 @@ func (a *pods) collected(ctx *kernel.Context[Message], uid types.UID, stuck bool
 		a.drop(uid)
 		a.forget(uid)
 	}
-	a.reconcileSoon(ctx)
+	a.reconcile(ctx)
 }

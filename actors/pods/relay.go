@@ -52,12 +52,12 @@ func (a *pods) seen(ctx *kernel.Context[Message], m pleg.Seen) {
 	if len(m.View.Sandboxes)+len(m.View.Containers) == 0 {
 		delete(a.runtime, m.Ref.UID)
 		if was {
-			a.reconcileSoon(ctx)
+			a.reconcile(ctx)
 		}
 		return
 	}
 	a.runtime[m.Ref.UID] = observed.RuntimePod{Ref: m.Ref, Pod: m.View}
-	a.reconcileSoon(ctx)
+	a.reconcile(ctx)
 }
 
 // illegible reports whether a pod can't begin because a part of it in the runtime can't be read: what runs of it would
@@ -107,7 +107,7 @@ func (a *pods) reported(ctx *kernel.Context[Message], m pod.Report) {
 	}
 	a.show(m.UID, r)
 	if down {
-		a.reconcileSoon(ctx)
+		a.reconcile(ctx)
 	}
 }
 
@@ -119,7 +119,7 @@ func (a *pods) finished(ctx *kernel.Context[Message], m pod.Finished) {
 	}
 	r.State, r.next = podset.Next(r.State, podset.Ended), m.NextSandbox
 	a.show(m.UID, r)
-	a.reconcileSoon(ctx)
+	a.reconcile(ctx)
 }
 
 // crashed stores the last crash of a pod's actor, until it reports again, and tells people of it.
