@@ -61,7 +61,9 @@ func (w *world) checkClusterAssigned() {
 func TestResizeOwnCPUs(t *testing.T) {
 	w, c := parallelCluster(t, 1, withResizes())
 	w.watch.restartsExpected = false
-	c.create(sized("web", "1", "64Mi"), sized("big", "11", "64Mi"), sized("small", "500m", "64Mi"))
+	c.create(sized("big", "11", "64Mi")) // the first to choose
+	w.until(time.Minute, "it is up", func() bool { return c.allReady("big") })
+	c.create(sized("web", "1", "64Mi"), sized("small", "500m", "64Mi"))
 	w.until(time.Minute, "they are up", func() bool { return c.allReady("web", "big", "small") })
 	for _, to := range []struct{ cpu, on, shared string }{
 		{"3", "4,6-7", "0,5"}, {"2", "6-7", "0,4-5"}, {"1500m", "0,4-7", "0,4-7"}, {"2", "4-5", "0,6-7"},
