@@ -16,10 +16,10 @@
 // A plugin whose list ended is not asked for its devices again before it registers again, as by a kubelet: it has said
 // that it can't serve them, or it has ended.
 //
-// A plugin registers again while it is served, too. awaited: pods that need its devices wait for it. gone: such pods are
-// refused. forgotten: its devices are not shown any more, and the next agent does not know it, unless pods have some of
-// its devices. In all three its devices are not healthy, and nothing that a container has is taken from it. Containers
-// with devices of a plugin that wants to know of their start do not start, and others do.
+// A plugin registers again while it is served, too. awaited: pods that need its devices wait for it. gone: such pods
+// are refused. forgotten: its devices are not shown any more, and the next agent does not know it, unless pods have
+// some of its devices. In all three its devices are not healthy, and nothing that a container has is taken from it.
+// Containers with devices of a plugin that wants to know of their start do not start, and others do.
 //
 // Several plugins may have one resource, for example during a rollout. One of them is in charge: it is asked, and its
 // devices are shown.

@@ -154,8 +154,8 @@ func (n *nodestatus) unlabelled(ctx *kernel.Context[Message], err error) {
 	if !n.labelAt.IsZero() {
 		log = ctx.Log().Debug()
 	}
-	log.Str("error", err.Error()).Msg("the apiserver refuses the labels and annotations of this Node; the node status is " +
-		"written without; retrying")
+	log.Str("error", err.Error()).Msg("the apiserver refuses the labels and annotations of this Node; the node status " +
+		"is written without; retrying")
 	n.labelAt = ctx.Now().Add(n.deps.Every)
 	ctx.After(n.deps.Every, again{})
 }

@@ -24,8 +24,8 @@ type Show struct {
 	Final bool
 }
 
-// Shows are the statuses of many pods at once, when all are asked for. From pods. A node may have more pods than a mailbox
-// has places, most of which have ended: one by one they would be lost, and asked for again, for ever.
+// Shows are the statuses of many pods at once, when all are asked for. From pods. A node may have more pods than a
+// mailbox has places, most of which have ended: one by one they would be lost, and asked for again, for ever.
 type Shows struct{ All []Show }
 
 // Forget says that this node has no status of a pod any more. From pods.

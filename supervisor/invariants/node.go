@@ -31,8 +31,8 @@ type Node struct {
 	// trouble excuses what is late, apiTrouble what the apiserver is told late.
 	trouble, apiTrouble trouble
 	timely              bool
-	// began is when the agent did, crashedAt when an actor last crashed, replacedAt when the next one begins, clockSet when
-	// the wall clock was last set, restoredAt when the apiserver was last restored from a backup.
+	// began is when the agent did, crashedAt when an actor last crashed, replacedAt when the next one begins, clockSet
+	// when the wall clock was last set, restoredAt when the apiserver was last restored from a backup.
 	began, crashedAt, replacedAt, clockSet, restoredAt time.Time
 	// agents is how many there were.
 	agents int

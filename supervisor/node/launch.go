@@ -284,8 +284,8 @@ func (l *launch) openHost(ctx context.Context) (err error) {
 
 func (l *launch) releaseLeft(ctx context.Context) {
 	if err := l.host.ReleaseLeft(ctx); err != nil && ctx.Err() == nil {
-		l.options.Log.Warn().Str("error", err.Error()).Msg("a device or a disk that no pod has stays: unmount and detach it, " +
-			"or restart the agent when nothing uses it")
+		l.options.Log.Warn().Str("error", err.Error()).Msg("a device or a disk that no pod has stays: unmount and detach " +
+			"it, or restart the agent when nothing uses it")
 	}
 }
 

@@ -78,8 +78,8 @@ func FromFiles(certFile, keyFile string) (Certificate, error) {
 	return f, nil
 }
 
-// SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none, if it has expired, or if it
-// signed itself and is about to expire, or is not for all hosts: they are asked for again, as a node may get another
+// SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none, if it has expired, or if
+// it signed itself and is about to expire, or is not for all hosts: they are asked for again, as a node may get another
 // address.
 // One that can't be replaced, because the disk is full, say, stays in use, and failed is told at each try.
 func SelfSigned(dir, name string, hosts func() []string, failed func(error)) (Certificate, error) {
