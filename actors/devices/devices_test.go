@@ -127,6 +127,13 @@ func (r *rig) start() {
 	r.Advance(time.Millisecond)
 }
 
+// starts looks at nothing but what the start of a container is told.
+func (r *rig) starts(when, want string) {
+	r.Forget()
+	r.start()
+	r.want(when, want)
+}
+
 func TestPluginLives(t *testing.T) {
 	r := newRig(t)
 	r.want("nothing is there", "told: ")
@@ -227,31 +234,21 @@ func TestPluginWhoseListEnds(t *testing.T) {
 // TestPluginThatNeedNotKnow: a container does not wait for a plugin that does not want to be told of its start.
 func TestPluginThatNeedNotKnow(t *testing.T) {
 	r := newRig(t, gpu)
-	r.Forget()
-	r.start()
-	r.want("nobody knows what it wants", "may start: false")
+	r.starts("nobody knows what it wants", "may start: false")
 	r.register(decide.Options{}, "a")
 	r.ended(errors.New("gone"))
 	r.Advance(time.Millisecond)
-	r.Forget()
-	r.start()
-	r.want("it is known", "may start: true")
+	r.starts("it is known", "may start: true")
 	r.Advance(devices.Memory)
-	r.Forget()
-	r.start()
-	r.want("it is forgotten", "may start: true")
+	r.starts("it is forgotten", "may start: true")
 }
 
 // TestPluginNobodyKnows: after a start of the agent a container waits a minute for a plugin that may want to know.
 func TestPluginNobodyKnows(t *testing.T) {
 	r := newRig(t, gpu)
-	r.Forget()
-	r.start()
-	r.want("nobody knows what it wants", "may start: false")
+	r.starts("nobody knows what it wants", "may start: false")
 	r.Advance(devices.Patience)
-	r.Forget()
-	r.start()
-	r.want("it did not come", "may start: true")
+	r.starts("it did not come", "may start: true")
 }
 
 // TestPluginThatHangs: one that registers again and never lists is forgotten, too.
