@@ -74,3 +74,17 @@ func TestFailedBefore(t *testing.T) {
 	}
 	check.Same(t, names, []string{"TestLocalDisksGrow", "TestSwitch", "TestCgroupV2"}, "tests")
 }
+
+// TestMachinesComeLast: what takes longest does not take the time of the others.
+func TestMachinesComeLast(t *testing.T) {
+	at := func(pkg, name string) Test { return Test{Package: "tests/e2e/" + pkg, Name: name} }
+	var got []string
+	for _, b := range batches([]Test{at("vm", "TestA"), at("cluster", "TestB"), at("node", "TestC"), at("cluster", "TestD")}) {
+		for _, test := range b.tests {
+			got = append(got, test.fullName())
+		}
+	}
+	check.Same(t, got, []string{
+		"tests/e2e/cluster.TestB", "tests/e2e/cluster.TestD", "tests/e2e/node.TestC", "tests/e2e/vm.TestA",
+	}, "tests")
+}
