@@ -78,10 +78,10 @@ func FromFiles(certFile, keyFile string) (Certificate, error) {
 	return f, nil
 }
 
-// SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none, if it has expired, or if
-// it signed itself and is about to expire, or is not for all hosts: they are asked for again, as a node may get another
-// address.
-// One that can't be replaced, because the disk is full, say, stays in use, and failed is told at each try.
+// SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none, or if that one signed itself
+// and is about to expire, or is not for all hosts: they are asked for again, as a node may get another address.
+// One that can't be replaced, because the disk is full, say, or because it is of a CA that clients may verify, stays in
+// use, and failed is told at each try.
 func SelfSigned(dir, name string, hosts func() []string, failed func(error)) (Certificate, error) {
 	f := ownFiles(dir)
 	f.failed = failed
@@ -89,6 +89,10 @@ func SelfSigned(dir, name string, hosts func() []string, failed func(error)) (Ce
 		hosts := hosts()
 		if has != nil && now.Before(replacedAt(has.Leaf)) && isFor(has.Leaf, hosts) {
 			return nil
+		}
+		if has != nil && !signedItself(has.Leaf) {
+			return fmt.Errorf("%s expired on %s and is of a CA: put another one there, with its key, or remove both files",
+				f.cert, has.Leaf.NotAfter.Format(time.RFC3339))
 		}
 		var ips []net.IP
 		names := []string{name}
@@ -136,10 +140,15 @@ func LookAtOwn(dir string) error { return ownFiles(dir).look(time.Now()) }
 // kubeletsOwn is the issuer of a certificate that a kubelet has signed itself.
 var kubeletsOwn = regexp.MustCompile(`-ca@\d+$`)
 
-// replacedAt is when a certificate is replaced. One of a CA that clients may verify, as MicroK8s has it there, is used
-// to its end: whoever has put it there replaces it.
+// signedItself says whether a certificate is of the node itself. One of a CA, as MicroK8s has it there, is replaced by
+// whoever has put it there.
+func signedItself(leaf *x509.Certificate) bool {
+	return bytes.Equal(leaf.RawIssuer, leaf.RawSubject) || kubeletsOwn.MatchString(leaf.Issuer.CommonName)
+}
+
+// replacedAt is when a certificate is due to be replaced.
 func replacedAt(leaf *x509.Certificate) time.Time {
-	if bytes.Equal(leaf.RawIssuer, leaf.RawSubject) || kubeletsOwn.MatchString(leaf.Issuer.CommonName) {
+	if signedItself(leaf) {
 		return leaf.NotAfter.Add(-renewBefore)
 	}
 	return leaf.NotAfter

@@ -161,8 +161,8 @@ func TestSelfSignedIsReused(t *testing.T) {
 	}
 }
 
-// TestSignedByOthers: one that a CA has signed is shown as long as it is good, also if it ends soon, and one that somebody
-// has put there meanwhile is seen before it is replaced.
+// TestSignedByOthers: one that a CA has signed stays, also when it has ended, which is told, and one that somebody has put
+// there meanwhile is shown.
 func TestSignedByOthers(t *testing.T) {
 	dir := t.TempDir()
 	put := func(pair *tls.Certificate) {
@@ -170,8 +170,9 @@ func TestSignedByOthers(t *testing.T) {
 		check.Fatal(t, os.Rename(certFile, filepath.Join(dir, "kubelet.crt")))
 		check.Fatal(t, os.Rename(keyFile, filepath.Join(dir, "kubelet.key")))
 	}
+	var failed []error
 	begin := func() serve.Certificate {
-		return check.Value(serve.SelfSigned(dir, "n1", func() []string { return nil }, nil))(t)
+		return check.Value(serve.SelfSigned(dir, "n1", func() []string { return nil }, func(err error) { failed = append(failed, err) }))(t)
 	}
 	ca := newPair(t, "ca", nil)
 	soon, ended, anew := lasting(t, 24*time.Hour, "n1", ca), lasting(t, -time.Minute, "n1", ca), newPair(t, "n1", ca)
@@ -181,12 +182,14 @@ func TestSignedByOthers(t *testing.T) {
 	c := begin()
 	put(anew)
 	check.Equal(t, bytes.Equal(shown(t, c), anew.Certificate[0]), true, "it stays, put there by somebody")
+	check.Equal(t, len(failed), 0, "failures")
 	put(ended)
-	leaf := check.Value(x509.ParseCertificate(shown(t, begin())))(t)
-	check.Equal(t, time.Until(leaf.NotAfter) > 100*24*time.Hour, true, "one that has ended is replaced")
+	check.Equal(t, bytes.Equal(shown(t, begin()), ended.Certificate[0]), true, "it stays, though it has ended")
+	check.Equal(t, len(failed), 1, "failures")
+	check.Says(t, failed[0], "expired on", "what is told")
 	host := newPair(t, "n1-ca@1764460800", nil)
 	put(lasting(t, 24*time.Hour, "n1@1764460800", host))
-	leaf = check.Value(x509.ParseCertificate(shown(t, begin())))(t)
+	leaf := check.Value(x509.ParseCertificate(shown(t, begin())))(t)
 	check.Equal(t, time.Until(leaf.NotAfter) > 100*24*time.Hour, true, "a kubelet's own is replaced in time")
 }
 
