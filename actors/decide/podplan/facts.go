@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/flat"
@@ -166,7 +167,7 @@ const (
 	// ConfigError: a container cannot be made as its spec asks.
 	ConfigError = "CreateContainerConfigError"
 	// StartFailed: the runtime could not start a container.
-	StartFailed = "RunContainerError"
+	StartFailed = podspec.StartFailed
 	// HookError: the postStart hook of a container failed.
 	HookError = "PostStartHookError"
 	// RuntimeError: the runtime did not answer a question, or contradicts itself.

@@ -25,8 +25,11 @@ func TestLives(t *testing.T) {
 		"ended":                    {v1.ContainerStatus{Name: "hooked", ContainerID: "1", State: ended("1")}, false},
 		"its hook runs":            {v1.ContainerStatus{Name: "hooked", ContainerID: "1", State: waits}, true},
 		"its hook runs, once more": {v1.ContainerStatus{Name: "hooked", ContainerID: "2", State: waits, LastTerminationState: ended("1")}, true},
-		"was not made":             {v1.ContainerStatus{Name: "hooked", State: waits}, false},
-		"waits to be made again":   {v1.ContainerStatus{Name: "hooked", ContainerID: "1", State: waits, LastTerminationState: ended("1")}, false},
+		"could not be started": {v1.ContainerStatus{
+			Name: "hooked", ContainerID: "1", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "RunContainerError"}},
+		}, false},
+		"was not made":                            {v1.ContainerStatus{Name: "hooked", State: waits}, false},
+		"waits to be made again":                  {v1.ContainerStatus{Name: "hooked", ContainerID: "1", State: waits, LastTerminationState: ended("1")}, false},
 		"is in no spec, as of a pod that is gone": {v1.ContainerStatus{Name: "other", ContainerID: "1", State: waits}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

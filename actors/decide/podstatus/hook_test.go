@@ -51,6 +51,9 @@ func TestPostStart(t *testing.T) {
 			all(policy(v1.RestartPolicyOnFailure), postStart(podplan.HookDone), containers(running("a", 1), exited("a", 0, 0)))},
 			"Running; " + unready + "; a waits ContainerCreating" + ahead + " last ended 0 Completed restarts 1"},
 		{"the pod is deleted meanwhile", steps{postStart(podplan.HookRunning), ending(podlife.Stop{At: noon})}, "Running; " + unready + "; a runs"},
+		{"of a static pod that came back", steps{all(func(in *podstatus.Input) { in.Plan.FirstSandbox = 1 },
+			newSandbox, postStart(podplan.HookDone), containers(inNew(running("a", 1)), exited("a", 0, 0)))},
+			"Pending; " + unready + "; a waits ContainerCreating" + ahead + " last ended 0 Completed restarts 1"},
 		{"of a sidecar", steps{all(addSidecar("s"), containers(running("s", 0)), hook("s", podplan.HookRunning))},
 			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [s]; Ready=False ContainersNotReady containers with unready status: [s a]; " +
 				"ContainersReady=False ContainersNotReady containers with unready status: [s a]; s waits PodInitializing" + ahead + "; a waits PodInitializing"},

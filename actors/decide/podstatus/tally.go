@@ -114,8 +114,10 @@ func (c *computer) unmade(ct *v1.Container) bool {
 // everStarted says whether a main container was ever started in this life of the pod.
 func (c *computer) everStarted(s *v1.ContainerStatus) bool {
 	if c.in.Plan.FirstSandbox > 0 && c.prev.Phase != v1.PodRunning {
-		return slices.ContainsFunc(c.in.Plan.View.Containers, func(n observed.Container) bool {
-			return n.Name == s.Name && n.State != observed.ContainerCreated && !c.in.Plan.Earlier(&n)
+		// One that waits for its postStart hook has begun, and is not shown as running yet.
+		return s.State.Running != nil || slices.ContainsFunc(c.in.Plan.View.Containers, func(n observed.Container) bool {
+			return n.Name == s.Name && n.State != observed.ContainerCreated && n.State != observed.ContainerRunning &&
+				!c.in.Plan.Earlier(&n)
 		})
 	}
 	old := find(c.prev.ContainerStatuses, s.Name)
