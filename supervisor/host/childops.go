@@ -48,8 +48,10 @@ type request struct {
 	Source  string   `json:"source,omitempty"`
 	Options []string `json:"options,omitempty"`
 	Mounted bool     `json:"mounted,omitempty"`
-	// Whole: it is unmounted together with what is mounted within it.
+	// Whole: it is unmounted together with what is mounted within it, which stays where else it is seen; Alone: also there,
+	// as no other pod has the file system.
 	Whole bool `json:"whole,omitempty"`
+	Alone bool `json:"alone,omitempty"`
 	// Device says how a device is mounted; Global is where, if Source is one.
 	Device *blockfs.Want `json:"device,omitempty"`
 	Global string        `json:"global,omitempty"`
@@ -155,8 +157,11 @@ func (r request) perform() error {
 	case opSubPaths:
 		return mountParts(r.Parts)
 	case opUnmount:
-		if r.Whole {
-			return unmountWhole(r.Path)
+		switch {
+		case r.Alone:
+			return unmountWhole(r.Path, mountedIn)
+		case r.Whole:
+			return unmountWhole(r.Path, apart)
 		}
 		return unmountAt(r.Source, r.Path, 0)
 	case opForce:

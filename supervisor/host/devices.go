@@ -100,7 +100,7 @@ func (h *Host) releaseGlobal(ctx context.Context, point string) error {
 		return err
 	}
 	if is {
-		err := h.children.call(ctx, request{Op: opUnmount, Path: point})
+		err := h.children.call(ctx, request{Op: opUnmount, Path: point, Alone: true})
 		if err != nil {
 			if used, _, again := h.usesOf(point); again == nil && used {
 				return nil

@@ -146,3 +146,36 @@ func TestLocalDeviceRefused(t *testing.T) {
 	check.Fatal(t, l.unmount("u1"))
 	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/plugins/kubernetes.io/local-volume/mounts/pv-1"))
 }
+
+// TestMountedWithinADevice: what a container has mounted within a volume is seen where the agent has the device as well,
+// and goes with the last pod that has it.
+func TestMountedWithinADevice(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l, disk := newLab(t), hosttest.NewLoop(t, 16<<20)
+	t.Cleanup(l.detach)
+	hosttest.Bind(t, l.root, l.root)
+	check.Fatal(t, unix.Mount("", l.root, "", unix.MS_SHARED, ""))
+	global := filepath.Join(l.root, "kubelet/plugins/kubernetes.io/local-volume/mounts/pv-1")
+	mount := func(uid types.UID) string {
+		return check.Value(l.mountRequest(ctx(t), claimed(podOf(uid), local(disk.Device))))(t)
+	}
+	one, two := mount("u1"), mount("u2")
+	mounted(t, filepath.Join(one, "left"))
+	check.Count(t, l.countMounts(filepath.Join(two, "left"))+l.countMounts(filepath.Join(global, "left")), 2, "it is seen at %d places")
+	check.Fatal(t, l.unmount("u1"))
+	check.Count(t, l.countMounts(filepath.Join(two, "left")), 1, "the other pod has it %d times")
+
+	// Somebody looks at the directories of all pods, and is told of mounts and unmounts.
+	copied := filepath.Join(t.TempDir(), "copy")
+	check.Fatal(t, os.Mkdir(copied, 0o755))
+	check.Fatal(t, unix.Mount(l.root, copied, "", unix.MS_BIND|unix.MS_REC, ""))
+	t.Cleanup(func() { check.Error(t, unix.Unmount(copied, unix.MNT_DETACH)) })
+	check.Fatal(t, unix.Mount("", copied, "", unix.MS_REC|unix.MS_SLAVE, ""))
+	check.Fatal(t, l.unmount("u2"))
+	hosttest.WantGone(t, global)
+	for _, m := range check.Value(readMounts())(t) {
+		if m.Source == disk.Device {
+			t.Errorf("still mounted: %v", m)
+		}
+	}
+}

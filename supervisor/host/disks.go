@@ -148,7 +148,7 @@ type diskRequest struct {
 func (r *diskRequest) perform(point string) (left []string, err error) {
 	ctx, machine := context.Background(), r.Machine // the child is killed at the deadline
 	if r.Release {
-		if err := unmountAt("", point, 0); err != nil {
+		if err := unmountWhole(point, mountedIn); err != nil {
 			return nil, err
 		}
 		if r.FC != nil {
@@ -315,7 +315,7 @@ func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
 	}
 	if n.Partial && n.ISCSI != nil { // of a kubelet: the file that says all of it is under the mount
 		if m != nil {
-			if err := h.children.call(ctx, request{Op: opUnmount, Path: point}); err != nil {
+			if err := h.children.call(ctx, request{Op: opUnmount, Path: point, Alone: true}); err != nil {
 				return err
 			}
 		}

@@ -17,8 +17,8 @@ import (
 )
 
 // inOwnVolumes parts the mounts that a pod has left in its emptyDirs (mountPropagation Bidirectional, FUSE) from
-// others. The deepest come first. What is mounted in a part of an emptyDir, or of a volume of a CSI driver, that a
-// container has by subPath is one of them.
+// others. The deepest come first. What is mounted in a part of an emptyDir, or of a volume of a CSI driver that no other
+// pod has, that a container has by subPath is one of them.
 func (h *Host) inOwnVolumes(pod string, all []mounts.Mount) (within, others []mounts.Mount) {
 	volumes := filepath.Join(pod, volumesDir)
 	for _, m := range all {
@@ -26,7 +26,7 @@ func (h *Host) inOwnVolumes(pod string, all []mounts.Mount) (within, others []mo
 		parts := strings.Split(rest, "/")
 		in := len(parts) > 3 && filepath.Join(parts[:2]...) == filepath.Join(volumesDir, emptyDirName)
 		ofPart := len(parts) > 4 && parts[0] == subPathsDir && (h.exists(filepath.Join(volumes, emptyDirName, parts[1])) ||
-			h.exists(filepath.Join(volumes, csiPlugin, parts[1])))
+			h.exists(filepath.Join(volumes, csiPlugin, parts[1])) && h.isOnly(volumes, csiPlugin, parts[1]))
 		if in || ofPart {
 			within = append(within, m)
 		} else {
@@ -35,6 +35,12 @@ func (h *Host) inOwnVolumes(pod string, all []mounts.Mount) (within, others []mo
 	}
 	deepestFirst(within)
 	return within, others
+}
+
+// isOnly says whether no other pod has a volume. volumes is the directory of those of a pod.
+func (h *Host) isOnly(volumes, plugin, name string) bool {
+	all, err := dirsOf(h.pods.Root.FS(), filepath.Join("*", volumesDir, plugin, name))
+	return err == nil && !slices.ContainsFunc(all, func(dir string) bool { return dir != filepath.Join(volumes, plugin, name) })
 }
 
 // unmountWithin unmounts what a pod has left in its emptyDir. The way there leads through what its processes have made
@@ -69,13 +75,13 @@ func unmountAt(home, path string, flags int) error {
 	return unmounted(path, unix.Unmount(fmt.Sprintf("/proc/self/fd/%d/%s", fd, filepath.Base(path)), how))
 }
 
-// unmountWhole unmounts what is at a path of the agent's, with what is mounted within it.
-func unmountWhole(path string) error {
+// unmountWhole unmounts what is at a path of the agent's, with what is mounted in it as find says.
+func unmountWhole(path string, find func(path string) ([]mounts.Mount, error)) error {
 	busy := unmountAt("", path, 0)
 	if hostcall.KindOf(busy) != port.StateConflict {
 		return busy
 	}
-	within, err := apart(path)
+	within, err := find(path)
 	if err != nil || len(within) == 0 {
 		return errors.Join(busy, err)
 	}
@@ -98,19 +104,25 @@ func detach(path string) error {
 // that is seen there, of the machine or of a server, and is to stay there. An unmount is seen wherever the mount above
 // is shared (mount_namespaces(7)): so these are made private.
 func apart(path string) ([]mounts.Mount, error) {
-	all, err := mounts.Now()
-	if err != nil {
+	within, err := mountedIn(path)
+	if err != nil || len(within) == 0 {
 		return nil, err
 	}
-	within := slices.DeleteFunc(all, func(m mounts.Mount) bool { return !strings.HasPrefix(m.Point, path+"/") })
-	if len(within) == 0 {
-		return nil, nil
-	}
-	deepestFirst(within)
 	if err := unix.Mount("", path, "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, fmt.Errorf("make the mount %s private: %w", path, err)
 	}
 	return within, nil
+}
+
+// mountedIn is what is mounted within a path, the deepest first.
+func mountedIn(path string) ([]mounts.Mount, error) {
+	all, err := mounts.Now()
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(m mounts.Mount) bool { return !strings.HasPrefix(m.Point, path+"/") })
+	deepestFirst(all)
+	return all, nil
 }
 
 // deepestFirst sorts mounts for their unmounting. Of those at one point, the newest comes first.

@@ -87,6 +87,30 @@ func TestLeftInSubPath(t *testing.T) {
 	}
 }
 
+// TestLeftInSubPathOfAnother: what another pod has mounted within a volume of a CSI driver that both have stays.
+func TestLeftInSubPathOfAnother(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	t.Cleanup(l.detach)
+	dir := filepath.Join(l.root, "staged")
+	check.Fatal(t, os.MkdirAll(dir, 0o755))
+	hosttest.Bind(t, dir, dir)
+	check.Fatal(t, unix.Mount("", dir, "", unix.MS_SHARED, ""))
+	var volumes []string
+	for _, uid := range []string{"u1", "u2"} {
+		volume := filepath.Join(l.root, "kubelet/pods", uid, "volumes/kubernetes.io~csi/disk/mount")
+		check.Fatal(t, os.MkdirAll(volume, 0o755))
+		check.Fatal(t, unix.Mount(dir, volume, "", unix.MS_BIND, ""))
+		volumes = append(volumes, volume)
+	}
+	part := check.Value(l.subPaths(containerplan.SubPath{Volume: "disk", Root: volumes[0], SubPath: "part"}))(t)[0]
+	mounted(t, filepath.Join(volumes[1], "part/x"))
+	check.Count(t, l.countMounts(filepath.Join(part, "x")), 1, "the pod that ends sees it %d times")
+	check.Fatal(t, l.UnmountSubPaths(t.Context(), "u1"))
+	check.Count(t, l.countMounts(part), 0, "its part is mounted %d times")
+	check.Count(t, l.countMounts(filepath.Join(volumes[1], "part/x")), 1, "the other pod has it %d times")
+}
+
 // TestMountedWithinAVolume: what the machine has mounted in a directory since it is a volume of a pod is seen in the
 // volume too. It stays when the volume is unmounted, or another directory takes the place of a part of it.
 func TestMountedWithinAVolume(t *testing.T) {

@@ -130,7 +130,35 @@ func (h *Host) unmountOne(ctx context.Context, m mounts.Mount) error {
 			return err
 		}
 	}
-	return h.unmountInChild(ctx, request{Path: m.Point, Whole: true})
+	alone, err := h.aloneHas(m)
+	if err != nil {
+		return err
+	}
+	return h.unmountInChild(ctx, request{Path: m.Point, Whole: true, Alone: alone})
+}
+
+// aloneHas says of a volume whether it is a disk that the agent has mounted, and no other pod has it. What is mounted within
+// is seen where the agent has it as well, and by who looks at the directories of all pods: it must be gone there too
+// before the disk can be detached.
+func (h *Host) aloneHas(m mounts.Mount) (bool, error) {
+	if plugin := filepath.Base(filepath.Dir(m.Point)); plugin != localPlugin && !slices.Contains(diskPlugins[:], plugin) {
+		return false, nil
+	}
+	all, err := h.mounts()
+	if err != nil {
+		return false, err
+	}
+	pod, _, _ := strings.Cut(strings.TrimPrefix(m.Point, h.pods.Real+"/"), "/")
+	shared, ofAgent := false, false
+	for _, o := range all {
+		if o.Device != m.Device {
+			continue
+		}
+		rest, ofPod := strings.CutPrefix(o.Point, h.pods.Real+"/")
+		shared = shared || ofPod && !strings.HasPrefix(rest, pod+"/")
+		ofAgent = ofAgent || strings.HasPrefix(o.Point, h.disks.root+"/")
+	}
+	return ofAgent && !shared, nil
 }
 
 func (h *Host) unmountInChild(ctx context.Context, r request) error {
