@@ -1,0 +1,5 @@
+//go:build race
+
+package linear
+
+func init() { bar = 11 }
