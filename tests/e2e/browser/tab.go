@@ -84,7 +84,10 @@ func (p *Tab) hear(event any) {
 	case *network.EventRequestWillBeSent:
 		p.requests = append(p.requests, e.Request.URL)
 	case *log.EventEntryAdded:
-		p.errors = append(p.errors, e.Entry.Text)
+		// Tests beside this one make interfaces. The page asks again, as it does after any error.
+		if !strings.HasSuffix(e.Entry.Text, "net::ERR_NETWORK_CHANGED") {
+			p.errors = append(p.errors, e.Entry.Text)
+		}
 	case *runtime.EventExceptionThrown:
 		p.errors = append(p.errors, e.ExceptionDetails.Text)
 	case *runtime.EventConsoleAPICalled:

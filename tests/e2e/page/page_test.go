@@ -197,6 +197,7 @@ func TestWhatIsShown(t *testing.T) {
 			f.lines(t, p, "#pods-rows tr:nth-child(2)", "shop/web-001", "Running", "0/1", "4", "3h0m", "is in a crash loop")
 			f.lines(t, p, "#pods-rows tr:nth-child(4)", evil)
 			f.lines(t, p, "#gone-rows", "shop/old")
+			p.Await("an answer", `document.querySelector("header").innerText.includes("as of")`)
 			f.lines(t, p, "header", "troupe n1", "Pods 200", "Crashes 1", "Dead letters 17", "as of")
 			if got := browser.Eval[string](p, "location.href"); strings.Contains(got, "secret") {
 				t.Errorf("the secret is still in the address: %s", got)
