@@ -62,7 +62,7 @@ func (s *Source) Plan(o Options) [][]Lane {
 		return s.choose(o, func(p *Package) bool { return !p.E2E() && raced(p) == race && (p.Fresh != "") == fresh })
 	}
 	end := func(name string, flags ...string) Part {
-		packages := s.choose(o, func(p *Package) bool { return p.E2E() && place(p) == name })
+		packages := s.choose(o, func(p *Package) bool { return p.E2E() && o.place(p) == name })
 		return Part{Name: name, Dir: e2e, Packages: packages, Flags: slices.Concat(once, s.leaveOut(o), flags),
 			Rerun: true, Timeout: node}
 	}
@@ -87,6 +87,7 @@ func (s *Source) Plan(o Options) [][]Lane {
 			{end("e2e-heavy", "-p", "2")},
 			{end("e2e-raced", append(race, "-p", "1")...), end("e2e-light", "-p", "2")},
 		},
+		{{end(machines)}},
 	}
 	return stages
 }
@@ -100,14 +101,23 @@ func lanes(stages [][]Lane) Lane {
 	return all
 }
 
+// machines is the part of virtual machines where all their checks run: without KVM one takes five minutes by itself, and
+// over half an hour beside the tests of a cluster.
+const machines = "e2e-machines"
+
 // place is the part of a package of tests/e2e. Raced are those that run the product's clients in their own process. The
 // heavy ones take as much of the machine as they get.
-func place(p *Package) string {
+func (o Options) place(p *Package) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(p.Name(), e2e+"/"), "/")
 	switch name {
 	case "apiserver", "contract", "simulation":
 		return "e2e-raced"
-	case "cluster", "node", "vm", "live":
+	case "vm":
+		if o.All {
+			return machines
+		}
+		return "e2e-heavy"
+	case "cluster", "node", "live":
 		return "e2e-heavy"
 	}
 	return "e2e-light"
