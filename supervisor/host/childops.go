@@ -48,8 +48,8 @@ type request struct {
 	Source  string   `json:"source,omitempty"`
 	Options []string `json:"options,omitempty"`
 	Mounted bool     `json:"mounted,omitempty"`
-	// Whole: it is unmounted together with what is mounted within it, which stays where else it is seen; Alone: also there,
-	// as no other pod has the file system.
+	// Whole: it is unmounted together with what is mounted within it, which stays where else it is seen. With Alone it
+	// goes there too, as no other pod has the file system.
 	Whole bool `json:"whole,omitempty"`
 	Alone bool `json:"alone,omitempty"`
 	// Device says how a device is mounted; Global is where, if Source is one.

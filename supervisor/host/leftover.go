@@ -17,8 +17,8 @@ import (
 )
 
 // inOwnVolumes parts the mounts that a pod has left in its emptyDirs (mountPropagation Bidirectional, FUSE) from
-// others. The deepest come first. What is mounted in a part of an emptyDir, or of a volume of a CSI driver that no other
-// pod has, that a container has by subPath is one of them.
+// others. The deepest come first. What is mounted in a part of an emptyDir, or of a volume of a CSI driver that no
+// other pod has, that a container has by subPath is one of them.
 func (h *Host) inOwnVolumes(pod string, all []mounts.Mount) (within, others []mounts.Mount) {
 	volumes := filepath.Join(pod, volumesDir)
 	for _, m := range all {
@@ -40,7 +40,8 @@ func (h *Host) inOwnVolumes(pod string, all []mounts.Mount) (within, others []mo
 // isOnly says whether no other pod has a volume. volumes is the directory of those of a pod.
 func (h *Host) isOnly(volumes, plugin, name string) bool {
 	all, err := dirsOf(h.pods.Root.FS(), filepath.Join("*", volumesDir, plugin, name))
-	return err == nil && !slices.ContainsFunc(all, func(dir string) bool { return dir != filepath.Join(volumes, plugin, name) })
+	own := filepath.Join(volumes, plugin, name)
+	return err == nil && !slices.ContainsFunc(all, func(dir string) bool { return dir != own })
 }
 
 // unmountWithin unmounts what a pod has left in its emptyDir. The way there leads through what its processes have made

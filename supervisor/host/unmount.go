@@ -137,9 +137,9 @@ func (h *Host) unmountOne(ctx context.Context, m mounts.Mount) error {
 	return h.unmountInChild(ctx, request{Path: m.Point, Whole: true, Alone: alone})
 }
 
-// aloneHas says of a volume whether it is a disk that the agent has mounted, and no other pod has it. What is mounted within
-// is seen where the agent has it as well, and by who looks at the directories of all pods: it must be gone there too
-// before the disk can be detached.
+// aloneHas says of a volume whether it is a disk that the agent has mounted, and no other pod has it. What is mounted
+// within is seen where the agent has it as well, and by who looks at the directories of all pods: it must be gone there
+// too before the disk can be detached.
 func (h *Host) aloneHas(m mounts.Mount) (bool, error) {
 	if plugin := filepath.Base(filepath.Dir(m.Point)); plugin != localPlugin && !slices.Contains(diskPlugins[:], plugin) {
 		return false, nil

@@ -78,8 +78,8 @@ func FromFiles(certFile, keyFile string) (Certificate, error) {
 	return f, nil
 }
 
-// SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none, or if that one signed itself
-// and is about to expire, or is not for all hosts: they are asked for again, as a node may get another address.
+// SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none, or if that one signed
+// itself and is about to expire, or is not for all hosts: they are asked for again, as a node may get another address.
 // One that can't be replaced, because the disk is full, say, or because it is of a CA that clients may verify, stays in
 // use, and failed is told at each try.
 func SelfSigned(dir, name string, hosts func() []string, failed func(error)) (Certificate, error) {
