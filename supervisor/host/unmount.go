@@ -134,7 +134,7 @@ func (h *Host) unmountOne(ctx context.Context, m mounts.Mount) error {
 	if err != nil {
 		return err
 	}
-	return h.unmountInChild(ctx, request{Path: m.Point, Whole: true, Alone: alone})
+	return h.unmountInChild(ctx, request{Path: m.Point, Whole: !alone, Alone: alone})
 }
 
 // aloneHas says of a volume whether it is a disk that the agent has mounted, and no other pod has it. What is mounted

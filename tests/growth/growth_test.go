@@ -51,8 +51,8 @@ func TestGrowth(t *testing.T) {
 			var bad []string
 			var little, much costs
 			for range tries {
-				linear.Measured(func() { much = again(much, run(t, &s, 4*n)) })
-				linear.Measured(func() { little = again(little, run(t, &s, n)) })
+				linear.Measured(func() { much = least(much, run(t, &s, 4*n)) })
+				linear.Measured(func() { little = least(little, run(t, &s, n)) })
 				if bad = faults(&s, little, much); len(bad) == 0 {
 					break
 				}
@@ -86,14 +86,6 @@ func dearest(t *testing.T, table map[string]cost) {
 		t.Logf("| %s | %d | %v | %v |", name, len(c), c.all().Round(10*time.Microsecond),
 			c.most().Round(10*time.Microsecond))
 	}
-}
-
-// again adds a run to what was measured before, if anything was.
-func again(before, run costs) costs {
-	if before == nil {
-		return run
-	}
-	return least(before, run)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

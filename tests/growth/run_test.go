@@ -99,8 +99,11 @@ func ready(p *v1.Pod) bool {
 }
 
 // least are the least costs of two runs of the same, message by message: what something else adds, as a host that takes the
-// processor away from a virtual machine, it does not add to the same message of each run.
+// processor away from a virtual machine, it does not add to the same message of each run. a is nil before the first run.
 func least(a, b costs) costs {
+	if a == nil {
+		return b
+	}
 	out := costs{}
 	for name, x := range a {
 		y := b[name]
