@@ -103,7 +103,10 @@ func lanes(stages [][]Lane) Lane {
 
 // machines is the part of virtual machines where all their checks run: without KVM one takes five minutes by itself, and
 // over half an hour beside the tests of a cluster.
-const machines = "e2e-machines"
+const (
+	machines    = "e2e-machines"
+	machinesDir = "vm" // below tests/e2e
+)
 
 // place is the part of a package of tests/e2e. Raced are those that run the product's clients in their own process. The
 // heavy ones take as much of the machine as they get.
@@ -112,7 +115,7 @@ func (o Options) place(p *Package) string {
 	switch name {
 	case "apiserver", "contract", "simulation":
 		return "e2e-raced"
-	case "vm":
+	case machinesDir:
 		if o.All {
 			return machines
 		}

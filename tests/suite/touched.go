@@ -80,8 +80,8 @@ type batch struct {
 func batches(tests []Test) []batch {
 	var all []batch
 	tests = slices.Clone(tests)
-	machine := func(t Test) int { return strings.Count(t.Package, e2e+"/vm") }
-	slices.SortStableFunc(tests, func(a, b Test) int { return machine(a) - machine(b) })
+	last := func(t Test) int { return strings.Count(t.Package, e2e+"/"+machinesDir) }
+	slices.SortStableFunc(tests, func(a, b Test) int { return last(a) - last(b) })
 	for len(tests) > 0 {
 		var these, others []Test
 		for _, t := range tests {

@@ -145,7 +145,7 @@ func (r *reported) hasEventsOfVersion(t *testing.T) {
 }
 
 // isFull: a pod that is evicted for its own limit has failed, though its program ended well, and it is known how that
-// ended.
+// ended. On a busy machine the second that an eviction leaves it may be over before.
 func (r *reported) isFull(t *testing.T) {
 	r.add(t, work("write /full/x text then trap 0s then exit 0"), never, func(s *v1.PodSpec) {
 		s.Volumes = []v1.Volume{volume("full", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{
@@ -156,7 +156,9 @@ func (r *reported) isFull(t *testing.T) {
 	r.saw = r.awaitEvicted(t, r.pod, `Usage of EmptyDir volume "full" exceeds the limit "1Ki".`)
 	r.awaitPod(t, r.pod, "shows how it ended", func(p *v1.Pod) error {
 		end := p.Status.ContainerStatuses[0].State.Terminated
-		return check.That(end != nil && end.ExitCode == 0 && end.Reason == "Completed", "it has %+v", end)
+		well := end != nil && end.ExitCode == 0 && end.Reason == "Completed"
+		killed := end != nil && end.ExitCode == 137 && end.Reason == "Error"
+		return check.That(well || killed, "it has %+v", end)
 	})
 }
 
