@@ -245,15 +245,17 @@ func cgroupLabels(container, id, image, name, namespace, pod string) labels {
 	return labelled("container", container, "id", id, "image", image, "name", name, "namespace", namespace, "pod", pod)
 }
 
+// sandboxImage stands for the image of sandboxes, whose full name only the runtime knows. It can't be empty: collectors
+// drop lines of a network without an image.
+const sandboxImage = "pause"
+
 func (s samples) pod(p *usage.Pod) {
-	own := cgroupLabels("", p.ID, "", "", p.Namespace, p.Name)
 	if p.ID != "" {
-		s.cgroup(&p.Cgroup, p.Started, own)
+		s.cgroup(&p.Cgroup, p.Started, cgroupLabels("", p.ID, "", "", p.Namespace, p.Name))
 	}
-	if b := &p.Sandbox; b.RuntimeID != "" {
-		own = cgroupLabels("", b.ID, b.Image, b.RuntimeID, p.Namespace, p.Name)
-	}
-	s.interfaces(p.Network, p.NetworkAt, own)
+	b := &p.Sandbox
+	s.interfaces(p.Network, p.NetworkAt,
+		cgroupLabels("", cmp.Or(b.ID, p.ID), sandboxImage, b.RuntimeID, p.Namespace, p.Name))
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		of := cgroupLabels(c.Name, c.ID, c.Image, c.RuntimeID, p.Namespace, p.Name)

@@ -138,7 +138,7 @@ func TestCadvisor(t *testing.T) {
 		`container_cpu_usage_seconds_total{container="",cpu="total",id="/",image="",name="",namespace="",pod=""} 100 1700000000123`,
 		`container_memory_working_set_bytes{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 2 1700000000123`,
 		`container_memory_usage_bytes{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 20 1700000000123`,
-		`container_network_transmit_bytes_total{container="",id="/kubepods/pod1/s1",image="",interface="eth0",name="s1",namespace="ns",pod="web"} 7 1700000000123`,
+		`container_network_transmit_bytes_total{container="",id="/kubepods/pod1/s1",image="pause",interface="eth0",name="s1",namespace="ns",pod="web"} 7 1700000000123`,
 		`container_network_receive_bytes_total{container="",id="/",image="",interface="eth0",name="",namespace="",pod=""} 5 1700000000123`,
 		`container_cpu_cfs_periods_total{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 2 1700000000123`,
 		`container_spec_memory_limit_bytes{container="app",id="/kubepods/pod1/c1",image="web:1",name="c1",namespace="ns",pod="web"} 1.048576e+06`,
