@@ -151,7 +151,7 @@ func New(c Config) (*Metrics, error) {
 			"measured from pod creation timestamp to when all its containers are reported as started", startBuckets)
 	m.workerTimes = m.histograms("kubelet_pod_worker_duration_seconds",
 		"Duration in seconds to start a single pod: from when its actor received it until all its containers have "+
-			"started. The only operation type is create.", startBuckets, operation...)
+			"started. The only operation type is create.", prometheus.DefBuckets, operation...)
 	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kubelet_evictions", Help: "Cumulative number of pod evictions by eviction signal",
 	}, []string{"eviction_signal"})

@@ -457,6 +457,9 @@ func TestPodStarts(t *testing.T) {
 		h := families[name].GetMetric()[0].GetHistogram()
 		check.Equal(t, [2]float64{float64(h.GetSampleCount()), h.GetSampleSum()}, sums, "%s has", name)
 	}
+	// The alert KubeletPodStartUpLatencyHigh is for a quantile above 60 s, which a kubelet's buckets never give.
+	buckets := families["kubelet_pod_worker_duration_seconds"].GetMetric()[0].GetHistogram().GetBucket()
+	check.Equal(t, buckets[len(buckets)-2].GetUpperBound(), 10, "the last bucket but +Inf")
 }
 
 func TestNodeStartup(t *testing.T) {
