@@ -68,15 +68,12 @@ var (
 		"Duration in seconds for cgroup manager operations. Broken down by method.", "operation_type")
 	statusTimes = described("kubelet_pod_status_sync_duration_seconds",
 		"Duration in seconds to write the status of a pod to the apiserver.")
-	mountTimes = described("storage_operation_duration_seconds",
-		"Storage operation duration, of all kinds of volumes together.", "operation_name")
 )
 
-// cgroupOperations and mountOperations are effects as a kubelet names them.
-var (
-	cgroupOperations = map[string]string{"SetPodCgroup": "create", "SetCgroup": "update", "RemovePodCgroup": "destroy"}
-	mountOperations  = map[string]string{"MountVolume": "volume_mount", "UnmountPod": "volume_unmount"}
-)
+// cgroupOperations are effects as a kubelet names them.
+var cgroupOperations = map[string]string{
+	"SetPodCgroup": "create", "SetCgroup": "update", "RemovePodCgroup": "destroy",
+}
 
 // kernelCollector is a System as a collector.
 type kernelCollector struct{ of System }
@@ -138,9 +135,6 @@ func (k kernelCollector) effects(to chan<- prometheus.Metric, counter func(*prom
 		to <- histogram(effects, &c, kind)
 		if as, is := cgroupOperations[kind]; is {
 			to <- histogram(cgroupTimes, &c, as)
-		}
-		if as, is := mountOperations[kind]; is {
-			to <- histogram(mountTimes, &c, as)
 		}
 		if kind == statusEffect {
 			to <- histogram(statusTimes, &c)

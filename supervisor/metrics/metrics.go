@@ -71,7 +71,7 @@ type Metrics struct {
 	claims                             *claims
 	pulling                            *pulling
 	podResources                       *podResources
-	csiCalls                           *prometheus.HistogramVec
+	csiCalls, storageTimes             *prometheus.HistogramVec
 
 	served      *prometheus.CounterVec
 	servedTimes *prometheus.HistogramVec
@@ -178,7 +178,7 @@ func New(c Config) (*Metrics, error) {
 		"image_size_in_bytes")
 
 	m.assigned, m.claims, m.pulling, m.csiCalls = m.newAssigned(), m.newClaims(), m.newPulling(), m.newCSICalls()
-	m.podResources = m.newPodResources()
+	m.storageTimes, m.podResources = m.newStorage(), m.newPodResources()
 
 	request := []string{"method", "path", "server_type", "long_running"}
 	m.served = m.counters("kubelet_http_requests_total",

@@ -136,8 +136,30 @@ func pluginOf(v *v1.Volume) string {
 		return "kubernetes.io/image"
 	case s.NFS != nil:
 		return "kubernetes.io/nfs"
+	case s.ISCSI != nil:
+		return "kubernetes.io/iscsi"
+	case s.FC != nil:
+		return "kubernetes.io/fc"
 	case s.CSI != nil:
 		return "kubernetes.io/csi"
+	default:
+		return ""
+	}
+}
+
+// pluginOfPersistent is pluginOf for a PersistentVolume.
+func pluginOfPersistent(s *v1.PersistentVolumeSource) string {
+	switch {
+	case s.Local != nil:
+		return "kubernetes.io/local-volume"
+	case s.HostPath != nil:
+		return "kubernetes.io/host-path"
+	case s.NFS != nil:
+		return "kubernetes.io/nfs"
+	case s.ISCSI != nil:
+		return "kubernetes.io/iscsi"
+	case s.FC != nil:
+		return "kubernetes.io/fc"
 	default:
 		return ""
 	}

@@ -417,7 +417,7 @@ func (l *launch) connectPlugins() error {
 	l.closers = append(l.closers, drivers.Close)
 	l.host.UseCSI(drivers)
 	plugins.ServeCSI(drivers.Found)
-	l.ports.CSI = drivers
+	l.ports.CSI = l.counters.CSIMounts(drivers)
 	return nil
 }
 
@@ -429,7 +429,8 @@ func (l *launch) connectPorts(context.Context) error {
 		net = sim.Network() // the addresses of its pods are nowhere else
 	}
 	l.ports = node.Ports{
-		Runtime: l.counters.Starts(rt.Runtime), Host: l.host, Files: l.host, Network: net, Events: l.events,
+		Runtime: l.counters.Starts(rt.Runtime), Host: l.counters.Mounts(l.host), Files: l.host, Network: net,
+		Events: l.events,
 		Manifests: &manifests{
 			path: l.static.Path, period: l.static.PathPeriod, url: l.fetcher, noURL: l.noFetcher, log: log,
 		},

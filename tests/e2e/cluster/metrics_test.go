@@ -380,11 +380,10 @@ func keys(f *dto.MetricFamily) []string {
 
 // otherLabels are names of which troupe knows less than the kubelet, with why.
 var otherLabels = map[string]string{
-	"kubernetes_build_info":              "when it was built is not in the binary, nor whether the tree was clean",
-	"machine_cpu_cores":                  "the IDs of the machine are in the node's status",
-	"machine_memory_bytes":               "the IDs of the machine are in the node's status",
-	"machine_swap_bytes":                 "the IDs of the machine are in the node's status",
-	"storage_operation_duration_seconds": "the durations of effects are kept by kind of effect, not by plugin",
+	"kubernetes_build_info": "when it was built is not in the binary, nor whether the tree was clean",
+	"machine_cpu_cores":     "the IDs of the machine are in the node's status",
+	"machine_memory_bytes":  "the IDs of the machine are in the node's status",
+	"machine_swap_bytes":    "the IDs of the machine are in the node's status",
 }
 
 // lack says why names that begin so are not there.
