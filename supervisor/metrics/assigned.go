@@ -47,28 +47,23 @@ func (m *Metrics) newAssigned() *assigned {
 			"The number of admission request failures where resources could not be aligned."),
 		shared: m.gauge("kubelet_cpu_manager_shared_pool_size_millicores",
 			"The size of the shared CPU pool for non-guaranteed QoS pods, in millicores."),
-		own: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "kubelet_cpu_manager_exclusive_cpu_allocation_count",
-			Help: "The total number of CPUs exclusively allocated to containers running on this node",
-		}),
+		own: m.gauge("kubelet_cpu_manager_exclusive_cpu_allocation_count",
+			"The total number of CPUs exclusively allocated to containers running on this node"),
 		perNode: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kubelet_cpu_manager_allocation_per_numa", Help: "Number of CPUs allocated per NUMA node",
 		}, []string{"numa_node"}),
-		aligned: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_container_aligned_compute_resources_count",
-			Help: "Cumulative number of aligned compute resources allocated to containers by alignment type.",
-		}, alignment),
-		misaligned: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_container_aligned_compute_resources_failure_count",
-			Help: "Cumulative number of failures to allocate aligned compute resources to containers by alignment type.",
-		}, alignment),
+		aligned: m.counters("kubelet_container_aligned_compute_resources_count",
+			"Cumulative number of aligned compute resources allocated to containers by alignment type.", alignment...),
+		misaligned: m.counters("kubelet_container_aligned_compute_resources_failure_count",
+			"Cumulative number of failures to allocate aligned compute resources to containers by alignment type.",
+			alignment...),
 		registered: m.counters("kubelet_device_plugin_registration_total",
 			"Cumulative number of device plugin registrations. Broken down by resource name.", "resource_name"),
 		allocations: m.histograms("kubelet_device_plugin_alloc_duration_seconds",
 			"Duration in seconds to serve a device plugin Allocation request. Broken down by resource name.",
 			prometheus.DefBuckets, "resource_name"),
 	}
-	m.registry.MustRegister(untyped{a.own}, a.perNode, untyped{a.aligned}, untyped{a.misaligned})
+	m.registry.MustRegister(a.perNode)
 	return a
 }
 

@@ -152,13 +152,10 @@ func New(c Config) (*Metrics, error) {
 	m.workerTimes = m.histograms("kubelet_pod_worker_duration_seconds",
 		"Duration in seconds to start a single pod: from when its actor received it until all its containers have "+
 			"started. The only operation type is create.", prometheus.DefBuckets, operation...)
-	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kubelet_evictions", Help: "Cumulative number of pod evictions by eviction signal",
-	}, []string{"eviction_signal"})
-	m.preemptions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kubelet_preemptions", Help: "Cumulative number of pod preemptions by preemption resource",
-	}, []string{"preemption_signal"})
-	m.registry.MustRegister(untyped{m.evictions}, untyped{m.preemptions})
+	m.evictions = m.counters("kubelet_evictions", "Cumulative number of pod evictions by eviction signal",
+		"eviction_signal")
+	m.preemptions = m.counters("kubelet_preemptions", "Cumulative number of pod preemptions by preemption resource",
+		"preemption_signal")
 	m.plainHooks = m.counter("kubelet_lifecycle_handler_http_fallbacks_total",
 		"Number of lifecycle hooks with scheme HTTPS whose server answered without TLS.")
 	m.evictionAges = m.histograms("kubelet_eviction_stats_age_seconds",

@@ -18,14 +18,10 @@ func (m *Metrics) newPodResources() *podResources {
 	for _, of := range [][2]string{{"List", "list"}, {"Get", "get"}, {"GetAllocatableResources", "get_allocatable"}} {
 		method, name := of[0], of[1]
 		help := "Number of requests to the PodResource " + method + " endpoint"
-		p.requests[method] = prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_pod_resources_endpoint_requests_" + name, Help: help + ". Broken down by server api version.",
-		}, version)
-		p.errors[method] = prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_pod_resources_endpoint_errors_" + name,
-			Help: help + " which returned error. Broken down by server api version.",
-		}, version)
-		m.registry.MustRegister(untyped{p.requests[method]}, untyped{p.errors[method]})
+		p.requests[method] = m.counters("kubelet_pod_resources_endpoint_requests_"+name,
+			help+". Broken down by server api version.", version...)
+		p.errors[method] = m.counters("kubelet_pod_resources_endpoint_errors_"+name,
+			help+" which returned error. Broken down by server api version.", version...)
 	}
 	return p
 }

@@ -79,9 +79,7 @@ func (m *Metrics) ClientRenewals() (failed func()) {
 }
 
 func (m *Metrics) renewals(name string) (failed func()) {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: "Counter of certificate renewal errors."})
-	m.registry.MustRegister(untyped{c}) // the name is not that of a counter
-	return c.Inc
+	return m.counter(name, "Counter of certificate renewal errors.").Inc
 }
 
 var (

@@ -53,7 +53,7 @@ var families = []family{
 		func(m *usage.Memory) uint64 { return m.Kernel }),
 	memory("container_memory_max_usage_bytes", "Maximum memory usage recorded in bytes", gauge,
 		func(m *usage.Memory) uint64 { return m.MaxUsage }),
-	memory("container_memory_failcnt", "Number of memory usage hits limits", untyped, func(m *usage.Memory) uint64 {
+	memory("container_memory_failcnt", "Number of memory usage hits limits", counter, func(m *usage.Memory) uint64 {
 		return m.Failures
 	}),
 	memory("container_oom_events_total", "Count of out of memory events observed for the container", counter,
@@ -177,7 +177,7 @@ var (
 		"Number of bytes that are consumed by the container on this filesystem.")
 	fsLimit = gauge("container_fs_limit_bytes",
 		"Number of bytes that can be consumed by the container on this filesystem.")
-	fsInodes     = untyped("container_fs_inodes_total", "Number of Inodes")
+	fsInodes     = gauge("container_fs_inodes_total", "Number of Inodes")
 	fsFreeInodes = gauge("container_fs_inodes_free", "Number of available Inodes")
 	fsReads      = counter("container_fs_reads_total", "Cumulative count of reads completed")
 	fsWrites     = counter("container_fs_writes_total", "Cumulative count of writes completed")

@@ -20,10 +20,6 @@ type metric struct {
 func counter(name, help string) *metric { return &metric{name, help, dto.MetricType_COUNTER} }
 func gauge(name, help string) *metric   { return &metric{name, help, dto.MetricType_GAUGE} }
 
-// untyped is for names of cAdvisor's that say another type than they have: so
-// that they are there, and promtool finds no fault (docs/metrics.md).
-func untyped(name, help string) *metric { return &metric{name, help, dto.MetricType_UNTYPED} }
-
 // labels are in order of name. Samples share them.
 type labels []*dto.LabelPair
 
@@ -79,8 +75,6 @@ func (s samples) add(m *metric, at time.Time, value float64, of labels) {
 	switch m.kind {
 	case dto.MetricType_COUNTER:
 		one.Counter = &dto.Counter{Value: &value}
-	case dto.MetricType_UNTYPED:
-		one.Untyped = &dto.Untyped{Value: &value}
 	default:
 		one.Gauge = &dto.Gauge{Value: &value}
 	}
