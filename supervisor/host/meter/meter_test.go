@@ -175,6 +175,9 @@ func TestNode(t *testing.T) {
 			if n.Cgroup.Swap.Usage != 10<<10 || n.Memory != 1000<<10 || n.HugePages != tt.huge || n.Booted.Unix() != 1_700_000_000 || n.MaxPIDs != 4194304 || n.PIDs != 345 {
 				t.Errorf("%+v", n)
 			}
+			if n.Cgroup.Limits.Memory != n.Memory || n.Cgroup.Limits.MemoryAndSwap != n.SwapTotal {
+				t.Errorf("the limits of the whole: %+v", n.Cgroup.Limits)
+			}
 			if len(n.Network) != 1 || n.Cgroup.CPUPressure.Some.Avg10 != 1 {
 				t.Errorf("%+v", n)
 			}

@@ -21,6 +21,8 @@ func (m *Meter) Node(name string, parts map[string]string, all bool) usage.Node 
 	n := usage.Node{Name: name, Booted: m.booted(), Cgroup: m.Cgroup("/", all)}
 	info := m.memory()
 	n.Memory, n.SwapTotal = info["MemTotal"], info["SwapTotal"]
+	// The limits of the machine's own cgroup, as cAdvisor has them: swap alone, without memory.
+	n.Cgroup.Limits.Memory, n.Cgroup.Limits.MemoryAndSwap = n.Memory, n.SwapTotal
 	if n.Cgroup.CPU == nil { // a container's own view of cgroups
 		n.Cgroup.CPU = m.processors()
 	}
