@@ -35,8 +35,8 @@ func (m *Metrics) Served(r serve.Served) (done func()) {
 // longRunning are the paths that a kubelet labels so: followed logs are not.
 var longRunning = map[string]bool{"exec": true, "attach": true, "portForward": true, "debug": true}
 
-// ServerCertificate shows when the certificate of the HTTPS server ends. current
-// may fail while there is none.
+// ServerCertificate shows when the certificate of the HTTPS server ends that the cluster signs. current may fail while
+// there is none.
 func (m *Metrics) ServerCertificate(current func() (*tls.Certificate, error)) {
 	m.timeToLive("kubelet_certificate_manager_server_ttl_seconds",
 		"Seconds until the serving certificate of the node expires, negative if it has expired, +Inf while there is none.",

@@ -130,7 +130,9 @@ func (d *running) listenSecurely(s serving, address string, routes []serve.Route
 	if out.certificate, err = d.certificate(s, k); err != nil {
 		return nil, err
 	}
-	d.counters.ServerCertificate(out.certificate.Get)
+	if signedServer(s.options.Config) {
+		d.counters.ServerCertificate(out.certificate.Get)
+	}
 	tls, err := serve.TLS(out.certificate, k.TLSMinVersion, k.TLSCipherSuites)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/serve"
@@ -168,6 +169,31 @@ func TestWhatIsOff(t *testing.T) {
 		if w.Code != tt.status || !strings.HasPrefix(w.Body.String(), tt.body) {
 			t.Errorf("%s: %s %s: %d %q, want %d %q", tt.lines, tt.method, tt.path, w.Code, w.Body.String(), tt.status, tt.body)
 		}
+	}
+}
+
+// TestServerTTL: alerts go by when the serving certificate ends if the agent renews it. What writes tlsCertFile may renew
+// it each day.
+func TestServerTTL(t *testing.T) {
+	dir := t.TempDir()
+	must.Value(serve.SelfSigned(dir, "n1", func() []string { return nil }, nil))(t)
+	for _, tt := range []struct {
+		lines string
+		want  bool
+	}{
+		{"", false},
+		{"tlsCertFile: " + dir + "/kubelet.crt\ntlsPrivateKeyFile: " + dir + "/kubelet.key", false},
+		{"serverTLSBootstrap: true\nfeatureGates: {RotateKubeletServerCertificate: true}", true},
+	} {
+		system := must.Value(kernel.NewSystem(kernel.Config{Clock: kernel.WallClock{}, Log: zerolog.Nop()}))(t)
+		d := &running{name: "n1", log: zerolog.Nop(), system: system, agent: &agent.Agent{Runner: must.Value(kernel.NewRunner(system))(t)}}
+		s := serving{options: Options{Config: clustered(t, tt.lines, "--cert-dir="+dir)}, machine: &machine{}, client: &kube.Client{}}
+		d.counters = must.Value(counters(s.machine, "n1"))(t)
+		server := must.Value(d.listenSecurely(s, "127.0.0.1:0", nil))(t).server
+		must.Error(t, server.Close())
+		text := answerTo(t, must.Value(d.metricRoutes(s))(t), "GET", "/metrics", "bob", "get/metrics").Body.String()
+		must.Has(t, text, "troupe_scrape_error", "the metrics")
+		must.Equal(t, strings.Contains(text, "kubelet_certificate_manager_server_ttl_seconds"), tt.want, "it is there with %q", tt.lines)
 	}
 }
 
