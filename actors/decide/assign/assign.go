@@ -8,7 +8,8 @@
 //	Check     state + machine ──► why they don't fit
 //	Aligned   pod + its CPUs ──► what of it is aligned, for metrics
 //
-// A container keeps what it has, across its restarts, for as long as its pod is here. Only a resize changes that.
+// A container keeps what it has, across its restarts, for as long as its pod is here. Only a resize changes that. CPUs
+// of init containers that later ones do not use again are lost to the node as long (kubernetes #112228).
 package assign
 
 import (

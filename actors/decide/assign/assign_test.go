@@ -147,30 +147,91 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestNoCPUTwice: pods come and go in any order, and are placed again as after a restart. No CPU is lost, or one's of two.
+// at is a provider of something that a container has on some nodes.
+type at struct {
+	container string
+	nodes     topology.Nodes
+}
+
+func (a at) Hints(group []*v1.Container) [][]topology.Hint {
+	if group[0].Name != a.container {
+		return nil
+	}
+	return [][]topology.Hint{{{Nodes: a.nodes, Preferred: true}}}
+}
+
+func (at) Take(*v1.Container, topology.Hint) *admit.Rejection { return nil }
+
+// TestCPUsOfInitContainers are used again, so that a pod has no more than the scheduler has counted for it (kubernetes
+// #112228). The machine has the cores 0-1 to 6-7, and two NUMA nodes. The system has 0.
+func TestCPUsOfInitContainers(t *testing.T) {
+	first := assign.State{"a": {"c0": cpuset.New(1)}} // a kubelet has chosen it
+	for _, c := range []struct {
+		name   string
+		had    assign.State
+		change func(*assign.Config)
+		others []topology.Provider
+		pod    *v1.Pod
+		want   string
+	}{
+		{name: "fewer than the main container", pod: guaranteed("a", "init 1", "2"), want: "c0: 2; c1: 2-3"},
+		{name: "more", pod: guaranteed("a", "init 3", "2"), want: "c0: 1-3; c1: 2-3"},
+		{name: "one after the other", pod: guaranteed("a", "init 1", "init 2", "2"), want: "c0: 2; c1: 2-3; c2: 2-3"},
+		{name: "not all by the first", pod: guaranteed("a", "init 1", "2", "1"), want: "c0: 1; c1: 2-3; c2: 1"},
+		{name: "part of a core", had: first, pod: guaranteed("a", "init 1", "2"), want: "c0: 1; c1: 1-2"},
+		{name: "whole cores", change: whole, pod: guaranteed("a", "init 2", "4"), want: "c0: 4-5; c1: 4-7"},
+		{name: "across nodes", change: func(c *assign.Config) { c.Options.DistributeAcrossNUMA = true },
+			pod: guaranteed("a", "init 1", "6"), want: "c0: 1; c1: 1-6"},
+		{name: "a resize", had: assign.State{"a": {"c0": cpuset.New(4, 6), "c1": cpuset.New(4)}}, change: resizes(nil),
+			pod: guaranteed("a", "init 2", "2"), want: "c0: 4,6; c1: 4,6"},
+		{name: "not those that are far", had: first, change: policy(kubelet.BestEffortTopologyManagerPolicy),
+			others: []topology.Provider{at{"c1", topology.NodesOf(1)}}, pod: guaranteed("a", "init 1", "2"), want: "c0: 1; c1: 4-5"},
+		{name: "far, and nearer ones are too few", had: first, change: policy(kubelet.BestEffortTopologyManagerPolicy),
+			others: []topology.Provider{at{"c1", topology.NodesOf(1)}}, pod: guaranteed("a", "init 1", "5"), want: "c0: 1; c1: 1,4-7"},
+	} {
+		got, why := rules(t, threaded(), c.change).Place(c.had, c.pod, false, c.others...)
+		if why != nil || text(got) != c.want {
+			t.Errorf("%s: %s, %v; want %s", c.name, text(got), why, c.want)
+		}
+	}
+}
+
+// TestNoCPUTwice: pods come and go in any order, and are placed again as after a restart. No CPU is lost, or one's of
+// two, and no pod has more than the scheduler has counted for it.
 func TestNoCPUTwice(t *testing.T) {
 	policies := []string{kubelet.NoneTopologyManagerPolicy, kubelet.BestEffortTopologyManagerPolicy,
 		kubelet.RestrictedTopologyManagerPolicy, kubelet.SingleNumaNodeTopologyManagerPolicy}
 	placed := 0
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 14))
-		r := rules(t, flat(1+random.IntN(3), 4), func(c *assign.Config) {
+		m := flat(1+random.IntN(3), 4+4*random.IntN(2))
+		for i := range m.CPUs {
+			m.CPUs[i].Core &^= int(seed % 2) // with threads, or without
+		}
+		r := rules(t, m, func(c *assign.Config) {
 			c.Topology = policies[random.IntN(len(policies))]
 			if random.IntN(2) == 0 {
 				c.Scope = kubelet.PodTopologyManagerScope
 			}
-			c.Options = cpus.Options{StrictReservation: random.IntN(2) == 0}
+			c.Options = cpus.Options{StrictReservation: random.IntN(2) == 0, DistributeAcrossNUMA: random.IntN(4) == 0}
 		})
 		s, pods := assign.State{}, map[types.UID]*v1.Pod{}
 		for step := range 100 {
 			var requests []string
 			for range 1 + random.IntN(3) {
-				requests = append(requests, []string{"1", "2", "500m", "init 2", "3"}[random.IntN(5)])
+				requests = append(requests, []string{"1", "2", "500m", "init 2", "3", "init 1"}[random.IntN(6)])
 			}
 			p := guaranteed(fmt.Sprint("p", step), append(requests, "1")...)
 			if own, why := r.Place(s, p, false); why == nil {
 				s[p.UID], pods[p.UID] = own, p
 				placed++
+				all := cpuset.New()
+				for _, set := range own { // order-free: a union
+					all = all.Union(set)
+				}
+				if n := cpus.ExclusiveOfPod(p, false); all.Size() > n {
+					t.Fatalf("seed %d: %s has %d CPUs, and the scheduler has counted %d", seed, text(own), all.Size(), n)
+				}
 			}
 			for uid, old := range pods { // order-free: each on its own
 				again, why := r.Place(s, old, false)

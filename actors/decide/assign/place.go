@@ -85,7 +85,7 @@ func (r *Rules) merge(group []*v1.Container, providers []topology.Provider) (top
 
 // Hints implements topology.Provider. CPUs that are kept bind the others to their nodes.
 func (p *placing) Hints(group []*v1.Container) [][]topology.Hint {
-	n, reusable := 0, cpus.Reusable(&p.pod.Spec, p.own)
+	n, reusable := 0, p.reusable()
 	if len(group) == 1 {
 		n = cpus.Exclusive(p.pod, group[0], false)
 	} else {
@@ -128,7 +128,7 @@ func (p *placing) Take(c *v1.Container, affinity topology.Hint) *admit.Rejection
 	if n < had.Size() {
 		got, err = cpus.Take(p.machine, had, n, p.options, affinity.Nodes)
 	} else {
-		got, err = p.grow(c.Name, had, n, affinity.Nodes)
+		got, err = p.grow(c, had, n, affinity.Nodes)
 	}
 	if err != nil {
 		p.short, p.err = c, err
@@ -140,34 +140,66 @@ func (p *placing) Take(c *v1.Container, affinity topology.Hint) *admit.Rejection
 	return nil
 }
 
-// grow adds CPUs to those that a container has, first of the NUMA nodes of these.
-func (p *placing) grow(container string, had cpuset.CPUSet, n int, near topology.Nodes) (cpuset.CPUSet, error) {
-	from, more := p.free.Union(p.reusable(container)).Difference(had), n-had.Size()
-	got, err := cpus.Take(p.machine, from, more, p.options, near)
+// grow adds CPUs to those that a container has, first of the NUMA nodes of these. An init container gets some of those
+// that its pod would get without it, so that containers after it have them again, and whole cores.
+func (p *placing) grow(c *v1.Container, had cpuset.CPUSet, n int, near topology.Nodes) (cpuset.CPUSet, error) {
+	again := p.reusable()
+	from, more, room := p.free.Union(again), n-had.Size(), p.room()
+	_, kind := podspec.Find(&p.pod.Spec, c.Name)
+	if all := room + again.Size(); kind == podspec.Init && all > more {
+		if set, err := p.take(from, again, all, room, near); err == nil {
+			from, again = set, again.Intersection(set)
+		}
+	}
+	got, err := p.take(from, again, more, room, near)
 	if err != nil || had.IsEmpty() {
 		return got, err
 	}
 	var nodes topology.Nodes
-	for _, c := range p.machine.CPUs {
-		if had.Contains(c.ID) {
-			nodes |= topology.NodesOf(c.Node)
+	for _, cpu := range p.machine.CPUs {
+		if had.Contains(cpu.ID) {
+			nodes |= topology.NodesOf(cpu.Node)
 		}
 	}
 	here := from.Intersection(p.machine.Where(func(c machine.CPU) bool { return nodes.Has(c.Node) }))
-	first, parts := cpus.Take(p.machine, here, min(here.Size(), more), p.options, near)
-	rest, short := cpus.Take(p.machine, from.Difference(first), more-first.Size(), p.options, near)
+	first, parts := p.take(here, again.Intersection(here), min(here.Size(), more), room, near)
+	room = max(0, room-first.Difference(again).Size())
+	rest, short := p.take(from.Difference(first), again.Difference(first), more-first.Size(), room, near)
 	if parts == nil && short == nil { // else here are parts of cores
 		got = first.Union(rest)
 	}
 	return had.Union(got), nil
 }
 
-// reusable are the CPUs of init containers that a container may have too: none on which another container may run at
+// take is [cpus.Take] that uses CPUs again if there would otherwise be more than room others, as far as no CPU is
+// farther from the affinity for that.
+func (p *placing) take(from, again cpuset.CPUSet, n, room int, near topology.Nodes) (cpuset.CPUSet, error) {
+	got, err := cpus.Take(p.machine, from, n, p.options, near)
+	if err != nil || got.Difference(again).Size() <= room {
+		return got, err
+	}
+	here := cpus.Near(p.machine, p.options, near)
+	elsewhere := max(0, n-from.Intersection(here).Size())
+	k := min(n-room, again.Size(), again.Intersection(here).Size()+elsewhere)
+	first, parts := cpus.Take(p.machine, again, k, p.options, near)
+	rest, short := cpus.Take(p.machine, from.Difference(first), n-k, p.options, near)
+	if parts == nil && short == nil {
+		got = first.Union(rest)
+	}
+	return got, nil
+}
+
+// room is how many CPUs the pod may get that it does not have: the scheduler has counted no more for it.
+func (p *placing) room() int {
+	return max(0, cpus.ExclusiveOfPod(p.pod, false)-State{p.pod.UID: p.own}.exclusive().Size())
+}
+
+// reusable are the CPUs of init containers that another container may have too: none on which a container may run at
 // the same time.
-func (p *placing) reusable(container string) cpuset.CPUSet {
+func (p *placing) reusable() cpuset.CPUSet {
 	out := cpus.Reusable(&p.pod.Spec, p.own)
 	for c, kind := range podspec.Lasting(&p.pod.Spec) {
-		if kind != podspec.Init && c.Name != container {
+		if kind != podspec.Init {
 			out = out.Difference(p.held[c.Name])
 		}
 	}

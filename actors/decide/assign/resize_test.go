@@ -68,6 +68,8 @@ func TestResize(t *testing.T) {
 		{name: "init containers have ended", had: has(cpuset.New(1, 2, 3), cpuset.New(1)), pod: guaranteed("a", "init 3", "2"), want: "c0: 1-3; c1: 1-2"},
 		{name: "one gives up what an init container had", had: has(cpuset.New(1, 2), cpuset.New(1), cpuset.New(2)), others: cpuset.New(3, 4, 5, 6, 7),
 			pod: guaranteed("a", "init 2", "500m", "2"), want: "now: requested=1, available=0"},
+		{name: "restricted, the same", had: has(cpuset.New(4, 5, 6, 7), cpuset.New(4, 5), cpuset.New(6, 7)), change: restricted,
+			pod: guaranteed("a", "init 4", "1", "3"), want: "now: Topology locality"},
 		{name: "others have them", had: has(cpuset.New(1)), others: cpuset.New(2, 3, 4, 5, 6, 7), pod: guaranteed("a", "2"), want: "now: requested=1, available=0"},
 		{name: "there are not as many", had: has(cpuset.New(1)), pod: guaranteed("a", "8"), want: "never: requested=7, available=6"},
 		{name: "single-numa-node", had: has(cpuset.New(4)), change: one, pod: guaranteed("a", "4"), want: "c0: 4-7"},

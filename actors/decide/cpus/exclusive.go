@@ -75,17 +75,6 @@ func Reusable(spec *v1.PodSpec, assigned map[string]cpuset.CPUSet) cpuset.CPUSet
 	return out
 }
 
-// Released are the CPUs that become free when a container ends: its own, without those that others of its pod have.
-func Released(assigned map[string]cpuset.CPUSet, container string) cpuset.CPUSet {
-	out := assigned[container]
-	for name, cpus := range assigned { // order-free: a difference of sets
-		if name != container {
-			out = out.Difference(cpus)
-		}
-	}
-	return out
-}
-
 // Split divides the CPUs of a pod with resources of its own among its containers, with the feature gate
 // PodLevelResourceManagers and the scope pod. The result has the CPUs of each container but the ephemeral ones. Those
 // that are not entitled share what the others leave; init containers all that sidecars before them leave.

@@ -39,15 +39,7 @@ func Take(t *machine.Topology, free cpuset.CPUSet, n int, o Options, affinity to
 func aligned(t *machine.Topology, free cpuset.CPUSet, n int, o Options, near topology.Nodes) (cpuset.CPUSet, error) {
 	got := cpuset.New()
 	if near != 0 {
-		sockets := map[int]bool{}
-		for _, c := range t.CPUs {
-			if near.Has(c.Node) {
-				sockets[c.Socket] = true
-			}
-		}
-		these := free.Intersection(t.Where(func(c machine.CPU) bool {
-			return near.Has(c.Node) || o.AlignBySocket && sockets[c.Socket]
-		}))
+		these := free.Intersection(Near(t, o, near))
 		var err error
 		if got, err = choose(t, these, min(n, these.Size()), o); err != nil {
 			return cpuset.New(), err
@@ -58,6 +50,19 @@ func aligned(t *machine.Topology, free cpuset.CPUSet, n int, o Options, near top
 		return cpuset.New(), err
 	}
 	return got.Union(rest), nil
+}
+
+// Near are the CPUs of an affinity: those of its nodes, with align-by-socket those of their sockets. Without one, all.
+func Near(t *machine.Topology, o Options, affinity topology.Nodes) cpuset.CPUSet {
+	sockets := map[int]bool{}
+	for _, c := range t.CPUs {
+		if affinity.Has(c.Node) {
+			sockets[c.Socket] = true
+		}
+	}
+	return t.Where(func(c machine.CPU) bool {
+		return affinity == 0 || affinity.Has(c.Node) || o.AlignBySocket && sockets[c.Socket]
+	})
 }
 
 // choose is Take without an affinity and without the guarantee of whole cores.
