@@ -15,7 +15,8 @@
 // single CPUs. Of like parts, those whose surroundings have the fewest free CPUs are used first. The options:
 //
 //	full-pcpus-only                   only whole cores, or an error
-//	distribute-cpus-across-numa       as many CPUs of each node, of as few nodes as possible; packed if that cannot be
+//	distribute-cpus-across-numa       as many CPUs of each node, of all nodes of the affinity, or of as few as possible;
+//	                                  packed if that cannot be
 //	align-by-socket                   an affinity is to the sockets of its nodes
 //	distribute-cpus-across-cores      no whole cores: single CPUs in the order of their numbers, socket by socket
 //	strict-cpu-reservation            nothing else runs on the CPUs of the system

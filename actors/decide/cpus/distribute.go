@@ -20,19 +20,20 @@ type balance struct {
 }
 
 // distribute takes CPUs in equal parts of as few nodes as possible (KEP-2902), in groups of a size that what is needed
-// is a multiple of. It says false, and takes nothing, if that cannot be.
+// is a multiple of. It says false, and takes nothing, if that cannot be. Fewer than least nodes are used only if more
+// cannot be.
 //
-//	for 1, 2, 3 … nodes
+//	for least, least + 1 … nodes, then for 1, 2, 3 …
 //	  each set of so many nodes that can give an equal part, in groups
 //	    each subset of it that can give what does not divide, in turns
 //	  take the one that leaves all nodes of the machine the most alike
-func (a *taker) distribute(group int) bool {
+func (a *taker) distribute(group, least int) bool {
 	var ids []int
 	for _, part := range a.order(a.nodes) {
 		ids = append(ids, part[0].Node)
 	}
 	free, tries := count(a.free, node), maxTries
-	for k := 1; k <= min(len(ids), a.need/group) && tries > 0; k++ {
+	for k := least; k <= min(len(ids), a.need/group) && tries > 0; k++ {
 		var best *balance
 		subsets(ids, k, func(nodes []int) bool {
 			if b := a.evenly(free, nodes, group, &tries); b != nil && (best == nil || b.score < best.score) {
@@ -45,7 +46,7 @@ func (a *taker) distribute(group int) bool {
 			return true
 		}
 	}
-	return false
+	return least > 1 && a.distribute(group, 1)
 }
 
 // evenly is the best way to take CPUs of all of some nodes, nil if there is none.

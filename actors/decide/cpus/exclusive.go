@@ -88,7 +88,7 @@ func Split(t *machine.Topology, pod *v1.Pod, cpus cpuset.CPUSet, o Options) (map
 		n := Exclusive(pod, c, true)
 		switch {
 		case n > 0:
-			got, err := choose(t, left, n, o)
+			got, err := choose(t, left, n, 1, o)
 			if err != nil {
 				return nil, err
 			}

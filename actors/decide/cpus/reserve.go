@@ -29,7 +29,7 @@ func Reserve(t *machine.Topology, named cpuset.CPUSet, milli int64, o Options) (
 	if n > int64(len(t.CPUs)) {
 		return cpuset.New(), fmt.Errorf("cpuManagerPolicy: %d CPUs are reserved, and %d are online", n, len(t.CPUs))
 	}
-	return choose(t, t.All(), int(n), o)
+	return choose(t, t.All(), int(n), 1, o)
 }
 
 // Shared are the CPUs of all containers without their own, given the CPUs of the system and those that containers have

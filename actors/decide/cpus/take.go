@@ -39,13 +39,14 @@ func Take(t *machine.Topology, free cpuset.CPUSet, n int, o Options, affinity to
 func aligned(t *machine.Topology, free cpuset.CPUSet, n int, o Options, near topology.Nodes) (cpuset.CPUSet, error) {
 	got := cpuset.New()
 	if near != 0 {
+		// An affinity to more nodes than CPUs need is for devices near to each of them.
 		these := free.Intersection(Near(t, o, near))
 		var err error
-		if got, err = choose(t, these, min(n, these.Size()), o); err != nil {
+		if got, err = choose(t, these, min(n, these.Size()), near.Size(), o); err != nil {
 			return cpuset.New(), err
 		}
 	}
-	rest, err := choose(t, free.Difference(got), n-got.Size(), o)
+	rest, err := choose(t, free.Difference(got), n-got.Size(), 1, o)
 	if err != nil {
 		return cpuset.New(), err
 	}
@@ -65,8 +66,9 @@ func Near(t *machine.Topology, o Options, affinity topology.Nodes) cpuset.CPUSet
 	})
 }
 
-// choose is Take without an affinity and without the guarantee of whole cores.
-func choose(t *machine.Topology, free cpuset.CPUSet, n int, o Options) (cpuset.CPUSet, error) {
+// choose is Take without an affinity and without the guarantee of whole cores. With distribute-cpus-across-numa, CPUs
+// are of at least as many nodes as are given, if they can be.
+func choose(t *machine.Topology, free cpuset.CPUSet, n, nodes int, o Options) (cpuset.CPUSet, error) {
 	a := newTaker(t, free, n, o)
 	if n > len(a.free) {
 		return cpuset.New(), &ShortError{Requested: n, Available: len(a.free)}
@@ -75,7 +77,7 @@ func choose(t *machine.Topology, free cpuset.CPUSet, n int, o Options) (cpuset.C
 	if o.FullPCPUsOnly {
 		group = perCore(t)
 	}
-	if !o.DistributeAcrossNUMA || n%group != 0 || !a.distribute(group) {
+	if !o.DistributeAcrossNUMA || n%group != 0 || !a.distribute(group, nodes) {
 		a.pack()
 	}
 	return cpuset.New(a.got...), nil

@@ -14,8 +14,9 @@ import (
 )
 
 func TestTake(t *testing.T) {
-	two := shape{2, 1, 1, 4, 2}.build()  // CPUs 0-3,8-11 and 4-7,12-15
-	four := shape{2, 2, 2, 2, 2}.build() // 4 nodes of 8 CPUs, 4 cores and 2 caches
+	two := shape{2, 1, 1, 4, 2}.build()    // CPUs 0-3,8-11 and 4-7,12-15
+	four := shape{2, 2, 2, 2, 2}.build()   // 4 nodes of 8 CPUs, 4 cores and 2 caches
+	large := shape{2, 2, 1, 32, 2}.build() // 4 nodes of 64 CPUs
 	for _, c := range []struct {
 		name string
 		t    *machine.Topology
@@ -38,6 +39,15 @@ func TestTake(t *testing.T) {
 		{"across cores", two, "0-15", 3, Options{DistributeAcrossCores: true}, nil, "0-2"},
 		{"across nodes", two, "0-15", 10, Options{DistributeAcrossNUMA: true}, nil, "0-2,4-6,8-9,12-13"},
 		{"one node is enough", two, "0-15", 6, Options{DistributeAcrossNUMA: true}, nil, "0-2,8-10"},
+		{"across nodes, of each of an affinity", large, "0-255", 176, Options{DistributeAcrossNUMA: true}, []int{0, 1, 2, 3},
+			"0-21,32-53,64-85,96-117,128-149,160-181,192-213,224-245"},
+		{"across nodes, without an affinity", large, "0-255", 176, Options{DistributeAcrossNUMA: true}, nil,
+			"0-29,32-61,64-92,128-156,160-188,192-220"},
+		{"across nodes, of a part of an affinity", two, "0-2,4-7,12-15", 4, Options{DistributeAcrossNUMA: true}, []int{0, 1},
+			"0-1,4,12"},
+		{"across nodes, one of an affinity has too few", two, "0,4-7,12-15", 6, Options{DistributeAcrossNUMA: true}, []int{0, 1},
+			"4-6,12-14"},
+		{"across nodes, and fewer CPUs than an affinity has", two, "0-15", 1, Options{DistributeAcrossNUMA: true}, []int{0, 1}, "0"},
 		{"whole cores across nodes", two, "0-15", 10, Options{DistributeAcrossNUMA: true, FullPCPUsOnly: true}, nil,
 			"0-2,4-5,8-10,12-13"},
 		{"a cache", four, "0-31", 4, Options{AlignByCache: true}, nil, "0-1,16-17"},
