@@ -18,7 +18,7 @@
 //	distribute-cpus-across-numa       as many CPUs of each node, of all nodes of the affinity, or of as few as possible;
 //	                                  packed if that cannot be
 //	align-by-socket                   an affinity is to the sockets of its nodes
-//	distribute-cpus-across-cores      no whole cores: single CPUs in the order of their numbers, socket by socket
+//	distribute-cpus-across-cores      no whole cores: one CPU of each core in turns, free cores first, socket by socket
 //	strict-cpu-reservation            nothing else runs on the CPUs of the system
 //	prefer-align-cpus-by-uncorecache  after whole nodes whole caches, then a cache that has enough
 //

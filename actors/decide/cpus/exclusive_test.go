@@ -132,6 +132,12 @@ func TestReserve(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", c.name, got, err, c.want)
 		}
 	}
+	for id := range m.CPUs {
+		m.CPUs[id].Core = id &^ 1
+	}
+	if got, err := Reserve(m, cpuset.New(), 3000, Options{DistributeAcrossCores: true}); got.String() != "0-2" {
+		t.Errorf("across cores: %s, %v", got, err)
+	}
 	reserved, exclusive := cpuset.New(0, 8), cpuset.New(1, 9)
 	check.Equal(t, Shared(m, reserved, exclusive, Options{}).String(), "0,2-8,10-15", "shared")
 	if got := Shared(m, reserved, exclusive, Options{StrictReservation: true}); got.String() != "2-7,10-15" {

@@ -118,8 +118,26 @@ func (a *taker) pack() {
 		single = a.cores
 	}
 	for _, part := range a.order(single) {
+		if a.o.DistributeAcrossCores {
+			a.spread(part)
+		}
 		a.take(part[:min(a.need, len(part))])
 	}
+}
+
+// spread sorts the free CPUs of a part: one of each core in turns, first of cores of which the fewest are taken.
+func (a *taker) spread(part []machine.CPU) {
+	taken, turns, turn := count(a.t.CPUs, core), map[int]int{}, map[int]int{}
+	for id, n := range count(a.free, core) { // order-free: by key
+		taken[id] -= n
+	}
+	for _, c := range part {
+		turn[c.ID] = turns[c.Core]
+		turns[c.Core]++
+	}
+	slices.SortStableFunc(part, func(x, y machine.CPU) int {
+		return cmp.Or(cmp.Compare(turn[x.ID], turn[y.ID]), cmp.Compare(taken[x.Core], taken[y.Core]))
+	})
 }
 
 // whole takes parts of the last level of a path that are free as a whole.

@@ -2,6 +2,7 @@ package cpus
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/utils/cpuset"
 
@@ -10,7 +11,8 @@ import (
 
 // Reserve are the CPUs of the system, which no container gets alone: those that are named (reservedSystemCPUs), or else
 // as many as are reserved by quantity (kubeReserved and systemReserved), in thousandths of a CPU, rounded up. They are
-// taken as a container's, so with cores in the order of their numbers they are the first cores of the first socket.
+// taken as a container's, so with cores in the order of their numbers they are the first cores of the first socket, or
+// its first CPUs with distribute-cpus-across-cores.
 //
 // The static policy needs at least one. It fails without any, and if the machine does not have them.
 func Reserve(t *machine.Topology, named cpuset.CPUSet, milli int64, o Options) (cpuset.CPUSet, error) {
@@ -28,6 +30,12 @@ func Reserve(t *machine.Topology, named cpuset.CPUSet, milli int64, o Options) (
 	n := (milli + 999) / 1000
 	if n > int64(len(t.CPUs)) {
 		return cpuset.New(), fmt.Errorf("cpuManagerPolicy: %d CPUs are reserved, and %d are online", n, len(t.CPUs))
+	}
+	if o.DistributeAcrossCores { // as in a kubelet v1.37: a state file may give the others to containers
+		t = &machine.Topology{Nodes: t.Nodes, CPUs: slices.Clone(t.CPUs)}
+		for i := range t.CPUs {
+			t.CPUs[i].Core = t.CPUs[i].ID
+		}
 	}
 	return choose(t, t.All(), int(n), 1, o)
 }

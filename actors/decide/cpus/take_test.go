@@ -17,6 +17,11 @@ func TestTake(t *testing.T) {
 	two := shape{2, 1, 1, 4, 2}.build()    // CPUs 0-3,8-11 and 4-7,12-15
 	four := shape{2, 2, 2, 2, 2}.build()   // 4 nodes of 8 CPUs, 4 cores and 2 caches
 	large := shape{2, 2, 1, 32, 2}.build() // 4 nodes of 64 CPUs
+	// Cores 0-1, 2-3, …
+	neighbours := &machine.Topology{Nodes: two.Nodes[:1]}
+	for id := range 16 {
+		neighbours.CPUs = append(neighbours.CPUs, machine.CPU{ID: id, Core: id &^ 1, Socket: id / 8})
+	}
 	for _, c := range []struct {
 		name string
 		t    *machine.Topology
@@ -37,6 +42,14 @@ func TestTake(t *testing.T) {
 		{"near, and the rest elsewhere", two, "0-5", 4, Options{}, []int{1}, "0-1,4-5"},
 		{"full cores", two, "1-15", 2, Options{FullPCPUsOnly: true}, nil, "1,9"},
 		{"across cores", two, "0-15", 3, Options{DistributeAcrossCores: true}, nil, "0-2"},
+		{"across cores that are free first", two, "1-15", 4, Options{DistributeAcrossCores: true}, nil, "1-3,8"},
+		{"across cores, half of them taken", two, "2-15", 2, Options{DistributeAcrossCores: true}, nil, "2-3"},
+		{"across cores, and then the others", two, "2-3,8-15", 4, Options{DistributeAcrossCores: true}, []int{0}, "2-3,8-9"},
+		{"across cores with neighbours", neighbours, "0-7", 4, Options{DistributeAcrossCores: true}, nil, "0,2,4,6"},
+		{"across cores with neighbours, and then the others", neighbours, "0-7", 6, Options{DistributeAcrossCores: true}, nil,
+			"0-4,6"},
+		{"across cores with neighbours, some of them taken", neighbours, "1,3-7", 2, Options{DistributeAcrossCores: true}, nil, "4,6"},
+		{"across cores, as many as there are", neighbours, "1-3,5", 3, Options{DistributeAcrossCores: true}, nil, "1-2,5"},
 		{"across nodes", two, "0-15", 10, Options{DistributeAcrossNUMA: true}, nil, "0-2,4-6,8-9,12-13"},
 		{"one node is enough", two, "0-15", 6, Options{DistributeAcrossNUMA: true}, nil, "0-2,8-10"},
 		{"across nodes, of each of an affinity", large, "0-255", 176, Options{DistributeAcrossNUMA: true}, []int{0, 1, 2, 3},
