@@ -17,7 +17,7 @@ const (
 	SpecHash = "troupe.dev/container-spec-hash"
 	// KubeletHash is the kubelet's hash of a container's spec, as a hexadecimal number. It is
 	// written for a kubelet that takes over the node, which restarts containers with another hash
-	// or none. troupe does not read it.
+	// or none. It is read of a container that a kubelet made.
 	KubeletHash = "io.kubernetes.container.hash"
 	// RestartCount is the attempt, in decimal.
 	RestartCount = "io.kubernetes.container.restartCount"

@@ -4,6 +4,7 @@
 package readback
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -86,7 +87,7 @@ func ListedContainer(c *runtimeapi.Container) (observed.Container, bool) {
 		State:     containerState(c.GetState()),
 		Image:     imageName(c.GetImage()),
 		ImageRef:  c.GetImageRef(),
-		SpecHash:  c.GetAnnotations()[labels.SpecHash],
+		SpecHash:  specHash(c.GetAnnotations()),
 		CreatedAt: nanoseconds(c.GetCreatedAt()),
 	}, ok && name != ""
 }
@@ -104,7 +105,7 @@ func Container(c *runtimeapi.ContainerStatus) (observed.Container, bool) {
 		State:                    containerState(c.GetState()),
 		Image:                    imageName(c.GetImage()),
 		ImageRef:                 c.GetImageRef(),
-		SpecHash:                 a[labels.SpecHash],
+		SpecHash:                 specHash(a),
 		CreatedAt:                nanoseconds(c.GetCreatedAt()),
 		Detailed:                 true,
 		StartedAt:                nanoseconds(c.GetStartedAt()),
@@ -207,6 +208,11 @@ func attempt(m *runtimeapi.ContainerMetadata, annotations map[string]string) uin
 		return 0
 	}
 	return uint32(n)
+}
+
+// specHash is ours; of a container that a kubelet made, the kubelet's.
+func specHash(annotations map[string]string) string {
+	return cmp.Or(annotations[labels.SpecHash], annotations[labels.KubeletHash])
 }
 
 // imageName is the name that the user wrote; runtimes before v1.30 have only the one that the

@@ -46,7 +46,7 @@ func TestContainerOfAKubelet(t *testing.T) {
 		Labels: kubeletLabels("app"), Annotations: kubeletAnnotations(),
 	}
 	want := observed.Container{
-		ID: "c1", Pod: web, Name: "app", Attempt: 3, State: observed.ContainerExited, Image: "r.io/app:1", ImageRef: "r.io/app@sha256:ab",
+		ID: "c1", Pod: web, Name: "app", Attempt: 3, State: observed.ContainerExited, Image: "r.io/app:1", ImageRef: "r.io/app@sha256:ab", SpecHash: "1a2b3c",
 		CreatedAt: time.Unix(1, 0).UTC(), Detailed: true, StartedAt: time.Unix(2, 0).UTC(), FinishedAt: time.Unix(3, 5).UTC(), ExitCode: 137,
 		Reason: "OOMKilled", Message: "m", LogPath: "/l", GraceSeconds: 40, PreStop: `{"exec":{"command":["/bin/true"]}}`, TerminationMessagePolicy: "File",
 	}
@@ -64,7 +64,8 @@ func TestContainerFields(t *testing.T) {
 	}{
 		{"times that are not set", func(c *runtimeapi.ContainerStatus) {}, func(c observed.Container) any { return c.StartedAt.IsZero() && c.FinishedAt.IsZero() }, true},
 		{"our hash", func(c *runtimeapi.ContainerStatus) { c.Annotations["troupe.dev/container-spec-hash"] = "h" }, func(c observed.Container) any { return c.SpecHash }, "h"},
-		{"a kubelet's hash is none", func(*runtimeapi.ContainerStatus) {}, func(c observed.Container) any { return c.SpecHash }, ""},
+		{"a kubelet's hash", func(*runtimeapi.ContainerStatus) {}, func(c observed.Container) any { return c.SpecHash }, "1a2b3c"},
+		{"no hash", func(c *runtimeapi.ContainerStatus) { delete(c.Annotations, "io.kubernetes.container.hash") }, func(c observed.Container) any { return c.SpecHash }, ""},
 		{"attempt from the annotation", func(*runtimeapi.ContainerStatus) {}, func(c observed.Container) any { return c.Attempt }, uint32(3)},
 		{"attempt that is no number", func(c *runtimeapi.ContainerStatus) { c.Annotations["io.kubernetes.container.restartCount"] = "x" }, func(c observed.Container) any { return c.Attempt }, uint32(0)},
 		{"image of an older runtime", func(c *runtimeapi.ContainerStatus) { c.Image = &runtimeapi.ImageSpec{Image: "r.io/app:1"} }, func(c observed.Container) any { return c.Image }, "r.io/app:1"},

@@ -3,13 +3,11 @@ package translate
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"path/filepath"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/utils/dump"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -51,12 +49,8 @@ func containerLabels(pod *v1.Pod, container string) map[string]string {
 // after its pod is gone.
 func containerAnnotations(r *port.CreateContainer) (map[string]string, error) {
 	pod, c := r.Pod, r.Container
-	hash, err := kubeletHash(c)
-	if err != nil {
-		return nil, err
-	}
 	out := map[string]string{
-		labels.KubeletHash:              hash,
+		labels.KubeletHash:              podspec.KubeletHash(c),
 		labels.RestartCount:             strconv.FormatUint(uint64(r.Attempt), 10),
 		labels.TerminationMessagePath:   c.TerminationMessagePath,
 		labels.TerminationMessagePolicy: string(c.TerminationMessagePolicy),
@@ -104,16 +98,4 @@ func containerType(pod *v1.Pod, name string) string {
 	case podspec.Main:
 	}
 	return labels.TypeContainer
-}
-
-// kubeletHash is the kubelet's hash of a container's name and image since v1.31 (HashContainer in
-// pkg/kubelet/container). An older kubelet hashes more, and restarts the container.
-func kubeletHash(c *v1.Container) (string, error) {
-	text, err := json.Marshal(map[string]string{"name": c.Name, "image": c.Image})
-	if err != nil {
-		return "", err
-	}
-	h := fnv.New32a()
-	h.Write([]byte(dump.ForHash(text)))
-	return strconv.FormatUint(uint64(h.Sum32()), 16), nil
 }

@@ -106,8 +106,8 @@ type Container struct {
 	// Image is the requested name, ImageRef the digest or ID that the runtime resolved it to.
 	Image    string
 	ImageRef string
-	// SpecHash is the hash of the container's spec; empty if another agent made the container. An
-	// empty hash never counts as changed: taking over a node from a kubelet restarts nothing.
+	// SpecHash is the hash of the container's spec: our own, or a kubelet's if that made the container. An
+	// empty hash never counts as changed.
 	SpecHash  string
 	CreatedAt time.Time
 	// An inspection fills the rest; then Detailed is true. A list fills only the fields above.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // SpecHash is the hash of what a running container can't be changed to in
@@ -42,15 +44,21 @@ func specHash(c *v1.Container) uint64 {
 // hashDigits is the length of a hash, without what follows it.
 const hashDigits = 16
 
-// sameSpec says whether a container with this observed hash was made from c.
-// An empty hash, or one that isn't ours, never counts as changed.
+// kubeletDigits is the greatest length of a kubelet's hash.
+const kubeletDigits = 8
+
+// sameSpec says whether a container with this observed hash was made from c, by us or by a kubelet. An empty hash,
+// or one that is neither's, never counts as changed.
 func sameSpec(hash string, c *v1.Container) bool {
 	hash, _, _ = strings.Cut(hash, "-")
-	if len(hash) != hashDigits {
+	switch h, err := strconv.ParseUint(hash, 16, 64); {
+	case err != nil:
 		return true
+	case len(hash) <= kubeletDigits:
+		return hash == podspec.KubeletHash(c)
+	default:
+		return len(hash) != hashDigits || h == specHash(c)
 	}
-	h, err := strconv.ParseUint(hash, 16, 64)
-	return err != nil || h == specHash(c)
 }
 
 // sameRequest says whether a container with this observed hash asked for as much

@@ -271,7 +271,18 @@ func TestPlanRunning(t *testing.T) {
 	checkPlans(t, []planCase{
 		{"image changed", runInput, func(in *Input) { in.View.Containers[0].SpecHash = SpecHash(main0(in)); main0(in).Image = "img:2" },
 			"stop a0 30s; Killing! Container a definition changed, will be restarted"},
-		{"image changed, foreign hash", runInput, func(in *Input) { in.View.Containers[0].SpecHash = "1f2e"; main0(in).Image = "img:2" }, ""},
+		{"image changed, foreign hash", runInput, func(in *Input) { in.View.Containers[0].SpecHash = "1f2e3d4c5"; main0(in).Image = "img:2" }, ""},
+		{"image changed, no hash", runInput, func(in *Input) { in.View.Containers[0].SpecHash = ""; main0(in).Image = "img:2" }, ""},
+		{"image of a kubelet's container", runInput, func(in *Input) { in.View.Containers[0].SpecHash = podspec.KubeletHash(main0(in)) }, ""},
+		{"image of a kubelet's container changed", runInput, func(in *Input) {
+			in.View.Containers[0].SpecHash = podspec.KubeletHash(main0(in))
+			main0(in).Image = "img:2"
+		}, "stop a0 30s; Killing! Container a definition changed, will be restarted"},
+		{"image of a kubelet's container changed, in a crash loop", upInput, func(in *Input) {
+			containers(in, exited("a", 1, 1, 0))
+			in.View.Containers[0].SpecHash = podspec.KubeletHash(main0(in))
+			main0(in).Image = "img:2"
+		}, "image a#2"},
 		{"image changed, stopped, of policy Never", upInput, func(in *Input) {
 			containers(in, exited("a", 0, 0, 0))
 			in.View.Containers[0].SpecHash = SpecHash(main0(in))

@@ -1,4 +1,4 @@
-package translate
+package podspec
 
 import (
 	"testing"
@@ -14,6 +14,6 @@ func TestKubeletHash(t *testing.T) {
 		"83200b8e": {Name: "app", Image: "docker.io/library/busybox:latest", Command: []string{"sleep"}},
 		"92c67021": {Name: "web", Image: "troupe.local/demo/web:v1", Stdin: true},
 	} {
-		check.Equal(t, check.Value(kubeletHash(&c))(t), want, "%s %s", c.Name, c.Image)
+		check.Equal(t, KubeletHash(&c), want, "%s %s", c.Name, c.Image)
 	}
 }
