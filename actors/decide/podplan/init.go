@@ -6,7 +6,7 @@ import (
 )
 
 // driveInit runs the init containers one after the other, in the order of the spec. The next one
-// starts when a regular one has ended with code 0, or when a sidecar has started. A sidecar is kept
+// starts when a regular one has succeeded, or when a sidecar has started. A sidecar is kept
 // running as long as the pod runs.
 //
 // Dead init containers may have been removed meanwhile. So what counts is the last one that was
@@ -38,7 +38,8 @@ func (p *planner) driveInit() (initialized, failed bool) {
 		switch {
 		case kind == podspec.Sidecar && got == started:
 		case kind == podspec.Init && got == finished:
-			if n := p.newest(c.Name); n.State != observed.ContainerExited || n.ExitCode != 0 {
+			if n := p.newest(c.Name); n.State != observed.ContainerExited ||
+				podspec.InitFailed(n.ExitCode, n.Reason) {
 				return false, true
 			}
 		default:

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // InspectContainer reads a container's details.
@@ -64,7 +65,7 @@ const oomDelay = 500 * time.Millisecond
 // that it was out of memory may show a moment later.
 func (f *Facts) expectOOM(c *observed.Container, s Situation) {
 	delete(f.LookAgain, c.ID)
-	if c.State != observed.ContainerExited || !c.Detailed || c.ExitCode != exitKilled || c.Reason == oomKilled {
+	if c.State != observed.ContainerExited || !c.Detailed || c.ExitCode != exitKilled || c.Reason == podspec.OOMKilled {
 		return
 	}
 	_, stopped := f.Stopped[c.ID]
@@ -75,10 +76,7 @@ func (f *Facts) expectOOM(c *observed.Container, s Situation) {
 	put(&f.LookAgain, c.ID, s.Now.Add(oomDelay))
 }
 
-const (
-	exitKilled = 137 // 128 + SIGKILL
-	oomKilled  = "OOMKilled"
-)
+const exitKilled = 137 // 128 + SIGKILL
 
 func (InspectContainer) isAction() {}
 func (InspectContainer) isEffect() {}

@@ -98,7 +98,7 @@ func (p *planner) restarts(c *v1.Container, kind podspec.Kind, n *observed.Conta
 	case podspec.Ephemeral:
 		return false
 	case podspec.Init:
-		if n.State == observed.ContainerExited && n.ExitCode == 0 {
+		if n.State == observed.ContainerExited && !podspec.InitFailed(n.ExitCode, n.Reason) {
 			return !p.fresh(n)
 		}
 	case podspec.Main:
@@ -113,6 +113,9 @@ func (p *planner) restarts(c *v1.Container, kind podspec.Kind, n *observed.Conta
 	if n.State == observed.ContainerUnknown {
 		// The exit code is unknown, so no rule on exit codes applies.
 		return kind == podspec.Main || podspec.RestartPolicy(c, p.in.Pod) != v1.RestartPolicyNever
+	}
+	if kind == podspec.Init {
+		return podspec.InitRestartsAfter(c, p.in.Pod, n.ExitCode)
 	}
 	return podspec.RestartsAfter(c, p.in.Pod, n.ExitCode)
 }

@@ -209,6 +209,13 @@ func created(name string, attempt uint32) observed.Container {
 	return c
 }
 
+// outOfMemory is a container that lost a child to the OOM killer, and ended with code 0.
+func outOfMemory(name string) observed.Container {
+	c := exited(name, 0, 0, 0)
+	c.Reason = podspec.OOMKilled
+	return c
+}
+
 func TestPlanInit(t *testing.T) {
 	up := func(sidecar bool) func() Input {
 		return func() Input { in := upInput(); withInit(&in, sidecar); return in }
@@ -223,6 +230,19 @@ func TestPlanInit(t *testing.T) {
 			"inspect i0; a: PodInitializing"},
 		{"failed", up(false), func(in *Input) { containers(in, exited("i", 0, 1, 0)) }, "create i#1 in s0; a: PodInitializing"},
 		{"failed, of policy Never", up(false), func(in *Input) { containers(in, exited("i", 0, 1, 0)); never(in) }, "DONE an init container failed"},
+		{"out of memory, code 0", up(false), func(in *Input) { containers(in, outOfMemory("i")) },
+			"create i#1 in s0; a: PodInitializing"},
+		{"out of memory, code 0, of policy OnFailure", up(false), func(in *Input) {
+			containers(in, outOfMemory("i"))
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		}, "create i#1 in s0; a: PodInitializing"},
+		{"out of memory, code 0, of policy Never", up(false), func(in *Input) { containers(in, outOfMemory("i")); never(in) },
+			"DONE an init container failed"},
+		{"out of memory, code 0, beside main", up(false), func(in *Input) { containers(in, outOfMemory("i"), alive("a", 0)) }, ""},
+		{"main out of memory, code 0, of policy OnFailure", up(false), func(in *Input) {
+			containers(in, exited("i", 0, 0, 0), outOfMemory("a"))
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		}, "DONE all containers have finished"},
 		{"lost, of policy Never", up(false), func(in *Input) {
 			c := alive("i", 0)
 			c.State = observed.ContainerUnknown

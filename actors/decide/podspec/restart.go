@@ -24,6 +24,18 @@ func RestartsAfter(c *v1.Container, pod *v1.Pod, code int32) bool {
 	}
 }
 
+// OOMKilled is the runtime's reason of a container of which a process was killed because it was out of memory.
+const OOMKilled = "OOMKilled"
+
+// InitFailed says whether an init container that exited so has failed. One that was out of memory has, whatever its
+// code: the process that was killed may be a child.
+func InitFailed(code int32, reason string) bool { return code != 0 || reason == OOMKilled }
+
+// InitRestartsAfter says whether an init container that failed is restarted. It may have failed with code 0.
+func InitRestartsAfter(c *v1.Container, pod *v1.Pod, code int32) bool {
+	return RestartsAfter(c, pod, code) || RestartPolicy(c, pod) == v1.RestartPolicyOnFailure
+}
+
 // OverForGood says whether a regular container has ended, by its status, and is not restarted after that: its
 // policy and rules say no. An end that nobody has seen is none.
 func OverForGood(c *v1.Container, pod *v1.Pod, s *v1.ContainerStatus) bool {

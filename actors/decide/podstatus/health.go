@@ -25,7 +25,8 @@ func (c *computer) health(
 		s.Started = ptr.To(started)
 	}
 	if kind == podspec.Init {
-		s.Ready = s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+		end := s.State.Terminated
+		s.Ready = end != nil && !podspec.InitFailed(end.ExitCode, end.Reason)
 		return
 	}
 	s.Ready = started && passes(c.in.Plan.Health[n.ID].Readiness, same && old.Ready)

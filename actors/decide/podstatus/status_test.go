@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
@@ -68,6 +69,13 @@ func exited(name string, attempt uint32, code int32) observed.Container {
 	if code != 0 {
 		c.Reason = "Error"
 	}
+	return c
+}
+
+// outOfMemory is a container that lost a child to the OOM killer, and ended with code 0.
+func outOfMemory(name string) observed.Container {
+	c := exited(name, 0, 0)
+	c.Reason = podspec.OOMKilled
 	return c
 }
 
@@ -338,6 +346,16 @@ func TestCompute(t *testing.T) {
 			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + unready + "; i ended 1 Error; a waits PodInitializing"},
 		{"init failed for good", steps{all(policy(v1.RestartPolicyNever), addInit("i"), containers(exited("i", 0, 1)), ending(stop), sandboxDown)},
 			"Failed; " + down + "; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + failed + "; i ended 1 Error; a waits PodInitializing"},
+		{"init out of memory, code 0, is tried again", steps{all(addInit("i"), containers(outOfMemory("i")))},
+			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + unready + "; i ended 0 OOMKilled; a waits PodInitializing"},
+		{"init out of memory, code 0, of policy OnFailure", steps{all(policy(v1.RestartPolicyOnFailure), addInit("i"), containers(outOfMemory("i")))},
+			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + unready + "; i ended 0 OOMKilled; a waits PodInitializing"},
+		{"init out of memory, code 0, for good", steps{all(policy(v1.RestartPolicyNever), addInit("i"), containers(outOfMemory("i")), ending(stop), sandboxDown)},
+			"Failed; " + down + "; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + failed + "; i ended 0 OOMKilled; a waits PodInitializing"},
+		{"init out of memory, code 0, beside main", steps{all(policy(v1.RestartPolicyNever), addInit("i"), containers(running("a", 0), outOfMemory("i")))},
+			"Running; i ended 0 OOMKilled; " + wellA},
+		{"main out of memory, code 0", steps{all(policy(v1.RestartPolicyOnFailure), containers(outOfMemory("a")), ending(stop), sandboxDown)},
+			"Succeeded; " + down + "; " + done + "; a ended 0 OOMKilled"},
 		{"init done", steps{all(addInit("i"), containers(running("a", 0), exited("i", 0, 0)))}, "Running; i ended 0 Completed ready; " + wellA},
 		{"init done and removed", steps{addInit("i")}, "Running; i ended 0 Completed ready; " + wellA},
 		{"sidecar runs", steps{all(addSidecar("s"), containers(running("a", 0), running("s", 0)))}, "Running; s runs started ready; " + wellA},

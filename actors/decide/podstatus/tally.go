@@ -66,13 +66,13 @@ func (c *computer) count() counts {
 		if podspec.IsSidecar(ct) {
 			n.sidecar(s, c.alive(s), next, next && c.unmade(ct))
 		} else {
-			n.init(s, c.again(ct), next && c.unmade(ct))
+			n.init(s, c.again(ct, podspec.InitRestartsAfter), next, next && c.unmade(ct))
 		}
 	}
 	for i := range c.pod.Spec.Containers {
 		ct := &c.pod.Spec.Containers[i]
 		s := find(c.out.ContainerStatuses, ct.Name)
-		n.main(s, c.alive(s), c.again(ct), c.everStarted(s))
+		n.main(s, c.alive(s), c.again(ct, podspec.RestartsAfter), c.everStarted(s))
 	}
 	return n
 }
@@ -108,7 +108,7 @@ func (c *computer) unmade(ct *v1.Container) bool {
 	if podspec.IsSidecar(ct) {
 		return n.State != observed.ContainerRunning
 	}
-	return n.State != observed.ContainerExited || n.ExitCode != 0
+	return n.State != observed.ContainerExited || podspec.InitFailed(n.ExitCode, n.Reason)
 }
 
 // everStarted says whether a main container was ever started in this life of the pod.
@@ -126,9 +126,11 @@ func (c *computer) everStarted(s *v1.ContainerStatus) bool {
 
 // again says whether a container that ended with a code is restarted: by its policy and rules,
 // because all containers of the pod are restarted, or because it was stopped for that.
-func (c *computer) again(ct *v1.Container) func(code int32) bool {
+func (c *computer) again(
+	ct *v1.Container, restarts func(*v1.Container, *v1.Pod, int32) bool,
+) func(code int32) bool {
 	return func(code int32) bool {
-		if podspec.RestartsAfter(ct, c.pod, code) {
+		if restarts(ct, c.pod, code) {
 			return true
 		}
 		n, _ := c.newest(ct.Name)
@@ -139,9 +141,11 @@ func (c *computer) again(ct *v1.Container) func(code int32) bool {
 	}
 }
 
-func (n *counts) init(s *v1.ContainerStatus, again func(int32) bool, unmade bool) {
+// init counts a regular init container. next: nothing was made after it. Otherwise one that was out of memory and ended
+// with code 0 has not failed: an older agent went on.
+func (n *counts) init(s *v1.ContainerStatus, again func(int32) bool, next, unmade bool) {
 	end := ended(s)
-	if end != nil && end.ExitCode != 0 {
+	if end != nil && (end.ExitCode != 0 || next && podspec.InitFailed(end.ExitCode, end.Reason)) {
 		n.failedInit = n.failedInit || !again(end.ExitCode)
 	}
 	if end == nil || unmade {
@@ -238,5 +242,5 @@ func (c *computer) initialized() bool {
 		return last.State.Running != nil && last.Started != nil && *last.Started
 	}
 	end := ended(last)
-	return end != nil && end.ExitCode == 0
+	return end != nil && !podspec.InitFailed(end.ExitCode, end.Reason)
 }

@@ -3,6 +3,8 @@ package whynot
 import (
 	"fmt"
 	"slices"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // container says why one container is not ready.
@@ -12,11 +14,11 @@ func container(in *Input, c *Container) (Answer, bool) {
 		return Answer{}, false
 	case c.State == waiting:
 		return waits(in, c)
-	case c.State == terminated && (c.ExitCode != 0 || c.Kind != kindInit):
+	case c.State == terminated && (c.failed() || c.Kind != kindInit):
 		return Answer{
 			Text: sentence(fmt.Sprintf("Container %q terminated with exit code %d%s", c.Name, c.ExitCode,
 				said(c.Reason, c.Message))),
-			Next: fmt.Sprintf("See its logs: %s.", logs(in, c)), Wrong: c.ExitCode != 0,
+			Next: fmt.Sprintf("See its logs: %s.", logs(in, c)), Wrong: c.failed(),
 		}, true
 	case c.State == running && c.Kind == kindInit:
 		return Answer{
@@ -26,6 +28,11 @@ func container(in *Input, c *Container) (Answer, bool) {
 		return unready(in, c), true
 	}
 	return Answer{}, false
+}
+
+// failed says whether a container that terminated has failed.
+func (c *Container) failed() bool {
+	return c.ExitCode != 0 || c.Kind == kindInit && podspec.InitFailed(c.ExitCode, c.Reason)
 }
 
 // logs is the command that shows the newest logs of a container. --previous shows those of the

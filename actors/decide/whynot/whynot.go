@@ -185,7 +185,7 @@ func failed(in *Input) Answer {
 		}
 	}
 	for i := range in.Containers {
-		if c := &in.Containers[i]; c.State == terminated && c.ExitCode != 0 && c.Kind != kindEphemeral {
+		if c := &in.Containers[i]; c.State == terminated && c.failed() && c.Kind != kindEphemeral {
 			return Answer{
 				Text: sentence(fmt.Sprintf("The pod has failed: container %q terminated with exit code %d%s", c.Name, c.ExitCode,
 					said(c.Reason, c.Message))),

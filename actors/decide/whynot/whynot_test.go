@@ -66,6 +66,10 @@ func TestExplain(t *testing.T) {
 			in.Phase = "Failed"
 			in.Containers[0] = Container{Name: "app", Kind: "main", State: terminated, Reason: "Error", ExitCode: 3}
 		}}, `The pod has failed: container "app" terminated with exit code 3 (Error).`, "-c app", true},
+		{"failed, an init container out of memory", []func(*Input){func(in *Input) {
+			in.Phase = "Failed"
+			in.Containers[0] = Container{Name: "first", Kind: "init", State: terminated, Reason: "OOMKilled"}
+		}}, `The pod has failed: container "first" terminated with exit code 0 (OOMKilled).`, "-c first", true},
 		{"runtime", []func(*Input){func(in *Input) { in.Runtime, in.RuntimeSince = "connection refused", now.Add(-70*time.Second) }},
 			"The container runtime has not answered for 1m10s: connection refused.", "systemctl status containerd", true},
 		{"not begun", []func(*Input){func(in *Input) {
