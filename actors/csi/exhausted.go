@@ -89,8 +89,12 @@ func (a *actor) exhausted(ctx *kernel.Context[Message], m exhausted) {
 		u := a.pods[uid]
 		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
 			if w := u.uses[name]; w.spec.Key == m.key {
-				a.deps.Reject(w.pod, LimitExceeded, fmt.Sprintf("Node has reached its volume attachment limit, rejecting pod. "+
-					"unattached volumes=[%s]: %s", name, m.text), ctx.Now())
+				why := fmt.Sprintf("Node has reached its volume attachment limit, rejecting pod. unattached volumes=[%s]: %s",
+					name, m.text)
+				a.deps.Events.Record(port.Event{
+					Pod: w.pod, Warning: true, Reason: LimitExceeded, Message: why, At: ctx.Now(),
+				})
+				a.deps.Reject(w.pod, LimitExceeded, why, ctx.Now())
 				break
 			}
 		}

@@ -41,11 +41,14 @@ func TestExhausted(t *testing.T) {
 		r.Advance(time.Minute)
 		r.Keep("pods:", "driver: info")
 		if c.ends {
-			r.WantByListener(name, "driver: info d.example.com",
-				"pods: reject a: VolumeAttachmentLimitExceeded: Node has reached its volume attachment limit, rejecting pod. unattached volumes=[data-1]: takes no more")
+			const why = "VolumeAttachmentLimitExceeded: Node has reached its volume attachment limit, rejecting pod. " +
+				"unattached volumes=[data-1]: takes no more"
+			r.WantByListener(name, "driver: info d.example.com", "pods: reject a: "+why)
+			r.events.Want(name, "a: "+why)
 			continue
 		}
 		r.WantByListener(name)
+		r.events.Want(name)
 	}
 }
 

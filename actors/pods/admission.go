@@ -50,7 +50,7 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	} else if a.rereads(ctx, r) {
 		return false
 	}
-	refused(ctx, r)
+	a.refused(ctx, r)
 	if a.deps.Places != nil && admit.OutOf(r.reject) {
 		a.deps.Places.Refused(assignments.Refused{Pod: r.allocated(), Why: r.reject})
 	}
@@ -129,7 +129,11 @@ func (a *pods) allowed(r *record, pressure admit.Pressure) bool {
 	return false
 }
 
-func refused(ctx *kernel.Context[Message], r *record) {
+// refused says to people that a pod may not run here.
+func (a *pods) refused(ctx *kernel.Context[Message], r *record) {
+	a.deps.Pod.Events.Record(port.Event{
+		Pod: r.Pod, Warning: true, Reason: r.reject.Reason, Message: r.reject.Message, At: ctx.Now(),
+	})
 	ctx.Log().Warn().Str("pod", r.name()).Str("reason", r.reject.Reason).Str("message", r.reject.Message).
 		Msg("pod was not admitted")
 }

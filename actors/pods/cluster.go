@@ -14,7 +14,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // Cluster has the receivers that only a node with an apiserver needs.
@@ -124,9 +123,6 @@ func (a *pods) rejected(ctx *kernel.Context[Message], r *record) {
 		return
 	}
 	r.report.Status = podset.RejectedStatus(r.Pod, r.reject, ctx.Now())
-	a.deps.Pod.Events.Record(port.Event{
-		Pod: r.Pod, Warning: true, Reason: r.reject.Reason, Message: r.reject.Message, At: ctx.Now(),
-	})
 	a.show(r.Pod.UID, r)
 }
 

@@ -234,7 +234,8 @@ func TestJudgedAfterAReboot(t *testing.T) {
 	list := r.listed("a")
 	list.Runtime.Pods[0].Sandboxes[0].State = observed.SandboxNotReady
 	r.tells(node, list, has(podspec.API, "a"), has(podspec.File, ""))
-	r.want("at agent start", []string{"a:"}, "a: assign, 1 sandboxes, stop in 30s: NodeAffinity (failed)")
+	r.want("at agent start", []string{"a:", "event:"}, "a: assign, 1 sandboxes, stop in 30s: NodeAffinity (failed)",
+		"event: a NodeAffinity")
 }
 
 // TestRejectedAfterItBegan: an earlier agent had begun a pod, of which the runtime has nothing. If it is rejected now, an

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // changeNode changes the object of the node, as a user does.
@@ -110,7 +112,9 @@ func TestAdoptedWhateverTheNodeSays(t *testing.T) {
 	w.until(2*time.Minute, "they are judged", func() bool {
 		return c.get("zoned").Status.Phase == v1.PodFailed && c.get("big").Status.Phase == v1.PodFailed && c.ready("plain")
 	})
-	if s, big := c.get("zoned").Status, c.get("big").Status; s.Reason != "NodeAffinity" || big.Reason != "OutOfcpu" {
+	if s, big := c.get("zoned").Status, c.get("big").Status; s.Reason != "NodeAffinity" || big.Reason != "OutOfcpu" ||
+		!strings.HasPrefix(big.Message, "Pod was rejected: ") {
 		w.failf("%+v, %+v", s, big)
 	}
+	check.Count(t, len(w.eventsOf("big", "OutOfcpu")), 1, "%d events say why")
 }

@@ -132,9 +132,11 @@ func DownSince(down []string, s *v1.PodStatus, of map[string]string) []string {
 // Expel is how to stop a pod that has begun, and may not go on: it was rejected after a reboot, or its volume can't be
 // had.
 func Expel(p *v1.Pod, why *admit.Rejection, now time.Time) *podlife.Stop {
+	var shown v1.PodStatus
+	why.Show(&shown)
 	return &podlife.Stop{
 		At: now, Grace: podspec.Grace(p), Fail: true,
-		Reason: why.Reason, Message: why.Message, Why: why.Message,
+		Reason: shown.Reason, Message: shown.Message, Why: why.Message,
 	}
 }
 

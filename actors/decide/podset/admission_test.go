@@ -137,7 +137,9 @@ func TestDownSince(t *testing.T) {
 func TestExpel(t *testing.T) {
 	p, grace := made("a"), int64(7)
 	p.Spec.TerminationGracePeriodSeconds = &grace
-	want := podlife.Stop{At: now, Grace: 7 * time.Second, Fail: true, Reason: "OutOfcpu", Message: "no CPU", Why: "no CPU"}
+	want := podlife.Stop{
+		At: now, Grace: 7 * time.Second, Fail: true, Reason: "OutOfcpu", Message: "Pod was rejected: no CPU", Why: "no CPU",
+	}
 	check.Equal(t, *Expel(p, &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}, now), want, "it")
 }
 
