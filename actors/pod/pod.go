@@ -138,6 +138,7 @@ type pod struct {
 	told     podlife.State
 	troubled string // the trouble last reported to pods
 	down     bool   // as last reported to pods
+	resists  bool   // the same
 	finished bool
 }
 

@@ -209,6 +209,8 @@ type Report struct {
 	Trouble string
 	// Down: nothing of the pod runs any more, but it may still have mounts. Other pods may have its resources.
 	Down bool
+	// Resists: the pod is to end, and the runtime fails to stop a container or sandbox of it.
+	Resists bool
 }
 
 // Finished is sent to pods when nothing of the pod runs or is mounted.

@@ -26,12 +26,14 @@ func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan
 	})
 	p.resizeEvents(ctx, &status, out)
 	same := p.status != nil && podstatus.Equal(p.status, &status)
-	trouble, down := p.trouble(), podstatus.Down(in)
+	down := podstatus.Down(in)
+	trouble, resists := p.trouble()
 	if !same {
 		kept := status // on the heap only if it is kept
 		p.status = &kept
 	}
-	if p.sent != nil && p.told == p.life && p.troubled == trouble && p.down == down {
+	if p.sent != nil && p.told == p.life && p.troubled == trouble && p.down == down &&
+		p.resists == resists {
 		if p.sent == p.status {
 			return again
 		}
@@ -41,8 +43,10 @@ func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan
 		}
 	}
 	p.sent, p.sentAt, p.told, p.troubled, p.down = p.status, ctx.Now(), p.life, trouble, down
+	p.resists = resists
 	p.deps.Report(Report{
 		UID: p.uid, FirstSandbox: p.first, Status: p.status, Life: p.life.String(), Trouble: trouble, Down: down,
+		Resists: resists,
 	})
 	return again
 }
@@ -76,31 +80,34 @@ func (p *pod) unread() bool {
 }
 
 // trouble is the newest failure that blocks the pod and that its status does not show: of
-// inspections, and of the teardown.
-func (p *pod) trouble() string {
+// inspections, and of the teardown. resists: a pod that is to end can't be stopped.
+func (p *pod) trouble() (text string, resists bool) {
 	if p.life == podlife.Terminated {
-		return ""
+		return "", false
 	}
 	var newest podplan.Failure
 	containers := p.facts.ByID()
 	for lane, f := range p.facts.Failures { // order-free: a maximum of all that is shown
-		if p.blocks(lane, &containers) && cmp.Or(f.At.Compare(newest.At), cmp.Compare(f.Message, newest.Message),
+		if !p.blocks(lane, &containers) {
+			continue
+		}
+		resists = resists || p.stop != nil && (lane.Kind == podplan.LaneStop || lane.Kind == podplan.LaneSandbox)
+		if cmp.Or(f.At.Compare(newest.At), cmp.Compare(f.Message, newest.Message),
 			cmp.Compare(f.Reason, newest.Reason), cmp.Compare(f.Count, newest.Count)) > 0 {
 			newest = f
 		}
 	}
 	switch {
 	case newest.Count > 0:
-		return newest.Reason + ": " + newest.Message
+		text = newest.Reason + ": " + newest.Message
 	case p.stop != nil && p.facts.Cgroup.State == podcgroup.Failed:
-		return p.facts.Cgroup.Message
+		text = p.facts.Cgroup.Message
 	case p.stop != nil && p.facts.Claims.Is(claims.Going) && p.facts.Claims.Trouble() != "":
-		return p.facts.Claims.Trouble()
+		text = p.facts.Claims.Trouble()
 	case p.stop != nil:
-		return p.facts.Volumes.Message // empty unless the pod waits for volumes
-	default:
-		return ""
+		text = p.facts.Volumes.Message // empty unless the pod waits for volumes
 	}
+	return text, resists
 }
 
 // blocks reports whether a failed lane still has work. A failure is kept until its lane is used

@@ -4,8 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestTroubleOfOneInstant: of failures at one instant the same is shown each time, whatever the order of the map.
@@ -28,10 +30,32 @@ func TestTroubleOfOneInstant(t *testing.T) {
 			{Kind: podplan.LanePod}: c.pod, {Kind: podplan.LaneSandbox}: c.sandbox,
 		}
 		for range 50 {
-			if got := p.trouble(); got != c.want {
+			if got, _ := p.trouble(); got != c.want {
 				t.Errorf("%s: %s, want %s", name, got, c.want)
 				break
 			}
 		}
+	}
+}
+
+// TestResists: a pod that is to end can't be stopped if the stop of what lives, or of its sandbox, has failed.
+func TestResists(t *testing.T) {
+	alive := observed.Container{ID: "c", Name: "app", State: observed.ContainerRunning}
+	dead := observed.Container{ID: "c", Name: "app", State: observed.ContainerExited}
+	for name, c := range map[string]struct {
+		stop *podlife.Stop
+		kind podplan.LaneKind
+		of   observed.Container
+		want bool
+	}{
+		"a container": {&podlife.Stop{}, podplan.LaneStop, alive, true}, "that has ended": {&podlife.Stop{}, podplan.LaneStop, dead, false},
+		"to be restarted": {nil, podplan.LaneStop, alive, false}, "a sandbox": {&podlife.Stop{}, podplan.LaneSandbox, dead, true},
+		"it can't be read": {&podlife.Stop{}, podplan.LaneInspect, alive, false},
+	} {
+		p := &pod{stop: c.stop}
+		p.facts.View.Containers = []observed.Container{c.of}
+		p.facts.Failures = map[podplan.Lane]podplan.Failure{{Kind: c.kind, Name: "c"}: {Count: 1}}
+		_, got := p.trouble()
+		check.Equal(t, got, c.want, "%s: it resists", name)
 	}
 }

@@ -18,6 +18,7 @@ import (
 func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	switch r.Turn(a.entries(), a.node != nil, podset.Runs(a.runtime[r.Pod.UID])) {
 	case podset.Wait:
+		a.waits(ctx, r)
 		return false
 	case podset.Clean:
 		r.place.held = true

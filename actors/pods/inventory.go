@@ -44,6 +44,8 @@ type Fact struct {
 	Rejected *admit.Rejection
 	// Crash is the last crash of the pod's actor since it reported.
 	Crash *kernel.CrashReport
+	// Behind is which pod of its name it waits for; empty for none.
+	Behind string
 	// Found: the runtime had a part of the pod before this actor began.
 	Found bool
 }
@@ -67,7 +69,8 @@ func (a *pods) inventory(namespace, name string) Inventory {
 		}
 		_, listed := a.runtime[r.Pod.UID]
 		i.Pods = append(i.Pods, Fact{
-			Entry: r.Entry, Ref: r.ref, Report: r.report, Rejected: r.reject, Crash: r.crash, Found: listed || r.found,
+			Entry: r.Entry, Ref: r.ref, Report: r.report, Rejected: r.reject, Crash: r.crash,
+			Behind: a.behind(r), Found: listed || r.found,
 		})
 	}
 	for _, source := range slices.Sorted(maps.Keys(a.wanted)) {

@@ -170,6 +170,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.reconcile(ctx)
 	case NodeRead:
 		a.nodeRead(ctx, m.Number)
+	case Behind:
+		a.isBehind(ctx, m)
 	case AskNode:
 		a.askNodeAgain(ctx)
 	case NodePressure:

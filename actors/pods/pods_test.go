@@ -249,6 +249,63 @@ func TestRejectedAfterItBegan(t *testing.T) {
 	r.want("gc finds its directories", []string{"a:"}, "a: assign, stop in 30s: Evicted (failed)")
 }
 
+// TestBehind: a pod begins when nothing runs of the one before it, which the apiserver has no more. People are told of one
+// that waits for long, again and again.
+func TestBehind(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed("web#old"), has(podspec.File, ""), has(podspec.API, "web#old"), has(podspec.API, "web#new"))
+	r.Advance(50 * time.Second)
+	r.want("for a while", []string{"new:", "event:"})
+	r.Advance(15 * time.Second)
+	r.want("a minute", []string{"new:", "event:"}, "event: new NameInUse")
+	stuck := reports("old", v1.PodRunning, 0)
+	stuck.Trouble = "it is stuck"
+	r.tells(stuck)
+	r.actor.Tell(pods.Query{Reply: func(i pods.Inventory) {
+		check.Equal(t, i.Pods[0].Behind+i.Pods[1].Behind,
+			"waiting for the end of another pod of this name, with the UID old: it is stuck", "it")
+	}})
+	r.Advance(5 * time.Minute)
+	r.want("later", []string{"new:", "event:"}, "event: new NameInUse")
+	down := reports("old", v1.PodFailed, 0)
+	down.Down = true
+	r.tells(down)
+	r.want("nothing of it runs", []string{"new:", "event:"}, "new: assign")
+	r.Advance(time.Hour)
+	r.want("it is told no more", []string{"new:", "event:"})
+	r.in("the old one is not gone", "old Running, new Running")
+}
+
+// TestBehindForEver: a pod of the apiserver that the runtime fails to stop keeps its name for some minutes.
+func TestBehindForEver(t *testing.T) {
+	for name, c := range map[string]struct {
+		resists bool
+		source  podspec.Origin
+		begins  bool
+	}{
+		"it can't be stopped": {true, podspec.API, true}, "it may still end": {false, podspec.API, false},
+		"a static pod": {true, podspec.File, false},
+	} {
+		r := newRig(t, 0)
+		other := podspec.File
+		if c.source == other {
+			other = podspec.API
+		}
+		r.tells(node, r.listed("web#old"), has(c.source, "web#old"), has(other, ""))
+		stuck := reports("old", v1.PodRunning, 0)
+		stuck.Resists = c.resists
+		r.tells(has(c.source, "web#new"), stuck)
+		r.Advance(2 * time.Minute)
+		r.want(name, []string{"new:", "event:"}, "event: new NameInUse")
+		r.Advance(5 * time.Minute)
+		want := []string{"event: new NameInUse"}
+		if c.begins {
+			want = append(want, "new: assign")
+		}
+		r.want(name, []string{"new:", "event:"}, want...)
+	}
+}
+
 // TestPodsActorRestarts: the actor of a pod asks for its assignment, and is told the last status. It has to
 // look at the runtime itself.
 func TestPodsActorRestarts(t *testing.T) {

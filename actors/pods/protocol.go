@@ -136,6 +136,12 @@ type NodeRead struct{ Number uint64 }
 // AskNode is this actor's own timer: it asks again for the Node to be read.
 type AskNode struct{}
 
+// Behind is this actor's own timer: people are told why a pod still waits for another. Again: they were before.
+type Behind struct {
+	UID, Other types.UID
+	Again      bool
+}
+
 // NodePressure says which resources of the node run short: new pods may be refused. From eviction, with each
 // measurement under pressure, and when the pressure ends. Lost: the next measurement repeats it. Twice: as once.
 type NodePressure struct{ admit.Pressure }
@@ -212,6 +218,7 @@ func (Query) isPodsMessage()     {}
 func (Living) isPodsMessage()    {}
 func (NodeSeen) isPodsMessage()  {}
 func (NodeRead) isPodsMessage()  {}
+func (Behind) isPodsMessage()    {}
 func (AskNode) isPodsMessage()   {}
 func (ShowAgain) isPodsMessage() {}
 

@@ -38,7 +38,9 @@ type record struct {
 	// read is the reading of the Node that the pod waits for, or has waited for, 0 for none.
 	read  uint64
 	place place
-	crash *kernel.CrashReport
+	// behind: Behind comes if it still waits for another pod of its name.
+	behind bool
+	crash  *kernel.CrashReport
 	// applied is Pod with the resources of Alloc, for the version appliedTo.
 	applied, appliedTo *v1.Pod
 }
@@ -91,7 +93,7 @@ func (a *pods) entries() iter.Seq[*podset.Entry] {
 }
 
 // occupies says whether a pod has begun and still has its resources: something of it may run.
-func (r *record) occupies() bool { return r.State == podset.Running && !r.report.Down }
+func (r *record) occupies() bool { return r.State == podset.Running && !r.Down }
 
 // beside lists the pods that run beside one, with the resources that are taken by each. One that was admitted, and
 // waits for CPUs of its own, counts already. One of which nothing runs any more does not, nor does one that the

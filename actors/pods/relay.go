@@ -95,8 +95,8 @@ func (a *pods) reported(ctx *kernel.Context[Message], m pod.Report) {
 	if a.deps.Started != nil && podstatus.Started(r.report.Status, m.Status) {
 		a.deps.Started(Started{Pod: r.Pod, Status: m.Status, Seen: r.seen, At: ctx.Now()})
 	}
-	down := m.Down && !r.report.Down
-	m.Down = m.Down || r.report.Down // what it had may be another's by now, whatever its actor doubts
+	down := m.Down && !r.Down
+	r.Down = r.Down || m.Down // what it had may be another's by now, whatever its actor doubts
 	before := r.status()
 	r.report, r.crash = m, nil
 	a.reportedOver(ctx, r, before)

@@ -62,6 +62,9 @@ func TestShow(t *testing.T) {
 		{"but it was here before this agent", func(f *pods.Fact) { f.Report, f.Found = pod.Report{}, true },
 			"file Running Unknown; found in the runtime at agent start; its state is not known yet"},
 		{"it waits for its turn", func(f *pods.Fact) { f.Report, f.State = pod.Report{}, podset.Waiting }, "file Waiting Pending"},
+		{"it waits for another of its name", func(f *pods.Fact) {
+			f.Report, f.State, f.Behind = pod.Report{}, podset.Waiting, "waiting for the end of u1"
+		}, "file Waiting Pending; waiting for the end of u1"},
 		{"it was rejected", func(f *pods.Fact) {
 			f.Report, f.State, f.Rejected = pod.Report{}, podset.Rejected, &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}
 		}, "file Rejected Failed OutOfcpu Pod was rejected: no CPU"},

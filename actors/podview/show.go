@@ -103,6 +103,7 @@ func show(r *pods.Fact) Pod {
 	if r.Again != nil && p.Problem == "" {
 		p.Problem = returning(r)
 	}
+	p.Problem = cmp.Or(p.Problem, r.Behind)
 	if abandoned(r) && r.Again != nil {
 		p.Namespace, p.Name, p.Source = r.Again.Pod.Namespace, r.Again.Pod.Name, r.Again.Origin
 	}

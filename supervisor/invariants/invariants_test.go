@@ -3,6 +3,7 @@ package invariants
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -467,6 +468,33 @@ func TestNumbersBeginAnew(t *testing.T) {
 	r.sandbox("s0", 0, ended, removed)
 	if r.up(); len(r.found) > 0 {
 		t.Errorf("found %v", r.found)
+	}
+}
+
+// TestNameOfAPodThatResists: another pod of its name may run beside one that the runtime has failed to stop for long.
+func TestNameOfAPodThatResists(t *testing.T) {
+	for name, c := range map[string]struct {
+		asked bool
+		after time.Duration
+		wrong int
+	}{
+		"for long": {true, 5 * time.Minute, 0}, "not yet": {true, time.Minute, 1}, "it was not asked to": {false, 5 * time.Minute, 1},
+	} {
+		r := newRig().up()
+		r.tell()
+		for _, of := range []string{"app", "proxy"} {
+			if c.asked {
+				r.call(simcri.StopContainer, fmt.Sprint(r.ref.UID, of, 0))
+			}
+		}
+		r.now = r.now.Add(c.after)
+		spec := r.spec()
+		r.ref.UID, spec.UID = "u2", "u2"
+		r.tell(spec)
+		r.sandbox("s9", 0, made, started)
+		r.container("init", 0, made, started)
+		found := slices.DeleteFunc(r.found, func(v Violation) bool { return v.ID != "I03" })
+		check.Count(t, len(found), c.wrong, name+": %d violations")
 	}
 }
 

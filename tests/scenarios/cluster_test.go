@@ -8,8 +8,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -88,6 +92,65 @@ func TestClusterNameIsUsedAgain(t *testing.T) {
 		t.Error("it is the old one")
 	}
 	w.until(time.Minute, "the old one is gone", func() bool { return len(w.rt.Truth().Runtime.Pods) == 1 && w.host.Pods() == 1 })
+}
+
+// TestClusterNameOfAPodWhoseVolumeHangs: a pod is deleted by force, and its volume can't be unmounted. Another of its name
+// waits for its containers alone, and has its own directories.
+func TestClusterNameOfAPodWhoseVolumeHangs(t *testing.T) {
+	w, c := parallelCluster(t, 1)
+	c.create(aPod("web-0").volume("data"))
+	w.until(10*time.Second, "Ready", func() bool { return c.ready("web-0") })
+	old, hangs := c.get("web-0").UID, true
+	w.host.Fault = func(call machine.Call) machine.Fault {
+		return machine.Fault{Hang: hangs && call.Verb == "UnmountPod" && call.Pod == string(old)}
+	}
+	c.delete("web-0", new(int64))
+	c.create(aPod("web-0").volume("data"))
+	w.until(10*time.Second, "the next one is Ready", func() bool { return c.ready("web-0") })
+	w.run(time.Minute)
+	w.restart()
+	w.until(time.Minute, "so it is after a restart", func() bool { return c.ready("web-0") })
+	w.run(10 * time.Minute)
+	check.Equal(t, w.host.Pods(), 2, "pods on the host")
+	hangs = false
+	w.until(20*time.Minute, "the old one is gone", func() bool { return len(w.rt.Truth().Runtime.Pods) == 1 && w.host.Pods() == 1 })
+	if c.get("web-0").UID == old || c.restarts("web-0", "app") != 0 || !c.ready("web-0") {
+		t.Errorf("the next one: %+v", c.get("web-0").Status)
+	}
+}
+
+// TestClusterNameOfAPodThatCannotBeStopped: the runtime does not stop a pod that was deleted by force. Another of its name
+// begins after some minutes, and goes on when the agent is restarted.
+func TestClusterNameOfAPodThatCannotBeStopped(t *testing.T) {
+	w, c := parallelCluster(t, 1)
+	c.create(aPod("web-0"))
+	w.until(10*time.Second, "Ready", func() bool { return c.ready("web-0") })
+	old, hangs := c.get("web-0").UID, true
+	w.fault = func(call simcri.Call) simcri.Fault {
+		return simcri.Fault{Hang: hangs && call.Method == simcri.StopContainer && call.Pod.UID == old}
+	}
+	c.delete("web-0", new(int64))
+	c.create(aPod("web-0"))
+	w.run(3 * time.Minute)
+	if c.ready("web-0") || len(w.eventsOf("web-0", "NameInUse")) != 1 {
+		t.Errorf("%s, after %q", c.get("web-0").Status.Phase, w.eventsOf("web-0", "NameInUse"))
+	}
+	next := c.get("web-0").UID
+	view := func() podview.Pod {
+		all := w.view().Pods
+		return all[slices.IndexFunc(all, func(p podview.Pod) bool { return p.UID == next })]
+	}
+	check.Has(t, view().Problem, "waiting for the end of another pod of this name, with the UID "+string(old), "it")
+	w.until(4*time.Minute, "the next one is Ready", func() bool { return c.ready("web-0") })
+	w.restart()
+	w.run(10 * time.Second)
+	check.Equal(t, view().Life, podlife.Syncing.String(), "after a restart it is")
+	w.run(10 * time.Minute)
+	hangs = false
+	w.until(20*time.Minute, "the old one is gone", func() bool { return len(w.rt.Truth().Runtime.Pods) == 1 && w.host.Pods() == 1 })
+	if c.get("web-0").UID != next || c.restarts("web-0", "app") != 0 || !c.ready("web-0") {
+		t.Errorf("the next one: %+v", c.get("web-0").Status)
+	}
 }
 
 // TestClusterEnded: a pod that has ended stays as it is, over restarts of the

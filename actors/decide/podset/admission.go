@@ -60,16 +60,14 @@ func (t Turn) String() string {
 // Turn says whether e may begin now, given all pods of the node. known: the Node object was read.
 // runs: the runtime has a ready sandbox of e.
 func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
-	if e.Origin == podspec.Orphan || e.Removal != Kept || e.Eviction != Kept || e.neverStarts() {
+	if e.onlyEnds() {
 		return Clean
 	}
 	if e.Origin == podspec.API && !known && !runs {
 		return Wait // its labels and taints are not known yet
 	}
-	for o := range all {
-		if o != e && nameOf(o.Pod) == nameOf(e.Pod) && o.holdsName() {
-			return Wait
-		}
+	if o := e.Namesake(all); o != nil && !(runs && o.Released()) {
+		return Wait // if both run, an earlier agent did not wait
 	}
 	if runs {
 		return Adopt
@@ -77,16 +75,35 @@ func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
 	return Ask
 }
 
+// Namesake is the pod of its name that must end before e may begin; nil if none must.
+func (e *Entry) Namesake(all iter.Seq[*Entry]) *Entry {
+	if e.State != Waiting || e.onlyEnds() {
+		return nil
+	}
+	for o := range all {
+		if o != e && nameOf(o.Pod) == nameOf(e.Pod) && o.holdsName() {
+			return o
+		}
+	}
+	return nil
+}
+
+// onlyEnds says whether all that is to be done for a pod that waits is to take down what there is of it.
+func (e *Entry) onlyEnds() bool {
+	return e.Origin == podspec.Orphan || e.Removal != Kept || e.Eviction != Kept || e.neverStarts()
+}
+
 // neverStarts says whether a pod of the apiserver is being deleted or has already ended.
 func (e *Entry) neverStarts() bool {
 	return e.Origin == podspec.API && (e.Stop != nil || podspec.Finished(e.Pod))
 }
 
-// holdsName says whether e blocks other pods of its name.
+// holdsName says whether e blocks other pods of its name. One that the apiserver does not have any more blocks none once
+// nothing of it runs, or nobody can stop it: what is left, such as mounts, is by UID.
 func (e *Entry) holdsName() bool {
 	switch e.State {
 	case Running, Finished:
-		return true
+		return !e.Released() || !e.Down && !e.GivenUp
 	case Waiting:
 		return e.Origin == podspec.Orphan
 	case Collecting, Rejected:

@@ -72,6 +72,24 @@ func TestTurn(t *testing.T) {
 		{"a running pod of its name has to end first", func(s *setting) { s.beside[0].State = Running }, Wait},
 		{"and be collected", func(s *setting) { s.beside[0].State = Finished }, Wait},
 		{"but not until nothing is left of it", func(s *setting) { s.beside[0].State = Collecting }, Ask},
+		{"one that the apiserver has no more holds nothing when it is down", func(s *setting) {
+			s.beside[0].State, s.beside[0].Removal, s.beside[0].Down = Running, Told, true
+		}, Ask},
+		{"or when nobody can stop it", func(s *setting) {
+			s.beside[0].State, s.beside[0].Removal, s.beside[0].GivenUp = Running, Told, true
+		}, Ask},
+		{"but until then", func(s *setting) { s.beside[0].State, s.beside[0].Removal = Running, Told }, Wait},
+		{"so does an orphan that was of the apiserver", func(s *setting) {
+			s.beside[0] = &Entry{Pod: Orphan(running(made("web#1"), 0)), Origin: podspec.Orphan, State: Running, Down: true}
+			s.beside[0].Pod.Annotations = map[string]string{podspec.AnnotationSource: string(podspec.API)}
+		}, Ask},
+		{"a static pod until it is unmounted", func(s *setting) {
+			s.beside[0].State, s.beside[0].Origin, s.beside[0].Down = Running, podspec.File, true
+		}, Wait},
+		{"and one that comes back", func(s *setting) {
+			s.beside[0].State, s.beside[0].Removal, s.beside[0].Down = Running, Told, true
+			s.beside[0].Again = &Want{Pod: s.beside[0].Pod, Origin: podspec.API}
+		}, Wait},
 		{"a rejected one holds nothing", func(s *setting) { s.beside[0].State = Rejected }, Ask},
 		{"nor does one that waits too", func(s *setting) { s.beside[0].State = Waiting }, Ask},
 		{"unless it is an orphan, of which something runs", func(s *setting) {
@@ -84,6 +102,9 @@ func TestTurn(t *testing.T) {
 		{"one that runs waits for its predecessor too", func(s *setting) {
 			s.known, s.runs, s.beside[0].State = false, true, Running
 		}, Wait},
+		{"but for one that the apiserver has no more: an earlier agent did not wait", func(s *setting) {
+			s.runs, s.beside[0].State, s.beside[0].Removal = true, Running, Told
+		}, Adopt},
 	} {
 		s := setting{
 			e:     &Entry{Pod: made("web#2"), Origin: podspec.API},

@@ -33,7 +33,8 @@ func (e *Entry) Returns(round uint64) bool {
 // Return begins another life of a pod that has stopped.
 func (e *Entry) Return() {
 	e.Pod, e.Origin, e.State = e.Again.Pod, e.Again.Origin, Next(e.State, Returned)
-	e.Stop, e.Asked, e.Again, e.Removal, e.Eviction, e.Deleted, e.Earlier = nil, nil, nil, Kept, Kept, time.Time{}, true
+	e.Stop, e.Asked, e.Again, e.Removal, e.Eviction, e.Deleted = nil, nil, nil, Kept, Kept, time.Time{}
+	e.Down, e.GivenUp, e.Earlier = false, false, true
 }
 
 // NextLife is the attempt number of the first sandbox of the next life. next is the number from the

@@ -31,6 +31,10 @@ type Entry struct {
 	// after Removal began.
 	Wanted uint64
 	Again  *Want
+	// Down: nothing of it runs any more. It may still have mounts.
+	Down bool
+	// GivenUp: others need not wait for its end, because the runtime fails to stop it.
+	GivenUp bool
 	// Earlier: its containers in the runtime may be from an earlier life.
 	Earlier bool
 }
