@@ -120,8 +120,9 @@ func FromStatus(pod *v1.Pod) *Allocation {
 	a := Of(pod)
 	if own := pod.Status.Resources; own != nil && pod.Spec.Resources != nil {
 		was := *pod.Spec.Resources
-		was.Requests = resizable(was.Requests, own.Requests)
-		was.Limits = resizable(was.Limits, own.Limits)
+		// Resources that the pod does not set as a whole come from its containers.
+		was.Requests = resizable(was.Requests, resourcelist.Only(own.Requests, was.Requests))
+		was.Limits = resizable(was.Limits, resourcelist.Only(own.Limits, was.Limits))
 		a.Pod = &was
 	}
 	for _, list := range [...][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
@@ -133,7 +134,11 @@ func FromStatus(pod *v1.Pod) *Allocation {
 			if list[i].AllocatedResources != nil { // not every agent reports it
 				was.Requests = resizable(was.Requests, list[i].AllocatedResources)
 			}
-			was.Limits = resizable(was.Limits, list[i].Resources.Limits)
+			limits := list[i].Resources.Limits
+			if pod.Spec.Resources != nil { // limits that the container does not ask for are its pod's
+				limits = resourcelist.Only(limits, was.Limits)
+			}
+			was.Limits = resizable(was.Limits, limits)
 			a.Containers[list[i].Name] = was
 		}
 	}

@@ -360,6 +360,30 @@ func TestAllocation(t *testing.T) {
 	}
 }
 
+// TestFromStatusOfAPodWithResources: what the status of a container shows of its pod, and that of a pod of its containers, is
+// no other allocation.
+func TestFromStatusOfAPodWithResources(t *testing.T) {
+	p := pod("p", "1", "1Gi")
+	p.Spec.Resources = &v1.ResourceRequirements{Limits: list("4", "")}
+	p.Spec.Containers[0].Resources.Limits = list("", "2Gi")
+	p.Status.Resources = &v1.ResourceRequirements{Requests: list("1", "1Gi"), Limits: list("4", "2Gi")}
+	p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c", AllocatedResources: list("1", "1Gi"),
+		Resources: &v1.ResourceRequirements{Requests: list("1", "1Gi"), Limits: list("4", "2Gi")}}}
+	if a := podresize.FromStatus(p); a != nil {
+		t.Errorf("it was allocated %+v", a)
+	}
+	for what, change := range map[string]func(s *v1.PodStatus){
+		"the limit of the container": func(s *v1.PodStatus) { s.ContainerStatuses[0].Resources.Limits = list("4", "1Gi") },
+		"the limit of the pod":       func(s *v1.PodStatus) { s.Resources.Limits = list("3", "2Gi") },
+	} {
+		was := p.DeepCopy()
+		change(&was.Status)
+		if podresize.FromStatus(was) == nil {
+			t.Errorf("%s is not heard", what)
+		}
+	}
+}
+
 func TestOrder(t *testing.T) {
 	high := pod("high", "3", "")
 	high.Spec.Priority = new(int32(10))

@@ -33,7 +33,9 @@ func HiddenResize(pod *v1.Pod) string {
 			if c := find(l.shown, l.spec[i].Name); c != nil {
 				has := c.Resources
 				if has != nil && pod.Spec.Resources != nil { // limits that it does not ask for are its pod's
-					has = &v1.ResourceRequirements{Requests: has.Requests, Limits: of(has.Limits, l.spec[i].Resources.Limits)}
+					has = &v1.ResourceRequirements{
+						Requests: has.Requests, Limits: resourcelist.Only(has.Limits, l.spec[i].Resources.Limits),
+					}
 				}
 				if why := otherResources(&l.spec[i].Resources, has, c.AllocatedResources); why != "" {
 					return fmt.Sprintf("generation %d is acknowledged with no resize pending or in progress (conditions: %s), but "+
@@ -45,8 +47,8 @@ func HiddenResize(pod *v1.Pod) string {
 	}
 	if pod.Spec.Resources != nil && s.Resources != nil {
 		// Resources that the pod does not set as a whole come from its containers.
-		has := v1.ResourceRequirements{Requests: of(s.Resources.Requests, pod.Spec.Resources.Requests),
-			Limits: of(s.Resources.Limits, pod.Spec.Resources.Limits)}
+		has := v1.ResourceRequirements{Requests: resourcelist.Only(s.Resources.Requests, pod.Spec.Resources.Requests),
+			Limits: resourcelist.Only(s.Resources.Limits, pod.Spec.Resources.Limits)}
 		if why := otherResources(pod.Spec.Resources, &has, nil); why != "" {
 			return fmt.Sprintf("generation %d is acknowledged with no resize pending or in progress (conditions: %s), but "+
 				"the pod %s",
@@ -67,17 +69,6 @@ func otherResources(asked, has *v1.ResourceRequirements, given v1.ResourceList) 
 	return fmt.Sprintf("has requests %s and limits %s, and asks for requests %s and limits %s",
 		resourcelist.Text(has.Requests), resourcelist.Text(has.Limits), resourcelist.Text(asked.Requests),
 		resourcelist.Text(asked.Limits))
-}
-
-// of returns the quantities in l of the resources in names.
-func of(l, names v1.ResourceList) v1.ResourceList {
-	out := v1.ResourceList{}
-	for name := range names { // order-free: a map again
-		if q, ok := l[name]; ok {
-			out[name] = q
-		}
-	}
-	return out
 }
 
 func equalLists(a, b *v1.ResourceRequirements) bool {

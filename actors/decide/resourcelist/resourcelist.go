@@ -52,6 +52,17 @@ func Raise(to, other v1.ResourceList) {
 	}
 }
 
+// Only are the quantities in l of the resources in names.
+func Only(l, names v1.ResourceList) v1.ResourceList {
+	out := v1.ResourceList{}
+	for name := range names { // order-free: a map again
+		if q, ok := l[name]; ok {
+			out[name] = q
+		}
+	}
+	return out
+}
+
 // Extended says whether a resource is one that others than Kubernetes named: devices, and what an operator or a
 // scheduler counts (API concept "extended resource"). Its name has a domain that is not Kubernetes', and a quota
 // may name it.
