@@ -325,8 +325,11 @@ func TestIdentity(t *testing.T) {
 	other("kind", Decode(encode(t, base()), Source{podspec.HTTP, fromFile.Name}, nodeA, noon))
 	other("node", Decode(encode(t, base()), fromFile, Node{"b"}, noon))
 	own := decodeOne(t, set(base(), "metadata.uid", "my-own"), fromFile)
-	if own.UID != "my-own" || own.Annotations[podspec.AnnotationHash] == "my-own" {
+	if own.UID != "my-own" || own.Annotations[podspec.AnnotationHash] != "my-own" {
 		t.Errorf("UID %s, hash %s", own.UID, own.Annotations[podspec.AnnotationHash])
+	}
+	if len(own.Annotations["troupe.dev/manifest"]) != 36 || first.Annotations["troupe.dev/manifest"] != "" {
+		t.Errorf("content hashes %v, %v", own.Annotations, first.Annotations)
 	}
 }
 

@@ -22,6 +22,9 @@ import (
 // manifest was gone, and began again under the same UID. Absent in its first life.
 const AnnotationLife = "troupe.dev/life"
 
+// AnnotationManifest is the content hash of a manifest that gives its pod a UID. Of other pods the UID is that hash.
+const AnnotationManifest = "troupe.dev/manifest"
+
 // InLife is a static pod in a later life.
 func InLife(pod *v1.Pod, life uint32) *v1.Pod {
 	p := *pod
@@ -33,10 +36,6 @@ func InLife(pod *v1.Pod, life uint32) *v1.Pod {
 // identify gives a pod from a manifest its UID, name, namespace, node and
 // annotations.
 func identify(pod *v1.Pod, tree strictyaml.Tree, source Source, node Node, now time.Time) {
-	hash := contentHash(tree, source, node)
-	if pod.UID == "" {
-		pod.UID = types.UID(hash)
-	}
 	pod.APIVersion, pod.Kind = "v1", "Pod"
 	pod.Name += "-" + strings.ToLower(node.Name)
 	if pod.Namespace == "" {
@@ -46,8 +45,13 @@ func identify(pod *v1.Pod, tree strictyaml.Tree, source Source, node Node, now t
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
+	if hash := contentHash(tree, source, node); pod.UID == "" {
+		pod.UID = types.UID(hash)
+	} else {
+		pod.Annotations[AnnotationManifest] = hash
+	}
 	pod.Annotations[podspec.AnnotationSource] = string(source.Origin)
-	pod.Annotations[podspec.AnnotationHash] = hash
+	pod.Annotations[podspec.AnnotationHash] = string(pod.UID)
 	pod.Annotations[podspec.AnnotationSeen] = now.Format(time.RFC3339Nano)
 	if source.Origin == podspec.File {
 		tolerateNoExecute(pod)

@@ -101,8 +101,9 @@ func keepUnchanged(before, now []*v1.Pod) []*v1.Pod {
 	for i, pod := range now {
 		pods[i] = pod
 		for _, old := range before {
-			// A UID in the manifest does not identify the content.
-			if old.UID == pod.UID && old.Annotations[podspec.AnnotationHash] == pod.Annotations[podspec.AnnotationHash] {
+			same := func(key string) bool { return old.Annotations[key] == pod.Annotations[key] }
+			// A UID in the manifest does not identify the content. An older agent had the content hash in AnnotationHash.
+			if old.UID == pod.UID && same(AnnotationManifest) && same(podspec.AnnotationHash) {
 				pods[i] = old
 			}
 		}

@@ -104,6 +104,22 @@ func TestMergeKeepsAnUnchangedPod(t *testing.T) {
 	}
 }
 
+// TestMergeAfterAnUpgrade: an older agent had the content hash of a pod with a UID of its own where the UID belongs. The
+// pod gets the annotations of today, and nothing that restarts it.
+func TestMergeAfterAnUpgrade(t *testing.T) {
+	now := Read{"a.yaml", Decode(encode(t, set(base(), "metadata.uid", "mine")), fromFile, nodeA, noon)}
+	old := now.Pods[0].DeepCopy()
+	old.Annotations[podspec.AnnotationHash] = old.Annotations[AnnotationManifest]
+	delete(old.Annotations, AnnotationManifest)
+	before := State{Manifests: []Manifest{{Source: "a.yaml", Pods: []*v1.Pod{old}}}}
+	check.Fatal(t, before.Validate())
+	after := Merge(before, []Read{now})
+	got := after.Manifests[0].Pods[0]
+	check.Equal(t, got.Annotations[podspec.AnnotationHash], "mine", "the hash")
+	check.Deep(t, got.Spec, old.Spec, "the spec")
+	check.Equal(t, len(before.Without(after)), 0, "pods that end")
+}
+
 func TestDesiredOverFilesAndURL(t *testing.T) {
 	files := Merge(State{}, []Read{read(t, "z.yaml", "a", "i:1", noon)})
 	url := Merge(State{}, []Read{{"https://x", Decode(encode(t, set(base(), "metadata.name", "a")), Source{podspec.HTTP, "https://x"}, nodeA, noon)}})

@@ -114,9 +114,13 @@ func (p Pair) Name() (namespace, name string) { return p.any().Namespace, p.any(
 // Stands says whether the mirror is the current one of the static pod, so that its status may be
 // written.
 func (p Pair) Stands() bool {
-	return p.Static != nil && p.Mirror != nil && p.Mirror.DeletionTimestamp == nil &&
-		p.Mirror.Annotations[podspec.AnnotationMirror] == p.Static.Annotations[podspec.AnnotationHash] &&
-		p.Mirror.Annotations[manifest.AnnotationLife] == p.Static.Annotations[manifest.AnnotationLife] && !p.Outlived
+	if p.Static == nil || p.Mirror == nil || p.Mirror.DeletionTimestamp != nil || p.Outlived {
+		return false
+	}
+	mirror, static := p.Mirror.Annotations, p.Static.Annotations
+	return mirror[podspec.AnnotationMirror] == static[podspec.AnnotationHash] &&
+		mirror[manifest.AnnotationManifest] == static[manifest.AnnotationManifest] &&
+		mirror[manifest.AnnotationLife] == static[manifest.AnnotationLife]
 }
 
 // Do says what to do. Until all is true, which means that every static pod is known, a mirror

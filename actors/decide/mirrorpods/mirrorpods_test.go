@@ -2,10 +2,13 @@ package mirrorpods
 
 import (
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -51,6 +54,25 @@ func TestDo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUIDOfTheManifest: log collectors find the pod's directories by the mirror's annotation, which is the UID, and an
+// edit under the same UID is seen all the same.
+func TestUIDOfTheManifest(t *testing.T) {
+	read := func(image string) *v1.Pod {
+		text := "apiVersion: v1\nkind: Pod\nmetadata: {name: a, uid: mine}\nspec: {containers: [{name: c, image: " + image + "}]}"
+		source := manifest.Source{Origin: podspec.File, Name: "a.yaml"}
+		return manifest.Decode([]byte(text), source, manifest.Node{Name: "n1"}, time.Unix(0, 0)).Pods[0]
+	}
+	m := New(read("i:1"), &v1.Node{})
+	check.Equal(t, m.Annotations[podspec.AnnotationMirror], "mine", "the hash of the mirror")
+	if !(Pair{Static: read("i:1"), Mirror: m}).Stands() || (Pair{Static: read("i:2"), Mirror: m}).Stands() {
+		t.Error("the mirror must stand until its manifest is edited")
+	}
+	earlier := m.DeepCopy() // as an older agent made it
+	earlier.Annotations[podspec.AnnotationMirror] = earlier.Annotations[manifest.AnnotationManifest]
+	delete(earlier.Annotations, manifest.AnnotationManifest)
+	check.Equal(t, Pair{Static: read("i:1"), Mirror: earlier}.Do(true), Delete, "a mirror of an earlier agent")
 }
 
 func TestPairs(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 const (
 	// AnnotationSource is the pod's Origin.
 	AnnotationSource = "kubernetes.io/config.source"
-	// AnnotationHash changes with the manifest: kubeadm waits for that.
+	// AnnotationHash is the UID: programs find the directories of a mirror pod by it. If the manifest gives no UID, it
+	// changes with the manifest: kubeadm waits for that.
 	AnnotationHash = "kubernetes.io/config.hash"
 	// AnnotationSeen is when the manifest was first seen, RFC 3339 with
 	// nanoseconds.
