@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/cpustate"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	machinery "github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/memorystate"
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
 	"github.com/troupe-dev/troupe/supervisor/host/topology"
 )
@@ -54,6 +55,40 @@ func (l *launch) assignCPUs(context.Context) error {
 func (l *launch) unusable(err error) error {
 	return fmt.Errorf("the state of the CPU manager, %s, can't be used: %w: drain this node, delete the file, and start "+
 		"this agent again", filepath.Join(l.config.Options().RootDir, cpustate.Name), err)
+}
+
+// namePolicies writes the state files that are not there or name another policy, as those of a kubelet name its own:
+// programs look there for the policy (KubeVirt). No container has anything in such a file, or the start was refused.
+func (l *launch) namePolicies(context.Context) error {
+	own := cpustate.State{Policy: cpus.None, Shared: l.machine.assign.Shared(nil)}
+	if l.machine.assign.Static() {
+		own.Policy = cpus.Static
+	}
+	l.replace(cpustate.Name, own.Format(), func(old []byte) bool {
+		s, err := cpustate.Parse(old)
+		return err == nil && s.Policy != own.Policy
+	})
+	inMemory, policy, err := l.noMemory()
+	if err != nil {
+		return err
+	}
+	l.replace(memorystate.Name, inMemory, func(old []byte) bool {
+		s, err := memorystate.Parse(old)
+		return err == nil && s.Policy != policy
+	})
+	return nil
+}
+
+// replace writes a state file that is not there, or is of another policy.
+func (l *launch) replace(name string, data []byte, other func(old []byte) bool) {
+	old, err := l.states.Read(name)
+	if err == nil && (old == nil || other(old)) {
+		err = l.states.Write(name, data)
+	}
+	if err != nil {
+		l.options.Log.Warn().Str("error", err.Error()).Str("file", name).
+			Msg("cannot write which policy this agent has: programs that read it there see another one, or none")
+	}
 }
 
 // ownCPUs is what containers have alone, as of the state file.

@@ -112,7 +112,8 @@ func (l *launch) up(ctx context.Context) (bool, error) {
 	l.say(l.config.Warnings())
 	for _, step := range []func(context.Context) error{
 		l.validate, l.warn, l.takeTurn, l.trace, l.reachRuntime, l.claimRoot, l.tryToListen, l.assignCPUs, l.assignMemory,
-		l.makeCgroups, l.shareRoot, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.sayConfig, l.start,
+		l.makeCgroups, l.shareRoot, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.namePolicies,
+		l.sayConfig, l.start,
 	} {
 		var err error
 		if ctx.Err() == nil {

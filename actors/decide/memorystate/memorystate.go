@@ -127,6 +127,15 @@ func Format(r *memory.Rules, own memory.State) ([]byte, error) {
 	return json.Marshal(f)
 }
 
+// None is the file of memoryManagerPolicy None.
+func None() ([]byte, error) {
+	f := file{}
+	f.PolicyName, f.MachineState = kubelet.NoneMemoryManagerPolicy, state.NUMANodeMap{}
+	f.Entries = state.ContainerMemoryAssignments{}
+	f.Checksum = checksum(&f.MemoryManagerCheckpoint)
+	return json.Marshal(f)
+}
+
 // checksum is the kubelet's: FNV-1a of 32 bits over the content as text.
 func checksum(c *state.MemoryManagerCheckpoint) uint64 {
 	h := fnv.New32a()

@@ -62,6 +62,14 @@ func TestKubeletsFiles(t *testing.T) {
 	}
 }
 
+// TestNone: what the kubelet's own code writes (v1.36.3).
+func TestNone(t *testing.T) {
+	const want = `{"policyName":"None","machineState":{},"checksum":4236770233}`
+	data := check.Value(None())(t)
+	check.Equal(t, string(data), want, "the file")
+	check.Equal(t, check.Value(Parse(data))(t).Policy, "None", "the policy")
+}
+
 func TestBadFiles(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{``, "unexpected end"},

@@ -64,7 +64,7 @@ func read(path string) ([]byte, error) {
 
 // Save implements port.Checkpoints.
 func (c *Store) Save(ctx context.Context, name string, data []byte, done func(error)) {
-	queue(ctx, &c.writes, "SaveCheckpoint", name, func() (struct{}, error) { return struct{}{}, c.write(name, data) },
+	queue(ctx, &c.writes, "SaveCheckpoint", name, func() (struct{}, error) { return struct{}{}, c.Write(name, data) },
 		func(_ struct{}, err error) { done(err) })
 }
 
@@ -101,7 +101,8 @@ func (c *Store) setAside(name string) (string, error) {
 	return to, nil
 }
 
-func (c *Store) write(name string, data []byte) error {
+// Write writes one at once, for the start of the agent.
+func (c *Store) Write(name string, data []byte) error {
 	if len(data) > maxSize {
 		return fmt.Errorf("%s would have %d bytes, more than the %d that a checkpoint may have", c.path(name), len(data),
 			maxSize)
