@@ -207,6 +207,9 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Living:
 		if a.ready() {
 			m.Reply(a.living(m), a.allSeen())
+			if m.Spent {
+				a.collectLingering()
+			}
 		} // else unanswered; gc asks again
 	}
 }

@@ -117,7 +117,7 @@ func (a *pods) finished(ctx *kernel.Context[Message], m pod.Finished) {
 	if r == nil || r.State != podset.Running || r.first != m.FirstSandbox {
 		return
 	}
-	r.State, r.next = podset.Next(r.State, podset.Ended), m.NextSandbox
+	r.State, r.next, r.Alone = podset.Next(r.State, podset.Ended), m.NextSandbox, r.Stop == nil
 	a.show(m.UID, r)
 	a.reconcile(ctx)
 }

@@ -84,8 +84,18 @@ func (a *pods) repeat(ctx *kernel.Context[Message]) {
 func (a *pods) again(uid types.UID, r *record) {
 	r.ref.Tell(pod.AskAgain{})
 	a.placeAgain(r)
-	if r.State == podset.Collecting {
+	if r.State == podset.Collecting && !r.lingers {
 		a.collect(uid, r)
+	}
+}
+
+// collectLingering is called with each sweep of gc.
+func (a *pods) collectLingering() {
+	for _, r := range a.ranked {
+		if r.lingers {
+			r.lingers = false
+			a.collect(r.Pod.UID, r)
+		}
 	}
 }
 

@@ -35,6 +35,8 @@ type Entry struct {
 	Down bool
 	// GivenUp: others need not wait for its end, because the runtime fails to stop it.
 	GivenUp bool
+	// Alone: it ended before anything asked it to stop.
+	Alone bool
 	// Earlier: its containers in the runtime may be from an earlier life.
 	Earlier bool
 }

@@ -16,7 +16,7 @@ import "fmt"
 // Waiting: it has no actor yet.
 // Running: it has an actor. It may be stopping.
 // Finished: nothing of it runs or is mounted. A source still wants it, or has not reported yet.
-// Collecting: garbage collection removes its remains.
+// Collecting: garbage collection removes its remains, now or with its next sweep.
 // Rejected: it was not admitted, and nothing of it runs.
 //
 // A pod that waits for another life, or was rejected for one, has remains of its earlier life, so

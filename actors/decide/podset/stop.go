@@ -35,6 +35,8 @@ const (
 	Release
 	// Collect it: it has stopped, and its remains are removed.
 	Collect
+	// Linger: its remains are removed with the next sweep, so that log collectors find the logs of a short one.
+	Linger
 	// Discard: it waited for another life. The remains of its earlier life are removed.
 	Discard
 )
@@ -46,7 +48,7 @@ func (f Fate) String() string {
 	return fmt.Sprintf("Fate(%d)", uint8(f))
 }
 
-var fates = [...]string{"Stay", "Return", "Pass", "Forget", "Stop", "Release", "Collect", "Discard"}
+var fates = [...]string{"Stay", "Return", "Pass", "Forget", "Stop", "Release", "Collect", "Linger", "Discard"}
 
 // Fate is what to do with the pod in this round. heard: its source has reported.
 func (e *Entry) Fate(round uint64, heard bool) Fate {
@@ -72,6 +74,9 @@ func (e *Entry) Fate(round uint64, heard bool) Fate {
 			return Stop
 		}
 	case Finished:
+		if e.Alone && e.Origin == podspec.API { // others may come back
+			return Linger
+		}
 		return Collect
 	case Collecting:
 	}

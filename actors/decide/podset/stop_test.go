@@ -33,6 +33,7 @@ func TestFate(t *testing.T) {
 	in := func(s State) change { return func(e *Entry) { e.State = s } }
 	of := func(o podspec.Origin) change { return func(e *Entry) { e.Origin = o } }
 	wanted := func(e *Entry) { e.Wanted = round }
+	alone := func(e *Entry) { e.Alone = true }
 	earlier := func(e *Entry) { e.Earlier = true }
 	stopping := func(e *Entry) { e.Stop, e.Removal = stop, Told }
 	for _, c := range []struct {
@@ -54,6 +55,8 @@ func TestFate(t *testing.T) {
 		{"but not twice", with(in(Running), of(podspec.API), stopping), false, Pass},
 		{"one that has ended is collected", in(Finished), false, Collect},
 		{"also one of the apiserver", with(in(Finished), of(podspec.API)), false, Collect},
+		{"later if it ended by itself, so that its logs can be read", with(in(Finished), of(podspec.API), alone), false, Linger},
+		{"but not a static one, which may come back", with(in(Finished), alone), false, Collect},
 		{"once", in(Collecting), false, Pass},
 
 		{"an orphan waits for its actor", with(in(Waiting), orphan), false, Pass},
