@@ -137,10 +137,15 @@ func (r release) contents(format string, t target, staged string) files.Contents
 		return &files.Content{Source: from, Destination: to, FileInfo: &files.ContentFileInfo{Mode: mode, MTime: r.date}}
 	}
 	unit := func(name string) string { return filepath.Join(staged, name) }
+	name, link := program, "kubelet"
+	if format == "rpm" {
+		// SELinux labels a file of this name kubelet_exec_t, and no link: systemd starts it in the kubelet's domain.
+		name, link = link, name
+	}
 	out := files.Contents{
-		file(r.program(t), "/usr/bin/troupe", 0o755),
+		file(r.program(t), "/usr/bin/"+name, 0o755),
 		{
-			Source: "troupe", Destination: "/usr/bin/kubelet", Type: files.TypeSymlink,
+			Source: name, Destination: "/usr/bin/" + link, Type: files.TypeSymlink,
 			FileInfo: &files.ContentFileInfo{MTime: r.date},
 		},
 		file(unit("kubelet.service"), "/usr/lib/systemd/system/kubelet.service", 0o644),

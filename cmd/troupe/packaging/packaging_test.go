@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/goreleaser/nfpm/v2/files"
 )
 
 // TestVersion: the version and its date are those of the first heading that has both.
@@ -46,6 +48,24 @@ func TestChoose(t *testing.T) {
 		}
 		if got != want && (err == nil || !strings.HasPrefix(got, want)) {
 			t.Errorf("%q: %s, want %s", wanted, got, want)
+		}
+	}
+}
+
+// TestProgramOfPackages: in an RPM the program is a file named kubelet, which SELinux knows.
+func TestProgramOfPackages(t *testing.T) {
+	for format, want := range map[string]string{"deb": "troupe, kubelet -> troupe", "rpm": "kubelet, troupe -> kubelet"} {
+		var got []string
+		for _, c := range (release{}).contents(format, target{}, "") {
+			if name, is := strings.CutPrefix(c.Destination, "/usr/bin/"); is {
+				if c.Type == files.TypeSymlink {
+					name += " -> " + c.Source
+				}
+				got = append(got, name)
+			}
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: %s, want %s", format, text, want)
 		}
 	}
 }

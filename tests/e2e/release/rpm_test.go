@@ -37,8 +37,8 @@ func TestRPM(t *testing.T) {
 	check.Equal(t, r.rpm(t, "-q", "--whatprovides", "kubelet"), fmt.Sprintf("troupe-%s-1.x86_64\n", now.Version), "the package that provides a kubelet")
 	r.rpm(t, "-V", "--nofiles", "kubeadm") // what it needs is there
 	r.rpm(t, "-V", "troupe")
-	link := check.Value(os.Readlink(r.file("/usr/bin/kubelet")))(t)
-	check.Equal(t, link, "troupe", "what /usr/bin/kubelet is")
+	link := check.Value(os.Readlink(r.file("/usr/bin/troupe")))(t)
+	check.Equal(t, link, "kubelet", "what /usr/bin/troupe is")
 	check.Fatal(t, os.Rename(r.file(rpmSettings+".rpmsave"), r.file(rpmSettings)))
 
 	// An upgrade of a node that is in use.
