@@ -206,10 +206,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		m.Reply(a.inventory(m.Namespace, m.Name))
 	case Living:
 		if a.ready() {
-			m.Reply(a.living(m), a.allSeen())
-			if m.Spent {
-				a.collectLingering()
-			}
+			a.answerLiving(m)
 		} // else unanswered; gc asks again
 	}
 }

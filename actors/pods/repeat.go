@@ -89,8 +89,12 @@ func (a *pods) again(uid types.UID, r *record) {
 	}
 }
 
-// collectLingering is called with each sweep of gc.
-func (a *pods) collectLingering() {
+// answerLiving answers. What lingers goes with each sweep of gc.
+func (a *pods) answerLiving(m Living) {
+	m.Reply(a.living(m), a.allSeen())
+	if !m.Spent {
+		return
+	}
 	for _, r := range a.ranked {
 		if r.lingers {
 			r.lingers = false

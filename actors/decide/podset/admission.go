@@ -98,8 +98,8 @@ func (e *Entry) neverStarts() bool {
 	return e.Origin == podspec.API && (e.Stop != nil || podspec.Finished(e.Pod))
 }
 
-// holdsName says whether e blocks other pods of its name. One that the apiserver does not have any more blocks none once
-// nothing of it runs, or nobody can stop it: what is left, such as mounts, is by UID.
+// holdsName says whether e blocks other pods of its name. One that the apiserver does not have any more blocks none
+// once nothing of it runs, or nobody can stop it: what is left, such as mounts, is by UID.
 func (e *Entry) holdsName() bool {
 	switch e.State {
 	case Running, Finished:
