@@ -143,7 +143,7 @@ func (p *placing) Take(c *v1.Container, affinity topology.Hint) *admit.Rejection
 // grow adds CPUs to those that a container has, first of the NUMA nodes of these. An init container gets some of those
 // that its pod would get without it, so that containers after it have them again, and whole cores.
 func (p *placing) grow(c *v1.Container, had cpuset.CPUSet, n int, near topology.Nodes) (cpuset.CPUSet, error) {
-	again := p.reusable()
+	again := p.reusable().Difference(had)
 	from, more, room := p.free.Union(again), n-had.Size(), p.room()
 	_, kind := podspec.Find(&p.pod.Spec, c.Name)
 	if all := room + again.Size(); kind == podspec.Init && all > more {
