@@ -45,6 +45,9 @@ type Collect struct {
 	// Abandoned: all that is known of it are directories on the host. No actor has
 	// unmounted its volumes.
 	Abandoned bool
+	// Later: not until the time of the next sweep, unless room is needed. Log collectors look for new files once a minute,
+	// and find the logs of a pod that has ended by itself.
+	Later bool
 }
 
 // Tell asks which pods are being collected. From pods, which restarted and must
@@ -222,6 +225,8 @@ const (
 type collection struct {
 	task
 	stage stage
+	// later: Collect.Later, and it is not begun with.
+	later bool
 	// pending are the effects of this stage; others are late, or of a sweep.
 	pending map[kernel.EffectID]bool
 	failed  bool
@@ -293,8 +298,13 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.missed.Asked()
 		g.deps.Restarted()
 	case Collect:
-		if g.of[m.Ref.UID] == nil {
-			g.rest(ctx, task{m.Ref, m.Abandoned})
+		switch of := (task{m.Ref, m.Abandoned}); {
+		case g.of[m.Ref.UID] != nil:
+		case m.Later:
+			c := newCollection(of)
+			c.later, g.of[m.Ref.UID] = true, c
+		default:
+			g.rest(ctx, of)
 		}
 	case Tell:
 		refs := make([]observed.PodRef, 0, len(g.of))
@@ -323,6 +333,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case Sweep:
 		g.sweepLater(ctx)
+		g.restLater(ctx)
 		g.list(ctx)
 	case found:
 		g.found(ctx, m)
@@ -355,6 +366,15 @@ func (g *gc) rest(ctx *kernel.Context[Message], of task) {
 		ctx.After(rest, settled{})
 	}
 	g.resting = append(g.resting, of.ref.UID)
+}
+
+// restLater has what was to be collected later rest, as what is collected at once.
+func (g *gc) restLater(ctx *kernel.Context[Message]) {
+	for _, uid := range slices.Sorted(maps.Keys(g.of)) {
+		if c := g.of[uid]; c.later {
+			g.rest(ctx, c.task)
+		}
+	}
 }
 
 // settled begins with what rests, if nothing came lately.

@@ -34,7 +34,7 @@ type rig struct {
 	dirs   []types.UID // of pods, on the host
 	ended  []types.UID // are false in living if it is asked with them
 	unseen bool        // a source has not reported
-	// listErr is what the runtime answers to a list instead.
+	// listErr is what the runtime answers to a list of all pods instead.
 	listErr error
 	err     error // of what is asked of links
 	// podDirs and removeContainer answer instead of the rig, if they are there.
@@ -109,6 +109,9 @@ func (r *rig) Record(e port.Event) { r.Say("event of %s: %s %s", e.Node, e.Reaso
 
 func (r *rig) List(_ context.Context, uid string, done func(observed.Runtime, error)) {
 	list, err := observed.Runtime{Pods: slices.Clone(r.pods)}, r.listErr
+	if uid != "" {
+		err = nil
+	}
 	r.Soon(func() { done(list, err) })
 }
 

@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -69,5 +70,29 @@ func TestSpent(t *testing.T) {
 	r.Advance(2 * gcPeriod)
 	if r.Count("remove late1") > 0 || r.Count("logs late before 2") > 0 {
 		t.Errorf("a source is silent: %q", r.Lines())
+	}
+}
+
+// TestRoomBeforeLogs: who needs room gets that of pods that were to be collected later, and is answered when it is there.
+func TestRoomBeforeLogs(t *testing.T) {
+	for _, unseen := range []bool{false, true} {
+		r := newRig(t, exited("job", 1))
+		r.Advance(3 * early)
+		delete(r.living, "job")
+		r.unseen = unseen
+		var removed func(error)
+		r.removeContainer = func(_ context.Context, _ string, done func(error)) { removed = done }
+		r.actor.Tell(Collect{Ref: r.pods[0].Ref, Later: true})
+		r.actor.Tell(Reclaim{Reply: func(err error) { r.Say("reclaimed: %v", err) }})
+		r.Advance(rest / 2)
+		if removed == nil || r.Count("reclaimed: <nil>") > 0 || !unseen && r.Count("logs job before 1") == 0 {
+			t.Fatalf("a source is silent: %v: %q", unseen, r.Lines())
+		}
+		r.removeContainer, r.pods[0].Containers = nil, nil
+		removed(nil)
+		r.Advance(2 * rest)
+		if r.Count("reclaimed: <nil>") != 1 || r.Count("collected job") != 1 {
+			t.Errorf("a source is silent: %v: %q", unseen, r.Lines())
+		}
 	}
 }

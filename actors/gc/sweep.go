@@ -70,6 +70,11 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	if m.reclaiming {
 		policy.MinAge = 0 // room is needed
 		g.reclaims.begin()
+		for uid, c := range g.of { // order-free: a set
+			if c.later {
+				lives[uid] = false // who waits for room waits for its containers and logs
+			}
+		}
 	}
 	plan := podgc.Plan(m.list, lives, policy, ctx.Now())
 	waits := map[string]bool{} // sandboxes of containers that wait
@@ -78,7 +83,7 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 		removing[e.Kind+" "+e.Object] = true
 	}
 	for _, r := range plan {
-		if g.of[r.Pod.UID] != nil {
+		if c := g.of[r.Pod.UID]; c != nil && !(c.later && m.reclaiming) {
 			continue
 		}
 		if removing[removal(r)] || !m.reclaiming && g.waits(ctx, r) || waits[r.ID] {
@@ -94,6 +99,9 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	}
 	g.prune(ctx, m)
 	g.reclaims.settle(nil)
+	if m.reclaiming {
+		g.restLater(ctx)
+	}
 	g.tidy(ctx, m.list, going)
 	if m.err != nil {
 		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list pod directories")

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -59,6 +60,29 @@ func TestSweepAfterALostAnswer(t *testing.T) {
 	r.Forget()
 	r.Advance(5 * time.Second)
 	if r.Count("collected web") != 1 || r.Count("tidy") != 1 {
+		t.Errorf("%q", r.Lines())
+	}
+}
+
+// TestLater: a pod that is to be collected later keeps all in a sweep that is under way. It goes with the next, whether
+// that can look at what there is or not.
+func TestLater(t *testing.T) {
+	r := newRig(t, exited("job", 1))
+	r.Advance(3 * early) // the next sweep is a minute away
+	delete(r.living, "job")
+	r.podDirs = func(done func([]types.UID, error)) {
+		r.podDirs = nil
+		r.actor.Tell(Collect{Ref: r.pods[0].Ref, Later: true})
+		r.Soon(func() { done(nil, nil) })
+	}
+	r.Advance(gcPeriod)
+	if r.podDirs != nil || r.Count("remove job0")+r.Count("logs job before 1") > 0 {
+		t.Fatalf("in the first sweep: %q", r.Lines())
+	}
+	r.actor.Tell(Tell{Reply: func(refs []observed.PodRef) { r.Say("removing %d", len(refs)) }})
+	r.listErr = errors.New("cannot list containers")
+	r.Advance(gcPeriod)
+	if r.Count("removing 1") != 1 || r.Count("collected job") != 1 {
 		t.Errorf("%q", r.Lines())
 	}
 }

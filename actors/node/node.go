@@ -326,7 +326,9 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 		},
 		Checkpoints: c.Ports.Checkpoints,
 		Collecting:  func(reply func([]observed.PodRef)) { b.gc.Tell(gc.Tell{Reply: reply}) },
-		Collect:     func(ref observed.PodRef, abandoned bool) { b.gc.Tell(gc.Collect{Ref: ref, Abandoned: abandoned}) },
+		Collect: func(ref observed.PodRef, abandoned, later bool) {
+			b.gc.Tell(gc.Collect{Ref: ref, Abandoned: abandoned, Later: later})
+		},
 		Retain: func(all, wanted map[types.UID]bool) {
 			b.volumes.Tell(volumes.Retain{Pods: all})
 			b.images.Tell(images.Retain{Pods: all})

@@ -31,8 +31,8 @@ type Deps struct {
 	Cluster *Cluster
 	// Checkpoints store the resources allocated to pods, and the reasons of stops.
 	Checkpoints port.Checkpoints
-	// Collect sends a pod to gc for removal.
-	Collect func(ref observed.PodRef, abandoned bool)
+	// Collect sends a pod to gc for removal: see gc.Collect.
+	Collect func(ref observed.PodRef, abandoned, later bool)
 	// Collecting asks gc which pods it is removing.
 	Collecting func(reply func([]observed.PodRef))
 	// Again: an earlier instance of this node was ended by a crash. gc may still be removing pods for
@@ -206,7 +206,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		m.Reply(a.inventory(m.Namespace, m.Name))
 	case Living:
 		if a.ready() {
-			a.answerLiving(m)
+			m.Reply(a.living(m), a.allSeen())
 		} // else unanswered; gc asks again
 	}
 }

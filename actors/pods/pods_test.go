@@ -464,38 +464,19 @@ func TestRelay(t *testing.T) {
 }
 
 // TestLogsOfAShortPod: log collectors look for new files once in a minute. A pod that had ended before it was deleted is
-// collected with the next sweep, and its successor does not wait for that.
+// collected later, and its successor does not wait for that.
 func TestLogsOfAShortPod(t *testing.T) {
 	r := newRig(t, 0)
-	living := func(ended bool) (out map[types.UID]bool) {
-		r.tells(pods.Living{Spent: true, Ended: ended, Reply: func(m map[types.UID]bool, _ bool) { out = m }})
-		return out
-	}
 	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "job stopped"))
 	deleted := made("stopped")
 	deleted.DeletionTimestamp = &metav1.Time{Time: r.Now()}
 	r.tells(ends("job", 0, 1), wants(podspec.API, made("job"), deleted), ends("stopped", 0, 1))
 	r.Forget()
-	r.tells(has(podspec.API, "job#next"), pods.Repeat{})
-	r.want("both are deleted", []string{"gc:", "next:"}, "gc: collect stopped", "next: assign")
+	r.tells(has(podspec.API, "job#next"))
+	r.want("both are deleted", []string{"gc:", "next:"}, "gc: later collect job", "gc: collect stopped", "next: assign")
 	r.in("it lingers", "job Collecting, stopped Collecting, next Running")
-	if got := living(false); !got["job"] {
-		t.Errorf("its containers go before the others: %v", got)
-	}
-	r.want("a sweep", []string{"gc:"}, "gc: collect job")
-	living(false)
-	r.want("the next one", []string{"gc:"})
-}
-
-// TestRoomBeforeLogs: if room is needed, a sweep removes the logs of pods that linger.
-func TestRoomBeforeLogs(t *testing.T) {
-	r := newRig(t, 0)
-	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "job"), ends("job", 0, 1), has(podspec.API, ""))
-	r.Forget()
-	r.tells(pods.Living{Spent: true, Ended: true, Reply: func(m map[types.UID]bool, _ bool) {
-		r.Say("gc: is told %v", m)
-	}})
-	r.want("gc needs room", []string{"gc:"}, "gc: is told map[job:false]", "gc: collect job")
+	r.tells(pods.AskAgain{})
+	r.want("gc has restarted", []string{"gc:"}, "gc: later collect job", "gc: collect stopped")
 }
 
 // TestLiving: gc is not answered before the runtime is known, and told whether all sources are.

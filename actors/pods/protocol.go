@@ -182,7 +182,7 @@ type SaveAgain struct{}
 // a message. Lost: asked again.
 type Living struct {
 	// Spent, for gc: a pod whose dead containers and logs can go is in living as false. It is one that this node has
-	// evicted; with Ended, any of the apiserver that never runs again. Pods that linger are collected after the reply.
+	// evicted; with Ended, any of the apiserver that never runs again.
 	Spent, Ended bool
 	// Up leaves out pods of which nothing runs or is mounted: those that were not admitted, and those that have ended.
 	Up    bool

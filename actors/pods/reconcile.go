@@ -145,8 +145,6 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 		case podset.Collect:
 			r.State = podset.Next(r.State, podset.Removed)
 			a.collect(uid, r)
-		case podset.Linger:
-			r.State, r.lingers = podset.Next(r.State, podset.Removed), true
 		case podset.Discard:
 			a.discard(uid, r)
 		}

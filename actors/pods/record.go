@@ -32,7 +32,6 @@ type record struct {
 	saved    bool
 	view     *observed.Pod // for the first Assign
 	found    bool          // the runtime had a part of it when it began
-	lingers  bool          // gc collects it with its next sweep
 	ref      kernel.Ref[pod.Message]
 	report   pod.Report // the last one; its status is nil if there was none
 	reject   *admit.Rejection
@@ -122,10 +121,6 @@ func (a *pods) uids() []types.UID {
 func (a *pods) living(m Living) map[types.UID]bool {
 	living := make(map[types.UID]bool, len(a.of))
 	for uid, r := range a.of { // order-free: a set
-		if r.lingers && m.Spent {
-			living[uid] = !m.Ended
-			continue
-		}
 		if r.State == podset.Collecting || r.State == podset.Finished && m.Up ||
 			r.State == podset.Rejected && (m.Up || m.Spent && a.left(r)) {
 			continue

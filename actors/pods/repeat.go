@@ -84,25 +84,12 @@ func (a *pods) repeat(ctx *kernel.Context[Message]) {
 func (a *pods) again(uid types.UID, r *record) {
 	r.ref.Tell(pod.AskAgain{})
 	a.placeAgain(r)
-	if r.State == podset.Collecting && !r.lingers {
+	if r.State == podset.Collecting {
 		a.collect(uid, r)
 	}
 }
 
-// answerLiving answers. What lingers goes with each sweep of gc.
-func (a *pods) answerLiving(m Living) {
-	m.Reply(a.living(m), a.allSeen())
-	if !m.Spent {
-		return
-	}
-	for _, r := range a.ranked {
-		if r.lingers {
-			r.lingers = false
-			a.collect(r.Pod.UID, r)
-		}
-	}
-}
-
 func (a *pods) collect(uid types.UID, r *record) {
-	a.deps.Collect(observed.PodRef{UID: uid, Namespace: r.Pod.Namespace, Name: r.Pod.Name}, r.abandoned())
+	ref := observed.PodRef{UID: uid, Namespace: r.Pod.Namespace, Name: r.Pod.Name}
+	a.deps.Collect(ref, r.abandoned(), r.Lingers())
 }

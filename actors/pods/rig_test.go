@@ -99,10 +99,13 @@ func (r *rig) deps() *pods.Deps {
 				r.Say("mirrors: %v, all %v", names, m.Seen)
 			},
 		},
-		Collect: func(ref observed.PodRef, abandoned bool) {
+		Collect: func(ref observed.PodRef, abandoned, later bool) {
 			what := "collect"
-			if abandoned {
+			switch {
+			case abandoned:
 				what = "collect abandoned"
+			case later:
+				what = "later collect"
 			}
 			r.Say("gc: %s %s", what, ref.UID)
 		},

@@ -35,8 +35,6 @@ const (
 	Release
 	// Collect it: it has stopped, and its remains are removed.
 	Collect
-	// Linger: its remains are removed with the next sweep, so that log collectors find the logs of a short one.
-	Linger
 	// Discard: it waited for another life. The remains of its earlier life are removed.
 	Discard
 )
@@ -48,7 +46,7 @@ func (f Fate) String() string {
 	return fmt.Sprintf("Fate(%d)", uint8(f))
 }
 
-var fates = [...]string{"Stay", "Return", "Pass", "Forget", "Stop", "Release", "Collect", "Linger", "Discard"}
+var fates = [...]string{"Stay", "Return", "Pass", "Forget", "Stop", "Release", "Collect", "Discard"}
 
 // Fate is what to do with the pod in this round. heard: its source has reported.
 func (e *Entry) Fate(round uint64, heard bool) Fate {
@@ -74,9 +72,6 @@ func (e *Entry) Fate(round uint64, heard bool) Fate {
 			return Stop
 		}
 	case Finished:
-		if e.Alone && e.Origin == podspec.API { // others may come back
-			return Linger
-		}
 		return Collect
 	case Collecting:
 	}
@@ -87,6 +82,10 @@ func (e *Entry) Fate(round uint64, heard bool) Fate {
 func RemovalStop(p *v1.Pod, now time.Time) *podlife.Stop {
 	return &podlife.Stop{At: now, Grace: podspec.Grace(p), Why: NotWanted}
 }
+
+// Lingers says whether the remains of e are removed later than at once, so that log collectors find the logs of a short
+// pod. One of another source may come back.
+func (e *Entry) Lingers() bool { return e.Alone && e.Origin == podspec.API }
 
 // Deletion is how to stop a pod that the apiserver deletes; nil if it does not. since is when the
 // node first knew of the deletion, zero before. Deletion returns the updated since. A later version

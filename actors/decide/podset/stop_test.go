@@ -33,7 +33,6 @@ func TestFate(t *testing.T) {
 	in := func(s State) change { return func(e *Entry) { e.State = s } }
 	of := func(o podspec.Origin) change { return func(e *Entry) { e.Origin = o } }
 	wanted := func(e *Entry) { e.Wanted = round }
-	alone := func(e *Entry) { e.Alone = true }
 	earlier := func(e *Entry) { e.Earlier = true }
 	stopping := func(e *Entry) { e.Stop, e.Removal = stop, Told }
 	for _, c := range []struct {
@@ -55,8 +54,6 @@ func TestFate(t *testing.T) {
 		{"but not twice", with(in(Running), of(podspec.API), stopping), false, Pass},
 		{"one that has ended is collected", in(Finished), false, Collect},
 		{"also one of the apiserver", with(in(Finished), of(podspec.API)), false, Collect},
-		{"later if it ended by itself, so that its logs can be read", with(in(Finished), of(podspec.API), alone), false, Linger},
-		{"but not a static one, which may come back", with(in(Finished), alone), false, Collect},
 		{"once", in(Collecting), false, Pass},
 
 		{"an orphan waits for its actor", with(in(Waiting), orphan), false, Pass},
@@ -76,6 +73,22 @@ func TestFate(t *testing.T) {
 		e := &Entry{Pod: made("a"), Origin: podspec.File, Wanted: round - 1}
 		c.change(e)
 		check.Equal(t, e.Fate(round, !c.unheard), c.want, "%s", c.name)
+	}
+}
+
+// TestLingers: the logs of a pod that ended by itself can be read for a while. A static pod may come back.
+func TestLingers(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		alone  bool
+		origin podspec.Origin
+		want   bool
+	}{
+		{"it ended by itself", true, podspec.API, true}, {"it was stopped", false, podspec.API, false},
+		{"a static pod", true, podspec.File, false},
+	} {
+		e := &Entry{Pod: made("a"), Origin: c.origin, Alone: c.alone}
+		check.Equal(t, e.Lingers(), c.want, "%s", c.name)
 	}
 }
 
