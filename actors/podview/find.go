@@ -14,7 +14,7 @@ import (
 // find returns the pods of a name, or all, the newest first. all is in order of age.
 func find(all []pods.Fact, namespace, name string) (out []*v1.Pod) {
 	for _, r := range slices.Backward(all) {
-		if r.Origin == podspec.Orphan || name != "" && (r.Pod.Name != name || r.Pod.Namespace != namespace) {
+		if r.Origin == podspec.Orphan || gone(&r) || name != "" && (r.Pod.Name != name || r.Pod.Namespace != namespace) {
 			continue
 		}
 		p := *r.Pod

@@ -162,12 +162,15 @@ func TestRemoved(t *testing.T) {
 	removed, back := fact("removed", podset.Running), fact("back", podset.Running)
 	removed.Removal, back.Removal = podset.Noting, podset.Told
 	back.Again = &podset.Want{Pod: made("back"), Origin: podspec.File}
-	v := viewOf("n1", pods.Inventory{Pods: []pods.Fact{fact("kept", podset.Running), removed, back}, Mirrors: 3}, noCalls)
+	collected, soon := fact("collected", podset.Collecting), fact("soon", podset.Collecting)
+	soon.Removal, soon.Again = podset.Told, back.Again
+	all := []pods.Fact{fact("kept", podset.Running), removed, back, collected, soon}
+	v := viewOf("n1", pods.Inventory{Pods: all, Mirrors: 3}, noCalls)
 	got := fmt.Sprint(v.Mirrors)
 	for _, p := range v.Pods {
 		got += fmt.Sprint(" ", p.Name, " ", p.Removed)
 	}
-	check.Equal(t, got, "3 back false kept false removed true", "it")
+	check.Equal(t, got, "3 back false collected true kept false removed true soon false", "it")
 }
 
 func TestWaitingFor(t *testing.T) {
@@ -218,12 +221,14 @@ func TestFind(t *testing.T) {
 	other.Rejected = &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}
 	orphan := fact("web", podset.Running)
 	orphan.Origin = podspec.Orphan
-	all := []pods.Fact{old, other, orphan, next}
+	back := fact("back", podset.Collecting)
+	back.Again = &podset.Want{Pod: made("back"), Origin: podspec.File}
+	all := []pods.Fact{old, other, orphan, fact("db", podset.Collecting), next, back}
 	for _, c := range []struct{ namespace, name, want string }{
 		{"default", "web", "web Pending, web Running, "},
 		{"default", "db", "db Failed, "},
 		{"other", "web", ""},
-		{"", "", "web Pending, db Failed, web Running, "},
+		{"", "", "back Pending, web Pending, db Failed, web Running, "},
 	} {
 		got := ""
 		for _, p := range find(all, c.namespace, c.name) {

@@ -67,6 +67,9 @@ const unseen = "found in the runtime at agent start; its state is not known yet"
 // abandoned: only the UID of the pod is known.
 func abandoned(f *pods.Fact) bool { return f.Pod.Name == "" }
 
+// gone: it has ended, no source has it, and its remains are removed, soon or later.
+func gone(f *pods.Fact) bool { return f.State == podset.Collecting && f.Again == nil }
+
 // problem describes the last crash of a pod's actor.
 func problem(f *pods.Fact) string {
 	if f.Crash == nil {
@@ -93,7 +96,7 @@ func show(r *pods.Fact) Pod {
 	p := Pod{
 		Namespace: r.Pod.Namespace, Name: r.Pod.Name, UID: r.Pod.UID, Source: r.Origin,
 		Life: r.State.String(), Phase: string(v1.PodPending), Containers: []Container{}, Problem: problem(r),
-		Priority: r.Pod.Spec.Priority, Removed: r.Removal != podset.Kept && r.Again == nil,
+		Priority: r.Pod.Spec.Priority, Removed: r.Removal != podset.Kept && r.Again == nil || gone(r),
 	}
 	if r.Rejected != nil {
 		var s v1.PodStatus
