@@ -207,9 +207,11 @@ type Report struct {
 	Life string
 	// Trouble is what blocks the pod, if the status does not show it.
 	Trouble string
-	// Down: nothing of the pod runs any more, but it may still have mounts. Other pods may have its resources.
+	// Down: nothing of the pod runs any more, and its claims are released, but it may still have mounts. Other pods may
+	// have its resources.
 	Down bool
-	// Resists: the pod is to end, and the runtime fails to stop a container or sandbox of it.
+	// Resists: the pod is to end, and the runtime fails to stop a container or sandbox of it, or a driver to release a
+	// claim.
 	Resists bool
 }
 

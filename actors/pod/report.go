@@ -80,7 +80,7 @@ func (p *pod) unread() bool {
 }
 
 // trouble is the newest failure that blocks the pod and that its status does not show: of
-// inspections, and of the teardown. resists: a pod that is to end can't be stopped.
+// inspections, and of the teardown. resists is Report.Resists.
 func (p *pod) trouble() (text string, resists bool) {
 	if p.life == podlife.Terminated {
 		return "", false
@@ -97,17 +97,18 @@ func (p *pod) trouble() (text string, resists bool) {
 			newest = f
 		}
 	}
+	held := p.stop != nil && p.facts.Claims.Is(claims.Going) && p.facts.Claims.Trouble() != ""
 	switch {
 	case newest.Count > 0:
 		text = newest.Reason + ": " + newest.Message
 	case p.stop != nil && p.facts.Cgroup.State == podcgroup.Failed:
 		text = p.facts.Cgroup.Message
-	case p.stop != nil && p.facts.Claims.Is(claims.Going) && p.facts.Claims.Trouble() != "":
+	case held:
 		text = p.facts.Claims.Trouble()
 	case p.stop != nil:
 		text = p.facts.Volumes.Message // empty unless the pod waits for volumes
 	}
-	return text, resists
+	return text, resists || held
 }
 
 // blocks reports whether a failed lane still has work. A failure is kept until its lane is used

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
@@ -38,7 +39,8 @@ func TestTroubleOfOneInstant(t *testing.T) {
 	}
 }
 
-// TestResists: a pod that is to end can't be stopped if the stop of what lives, or of its sandbox, has failed.
+// TestResists: a pod that is to end resists if the stop of what lives, or of its sandbox, has failed, or if its claims
+// can't be released.
 func TestResists(t *testing.T) {
 	alive := observed.Container{ID: "c", Name: "app", State: observed.ContainerRunning}
 	dead := observed.Container{ID: "c", Name: "app", State: observed.ContainerExited}
@@ -55,6 +57,23 @@ func TestResists(t *testing.T) {
 		p := &pod{stop: c.stop}
 		p.facts.View.Containers = []observed.Container{c.of}
 		p.facts.Failures = map[podplan.Lane]podplan.Failure{{Kind: c.kind, Name: "c"}: {Count: 1}}
+		_, got := p.trouble()
+		check.Equal(t, got, c.want, "%s: it resists", name)
+	}
+	const absent = "its driver is not registered"
+	for name, c := range map[string]struct {
+		stop *podlife.Stop
+		of   claims.Pod
+		want bool
+	}{
+		"claims":                        {&podlife.Stop{}, claims.Pod{State: claims.Going, Message: absent}, true},
+		"that are released":             {&podlife.Stop{}, claims.Pod{State: claims.Released}, false},
+		"just now":                      {&podlife.Stop{}, claims.Pod{State: claims.Going}, false},
+		"that are not there yet":        {&podlife.Stop{}, claims.Pod{State: claims.Pending, Message: absent}, false},
+		"of a pod that ended by itself": {nil, claims.Pod{State: claims.Going, Message: absent}, false},
+	} {
+		p := &pod{stop: c.stop}
+		p.facts.Claims = &c.of
 		_, got := p.trouble()
 		check.Equal(t, got, c.want, "%s: it resists", name)
 	}

@@ -36,8 +36,8 @@ func (a *pods) waits(ctx *kernel.Context[Message], r *record) {
 	}
 }
 
-// isBehind tells people of a pod that still waits for another. If the other can't be stopped, the apiserver has it no
-// more, and people know of it, it waits no longer: to delete by force what the runtime can't stop has to help.
+// isBehind tells people of a pod that still waits for another. If the other resists, the apiserver has it no more, and
+// people know of it, it waits no longer: to delete by force what can't be ended has to help.
 func (a *pods) isBehind(ctx *kernel.Context[Message], m Behind) {
 	r := a.of[m.UID]
 	if r == nil {
@@ -51,7 +51,7 @@ func (a *pods) isBehind(ctx *kernel.Context[Message], m Behind) {
 	}
 	if o.GivenUp = m.Again && o.Released() && o.report.Resists; o.GivenUp {
 		ctx.Log().Warn().Str("pod", r.name()).Str("uid", string(m.Other)).
-			Msg("a pod that is gone from apiserver can't be stopped; another of its name begins beside it")
+			Msg("a pod that is gone from apiserver does not end; another of its name begins beside it")
 		why += "; waiting no longer"
 	}
 	a.deps.Pod.Events.Record(port.Event{Pod: r.Pod, Warning: true, Reason: nameInUse, Message: why, At: ctx.Now()})

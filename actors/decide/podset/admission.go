@@ -99,7 +99,7 @@ func (e *Entry) neverStarts() bool {
 }
 
 // holdsName says whether e blocks other pods of its name. One that the apiserver does not have any more blocks none
-// once nothing of it runs, or nobody can stop it: what is left, such as mounts, is by UID.
+// once it is down, or was given up: what else is left, such as mounts, is by UID.
 func (e *Entry) holdsName() bool {
 	switch e.State {
 	case Running, Finished:

@@ -31,9 +31,9 @@ type Entry struct {
 	// after Removal began.
 	Wanted uint64
 	Again  *Want
-	// Down: nothing of it runs any more. It may still have mounts.
+	// Down: nothing of it runs any more, and its claims are released. It may still have mounts.
 	Down bool
-	// GivenUp: others need not wait for its end, because the runtime fails to stop it.
+	// GivenUp: others need not wait for its end, because the runtime fails to stop it, or a driver to release its claims.
 	GivenUp bool
 	// Alone: it ended before anything asked it to stop.
 	Alone bool
