@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -15,22 +14,22 @@ const (
 	nameInUse = "NameInUse"
 )
 
-// behind is which pod must end before r may begin, and what is in its way; empty for none.
-func (a *pods) behind(r *record) string {
-	o := r.Namesake(a.entries())
-	if o == nil {
-		return ""
+// behind is the pod that must end before r may begin, nil for none, and what is in its way.
+func (a *pods) behind(r *record) (*record, string) {
+	e := r.Namesake(a.entries())
+	if e == nil {
+		return nil, ""
 	}
-	text := fmt.Sprintf("waiting for the end of another pod of this name, with the UID %s", o.Pod.UID)
-	if why := a.of[o.Pod.UID].report.Trouble; why != "" {
-		text += ": " + why
+	o, why := a.of[e.Pod.UID], "waiting for the end of another pod of this name, with the UID "+string(e.Pod.UID)
+	if o.report.Trouble != "" {
+		why += ": " + o.report.Trouble
 	}
-	return text
+	return o, why
 }
 
 // waits has people told of a pod that goes on waiting for another of its name.
 func (a *pods) waits(ctx *kernel.Context[Message], r *record) {
-	if o := r.Namesake(a.entries()); o != nil && !r.behind {
+	if o, _ := a.behind(r); o != nil && !r.behind {
 		r.behind = true
 		ctx.After(behindFor, Behind{UID: r.Pod.UID, Other: o.Pod.UID})
 	}
@@ -44,8 +43,8 @@ func (a *pods) isBehind(ctx *kernel.Context[Message], m Behind) {
 		return
 	}
 	r.behind = false
-	why, o := a.behind(r), a.of[m.Other]
-	if e := r.Namesake(a.entries()); e == nil || o == nil || e != &o.Entry {
+	o, why := a.behind(r)
+	if o == nil || o.Pod.UID != m.Other {
 		a.waits(ctx, r)
 		return
 	}

@@ -68,9 +68,10 @@ func (a *pods) inventory(namespace, name string) Inventory {
 			continue
 		}
 		_, listed := a.runtime[r.Pod.UID]
+		_, behind := a.behind(r)
 		i.Pods = append(i.Pods, Fact{
 			Entry: r.Entry, Ref: r.ref, Report: r.report, Rejected: r.reject, Crash: r.crash,
-			Behind: a.behind(r), Found: listed || r.found,
+			Behind: behind, Found: listed || r.found,
 		})
 	}
 	for _, source := range slices.Sorted(maps.Keys(a.wanted)) {
