@@ -326,8 +326,9 @@ func (a *assignments) loaded(ctx *kernel.Context[Message], m loaded) {
 		a.later(ctx)
 		return
 	}
-	a.own, a.dirty.cpus = own, m.cpus == nil && a.deps.Rules.Static()
-	a.memory, a.dirty.memory = inMemory, m.memory == nil && a.deps.Memory != nil
+	// A file that gives nothing to anybody is not there, or may be of another policy: programs read there which one it is.
+	a.own, a.dirty.cpus = own, len(own) == 0 && a.deps.Rules.Static()
+	a.memory, a.dirty.memory = inMemory, len(inMemory) == 0 && a.deps.Memory != nil
 	a.given = a.readGiven(ctx, m.given)
 	a.countShared()
 	if a.known() {

@@ -12,6 +12,8 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/cpustate"
 	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/memorystate"
@@ -69,6 +71,18 @@ func TestMemoryIsWrittenBeforeAPodIsTold(t *testing.T) {
 	r.tells(asksMemory("c", "300"))
 	r.disk()
 	r.want("for another", "file of memory: 2 pods", "pods: c c memory of 0; shared 0-3")
+}
+
+// TestAnotherPolicy: files of other policies, in which nobody has anything, name this one from now on.
+func TestAnotherPolicy(t *testing.T) {
+	r := newRig(t, withMemory, func(r *rig) {
+		r.file = (&cpustate.State{Policy: cpus.None}).Format()
+		r.memoryFile = check.Value(memorystate.None())(t)
+	})
+	r.disk()
+	r.want("both are written", "file: 0 pods, shared 0-3", "file of memory: 0 pods", "pods: ; shared 0-3")
+	own, inMemory := check.Value(cpustate.Parse(r.file))(t), check.Value(memorystate.Parse(r.memoryFile))(t)
+	check.Equal(t, own.Policy+" "+inMemory.Policy, "static Static", "the policies are")
 }
 
 // TestMemoryAfterRestart: what pods had is theirs, that of pods that are gone is free, and a file that can't be written

@@ -57,24 +57,26 @@ func (l *launch) unusable(err error) error {
 		"this agent again", filepath.Join(l.config.Options().RootDir, cpustate.Name), err)
 }
 
-// namePolicies writes the state files that are not there or name another policy, as those of a kubelet name its own:
-// programs look there for the policy (KubeVirt). No container has anything in such a file, or the start was refused.
+// namePolicies writes the state files of what no container has alone, if they are not there or name another policy:
+// programs look there for the policy (KubeVirt), and a kubelet has them too. The other ones are written by assignments.
 func (l *launch) namePolicies(context.Context) error {
-	own := cpustate.State{Policy: cpus.None, Shared: l.machine.assign.Shared(nil)}
-	if l.machine.assign.Static() {
-		own.Policy = cpus.Static
+	if !l.machine.assign.Static() {
+		none := cpustate.State{Policy: cpus.None}
+		l.replace(cpustate.Name, none.Format(), func(old []byte) bool {
+			s, err := cpustate.Parse(old)
+			return err == nil && s.Policy != cpus.None
+		})
 	}
-	l.replace(cpustate.Name, own.Format(), func(old []byte) bool {
-		s, err := cpustate.Parse(old)
-		return err == nil && s.Policy != own.Policy
-	})
-	inMemory, policy, err := l.noMemory()
+	if l.machine.inMemory != nil {
+		return nil
+	}
+	none, err := memorystate.None()
 	if err != nil {
 		return err
 	}
-	l.replace(memorystate.Name, inMemory, func(old []byte) bool {
+	l.replace(memorystate.Name, none, func(old []byte) bool {
 		s, err := memorystate.Parse(old)
-		return err == nil && s.Policy != policy
+		return err == nil && s.Policy != kubelet.NoneMemoryManagerPolicy
 	})
 	return nil
 }

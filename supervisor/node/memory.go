@@ -55,16 +55,6 @@ func (l *launch) badMemory(err error) error {
 		"start this agent again", filepath.Join(l.config.Options().RootDir, memorystate.Name), err)
 }
 
-// noMemory is the state file of a node on which no container has memory of its own, and the policy that it names.
-func (l *launch) noMemory() (data []byte, policy string, err error) {
-	if l.machine.inMemory == nil {
-		data, err = memorystate.None()
-		return data, kubelet.NoneMemoryManagerPolicy, err
-	}
-	data, err = memorystate.Format(l.machine.inMemory, memory.State{})
-	return data, kubelet.StaticMemoryManagerPolicy, err
-}
-
 // ownMemory is what containers have to themselves, as of the state file.
 func (l *launch) ownMemory() (memory.State, error) {
 	if l.machine.inMemory == nil {

@@ -37,8 +37,10 @@ func TestPolicyInStateFiles(t *testing.T) {
 			must.Equal(t, inMemory, tt.wantMemory, "memory")
 		})
 	}
-	inCPUs, _ := started(t, conn, none, noMemory, "--cpu-manager-policy=static", "--reserved-cpus=0")
-	must.Equal(t, must.Value(cpustate.Parse([]byte(inCPUs)))(t).Policy, cpus.Static, "the policy that is static now")
+	for _, before := range []string{"", none} {
+		inCPUs, _ := started(t, conn, before, noMemory, "--cpu-manager-policy=static", "--reserved-cpus=0")
+		must.Equal(t, must.Value(cpustate.Parse([]byte(inCPUs)))(t).Policy, cpus.Static, "the policy that is static now")
+	}
 }
 
 // started are the state files of an agent that started with these.
@@ -52,6 +54,11 @@ func started(t *testing.T, conn *net.UnixConn, cpuFile, memoryFile string, args 
 		}
 	}
 	cancel, ended := isUp(t, conn, o)
+	must.Until(t, "the file of CPUs has the policy of now, or can't be read", func() bool {
+		data, err := os.ReadFile(file(cpustate.Name))
+		s, wrong := cpustate.Parse(data)
+		return err == nil && (wrong != nil || (s.Policy == cpus.Static) == o.Config.StaticCPUs())
+	})
 	cancel()
 	must.Error(t, <-ended)
 	read := func(name string) string { return string(must.Value(os.ReadFile(file(name)))(t)) }
