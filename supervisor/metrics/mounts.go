@@ -30,6 +30,14 @@ func (m *Metrics) storage(plugin, operation string) (ended func(error)) {
 	}
 }
 
+// both calls ended, and then done.
+func both(ended, done func(error)) func(error) {
+	return func(err error) {
+		ended(err)
+		done(err)
+	}
+}
+
 // Mounts is h with its mounts and unmounts of volumes counted.
 func (m *Metrics) Mounts(h port.Host) port.Host { return &hostMounts{Host: h, metrics: m} }
 
@@ -59,11 +67,7 @@ func pluginToMount(r *port.MountVolume) string {
 
 // UnmountPod implements port.Host. It is for all volumes of a pod, whatever their plugins.
 func (h *hostMounts) UnmountPod(ctx context.Context, uid types.UID, done func(error)) {
-	ended := h.metrics.storage("<n/a>", "volume_unmount")
-	h.Host.UnmountPod(ctx, uid, func(err error) {
-		ended(err)
-		done(err)
-	})
+	h.Host.UnmountPod(ctx, uid, both(h.metrics.storage("<n/a>", "volume_unmount"), done))
 }
 
 // CSIMounts is c with its mounts and unmounts of volumes counted.
@@ -108,18 +112,10 @@ func (c *csiMounts) PublishVolume(
 
 // UnpublishVolume implements port.CSI.
 func (c *csiMounts) UnpublishVolume(ctx context.Context, of port.CSIDriver, r csi.Found, done func(error)) {
-	ended := c.storage(of, r.Block, "volume_unmount", "unmap_volume")
-	c.CSI.UnpublishVolume(ctx, of, r, func(err error) {
-		ended(err)
-		done(err)
-	})
+	c.CSI.UnpublishVolume(ctx, of, r, both(c.storage(of, r.Block, "volume_unmount", "unmap_volume"), done))
 }
 
 // UnstageVolume implements port.CSI.
 func (c *csiMounts) UnstageVolume(ctx context.Context, of port.CSIDriver, r csi.Found, done func(error)) {
-	ended := c.storage(of, r.Block, "unmount_device", "unmap_device")
-	c.CSI.UnstageVolume(ctx, of, r, func(err error) {
-		ended(err)
-		done(err)
-	})
+	c.CSI.UnstageVolume(ctx, of, r, both(c.storage(of, r.Block, "unmount_device", "unmap_device"), done))
 }
