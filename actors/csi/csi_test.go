@@ -518,7 +518,7 @@ func TestExpand(t *testing.T) {
 	r.events.Want("events", `a: VolumeResizeFailed: NodeExpandVolume.NodeExpandVolume failed for volume "pv-v" (data-v): Node d.example.com: busy`,
 		`a: FileSystemResizeSuccessful: MountVolume.NodeExpandVolume succeeded for volume "pv-v"`,
 		`PersistentVolumeClaim default/c c1: FileSystemResizeSuccessful: MountVolume.NodeExpandVolume succeeded for volume "pv-v"`)
-	// Before it is published, a volume that is too small is expanded where it is staged. What can't be is not tried again.
+	// A pod that begins gets a volume that is too small once that was tried. What can't be is not tried again.
 	big := spec("b", "w")
 	big.Claim, big.Size, big.Name = "c2", 4096, "pv-w"
 	more := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c2"}, Spec: v1.PersistentVolumeClaimSpec{
@@ -527,7 +527,9 @@ func TestExpand(t *testing.T) {
 	bigger := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-w"}, Spec: v1.PersistentVolumeSpec{Capacity: size("4Ki")}}
 	r.stored[port.APIKeyOf(more)], r.stored[port.APIKeyOf(bigger)] = more, bigger
 	r.use(big)
-	r.calls.Answer(nil, "stage w")
+	r.calls.Answer(nil, "stage w", "publish w for b")
+	r.Keep("driver:", "volumes: b data-w at")
+	r.WantByListener("it waits", "driver: stage w", "driver: publish w for b", "driver: expand w to 4096 for b")
 	// That it can't be is asked again, until the claim says so.
 	r.rejects = func(o port.APIObject) error {
 		if c, is := o.(*v1.PersistentVolumeClaim); is && c.Status.AllocatedResourceStatuses[v1.ResourceStorage] == v1.PersistentVolumeClaimNodeResizeInfeasible {
@@ -535,15 +537,13 @@ func TestExpand(t *testing.T) {
 		}
 		return nil
 	}
-	r.calls.Answer(fails(port.Invalid, "never"), "expand w to 4096 for ")
-	r.calls.Answer(nil, "publish w for b")
+	r.calls.Answer(fails(port.Invalid, "never"), "expand w to 4096 for b")
 	r.rejects = nil
 	r.Advance(time.Second)
 	r.calls.Answer(fails(port.Invalid, "never"), "expand w to 4096 for b")
 	r.Advance(time.Hour)
-	r.Keep("driver:", "api:")
-	r.WantByListener("then published", "api: patch PersistentVolumeClaim default/c2: 2Ki map[storage:NodeResizeInProgress] 0",
-		"api: patch PersistentVolumeClaim default/c2: 2Ki map[storage:NodeResizeInProgress] 0",
-		"api: patch PersistentVolumeClaim default/c2: 2Ki map[storage:NodeResizeInfeasible] 1", "driver: stage w", "driver: expand w to 4096 for ",
-		"driver: publish w for b", "driver: expand w to 4096 for b")
+	r.Keep("driver:", "api:", "volumes: b data-w at")
+	r.WantByListener("it begins", "api: patch PersistentVolumeClaim default/c2: 2Ki map[storage:NodeResizeInProgress] 0",
+		"api: patch PersistentVolumeClaim default/c2: 2Ki map[storage:NodeResizeInfeasible] 1", "driver: expand w to 4096 for b",
+		"volumes: b data-w at /b")
 }

@@ -173,9 +173,8 @@ func TestExpandLowered(t *testing.T) {
 	r.WantByListener("nothing to do")
 }
 
-// TestExpandNoAnswer: an expansion that is not answered in time is asked for again, before the next look at the claim.
-func TestExpandNoAnswer(t *testing.T) {
-	r := registered(t)
+// usesSmall has a pod use a volume that its controller has expanded.
+func (r *rig) usesSmall() {
 	s := spec("a", "v")
 	s.Claim, s.Name, s.Size = "c", "pv-v", 2048
 	size := func(text string) v1.ResourceList {
@@ -189,14 +188,37 @@ func TestExpandNoAnswer(t *testing.T) {
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-v"}, Spec: v1.PersistentVolumeSpec{Capacity: size("2Ki")}}
 	r.stored[port.APIKeyOf(c)], r.stored[port.APIKeyOf(pv)] = c, pv
 	r.use(s)
-	r.calls.Answer(nil, "stage v")
+	r.calls.Answer(nil, "stage v", "publish v for a")
+}
+
+// TestExpandBegins: a volume that is too small for a pod that begins is expanded where it is published. The pod, and the
+// question how full the volume is, wait until that has worked or failed.
+func TestExpandBegins(t *testing.T) {
+	for name, err := range map[string]error{
+		"works": nil, "refused": fails(port.Invalid, "never"), "fails": fails(port.Other, "busy"), "no driver": fails(port.NotCalled, "gone"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := registered(t, func(r *rig) { r.period = time.Minute })
+			r.usesSmall()
+			r.Keep("driver:", "volumes: a data-v at")
+			r.WantByListener("it waits", "driver: stage v", "driver: publish v for a", "driver: expand v to 2048 for a")
+			r.calls.Answer(err, "expand v to 2048 for a")
+			r.Keep("driver:", "volumes: a data-v at")
+			r.WantByListener("it begins", "driver: stats v for a as [data-v]", "volumes: a data-v at /a")
+		})
+	}
+}
+
+// TestExpandNoAnswer: an expansion that is not answered in time is asked for again, before the next look at the claim.
+func TestExpandNoAnswer(t *testing.T) {
+	r := registered(t)
+	r.usesSmall()
 	r.Forget()
 	r.Advance(csi.CallDeadline)
-	r.calls.Answer(fails(port.Unavailable, "canceled"), "expand v to 2048 for ")
-	r.calls.Answer(nil, "publish v for a")
+	r.calls.Answer(fails(port.Unavailable, "canceled"), "expand v to 2048 for a")
 	r.Advance(5 * time.Second)
-	r.Keep("driver:")
-	r.WantByListener("asked again", "driver: expand v to 2048 for : given up", "driver: publish v for a", "driver: expand v to 2048 for a")
+	r.Keep("driver:", "volumes: a data-v at")
+	r.WantByListener("asked again", "driver: expand v to 2048 for a: given up", "driver: expand v to 2048 for a", "volumes: a data-v at /a")
 }
 
 // TestExpandUnsupported: a driver that never expands on nodes is asked once, and the pods are told nothing of it.

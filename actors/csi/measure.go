@@ -36,8 +36,8 @@ type turn struct {
 	call kernel.EffectID
 }
 
-// measure asks drivers for the figures of published volumes that are due. The calls are beside those of the volume's
-// lane: none of them waits for these.
+// measure asks drivers for the figures of published volumes that are due, but not before their pods may use them. The
+// calls are beside those of the volume's lane: none of them waits for these.
 func (a *actor) measure(ctx *kernel.Context[Message]) {
 	if a.deps.StatsPeriod <= 0 {
 		return
@@ -78,6 +78,9 @@ func (a *actor) measureDriver(ctx *kernel.Context[Message], of []*volume) time.T
 	places, turns := make([]place, 0, len(of)), make([]decide.Turn, 0, len(of))
 	for _, v := range of {
 		for _, t := range inOrder(v.paths) {
+			if !v.Ready(t) {
+				continue
+			}
 			now := decide.Turn{}
 			if of := v.turns[t]; of != nil {
 				now = of.Turn

@@ -10,6 +10,7 @@
 //
 //	Use ──► named in status.volumesInUse ──► attached (status.volumesAttached, VolumeAttachment)
 //	    ──NodeStageVolume──► staged ──NodePublishVolume──► published for the pod ──► CSIAnswer
+//	                              if it is too small: ──NodeExpandVolume, once──► CSIAnswer
 //	Release ──NodeUnpublishVolume──► CSIReleased
 //	         └─the last pod──NodeUnstageVolume──► no longer named in status.volumesInUse
 //

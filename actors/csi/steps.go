@@ -162,6 +162,7 @@ func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
 			m.err = nil
 		}
 		v.End(o, ctx.Now())
+		a.measure(ctx)
 	} else {
 		v.End(port.CSIOutcome(m.err), ctx.Now())
 	}
@@ -273,9 +274,9 @@ func (a *actor) walked(m walked) {
 // answer tells a pod of one volume, if that is new.
 func (a *actor) answer(v *volume, env decide.Env, uid types.UID, name string, w *use) {
 	t := w.spec.Target
-	p := v.Targets[t]
 	now := volumes.CSIAnswer{UID: uid, Volume: name}
-	if path := v.paths[t]; p != nil && p.State == decide.Done && path != "" {
+	path := v.paths[t]
+	if path != "" && v.Ready(t) {
 		now.Path = path
 	} else {
 		now.Waiting = v.Waits(t, env)

@@ -27,8 +27,9 @@ type CSI interface {
 	// UnpublishVolume undoes it (NodeUnpublishVolume), and then removes the directory. Before that it unmounts what the
 	// pod's containers had mounted of its volumes (subPath). Idempotent.
 	UnpublishVolume(ctx context.Context, d CSIDriver, r csi.Found, done func(error))
-	// ExpandVolume has the driver expand a volume on this node that its controller has expanded (NodeExpandVolume). It
-	// fails with Unsupported if the driver does no such thing, and with Invalid if it says that it never can. Idempotent.
+	// ExpandVolume has the driver expand a volume on this node that its controller has expanded (NodeExpandVolume), where
+	// it is published for a pod. It fails with Unsupported if the driver does no such thing, and with Invalid if it says
+	// that it never can. Idempotent.
 	ExpandVolume(ctx context.Context, d CSIDriver, r csi.Expand, done func(error))
 	// VolumeStats asks a driver for the figures of a publication (NodeGetVolumeStats), and keeps them for those who read
 	// the use of volumes, until the next answer or until it is unpublished. It fails with Unsupported if the driver does

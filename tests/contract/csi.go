@@ -70,8 +70,8 @@ func CSI(t *testing.T, open func(*testing.T, CSIDriver) CSISubject) {
 		"Inline":        {all, (*csiSuite).inline}, "Refused": {all, (*csiSuite).refused},
 		"Unclear": {all, (*csiSuite).unclear}, "Undone": {all, (*csiSuite).undone}, "Hangs": {all, (*csiSuite).hangs},
 		"Gone": {all, (*csiSuite).gone}, "Expands": {all, (*csiSuite).expands}, "Measures": {all, (*csiSuite).measures},
-		"ExpandsNot":  {CSIDriver{Stages: true, Info: csi.Info{NodeID: "n-1"}}, (*csiSuite).expandsNot},
-		"ExpandsLate": {CSIDriver{Expands: true, Info: csi.Info{NodeID: "n-1"}}, (*csiSuite).expandsLate},
+		"ExpandsNot":      {CSIDriver{Stages: true, Info: csi.Info{NodeID: "n-1"}}, (*csiSuite).expandsNot},
+		"ExpandsUnstaged": {CSIDriver{Expands: true, Info: csi.Info{NodeID: "n-1"}}, (*csiSuite).expandsUnstaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, of.driver)
@@ -349,7 +349,7 @@ func (c *csiSuite) gone() {
 	c.publish("a", false, true).kind(port.NotCalled)
 	c.unpublish("a", false).kind(port.NotCalled)
 	c.unstage().kind(port.NotCalled)
-	c.expand("").kind(port.NotCalled)
+	c.expand("a").kind(port.NotCalled)
 	c.measure("a").kind(port.NotCalled)
 	c.found("nothing was asked for")
 	c.Start()
@@ -360,7 +360,6 @@ func (c *csiSuite) gone() {
 
 func (c *csiSuite) expands() {
 	c.stage(context.Background(), true).noError()
-	c.expand("").noError()
 	c.publish("a", false, true).noError()
 	c.expand("a").noError()
 	c.expand("a").noError()
@@ -370,12 +369,12 @@ func (c *csiSuite) expands() {
 
 func (c *csiSuite) expandsNot() {
 	c.stage(context.Background(), true).noError()
-	c.expand("").kind(port.Unsupported)
+	c.publish("a", false, true).noError()
+	c.expand("a").kind(port.Unsupported)
 }
 
-// expandsLate: a driver that does not stage volumes has none of it before it is published.
-func (c *csiSuite) expandsLate() {
-	c.expand("").kind(port.NotCalled)
+// expandsUnstaged: a driver that does not stage volumes expands them, too.
+func (c *csiSuite) expandsUnstaged() {
 	c.publish("a", false, true).noError()
 	c.expand("a").noError()
 }

@@ -14,7 +14,7 @@ import (
 // Expand are the parameters of NodeExpandVolume.
 type Expand struct {
 	Key
-	// Pod is one for which it is published, empty if it is only staged.
+	// Pod is one for which it is published to be written.
 	Pod types.UID
 	// Name is that of the PersistentVolume.
 	Name         string
@@ -28,18 +28,11 @@ type Expand struct {
 
 // Expanding is how a volume is expanded, and the spec of the pod that asks for it.
 func (v *Volume) Expanding() (Expand, *Spec) {
-	s := v.first().Spec
-	out := Expand{
-		Key: s.Key, Name: s.Name, Block: s.Block, Size: v.Grow, FSType: s.FSType, MountOptions: s.MountOptions,
-		Access: s.Access, Secrets: s.ExpandSecrets,
-	}
-	for _, t := range v.sorted() {
-		if v.Targets[t].State == Done {
-			out.Pod, out.Name = t.Pod, t.Name
-			break
-		}
-	}
-	return out, s
+	s := v.writer(v.sorted()).Spec
+	return Expand{
+		Key: s.Key, Pod: s.Pod, Name: s.Name, Block: s.Block, Size: v.Grow, FSType: s.FSType,
+		MountOptions: s.MountOptions, Access: s.Access, Secrets: s.ExpandSecrets,
+	}, s
 }
 
 // Has is the size in bytes that it has on this node; 0: unknown.

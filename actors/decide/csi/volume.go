@@ -19,6 +19,8 @@ type Publication struct {
 	Order int
 	// At is when it was last published.
 	At time.Time
+	// ready: the volume need not be expanded for the pod, or that was tried.
+	ready bool
 	// Spec is what the pod needs; nil unless it is Wanted.
 	Spec *Spec
 }
@@ -92,6 +94,7 @@ func (v *Volume) Use(t Target, s *Spec) {
 		delete(v.Failures, Step{PublishVolume, t})
 	}
 	p.Spec = s
+	p.ready = p.ready || s.ReadOnly
 	v.Block, v.Name = s.Block, t.Name
 	if v.has == 0 {
 		v.has = s.Has
@@ -200,14 +203,21 @@ func (v *Volume) For(s Step) types.UID {
 	return ""
 }
 
-// written: a pod wants it, not read-only. A file system that is read-only can't be expanded.
-func (v *Volume) written() bool {
-	for _, p := range v.Targets { // order-free: any
-		if p.Want == Wanted && !p.Spec.ReadOnly {
-			return true
+// writer is the first publication that a pod wants and can write to, nil for none: a file system that is read-only
+// can't be expanded.
+func (v *Volume) writer(sorted []Target) *Publication {
+	for _, t := range sorted {
+		if p := v.Targets[t]; p.State == Done && p.Want == Wanted && !p.Spec.ReadOnly {
+			return p
 		}
 	}
-	return false
+	return nil
+}
+
+// Ready reports whether the pod may use the volume: it is published, and was expanded if that was to be and could be.
+func (v *Volume) Ready(t Target) bool {
+	p := v.Targets[t]
+	return p != nil && p.State == Done && p.ready
 }
 
 // published: it is or may be published for a pod, known or not.
@@ -289,8 +299,8 @@ func (v *Volume) steps(now time.Time, env Env, later func(time.Time)) (out []Ste
 	case !v.Inline && !v.published() && v.otherLabel(first):
 		return append(out, Step{Op: UnstageVolume})
 	}
-	if v.Grow > 0 && v.written() {
-		out = append(out, Step{Op: ExpandVolume}) // before it is published, if it can be
+	if v.Grow > 0 && v.writer(all) != nil {
+		out = append(out, Step{Op: ExpandVolume})
 	}
 	for _, t := range all {
 		p := v.Targets[t]
@@ -329,7 +339,7 @@ func (v *Volume) waits(env Env, p *Publication) string {
 	return ""
 }
 
-// Waits says what a publication waits for, in words for people; empty if it is Done or a step goes on.
+// Waits says what a publication waits for, in words for people; empty if it is Ready, or if nothing is known.
 func (v *Volume) Waits(t Target, env Env) string {
 	p := v.Targets[t]
 	if p == nil {
@@ -341,7 +351,7 @@ func (v *Volume) Waits(t Target, env Env) string {
 		}
 		return v.calls(fmt.Sprintf("volume %q is being unpublished", t.Name), env.Driver)
 	}
-	if p.State == Done || p.Want != Wanted {
+	if v.Ready(t) || p.Want != Wanted {
 		return ""
 	}
 	if v.published() && v.otherLabel(p) {
@@ -415,7 +425,7 @@ func (v *Volume) Begin(s Step) *Stage {
 		}
 	case UnpublishVolume:
 		p := v.Targets[s.Target]
-		v.before, p.State = p.State, Uncertain
+		v.before, p.State, p.ready = p.State, Uncertain, false
 	}
 	return nil
 }
@@ -445,6 +455,9 @@ func (v *Volume) End(o Outcome, now time.Time) {
 		if o == Worked {
 			v.grown, v.has = max(v.grown, v.growing), max(v.has, v.growing)
 		}
+		for _, p := range v.Targets { // order-free: each on its own
+			p.ready = p.ready || p.State == Done
+		}
 		// It may have to be bigger by now. One that was refused is asked for again when the claim wants it again.
 		if v.Grow <= v.grown || o == Refused && v.Grow == v.growing {
 			v.Grow = 0
@@ -459,7 +472,7 @@ func (v *Volume) End(o Outcome, now time.Time) {
 		p := v.Targets[s.Target]
 		p.State = after(o, v.before)
 		if o == Worked {
-			p.At = now
+			p.At, p.ready = now, p.ready || v.Grow == 0 || v.Failures[Step{Op: ExpandVolume}] != nil
 		} else if v.before == Done {
 			p.At = now // it is tried again in its time
 			delete(v.Failures, s)

@@ -251,6 +251,65 @@ func TestGrow(t *testing.T) {
 	}
 }
 
+// TestGrowAtBegin: a volume that is too small for a pod that begins is expanded where it is published for that pod, which
+// waits until that was tried. It has then begun: it does not wait again.
+func TestGrowAtBegin(t *testing.T) {
+	for _, o := range []Outcome{Worked, Refused, Unsure} {
+		v, a, b, e := NewVolume(key, false), specOf("a"), specOf("b"), ready()
+		a.Block, a.Size = true, 10
+		v.Use(a.Target, a)
+		begun := false
+		expand := func(s Step) Outcome {
+			if s.Op != ExpandVolume {
+				return Worked
+			}
+			how, _ := v.Expanding()
+			if how.Pod != "a" || !how.Block || v.Ready(a.Target) != begun {
+				t.Errorf("expanded with %+v; the pod may begin: %v", how, v.Ready(a.Target))
+			}
+			if got := v.Waits(a.Target, e); !begun && got != "CSI driver d.example.com has not answered NodeExpandVolume of volume v1" {
+				t.Errorf("it waits: %q", got)
+			}
+			return o
+		}
+		failed := map[bool]string{true: "!"}[o != Worked]
+		if got := do(t, v, e, expand); got != "GetVolumeAttachment NodeStageVolume NodePublishVolume:a NodeExpandVolume"+failed || !v.Ready(a.Target) {
+			t.Errorf("%v: did %q, it may begin: %v", o, got, v.Ready(a.Target))
+		}
+		begun = true
+		v.Expand(20)
+		v.Retry()
+		v.Use(b.Target, b)
+		if got := do(t, v, e, expand); got != "NodeExpandVolume"+failed+" NodePublishVolume:b" || !v.Ready(b.Target) {
+			t.Errorf("%v: did %q for another pod, it may begin: %v", o, got, v.Ready(b.Target))
+		}
+	}
+}
+
+// TestGrowReadOnly: a volume is not expanded where it is read-only, and a pod that has it so does not wait.
+func TestGrowReadOnly(t *testing.T) {
+	v, a, b, e := NewVolume(key, false), specOf("a"), specOf("b"), ready()
+	a.ReadOnly, b.Size = true, 10
+	v.Use(a.Target, a)
+	v.Use(b.Target, b)
+	did := do(t, v, e, func(s Step) Outcome {
+		switch s {
+		case Step{PublishVolume, b.Target}:
+			if !v.Ready(a.Target) {
+				t.Error("the pod that only reads waits")
+			}
+		case Step{Op: ExpandVolume}:
+			if how, _ := v.Expanding(); how.Pod != "b" {
+				t.Errorf("it is expanded for pod %s", how.Pod)
+			}
+		}
+		return Worked
+	})
+	if did != "GetVolumeAttachment NodeStageVolume NodePublishVolume:a NodePublishVolume:b NodeExpandVolume" {
+		t.Error(did)
+	}
+}
+
 // world is what the driver has done, whatever it answered: the truth beside what the agent knows.
 type world struct {
 	staged    string // how, empty for not

@@ -225,22 +225,16 @@ func (d *Drivers) ExpandVolume(ctx context.Context, of port.CSIDriver, r decide.
 		if !n.can(expands) {
 			return hostcall.Failf(port.Unsupported, "CSI driver %s does not expand volumes on nodes", of.Name)
 		}
-		request := &csi.NodeExpandVolumeRequest{
-			VolumeId: r.Handle, CapacityRange: &csi.CapacityRange{RequiredBytes: r.Size}, Secrets: r.Secrets,
-			VolumeCapability: n.capability(r.Block, r.FSType, r.MountOptions, r.Access, nil),
-		}
 		staged, published, err := d.paths(&r)
 		if err != nil {
 			return err
 		}
+		request := &csi.NodeExpandVolumeRequest{
+			VolumeId: r.Handle, VolumePath: published, CapacityRange: &csi.CapacityRange{RequiredBytes: r.Size},
+			VolumeCapability: n.capability(r.Block, r.FSType, r.MountOptions, r.Access, nil), Secrets: r.Secrets,
+		}
 		if n.can(stages) {
-			request.StagingTargetPath, request.VolumePath = staged, staged
-		}
-		if r.Pod != "" {
-			request.VolumePath = published
-		}
-		if request.GetVolumePath() == "" {
-			return hostcall.Failf(port.NotCalled, "volume %s is not mounted yet", r.Handle)
+			request.StagingTargetPath = staged
 		}
 		_, err = n.NodeExpandVolume(ctx, request)
 		if err == nil {
@@ -262,8 +256,8 @@ func (d *Drivers) paths(r *decide.Expand) (staged, published string, err error) 
 		return b.stagingPath, b.publishPath, err
 	}
 	dir, err := stageDir(r.Key)
-	if err != nil || r.Pod == "" {
-		return filepath.Join(d.staged.Path, dir, globalMount), "", err
+	if err != nil {
+		return "", "", err
 	}
 	of, err := podDir(t)
 	return filepath.Join(d.staged.Path, dir, globalMount), filepath.Join(d.pods.Path, of, podMount), err

@@ -130,6 +130,10 @@ func (d *driver) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolu
 	return &csi.NodeUnpublishVolumeResponse{}, d.call("unpublish", r)
 }
 
+func (d *driver) NodeExpandVolume(_ context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	return &csi.NodeExpandVolumeResponse{}, d.call("expand", r)
+}
+
 func (d *driver) GetInfo(context.Context, *registry.InfoRequest) (*registry.PluginInfo, error) {
 	return &registry.PluginInfo{Type: registry.CSIPlugin, Name: name, Endpoint: d.endpoint, SupportedVersions: d.versions}, nil
 }
@@ -558,6 +562,36 @@ func TestBlock(t *testing.T) {
 	}
 	if all, bad := r.found(); len(all)+len(bad) > 0 {
 		t.Errorf("found %v, %v", all, bad)
+	}
+}
+
+// TestExpand: a volume is expanded where it is published for a pod. A driver that stages is also told where it is staged.
+func TestExpand(t *testing.T) {
+	for _, stages := range []bool{true, false} {
+		for _, block := range []bool{true, false} {
+			t.Run(fmt.Sprintf("stages %v, a device %v", stages, block), func(t *testing.T) {
+				r := newRig(t, func(d *driver) {
+					if !stages {
+						d.caps = nil
+					}
+					d.caps = append(d.caps, csi.NodeServiceCapability_RPC_EXPAND_VOLUME)
+				})
+				d := r.next()
+				s, p := stage, publish
+				s.Block, p.Block = block, block
+				check.Fatal(t, r.stage(d, s))
+				check.Value(r.publish(d, p))(t)
+				at := r.driver.last.(*csi.NodePublishVolumeRequest)
+				check.Fatal(t, hosttest.Wait(func(done func(error)) {
+					r.ExpandVolume(t.Context(), d, decide.Expand{Key: volume, Pod: "u1", Name: "pv", Block: block, Size: 5}, done)
+				}))
+				got := r.driver.last.(*csi.NodeExpandVolumeRequest)
+				if got.GetVolumePath() != at.GetTargetPath() || got.GetStagingTargetPath() != at.GetStagingTargetPath() ||
+					got.GetCapacityRange().GetRequiredBytes() != 5 || (got.GetVolumeCapability().GetBlock() != nil) != block {
+					t.Errorf("expanded with %v, published with %v", got, at)
+				}
+			})
+		}
 	}
 }
 

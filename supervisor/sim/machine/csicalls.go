@@ -351,24 +351,18 @@ func (c *CSI) UnpublishVolume(ctx context.Context, _ port.CSIDriver, r csi.Found
 // ExpandVolume implements port.CSI.
 func (c *CSI) ExpandVolume(ctx context.Context, _ port.CSIDriver, r csi.Expand, done func(error)) {
 	p := &csiCall{
-		ctx: ctx, op: csi.ExpandVolume, place: csi.Found{Key: r.Key, Target: csi.Target{Pod: r.Pod}, Block: r.Block},
-		done: done,
-	}
-	if r.Pod != "" || r.Block {
-		p.place.Target.Name = r.Name
+		ctx: ctx, op: csi.ExpandVolume, done: done,
+		place: csi.Found{Key: r.Key, Target: csi.Target{Pod: r.Pod, Name: r.Name}, Block: r.Block},
 	}
 	p.before = func(p *csiCall) error {
-		switch {
-		case p.driver.Fixed:
+		if p.driver.Fixed {
 			return csiFailed(port.Unsupported, p.verb, r.Driver, "the driver does not expand volumes on nodes")
-		case r.Pod == "" && p.driver.PublishOnly:
-			return csiFailed(port.NotCalled, p.verb, r.Driver, "the volume is not mounted yet")
 		}
 		return nil
 	}
 	p.work = func(p *csiCall) error {
 		if c.mounted(p.place) == nil {
-			return p.refuse(codes.FailedPrecondition, "the volume is not mounted there")
+			return p.refuse(codes.FailedPrecondition, "the volume is not published there")
 		}
 		c.sizes[r.Key] = max(c.sizes[r.Key], r.Size)
 		return nil

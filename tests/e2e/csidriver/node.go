@@ -325,6 +325,9 @@ func (d *Driver) NodeExpandVolume(
 	if is, err := mounted(path); (err != nil || !is) && r.GetVolumeCapability().GetBlock() == nil {
 		return nil, errors.Join(err, status.Errorf(codes.NotFound, "volume %s is not at %s", v.ID, path))
 	}
+	if info := check.Must(os.Stat(path)); info.IsDir() && r.GetVolumeCapability().GetBlock() != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "volume %s is a device, and %s is a directory", v.ID, path)
+	}
 	if d.config.NodeExpands {
 		v = check.Must(d.enlarge(v.ID, r.GetCapacityRange()))
 	}
