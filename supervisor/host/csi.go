@@ -24,7 +24,7 @@ const volumeDevicesDir = blockmap.DevicesDir
 
 // DriverUse is what CSI drivers say of the use of their volumes.
 type DriverUse interface {
-	// Use is the use of a volume of a pod; false: its driver has not said.
+	// Use is the use of a volume of a pod; false: its driver has not said, and at most Plugin is known.
 	Use(uid, volume string) (usage.Volume, bool)
 }
 

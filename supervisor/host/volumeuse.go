@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -79,7 +80,7 @@ const (
 	WalkLimit = 200_000
 )
 
-// driverUse is what the CSI driver of a volume says of it.
+// driverUse is what the CSI driver of a volume says of it. Its Plugin may be known all the same if it has not.
 func (h *Host) driverUse(p *v1.Pod, v *v1.Volume) (of usage.Volume, known bool) {
 	if h.csi == nil {
 		return of, false
@@ -109,7 +110,8 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 	for i, p := range pods {
 		out[i] = make([]usage.Volume, 0, len(p.Spec.Volumes)) // never grown: into points at them
 		for v := range podspec.Volumes(&p.Spec) {
-			if of, known := h.driverUse(p, v); known {
+			of, known := h.driverUse(p, v)
+			if known {
 				out[i] = append(out[i], of)
 				continue
 			}
@@ -120,7 +122,7 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 			out[i] = append(out[i],
 				usage.Volume{Name: v.Name, Namespace: p.Namespace, Claim: claimOf(p, v), Local: onNode(v)})
 			last := &out[i][len(out[i])-1]
-			last.Plugin = pluginAt(path)
+			last.Plugin = cmp.Or(of.Plugin, pluginAt(path))
 			if volumefiles.Holds(v) {
 				if d, is := h.sizeOf(string(p.UID), v.Name); is {
 					last.Disk = d

@@ -72,6 +72,27 @@ func TestVolumeUse(t *testing.T) {
 	}
 }
 
+// csiUse is a CSI driver that says as much of each volume as is given.
+type csiUse usage.Volume
+
+func (u csiUse) Use(_, volume string) (usage.Volume, bool) {
+	u.Name = volume
+	return usage.Volume(u), u.Disk.Used != nil
+}
+
+// A volume of a CSI driver names it, whether the driver says how full the volume is or its file system does.
+func TestUseNamesTheDriver(t *testing.T) {
+	for _, used := range []*uint64{nil, new(uint64(7))} {
+		l := newLab(t)
+		l.UseCSI(csiUse{Plugin: usage.CSIPlugin("d"), Disk: usage.Disk{Used: used}})
+		p := newPod(with(claimed(newPod(), v1.PersistentVolumeSource{}).Volume))
+		l.NoteClaim("u1", "data", t.TempDir())
+		found := check.Value(l.VolumeUse(ctx(t), []*v1.Pod{p}, true))(t)
+		check.Equal(t, names(found[0]), "data", "volumes")
+		check.Equal(t, found[0][0].Plugin, "kubernetes.io/csi:d", "the plugin")
+	}
+}
+
 // One volume whose server is dead is left out, and keeps nobody from the others.
 func TestUseOfAHungVolume(t *testing.T) {
 	l := newLab(t)

@@ -95,7 +95,7 @@ var view = podview.View{Ready: true, Mirrors: 2, Pods: []podview.Pod{
 // volumePods are the pods of volumes: the first runs, the second waits for its volumes, the third has ended.
 var volumePods = []*v1.Pod{
 	{Spec: volumesOf("a", "own", "later"), Status: v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{{ContainerID: "c://1"}}}},
-	{Spec: volumesOf("b", "own", "conf"), Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{}}}},
+	{Spec: volumesOf("b", "own", "conf", "inline"), Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{}}}},
 	{Spec: volumesOf("own"), Status: v1.PodStatus{Phase: v1.PodSucceeded}},
 }
 
@@ -107,6 +107,8 @@ func volumesOf(names ...string) (s v1.PodSpec) {
 			v.EmptyDir = &v1.EmptyDirVolumeSource{}
 		case "conf":
 			v.ConfigMap = &v1.ConfigMapVolumeSource{}
+		case "inline":
+			v.CSI = &v1.CSIVolumeSource{Driver: "d.example.com"}
 		default:
 			v.PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{}
 		}
@@ -119,7 +121,7 @@ func volumesOf(names ...string) (s v1.PodSpec) {
 
 var volumes = []usage.Pod{
 	{UID: "u1", Namespace: "ns", Name: "web", Containers: []usage.Container{{Name: "app", Logs: &usage.Disk{Used: new(uint64(4096))}}, {Name: "new"}},
-		Volumes: []usage.Volume{{Name: "a", Namespace: "ns", Claim: "data", Plugin: "kubernetes.io/csi", Disk: usage.Disk{Capacity: new(uint64(10)), Used: new(uint64(4))}, Abnormal: new(true)}, {Name: "own"}}},
+		Volumes: []usage.Volume{{Name: "a", Namespace: "ns", Claim: "data", Plugin: usage.CSIPlugin("d.example.com"), Disk: usage.Disk{Capacity: new(uint64(10)), Used: new(uint64(4))}, Abnormal: new(true)}, {Name: "own"}}},
 	{Volumes: []usage.Volume{{Name: "b", Namespace: "ns", Claim: "data", Disk: usage.Disk{Capacity: new(uint64(10))}}}},
 }
 
@@ -220,8 +222,8 @@ func wantSeries(t *testing.T, families map[string]*dto.MetricFamily, all []want)
 func TestWhatIsAskedAtAScrape(t *testing.T) {
 	wantSeries(t, scrape(t, fresh(t), asked(), "/metrics"), []want{
 		{"kubelet_node_name", "node=n1", 1},
-		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/csi state=desired_state_of_world", 1},
-		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/csi state=actual_state_of_world", 1},
+		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/csi:d.example.com state=desired_state_of_world", 2},
+		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/csi:d.example.com state=actual_state_of_world", 1},
 		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/empty-dir state=desired_state_of_world", 2},
 		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/empty-dir state=actual_state_of_world", 1},
 		{"volume_manager_total_volumes", "plugin_name=kubernetes.io/configmap state=desired_state_of_world", 1},

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -84,7 +85,7 @@ func (c *csiMounts) storage(of port.CSIDriver, block bool, operation, ofDevice s
 	if block {
 		operation = ofDevice
 	}
-	return c.metrics.storage("kubernetes.io/csi:"+of.Name, operation)
+	return c.metrics.storage(usage.CSIPlugin(of.Name), operation)
 }
 
 // StageVolume implements port.CSI. With a kubelet it is the first part of a mount: what comes after it tells whether

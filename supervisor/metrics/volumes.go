@@ -141,7 +141,7 @@ func pluginOf(v *v1.Volume) string {
 	case s.FC != nil:
 		return "kubernetes.io/fc"
 	case s.CSI != nil:
-		return "kubernetes.io/csi"
+		return usage.CSIPlugin(s.CSI.Driver)
 	default:
 		return ""
 	}

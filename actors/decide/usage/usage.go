@@ -183,7 +183,7 @@ type Volume struct {
 	Name string
 	// Claim is its PersistentVolumeClaim (namespace/name), if any.
 	Namespace, Claim string
-	// Plugin is a kubelet's name of what kind it is, such as kubernetes.io/csi.
+	// Plugin is a kubelet's name of what kind it is, such as kubernetes.io/nfs; see CSIPlugin.
 	Plugin string
 	// Local: its data is on the node's own file system.
 	Local bool
@@ -193,6 +193,9 @@ type Volume struct {
 	// Abnormal is what its driver says of its health (KEP-1432); nil: it says nothing.
 	Abnormal *bool
 }
+
+// CSIPlugin is the Plugin of volumes of a CSI driver.
+func CSIPlugin(driver string) string { return "kubernetes.io/csi:" + driver }
 
 // Node is the usage of a node.
 type Node struct {

@@ -169,7 +169,7 @@ func (d *Drivers) publishBlock(ctx context.Context, n *node, r *decide.Publish) 
 	if _, err := n.NodePublishVolume(ctx, request); err != nil {
 		return "", n.refused("NodePublishVolume", n.failure(ctx, "NodePublishVolume", err), r.Fresh, clean)
 	}
-	d.published(r.Target)
+	d.published(r.Driver, r.Target)
 	if err := d.releaseDevice(b, string(r.Pod)); err != nil { // tried again when it is unpublished
 		d.Log.Warn().Str("volume", r.String()).Str("error", err.Error()).
 			Msg("what a kubelet has put on a device can't be taken away")

@@ -182,7 +182,7 @@ func (d *Drivers) PublishVolume(
 					Detail: "it is published, but its files can't be given to the group of the pod: " + err.Error()}
 			}
 		}
-		d.published(r.Target)
+		d.published(r.Driver, r.Target)
 		return path, nil
 	}, done)
 }

@@ -3,6 +3,7 @@ package csidrivers
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -22,18 +23,20 @@ const (
 
 // place is a publication, from the answer of NodePublishVolume until NodeUnpublishVolume is called.
 type place struct {
-	// volumes are the names in the pod that figures are of; none: there are no figures.
+	driver string
+	// volumes are its names in the pod, once its driver was asked for figures. said: there are some.
 	volumes  []string
+	said     bool
 	disk     usage.Disk
 	abnormal *bool
 }
 
 // published notes that there is a publication, whose figures can be asked for.
-func (d *Drivers) published(t decide.Target) {
+func (d *Drivers) published(driver string, t decide.Target) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.places[t] == nil {
-		d.places[t] = &place{}
+		d.places[t] = &place{driver: driver}
 	}
 }
 
@@ -45,7 +48,8 @@ func (d *Drivers) unpublishing(t decide.Target) {
 	d.Host.ForgetClaims(string(t.Pod))
 }
 
-// Use is the use of a volume of a pod as its driver said last; false: it has said nothing.
+// Use is the use of a volume of a pod as its driver said last; false: it has said nothing. Plugin is known once it
+// has answered.
 func (d *Drivers) Use(uid, volume string) (v usage.Volume, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,10 +57,10 @@ func (d *Drivers) Use(uid, volume string) (v usage.Volume, known bool) {
 		if string(t.Pod) != uid {
 			continue
 		}
-		for _, name := range p.volumes {
-			if name == volume {
-				return usage.Volume{Name: volume, Disk: p.disk, Abnormal: p.abnormal}, true
-			}
+		if slices.Contains(p.volumes, volume) {
+			return usage.Volume{
+				Name: volume, Plugin: usage.CSIPlugin(p.driver), Disk: p.disk, Abnormal: p.abnormal,
+			}, p.said
 		}
 	}
 	return v, false
@@ -81,10 +85,10 @@ func (d *Drivers) VolumeStats(
 		if at == nil || d.places[r.Target] != at {
 			return u, err // it is not published any more
 		}
-		*at = place{}
+		*at = place{driver: at.driver, volumes: r.Volumes}
 		switch {
 		case err == nil:
-			at.volumes, at.disk = r.Volumes, u.Disk(began)
+			at.said, at.disk = true, u.Disk(began)
 			if u.Health != nil {
 				at.abnormal = &u.Health.Abnormal
 			}

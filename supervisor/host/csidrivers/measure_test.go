@@ -73,10 +73,12 @@ func TestVolumeStats(t *testing.T) {
 	if got := r.driver.last.(*csi.NodeGetVolumeStatsRequest); got.GetVolumePath() != path || got.GetVolumeId() != volume.Handle {
 		t.Errorf("asked for %v, published at %s", got, path)
 	}
-	for _, name := range []string{"data", "again"} {
-		if n, known := r.capacityOf(name); !known || n != 10 {
-			t.Errorf("%s has %d, %v", name, n, known)
+	for _, volume := range []string{"data", "again"} {
+		if n, known := r.capacityOf(volume); !known || n != 10 {
+			t.Errorf("%s has %d, %v", volume, n, known)
 		}
+		v, _ := r.Use("u1", volume)
+		check.Equal(t, v.Plugin, "kubernetes.io/csi:"+name, "the plugin of %s", volume)
 	}
 	for name, c := range map[string]struct {
 		answer *csi.NodeGetVolumeStatsResponse
@@ -141,4 +143,7 @@ func TestMeasuredByFileSystem(t *testing.T) {
 	_, err := r.measure(t.Context(), d, false)
 	hosttest.WantError(t, err, port.Unsupported, "does not say how full its volumes are")
 	check.Equal(t, strings.Join(r.given, ", "), "claim u1 data mount, claim u1 again mount", "it")
+	v, known := r.Use("u1", "data")
+	check.Equal(t, known, false, "it has said how full it is")
+	check.Equal(t, v.Plugin, "kubernetes.io/csi:"+name, "its plugin")
 }
