@@ -464,6 +464,9 @@ func (v *Volume) End(o Outcome, now time.Time) {
 		}
 	case StageVolume:
 		v.Staging = after(o, v.before)
+		if o == Worked {
+			delete(v.Failures, Step{Op: UnstageVolume}) // it is another staging
+		}
 	case UnstageVolume:
 		if o == Worked {
 			v.Staging, v.As, v.Attached, v.Context = None, nil, false, nil

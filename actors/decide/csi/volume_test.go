@@ -140,6 +140,23 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestStagedAgain: that a volume could not be unstaged does not hold it up once it was staged for another pod.
+func TestStagedAgain(t *testing.T) {
+	v, a, b := NewVolume(key, false), specOf("a"), specOf("b")
+	v.Use(a.Target, a)
+	do(t, v, ready(), works)
+	v.Release(a.Target)
+	if got := do(t, v, ready(), failing(UnstageVolume, Refused)); got != "NodeUnpublishVolume:a NodeUnstageVolume!" {
+		t.Error(got)
+	}
+	v.Use(b.Target, b)
+	do(t, v, ready(), works)
+	v.Release(b.Target)
+	if got := do(t, v, ready(), works); got != "NodeUnpublishVolume:b NodeUnstageVolume" {
+		t.Error(got)
+	}
+}
+
 // A volume for one pod only is refused to a second one, until the first has gone.
 func TestReadWriteOncePod(t *testing.T) {
 	v, a, b := NewVolume(key, false), specOf("a"), specOf("b")
