@@ -49,7 +49,8 @@ var diskPlugins = [...]string{iscsiPlugin, fcPlugin}
 type disks struct {
 	root    string
 	machine netdisks.Machine
-	// mu guards the rest. at is root, open once it is needed. held has the targets that something is being done with.
+	// mu guards the rest. at is root, open once it is needed. held has the targets that something is being done with, and
+	// what else is locked by a name.
 	mu   sync.Mutex
 	at   *area.Area
 	held map[string]*hold

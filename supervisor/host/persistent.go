@@ -176,6 +176,12 @@ func (h *Host) nfs(
 		return "", hostcall.Failf(port.InvalidConfig,
 			"volume %q: nfs needs a server, and an absolute path on it", r.Volume.Name)
 	}
+	// Two volumes of a pod may have one claim.
+	release, err := h.disks.hold(ctx, filepath.Join(nfsPlugin, string(r.Pod.UID), name))
+	if err != nil {
+		return "", err
+	}
+	defer release()
 	dir, mounted, err := h.mountPoint(r, nfsPlugin, name)
 	path := filepath.Join(h.pods.Path, dir)
 	if err != nil || mounted {

@@ -399,6 +399,46 @@ func TestNFS(t *testing.T) {
 	check.Fatal(t, l.unmount("u1"))
 }
 
+// A claim that two volumes of a pod have is mounted once, though both are brought at once.
+func TestNFSOfTwoVolumes(t *testing.T) {
+	hosttest.NeedRoot(t)
+	gate := filepath.Join(t.TempDir(), "gate")
+	check.Fatal(t, unix.Mkfifo(gate, 0o600))
+	asked := fakeMount(t, `read go < `+gate+`; exec /bin/mount -t tmpfs nfs "$last"`)
+	l := newLab(t)
+	r := claimed(newPod(), v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "files.test", Path: "/x"}})
+	type result struct {
+		path string
+		err  error
+	}
+	mounted := make(chan result, 2)
+	for range 2 {
+		l.MountVolume(ctx(t), r, func(path string, err error) { mounted <- result{path, err} })
+	}
+	asks := func() int {
+		text, _ := os.ReadFile(asked)
+		return strings.Count(string(text), "files.test")
+	}
+	check.Until(t, "one is mounted, and the other one is looked at", func() bool {
+		l.disks.mu.Lock()
+		defer l.disks.mu.Unlock()
+		held := 0
+		for _, h := range l.disks.held { // order-free: a sum
+			held += h.waiting
+		}
+		return asks() == 2 || asks() == 1 && held == 2
+	})
+	opened := check.Value(os.OpenFile(gate, os.O_WRONLY, 0))(t)
+	check.Fatal(t, opened.Close())
+	for range 2 {
+		got := check.Receive(t, mounted)
+		check.Error(t, got.err)
+		check.Count(t, l.countMounts(got.path), 1, "is mounted %d times")
+	}
+	check.Equal(t, asks(), 1, "calls of the mount program")
+	check.Fatal(t, l.unmount("u1"))
+}
+
 // What the mount program says is what the user reads; one that hangs is ended
 // with the call.
 func TestNFSFails(t *testing.T) {
