@@ -270,10 +270,12 @@ func TestAnotherOfThatName(t *testing.T) {
 	r.allocate("a", []string{"gpu"}, "p")
 	r.objects["a"].UID = "uid-another"
 	r.tells(r.prepare("p", "a"))
-	r.want("it waits", pendingP, pendingP+`: ResourceClaim "a" is still being unprepared after pods that used it before`)
+	const old = "old ResourceClaim with same name a and different UID uid-a still exists (previous pod force-deleted?!)"
+	r.want("it waits", pendingP, pendingP+": "+old)
 	r.tells(r.release("old"))
 	r.answers(nil, unprepareA)
 	r.want("free", "drivers: "+unprepareA, "old: going", "old: released", "p: pending", "drivers: "+prepareA)
+	r.events.WantByListener("people know", "p: FailedPrepareDynamicResources: Failed to prepare dynamic resources: "+old)
 }
 
 // TestSlices: those of drivers that are gone are deleted, after a while.

@@ -167,7 +167,11 @@ func (a *actor) take(u *user, m got) string {
 		return err.Error()
 	}
 	c := a.named(o.Namespace, o.Name)
-	if c != nil && (c.UID != o.UID || c.Leaving) {
+	if c != nil && c.UID != o.UID { // a kubelet's words
+		return fmt.Sprintf("old ResourceClaim with same name %s and different UID %s still exists "+
+			"(previous pod force-deleted?!)", o.Name, c.UID)
+	}
+	if c != nil && c.Leaving {
 		return fmt.Sprintf("ResourceClaim %q is still being unprepared after pods that used it before", o.Name)
 	}
 	drivers := decide.Drivers(o)
