@@ -150,11 +150,11 @@ type Config struct {
 	// DeviceHealth: the status of pods says how the devices of their containers are. HealthMessages: and what their
 	// drivers say of that.
 	DeviceHealth, HealthMessages bool
-	// Assigned, if set, is told what containers get to themselves; Registered of each registration of a device plugin.
-	// They must not block.
-	Assigned assignments.Counts
-	// Claimed, if set, is told what became of ResourceClaims. It must not block.
+	// Assigned, Claimed and Counted, if set, are told what containers get to themselves, and what becomes of
+	// ResourceClaims and of pods; Registered of each registration of a device plugin. They must not block.
+	Assigned   assignments.Counts
 	Claimed    claims.Counts
+	Counted    pods.Counts
 	Registered func(v1.ResourceName)
 	// DevicesChanged, if set, is called with what device plugins offer, at the start and with each change.
 	DevicesChanged func(placed.Inventory)
@@ -336,7 +336,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 		},
 		ForgetImages: func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) },
 	}
-	d.Preempted = c.Preempted
+	d.Preempted, d.Counts = c.Preempted, c.Counted
 	if c.Assign != nil {
 		d.Places = b.places(c)
 	}

@@ -51,6 +51,8 @@ type Deps struct {
 	// Preempted, if set, counts pods whose place a critical pod takes, by the resource that the node has too
 	// little of. It must not block.
 	Preempted func(v1.ResourceName)
+	// Counts, if set, is told what becomes of pods.
+	Counts Counts
 	// Wrap may replace the behavior of a pod's actor, for tests with faults.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
 }

@@ -99,6 +99,7 @@ func (a *pods) reported(ctx *kernel.Context[Message], m pod.Report) {
 	r.Down = r.Down || m.Down // what it had may be another's by now, whatever its actor doubts
 	before := r.status()
 	r.report, r.crash = m, nil
+	a.countEnded(r, before, m.Status)
 	a.reportedOver(ctx, r, before)
 	a.placeDown(r)
 	if down {

@@ -40,6 +40,7 @@ type rig struct {
 	// collecting is what gc answers when it is asked which pods it removes; it does not if mute.
 	collecting []observed.PodRef
 	preempted  func(v1.ResourceName)
+	counts     pods.Counts
 	// places plays assignments, nil for none.
 	places *pods.Places
 	// room is how many pods fit; 0 for any number. short is what is said of that to be short.
@@ -81,7 +82,7 @@ func (r *rig) deps() *pods.Deps {
 			Events: r, Allocatable: r.allocatable,
 			Ask: func(m pod.Ask) { r.actor.Tell(pods.Asked{Ask: m}) },
 		},
-		Admit: r.admit, Preempted: r.preempted, Places: r.places,
+		Admit: r.admit, Preempted: r.preempted, Places: r.places, Counts: r.counts,
 		Cluster: &pods.Cluster{
 			Show: r.show,
 			ShowAll: func(all []pods.Shown) {

@@ -69,6 +69,7 @@ type Metrics struct {
 	pullTimes                          *prometheus.HistogramVec
 	assigned                           *assigned
 	claims                             *claims
+	counted                            *counted
 	pulling                            *pulling
 	podResources                       *podResources
 	csiCalls, storageTimes             *prometheus.HistogramVec
@@ -175,7 +176,7 @@ func New(c Config) (*Metrics, error) {
 		"image_size_in_bytes")
 
 	m.assigned, m.claims, m.pulling, m.csiCalls = m.newAssigned(), m.newClaims(), m.newPulling(), m.newCSICalls()
-	m.storageTimes, m.podResources = m.newStorage(), m.newPodResources()
+	m.storageTimes, m.podResources, m.counted = m.newStorage(), m.newPodResources(), m.newCounted()
 
 	request := []string{"method", "path", "server_type", "long_running"}
 	m.served = m.counters("kubelet_http_requests_total",

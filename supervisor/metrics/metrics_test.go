@@ -24,6 +24,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
@@ -614,6 +616,20 @@ func TestAssigned(t *testing.T) {
 		{misaligned, "boundary=numa_node scope=pod", 1},
 		{"kubelet_device_plugin_registration_total", "resource_name=example.com/gpu", 1},
 		{"kubelet_device_plugin_alloc_duration_seconds", "resource_name=example.com/gpu", 1},
+	})
+}
+
+// TestCounted: what becomes of pods.
+func TestCounted(t *testing.T) {
+	m := fresh(t)
+	c := m.Counted()
+	for _, kind := range []podspec.Kind{podspec.Main, podspec.Main, podspec.Init, podspec.Ephemeral} {
+		c.Ended(podstatus.Ending{Kind: kind, Code: 139, Reason: "Error"})
+	}
+	wantSeries(t, scrape(t, m, asked(), "/metrics"), []want{
+		{"kubelet_terminated_containers_total", "container_type=container exit_code=139 reason=Error", 2},
+		{"kubelet_terminated_containers_total", "container_type=init_container exit_code=139 reason=Error", 1},
+		{"kubelet_terminated_containers_total", "container_type=ephemeral_container exit_code=139 reason=Error", 1},
 	})
 }
 

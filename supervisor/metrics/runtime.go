@@ -193,7 +193,12 @@ func (m *Metrics) recall(id string) creation {
 }
 
 func kindOf(p *v1.Pod, name string) string {
-	switch _, kind := podspec.Find(&p.Spec, name); kind {
+	_, kind := podspec.Find(&p.Spec, name)
+	return typeOf(kind)
+}
+
+func typeOf(kind podspec.Kind) string {
+	switch kind {
 	case podspec.Init, podspec.Sidecar:
 		return initContainer
 	case podspec.Ephemeral:

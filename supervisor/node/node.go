@@ -135,6 +135,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	}, d.counters.ShutDown
 	settings.ImageRemoved, settings.Evicted = d.counters.ImageRemoved, d.counters.Evicted
 	settings.StatsAge, settings.Preempted = d.counters.EvictionStatsAge, d.counters.Preempted
+	settings.Counted = d.counters.Counted()
 	settings.Cgroups = *m.cgroupSettings(c, podcgroup.Cgroupfs)
 	if m.own != nil {
 		settings.Cgroups = *m.own.settings

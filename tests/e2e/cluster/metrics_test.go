@@ -428,7 +428,6 @@ var lack = []struct{ prefix, why string }{
 	{"kubelet_orphan_pod_cleaned_volumes", "see troupe_effect_duration_seconds{kind=\"UnmountPod\"}"},
 	{"kubelet_orphaned_runtime_pods_total", "see kubelet_working_pods{config=\"runtime_only\"}"},
 	{"kubelet_restarted_pods_total", "of static pods with the UID of one that ended: not counted"},
-	{"kubelet_terminated_containers_total", "not counted; kube-state-metrics has it of statuses"},
 	{"kubelet_pod_watch_events_dropped_total", "see troupe_messages_dropped_total"},
 	{"kubelet_pod_worker_start_duration_seconds", "a pod's actor has its first message at once: see troupe_mailbox_oldest_message_age_seconds"},
 	{"kubelet_first_network_pod_start_sli_duration_seconds", "internal to the kubelet's own tests"},
