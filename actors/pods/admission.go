@@ -132,6 +132,9 @@ func (a *pods) allowed(r *record, pressure admit.Pressure) bool {
 
 // refused says to people that a pod may not run here.
 func (a *pods) refused(ctx *kernel.Context[Message], r *record) {
+	if a.deps.Counts != nil {
+		a.deps.Counts.Rejected(r.reject.Reason)
+	}
 	a.deps.Pod.Events.Record(port.Event{
 		Pod: r.Pod, Warning: true, Reason: r.reject.Reason, Message: r.reject.Message, At: ctx.Now(),
 	})

@@ -48,6 +48,7 @@ func (a *pods) refresh(ctx *kernel.Context[Message], r *record, p *v1.Pod) {
 		return
 	}
 	r.asks(old)
+	a.countResizing(r, old)
 	if s := r.deletion(ctx.Now()); s != nil {
 		if r.Stop == nil {
 			ctx.Log().Info().Str("pod", r.name()).Dur("grace", s.Grace).Msg("pod is being deleted; stopping it")

@@ -87,7 +87,7 @@ func (a *pods) cpusFor(r *record) podresize.Verdict {
 	case denied:
 		if !same && maps.Equal(want, m.want) && (m.refusal.Never || m.version == a.places.version) {
 			if m.refusal.Never {
-				return podresize.Refuse{Message: m.refusal.Message}
+				return podresize.Refuse{Message: m.refusal.Message, Detail: podresize.Insufficient}
 			}
 			return podresize.Defer{Message: m.refusal.Message}
 		}

@@ -213,6 +213,7 @@ func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
 	}
 	delete(a.runtime, r.Pod.UID)
 	r.ref, r.State = ref, podset.Next(r.State, podset.Begun)
+	a.countAdmitted(r)
 	a.assign(r.Pod.UID)
 }
 

@@ -119,6 +119,7 @@ func (a *pods) finished(ctx *kernel.Context[Message], m pod.Finished) {
 		return
 	}
 	r.State, r.next, r.Alone = podset.Next(r.State, podset.Ended), m.NextSandbox, r.Stop == nil
+	a.resolved(ctx, r, terminated)
 	a.show(m.UID, r)
 	a.reconcile(ctx)
 }

@@ -2,7 +2,6 @@ package pods
 
 import (
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -98,7 +97,7 @@ func (a *pods) resize(ctx *kernel.Context[Message]) {
 		if r.Alloc.Holds(r.Pod) {
 			a.giveBack(r)
 			if r.Pending != nil { // it no longer asks
-				r.Pending, r.Since = nil, time.Time{}
+				a.resolved(ctx, r, reverted)
 				a.assign(r.Pod.UID)
 			}
 			continue
@@ -149,6 +148,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 		reason := "ResizeDeferred"
 		if pending.Reason == v1.PodReasonInfeasible {
 			reason = "ResizeInfeasible"
+			a.countInfeasible(verdict)
 		}
 		if !podresize.Told(&r.Pod.Status, &pending) {
 			text := podresize.Describe("Pod resize "+pending.Reason, r.Pod, r.Pod.Generation, pending.Message)
@@ -158,7 +158,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 		a.given.dirty = true
 		a.save(ctx)
 	}
-	if r.Since.IsZero() {
+	if r.Pending == nil || r.Pending.Reason != pending.Reason {
 		r.Since = ctx.Now()
 	}
 	r.Pending = &pending
@@ -168,7 +168,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 // begun handles a pod whose allocation is now in the checkpoint.
 func (a *pods) begun(ctx *kernel.Context[Message], r *record) {
 	r.give(r.Saving)
-	r.Pending, r.Since = nil, time.Time{}
+	a.resolved(ctx, r, accepted)
 	r.place.begins()
 	if r.State.HasActor() {
 		text := podresize.Describe("Pod resize started", r.allocated(), r.Alloc.Generation, "")

@@ -87,6 +87,8 @@ type Metrics struct {
 	mu       sync.Mutex
 	lastList time.Time // when the last list of the runtime was begun
 	pulls    map[types.UID]*pull
+	// resizes are when the allocated resizes of pods began.
+	resizes map[types.UID]time.Time
 	// creating are containers that are made and not yet started, by ID.
 	creating map[string]creation
 	// failedUsers are the sandboxes that userPodFailed has counted.
@@ -107,7 +109,7 @@ func New(c Config) (*Metrics, error) {
 		return nil, err
 	}
 	m := &Metrics{config: c, registry: prometheus.NewRegistry(), pulls: map[types.UID]*pull{},
-		creating: map[string]creation{}, failedUsers: map[string]bool{}}
+		resizes: map[types.UID]time.Time{}, creating: map[string]creation{}, failedUsers: map[string]bool{}}
 	m.slis = newSLIs(c.Began)
 	operation := []string{"operation_type"}
 	m.operations = m.counters("kubelet_runtime_operations_total",

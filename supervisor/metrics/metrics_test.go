@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
@@ -135,9 +137,13 @@ var tallies = []probes.Tally{
 // admissionTimes has a unit that promtool refuses. Only a node that aligns shows it.
 const admissionTimes = "kubelet_topology_manager_admission_duration_ms"
 
+// resizeTimes has such a unit too.
+const resizeTimes = "kubelet_pod_resize_duration_milliseconds"
+
 // refused are names of the kubelet's that promtool refuses, with the kubelet's types: clients go by both.
 var refused = map[string]dto.MetricType{
 	admissionTimes:                           dto.MetricType_HISTOGRAM,
+	resizeTimes:                              dto.MetricType_HISTOGRAM,
 	"kubelet_evictions":                      dto.MetricType_COUNTER,
 	"kubelet_preemptions":                    dto.MetricType_COUNTER,
 	"kubelet_server_expiration_renew_errors": dto.MetricType_COUNTER,
@@ -626,11 +632,61 @@ func TestCounted(t *testing.T) {
 	for _, kind := range []podspec.Kind{podspec.Main, podspec.Main, podspec.Init, podspec.Ephemeral} {
 		c.Ended(podstatus.Ending{Kind: kind, Code: 139, Reason: "Error"})
 	}
-	wantSeries(t, scrape(t, m, asked(), "/metrics"), []want{
+	cpu := &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}
+	for _, of := range [][2]*v1.ResourceRequirements{{{}, nil}, {{}, {}}, {{}, cpu}, {cpu, nil}, {cpu, cpu}} {
+		p := &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{{Resources: *of[0]}}, Resources: of[1]}}
+		c.Admitted(p)
+	}
+	for _, reason := range []string{"OutOfcpu", "OutOfexample.com/gpu", "OutOfhugepages-2Mi", "NodeAffinity"} {
+		c.Rejected(reason)
+	}
+	c.Resizing(podresize.Change{Resource: v1.ResourceCPU, Requirement: "limits", Operation: "add"})
+	c.Infeasible(podresize.Insufficient)
+	c.Undeferred(&v1.Pod{}, "accepted", time.Minute)
+	got := scrape(t, m, asked(), "/metrics")
+	check.Equal(t, got["kubelet_pod_deferred_resize_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleSum(), 60, "seconds")
+	wantSeries(t, got, []want{
+		{"kubelet_pod_level_resources_admission_total", "config_mode= qos_class=besteffort", 2},
+		{"kubelet_pod_level_resources_admission_total", "config_mode=pod_level qos_class=burstable", 1},
+		{"kubelet_pod_level_resources_admission_total", "config_mode=container_level qos_class=burstable", 1},
+		{"kubelet_pod_level_resources_admission_total", "config_mode=pod_and_container_level qos_class=burstable", 1},
+		{"kubelet_admission_rejections_total", "reason=OutOfcpu", 1},
+		{"kubelet_admission_rejections_total", "reason=OutOfExtendedResources", 2},
+		{"kubelet_admission_rejections_total", "reason=Other", 1},
+		{"kubelet_container_requested_resizes_total", "operation=add requirement=limits resource=cpu", 1},
+		{"kubelet_pod_infeasible_resizes_total", "reason_detail=insufficient_node_allocatable", 1},
+		{"kubelet_pod_deferred_resize_duration_seconds", "priority_bucket=normal resolution=accepted", 1},
 		{"kubelet_terminated_containers_total", "container_type=container exit_code=139 reason=Error", 2},
 		{"kubelet_terminated_containers_total", "container_type=init_container exit_code=139 reason=Error", 1},
 		{"kubelet_terminated_containers_total", "container_type=ephemeral_container exit_code=139 reason=Error", 1},
 	})
+}
+
+// TestResizeTimes: what events say of resizes and of a pod that is rejected when it has begun.
+func TestResizeTimes(t *testing.T) {
+	m := fresh(t)
+	events := m.Events(nobody{})
+	say := func(uid types.UID, reason string, after time.Duration) {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}
+		events.Record(port.Event{Pod: p, Reason: reason, At: now.Add(after)})
+	}
+	say("a", "ResizeCompleted", 0) // of an earlier agent
+	say("a", "ResizeDeferred", time.Second)
+	say("a", "ResizeStarted", time.Second)
+	say("b", "ResizeStarted", time.Second)
+	say("b", "ResizeError", 3*time.Second)
+	say("b", "ResizeCompleted", 5*time.Second)
+	say("b", "ResizeCompleted", 6*time.Second) // of a resize that was not seen
+	say("a", "VolumeAttachmentLimitExceeded", 7*time.Second)
+	got := scrape(t, m, asked(), "/metrics")
+	wantSeries(t, got, []want{
+		{resizeTimes, "success=true", 1}, {resizeTimes, "success=false", 1},
+		{"kubelet_admission_rejections_total", "reason=VolumeAttachmentLimitExceeded", 1},
+	})
+	for _, h := range got[resizeTimes].GetMetric() {
+		sums := map[string]float64{"true": 4000, "false": 2000}
+		check.Equal(t, h.GetHistogram().GetSampleSum(), sums[h.Label[0].GetValue()], "milliseconds of %s", h.Label)
+	}
 }
 
 // TestClaims: what became of ResourceClaims. Drivers without any are not shown any more.

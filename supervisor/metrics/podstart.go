@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,11 +16,11 @@ import (
 // pull is when the images of a pod were pulled.
 type pull struct{ begun, ended time.Time }
 
-// pullLimit bounds how many pods that pull are remembered: those that never start
+// pullLimit bounds how many pods that pull, or are resized, are remembered: those that never start
 // would else be for ever. The start of one that was forgotten counts with its pull.
 const pullLimit = 1024
 
-// Events is r with what it says of pulls and of hooks taken note of.
+// Events is r with what it says of pulls, hooks, resizes and rejected pods taken note of.
 func (m *Metrics) Events(r port.Recorder) port.Recorder { return recorder{r, m} }
 
 type recorder struct {
@@ -32,8 +33,14 @@ func (r recorder) Record(e port.Event) {
 	if e.Pod != nil && (e.Reason == "Pulling" || e.Reason == "Pulled") {
 		r.metrics.pulled(e.Pod.UID, e.Reason == "Pulled", e.At)
 	}
-	if e.Reason == "LifecycleHTTPFallback" {
+	if e.Pod != nil && strings.HasPrefix(e.Reason, "Resize") {
+		r.metrics.resized(e.Pod.UID, e.Reason, e.At)
+	}
+	switch e.Reason {
+	case "LifecycleHTTPFallback":
 		r.metrics.plainHooks.Inc()
+	case volumeLimit:
+		r.metrics.counted.Rejected(e.Reason)
 	}
 	r.to.Record(e)
 }

@@ -12,7 +12,7 @@ type Grant struct {
 	// Alloc is its allocation. Saving is the next one while it is being written to the checkpoint; nil
 	// for none.
 	Alloc, Saving *Allocation
-	// Pending is a resize that is not allocated. Since is when that began.
+	// Pending is a resize that is not allocated. Since is when that began for its reason.
 	Pending *Pending
 	Since   time.Time
 }

@@ -209,20 +209,20 @@ func TestBound(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		desired, given *v1.Pod
-		// cpu and memory: refused where containers have CPUs, or memory, of their own.
-		cpu, memory bool
+		// cpu and memory: why it is refused where containers have CPUs, or memory, of their own.
+		cpu, memory string
 	}{
-		{"more CPU", guaranteed("2", "1Gi"), guaranteed("1", "1Gi"), true, false},
-		{"less CPU", guaranteed("500m", "1Gi"), guaranteed("1", "1Gi"), true, false},
-		{"more memory", guaranteed("1", "2Gi"), guaranteed("1", "1Gi"), false, true},
-		{"another class", pod("p", "2", "2Gi"), pod("p", "1", "1Gi"), false, false},
+		{"more CPU", guaranteed("2", "1Gi"), guaranteed("1", "1Gi"), "guaranteed_pod_cpu_manager_static_policy", ""},
+		{"less CPU", guaranteed("500m", "1Gi"), guaranteed("1", "1Gi"), "guaranteed_pod_cpu_manager_static_policy", ""},
+		{"more memory", guaranteed("1", "2Gi"), guaranteed("1", "1Gi"), "", "guaranteed_pod_memory_manager_static_policy"},
+		{"another class", pod("p", "2", "2Gi"), pod("p", "1", "1Gi"), "", ""},
 	} {
-		if got := podresize.Bound(c.desired, c.given, true, false); (got != nil) != c.cpu {
-			t.Errorf("%s, with CPUs of their own: %v", c.name, got)
+		detail := func(cpus, memory bool) string {
+			v, _ := podresize.Bound(c.desired, c.given, cpus, memory).(podresize.Refuse)
+			return v.Detail
 		}
-		if got := podresize.Bound(c.desired, c.given, false, true); (got != nil) != c.memory {
-			t.Errorf("%s, with memory of their own: %v", c.name, got)
-		}
+		check.Equal(t, detail(true, false), c.cpu, "%s, with CPUs of their own", c.name)
+		check.Equal(t, detail(false, true), c.memory, "%s, with memory of their own", c.name)
 		if got := podresize.Bound(c.desired, c.given, false, false); got != nil {
 			t.Errorf("%s: %v", c.name, got)
 		}
@@ -250,11 +250,11 @@ func TestDecide(t *testing.T) {
 		{"no memory now", pod("p", "1", "7Gi"), pod("p", "1", "1Gi"), []*v1.Pod{pod("o", "1", "2Gi")},
 			podresize.Defer{Message: "Node didn't have enough resource: memory, requested: 7516192768, used: 2147483648, capacity: 8589934592"}},
 		{"never", pod("p", "5", ""), pod("p", "1", ""), nil,
-			podresize.Refuse{Message: "Node didn't have enough capacity: cpu, requested: 5000, capacity: 4000"}},
+			podresize.Refuse{Message: "Node didn't have enough capacity: cpu, requested: 5000, capacity: 4000", Detail: podresize.Insufficient}},
 		{"never the one, and now not the other", pod("p", "4", "9Gi"), pod("p", "1", "1Gi"), []*v1.Pod{pod("o", "2", "")},
-			podresize.Refuse{Message: "Node didn't have enough capacity: memory, requested: 9663676416, capacity: 8589934592"}},
+			podresize.Refuse{Message: "Node didn't have enough capacity: memory, requested: 9663676416, capacity: 8589934592", Detail: podresize.Insufficient}},
 		{"the pod as a whole never", whole, pod("p", "1", ""), nil,
-			podresize.Refuse{Message: "Node didn't have enough capacity: cpu, requested: 5000, capacity: 4000"}},
+			podresize.Refuse{Message: "Node didn't have enough capacity: cpu, requested: 5000, capacity: 4000", Detail: podresize.Insufficient}},
 		{"less, on a node that is overcommitted", pod("p", "2", ""), pod("p", "3", ""), []*v1.Pod{pod("o", "4", "")}, podresize.Allocate{}},
 		{"more of what there is, on a node without room for the rest", pod("p", "2", "2Gi"), pod("p", "2", "1Gi"), []*v1.Pod{pod("o", "4", "")}, podresize.Allocate{}},
 		{"what has ended holds nothing", pod("p", "4", ""), pod("p", "1", ""), []*v1.Pod{ended}, podresize.Allocate{}},

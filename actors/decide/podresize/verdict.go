@@ -22,9 +22,13 @@ type (
 	Allocate struct{}
 	// Defer: there is no room now. It is decided again when resources are freed.
 	Defer struct{ Message string }
-	// Refuse: it is not possible on this node.
-	Refuse struct{ Message string }
+	// Refuse: it is not possible on this node. Detail is why, as KEP-1287 has it for a metric; empty for what an apiserver
+	// refuses first.
+	Refuse struct{ Message, Detail string }
 )
+
+// Insufficient is the Detail of a resize to more than the node has.
+const Insufficient = "insufficient_node_allocatable"
 
 func (Allocate) isVerdict() {}
 func (Defer) isVerdict()    {}
@@ -38,7 +42,7 @@ var resources = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 // node.
 func Decide(desired, allocated *v1.Pod, others []*v1.Pod, allocatable v1.ResourceList) Verdict {
 	if was, is := podspec.QOS(allocated), podspec.QOS(desired); was != is {
-		return Refuse{fmt.Sprintf("the pod's QoS class can't change from %s to %s", was, is)}
+		return Refuse{Message: fmt.Sprintf("the pod's QoS class can't change from %s to %s", was, is)}
 	}
 	had, asked := podspec.Requests(allocated), podspec.Requests(desired)
 	var full *Defer
@@ -51,7 +55,7 @@ func Decide(desired, allocated *v1.Pod, others []*v1.Pod, allocatable v1.Resourc
 		if want.Cmp(have) > 0 {
 			return Refuse{
 				fmt.Sprintf("Node didn't have enough capacity: %s, requested: %d, capacity: %d", name, amount(name, want),
-					amount(name, have)),
+					amount(name, have)), Insufficient,
 			}
 		}
 		used := resource.Quantity{}
@@ -92,9 +96,11 @@ func Bound(desired, allocated *v1.Pod, cpus, memory bool) Verdict {
 		}
 		switch {
 		case cpus && changed(v1.ResourceCPU):
-			return Refuse{`Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`}
+			return Refuse{`Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`,
+				"guaranteed_pod_cpu_manager_static_policy"}
 		case memory && changed(v1.ResourceMemory):
-			return Refuse{`Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"`}
+			return Refuse{`Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"`,
+				"guaranteed_pod_memory_manager_static_policy"}
 		}
 	}
 	return nil
