@@ -516,6 +516,10 @@ func TestLiving(t *testing.T) {
 	if got, up := living(false), living(true); !slices.Equal(got, []string{"all", "b", "c"}) || !slices.Equal(up, []string{"all"}) {
 		t.Errorf("%v, and up are %v, when b has ended and is wanted still", got, up)
 	}
+	r.tells(has(podspec.API, ""))
+	if got := living(false); !slices.Equal(got, []string{"all", "b"}) {
+		t.Errorf("%v, want b: nothing is left of c, which was refused", got)
+	}
 }
 
 // TestStarted: that a pod has started is told once.

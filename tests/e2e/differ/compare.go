@@ -214,3 +214,9 @@ func shrink(c Case, show func([]Case) ([]bool, error)) (Case, error) {
 	}
 	return c, nil
 }
+
+// both are the differences whose class is in both.
+func both(a, b []Difference) []Difference {
+	of := classes(b)
+	return slices.DeleteFunc(a, func(d Difference) bool { return !slices.Contains(of, d.class()) })
+}

@@ -111,12 +111,6 @@ func judge(t *testing.T, verdicts []verdict, r *rig) {
 	}
 }
 
-// both are the differences whose class is in both.
-func both(a, b []Difference) []Difference {
-	of := classes(b)
-	return slices.DeleteFunc(a, func(d Difference) bool { return !slices.Contains(of, d.class()) })
-}
-
 func words(of []Difference) string {
 	var out []string
 	for _, d := range of {
