@@ -49,8 +49,8 @@ type actor struct {
 	reported, attached map[v1.UniqueVolumeName]bool
 	// inUse is what nodestatus was told, nil before. It is sorted.
 	inUse []v1.UniqueVolumeName
-	// infos are what drivers say of this node; nil for one that is gone. version counts changes, written is what the
-	// apiserver has. showing is the effect under way.
+	// infos are what drivers say of this node, or said before they went; nil for one that has not come back. version
+	// counts changes, written is what the apiserver has. showing is the effect under way.
 	infos            map[string]*decide.Info
 	version, written uint64
 	showing          kernel.EffectID
@@ -169,6 +169,8 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 			d.timer = nil
 			a.ask(ctx, d)
 		}
+	case hide:
+		a.hide(ctx, m)
 	case showAgain:
 		a.show(ctx)
 	case sized:

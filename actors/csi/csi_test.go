@@ -73,7 +73,7 @@ func TestMute(t *testing.T) {
 	r.WantByListener("shown", "api: update CSINode n: d.example.com=id [zone]")
 }
 
-// TestShown: a driver is shown when it has said how, and is not any more when it is gone.
+// TestShown: a driver is shown when it has said how, and is not any more when it is gone and has not come back in time.
 func TestShown(t *testing.T) {
 	r := newRig(t)
 	r.nodeSays(nil, nil)
@@ -85,7 +85,14 @@ func TestShown(t *testing.T) {
 	r.WantByListener("shown", "api: patch Node n: labels map[zone:a], IDs {\"d.example.com\":\"id\"}",
 		"api: update CSINode n: d.example.com=id [zone]", "driver: info d.example.com", "driver: info d.example.com", "node: in use []")
 	r.watch(port.CSIDriver{Name: driver, Gone: true})
-	r.WantByListener("gone", "api: patch Node n: labels map[zone:a], IDs", "api: update CSINode n:")
+	r.Advance(csi.Grace - time.Second)
+	r.watch(port.CSIDriver{Name: driver, Endpoint: "/e"})
+	r.calls.Answer(nil, "info "+driver)
+	r.Advance(csi.Grace)
+	r.WantByListener("back in time", "driver: info d.example.com")
+	r.watch(port.CSIDriver{Name: driver, Gone: true})
+	r.WantAfter("not yet", csi.Grace-time.Second)
+	r.WantAfter("gone", 2*time.Second, "api: patch Node n: labels map[zone:a], IDs", "api: update CSINode n:")
 	n := r.node.DeepCopy()
 	n.Labels = map[string]string{"zone": "b"}
 	r.stored[port.APIKeyOf(n)] = n
@@ -94,6 +101,41 @@ func TestShown(t *testing.T) {
 	r.WantByListener("refused", "driver: info d.example.com")
 	r.events.Want("an event",
 		"n: CSIDriverRefused: topology of CSI driver d.example.com has zone=a, but the Node has the label zone=b")
+}
+
+// TestLeft: what an earlier agent has shown of a driver goes if the driver does not register. Each incarnation gives it its
+// whole time.
+func TestLeft(t *testing.T) {
+	const gone = "gone.example.com"
+	r := newRig(t, func(r *rig) {
+		infos := map[string]*decide.Info{
+			driver: {NodeID: "id", MaxVolumes: 5, Topology: map[string]string{"zone": "a"}}, gone: {NodeID: "1", MaxVolumes: 3},
+		}
+		n, _, err := decide.Labelled(r.node, infos)
+		check.Fatal(t, err)
+		of, _ := decide.Node(decide.NewNode("n", r.node.UID), r.node.UID, infos)
+		r.node, r.stored[port.APIKeyOf(n)], r.stored[port.APIKeyOf(of)] = n, n, of
+	})
+	begins := func() {
+		r.nodeSays(nil, nil)
+		r.register(notAttached)
+		r.calls.Answer(nil, "info "+driver)
+		r.Advance(csi.Grace - time.Minute)
+		r.Keep("api:")
+		r.WantByListener("it may come")
+	}
+	begins()
+	r.actor.Crash()
+	r.release("other")
+	r.Advance(time.Second)
+	begins()
+	r.Advance(2 * time.Minute)
+	r.Keep("api:")
+	r.WantByListener("it did not", `api: patch Node n: labels map[zone:a], IDs {"d.example.com":"id"}`,
+		"api: update CSINode n: d.example.com=id [zone]")
+	if count := r.stored[port.APIKey{Kind: port.CSINodeKind, Name: "n"}].(*storagev1.CSINode).Spec.Drivers[0].Allocatable.Count; *count != 5 {
+		t.Errorf("the other takes %d volumes", *count)
+	}
 }
 
 // TestRejected: a driver whose values the apiserver rejects does not keep out the others. One whose entry has to change

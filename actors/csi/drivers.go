@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
-// driver is one that has registered since the agent started.
+// driver is one that has registered since the agent started, or that the CSINode has.
 type driver struct {
 	port.CSIDriver
 	// asking is the call of NodeGetInfo under way. since counts its registrations, failures what failed in a row.
@@ -75,8 +75,7 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	name := m.driver.Name
 	d := a.drivers[name]
 	if d == nil {
-		d = &driver{CSIDriver: port.CSIDriver{Name: name, Gone: true}}
-		a.drivers[name] = d
+		d = a.add(name)
 	}
 	if d.CSIDriver == m.driver {
 		return
@@ -88,9 +87,7 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	d.askNot()
 	if m.driver.Gone {
 		ctx.Log().Warn().Str("driver", name).Msg("the CSI driver is gone: its volumes wait until it registers again")
-		a.infos[name] = nil
-		a.version++
-		a.show(ctx)
+		ctx.After(Grace, hide{name, d.since})
 		a.advanceAll(ctx)
 		return
 	}
@@ -103,6 +100,26 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	}
 	a.ask(ctx, d)
 	a.advanceAll(ctx)
+}
+
+// add notes a driver that is not there.
+func (a *actor) add(name string) *driver {
+	d := &driver{CSIDriver: port.CSIDriver{Name: name, Gone: true}}
+	a.drivers[name] = d
+	return d
+}
+
+// hide shows a driver no more that has not come back. It is not done at once: for schedulers, a node without an entry of
+// a driver has no limit of its volumes.
+func (a *actor) hide(ctx *kernel.Context[Message], m hide) {
+	if d := a.drivers[m.driver]; d == nil || d.since != m.since {
+		return
+	}
+	ctx.Log().Warn().Str("driver", m.driver).
+		Msg("the CSI driver has not registered: it is not shown in the CSINode any more, until it does")
+	a.infos[m.driver] = nil
+	a.version++
+	a.show(ctx)
 }
 
 // ask asks a driver how this node is to be shown.
@@ -151,7 +168,7 @@ func (a *actor) informed(ctx *kernel.Context[Message], m informed) {
 // (nodeAllocatableUpdatePeriodSeconds), also if that was not known before, or has changed.
 func (a *actor) keepAsking(ctx *kernel.Context[Message], d *driver) {
 	of := a.object(d.Name)
-	if d.Gone || d.asking != 0 || a.infos[d.Name] == nil || of == nil || of.InfoPeriod == d.period {
+	if d.Gone || d.asking != 0 || d.failures > 0 || a.infos[d.Name] == nil || of == nil || of.InfoPeriod == d.period {
 		return // once it answers, it is asked again
 	}
 	if d.period = of.InfoPeriod; d.period == 0 {

@@ -81,3 +81,17 @@ func TestPeriodChanges(t *testing.T) {
 	r.Keep("driver: info")
 	r.WantByListener("no more")
 }
+
+// TestPeriodEnds: a driver that has come back and does not answer is asked again, though its CSIDriver has no period any more.
+func TestPeriodEnds(t *testing.T) {
+	r := newRig(t)
+	r.register(storagev1.CSIDriverSpec{AttachRequired: new(false), NodeAllocatableUpdatePeriodSeconds: new(int64(30))})
+	r.nodeSays(nil, nil)
+	r.calls.Answer(nil, "info "+driver)
+	r.watch(port.CSIDriver{Name: driver, Gone: true})
+	r.watch(port.CSIDriver{Name: driver, Endpoint: "/e"})
+	r.calls.Answer(fails(port.Unavailable, "not yet"), "info "+driver)
+	r.Forget()
+	r.objects.Tell(port.APISet{Object: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: notAttached}})
+	r.WantAfter("asked again", time.Minute, "driver: info d.example.com")
+}

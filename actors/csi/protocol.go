@@ -17,7 +17,7 @@
 // Each volume has its own lane with one call at a time: one that hangs holds up that volume only. A call that has
 // failed without an answer may have worked, so it is made again, or undone.
 //
-//	(none) ──registers──► there ──NodeGetInfo──► shown in CSINode ──socket gone──► gone, removed from CSINode
+//	(none) ──registers──► there ──NodeGetInfo──► shown in CSINode ──socket gone──► gone, and shown ──Grace──► not shown
 //
 // After a restart the actor reads from the notes on disk what there may be, asks nodestatus for the Node, and volumes
 // ask again.
@@ -115,11 +115,13 @@ type informed struct {
 	err    error
 }
 
-// shown is the result of writing what drivers say of this node. refused says of which drivers it could not be shown.
+// shown is the result of writing what drivers say of this node. refused says of which drivers it could not be shown,
+// others are those that the CSINode has beside.
 type shown struct {
 	id      kernel.EffectID
 	version uint64
 	refused map[string]string
+	others  []string
 	err     error
 }
 
@@ -127,13 +129,17 @@ type shown struct {
 type living struct{ pods map[types.UID]bool }
 
 // These are this actor's own timers: to read again what there is, to open the watches, to go on with a volume, to ask a
-// driver how the node is to be shown, to write that, to begin a sweep, to ask for what was missed.
+// driver how the node is to be shown, to show one no more, to write that, to begin a sweep, to ask for what was missed.
 type (
 	loadAgain  struct{}
 	reopen     struct{}
 	watchAgain struct{}
 	again      struct{ key decide.Key }
 	ask        struct {
+		driver string
+		since  uint64
+	}
+	hide struct {
 		driver string
 		since  uint64
 	}
@@ -161,6 +167,7 @@ func (reopen) isCSIMessage()     {}
 func (watchAgain) isCSIMessage() {}
 func (again) isCSIMessage()      {}
 func (ask) isCSIMessage()        {}
+func (hide) isCSIMessage()       {}
 func (showAgain) isCSIMessage()  {}
 func (sweep) isCSIMessage()      {}
 func (messages) isCSIMessage()   {}
@@ -217,6 +224,9 @@ const (
 	CallDeadline = 2 * time.Minute
 	unneeded     = 30 * time.Second
 	apiDeadline  = 30 * time.Second
+	// Grace is how long a driver is shown that is gone, or not there when the agent starts. Its pod may have to pull its
+	// image, or wait for the end of its backoff, which is five minutes at most.
+	Grace = 10 * time.Minute
 	// firstSweep is when the actor looks for volumes of pods that went while no agent ran, sweepEvery how often after.
 	firstSweep, sweepEvery = 10 * time.Second, time.Minute
 	// checkEvery is how often the CSINode, and what drivers say of this node in the Node, is compared with what it should

@@ -22,17 +22,21 @@ func (a *actor) show(ctx *kernel.Context[Message]) {
 	}
 	api, node, infos, version := a.deps.API, a.node, maps.Clone(a.infos), a.version
 	e := kernel.Effect[Message]{Kind: "UpdateCSINode", Object: a.deps.Node, Lane: "csinode", Deadline: apiDeadline}
-	a.showing = portcall.Do(ctx, e, func(c context.Context, done func(map[string]string, error)) {
-		refused := map[string]string{}
-		labelNode(c, api, node, infos, refused, func(err error) {
+	a.showing = portcall.Do(ctx, e, func(c context.Context, done func(shown, error)) {
+		m := shown{version: version, refused: map[string]string{}}
+		labelNode(c, api, node, infos, m.refused, func(err error) {
 			if err != nil {
-				done(nil, err)
+				done(m, err)
 				return
 			}
-			writeCSINode(c, api, node, infos, refused, func(err error) { done(refused, err) })
+			writeCSINode(c, api, node, infos, m.refused, func(others []string, err error) {
+				m.others = others
+				done(m, err)
+			})
 		})
-	}, func(id kernel.EffectID, refused map[string]string, err error) Message {
-		return shown{id, version, refused, err}
+	}, func(id kernel.EffectID, m shown, err error) Message {
+		m.id, m.err = id, err
+		return m
 	})
 }
 
@@ -82,11 +86,18 @@ func labelNode(
 	})
 }
 
-// writeCSINode writes it into the CSINode, which is made if it is not there.
+// writeCSINode writes it into the CSINode, which is made if it is not there. others are the drivers that it has beside.
 func writeCSINode(
-	c context.Context, api API, node *v1.Node, infos map[string]*decide.Info, refused map[string]string, done func(error),
+	c context.Context, api API, node *v1.Node, infos map[string]*decide.Info, refused map[string]string,
+	done func(others []string, err error),
 ) {
 	begin := func(have *storagev1.CSINode, is bool) {
+		var others []string
+		for i := range have.Spec.Drivers {
+			if _, mine := infos[have.Spec.Drivers[i].Name]; !mine {
+				others = append(others, have.Spec.Drivers[i].Name)
+			}
+		}
 		apart(infos, refused, func(some map[string]*decide.Info, then func(error)) {
 			to, differs := decide.Node(have, node.UID, some)
 			wrote := func(o port.APIObject, err error) {
@@ -103,7 +114,7 @@ func writeCSINode(
 			default:
 				then(nil)
 			}
-		}, done)
+		}, func(err error) { done(others, err) })
 	}
 	api.Get(c, port.APIKey{Kind: port.CSINodeKind, Name: node.Name}, func(o port.APIObject, err error) {
 		switch {
@@ -112,7 +123,7 @@ func writeCSINode(
 		case port.KindOf(err) == port.NotFound:
 			begin(decide.NewNode(node.Name, node.UID), false)
 		default:
-			done(err)
+			done(nil, err)
 		}
 	})
 }
@@ -200,6 +211,11 @@ func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
 		if d := a.drivers[name]; d != nil {
 			delete(a.infos, name) // it is shown when it can be
 			d.askAfter(ctx, sweepEvery)
+		}
+	}
+	for _, name := range m.others {
+		if a.drivers[name] == nil { // an earlier agent has shown it
+			ctx.After(Grace, hide{name, a.add(name).since})
 		}
 	}
 	a.show(ctx)
