@@ -69,12 +69,14 @@ type records struct {
 	// damaged are the file names of records that can't be read, lost those of intents: nobody knows who may use their
 	// images.
 	damaged, lost map[string]bool
+	// preloaded are the names of images that no agent has pulled, by ID, as the runtime has shown them.
+	preloaded map[string][]string
 }
 
 func newRecords() records {
 	return records{
 		intents: map[string]*intent{}, pulled: map[string]*pullrecord.Record{}, touched: map[string]time.Time{},
-		damaged: map[string]bool{}, lost: map[string]bool{},
+		damaged: map[string]bool{}, lost: map[string]bool{}, preloaded: map[string][]string{},
 	}
 }
 
@@ -212,7 +214,8 @@ func (a *images) record(ctx *kernel.Context[Message], id, name string, offers []
 	if a.deps.Records == nil {
 		return
 	}
-	record, changed := pullrecord.Add(a.records.pulled[id], id, name, offers, ctx.Now())
+	record, changed := pullrecord.Add(a.records.pulled[id], id, name, offers, ctx.Now(), a.records.preloaded[id]...)
+	delete(a.records.preloaded, id)
 	intent := ""
 	if ends && a.records.intents[name] != nil {
 		intent = name
@@ -268,6 +271,7 @@ func (a *images) forgetRecord(ctx *kernel.Context[Message], name string) {
 
 // imageRemoved forgets how an image was pulled, unless it was pulled again since its removal was begun.
 func (a *images) imageRemoved(ctx *kernel.Context[Message], id string) {
+	delete(a.records.preloaded, id)
 	name := pullrecord.FileName(id)
 	if _, again := a.records.touched[id]; again || a.records.pulled[id] == nil && !a.records.damaged[name] {
 		return
@@ -303,6 +307,10 @@ func (a *images) prune(ctx *kernel.Context[Message], list []observed.Image, begu
 		}
 	}
 	a.pruneIntents(ctx, list)
+	maps.DeleteFunc(r.preloaded, func(id string, _ []string) bool { return !there[id] })
+	for i := range list {
+		r.see(&list[i])
+	}
 }
 
 func (a *images) countRecords() {
@@ -322,6 +330,15 @@ func (r *records) of(image *observed.Image) *pullrecord.Record {
 		}
 	}
 	return nil
+}
+
+// see notes the names of an image that no agent has pulled: when it is pulled under another one, it stays everybody's
+// under these (kubernetes #138175). While a pull may be under way, nobody knows which names come by it: a runtime may
+// complete a short name in its own way.
+func (r *records) see(image *observed.Image) {
+	if r.loaded && len(r.intents)+len(r.lost)+len(r.damaged) == 0 && r.of(image) == nil {
+		r.preloaded[image.ID] = slices.Concat(image.RepoTags, image.RepoDigests)
+	}
 }
 
 // verdict is whether a container may use an image that is there.
@@ -345,8 +362,10 @@ func (a *images) verify(ctx *kernel.Context[Message], i *image, w *waiter) verdi
 		return unverified
 	}
 	id := i.info.ID
+	a.records.see(i.info)
 	record := a.records.of(i.info)
-	known := record != nil || a.records.mayBePulled(i) || a.records.damaged[pullrecord.FileName(id)]
+	preloaded := named(i.info, i.name) && pullrecord.Preloaded(record, i.name)
+	known := record != nil && !preloaded || a.records.mayBePulled(i) || a.records.damaged[pullrecord.FileName(id)]
 	if !a.deps.Records.Policy.Verifies(i.name, known) {
 		return a.judge(w, allowed, policyAllowed)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // disk plays the files of records, which answers soon. It outlives an agent.
@@ -447,4 +448,109 @@ func TestRecordsGoWithImages(t *testing.T) {
 	if len(d.files) != 1 || d.files[file("sha256:reg.io/used:1")] == "" {
 		t.Errorf("on the disk is %v", slices.Collect(maps.Keys(d.files)))
 	}
+}
+
+const preloaded, mirrored = "reg.io/preloaded:1", "reg.io/mirrored:1"
+
+// both is a rig whose runtime has an image under one name, or also under another one, under which it is pulled.
+func both(t *testing.T, d *disk, policy kubelet.ImagePullCredentialsVerificationPolicy, pulled bool) *rig {
+	t.Helper()
+	r := recording(t, d, policy)
+	r.has[preloaded], r.has[mirrored] = true, pulled
+	r.alias = map[string]string{preloaded: mirrored}
+	return r
+}
+
+// uses says whether a pod that does not pull gets an image. Each has another name.
+func (r *rig) uses(pod, image string) bool {
+	of := r.asks(pod, v1.PullNever)
+	of.Ask.Image = image
+	r.actor.Tell(of)
+	r.run("nobody")
+	return r.said(pod + ": app ready")
+}
+
+// pulls has a pod pull an image as mine.
+func (r *rig) pulls(pod, image string) {
+	of := r.asks(pod, v1.PullAlways, secret("mine", podobjects.Found))
+	of.Ask.Image = image
+	r.actor.Tell(of)
+	r.run("mine")
+}
+
+// TestPulledUnderAnotherName: an image that was there before stays everybody's when it is pulled under another name, for
+// the next agent, too, until it is pulled under the first. Under the other one it is for those who can pull it.
+func TestPulledUnderAnotherName(t *testing.T) {
+	d := &disk{}
+	r := both(t, d, kubelet.NeverVerifyPreloadedImages, false)
+	if !r.uses("a", preloaded) {
+		t.Fatal("it is everybody's", r.Lines())
+	}
+	r.pulls("b", mirrored)
+	if !r.said("b: app ready") || len(d.files) != 1 {
+		t.Fatal(r.Lines(), d.files)
+	}
+	for agent, policy := range []kubelet.ImagePullCredentialsVerificationPolicy{
+		kubelet.NeverVerifyPreloadedImages, kubelet.NeverVerifyPreloadedImages, kubelet.AlwaysVerify, kubelet.NeverVerifyPreloadedImages,
+	} {
+		if agent > 0 {
+			r = both(t, d, policy, true)
+		}
+		check.Equal(t, r.uses("c", preloaded), policy != kubelet.AlwaysVerify, "agent %d: as before", agent)
+		check.Equal(t, r.uses("d", mirrored), false, "agent %d: under the other name", agent)
+	}
+	r.pulls("e", preloaded)
+	check.Equal(t, r.uses("f", preloaded), false, "it was pulled with a secret")
+	r = both(t, d, kubelet.NeverVerifyPreloadedImages, true)
+	check.Equal(t, r.uses("g", preloaded), false, "the next agent knows")
+}
+
+// TestListedBeforeItIsPulled: a list of images shows, too, what was there before.
+func TestListedBeforeItIsPulled(t *testing.T) {
+	for _, listed := range []bool{true, false} {
+		d := &disk{files: map[string]string{}}
+		n := newNodeWith(t, usual, func(deps *images.Deps) {
+			deps.Records = &images.Records{Files: d, Policy: pullrecord.Policy{Verification: kubelet.NeverVerifyPreloadedImages}}
+		}, observed.Image{ID: "sha256:" + mirrored, RepoTags: []string{preloaded}})
+		d.r = n.rig
+		n.has[preloaded], n.alias = true, map[string]string{preloaded: mirrored}
+		if listed {
+			n.Advance(period + time.Second)
+		}
+		n.pulls("a", mirrored)
+		check.Equal(t, n.uses("b", preloaded), listed, "listed %v: %v", listed, n.Lines())
+	}
+}
+
+// TestUnclearNames: what nobody knows to have been there before is not everybody's because of another pull.
+func TestUnclearNames(t *testing.T) {
+	const policy = kubelet.NeverVerifyPreloadedImages
+	old, _ := pullrecord.Add(nil, "sha256:"+mirrored, mirrored, []imagepull.Offer{{}}, time.Unix(0, 0))
+	r := both(t, &disk{files: map[string]string{"r/" + pullrecord.FileName(old.ImageRef): string(pullrecord.Encode(old))}}, policy, true)
+	check.Equal(t, r.uses("a", preloaded), false, "a kubelet has pulled it")
+
+	// While an image is pulled, its names may be any: a runtime completes short ones in its own way.
+	r = both(t, &disk{}, policy, false)
+	of := r.asks("b", v1.PullAlways, secret("mine", podobjects.Found))
+	of.Ask.Image = mirrored
+	r.actor.Tell(of)
+	r.Advance(2 * time.Millisecond)
+	r.runtime.Answer(nil, "look "+mirrored)
+	r.Advance(2 * time.Millisecond)
+	never := r.asks("c", v1.PullNever)
+	never.Ask.Image = preloaded
+	r.actor.Tell(never)
+	r.Advance(2 * time.Millisecond)
+	r.runtime.Answer(nil, "look "+preloaded)
+	r.Forget()
+	r.runtime.Answer(nil, "pull "+mirrored+" as mine")
+	r.run("mine")
+	check.Equal(t, r.uses("d", preloaded), false, "seen while it was pulled")
+
+	// It was being pulled under this name when an agent was killed, and then under the other one.
+	d := &disk{files: map[string]string{"i/" + pullrecord.FileName(preloaded): string(pullrecord.EncodeIntent(preloaded))}}
+	r = both(t, d, policy, false)
+	check.Equal(t, r.uses("e", preloaded), false, "nobody knows with what")
+	r.pulls("f", mirrored)
+	check.Equal(t, r.uses("g", preloaded), false, "nobody knows, as before")
 }

@@ -1,6 +1,7 @@
 package images_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -84,7 +85,7 @@ func (r *rig) PullImage(ctx context.Context, p port.PullImage, done func(string,
 		if err == nil {
 			r.has[p.Image] = true
 		}
-		done("sha256:"+p.Image, err)
+		done("sha256:"+cmp.Or(r.alias[p.Image], p.Image), err)
 	})
 }
 
@@ -96,7 +97,10 @@ func (r *rig) ImageStatus(ctx context.Context, image string, done func(observed.
 			of.ID = r.id
 		}
 		if name, is := r.alias[image]; is {
-			of = observed.Image{ID: "sha256:" + name, RepoTags: []string{name, image}}
+			of = observed.Image{ID: "sha256:" + name, RepoTags: []string{image}}
+			if r.has[name] {
+				of.RepoTags = append(of.RepoTags, name)
+			}
 		}
 		done(of, r.has[image], err)
 	})

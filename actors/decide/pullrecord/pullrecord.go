@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +35,8 @@ const (
 	recordKind = "ImagePulledRecord"
 	intentKind = "ImagePullIntent"
 
-	// maxLearned bounds how many secrets a record learns of without a pull, as in a kubelet; maxKnown how many it has.
+	// maxLearned bounds how many secrets a record learns of without a pull, as in a kubelet; maxKnown how many it has, and
+	// how many names of a preloaded image.
 	maxLearned = 100
 	maxKnown   = 1000
 )
@@ -119,7 +121,7 @@ type Policy struct {
 }
 
 // Verifies says whether a pod may use an image that is there only if Allows says so. pulled: there is a record or an
-// intent of the image, so that it was not there before the first agent.
+// intent of the image, so that it was not there before the first agent, and it is not Preloaded under this name.
 func (p Policy) Verifies(image string, pulled bool) bool {
 	switch p.Verification {
 	case kubelet.NeverVerify:
@@ -196,6 +198,57 @@ func Allows(r *Record, image string, offers []imagepull.Offer) (ok bool, learned
 	return false, nil
 }
 
+// Preloaded says whether an image had this name before an agent pulled it under another one, and no agent has pulled it
+// under this one since.
+//
+// A record has such names beside those of pulls, without credentials, and with a tag or a digest, which those of pulls
+// never have: a kubelet looks for none of them, and keeps them. In a record that a kubelet has begun there are none, so
+// nobody knows what was preloaded.
+func Preloaded(r *Record, image string) bool {
+	if r == nil {
+		return false
+	}
+	had := false
+	for name, of := range r.CredentialMapping { // order-free: any
+		had = had || preloaded(name, &of) && imagepull.SameImage(image, name)
+	}
+	if !had {
+		return false
+	}
+	for name, of := range r.CredentialMapping { // order-free: any
+		if !preloaded(name, &of) && sameRepository(image, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// preloaded says whether a name in a record is that of a preloaded image.
+func preloaded(name string, of *kubelet.ImagePullCredentials) bool {
+	return strings.ContainsAny(name[strings.LastIndex(name, "/")+1:], ":@") &&
+		!of.NodePodsAccessible && len(of.KubernetesSecrets)+len(of.KubernetesServiceAccounts) == 0
+}
+
+func sameRepository(a, b string) bool {
+	x, err := imagepull.Parse(a)
+	y, err2 := imagepull.Parse(b)
+	return err == nil && err2 == nil && x.Name() == y.Name()
+}
+
+// preload notes the names that an image had before it was pulled.
+func preload(r *Record, names []string) {
+	for _, name := range names[:min(len(names), maxKnown)] {
+		of, err := imagepull.Parse(name)
+		if err != nil {
+			continue // such as <none>:<none>
+		}
+		if r.CredentialMapping == nil {
+			r.CredentialMapping = map[string]kubelet.ImagePullCredentials{}
+		}
+		r.CredentialMapping[of.String()] = kubelet.ImagePullCredentials{}
+	}
+}
+
 func secret(o *imagepull.Offer) kubelet.ImagePullSecret {
 	return kubelet.ImagePullSecret{
 		UID: o.Source.UID, Namespace: o.Source.Namespace, Name: o.Source.Name, CredentialHash: o.Hash(),
@@ -211,13 +264,22 @@ func account(s imagepull.Source) kubelet.ImagePullServiceAccount {
 }
 
 // Add is a record of the image with that ID after it was pulled under its name with one of these offers; r may be nil.
-// No offers: nobody knows with what. changed says whether it differs.
-func Add(r *Record, id, image string, offers []imagepull.Offer, now time.Time) (out *Record, changed bool) {
+// No offers: nobody knows with what. had are the names that the image had before its first pull. changed says whether it
+// differs.
+func Add(
+	r *Record, id, image string, offers []imagepull.Offer, now time.Time, had ...string,
+) (out *Record, changed bool) {
 	if out = r; r == nil {
 		out, changed = &Record{ImageRef: id}, true
+		preload(out, had)
 	} else {
 		out = r.DeepCopy()
 	}
+	before := len(out.CredentialMapping)
+	maps.DeleteFunc(out.CredentialMapping, func(name string, of kubelet.ImagePullCredentials) bool {
+		return preloaded(name, &of) && sameRepository(name, image)
+	})
+	changed = changed || len(out.CredentialMapping) < before
 	name := Repository(image)
 	for i := range offers {
 		of := out.CredentialMapping[name]

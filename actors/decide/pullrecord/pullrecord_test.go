@@ -184,3 +184,44 @@ func TestAdd(t *testing.T) {
 		t.Errorf("%d secrets", len(of.KubernetesSecrets))
 	}
 }
+
+// TestPreloaded: an image that was there before it was pulled is everybody's under the names that it had, until it is
+// pulled under one of them.
+func TestPreloaded(t *testing.T) {
+	const digest = "@sha256:4bcff63911fcb4448bd4fdacec207030997caf25e9bea4045fa6c8c44de311d1"
+	had := []string{"docker.io/library/box:1", "docker.io/library/box" + digest, "reg.io:5000/old:2", "reg.io/app:0", "<none>:<none>"}
+	for name, offers := range map[string][]imagepull.Offer{"with a secret": {secretOf("1", "mine", "p")}, "without one": {node}, "nobody knows": nil} {
+		r, changed := Add(nil, "id", img, offers, now, had...)
+		r, err := Parse(FileName("id"), Encode(r)) // as the next agent reads it
+		check.Fatal(t, err)
+		again, twice := Add(r, "id", img, offers, now, "reg.io/late:1")
+		if !changed || twice || again != r {
+			t.Errorf("%s: %v", name, again)
+		}
+		for image, want := range map[string]bool{
+			"box:1": true, "docker.io/library/box:1": true, "box" + digest: true, "box:9" + digest: true, "reg.io:5000/old:2": true,
+			"box": false, "box:2": false, "quay.io/box:1": false, "reg.io/old:2": false, "reg.io/late:1": false, "id": false, "Not An Image": false,
+			img: false, "reg.io/app:0": false, // of the repository that was pulled
+		} {
+			check.Equal(t, Preloaded(r, image), want, "%s: %s", name, image)
+			if _, is := For(r, image); is != (Repository(image) == "reg.io/app" && offers != nil) {
+				t.Errorf("%s: %s has credentials", name, image)
+			}
+		}
+		for _, offers := range [][]imagepull.Offer{{secretOf("2", "other", "q")}, nil} {
+			pulled, changed := Add(r, "id", "docker.io/library/box:3", offers, now)
+			if !changed || Preloaded(pulled, "box:1") || !Preloaded(pulled, "reg.io:5000/old:2") || !Preloaded(r, "box:1") {
+				t.Errorf("%s: another tag was pulled: %v", name, pulled)
+			}
+		}
+		// A kubelet adds what it pulls with to the names of pulls.
+		ofKubelet := r.DeepCopy()
+		ofKubelet.CredentialMapping["box"] = kubelet.ImagePullCredentials{NodePodsAccessible: true}
+		if Preloaded(ofKubelet, "box:1") {
+			t.Errorf("%s: a kubelet has pulled it", name)
+		}
+	}
+	if old, _ := Add(nil, "id", img, nil, now); Preloaded(old, "box:1") || Preloaded(nil, "box:1") {
+		t.Error("nobody knows what was there before")
+	}
+}
