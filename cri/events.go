@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -31,7 +32,9 @@ func (c *Client) Events(ctx context.Context, opened func(), event func(port.Runt
 		})
 
 		err = s.receive(stream, event)
-		s.end() // prevents a later opened
+		if !s.end() && errors.Is(err, io.EOF) { // CRI-O without enable_pod_events
+			err = &port.Error{Kind: port.Unsupported, Detail: "the runtime ended the stream at once"}
+		}
 		cancel()
 		if refused := <-confirmed; refused != nil {
 			return refused
@@ -56,10 +59,12 @@ func (s *eventStream) open() {
 	}
 }
 
-func (s *eventStream) end() {
+// end prevents a later opened. It says whether there was one.
+func (s *eventStream) end() (opened bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
+	opened, s.over = s.over, true
+	return opened
 }
 
 // confirm opens the stream when the runtime has answered later calls. Without an answer it ends

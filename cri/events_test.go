@@ -102,6 +102,29 @@ func TestEventsOfARuntimeThatHasNone(t *testing.T) {
 	wantKind(t, h.err, port.Unsupported)
 }
 
+// TestEventsSwitchedOff: CRI-O without enable_pod_events ends the stream at once, without an error.
+func TestEventsSwitchedOff(t *testing.T) {
+	asked := make(chan struct{})
+	f := &fakeRuntime{
+		events: func(runtimeapi.RuntimeService_GetContainerEventsServer) error { return nil },
+		version: func(ctx context.Context) error {
+			select {
+			case <-asked:
+				return hang(ctx) // the end comes first
+			default:
+				return nil
+			}
+		},
+	}
+	c := dial(t, f, nil)
+	close(asked)
+	h := check.Receive(t, listen(c, t.Context()))
+	if !h.over {
+		t.Fatalf("%+v", h)
+	}
+	wantKind(t, h.err, port.Unsupported)
+}
+
 func TestEventsOfARuntimeThatDoesNotAnswer(t *testing.T) {
 	silent := make(chan struct{})
 	f := &fakeRuntime{
