@@ -13,7 +13,6 @@ import (
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
 	"github.com/troupe-dev/troupe/actors/volumes"
 )
@@ -490,12 +489,4 @@ func (a *actor) sweep(ctx *kernel.Context[Message], pods map[types.UID]bool) {
 		}
 		a.advance(ctx, v)
 	}
-}
-
-// stays says to people why a volume that no pod uses stays.
-func (a *actor) stays(ctx *kernel.Context[Message], k decide.Key, text string) {
-	ctx.Log().Warn().Str("driver", k.Driver).Str("volume", k.Handle).Msg(text)
-	a.deps.Events.Record(port.Event{
-		Node: a.deps.Node, Warning: true, Reason: "FailedUnMount", Message: text, At: ctx.Now(),
-	})
 }

@@ -109,8 +109,8 @@ func (a *actor) add(name string) *driver {
 	return d
 }
 
-// hide shows a driver no more that has not come back. It is not done at once: for schedulers, a node without an entry of
-// a driver has no limit of its volumes.
+// hide shows a driver no more that has not come back. It is not done at once: for schedulers, a node without an entry
+// of a driver has no limit of its volumes.
 func (a *actor) hide(ctx *kernel.Context[Message], m hide) {
 	if d := a.drivers[m.driver]; d == nil || d.since != m.since {
 		return

@@ -7,6 +7,7 @@ import (
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // findLost looks for staged volumes whose notes can't be read among those that pods use, and those that the status of
@@ -56,4 +57,12 @@ func (a *actor) findLost(ctx *kernel.Context[Message]) {
 func unreadable(ctx *kernel.Context[Message], text string) {
 	ctx.Log().Error().Str("error", text).
 		Msg("cannot read what a CSI volume is of: unmount it by hand, if it is mounted, and remove its directory")
+}
+
+// stays says to people why a volume that no pod uses stays.
+func (a *actor) stays(ctx *kernel.Context[Message], k decide.Key, text string) {
+	ctx.Log().Warn().Str("driver", k.Driver).Str("volume", k.Handle).Msg(text)
+	a.deps.Events.Record(port.Event{
+		Node: a.deps.Node, Warning: true, Reason: "FailedUnMount", Message: text, At: ctx.Now(),
+	})
 }

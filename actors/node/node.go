@@ -311,10 +311,9 @@ func (b *below) podDeps(c *Config) *pod.Deps {
 
 func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 	c, self := n.config, ctx.Self()
-	podDeps := b.podDeps(c)
 	d := &pods.Deps{
-		Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: podDeps, Wrap: c.Wrap,
-		Admit: n.admit, Again: ctx.Incarnation() > 1,
+		Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: b.podDeps(c), Wrap: c.Wrap,
+		Admit: n.admit, Again: ctx.Incarnation() > 1, Preempted: c.Preempted, Counts: c.Counted,
 		Restarted: func() {
 			b.sources.Tell(sources.Resend{})
 			b.pleg.Tell(pleg.Resend{})
@@ -336,7 +335,6 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 		},
 		ForgetImages: func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) },
 	}
-	d.Preempted, d.Counts = c.Preempted, c.Counted
 	if c.Assign != nil {
 		d.Places = b.places(c)
 	}
@@ -345,7 +343,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 	}
 	if c.Ports.API != nil {
 		b.above.connect(d)
-		b.above.tellPods(c, podDeps)
+		b.above.tellPods(c, d.Pod)
 	}
 	return d
 }

@@ -49,9 +49,8 @@ import (
 //
 //	validate ─► warn ─► take a turn (--lock-file) ─► trace ─► reach the runtime ─► claim the root directory
 //	         ─► try to listen ─► read what CPUs and memory are assigned ─► make the cgroups of pods
-//	         ─► make the root directory a shared mount ─► limit this process ─► reach the apiserver
-//	         ─► open the host ─► listen ─► connect the ports ─► name the policies in the state files
-//	         ─► log the configuration ─► start the actors
+//	         ─► make the root directory a shared mount ─► limit this process ─► reach the apiserver ─► open the host
+//	         ─► listen ─► connect the ports ─► name the policies ─► log the configuration ─► start the actors
 type launch struct {
 	options Options
 	config  config.Config

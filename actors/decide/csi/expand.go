@@ -26,6 +26,23 @@ type Expand struct {
 	Secrets      map[string]string
 }
 
+// writer is the first publication that a pod wants and can write to, nil for none: a file system that is read-only
+// can't be expanded.
+func (v *Volume) writer(sorted []Target) *Publication {
+	for _, t := range sorted {
+		if p := v.Targets[t]; p.State == Done && p.Want == Wanted && !p.Spec.ReadOnly {
+			return p
+		}
+	}
+	return nil
+}
+
+// Ready reports whether the pod may use the volume: it is published, and was expanded if that was to be and could be.
+func (v *Volume) Ready(t Target) bool {
+	p := v.Targets[t]
+	return p != nil && p.State == Done && p.ready
+}
+
 // Expanding is how a volume is expanded, and the spec of the pod that asks for it.
 func (v *Volume) Expanding() (Expand, *Spec) {
 	s := v.writer(v.sorted()).Spec

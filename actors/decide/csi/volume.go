@@ -203,23 +203,6 @@ func (v *Volume) For(s Step) types.UID {
 	return ""
 }
 
-// writer is the first publication that a pod wants and can write to, nil for none: a file system that is read-only
-// can't be expanded.
-func (v *Volume) writer(sorted []Target) *Publication {
-	for _, t := range sorted {
-		if p := v.Targets[t]; p.State == Done && p.Want == Wanted && !p.Spec.ReadOnly {
-			return p
-		}
-	}
-	return nil
-}
-
-// Ready reports whether the pod may use the volume: it is published, and was expanded if that was to be and could be.
-func (v *Volume) Ready(t Target) bool {
-	p := v.Targets[t]
-	return p != nil && p.State == Done && p.ready
-}
-
 // published: it is or may be published for a pod, known or not.
 func (v *Volume) published() bool {
 	if v.Held != "" {

@@ -13,8 +13,8 @@ type Ending struct {
 	Reason string
 }
 
-// Ended are the ends of containers that a status of a pod has and the one before it had not: in the state, or in the last
-// state of a container that was shown before. So that of a container which ends and runs again in between counts too.
+// Ended are the ends of containers that a status of a pod has and the one before it had not: in the state, or in the
+// last state of a container that was shown before. So that of a container which ends and runs again in between counts.
 func Ended(before, after *v1.PodStatus) (out []Ending) {
 	if before == nil || after == nil {
 		return nil

@@ -264,8 +264,8 @@ func account(s imagepull.Source) kubelet.ImagePullServiceAccount {
 }
 
 // Add is a record of the image with that ID after it was pulled under its name with one of these offers; r may be nil.
-// No offers: nobody knows with what. had are the names that the image had before its first pull. changed says whether it
-// differs.
+// No offers: nobody knows with what. had are the names that the image had before its first pull. changed says whether
+// it differs.
 func Add(
 	r *Record, id, image string, offers []imagepull.Offer, now time.Time, had ...string,
 ) (out *Record, changed bool) {
