@@ -83,7 +83,7 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 		removing[e.Kind+" "+e.Object] = true
 	}
 	for _, r := range plan {
-		if c := g.of[r.Pod.UID]; c != nil && !(c.later && m.reclaiming) {
+		if c := g.of[r.Pod.UID]; c != nil && (!c.later || !m.reclaiming) {
 			continue
 		}
 		if removing[removal(r)] || !m.reclaiming && g.waits(ctx, r) || waits[r.ID] {

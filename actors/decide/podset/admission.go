@@ -66,7 +66,7 @@ func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
 	if e.Origin == podspec.API && !known && !runs {
 		return Wait // its labels and taints are not known yet
 	}
-	if o := e.Namesake(all); o != nil && !(runs && o.Released()) {
+	if o := e.Namesake(all); o != nil && (!runs || !o.Released()) {
 		return Wait // if both run, an earlier agent did not wait
 	}
 	if runs {
