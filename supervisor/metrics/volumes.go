@@ -149,18 +149,12 @@ func pluginOf(v *v1.Volume) string {
 
 // pluginOfPersistent is pluginOf for a PersistentVolume.
 func pluginOfPersistent(s *v1.PersistentVolumeSource) string {
-	switch {
-	case s.Local != nil:
+	if s.Local != nil {
 		return "kubernetes.io/local-volume"
-	case s.HostPath != nil:
-		return "kubernetes.io/host-path"
-	case s.NFS != nil:
-		return "kubernetes.io/nfs"
-	case s.ISCSI != nil:
-		return "kubernetes.io/iscsi"
-	case s.FC != nil:
-		return "kubernetes.io/fc"
-	default:
-		return ""
 	}
+	as := v1.Volume{VolumeSource: v1.VolumeSource{HostPath: s.HostPath, NFS: s.NFS, FC: s.FC}}
+	if s.ISCSI != nil {
+		as.ISCSI = &v1.ISCSIVolumeSource{}
+	}
+	return pluginOf(&as)
 }
