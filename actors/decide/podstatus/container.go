@@ -225,6 +225,9 @@ func (c *computer) lastState(before *observed.Container, id string, old *v1.Cont
 	if t := old.State.Terminated; t != nil && old.ContainerID != id && t.ContainerID != id && old.ContainerID != "" {
 		best = t
 	}
+	if old.State.Running != nil && old.ContainerID != id && old.ContainerID != "" && before == nil {
+		best = lost(old, wasRunning) // it was replaced before anybody saw its end
+	}
 	if before != nil && before.Detailed {
 		if best == nil || c.isID(best.ContainerID, before.ID) || !before.FinishedAt.Before(best.FinishedAt.Time) {
 			best = c.terminated(before, "", old)

@@ -319,7 +319,7 @@ func TestCompute(t *testing.T) {
 		{"restarted, how it ended is not read", steps{containers(running("a", 1), undetailed(exited("a", 0, 2)))}, "Running; a runs restarts 1 started ready"},
 		{"restarted, the dead one was seen and is removed", steps{containers(exited("a", 0, 2)), containers(running("a", 1))},
 			"Running; a runs last ended 2 Error restarts 1 started ready"},
-		{"the runtime lost its memory", steps{containers(running("a", 5)), containers(running("a", 0))}, "Running; a runs restarts 5 started ready"},
+		{"the runtime lost its memory", steps{containers(running("a", 5)), containers(running("a", 0))}, "Running; a runs last ended 137 ContainerStatusUnknown restarts 5 started ready"},
 		{"exited, not read how", steps{func(*podstatus.Input) {}, containers(undetailed(exited("a", 0, 1)))}, "Running; " + unready + "; a runs"},
 		{"an older view", steps{containers(exited("a", 0, 1)), containers(running("a", 0))}, "Running; " + unready + "; a ended 1 Error"},
 		{"removed behind our back", steps{func(*podstatus.Input) {}, containers()},
