@@ -32,7 +32,8 @@ func TestApplies(t *testing.T) {
 		} else {
 			want.Labels, want.Spec = to.Labels, to.Spec
 		}
-		if equality.Semantic.DeepEqual(canonical(t, want), canonical(t, from)) != (len(changes) == 0) {
+		asRead := func(n *v1.Node) *v1.Node { return applied(t, n, []byte(`{}`)) }
+		if equality.Semantic.DeepEqual(asRead(want), asRead(from)) != (len(changes) == 0) { // another order is a change
 			t.Fatalf("the changes are %s", patch)
 		}
 		if len(changes) == 0 {
