@@ -61,6 +61,7 @@ var knowns = []known{
 	{class: `directory/(containers|plugins|volumes|volume-subpaths|etc-hosts).*`, kubelet: mode, troupe: mode, doc: page, row: layout},
 	{class: `directory/plugins.*`, doc: page, row: layout},
 	{class: `directory/(containers|etc-hosts).*`, kubelet: none, beside: unable, doc: page, row: layout},
+	{class: `directory/etc-hosts`, kubelet: none, beside: `/volumeMounts\[/etc/hosts\]/name$`, doc: page, row: layout},
 	{class: `directory/containers/\*`, kubelet: none, troupe: mode, beside: `^status/containerStatuses\[.*\]/state/waiting/`, doc: page, row: layout},
 	{class: `directory/volume-subpaths`, troupe: none, beside: unable, doc: page, row: layout},
 	{class: `event/Normal/Pulled/.*`, kubelet: none, beside: `^event/Warning/FailedCreatePodSandBox/`, doc: page, row: "its images are pulled"},

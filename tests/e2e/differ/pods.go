@@ -101,6 +101,9 @@ func (d *draft) mend() {
 			c.Resources = v1.ResourceRequirements{} // together they may not want more than the pod
 		}
 		first = false
+		if s.RestartPolicy == v1.RestartPolicyNever {
+			c.ResizePolicy = nil
+		}
 		if d.isPlainInit(c) {
 			c.StartupProbe, c.ReadinessProbe, c.LivenessProbe, c.Lifecycle, c.ResizePolicy = nil, nil, nil, nil, nil
 		}
