@@ -137,12 +137,12 @@ func (c creation) makeFiles(ctx context.Context, done func(ActionDone)) {
 		return
 	}
 	own := port.MakeFiles{Pod: c.r.Pod, Container: c.r.Container, Attempt: c.r.Attempt, IPs: c.podIPs}
-	c.files.MakeFiles(ctx, own, func(own []containerplan.Mount, err error) {
+	c.files.MakeFiles(ctx, own, func(own port.MadeFiles, err error) {
 		if err != nil {
 			done(ActionDone{Err: err})
 			return
 		}
-		c.r.Mounts = append(c.r.Mounts, own...)
+		c.r.Mounts, c.r.Attempt = append(c.r.Mounts, own.Mounts...), own.Attempt
 		c.makeSubPaths(ctx, done)
 	})
 }
@@ -182,7 +182,7 @@ func (c creation) create(ctx context.Context, done func(ActionDone)) {
 		return
 	}
 	c.rt.CreateContainer(ctx, c.r, func(id string, err error) {
-		done(ActionDone{Result: podplan.Result{NewID: id, ImageRef: c.shownImage}, Err: err})
+		done(ActionDone{Result: podplan.Result{NewID: id, Attempt: c.r.Attempt, ImageRef: c.shownImage}, Err: err})
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -35,6 +36,7 @@ type machine struct {
 	subErr  error
 	sandbox port.RunPodSandbox
 	created port.CreateContainer
+	number  uint32 // that a container gets at least
 }
 
 func (m *machine) RunPodSandbox(_ context.Context, r port.RunPodSandbox, done func(string, error)) {
@@ -49,9 +51,9 @@ func (m *machine) ReadEnvFiles(_ context.Context, r port.ReadEnvFiles, done func
 	done(containerenv.Read(r.Files, func(containerenv.File) ([]byte, error) { return m.env, nil }))
 }
 
-func (m *machine) MakeFiles(_ context.Context, r port.MakeFiles, done func([]containerplan.Mount, error)) {
+func (m *machine) MakeFiles(_ context.Context, r port.MakeFiles, done func(port.MadeFiles, error)) {
 	m.calls = append(m.calls, "files "+strings.Join(r.IPs, ","))
-	done([]containerplan.Mount{{Name: "etc-hosts", HostPath: "/hosts"}}, nil)
+	done(port.MadeFiles{Mounts: []containerplan.Mount{{Name: "etc-hosts", HostPath: "/hosts"}}, Attempt: max(r.Attempt, m.number)}, nil)
 }
 
 func (m *machine) MountSubPaths(_ context.Context, r port.MountSubPaths, done func([]string, error)) {
@@ -122,6 +124,18 @@ func TestOrderOfFamilies(t *testing.T) {
 	if p.podIP() != "fd00::1" || p.address() != "fd00::1" {
 		t.Errorf("on the host's network: probes go to %s, hooks to %s", p.podIP(), p.address())
 	}
+}
+
+// TestNumberAfterLogs: a container whose logs say that there were others gets the number after theirs, everywhere.
+func TestNumberAfterLogs(t *testing.T) {
+	m := &machine{number: 4}
+	p := creatingPod(m)
+	done := create(t, p)
+	check.Equal(t, m.created.Attempt, 4, "the number that the runtime is told")
+	a := podplan.CreateContainer{Name: "app", SandboxID: "s1"}
+	p.facts.Begin(a, time.Time{})
+	p.facts.Succeeded(a, podplan.Situation{}, done.Result)
+	check.Equal(t, p.facts.View.Containers[0].Attempt, 4, "the number that is shown")
 }
 
 // TestCreateContainer: the calls come in their order, and what they return is what the container is

@@ -52,7 +52,7 @@ func terminationMessage(
 		return
 	}
 	r := port.TerminationMessage{
-		Pod: of, Container: spec.Name, Attempt: c.Attempt,
+		Pod: of, Container: spec.Name, Attempt: c.Attempt, File: c.MessageFile,
 		FromLog: terminationmessage.FromLog(spec.TerminationMessagePolicy, c),
 	}
 	files.TerminationMessage(ctx, r, func(said string, err error) {

@@ -14,9 +14,9 @@ import (
 // termination message of each container. The calling convention is Runtime's. Host.RemovePod
 // removes them with the pod's directory.
 type ContainerFiles interface {
-	// MakeFiles makes the files of one incarnation of a container, and returns how to mount them. The
-	// pod's directories must exist (Host.PreparePod). Idempotent.
-	MakeFiles(ctx context.Context, r MakeFiles, done func([]containerplan.Mount, error))
+	// MakeFiles makes the files of one incarnation of a container. The pod's directories must exist
+	// (Host.PreparePod). Idempotent.
+	MakeFiles(ctx context.Context, r MakeFiles, done func(MadeFiles, error))
 	// ReadEnvFiles reads files of a pod's emptyDir volumes as containerenv.Read does, in order; nil for a missing one. It
 	// never follows a path out of the volume.
 	ReadEnvFiles(ctx context.Context, r ReadEnvFiles, done func([]*envfile.File, error))
@@ -34,6 +34,15 @@ type MakeFiles struct {
 	Attempt   uint32
 	// IPs are the known addresses of the pod.
 	IPs []string
+}
+
+// MadeFiles is what was made for an incarnation.
+type MadeFiles struct {
+	// Mounts are how the container gets its files.
+	Mounts []containerplan.Mount
+	// Attempt is the number that it gets: that of MakeFiles, or, of one that seems to be the first and has logs of others,
+	// the one after theirs. So no log is written on when nobody else knows of those before.
+	Attempt uint32
 }
 
 // ReadEnvFiles asks for the files that set variables of a container (core/v1
@@ -55,6 +64,8 @@ type TerminationMessage struct {
 	Pod       *v1.Pod
 	Container string
 	Attempt   uint32
+	// File is the file's path on the host if another agent made the container; empty otherwise.
+	File string
 	// FromLog: the end of the container's log replaces an empty message.
 	FromLog bool
 }

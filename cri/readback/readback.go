@@ -117,10 +117,25 @@ func Container(c *runtimeapi.ContainerStatus) (observed.Container, bool) {
 		GraceSeconds:             graceSeconds(a),
 		PreStop:                  a[labels.PreStopHandler],
 		TerminationMessagePolicy: a[labels.TerminationMessagePolicy],
+		MessageFile:              messageFile(a, c.GetMounts()),
 		Resources:                resources(c.GetResources().GetLinux()),
 		RecursiveReadOnly:        recursiveReadOnly(c.GetMounts()),
 		User:                     user(c.GetUser().GetLinux()),
 	}, ok && name != ""
+}
+
+// messageFile is where a kubelet has put the file for the termination message; the names of ours follow from the attempt.
+func messageFile(annotations map[string]string, mounts []*runtimeapi.Mount) string {
+	path := annotations[labels.TerminationMessagePath]
+	if path == "" || annotations[labels.SpecHash] != "" {
+		return ""
+	}
+	for _, m := range mounts {
+		if m.GetContainerPath() == path {
+			return m.GetHostPath()
+		}
+	}
+	return ""
 }
 
 // recursiveReadOnly are the mounts that are read-only with all mounts below them, as reported by

@@ -55,6 +55,11 @@ func TestContainerOfAKubelet(t *testing.T) {
 	}
 }
 
+func mountsMessage(c *runtimeapi.ContainerStatus) {
+	c.Annotations["io.kubernetes.container.terminationMessagePath"] = "/dev/termination-log"
+	c.Mounts = []*runtimeapi.Mount{{ContainerPath: "/x", HostPath: "/y"}, {ContainerPath: "/dev/termination-log", HostPath: "/kubelet/1a2b3c4d"}}
+}
+
 func TestContainerFields(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -86,6 +91,11 @@ func TestContainerFields(t *testing.T) {
 				{ContainerPath: "/more", Readonly: true, RecursiveReadOnly: true},
 			}
 		}, func(c observed.Container) any { return c.RecursiveReadOnly }, []string{"/all", "/more"}},
+		{"a kubelet's file for its termination message", mountsMessage, func(c observed.Container) any { return c.MessageFile }, "/kubelet/1a2b3c4d"},
+		{"ours is known", func(c *runtimeapi.ContainerStatus) {
+			mountsMessage(c)
+			c.Annotations["troupe.dev/container-spec-hash"] = "h"
+		}, func(c observed.Container) any { return c.MessageFile }, ""},
 		{"created", func(*runtimeapi.ContainerStatus) {}, func(c observed.Container) any { return c.State }, observed.ContainerCreated},
 	} {
 		status := &runtimeapi.ContainerStatus{Id: "c1", Labels: kubeletLabels("app"), Annotations: kubeletAnnotations()}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
+	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/terminationmessage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
@@ -38,10 +40,13 @@ const (
 )
 
 // MakeFiles implements port.ContainerFiles.
-func (h *Host) MakeFiles(ctx context.Context, r port.MakeFiles, done func([]containerplan.Mount, error)) {
+func (h *Host) MakeFiles(ctx context.Context, r port.MakeFiles, done func(port.MadeFiles, error)) {
 	object := objectOf(r.Pod) + "/" + r.Container.Name
-	hostcall.Get(ctx, "MakeFiles", object, func(context.Context) ([]containerplan.Mount, error) {
-		return h.makeFiles(&r)
+	hostcall.Get(ctx, "MakeFiles", object, func(context.Context) (made port.MadeFiles, err error) {
+		r.Attempt = h.unused(&r)
+		made.Attempt = r.Attempt
+		made.Mounts, err = h.makeFiles(&r)
+		return made, err
 	}, done)
 }
 
@@ -94,6 +99,27 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]containerplan.Mount, error) {
 	}
 	return append(out, containerplan.Mount{Name: "termination-log", ContainerPath: path,
 		HostPath: filepath.Join(h.pods.Path, name), Relabel: true}), nil
+}
+
+// unused is the number of the incarnation. A first one whose container has logs is not the first: nobody knows of those
+// before, as the runtime has lost its records. Logs that can't be read are none, as for a kubelet (calcRestartCountByLogDir).
+func (h *Host) unused(r *port.MakeFiles) uint32 {
+	dir, err := area.LogDir(port.PodDirs{UID: r.Pod.UID, Namespace: r.Pod.Namespace, Name: r.Pod.Name})
+	if r.Attempt > 0 || err != nil {
+		return r.Attempt
+	}
+	all, err := h.logs.Area()
+	if err != nil {
+		return 0
+	}
+	entries, _ := fs.ReadDir(all.Root.FS(), filepath.Join(dir, r.Container.Name)) //nolint:errcheck // as said
+	next := uint32(0)
+	for _, e := range entries {
+		if attempt, _, ok := logrotate.ParseFile(e.Name()); ok && attempt < math.MaxUint32 {
+			next = max(next, attempt+1)
+		}
+	}
+	return next
 }
 
 func messageFile(dir, container string, attempt uint32) (string, error) {
@@ -176,6 +202,9 @@ func (h *Host) terminationMessage(r *port.TerminationMessage) (string, error) {
 	name, err := messageFile(dir, r.Container, r.Attempt)
 	if err != nil {
 		return "", err
+	}
+	if own, err := filepath.Rel(filepath.Join(h.pods.Path, dir), r.File); r.File != "" && err == nil && filepath.IsLocal(own) {
+		name = filepath.Join(dir, own)
 	}
 	said, _, err := readEnd(h.pods.Root, name, terminationmessage.MaxFile)
 	if err != nil {

@@ -18,17 +18,18 @@ import (
 
 func (l *lab) makeFiles(p *v1.Pod, c *v1.Container, attempt uint32, ips ...string) []containerplan.Mount {
 	l.t.Helper()
-	type result struct {
-		mounts []containerplan.Mount
-		err    error
-	}
-	got := make(chan result, 1)
-	l.MakeFiles(ctx(l.t), port.MakeFiles{Pod: p, Container: c, Attempt: attempt, IPs: ips}, func(m []containerplan.Mount, err error) { got <- result{m, err} })
-	r := <-got
-	if r.err != nil {
-		l.t.Fatal(r.err)
-	}
-	return r.mounts
+	return l.made(p, c, attempt, ips...).Mounts
+}
+
+func (l *lab) made(p *v1.Pod, c *v1.Container, attempt uint32, ips ...string) (made port.MadeFiles) {
+	l.t.Helper()
+	check.Fatal(l.t, hosttest.Wait(func(done func(error)) {
+		l.MakeFiles(ctx(l.t), port.MakeFiles{Pod: p, Container: c, Attempt: attempt, IPs: ips}, func(m port.MadeFiles, err error) {
+			made = m
+			done(err)
+		})
+	}))
+	return made
 }
 
 func (l *lab) messageOf(p *v1.Pod, attempt uint32, fromLog bool) string {
@@ -103,6 +104,43 @@ func TestHostsFile(t *testing.T) {
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	return string(check.Value(os.ReadFile(path))(t))
+}
+
+// TestNumberAfterLogs: who seems to be the first of a container that has logs gets the number after theirs.
+func TestNumberAfterLogs(t *testing.T) {
+	l := newLab(t)
+	p := newPod(withMessagePath)
+	check.Fatal(t, l.prepare(p))
+	c := &p.Spec.Containers[0]
+	check.Equal(t, l.made(p, c, 0).Attempt, 0, "the number of the first")
+	for _, name := range []string{"2.log", "3.log.20260101-000000.gz", "other.log", "x"} {
+		check.Fatal(t, os.WriteFile(filepath.Join(l.root, "logs", "default_web_u1", "app", name), nil, 0o600))
+	}
+	made := l.made(p, c, 0)
+	check.Equal(t, made.Attempt, 4, "the number after those that have logs")
+	check.Equal(t, filepath.Base(made.Mounts[1].HostPath), "4.termination", "its message")
+	check.Equal(t, l.made(p, c, 1).Attempt, 1, "a number that somebody knows")
+}
+
+// TestMessageOfAKubelet: the file of a container that a kubelet made is where that has mounted it, below the pod's directory.
+func TestMessageOfAKubelet(t *testing.T) {
+	l := newLab(t)
+	p := newPod(withMessagePath)
+	check.Fatal(t, l.prepare(p))
+	dir := filepath.Dir(l.makeFiles(p, &p.Spec.Containers[0], 3)[1].HostPath)
+	check.Fatal(t, os.WriteFile(filepath.Join(dir, "1a2b3c4d"), []byte("said"), 0o600))
+	secret := filepath.Join(t.TempDir(), "secret")
+	check.Fatal(t, os.WriteFile(secret, []byte("secret"), 0o600))
+	for file, want := range map[string]string{filepath.Join(dir, "1a2b3c4d"): "said", secret: "", "relative": "", "": ""} { // order-free: each on its own
+		got := ""
+		check.Fatal(t, hosttest.Wait(func(done func(error)) {
+			l.TerminationMessage(ctx(t), port.TerminationMessage{Pod: p, Container: "app", Attempt: 3, File: file}, func(s string, err error) {
+				got = s
+				done(err)
+			})
+		}))
+		check.Equal(t, got, want, "the message in %q", file)
+	}
 }
 
 func TestTerminationMessage(t *testing.T) {

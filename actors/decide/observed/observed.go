@@ -125,6 +125,8 @@ type Container struct {
 	PreStop      string
 	// TerminationMessagePolicy is read from the annotations as well.
 	TerminationMessagePolicy string
+	// MessageFile is the file on the host that is mounted for its termination message, if a kubelet made the container.
+	MessageFile string
 	// Resources are its current limits; nil if the runtime doesn't report them. They are shared and
 	// immutable.
 	Resources *Resources

@@ -39,7 +39,7 @@ func (a CreateContainer) succeeded(f *Facts, s Situation, r Result, _ bool) {
 		return
 	}
 	f.View.Containers = append(f.View.Containers, observed.Container{
-		ID: r.NewID, SandboxID: a.SandboxID, Pod: s.Ref, Name: a.Name, Attempt: a.Attempt,
+		ID: r.NewID, SandboxID: a.SandboxID, Pod: s.Ref, Name: a.Name, Attempt: max(a.Attempt, r.Attempt),
 		State: observed.ContainerCreated, ImageRef: r.ImageRef, SpecHash: a.SpecHash,
 		CreatedAt: s.Now, Detailed: true, Resources: a.Resources,
 	})

@@ -116,6 +116,8 @@ type Result struct {
 	// NewID is the ID of the sandbox or container that was made. ImageRef is how the runtime will show
 	// the container's image.
 	NewID, ImageRef string
+	// Attempt is the number of the container that was made.
+	Attempt uint32
 	// View is a list of the pod's sandboxes and containers.
 	View observed.Pod
 	// Sandbox and Container are the result of an inspection.

@@ -33,15 +33,15 @@ func newContainerFiles(clock simport.Clock) *ContainerFiles {
 }
 
 // MakeFiles implements port.ContainerFiles.
-func (f *ContainerFiles) MakeFiles(ctx context.Context, r port.MakeFiles, done func([]containerplan.Mount, error)) {
-	var mounts []containerplan.Mount
+func (f *ContainerFiles) MakeFiles(ctx context.Context, r port.MakeFiles, done func(port.MadeFiles, error)) {
+	made := port.MadeFiles{Attempt: r.Attempt}
 	call := Call{Verb: "MakeFiles", Pod: string(r.Pod.UID)}
-	f.do(ctx, call, diskLatency, func(err error) { done(mounts, err) }, func() error {
+	f.do(ctx, call, diskLatency, func(err error) { done(made, err) }, func() error {
 		f.Made++
 		if len(r.IPs) > 0 || f.Hosts[r.Pod.Name] == nil {
 			f.Hosts[r.Pod.Name] = r.IPs
 		}
-		mounts = []containerplan.Mount{{Name: "etc-hosts", ContainerPath: "/etc/hosts"}}
+		made.Mounts = []containerplan.Mount{{Name: "etc-hosts", ContainerPath: "/etc/hosts"}}
 		return nil
 	})
 }
