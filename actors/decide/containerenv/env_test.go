@@ -291,8 +291,8 @@ func TestServiceVariables(t *testing.T) {
 				w.pod.Namespace = "a"
 				w.objects = withServices("a", service("a", "kubernetes", "10.0.0.9", dns), kubernetes)
 			},
-			append(append([]string{"KUBERNETES_SERVICE_HOST=10.0.0.9", "KUBERNETES_SERVICE_PORT=53", ofKubernetes[2], "KUBERNETES_PORT=udp://10.0.0.9:53"}, ofKubernetes[4:]...),
-				"KUBERNETES_PORT_53_UDP=udp://10.0.0.9:53", "KUBERNETES_PORT_53_UDP_PROTO=udp", "KUBERNETES_PORT_53_UDP_PORT=53", "KUBERNETES_PORT_53_UDP_ADDR=10.0.0.9")},
+			[]string{"KUBERNETES_SERVICE_HOST=10.0.0.9", "KUBERNETES_SERVICE_PORT=53", "KUBERNETES_PORT=udp://10.0.0.9:53",
+				"KUBERNETES_PORT_53_UDP=udp://10.0.0.9:53", "KUBERNETES_PORT_53_UDP_PROTO=udp", "KUBERNETES_PORT_53_UDP_PORT=53", "KUBERNETES_PORT_53_UDP_ADDR=10.0.0.9"}},
 		{"headless, external, of another namespace", []*v1.Service{
 			service("shop", "none", v1.ClusterIPNone, http), service("shop", "ext", "", http), service("other", "db", "10.0.0.2", http),
 		}, func(*world) {}, nil},

@@ -1,6 +1,7 @@
 package containerenv
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,28 +10,31 @@ import (
 )
 
 // addServices adds the variables by which a container finds services: those of its pod's namespace,
-// unless enableServiceLinks is false, and always default/kubernetes. A service without a cluster
-// address has none. (Kubernetes documentation, "Accessing the Service". Variables that begin with
-// {NAME}_PORT are those of Docker links.)
+// unless enableServiceLinks is false, and default/kubernetes if none of them has that name. A service
+// without a cluster address has none. (Kubernetes documentation, "Accessing the Service". Variables that
+// begin with {NAME}_PORT are those of Docker links.)
 func (e *Environment) addServices(services []*v1.Service, pod *v1.Pod) {
 	links := pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks
+	near := func(s *v1.Service) bool { return s.Namespace == pod.Namespace && links && reachable(s) }
+	own := slices.ContainsFunc(services, func(s *v1.Service) bool { return s.Name == "kubernetes" && near(s) })
 	for _, s := range services {
-		if s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes" {
+		if s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes" && reachable(s) && !own {
 			e.addService(s)
 		}
 	}
 	for _, s := range services {
-		if s.Namespace == pod.Namespace && links { // takes precedence over default/kubernetes
+		if near(s) {
 			e.addService(s)
 		}
 	}
 }
 
+func reachable(s *v1.Service) bool {
+	return s.Spec.ClusterIP != "" && s.Spec.ClusterIP != v1.ClusterIPNone && len(s.Spec.Ports) > 0
+}
+
 func (e *Environment) addService(s *v1.Service) {
 	name, address, ports := variableName(s.Name), s.Spec.ClusterIP, s.Spec.Ports
-	if address == "" || address == v1.ClusterIPNone || len(ports) == 0 {
-		return
-	}
 	e.set(name+"_SERVICE_HOST", address)
 	e.set(name+"_SERVICE_PORT", strconv.Itoa(int(ports[0].Port)))
 	for _, p := range ports {

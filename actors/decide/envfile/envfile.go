@@ -6,7 +6,8 @@
 //	# a comment
 //	NAME='value, over as many lines as it wants'  # and a comment
 //
-// Values have no escapes. "NAME= 'x'" sets NAME to nothing, as in a shell. "export NAME='x'" sets nothing that anybody
+// Values have no escapes. "NAME= " sets NAME to nothing, as in a shell; "NAME= 'x'" is an error, as a shell would set
+// NAME for a command x. "export NAME='x'" sets nothing that anybody
 // can ask for, as with a kubelet, and the lines after it count.
 package envfile
 
@@ -89,6 +90,9 @@ func (p *parser) assignment() (name, value, what string) {
 	case strings.TrimRight(name, " \t") != name:
 		return "", "", "there must be no space before the ="
 	case rest != "" && (rest[0] == ' ' || rest[0] == '\t'):
+		if rest = blanks(rest); rest != "" && rest[0] != '#' {
+			return "", "", "there must be no space behind the ="
+		}
 		return name, "", ""
 	case rest == "" || rest[0] != '\'':
 		return "", "", "the value must be in single quotes"
