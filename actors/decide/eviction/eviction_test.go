@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -212,7 +213,9 @@ func TestNotice(t *testing.T) {
 
 // TestOverLimit: a volume, the pod, or a container is over its limit.
 func TestOverLimit(t *testing.T) {
-	size := resource.MustParse("10Mi")
+	size := resource.MustParse("100E")
+	check.Equal(t, bytesOf(&size), math.MaxInt64, "the limit of a volume that is more than any disk has")
+	size = resource.MustParse("10Mi")
 	limited := func() *v1.Pod {
 		p := pod("a", 0, "")
 		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size}}}}
@@ -263,6 +266,7 @@ func TestLimitsOfContainers(t *testing.T) {
 		"only the sidecar has": {none, "20Mi", none, none, of{0, 21, 0, 0}, fmt.Sprintf(over, "side")},
 		"the pod, all have": {none, "10Mi", "20Mi", "30Mi", of{31, 10, 20, 0},
 			"Pod ephemeral local storage usage exceeds the total limit of containers 60Mi. "},
+		"more than any disk has":         {none, "100E", "10E", "1e19", of{31, 10, 20, 50}, ""},
 		"only an init container has one": {"20Mi", none, none, none, of{60, 0, 0, 0}, ""},
 	} {
 		p := pod("a", 0, "")

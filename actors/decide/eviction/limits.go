@@ -54,6 +54,14 @@ type bound struct {
 	text string
 }
 
+// bytesOf is a limit in bytes. Those of 2⁶³ and more, such as 100E, which Value gives as 0, are more than any disk has.
+func bytesOf(q *resource.Quantity) uint64 {
+	if q.CmpInt64(math.MaxInt64) >= 0 {
+		return math.MaxInt64
+	}
+	return uint64(max(q.Value(), 0))
+}
+
 // bounds are the limits of a pod in the order in which they are checked. Layers of containers count wherever they are:
 // a kubelet leaves them out if images have a file system of their own, and then the limit of a container is none.
 func bounds(pod *v1.Pod, u *Use) (out []bound) {
@@ -65,7 +73,7 @@ func bounds(pod *v1.Pod, u *Use) (out []bound) {
 		for j := range pod.Spec.Volumes {
 			if e := pod.Spec.Volumes[j].EmptyDir; pod.Spec.Volumes[j].Name == v.Name && e != nil && e.SizeLimit != nil &&
 				e.SizeLimit.Sign() > 0 {
-				out = append(out, bound{emptyDirLimit, uint64(e.SizeLimit.Value()), v.Bytes,
+				out = append(out, bound{emptyDirLimit, bytesOf(e.SizeLimit), v.Bytes,
 					fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, e.SizeLimit)})
 			}
 		}
@@ -75,7 +83,7 @@ func bounds(pod *v1.Pod, u *Use) (out []bound) {
 		sum.add(u.Containers[i].Layer)
 	}
 	if most, is := together(pod); is {
-		out = append(out, bound{podLimit, uint64(max(most.Value(), 0)), sum.Bytes,
+		out = append(out, bound{podLimit, bytesOf(&most), sum.Bytes,
 			fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", &most)})
 	}
 	for i := range u.Containers {
@@ -87,7 +95,7 @@ func bounds(pod *v1.Pod, u *Use) (out []bound) {
 		used := c.Logs
 		used.add(c.Layer)
 		if most := spec.Resources.Limits[v1.ResourceEphemeralStorage]; most.Sign() > 0 {
-			out = append(out, bound{containerLimit, uint64(most.Value()), used.Bytes,
+			out = append(out, bound{containerLimit, bytesOf(&most), used.Bytes,
 				fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, &most)})
 		}
 	}
