@@ -164,6 +164,8 @@ func TestMatch(t *testing.T) {
 		{"prefix.*.io:1111/foo", "prefix.kubernetes.io:1111/foo/bar", true},
 		{"*.kubernetes.io", "kubernetes.io/a", false},
 		{"*.*.kubernetes.io", "prefix.kubernetes.io/a", false},
+		{"my_registry.corp", "my_registry.corp/team/app:1", true},
+		{"*", "my_registry.corp/app", false},
 		{"*.*.kubernetes.io", "kubernetes.io/a", false},
 		{"*kubernetes.io", "a.kubernetes.io/a", false},
 		{"*kubernetes.io", "kubernetes.io/a", true},

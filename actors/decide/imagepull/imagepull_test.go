@@ -116,6 +116,7 @@ func TestParse(t *testing.T) {
 		"r.example/a/b/c:v1@" + d:       "r.example/a/b/c:v1@" + d,
 		"r.example/a@" + d:              "r.example/a@" + d,
 		"Registry/a":                    "Registry/a:latest",
+		"my_registry.corp/app:1":        "my_registry.corp/app:1",
 		"127.0.0.1:5000/x__y.z---a":     "127.0.0.1:5000/x__y.z---a:latest",
 		"[::1]:5000/a":                  "[::1]:5000/a:latest",
 		strings.Repeat("a", 64) + ":1":  "docker.io/library/" + strings.Repeat("a", 64) + ":1",

@@ -5,6 +5,7 @@ import (
 	_ "crypto/sha256" // digests of these are known
 	_ "crypto/sha512"
 	"fmt"
+	"strings"
 
 	"github.com/distribution/reference"
 )
@@ -37,6 +38,9 @@ func Parse(s string) (Reference, error) {
 				"case, no spaces", s, err)
 	}
 	r := Reference{Domain: reference.Domain(named), Path: reference.Path(named)}
+	if r.Domain == "" { // the library knows no domain with an underscore; registries have such names
+		r.Domain, r.Path, _ = strings.Cut(named.Name(), "/")
+	}
 	if tagged, is := named.(reference.Tagged); is {
 		r.Tag = tagged.Tag()
 	}
