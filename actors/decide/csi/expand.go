@@ -187,6 +187,16 @@ func Marked(claim *v1.PersistentVolumeClaim, as v1.ClaimResourceStatus) *v1.Pers
 	return &out
 }
 
+// asWritten is a size as the claim has it: 10G stays 10G.
+func asWritten(claim *v1.PersistentVolumeClaim, size int64) resource.Quantity {
+	for _, l := range [...]v1.ResourceList{claim.Status.AllocatedResources, claim.Spec.Resources.Requests} {
+		if q, ok := l[v1.ResourceStorage]; ok && q.Value() == size {
+			return q
+		}
+	}
+	return *resource.NewQuantity(size, resource.BinarySI)
+}
+
 // Expanded is a claim whose volume has been expanded.
 func Expanded(claim *v1.PersistentVolumeClaim, size int64) *v1.PersistentVolumeClaim {
 	out := *claim
@@ -194,7 +204,7 @@ func Expanded(claim *v1.PersistentVolumeClaim, size int64) *v1.PersistentVolumeC
 	if out.Status.Capacity == nil {
 		out.Status.Capacity = v1.ResourceList{}
 	}
-	out.Status.Capacity[v1.ResourceStorage] = *resource.NewQuantity(size, resource.BinarySI)
+	out.Status.Capacity[v1.ResourceStorage] = asWritten(claim, size)
 	out.Status.AllocatedResourceStatuses = maps.Clone(claim.Status.AllocatedResourceStatuses)
 	delete(out.Status.AllocatedResourceStatuses, v1.ResourceStorage)
 	out.Status.Conditions = slices.DeleteFunc(slices.Clone(claim.Status.Conditions), resizing)

@@ -231,6 +231,15 @@ func TestExpanded(t *testing.T) {
 		done.Status.Capacity.Storage().Value() != 2048 || claim.Status.Capacity.Storage().Value() != 1024 || Outgrown(done, pv) != 0 {
 		t.Errorf("%+v, then %+v", busy.Status, done.Status)
 	}
+	claim.Spec.Resources.Requests = size("2G")
+	if got := Expanded(claim, 2e9).Status.Capacity.Storage().String(); got != "2G" {
+		t.Error("the capacity, as the claim asks for it:", got)
+	}
+	claim.Status.AllocatedResources = size("3M")
+	if got := Expanded(claim, 3e6).Status.Capacity.Storage().String(); got != "3M" {
+		t.Error("the capacity, as it was allocated:", got)
+	}
+	claim.Status.AllocatedResources = nil
 	if Outgrown(Marked(claim, v1.PersistentVolumeClaimNodeResizeInfeasible), pv) != 0 {
 		t.Error("what can't be done is tried again")
 	}
