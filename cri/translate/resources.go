@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -130,6 +131,7 @@ func unified(n *Node, pod *v1.Pod, c *v1.Container, limit int64) map[string]stri
 	if n.OOMKillGroup {
 		files["memory.oom.group"] = "1"
 	}
+	files["memory.high"] = "max" // also of a container that was made while MemoryQoS was on
 	if !n.Memory.QoS {
 		return files
 	}
@@ -138,7 +140,6 @@ func unified(n *Node, pod *v1.Pod, c *v1.Container, limit int64) map[string]stri
 	}
 	least, low, high := n.Memory.ContainerMemory(pod, c, limit)
 	files["memory.min"], files["memory.low"] = strconv.FormatInt(least, 10), strconv.FormatInt(low, 10)
-	files["memory.high"] = "max"
 	if high != podcgroup.NoThrottling {
 		files["memory.high"] = strconv.FormatInt(high, 10)
 	}
@@ -164,9 +165,13 @@ func hugepageLimits(n *Node, limits v1.ResourceList) []*runtimeapi.HugepageLimit
 // sandboxResources are the sums over the pod's containers, for runtimes that size a sandbox (a
 // virtual machine) by them.
 func sandboxResources(n *Node, pod *v1.Pod) *runtimeapi.LinuxContainerResources {
-	return linuxResources(n,
+	r := linuxResources(n,
 		podspec.Together(&pod.Spec, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }),
 		podspec.Together(&pod.Spec, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits }))
+	if n.NoQuotaOfOwnCPUs && cpus.ExclusiveOfPod(pod, false) > 0 {
+		r.CpuQuota = -1 // as its cgroup
+	}
+	return r
 }
 
 // overhead are the RuntimeClass's extra resources, as request and limit.

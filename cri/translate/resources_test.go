@@ -67,6 +67,7 @@ func TestNoQuotaOfOwnCPUs(t *testing.T) {
 				t.Errorf("%v: container %d has quota %d; want %d", on, i, got.CpuQuota, want[i])
 			}
 		}
+		check.Equal(t, sandboxResources(w.node, w.pod).CpuQuota, map[bool]int64{false: 250_000, true: -1}[on], "quota of the sandbox")
 	}
 }
 
@@ -118,13 +119,13 @@ func TestResources(t *testing.T) {
 		{"no files of v2 with v1", nil, list("memory", "64Mi"), func(w *world) { w.node.SwapAccounting = true }, func(r *resources) any { return r.Unified }, map[string]string(nil)},
 		{"no swap with v2", nil, nil, func(w *world) { w.node.CgroupV2, w.node.SwapAccounting = true, true }, func(r *resources) any {
 			return []any{r.Unified, r.MemorySwapLimitInBytes}
-		}, []any{map[string]string{"memory.swap.max": "0"}, int64(0)}},
-		{"v2 without swap", nil, list("memory", "64Mi"), func(w *world) { w.node.CgroupV2 = true }, func(r *resources) any { return r.Unified }, map[string]string{}},
-		{"killed as a whole", nil, nil, func(w *world) { w.node.CgroupV2, w.node.OOMKillGroup = true, true }, func(r *resources) any { return r.Unified }, map[string]string{"memory.oom.group": "1"}},
+		}, []any{map[string]string{"memory.high": "max", "memory.swap.max": "0"}, int64(0)}},
+		{"v2 without swap", nil, list("memory", "64Mi"), func(w *world) { w.node.CgroupV2 = true }, func(r *resources) any { return r.Unified }, map[string]string{"memory.high": "max"}},
+		{"killed as a whole", nil, nil, func(w *world) { w.node.CgroupV2, w.node.OOMKillGroup = true, true }, func(r *resources) any { return r.Unified }, map[string]string{"memory.high": "max", "memory.oom.group": "1"}},
 		{"some swap with v2", list("memory", "100"), nil, func(w *world) {
 			w.node.CgroupV2, w.node.SwapAccounting = true, true
 			w.node.Memory = podcgroup.MemoryPolicy{LimitedSwap: true, Capacity: 1000, Swap: 500}
-		}, func(r *resources) any { return r.Unified }, map[string]string{"memory.swap.max": "50"}},
+		}, func(r *resources) any { return r.Unified }, map[string]string{"memory.high": "max", "memory.swap.max": "50"}},
 		{"MemoryQoS", list("memory", "100Mi"), list("memory", "200Mi"), func(w *world) {
 			w.node.CgroupV2, w.node.Memory = true, podcgroup.MemoryPolicy{QoS: true, Tiered: true, Throttling: 0.5}
 		}, func(r *resources) any { return r.Unified },
