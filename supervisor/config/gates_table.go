@@ -109,6 +109,7 @@ var knownGates = []gate{
 	{"GitRepoVolumeDriver", deprecated, false, true, nil},
 	{"GracefulNodeShutdown", beta, true, false, nil},
 	{"GracefulNodeShutdownBasedOnPodPriority", beta, true, false, []string{"GracefulNodeShutdown"}},
+	{"H2CContainerProbe", alpha, false, false, []string{"NodeDeclaredFeatures"}},
 	{"HPAConfigurableTolerance", beta, true, false, nil},
 	{"HPAGeneration", beta, true, false, nil},
 	{"HPAOptimizedSelectorStore", beta, true, false, nil},

@@ -89,6 +89,7 @@ func TestValidate(t *testing.T) {
 		{"imagePullCredentialsVerificationPolicy: Ask", "imagePullCredentialsVerificationPolicy"},
 		{"preloadedImagesVerificationAllowlist: [a]", "only for imagePullCredentialsVerificationPolicy"},
 		{"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: ['a:1']", "preloadedImagesVerificationAllowlist[0]"},
+		{"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: ['r.example/']", "preloadedImagesVerificationAllowlist[0]"},
 		{"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: ['r:5000/a', 'r/*']", ""},
 		{"enforceNodeAllocatable: [pods, pods]", `enforceNodeAllocatable[1]: "pods": given twice`},
 		{"enforceNodeAllocatable: [all]", "enforceNodeAllocatable[0]"},

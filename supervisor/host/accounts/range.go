@@ -28,7 +28,7 @@ func Range(ctx context.Context, perPod, pods uint32) (userns.Range, error) {
 	if err != nil {
 		return r, err
 	}
-	if _, err := user.Lookup(subordinate); err == nil {
+	if exists(ctx, subordinate) {
 		if path, err := exec.LookPath(getsubids); err == nil {
 			if r, err = subordinateRange(ctx, path, perPod); err != nil {
 				return r, fmt.Errorf("user IDs for pods: %w: correct /etc/subuid and /etc/subgid, or remove the user %s", err,
@@ -42,6 +42,15 @@ func Range(ctx context.Context, perPod, pods uint32) (userns.Range, error) {
 			r.Blocks, perPod, pods, subordinate)
 	}
 	return r, nil
+}
+
+// exists asks the system's own program: the user may be in a directory such as LDAP, which only the C library asks.
+func exists(ctx context.Context, name string) bool {
+	if path, err := exec.LookPath("getent"); err == nil {
+		return exec.CommandContext(ctx, path, "passwd", name).Run() == nil
+	}
+	_, err := user.Lookup(name)
+	return err == nil
 }
 
 func subordinateRange(ctx context.Context, getsubids string, perPod uint32) (userns.Range, error) {
