@@ -52,6 +52,9 @@ func (p *planner) drive(c *v1.Container, kind podspec.Kind, turn bool) progress 
 	case observed.ContainerCreated:
 		return p.startCreated(c, kind, n, turn)
 	case observed.ContainerUnknown:
+		if kind == podspec.Ephemeral { // it is never made again, so that it need not end
+			return finished
+		}
 		if p.lives(n) {
 			p.stop(n, c, p.stopGrace(n, c), `Container is in "unknown" state, try killing it before restart`)
 			p.wait(c, kind, "", "")

@@ -463,6 +463,12 @@ func TestPlanRunning(t *testing.T) {
 			in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "img:1"}}}
 			in.View.Containers = append(in.View.Containers, exited("e", 0, 1, 0))
 		}, ""},
+		{"ephemeral, lost by the runtime", runInput, func(in *Input) {
+			in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "img:1"}}}
+			e := alive("e", 0)
+			e.State = observed.ContainerUnknown
+			in.View.Containers = append(in.View.Containers, e)
+		}, ""},
 	})
 }
 

@@ -196,7 +196,7 @@ func (c *computer) state(
 		case dead != nil:
 			return keep(old, dead)
 		case same && old.State.Running != nil:
-			return keep(old, lost(old, notInRuntime))
+			return keep(old, lost(old, notLocated))
 		}
 	}
 	return c.defaultWaiting(old)

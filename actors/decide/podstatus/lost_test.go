@@ -21,6 +21,8 @@ func TestLostMessages(t *testing.T) {
 	ends := ending(podlife.Stop{At: noon, Grace: 30 * time.Second})
 	never := lastOf(steps{containers(), all(ends, sandboxDown, terminated)}).ContainerStatuses[0]
 	check.Equal(t, state(&never.State), "ended 137 ContainerStatusUnknown", "one that never was")
+	unknown := lastOf(steps{func(*podstatus.Input) {}, func(in *podstatus.Input) { in.Plan.View.Containers[0].State = observed.ContainerUnknown }})
+	check.Equal(t, unknown.ContainerStatuses[0].LastTerminationState.Terminated.Message, never.State.Terminated.Message, "the message of one of unknown state")
 	check.Equal(t, never.State.Terminated.Message, "The container could not be located when the pod was terminated", "its message")
 }
 
