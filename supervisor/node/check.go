@@ -237,12 +237,12 @@ func (k *check) cgroups() {
 		otherDriver = podcgroup.Cgroupfs
 	}
 	for _, r := range enforced(c) {
-		path := podcgroup.ParseName(r.cgroup, driver).Path(driver)
+		path := podcgroup.ParseReserved(r.cgroup, driver).Path(driver)
 		if exists(filepath.Join(cgroupRoot, path)) {
 			continue
 		}
 		why := r.failed(fmt.Errorf("there is no cgroup %s", path))
-		other := podcgroup.ParseName(r.cgroup, otherDriver).Path(otherDriver)
+		other := podcgroup.ParseReserved(r.cgroup, otherDriver).Path(otherDriver)
 		if exists(filepath.Join(cgroupRoot, other)) {
 			k.warn(why.Error() + "; if the runtime uses the other cgroup driver, " + other + " is used")
 		} else {

@@ -196,7 +196,7 @@ func enforced(c config.Config) (out []reservedCgroup) {
 // enforce limits the existing cgroups of the system and of Kubernetes to their reservations.
 func (p *podCgroups) enforce(ctx context.Context, c config.Config) error {
 	for _, r := range enforced(c) {
-		name := podcgroup.ParseName(r.cgroup, p.settings.Driver)
+		name := podcgroup.ParseReserved(r.cgroup, p.settings.Driver)
 		values := p.settings.ReservedValues(r.reserved, r.compressible)
 		if err := wait(ctx, func(ctx context.Context, done func(error)) {
 			p.port.SetExisting(ctx, name, values, done)

@@ -64,6 +64,16 @@ func ParseName(text string, d Driver) Name {
 	return n
 }
 
+// ParseReserved parses the name of a cgroup that others have made (systemReservedCgroup, kubeReservedCgroup). For systemd
+// it is that of a slice, with or without its suffix, and whatever stands before the last slash is not read: /kube-reserved
+// is kube-reserved.slice below kube.slice. (cgroup_manager_linux.go, ParseSystemdToCgroupName)
+func ParseReserved(text string, d Driver) Name {
+	if d == Systemd {
+		text = strings.TrimSuffix(text, slice) + slice
+	}
+	return ParseName(text, d)
+}
+
 // Path is the name as a path from the root of a hierarchy. A slice's path contains all slices above
 // it (systemd.slice(5)): /a.slice/a-b.slice.
 func (n Name) Path(d Driver) string {

@@ -40,6 +40,13 @@ func TestNames(t *testing.T) {
 		}
 	}
 	check.Equal(t, ParseName("system.slice", Systemd).Path(Systemd), "/system.slice", "system.slice")
+	for text, want := range map[string]string{
+		"/kube-reserved": "/kube.slice/kube-reserved.slice", "/kube-reserved.slice": "/kube.slice/kube-reserved.slice",
+		"/system/foo": "/foo.slice", "/system": "/system.slice", "system.slice": "/system.slice", "a_b": "/a_b.slice",
+	} { // order-free: each on its own
+		check.Equal(t, ParseReserved(text, Systemd).Path(Systemd), want, "the slice of the reserved cgroup %s", text)
+	}
+	check.Equal(t, ParseReserved("/a/b-c", Cgroupfs).Path(Cgroupfs), "/a/b-c", "a reserved cgroup in the file system")
 	if got := ParseName("/system.slice", Cgroupfs).Path(Cgroupfs); got != "/system.slice" {
 		t.Errorf("/system.slice in the file system is %s", got)
 	}
