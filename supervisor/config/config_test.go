@@ -518,7 +518,7 @@ staticPodURL: http://h/p
 		{"standalone", c.Standalone(), false},
 		{"register", c.RegisterNode(), true},
 		{"register standalone", good(t, nil).RegisterNode(), false},
-		{"evictions", strings.Join(evictions, "; "), "memory.available hard=true 104857600 of 1000000000 after 0s; memory.available hard=false 100000000 of 1000000000 after 1m0s"},
+		{"evictions", strings.Join(evictions, "; "), "memory.available hard=true 104857600 of 1000000000 after 0s; memory.available hard=false 100000001 of 1000000000 after 1m0s"},
 		{"run once", good(t, nil, "--runonce").RunOnce(), true},
 		{"URL", c.StaticPods().URL, "http://h/p"},
 	} {

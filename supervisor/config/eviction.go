@@ -91,20 +91,27 @@ func parseReclaim(text string, at *field.Path) (eviction.Amount, *field.Error) {
 	if !ok {
 		return parseAmount(text, at)
 	}
-	n, err := strconv.ParseFloat(percent, 64)
+	n, err := parsePercent(percent)
 	if err != nil || !(n > 0) {
 		return eviction.Amount{}, field.Invalid(at, text, "must be above 0%; remove it to reclaim no more than needed")
 	}
-	return eviction.Amount{Fraction: min(n/100, 1)}, nil
+	return eviction.Amount{Fraction: min(n, 1)}, nil
+}
+
+// parsePercent reads a fraction with the precision of 32 bits, so that it has the same bytes as that of a kubelet, to which
+// reservedMemory must fit (eviction/helpers.go, parsePercentage).
+func parsePercent(text string) (float64, error) {
+	n, err := strconv.ParseFloat(text, 32)
+	return float64(float32(n) / 100), err
 }
 
 func parseAmount(text string, at *field.Path) (eviction.Amount, *field.Error) {
 	if percent, ok := strings.CutSuffix(text, "%"); ok {
-		n, err := strconv.ParseFloat(percent, 64)
-		if err != nil || !(n >= 0 && n <= 100) {
+		n, err := parsePercent(percent)
+		if err != nil || !(n >= 0 && n <= 1) {
 			return eviction.Amount{}, field.Invalid(at, text, "must be from 0% to 100%")
 		}
-		return eviction.Amount{Fraction: n / 100}, nil
+		return eviction.Amount{Fraction: n}, nil
 	}
 	quantity, err := resource.ParseQuantity(text)
 	if err != nil || quantity.Sign() < 0 {

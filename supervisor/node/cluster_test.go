@@ -30,6 +30,9 @@ func TestHeld(t *testing.T) {
 			t.Errorf("%s: %d of %d, want %d", tt.name, got, tt.capacity, tt.want)
 		}
 	}
+	// Of a percentage a kubelet holds as many bytes: reservedMemory must be the same number.
+	share := held(configOf(t, "systemReserved: {memory: 50Mi}\nkubeReserved: {memory: 100Mi}\nevictionHard: {memory.available: 5%}"))
+	must.Equal(t, share(v1.ResourceMemory, 10<<30), 694157320, "150Mi and 5 % of 10Gi")
 }
 
 // clustered is the configuration of a node with a kubeconfig, and these flags.
