@@ -204,7 +204,7 @@ func TestHints(t *testing.T) {
 	}{
 		{name: "any node", pod: pod("a", "500"), want: "0 true, 1 true, 0-1 false"},
 		{name: "both", pod: pod("a", "1500"), want: "0-1 true"},
-		{name: "what one node could have", had: []*v1.Pod{pod("b", "700"), pod("c", "700")}, pod: pod("a", "850"), want: " false"},
+		{name: "what one node could have", had: []*v1.Pod{pod("b", "700"), pod("c", "700")}, pod: pod("a", "850"), want: " true"},
 		{name: "in a group", had: []*v1.Pod{pod("b", "1500")}, pod: pod("a", "100"), want: "0-1 false"},
 		{name: "of two kinds", pod: pod("a", "10 pages 10"), want: "0 true, 1 true, 0-1 false; 0 true, 1 true, 0-1 false"},
 		{name: "the first container", pod: pod("a", "500", "500"), want: "0 true, 1 true, 0-1 false"},

@@ -102,7 +102,7 @@ func (p *Placing) hints(needs map[v1.ResourceName]uint64, group []*v1.Container)
 	if hints := p.choices(needs); len(hints) > 0 {
 		return hints
 	}
-	return topology.Never()
+	return topology.Any() // Take says what is lacking, as with a kubelet
 }
 
 // choices are the sets of nodes that have what is needed, the better ones first. Preferred are those of as few nodes as
