@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -130,6 +131,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 	} else {
 		a.giveBack(r)
 	}
+	short := "" // what the event says for the reason
 	switch v := verdict.(type) {
 	case podresize.Allocate:
 		r.Saving = podresize.Of(r.Pod)
@@ -138,6 +140,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 		return
 	case podresize.Defer:
 		pending.Reason, pending.Message = v1.PodReasonDeferred, v.Message
+		short = v.Short
 	case podresize.Refuse:
 		pending.Reason, pending.Message = v1.PodReasonInfeasible, v.Message
 	}
@@ -151,7 +154,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 			a.countInfeasible(verdict)
 		}
 		if !podresize.Told(&r.Pod.Status, &pending) {
-			text := podresize.Describe("Pod resize "+pending.Reason, r.Pod, r.Pod.Generation, pending.Message)
+			text := podresize.Describe("Pod resize "+cmp.Or(short, pending.Reason), r.Pod, r.Pod.Generation, pending.Message)
 			a.resizeEvent(ctx, r, true, reason, text)
 		}
 		// The allocation must be saved: the spec no longer has it.

@@ -21,7 +21,8 @@ type (
 	// Allocate: the pod gets what it asks for.
 	Allocate struct{}
 	// Defer: there is no room now. It is decided again when resources are freed.
-	Defer struct{ Message string }
+	// Short is the reason in the event's text, if it is not that of the condition.
+	Defer struct{ Message, Short string }
 	// Refuse: it is not possible on this node. Detail is why, as KEP-1287 has it for a metric; empty for what an apiserver
 	// refuses first.
 	Refuse struct{ Message, Detail string }
@@ -68,8 +69,11 @@ func Decide(desired, allocated *v1.Pod, others []*v1.Pod, allocatable v1.Resourc
 		total := used.DeepCopy()
 		total.Add(want)
 		if total.Cmp(have) > 0 && full == nil {
-			full = &Defer{fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
-				name, amount(name, want), amount(name, used), amount(name, have))}
+			full = &Defer{
+				Message: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
+					name, amount(name, want), amount(name, used), amount(name, have)),
+				Short: "OutOf" + string(name),
+			}
 		}
 	}
 	if full != nil {
