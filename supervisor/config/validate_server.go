@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 )
 
 func (v *validator) server() {
@@ -61,6 +63,9 @@ func (v *validator) sources() {
 	for i, pattern := range v.AllowedUnsafeSysctls {
 		if name := strings.TrimSuffix(pattern, "*"); name == "" || strings.ContainsAny(name, "* ") {
 			v.invalid(at("allowedUnsafeSysctls").Index(i), pattern, "must be the name of a sysctl, or a prefix followed by *")
+		} else if !admit.Namespaced(pattern) {
+			v.invalid(at("allowedUnsafeSysctls").Index(i), pattern,
+				"is not known to be namespaced: one pod's value would be that of the node; set it on the node instead")
 		}
 	}
 }

@@ -223,6 +223,15 @@ func TestCheck(t *testing.T) {
 			sysctl(w.pod, "kernel.msgmax")
 			w.node.AllowedUnsafeSysctls = []string{"net.*", "kernel.msg*"}
 		}, ""},
+		{"sysctl, users of the node", func(w *world) {
+			sysctl(w.pod, "user.max_user_namespaces")
+			w.node.AllowedUnsafeSysctls = []string{"user.*"}
+		}, `SysctlForbidden: forbidden sysctl: "user.max_user_namespaces" not allowed with host User enabled`},
+		{"sysctl, users of its own", func(w *world) {
+			sysctl(w.pod, "user.max_user_namespaces")
+			w.pod.Spec.HostUsers = new(false)
+			w.node.AllowedUnsafeSysctls = []string{"user.*"}
+		}, ""},
 		{"sysctl, namespace of the node", func(w *world) {
 			sysctl(w.pod, "net.ipv4.tcp_syncookies")
 			w.pod.Spec.HostNetwork = true

@@ -43,7 +43,8 @@ func sysctls(r *Request) *Rejection {
 			return reject("SysctlForbidden", "forbidden sysctl: %q not allowlisted", name)
 		}
 		switch ns := namespaceOf(name); {
-		case ns == ipc && r.Pod.Spec.HostIPC, ns == network && r.Pod.Spec.HostNetwork:
+		case ns == ipc && r.Pod.Spec.HostIPC, ns == network && r.Pod.Spec.HostNetwork,
+			ns == users && (r.Pod.Spec.HostUsers == nil || *r.Pod.Spec.HostUsers):
 			return reject("SysctlForbidden", "forbidden sysctl: %q not allowed with host %s enabled", name, ns)
 		}
 	}
@@ -69,7 +70,13 @@ func dotted(name string) string {
 }
 
 // Namespaces, in the words of a kubelet.
-const ipc, network = "IPC", "Net"
+const ipc, network, uts, users = "IPC", "Net", "UTS", "User"
+
+// Namespaced says whether a pod may have its own value of what a pattern of allowedUnsafeSysctls stands for.
+func Namespaced(pattern string) bool {
+	prefix, _, _ := strings.Cut(dotted(pattern), "*")
+	return namespaceOf(prefix) != ""
+}
 
 func namespaceOf(name string) string {
 	switch {
@@ -78,6 +85,10 @@ func namespaceOf(name string) string {
 	case strings.HasPrefix(name, "kernel.sem"), strings.HasPrefix(name, "kernel.shm"),
 		strings.HasPrefix(name, "kernel.msg"), strings.HasPrefix(name, "fs.mqueue."):
 		return ipc
+	case name == "kernel.domainname":
+		return uts
+	case strings.HasPrefix(name, "user."):
+		return users
 	default:
 		return ""
 	}
