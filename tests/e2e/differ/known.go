@@ -100,6 +100,7 @@ var knowns = []known{
 	{class: `event/Warning/FailedMount//.*` + oldCheck, kubelet: "kubelet", beside: newCheck, doc: volumes, row: "hostPath: the error says what is there"},
 	{class: `event/Warning/FailedMount//.*` + newCheck, troupe: "kubelet", beside: oldCheck, doc: volumes, row: "hostPath: the error says what is there"},
 	{class: `event/Warning/Unhealthy/.* probe errored and resulted in .*`, doc: page, row: "a probe that the end of its container cuts off"},
+	{class: `cri/exec/\*/.*`, kubelet: `1`, troupe: none, beside: `^status/containerStatuses\[.*\]/state/terminated/`, doc: page, row: "a probe that is due as its container ends"},
 	{class: `seen/\*/Files/.*/token`, kubelet: `Lrwxrwxrwx \d+:\d+ -> .*`, troupe: `Lrwxrwxrwx 0:\d+ -> .*`, doc: page, row: "owner of the link to a token"},
 	{class: `cri/create/\*/[01]/linux/resources/oomScoreAdj`, kubelet: `-99\d`, doc: page, row: "`oom_score_adj` below that of the agent"},
 }

@@ -95,6 +95,13 @@ func (d *draft) mend() {
 	if s.ServiceAccountName != "" && s.AutomountServiceAccountToken != nil {
 		s.AutomountServiceAccountToken = nil
 	}
+	if g := s.TerminationGracePeriodSeconds; g != nil && *g == 0 {
+		d.every(func(c *v1.Container) {
+			if c.Lifecycle != nil && c.Lifecycle.PreStop != nil && c.Lifecycle.PreStop.Sleep != nil {
+				c.Lifecycle.PreStop = nil // it must end within the grace period
+			}
+		})
+	}
 	first := true
 	d.every(func(c *v1.Container) {
 		if s.Resources != nil && !first {
