@@ -32,7 +32,7 @@ func TestHeld(t *testing.T) {
 	}
 	// Of a percentage a kubelet holds as many bytes: reservedMemory must be the same number.
 	share := held(configOf(t, "systemReserved: {memory: 50Mi}\nkubeReserved: {memory: 100Mi}\nevictionHard: {memory.available: 5%}"))
-	must.Equal(t, share(v1.ResourceMemory, 10<<30), 694157320, "150Mi and 5 % of 10Gi")
+	must.Equal(t, share(v1.ResourceMemory, 10<<30), 694157320, "150Mi and a twentieth of 10Gi")
 }
 
 // clustered is the configuration of a node with a kubeconfig, and these flags.
