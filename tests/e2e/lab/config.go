@@ -19,6 +19,7 @@ func (l *Lab) configPath() string { return filepath.Join(l.dir, "containerd.toml
 type settings struct {
 	Dir, Socket, Snapshotter, PauseImage, CNIBin string
 	RestrictOOM, SystemdCgroup, NodeNetwork      bool
+	Upstream                                     bool
 }
 
 // writeConfig writes containerd's configuration, the mirror configuration and the CNI network.
@@ -41,7 +42,7 @@ func (l *Lab) writeConfig() (err error) {
 	check.OK(tmpl.Execute(&text, settings{
 		Dir: l.dir, Socket: l.SocketPath(), Snapshotter: l.snapshotter,
 		PauseImage: PauseImage, CNIBin: cniBin, RestrictOOM: !canRaise, SystemdCgroup: l.config.SystemdCgroup,
-		NodeNetwork: l.config.NodeNetwork,
+		NodeNetwork: l.config.NodeNetwork, Upstream: l.config.Upstream,
 	}))
 	check.OK(os.WriteFile(l.configPath(), text.Bytes(), 0o644))
 	l.network = check.Must(l.chooseNetwork())
@@ -122,7 +123,7 @@ disabled_plugins = [
   netns_mounts_under_state_dir = true
   restrict_oom_score_adj = {{.RestrictOOM}}
   tolerate_missing_hugetlb_controller = true
-  drain_exec_sync_io_timeout = "5s"
+  {{if not .Upstream}}drain_exec_sync_io_timeout = "5s"{{end}}
 
   [plugins."io.containerd.cri.v1.runtime".cni]
     use_internal_loopback = {{not .NodeNetwork}}
@@ -139,7 +140,14 @@ disabled_plugins = [
       [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
         Root = "{{.Dir}}/state/runc"
         SystemdCgroup = {{.SystemdCgroup}}
+{{if .Upstream}}
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.test-handler]
+      runtime_type = "io.containerd.runc.v2"
+      sandboxer = "podsandbox"
 
+      [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.test-handler.options]
+        Root = "{{.Dir}}/state/runc"
+{{end}}
 [plugins."io.containerd.grpc.v1.cri"]
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"

@@ -46,6 +46,9 @@ type Config struct {
 	// SystemdCgroup has systemd make the cgroups of containers. The machine must be the lab's alone: the
 	// cgroups of its pods are where they are on any node.
 	SystemdCgroup bool
+	// Upstream has containerd 2 as Kubernetes' own tests of nodes want it: with the runtime handler test-handler, and
+	// waiting for all processes that hold the output of an exec.
+	Upstream bool
 	// Log is told what takes long. Nil: nobody is.
 	Log io.Writer
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -24,7 +25,7 @@ while [ $# -gt 1 ]; do
   case $1 in --connect-timeout | --max-time | -m) time=$2 ;; esac
   shift
 done
-exec wget -q -T "$time" -O - "$1"
+exec timeout "$time" wget -q -O - "$1" # with -T, the wget of Debian's static busybox crashes
 `
 
 // nmeter prints the time of day with milliseconds, which is what the suite calls nmeter -d0 '%3t' for. Debian's busybox
@@ -108,8 +109,14 @@ func base() (files []lab.File, err error) {
 	defer check.Return(&err)
 	busybox := check.Must(lab.LookPath("busybox"))
 	list := check.Must(exec.Command(busybox, "--list").Output())
+	// Specs look in a shell for variables whose names no shell can have. bash passes them on.
+	bash, err := lab.LookPath("bash-static")
+	if err != nil {
+		return nil, fmt.Errorf("the shell of the images (Debian's package bash-static): %w", err)
+	}
 	files = []lab.File{
 		{Path: "bin/busybox", Mode: 0o755, Data: check.Must(os.ReadFile(busybox))},
+		{Path: "bin/bash", Mode: 0o755, Data: check.Must(os.ReadFile(bash))}, {Path: "bin/sh", Link: "bash"},
 		{Path: "etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/root:/bin/sh\n" +
 			"user-defined-in-image:x:1000:1000::/home/user-defined-in-image:/bin/sh\n")},
 		{Path: "etc/group", Mode: 0o644, Data: []byte("root:x:0:\nuser-defined-in-image:x:1000:\n" +
@@ -118,7 +125,7 @@ func base() (files []lab.File, err error) {
 		{Path: "usr/bin/nmeter", Mode: 0o755, Data: []byte(nmeter)},
 	}
 	for _, applet := range strings.Fields(string(list)) {
-		if applet != "busybox" {
+		if applet != "busybox" && applet != "sh" {
 			files = append(files, lab.File{Path: "bin/" + applet, Link: "busybox"})
 		}
 	}

@@ -99,7 +99,7 @@ func (p parts) start(ctx context.Context, dir, agent string) (n *node, err error
 	check.OK(n.bind())
 	n.lab = check.Must(lab.New(ctx, lab.Config{
 		Dir: n.file("runtime"), Release: lab.Containerd2, Registry: p.registry, Repository: p.repository, NodeNetwork: true,
-		Log: os.Stderr,
+		Upstream: true, Log: os.Stderr,
 	}))
 	check.OK(n.lab.Start(ctx))
 	check.OK(cgroup.Join(runtimeCgroup, n.lab.PID()))
