@@ -84,11 +84,12 @@ func (a *pods) want(ctx *kernel.Context[Message], w podset.Want) {
 		return
 	}
 	r.Origin = w.Origin
-	if r.Pod != w.Pod {
+	if old := r.Pod; old != w.Pod {
 		r.Pod = w.Pod
 		if r.State == podset.Rejected {
 			r.readmitted()
 		}
+		r.asks(old) // its manifest gives it its UID
 		a.assign(w.Pod.UID)
 	}
 }

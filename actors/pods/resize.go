@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -76,7 +77,7 @@ func (r *record) asks(old *v1.Pod) {
 // recall restores the allocation that a pod had before this agent began: from the checkpoint or,
 // if it was never resized, from its status.
 func (a *pods) recall(r *record) {
-	if r.Origin != podspec.API {
+	if r.Origin != podspec.API && r.Pod.Annotations[manifest.AnnotationManifest] == "" {
 		return // another manifest is another pod
 	}
 	alloc := a.given.unclaimed[r.Pod.UID]

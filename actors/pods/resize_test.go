@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -45,6 +46,25 @@ func TestResize(t *testing.T) {
 	r.answers()
 	r.want("that is written", []string{"a:", "event:"}, "event: a ResizeStarted", "a: assign, look")
 	check.Count(t, r.allocated(), "4", "the checkpoint has %s CPUs")
+}
+
+// TestResizeOfAManifest: a manifest that gives its pod a UID, and is edited to other resources, is a resize as any other,
+// also after a restart of the agent.
+func TestResizeOfAManifest(t *testing.T) {
+	static := func(cpu string) *v1.Pod {
+		p := asks(cpu, 0)
+		p.Annotations = map[string]string{podspec.AnnotationSource: "file", manifest.AnnotationManifest: cpu}
+		return p
+	}
+	r := newRig(t, 0, resizable)
+	r.tells(node, r.listed(""), wants(podspec.API), wants(podspec.File, static("1")))
+	r.Forget()
+	r.tells(wants(podspec.File, static("2")))
+	r.want("there is room", []string{"event:"}, "event: a ResizeStarted")
+	check.Count(t, r.allocated(), "2", "the checkpoint has %s CPUs")
+	r.tells(wants(podspec.File, static("50")))
+	r.want("there is never room", []string{"event:"}, "event: a ResizeInfeasible")
+	check.Count(t, r.allocated(), "2", "the checkpoint has %s CPUs, want those that it has")
 }
 
 // TestResizeDeferred: the node has not enough now, and it is decided again when another pod has ended.

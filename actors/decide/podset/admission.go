@@ -66,7 +66,7 @@ func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
 	if e.Origin == podspec.API && !known && !runs {
 		return Wait // its labels and taints are not known yet
 	}
-	if o := e.Namesake(all); o != nil && (!runs || !o.Released()) {
+	if o := e.Namesake(all); o != nil && (!runs || !o.Released() && o.static() == e.static()) {
 		return Wait // if both run, an earlier agent did not wait
 	}
 	if runs {
@@ -81,12 +81,19 @@ func (e *Entry) Namesake(all iter.Seq[*Entry]) *Entry {
 		return nil
 	}
 	for o := range all {
-		if o != e && nameOf(o.Pod) == nameOf(e.Pod) && o.holdsName() {
+		if o != e && nameOf(o.Pod) == nameOf(e.Pod) && o.holdsName() && !(e.static() && o.alive()) {
 			return o
 		}
 	}
 	return nil
 }
+
+// static says whether e comes from a manifest.
+func (e *Entry) static() bool { return e.Origin != podspec.API && e.Origin != podspec.Orphan }
+
+// alive says whether the apiserver has e. For such a pod no static pod waits: whoever may make pods in a namespace could
+// keep those of the node from starting.
+func (e *Entry) alive() bool { return e.Origin == podspec.API && !e.Released() }
 
 // onlyEnds says whether all that is to be done for a pod that waits is to take down what there is of it.
 func (e *Entry) onlyEnds() bool {

@@ -83,6 +83,17 @@ func TestTurn(t *testing.T) {
 			s.beside[0] = &Entry{Pod: Orphan(running(made("web#1"), 0)), Origin: podspec.Orphan, State: Running, Down: true}
 			s.beside[0].Pod.Annotations = map[string]string{podspec.AnnotationSource: string(podspec.API)}
 		}, Ask},
+		{"for one of the apiserver no static pod waits", func(s *setting) {
+			s.e.Origin, s.beside[0].State = podspec.File, Running
+		}, Ask},
+		{"unless the apiserver has it no more", func(s *setting) {
+			s.e.Origin, s.beside[0].State, s.beside[0].Removal = podspec.File, Running, Told
+		}, Wait},
+		{"the other way round it does", func(s *setting) { s.beside[0].State, s.beside[0].Origin = Running, podspec.File }, Wait},
+		{"but of a kubelet both may run", func(s *setting) {
+			s.runs, s.beside[0].State, s.beside[0].Origin = true, Running, podspec.File
+		}, Adopt},
+		{"two of the apiserver may not", func(s *setting) { s.runs, s.beside[0].State = true, Running }, Wait},
 		{"a static pod until it is unmounted", func(s *setting) {
 			s.beside[0].State, s.beside[0].Origin, s.beside[0].Down = Running, podspec.File, true
 		}, Wait},
