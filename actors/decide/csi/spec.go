@@ -311,12 +311,12 @@ func AttachmentOf(o *storagev1.VolumeAttachment) (map[string]string, string) {
 	switch {
 	case o.DeletionTimestamp != nil:
 		return nil, fmt.Sprintf("VolumeAttachment %s is being deleted", o.Name)
+	case o.Status.Attached: // also if a later try to attach it again has failed
+		return o.Status.AttachmentMetadata, ""
 	case o.Status.AttachError != nil:
-		return nil, "rpc error: " + o.Status.AttachError.Message
-	case !o.Status.Attached:
-		return nil, fmt.Sprintf("VolumeAttachment %s is not attached yet", o.Name)
+		return nil, o.Status.AttachError.Message
 	}
-	return o.Status.AttachmentMetadata, ""
+	return nil, fmt.Sprintf("VolumeAttachment %s is not attached yet", o.Name)
 }
 
 // Exhausted is the message of a VolumeAttachment that says that the node has no room for the volume

@@ -124,7 +124,11 @@ func TestAttachmentOf(t *testing.T) {
 		t.Error(with, why)
 	}
 	a.Status.AttachError = &storagev1.VolumeError{Message: "no"}
-	if _, why := AttachmentOf(a); why != "rpc error: no" {
+	if with, why := AttachmentOf(a); why != "" || with["a"] != "1" {
+		t.Error("it is attached, and an attempt to attach it again has failed:", with, why)
+	}
+	a.Status.Attached = false
+	if _, why := AttachmentOf(a); why != "no" {
 		t.Error(why)
 	}
 	a.DeletionTimestamp = new(metav1.Now())
