@@ -311,9 +311,10 @@ func bindDir(source, target string, mounted bool) error {
 	return nil
 }
 
-// mountNFS runs the machine's mount program, as for any type it has a helper for.
+// mountNFS runs the machine's mount program, as for any type it has a helper for, and not in a scope of systemd's: its
+// name would be another one in each error.
 func mountNFS(r *request) error {
-	if err := mountutils.New("").Mount(r.Source, r.Path, "nfs", r.Options); err != nil {
+	if err := mountutils.NewWithoutSystemd("").Mount(r.Source, r.Path, "nfs", r.Options); err != nil {
 		return fmt.Errorf("mount %s: %w", r.Source, err)
 	}
 	return nil

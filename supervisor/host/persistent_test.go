@@ -445,8 +445,13 @@ func TestNFSFails(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l := newLab(t)
 	v := &v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "files.test", Path: "/x"}}}
-	fakeMount(t, `echo "mount.nfs: access denied by server" >&2; exit 32`)
+	asked := fakeMount(t, `echo "mount.nfs: access denied by server" >&2; exit 32`)
+	scopes := filepath.Join(t.TempDir(), "scopes")
+	check.Fatal(t, os.WriteFile(filepath.Join(filepath.Dir(asked), "systemd-run"), []byte("#!/bin/sh\necho run-$$.scope >>"+scopes+"\n"), 0o755))
 	_, err := l.mount(ctx(t), newPod(), v)
+	if _, err := os.Stat(scopes); err == nil {
+		t.Error("the mount runs in a scope of systemd's, of which each has another name")
+	}
 	hosttest.WantError(t, err, port.Other, "mount files.test:/x", "access denied by server")
 	check.Fatal(t, l.unmount("u1"))
 }
