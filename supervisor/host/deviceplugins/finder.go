@@ -33,6 +33,8 @@ type finder struct {
 	event   func(port.DevicePlugin)
 	// found are the sockets that are there, by path.
 	found map[string]*found
+	// unread is what the last scan could not read of the registry, by path.
+	unread map[string]bool
 	// leaving are closed once it was said that a socket is gone. A plugin that has restarted is met after that: said in
 	// the other order, it would be gone for good.
 	leaving []<-chan struct{}
@@ -96,32 +98,38 @@ func (f *finder) run(ctx context.Context, notify *fsnotify.Watcher, ended <-chan
 // scan compares the registry with what was found. It goes on where a directory can't be watched, because the machine
 // has no watches left or the directory has just gone, and then says so.
 func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
-	now := map[string]os.FileInfo{}
+	now, unread := map[string]os.FileInfo{}, map[string]bool{}
 	unwatched := f.unwatched
-	err := filepath.WalkDir(f.plugins.registry, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case e.IsDir():
+	root := f.plugins.registry + "/" // it may be a link
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
 			if f.unwatched == nil {
 				unwatched = cmp.Or(unwatched, notify.Add(path))
 			}
 			return nil
-		case e.Type()&fs.ModeSocket == 0 || strings.HasPrefix(e.Name(), "."):
-			return nil
 		}
-		if info, err := e.Info(); err == nil {
+		var info os.FileInfo
+		if err == nil {
+			info, err = socketAt(path, e)
+		}
+		switch {
+		case info != nil:
 			now[path] = info
+			return nil
+		case err == nil || errors.Is(err, fs.ErrNotExist):
+			return nil
+		case path == root:
+			return err
 		}
+		f.skip(path, err, unread)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	f.unread = unread
 	for path, s := range f.found { // order-free: each on its own
-		if info := now[path]; info == nil || !same(info, s.made) {
+		if info := now[path]; info == nil && !f.skipped(path) || info != nil && !same(info, s.made) {
 			delete(f.found, path)
 			f.leaving = append(slices.DeleteFunc(f.leaving, closed), f.lost(path, s))
 		}
@@ -143,6 +151,37 @@ func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
 		}
 	}
 	return unwatched
+}
+
+// socketAt is the socket that an entry of the registry is, or is a link to; nil if it is none.
+func socketAt(path string, e fs.DirEntry) (os.FileInfo, error) {
+	if e.Type()&(fs.ModeSocket|fs.ModeSymlink) == 0 || strings.HasPrefix(e.Name(), ".") {
+		return nil, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode()&fs.ModeSocket == 0 {
+		return nil, err
+	}
+	return info, nil
+}
+
+// skip leaves out what can't be read of the registry, and says so once.
+func (f *finder) skip(path string, err error, unread map[string]bool) {
+	if !f.unread[path] && !unread[path] {
+		f.plugins.log.Warn().Str("path", path).Str("error", err.Error()).Dur("retry", rescan).
+			Msg("cannot read this part of the plugin registry; plugins that registered there stay registered meanwhile")
+	}
+	unread[path] = true
+}
+
+// skipped says whether a socket may be there and can't be seen.
+func (f *finder) skipped(path string) bool {
+	for ; len(path) > len(f.plugins.registry); path = filepath.Dir(path) {
+		if f.unread[path] {
+			return true
+		}
+	}
+	return false
 }
 
 // panicked says that nothing more is done about a socket, until its plugin makes it again.

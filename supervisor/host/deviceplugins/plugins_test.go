@@ -317,6 +317,70 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
+// TestRegistryLink: an entry may be a link to the socket of a plugin. It is told of, and lost, by its own path.
+func TestRegistryLink(t *testing.T) {
+	r := newRig(t)
+	elsewhere, link := filepath.Join(r.root, "p.sock"), filepath.Join(r.root, deviceplugins.Registry, "link.sock")
+	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
+	check.Fatal(t, errors.Join(plugin.Serve(elsewhere), os.Symlink("../p.sock", link)))
+	defer plugin.Stop()
+	if p := check.Receive(r, r.events); p.Endpoint != link || p.Gone {
+		t.Errorf("%+v", p)
+	}
+	check.Fatal(t, os.Remove(link))
+	if p := check.Receive(r, r.events); p.Endpoint != link || !p.Gone {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestRegistryIsLink: so may the registry itself.
+func TestRegistryIsLink(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	registry, elsewhere := filepath.Join(r.root, deviceplugins.Registry), filepath.Join(r.root, "elsewhere")
+	check.Fatal(t, errors.Join(os.Remove(registry), os.Mkdir(elsewhere, 0o750), os.Symlink(elsewhere, registry)))
+	r.listen()
+	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
+	check.Fatal(t, plugin.Serve(filepath.Join(elsewhere, "p.sock")))
+	defer plugin.Stop()
+	if p := check.Receive(r, r.events); p.Endpoint != filepath.Join(registry, "p.sock") {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestRegistryUnread: what can't be read of the registry keeps no other plugin from registering, and one that has
+// registered there is not lost.
+func TestRegistryUnread(t *testing.T) {
+	r := newRig(t)
+	registry := filepath.Join(r.root, deviceplugins.Registry)
+	link := filepath.Join(registry, "link.sock")
+	linked := &plugintest.Plugin{Resource: "example.com/linked"}
+	check.Fatal(t, errors.Join(linked.Serve(filepath.Join(r.root, "p.sock")), os.Symlink("../p.sock", link)))
+	defer linked.Stop()
+	check.Receive(r, r.events)
+	// A link that is replaced by one to itself can't be followed, and a path that is too long not be read.
+	check.Fatal(t, errors.Join(os.Symlink("link.sock", filepath.Join(registry, ".new")), os.Rename(filepath.Join(registry, ".new"), link)))
+	deep := check.Value(os.OpenRoot(registry))(t)
+	for range 20 {
+		name := strings.Repeat("a", 250)
+		check.Fatal(t, deep.Mkdir(name, 0o750))
+		next := check.Value(deep.OpenRoot(name))(t)
+		check.Fatal(t, deep.Close())
+		deep = next
+	}
+	check.Fatal(t, deep.Close())
+	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
+	check.Fatal(t, plugin.Serve(filepath.Join(registry, "p.sock")))
+	defer plugin.Stop()
+	if p := check.Receive(r, r.events); p.Resource != "example.com/gpu" || p.Gone {
+		t.Errorf("%+v", p)
+	}
+	check.Fatal(t, os.Remove(link))
+	if p := check.Receive(r, r.events); p.Endpoint != link || !p.Gone {
+		t.Errorf("%+v", p)
+	}
+}
+
 // TestOvertaken: of two registrations of one resource the later counts, however long the first one takes.
 func TestOvertaken(t *testing.T) {
 	r := newRig(t)
