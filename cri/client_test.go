@@ -298,6 +298,18 @@ func TestExecSyncKeepsTheHeadOfLongOutput(t *testing.T) {
 	}
 }
 
+// TestRunKeepsAll: who runs a command by the node's API gets all of its output.
+func TestRunKeepsAll(t *testing.T) {
+	const long = 1 << 20
+	c := dial(t, &fakeRuntime{exec: func(*runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		return &runtimeapi.ExecSyncResponse{Stdout: make([]byte, long), Stderr: make([]byte, long)}, nil
+	}}, nil)
+	got, err := await(t, func(done func(port.ExecResult, error)) { c.Run(t.Context(), "c", port.Words("x"), done) })
+	check.Fatal(t, err)
+	check.Equal(t, len(got.Stdout), long, "bytes of stdout")
+	check.Equal(t, len(got.Stderr), long, "bytes of stderr")
+}
+
 // TestExecAnswersComeOneByOne: an answer that is not received yet takes little memory, however long it is.
 func TestExecAnswersComeOneByOne(t *testing.T) {
 	const calls, long = 8, 8 << 20

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxExecOutput is how much of each of a command's outputs is kept.
+	// maxExecOutput is how much of each of the outputs of a pod's own command is kept.
 	maxExecOutput = 64 << 10
 	// maxExecAnswer bounds an answer: that of a pod's command need not be as long as a list of all containers. It is a
 	// kubelet's limit for all answers.
@@ -31,6 +31,19 @@ const (
 // ends.
 func (c *Client) ExecSync(
 	ctx context.Context, containerID string, command port.Command, timeout time.Duration,
+	done func(port.ExecResult, error),
+) {
+	c.command(ctx, containerID, command, timeout, maxExecOutput, done)
+}
+
+// Run implements port.Streams.
+func (c *Client) Run(ctx context.Context, containerID string, command port.Command, done func(port.ExecResult, error)) {
+	c.command(ctx, containerID, command, 0, maxExecAnswer, done)
+}
+
+// command runs a command and keeps at most so many bytes of each of its outputs.
+func (c *Client) command(
+	ctx context.Context, containerID string, command port.Command, timeout time.Duration, most int,
 	done func(port.ExecResult, error),
 ) {
 	k := call{"ExecSync", containerID, c.deadlines.exec(timeout)}
@@ -52,19 +65,19 @@ func (c *Client) ExecSync(
 		}
 		return c.exec(ctx, &runtimeapi.ExecSyncRequest{
 			ContainerId: containerID, Cmd: line, Timeout: wholeSeconds(timeout),
-		}, sent)
+		}, most, sent)
 	}, done)
 }
 
 // exec makes the call as the generated client does, but that long answers are not received all at once: until it is
 // its turn, an answer waits in the runtime. It calls sent when the request was encoded, and is on its way.
 func (c *Client) exec(
-	ctx context.Context, r *runtimeapi.ExecSyncRequest, sent func(),
+	ctx context.Context, r *runtimeapi.ExecSyncRequest, most int, sent func(),
 ) (result port.ExecResult, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a stream that is given up has to be ended
 	stream, err := c.runtimeConn.NewStream(ctx, &grpc.StreamDesc{}, runtimeapi.RuntimeService_ExecSync_FullMethodName,
-		grpc.MaxCallRecvMsgSize(min(maxExecAnswer, c.config.MaxMessageBytes)), grpc.ForceCodecV2(newHeadCodec()))
+		grpc.MaxCallRecvMsgSize(min(maxExecAnswer, c.config.MaxMessageBytes)), grpc.ForceCodecV2(newHeadCodec(most)))
 	if err != nil {
 		return result, err
 	}

@@ -13,11 +13,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// headCodec decodes an ExecSyncResponse where it was received, and keeps no more than the head of each output. The
-// ordinary one makes two copies of all first.
-type headCodec struct{ encoding.CodecV2 }
+// headCodec decodes an ExecSyncResponse where it was received, and keeps no more than the head of each output, of most
+// bytes. The ordinary one makes two copies of all first.
+type headCodec struct {
+	encoding.CodecV2
+	most int
+}
 
-func newHeadCodec() headCodec { return headCodec{encoding.GetCodecV2(proto.Name)} }
+func newHeadCodec(most int) headCodec { return headCodec{encoding.GetCodecV2(proto.Name), most} }
 
 // Marshal implements encoding.CodecV2. A pool would keep the buffer of a long command for the next one.
 func (headCodec) Marshal(v any) (mem.BufferSlice, error) {
@@ -34,7 +37,7 @@ func (c headCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	r := data.Reader()
 	defer r.Close() //nolint:errcheck // it has none
 	for r.Remaining() > 0 {
-		if err := readField(r, answer); err != nil {
+		if err := c.readField(r, answer); err != nil {
 			return fmt.Errorf("decode the answer of a command: %w", err)
 		}
 	}
@@ -43,7 +46,7 @@ func (c headCodec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // readField reads a field of the wire format (protobuf.dev/programming-guides/encoding). One that is not known is left
 // out.
-func readField(r *mem.Reader, into *runtimeapi.ExecSyncResponse) error {
+func (c headCodec) readField(r *mem.Reader, into *runtimeapi.ExecSyncResponse) error {
 	tag, err := binary.ReadUvarint(r)
 	if err != nil {
 		return err
@@ -74,9 +77,9 @@ func readField(r *mem.Reader, into *runtimeapi.ExecSyncResponse) error {
 	case length > uint64(r.Remaining()):
 		return io.ErrUnexpectedEOF
 	case kind == protowire.BytesType && number == 1:
-		into.Stdout, err = readHead(r, int(length))
+		into.Stdout, err = c.readHead(r, int(length))
 	case kind == protowire.BytesType && number == 2:
-		into.Stderr, err = readHead(r, int(length))
+		into.Stderr, err = c.readHead(r, int(length))
 	default:
 		_, err = r.Discard(int(length))
 	}
@@ -84,8 +87,8 @@ func readField(r *mem.Reader, into *runtimeapi.ExecSyncResponse) error {
 }
 
 // readHead reads so many bytes, and gives those that are kept.
-func readHead(r *mem.Reader, length int) ([]byte, error) {
-	head := make([]byte, min(length, maxExecOutput))
+func (c headCodec) readHead(r *mem.Reader, length int) ([]byte, error) {
+	head := make([]byte, min(length, c.most))
 	if _, err := io.ReadFull(r, head); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func TestHeadCodec(t *testing.T) {
 		broken := [][]byte{nil, nil, {0x80}, {1<<3 | 2, 90, 1}, {1<<3 | 7}, {0, 0}, {4<<3 | 1, 0}}
 		data = append(data, rapid.SampledFrom(broken).Draw(t, "broken")...)
 		var got, want runtimeapi.ExecSyncResponse
-		err := newHeadCodec().Unmarshal(cut(data, rapid.IntRange(1, 9).Draw(t, "pieces")), &got)
+		err := newHeadCodec(maxExecOutput).Unmarshal(cut(data, rapid.IntRange(1, 9).Draw(t, "pieces")), &got)
 		wantErr := proto.Unmarshal(data, &want)
 		if (err != nil) != (wantErr != nil) {
 			t.Fatalf("%x: %v, want %v", data, err, wantErr)
@@ -58,7 +58,7 @@ func TestHeadCodecMakesNoCopy(t *testing.T) {
 	var answer runtimeapi.ExecSyncResponse
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	err := newHeadCodec().Unmarshal(received, &answer)
+	err := newHeadCodec(maxExecOutput).Unmarshal(received, &answer)
 	runtime.ReadMemStats(&after)
 	check.Fatal(t, err)
 	check.AtMost(t, after.TotalAlloc-before.TotalAlloc, 512<<10, "bytes that decoding took")

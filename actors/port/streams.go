@@ -13,6 +13,9 @@ type Streams interface {
 	Attach(ctx context.Context, r AttachStream, done func(url string, err error))
 	// PortForward asks for streams into the network of a sandbox.
 	PortForward(ctx context.Context, r PortForwardStream, done func(url string, err error))
+	// Run is Runtime.ExecSync without a timeout for a client of the node, who gets all of the output: its limit is that
+	// of the runtime's answers.
+	Run(ctx context.Context, containerID string, command Command, done func(ExecResult, error))
 }
 
 // StreamOptions says which streams of a process are opened: at least one of the three. With TTY,

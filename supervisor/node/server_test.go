@@ -55,6 +55,7 @@ func (streaming) CheckpointContainer(context.Context, port.CheckpointContainer, 
 func (streaming) Exec(context.Context, port.ExecStream, func(string, error))               {}
 func (streaming) Attach(context.Context, port.AttachStream, func(string, error))           {}
 func (streaming) PortForward(context.Context, port.PortForwardStream, func(string, error)) {}
+func (streaming) Run(context.Context, string, port.Command, func(port.ExecResult, error))  {}
 
 // answerTo is what a server of routes answers a user who may do what is in rights (get/pods).
 func answerTo(t *testing.T, routes []serve.Route, method, path, who, rights string) *httptest.ResponseRecorder {

@@ -136,8 +136,8 @@ func location(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// run runs a command to its end and answers with its output, at most 64 KiB of each stream. A client
-// that leaves ends the command.
+// run runs a command to its end and answers with its output, with a kubelet's content type whatever that is (server.go,
+// getRun). A client that leaves ends the command.
 func (s *Streams) run(w http.ResponseWriter, r *http.Request) error {
 	text := r.URL.Query().Get(paramRun)
 	if strings.TrimSpace(text) == "" {
@@ -150,7 +150,7 @@ func (s *Streams) run(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx := r.Context()
 	result, err := answer.Of(ctx, func(done func(port.ExecResult, error)) {
-		s.config.Runtime.ExecSync(ctx, id, port.Words(command...), 0, done)
+		s.config.Runtime.Run(ctx, id, port.Words(command...), done)
 	})
 	if err != nil {
 		return &refusal{http.StatusInternalServerError, err.Error()} // as every failure of a command
@@ -158,8 +158,10 @@ func (s *Streams) run(w http.ResponseWriter, r *http.Request) error {
 	if result.ExitCode != 0 {
 		return fmt.Errorf("command '%s' exited with %d: %s", text, result.ExitCode, result.Stderr)
 	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if len(result.Stdout)+len(result.Stderr) > 0 {
+		w.Header().Set("Content-Type", "application/json")
+	}
 	for _, part := range [][]byte{result.Stdout, result.Stderr} {
 		if _, err := w.Write(part); err != nil {
 			return nil //nolint:nilerr // the client has gone

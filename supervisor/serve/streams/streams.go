@@ -22,7 +22,6 @@ import (
 	"errors"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
@@ -38,8 +37,6 @@ const Feature = "ExtendWebSocketsToKubelet"
 type Runtime interface {
 	port.Streams
 	List(ctx context.Context, uid string, done func(observed.Runtime, error))
-	ExecSync(ctx context.Context, containerID string, command port.Command, timeout time.Duration,
-		done func(port.ExecResult, error))
 }
 
 // Config is what streams are connected to. All must be set.

@@ -259,6 +259,17 @@ func (w *world) silent(t *testing.T, open func(w *world, path string) remotecomm
 	return ended, leave
 }
 
+// TestContentOfRun: a kubelet says of any output that it is JSON, and nothing of none.
+func TestContentOfRun(t *testing.T) {
+	w := newWorld(t)
+	for command, want := range map[string]string{"ls": "application/json", "nothing": ""} {
+		r := check.Value(http.NewRequestWithContext(t.Context(), "POST", w.node.URL+"/run/shop/web/app?cmd="+command, nil))(t)
+		answer := check.Value(http.DefaultTransport.RoundTrip(r))(t)
+		check.Fatal(t, answer.Body.Close())
+		check.Equal(t, answer.Header.Get("Content-Type"), want, "%s answers with %d, type", command, answer.StatusCode)
+	}
+}
+
 func TestRunIsGivenUp(t *testing.T) {
 	w := newWorld(t)
 	ctx, leave := context.WithCancel(t.Context())

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
@@ -62,11 +61,13 @@ func (f *fakeRuntime) List(_ context.Context, uid string, done func(observed.Run
 	done(observed.Runtime{Pods: []observed.RuntimePod{{Ref: observed.PodRef{UID: types.UID(uid)}, Pod: f.pods[uid]}}}, f.err)
 }
 
-func (f *fakeRuntime) ExecSync(ctx context.Context, id string, words port.Command, _ time.Duration, done func(port.ExecResult, error)) {
+func (f *fakeRuntime) Run(ctx context.Context, id string, words port.Command, done func(port.ExecResult, error)) {
 	command, _ := words(expansion.Max)
 	switch command[0] {
 	case "hang":
 		context.AfterFunc(ctx, func() { done(port.ExecResult{}, &port.Error{Kind: port.Canceled, Verb: "ExecSync"}) })
+	case "nothing":
+		done(port.ExecResult{}, nil)
 	case "fail":
 		done(port.ExecResult{ExitCode: 3, Stderr: []byte("no")}, nil)
 	default:
