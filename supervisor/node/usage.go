@@ -48,8 +48,16 @@ const usagePatience = 10 * time.Second
 
 // read is a nodestats.Source.
 func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.Node, []usage.Pod, error) {
-	full := depth != nodestats.Basic
-	n := u.meter.Node(u.node, u.parts(), full)
+	of := usage.All
+	switch depth {
+	case nodestats.Basic:
+		of = usage.Basic
+	case nodestats.Short:
+		of = usage.Short
+	case nodestats.Full, nodestats.Disks:
+	}
+	full := of == usage.All
+	n := u.meter.Node(u.node, u.parts(), of)
 	found, err := u.find(ctx)
 	if err != nil {
 		return n, nil, err
@@ -66,7 +74,7 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 				used.ID = name.Path(u.cgroups.Driver)
 			}
 		}
-		u.meter.Pod(&used, full)
+		u.meter.Pod(&used, of)
 		if full && !p.Spec.HostNetwork {
 			u.meter.Network(&used)
 		}

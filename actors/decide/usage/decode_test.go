@@ -210,9 +210,9 @@ func TestAnyFiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.StringMatching(`([a-z_]{1,12}|[0-9]{1,3}:[0-9]{1,3}|some) ([0-9]{1,25}|max|-1|avg10=[0-9.]{1,5}|Read [0-9]{1,5})?`)
 		for _, v2 := range []bool{true, false} {
-			names, read := FilesV1(true), V1
+			names, read := FilesV1(All), V1
 			if v2 {
-				names, read = FilesV2(true), V2
+				names, read = FilesV2(All), V2
 			}
 			files := Files{}
 			for _, name := range names {

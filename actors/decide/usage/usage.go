@@ -10,6 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Depth is how much is read of cgroups.
+type Depth uint8
+
+const (
+	// Basic is CPU, memory and swap, for metrics-server.
+	Basic Depth = iota
+	// Short is these with the limit of memory, and how long processes waited for CPU and memory.
+	Short
+	// All is all that is known.
+	All
+)
+
 // Cgroup is the usage of one cgroup, since it was made or now. Counters only grow. Unknown values
 // are nil.
 type Cgroup struct {

@@ -7,12 +7,12 @@ import (
 
 // FilesV1 are the files of a cgroup v1 that are read. Each begins with its hierarchy
 // (Documentation/admin-guide/cgroup-v1).
-func FilesV1(all bool) []string {
+func FilesV1(depth Depth) []string {
 	files := []string{
 		"cpuacct/cpuacct.usage", "memory/memory.usage_in_bytes", "memory/memory.stat",
 		"memory/memory.memsw.usage_in_bytes", "memory/memory.memsw.limit_in_bytes", "memory/memory.limit_in_bytes",
 	}
-	if !all {
+	if depth != All { // the limit is needed to tell swap from memory, and there are no pressures
 		return files
 	}
 	return append(files,

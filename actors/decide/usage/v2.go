@@ -7,11 +7,15 @@ import (
 	"time"
 )
 
-// FilesV2 are the files of a cgroup v2 that are read: a few for metrics-server, else all
-// (Documentation/admin-guide/cgroup-v2.rst).
-func FilesV2(all bool) []string {
-	if !all {
-		return []string{"cpu.stat", "memory.current", "memory.stat", "memory.swap.current", "memory.swap.max"}
+// FilesV2 are the files of a cgroup v2 that are read (Documentation/admin-guide/cgroup-v2.rst).
+func FilesV2(depth Depth) []string {
+	files := []string{"cpu.stat", "memory.current", "memory.stat", "memory.swap.current", "memory.swap.max"}
+	switch depth {
+	case Basic:
+		return files
+	case Short:
+		return append(files, "cpu.pressure", "memory.max", "memory.pressure")
+	case All:
 	}
 	return []string{
 		"cpu.stat", "cpu.max", "cpu.weight", "cpu.pressure",

@@ -34,12 +34,11 @@ func New() *Meter {
 	return &Meter{v2: cgroups.IsCgroup2UnifiedMode(), root: "/sys/fs/cgroup", proc: "/proc", sys: sysfs}
 }
 
-// Cgroup reads the cgroup at path: all files if all is set, else only a few. The result is empty
-// if there is no such cgroup.
-func (m *Meter) Cgroup(path string, all bool) usage.Cgroup {
-	names := usage.FilesV1(all)
+// Cgroup reads the cgroup at path. The result is empty if there is no such cgroup.
+func (m *Meter) Cgroup(path string, depth usage.Depth) usage.Cgroup {
+	names := usage.FilesV1(depth)
 	if m.v2 {
-		names = usage.FilesV2(all)
+		names = usage.FilesV2(depth)
 	}
 	files := make(usage.Files, len(names))
 	buffer := buffers.Get().(*[]byte)
@@ -125,11 +124,11 @@ func retried(call func() (int, error)) (n int, err error) {
 
 // Pod fills in what a pod whose cgroup is known uses, and its containers and its
 // network. A container that is not there any more is left as it is.
-func (m *Meter) Pod(p *usage.Pod, all bool) {
+func (m *Meter) Pod(p *usage.Pod, depth usage.Depth) {
 	if p.ID == "" {
 		return
 	}
-	p.Cgroup = m.Cgroup(p.ID, all)
+	p.Cgroup = m.Cgroup(p.ID, depth)
 	below := m.below(p.ID)
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -138,10 +137,10 @@ func (m *Meter) Pod(p *usage.Pod, all bool) {
 			continue
 		}
 		c.ID = filepath.Join(p.ID, below[at])
-		c.Cgroup = m.Cgroup(c.ID, all)
+		c.Cgroup = m.Cgroup(c.ID, depth)
 		below = slices.Delete(below, at, at+1)
 	}
-	if !all {
+	if depth != usage.All {
 		return
 	}
 	// What is left is of containers that are just being made or removed, and of the

@@ -61,7 +61,7 @@ func TestPod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pod()
-			m.Pod(&p, true)
+			m.Pod(&p, usage.All)
 			m.Network(&p)
 			if p.Cgroup.CPU == nil || p.Cgroup.CPU.Usage != 3*time.Second || p.Cgroup.Memory.Usage != 30 {
 				t.Errorf("the pod: %+v", p.Cgroup)
@@ -78,12 +78,12 @@ func TestPod(t *testing.T) {
 				t.Errorf("its network: %+v", p.Network)
 			}
 			basic := pod()
-			m.Pod(&basic, false)
+			m.Pod(&basic, usage.Basic)
 			if basic.Cgroup.CPU.Usage != 3*time.Second || basic.Sandbox.RuntimeID != "" {
 				t.Errorf("with little read: %+v", basic)
 			}
 			nowhere := usage.Pod{ID: "/kubepods/pod2"}
-			m.Pod(&nowhere, true)
+			m.Pod(&nowhere, usage.All)
 			m.Network(&nowhere)
 			if nowhere.Cgroup.CPU != nil || nowhere.Network != nil {
 				t.Errorf("a pod that is not there: %+v", nowhere)
@@ -168,7 +168,7 @@ func TestNode(t *testing.T) {
 				}
 				tt.files[k] = v
 			}
-			n := machine(t, tt.v2, tt.files).Node("n1", map[string]string{"pods": "/kubepods"}, true)
+			n := machine(t, tt.v2, tt.files).Node("n1", map[string]string{"pods": "/kubepods"}, usage.All)
 			if n.Cgroup.CPU == nil || n.Cgroup.CPU.Usage != tt.cpu || n.Cgroup.Memory.Usage != tt.used {
 				t.Errorf("%+v %+v", n.Cgroup.CPU, n.Cgroup.Memory)
 			}
@@ -183,6 +183,40 @@ func TestNode(t *testing.T) {
 			}
 			check.Equal(t, fmt.Sprint(partNames(n)), tt.parts, "parts")
 		})
+	}
+}
+
+// TestShort: with little read, the limits and pressures of CPU and memory are known, and the parts of the machine. What
+// metrics-server asks for has none of these.
+func TestShort(t *testing.T) {
+	const waited = "some avg10=1.00 avg60=0.00 avg300=0.00 total=1\n"
+	files := map[string]string{
+		"proc/meminfo": info, "proc/stat": stat, "proc/1/net/dev": dev,
+		"proc/pressure/cpu": waited, "proc/pressure/memory": waited, "proc/pressure/io": waited,
+	}
+	for _, dir := range []string{"", "kubepods/", "kubepods/pod1/", "kubepods/pod1/c1/"} {
+		for name, text := range map[string]string{
+			"cpu.stat": "usage_usec 1\n", "memory.current": "30\n", "memory.stat": "anon 1\n", "memory.max": "100\n",
+			"cpu.pressure": waited, "memory.pressure": waited, "io.pressure": waited, "pids.current": "3\n",
+		} {
+			if dir != "" {
+				files[dir+name] = text
+			}
+		}
+	}
+	m := machine(t, true, files)
+	for depth, want := range map[usage.Depth]bool{usage.Basic: false, usage.Short: true} {
+		p := pod()
+		m.Pod(&p, depth)
+		n := m.Node("n1", map[string]string{"pods": "/kubepods"}, depth)
+		check.Equal(t, len(n.Parts) == 1, want, "depth %d: parts", depth)
+		for what, c := range map[string]usage.Cgroup{"node": n.Cgroup, "pod": p.Cgroup, "container": p.Containers[0].Cgroup} {
+			check.Equal(t, c.CPUPressure != nil && c.MemoryPressure != nil, want, "depth %d, %s: pressures", depth, what)
+			check.Equal(t, c.Limits.Memory > 0, want || what == "node", "depth %d, %s: limit", depth, what)
+			if c.CPU == nil || c.Memory == nil || c.IOPressure != nil || c.PIDs != nil || n.Network != nil {
+				t.Errorf("depth %d, %s: %+v", depth, what, c)
+			}
+		}
 	}
 }
 
@@ -207,7 +241,7 @@ func TestMade(t *testing.T) {
 			for path, at := range map[string]time.Time{dir: booted.Add(2 * time.Hour), filepath.Join(dir, tt.file): booted.Add(tt.at)} {
 				check.Fatal(t, os.Chtimes(path, at, at))
 			}
-			n := m.Node("n1", map[string]string{"pods": "/kubepods"}, true)
+			n := m.Node("n1", map[string]string{"pods": "/kubepods"}, usage.All)
 			if len(n.Parts) != 1 || !n.Parts[0].Started.Equal(booted.Add(tt.want)) {
 				t.Errorf("%+v, want %v after the boot", n.Parts, tt.want)
 			}
@@ -238,7 +272,7 @@ func TestDevice(t *testing.T) {
 	m.sys = t.TempDir()
 	check.Fatal(t, os.MkdirAll(filepath.Join(m.sys, "dev/block"), 0o755))
 	check.Fatal(t, os.Symlink("../../devices/pci0000:00/virtio0/block/vda/vda1", filepath.Join(m.sys, "dev/block/254:1")))
-	got := m.Cgroup("/pod1", true).IO
+	got := m.Cgroup("/pod1", usage.All).IO
 	if len(got) != 2 || got[0].Name != "" || got[1].Name != "/dev/vda1" || got[1].Reads != 3 {
 		t.Errorf("got %+v", got)
 	}
@@ -267,7 +301,7 @@ func BenchmarkCgroup(b *testing.B) {
 	m := New()
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Cgroup("/", true)
+		m.Cgroup("/", usage.All)
 	}
 }
 

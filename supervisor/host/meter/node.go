@@ -17,8 +17,8 @@ import (
 )
 
 // Node reads what all of this machine uses. Parts are cgroups with names.
-func (m *Meter) Node(name string, parts map[string]string, all bool) usage.Node {
-	n := usage.Node{Name: name, Booted: m.booted(), Cgroup: m.Cgroup("/", all)}
+func (m *Meter) Node(name string, parts map[string]string, depth usage.Depth) usage.Node {
+	n := usage.Node{Name: name, Booted: m.booted(), Cgroup: m.Cgroup("/", depth)}
 	info := m.memory()
 	n.Memory, n.SwapTotal = info["MemTotal"], info["SwapTotal"]
 	// The limits of the machine's own cgroup, as cAdvisor has them: swap alone, without memory.
@@ -31,31 +31,36 @@ func (m *Meter) Node(name string, parts map[string]string, all bool) usage.Node 
 	}
 	n.Cgroup.Swap = &usage.Swap{Usage: info["SwapTotal"] - min(info["SwapFree"], info["SwapTotal"]),
 		Limit: info["SwapTotal"]}
-	if !all {
+	if depth == usage.Basic {
 		return n
 	}
-	for _, what := range []struct {
-		to   **usage.Pressure
-		file string
-	}{{&n.Cgroup.CPUPressure, "cpu"}, {&n.Cgroup.MemoryPressure, "memory"}, {&n.Cgroup.IOPressure, "io"}} {
-		if text, err := os.ReadFile(filepath.Join(m.proc, "pressure", what.file)); err == nil && *what.to == nil {
-			*what.to = usage.PressureIn(string(text))
-		}
-	}
-	if text, err := os.ReadFile(filepath.Join(m.proc, "1/net/dev")); err == nil {
-		n.Network = usage.Interfaces(string(text))
-	}
+	m.pressure(&n.Cgroup.CPUPressure, "cpu")
+	m.pressure(&n.Cgroup.MemoryPressure, "memory")
 	for _, part := range slices.Sorted(maps.Keys(parts)) {
-		c := usage.Container{Name: part, ID: parts[part], Cgroup: m.Cgroup(parts[part], all)}
+		c := usage.Container{Name: part, ID: parts[part], Cgroup: m.Cgroup(parts[part], depth)}
 		if c.Cgroup.CPU == nil && c.Cgroup.Memory == nil {
 			continue // there is no such cgroup
 		}
 		c.Started = m.made(c.ID, n.Booted)
 		n.Parts = append(n.Parts, c)
 	}
+	if depth != usage.All {
+		return n
+	}
+	m.pressure(&n.Cgroup.IOPressure, "io")
+	if text, err := os.ReadFile(filepath.Join(m.proc, "1/net/dev")); err == nil {
+		n.Network = usage.Interfaces(string(text))
+	}
 	n.MaxPIDs = m.number("sys/kernel/pid_max")
 	n.PIDs = m.threads()
 	return n
+}
+
+// pressure reads how long processes of the machine waited, if that of the root cgroup is not known.
+func (m *Meter) pressure(to **usage.Pressure, file string) {
+	if text, err := os.ReadFile(filepath.Join(m.proc, "pressure", file)); err == nil && *to == nil {
+		*to = usage.PressureIn(string(text))
+	}
 }
 
 // made is when a cgroup was made. Its directory changes with each cgroup made in it; these files most often do not

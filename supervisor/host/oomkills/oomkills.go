@@ -184,7 +184,7 @@ func (k *Kills) Count(ctx context.Context, pods []*v1.Pod, done func(oom.Counts,
 			if name, err := k.config.Cgroups.Pod(p); err == nil {
 				u.ID = name.Path(k.config.Cgroups.Driver)
 			}
-			k.config.Meter.Pod(&u, true)
+			k.config.Meter.Pod(&u, usage.All)
 			for i := range u.Containers {
 				if m := u.Containers[i].Cgroup.Memory; m != nil {
 					n.Containers[u.Containers[i].RuntimeID] = m.OOMs

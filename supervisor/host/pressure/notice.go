@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
@@ -113,7 +114,7 @@ func (p *Pressure) thresholds(event int, threshold uint64) (armed int, err error
 	var all []at
 	m := p.config.Meter
 	if left, _, ok := m.MemoryLeft(); ok {
-		if c := m.Cgroup("/", false); c.Memory != nil {
+		if c := m.Cgroup("/", usage.Basic); c.Memory != nil {
 			all = append(all, at{"/", c.Memory.Usage + left - min(left, threshold)})
 		}
 	}

@@ -48,7 +48,7 @@ func (p *Pressure) use(ctx context.Context, pods []*v1.Pod, want port.PodUse) ([
 			}
 		}
 		if want.Memory {
-			p.config.Meter.Pod(u, false)
+			p.config.Meter.Pod(u, usage.Basic)
 		}
 		if want.Processes && u.ID != "" {
 			out[i].Processes = p.config.Meter.Processes(u.ID)

@@ -186,7 +186,7 @@ func TestCadvisor(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	for path, want := range map[string]nodestats.Depth{"/stats/summary": nodestats.Disks, "/stats/summary?only_cpu_and_memory=true": nodestats.Basic} {
+	for path, want := range map[string]nodestats.Depth{"/stats/summary": nodestats.Disks, "/stats/summary?only_cpu_and_memory=true": nodestats.Short} {
 		text, depths := ask(t, nil, path)
 		var s stats.Summary
 		check.Fatal(t, json.Unmarshal([]byte(text), &s))

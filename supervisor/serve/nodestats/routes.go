@@ -16,6 +16,8 @@ type Depth uint8
 const (
 	// Basic is CPU, memory and swap.
 	Basic Depth = iota
+	// Short is these with limits and pressures, of the parts of the node too.
+	Short
 	// Full is all of cgroups and networks, and what containers have open.
 	Full
 	// Disks is all of cgroups and networks, and what there is on disks.
@@ -85,7 +87,7 @@ func (c Config) metrics(path string, depth Depth, made func(usage.Node, []usage.
 func (c Config) summary(w http.ResponseWriter, r *http.Request) {
 	depth, short := Disks, r.FormValue("only_cpu_and_memory") == "true"
 	if short {
-		depth = Basic
+		depth = Short
 	}
 	n, pods, err := c.Source(r.Context(), depth)
 	if err != nil && len(pods) == 0 {
