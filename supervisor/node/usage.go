@@ -66,7 +66,8 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 	var specs []*v1.Pod
 	for _, p := range found {
 		used, runs := usage.Of(p)
-		if !runs {
+		// What a kubelet lists in a summary are containers that run (cri_stats_provider.go), but cAdvisor lists cgroups.
+		if !runs || len(used.Containers) == 0 && depth != nodestats.Full {
 			continue
 		}
 		if u.cgroups != nil {

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
+	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
@@ -66,6 +69,32 @@ func TestLogsAtAScrape(t *testing.T) {
 	if c := p.Containers; p.UID != "u1" || p.Namespace != "ns" || p.Name != "web" || c[0].Name != "app" || c[0].Logs == nil ||
 		*c[0].Logs.Used < 5000 || c[1].Logs != nil {
 		t.Errorf("got %+v", p)
+	}
+}
+
+// TestWhoIsListed: a pod of which no container runs is in no summary, but it has a cgroup, and a network.
+func TestWhoIsListed(t *testing.T) {
+	crashing := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "crashing"}, Status: v1.PodStatus{Phase: v1.PodRunning}}
+	web := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Status: v1.PodStatus{
+		Phase:             v1.PodRunning,
+		ContainerStatuses: []v1.ContainerStatus{{Name: "app", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}},
+	}}
+	u := usageSource{
+		meter: meter.New(), logs: t.TempDir(), config: configOf(t, "volumeStatsAggPeriod: -1s"),
+		find: func(context.Context) ([]*v1.Pod, error) {
+			return []*v1.Pod{{Status: v1.PodStatus{Phase: v1.PodSucceeded}}, crashing, web}, nil
+		},
+	}
+	for depth, want := range map[nodestats.Depth]string{
+		nodestats.Basic: "[web]", nodestats.Short: "[web]", nodestats.Disks: "[web]", nodestats.Full: "[crashing web]",
+	} {
+		_, pods, err := u.read(t.Context(), depth)
+		must.Fatal(t, err)
+		var names []string
+		for i := range pods {
+			names = append(names, pods[i].Name)
+		}
+		must.Equal(t, fmt.Sprint(names), want, "depth %d: pods", depth)
 	}
 }
 
