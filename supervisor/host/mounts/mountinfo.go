@@ -55,8 +55,8 @@ func Parse(text string) ([]Mount, error) {
 	return out, nil
 }
 
-// unescape resolves the four characters that the kernel writes in octal.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace
+// unescape resolves the five characters that the kernel writes in octal.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace
 
 // Now reads what is mounted, once: for a child process. An agent has a Table.
 func Now() ([]Mount, error) {
