@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -59,13 +60,14 @@ func Fill(pods []Pod, all []Container) {
 }
 
 // Sum computes the usage of a pod without its own cgroup: the sum of its containers, if all of them
-// are known.
+// are known. Swap may be known of some, and has a limit if that of all of these is known.
 func (p *Pod) Sum() {
 	if p.ID != "" || len(p.Containers) == 0 {
 		return
 	}
 	var cpu CPU
 	var memory Memory
+	var swap *Swap
 	at := p.Containers[0].Cgroup.At
 	for i := range p.Containers {
 		c := &p.Containers[i].Cgroup
@@ -80,8 +82,23 @@ func (p *Pod) Sum() {
 		memory.WorkingSet += c.Memory.WorkingSet
 		memory.Reclaimable += c.Memory.Reclaimable
 		memory.RSS += c.Memory.RSS
+		memory.Faults += c.Memory.Faults
+		memory.MajorFaults += c.Memory.MajorFaults
+		swap = swap.plus(c.Swap)
 	}
-	p.Cgroup = Cgroup{At: at, CPU: &cpu, Memory: &memory}
+	p.Cgroup = Cgroup{At: at, CPU: &cpu, Memory: &memory, Swap: swap}
+}
+
+// plus is the swap of two cgroups; nil stands for what is not known.
+func (s *Swap) plus(other *Swap) *Swap {
+	if s == nil || other == nil {
+		return cmp.Or(s, other)
+	}
+	sum := Swap{Usage: s.Usage + other.Usage, Limit: NoLimit}
+	if s.Limit != NoLimit && other.Limit != NoLimit {
+		sum.Limit = s.Limit + other.Limit
+	}
+	return &sum
 }
 
 // On is the usage of a whole file system for one purpose, with the free space of the whole.

@@ -43,12 +43,25 @@ func TestOf(t *testing.T) {
 
 func TestSum(t *testing.T) {
 	of := func(n uint64, after time.Duration) Container {
-		return Container{Cgroup: Cgroup{At: at.Add(after), CPU: &CPU{Usage: time.Duration(n)}, Memory: &Memory{Usage: n, WorkingSet: n, RSS: n}}}
+		return Container{Cgroup: Cgroup{At: at.Add(after), CPU: &CPU{Usage: time.Duration(n)}, Memory: &Memory{Usage: n, WorkingSet: n, RSS: n, Faults: 10 * n, MajorFaults: 100 * n}}}
 	}
 	p := Pod{Containers: []Container{of(1, time.Second), of(2, 0)}}
 	p.Sum()
 	if p.Cgroup.CPU.Usage != 3 || p.Cgroup.Memory.WorkingSet != 3 || !p.Cgroup.At.Equal(at) {
 		t.Errorf("%+v", p.Cgroup)
+	}
+	if m := p.Cgroup.Memory; m.Faults != 30 || m.MajorFaults != 300 || p.Cgroup.Swap != nil {
+		t.Errorf("%+v, swap %+v", m, p.Cgroup.Swap)
+	}
+	for name, tt := range map[string]struct{ a, b, want *Swap }{
+		"of one":        {nil, &Swap{2, 20}, &Swap{2, 20}},
+		"limited":       {&Swap{1, 10}, &Swap{2, 20}, &Swap{3, 30}},
+		"half of it is": {&Swap{1, NoLimit}, &Swap{2, 20}, &Swap{3, NoLimit}},
+	} {
+		p := Pod{Containers: []Container{of(1, 0), of(2, 0)}}
+		p.Containers[0].Cgroup.Swap, p.Containers[1].Cgroup.Swap = tt.a, tt.b
+		p.Sum()
+		check.Deep(t, p.Cgroup.Swap, tt.want, "swap, %s", name)
 	}
 	p = Pod{Containers: []Container{of(1, 0), {}}}
 	if p.Sum(); p.Cgroup.CPU != nil {
