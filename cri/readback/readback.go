@@ -124,7 +124,8 @@ func Container(c *runtimeapi.ContainerStatus) (observed.Container, bool) {
 	}, ok && name != ""
 }
 
-// messageFile is where a kubelet has put the file for the termination message; the names of ours follow from the attempt.
+// messageFile is where a kubelet has put the file for the termination message; the names of ours follow from the
+// attempt.
 func messageFile(annotations map[string]string, mounts []*runtimeapi.Mount) string {
 	path := annotations[labels.TerminationMessagePath]
 	if path == "" || annotations[labels.SpecHash] != "" {

@@ -406,7 +406,9 @@ func (c Config) Eviction() eviction.Policy {
 func (c Config) thresholds() []eviction.Threshold {
 	all := c.Evictions()
 	hard := func(signal eviction.Signal) int {
-		return slices.IndexFunc(all, func(t eviction.Threshold) bool { return (t.Hard || t.Grace == 0) && t.Signal == signal })
+		return slices.IndexFunc(all, func(t eviction.Threshold) bool {
+			return (t.Hard || t.Grace == 0) && t.Signal == signal
+		})
 	}
 	node := hard(eviction.MemoryAvailable)
 	if node < 0 || hard(eviction.AllocatableMemoryAvailable) >= 0 || !c.Enforces("pods") {

@@ -98,8 +98,8 @@ func parseReclaim(text string, at *field.Path) (eviction.Amount, *field.Error) {
 	return eviction.Amount{Fraction: min(n, 1)}, nil
 }
 
-// parsePercent reads a fraction with the precision of 32 bits, so that it has the same bytes as that of a kubelet, to which
-// reservedMemory must fit (eviction/helpers.go, parsePercentage).
+// parsePercent reads a fraction with the precision of 32 bits, so that it has the same bytes as that of a kubelet, to
+// which reservedMemory must fit (eviction/helpers.go, parsePercentage).
 func parsePercent(text string) (float64, error) {
 	n, err := strconv.ParseFloat(text, 32)
 	return float64(float32(n) / 100), err

@@ -49,7 +49,7 @@ func (v *validator) images() {
 	for i, pattern := range list {
 		name := strings.TrimSuffix(pattern, "/*")
 		lastPart := name[strings.LastIndexByte(name, '/')+1:]
-		if name == "" || lastPart == "" || strings.ContainsAny(name, "*@ ") || name == pattern && strings.Contains(lastPart, ":") {
+		if lastPart == "" || strings.ContainsAny(name, "*@ ") || name == pattern && strings.Contains(lastPart, ":") {
 			v.invalid(at("preloadedImagesVerificationAllowlist").Index(i), pattern,
 				"must be an image without tag and digest, or end with /*")
 		}

@@ -102,7 +102,8 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]containerplan.Mount, error) {
 }
 
 // unused is the number of the incarnation. A first one whose container has logs is not the first: nobody knows of those
-// before, as the runtime has lost its records. Logs that can't be read are none, as for a kubelet (calcRestartCountByLogDir).
+// before, as the runtime has lost its records. Logs that can't be read are none, as for a kubelet
+// (calcRestartCountByLogDir).
 func (h *Host) unused(r *port.MakeFiles) uint32 {
 	dir, err := area.LogDir(port.PodDirs{UID: r.Pod.UID, Namespace: r.Pod.Namespace, Name: r.Pod.Name})
 	if r.Attempt > 0 || err != nil {
@@ -203,7 +204,8 @@ func (h *Host) terminationMessage(r *port.TerminationMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if own, err := filepath.Rel(filepath.Join(h.pods.Path, dir), r.File); r.File != "" && err == nil && filepath.IsLocal(own) {
+	own, err := filepath.Rel(filepath.Join(h.pods.Path, dir), r.File)
+	if r.File != "" && err == nil && filepath.IsLocal(own) {
 		name = filepath.Join(dir, own)
 	}
 	said, _, err := readEnd(h.pods.Root, name, terminationmessage.MaxFile)

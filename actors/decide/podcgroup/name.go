@@ -64,9 +64,9 @@ func ParseName(text string, d Driver) Name {
 	return n
 }
 
-// ParseReserved parses the name of a cgroup that others have made (systemReservedCgroup, kubeReservedCgroup). For systemd
-// it is that of a slice, with or without its suffix, and whatever stands before the last slash is not read: /kube-reserved
-// is kube-reserved.slice below kube.slice. (cgroup_manager_linux.go, ParseSystemdToCgroupName)
+// ParseReserved parses the name of a cgroup that others have made (systemReservedCgroup, kubeReservedCgroup). For
+// systemd it is that of a slice, with or without its suffix, and whatever stands before the last slash is not read:
+// /kube-reserved is kube-reserved.slice below kube.slice. (cgroup_manager_linux.go, ParseSystemdToCgroupName)
 func ParseReserved(text string, d Driver) Name {
 	if d == Systemd {
 		text = strings.TrimSuffix(text, slice) + slice

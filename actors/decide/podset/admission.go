@@ -81,7 +81,7 @@ func (e *Entry) Namesake(all iter.Seq[*Entry]) *Entry {
 		return nil
 	}
 	for o := range all {
-		if o != e && nameOf(o.Pod) == nameOf(e.Pod) && o.holdsName() && !(e.static() && o.alive()) {
+		if o != e && nameOf(o.Pod) == nameOf(e.Pod) && o.blocks(e) {
 			return o
 		}
 	}
@@ -91,9 +91,14 @@ func (e *Entry) Namesake(all iter.Seq[*Entry]) *Entry {
 // static says whether e comes from a manifest.
 func (e *Entry) static() bool { return e.Origin != podspec.API && e.Origin != podspec.Orphan }
 
-// alive says whether the apiserver has e. For such a pod no static pod waits: whoever may make pods in a namespace could
-// keep those of the node from starting.
-func (e *Entry) alive() bool { return e.Origin == podspec.API && !e.Released() }
+// blocks says whether e must end before next begins, if both have one name. No static pod waits for one that the
+// apiserver has: whoever may make pods in a namespace could keep those of the node from starting.
+func (e *Entry) blocks(next *Entry) bool {
+	if next.static() && e.Origin == podspec.API && !e.Released() {
+		return false
+	}
+	return e.holdsName()
+}
 
 // onlyEnds says whether all that is to be done for a pod that waits is to take down what there is of it.
 func (e *Entry) onlyEnds() bool {
