@@ -100,6 +100,8 @@ var knowns = []known{
 	{class: `event/Warning/FailedMount//.*` + oldCheck, kubelet: "kubelet", beside: newCheck, doc: volumes, row: "hostPath: the error says what is there"},
 	{class: `event/Warning/FailedMount//.*` + newCheck, troupe: "kubelet", beside: oldCheck, doc: volumes, row: "hostPath: the error says what is there"},
 	{class: `event/Warning/Unhealthy/.* probe errored and resulted in .*`, doc: page, row: "a probe that the end of its container cuts off"},
+	{class: `end/(initC|c)ontainerStatuses\[\*\]/state/terminated/(exitCode|reason)`, kubelet: ending, troupe: ending, beside: backedOff, doc: page, row: "a container that ends again and again"},
+	{class: `history/container/\*`, kubelet: endings, troupe: endings, beside: backedOff, doc: page, row: "a container that ends again and again"},
 	{class: `cri/exec/\*/.*`, kubelet: `1`, troupe: none, beside: `^status/containerStatuses\[.*\]/state/terminated/`, doc: page, row: "a probe that is due as its container ends"},
 	{class: `seen/\*/Files/.*/token`, kubelet: `Lrwxrwxrwx \d+:\d+ -> .*`, troupe: `Lrwxrwxrwx 0:\d+ -> .*`, doc: page, row: "owner of the link to a token"},
 	{class: `cri/create/\*/[01]/linux/resources/oomScoreAdj`, kubelet: `-99\d`, doc: page, row: "`oom_score_adj` below that of the agent"},
@@ -114,6 +116,9 @@ const unmounted, ahead = `^event/Warning/FailedMount/`, "Sandbox of a pod whose 
 // Errors of ephemeral containers: of any that can't be started, and of one whose target does not run.
 const unstarted = `^event/Warning/Failed/spec\.ephemeralContainers`
 const untargeted = `spec\.ephemeralContainers\{.*\}/Error: unable to find target container .*`
+
+// How a container ends by itself or is ended with its pod, and that it ends again and again.
+const ending, endings, backedOff = `0|1|143|Completed|Error`, `(.*, )?terminated (Completed 0|Error 1|Error 143)(, .*)?`, `^event/Warning/BackOff/`
 
 // What is below the directory of a pod: its mode and owner.
 const mode, layout = `[0-7]+ \d+:\d+`, "layout and modes of a pod's directory"
