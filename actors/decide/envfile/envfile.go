@@ -7,8 +7,8 @@
 //	NAME='value, over as many lines as it wants'  # and a comment
 //
 // Values have no escapes. "NAME= " sets NAME to nothing, as in a shell; "NAME= 'x'" is an error, as a shell would set
-// NAME for a command x. "export NAME='x'" sets nothing that anybody
-// can ask for, as with a kubelet, and the lines after it count.
+// NAME for a command x. "export NAME='x'" sets nothing that anybody can ask for, as with a kubelet, and the lines after
+// it count.
 package envfile
 
 import (

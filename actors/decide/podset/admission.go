@@ -66,7 +66,7 @@ func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
 	if e.Origin == podspec.API && !known && !runs {
 		return Wait // its labels and taints are not known yet
 	}
-	if o := e.Namesake(all); o != nil && (!runs || !o.Released() && o.static() == e.static()) {
+	if o := e.Namesake(all); o != nil && (!runs || !o.Released() && o.Origin.Static() == e.Origin.Static()) {
 		return Wait // if both run, an earlier agent did not wait
 	}
 	if runs {
@@ -88,13 +88,10 @@ func (e *Entry) Namesake(all iter.Seq[*Entry]) *Entry {
 	return nil
 }
 
-// static says whether e comes from a manifest.
-func (e *Entry) static() bool { return e.Origin != podspec.API && e.Origin != podspec.Orphan }
-
 // blocks says whether e must end before next begins, if both have one name. No static pod waits for one that the
 // apiserver has: whoever may make pods in a namespace could keep those of the node from starting.
 func (e *Entry) blocks(next *Entry) bool {
-	if next.static() && e.Origin == podspec.API && !e.Released() {
+	if next.Origin.Static() && e.Origin == podspec.API && !e.Released() {
 		return false
 	}
 	return e.holdsName()

@@ -304,16 +304,22 @@ func TestRegistry(t *testing.T) {
 	if n := plugin.Notified(); !n.PluginRegistered {
 		t.Error(n)
 	}
-	check.Fatal(t, os.Remove(path))
-	if p := check.Receive(r, r.events); !p.Gone || p.Endpoint != path {
-		t.Errorf("%+v", p)
-	}
+	r.loses(path)
 	bad := &plugintest.Plugin{Resource: "cpu"}
 	check.Fatal(t, bad.Serve(path))
 	defer bad.Stop()
 	check.Until(r, "the refusal", func() bool { return bad.Notified() != nil })
 	if n := bad.Notified(); n.PluginRegistered || !strings.Contains(n.Error, "extended resource") {
 		t.Error(n)
+	}
+}
+
+// loses removes the socket of a plugin, or the link to it, and waits until that is told.
+func (r *rig) loses(path string) {
+	r.Helper()
+	check.Fatal(r, os.Remove(path))
+	if p := check.Receive(r, r.events); p.Endpoint != path || !p.Gone {
+		r.Errorf("%+v", p)
 	}
 }
 
@@ -327,10 +333,7 @@ func TestRegistryLink(t *testing.T) {
 	if p := check.Receive(r, r.events); p.Endpoint != link || p.Gone {
 		t.Errorf("%+v", p)
 	}
-	check.Fatal(t, os.Remove(link))
-	if p := check.Receive(r, r.events); p.Endpoint != link || !p.Gone {
-		t.Errorf("%+v", p)
-	}
+	r.loses(link)
 }
 
 // TestRegistryIsLink: so may the registry itself.
@@ -375,10 +378,7 @@ func TestRegistryUnread(t *testing.T) {
 	if p := check.Receive(r, r.events); p.Resource != "example.com/gpu" || p.Gone {
 		t.Errorf("%+v", p)
 	}
-	check.Fatal(t, os.Remove(link))
-	if p := check.Receive(r, r.events); p.Endpoint != link || !p.Gone {
-		t.Errorf("%+v", p)
-	}
+	r.loses(link)
 }
 
 // TestOvertaken: of two registrations of one resource the later counts, however long the first one takes.
