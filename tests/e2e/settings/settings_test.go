@@ -79,7 +79,7 @@ var samples = map[string]string{
 	"node-labels": "a=b", "pod-cidr": "10.0.0.0/24", "provider-id": "x://y", "qos-reserved": "memory=50%", "register-with-taints": "a=b:NoSchedule",
 	"reserved-cpus": "0", "tls-cert-file": "/c", "tls-private-key-file": "/p", "tls-min-version": "VersionTLS12",
 	"tls-cipher-suites": "TLS_AES_128_GCM_SHA256", "vmodule": "a=1", "v": "2", "cluster-dns": "10.0.0.10", "cluster-domain": "a.b",
-	"allowed-unsafe-sysctls": "kernel.x", "client-ca-file": "/ca", "cgroup-root": "/", "pod-manifest-path": "/m", "kubelet-cgroups": "/k",
+	"allowed-unsafe-sysctls": "net.core.somaxconn", "client-ca-file": "/ca", "cgroup-root": "/", "pod-manifest-path": "/m", "kubelet-cgroups": "/k",
 	"system-cgroups": "/s", "cpu-manager-policy-options": "full-pcpus-only=true", "topology-manager-policy-options": "prefer-closest-numa-nodes=true",
 	"reserved-memory": "0:memory=1Gi", "authorization-mode": "Webhook",
 	"experimental-mounter-path": "/m", "experimental-allocatable-ignore-eviction": "true", "enable-load-reader": "true",
