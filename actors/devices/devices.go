@@ -122,6 +122,12 @@ type Snapshot struct {
 	Plugins map[v1.ResourceName]port.DevicePlugin
 }
 
+// Counts is told of device plugins, for metrics. It must not block.
+type Counts interface {
+	// Registered is told of each registration of a plugin.
+	Registered(v1.ResourceName)
+}
+
 // Deps are what the actor needs.
 type Deps struct {
 	Plugins port.DevicePlugins
@@ -129,8 +135,8 @@ type Deps struct {
 	Known []v1.ResourceName
 	// Tell gets what is known, at the start and after each change. It does no more than send messages.
 	Tell func(Snapshot)
-	// Registered, if set, counts registrations of plugins. It must not block.
-	Registered func(v1.ResourceName)
+	// Counts is nil for none.
+	Counts Counts
 	// Backoff is for sockets that can't be served.
 	Backoff backoff.Policy
 }
@@ -274,8 +280,8 @@ func (a *actor) registered(ctx *kernel.Context[Message], m registered) {
 		p = &plugin{}
 		a.plugins[name] = p
 	}
-	if a.deps.Registered != nil {
-		a.deps.Registered(name)
+	if a.deps.Counts != nil {
+		a.deps.Counts.Registered(name)
 	}
 	if a.toldAgain(ctx, p, m) {
 		return

@@ -95,6 +95,15 @@ func (lookLimits) isEvictionMessage() {}
 func (limited) isEvictionMessage()    {}
 func (usedDisk) isEvictionMessage()   {}
 
+// Counts is told of evictions, for metrics. It must not block.
+type Counts interface {
+	// Evicted is told of each evicted pod, by signal.
+	Evicted(signal string)
+	// StatsAge is told how old the measurement was that an eviction was decided on, for each signal whose threshold was
+	// met.
+	StatsAge(signal string, age time.Duration)
+}
+
 // Deps are what the actor needs.
 type Deps struct {
 	NodeName string
@@ -108,11 +117,8 @@ type Deps struct {
 	Show  func(eviction.Conditions)
 	// ReclaimImages and ReclaimContainers remove what no pod uses. Nil: there is nothing to remove.
 	ReclaimImages, ReclaimContainers func(reply func(error))
-	// Evicted, if set, counts evictions by signal. It must not block.
-	Evicted func(signal string)
-	// StatsAge, if set, is told how old the measurement was that an eviction was decided on, for each signal
-	// whose threshold was met. It must not block.
-	StatsAge func(signal string, age time.Duration)
+	// Counts is nil for none.
+	Counts   Counts
 	Deadline time.Duration
 }
 

@@ -358,12 +358,17 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// statsAges are what metrics are told of the ages of measurements.
+type statsAges map[string][]time.Duration
+
+func (s statsAges) Evicted(string) {}
+
+func (s statsAges) StatsAge(signal string, age time.Duration) { s[signal] = append(s[signal], age) }
+
 // TestStatsAge: the age of the measurement is told for each threshold that is met, when a pod is evicted.
 func TestStatsAge(t *testing.T) {
 	ages := map[string][]time.Duration{}
-	r := newRig(t, func(d *Deps) {
-		d.StatsAge = func(signal string, age time.Duration) { ages[signal] = append(ages[signal], age) }
-	})
+	r := newRig(t, func(d *Deps) { d.Counts = statsAges(ages) })
 	r.Advance(time.Second)
 	if len(ages) > 0 {
 		t.Fatalf("told without need: %v", ages)

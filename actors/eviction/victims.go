@@ -97,11 +97,11 @@ func (a *actor) weigh(ctx *kernel.Context[Message], m *used) {
 }
 
 func (a *actor) tellAge(now time.Time) {
-	if a.deps.StatsAge == nil || a.reading.At.IsZero() {
+	if a.deps.Counts == nil || a.reading.At.IsZero() {
 		return
 	}
 	for i := range a.short {
-		a.deps.StatsAge(string(a.short[i].Signal), max(0, now.Sub(a.reading.At)))
+		a.deps.Counts.StatsAge(string(a.short[i].Signal), max(0, now.Sub(a.reading.At)))
 	}
 }
 
@@ -109,8 +109,8 @@ func (a *actor) tellAge(now time.Time) {
 func (a *actor) evict(ctx *kernel.Context[Message], v *eviction.Victim, of v1.ResourceName) {
 	a.event(ctx, v.Pod, eviction.Reason, v.Stop.Message, v.Annotations)
 	a.endings = a.endings.Begin(*v, of, ctx.Now())
-	if a.deps.Evicted != nil {
-		a.deps.Evicted(v.Signal)
+	if a.deps.Counts != nil {
+		a.deps.Counts.Evicted(v.Signal)
 	}
 	a.deps.Evict(pods.Evict{UID: v.Pod.UID, Stop: v.Stop})
 }

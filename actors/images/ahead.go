@@ -17,11 +17,7 @@ import (
 const AheadPool = "pull-ahead"
 
 // Ahead are the images that are pulled before a pod wants them.
-type Ahead struct {
-	Images []pullahead.Image
-	// Counted, if set, is told what became of them. It must not block.
-	Counted func(pullahead.Counts)
-}
+type Ahead struct{ Images []pullahead.Image }
 
 // ahead is the pull of images before a pod wants them, one at a time.
 //
@@ -212,8 +208,8 @@ func (a *images) planAhead(ctx *kernel.Context[Message]) {
 		return
 	}
 	now := ctx.Now()
-	if a.deps.Ahead.Counted != nil {
-		a.deps.Ahead.Counted(h.list.Count(now))
+	if a.deps.Counts != nil {
+		a.deps.Counts.PulledAhead(h.list.Count(now))
 	}
 	a.saveAhead(ctx)
 	step := h.list.Next(pullahead.Facts{Now: now, Wished: h.wished, Busy: a.busy()})

@@ -35,13 +35,9 @@ func ahead(t *testing.T, counted *pullahead.Counts, names ...string) *node {
 	for _, name := range names {
 		of = append(of, pullahead.Image{Name: name})
 	}
-	return newNodeWith(t, usual, func(d *images.Deps) {
-		d.Ahead = &images.Ahead{Images: of, Counted: func(c pullahead.Counts) {
-			if counted != nil {
-				*counted = c
-			}
-		}}
-	})
+	n := newNodeWith(t, usual, func(d *images.Deps) { d.Ahead = &images.Ahead{Images: of} })
+	n.ahead = counted
+	return n
 }
 
 // pulling is a node in the middle of pulling an image ahead.

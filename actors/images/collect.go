@@ -32,8 +32,6 @@ type Collect struct {
 	Node string
 	// Checkpoints store when images were used last.
 	Checkpoints port.Checkpoints
-	// Removed, if set, is called for each image that was removed.
-	Removed func(imagegc.Reason)
 	// Period is the time between looks at the disk, ListPeriod between lists of what is in use, and Deadline
 	// bounds one call.
 	Period, ListPeriod, Deadline time.Duration
@@ -411,8 +409,8 @@ func (a *images) removed(ctx *kernel.Context[Message], m removed) {
 		delete(c.ages, m.image)
 		a.imageRemoved(ctx, m.image)
 		a.aheadChanged(ctx, a.ahead.list.Removed(m.image, ctx.Now()))
-		if a.deps.Collect.Removed != nil {
-			a.deps.Collect.Removed(m.reason)
+		if a.deps.Counts != nil {
+			a.deps.Counts.ImageRemoved(m.reason)
 		}
 	case c.err == nil:
 		c.err, c.kept = m.err, true

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -23,6 +24,8 @@ type node struct {
 	*rig
 	list []observed.Image
 	pods observed.Runtime
+	// ahead, if set, is what metrics are told of images that are pulled ahead.
+	ahead *pullahead.Counts
 	// other is what else is on the disk.
 	other uint64
 	// lists counts the lists of images.
@@ -118,11 +121,28 @@ func newNodeWith(t *testing.T, policy imagegc.Policy, change func(*images.Deps),
 		change(d)
 		d.Collect = &images.Collect{
 			Policy: policy, Runtime: n, Left: n.Left, Mounted: n.mounted, Node: "n1", Checkpoints: n, Period: period, ListPeriod: 5 * period,
-			Deadline: checkDeadline, Removed: func(why imagegc.Reason) { r.Say("removed by %s", why) },
+			Deadline: checkDeadline,
 		}
+		d.Counts = n
 	})
 	return n
 }
+
+// ImageRemoved implements images.Counts.
+func (n *node) ImageRemoved(why imagegc.Reason) { n.Say("removed by %s", why) }
+
+// PulledAhead implements images.Counts.
+func (n *node) PulledAhead(c pullahead.Counts) {
+	if n.ahead != nil {
+		*n.ahead = c
+	}
+}
+
+// Verified implements images.Counts.
+func (n *node) Verified(string) {}
+
+// Recorded implements images.Counts.
+func (n *node) Recorded(int, int) {}
 
 func (n *node) reclaims() {
 	n.actor.Tell(images.Reclaim{Reply: func(err error) { n.Say("reclaimed: %v", err) }})

@@ -28,6 +28,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/pullahead"
@@ -135,6 +136,20 @@ type Deps struct {
 	Records *Records
 	// Ahead are the images that are pulled before a pod wants them; nil for none.
 	Ahead *Ahead
+	// Counts is nil for none.
+	Counts Counts
+}
+
+// Counts is told what becomes of images, for metrics. It must not block.
+type Counts interface {
+	// ImageRemoved is told of each image that was removed because nobody used it.
+	ImageRemoved(imagegc.Reason)
+	// PulledAhead is told what has become of the images that are pulled before a pod wants them.
+	PulledAhead(pullahead.Counts)
+	// Verified is told of each check whether a pod may use an image that is there, by its result.
+	Verified(result string)
+	// Recorded is told how many intents and records of pulls there are.
+	Recorded(intents, records int)
 }
 
 // New makes the constructor of the actor.

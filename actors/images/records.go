@@ -20,16 +20,6 @@ import (
 type Records struct {
 	Files  port.PullRecords
 	Policy pullrecord.Policy
-	// Counts, if set, is told what was found out. It must not block.
-	Counts RecordCounts
-}
-
-// RecordCounts counts for metrics.
-type RecordCounts interface {
-	// Verified counts a check whether a pod may use an image that is there, by its result.
-	Verified(result string)
-	// Recorded tells how many intents and records there are.
-	Recorded(intents, records int)
 }
 
 // Results of a check, as the kubelet counts them.
@@ -314,7 +304,7 @@ func (a *images) prune(ctx *kernel.Context[Message], list []observed.Image, begu
 }
 
 func (a *images) countRecords() {
-	if c := a.deps.Records.Counts; c != nil {
+	if c := a.deps.Counts; c != nil {
 		c.Recorded(len(a.records.intents), len(a.records.pulled))
 	}
 }
@@ -401,7 +391,7 @@ func (a *images) allows(w *waiter, record *pullrecord.Record, image string) bool
 
 // judge counts a verdict when it is a new one.
 func (a *images) judge(w *waiter, v verdict, result string) verdict {
-	if c := a.deps.Records.Counts; c != nil && w.verdict != v {
+	if c := a.deps.Counts; c != nil && w.verdict != v {
 		c.Verified(result)
 	}
 	w.verdict = v

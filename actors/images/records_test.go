@@ -14,9 +14,11 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/credentials"
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -94,6 +96,12 @@ func (d *disk) SetAside(_ context.Context, f port.PullFile, done func(string, er
 	d.soon(func() { delete(d.files, from+f.Name); d.files[to+f.Name] = string(f.Data); done("aside", nil) })
 }
 
+// ImageRemoved implements images.Counts.
+func (d *disk) ImageRemoved(imagegc.Reason) {}
+
+// PulledAhead implements images.Counts.
+func (d *disk) PulledAhead(pullahead.Counts) {}
+
 func (d *disk) Verified(result string) { d.counted = append(d.counted, result) }
 
 func (d *disk) Recorded(intents, records int) {
@@ -108,7 +116,8 @@ func recording(t *testing.T, d *disk, policy kubelet.ImagePullCredentialsVerific
 		if d.files == nil {
 			d.files = map[string]string{}
 		}
-		deps.Records = &images.Records{Files: d, Counts: d, Policy: pullrecord.Policy{Verification: policy, Allowlist: []string{"reg.io/free"}}}
+		deps.Records = &images.Records{Files: d, Policy: pullrecord.Policy{Verification: policy, Allowlist: []string{"reg.io/free"}}}
+		deps.Counts = d
 		for _, c := range change {
 			c(r, deps)
 		}

@@ -40,7 +40,7 @@ func (b *below) spawnClaims(ctx *kernel.Context[Message], c *Config) {
 				}
 			}})
 		},
-		Counts: c.Claimed, Health: c.DeviceHealth, HealthMessages: c.HealthMessages,
+		Counts: c.Observer, Health: c.DeviceHealth, HealthMessages: c.HealthMessages,
 		Backoff: backoff.Policy{Base: time.Second, Max: 30 * time.Second},
 	}))
 }

@@ -45,10 +45,9 @@ type Cluster struct {
 	Detection  objects.Detection
 	NoServices bool
 	// TrustBundles and PodCertificates are the feature gates ClusterTrustBundleProjection and PodCertificateRequest. The
-	// latter needs PodKeys. Certified, if set, is told how the certificates of pods are. It must not block.
+	// latter needs PodKeys.
 	TrustBundles, PodCertificates bool
 	PodKeys                       port.PodKeys
-	Certified                     objects.CertificateCounts
 	// VolumeStatsPeriod and VolumeHealth are those of csi.Deps (volumeStatsAggPeriod, feature gate CSIVolumeHealth).
 	VolumeStatsPeriod time.Duration
 	VolumeHealth      bool
@@ -143,7 +142,7 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 		API:          c.Ports.API,
 		Restarted:    func() { podsRef.Tell(pods.AskAgain{}) },
 		TrustBundles: c.Cluster.TrustBundles, Keys: keys, Node: c.Name, Events: c.Ports.Events,
-		Certified: c.Cluster.Certified,
+		Counts:    c.Observer,
 		Detection: c.Cluster.Detection, TTL: time.Minute, Services: !c.Cluster.NoServices,
 		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 30 * time.Second},
 		Doubt:   2 * time.Second, Deadline: apiDeadline, Patience: apiPatience,

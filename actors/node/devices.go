@@ -30,11 +30,11 @@ func (b *below) spawnDevices(ctx *kernel.Context[Message], c *Config) {
 			if c.Ports.API != nil {
 				b.above.tellDevices(s.Inventory)
 			}
-			if c.DevicesChanged != nil {
-				c.DevicesChanged(s.Inventory)
+			if c.Observer != nil {
+				c.Observer.DevicesChanged(s.Inventory)
 			}
 		},
-		Registered: c.Registered,
-		Backoff:    backoff.Policy{Base: time.Second, Max: time.Minute},
+		Counts:  c.Observer,
+		Backoff: backoff.Policy{Base: time.Second, Max: time.Minute},
 	}))
 }

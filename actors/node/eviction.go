@@ -25,10 +25,9 @@ func (b *below) resendPressure() { b.eviction.Tell(eviction.Resend{}) }
 func (b *below) spawnEviction(ctx *kernel.Context[Message], c *Config) {
 	self := ctx.Self()
 	b.eviction = spawn(ctx, c.Around, "eviction", eviction.New(&eviction.Deps{
-		NodeName: c.Name, Pressure: c.Ports.Pressure, Policy: c.Eviction, Events: c.Ports.Events, Evicted: c.Evicted,
-		StatsAge: c.StatsAge,
-		Pods:     func(reply func([]*v1.Pod, map[types.UID]bool)) { self.Tell(PodView{podview.FindHolding{Reply: reply}}) },
-		Evict:    func(m pods.Evict) { b.pods.Tell(m) },
+		NodeName: c.Name, Pressure: c.Ports.Pressure, Policy: c.Eviction, Events: c.Ports.Events, Counts: c.Observer,
+		Pods:  func(reply func([]*v1.Pod, map[types.UID]bool)) { self.Tell(PodView{podview.FindHolding{Reply: reply}}) },
+		Evict: func(m pods.Evict) { b.pods.Tell(m) },
 		Show: func(s decide.Conditions) {
 			b.pods.Tell(pods.NodePressure{Pressure: admit.Pressure{Memory: s.Memory, Disk: s.Disk, PID: s.PID}})
 			b.above.nodestatus.Tell(nodestatus.Pressure{Conditions: s})

@@ -19,13 +19,13 @@ func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
 		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: func() { b.pods.Tell(pods.AskAgain{}) },
 		Backoff:  imagepull.DefaultBackoff(),
 		FreshFor: 5 * time.Second, LookEvery: 20 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
-		Collect: c.imageCollection(ctx.Self()), Bucket: c.PullRate,
+		Collect: c.imageCollection(ctx.Self()), Bucket: c.PullRate, Counts: c.Observer,
 	}
 	if c.PullPolicy != nil && c.Ports.PullRecords != nil {
-		d.Records = &images.Records{Files: c.Ports.PullRecords, Policy: *c.PullPolicy, Counts: c.PullCounts}
+		d.Records = &images.Records{Files: c.Ports.PullRecords, Policy: *c.PullPolicy}
 	}
 	if len(c.PullAhead) > 0 {
-		d.Ahead = &images.Ahead{Images: c.PullAhead, Counted: c.PulledAhead}
+		d.Ahead = &images.Ahead{Images: c.PullAhead}
 	}
 	if c.Ports.CredentialPlugins != nil {
 		of := &credentials.Deps{Providers: c.Providers, Plugins: c.Ports.CredentialPlugins,
@@ -44,7 +44,7 @@ func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
 // imageCollection is how images that nobody uses are removed.
 func (c *Config) imageCollection(self kernel.Ref[Message]) *images.Collect {
 	of := &images.Collect{
-		Policy: c.ImageGC, Runtime: c.Ports.Runtime, Node: c.Name, Checkpoints: c.Ports.Checkpoints, Removed: c.ImageRemoved,
+		Policy: c.ImageGC, Runtime: c.Ports.Runtime, Node: c.Name, Checkpoints: c.Ports.Checkpoints,
 		Period: imageLookPeriod, ListPeriod: imageListPeriod, Deadline: callDeadline,
 		Mounted: func(reply func([]string, bool)) { self.Tell(PodView{podview.VolumeImages{Reply: reply}}) },
 	}

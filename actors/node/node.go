@@ -150,14 +150,6 @@ type Config struct {
 	// DeviceHealth: the status of pods says how the devices of their containers are. HealthMessages: and what their
 	// drivers say of that.
 	DeviceHealth, HealthMessages bool
-	// Assigned, Claimed and Counted, if set, are told what containers get to themselves, and what becomes of
-	// ResourceClaims and of pods; Registered of each registration of a device plugin. They must not block.
-	Assigned   assignments.Counts
-	Claimed    claims.Counts
-	Counted    pods.Counts
-	Registered func(v1.ResourceName)
-	// DevicesChanged, if set, is called with what device plugins offer, at the start and with each change.
-	DevicesChanged func(placed.Inventory)
 	// Path and URL of static pods, and how often they are read.
 	ManifestPath, ManifestURL             string
 	ManifestPathPeriod, ManifestURLPeriod time.Duration
@@ -165,9 +157,8 @@ type Config struct {
 	CrashBackOff backoff.Policy
 	ContainerGC  podgc.Policy
 	GCPeriod     time.Duration
-	// ImageGC says when images that nobody uses are removed. ImageRemoved, if set, is called for each.
-	ImageGC      imagegc.Policy
-	ImageRemoved func(imagegc.Reason)
+	// ImageGC says when images that nobody uses are removed.
+	ImageGC imagegc.Policy
 	// LogRotation limits the kept container logs; MaxSize less than 0 keeps all. LogInterval is
 	// the time between checks.
 	LogRotation logrotate.Policy
@@ -180,31 +171,22 @@ type Config struct {
 	PullDeadline, RequestTimeout time.Duration // of a pull, and of other calls (runtimeRequestTimeout)
 	// PullRate limits how many pulls begin.
 	PullRate imagepull.Bucket
-	// PullPolicy says which pods may use an image that is there; nil: all. PullCounts, if set, must not block.
+	// PullPolicy says which pods may use an image that is there; nil: all.
 	PullPolicy *pullrecord.Policy
-	PullCounts images.RecordCounts
-	// PullAhead are the images that are pulled before a pod wants them. PulledAhead, if set, must not block.
-	PullAhead   []pullahead.Image
-	PulledAhead func(pullahead.Counts)
+	// PullAhead are the images that are pulled before a pod wants them.
+	PullAhead []pullahead.Image
 	// Providers are the credential provider plugins that Ports.CredentialPlugins runs.
 	Providers []credentialprovider.Provider
-	// Eviction is how the node protects itself. Evicted, if set, counts evictions by signal. It must not block.
+	// Eviction is how the node protects itself.
 	Eviction eviction.Policy
-	Evicted  func(signal string)
-	// StatsAge, if set, is told how old the measurement was that an eviction was decided on, for each signal whose
-	// threshold was met. Preempted, if set, counts pods whose place a critical pod takes. They must not block.
-	StatsAge  func(signal string, age time.Duration)
-	Preempted func(v1.ResourceName)
-	// Shutdown is how pods end while the machine shuts down; none: a shutdown does not wait for them. ShutDown, if
-	// set, is told when a shutdown began and ended (the actor shutdown's Deps.Times).
+	// Shutdown is how pods end while the machine shuts down; none: a shutdown does not wait for them.
 	Shutdown shutdown.Groups
-	ShutDown func(begun, ended time.Time)
 	// Cluster is unused without an apiserver.
 	Cluster Cluster
 	// Wrap may replace the behavior of a pod's actor, for tests with faults.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
-	// Started, if set, is called for each pod that the node has started (pods.Deps.Started).
-	Started func(pods.Started)
+	// Observer is nil for none.
+	Observer Observer
 	// Around, if set, wraps the handling of each message of the other actors, for
 	// tests with faults.
 	Around Around
@@ -313,7 +295,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 	c, self := n.config, ctx.Self()
 	d := &pods.Deps{
 		Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: b.podDeps(c), Wrap: c.Wrap,
-		Admit: n.admit, Again: ctx.Incarnation() > 1, Preempted: c.Preempted, Counts: c.Counted,
+		Admit: n.admit, Again: ctx.Incarnation() > 1, Counts: c.Observer,
 		Restarted: func() {
 			b.sources.Tell(sources.Resend{})
 			b.pleg.Tell(pleg.Resend{})
@@ -338,7 +320,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 	if c.Assign != nil {
 		d.Places = b.places(c)
 	}
-	if c.Started != nil {
+	if c.Observer != nil {
 		d.Started = func(s pods.Started) { self.Tell(PodView{podview.Started{Started: s}}) }
 	}
 	if c.Ports.API != nil {
@@ -356,7 +338,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	if c.Assign != nil {
 		d := &assignments.Deps{
 			Rules: c.Assign, Memory: c.Memory, Files: c.Ports.States, Restarted: askAgain,
-			Counts: c.Assigned, Health: c.DeviceHealth, Standalone: c.Ports.API == nil,
+			Counts: c.Observer, Health: c.DeviceHealth, Standalone: c.Ports.API == nil,
 			Answer: func(m assignments.Answer) { b.pods.Tell(pods.Placed{Answer: m}) },
 		}
 		if c.Ports.DevicePlugins != nil {
@@ -493,7 +475,7 @@ func (n *node) spawnView(ctx *kernel.Context[Message]) kernel.Ref[podview.Messag
 	return spawnAs(ctx, n.config.Around, kernel.Spec[podview.Message]{
 		Name: "podview", Policy: podview.Policy,
 		New: podview.New(&podview.Deps{
-			NodeName: n.config.Name, Started: n.config.Started,
+			NodeName: n.config.Name, Counts: n.config.Observer,
 			Ask: func(q pods.Query) { n.pods.Tell(q) },
 		}),
 	})

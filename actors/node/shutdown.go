@@ -19,7 +19,7 @@ func (b *below) resendShutdown() { b.shutdown.Tell(shutdown.Resend{}) }
 func (b *below) spawnShutdown(ctx *kernel.Context[Message], c *Config) {
 	d := &shutdown.Deps{
 		NodeName: c.Name, Inhibitor: c.Ports.Inhibitor, Checkpoints: c.Ports.Checkpoints, Events: c.Ports.Events,
-		Groups: c.Shutdown, Times: c.ShutDown,
+		Groups: c.Shutdown, Counts: c.Observer,
 		ShuttingDown: func(on bool) {
 			b.pods.Tell(pods.ShuttingDown{On: on})
 			b.above.nodestatus.Tell(nodestatus.ShuttingDown{On: on})

@@ -43,8 +43,9 @@ type certified struct {
 	timer            func() bool
 }
 
-// CertificateCounts is told, after each change, how many certificates are in each state. It must not block.
-type CertificateCounts interface {
+// Counts is told of certificates of pods, for metrics. It must not block.
+type Counts interface {
+	// Certificates is told, after each change, how many are in each state.
 	Certificates(map[CertificateState]int)
 }
 
@@ -319,7 +320,7 @@ type countMany struct{}
 func (a *objects) countCertificates(ctx *kernel.Context[Message]) {
 	s := &a.certificates
 	switch {
-	case a.deps.Certified == nil || s.counting:
+	case a.deps.Counts == nil || s.counting:
 	case len(s.of) <= few:
 		a.countNow(ctx)
 	default:
@@ -333,5 +334,5 @@ func (a *objects) countNow(ctx *kernel.Context[Message]) {
 	for _, c := range a.certificates.of { // order-free: sums
 		counts[CertificateState{c.source.SignerName, c.Metric(ctx.Now())}]++
 	}
-	a.deps.Certified.Certificates(counts)
+	a.deps.Counts.Certificates(counts)
 }

@@ -213,12 +213,12 @@ type Deps struct {
 	Services bool
 	// TrustBundles: pods may have volumes of ClusterTrustBundles.
 	TrustBundles bool
-	// Keys are for certificates of pods; nil: pods can't have any. Node is the node's name. Events and Certified, which
+	// Keys are for certificates of pods; nil: pods can't have any. Node is the node's name. Events and Counts, which
 	// may be nil, are told what becomes of certificates.
-	Keys      port.PodKeys
-	Node      string
-	Events    port.Recorder
-	Certified CertificateCounts
+	Keys   port.PodKeys
+	Node   string
+	Events port.Recorder
+	Counts Counts
 	// Backoff is for failed calls, and for missing objects that are not watched.
 	Backoff backoff.Policy
 	// Doubt is how long an object may be unknown before pods get the reason: an apiserver learns

@@ -79,8 +79,8 @@ func (a *pods) preempts(ctx *kernel.Context[Message], r *record, pressure admit.
 	for _, v := range victims {
 		ctx.Log().Warn().Str("pod", r.name()).Str("victim", v.Namespace+"/"+v.Name).
 			Msg("a pod is preempted so that a critical pod can be admitted")
-		if a.deps.Preempted != nil {
-			a.deps.Preempted(resource)
+		if a.deps.Counts != nil {
+			a.deps.Counts.Preempted(resource)
 		}
 		stop := podset.Preempted(v, ctx.Now())
 		a.deps.Pod.Events.Record(port.Event{Pod: v, Warning: true, Reason: stop.Reason, Message: stop.Message, At: ctx.Now()})

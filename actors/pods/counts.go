@@ -19,6 +19,8 @@ type Counts interface {
 	// Admitted is told of each pod that begins, Rejected why one may not.
 	Admitted(*v1.Pod)
 	Rejected(reason string)
+	// Preempted is told of each pod whose place a critical pod takes, by the resource that the node has too little of.
+	Preempted(v1.ResourceName)
 	// Resizing is told of each resource that a new version of a pod changes, Infeasible why one is never allocated
 	// (podresize.Refuse).
 	Resizing(podresize.Change)

@@ -12,8 +12,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 )
 
-// counts writes down what metrics are told.
-type counts struct{ r *rig }
+// counts writes down what metrics are told; of pods that are preempted, how many by resource.
+type counts struct {
+	r         *rig
+	preempted map[v1.ResourceName]int
+}
 
 // Ended implements pods.Counts.
 func (c counts) Ended(e podstatus.Ending) {
@@ -39,7 +42,10 @@ func (c counts) Undeferred(p *v1.Pod, how pods.Resolution, waited time.Duration)
 	c.r.Say("metrics: the resize of %s was deferred for %v, and then %s", p.UID, waited.Round(time.Second), how)
 }
 
-func counting(r *rig) { r.counts = counts{r} }
+// Preempted implements pods.Counts.
+func (c counts) Preempted(of v1.ResourceName) { c.preempted[of]++ }
+
+func counting(r *rig) { r.counts = counts{r, map[v1.ResourceName]int{}} }
 
 // TestEndsAreCounted: once each, and none that the apiserver knew before this agent began.
 func TestEndsAreCounted(t *testing.T) {

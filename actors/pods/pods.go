@@ -48,9 +48,6 @@ type Deps struct {
 	Restarted func()
 	// Started, if set, is called for each pod that this agent has started. It must not block.
 	Started func(Started)
-	// Preempted, if set, counts pods whose place a critical pod takes, by the resource that the node has too
-	// little of. It must not block.
-	Preempted func(v1.ResourceName)
 	// Counts, if set, is told what becomes of pods.
 	Counts Counts
 	// Wrap may replace the behavior of a pod's actor, for tests with faults.

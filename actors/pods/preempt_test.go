@@ -15,7 +15,7 @@ func TestCriticalPodTakesThePlaceOfAnother(t *testing.T) {
 	short := map[v1.ResourceName]int{}
 	r := newRig(t, 0, func(r *rig) {
 		r.room = 2
-		r.preempted = func(of v1.ResourceName) { short[of]++ }
+		r.counts = counts{r, short}
 	})
 	vital := made("vital")
 	priority := int32(podspec.SystemCritical)
@@ -53,7 +53,7 @@ func TestPodThatWaitsForItsCPUsIsPreempted(t *testing.T) {
 	again := map[podspec.Origin][]string{podspec.File: {"assignments: refused c OutOfpods"}} // a static pod is tried again
 	for _, source := range []podspec.Origin{podspec.API, podspec.File} {
 		other := map[podspec.Origin]podspec.Origin{podspec.API: podspec.File, podspec.File: podspec.API}[source]
-		r := newRig(t, 0, placing, func(r *rig) { r.room, r.preempted = 1, func(v1.ResourceName) {} })
+		r := newRig(t, 0, placing, func(r *rig) { r.room = 1 })
 		vital := made("vital")
 		priority := int32(podspec.SystemCritical)
 		vital.Spec.Priority = &priority

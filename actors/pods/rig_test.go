@@ -39,7 +39,6 @@ type rig struct {
 	beside map[string][]string
 	// collecting is what gc answers when it is asked which pods it removes; it does not if mute.
 	collecting []observed.PodRef
-	preempted  func(v1.ResourceName)
 	counts     pods.Counts
 	// places plays assignments, nil for none.
 	places *pods.Places
@@ -82,7 +81,7 @@ func (r *rig) deps() *pods.Deps {
 			Events: r, Allocatable: r.allocatable,
 			Ask: func(m pod.Ask) { r.actor.Tell(pods.Asked{Ask: m}) },
 		},
-		Admit: r.admit, Preempted: r.preempted, Places: r.places, Counts: r.counts,
+		Admit: r.admit, Places: r.places, Counts: r.counts,
 		Cluster: &pods.Cluster{
 			Show: r.show,
 			ShowAll: func(all []pods.Shown) {

@@ -72,13 +72,16 @@ var Policy = kernel.Policy{
 	Restarts: 5, Window: time.Minute, Beyond: kernel.Quarantine, Retry: time.Second,
 }
 
+// Counts is told of pods that have started, for metrics. It must not block.
+type Counts interface{ Started(pods.Started) }
+
 // Deps are what the actor needs.
 type Deps struct {
 	NodeName string
 	// Ask asks pods for its Inventory. It must not block.
 	Ask func(pods.Query)
-	// Started, if set, is called for each started pod. It must not block.
-	Started func(pods.Started)
+	// Counts is nil for none.
+	Counts Counts
 }
 
 // New makes the constructor of the actor.
@@ -102,8 +105,8 @@ func (a *podview) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 		a.deps.Ask(q)
 	case Started:
-		if a.deps.Started != nil {
-			a.deps.Started(m.Started)
+		if a.deps.Counts != nil {
+			a.deps.Counts.Started(m.Started)
 		}
 	case answered:
 		a.answer(ctx, m)

@@ -75,8 +75,8 @@ func (a *actor) save(ctx *kernel.Context[Message]) {
 }
 
 func (a *actor) showTimes() {
-	if a.deps.Times != nil && !a.last.Begun.IsZero() {
-		a.deps.Times(a.last.Begun, a.last.Over)
+	if a.deps.Counts != nil && !a.last.Begun.IsZero() {
+		a.deps.Counts.ShutDown(a.last.Begun, a.last.Over)
 	}
 }
 

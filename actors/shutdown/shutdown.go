@@ -14,6 +14,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
+// Counts is told of shutdowns of the machine, for metrics. It must not block.
+type Counts interface {
+	// ShutDown is told when the last shutdown began and ended; the end is zero until it has ended.
+	ShutDown(begun, ended time.Time)
+}
+
 // Deps are what the actor needs.
 type Deps struct {
 	NodeName    string
@@ -31,9 +37,8 @@ type Deps struct {
 	// Unwritten asks status how many pods have a status that the apiserver has not acknowledged; nil without an
 	// apiserver. reply is as for Pods.
 	Unwritten func(reply func(int))
-	// Times, if set, is called with the beginning and the end of the last shutdown; the end is zero until it has
-	// ended. It must not block.
-	Times func(begun, ended time.Time)
+	// Counts is nil for none.
+	Counts Counts
 	// Backoff is for a service of the machine that does not answer.
 	Backoff backoff.Policy
 	// Deadline bounds a call.

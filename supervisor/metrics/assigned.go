@@ -67,12 +67,9 @@ func (m *Metrics) newAssigned() *assigned {
 	return a
 }
 
-// Assigned counts what containers get to themselves: it is what a node.Config tells.
-func (m *Metrics) Assigned() assignments.Counts { return m.assigned }
-
-// PluginRegistered counts a registration of a device plugin: it is what a node.Config tells.
-func (m *Metrics) PluginRegistered(resource v1.ResourceName) {
-	m.assigned.registered.WithLabelValues(string(resource)).Inc()
+// Registered implements devices.Counts.
+func (a *assigned) Registered(resource v1.ResourceName) {
+	a.registered.WithLabelValues(string(resource)).Inc()
 }
 
 // Alignments implements assignments.Counts.

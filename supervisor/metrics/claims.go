@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	actor "github.com/troupe-dev/troupe/actors/claims"
 )
 
 // The operations by which claims are counted.
@@ -44,9 +42,6 @@ func (m *Metrics) newClaims() *claims {
 	}
 	return c
 }
-
-// Claims counts what becomes of ResourceClaims: it is what a node.Config tells.
-func (m *Metrics) Claims() actor.Counts { return m.claims }
 
 // DriverCalled counts a call of a DRA driver.
 func (m *Metrics) DriverCalled(driver, method, code string, took time.Duration) {

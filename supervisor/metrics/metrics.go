@@ -45,6 +45,11 @@ type Metrics struct {
 	config   Config
 	registry *prometheus.Registry
 	slis     slis
+	// These and Metrics are a node's observer (actors/node).
+	*assigned
+	*claims
+	*counted
+	podCertificates podCertificates
 
 	operations, operationErrors *prometheus.CounterVec
 	operationTimes              *prometheus.HistogramVec
@@ -67,9 +72,6 @@ type Metrics struct {
 	containersPerPod                   prometheus.Histogram
 	shutdownBegan, shutdownEnded       prometheus.Gauge
 	pullTimes                          *prometheus.HistogramVec
-	assigned                           *assigned
-	claims                             *claims
-	counted                            *counted
 	pulling                            *pulling
 	podResources                       *podResources
 	csiCalls, storageTimes             *prometheus.HistogramVec

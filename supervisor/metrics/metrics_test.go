@@ -498,7 +498,7 @@ func TestSLIs(t *testing.T) {
 // TestAssigned: what containers get to themselves, and what not.
 func TestAssigned(t *testing.T) {
 	m := fresh(t)
-	a := m.Assigned()
+	a := m
 	cores, node := assign.Alignment{Scope: "container", Boundary: assign.PhysicalCPU}, assign.Alignment{Scope: "pod", Boundary: assign.NUMANode}
 	cache := assign.Alignment{Scope: "container", Boundary: assign.UncoreCache}
 	const aligned, misaligned = "kubelet_container_aligned_compute_resources_count", "kubelet_container_aligned_compute_resources_failure_count"
@@ -518,7 +518,7 @@ func TestAssigned(t *testing.T) {
 	a.Shared(6, map[int]int{0: 1, 1: 1})
 	a.Shared(3, map[int]int{0: 5, 1: 0})
 	a.Allocated("example.com/gpu", time.Second)
-	m.PluginRegistered("example.com/gpu")
+	m.Registered("example.com/gpu")
 	got := scrape(t, m, asked(), "/metrics")
 	check.Equal(t, got[admissionTimes].GetMetric()[0].GetHistogram().GetSampleSum(), 1000., "milliseconds")
 	wantSeries(t, got, []want{
@@ -546,7 +546,7 @@ func TestAssigned(t *testing.T) {
 // TestClaims: what became of ResourceClaims. Drivers without any are not shown any more.
 func TestClaims(t *testing.T) {
 	m := fresh(t)
-	c := m.Claims()
+	c := m
 	c.Prepared(time.Second, true)
 	c.Prepared(time.Second, false)
 	c.Unprepared(time.Second, false)
@@ -571,7 +571,7 @@ func TestProtection(t *testing.T) {
 	m := fresh(t)
 	m.ImageRemoved(imagegc.Old)
 	m.Evicted("memory.available")
-	m.EvictionStatsAge("memory.available", 250*time.Millisecond)
+	m.StatsAge("memory.available", 250*time.Millisecond)
 	m.Preempted(v1.ResourceCPU)
 	m.VolumeMeasured("fsquota", time.Millisecond)
 	wantSeries(t, scrape(t, m, asked(), "/metrics"), []want{

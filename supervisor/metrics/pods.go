@@ -48,9 +48,6 @@ func (m *Metrics) newCounted() *counted {
 	}
 }
 
-// Counted counts what becomes of pods: it is what a node.Config tells.
-func (m *Metrics) Counted() pods.Counts { return m.counted }
-
 // Ended implements pods.Counts.
 func (c *counted) Ended(e podstatus.Ending) {
 	c.ended.WithLabelValues(typeOf(e.Kind), strconv.Itoa(int(e.Code)), e.Reason).Inc()

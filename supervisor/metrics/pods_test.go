@@ -95,7 +95,7 @@ func TestNodeStartup(t *testing.T) {
 // TestCounted: what becomes of pods.
 func TestCounted(t *testing.T) {
 	m := fresh(t)
-	c := m.Counted()
+	c := m
 	for _, kind := range []podspec.Kind{podspec.Main, podspec.Main, podspec.Init, podspec.Ephemeral} {
 		c.Ended(podstatus.Ending{Kind: kind, Code: 139, Reason: "Error"})
 	}

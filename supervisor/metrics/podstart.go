@@ -62,12 +62,11 @@ func (m *Metrics) pulled(uid types.UID, ended bool, at time.Time) {
 	}
 }
 
-// Evicted counts an eviction by its signal: it is what a node.Config tells.
+// Evicted implements eviction.Counts.
 func (m *Metrics) Evicted(signal string) { m.evictions.WithLabelValues(signal).Inc() }
 
-// EvictionStatsAge takes note of the age of the measurement that an eviction was decided on: it is what a
-// node.Config tells.
-func (m *Metrics) EvictionStatsAge(signal string, age time.Duration) {
+// StatsAge implements eviction.Counts.
+func (m *Metrics) StatsAge(signal string, age time.Duration) {
 	m.evictionAges.WithLabelValues(signal).Observe(age.Seconds())
 }
 
@@ -76,18 +75,17 @@ func (m *Metrics) VolumeMeasured(source string, took time.Duration) {
 	m.volumeTimes.WithLabelValues(source).Observe(took.Seconds())
 }
 
-// Preempted counts a pod whose place a critical pod took, by the resource that was short: it is what a node.Config
-// tells.
+// Preempted implements pods.Counts.
 func (m *Metrics) Preempted(short v1.ResourceName) {
 	m.preemptions.WithLabelValues(string(short)).Inc()
 }
 
-// ImageRemoved counts an image that nobody used: it is what a node.Config tells.
+// ImageRemoved implements images.Counts.
 func (m *Metrics) ImageRemoved(why imagegc.Reason) {
 	m.imagesRemoved.WithLabelValues(string(why)).Inc()
 }
 
-// Started counts the start of a pod: it is what a node.Config tells.
+// Started implements podview.Counts.
 func (m *Metrics) Started(s pods.Started) {
 	m.mu.Lock()
 	var pulling time.Duration

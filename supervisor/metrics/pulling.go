@@ -39,16 +39,16 @@ func (m *Metrics) newPulling() *pulling {
 	return p
 }
 
-// Verified counts a check whether a pod may use an image that is there.
+// Verified implements images.Counts.
 func (m *Metrics) Verified(result string) { m.pulling.verified.WithLabelValues(result).Inc() }
 
-// Recorded shows how many intents and records of pulls there are.
+// Recorded implements images.Counts.
 func (m *Metrics) Recorded(intents, records int) {
 	m.pulling.intents.Set(float64(intents))
 	m.pulling.records.Set(float64(records))
 }
 
-// PulledAhead shows what became of the images that are pulled before a pod wants them.
+// PulledAhead implements images.Counts.
 func (m *Metrics) PulledAhead(c pullahead.Counts) {
 	for state, n := range map[string]int{ // order-free: each has its own gauge
 		"present": c.Present, "waiting": c.Waiting, "failed": c.Failed, "held": c.Held,

@@ -2,8 +2,7 @@ package metrics
 
 import "time"
 
-// ShutDown shows when the last shutdown of the machine began and ended; a zero time shows as 0. It is for
-// node.Config.ShutDown.
+// ShutDown implements shutdown.Counts. A zero time shows as 0.
 func (m *Metrics) ShutDown(begun, ended time.Time) {
 	m.shutdownBegan.Set(seconds(begun))
 	m.shutdownEnded.Set(seconds(ended))

@@ -31,7 +31,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/admin"
@@ -114,13 +113,12 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	settings.Name, settings.Ports, settings.Starts = d.name, ports, agent.StartSlots(m.cpus)
 	settings.HostIPs, settings.RuntimeName, settings.Devices = m.addresses.shown(), rt.version.Name, m.devices
 	settings.Providers, _ = c.CredentialProviders()
-	settings.PullCounts, settings.PulledAhead = d.counters, d.counters.PulledAhead
-	settings.Assign, settings.Memory, settings.DevicesChanged = m.assign, m.inMemory, m.inventory.set
-	settings.Assigned, settings.Registered = d.counters.Assigned(), d.counters.PluginRegistered
-	settings.Claimed, settings.DeviceHealth = d.counters.Claims(), c.Gates().Enabled("ResourceHealthStatus")
+	settings.Observer = observer{d.counters, d.traces, m.inventory}
+	settings.Assign, settings.Memory = m.assign, m.inMemory
 	if settings.Cluster.PodCertificates {
-		settings.Cluster.PodKeys, settings.Cluster.Certified = m.keys, d.counters.Certified()
+		settings.Cluster.PodKeys = m.keys
 	}
+	settings.DeviceHealth = c.Gates().Enabled("ResourceHealthStatus")
 	settings.HealthMessages = c.Gates().Enabled("ResourceHealthStatusMessage")
 	admits := &settings.Admit
 	admits.Name, admits.Labels, admits.Allocatable = d.name, m.labels(c, d.name), m.allocatable
@@ -129,13 +127,6 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	settings.Cluster.SELinux = m.selinux
 	settings.Cluster.Own = ownOf(c, &m, d.name)
 	settings.Cluster.Addresses = func(now []v1.NodeAddress) { d.addresses.Store(&now) }
-	settings.Started, settings.ShutDown = func(s pods.Started) {
-		d.counters.Started(s)
-		d.traces.PodStarted(s)
-	}, d.counters.ShutDown
-	settings.ImageRemoved, settings.Evicted = d.counters.ImageRemoved, d.counters.Evicted
-	settings.StatsAge, settings.Preempted = d.counters.EvictionStatsAge, d.counters.Preempted
-	settings.Counted = d.counters.Counted()
 	settings.Cgroups = *m.cgroupSettings(c, podcgroup.Cgroupfs)
 	if m.own != nil {
 		settings.Cgroups = *m.own.settings

@@ -6,9 +6,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/supervisor/metrics"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestDisplayThatPanics: code that only shows pods panics again and again, far more often than the restarts
@@ -58,15 +61,25 @@ func TestDisplayThatPanics(t *testing.T) {
 	}
 }
 
+// badCounter panics with each pod that starts.
+type badCounter struct {
+	*metrics.Metrics
+	counted *int
+}
+
+func (c badCounter) Started(pods.Started) {
+	*c.counted++
+	panic(planted)
+}
+
+func (c badCounter) DevicesChanged(devices.Inventory) {}
+
 // TestStartedCounterThatPanics: what counts the started pods for metrics panics with each pod that starts.
 func TestStartedCounterThatPanics(t *testing.T) {
 	t.Parallel()
 	counted := 0
 	w := newNode(t, 1, withConfig(func(c *agent.Config) {
-		c.Started = func(pods.Started) {
-			counted++
-			panic(planted)
-		}
+		c.Observer = badCounter{check.Value(metrics.New(metrics.Config{}))(t), &counted}
 	}))
 	w.watch.restartsExpected = false
 	w.add(many("p", 8, aPod)...)

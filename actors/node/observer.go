@@ -1,0 +1,30 @@
+package node
+
+import (
+	"github.com/troupe-dev/troupe/actors/assignments"
+	"github.com/troupe-dev/troupe/actors/claims"
+	placed "github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/devices"
+	"github.com/troupe-dev/troupe/actors/eviction"
+	"github.com/troupe-dev/troupe/actors/images"
+	"github.com/troupe-dev/troupe/actors/objects"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
+	"github.com/troupe-dev/troupe/actors/shutdown"
+)
+
+// Observer is told what happens on a node, for metrics and traces: each actor has its own part of it. It is called by
+// actors, so it must not block.
+type Observer interface {
+	assignments.Counts
+	claims.Counts
+	devices.Counts
+	eviction.Counts
+	images.Counts
+	objects.Counts
+	pods.Counts
+	podview.Counts
+	shutdown.Counts
+	// DevicesChanged is told what device plugins offer, at the start and after each change.
+	DevicesChanged(placed.Inventory)
+}
