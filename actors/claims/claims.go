@@ -71,7 +71,7 @@ type saved struct {
 type got struct {
 	id     kernel.EffectID
 	pod    types.UID
-	name   string
+	need   decide.Need
 	object port.APIObject
 	err    error
 }
@@ -215,7 +215,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		return &actor{
 			deps: deps, pods: map[types.UID]*user{}, drivers: map[string]*driver{}, claims: map[types.UID]*claim{},
-			wiping: map[string]*absence{},
+			named: map[types.NamespacedName][]types.UID{}, wiping: map[string]*absence{},
 		}
 	}
 }
@@ -225,7 +225,9 @@ type actor struct {
 	// known: the checkpoint was read, to claims.
 	known  bool
 	claims map[types.UID]*claim
-	pods   map[types.UID]*user
+	// named are the UIDs of claims by namespace and name, sorted: a claim may be there whose successor has its name.
+	named map[types.NamespacedName][]types.UID
+	pods  map[types.UID]*user
 	// drivers are those that were there since the agent started.
 	drivers map[string]*driver
 	// version counts the changes of what the checkpoint has, written is the version that it has.
@@ -272,12 +274,16 @@ type user struct {
 	// asked is actor.asked of its last request, since its time.
 	asked uint64
 	since time.Time
-	// joined are its claims by name, gets the effects that read the others. tries counts what failed in a row; waits: the
-	// timer runs.
-	joined map[string]types.UID
-	gets   map[string]kernel.EffectID
-	tries  int
-	waits  bool
+	// needs are the claims that this version of the pod needs, or incomplete why that is not known. joined are those that
+	// it has joined, by name; the others are read one after the other, as a kubelet reads them: get is the effect, 0 for
+	// none. The first at of needs are joined. tries counts what failed in a row; waits: the timer runs.
+	needs      []decide.Need
+	incomplete error
+	joined     map[string]types.UID
+	get        kernel.EffectID
+	at         int
+	tries      int
+	waits      bool
 	// trouble is why it can't go on, by the name of the claim, or empty for the pod.
 	trouble map[string]string
 	// left is the version with which it has left its claims.

@@ -2,6 +2,7 @@ package claims_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	decide "github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/linear"
 )
 
 const (
@@ -75,6 +77,46 @@ func TestWaiting(t *testing.T) {
 	r.want("ready", "p: ready gpu=a net=a")
 	const failed = "p: FailedPrepareDynamicResources: Failed to prepare dynamic resources: "
 	r.events.WantByListener("people know", failed+missing, failed+reserved, failed+driver, failed+other)
+}
+
+// TestOneAfterTheOther: the claims of a pod are read in the order of its spec, up to the first that it can't have, as a
+// kubelet reads them. So a pod asks the apiserver for one at a time, and people are told of one.
+func TestOneAfterTheOther(t *testing.T) {
+	r := newRig(t)
+	r.registers("gpu", false)
+	r.allocate("a", []string{"gpu"}, "p")
+	r.allocate("c", []string{"gpu"}, "p")
+	r.tells(r.prepare("p", "a", "b", "c"))
+	const missing = `ResourceClaim "b" can't be read: get ResourceClaim ns/b: not found: not found`
+	r.want("the second is missing", pendingP, pendingP+": "+missing, "drivers: "+prepareA)
+	r.answers(nil, prepareA)
+	r.want("it still is")
+	r.allocate("b", []string{"gpu"}, "p")
+	r.Advance(base)
+	r.want("all are there", pendingP, "drivers: gpu prepare b c")
+	r.answers(nil, "gpu prepare b c")
+	r.want("ready", "p: ready gpu=a gpu=b gpu=c")
+}
+
+// TestManyClaims: each claim of a pod costs the same however many it has, whether they are there or not.
+func TestManyClaims(t *testing.T) {
+	for name, there := range map[string]bool{"there": true, "missing": false} {
+		t.Run(name, func(t *testing.T) {
+			linear.Held(t, 250, func(n int) func() {
+				r := newRig(t)
+				r.registers("gpu", false)
+				var names []string
+				for i := range n {
+					names = append(names, fmt.Sprint("c", i))
+					if there {
+						r.allocate(names[i], []string{"gpu"}, "p")
+					}
+				}
+				ask := r.prepare("p", names...)
+				return func() { r.tells(ask) }
+			})
+		})
+	}
 }
 
 // TestFailure: what a driver refuses, or says nothing of, is tried again after a wait that doubles.

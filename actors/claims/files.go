@@ -80,7 +80,7 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 	for i := range found {
 		c := &claim{Prepared: decide.FoundAs(&found[i])}
 		c.makeParts()
-		a.claims[c.UID] = c
+		a.add(c)
 		if c.Leaving && c.All() {
 			a.drop(c)
 		}

@@ -23,7 +23,7 @@ import (
 func (a *actor) user(ctx *kernel.Context[Message], uid types.UID) *user {
 	u := a.pods[uid]
 	if u == nil {
-		u = &user{uid: uid, joined: map[string]types.UID{}, gets: map[string]kernel.EffectID{}, trouble: map[string]string{}}
+		u = &user{uid: uid, joined: map[string]types.UID{}, trouble: map[string]string{}}
 		a.pods[uid] = u
 	}
 	a.asked++
@@ -36,6 +36,8 @@ func (a *actor) prepare(ctx *kernel.Context[Message], m pod.PrepareClaims) {
 	u := a.user(ctx, m.Pod.UID)
 	m.Make = m.Make || u.Make && !u.going
 	u.PrepareClaims, u.going, u.tries, u.waits = m, false, 0, false
+	u.needs, u.incomplete = decide.Needs(u.Pod)
+	u.stopReading(ctx)
 	clear(u.trouble)
 	a.advance(ctx, u)
 	a.settle(ctx)
@@ -51,11 +53,15 @@ func (a *actor) release(ctx *kernel.Context[Message], uid types.UID, reply kerne
 // end notes that a pod has ended.
 func (a *actor) end(ctx *kernel.Context[Message], u *user) {
 	u.going = true
-	for _, name := range slices.Sorted(maps.Keys(u.gets)) {
-		ctx.Cancel(u.gets[name])
-	}
-	clear(u.gets)
+	u.stopReading(ctx)
 	a.advance(ctx, u)
+}
+
+func (u *user) stopReading(ctx *kernel.Context[Message]) {
+	if u.get != 0 {
+		ctx.Cancel(u.get)
+		u.get = 0
+	}
 }
 
 // advance goes on with one pod, and tells it how far it is.
@@ -65,17 +71,34 @@ func (a *actor) advance(ctx *kernel.Context[Message], u *user) {
 	case u.going:
 		a.leave(ctx, u)
 	default:
+		u.at = 0
 		a.join(ctx, u)
 	}
 	a.tell(ctx, u)
 }
 
-// named is the claim of a name.
-func (a *actor) named(namespace, name string) *claim {
-	for _, uid := range slices.Sorted(maps.Keys(a.claims)) {
-		if c := a.claims[uid]; c.Namespace == namespace && c.Name == name {
-			return c
-		}
+// add adds a claim.
+func (a *actor) add(c *claim) {
+	a.claims[c.UID] = c
+	k := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+	uids := append(a.named[k], c.UID)
+	slices.Sort(uids)
+	a.named[k] = slices.Compact(uids)
+}
+
+// remove is the opposite of add.
+func (a *actor) remove(c *claim) {
+	delete(a.claims, c.UID)
+	k := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+	if a.named[k] = slices.DeleteFunc(a.named[k], func(uid types.UID) bool { return uid == c.UID }); len(a.named[k]) == 0 {
+		delete(a.named, k)
+	}
+}
+
+// ofName is the claim of a name, nil if there is none.
+func (a *actor) ofName(namespace, name string) *claim {
+	if uids := a.named[types.NamespacedName{Namespace: namespace, Name: name}]; len(uids) > 0 {
+		return a.claims[uids[0]]
 	}
 	return nil
 }
@@ -88,53 +111,57 @@ func (a *actor) of(u *user, name string) *claim {
 	return nil
 }
 
-// join reads the claims that a pod has not joined yet.
+// join reads the first claim that a pod has not joined yet.
 func (a *actor) join(ctx *kernel.Context[Message], u *user) {
-	needs, err := decide.Needs(u.Pod)
 	delete(u.trouble, "")
-	if err != nil {
-		u.trouble[""] = err.Error() // a newer version of the pod is asked for
+	if u.incomplete != nil {
+		u.trouble[""] = u.incomplete.Error() // a newer version of the pod is asked for
 		return
 	}
-	for _, n := range needs {
+	for ; u.get == 0 && u.at < len(u.needs); u.at++ {
+		n := u.needs[u.at]
 		if c := a.of(u, n.Name); c != nil && (!u.Make || !c.Old()) {
 			continue
 		}
-		c := a.named(u.Pod.Namespace, n.Name)
-		switch {
-		case c != nil && !u.Make && !c.Leaving && c.UsedBy(u.uid): // it ran with it before
-			u.joined[n.Name] = c.UID
-			delete(u.trouble, n.Name)
-		case u.gets[n.Name] == 0 && !u.waits:
-			a.get(ctx, u, n.Name)
+		c := a.ofName(u.Pod.Namespace, n.Name)
+		if c == nil || u.Make || c.Leaving || !c.UsedBy(u.uid) {
+			if !u.waits {
+				a.get(ctx, u, n)
+			}
+			return
 		}
+		u.joined[n.Name] = c.UID // it ran with it before
+		delete(u.trouble, n.Name)
 	}
 }
 
-func (a *actor) get(ctx *kernel.Context[Message], u *user, name string) {
+func (a *actor) get(ctx *kernel.Context[Message], u *user, n decide.Need) {
 	a.gets++
-	k := port.APIKey{Kind: port.ResourceClaimKind, Namespace: u.Pod.Namespace, Name: name}
+	k := port.APIKey{Kind: port.ResourceClaimKind, Namespace: u.Pod.Namespace, Name: n.Name}
 	e := kernel.Effect[Message]{
 		Kind: "Get", Object: k.String(), For: string(u.uid), Lane: fmt.Sprintf("get/%d/%d", ctx.Incarnation(), a.gets),
 		Deadline: GetDeadline,
 	}
 	uid, api := u.uid, a.deps.API
-	u.gets[name] = portcall.Do(ctx, e, func(c context.Context, done func(port.APIObject, error)) { api.Get(c, k, done) },
-		func(id kernel.EffectID, o port.APIObject, err error) Message { return got{id, uid, name, o, err} })
+	u.get = portcall.Do(ctx, e, func(c context.Context, done func(port.APIObject, error)) { api.Get(c, k, done) },
+		func(id kernel.EffectID, o port.APIObject, err error) Message { return got{id, uid, n, o, err} })
 }
 
 func (a *actor) got(ctx *kernel.Context[Message], m got) {
 	u := a.pods[m.pod]
-	if u == nil || u.gets[m.name] != m.id {
+	if u == nil || u.get != m.id {
 		return
 	}
-	delete(u.gets, m.name)
+	u.get = 0
 	if why := a.take(u, m); why != "" {
-		u.trouble[m.name] = why
+		u.trouble[m.need.Name] = why
 		a.later(ctx, u)
 	} else {
-		delete(u.trouble, m.name)
+		delete(u.trouble, m.need.Name)
 		u.tries = 0
+		if a.join(ctx, u); u.get != 0 { // what there is to tell comes with the last one
+			return
+		}
 	}
 	a.advance(ctx, u)
 	a.settle(ctx)
@@ -152,21 +179,13 @@ func (a *actor) later(ctx *kernel.Context[Message], u *user) {
 // take has a pod join a claim that was read, or says why it can't (now).
 func (a *actor) take(u *user, m got) string {
 	if m.err != nil {
-		return fmt.Sprintf("ResourceClaim %q can't be read: %v", m.name, m.err)
-	}
-	needs, err := decide.Needs(u.Pod)
-	if err != nil {
-		return err.Error()
-	}
-	i := slices.IndexFunc(needs, func(n decide.Need) bool { return n.Name == m.name })
-	if i < 0 {
-		return "" // a newer version of the pod needs others
+		return fmt.Sprintf("ResourceClaim %q can't be read: %v", m.need.Name, m.err)
 	}
 	o := m.object.(*resourcev1.ResourceClaim)
-	if err := decide.Check(u.Pod, needs[i], o); err != nil {
+	if err := decide.Check(u.Pod, m.need, o); err != nil {
 		return err.Error()
 	}
-	c := a.named(o.Namespace, o.Name)
+	c := a.ofName(o.Namespace, o.Name)
 	if c != nil && c.UID != o.UID { // a kubelet's words
 		return fmt.Sprintf("old ResourceClaim with same name %s and different UID %s still exists "+
 			"(previous pod force-deleted?!)", o.Name, c.UID)
@@ -183,7 +202,7 @@ func (a *actor) take(u *user, m got) string {
 	if c == nil {
 		c = &claim{Prepared: decide.Fresh(decide.Object{UID: o.UID, Namespace: o.Namespace, Name: o.Name}, drivers)}
 		c.makeParts()
-		a.claims[o.UID] = c
+		a.add(c)
 	}
 	if u.Make {
 		c.Renew()
@@ -191,7 +210,7 @@ func (a *actor) take(u *user, m got) string {
 	if c.Join(u.uid) {
 		a.changed(c)
 	}
-	u.joined[m.name] = c.UID
+	u.joined[m.need.Name] = c.UID
 	return ""
 }
 
@@ -228,7 +247,7 @@ func (a *actor) leave(_ *kernel.Context[Message], u *user) {
 
 // drop forgets a claim that no driver has prepared any more.
 func (a *actor) drop(c *claim) {
-	delete(a.claims, c.UID)
+	a.remove(c)
 	a.version++
 	for _, uid := range c.Pods {
 		if u := a.pods[uid]; u != nil {
@@ -246,11 +265,10 @@ func (a *actor) state(ctx *kernel.Context[Message], u *user) *decide.Pod {
 	if p.Message = a.trouble(u); !a.known || len(u.trouble) > 0 {
 		return p
 	}
-	needs, err := decide.Needs(u.Pod)
-	if err != nil {
+	if u.incomplete != nil {
 		return p
 	}
-	for _, n := range needs {
+	for _, n := range u.needs {
 		c := a.of(u, n.Name)
 		if c == nil || !c.Usable(u.Make) || c.version > a.written {
 			return p

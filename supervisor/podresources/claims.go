@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 )
 
-// dynamic are the devices that a container has by claims of its pod (KEP-3695).
-func dynamic(p *v1.Pod, c *v1.Container, all []claimstate.Claim) (out []*api.DynamicResource) {
+// dynamic are the devices that a container has by claims of its pod (KEP-3695), which has these names.
+func dynamic(p *v1.Pod, c *v1.Container, names map[string]string, all []claimstate.Claim) (out []*api.DynamicResource) {
 	of := func(name string) *claimstate.Claim {
 		for i := range all {
 			if o := &all[i]; o.Namespace == p.Namespace && o.Name == name && slices.Contains(o.Pods, p.UID) {
@@ -20,7 +20,7 @@ func dynamic(p *v1.Pod, c *v1.Container, all []claimstate.Claim) (out []*api.Dyn
 		}
 		return nil
 	}
-	for _, part := range claims.Parts(p, c, of) {
+	for _, part := range claims.Parts(p, c, names, of) {
 		one := &api.DynamicResource{ClaimNamespace: part.Namespace, ClaimName: part.Name}
 		for i := range part.Devices {
 			d := &part.Devices[i]

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -25,7 +26,7 @@ func TestDynamic(t *testing.T) {
 			{Pool: "n", Name: "b", Requests: []string{"two"}},
 		}},
 	}
-	got := dynamic(p, app, []claimstate.Claim{claim})
+	got := dynamic(p, app, claims.Names(p), []claimstate.Claim{claim})
 	if len(got) != 1 || got[0].GetClaimName() != "c" || got[0].GetClaimNamespace() != "ns" ||
 		len(got[0].GetClaimResources()) != 1 {
 		t.Fatalf("%v", got)
@@ -36,5 +37,5 @@ func TestDynamic(t *testing.T) {
 		t.Errorf("%s, %v", text, r)
 	}
 	claim.Pods = []types.UID{"p-2"}
-	check.None(t, dynamic(p, app, []claimstate.Claim{claim}), "of another pod")
+	check.None(t, dynamic(p, app, claims.Names(p), []claimstate.Claim{claim}), "of another pod")
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
@@ -256,13 +257,13 @@ func (l lister) GetAllocatableResources(
 // resources names the containers that could have something for as long as the pod runs: sidecars and
 // the main ones.
 func (l lister) resources(p *v1.Pod, own owned) *api.PodResources {
-	out := &api.PodResources{Name: p.Name, Namespace: p.Namespace}
+	out, names := &api.PodResources{Name: p.Name, Namespace: p.Namespace}, claims.Names(p)
 	for c, kind := range podspec.Lasting(&p.Spec) {
 		if kind != podspec.Init {
 			out.Containers = append(out.Containers, &api.ContainerResources{
 				Name: c.Name, Devices: devices(own.devices.Of(p.UID, c.Name)),
 				CpuIds: ids(own.cpus[p.UID][c.Name]), Memory: blocks(own.memory[p.UID][c.Name]),
-				DynamicResources: dynamic(p, c, own.claims),
+				DynamicResources: dynamic(p, c, names, own.claims),
 			})
 		}
 	}

@@ -28,10 +28,10 @@ type Of func(name string) *claimstate.Claim
 
 // Devices are the CDI names of the devices of a pod's containers, by their names.
 func Devices(pod *v1.Pod, of Of) map[string][]string {
-	out := map[string][]string{}
+	out, names := map[string][]string{}, Names(pod)
 	for c := range podspec.All(&pod.Spec) {
 		has := map[string]bool{} // a driver may name thousands
-		for _, part := range Parts(pod, c, of) {
+		for _, part := range Parts(pod, c, names, of) {
 			for _, d := range part.Devices {
 				for _, name := range d.CDI {
 					if !has[name] {
@@ -45,11 +45,27 @@ func Devices(pod *v1.Pod, of Of) map[string][]string {
 	return out
 }
 
-// Parts are what a container gets of claims, in the order in which it names them.
-func Parts(pod *v1.Pod, c *v1.Container, of Of) (out []Part) {
+// Names are the ResourceClaims of a pod's entries in spec.resourceClaims, by the names of the entries: of those that need
+// one, and for which it was made.
+func Names(pod *v1.Pod) map[string]string {
+	out, made := map[string]string{}, statuses(pod)
+	for i := range pod.Spec.ResourceClaims {
+		c := &pod.Spec.ResourceClaims[i]
+		if n, is, err := need(c, made); err == nil && is && out[c.Name] == "" {
+			out[c.Name] = n.Name
+		}
+	}
+	return out
+}
+
+// Parts are what a container gets of claims, in the order in which it names them. names are those of the pod.
+func Parts(pod *v1.Pod, c *v1.Container, names map[string]string, of Of) (out []Part) {
+	asked := map[v1.ResourceClaim]bool{}
 	for _, use := range c.Resources.Claims {
-		if name := named(pod, use.Name); name != "" {
-			out = add(out, of(name), use.Request)
+		use.Name = names[use.Name] // entries may be of one claim
+		if use.Name != "" && !asked[use] {
+			asked[use] = true
+			out = add(out, of(use.Name), use.Request)
 		}
 	}
 	if e := pod.Status.ExtendedResourceClaimStatus; e != nil {
@@ -60,19 +76,6 @@ func Parts(pod *v1.Pod, c *v1.Container, of Of) (out []Part) {
 		}
 	}
 	return out
-}
-
-// named is the ResourceClaim of an entry of the pod's spec, empty if the entry needs none.
-func named(pod *v1.Pod, entry string) string {
-	i := slices.IndexFunc(pod.Spec.ResourceClaims, func(c v1.PodResourceClaim) bool { return c.Name == entry })
-	if i < 0 {
-		return "" // the API does not allow it
-	}
-	n, _, err := need(pod, &pod.Spec.ResourceClaims[i])
-	if err != nil {
-		return ""
-	}
-	return n.Name
 }
 
 // add adds the devices of one request of a claim, or of all.

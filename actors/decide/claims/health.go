@@ -71,14 +71,14 @@ func (r Reports) Next(now time.Time) (next time.Time) {
 // container names. A device is named by its first CDI name, or else DRIVER/POOL/DEVICE. An entry with a device of which
 // report has no Health is left out: that may be known soon.
 func Health(pod *v1.Pod, of Of, report func(driver, pool, device string) Report) devicehealth.Pod {
-	out := devicehealth.Pod{}
+	out, names := devicehealth.Pod{}, Names(pod)
 	for c := range podspec.All(&pod.Spec) {
 		for _, use := range c.Resources.Claims {
 			s := v1.ResourceStatus{Name: v1.ResourceName("claim:" + use.Name)}
 			if use.Request != "" {
 				s.Name += v1.ResourceName("/" + use.Request)
 			}
-			name := named(pod, use.Name)
+			name := names[use.Name]
 			if name == "" {
 				continue
 			}

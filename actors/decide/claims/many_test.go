@@ -10,6 +10,32 @@ import (
 	"github.com/troupe-dev/troupe/tests/linear"
 )
 
+// TestManyUses: what the containers of a pod have of its claims grows with how often they name one, and no faster.
+func TestManyUses(t *testing.T) {
+	linear.Held(t, 500, func(n int) func() {
+		p := podWith(func(p *v1.Pod) {
+			for i := range n {
+				name := fmt.Sprint("c", i)
+				p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, v1.PodResourceClaim{Name: name})
+				p.Status.ResourceClaimStatuses = append(p.Status.ResourceClaimStatuses,
+					v1.PodResourceClaimStatus{Name: name, ResourceClaimName: new("made-" + name)})
+				app := &p.Spec.Containers[0]
+				app.Resources.Claims = append(app.Resources.Claims, v1.ResourceClaim{Name: name})
+			}
+		})
+		claim := &claimstate.Claim{Namespace: "ns", Name: "shared", Drivers: map[string][]claimstate.Device{
+			"x": {{Pool: "p", Name: "d", CDI: []string{"x/y=d"}}},
+		}}
+		of := func(string) *claimstate.Claim { return claim }
+		report := func(string, string, string) Report { return Report{Health: v1.ResourceHealthStatusHealthy} }
+		return func() {
+			Needs(p) //nolint:errcheck // all were made
+			Devices(p, of)
+			Health(p, of, report)
+		}
+	})
+}
+
 // TestManyDevices: what a pod is told of its claims, whenever a driver says something, grows with their devices, and no
 // faster.
 func TestManyDevices(t *testing.T) {

@@ -95,13 +95,14 @@ type Need struct {
 // Needs are the claims that a pod needs, in the order of its spec, each once. It fails if one was not made yet.
 func Needs(pod *v1.Pod) ([]Need, error) {
 	var out []Need
+	made, has := statuses(pod), map[string]bool{}
 	for i := range pod.Spec.ResourceClaims {
-		c := &pod.Spec.ResourceClaims[i]
-		n, ok, err := need(pod, c)
+		n, ok, err := need(&pod.Spec.ResourceClaims[i], made)
 		if err != nil {
 			return nil, err
 		}
-		if ok && !slices.ContainsFunc(out, func(o Need) bool { return o.Name == n.Name }) {
+		if ok && !has[n.Name] {
+			has[n.Name] = true
 			out = append(out, n)
 		}
 	}
@@ -111,18 +112,27 @@ func Needs(pod *v1.Pod) ([]Need, error) {
 	return out, nil
 }
 
+// statuses are what was made for the entries of spec.resourceClaims, by their names: a pod may have thousands.
+func statuses(pod *v1.Pod) map[string]*v1.PodResourceClaimStatus {
+	out := map[string]*v1.PodResourceClaimStatus{}
+	for i := range pod.Status.ResourceClaimStatuses {
+		if s := &pod.Status.ResourceClaimStatuses[i]; out[s.Name] == nil {
+			out[s.Name] = s
+		}
+	}
+	return out
+}
+
 // need is the claim of one entry; none if the entry needs nothing.
-func need(pod *v1.Pod, c *v1.PodResourceClaim) (n Need, is bool, err error) {
+func need(c *v1.PodResourceClaim, made map[string]*v1.PodResourceClaimStatus) (n Need, is bool, err error) {
 	if c.ResourceClaimName != nil {
 		return Need{Name: *c.ResourceClaimName, Entry: c.Name}, true, nil
 	}
-	for i := range pod.Status.ResourceClaimStatuses {
-		if s := &pod.Status.ResourceClaimStatuses[i]; s.Name == c.Name {
-			if s.ResourceClaimName == nil {
-				return Need{}, false, nil
-			}
-			return Need{Name: *s.ResourceClaimName, Entry: c.Name, Owned: true}, true, nil
+	if s := made[c.Name]; s != nil {
+		if s.ResourceClaimName == nil {
+			return Need{}, false, nil
 		}
+		return Need{Name: *s.ResourceClaimName, Entry: c.Name, Owned: true}, true, nil
 	}
 	template := ""
 	if c.ResourceClaimTemplateName != nil {
