@@ -17,14 +17,14 @@ type Effect[M any] struct {
 	// the usual duration.
 	Kind, Object string
 	// For is on whose behalf it runs, if that is not its owner: the pod whose volume is mounted by the
-	// actor of all volumes. For people.
+	// actor of all volumes. For people, for Pool.Fair, and see Run.
 	For string
 	// Lane is the key on which this owner's effects run one at a time, in the order of Do. Required.
 	Lane string
 	// Tag is the owner's own note. InFlight returns it to a later incarnation.
 	Tag any
 	// Pool is the pool that it needs a slot of; empty for none. The lowest Rank gets a slot first, and
-	// among equals the one that has waited longest.
+	// among equals the one that has waited longest (or see Pool.Fair).
 	Pool string
 	Rank int64
 	// MaxQueue is the maximum wait for a slot. After that the effect starts without

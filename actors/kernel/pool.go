@@ -29,6 +29,9 @@ type Pool struct {
 	// keeps it until it has handled the result, so that an owner can run its next
 	// effect on the same slot.
 	Unkept bool
+	// Fair: of the effects with the lowest Rank, the next is one whose pod (Effect.For) holds the fewest slots, and of those
+	// the one that has waited longest. So no pod with many calls holds up the one call of another. Only with Unkept.
+	Fair bool
 }
 
 // PoolState is the current use of a pool.
@@ -51,11 +54,16 @@ type slots struct {
 	// the Runner's order.
 	ahead *slots
 	after []*slots
+	// shares are the pods with effects here, if the pool is Fair.
+	shares map[string]*share
 	// patience is set while a timer runs for effects that have waited for BehindMax.
 	patience bool
 	// paces has the durations of each kind of call.
 	paces flat.Map[string, pace]
 }
+
+// share is what the effects of one pod have of a pool: those that wait, and the slots that they hold.
+type share struct{ waiting, held int }
 
 // pace is the observed duration of calls of one kind.
 type pace struct {
@@ -75,19 +83,51 @@ func (p *slots) gives(since, now time.Time) bool {
 // take gives e a slot, or queues it for one.
 func (p *slots) take(e *effect, now time.Time) bool {
 	if p.gives(e.Since, now) {
-		p.held++
-		e.HoldsSlot = p.Name
+		p.give(e)
 		return true
 	}
 	p.waiting = append(p.waiting, e)
 	e.waits = true
+	p.count(e, 1, 0)
 	return false
+}
+
+func (p *slots) give(e *effect) {
+	p.held++
+	e.HoldsSlot = p.Name
+	p.count(e, 0, 1)
+}
+
+// count keeps the share of e's pod.
+func (p *slots) count(e *effect, waiting, held int) {
+	if !p.Fair {
+		return
+	}
+	s := p.shares[e.For]
+	if s == nil {
+		s = &share{}
+		p.shares[e.For] = s
+	}
+	s.waiting += waiting
+	if s.held += held; *s == (share{}) {
+		delete(p.shares, e.For)
+	}
+	e.share = s
 }
 
 // release takes e's slot back.
 func (p *slots) release(e *effect) {
 	e.HoldsSlot = ""
 	p.held--
+	p.count(e, 0, -1)
+}
+
+// before reports whether a, which has waited no longer than b, is to have a slot before b.
+func (p *slots) before(a, b *effect) bool {
+	if a.rank != b.rank || !p.Fair {
+		return a.rank < b.rank
+	}
+	return a.share.held < b.share.held
 }
 
 // next gives a slot to the first effect in the queue that may have one, and returns it; nil if
@@ -95,7 +135,7 @@ func (p *slots) release(e *effect) {
 func (p *slots) next(now time.Time) *effect {
 	first := -1
 	for i, w := range p.waiting {
-		if (first < 0 || w.rank < p.waiting[first].rank) && p.gives(w.Since, now) {
+		if (first < 0 || p.before(w, p.waiting[first])) && p.gives(w.Since, now) {
 			first = i
 		}
 	}
@@ -105,8 +145,8 @@ func (p *slots) next(now time.Time) *effect {
 	w := p.waiting[first]
 	p.waiting = slices.Delete(p.waiting, first, first+1)
 	w.waits = false
-	p.held++
-	w.HoldsSlot = p.Name
+	p.count(w, -1, 0)
+	p.give(w)
 	return w
 }
 
@@ -116,6 +156,7 @@ func (p *slots) leave(e *effect) {
 		e.waits = false
 		i := slices.Index(p.waiting, e)
 		p.waiting = slices.Delete(p.waiting, i, i+1)
+		p.count(e, -1, 0)
 	}
 }
 

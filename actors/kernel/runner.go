@@ -50,6 +50,7 @@ type effect struct {
 	prev, next *effect
 	// slots is the pool that it needs a slot of; nil for none.
 	slots    *slots
+	share    *share // of its pod, if slots are Fair
 	count    *KindCount
 	rank     int64
 	idles    bool
@@ -88,7 +89,7 @@ func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 		if r.pools[p.Name] != nil {
 			return nil, errors.New("kernel: two pools are named " + p.Name)
 		}
-		r.pools[p.Name] = &slots{Pool: p}
+		r.pools[p.Name] = &slots{Pool: p, shares: map[string]*share{}}
 	}
 	for _, p := range pools {
 		if p.Behind == "" {

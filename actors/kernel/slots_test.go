@@ -48,6 +48,29 @@ func TestSlotsGoByRankThenAge(t *testing.T) {
 	c.held(t, 2, 0)
 }
 
+// TestFairSlots: of a fair pool the next slot is for the pod that holds the fewest, whoever asked first; a pod that gave
+// its slots back, or whose effects were cancelled, has none.
+func TestFairSlots(t *testing.T) {
+	c := newCalls(t, Pool{Name: "start", Size: 3, MinHold: time.Minute, MaxHold: time.Minute, Unkept: true, Fair: true})
+	r := c.root("a")
+	of := func(pod string) func(*Effect[do]) {
+		return func(e *Effect[do]) { e.Pool, e.For = "start", pod }
+	}
+	c.b.took()
+	for _, name := range strings.Fields("g1 g2 g3 g4 g5 p1 g6 p2 q1") {
+		c.do(r, c.effect(name, name, of(name[:1])))
+	}
+	equal(t, "first", c.b.took(), []string{"g1 runs", "g2 runs", "g3 runs"})
+	for _, step := range [][2]string{{"g1", "p1"}, {"g2", "q1"}, {"g3", "g4"}, {"p1", "p2"}, {"p2", "g5"}, {"q1", "g6"}} {
+		c.answer(step[0])
+		equal(t, "after "+step[0], c.b.took(), []string{step[1] + " runs", step[0] + " done"})
+	}
+	for _, name := range strings.Fields("g4 g5 g6") {
+		c.answer(name)
+	}
+	check.Equal(t, len(c.run.pools["start"].shares), 0, "pods that are kept")
+}
+
 // An effect says whether it began at once, or had to wait for a slot, or only for an earlier one of its owner.
 func TestWaitedFor(t *testing.T) {
 	c := newCalls(t, Pool{Name: "start", Size: 1, MinHold: time.Second, MaxHold: time.Second})

@@ -3,15 +3,20 @@ package objects_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/linear"
 )
 
@@ -46,6 +51,45 @@ func TestManyServices(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slow answers one request for a token after the other, each after a while.
+type slow struct {
+	objects.API
+	rig   *rig
+	ends  time.Duration
+	order []string
+}
+
+// CreateToken implements objects.API.
+func (s *slow) CreateToken(
+	ctx context.Context, _, _ string, spec authenticationv1.TokenRequestSpec, done func(authenticationv1.TokenRequestStatus, error),
+) {
+	s.ends = max(s.ends, s.rig.Since()) + 20*time.Millisecond
+	kernel.After(ctx, s.ends-s.rig.Since(), func(err error) {
+		s.order = append(s.order, spec.BoundObjectRef.Name)
+		done(authenticationv1.TokenRequestStatus{Token: "t", ExpirationTimestamp: metav1.NewTime(s.rig.Now().Add(time.Hour))}, err)
+	})
+}
+
+// TestTokensOfAnotherPod: a pod with hundreds of tokens keeps none from another pod.
+func TestTokensOfAnotherPod(t *testing.T) {
+	s := &slow{}
+	s.rig = newRig(t, func(d *objects.Deps) { d.API = s })
+	s.rig.actor.Tell(s.rig.need("greedy", func(p *v1.Pod) {
+		for i := range 500 {
+			token(fmt.Sprint("a", i), 3600)(p)
+		}
+	}))
+	s.rig.Advance(time.Second)
+	s.rig.actor.Tell(s.rig.need("plain", token("", 3600)))
+	before := len(s.order)
+	s.rig.Advance(5 * time.Second)
+	i := slices.Index(s.order, "plain")
+	if i < 0 {
+		t.Fatalf("the other pod has no token after %d of the first", len(s.order))
+	}
+	check.AtMost(t, i-before, 40, "tokens of the first pod that came before")
 }
 
 // TestManyCertificates: each certificate of a pod costs the same however many it has: to ask for it, what is heard of it,

@@ -208,10 +208,12 @@ func (a *objects) use(ctx *kernel.Context[Message], n *needer, r podobjects.Ref)
 	default:
 		o := a.of[r]
 		if o == nil {
-			o = &object{ref: r, entry: podobjects.Entry{Ref: r}, since: ctx.Now()}
+			o = &object{ref: r, entry: podobjects.Entry{Ref: r}, since: ctx.Now(), users: []types.UID{uid}}
 			a.of[r] = o
 			a.fetch(ctx, o)
-		} else if !a.watched(r) || o.final() { // another pod, which wants the newest
+			return
+		}
+		if !a.watched(r) || o.final() { // another pod, which wants the newest
 			if o.answered() && (r.Kind == podobjects.ConfigMap || r.Kind == podobjects.Secret) {
 				o.refresh(ctx, uid)
 			}

@@ -50,8 +50,8 @@ const KeyPool = "podkeys"
 // Pools are the pools that the actor needs.
 func Pools() []kernel.Pool {
 	return []kernel.Pool{
-		{Name: CallPool, Size: 32, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true},
-		{Name: KeyPool, Size: 4, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true},
+		{Name: CallPool, Size: 32, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true, Fair: true},
+		{Name: KeyPool, Size: 4, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true, Fair: true},
 	}
 }
 

@@ -55,7 +55,7 @@ func (a *objects) ask(ctx *kernel.Context[Message], k secret, t *held) {
 	t.call = portcall.Do(ctx, kernel.Effect[Message]{
 		Kind: "CreateToken", Object: r.Namespace + "/" + r.Name, Lane: "token/" + string(k.uid) + "/" +
 			r.String() + "/" + r.Audience,
-		Pool: CallPool, Deadline: a.deps.Deadline,
+		For: string(k.uid), Pool: CallPool, Deadline: a.deps.Deadline,
 	}, func(c context.Context, done func(authenticationv1.TokenRequestStatus, error)) {
 		a.deps.API.CreateToken(c, r.Namespace, r.Name, spec, done)
 	}, func(id kernel.EffectID, s authenticationv1.TokenRequestStatus, err error) Message {

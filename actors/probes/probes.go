@@ -33,8 +33,8 @@ const networkSlots = 128
 // passed.
 func Pools(commands int) []kernel.Pool {
 	return []kernel.Pool{
-		{Name: execPool, Size: commands, MinHold: 200 * time.Millisecond, MaxHold: time.Second, Unkept: true},
-		{Name: networkPool, Size: networkSlots, MinHold: time.Second + slack, MaxHold: time.Second + slack, Unkept: true},
+		{Name: execPool, Size: commands, MinHold: 200 * time.Millisecond, MaxHold: time.Second, Unkept: true, Fair: true},
+		{Name: networkPool, Size: networkSlots, MinHold: time.Second + slack, MaxHold: time.Second + slack, Unkept: true, Fair: true},
 	}
 }
 
@@ -113,8 +113,6 @@ type podProbes struct {
 	containers []*container
 	// counts are of all its probes since it was first probed.
 	counts map[tallied]*counts
-	// under is how many of its probes are running or wait for a slot.
-	under int64
 	// round is when its last request came.
 	round uint32
 }

@@ -104,7 +104,6 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 		Object: r.of.object, For: string(r.of.pod.pod.UID), Lane: r.lane, Pool: networkPool, Deadline: timeout + slack,
 		Patience: timeout + slack,
 		// Its pod's first probe comes before the second one of any other pod: however many hang, they are its own.
-		Rank: r.of.pod.under,
 		Expired: func(id kernel.EffectID) Message {
 			return answered{id, probe.Answer{Verdict: probe.Failed, Output: portcall.NoAnswer("", "", timeout).Detail}}
 		},
@@ -163,13 +162,11 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 func (a *probes) runs(r *run, id kernel.EffectID) {
 	r.under = id
 	a.running[id] = r
-	r.of.pod.under++
 }
 
 func (a *probes) ended(r *run) {
 	delete(a.running, r.under)
 	r.under = 0
-	r.of.pod.under--
 }
 
 // execAnswer judges a command's result.
