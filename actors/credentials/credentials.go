@@ -37,13 +37,15 @@ const CallPool = "credentials"
 
 // Pools are the pools that the actor needs.
 func Pools() []kernel.Pool {
-	return []kernel.Pool{{Name: CallPool, Size: 8, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true}}
+	return []kernel.Pool{{Name: CallPool, Size: 8, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true, Fair: true}}
 }
 
 const (
 	// Runs is how many processes of one plugin run at a time: a node that boots with 110 pods, and a plugin that takes
 	// 8 s, have all credentials within a minute.
 	Runs = 16
+	// podRuns is how many of them are for one pod, whose containers come one after the other with a kubelet.
+	podRuns = 4
 	// PluginDeadline is longer than the minute after which the port kills a plugin: it says more then.
 	PluginDeadline = 70 * time.Second
 	// ConfigAge is how old the docker configuration may be.
@@ -158,7 +160,10 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		a := &credentials{deps: deps, asks: map[uint64]*ask{}, tokens: map[tokenKey]token{}}
 		for i := range deps.Providers {
-			a.plugins = append(a.plugins, &plugin{Provider: &deps.Providers[i], flights: map[string]*flight{}})
+			a.plugins = append(a.plugins, &plugin{
+				Provider: &deps.Providers[i], flights: map[string]*flight{}, under: map[types.UID]int{},
+				queue: map[types.UID][]*flight{},
+			})
 		}
 		return a
 	}
@@ -206,9 +211,12 @@ type plugin struct {
 	*credentialprovider.Provider
 	cache   credentialprovider.Cache
 	flights map[string]*flight
-	// running is how many processes there are, queue are the flights that wait for one to end.
+	// running is how many processes there are, under how many of them are for a pod.
 	running int
-	queue   []*flight
+	under   map[types.UID]int
+	// queue are the flights that wait for one to end, by pod, and pods are those that have some, the next one first.
+	queue map[types.UID][]*flight
+	pods  []types.UID
 }
 
 // flight is a question, and who asks it.
@@ -216,7 +224,8 @@ type flight struct {
 	key     string
 	account credentialprovider.Account
 	ref     imagepull.Reference
-	// call is its run, 0 while it is in the queue. Answers of others are late.
+	// pod is the one that asked first. call is its run, 0 while it is in the queue. Answers of others are late.
+	pod     types.UID
 	call    kernel.EffectID
 	waiting []waiting
 }

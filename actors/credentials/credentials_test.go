@@ -143,6 +143,40 @@ func pod(name, account string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}, Spec: v1.PodSpec{ServiceAccountName: account}}
 }
 
+// oneOf is one of several pods of a name.
+func oneOf(name string, i int) *v1.Pod {
+	p := pod(name, "")
+	p.UID = types.UID(fmt.Sprint(name, i))
+	return p
+}
+
+// TestShareOfAPod: of the processes of a plugin that hangs, one pod has a few, and the next one is for a pod that has
+// none.
+func TestShareOfAPod(t *testing.T) {
+	r := newRig(t, provider("one", "*.reg.io"))
+	began := func(of string) int {
+		n := strings.Count(strings.Join(r.Lines(), " "), "plugin: one "+of)
+		r.Forget()
+		return n
+	}
+	for i := range 10 * credentials.Runs {
+		r.ask(fmt.Sprintf("g%d.reg.io/app", i), pod("greedy", ""))
+	}
+	share := began("g")
+	check.AtMost(t, share, credentials.Runs/2, "processes for one pod")
+	r.ask("plain.reg.io/app", pod("plain", ""))
+	check.Equal(t, began("plain"), 1, "processes for a pod that has none")
+	for i := range credentials.Runs {
+		r.ask(fmt.Sprintf("h%d.reg.io/app", i), oneOf("h", i))
+	}
+	check.Equal(t, began("h"), credentials.Runs-share-1, "processes for other pods")
+	r.ask("late.reg.io/app", pod("late", ""))
+	r.runs.Answer(nil, "one plain.reg.io/app", "one g0.reg.io/app", "one g1.reg.io/app")
+	r.Forget()
+	r.Advance(credentials.PluginDeadline)
+	check.Equal(t, began("late"), 1, "processes for a pod that came when all had been begun")
+}
+
 // TestOrder: what the node has comes first, then what plugins have, the longest path first, whose ever it is.
 func TestOrder(t *testing.T) {
 	r := newRig(t, provider("one", "a.reg.io"), provider("two", "*.reg.io"), provider("three", "other.io"))
@@ -187,7 +221,7 @@ func TestCacheAndFlight(t *testing.T) {
 		return answer("Global", time.Hour, "*.reg.io", "all", "p")
 	}
 	for i := range credentials.Runs + 1 {
-		r.ask(fmt.Sprintf("b.reg.io/%d", i), pod("f", ""))
+		r.ask(fmt.Sprintf("b.reg.io/%d", i), oneOf("f", i))
 	}
 	if n := strings.Count(strings.Join(r.Lines(), " "), "plugin: one b.reg.io/"); n != credentials.Runs-1 {
 		t.Errorf("%d more run at once", n)
@@ -201,7 +235,7 @@ func TestCacheAndFlight(t *testing.T) {
 func TestHang(t *testing.T) {
 	r := newRig(t, provider("slow", "slow.reg.io"), provider("fast", "fast.reg.io"))
 	for i := range credentials.Runs + 2 {
-		r.ask(fmt.Sprintf("slow.reg.io/%d", i), pod("s", ""))
+		r.ask(fmt.Sprintf("slow.reg.io/%d", i), oneOf("s", i))
 	}
 	r.ask("fast.reg.io/app", pod("f", ""))
 	r.runs.Answer(nil, "fast fast.reg.io/app")
@@ -351,7 +385,7 @@ func TestBoot(t *testing.T) {
 	const pods, each = 110, 8 * time.Second
 	r := newRig(t, provider("one", "*.reg.io"))
 	for i := range pods {
-		r.ask(fmt.Sprintf("a.reg.io/%d", i), pod("p", ""))
+		r.ask(fmt.Sprintf("a.reg.io/%d", i), oneOf("p", i))
 	}
 	for r.Since() < 2*time.Minute {
 		lines := r.Lines()
@@ -380,7 +414,7 @@ func TestBoot(t *testing.T) {
 func TestLeft(t *testing.T) {
 	r := newRig(t, provider("one", "*.reg.io"), provider("two", "*.reg.io"))
 	for i := range credentials.Runs {
-		r.ask(fmt.Sprintf("a.reg.io/%d", i), pod("first", ""))
+		r.ask(fmt.Sprintf("a.reg.io/%d", i), oneOf("first", i))
 	}
 	gone := false
 	ask := func(image string) {

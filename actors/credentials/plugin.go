@@ -140,19 +140,50 @@ func (a *credentials) ask(ctx *kernel.Context[Message], id uint64, n int) {
 	f := p.flights[key]
 	if f == nil {
 		f = &flight{key: key, account: part.account, ref: q.ref}
+		if q.of.Pod != nil { // nil: it is pulled ahead
+			f.pod = q.of.Pod.UID
+		}
 		p.flights[key] = f
-		p.queue = append(p.queue, f)
+		p.wait(f)
 	}
 	f.waiting = append(f.waiting, waiting{id, n})
 	a.run(ctx, part.plugin)
 }
 
+// wait puts a flight into the queue.
+func (p *plugin) wait(f *flight) {
+	if p.queue[f.pod] = append(p.queue[f.pod], f); len(p.queue[f.pod]) == 1 {
+		p.pods = append(p.pods, f.pod)
+	}
+}
+
+// next takes a flight out of the queue: each pod that has room for one has one, and then it is the turn of the others.
+// Nil: there is none.
+func (p *plugin) next() *flight {
+	for i, pod := range p.pods {
+		if p.under[pod] == podRuns {
+			continue
+		}
+		f, rest := p.queue[pod][0], p.queue[pod][1:]
+		p.pods = slices.Delete(p.pods, i, i+1)
+		if p.queue[pod] = rest; len(rest) == 0 {
+			delete(p.queue, pod)
+		} else {
+			p.pods = append(p.pods, pod)
+		}
+		return f
+	}
+	return nil
+}
+
 // run begins the flights of a plugin that there is room for.
 func (a *credentials) run(ctx *kernel.Context[Message], n int) {
 	p := a.plugins[n]
-	for len(p.queue) > 0 && p.running < Runs {
-		f := p.queue[0]
-		p.queue = p.queue[1:]
+	for p.running < Runs {
+		f := p.next()
+		if f == nil {
+			return
+		}
 		if f.waiting = slices.DeleteFunc(f.waiting, a.left); len(f.waiting) == 0 {
 			delete(p.flights, f.key)
 			continue
@@ -162,6 +193,7 @@ func (a *credentials) run(ctx *kernel.Context[Message], n int) {
 			continue
 		}
 		p.running++
+		p.under[f.pod]++
 		request := p.Request(f.ref.Name(), f.account.Token, f.account.Annotations)
 		key := f.key
 		f.call = portcall.Do(ctx, kernel.Effect[Message]{
@@ -190,6 +222,9 @@ func (a *credentials) ran(ctx *kernel.Context[Message], m ran) {
 		return // late, or of an earlier incarnation
 	}
 	p.running--
+	if p.under[f.pod]--; p.under[f.pod] == 0 {
+		delete(p.under, f.pod)
+	}
 	var answer credentialprovider.Answer
 	err := m.err
 	if err == nil {
