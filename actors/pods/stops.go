@@ -200,13 +200,15 @@ func (a *pods) savedStopsNow(ctx *kernel.Context[Message], err error) {
 // written tells the pod's actor to continue.
 func (a *pods) written(r *record) {
 	r.saved = false
-	for _, name := range slices.Sorted(maps.Keys(r.restarts)) {
-		if n := r.restarts[name]; !n.Written {
+	all := maps.Clone(r.restarts) // the pod's actor shares it
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if n := all[name]; !n.Written {
 			n.Written = true
-			r.note(name, n)
+			all[name] = n
 			r.ref.Tell(pod.Noted{Container: name, ID: n.ID})
 		}
 	}
+	r.restarts = all
 	if r.Noted() {
 		a.assign(r.Pod.UID)
 	}
