@@ -2,8 +2,10 @@ package podplan_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -12,7 +14,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/linear"
 )
 
@@ -193,5 +197,23 @@ func TestManyFacts(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestWaitingMessages: what a pod waits for is in the status of each of its containers, and all of them together stay
+// small enough for the apiserver.
+func TestWaitingMessages(t *testing.T) {
+	for _, n := range []int{1, 20, 1000} {
+		in := crowd(n)
+		unmade(&in, 0)
+		in.Volumes = volumeplan.Volumes{State: volumeplan.Failed, Message: strings.Repeat("ü", 100_000)}
+		out, sum := podplan.Plan(in), 0
+		for _, w := range out.Waiting {
+			check.Equal(t, utf8.ValidString(w.Value.Message), true, "%d containers: a message that is text", n)
+			check.AtLeast(t, len(w.Value.Message), 100, "bytes of a message")
+			check.AtMost(t, len(w.Value.Message), 2<<10, "bytes of a message")
+			sum += len(w.Value.Message)
+		}
+		check.AtMost(t, sum, 128<<10, "bytes of the messages of %d containers", n)
 	}
 }

@@ -30,8 +30,16 @@ func (p *planner) wait(c *v1.Container, kind podspec.Kind, reason, message strin
 }
 
 func (p *planner) setWaiting(name, reason, message string) {
+	message = podspec.Share(&p.in.Pod.Spec, message, maxWaiting, maxAllWaiting)
 	p.waits.Set(name, Waiting{Reason: reason, Message: message})
 }
+
+// maxWaiting is how long the message is of a container that waits, and maxAllWaiting of all of a pod together, in bytes:
+// what a pod waits for is in the status of each of its containers, and the apiserver takes no longer one.
+const (
+	maxWaiting    = 2 << 10
+	maxAllWaiting = 128 << 10
+)
 
 // tellNoImage tells users that a container whose turn it is can't be made, because its image or that of a volume can't
 // be had: once for each reason. A kubelet tells it at each look at the pod (kuberuntime_container.go startContainer,

@@ -1,8 +1,6 @@
 package podstatus
 
 import (
-	"unicode/utf8"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -43,7 +41,7 @@ func (c *computer) terminated(n *observed.Container, id string, old *v1.Containe
 	default:
 		reason = "Error"
 	}
-	message, started, finished := c.cut(n.Message), stamp(n.StartedAt), stamp(n.FinishedAt)
+	message, started, finished := podspec.Share(&c.pod.Spec, n.Message, maxMessages, maxMessages), stamp(n.StartedAt), stamp(n.FinishedAt)
 	for _, t := range [...]*v1.ContainerStateTerminated{old.State.Terminated, old.LastTerminationState.Terminated} {
 		if t != nil && c.isID(t.ContainerID, n.ID) && t.ExitCode == n.ExitCode && t.Reason == reason &&
 			t.Message == message &&
@@ -58,19 +56,6 @@ func (c *computer) terminated(n *observed.Container, id string, old *v1.Containe
 		ExitCode: n.ExitCode, Reason: reason, Message: message,
 		StartedAt: started, FinishedAt: finished, ContainerID: id,
 	}
-}
-
-// cut shortens a message to one container's share.
-func (c *computer) cut(s string) string {
-	spec := &c.pod.Spec
-	n := maxMessages / max(len(spec.Containers)+len(spec.InitContainers)+len(spec.EphemeralContainers), 1)
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // endOf is the termination of the container with this ID, if old has it.
