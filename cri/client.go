@@ -41,9 +41,9 @@ type Client struct {
 	// runtimeConn is the connection of runtime.
 	runtimeConn *grpc.ClientConn
 	// longCommands, sending and execAnswers bound what commands in containers take in memory.
-	longCommands, sending, execAnswers turns
-	// answersBegun counts the turns of execAnswers. headersFirst: see takeAnswer. It is cleared as noStreams is.
-	answersBegun   atomic.Int64
+	longCommands, sending turns
+	execAnswers           *answerTurns
+	// headersFirst: see takeAnswer. It is cleared as noStreams is.
 	headersFirst   atomic.Bool
 	answerPatience time.Duration
 
@@ -95,7 +95,7 @@ func newClient(config Config) *Client {
 	c := &Client{
 		config: config, deadlines: deadlines{request: config.RequestTimeout},
 		longCommands: make(turns, longCommandsAtOnce), sending: make(turns, sendingAtOnce),
-		execAnswers: make(turns, answersAtOnce), answerPatience: answerPatience,
+		execAnswers: newAnswerTurns(answersAtOnce), answerPatience: answerPatience,
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	return c

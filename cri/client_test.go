@@ -324,7 +324,7 @@ func TestExecAnswersComeOneByOne(t *testing.T) {
 			return &countingConn{conn, &received}, err
 		})}
 	})
-	c.execAnswers <- struct{}{} // one is being received
+	c.execAnswers.wait("another") // one is being received
 	done := make(chan error, calls)
 	for range calls {
 		c.ExecSync(t.Context(), "c", port.Words("x"), time.Minute, func(r port.ExecResult, err error) {
@@ -353,7 +353,7 @@ func TestExecSyncWithoutATurn(t *testing.T) {
 	}}
 	c := dial(t, f, nil)
 	t.Cleanup(func() { close(answers) })
-	c.execAnswers <- struct{}{} // one is being received
+	c.execAnswers.wait("another") // one is being received
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, err := await(t, func(done func(port.ExecResult, error)) { c.ExecSync(ctx, "c", port.Words("x"), time.Minute, done) })
@@ -379,7 +379,7 @@ func TestAnswersThatBeginEarly(t *testing.T) {
 	for range calls {
 		c.ExecSync(t.Context(), "hangs", port.Words("x"), time.Minute, func(_ port.ExecResult, err error) { done <- err })
 	}
-	check.Until(t, "one has the turn", func() bool { return len(c.execAnswers) == answersAtOnce })
+	check.Until(t, "one has the turn", func() bool { return c.execAnswers.number() == answersAtOnce })
 	r, err := await(t, func(done func(port.ExecResult, error)) {
 		c.ExecSync(t.Context(), "c", port.Words("x"), time.Minute, done)
 	})

@@ -88,33 +88,10 @@ func (c *Client) exec(
 	if _, err := stream.Header(); err != nil {
 		return result, err
 	}
-	defer c.takeAnswer(ctx)() // if ctx has ended, RecvMsg says how
+	defer c.takeAnswer(ctx, r.GetContainerId())() // if ctx has ended, RecvMsg says how
 	var answer runtimeapi.ExecSyncResponse
 	err = stream.RecvMsg(&answer)
 	return port.ExecResult{ExitCode: answer.GetExitCode(), Stdout: answer.GetStdout(), Stderr: answer.GetStderr()}, err
-}
-
-// takeAnswer waits for the turn to receive an answer, whose header is there, and returns what gives it back.
-//
-// A runtime may send headers long before answers. Then a command that hangs has the turn, and the bound is given up:
-// answers are received at once until the runtime goes away. It shows in a turn that goes on for too long while another
-// answer waits.
-func (c *Client) takeAnswer(ctx context.Context) (give func()) {
-	for !c.headersFirst.Load() {
-		begun := c.answersBegun.Load()
-		select {
-		case c.execAnswers <- struct{}{}:
-			c.answersBegun.Add(1)
-			return c.execAnswers.give
-		case <-ctx.Done():
-			return func() {}
-		case <-time.After(c.answerPatience):
-			if c.answersBegun.Load() == begun {
-				c.headersFirst.Store(true)
-			}
-		}
-	}
-	return func() {}
 }
 
 // turns are how many may do something at once.
