@@ -78,7 +78,7 @@ func newChildren(pods string, local func(path string) bool) *children {
 	return &children{
 		queues: map[waitsFor]*turns{
 			nothing: newTurns(0, 0), servers: newTurns(serversOfPod, serversInAll), ends: newTurns(0, 0), walks: newTurns(0, 0),
-			statistics: newTurns(0, 0),
+			serverWalks: newTurns(serversOfPod, serversInAll), statistics: newTurns(0, 0),
 		},
 		local: local, pods: pods,
 		report:  [2]time.Duration{port.WalkedFirst, port.WalkedEvery},

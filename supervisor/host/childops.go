@@ -89,8 +89,9 @@ const (
 	servers
 	// ends: also servers, but what ends a pod must not wait for what begins one.
 	ends
-	// walks: a directory is measured, or all of it is changed.
+	// walks: a directory is measured, or all of it is changed. serverWalks: that of a server is changed.
 	walks
+	serverWalks
 	// statistics: how full the file system of a server is. Nobody waits for it but who asks for statistics.
 	statistics
 )
@@ -114,8 +115,11 @@ func (r *request) waitsFor(local func(path string) bool) waitsFor {
 		}
 		return servers
 	}
-	if r.Group != nil {
+	if r.Group != nil && local(r.Path) {
 		return walks
+	}
+	if r.Group != nil {
+		return serverWalks
 	}
 	paths := []string{r.Path}
 	if r.Source != "" {

@@ -183,6 +183,7 @@ func TestWaitsFor(t *testing.T) {
 		{request{Op: opBind, Path: "/here/pod", Source: "/here/disk"}, nothing},
 		{request{Op: opBind, Path: "/here/pod", Source: "/there"}, servers},
 		{request{Op: opBind, Path: "/here/pod", Mounted: true, Group: new(int64(1))}, walks},
+		{request{Op: opBind, Path: "/there/pod", Mounted: true, Group: new(int64(1))}, serverWalks},
 		{request{Op: opGrow, Path: "/here/pod", Source: "/here/dev"}, nothing},
 		{request{Op: opNFS, Path: "/here/pod", Source: "server:/x"}, servers},
 		{request{Op: opDisk, Path: "/here", Disk: &diskRequest{}}, servers},

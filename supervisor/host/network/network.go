@@ -24,9 +24,11 @@ const (
 	release    = "1.36"
 	probeAgent = "kube-probe/" + release
 	hookAgent  = "kube-lifecycle/" + release
-	// bodyLimit is how much of an answer is read, in bytes.
-	bodyLimit = 10 << 10
-	redirects = 10
+	// bodyLimit is how much of an answer is read, in bytes. headerLimit bounds its header, and all of the answer to a gRPC
+	// probe: more than a hundred probes may be under way, of containers that answer what they like.
+	bodyLimit   = 10 << 10
+	headerLimit = 256 << 10
+	redirects   = 10
 )
 
 // Network implements port.Network: requests from this machine to containers.
@@ -50,6 +52,8 @@ func transport(d *net.Dialer) *http.Transport {
 		DialContext:        d.DialContext,
 		DisableKeepAlives:  true,
 		DisableCompression: true,
+		// Go's limit is 10 MiB.
+		MaxResponseHeaderBytes: headerLimit,
 		// A container's certificate is seldom issued for the pod's address; the
 		// API promises not to verify it (HTTPGetAction.scheme).
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
@@ -130,7 +134,7 @@ func newRequest(ctx context.Context, url string, headers []v1.HTTPHeader, agent 
 	return request, nil
 }
 
-// networkError keeps the words of the network: they are what people are shown.
+// networkError keeps the words of the network: they are what people are shown. What a server answers is not among them.
 func networkError(ctx context.Context, err error) error {
 	var timed net.Error
 	switch {
@@ -141,7 +145,22 @@ func networkError(ctx context.Context, err error) error {
 	case unreachable(err):
 		return hostcall.Failf(port.Unavailable, "%v", err)
 	}
-	return hostcall.Failf(port.Other, "%v", err)
+	return hostcall.Failf(port.Other, "%s", unquoted(err.Error()))
+}
+
+// unquoted ends an error of net/http before what it quotes of a server's answer. The server may be one that only this
+// machine reaches.
+func unquoted(text string) string {
+	for _, words := range []string{
+		"malformed HTTP response", "malformed HTTP version", "malformed HTTP status code", "malformed MIME header",
+		"bad Content-Length", "unsupported transfer encoding",
+		"too many transfer encodings", "failed to parse Location header",
+	} {
+		if i := strings.Index(text, words); i >= 0 {
+			return text[:i+len(words)]
+		}
+	}
+	return text
 }
 
 func unreachable(err error) bool {

@@ -110,6 +110,7 @@ func (n *Network) ProbeGRPC(ctx context.Context, r probe.GRPC, timeout time.Dura
 			grpc.WithUserAgent(probeAgent),
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithConnectParams(connectAgain),
+			grpc.WithMaxHeaderListSize(headerLimit), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(headerLimit)),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 				return probeDialer().DialContext(ctx, "tcp", address)
 			}))
