@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve/shared"
 )
 
 // Asked is what is asked at each scrape. All must end with their ctx; what gives
@@ -39,9 +40,13 @@ func (m *Metrics) Routes(a Asked) []serve.Route {
 	}
 	slis := route("/metrics/slis", func(context.Context) prometheus.Gatherer { return m.slis.registry })
 	slis.Methods, slis.Handler = append(slis.Methods, http.MethodDelete), m.slis.resetting(slis.Handler)
+	use := &shared.Reading[volumesCollector]{Read: func(ctx context.Context) (volumesCollector, error) {
+		pods, volumes, err := a.Volumes(ctx)
+		return volumesCollector{pods, volumes}, err
+	}}
 	return []serve.Route{
 		route("/metrics", func(ctx context.Context) prometheus.Gatherer {
-			return prometheus.Gatherers{m.registry, m.now(ctx, a)}
+			return prometheus.Gatherers{m.registry, m.now(ctx, a, use)}
 		}),
 		slis,
 		route("/metrics/probes", func(ctx context.Context) prometheus.Gatherer {
@@ -52,14 +57,14 @@ func (m *Metrics) Routes(a Asked) []serve.Route {
 }
 
 // now is what is asked for one scrape.
-func (m *Metrics) now(ctx context.Context, a Asked) prometheus.Gatherer {
+func (m *Metrics) now(ctx context.Context, a Asked, use *shared.Reading[volumesCollector]) prometheus.Gatherer {
 	all := []prometheus.Collector{kernelCollector{a.System()}}
 	view, err := a.Pods(ctx)
 	if err == nil {
 		all = append(all, collected(view))
 	}
-	pods, volumes, noVolumes := a.Volumes(ctx)
-	all = append(all, volumesCollector{pods, volumes}, scrapeError(err != nil || noVolumes != nil))
+	volumes, noVolumes := use.Get(ctx)
+	all = append(all, volumes, scrapeError(err != nil || noVolumes != nil))
 	return gathered(all...)
 }
 

@@ -39,6 +39,10 @@ func (s *Server) mayPass(
 			w.Header().Set("Connection", "close")
 		}
 		http.Error(w, why, status)
+		clear(r.Header) // the answer may wait until a client reads it, for as long as it may take
+		if r.ProtoMajor == 2 {
+			http.NewResponseController(w).Flush() //nolint:errcheck // so that the request counts until the answer is sent
+		}
 		return "", false
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)

@@ -31,10 +31,12 @@ const (
 	// to three times as long when it is escaped. It is that of an apiserver and a kubelet.
 	headerLimit = http.DefaultMaxHeaderBytes
 	bodyLimit   = 1 << 20
-	// shortSlots and longSlots bound concurrent requests, userShare those of one user: see slots.
-	shortSlots = 128
-	longSlots  = 2048
-	userShare  = 3
+	// shortSlots and longSlots bound concurrent requests, userShare those of one user, and namespaceShare those about one
+	// namespace: see slots.
+	shortSlots     = 128
+	longSlots      = 2048
+	userShare      = 3
+	namespaceShare = 3
 	// streamLimit bounds the concurrent requests of one HTTP/2 connection: an apiserver uses one
 	// for all.
 	streamLimit = 1024
@@ -181,6 +183,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer s.config.Observe(s.served(r))()
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	// Nobody needs cookies here, and a megabyte of them is one string that takes a kilobyte to send (HPACK).
+	r.Header.Del("Cookie")
 	if g := guestIn(r.Context()); g != nil {
 		defer s.crowd.asks(g)()
 	}
@@ -208,7 +212,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, b *bound, user s
 	if b.Long {
 		slots = &s.long
 	}
-	give, ok := slots.take(user)
+	give, ok := slots.take(user, r.PathValue("namespace"))
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "too many requests of this kind are in progress: try again", http.StatusTooManyRequests)
@@ -232,33 +236,40 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, b *bound, user s
 }
 
 // slots bound the requests of a kind that are answered at a time. A user may have three times as many as are left, so
-// that some are left for others, whatever users do who are let in: they may read slowly.
+// that some are left for others, whatever users do who are let in: they may read slowly. Most come through an apiserver,
+// which is one user: requests about the pods of one namespace may have a third of what is left.
 type slots struct {
 	most int
 
 	mu  sync.Mutex
 	all int
-	of  map[string]int
+	// of are those of a user, about those about a namespace.
+	of, about map[string]int
 }
 
-// take takes a slot; false if there is none for that user.
-func (s *slots) take(user string) (give func(), ok bool) {
+// take takes a slot; false if there is none for that user, or for pods of that namespace, which is empty for none.
+func (s *slots) take(user, namespace string) (give func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of[user] >= userShare*(s.most-s.all) {
+	left := s.most - s.all
+	if s.of[user] >= userShare*left || namespace != "" && s.about[namespace]*namespaceShare >= left {
 		return nil, false
 	}
 	if s.of == nil {
-		s.of = map[string]int{}
+		s.of, s.about = map[string]int{}, map[string]int{}
 	}
 	s.all++
 	s.of[user]++
+	s.about[namespace]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.all--
 		if s.of[user]--; s.of[user] == 0 {
 			delete(s.of, user)
+		}
+		if s.about[namespace]--; s.about[namespace] == 0 {
+			delete(s.about, namespace)
 		}
 	}, true
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve/shared"
 )
 
 // Depth is how much a request needs to read.
@@ -50,14 +51,7 @@ func Routes(c Config) ([]serve.Route, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	source := c.Source
-	c.Source = (&shared{source: func(ctx context.Context, depth Depth) (usage.Node, []usage.Pod, error) {
-		n, pods, err := source(ctx, depth)
-		if err != nil && c.Failed != nil {
-			c.Failed(err)
-		}
-		return n, pods, err
-	}}).read
+	c.Source = c.sharing()
 	return []serve.Route{
 		c.metrics("/metrics/resource", Basic, func(n usage.Node, pods []usage.Pod, failed bool) samples {
 			return resource(n, pods, failed)
@@ -71,6 +65,28 @@ func Routes(c Config) ([]serve.Route, error) {
 			Handler: http.HandlerFunc(c.summary),
 		},
 	}, nil
+}
+
+// sharing is the source of all who ask: who asks while it is read gets the same, of each depth.
+func (c Config) sharing() Source {
+	type all struct {
+		node usage.Node
+		pods []usage.Pod
+	}
+	var of [Disks + 1]shared.Reading[all]
+	for depth := range of {
+		of[depth].Read = func(ctx context.Context) (all, error) {
+			n, pods, err := c.Source(ctx, Depth(depth))
+			if err != nil && c.Failed != nil {
+				c.Failed(err)
+			}
+			return all{n, pods}, err
+		}
+	}
+	return func(ctx context.Context, depth Depth) (usage.Node, []usage.Pod, error) {
+		got, err := of[depth].Get(ctx)
+		return got.node, got.pods, err
+	}
 }
 
 func (c Config) metrics(path string, depth Depth, made func(usage.Node, []usage.Pod, bool) samples) serve.Route {

@@ -127,14 +127,18 @@ func (q queue) Next() *remotecommand.TerminalSize {
 	return &size
 }
 
-// resizes reads them, until the channel ends, or ctx.
+// sizeLimit is how many bytes are read for one size, which is some forty long.
+const sizeLimit = 4 << 10
+
+// resizes reads them, until the channel ends, or ctx, or something is no size.
 func resizes(ctx context.Context, from io.Reader) queue {
 	q := make(queue)
 	rescue.Go(ctx, func() {
 		defer close(q)
-		for decoder := json.NewDecoder(from); ; {
+		short := &io.LimitedReader{R: from}
+		for decoder := json.NewDecoder(short); ; {
 			var size remotecommand.TerminalSize
-			if decoder.Decode(&size) != nil {
+			if short.N = sizeLimit; decoder.Decode(&size) != nil {
 				return
 			}
 			select {
