@@ -243,6 +243,8 @@ type actor struct {
 	lookFailed int
 	// looked: drivers had their time to register after the start.
 	looked bool
+	// fresh: what drivers say of devices may have changed.
+	fresh bool
 	// asked counts the requests of pods.
 	asked  uint64
 	missed kernel.Missed[Message]
@@ -288,9 +290,11 @@ type user struct {
 	trouble map[string]string
 	// left is the version with which it has left its claims.
 	left uint64
-	// told is the last answer, said what people were told last.
-	told *decide.Pod
-	said string
+	// told is the last answer, of claims of which the last change was the version newest; said is what people were told
+	// last.
+	told   *decide.Pod
+	newest uint64
+	said   string
 }
 
 // absence is that of a driver whose ResourceSlices are to be deleted.
@@ -374,7 +378,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case looks:
 		a.looked = true
 		a.look(ctx)
-		a.advanceAll(ctx)
+		a.renewAll(ctx)
 	case wipe:
 		a.wipe(ctx, m)
 	case sweep:
@@ -394,6 +398,13 @@ func (a *actor) all() []*user {
 		out = append(out, a.pods[uid])
 	}
 	return out
+}
+
+// renewAll goes on with all pods, of whose devices drivers may say something else.
+func (a *actor) renewAll(ctx *kernel.Context[Message]) {
+	a.fresh = true
+	a.advanceAll(ctx)
+	a.fresh = false
 }
 
 // advanceAll goes on with all pods.

@@ -83,7 +83,7 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 			u.waits = false
 		}
 	}
-	a.advanceAll(ctx)
+	a.renewAll(ctx)
 }
 
 // makeParts begins what the drivers of a claim have to do.

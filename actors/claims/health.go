@@ -72,7 +72,7 @@ func (a *actor) expire(ctx *kernel.Context[Message], name string, d *driver) {
 	if next := d.reports.Next(ctx.Now()); !next.IsZero() {
 		d.stale = ctx.After(next.Sub(ctx.Now()), expired{name})
 	}
-	a.advanceAll(ctx)
+	a.renewAll(ctx)
 }
 
 // unreported notes that a driver tells nothing any more.
@@ -86,7 +86,7 @@ func (a *actor) unreported(ctx *kernel.Context[Message], m unreported) {
 		d.unreported++
 		ctx.After(backoff.Retry(a.deps.Backoff, d.unreported), watchAgain{m.driver})
 	}
-	a.advanceAll(ctx)
+	a.renewAll(ctx)
 }
 
 // report is what is known of a device. It has no Health if that may be known soon.

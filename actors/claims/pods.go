@@ -268,16 +268,22 @@ func (a *actor) state(ctx *kernel.Context[Message], u *user) *decide.Pod {
 	if u.incomplete != nil {
 		return p
 	}
+	newest := uint64(0)
 	for _, n := range u.needs {
 		c := a.of(u, n.Name)
 		if c == nil || !c.Usable(u.Make) || c.version > a.written {
 			return p
 		}
+		newest = max(newest, c.version)
 	}
 	p.State, p.Message = decide.Known, ""
 	if u.Make {
 		p.State = decide.Ready
 	}
+	if u.told != nil && u.told.State == p.State && u.newest == newest && !a.fresh {
+		return u.told
+	}
+	u.newest = newest
 	of := func(name string) *claimstate.Claim {
 		if c := a.of(u, name); c != nil {
 			return &c.Claim
