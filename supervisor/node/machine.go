@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/opencontainers/cgroups"
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
@@ -83,7 +84,7 @@ func lookAround(c config.Config, name string) (machine, error) {
 	}
 	m.cgroups = lookAtCgroups(cgroupRoot, ownCgroup)
 	m.oomFloor = oomFloor()
-	m.hugePages = hugePageSizes()
+	m.hugePages = cgroups.HugePageSizes()
 	m.selinux, m.noLabels = policy.Machine().Host(c.Gates().Enabled("SELinuxMount"))
 	return m, nil
 }
@@ -212,28 +213,6 @@ func capabilities(status string) (bits uint64, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// hugePageSizes are those of the kernel, as hugetlb cgroup files name them.
-func hugePageSizes() []string {
-	dirs, err := filepath.Glob("/sys/kernel/mm/hugepages/hugepages-*kB")
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, d := range dirs {
-		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(d), "hugepages-"), "kB"), 10, 64)
-		switch {
-		case err != nil:
-		case kb >= 1<<20:
-			out = append(out, fmt.Sprintf("%dGB", kb>>20))
-		case kb >= 1<<10:
-			out = append(out, fmt.Sprintf("%dMB", kb>>10))
-		default:
-			out = append(out, fmt.Sprintf("%dKB", kb))
-		}
-	}
-	return out
 }
 
 // memoryPolicy is none with cgroup v1, where [machine.memoryWarnings] names the settings.
