@@ -36,8 +36,8 @@ func (c *Client) takeAnswer(ctx context.Context, container string) (give func())
 	}
 }
 
-// answerTurns is the turn to receive a long answer. Containers have it one after the other, so that no container with many
-// answers holds up the one of another.
+// answerTurns is the turn to receive a long answer. Containers have it one after the other, so that no container with
+// many answers holds up the one of another.
 type answerTurns struct {
 	mu sync.Mutex
 	// free is how many may be received now, and begun how many turns there were.

@@ -37,7 +37,9 @@ const CallPool = "credentials"
 
 // Pools are the pools that the actor needs.
 func Pools() []kernel.Pool {
-	return []kernel.Pool{{Name: CallPool, Size: 8, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true, Fair: true}}
+	return []kernel.Pool{{
+		Name: CallPool, Size: 8, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true, Fair: true,
+	}}
 }
 
 const (

@@ -29,8 +29,9 @@ type Pool struct {
 	// keeps it until it has handled the result, so that an owner can run its next
 	// effect on the same slot.
 	Unkept bool
-	// Fair: of the effects with the lowest Rank, the next is one whose pod (Effect.For) holds the fewest slots, and of those
-	// the one that has waited longest. So no pod with many calls holds up the one call of another. Only with Unkept.
+	// Fair: of the effects with the lowest Rank, the next is one whose pod (Effect.For) holds the fewest slots, and of
+	// those the one that has waited longest. So no pod with many calls holds up the one call of another. Only with
+	// Unkept.
 	Fair bool
 }
 

@@ -34,7 +34,10 @@ const networkSlots = 128
 func Pools(commands int) []kernel.Pool {
 	return []kernel.Pool{
 		{Name: execPool, Size: commands, MinHold: 200 * time.Millisecond, MaxHold: time.Second, Unkept: true, Fair: true},
-		{Name: networkPool, Size: networkSlots, MinHold: time.Second + slack, MaxHold: time.Second + slack, Unkept: true, Fair: true},
+		{
+			Name: networkPool, Size: networkSlots, MinHold: time.Second + slack, MaxHold: time.Second + slack,
+			Unkept: true, Fair: true,
+		},
 	}
 }
 

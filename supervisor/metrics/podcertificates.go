@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/objects"
 )
 
-// podCertificates is the metric of pods' certificates, under the kubelet's name. It is in the registry when a pod has had
-// one: only then is the feature gate PodCertificateRequest on.
+// podCertificates is the metric of pods' certificates, under the kubelet's name. It is in the registry when a pod has
+// had one: only then is the feature gate PodCertificateRequest on.
 type podCertificates struct {
 	once   sync.Once
 	states *prometheus.GaugeVec

@@ -236,8 +236,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, b *bound, user s
 }
 
 // slots bound the requests of a kind that are answered at a time. A user may have three times as many as are left, so
-// that some are left for others, whatever users do who are let in: they may read slowly. Most come through an apiserver,
-// which is one user: requests about the pods of one namespace may have a third of what is left.
+// that some are left for others, whatever users do who are let in: they may read slowly. Most come through an
+// apiserver, which is one user: requests about the pods of one namespace may have a third of what is left.
 type slots struct {
 	most int
 

@@ -45,8 +45,8 @@ func Devices(pod *v1.Pod, of Of) map[string][]string {
 	return out
 }
 
-// Names are the ResourceClaims of a pod's entries in spec.resourceClaims, by the names of the entries: of those that need
-// one, and for which it was made.
+// Names are the ResourceClaims of a pod's entries in spec.resourceClaims, by the names of the entries: of those that
+// need one, and for which it was made.
 func Names(pod *v1.Pod) map[string]string {
 	out, made := map[string]string{}, statuses(pod)
 	for i := range pod.Spec.ResourceClaims {

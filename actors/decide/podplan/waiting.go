@@ -34,8 +34,8 @@ func (p *planner) setWaiting(name, reason, message string) {
 	p.waits.Set(name, Waiting{Reason: reason, Message: message})
 }
 
-// maxWaiting is how long the message is of a container that waits, and maxAllWaiting of all of a pod together, in bytes:
-// what a pod waits for is in the status of each of its containers, and the apiserver takes no longer one.
+// maxWaiting is how long the message is of a container that waits, and maxAllWaiting of all of a pod together, in
+// bytes: what a pod waits for is in the status of each of its containers, and the apiserver takes no longer one.
 const (
 	maxWaiting    = 2 << 10
 	maxAllWaiting = 128 << 10

@@ -41,7 +41,8 @@ func (c *computer) terminated(n *observed.Container, id string, old *v1.Containe
 	default:
 		reason = "Error"
 	}
-	message, started, finished := podspec.Share(&c.pod.Spec, n.Message, maxMessages, maxMessages), stamp(n.StartedAt), stamp(n.FinishedAt)
+	message := podspec.Share(&c.pod.Spec, n.Message, maxMessages, maxMessages)
+	started, finished := stamp(n.StartedAt), stamp(n.FinishedAt)
 	for _, t := range [...]*v1.ContainerStateTerminated{old.State.Terminated, old.LastTerminationState.Terminated} {
 		if t != nil && c.isID(t.ContainerID, n.ID) && t.ExitCode == n.ExitCode && t.Reason == reason &&
 			t.Message == message &&

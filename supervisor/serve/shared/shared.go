@@ -16,8 +16,8 @@ const (
 	keptFrom  = 50 * time.Millisecond
 )
 
-// Reading gives all who ask at a time the same, and keeps it for as long as it took. However many ask, it is read once at
-// a time, and at most half of the time is spent on it. What takes next to nothing is as new as the question.
+// Reading gives all who ask at a time the same, and keeps it for as long as it took. However many ask, it is read once
+// at a time, and at most half of the time is spent on it. What takes next to nothing is as new as the question.
 type Reading[T any] struct {
 	// Read reads it. It is required.
 	Read func(context.Context) (T, error)
