@@ -14,7 +14,6 @@ import (
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/portcall"
-	"github.com/troupe-dev/troupe/actors/volumes"
 )
 
 // New makes the constructor of the actor.
@@ -34,8 +33,10 @@ type actor struct {
 	loading kernel.EffectID
 	volumes index
 	// stale: which volumes may be in use may have changed since nodestatus was told.
-	stale   bool
-	pods    map[types.UID]*user
+	stale bool
+	pods  map[types.UID]*user
+	// toTell are pods of which something is new since this message came.
+	toTell  []types.UID
 	drivers map[string]*driver
 	// watch is the watch of drivers, objects that of CSIDrivers, watches how often that was begun.
 	watch   portcall.Registrations
@@ -83,24 +84,6 @@ type volume struct {
 	// paths are where it is published, turns when its figures were asked for there.
 	paths map[decide.Target]string
 	turns map[decide.Target]*turn
-}
-
-// user is a pod with volumes.
-type user struct {
-	// uses are by the name of the volume in the pod.
-	uses map[string]*use
-	// going: it releases all; waits is what it was told last.
-	going bool
-	waits string
-}
-
-// use is one volume of a pod.
-type use struct {
-	pod  *v1.Pod
-	spec *decide.Spec
-	told volumes.CSIAnswer
-	// since is when it was asked for.
-	since time.Time
 }
 
 // Start implements kernel.Behavior.
@@ -163,6 +146,8 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.watchObjects(ctx)
 	case again:
 		a.again(ctx, m.key)
+	case tellMany:
+		a.tellMany(m.uid)
 	case ask:
 		if d := a.drivers[m.driver]; d != nil && d.since == m.since {
 			d.timer = nil
@@ -200,6 +185,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 			a.advance(ctx, v)
 		}
 	}
+	a.tellAll(ctx)
 }
 
 // resend tells nodestatus what it may not know any more.
@@ -277,9 +263,6 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 	}
 }
 
-// users are the pods in the order of their UIDs.
-func (a *actor) users() []types.UID { return slices.Sorted(maps.Keys(a.pods)) }
-
 // volume is the one of a key, a new one if it is not known.
 func (a *actor) volume(k decide.Key, inline bool) *volume {
 	v := a.volumes.get(k)
@@ -292,88 +275,6 @@ func (a *actor) volume(k decide.Key, inline bool) *volume {
 		a.stale = true
 	}
 	return v
-}
-
-func (a *actor) use(ctx *kernel.Context[Message], m volumes.UseCSI) {
-	uid := m.Pod.UID
-	u := a.pods[uid]
-	if u == nil || u.going { // it has come back: what it does not use again is unpublished all the same
-		u = &user{uses: map[string]*use{}}
-		a.pods[uid] = u
-	}
-	w := u.uses[m.Volume]
-	if w != nil && a.known && (w.spec.Key != m.Spec.Key || w.spec.Target != m.Spec.Target) {
-		a.rebound(ctx, u, m.Volume)
-		w = nil
-	}
-	if w == nil {
-		w = &use{since: ctx.Now()}
-		u.uses[m.Volume] = w
-	}
-	w.pod, w.spec, w.told = m.Pod, m.Spec, volumes.CSIAnswer{}
-	if !a.known {
-		return
-	}
-	if a.want(uid, m.Volume, w) {
-		a.advance(ctx, a.volumes.get(m.Spec.Key))
-	}
-}
-
-// want notes that a pod needs a volume, unless another one is in its directory, which has the name of the
-// PersistentVolume: one that was deleted and made again with another handle. It reports whether it has.
-func (a *actor) want(uid types.UID, name string, w *use) bool {
-	s := w.spec
-	for _, v := range a.volumes.of(s.Pod) {
-		k, p := v.Key, v.Targets[s.Target]
-		if k == s.Key || p == nil || p.State == decide.None {
-			continue
-		}
-		now := volumes.CSIAnswer{UID: uid, Volume: name, Waiting: fmt.Sprintf(
-			"volume %s of CSI driver %s is still published for the pod as %q; delete the pod to have it replaced by volume %s",
-			k.Handle, k.Driver, s.Name, s.Handle)}
-		if w.told != now {
-			w.told = now
-			a.deps.Answer(now)
-		}
-		return false
-	}
-	v := a.volume(s.Key, s.Inline)
-	v.Use(s.Target, s)
-	a.volumes.publishes(s.Pod, v)
-	a.stale = true
-	return true
-}
-
-// rebound forgets the use of a volume of a pod whose claim was bound to another volume since. What is published stays
-// until the pod goes: its containers may use it.
-func (a *actor) rebound(ctx *kernel.Context[Message], u *user, name string) {
-	s := u.uses[name].spec
-	delete(u.uses, name)
-	v := a.volumes.get(s.Key)
-	if v == nil || len(u.usesOf(s.Key, s.Target)) > 0 {
-		return
-	}
-	v.Keep(s.Target)
-	a.advance(ctx, v)
-}
-
-func (a *actor) release(ctx *kernel.Context[Message], uid types.UID) {
-	u := a.pods[uid]
-	if u == nil {
-		u = &user{}
-		a.pods[uid] = u
-	}
-	u.going, u.uses, u.waits = true, nil, ""
-	if !a.known {
-		return
-	}
-	for _, v := range a.volumes.of(uid) {
-		for _, t := range targets(v, uid) {
-			v.Release(t)
-		}
-		a.advance(ctx, v)
-	}
-	a.tellGoing(uid, "")
 }
 
 // advanceAll goes on with all volumes.

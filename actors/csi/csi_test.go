@@ -13,7 +13,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/csi"
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/volumes"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -445,7 +444,7 @@ func TestTwice(t *testing.T) {
 	s := spec("a", "v")
 	ask := func(volume string) {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.PodName, UID: s.Pod}}
-		r.actor.Tell(csi.Use{UseCSI: volumes.UseCSI{Pod: p, Volume: volume, Spec: s}})
+		r.actor.Tell(asks(p, volume, s))
 		r.Settle()
 	}
 	ask("one")
@@ -477,7 +476,7 @@ func TestBoundAnew(t *testing.T) {
 	r.living["a"] = true
 	ask := func(volume string, s *decide.Spec) {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.PodName, UID: s.Pod}}
-		r.actor.Tell(csi.Use{UseCSI: volumes.UseCSI{Pod: p, Volume: volume, Spec: s}})
+		r.actor.Tell(asks(p, volume, s))
 		r.Settle()
 	}
 	ask("one", old)
@@ -508,7 +507,7 @@ func TestReplaced(t *testing.T) {
 	r.Settle()
 	r.Forget()
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "a"}}
-	r.actor.Tell(csi.Use{UseCSI: volumes.UseCSI{Pod: p, Volume: "data-old", Spec: now}})
+	r.actor.Tell(asks(p, "data-old", now))
 	r.WantByListener("not over it", `volumes: a data-old waits: volume old of CSI driver d.example.com is still published for the pod as "pv-old"; `+
 		`delete the pod to have it replaced by volume new`)
 	r.calls.Answer(fails(port.Other, "no"), "publish old for a")

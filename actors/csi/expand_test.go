@@ -11,7 +11,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/volumes"
 )
 
 // TestExpandRefused: a driver that refuses a size is not asked again while the claim says so. It is asked again for the same
@@ -104,7 +103,7 @@ func TestExpandedNames(t *testing.T) {
 	}
 	want := []string{told("data-v")}
 	for _, name := range []string{"e", "f", "g", "h", "i", "j"} {
-		r.actor.Tell(csi.Use{UseCSI: volumes.UseCSI{Pod: p, Volume: name, Spec: s}})
+		r.actor.Tell(asks(p, name, s))
 		want = append(want, told(name))
 	}
 	r.Advance(time.Minute)

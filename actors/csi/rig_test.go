@@ -52,8 +52,8 @@ type rig struct {
 	period time.Duration
 	health *decide.Health
 	gets   map[port.APIKey]int
-	// written is how often nodestatus was told that the CSINode was written.
-	written int
+	// written is how often nodestatus was told that the CSINode was written, answers how many messages volumes was sent.
+	written, answers int
 }
 
 const driver = "d.example.com"
@@ -71,20 +71,7 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 		Name: "csi", Runner: r.Runner(), Policy: kernel.ForPods, MailboxLimit: 32,
 		New: csi.New(&csi.Deps{
 			Drivers: r, API: r, Events: r.events, Node: "n",
-			Answer: func(m volumes.CSIAnswer) {
-				switch {
-				case m.Failure != "" && m.Path != "":
-					r.Say("volumes: %s %s failed: %s at %s", m.UID, m.Volume, m.Failure, m.Path)
-				case m.Failure != "":
-					r.Say("volumes: %s %s failed: %s", m.UID, m.Volume, m.Failure)
-				case m.Path != "":
-					r.Say("volumes: %s %s at %s", m.UID, m.Volume, m.Path)
-				case m.Unattached:
-					r.Say("volumes: %s %s waits, unattached: %s", m.UID, m.Volume, m.Waiting)
-				default:
-					r.Say("volumes: %s %s waits: %s", m.UID, m.Volume, m.Waiting)
-				}
-			},
+			Answer:    r.answered,
 			Released:  func(uid types.UID) { r.Say("volumes: %s released", uid) },
 			Restarted: func() { r.Say("volumes: restarted") },
 			InUse:     func(all []v1.UniqueVolumeName) { r.Say("node: in use %v", all) },
@@ -101,6 +88,25 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 		}),
 	})
 	return r
+}
+
+// answered is what volumes is told of a pod.
+func (r *rig) answered(m volumes.CSIAnswer) {
+	r.answers++
+	for _, n := range m.News {
+		switch {
+		case n.Failure != "" && n.Path != "":
+			r.Say("volumes: %s %s failed: %s at %s", m.UID, n.Volume, n.Failure, n.Path)
+		case n.Failure != "":
+			r.Say("volumes: %s %s failed: %s", m.UID, n.Volume, n.Failure)
+		case n.Path != "":
+			r.Say("volumes: %s %s at %s", m.UID, n.Volume, n.Path)
+		case n.Unattached:
+			r.Say("volumes: %s %s waits, unattached: %s", m.UID, n.Volume, n.Waiting)
+		default:
+			r.Say("volumes: %s %s waits: %s", m.UID, n.Volume, n.Waiting)
+		}
+	}
 }
 
 // Drivers implements port.CSI.
@@ -243,10 +249,15 @@ func spec(pod, volume string) *decide.Spec {
 	}
 }
 
+// asks is how volumes asks for one volume of a pod.
+func asks(p *v1.Pod, volume string, s *decide.Spec) csi.Use {
+	return csi.Use{UseCSI: volumes.UseCSI{Pod: p, Volumes: []volumes.CSIVolume{{Name: volume, Spec: s}}}}
+}
+
 // use has a pod use a volume.
 func (r *rig) use(s *decide.Spec) {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.PodName, UID: s.Pod}}
-	r.actor.Tell(csi.Use{UseCSI: volumes.UseCSI{Pod: p, Volume: "data-" + s.Handle, Spec: s}})
+	r.actor.Tell(asks(p, "data-"+s.Handle, s))
 	r.Settle()
 }
 

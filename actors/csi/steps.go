@@ -5,12 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
@@ -215,101 +213,18 @@ func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
 		if path := v.paths[t]; path != "" { // it is there, and stays
 			if m.step.Op == decide.PublishVolume {
 				for _, name := range u.usesOf(m.key, t) {
-					a.deps.Answer(volumes.CSIAnswer{UID: t.Pod, Volume: name, Path: path, Failure: text})
+					a.say(t.Pod, volumes.CSINews{Volume: name, Path: path, Failure: text})
 				}
 			}
 			continue
 		}
 		if u != nil && u.going {
 			u.waits = text
-			a.deps.Answer(volumes.CSIAnswer{UID: t.Pod, Failure: text, Waiting: text})
+			a.say(t.Pod, volumes.CSINews{Failure: text, Waiting: text})
 		}
 		for _, name := range u.usesOf(m.key, t) {
-			u.uses[name].told = volumes.CSIAnswer{UID: t.Pod, Volume: name, Waiting: text}
-			a.deps.Answer(volumes.CSIAnswer{UID: t.Pod, Volume: name, Failure: text, Waiting: text})
+			u.uses[name].told = volumes.CSINews{Volume: name, Waiting: text}
+			a.say(t.Pod, volumes.CSINews{Volume: name, Failure: text, Waiting: text})
 		}
 	}
-}
-
-// usesOf are the volumes of the pod that are one publication, by their names in order: a claim can be named twice.
-func (u *user) usesOf(k decide.Key, t decide.Target) (out []string) {
-	if u == nil {
-		return nil
-	}
-	for name, w := range u.uses { // order-free: sorted
-		if s := w.spec; s.Key == k && s.Target == t {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// tell tells the pods of a volume how far it is.
-func (a *actor) tell(v *volume) {
-	env := a.env(v)
-	for _, t := range inOrder(v.Targets) {
-		u := a.pods[t.Pod]
-		switch {
-		case u == nil:
-		case u.going:
-			a.tellGoing(t.Pod, v.Waits(t, env))
-		default:
-			for _, name := range u.usesOf(v.Key, t) {
-				a.answer(v, env, t.Pod, name, u.uses[name])
-			}
-		}
-	}
-}
-
-// walked tells the pod how far the change of its volume's group is.
-func (a *actor) walked(m walked) {
-	v := a.volumes.get(m.key)
-	if v != nil && v.Busy != nil && v.Busy.Op == decide.PublishVolume && v.Busy.Target == m.target {
-		v.Walk = decide.Walk{Reports: v.Walk.Reports + 1, Files: m.files}
-		a.tell(v)
-	}
-}
-
-// answer tells a pod of one volume, if that is new.
-func (a *actor) answer(v *volume, env decide.Env, uid types.UID, name string, w *use) {
-	t := w.spec.Target
-	now := volumes.CSIAnswer{UID: uid, Volume: name}
-	path := v.paths[t]
-	if path != "" && v.Ready(t) {
-		now.Path = path
-	} else {
-		now.Waiting = v.Waits(t, env)
-		now.Unattached = env.Driver != nil && env.Driver.Attach && !env.Attached && !v.Inline && !v.Attached
-		if v.Busy != nil && v.Busy.Target == t {
-			now.Walk = v.Walk
-		}
-		if why := a.deps.NotAttached; why != "" && env.Driver != nil && env.Driver.Attach && !env.Attached && !v.Inline {
-			now.Waiting = why
-		}
-		if now.Waiting == "" {
-			now.Waiting = w.told.Waiting // why it has failed last
-		}
-	}
-	if w.told != now {
-		w.told = now
-		a.deps.Answer(now)
-	}
-}
-
-// tellGoing tells a pod that it has released all, or what that waits for.
-func (a *actor) tellGoing(uid types.UID, waits string) {
-	u := a.pods[uid]
-	if u == nil || !u.going || !a.known {
-		return
-	}
-	if len(a.volumes.of(uid)) > 0 {
-		if waits != "" && waits != u.waits {
-			u.waits = waits
-			a.deps.Answer(volumes.CSIAnswer{UID: uid, Waiting: waits})
-		}
-		return
-	}
-	delete(a.pods, uid)
-	a.deps.Released(uid)
 }

@@ -22,20 +22,31 @@ type CSI interface {
 	Release(ReleaseCSI)
 }
 
-// UseCSI asks for one volume of a pod. It is answered with CSIAnswer each time, and again when something changes.
+// UseCSI asks for volumes of a pod: in one message, because a pod may have more of them than a mailbox has places. It
+// is answered with CSIAnswer each time, and again when something changes.
 type UseCSI struct {
-	Pod    *v1.Pod
-	Volume string
-	Spec   *csi.Spec
+	Pod     *v1.Pod
+	Volumes []CSIVolume
+}
+
+// CSIVolume is one of them. Name is that in the pod.
+type CSIVolume struct {
+	Name string
+	Spec *csi.Spec
 }
 
 // ReleaseCSI says that nothing of a pod runs: its volumes are to be unpublished. It is answered with CSIReleased.
 type ReleaseCSI struct{ UID types.UID }
 
-// CSIAnswer says how far a volume of a pod is; with an empty Volume, how far ReleaseCSI is. From csi. Lost: answered
+// CSIAnswer says what is new of the volumes of a pod, in the order in which that became known. From csi. Lost: answered
 // again when asked. Late: the newest counts.
 type CSIAnswer struct {
-	UID    types.UID
+	UID  types.UID
+	News []CSINews
+}
+
+// CSINews says how far one volume is; with an empty Volume, how far ReleaseCSI is.
+type CSINews struct {
 	Volume string
 	// Path is where it is, empty if it is not there.
 	Path string
@@ -63,6 +74,7 @@ func (a *volumes) useCSI(p *volumed) {
 	if a.deps.CSI == nil || p.pod == nil || p.down || !p.prepared {
 		return
 	}
+	var out []CSIVolume
 	for i := range p.plan {
 		m := &p.plan[i]
 		if p.asked.Has(m.Name) {
@@ -77,7 +89,10 @@ func (a *volumes) useCSI(p *volumed) {
 			p.failures.Delete(key)
 			p.pending = false // the pod was told of the failure
 		}
-		a.deps.CSI.Use(UseCSI{Pod: p.pod, Volume: m.Name, Spec: spec})
+		out = append(out, CSIVolume{m.Name, spec})
+	}
+	if len(out) > 0 {
+		a.deps.CSI.Use(UseCSI{Pod: p.pod, Volumes: out})
 	}
 }
 
@@ -116,48 +131,59 @@ func (a *volumes) releaseCSI(p *volumed, uid types.UID) bool {
 
 func (a *volumes) csiAnswer(ctx *kernel.Context[Message], m CSIAnswer) {
 	p := a.pods[m.UID]
-	if p == nil || (m.Volume == "") != p.down {
+	if p == nil {
 		return
 	}
-	key := call{mount, m.Volume}
+	tells := false
+	for _, n := range m.News {
+		tells = a.csiNews(ctx, p, n) || tells
+	}
+	if tells {
+		a.tell(p)
+	}
+}
+
+// csiNews notes how far a volume is, and reports whether the pod is to be told of it.
+func (a *volumes) csiNews(ctx *kernel.Context[Message], p *volumed, n CSINews) bool {
+	of := p.named(n.Volume)
+	if (n.Volume == "") != p.down || of == nil && !p.down {
+		return false
+	}
+	key := call{mount, n.Volume}
 	if p.down {
 		key = call{unmount, ""}
 	}
-	of := p.named(m.Volume)
-	if of == nil && !p.down {
-		return
-	}
-	p.csiWaits.Set(m.Volume, m.Waiting)
-	p.unattached.Set(m.Volume, m.Unattached)
+	p.csiWaits.Set(n.Volume, n.Waiting)
+	p.unattached.Set(n.Volume, n.Unattached)
 	switch {
-	case m.Walk.Reports > 0 && m.Failure == "" && m.Path == "":
-		if p.walked.At(m.Volume) != m.Walk {
-			a.walked(ctx, p, m.Volume, m.Walk)
-			return
+	case n.Walk.Reports > 0 && n.Failure == "" && n.Path == "":
+		if p.walked.At(n.Volume) != n.Walk {
+			a.walked(ctx, p, n.Volume, n.Walk)
+			return false
 		}
-	case m.Failure != "" && m.Path != "":
-		a.event(ctx, p, of.Reason(), m.Failure)
-		return
-	case m.Failure != "":
+	case n.Failure != "" && n.Path != "":
+		a.event(ctx, p, of.Reason(), n.Failure)
+		return false
+	case n.Failure != "":
 		f := p.failures.At(key)
 		f.count++
-		f.at, f.message, f.obstacle = ctx.Now(), m.Failure, false
+		f.at, f.message, f.obstacle = ctx.Now(), n.Failure, false
 		p.failures.Set(key, f)
 		reason := "FailedUnMount"
 		if !p.down {
 			reason = of.Reason()
 		}
-		a.event(ctx, p, reason, m.Failure)
-	case m.Path != "":
-		if !p.paths.Has(m.Volume) {
-			a.mapped(ctx, p, m.Volume, m.Path)
-			a.sized(ctx, p, m.Volume, 0)
+		a.event(ctx, p, reason, n.Failure)
+	case n.Path != "":
+		if !p.paths.Has(n.Volume) {
+			a.mapped(ctx, p, n.Volume, n.Path)
+			a.sized(ctx, p, n.Volume, 0)
 		}
 		p.failures.Delete(key)
-		p.stands(m.Volume, m.Path)
-		p.walked.Delete(m.Volume)
+		p.stands(n.Volume, n.Path)
+		p.walked.Delete(n.Volume)
 	}
-	a.tell(p)
+	return true
 }
 
 func (a *volumes) csiReleased(ctx *kernel.Context[Message], uid types.UID) {

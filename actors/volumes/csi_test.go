@@ -1,15 +1,18 @@
 package volumes_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/volumes"
+	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
@@ -17,7 +20,16 @@ import (
 type plays struct{ *rig }
 
 // Use implements volumes.CSI.
-func (p plays) Use(m volumes.UseCSI) { p.Say("csi: use %s of %s", m.Spec.Driver, m.Pod.UID) }
+func (p plays) Use(m volumes.UseCSI) {
+	for _, v := range m.Volumes {
+		p.Say("csi: use %s of %s", v.Spec.Driver, m.Pod.UID)
+	}
+}
+
+// news is what csi says of volumes of a pod.
+func news(uid types.UID, all ...volumes.CSINews) volumes.CSIAnswer {
+	return volumes.CSIAnswer{UID: uid, News: all}
+}
 
 // Release implements volumes.CSI.
 func (p plays) Release(m volumes.ReleaseCSI) { p.Say("csi: release %s", m.UID) }
@@ -34,21 +46,20 @@ func TestCSI(t *testing.T) {
 	r.actor.Tell(m)
 	r.host.Answer(nil, "prepare a", "mount a/one")
 	r.WantByListener("asked", "csi: use d of a", "host: prepare a", "host: mount a/one")
-	tell := func(a volumes.CSIAnswer) {
-		a.UID = "a"
-		r.actor.Tell(a)
+	tell := func(n volumes.CSINews) {
+		r.actor.Tell(news("a", n))
 		r.Settle()
 	}
-	tell(volumes.CSIAnswer{Volume: "disk", Failure: "no disk", Waiting: "no disk"})
+	tell(volumes.CSINews{Volume: "disk", Failure: "no disk", Waiting: "no disk"})
 	r.WantByListener("a failure", "a: failed: no disk")
 	r.events.Want("an event", "a: FailedMount: no disk")
 	r.actor.Tell(volumes.CSIRestarted{})
-	tell(volumes.CSIAnswer{Volume: "disk", Path: "/disk"})
+	tell(volumes.CSINews{Volume: "disk", Path: "/disk"})
 	r.WantByListener("asked again, and up", "a: up one=/one disk=/disk", "csi: use d of a")
 	r.actor.Tell(unmounts(m))
 	r.Advance(10 * time.Second)
 	r.WantByListener("nothing is unmounted", "a: pending, going: its volumes are being unmounted since 00:00:00 UTC; CSI drivers have not unpublished them", "csi: release a")
-	tell(volumes.CSIAnswer{Waiting: "it hangs"})
+	tell(volumes.CSINews{Waiting: "it hangs"})
 	r.WantByListener("what it waits for", "a: pending, going: its volumes are being unmounted since 00:00:00 UTC: it hangs")
 	r.actor.Tell(volumes.CSIReleased{UID: "a"})
 	r.host.Answer(nil, "unmount a")
@@ -63,11 +74,11 @@ func TestCSIRepeatFails(t *testing.T) {
 	m := r.placed("a", true)
 	r.actor.Tell(m)
 	r.host.Answer(nil, "prepare a")
-	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/data"})
+	r.actor.Tell(news("a", volumes.CSINews{Volume: "data", Path: "/data"}))
 	r.Settle()
 	r.Forget()
 	r.events.Forget()
-	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/data", Failure: "no token"})
+	r.actor.Tell(news("a", volumes.CSINews{Volume: "data", Path: "/data", Failure: "no token"}))
 	r.Settle()
 	r.WantByListener("it is up")
 	r.events.Want("people are told", "a: FailedMount: no token")
@@ -85,7 +96,7 @@ func TestCSIDevice(t *testing.T) {
 	r.actor.Tell(m)
 	r.host.Answer(nil, "prepare a")
 	for range 2 {
-		r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/publish/pv/a"})
+		r.actor.Tell(news("a", volumes.CSINews{Volume: "data", Path: "/publish/pv/a"}))
 		r.Settle()
 	}
 	r.events.Want("it is there", `a: SuccessfulMountVolume: MapVolume.MapPodDevice succeeded for volume "pv" globalMapPath "/publish/pv"`)
@@ -112,6 +123,49 @@ func TestAskedAgainInOrder(t *testing.T) {
 	r.Want("asked again", again...)
 }
 
+// TestAskedAtOnce: csi is asked for all volumes of a pod in one message, however many the pod has, and after its restart as
+// well: they may be more than its mailbox has places.
+func TestAskedAtOnce(t *testing.T) {
+	r := newRig(t)
+	var asked []int
+	r.deps.CSI = counting{plays{r}, &asked}
+	m := r.mounts("a", "")
+	for i := range 50 {
+		m.Pod.Spec.Volumes = append(m.Pod.Spec.Volumes, v1.Volume{Name: fmt.Sprint("v", i), VolumeSource: v1.VolumeSource{
+			CSI: &v1.CSIVolumeSource{Driver: "d"},
+		}})
+	}
+	podtest.UseVolumes(&m.Pod.Spec)
+	r.actor.Tell(m)
+	r.host.Answer(nil, "prepare a")
+	r.actor.Tell(volumes.CSIRestarted{})
+	r.Settle()
+	r.Forget()
+	check.Same(t, asked, []int{50, 50}, "volumes in each message to csi")
+	up := make([]volumes.CSINews, 50)
+	for i := range up {
+		up[i] = volumes.CSINews{Volume: fmt.Sprint("v", i), Path: "/v"}
+	}
+	r.actor.Tell(news("a", up...))
+	r.Settle()
+	lines := r.Lines()
+	check.Equal(t, len(lines), 1, "messages to the pod")
+	check.Has(t, lines[0], "a: up v0=/v", "what it is told")
+	r.Forget()
+}
+
+// counting notes how many volumes each message asks for.
+type counting struct {
+	plays
+	asked *[]int
+}
+
+// Use implements volumes.CSI.
+func (c counting) Use(m volumes.UseCSI) {
+	*c.asked = append(*c.asked, len(m.Volumes))
+	c.plays.Use(m)
+}
+
 // badly is the same request, after the claim has gone bad.
 func badly(m volumes.Mount) volumes.Mount {
 	ref := podobjects.Ref{Kind: podobjects.Claim, Namespace: "default", Name: "c"}
@@ -134,11 +188,11 @@ func TestClaimMended(t *testing.T) {
 		`unattached volumes=[], failed to process volumes=[data]: error processing PVC default/c: PVC is not bound: its phase is "Lost"`)
 	r.actor.Tell(m)
 	r.Settle()
-	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Waiting: "it is not attached"})
+	r.actor.Tell(news("a", volumes.CSINews{Volume: "data", Waiting: "it is not attached"}))
 	r.WantByListener("mended", "csi: use d of a", "a: pending")
 	r.Advance(10 * time.Second)
 	r.WantByListener("what it waits for", `a: pending: waiting for volume "data" since 00:00:00 UTC: it is not attached`)
-	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Waiting: "it is not attached", Unattached: true})
+	r.actor.Tell(news("a", volumes.CSINews{Volume: "data", Waiting: "it is not attached", Unattached: true}))
 	r.Settle()
 	r.events.Forget()
 	r.Advance(113 * time.Second)
@@ -171,7 +225,7 @@ func TestAskedAgainWithoutClaim(t *testing.T) {
 	m := r.placed("a", true)
 	r.actor.Tell(m)
 	r.host.Answer(nil, "prepare a")
-	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/data"})
+	r.actor.Tell(news("a", volumes.CSINews{Volume: "data", Path: "/data"}))
 	r.WantByListener("up", "host: prepare a", "csi: use d of a", "a: up data=/data")
 	got.Size = 1024
 	r.actor.Tell(badly(m))
@@ -207,6 +261,6 @@ type noting struct {
 
 // Use implements volumes.CSI.
 func (n noting) Use(m volumes.UseCSI) {
-	*n.got = m.Spec
+	*n.got = m.Volumes[len(m.Volumes)-1].Spec
 	n.plays.Use(m)
 }

@@ -196,7 +196,7 @@ func TestCSIStaysReadOnly(t *testing.T) {
 		r.actor.Tell(m)
 		r.host.Answer(nil, "prepare a")
 		for range 2 {
-			r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/data"})
+			r.actor.Tell(news("a", volumes.CSINews{Volume: "data", Path: "/data"}))
 			r.Settle()
 		}
 		want := []string{"a: " + isReadOnly, toClaim + isReadOnly}

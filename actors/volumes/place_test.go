@@ -69,7 +69,7 @@ func TestElsewhere(t *testing.T) {
 			}
 			r.Settle()
 			if ofCSI {
-				r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "data", Path: "/data"})
+				r.actor.Tell(news("a", volumes.CSINews{Volume: "data", Path: "/data"}))
 			} else {
 				r.host.Answer(nil, "mount a/data")
 			}

@@ -59,13 +59,13 @@ func TestWalkOfCSI(t *testing.T) {
 	r.actor.Tell(m)
 	r.host.Answer(nil, "prepare a")
 	for _, w := range []csi.Walk{{Reports: 1, Files: 5}, {Reports: 1, Files: 5}, {Reports: 2, Files: 6}, {Reports: 3, Files: 6}} {
-		r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "disk", Waiting: "it is being walked", Walk: w})
+		r.actor.Tell(news("a", volumes.CSINews{Volume: "disk", Waiting: "it is being walked", Walk: w}))
 		r.Settle()
 	}
 	const before, after = `a: VolumePermissionChangeInProgress: Setting volume ownership of "disk" takes long: its files are being given ` +
 		"to the group of the pod (fsGroup 7), ", " of them so far. With fsGroupChangePolicy OnRootMismatch it is done once, and not for each pod"
 	r.events.Want("each report", before+"5"+after, before+"6"+after, before+"6"+after)
-	r.actor.Tell(volumes.CSIAnswer{UID: "a", Volume: "disk", Path: "/disk"})
+	r.actor.Tell(news("a", volumes.CSINews{Volume: "disk", Path: "/disk"}))
 	r.Settle()
 	r.WantByListener("done", "csi: use d of a", "host: prepare a", "a: up disk=/disk")
 }

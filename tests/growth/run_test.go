@@ -10,9 +10,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/linear"
 )
@@ -47,7 +49,7 @@ func run(t *testing.T, s *Shape, n int) costs {
 	registry := simcri.NewRegistry()
 	registry.Put(PrivateImage, simcri.RegistryImage{Credential: &port.ImageAuth{Username: "u", Password: "none"}})
 	w := check.Value(sim.New(sim.Config{
-		Seed: 1, Bare: true, Services: true, Registry: registry, MailboxLimit: 1 << 20,
+		Seed: 1, Bare: true, Services: true, Registry: registry,
 		Hooks: sim.Hooks{Around: func(_, actor string, m any, handled bool) {
 			if !handled {
 				begun = linear.CPU()
@@ -63,7 +65,7 @@ func run(t *testing.T, s *Shape, n int) costs {
 	}))(t)
 	node := check.Value(w.AddNode(sim.NodeSpec{
 		Name: "n", Allocatable: roomy, Cgroups: true, Files: true, PullRecords: true,
-		CSI: nil, Starts: 64,
+		CSI: map[string]machine.CSIDriver{Driver: {Usage: &csi.Usage{}}}, Starts: 64,
 	}))(t)
 	w.Advance(5 * time.Second)
 	p := Base("greedy")
@@ -86,6 +88,7 @@ func run(t *testing.T, s *Shape, n int) costs {
 	check.Fatal(t, w.API().Delete(port.APIDelete{Key: key}))
 	w.Advance(10 * time.Second)
 	node.KillAgent()
+	check.Equal(t, w.System().Dropped(), 0, "messages that a full mailbox dropped")
 	return out
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -189,6 +190,20 @@ func credentials(p *v1.Pod, n int) []port.APIObject {
 
 // PrivateImage needs credentials that no pod has.
 const PrivateImage = "private.test/app:1"
+
+// Driver is a CSI driver of the node. It attaches nothing, because a node alone has no controller that does.
+const Driver = "csi.example.com"
+
+func inline(driver string) v1.VolumeSource { return v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: driver}} }
+
+func theDriver(int) []port.APIObject {
+	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: Driver}}
+	d.Spec.AttachRequired = new(false)
+	d.Spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{
+		storagev1.VolumeLifecycleEphemeral, storagev1.VolumeLifecyclePersistent,
+	}
+	return []port.APIObject{d}
+}
 
 func term(i int) v1.NodeSelectorTerm {
 	return v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{
