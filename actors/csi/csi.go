@@ -21,7 +21,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		return &actor{
 			deps: deps, drivers: map[string]*driver{}, volumes: newIndex(), pods: map[types.UID]*user{},
-			infos: map[string]*decide.Info{}, said: map[decide.Key]bool{},
+			infos: map[string]*decide.Info{}, said: map[decide.Key]bool{}, figures: map[string]*figures{},
 		}
 	}
 }
@@ -32,9 +32,7 @@ type actor struct {
 	known   bool
 	loading kernel.EffectID
 	volumes index
-	// stale: which volumes may be in use may have changed since nodestatus was told.
-	stale bool
-	pods  map[types.UID]*user
+	pods    map[types.UID]*user
 	// toTell are pods of which something is new since this message came.
 	toTell  []types.UID
 	drivers map[string]*driver
@@ -47,8 +45,11 @@ type actor struct {
 	node *v1.Node
 	// reported and attached are the volumes that the status of node names, in use and attached.
 	reported, attached map[v1.UniqueVolumeName]bool
-	// inUse is what nodestatus was told, nil before. It is sorted.
-	inUse []v1.UniqueVolumeName
+	// inUse are the volumes that nodestatus was told of, or is about to be; nil before. touched are those of which
+	// something else may have to be told. inUseLater: it is told in a while.
+	inUse      map[v1.UniqueVolumeName]bool
+	touched    []*volume
+	inUseLater bool
 	// infos are what drivers say of this node, or said before they went; nil for one that has not come back. version
 	// counts changes, written is what the apiserver has. showing is the effect under way.
 	infos            map[string]*decide.Info
@@ -57,8 +58,8 @@ type actor struct {
 	showFailures     int
 	// checked is when what the apiserver has was compared last.
 	checked time.Time
-	// measureAgain ends the wait for the next look at which figures are due; nil for none.
-	measureAgain func() bool
+	// figures are by driver.
+	figures map[string]*figures
 	// lost are staged volumes that are looked for in the status of the Node.
 	lost []decide.Lost
 	// said are volumes without a driver that people were told of.
@@ -81,7 +82,7 @@ type volume struct {
 	timerAt time.Time
 	// until is when a publication under way is given up if no pod needs it any more; zero: the call is another one.
 	until time.Time
-	// paths are where it is published, turns when its figures were asked for there.
+	// paths are where it is published, turns when its figures are asked for there.
 	paths map[decide.Target]string
 	turns map[decide.Target]*turn
 }
@@ -157,13 +158,16 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.hide(ctx, m)
 	case showAgain:
 		a.show(ctx)
+	case showInUse:
+		a.inUseLater = false
+		a.tellInUse()
 	case sized:
 		a.sized(ctx, m)
 	case measured:
 		a.measured(ctx, m)
 	case measure:
-		a.measureAgain = nil
-		a.measure(ctx)
+		a.figures[m.driver].timer = nil
+		a.measure(ctx, m.driver)
 	case look:
 		ctx.After(lookEvery, look{})
 		a.look(ctx)
@@ -179,19 +183,14 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.deps.ResendNode()
 		a.deps.Restarted()
 	}
-	for a.stale {
-		a.stale = false
-		for _, v := range a.showInUse() {
-			a.advance(ctx, v)
-		}
-	}
+	a.showInUse(ctx)
 	a.tellAll(ctx)
 }
 
 // resend tells nodestatus what it may not know any more.
 func (a *actor) resend() {
 	if a.inUse != nil {
-		a.deps.InUse(a.inUse)
+		a.tellInUse()
 	}
 	if a.written > 0 {
 		a.deps.Written()
@@ -238,14 +237,14 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 	for _, text := range m.unreadable {
 		unreadable(ctx, text)
 	}
-	a.known, a.lost, a.stale = true, m.lost, true
+	a.known, a.lost = true, m.lost
 	for _, f := range m.found {
 		v := a.volume(f.Key, f.Inline)
 		if f.Target.Pod == "" {
 			v.FoundStaged(f)
 		} else {
 			v.FoundPublished(f)
-			a.volumes.publishes(f.Target.Pod, v)
+			a.volumes.note(v, f.Target)
 		}
 	}
 	a.findLost(ctx)
@@ -272,7 +271,7 @@ func (a *actor) volume(k decide.Key, inline bool) *volume {
 			turns: map[decide.Target]*turn{},
 		}
 		a.volumes.add(v)
-		a.stale = true
+		a.touched = append(a.touched, v)
 	}
 	return v
 }
@@ -289,7 +288,7 @@ func (a *actor) advance(ctx *kernel.Context[Message], v *volume) {
 	if !a.known {
 		return
 	}
-	a.stale = true
+	a.touched = append(a.touched, v)
 	step, is, next := v.Next(ctx.Now(), a.env(v))
 	switch {
 	case is:
@@ -305,6 +304,7 @@ func (a *actor) advance(ctx *kernel.Context[Message], v *volume) {
 	}
 	v.giveUp(ctx)
 	a.tell(v)
+	a.measurable(ctx, v)
 }
 
 // giveUp ends a publication that no pod needs any more, before its deadline: the pod could not go before. It counts as
@@ -342,8 +342,7 @@ func (a *actor) env(v *volume) decide.Env {
 		e.Republish = republishEvery
 	}
 	if a.node != nil {
-		_, told := slices.BinarySearch(a.inUse, v.name)
-		e.Reported, e.Attached = told && a.reported[v.name], a.attached[v.name]
+		e.Reported, e.Attached = a.inUse[v.name] && a.reported[v.name], a.attached[v.name]
 	}
 	return e
 }
@@ -380,6 +379,7 @@ func (a *actor) sweep(ctx *kernel.Context[Message], pods map[types.UID]bool) {
 		for t, p := range v.Targets { // order-free: each on its own
 			if p.Want == decide.Kept && !pods[t.Pod] {
 				v.Release(t)
+				a.volumes.note(v, t)
 			}
 			left = left || p.Want == decide.Released
 		}

@@ -210,6 +210,5 @@ func (a *actor) told(ctx *kernel.Context[Message], m told) {
 	for _, name := range slices.Sorted(maps.Keys(a.drivers)) {
 		a.keepAsking(ctx, a.drivers[name])
 	}
-	a.stale = true
 	a.advanceAll(ctx)
 }

@@ -3,12 +3,9 @@ package csi
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -38,7 +35,7 @@ const (
 func (a *actor) lookAtAttachments(ctx *kernel.Context[Message]) {
 	for _, v := range a.volumes.all() {
 		k := v.Key
-		if env := a.env(v); v.examining != 0 || !v.MayBeExhausted(env) || len(a.waiting(ctx, k)) == 0 {
+		if env := a.env(v); v.examining != 0 || !v.MayBeExhausted(env) || len(a.waiting(ctx, v)) == 0 {
 			continue
 		}
 		api, key := a.deps.API, port.APIKey{Kind: port.VolumeAttachmentKind, Name: decide.AttachmentName(k, a.deps.Node)}
@@ -57,14 +54,11 @@ func (a *actor) lookAtAttachments(ctx *kernel.Context[Message]) {
 	}
 }
 
-// waiting are the pods that have waited long for a volume, in order.
-func (a *actor) waiting(ctx *kernel.Context[Message], k decide.Key) (out []types.UID) {
-	for _, uid := range a.users() {
-		for _, w := range a.pods[uid].uses { // order-free: any
-			if w.spec.Key == k && ctx.Now().Sub(w.since) >= attachPatience {
-				out = append(out, uid)
-				break
-			}
+// waiting are the uses of a volume that have waited long, one of each pod.
+func (a *actor) waiting(ctx *kernel.Context[Message], v *volume) (out []named) {
+	for _, w := range a.usesOf(v) {
+		if n := len(out); ctx.Now().Sub(w.since) >= attachPatience && (n == 0 || out[n-1].pod.UID != w.pod.UID) {
+			out = append(out, w)
 		}
 	}
 	return out
@@ -85,18 +79,10 @@ func (a *actor) exhausted(ctx *kernel.Context[Message], m exhausted) {
 		d.askNot()
 		a.ask(ctx, d)
 	}
-	for _, uid := range a.waiting(ctx, m.key) {
-		u := a.pods[uid]
-		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
-			if w := u.uses[name]; w.spec.Key == m.key {
-				why := fmt.Sprintf("Node has reached its volume attachment limit, rejecting pod. unattached volumes=[%s]: %s",
-					name, m.text)
-				a.deps.Events.Record(port.Event{
-					Pod: w.pod, Warning: true, Reason: LimitExceeded, Message: why, At: ctx.Now(),
-				})
-				a.deps.Reject(w.pod, LimitExceeded, why, ctx.Now())
-				break
-			}
-		}
+	for _, w := range a.waiting(ctx, v) {
+		why := fmt.Sprintf("Node has reached its volume attachment limit, rejecting pod. unattached volumes=[%s]: %s",
+			w.name, m.text)
+		a.deps.Events.Record(port.Event{Pod: w.pod, Warning: true, Reason: LimitExceeded, Message: why, At: ctx.Now()})
+		a.deps.Reject(w.pod, LimitExceeded, why, ctx.Now())
 	}
 }

@@ -99,15 +99,10 @@ func (a *actor) expanded(ctx *kernel.Context[Message], v *volume, size int64, er
 		return decide.Worked // nobody waits for it
 	}
 	var claim port.Event // one is enough for it
-	for _, uid := range a.users() {
-		uses := a.pods[uid].uses
-		for _, name := range slices.Sorted(maps.Keys(uses)) {
-			if w := uses[name]; w.spec.Key == v.Key {
-				e := expand.Event(w.pod, w.spec.Name, name, err, ctx.Now())
-				a.deps.Events.Record(e)
-				claim = expand.ToClaim(e, claimKey(w.spec), w.spec.ClaimUID)
-			}
-		}
+	for _, w := range a.usesOf(v) {
+		e := expand.Event(w.pod, w.spec.Name, w.name, err, ctx.Now())
+		a.deps.Events.Record(e)
+		claim = expand.ToClaim(e, claimKey(w.spec), w.spec.ClaimUID)
 	}
 	if err == nil && claim.Of != nil {
 		a.deps.Events.Record(claim)

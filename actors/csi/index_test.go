@@ -27,37 +27,47 @@ func TestIndex(t *testing.T) {
 			v = &volume{Volume: decide.NewVolume(k, false)}
 			all[k] = v
 			x.add(v)
-		case rand.IntN(4) == 0:
+		case len(v.Targets) == 0:
 			delete(all, k)
 			x.remove(k)
 		case rand.IntN(2) == 0:
 			v.FoundPublished(decide.Found{Key: k, Target: at})
-			x.publishes(uid, v)
+			x.note(v, at)
 		default:
 			delete(v.Targets, at)
+			x.note(v, at)
 		}
 		if !slices.Equal(walked, before) {
 			t.Fatalf("step %d: a walk was changed", step)
 		}
-		var want, of []*volume
+		var want, there []*volume
+		var of []publication
 		for _, v := range all { // order-free: sorted
 			want = append(want, v)
-			if len(targets(v, uid)) > 0 {
-				of = append(of, v)
+		}
+		slices.SortFunc(want, inKeyOrder)
+		for _, v := range want {
+			for _, t := range inOrder(v.Targets) {
+				if t.Pod == uid {
+					of = append(of, publication{v, t})
+				}
+			}
+			if v.Targets[at] != nil {
+				there = append(there, v)
 			}
 		}
-		inOrder := func(a, b *volume) int { return a.Compare(b.Key) }
-		slices.SortFunc(want, inOrder)
-		slices.SortFunc(of, inOrder)
-		if !slices.Equal(x.all(), want) || !slices.Equal(x.of(uid), of) || x.get(k) != all[k] {
-			t.Fatalf("step %d: %v and %v of %s; want %v and %v", step, x.all(), x.of(uid), uid, want, of)
+		beside := slices.SortedFunc(slices.Values(x.at(at)), inKeyOrder)
+		if !slices.Equal(x.all(), want) || !slices.Equal(x.of(uid), of) || !slices.Equal(beside, there) ||
+			x.has(uid) != (len(of) > 0) || x.get(k) != all[k] {
+			t.Fatalf("step %d: %v, %v of %s, and %v; want %v, %v and %v", step, x.all(), x.of(uid), uid, beside, want, of, there)
 		}
 	}
-	for k := range all { // order-free: all of them
+	for k, v := range all { // order-free: all of them
+		for _, t := range inOrder(v.Targets) {
+			delete(v.Targets, t)
+			x.note(v, t)
+		}
 		x.remove(k)
 	}
-	for i := range 4 {
-		x.of(types.UID(fmt.Sprint("u", i)))
-	}
-	check.AtMost(t, len(x.byKey)+len(x.order)+len(x.byPod), 0, "left: %+v", x)
+	check.AtMost(t, len(x.byKey)+len(x.all())+len(x.byPod), 0, "left: %+v", x)
 }

@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -11,15 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/csi"
+	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/volumes"
 	"github.com/troupe-dev/troupe/tests/check"
+	"github.com/troupe-dev/troupe/tests/linear"
 )
 
-// ofPods is a driver of inline volumes.
-var ofPods = storagev1.CSIDriverSpec{
-	AttachRequired: new(false), VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral},
-}
+// ofPods is a driver of inline volumes as well.
+var ofPods = storagev1.CSIDriverSpec{AttachRequired: new(false), VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{
+	storagev1.VolumeLifecycleEphemeral, storagev1.VolumeLifecyclePersistent,
+}}
 
 // useMany has a pod ask for n inline volumes at once.
 func (r *rig) useMany(pod string, n int) {
@@ -68,4 +71,118 @@ func TestToldAtOnce(t *testing.T) {
 		r.release("a")
 		told("of what the release waits for only the newest counts", 1, 1)
 	}
+}
+
+// eachAsked has a pod ask for n inline volumes, one after the other.
+func (r *rig) eachAsked(pod string, n int) {
+	for i := range n {
+		s := spec(pod, fmt.Sprint("h", i))
+		s.Inline = true
+		r.use(s)
+	}
+}
+
+// TestManyInlineVolumes: each inline volume of a pod costs the same, however many the pod has. Its driver is not there.
+func TestManyInlineVolumes(t *testing.T) {
+	linear.Held(t, 500, func(n int) func() {
+		r := newRig(t)
+		r.objects.Tell(port.APIReplaced{})
+		return func() {
+			r.eachAsked("greedy", n)
+			r.useMany("other", n)
+			r.Advance(time.Minute) // a sweep
+			r.release("greedy")
+			r.release("other")
+			r.Forget()
+		}
+	})
+}
+
+// atOnce answers all calls of drivers at once.
+type atOnce struct{ *rig }
+
+func (atOnce) NodeInfo(_ context.Context, _ port.CSIDriver, done func(decide.Info, error)) {
+	done(decide.Info{NodeID: "id"}, nil)
+}
+
+func (atOnce) StageVolume(_ context.Context, _ port.CSIDriver, _ decide.Stage, done func(error)) {
+	done(nil)
+}
+
+func (atOnce) PublishVolume(
+	_ context.Context, _ port.CSIDriver, _ decide.Publish, _ port.Walked, done func(string, error),
+) {
+	done("/v", nil)
+}
+
+func (atOnce) UnpublishVolume(_ context.Context, _ port.CSIDriver, _ decide.Found, done func(error)) {
+	done(nil)
+}
+
+func (atOnce) UnstageVolume(_ context.Context, _ port.CSIDriver, _ decide.Found, done func(error)) {
+	done(nil)
+}
+
+func (a atOnce) VolumeStats(_ context.Context, _ port.CSIDriver, _ decide.Measure, done func(decide.Usage, error)) {
+	a.measured++
+	done(decide.Usage{}, nil)
+}
+
+// TestManyPublished: so does each that is published, whose figures are asked for, and that goes; and each that is attached
+// and staged before.
+func TestManyPublished(t *testing.T) {
+	for name, attached := range map[string]bool{"inline": false, "attached": true} {
+		t.Run(name, func(t *testing.T) {
+			linear.Held(t, 250, func(n int) func() {
+				r := newRig(t, func(r *rig) { r.period, r.drivers = time.Minute, atOnce{r} })
+				r.register(storagev1.CSIDriverSpec{AttachRequired: &attached, VolumeLifecycleModes: ofPods.VolumeLifecycleModes})
+				handles := make([]string, n)
+				for i := range handles {
+					handles[i] = fmt.Sprint("h", i)
+					va := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{
+						Name: decide.AttachmentName(decide.Key{Driver: driver, Handle: handles[i]}, "n"),
+					}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}
+					r.stored[port.APIKeyOf(va)] = va
+				}
+				r.nodeSays(nil, nil)
+				return func() {
+					if attached {
+						for _, h := range handles {
+							r.use(spec("greedy", h))
+						}
+						r.nodeSays(handles, handles)
+					} else {
+						r.eachAsked("greedy", n)
+					}
+					r.Advance(5*time.Minute + time.Second)
+					check.Equal(t, r.measured, 6*n, "figures")
+					r.release("greedy")
+					r.Settle()
+					check.Equal(t, r.Count("volumes: greedy released"), 1, "it goes")
+					r.Forget()
+				}
+			})
+		})
+	}
+}
+
+// TestManyOfOneClaim: so does each volume of a pod that is of the same claim.
+func TestManyOfOneClaim(t *testing.T) {
+	linear.Held(t, 1000, func(n int) func() {
+		r := newRig(t, func(r *rig) { r.period, r.drivers = time.Minute, atOnce{r} })
+		r.register(notAttached)
+		r.nodeSays(nil, nil)
+		m := volumes.UseCSI{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "a"}}}
+		for i := range n {
+			m.Volumes = append(m.Volumes, volumes.CSIVolume{Name: fmt.Sprint("v", i), Spec: spec("a", "v")})
+		}
+		return func() {
+			for range 3 {
+				r.actor.Tell(csi.Use{UseCSI: m})
+				r.Advance(time.Minute)
+			}
+			r.release("a")
+			r.Forget()
+		}
+	})
 }

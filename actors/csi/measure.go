@@ -3,7 +3,6 @@ package csi
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
@@ -21,8 +20,8 @@ type measured struct {
 	err    error
 }
 
-// measure is this actor's own timer for asking drivers for figures.
-type measure struct{}
+// measure is this actor's own timer for asking a driver for figures.
+type measure struct{ driver string }
 
 func (measured) isCSIMessage() {}
 func (measure) isCSIMessage()  {}
@@ -30,69 +29,61 @@ func (measure) isCSIMessage()  {}
 // mostMeasured is how many volumes a driver is asked about at once. One that hangs holds up its own figures.
 const mostMeasured = 4
 
-// turn is when a publication was last measured.
+// figures are the turns of the publications of one driver, and the wait for the next of them; timer is nil for none.
+type figures struct {
+	decide.Turns
+	timer   func() bool
+	timerAt time.Time
+}
+
+// turn is that of one publication, and the call under way.
 type turn struct {
 	decide.Turn
 	call kernel.EffectID
 }
 
-// measure asks drivers for the figures of published volumes that are due, but not before their pods may use them. The
-// calls are beside those of the volume's lane: none of them waits for these.
-func (a *actor) measure(ctx *kernel.Context[Message]) {
-	if a.deps.StatsPeriod <= 0 {
+// measurable gives a turn to the publications of a volume that pods may use by now. The calls are beside those of the
+// volume's lane: none of them waits for these.
+func (a *actor) measurable(ctx *kernel.Context[Message], v *volume) {
+	if a.deps.StatsPeriod <= 0 || len(v.turns) == len(v.paths) {
 		return
 	}
-	var next time.Time
-	for all := a.volumes.all(); len(all) > 0; {
-		of := sameDriver(all)
-		all = all[len(of):]
-		if again := a.measureDriver(ctx, of); next.IsZero() || !again.IsZero() && again.Before(next) {
-			next = again
+	f := a.figures[v.Driver]
+	if f == nil {
+		f = &figures{}
+		a.figures[v.Driver] = f
+	}
+	for _, t := range inOrder(v.paths) {
+		if v.turns[t] == nil && v.Ready(t) {
+			v.turns[t] = &turn{Turn: decide.Turn{Key: v.Key, Target: t}}
+			f.Add(&v.turns[t].Turn)
 		}
 	}
-	if a.measureAgain != nil {
-		a.measureAgain()
+	a.measure(ctx, v.Driver)
+}
+
+// measure asks a driver for the figures that are due.
+func (a *actor) measure(ctx *kernel.Context[Message], driver string) {
+	f := a.figures[driver]
+	begin, again := f.Due(ctx.Now(), a.deps.StatsPeriod, mostMeasured)
+	for _, t := range begin {
+		a.askFigures(ctx, a.volumes.get(t.Key), t.Target)
 	}
-	a.measureAgain = nil
-	if !next.IsZero() {
-		a.measureAgain = ctx.After(next.Sub(ctx.Now()), measure{})
+	if !again.IsZero() {
+		f.wake(ctx, driver, again)
 	}
 }
 
-// sameDriver are the first volumes that are all of one driver.
-func sameDriver(all []*volume) []*volume {
-	n := slices.IndexFunc(all, func(v *volume) bool { return v.Driver != all[0].Driver })
-	if n < 0 {
-		return all
-	}
-	return all[:n]
-}
-
-// measureDriver asks one driver for the figures of its published volumes that are due, and returns when the next are;
-// zero: none.
-func (a *actor) measureDriver(ctx *kernel.Context[Message], of []*volume) time.Time {
-	type place struct {
-		v *volume
-		t decide.Target
-	}
-	places, turns := make([]place, 0, len(of)), make([]decide.Turn, 0, len(of))
-	for _, v := range of {
-		for _, t := range inOrder(v.paths) {
-			if !v.Ready(t) {
-				continue
-			}
-			now := decide.Turn{}
-			if of := v.turns[t]; of != nil {
-				now = of.Turn
-			}
-			places, turns = append(places, place{v, t}), append(turns, now)
+// wake sets the timer, unless it fires before anyway.
+func (f *figures) wake(ctx *kernel.Context[Message], driver string, at time.Time) {
+	if f.timer != nil {
+		if !at.Before(f.timerAt) {
+			return
 		}
+		f.timer()
 	}
-	begin, again := decide.Turns(turns, ctx.Now(), a.deps.StatsPeriod, mostMeasured)
-	for _, i := range begin {
-		a.askFigures(ctx, places[i].v, places[i].t)
-	}
-	return again
+	f.timerAt = at
+	f.timer = ctx.After(at.Sub(ctx.Now()), measure{driver})
 }
 
 func (a *actor) askFigures(ctx *kernel.Context[Message], v *volume, t decide.Target) {
@@ -105,19 +96,23 @@ func (a *actor) askFigures(ctx *kernel.Context[Message], v *volume, t decide.Tar
 		Kind: "NodeGetVolumeStats", Object: v.String(), For: string(t.Pod),
 		Lane: fmt.Sprintf("stats/%s/%s/%s", v, t.Pod, t.Name), Deadline: CallDeadline,
 	}
-	now := &turn{Turn: decide.Turn{At: ctx.Now(), Busy: true}}
-	v.turns[t] = now
-	now.call = portcall.Do(ctx, e, func(c context.Context, done func(decide.Usage, error)) {
+	v.turns[t].call = portcall.Do(ctx, e, func(c context.Context, done func(decide.Usage, error)) {
 		drivers.VolumeStats(c, of, m, done)
 	}, func(id kernel.EffectID, u decide.Usage, err error) Message { return measured{id, m.Key, t, u, err} })
 }
 
-// unmeasured ends the question about a publication that is about to go.
-func (v *volume) unmeasured(ctx *kernel.Context[Message], t decide.Target) {
-	if of := v.turns[t]; of != nil {
-		ctx.Cancel(of.call)
+// unmeasured ends the turns of a publication that is about to go. Others are asked about when this message is over:
+// they may be about to go as well.
+func (a *actor) unmeasured(ctx *kernel.Context[Message], v *volume, t decide.Target) {
+	of := v.turns[t]
+	if of == nil {
+		return
 	}
+	ctx.Cancel(of.call)
 	delete(v.turns, t)
+	if f := a.figures[v.Driver]; f.Drop(&of.Turn) {
+		f.wake(ctx, v.Driver, ctx.Now())
+	}
 }
 
 func (a *actor) measured(ctx *kernel.Context[Message], m measured) {
@@ -126,8 +121,8 @@ func (a *actor) measured(ctx *kernel.Context[Message], m measured) {
 		return
 	}
 	of := v.turns[m.target]
-	of.Busy, of.call = false, 0
-	of.At = ctx.Now() // a driver that is slow is not asked the more often
+	of.call = 0
+	a.figures[v.Driver].Answered(&of.Turn, ctx.Now()) // a driver that is slow is not asked the more often
 	if h := m.usage.Health; m.err == nil && h != nil && h.Abnormal {
 		u := a.pods[m.target.Pod]
 		for _, name := range u.usesOf(m.key, m.target) {
@@ -135,5 +130,5 @@ func (a *actor) measured(ctx *kernel.Context[Message], m measured) {
 				Message: fmt.Sprintf("Volume %s: %s", name, h.Message), At: ctx.Now()})
 		}
 	}
-	a.measure(ctx)
+	a.measure(ctx, v.Driver)
 }

@@ -44,7 +44,7 @@ import (
 //sumtype:decl
 type Message interface{ isCSIMessage() }
 
-// Use asks for a volume of a pod. From volumes. Lost: asked again when told that this actor restarted. Twice: answered
+// Use asks for volumes of a pod. From volumes. Lost: asked again when told that this actor restarted. Twice: answered
 // twice; the newest counts.
 type Use struct{ volumes.UseCSI }
 

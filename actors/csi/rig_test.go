@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/volumes"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // rig is the actor alone, on a virtual clock. The rig plays volumes, nodestatus, pods, the drivers and the apiserver.
@@ -52,6 +53,9 @@ type rig struct {
 	period time.Duration
 	health *decide.Health
 	gets   map[port.APIKey]int
+	// drivers are others than the rig, if that is set; measured is how often they were asked for figures.
+	drivers  port.CSI
+	measured int
 	// written is how often nodestatus was told that the CSINode was written, answers how many messages volumes was sent.
 	written, answers int
 }
@@ -67,15 +71,21 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 	for _, c := range change {
 		c(r)
 	}
+	if r.drivers == nil {
+		r.drivers = r
+	}
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[csi.Message]{
 		Name: "csi", Runner: r.Runner(), Policy: kernel.ForPods, MailboxLimit: 32,
 		New: csi.New(&csi.Deps{
-			Drivers: r, API: r, Events: r.events, Node: "n",
+			Drivers: r.drivers, API: r, Events: r.events, Node: "n",
 			Answer:    r.answered,
 			Released:  func(uid types.UID) { r.Say("volumes: %s released", uid) },
 			Restarted: func() { r.Say("volumes: restarted") },
-			InUse:     func(all []v1.UniqueVolumeName) { r.Say("node: in use %v", all) },
-			Written:   func() { r.written++ },
+			InUse: func(all []v1.UniqueVolumeName) {
+				check.Equal(t, all == nil, false, "nodestatus takes no list for one that is not known yet")
+				r.Say("node: in use %v", all)
+			},
+			Written: func() { r.written++ },
 			ResendNode: func() {
 				r.Say("node: resend")
 			},

@@ -221,39 +221,9 @@ func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
 	a.show(ctx)
 }
 
-// showInUse tells nodestatus which volumes may be in use, once that is known and has changed. It returns those of which
-// something else is told than before. A
-// volume that is used again right after it was over is told once a Node was seen that does not name it: a Node that is
-// older than its removal does not keep the volume from being detached.
-func (a *actor) showInUse() (changed []*volume) {
-	// What was lost is looked for in the status of the Node before that is written.
-	if !a.known || a.of == nil || len(a.lost) > 0 {
-		return nil
-	}
-	out := make([]v1.UniqueVolumeName, 0, len(a.volumes.all()))
-	for _, v := range a.volumes.all() {
-		_, told := slices.BinarySearch(a.inUse, v.name)
-		is := v.InUse() && a.object(v.Driver).Attach && (a.inUse == nil || told || a.node != nil && !a.reported[v.name])
-		if is {
-			out = append(out, v.name)
-		}
-		if is != told {
-			changed = append(changed, v)
-		}
-	}
-	slices.Sort(out)
-	if a.inUse != nil && slices.Equal(a.inUse, out) {
-		return nil
-	}
-	a.inUse = out
-	a.deps.InUse(out)
-	return changed
-}
-
 func (a *actor) nodeSeen(ctx *kernel.Context[Message], n *v1.Node) {
 	first := a.node == nil || a.node.UID != n.UID
 	reported, attached := a.reported, a.attached
-	a.stale = true
 	a.node, a.reported, a.attached = n, map[v1.UniqueVolumeName]bool{}, map[v1.UniqueVolumeName]bool{}
 	for _, name := range n.Status.VolumesInUse {
 		a.reported[name] = true

@@ -26,7 +26,7 @@ func (a *actor) begin(ctx *kernel.Context[Message], v *volume, s decide.Step) {
 	stage := v.Begin(s)
 	if s.Op == decide.UnpublishVolume {
 		delete(v.paths, s.Target)
-		v.unmeasured(ctx, s.Target)
+		a.unmeasured(ctx, v, s.Target)
 	}
 	e := kernel.Effect[Message]{
 		Kind: s.Op.String(), Object: v.String(), For: string(v.For(s)), Lane: volumeLane + v.String(),
@@ -160,9 +160,9 @@ func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
 			m.err = nil
 		}
 		v.End(o, ctx.Now())
-		a.measure(ctx)
 	} else {
 		v.End(port.CSIOutcome(m.err), ctx.Now())
+		a.volumes.note(v, m.step.Target)
 	}
 	switch {
 	case m.err != nil:
@@ -171,7 +171,6 @@ func (a *actor) stepped(ctx *kernel.Context[Message], m stepped) {
 		v.Attached, v.Context = true, m.context
 	case m.step.Op == decide.PublishVolume:
 		v.paths[m.step.Target] = m.path
-		a.measure(ctx)
 	}
 	a.advance(ctx, v)
 	a.tellGoing(m.step.Target.Pod, "")

@@ -1,7 +1,6 @@
 package csi
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -69,20 +68,6 @@ func (a *actor) tellNow(uid types.UID, u *user) {
 	}
 }
 
-// usesOf are the volumes of the pod that are one publication, by their names in order: a claim can be named twice.
-func (u *user) usesOf(k decide.Key, t decide.Target) (out []string) {
-	if u == nil {
-		return nil
-	}
-	for name, w := range u.uses { // order-free: sorted
-		if s := w.spec; s.Key == k && s.Target == t {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // tell tells the pods of a volume how far it is.
 func (a *actor) tell(v *volume) {
 	env := a.env(v)
@@ -141,7 +126,7 @@ func (a *actor) tellGoing(uid types.UID, waits string) {
 	if u == nil || !u.going || !a.known {
 		return
 	}
-	if len(a.volumes.of(uid)) > 0 {
+	if a.volumes.has(uid) {
 		if waits != "" && waits != u.waits {
 			u.waits = waits
 			a.say(uid, volumes.CSINews{Waiting: waits})

@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/troupe-dev/troupe/actors/port"
@@ -194,7 +195,9 @@ const PrivateImage = "private.test/app:1"
 // Driver is a CSI driver of the node. It attaches nothing, because a node alone has no controller that does.
 const Driver = "csi.example.com"
 
-func inline(driver string) v1.VolumeSource { return v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: driver}} }
+func inline(driver string) v1.VolumeSource {
+	return v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: driver}}
+}
 
 func theDriver(int) []port.APIObject {
 	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: Driver}}
@@ -203,6 +206,27 @@ func theDriver(int) []port.APIObject {
 		storagev1.VolumeLifecycleEphemeral, storagev1.VolumeLifecyclePersistent,
 	}
 	return []port.APIObject{d}
+}
+
+// claims are bound to volumes of Driver.
+func claims(n int) (out []port.APIObject) {
+	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+	modes := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
+	for i := range n {
+		claim, pv := name("p", i), name("pv", i)
+		out = append(out, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pv}, Spec: v1.PersistentVolumeSpec{
+			AccessModes: modes, Capacity: size,
+			ClaimRef: &v1.ObjectReference{Namespace: "default", Name: claim, UID: types.UID(claim)},
+			PersistentVolumeSource: v1.PersistentVolumeSource{
+				CSI: &v1.CSIPersistentVolumeSource{Driver: Driver, VolumeHandle: pv},
+			},
+		}}, &v1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: claim, UID: types.UID(claim)},
+			Spec:       v1.PersistentVolumeClaimSpec{AccessModes: modes, VolumeName: pv},
+			Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, Capacity: size},
+		})
+	}
+	return out
 }
 
 func term(i int) v1.NodeSelectorTerm {

@@ -190,6 +190,13 @@ func volumeShapes() []Shape {
 		{"PodSpec.Volumes of images", 5000, volumes(func(i int) v1.VolumeSource {
 			return v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: name("registry.test/v:", i)}}
 		})},
+		{"PodSpec.Volumes of a CSI driver", 5000, volumes(func(int) v1.VolumeSource { return inline(Driver) }, theDriver)},
+		{"PodSpec.Volumes of a missing CSI driver", 5000, volumes(func(int) v1.VolumeSource {
+			return inline("missing.example.com")
+		})},
+		{"PodSpec.Volumes of claims of a CSI driver", 5000, volumes(func(i int) v1.VolumeSource {
+			return v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name("p", i)}}
+		}, theDriver, claims)},
 		{"SecretVolumeSource.Items", 30000, one(func(n int) v1.VolumeSource {
 			return v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s", Items: items(n)}}
 		}, theSecret)},

@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
@@ -48,37 +49,77 @@ func natural(n int64) *uint64 {
 	return new(uint64(n))
 }
 
-// Turn is when the driver was last asked for the figures of a publication; zero: never.
+// Turn is a publication whose figures its driver is asked for again and again.
 type Turn struct {
-	At time.Time
-	// Busy: it has not answered yet.
-	Busy bool
+	Key
+	Target
+	// at is when the driver answered last; zero: never.
+	at time.Time
+	// busy: it was asked and has not answered. over: the publication is gone.
+	busy, over bool
 }
 
-// Turns says which turns of one driver are to be taken now, by their index: those that are due, the oldest first, while
-// at most most of them have no answer. again is when the next one is due that has an answer; zero: none.
-func Turns(turns []Turn, now time.Time, period time.Duration, most int) (begin []int, again time.Time) {
-	var due []int
-	for i, t := range turns {
-		switch at := t.At.Add(period); {
-		case t.Busy:
-			most--
-		case t.At.IsZero() || !at.After(now):
-			due = append(due, i)
-		case again.IsZero() || at.Before(again):
-			again = at
-		}
+// Turns are the publications of one driver, in the order in which it is asked about them: those that it never was asked
+// about, and then those for which its answer is the oldest. Each call costs the same, however many there are. The zero
+// value is empty.
+type Turns struct {
+	// fresh and waiting have gone that are over, which are at most half of them.
+	//
+	// Invariant: at is zero in fresh, and in waiting none is before that of the one ahead.
+	fresh, waiting []*Turn
+	gone           int
+	// busy counts those that the driver has not answered for. They are in neither list.
+	busy int
+}
+
+// Add adds a publication.
+func (q *Turns) Add(t *Turn) { q.fresh = append(q.fresh, t) }
+
+// Answered notes that the driver has answered for one of Due.
+func (q *Turns) Answered(t *Turn, now time.Time) {
+	q.busy--
+	t.busy, t.at = false, now
+	q.waiting = append(q.waiting, t)
+}
+
+// Drop takes a publication out, and reports whether the driver has not answered for it: then another one may be due.
+func (q *Turns) Drop(t *Turn) (busy bool) {
+	if t.over = true; t.busy {
+		q.busy--
+		return true
 	}
-	for len(due) > 0 && most > 0 {
-		first := 0
-		for i := range due {
-			if turns[due[i]].At.Before(turns[due[first]].At) {
-				first = i
-			}
-		}
-		begin = append(begin, due[first])
-		due = append(due[:first], due[first+1:]...)
-		most--
+	if q.gone++; 2*q.gone > len(q.fresh)+len(q.waiting) {
+		over := func(t *Turn) bool { return t.over }
+		q.fresh, q.waiting, q.gone = slices.DeleteFunc(q.fresh, over), slices.DeleteFunc(q.waiting, over), 0
 	}
-	return begin, again
+	return false
+}
+
+// Due are the turns to be taken now, a period after the answer, while at most most of them have no answer. again is
+// when the next one is due; zero: when something changes.
+func (q *Turns) Due(now time.Time, period time.Duration, most int) (begin []*Turn, again time.Time) {
+	for {
+		from := &q.fresh
+		if len(q.fresh) == 0 {
+			from = &q.waiting
+		}
+		if len(*from) == 0 {
+			return begin, again
+		}
+		t := (*from)[0]
+		if due := t.at.Add(period); !t.over && !t.at.IsZero() && due.After(now) {
+			return begin, due
+		}
+		if !t.over && q.busy >= most {
+			return begin, again
+		}
+		(*from)[0], *from = nil, (*from)[1:]
+		if t.over {
+			q.gone--
+			continue
+		}
+		q.busy++
+		t.busy = true
+		begin = append(begin, t)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -28,32 +30,81 @@ func TestDisk(t *testing.T) {
 	check.Equal(t, d.At, at, "it is of")
 }
 
-// TestTurns: what is due is asked for, the oldest first, and a driver that does not answer is not asked for more than a few.
+// TestTurns: whatever comes, goes and is answered, those are asked for that are due: first those that never were, in the order
+// in which they came, and then those with the oldest answer. At most a few have no answer.
 func TestTurns(t *testing.T) {
-	now := time.Unix(1000, 0)
-	ago := func(seconds int) csi.Turn { return csi.Turn{At: now.Add(-time.Duration(seconds) * time.Second)} }
-	busy := func(seconds int) csi.Turn { t := ago(seconds); t.Busy = true; return t }
-	for name, c := range map[string]struct {
-		turns []csi.Turn
-		begin []int
-		again time.Duration
-	}{
-		"none":             {},
-		"new":              {[]csi.Turn{{}}, []int{0}, 0},
-		"due":              {[]csi.Turn{ago(60)}, []int{0}, 0},
-		"not yet":          {[]csi.Turn{ago(59), ago(10)}, nil, time.Second},
-		"oldest first":     {[]csi.Turn{ago(61), ago(70), {}}, []int{2, 1}, 0},
-		"busy":             {[]csi.Turn{busy(100), busy(90), ago(61)}, nil, 0},
-		"one more":         {[]csi.Turn{busy(100), ago(61), ago(62), ago(20)}, []int{2}, 40 * time.Second},
-		"more than so few": {[]csi.Turn{busy(1), busy(1), busy(1), {}}, nil, 0},
-	} {
-		begin, again := csi.Turns(c.turns, now, time.Minute, 2)
-		var want time.Time
-		if c.again > 0 {
-			want = now.Add(c.again)
+	const period, most = time.Minute, 2
+	rapid.Check(t, func(t *rapid.T) {
+		type turn struct {
+			*csi.Turn
+			at   time.Time // zero: never answered
+			busy bool
 		}
-		if !slices.Equal(begin, c.begin) || again != want {
-			t.Errorf("%s: %v again at %v, want %v at %v", name, begin, again, c.begin, want)
+		now := time.Unix(1000, 0)
+		var q csi.Turns
+		var all []*turn // those that never were, and then by the answer
+		asked := func() (out []*turn) {
+			for _, o := range all {
+				if o.busy {
+					out = append(out, o)
+				}
+			}
+			return out
 		}
-	}
+		drop := func(of []*turn) {
+			if len(of) > 0 {
+				o := of[rapid.IntRange(0, len(of)-1).Draw(t, "which")]
+				all = slices.DeleteFunc(all, func(p *turn) bool { return p == o })
+				check.Fatal(t, check.Is(q.Drop(o.Turn), o.busy, "whether one more can be asked for"))
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"comes": func(*rapid.T) {
+				o := &turn{Turn: &csi.Turn{}}
+				at := slices.IndexFunc(all, func(p *turn) bool { return !p.at.IsZero() })
+				if at < 0 {
+					at = len(all)
+				}
+				all = slices.Insert(all, at, o)
+				q.Add(o.Turn)
+			},
+			"goes":            func(*rapid.T) { drop(all) },
+			"goes unanswered": func(*rapid.T) { drop(asked()) },
+			"time":            func(t *rapid.T) { now = now.Add(time.Duration(rapid.IntRange(1, 40).Draw(t, "s")) * time.Second) },
+			"answered": func(*rapid.T) {
+				for _, o := range asked() {
+					all = append(slices.DeleteFunc(all, func(p *turn) bool { return p == o }), o)
+					o.at, o.busy = now, false
+					q.Answered(o.Turn, now)
+				}
+			},
+			"": func(t *rapid.T) {
+				busy := len(asked())
+				var want []*csi.Turn
+				var next time.Time
+				for _, o := range all {
+					due := o.at.IsZero() || !o.at.Add(period).After(now)
+					switch {
+					case o.busy:
+					case due && busy < most:
+						o.busy = true
+						busy++
+						want = append(want, o.Turn)
+					case !due && next.IsZero():
+						next = o.at.Add(period)
+					case due:
+						next = now // somebody waits for an answer
+					}
+				}
+				begin, again := q.Due(now, period, most)
+				if !slices.Equal(begin, want) {
+					t.Fatalf("begins %d, want %d", len(begin), len(want))
+				}
+				if next == now {
+					next = time.Time{}
+				}
+				check.Fatal(t, check.Is(again, next, "the next one"))
+			},
+		})
+	})
 }
