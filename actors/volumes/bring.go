@@ -20,9 +20,7 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 	p := a.pods[uid]
 	switch {
 	case p.down:
-		// Not while a mount is under way, that of a predecessor included: it would
-		// come up behind our back.
-		if a.releaseCSI(p, uid) && !mounting(ctx, uid) {
+		if a.releaseCSI(p, uid) && len(p.coming) == 0 {
 			a.begin(ctx, uid, unmount, nil)
 		}
 	case !p.prepared:

@@ -131,9 +131,9 @@ func (p *volumed) toClaim(m *volumeplan.Mount, e port.Event) port.Event {
 	return expand.ToClaim(e, p.claim(m), m.Persistent.Spec.ClaimRef.UID)
 }
 
-// ungrown forgets a growth that was given up.
-func (a *volumes) ungrown(id kernel.EffectID) {
-	maps.DeleteFunc(a.growing, func(_ string, of kernel.EffectID) bool { return of == id })
+// ungrown forgets growths that were given up: those among what is a key.
+func (a *volumes) ungrown(ended map[kernel.EffectID]bool) {
+	maps.DeleteFunc(a.growing, func(_ string, of kernel.EffectID) bool { _, is := ended[of]; return is })
 }
 
 // grown tells the pods that have a volume how its growth went. One that failed is tried again at the next look.
@@ -143,6 +143,7 @@ func (a *volumes) grown(ctx *kernel.Context[Message], m grown) {
 		a.tellGrown(ctx, m)
 	}
 	if p := a.pods[m.uid]; p != nil && p.down {
+		delete(p.coming, m.id)
 		a.advance(ctx, m.uid) // it has waited for this
 	}
 }

@@ -95,6 +95,25 @@ func TestManyFailures(t *testing.T) {
 	})
 }
 
+// TestManyGivenUp: of a pod that is taken down while its volumes are being mounted, each mount that ends costs the same. It
+// is unmounted after the last.
+func TestManyGivenUp(t *testing.T) {
+	linear.Held(t, 1000, func(n int) func() {
+		var told pod.VolumesAnswer
+		r, host, ask := withMany(t, n, &told)
+		return func() {
+			ask()
+			r.actor.Tell(unmounts(r.mounts("a", "v0")))
+			r.Settle()
+			host.end(r, func(i int) error {
+				check.Equal(t, told.Volumes.Unmounted, false, "mount %d is under way: unmounted", i)
+				return &port.Error{Kind: port.Canceled}
+			})
+			check.Equal(t, told.Volumes.Unmounted, true, "unmounted")
+		}
+	})
+}
+
 // TestManyAreNotAllNamed: a text names some of many volumes, and says how many more there are.
 func TestManyAreNotAllNamed(t *testing.T) {
 	r, host, ask := withMany(t, 40, nil)

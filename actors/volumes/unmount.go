@@ -12,32 +12,40 @@ func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
 	if p.pod == nil {
 		p.pod = m.Pod
 	}
-	if !p.down {
+	first := !p.down
+	if first {
 		p.down = true
 		p.failures.DeleteFunc(func(c call, _ failure) bool { return c.what != unmount })
 		if p.pod == nil || len(p.plan) > 0 {
 			p.expect(ctx, m.UID)
 		}
-		// The volume that is being mounted is no longer needed. One that hangs is given up: what
-		// it was to be mounted at is removed, so that it can't come up later.
-		dropped := map[kernel.EffectID]bool{} // they say nothing any more
-		for _, e := range ctx.InFlight() {
-			if t, ok := e.Tag.(tag); ok && t.uid == m.UID && t.what != unmount {
-				dropped[e.ID] = ctx.Cancel(e.ID)
-				a.ungrown(e.ID)
-			}
-		}
-		p.running.DeleteFunc(func(_ call, id kernel.EffectID) bool { return dropped[id] })
 	}
+	a.giveUp(ctx, m.UID, p, first)
 	a.advance(ctx, m.UID)
 }
 
-// mounting reports whether something of a pod is being brought up.
-func mounting(ctx *kernel.Context[Message], uid types.UID) bool {
+// giveUp notes what is being brought up of a pod that is taken down, by this incarnation and by earlier ones. The first
+// time it is given up, because it is not needed any more, also what hangs: what it was to be mounted at is removed, so
+// that it can't come up later.
+func (a *volumes) giveUp(ctx *kernel.Context[Message], uid types.UID, p *volumed, first bool) {
+	p.coming = nil
+	var dropped map[kernel.EffectID]bool // those that are say nothing any more
 	for _, e := range ctx.InFlight() {
-		if t, ok := e.Tag.(tag); ok && t.uid == uid && t.what != unmount {
-			return true
+		if t, ok := e.Tag.(tag); !ok || t.uid != uid || t.what == unmount {
+			continue
+		}
+		if p.coming == nil {
+			p.coming, dropped = map[kernel.EffectID]bool{}, map[kernel.EffectID]bool{}
+		}
+		if first {
+			dropped[e.ID] = ctx.Cancel(e.ID)
+		}
+		if !dropped[e.ID] {
+			p.coming[e.ID] = true
 		}
 	}
-	return false
+	if len(dropped) > 0 {
+		p.running.DeleteFunc(func(_ call, id kernel.EffectID) bool { return dropped[id] })
+		a.ungrown(dropped)
+	}
 }

@@ -156,8 +156,11 @@ type volumed struct {
 	reply  kernel.Ref[pod.Message]
 	// later: the pod runs with its volumes already, and other pods go first.
 	later bool
-	// down: it is being taken down, and nothing is brought up any more.
+	// down: it is being taken down, and nothing is brought up any more. coming are the mounts and growths that are still
+	// under way, those of a predecessor included: it is not unmounted before they end, or they would come up behind our
+	// back.
 	down     bool
+	coming   map[kernel.EffectID]bool
 	prepared bool
 	// pending: the pod knows that its volumes are on their way; it takes them to be
 	// when it has asked.
@@ -308,6 +311,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 	if p == nil {
 		return // taken down meanwhile
 	}
+	delete(p.coming, m.id)
 	key := call{m.what, m.volume}
 	if p.running.At(key) != m.id {
 		// Late, or of a predecessor: what it did is found by the one that is asked for next.
