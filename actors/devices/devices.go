@@ -122,12 +122,6 @@ type Snapshot struct {
 	Plugins map[v1.ResourceName]port.DevicePlugin
 }
 
-// Counts is told of device plugins, for metrics. It must not block.
-type Counts interface {
-	// Registered is told of each registration of a plugin.
-	Registered(v1.ResourceName)
-}
-
 // Deps are what the actor needs.
 type Deps struct {
 	Plugins port.DevicePlugins
