@@ -216,7 +216,8 @@ type plugin struct {
 	// running is how many processes there are, under how many of them are for a pod.
 	running int
 	under   map[types.UID]int
-	// queue are the flights that wait for one to end, by pod, and pods are those that have some, the next one first.
+	// queue are the flights that wait for one to end, by each pod that asks for them, and pods are those that have some,
+	// the next one first. A flight that has begun, or is over, counts no more.
 	queue map[types.UID][]*flight
 	pods  []types.UID
 }
@@ -226,7 +227,9 @@ type flight struct {
 	key     string
 	account credentialprovider.Account
 	ref     imagepull.Reference
-	// pod is the one that asked first. call is its run, 0 while it is in the queue. Answers of others are late.
+	// queued are the pods in whose queue it is, and pod is the one for which it has begun. call is its run, 0 while it is
+	// in the queue. Answers of others are late.
+	queued  map[types.UID]bool
 	pod     types.UID
 	call    kernel.EffectID
 	waiting []waiting

@@ -164,6 +164,9 @@ func TestShareOfAPod(t *testing.T) {
 	}
 	share := began("g")
 	check.AtMost(t, share, credentials.Runs/2, "processes for one pod")
+	r.ask("g100.reg.io/app", pod("alike", ""))
+	check.Equal(t, began("g100"), 1, "processes for what the pod with many waits for, too")
+	share++
 	r.ask("plain.reg.io/app", pod("plain", ""))
 	check.Equal(t, began("plain"), 1, "processes for a pod that has none")
 	for i := range credentials.Runs {

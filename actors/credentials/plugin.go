@@ -8,6 +8,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
@@ -139,29 +140,38 @@ func (a *credentials) ask(ctx *kernel.Context[Message], id uint64, n int) {
 	key := p.Flight(q.ref.Name(), &part.account)
 	f := p.flights[key]
 	if f == nil {
-		f = &flight{key: key, account: part.account, ref: q.ref}
-		if q.of.Pod != nil { // nil: it is pulled ahead
-			f.pod = q.of.Pod.UID
-		}
+		f = &flight{key: key, account: part.account, ref: q.ref, queued: map[types.UID]bool{}}
 		p.flights[key] = f
-		p.wait(f)
+	}
+	if f.call == 0 {
+		pod := types.UID("") // it is pulled ahead
+		if q.of.Pod != nil {
+			pod = q.of.Pod.UID
+		}
+		p.wait(f, pod)
 	}
 	f.waiting = append(f.waiting, waiting{id, n})
 	a.run(ctx, part.plugin)
 }
 
-// wait puts a flight into the queue.
-func (p *plugin) wait(f *flight) {
-	if p.queue[f.pod] = append(p.queue[f.pod], f); len(p.queue[f.pod]) == 1 {
-		p.pods = append(p.pods, f.pod)
+// wait puts a flight into the queue of a pod.
+func (p *plugin) wait(f *flight, pod types.UID) {
+	if f.queued[pod] {
+		return
+	}
+	f.queued[pod] = true
+	if p.queue[pod] = append(p.queue[pod], f); len(p.queue[pod]) == 1 {
+		p.pods = append(p.pods, pod)
 	}
 }
 
 // next takes a flight out of the queue: each pod that has room for one has one, and then it is the turn of the others.
 // Nil: there is none.
 func (p *plugin) next() *flight {
-	for i, pod := range p.pods {
+	for i := 0; i < len(p.pods); {
+		pod := p.pods[i]
 		if p.under[pod] == podRuns {
+			i++
 			continue
 		}
 		f, rest := p.queue[pod][0], p.queue[pod][1:]
@@ -171,7 +181,10 @@ func (p *plugin) next() *flight {
 		} else {
 			p.pods = append(p.pods, pod)
 		}
-		return f
+		if f.call == 0 && p.flights[f.key] == f {
+			f.pod = pod
+			return f
+		}
 	}
 	return nil
 }

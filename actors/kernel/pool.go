@@ -30,8 +30,8 @@ type Pool struct {
 	// effect on the same slot.
 	Unkept bool
 	// Fair: of the effects with the lowest Rank, the next is one whose pod (Effect.For) holds the fewest slots, and of
-	// those the one that has waited longest. So no pod with many calls holds up the one call of another. Only with
-	// Unkept.
+	// those one that has had none for longest, and then the call that has waited longest. So pods with many calls hold
+	// up the one call of another for one call each. Only with Unkept.
 	Fair bool
 }
 
@@ -55,16 +55,21 @@ type slots struct {
 	// the Runner's order.
 	ahead *slots
 	after []*slots
-	// shares are the pods with effects here, if the pool is Fair.
+	// shares are the pods with effects here, if the pool is Fair; given counts the slots that were given.
 	shares map[string]*share
+	given  uint64
 	// patience is set while a timer runs for effects that have waited for BehindMax.
 	patience bool
 	// paces has the durations of each kind of call.
 	paces flat.Map[string, pace]
 }
 
-// share is what the effects of one pod have of a pool: those that wait, and the slots that they hold.
-type share struct{ waiting, held int }
+// share is what the effects of one pod have of a pool: those that wait, and the slots that they hold. last is when one
+// was given its slot, by slots.given.
+type share struct {
+	waiting, held int
+	last          uint64
+}
 
 // pace is the observed duration of calls of one kind.
 type pace struct {
@@ -110,7 +115,12 @@ func (p *slots) count(e *effect, waiting, held int) {
 		p.shares[e.For] = s
 	}
 	s.waiting += waiting
-	if s.held += held; *s == (share{}) {
+	s.held += held
+	if held > 0 {
+		p.given++
+		s.last = p.given
+	}
+	if s.waiting == 0 && s.held == 0 {
 		delete(p.shares, e.For)
 	}
 	e.share = s
@@ -128,7 +138,10 @@ func (p *slots) before(a, b *effect) bool {
 	if a.rank != b.rank || !p.Fair {
 		return a.rank < b.rank
 	}
-	return a.share.held < b.share.held
+	if a.share.held != b.share.held {
+		return a.share.held < b.share.held
+	}
+	return a.share.last < b.share.last
 }
 
 // next gives a slot to the first effect in the queue that may have one, and returns it; nil if

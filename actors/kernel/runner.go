@@ -83,8 +83,9 @@ func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 		left: map[*effect]struct{}{}, idle: make(chan struct{}),
 	}
 	for _, p := range pools {
-		if p.Name == "" || p.Size < 1 || p.MinHold <= 0 || p.MaxHold < p.MinHold {
-			return nil, fmt.Errorf("kernel: pool %+v needs a name, at least one slot and 0 < MinHold <= MaxHold", p)
+		if p.Name == "" || p.Size < 1 || p.MinHold <= 0 || p.MaxHold < p.MinHold || p.Fair && !p.Unkept {
+			return nil, fmt.Errorf(
+				"kernel: pool %+v needs a name, at least one slot, 0 < MinHold <= MaxHold, and Unkept if it is Fair", p)
 		}
 		if r.pools[p.Name] != nil {
 			return nil, errors.New("kernel: two pools are named " + p.Name)

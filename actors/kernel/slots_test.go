@@ -71,6 +71,22 @@ func TestFairSlots(t *testing.T) {
 	check.Equal(t, len(c.run.pools["start"].shares), 0, "pods that are kept")
 }
 
+// TestFairSlotsAmongMany: as many greedy pods as there are slots take turns, and a pod that comes later has its turn
+// before any of them has another.
+func TestFairSlotsAmongMany(t *testing.T) {
+	c := newCalls(t, Pool{Name: "start", Size: 2, MinHold: time.Minute, MaxHold: time.Minute, Unkept: true, Fair: true})
+	r := c.root("a")
+	c.b.took()
+	for _, name := range strings.Fields("g1 h1 g2 g3 g4 h2 h3 h4 p1") {
+		c.do(r, c.effect(name, name, func(e *Effect[do]) { e.Pool, e.For = "start", name[:1] }))
+	}
+	equal(t, "first", c.b.took(), []string{"g1 runs", "h1 runs"})
+	for _, step := range [][2]string{{"g1", "p1"}, {"h1", "g2"}, {"p1", "h2"}, {"g2", "g3"}, {"g3", "g4"}, {"h2", "h3"}} {
+		c.answer(step[0])
+		equal(t, "after "+step[0], c.b.took(), []string{step[1] + " runs", step[0] + " done"})
+	}
+}
+
 // An effect says whether it began at once, or had to wait for a slot, or only for an earlier one of its owner.
 func TestWaitedFor(t *testing.T) {
 	c := newCalls(t, Pool{Name: "start", Size: 1, MinHold: time.Second, MaxHold: time.Second})

@@ -60,8 +60,8 @@ func (a *objects) fetch(ctx *kernel.Context[Message], o *object) {
 	}
 	r, k := o.ref, keyOf(o.ref)
 	o.call = portcall.Do(ctx, kernel.Effect[Message]{
-		Kind: "Get" + k.Kind.String(), Object: r.Namespace + "/" + r.Name, For: string(o.users[0]), Lane: r.String(),
-		Pool: CallPool, Deadline: a.deps.Deadline,
+		Kind: "Get" + k.Kind.String(), Object: r.Namespace + "/" + r.Name, For: string(o.users[len(o.users)-1]),
+		Lane: r.String(), Pool: CallPool, Deadline: a.deps.Deadline,
 	}, func(c context.Context, done func(port.APIObject, error)) { a.deps.API.Get(c, k, done) },
 		func(id kernel.EffectID, found port.APIObject, err error) Message { return got{id, r, found, err} })
 }

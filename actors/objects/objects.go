@@ -213,13 +213,13 @@ func (a *objects) use(ctx *kernel.Context[Message], n *needer, r podobjects.Ref)
 			a.fetch(ctx, o)
 			return
 		}
+		o.users = append(o.users, uid)  // the call is for the newest
 		if !a.watched(r) || o.final() { // another pod, which wants the newest
 			if o.answered() && (r.Kind == podobjects.ConfigMap || r.Kind == podobjects.Secret) {
 				o.refresh(ctx, uid)
 			}
 			a.fetch(ctx, o)
 		}
-		o.users = append(o.users, uid)
 	}
 }
 

@@ -101,9 +101,9 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 	deps, id, timeout := a.deps, r.of.id, r.Timeout
 	r.tries++
 	e := kernel.Effect[Message]{
+		// The pools are Fair: however many of a pod hang, they are its own.
 		Object: r.of.object, For: string(r.of.pod.pod.UID), Lane: r.lane, Pool: networkPool, Deadline: timeout + slack,
 		Patience: timeout + slack,
-		// Its pod's first probe comes before the second one of any other pod: however many hang, they are its own.
 		Expired: func(id kernel.EffectID) Message {
 			return answered{id, probe.Answer{Verdict: probe.Failed, Output: portcall.NoAnswer("", "", timeout).Detail}}
 		},

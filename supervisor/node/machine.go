@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,7 +85,7 @@ func lookAround(c config.Config, name string) (machine, error) {
 	}
 	m.cgroups = lookAtCgroups(cgroupRoot, ownCgroup)
 	m.oomFloor = oomFloor()
-	m.hugePages = cgroups.HugePageSizes()
+	m.hugePages = slices.Sorted(slices.Values(cgroups.HugePageSizes()))
 	m.selinux, m.noLabels = policy.Machine().Host(c.Gates().Enabled("SELinuxMount"))
 	return m, nil
 }

@@ -19,11 +19,15 @@ import (
 func TestWordsOfAServer(t *testing.T) {
 	const secret = "hunter2"
 	for answer, want := range map[string]string{
-		secret + "\r\n":                                                  "malformed HTTP response",
-		"HTTP/1.1 " + secret + "\r\n\r\n":                                "malformed HTTP status code",
-		"HTTP/1.1 200 OK\r\n" + secret + "\r\n\r\n":                      "malformed MIME header",
-		"HTTP/1.1 200 OK\r\nContent-Length: " + secret + "\r\n\r\n":      "bad Content-Length",
-		"HTTP/1.1 302 Found\r\nLocation: http://[" + secret + "\r\n\r\n": "failed to parse Location header",
+		secret + "\r\n":                                                                  "malformed HTTP response",
+		"HTTP/1.1 " + secret + "\r\n\r\n":                                                "malformed HTTP status code",
+		"HTTP/1.1 200 OK\r\n" + secret + "\r\n\r\n":                                      "malformed MIME header",
+		"HTTP/1.1 200 OK\r\nContent-Length: " + secret + "\r\n\r\n":                      "bad Content-Length",
+		"HTTP/1.1 302 Found\r\nLocation: http://[" + secret + "\r\n\r\n":                 "failed to parse Location header",
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: " + secret + "\r\n\r\n": "multiple Content-Length headers",
+		"HTTP/1.1 302 Found\r\nLocation: /" + secret + "\r\n\r\n":                        "stopped after 10 redirects",
+		"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/" + secret + "\r\n\r\n":      "connection refused",
+		"HTTP/1.1 302 Found\r\nLocation: ftp://127.0.0.1/" + secret + "\r\n\r\n":         "unsupported protocol scheme",
 	} {
 		url := "http://" + speaking(t, answer) + "/"
 		err := get(t.Context(), port.HTTPGet{URL: url})

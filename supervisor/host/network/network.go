@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 
@@ -90,7 +91,7 @@ func (n *Network) HTTPGet(ctx context.Context, r port.HTTPGet, done func(plain b
 			}
 		}
 		if err != nil {
-			return false, networkError(ctx, err)
+			return false, networkError(ctx, r.URL, err)
 		}
 		return false, nil
 	}, done)
@@ -134,9 +135,13 @@ func newRequest(ctx context.Context, url string, headers []v1.HTTPHeader, agent 
 	return request, nil
 }
 
-// networkError keeps the words of the network: they are what people are shown. What a server answers is not among them.
-func networkError(ctx context.Context, err error) error {
+// networkError keeps the words of the network: they are what people are shown. What an HTTP server answers is not among
+// them. A redirect leads where a server says, so the request itself is named.
+func networkError(ctx context.Context, asked string, err error) error {
 	var timed net.Error
+	if at, is := errors.AsType[*url.Error](err); is {
+		at.URL = asked
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err() // the caller's
@@ -153,7 +158,7 @@ func networkError(ctx context.Context, err error) error {
 func unquoted(text string) string {
 	for _, words := range []string{
 		"malformed HTTP response", "malformed HTTP version", "malformed HTTP status code", "malformed MIME header",
-		"bad Content-Length", "unsupported transfer encoding",
+		"bad Content-Length", "multiple Content-Length headers", "unsupported transfer encoding",
 		"too many transfer encodings", "failed to parse Location header",
 	} {
 		if i := strings.Index(text, words); i >= 0 {

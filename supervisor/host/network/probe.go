@@ -52,7 +52,7 @@ func (n *Network) ProbeHTTP(
 		client := http.Client{Transport: n.probes, CheckRedirect: sameHost, Timeout: timeout}
 		response, err := client.Do(request)
 		if err != nil {
-			return port.HTTPAnswer{}, networkError(ctx, err)
+			return port.HTTPAnswer{}, networkError(ctx, u.String(), err)
 		}
 		defer response.Body.Close() //nolint:errcheck // it was read
 		answer := port.HTTPAnswer{Status: response.StatusCode}
@@ -71,7 +71,7 @@ func (n *Network) ProbeTCP(ctx context.Context, r probe.TCP, timeout time.Durati
 		d.Timeout = timeout
 		conn, err := d.DialContext(ctx, "tcp", address)
 		if err != nil {
-			return networkError(ctx, err)
+			return networkError(ctx, "", err)
 		}
 		return conn.Close()
 	}, done)
