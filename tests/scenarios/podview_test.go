@@ -79,7 +79,7 @@ func TestStartedCounterThatPanics(t *testing.T) {
 	t.Parallel()
 	counted := 0
 	w := newNode(t, 1, withConfig(func(c *agent.Config) {
-		c.Observer = badCounter{check.Value(metrics.New(metrics.Config{}))(t), &counted}
+		c.Observer = badCounter{check.Value(metrics.New(metrics.Config{Node: nodeName, Version: "v1.36.0", Began: time.Now()}))(t), &counted}
 	}))
 	w.watch.restartsExpected = false
 	w.add(many("p", 8, aPod)...)
