@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -149,6 +150,9 @@ func TestTimeline(t *testing.T) {
 	b.awaitEntry(t, pod, "the stop", done("", "StopPodSandbox", ""))
 }
 
+// crashed is what a pod shows whose actor has crashed: after some crashes, which are over in seconds, it is quarantined.
+var crashed = regexp.MustCompile("its actor is (restarted|quarantined) after")
+
 // TestCrashesAreShown has the actor of a pod panic: who looks sees where, and what it means.
 //
 //tier:real
@@ -164,7 +168,7 @@ func TestCrashesAreShown(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case line.Pod == nil || line.Pod.Why == nil || !line.Pod.Why.Wrong || !strings.Contains(line.Pod.Why.Text, "its actor is restarted after"):
+		case line.Pod == nil || line.Pod.Why == nil || !line.Pod.Why.Wrong || !crashed.MatchString(line.Pod.Why.Text):
 			return fmt.Errorf("%+v", line.Pod)
 		}
 		for _, e := range line.Entries {
