@@ -40,7 +40,7 @@ func (r recorder) Record(e port.Event) {
 	case "LifecycleHTTPFallback":
 		r.metrics.plainHooks.Inc()
 	case volumeLimit:
-		r.metrics.counted.Rejected(e.Reason)
+		r.metrics.Rejected(e.Reason)
 	}
 	r.to.Record(e)
 }

@@ -100,7 +100,7 @@ func TestTurns(t *testing.T) {
 				if !slices.Equal(begin, want) {
 					t.Fatalf("begins %d, want %d", len(begin), len(want))
 				}
-				if next == now {
+				if next.Equal(now) {
 					next = time.Time{}
 				}
 				check.Fatal(t, check.Is(again, next, "the next one"))
