@@ -265,9 +265,6 @@ func (a *actor) state(ctx *kernel.Context[Message], u *user) *decide.Pod {
 	if p.Message = a.trouble(u); !a.known || len(u.trouble) > 0 {
 		return p
 	}
-	if u.incomplete != nil {
-		return p
-	}
 	newest := uint64(0)
 	for _, n := range u.needs {
 		c := a.of(u, n.Name)
