@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// soakPeriod is after how many rounds all is as it was: each second one rolls, and each third one kills the runtime.
+	// soakPeriod is after how many rounds all is as it was, which is looked at then: each second one rolls, and each
+	// third one kills the runtime.
 	soakPeriod = 6
-	// fewestRounds are enough to tell what is one more in each round from what comes and goes: see [soakKinds].
-	fewestRounds = 22
+	// fewestLooks are enough to tell what is one more in each round from what comes and goes: see [soakKinds].
+	fewestLooks = 8
 )
 
-// soakLook is what the agent, and its pods, take of the machine after a round, when all is quiet.
+// soakLook is what the agent, and its pods, take of the machine after some rounds, when all is quiet.
 type soakLook [soakKindCount]int64
 
 // The kinds of what is taken.
@@ -40,9 +41,9 @@ const (
 	soakKindCount
 )
 
-// soakKinds says of each kind how much more there may be in the end, and in percent of what there was. The windows that
-// are compared have whole periods of rounds, and fourteen rounds or more between their medians: what is left of each
-// round shows in every count.
+// soakKinds says of each kind how much more there may be in the end, and in percent of what there was. There are four
+// periods of six rounds or more between the medians of the windows that are compared: what is left of each round shows
+// in every count.
 var soakKinds = [soakKindCount]struct {
 	name    string
 	more    int64
@@ -156,20 +157,19 @@ func below(so func(path string, d fs.DirEntry) bool, dirs ...string) (n int, err
 	return n, err
 }
 
-// soakRounds are the looks after each round.
-type soakRounds []soakLook
+// soakLooks are the looks after each period.
+type soakLooks []soakLook
 
-// windows are a fifth of the rounds, after the first tenth, and as many at the end, in whole periods.
-func (r soakRounds) windows() (early, late soakRounds) {
-	size := max(1, len(r)/5/soakPeriod) * soakPeriod
-	begin := len(r) / 10
-	return r[begin : begin+size], r[len(r)-size:]
+// windows are a fifth of the looks, after the first tenth, and as many at the end.
+func (s soakLooks) windows() (early, late soakLooks) {
+	size, begin := max(3, len(s)/5), max(1, len(s)/10)
+	return s[begin : begin+size], s[len(s)-size:]
 }
 
 // median is that of a kind.
-func (r soakRounds) median(kind int) int64 {
+func (s soakLooks) median(kind int) int64 {
 	var all []int64
-	for _, l := range r {
+	for _, l := range s {
 		all = append(all, l[kind])
 	}
 	slices.Sort(all)
@@ -177,8 +177,8 @@ func (r soakRounds) median(kind int) int64 {
 }
 
 // verdict is a table of all kinds, and those of which there is more and more.
-func (r soakRounds) verdict() (table string, grown []string) {
-	early, late := r.windows()
+func (s soakLooks) verdict() (table string, grown []string) {
+	early, late := s.windows()
 	for kind, k := range soakKinds {
 		was, is := early.median(kind), late.median(kind)
 		most := was + max(k.more, was*k.percent/100)
@@ -191,27 +191,31 @@ func (r soakRounds) verdict() (table string, grown []string) {
 	return table, grown
 }
 
-// TestSoakVerdict: what grows by one in each round is found, however many rounds there were, and what is more in each
-// second round is not.
+// TestSoakVerdict: what grows by one in each round is found, however many looks there were, and what is more in each
+// fourth look is not.
 //
 //tier:unit
 func TestSoakVerdict(t *testing.T) {
-	for n := fewestRounds; n <= fewestRounds+10*soakPeriod; n++ {
+	const atOnce = 4
+	for n := fewestLooks; n <= 80; n++ {
 		for kind, k := range soakKinds {
-			rounds := make(soakRounds, n)
-			for i := range rounds {
-				for other := range rounds[i] {
-					rounds[i][other] = 1000 + int64(i%2)*2*k.more
+			looks := make(soakLooks, n)
+			for i := range looks {
+				for other := range looks[i] {
+					looks[i][other] = 1000
+					if i%4 == 0 {
+						looks[i][other] += 2 * k.more
+					}
 				}
 			}
-			_, grown := rounds.verdict()
-			check.None(t, grown, "what comes and goes in %d rounds", n)
-			for i := range rounds {
-				// Memory is told from its noise if a sixth of that is left of each round.
-				rounds[i][kind] = 1000 + int64(i%2) + max(1, k.more/6)*int64(i)
+			_, grown := looks.verdict()
+			check.None(t, grown, "what comes and goes in %d looks", n)
+			for i := range looks {
+				// Memory is told from its noise if a sixteenth of that is left of each round.
+				looks[i][kind] = 1000 + max(1, k.more/16)*soakPeriod*int64(i)
 			}
-			if _, grown = rounds.verdict(); len(grown) != 1 || !strings.Contains(grown[0], k.name) {
-				t.Errorf("one more, or a sixth of the bar, of %s in each of %d rounds: %v", k.name, n, grown)
+			if _, grown = looks.verdict(); len(grown) != 1 || !strings.Contains(grown[0], k.name) {
+				t.Errorf("one more, or a sixteenth of the bar, of %s in each round, in %d looks: %v", k.name, n, grown)
 			}
 		}
 	}
