@@ -99,7 +99,7 @@ type Ports struct {
 	// nil where pods can't have ResourceClaims. They need API and States.
 	DRADrivers     port.DRADrivers
 	ResourceSlices port.ResourceSlices
-	// PullRecords are how images were pulled, needed with Config.PullPolicy.
+	// PullRecords are how images were pulled; nil: they are not kept, and Config.PullPolicy is not used.
 	PullRecords port.PullRecords
 	// CredentialPlugins are the machine's; nil: images are pulled with pull secrets only.
 	CredentialPlugins port.CredentialPlugins

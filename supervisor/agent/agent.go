@@ -16,9 +16,12 @@ type Agent struct {
 	root   kernel.Ref[node.Message]
 }
 
-// Start starts an agent in system. It fails while the actors of a predecessor with
-// the same name still exist; they end within one message each.
+// Start starts an agent in system. It fails for a configuration that is not whole, and while the actors of a
+// predecessor with the same name still exist; they end within one message each.
 func Start(system *kernel.System, c Config) (*Agent, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
 	runner, err := kernel.NewRunner(system, c.pools()...)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/logs"
+	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/objects"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -94,6 +96,11 @@ func TestStartTwice(t *testing.T) {
 	system := check.Value(kernel.NewSystem(kernel.Config{Clock: clock, Seed: 1}))(t)
 	c := Default(1)
 	c.Name = "n1"
+	check.Fails(t, check.Err(Start(system, c)), "it has no ports")
+	c.Ports = node.Ports{
+		Runtime: struct{ port.Runtime }{}, Host: struct{ port.Host }{}, Network: struct{ port.Network }{},
+		Manifests: struct{ port.Manifests }{}, Checkpoints: struct{ port.Checkpoints }{}, Events: struct{ port.Recorder }{},
+	}
 	first := check.Value(Start(system, c))(t)
 	check.Fails(t, check.Err(Start(system, c)), "there are two at once")
 	first.Kill()
