@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/supervisor/host/durable"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
 )
 
 // Store keeps a certificate with its key in a directory, where a kubelet has it:

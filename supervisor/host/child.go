@@ -15,8 +15,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
+	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
 
 // childArg is the first argument of a child process. No user passes it.
@@ -38,7 +38,7 @@ type answer struct {
 	Refused int64  `json:"refused,omitempty"`
 	Why     string `json:"why,omitempty"`
 	// Counts is what a child that counts has written, also if it failed.
-	Counts []tally.Count `json:"-"`
+	Counts []filecount.Count `json:"-"`
 }
 
 // children runs requests in child processes.
@@ -199,7 +199,7 @@ func (c *children) exchange(ctx context.Context, r request, me *child, raw []byt
 	})
 	_, err = in.Write(append(raw, '\n'))
 	if err == nil {
-		a, err = r.read(io.LimitReader(out, tally.Limit))
+		a, err = r.read(io.LimitReader(out, filecount.Limit))
 	}
 	stop()
 	err = errors.Join(err, in.Close(), out.Close())
@@ -220,7 +220,7 @@ func (r *request) read(out io.Reader) (a answer, err error) {
 	if r.Op == opTrees {
 		got, err := io.ReadAll(out)
 		var bad error
-		a.Counts, bad = tally.Read(got)
+		a.Counts, bad = filecount.Read(got)
 		return a, errors.Join(err, bad)
 	}
 	for lines := json.NewDecoder(out); ; {
@@ -286,10 +286,10 @@ func RunChildIfAsked() {
 
 func serveOne(stdin io.Reader, stdout io.Writer) int {
 	var r request
-	if err := json.NewDecoder(io.LimitReader(stdin, tally.Limit)).Decode(&r); err != nil {
-		return tally.NoAsk
+	if err := json.NewDecoder(io.LimitReader(stdin, filecount.Limit)).Decode(&r); err != nil {
+		return filecount.NoAsk
 	}
-	tally.EndWith(stdin)
+	filecount.EndWith(stdin)
 	var a answer
 	var err error
 	switch r.Op {
@@ -307,9 +307,9 @@ func serveOne(stdin io.Reader, stdout io.Writer) int {
 		a = answer{Kind: hostcall.KindOf(err), Detail: err.Error()}
 	}
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {
-		return tally.NoAnswer
+		return filecount.NoAnswer
 	}
-	return tally.Done
+	return filecount.Done
 }
 
 // reports says from time to time how many files are done, until it is stopped: after that nothing more comes.

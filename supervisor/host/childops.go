@@ -13,10 +13,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/blockfs"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
+	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/tally"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
 )
 
 // The operations of a child.
@@ -32,7 +32,7 @@ const (
 	opDisk     = "attachment" // attach Disk and mount it at Path, or unmount and detach it
 	opMap      = "map"        // map the device Source as Map says
 	opUnmap    = "unmap"      // take the device at Path away from its pod
-	opTrees    = "trees"      // count what the embedded request says: package tally
+	opTrees    = "trees"      // count what the embedded request says: package filecount
 )
 
 // request is an operation for a child.
@@ -73,7 +73,7 @@ type request struct {
 	Parts []part `json:"parts,omitempty"`
 	// Paths are those to measure.
 	Paths []string `json:"paths,omitempty"`
-	tally.Request
+	filecount.Request
 }
 
 // key identifies requests for the same thing.
@@ -149,7 +149,7 @@ func (r *request) owner(pods string) string {
 // arg is the first argument of the child.
 func (r request) arg() string {
 	if r.Op == opTrees {
-		return tally.Arg
+		return filecount.Arg
 	}
 	return childArg
 }

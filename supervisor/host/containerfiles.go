@@ -21,7 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/terminationmessage"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
@@ -51,7 +51,7 @@ func (h *Host) MakeFiles(ctx context.Context, r port.MakeFiles, done func(port.M
 }
 
 func (h *Host) makeFiles(r *port.MakeFiles) ([]containerplan.Mount, error) {
-	dir, err := area.PodDir(string(r.Pod.UID))
+	dir, err := agentdir.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]containerplan.Mount, error) {
 		}
 	}
 	// A container that was put into a running pod has no directory yet.
-	if err := h.pods.Root.MkdirAll(filepath.Dir(name), area.Mode); err != nil {
+	if err := h.pods.Root.MkdirAll(filepath.Dir(name), agentdir.Mode); err != nil {
 		return nil, fmt.Errorf("create the termination message file: %w", err)
 	}
 	f, err := h.pods.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, messageMode)
@@ -105,11 +105,11 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]containerplan.Mount, error) {
 // before, as the runtime has lost its records. Logs that can't be read are none, as for a kubelet
 // (calcRestartCountByLogDir).
 func (h *Host) unused(r *port.MakeFiles) uint32 {
-	dir, err := area.LogDir(port.PodDirs{UID: r.Pod.UID, Namespace: r.Pod.Namespace, Name: r.Pod.Name})
+	dir, err := agentdir.LogDir(port.PodDirs{UID: r.Pod.UID, Namespace: r.Pod.Namespace, Name: r.Pod.Name})
 	if r.Attempt > 0 || err != nil {
 		return r.Attempt
 	}
-	all, err := h.logs.Area()
+	all, err := h.logs.Dir()
 	if err != nil {
 		return 0
 	}
@@ -124,7 +124,7 @@ func (h *Host) unused(r *port.MakeFiles) uint32 {
 }
 
 func messageFile(dir, container string, attempt uint32) (string, error) {
-	if err := area.Element("container name", container); err != nil {
+	if err := agentdir.Element("container name", container); err != nil {
 		return "", err
 	}
 	return filepath.Join(dir, containersDir, container, strconv.FormatUint(uint64(attempt), 10)+messageSuffix), nil
@@ -133,7 +133,7 @@ func messageFile(dir, container string, attempt uint32) (string, error) {
 // WriteHosts implements port.ContainerFiles.
 func (h *Host) WriteHosts(ctx context.Context, r port.WriteHosts, done func(error)) {
 	hostcall.Do(ctx, "WriteHosts", objectOf(r.Pod), func(context.Context) error {
-		dir, err := area.PodDir(string(r.Pod.UID))
+		dir, err := agentdir.PodDir(string(r.Pod.UID))
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (h *Host) TerminationMessage(ctx context.Context, r port.TerminationMessage
 }
 
 func (h *Host) terminationMessage(r *port.TerminationMessage) (string, error) {
-	dir, err := area.PodDir(string(r.Pod.UID))
+	dir, err := agentdir.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return "", err
 	}
@@ -215,11 +215,11 @@ func (h *Host) terminationMessage(r *port.TerminationMessage) (string, error) {
 	if len(said) > 0 || !r.FromLog {
 		return string(said), nil
 	}
-	logs, err := area.LogDir(port.PodDirs{UID: r.Pod.UID, Namespace: r.Pod.Namespace, Name: r.Pod.Name})
+	logs, err := agentdir.LogDir(port.PodDirs{UID: r.Pod.UID, Namespace: r.Pod.Namespace, Name: r.Pod.Name})
 	if err != nil {
 		return "", err
 	}
-	all, err := h.logs.Area()
+	all, err := h.logs.Dir()
 	if err != nil {
 		return "", fmt.Errorf("open the pod logs directory: %w", err)
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
 )
 
 // csiPlugin is the directory of CSI volumes of a pod, which package csidrivers keeps.
@@ -70,7 +70,7 @@ func (h *Host) ForgetClaims(uid string) { h.forgetClaims(uid) }
 
 // UnmountSubPaths unmounts what a pod's containers have mounted of its volumes, and what they left mounted in there.
 func (h *Host) UnmountSubPaths(ctx context.Context, uid string) error {
-	dir, err := area.PodDir(uid)
+	dir, err := agentdir.PodDir(uid)
 	if err != nil {
 		return err
 	}

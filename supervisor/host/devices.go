@@ -13,10 +13,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/blockmount"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmount"
 )
 
 // localMounts is where devices of local volumes are mounted, one directory for each PersistentVolume, below the agent's
@@ -33,7 +33,7 @@ func mountedDevice(r *request) (string, error) {
 	if err != nil || r.Device == nil || info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) != fs.ModeDevice {
 		return r.Source, nil //nolint:nilerr // it is opened next, and fails there
 	}
-	if err := os.MkdirAll(r.Global, area.Mode); err != nil {
+	if err := os.MkdirAll(r.Global, agentdir.Mode); err != nil {
 		return "", err
 	}
 	return r.Global, blockmount.Mount(r.Device, r.Global)
@@ -46,7 +46,7 @@ func (h *Host) GrowVolume(ctx context.Context, r port.GrowVolume, done func(erro
 		if pv.Spec.Local == nil || podspec.IsDevice(pv) {
 			return nil
 		}
-		if err := area.Element("volume name", pv.Name); err != nil {
+		if err := agentdir.Element("volume name", pv.Name); err != nil {
 			return err
 		}
 		return bounded(ctx, r.Patience, func(ctx context.Context) error {

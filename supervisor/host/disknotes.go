@@ -11,10 +11,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/durable"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
 
 // noteDisk writes the note of a pod, unless it has one: with the sessions that are there before anything is begun.
@@ -57,7 +57,7 @@ func (h *Host) writeNote(uid, plugin, name string, u *netdisk.Used) error {
 	if err != nil {
 		return err
 	}
-	if err := h.pods.Root.MkdirAll(dir, area.Mode); err != nil {
+	if err := h.pods.Root.MkdirAll(dir, agentdir.Mode); err != nil {
 		return err
 	}
 	// The disk is attached after that.

@@ -15,13 +15,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
-	"github.com/troupe-dev/troupe/supervisor/host/blockmount"
-	"github.com/troupe-dev/troupe/supervisor/host/durable"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/netdisks"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmount"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/netdisks"
 )
 
 // Files of a disk that pods use.
@@ -52,7 +52,7 @@ type disks struct {
 	// mu guards the rest. at is root, open once it is needed. held has the targets that something is being done with, and
 	// what else is locked by a name.
 	mu   sync.Mutex
-	at   *area.Area
+	at   *agentdir.Dir
 	held map[string]*hold
 }
 
@@ -63,14 +63,14 @@ type hold struct {
 }
 
 // open opens the directory of plugins.
-func (d *disks) open() (*area.Area, error) {
+func (d *disks) open() (*agentdir.Dir, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.at != nil {
 		return d.at, nil
 	}
 	var err error
-	d.at, err = area.Open(d.root, area.Mode)
+	d.at, err = agentdir.Open(d.root, agentdir.Mode)
 	return d.at, err
 }
 
@@ -235,7 +235,7 @@ func (h *Host) mountDisk(
 }
 
 // mountShared mounts a disk where all pods get it from.
-func (h *Host) mountShared(ctx context.Context, a *area.Area, mount request) error {
+func (h *Host) mountShared(ctx context.Context, a *agentdir.Dir, mount request) error {
 	if m, err := h.globalAt(mount.Path); m != nil || err != nil {
 		return err
 	}
@@ -246,8 +246,8 @@ func (h *Host) mountShared(ctx context.Context, a *area.Area, mount request) err
 }
 
 // noteShared makes the directory of a disk, with the file that a kubelet has there.
-func noteShared(a *area.Area, u *netdisk.Used) error {
-	if err := a.Root.MkdirAll(u.Dir(), area.Mode); err != nil || u.ISCSI == nil {
+func noteShared(a *agentdir.Dir, u *netdisk.Used) error {
+	if err := a.Root.MkdirAll(u.Dir(), agentdir.Mode); err != nil || u.ISCSI == nil {
 		return err
 	}
 	raw, err := json.Marshal(u.ISCSI)
@@ -350,7 +350,7 @@ func (h *Host) releaseDisk(ctx context.Context, n *noted) error {
 }
 
 // otherDisks are the disks that are in use besides a pod's. used: its own is, by another volume.
-func (h *Host) otherDisks(a *area.Area, n *noted) (others []netdisk.Used, used bool, err error) {
+func (h *Host) otherDisks(a *agentdir.Dir, n *noted) (others []netdisk.Used, used bool, err error) {
 	all, err := h.mounts()
 	if err != nil {
 		return nil, false, err
@@ -385,7 +385,7 @@ func (h *Host) otherDisks(a *area.Area, n *noted) (others []netdisk.Used, used b
 }
 
 // otherDirs are the disks that have a directory, besides those that are known.
-func otherDirs(a *area.Area, known map[string]bool) (out []netdisk.Used, err error) {
+func otherDirs(a *agentdir.Dir, known map[string]bool) (out []netdisk.Used, err error) {
 	const devices = "/" + volumeDevicesDir + "/"
 	for _, pattern := range []string{
 		netdisk.ISCSIDir + "/iface-*/*", netdisk.ISCSIDir + devices + "iface-*/*", netdisk.FCDir + "/*",

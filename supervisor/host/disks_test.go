@@ -17,7 +17,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/netdisks"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/netdisks"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )

@@ -19,11 +19,11 @@
 // process with such a thread does not even exit. So whatever may touch a pod's
 // mount (to stat a hostPath, to mount or unmount a tmpfs) runs in a child
 // process, the program itself started again with a hidden argument; see child.go,
-// packages tally for those that count files, and counts for when they do.
+// packages child/filecount for those that count files, and volume/diskuse for when they do.
 // What stays below the agent's own directories, on one file system, runs in
 // process, so that a pod without such volumes costs no child.
 //
 // Removal never descends into a mount: mountinfo is looked at first, and each
 // directory is opened such that the kernel itself refuses to cross into another
-// file system or bind mount; see package area.
+// file system or bind mount; see package disk/agentdir.
 package host

@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/emptydir"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
@@ -31,7 +31,7 @@ func (h *Host) emptyDir(pod *v1.Pod, name string, source *v1.EmptyDirVolumeSourc
 	if medium != v1.StorageMediumDefault && medium != v1.StorageMediumMemory && !huge {
 		return "", hostcall.Failf(port.InvalidConfig, "volume %q: unknown emptyDir medium %q", name, medium)
 	}
-	uid, err := area.PodDir(string(pod.UID))
+	uid, err := agentdir.PodDir(string(pod.UID))
 	if err != nil {
 		return "", err
 	}
@@ -60,7 +60,7 @@ func (h *Host) emptyDir(pod *v1.Pod, name string, source *v1.EmptyDirVolumeSourc
 	if err != nil || whole {
 		return path, err
 	}
-	if err := h.pods.Root.MkdirAll(filepath.Dir(ready), area.Mode); err != nil {
+	if err := h.pods.Root.MkdirAll(filepath.Dir(ready), agentdir.Mode); err != nil {
 		return "", err
 	}
 	return path, h.pods.Root.WriteFile(ready, nil, readyFileMode)
@@ -80,7 +80,7 @@ func (h *Host) exists(name string) bool {
 
 // makeDir makes the volume's directory, open to all users of the pod.
 func (h *Host) makeDir(dir string, group *int64) error {
-	if err := h.pods.Root.MkdirAll(filepath.Dir(dir), area.Mode); err != nil {
+	if err := h.pods.Root.MkdirAll(filepath.Dir(dir), agentdir.Mode); err != nil {
 		return err
 	}
 	if err := h.pods.Root.Mkdir(dir, emptyDirMode); err != nil && !errors.Is(err, fs.ErrExist) {

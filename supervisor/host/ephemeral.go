@@ -10,9 +10,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/counts"
-	"github.com/troupe-dev/troupe/supervisor/host/tally"
+	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/diskuse"
 )
 
 // EphemeralUse measures what pods take of the disk that the root directory is on: each volume on it, in the
@@ -29,9 +29,9 @@ import (
 func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod, soon bool) ([]eviction.Use, error) {
 	began := time.Now()
 	out := make([]eviction.Use, len(pods))
-	var trees []counts.Tree
+	var trees []diskuse.Tree
 	projects := h.projectTable()
-	byProject := map[string]tally.Count{}
+	byProject := map[string]filecount.Count{}
 	for i, p := range pods {
 		out[i].UID = p.UID
 		for _, t := range h.treesOf(p) {
@@ -73,22 +73,22 @@ func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod, soon bool) ([]e
 	return out, err
 }
 
-func (h *Host) treesOf(p *v1.Pod) (out []counts.Tree) {
+func (h *Host) treesOf(p *v1.Pod) (out []diskuse.Tree) {
 	for v := range podspec.Volumes(&p.Spec) {
 		if path := h.onDisk(p, v); path != "" {
-			out = append(out, counts.Tree{Tree: tally.Tree{Path: path}, Pod: string(p.UID)})
+			out = append(out, diskuse.Tree{Tree: filecount.Tree{Path: path}, Pod: string(p.UID)})
 		}
 	}
-	if area.Element("pod", string(p.UID)) == nil {
-		rest := tally.Tree{Path: filepath.Join(h.pods.Real, string(p.UID)), Skip: []string{volumesDir, subPathsDir}}
-		out = append(out, counts.Tree{Tree: rest, Pod: string(p.UID)})
+	if agentdir.Element("pod", string(p.UID)) == nil {
+		rest := filecount.Tree{Path: filepath.Join(h.pods.Real, string(p.UID)), Skip: []string{volumesDir, subPathsDir}}
+		out = append(out, diskuse.Tree{Tree: rest, Pod: string(p.UID)})
 	}
 	return out
 }
 
 // onDisk is the directory of a volume of files that the agent made, empty for any other volume.
 func (h *Host) onDisk(p *v1.Pod, v *v1.Volume) string {
-	if area.Element("pod", string(p.UID)) != nil || area.Element("volume name", v.Name) != nil || inMemory(v) {
+	if agentdir.Element("pod", string(p.UID)) != nil || agentdir.Element("volume name", v.Name) != nil || inMemory(v) {
 		return ""
 	}
 	plugin := ""
@@ -104,7 +104,7 @@ func (h *Host) onDisk(p *v1.Pod, v *v1.Volume) string {
 }
 
 // countInChild is counts.Config.Ask.
-func (h *Host) countInChild(ctx context.Context, r tally.Request) ([]tally.Count, error) {
+func (h *Host) countInChild(ctx context.Context, r filecount.Request) ([]filecount.Count, error) {
 	path := r.Trees[0].Path
 	if len(r.Trees) > 1 {
 		// A child that hangs keeps only the same request from being made again: which of these hangs is counted alone.
@@ -119,7 +119,7 @@ func (h *Host) countInChild(ctx context.Context, r tally.Request) ([]tally.Count
 }
 
 // countedInChild is counts.Config.Counted.
-func (h *Host) countedInChild(t tally.Tree, c tally.Count) {
+func (h *Host) countedInChild(t filecount.Tree, c filecount.Count) {
 	if len(t.Skip) == 0 {
 		h.measured(SourceWalk, c.Took)
 	}

@@ -14,8 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/supervisor/host/counts"
-	"github.com/troupe-dev/troupe/supervisor/host/tally"
+	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/diskuse"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -58,9 +58,9 @@ func TestEphemeralUseBesideAFailure(t *testing.T) {
 	p := newPod(with(scratch))
 	hosttest.Write(t, filepath.Join(l.mustMount(p, scratch), "file"), strings.Repeat("x", 100_000))
 	// A path that is too long for a request stands for one that makes a child fail.
-	bad := tally.Tree{Path: "/" + strings.Repeat("x", tally.Limit)}
+	bad := filecount.Tree{Path: "/" + strings.Repeat("x", filecount.Limit)}
 	for range 2 {
-		trees := append([]counts.Tree{{Tree: bad, Pod: "u2"}}, l.treesOf(p)...)
+		trees := append([]diskuse.Tree{{Tree: bad, Pod: "u2"}}, l.treesOf(p)...)
 		found, err := l.counts.Of(ctx(t), trees, true)
 		if err == nil || found[l.onDisk(p, &p.Spec.Volumes[0])].Bytes < 100_000 || !found[bad.Path].Partial {
 			t.Errorf("%v, %d directories", err, len(found))
@@ -74,7 +74,7 @@ func TestManyFiles(t *testing.T) {
 	hosttest.NeedRoot(t)
 	root := t.TempDir()
 	l := &lab{t: t, root: root, Host: newLabAt(t, root, func(c *Config) {
-		c.Counting = counts.Effort{
+		c.Counting = diskuse.Effort{
 			Slice: 1, Budget: time.Minute, Patience: time.Minute, Alone: []time.Duration{time.Minute}, Grace: time.Minute,
 			Wait: time.Minute,
 		}
@@ -110,7 +110,7 @@ func TestAChildFailsWhileItCounts(t *testing.T) {
 	l.children.command = func(string) *exec.Cmd {
 		return exec.Command("/bin/sh", "-c", `read ask; echo '{"Walked":true,"Bytes":7}'; kill -9 $$`)
 	}
-	r := tally.Request{Trees: []tally.Tree{{Path: "/a"}, {Path: "/b"}}}
+	r := filecount.Request{Trees: []filecount.Tree{{Path: "/a"}, {Path: "/b"}}}
 	if got, err := l.countInChild(ctx(t), r); err == nil || len(got) != 1 || got[0].Bytes != 7 {
 		t.Errorf("%v %+v", err, got)
 	}
@@ -123,7 +123,7 @@ func TestAChildFailsWhileItCounts(t *testing.T) {
 	cancel()
 	l.children.running[request{Op: opTrees, Path: "/a"}.key()] = []*child{{ctx: gone}}
 	check.Says(t, check.Err(l.countInChild(ctx(t), r)), "hangs in the kernel", "alone")
-	r.Trees = []tally.Tree{{Path: "/a"}, {Path: "/b"}}
+	r.Trees = []filecount.Tree{{Path: "/a"}, {Path: "/b"}}
 	if got, _ := l.countInChild(ctx(t), r); len(got) != 1 {
 		t.Errorf("with another: %+v", got)
 	}
@@ -136,13 +136,13 @@ func TestACountingChildSkipsInitialization(t *testing.T) {
 		var said strings.Builder
 		cmd.Env, cmd.Stderr = append(cmd.Env, "GODEBUG=inittrace=1"), &said
 		var ended *exec.ExitError
-		if err := cmd.Run(); !errors.As(err, &ended) || ended.ExitCode() != tally.NoAsk {
+		if err := cmd.Run(); !errors.As(err, &ended) || ended.ExitCode() != filecount.NoAsk {
 			t.Errorf("%s without a request: %v", arg, err)
 		}
 		return said.String()
 	}
 	const heavy = "init k8s.io/"
-	if text := started(tally.Arg); !strings.Contains(text, "init os ") || strings.Contains(text, heavy) {
+	if text := started(filecount.Arg); !strings.Contains(text, "init os ") || strings.Contains(text, heavy) {
 		t.Errorf("it initialized:\n%s", text)
 	}
 	check.Has(t, started(childArg), heavy, "another child does not initialize those packages either")

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/atomicdir"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/atomicdir"
 )
 
 // filesPlugin is the directory of a kind of volume that is made of files.
@@ -36,7 +36,7 @@ const manyBytes = 1 << 20
 
 // files brings a volume up that is made of files, or up to date.
 func (h *Host) files(ctx context.Context, r *port.MountVolume) (string, error) {
-	uid, err := area.PodDir(string(r.Pod.UID))
+	uid, err := agentdir.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return "", err
 	}

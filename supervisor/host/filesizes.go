@@ -9,17 +9,17 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 )
 
 // FilesInMemory is what the volumes of a pod with files of the API take of the memory, in bytes. It asks no server.
 func (h *Host) FilesInMemory(p *v1.Pod) (sum uint64) {
-	uid, err := area.PodDir(string(p.UID))
+	uid, err := agentdir.PodDir(string(p.UID))
 	if err != nil {
 		return 0
 	}
 	for v := range podspec.Volumes(&p.Spec) {
-		if !volumefiles.Holds(v) || area.Element("volume name", v.Name) != nil {
+		if !volumefiles.Holds(v) || agentdir.Element("volume name", v.Name) != nil {
 			continue
 		}
 		dir := filepath.Join(uid, volumesDir, filesPlugin(v), v.Name)

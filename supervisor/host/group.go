@@ -13,8 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
 
 // GiveToGroup gives the files of a mounted volume to a group, in a child process. With onMismatch, unless its top has
@@ -122,7 +122,7 @@ func (g *regroup) toGroup(path string, group int, onMismatch, taken bool) error 
 		if err != nil {
 			return err
 		}
-		_, gid := area.OwnerOf(info)
+		_, gid := agentdir.OwnerOf(info)
 		if taken && gid != group {
 			g.other = new(int64(gid))
 		}

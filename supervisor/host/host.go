@@ -16,13 +16,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/accounts"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/counts"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/netdisks"
-	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
-	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/pod/accounts"
+	"github.com/troupe-dev/troupe/supervisor/host/pod/podlogs"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/diskuse"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/netdisks"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/projectquota"
 )
 
 // Modes of directories, as the kubelet has them.
@@ -43,7 +43,7 @@ type Config struct {
 	// ClusterDomain is the domain of services, for the names of pods.
 	ClusterDomain string
 	// Counting bounds what it costs to count the files of pods. Zero: counts.Default.
-	Counting counts.Effort
+	Counting diskuse.Effort
 	// Measured is told how each volume was measured and how long that took: by a Source. Nil: nobody is.
 	Measured func(source string, took time.Duration)
 	// Room says why so many bytes of files don't fit into the memory of the agent, whose cgroup they count for; nil: they
@@ -70,8 +70,8 @@ type Host struct {
 	// root is the agent's root directory, with links resolved, as mountinfo has it.
 	root string
 	// pods and logs are held open: nothing below them leads out of them.
-	pods *area.Area
-	logs *area.Place
+	pods *agentdir.Dir
+	logs *agentdir.Place
 	*podlogs.Logs
 	*accounts.Accounts
 	children      *children
@@ -95,7 +95,7 @@ type Host struct {
 	// binding are the requests that bind parts of volumes.
 	binding binding
 	// counts are the directories of pods, asked how many requests children got to count several.
-	counts *counts.Counts
+	counts *diskuse.Counts
 	asked  atomic.Uint64
 	// projects measure emptyDirs by project quota; nil without. noProject is told why one is walked all the same.
 	projects  *projectquota.Projects
@@ -119,19 +119,19 @@ func New(c Config) (*Host, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(c.Root, area.Mode); err != nil {
+	if err := os.MkdirAll(c.Root, agentdir.Mode); err != nil {
 		return nil, fmt.Errorf("make root directory: %w", err)
 	}
 	root, err := filepath.EvalSymlinks(c.Root)
 	if err != nil {
 		return nil, fmt.Errorf("resolve the root directory: %w", err)
 	}
-	pods, err := area.Open(filepath.Join(c.Root, "pods"), area.Mode)
+	pods, err := agentdir.Open(filepath.Join(c.Root, "pods"), agentdir.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("open the pods directory: %w", err)
 	}
-	logDirs := area.At(c.LogRoot, logRootMode)
-	if _, err := logDirs.Area(); err != nil {
+	logDirs := agentdir.At(c.LogRoot, logRootMode)
+	if _, err := logDirs.Dir(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the pod logs directory: %w", err), pods.Root.Close())
 	}
 	if c.Measured == nil {
@@ -141,14 +141,14 @@ func New(c Config) (*Host, error) {
 		c.Warn = func(string) {}
 	}
 	if c.Counting.Slice == 0 {
-		c.Counting = counts.Default
+		c.Counting = diskuse.Default
 	}
 	h := &Host{
 		root: root, pods: pods, logs: logDirs, Logs: podlogs.New(logDirs), Accounts: accounts.New(pods),
 		clusterDomain: c.ClusterDomain, measured: c.Measured, room: c.Room, roomTurn: make(chan struct{}, 1),
 		warn: c.Warn,
 	}
-	h.counts, err = counts.New(&counts.Config{
+	h.counts, err = diskuse.New(&diskuse.Config{
 		Effort: c.Counting, Home: h.pods.Real, Ask: h.countInChild, Counted: h.countedInChild,
 	})
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
 )
 
 // Directories of devices (volumeMode Block), below the agent's root directory, as a kubelet has them. Each has the
@@ -35,12 +35,12 @@ var deviceFiles = [...]string{
 
 // mapOf is where a pod has a device. dir is that of the device.
 func (h *Host) mapOf(uid, plugin, name, dir string) (m blockmap.Map, err error) {
-	if uid, err = area.PodDir(uid); err != nil {
+	if uid, err = agentdir.PodDir(uid); err != nil {
 		return m, err
 	}
 	m.File = filepath.Join(dir, uid)
 	m.Link = filepath.Join(h.pods.Real, uid, volumeDevicesDir, plugin, name)
-	return m, area.Element("volume name", name)
+	return m, agentdir.Element("volume name", name)
 }
 
 // mapLocal maps the device of a local volume. The path is that of the device.

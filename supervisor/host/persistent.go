@@ -19,9 +19,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
 
 // Directories of kinds of volumes, as the kubelet has them.
@@ -77,7 +77,7 @@ func (h *Host) local(ctx context.Context, r *port.MountVolume, pv *v1.Persistent
 func (h *Host) bindOnce(
 	ctx context.Context, r *port.MountVolume, plugin, name string, source func(context.Context, *request) error,
 ) (string, error) {
-	uid, err := area.PodDir(string(r.Pod.UID))
+	uid, err := agentdir.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return "", err
 	}
@@ -114,7 +114,7 @@ func (h *Host) bindOnce(
 			return "", err
 		}
 	}
-	if err := h.pods.Root.MkdirAll(filepath.Dir(ready), area.Mode); err != nil {
+	if err := h.pods.Root.MkdirAll(filepath.Dir(ready), agentdir.Mode); err != nil {
 		return "", err
 	}
 	return path, h.pods.Root.WriteFile(ready, nil, readyFileMode)
@@ -201,9 +201,9 @@ func (h *Host) nfs(
 // mountPoint makes the directory that a volume is mounted at, and reports whether
 // something is. It asks the mounted file system for nothing.
 func (h *Host) mountPoint(r *port.MountVolume, plugin, name string) (dir string, mounted bool, err error) {
-	uid, err := area.PodDir(string(r.Pod.UID))
+	uid, err := agentdir.PodDir(string(r.Pod.UID))
 	if err == nil {
-		err = area.Element("volume name", name)
+		err = agentdir.Element("volume name", name)
 	}
 	if err != nil {
 		return "", false, err
@@ -219,7 +219,7 @@ func (h *Host) mountPoint(r *port.MountVolume, plugin, name string) (dir string,
 			return dir, true, nil
 		}
 	}
-	return dir, false, h.pods.Root.MkdirAll(dir, area.Mode)
+	return dir, false, h.pods.Root.MkdirAll(dir, agentdir.Mode)
 }
 
 // bindLocal binds Source to Path and sets its group.

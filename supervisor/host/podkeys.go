@@ -13,9 +13,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/podkeys"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/podkeys"
 )
 
 var _ port.PodKeys = (*Host)(nil)
@@ -38,9 +38,9 @@ func (h *Host) WrittenCertificate(
 }
 
 func (h *Host) writtenCertificate(at port.CertificateFiles) (*podkey.Issued, error) {
-	pod, err := area.PodDir(string(at.Pod))
+	pod, err := agentdir.PodDir(string(at.Pod))
 	if err == nil {
-		err = area.Element("volume name", at.Volume)
+		err = agentdir.Element("volume name", at.Volume)
 	}
 	if err != nil {
 		return nil, err

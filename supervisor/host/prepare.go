@@ -9,7 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
@@ -29,11 +29,11 @@ func (h *Host) PreparePod(ctx context.Context, pod *v1.Pod, done func(error)) {
 }
 
 func (h *Host) prepare(ctx context.Context, pod *v1.Pod) error {
-	dir, err := area.PodDir(string(pod.UID))
+	dir, err := agentdir.PodDir(string(pod.UID))
 	if err != nil {
 		return err
 	}
-	logs, err := area.LogDir(port.PodDirs{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name})
+	logs, err := agentdir.LogDir(port.PodDirs{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name})
 	if err != nil {
 		return err
 	}
@@ -42,11 +42,11 @@ func (h *Host) prepare(ctx context.Context, pod *v1.Pod) error {
 		return err
 	}
 	for _, sub := range []string{volumesDir, pluginsDir} {
-		if err := h.pods.Root.MkdirAll(filepath.Join(dir, sub), area.Mode); err != nil {
+		if err := h.pods.Root.MkdirAll(filepath.Join(dir, sub), agentdir.Mode); err != nil {
 			return err
 		}
 	}
-	logDirs, err := h.logs.Area()
+	logDirs, err := h.logs.Dir()
 	if err != nil {
 		return fmt.Errorf("open the pod logs directory: %w", err)
 	}
@@ -54,7 +54,7 @@ func (h *Host) prepare(ctx context.Context, pod *v1.Pod) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := h.pods.Root.MkdirAll(filepath.Join(dir, containersDir, name), area.Mode); err != nil {
+		if err := h.pods.Root.MkdirAll(filepath.Join(dir, containersDir, name), agentdir.Mode); err != nil {
 			return err
 		}
 		if err := logDirs.Root.MkdirAll(filepath.Join(logs, name), logMode); err != nil {
@@ -67,7 +67,7 @@ func (h *Host) prepare(ctx context.Context, pod *v1.Pod) error {
 func containerNames(pod *v1.Pod) ([]string, error) {
 	names := make([]string, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers)+len(pod.Spec.EphemeralContainers))
 	for c := range podspec.All(&pod.Spec) {
-		if err := area.Element("container name", c.Name); err != nil {
+		if err := agentdir.Element("container name", c.Name); err != nil {
 			return nil, err
 		}
 		names = append(names, c.Name)

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/projectquota"
 )
 
 // Sources of the size of a volume, as the kubelet's metric kubelet_volume_metric_collection_duration_seconds has them.

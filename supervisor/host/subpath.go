@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
@@ -26,22 +26,22 @@ func (h *Host) MountSubPaths(ctx context.Context, r port.MountSubPaths, done fun
 }
 
 func (h *Host) mountSubPaths(ctx context.Context, r *port.MountSubPaths) ([]string, error) {
-	uid, err := area.PodDir(string(r.Pod.UID))
+	uid, err := agentdir.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return nil, err
 	}
-	if err := area.Element("container name", r.Container); err != nil {
+	if err := agentdir.Element("container name", r.Container); err != nil {
 		return nil, err
 	}
 	ask := request{Op: opSubPaths, Path: filepath.Join(h.pods.Real, uid, subPathsDir)}
 	paths := make([]string, 0, len(r.Parts))
 	for i := range r.Parts {
 		p := &r.Parts[i]
-		if err := area.Element("volume name", p.Volume); err != nil {
+		if err := agentdir.Element("volume name", p.Volume); err != nil {
 			return nil, err
 		}
 		dir := filepath.Join(uid, subPathsDir, p.Volume, r.Container)
-		if err := h.pods.Root.MkdirAll(dir, area.Mode); err != nil {
+		if err := h.pods.Root.MkdirAll(dir, agentdir.Mode); err != nil {
 			return nil, err
 		}
 		name := strconv.Itoa(p.Index)
@@ -154,11 +154,11 @@ func (p *part) same(fd int, err error, want fs.FileInfo) (bool, error) {
 		return false, err
 	}
 	defer dir.Close() //nolint:errcheck // nothing was written
-	its, err := area.MountID(target)
+	its, err := agentdir.MountID(target)
 	if err != nil {
 		return false, err
 	}
-	above, err := area.MountID(dir)
+	above, err := agentdir.MountID(dir)
 	if err != nil || its == above {
 		return false, err
 	}
@@ -181,7 +181,7 @@ func makeTarget(path string, dir bool) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case dir:
-		return os.Mkdir(path, area.Mode)
+		return os.Mkdir(path, agentdir.Mode)
 	default:
 		return os.WriteFile(path, nil, hostFileMode)
 	}
@@ -306,7 +306,7 @@ func makeIn(dir *os.File, name string, like fs.FileInfo) error {
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close() //nolint:errcheck // nothing was written
 	if mode&fs.ModeSetgid != 0 {
-		_, gid := area.OwnerOf(like)
+		_, gid := agentdir.OwnerOf(like)
 		_ = f.Chown(-1, gid) // a server may refuse it, and has given it the group of the directory it is in
 	}
 	return f.Chmod(mode & (fs.ModePerm | fs.ModeSetgid | fs.ModeSticky)) // again without the umask

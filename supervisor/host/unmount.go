@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
 
 // UnmountPod implements port.Host.
@@ -28,7 +28,7 @@ func (h *Host) UnmountPod(ctx context.Context, uid types.UID, done func(error)) 
 }
 
 func (h *Host) unmountPod(ctx context.Context, uid string) error {
-	dir, err := area.PodDir(uid)
+	dir, err := agentdir.PodDir(uid)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (h *Host) RemovePod(ctx context.Context, ref port.PodDirs, done func(error)
 }
 
 func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
-	dir, err := area.PodDir(string(ref.UID))
+	dir, err := agentdir.PodDir(string(ref.UID))
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 	if err := errors.Join(h.withoutDisks(dir), h.withoutDevices(dir)); err != nil {
 		return err
 	}
-	logDirs, err := h.logs.Area()
+	logDirs, err := h.logs.Dir()
 	if err != nil {
 		return fmt.Errorf("open the pod logs directory: %w", err)
 	}
@@ -258,9 +258,9 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 
 // logsOf are the names of a pod's log directories: one, or, of an orphan of
 // which only the UID is known, those that there are.
-func logsOf(logDirs *area.Area, ref port.PodDirs) ([]string, error) {
+func logsOf(logDirs *agentdir.Dir, ref port.PodDirs) ([]string, error) {
 	if ref.Name != "" {
-		name, err := area.LogDir(ref)
+		name, err := agentdir.LogDir(ref)
 		return []string{name}, err
 	}
 	dir, err := logDirs.Root.Open(".")

@@ -10,9 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
 
 // MountVolume implements port.Host.
@@ -31,7 +31,7 @@ func (h *Host) MountVolume(ctx context.Context, r port.MountVolume, done func(pa
 
 func (h *Host) mountVolume(ctx context.Context, r *port.MountVolume) (string, error) {
 	v := r.Volume
-	if err := area.Element("volume name", v.Name); err != nil {
+	if err := agentdir.Element("volume name", v.Name); err != nil {
 		return "", err
 	}
 	if r.Content != nil || r.Persistent == nil && (v.EmptyDir != nil || volumeType(&v.VolumeSource) == "") {

@@ -16,9 +16,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
-	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/blockmap"
-	"github.com/troupe-dev/troupe/supervisor/host/tally"
+	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
 )
 
 // claims are where the volumes of claims and of servers are, of pods that have one.
@@ -255,7 +255,7 @@ func (h *Host) place(p *v1.Pod, v *v1.Volume) string {
 	default:
 		return h.placeOf(uid, v.Name)
 	}
-	if area.Element("pod", uid) != nil || area.Element("volume name", v.Name) != nil {
+	if agentdir.Element("pod", uid) != nil || agentdir.Element("volume name", v.Name) != nil {
 		return ""
 	}
 	return filepath.Join(h.pods.Real, uid, volumesDir, plugin, v.Name)
@@ -300,7 +300,7 @@ type room struct {
 	// Device: it is one, of which only the size is known.
 	Device bool `json:",omitempty"`
 	// Count is the usage below a path without its own file system, counted by a walk or by the file system.
-	tally.Count
+	filecount.Count
 }
 
 // rooms is what a child does.
@@ -319,7 +319,7 @@ func rooms(paths []string) []room {
 		if kind := filepath.Base(filepath.Dir(path)); (kind == emptyDirName || kind == configMapName) &&
 			s.Type != unix.TMPFS_MAGIC && s.Type != unix.HUGETLBFS_MAGIC {
 			began := time.Now()
-			out[i].Count = tally.Walk{Most: WalkLimit}.Of(path)
+			out[i].Count = filecount.Walk{Most: WalkLimit}.Of(path)
 			out[i].Took = time.Since(began)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
-	"github.com/troupe-dev/troupe/supervisor/host/manifestdir"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/manifestdir"
 )
 
 // settle is how long a manifest directory must be quiet before it is read.

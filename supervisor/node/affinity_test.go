@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/supervisor/host/topology"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/topology"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	machinery "github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/memorystate"
-	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
-	"github.com/troupe-dev/troupe/supervisor/host/topology"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/checkpoints"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/topology"
 )
 
 // assignCPUs prepares that containers get devices, and CPUs of their own with cpuManagerPolicy static. An agent with

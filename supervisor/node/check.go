@@ -22,7 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
-	"github.com/troupe-dev/troupe/supervisor/host/inuse"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/inuse"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
-	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/checkpoints"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/contract"
 )

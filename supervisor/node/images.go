@@ -1,8 +1,8 @@
 package node
 
 import (
-	"github.com/troupe-dev/troupe/supervisor/host/credentialplugins"
-	"github.com/troupe-dev/troupe/supervisor/host/pullrecords"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/pullrecords"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/credentialplugins"
 )
 
 // connectCredentials puts behind ports what images are pulled with on this machine, and the records of that.

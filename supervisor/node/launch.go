@@ -23,21 +23,21 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
 	"github.com/troupe-dev/troupe/supervisor/host"
-	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
-	"github.com/troupe-dev/troupe/supervisor/host/csidrivers"
-	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
-	"github.com/troupe-dev/troupe/supervisor/host/dradrivers"
-	"github.com/troupe-dev/troupe/supervisor/host/iptables"
-	"github.com/troupe-dev/troupe/supervisor/host/logind"
-	"github.com/troupe-dev/troupe/supervisor/host/meter"
-	"github.com/troupe-dev/troupe/supervisor/host/network"
-	"github.com/troupe-dev/troupe/supervisor/host/oomkills"
-	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/checkpoints"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/lockfile"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/iptables"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
+	policy "github.com/troupe-dev/troupe/supervisor/host/kernel/selinux"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/csidrivers"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/dradrivers"
+	"github.com/troupe-dev/troupe/supervisor/host/pod/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/host/pressure"
-	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
-	policy "github.com/troupe-dev/troupe/supervisor/host/selinux"
+	"github.com/troupe-dev/troupe/supervisor/host/pressure/oomkills"
+	"github.com/troupe-dev/troupe/supervisor/host/probe/network"
+	"github.com/troupe-dev/troupe/supervisor/host/shutdown/logind"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/projectquota"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
-	"github.com/troupe-dev/troupe/supervisor/lockfile"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/podresources"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
@@ -372,7 +372,7 @@ func (l *launch) measurePressure() error {
 		return nil
 	}
 	c := pressure.Config{
-		Meter: meter.New(), Ephemeral: l.host.EphemeralUse, Files: l.host.FilesInMemory, Root: l.root.Path(),
+		Meter: resourceuse.New(), Ephemeral: l.host.EphemeralUse, Files: l.host.FilesInMemory, Root: l.root.Path(),
 		Logs: l.config.PodLogsDir(),
 	}
 	if l.machine.own != nil {

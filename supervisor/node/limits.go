@@ -19,7 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
-	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
 )
 
 // limitSelf sets what the kernel grants this process, and how it treats this machine. A refusal is a warning: it makes
@@ -66,7 +66,7 @@ type ownMemory struct {
 	// grow sets by how many percent the heap may grow between two collections.
 	grow func(percent int)
 	// of is what it follows from; zero for no limit.
-	of meter.Bound
+	of resourceuse.Bound
 }
 
 func (m *ownMemory) follow(ctx context.Context) {
@@ -84,16 +84,16 @@ func (m *ownMemory) follow(ctx context.Context) {
 
 // ownBounds are the limits of the cgroup of this process and of those above it; none where they can't be read. What
 // slows the agent down counts as one: its pods would wait for it.
-func ownBounds() []meter.Bound {
+func ownBounds() []resourceuse.Bound {
 	own, err := cgroup.Own()
 	if err != nil {
 		return nil
 	}
-	return meter.New().SoftBounds(own)
+	return resourceuse.New().SoftBounds(own)
 }
 
 // look puts in force what the limits are now. Files in memory come and go: of them nothing is said.
-func (m *ownMemory) look(bounds []meter.Bound) {
+func (m *ownMemory) look(bounds []resourceuse.Bound) {
 	limit, of := memoryLimit(os.Getenv("GOMEMLIMIT"), bounds, 0)
 	changed := of.Limit != m.of.Limit || of.Path != m.of.Path
 	m.of = of
@@ -116,11 +116,11 @@ func (m *ownMemory) look(bounds []meter.Bound) {
 // three quarters of the smallest limit of its cgroup and those above, without the files in memory, and files more to
 // come. The rest is for what Go does not count: child processes, small files, and the program itself. Whoever sets
 // GOMEMLIMIT knows better.
-func memoryLimit(set string, bounds []meter.Bound, files uint64) (limit int64, of meter.Bound) {
+func memoryLimit(set string, bounds []resourceuse.Bound, files uint64) (limit int64, of resourceuse.Bound) {
 	if set != "" || len(bounds) == 0 {
 		return 0, of
 	}
-	of = slices.MinFunc(bounds, func(a, b meter.Bound) int { return cmp.Compare(a.Limit, b.Limit) })
+	of = slices.MinFunc(bounds, func(a, b resourceuse.Bound) int { return cmp.Compare(a.Limit, b.Limit) })
 	left := max(of.Limit-min(of.Limit, of.Shared+files), of.Limit/4) // the agent itself needs some
 	return int64(min(left, math.MaxInt64) / 4 * 3), of
 }
@@ -147,7 +147,7 @@ func filesFit(bytes, old int64) error {
 
 // fits says why files in memory don't fit: they may take half of what is left, and the agent needs the rest to go on.
 // What they replace is there until they are.
-func fits(bytes, old int64, bounds []meter.Bound) error {
+func fits(bytes, old int64, bounds []resourceuse.Bound) error {
 	for _, b := range bounds {
 		if most := min(b.Available, (b.Available+uint64(max(old, 0)))/2); uint64(max(bytes, 0)) > most {
 			q := func(n uint64) *resource.Quantity {

@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 
@@ -38,22 +38,22 @@ func TestSetOOMScore(t *testing.T) {
 // TestMemoryLimit: the smallest limit above the agent counts, unless a setting says otherwise.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
-	slice, service := meter.Bound{Path: "/system.slice", Limit: 1 << 30}, meter.Bound{Path: "/system.slice/kubelet.service", Limit: 128 << 20}
+	slice, service := resourceuse.Bound{Path: "/system.slice", Limit: 1 << 30}, resourceuse.Bound{Path: "/system.slice/kubelet.service", Limit: 128 << 20}
 	for name, c := range map[string]struct {
 		set    string
-		bounds []meter.Bound
+		bounds []resourceuse.Bound
 		files  uint64
 		want   int64
 		of     string
 	}{
 		"none":         {},
-		"of the unit":  {bounds: []meter.Bound{slice, service}, want: 96 << 20, of: service.Path},
-		"of all above": {bounds: []meter.Bound{{Path: "/", Limit: 64 << 20}, service}, want: 48 << 20, of: "/"},
-		"beside files": {bounds: []meter.Bound{{Limit: 128 << 20, Shared: 28 << 20}}, files: 20 << 20, want: 60 << 20},
-		"all files":    {bounds: []meter.Bound{{Limit: 128 << 20, Shared: 128 << 20}}, files: 1 << 20, want: 24 << 20},
-		"by a setting": {set: "100MiB", bounds: []meter.Bound{service}},
-		"off":          {set: "off", bounds: []meter.Bound{service}},
-		"hardly any":   {bounds: []meter.Bound{{Path: "/", Limit: 1<<64 - 1}}, want: (1<<63 - 1) / 4 * 3, of: "/"},
+		"of the unit":  {bounds: []resourceuse.Bound{slice, service}, want: 96 << 20, of: service.Path},
+		"of all above": {bounds: []resourceuse.Bound{{Path: "/", Limit: 64 << 20}, service}, want: 48 << 20, of: "/"},
+		"beside files": {bounds: []resourceuse.Bound{{Limit: 128 << 20, Shared: 28 << 20}}, files: 20 << 20, want: 60 << 20},
+		"all files":    {bounds: []resourceuse.Bound{{Limit: 128 << 20, Shared: 128 << 20}}, files: 1 << 20, want: 24 << 20},
+		"by a setting": {set: "100MiB", bounds: []resourceuse.Bound{service}},
+		"off":          {set: "off", bounds: []resourceuse.Bound{service}},
+		"hardly any":   {bounds: []resourceuse.Bound{{Path: "/", Limit: 1<<64 - 1}}, want: (1<<63 - 1) / 4 * 3, of: "/"},
 	} {
 		got, of := memoryLimit(c.set, c.bounds, c.files)
 		must.Equal(t, got, c.want, "%s: the limit", name)
@@ -64,21 +64,21 @@ func TestMemoryLimit(t *testing.T) {
 // TestFilesFit: files in memory leave the agent what it needs to go on.
 func TestFilesFit(t *testing.T) {
 	t.Parallel()
-	unit := meter.Bound{Path: "/system.slice/kubelet.service", Limit: 128 << 20, Available: 40 << 20}
+	unit := resourceuse.Bound{Path: "/system.slice/kubelet.service", Limit: 128 << 20, Available: 40 << 20}
 	for name, c := range map[string]struct {
 		bytes, old int64
-		bounds     []meter.Bound
+		bounds     []resourceuse.Bound
 		want       string
 	}{
 		"no limit": {bytes: 1 << 40},
-		"half":     {bytes: 20 << 20, bounds: []meter.Bound{unit}},
-		"another":  {bytes: 30 << 20, old: 20 << 20, bounds: []meter.Bound{unit}},
+		"half":     {bytes: 20 << 20, bounds: []resourceuse.Bound{unit}},
+		"another":  {bytes: 30 << 20, old: 20 << 20, bounds: []resourceuse.Bound{unit}},
 		"both are there for a while": {
-			bytes: 41 << 20, old: 100 << 20, bounds: []meter.Bound{unit}, want: "has 40Mi left",
+			bytes: 41 << 20, old: 100 << 20, bounds: []resourceuse.Bound{unit}, want: "has 40Mi left",
 		},
-		"more": {bytes: 20<<20 + 1, bounds: []meter.Bound{unit}, want: "the node agent may have 128Mi of memory " +
+		"more": {bytes: 20<<20 + 1, bounds: []resourceuse.Bound{unit}, want: "the node agent may have 128Mi of memory " +
 			"(cgroup /system.slice/kubelet.service), has 40Mi left, and files may take half of that"},
-		"of one above": {bytes: 1 << 20, bounds: []meter.Bound{{Path: "/", Limit: 1 << 30, Available: 1 << 20}, unit}, want: "1Gi"},
+		"of one above": {bytes: 1 << 20, bounds: []resourceuse.Bound{{Path: "/", Limit: 1 << 30, Available: 1 << 20}, unit}, want: "1Gi"},
 	} {
 		if err := fits(c.bytes, c.old, c.bounds); c.want == "" {
 			must.Fatal(t, err)
@@ -100,10 +100,10 @@ func TestMemoryLimitChanges(t *testing.T) {
 		log: &log, set: func(limit int64) { set = append(set, limit) },
 		grow: func(percent int) { growth = append(growth, percent) },
 	}
-	unit := func(limit, files uint64) []meter.Bound {
-		return []meter.Bound{{Path: "/unit", Limit: limit, Shared: files}}
+	unit := func(limit, files uint64) []resourceuse.Bound {
+		return []resourceuse.Bound{{Path: "/unit", Limit: limit, Shared: files}}
 	}
-	for _, bounds := range [][]meter.Bound{
+	for _, bounds := range [][]resourceuse.Bound{
 		nil, unit(400, 0), unit(400, 0), unit(400, 200), unit(200, 0), nil, nil, unit(100, 0),
 	} {
 		m.look(bounds)

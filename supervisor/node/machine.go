@@ -21,9 +21,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/config"
-	"github.com/troupe-dev/troupe/supervisor/host/facts"
-	policy "github.com/troupe-dev/troupe/supervisor/host/selinux"
-	"github.com/troupe-dev/troupe/supervisor/host/topology"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/nodefacts"
+	policy "github.com/troupe-dev/troupe/supervisor/host/kernel/selinux"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/topology"
 	"github.com/troupe-dev/troupe/supervisor/version"
 )
 
@@ -55,7 +55,7 @@ type machine struct {
 	// own are the cgroups of pods, nil if they have none of their own.
 	own *podCgroups
 	// facts are what the node shows, and allocatable what of that pods may have.
-	facts       *facts.Facts
+	facts       *nodefacts.Facts
 	allocatable v1.ResourceList
 	// selinux is what SELinux means for volumes, nil if this host has none; noLabels says why they are not mounted with
 	// labels all the same.
@@ -111,7 +111,7 @@ func (m *machine) count(c config.Config, name string) error {
 		disk = nearest(c.Options().RootDir)
 	}
 	var err error
-	m.facts, err = facts.New(facts.Config{
+	m.facts, err = nodefacts.New(nodefacts.Config{
 		Disk: disk, MaxPods: c.MaxPods, Held: held(c), Fixed: fixed(c),
 		Addresses: func() []v1.NodeAddress { return nodeAddresses(m.addresses.look(), name) }, Version: version.Kubernetes(),
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/cri/translate"
-	"github.com/troupe-dev/troupe/supervisor/host/facts"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/nodefacts"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -23,7 +23,7 @@ func TestTranslatedByTheMachineNow(t *testing.T) {
 	write("proc/meminfo", "MemTotal: 1048576 kB\nSwapTotal: 0 kB\n")
 	c := configOf(t, "memorySwap: {swapBehavior: LimitedSwap}")
 	m := machine{cgroups: cgroupFacts{v2: true, swap: true}}
-	m.facts = must.Value(facts.New(facts.Config{
+	m.facts = must.Value(nodefacts.New(nodefacts.Config{
 		Root: root, MaxPods: c.MaxPods, Addresses: func() []v1.NodeAddress { return nodeAddresses([]string{"192.0.2.1"}, "n1") },
 	}))(t)
 	read := func() translate.Node {

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/memorystate"
-	"github.com/troupe-dev/troupe/supervisor/host/topology"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/topology"
 )
 
 // assignMemory prepares that containers get memory of their own with memoryManagerPolicy Static. An agent with a state

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
-	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
@@ -33,7 +33,7 @@ const scrapePatience = 5 * time.Second
 func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 	u := &usageSource{
 		node: d.name, find: func(ctx context.Context) ([]*v1.Pod, error) { return d.find(ctx, "", "") },
-		rootDir: s.rootDir, logs: s.options.Config.PodLogsDir(), meter: meter.New(), host: s.host,
+		rootDir: s.rootDir, logs: s.options.Config.PodLogsDir(), meter: resourceuse.New(), host: s.host,
 		config: s.options.Config, log: s.options.Log,
 	}
 	if s.machine.own != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
-	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
 )
 
 // podCgroups are the cgroups that pods have of their own.
@@ -216,7 +216,7 @@ func wait(ctx context.Context, call func(context.Context, func(error))) error {
 }
 
 // processes tells the processes of a pod.
-func (p *podCgroups) processes(m *meter.Meter) func(*v1.Pod) []int {
+func (p *podCgroups) processes(m *resourceuse.Meter) func(*v1.Pod) []int {
 	file := "memory/cgroup.procs"
 	if m.V2() {
 		file = "cgroup.procs"

@@ -10,12 +10,12 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/supervisor/host"
-	"github.com/troupe-dev/troupe/supervisor/host/credentialplugins"
-	"github.com/troupe-dev/troupe/supervisor/host/dradrivers"
-	"github.com/troupe-dev/troupe/supervisor/host/logind"
-	"github.com/troupe-dev/troupe/supervisor/host/network"
-	"github.com/troupe-dev/troupe/supervisor/host/oomkills"
-	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/credentialplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/dradrivers"
+	"github.com/troupe-dev/troupe/supervisor/host/pod/podlogs"
+	"github.com/troupe-dev/troupe/supervisor/host/pressure/oomkills"
+	"github.com/troupe-dev/troupe/supervisor/host/probe/network"
+	"github.com/troupe-dev/troupe/supervisor/host/shutdown/logind"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/config"
-	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/checkpoints"
 )
 
 // validate finds what is wrong with the configuration, before anything is reached or changed.

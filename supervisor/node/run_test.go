@@ -22,7 +22,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/config"
-	"github.com/troupe-dev/troupe/supervisor/lockfile"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/lockfile"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )

@@ -23,8 +23,8 @@ import (
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host"
-	"github.com/troupe-dev/troupe/supervisor/host/accounts"
-	policy "github.com/troupe-dev/troupe/supervisor/host/selinux"
+	policy "github.com/troupe-dev/troupe/supervisor/host/kernel/selinux"
+	"github.com/troupe-dev/troupe/supervisor/host/pod/accounts"
 	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
 

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/troupe-dev/troupe/cri/simcri"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
 
 // shareRoot makes the root directory a shared mount, for pods with mountPropagation Bidirectional: those of CSI drivers

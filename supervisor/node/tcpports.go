@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/supervisor/config"
-	"github.com/troupe-dev/troupe/supervisor/host/inuse"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/inuse"
 )
 
 // tcpPort is a port of the configuration that the agent does not start without.

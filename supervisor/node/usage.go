@@ -19,8 +19,8 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
-	"github.com/troupe-dev/troupe/supervisor/host/meter"
-	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
+	"github.com/troupe-dev/troupe/supervisor/host/pod/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
 )
 
@@ -37,7 +37,7 @@ type usageSource struct {
 	config  config.Config
 	rootDir string
 	logs    string
-	meter   *meter.Meter
+	meter   *resourceuse.Meter
 	rates   rates
 	partial partial
 	log     zerolog.Logger
@@ -88,7 +88,7 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 		err = u.ask(ctx, out)
 	}
 	if full {
-		if n.Root = meter.Disk(u.rootDir); n.Root != nil {
+		if n.Root = resourceuse.Disk(u.rootDir); n.Root != nil {
 			n.Root.IO = u.meter.IO(n.Root.Device)
 		}
 	}
@@ -175,7 +175,7 @@ func (u *usageSource) disk(d port.DiskUse) *usage.Disk {
 	if d.Mountpoint == "" {
 		return nil
 	}
-	whole := meter.Disk(d.Mountpoint)
+	whole := resourceuse.Disk(d.Mountpoint)
 	if whole == nil { // the runtime may be elsewhere, as in a container of its own
 		return &usage.Disk{At: time.Now(), Used: &d.Bytes, InodesUsed: &d.Inodes}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
-	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
 	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 )
@@ -80,7 +80,7 @@ func TestWhoIsListed(t *testing.T) {
 		ContainerStatuses: []v1.ContainerStatus{{Name: "app", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}},
 	}}
 	u := usageSource{
-		meter: meter.New(), logs: t.TempDir(), config: configOf(t, "volumeStatsAggPeriod: -1s"),
+		meter: resourceuse.New(), logs: t.TempDir(), config: configOf(t, "volumeStatsAggPeriod: -1s"),
 		find: func(context.Context) ([]*v1.Pod, error) {
 			return []*v1.Pod{{Status: v1.PodStatus{Phase: v1.PodSucceeded}}, crashing, web}, nil
 		},

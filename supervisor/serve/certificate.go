@@ -29,7 +29,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/troupe-dev/troupe/apiclient/csr"
-	"github.com/troupe-dev/troupe/supervisor/host/durable"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
 )
 
 // Certificate is a server's certificate. It may change at any time.

@@ -22,7 +22,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/apiclient/csr"
-	"github.com/troupe-dev/troupe/supervisor/host/durable"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 	"github.com/troupe-dev/troupe/tests/check"
 )

@@ -24,11 +24,11 @@ var unguarded = map[string]string{
 	"supervisor/sim/":                simulated,
 	"supervisor/chaos/":              simulated,
 	"cmd/troupe/commands/simheap.go": simulated,
-	"supervisor/host/tally/":         child, "supervisor/host/child.go:reports": child,
+	"supervisor/host/child/filecount/":         child, "supervisor/host/child.go:reports": child,
 	"supervisor/admin/web.go":                   "the command troupe web: it serves one page to its user",
-	"supervisor/host/deviceplugins/plugintest/": "a plugin for tests",
-	"supervisor/host/dradrivers/drivertest/":    "a driver for tests",
-	"supervisor/lockfile/":                      "it reads once, and closes a channel",
+	"supervisor/host/plugin/deviceplugins/plugintest/": "a plugin for tests",
+	"supervisor/host/plugin/dradrivers/drivertest/":    "a driver for tests",
+	"supervisor/host/disk/lockfile/":                      "it reads once, and closes a channel",
 }
 
 const (
@@ -46,10 +46,10 @@ var ends = map[string]string{
 	"supervisor/serve/streams/":          "connections are closed",
 	"supervisor/podresources/":           "the server is stopped",
 	"supervisor/host/pressure/":          "a poll is woken",
-	"supervisor/host/oomkills/":          "a read ends",
+	"supervisor/host/pressure/oomkills/":          "a read ends",
 	"supervisor/host/child.go":           "a read ends, or a slot is given back",
-	"supervisor/host/deviceplugins/":     "a call is cancelled",
-	"supervisor/host/credentialplugins/": "a call is cancelled",
+	"supervisor/host/plugin/deviceplugins/":     "a call is cancelled",
+	"supervisor/host/plugin/credentialplugins/": "a call is cancelled",
 }
 
 // starters are functions that call another on a goroutine of its own.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
-	"github.com/troupe-dev/troupe/supervisor/host/network"
+	"github.com/troupe-dev/troupe/supervisor/host/probe/network"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/contract"
 )

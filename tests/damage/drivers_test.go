@@ -23,8 +23,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/dradrivers"
-	"github.com/troupe-dev/troupe/supervisor/host/dradrivers/drivertest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/dradrivers"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/dradrivers/drivertest"
 	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/check"
 )

@@ -29,8 +29,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
-	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
 	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/check"
 )

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/projectquota"
 )
 
 // Projects stands for a kernel with project quotas, which not every file system has. It knows the projects of

@@ -55,7 +55,7 @@ func TestTouched(t *testing.T) {
 	if got := names("README.md", "docs/metrics.md"); got != nil {
 		t.Errorf("documentation touches %v", got)
 	}
-	if got := names("supervisor/host/csidrivers/any.go"); !slices.Contains(got, "TestCSIKilled") ||
+	if got := names("supervisor/host/plugin/csidrivers/any.go"); !slices.Contains(got, "TestCSIKilled") ||
 		slices.Contains(got, "TestCgroupV2") {
 		t.Errorf("the drivers of volumes touch %v", got)
 	}

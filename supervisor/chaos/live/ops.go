@@ -18,7 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
-	"github.com/troupe-dev/troupe/supervisor/host/durable"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
 )
 
 // manifestPrefix begins the files of static pods, so that they can be told from others.

@@ -20,12 +20,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
 )
 
 // Config is what is measured.
 type Config struct {
-	Meter *meter.Meter
+	Meter *resourceuse.Meter
 	// Cgroups are the settings of pods' cgroups; nil if pods have none of their own.
 	Cgroups *podcgroup.Settings
 	// Runtime knows where images and writable layers are, and how large; nil if it does not report that.

@@ -19,7 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
-	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -52,7 +52,7 @@ func (r *runtime) Disks(_ context.Context, done func(images, layers port.DiskUse
 func newPressure(t *testing.T, change func(*Config)) *Pressure {
 	t.Helper()
 	c := Config{
-		Meter: meter.New(), Root: t.TempDir(), Logs: t.TempDir(),
+		Meter: resourceuse.New(), Root: t.TempDir(), Logs: t.TempDir(),
 		Ephemeral: func(_ context.Context, pods []*v1.Pod, _ bool) ([]eviction.Use, error) {
 			return make([]eviction.Use, len(pods)), nil
 		},

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
+	"github.com/troupe-dev/troupe/supervisor/host/pod/podlogs"
 )
 
 // Use implements port.Pressure. The runtime's IDs of containers are those in the status of the pods.

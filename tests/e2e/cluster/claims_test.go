@@ -20,7 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/dra/state"
 	"k8s.io/utils/ptr"
 
-	"github.com/troupe-dev/troupe/supervisor/host/dradrivers/drivertest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/dradrivers/drivertest"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/pullrecords"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/pullrecords"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/projectquota"
 )
 
 // run does one step.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
-	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )

@@ -1,0 +1,211 @@
+package resourceuse
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+)
+
+// Node reads what all of this machine uses. Parts are cgroups with names.
+func (m *Meter) Node(name string, parts map[string]string, depth usage.Depth) usage.Node {
+	n := usage.Node{Name: name, Booted: m.booted(), Cgroup: m.Cgroup("/", depth)}
+	info := m.memory()
+	n.Memory, n.SwapTotal = info["MemTotal"], info["SwapTotal"]
+	// The limits of the machine's own cgroup, as cAdvisor has them: swap alone, without memory.
+	n.Cgroup.Limits.Memory, n.Cgroup.Limits.MemoryAndSwap = n.Memory, n.SwapTotal
+	if n.Cgroup.CPU == nil { // a container's own view of cgroups
+		n.Cgroup.CPU = m.processors()
+	}
+	if n.HugePages = info["Hugetlb"]; n.Cgroup.Memory == nil {
+		n.HugePages, n.Cgroup.Memory = 0, wholeMemory(info)
+	}
+	n.Cgroup.Swap = &usage.Swap{Usage: info["SwapTotal"] - min(info["SwapFree"], info["SwapTotal"]),
+		Limit: info["SwapTotal"]}
+	if depth == usage.Basic {
+		return n
+	}
+	m.pressure(&n.Cgroup.CPUPressure, "cpu")
+	m.pressure(&n.Cgroup.MemoryPressure, "memory")
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		c := usage.Container{Name: part, ID: parts[part], Cgroup: m.Cgroup(parts[part], depth)}
+		if c.Cgroup.CPU == nil && c.Cgroup.Memory == nil {
+			continue // there is no such cgroup
+		}
+		c.Started = m.made(c.ID, n.Booted)
+		n.Parts = append(n.Parts, c)
+	}
+	if depth != usage.All {
+		return n
+	}
+	m.pressure(&n.Cgroup.IOPressure, "io")
+	if text, err := os.ReadFile(filepath.Join(m.proc, "1/net/dev")); err == nil {
+		n.Network = usage.Interfaces(string(text))
+	}
+	n.MaxPIDs = m.number("sys/kernel/pid_max")
+	n.PIDs = m.threads()
+	return n
+}
+
+// pressure reads how long processes of the machine waited, if that of the root cgroup is not known.
+func (m *Meter) pressure(to **usage.Pressure, file string) {
+	if text, err := os.ReadFile(filepath.Join(m.proc, "pressure", file)); err == nil && *to == nil {
+		*to = usage.PressureIn(string(text))
+	}
+}
+
+// made is when a cgroup was made. Its directory changes with each cgroup made in it; these files most often do not
+// (cAdvisor's GetSpec).
+func (m *Meter) made(path string, booted time.Time) (at time.Time) {
+	for _, name := range [...]string{"", "cgroup.clone_children", "cgroup.events"} {
+		info, err := os.Stat(filepath.Join(m.dir(path), name))
+		if err == nil && (at.IsZero() || info.ModTime().Before(at)) {
+			at = info.ModTime()
+		}
+	}
+	if !at.IsZero() && at.Before(booted) {
+		return booted
+	}
+	return at
+}
+
+// wholeMemory is what a machine uses, where the root cgroup can't be seen. It is more than a root cgroup has: the
+// kernel's own memory and huge pages are in it.
+func wholeMemory(info map[string]uint64) *usage.Memory {
+	used := info["MemTotal"] - min(info["MemFree"], info["MemTotal"])
+	return &usage.Memory{
+		Usage: used, WorkingSet: used - min(info["Inactive(file)"], used),
+		RSS: info["AnonPages"], Cache: info["Cached"], Mapped: info["Mapped"],
+	}
+}
+
+// memory reads /proc/meminfo, in bytes.
+func (m *Meter) memory() map[string]uint64 {
+	out := map[string]uint64{}
+	text, err := os.ReadFile(filepath.Join(m.proc, "meminfo"))
+	if err != nil {
+		return out
+	}
+	for line := range strings.Lines(string(text)) {
+		name, rest, _ := strings.Cut(line, ":")
+		if fields := strings.Fields(rest); len(fields) > 0 {
+			if n, err := strconv.ParseUint(fields[0], 10, 64); err == nil {
+				out[name] = n << 10
+			}
+		}
+	}
+	return out
+}
+
+// processors reads the first line of /proc/stat (proc(5)).
+func (m *Meter) processors() *usage.CPU {
+	text, err := os.ReadFile(filepath.Join(m.proc, "stat"))
+	if err != nil {
+		return nil
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	fields := strings.Fields(line)
+	var c usage.CPU
+	const tick = 10 * time.Millisecond
+	for i, f := range fields {
+		n, err := strconv.ParseUint(f, 10, 64)
+		if err != nil || i == 4 || i == 5 || i > 8 { // idle, and waiting for a disk
+			continue
+		}
+		c.Usage += time.Duration(n) * tick
+		switch i {
+		case 1, 2:
+			c.User += time.Duration(n) * tick
+		case 3:
+			c.System += time.Duration(n) * tick
+		}
+	}
+	return &c
+}
+
+// booted is when the machine began.
+func (m *Meter) booted() time.Time {
+	text, err := os.ReadFile(filepath.Join(m.proc, "stat"))
+	if err != nil {
+		return time.Time{}
+	}
+	for line := range strings.Lines(string(text)) {
+		if at, ok := strings.CutPrefix(line, "btime "); ok {
+			if n, err := strconv.ParseInt(strings.TrimSpace(at), 10, 64); err == nil {
+				return time.Unix(n, 0)
+			}
+		}
+	}
+	return time.Time{}
+}
+
+func (m *Meter) number(file string) uint64 {
+	text, err := os.ReadFile(filepath.Join(m.proc, file))
+	if err != nil {
+		return 0
+	}
+	return number(string(text))
+}
+
+// number is 0 for what is none.
+func number(text string) uint64 {
+	n, _ := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+	return n
+}
+
+// threads is how many there are: /proc/loadavg has running/all.
+func (m *Meter) threads() uint64 {
+	text, err := os.ReadFile(filepath.Join(m.proc, "loadavg"))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 4 {
+		return 0
+	}
+	_, all, _ := strings.Cut(fields[3], "/")
+	n, _ := strconv.ParseUint(all, 10, 64)
+	return n
+}
+
+// Disk is the room on the file system that path is on; nil if that can't be told.
+// It must not be a volume of a pod: what is asked there may hang.
+func Disk(path string) *usage.Disk {
+	var s unix.Statfs_t
+	if unix.Statfs(path, &s) != nil {
+		return nil
+	}
+	block := uint64(s.Bsize)
+	capacity, available, used := s.Blocks*block, s.Bavail*block, (s.Blocks-s.Bfree)*block
+	inodes, free := s.Files, s.Ffree
+	taken := inodes - min(free, inodes)
+	name := ""
+	if st := (unix.Stat_t{}); unix.Stat(path, &st) == nil {
+		name = device(sysfs, uint64(unix.Major(st.Dev)), uint64(unix.Minor(st.Dev)))
+	}
+	return &usage.Disk{
+		Device: name, At: time.Now(), Capacity: &capacity, Available: &available, Used: &used,
+		Inodes: &inodes, InodesFree: &free, InodesUsed: &taken,
+	}
+}
+
+// Sector is the unit that files' blocks are counted in, whatever the file system
+// has (stat(2)).
+const Sector = 512
+
+// OnDisk is how many bytes of a disk a file takes.
+func OnDisk(info fs.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(s.Blocks) * Sector
+	}
+	return uint64(info.Size())
+}
