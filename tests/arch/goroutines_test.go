@@ -16,19 +16,19 @@ import (
 // unguarded are the places that may start a goroutine in which nobody recovers a panic, by the beginning of their path,
 // with the reason.
 var unguarded = map[string]string{
-	"actors/rescue/":                 "it is what guards all others",
-	"actors/kernel/scheduler.go":     kernelAlone,
-	"actors/kernel/clock.go":         kernelAlone,
-	"actors/port/simport/":           simulated,
-	"cri/simcri/":                    simulated,
-	"supervisor/sim/":                simulated,
-	"supervisor/chaos/":              simulated,
-	"cmd/troupe/commands/simheap.go": simulated,
-	"supervisor/host/child/filecount/":         child, "supervisor/host/child.go:reports": child,
-	"supervisor/admin/web.go":                   "the command troupe web: it serves one page to its user",
-	"supervisor/host/plugin/deviceplugins/plugintest/": "a plugin for tests",
-	"supervisor/host/plugin/dradrivers/drivertest/":    "a driver for tests",
-	"supervisor/host/disk/lockfile/":                      "it reads once, and closes a channel",
+	"actors/rescue/":                   "it is what guards all others",
+	"actors/kernel/scheduler.go":       kernelAlone,
+	"actors/kernel/clock.go":           kernelAlone,
+	"actors/port/simport/":             simulated,
+	"cri/simcri/":                      simulated,
+	"supervisor/sim/":                  simulated,
+	"supervisor/chaos/":                simulated,
+	"cmd/troupe/commands/simheap.go":   simulated,
+	"supervisor/host/child/filecount/": child, "supervisor/host/child.go:reports": child,
+	"supervisor/admin/web.go":                       "the command troupe web: it serves one page to its user",
+	"supervisor/host/plugin/plugintest/":            "a plugin for tests",
+	"supervisor/host/plugin/dradrivers/drivertest/": "a driver for tests",
+	"supervisor/host/disk/lockfile/":                "it reads once, and closes a channel",
 }
 
 const (
@@ -40,14 +40,14 @@ const (
 
 // ends are the places with timers, and ends of contexts, that only end or wake something, with what that is.
 var ends = map[string]string{
-	"apiclient/kube/":                    "a call is cancelled, or who waits for a connection is woken",
-	"cri/call.go":                        "a call is cancelled",
-	"supervisor/serve/nodelog/":          "a pipe is closed",
-	"supervisor/serve/streams/":          "connections are closed",
-	"supervisor/podresources/":           "the server is stopped",
-	"supervisor/host/pressure/":          "a poll is woken",
-	"supervisor/host/pressure/oomkills/":          "a read ends",
-	"supervisor/host/child.go":           "a read ends, or a slot is given back",
+	"apiclient/kube/":                           "a call is cancelled, or who waits for a connection is woken",
+	"cri/call.go":                               "a call is cancelled",
+	"supervisor/serve/nodelog/":                 "a pipe is closed",
+	"supervisor/serve/streams/":                 "connections are closed",
+	"supervisor/podresources/":                  "the server is stopped",
+	"supervisor/host/pressure/":                 "a poll is woken",
+	"supervisor/host/pressure/oomkills/":        "a read ends",
+	"supervisor/host/child.go":                  "a read ends, or a slot is given back",
 	"supervisor/host/plugin/deviceplugins/":     "a call is cancelled",
 	"supervisor/host/plugin/credentialplugins/": "a call is cancelled",
 }

@@ -101,6 +101,9 @@ func breach(from, to string) string {
 			return e.Why
 		}
 	}
+	if why := hostBreach(from, to); why != "" {
+		return why
+	}
 	if !within(from, ours("actors/decide")) {
 		return ""
 	}
@@ -113,6 +116,27 @@ func breach(from, to string) string {
 		return ""
 	}
 	return "decisions know only the standard library and the types of the Kubernetes API"
+}
+
+// hostBreach holds the map of the host (docs/decisions/0121).
+func hostBreach(from, to string) string {
+	const host = module + "/supervisor/host"
+	if to == host && within(from, host) {
+		return "host puts the rooms together: a room that knew it could not be used without the others"
+	}
+	room := func(path string) string {
+		rest, is := strings.CutPrefix(path, host+"/plugin/")
+		first, _, _ := strings.Cut(rest, "/")
+		if !is {
+			return ""
+		}
+		return first
+	}
+	shared := []string{"registry", "plugintest"} // and what the fakes of their tests have in common
+	if f, t := room(from), room(to); f != "" && t != "" && f != t && !slices.Contains(shared, t) {
+		return "plugins of different kinds have the registry in common, and nothing else"
+	}
+	return ""
 }
 
 func TestLayers(t *testing.T) {
@@ -156,6 +180,12 @@ func TestLayerRules(t *testing.T) {
 		{"supervisor/serve", "actors/pods", false},
 		{"supervisor/host/probe/network", "actors/decide/probe", true},
 		{"supervisor/host", "actors/kernel", false},
+		{"supervisor/host", "supervisor/host/cgroup", true},
+		{"supervisor/host/cgroup", "supervisor/host", false},
+		{"supervisor/host/plugin/csidrivers", "supervisor/host/plugin/registry", true},
+		{"supervisor/host/plugin/csidrivers", "supervisor/host/plugin/deviceplugins", false},
+		{"supervisor/host/plugin/dradrivers/drivertest", "supervisor/host/plugin/dradrivers", true},
+		{"supervisor/host/plugin/registry", "supervisor/host/plugin/dradrivers", false},
 		{"supervisor", "cri", true},
 		{"supervisor", "cmd/troupe", false},
 		{"cmd/troupe", "supervisor", true},

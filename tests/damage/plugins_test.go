@@ -30,7 +30,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
 	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/check"
 )

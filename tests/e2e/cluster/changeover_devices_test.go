@@ -18,7 +18,7 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
 
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 

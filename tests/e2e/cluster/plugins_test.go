@@ -15,7 +15,7 @@ import (
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
 
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 

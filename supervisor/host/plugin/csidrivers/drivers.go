@@ -1,5 +1,5 @@
 // Package csidrivers is the adapter of port.CSI: it talks to the CSI drivers of this machine (CSI spec v1), and keeps
-// the directories of their volumes as a kubelet does. Package deviceplugins finds them in the plugin registry.
+// the directories of their volumes as a kubelet does. Package registry finds them.
 //
 //	<root>/plugins/kubernetes.io/csi/<driver>/<SHA-256 of the handle>/globalmount     staged, vol_data.json beside it
 //	<root>/pods/<uid>/volumes/kubernetes.io~csi/<PersistentVolume>/mount              published, vol_data.json beside it
@@ -32,7 +32,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 )
 
 // Host is what the adapter needs of this machine.
@@ -111,10 +111,10 @@ func (d *Drivers) Found(found port.CSIDriver) {
 		return same
 	})
 	if !found.Gone && !d.closed {
-		conn, err := deviceplugins.Dial(found.Endpoint, grpc.WithConnectParams(reconnect))
+		conn, err := registry.Dial(found.Endpoint, grpc.WithConnectParams(reconnect))
 		if err != nil {
-			d.Log.Warn().Str("driver", found.Name).Str("socket", deviceplugins.Bounded(found.Endpoint)).
-				Str("error", deviceplugins.Bounded(err.Error())).Msg("the CSI driver can't be connected to")
+			d.Log.Warn().Str("driver", found.Name).Str("socket", registry.Bounded(found.Endpoint)).
+				Str("error", registry.Bounded(err.Error())).Msg("the CSI driver can't be connected to")
 		} else {
 			d.instances = append(d.instances, &instance{CSIDriver: found, conn: conn})
 		}
@@ -124,8 +124,8 @@ func (d *Drivers) Found(found port.CSIDriver) {
 		now = i.CSIDriver
 	}
 	if before != nil && !found.Gone && before.Endpoint != found.Endpoint {
-		d.Log.Warn().Str("driver", found.Name).Str("socket", deviceplugins.Bounded(found.Endpoint)).
-			Str("before", deviceplugins.Bounded(before.Endpoint)).
+		d.Log.Warn().Str("driver", found.Name).Str("socket", registry.Bounded(found.Endpoint)).
+			Str("before", registry.Bounded(before.Endpoint)).
 			Msg("a CSI driver of the same name is registered already: the later one is called. " +
 				"That is as it should be while a driver is replaced; otherwise remove one of them")
 	}
@@ -210,7 +210,7 @@ func (d *Drivers) reach(ctx context.Context, name string) (*node, error) {
 	got, err := n.NodeGetCapabilities(asking, &csi.NodeGetCapabilitiesRequest{})
 	if err != nil {
 		return nil, hostcall.Failf(port.NotCalled, "CSI driver %s does not answer NodeGetCapabilities: %s", name,
-			deviceplugins.Bounded(err.Error()))
+			registry.Bounded(err.Error()))
 	}
 	for _, c := range got.GetCapabilities() {
 		n.caps[c.GetRpc().GetType()] = true
@@ -249,7 +249,7 @@ func (n *node) failure(ctx context.Context, verb string, err error) *port.Error 
 	if ctx.Err() != nil {
 		kind = hostcall.KindOf(ctx.Err())
 	}
-	return &port.Error{Kind: kind, Verb: verb, Object: n.name, Detail: deviceplugins.Bounded(text)}
+	return &port.Error{Kind: kind, Verb: verb, Object: n.name, Detail: registry.Bounded(text)}
 }
 
 // refused cleans after a call that had no effect, if it was the first of its kind. If that can't be done, something is
@@ -267,7 +267,7 @@ func (n *node) refused(verb string, err error, fresh bool, clean func() error) e
 		text = e.Detail
 	}
 	return &port.Error{Kind: port.Unavailable, Verb: verb, Object: n.name,
-		Detail: text + "; what it left can't be removed: " + deviceplugins.Bounded(left.Error())}
+		Detail: text + "; what it left can't be removed: " + registry.Bounded(left.Error())}
 }
 
 // NodeInfo implements port.CSI.

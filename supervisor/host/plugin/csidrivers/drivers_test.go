@@ -16,7 +16,7 @@ import (
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -81,7 +81,7 @@ func TestUpAndDown(t *testing.T) {
 	if s := r.status(); !s.GetPluginRegistered() {
 		t.Errorf("the driver was told %v", s)
 	}
-	check.Fatal(t, os.Remove(filepath.Join(r.root, deviceplugins.Registry, "d.sock")))
+	check.Fatal(t, os.Remove(filepath.Join(r.root, registry.Directory, "d.sock")))
 	if d := r.next(); !d.Gone {
 		t.Error(d)
 	}

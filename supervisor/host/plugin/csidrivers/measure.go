@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 )
 
 // Capabilities of drivers that say how their volumes are.
@@ -129,7 +129,7 @@ func (d *Drivers) stats(
 	}
 	if r.Health && n.can(givesCondition) {
 		c := got.GetVolumeCondition()
-		u.Health = &decide.Health{Abnormal: c.GetAbnormal(), Message: deviceplugins.Bounded(c.GetMessage())}
+		u.Health = &decide.Health{Abnormal: c.GetAbnormal(), Message: registry.Bounded(c.GetMessage())}
 	}
 	if len(got.GetUsage()) == 0 && u.Health == nil {
 		return u, hostcall.Failf(port.Other, "CSI driver %s has answered NodeGetVolumeStats without a usage", of.Name)

@@ -17,13 +17,14 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
-	registry "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+	regapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/csidrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -35,7 +36,7 @@ const name = "disks.example.com"
 type driver struct {
 	csi.UnimplementedNodeServer
 	csi.UnimplementedIdentityServer
-	registry.UnimplementedRegistrationServer
+	regapi.UnimplementedRegistrationServer
 	endpoint string
 	versions []string
 	patience time.Duration // how long it may take for a call
@@ -50,7 +51,7 @@ type driver struct {
 	leaves  bool // what it unmounts stays
 	// entered gets something when a volume is staged or published, which then waits for free; nil: it does not.
 	entered, free chan struct{}
-	notified      chan *registry.RegistrationStatus
+	notified      chan *regapi.RegistrationStatus
 }
 
 func (d *driver) call(method string, r any) error {
@@ -130,13 +131,13 @@ func (d *driver) NodeExpandVolume(_ context.Context, r *csi.NodeExpandVolumeRequ
 	return &csi.NodeExpandVolumeResponse{}, d.call("expand", r)
 }
 
-func (d *driver) GetInfo(context.Context, *registry.InfoRequest) (*registry.PluginInfo, error) {
-	return &registry.PluginInfo{Type: registry.CSIPlugin, Name: name, Endpoint: d.endpoint, SupportedVersions: d.versions}, nil
+func (d *driver) GetInfo(context.Context, *regapi.InfoRequest) (*regapi.PluginInfo, error) {
+	return &regapi.PluginInfo{Type: regapi.CSIPlugin, Name: name, Endpoint: d.endpoint, SupportedVersions: d.versions}, nil
 }
 
-func (d *driver) NotifyRegistrationStatus(_ context.Context, s *registry.RegistrationStatus) (*registry.RegistrationStatusResponse, error) {
+func (d *driver) NotifyRegistrationStatus(_ context.Context, s *regapi.RegistrationStatus) (*regapi.RegistrationStatusResponse, error) {
 	d.notified <- s
-	return &registry.RegistrationStatusResponse{}, nil
+	return &regapi.RegistrationStatusResponse{}, nil
 }
 
 // rig is the adapter with a registry that is watched, and a host whose mount table is the driver's.
@@ -199,13 +200,13 @@ func newRig(t *testing.T, change func(*driver)) *rig {
 	t.Helper()
 	root, err := os.MkdirTemp("", "csi") // a short path: sockets are below it
 	if err == nil {
-		err = os.MkdirAll(filepath.Join(root, deviceplugins.Registry), 0o750)
+		err = os.MkdirAll(filepath.Join(root, registry.Directory), 0o750)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{T: t, root: root, events: make(chan port.CSIDriver, 10), driver: &driver{
-		endpoint: filepath.Join(root, "csi.sock"), versions: []string{"1.0.0"}, patience: time.Minute, fail: map[string]error{}, mounted: map[string]bool{}, notified: make(chan *registry.RegistrationStatus, 10),
+		endpoint: filepath.Join(root, "csi.sock"), versions: []string{"1.0.0"}, patience: time.Minute, fail: map[string]error{}, mounted: map[string]bool{}, notified: make(chan *regapi.RegistrationStatus, 10),
 		caps: []csi.NodeServiceCapability_RPC_Type{csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME},
 	}}
 	if change != nil {
@@ -233,9 +234,9 @@ func newRig(t *testing.T, change func(*driver)) *rig {
 	server := grpc.NewServer()
 	csi.RegisterNodeServer(server, r.driver)
 	registration := grpc.NewServer()
-	registry.RegisterRegistrationServer(registration, r.driver)
+	regapi.RegisterRegistrationServer(registration, r.driver)
 	r.serve(server, r.driver.endpoint)
-	r.serve(registration, filepath.Join(root, deviceplugins.Registry, "d.sock"))
+	r.serve(registration, filepath.Join(root, registry.Directory, "d.sock"))
 	return r
 }
 
@@ -256,7 +257,7 @@ func (r *rig) next() port.CSIDriver {
 }
 
 // status is what the driver was told of its registration.
-func (r *rig) status() *registry.RegistrationStatus {
+func (r *rig) status() *regapi.RegistrationStatus {
 	r.Helper()
 	return check.Receive(r, r.driver.notified)
 }

@@ -2,7 +2,6 @@ package deviceplugins_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,18 +9,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
-	registry "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+	regapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -176,44 +175,6 @@ func TestHostileLists(t *testing.T) {
 	}
 }
 
-// TestPaced: of a plugin that talks without end, what it said last is heard, and not all.
-func TestPaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		said, begun := 0, time.Now()
-		var heard []string
-		err := deviceplugins.Paced(t.Context(), func() (int, error) {
-			if said++; said > 2500 {
-				return 0, errors.New("enough")
-			}
-			time.Sleep(time.Millisecond) // of the bubble's clock
-			return said, nil
-		}, func(_, newer int) int { return newer }, func(n int) {
-			heard = append(heard, fmt.Sprintf("%d at %v", n, time.Since(begun).Round(10*time.Millisecond)))
-		})
-		if err == nil || err.Error() != "enough" || len(heard) > 27 || heard[0] != "1 at 0s" || heard[len(heard)-1] != "2500 at 2.5s" {
-			t.Errorf("%v; heard was %q", err, heard)
-		}
-	})
-}
-
-// TestPacedPanics: what a plugin says may make the agent panic, as it is read or merged. Then the stream ends.
-func TestPacedPanics(t *testing.T) {
-	for what, merge := range map[string]func(int, int) int{
-		"reading": func(_, newer int) int { return newer }, "merging": func(int, int) int { panic("merging") },
-	} {
-		n := 0
-		err := deviceplugins.Paced(t.Context(), func() (int, error) {
-			if n++; n == 100 {
-				panic("reading")
-			}
-			return n, nil
-		}, merge, func(int) {})
-		if err == nil || !strings.HasPrefix(err.Error(), "panic: "+what) {
-			t.Errorf("a panic in %s: %v", what, err)
-		}
-	}
-}
-
 // TestAFlood: a plugin whose list changes all the time is heard ten times a second.
 func TestAFlood(t *testing.T) {
 	r := newRig(t)
@@ -243,13 +204,13 @@ func TestHostileNames(t *testing.T) {
 	r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.New(zerolog.SyncWriter(log)), nil)
 	r.listen()
 	long := strings.Repeat("long", 1<<18)
-	for i, info := range []*registry.PluginInfo{
+	for i, info := range []*regapi.PluginInfo{
 		{Type: long, Name: "example.com/gpu"},
-		{Type: registry.DevicePlugin, Name: long, SupportedVersions: []string{api.Version}},
-		{Type: registry.DevicePlugin, Name: "example.com/gpu", SupportedVersions: []string{long}},
+		{Type: regapi.DevicePlugin, Name: long, SupportedVersions: []string{api.Version}},
+		{Type: regapi.DevicePlugin, Name: "example.com/gpu", SupportedVersions: []string{long}},
 	} {
 		plugin := &plugintest.Plugin{Info: info}
-		check.Fatal(t, plugin.Serve(filepath.Join(r.root, deviceplugins.Registry, fmt.Sprint(i, ".sock"))))
+		check.Fatal(t, plugin.Serve(filepath.Join(r.root, registry.Directory, fmt.Sprint(i, ".sock"))))
 		defer plugin.Stop()
 		check.Until(r, "the refusal", func() bool { return plugin.Notified() != nil })
 		if n := plugin.Notified(); n.GetPluginRegistered() || len(n.GetError()) > 3000 {
@@ -267,7 +228,7 @@ func TestHostileNames(t *testing.T) {
 // to the resources.
 func TestRegistrationsWithoutEnd(t *testing.T) {
 	r := newRig(t)
-	conn, err := deviceplugins.Dial(filepath.Join(r.dir(), "kubelet.sock"))
+	conn, err := registry.Dial(filepath.Join(r.dir(), "kubelet.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,17 +266,5 @@ func TestRegistrationsWithoutEnd(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "256 resources") {
 		t.Errorf("the last: %v", err)
-	}
-}
-
-// TestBounded: what is shown of a plugin's text can be in the status of a pod.
-func TestBounded(t *testing.T) {
-	for text, want := range map[string]string{
-		"no hardware": "no hardware", "\xff": "�", strings.Repeat("é", 1025): strings.Repeat("é", 1024) + "…",
-		"x" + strings.Repeat("é", 1024): "x" + strings.Repeat("é", 1023) + "…",
-	} {
-		if got := deviceplugins.Bounded(text); got != want {
-			t.Errorf("%.20q: %q, want %q", text, got, want)
-		}
 	}
 }

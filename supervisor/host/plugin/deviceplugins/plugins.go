@@ -1,6 +1,6 @@
 // Package deviceplugins is the adapter of port.DevicePlugins: it talks to the device plugins of this machine (device
-// plugin API v1beta1, plugin registration API v1). It also finds the DRA and CSI drivers of the plugin registry, for
-// packages dradrivers and csidrivers.
+// plugin API v1beta1). Package registry finds those that want to be found, and with them DRA and CSI drivers, while
+// registrations are listened to.
 //
 //	plugin ──Register──► /var/lib/kubelet/device-plugins/kubelet.sock ──┐
 //	agent ──GetInfo──► <root>/plugins_registry/*.sock ──────────────────┴──► Registrations
@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,9 +22,6 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -34,14 +30,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 )
 
 const (
-	// Registry is the directory of plugins that want to be found, below the root directory.
-	Registry = "plugins_registry"
-	socket   = "kubelet.sock"
-	// messageLimit bounds what a plugin says at once, as for a kubelet: in memory it may take 40 times as much.
-	messageLimit = 4 << 20
+	socket = "kubelet.sock"
 	// deviceLimit bounds how many devices a plugin lists, idLimit the ID of each in bytes: they are in the checkpoint of
 	// all devices and in the status of pods.
 	deviceLimit, idLimit = 100_000, 1024
@@ -84,7 +77,7 @@ var _ port.DevicePlugins = (*Plugins)(nil)
 // drivers is told of the DRA drivers that the registry finds or loses; nil: they are refused.
 func New(directory, root string, log zerolog.Logger, drivers func(port.DRADriver)) *Plugins {
 	return &Plugins{
-		directory: directory, registry: filepath.Join(root, Registry), log: log,
+		directory: directory, registry: filepath.Join(root, registry.Directory), log: log,
 		drivers: drivers, inotify: fsnotify.NewWatcher,
 		known: map[v1.ResourceName][]port.DevicePlugin{}, turns: map[v1.ResourceName]*turn{},
 		connections: map[served]*grpc.ClientConn{},
@@ -112,7 +105,7 @@ func (p *Plugins) begin(ctx context.Context, of v1.ResourceName) (context.Contex
 	if before == nil && len(p.turns) >= resourceLimit {
 		return nil, nil, fmt.Errorf("%d resources are registered; more are not supported", resourceLimit)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, registry.CallLimit)
 	t := &turn{cancel: cancel, again: before != nil}
 	if before != nil {
 		before.cancel()
@@ -205,25 +198,13 @@ func (p *Plugins) clean() error {
 func valid(name string, versions ...string) error {
 	if !slices.Contains(versions, api.Version) {
 		return fmt.Errorf("device plugin API version %s is not supported: this agent supports %s",
-			Bounded(strings.Join(versions, ", ")), api.Version)
+			registry.Bounded(strings.Join(versions, ", ")), api.Version)
 	}
 	if !resourcelist.Extended(v1.ResourceName(name)) {
-		return fmt.Errorf("resource name %q is not the name of an extended resource, such as example.com/gpu", Bounded(name))
+		return fmt.Errorf("resource name %q is not the name of an extended resource, such as example.com/gpu",
+			registry.Bounded(name))
 	}
 	return nil
-}
-
-// Dial makes a connection to a plugin. It is made when it is first used.
-func Dial(endpoint string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
-	var dialer net.Dialer
-	return grpc.NewClient("passthrough:///"+endpoint, append([]grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", path)
-		}),
-		grpc.WithAuthority("localhost"), grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
-		grpc.WithNoProxy(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageLimit)),
-	}, options...)...)
 }
 
 // Devices implements port.DevicePlugins.
@@ -234,12 +215,12 @@ func (p *Plugins) Devices(ctx context.Context, of port.DevicePlugin, event func(
 				p.left(of)
 			}
 		}()
-		return Failure(ctx, "ListAndWatch", string(of.Resource), p.watch(ctx, of, event))
+		return registry.Failure(ctx, "ListAndWatch", string(of.Resource), p.watch(ctx, of, event))
 	}, port.Panicked("ListAndWatch", string(of.Resource)), done)
 }
 
 func (p *Plugins) watch(ctx context.Context, of port.DevicePlugin, event func([]devices.Device)) error {
-	conn, err := Dial(of.Endpoint)
+	conn, err := registry.Dial(of.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -260,7 +241,7 @@ func (p *Plugins) watch(ctx context.Context, of port.DevicePlugin, event func([]
 		return err
 	}
 	told := false
-	return Paced(ctx, func() ([]devices.Device, error) {
+	return registry.Paced(ctx, func() ([]devices.Device, error) {
 		r, err := stream.Recv()
 		if err != nil {
 			return nil, err
@@ -316,7 +297,7 @@ func call[T any](
 		}
 		got, err := run(api.NewDevicePluginClient(conn))
 		if err != nil {
-			return none, Failure(ctx, verb, string(of.Resource), err)
+			return none, registry.Failure(ctx, verb, string(of.Resource), err)
 		}
 		return got, nil
 	}, port.Panicked(verb, string(of.Resource)), done)
@@ -368,37 +349,4 @@ func (p *Plugins) PreStart(ctx context.Context, of port.DevicePlugin, ids []stri
 			_, err := c.PreStartContainer(ctx, &api.PreStartContainerRequest{DevicesIds: ids})
 			return struct{}{}, err
 		})
-}
-
-// maxDetail bounds the plugin's message, which goes into a pod's status.
-const maxDetail = 2048
-
-// Bounded is a text of a plugin as people see it: short, and valid UTF-8.
-func Bounded(text string) string {
-	if len(text) > maxDetail {
-		return strings.ToValidUTF8(text[:maxDetail], "") + "…"
-	}
-	return strings.ToValidUTF8(text, "�")
-}
-
-// Failure is the error of a call of a plugin.
-func Failure(ctx context.Context, verb, object string, err error) error {
-	e := &port.Error{Kind: port.Other, Verb: verb, Object: object, Detail: err.Error()}
-	s, is := status.FromError(err)
-	if is {
-		e.Detail = s.Message()
-	}
-	e.Detail = Bounded(e.Detail)
-	switch s.Code() { //nolint:exhaustive // the others are the plugin's own
-	case codes.Unavailable, codes.Canceled: // also if the connection was closed because the plugin has gone
-		e.Kind = port.Unavailable
-	case codes.DeadlineExceeded:
-		e.Kind = port.Deadline
-	case codes.Unimplemented:
-		e.Kind = port.Unsupported
-	}
-	if ctx.Err() != nil {
-		e.Kind = port.Canceled
-	}
-	return e
 }

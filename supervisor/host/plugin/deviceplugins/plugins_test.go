@@ -21,7 +21,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/checkpoints"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -293,7 +294,7 @@ func TestRefused(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	r := newRig(t)
 	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
-	dir := filepath.Join(r.root, deviceplugins.Registry, "vendor")
+	dir := filepath.Join(r.root, registry.Directory, "vendor")
 	path := filepath.Join(dir, "p.sock")
 	check.Fatal(t, errors.Join(os.Mkdir(dir, 0o750), plugin.Serve(path)))
 	defer plugin.Stop()
@@ -326,7 +327,7 @@ func (r *rig) loses(path string) {
 // TestRegistryLink: an entry may be a link to the socket of a plugin. It is told of, and lost, by its own path.
 func TestRegistryLink(t *testing.T) {
 	r := newRig(t)
-	elsewhere, link := filepath.Join(r.root, "p.sock"), filepath.Join(r.root, deviceplugins.Registry, "link.sock")
+	elsewhere, link := filepath.Join(r.root, "p.sock"), filepath.Join(r.root, registry.Directory, "link.sock")
 	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
 	check.Fatal(t, errors.Join(plugin.Serve(elsewhere), os.Symlink("../p.sock", link)))
 	defer plugin.Stop()
@@ -340,7 +341,7 @@ func TestRegistryLink(t *testing.T) {
 func TestRegistryIsLink(t *testing.T) {
 	r := newRig(t)
 	r.stop()
-	registry, elsewhere := filepath.Join(r.root, deviceplugins.Registry), filepath.Join(r.root, "elsewhere")
+	registry, elsewhere := filepath.Join(r.root, registry.Directory), filepath.Join(r.root, "elsewhere")
 	check.Fatal(t, errors.Join(os.Remove(registry), os.Mkdir(elsewhere, 0o750), os.Symlink(elsewhere, registry)))
 	r.listen()
 	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
@@ -355,7 +356,7 @@ func TestRegistryIsLink(t *testing.T) {
 // registered there is not lost.
 func TestRegistryUnread(t *testing.T) {
 	r := newRig(t)
-	registry := filepath.Join(r.root, deviceplugins.Registry)
+	registry := filepath.Join(r.root, registry.Directory)
 	link := filepath.Join(registry, "link.sock")
 	linked := &plugintest.Plugin{Resource: "example.com/linked"}
 	check.Fatal(t, errors.Join(linked.Serve(filepath.Join(r.root, "p.sock")), os.Symlink("../p.sock", link)))
@@ -451,7 +452,7 @@ func TestNodes(t *testing.T) {
 // number of the old one: then it is known by its time.
 func TestRegistryRestarts(t *testing.T) {
 	r := newRig(t)
-	path := filepath.Join(r.root, deviceplugins.Registry, "p.sock")
+	path := filepath.Join(r.root, registry.Directory, "p.sock")
 	var plugin *plugintest.Plugin
 	for i := range 3 {
 		plugin = &plugintest.Plugin{Resource: "example.com/gpu"}

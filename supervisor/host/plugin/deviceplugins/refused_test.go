@@ -14,7 +14,8 @@ import (
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -30,7 +31,7 @@ func TestRegistryTriesAgain(t *testing.T) {
 			return status.Error(codes.Internal, "the driver is not loaded")
 		}
 	}, Options: &api.DevicePluginOptions{PreStartRequired: true}}
-	check.Fatal(t, late.Serve(filepath.Join(r.root, deviceplugins.Registry, "late.sock")))
+	check.Fatal(t, late.Serve(filepath.Join(r.root, registry.Directory, "late.sock")))
 	defer late.Stop()
 	check.Until(r, "the notice", func() bool { return late.Notified() != nil })
 	if n := late.Notified(); n.PluginRegistered || !strings.Contains(n.Error, "the driver is not loaded") {
@@ -53,7 +54,7 @@ func TestNoticeFails(t *testing.T) {
 		}
 		return nil
 	}}
-	path := filepath.Join(r.root, deviceplugins.Registry, "gpu.sock")
+	path := filepath.Join(r.root, registry.Directory, "gpu.sock")
 	check.Fatal(t, plugin.Serve(path))
 	defer plugin.Stop()
 	if p := check.Receive(r, r.events); p.Resource != "example.com/gpu" || p.Gone {

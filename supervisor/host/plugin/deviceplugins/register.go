@@ -17,18 +17,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
 
-const (
-	requestLimit = 64 << 10
-	// callLimit bounds a call of a plugin that registers.
-	callLimit = 10 * time.Second
-	// firstRetry and lastRetry are the times after which a plugin in the registry is asked again that did not answer.
-	firstRetry, lastRetry = time.Second, time.Minute
-	// rescan is when the registry is read again without a notice: notices may be lost.
-	rescan = 10 * time.Second
-)
+const requestLimit = 64 << 10
 
 // Registrations implements port.DevicePlugins.
 func (p *Plugins) Registrations(ctx context.Context, event func(port.DevicePlugin), done func(error)) {
@@ -59,15 +52,18 @@ func (p *Plugins) registrations(ctx context.Context, event func(port.DevicePlugi
 	}
 	p.tell(event)
 	server := grpc.NewServer(
-		grpc.MaxRecvMsgSize(requestLimit), grpc.ConnectionTimeout(callLimit), grpc.WaitForHandlers(true),
+		grpc.MaxRecvMsgSize(requestLimit), grpc.ConnectionTimeout(registry.CallLimit), grpc.WaitForHandlers(true),
 		grpc.UnaryInterceptor(unixsocket.Contained))
-	find := &finder{plugins: p, event: event, found: map[string]*found{}, unwatched: unwatched}
-	api.RegisterRegistrationServer(server, registrar{ctx: ctx, finder: find})
+	find := registry.New(registry.Config{
+		Directory: p.registry, Log: p.log, Notify: notify, Unwatched: unwatched,
+		Devices: event, DRA: p.drivers, CSI: p.csi, Valid: valid, Options: optionsOf,
+	})
+	api.RegisterRegistrationServer(server, registrar{ctx: ctx, plugins: p, event: event})
 	ended := make(chan error, 1)
 	rescue.Go(ctx, func() { ended <- server.Serve(listener) }, func(reason string) { ended <- errors.New(reason) })
-	err = find.run(ctx, notify, ended)
+	err = find.Run(ctx, ended)
 	server.Stop()
-	find.all.Wait()
+	find.Wait()
 	// The socket stays, as that of a kubelet: it shows the next agent that one was here (checkpoints.Devices).
 	return err
 }
@@ -87,17 +83,19 @@ func (p *Plugins) tell(event func(port.DevicePlugin)) {
 // registrar answers plugins that register by themselves.
 type registrar struct {
 	api.UnimplementedRegistrationServer
-	ctx context.Context //nolint:containedctx // of all registrations
-	*finder
+	ctx     context.Context //nolint:containedctx // of all registrations
+	plugins *Plugins
+	event   func(port.DevicePlugin)
 }
 
 // Register implements api.RegistrationServer. As with a kubelet, a plugin serves before it registers: it is asked for
 // its options (GetDevicePluginOptions) before it has the answer, and one that fails to say them is refused.
 func (r registrar) Register(ctx context.Context, q *api.RegisterRequest) (*api.Empty, error) {
 	if err := r.register(ctx, q); err != nil {
-		r.plugins.log.Warn().Str("resource", Bounded(q.GetResourceName())).Str("endpoint", Bounded(q.GetEndpoint())).
-			Str("error", Bounded(err.Error())).Msg("a device plugin can't register")
-		return nil, status.Error(codes.Unknown, Bounded(err.Error()))
+		r.plugins.log.Warn().Str("resource", registry.Bounded(q.GetResourceName())).
+			Str("endpoint", registry.Bounded(q.GetEndpoint())).Str("error", registry.Bounded(err.Error())).
+			Msg("a device plugin can't register")
+		return nil, status.Error(codes.Unknown, registry.Bounded(err.Error()))
 	}
 	return &api.Empty{}, nil
 }
@@ -121,7 +119,7 @@ func (r registrar) register(ctx context.Context, q *api.RegisterRequest) error {
 	if turn.again {
 		select {
 		case <-until.Done():
-		case <-time.After(pace):
+		case <-time.After(registry.Pace):
 		}
 	}
 	if p.Options, err = optionsOf(until, p); err != nil {
@@ -137,7 +135,7 @@ func (r registrar) register(ctx context.Context, q *api.RegisterRequest) error {
 
 // optionsOf asks a plugin for its options.
 func optionsOf(ctx context.Context, p port.DevicePlugin) (none devices.Options, err error) {
-	conn, err := Dial(p.Endpoint)
+	conn, err := registry.Dial(p.Endpoint)
 	if err != nil {
 		return none, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/again"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 )
 
 const (
@@ -35,10 +35,10 @@ var (
 
 // connect begins to watch the connection to a driver. With mu.
 func (d *Drivers) connect(found port.DRADriver) {
-	conn, err := deviceplugins.Dial(found.Endpoint, grpc.WithConnectParams(reconnect))
+	conn, err := registry.Dial(found.Endpoint, grpc.WithConnectParams(reconnect))
 	if err != nil {
-		d.log.Warn().Str("driver", found.Name).Str("socket", deviceplugins.Bounded(found.Endpoint)).
-			Str("error", deviceplugins.Bounded(err.Error())).Msg("the DRA driver can't be connected to")
+		d.log.Warn().Str("driver", found.Name).Str("socket", registry.Bounded(found.Endpoint)).
+			Str("error", registry.Bounded(err.Error())).Msg("the DRA driver can't be connected to")
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())

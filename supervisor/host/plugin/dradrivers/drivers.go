@@ -1,5 +1,5 @@
 // Package dradrivers is the adapter of port.DRADrivers: it talks to the drivers of dynamic resource allocation on this
-// machine (DRA plugin API v1 and v1beta1). Package deviceplugins finds them in the plugin registry.
+// machine (DRA plugin API v1 and v1beta1). Package registry finds them.
 //
 //	registry ──Found──► connecting ──connected──► there ──connection or socket gone──► gone
 //	                      │ ▲ └─────────────────────────────────┐ │                     ▲
@@ -34,7 +34,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 )
 
 const (
@@ -213,7 +213,7 @@ func (d *Drivers) Health(
 		case errors.Is(err, io.EOF):
 			err = &port.Error{Kind: port.Unavailable, Verb: verb, Object: of.Name, Detail: "the driver ended it"}
 		default:
-			err = deviceplugins.Failure(ctx, verb, of.Name, err)
+			err = registry.Failure(ctx, verb, of.Name, err)
 		}
 		return err
 	})
@@ -238,7 +238,7 @@ func watchHealth(ctx context.Context, conn *grpc.ClientConn, method string, even
 	if err := stream.CloseSend(); err != nil {
 		return err
 	}
-	return deviceplugins.Paced(ctx, func() ([]claims.Report, error) {
+	return registry.Paced(ctx, func() ([]claims.Report, error) {
 		r := &health.NodeWatchResourcesResponse{}
 		if err := stream.RecvMsg(r); err != nil {
 			return nil, err
@@ -295,12 +295,12 @@ func named(objects []claims.Object) []*api.Claim {
 
 // unprepared and prepared are what a driver says of one claim.
 func unprepared(c *api.NodeUnprepareResourceResponse) claims.Answer {
-	return claims.Answer{Error: deviceplugins.Bounded(c.GetError())}
+	return claims.Answer{Error: registry.Bounded(c.GetError())}
 }
 
 func prepared(c *api.NodePrepareResourceResponse) claims.Answer {
 	if c.GetError() != "" {
-		return claims.Answer{Error: deviceplugins.Bounded(c.GetError())}
+		return claims.Answer{Error: registry.Bounded(c.GetError())}
 	}
 	if n := len(c.GetDevices()); n > deviceLimit {
 		return claims.Answer{Error: fmt.Sprintf("the driver lists %d devices; at most %d are supported", n, deviceLimit)}
@@ -313,7 +313,7 @@ func prepared(c *api.NodePrepareResourceResponse) claims.Answer {
 	for _, d := range c.GetDevices() {
 		if len(d.GetRequestNames()) > deviceLimit || len(d.GetCdiDeviceIds()) > deviceLimit {
 			return claims.Answer{Error: fmt.Sprintf("the driver lists more than %d requests or CDI devices of device %q",
-				deviceLimit, deviceplugins.Bounded(d.GetDeviceName()))}
+				deviceLimit, registry.Bounded(d.GetDeviceName()))}
 		}
 		out = append(out, claimstate.Device{
 			Pool: d.GetPoolName(), Name: d.GetDeviceName(), Share: types.UID(d.GetShareId()),
@@ -359,7 +359,7 @@ func (d *Drivers) call(
 		err := conn.Invoke(ctx, method, request, response)
 		d.called(of.Name, method, status.Code(err).String(), time.Since(began))
 		if err != nil {
-			return deviceplugins.Failure(ctx, verb, of.Name, err)
+			return registry.Failure(ctx, verb, of.Name, err)
 		}
 		return nil
 	})

@@ -22,9 +22,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/dradrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/dradrivers/drivertest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -52,8 +53,7 @@ func newRigTold(t *testing.T, told func(found func(port.DRADriver)) func(port.DR
 		t.Fatal(err)
 	}
 	r := &rig{T: t, root: root, Drivers: dradrivers.New(zerolog.Nop(), func(string, string, string, time.Duration) {}), events: make(chan port.DRADriver, 10)}
-	registry := filepath.Join(root, deviceplugins.Registry)
-	check.Fatal(t, os.MkdirAll(registry, 0o750))
+	check.Fatal(t, os.MkdirAll(filepath.Join(root, registry.Directory), 0o750))
 	plugins := deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop(), told(r.Found))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
@@ -76,7 +76,7 @@ func newRigTold(t *testing.T, told func(found func(port.DRADriver)) func(port.DR
 // serve starts a driver, whose sockets have this name.
 func (r *rig) serve(d *drivertest.Driver, name string) {
 	r.Helper()
-	check.Fatal(r, d.Serve(filepath.Join(r.root, deviceplugins.Registry, name), filepath.Join(r.root, name)))
+	check.Fatal(r, d.Serve(filepath.Join(r.root, registry.Directory, name), filepath.Join(r.root, name)))
 	r.Cleanup(d.Stop)
 }
 
@@ -307,7 +307,7 @@ func TestUnresponsive(t *testing.T) {
 	registrar := &plugintest.Plugin{Info: &regapi.PluginInfo{
 		Type: regapi.DRAPlugin, Name: "gpu.example.com", Endpoint: own, SupportedVersions: []string{api.DRAPluginService},
 	}}
-	check.Fatal(t, registrar.Serve(filepath.Join(r.root, deviceplugins.Registry, "registrar.sock")))
+	check.Fatal(t, registrar.Serve(filepath.Join(r.root, registry.Directory, "registrar.sock")))
 	defer registrar.Stop()
 	check.Fatal(t, check.Is(r.next(), port.DRADriver{Name: "gpu.example.com", Gone: true}, "it"))
 	r.serve(&drivertest.Driver{Name: "gpu.example.com"}, "late.sock")

@@ -18,8 +18,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/dradrivers/drivertest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 

@@ -15,7 +15,7 @@ import (
 	beta "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 	registry "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
 )
 
 // Driver is a DRA driver. Its fields are set before Serve.

@@ -7,7 +7,7 @@ import (
 	health "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	api "k8s.io/kubelet/pkg/apis/dra/v1"
 
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
 )
 
 // Hostile makes answers that no driver should give, and some that one may. The same seed gives the same.

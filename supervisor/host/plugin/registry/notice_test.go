@@ -1,4 +1,4 @@
-package deviceplugins
+package registry
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package deviceplugins
+package registry
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
-// pace is how long a plugin waits until what it says next is passed on.
-const pace = 100 * time.Millisecond
+// Pace is how long a plugin waits until what it says next is passed on.
+const Pace = 100 * time.Millisecond
 
 // Paced passes on what a plugin streams, until receive fails, and returns that error. The first is passed on at once.
 // Of a plugin that says more than one thing within a pace, what it said meanwhile is merged: however fast a plugin
@@ -60,7 +60,7 @@ func Paced[T any](ctx context.Context, receive func() (T, error), merge func(old
 		select {
 		case <-something:
 			pass()
-			wait.Reset(pace)
+			wait.Reset(Pace)
 		case <-ended:
 			pass()
 			return fails

@@ -2,7 +2,6 @@ package deviceplugins
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -12,27 +11,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins/plugintest"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
 	"github.com/troupe-dev/troupe/tests/check"
 )
-
-// TestFoundWithoutWatch: where the machine has no watches left, plugins are found all the same.
-func TestFoundWithoutWatch(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "x.sock")
-	l := check.Value(net.Listen("unix", path))(t)
-	defer l.Close()
-	notify := check.Value(fsnotify.NewWatcher())(t)
-	check.Fatal(t, notify.Close()) // it watches nothing any more
-	f := &finder{plugins: &Plugins{registry: dir, log: zerolog.Nop()}, found: map[string]*found{}}
-	ctx, cancel := context.WithCancel(t.Context())
-	check.Says(t, f.scan(ctx, notify), fsnotify.ErrClosed.Error(), "the directory that is not watched")
-	if f.found[path] == nil {
-		t.Error("the socket was not found")
-	}
-	cancel()
-	f.all.Wait()
-}
 
 // TestNoInotify: where the user of the agent has no inotify instance left, the registry is read, and plugins register.
 func TestNoInotify(t *testing.T) {

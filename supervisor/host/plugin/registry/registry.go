@@ -1,4 +1,10 @@
-package deviceplugins
+// Package registry finds the plugins and drivers of this machine that want to be found, by their sockets in a directory
+// (plugin registration API v1): device plugins, DRA drivers and CSI drivers. It also has what calls of all of them have
+// in common: connections, errors, texts of a bounded length, and a pace for what they stream.
+//
+//	socket appears ──GetInfo──► accepted ──told──► NotifyRegistrationStatus     socket goes ──► told that it is gone
+//	                    └─────► refused  ─────────► NotifyRegistrationStatus
+package registry
 
 import (
 	"cmp"
@@ -14,23 +20,50 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/rs/zerolog"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/version"
-	dra "k8s.io/kubelet/pkg/apis/dra/v1"
-	beta "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 	registry "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
 )
 
-// finder finds the plugins of the registry.
-type finder struct {
-	plugins *Plugins
-	event   func(port.DevicePlugin)
+// Directory is that of plugins that want to be found, below the root directory.
+const Directory = "plugins_registry"
+
+const (
+	// CallLimit bounds a call of a plugin that registers.
+	CallLimit = 10 * time.Second
+	// firstRetry and lastRetry are the times after which a plugin in the registry is asked again that did not answer.
+	firstRetry, lastRetry = time.Second, time.Minute
+	// rescan is when the registry is read again without a notice: notices may be lost.
+	rescan = 10 * time.Second
+)
+
+// Config is what a registry needs.
+type Config struct {
+	// Directory is where the sockets are. It exists.
+	Directory string
+	Log       zerolog.Logger
+	// Notify tells of changes in the directory, and Unwatched says why nothing does: a user may have only so many
+	// inotify instances. The registry is read every rescan all the same.
+	Notify    *fsnotify.Watcher
+	Unwatched error
+	// Devices, DRA and CSI are told of plugins that were found, and of those that are gone. Without DRA or CSI such
+	// drivers are refused.
+	Devices func(port.DevicePlugin)
+	DRA     func(port.DRADriver)
+	CSI     func(port.CSIDriver)
+	// Valid says why a device plugin can't be registered, and Options asks it for its options.
+	Valid   func(name string, versions ...string) error
+	Options func(context.Context, port.DevicePlugin) (devices.Options, error)
+}
+
+// Registry finds the plugins of a directory.
+type Registry struct {
+	Config
 	// found are the sockets that are there, by path.
 	found map[string]*found
 	// unread is what the last scan could not read of the registry, by path.
@@ -38,11 +71,11 @@ type finder struct {
 	// leaving are closed once it was said that a socket is gone. A plugin that has restarted is met after that: said in
 	// the other order, it would be gone for good.
 	leaving []<-chan struct{}
-	// unwatched says why nothing tells of changes: a user may have only so many inotify instances. The registry is read
-	// every rescan all the same.
-	unwatched error
-	all       sync.WaitGroup
+	all     sync.WaitGroup
 }
+
+// New makes a registry, which finds nothing before Run.
+func New(c Config) *Registry { return &Registry{Config: c, found: map[string]*found{}} }
 
 // found is one socket of the registry.
 type found struct {
@@ -61,7 +94,8 @@ type registered struct {
 	csi    *port.CSIDriver
 }
 
-func (f *finder) run(ctx context.Context, notify *fsnotify.Watcher, ended <-chan error) error {
+// Run finds plugins until ctx ends, or something else has with an error. Wait waits for the calls under way.
+func (f *Registry) Run(ctx context.Context, ended <-chan error) error {
 	tick := time.NewTicker(rescan)
 	defer tick.Stop()
 	defer func() {
@@ -71,14 +105,14 @@ func (f *finder) run(ctx context.Context, notify *fsnotify.Watcher, ended <-chan
 	}()
 	var changed <-chan fsnotify.Event
 	var missed <-chan error
-	if f.unwatched == nil {
-		changed, missed = notify.Events, notify.Errors
+	if f.Unwatched == nil {
+		changed, missed = f.Notify.Events, f.Notify.Errors
 	}
 	failed := false
 	for {
-		err := f.scan(ctx, notify)
+		err := f.scan(ctx)
 		if err != nil && !failed {
-			f.plugins.log.Warn().Str("directory", f.plugins.registry).Str("error", err.Error()).Dur("retry", rescan).
+			f.Log.Warn().Str("directory", f.Directory).Str("error", err.Error()).Dur("retry", rescan).
 				Msg("cannot read or watch the plugin registry; it is read again and again, and plugins that register by " +
 					"themselves are served")
 		}
@@ -95,16 +129,19 @@ func (f *finder) run(ctx context.Context, notify *fsnotify.Watcher, ended <-chan
 	}
 }
 
+// Wait waits for what is under way after Run: each call of a plugin is cancelled, and each that is gone is told of.
+func (f *Registry) Wait() { f.all.Wait() }
+
 // scan compares the registry with what was found. It goes on where a directory can't be watched, because the machine
 // has no watches left or the directory has just gone, and then says so.
-func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
+func (f *Registry) scan(ctx context.Context) error {
 	now, unread := map[string]os.FileInfo{}, map[string]bool{}
-	unwatched := f.unwatched
-	root := f.plugins.registry + "/" // it may be a link
+	unwatched := f.Unwatched
+	root := f.Directory + "/" // it may be a link
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {
-			if f.unwatched == nil {
-				unwatched = cmp.Or(unwatched, notify.Add(path))
+			if f.Unwatched == nil {
+				unwatched = cmp.Or(unwatched, f.Notify.Add(path))
 			}
 			return nil
 		}
@@ -166,17 +203,17 @@ func socketAt(path string, e fs.DirEntry) (os.FileInfo, error) {
 }
 
 // skip leaves out what can't be read of the registry, and says so once.
-func (f *finder) skip(path string, err error, unread map[string]bool) {
+func (f *Registry) skip(path string, err error, unread map[string]bool) {
 	if !f.unread[path] && !unread[path] {
-		f.plugins.log.Warn().Str("path", path).Str("error", err.Error()).Dur("retry", rescan).
+		f.Log.Warn().Str("path", path).Str("error", err.Error()).Dur("retry", rescan).
 			Msg("cannot read this part of the plugin registry; plugins that registered there stay registered meanwhile")
 	}
 	unread[path] = true
 }
 
 // skipped says whether a socket may be there and can't be seen.
-func (f *finder) skipped(path string) bool {
-	for ; len(path) > len(f.plugins.registry); path = filepath.Dir(path) {
+func (f *Registry) skipped(path string) bool {
+	for ; len(path) > len(f.Directory); path = filepath.Dir(path) {
 		if f.unread[path] {
 			return true
 		}
@@ -185,9 +222,9 @@ func (f *finder) skipped(path string) bool {
 }
 
 // panicked says that nothing more is done about a socket, until its plugin makes it again.
-func (f *finder) panicked(path string) func(string) {
+func (f *Registry) panicked(path string) func(string) {
 	return func(reason string) {
-		f.plugins.log.Error().Str("socket", path).Str("error", reason).
+		f.Log.Error().Str("socket", path).Str("error", reason).
 			Msg("a plugin in the registry was not handled: the agent made a mistake; restart the plugin to try again")
 	}
 }
@@ -205,7 +242,7 @@ func closed(c <-chan struct{}) bool {
 }
 
 // lost says that a socket is gone, once its plugin is not met any more. It gives what is closed after that.
-func (f *finder) lost(path string, s *found) <-chan struct{} {
+func (f *Registry) lost(path string, s *found) <-chan struct{} {
 	said := make(chan struct{})
 	s.cancel()
 	f.all.Go(func() {
@@ -213,19 +250,19 @@ func (f *finder) lost(path string, s *found) <-chan struct{} {
 		defer close(said)
 		<-s.ended
 		if d := s.driver; d != nil {
-			f.plugins.log.Info().Str("socket", path).Str("driver", d.Name).Msg("the DRA driver has unregistered")
-			f.plugins.drivers(port.DRADriver{Name: d.Name, Endpoint: d.Endpoint, Service: d.Service, Gone: true})
+			f.Log.Info().Str("socket", path).Str("driver", d.Name).Msg("the DRA driver has unregistered")
+			f.DRA(port.DRADriver{Name: d.Name, Endpoint: d.Endpoint, Service: d.Service, Gone: true})
 		}
 		if d := s.csi; d != nil {
-			f.plugins.log.Info().Str("socket", path).Str("driver", d.Name).Msg("the CSI driver has unregistered")
-			f.plugins.csi(port.CSIDriver{Name: d.Name, Endpoint: d.Endpoint, Gone: true})
+			f.Log.Info().Str("socket", path).Str("driver", d.Name).Msg("the CSI driver has unregistered")
+			f.CSI(port.CSIDriver{Name: d.Name, Endpoint: d.Endpoint, Gone: true})
 		}
 		if s.plugin != nil {
-			f.plugins.log.Info().Str("socket", path).Str("resource", string(s.plugin.Resource)).
+			f.Log.Info().Str("socket", path).Str("resource", string(s.plugin.Resource)).
 				Msg("the plugin has unregistered")
 			gone := *s.plugin
 			gone.Gone = true
-			f.event(gone)
+			f.Devices(gone)
 		}
 	})
 	return said
@@ -235,7 +272,7 @@ func (f *finder) lost(path string, s *found) <-chan struct{} {
 var errUnnoticed = errors.New("the plugin did not take the notice of its registration")
 
 // meet asks the plugin behind a socket what it is, until it has said so and knows that it is registered.
-func (f *finder) meet(ctx context.Context, path string, s *found) {
+func (f *Registry) meet(ctx context.Context, path string, s *found) {
 	wait, ask := firstRetry, f.ask
 	for {
 		got, err := rescue.Try(ctx, func() (registered, error) { return ask(ctx, path) })
@@ -248,7 +285,7 @@ func (f *finder) meet(ctx context.Context, path string, s *found) {
 		if errors.Is(err, errUnnoticed) { // it is served meanwhile
 			ask = f.noticeAgain
 		}
-		f.plugins.log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).Dur("retry", wait).
+		f.Log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).Dur("retry", wait).
 			Msg("a plugin in the registry can't be registered; retrying")
 		select {
 		case <-ctx.Done():
@@ -259,11 +296,11 @@ func (f *finder) meet(ctx context.Context, path string, s *found) {
 	}
 }
 
-// reached has a plugin's registration asked, within callLimit.
+// reached has a plugin's registration asked, within CallLimit.
 func reached(
 	ctx context.Context, path string, do func(context.Context, registry.RegistrationClient) (registered, error),
 ) (none registered, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, CallLimit)
 	defer cancel()
 	conn, err := Dial(path)
 	if err != nil {
@@ -274,14 +311,14 @@ func reached(
 }
 
 // ask asks a plugin once.
-func (f *finder) ask(ctx context.Context, path string) (registered, error) {
+func (f *Registry) ask(ctx context.Context, path string) (registered, error) {
 	return reached(ctx, path, func(ctx context.Context, c registry.RegistrationClient) (registered, error) {
 		return f.register(ctx, path, c)
 	})
 }
 
 // register asks a plugin what it is, and tells it what became of that.
-func (f *finder) register(
+func (f *Registry) register(
 	ctx context.Context, path string, c registry.RegistrationClient,
 ) (none registered, err error) {
 	info, err := c.GetInfo(ctx, &registry.InfoRequest{})
@@ -291,7 +328,7 @@ func (f *finder) register(
 	got, why := f.accept(path, info)
 	var retry error
 	if p := got.plugin; p != nil {
-		if p.Options, retry = optionsOf(ctx, *p); retry != nil {
+		if p.Options, retry = f.Options(ctx, *p); retry != nil {
 			got, why = none, retry // it is asked again
 		}
 	}
@@ -299,20 +336,20 @@ func (f *finder) register(
 	switch {
 	case why != nil:
 		answer.Error = why.Error()
-		f.plugins.log.Warn().Str("socket", path).Str("type", Bounded(info.GetType())).Str("name", Bounded(info.GetName())).
+		f.Log.Warn().Str("socket", path).Str("type", Bounded(info.GetType())).Str("name", Bounded(info.GetName())).
 			Str("error", why.Error()).Msg("a plugin of the registry is refused")
 	case got.driver != nil:
-		f.plugins.drivers(*got.driver)
+		f.DRA(*got.driver)
 	case got.csi != nil:
-		f.plugins.csi(*got.csi)
+		f.CSI(*got.csi)
 	default:
-		f.event(*got.plugin)
+		f.Devices(*got.plugin)
 	}
 	if err := notice(ctx, c, answer); err != nil {
 		if why == nil {
 			return got, err
 		}
-		f.plugins.log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).
+		f.Log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).
 			Msg("the plugin did not take the notice that it is refused")
 	}
 	return got, retry
@@ -328,70 +365,8 @@ func notice(ctx context.Context, c registry.RegistrationClient, answer *registry
 }
 
 // noticeAgain is for a plugin that is registered, and did not take the notice.
-func (f *finder) noticeAgain(ctx context.Context, path string) (registered, error) {
+func (f *Registry) noticeAgain(ctx context.Context, path string) (registered, error) {
 	return reached(ctx, path, func(ctx context.Context, c registry.RegistrationClient) (none registered, err error) {
 		return none, notice(ctx, c, &registry.RegistrationStatus{PluginRegistered: true})
 	})
 }
-
-// accept says why a plugin can't be registered.
-func (f *finder) accept(path string, info *registry.PluginInfo) (none registered, err error) {
-	name, endpoint := info.GetName(), cmp.Or(info.GetEndpoint(), path)
-	switch t := info.GetType(); {
-	case t == registry.DevicePlugin:
-		if err := valid(name, info.GetSupportedVersions()...); err != nil {
-			return none, err
-		}
-		return registered{plugin: &port.DevicePlugin{Resource: v1.ResourceName(name), Endpoint: endpoint}}, nil
-	case t == registry.DRAPlugin && f.plugins.drivers != nil:
-		service, err := serviceOf(name, info.GetSupportedVersions())
-		if err != nil {
-			return none, err
-		}
-		return registered{driver: &port.DRADriver{Name: name, Endpoint: endpoint, Service: service}}, nil
-	case t == registry.CSIPlugin && f.plugins.csi != nil:
-		if err := validCSI(name, info.GetSupportedVersions()); err != nil {
-			return none, err
-		}
-		return registered{csi: &port.CSIDriver{Name: name, Endpoint: endpoint}}, nil
-	default:
-		return none, fmt.Errorf("plugins of type %s are not supported by this node agent", Bounded(t))
-	}
-}
-
-// services are the versions of the DRA plugin API that this agent has, the best first.
-var services = [...]string{dra.DRAPluginService, beta.DRAPluginService}
-
-// serviceOf is the version that a DRA driver is called with.
-func serviceOf(name string, versions []string) (string, error) {
-	if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
-		return "", fmt.Errorf("DRA driver name %q: %s", Bounded(name), errs[0])
-	}
-	for _, s := range services {
-		if slices.Contains(versions, s) {
-			return s, nil
-		}
-	}
-	return "", fmt.Errorf("versions %s of the DRA plugin API are not supported: this agent supports %s",
-		Bounded(strings.Join(versions, ", ")), strings.Join(services[:], ", "))
-}
-
-// validCSI says why a CSI driver can't be called: it must have version 1 of the CSI spec.
-func validCSI(name string, versions []string) error {
-	if errs := validation.IsDNS1123Subdomain(strings.ToLower(name)); len(errs) > 0 || len(name) > csiNameLimit {
-		return fmt.Errorf("CSI driver name %q: it must be a DNS name of at most %d characters", Bounded(name), csiNameLimit)
-	}
-	if len(versions) == 0 {
-		return fmt.Errorf("CSI driver %s has no supported versions", Bounded(name))
-	}
-	for _, v := range versions {
-		if parsed, err := version.ParseGeneric(v); err == nil && parsed.Major() == 1 {
-			return nil
-		}
-	}
-	return fmt.Errorf("versions %s of CSI driver %s are not supported: this agent supports version 1 of the CSI spec",
-		Bounded(strings.Join(versions, ", ")), Bounded(name))
-}
-
-// csiNameLimit is from the CSI spec.
-const csiNameLimit = 63
