@@ -7,6 +7,7 @@
 //	├── pods         pods        registry and parent of the pods of this node: merges sources, admits, resizes
 //	│   └── <UID> …  pod         one pod: lifecycle, containers, backoff, hooks, status
 //	├── images       images      one pull per image, a bounded number at once; removes images that nobody uses
+//	├── prepull      prepull     images of lists that are pulled before a pod wants them; only if there are such lists
 //	├── credentials  credentials  what images are pulled with: plugins; only if Ports.CredentialPlugins is set
 //	├── assignments  assignments  CPUs and devices that containers have alone; only if Config.Assign is set
 //	├── devices      devices     device plugins; only if Ports.DevicePlugins is set

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
@@ -19,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
+	"github.com/troupe-dev/troupe/actors/prepull"
 	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
@@ -31,14 +33,38 @@ const (
 // ahead makes a node that pulls these images ahead.
 func ahead(t *testing.T, counted *pullahead.Counts, names ...string) *node {
 	t.Helper()
-	var of []pullahead.Image
-	for _, name := range names {
-		of = append(of, pullahead.Image{Name: name})
-	}
-	n := newNodeWith(t, usual, func(d *images.Deps) { d.Ahead = &images.Ahead{Images: of} })
+	var n *node
+	n = newNodeWith(t, usual, func(d *images.Deps) {
+		d.Collect.Ahead = names
+		d.Collect.Listed = func(list []observed.Image, at time.Time) { n.prepull.Tell(prepull.Listed{List: list, At: at}) }
+		d.Collect.Removed = func(id string) { n.prepull.Tell(prepull.Removed{ID: id}) }
+	})
 	n.ahead = counted
+	n.pullsAhead(prepull.Deps{Left: n.Left, Low: usual.Low, Checkpoints: n, Counts: n}, names...)
 	return n
 }
+
+// pullsAhead spawns the actor that has these images pulled.
+func (r *rig) pullsAhead(deps prepull.Deps, names ...string) {
+	for _, name := range names {
+		deps.Images = append(deps.Images, pullahead.Image{Name: name})
+	}
+	deps.Runtime, deps.Deadline = r, checkDeadline
+	deps.Load = func(reply func(pullahead.Load)) { r.actor.Tell(images.AskLoad{Reply: reply}) }
+	deps.Pull = func(image string, reply func(pullahead.End)) {
+		r.actor.Tell(images.Prepull{Image: image, Reply: reply})
+	}
+	deps.Stop = func(image string) { r.actor.Tell(images.StopPrepull{Image: image}) }
+	r.prepull = actortest.Spawn(r.Rig, kernel.Spec[prepull.Message]{
+		Name: "prepull", Policy: kernel.ForPods, Runner: r.runner, New: prepull.New(&deps),
+	})
+}
+
+// noCheckpoints has none.
+type noCheckpoints struct{ port.Checkpoints }
+
+func (noCheckpoints) Load(_ context.Context, _ string, done func([]byte, error))   { done(nil, nil) }
+func (noCheckpoints) Save(_ context.Context, _ string, _ []byte, done func(error)) { done(nil) }
 
 // pulling is a node in the middle of pulling an image ahead.
 func pulling(t *testing.T, name string) *node {
@@ -113,9 +139,8 @@ func (occupant) Receive(*kernel.Context[struct{}], struct{}) {}
 // because the runtime says that the image of a pod came by a pull of an earlier agent.
 func TestAheadGivesWayBeforeItBegins(t *testing.T) {
 	d := &disk{files: map[string]string{"i/" + pullrecord.FileName(img): string(pullrecord.EncodeIntent(img))}}
-	r := recording(t, d, kubelet.NeverVerifyPreloadedImages, func(_ *rig, deps *images.Deps) {
-		deps.Ahead = &images.Ahead{Images: []pullahead.Image{{Name: other}}}
-	})
+	r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
+	r.pullsAhead(prepull.Deps{Checkpoints: noCheckpoints{}}, other)
 	r.has[img] = true
 	actortest.Spawn(r.Rig, kernel.Spec[struct{}]{
 		Name: "occupant", Runner: r.runner, New: func() kernel.Behavior[struct{}] { return occupant{} },
@@ -271,7 +296,6 @@ func TestAheadRecords(t *testing.T) {
 		d := &disk{}
 		answer := c.found
 		r := recording(t, d, kubelet.NeverVerifyPreloadedImages, func(_ *rig, deps *images.Deps) {
-			deps.Ahead = &images.Ahead{Images: []pullahead.Image{{Name: img}}}
 			deps.Lookup = func(_ string, p *v1.Pod, _ func() bool, reply func(credentials.Found)) {
 				if p != nil {
 					reply(credentials.Found{})
@@ -280,6 +304,7 @@ func TestAheadRecords(t *testing.T) {
 				reply(answer)
 			}
 		})
+		r.pullsAhead(prepull.Deps{Checkpoints: noCheckpoints{}}, img)
 		r.Advance(pullahead.Quiet)
 		r.run("*")
 		if got := strings.Join(r.Lines(), ", "); strings.Contains(got, "account") || !strings.Contains(got, "did: pull "+img) {

@@ -28,6 +28,11 @@ type Collect struct {
 	// Mounted asks which images pods have as volumes; no list shows that. all is false while a pod may run that is
 	// not known yet. Nil: no pod has any.
 	Mounted func(reply func(names []string, all bool))
+	// Ahead are the names of images that are pulled before a pod wants them: those that no pod has used go first. Listed and
+	// Removed, if set, are told which images there were at a time, and what was removed.
+	Ahead   []string
+	Listed  func(list []observed.Image, at time.Time)
+	Removed func(id string)
 	// Node is the object of its events.
 	Node string
 	// Checkpoints store when images were used last.
@@ -346,8 +351,10 @@ func (a *images) plan(ctx *kernel.Context[Message]) {
 	c, now := &a.collector, ctx.Now()
 	c.ages, c.listedAt, c.dirty = c.ages.See(c.list, c.used, now), c.begun, true
 	a.prune(ctx, c.list, c.begun)
-	a.aheadChanged(ctx, a.ahead.list.See(c.list, c.begun, now))
-	ahead := a.ahead.list.IDs()
+	if a.deps.Collect.Listed != nil {
+		a.deps.Collect.Listed(c.list, c.begun)
+	}
+	ahead := imagegc.IDs(c.list, a.deps.Collect.Ahead)
 	candidates := imagegc.AheadFirst(imagegc.Candidates(c.list, c.used, c.ages), c.ages, ahead)
 	if c.all() {
 		c.queue = imagegc.All(candidates)
@@ -408,7 +415,9 @@ func (a *images) removed(ctx *kernel.Context[Message], m removed) {
 		c.gone, c.freed = c.gone+1, c.freed+m.bytes
 		delete(c.ages, m.image)
 		a.imageRemoved(ctx, m.image)
-		a.aheadChanged(ctx, a.ahead.list.Removed(m.image, ctx.Now()))
+		if a.deps.Collect.Removed != nil {
+			a.deps.Collect.Removed(m.image)
+		}
 		if a.deps.Counts != nil {
 			a.deps.Counts.ImageRemoved(m.reason)
 		}

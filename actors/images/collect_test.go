@@ -118,12 +118,12 @@ func newNodeWith(t *testing.T, policy imagegc.Policy, change func(*images.Deps),
 	n := &node{list: list, disk: map[string][]byte{}}
 	n.rig = makeRig(t, func(r *rig, d *images.Deps) {
 		n.rig = r
-		change(d)
 		d.Collect = &images.Collect{
 			Policy: policy, Runtime: n, Left: n.Left, Mounted: n.mounted, Node: "n1", Checkpoints: n, Period: period, ListPeriod: 5 * period,
 			Deadline: checkDeadline,
 		}
 		d.Counts = n
+		change(d)
 	})
 	return n
 }
@@ -131,7 +131,7 @@ func newNodeWith(t *testing.T, policy imagegc.Policy, change func(*images.Deps),
 // ImageRemoved implements images.Counts.
 func (n *node) ImageRemoved(why imagegc.Reason) { n.Say("removed by %s", why) }
 
-// PulledAhead implements images.Counts.
+// PulledAhead implements prepull.Counts.
 func (n *node) PulledAhead(c pullahead.Counts) {
 	if n.ahead != nil {
 		*n.ahead = c

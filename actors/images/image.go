@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -44,8 +45,6 @@ type image struct {
 	tried []attempt
 	// inherited: the pull under way is a predecessor's; its credential is unknown.
 	inherited bool
-	// ahead: the pull under way was begun before a pod wanted the image.
-	ahead bool
 	// turnAt is when the next pull may begin; zero: it has no turn yet. turnOf are the pods among whose turns it is.
 	turnAt time.Time
 	turnOf []types.UID
@@ -80,9 +79,12 @@ type attempt struct {
 
 // waiter is one container that waits for an image.
 type waiter struct {
-	pod     *v1.Pod
-	ask     imagepull.Request
-	reply   kernel.Ref[pod.Message]
+	pod   *v1.Pod
+	ask   imagepull.Request
+	reply kernel.Ref[pod.Message]
+	// prepull is instead of pod and reply for the request of prepull, and gaveWay why that was given up.
+	prepull func(pullahead.End)
+	gaveWay pullahead.Outcome
 	secrets *imagepull.Fit
 	lookup
 	// told is what it was told last; again, that it has asked since. pulled: a pull was made that brought it the image.

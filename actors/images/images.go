@@ -11,7 +11,7 @@
 //	images ──Left──► pressure     images ──ListImages, List, RemoveImage──► runtime
 //	eviction ──Reclaim──► images  images ──VolumeImages──► podview
 //
-// And it pulls images of lists while no pod waits for one; see ahead.
+// A pull for prepull has the lowest priority; see prepull.go.
 //
 // Its state comes from the runtime, but for when images were used last, which is in a checkpoint. After a
 // restart, waiting pods are asked to send their requests again (Deps.Restarted).
@@ -39,6 +39,9 @@ import (
 
 // PullPool is the pool of slots that bounds how many pulls run at once.
 const PullPool = "pull"
+
+// AheadPool is the pool of the one pull that no pod waits for: it begins when no pod is starting.
+const AheadPool = "pull-ahead"
 
 // pullKind and pullAheadKind are the kinds of effects of pulls, for pods and before a pod wants the image.
 const (
@@ -134,8 +137,6 @@ type Deps struct {
 	Bucket imagepull.Bucket
 	// Records are how images were pulled; nil: each pod may use each image that is there.
 	Records *Records
-	// Ahead are the images that are pulled before a pod wants them; nil for none.
-	Ahead *Ahead
 	// Counts is nil for none.
 	Counts Counts
 }
@@ -144,8 +145,6 @@ type Deps struct {
 type Counts interface {
 	// ImageRemoved is told of each image that was removed because nobody used it.
 	ImageRemoved(imagegc.Reason)
-	// PulledAhead is told what has become of the images that are pulled before a pod wants them.
-	PulledAhead(pullahead.Counts)
 	// Verified is told of each check whether a pod may use an image that is there, by its result.
 	Verified(result string)
 	// Recorded is told how many intents and records of pulls there are.
@@ -159,11 +158,6 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 			deps: deps, of: map[string]*image{}, held: map[types.UID]map[string]string{}, records: newRecords(),
 			bucket: deps.Bucket, turns: map[types.UID][]string{}, pulls: map[types.UID]int64{},
 		}
-		var of []pullahead.Image
-		if deps.Ahead != nil {
-			of = deps.Ahead.Images
-		}
-		a.ahead.list = pullahead.New(of)
 		return a
 	}
 }
@@ -180,9 +174,12 @@ type images struct {
 	records   records
 	bucket    imagepull.Bucket
 	// turns are the images for which a pod waits for a turn, pulls how many are being pulled for it. See share.go.
-	turns   map[types.UID][]string
-	pulls   map[types.UID]int64
-	ahead   ahead
+	turns map[types.UID][]string
+	pulls map[types.UID]int64
+	// lowest is the request of prepull; nil for none.
+	lowest *waiter
+	// wished is when a pod wanted an image last, or when the actor began.
+	wished  time.Time
 	lookups int // how many lookups of credentials were begun
 }
 
@@ -202,7 +199,7 @@ func (a *images) Start(ctx *kernel.Context[Message]) {
 		a.startCollecting(ctx)
 	}
 	a.loadRecords(ctx)
-	a.startAhead(ctx)
+	a.wished = ctx.Now()
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
 	}
@@ -275,21 +272,12 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 		a.agesLoaded(ctx, m)
 	case agesSaved:
 		a.agesSaved(ctx, m)
-	case aheadTurn:
-		a.ahead.timer = nil
-		a.planAhead(ctx)
-	case aheadLook:
-		a.aheadWatches(ctx)
-	case aheadLooked:
-		a.aheadLooked(ctx, m)
-	case aheadMeasured:
-		a.aheadMeasured(ctx, m)
-	case aheadFound:
-		a.aheadFound(ctx, m)
-	case aheadLoaded:
-		a.aheadLoaded(ctx, m)
-	case aheadSaved:
-		a.aheadSaved(ctx, m)
+	case AskLoad:
+		m.Reply(pullahead.Load{Wished: a.wished, Busy: a.busy(), Free: a.bucket.Full(ctx.Now())})
+	case Prepull:
+		a.prepull(ctx, m)
+	case StopPrepull:
+		a.stopPrepull(ctx, m.Image)
 	}
 }
 
@@ -311,7 +299,7 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 		return
 	}
 	a.hold(m.Pod.UID, m.Ask.Container, m.Ask.Image)
-	a.ahead.wished = ctx.Now()
+	a.wished = ctx.Now()
 	i := a.get(m.Ask.Image)
 	n := -1
 	if was == m.Ask.Image { // else it does not wait, and thousands may
@@ -379,7 +367,7 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*w
 	now := ctx.Now()
 	var looking, pulling, held []*waiter
 	var next time.Time // when to come back, zero for never
-	had := false
+	had, lowest := false, false
 	for _, w := range those {
 		if w.ask.Policy != v1.PullAlways && !a.fresh(i, now) {
 			looking = append(looking, w)
@@ -410,6 +398,8 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*w
 			case !w.secretsKnown() || !a.offered(ctx, i, w): // its pod or a plugin says soon what it pulls with
 			case a.heldUp(i, w, now):
 				held = append(held, w)
+			case w == a.lowest:
+				lowest = true
 			default:
 				pulling = append(pulling, w)
 			}
@@ -424,6 +414,9 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*w
 	}
 	if len(pulling)+len(held) > 0 {
 		a.giveWay(ctx, i)
+	}
+	if lowest && a.lowest != nil {
+		pulling = append(pulling, a.lowest)
 	}
 	if len(held) > 0 {
 		next = sooner(next, a.backOff(ctx, i, held))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -131,12 +132,21 @@ func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
 	if err == nil && unsaid != nil {
 		err, why = unsaid, "not begun: the container runtime does not say whether it has the image"
 	}
-	if a.aheadIntended(ctx, i, err, why) {
-		return
+	if lowest := a.lowest; lowest != nil && lowest.ask.Image == i.name && (err != nil || i.abandoned) {
+		end := pullahead.End{Outcome: lowest.gaveWay}
+		if !i.abandoned {
+			end = failedEnd(err, why+": "+detail(err))
+		}
+		a.endLowest(ctx, i, end)
 	}
+	abandoned := i.abandoned
+	i.abandoned = false
 	switch {
-	case i.ahead:
-		a.pullNext(ctx, i, nil)
+	case err == nil && abandoned:
+		i.next = nil
+		a.notPulled(ctx, i.name, nil)
+		a.advance(ctx, i)
+		a.drop(ctx, i)
 	case err != nil:
 		i.exhaust(err)
 		a.notPulled(ctx, i.name, nil)
@@ -146,7 +156,7 @@ func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
 		a.notPulled(ctx, i.name, nil)
 		a.drop(ctx, i)
 	default:
-		a.pullNext(ctx, i, i.waiting[0].pod)
+		a.pullNext(ctx, i, i.waiting[0].forPod())
 	}
 }
 

@@ -65,7 +65,7 @@ func (a *images) offered(ctx *kernel.Context[Message], i *image, w *waiter) bool
 	}
 	name := i.name
 	w.lookedAt = ctx.Now()
-	w.looking = a.lookUp(ctx, name, w.pod, func(id kernel.EffectID, f credentials.Found, err error) Message {
+	w.looking = a.lookUp(ctx, name, w.forPod(), func(id kernel.EffectID, f credentials.Found, err error) Message {
 		return found{id, name, f, err}
 	})
 	return false
@@ -120,10 +120,6 @@ func (a *images) lookUpAgain(ctx *kernel.Context[Message]) {
 			}
 		}
 	}
-	if h := &a.ahead; h.stage == askingNode {
-		ctx.Cancel(h.pending)
-		a.rest(ctx)
-	}
 	a.advanceAll(ctx)
 }
 
@@ -140,7 +136,10 @@ func (a *images) found(ctx *kernel.Context[Message], m found) {
 	i.parts(w)
 	w.looking, w.found, w.refusedBy = 0, m.found, nil
 	if m.err != nil {
-		w.found.Failures = []string{lookupFailed(m.err)}
+		w.found.Failures = []string{fmt.Sprintf("credentials could not be looked up: %v", m.err)}
+	}
+	if w == a.lowest {
+		a.lowestFound(ctx, i)
 	}
 	a.advance(ctx, i)
 	a.drop(ctx, i)

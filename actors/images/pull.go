@@ -38,7 +38,7 @@ func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter)
 		a.intend(ctx, i)
 		return
 	}
-	a.pullNext(ctx, i, waiters[0].pod)
+	a.pullNext(ctx, i, waiters[0].forPod())
 }
 
 // tellPulling tells people that a container waits for a pull, which may be one that is under way for another pod: a
@@ -80,7 +80,7 @@ func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 		auth = &port.ImageAuth{Username: i.with.Username, Password: i.with.Password}
 	}
 	kind, pool := pullKind, PullPool
-	if i.ahead {
+	if a.lowest != nil && a.lowest.ask.Image == name {
 		kind, pool = pullAheadKind, AheadPool
 	}
 	i.pulling = portcall.Do(ctx, kernel.Effect[Message]{
@@ -115,7 +115,7 @@ func (a *images) cancelPull(ctx *kernel.Context[Message], i *image) (begun, drop
 // abandon gives up a pull that no pod waits for any more, as a kubelet does when a pod is deleted or evicted. It would
 // hold its slot, and fill the disk, for nobody.
 func (a *images) abandon(ctx *kernel.Context[Message], i *image) {
-	if len(i.waiting) > 0 || i.ahead || i.abandoned {
+	if len(i.waiting) > 0 || i.abandoned {
 		return
 	}
 	begun, dropped := a.cancelPull(ctx, i)
@@ -144,9 +144,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	i.pulling = 0
 	a.pullsFor(i, nil)
 	i.checking = 0 // what is being looked at is from before
-	if a.aheadPulled(ctx, i, &m) {
-		return
-	}
+	a.lowestPulled(ctx, i, &m)
 	abandoned := i.abandoned
 	if i.abandoned = false; abandoned && m.err != nil { // who waits now came later
 		i.next = nil
@@ -160,7 +158,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 			i.failedWith(i.with, m.err)
 		}
 		if len(i.next) > 0 && len(i.waiting) > 0 && !mayGoOn(m.err) {
-			a.pullNext(ctx, i, i.waiting[0].pod)
+			a.pullNext(ctx, i, i.waiting[0].forPod())
 			return
 		}
 		i.exhaust(m.err) // if it may go on: an image is pulled once at a time
@@ -327,7 +325,7 @@ func (a *images) backOff(ctx *kernel.Context[Message], i *image, held []*waiter)
 func (i *image) owners() (out []imagepull.Offer) {
 	asked, seen := map[purse]bool{}, map[imagepull.Offer]bool{}
 	for _, w := range i.waiting {
-		if asked[w.purse()] || !w.secretsKnown() {
+		if asked[w.purse()] || !w.secretsKnown() || w.prepull != nil {
 			continue
 		}
 		asked[w.purse()] = true
@@ -343,7 +341,7 @@ func (i *image) owners() (out []imagepull.Offer) {
 
 // parts notes whose the credential of the pull under way was, before a waiter leaves or gets other ones.
 func (i *image) parts(w *waiter) {
-	if i.pulling == 0 || !w.secretsKnown() || i.with == (imagepull.Credential{}) || i.parted == w.purse() {
+	if i.pulling == 0 || !w.secretsKnown() || w.prepull != nil || i.with == (imagepull.Credential{}) || i.parted == w.purse() {
 		return
 	}
 	i.parted = w.purse()

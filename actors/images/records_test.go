@@ -18,7 +18,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -98,9 +97,6 @@ func (d *disk) SetAside(_ context.Context, f port.PullFile, done func(string, er
 
 // ImageRemoved implements images.Counts.
 func (d *disk) ImageRemoved(imagegc.Reason) {}
-
-// PulledAhead implements images.Counts.
-func (d *disk) PulledAhead(pullahead.Counts) {}
 
 func (d *disk) Verified(result string) { d.counted = append(d.counted, result) }
 

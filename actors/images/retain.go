@@ -24,7 +24,7 @@ func (a *images) retain(ctx *kernel.Context[Message], m Retain) {
 	}
 	for _, i := range a.of { // order-free: a set
 		for _, w := range i.waiting {
-			gone[w.pod.UID] = !m.Pods[w.pod.UID]
+			gone[w.pod.UID] = w.prepull == nil && !m.Pods[w.pod.UID]
 		}
 	}
 	forgotten := false

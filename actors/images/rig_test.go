@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/prepull"
 	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
@@ -27,6 +28,7 @@ import (
 type rig struct {
 	*actortest.Rig
 	actor   *actortest.Actor[images.Message]
+	prepull *actortest.Actor[prepull.Message]
 	runner  *kernel.Runner
 	runtime *actortest.Calls
 	events  actortest.Events
@@ -60,7 +62,12 @@ func makeRig(t *testing.T, change func(*rig, *images.Deps)) *rig {
 	r := &rig{Rig: actortest.New(t), has: map[string]bool{}, pods: map[string]kernel.Ref[pod.Message]{}}
 	r.runtime, r.events = r.NewCalls("runtime"), r.NewEvents()
 	deps := &images.Deps{
-		Runtime: r, Events: r.events, Restarted: func() { r.Say("all: repeat") },
+		Runtime: r, Events: r.events, Restarted: func() {
+			r.Say("all: repeat")
+			if r.prepull != nil {
+				r.prepull.Tell(prepull.ImagesRestarted{})
+			}
+		},
 		Backoff:  backoff.Policy{Base: base, Max: 5 * time.Minute},
 		FreshFor: freshFor, LookEvery: lookEvery, CheckDeadline: checkDeadline, PullDeadline: pullDeadline,
 	}

@@ -7,16 +7,23 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podview"
+	"github.com/troupe-dev/troupe/actors/prepull"
 )
 
 // spawnImages spawns the actor of images, and that of what they are pulled with.
 func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
 	d := &images.Deps{
-		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: func() { b.pods.Tell(pods.AskAgain{}) },
+		Runtime: c.Ports.Runtime, Events: c.Ports.Events,
+		Restarted: func() {
+			b.pods.Tell(pods.AskAgain{})
+			b.prepull.Tell(prepull.ImagesRestarted{})
+		},
 		Backoff:  imagepull.DefaultBackoff(),
 		FreshFor: 5 * time.Second, LookEvery: 20 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
 		Collect: c.imageCollection(ctx.Self()), Bucket: c.PullRate, Counts: c.Observer,
@@ -25,7 +32,7 @@ func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
 		d.Records = &images.Records{Files: c.Ports.PullRecords, Policy: *c.PullPolicy}
 	}
 	if len(c.PullAhead) > 0 {
-		d.Ahead = &images.Ahead{Images: c.PullAhead}
+		b.prepulls(c, d.Collect)
 	}
 	if c.Ports.CredentialPlugins != nil {
 		of := &credentials.Deps{Providers: c.Providers, Plugins: c.Ports.CredentialPlugins,
@@ -39,6 +46,30 @@ func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
 		}
 	}
 	b.images = spawn(ctx, c.Around, "images", images.New(d))
+	if len(c.PullAhead) > 0 {
+		b.spawnPrepull(ctx, c, d.Collect)
+	}
+}
+
+// prepulls tells the actor of pulls ahead which images there are, and which were removed.
+func (b *below) prepulls(c *Config, of *images.Collect) {
+	for _, i := range c.PullAhead {
+		of.Ahead = append(of.Ahead, i.Name)
+	}
+	of.Listed = func(list []observed.Image, at time.Time) { b.prepull.Tell(prepull.Listed{List: list, At: at}) }
+	of.Removed = func(id string) { b.prepull.Tell(prepull.Removed{ID: id}) }
+}
+
+func (b *below) spawnPrepull(ctx *kernel.Context[Message], c *Config, of *images.Collect) {
+	b.prepull = spawn(ctx, c.Around, "prepull", prepull.New(&prepull.Deps{
+		Images: c.PullAhead, Runtime: c.Ports.Runtime,
+		Load: func(reply func(pullahead.Load)) { b.images.Tell(images.AskLoad{Reply: reply}) },
+		Pull: func(image string, reply func(pullahead.End)) {
+			b.images.Tell(images.Prepull{Image: image, Reply: reply})
+		},
+		Stop: func(image string) { b.images.Tell(images.StopPrepull{Image: image}) },
+		Left: of.Left, Low: of.Policy.Low, Checkpoints: of.Checkpoints, Deadline: callDeadline, Counts: c.Observer,
+	}))
 }
 
 // imageCollection is how images that nobody uses are removed.

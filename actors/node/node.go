@@ -47,6 +47,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/prepull"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/actors/resources"
 	"github.com/troupe-dev/troupe/actors/sources"
@@ -244,6 +245,7 @@ type below struct {
 	csi         kernel.Ref[csi.Message]
 	devices     kernel.Ref[devices.Message]
 	images      kernel.Ref[images.Message]
+	prepull     kernel.Ref[prepull.Message]
 	credentials kernel.Ref[credentials.Message]
 	volumes     kernel.Ref[volumes.Message]
 	resources   kernel.Ref[resources.Message]

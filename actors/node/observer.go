@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podview"
+	"github.com/troupe-dev/troupe/actors/prepull"
 	"github.com/troupe-dev/troupe/actors/shutdown"
 )
 
@@ -24,6 +25,7 @@ type Observer interface {
 	objects.Counts
 	pods.Counts
 	podview.Counts
+	prepull.Counts
 	shutdown.Counts
 	// DevicesChanged is told what device plugins offer, at the start and after each change.
 	DevicesChanged(placed.Inventory)

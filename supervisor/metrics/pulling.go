@@ -48,7 +48,7 @@ func (m *Metrics) Recorded(intents, records int) {
 	m.pulling.records.Set(float64(records))
 }
 
-// PulledAhead implements images.Counts.
+// PulledAhead implements prepull.Counts.
 func (m *Metrics) PulledAhead(c pullahead.Counts) {
 	for state, n := range map[string]int{ // order-free: each has its own gauge
 		"present": c.Present, "waiting": c.Waiting, "failed": c.Failed, "held": c.Held,

@@ -255,6 +255,21 @@ func Finder(list []observed.Image) func(name string) (id string, ok bool) {
 	}
 }
 
+// IDs are those of the images of a list that have one of these names.
+func IDs(list []observed.Image, names []string) map[string]bool {
+	ids := map[string]bool{}
+	if len(names) == 0 {
+		return ids
+	}
+	find := Finder(list)
+	for _, name := range names {
+		if id, ok := find(name); ok {
+			ids[id] = true
+		}
+	}
+	return ids
+}
+
 // index finds images by ID and by all their names.
 func index(list []observed.Image) map[string]string {
 	by := map[string]string{}

@@ -93,9 +93,6 @@ func (l *List) find(name string) *entry {
 	return nil
 }
 
-// Empty says that there is nothing to pull, ever.
-func (l *List) Empty() bool { return len(l.of) == 0 }
-
 // Take gives the list what an earlier agent noted, by name.
 func (l *List) Take(notes map[string]Note) {
 	for i := range l.of {
@@ -176,17 +173,6 @@ func (l *List) See(there []observed.Image, asked, now time.Time) (changed bool) 
 	return changed
 }
 
-// IDs are those of the images that are there.
-func (l *List) IDs() map[string]bool {
-	out := map[string]bool{}
-	for i := range l.of {
-		if l.of[i].state == present {
-			out[l.of[i].id] = true
-		}
-	}
-	return out
-}
-
 // Counts are how many images are in which state.
 type Counts struct{ Present, Waiting, Failed, Held int }
 
@@ -242,39 +228,13 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Facts are what a decision depends on.
-type Facts struct {
-	Now time.Time
-	// Wished is when a pod wanted an image last, or when the agent began.
-	Wished time.Time
-	// Busy: a pod waits for an image, or one is pulled for it.
-	Busy bool
-}
-
-// Do is what to do next.
-type Do uint8
-
-// What to do.
-const (
-	Wait Do = iota // until At; zero: until an image is removed
-	Look
-	Pull
-)
-
-// Step is the next thing to do, for the image of that name.
-type Step struct {
-	Do   Do
-	Name string
-	At   time.Time
-}
-
 // Next says what to do. Before a pull, ask Room.
-func (l *List) Next(f Facts) Step {
+func (l *List) Next(now time.Time, pulls Load) Step {
 	var first *entry
 	var at time.Time
 	for i := range l.of {
 		due, ok := l.due(&l.of[i])
-		if ok && !due.After(f.Now) {
+		if ok && !due.After(now) {
 			first = &l.of[i]
 			break
 		}
@@ -282,15 +242,17 @@ func (l *List) Next(f Facts) Step {
 			at = due
 		}
 	}
-	switch quiet := f.Wished.Add(Quiet); {
+	switch quiet := pulls.Wished.Add(Quiet); {
 	case first == nil:
 		return Step{Do: Wait, At: at}
-	case f.Busy:
-		return Step{Do: Wait, At: f.Now.Add(Quiet)}
-	case f.Now.Before(quiet):
+	case pulls.Busy:
+		return Step{Do: Wait, At: now.Add(Quiet)}
+	case now.Before(quiet):
 		return Step{Do: Wait, At: quiet}
 	case first.state == unknown:
 		return Step{Do: Look, Name: first.Name}
+	case !pulls.Free:
+		return Step{Do: Wait, At: now.Add(Quiet)}
 	default:
 		return Step{Do: Pull, Name: first.Name}
 	}
