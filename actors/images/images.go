@@ -1,20 +1,3 @@
-// Package images is the actor that pulls images: at most one pull per image at a time,
-// however many pods wait for it, a bounded number of parallel pulls, and a backoff per pod and
-// image.
-//
-//	pod ──Ensure, Forget──► images ──ImageStatus, PullImage──► runtime
-//	pod ◄──ImageAnswer── images        pods ──Forget, Retain──► images
-//	images ──Lookup──► credentials
-//
-// It also removes images that nobody uses; see collector.
-//
-//	images ──Left──► pressure     images ──ListImages, List, RemoveImage──► runtime
-//	eviction ──Reclaim──► images  images ──VolumeImages──► podview
-//
-// A pull for prepull has the lowest priority; see prepull.go.
-//
-// Its state comes from the runtime, but for when images were used last, which is in a checkpoint. After a
-// restart, waiting pods are asked to send their requests again (Deps.Restarted).
 package images
 
 import (
@@ -48,67 +31,6 @@ const (
 	pullKind      = "PullImage"
 	pullAheadKind = "PullImageAhead"
 )
-
-// Message is what the images actor understands.
-//
-//sumtype:decl
-type Message interface{ isImagesMessage() }
-
-// Ensure is a pod's wish for one image. Twice: the newer replaces the older of
-// the same container. Lost: the pod asks again when told that this actor restarted.
-type Ensure struct{ pod.EnsureImage }
-
-// Forget says that a pod wants no images any more: it is being taken down, or it is gone. From its actor, and from
-// pods. Lost: an image is pulled without need.
-type Forget struct{ UID types.UID }
-
-// RuntimeBack says that the runtime answers again after it did not. From pleg.
-// Lost: it is looked again at the end of a backoff.
-type RuntimeBack struct{}
-
-// Reclaim asks for the removal of all images that nobody uses, before pods are evicted. From eviction. Reply
-// is called when it is done, or has failed, and must not block. Lost with a crash: asked again.
-type Reclaim struct{ Reply func(error) }
-
-// checked is the result of an ImageStatus.
-type checked struct {
-	id    kernel.EffectID
-	image string
-	info  *observed.Image
-	ok    bool
-	err   error
-}
-
-// pulled is the result of a PullImage.
-type pulled struct {
-	id    kernel.EffectID
-	image string
-	ref   string
-	// began is when the call got its slot; zero if it has no answer.
-	began time.Time
-	err   error
-}
-
-// retry is this actor's own timer for one image.
-type retry struct{ image string }
-
-// missed is this actor's own timer, after its mailbox was full.
-type missed struct{}
-
-func (missed) isImagesMessage()      {}
-func (Ensure) isImagesMessage()      {}
-func (Forget) isImagesMessage()      {}
-func (RuntimeBack) isImagesMessage() {}
-func (checked) isImagesMessage()     {}
-func (pulled) isImagesMessage()      {}
-func (retry) isImagesMessage()       {}
-func (Reclaim) isImagesMessage()     {}
-
-// Outcome implements kernel.Outcome.
-func (m checked) Outcome() (kernel.EffectID, error) { return m.id, m.err }
-
-// Outcome implements kernel.Outcome.
-func (m pulled) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 
 // Runtime is what the actor uses of port.Runtime.
 type Runtime interface {

@@ -25,35 +25,6 @@ type intent struct {
 	unsaid error
 }
 
-// settled is what the runtime has under the name of an intent.
-type settled struct {
-	id    kernel.EffectID
-	image string
-	info  *observed.Image
-	ok    bool
-	err   error
-}
-
-// intended says that the file of an intent was written.
-type intended struct {
-	id    kernel.EffectID
-	image string
-	err   error
-}
-
-// settleAgain is this actor's own timer.
-type settleAgain struct{ image string }
-
-func (settled) isImagesMessage()     {}
-func (intended) isImagesMessage()    {}
-func (settleAgain) isImagesMessage() {}
-
-// Outcome implements kernel.Outcome.
-func (m settled) Outcome() (kernel.EffectID, error) { return m.id, m.err }
-
-// Outcome implements kernel.Outcome.
-func (m intended) Outcome() (kernel.EffectID, error) { return m.id, m.err }
-
 // leftIntent takes in the intent of an image that an earlier agent, or incarnation, has left.
 func (a *images) leftIntent(ctx *kernel.Context[Message], name string) {
 	if in := a.records.intents[name]; in != nil { // it is pulled again already

@@ -31,24 +31,6 @@ type lookup struct {
 	found    credentials.Found
 }
 
-// found is the answer for one container.
-type found struct {
-	id    kernel.EffectID
-	image string
-	found credentials.Found
-	err   error
-}
-
-// CredentialsRestarted says that credentials has lost what it was asked. From credentials. Lost: those who wait pull
-// without when their deadline has passed. Twice: asked twice.
-type CredentialsRestarted struct{}
-
-func (found) isImagesMessage()                {}
-func (CredentialsRestarted) isImagesMessage() {}
-
-// Outcome implements kernel.Outcome.
-func (m found) Outcome() (kernel.EffectID, error) { return m.id, m.err }
-
 // offered says whether it is known what a container pulls with. If not, it is found out.
 func (a *images) offered(ctx *kernel.Context[Message], i *image, w *waiter) bool {
 	if a.deps.Lookup == nil {

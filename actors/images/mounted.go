@@ -18,23 +18,6 @@ const (
 	patience = 30 * time.Second
 )
 
-// mounted is the answer of pods: the names of images that they have as volumes.
-type mounted struct {
-	id    kernel.EffectID
-	names []string
-	all   bool
-	err   error
-}
-
-// askAgain is this actor's own timer, for the round that began then.
-type askAgain struct{ begun time.Time }
-
-func (mounted) isImagesMessage()  {}
-func (askAgain) isImagesMessage() {}
-
-// Outcome implements kernel.Outcome.
-func (m mounted) Outcome() (kernel.EffectID, error) { return m.id, m.err }
-
 // ask asks which images pods have as volumes. Those of pods that asked this actor for them are held already; of pods
 // that an earlier agent started, or an earlier incarnation of this actor knew, only their specs tell.
 func (a *images) ask(ctx *kernel.Context[Message]) {

@@ -12,25 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// AskLoad asks how busy pulls are. From prepull. Lost: asked again after its deadline. Reply must not block.
-type AskLoad struct{ Reply func(pullahead.Load) }
-
-// Prepull asks for the pull of an image that no pod wants. From prepull, one at a time. It is a request of the lowest
-// priority: it is answered at once if pulls are busy, and ends when a pod needs another pull. Lost: it ends by its
-// deadline. Twice: the newer replaces the older. Reply must not block.
-type Prepull struct {
-	Image string
-	Reply func(pullahead.End)
-}
-
-// StopPrepull says that the image takes too much of the disk. From prepull. Lost: told again while the pull goes on.
-// Late or twice: it changes nothing.
-type StopPrepull struct{ Image string }
-
-func (AskLoad) isImagesMessage()     {}
-func (Prepull) isImagesMessage()     {}
-func (StopPrepull) isImagesMessage() {}
-
 // prepull begins with what the image can be pulled with: what each pod of the node has.
 func (a *images) prepull(ctx *kernel.Context[Message], m Prepull) {
 	if w := a.lowest; w != nil {

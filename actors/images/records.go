@@ -70,34 +70,6 @@ func newRecords() records {
 	}
 }
 
-// recordsLoaded is what the disk has.
-type recordsLoaded struct {
-	id    kernel.EffectID
-	files port.PullFiles
-	err   error
-}
-
-// recorded says that a file was written or removed, or set aside to where.
-type recorded struct {
-	id    kernel.EffectID
-	name  string
-	where string
-	err   error
-}
-
-// reload is this actor's own timer.
-type reload struct{}
-
-func (recordsLoaded) isImagesMessage() {}
-func (recorded) isImagesMessage()      {}
-func (reload) isImagesMessage()        {}
-
-// Outcome implements kernel.Outcome.
-func (m recordsLoaded) Outcome() (kernel.EffectID, error) { return m.id, m.err }
-
-// Outcome implements kernel.Outcome.
-func (m recorded) Outcome() (kernel.EffectID, error) { return m.id, m.err }
-
 func recordEffect(kind, object string) kernel.Effect[Message] {
 	return kernel.Effect[Message]{Kind: kind, Object: object, Lane: recordLane, Deadline: recordDeadline}
 }

@@ -9,13 +9,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// Retain lists all pods that there are. From pods, once after its restart: it may have crashed before it said Forget.
-// Lost: images are pulled for pods that are gone, again and again. Late: a pod that came since asks again. Pods is
-// shared and never changed.
-type Retain struct{ Pods map[types.UID]bool }
-
-func (Retain) isImagesMessage() {}
-
 // retain forgets pods that are gone.
 func (a *images) retain(ctx *kernel.Context[Message], m Retain) {
 	gone := map[types.UID]bool{}
