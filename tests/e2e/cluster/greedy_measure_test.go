@@ -263,11 +263,13 @@ func (b *bed) sample(t *testing.T) (stop func() memory) {
 			}
 		}
 	})
-	return sync.OnceValue(func() memory {
+	stop = sync.OnceValue(func() memory {
 		close(ended)
 		wg.Wait()
 		return most
 	})
+	t.Cleanup(func() { stop() })
+	return stop
 }
 
 // said is nil when an event of a pod has these words.
