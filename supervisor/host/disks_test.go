@@ -37,7 +37,7 @@ type diskLab struct {
 func newDiskLab(t *testing.T) *diskLab {
 	t.Helper()
 	hosttest.NeedRoot(t)
-	bin := check.Value(filepath.Abs("netdisks/testdata/bin"))(t)
+	bin := check.Value(filepath.Abs("volume/netdisks/testdata/bin"))(t)
 	l := &diskLab{newLab(t), t.TempDir()}
 	loop := hosttest.NewLoop(t, 16<<20)
 	t.Setenv("PLAY", l.play)

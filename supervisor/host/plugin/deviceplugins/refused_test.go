@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/plugintest"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
 	"github.com/troupe-dev/troupe/tests/check"
