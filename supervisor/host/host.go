@@ -5,35 +5,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
-	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
-	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/pod/accounts"
+	"github.com/troupe-dev/troupe/supervisor/host/pod/containerfiles"
 	"github.com/troupe-dev/troupe/supervisor/host/pod/podlogs"
+	"github.com/troupe-dev/troupe/supervisor/host/volume"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/diskuse"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/netdisks"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/projectquota"
 )
 
-// Modes of directories, as the kubelet has them.
-const (
-	logRootMode   = 0o750
-	logMode       = 0o755 // of a pod's and a container's logs
-	emptyDirMode  = 0o777
-	hostDirMode   = 0o755 // of a hostPath that is made
-	hostFileMode  = 0o644
-	readyFileMode = 0o600
-)
+// logRootMode is that of the directory of all logs, as the kubelet has it.
+const logRootMode = 0o750
 
 // Config is where pods' files are.
 type Config struct {
@@ -42,16 +26,11 @@ type Config struct {
 	Root, LogRoot string
 	// ClusterDomain is the domain of services, for the names of pods.
 	ClusterDomain string
-	// Counting bounds what it costs to count the files of pods. Zero: counts.Default.
+	// Counting, Measured, Room and Warn are those of volume.Config.
 	Counting diskuse.Effort
-	// Measured is told how each volume was measured and how long that took: by a Source. Nil: nobody is.
 	Measured func(source string, took time.Duration)
-	// Room says why so many bytes of files don't fit into the memory of the agent, whose cgroup they count for; nil: they
-	// always do. One after the other is asked, and written before the next.
-	Room func(bytes, old int64) error
-	// Warn is told of a disk of an ended pod that stays attached, and why, once for each pod, and of files that could not
-	// be given to the group of their pod. Nil: nobody is.
-	Warn func(what string)
+	Room     func(bytes, old int64) error
+	Warn     func(what string)
 }
 
 // Validate says what is wrong with c.
@@ -65,51 +44,15 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Host implements port.Host on this machine.
+// Host has what pods have on this machine: their volumes, files, logs and user IDs.
 type Host struct {
-	// root is the agent's root directory, with links resolved, as mountinfo has it.
-	root string
+	*volume.Volumes
+	*containerfiles.Files
+	*podlogs.Logs
+	*accounts.Accounts
 	// pods and logs are held open: nothing below them leads out of them.
 	pods *agentdir.Dir
 	logs *agentdir.Place
-	*podlogs.Logs
-	*accounts.Accounts
-	children      *children
-	clusterDomain string
-	// csi are the CSI drivers; nil: there are none.
-	csi DriverUse
-	// disks are those of iSCSI and Fibre Channel that pods use.
-	disks disks
-	// hosts is held while a pod's /etc/hosts is written.
-	hosts sync.Mutex
-	// places are where claims' volumes are, and sizes what volumes take: those with files of the API since they were
-	// written, those with a file system of their own when it was asked last; placesMu guards them.
-	placesMu sync.Mutex
-	places   claims
-	sizes    map[string]map[string]usage.Disk
-	// room is Config.Room, and roomTurn has an element while one writes.
-	room     func(bytes, old int64) error
-	roomTurn chan struct{}
-	// written counts how often a volume got new content.
-	written uint64
-	// binding are the requests that bind parts of volumes.
-	binding binding
-	// counts are the directories of pods, asked how many requests children got to count several.
-	counts *diskuse.Counts
-	asked  atomic.Uint64
-	// projects measure emptyDirs by project quota; nil without. noProject is told why one is walked all the same.
-	projects  *projectquota.Projects
-	noProject func(error)
-	// processes are those of a pod; nil: nobody knows them.
-	processes func(*v1.Pod) []int
-	// measured is told how a volume was measured, and how long that took.
-	measured func(source string, took time.Duration)
-	// warn is told of a disk that stays attached.
-	warn   func(what string)
-	apiece apiece
-	// mounts tells what is mounted, of table.
-	mounts func() ([]mounts.Mount, error)
-	table  *mounts.Table
 }
 
 var _ port.Host = (*Host)(nil)
@@ -130,54 +73,27 @@ func New(c Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the pods directory: %w", err)
 	}
-	logDirs := agentdir.At(c.LogRoot, logRootMode)
-	if _, err := logDirs.Dir(); err != nil {
+	logs := agentdir.At(c.LogRoot, logRootMode)
+	if _, err := logs.Dir(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the pod logs directory: %w", err), pods.Root.Close())
 	}
-	if c.Measured == nil {
-		c.Measured = func(string, time.Duration) {}
-	}
-	if c.Warn == nil {
-		c.Warn = func(string) {}
-	}
-	if c.Counting.Slice == 0 {
-		c.Counting = diskuse.Default
-	}
-	h := &Host{
-		root: root, pods: pods, logs: logDirs, Logs: podlogs.New(logDirs), Accounts: accounts.New(pods),
-		clusterDomain: c.ClusterDomain, measured: c.Measured, room: c.Room, roomTurn: make(chan struct{}, 1),
-		warn: c.Warn,
-	}
-	h.counts, err = diskuse.New(&diskuse.Config{
-		Effort: c.Counting, Home: h.pods.Real, Ask: h.countInChild, Counted: h.countedInChild,
+	volumes, err := volume.New(&volume.Config{
+		Root: root, Pods: pods, Logs: logs, Counting: c.Counting, Measured: c.Measured, Room: c.Room, Warn: c.Warn,
 	})
 	if err != nil {
-		return nil, errors.Join(err, pods.Root.Close(), logDirs.Close())
+		return nil, errors.Join(err, pods.Root.Close(), logs.Close())
 	}
-	h.disks.machine, h.disks.root = netdisks.This(), filepath.Join(root, "plugins", "kubernetes.io")
-	h.table = mounts.NewTable()
-	h.mounts = h.table.Read
-	h.children = newChildren(h.pods.Real, h.withoutServer)
-	return h, nil
-}
-
-// overNetwork are the directories of volumes on disks of a network, whatever file system is on them.
-var overNetwork = [...]string{iscsiPlugin, fcPlugin, csiPlugin, netdisk.ISCSIDir, netdisk.FCDir}
-
-// withoutServer reports whether no server can hold up what is done at a path.
-func (h *Host) withoutServer(path string) bool {
-	for part := range strings.SplitSeq(path, "/") {
-		if slices.Contains(overNetwork[:], part) {
-			return false
-		}
-	}
-	all, err := h.mounts()
-	return err == nil && mounts.IsLocal(all, path)
+	return &Host{
+		Volumes: volumes, Files: containerfiles.New(pods, logs, c.ClusterDomain), Logs: podlogs.New(logs),
+		Accounts: accounts.New(pods), pods: pods, logs: logs,
+	}, nil
 }
 
 // Close lets go of the directories. Calls under way fail.
 func (h *Host) Close() error {
-	h.counts.Close()
-	h.table.Close()
-	return errors.Join(h.disks.close(), h.pods.Root.Close(), h.logs.Close())
+	return errors.Join(h.Volumes.Close(), h.pods.Root.Close(), h.logs.Close())
 }
+
+// RunChildIfAsked does the work of a child process, and does not return, if this process was started to be one:
+// volume.RunChildIfAsked, for the program.
+func RunChildIfAsked() { volume.RunChildIfAsked() }

@@ -36,6 +36,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/pressure/oomkills"
 	"github.com/troupe-dev/troupe/supervisor/host/probe/network"
 	"github.com/troupe-dev/troupe/supervisor/host/shutdown/logind"
+	"github.com/troupe-dev/troupe/supervisor/host/volume"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/projectquota"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
@@ -479,7 +480,7 @@ func (l *launch) connectPorts(context.Context) error {
 		told = append(told, port.Event{Reason: "CheckLimitsForResolvConf", Message: text})
 	}
 	if l.onRealMachine() {
-		told = append(told, l.machine.nodeEvents(swapOn(), host.KeepsMemory)...)
+		told = append(told, l.machine.nodeEvents(swapOn(), volume.KeepsMemory)...)
 	}
 	for _, e := range told {
 		e.Node, e.Warning, e.At = l.name, true, time.Now()

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
 	"github.com/troupe-dev/troupe/supervisor/host/pod/podlogs"
+	"github.com/troupe-dev/troupe/supervisor/host/volume"
 	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
 )
 
@@ -246,7 +247,8 @@ func (p *partial) tell(log *zerolog.Logger, pods []usage.Pod) {
 			if now[key] = true; p.told[key] {
 				continue
 			}
-			log.Warn().Str("pod", pods[i].Namespace+"/"+pods[i].Name).Str("volume", v.Name).Int("namesCounted", host.WalkLimit).
+			log.Warn().Str("pod", pods[i].Namespace+"/"+pods[i].Name).Str("volume", v.Name).
+				Int("namesCounted", volume.WalkLimit).
 				Msg("the statistics of this volume are too low: it has more names than are counted, or some can't be read; " +
 					"usedBytes and inodesUsed are a lower bound; a file system with project quotas counts all " +
 					"(feature gate LocalStorageCapacityIsolationFSQuotaMonitoring)")

@@ -24,7 +24,7 @@ var unguarded = map[string]string{
 	"supervisor/sim/":                  simulated,
 	"supervisor/chaos/":                simulated,
 	"cmd/troupe/commands/simheap.go":   simulated,
-	"supervisor/host/child/filecount/": child, "supervisor/host/child.go:reports": child,
+	"supervisor/host/child/filecount/": child, "supervisor/host/volume/child.go:reports": child,
 	"supervisor/admin/web.go":                       "the command troupe web: it serves one page to its user",
 	"supervisor/host/plugin/plugintest/":            "a plugin for tests",
 	"supervisor/host/plugin/dradrivers/drivertest/": "a driver for tests",
@@ -47,7 +47,7 @@ var ends = map[string]string{
 	"supervisor/podresources/":                  "the server is stopped",
 	"supervisor/host/pressure/":                 "a poll is woken",
 	"supervisor/host/pressure/oomkills/":        "a read ends",
-	"supervisor/host/child.go":                  "a read ends, or a slot is given back",
+	"supervisor/host/volume/child.go":           "a read ends, or a slot is given back",
 	"supervisor/host/plugin/deviceplugins/":     "a call is cancelled",
 	"supervisor/host/plugin/credentialplugins/": "a call is cancelled",
 }

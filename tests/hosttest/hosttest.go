@@ -2,8 +2,10 @@
 package hosttest
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -109,4 +111,17 @@ func Bind(t *testing.T, source, point string) (unmount func()) {
 	}
 	t.Cleanup(unmount)
 	return unmount
+}
+
+// WithoutChown calls f where chown is refused, as by some servers.
+func WithoutChown(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // it ends with the goroutine
+		header, have := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+		err := unix.Capget(&header, &have[0])
+		have[0].Effective &^= 1 << unix.CAP_CHOWN
+		done <- errors.Join(err, unix.Capset(&header, &have[0]), f())
+	}()
+	return <-done
 }

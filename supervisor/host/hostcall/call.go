@@ -6,6 +6,8 @@ import (
 	"context"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
 )
@@ -50,3 +52,6 @@ func Do(ctx context.Context, verb, object string, work func(context.Context) err
 	Get(ctx, verb, object, func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) },
 		func(_ struct{}, err error) { done(err) })
 }
+
+// Pod is the object of a call that is about a pod.
+func Pod(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }

@@ -7,6 +7,9 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
+// ContainersDir has a directory for each container, below that of their pod.
+const ContainersDir = "containers"
+
 // PodDir is the pod's directory below that of all pods.
 func PodDir(uid string) (string, error) { return uid, Element("pod UID", uid) }
 

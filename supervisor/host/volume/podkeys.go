@@ -1,0 +1,91 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/volume/podkeys"
+)
+
+var _ port.PodKeys = (*Volumes)(nil)
+
+// maxCertificateFile bounds what is read of a file, in bytes. Chains have some kilobytes.
+const maxCertificateFile = 1 << 20
+
+// NewPodKey implements port.PodKeys.
+func (h *Volumes) NewPodKey(ctx context.Context, keyType string, done func(port.PodKey, error)) {
+	work := func(context.Context) (port.PodKey, error) { return podkeys.New(keyType) }
+	hostcall.Get(ctx, "NewPodKey", keyType, work, done)
+}
+
+// WrittenCertificate implements port.PodKeys. Containers can't write to the volume, so it is as an agent left it.
+func (h *Volumes) WrittenCertificate(
+	ctx context.Context, at port.CertificateFiles, done func(*podkey.Issued, error),
+) {
+	hostcall.Get(ctx, "WrittenCertificate", string(at.Pod)+"/"+at.Volume,
+		func(context.Context) (*podkey.Issued, error) { return h.writtenCertificate(at) }, done)
+}
+
+func (h *Volumes) writtenCertificate(at port.CertificateFiles) (*podkey.Issued, error) {
+	pod, err := agentdir.PodDir(string(at.Pod))
+	if err == nil {
+		err = agentdir.Element("volume name", at.Volume)
+	}
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(pod, volumesDir, filesPlugin(&v1.Volume{
+		VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}},
+	}), at.Volume)
+	root, err := h.pods.Root.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	paths := []string{at.Source.KeyPath, at.Source.CertificateChainPath}
+	if at.Source.CredentialBundlePath != "" {
+		paths = []string{at.Source.CredentialBundlePath}
+	}
+	var text []byte
+	for _, path := range paths {
+		if path == "" {
+			return nil, nil // the key or the certificate is in no file
+		}
+		part, err := readSome(root, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		text = append(text, part...)
+	}
+	found, err := podkeys.Read(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return found, nil
+}
+
+func readSome(root *os.Root, path string) ([]byte, error) {
+	f, err := root.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return io.ReadAll(io.LimitReader(f, maxCertificateFile))
+}

@@ -1,0 +1,139 @@
+package volume
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+)
+
+const (
+	// childSlots is how many children of one queue start and work at once. A child that takes longer than
+	// childHold releases its slot, so that hanging ones do not delay others.
+	childSlots = 4
+	childHold  = 500 * time.Millisecond
+	// serversOfPod is how many children of one pod may wait for servers at once, and as soon as there are serversInAll
+	// of them, a pod has one. A pod that has none is never refused.
+	serversOfPod = 4
+	serversInAll = 64
+	// sayEarly is how long before its deadline a request that had no turn says what it waited for.
+	sayEarly = time.Second
+)
+
+// turns is a queue of children. The pod that has the fewest alive comes first, so one with a thousand requests delays
+// others as little as one with a few.
+type turns struct {
+	mu sync.Mutex
+	// free is how many children may start now.
+	free int
+	// own bounds the children of one pod that are alive, and many is where it becomes one; 0: nothing does.
+	own, many int
+	// alive are the children by pod, all their number.
+	alive map[string]int
+	all   int
+	// waiting is in order of arrival. Invariant: none of it may start now.
+	waiting []*turn
+}
+
+// turn is one request.
+type turn struct {
+	pod string
+	// begins is closed when it may start.
+	begins chan struct{}
+}
+
+func newTurns(own, many int) *turns {
+	return &turns{free: childSlots, own: own, many: many, alive: map[string]int{}}
+}
+
+// take waits for the turn of a request for a pod, or until ctx ends. rest gives the slot back, gone says that the
+// child is no more; both do something once.
+func (q *turns) take(ctx context.Context, pod string) (rest, gone func(), err error) {
+	t := &turn{pod: pod, begins: make(chan struct{})}
+	q.mu.Lock()
+	q.waiting = append(q.waiting, t)
+	q.next()
+	refused := !q.fits(pod)
+	q.mu.Unlock()
+	patient := ctx
+	if until, is := ctx.Deadline(); is && refused {
+		var cancel context.CancelFunc
+		patient, cancel = context.WithDeadline(ctx, until.Add(-sayEarly))
+		defer cancel()
+	}
+	rest = sync.OnceFunc(func() { q.give(func() { q.free++ }) })
+	gone = sync.OnceFunc(func() {
+		q.give(func() {
+			q.all--
+			if q.alive[pod]--; q.alive[pod] == 0 {
+				delete(q.alive, pod)
+			}
+		})
+	})
+	select {
+	case <-t.begins:
+	case <-patient.Done():
+	}
+	if had := q.leave(t); had && ctx.Err() == nil {
+		return rest, gone, nil
+	} else if had {
+		rest()
+		gone()
+	}
+	if ctx.Err() == nil {
+		return nil, nil, hostcall.Failf(port.Unavailable, "waits for its turn: at most %d volumes of a pod are tried at "+
+			"once, and others of this pod have had no answer from their servers", q.own)
+	}
+	return nil, nil, ctx.Err()
+}
+
+// leave takes a request out of the queue, and reports whether it had got its turn meanwhile.
+func (q *turns) leave(t *turn) (had bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.waiting, t)
+	if i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+	}
+	return i < 0
+}
+
+func (q *turns) give(back func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	back()
+	q.next()
+}
+
+// next lets begin what may.
+func (q *turns) next() {
+	for q.free > 0 {
+		first := -1
+		for i, t := range q.waiting {
+			if q.fits(t.pod) && (first < 0 || q.alive[t.pod] < q.alive[q.waiting[first].pod]) {
+				first = i
+			}
+		}
+		if first < 0 {
+			return
+		}
+		t := q.waiting[first]
+		q.waiting = slices.Delete(q.waiting, first, first+1)
+		q.free--
+		q.all++
+		q.alive[t.pod]++
+		close(t.begins)
+	}
+}
+
+// fits: the share of a pod has room for one more.
+func (q *turns) fits(pod string) bool {
+	share := q.own
+	if q.many > 0 && q.all >= q.many {
+		share = 1
+	}
+	return q.own == 0 || q.alive[pod] < share
+}
