@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -20,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/kernelfile"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
 )
 
@@ -136,11 +134,7 @@ func (m *machine) cgroupSettings(c config.Config, driver podcgroup.Driver) *podc
 
 // mostPIDs is how many processes the kernel has numbers for.
 func mostPIDs() (int64, bool) {
-	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
-	if err != nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	n, err := kernelfile.Number("/proc/sys/kernel/pid_max")
 	return n, err == nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -20,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/kernelfile"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/topology"
 )
 
@@ -182,55 +182,30 @@ func (f *Facts) allocatable(capacity v1.ResourceList) v1.ResourceList {
 
 // memory is all memory and all swap, in bytes.
 func (f *Facts) memory() (total, swap int64, err error) {
-	data, err := os.ReadFile(f.path("proc/meminfo"))
+	info, err := kernelfile.ReadMemory(f.path("proc/meminfo"), "")
 	if err != nil {
 		return 0, 0, err
 	}
-	for line := range strings.Lines(string(data)) {
-		name, rest, _ := strings.Cut(line, ":")
-		if name != "MemTotal" && name != "SwapTotal" {
-			continue
-		}
-		kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-		if err != nil {
-			return 0, 0, fmt.Errorf("/proc/meminfo: %s: %w", name, err)
-		}
-		if name == "MemTotal" {
-			total = kb << 10
-		} else {
-			swap = kb << 10
-		}
+	all, err := info.Bytes("MemTotal")
+	if err != nil {
+		return 0, 0, err
 	}
-	if total == 0 {
+	if all == 0 {
 		return 0, 0, errors.New("/proc/meminfo has no MemTotal")
 	}
-	return total, swap, nil
+	other, err := info.Bytes("SwapTotal")
+	return int64(all), int64(other), err //nolint:gosec // Bytes bounds them
 }
 
 // hugePages adds what is set aside in pages of each size.
 func (f *Facts) hugePages(capacity v1.ResourceList) error {
-	dirs, err := filepath.Glob(f.path("sys/kernel/mm/hugepages/hugepages-*kB"))
-	if err != nil {
-		return err
+	pages, err := kernelfile.HugePages(f.path("sys/kernel/mm/hugepages"))
+	for bytes, n := range pages { // order-free: by key
+		size := resource.NewQuantity(int64(bytes), resource.BinarySI) //nolint:gosec // a power of two of the machine
+		capacity[v1.ResourceName(v1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(
+			int64(n*bytes), resource.BinarySI) //nolint:gosec // not more than the memory
 	}
-	for _, dir := range dirs {
-		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(dir), "hugepages-"), "kB"), 10, 64)
-		if err != nil {
-			continue // no size that Kubernetes could name
-		}
-		data, err := os.ReadFile(filepath.Join(dir, "nr_hugepages"))
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
-		if err != nil {
-			return fmt.Errorf("%s/nr_hugepages: %w", dir, err)
-		}
-		size := resource.NewQuantity(kb<<10, resource.BinarySI)
-		capacity[v1.ResourceName(v1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(n*kb<<10,
-			resource.BinarySI)
-	}
-	return nil
+	return err
 }
 
 // info is who the machine is. What it doesn't say stays empty.

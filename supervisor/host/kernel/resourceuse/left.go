@@ -16,9 +16,8 @@ import (
 // would evict pods (kubernetes/kubernetes#43916).
 func (m *Meter) MemoryLeft() (available, capacity uint64, known bool) {
 	info := m.memory()
-	capacity = info["MemTotal"]
-	available, known = info["MemAvailable"]
-	return min(available, capacity), capacity, known && capacity > 0
+	capacity, available = info.of("MemTotal"), info.of("MemAvailable")
+	return min(available, capacity), capacity, info.Has("MemAvailable") && capacity > 0
 }
 
 // Bound is a cgroup whose memory is limited, in bytes.

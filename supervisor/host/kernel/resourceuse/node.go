@@ -14,23 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/kernelfile"
 )
 
 // Node reads what all of this machine uses. Parts are cgroups with names.
 func (m *Meter) Node(name string, parts map[string]string, depth usage.Depth) usage.Node {
 	n := usage.Node{Name: name, Booted: m.booted(), Cgroup: m.Cgroup("/", depth)}
 	info := m.memory()
-	n.Memory, n.SwapTotal = info["MemTotal"], info["SwapTotal"]
+	n.Memory, n.SwapTotal = info.of("MemTotal"), info.of("SwapTotal")
 	// The limits of the machine's own cgroup, as cAdvisor has them: swap alone, without memory.
 	n.Cgroup.Limits.Memory, n.Cgroup.Limits.MemoryAndSwap = n.Memory, n.SwapTotal
 	if n.Cgroup.CPU == nil { // a container's own view of cgroups
 		n.Cgroup.CPU = m.processors()
 	}
-	if n.HugePages = info["Hugetlb"]; n.Cgroup.Memory == nil {
+	if n.HugePages = info.of("Hugetlb"); n.Cgroup.Memory == nil {
 		n.HugePages, n.Cgroup.Memory = 0, wholeMemory(info)
 	}
-	n.Cgroup.Swap = &usage.Swap{Usage: info["SwapTotal"] - min(info["SwapFree"], info["SwapTotal"]),
-		Limit: info["SwapTotal"]}
+	n.Cgroup.Swap = &usage.Swap{Usage: info.of("SwapTotal") - min(info.of("SwapFree"), info.of("SwapTotal")),
+		Limit: info.of("SwapTotal")}
 	if depth == usage.Basic {
 		return n
 	}
@@ -80,30 +81,27 @@ func (m *Meter) made(path string, booted time.Time) (at time.Time) {
 
 // wholeMemory is what a machine uses, where the root cgroup can't be seen. It is more than a root cgroup has: the
 // kernel's own memory and huge pages are in it.
-func wholeMemory(info map[string]uint64) *usage.Memory {
-	used := info["MemTotal"] - min(info["MemFree"], info["MemTotal"])
+func wholeMemory(info memory) *usage.Memory {
+	used := info.of("MemTotal") - min(info.of("MemFree"), info.of("MemTotal"))
 	return &usage.Memory{
-		Usage: used, WorkingSet: used - min(info["Inactive(file)"], used),
-		RSS: info["AnonPages"], Cache: info["Cached"], Mapped: info["Mapped"],
+		Usage: used, WorkingSet: used - min(info.of("Inactive(file)"), used),
+		RSS: info.of("AnonPages"), Cache: info.of("Cached"), Mapped: info.of("Mapped"),
 	}
 }
 
-// memory reads /proc/meminfo, in bytes.
-func (m *Meter) memory() map[string]uint64 {
-	out := map[string]uint64{}
-	text, err := os.ReadFile(filepath.Join(m.proc, "meminfo"))
-	if err != nil {
-		return out
-	}
-	for line := range strings.Lines(string(text)) {
-		name, rest, _ := strings.Cut(line, ":")
-		if fields := strings.Fields(rest); len(fields) > 0 {
-			if n, err := strconv.ParseUint(fields[0], 10, 64); err == nil {
-				out[name] = n << 10
-			}
-		}
-	}
-	return out
+// memory is /proc/meminfo.
+func (m *Meter) memory() memory {
+	info, _ := kernelfile.ReadMemory(filepath.Join(m.proc, "meminfo"), "") //nolint:errcheck // then nothing is known
+	return memory{info}
+}
+
+// memory is what the kernel says of the memory of the machine.
+type memory struct{ kernelfile.Memory }
+
+// of is a size in bytes, 0 if it is not known.
+func (m memory) of(name string) uint64 {
+	n, _ := m.Bytes(name) //nolint:errcheck // as said
+	return n
 }
 
 // processors reads the first line of /proc/stat (proc(5)).
@@ -148,12 +146,10 @@ func (m *Meter) booted() time.Time {
 	return time.Time{}
 }
 
+// number is 0 for what can't be read.
 func (m *Meter) number(file string) uint64 {
-	text, err := os.ReadFile(filepath.Join(m.proc, file))
-	if err != nil {
-		return 0
-	}
-	return number(string(text))
+	n, _ := kernelfile.Number(filepath.Join(m.proc, file)) //nolint:errcheck // as said
+	return uint64(max(n, 0))
 }
 
 // number is 0 for what is none.

@@ -3,22 +3,20 @@ package topology
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"k8s.io/utils/cpuset"
+
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/kernelfile"
 )
 
-// The limits of what is read. The kernel's own are lower: 8192 CPUs and 1024 nodes on the largest architectures.
-const (
-	maxFile   = 1 << 20
-	maxNumber = 1<<16 - 1
-)
+// maxNumber bounds what is read. The kernel's own limits are lower: 8192 CPUs and 1024 nodes on the largest
+// architectures.
+const maxNumber = 1<<16 - 1
 
 // The distances of nodes that do not tell them (ACPI, System Locality Information Table).
 const (
@@ -40,18 +38,7 @@ func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-func (r reader) text(name string) (string, error) {
-	f, err := os.Open(r.path(name))
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err != nil {
-		return "", err
-	}
-	return strings.TrimSpace(string(data)), nil
-}
+func (r reader) text(name string) (string, error) { return kernelfile.Text(r.path(name)) }
 
 func (r reader) number(name string) (int, error) {
 	text, err := r.text(name)
@@ -97,58 +84,20 @@ func ascending(list string) error {
 	return nil
 }
 
-// memory reads a size in kB behind a name; 0 if there is no such file.
-func (r reader) memory(name, key string) (uint64, error) {
-	text, err := r.text(name)
+// memory is all memory in a file; 0 if there is no such file.
+func (r reader) memory(name, prefix string) (uint64, error) {
+	const all = "MemTotal"
+	m, err := kernelfile.ReadMemory(r.path(name), prefix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
+	}
+	if err == nil && !m.Has(all) {
+		err = fmt.Errorf("%s: has no %s", r.path(name), prefix+all+":")
 	}
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(text) {
-		rest, ok := strings.CutPrefix(line, key)
-		if !ok {
-			continue
-		}
-		kb, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-		if err != nil || kb > math.MaxInt64>>10 {
-			return 0, fmt.Errorf("%s: %q: must be a size in kB", r.path(name), strings.TrimSpace(line))
-		}
-		return kb << 10, nil
-	}
-	return 0, fmt.Errorf("%s: has no %s", r.path(name), key)
-}
-
-// hugePages are the numbers of huge pages by their size in bytes, nil if there is no such directory.
-func (r reader) hugePages(dir string) (map[uint64]uint64, error) {
-	entries, err := os.ReadDir(r.path(dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	out := map[uint64]uint64{}
-	for _, e := range entries {
-		size, ok := strings.CutPrefix(e.Name(), "hugepages-")
-		if !ok {
-			continue
-		}
-		kb, err := strconv.ParseUint(strings.TrimSuffix(size, "kB"), 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("%s: size of huge pages: %w", r.path(dir+"/"+e.Name()), err)
-		}
-		n, err := r.number(dir + "/" + e.Name() + "/nr_hugepages")
-		if err == nil && n < 0 {
-			err = fmt.Errorf("%s: %d is below 0", r.path(dir+"/"+e.Name()+"/nr_hugepages"), n)
-		}
-		if err != nil {
-			return nil, err
-		}
-		out[kb<<10] = uint64(n)
-	}
-	return out, nil
+	return m.Bytes(all)
 }
 
 // distances are those of the node at an index of all nodes.

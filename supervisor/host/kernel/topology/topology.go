@@ -30,6 +30,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/kernelfile"
 )
 
 // Read reads the machine below a root, which is / but for tests. It needs no privileges.
@@ -208,10 +209,10 @@ func (r reader) nodes(online cpuset.CPUSet) ([]machine.Node, map[int]int, error)
 			of[cpu] = id
 		}
 		node := machine.Node{ID: id}
-		if node.Memory, err = r.memory(dir+"/meminfo", fmt.Sprintf("Node %d MemTotal:", id)); err != nil {
+		if node.Memory, err = r.memory(dir+"/meminfo", fmt.Sprintf("Node %d ", id)); err != nil {
 			return nil, nil, err
 		}
-		if node.HugePages, err = r.hugePages(dir + "/hugepages"); err != nil {
+		if node.HugePages, err = kernelfile.HugePages(r.path(dir + "/hugepages")); err != nil {
 			return nil, nil, err
 		}
 		if node.Distances, err = r.distances(dir+"/distance", i, ids.Size()); err != nil {
@@ -227,9 +228,9 @@ func (r reader) nodes(online cpuset.CPUSet) ([]machine.Node, map[int]int, error)
 func (r reader) only() (machine.Node, error) {
 	n := machine.Node{Distances: []int{local}}
 	var err error
-	if n.Memory, err = r.memory("proc/meminfo", "MemTotal:"); err != nil {
+	if n.Memory, err = r.memory("proc/meminfo", ""); err != nil {
 		return n, err
 	}
-	n.HugePages, err = r.hugePages("sys/kernel/mm/hugepages")
+	n.HugePages, err = kernelfile.HugePages(r.path("sys/kernel/mm/hugepages"))
 	return n, err
 }
