@@ -322,7 +322,7 @@ func (a *assignments) loaded(ctx *kernel.Context[Message], m loaded) {
 	if err = cmp.Or(m.err, err, wrong); err != nil {
 		// It was right when the agent started: see Read.
 		ctx.Log().Error().Str("error", err.Error()).
-			Msg("cannot read what containers have to themselves; new pods wait until it can be read")
+			Msg("cannot read cpu_manager_state, memory_manager_state or the device checkpoint; new pods wait; retrying")
 		a.later(ctx)
 		return
 	}

@@ -20,7 +20,7 @@ type Counts interface {
 	// Decided is told of each pod that has got what it asks for, or was refused.
 	Decided(Decision)
 	// Shared is told how many of the CPUs that containers can have alone nobody has alone, and how many containers have by
-	// NUMA node, at the start and after each change. It is not told where no container has CPUs of its own.
+	// NUMA node, at the start and after each change. It is not told where no container has exclusive CPUs.
 	Shared(shared int, own map[int]int)
 	// Allocated is told how long a device plugin took to allocate devices of a resource for a container.
 	Allocated(resource v1.ResourceName, took time.Duration)

@@ -32,7 +32,7 @@ func (a *assignments) readGiven(ctx *kernel.Context[Message], f deviceFile) devi
 	if f.asideErr != nil {
 		e.Str("setAsideError", f.asideErr.Error())
 	}
-	e.Msg("the checkpoint of devices is damaged or can't be read: nobody knows which devices containers have")
+	e.Msg("cannot read the device checkpoint: the devices that running containers have are not known")
 	return devicestate.Grants{}
 }
 

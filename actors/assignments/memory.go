@@ -53,7 +53,7 @@ func (a *assignments) takeMemory(ctx *kernel.Context[Message], q *request, p *me
 	for name, blocks := range p.Own() { // order-free: a map again
 		nodes[name] = memory.Mems(memory.NodesOf(blocks))
 	}
-	e.Interface("numaNodes", nodes).Msg("containers get memory of their own")
+	e.Interface("numaNodes", nodes).Msg("assigned memory of NUMA nodes to containers")
 }
 
 // formatMemory is the state file of memory.

@@ -334,7 +334,7 @@ func (a *assignments) preferred(ctx *kernel.Context[Message], m preferred) {
 	}
 	if m.err != nil {
 		ctx.Log().Warn().Str("resource", string(c.key.Resource)).Str("pod", c.of.Pod.Namespace+"/"+c.of.Pod.Name).
-			Str("error", m.err.Error()).Msg("the device plugin did not say which devices it prefers; any are taken")
+			Str("error", m.err.Error()).Msg("GetPreferredAllocation of a device plugin failed; choosing devices without it")
 	}
 	if c.of.prefers == nil {
 		c.of.prefers = map[decide.Key][]string{}
@@ -373,7 +373,7 @@ func (a *assignments) allocated(ctx *kernel.Context[Message], m allocated) {
 	a.dirty.given = true
 	a.changed(uid)
 	ctx.Log().Info().Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).Interface("devices", devicestate.Names(a.given[uid])).
-		Msg("containers get devices")
+		Msg("allocated devices to containers")
 	if answer := a.answer(ctx, q); answer != nil {
 		a.tell([]Placed{*answer})
 	}
@@ -401,7 +401,7 @@ func (a *assignments) refused(ctx *kernel.Context[Message], q *request, key deci
 	}
 	ctx.Log().Warn().Str("resource", string(key.Resource)).Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).
 		Str("container", key.Container).Str("error", err.Error()).
-		Msg("the device plugin did not allocate devices; the pod is refused, or the container if the pod runs")
+		Msg("Allocate of a device plugin failed; the pod is rejected, or only the container if the pod runs already")
 	if !q.runs {
 		why := admit.Unexpected(err)
 		a.count(ctx.Now(), q, why)

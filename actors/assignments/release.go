@@ -69,7 +69,7 @@ func (a *assignments) drop(ctx *kernel.Context[Message], living map[types.UID]bo
 	slices.Sort(had)
 	for _, uid := range slices.Compact(had) {
 		if !living[uid] {
-			ctx.Log().Info().Str("uid", string(uid)).Msg("the CPUs, memory and devices of a pod that is gone are free")
+			ctx.Log().Info().Str("uid", string(uid)).Msg("released exclusive CPUs, memory and devices of a removed pod")
 			a.release(ctx, uid)
 		}
 	}
@@ -93,8 +93,8 @@ func (a *assignments) saved(ctx *kernel.Context[Message], m saved) {
 	a.saving = 0
 	if m.err != nil {
 		ctx.Log().Error().Str("error", m.err.Error()).
-			Msg("cannot write what containers have to themselves; new pods with CPUs, memory or devices of their own wait " +
-				"until it is written")
+			Msg("cannot write cpu_manager_state, memory_manager_state or the device checkpoint; new pods with exclusive CPUs, " +
+				"memory or devices wait until it is written")
 		a.dirty = changes{
 			cpus: a.dirty.cpus || a.written.cpus, memory: a.dirty.memory || a.written.memory,
 			given: a.dirty.given || a.written.given,

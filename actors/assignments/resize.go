@@ -30,7 +30,7 @@ func (a *assignments) hold(ctx *kernel.Context[Message], q *request, own map[str
 	a.own[q.Pod.UID], a.dirty.cpus = held, true
 	a.changed(q.Pod.UID)
 	ctx.Log().Info().Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).Interface("cpus", own).
-		Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("containers get CPUs of their own")
+		Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("assigned exclusive CPUs to containers")
 }
 
 // left gives back the CPUs that the containers of a pod had and do not run on any more.
@@ -47,5 +47,5 @@ func (a *assignments) left(ctx *kernel.Context[Message], m Place) {
 	a.changed(uid)
 	a.version++
 	ctx.Log().Info().Str("pod", m.Pod.Namespace+"/"+m.Pod.Name).Interface("cpus", rest).
-		Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("containers have left CPUs of their own")
+		Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("released exclusive CPUs of containers")
 }

@@ -64,7 +64,7 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	case m.driver.Gone:
 		a.unwatchHealth(ctx, d)
 		ctx.Log().Warn().Str("driver", name).Bool("answered", known).
-			Msg("the DRA driver is gone: pods that need it wait until it is there again")
+			Msg("DRA driver unregistered: pods that need it wait until it registers again")
 		gone := &absence{since: ctx.Now()}
 		a.wiping[name] = gone
 		ctx.After(Grace, wipe{name, gone.since})
@@ -196,7 +196,7 @@ func (a *actor) outcome(ctx *kernel.Context[Message], c *claim, t decide.Task, m
 	}
 	c.Done[m.driver] = true
 	if c.All() {
-		ctx.Log().Info().Str("claim", c.Object().String()).Msg("claim is unprepared")
+		ctx.Log().Info().Str("claim", c.Object().String()).Msg("unprepared ResourceClaim")
 		a.drop(c)
 		for _, u := range a.pods { // order-free: each on its own
 			u.waits = false // another claim of that name may be prepared

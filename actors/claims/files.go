@@ -62,7 +62,7 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 	switch {
 	case m.err != nil && m.aside == "" && m.asideErr == nil:
 		ctx.Log().Error().Str("error", m.err.Error()).
-			Msg("cannot read which claims are prepared; pods with claims wait until it can be read")
+			Msg("cannot read the checkpoint of prepared ResourceClaims; pods with claims wait until it can be read")
 		a.awaitDisk(ctx)
 		return
 	case m.err != nil:
@@ -121,7 +121,7 @@ func (a *actor) saved(ctx *kernel.Context[Message], m saved) {
 	a.saving = 0
 	if m.err != nil {
 		ctx.Log().Error().Str("error", m.err.Error()).
-			Msg("cannot write which claims are prepared; pods with claims wait until it is written")
+			Msg("cannot write the checkpoint of prepared ResourceClaims; pods with claims wait until it is written")
 		a.awaitDisk(ctx)
 		return
 	}
@@ -160,7 +160,7 @@ func (a *actor) sweep(ctx *kernel.Context[Message], m living) {
 		if u := a.pods[uid]; m.pods[uid] || u != nil && (u.going || u.asked > m.asked) {
 			continue
 		}
-		ctx.Log().Info().Str("uid", string(uid)).Msg("unpreparing the claims of a pod that is gone")
+		ctx.Log().Info().Str("uid", string(uid)).Msg("unpreparing the ResourceClaims of a removed pod")
 		a.end(ctx, a.user(ctx, uid))
 	}
 	a.settle(ctx)

@@ -368,7 +368,8 @@ func (a *actor) tell(ctx *kernel.Context[Message], u *user) {
 // say tells people why a pod waits.
 func (a *actor) say(ctx *kernel.Context[Message], u *user, why string) {
 	if u.Pod == nil {
-		ctx.Log().Warn().Str("uid", string(u.uid)).Str("error", why).Msg("claims of a pod that is gone can't be unprepared")
+		ctx.Log().Warn().Str("uid", string(u.uid)).Str("error", why).
+			Msg("cannot unprepare the ResourceClaims of a removed pod; retrying")
 		return
 	}
 	reason, message := "FailedPrepareDynamicResources", "Failed to prepare dynamic resources: "

@@ -26,7 +26,7 @@ func (a *actor) sliced(ctx *kernel.Context[Message], m sliced) {
 	if m.err != nil {
 		a.lookFailed++
 		ctx.Log().Warn().Str("error", m.err.Error()).
-			Msg("cannot list the ResourceSlices of this node, which may offer devices of drivers that are gone; retrying")
+			Msg("cannot list the ResourceSlices of this node, some of which may be of unregistered DRA drivers; retrying")
 		ctx.After(backoff.Retry(a.deps.Backoff, a.lookFailed), looks{})
 		return
 	}
@@ -61,10 +61,10 @@ func (a *actor) wiped(ctx *kernel.Context[Message], m wiped) {
 	case m.err != nil:
 		gone.failures++
 		ctx.Log().Warn().Str("driver", m.driver).Str("error", m.err.Error()).
-			Msg("cannot delete the ResourceSlices of a DRA driver that is gone; retrying")
+			Msg("cannot delete the ResourceSlices of an unregistered DRA driver; retrying")
 		ctx.After(backoff.Retry(a.deps.Backoff, gone.failures), wipe{m.driver, gone.since})
 	default:
 		delete(a.wiping, m.driver)
-		ctx.Log().Info().Str("driver", m.driver).Msg("deleted the ResourceSlices of a DRA driver that is gone")
+		ctx.Log().Info().Str("driver", m.driver).Msg("deleted the ResourceSlices of an unregistered DRA driver")
 	}
 }

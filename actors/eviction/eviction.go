@@ -334,7 +334,7 @@ func (a *actor) wait(ctx *kernel.Context[Message], before *eviction.Reading) {
 func fail(ctx *kernel.Context[Message], failed *bool, err error) {
 	if err != nil && !*failed {
 		ctx.Log().Warn().Str("error", err.Error()).
-			Msg("cannot measure all resources of the node; pods are evicted only for those that were measured; retrying")
+			Msg("cannot measure all eviction signals of the node; pods are evicted only for the measured ones; retrying")
 	}
 	*failed = err != nil
 }

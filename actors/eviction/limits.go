@@ -137,8 +137,8 @@ func (a *actor) tellUnfinished(ctx *kernel.Context[Message], m *usedDisk) {
 		}
 		ctx.Log().Warn().Str("pod", part.Pod.Namespace+"/"+part.Pod.Name).Str("files", what).
 			Uint64("counted", part.Inodes).Uint64("bytes", part.Bytes).
-			Msg("the files of a pod with a limit of ephemeral storage can't all be counted, so it is only evicted if those " +
-				"that were exceed the limit: they are too many for this disk, or nested too deep; remove some, or delete the pod")
+			Msg("cannot count all files of a pod with an ephemeral-storage limit: they are too many for this disk, or nested " +
+				"too deep; the pod is evicted if the counted files exceed the limit; remove some files, or delete the pod")
 	}
 }
 

@@ -123,7 +123,7 @@ func (a *actor) overdue(ctx *kernel.Context[Message]) {
 	for i := range late {
 		v := &late[i]
 		ctx.Log().Warn().Str("pod", v.Pod.Namespace+"/"+v.Pod.Name).
-			Msg("an evicted pod has not ended in time; it is stopped by force, and others may be evicted meanwhile: " +
+			Msg("evicted pod has not terminated in time; stopping it by force; other pods may be evicted meanwhile: " +
 				"see troupe tree for the call that hangs")
 		a.deps.Evict(pods.Evict{UID: v.Pod.UID, Stop: v.Stop})
 	}

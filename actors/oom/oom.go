@@ -180,7 +180,7 @@ func (a *actor) become(ctx *kernel.Context[Message], s state, err error, text st
 // fail logs a failure, once until it is over, and tries again later.
 func (a *actor) fail(ctx *kernel.Context[Message], err error) {
 	if !a.failed {
-		ctx.Log().Warn().Str("error", err.Error()).Msg("cannot see what the kernel's OOM killer does; retrying")
+		ctx.Log().Warn().Str("error", err.Error()).Msg("cannot read OOM kills from the kernel log; retrying")
 	}
 	a.failed = true
 	ctx.After(retry, again{})

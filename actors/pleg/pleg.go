@@ -368,8 +368,8 @@ func (p *pleg) unreadable(ctx *kernel.Context[Message], now []observed.Unread) {
 	for _, u := range now {
 		if at, was := whereUnread(p.unread, u.UID); !was || p.unread[at] != u {
 			ctx.Log().Error().Str("pod", string(u.UID)).Str("error", u.Why).
-				Msg("a part of this pod in the container runtime can't be read: the pod stays as it was known, and others " +
-					"go on; dead containers and images are not removed meanwhile")
+				Msg("cannot read a sandbox or container of this pod from the runtime: its last known state is kept; " +
+					"meanwhile no dead containers and images are removed")
 		}
 	}
 	p.unread = now

@@ -58,6 +58,6 @@ func CloseRegistrations[M any](
 	}
 	r.failures++
 	ctx.Log().Error().Str("error", err.Error()).
-		Msg("cannot listen for " + of + ": those that register now are not heard; retrying")
+		Msg("cannot watch registrations of " + of + ": new ones are not detected; retrying")
 	ctx.After(backoff.Retry(wait, r.failures), again)
 }

@@ -29,7 +29,7 @@ func (a *actor) becomeEnding(ctx *kernel.Context[Message]) {
 	a.round = round{number: a.number + 1, since: ctx.Now(), groups: a.fitted(), asked: asked{}}
 	a.state = ending
 	ctx.Log().Info().Dur("atMost", a.groups.Total()).Int("groups", len(a.groups)).
-		Msg("the machine is shutting down: ending pods, those of the lowest priority first")
+		Msg("the machine is shutting down: terminating pods, lowest priority first")
 	a.record(ctx, "Shutdown manager detected shutdown event")
 	a.noteBegin(ctx, goesOn)
 	a.look(ctx, look{a.number})
@@ -107,7 +107,7 @@ func (a *actor) logGroup(ctx *kernel.Context[Message], s shutdown.Step) {
 		return
 	}
 	ctx.Log().Info().Int32("priority", a.groups[s.Group].Priority).Dur("atMost", s.Left).Int("pods", len(s.End)).
-		Msg("ending the next pods")
+		Msg("terminating the pods of the next priority for the shutdown")
 }
 
 // podsOf are the pods of this node as the decision has them.
@@ -148,9 +148,9 @@ func (a *actor) becomeOver(ctx *kernel.Context[Message]) {
 	if n := len(a.left); n > 0 {
 		slices.Sort(a.left)
 		ctx.Log().Warn().Int("pods", n).Strs("first", a.left[:min(n, shown)]).
-			Msg("the machine goes down before these pods have ended")
+			Msg("pods have not terminated within their shutdown grace periods; the machine goes down without waiting")
 	}
-	ctx.Log().Info().Msg("the shutdown of the machine goes on")
+	ctx.Log().Info().Msg("releasing the shutdown inhibitor lock: the machine goes down")
 	a.release(ctx)
 	a.noteEnd(ctx)
 }

@@ -83,6 +83,6 @@ func (a *actor) showTimes() {
 func (a *actor) saved(ctx *kernel.Context[Message], m saved) {
 	if m.err != nil {
 		ctx.Log().Warn().Str("checkpoint", saveFile.Name).Str("error", m.err.Error()).
-			Msg("cannot write when this shutdown of the machine began; its metrics are lost with this agent")
+			Msg("cannot write the shutdown checkpoint: metrics of this shutdown are lost when the agent stops")
 	}
 }

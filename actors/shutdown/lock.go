@@ -47,14 +47,14 @@ func (a *actor) locked(ctx *kernel.Context[Message], m locked) {
 	}
 	if m.err != nil {
 		if a.refusals++; a.refusals == 1 {
-			ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot get a lock that delays the shutdown of the machine: " +
-				"until then, a shutdown does not wait for pods; retrying")
+			ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot take the shutdown inhibitor lock: " +
+				"until it is taken, a shutdown of the machine does not wait for pods; retrying")
 		}
 		ctx.After(backoff.Retry(a.deps.Backoff, a.refusals), relock{})
 		return
 	}
 	if a.refusals > 0 {
-		ctx.Log().Info().Msg("a shutdown of the machine waits for pods again")
+		ctx.Log().Info().Msg("took the shutdown inhibitor lock: a shutdown of the machine waits for pods again")
 	}
 	a.refusals, a.state, a.raise = 0, ready, false
 	a.measure(ctx)
@@ -71,7 +71,7 @@ func (a *actor) delayRead(ctx *kernel.Context[Message], m delay) {
 	}
 	a.measuring = 0
 	if m.err != nil {
-		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot read how long a shutdown of the machine waits for pods")
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot read InhibitDelayMaxSec of systemd-logind")
 		return
 	}
 	a.max = m.max

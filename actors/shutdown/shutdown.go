@@ -144,7 +144,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case released:
 		if m.err != nil {
 			ctx.Log().Warn().Str("error", m.err.Error()).
-				Msg("cannot release the shutdown lock: the machine goes down when its lock timeout is over")
+				Msg("cannot release the shutdown inhibitor lock: the machine goes down after InhibitDelayMaxSec")
 		}
 	case look:
 		a.look(ctx, m)

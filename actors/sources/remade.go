@@ -26,7 +26,7 @@ func (s *sources) endRemade(ctx *kernel.Context[Message], reads []manifest.Read)
 			if slices.ContainsFunc(before, func(b *v1.Pod) bool { return b.UID == p.UID }) {
 				again = append(again, p.UID)
 				ctx.Log().Info().Str("manifest", r.Source).Str("pod", p.Namespace+"/"+p.Name).
-					Msg("the manifest was removed and is there again: its pod ends and begins again")
+					Msg("static pod manifest was removed and added again: restarting its pod")
 			}
 		}
 	}

@@ -264,7 +264,8 @@ func (k *Keeper) ask(
 			return signed, err
 		}
 		if !k.wanted(ctx, wish, again.Step()) {
-			k.config.Log.Info().Str("request", name).Msg("the certificate is to be for other names now: making another request")
+			k.config.Log.Info().Str("request", name).
+				Msg("the names or addresses for the certificate have changed: requesting another certificate")
 			return nil, errOutdated
 		}
 		if ctx.Err() != nil {

@@ -266,4 +266,4 @@ func TestShutdownGoesOn(t *testing.T) {
 }
 
 // over is what the agent logs when it no longer delays the shutdown.
-const over = "the shutdown of the machine goes on"
+const over = "releasing the shutdown inhibitor lock"
