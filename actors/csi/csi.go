@@ -21,7 +21,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		return &actor{
 			deps: deps, drivers: map[string]*driver{}, volumes: newIndex(), pods: map[types.UID]*user{},
-			infos: map[string]*decide.Info{}, said: map[decide.Key]bool{}, figures: map[string]*figures{},
+			infos: map[string]*decide.Info{}, logged: map[decide.Key]bool{}, figures: map[string]*figures{},
 		}
 	}
 }
@@ -62,8 +62,8 @@ type actor struct {
 	figures map[string]*figures
 	// lost are staged volumes that are looked for in the status of the Node.
 	lost []decide.Lost
-	// said are volumes without a driver that people were told of.
-	said   map[decide.Key]bool
+	// logged are volumes whose missing driver, or what holds them, was logged already.
+	logged map[decide.Key]bool
 	missed kernel.Missed[Message]
 }
 
@@ -300,7 +300,7 @@ func (a *actor) advance(ctx *kernel.Context[Message], v *volume) {
 			v.timer()
 		}
 		a.volumes.remove(v.Key)
-		delete(a.said, v.Key)
+		delete(a.logged, v.Key)
 	}
 	v.giveUp(ctx)
 	a.tell(v)
@@ -372,8 +372,8 @@ func (a *actor) sweep(ctx *kernel.Context[Message], pods map[types.UID]bool) {
 	for _, v := range a.volumes.all() {
 		k := v.Key
 		left := v.Staging != decide.None && len(v.Targets) == 0
-		if left && v.Held != "" && !a.said[k] {
-			a.said[k] = true
+		if left && v.Held != "" && !a.logged[k] {
+			a.logged[k] = true
 			a.stays(ctx, k, fmt.Sprintf("volume %s of CSI driver %s stays mounted: %s", k.Handle, k.Driver, v.Held))
 		}
 		for t, p := range v.Targets { // order-free: each on its own
@@ -383,8 +383,8 @@ func (a *actor) sweep(ctx *kernel.Context[Message], pods map[types.UID]bool) {
 			}
 			left = left || p.Want == decide.Released
 		}
-		if left && !a.there(k.Driver) && !a.said[k] {
-			a.said[k] = true
+		if left && !a.there(k.Driver) && !a.logged[k] {
+			a.logged[k] = true
 			a.stays(ctx, k, fmt.Sprintf("CSI driver %s is not registered on this node: volume %s stays mounted until it is",
 				k.Driver, k.Handle))
 		}

@@ -86,7 +86,7 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	d.asking, d.failures = 0, 0
 	d.askNot()
 	if m.driver.Gone {
-		ctx.Log().Warn().Str("driver", name).Msg("the CSI driver is gone: its volumes wait until it registers again")
+		ctx.Log().Warn().Str("driver", name).Msg("CSI driver unregistered: its volumes wait until it registers again")
 		ctx.After(Grace, hide{name, d.since})
 		a.advanceAll(ctx)
 		return
@@ -95,7 +95,7 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	for _, v := range a.volumes.all() {
 		if v.Driver == name {
 			v.Retry()
-			delete(a.said, v.Key)
+			delete(a.logged, v.Key)
 		}
 	}
 	a.ask(ctx, d)
@@ -116,7 +116,7 @@ func (a *actor) hide(ctx *kernel.Context[Message], m hide) {
 		return
 	}
 	ctx.Log().Warn().Str("driver", m.driver).
-		Msg("the CSI driver has not registered: it is not shown in the CSINode any more, until it does")
+		Msg("CSI driver did not register again: removing it from the CSINode until it does")
 	a.infos[m.driver] = nil
 	a.version++
 	a.show(ctx)
@@ -143,8 +143,8 @@ func (a *actor) informed(ctx *kernel.Context[Message], m informed) {
 	if m.err != nil {
 		d.failures++
 		ctx.Log().Warn().Str("driver", d.Name).Str("error", m.err.Error()).
-			Msg("the CSI driver does not say how this node is to be shown (NodeGetInfo); retrying")
-		if d.failures == muted {
+			Msg("NodeGetInfo of the CSI driver failed: the CSINode may lack the driver; retrying")
+		if d.failures == eventAfter {
 			a.deps.Events.Record(port.Event{Node: a.deps.Node, Warning: true, Reason: "CSIDriverNotShown", At: ctx.Now(),
 				Message: fmt.Sprintf("CSI driver %s has registered, but does not say how this node is to be shown. "+
 					"Until it does, no volumes of it are attached here, and the CSINode may lack it: %s; "+

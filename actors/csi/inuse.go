@@ -14,8 +14,8 @@ type showInUse struct{}
 
 func (showInUse) isCSIMessage() {}
 
-// showInUse tells nodestatus which volumes may be in use, once that is known and has changed. It looks at those that
-// were touched, and goes on with those of which something else is told than before.
+// showInUse sends nodestatus the volumes that may be in use, once they are known and have changed. It looks at the
+// touched volumes, and advances those whose in-use flag has changed.
 func (a *actor) showInUse(ctx *kernel.Context[Message]) {
 	first := a.inUse == nil
 	if first {
@@ -42,10 +42,10 @@ func (a *actor) showInUse(ctx *kernel.Context[Message]) {
 	}
 }
 
-// compareInUse compares the touched volumes with what nodestatus was told. differs: something else is to be told.
-// changed: of these volumes, which there still are. A volume that is used again right after it was over is told once a
-// Node was seen that does not name it: a Node that is older than its removal does not keep the volume from being
-// detached.
+// compareInUse compares the touched volumes with volumesInUse as it was last sent to nodestatus. differs: something has
+// changed. changed are the existing volumes whose in-use flag has changed. A volume that is used again right after its
+// release is reported only once the Node no longer lists it: until then, the listed one may be that from before the
+// release, which does not keep the volume from being detached.
 func (a *actor) compareInUse(first bool) (changed []*volume, differs bool) {
 	all := a.touched
 	a.touched = nil

@@ -37,7 +37,7 @@ func (a *actor) findLost(ctx *kernel.Context[Message]) {
 			return false
 		}
 		ctx.Log().Warn().Str("driver", k.Driver).Str("volume", k.Handle).Str("error", l.Why).
-			Msg("the notes of a staged CSI volume can't be read; it was found by the hash of its handle")
+			Msg("cannot read vol_data.json of a staged CSI volume; identified it by the hash of its volume handle")
 		v := a.volume(k, false)
 		if v.Staging == decide.None {
 			v.FoundStaged(decide.Found{Key: k, Held: l.Held})
@@ -56,7 +56,7 @@ func (a *actor) findLost(ctx *kernel.Context[Message]) {
 // unreadable names what nothing can be done about here.
 func unreadable(ctx *kernel.Context[Message], text string) {
 	ctx.Log().Error().Str("error", text).
-		Msg("cannot read what a CSI volume is of: unmount it by hand, if it is mounted, and remove its directory")
+		Msg("cannot read vol_data.json of a CSI volume, or its directory: unmount it by hand, and remove the directory")
 }
 
 // stays says to people why a volume that no pod uses stays.

@@ -232,8 +232,8 @@ const (
 	// checkEvery is how often the CSINode, and what drivers say of this node in the Node, is compared with what it should
 	// be: a node may not watch its CSINode.
 	checkEvery = 10 * time.Minute
-	// muted is after how many failures of NodeGetInfo in a row people are told.
-	muted = 3
+	// eventAfter is after how many failures of NodeGetInfo in a row there is an event.
+	eventAfter = 3
 	// republishEvery is the time between publications of a volume whose driver wants that (requiresRepublish), as a
 	// kubelet has it.
 	republishEvery = 90 * time.Second

@@ -195,7 +195,7 @@ func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
 	if m.err != nil {
 		a.showFailures++
 		ctx.Log().Warn().Str("error", m.err.Error()).
-			Msg("cannot write which CSI drivers there are (CSINode, labels of the Node); retrying")
+			Msg("cannot update the CSINode or the CSI labels of the Node; retrying")
 		ctx.After(backoff.Retry(a.deps.Backoff, a.showFailures), showAgain{})
 		return
 	}
@@ -205,7 +205,7 @@ func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
 	a.showFailures, a.written = 0, m.version
 	for _, name := range slices.Sorted(maps.Keys(m.refused)) {
 		ctx.Log().Error().Str("driver", name).Str("error", m.refused[name]).
-			Msg("the CSI driver is not shown in the CSINode, so no pods with its volumes are scheduled here")
+			Msg("cannot add the CSI driver to the CSINode: no pods with its volumes are scheduled here")
 		a.deps.Events.Record(port.Event{Node: a.deps.Node, Warning: true, Reason: "CSIDriverRefused",
 			Message: m.refused[name], At: ctx.Now()})
 		if d := a.drivers[name]; d != nil {

@@ -194,7 +194,8 @@ func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
 	retry := func(count int) time.Time { return ctx.Now().Add(backoff.Retry(a.deps.Backoff, count)) }
 	v.Fail(m.step, m.err.Error(), retry)
 	ctx.Log().Warn().Str("driver", v.Driver).Str("volume", v.Handle).Str("call", m.step.Op.String()).
-		Str("pod", string(m.step.Target.Pod)).Str("error", m.err.Error()).Msg("CSI volume: the call has failed; retrying")
+		Str("pod", string(m.step.Target.Pod)).Str("error", m.err.Error()).
+		Msg("call of the CSI driver for a volume failed; retrying")
 	if m.step.Op == decide.ExpandVolume {
 		return // an event was recorded
 	}
