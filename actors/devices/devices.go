@@ -9,7 +9,7 @@
 //
 //	known from before ─────────────────────────────────────────┐
 //	(none) ──registers──► joining ──first list──► served        ▼
-//	                         ▲ │                    └─ends──► awaited ──Patience──► gone ──Memory──► forgotten
+//	                         ▲ │                    └─ends──► awaited ──Patience──► gone ──ForgetAfter──► forgotten
 //	                         │ └────────────────────ends────────►│                    │                  │
 //	                         └───────registers───────────────────┴────────────────────┴──────────────────┘
 //
@@ -92,7 +92,7 @@ type told struct {
 	err   error
 }
 
-// giveUp and forget are this actor's own timers: a plugin was gone for Patience, or Memory. since is when it went.
+// giveUp and forget are this actor's own timers: a plugin was gone for Patience, or ForgetAfter. since is when it went.
 type giveUp absence
 type forget absence
 
@@ -139,8 +139,8 @@ const (
 	// Patience is how long a plugin is waited for that is gone, or that has not registered since the agent started. A
 	// kubelet refuses pods at once then, also those that it ran before the machine was restarted (kubernetes #118559).
 	Patience = time.Minute
-	// Memory is how long the devices of a plugin that is gone are shown, as not healthy, as by a kubelet.
-	Memory = 5 * time.Minute
+	// ForgetAfter is how long the devices of a plugin that is gone are shown as unhealthy, as by a kubelet.
+	ForgetAfter = 5 * time.Minute
 	// startDeadline bounds PreStartContainer, as a kubelet does.
 	startDeadline = 30 * time.Second
 	// mostOthers bounds how many plugins of a resource are listened to beside the one in charge.
@@ -175,7 +175,7 @@ type plugin struct {
 	// gone is since when it does not answer, awaited: it is waited for.
 	gone    time.Time
 	awaited bool
-	// forgotten: it was gone for Memory.
+	// forgotten: it was gone for ForgetAfter.
 	forgotten bool
 }
 
@@ -418,7 +418,7 @@ func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
 		}
 	}
 	ctx.Log().Info().Str("resource", string(m.name)).Int("devices", len(m.devices)).Int("healthy", healthy).
-		Msg("device plugin lists its devices")
+		Msg("device plugin listed its devices")
 	a.tell()
 }
 
@@ -427,13 +427,13 @@ func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
 func (a *actor) lost(ctx *kernel.Context[Message], p *plugin, why string) {
 	if p.takeOver() {
 		ctx.Log().Info().Str("resource", string(p.Resource)).Str("error", why).
-			Msg("the device plugin is gone: another one of its resource takes over")
+			Msg("device plugin disconnected: another plugin of the same resource takes over")
 		a.tell()
 		return
 	}
 	a.await(ctx, p)
 	ctx.Log().Warn().Str("resource", string(p.Resource)).Str("error", why).
-		Msg("the device plugin is gone: its devices are not healthy until it registers again; containers keep theirs")
+		Msg("device plugin disconnected: its devices are unhealthy until it registers again; containers keep theirs")
 	a.tell()
 }
 
@@ -441,7 +441,7 @@ func (a *actor) lost(ctx *kernel.Context[Message], p *plugin, why string) {
 func (a *actor) await(ctx *kernel.Context[Message], p *plugin) {
 	p.watch, p.served, p.awaited, p.forgotten, p.gone = 0, false, true, false, ctx.Now()
 	ctx.After(Patience, giveUp{p.Resource, p.gone})
-	ctx.After(Memory, forget{p.Resource, p.gone})
+	ctx.After(ForgetAfter, forget{p.Resource, p.gone})
 }
 
 func (a *actor) forget(ctx *kernel.Context[Message], m absence) {
@@ -449,8 +449,8 @@ func (a *actor) forget(ctx *kernel.Context[Message], m absence) {
 	if p == nil || p.served || !p.gone.Equal(m.since) {
 		return // it has come back
 	}
-	ctx.Log().Warn().Str("resource", string(m.name)).Dur("gone", Memory).
-		Msg("the device plugin did not come back: its devices are not shown any more")
+	ctx.Log().Warn().Str("resource", string(m.name)).Dur("gone", ForgetAfter).
+		Msg("device plugin did not register again: its resource is removed from the Node")
 	p.devices, p.forgotten = nil, true
 	a.tell()
 }
@@ -482,7 +482,7 @@ func (a *actor) preStart(ctx *kernel.Context[Message], m PreStart) {
 		return
 	case p == nil || !p.served:
 		ctx.Log().Warn().Str("resource", string(m.Resource)).
-			Msg("a container with devices starts while their device plugin is gone, which can't prepare them")
+			Msg("starting a container without PreStartContainer: the device plugin of its devices is not running")
 		m.Reply(nil)
 		return
 	case !p.Options.PreStart:

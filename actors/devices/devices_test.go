@@ -150,7 +150,7 @@ func TestPluginLives(t *testing.T) {
 	r.want("pods are refused now", "told: example.com/gpu 0 of 2")
 	r.start()
 	r.want("it may have to clear them", "may start: false")
-	r.Advance(devices.Memory)
+	r.Advance(devices.ForgetAfter)
 	r.want("they are not shown any more", "told: example.com/gpu 0 of 0 forgotten")
 	r.start()
 	r.want("still", "may start: false")
@@ -211,7 +211,7 @@ func TestPluginWhoseListEnds(t *testing.T) {
 	r.ended(errors.New("the driver is gone"))
 	r.Advance(time.Millisecond)
 	r.want("its list fails", "told: example.com/gpu 0 of 1 awaited")
-	r.Advance(devices.Memory + time.Second)
+	r.Advance(devices.ForgetAfter + time.Second)
 	r.want("it is given up", "told: example.com/gpu 0 of 1", "told: example.com/gpu 0 of 0 forgotten")
 	if r.watched != 1 {
 		t.Errorf("it was asked %d times", r.watched)
@@ -239,7 +239,7 @@ func TestPluginThatNeedNotKnow(t *testing.T) {
 	r.ended(errors.New("gone"))
 	r.Advance(time.Millisecond)
 	r.starts("it is known", "may start: true")
-	r.Advance(devices.Memory)
+	r.Advance(devices.ForgetAfter)
 	r.starts("it is forgotten", "may start: true")
 }
 
@@ -257,7 +257,7 @@ func TestPluginThatHangs(t *testing.T) {
 	r.register(decide.Options{}, "a")
 	r.Forget()
 	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "gpu.sock"})
-	r.Advance(devices.Memory + time.Second)
+	r.Advance(devices.ForgetAfter + time.Second)
 	r.want("its devices are shown no more", "told: example.com/gpu 0 of 1 awaited", "told: example.com/gpu 0 of 1",
 		"told: example.com/gpu 0 of 0 forgotten")
 }
@@ -270,7 +270,7 @@ func TestKnownPlugins(t *testing.T) {
 	r.want("it did not come", "told: example.com/gpu 0 of 0")
 	r.actor.Tell(devices.Resend{})
 	r.want("again", "told: example.com/gpu 0 of 0")
-	r.Advance(devices.Memory)
+	r.Advance(devices.ForgetAfter)
 	r.want("the next agent need not know it", "told: example.com/gpu 0 of 0 forgotten")
 }
 
@@ -340,7 +340,7 @@ func TestRollout(t *testing.T) {
 	_, endThird := r.another("third.sock")
 	endThird()
 	r.want("one comes and goes")
-	r.Advance(devices.Memory)
+	r.Advance(devices.ForgetAfter)
 	r.want("nobody is given up")
 }
 

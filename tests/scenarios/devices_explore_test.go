@@ -57,7 +57,7 @@ func (s *spec) has(name v1.ResourceName, n int) *spec {
 	return s
 }
 
-// TestExploreDevices: pods with and without devices and CPUs of their own come and go, plugins die, are slow and list
+// TestExploreDevices: pods with and without devices and exclusive CPUs come and go, plugins die, are slow and list
 // broken devices, the agent is killed after any message, actors crash and calls fail. No device is lost or has two
 // owners, none is taken from a container that runs, and all containers have what the state says.
 func TestExploreDevices(t *testing.T) {
@@ -148,7 +148,7 @@ func exploreDevices(t *testing.T, seed uint64, steps int) {
 			h.checkHeld(&held)
 			for _, name := range plugins.Names() {
 				// A plugin that is gone for long is forgotten. Then its resource counts as one that an operator added.
-				if since := stopped[name]; !since.IsZero() && h.v.Now().Sub(since) > plugged.Memory/2 {
+				if since := stopped[name]; !since.IsZero() && h.v.Now().Sub(since) > plugged.ForgetAfter/2 {
 					plugins.Start(name)
 					delete(stopped, name)
 				}
