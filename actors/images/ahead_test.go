@@ -98,7 +98,7 @@ func TestAhead(t *testing.T) {
 	n.list = append(n.list, named("reg.io/there:1"), named(img))
 	n.runtime.Answer(nil, pull)
 	n.WantAfter("no more", 24*time.Hour)
-	if counted != (pullahead.Counts{Present: 3}) || n.Logged("pulled image ahead of pods") != 2 {
+	if counted != (pullahead.Counts{Present: 3}) || n.Logged("pre-pulled image") != 2 {
 		t.Errorf("counted %+v; the log is %s", counted, n.Log.String())
 	}
 	n.actor.Tell(n.asks("a", v1.PullIfNotPresent))
@@ -181,7 +181,7 @@ func TestAheadFails(t *testing.T) {
 	n.WantAfter("a backoff", time.Minute-time.Millisecond)
 	n.WantAfter("the next try", 10*time.Millisecond, "runtime: "+pull)
 	n.runtime.Answer(refused(port.ImageNotFound, "not found"), pull)
-	if got := n.Logged("cannot pull an image ahead of pods", img, "not found"); got != 1 {
+	if got := n.Logged("cannot pre-pull an image", img, "not found"); got != 1 {
 		t.Errorf("told %d times", got)
 	}
 	n.actor.Tell(n.asks("a", v1.PullAlways))
@@ -204,7 +204,7 @@ func TestAheadWithoutARuntime(t *testing.T) {
 	n.WantAfter("pulled", 10*time.Millisecond, "runtime: "+pullOther)
 	n.runtime.Answer(down, pullOther)
 	n.WantAfter("again", pullahead.Quiet+10*time.Millisecond, "runtime: "+pullOther)
-	if n.Logged("cannot pull an image ahead of pods") > 0 {
+	if n.Logged("cannot pre-pull an image") > 0 {
 		t.Errorf("the log is %s", n.Log.String())
 	}
 }
@@ -235,7 +235,7 @@ func TestAheadRoom(t *testing.T) {
 	n.runtime.Answer(canceled, pullOther)
 	n.other = 50
 	n.WantAfter("held back", 5*time.Hour)
-	if n.Logged("images are not pulled ahead") != 1 || n.Logged("gave up pulling an image ahead", other) != 1 {
+	if n.Logged("not pre-pulling images") != 1 || n.Logged("gave up the pre-pull of an image", other) != 1 {
 		t.Errorf("the log is %s", n.Log.String())
 	}
 	next := ahead(t, nil, other)

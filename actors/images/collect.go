@@ -153,7 +153,8 @@ func (a *images) agesSaved(ctx *kernel.Context[Message], m agesSaved) {
 	c.saving = 0
 	if m.err != nil {
 		c.dirty = true // written with the next list
-		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot write when images were used last; retrying")
+		ctx.Log().Warn().Str("error", m.err.Error()).
+			Msg("cannot write the checkpoint of when images were last used; retrying")
 	}
 }
 
@@ -331,7 +332,7 @@ func (a *images) removeMore(ctx *kernel.Context[Message]) {
 func (a *images) remove(ctx *kernel.Context[Message], r imagegc.Removal) {
 	id := r.Image.ID
 	ctx.Log().Info().Str("image", id).Strs("names", r.Image.RepoTags).Uint64("bytes", r.Image.SizeBytes).
-		Str("reason", string(r.Reason)).Msg("removing image that nobody uses")
+		Str("reason", string(r.Reason)).Msg("removing unused image")
 	delete(a.records.touched, id)
 	a.collector.removing[id] = portcall.Do0(ctx, a.collecting("RemoveImage", id),
 		func(cc context.Context, done func(error)) { a.deps.Collect.Runtime.RemoveImage(cc, id, done) },

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
@@ -212,16 +210,13 @@ func (a *images) saveRecord(ctx *kernel.Context[Message], record *pullrecord.Rec
 }
 
 func (a *images) recorded(ctx *kernel.Context[Message], m recorded) {
-	var e *zerolog.Event
 	switch {
 	case m.err != nil:
-		e = ctx.Log().Warn().Str("error", m.err.Error())
-	case m.where == "":
-		return
-	default:
-		e = ctx.Log().Warn().Str("setAside", m.where)
+		ctx.Log().Warn().Str("record", m.name).Str("error", m.err.Error()).
+			Msg("cannot write, remove or set aside the record of an image pull")
+	case m.where != "":
+		ctx.Log().Warn().Str("record", m.name).Str("setAside", m.where).Msg("set aside a damaged record of an image pull")
 	}
-	e.Str("record", m.name).Msg("record of an image pull")
 }
 
 // forgetRecord removes the record of an image that is gone.

@@ -52,7 +52,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 // notes is the checkpoint with what became of the images.
 var notes = checkpoint.File[map[string]pullahead.Note]{
 	Name: "images-ahead", Valid: func(*map[string]pullahead.Note) error { return nil },
-	Without: "continuing without it: an image that did not fit on the disk may be pulled ahead once more",
+	Without: "continuing without it: an image that did not fit on the disk may be pre-pulled once more",
 }
 
 type prepull struct {
@@ -102,7 +102,7 @@ func (a *prepull) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 		if a.saving = 0; m.err != nil { // written with the next change
 			a.run.NotSaved()
-			ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot write what became of images pulled ahead; retrying")
+			ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot write the checkpoint of pre-pulled images; retrying")
 			return
 		}
 	}

@@ -48,7 +48,7 @@ const (
 	// pullDeadline is far beyond any pull: pods share pulls, so one that a runtime has forgotten must not keep its image
 	// from all of them for ever.
 	pullDeadline  = 24 * time.Hour
-	aheadPatience = time.Hour        // how long pods that start may put off a pull ahead
+	aheadPatience = time.Hour        // how long pods that start may put off a pre-pull
 	pullHold      = 5 * time.Minute  // a pull that gets nowhere must not keep others from it
 	logHold       = 30 * time.Second // a log on a disk that hangs must not keep others from being rotated
 	// manyPulls stands for no limit (serializeImagePulls false, no maxParallelImagePulls).

@@ -17,7 +17,7 @@ const (
 	aheadEvery = "every="
 	// minAheadEvery is how often an image may be pulled again at most.
 	minAheadEvery = time.Minute
-	// maxAhead bounds how many images are pulled ahead.
+	// maxAhead bounds how many images are pre-pulled.
 	maxAhead = 1000
 )
 

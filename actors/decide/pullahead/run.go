@@ -207,7 +207,7 @@ func (r *Run) failed(why string, down bool, now time.Time) Step {
 	if down {
 		r.since = now
 	} else if r.Failed(r.name, why, now) {
-		r.warn("cannot pull an image ahead of pods; retrying with backoff: check its name in --pull-ahead-images or "+
+		r.warn("cannot pre-pull an image; retrying with backoff: check its name in --pull-ahead-images or "+
 			"--pull-ahead-lists, its registry and the credentials of this node", "image", r.name, "error", why)
 	}
 	return r.rest(now)
@@ -219,8 +219,8 @@ func (r *Run) measured(disk eviction.Left, now time.Time) Step {
 	case Measuring:
 		room, ok, news := r.Room(r.name, disk, r.low, now)
 		if news {
-			r.warn("images are not pulled ahead: the disk of images is not below its low threshold, or can't be measured; "+
-				"it is measured again every 5 minutes",
+			r.warn("not pre-pulling images: the image file system is not below imageGCLowThresholdPercent, or can't be "+
+				"measured; it is measured again every 5 minutes",
 				"image", r.name, "imageGCLowThresholdPercent", r.low, "usedPercent", imagegc.Percent(disk))
 		}
 		if !ok {
@@ -247,14 +247,14 @@ func (r *Run) ended(end End, now time.Time) Step {
 		r.Pulled(r.name, end.ID, now)
 		r.dirty = true
 		r.news = append(r.news, News{
-			Text: "pulled image ahead of pods", Fields: []any{"image", r.name, "took", end.Took.Round(time.Millisecond).String()},
+			Text: "pre-pulled image", Fields: []any{"image", r.name, "took", end.Took.Round(time.Millisecond).String()},
 		})
 	case Failed:
 		return r.failed(end.Why, end.Down, now)
 	case Stopped:
 		r.Outgrew(r.name, r.room, now)
 		r.dirty = true
-		r.warn("gave up pulling an image ahead: with it, the disk of images would be over imageGCLowThresholdPercent; "+
+		r.warn("gave up the pre-pull of an image: with it, the image file system would be over imageGCLowThresholdPercent; "+
 			"it is tried again when there is more room, after 6 hours at the earliest", "image", r.name)
 	case GaveWay:
 	}

@@ -52,7 +52,7 @@ func TestPullAhead(t *testing.T) {
 	pulled := func(image string) {
 		t.Helper()
 		b.await(t, image+" is pulled ahead", func() error {
-			if lines("pulled image ahead of pods", image) != 1 {
+			if lines("pre-pulled image", image) != 1 {
 				return fmt.Errorf("the log says %s", b.LogTail(2000))
 			}
 			return nil
@@ -72,14 +72,14 @@ func TestPullAhead(t *testing.T) {
 	b.awaitEvent(t, "has-it", "Pulled", "already present on machine")
 	b.create(t, b.pod("goes-first", image(mine)))
 	b.awaitEvent(t, "goes-first", "Pulled", "Successfully pulled image")
-	if n := lines("pulled image ahead of pods", slow); n > 0 {
+	if n := lines("pre-pulled image", slow); n > 0 {
 		t.Error("the slow image was pulled already: it was too late to show that a pod goes first")
 	}
 	b.remove(t, "goes-first")
 	release()
 	pulled(slow)
 	b.await(t, "the log says which one can't be pulled", func() error {
-		n := lines("cannot pull an image ahead of pods", "troupe.local/ahead/none:v1", "--pull-ahead-lists")
+		n := lines("cannot pre-pull an image", "troupe.local/ahead/none:v1", "--pull-ahead-lists")
 		return check.That(n == 1, "%d lines say so", n)
 	})
 
@@ -95,6 +95,6 @@ func TestPullAhead(t *testing.T) {
 		return fmt.Errorf("no metric says so")
 	})
 	for _, image := range []string{one, slow} {
-		check.Count(t, lines("pulled image ahead of pods", image), 1, "%s was pulled %d times", image)
+		check.Count(t, lines("pre-pulled image", image), 1, "%s was pulled %d times", image)
 	}
 }
