@@ -16,7 +16,7 @@ import (
 
 // admitted reports whether a pod may start now.
 func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
-	switch r.Turn(a.entries(), a.node != nil, podset.Runs(a.runtime[r.Pod.UID])) {
+	switch r.Admission(a.entries(), a.node != nil, podset.Runs(a.runtime[r.Pod.UID])) {
 	case podset.Wait:
 		a.waits(ctx, r)
 		return false
@@ -78,7 +78,7 @@ func (a *pods) preempts(ctx *kernel.Context[Message], r *record, pressure admit.
 	}
 	for _, v := range victims {
 		ctx.Log().Warn().Str("pod", r.name()).Str("victim", v.Namespace+"/"+v.Name).
-			Msg("a pod is preempted so that a critical pod can be admitted")
+			Msg("preempting a pod to admit a critical pod")
 		if a.deps.Counts != nil {
 			a.deps.Counts.Preempted(resource)
 		}
@@ -104,7 +104,7 @@ func (a *pods) readmit(ctx *kernel.Context[Message]) {
 		}
 		why := a.deps.Admit(r.allocated(), others, a.node, a.pressure)
 		if why == nil {
-			ctx.Log().Info().Str("pod", r.name()).Msg("there is room for a static pod that was rejected")
+			ctx.Log().Info().Str("pod", r.name()).Msg("admitting a static pod that was rejected: there is room now")
 			r.readmitted()
 			others = append(others, r.holds())
 		} else if _, full := why.Short[v1.ResourcePods]; full {

@@ -50,7 +50,7 @@ func (a *pods) isBehind(ctx *kernel.Context[Message], m Behind) {
 	}
 	if o.GivenUp = m.Again && o.Released() && o.report.Resists; o.GivenUp {
 		ctx.Log().Warn().Str("pod", r.name()).Str("uid", string(m.Other)).
-			Msg("a pod that is gone from apiserver does not end; another of its name begins beside it")
+			Msg("a pod deleted from the apiserver does not terminate; starting the new pod of the same name beside it")
 		why += "; waiting no longer"
 	}
 	a.deps.Pod.Events.Record(port.Event{Pod: r.Pod, Warning: true, Reason: nameInUse, Message: why, At: ctx.Now()})

@@ -87,9 +87,9 @@ func (r *record) deletion(now time.Time) (s *podlife.Stop) {
 // letGo stops a pod that the apiserver does not have any more, with its grace period.
 func (a *pods) letGo(ctx *kernel.Context[Message], r *record) {
 	if r.Stop == nil {
-		ctx.Log().Info().Str("pod", r.name()).Msg("pod is gone from apiserver; stopping it")
+		ctx.Log().Info().Str("pod", r.name()).Msg("pod was deleted from the apiserver; stopping it")
 	}
-	r.Removal = podset.Told
+	r.Removal = podset.Saved
 	a.stopBy(r, *podset.RemovalStop(r.Pod, ctx.Now()))
 }
 
@@ -102,9 +102,9 @@ func (a *pods) forced(ctx *kernel.Context[Message], uid types.UID) {
 
 // stopBy stops a pod, or stops it sooner.
 func (a *pods) stopBy(r *record, s podlife.Stop) {
-	before := r.Telling()
+	before := r.EffectiveStop()
 	r.StopBy(s)
-	if now := r.Telling(); now != nil && (before == nil || *before != *now) {
+	if now := r.EffectiveStop(); now != nil && (before == nil || *before != *now) {
 		a.assign(r.Pod.UID)
 	}
 }
@@ -113,7 +113,7 @@ func (a *pods) stopBy(r *record, s podlife.Stop) {
 func (a *pods) hurry(ctx *kernel.Context[Message]) {
 	for _, e := range podset.InTheWay(a.entries()) {
 		ctx.Log().Info().Str("pod", e.Pod.Namespace+"/"+e.Pod.Name).Str("uid", string(e.Pod.UID)).
-			Msg("another pod of this name waits for the end of one that is gone from apiserver; it is stopped by force")
+			Msg("stopping a deleted pod by force, because a new pod of the same name waits for its end")
 		a.stopBy(a.of[e.Pod.UID], podlife.Stop{At: ctx.Now(), Why: "another pod of its name waits"})
 	}
 }

@@ -18,7 +18,7 @@ import (
 // endUnwanted stops a pod that was removed from its source.
 func (a *pods) endUnwanted(ctx *kernel.Context[Message], r *record) {
 	ctx.Log().Info().Str("pod", r.name()).Msg("pod was removed from its source; stopping it")
-	r.Stop, r.Removal = podset.RemovalStop(r.Pod, ctx.Now()), podset.Noting
+	r.Stop, r.Removal = podset.RemovalStop(r.Pod, ctx.Now()), podset.Unsaved
 	a.remember(ctx, r)
 }
 
@@ -44,17 +44,17 @@ func (a *pods) wantAgain(ctx *kernel.Context[Message], r *record, w podset.Want)
 	if r.Removal == podset.Kept {
 		return
 	}
-	if r.Again == nil {
+	if r.DesiredAgain == nil {
 		ctx.Log().Info().Str("pod", r.name()).
 			Msg("pod was added again while it is stopping; it starts again after it has stopped")
 	}
-	r.Again = &w
+	r.DesiredAgain = &w
 }
 
 // discard removes what is left of a pod's earlier life. It was added again, and removed again
 // before it could start.
 func (a *pods) discard(uid types.UID, r *record) {
-	r.Removal, r.Stop = podset.Told, &podlife.Stop{Why: podset.NotWanted}
+	r.Removal, r.Stop = podset.Saved, &podlife.Stop{Why: podset.NotWanted}
 	r.State = podset.Next(r.State, podset.Removed)
 	a.stops.dirty = true
 	a.forget(uid)
@@ -111,7 +111,7 @@ func (a *pods) abandoned(ctx *kernel.Context[Message], uid types.UID) {
 func (a *pods) putCollecting(ref observed.PodRef) *record {
 	r := &record{Entry: podset.Entry{
 		Pod:    &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: ref.UID, Namespace: ref.Namespace, Name: ref.Name}},
-		Origin: podspec.Orphan, State: podset.Collecting, Removal: podset.Told, Stop: &podlife.Stop{Why: podset.NotWanted},
+		Origin: podspec.Orphan, State: podset.Collecting, Removal: podset.Saved, Stop: &podlife.Stop{Why: podset.NotWanted},
 	}}
 	a.recallStop(r)
 	a.put(r)

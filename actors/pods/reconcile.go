@@ -128,9 +128,9 @@ func (a *pods) unseen() (out []podspec.Origin) {
 // stopUnwanted stops pods that were removed from their source.
 func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 	for _, r := range a.ranked {
-		uid, fate := r.Pod.UID, r.Fate(a.rounds, a.heard(r.Origin))
+		uid, fate := r.Pod.UID, r.NextAction(a.rounds, a.heard(r.Origin))
 		if fate != podset.Stay && fate != podset.Return {
-			r.Again = nil // it was added again, and removed again
+			r.DesiredAgain = nil // it was added again, and removed again
 		}
 		switch fate {
 		case podset.Stay, podset.Pass:
@@ -160,7 +160,7 @@ func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []podset.Want) {
 		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).
 			Msg("orphaned pod found in the runtime: no source has it; stopping it")
 		r := &record{Entry: podset.Entry{
-			Pod: p, Origin: podspec.Orphan, Removal: podset.Told, Stop: podset.RemovalStop(p, ctx.Now()),
+			Pod: p, Origin: podspec.Orphan, Removal: podset.Saved, Stop: podset.RemovalStop(p, ctx.Now()),
 		}}
 		a.recallStop(r)
 		a.put(r)
@@ -195,7 +195,7 @@ func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
 	if rp, ok := a.runtime[r.Pod.UID]; ok {
 		r.view, r.found = &rp.Pod, true
 	}
-	if r.Earlier {
+	if r.HasPreviousLife {
 		r.view = nil
 	}
 	policy := a.deps.PodPolicy
@@ -226,7 +226,7 @@ func (a *pods) assign(uid types.UID) {
 	}
 	r.place.now = a.placement(r)
 	r.ref.Tell(pod.Assign{
-		Pod: r.allocated(), Origin: r.Origin, Rank: r.rank, Stop: r.Telling(), View: r.view,
+		Pod: r.allocated(), Origin: r.Origin, Rank: r.rank, Stop: r.EffectiveStop(), View: r.view,
 		Status: r.status(), Resized: r.resized(),
 		FirstSandbox: r.first, RestartNotes: r.restarts, Placement: r.place.now, Machine: a.machine,
 	})

@@ -111,11 +111,11 @@ func (a *pods) recallStop(r *record) {
 	}
 	if !s.Since.IsZero() && r.Stop == nil && !podset.BegunSince(a.runtime[r.Pod.UID], s.Since) {
 		r.Stop = &podlife.Stop{At: s.Since, Grace: s.Grace, Why: podset.NotWanted}
-		r.Removal = podset.Told
+		r.Removal = podset.Saved
 	}
 	if s.Eviction != nil && r.Origin != podspec.Orphan &&
 		podset.StillEvicted(r.Origin, a.runtime[r.Pod.UID], s.Eviction.At) {
-		r.Eviction, r.Stop = podset.Told, podset.Evicted(r.Stop, *s.Eviction)
+		r.Eviction, r.Stop = podset.Saved, podset.Evicted(r.Stop, *s.Eviction)
 	}
 }
 
@@ -209,7 +209,7 @@ func (a *pods) written(r *record) {
 		}
 	}
 	r.restarts = all
-	if r.Noted() {
+	if r.MarkSaved() {
 		a.assign(r.Pod.UID)
 	}
 }
@@ -224,13 +224,13 @@ func (a *pods) evict(ctx *kernel.Context[Message], m Evict) {
 		Msg("evicting pod: " + m.Stop.Message)
 	first := r.Evict(m.Stop)
 	if first && r.State == podset.Waiting { // there is nothing to signal
-		r.Noted()
+		r.MarkSaved()
 		a.stops.dirty = true
 		a.begin(ctx, r) // only to be taken down: see podset.Clean
 		a.saveStops(ctx)
 		return
 	}
-	if r.Telling() != nil { // what it was told before is shortened at once
+	if r.EffectiveStop() != nil { // what it was told before is shortened at once
 		a.assign(m.UID)
 	}
 	switch {

@@ -52,10 +52,10 @@ func TestShow(t *testing.T) {
 		{"too often", func(f *pods.Fact) {
 			f.Crash = &kernel.CrashReport{Decision: kernel.Quarantine, Crashes: 6, RetryAfter: time.Minute, Reason: "boom"}
 		}, runs + "; its actor is quarantined after 6 crashes, next attempt in 1m0s: boom"},
-		{"it was added again while it stops", func(f *pods.Fact) { f.Again = &podset.Want{Pod: made("a"), Origin: podspec.File} },
+		{"it was added again while it stops", func(f *pods.Fact) { f.DesiredAgain = &podset.Want{Pod: made("a"), Origin: podspec.File} },
 			runs + "; it was removed from its source and added again; it is stopping and then starts again"},
 		{"and has to be collected first", func(f *pods.Fact) {
-			f.Again, f.State = &podset.Want{Pod: made("a"), Origin: podspec.File}, podset.Collecting
+			f.DesiredAgain, f.State = &podset.Want{Pod: made("a"), Origin: podspec.File}, podset.Collecting
 		}, runs + "; it starts when the remains of its previous run are removed"},
 
 		{"nothing was reported yet", func(f *pods.Fact) { f.Report = pod.Report{} }, "file Running Pending"},
@@ -139,7 +139,7 @@ func TestContainers(t *testing.T) {
 func TestViewOf(t *testing.T) {
 	nameless := fact("", podset.Collecting)
 	comesBack := fact("", podset.Collecting)
-	comesBack.Origin, comesBack.Again = podspec.Orphan, &podset.Want{Pod: made("c"), Origin: podspec.HTTP}
+	comesBack.Origin, comesBack.DesiredAgain = podspec.Orphan, &podset.Want{Pod: made("c"), Origin: podspec.HTTP}
 	v := viewOf("n1", pods.Inventory{Pods: []pods.Fact{fact("b", podset.Running), nameless, comesBack, fact("a", podset.Waiting)}},
 		func(f *pods.Fact) []kernel.EffectInfo {
 			if f.Pod.Name != "b" {
@@ -160,10 +160,10 @@ func TestViewOf(t *testing.T) {
 // TestRemoved: pods that no source has any more, and how many mirrors there are.
 func TestRemoved(t *testing.T) {
 	removed, back := fact("removed", podset.Running), fact("back", podset.Running)
-	removed.Removal, back.Removal = podset.Noting, podset.Told
-	back.Again = &podset.Want{Pod: made("back"), Origin: podspec.File}
+	removed.Removal, back.Removal = podset.Unsaved, podset.Saved
+	back.DesiredAgain = &podset.Want{Pod: made("back"), Origin: podspec.File}
 	collected, soon := fact("collected", podset.Collecting), fact("soon", podset.Collecting)
-	soon.Removal, soon.Again = podset.Told, back.Again
+	soon.Removal, soon.DesiredAgain = podset.Saved, back.DesiredAgain
 	all := []pods.Fact{fact("kept", podset.Running), removed, back, collected, soon}
 	v := viewOf("n1", pods.Inventory{Pods: all, Mirrors: 3}, noCalls)
 	got := fmt.Sprint(v.Mirrors)
@@ -222,7 +222,7 @@ func TestFind(t *testing.T) {
 	orphan := fact("web", podset.Running)
 	orphan.Origin = podspec.Orphan
 	back := fact("back", podset.Collecting)
-	back.Again = &podset.Want{Pod: made("back"), Origin: podspec.File}
+	back.DesiredAgain = &podset.Want{Pod: made("back"), Origin: podspec.File}
 	all := []pods.Fact{old, other, orphan, fact("db", podset.Collecting), next, back}
 	for _, c := range []struct{ namespace, name, want string }{
 		{"default", "web", "web Pending, web Running, "},

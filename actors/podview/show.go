@@ -24,7 +24,7 @@ func viewOf(node string, i pods.Inventory, doing func(*pods.Fact) []kernel.Effec
 	v.Ready = len(v.WaitingFor) == 0
 	for n := range i.Pods {
 		f := &i.Pods[n]
-		if abandoned(f) && f.Again == nil {
+		if abandoned(f) && f.DesiredAgain == nil {
 			continue
 		}
 		p := show(f)
@@ -68,7 +68,7 @@ const unseen = "found in the runtime at agent start; its state is not known yet"
 func abandoned(f *pods.Fact) bool { return f.Pod.Name == "" }
 
 // gone: it has ended, no source has it, and its remains are removed, soon or later.
-func gone(f *pods.Fact) bool { return f.State == podset.Collecting && f.Again == nil }
+func gone(f *pods.Fact) bool { return f.State == podset.Collecting && f.DesiredAgain == nil }
 
 // problem describes the last crash of a pod's actor.
 func problem(f *pods.Fact) string {
@@ -96,19 +96,19 @@ func show(r *pods.Fact) Pod {
 	p := Pod{
 		Namespace: r.Pod.Namespace, Name: r.Pod.Name, UID: r.Pod.UID, Source: r.Origin,
 		Life: r.State.String(), Phase: string(v1.PodPending), Containers: []Container{}, Problem: problem(r),
-		Priority: r.Pod.Spec.Priority, Removed: r.Removal != podset.Kept && r.Again == nil || gone(r),
+		Priority: r.Pod.Spec.Priority, Removed: r.Removal != podset.Kept && r.DesiredAgain == nil || gone(r),
 	}
 	if r.Rejected != nil {
 		var s v1.PodStatus
 		r.Rejected.Show(&s)
 		p.Phase, p.Reason, p.Message = string(s.Phase), s.Reason, s.Message
 	}
-	if r.Again != nil && p.Problem == "" {
+	if r.DesiredAgain != nil && p.Problem == "" {
 		p.Problem = returning(r)
 	}
 	p.Problem = cmp.Or(p.Problem, r.Behind)
-	if abandoned(r) && r.Again != nil {
-		p.Namespace, p.Name, p.Source = r.Again.Pod.Namespace, r.Again.Pod.Name, r.Again.Origin
+	if abandoned(r) && r.DesiredAgain != nil {
+		p.Namespace, p.Name, p.Source = r.DesiredAgain.Pod.Namespace, r.DesiredAgain.Pod.Name, r.DesiredAgain.Origin
 	}
 	if r.Report.Status == nil || r.State == podset.Rejected {
 		return p

@@ -28,12 +28,12 @@ func Queue(ranked iter.Seq[*Entry]) (out []*Entry) {
 	return out
 }
 
-// Turn says whether a waiting pod may begin now.
-type Turn uint8
+// Admission says whether a waiting pod may begin now.
+type Admission uint8
 
 const (
 	// Wait: another pod of its name must end first, or the Node object is not known yet.
-	Wait Turn = iota
+	Wait Admission = iota
 	// Clean: it begins without admission, because its actor only removes its remains.
 	Clean
 	// Adopt: it is already running. It begins without admission, whatever the node has become since it was admitted.
@@ -42,7 +42,7 @@ const (
 	Ask
 )
 
-func (t Turn) String() string {
+func (t Admission) String() string {
 	switch t {
 	case Wait:
 		return "Wait"
@@ -53,13 +53,13 @@ func (t Turn) String() string {
 	case Ask:
 		return "Ask"
 	default:
-		return fmt.Sprintf("Turn(%d)", uint8(t))
+		return fmt.Sprintf("Admission(%d)", uint8(t))
 	}
 }
 
-// Turn says whether e may begin now, given all pods of the node. known: the Node object was read.
+// Admission says whether e may begin now, given all pods of the node. known: the Node object was read.
 // runs: the runtime has a ready sandbox of e.
-func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
+func (e *Entry) Admission(all iter.Seq[*Entry], known, runs bool) Admission {
 	if e.onlyEnds() {
 		return Clean
 	}

@@ -44,7 +44,7 @@ func TestTurn(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(s *setting)
-		want   Turn
+		want   Admission
 	}{
 		{"a pod of the apiserver is asked for admission", func(*setting) {}, Ask},
 		{"so is a static pod", func(s *setting) { s.e.Origin = podspec.File }, Ask},
@@ -52,10 +52,10 @@ func TestTurn(t *testing.T) {
 		{"so is a pod that is being deleted", func(s *setting) { s.e.Stop = stop }, Clean},
 		{"and one that has ended before", func(s *setting) { s.e.Pod.Status.Phase = v1.PodFailed }, Clean},
 		{"and a static pod whose stop was written down by an earlier agent", func(s *setting) {
-			s.e.Origin, s.e.Removal, s.e.Stop = podspec.File, Told, stop
+			s.e.Origin, s.e.Removal, s.e.Stop = podspec.File, Saved, stop
 		}, Clean},
 		{"and a static pod that was evicted while it waited", func(s *setting) {
-			s.e.Origin, s.e.Eviction, s.e.Stop = podspec.File, Told, stop
+			s.e.Origin, s.e.Eviction, s.e.Stop = podspec.File, Saved, stop
 		}, Clean},
 		{"a static pod with a phase is run all the same", func(s *setting) {
 			s.e.Origin, s.e.Pod.Status.Phase = podspec.File, v1.PodFailed
@@ -73,12 +73,12 @@ func TestTurn(t *testing.T) {
 		{"and be collected", func(s *setting) { s.beside[0].State = Finished }, Wait},
 		{"but not until nothing is left of it", func(s *setting) { s.beside[0].State = Collecting }, Ask},
 		{"one that the apiserver has no more holds nothing when it is down", func(s *setting) {
-			s.beside[0].State, s.beside[0].Removal, s.beside[0].Down = Running, Told, true
+			s.beside[0].State, s.beside[0].Removal, s.beside[0].Down = Running, Saved, true
 		}, Ask},
 		{"or when nobody can stop it", func(s *setting) {
-			s.beside[0].State, s.beside[0].Removal, s.beside[0].GivenUp = Running, Told, true
+			s.beside[0].State, s.beside[0].Removal, s.beside[0].GivenUp = Running, Saved, true
 		}, Ask},
-		{"but until then", func(s *setting) { s.beside[0].State, s.beside[0].Removal = Running, Told }, Wait},
+		{"but until then", func(s *setting) { s.beside[0].State, s.beside[0].Removal = Running, Saved }, Wait},
 		{"so does an orphan that was of the apiserver", func(s *setting) {
 			s.beside[0] = &Entry{Pod: Orphan(running(made("web#1"), 0)), Origin: podspec.Orphan, State: Running, Down: true}
 			s.beside[0].Pod.Annotations = map[string]string{podspec.AnnotationSource: string(podspec.API)}
@@ -87,7 +87,7 @@ func TestTurn(t *testing.T) {
 			s.e.Origin, s.beside[0].State = podspec.File, Running
 		}, Ask},
 		{"unless the apiserver has it no more", func(s *setting) {
-			s.e.Origin, s.beside[0].State, s.beside[0].Removal = podspec.File, Running, Told
+			s.e.Origin, s.beside[0].State, s.beside[0].Removal = podspec.File, Running, Saved
 		}, Wait},
 		{"the other way round it does", func(s *setting) { s.beside[0].State, s.beside[0].Origin = Running, podspec.File }, Wait},
 		{"but of a kubelet both may run", func(s *setting) {
@@ -98,8 +98,8 @@ func TestTurn(t *testing.T) {
 			s.beside[0].State, s.beside[0].Origin, s.beside[0].Down = Running, podspec.File, true
 		}, Wait},
 		{"and one that comes back", func(s *setting) {
-			s.beside[0].State, s.beside[0].Removal, s.beside[0].Down = Running, Told, true
-			s.beside[0].Again = &Want{Pod: s.beside[0].Pod, Origin: podspec.API}
+			s.beside[0].State, s.beside[0].Removal, s.beside[0].Down = Running, Saved, true
+			s.beside[0].DesiredAgain = &Want{Pod: s.beside[0].Pod, Origin: podspec.API}
 		}, Wait},
 		{"a rejected one holds nothing", func(s *setting) { s.beside[0].State = Rejected }, Ask},
 		{"nor does one that waits too", func(s *setting) { s.beside[0].State = Waiting }, Ask},
@@ -114,7 +114,7 @@ func TestTurn(t *testing.T) {
 			s.known, s.runs, s.beside[0].State = false, true, Running
 		}, Wait},
 		{"but for one that the apiserver has no more: an earlier agent did not wait", func(s *setting) {
-			s.runs, s.beside[0].State, s.beside[0].Removal = true, Running, Told
+			s.runs, s.beside[0].State, s.beside[0].Removal = true, Running, Saved
 		}, Adopt},
 	} {
 		s := setting{
@@ -122,7 +122,7 @@ func TestTurn(t *testing.T) {
 			known: true, beside: []*Entry{{Pod: made("web#1"), Origin: podspec.API, State: Collecting}},
 		}
 		c.change(&s)
-		check.Equal(t, s.e.Turn(slices.Values(append(s.beside, s.e)), s.known, s.runs), c.want, "%s", c.name)
+		check.Equal(t, s.e.Admission(slices.Values(append(s.beside, s.e)), s.known, s.runs), c.want, "%s", c.name)
 	}
 }
 

@@ -23,18 +23,19 @@ import (
 
 // Returns says whether a stopped pod begins another life.
 func (e *Entry) Returns(round uint64) bool {
-	if e.Removal == Kept || e.Wanted != round || e.Again == nil {
+	if e.Removal == Kept || e.Wanted != round || e.DesiredAgain == nil {
 		return false
 	}
-	p := e.Again.Pod
-	return e.Again.Origin != podspec.API || p.DeletionTimestamp == nil && !podspec.Finished(p)
+	p := e.DesiredAgain.Pod
+	return e.DesiredAgain.Origin != podspec.API || p.DeletionTimestamp == nil && !podspec.Finished(p)
 }
 
 // Return begins another life of a pod that has stopped.
 func (e *Entry) Return() {
-	e.Pod, e.Origin, e.State = e.Again.Pod, e.Again.Origin, Next(e.State, Returned)
-	e.Stop, e.Asked, e.Again, e.Removal, e.Eviction, e.Deleted = nil, nil, nil, Kept, Kept, time.Time{}
-	e.Down, e.GivenUp, e.Earlier = false, false, true
+	e.Pod, e.Origin, e.State = e.DesiredAgain.Pod, e.DesiredAgain.Origin, Next(e.State, Returned)
+	e.Stop, e.StopWithoutEviction, e.Removal, e.Eviction = nil, nil, Kept, Kept
+	e.DesiredAgain, e.Deleted = nil, time.Time{}
+	e.Down, e.GivenUp, e.HasPreviousLife = false, false, true
 }
 
 // NextLife is the attempt number of the first sandbox of the next life. next is the number from the

@@ -21,19 +21,19 @@ func TestReturns(t *testing.T) {
 		want   bool
 	}{
 		{"a pod that was removed and is wanted again", func(*Entry) {}, true},
-		{"that stop was not written down yet", func(e *Entry) { e.Removal = Noting }, true},
+		{"that stop was not written down yet", func(e *Entry) { e.Removal = Unsaved }, true},
 		{"a pod that ended for another reason", func(e *Entry) { e.Removal = Kept }, false},
 		{"it was wanted again in an earlier round only", func(e *Entry) { e.Wanted-- }, false},
-		{"it was not wanted again since it was removed", func(e *Entry) { e.Again = nil }, false},
-		{"the apiserver wants it", func(e *Entry) { e.Again.Origin = podspec.API }, true},
+		{"it was not wanted again since it was removed", func(e *Entry) { e.DesiredAgain = nil }, false},
+		{"the apiserver wants it", func(e *Entry) { e.DesiredAgain.Origin = podspec.API }, true},
 		{"the apiserver deletes it", func(e *Entry) {
-			e.Again.Origin, e.Again.Pod.DeletionTimestamp = podspec.API, &metav1.Time{Time: now}
+			e.DesiredAgain.Origin, e.DesiredAgain.Pod.DeletionTimestamp = podspec.API, &metav1.Time{Time: now}
 		}, false},
 		{"it has ended in the apiserver", func(e *Entry) {
-			e.Again.Origin, e.Again.Pod.Status.Phase = podspec.API, v1.PodSucceeded
+			e.DesiredAgain.Origin, e.DesiredAgain.Pod.Status.Phase = podspec.API, v1.PodSucceeded
 		}, false},
 	} {
-		e := &Entry{Pod: made("a"), Removal: Told, Wanted: round, Again: &Want{made("a"), podspec.File}}
+		e := &Entry{Pod: made("a"), Removal: Saved, Wanted: round, DesiredAgain: &Want{made("a"), podspec.File}}
 		c.change(e)
 		check.Equal(t, e.Returns(round), c.want, "%s", c.name)
 	}
@@ -43,12 +43,12 @@ func TestReturn(t *testing.T) {
 	for _, from := range []State{Finished, Collecting} {
 		next := made("a")
 		e := Entry{
-			Pod: made("a"), Origin: podspec.Orphan, State: from, Stop: &podlife.Stop{At: now}, Asked: &podlife.Stop{At: now},
-			Removal: Told, Eviction: Noting, Deleted: now,
-			Wanted: 5, Again: &Want{next, podspec.HTTP},
+			Pod: made("a"), Origin: podspec.Orphan, State: from, Stop: &podlife.Stop{At: now}, StopWithoutEviction: &podlife.Stop{At: now},
+			Removal: Saved, Eviction: Unsaved, Deleted: now,
+			Wanted: 5, DesiredAgain: &Want{next, podspec.HTTP},
 		}
 		e.Return()
-		check.Equal(t, e, (Entry{Pod: next, Origin: podspec.HTTP, State: Waiting, Wanted: 5, Earlier: true}), "from %v", from)
+		check.Equal(t, e, (Entry{Pod: next, Origin: podspec.HTTP, State: Waiting, Wanted: 5, HasPreviousLife: true}), "from %v", from)
 	}
 }
 

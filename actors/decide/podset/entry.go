@@ -22,47 +22,47 @@ type Entry struct {
 	Removal Removal
 	// Eviction is the progress of a stop that protects the node. Invariant: if it is not Kept, Stop is set.
 	Eviction Removal
-	// Asked is Stop without an eviction that is not in the checkpoint yet: what else asked for a stop. Nil if nothing
-	// did. Invariant: it is nil unless Eviction is Noting.
-	Asked *podlife.Stop
+	// StopWithoutEviction is the stop to use until the eviction is in the checkpoint: what else asked for a stop. Nil if
+	// nothing did. Invariant: it is nil unless Eviction is Unsaved.
+	StopWithoutEviction *podlife.Stop
 	// Deleted is when the node first knew that the apiserver deletes the pod.
 	Deleted time.Time
-	// Wanted is the last round in which a source wanted the pod. Again is the desired pod, if that was
+	// Wanted is the last round in which a source wanted the pod. DesiredAgain is the desired pod, if that was
 	// after Removal began.
-	Wanted uint64
-	Again  *Want
+	Wanted       uint64
+	DesiredAgain *Want
 	// Down: nothing of it runs any more, and its claims are released. It may still have mounts.
 	Down bool
 	// GivenUp: others need not wait for its end, because the runtime fails to stop it, or a driver to release its claims.
 	GivenUp bool
 	// Alone: it ended before anything asked it to stop.
 	Alone bool
-	// Earlier: its containers in the runtime may be from an earlier life.
-	Earlier bool
+	// HasPreviousLife: its containers in the runtime may be from an earlier life.
+	HasPreviousLife bool
 }
 
 // Removal is the progress of the stop of a pod that no source wants, or that is evicted.
 //
-//	Kept ──no source wants it, Evict──► Noting ──written──► Told
+//	Kept ──no source wants it, Evict──► Unsaved ──written──► Saved
 //
-// Noting: its actor is not told of it until the stop is in the checkpoint, or cannot be written. If the apiserver
+// Unsaved: its actor is not told of it until the stop is in the checkpoint, or cannot be written. If the apiserver
 // deletes the pod too, its actor is told that at once.
 type Removal uint8
 
 const (
 	Kept Removal = iota
-	Noting
-	Told
+	Unsaved
+	Saved
 )
 
 func (r Removal) String() string {
 	switch r {
 	case Kept:
 		return "Kept"
-	case Noting:
-		return "Noting"
-	case Told:
-		return "Told"
+	case Unsaved:
+		return "Unsaved"
+	case Saved:
+		return "Saved"
 	default:
 		return fmt.Sprintf("Removal(%d)", uint8(r))
 	}

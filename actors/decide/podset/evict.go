@@ -16,12 +16,12 @@ import (
 // it sooner. Evict reports whether it is the first. That has to be noted in the checkpoint.
 func (e *Entry) Evict(s podlife.Stop) (first bool) {
 	if first = e.Eviction == Kept && (e.Stop == nil || !e.Stop.Fail); first {
-		e.Eviction, e.Asked = Noting, e.Stop
+		e.Eviction, e.StopWithoutEviction = Unsaved, e.Stop
 	}
 	e.Stop = Sooner(e.Stop, s)
-	if e.Asked != nil {
-		asked := e.Asked.Shortened(s)
-		e.Asked = &asked
+	if e.StopWithoutEviction != nil {
+		asked := e.StopWithoutEviction.Shortened(s)
+		e.StopWithoutEviction = &asked
 	}
 	return first
 }

@@ -34,26 +34,26 @@ func TestEvict(t *testing.T) {
 	}{
 		{"a pod that runs", Entry{}, true, &eviction, nil, &eviction},
 		{"one that is being deleted", Entry{Stop: &deleted}, true, merged, short, merged},
-		{"a static pod that was removed", Entry{Stop: &deleted, Removal: Told}, true, merged, short, merged},
-		{"one whose removal is not noted yet", Entry{Stop: &deleted, Removal: Noting}, true, merged, nil, merged},
+		{"a static pod that was removed", Entry{Stop: &deleted, Removal: Saved}, true, merged, short, merged},
+		{"one whose removal is not noted yet", Entry{Stop: &deleted, Removal: Unsaved}, true, merged, nil, merged},
 		{"one that was refused", Entry{Stop: &other}, false, otherShort, otherShort, otherShort},
-		{"one that was evicted", Entry{Stop: &other, Eviction: Told}, false, otherShort, otherShort, otherShort},
-		{"one whose eviction is not noted yet", Entry{Stop: &other, Eviction: Noting}, false, otherShort, nil, otherShort},
-		{"one that is deleted, and whose eviction is not noted yet", Entry{Stop: &other, Asked: &deleted, Eviction: Noting},
+		{"one that was evicted", Entry{Stop: &other, Eviction: Saved}, false, otherShort, otherShort, otherShort},
+		{"one whose eviction is not noted yet", Entry{Stop: &other, Eviction: Unsaved}, false, otherShort, nil, otherShort},
+		{"one that is deleted, and whose eviction is not noted yet", Entry{Stop: &other, StopWithoutEviction: &deleted, Eviction: Unsaved},
 			false, otherShort, short, otherShort},
 	} {
 		e := c.entry
 		check.Equal(t, e.Evict(eviction), c.first, "%s: it is the first", c.name)
 		wantStop(t, c.name+", the stop", e.Stop, c.stop)
-		wantStop(t, c.name+", before it is noted", e.Telling(), c.telling)
-		if e.Asked != nil && e.Eviction != Noting {
-			t.Errorf("%s: %v has %+v beside it", c.name, e.Eviction, *e.Asked)
+		wantStop(t, c.name+", before it is noted", e.EffectiveStop(), c.telling)
+		if e.StopWithoutEviction != nil && e.Eviction != Unsaved {
+			t.Errorf("%s: %v has %+v beside it", c.name, e.Eviction, *e.StopWithoutEviction)
 		}
-		waits := e.Removal == Noting || e.Eviction == Noting
-		if e.Noted() != waits || e.Noted() || e.Removal == Noting || e.Eviction == Noting || e.Asked != nil {
+		waits := e.Removal == Unsaved || e.Eviction == Unsaved
+		if e.MarkSaved() != waits || e.MarkSaved() || e.Removal == Unsaved || e.Eviction == Unsaved || e.StopWithoutEviction != nil {
 			t.Errorf("%s: noted: removal %v, eviction %v", c.name, e.Removal, e.Eviction)
 		}
-		wantStop(t, c.name+", after it is noted", e.Telling(), c.later)
+		wantStop(t, c.name+", after it is noted", e.EffectiveStop(), c.later)
 	}
 	if deleted.Fail || other.Grace != 9*time.Second {
 		t.Error("a stop was changed that the pod's actor has")
@@ -75,20 +75,20 @@ func TestStopBy(t *testing.T) {
 	e := Entry{}
 	e.Evict(eviction)
 	e.StopBy(deleted)
-	wantStop(t, "deleted", e.Telling(), &deleted)
+	wantStop(t, "deleted", e.EffectiveStop(), &deleted)
 	e.StopBy(sooner)
 	shorter := deleted
 	shorter.Grace = 10 * time.Second
-	wantStop(t, "deleted with a shorter grace period", e.Telling(), &shorter)
-	e.Noted()
+	wantStop(t, "deleted with a shorter grace period", e.EffectiveStop(), &shorter)
+	e.MarkSaved()
 	shorter = eviction
 	shorter.Grace = 10 * time.Second
-	wantStop(t, "the eviction is noted", e.Telling(), &shorter)
+	wantStop(t, "the eviction is noted", e.EffectiveStop(), &shorter)
 	e.StopBy(podlife.Stop{At: now})
 	shorter.Grace = 0
-	wantStop(t, "deleted by force", e.Telling(), &shorter)
-	if e.Asked != nil {
-		t.Errorf("%+v beside an eviction that is noted", *e.Asked)
+	wantStop(t, "deleted by force", e.EffectiveStop(), &shorter)
+	if e.StopWithoutEviction != nil {
+		t.Errorf("%+v beside an eviction that is noted", *e.StopWithoutEviction)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestSpent(t *testing.T) {
 	ended := func(reason string, change func(*Entry)) *Entry {
 		p := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodFailed}}
 		e := &Entry{
-			Pod: p, Origin: podspec.API, State: Finished, Eviction: Told, Stop: &podlife.Stop{Reason: reason, Fail: true},
+			Pod: p, Origin: podspec.API, State: Finished, Eviction: Saved, Stop: &podlife.Stop{Reason: reason, Fail: true},
 		}
 		change(e)
 		return e

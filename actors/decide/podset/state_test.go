@@ -41,9 +41,9 @@ func TestNames(t *testing.T) {
 	for got, want := range map[string]string{
 		Waiting.String(): "Waiting", Rejected.String(): "Rejected", State(9).String(): "State(9)",
 		Begun.String(): "Begun", Returned.String(): "Returned", Event(9).String(): "Event(9)",
-		Kept.String(): "Kept", Noting.String(): "Noting", Told.String(): "Told", Removal(9).String(): "Removal(9)",
-		Stay.String(): "Stay", Discard.String(): "Discard", Fate(9).String(): "Fate(9)",
-		Wait.String(): "Wait", Ask.String(): "Ask", Turn(9).String(): "Turn(9)",
+		Kept.String(): "Kept", Unsaved.String(): "Unsaved", Saved.String(): "Saved", Removal(9).String(): "Removal(9)",
+		Stay.String(): "Stay", Discard.String(): "Discard", NextAction(9).String(): "NextAction(9)",
+		Wait.String(): "Wait", Ask.String(): "Ask", Admission(9).String(): "Admission(9)",
 	} {
 		check.Equal(t, got, want, "it")
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Fate is what to do with a pod, given what its source wants.
-type Fate uint8
+// NextAction is what to do with a pod, given what its source wants.
+type NextAction uint8
 
 const (
 	// Stay: it is wanted, or its source has not reported yet.
-	Stay Fate = iota
+	Stay NextAction = iota
 	// Return: it has stopped and is wanted again. It begins another life.
 	Return
 	// Pass: it is not wanted, but nothing needs to be done now.
@@ -39,17 +39,17 @@ const (
 	Discard
 )
 
-func (f Fate) String() string {
+func (f NextAction) String() string {
 	if int(f) < len(fates) {
 		return fates[f]
 	}
-	return fmt.Sprintf("Fate(%d)", uint8(f))
+	return fmt.Sprintf("NextAction(%d)", uint8(f))
 }
 
 var fates = [...]string{"Stay", "Return", "Pass", "Forget", "Stop", "Release", "Collect", "Discard"}
 
-// Fate is what to do with the pod in this round. heard: its source has reported.
-func (e *Entry) Fate(round uint64, heard bool) Fate {
+// NextAction is what to do with the pod in this round. heard: its source has reported.
+func (e *Entry) NextAction(round uint64, heard bool) NextAction {
 	switch {
 	case e.State == Finished && e.Returns(round):
 		return Return
@@ -59,7 +59,7 @@ func (e *Entry) Fate(round uint64, heard bool) Fate {
 	switch e.State {
 	case Waiting, Rejected:
 		switch {
-		case e.Earlier:
+		case e.HasPreviousLife:
 			return Discard
 		case e.Origin != podspec.Orphan:
 			return Forget
@@ -112,7 +112,7 @@ func Sooner(before *podlife.Stop, next podlife.Stop) *podlife.Stop {
 
 // Released says whether the apiserver has no pod e any more, so that the scheduler has given what it holds to others.
 func (e *Entry) Released() bool {
-	return e.Again == nil && (e.Origin == podspec.API && e.Removal != Kept ||
+	return e.DesiredAgain == nil && (e.Origin == podspec.API && e.Removal != Kept ||
 		e.Origin == podspec.Orphan && e.Pod.Annotations[podspec.AnnotationSource] == string(podspec.API))
 }
 
@@ -142,31 +142,31 @@ func InTheWay(all iter.Seq[*Entry]) (out []*Entry) {
 // StopBy adds a stop that needs no note in the checkpoint.
 func (e *Entry) StopBy(s podlife.Stop) {
 	e.Stop = Sooner(e.Stop, s)
-	if e.Eviction == Noting {
-		e.Asked = Sooner(e.Asked, s)
+	if e.Eviction == Unsaved {
+		e.StopWithoutEviction = Sooner(e.StopWithoutEviction, s)
 	}
 }
 
-// Noted says that the stop is in the checkpoint, or can't be written. It reports whether the pod's actor waited for
+// MarkSaved says that the stop is in the checkpoint, or can't be written. It reports whether the pod's actor waited for
 // that.
-func (e *Entry) Noted() bool {
-	waited := e.Removal == Noting || e.Eviction == Noting
-	if e.Removal == Noting {
-		e.Removal = Told
+func (e *Entry) MarkSaved() bool {
+	waited := e.Removal == Unsaved || e.Eviction == Unsaved
+	if e.Removal == Unsaved {
+		e.Removal = Saved
 	}
-	if e.Eviction == Noting {
-		e.Eviction, e.Asked = Told, nil
+	if e.Eviction == Unsaved {
+		e.Eviction, e.StopWithoutEviction = Saved, nil
 	}
 	return waited
 }
 
-// Telling is the stop that the pod's actor may know now; nil for none.
-func (e *Entry) Telling() *podlife.Stop {
+// EffectiveStop is the stop that the pod's actor may know now; nil for none.
+func (e *Entry) EffectiveStop() *podlife.Stop {
 	switch {
-	case e.Removal == Noting:
+	case e.Removal == Unsaved:
 		return nil
-	case e.Eviction == Noting:
-		return e.Asked
+	case e.Eviction == Unsaved:
+		return e.StopWithoutEviction
 	default:
 		return e.Stop
 	}

@@ -18,9 +18,9 @@ import (
 func TestFate(t *testing.T) {
 	const round = 5
 	stop := &podlife.Stop{At: now, Grace: time.Second}
-	orphan := func(e *Entry) { e.Origin, e.Removal, e.Stop = podspec.Orphan, Told, stop }
+	orphan := func(e *Entry) { e.Origin, e.Removal, e.Stop = podspec.Orphan, Saved, stop }
 	comesBack := func(e *Entry) {
-		e.Removal, e.Stop, e.Wanted, e.Again = Told, stop, round, &Want{made("a"), podspec.File}
+		e.Removal, e.Stop, e.Wanted, e.DesiredAgain = Saved, stop, round, &Want{made("a"), podspec.File}
 	}
 	type change = func(e *Entry)
 	with := func(all ...change) change {
@@ -33,13 +33,13 @@ func TestFate(t *testing.T) {
 	in := func(s State) change { return func(e *Entry) { e.State = s } }
 	of := func(o podspec.Origin) change { return func(e *Entry) { e.Origin = o } }
 	wanted := func(e *Entry) { e.Wanted = round }
-	earlier := func(e *Entry) { e.Earlier = true }
-	stopping := func(e *Entry) { e.Stop, e.Removal = stop, Told }
+	earlier := func(e *Entry) { e.HasPreviousLife = true }
+	stopping := func(e *Entry) { e.Stop, e.Removal = stop, Saved }
 	for _, c := range []struct {
 		name    string
 		change  change
 		unheard bool
-		want    Fate
+		want    NextAction
 	}{
 		{"a pod that is wanted stays", with(in(Running), wanted), false, Stay},
 		{"and one of a source that was not heard yet", in(Running), true, Stay},
@@ -72,7 +72,7 @@ func TestFate(t *testing.T) {
 	} {
 		e := &Entry{Pod: made("a"), Origin: podspec.File, Wanted: round - 1}
 		c.change(e)
-		check.Equal(t, e.Fate(round, !c.unheard), c.want, "%s", c.name)
+		check.Equal(t, e.NextAction(round, !c.unheard), c.want, "%s", c.name)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestInTheWay(t *testing.T) {
 			s.old.Origin, s.next.Origin = podspec.File, podspec.File
 		}, false},
 		{"a pod that is being deleted, and still there", func(s *setting) { s.old.Removal = Kept }, false},
-		{"it is there again", func(s *setting) { s.old.Again = &Want{s.old.Pod, podspec.API} }, false},
+		{"it is there again", func(s *setting) { s.old.DesiredAgain = &Want{s.old.Pod, podspec.API} }, false},
 		{"it is stopped by force already", func(s *setting) { s.old.Stop = &podlife.Stop{At: now} }, false},
 		{"nothing of it runs", func(s *setting) { s.old.State = Finished }, false},
 		{"another name", func(s *setting) { s.next.Pod.Name = "db" }, false},
@@ -150,7 +150,7 @@ func TestInTheWay(t *testing.T) {
 		{"the successor is being deleted", func(s *setting) { s.next.Stop = graceful }, false},
 	} {
 		s := setting{
-			old:  &Entry{Pod: made("web#1"), Origin: podspec.API, State: Running, Stop: graceful, Removal: Told},
+			old:  &Entry{Pod: made("web#1"), Origin: podspec.API, State: Running, Stop: graceful, Removal: Saved},
 			next: &Entry{Pod: made("web#2"), Origin: podspec.API, State: Waiting},
 		}
 		c.change(&s)
