@@ -190,14 +190,14 @@ func (c *cell) invoke(m any, system bool) (ok bool) {
 			return
 		}
 		r := recover()
-		if d := c.sys.meddler; d != nil {
+		if d := c.sys.interceptor; d != nil {
 			d.end()
 		}
 		report := c.crash(r, m, debug.Stack())
 		c.fail()
 		c.invoker.EscalateFailure(&failure{c, report}, nil)
 	}()
-	d := c.sys.meddler
+	d := c.sys.interceptor
 	if d != nil {
 		d.begin(c, m, system)
 	}

@@ -128,7 +128,7 @@ type EffectInfo struct {
 // Do queues an effect. It starts when its lane and a slot are free.
 func (c *Context[M]) Do(e Effect[M]) EffectID {
 	cell := c.cell
-	if d := cell.sys.meddler; d != nil {
+	if d := cell.sys.interceptor; d != nil {
 		d.send()
 	}
 	if cell.runner == nil {

@@ -33,26 +33,26 @@ type delayed struct {
 	last time.Time
 }
 
-// meddler has the hooks into what actors of a simulation send; nil in other systems.
-type meddler struct {
+// interceptor has the hooks into what actors of a simulation send; nil in other systems.
+type interceptor struct {
 	intercept func(from, to string, m any) Fate
 	within    func(actor string, m any, k int)
 	handling  handling
 	lines     map[line]*delayed
 }
 
-func (c Config) meddler() (*meddler, error) {
+func (c Config) interceptor() (*interceptor, error) {
 	if c.Intercept == nil && c.Within == nil {
 		return nil, nil
 	}
 	if _, virtual := c.Clock.(*Virtual); !virtual {
 		return nil, errors.New("kernel: Config.Intercept and Within are for simulations: Clock must be a *Virtual")
 	}
-	return &meddler{intercept: c.Intercept, within: c.Within, lines: map[line]*delayed{}}, nil
+	return &interceptor{intercept: c.Intercept, within: c.Within, lines: map[line]*delayed{}}, nil
 }
 
 // begin notes what is handled now.
-func (d *meddler) begin(c *cell, msg any, system bool) {
+func (d *interceptor) begin(c *cell, msg any, system bool) {
 	switch m := msg.(type) {
 	case result:
 		msg = m.payload()
@@ -65,10 +65,10 @@ func (d *meddler) begin(c *cell, msg any, system bool) {
 	d.handling = handling{cell: c, msg: msg}
 }
 
-func (d *meddler) end() { d.handling = handling{} }
+func (d *interceptor) end() { d.handling = handling{} }
 
 // send is called before each Tell and Do. It may panic, as the actor might there.
-func (d *meddler) send() {
+func (d *interceptor) send() {
 	if d.handling.cell == nil || d.within == nil {
 		return
 	}
@@ -77,7 +77,7 @@ func (d *meddler) send() {
 }
 
 // tell decides on a message, and reports whether it sees to it.
-func (d *meddler) tell(to *cell, msg any) bool {
+func (d *interceptor) tell(to *cell, msg any) bool {
 	d.send()
 	from := d.handling.cell
 	if from == nil || from == to || d.intercept == nil {
@@ -85,7 +85,7 @@ func (d *meddler) tell(to *cell, msg any) bool {
 	}
 	fate := d.intercept(from.path, to.path, msg)
 	if fate.Drop {
-		to.lose()
+		to.drop()
 		return true
 	}
 	deliver := func() {
@@ -120,8 +120,8 @@ func (d *meddler) tell(to *cell, msg any) bool {
 	return true
 }
 
-// lose drops a message to c, as a full mailbox does.
-func (c *cell) lose() {
+// drop drops a message to c, as a full mailbox does.
+func (c *cell) drop() {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()

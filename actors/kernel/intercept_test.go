@@ -73,8 +73,8 @@ func TestIntercept(t *testing.T) {
 		if asked != 40 || len(s.got["outside"]) != 1 {
 			rt.Errorf("asked %d times, want 40; from outside came %v", asked, s.got["outside"])
 		}
-		if (dropped > 0) != (*s.lost > 0) || b.sys.Dropped() != uint64(dropped) || len(b.sys.meddler.lines) > 0 {
-			rt.Errorf("%d were dropped, the receiver was told %d times, %d lines are busy", dropped, *s.lost, len(b.sys.meddler.lines))
+		if (dropped > 0) != (*s.lost > 0) || b.sys.Dropped() != uint64(dropped) || len(b.sys.interceptor.lines) > 0 {
+			rt.Errorf("%d were dropped, the receiver was told %d times, %d lines are busy", dropped, *s.lost, len(b.sys.interceptor.lines))
 		}
 	})
 }

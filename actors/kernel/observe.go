@@ -59,13 +59,13 @@ func (s *System) CrashCounts() map[CrashKind]uint64 {
 	return maps.Clone(s.crashes.by)
 }
 
-// letters counts dead letters by type of message.
-type letters struct {
+// deadLetterCounts counts dead letters by type of message.
+type deadLetterCounts struct {
 	mu sync.Mutex
 	by map[string]uint64
 }
 
-func (l *letters) add(name string) {
+func (l *deadLetterCounts) add(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.by == nil {
@@ -114,7 +114,7 @@ func (s *System) Metrics() []KindStats {
 	for _, c := range s.cells { // order-free: sums
 		cells = append(cells, c)
 	}
-	for kind, past := range s.past { // order-free: by kind
+	for kind, past := range s.endedStats { // order-free: by kind
 		by[kind] = new(past)
 	}
 	s.mu.RUnlock()

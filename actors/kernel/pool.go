@@ -77,8 +77,8 @@ type pace struct {
 	usual time.Duration
 	// newest is the latest start among the calls that have ended.
 	newest time.Time
-	// outlived is how many idling calls in a row have outlived their slots.
-	outlived int
+	// slowCalls is how many idling calls in a row have outlived their slots.
+	slowCalls int
 }
 
 // gives reports whether an effect that has waited since then may have a slot.
@@ -180,24 +180,24 @@ const leastHold = 20 * time.Millisecond
 // hold is how long a call keeps its slot.
 func (p *slots) hold(e *effect) time.Duration {
 	of := p.paces.At(e.Kind)
-	usual := p.unhurried(of)
+	usual := p.maxIdleHold(of)
 	if e.idles {
-		return max(usual>>(of.outlived/p.Size), min(leastHold, usual))
+		return max(usual>>(of.slowCalls/p.Size), min(leastHold, usual))
 	}
 	return usual
 }
 
-// unhurried is how long a call keeps its slot if calls of its kind do not idle.
-func (p *slots) unhurried(of pace) time.Duration {
+// maxIdleHold is how long a call keeps its slot if calls of its kind do not idle.
+func (p *slots) maxIdleHold(of pace) time.Duration {
 	return min(max(3*of.usual, p.MinHold), p.MaxHold)
 }
 
-// outlived handles a call that still holds its slot after hold. It returns how much longer the call
+// overran handles a call that still holds its slot after hold. It returns how much longer the call
 // keeps it before the next check, 0 for no longer.
-func (p *slots) outlived(e *effect, now time.Time) time.Duration {
+func (p *slots) overran(e *effect, now time.Time) time.Duration {
 	of := p.paces.At(e.Kind)
 	if e.idles {
-		of.outlived = min(of.outlived+1, 16*p.Size)
+		of.slowCalls = min(of.slowCalls+1, 16*p.Size)
 		p.paces.Set(e.Kind, of)
 		return 0
 	}
@@ -210,16 +210,16 @@ func (p *slots) outlived(e *effect, now time.Time) time.Duration {
 
 // learn updates the usual duration by an eighth of the difference. A call that outlived its slot
 // counts only as long as it had it. So a slower machine is noticed, and one hung call that answers
-// at last changes little. An idling call that took longer than unhurried was waiting, and does not
+// at last changes little. An idling call that took longer than maxIdleHold was waiting, and does not
 // count.
 func (p *slots) learn(e *effect, now time.Time) {
 	of := p.paces.At(e.Kind)
 	if e.Since.After(of.newest) {
 		of.newest = e.Since
 	}
-	if !e.idles || now.Sub(e.Since) <= p.unhurried(of) {
+	if !e.idles || now.Sub(e.Since) <= p.maxIdleHold(of) {
 		d := min(now.Sub(e.Since), max(p.hold(e), p.SlowHold))
-		of.outlived = 0
+		of.slowCalls = 0
 		if of.usual > 0 {
 			d = of.usual + (d-of.usual)/8
 		}

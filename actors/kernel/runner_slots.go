@@ -23,7 +23,7 @@ func (r *Runner) giveBack(e *effect) {
 	r.mu.Lock()
 	var next []*effect
 	if e.Phase == EffectStarted && e.HoldsSlot != "" {
-		if more := e.slots.outlived(e, r.clock.Now()); more > 0 {
+		if more := e.slots.overran(e, r.clock.Now()); more > 0 {
 			e.stopHold = r.clock.AfterFunc(more, func() { r.giveBack(e) })
 		} else {
 			next = r.releaseLocked(e)

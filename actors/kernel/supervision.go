@@ -75,7 +75,7 @@ func (s *System) report(c *cell, r *CrashReport) {
 		e.Dur("retryAfter", r.RetryAfter)
 	}
 	if r.Decision == Contained {
-		e.Str("call", r.Detail).Msg("a call panicked, and has failed")
+		e.Str("call", r.Detail).Msg("panic in a call beside an actor; the call failed")
 	} else {
 		e.Msg("actor crashed")
 	}

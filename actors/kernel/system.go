@@ -58,32 +58,32 @@ func (c Config) Validate() error {
 // System holds the actors of one process: of one node in the daemon, of
 // thousands in a simulation.
 type System struct {
-	actors  *actor.ActorSystem
-	clock   Clock
-	sched   scheduler
-	tracer  Tracer
-	log     zerolog.Logger
-	seed    uint64
-	history int
-	limit   int
-	onCrash func(*CrashReport)
-	onFatal func(*CrashReport)
-	meddler *meddler // nil but in simulations that ask for it
+	actors      *actor.ActorSystem
+	clock       Clock
+	sched       scheduler
+	tracer      Tracer
+	log         zerolog.Logger
+	seed        uint64
+	history     int
+	limit       int
+	onCrash     func(*CrashReport)
+	onFatal     func(*CrashReport)
+	interceptor *interceptor // nil but in simulations that ask for it
 
-	mu     sync.RWMutex
-	cells  map[string]*cell
-	past   map[string]KindStats // what ended actors had counted, by kind
-	shapes map[shape]*shape
-	props  map[propsKey]*actor.Props
-	gone   []chan<- struct{} // closed when an actor ends
-	queues sync.Pool         // of *queue, empty ones
+	mu         sync.RWMutex
+	cells      map[string]*cell
+	endedStats map[string]KindStats // what ended actors had counted, by kind
+	shapes     map[shape]*shape
+	props      map[propsKey]*actor.Props
+	endWaiters []chan<- struct{} // closed when an actor ends
+	queues     sync.Pool         // of *queue, empty ones
 
 	// spawning is the cell that protoactor is being given; spawnMu guards it.
 	spawnMu  sync.Mutex
 	spawning *cell
 
 	crashes     crashRing
-	lost        letters
+	lost        deadLetterCounts
 	effectSeq   atomic.Uint64
 	dropped     atomic.Uint64
 	deadLetters atomic.Uint64
@@ -94,15 +94,15 @@ func NewSystem(c Config) (*System, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	meddler, err := c.meddler()
+	interceptor, err := c.interceptor()
 	if err != nil {
 		return nil, err
 	}
 	s := &System{
-		clock: c.Clock, meddler: meddler, tracer: c.Tracer, log: c.Log, seed: c.Seed,
+		clock: c.Clock, interceptor: interceptor, tracer: c.Tracer, log: c.Log, seed: c.Seed,
 		history: c.History, limit: c.MailboxLimit,
 		onCrash: c.OnCrash, onFatal: c.OnFatal,
-		cells: map[string]*cell{}, past: map[string]KindStats{}, shapes: map[shape]*shape{},
+		cells: map[string]*cell{}, endedStats: map[string]KindStats{}, shapes: map[shape]*shape{},
 		props: map[propsKey]*actor.Props{},
 	}
 	switch {
@@ -162,14 +162,14 @@ func (s *System) removeCell(path string) {
 	if c := s.cells[path]; c != nil && c.hasEnded() {
 		delete(s.cells, path)
 		c.mu.Lock()
-		past := s.past[c.kind]
+		past := s.endedStats[c.kind]
 		past.Kind = c.kind
 		c.countLocked(&past)
 		c.mu.Unlock()
-		s.past[c.kind] = past
+		s.endedStats[c.kind] = past
 	}
-	gone := s.gone
-	s.gone = nil
+	gone := s.endWaiters
+	s.endWaiters = nil
 	s.mu.Unlock()
 	for _, ch := range gone {
 		close(ch)
@@ -253,7 +253,7 @@ func (s *System) wait(ctx context.Context, cond func() bool) error {
 		}
 		n := len(s.cells)
 		ch := make(chan struct{})
-		s.gone = append(s.gone, ch)
+		s.endWaiters = append(s.endWaiters, ch)
 		s.mu.Unlock()
 		select {
 		case <-ch:
