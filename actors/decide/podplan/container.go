@@ -110,7 +110,7 @@ func (p *planner) stopOlder(c *v1.Container) (any bool) {
 
 func (p *planner) keep(c *v1.Container, kind podspec.Kind, n *observed.Container) progress {
 	p.inspect(n)
-	if kind != podspec.Ephemeral && p.outlived(n) {
+	if kind != podspec.Ephemeral && p.fromOldEpoch(n) {
 		p.reset(n)
 		return running
 	}
@@ -259,7 +259,8 @@ func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, tur
 	switch {
 	case failed:
 		return resting
-	case !turn || held || ref == "" || p.sandbox == nil || p.unsure || p.narrow || p.in.Volumes.State != volumeplan.Up,
+	case !turn || held || ref == "" || p.sandbox == nil || p.epochUnknown || p.cgroupTooSmall,
+		p.in.Volumes.State != volumeplan.Up,
 		len(p.sandbox.IPs) == 0 && NeedsPodIP(c) && !p.in.Pod.Spec.HostNetwork,
 		p.in.Objects != nil && !p.in.Objects.EnvKnown(p.in.Pod, c),
 		p.in.UsesClaims && !p.in.Claims.Has():

@@ -29,7 +29,8 @@ func (p *planner) mainFinished() (why string) {
 		case n == nil && p.overUnrecorded(c, podspec.Main):
 		case n == nil || n.State == observed.ContainerCreated:
 			_, making := p.busy(Lane{Kind: LaneContainer, Name: c.Name})
-			all = all && !making && lost && podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyNever && !p.owed(c.Name)
+			all = all && !making && lost && podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyNever &&
+				!p.restartPending(c.Name)
 		case n.State == observed.ContainerExited:
 			switch {
 			case p.inspect(n):
@@ -45,7 +46,7 @@ func (p *planner) mainFinished() (why string) {
 			all = false
 		}
 	}
-	p.undecided = all && unread
+	p.exitUnknown = all && unread
 	switch {
 	case !all || unread:
 		return ""
@@ -60,7 +61,7 @@ func (p *planner) mainFinished() (why string) {
 // is stopped first, as one that could not be started. A rule on its exit code may restart it.
 func (p *planner) leaves(c *v1.Container, n *observed.Container) bool {
 	if podspec.RestartPolicy(c, p.in.Pod) != v1.RestartPolicyNever || len(c.RestartPolicyRules) > 0 ||
-		p.outlived(n) || p.in.Earlier(n) || p.in.Hooks[n.ID].PostStart == HookFailed {
+		p.fromOldEpoch(n) || p.in.Earlier(n) || p.in.Hooks[n.ID].PostStart == HookFailed {
 		return false
 	}
 	_, noted := p.in.RestartNote(n)

@@ -54,13 +54,13 @@ type planner struct {
 	// epoch is the last exit that asks to restart all containers of the pod. What was created before
 	// it counts as never run.
 	epoch time.Time
-	// unsure is true while there may be a later epoch that isn't known yet.
-	unsure bool
-	// undecided is true while it isn't known how containers ended, and so whether the pod has
+	// epochUnknown is true while there may be a later epoch that isn't known yet.
+	epochUnknown bool
+	// exitUnknown is true while it isn't known how containers ended, and so whether the pod has
 	// finished.
-	undecided bool
-	// narrow is true while the pod's cgroup has less room than a pending container needs.
-	narrow bool
+	exitUnknown bool
+	// cgroupTooSmall is true while the pod's cgroup has less room than a pending container needs.
+	cgroupTooSmall bool
 	// holds are what containers wait for that come later in the spec.
 	holds holds
 	// leaving are the IDs of the containers that are being taken down.

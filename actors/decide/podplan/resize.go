@@ -44,7 +44,7 @@ func (p *planner) driveResize() {
 	p.resizeStep(podresize.Next(in))
 	// A new container waits until the pod's cgroup has room for it. If the cgroup can't be read, the
 	// container is made: the kernel enforces the limits.
-	p.narrow = in.Own && p.in.Seen != nil && differs(p.in.Seen.Pod, podresize.Most(p.in.Seen.Pod, r.Pod))
+	p.cgroupTooSmall = in.Own && p.in.Seen != nil && differs(p.in.Seen.Pod, podresize.Most(p.in.Seen.Pod, r.Pod))
 	if f, failed := p.in.Failures[Lane{Kind: LaneResize}]; failed && p.out.Resizing.InProgress &&
 		p.out.Resizing.Problem == "" {
 		p.out.Resizing.Problem = f.Message

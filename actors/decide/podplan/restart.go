@@ -30,7 +30,7 @@ func (p *planner) findEpoch() {
 		}
 		if !c.Detailed {
 			newest := i == 0 || cs[i-1].Name != c.Name
-			p.unsure = p.unsure || newest && !p.inspect(c)
+			p.epochUnknown = p.epochUnknown || newest && !p.inspect(c)
 			continue
 		}
 		if podspec.MatchingRule(spec, c.ExitCode) == v1.ContainerRestartRuleActionRestartAllContainers {
@@ -43,18 +43,18 @@ func (p *planner) findEpoch() {
 	p.out.Epoch = p.epoch
 	for i := range cs {
 		// The pod starts over only when nothing of the earlier epoch lives.
-		if !p.lives(&cs[i]) || !p.outlived(&cs[i]) {
+		if !p.lives(&cs[i]) || !p.fromOldEpoch(&cs[i]) {
 			continue
 		}
 		if _, kind := p.specOf(cs[i].Name); kind != podspec.Ephemeral {
-			p.unsure = true
+			p.epochUnknown = true
 		}
 	}
 }
 
-// outlived says whether c, in the sandbox in use, is of an earlier epoch. It must stop because of
+// fromOldEpoch says whether c, in the sandbox in use, is of an earlier epoch. It must stop because of
 // another container's exit.
-func (p *planner) outlived(c *observed.Container) bool {
+func (p *planner) fromOldEpoch(c *observed.Container) bool {
 	return p.sandbox != nil && c.SandboxID == p.sandbox.ID && c.CreatedAt.Before(p.epoch)
 }
 

@@ -55,9 +55,9 @@ func (in *Input) Earlier(c *observed.Container) bool {
 	return true // its sandbox is gone
 }
 
-// owed says whether the restart that a container was stopped for is still due: no container of that
+// restartPending says whether the restart that a container was stopped for is still due: no container of that
 // name was started since.
-func (p *planner) owed(name string) bool {
+func (p *planner) restartPending(name string) bool {
 	cs := p.in.View.Of(name)
 	for i := range cs {
 		c := &cs[i]

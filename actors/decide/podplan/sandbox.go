@@ -50,7 +50,7 @@ func (p *planner) fits(s *observed.Sandbox) bool {
 // then a new one is made.
 func (p *planner) driveSandbox() {
 	p.stopForeign()
-	if p.sandbox == nil && p.undecided {
+	if p.sandbox == nil && p.exitUnknown {
 		return // a finished pod needs none
 	}
 	old := p.stopOldSandboxes()

@@ -80,7 +80,7 @@ func (p *planner) driveVolumes() {
 // driveCgroup makes the pod's cgroup before its first sandbox, and before a new sandbox replaces
 // one that this agent found running.
 func (p *planner) driveCgroup() {
-	c, needed := p.in.Cgroup, p.sandbox == nil && !p.undecided
+	c, needed := p.in.Cgroup, p.sandbox == nil && !p.exitUnknown
 	if c.Own && (c.State == podcgroup.Down || c.State == podcgroup.Known && needed) {
 		p.do(EnsureCgroup{Make: needed})
 	}
@@ -89,7 +89,7 @@ func (p *planner) driveCgroup() {
 // driveClaims has the pod's claims prepared before its first sandbox. A pod that this agent found running only needs to
 // know its devices, for the next container, unless it gets a new sandbox.
 func (p *planner) driveClaims() {
-	needed := p.sandbox == nil && !p.undecided
+	needed := p.sandbox == nil && !p.exitUnknown
 	if p.in.UsesClaims && (p.in.Claims.Is(claims.Unasked) || p.in.Claims.Is(claims.Known) && needed) {
 		p.do(PrepareClaims{Make: needed})
 	}
