@@ -96,7 +96,7 @@ func (c *computer) containers() {
 	c.out.ContainerStatuses = mains.list()
 	c.out.EphemeralContainerStatuses = ephemerals.list()
 	if c.life() == podlife.Terminated {
-		c.closeBooks()
+		c.fillUnknownTerminations()
 	}
 }
 

@@ -298,9 +298,9 @@ func waitingState(old *v1.ContainerStatus, reason, message string) v1.ContainerS
 	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason, Message: message}}
 }
 
-// closeBooks completes the status of a pod when nothing of it is left. A container that waited in a crash loop has
-// ended as it did last. One without a known termination gets the reason ContainerStatusUnknown.
-func (c *computer) closeBooks() {
+// fillUnknownTerminations completes the status of a pod when nothing of it is left. A container that waited in a crash
+// loop has ended as it did last. One without a known termination gets the reason ContainerStatusUnknown.
+func (c *computer) fillUnknownTerminations() {
 	if c.initialized() {
 		c.out.ContainerStatuses = closed(c.out.ContainerStatuses, len(c.out.ContainerStatuses))
 	}

@@ -39,7 +39,7 @@ func (c *computer) resources(
 	}
 	actual := *n.Resources
 	if known && want.CPUQuota == 0 && actual.CPUQuota == 0 {
-		actual.CPUQuota, actual.CPUPeriod = milliQuota(&ct.Resources), 1000 // it has CPUs of its own instead of a quota
+		actual.CPUQuota, actual.CPUPeriod = milliQuota(&ct.Resources), 1000 // it has exclusive CPUs instead of a quota
 	}
 	has := shownResources(&actual, &ct.Resources)
 	if c.in.Plan.Given[n.ID] != want && !equalLists(has, &ct.Resources) { // else the runtime agreed to it, and rounds
