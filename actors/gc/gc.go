@@ -208,10 +208,10 @@ const (
 	// early is the period of sweeps until one was made that knows all pods: after a crash of the node there
 	// may be much to remove.
 	early = 10 * time.Second
-	// orphansAtOnce is of how many orphans pods is told at once, and orphansEvery how often: thousands would
-	// overflow its mailbox. It is longer than rest, so that removals begin in between.
-	orphansAtOnce = 512
-	orphansEvery  = time.Second
+	// orphanBatch is how many orphans one message reports to pods, and orphansEvery how often one is sent: thousands
+	// at once would overflow its mailbox. It is longer than rest, so that removals begin in between.
+	orphanBatch  = 512
+	orphansEvery = time.Second
 )
 
 // collection is one pod that is being removed.

@@ -24,12 +24,12 @@ func (r *rig) told() (n, most int) {
 // collected for another reason meanwhile are left out.
 func TestOrphansInParts(t *testing.T) {
 	r := newRig(t)
-	for n := range 2*orphansAtOnce + 1 {
+	for n := range 2*orphanBatch + 1 {
 		r.dirs = append(r.dirs, types.UID(fmt.Sprintf("old-%d", n)))
 	}
 	last := r.dirs[len(r.dirs)-1]
 	r.Advance(early + orphansEvery/2)
-	for _, want := range []int{orphansAtOnce, 2 * orphansAtOnce, 2 * orphansAtOnce} {
+	for _, want := range []int{orphanBatch, 2 * orphanBatch, 2 * orphanBatch} {
 		if n, most := r.told(); n != want || most != 1 {
 			t.Fatalf("pods was told of %d, of one %d times; want %d, each once", n, most, want)
 		}

@@ -2,11 +2,11 @@ package gc
 
 import "github.com/troupe-dev/troupe/actors/kernel"
 
-// reclaims are the wishes for room.
+// reclaims are the pending Reclaim requests.
 //
 //	asked ──sweep──► under way ──all removals ended──► answered
 //
-// A wish that comes while one is under way waits for the next sweep, which then begins at once.
+// A request that comes while one is under way waits for the next sweep, which then begins at once.
 type reclaims struct {
 	asked, underWay []func(error)
 	// pending are the removals of the sweep.
@@ -21,10 +21,10 @@ func (g *gc) reclaim(ctx *kernel.Context[Message], m Reclaim) {
 	}
 }
 
-// wanted says whether the next sweep is for wishes.
+// wanted says whether the next sweep is for requests.
 func (r *reclaims) wanted() bool { return len(r.asked) > 0 && len(r.underWay) == 0 }
 
-// begin is called when a sweep for wishes begins to remove. A sweep may overtake another: then its wishes are
+// begin is called when a sweep for requests begins to remove. A sweep may overtake another: then its requests are
 // answered by it as well.
 func (r *reclaims) begin() {
 	r.underWay, r.asked, r.err = append(r.underWay, r.asked...), nil, nil

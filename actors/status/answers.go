@@ -58,7 +58,7 @@ func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Tim
 			r.troubled = 0
 		}
 		if s.away > 0 {
-			ctx.Log().Info().Int("pods", len(s.waiting)+len(s.doubtful)).Msg("the apiserver accepts pod status updates again")
+			ctx.Log().Info().Int("pods", len(s.waiting)+len(s.failedLast)).Msg("the apiserver accepts pod status updates again")
 		}
 		s.away, s.heard = 0, ctx.Now()
 		return false

@@ -78,16 +78,16 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 type status struct {
 	deps *Deps
 	of   map[types.UID]*record
-	// relearning: until then, messages about a pod may be older than its last write, because this
+	// resyncUntil: until then, messages about a pod may be older than its last write, because this
 	// actor restarted or missed messages.
-	relearning time.Time
-	// careful: until then, writes of an earlier agent or incarnation may still arrive. So each
+	resyncUntil time.Time
+	// optimisticUntil: until then, writes of an earlier agent or incarnation may still arrive. So each
 	// write must be based on the newest version or fail.
-	careful time.Time
+	optimisticUntil time.Time
 	// calls are those under way. waiting are pods with something to write and no free call, first
-	// come first served; doubtful are those of them whose last call failed (record.doubtful).
-	calls             map[kernel.EffectID]begun
-	waiting, doubtful []types.UID
+	// come first served; failedLast are those of them whose last call failed.
+	calls               map[kernel.EffectID]begun
+	waiting, failedLast []types.UID
 	// away counts the calls since the apiserver last answered, at heard. retrying: the timer for
 	// the next call runs. doubt: it answers, but only with unspecific errors.
 	away     int
@@ -97,10 +97,10 @@ type status struct {
 	missed   kernel.Missed[Message]
 }
 
-// begun is a call under way: since when, and whether it is of a doubtful pod.
+// begun is a call under way: since when, and whether the last call of its pod failed.
 type begun struct {
-	at       time.Time
-	doubtful bool
+	at         time.Time
+	failedLast bool
 }
 
 // record is one pod. There are thousands: keep it small.
@@ -130,8 +130,8 @@ type record struct {
 	answered, unanswered bool
 }
 
-// doubtful: its last call failed, so the next one may take as long as a call can.
-func (r *record) doubtful() bool { return r.unanswered || r.failures > 0 }
+// failedLast: its last call failed, so the next one may take as long as a call can.
+func (r *record) failedLast() bool { return r.unanswered || r.failures > 0 }
 
 // settled: the desired status was written twice, and nothing else was written since. Once is not
 // enough: an earlier write whose answer was lost may have worked, and the next patch was computed
@@ -140,9 +140,9 @@ func (r *record) settled() bool { return r.written != nil && r.written == r.want
 
 // Start implements kernel.Behavior.
 func (s *status) Start(ctx *kernel.Context[Message]) {
-	s.careful = ctx.Now().Add(carefulFor)
+	s.optimisticUntil = ctx.Now().Add(optimisticFor)
 	if ctx.Incarnation() > 1 {
-		s.relearn(ctx)
+		s.resync(ctx)
 		s.deps.Restarted()
 	}
 }
@@ -150,19 +150,19 @@ func (s *status) Start(ctx *kernel.Context[Message]) {
 // Overflowed implements kernel.OverflowHandler: any message may be lost, so all are sent again,
 // once there is room for them.
 func (s *status) Overflowed(ctx *kernel.Context[Message]) {
-	s.of, s.waiting, s.doubtful = map[types.UID]*record{}, nil, nil
-	s.relearn(ctx)
+	s.of, s.waiting, s.failedLast = map[types.UID]*record{}, nil, nil
+	s.resync(ctx)
 	s.missed.Ask(ctx, missed{})
 }
 
 const (
-	// relearnFor is the longest time until everything was sent again.
-	relearnFor = time.Minute
-	// carefulFor is longer than an apiserver works on a write.
-	carefulFor = time.Minute
+	// resyncFor is the longest time until everything was sent again.
+	resyncFor = time.Minute
+	// optimisticFor is longer than an apiserver works on a write.
+	optimisticFor = time.Minute
 )
 
-func (s *status) relearn(ctx *kernel.Context[Message]) { s.relearning = ctx.Now().Add(relearnFor) }
+func (s *status) resync(ctx *kernel.Context[Message]) { s.resyncUntil = ctx.Now().Add(resyncFor) }
 
 // Receive implements kernel.Behavior.
 func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
@@ -248,7 +248,7 @@ func (s *status) unwritten(ctx *kernel.Context[Message]) (n int) {
 func (s *status) get(ctx *kernel.Context[Message], uid types.UID) *record {
 	r := s.of[uid]
 	if r == nil {
-		r = &record{unread: ctx.Now().Before(s.relearning)}
+		r = &record{unread: ctx.Now().Before(s.resyncUntil)}
 		s.of[uid] = r
 	}
 	return r
@@ -301,8 +301,8 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	}
 	if !s.room(r) {
 		r.queued = true
-		if r.doubtful() {
-			s.doubtful = append(s.doubtful, uid)
+		if r.failedLast() {
+			s.failedLast = append(s.failedLast, uid)
 		} else {
 			s.waiting = append(s.waiting, uid)
 		}
@@ -329,21 +329,21 @@ func (s *status) room(r *record) bool {
 	if s.away > 0 && (!s.doubt || r.troubled != 0) {
 		return len(s.calls) == 0 && !s.retrying
 	}
-	if len(s.calls) >= s.deps.Calls || !r.doubtful() {
+	if len(s.calls) >= s.deps.Calls || !r.failedLast() {
 		return len(s.calls) < s.deps.Calls
 	}
-	doubtful := 0
+	failedLast := 0
 	for _, c := range s.calls { // order-free: a count
-		if c.doubtful {
-			doubtful++
+		if c.failedLast {
+			failedLast++
 		}
 	}
-	return doubtful < max(s.deps.Calls/doubtfulShare, 1)
+	return failedLast < max(s.deps.Calls/failedShare, 1)
 }
 
-// doubtfulShare: of all calls, this fraction may be of pods whose last call failed. The status of other
+// failedShare: of all calls, this fraction may be of pods whose last call failed. The status of other
 // pods does not wait for an admission webhook that does not answer for these.
-const doubtfulShare = 4
+const failedShare = 4
 
 // next continues waiting pods while there is room.
 //
@@ -358,7 +358,7 @@ func (s *status) next(ctx *kernel.Context[Message]) {
 		}
 	}
 	s.nextOf(ctx, &s.waiting)
-	s.nextOf(ctx, &s.doubtful)
+	s.nextOf(ctx, &s.failedLast)
 }
 
 func (s *status) nextOf(ctx *kernel.Context[Message], queue *[]types.UID) {
@@ -391,7 +391,7 @@ func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, st
 		to := *o
 		to.Status = step.Status
 		r.lastWrite = ctx.Now().UnixNano()
-		p := port.APIPatch{Key: key, From: o, To: &to, Status: true, Newest: ctx.Now().Before(s.careful)}
+		p := port.APIPatch{Key: key, From: o, To: &to, Status: true, Newest: ctx.Now().Before(s.optimisticUntil)}
 		run = func(c context.Context, done func(port.APIObject, error)) { s.deps.API.Patch(c, p, done) }
 	case statuswrite.Delete:
 		d := port.APIDelete{Key: key, UID: o.UID, Grace: new(int64)}
@@ -415,7 +415,7 @@ func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, st
 		}
 		return a
 	})
-	s.calls[r.call] = begun{ctx.Now(), r.doubtful()}
+	s.calls[r.call] = begun{ctx.Now(), r.failedLast()}
 }
 
 var verbs = map[statuswrite.Verb]string{statuswrite.Read: "GetPod", statuswrite.Write: "PatchPodStatus",
