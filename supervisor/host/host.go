@@ -30,7 +30,7 @@ type Config struct {
 	Counting diskuse.Effort
 	Measured func(source string, took time.Duration)
 	Room     func(bytes, old int64) error
-	Warn     func(what string)
+	Warn     func(event string, fields ...any)
 }
 
 // Validate says what is wrong with c.

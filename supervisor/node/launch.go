@@ -267,7 +267,7 @@ func (l *launch) reachAPI(ctx context.Context) (err error) {
 func (l *launch) openHost(ctx context.Context) (err error) {
 	l.host, err = host.New(host.Config{
 		Root: l.root.Path(), LogRoot: l.config.PodLogsDir(), ClusterDomain: l.config.Kubelet().ClusterDomain,
-		Measured: l.counters.VolumeMeasured, Room: filesFit, Warn: func(what string) { l.options.Log.Warn().Msg(what) },
+		Measured: l.counters.VolumeMeasured, Room: filesFit, Warn: l.warnEvent,
 	})
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -334,8 +333,8 @@ func (h *Volumes) releaseDisk(ctx context.Context, n *noted) error {
 		return err
 	}
 	if len(done.Left) > 0 {
-		h.warn(fmt.Sprintf("%s: the pod has ended, but these devices stay, with their sessions, because something "+
-			"else uses them: %s", n, strings.Join(done.Left, ", ")))
+		h.warn("disk of an ended pod stays attached, because something else uses its devices",
+			"disk", n.String(), "devices", done.Left)
 	}
 	note := filepath.Join(dir, iscsiNote)
 	for _, path := range []string{durable.Temporary(note), note, dir} {

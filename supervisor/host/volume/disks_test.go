@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -291,7 +292,7 @@ func TestFCVolume(t *testing.T) {
 // alone, and of that not the other disks; with what is mounted it is written again.
 func TestDamagedNotes(t *testing.T) {
 	l := newDiskLab(t)
-	l.warn = func(what string) { t.Errorf("warned: %s", what) }
+	l.warn = func(event string, fields ...any) { t.Errorf("warned: %s %v", event, fields) }
 	hosttest.Write(t, filepath.Join(l.root, "kubelet/pods/stray"), "")
 	hosttest.Write(t, filepath.Join(l.root, "kubelet/pods/u1/plugins/kubernetes.io~iscsi/stray"), "")
 	l.mustMount(podOf("u1"), iscsiVolume())
@@ -361,7 +362,7 @@ func TestISCSISessionOfOthers(t *testing.T) {
 func TestISCSIDiskInUse(t *testing.T) {
 	l := newDiskLab(t)
 	var warned []string
-	l.warn = func(what string) { warned = append(warned, what) }
+	l.warn = func(event string, fields ...any) { warned = append(warned, fmt.Sprint(event, fields)) }
 	elsewhere := filepath.Join(l.root, "elsewhere")
 	l.mustMount(podOf("u1"), iscsiVolume())
 	check.Fatal(t, os.Mkdir(elsewhere, 0o755))

@@ -26,8 +26,8 @@ func (h *Volumes) GiveToGroup(
 		Op: opBind, Path: path, Mounted: true, Group: &group, OnMismatch: onMismatch, walked: walked,
 	})
 	if err == nil && a.Refused > 0 {
-		h.warn(fmt.Sprintf("%d files of the volume at %s could not be given to the group of the pod (fsGroup %d), which "+
-			"starts all the same; the first: %s", a.Refused, path, group, a.Why))
+		h.warn("fsGroup not applied to some files of a volume; the pod starts anyway",
+			"path", path, "fsGroup", group, "files", a.Refused, "firstError", a.Why)
 	}
 	return err
 }

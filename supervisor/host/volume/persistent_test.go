@@ -239,9 +239,6 @@ func TestGroupOfSharedVolume(t *testing.T) {
 // TestFileKeepsGroup: a file that can't be given to a group does not keep the pod from starting, and the log says so.
 func TestFileKeepsGroup(t *testing.T) {
 	hosttest.NeedRoot(t)
-	l := newLab(t)
-	var warned []string
-	l.warn = func(what string) { warned = append(warned, what) }
 	disk := t.TempDir()
 	for _, name := range []string{"a", "fixed/b", "c"} {
 		hosttest.Write(t, filepath.Join(disk, name), "")

@@ -57,9 +57,9 @@ type Config struct {
 	// Room says why so many bytes of files don't fit into the memory of the agent, whose cgroup they count for; nil: they
 	// always do. One after the other is asked, and written before the next.
 	Room func(bytes, old int64) error
-	// Warn is told of a disk of an ended pod that stays attached, and why, once for each pod, and of files that could not
-	// be given to the group of their pod. Nil: nobody is.
-	Warn func(what string)
+	// Warn logs a disk of an ended pod that stays attached, and why, once for each pod, and files whose group could not be
+	// changed to that of their pod. fields are names and values in turn. Nil: neither is logged.
+	Warn func(event string, fields ...any)
 }
 
 // Volumes implements port.Host on this machine.
@@ -96,8 +96,8 @@ type Volumes struct {
 	processes func(*v1.Pod) []int
 	// measured is told how a volume was measured, and how long that took.
 	measured func(source string, took time.Duration)
-	// warn is told of a disk that stays attached.
-	warn   func(what string)
+	// warn is Config.Warn.
+	warn   func(event string, fields ...any)
 	apiece apiece
 	// mounts tells what is mounted, of table.
 	mounts func() ([]mounts.Mount, error)
@@ -116,7 +116,7 @@ func New(c *Config) (*Volumes, error) {
 		h.measured = func(string, time.Duration) {}
 	}
 	if h.warn == nil {
-		h.warn = func(string) {}
+		h.warn = func(string, ...any) {}
 	}
 	counting := c.Counting
 	if counting.Slice == 0 {

@@ -122,7 +122,7 @@ func (p *Plugins) RunPlugin(
 			return data, nil
 		case complaint != "":
 			p.config.Log.Warn().Str("plugin", of.Name).Str("stderr", redact(complaint, request)).
-				Msg("what a credential provider plugin that failed wrote to stderr")
+				Msg("stderr of a failed credential provider plugin")
 		}
 		switch {
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):

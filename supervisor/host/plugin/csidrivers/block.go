@@ -172,7 +172,7 @@ func (d *Drivers) publishBlock(ctx context.Context, n *node, r *decide.Publish) 
 	d.published(r.Driver, r.Target)
 	if err := d.releaseDevice(b, string(r.Pod)); err != nil { // tried again when it is unpublished
 		d.Log.Warn().Str("volume", r.String()).Str("error", err.Error()).
-			Msg("what a kubelet has put on a device can't be taken away")
+			Msg("cannot remove the kubelet's loop device of a CSI block volume")
 	}
 	return b.publishPath, nil
 }

@@ -114,7 +114,7 @@ func (d *Drivers) Found(found port.CSIDriver) {
 		conn, err := registry.Dial(found.Endpoint, grpc.WithConnectParams(reconnect))
 		if err != nil {
 			d.Log.Warn().Str("driver", found.Name).Str("socket", registry.Bounded(found.Endpoint)).
-				Str("error", registry.Bounded(err.Error())).Msg("the CSI driver can't be connected to")
+				Str("error", registry.Bounded(err.Error())).Msg("cannot connect to the CSI driver")
 		} else {
 			d.instances = append(d.instances, &instance{CSIDriver: found, conn: conn})
 		}

@@ -370,7 +370,7 @@ func (d *Drivers) scanPods(ctx context.Context, s *scan) error {
 			// A pod can't end while there are notes, so those that say nothing go with the last of what they may be of.
 			if err != nil && d.removeMount(d.pods, dir, podMount) == nil {
 				d.Log.Warn().Str("file", filepath.Join(d.pods.Path, dir, notesName)).Str("error", err.Error()).
-					Msg("notes of a CSI volume can't be read, and nothing is mounted: they were removed")
+					Msg("removed unreadable notes of a CSI volume: nothing is mounted there")
 				continue
 			}
 			if err != nil {

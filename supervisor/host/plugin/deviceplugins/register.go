@@ -94,7 +94,7 @@ func (r registrar) Register(ctx context.Context, q *api.RegisterRequest) (*api.E
 	if err := r.register(ctx, q); err != nil {
 		r.plugins.log.Warn().Str("resource", registry.Bounded(q.GetResourceName())).
 			Str("endpoint", registry.Bounded(q.GetEndpoint())).Str("error", registry.Bounded(err.Error())).
-			Msg("a device plugin can't register")
+			Msg("device plugin registration rejected")
 		return nil, status.Error(codes.Unknown, registry.Bounded(err.Error()))
 	}
 	return &api.Empty{}, nil

@@ -38,7 +38,7 @@ func (d *Drivers) connect(found port.DRADriver) {
 	conn, err := registry.Dial(found.Endpoint, grpc.WithConnectParams(reconnect))
 	if err != nil {
 		d.log.Warn().Str("driver", found.Name).Str("socket", registry.Bounded(found.Endpoint)).
-			Str("error", registry.Bounded(err.Error())).Msg("the DRA driver can't be connected to")
+			Str("error", registry.Bounded(err.Error())).Msg("cannot connect to the DRA driver")
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -48,7 +48,7 @@ func (d *Drivers) connect(found port.DRADriver) {
 		defer conn.Close() //nolint:errcheck // nothing is left to lose
 		again.Run(ctx, func() { d.keep(ctx, i) }, func(reason string) {
 			d.log.Error().Str("driver", found.Name).Str("error", reason).
-				Msg("the connection to a DRA driver was not watched for a while: the agent made a mistake")
+				Msg("panic while the connection to a DRA driver was watched; watching it again")
 		})
 	})
 }

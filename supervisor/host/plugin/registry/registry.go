@@ -113,8 +113,8 @@ func (f *Registry) Run(ctx context.Context, ended <-chan error) error {
 		err := f.scan(ctx)
 		if err != nil && !failed {
 			f.Log.Warn().Str("directory", f.Directory).Str("error", err.Error()).Dur("retry", rescan).
-				Msg("cannot read or watch the plugin registry; it is read again and again, and plugins that register by " +
-					"themselves are served")
+				Msg("cannot read or watch the plugin registry directory; it is read periodically; device plugins that " +
+					"call Register are served")
 		}
 		failed = err != nil
 		select {
@@ -206,7 +206,7 @@ func socketAt(path string, e fs.DirEntry) (os.FileInfo, error) {
 func (f *Registry) skip(path string, err error, unread map[string]bool) {
 	if !f.unread[path] && !unread[path] {
 		f.Log.Warn().Str("path", path).Str("error", err.Error()).Dur("retry", rescan).
-			Msg("cannot read this part of the plugin registry; plugins that registered there stay registered meanwhile")
+			Msg("cannot read a part of the plugin registry directory; plugins that registered there stay registered meanwhile")
 	}
 	unread[path] = true
 }
@@ -225,7 +225,7 @@ func (f *Registry) skipped(path string) bool {
 func (f *Registry) panicked(path string) func(string) {
 	return func(reason string) {
 		f.Log.Error().Str("socket", path).Str("error", reason).
-			Msg("a plugin in the registry was not handled: the agent made a mistake; restart the plugin to try again")
+			Msg("panic while a plugin was registered: restart the plugin to try again")
 	}
 }
 
@@ -250,16 +250,16 @@ func (f *Registry) lost(path string, s *found) <-chan struct{} {
 		defer close(said)
 		<-s.ended
 		if d := s.driver; d != nil {
-			f.Log.Info().Str("socket", path).Str("driver", d.Name).Msg("the DRA driver has unregistered")
+			f.Log.Info().Str("socket", path).Str("driver", d.Name).Msg("DRA driver unregistered: its socket was removed")
 			f.DRA(port.DRADriver{Name: d.Name, Endpoint: d.Endpoint, Service: d.Service, Gone: true})
 		}
 		if d := s.csi; d != nil {
-			f.Log.Info().Str("socket", path).Str("driver", d.Name).Msg("the CSI driver has unregistered")
+			f.Log.Info().Str("socket", path).Str("driver", d.Name).Msg("CSI driver unregistered: its socket was removed")
 			f.CSI(port.CSIDriver{Name: d.Name, Endpoint: d.Endpoint, Gone: true})
 		}
 		if s.plugin != nil {
 			f.Log.Info().Str("socket", path).Str("resource", string(s.plugin.Resource)).
-				Msg("the plugin has unregistered")
+				Msg("device plugin unregistered: its socket was removed")
 			gone := *s.plugin
 			gone.Gone = true
 			f.Devices(gone)
@@ -286,7 +286,7 @@ func (f *Registry) meet(ctx context.Context, path string, s *found) {
 			ask = f.noticeAgain
 		}
 		f.Log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).Dur("retry", wait).
-			Msg("a plugin in the registry can't be registered; retrying")
+			Msg("cannot register a plugin; retrying")
 		select {
 		case <-ctx.Done():
 			return
@@ -337,7 +337,7 @@ func (f *Registry) register(
 	case why != nil:
 		answer.Error = why.Error()
 		f.Log.Warn().Str("socket", path).Str("type", Bounded(info.GetType())).Str("name", Bounded(info.GetName())).
-			Str("error", why.Error()).Msg("a plugin of the registry is refused")
+			Str("error", why.Error()).Msg("plugin registration rejected")
 	case got.driver != nil:
 		f.DRA(*got.driver)
 	case got.csi != nil:
@@ -350,7 +350,7 @@ func (f *Registry) register(
 			return got, err
 		}
 		f.Log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).
-			Msg("the plugin did not take the notice that it is refused")
+			Msg("cannot notify a plugin that its registration was rejected")
 	}
 	return got, retry
 }
