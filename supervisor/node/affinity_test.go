@@ -56,7 +56,7 @@ func lookAroundPinned(t *testing.T, online int) {
 	if n := runtime.NumCPU(); n != 1 {
 		t.Fatalf("may run on %d CPUs, want 1", n)
 	}
-	m := must.Value(lookAround(configOf(t, "failSwapOn: false"), "n"))(t)
+	m := must.Value(detectMachine(configOf(t, "failSwapOn: false"), "n"))(t)
 	if q := m.capacity[v1.ResourceCPU]; m.cpus != online || q.String() != strconv.Itoa(online) || m.possible < online {
 		t.Errorf("%d CPUs, %s in the Node object, %d possible; want %d", m.cpus, q.String(), m.possible, online)
 	}

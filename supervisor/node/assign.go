@@ -19,7 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/topology"
 )
 
-// assignCPUs prepares that containers get devices, and CPUs of their own with cpuManagerPolicy static. An agent with
+// assignCPUs prepares that containers get devices, and exclusive CPUs with cpuManagerPolicy static. An agent with
 // a state of CPUs that it can't continue with does not start, as a kubelet: containers run on CPUs that it knows
 // nothing of.
 func (l *launch) assignCPUs(context.Context) error {
@@ -32,7 +32,7 @@ func (l *launch) assignCPUs(context.Context) error {
 	}
 	if !l.config.StaticCPUs() {
 		if s, err := cpustate.Parse(data); err == nil && len(s.Own) > 0 {
-			return l.unusable(fmt.Errorf("cpuManagerPolicy is %s, and containers of %d pods have CPUs of their own in it",
+			return l.unusable(fmt.Errorf("cpuManagerPolicy is %s, and containers of %d pods have exclusive CPUs in it",
 				cpus.None, len(s.Own)))
 		}
 	}
@@ -89,7 +89,7 @@ func (l *launch) replace(name string, data []byte, other func(old []byte) bool) 
 	}
 	if err != nil {
 		l.options.Log.Warn().Str("error", err.Error()).Str("file", name).
-			Msg("cannot write which policy this agent has: programs that read it there see another one, or none")
+			Msg("cannot write the policy of this agent to its state file: programs that read it see an old policy, or none")
 	}
 }
 

@@ -261,7 +261,7 @@ func adopted(c config.Config, is *rest.Config, now time.Time, log zerolog.Logger
 // rotateCertificates renews the certificate that the node shows its apiserver, if it
 // is one that the node keeps (rotateCertificates). The client reads it again by
 // itself.
-func (d *running) rotateCertificates(
+func (d *nodeDaemon) rotateCertificates(
 	c config.Config, is *rest.Config, client *kube.Client,
 ) (func(context.Context) error, error) {
 	none := func(ctx context.Context) error { <-ctx.Done(); return nil }

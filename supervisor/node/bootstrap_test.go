@@ -282,7 +282,7 @@ func TestWhoseCertificateIsRenewed(t *testing.T) {
 	client := must.Value(dial(c, &rest.Config{Host: is.Host}, zerolog.Nop(), nil))(t)
 	defer client.Close()
 	numbers := must.Value(metrics.New(metrics.Config{Node: "n1", Version: "v1.36.0", Began: time.Now()}))(t)
-	d := &running{name: "n1", log: zerolog.New(&log), counters: numbers}
+	d := &nodeDaemon{name: "n1", log: zerolog.New(&log), counters: numbers}
 	if _, err := d.rotateCertificates(c, is, client); err != nil || !strings.Contains(log.String(), "rotateCertificates has no effect") {
 		t.Errorf("%v: %s", err, log.String())
 	}

@@ -66,8 +66,8 @@ type launch struct {
 	client    *kube.Client
 
 	counters *metrics.Metrics
-	late     *lateEvents
-	runtime  *runtimeBelow
+	late     *deferredRecorder
+	runtime  *containerRuntime
 	root     *rootdir.Dir
 	// plugins is the directory of device plugins.
 	plugins string
@@ -75,7 +75,7 @@ type launch struct {
 	states, deviceStates *checkpoints.Store
 	host                 *host.Host
 	events               *eventlog.Log
-	daemon               *running
+	daemon               *nodeDaemon
 	ports                node.Ports
 	// serve runs the servers. If it does not come to that, release closes their sockets and ports.
 	serve []func(context.Context) error
@@ -127,7 +127,7 @@ func (l *launch) up(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		// The step that was under way may have been given up, and says so as its error.
-		l.options.Log.Info().AnErr("error", err).Msg("the agent was told to end before it had started")
+		l.options.Log.Info().AnErr("error", err).Msg("the agent was stopped before its start was complete")
 		return false, nil
 	}
 	return true, nil
@@ -155,14 +155,14 @@ func (l *launch) end() {
 		l.close()
 		close(closed)
 	}, func(reason string) {
-		l.options.Log.Error().Str("panic", reason).Msg("the agent made a mistake as it ended")
+		l.options.Log.Error().Str("panic", reason).Msg("panic while the agent stopped")
 		close(closed)
 	})
 	select {
 	case <-closed:
 	case <-time.After(closePatience):
 		l.options.Log.Warn().Dur("after", closePatience).
-			Msg("agent stop timed out: what its start has opened does not close; ending all the same")
+			Msg("agent stop timed out: servers, clients or files do not close; exiting without waiting for them")
 	}
 }
 
@@ -215,7 +215,7 @@ func (l *launch) trace(ctx context.Context) (err error) {
 }
 
 func (l *launch) reachRuntime(ctx context.Context) (err error) {
-	l.late = &lateEvents{node: l.name}
+	l.late = &deferredRecorder{node: l.name}
 	l.runtime, err = connect(ctx, l.options, &l.machine, l.name, l.late, l.counters.Runtime, l.traces)
 	if err == nil {
 		l.closers = append(l.closers, l.runtime.close)
@@ -231,9 +231,9 @@ func (l *launch) claimRoot(context.Context) (err error) {
 	// A checkpoint that can't be read keeps no pod from running that runs already.
 	l.plugins = pluginDir(l.config.Options(), config.DefaultDevicePlugins, l.options.Log)
 	if l.machine.devices, err = checkpoints.Devices(l.plugins); err != nil {
-		l.options.Log.Error().Str("error", err.Error()).Msg("cannot read the kubelet's device checkpoint: " +
-			"nobody knows which resources are those of device plugins, so no extended resource is advertised until its " +
-			"plugin registers or the status of the Node is patched again; the file is replaced when a device plugin registers")
+		l.options.Log.Error().Str("directory", l.plugins).Str("error", err.Error()).
+			Msg("cannot read the device plugin checkpoint: " +
+				"extended resources are not advertised until their device plugins register or the status of the Node is patched")
 	}
 	return nil
 }
@@ -286,8 +286,8 @@ func (l *launch) openHost(ctx context.Context) (err error) {
 
 func (l *launch) releaseLeft(ctx context.Context) {
 	if err := l.host.ReleaseLeft(ctx); err != nil && ctx.Err() == nil {
-		l.options.Log.Warn().Str("error", err.Error()).Msg("a device or a disk that no pod has stays: unmount and detach " +
-			"it, or restart the agent when nothing uses it")
+		l.options.Log.Warn().Str("error", err.Error()).Msg("cannot release a device or disk of a removed pod: unmount and " +
+			"detach it, or restart the agent when nothing uses it")
 	}
 }
 
@@ -297,7 +297,7 @@ func (l *launch) labelPlugins() {
 	for _, err := range policy.Machine().LabelPlugins(
 		filepath.Join(root, "plugins"), filepath.Join(root, "plugins_registry"), l.plugins) {
 		l.options.Log.Warn().Str("error", err.Error()).
-			Msg("cannot set the SELinux label of a directory: plugins without privileges may not work")
+			Msg("cannot set the SELinux label of a plugin directory: unprivileged plugins may not work")
 	}
 }
 
@@ -305,13 +305,13 @@ func (l *launch) labelPlugins() {
 func (l *launch) useProjectQuotas() {
 	log := l.options.Log
 	err := l.host.UseProjectQuotas(projectquota.Linux{}, projectquota.Etc, func(err error) {
-		log.Warn().Str("error", err.Error()).Msg("an emptyDir has no project quota of its own, so it is measured by a walk")
+		log.Warn().Str("error", err.Error()).Msg("emptyDir without project quota: its usage is measured by walking its files")
 	})
 	if err != nil {
 		log.Warn().Str("rootDir", l.root.Path()).Str("error", err.Error()).
-			Msg("feature gate LocalStorageCapacityIsolationFSQuotaMonitoring has no effect, and emptyDirs are measured by a " +
-				"walk: the file system of the root directory needs project quotas: an ext4 with the features quota and " +
-				"project, or an XFS mounted with prjquota")
+			Msg("feature gate LocalStorageCapacityIsolationFSQuotaMonitoring has no effect, and emptyDirs are measured by " +
+				"walking their files: the file system of the root directory needs project quotas: an ext4 with the features " +
+				"quota and project, or an XFS mounted with prjquota")
 	}
 }
 
@@ -321,7 +321,7 @@ func (l *launch) listen(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &running{
+	d := &nodeDaemon{
 		started: time.Now(), log: l.options.Log, name: l.name, counters: l.counters, traces: l.traces, recorder: recorded,
 		watchdog: l.watchdog, fatal: make(chan *kernel.CrashReport, 1), contended: l.contended,
 	}
@@ -330,7 +330,7 @@ func (l *launch) listen(context.Context) error {
 	if l.serve, err = d.listen(l.options, l.root.Path(), l.events); err != nil {
 		return err
 	}
-	others, err := d.listenForOthers(serving{
+	others, err := d.listenHTTP(serving{
 		options: l.options, machine: &l.machine, runtime: l.runtime.Runtime, client: l.client,
 		rootDir: l.root.Path(), host: l.host,
 	})
@@ -338,7 +338,7 @@ func (l *launch) listen(context.Context) error {
 		return err
 	}
 	l.serve = append(l.serve, others...)
-	monitors, err := d.listenForMonitors(podresources.Config{
+	monitors, err := d.listenPodResources(podresources.Config{
 		Socket: podresources.SocketIn(l.root.Path()), Devices: l.givenDevices, Inventory: l.machine.inventory.of,
 		CPUs: l.ownCPUs, Allocatable: l.allocatableCPUs(), Claims: l.preparedClaims,
 		Memory: l.ownMemory, AllocatableMemory: l.machine.inMemory.Allocatable(),

@@ -64,7 +64,7 @@ func (l *liveness) check(ctx context.Context) error {
 }
 
 // askActors asks neither the runtime nor podview: a restart of the agent does not help a node whose runtime is down.
-func (d *running) askActors(answered func()) {
+func (d *nodeDaemon) askActors(answered func()) {
 	d.agent.Query(func(node.Health) {
 		if ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods"); ok {
 			ref.Tell(pods.Query{Reply: func(pods.Inventory) { answered() }})

@@ -45,7 +45,7 @@ type machine struct {
 	keys port.PodKeys
 	// devices are those of device plugins that a kubelet left here.
 	devices *devicestate.State
-	// assign is how containers get CPUs of their own, nil if they don't.
+	// assign is how containers get exclusive CPUs, nil if they don't.
 	assign *assign.Rules
 	// inMemory is how containers get memory of their own, nil if they don't.
 	inMemory *memory.Rules
@@ -65,7 +65,7 @@ type machine struct {
 	port int32
 }
 
-func lookAround(c config.Config, name string) (machine, error) {
+func detectMachine(c config.Config, name string) (machine, error) {
 	m := machine{}
 	online, err := topology.Online("/")
 	if err != nil {
@@ -241,14 +241,14 @@ func (m machine) memoryWarnings(c config.Config) (out []string) {
 	if c.Kubelet().MemorySwap.SwapBehavior != limitedSwap {
 		return out
 	}
-	const nobody = "memorySwap.swapBehavior: LimitedSwap has no effect, containers cannot swap: "
+	const noSwap = "memorySwap.swapBehavior: LimitedSwap has no effect, containers cannot swap: "
 	switch {
 	case !m.cgroups.v2:
-		out = append(out, nobody+"this host uses cgroup v1: boot it with v2")
+		out = append(out, noSwap+"this host uses cgroup v1: boot it with v2")
 	case !m.cgroups.swap:
-		out = append(out, nobody+"this kernel does not account for swap: boot it with swapaccount=1")
+		out = append(out, noSwap+"this kernel does not account for swap: boot it with swapaccount=1")
 	case m.swap == 0:
-		out = append(out, nobody+"this host has no swap: run swapon")
+		out = append(out, noSwap+"this host has no swap: run swapon")
 	}
 	return out
 }

@@ -30,7 +30,7 @@ func counters(m *machine, name string) (*metrics.Metrics, error) {
 const scrapePatience = 5 * time.Second
 
 // metricRoutes are the routes with metrics.
-func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
+func (d *nodeDaemon) metricRoutes(s serving) ([]serve.Route, error) {
 	u := &usageSource{
 		node: d.name, find: func(ctx context.Context) ([]*v1.Pod, error) { return d.find(ctx, "", "") },
 		rootDir: s.rootDir, logs: s.options.Config.PodLogsDir(), meter: resourceuse.New(), host: s.host,
@@ -50,7 +50,7 @@ func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 		return nil, err
 	}
 	return append(routes, d.counters.Routes(metrics.Asked{
-		System: func() metrics.System { return insides{d.system, d.agent.Runner} },
+		System: func() metrics.System { return kernelMetrics{d.system, d.agent.Runner} },
 		Pods: func(ctx context.Context) (podview.View, error) {
 			ctx, cancel := context.WithTimeout(ctx, scrapePatience)
 			defer cancel()
@@ -61,16 +61,16 @@ func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 	})...), nil
 }
 
-// insides are the kernel's own metrics.
-type insides struct {
+// kernelMetrics are the kernel's own metrics.
+type kernelMetrics struct {
 	*kernel.System
 	*kernel.Runner
 }
 
-var _ metrics.System = insides{}
+var _ metrics.System = kernelMetrics{}
 
 // tallies asks the probes actor.
-func (d *running) tallies(ctx context.Context) ([]probes.Tally, error) {
+func (d *nodeDaemon) tallies(ctx context.Context) ([]probes.Tally, error) {
 	ref, ok := kernel.Lookup[probes.Message](d.system, d.name+"/probes")
 	if !ok {
 		return nil, errors.New("the probes actor does not exist: see `troupe tree`")

@@ -69,8 +69,8 @@ const (
 // socketPathLimit is sun_path without its end (unix(7)).
 const socketPathLimit = 107
 
-// running is a node that was started.
-type running struct {
+// nodeDaemon is a node that was started.
+type nodeDaemon struct {
 	log    zerolog.Logger
 	name   string
 	system *kernel.System
@@ -93,7 +93,9 @@ type running struct {
 	watchdog *watchdog
 }
 
-func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow, static config.StaticPods) error {
+func (d *nodeDaemon) start(
+	o Options, m machine, ports node.Ports, rt *containerRuntime, static config.StaticPods,
+) error {
 	c := o.Config
 	var err error
 	d.system, err = kernel.NewSystem(kernel.Config{
@@ -140,7 +142,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 
 // listen opens the servers' socket and port before anything is started, so that one in use is
 // detected before the first change. It returns the servers.
-func (d *running) listen(o Options, rootDir string, events *eventlog.Log) ([]func(context.Context) error, error) {
+func (d *nodeDaemon) listen(o Options, rootDir string, events *eventlog.Log) ([]func(context.Context) error, error) {
 	server, err := admin.Listen(admin.Config{
 		Socket: admin.SocketIn(rootDir), Tree: d.tree,
 		Pods:     func(ctx context.Context) (podview.View, error) { return d.shown(ctx, events) },
@@ -175,7 +177,7 @@ func release(serve []func(context.Context) error) (err error) {
 }
 
 // serve answers others until ctx ends, run-once is through, or the actors gave up.
-func (d *running) serve(ctx context.Context, o Options, serve []func(context.Context) error) error {
+func (d *nodeDaemon) serve(ctx context.Context, o Options, serve []func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(rescue.With(ctx, d.panicked))
 	defer cancel()
 	servers := len(serve)
@@ -216,14 +218,14 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	left, cancelLeft := context.WithTimeout(context.Background(), leftPatience)
 	defer cancelLeft()
 	if e := d.agent.Runner.Ended(left); e != nil {
-		d.log.Debug().Str("error", e.Error()).Msg("calls still run when the agent ends")
+		d.log.Debug().Str("error", e.Error()).Msg("calls are still running when the agent exits")
 	}
 	return err
 }
 
 // await waits for servers that were told to end, for a while: a stream that hangs must not keep the agent from ending.
 // A kubelet waits for none.
-func (d *running) await(ended <-chan error, servers int) (err error) {
+func (d *nodeDaemon) await(ended <-chan error, servers int) (err error) {
 	late := time.NewTimer(serverPatience)
 	defer late.Stop()
 	for ; servers > 0; servers-- {
@@ -232,7 +234,7 @@ func (d *running) await(ended <-chan error, servers int) (err error) {
 			err = errors.Join(err, e)
 		case <-late.C:
 			d.log.Warn().Int("servers", servers).Dur("after", serverPatience).
-				Msg("agent stop timed out: servers have not ended, for example because a stream hangs; ending all the same")
+				Msg("agent stop timed out: servers have not ended, for example because a stream hangs; exiting without waiting")
 			return err
 		}
 	}
@@ -240,13 +242,13 @@ func (d *running) await(ended <-chan error, servers int) (err error) {
 }
 
 // panicked tells of a panic on a goroutine that no effect waits for.
-func (d *running) panicked(reason string, stack []byte) {
-	d.log.Error().Str("panic", reason).Str("stack", string(stack)).Msg("the agent made a mistake beside the actors")
+func (d *nodeDaemon) panicked(reason string, stack []byte) {
+	d.log.Error().Str("panic", reason).Str("stack", string(stack)).Msg("panic outside the actors")
 }
 
 // drain waits for running starts. If the agent's connection closed, the runtime would abort them:
 // containerd then leaves a sandbox whose process nothing ends.
-func (d *running) drain() {
+func (d *nodeDaemon) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
 	if err := d.agent.Runner.Drain(ctx, pod.StartPool, pod.LargePool); err != nil {
@@ -255,7 +257,7 @@ func (d *running) drain() {
 }
 
 // tree calls no actor, so it shows an actor that hangs.
-func (d *running) tree() admin.Tree {
+func (d *nodeDaemon) tree() admin.Tree {
 	return admin.Tree{
 		Node: d.name, At: time.Now(), Actors: d.system.Snapshot(d.name), Pools: d.agent.Runner.Pools(),
 		DeadLetters: d.system.DeadLetters(), Dropped: d.system.Dropped(), Crashes: d.system.Crashes(),
@@ -263,7 +265,7 @@ func (d *running) tree() admin.Tree {
 	}
 }
 
-func (d *running) pods(ctx context.Context) (podview.View, error) {
+func (d *nodeDaemon) pods(ctx context.Context) (podview.View, error) {
 	got := make(chan podview.View, 1)
 	d.agent.Look(podview.Query{Reply: func(v podview.View) { got <- v }})
 	select {
@@ -276,7 +278,7 @@ func (d *running) pods(ctx context.Context) (podview.View, error) {
 }
 
 // runtimeTrouble is nil while the runtime answers, or if the node actor does not.
-func (d *running) runtimeTrouble(ctx context.Context) *podview.Runtime {
+func (d *nodeDaemon) runtimeTrouble(ctx context.Context) *podview.Runtime {
 	got := make(chan node.Health, 1)
 	d.agent.Query(func(h node.Health) { got <- h })
 	select {
@@ -290,7 +292,7 @@ func (d *running) runtimeTrouble(ctx context.Context) *podview.Runtime {
 }
 
 // untilDone waits until every pod has ended (runOnce).
-func (d *running) untilDone(ctx context.Context) error {
+func (d *nodeDaemon) untilDone(ctx context.Context) error {
 	t := time.NewTicker(200 * time.Millisecond)
 	defer t.Stop()
 	for {

@@ -28,7 +28,7 @@ func TestProjectQuotasWithoutFileSystem(t *testing.T) {
 		t.Cleanup(func() { must.Error(t, os.RemoveAll(dir)) })
 		var log strings.Builder
 		c := clustered(t, gate+"\npodLogsDir: "+dir+"/logs", "--root-dir", dir)
-		l := &launch{options: Options{Config: c, Log: zerolog.New(&log)}, config: c, runtime: &runtimeBelow{}}
+		l := &launch{options: Options{Config: c, Log: zerolog.New(&log)}, config: c, runtime: &containerRuntime{}}
 		l.counters = must.Value(counters(&l.machine, "n1"))(t)
 		l.root = must.Value(rootdir.Claim(dir))(t)
 		l.closing(l.root.Close)

@@ -51,7 +51,7 @@ func (l *launch) refusals() (why []error) {
 		l.name, err = c.NodeName(hostname)
 		add(err)
 	}
-	l.machine, err = lookAround(c, l.name)
+	l.machine, err = detectMachine(c, l.name)
 	add(err)
 	if err == nil {
 		why = append(why, l.machine.refusals(c)...)

@@ -266,7 +266,7 @@ func TestAskedAgain(t *testing.T) {
 		if !known {
 			patience = time.Millisecond
 		}
-		r := &runtimeBelow{Runtime: &slow{left: left}}
+		r := &containerRuntime{Runtime: &slow{left: left}}
 		r.ask(t.Context(), patience, zerolog.Nop())
 		if r.unknown == known || r.strictGroups != known {
 			t.Errorf("answers after %d: unknown %v, strict groups %v", left, r.unknown, r.strictGroups)

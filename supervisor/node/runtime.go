@@ -28,8 +28,8 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
 
-// runtimeBelow is the node's container runtime, with its state at the start.
-type runtimeBelow struct {
+// containerRuntime is the node's container runtime, with its state at the start.
+type containerRuntime struct {
 	port.Runtime
 	version port.RuntimeVersion
 	// strictGroups: it can keep an image's groups from a container. unknown: it has not said yet whether it can.
@@ -44,19 +44,19 @@ type runtimeBelow struct {
 
 // connect reaches the runtime, or makes a simulated one.
 func connect(
-	ctx context.Context, o Options, m *machine, name string, late *lateEvents, observe func(cri.Call),
+	ctx context.Context, o Options, m *machine, name string, late *deferredRecorder, observe func(cri.Call),
 	traces *tracing.Tracing,
-) (*runtimeBelow, error) {
+) (*containerRuntime, error) {
 	c := o.Config
 	if c.Options().Runtime == config.RuntimeSim {
 		rt, err := simcri.New(simcri.Config{
 			Clock: kernel.WallClock{},
 			Rand:  func(string) *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) },
 		})
-		return &runtimeBelow{Runtime: rt, version: port.RuntimeVersion{Name: "simcri", Version: "simulated"},
+		return &containerRuntime{Runtime: rt, version: port.RuntimeVersion{Name: "simcri", Version: "simulated"},
 			strictGroups: true, close: func() {}}, err
 	}
-	below := &runtimeBelow{node: m.translation(c)}
+	below := &containerRuntime{node: m.translation(c)}
 	err := below.node.Validate()
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ const (
 
 // ask finds out what the runtime can do. containerd answers Version before it is ready to answer Status. So that is
 // asked for again, first here and later by actors: a kubelet starts without it, and the node is not Ready meanwhile.
-func (r *runtimeBelow) ask(ctx context.Context, patience time.Duration, log zerolog.Logger) {
+func (r *containerRuntime) ask(ctx context.Context, patience time.Duration, log zerolog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
@@ -139,7 +139,7 @@ func (r *runtimeBelow) ask(ctx context.Context, patience time.Duration, log zero
 		case <-time.After(askEvery):
 		case <-ctx.Done():
 			log.Warn().Str("error", err.Error()).
-				Msg("the container runtime says its version, and not its status; starting without, and asking again")
+				Msg("the container runtime answers Version but not Status; starting without its status, and retrying")
 			r.unknown = true
 			return
 		}
@@ -155,7 +155,7 @@ func userRange(ctx context.Context, c config.Config, m *machine) (userns.Range, 
 }
 
 // giveHost lets pods have users of their own (hostUsers: false), and labels on their files below root.
-func (r *runtimeBelow) giveHost(h *host.Host, root string, onSELinux bool) {
+func (r *containerRuntime) giveHost(h *host.Host, root string, onSELinux bool) {
 	if r.node != nil {
 		if onSELinux {
 			r.node.FileLabels = policy.FilesBelow(root, h.Mounts).Labels
@@ -165,7 +165,7 @@ func (r *runtimeBelow) giveHost(h *host.Host, root string, onSELinux bool) {
 }
 
 // resolvConfTrouble is what pods will not get of the node's resolver file.
-func (r *runtimeBelow) resolvConfTrouble(c config.Config) string {
+func (r *containerRuntime) resolvConfTrouble(c config.Config) string {
 	if r.node == nil || c.ResolvConf() == "" {
 		return ""
 	}
@@ -210,15 +210,15 @@ func readResolver(path string) ([]byte, error) {
 	return data, err
 }
 
-// lateEvents records what the runtime's client has to say, once there is where to.
-type lateEvents struct {
+// deferredRecorder records what the runtime's client has to say, once there is where to.
+type deferredRecorder struct {
 	node     string
 	recorder atomic.Pointer[port.Recorder]
 }
 
-func (l *lateEvents) to(r port.Recorder) { l.recorder.Store(&r) }
+func (l *deferredRecorder) to(r port.Recorder) { l.recorder.Store(&r) }
 
-func (l *lateEvents) notice(pod *v1.Pod, n translate.Notice) {
+func (l *deferredRecorder) notice(pod *v1.Pod, n translate.Notice) {
 	r := l.recorder.Load()
 	if r == nil {
 		return // no pod is started before
@@ -231,7 +231,7 @@ func (l *lateEvents) notice(pod *v1.Pod, n translate.Notice) {
 }
 
 // ofNode records a warning of the node, unless nothing is started yet.
-func (l *lateEvents) ofNode(reason, message string) {
+func (l *deferredRecorder) ofNode(reason, message string) {
 	if r := l.recorder.Load(); r != nil {
 		(*r).Record(port.Event{Node: l.node, Warning: true, Reason: reason, Message: message, At: time.Now()})
 	}

@@ -62,9 +62,9 @@ func (s *serving) shown() *kubelet.KubeletConfiguration {
 	return k
 }
 
-// listenForOthers opens the port for the apiserver and kubectl, and the read-only one, if they
+// listenHTTP opens the port for the apiserver and kubectl, and the read-only one, if they
 // are enabled. It returns their servers, and sets the port in the Node object.
-func (d *running) listenForOthers(s serving) ([]func(context.Context) error, error) {
+func (d *nodeDaemon) listenHTTP(s serving) ([]func(context.Context) error, error) {
 	c := s.options.Config
 	into, end, err := d.openStreams(s)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *secure) serve(ctx context.Context) error {
 	return err
 }
 
-func (d *running) listenSecurely(s serving, address string, routes []serve.Route) (*secure, error) {
+func (d *nodeDaemon) listenSecurely(s serving, address string, routes []serve.Route) (*secure, error) {
 	k, access := s.options.Config.Kubelet(), accessOf(s.options.Config)
 	if s.client != nil {
 		access.Reviewer = s.client
@@ -180,7 +180,7 @@ func signedServer(c config.Config) bool { return c.Kubelet().ServerTLSBootstrap 
 
 // certificate is what the server shows: what the configuration names, what the
 // cluster signs, or one of its own making.
-func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration) (serve.Certificate, error) {
+func (d *nodeDaemon) certificate(s serving, k *kubelet.KubeletConfiguration) (serve.Certificate, error) {
 	dir := certDir(s.options.Config)
 	switch {
 	case k.ServerTLSBootstrap && s.client != nil:
@@ -218,7 +218,7 @@ func untilSigned(k *kubelet.KubeletConfiguration) (serve.Certificate, error) {
 }
 
 // nodeAddresses are those that the node has in the apiserver, whoever has set them: clients reach it by these.
-func (d *running) nodeAddresses() []v1.NodeAddress {
+func (d *nodeDaemon) nodeAddresses() []v1.NodeAddress {
 	if now := d.addresses.Load(); now != nil {
 		return *now
 	}
@@ -226,7 +226,7 @@ func (d *running) nodeAddresses() []v1.NodeAddress {
 }
 
 // routes are all that there is.
-func (d *running) routes(s serving) []serve.Route {
+func (d *nodeDaemon) routes(s serving) []serve.Route {
 	k := s.options.Config.Kubelet()
 	routes := append([]serve.Route{serve.PodsRoute(d.find)},
 		serve.HealthzRoutes(healthz.Handler(d.checks(), d.counters.Healthcheck))...)
@@ -270,7 +270,7 @@ func (d *running) routes(s serving) []serve.Route {
 }
 
 // systemLogs are the files that the system logs to, and with query its journal.
-func (d *running) systemLogs(on, query bool) []serve.Route {
+func (d *nodeDaemon) systemLogs(on, query bool) []serve.Route {
 	off := serve.Disabled(serve.Route{Path: "/logs/", Subresources: serve.Log}, systemLogsOff)
 	if !on {
 		return []serve.Route{off}
@@ -284,12 +284,12 @@ func (d *running) systemLogs(on, query bool) []serve.Route {
 }
 
 // checks are those of the port's health endpoint.
-func (d *running) checks() []healthz.Check {
+func (d *nodeDaemon) checks() []healthz.Check {
 	return []healthz.Check{{Name: "syncloop", Check: d.live.check}}
 }
 
 // find asks the podview actor; see serve.Find.
-func (d *running) find(ctx context.Context, namespace, name string) ([]*v1.Pod, error) {
+func (d *nodeDaemon) find(ctx context.Context, namespace, name string) ([]*v1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
 	got := make(chan []*v1.Pod, 1)

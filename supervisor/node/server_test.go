@@ -33,7 +33,7 @@ func routesOf(t *testing.T, lines string, flags ...string) []serve.Route {
 		t.Fatal(err)
 	}
 	system := must.Value(kernel.NewSystem(kernel.Config{Clock: kernel.WallClock{}, Log: zerolog.Nop()}))(t)
-	d := &running{name: "n1", log: zerolog.Nop(), system: system, agent: &agent.Agent{}}
+	d := &nodeDaemon{name: "n1", log: zerolog.Nop(), system: system, agent: &agent.Agent{}}
 	s := serving{options: Options{Config: clustered(t, lines, flags...)}, machine: &machine{cpus: 1}, runtime: streaming{rt}}
 	into, end := must.Values(d.openStreams(s))(t)
 	t.Cleanup(func() {
@@ -187,7 +187,7 @@ func TestServerTTL(t *testing.T) {
 		{"serverTLSBootstrap: true\nfeatureGates: {RotateKubeletServerCertificate: true}", true},
 	} {
 		system := must.Value(kernel.NewSystem(kernel.Config{Clock: kernel.WallClock{}, Log: zerolog.Nop()}))(t)
-		d := &running{name: "n1", log: zerolog.Nop(), system: system, agent: &agent.Agent{Runner: must.Value(kernel.NewRunner(system))(t)}}
+		d := &nodeDaemon{name: "n1", log: zerolog.Nop(), system: system, agent: &agent.Agent{Runner: must.Value(kernel.NewRunner(system))(t)}}
 		s := serving{options: Options{Config: clustered(t, tt.lines, "--cert-dir="+dir)}, machine: &machine{}, client: &kube.Client{}}
 		d.counters = must.Value(counters(s.machine, "n1"))(t)
 		server := must.Value(d.listenSecurely(s, "127.0.0.1:0", nil))(t).server

@@ -14,7 +14,7 @@ import (
 )
 
 // shown is what podview shows, and of each pod why it is not ready.
-func (d *running) shown(ctx context.Context, events *eventlog.Log) (podview.View, error) {
+func (d *nodeDaemon) shown(ctx context.Context, events *eventlog.Log) (podview.View, error) {
 	v, err := d.pods(ctx)
 	if err != nil {
 		return v, err

@@ -11,7 +11,7 @@ import (
 // openStreams makes the routes of streams into pods, and what ends these streams
 // with the agent: it serves like a server. The containers of a simulated runtime
 // have none.
-func (d *running) openStreams(s serving) ([]serve.Route, func(context.Context) error, error) {
+func (d *nodeDaemon) openStreams(s serving) ([]serve.Route, func(context.Context) error, error) {
 	k := s.options.Config.Kubelet()
 	rt, ok := s.runtime.(streams.Runtime)
 	if !ok || !*k.EnableDebuggingHandlers {
@@ -41,8 +41,8 @@ func (d *running) openStreams(s serving) ([]serve.Route, func(context.Context) e
 	}, nil
 }
 
-// listenForMonitors takes the podresources socket.
-func (d *running) listenForMonitors(c podresources.Config) (func(context.Context) error, error) {
+// listenPodResources takes the podresources socket.
+func (d *nodeDaemon) listenPodResources(c podresources.Config) (func(context.Context) error, error) {
 	c.Pods = d.find
 	server, err := podresources.Listen(c)
 	if err != nil {
