@@ -19,23 +19,23 @@ const reviewTimeout = 15 * time.Second
 func (s *Server) admit(
 	w http.ResponseWriter, r *http.Request, verb string, subresources []string,
 ) (user string, ok bool) {
-	g := guestIn(r.Context())
+	g := connIn(r.Context())
 	if s.config.Authenticator != nil {
 		if user, ok = s.mayPass(w, r, verb, subresources, g); !ok {
 			return user, false
 		}
 	}
 	if g != nil {
-		s.crowd.welcome(g)
+		s.limiter.markAuthenticated(g)
 	}
 	return user, true
 }
 
 func (s *Server) mayPass(
-	w http.ResponseWriter, r *http.Request, verb string, subresources []string, g *guest,
+	w http.ResponseWriter, r *http.Request, verb string, subresources []string, g *limitedConn,
 ) (user string, ok bool) {
 	refuse := func(why string, status int) (string, bool) {
-		if g != nil && !g.letIn.Load() {
+		if g != nil && !g.authenticated.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		http.Error(w, why, status)

@@ -64,12 +64,12 @@ func (b *besieged) awaitFlood(t testing.TB, n uint64) {
 	t.Helper()
 	there := 0
 	check.Until(t, "all have come", func() bool {
-		b.crowd.mu.Lock()
-		defer b.crowd.mu.Unlock()
-		there = len(b.crowd.strangers)
-		return b.crowd.came >= n
+		b.limiter.mu.Lock()
+		defer b.limiter.mu.Unlock()
+		there = len(b.limiter.unauthenticated)
+		return b.limiter.seq >= n
 	})
-	check.AtMost(t, there, usualBounds.strangers, "connections of strangers")
+	check.AtMost(t, there, usualBounds.unauthenticated, "connections of strangers")
 }
 
 // TestFloodOfHandshakes: strangers connect without end, and say nothing, or begin a handshake and stop. The server has
@@ -92,7 +92,7 @@ func TestFloodOfHandshakes(t *testing.T) {
 			}
 			b.awaitFlood(t, floodOnce)
 			// A handshake has two, and those of a connection that was closed end a little later.
-			check.AtMost(t, most, 3*usualBounds.strangers, "goroutines of strangers")
+			check.AtMost(t, most, 3*usualBounds.unauthenticated, "goroutines of strangers")
 			check.Equal(t, b.client(t, "127.0.0.1", "kubectl").status(t), "200 OK", "the answer on a new connection")
 		})
 	}

@@ -39,18 +39,18 @@ func from(ip string) *fake {
 	return &fake{from: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(ip), 1000))}
 }
 
-// TestCrowd: whatever comes and goes, nobody is kept beyond the bounds, sums are
-// those of who is there, and who is let in is only closed for others that are.
-func TestCrowd(t *testing.T) {
+// TestConnLimiter: whatever connections come and go, none is kept beyond the bounds, sums are those of the open
+// connections, and an authenticated one is only closed for others that are.
+func TestConnLimiter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := bounds{strangers: 4, known: 3, requests: 6, bytes: 100, modest: 10}
-		c := newCrowd(b, zerolog.Nop())
-		var all []*guest
-		conn := func(g *guest) *fake { return g.Conn.(*fake) }
+		b := bounds{unauthenticated: 4, authenticated: 3, requests: 6, bytes: 100, modest: 10}
+		c := newConnLimiter(b, zerolog.Nop())
+		var all []*limitedConn
+		conn := func(g *limitedConn) *fake { return g.Conn.(*fake) }
 		enter := func() {
-			all = append(all, c.enter(from(rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1"}).Draw(t, "ip"))))
+			all = append(all, c.add(from(rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1"}).Draw(t, "ip"))))
 		}
-		one := func() *guest {
+		one := func() *limitedConn {
 			if len(all) == 0 { // rapid fails a test whose first draws are all skipped
 				enter()
 			}
@@ -58,8 +58,8 @@ func TestCrowd(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"enter":  func(*rapid.T) { enter() },
-			"let in": func(*rapid.T) { c.welcome(one()) },
-			"ask":    func(*rapid.T) { c.asks(one()) },
+			"let in": func(*rapid.T) { c.markAuthenticated(one()) },
+			"ask":    func(*rapid.T) { c.beginRequest(one()) },
 			"send": func(t *rapid.T) {
 				one().Read(make([]byte, rapid.IntRange(1, 60).Draw(t, "bytes"))) //nolint:errcheck // a fake
 			},
@@ -73,18 +73,18 @@ func TestCrowd(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				requests, bytes := 0, int64(0)
-				for g := range c.strangers {
+				for g := range c.unauthenticated {
 					requests, bytes = requests+g.requests, bytes+g.over()
 				}
 				if requests != c.requests || bytes != c.bytes {
 					t.Fatalf("%d requests and %d bytes are counted, want %d and %d", c.requests, c.bytes, requests, bytes)
 				}
-				if len(c.strangers) > b.strangers || len(c.known) > b.known || requests > b.requests || bytes > b.bytes {
-					t.Fatalf("%d strangers, %d known, %d requests, %d bytes", len(c.strangers), len(c.known), requests, bytes)
+				if len(c.unauthenticated) > b.unauthenticated || len(c.authenticated) > b.authenticated || requests > b.requests || bytes > b.bytes {
+					t.Fatalf("%d unauthenticated, %d authenticated, %d requests, %d bytes", len(c.unauthenticated), len(c.authenticated), requests, bytes)
 				}
 				for _, g := range all {
-					_, stranger := c.strangers[g]
-					_, known := c.known[g]
+					_, stranger := c.unauthenticated[g]
+					_, known := c.authenticated[g]
 					if stranger && known || (stranger || known) == conn(g).closed {
 						t.Fatalf("%d: a stranger: %t, known: %t, closed: %t", g.number, stranger, known, conn(g).closed)
 					}
@@ -97,21 +97,21 @@ func TestCrowd(t *testing.T) {
 // TestFloodOfStrangers: one address that connects without end closes its own
 // connections, and not that of another.
 func TestFloodOfStrangers(t *testing.T) {
-	c := newCrowd(usualBounds, zerolog.Nop())
-	apiserver := c.enter(from("192.0.2.1"))
-	var last *guest
-	for range 10 * usualBounds.strangers {
-		last = c.enter(from("198.51.100.7"))
+	c := newConnLimiter(usualBounds, zerolog.Nop())
+	apiserver := c.add(from("192.0.2.1"))
+	var last *limitedConn
+	for range 10 * usualBounds.unauthenticated {
+		last = c.add(from("198.51.100.7"))
 	}
 	if apiserver.Conn.(*fake).closed || last.Conn.(*fake).closed {
 		t.Error("the wrong one was closed")
 	}
-	if len(c.strangers) != usualBounds.strangers {
-		t.Errorf("%d strangers", len(c.strangers))
+	if len(c.unauthenticated) != usualBounds.unauthenticated {
+		t.Errorf("%d unauthenticated connections", len(c.unauthenticated))
 	}
-	c.welcome(apiserver)
-	for i := range 10 * usualBounds.strangers {
-		c.enter(from(fmt.Sprintf("2001:db8:%x::1", i))) // from everywhere
+	c.markAuthenticated(apiserver)
+	for i := range 10 * usualBounds.unauthenticated {
+		c.add(from(fmt.Sprintf("2001:db8:%x::1", i))) // from everywhere
 	}
 	if apiserver.Conn.(*fake).closed {
 		t.Error("who was let in is closed")
@@ -121,7 +121,7 @@ func TestFloodOfStrangers(t *testing.T) {
 // TestNetConn: what half-closes a stream's connection finds the connection below.
 func TestNetConn(t *testing.T) {
 	below := from("192.0.2.1")
-	if g := newCrowd(bounds{strangers: 1}, zerolog.Nop()).enter(below); g.NetConn() != below {
+	if g := newConnLimiter(bounds{unauthenticated: 1}, zerolog.Nop()).add(below); g.NetConn() != below {
 		t.Errorf("it is %v", g.NetConn())
 	}
 }
@@ -144,7 +144,7 @@ func TestOrigin(t *testing.T) {
 // who comes then is answered.
 func TestStrangersMakeRoom(t *testing.T) {
 	attacked(t, nil, func(t *testing.T, dial func() net.Conn) {
-		all := make([]net.Conn, 2*usualBounds.strangers)
+		all := make([]net.Conn, 2*usualBounds.unauthenticated)
 		for i := range all {
 			all[i] = dial()
 			defer all[i].Close()
@@ -157,7 +157,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 				ended++
 			}
 		}
-		if want := len(all) - usualBounds.strangers; ended != want {
+		if want := len(all) - usualBounds.unauthenticated; ended != want {
 			t.Errorf("%d of %d were closed, want %d", ended, len(all), want)
 		}
 		conn := dial()
@@ -173,17 +173,17 @@ func TestStrangersMakeRoom(t *testing.T) {
 // TestRefusedAndGone: with the answer to who may not the connection ends.
 func TestRefusedAndGone(t *testing.T) {
 	nobodyKnown := authenticator.RequestFunc(nobody)
-	s := &Server{config: Config{Node: "n1", Log: zerolog.Nop(), Authenticator: nobodyKnown}, mux: http.NewServeMux(), crowd: newCrowd(usualBounds, zerolog.Nop())}
+	s := &Server{config: Config{Node: "n1", Log: zerolog.Nop(), Authenticator: nobodyKnown}, mux: http.NewServeMux(), limiter: newConnLimiter(usualBounds, zerolog.Nop())}
 	for _, known := range []bool{false, true} {
-		g := s.crowd.enter(from("192.0.2.1"))
-		g.letIn.Store(known)
+		g := s.limiter.add(from("192.0.2.1"))
+		g.authenticated.Store(known)
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, httptest.NewRequestWithContext(remember(t.Context(), g), http.MethodGet, "/", nil))
 		if w.Code != http.StatusUnauthorized || (w.Header().Get("Connection") == "close") == known {
 			t.Errorf("known: %t: %d, %v", known, w.Code, w.Header())
 		}
-		if s.crowd.requests != 0 {
-			t.Errorf("%d requests are left", s.crowd.requests)
+		if s.limiter.requests != 0 {
+			t.Errorf("%d requests are left", s.limiter.requests)
 		}
 	}
 }
@@ -217,9 +217,9 @@ func TestLetIn(t *testing.T) {
 				return answer
 			}
 			counts := func() (strangers, known int) {
-				s.crowd.mu.Lock()
-				defer s.crowd.mu.Unlock()
-				return len(s.crowd.strangers), len(s.crowd.known)
+				s.limiter.mu.Lock()
+				defer s.limiter.mu.Unlock()
+				return len(s.limiter.unauthenticated), len(s.limiter.authenticated)
 			}
 			if a := ask(""); a.StatusCode != http.StatusUnauthorized || a.Proto != version {
 				t.Errorf("answered %s by %s", a.Status, a.Proto)
@@ -243,8 +243,8 @@ func TestLetIn(t *testing.T) {
 				strangers, known := counts()
 				return strangers+known == 0
 			})
-			if s.crowd.requests != 0 || s.crowd.bytes != 0 {
-				t.Errorf("%d requests and %d bytes are left", s.crowd.requests, s.crowd.bytes)
+			if s.limiter.requests != 0 || s.limiter.bytes != 0 {
+				t.Errorf("%d requests and %d bytes are left", s.limiter.requests, s.limiter.bytes)
 			}
 		})
 	}

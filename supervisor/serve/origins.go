@@ -6,50 +6,50 @@ import (
 	"net/netip"
 )
 
-// origins are the strangers by where they come from. The first is the address that holds the most connections, of
-// several the one whose oldest came first: a flood of strangers has each of them ask for it, under the lock that each
-// request of a known client takes as well.
+// origins are the unauthenticated connections by remote address. The first is the address that holds the most
+// connections, of several the one whose oldest came first: in a flood each new connection asks for it, under the lock
+// that each request of an authenticated client takes as well.
 type origins struct {
 	of     map[netip.Prefix]*address
 	inTurn byMost
 }
 
-// address are the strangers of one origin, the oldest first.
+// address are the unauthenticated connections of one origin, the oldest first.
 type address struct {
-	guests list.List
-	at     int // its place in byMost
+	conns list.List
+	at    int // its place in byMost
 }
 
-func (a *address) oldest() *guest { return a.guests.Front().Value.(*guest) }
+func (a *address) oldest() *limitedConn { return a.conns.Front().Value.(*limitedConn) }
 
-// add adds the newest of all strangers.
-func (o *origins) add(g *guest) {
+// add adds the newest of all connections.
+func (o *origins) add(g *limitedConn) {
 	a := o.of[g.origin]
 	if a == nil {
 		a = &address{}
-		g.place = a.guests.PushBack(g)
+		g.element = a.conns.PushBack(g)
 		o.of[g.origin] = a
 		heap.Push(&o.inTurn, a)
 		return
 	}
-	g.place = a.guests.PushBack(g)
+	g.element = a.conns.PushBack(g)
 	heap.Fix(&o.inTurn, a.at)
 }
 
-// remove removes a stranger that was added.
-func (o *origins) remove(g *guest) {
+// remove removes a connection that was added.
+func (o *origins) remove(g *limitedConn) {
 	a := o.of[g.origin]
-	a.guests.Remove(g.place)
-	if a.guests.Len() == 0 {
+	a.conns.Remove(g.element)
+	if a.conns.Len() == 0 {
 		delete(o.of, g.origin)
-		heap.Remove(&o.inTurn, a.at) // it compares none with the one that goes, which has no oldest guest
+		heap.Remove(&o.inTurn, a.at) // it compares none with the one that goes, which has no oldest connection
 		return
 	}
 	heap.Fix(&o.inTurn, a.at)
 }
 
-// oldestOfMost is the oldest stranger of the address that holds the most. There must be one.
-func (o *origins) oldestOfMost() *guest { return o.inTurn[0].oldest() }
+// oldestOfMost is the oldest connection of the address that holds the most. There must be one.
+func (o *origins) oldestOfMost() *limitedConn { return o.inTurn[0].oldest() }
 
 // byMost is a heap of addresses.
 type byMost []*address
@@ -60,8 +60,8 @@ func (b byMost) Len() int { return len(b) }
 // Less implements heap.Interface.
 func (b byMost) Less(i, j int) bool {
 	x, y := b[i], b[j]
-	if x.guests.Len() != y.guests.Len() {
-		return x.guests.Len() > y.guests.Len()
+	if x.conns.Len() != y.conns.Len() {
+		return x.conns.Len() > y.conns.Len()
 	}
 	return x.oldest().number < y.oldest().number
 }

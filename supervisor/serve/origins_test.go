@@ -16,12 +16,12 @@ import (
 func TestOldestOfMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, number := origins{of: map[netip.Prefix]*address{}}, uint64(0)
-		var there []*guest
+		var there []*limitedConn
 		t.Repeat(map[string]func(*rapid.T){
 			"come": func(t *rapid.T) {
 				ip := rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1"}).Draw(t, "ip")
 				number++
-				g := &guest{origin: origin(from(ip).from), number: number}
+				g := &limitedConn{origin: origin(from(ip).from), number: number}
 				o.add(g)
 				there = append(there, g)
 			},
@@ -40,7 +40,7 @@ func TestOldestOfMost(t *testing.T) {
 				if len(o.of) != len(of) || len(o.inTurn) != len(of) {
 					t.Fatalf("%d addresses, and %d in turn, want %d", len(o.of), len(o.inTurn), len(of))
 				}
-				var want *guest
+				var want *limitedConn
 				for _, g := range there { // the oldest first
 					if want == nil || of[g.origin] > of[want.origin] {
 						want = g
@@ -62,12 +62,12 @@ func TestFloodIsLinear(t *testing.T) {
 		"from everywhere":  func(i int) string { return fmt.Sprintf("2001:db8:%x::1", i) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			linear.Held(t, usualBounds.strangers, func(n int) func() {
+			linear.Held(t, usualBounds.unauthenticated, func(n int) func() {
 				b := usualBounds
-				b.strangers = n
-				c := newCrowd(b, zerolog.Nop())
+				b.unauthenticated = n
+				c := newConnLimiter(b, zerolog.Nop())
 				for i := range n {
-					c.enter(from(ip(i)))
+					c.add(from(ip(i)))
 				}
 				var late []*fake
 				for i := range n {
@@ -75,7 +75,7 @@ func TestFloodIsLinear(t *testing.T) {
 				}
 				return func() {
 					for _, conn := range late {
-						c.enter(conn)
+						c.add(conn)
 					}
 				}
 			})

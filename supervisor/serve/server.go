@@ -86,7 +86,7 @@ type Server struct {
 	mux         *http.ServeMux
 	roots       map[string]bool // of the paths of routes
 	short, long slots
-	crowd       *crowd
+	limiter     *connLimiter
 }
 
 // Listen opens the listener.
@@ -95,7 +95,7 @@ func Listen(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: c, short: slots{most: shortSlots}, long: slots{most: longSlots}, crowd: newCrowd(usualBounds, c.Log),
+		config: c, short: slots{most: shortSlots}, long: slots{most: longSlots}, limiter: newConnLimiter(usualBounds, c.Log),
 	}
 	routes := c.Routes
 	if c.Authenticator == nil {
@@ -132,7 +132,7 @@ func Listen(c Config) (*Server, error) {
 		MaxHeaderBytes: headerLimit,
 		// A client that stops reading must not block all its streams.
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: streamLimit, WriteByteTimeout: shortTimeout},
-		ConnContext: remember, ConnState: s.crowd.state,
+		ConnContext: remember, ConnState: s.limiter.state,
 		ErrorLog: stdlog.New(quiet{c.Log}, "", 0),
 	}
 	if c.TLS != nil && len(c.TLS.NextProtos) > 0 && !slices.Contains(c.TLS.NextProtos, "h2") {
@@ -152,7 +152,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return base }
 	ended := make(chan error, 1)
 	rescue.Go(ctx, func() {
-		in := door{s.listener, s.crowd}
+		in := limitedListener{s.listener, s.limiter}
 		if s.config.TLS != nil {
 			ended <- s.http.ServeTLS(in, "", "")
 		} else {
@@ -185,8 +185,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	// Nobody needs cookies here, and a megabyte of them is one string that takes a kilobyte to send (HPACK).
 	r.Header.Del("Cookie")
-	if g := guestIn(r.Context()); g != nil {
-		defer s.crowd.asks(g)()
+	if g := connIn(r.Context()); g != nil {
+		defer s.limiter.beginRequest(g)()
 	}
 	// Until a request is authorized: a refused client might not read the answer, and so hold its
 	// stream.

@@ -187,9 +187,9 @@ func (b *besieged) strangers(t testing.TB, connections, tokens int, addresses []
 		t.Cleanup(func() { conn.Close() })
 	}
 	check.Until(t, "strangers have all connections that there are for them", func() bool {
-		b.crowd.mu.Lock()
-		defer b.crowd.mu.Unlock()
-		return len(b.crowd.strangers) == usualBounds.strangers && b.crowd.came >= uint64(connections)
+		b.limiter.mu.Lock()
+		defer b.limiter.mu.Unlock()
+		return len(b.limiter.unauthenticated) == usualBounds.unauthenticated && b.limiter.seq >= uint64(connections)
 	})
 }
 
@@ -210,7 +210,7 @@ func TestBesieged(t *testing.T) {
 	for _, c := range []*client{kubectl, metrics} {
 		check.Equal(t, c.status(t), "200 OK", "the answer to %s before", c.token)
 	}
-	b.strangers(t, 2*usualBounds.strangers, 200, from)
+	b.strangers(t, 2*usualBounds.unauthenticated, 200, from)
 	b.unknown.Store(0)
 	for range 3 {
 		for _, c := range []*client{kubectl, metrics} {

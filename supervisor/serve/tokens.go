@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// tokensAtOnce bounds concurrent reviews of unknown tokens of strangers: any client can send one, and a
+	// tokensAtOnce bounds concurrent reviews of unknown tokens of unauthenticated clients: any client can send one, and a
 	// review continues after the client has disconnected. tokensOfOrigin is what one address may have of them,
 	// and from tokensCrowded on only those have one that have none: others must not lock out a client with a token.
 	// Known clients have as many of their own.
@@ -55,7 +55,7 @@ func (s *reviewSlots) take(origin netip.Prefix) (give func(), ok bool) {
 // tokenSlots are the running reviews of tokens, by where they came from. Between the two ends of it is a cache, which
 // reviews a token once for all who send it, and does not say for whom.
 type tokenSlots struct {
-	strangers, known reviewSlots
+	unauthenticated, known reviewSlots
 
 	mu sync.Mutex
 	// senders are the requests with a token that is being looked up.
@@ -72,26 +72,26 @@ type sender struct {
 
 func newTokenSlots() *tokenSlots {
 	none := func() reviewSlots { return reviewSlots{busy: map[netip.Prefix]int{}} }
-	return &tokenSlots{strangers: none(), known: none(), senders: map[string]*sender{}}
+	return &tokenSlots{unauthenticated: none(), known: none(), senders: map[string]*sender{}}
 }
 
 // sent remembers where tokens come from while they are looked up in a cache.
 func (s *tokenSlots) sent(cache authenticator.Token) authenticator.Token {
 	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-		defer s.send(token, guestIn(ctx))()
+		defer s.send(token, connIn(ctx))()
 		return cache.AuthenticateToken(ctx, token)
 	})
 }
 
 // originOf is where a request comes from.
-func originOf(g *guest) netip.Prefix {
+func originOf(g *limitedConn) netip.Prefix {
 	if g == nil {
 		return netip.Prefix{}
 	}
 	return g.origin
 }
 
-func (s *tokenSlots) send(token string, g *guest) (over func()) {
+func (s *tokenSlots) send(token string, g *limitedConn) (over func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.senders[token]
@@ -99,7 +99,7 @@ func (s *tokenSlots) send(token string, g *guest) (over func()) {
 		of = &sender{origin: originOf(g)}
 		s.senders[token] = of
 	}
-	of.known = of.known || g != nil && g.letIn.Load()
+	of.known = of.known || g != nil && g.authenticated.Load()
 	of.n++
 	return func() {
 		s.mu.Lock()
@@ -119,7 +119,7 @@ func (s *tokenSlots) take(token string) (give func(), known, ok bool) {
 		from = *of
 	}
 	s.mu.Unlock()
-	slots := &s.strangers
+	slots := &s.unauthenticated
 	if from.known {
 		slots = &s.known
 	}

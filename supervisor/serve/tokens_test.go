@@ -34,13 +34,13 @@ func TestTokensOfStrangers(t *testing.T) {
 		known := slots.sent(tokens.New(reviewedTokens{slow{}, slots}, false, time.Minute, time.Minute))
 		number, passed, mu := 0, map[string]int{}, sync.Mutex{}
 		reviews := func() int {
-			slots.strangers.mu.Lock()
-			defer slots.strangers.mu.Unlock()
-			return slots.strangers.all
+			slots.unauthenticated.mu.Lock()
+			defer slots.unauthenticated.mu.Unlock()
+			return slots.unauthenticated.all
 		}
 		send := func(from string, times int) {
 			ctx, leave := context.WithCancel(t.Context())
-			ctx = context.WithValue(ctx, guestKey{}, &guest{origin: netip.MustParsePrefix(from + "/32")})
+			ctx = context.WithValue(ctx, connKey{}, &limitedConn{origin: netip.MustParsePrefix(from + "/32")})
 			for range times {
 				number++
 				token := fmt.Sprint("token ", number)
@@ -81,6 +81,6 @@ func TestTokensOfStrangers(t *testing.T) {
 		check.Equal(t, passed["192.0.2.0"], tokensOfOrigin, "tokens of an address")
 		check.Equal(t, passed["192.0.2.3"], 1, "tokens of the last address")
 		check.Equal(t, reviews(), 0, "reviews at the end")
-		check.Equal(t, fmt.Sprint(len(slots.strangers.busy), len(slots.senders)), "0 0", "at the end")
+		check.Equal(t, fmt.Sprint(len(slots.unauthenticated.busy), len(slots.senders)), "0 0", "at the end")
 	})
 }
