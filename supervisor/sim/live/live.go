@@ -2,15 +2,15 @@
 // they register, hold leases, run what is scheduled to them on simulated runtimes,
 // and report status, all by the actors of the node agent.
 //
-//	apiserver ──one watch for all nodes (hub)──► nodeAPI ──► agent of node 1 ──► simcri of node 1
-//	    ▲                                        nodeAPI ──► agent of node 2 ──► simcri of node 2
-//	    │                                          │  …
-//	    ├────── so many writes at a time (gate) ───┘
+//	apiserver ──one watch for all nodes (watchMux)──► nodeAPI ──► agent of node 1 ──► simcri of node 1
+//	    ▲                                             nodeAPI ──► agent of node 2 ──► simcri of node 2
+//	    │                                               │  …
+//	    ├────── so many writes at a time (writeLimit) ──┘
 //	    └────── leases of this process (member): which of the nodes it runs
 //
 // Several processes share the nodes: see member, and the package sharing for what
 // decides. A node that changes hands continues where it was: what its runtime had is
-// found out from the status of its pods (remains).
+// found out from the status of its pods (fromStatus).
 package live
 
 import (
@@ -77,14 +77,15 @@ func Run(ctx context.Context, c Config) (*Summary, error) {
 	}
 	began := time.Now()
 	p := &pool{
-		config: &c, hub: newHub(c.API), gate: &gate{free: c.Writes}, census: newCensus(), images: simcri.NewRegistry(),
+		config: &c, watches: newWatchMux(c.API), limit: &writeLimit{free: c.Writes}, stats: newPodStats(),
+		images: simcri.NewRegistry(),
 	}
 	restarts := make(chan string, c.Nodes)
 	var err error
 	p.system, err = kernel.NewSystem(kernel.Config{
 		Clock: kernel.WallClock{}, Seed: rand.Uint64(), Log: c.NodeLog, History: -1,
 		OnCrash: func(r *kernel.CrashReport) {
-			p.census.crashed()
+			p.stats.crashed()
 			agent.Crashed(p.system, r)
 		},
 		OnFatal: func(r *kernel.CrashReport) {
@@ -111,7 +112,7 @@ func Run(ctx context.Context, c Config) (*Summary, error) {
 	m.run(ctx, func() { s = m.summary(time.Since(began)) })
 	stop()
 	p.work.Wait()
-	p.hub.Close()
+	p.watches.Close()
 	end, cancel := context.WithTimeout(context.Background(), stopPatience)
 	defer cancel()
 	return s, p.system.Shutdown(end)
@@ -197,6 +198,6 @@ func (m *member) summary(wall time.Duration) *Summary {
 	}
 	s.Taken, s.Fenced = m.stats.claimed, m.stats.fenced
 	m.mu.Unlock()
-	m.pool.census.into(s)
+	m.pool.stats.into(s)
 	return s
 }

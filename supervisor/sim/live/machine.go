@@ -29,7 +29,7 @@ import (
 //	                                                        ▼      │
 //	                                                      agent stopped, runtime as it was
 //
-// Learning is to find out what another process has left behind: see remains.
+// Learning is to find out what another process has left behind: see fromStatus.
 type simNode struct {
 	pool  *pool
 	name  string
@@ -48,13 +48,13 @@ type simNode struct {
 
 // pool is what the machines of the process share.
 type pool struct {
-	config *Config
-	system *kernel.System
-	hub    *hub
-	gate   *gate
-	census *census
-	images *simcri.Registry
-	work   sync.WaitGroup // of machines that learn
+	config  *Config
+	system  *kernel.System
+	watches *watchMux
+	limit   *writeLimit
+	stats   *podStats
+	images  *simcri.Registry
+	work    sync.WaitGroup // of machines that learn
 }
 
 func newMachine(p *pool, index int) *simNode {
@@ -68,7 +68,7 @@ func newMachine(p *pool, index int) *simNode {
 			KubeletVersion: agentVersion, MachineID: m.name, SystemUUID: m.name, BootID: "1",
 		},
 	})
-	m.api = &nodeAPI{API: p.config.API, node: m.name, hub: p.hub, gate: p.gate, census: p.census,
+	m.api = &nodeAPI{API: p.config.API, node: m.name, watches: p.watches, limit: p.limit, stats: p.stats,
 		begun: map[port.APIKind]*head{}}
 	return m
 }
@@ -130,7 +130,7 @@ func (m *simNode) learnLocked(pods, object []port.APIObject) {
 	}
 	for _, o := range pods {
 		p := o.(*v1.Pod)
-		seen, found := remains(p)
+		seen, found := fromStatus(p)
 		if !found {
 			continue
 		}
@@ -148,7 +148,7 @@ func (m *simNode) spawnLocked() {
 		API: m.api, Clock: kernel.WallClock{}, Component: "kubelet", Host: m.name,
 		Queue: 256, Calls: 1, Cache: 128, Deadline: eventDeadline, Retry: 10 * time.Second,
 		Wait: events.Wait, Busy: c.Busy, Patience: eventPatience, Dropped: func(port.Event, error) {
-			m.pool.census.dropped()
+			m.pool.stats.dropped()
 		},
 	})
 	if err != nil {
@@ -226,7 +226,7 @@ func (m *simNode) stopLocked(ctx context.Context) {
 	m.agent.Runner.Close()
 	m.agent, m.events = nil, nil
 	m.pool.system.Until(m.name, stopPatience)
-	m.pool.census.left(m.name)
+	m.pool.stats.left(m.name)
 }
 
 // discard forgets the runtime: another process has the node, or had it. Nothing

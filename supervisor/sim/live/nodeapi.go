@@ -15,14 +15,14 @@ import (
 )
 
 // nodeAPI is the apiserver as one node of the process has it: its watches are the
-// hub's, its writes pass the gate, and what its pods name of other objects is made
+// watchMux's, its writes pass the writeLimit, and what its pods name of other objects is made
 // up. It implements port.API.
 type nodeAPI struct {
 	port.API
-	node   string
-	hub    *hub
-	gate   *gate
-	census *census
+	node    string
+	watches *watchMux
+	limit   *writeLimit
+	stats   *podStats
 
 	mu sync.Mutex
 	// writes is how many are under way; idle, if not nil, is closed at none.
@@ -55,7 +55,7 @@ func (a *nodeAPI) begin(ctx context.Context, sel port.Selection) *head {
 	a.mu.Lock()
 	a.begun[sel.Kind] = k
 	a.mu.Unlock()
-	a.hub.watch(ctx, a.node, sel, k.told, func(error) {})
+	a.watches.watch(ctx, a.node, sel, k.told, func(error) {})
 	return k
 }
 
@@ -115,7 +115,7 @@ func (a *nodeAPI) Watch(ctx context.Context, sel port.Selection, change func(por
 	if own.Kind == port.PodKind {
 		inner := change
 		change = func(c port.APIChange) {
-			a.census.told(a.node, c, time.Now())
+			a.stats.told(a.node, c, time.Now())
 			a.told(c)
 			inner(c)
 		}
@@ -125,13 +125,13 @@ func (a *nodeAPI) Watch(ctx context.Context, sel port.Selection, change func(por
 	delete(a.begun, sel.Kind)
 	a.mu.Unlock()
 	if k == nil {
-		a.hub.watch(ctx, a.node, sel, change, done)
+		a.watches.watch(ctx, a.node, sel, change, done)
 		return
 	}
 	go k.follow(ctx, change, done)
 }
 
-// own reports whether a selection is what the hub shares out.
+// own reports whether a selection is what the watchMux shares out.
 func (a *nodeAPI) own(sel port.Selection) (port.Selection, bool) {
 	for _, s := range [...]port.Selection{podsOf(a.node), objectOf(a.node)} {
 		if s == sel {
@@ -158,9 +158,9 @@ func (a *nodeAPI) write(ctx context.Context, verb string, k port.APIKey, begin f
 		begin(a.written)
 		return
 	}
-	a.gate.pass(ctx, func() {
+	a.limit.pass(ctx, func() {
 		begin(func() {
-			a.gate.leave()
+			a.limit.leave()
 			a.written()
 		})
 	}, func() {
@@ -195,7 +195,7 @@ func (a *nodeAPI) Update(ctx context.Context, o port.APIObject, done func(port.A
 
 func (a *nodeAPI) renewed(k port.APIKey, err error) {
 	if k.Kind == port.LeaseKind && err == nil {
-		a.census.lease(a.node, time.Now())
+		a.stats.lease(a.node, time.Now())
 	}
 }
 
@@ -204,7 +204,7 @@ func (a *nodeAPI) Patch(ctx context.Context, p port.APIPatch, done func(port.API
 	a.write(ctx, "patch", p.Key, func(over func()) {
 		a.API.Patch(ctx, p, func(got port.APIObject, err error) {
 			if err == nil {
-				lighten(got)
+				dropManagedFields(got)
 			}
 			over()
 			done(got, err)
@@ -243,7 +243,7 @@ func (a *nodeAPI) told(c port.APIChange) {
 // Get implements port.API.
 func (a *nodeAPI) Get(ctx context.Context, k port.APIKey, done func(port.APIObject, error)) {
 	a.mu.Lock()
-	o, is := madeUp(k, slices.Collect(maps.Values(a.pods)))
+	o, is := fakeObject(k, slices.Collect(maps.Values(a.pods)))
 	a.mu.Unlock()
 	if !is {
 		a.API.Get(ctx, k, done)

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// remains is what the runtime of a node has of a pod, as the pod's status in the
+// fromStatus is what the runtime of a node has of a pod, as the pod's status in the
 // API tells it: that is all that is left when the process that ran it is gone.
 //
 //	status                                        runtime
@@ -23,7 +23,7 @@ import (
 //
 // The attempt is the restart count. What was created and not started is not in any
 // status, and is lost. found is false if there is nothing.
-func remains(p *v1.Pod) (seen observed.RuntimePod, found bool) {
+func fromStatus(p *v1.Pod) (seen observed.RuntimePod, found bool) {
 	ref := observed.PodRef{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
 	seen.Ref = ref
 	for _, list := range [...][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses,

@@ -57,7 +57,7 @@ func TestRemains(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u", CreationTimestamp: at(0)}, Status: c.status}
-			got, found := remains(p)
+			got, found := fromStatus(p)
 			check.Fatal(t, check.Is(found, (c.sandbox != ""), "found"))
 			if !found {
 				return

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// gate bounds concurrent writes, in order. An apiserver that gets all writes of a thousand nodes
+// writeLimit bounds concurrent writes, in order. An apiserver that gets all writes of a thousand nodes
 // at once answers none of them in time; and the leases, which do not pass here, would wait behind
 // them.
-type gate struct {
+type writeLimit struct {
 	mu    sync.Mutex
 	free  int
 	queue []*queued
@@ -23,7 +23,7 @@ type queued struct {
 
 // pass calls begin once there is room. The caller calls leave when the write has ended. If ctx
 // ends before, pass calls refused.
-func (g *gate) pass(ctx context.Context, begin, refused func()) {
+func (g *writeLimit) pass(ctx context.Context, begin, refused func()) {
 	g.mu.Lock()
 	if g.free > 0 {
 		g.free--
@@ -46,7 +46,7 @@ func (g *gate) pass(ctx context.Context, begin, refused func()) {
 }
 
 // leave gives its room to the next.
-func (g *gate) leave() {
+func (g *writeLimit) leave() {
 	g.mu.Lock()
 	for len(g.queue) > 0 {
 		q := g.queue[0]

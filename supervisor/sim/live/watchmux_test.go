@@ -58,7 +58,7 @@ type followed struct {
 	done chan struct{}
 }
 
-func follow(h *hub, node string) *followed {
+func follow(h *watchMux, node string) *followed {
 	f := &followed{done: make(chan struct{})}
 	var ctx context.Context
 	ctx, f.stop = context.WithCancel(context.Background())
@@ -98,7 +98,7 @@ func (f *followed) end() {
 // Nodes that watch at the same time share a request, and each is told of its own.
 func TestHubShares(t *testing.T) {
 	api := newWatched()
-	h := newHub(api)
+	h := newWatchMux(api)
 	defer h.Close()
 	var all []*followed
 	for i := range 5 {
@@ -127,7 +127,7 @@ func TestHubShares(t *testing.T) {
 // One that comes alone, an actor that was restarted, has a request of its own.
 func TestHubAlone(t *testing.T) {
 	api := newWatched()
-	h := newHub(api)
+	h := newWatchMux(api)
 	defer h.Close()
 	f := follow(h, "n7")
 	defer f.end()
@@ -141,7 +141,7 @@ func TestHubAlone(t *testing.T) {
 // old ones tell nothing any more: what they told then might be newer than the list.
 func TestHubPutsTogether(t *testing.T) {
 	api := newWatched()
-	h := newHub(api)
+	h := newWatchMux(api)
 	defer h.Close()
 	var all []*followed
 	var old []*opened
@@ -170,7 +170,7 @@ func TestHubPutsTogether(t *testing.T) {
 
 func TestHubEndsWhileItWaits(t *testing.T) {
 	api := newWatched()
-	h := newHub(api)
+	h := newWatchMux(api)
 	f := follow(h, "n")
 	f.end()
 	h.gathered(port.PodKind) // as its timer will, or has
@@ -181,9 +181,9 @@ func TestHubEndsWhileItWaits(t *testing.T) {
 // The agent's first watch goes on with what was begun before it, and misses nothing.
 func TestHead(t *testing.T) {
 	api := newWatched()
-	h := newHub(api)
+	h := newWatchMux(api)
 	defer h.Close()
-	a := &nodeAPI{API: api, node: "n", hub: h, gate: &gate{free: 1}, census: newCensus(), begun: map[port.APIKind]*head{}}
+	a := &nodeAPI{API: api, node: "n", watches: h, limit: &writeLimit{free: 1}, stats: newPodStats(), begun: map[port.APIKind]*head{}}
 	k := a.begin(context.Background(), podsOf("n"))
 	o := <-api.came
 	o.change(port.APIReplaced{Objects: []port.APIObject{aPod("n", "a", "1")}})
@@ -209,7 +209,7 @@ func TestHead(t *testing.T) {
 }
 
 func TestGate(t *testing.T) {
-	g := &gate{free: 2}
+	g := &writeLimit{free: 2}
 	var order []string
 	begin := func(name string) func() { return func() { order = append(order, name) } }
 	never := func() { t.Error("it was refused") }

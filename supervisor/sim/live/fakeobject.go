@@ -19,9 +19,9 @@ import (
 // process should not be able to read the secrets of a whole cluster without need. A ConfigMap or
 // Secret has the keys that the node's pods use, a claim is bound, a token is a constant.
 
-// madeUp reports whether objects of a kind are made up, and returns the one of a key for the pods
+// fakeObject reports whether objects of a kind are made up, and returns the one of a key for the pods
 // of a node.
-func madeUp(k port.APIKey, pods []*v1.Pod) (port.APIObject, bool) {
+func fakeObject(k port.APIKey, pods []*v1.Pod) (port.APIObject, bool) {
 	meta := metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name, UID: madeUpUID(k)}
 	switch k.Kind {
 	case port.ConfigMapKind:

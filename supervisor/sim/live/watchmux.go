@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// hub makes the watches of all nodes of the process: of their pods and of their own objects. For
+// watchMux makes the watches of all nodes of the process: of their pods and of their own objects. For
 // a thousand nodes that would be two thousand open requests; here the watches that start at about
 // the same time share one request.
 //
@@ -23,7 +23,7 @@ import (
 // The first report of a watch is no older than the call, as port.API requires, because the
 // request starts after all calls that share it. When streams are merged, only the new request
 // reports from its start on, so that no object goes back in time.
-type hub struct {
+type watchMux struct {
 	api   port.API
 	ctx   context.Context
 	close context.CancelFunc
@@ -61,19 +61,19 @@ type follower struct {
 type stream struct {
 	kind port.APIKind
 	stop context.CancelFunc
-	// followers by node; guarded by the hub's mu.
+	// followers by node; guarded by the watchMux's mu.
 	followers map[string][]*follower
 }
 
-func newHub(api port.API) *hub {
-	h := &hub{api: api, gathering: map[port.APIKind][]*follower{}}
+func newWatchMux(api port.API) *watchMux {
+	h := &watchMux{api: api, gathering: map[port.APIKind][]*follower{}}
 	h.ctx, h.close = context.WithCancel(context.Background())
 	return h
 }
 
 // Close ends all streams and waits until they have ended. A watcher ends
 // its own watches before.
-func (h *hub) Close() {
+func (h *watchMux) Close() {
 	h.mu.Lock()
 	h.close()
 	h.mu.Unlock()
@@ -81,7 +81,7 @@ func (h *hub) Close() {
 }
 
 // watch is port.API's Watch for what node watches of itself.
-func (h *hub) watch(
+func (h *watchMux) watch(
 	ctx context.Context, node string, sel port.Selection, change func(port.APIChange), done func(error),
 ) {
 	f := &follower{sel: sel, node: node, change: change}
@@ -99,7 +99,7 @@ func (h *hub) watch(
 }
 
 // gathered opens the streams of those that have waited.
-func (h *hub) gathered(kind port.APIKind) {
+func (h *watchMux) gathered(kind port.APIKind) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	batch := h.gathering[kind]
@@ -133,7 +133,7 @@ func allNodes(kind port.APIKind) port.Selection {
 }
 
 // detachLocked takes the followers off a stream, which ends.
-func (h *hub) detachLocked(s *stream) (all []*follower) {
+func (h *watchMux) detachLocked(s *stream) (all []*follower) {
 	for _, name := range slices.Sorted(maps.Keys(s.followers)) {
 		for _, f := range s.followers[name] {
 			f.attach(nil)
@@ -144,13 +144,13 @@ func (h *hub) detachLocked(s *stream) (all []*follower) {
 	return all
 }
 
-func (h *hub) endLocked(s *stream) {
+func (h *watchMux) endLocked(s *stream) {
 	s.followers = nil
 	s.stop()
 	h.streams = slices.DeleteFunc(h.streams, func(o *stream) bool { return o == s })
 }
 
-func (h *hub) openLocked(sel port.Selection, batch []*follower) {
+func (h *watchMux) openLocked(sel port.Selection, batch []*follower) {
 	if h.ctx.Err() != nil {
 		return
 	}
@@ -187,7 +187,7 @@ func (f *follower) tell(s *stream, c port.APIChange) {
 }
 
 // leave ends a watch.
-func (h *hub) leave(f *follower) {
+func (h *watchMux) leave(f *follower) {
 	f.mu.Lock()
 	f.ended = true
 	s := f.stream
@@ -209,12 +209,12 @@ func (h *hub) leave(f *follower) {
 }
 
 // told hands a change to those whom it concerns.
-func (h *hub) told(s *stream, c port.APIChange) {
+func (h *watchMux) told(s *stream, c port.APIChange) {
 	switch c := c.(type) {
 	case port.APIReplaced:
 		of := map[string][]port.APIObject{}
 		for _, o := range c.Objects {
-			lighten(o)
+			dropManagedFields(o)
 			of[nodeOf(o)] = append(of[nodeOf(o)], o)
 		}
 		for node, all := range h.followers(s) { // order-free: each is told of its own
@@ -223,7 +223,7 @@ func (h *hub) told(s *stream, c port.APIChange) {
 			}
 		}
 	case port.APISet:
-		lighten(c.Object)
+		dropManagedFields(c.Object)
 		h.tell(s, nodeOf(c.Object), c)
 	case port.APIDeleted:
 		h.tell(s, nodeOf(c.Object), c)
@@ -236,7 +236,7 @@ func (h *hub) told(s *stream, c port.APIChange) {
 	}
 }
 
-func (h *hub) tell(s *stream, node string, c port.APIChange) {
+func (h *watchMux) tell(s *stream, node string, c port.APIChange) {
 	h.mu.Lock()
 	all := slices.Clone(s.followers[node])
 	h.mu.Unlock()
@@ -245,7 +245,7 @@ func (h *hub) tell(s *stream, node string, c port.APIChange) {
 	}
 }
 
-func (h *hub) followers(s *stream) map[string][]*follower {
+func (h *watchMux) followers(s *stream) map[string][]*follower {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := make(map[string][]*follower, len(s.followers))
@@ -255,9 +255,9 @@ func (h *hub) followers(s *stream) map[string][]*follower {
 	return out
 }
 
-// lighten removes fields that no node reads from an object that is not shared yet: who
+// dropManagedFields removes fields that no node reads from an object that is not shared yet: who
 // wrote which field is as much as the rest of a pod.
-func lighten(o port.APIObject) { o.SetManagedFields(nil) }
+func dropManagedFields(o port.APIObject) { o.SetManagedFields(nil) }
 
 // nodeOf is the node that an object belongs to.
 func nodeOf(o port.APIObject) string {

@@ -11,10 +11,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// census counts what the nodes of this process are told and write.
-type census struct {
+// podStats counts what the nodes of this process are told and write.
+type podStats struct {
 	mu   sync.Mutex
-	pods map[types.UID]*counted
+	pods map[types.UID]*podStat
 	// starts are how long pods took to be Ready since they were first heard of.
 	starts []time.Duration
 	// renewed is when each node's lease was, by this process; worst is the longest
@@ -27,8 +27,8 @@ type census struct {
 	lost int
 }
 
-// counted is what is known of one pod.
-type counted struct {
+// podStat is what is known of one pod.
+type podStat struct {
 	node     string
 	seen     time.Time
 	running  bool
@@ -37,19 +37,19 @@ type counted struct {
 	restarts int
 }
 
-func newCensus() *census {
-	return &census{pods: map[types.UID]*counted{}, renewed: map[string]time.Time{}}
+func newPodStats() *podStats {
+	return &podStats{pods: map[types.UID]*podStat{}, renewed: map[string]time.Time{}}
 }
 
 // dropped notes that an event could not be written, or had to make room.
-func (c *census) dropped() {
+func (c *podStats) dropped() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lost++
 }
 
 // told takes in what a node's watch of its pods tells.
-func (c *census) told(node string, change port.APIChange, now time.Time) {
+func (c *podStats) told(node string, change port.APIChange, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch change := change.(type) {
@@ -72,12 +72,12 @@ func (c *census) told(node string, change port.APIChange, now time.Time) {
 	}
 }
 
-func (c *census) pod(p *v1.Pod, now time.Time) {
+func (c *podStats) pod(p *v1.Pod, now time.Time) {
 	k := c.pods[p.UID]
 	ready := isReady(p)
 	if k == nil {
 		// One that is ready already was started by another process.
-		k = &counted{node: p.Spec.NodeName, seen: now, wasReady: ready}
+		k = &podStat{node: p.Spec.NodeName, seen: now, wasReady: ready}
 		c.pods[p.UID] = k
 	}
 	k.running, k.ready, k.restarts = p.Status.Phase == v1.PodRunning, ready, 0
@@ -100,7 +100,7 @@ func isReady(p *v1.Pod) bool {
 }
 
 // lease notes that a node's lease was renewed.
-func (c *census) lease(node string, now time.Time) {
+func (c *podStats) lease(node string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if before, ok := c.renewed[node]; ok {
@@ -114,7 +114,7 @@ func (c *census) lease(node string, now time.Time) {
 }
 
 // left forgets a node that another process runs from now on.
-func (c *census) left(node string) {
+func (c *podStats) left(node string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.renewed, node)
@@ -125,14 +125,14 @@ func (c *census) left(node string) {
 	}
 }
 
-func (c *census) crashed() {
+func (c *podStats) crashed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.crashes++
 }
 
 // into writes what was counted into a summary.
-func (c *census) into(s *Summary) {
+func (c *podStats) into(s *Summary) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.pods { // order-free: sums

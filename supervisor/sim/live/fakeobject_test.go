@@ -29,7 +29,7 @@ func TestMadeUp(t *testing.T) {
 	elsewhere := aPod("n", "q", "1")
 	elsewhere.Namespace, elsewhere.Spec = "other", p.Spec
 	get := func(kind port.APIKind, name string) port.APIObject {
-		o, is := madeUp(port.APIKey{Kind: kind, Namespace: "default", Name: name}, []*v1.Pod{p, elsewhere})
+		o, is := fakeObject(port.APIKey{Kind: kind, Namespace: "default", Name: name}, []*v1.Pod{p, elsewhere})
 		if !is || o.GetName() != name {
 			t.Fatalf("%v %s is %v", kind, name, o)
 		}
@@ -48,7 +48,7 @@ func TestMadeUp(t *testing.T) {
 	if pv := get(port.PersistentVolumeKind, claim.Spec.VolumeName).(*v1.PersistentVolume); pv.Spec.ClaimRef.UID != claim.UID {
 		t.Errorf("the volume is of claim %v, want %s", pv.Spec.ClaimRef, claim.UID)
 	}
-	if _, is := madeUp(port.APIKey{Kind: port.NodeKind, Name: "n"}, nil); is {
+	if _, is := fakeObject(port.APIKey{Kind: port.NodeKind, Name: "n"}, nil); is {
 		t.Error("a node is made up")
 	}
 	now, life := time.Now(), int64(600)
