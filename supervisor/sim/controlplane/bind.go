@@ -51,7 +51,7 @@ func (cp *ControlPlane) schedule(p *v1.Pod) bool {
 }
 
 // bind binds a pod to a node, on which it may be counted already, and reports whether that worked.
-func (cp *ControlPlane) bind(p *v1.Pod, n *place, d demand, wants *needs) bool {
+func (cp *ControlPlane) bind(p *v1.Pod, n *candidate, d demand, wants *needs) bool {
 	if cp.api.Bind(p.Namespace, p.Name, n.node.Name) != nil {
 		cp.release(p)
 		return false
@@ -68,7 +68,7 @@ func (cp *ControlPlane) bind(p *v1.Pod, n *place, d demand, wants *needs) bool {
 }
 
 // pick finds a node for a pod. In one round, nodes only become fuller.
-func (cp *ControlPlane) pick(p *v1.Pod, d demand, wants *needs) (*place, string) {
+func (cp *ControlPlane) pick(p *v1.Pod, d demand, wants *needs) (*candidate, string) {
 	if wants != nil { // no other pod is like it
 		if wants.waits != "" {
 			return nil, unschedulable(cp.nodes.Len(), map[string]int{wants.waits: 0})

@@ -65,8 +65,8 @@ type ControlPlane struct {
 	config Config
 	api    *simapi.Server
 
-	nodes   places
-	byName  map[string]*place
+	nodes   candidates
+	byName  map[string]*candidate
 	placed  map[types.UID]placement
 	pending []*v1.Pod // to be scheduled, in order of creation
 	// stuck are those that fit nowhere, tried again when a node changes or gives
@@ -75,8 +75,8 @@ type ControlPlane struct {
 	// refused are those that fit nowhere in the round under way, one of each kind.
 	refused   []refusal
 	more      bool
-	workloads map[string]*set
-	dirty     []*set
+	workloads map[string]*workload
+	dirty     []*workload
 	storage   *storage // nil without storage drivers
 	rounds    bool     // one is due
 	heard     map[string]time.Time
@@ -87,13 +87,13 @@ type ControlPlane struct {
 
 // placement is where a pod's share of a node is counted. It waits to be bound there while volumes are made for it.
 type placement struct {
-	on    *place
+	on    *candidate
 	is    demand
 	waits bool
 }
 
-// set is a workload and what is known of its pods.
-type set struct {
+// workload is a workload and what is known of its pods.
+type workload struct {
 	Workload
 	key      string
 	revision int
@@ -131,8 +131,8 @@ func New(c Config) (*ControlPlane, error) {
 		c.Binds = defaultBinds
 	}
 	cp := &ControlPlane{
-		config: c, api: c.Server, byName: map[string]*place{}, placed: map[types.UID]placement{},
-		workloads: map[string]*set{}, heard: map[string]time.Time{},
+		config: c, api: c.Server, byName: map[string]*candidate{}, placed: map[types.UID]placement{},
+		workloads: map[string]*workload{}, heard: map[string]time.Time{},
 	}
 	for _, w := range []struct {
 		kind port.APIKind
@@ -194,7 +194,7 @@ func (cp *ControlPlane) Apply(w Workload) error {
 	key := w.Namespace + "/" + w.Name
 	s := cp.workloads[key]
 	if s == nil {
-		s = &set{key: key, pods: map[types.UID]*v1.Pod{}}
+		s = &workload{key: key, pods: map[types.UID]*v1.Pod{}}
 		cp.workloads[key] = s
 	}
 	if s.revision == 0 || !sameTemplate(&s.Template, &w.Template) {
@@ -289,7 +289,7 @@ func (cp *ControlPlane) seePod(e simapi.Event) {
 	}
 }
 
-func (s *set) newest(p *v1.Pod) bool { return p.Labels[revisionLabel] == revisionName(s.revision) }
+func (s *workload) newest(p *v1.Pod) bool { return p.Labels[revisionLabel] == revisionName(s.revision) }
 
 func revisionName(n int) string { return fmt.Sprintf("r%d", n) }
 
@@ -323,7 +323,7 @@ func (cp *ControlPlane) release(p *v1.Pod) {
 	cp.retry()
 }
 
-func (cp *ControlPlane) fix(n *place) {
+func (cp *ControlPlane) fix(n *candidate) {
 	if n.index >= 0 {
 		cp.nodes.fix(n)
 	}
@@ -337,7 +337,7 @@ func (cp *ControlPlane) retry() {
 	}
 }
 
-func (cp *ControlPlane) touch(s *set) {
+func (cp *ControlPlane) touch(s *workload) {
 	if s.dirty {
 		return
 	}
@@ -363,7 +363,7 @@ func (cp *ControlPlane) soon() {
 func (cp *ControlPlane) round() {
 	sets := cp.dirty
 	cp.dirty = nil
-	slices.SortFunc(sets, func(a, b *set) int { return strings.Compare(a.key, b.key) })
+	slices.SortFunc(sets, func(a, b *workload) int { return strings.Compare(a.key, b.key) })
 	for _, s := range sets {
 		s.dirty = false
 		if !s.gone {
@@ -395,7 +395,7 @@ func (cp *ControlPlane) round() {
 	}
 }
 
-func (cp *ControlPlane) reconcile(s *set) {
+func (cp *ControlPlane) reconcile(s *workload) {
 	pods := make([]*v1.Pod, 0, len(s.pods))
 	for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
 		pods = append(pods, s.pods[uid])
@@ -427,7 +427,7 @@ func (cp *ControlPlane) reconcile(s *set) {
 }
 
 // labels are those of the pods of the newest revision.
-func (s *set) labels() map[string]string {
+func (s *workload) labels() map[string]string {
 	out := maps.Clone(s.Template.Labels)
 	if out == nil {
 		out = map[string]string{}

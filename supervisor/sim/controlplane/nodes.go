@@ -64,7 +64,7 @@ func (cp *ControlPlane) seeNode(e simapi.Event) {
 		return
 	}
 	if p == nil {
-		p = &place{order: cp.count}
+		p = &candidate{order: cp.count}
 		cp.count++
 		cp.byName[n.Name] = p
 		cp.heard[n.Name] = cp.config.Clock.Now()

@@ -85,8 +85,8 @@ func ofList(l v1.ResourceList) demand {
 	return d
 }
 
-// place is a node as the scheduler sees it.
-type place struct {
+// candidate is a node as the scheduler sees it.
+type candidate struct {
 	node *v1.Node
 	have demand // allocatable
 	used demand
@@ -98,7 +98,7 @@ type place struct {
 }
 
 // share is how full the node is, in millionths of its fullest resource.
-func (p *place) share() int64 {
+func (p *candidate) share() int64 {
 	part := func(used, have int64) int64 {
 		if have <= 0 {
 			return 1e6
@@ -115,12 +115,12 @@ func (p *place) share() int64 {
 	return most
 }
 
-// places are the nodes, the emptiest first.
-type places []*place
+// candidates are the nodes, the emptiest first.
+type candidates []*candidate
 
-func (h places) Len() int { return len(h) }
+func (h candidates) Len() int { return len(h) }
 
-func (h places) Less(i, j int) bool {
+func (h candidates) Less(i, j int) bool {
 	a, b := h[i], h[j]
 	if c := cmp.Compare(a.full, b.full); c != 0 {
 		return c < 0
@@ -128,18 +128,18 @@ func (h places) Less(i, j int) bool {
 	return a.order < b.order
 }
 
-func (h places) Swap(i, j int) {
+func (h candidates) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
-func (h *places) Push(x any) {
-	p := x.(*place)
+func (h *candidates) Push(x any) {
+	p := x.(*candidate)
 	p.index, p.full = len(*h), p.share()
 	*h = append(*h, p)
 }
 
-func (h *places) Pop() any {
+func (h *candidates) Pop() any {
 	old := *h
 	p := old[len(old)-1]
 	old[len(old)-1] = nil
@@ -149,7 +149,7 @@ func (h *places) Pop() any {
 }
 
 // fix finds a node its place in the heap after it has changed.
-func (h *places) fix(p *place) {
+func (h *candidates) fix(p *candidate) {
 	p.full = p.share()
 	heap.Fix(h, p.index)
 }
@@ -171,8 +171,8 @@ func (r *refusal) same(pod *v1.Pod, d demand) bool {
 // pick finds the emptiest node that the pod may and can run on, and that also, if
 // it is not nil, does not refuse. Without one it says why, in the words of the
 // scheduler that users know.
-func (h *places) pick(pod *v1.Pod, d demand, also func(*v1.Node) string) (*place, string) {
-	var passed []*place
+func (h *candidates) pick(pod *v1.Pod, d demand, also func(*v1.Node) string) (*candidate, string) {
+	var passed []*candidate
 	reasons := map[string]int{}
 	defer func() {
 		for _, p := range passed {
@@ -180,7 +180,7 @@ func (h *places) pick(pod *v1.Pod, d demand, also func(*v1.Node) string) (*place
 		}
 	}()
 	for h.Len() > 0 {
-		p := heap.Pop(h).(*place)
+		p := heap.Pop(h).(*candidate)
 		passed = append(passed, p)
 		why := refuses(p, pod, d)
 		if why == "" && also != nil {
@@ -195,7 +195,7 @@ func (h *places) pick(pod *v1.Pod, d demand, also func(*v1.Node) string) (*place
 }
 
 // refuses says why a pod can't be placed there, empty if it can.
-func refuses(p *place, pod *v1.Pod, d demand) string {
+func refuses(p *candidate, pod *v1.Pod, d demand) string {
 	n := p.node
 	switch {
 	case n.DeletionTimestamp != nil || n.Spec.Unschedulable &&

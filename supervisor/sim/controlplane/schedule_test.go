@@ -12,12 +12,12 @@ import (
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
-func testPlace(order int, cpu, memory string, change ...func(*v1.Node)) *place {
+func testPlace(order int, cpu, memory string, change ...func(*v1.Node)) *candidate {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "a"}}}
 	for _, f := range change {
 		f(n)
 	}
-	return &place{node: n, order: order, have: demand{cpu: ofQuantity(cpu, true), memory: ofQuantity(memory, false), pods: 10}}
+	return &candidate{node: n, order: order, have: demand{cpu: ofQuantity(cpu, true), memory: ofQuantity(memory, false), pods: 10}}
 }
 
 func ofQuantity(s string, milli bool) int64 {
@@ -49,7 +49,7 @@ func TestPick(t *testing.T) {
 	selector.Spec.NodeSelector = map[string]string{"zone": "b"}
 	gpus := asks("1", "1Gi")
 	gpus.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("2")
-	withGPUs := func(p *place, n, used int64) *place {
+	withGPUs := func(p *candidate, n, used int64) *candidate {
 		p.have.extended = map[v1.ResourceName]int64{"example.com/gpu": n}
 		p.used.extended = map[v1.ResourceName]int64{"example.com/gpu": used}
 		return p
@@ -62,29 +62,29 @@ func TestPick(t *testing.T) {
 		n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectPreferNoSchedule}}
 	}
 	zone := func(n *v1.Node) { n.Labels["zone"] = "b" }
-	used := func(p *place, cpu int64) *place { p.used.cpu = cpu; return p }
+	used := func(p *candidate, cpu int64) *candidate { p.used.cpu = cpu; return p }
 	for name, c := range map[string]struct {
 		pod   *v1.Pod
-		nodes []*place
+		nodes []*candidate
 		want  int // order of the node, -1 for none
 		why   string
 	}{
-		"emptiest":       {asks("1", "1Gi"), []*place{used(testPlace(0, "4", "8Gi"), 2000), used(testPlace(1, "4", "8Gi"), 1000)}, 1, ""},
-		"first of equal": {asks("1", "1Gi"), []*place{testPlace(1, "4", "8Gi"), testPlace(0, "4", "8Gi")}, 0, ""},
-		"one that fits":  {asks("3", "1Gi"), []*place{testPlace(0, "2", "8Gi"), used(testPlace(1, "4", "8Gi"), 1000)}, 1, ""},
-		"none":           {asks("3", "1Gi"), []*place{testPlace(0, "2", "8Gi"), testPlace(1, "4", "512Mi")}, -1, "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory."},
+		"emptiest":       {asks("1", "1Gi"), []*candidate{used(testPlace(0, "4", "8Gi"), 2000), used(testPlace(1, "4", "8Gi"), 1000)}, 1, ""},
+		"first of equal": {asks("1", "1Gi"), []*candidate{testPlace(1, "4", "8Gi"), testPlace(0, "4", "8Gi")}, 0, ""},
+		"one that fits":  {asks("3", "1Gi"), []*candidate{testPlace(0, "2", "8Gi"), used(testPlace(1, "4", "8Gi"), 1000)}, 1, ""},
+		"none":           {asks("3", "1Gi"), []*candidate{testPlace(0, "2", "8Gi"), testPlace(1, "4", "512Mi")}, -1, "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory."},
 		"no node":        {asks("3", "1Gi"), nil, -1, "0/0 nodes are available."},
-		"cordoned":       {asks("1", "1Gi"), []*place{testPlace(0, "4", "8Gi", cordoned)}, -1, "0/1 nodes are available: 1 node(s) were unschedulable."},
-		"tainted":        {asks("1", "1Gi"), []*place{testPlace(0, "4", "8Gi", tainted)}, -1, "0/1 nodes are available: 1 node(s) had untolerated taint(s)."},
-		"tolerated":      {tolerant, []*place{testPlace(0, "4", "8Gi", tainted, cordoned)}, 0, ""},
-		"rather not":     {asks("1", "1Gi"), []*place{testPlace(0, "4", "8Gi", soft)}, 0, ""},
-		"selector":       {selector, []*place{testPlace(0, "4", "8Gi"), testPlace(1, "4", "8Gi", zone)}, 1, ""},
-		"devices":        {gpus, []*place{testPlace(0, "8", "8Gi"), withGPUs(testPlace(1, "4", "8Gi"), 4, 3), withGPUs(testPlace(2, "4", "8Gi"), 4, 2)}, 2, ""},
-		"no devices":     {gpus, []*place{testPlace(0, "8", "8Gi"), withGPUs(testPlace(1, "4", "8Gi"), 4, 3)}, -1, "0/2 nodes are available: 2 Insufficient example.com/gpu."},
-		"no such zone":   {selector, []*place{testPlace(0, "4", "8Gi")}, -1, "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."},
+		"cordoned":       {asks("1", "1Gi"), []*candidate{testPlace(0, "4", "8Gi", cordoned)}, -1, "0/1 nodes are available: 1 node(s) were unschedulable."},
+		"tainted":        {asks("1", "1Gi"), []*candidate{testPlace(0, "4", "8Gi", tainted)}, -1, "0/1 nodes are available: 1 node(s) had untolerated taint(s)."},
+		"tolerated":      {tolerant, []*candidate{testPlace(0, "4", "8Gi", tainted, cordoned)}, 0, ""},
+		"rather not":     {asks("1", "1Gi"), []*candidate{testPlace(0, "4", "8Gi", soft)}, 0, ""},
+		"selector":       {selector, []*candidate{testPlace(0, "4", "8Gi"), testPlace(1, "4", "8Gi", zone)}, 1, ""},
+		"devices":        {gpus, []*candidate{testPlace(0, "8", "8Gi"), withGPUs(testPlace(1, "4", "8Gi"), 4, 3), withGPUs(testPlace(2, "4", "8Gi"), 4, 2)}, 2, ""},
+		"no devices":     {gpus, []*candidate{testPlace(0, "8", "8Gi"), withGPUs(testPlace(1, "4", "8Gi"), 4, 3)}, -1, "0/2 nodes are available: 2 Insufficient example.com/gpu."},
+		"no such zone":   {selector, []*candidate{testPlace(0, "4", "8Gi")}, -1, "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var h places
+			var h candidates
 			for _, p := range c.nodes {
 				heap.Push(&h, p)
 			}
@@ -97,7 +97,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-func orderOf(p *place) int {
+func orderOf(p *candidate) int {
 	if p == nil {
 		return -1
 	}
@@ -107,10 +107,10 @@ func orderOf(p *place) int {
 // Whatever is placed fits, and nothing is refused that a scan would place.
 func TestPickFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var h places
-		var all []*place
+		var h candidates
+		var all []*candidate
 		for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
-			p := &place{node: &v1.Node{}, order: i, have: demand{
+			p := &candidate{node: &v1.Node{}, order: i, have: demand{
 				cpu: rapid.Int64Range(0, 4000).Draw(t, "cpu"), memory: 1 << 30, pods: rapid.Int64Range(0, 6).Draw(t, "pods"),
 				extended: map[v1.ResourceName]int64{"example.com/gpu": rapid.Int64Range(0, 8).Draw(t, "GPUs")},
 			}}

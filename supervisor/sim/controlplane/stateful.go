@@ -90,7 +90,7 @@ func (w *Workload) ordered(pods []*v1.Pod, isNew func(*v1.Pod) bool) (create []i
 	return create, remove
 }
 
-func (cp *ControlPlane) reconcileStateful(s *set, pods []*v1.Pod) {
+func (cp *ControlPlane) reconcileStateful(s *workload, pods []*v1.Pod) {
 	create, remove := s.ordered(pods, s.newest)
 	for _, p := range remove {
 		cp.remove(p)
@@ -111,7 +111,7 @@ func (cp *ControlPlane) reconcileStateful(s *set, pods []*v1.Pod) {
 }
 
 // pod is the one with that ordinal.
-func (s *set) pod(i int) *v1.Pod {
+func (s *workload) pod(i int) *v1.Pod {
 	name := s.Name + "-" + strconv.Itoa(i)
 	spec := s.Template.Spec
 	spec.Hostname = name

@@ -18,11 +18,11 @@ import (
 // Pods counts the pods of a server, from its watch. It costs a few steps for
 // each change of a pod, and 64 bytes a pod.
 type Pods struct {
-	server  *simapi.Server
-	clock   simapi.Clock
-	stop    func()
-	seen    map[types.UID]*seen
-	tallies []*Tally
+	server   *simapi.Server
+	clock    simapi.Clock
+	stop     func()
+	seen     map[types.UID]*seen
+	counters []*PodCounter
 	// changes is how many changes of pods were seen.
 	changes uint64
 
@@ -99,7 +99,7 @@ func (o *Pods) Changes() uint64 { return o.changes }
 func (o *Pods) see(e simapi.Event) {
 	p := e.Object.(*v1.Pod)
 	o.changes++
-	for _, t := range o.tallies {
+	for _, t := range o.counters {
 		t.see(e)
 	}
 	s := o.seen[p.UID]

@@ -67,8 +67,8 @@ func TestPods(t *testing.T) {
 	status("a", v1.PodRunning, true, 0, "")
 	want("ready", 1, 0, Node{Pods: 1, Ready: 1, Starts: 1}, report.Ready, report.Pending)
 	status("a", v1.PodRunning, false, 3, "CrashLoopBackOff")
-	tally := check.Value(o.Tally("", "i"))(t)
-	if other, err := o.Tally("", "other"); err != nil || other.Counts().Pods != 0 {
+	tally := check.Value(o.Count("", "i"))(t)
+	if other, err := o.Count("", "other"); err != nil || other.Counts().Pods != 0 {
 		t.Errorf("pods of another image: %+v, %v", other, err)
 	}
 	want("crashed", 1, 3, Node{Pods: 1, Starts: 1, Restarts: 3}, report.BackOff, report.Pending)

@@ -104,7 +104,7 @@ type run struct {
 	steps    int           // that were done
 	down     time.Duration // when the last outage of the apiserver ends
 	marks    []report.Mark
-	film     film
+	samples  samples
 	// published are the nodes that each volume was published on.
 	published map[csi.Key]map[string]bool
 
@@ -117,7 +117,7 @@ type run struct {
 // always is a condition that has to hold until it is released.
 type always struct {
 	condition *scenario.Condition
-	tally     *observe.Tally
+	tally     *observe.PodCounter
 	where     string
 	broken    bool
 }
@@ -313,12 +313,12 @@ func (r *run) until(limit time.Duration, cond func() bool) (bool, error) {
 		return cond()
 	}
 	for {
-		next := min(end, r.nextBeat, r.film.next)
+		next := min(end, r.nextBeat, r.samples.next)
 		held := check() || r.world.RunUntil(max(next-r.now(), 0), check)
 		if rest := next - r.now(); !held && rest > 0 {
 			r.world.Advance(rest) // nothing happens until then
 		}
-		if r.now() >= r.film.next {
+		if r.now() >= r.samples.next {
 			r.look()
 		}
 		if r.now() >= r.nextBeat {
@@ -416,7 +416,7 @@ func (r *run) outcome() *Outcome {
 			Nodes: s.Nodes, Pods: s.Pods, PodsRunning: s.PodsRunning, StartP50: p50, StartP90: p90, StartP99: p99,
 			Restarts: s.Restarts, Messages: s.Messages, Wall: wall, HeapBytes: s.HeapBytes, TraceHash: s.TraceHash,
 		},
-		Phases: r.film.phases, Starts: r.pods.Starts(), Heat: r.film.heat(r.nodes), Marks: r.marks,
+		Phases: r.samples.phases, Starts: r.pods.Starts(), Heat: r.samples.heat(r.nodes), Marks: r.marks,
 		Failures: r.failures, Expectations: r.expected,
 	}}
 }

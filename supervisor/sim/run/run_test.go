@@ -217,7 +217,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// However long a run is, its film stays short, and nothing is lost of its sums.
+// However long a run is, its samples stay few, and nothing is lost of its sums.
 func TestFilm(t *testing.T) {
 	w := check.Value(sim.New(sim.Config{Seed: 1}))(t)
 	r := &run{world: w, options: &Options{}, begin: w.Now(), pods: w.Pods(), nodes: []string{"a"}, nodeReady: map[string]bool{"a": true}}
@@ -225,19 +225,19 @@ func TestFilm(t *testing.T) {
 	for r.now() < 3*24*time.Hour {
 		r.look()
 		looks++
-		w.Advance(r.film.next - r.now())
+		w.Advance(r.samples.next - r.now())
 	}
-	h := r.film.heat(r.nodes)
+	h := r.samples.heat(r.nodes)
 	seen := 0
 	for _, c := range h.Nodes[0].Cells {
 		seen += int(c.Looks)
 	}
-	if len(r.film.phases) > maxPictures || len(h.Nodes[0].Cells) > maxColumns || seen != looks || time.Duration(len(h.Nodes[0].Cells))*h.Column < 2*24*time.Hour {
-		t.Errorf("%d pictures, %d columns of %v, %d of %d looks", len(r.film.phases), len(h.Nodes[0].Cells), h.Column, seen, looks)
+	if len(r.samples.phases) > maxSamples || len(h.Nodes[0].Cells) > maxColumns || seen != looks || time.Duration(len(h.Nodes[0].Cells))*h.Column < 2*24*time.Hour {
+		t.Errorf("%d samples, %d columns of %v, %d of %d looks", len(r.samples.phases), len(h.Nodes[0].Cells), h.Column, seen, looks)
 	}
-	for i := 1; i < len(r.film.phases); i++ {
-		if r.film.phases[i].At <= r.film.phases[i-1].At {
-			t.Fatalf("picture %d is of %v, the one before of %v", i, r.film.phases[i].At, r.film.phases[i-1].At)
+	for i := 1; i < len(r.samples.phases); i++ {
+		if r.samples.phases[i].At <= r.samples.phases[i-1].At {
+			t.Fatalf("sample %d is of %v, the one before of %v", i, r.samples.phases[i].At, r.samples.phases[i-1].At)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (r *run) perform(s *scenario.Step, where string) error {
 	case s.Expect != nil:
 		return r.wait(s.Expect, 0, where)
 	case s.Always != nil:
-		tally, err := r.pods.Tally(s.Always.Workload, s.Always.Image)
+		tally, err := r.pods.Count(s.Always.Workload, s.Always.Image)
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (r *run) outage(d time.Duration, where string) {
 }
 
 func (r *run) wait(k *scenario.Condition, within time.Duration, where string) error {
-	tally, err := r.pods.Tally(k.Workload, k.Image)
+	tally, err := r.pods.Count(k.Workload, k.Image)
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (r *run) wait(k *scenario.Condition, within time.Duration, where string) er
 }
 
 // counts are what a condition is held against.
-func (r *run) counts(k *scenario.Condition, t *observe.Tally) *scenario.Counts {
+func (r *run) counts(k *scenario.Condition, t *observe.PodCounter) *scenario.Counts {
 	c := t.Counts()
 	c.NodesReady = r.ready
 	if k.OfVolumes() {

@@ -7,9 +7,9 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
 )
 
-// film is what a run looked like, from look to look. It is of bounded length:
-// when it is full, every second picture is dropped and looks become rarer.
-type film struct {
+// samples are what a run looked like over time. Their number is bounded: when they are full, every second one is
+// dropped, and samples are taken less often.
+type samples struct {
 	next, every time.Duration
 	phases      []report.PhaseSample
 
@@ -19,13 +19,13 @@ type film struct {
 }
 
 const (
-	maxPictures = 2048
-	maxColumns  = 128
+	maxSamples = 2048
+	maxColumns = 128
 )
 
-// look takes a picture of the world.
+// look takes a sample of the world.
 func (r *run) look() {
-	f, now := &r.film, r.now()
+	f, now := &r.samples, r.now()
 	if f.every == 0 {
 		f.every, f.column = lookEvery, lookEvery
 		f.cells, f.last = map[string][]report.Cell{}, map[string]observe.Node{}
@@ -56,7 +56,7 @@ func (r *run) look() {
 		c.Restarts += uint32(n.Restarts - old.Restarts)
 		f.cells[name], f.last[name] = cells, n
 	}
-	if len(f.phases) >= maxPictures {
+	if len(f.phases) >= maxSamples {
 		half := f.phases[:0]
 		for i := 0; i < len(f.phases); i += 2 {
 			half = append(half, f.phases[i])
@@ -71,7 +71,7 @@ func (r *run) look() {
 }
 
 // widen makes one column of two.
-func (f *film) widen() {
+func (f *samples) widen() {
 	f.column *= 2
 	for name, cells := range f.cells {
 		half := cells[:0]
@@ -89,7 +89,7 @@ func (f *film) widen() {
 	}
 }
 
-func (f *film) heat(nodes []string) report.Heat {
+func (f *samples) heat(nodes []string) report.Heat {
 	h := report.Heat{Column: f.column}
 	for _, name := range nodes {
 		h.Nodes = append(h.Nodes, report.NodeHeat{Name: name, Cells: f.cells[name]})

@@ -8,22 +8,22 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/sim/scenario"
 )
 
-// Tally keeps the counts of the pods that are of a workload and have an image,
+// PodCounter keeps the counts of the pods that are of a workload and have an image,
 // where these are not empty.
-type Tally struct {
+type PodCounter struct {
 	workload, image string
 	counts          scenario.Counts
 	pods            map[types.UID]*v1.Pod
 }
 
-// Tally begins to count the pods of a selection, those that are there included.
-func (o *Pods) Tally(workload, image string) (*Tally, error) {
-	for _, t := range o.tallies {
+// Count begins to count the pods of a selection, those that are there included.
+func (o *Pods) Count(workload, image string) (*PodCounter, error) {
+	for _, t := range o.counters {
 		if t.workload == workload && t.image == image {
 			return t, nil
 		}
 	}
-	t := &Tally{workload: workload, image: image, pods: map[types.UID]*v1.Pod{},
+	t := &PodCounter{workload: workload, image: image, pods: map[types.UID]*v1.Pod{},
 		counts: scenario.Counts{Waiting: map[string]int{}}}
 	all, err := simapi.Objects[*v1.Pod](o.server, simapi.Select{})
 	if err != nil {
@@ -32,14 +32,14 @@ func (o *Pods) Tally(workload, image string) (*Tally, error) {
 	for _, p := range all {
 		t.see(simapi.Event{Type: simapi.Added, Object: p})
 	}
-	o.tallies = append(o.tallies, t)
+	o.counters = append(o.counters, t)
 	return t, nil
 }
 
 // Counts are those of now. NodesReady is not among them.
-func (t *Tally) Counts() scenario.Counts { return t.counts }
+func (t *PodCounter) Counts() scenario.Counts { return t.counts }
 
-func (t *Tally) see(e simapi.Event) {
+func (t *PodCounter) see(e simapi.Event) {
 	p := e.Object.(*v1.Pod)
 	if old := t.pods[p.UID]; old != nil {
 		t.count(old, -1)
@@ -52,14 +52,14 @@ func (t *Tally) see(e simapi.Event) {
 	t.count(p, 1)
 }
 
-func (t *Tally) selects(p *v1.Pod) bool {
+func (t *PodCounter) selects(p *v1.Pod) bool {
 	if t.workload != "" && p.Labels["app"] != t.workload {
 		return false
 	}
 	return t.image == "" || len(p.Spec.Containers) > 0 && p.Spec.Containers[0].Image == t.image
 }
 
-func (t *Tally) count(p *v1.Pod, by int) {
+func (t *PodCounter) count(p *v1.Pod, by int) {
 	c := &t.counts
 	c.Restarts += by * int(restartsOf(p))
 	if p.DeletionTimestamp != nil {
