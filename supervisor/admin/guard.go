@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// guard keeps web pages of others from reading what a browser can reach here,
+// localOnly keeps web pages of others from reading what a browser can reach here,
 // by the loopback port of `troupe web` or one that was forwarded to the socket:
 // under a name of theirs (DNS rebinding), or as a part of their page.
-func guard(next http.Handler) http.Handler {
+func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for i, name := range guarded {
 			w.Header().Set(name, [...]string{"nosniff", "same-origin", "no-referrer", "no-store"}[i])

@@ -45,7 +45,7 @@ func handler(c Config) http.Handler {
 		}
 		refuse(w, http.StatusNotFound, notFound)
 	})
-	return limit(guard(mux))
+	return limit(localOnly(mux))
 }
 
 func askPods(ctx context.Context, c Config) (podview.View, error) {

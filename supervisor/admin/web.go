@@ -53,7 +53,7 @@ func ListenWeb(c WebConfig) (*Web, error) {
 	}
 	w := &Web{listener: l, secret: rand.Text()}
 	w.http = &http.Server{
-		Handler:           limit(guard(w.handler(Client{Socket: c.Socket}))),
+		Handler:           limit(localOnly(w.handler(Client{Socket: c.Socket}))),
 		ReadHeaderTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: headerLimit,
 	}

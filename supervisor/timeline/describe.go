@@ -94,7 +94,7 @@ func shortID(id string) string {
 }
 
 // learn takes what a message to a pod's actor says of the pod itself.
-func (r *Recorder) learn(s *story, msg any) {
+func (r *Recorder) learn(s *podTimeline, msg any) {
 	switch m := msg.(type) {
 	case pod.Assign:
 		s.namespace, s.name = m.Pod.Namespace, m.Pod.Name
@@ -110,7 +110,7 @@ func (r *Recorder) overheard(now int64, msg any) {
 	switch m := msg.(type) {
 	case images.Ensure:
 		r.mu.Lock()
-		r.wait(r.story(m.Pod.UID), m.Ask.Image)
+		r.wait(r.podTimeline(m.Pod.UID), m.Ask.Image)
 		r.mu.Unlock()
 	case pods.Reported:
 		if m.Status == nil {
@@ -118,7 +118,7 @@ func (r *Recorder) overheard(now int64, msg any) {
 		}
 		text := shorten(joined(podstatus.Line(m.Status), m.Trouble))
 		r.mu.Lock()
-		r.add(r.story(m.UID), entry{at: now, kind: Status, what: m.Life, text: text, bad: m.Trouble != ""})
+		r.add(r.podTimeline(m.UID), entry{at: now, kind: Status, what: m.Life, text: text, bad: m.Trouble != ""})
 		r.mu.Unlock()
 	case pods.Finished:
 		r.mu.Lock()

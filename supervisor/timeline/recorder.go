@@ -54,15 +54,15 @@ type Recorder struct {
 	c    Config
 	pods string // the path of all pods' actors, with a / behind it
 
-	mu      sync.Mutex
-	stories map[types.UID]*story
-	// ended are the stories of ended pods, in that order.
-	ended []*story
+	mu        sync.Mutex
+	timelines map[types.UID]*podTimeline
+	// ended are the timelines of ended pods, in that order.
+	ended []*podTimeline
 	// images has the pods that wait for an image. flying are the running calls, by ID, with their
-	// stories.
-	images map[string][]*story
-	flying map[kernel.EffectID][]*story
-	// limit is how many entries a story may have now, bytes what all take.
+	// timelines.
+	images map[string][]*podTimeline
+	flying map[kernel.EffectID][]*podTimeline
+	// limit is how many entries a timeline may have now, bytes what all take.
 	limit, bytes int
 	letters      letters
 }
@@ -74,7 +74,8 @@ func New(c Config) (*Recorder, error) {
 	}
 	return &Recorder{
 		c: c, pods: c.Node + "/pods/", limit: c.Entries,
-		stories: map[types.UID]*story{}, images: map[string][]*story{}, flying: map[kernel.EffectID][]*story{},
+		timelines: map[types.UID]*podTimeline{}, images: map[string][]*podTimeline{},
+		flying: map[kernel.EffectID][]*podTimeline{},
 	}, nil
 }
 
@@ -120,16 +121,16 @@ func (r *Recorder) Effect(at time.Time, path string, phase kernel.EffectPhase, e
 	}
 }
 
-// begin notes a call in the stories that it is about.
+// begin notes a call in the timelines that it is about.
 func (r *Recorder) begin(now int64, path string, e *kernel.EffectInfo) {
-	var of []*story
+	var of []*podTimeline
 	n := entry{at: now, id: e.ID, kind: Call, phase: e.Phase, what: e.Kind, object: shorten(e.Object)}
 	if uid := r.uidOf(path); uid != "" {
-		of = []*story{r.story(uid)}
+		of = []*podTimeline{r.podTimeline(uid)}
 	} else {
 		n.by = path[strings.LastIndexByte(path, '/')+1:]
 		if e.For != "" {
-			of = []*story{r.story(types.UID(e.For))}
+			of = []*podTimeline{r.podTimeline(types.UID(e.For))}
 		} else {
 			of = slices.Clone(r.images[e.Object])
 		}
@@ -168,7 +169,7 @@ func (r *Recorder) Deliver(at time.Time, path, name string, msg any) {
 	text, bad := describe(msg)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.story(uid)
+	s := r.podTimeline(uid)
 	r.learn(s, msg)
 	r.add(s, entry{at: now, kind: Message, what: name, text: shorten(text), bad: bad})
 }
@@ -214,7 +215,7 @@ func (r *Recorder) Crash(at time.Time, path string, report *kernel.CrashReport) 
 	if report.RetryAfter > 0 {
 		text += fmt.Sprintf(", next try in %v", report.RetryAfter.Round(time.Millisecond))
 	}
-	r.add(r.story(uid),
+	r.add(r.podTimeline(uid),
 		entry{at: at.UnixNano(), kind: Crash, what: "panic", object: report.Message, text: shorten(text), bad: true})
 }
 
@@ -233,7 +234,7 @@ func (r *Recorder) Record(e port.Event) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.story(e.Pod.UID)
+	s := r.podTimeline(e.Pod.UID)
 	s.namespace, s.name = e.Pod.Namespace, e.Pod.Name
 	r.add(s, entry{at: e.At.UnixNano(), kind: Event, what: e.Reason, object: e.Container,
 		text: shorten(e.Message), bad: e.Warning})
@@ -253,21 +254,21 @@ func (t tee) Record(e port.Event) {
 	t.next.Record(e)
 }
 
-// story is that of a pod, begun if there is none.
-func (r *Recorder) story(uid types.UID) *story {
-	s := r.stories[uid]
+// podTimeline is that of a pod, begun if there is none.
+func (r *Recorder) podTimeline(uid types.UID) *podTimeline {
+	s := r.timelines[uid]
 	if s == nil {
-		if len(r.stories) >= r.c.Pods {
+		if len(r.timelines) >= r.c.Pods {
 			r.forget(r.oldest())
 		}
-		s = &story{uid: uid}
-		r.stories[uid] = s
+		s = &podTimeline{uid: uid}
+		r.timelines[uid] = s
 	}
 	return s
 }
 
-// add appends to a story, and makes room.
-func (r *Recorder) add(s *story, e entry) {
+// add appends to a timeline, and makes room.
+func (r *Recorder) add(s *podTimeline, e entry) {
 	before := s.bytes
 	s.add(e, r.limit)
 	r.bytes += s.bytes - before
@@ -277,7 +278,7 @@ func (r *Recorder) add(s *story, e entry) {
 			r.forget(r.ended[0])
 		case r.limit > leastEntries:
 			r.narrow()
-		case len(r.stories) > 1:
+		case len(r.timelines) > 1:
 			r.forget(r.oldest())
 		default:
 			return
@@ -285,20 +286,20 @@ func (r *Recorder) add(s *story, e entry) {
 	}
 }
 
-// narrow leaves every story fewer entries.
+// narrow leaves every timeline fewer entries.
 func (r *Recorder) narrow() {
 	r.limit = max(leastEntries, r.limit*3/4)
-	for _, s := range r.stories { // order-free: each for itself
+	for _, s := range r.timelines { // order-free: each for itself
 		before := s.bytes
 		s.shrink(r.limit)
 		r.bytes += s.bytes - before
 	}
 }
 
-// oldest is the story that has gone on least lately: there is one.
-func (r *Recorder) oldest() *story {
-	var o *story
-	for _, s := range r.stories { // order-free: a minimum
+// oldest is the timeline that has gone on least lately: there is one.
+func (r *Recorder) oldest() *podTimeline {
+	var o *podTimeline
+	for _, s := range r.timelines { // order-free: a minimum
 		if o == nil || s.touched < o.touched || s.touched == o.touched && s.uid < o.uid {
 			o = s
 		}
@@ -306,14 +307,14 @@ func (r *Recorder) oldest() *story {
 	return o
 }
 
-func (r *Recorder) forget(s *story) {
-	delete(r.stories, s.uid)
+func (r *Recorder) forget(s *podTimeline) {
+	delete(r.timelines, s.uid)
 	r.bytes -= s.bytes
-	r.ended = slices.DeleteFunc(r.ended, func(o *story) bool { return o == s })
+	r.ended = slices.DeleteFunc(r.ended, func(o *podTimeline) bool { return o == s })
 	r.unwait(s)
 	for id, of := range r.flying { // order-free: a removal
 		if slices.Contains(of, s) {
-			r.flying[id] = slices.DeleteFunc(slices.Clone(of), func(o *story) bool { return o == s })
+			r.flying[id] = slices.DeleteFunc(slices.Clone(of), func(o *podTimeline) bool { return o == s })
 		}
 	}
 	if r.bytes < r.c.Bytes/2 {
@@ -321,9 +322,9 @@ func (r *Recorder) forget(s *story) {
 	}
 }
 
-// end marks the story of a pod as ended: nothing of the pod is left.
+// end marks the timeline of a pod as ended: nothing of the pod is left.
 func (r *Recorder) end(uid types.UID, now int64) {
-	s := r.stories[uid]
+	s := r.timelines[uid]
 	if s == nil || s.ended != 0 {
 		return
 	}
@@ -335,21 +336,21 @@ func (r *Recorder) end(uid types.UID, now int64) {
 }
 
 // wait notes that a pod waits for an image.
-func (r *Recorder) wait(s *story, image string) {
+func (r *Recorder) wait(s *podTimeline, image string) {
 	if of := r.images[image]; !slices.Contains(of, s) {
 		r.images[image] = append(of, s)
 	}
 }
 
 // unwait notes that it waits for no image any more.
-func (r *Recorder) unwait(s *story) {
+func (r *Recorder) unwait(s *podTimeline) {
 	for image := range r.images { // order-free: a removal
 		r.unwaitFor(s, image)
 	}
 }
 
-func (r *Recorder) unwaitFor(s *story, image string) {
-	of := slices.DeleteFunc(slices.Clone(r.images[image]), func(o *story) bool { return o == s })
+func (r *Recorder) unwaitFor(s *podTimeline, image string) {
+	of := slices.DeleteFunc(slices.Clone(r.images[image]), func(o *podTimeline) bool { return o == s })
 	if len(of) == 0 {
 		delete(r.images, image)
 		return
@@ -364,7 +365,7 @@ func (r *Recorder) Letters() []Letter {
 	return slices.Clone(r.letters.kept)
 }
 
-// UnknownError means that a pod has no story, AmbiguousError that several pods have its name.
+// UnknownError means that a pod has no timeline, AmbiguousError that several pods have its name.
 type (
 	UnknownError   struct{ Pod string }
 	AmbiguousError struct {
@@ -388,15 +389,15 @@ func (e *AmbiguousError) Error() string {
 func (r *Recorder) Story(pod string) (View, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.stories[types.UID(pod)]; s != nil && pod != "" {
+	if s := r.timelines[types.UID(pod)]; s != nil && pod != "" {
 		return s.view(), nil
 	}
 	namespace, name, full := strings.Cut(pod, "/")
 	if !full {
 		namespace, name = "", pod
 	}
-	var found []*story
-	for _, s := range r.stories { // order-free: sorted below
+	var found []*podTimeline
+	for _, s := range r.timelines { // order-free: sorted below
 		if s.name != "" && s.name == name && (!full || s.namespace == namespace) {
 			found = append(found, s)
 		}
@@ -404,7 +405,7 @@ func (r *Recorder) Story(pod string) (View, error) {
 	if len(found) == 0 {
 		return View{}, &UnknownError{pod}
 	}
-	slices.SortFunc(found, func(a, b *story) int {
+	slices.SortFunc(found, func(a, b *podTimeline) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(b.begun(), a.begun()), cmp.Compare(a.uid, b.uid))
 	})
 	var names []string
@@ -417,7 +418,7 @@ func (r *Recorder) Story(pod string) (View, error) {
 	return found[0].view(), nil
 }
 
-// Listed is a pod that has a story.
+// Listed is a pod that has a timeline.
 type Listed struct {
 	Namespace string     `json:"namespace"`
 	Name      string     `json:"name"`
@@ -439,7 +440,7 @@ func (r *Recorder) List() []Listed {
 }
 
 // begun is when the first entry came.
-func (s *story) begun() int64 {
+func (s *podTimeline) begun() int64 {
 	if len(s.entries) == 0 {
 		return s.touched
 	}

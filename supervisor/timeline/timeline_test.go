@@ -278,7 +278,7 @@ func TestBounds(t *testing.T) {
 
 func (w *world) check(t *rapid.T) {
 	sum := 0
-	for uid, s := range w.stories {
+	for uid, s := range w.timelines {
 		bytes := 0
 		for i := range s.entries {
 			bytes += s.entries[i].cost()
@@ -294,15 +294,15 @@ func (w *world) check(t *rapid.T) {
 		}
 		sum += bytes
 	}
-	if sum != w.bytes || sum > w.c.Bytes && len(w.stories) > 1 {
+	if sum != w.bytes || sum > w.c.Bytes && len(w.timelines) > 1 {
 		t.Fatalf("%d bytes, counted %d, of %d", sum, w.bytes, w.c.Bytes)
 	}
-	if len(w.stories) > w.c.Pods || len(w.ended) > w.c.Ended {
-		t.Fatalf("%d pods, %d of them ended", len(w.stories), len(w.ended))
+	if len(w.timelines) > w.c.Pods || len(w.ended) > w.c.Ended {
+		t.Fatalf("%d pods, %d of them ended", len(w.timelines), len(w.ended))
 	}
 	for image, of := range w.images {
 		for _, s := range of {
-			if w.stories[s.uid] != s {
+			if w.timelines[s.uid] != s {
 				t.Fatalf("%s waits for %s and is forgotten", s.uid, image)
 			}
 		}
@@ -352,7 +352,7 @@ func BenchmarkDeliver(b *testing.B) {
 	}
 }
 
-// TestHundredPodsTakeLittle measures what a node of 100 pods with full stories keeps.
+// TestHundredPodsTakeLittle measures what a node of 100 pods with full timelines keeps.
 func TestHundredPodsTakeLittle(t *testing.T) {
 	before := heap()
 	w := newWorld(t, nil)

@@ -35,7 +35,7 @@ const (
 	entryCost = 160
 	// textLimit bounds a text, in bytes.
 	textLimit = 320
-	// firstKept are the entries of a story's begin that are never dropped, and
+	// firstKept are the entries of a timeline's begin that are never dropped, and
 	// dropAtOnce how many go when it is full.
 	firstKept, dropAtOnce = 24, 8
 	// near is how far back an entry is looked for that a new one only repeats.
@@ -48,7 +48,7 @@ type entry struct {
 	// how long a call waited for its lane and slot, took how long it ran.
 	at, last, waited, took int64
 	id                     kernel.EffectID
-	// seq identifies an entry within its story.
+	// seq identifies an entry within its timeline.
 	seq   uint32
 	count uint32
 	kind  Kind
@@ -70,25 +70,25 @@ func (e *entry) repeats(o *entry) bool {
 		e.bad == o.bad && e.phase == o.phase && o.over() && e.kind != Crash
 }
 
-// story is what happened to one pod.
+// podTimeline is what happened to one pod.
 //
 // Invariant: len(entries) <= limit, which is at least firstKept+dropAtOnce; of
 // those dropped all came after the first firstKept; bytes is the sum of costs.
-type story struct {
+type podTimeline struct {
 	uid             types.UID
 	namespace, name string
 	entries         []entry
 	bytes           int
 	seq             uint32
 	dropped         uint64
-	// touched is when the last entry came, ended when only the story was left of the pod, 0
+	// touched is when the last entry came, ended when only the timeline was left of the pod, 0
 	// before.
 	touched, ended int64
 }
 
 // add appends e, unless it only repeats an entry not far back, and keeps at most
 // limit.
-func (s *story) add(e entry, limit int) {
+func (s *podTimeline) add(e entry, limit int) {
 	s.touched = max(s.touched, e.at)
 	e.last, e.count = e.at, 1
 	if e.over() && s.merge(&e, len(s.entries)) {
@@ -103,7 +103,7 @@ func (s *story) add(e entry, limit int) {
 
 // merge counts e on an earlier entry that it repeats, before the one at i. Steps that restarts of
 // a container share are recorded again each time; probes, messages and equal statuses are not.
-func (s *story) merge(e *entry, i int) bool {
+func (s *podTimeline) merge(e *entry, i int) bool {
 	back := near
 	if e.kind == Call && e.by != probing {
 		back = 1
@@ -124,7 +124,7 @@ func (s *story) merge(e *entry, i int) bool {
 }
 
 // call finds the entry of a call.
-func (s *story) call(id kernel.EffectID) int {
+func (s *podTimeline) call(id kernel.EffectID) int {
 	for i := len(s.entries) - 1; i >= 0; i-- {
 		if s.entries[i].id == id && s.entries[i].kind == Call {
 			return i
@@ -135,7 +135,7 @@ func (s *story) call(id kernel.EffectID) int {
 
 // settle is called when the call at i has ended: a call that only repeats an earlier one is
 // counted there.
-func (s *story) settle(i int) {
+func (s *podTimeline) settle(i int) {
 	e := s.entries[i]
 	e.last = e.at
 	if !s.merge(&e, i) {
@@ -146,14 +146,14 @@ func (s *story) settle(i int) {
 }
 
 // say sets the text of the entry at i.
-func (s *story) say(i int, text string) {
+func (s *podTimeline) say(i int, text string) {
 	e := &s.entries[i]
 	s.bytes += len(text) - len(e.text)
 	e.text = text
 }
 
 // shrink drops what is oldest but for the begin, until at most limit are left.
-func (s *story) shrink(limit int) {
+func (s *podTimeline) shrink(limit int) {
 	if len(s.entries) <= limit {
 		return
 	}
@@ -165,7 +165,7 @@ func (s *story) shrink(limit int) {
 	s.entries = slices.Delete(s.entries, firstKept, to)
 }
 
-// View is a story as it is shown.
+// View is a timeline as it is shown.
 type View struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -207,7 +207,7 @@ type Entry struct {
 	Bad bool `json:"bad,omitempty"`
 }
 
-func (s *story) view() View {
+func (s *podTimeline) view() View {
 	v := View{Namespace: s.namespace, Name: s.name, UID: s.uid, Dropped: s.dropped, Entries: make([]Entry, len(s.entries))}
 	if s.dropped > 0 {
 		v.DroppedAfter = min(firstKept, len(s.entries))
