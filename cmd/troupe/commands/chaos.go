@@ -42,11 +42,11 @@ func newChaosCommand() *cobra.Command {
 	var f chaosFlags
 	c := &cobra.Command{
 		Use:   "chaos",
-		Short: "Find what breaks a node, in a simulated world",
-		Long: `Run cases against the actors of the node agent, on a simulated machine: what is done
-to a node, and what goes wrong. A case is text, one line for each operation and fault,
-or parts between semicolons. Each is held against the rules of docs/invariants.md, and
-at its end all must be well.
+		Short: "Find faults that break a simulated node",
+		Long: `Run cases against the actors of the node agent, on a simulated machine. A case says what is
+done to a node (operations), and what fails (faults). It is text, with one operation or fault
+on each line, or between semicolons. The rules of docs/invariants.md are checked at every step,
+and at the end of a case all pods and nodes must be as they should.
 
   troupe chaos run 'create web main=app ready=app; on web Ready: kill-agent'
   troupe chaos run 'create job main=app restart=Never app.run-for=2s;
@@ -84,26 +84,26 @@ found until then was printed; 1 if the command could not be run.`,
 	}
 	shrink := &cobra.Command{
 		Use:   "shrink CASE",
-		Short: "Take away from a case what it does not need to violate its rule",
+		Short: "Minimize a failing case: leave out what it does not need to violate its rule",
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(c *cobra.Command, args []string) error { return f.shrink(c, args[0]) },
 	}
 	sweep := &cobra.Command{
 		Use:   "sweep [LIFE...]",
-		Short: "Run every single fault at every point of the lives of pods (all if none is given)",
+		Short: "Run single faults at every point of recorded lives of pods (default: all lives)",
 		RunE:  f.sweep,
 	}
 	sweep.Flags().BoolVar(&f.pairs, "pairs", false,
-		"run pairs of faults on each life ("+pairsLife+" if none is given), but those that strike a node in a state "+
-			"in which the same fault struck it before")
+		"test pairs of faults on each life (default: "+pairsLife+"); skip a pair whose second fault hits a node state "+
+			"in which it was already tested")
 	seeds := &cobra.Command{
 		Use:   "seeds FROM..TO",
-		Short: "Run the cases of seeds, each beside its twin without faults",
+		Short: "Run random cases for a range of seeds; each is compared with the same case without faults",
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(c *cobra.Command, args []string) error { return f.seeds(c, args[0]) },
 	}
 	seeds.Flags().IntVar(&f.nodes, "nodes", 0,
-		"cases of a cluster with so many nodes (default: of one node without a control plane)")
+		"number of nodes of the cluster that cases run on (default: one node without a control plane)")
 	seeds.Flags().BoolVar(&f.private, "private", false,
 		"pods of each case use an image that needs a credential, half of them without one")
 	seeds.Flags().BoolVar(&f.panics, "panics", false,
@@ -155,7 +155,7 @@ func (f *chaosFlags) shrink(c *cobra.Command, arg string) error {
 		return err
 	}
 	if f.limit <= 0 {
-		return errors.New("--shrink 0: shrink needs time: give a longer one, or leave it out")
+		return errors.New("--shrink 0: shrinking needs time: give a longer duration, or leave the flag out")
 	}
 	r := chaos.Twinned(given)
 	if r.Verdict() != chaos.Violated {
@@ -224,7 +224,7 @@ func (f *chaosFlags) lives(names []string) (out []chaos.Life, err error) {
 	for _, name := range names {
 		l, is := known[name]
 		if !is {
-			return nil, fmt.Errorf("there is no life %q, but: %s", name, strings.Join(all, " "))
+			return nil, fmt.Errorf("unknown life %q; lives are: %s", name, strings.Join(all, " "))
 		}
 		out = append(out, l)
 	}

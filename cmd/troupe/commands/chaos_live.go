@@ -33,8 +33,8 @@ func newChaosLiveCommand(shared *chaosFlags) *cobra.Command {
 		Short: "Run cases on a real node: a daemon, a runtime and an apiserver",
 		Long: `Run cases, each given as text or as @FILE, against a real daemon, container runtime and
 apiserver, in a namespace of its own, which is deleted at the end and after Ctrl-C. Each
-case runs in the simulator first; the same rules are held on the node, and the ends of
-the pods in both worlds are compared (rule "same end").
+case runs in the simulator first. The same rules are checked on the node, and the final states
+of pods in the simulator and on the node are compared (rule "same end").
 
 The command runs on the node. It starts the agent itself, between proxies, so stop the
 node's own agent first. --agent is a command for sh, in which {runtime-socket} is replaced
@@ -47,12 +47,12 @@ by the path of a socket, and {kubeconfig} by a file:
     --node worker-7 --confirm worker-7 \
     'create web main=app ready=app; on web Ready: kill-agent; delete web'
 
-The user of --kubeconfig has to be allowed to make namespaces, and pods in them. Pods of
-other namespaces are not touched, but the agent that serves them is killed, paused and
-cut off as the cases say: do not run this on a node that anybody needs.
+The user of --kubeconfig must be allowed to create namespaces and pods. Pods of other
+namespaces are not changed, but the agent that serves them is killed, paused and cut off
+as the cases say: do not run this on a node that is in use.
 
-A case that needs what can't be done here (msg, send and host faults, suspend, power-cycle,
-step-clock and others) is refused before anything is started. The image of the containers
+A case that needs what is not possible on a real node (msg, send and host faults, suspend,
+power-cycle, step-clock and others) is refused before anything is started. The image of the containers
 needs busybox (sh, sleep, cat, mkdir and httpd). It is removed from the runtime before each
 case, so that each case pulls it.
 
@@ -62,20 +62,22 @@ Exit codes are those of troupe chaos.`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.config.Runtime, "runtime-socket", "", "path of the runtime's socket")
-	flags.StringVar(&f.config.Kubeconfig, "kubeconfig", "", "of a user who may make namespaces, and pods in them")
-	flags.StringVar(&f.config.AgentKubeconfig, "agent-kubeconfig", "", "of the agent (default: that of --kubeconfig)")
+	flags.StringVar(&f.config.Kubeconfig, "kubeconfig", "", "kubeconfig with permission to create namespaces and pods")
+	flags.StringVar(&f.config.AgentKubeconfig, "agent-kubeconfig", "",
+		"kubeconfig that the agent uses (default: that of --kubeconfig)")
 	flags.StringVar(&f.config.Agent, "agent", "", "command that runs the agent, with {runtime-socket} and {kubeconfig}")
 	flags.StringVar(&f.config.Node, "node", "", "name of the agent's Node object")
-	flags.StringVar(&f.confirm, "confirm", "", "the name of the node again")
+	flags.StringVar(&f.confirm, "confirm", "", "repeat the node name to confirm that its agent may be killed")
 	flags.StringVar(&f.config.Manifests, "manifests", "",
 		"directory from which the agent reads static pods; without it, cases with static pods are refused")
 	flags.StringVar(&f.config.Image, "image", live.DefaultImage, "image of the containers, with busybox")
 	flags.StringVar(&f.killRuntime, "kill-runtime", "",
-		"command that kills the runtime and starts it again {seconds} later; without it, cases that kill it are refused")
-	flags.DurationVar(&f.config.Settle, "settle", 3*time.Second, "how long all has to stay well at the end of a case")
+		"command that kills the runtime and starts it again after {seconds}; without it, cases that kill it are refused")
+	flags.DurationVar(&f.config.Settle, "settle", 3*time.Second,
+		"how long the pods must stay in their final state at the end of a case")
 	flags.DurationVar(&f.config.Patience, "patience", 15*time.Minute,
-		"how long an operation waits for its state, and how long all may take to get well")
-	flags.StringVar(&f.logs, "agent-log", "", "file for what the agent prints (default: it is dropped)")
+		"how long an operation waits for its state, and how long pods may take to reach their final state")
+	flags.StringVar(&f.logs, "agent-log", "", "file for the output of the agent (default: none)")
 	return c
 }
 
@@ -83,7 +85,7 @@ func (f *chaosLiveFlags) run(c *cobra.Command, args []string) (err error) {
 	cases := make([]*plan.Case, 0, len(args))
 	var refused []error
 	if f.confirm != f.config.Node {
-		refused = append(refused, fmt.Errorf("the agent of node %q would be killed: give --confirm %s too, if that is meant",
+		refused = append(refused, fmt.Errorf("the agent of node %q will be killed: to allow that, give --confirm %s",
 			f.config.Node, f.config.Node))
 	}
 	if f.killRuntime != "" {
@@ -115,7 +117,7 @@ func (f *chaosLiveFlags) run(c *cobra.Command, args []string) (err error) {
 func (f *chaosLiveFlags) session(c *cobra.Command, cases []*plan.Case) (err error) {
 	f.limit = 0 // what is shrunk would have to be run on the node again and again
 	if f.report != "" {
-		return errors.New("--report: a page is about a simulated run: give the case to troupe chaos run")
+		return errors.New("--report is for simulated runs: give the case to troupe chaos run")
 	}
 	o, err := newOutcome(f.chaosFlags, c, uint64(len(cases)))
 	if err != nil {

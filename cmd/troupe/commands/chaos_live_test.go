@@ -18,9 +18,9 @@ func TestChaosLiveRefuses(t *testing.T) {
 		says string
 	}{
 		{[]string{"live", "create a main=app"}, "live runs need the runtime's socket"},
-		{[]string{"live", "--node", "n", "create a main=app"}, "give --confirm n too"},
-		{append(all, "create a main=app; power-cycle"), "this case needs power-cycle, which live runs cannot do"},
-		{append(all, "explode"), `there is no operation "explode"`},
+		{[]string{"live", "--node", "n", "create a main=app"}, "give --confirm n"},
+		{append(all, "create a main=app; power-cycle"), "this case needs power-cycle, which is not possible on a real node"},
+		{append(all, "explode"), `unknown operation "explode"`},
 		{append(all, "write a main=app"), "--manifests"},
 		{append(all, "create a main=app; kill-runtime"), "--kill-runtime"},
 		{append(all, "--kill-runtime", "true", "create a main=app; kill-runtime"), "kubeconfig /nowhere/admin.conf"},

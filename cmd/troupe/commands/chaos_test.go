@@ -56,7 +56,7 @@ func TestChaosExitCodes(t *testing.T) {
 		{[]string{"shrink", "create web main=app"}, exitFailed, "violates no rule"},
 		{[]string{"run", "@" + file}, exitFailed, `line 2: "explode"`},
 		{[]string{"run", "@" + file + "x"}, exitFailed, "no such file"},
-		{[]string{"shrink", "create web main=app", "--shrink=0"}, exitFailed, "give a longer one"},
+		{[]string{"shrink", "create web main=app", "--shrink=0"}, exitFailed, "give a longer duration"},
 		{[]string{"seeds", "7..3"}, exitFailed, "want FROM..TO"},
 		{[]string{"seeds", "1..3", "--shard=3/3"}, exitFailed, "part I of N"},
 		{[]string{"seeds", "1..3"}, 0, "3 cases"},
@@ -136,8 +136,8 @@ func TestChaosReplay(t *testing.T) {
 		{filepath.Join(report, "01-L01.html"), exitViolated, "1 cases, 0 held, 1 violated"},
 		{write("stale.txt", "create web main=app\nfault call StopContainer web/app #1 = hang\n"), exitStale, "never happened: fault call StopContainer web/app #1 = hang"},
 		{write("bad.txt", "seed 1\ncreate web main=app\n\nseed 2\nexplode\n"), exitFailed, `bad.txt: the case that begins at line 4: line 2: "explode"`},
-		{write("bad.json", "{"), exitFailed, "this is no output of --json"},
-		{write("empty.txt", "# nothing\n"), exitFailed, "there is no case in it"},
+		{write("bad.json", "{"), exitFailed, "not an output of --json"},
+		{write("empty.txt", "# nothing\n"), exitFailed, "no case found"},
 		{filepath.Join(dir, "none.txt"), exitFailed, "no such file"},
 	} {
 		out, code, err := chaosSays(t, "replay", c.file, "--shrink=0")

@@ -57,7 +57,7 @@ func readCases(name string) ([]*plan.Case, error) {
 		c, err := plan.Parse(t.text)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: the case that begins at line %d: %w", name, t.line, err))
+			errs = append(errs, fmt.Errorf("%s: case at line %d: %w", name, t.line, err))
 		case len(c.Ops)+len(c.Faults) > 0 && !known[c.Hash()]:
 			known[c.Hash()] = true
 			out = append(out, c)
@@ -67,7 +67,7 @@ func readCases(name string) ([]*plan.Case, error) {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s: there is no case in it: give lines as of troupe chaos run, or its output", name)
+		return nil, fmt.Errorf("%s: no case found: give cases as for troupe chaos run, or its output", name)
 	}
 	return out, nil
 }
@@ -85,7 +85,7 @@ func splitCases(data string) ([]caseText, error) {
 	if strings.HasPrefix(strings.TrimSpace(data), "{") {
 		var of outcomeJSON
 		if err := json.Unmarshal([]byte(data), &of); err != nil {
-			return nil, fmt.Errorf("this is no output of --json: %w", err)
+			return nil, fmt.Errorf("not an output of --json: %w", err)
 		}
 		var out []caseText
 		for _, f := range of.Failures {

@@ -135,7 +135,7 @@ func script(words map[string]string, port int32, probes bool) (string, error) {
 			seconds[word] = strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 		case "exit-code", "term-exit-code", "ignore-term", "crash-loop":
 		default:
-			return "", fmt.Errorf("this case needs %s, which live runs cannot do", word)
+			return "", fmt.Errorf("this case needs %s, which is not possible on a real node", word)
 		}
 	}
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

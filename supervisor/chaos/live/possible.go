@@ -13,7 +13,7 @@ import (
 func (c *Config) Possible(of *plan.Case) error {
 	var errs []error
 	cannot := func(what string) {
-		errs = append(errs, fmt.Errorf("this case needs %s, which live runs cannot do", what))
+		errs = append(errs, fmt.Errorf("this case needs %s, which is not possible on a real node", what))
 	}
 	if of.Standalone {
 		cannot("standalone")

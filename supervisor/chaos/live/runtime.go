@@ -316,7 +316,7 @@ func (r *realRuntime) killSandbox(ctx context.Context, id string) error {
 		PID int `json:"pid"`
 	}
 	if err := json.Unmarshal([]byte(got.GetInfo()["info"]), &details); err != nil || details.PID == 0 {
-		return errors.Join(errors.New("the runtime does not tell the process of a sandbox"), err)
+		return errors.Join(fmt.Errorf("the runtime's status of sandbox %s has no PID", id), err)
 	}
 	return syscall.Kill(details.PID, syscall.SIGKILL)
 }
@@ -347,7 +347,7 @@ func (r *realRuntime) pull(ctx context.Context, image string) (byContent string,
 	if names := got.GetImage().GetRepoDigests(); len(names) > 0 {
 		return names[0], nil
 	}
-	return "", fmt.Errorf("image %s has no name by its content", image)
+	return "", fmt.Errorf("the runtime shows no digest of image %s", image)
 }
 
 // clear stops and removes everything of the namespace, for the end of a case that did not.

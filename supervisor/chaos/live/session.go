@@ -152,7 +152,7 @@ func (s *Session) awaitNode(ctx context.Context) error {
 		foreign := s.foreign
 		s.mu.Unlock()
 		if foreign != "" {
-			stop = fmt.Errorf("the agent is that of node %s, and not of %s", foreign, name)
+			stop = fmt.Errorf("the agent is of node %s, not of %s: check --agent and --node", foreign, name)
 			return true, nil
 		}
 		if !s.agent.running() {

@@ -82,7 +82,7 @@ func parseRole(s string) (Role, error) {
 	}
 	pod, container, both := strings.Cut(s, "/")
 	if pod == "" || both && container == "" || strings.ContainsAny(container, "/") {
-		return Role{}, fmt.Errorf("%q is no role: give a pod, or pod/container", s)
+		return Role{}, fmt.Errorf("%q is not a role: give POD or POD/CONTAINER", s)
 	}
 	return Role{Pod: pod, Container: container}, nil
 }
@@ -91,7 +91,7 @@ func parseOp(s string) (o Op, err error) {
 	if strings.HasPrefix(s, "on ") || strings.HasPrefix(s, "at ") {
 		when, rest, found := strings.Cut(s, ": ")
 		if !found {
-			return o, errors.New("there is no \": \" after when it is done")
+			return o, errors.New(`missing ": " after the time: write "at 5s: VERB …" or "on ROLE STATE: VERB …"`)
 		}
 		if o.When, err = parseWhen(when); err != nil {
 			return o, err
@@ -102,12 +102,12 @@ func parseOp(s string) (o Op, err error) {
 	o.Verb = Verb(words[0])
 	f, known := forms[o.Verb]
 	if !known {
-		return o, fmt.Errorf("there is no operation %q", words[0])
+		return o, unknownVerb(o.Verb)
 	}
 	words = words[1:]
 	if f.role > 0 {
 		if len(words) == 0 {
-			return o, fmt.Errorf("%s needs a role", o.Verb)
+			return o, fmt.Errorf("%s needs a role: give POD or POD/CONTAINER", o.Verb)
 		}
 		if o.Role, err = parseRole(words[0]); err != nil {
 			return o, err

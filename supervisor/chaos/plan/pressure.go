@@ -20,7 +20,7 @@ const (
 func Size(text string) (uint64, error) {
 	q, err := resource.ParseQuantity(text)
 	if err == nil && (q.Sign() < 0 || q.CmpInt64(math.MaxInt64>>8) > 0) {
-		err = errors.New("it is negative, or too large")
+		err = errors.New("must be from 0 to 32Pi")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%q: %w", text, err)

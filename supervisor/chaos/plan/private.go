@@ -22,7 +22,7 @@ func (s *Shape) keep(a Arg) error {
 	case "private":
 		c := s.find(a.Value)
 		if c == nil {
-			return errors.New("there is no such container")
+			return s.noContainer(a.Value)
 		}
 		c.Image = PrivateImage
 	case "secret":

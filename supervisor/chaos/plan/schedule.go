@@ -69,7 +69,7 @@ func (s *Schedule) parseCost(word string) (err error) {
 func (s *Schedule) validate() error {
 	switch {
 	case s.Depth < 0:
-		return fmt.Errorf("schedule: depth=%d: it can't be negative", s.Depth)
+		return fmt.Errorf("schedule: depth=%d: must not be negative", s.Depth)
 	case s.Cost < 0 || s.Cost > time.Second:
 		return fmt.Errorf("cost %s=%s: want more than 0s, and 1s at most", s.Slow, s.Cost)
 	case s.Slow != "" && s.Cost == 0:

@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
-// Shape is what a pod is made of. Its words, each key=value and most of them more than once:
+// Shape is what a pod is made of. Its options, each key=value and most of them more than once:
 //
 //	main=app init=setup sidecar=proxy   containers, in this order
 //	restart=Always|OnFailure|Never      the pod's restart policy; Always if it is not given
@@ -44,10 +44,14 @@ type Shape struct {
 	Replicas int
 }
 
+// podOptions are the keys of Shape, for errors.
+const podOptions = "main=, init=, sidecar=, restart=, grace=, deadline=, disk=, gpus=, cpus=, volume=, claim=, " +
+	"private=, secret=, pull=, ready=, live=, startup=, prestop=, stop-command=, start-command=, replicas="
+
 // GPU is the resource of the devices of a case.
 const GPU v1.ResourceName = "example.com/gpu"
 
-// memoryOfOwn is the memory of containers with CPUs of their own, in bytes: they need some to be Guaranteed.
+// memoryOfOwn is the memory of containers with exclusive CPUs, in bytes: they need some to be Guaranteed.
 const memoryOfOwn = 1 << 20
 
 // limit gives a container a resource.
@@ -73,22 +77,13 @@ func ShapeOf(o *Op) (*Shape, error) {
 	if why := validation.IsDNS1123Label(s.name); len(why) > 0 {
 		return nil, fmt.Errorf("pod name %q: %s", s.name, strings.Join(why, ", "))
 	}
-	var later []Arg
+	if err := s.containers(o.Args); err != nil {
+		return nil, err
+	}
 	for _, a := range o.Args {
-		switch a.Key {
-		case "main", "init", "sidecar":
-			if why := validation.IsDNS1123Label(a.Value); len(why) > 0 || slices.Contains(s.Names(), a.Value) {
-				return nil, fmt.Errorf("%s=%s: the name is no name, or taken", a.Key, a.Value)
-			}
-			s.container(a.Key, a.Value)
-		default:
-			later = append(later, a)
+		if isContainer(a.Key) {
+			continue
 		}
-	}
-	if len(s.Pod.Spec.Containers) == 0 {
-		return nil, errors.New("it has no container: give main=NAME")
-	}
-	for _, a := range later {
 		if err := s.set(a); err != nil {
 			return nil, fmt.Errorf("%s=%s: %w", a.Key, a.Value, err)
 		}
@@ -96,17 +91,40 @@ func ShapeOf(o *Op) (*Shape, error) {
 	return s, s.matches(o.Verb)
 }
 
+// isContainer reports whether an option of a pod is a container.
+func isContainer(key string) bool { return key == "main" || key == "init" || key == "sidecar" }
+
+// containers makes the containers of the pod: other options name them.
+func (s *Shape) containers(args []Arg) error {
+	for _, a := range args {
+		if !isContainer(a.Key) {
+			continue
+		}
+		if why := validation.IsDNS1123Label(a.Value); len(why) > 0 {
+			return fmt.Errorf("container name %q: %s", a.Value, strings.Join(why, ", "))
+		}
+		if s.find(a.Value) != nil {
+			return fmt.Errorf("container name %q is used twice", a.Value)
+		}
+		s.container(a.Key, a.Value)
+	}
+	if len(s.Pod.Spec.Containers) == 0 {
+		return errors.New("the pod has no main container: give main=NAME")
+	}
+	return nil
+}
+
 // matches checks that a workload is one, and a pod is not.
 func (s *Shape) matches(v Verb) error {
 	spec := &s.Pod.Spec
 	switch {
 	case v == Deploy && s.Replicas == 0:
-		return errors.New("a workload needs replicas=N")
+		return errors.New("deploy needs replicas=N")
 	case v != Deploy && s.Replicas > 0:
-		return errors.New("replicas=N is for deploy")
+		return errors.New("replicas=N is only allowed for deploy")
 	case v == Deploy && (spec.ActiveDeadlineSeconds != nil || spec.RestartPolicy != "" &&
 		spec.RestartPolicy != v1.RestartPolicyAlways):
-		return errors.New("the pods of a workload run for ever, and are restarted always")
+		return errors.New("deploy: deadline= and a restart= other than Always are not allowed for the pods of a workload")
 	default:
 		return nil
 	}
@@ -186,7 +204,7 @@ func (s *Shape) set(a Arg) error {
 		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: a.Value, MountPath: "/" + a.Value})
 	case "claim":
 		if why := validation.IsDNS1123Label(a.Value); len(why) > 0 {
-			return errors.New("the name is no name")
+			return fmt.Errorf("claim name: %s", strings.Join(why, ", "))
 		}
 		claim(spec, a.Value)
 	case "private", "secret", "pull":
@@ -194,13 +212,16 @@ func (s *Shape) set(a Arg) error {
 	case "ready", "live", "startup", "prestop", "stop-command", "start-command":
 		c := s.find(a.Value)
 		if c == nil {
-			return errors.New("there is no such container")
+			return s.noContainer(a.Value)
 		}
 		watch(c, a.Key)
 	default:
 		container, key, script := strings.Cut(a.Key, ".")
-		if !script || s.find(container) == nil {
-			return errors.New("there is no such word for a pod")
+		if !script {
+			return fmt.Errorf("unknown pod option %q; options are %s, and CONTAINER.KEY=", a.Key, podOptions)
+		}
+		if s.find(container) == nil {
+			return s.noContainer(container)
 		}
 		if err := simcri.CheckKey(key, a.Value); err != nil {
 			return err
@@ -241,6 +262,11 @@ func watch(c *v1.Container, key string) {
 
 func command(path string) *v1.LifecycleHandler {
 	return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{path}}}
+}
+
+// noContainer is the error for an option that names a container which the pod does not have.
+func (s *Shape) noContainer(name string) error {
+	return fmt.Errorf("the pod has no container %q; its containers are %v", name, s.Names())
 }
 
 func (s *Shape) find(name string) *v1.Container {

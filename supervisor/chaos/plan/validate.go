@@ -26,17 +26,17 @@ func (c *Case) Validate() error {
 	case c.Nodes < 0 || c.Nodes > mostNodes:
 		errs = append(errs, fmt.Errorf("nodes %d: want 1 to %d", c.Nodes, mostNodes))
 	case c.Nodes > 0 && c.Disks > 0:
-		errs = append(errs, errors.New("nodes of a cluster have room for everything"))
+		errs = append(errs, errors.New("pressure is not possible with nodes N: nodes of a cluster have no limited disks"))
 	case c.Devices < 0 || c.Devices > mostDevices:
 		errs = append(errs, fmt.Errorf("devices %d: want 1 to %d", c.Devices, mostDevices))
 	case c.Nodes > 0 && c.Devices > 0:
-		errs = append(errs, errors.New("nodes of a cluster have no devices"))
+		errs = append(errs, errors.New("devices N is not possible with nodes N"))
 	case c.Nodes > 0 && c.CSI != "":
-		errs = append(errs, errors.New("nodes of a cluster have no CSI driver"))
+		errs = append(errs, errors.New("csi is not possible with nodes N"))
 	case c.CSI != "" && c.Standalone:
-		errs = append(errs, errors.New("a CSI driver needs an apiserver"))
+		errs = append(errs, errors.New("csi is not possible with standalone: a CSI driver needs an apiserver"))
 	case c.Nodes > 0 && c.Standalone:
-		errs = append(errs, errors.New("nodes of a cluster are not standalone"))
+		errs = append(errs, errors.New("standalone is not possible with nodes N"))
 	}
 	errs = append(errs, c.Schedule.validate())
 	k := known{c: c, pods: map[string]*Shape{}}
@@ -50,18 +50,18 @@ func (c *Case) Validate() error {
 		f := &c.Faults[i]
 		switch {
 		case f.Stream.Effects() == nil:
-			bad(f, "there is no stream %q", f.Stream)
+			bad(f, "unknown stream %q", f.Stream)
 		case !slices.Contains(f.Stream.Effects(), f.Effect.Do):
-			bad(f, "%s can't have %q, but %v", f.Stream, f.Effect.Do, f.Stream.Effects())
+			bad(f, "a fault of stream %s can't be %q; its effects are %v", f.Stream, f.Effect.Do, f.Stream.Effects())
 		case !f.Stream.Can(f.Subject, f.Effect.Do):
 			bad(f, "only %s can be %s or %s, only calls of CSI drivers can %s, and within one there is only %s", LoadCheckpoint,
 				Lost, Older, Lose, KillAgent)
 		case f.N < 1:
-			bad(f, "the first is #1")
+			bad(f, "#N counts from #1")
 		case f.Effect.Do.TakesTime() != (f.Effect.For > 0):
 			bad(f, "slow, answer-late, work-late and delay, and nothing else, take a duration")
 		case f.Role.Pod != "" && k.pods[f.Role.Pod] == nil:
-			bad(f, "there is no pod %s", f.Role.Pod)
+			bad(f, "unknown pod %s: no operation creates it", f.Role.Pod)
 		}
 	}
 	return errors.Join(errs...)
@@ -79,39 +79,39 @@ func (k *known) op(o *Op) error {
 	f, is := forms[o.Verb]
 	switch {
 	case !is:
-		return fmt.Errorf("there is no operation %q", o.Verb)
+		return unknownVerb(o.Verb)
 	case f.api && k.c.Standalone:
-		return fmt.Errorf("%s needs an apiserver", o.Verb)
+		return fmt.Errorf("%s needs an apiserver, which a standalone node does not have", o.Verb)
 	case f.pressure && k.c.Disks == 0:
-		return fmt.Errorf("%s needs a node that protects itself: give pressure disks=1", o.Verb)
+		return fmt.Errorf("%s needs a node with eviction: give pressure disks=1", o.Verb)
 	case f.devices && k.c.Devices == 0, f.shape && k.c.Devices == 0 && (o.Arg("gpus") != "" || o.Arg("cpus") != ""):
 		return fmt.Errorf("%s needs a node with devices: give devices N", o)
 	case (f.csi || f.shape && o.Arg("claim") != "") && k.c.CSI == "":
 		return fmt.Errorf("%s needs a node with a CSI driver: give csi plain or csi attach", o)
 	case o.Verb == Write && o.Arg("claim") != "":
-		return errors.New("a static pod has no claims")
+		return errors.New("claim= is not allowed for a static pod")
 	case o.Verb == Write && o.Arg("secret") != "":
-		return errors.New("a static pod has no pull secret")
+		return errors.New("secret= is not allowed for a static pod")
 	case f.shape && o.Arg("private") != "" && k.c.Nodes > 0:
-		return errors.New("nodes of a cluster have no private image")
+		return errors.New("private= is not possible with nodes N")
 	case f.cluster && k.c.Nodes == 0:
 		return fmt.Errorf("%s needs a cluster: give nodes N", o.Verb)
 	case f.role == 0 && o.Role != Role{}:
-		return fmt.Errorf("%s is about a node", o.Verb)
+		return fmt.Errorf("%s concerns a node: it takes no pod", o.Verb)
 	case f.role == 1 && (o.Role.Pod == "" || o.Role.Container != ""):
-		return fmt.Errorf("%s is about a pod", o.Verb)
+		return fmt.Errorf("%s needs a pod: give POD, without a container", o.Verb)
 	case f.role == 2 && o.Role.Container == "":
-		return fmt.Errorf("%s is about a container", o.Verb)
+		return fmt.Errorf("%s needs a container: give POD/CONTAINER", o.Verb)
 	case o.When.On != NoState && !slices.Contains(states, o.When.On):
-		return fmt.Errorf("there is no state %q, but %v", o.When.On, states)
+		return fmt.Errorf("unknown state %q; states are %v", o.When.On, states)
 	case o.When.At < 0 || o.When.After < 0:
 		return errors.New("a time can't be negative")
 	case o.Verb == Restore && !k.backup:
-		return errors.New("there is no backup yet")
+		return errors.New("restore needs a backup before it")
 	case f.node && f.cluster && o.Node == "":
 		return fmt.Errorf("%s needs a node", o.Verb)
 	case o.Node != "" && (!f.node || !slices.Contains(k.c.NodeNames(), o.Node)):
-		return fmt.Errorf("there is no node %s, but %v", o.Node, k.c.NodeNames())
+		return fmt.Errorf("unknown node %s; nodes are %v", o.Node, k.c.NodeNames())
 	}
 	k.backup = k.backup || o.Verb == Backup
 	if err := k.args(o, &f); err != nil {
@@ -120,10 +120,10 @@ func (k *known) op(o *Op) error {
 	for _, r := range []Role{o.Role, o.When.Of} {
 		s := k.pods[r.Pod]
 		if r.Pod != "" && s == nil {
-			return fmt.Errorf("there is no pod %s yet", r.Pod)
+			return fmt.Errorf("unknown pod %s: no operation before this one creates it", r.Pod)
 		}
 		if r.Container != "" && !slices.Contains(s.Names(), r.Container) {
-			return fmt.Errorf("pod %s has no container %s, but %v", r.Pod, r.Container, s.Names())
+			return fmt.Errorf("pod %s has no container %s; its containers are %v", r.Pod, r.Container, s.Names())
 		}
 	}
 	if o.Verb == Grow && (o.Arg("claim") == "" || o.Arg("size") == "") {
@@ -148,7 +148,7 @@ func (k *known) args(o *Op, f *form) error {
 	if !f.shape {
 		for _, a := range o.Args {
 			if !slices.Contains(f.args, a.Key) {
-				return fmt.Errorf("%s has no %q, but %v", o.Verb, a.Key, f.args)
+				return fmt.Errorf("%s has no option %q; its options are %v", o.Verb, a.Key, f.args)
 			}
 		}
 		return nil
@@ -158,7 +158,7 @@ func (k *known) args(o *Op, f *form) error {
 		return err
 	}
 	if was := k.pods[o.Role.Pod]; was != nil && (was.Replicas > 0) != (s.Replicas > 0) {
-		return fmt.Errorf("%s is a pod here and a workload there", o.Role.Pod)
+		return fmt.Errorf("%s is created as a pod and as a workload", o.Role.Pod)
 	}
 	k.pods[o.Role.Pod] = s
 	return nil

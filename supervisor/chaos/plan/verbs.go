@@ -1,5 +1,11 @@
 package plan
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // Verb is what an operation does.
 type Verb string
 
@@ -82,4 +88,14 @@ var forms = map[Verb]form{
 	Deploy: {role: 1, shape: true, cluster: true}, Replicas: {role: 1, args: []string{"to"}, cluster: true},
 	LoseNode: {node: true, args: forDuration, cluster: true},
 	Drain:    {node: true, cluster: true}, Uncordon: {node: true, cluster: true},
+}
+
+// unknownVerb is the error for a word that is no operation.
+func unknownVerb(v Verb) error {
+	all := make([]string, 0, len(forms))
+	for known := range forms { // order-free: they are sorted
+		all = append(all, string(known))
+	}
+	slices.Sort(all)
+	return fmt.Errorf("unknown operation %q; operations are %s", v, strings.Join(all, ", "))
 }
