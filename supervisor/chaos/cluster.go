@@ -20,18 +20,18 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
 )
 
-// set is a workload of a cluster.
-type set struct {
+// workload is a workload of a cluster.
+type workload struct {
 	name string
 	// replicas and template are what was asked for last; no replicas if it is not to be.
 	replicas int
 	template *v1.Pod
 }
 
-// setOf is the workload whose controller has made the pod of this name, nil for none. The name is
+// workloadOf is the workload whose controller has made the pod of this name, nil for none. The name is
 // that of the workload, of a revision (r1), and five random letters.
-func (s *story) setOf(pod string) *set {
-	if len(s.sets) == 0 {
+func (s *history) workloadOf(pod string) *workload {
+	if len(s.workloads) == 0 {
 		return nil
 	}
 	i := strings.LastIndexByte(pod, '-')
@@ -42,17 +42,17 @@ func (s *story) setOf(pod string) *set {
 	if k < 0 {
 		return nil
 	}
-	return s.sets[pod[:k]]
+	return s.workloads[pod[:k]]
 }
 
 // of are the pods of a role: one, or those of a workload in order of their names.
-func (s *story) of(role string) (out []*cast) {
-	set := s.sets[role]
-	if set == nil {
-		return []*cast{s.cast(role)}
+func (s *history) of(role string) (out []*podState) {
+	w := s.workloads[role]
+	if w == nil {
+		return []*podState{s.pod(role)}
 	}
 	for _, name := range sorted(s.pods) {
-		if c := s.pods[name]; c.set == set {
+		if c := s.pods[name]; c.workload == w {
 			out = append(out, c)
 		}
 	}
@@ -60,9 +60,9 @@ func (s *story) of(role string) (out []*cast) {
 }
 
 // asks: in a cluster others than the case may delete a pod, and a restored apiserver has it again.
-func (s *story) asks(c *cast, p *v1.Pod, wanted bool) {
+func (s *history) asks(c *podState, p *v1.Pod, wanted bool) {
 	switch {
-	case !s.cluster || c.static || c.set != nil:
+	case !s.cluster || c.static || c.workload != nil:
 	case wanted:
 		c.asked = p
 	case c.uid == p.UID:
@@ -71,14 +71,14 @@ func (s *story) asks(c *cast, p *v1.Pod, wanted bool) {
 }
 
 // forget drops a pod of a workload of which nothing is left.
-func (s *story) forget(name string, c *cast) {
-	if c.set != nil && c.shown == nil && c.objects == 0 {
+func (s *history) forget(name string, c *podState) {
+	if c.workload != nil && c.shown == nil && c.objects == 0 {
 		delete(s.pods, name)
 	}
 }
 
-// setIs reports whether a workload, or a container of one of its pods, is in a state.
-func (s *story) setIs(w *set, role plan.Role, state plan.State) bool {
+// workloadIs reports whether a workload, or a container of one of its pods, is in a state.
+func (s *history) workloadIs(w *workload, role plan.Role, state plan.State) bool {
 	pods := s.of(w.name)
 	switch state {
 	case plan.Ready:
@@ -86,12 +86,12 @@ func (s *story) setIs(w *set, role plan.Role, state plan.State) bool {
 	case plan.Gone:
 		return len(pods) == 0
 	default:
-		return slices.ContainsFunc(pods, func(c *cast) bool { return c.is(role, state) })
+		return slices.ContainsFunc(pods, func(c *podState) bool { return c.is(role, state) })
 	}
 }
 
 // short says what a workload lacks; empty if all its pods are Ready and there are no others.
-func (s *story) short(w *set) string {
+func (s *history) short(w *workload) string {
 	n := 0
 	for _, c := range s.of(w.name) {
 		if c.shown != nil && c.shown.DeletionTimestamp == nil && podspec.Finished(c.shown) {
@@ -114,16 +114,16 @@ func (s *story) short(w *set) string {
 }
 
 // loops says that its pods are never Ready for good.
-func (w *set) loops() bool { return (&cast{asked: w.template}).loops() }
+func (w *workload) loops() bool { return (&podState{asked: w.template}).loops() }
 
 // made says whether a pod was made of the newest template.
-func (w *set) made(p *v1.Pod) bool {
+func (w *workload) made(p *v1.Pod) bool {
 	return w.template != nil && slices.EqualFunc(p.Spec.Containers, w.template.Spec.Containers,
 		func(a, b v1.Container) bool { return a.Image == b.Image })
 }
 
 // unschedulable says that no node can take the pod: the fault of none.
-func (c *cast) unschedulable() bool {
+func (c *podState) unschedulable() bool {
 	if c.shown == nil || c.shown.Spec.NodeName != "" {
 		return false
 	}
@@ -134,8 +134,8 @@ func (c *cast) unschedulable() bool {
 
 // clusterMissing says what is missing of workloads and nodes.
 func (r *runner) clusterMissing() string {
-	for _, name := range sorted(r.sets) {
-		if why := r.short(r.sets[name]); why != "" {
+	for _, name := range sorted(r.workloads) {
+		if why := r.short(r.workloads[name]); why != "" {
 			return why
 		}
 	}
@@ -181,7 +181,7 @@ func (r *runner) twice() string {
 // bound is how many pods are to be on a node.
 func (r *runner) bound(node string) (n int) {
 	for _, c := range r.pods { // order-free: a count
-		if c.asked != nil && c.static && r.members[0].Name() == node || c.shown != nil && !c.static &&
+		if c.asked != nil && c.static && r.caseNodes[0].Name() == node || c.shown != nil && !c.static &&
 			c.shown.Spec.NodeName == node {
 			n++
 		}
@@ -199,10 +199,10 @@ func (r *runner) deploy(o *plan.Op) {
 }
 
 func (r *runner) apply(name string, replicas int, template *v1.Pod) {
-	w := r.sets[name]
+	w := r.workloads[name]
 	if w == nil {
-		w = &set{name: name}
-		r.sets[name] = w
+		w = &workload{name: name}
+		r.workloads[name] = w
 	}
 	w.replicas, w.template = replicas, template
 	err := r.world.ControlPlane().Apply(controlplane.Workload{
@@ -216,14 +216,14 @@ func (r *runner) apply(name string, replicas int, template *v1.Pod) {
 
 // scale gives a workload another number of pods; nothing if it was deleted.
 func (r *runner) scale(o *plan.Op) {
-	if w := r.sets[o.Role.Pod]; w != nil && w.template != nil {
+	if w := r.workloads[o.Role.Pod]; w != nil && w.template != nil {
 		n, _ := strconv.Atoi(o.Arg("to"))
 		r.apply(w.name, n, w.template)
 	}
 }
 
 // update gives the template of a workload another image.
-func (r *runner) update(w *set, container, image string) {
+func (r *runner) update(w *workload, container, image string) {
 	if w.template == nil {
 		return
 	}
@@ -232,7 +232,7 @@ func (r *runner) update(w *set, container, image string) {
 	r.apply(w.name, w.replicas, t)
 }
 
-func (r *runner) removeSet(w *set) {
+func (r *runner) removeWorkload(w *workload) {
 	if w.template != nil {
 		w.replicas = 0
 		_ = r.world.ControlPlane().Remove(w.template.Namespace, w.name)
@@ -241,9 +241,9 @@ func (r *runner) removeSet(w *set) {
 }
 
 // there are the machines that were not taken away.
-func (r *runner) there() iter.Seq[*member] {
-	return func(yield func(*member) bool) {
-		for _, m := range r.members {
+func (r *runner) there() iter.Seq[*caseNode] {
+	return func(yield func(*caseNode) bool) {
+		for _, m := range r.caseNodes {
 			if !m.lost && !yield(m) {
 				return
 			}
@@ -252,7 +252,7 @@ func (r *runner) there() iter.Seq[*member] {
 }
 
 // lose takes a machine's power, for a time, or takes the machine away for good if none is given.
-func (r *runner) lose(m *member, wait time.Duration) {
+func (r *runner) lose(m *caseNode, wait time.Duration) {
 	if wait > 0 {
 		r.powerCycle(m, wait)
 		return
@@ -264,14 +264,14 @@ func (r *runner) lose(m *member, wait time.Duration) {
 	m.lost = true
 	for _, p := range m.Runtime().Truth().Runtime.Pods {
 		name := r.podName(p.Ref.Name)
-		c := r.cast(name)
+		c := r.pod(name)
 		c.objects -= len(p.Sandboxes) + len(p.Containers)
 		r.forget(name, c)
 	}
 }
 
 // drain keeps new pods from a node, and deletes those that it has, or lets it have pods again.
-func (r *runner) drain(m *member, drain bool) {
+func (r *runner) drain(m *caseNode, drain bool) {
 	// It fails for a node that has not registered yet.
 	if drain {
 		_ = r.world.ControlPlane().Drain(m.Name())
@@ -284,14 +284,14 @@ func (r *runner) drain(m *member, drain bool) {
 type backup struct {
 	*simapi.Backup
 	asked map[string]*v1.Pod
-	// sets are workloads, as they were.
-	sets map[string]set
+	// workloads are workloads, as they were.
+	workloads map[string]workload
 }
 
 func (r *runner) takeBackup() {
-	r.backup = &backup{r.world.API().Checkpoint(), map[string]*v1.Pod{}, map[string]set{}}
-	for name, w := range r.sets { // order-free: a map of the same
-		r.backup.sets[name] = *w
+	r.backup = &backup{r.world.API().Checkpoint(), map[string]*v1.Pod{}, map[string]workload{}}
+	for name, w := range r.workloads { // order-free: a map of the same
+		r.backup.workloads[name] = *w
 	}
 	for name, c := range r.pods { // order-free: a map of the same
 		r.backup.asked[name] = c.asked
@@ -303,23 +303,23 @@ func (r *runner) restore() {
 	before := map[string]*v1.Pod{}
 	for name, c := range r.pods { // order-free: all of them
 		before[name] = c.asked
-		if !c.static && c.set == nil {
+		if !c.static && c.workload == nil {
 			c.asked = r.backup.asked[name]
 		}
 	}
-	for _, m := range r.members {
+	for _, m := range r.caseNodes {
 		m.rules.Restored()
 	}
 	// First the workloads: controllers take to pods of theirs as they are told of them.
-	for _, name := range sorted(r.sets) {
-		if was := r.backup.sets[name]; was.template != nil {
+	for _, name := range sorted(r.workloads) {
+		if was := r.backup.workloads[name]; was.template != nil {
 			r.apply(name, was.replicas, was.template)
 		} else {
-			r.removeSet(r.sets[name])
+			r.removeWorkload(r.workloads[name])
 		}
 	}
 	r.world.API().Restore(r.backup.Backup)
-	for _, m := range r.members {
+	for _, m := range r.caseNodes {
 		if m.lost { // a cloud's controller deletes the nodes of machines that there are no more
 			_ = r.world.API().Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: m.Name()}})
 		}

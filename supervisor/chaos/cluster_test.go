@@ -49,7 +49,7 @@ func TestClusterSeeds(t *testing.T) {
 			t.Fatalf("TROUPE_CASES=%s: %v", s, err)
 		}
 	}
-	var tally Tally
+	var tally Summary
 	Seeds(t.Context(), 1, n, 0, plan.Cluster(5), func(r *Result) bool {
 		tally.Add(r)
 		return true

@@ -70,7 +70,7 @@ func (k Kind) kills() bool {
 }
 
 // Coverage is what the cases covered, by stream and effect.
-func (t *Tally) Coverage() []Row {
+func (t *Summary) Coverage() []Row {
 	out := make([]Row, 0, len(t.covered.rows))
 	for k, row := range t.covered.rows { // order-free: sorted below
 		row.Points = len(t.covered.points[k])
@@ -84,7 +84,7 @@ func (t *Tally) Coverage() []Row {
 
 // Boundaries is what was covered of kill -9 between messages: before and after each message of each
 // actor. Its points are messages, with two boundaries each.
-func (t *Tally) Boundaries() Row {
+func (t *Summary) Boundaries() Row {
 	sum := Row{Stream: plan.Message, Effect: "kill -9", Points: len(t.covered.boundaries)}
 	for k, row := range t.covered.rows { // order-free: a sum
 		if k.kills() {
@@ -98,7 +98,7 @@ func (t *Tally) Boundaries() Row {
 }
 
 // CoverageTable is the coverage as lines of text, with the sum of kill -9 between messages as the last.
-func (t *Tally) CoverageTable() []string {
+func (t *Summary) CoverageTable() []string {
 	rows := t.Coverage()
 	if len(rows) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 // TestCoverage: each kind of fault has its points, cases and verdicts, and kill -9 between messages
 // is summed up.
 func TestCoverage(t *testing.T) {
-	var tally Tally
+	var tally Summary
 	for _, text := range []string{
 		"create a main=app; fault call StartContainer a/app #1 = fail",
 		"create a main=app; on a Ready: delete a; fault call StartContainer a/app #1 = fail",

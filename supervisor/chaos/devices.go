@@ -37,7 +37,7 @@ func (r *runner) equip(s *sim.NodeSpec) {
 }
 
 // served notes on the disk of a machine that its device plugin was known before: pods wait for it from the start.
-func (r *runner) served(m *member) {
+func (r *runner) served(m *caseNode) {
 	if r.c.Devices == 0 {
 		return
 	}
@@ -45,7 +45,7 @@ func (r *runner) served(m *member) {
 }
 
 // unplug does an operation on the device plugin of a machine.
-func (r *runner) unplug(m *member, o *plan.Op, wait time.Duration) {
+func (r *runner) unplug(m *caseNode, o *plan.Op, wait time.Duration) {
 	p := m.Machine().Plugins
 	if o.Verb == plan.StopPlugin {
 		p.Stop(plan.GPU)
@@ -62,11 +62,11 @@ func (r *runner) unplug(m *member, o *plan.Op, wait time.Duration) {
 }
 
 // misassigned says what is wrong with what containers have alone, on a machine at rest; empty if nothing is.
-func (r *runner) misassigned(m *member) string {
+func (r *runner) misassigned(m *caseNode) string {
 	if r.c.Devices == 0 || m.rules.DevicesLost() {
 		return ""
 	}
 	return invariants.Assignments(m.Runtime(), m.Machine().Checkpoints, machineCPUs, func(ref observed.PodRef) *v1.Pod {
-		return r.cast(r.podName(ref.Name)).asked
+		return r.pod(r.podName(ref.Name)).asked
 	})
 }

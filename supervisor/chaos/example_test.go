@@ -32,7 +32,7 @@ func ExampleSeeds() {
 		Verbs:   []plan.Verb{plan.Delete, plan.Restart},
 		Effects: []plan.EffectKind{plan.Lose},
 	}
-	var all chaos.Tally
+	var all chaos.Summary
 	chaos.Seeds(ctx, 1, 20, 0, p, func(r *chaos.Result) bool {
 		all.Add(r)
 		if r.Verdict() == chaos.Violated {

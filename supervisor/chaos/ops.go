@@ -57,7 +57,7 @@ func (r *runner) do(o *plan.Op) {
 }
 
 // doNode does an operation on a machine.
-func (r *runner) doNode(m *member, o *plan.Op, wait time.Duration) {
+func (r *runner) doNode(m *caseNode, o *plan.Op, wait time.Duration) {
 	if m.lost {
 		return
 	}
@@ -111,7 +111,7 @@ func (r *runner) breakPod(o *plan.Op) {
 		if id = r.ranID(o.Role); id == "" {
 			return
 		}
-		for _, m := range r.members {
+		for _, m := range r.caseNodes {
 			m.rules.Outsider(id)
 		}
 		r.inRuntime(id, (*simcri.Runtime).Vanish)
@@ -121,7 +121,7 @@ func (r *runner) breakPod(o *plan.Op) {
 
 // inRuntime does something to what has the ID, in the runtime that has it.
 func (r *runner) inRuntime(id string, do func(*simcri.Runtime, string) error) {
-	for _, m := range r.members {
+	for _, m := range r.caseNodes {
 		if id != "" && do(m.Runtime(), id) == nil {
 			return
 		}
@@ -134,7 +134,7 @@ func (r *runner) exit(id string, e simcri.Exit) {
 }
 
 // link breaks a machine's link to the apiserver in some way for a time.
-func (r *runner) link(m *member, l simapi.Link, wait time.Duration) {
+func (r *runner) link(m *caseNode, l simapi.Link, wait time.Duration) {
 	if m.lost {
 		return
 	}
@@ -147,18 +147,18 @@ func (r *runner) link(m *member, l simapi.Link, wait time.Duration) {
 	})
 }
 
-func (r *runner) restart(m *member, after time.Duration) {
+func (r *runner) restart(m *caseNode, after time.Duration) {
 	m.KillAgent()
 	r.v.AfterFunc(after, m.StartAgent)
 }
 
-func (r *runner) down(m *member, d time.Duration) {
+func (r *runner) down(m *caseNode, d time.Duration) {
 	m.rules.Troubled("", d)
 	m.Runtime().Kill()
 	r.v.AfterFunc(d, m.Runtime().Restart)
 }
 
-func (r *runner) powerCycle(m *member, d time.Duration) {
+func (r *runner) powerCycle(m *caseNode, d time.Duration) {
 	m.PowerOff()
 	m.rules.LostPower()
 	r.v.AfterFunc(d, m.PowerOn)
@@ -187,22 +187,22 @@ func (r *runner) make(o *plan.Op) {
 		if err != nil {
 			panic(err)
 		}
-		r.members[0].WriteManifest(name+".yaml", data)
+		r.caseNodes[0].WriteManifest(name+".yaml", data)
 	}
 	r.want(name, s.Pod, o.Verb == plan.Write, r.v.Now())
 }
 
 func (r *runner) remove(o *plan.Op) {
 	name := o.Role.Pod
-	if w := r.sets[name]; w != nil {
-		r.removeSet(w)
+	if w := r.workloads[name]; w != nil {
+		r.removeWorkload(w)
 		return
 	}
 	r.unwant(name)
 	var grace *int64
 	switch o.Verb {
 	case plan.Remove:
-		r.members[0].WriteManifest(name+".yaml", nil)
+		r.caseNodes[0].WriteManifest(name+".yaml", nil)
 		return
 	case plan.Force:
 		grace = new(int64)
@@ -216,7 +216,7 @@ func (r *runner) remove(o *plan.Op) {
 
 func (r *runner) image(o *plan.Op) {
 	container, image := o.Role.Container, o.Arg("to")
-	if w := r.sets[o.Role.Pod]; w != nil {
+	if w := r.workloads[o.Role.Pod]; w != nil {
 		r.update(w, container, image)
 		return
 	}

@@ -18,7 +18,7 @@ func TestPairs(t *testing.T) {
 	case full():
 		most = 2000
 	}
-	var tally Tally
+	var tally Summary
 	n := Pairs(t.Context(), Lives()[0], 0, func(r *Result) bool {
 		tally.Add(r)
 		return tally.Cases < most

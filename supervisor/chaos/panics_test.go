@@ -160,7 +160,7 @@ func TestPanics(t *testing.T) {
 		for i := 0; i < len(cases) && yield(cases[i]); i += stride {
 		}
 	}
-	var tally Tally
+	var tally Summary
 	each(t.Context(), some, 0, func(p pair) *Result { return compared(Run(p.c), p.twin) }, func(r *Result) bool {
 		if len(r.Reached) == 0 {
 			t.Errorf("it was never struck: %s", r.Case.Line())

@@ -40,7 +40,7 @@ func (r *runner) capacity() *machine.Capacity {
 }
 
 // press does an operation that takes room.
-func (r *runner) press(m *member, o *plan.Op) {
+func (r *runner) press(m *caseNode, o *plan.Op) {
 	if o.Verb == plan.Unused {
 		size, _ := plan.Size(o.Arg("size"))
 		name := fmt.Sprintf("registry.test/unused:%d", len(r.unused)+1)
@@ -63,7 +63,7 @@ func (r *runner) press(m *member, o *plan.Op) {
 	}
 	r.uses[o.Role] = u
 	name := o.Role.Pod
-	if r.cast(name).static {
+	if r.pod(name).static {
 		name += "-" + m.Name()
 	}
 	m.Machine().Pressure.SetUse("default", name, o.Role.Container, u)
@@ -71,8 +71,8 @@ func (r *runner) press(m *member, o *plan.Op) {
 }
 
 // over tells whether what runs of a pod uses more disk than it may.
-func (r *runner) over(m *member, name string) {
-	c := r.cast(name)
+func (r *runner) over(m *caseNode, name string) {
+	c := r.pod(name)
 	if r.c.Disks == 0 || c.asked == nil || c.static {
 		return
 	}
@@ -89,7 +89,7 @@ func (r *runner) over(m *member, name string) {
 }
 
 // measured is each measurement of a machine.
-func (r *runner) measured(m *member, c sim.HostCall) {
+func (r *runner) measured(m *caseNode, c sim.HostCall) {
 	if c.Verb == "MeasureNode" && !r.bare {
 		m.rules.Measured(r.lacks(m.Machine().Pressure.Read()))
 	}
@@ -102,7 +102,7 @@ func (r *runner) lacks(left eviction.Reading) eviction.Conditions {
 }
 
 // evicting is each eviction that pods takes in.
-func (r *runner) evicting(m *member, e *pods.Evict) {
+func (r *runner) evicting(m *caseNode, e *pods.Evict) {
 	if e.Stop.Reason != eviction.Reason || r.bare {
 		return
 	}
@@ -129,7 +129,7 @@ func (r *runner) evicting(m *member, e *pods.Evict) {
 const known = 30 * time.Second
 
 // unusedBytes are those of images that nobody uses and that have been there for a while.
-func (r *runner) unusedBytes(m *member) (sum uint64) {
+func (r *runner) unusedBytes(m *caseNode) (sum uint64) {
 	for _, i := range m.Runtime().Truth().Images {
 		for _, name := range i.RepoTags {
 			if since, is := r.unused[name]; is && r.v.Now().Sub(since) > known {
@@ -143,7 +143,7 @@ func (r *runner) unusedBytes(m *member) (sum uint64) {
 // nodeShown is each version of the object of a node.
 func (r *runner) nodeShown(e simapi.Event) {
 	of := e.Object.(*v1.Node)
-	if e.Type != simapi.Deleted && !r.bare && len(r.members) > 0 {
+	if e.Type != simapi.Deleted && !r.bare && len(r.caseNodes) > 0 {
 		r.on(of.Name).rules.NodeShown(of)
 	}
 }

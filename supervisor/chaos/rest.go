@@ -44,7 +44,7 @@ func (r *runner) rest() {
 		}
 	}
 	r.resting = true
-	r.restart(r.members[0], restartDelay)
+	r.restart(r.caseNodes[0], restartDelay)
 	until := r.v.Now().Add(settle)
 	r.pass(until, func() bool { return !r.v.Now().Before(until) })
 	if why := r.unsettled(); why != "" && !r.broken() {
@@ -99,7 +99,7 @@ func (r *runner) watch() string {
 	// Else something may still be under way, like a call that hangs. Of a cluster only the API tells whether all is
 	// well, and a container that vanished may be seen there a minute later. A node that protects itself has something
 	// to do.
-	r.settling = r.steady() && r.c.Disks == 0 && r.members[0].rules.Calm() && r.unsettled() == ""
+	r.settling = r.steady() && r.c.Disks == 0 && r.caseNodes[0].rules.Calm() && r.unsettled() == ""
 	r.stirred = ""
 	r.pass(until, func() bool { return !r.v.Now().Before(until) })
 	r.settling = false

@@ -55,9 +55,9 @@ type runner struct {
 	world *sim.World
 	v     *kernel.Virtual
 	inj   *injector
-	// members are the machines, in order of their names.
-	members []*member
-	*story
+	// caseNodes are the machines, in order of their names.
+	caseNodes []*caseNode
+	*history
 	backup *backup
 	out    *Result
 
@@ -73,8 +73,8 @@ type runner struct {
 	stirred                  string
 }
 
-// member is one machine of the case with its agent, and the rules that are held against it.
-type member struct {
+// caseNode is one machine of the case with its agent, and the rules that are held against it.
+type caseNode struct {
 	*sim.Node
 	rules *invariants.Node
 	// lost: it was taken away.
@@ -87,7 +87,7 @@ type member struct {
 
 // newRunner makes the world of a case.
 func newRunner(c *plan.Case, options ...Option) *runner {
-	r := &runner{c: c, story: newStory(c)}
+	r := &runner{c: c, history: newHistory(c)}
 	r.panicked = map[string]bool{}
 	r.uses, r.unused = map[plan.Role]machine.Use{}, map[string]time.Time{}
 	for _, o := range options {
@@ -112,9 +112,9 @@ func Run(c *plan.Case, options ...Option) *Result {
 	if !r.cluster {
 		// A call that hangs is given up when its pod ends: nobody waits for the answer.
 		answers := r.world.System().DeadLettersByName()["pod.ActionDone"]
-		r.members[0].rules.Undelivered(r.world.System().DeadLetters()-answers, r.world.System().Dropped())
+		r.caseNodes[0].rules.Undelivered(r.world.System().DeadLetters()-answers, r.world.System().Dropped())
 	}
-	for _, m := range r.members {
+	for _, m := range r.caseNodes {
 		r.out.Sometimes = append(r.out.Sometimes, m.rules.Reached()...)
 		m.KillAgent()
 	}
@@ -143,13 +143,13 @@ func Run(c *plan.Case, options ...Option) *Result {
 }
 
 // on is the machine of that name, the first for no name.
-func (r *runner) on(node string) *member {
-	for _, m := range r.members {
+func (r *runner) on(node string) *caseNode {
+	for _, m := range r.caseNodes {
 		if m.Name() == node {
 			return m
 		}
 	}
-	return r.members[0]
+	return r.caseNodes[0]
 }
 
 // build makes the world. What can't be is a fault of this package: the case was validated.
@@ -198,7 +198,7 @@ func (r *runner) build() {
 
 // join adds a machine.
 func (r *runner) join(name string) {
-	m := &member{rules: invariants.New(r.v.Now, r.violated), within: map[string]*plan.Effect{}}
+	m := &caseNode{rules: invariants.New(r.v.Now, r.violated), within: map[string]*plan.Effect{}}
 	if r.steady() {
 		m.rules.Timely()
 	}
@@ -222,7 +222,7 @@ func (r *runner) join(name string) {
 	}
 	m.Machine().Host.Observe, m.Machine().Cgroups.Observe = done, done
 	m.Machine().Pressure.Observe = func(c sim.HostCall) { r.measured(m, c) }
-	r.members = append(r.members, m)
+	r.caseNodes = append(r.caseNodes, m)
 	r.served(m)
 	r.driven(m)
 	m.StartAgent()
@@ -267,7 +267,7 @@ func (r *runner) violated(v invariants.Violation) {
 }
 
 // configure is before each start of an agent.
-func (r *runner) configure(m *member, c *agent.Config) {
+func (r *runner) configure(m *caseNode, c *agent.Config) {
 	clear(m.within)
 	m.rules.Began()
 	if r.policy = c.Eviction; r.c.Disks > 0 {
@@ -379,7 +379,7 @@ func (r *runner) event(node string, e port.RuntimeEvent) simcri.EventFate {
 // lease is each version of the lease of a node.
 func (r *runner) lease(e simapi.Event) {
 	l := e.Object.(*coordinationv1.Lease)
-	if e.Type != simapi.Deleted && l.Spec.RenewTime != nil && !r.bare && len(r.members) > 0 {
+	if e.Type != simapi.Deleted && l.Spec.RenewTime != nil && !r.bare && len(r.caseNodes) > 0 {
 		r.on(l.Name).rules.Renewed(l.Spec.RenewTime.Time)
 	}
 }
@@ -387,7 +387,7 @@ func (r *runner) lease(e simapi.Event) {
 // shown is each version of each pod in the API.
 func (r *runner) shown(e simapi.Event) {
 	p := e.Object.(*v1.Pod)
-	if !r.bare && p.Spec.NodeName != "" && len(r.members) > 0 {
+	if !r.bare && p.Spec.NodeName != "" && len(r.caseNodes) > 0 {
 		r.on(p.Spec.NodeName).rules.Shown(p, e.Type == simapi.Deleted)
 	}
 	r.rec.shown(r.podName(p.Name), p, e.Type == simapi.Deleted)
@@ -443,7 +443,7 @@ func (r *runner) broken() bool { return len(r.out.Violations) > 0 }
 // for, and reports whether cond holds. cond is asked when something has happened.
 func (r *runner) pass(end time.Time, cond func() bool) bool {
 	for {
-		for _, m := range r.members {
+		for _, m := range r.caseNodes {
 			if m.killed {
 				m.killed = false
 				r.restart(m, restartDelay)

@@ -31,7 +31,7 @@ func seeds(t *testing.T, variable string, n uint64, p plan.Profile) {
 			t.Fatalf("%s=%s: %v", variable, s, err)
 		}
 	}
-	var tally Tally
+	var tally Summary
 	Seeds(t.Context(), 1, n, 0, p, func(r *Result) bool {
 		tally.Add(r)
 		return true
@@ -40,7 +40,7 @@ func seeds(t *testing.T, variable string, n uint64, p plan.Profile) {
 }
 
 // fail tells of violated cases, a few of each rule.
-func fail(t *testing.T, tally *Tally) {
+func fail(t *testing.T, tally *Summary) {
 	t.Helper()
 	told := map[string]int{}
 	for _, r := range tally.Failures {

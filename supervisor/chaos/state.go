@@ -39,7 +39,7 @@ func (r *runner) mark() {
 func (r *runner) state() uint64 {
 	h := fnv.New64a()
 	write(h, "%x %d", r.marked, r.next)
-	for _, m := range r.members {
+	for _, m := range r.caseNodes {
 		write(h, "%t %t %t %d %d", m.Running(), m.killed || m.downed, m.On(), m.Machine().Host.Pods(),
 			len(m.Machine().Cgroups.Owners()))
 		for _, p := range m.Machine().CSI.Places() {

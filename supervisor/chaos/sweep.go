@@ -49,8 +49,8 @@ func withFault(of *plan.Case, f plan.Fault) *plan.Case {
 	return &c
 }
 
-// Tally is what came of many cases.
-type Tally struct {
+// Summary is what came of many cases.
+type Summary struct {
 	Cases, Held, Violated, Stale int
 	// Last is the result that was added last.
 	Last *Result
@@ -185,7 +185,7 @@ func each[T any](ctx context.Context, all iter.Seq[T], workers int, run func(T) 
 }
 
 // Add counts a result.
-func (t *Tally) Add(r *Result) {
+func (t *Summary) Add(r *Result) {
 	t.Cases++
 	t.Simulated += r.Simulated
 	t.Messages += r.Messages
@@ -214,7 +214,7 @@ func (t *Tally) Add(r *Result) {
 
 // Rarest are the names of the rare states, those that the fewest cases came through first, and how
 // many of them were reached at all.
-func (t *Tally) Rarest() (reached int, names []string) {
+func (t *Summary) Rarest() (reached int, names []string) {
 	names = sorted(t.Sometimes)
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(t.Sometimes[a], t.Sometimes[b]) })
 	for _, n := range t.Sometimes { // order-free: a sum

@@ -12,7 +12,7 @@ import (
 // the run of all tests. With the race detector, which makes it ten times slower, and with -short it takes one of many; task
 // chaos takes all.
 func TestSweep(t *testing.T) {
-	var tally Tally
+	var tally Summary
 	for i, l := range Lives() {
 		cases, stride := Singles(l), max(l.Stride, 10)
 		if full() {

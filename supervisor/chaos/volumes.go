@@ -48,7 +48,7 @@ func (r *runner) drive(s *sim.NodeSpec) {
 }
 
 // driven has the rules hear of the CSI driver of a machine.
-func (r *runner) driven(m *member) {
+func (r *runner) driven(m *caseNode) {
 	if r.c.CSI == plan.Attached {
 		m.rules.Attaches(plan.Driver)
 	}
@@ -257,7 +257,7 @@ func (r *runner) attachOne(claim string) bool {
 }
 
 // breakDriver does an operation on the CSI driver of a machine.
-func (r *runner) breakDriver(m *member, o *plan.Op, wait time.Duration) {
+func (r *runner) breakDriver(m *caseNode, o *plan.Op, wait time.Duration) {
 	d := m.Machine().CSI
 	if o.Verb == plan.StopDriver {
 		d.Stop(plan.Driver)
@@ -268,7 +268,7 @@ func (r *runner) breakDriver(m *member, o *plan.Op, wait time.Duration) {
 }
 
 // mislaid says what is wrong with the volumes of CSI drivers on a machine at rest; empty if nothing is.
-func (r *runner) mislaid(m *member) string {
+func (r *runner) mislaid(m *caseNode) string {
 	if r.c.CSI == "" {
 		return ""
 	}

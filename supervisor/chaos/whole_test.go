@@ -137,7 +137,7 @@ func TestReadyThatStays(t *testing.T) {
 		"twice":                  {[]time.Duration{time.Second, 5 * time.Second, 6 * time.Second, time.Minute}, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &cast{at: begin}
+			c := &podState{at: begin}
 			for i, d := range of.at {
 				c.readySince(i%2 == 0, begin.Add(d))
 			}

@@ -25,7 +25,7 @@ type outcome struct {
 	pages             *pages
 
 	total       uint64
-	tally       chaos.Tally
+	tally       chaos.Summary
 	begin, told time.Time
 	bar         *simtable.Bar // nil without a terminal
 }

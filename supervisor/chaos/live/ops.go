@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -44,7 +45,7 @@ func (l *liveRun) do(ctx context.Context, o *plan.Op) error {
 	case plan.EndSandbox:
 		l.lookNow(ctx)
 		l.mu.Lock()
-		id := l.world.witness.ReadySandbox(o.Role.Pod)
+		id := l.world.history.ReadySandbox(o.Role.Pod)
 		l.mu.Unlock()
 		if id != "" {
 			return l.runtime.killSandbox(ctx, id)
@@ -58,7 +59,7 @@ func (l *liveRun) do(ctx context.Context, o *plan.Op) error {
 		l.way.Hang()
 		l.after(wait, func() {
 			if err := l.way.Heal(); err != nil {
-				l.config.Log.Error().Err(err).Msg("the way to the apiserver can't be opened again")
+				l.config.Log.Error().Err(err).Msg("cannot restart the proxy to the apiserver")
 			}
 		})
 	case plan.Pause:
@@ -66,7 +67,7 @@ func (l *liveRun) do(ctx context.Context, o *plan.Op) error {
 		l.agent.signal(syscall.SIGSTOP)
 		l.after(wait, func() { l.agent.signal(syscall.SIGCONT) })
 	default:
-		return errors.New("live runs cannot do it") // the case was looked at before
+		return fmt.Errorf("%s is not possible on a real node", o.Verb) // the case was looked at before
 	}
 	return nil
 }
@@ -101,8 +102,8 @@ func (l *liveRun) want(name string, p *v1.Pod) error {
 	asked.Annotations = shape.Pod.Annotations
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.world.witness.Want(name, asked, l.world.c.Ops[l.next].Verb == plan.Write, time.Now())
-	l.world.ends.looping[name] = l.world.witness.Loops(name) && asked.Spec.RestartPolicy != v1.RestartPolicyNever
+	l.world.history.Want(name, asked, l.world.c.Ops[l.next].Verb == plan.Write, time.Now())
+	l.world.ends.looping[name] = l.world.history.Loops(name) && asked.Spec.RestartPolicy != v1.RestartPolicyNever
 	return nil
 }
 
@@ -146,7 +147,7 @@ func (l *liveRun) write(o *plan.Op) error {
 func (l *liveRun) remove(ctx context.Context, o *plan.Op) error {
 	name := o.Role.Pod
 	l.mu.Lock()
-	l.world.witness.Unwant(name)
+	l.world.history.Unwant(name)
 	l.mu.Unlock()
 	switch o.Verb {
 	case plan.Remove:
@@ -196,7 +197,7 @@ func (l *liveRun) image(ctx context.Context, o *plan.Op) error {
 // busy machine the events come late. An operation must not be left out for that.
 func (l *liveRun) lookNow(ctx context.Context) {
 	if err := l.runtime.look(ctx); err != nil { // it was killed, perhaps
-		l.config.Log.Debug().Err(err).Msg("the runtime does not list what it has")
+		l.config.Log.Debug().Err(err).Msg("cannot list the pods of the runtime")
 	}
 }
 
@@ -204,7 +205,7 @@ func (l *liveRun) lookNow(ctx context.Context) {
 func (l *liveRun) exec(ctx context.Context, role plan.Role, command []string) error {
 	l.lookNow(ctx)
 	l.mu.Lock()
-	id := l.world.witness.RunningID(role)
+	id := l.world.history.RunningID(role)
 	if id != "" {
 		l.world.outside[id] = true
 	}
@@ -213,7 +214,7 @@ func (l *liveRun) exec(ctx context.Context, role plan.Role, command []string) er
 		return nil
 	}
 	if err := l.runtime.exec(ctx, id, command); err != nil {
-		l.config.Log.Debug().Err(err).Str("container", id).Msg("the command that ends a container got no answer")
+		l.config.Log.Debug().Err(err).Str("container", id).Msg("no answer of the command that ends a container")
 	}
 	return nil
 }

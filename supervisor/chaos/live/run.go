@@ -190,7 +190,7 @@ func (l *liveRun) waitFor(ctx context.Context, o *plan.Op) (bool, error) {
 	w := o.When
 	until := l.begin.Add(w.At)
 	if w.On != plan.NoState {
-		reached, err := l.pass(ctx, time.Now().Add(l.config.Patience), func() bool { return l.world.witness.Is(w.Of, w.On) })
+		reached, err := l.pass(ctx, time.Now().Add(l.config.Patience), func() bool { return l.world.history.Is(w.Of, w.On) })
 		if !reached || err != nil {
 			return false, err
 		}
@@ -242,5 +242,5 @@ func (l *liveRun) missing() string {
 	if !l.startAt.IsZero() {
 		return "the agent does not run"
 	}
-	return l.world.witness.Missing()
+	return l.world.history.Missing()
 }

@@ -109,5 +109,5 @@ func TestLateEvents(t *testing.T) {
 		ContainerId: "old", ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT,
 	})
 	check.Equal(t, len(told), 6, "nothing is told of old: %v", told)
-	check.Equal(t, l.world.witness.RunningID(plan.Role{Pod: "a", Container: "app"}), "new", "what runs")
+	check.Equal(t, l.world.history.RunningID(plan.Role{Pod: "a", Container: "app"}), "new", "what runs")
 }

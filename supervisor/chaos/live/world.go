@@ -29,7 +29,7 @@ type world struct {
 	s       *Session
 	c       *plan.Case
 	rules   *invariants.Node
-	witness *chaos.Witness
+	history *chaos.History
 	inj     *injector
 	ends    *ends
 	out     *chaos.Result
@@ -53,7 +53,7 @@ type world struct {
 
 func newWorld(s *Session, c *plan.Case) *world {
 	w := &world{
-		s: s, c: c, witness: chaos.NewWitness(c), inj: newInjector(c), ends: newEnds(), over: make(chan struct{}),
+		s: s, c: c, history: chaos.NewHistory(c), inj: newInjector(c), ends: newEnds(), over: make(chan struct{}),
 		out:    &chaos.Result{Case: c, Ready: map[string]time.Duration{}},
 		wanted: map[types.UID]*v1.Pod{}, static: map[string]*v1.Pod{}, refs: map[string]observed.PodRef{},
 		stops: map[string]bool{}, sandboxStops: map[string]bool{}, removals: map[string]bool{}, outside: map[string]bool{},
@@ -250,7 +250,7 @@ func (w *world) changed(t simcri.Transition) {
 	w.told(t.Pod.Name, t.Pod.UID)
 	t.Pod.Name = w.roleOf(t.Pod.Name)
 	w.happened(t.At, func() { w.rules.Changed(t) })
-	w.witness.Changed(t)
+	w.history.Changed(t)
 }
 
 // told tells the rules of a static pod, whose UID the agent has made.
@@ -295,6 +295,6 @@ func (w *world) shown(p *v1.Pod, gone bool) {
 		w.happened(at, func() { w.rules.Told(podspec.API, slices.Collect(maps.Values(w.wanted))) })
 	}
 	w.happened(time.Now(), func() { w.rules.Shown(p, gone) })
-	w.witness.Shown(p, gone, time.Now())
+	w.history.Shown(p, gone, time.Now())
 	w.ends.shown(p.Name, p)
 }

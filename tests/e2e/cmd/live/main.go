@@ -147,7 +147,7 @@ type machine struct {
 	registry    *lab.Registry
 
 	mu    sync.Mutex
-	tally chaos.Tally
+	tally chaos.Summary
 	names int
 }
 

@@ -20,22 +20,22 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 )
 
-// story is what has happened to the pods of a case, by role: what operations wait for, and
+// history is what has happened to the pods of a case, by role: what operations wait for, and
 // what is missing at the end.
-type story struct {
+type history struct {
 	// standalone: what is shown is what the agent says. cluster: pods may be deleted by controllers.
 	standalone, cluster bool
 	nodes               []string
-	pods                map[string]*cast
+	pods                map[string]*podState
 	names               map[types.UID]string
-	// sets are the workloads of a cluster.
-	sets map[string]*set
+	// workloads are the workloads of a cluster.
+	workloads map[string]*workload
 }
 
-// cast is one pod of the case, or one pod of a workload.
-type cast struct {
-	// set is the workload that it belongs to, nil for none.
-	set *set
+// podState is one pod of the case, or one pod of a workload.
+type podState struct {
+	// workload is the workload that it belongs to, nil for none.
+	workload *workload
 	// static: it comes by a manifest. shown is its newest version in the API.
 	static bool
 	shown  *v1.Pod
@@ -70,15 +70,15 @@ type part struct {
 	made, started, ended bool
 }
 
-func newStory(c *plan.Case) *story {
-	return &story{
+func newHistory(c *plan.Case) *history {
+	return &history{
 		standalone: c.Standalone, cluster: c.Nodes > 0, nodes: c.NodeNames(),
-		pods: map[string]*cast{}, names: map[types.UID]string{}, sets: map[string]*set{},
+		pods: map[string]*podState{}, names: map[types.UID]string{}, workloads: map[string]*workload{},
 	}
 }
 
 // podName is the name of a pod, of a static one without that of its node.
-func (s *story) podName(name string) string {
+func (s *history) podName(name string) string {
 	for _, n := range s.nodes {
 		if short, is := strings.CutSuffix(name, "-"+n); is {
 			return short
@@ -88,28 +88,28 @@ func (s *story) podName(name string) string {
 }
 
 // role is what a case calls the pod of this name: pods of a workload have the name of that.
-func (s *story) role(name string) string {
-	if set := s.setOf(name); set != nil {
-		return set.name
+func (s *history) role(name string) string {
+	if w := s.workloadOf(name); w != nil {
+		return w.name
 	}
 	return name
 }
 
 // roleOf is the role of a pod, or of one of its containers, by its name in the API.
-func (s *story) roleOf(pod, container string) plan.Role {
+func (s *history) roleOf(pod, container string) plan.Role {
 	return plan.Role{Pod: s.role(s.podName(pod)), Container: container}
 }
 
-func (s *story) cast(name string) *cast {
+func (s *history) pod(name string) *podState {
 	c := s.pods[name]
 	if c == nil {
-		c = &cast{parts: map[string]*part{}, set: s.setOf(name)}
+		c = &podState{parts: map[string]*part{}, workload: s.workloadOf(name)}
 		s.pods[name] = c
 	}
 	return c
 }
 
-func (c *cast) part(name string) *part {
+func (c *podState) part(name string) *part {
 	p := c.parts[name]
 	if p == nil {
 		p = &part{}
@@ -119,21 +119,21 @@ func (c *cast) part(name string) *part {
 }
 
 // nameOf is the role of a pod by its UID, empty if it is unknown.
-func (s *story) nameOf(uid types.UID) string { return s.names[uid] }
+func (s *history) nameOf(uid types.UID) string { return s.names[uid] }
 
-func (s *story) want(name string, p *v1.Pod, static bool, now time.Time) {
-	c := s.cast(name)
+func (s *history) want(name string, p *v1.Pod, static bool, now time.Time) {
+	c := s.pod(name)
 	c.asked, c.static, c.revived, c.at, c.first, c.since = p, static, false, now, 0, time.Time{}
 	c.looped = c.looped || c.loops()
 }
 
-func (s *story) unwant(name string) { s.cast(name).asked = nil }
+func (s *history) unwant(name string) { s.pod(name).asked = nil }
 
 // transition is a change in the runtime.
-func (s *story) transition(t simcri.Transition) {
+func (s *history) transition(t simcri.Transition) {
 	name := s.podName(t.Pod.Name)
 	s.names[t.Pod.UID] = name
-	c := s.cast(name)
+	c := s.pod(name)
 	c.inRuntime = t.Pod.UID
 	switch t.Kind {
 	case observed.ContainerCreatedEvent:
@@ -180,12 +180,12 @@ func (s *story) transition(t simcri.Transition) {
 }
 
 // version is a version of a pod in the API.
-func (s *story) version(p *v1.Pod, gone bool, now time.Time) {
+func (s *history) version(p *v1.Pod, gone bool, now time.Time) {
 	name := s.podName(p.Name)
 	if !podspec.Mirror(p) {
 		s.names[p.UID] = name
 	}
-	c := s.cast(name)
+	c := s.pod(name)
 	if gone {
 		if c.uid == p.UID {
 			c.readySince(false, now)
@@ -200,8 +200,8 @@ func (s *story) version(p *v1.Pod, gone bool, now time.Time) {
 	s.status(name, &p.Status, now)
 }
 
-func (s *story) status(name string, status *v1.PodStatus, now time.Time) {
-	c := s.cast(name)
+func (s *history) status(name string, status *v1.PodStatus, now time.Time) {
+	c := s.pod(name)
 	c.status = status
 	c.readySince(podstatus.Ready(status), now)
 }
@@ -211,7 +211,7 @@ func (s *story) status(name string, status *v1.PodStatus, now time.Time) {
 const stays = time.Second
 
 // readySince notes whether the pod is Ready from now on.
-func (c *cast) readySince(ready bool, now time.Time) {
+func (c *podState) readySince(ready bool, now time.Time) {
 	switch {
 	case ready && c.since.IsZero():
 		c.since = now
@@ -224,7 +224,7 @@ func (c *cast) readySince(ready bool, now time.Time) {
 }
 
 // runningID is the running container of a role, the first of a workload; empty if none runs.
-func (s *story) runningID(role plan.Role) string {
+func (s *history) runningID(role plan.Role) string {
 	for _, c := range s.of(role.Pod) {
 		if id := c.part(role.Container).running; id != "" {
 			return id
@@ -234,7 +234,7 @@ func (s *story) runningID(role plan.Role) string {
 }
 
 // ranID is that container or, if none runs, the last one that did.
-func (s *story) ranID(role plan.Role) string {
+func (s *history) ranID(role plan.Role) string {
 	id := s.runningID(role)
 	for _, c := range s.of(role.Pod) {
 		id = cmp.Or(id, c.part(role.Container).ran)
@@ -242,7 +242,7 @@ func (s *story) ranID(role plan.Role) string {
 	return id
 }
 
-func (s *story) readySandbox(pod string) string {
+func (s *history) readySandbox(pod string) string {
 	for _, c := range s.of(pod) {
 		if c.sandbox != "" {
 			return c.sandbox
@@ -252,14 +252,14 @@ func (s *story) readySandbox(pod string) string {
 }
 
 // is reports whether a role is in a state, or for what happens once, was in it.
-func (s *story) is(role plan.Role, state plan.State) bool {
-	if set := s.sets[role.Pod]; set != nil {
-		return s.setIs(set, role, state)
+func (s *history) is(role plan.Role, state plan.State) bool {
+	if w := s.workloads[role.Pod]; w != nil {
+		return s.workloadIs(w, role, state)
 	}
-	return s.cast(role.Pod).is(role, state)
+	return s.pod(role.Pod).is(role, state)
 }
 
-func (c *cast) is(role plan.Role, state plan.State) bool {
+func (c *podState) is(role plan.Role, state plan.State) bool {
 	if role.Container != "" {
 		p := c.part(role.Container)
 		switch state {
@@ -291,7 +291,7 @@ func (c *cast) is(role plan.Role, state plan.State) bool {
 	}
 }
 
-func (c *cast) phase() v1.PodPhase {
+func (c *podState) phase() v1.PodPhase {
 	if c.status == nil {
 		return ""
 	}
@@ -304,7 +304,7 @@ var endings = []string{
 }
 
 // loops says that a pod is never Ready for good: what it does ends, and is started again.
-func (c *cast) loops() bool {
+func (c *podState) loops() bool {
 	for key := range c.asked.Annotations {
 		container, word, _ := strings.Cut(strings.TrimPrefix(key, simcri.AnnotationPrefix), ".")
 		if slices.Contains(endings, word) && c.main(container) {
@@ -315,18 +315,18 @@ func (c *cast) loops() bool {
 }
 
 // restless says that there is always something to do about a pod.
-func (c *cast) restless() bool {
+func (c *podState) restless() bool {
 	return c.loops() || c.asked.Spec.ActiveDeadlineSeconds != nil || plan.LockedOut(c.asked)
 }
 
 // ends says whether the pod can come to an end by itself.
-func (c *cast) ends() bool {
+func (c *podState) ends() bool {
 	p := c.asked.Spec.RestartPolicy
 	return p == v1.RestartPolicyNever || p == v1.RestartPolicyOnFailure
 }
 
 // main says whether a container is one of those that the pod is Ready with.
-func (c *cast) main(name string) bool {
+func (c *podState) main(name string) bool {
 	return slices.ContainsFunc(c.asked.Spec.Containers, func(x v1.Container) bool { return x.Name == name })
 }
 
@@ -337,24 +337,24 @@ func (r *runner) missing() string {
 			return "the agent of " + m.Name() + " does not run"
 		}
 	}
-	why, left := r.story.missing()
+	why, left := r.history.missing()
 	switch {
 	case why != "":
 		return why
 	case r.cluster:
 		return r.clusterMissing()
 	}
-	if n := r.members[0].Machine().Host.Pods(); n > left {
+	if n := r.caseNodes[0].Machine().Host.Pods(); n > left {
 		return fmt.Sprintf("the machine has directories of %d pods, %d are wanted", n, left)
 	}
 	return ""
 }
 
 // missing says what is missing of the pods, empty if nothing is, and how many are wanted.
-func (s *story) missing() (why string, left int) {
+func (s *history) missing() (why string, left int) {
 	for _, name := range sorted(s.pods) {
 		c := s.pods[name]
-		if c.set != nil {
+		if c.workload != nil {
 			continue
 		}
 		if c.asked != nil {
@@ -368,7 +368,7 @@ func (s *story) missing() (why string, left int) {
 }
 
 // missing says what is missing of one pod.
-func (c *cast) missing(name string, standalone bool) string {
+func (c *podState) missing(name string, standalone bool) string {
 	// A deletion that the agent completes as it has no answer yet may meet the restored object.
 	deleted := c.revived && c.status == nil
 	if c.asked == nil || deleted {
@@ -417,7 +417,7 @@ func (c *cast) missing(name string, standalone bool) string {
 }
 
 // busy says what is under way at a node that should not be; empty if nothing is.
-func (r *runner) busy(m *member) string {
+func (r *runner) busy(m *caseNode) string {
 	for _, a := range r.world.System().Snapshot(m.Name()) {
 		if a.Depth > 0 {
 			return fmt.Sprintf("%d messages wait at %s", a.Depth, a.Path)

@@ -15,7 +15,7 @@ import (
 
 // TestWitness: what operations wait for, and what is missing, follows from what is shown.
 func TestWitness(t *testing.T) {
-	w, a, app := NewWitness(parse(t, "create a main=app app.run-for=1s")), plan.Role{Pod: "a"}, plan.Role{Pod: "a", Container: "app"}
+	w, a, app := NewHistory(parse(t, "create a main=app app.run-for=1s")), plan.Role{Pod: "a"}, plan.Role{Pod: "a", Container: "app"}
 	now := time.Unix(1000, 0)
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", Annotations: map[string]string{simcri.AnnotationPrefix + "app.run-for": "1s"}},
