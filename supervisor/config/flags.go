@@ -59,7 +59,7 @@ func (f *Flags) addOptions(fs *pflag.FlagSet) {
 	fs.StringVar(&o.CredentialProviderBinDir, "image-credential-provider-bin-dir", o.CredentialProviderBinDir,
 		"directory of the programs of credential provider plugins")
 	fs.StringVar(&o.LockFile, "lock-file", o.LockFile,
-		"file that node agents of this machine take turns with: the agent waits until no other one holds it")
+		"lock file: wait until no other agent on this machine holds it")
 	fs.BoolVar(&o.ExitOnLockContention, "exit-on-lock-contention", o.ExitOnLockContention,
 		"exit when another process opens --lock-file")
 	fs.DurationVar(&o.MinimumContainerTTL, "minimum-container-ttl-duration", o.MinimumContainerTTL,
@@ -76,11 +76,11 @@ func (f *Flags) addOptions(fs *pflag.FlagSet) {
 	fs.StringVar(&o.RuntimeCgroups, "runtime-cgroups", o.RuntimeCgroups,
 		"cgroup that the container runtime runs in, for its resource usage in /stats/summary")
 	fs.StringSliceVar(&o.PullAheadImages, "pull-ahead-images", o.PullAheadImages,
-		"images to pull before a pod wants them, while no pod waits for an image: image,…")
+		"images to pre-pull, while no pod waits for an image: image,…")
 	fs.StringVar(&o.PullAheadLists, "pull-ahead-lists", o.PullAheadLists,
-		"file with images to pull before a pod wants them, one in a line, or directory of such files (*.list)")
+		"file with images to pre-pull, one on each line, or directory of such files (*.list)")
 	fs.BoolVar(&o.ExecByGet, "exec-by-get", o.ExecByGet,
-		"let exec, attach and port-forward be asked for with the verb get of nodes/proxy, as a kubelet does; else create")
+		"allow exec, attach and port-forward with the verb get on nodes/proxy, as a kubelet does; default: create")
 	fs.StringVar((*string)(&o.Runtime), "runtime", string(o.Runtime), "container runtime: cri, or sim (simulated)")
 }
 

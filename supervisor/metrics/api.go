@@ -23,7 +23,7 @@ func (m *Metrics) Request(r kube.Request) {
 	m.requestTimes.WithLabelValues(r.Host, r.Method).Observe(r.Took.Seconds())
 }
 
-// API is a with what it takes the node to become ready taken note of.
+// API wraps a and records the startup times of the node.
 func (m *Metrics) API(a port.API) port.API { return &api{API: a, startup: &m.startup} }
 
 type api struct {

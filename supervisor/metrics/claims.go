@@ -30,7 +30,7 @@ func (m *Metrics) newClaims() *claims {
 			"Duration in seconds of calls of DRA drivers.", buckets, "driver_name", "method_name", "grpc_status_code"),
 		inUse: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dra_resource_claims_in_use",
-			Help: "ResourceClaims that are in use on this node by their DRA driver; <any> are all of them.",
+			Help: "Number of ResourceClaims in use on this node by DRA driver; <any> counts the claims of all drivers.",
 		}, []string{"driver_name"}),
 	}
 	m.registry.MustRegister(c.inUse)

@@ -198,7 +198,7 @@ func New(c Config) (*Metrics, error) {
 		requestBuckets, "host", "verb")
 	m.droppedEvents = m.counters("troupe_events_dropped_total",
 		"Cumulative number of events that were not written to the apiserver, by reason: queue_full (too many events in "+
-			"the queue), refused (rejected by the apiserver) or agent_ended (the agent stopped first).", "why")
+			"the queue), refused (rejected by the apiserver) or agent_ended (the agent stopped first).", "reason")
 	for _, why := range []string{EventQueueFull, EventRefused, EventAgentEnded} {
 		m.droppedEvents.WithLabelValues(why) // so that it is there before the first
 	}

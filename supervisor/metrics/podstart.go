@@ -16,11 +16,11 @@ import (
 // pull is when the images of a pod were pulled.
 type pull struct{ begun, ended time.Time }
 
-// pullLimit bounds how many pods that pull, or are resized, are remembered: those that never start
-// would else be for ever. The start of one that was forgotten counts with its pull.
+// pullLimit is how many pods that pull or are resized are remembered, so that pods that never start do not add up. If a
+// pod was forgotten, the duration of its start includes its pull.
 const pullLimit = 1024
 
-// Events is r with what it says of pulls, hooks, resizes and rejected pods taken note of.
+// Events wraps r and records pulls, hooks, resizes and rejected pods.
 func (m *Metrics) Events(r port.Recorder) port.Recorder { return recorder{r, m} }
 
 type recorder struct {

@@ -26,8 +26,7 @@ var (
 		"Bytes used by the container's logs on the filesystem.", "uid", "namespace", "pod", "container")
 
 	volumesTotal = described("volume_manager_total_volumes",
-		"Number of volumes of pods by plugin and state: those that pods of this node should have "+
-			"(desired_state_of_world), and those of pods that have a container, which have all (actual_state_of_world).",
+		"Number of volumes by plugin and state: desired (desired_state_of_world) or mounted (actual_state_of_world).",
 		"plugin_name", "state")
 )
 

@@ -64,7 +64,7 @@ and creates nothing. Exit codes of --check:
 			}
 			log := newLog(cmd.ErrOrStderr(), c)
 			ctx, stop := untilSignal(cmd.Context(), func() {
-				log.Warn().Msg("told to end a second time: the agent ends at once; its pods keep running, and pod starts in " +
+				log.Warn().Msg("second signal: the agent exits at once; its pods keep running, and pod starts in " +
 					"progress are interrupted")
 				os.Exit(exitFailed) // nothing is lost that a kill -9 would not lose
 			})
@@ -74,7 +74,7 @@ and creates nothing. Exit codes of --check:
 	}
 	flags.AddTo(cmd.Flags())
 	check.addTo(cmd)
-	cmd.Flags().Var(&version, "version", "print the version of Kubernetes that this node has, and end; =raw for more")
+	cmd.Flags().Var(&version, "version", "print the Kubernetes version and exit; =raw adds build information")
 	cmd.Flags().Lookup("version").NoOptDefVal = "true"
 	cmd.Flags().StringVar(&panicPod, "chaos-panic-pod", "",
 		"make the actor of this pod (namespace/name) panic on every message")
