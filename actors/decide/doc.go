@@ -77,7 +77,7 @@
 //	memory       which containers get memory of their own, and from which NUMA nodes
 //	memorystate  the state file of the memory manager
 //	placement    on which CPUs, and near to which memory, the containers of a pod run
-//	cpus         which containers get CPUs of their own, and which CPUs
+//	cpus         which containers get exclusive CPUs, and which CPUs
 //	loglinks     symlinks to container logs
 //	logrotate    rotation of one container log
 //	nodeobject   the Node object

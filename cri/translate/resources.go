@@ -89,7 +89,7 @@ func Update(n *Node, u *port.UpdateContainer) *runtimeapi.UpdateContainerResourc
 	}
 	r := containerControls(n, u.Pod, u.Container, to)
 	if !n.NoCPUQuota && to.CPUQuota == 0 && !u.Container.Resources.Limits.Cpu().IsZero() {
-		r.CpuQuota = -1 // it had one before it had CPUs of its own
+		r.CpuQuota = -1 // it had one before it had exclusive CPUs
 	}
 	// They were set at creation, and not every runtime can change them by this call.
 	r.HugepageLimits = nil

@@ -52,7 +52,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestNoQuotaOfOwnCPUs: of two containers of a Guaranteed pod, only one has CPUs of its own.
+// TestNoQuotaOfOwnCPUs: of two containers of a Guaranteed pod, only one has exclusive CPUs.
 func TestNoQuotaOfOwnCPUs(t *testing.T) {
 	w := newWorld()
 	all := func(cpu string) v1.ResourceRequirements {

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
-// StaticCPUs says whether containers get CPUs of their own (cpuManagerPolicy static or dynamic).
+// StaticCPUs says whether containers get exclusive CPUs (cpuManagerPolicy static or dynamic).
 func (c Config) StaticCPUs() bool {
 	return c.kubelet.CPUManagerPolicy == cpus.Static || c.kubelet.CPUManagerPolicy == cpus.Dynamic
 }
@@ -29,7 +29,7 @@ func (c Config) NoQuotaOfOwnCPUs() bool {
 	return c.StaticCPUs() && c.gates.Enabled("DisableCPUQuotaWithExclusiveCPUs")
 }
 
-// Assign is how containers get CPUs of their own, but for the machine.
+// Assign is how containers get exclusive CPUs, but for the machine.
 func (c Config) Assign() assign.Config {
 	k := c.kubelet
 	named, err := cpuset.Parse(k.ReservedSystemCPUs)

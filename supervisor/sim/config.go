@@ -175,7 +175,7 @@ type NodeSpec struct {
 	// CSI are CSI drivers by their names, which register before the agent starts. Machine().CSI stops them and starts
 	// them. Nil: the agent has none, and counts their volumes as mounted.
 	CSI map[string]machine.CSIDriver
-	// Assign is how containers get CPUs of their own, and where from; nil: none does. Nodes with Devices and without
+	// Assign is how containers get exclusive CPUs, and where from; nil: none does. Nodes with Devices and without
 	// Assign have one NUMA node.
 	Assign *assign.Config
 	// Standalone leaves out the apiserver: the agent has static pods only.
@@ -236,7 +236,7 @@ func SpreadDevices(count, nodes int) (out []devices.Device) {
 	return out
 }
 
-// rules are how containers get CPUs of their own and devices; nil: none does.
+// rules are how containers get exclusive CPUs and devices; nil: none does.
 func (s *NodeSpec) rules() (*assign.Rules, error) {
 	switch {
 	case s.Assign != nil:

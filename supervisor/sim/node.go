@@ -42,7 +42,7 @@ type Node struct {
 	off     bool
 	removed bool
 
-	// rules are how containers get CPUs of their own and devices; nil: none does.
+	// rules are how containers get exclusive CPUs and devices; nil: none does.
 	rules *assign.Rules
 
 	agent *agent.Agent // nil while it is dead
@@ -239,7 +239,7 @@ func (n *Node) agentConfig() agent.Config {
 	return c
 }
 
-// assigns has containers get CPUs of their own and devices, as the state files on the disk continue.
+// assigns has containers get exclusive CPUs and devices, as the state files on the disk continue.
 func (n *Node) assigns(c *agent.Config) {
 	disk := n.machine.Checkpoints
 	c.Assign, c.Ports.States = n.rules, disk

@@ -56,7 +56,7 @@ func (w *world) checkClusterAssigned() {
 	}
 }
 
-// TestResizeOwnCPUs: a pod gets more CPUs of its own and fewer while it runs, waits for those of another, and is told
+// TestResizeOwnCPUs: a pod gets more exclusive CPUs and fewer while it runs, waits for those of another, and is told
 // when it can never have as many.
 func TestResizeOwnCPUs(t *testing.T) {
 	w, c := parallelCluster(t, 1, withResizes())

@@ -62,7 +62,7 @@ func (w *world) checkHeld(held *invariants.Held) {
 	}
 }
 
-// TestExploreCPUs: pods with and without CPUs of their own come and go, the agent is killed after any message, actors
+// TestExploreCPUs: pods with and without exclusive CPUs come and go, the agent is killed after any message, actors
 // crash and calls fail. No CPU is lost or has two owners, and all containers run where the state says.
 func TestExploreCPUs(t *testing.T) {
 	t.Parallel()

@@ -179,7 +179,7 @@ func TestVolumesFollowTheirObjects(t *testing.T) {
 // TestRoomOfAPodWhoseVolumeHangs: once a pod has a terminal phase, the scheduler gives its CPUs to another. That one starts,
 // although a volume of the first can't be unmounted.
 func TestRoomOfAPodWhoseVolumeHangs(t *testing.T) {
-	w, c := parallelCluster(t, 1, withResizes()) // CPUs of their own
+	w, c := parallelCluster(t, 1, withResizes()) // exclusive CPUs
 	hangs := true
 	w.host.Fault = func(call machine.Call) machine.Fault { return machine.Fault{Hang: hangs && call.Verb == "UnmountPod"} }
 	c.create(sized("leaves", "10", "1Gi").volume("data"))

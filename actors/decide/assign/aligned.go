@@ -51,7 +51,7 @@ func (r *Rules) Alignments() (counted, refused []Alignment) {
 // Aligned is how often a pod has what it asks for aligned: had are the CPUs of its containers before [Rules.Place], own
 // those after it. A pod that is refused has nothing.
 //
-//	physical_cpu  each container with CPUs of its own, with full-pcpus-only
+//	physical_cpu  each container with exclusive CPUs, with full-pcpus-only
 //	uncore_cache  each container with new CPUs that share their last level cache
 //	numa_node     each container, or the pod, with topologyManagerPolicy single-numa-node, unless the pod runs already:
 //	              Place does not ask where it has its CPUs

@@ -33,7 +33,7 @@ type State map[types.UID]map[string]cpuset.CPUSet
 // Config is what the rules of a node follow from.
 type Config struct {
 	Machine *machine.Topology
-	// Static: containers get CPUs of their own (cpuManagerPolicy static). Otherwise the next four do not count.
+	// Static: containers get exclusive CPUs (cpuManagerPolicy static). Otherwise the next four do not count.
 	Static bool
 	// Resizes: what containers have alone follows what their pod is allocated (cpuManagerPolicy dynamic, or feature gate
 	// InPlacePodVerticalScalingExclusiveCPUs). Otherwise they keep what they began with.
@@ -106,7 +106,7 @@ func (r *Rules) Shared(s State) cpuset.CPUSet {
 // Resizes says whether what containers have alone follows what their pod is allocated.
 func (r *Rules) Resizes() bool { return r.resizes }
 
-// Static says whether containers get CPUs of their own.
+// Static says whether containers get exclusive CPUs.
 func (r *Rules) Static() bool { return r.static }
 
 // Aligns says whether the topology manager has to agree to what pods get.

@@ -313,7 +313,7 @@ func TestPodsThatRun(t *testing.T) {
 		}
 		p = guaranteed("c", "4") // the state file was removed while it ran
 		if own, why := r.Place(s, p, true); why != nil || text(own) != "" {
-			t.Errorf("%s: a pod that runs without CPUs of its own, of which there are too few: %s, %v", policy, text(own), why)
+			t.Errorf("%s: a pod that runs without exclusive CPUs, of which there are too few: %s, %v", policy, text(own), why)
 		}
 		p = guaranteed("a", "2")
 		p.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")

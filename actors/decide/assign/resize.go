@@ -82,7 +82,7 @@ func (p *placing) message(why *admit.Rejection) string {
 	case c == nil:
 		return why.Message
 	default:
-		return fmt.Sprintf("container %q has %d CPUs of its own and asks for %d: %v", c.Name, p.held[c.Name].Size(),
+		return fmt.Sprintf("container %q has %d exclusive CPUs and asks for %d: %v", c.Name, p.held[c.Name].Size(),
 			cpus.Exclusive(p.pod, c, false), p.err)
 	}
 }

@@ -62,7 +62,7 @@ func TestResize(t *testing.T) {
 		{name: "some, and had none", had: has(cpuset.New(), cpuset.New(3)), pod: guaranteed("a", "2", "1"), want: "c0: 1-2; c1: 3"},
 		{name: "what one gives up the other does not get at once", had: has(cpuset.New(1, 2), cpuset.New(3)), pod: guaranteed("a", "1", "2"), want: "c0: 1; c1: 3-4"},
 		{name: "nor if nothing else is free", had: has(cpuset.New(1, 2), cpuset.New(3)), others: cpuset.New(4, 5, 6, 7), pod: guaranteed("a", "1", "2"),
-			want: `now: container "c1" has 1 CPUs of its own and asks for 2: not enough cpus available to satisfy request: requested=1, available=0`},
+			want: `now: container "c1" has 1 exclusive CPUs and asks for 2: not enough cpus available to satisfy request: requested=1, available=0`},
 		{name: "all that the pod may have, exchanged", had: has(cpuset.New(1, 2, 3, 4), cpuset.New(5, 6)), pod: guaranteed("a", "2", "4"),
 			want: "now: resize these first, and then the others"},
 		{name: "init containers have ended", had: has(cpuset.New(1, 2, 3), cpuset.New(1)), pod: guaranteed("a", "init 3", "2"), want: "c0: 1-3; c1: 1-2"},

@@ -1,4 +1,4 @@
-// Package cpus decides which containers get CPUs of their own, and which CPUs: the static policy of the kubelet's CPU
+// Package cpus decides which containers get exclusive CPUs, and which CPUs: the static policy of the kubelet's CPU
 // manager (cpuManagerPolicy: static).
 //
 // Sources: kubernetes.io, "Control CPU Management Policies on the Node"; KEP-3570 (the policy), KEP-2625

@@ -1,5 +1,5 @@
 // Package cpustate reads and writes the state file of the kubelet's CPU manager (cpu_manager_state in its root
-// directory), so that a node can change between a kubelet and this agent while containers have CPUs of their own.
+// directory), so that a node can change between a kubelet and this agent while containers have exclusive CPUs.
 //
 //	{"policyName":"static","defaultCpuSet":"0,2-3","entries":{"POD UID":{"CONTAINER":"1"}},"checksum":123}
 //
@@ -91,7 +91,7 @@ func parse(text string) (cpuset.CPUSet, error) {
 	return cpuset.Parse(text)
 }
 
-// Format writes a file. Pods without CPUs of their own are left out.
+// Format writes a file. Pods without exclusive CPUs are left out.
 func (s *State) Format() []byte {
 	f := file{Policy: s.Policy, Shared: s.Shared.String(), Entries: map[string]map[string]string{}}
 	for uid, own := range s.Own { // order-free: a map again

@@ -19,7 +19,7 @@ type Container struct {
 type Pod struct {
 	// Own are containers with CPUs or memory that they have alone, by name.
 	Own map[string]Container
-	// Shared are the CPUs of containers without CPUs of their own.
+	// Shared are the CPUs of containers without exclusive CPUs.
 	Shared string
 	// Devices are what containers with devices are created with, by name.
 	Devices map[string]*devices.Given

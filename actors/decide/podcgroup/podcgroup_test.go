@@ -166,7 +166,7 @@ func TestPodValues(t *testing.T) {
 			Values{CPUShares: 1536, CPUQuota: 150000, CPUPeriod: 100000, Memory: 96 * mi}},
 		{"guaranteed, no quota", podOf(same("500m", "64Mi")), func(s *Settings) { s.NoCPUQuota = true }, v1.PodQOSGuaranteed,
 			Values{CPUShares: 512, CPUQuota: -1, CPUPeriod: 100000, Memory: 64 * mi}},
-		{"CPUs of its own", podOf(same("500m", "64Mi"), same("1", "32Mi")), func(s *Settings) { s.NoQuotaOfOwnCPUs = true },
+		{"exclusive CPUs", podOf(same("500m", "64Mi"), same("1", "32Mi")), func(s *Settings) { s.NoQuotaOfOwnCPUs = true },
 			v1.PodQOSGuaranteed, Values{CPUShares: 1536, CPUQuota: -1, CPUPeriod: 100000, Memory: 96 * mi}},
 		{"no CPU of its own", podOf(same("500m", "64Mi")), func(s *Settings) { s.NoQuotaOfOwnCPUs = true },
 			v1.PodQOSGuaranteed, Values{CPUShares: 512, CPUQuota: 50000, CPUPeriod: 100000, Memory: 64 * mi}},

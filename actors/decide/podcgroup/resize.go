@@ -86,7 +86,7 @@ func (s *Settings) ContainerResources(pod *v1.Pod, c *v1.Container) observed.Res
 	if s.NoCPUQuota {
 		return r
 	}
-	// As a runtime reports it, also of a container that had a quota before it had CPUs of its own.
+	// As a runtime reports it, also of a container that had a quota before it had exclusive CPUs.
 	r.CPUPeriod = s.period()
 	if own := s.NoQuotaOfOwnCPUs && cpus.Exclusive(pod, c, false) > 0; !own {
 		r.CPUQuota = Quota(cpu, r.CPUPeriod)

@@ -23,7 +23,7 @@ type Settings struct {
 	// microseconds (cpuCFSQuotaPeriod); 100 ms if zero.
 	NoCPUQuota bool
 	CPUPeriod  int64
-	// NoQuotaOfOwnCPUs: containers with CPUs of their own have no quota, and neither have their pods (feature gate
+	// NoQuotaOfOwnCPUs: containers with exclusive CPUs have no quota, and neither have their pods (feature gate
 	// DisableCPUQuotaWithExclusiveCPUs, with cpuManagerPolicy static). A quota would throttle what nobody else can use.
 	NoQuotaOfOwnCPUs bool
 	// PodPIDs is the maximum number of processes of a pod (podPidsLimit); no limit if not positive.

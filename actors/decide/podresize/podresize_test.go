@@ -221,7 +221,7 @@ func TestBound(t *testing.T) {
 			v, _ := podresize.Bound(c.desired, c.given, cpus, memory).(podresize.Refuse)
 			return v.Detail
 		}
-		check.Equal(t, detail(true, false), c.cpu, "%s, with CPUs of their own", c.name)
+		check.Equal(t, detail(true, false), c.cpu, "%s, with exclusive CPUs", c.name)
 		check.Equal(t, detail(false, true), c.memory, "%s, with memory of their own", c.name)
 		if got := podresize.Bound(c.desired, c.given, false, false); got != nil {
 			t.Errorf("%s: %v", c.name, got)

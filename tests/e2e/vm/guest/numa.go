@@ -34,7 +34,7 @@ const (
 	allCPUs, allNodes = "0-3", "0-1"
 	ownCPUs, ownNode  = "2-3", "1"
 	restCPUs          = "0-1"
-	// firstNode is the first choice for memory of a container that needs no CPUs of its own.
+	// firstNode is the first choice for memory of a container that needs no exclusive CPUs.
 	firstNode = "0"
 	noQuota   = "max 100000" // in cpu.max
 )
