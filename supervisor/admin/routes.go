@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
-// notFound is what is there.
+// notFound lists the valid paths.
 const notFound = "not found; the paths are /, /v1/tree, /v1/pods, /v1/gone, /v1/events?pod=namespace/name, " +
 	"/v1/timeline?pod=namespace/name, /v1/deadletters and /healthz"
 

@@ -326,7 +326,7 @@ func (r *request) reports(stdout io.Writer) (stop func()) {
 			case <-over:
 				return
 			case <-timer.C:
-				// Who reads no more has ended this process, or is about to.
+				// A write error means that the agent is gone, or about to end this process.
 				json.NewEncoder(stdout).Encode(answer{Going: true, Files: r.given.files.Load()}) //nolint:errcheck // see above
 			}
 		}

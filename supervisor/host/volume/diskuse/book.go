@@ -120,8 +120,8 @@ func (b book) queue(trees []Tree, now time.Time) {
 	}
 }
 
-// next is whose turn it is in a lane, nil if nobody waits: the pod of which none was counted by a child of its own for
-// the longest time, so that a pod with many large directories waits for the others.
+// next returns the least recently counted pod that waits in the lane, nil if none waits. So a pod with many large
+// directories waits for the others.
 func (b book) next(lane int) (first *entry) {
 	served := map[string]time.Time{}
 	for _, e := range b { // order-free: the maximum of each
