@@ -359,7 +359,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case callNow:
 		if d := a.drivers[m.driver]; d != nil {
-			d.timer = nil
+			d.timer.Fired()
 			a.call(ctx, m.driver, d)
 		}
 	case reported:
@@ -372,7 +372,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case expired:
 		if d := a.drivers[m.driver]; d != nil {
-			d.stale = nil
+			d.stale.Fired()
 			a.expire(ctx, m.driver, d)
 		}
 	case looks:

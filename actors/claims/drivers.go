@@ -21,13 +21,13 @@ type driver struct {
 	port.DRADriver
 	// call is the call under way, 0 for none. timer ends the wait for the next.
 	call  kernel.EffectID
-	timer func() bool
+	timer kernel.Alarm[Message]
 	// health is the watch of how its devices are, 0 for none, begun when asked. reports is what it said, stale ends the
 	// wait until something of that does not count any more, unreported counts watches that failed in a row.
 	health     kernel.EffectID
 	asked      time.Time
 	reports    decide.Reports
-	stale      func() bool
+	stale      kernel.Alarm[Message]
 	unreported int
 }
 
@@ -120,13 +120,7 @@ func (a *actor) call(ctx *kernel.Context[Message], name string, d *driver) {
 	all, next := a.tasks(ctx.Now(), name)
 	tasks := decide.Batch(all)
 	if len(tasks) == 0 {
-		if d.timer != nil {
-			d.timer()
-			d.timer = nil
-		}
-		if !next.IsZero() {
-			d.timer = ctx.After(next.Sub(ctx.Now()), callNow{name})
-		}
+		d.timer.SetAt(ctx, next, callNow{name})
 		return
 	}
 	objects := make([]decide.Object, len(tasks))

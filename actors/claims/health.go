@@ -27,7 +27,8 @@ func (a *actor) watchHealth(ctx *kernel.Context[Message], name string, d *driver
 		return
 	}
 	a.watches++
-	d.asked, d.stale = ctx.Now(), ctx.After(firstReport, expired{name})
+	d.asked = ctx.Now()
+	d.stale.SetIn(ctx, firstReport, expired{name})
 	self, drivers, of := ctx.Self(), a.deps.Drivers, d.DRADriver
 	d.health = ctx.Do(kernel.Effect[Message]{
 		Kind: "NodeWatchResources", Object: name, Standing: true,
@@ -43,10 +44,7 @@ func (a *actor) watchHealth(ctx *kernel.Context[Message], name string, d *driver
 func (a *actor) unwatchHealth(ctx *kernel.Context[Message], d *driver) {
 	ctx.Cancel(d.health)
 	d.health, d.reports = 0, nil
-	if d.stale != nil {
-		d.stale()
-		d.stale = nil
-	}
+	d.stale.Stop()
 }
 
 // reported notes what a driver says of its devices.
@@ -65,13 +63,7 @@ func (a *actor) reported(ctx *kernel.Context[Message], m reported) {
 
 // expire tells pods how their devices are, now and when a report does not count any more.
 func (a *actor) expire(ctx *kernel.Context[Message], name string, d *driver) {
-	if d.stale != nil {
-		d.stale()
-		d.stale = nil
-	}
-	if next := d.reports.Next(ctx.Now()); !next.IsZero() {
-		d.stale = ctx.After(next.Sub(ctx.Now()), expired{name})
-	}
+	d.stale.SetAt(ctx, d.reports.Next(ctx.Now()), expired{name})
 	a.renewAll(ctx)
 }
 

@@ -77,9 +77,8 @@ type volume struct {
 	// examining is the look at its VolumeAttachment under way.
 	examining kernel.EffectID
 	// call is the effect of its step under way, timer ends the wait for the next.
-	call    kernel.EffectID
-	timer   func() bool
-	timerAt time.Time
+	call  kernel.EffectID
+	timer kernel.Soonest[Message]
 	// until is when a publication under way is given up if no pod needs it any more; zero: the call is another one.
 	until time.Time
 	// paths are where it is published, turns when its figures are asked for there.
@@ -151,7 +150,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.tellMany(m.uid)
 	case ask:
 		if d := a.drivers[m.driver]; d != nil && d.since == m.since {
-			d.timer = nil
+			d.timer.Fired()
 			a.ask(ctx, d)
 		}
 	case hide:
@@ -166,7 +165,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case measured:
 		a.measured(ctx, m)
 	case measure:
-		a.figures[m.driver].timer = nil
+		a.figures[m.driver].timer.Fired()
 		a.measure(ctx, m.driver)
 	case look:
 		ctx.After(lookEvery, look{})
@@ -199,7 +198,7 @@ func (a *actor) resend() {
 
 func (a *actor) again(ctx *kernel.Context[Message], k decide.Key) {
 	if v := a.volumes.get(k); v != nil {
-		v.timer = nil
+		v.timer.Fired()
 		a.advance(ctx, v)
 	}
 }
@@ -294,11 +293,9 @@ func (a *actor) advance(ctx *kernel.Context[Message], v *volume) {
 	case is:
 		a.begin(ctx, v, step)
 	case !next.IsZero():
-		v.wake(ctx, next)
+		v.timer.SetAt(ctx, next, again{v.Key})
 	case v.Over():
-		if v.timer != nil {
-			v.timer()
-		}
+		v.timer.Stop()
 		a.volumes.remove(v.Key)
 		delete(a.logged, v.Key)
 	}
@@ -317,22 +314,10 @@ func (v *volume) giveUp(ctx *kernel.Context[Message]) {
 		return
 	}
 	if ctx.Now().Before(v.until) {
-		v.wake(ctx, v.until)
+		v.timer.SetAt(ctx, v.until, again{v.Key})
 		return
 	}
 	ctx.Cancel(v.call)
-}
-
-// wake sets the timer of a volume, unless it fires before anyway.
-func (v *volume) wake(ctx *kernel.Context[Message], at time.Time) {
-	if v.timer != nil {
-		if !at.Before(v.timerAt) {
-			return
-		}
-		v.timer()
-	}
-	v.timerAt = at
-	v.timer = ctx.After(at.Sub(ctx.Now()), again{v.Key})
 }
 
 // env is what else a decision about a volume needs.

@@ -26,21 +26,13 @@ type driver struct {
 	// period is the time between its answers and the next question, as its CSIDriver said when the timer was set, in
 	// seconds; 0: it is asked once.
 	period int64
-	// timer ends the wait for the next call of NodeGetInfo; nil for none.
-	timer func() bool
+	// timer ends the wait for the next call of NodeGetInfo.
+	timer kernel.Alarm[Message]
 }
 
 // askAfter has a driver asked in a while how this node is to be shown, and not at the time that was set before.
 func (d *driver) askAfter(ctx *kernel.Context[Message], wait time.Duration) {
-	d.askNot()
-	d.timer = ctx.After(wait, ask{d.Name, d.since})
-}
-
-func (d *driver) askNot() {
-	if d.timer != nil {
-		d.timer()
-	}
-	d.timer = nil
+	d.timer.SetIn(ctx, wait, ask{d.Name, d.since})
 }
 
 // there reports whether a driver can be called.
@@ -84,7 +76,7 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	d.since++
 	ctx.Cancel(d.asking)
 	d.asking, d.failures = 0, 0
-	d.askNot()
+	d.timer.Stop()
 	if m.driver.Gone {
 		ctx.Log().Warn().Str("driver", name).Msg("CSI driver unregistered: its volumes wait until it registers again")
 		ctx.After(Grace, hide{name, d.since})
@@ -172,7 +164,7 @@ func (a *actor) keepAsking(ctx *kernel.Context[Message], d *driver) {
 		return // once it answers, it is asked again
 	}
 	if d.period = of.InfoPeriod; d.period == 0 {
-		d.askNot()
+		d.timer.Stop()
 		return
 	}
 	d.askAfter(ctx, time.Duration(d.period)*time.Second)

@@ -76,7 +76,7 @@ func (a *actor) exhausted(ctx *kernel.Context[Message], m exhausted) {
 		return // it is looked at again
 	}
 	if d := a.drivers[m.key.Driver]; d != nil {
-		d.askNot()
+		d.timer.Stop()
 		a.ask(ctx, d)
 	}
 	for _, w := range a.waiting(ctx, v) {

@@ -3,7 +3,6 @@ package csi
 import (
 	"context"
 	"fmt"
-	"time"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -29,11 +28,10 @@ func (measure) isCSIMessage()  {}
 // mostMeasured is how many volumes a driver is asked about at once. One that hangs holds up its own figures.
 const mostMeasured = 4
 
-// figures are the turns of the publications of one driver, and the wait for the next of them; timer is nil for none.
+// figures are the turns of the publications of one driver, and the wait for the next of them.
 type figures struct {
 	decide.Turns
-	timer   func() bool
-	timerAt time.Time
+	timer kernel.Soonest[Message]
 }
 
 // turn is that of one publication, and the call under way.
@@ -70,20 +68,8 @@ func (a *actor) measure(ctx *kernel.Context[Message], driver string) {
 		a.askFigures(ctx, a.volumes.get(t.Key), t.Target)
 	}
 	if !again.IsZero() {
-		f.wake(ctx, driver, again)
+		f.timer.SetAt(ctx, again, measure{driver})
 	}
-}
-
-// wake sets the timer, unless it fires before anyway.
-func (f *figures) wake(ctx *kernel.Context[Message], driver string, at time.Time) {
-	if f.timer != nil {
-		if !at.Before(f.timerAt) {
-			return
-		}
-		f.timer()
-	}
-	f.timerAt = at
-	f.timer = ctx.After(at.Sub(ctx.Now()), measure{driver})
 }
 
 func (a *actor) askFigures(ctx *kernel.Context[Message], v *volume, t decide.Target) {
@@ -111,7 +97,7 @@ func (a *actor) unmeasured(ctx *kernel.Context[Message], v *volume, t decide.Tar
 	ctx.Cancel(of.call)
 	delete(v.turns, t)
 	if f := a.figures[v.Driver]; f.Drop(&of.Turn) {
-		f.wake(ctx, v.Driver, ctx.Now())
+		f.timer.SetAt(ctx, ctx.Now(), measure{v.Driver})
 	}
 }
 

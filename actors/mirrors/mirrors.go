@@ -124,7 +124,7 @@ type mirrors struct {
 	// calls are by name; told is what status was sent, ordered by name.
 	calls map[string]*call
 	told  []mirrorpods.Pair
-	timer func() bool
+	timer kernel.Alarm[Message]
 }
 
 // call is the running or last call for one name.
@@ -166,7 +166,7 @@ func (a *mirrors) Receive(ctx *kernel.Context[Message], m Message) {
 	case done:
 		a.done(ctx, m)
 	case due:
-		a.timer = nil
+		a.timer.Fired()
 	}
 	if a.found {
 		a.advance(ctx)
@@ -213,13 +213,7 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 	}
 	a.calls = calls // drops calls for other names
 	a.tell(stand)
-	if a.timer != nil {
-		a.timer()
-		a.timer = nil
-	}
-	if !wake.IsZero() {
-		a.timer = ctx.After(wake.Sub(ctx.Now()), due{})
-	}
+	a.timer.SetAt(ctx, wake, due{})
 }
 
 // tell sends status the mirrors that are up to date, and those that no longer are.

@@ -24,7 +24,7 @@ const jitter = 0.04
 //	   │              ▲  └──conflict──► unread
 //	   └─none─► gone ─┴─Create, once the node is known
 func (n *nodestatus) renew(ctx *kernel.Context[Message]) {
-	if n.leaseCall != 0 || n.leaseTimer != nil {
+	if n.leaseCall != 0 || n.leaseTimer.IsSet() {
 		return
 	}
 	key := port.APIKey{Kind: port.LeaseKind, Namespace: v1.NamespaceNodeLease, Name: n.deps.Own.Name}
@@ -73,7 +73,7 @@ func (n *nodestatus) leased(ctx *kernel.Context[Message], m leased) {
 			return // and renewed at once
 		}
 		period := n.deps.LeasePeriod + time.Duration(ctx.Rand().Float64()*jitter*float64(n.deps.LeasePeriod))
-		n.leaseTimer = ctx.After(max(period-ctx.Now().Sub(m.at), 0), renew{})
+		n.leaseTimer.SetIn(ctx, max(period-ctx.Now().Sub(m.at), 0), renew{})
 		return
 	case kind == port.NotFound:
 		n.lease, n.unreadLease = nil, false
@@ -98,5 +98,5 @@ func (n *nodestatus) leased(ctx *kernel.Context[Message], m leased) {
 		log = ctx.Log().Warn()
 	}
 	log.Str("call", m.what).Str("error", m.err.Error()).Msg("cannot renew the node lease; retrying")
-	n.leaseTimer = ctx.After(n.wait(ctx, max(n.leaseFailures, 1)), renew{})
+	n.leaseTimer.SetIn(ctx, n.wait(ctx, max(n.leaseFailures, 1)), renew{})
 }

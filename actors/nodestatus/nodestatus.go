@@ -184,7 +184,7 @@ type nodestatus struct {
 	unreadLease   bool
 	leaseCall     kernel.EffectID
 	leaseFailures int
-	leaseTimer    func() bool
+	leaseTimer    kernel.Alarm[Message]
 	told          bool // the apiserver's failure was logged
 	shuttingDown  bool // the machine is
 }
@@ -289,7 +289,7 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 		n.retrying = false
 		n.dirty = n.dirty || !n.labelAt.IsZero()
 	case renew:
-		n.leaseTimer = nil
+		n.leaseTimer.Fired()
 	case runtimeVersion:
 		n.versionRead(ctx, m)
 	case runtimeStatus:
@@ -311,7 +311,7 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 	case networkTold:
 		n.networkTold(ctx, m)
 	case tellNetwork:
-		n.podNetwork.waiting = false
+		n.podNetwork.retry.Fired()
 	}
 	n.proceed(ctx)
 }

@@ -15,9 +15,9 @@ type podNetwork struct {
 	// told are the networks that the runtime has acknowledged, call is the effect that tells it, 0 for none.
 	told string
 	call kernel.EffectID
-	// failures in a row. waiting: the timer runs.
+	// failures in a row, after which retry is set.
 	failures int
-	waiting  bool
+	retry    kernel.Alarm[Message]
 }
 
 // networkTold is the result of telling the runtime.
@@ -39,7 +39,7 @@ func (m networkTold) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 // network tells the runtime the node's pod networks when the apiserver has others.
 func (n *nodestatus) network(ctx *kernel.Context[Message]) {
 	w := &n.podNetwork
-	if n.deps.SetPodCIDR == nil || n.node == nil || w.call != 0 || w.waiting {
+	if n.deps.SetPodCIDR == nil || n.node == nil || w.call != 0 || w.retry.IsSet() {
 		return
 	}
 	cidr := cmp.Or(strings.Join(n.node.Spec.PodCIDRs, ","), n.node.Spec.PodCIDR)
@@ -67,6 +67,5 @@ func (n *nodestatus) networkTold(ctx *kernel.Context[Message], m networkTold) {
 		ctx.Log().Warn().Str("podCIDR", m.cidr).Str("error", m.err.Error()).
 			Msg("cannot tell the runtime the node's pod network; retrying")
 	}
-	w.waiting = true
-	ctx.After(n.wait(ctx, w.failures), tellNetwork{})
+	w.retry.SetIn(ctx, n.wait(ctx, w.failures), tellNetwork{})
 }

@@ -40,7 +40,7 @@ type certified struct {
 	trouble  string
 	// since is when it was first needed. notBefore is the time of the next request after a failed one.
 	since, notBefore time.Time
-	timer            func() bool
+	timer            kernel.Alarm[Message]
 }
 
 // Counts is told of certificates of pods, for metrics. It must not block.
@@ -104,9 +104,7 @@ func (a *objects) dropCertificate(ctx *kernel.Context[Message], k secret) {
 	if c.call != 0 {
 		ctx.Cancel(c.call)
 	}
-	if c.timer != nil {
-		c.timer()
-	}
+	c.timer.Stop()
 	delete(s.of, k)
 	delete(s.asked, requestKey(k, c))
 	if len(s.of) == 0 {
@@ -141,10 +139,7 @@ func (a *objects) certify(ctx *kernel.Context[Message], k secret, c *certified) 
 // certifyUntold reports whether there is something new for the pod.
 func (a *objects) certifyUntold(ctx *kernel.Context[Message], k secret, c *certified) bool {
 	now, n := ctx.Now(), a.pods[k.uid]
-	if c.timer != nil {
-		c.timer()
-		c.timer = nil
-	}
+	c.timer.Stop()
 	asked := requestKey(k, c)
 	r := a.certificates.known[asked]
 	if r != nil {
@@ -162,7 +157,7 @@ func (a *objects) certifyUntold(ctx *kernel.Context[Message], k secret, c *certi
 		due = c.notBefore
 	}
 	if !due.IsZero() {
-		c.timer = ctx.After(max(min(due.Sub(now), lookEvery), 0), certifyAgain{k})
+		c.timer.SetIn(ctx, max(min(due.Sub(now), lookEvery), 0), certifyAgain{k})
 	}
 	trouble := c.trouble
 	if now.Sub(c.since) < a.deps.Doubt {

@@ -50,10 +50,7 @@ func (a *objects) fetch(ctx *kernel.Context[Message], o *object) {
 	if o.call != 0 || o.final() && len(o.fresh) == 0 {
 		return
 	}
-	if o.timer != nil {
-		o.timer()
-		o.timer = nil
-	}
+	o.timer.Stop()
 	if a.watched(o.ref) && len(o.fresh) == 0 {
 		a.watch(ctx, o)
 		return
@@ -90,7 +87,7 @@ func (a *objects) broken(ctx *kernel.Context[Message], o *object, err error) {
 	if port.KindOf(err) == port.Forbidden && !o.answered() && ctx.Now().Sub(o.since) < a.deps.Doubt {
 		o.end(ctx)
 		o.failures++
-		o.timer = ctx.After(backoff.Retry(soon, o.failures), again{o.ref})
+		o.timer.SetIn(ctx, backoff.Retry(soon, o.failures), again{o.ref})
 	}
 }
 
@@ -239,7 +236,7 @@ func (a *objects) got(ctx *kernel.Context[Message], m got) {
 	case answered && (len(o.fresh) > 0 || a.watched(o.ref)):
 		a.fetch(ctx, o)
 	case port.KindOf(m.err) == port.Forbidden && !o.answered() && ctx.Now().Sub(o.since) < a.deps.Doubt:
-		o.timer = ctx.After(backoff.Retry(soon, o.failures), again{o.ref})
+		o.timer.SetIn(ctx, backoff.Retry(soon, o.failures), again{o.ref})
 	case o.failures > 0:
 		a.later(ctx, o, backoff.Retry(a.deps.Backoff, o.failures))
 	case o.ref.Kind == podobjects.ConfigMap, o.ref.Kind == podobjects.Secret:
@@ -257,10 +254,7 @@ func settled(o port.APIObject) bool {
 
 // later reads again after d, with jitter, so that not all objects are read at once.
 func (a *objects) later(ctx *kernel.Context[Message], o *object, d time.Duration) {
-	if o.timer != nil {
-		o.timer()
-	}
-	o.timer = ctx.After(spread(ctx, d), again{o.ref})
+	o.timer.SetIn(ctx, spread(ctx, d), again{o.ref})
 }
 
 // spread adds jitter to a time, up to a tenth.

@@ -63,7 +63,7 @@ type object struct {
 	doubted bool
 	since   time.Time
 	// timer is the next step, if no call is running.
-	timer func() bool
+	timer kernel.Alarm[Message]
 }
 
 // Start implements kernel.Behavior. A predecessor's calls are cancelled: their results would have
@@ -114,7 +114,7 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 		a.requested(ctx, m)
 	case certifyAgain:
 		if c := a.certificates.of[m.of]; c != nil {
-			c.timer = nil
+			c.timer.Fired()
 			a.certify(ctx, m.of, c)
 		}
 	case ended:
@@ -123,12 +123,12 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 		a.unheard(ctx, m)
 	case again:
 		if o := a.of[m.ref]; o != nil {
-			o.timer = nil
+			o.timer.Fired()
 			a.fetch(ctx, o)
 		}
 	case renew:
 		if t := a.tokens[m.token]; t != nil {
-			t.timer = nil
+			t.timer.Fired()
 			a.await(ctx, m.token, t)
 		}
 	case tellMany:
@@ -370,8 +370,6 @@ func (o *object) end(ctx *kernel.Context[Message]) {
 	if o.call != 0 {
 		ctx.Cancel(o.call)
 	}
-	if o.timer != nil {
-		o.timer()
-	}
-	o.call, o.watching, o.heard, o.timer = 0, false, false, nil
+	o.timer.Stop()
+	o.call, o.watching, o.heard = 0, false, false
 }

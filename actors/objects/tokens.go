@@ -24,7 +24,7 @@ type held struct {
 	since time.Time
 	// due is when it is requested again. got is when the one that it has came, zero without one.
 	due, got time.Time
-	timer    func() bool
+	timer    kernel.Alarm[Message]
 }
 
 // end cancels a token's call and timer.
@@ -32,9 +32,7 @@ func (t *held) end(ctx *kernel.Context[Message]) {
 	if t.call != 0 {
 		ctx.Cancel(t.call)
 	}
-	if t.timer != nil {
-		t.timer()
-	}
+	t.timer.Stop()
 }
 
 // ask requests a token or its renewal. The token is bound to the pod: it becomes invalid when the
@@ -127,5 +125,5 @@ func (a *objects) await(ctx *kernel.Context[Message], k secret, t *held) {
 		a.ask(ctx, k, t)
 		return
 	}
-	t.timer = ctx.After(min(left, lookEvery), renew{k})
+	t.timer.SetIn(ctx, min(left, lookEvery), renew{k})
 }

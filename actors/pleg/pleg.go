@@ -152,7 +152,7 @@ type pleg struct {
 	events  atomic.Uint64     // of the stream; counted where it is read
 	told    uint64            // events when whole was told
 	lists   map[kernel.EffectID]time.Time
-	nextRun func() bool // of the timer for the next list; slow says that it has the long period
+	nextRun kernel.Alarm[Message] // for the next list; slow says that it has the long period
 	slow    bool
 	failing bool
 	since   time.Time // while failing: when the first list was begun that failed
@@ -268,15 +268,12 @@ func (p *pleg) list(ctx *kernel.Context[Message], fresh bool) {
 
 // schedule sets the timer for the next list anew.
 func (p *pleg) schedule(ctx *kernel.Context[Message]) {
-	if p.nextRun != nil {
-		p.nextRun()
-	}
 	every := p.deps.Fast
 	if p.mode == streaming && !p.first && !p.failing {
 		every = p.deps.Slow
 	}
 	p.slow = every > p.deps.Fast
-	p.nextRun = ctx.After(every, Tick{})
+	p.nextRun.SetIn(ctx, every, Tick{})
 }
 
 // hasten shortens the timer for the next list after the end of a stream. A short one is left alone: a

@@ -128,7 +128,7 @@ type pod struct {
 	resize  *resize  // nil for a pod that was never resized
 	probed  *probing // nil while the pod has nothing to probe
 
-	wake   func() bool
+	wake   kernel.Alarm[Message]
 	wakeAt time.Time
 	status *v1.PodStatus
 	// sent is the status last reported to pods, at sentAt; nil if all must be reported.
@@ -203,7 +203,7 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 	case RuntimeBack:
 		p.facts.RuntimeBack()
 	case Wake:
-		p.wake = nil
+		p.wake.Fired()
 	}
 	p.plan(ctx)
 	p.pullSecrets = nil
@@ -436,18 +436,10 @@ func (p *pod) input(now time.Time) podplan.Input {
 
 // sleep sets the one timer of this actor.
 func (p *pod) sleep(ctx *kernel.Context[Message], at time.Time) {
-	if p.wake != nil {
-		if at.Equal(p.wakeAt) {
-			return
-		}
-		p.wake()
-		p.wake = nil
+	if !p.wake.IsSet() || !at.Equal(p.wakeAt) {
+		p.wakeAt = at
+		p.wake.SetAt(ctx, at, Wake{})
 	}
-	if at.IsZero() {
-		return
-	}
-	p.wakeAt = at
-	p.wake = ctx.After(at.Sub(ctx.Now()), Wake{})
 }
 
 // sooner is the earlier of two times; zero is never.

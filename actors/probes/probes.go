@@ -93,8 +93,8 @@ type probes struct {
 	seq   uint64
 	// began is when this incarnation did. Times of probes go on from there; see now.
 	began time.Time
-	// timer fires at timerAt (Unix nanoseconds); nil if none is set.
-	timer   func() bool
+	// timer is set for timerAt (Unix nanoseconds).
+	timer   kernel.Alarm[Message]
 	timerAt int64
 	// running are the running probes. Those of a predecessor are inherited, by lane, until their
 	// containers are known again.
@@ -182,7 +182,7 @@ func (a *probes) Receive(ctx *kernel.Context[Message], m Message) {
 		a.round++
 		ctx.After(sweepAfter, sweep{a.round})
 	case due:
-		a.timer = nil
+		a.timer.Fired()
 		a.runDue(ctx)
 	case answered:
 		a.answered(ctx, m)
@@ -211,18 +211,11 @@ func (a *probes) now(ctx *kernel.Context[Message]) time.Time {
 
 // arm sets the one timer, unless it fires early enough.
 func (a *probes) arm(ctx *kernel.Context[Message]) {
-	if len(a.queue) == 0 {
+	if len(a.queue) == 0 || a.timer.IsSet() && a.timerAt <= a.queue[0].at {
 		return
 	}
-	at := a.queue[0].at
-	if a.timer != nil {
-		if a.timerAt <= at {
-			return
-		}
-		a.timer()
-	}
-	a.timerAt = at
-	a.timer = ctx.After(time.Duration(at-a.now(ctx).UnixNano()), due{})
+	a.timerAt = a.queue[0].at
+	a.timer.SetIn(ctx, time.Duration(a.timerAt-a.now(ctx).UnixNano()), due{})
 }
 
 // watch applies the list of a pod's probed containers.

@@ -182,7 +182,7 @@ type podded struct {
 	failures int
 	failedAt time.Time
 	message  string
-	retry    func() bool
+	retry    kernel.Alarm[Message]
 }
 
 // Start implements kernel.Behavior.
@@ -225,7 +225,7 @@ func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {
 		a.done(ctx, m)
 	case again:
 		if p := a.pods[m.uid]; p != nil {
-			p.retry = nil
+			p.retry.Fired()
 			a.advance(ctx, m.uid)
 		}
 	case settled:
@@ -290,8 +290,8 @@ func (p *podded) due(ctx *kernel.Context[Message], policy backoff.Policy, uid ty
 		return true
 	}
 	wait := p.failedAt.Add(backoff.Retry(policy, p.failures)).Sub(ctx.Now())
-	if wait > 0 && p.retry == nil {
-		p.retry = ctx.After(wait, again{uid})
+	if wait > 0 && !p.retry.IsSet() {
+		p.retry.SetIn(ctx, wait, again{uid})
 	}
 	return wait <= 0
 }
@@ -366,9 +366,7 @@ func (a *resources) forget(ctx *kernel.Context[Message], uid types.UID, p *podde
 		a.sums.Add(p.share, -1)
 		a.changed(ctx)
 	}
-	if p.retry != nil {
-		p.retry()
-	}
+	p.retry.Stop()
 	delete(a.pods, uid)
 }
 
