@@ -277,12 +277,12 @@ type user struct {
 	asked uint64
 	since time.Time
 	// needs are the claims that this version of the pod needs, or incomplete why that is not known. joined are those that
-	// it has joined, by name; the others are read one after the other, as a kubelet reads them: get is the effect, 0 for
-	// none. The first at of needs are joined. tries counts what failed in a row; waits: the timer runs.
+	// it has joined, by name; the others are read one after the other, as a kubelet reads them: get is the effect.
+	// The first at of needs are joined. tries counts what failed in a row; waits: the timer runs.
 	needs      []decide.Need
 	incomplete error
 	joined     map[string]types.UID
-	get        kernel.EffectID
+	get        kernel.Call
 	at         int
 	tries      int
 	waits      bool

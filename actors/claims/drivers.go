@@ -19,8 +19,8 @@ import (
 // driver is a DRA driver that has registered since the agent started.
 type driver struct {
 	port.DRADriver
-	// call is the call under way, 0 for none. timer ends the wait for the next.
-	call  kernel.EffectID
+	// call is the call under way. timer ends the wait for the next.
+	call  kernel.Call
 	timer kernel.Alarm[Message]
 	// health is the watch of how its devices are, 0 for none, begun when asked. reports is what it said, stale ends the
 	// wait until something of that does not count any more, unreported counts watches that failed in a row.
@@ -71,8 +71,7 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	default:
 		ctx.Log().Info().Str("driver", name).Str("service", m.driver.Service).Msg("DRA driver registered")
 		delete(a.wiping, name)
-		ctx.Cancel(d.call) // to the one before it
-		d.call = 0
+		d.call.Cancel(ctx) // to the one before it
 		a.watchHealth(ctx, name, d)
 		for _, c := range a.claims { // order-free: each on its own
 			if p := c.parts[name]; p != nil {
@@ -114,7 +113,7 @@ func (a *actor) tasks(now time.Time, driver string) (tasks []decide.Task, next t
 
 // call calls a driver for what is due, if it is there and no call is under way.
 func (a *actor) call(ctx *kernel.Context[Message], name string, d *driver) {
-	if d.Gone || d.call != 0 {
+	if d.Gone || d.call.Busy() {
 		return
 	}
 	all, next := a.tasks(ctx.Now(), name)
@@ -133,12 +132,12 @@ func (a *actor) call(ctx *kernel.Context[Message], name string, d *driver) {
 	if unprepare {
 		run = a.deps.Drivers.Unprepare
 	}
-	d.call = portcall.Do(ctx, kernel.Effect[Message]{
+	d.call.Begin(portcall.Do(ctx, kernel.Effect[Message]{
 		Kind: verb(unprepare), Object: name, Lane: "driver/" + name, Deadline: CallDeadline,
 	}, func(c context.Context, done func(map[types.UID]decide.Answer, error)) { run(c, of, objects, done) },
 		func(id kernel.EffectID, answers map[types.UID]decide.Answer, err error) Message {
 			return called{id, name, tasks, answers, err}
-		})
+		}))
 }
 
 // verb is the call of a driver.
@@ -152,10 +151,9 @@ func verb(unprepare bool) string {
 // called notes what a driver has answered.
 func (a *actor) called(ctx *kernel.Context[Message], m called) {
 	d := a.drivers[m.driver]
-	if d == nil || d.call != m.id {
+	if d == nil || !d.call.Take(m.id) {
 		return
 	}
-	d.call = 0
 	for _, t := range m.tasks {
 		c := a.claims[t.UID]
 		if c == nil || c.Leaving != t.Unprepare {

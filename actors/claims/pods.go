@@ -58,9 +58,8 @@ func (a *actor) end(ctx *kernel.Context[Message], u *user) {
 }
 
 func (u *user) stopReading(ctx *kernel.Context[Message]) {
-	if u.get != 0 {
-		ctx.Cancel(u.get)
-		u.get = 0
+	if u.get.Busy() {
+		u.get.Cancel(ctx)
 	}
 }
 
@@ -118,7 +117,7 @@ func (a *actor) join(ctx *kernel.Context[Message], u *user) {
 		u.trouble[""] = u.incomplete.Error() // a newer version of the pod is asked for
 		return
 	}
-	for ; u.get == 0 && u.at < len(u.needs); u.at++ {
+	for ; !u.get.Busy() && u.at < len(u.needs); u.at++ {
 		n := u.needs[u.at]
 		if c := a.of(u, n.Name); c != nil && (!u.Make || !c.Old()) {
 			continue
@@ -143,23 +142,22 @@ func (a *actor) get(ctx *kernel.Context[Message], u *user, n decide.Need) {
 		Deadline: GetDeadline,
 	}
 	uid, api := u.uid, a.deps.API
-	u.get = portcall.Do(ctx, e, func(c context.Context, done func(port.APIObject, error)) { api.Get(c, k, done) },
-		func(id kernel.EffectID, o port.APIObject, err error) Message { return got{id, uid, n, o, err} })
+	u.get.Begin(portcall.Do(ctx, e, func(c context.Context, done func(port.APIObject, error)) { api.Get(c, k, done) },
+		func(id kernel.EffectID, o port.APIObject, err error) Message { return got{id, uid, n, o, err} }))
 }
 
 func (a *actor) got(ctx *kernel.Context[Message], m got) {
 	u := a.pods[m.pod]
-	if u == nil || u.get != m.id {
+	if u == nil || !u.get.Take(m.id) {
 		return
 	}
-	u.get = 0
 	if why := a.take(u, m); why != "" {
 		u.trouble[m.need.Name] = why
 		a.later(ctx, u)
 	} else {
 		delete(u.trouble, m.need.Name)
 		u.tries = 0
-		if a.join(ctx, u); u.get != 0 { // what there is to tell comes with the last one
+		if a.join(ctx, u); u.get.Busy() { // what there is to tell comes with the last one
 			return
 		}
 	}

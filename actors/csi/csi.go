@@ -54,7 +54,7 @@ type actor struct {
 	// counts changes, written is what the apiserver has. showing is the effect under way.
 	infos            map[string]*decide.Info
 	version, written uint64
-	showing          kernel.EffectID
+	showing          kernel.Call
 	showFailures     int
 	// checked is when what the apiserver has was compared last.
 	checked time.Time
@@ -73,9 +73,9 @@ type volume struct {
 	// name is that in the status of the Node.
 	name v1.UniqueVolumeName
 	// sizing is the look at its claim under way.
-	sizing kernel.EffectID
+	sizing kernel.Call
 	// examining is the look at its VolumeAttachment under way.
-	examining kernel.EffectID
+	examining kernel.Call
 	// call is the effect of its step under way, timer ends the wait for the next.
 	call  kernel.EffectID
 	timer kernel.Soonest[Message]

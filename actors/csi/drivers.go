@@ -20,7 +20,7 @@ import (
 type driver struct {
 	port.CSIDriver
 	// asking is the call of NodeGetInfo under way. since counts its registrations, failures what failed in a row.
-	asking   kernel.EffectID
+	asking   kernel.Call
 	since    uint64
 	failures int
 	// period is the time between its answers and the next question, as its CSIDriver said when the timer was set, in
@@ -74,8 +74,8 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	}
 	d.CSIDriver = m.driver
 	d.since++
-	ctx.Cancel(d.asking)
-	d.asking, d.failures = 0, 0
+	d.asking.Cancel(ctx)
+	d.failures = 0
 	d.timer.Stop()
 	if m.driver.Gone {
 		ctx.Log().Warn().Str("driver", name).Msg("CSI driver unregistered: its volumes wait until it registers again")
@@ -116,22 +116,21 @@ func (a *actor) hide(ctx *kernel.Context[Message], m hide) {
 
 // ask asks a driver how this node is to be shown.
 func (a *actor) ask(ctx *kernel.Context[Message], d *driver) {
-	if d.Gone || d.asking != 0 {
+	if d.Gone || d.asking.Busy() {
 		return
 	}
 	drivers, of := a.deps.Drivers, d.CSIDriver
 	e := kernel.Effect[Message]{Kind: "NodeGetInfo", Object: d.Name, Lane: "info/" + d.Name, Deadline: CallDeadline}
-	d.asking = portcall.Do(ctx, e, func(c context.Context, done func(decide.Info, error)) {
+	d.asking.Begin(portcall.Do(ctx, e, func(c context.Context, done func(decide.Info, error)) {
 		drivers.NodeInfo(c, of, done)
-	}, func(id kernel.EffectID, info decide.Info, err error) Message { return informed{id, of.Name, info, err} })
+	}, func(id kernel.EffectID, info decide.Info, err error) Message { return informed{id, of.Name, info, err} }))
 }
 
 func (a *actor) informed(ctx *kernel.Context[Message], m informed) {
 	d := a.drivers[m.driver]
-	if d == nil || d.asking != m.id {
+	if d == nil || !d.asking.Take(m.id) {
 		return
 	}
-	d.asking = 0
 	if m.err != nil {
 		d.failures++
 		ctx.Log().Warn().Str("driver", d.Name).Str("error", m.err.Error()).
@@ -160,7 +159,7 @@ func (a *actor) informed(ctx *kernel.Context[Message], m informed) {
 // (nodeAllocatableUpdatePeriodSeconds), also if that was not known before, or has changed.
 func (a *actor) keepAsking(ctx *kernel.Context[Message], d *driver) {
 	of := a.object(d.Name)
-	if d.Gone || d.asking != 0 || d.failures > 0 || a.infos[d.Name] == nil || of == nil || of.InfoPeriod == d.period {
+	if d.Gone || d.asking.Busy() || d.failures > 0 || a.infos[d.Name] == nil || of == nil || of.InfoPeriod == d.period {
 		return // once it answers, it is asked again
 	}
 	if d.period = of.InfoPeriod; d.period == 0 {

@@ -35,14 +35,14 @@ const (
 func (a *actor) lookAtAttachments(ctx *kernel.Context[Message]) {
 	for _, v := range a.volumes.all() {
 		k := v.Key
-		if env := a.env(v); v.examining != 0 || !v.MayBeExhausted(env) || len(a.waiting(ctx, v)) == 0 {
+		if env := a.env(v); v.examining.Busy() || !v.MayBeExhausted(env) || len(a.waiting(ctx, v)) == 0 {
 			continue
 		}
 		api, key := a.deps.API, port.APIKey{Kind: port.VolumeAttachmentKind, Name: decide.AttachmentName(k, a.deps.Node)}
 		e := kernel.Effect[Message]{
 			Kind: "GetVolumeAttachment", Object: v.String(), Lane: "attachment/" + v.String(), Deadline: apiDeadline,
 		}
-		v.examining = portcall.Do(ctx, e, func(c context.Context, done func(string, error)) {
+		v.examining.Begin(portcall.Do(ctx, e, func(c context.Context, done func(string, error)) {
 			api.Get(c, key, func(o port.APIObject, err error) {
 				if err != nil {
 					done("", err)
@@ -50,7 +50,7 @@ func (a *actor) lookAtAttachments(ctx *kernel.Context[Message]) {
 				}
 				done(decide.Exhausted(o.(*storagev1.VolumeAttachment)), nil)
 			})
-		}, func(id kernel.EffectID, text string, err error) Message { return exhausted{id, k, text, err} })
+		}, func(id kernel.EffectID, text string, err error) Message { return exhausted{id, k, text, err} }))
 	}
 }
 
@@ -68,10 +68,9 @@ func (a *actor) waiting(ctx *kernel.Context[Message], v *volume) (out []named) {
 // volumes it takes by now: schedulers are to know.
 func (a *actor) exhausted(ctx *kernel.Context[Message], m exhausted) {
 	v := a.volumes.get(m.key)
-	if v == nil || v.examining != m.id {
+	if v == nil || !v.examining.Take(m.id) {
 		return
 	}
-	v.examining = 0
 	if m.err != nil || m.text == "" || !v.MayBeExhausted(a.env(v)) {
 		return // it is looked at again
 	}

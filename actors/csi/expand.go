@@ -36,7 +36,7 @@ func (a *actor) look(ctx *kernel.Context[Message]) {
 		for _, name := range slices.Sorted(maps.Keys(u.uses)) {
 			s := u.uses[name].spec
 			v := a.volumes.get(s.Key)
-			if v == nil || v.sizing != 0 || s.Claim == "" || s.ReadOnly || v.paths[s.Target] == "" {
+			if v == nil || v.sizing.Busy() || s.Claim == "" || s.ReadOnly || v.paths[s.Target] == "" {
 				continue
 			}
 			k, has, claim, pv := s.Key, v.Has(), claimKey(s), port.APIKey{Kind: port.PersistentVolumeKind, Name: s.Name}
@@ -44,9 +44,9 @@ func (a *actor) look(ctx *kernel.Context[Message]) {
 				Kind: "GetClaim", Object: claim.String(), For: string(uid), Lane: "size/" + claim.String(),
 				Deadline: apiDeadline,
 			}
-			v.sizing = portcall.Do(ctx, e, func(c context.Context, done func(int64, error)) {
+			v.sizing.Begin(portcall.Do(ctx, e, func(c context.Context, done func(int64, error)) {
 				expand.Wanted(c, api, claim, pv, has, done)
-			}, func(id kernel.EffectID, size int64, err error) Message { return sized{id, k, size, err} })
+			}, func(id kernel.EffectID, size int64, err error) Message { return sized{id, k, size, err} }))
 		}
 	}
 }
@@ -57,10 +57,9 @@ func claimKey(s *decide.Spec) port.APIKey {
 
 func (a *actor) sized(ctx *kernel.Context[Message], m sized) {
 	v := a.volumes.get(m.key)
-	if v == nil || v.sizing != m.id {
+	if v == nil || !v.sizing.Take(m.id) {
 		return
 	}
-	v.sizing = 0
 	if m.err != nil || m.size == 0 {
 		return // it is looked at again
 	}

@@ -37,7 +37,7 @@ type figures struct {
 // turn is that of one publication, and the call under way.
 type turn struct {
 	decide.Turn
-	call kernel.EffectID
+	call kernel.Call
 }
 
 // measurable gives a turn to the publications of a volume that pods may use by now. The calls are beside those of the
@@ -82,9 +82,9 @@ func (a *actor) askFigures(ctx *kernel.Context[Message], v *volume, t decide.Tar
 		Kind: "NodeGetVolumeStats", Object: v.String(), For: string(t.Pod),
 		Lane: fmt.Sprintf("stats/%s/%s/%s", v, t.Pod, t.Name), Deadline: CallDeadline,
 	}
-	v.turns[t].call = portcall.Do(ctx, e, func(c context.Context, done func(decide.Usage, error)) {
+	v.turns[t].call.Begin(portcall.Do(ctx, e, func(c context.Context, done func(decide.Usage, error)) {
 		drivers.VolumeStats(c, of, m, done)
-	}, func(id kernel.EffectID, u decide.Usage, err error) Message { return measured{id, m.Key, t, u, err} })
+	}, func(id kernel.EffectID, u decide.Usage, err error) Message { return measured{id, m.Key, t, u, err} }))
 }
 
 // unmeasured ends the turns of a publication that is about to go. Others are asked about when this message is over:
@@ -94,7 +94,7 @@ func (a *actor) unmeasured(ctx *kernel.Context[Message], v *volume, t decide.Tar
 	if of == nil {
 		return
 	}
-	ctx.Cancel(of.call)
+	of.call.Cancel(ctx)
 	delete(v.turns, t)
 	if f := a.figures[v.Driver]; f.Drop(&of.Turn) {
 		f.timer.SetAt(ctx, ctx.Now(), measure{v.Driver})
@@ -103,11 +103,10 @@ func (a *actor) unmeasured(ctx *kernel.Context[Message], v *volume, t decide.Tar
 
 func (a *actor) measured(ctx *kernel.Context[Message], m measured) {
 	v := a.volumes.get(m.key)
-	if v == nil || v.turns[m.target] == nil || v.turns[m.target].call != m.id {
+	if v == nil || v.turns[m.target] == nil || !v.turns[m.target].call.Take(m.id) {
 		return
 	}
 	of := v.turns[m.target]
-	of.call = 0
 	a.figures[v.Driver].Answered(&of.Turn, ctx.Now()) // a driver that is slow is not asked the more often
 	if h := m.usage.Health; m.err == nil && h != nil && h.Abnormal {
 		u := a.pods[m.target.Pod]

@@ -17,12 +17,12 @@ import (
 
 // show writes what drivers say of this node: the CSINode, and labels and an annotation of the Node.
 func (a *actor) show(ctx *kernel.Context[Message]) {
-	if a.node == nil || a.showing != 0 || a.version == a.written {
+	if a.node == nil || a.showing.Busy() || a.version == a.written {
 		return
 	}
 	api, node, infos, version := a.deps.API, a.node, maps.Clone(a.infos), a.version
 	e := kernel.Effect[Message]{Kind: "UpdateCSINode", Object: a.deps.Node, Lane: "csinode", Deadline: apiDeadline}
-	a.showing = portcall.Do(ctx, e, func(c context.Context, done func(shown, error)) {
+	a.showing.Begin(portcall.Do(ctx, e, func(c context.Context, done func(shown, error)) {
 		m := shown{version: version, refused: map[string]string{}}
 		labelNode(c, api, node, infos, m.refused, func(err error) {
 			if err != nil {
@@ -37,7 +37,7 @@ func (a *actor) show(ctx *kernel.Context[Message]) {
 	}, func(id kernel.EffectID, m shown, err error) Message {
 		m.id, m.err = id, err
 		return m
-	})
+	}))
 }
 
 // check has what drivers say of this node compared with what the apiserver has, from time to time: somebody may have
@@ -188,10 +188,9 @@ func apart(
 }
 
 func (a *actor) shown(ctx *kernel.Context[Message], m shown) {
-	if m.id != a.showing {
+	if !a.showing.Take(m.id) {
 		return
 	}
-	a.showing = 0
 	if m.err != nil {
 		a.showFailures++
 		ctx.Log().Warn().Str("error", m.err.Error()).

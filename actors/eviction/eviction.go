@@ -142,8 +142,8 @@ type actor struct {
 	state  state
 	round  int
 	effect kernel.EffectID
-	// measurement is the one that is under way, 0 if none is.
-	measurement kernel.EffectID
+	// measurement is the one that is under way.
+	measurement kernel.Call
 	// watch is the request for a notice that is under way, 0 if there is none, and threshold what it is about.
 	watch     kernel.EffectID
 	threshold uint64
@@ -232,8 +232,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case arm:
 		a.arm(ctx)
 	case left:
-		if m.id == a.measurement {
-			a.measurement = 0
+		if a.measurement.Take(m.id) {
 			fail(ctx, &a.failed, m.err)
 			a.limitsRead(ctx, &m.reading)
 			switch a.state {
@@ -316,9 +315,9 @@ func (a *actor) measure(ctx *kernel.Context[Message]) {
 
 // read measures, unless that is under way.
 func (a *actor) read(ctx *kernel.Context[Message]) {
-	if a.measurement == 0 {
-		a.measurement = portcall.Do(ctx, a.call("MeasureNode"), a.deps.Pressure.Left,
-			func(id kernel.EffectID, r eviction.Reading, err error) Message { return left{id, r, err} })
+	if !a.measurement.Busy() {
+		a.measurement.Begin(portcall.Do(ctx, a.call("MeasureNode"), a.deps.Pressure.Left,
+			func(id kernel.EffectID, r eviction.Reading, err error) Message { return left{id, r, err} }))
 	}
 }
 

@@ -7,6 +7,7 @@
 //	Clock, Virtual       time as a port: the wall clock, or one that jumps to the next timer
 //	NodeClock            the clock of one machine of a simulation, which can be set
 //	Alarm, Soonest       the timers of an actor
+//	Call                 the effect of which an actor awaits the result
 //	scheduler            goroutines in the daemon; one thread and a seeded pick in a simulation
 //	Schedule             other picks: priorities, starvation, messages that take time
 //	Fate                 what becomes of a message between actors of a simulation

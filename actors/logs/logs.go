@@ -115,8 +115,8 @@ type logs struct {
 	// warned are logs whose failure was logged. without are logs that the runtime makes no file
 	// for, which is asked for once.
 	warned, without map[port.LogRef]bool
-	// listing and sizing are the running effects, 0 for none.
-	listing, sizing kernel.EffectID
+	// listing and sizing are the running effects.
+	listing, sizing kernel.Call
 	// listed: the logs that were rotated before are known.
 	listed bool
 }
@@ -156,15 +156,13 @@ func (a *logs) Receive(ctx *kernel.Context[Message], m Message) {
 		self := ctx.Self()
 		a.deps.Running(func(p []*v1.Pod) { self.Tell(running{p}) })
 	case rotated:
-		if m.id == a.listing {
-			a.listing = 0
+		if a.listing.Take(m.id) {
 			a.rotated(ctx, m)
 		}
 	case running:
 		a.measure(ctx, m.pods)
 	case sized:
-		if m.id == a.sizing {
-			a.sizing = 0
+		if a.sizing.Take(m.id) {
 			a.sized(ctx, m)
 		}
 	case looked:
@@ -180,11 +178,11 @@ func (a *logs) Receive(ctx *kernel.Context[Message], m Message) {
 
 // list asks for the logs that were rotated before, until they are known.
 func (a *logs) list(ctx *kernel.Context[Message]) {
-	if a.listed || a.listing != 0 {
+	if a.listed || a.listing.Busy() {
 		return
 	}
-	a.listing = portcall.Do(ctx, effect("RotatedLogs", "", "", a.deps.Deadline), a.deps.Files.RotatedLogs,
-		func(id kernel.EffectID, logs []port.LogRef, err error) Message { return rotated{id, logs, err} })
+	a.listing.Begin(portcall.Do(ctx, effect("RotatedLogs", "", "", a.deps.Deadline), a.deps.Files.RotatedLogs,
+		func(id kernel.EffectID, logs []port.LogRef, err error) Message { return rotated{id, logs, err} }))
 }
 
 func (a *logs) rotated(ctx *kernel.Context[Message], m rotated) {
@@ -200,7 +198,7 @@ func (a *logs) rotated(ctx *kernel.Context[Message], m rotated) {
 
 // measure asks for the log sizes of the running containers.
 func (a *logs) measure(ctx *kernel.Context[Message], pods []*v1.Pod) {
-	if a.sizing != 0 {
+	if a.sizing.Busy() {
 		return
 	}
 	runs := whatRuns(pods)
@@ -208,9 +206,9 @@ func (a *logs) measure(ctx *kernel.Context[Message], pods []*v1.Pod) {
 	for i := range runs {
 		refs[i] = runs[i].ref
 	}
-	a.sizing = portcall.Do(ctx, effect("LogSizes", "", "", a.deps.Deadline),
+	a.sizing.Begin(portcall.Do(ctx, effect("LogSizes", "", "", a.deps.Deadline),
 		func(c context.Context, done func([]int64, error)) { a.deps.Files.LogSizes(c, refs, done) },
-		func(id kernel.EffectID, sizes []int64, err error) Message { return sized{id, runs, sizes, err} })
+		func(id kernel.EffectID, sizes []int64, err error) Message { return sized{id, runs, sizes, err} }))
 }
 
 // whatRuns lists the living containers. The number in a log's name is the container's restart

@@ -129,7 +129,7 @@ type mirrors struct {
 
 // call is the running or last call for one name.
 type call struct {
-	id kernel.EffectID
+	kernel.Call
 	// before is the mirror from before the call. While the watch still reports that one, the next
 	// call waits, at most until then.
 	before   *v1.Pod
@@ -192,11 +192,11 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 		namespace, name := p.Name()
 		what, full := p.Do(a.seen), namespace+"/"+name
 		c := a.calls[full]
-		if c != nil && c.id == 0 && (what == mirrorpods.Keep || c.failures == 0 && c.before != p.Mirror) {
+		if c != nil && !c.Busy() && (what == mirrorpods.Keep || c.failures == 0 && c.before != p.Mirror) {
 			c = nil // the watch has reported it
 		}
 		switch {
-		case what == mirrorpods.Keep, what == mirrorpods.Create && a.node == nil, c != nil && c.id != 0:
+		case what == mirrorpods.Keep, what == mirrorpods.Create && a.node == nil, c != nil && c.Busy():
 		case c != nil && ctx.Now().Before(c.until):
 			if wake.IsZero() || c.until.Before(wake) {
 				wake = c.until
@@ -250,16 +250,15 @@ func (a *mirrors) call(ctx *kernel.Context[Message], full string, what mirrorpod
 			UID: p.Mirror.UID, Grace: new(int64)}
 		run = func(cc context.Context, answer func(error)) { a.deps.API.Delete(cc, d, answer) }
 	}
-	c.id = portcall.Do0(ctx, kernel.Effect[Message]{Kind: kind, Object: full, Lane: full, Deadline: a.deps.Deadline}, run,
-		func(id kernel.EffectID, err error) Message { return done{id, full, what, err} })
+	c.Begin(portcall.Do0(ctx, kernel.Effect[Message]{Kind: kind, Object: full, Lane: full, Deadline: a.deps.Deadline}, run,
+		func(id kernel.EffectID, err error) Message { return done{id, full, what, err} }))
 }
 
 func (a *mirrors) done(ctx *kernel.Context[Message], m done) {
 	c := a.calls[m.name]
-	if c == nil || c.id != m.id {
+	if c == nil || !c.Take(m.id) {
 		return
 	}
-	c.id = 0
 	if m.err == nil || m.what == mirrorpods.Delete && port.KindOf(m.err) == port.NotFound {
 		c.failures, c.until = 0, ctx.Now().Add(echo)
 		return

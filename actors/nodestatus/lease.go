@@ -24,7 +24,7 @@ const jitter = 0.04
 //	   │              ▲  └──conflict──► unread
 //	   └─none─► gone ─┴─Create, once the node is known
 func (n *nodestatus) renew(ctx *kernel.Context[Message]) {
-	if n.leaseCall != 0 || n.leaseTimer.IsSet() {
+	if n.leaseCall.Busy() || n.leaseTimer.IsSet() {
 		return
 	}
 	key := port.APIKey{Kind: port.LeaseKind, Namespace: v1.NamespaceNodeLease, Name: n.deps.Own.Name}
@@ -50,20 +50,19 @@ func (n *nodestatus) lend(
 ) {
 	at := ctx.Now()
 	e := kernel.Effect[Message]{Kind: what, Object: n.deps.Own.Name, Lane: "lease", Deadline: n.deps.LeasePeriod}
-	n.leaseCall = portcall.Do(ctx, e, run, func(id kernel.EffectID, o port.APIObject, err error) Message {
+	n.leaseCall.Begin(portcall.Do(ctx, e, run, func(id kernel.EffectID, o port.APIObject, err error) Message {
 		l := leased{id: id, what: what, at: at, err: err}
 		if err == nil {
 			l.lease = o.(*coordinationv1.Lease)
 		}
 		return l
-	})
+	}))
 }
 
 func (n *nodestatus) leased(ctx *kernel.Context[Message], m leased) {
-	if m.id != n.leaseCall {
+	if !n.leaseCall.Take(m.id) {
 		return
 	}
-	n.leaseCall = 0
 	kind := port.KindOf(m.err)
 	switch {
 	case m.err == nil:

@@ -105,24 +105,15 @@ func (n *nodestatus) look(ctx *kernel.Context[Message]) {
 func read[T any](n *nodestatus, ctx *kernel.Context[Message], which int, kind string,
 	run func(context.Context, func(T, error)), result func(kernel.EffectID, T, error) Message,
 ) {
-	if n.reading[which] != 0 {
+	if n.reading[which].Busy() {
 		return
 	}
-	n.reading[which] = portcall.Do(ctx, kernel.Effect[Message]{Kind: kind, Lane: kind, Deadline: pollDeadline}, run,
-		result)
-}
-
-// finished reports whether a result belongs to the current read.
-func (n *nodestatus) finished(which int, id kernel.EffectID) bool {
-	if n.reading[which] != id {
-		return false
-	}
-	n.reading[which] = 0
-	return true
+	n.reading[which].Begin(portcall.Do(ctx, kernel.Effect[Message]{Kind: kind, Lane: kind, Deadline: pollDeadline}, run,
+		result))
 }
 
 func (n *nodestatus) versionRead(ctx *kernel.Context[Message], m runtimeVersion) {
-	if !n.finished(readVersion, m.id) {
+	if !n.reading[readVersion].Take(m.id) {
 		return
 	}
 	if m.err != nil {
@@ -134,7 +125,7 @@ func (n *nodestatus) versionRead(ctx *kernel.Context[Message], m runtimeVersion)
 }
 
 func (n *nodestatus) statusRead(ctx *kernel.Context[Message], m runtimeStatus) {
-	if !n.finished(readStatus, m.id) {
+	if !n.reading[readStatus].Take(m.id) {
 		return
 	}
 	if m.err == nil {
@@ -159,7 +150,7 @@ func (n *nodestatus) polled(ctx *kernel.Context[Message], err error) {
 }
 
 func (n *nodestatus) machineRead(ctx *kernel.Context[Message], m machine) {
-	if !n.finished(readMachine, m.id) {
+	if !n.reading[readMachine].Take(m.id) {
 		return
 	}
 	if m.err != nil {
@@ -177,7 +168,7 @@ func (n *nodestatus) machineRead(ctx *kernel.Context[Message], m machine) {
 }
 
 func (n *nodestatus) imagesRead(ctx *kernel.Context[Message], m images) {
-	if !n.finished(readImages, m.id) || m.err != nil {
+	if !n.reading[readImages].Take(m.id) || m.err != nil {
 		return // read again later; other log lines report the runtime's failure
 	}
 	list := nodeobject.Images(m.list, n.deps.MaxImages)

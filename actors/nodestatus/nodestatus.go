@@ -147,7 +147,7 @@ type nodestatus struct {
 	// looked is when machine and images were last read.
 	looked time.Time
 	// reading are the effects of these reads; results of others are late.
-	reading [6]kernel.EffectID
+	reading [6]kernel.Call
 	// toRead is the last reading of the object that pods asked for and that has not begun, 0 for none; begun has begun.
 	toRead, begun uint64
 
@@ -167,8 +167,8 @@ type nodestatus struct {
 	starts   bool
 	// labelAt is when labels are written that the apiserver has refused, zero if it has not. The status does not wait.
 	labelAt time.Time
-	// call is the running call about the node's object, 0 for none.
-	call     kernel.EffectID
+	// call is the running call about the node's object.
+	call     kernel.Call
 	failures int
 	unread   int // how often in a row the object could not be read
 	retrying bool
@@ -182,7 +182,7 @@ type nodestatus struct {
 	lease *coordinationv1.Lease
 	// unreadLease: the apiserver may have another lease than the known one.
 	unreadLease   bool
-	leaseCall     kernel.EffectID
+	leaseCall     kernel.Call
 	leaseFailures int
 	leaseTimer    kernel.Alarm[Message]
 	told          bool // the apiserver's failure was logged

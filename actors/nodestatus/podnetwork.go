@@ -12,9 +12,9 @@ import (
 // podNetwork is what the runtime was told of the addresses of this node's pods. Some runtimes write the
 // configuration of their network from it.
 type podNetwork struct {
-	// told are the networks that the runtime has acknowledged, call is the effect that tells it, 0 for none.
+	// told are the networks that the runtime has acknowledged, call is the effect that tells it.
 	told string
-	call kernel.EffectID
+	call kernel.Call
 	// failures in a row, after which retry is set.
 	failures int
 	retry    kernel.Alarm[Message]
@@ -39,25 +39,24 @@ func (m networkTold) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 // network tells the runtime the node's pod networks when the apiserver has others.
 func (n *nodestatus) network(ctx *kernel.Context[Message]) {
 	w := &n.podNetwork
-	if n.deps.SetPodCIDR == nil || n.node == nil || w.call != 0 || w.retry.IsSet() {
+	if n.deps.SetPodCIDR == nil || n.node == nil || w.call.Busy() || w.retry.IsSet() {
 		return
 	}
 	cidr := cmp.Or(strings.Join(n.node.Spec.PodCIDRs, ","), n.node.Spec.PodCIDR)
 	if cidr == "" || cidr == w.told {
 		return
 	}
-	w.call = portcall.Do0(ctx,
+	w.call.Begin(portcall.Do0(ctx,
 		kernel.Effect[Message]{Kind: "UpdateRuntimeConfig", Object: cidr, Lane: "podnetwork", Deadline: n.deps.Deadline},
 		func(c context.Context, done func(error)) { n.deps.SetPodCIDR(c, cidr, done) },
-		func(id kernel.EffectID, err error) Message { return networkTold{id, cidr, err} })
+		func(id kernel.EffectID, err error) Message { return networkTold{id, cidr, err} }))
 }
 
 func (n *nodestatus) networkTold(ctx *kernel.Context[Message], m networkTold) {
 	w := &n.podNetwork
-	if w.call != m.id {
+	if !w.call.Take(m.id) {
 		return
 	}
-	w.call = 0
 	if m.err == nil {
 		w.told, w.failures = m.cidr, 0
 		ctx.Log().Info().Str("podCIDR", m.cidr).Msg("the runtime was told the node's pod network")

@@ -42,7 +42,7 @@ func (n *nodestatus) getNode(ctx *kernel.Context[Message], which int, kind strin
 
 // readAgain reads the object for pods, which must know its newest labels. What began to be read before may miss them.
 func (n *nodestatus) readAgain(ctx *kernel.Context[Message], number uint64) {
-	if n.reading[readAsked] != 0 {
+	if n.reading[readAsked].Busy() {
 		if number > n.begun {
 			n.toRead = number
 		}
@@ -56,7 +56,7 @@ func (n *nodestatus) readAgain(ctx *kernel.Context[Message], number uint64) {
 
 // askedRead tells who asked that the object was read, after what is new in it.
 func (n *nodestatus) askedRead(ctx *kernel.Context[Message], m askedRead) {
-	if !n.finished(readAsked, m.id) {
+	if !n.reading[readAsked].Take(m.id) {
 		return
 	}
 	if m.err != nil {
@@ -75,7 +75,7 @@ func (n *nodestatus) askedRead(ctx *kernel.Context[Message], m askedRead) {
 
 // nodeRead applies the object, unless a watch reported it by now.
 func (n *nodestatus) nodeRead(ctx *kernel.Context[Message], m nodeRead) {
-	if !n.finished(readNode, m.id) || n.watched {
+	if !n.reading[readNode].Take(m.id) || n.watched {
 		return
 	}
 	next := n.deps.Every

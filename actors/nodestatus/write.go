@@ -16,7 +16,7 @@ import (
 
 // sync makes the object match the facts, one call at a time.
 func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
-	if n.call != 0 || n.retrying || !n.listed {
+	if n.call.Busy() || n.retrying || !n.listed {
 		return
 	}
 	due := !ctx.Now().Before(n.report)
@@ -78,20 +78,19 @@ func (n *nodestatus) write(
 		n.wrote, n.acks = n.facts, 0
 	}
 	e := kernel.Effect[Message]{Kind: what, Object: n.deps.Own.Name, Lane: "node", Deadline: n.deps.Deadline}
-	n.call = portcall.Do(ctx, e, run, func(id kernel.EffectID, o port.APIObject, err error) Message {
+	n.call.Begin(portcall.Do(ctx, e, run, func(id kernel.EffectID, o port.APIObject, err error) Message {
 		w := written{id: id, what: what, err: err}
 		if err == nil {
 			w.node = o.(*v1.Node)
 		}
 		return w
-	})
+	}))
 }
 
 func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
-	if m.id != n.call {
+	if !n.call.Take(m.id) {
 		return
 	}
-	n.call = 0
 	if m.err == nil {
 		n.failures = 0
 		if n.told {

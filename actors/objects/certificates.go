@@ -34,8 +34,8 @@ type certified struct {
 	podcertificate.Certificate
 	source *v1.PodCertificateProjection
 	entry  podobjects.Entry
-	// call is the running call, 0 for none. failures is how many requests failed in a row, trouble why the last did.
-	call     kernel.EffectID
+	// call is the running one. failures is how many requests failed in a row, trouble why the last did.
+	call     kernel.Call
 	failures int
 	trouble  string
 	// since is when it was first needed. notBefore is the time of the next request after a failed one.
@@ -83,12 +83,12 @@ func (a *objects) useCertificate(ctx *kernel.Context[Message], n *needer, r podo
 	}
 	at := port.CertificateFiles{Pod: k.uid, Volume: r.Name, Source: c.source}
 	a.countCertificates(ctx)
-	c.call = portcall.Do(ctx, a.certificateEffect("ReadCertificate", k),
+	c.call.Begin(portcall.Do(ctx, a.certificateEffect("ReadCertificate", k),
 		func(ctx context.Context, done func(*podkey.Issued, error)) {
 			a.deps.Keys.WrittenCertificate(ctx, at, done)
 		}, func(id kernel.EffectID, held *podkey.Issued, err error) Message {
 			return written{id, k, held, err}
-		})
+		}))
 }
 
 func (a *objects) certificateEffect(kind string, k secret) kernel.Effect[Message] {
@@ -101,9 +101,7 @@ func (a *objects) certificateEffect(kind string, k secret) kernel.Effect[Message
 func (a *objects) dropCertificate(ctx *kernel.Context[Message], k secret) {
 	s := &a.certificates
 	c := s.of[k]
-	if c.call != 0 {
-		ctx.Cancel(c.call)
-	}
+	c.call.Cancel(ctx)
 	c.timer.Stop()
 	delete(s.of, k)
 	delete(s.asked, requestKey(k, c))
@@ -117,10 +115,9 @@ func (a *objects) dropCertificate(ctx *kernel.Context[Message], k secret) {
 // written applies what lay in the volume of a pod.
 func (a *objects) written(ctx *kernel.Context[Message], m written) {
 	c := a.certificates.of[m.of]
-	if c == nil || c.call != m.id {
+	if c == nil || !c.call.Take(m.id) {
 		return
 	}
-	c.call = 0
 	if m.err != nil {
 		ctx.Log().Warn().Str("volume", m.of.ref.Namespace+"/"+m.of.ref.Name).Err(m.err).
 			Msg("cannot read the certificate that an earlier agent wrote for a pod; asking for another")
@@ -149,11 +146,11 @@ func (a *objects) certifyUntold(ctx *kernel.Context[Message], k secret, c *certi
 	if c.Request == "" {
 		delete(a.certificates.asked, asked)
 	}
-	if c.State == podcertificate.Wanted && c.call == 0 && !now.Before(c.notBefore) {
+	if c.State == podcertificate.Wanted && !c.call.Busy() && !now.Before(c.notBefore) {
 		a.request(ctx, k, c)
 	}
 	due := c.Due()
-	if c.State == podcertificate.Wanted && c.call == 0 && (due.IsZero() || c.notBefore.Before(due)) {
+	if c.State == podcertificate.Wanted && !c.call.Busy() && (due.IsZero() || c.notBefore.Before(due)) {
 		due = c.notBefore
 	}
 	if !due.IsZero() {
@@ -184,12 +181,12 @@ func (a *objects) tellPeople(ctx *kernel.Context[Message], p *v1.Pod, events []p
 func (a *objects) request(ctx *kernel.Context[Message], k secret, c *certified) {
 	ask := podcertificate.Asking{Pod: a.pods[k.uid].pod, Source: c.source, Node: a.deps.Node}
 	api, keys := a.deps.API, a.deps.Keys
-	c.call = portcall.Do(ctx, a.certificateEffect("RequestCertificate", k),
+	c.call.Begin(portcall.Do(ctx, a.certificateEffect("RequestCertificate", k),
 		func(ctx context.Context, done func(request, error)) {
 			ask := requester{ask, api, keys}
 			ask.run(ctx, done)
 		},
-		func(id kernel.EffectID, r request, err error) Message { return requested{id, k, r, err} })
+		func(id kernel.EffectID, r request, err error) Message { return requested{id, k, r, err} }))
 }
 
 // request is a request that was made.
@@ -246,10 +243,9 @@ func (r requester) create(ctx context.Context, done func(request, error)) {
 // requested applies a request that was made, or why it could not be.
 func (a *objects) requested(ctx *kernel.Context[Message], m requested) {
 	c := a.certificates.of[m.of]
-	if c == nil || c.call != m.id {
+	if c == nil || !c.call.Take(m.id) {
 		return
 	}
-	c.call = 0
 	now := ctx.Now()
 	if m.err == nil {
 		c.failures, c.trouble = 0, ""

@@ -17,8 +17,8 @@ import (
 // held is a token of a pod.
 type held struct {
 	entry podobjects.Entry
-	// call is the running CreateToken, 0 for none.
-	call     kernel.EffectID
+	// call is the running CreateToken.
+	call     kernel.Call
 	failures int
 	// since is when it was first requested.
 	since time.Time
@@ -29,16 +29,14 @@ type held struct {
 
 // end cancels a token's call and timer.
 func (t *held) end(ctx *kernel.Context[Message]) {
-	if t.call != 0 {
-		ctx.Cancel(t.call)
-	}
+	t.call.Cancel(ctx)
 	t.timer.Stop()
 }
 
 // ask requests a token or its renewal. The token is bound to the pod: it becomes invalid when the
 // pod is gone (KEP-1205).
 func (a *objects) ask(ctx *kernel.Context[Message], k secret, t *held) {
-	if t.call != 0 {
+	if t.call.Busy() {
 		return
 	}
 	p, r := a.pods[k.uid].pod, k.ref
@@ -50,7 +48,7 @@ func (a *objects) ask(ctx *kernel.Context[Message], k secret, t *held) {
 	if r.Audience != "" {
 		spec.Audiences = []string{r.Audience}
 	}
-	t.call = portcall.Do(ctx, kernel.Effect[Message]{
+	t.call.Begin(portcall.Do(ctx, kernel.Effect[Message]{
 		Kind: "CreateToken", Object: r.Namespace + "/" + r.Name, Lane: "token/" + string(k.uid) + "/" +
 			r.String() + "/" + r.Audience,
 		For: string(k.uid), Pool: CallPool, Deadline: a.deps.Deadline,
@@ -58,16 +56,15 @@ func (a *objects) ask(ctx *kernel.Context[Message], k secret, t *held) {
 		a.deps.API.CreateToken(c, r.Namespace, r.Name, spec, done)
 	}, func(id kernel.EffectID, s authenticationv1.TokenRequestStatus, err error) Message {
 		return issued{id, k, s, err}
-	})
+	}))
 }
 
 // issued applies a new token. If the renewal fails, the old one stays valid until it expires.
 func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
 	t := a.tokens[m.token]
-	if t == nil || t.call != m.id {
+	if t == nil || !t.call.Take(m.id) {
 		return
 	}
-	t.call = 0
 	now := ctx.Now()
 	var e podobjects.Entry
 	var at time.Duration

@@ -177,8 +177,8 @@ type podded struct {
 	wanted, made, going bool
 	// asked is resources.asked when it was last asked for something.
 	asked uint64
-	// running is the effect under way, 0 for none.
-	running  kernel.EffectID
+	// running is the effect under way.
+	running  kernel.Call
 	failures int
 	failedAt time.Time
 	message  string
@@ -278,7 +278,7 @@ func (a *resources) ensure(ctx *kernel.Context[Message], m pod.EnsureCgroup) {
 // advance begins what can begin now, and tells the pod how far it is.
 func (a *resources) advance(ctx *kernel.Context[Message], uid types.UID) {
 	p := a.pods[uid]
-	if p.running == 0 && (p.going || p.wanted) && p.due(ctx, a.deps.Backoff, uid) {
+	if !p.running.Busy() && (p.going || p.wanted) && p.due(ctx, a.deps.Backoff, uid) {
 		a.begin(ctx, uid, p)
 	}
 	p.tell()
@@ -298,22 +298,22 @@ func (p *podded) due(ctx *kernel.Context[Message], policy backoff.Policy, uid ty
 
 func (a *resources) begin(ctx *kernel.Context[Message], uid types.UID, p *podded) {
 	if p.going {
-		p.running = a.removePod(ctx, uid, objectOf(p.pod, uid), func(id kernel.EffectID, err error) Message {
+		p.running.Begin(a.removePod(ctx, uid, objectOf(p.pod, uid), func(id kernel.EffectID, err error) Message {
 			return done{id, uid, true, err}
-		})
+		}))
 		return
 	}
 	p.wanted = false
 	name, err := a.settings.Pod(p.pod)
 	values := a.settings.PodValues(p.pod)
-	p.running = portcall.Do0(ctx, a.effect("SetPodCgroup", uid, objectOf(p.pod, uid)),
+	p.running.Begin(portcall.Do0(ctx, a.effect("SetPodCgroup", uid, objectOf(p.pod, uid)),
 		func(c context.Context, answer func(error)) {
 			if err != nil {
 				answer(&port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: string(uid), Detail: err.Error()})
 				return
 			}
 			a.deps.Cgroups.Set(c, name, values, answer)
-		}, func(id kernel.EffectID, err error) Message { return done{id, uid, false, err} })
+		}, func(id kernel.EffectID, err error) Message { return done{id, uid, false, err} }))
 }
 
 // effect is one call for a pod, on the pod's lane.
@@ -338,10 +338,9 @@ func objectOf(p *v1.Pod, uid types.UID) string {
 
 func (a *resources) done(ctx *kernel.Context[Message], m done) {
 	p := a.pods[m.uid]
-	if p == nil || p.running != m.id {
+	if p == nil || !p.running.Take(m.id) {
 		return // late, or of a predecessor: what it did is found by the one that is asked for next
 	}
-	p.running = 0
 	if p.going && !m.removal {
 		a.advance(ctx, m.uid) // however it ended, there may be something to remove
 		return
@@ -391,7 +390,7 @@ func (p *podded) tell() {
 	switch {
 	case p.failures > 0:
 		c.State, c.Message = podcgroup.Failed, p.message
-	case p.wanted || p.running != 0:
+	case p.wanted || p.running.Busy():
 		c.State = podcgroup.Pending
 	case p.made:
 		c.State = podcgroup.Up

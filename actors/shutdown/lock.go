@@ -14,8 +14,8 @@ import (
 //
 //	Inhibit ──► MaxDelay ──too short──► RaiseMaxDelay ──► MaxDelay
 type lock struct {
-	// locking is the running Inhibit, measuring the running MaxDelay or RaiseMaxDelay, 0 for none.
-	locking, measuring kernel.EffectID
+	// locking is the running Inhibit, measuring the running MaxDelay or RaiseMaxDelay.
+	locking, measuring kernel.Call
 	refusals           int
 	// max is the longest delay; 0 while it is unknown. raise: it was tried to raise it.
 	max   time.Duration
@@ -31,15 +31,14 @@ func (a *actor) effect(kind string) kernel.Effect[Message] {
 func (a *actor) needs() time.Duration { return a.deps.Groups.Total() + Patience }
 
 func (a *actor) inhibit(ctx *kernel.Context[Message]) {
-	a.locking = portcall.Do0(ctx, a.effect("Inhibit"), a.deps.Inhibitor.Inhibit,
-		func(id kernel.EffectID, err error) Message { return locked{id, err} })
+	a.locking.Begin(portcall.Do0(ctx, a.effect("Inhibit"), a.deps.Inhibitor.Inhibit,
+		func(id kernel.EffectID, err error) Message { return locked{id, err} }))
 }
 
 func (a *actor) locked(ctx *kernel.Context[Message], m locked) {
-	if m.id != a.locking {
+	if !a.locking.Take(m.id) {
 		return
 	}
-	a.locking = 0
 	switch a.state {
 	case unknown, ready, ending, writing, over:
 		return // it is for the shutdown that began meanwhile, or too late for it
@@ -61,15 +60,14 @@ func (a *actor) locked(ctx *kernel.Context[Message], m locked) {
 }
 
 func (a *actor) measure(ctx *kernel.Context[Message]) {
-	a.measuring = portcall.Do(ctx, a.effect("MaxDelay"), a.deps.Inhibitor.MaxDelay,
-		func(id kernel.EffectID, d time.Duration, err error) Message { return delay{id, d, err} })
+	a.measuring.Begin(portcall.Do(ctx, a.effect("MaxDelay"), a.deps.Inhibitor.MaxDelay,
+		func(id kernel.EffectID, d time.Duration, err error) Message { return delay{id, d, err} }))
 }
 
 func (a *actor) delayRead(ctx *kernel.Context[Message], m delay) {
-	if m.id != a.measuring {
+	if !a.measuring.Take(m.id) {
 		return
 	}
-	a.measuring = 0
 	if m.err != nil {
 		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot read InhibitDelayMaxSec of systemd-logind")
 		return
@@ -81,9 +79,9 @@ func (a *actor) delayRead(ctx *kernel.Context[Message], m delay) {
 	if !a.raise {
 		a.raise = true
 		to := a.needs()
-		a.measuring = portcall.Do0(ctx, a.effect("RaiseMaxDelay"),
+		a.measuring.Begin(portcall.Do0(ctx, a.effect("RaiseMaxDelay"),
 			func(c context.Context, done func(error)) { a.deps.Inhibitor.RaiseMaxDelay(c, to, done) },
-			func(id kernel.EffectID, err error) Message { return raised{id, err} })
+			func(id kernel.EffectID, err error) Message { return raised{id, err} }))
 		return
 	}
 	if total, left := a.deps.Groups.Total(), a.fitted().Total(); left < total {
@@ -95,7 +93,7 @@ func (a *actor) delayRead(ctx *kernel.Context[Message], m delay) {
 }
 
 func (a *actor) raised(ctx *kernel.Context[Message], m raised) {
-	if m.id != a.measuring {
+	if !a.measuring.Take(m.id) {
 		return
 	}
 	if m.err != nil {

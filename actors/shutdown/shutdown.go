@@ -132,7 +132,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case unheard:
 		a.answer()
 	case relock:
-		if a.state == locking && a.locking == 0 {
+		if a.state == locking && !a.locking.Busy() {
 			a.inhibit(ctx)
 		}
 	case locked:

@@ -144,8 +144,8 @@ type sources struct {
 	// knew more. Nothing is read before the checkpoint is loaded: what is broken
 	// now may have been good then.
 	loading  kernel.EffectID
-	reading  kernel.EffectID
-	fetching kernel.EffectID
+	reading  kernel.Call
+	fetching kernel.Call
 	again    bool
 	// missing is since when the directory is not there; zero if it is, or can't be read. unread is why it could not be
 	// read last.
@@ -227,13 +227,11 @@ func (s *sources) Receive(ctx *kernel.Context[Message], m Message) {
 			ctx.After(s.deps.URLPeriod, tick{podspec.HTTP})
 		}
 	case read:
-		if m.id == s.reading {
-			s.reading = 0
+		if s.reading.Take(m.id) {
 			s.read(ctx, m)
 		}
 	case fetched:
-		if m.id == s.fetching {
-			s.fetching = 0
+		if s.fetching.Take(m.id) {
 			s.fetched(ctx, m)
 		}
 	case watchEnded:
@@ -282,30 +280,30 @@ func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
 }
 
 func (s *sources) readDirectory(ctx *kernel.Context[Message]) {
-	if s.loading != 0 || s.reading != 0 {
+	if s.loading != 0 || s.reading.Busy() {
 		s.again = true
 		return
 	}
 	e := kernel.Effect[Message]{Kind: "ReadManifests", Object: s.deps.Path, Lane: "read", Deadline: s.deps.Deadline}
-	s.reading = portcall.Do(ctx, e, s.deps.Manifests.Read,
-		func(id kernel.EffectID, files []port.ManifestFile, err error) Message { return read{id, files, err} })
+	s.reading.Begin(portcall.Do(ctx, e, s.deps.Manifests.Read,
+		func(id kernel.EffectID, files []port.ManifestFile, err error) Message { return read{id, files, err} }))
 }
 
 func (s *sources) fetchURL(ctx *kernel.Context[Message]) {
-	if s.fetching != 0 {
+	if s.fetching.Busy() {
 		return
 	}
 	fresh := !s.httpSeen || s.fetchAll
 	s.fetchAll = false
 	e := kernel.Effect[Message]{Kind: "FetchManifests", Object: s.deps.URL, Lane: "fetch", Deadline: s.deps.Deadline}
-	s.fetching = portcall.Do(ctx, e, func(c context.Context, done func(fetched, error)) {
+	s.fetching.Begin(portcall.Do(ctx, e, func(c context.Context, done func(fetched, error)) {
 		s.deps.Manifests.Fetch(c, fresh, func(data []byte, same bool, err error) {
 			done(fetched{data: data, same: same}, err)
 		})
 	}, func(id kernel.EffectID, m fetched, err error) Message {
 		m.id, m.err = id, err
 		return m
-	})
+	}))
 }
 
 func (s *sources) read(ctx *kernel.Context[Message], m read) {
