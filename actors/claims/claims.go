@@ -261,10 +261,9 @@ type claim struct {
 
 // part is what one driver has to do for a claim.
 type part struct {
-	failures   int
-	tried, due time.Time
-	alone      bool
-	message    string
+	backoff.Failures
+	tried time.Time
+	alone bool
 }
 
 // user is a pod with claims.

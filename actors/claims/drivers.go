@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -75,7 +74,7 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 		a.watchHealth(ctx, name, d)
 		for _, c := range a.claims { // order-free: each on its own
 			if p := c.parts[name]; p != nil {
-				p.due = time.Time{}
+				p.At = time.Time{}
 			}
 		}
 		for _, u := range a.pods { // order-free: each on its own
@@ -98,14 +97,13 @@ func (a *actor) tasks(now time.Time, driver string) (tasks []decide.Task, next t
 	for _, uid := range slices.Sorted(maps.Keys(a.claims)) {
 		c := a.claims[uid]
 		p := c.parts[driver]
-		switch {
-		case p == nil || !c.Wants(driver) || c.version > a.written:
-		case p.due.After(now):
-			if next.IsZero() || p.due.Before(next) {
-				next = p.due
-			}
-		default:
+		if p == nil || !c.Wants(driver) || c.version > a.written {
+			continue
+		}
+		if at := p.RetryAt(a.deps.Backoff); !at.After(now) {
 			tasks = append(tasks, decide.Task{Object: c.Object(), Unprepare: c.Leaving, Alone: p.alone, Tried: p.tried})
+		} else if next.IsZero() || at.Before(next) {
+			next = at
 		}
 	}
 	return tasks, next
@@ -176,8 +174,7 @@ func (a *actor) outcome(ctx *kernel.Context[Message], c *claim, t decide.Task, m
 		why = decide.Verdict(m.driver, verb(t.Unprepare), t.Object, m.answers)
 	}
 	if why != "" {
-		p.failures++
-		p.message, p.due = why, ctx.Now().Add(backoff.Retry(a.deps.Backoff, p.failures))
+		p.Failures = p.Failed(ctx.Now(), why)
 		return
 	}
 	c.parts[m.driver] = &part{tried: p.tried}

@@ -333,8 +333,8 @@ func (a *actor) troubleOf(c *claim) (why []string) {
 		switch p := c.parts[name]; {
 		case !a.there(name):
 			why = append(why, absent(name))
-		case p.message != "":
-			why = append(why, p.message)
+		case p.Message != "":
+			why = append(why, p.Message)
 		}
 	}
 	return why

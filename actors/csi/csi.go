@@ -322,7 +322,7 @@ func (v *volume) giveUp(ctx *kernel.Context[Message]) {
 
 // env is what else a decision about a volume needs.
 func (a *actor) env(v *volume) decide.Env {
-	e := decide.Env{Registered: a.there(v.Driver), Driver: a.object(v.Driver)}
+	e := decide.Env{Registered: a.there(v.Driver), Driver: a.object(v.Driver), Backoff: a.deps.Backoff}
 	if e.Driver != nil && e.Driver.Republish {
 		e.Republish = republishEvery
 	}

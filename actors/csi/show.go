@@ -236,7 +236,7 @@ func (a *actor) nodeSeen(ctx *kernel.Context[Message], n *v1.Node) {
 			v.Detached()
 		}
 		read := decide.Step{Op: decide.Attachment}
-		again := v.Failures[read] != nil
+		again := v.Failures[read].Count > 0
 		delete(v.Failures, read)
 		if again || first || a.reported[v.name] != reported[v.name] || a.attached[v.name] != attached[v.name] {
 			a.advance(ctx, v)

@@ -10,7 +10,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -191,8 +190,7 @@ var devicePrefixes = map[decide.Op]string{
 
 // failed notes why a step has failed, and says it to the pods that it is for.
 func (a *actor) failed(ctx *kernel.Context[Message], v *volume, m stepped) {
-	retry := func(count int) time.Time { return ctx.Now().Add(backoff.Retry(a.deps.Backoff, count)) }
-	v.Fail(m.step, m.err.Error(), retry)
+	v.Fail(m.step, m.err.Error(), ctx.Now())
 	ctx.Log().Warn().Str("driver", v.Driver).Str("volume", v.Handle).Str("call", m.step.Op.String()).
 		Str("pod", string(m.step.Target.Pod)).Str("error", m.err.Error()).
 		Msg("call of the CSI driver for a volume failed; retrying")

@@ -326,7 +326,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case RuntimeBack:
 		for _, t := range g.troubles { // order-free: each by itself
-			t.next = time.Time{}
+			t.At = time.Time{}
 		}
 		if len(g.troubles) > 0 {
 			g.list(ctx)

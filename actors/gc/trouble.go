@@ -10,16 +10,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// trouble is a removal that failed: how often in a row, when a sweep may try it
-// again, and what was said of it last, and when.
+// trouble is a removal that failed, and when people were told. Failures that are
+// no answers are not counted.
 //
 // There is one at the most for each container and sandbox of the runtime and for
 // each pod that is collected: it goes when the removal works, or the thing.
 type trouble struct {
-	count int
-	next  time.Time
-	words string
-	said  time.Time
+	backoff.Failures
+	said time.Time
 	// runtime: it is about something of the runtime, named object.
 	runtime bool
 	object  string
@@ -39,15 +37,14 @@ func (g *gc) note(ctx *kernel.Context[Message], m removed) {
 		t = &trouble{object: m.object, runtime: m.object != string(m.uid)}
 		g.troubles[m.what] = t
 	}
-	now := ctx.Now()
-	if t.next = now; answered(m.err) { // else it is for the next sweep
-		t.count++
-		t.next = now.Add(backoff.Retry(g.deps.Backoff, t.count))
-	}
-	if words := m.err.Error(); words != t.words || now.Sub(t.said) >= sayAgain {
-		t.words, t.said = words, now
+	now, words := ctx.Now(), m.err.Error()
+	if words != t.Message || now.Sub(t.said) >= sayAgain {
+		t.said = now
 		ctx.Log().Warn().Str("uid", string(m.uid)).Str("what", m.what).Str("error",
 			words).Msg("cannot remove the remains of a pod; retrying with backoff")
+	}
+	if t.At, t.Message = (time.Time{}), words; answered(m.err) { // else it is for the next sweep
+		t.Failures = t.Failed(now, words)
 	}
 }
 
@@ -57,7 +54,7 @@ func answered(err error) bool { return !port.Unanswered(port.KindOf(err)) }
 // waits reports whether it is too early to try a removal again.
 func (g *gc) waits(ctx *kernel.Context[Message], r podgc.Removal) bool {
 	t := g.troubles[removal(r)]
-	return t != nil && t.next.After(ctx.Now())
+	return t != nil && t.RetryAt(g.deps.Backoff).After(ctx.Now())
 }
 
 // removal is what a removal of the plan is called.

@@ -34,10 +34,9 @@ type certified struct {
 	podcertificate.Certificate
 	source *v1.PodCertificateProjection
 	entry  podobjects.Entry
-	// call is the running one. failures is how many requests failed in a row, trouble why the last did.
+	// call is the running one. failures are those of requests.
 	call     kernel.Call
-	failures int
-	trouble  string
+	failures backoff.Failures
 	// since is when it was first needed. notBefore is the time of the next request after a failed one.
 	since, notBefore time.Time
 	timer            kernel.Alarm[Message]
@@ -156,7 +155,7 @@ func (a *objects) certifyUntold(ctx *kernel.Context[Message], k secret, c *certi
 	if !due.IsZero() {
 		c.timer.SetIn(ctx, max(min(due.Sub(now), lookEvery), 0), certifyAgain{k})
 	}
-	trouble := c.trouble
+	trouble := c.failures.Message
 	if now.Sub(c.since) < a.deps.Doubt {
 		trouble = "" // too early to report it
 	}
@@ -248,21 +247,20 @@ func (a *objects) requested(ctx *kernel.Context[Message], m requested) {
 	}
 	now := ctx.Now()
 	if m.err == nil {
-		c.failures, c.trouble = 0, ""
+		c.failures = backoff.Failures{}
 		c.Asked(m.made.name, m.made.key, now)
 		a.certificates.asked[requestKey(m.of, c)] = m.of
 		a.certify(ctx, m.of, c)
 		return
 	}
-	c.failures++
-	c.trouble = "failed to request a certificate: " + m.err.Error()
-	wait := spread(ctx, backoff.Retry(a.deps.Backoff, c.failures))
+	c.failures = c.failures.Failed(now, "failed to request a certificate: "+m.err.Error())
+	wait := spread(ctx, backoff.Retry(a.deps.Backoff, c.failures.Count))
 	if port.KindOf(m.err) == port.Forbidden && now.Sub(c.since) < a.deps.Doubt {
-		wait = backoff.Retry(soon, c.failures)
+		wait = backoff.Retry(soon, c.failures.Count)
 	}
 	c.notBefore = now.Add(wait)
 	log := ctx.Log().Warn
-	if c.failures > 1 {
+	if c.failures.Count > 1 {
 		log = ctx.Log().Debug
 	}
 	p := a.pods[m.of.uid].pod

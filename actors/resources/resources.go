@@ -179,9 +179,7 @@ type podded struct {
 	asked uint64
 	// running is the effect under way.
 	running  kernel.Call
-	failures int
-	failedAt time.Time
-	message  string
+	failures backoff.Failures
 	retry    kernel.Alarm[Message]
 }
 
@@ -216,7 +214,7 @@ func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {
 		p := a.get(m.UID)
 		p.reply = m.ReplyTo
 		if !p.going {
-			p.going, p.failures = true, 0
+			p.going, p.failures = true, backoff.Failures{}
 		}
 		a.advance(ctx, m.UID)
 	case NodeSeen:
@@ -286,14 +284,12 @@ func (a *resources) advance(ctx *kernel.Context[Message], uid types.UID) {
 
 // due reports whether the next try may be made now, and sets the timer if not.
 func (p *podded) due(ctx *kernel.Context[Message], policy backoff.Policy, uid types.UID) bool {
-	if p.failures == 0 {
-		return true
+	at := p.failures.RetryAt(policy)
+	due := !at.After(ctx.Now())
+	if !due && !p.retry.IsSet() {
+		p.retry.SetAt(ctx, at, again{uid})
 	}
-	wait := p.failedAt.Add(backoff.Retry(policy, p.failures)).Sub(ctx.Now())
-	if wait > 0 && !p.retry.IsSet() {
-		p.retry.SetIn(ctx, wait, again{uid})
-	}
-	return wait <= 0
+	return due
 }
 
 func (a *resources) begin(ctx *kernel.Context[Message], uid types.UID, p *podded) {
@@ -349,7 +345,7 @@ func (a *resources) done(ctx *kernel.Context[Message], m done) {
 		a.failed(ctx, p, m)
 		return
 	}
-	p.failures, p.message = 0, ""
+	p.failures = backoff.Failures{}
 	if !p.going {
 		p.made = true
 		a.advance(ctx, m.uid)
@@ -370,11 +366,10 @@ func (a *resources) forget(ctx *kernel.Context[Message], uid types.UID, p *podde
 }
 
 func (a *resources) failed(ctx *kernel.Context[Message], p *podded, m done) {
-	p.failures++
-	p.failedAt, p.message = ctx.Now(), m.err.Error()
-	reason, text := "FailedCreatePodContainer", "unable to ensure pod container exists: "+p.message
+	p.failures = p.failures.Failed(ctx.Now(), m.err.Error())
+	reason, text := "FailedCreatePodContainer", "unable to ensure pod container exists: "+p.failures.Message
 	if p.going {
-		reason, text = "FailedKillPod", "cannot remove the pod cgroup: "+p.message
+		reason, text = "FailedKillPod", "cannot remove the pod cgroup: "+p.failures.Message
 	} else {
 		p.wanted = true
 	}
@@ -388,8 +383,8 @@ func (a *resources) failed(ctx *kernel.Context[Message], p *podded, m done) {
 func (p *podded) tell() {
 	c := podcgroup.Cgroup{Own: true, State: podcgroup.Known, Going: p.going}
 	switch {
-	case p.failures > 0:
-		c.State, c.Message = podcgroup.Failed, p.message
+	case p.failures.Count > 0:
+		c.State, c.Message = podcgroup.Failed, p.failures.Message
 	case p.wanted || p.running.Busy():
 		c.State = podcgroup.Pending
 	case p.made:

@@ -24,3 +24,24 @@ type Crash struct {
 	// AtOnce: the next incarnation need not wait for Delay, which only counts for those after it.
 	AtOnce bool
 }
+
+// Failures are those of one thing in a row; zero for none, as it is again after a success.
+type Failures struct {
+	Count int
+	// At and Message are those of the last failure. Without At it is due at once.
+	At      time.Time
+	Message string
+}
+
+// Failed counts one more failure.
+func (f Failures) Failed(now time.Time, message string) Failures {
+	return Failures{Count: f.Count + 1, At: now, Message: message}
+}
+
+// RetryAt is when to try again; zero, which means at once, without a failure.
+func (f Failures) RetryAt(p Policy) time.Time {
+	if f.Count == 0 {
+		return time.Time{}
+	}
+	return f.At.Add(Retry(p, f.Count))
+}

@@ -2,22 +2,9 @@ package csi
 
 import "time"
 
-// Failure is that of a step, in a row.
-type Failure struct {
-	Count   int
-	Next    time.Time
-	Message string
-}
-
-// Fail notes why a step failed that has ended, and when it may be tried again.
-func (v *Volume) Fail(s Step, message string, next func(count int) time.Time) {
-	f := v.Failures[s]
-	if f == nil {
-		f = &Failure{}
-		v.Failures[s] = f
-	}
-	f.Count++
-	f.Message, f.Next = message, next(f.Count)
+// Fail notes why a step failed that has ended.
+func (v *Volume) Fail(s Step, message string, now time.Time) {
+	v.Failures[s] = v.Failures[s].Failed(now, message)
 	if p := v.Targets[s.Target]; s.Target != (Target{}) && (p == nil || s.Op == PublishVolume && p.Want != Wanted) {
 		delete(v.Failures, s)
 	}
@@ -25,8 +12,9 @@ func (v *Volume) Fail(s Step, message string, next func(count int) time.Time) {
 
 // Retry has failed steps tried again at once, because what they may have failed for has changed.
 func (v *Volume) Retry() {
-	for _, f := range v.Failures { // order-free: each on its own
-		f.Next = time.Time{}
+	for s, f := range v.Failures { // order-free: each on its own
+		f.At = time.Time{}
+		v.Failures[s] = f
 	}
 }
 
@@ -34,7 +22,7 @@ func (v *Volume) Retry() {
 func (v *Volume) Trouble(t Target) (Step, string) {
 	for _, s := range []Step{{Op: Attachment}, {Op: UnstageVolume}, {Op: StageVolume}, {PublishVolume, t},
 		{UnpublishVolume, t}} {
-		if f := v.Failures[s]; f != nil {
+		if f, failed := v.Failures[s]; failed {
 			return s, f.Message
 		}
 	}

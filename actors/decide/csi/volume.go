@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/selinux"
 )
 
@@ -59,7 +60,7 @@ type Volume struct {
 	before State
 	// Walk is how far Busy is with giving the files of the volume to the group of the pod, as far as is known.
 	Walk     Walk
-	Failures map[Step]*Failure
+	Failures map[Step]backoff.Failures
 	orders   int
 }
 
@@ -74,11 +75,13 @@ type Env struct {
 	Reported, Attached bool
 	// Republish is the time between publications, if the driver wants them again and again.
 	Republish time.Duration
+	// Backoff is after a step that failed.
+	Backoff backoff.Policy
 }
 
 // NewVolume is a volume that nothing is known of.
 func NewVolume(k Key, inline bool) *Volume {
-	return &Volume{Key: k, Inline: inline, Targets: map[Target]*Publication{}, Failures: map[Step]*Failure{}}
+	return &Volume{Key: k, Inline: inline, Targets: map[Target]*Publication{}, Failures: map[Step]backoff.Failures{}}
 }
 
 // Use notes that a pod needs the volume.
@@ -243,11 +246,11 @@ func (v *Volume) Next(now time.Time, env Env) (step Step, is bool, again time.Ti
 		}
 	}
 	for _, s := range v.steps(now, env, later) {
-		if f := v.Failures[s]; f != nil && f.Next.After(now) {
-			later(f.Next)
-			continue
+		at := v.Failures[s].RetryAt(env.Backoff)
+		if !at.After(now) {
+			return s, true, time.Time{}
 		}
-		return s, true, time.Time{}
+		later(at)
 	}
 	return step, false, again
 }
@@ -458,7 +461,7 @@ func (v *Volume) End(o Outcome, now time.Time) {
 		p := v.Targets[s.Target]
 		p.State = after(o, v.before)
 		if o == Worked {
-			p.At, p.ready = now, p.ready || v.Grow == 0 || v.Failures[Step{Op: ExpandVolume}] != nil
+			p.At, p.ready = now, p.ready || v.Grow == 0 || v.Failures[Step{Op: ExpandVolume}].Count > 0
 		} else if v.before == Done {
 			p.At = now // it is tried again in its time
 			delete(v.Failures, s)

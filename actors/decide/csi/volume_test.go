@@ -10,6 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
 )
 
 var (
@@ -22,7 +24,10 @@ func specOf(pod string) *Spec {
 }
 
 func ready() Env {
-	return Env{Registered: true, Driver: &Driver{Attach: true, Persistent: true}, Reported: true, Attached: true}
+	return Env{
+		Registered: true, Driver: &Driver{Attach: true, Persistent: true}, Reported: true, Attached: true,
+		Backoff: backoff.Policy{Base: time.Second, Max: time.Second},
+	}
 }
 
 // do makes all steps that there are, and returns them.
@@ -42,7 +47,7 @@ func do(t *testing.T, v *Volume, env Env, outcome func(Step) Outcome) string {
 		o := outcome(s)
 		v.End(o, t0)
 		if o != Worked {
-			v.Fail(s, "no", func(int) time.Time { return t0.Add(time.Second) })
+			v.Fail(s, "no", t0)
 			text += "!"
 		} else if s.Op == Attachment {
 			v.Attached = true

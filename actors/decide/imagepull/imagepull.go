@@ -72,10 +72,9 @@ func DefaultPolicy(image string) v1.PullPolicy {
 //	  ▲                   ▲                                                        │
 //	  └──── success ──────┴───────────────────── failed ◄──────────────────────────┘
 type Failures struct {
-	Count int
-	At    time.Time
-	// Reason and Message are those of the last failure.
-	Reason, Message string
+	backoff.Failures
+	// Reason is that of the last failure.
+	Reason string
 }
 
 // DefaultBackoff is 10 s, doubled up to 300 s.
@@ -95,15 +94,7 @@ const shown = time.Second
 
 // Failed counts one more failure.
 func (f Failures) Failed(reason, message string, now time.Time) Failures {
-	return Failures{Count: f.Count + 1, At: now, Reason: reason, Message: message}
-}
-
-// RetryAt is when to pull again; zero, which means at once, without a failure.
-func (f Failures) RetryAt(p backoff.Policy) time.Time {
-	if f.Count == 0 {
-		return time.Time{}
-	}
-	return f.At.Add(backoff.Retry(p, f.Count))
+	return Failures{f.Failures.Failed(now, message), reason}
 }
 
 // Status is the waiting reason and message of a container for image, and when they change by

@@ -12,7 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
-	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
@@ -63,7 +62,7 @@ type entry struct {
 	// knownAt is when the runtime was asked for it, or pulled it.
 	knownAt time.Time
 	// failures are those of pulls and looks since the last success.
-	failures imagepull.Failures
+	failures backoff.Failures
 }
 
 // List are the images of all lists of a node, with what became of them.
@@ -114,7 +113,7 @@ func (l *List) Notes() map[string]Note {
 // Looked notes what the runtime said of an image; id is empty if it is not there.
 func (l *List) Looked(name, id string, now time.Time) {
 	e := l.find(name)
-	e.id, e.state, e.failures, e.knownAt = id, absent, imagepull.Failures{}, now
+	e.id, e.state, e.failures, e.knownAt = id, absent, backoff.Failures{}, now
 	if id != "" {
 		e.state = present
 	}
@@ -130,7 +129,7 @@ func (l *List) Pulled(name, id string, now time.Time) {
 func (l *List) Failed(name, why string, now time.Time) (news bool) {
 	e := l.find(name)
 	news = e.failures.Count == 0 || e.failures.Message != why
-	e.failures = e.failures.Failed("", why, now)
+	e.failures = e.failures.Failed(now, why)
 	return news
 }
 
