@@ -245,7 +245,7 @@ func (a *credentials) ran(ctx *kernel.Context[Message], m ran) {
 	}
 	failure := ""
 	if err != nil {
-		failure = detail(err)
+		failure = port.Detail(err)
 		ctx.Log().Warn().Str("plugin", p.Name).Str("image", f.ref.Name()).Str("error", failure).
 			Msg("credential provider plugin failed: the image is pulled without credentials of this plugin")
 	} else {
@@ -269,11 +269,4 @@ func (a *credentials) land(p *plugin, f *flight, logins []imagepull.Login, failu
 		}
 		a.known(w.ask)
 	}
-}
-
-func detail(err error) string {
-	if e, ok := err.(*port.Error); ok && e.Detail != "" {
-		return e.Detail
-	}
-	return err.Error()
 }

@@ -468,5 +468,5 @@ func (c *collection) fail(err error) {
 		return
 	}
 	c.failed = true
-	c.answered = c.answered || answered(err)
+	c.answered = c.answered || port.Answered(err)
 }

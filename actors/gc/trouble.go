@@ -43,13 +43,10 @@ func (g *gc) note(ctx *kernel.Context[Message], m removed) {
 		ctx.Log().Warn().Str("uid", string(m.uid)).Str("what", m.what).Str("error",
 			words).Msg("cannot remove the remains of a pod; retrying with backoff")
 	}
-	if t.At, t.Message = (time.Time{}), words; answered(m.err) { // else it is for the next sweep
+	if t.At, t.Message = (time.Time{}), words; port.Answered(m.err) { // else it is for the next sweep
 		t.Failures = t.Failed(now, words)
 	}
 }
-
-// answered reports whether a failure is an answer, and not the lack of one.
-func answered(err error) bool { return !port.Unanswered(port.KindOf(err)) }
 
 // waits reports whether it is too early to try a removal again.
 func (g *gc) waits(ctx *kernel.Context[Message], r podgc.Removal) bool {

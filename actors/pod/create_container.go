@@ -194,12 +194,8 @@ func cannotCreate(pod *v1.Pod, container string, err error) error {
 
 // subPathError is an error that users know from the kubelet, unless the host did not answer.
 func subPathError(r *port.MountSubPaths, err error) error {
-	if !answered(port.KindOf(err)) {
+	if !port.Answered(err) {
 		return err
-	}
-	detail := err.Error()
-	if e, ok := err.(*port.Error); ok && e.Detail != "" {
-		detail = e.Detail
 	}
 	names := make([]string, len(r.Parts))
 	for i := range r.Parts {
@@ -207,5 +203,5 @@ func subPathError(r *port.MountSubPaths, err error) error {
 	}
 	slices.Sort(names)
 	return cannotCreate(r.Pod, r.Container, fmt.Errorf("failed to prepare subPath for volumeMount %s of container %q: %s",
-		strings.Join(slices.Compact(names), ", "), r.Container, detail))
+		strings.Join(slices.Compact(names), ", "), r.Container, port.Detail(err)))
 }

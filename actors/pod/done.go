@@ -41,17 +41,12 @@ func (p *pod) done(ctx *kernel.Context[Message], m ActionDone) {
 // problemOf translates an error for the plan. id and name identify the container.
 func problemOf(err error, id, name string) *podplan.Problem {
 	kind := port.KindOf(err)
-	p := &podplan.Problem{
-		Unanswered: !answered(kind), NotFound: kind == port.NotFound, NoImage: kind == port.ImageNotFound,
+	return &podplan.Problem{
+		Unanswered: port.Unanswered(kind), NotFound: kind == port.NotFound, NoImage: kind == port.ImageNotFound,
 		Invalid: kind == port.InvalidConfig, Canceled: kind == port.Canceled, Reserved: kind == port.NameReserved,
-		InDoubt: !answered(kind) || kind == port.NameReserved || kind == port.StateConflict,
-		Detail:  err.Error(), Message: err.Error(),
+		InDoubt: port.Unanswered(kind) || kind == port.NameReserved || kind == port.StateConflict,
+		Detail:  steady(port.Detail(err), id, name), Message: err.Error(),
 	}
-	if e, ok := err.(*port.Error); ok && e.Detail != "" {
-		p.Detail = e.Detail
-	}
-	p.Detail = steady(p.Detail, id, name)
-	return p
 }
 
 // logFailure logs a failure that produces no event.
@@ -76,9 +71,6 @@ func (p *pod) unseen(ctx *kernel.Context[Message], call, object string, f failed
 		p.event(ctx, "", true, "FailedSync", "error determining status: "+f.detail)
 	}
 }
-
-// answered reports whether the runtime received the call and refused it.
-func answered(kind port.ErrorKind) bool { return !port.Unanswered(kind) }
 
 func (p *pod) ref() observed.PodRef {
 	return observed.PodRef{UID: p.uid, Namespace: p.want.Namespace, Name: p.want.Name}

@@ -104,6 +104,17 @@ func Unanswered(k ErrorKind) bool {
 	return k == Unavailable || k == Deadline || k == Canceled || k == Panic
 }
 
+// Answered reports whether an error is an answer, and not the lack of one.
+func Answered(err error) bool { return !Unanswered(KindOf(err)) }
+
+// Detail is the far side's message, or all of an error that has none.
+func Detail(err error) string {
+	if e, ok := err.(*Error); ok && e.Detail != "" {
+		return e.Detail
+	}
+	return err.Error()
+}
+
 // KindOf returns the kind of err; Other if it is not an *Error.
 func KindOf(err error) ErrorKind {
 	if e, ok := errors.AsType[*Error](err); ok {

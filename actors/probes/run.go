@@ -178,7 +178,7 @@ func execAnswer(t probe.Exec, timeout time.Duration, r port.ExecResult, err erro
 		return probe.Answer{Verdict: probe.Failed, Output: probe.Shown(fmt.Sprintf(
 			"command timed out: %q timed out after %v", t.Text(), timeout))}
 	default:
-		return probe.Answer{Verdict: probe.Errored, Output: probe.Shown(detail(err))}
+		return probe.Answer{Verdict: probe.Errored, Output: probe.Shown(port.Detail(err))}
 	}
 }
 
@@ -191,12 +191,5 @@ func failure(err error) probe.Answer {
 		v = probe.Errored
 	default:
 	}
-	return probe.Answer{Verdict: v, Output: probe.Shown(detail(err))}
-}
-
-func detail(err error) string {
-	if e, ok := err.(*port.Error); ok && e.Detail != "" {
-		return e.Detail
-	}
-	return err.Error()
+	return probe.Answer{Verdict: v, Output: probe.Shown(port.Detail(err))}
 }

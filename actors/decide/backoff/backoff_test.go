@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -85,4 +86,20 @@ func TestLoop(t *testing.T) {
 			last, prev = c.Delay, &c
 		}
 	})
+}
+
+// TestFailures: they count, the next try waits longer each time, and nothing has failed after a success.
+func TestFailures(t *testing.T) {
+	p, now := Policy{Base: time.Second, Max: 3 * time.Second}, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	var f Failures
+	check.Equal(t, f.RetryAt(p), time.Time{}, "without a failure")
+	for i, want := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
+		now = now.Add(time.Hour)
+		f = f.Failed(now, fmt.Sprint("no ", i))
+		check.Equal(t, f, Failures{Count: i + 1, At: now, Message: fmt.Sprint("no ", i)}, "failures")
+		check.Equal(t, f.RetryAt(p).Sub(now), want, "wait after %d", f.Count)
+	}
+	if f.At = (time.Time{}); f.RetryAt(p).After(now) {
+		t.Errorf("without its time it waits until %v", f.RetryAt(p))
+	}
 }
