@@ -80,6 +80,10 @@ func Newer(data []byte) *NewerError {
 // Open decodes a checkpoint. It also reads those of agents that had no checksums: these have exactly the
 // fields of T.
 func (f *File[T]) Open(data []byte) (*T, error) {
+	if f.Codec != nil {
+		v, err := f.Codec.Parse(data)
+		return &v, err
+	}
 	s, err := unseal(data)
 	if err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func (a *pods) wantAgain(ctx *kernel.Context[Message], r *record, w podset.Want)
 func (a *pods) discard(uid types.UID, r *record) {
 	r.Removal, r.Stop = podset.Saved, &podlife.Stop{Why: podset.NotWanted}
 	r.State = podset.Next(r.State, podset.Removed)
-	a.stops.dirty = true
+	a.stops.Changed()
 	a.forget(uid)
 	a.collect(uid, r)
 }
@@ -78,7 +78,7 @@ func (a *pods) comeBack(ctx *kernel.Context[Message], r *record) {
 		r.before = podset.EarlierStatus(s.InitContainerStatuses, s.ContainerStatuses)
 	}
 	r.report = pod.Report{}
-	a.stops.dirty = true
+	a.stops.Changed()
 	a.saveStops(ctx)
 }
 

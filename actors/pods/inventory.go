@@ -57,10 +57,10 @@ func (a *pods) inventory(namespace, name string) Inventory {
 	if name == "" {
 		i.Pods, i.Mirrors = make([]Fact, 0, len(a.ranked)), mirrorpods.Count(a.statics.Pods)
 	}
-	if a.given.loading != 0 {
+	if !a.given.Known() {
 		i.Loading = append(i.Loading, allocationsFile.Name)
 	}
-	if a.stops.loading != 0 {
+	if !a.stops.Known() {
 		i.Loading = append(i.Loading, stopsFile.Name)
 	}
 	for _, r := range a.ranked {

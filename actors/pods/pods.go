@@ -119,7 +119,6 @@ func (a *pods) Start(ctx *kernel.Context[Message]) {
 	a.places.asked = uint64(ctx.Incarnation()-1) << 32
 	a.reads.asked = a.places.asked
 	a.load(ctx)
-	a.stops.load(ctx, a.deps.Checkpoints, &stopsFile)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
 		a.collecting, a.retain = true, true
@@ -193,14 +192,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.abandoned(ctx, m.UID)
 	case Placed:
 		a.answered(ctx, m)
-	case Loaded:
-		a.loadedJournal(ctx, m)
-	case Saved:
-		a.savedJournal(ctx, m)
-	case SaveAgain:
-		a.given.retry, a.stops.retry = false, false
-		a.save(ctx)
-		a.saveStops(ctx)
+	case journaled:
+		a.journaled(ctx, m.Event)
 	case Query:
 		m.Reply(a.inventory(m.Namespace, m.Name))
 	case Living:

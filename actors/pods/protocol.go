@@ -162,20 +162,8 @@ type Evict struct {
 // ShowAgain asks for everything that status and mirrors get. From them, after a restart.
 type ShowAgain struct{}
 
-// Loaded is the result of reading a checkpoint.
-type Loaded struct {
-	ID      kernel.EffectID
-	Content checkpoint.Content
-}
-
-// Saved is the result of writing a checkpoint.
-type Saved struct {
-	ID  kernel.EffectID
-	Err error
-}
-
-// SaveAgain is this actor's own timer after a failed write.
-type SaveAgain struct{}
+// journaled is the result of reading or writing a checkpoint, or the timer after a failed write.
+type journaled struct{ checkpoint.Event }
 
 // Living asks which pods must not be collected. From gc, resources and claims. Until all sources have
 // reported, all is false: there may be pods that are not known yet. Reply must do no more than send
@@ -197,9 +185,7 @@ func (BeingCollected) isPodsMessage() {}
 func (AskCollecting) isPodsMessage()  {}
 
 func (Placed) isPodsMessage()    {}
-func (Loaded) isPodsMessage()    {}
-func (Saved) isPodsMessage()     {}
-func (SaveAgain) isPodsMessage() {}
+func (journaled) isPodsMessage() {}
 func (Wanted) isPodsMessage()    {}
 func (Remade) isPodsMessage()    {}
 func (Renewed) isPodsMessage()   {}

@@ -97,7 +97,7 @@ func (a *pods) want(ctx *kernel.Context[Message], w podset.Want) {
 // ready reports whether the runtime's list, the checkpoints, and the pods that gc is removing are
 // known. Before that, there are no records of pods.
 func (a *pods) ready() bool {
-	return a.listed && !a.collecting && a.given.loading == 0 && a.stops.loading == 0
+	return a.listed && !a.collecting && a.given.Known() && a.stops.Known()
 }
 
 func (a *pods) allSeen() bool { return len(a.unseen()) == 0 }

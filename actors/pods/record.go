@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -26,15 +27,15 @@ type record struct {
 	// status from the pod's earlier life, or what the apiserver shows of this one.
 	first, next uint32
 	before      *v1.PodStatus
-	// restarts are, by name, containers that are stopped to be restarted. saved says that they,
-	// and Stop, are in the checkpoint that is being written.
-	restarts map[string]podlife.RestartNote
-	saved    bool
-	view     *observed.Pod // for the first Assign
-	found    bool          // the runtime had a part of it when it began
-	ref      kernel.Ref[pod.Message]
-	report   pod.Report // the last one; its status is nil if there was none
-	reject   *admit.Rejection
+	// restarts are, by name, containers that are stopped to be restarted. noted is the version of the stops that has
+	// them, and Stop. decided is the version of the allocations that has Saving.
+	restarts       map[string]podlife.RestartNote
+	noted, decided checkpoint.Version
+	view           *observed.Pod // for the first Assign
+	found          bool          // the runtime had a part of it when it began
+	ref            kernel.Ref[pod.Message]
+	report         pod.Report // the last one; its status is nil if there was none
+	reject         *admit.Rejection
 	// read is the reading of the Node that the pod waits for, or has waited for, 0 for none.
 	read  uint64
 	place place
@@ -64,9 +65,11 @@ func (a *pods) drop(uid types.UID) {
 	r := a.of[uid]
 	delete(a.of, uid)
 	if r != nil && r.Alloc != nil {
-		a.given.dirty = true // the next write includes it
+		a.given.Changed() // the next write includes it
 	}
-	a.stops.dirty = a.stops.dirty || r != nil && r.remembers() != nil
+	if r != nil && r.remembers() != nil {
+		a.stops.Changed()
+	}
 	// One that had not begun, and runs since an earlier agent, is an orphan now: it keeps what it has until it is down.
 	if r != nil && (r.State != podset.Waiting || !podset.Runs(a.runtime[uid])) {
 		a.release(r)

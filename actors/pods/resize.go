@@ -135,8 +135,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 	short := "" // what the event says for the reason
 	switch v := verdict.(type) {
 	case podresize.Allocate:
-		r.Saving = podresize.Of(r.Pod)
-		a.given.dirty = true
+		r.Saving, r.decided = podresize.Of(r.Pod), a.given.Changed()
 		a.save(ctx)
 		return
 	case podresize.Defer:
@@ -159,7 +158,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 			a.resizeEvent(ctx, r, true, reason, text)
 		}
 		// The allocation must be saved: the spec no longer has it.
-		a.given.dirty = true
+		a.given.Changed()
 		a.save(ctx)
 	}
 	if r.Pending == nil || r.Pending.Reason != pending.Reason {

@@ -39,11 +39,12 @@ var stopsFile = checkpoint.File[savedStops]{
 	Name: "stops", Valid: (*savedStops).valid,
 	Without: "continuing without it: a container that was stopped for a restart and exited with 0 may count as " +
 		"completed, and evicted static pods may start again",
+	Unwritten: "cannot write the stops checkpoint; containers are stopped without it",
 }
 
 // stops is what the checkpoint and this actor remember of stops.
 type stops struct {
-	journal[savedStops]
+	checkpoint.Journal[Message, savedStops]
 	// unclaimed are the stops of pods that no source has named yet.
 	unclaimed map[types.UID]*stopped
 }
@@ -83,8 +84,7 @@ func (c *savedStops) valid() error {
 	return nil
 }
 
-func (a *pods) loadedStops(ctx *kernel.Context[Message], m Loaded) {
-	c := a.stops.read(ctx, m)
+func (a *pods) loadedStops(ctx *kernel.Context[Message], c savedStops) {
 	if a.stops.unclaimed = c.Pods; a.stops.unclaimed == nil {
 		a.stops.unclaimed = map[types.UID]*stopped{}
 	}
@@ -124,7 +124,7 @@ func (a *pods) recallStop(r *record) {
 func (a *pods) forgetUnclaimed() {
 	if len(a.stops.unclaimed) > 0 && a.allSeen() {
 		a.stops.unclaimed = map[types.UID]*stopped{}
-		a.stops.dirty = true
+		a.stops.Changed()
 	}
 }
 
@@ -134,7 +134,7 @@ func (r *record) status() *v1.PodStatus { return cmp.Or(r.report.Status, r.befor
 // reportedOver saves which containers of a static pod have ended for good, if these are others than before.
 func (a *pods) reportedOver(ctx *kernel.Context[Message], r *record, before *v1.PodStatus) {
 	if r.Origin.Static() && r.Stop == nil && len(podset.Over(r.Pod, before)) != len(podset.Over(r.Pod, r.report.Status)) {
-		a.stops.dirty = true
+		a.stops.Changed()
 		a.saveStops(ctx)
 	}
 }
@@ -162,35 +162,25 @@ func (r *record) remembers() *stopped {
 }
 
 // saveStops writes why pods and containers are stopped, if that changed.
-func (a *pods) saveStops(ctx *kernel.Context[Message]) {
-	g := &a.stops
-	if !g.due() {
-		return
-	}
+func (a *pods) saveStops(ctx *kernel.Context[Message]) { a.stops.Write(ctx, a.rememberedStops) }
+
+func (a *pods) rememberedStops() savedStops {
 	all := map[types.UID]*stopped{}
 	if !a.allSeen() {
-		maps.Copy(all, g.unclaimed) // a source may name them yet
+		maps.Copy(all, a.stops.unclaimed) // a source may name them yet
 	}
 	for uid, r := range a.of { // order-free: a map again
 		if s := r.remembers(); s != nil {
 			all[uid] = s
 		}
-		r.saved = true
 	}
-	g.write(ctx, a.deps.Checkpoints, savedStops{all})
+	return savedStops{all}
 }
 
-// savedStopsNow continues what waited for the checkpoint. A failed write blocks nothing.
-func (a *pods) savedStopsNow(ctx *kernel.Context[Message], err error) {
-	g := &a.stops
-	g.saving = 0
-	if err != nil {
-		ctx.Log().Warn().Str("checkpoint", stopsFile.Name).Str("error", err.Error()).
-			Msg("cannot write the stops checkpoint; containers are stopped without it")
-		g.failed(ctx)
-	}
+// triedStops continues what waited for the checkpoint. A failed write blocks nothing.
+func (a *pods) triedStops(ctx *kernel.Context[Message]) {
 	for _, r := range a.ranked {
-		if r.saved {
+		if a.stops.Tried(r.noted) {
 			a.written(r)
 		}
 	}
@@ -199,7 +189,6 @@ func (a *pods) savedStopsNow(ctx *kernel.Context[Message], err error) {
 
 // written tells the pod's actor to continue.
 func (a *pods) written(r *record) {
-	r.saved = false
 	all := maps.Clone(r.restarts) // the pod's actor shares it
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if n := all[name]; !n.Written {
@@ -225,7 +214,7 @@ func (a *pods) evict(ctx *kernel.Context[Message], m Evict) {
 	first := r.Evict(m.Stop)
 	if first && r.State == podset.Waiting { // there is nothing to signal
 		r.MarkSaved()
-		a.stops.dirty = true
+		a.stops.Changed()
 		a.begin(ctx, r) // only to be taken down: see podset.Clean
 		a.saveStops(ctx)
 		return
@@ -237,7 +226,7 @@ func (a *pods) evict(ctx *kernel.Context[Message], m Evict) {
 	case first:
 		a.remember(ctx, r)
 	case r.Eviction != podset.Kept:
-		a.stops.dirty = true
+		a.stops.Changed()
 		a.saveStops(ctx)
 	}
 }
@@ -260,10 +249,9 @@ func (a *pods) noteRestart(ctx *kernel.Context[Message], m pod.NoteRestart) {
 
 // remember saves why something of a pod is stopped. While the disk fails, nothing waits for it.
 func (a *pods) remember(ctx *kernel.Context[Message], r *record) {
-	r.saved = false // the current write does not have it
-	a.stops.dirty = true
+	r.noted = a.stops.Changed()
 	a.saveStops(ctx)
-	if a.stops.retry {
+	if a.stops.State() == checkpoint.WriteLater {
 		a.written(r)
 	}
 }

@@ -49,11 +49,8 @@ type remade struct{ sources []string }
 // tick is this actor's own timer for one source.
 type tick struct{ source podspec.Origin }
 
-// loaded is the checkpoint.
-type loaded struct {
-	id      kernel.EffectID
-	content checkpoint.Content
-}
+// journaled is the result of reading or writing the checkpoint.
+type journaled struct{ checkpoint.Event }
 
 // read is the result of reading the directory.
 type read struct {
@@ -73,18 +70,14 @@ type fetched struct {
 // watchEnded says that the watch of the directory ended.
 type watchEnded struct{ err error }
 
-// saved is the result of writing the checkpoint.
-type saved struct{ err error }
-
 func (Resend) isSourcesMessage()     {}
 func (changed) isSourcesMessage()    {}
 func (remade) isSourcesMessage()     {}
 func (tick) isSourcesMessage()       {}
-func (loaded) isSourcesMessage()     {}
+func (journaled) isSourcesMessage()  {}
 func (read) isSourcesMessage()       {}
 func (fetched) isSourcesMessage()    {}
 func (watchEnded) isSourcesMessage() {}
-func (saved) isSourcesMessage()      {}
 
 // MailboxKey implements kernel.Keyed: many hints are one.
 func (changed) MailboxKey() string { return "changed" }
@@ -139,11 +132,10 @@ type sources struct {
 	cache map[string]cached
 	// remade are manifests that were removed and made again since the last reading.
 	remade []string
-	// loading, reading and fetching are the effects under way, 0 for none. What
+	// reading and fetching are the effects under way, 0 for none. What
 	// others bring is late: older than what is known, or of a predecessor, who
 	// knew more. Nothing is read before the checkpoint is loaded: what is broken
 	// now may have been good then.
-	loading  kernel.EffectID
 	reading  kernel.Call
 	fetching kernel.Call
 	again    bool
@@ -155,9 +147,10 @@ type sources struct {
 	dropped []types.UID
 	// fetchAll: an answer to the last fetch was lost, so that "the same" says nothing.
 	fetchAll bool
-	restored remembered
-	saved    []byte
-	noted    map[problem]bool // problems that were logged
+	// written is the JSON of what the checkpoint has, or is to have.
+	checkpoint checkpoint.Journal[Message, remembered]
+	written    []byte
+	noted      map[problem]bool // problems that were logged
 }
 
 type cached struct {
@@ -174,7 +167,9 @@ type remembered struct {
 // saveFile is the checkpoint.
 var saveFile = checkpoint.File[remembered]{
 	Name: "static-pods", Valid: (*remembered).valid,
-	Without: "continuing without it: static pods run whose manifests can be read now",
+	Without:       "continuing without it: static pods run whose manifests can be read now",
+	Unwritten:     "cannot write the static pods checkpoint",
+	RetryWithNext: true, // with the next reading
 }
 
 // valid rejects states that Merge can't have made.
@@ -188,8 +183,7 @@ func (s *sources) Start(ctx *kernel.Context[Message]) {
 			ctx.Cancel(e.ID)
 		}
 	}
-	s.loading = checkpoint.Load(ctx, s.deps.Checkpoints, &saveFile,
-		func(id kernel.EffectID, content checkpoint.Content) Message { return loaded{id, content} })
+	s.checkpoint.Load(ctx, s.deps.Checkpoints, &saveFile, func(e checkpoint.Event) Message { return journaled{e} })
 }
 
 // Overflowed implements kernel.OverflowHandler: only what the watch says and Resend can be missed.
@@ -203,13 +197,16 @@ func (s *sources) Overflowed(ctx *kernel.Context[Message]) {
 // Receive implements kernel.Behavior.
 func (s *sources) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case loaded:
-		if m.id == s.loading {
-			s.loading = 0
-			s.begin(ctx, m)
+	case journaled:
+		switch news, restored := s.checkpoint.Hear(ctx, m.Event); news {
+		case checkpoint.Loaded:
+			s.begin(ctx, restored)
+		case checkpoint.Saved:
+			s.write(ctx)
+		default:
 		}
 	case Resend:
-		if s.loading != 0 {
+		if !s.checkpoint.Known() {
 			return // it comes
 		}
 		s.report(ctx, podspec.File, s.file)
@@ -240,17 +237,11 @@ func (s *sources) Receive(ctx *kernel.Context[Message], m Message) {
 			e = e.Str("error", m.err.Error())
 		}
 		e.Msg("cannot watch the manifest directory; reading it periodically instead")
-	case saved:
-		if m.err != nil {
-			s.saved = nil
-			ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot write the static pods checkpoint")
-		}
 	}
 }
 
-func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
-	s.restored = saveFile.Take(ctx.Log(), &m.content)
-	s.file, s.http = s.restored.File, s.restored.HTTP
+func (s *sources) begin(ctx *kernel.Context[Message], restored remembered) {
+	s.file, s.http = restored.File, restored.HTTP
 	if s.deps.Path == "" {
 		s.file, s.fileSeen = manifest.State{}, true
 		s.deps.Update(Update{Source: podspec.File, Seen: true})
@@ -280,7 +271,7 @@ func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
 }
 
 func (s *sources) readDirectory(ctx *kernel.Context[Message]) {
-	if s.loading != 0 || s.reading.Busy() {
+	if !s.checkpoint.Known() || s.reading.Busy() {
 		s.again = true
 		return
 	}
@@ -455,13 +446,15 @@ func (s *sources) note(noted map[problem]bool, source podspec.Origin, problems [
 	}
 }
 
+// save writes what there is to remember, if it has changed. Some of it can't be compared otherwise.
 func (s *sources) save(ctx *kernel.Context[Message]) {
-	data, err := json.Marshal(remembered{s.file, s.http})
-	if err != nil || bytes.Equal(data, s.saved) {
-		return
+	if data, err := json.Marshal(remembered{s.file, s.http}); err == nil && !bytes.Equal(data, s.written) {
+		s.written = data
+		s.checkpoint.Changed()
 	}
-	s.saved = data
-	checkpoint.SaveJSON(ctx, s.deps.Checkpoints, &saveFile, data, func(_ kernel.EffectID, err error) Message {
-		return saved{err}
-	})
+	s.write(ctx)
+}
+
+func (s *sources) write(ctx *kernel.Context[Message]) {
+	s.checkpoint.Write(ctx, func() remembered { return remembered{s.file, s.http} })
 }
