@@ -15,7 +15,9 @@ import (
 // saveFile is the checkpoint.
 var saveFile = checkpoint.File[records]{
 	Name: "probes", Valid: validRecords,
-	Without: "continuing without it: static pods are not ready until their probes succeed",
+	Without:       "continuing without it: static pods are not ready until their probes succeed",
+	Unwritten:     "cannot write the probes checkpoint; retrying",
+	RetryWithNext: true, // at the pace of saveSoon
 }
 
 const (
@@ -46,34 +48,27 @@ func validRecords(r *records) error {
 	return nil
 }
 
-// memory is the state of the checkpoint.
-//
-//	loading ──loaded──► (clean) ──remember──► dirty ──save──► saving ──saved──► (clean, or dirty again)
+// memory is what this agent and the one before it know.
 type memory struct {
-	loading kernel.EffectID
+	checkpoint.Journal[Message, records]
 	// held are requests that wait for the load, in order of arrival.
 	held []pod.ProbeContainers
 	born time.Time
 	// unclaimed are loaded records of containers that no pod has named yet; known are all others.
 	unclaimed map[string]record
 	known     map[string]record
-	dirty     bool
-	// waiting: the timer to save is set. saving is the running effect.
-	waiting bool
-	saving  kernel.EffectID
-	savedAt time.Time
+	savedAt   time.Time
 }
 
 // load reads the checkpoint of an earlier agent.
 func (a *probes) load(ctx *kernel.Context[Message]) {
 	a.memory = memory{born: ctx.Now(), unclaimed: map[string]record{}, known: map[string]record{}}
-	a.memory.loading = checkpoint.Load(ctx, a.deps.Checkpoints, &saveFile,
-		func(id kernel.EffectID, content checkpoint.Content) Message { return loaded{id, content} })
+	a.memory.Load(ctx, a.deps.Checkpoints, &saveFile, func(e checkpoint.Event) Message { return journaled{e} })
 }
 
 // holdBack keeps a request until the checkpoint was read, if the request needs it.
 func (a *probes) holdBack(m pod.ProbeContainers) bool {
-	if a.memory.loading == 0 || !slices.ContainsFunc(m.Containers, func(c pod.ProbedContainer) bool { return c.Wait }) {
+	if a.memory.Known() || !slices.ContainsFunc(m.Containers, func(c pod.ProbedContainer) bool { return c.Wait }) {
 		return false
 	}
 	a.memory.held = append(slices.DeleteFunc(a.memory.held, func(h pod.ProbeContainers) bool {
@@ -82,12 +77,20 @@ func (a *probes) holdBack(m pod.ProbeContainers) bool {
 	return true
 }
 
-func (a *probes) loaded(ctx *kernel.Context[Message], m loaded) {
-	if m.id != a.memory.loading {
-		return
+func (a *probes) journaled(ctx *kernel.Context[Message], e checkpoint.Event) {
+	switch news, c := a.memory.Hear(ctx, e); news {
+	case checkpoint.Loaded:
+		a.loaded(ctx, c)
+	case checkpoint.Saved, checkpoint.Failed:
+		a.saveSoon(ctx)
+	case checkpoint.Again:
+		a.save(ctx)
+	default:
 	}
-	a.memory.loading = 0
-	if c := saveFile.Take(ctx.Log(), &m.content); c.Containers != nil {
+}
+
+func (a *probes) loaded(ctx *kernel.Context[Message], c records) {
+	if c.Containers != nil {
 		a.memory.unclaimed = c.Containers
 	}
 	held := a.memory.held
@@ -133,7 +136,9 @@ func (b *memory) note(id string, r record) {
 	} else {
 		old = b.known[id]
 	}
-	b.dirty = b.dirty || r != old
+	if r != old {
+		b.Changed()
+	}
 	if r == (record{}) {
 		delete(b.known, id)
 	} else {
@@ -143,34 +148,18 @@ func (b *memory) note(id string, r record) {
 
 func (a *probes) saveSoon(ctx *kernel.Context[Message]) {
 	b := &a.memory
-	if !b.dirty || b.waiting || b.saving != 0 || b.loading != 0 {
-		return
-	}
-	b.waiting = true
-	ctx.After(max(0, b.savedAt.Add(saveEvery).Sub(ctx.Now())), save{})
+	b.WriteAfter(ctx, max(0, b.savedAt.Add(saveEvery).Sub(ctx.Now())))
 }
 
 func (a *probes) save(ctx *kernel.Context[Message]) {
 	b := &a.memory
-	b.waiting, b.dirty, b.savedAt = false, false, ctx.Now()
+	b.savedAt = ctx.Now()
 	if b.savedAt.Sub(b.born) > unclaimedFor {
 		clear(b.unclaimed)
 	}
-	all := maps.Clone(b.unclaimed)
-	maps.Copy(all, b.known)
-	b.saving = checkpoint.Save(ctx, a.deps.Checkpoints, &saveFile, records{all},
-		func(id kernel.EffectID, err error) Message { return saved{id, err} })
-}
-
-func (a *probes) saved(ctx *kernel.Context[Message], m saved) {
-	b := &a.memory
-	if m.id != b.saving {
-		return
-	}
-	b.saving = 0
-	if m.err != nil {
-		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot write the probes checkpoint; retrying")
-		b.dirty = true
-	}
-	a.saveSoon(ctx)
+	b.Write(ctx, func() records {
+		all := maps.Clone(b.unclaimed)
+		maps.Copy(all, b.known)
+		return records{all}
+	})
 }

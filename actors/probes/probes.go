@@ -186,12 +186,8 @@ func (a *probes) Receive(ctx *kernel.Context[Message], m Message) {
 		a.runDue(ctx)
 	case answered:
 		a.answered(ctx, m)
-	case loaded:
-		a.loaded(ctx, m)
-	case save:
-		a.save(ctx)
-	case saved:
-		a.saved(ctx, m)
+	case journaled:
+		a.journaled(ctx, m.Event)
 	case Query:
 		m.Reply(a.tallies())
 	case sweep:

@@ -54,18 +54,8 @@ type answered struct {
 	answer probe.Answer
 }
 
-// loaded is the checkpoint of an earlier agent.
-type loaded struct {
-	id      kernel.EffectID
-	content checkpoint.Content
-}
-
-// save is this actor's own timer to write the checkpoint. saved is the result.
-type save struct{}
-type saved struct {
-	id  kernel.EffectID
-	err error
-}
+// journaled is the result of reading or writing the checkpoint, or the timer to write it.
+type journaled struct{ checkpoint.Event }
 
 // sweep is this actor's own timer, after a Doubt.
 type sweep struct{ round uint32 }
@@ -73,16 +63,14 @@ type sweep struct{ round uint32 }
 // missed is this actor's own timer, after its mailbox was full.
 type missed struct{}
 
-func (Watch) isProbesMessage()    {}
-func (Doubt) isProbesMessage()    {}
-func (Query) isProbesMessage()    {}
-func (due) isProbesMessage()      {}
-func (answered) isProbesMessage() {}
-func (loaded) isProbesMessage()   {}
-func (save) isProbesMessage()     {}
-func (saved) isProbesMessage()    {}
-func (sweep) isProbesMessage()    {}
-func (missed) isProbesMessage()   {}
+func (Watch) isProbesMessage()     {}
+func (Doubt) isProbesMessage()     {}
+func (Query) isProbesMessage()     {}
+func (due) isProbesMessage()       {}
+func (answered) isProbesMessage()  {}
+func (journaled) isProbesMessage() {}
+func (sweep) isProbesMessage()     {}
+func (missed) isProbesMessage()    {}
 
 // Outcome implements kernel.Outcome.
 func (m answered) Outcome() (kernel.EffectID, error) {
