@@ -302,12 +302,8 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 		n.written(ctx, m)
 	case leased:
 		n.leased(ctx, m)
-	case markRead:
-		n.markRead(ctx, m)
-	case markSaved:
-		n.markSaved(ctx, m)
-	case markAgain:
-		n.saveMark(ctx)
+	case journaled:
+		n.journaled(ctx, m.Event)
 	case networkTold:
 		n.networkTold(ctx, m)
 	case tellNetwork:
@@ -436,7 +432,7 @@ func (n *nodestatus) tellAddresses() {
 func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 	n.tellVolumes()
 	n.tellAddresses()
-	if n.node == nil || n.node == n.seen || n.reset.loading != 0 {
+	if n.node == nil || n.node == n.seen || n.reset.loading() {
 		return
 	}
 	if s := n.seen; s != nil && s.UID == n.node.UID && s.Spec.Unschedulable != n.node.Spec.Unschedulable {

@@ -53,19 +53,8 @@ type CSINodeWritten struct{}
 // with a crash of this actor: shutdown repeats it. Twice: as once.
 type ShuttingDown struct{ On bool }
 
-// markRead and markSaved are results of reading and writing the mark of a reset. markAgain is this actor's own timer
-// for the next write after a failure.
-type markRead struct {
-	id      kernel.EffectID
-	content checkpoint.Content
-}
-
-type markSaved struct {
-	id  kernel.EffectID
-	err error
-}
-
-type markAgain struct{}
+// journaled is the result of reading or writing the mark of a reset, or the timer after a failed write.
+type journaled struct{ checkpoint.Event }
 
 // told is an event of the watch of this node's object. Lost: the actor watches again.
 type told struct {
@@ -177,9 +166,7 @@ func (nodeRead) isNodeStatusMessage()       {}
 func (askedRead) isNodeStatusMessage()      {}
 func (written) isNodeStatusMessage()        {}
 func (leased) isNodeStatusMessage()         {}
-func (markRead) isNodeStatusMessage()       {}
-func (markSaved) isNodeStatusMessage()      {}
-func (markAgain) isNodeStatusMessage()      {}
+func (journaled) isNodeStatusMessage()      {}
 
 // MailboxKey implements kernel.Keyed.
 func (Pressure) MailboxKey() string { return "pressure" }

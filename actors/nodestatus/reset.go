@@ -1,8 +1,6 @@
 package nodestatus
 
 import (
-	"time"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,10 +21,9 @@ type resetMark struct {
 var resetFile = checkpoint.File[resetMark]{
 	Name:    "extendedresources",
 	Without: "the extended resources of the Node are set to 0 once more",
+	Unwritten: "cannot write checkpoint; retrying: until then a restart of the agent sets the extended resources to 0 " +
+		"again",
 }
-
-// markRetry is the time until the mark is written again after a failure.
-const markRetry = 5 * time.Second
 
 // reset is the reset of the extended resources of a Node whose devices nobody knows: those of device plugins must not
 // be advertised, and they can't be told from others. A kubelet does it as well if its checkpoint is gone.
@@ -35,26 +32,26 @@ const markRetry = 5 * time.Second
 //	                       ▲ another Node or another loss
 //	                       └──────────────────────────┘
 type reset struct {
-	// mark is the last one. loading and saving are its effects, 0 for none; unsaved says that it must be written.
-	mark            resetMark
-	loading, saving kernel.EffectID
-	unsaved         bool
+	checkpoint.Journal[Message, resetMark]
+	// mark is the last one.
+	mark resetMark
 }
+
+// loading says whether the mark is not known yet. It is not needed, and not read, if the checkpoint of devices is there.
+func (r *reset) loading() bool { return r.State() == checkpoint.Loading }
 
 func (n *nodestatus) loadMark(ctx *kernel.Context[Message]) {
 	if n.deps.Devices.Lost() == "" {
 		return
 	}
-	n.reset.loading = checkpoint.Load(ctx, n.deps.Checkpoints, &resetFile,
-		func(id kernel.EffectID, content checkpoint.Content) Message { return markRead{id, content} })
+	n.reset.Load(ctx, n.deps.Checkpoints, &resetFile, func(e checkpoint.Event) Message { return journaled{e} })
 }
 
-func (n *nodestatus) markRead(ctx *kernel.Context[Message], m markRead) {
-	if m.id != n.reset.loading {
-		return
+func (n *nodestatus) journaled(ctx *kernel.Context[Message], e checkpoint.Event) {
+	if news, mark := n.reset.Hear(ctx, e); news == checkpoint.Loaded {
+		n.reset.mark = mark
 	}
-	n.reset.loading = 0
-	n.reset.mark = resetFile.Take(ctx.Log(), &m.content)
+	n.saveMark(ctx)
 }
 
 // resetDue says whether the extended resources of a node must be set to 0.
@@ -75,31 +72,12 @@ func (n *nodestatus) resetting(ctx *kernel.Context[Message], from *v1.Node) {
 // resetDone notes that the node has no extended resources any more.
 func (n *nodestatus) resetDone(ctx *kernel.Context[Message]) {
 	if n.resetDue(n.node) {
-		n.reset.mark, n.reset.unsaved = resetMark{n.node.UID, n.deps.Devices.Lost()}, true
+		n.reset.mark = resetMark{n.node.UID, n.deps.Devices.Lost()}
+		n.reset.Changed()
 		n.saveMark(ctx)
 	}
 }
 
 func (n *nodestatus) saveMark(ctx *kernel.Context[Message]) {
-	if !n.reset.unsaved || n.reset.saving != 0 {
-		return
-	}
-	n.reset.unsaved = false
-	n.reset.saving = checkpoint.Save(ctx, n.deps.Checkpoints, &resetFile, n.reset.mark,
-		func(id kernel.EffectID, err error) Message { return markSaved{id, err} })
-}
-
-func (n *nodestatus) markSaved(ctx *kernel.Context[Message], m markSaved) {
-	if m.id != n.reset.saving {
-		return
-	}
-	n.reset.saving = 0
-	if m.err != nil {
-		n.reset.unsaved = true
-		ctx.Log().Warn().Str("checkpoint", resetFile.Name).Str("error", m.err.Error()).
-			Msg("cannot write checkpoint; retrying: until then a restart of the agent sets the extended resources to 0 again")
-		ctx.After(markRetry, markAgain{})
-		return
-	}
-	n.saveMark(ctx)
+	n.reset.Write(ctx, func() resetMark { return n.reset.mark })
 }

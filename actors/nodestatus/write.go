@@ -23,7 +23,7 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 	if !n.dirty && !due {
 		return
 	}
-	if n.facts == nil || n.reset.loading != 0 {
+	if n.facts == nil || n.reset.loading() {
 		return // some facts are missing
 	}
 	own := n.deps.Own

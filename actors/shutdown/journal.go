@@ -9,8 +9,10 @@ import (
 
 // saveFile is the checkpoint with the times of the last shutdown.
 var saveFile = checkpoint.File[times]{
-	Name:    "shutdown",
-	Without: "continuing without it: the metrics of the last shutdown of the machine are lost",
+	Name:          "shutdown",
+	Without:       "continuing without it: the metrics of the last shutdown of the machine are lost",
+	Unwritten:     "cannot write the shutdown checkpoint: metrics of this shutdown are lost when the agent stops",
+	RetryWithNext: true, // the machine goes down
 }
 
 // times are when the last shutdown began and ended, for people. Over is zero if it has not ended.
@@ -19,36 +21,39 @@ type times struct {
 	Over  time.Time `json:"end,omitzero"`
 }
 
-// journal keeps the times of the last shutdown beyond it. A failed write loses them.
+// journal keeps the times of the last shutdown beyond it.
 type journal struct {
+	checkpoint.Journal[Message, times]
 	last times
-	// loading is the running read, 0 for none. goesOn: an earlier agent began the shutdown under way.
-	loading kernel.EffectID
-	goesOn  bool
+	// goesOn: an earlier agent began the shutdown under way.
+	goesOn bool
 }
 
 func (a *actor) load(ctx *kernel.Context[Message]) {
-	a.loading = checkpoint.Load(ctx, a.deps.Checkpoints, &saveFile,
-		func(id kernel.EffectID, content checkpoint.Content) Message { return loaded{id, content} })
+	a.Load(ctx, a.deps.Checkpoints, &saveFile, func(e checkpoint.Event) Message { return journaled{e} })
 }
 
-func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
-	if m.id != a.loading {
-		return
+func (a *actor) journaled(ctx *kernel.Context[Message], e checkpoint.Event) {
+	switch news, before := a.Hear(ctx, e); news {
+	case checkpoint.Loaded:
+		a.loaded(ctx, before)
+	case checkpoint.Saved:
+		a.write(ctx)
+	default:
 	}
-	a.loading = 0
-	before := saveFile.Take(ctx.Log(), &m.content)
+}
+
+func (a *actor) loaded(ctx *kernel.Context[Message], before times) {
 	switch {
 	case a.last.Begun.IsZero():
 		a.last = before
 	case a.goesOn && !before.Begun.IsZero() && before.Over.IsZero():
 		a.last.Begun = before.Begun
 	}
-	if a.down() {
-		a.save(ctx)
-		return
-	}
 	a.showTimes()
+	if a.down() {
+		a.write(ctx)
+	}
 }
 
 // noteBegin notes that a shutdown began. goesOn: it had begun when this actor did.
@@ -56,33 +61,30 @@ func (a *actor) noteBegin(ctx *kernel.Context[Message], goesOn bool) {
 	if unended := goesOn && !a.last.Begun.IsZero() && a.last.Over.IsZero(); !unended {
 		a.last = times{Begun: ctx.Now()}
 	}
-	if a.goesOn = goesOn; a.loading == 0 {
-		a.save(ctx)
-	}
+	a.goesOn = goesOn
+	a.save(ctx)
 }
 
 // noteEnd notes that it ended.
 func (a *actor) noteEnd(ctx *kernel.Context[Message]) {
-	if a.last.Over = ctx.Now(); a.loading == 0 {
-		a.save(ctx)
+	a.last.Over = ctx.Now()
+	a.save(ctx)
+}
+
+// save writes the times that have changed, and shows them, when it is known what they were.
+func (a *actor) save(ctx *kernel.Context[Message]) {
+	if a.Changed(); a.Known() {
+		a.showTimes()
+		a.write(ctx)
 	}
 }
 
-func (a *actor) save(ctx *kernel.Context[Message]) {
-	a.showTimes()
-	checkpoint.Save(ctx, a.deps.Checkpoints, &saveFile, a.last,
-		func(id kernel.EffectID, err error) Message { return saved{id, err} })
+func (a *actor) write(ctx *kernel.Context[Message]) {
+	a.Write(ctx, func() times { return a.last })
 }
 
 func (a *actor) showTimes() {
 	if a.deps.Counts != nil && !a.last.Begun.IsZero() {
 		a.deps.Counts.ShutDown(a.last.Begun, a.last.Over)
-	}
-}
-
-func (a *actor) saved(ctx *kernel.Context[Message], m saved) {
-	if m.err != nil {
-		ctx.Log().Warn().Str("checkpoint", saveFile.Name).Str("error", m.err.Error()).
-			Msg("cannot write the shutdown checkpoint: metrics of this shutdown are lost when the agent stops")
 	}
 }

@@ -87,16 +87,8 @@ type seen struct {
 // unwritten is the answer of status. Late or lost: as seen.
 type unwritten struct{ round, pods int }
 
-// loaded and saved are the results of reading and writing the checkpoint.
-type loaded struct {
-	id      kernel.EffectID
-	content checkpoint.Content
-}
-
-type saved struct {
-	id  kernel.EffectID
-	err error
-}
+// journaled is the result of reading or writing the checkpoint.
+type journaled struct{ checkpoint.Event }
 
 func (Resend) isShutdownMessage()    {}
 func (told) isShutdownMessage()      {}
@@ -111,8 +103,7 @@ func (raised) isShutdownMessage()    {}
 func (look) isShutdownMessage()      {}
 func (seen) isShutdownMessage()      {}
 func (unwritten) isShutdownMessage() {}
-func (loaded) isShutdownMessage()    {}
-func (saved) isShutdownMessage()     {}
+func (journaled) isShutdownMessage() {}
 
 // MailboxKey implements kernel.Keyed.
 func (Resend) MailboxKey() string { return "resend" }

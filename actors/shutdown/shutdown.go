@@ -152,10 +152,8 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.seen(ctx, m)
 	case unwritten:
 		a.unwritten(ctx, m)
-	case loaded:
-		a.loaded(ctx, m)
-	case saved:
-		a.saved(ctx, m)
+	case journaled:
+		a.journaled(ctx, m.Event)
 	}
 }
 
