@@ -31,8 +31,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -51,21 +53,8 @@ type Prepare struct{ pod.PrepareClaims }
 // Release gives back the claims of a pod. From pod; as with Prepare.
 type Release struct{ pod.ReleaseClaims }
 
-// loaded is what the checkpoint has; no data without a file. One that can't be read for err was set aside, to aside or
-// not for asideErr.
-type loaded struct {
-	id            kernel.EffectID
-	data          []byte
-	err, asideErr error
-	aside         string
-}
-
-// saved is the result of writing the checkpoint as of a version.
-type saved struct {
-	id      kernel.EffectID
-	version uint64
-	err     error
-}
+// journaled is the result of reading or writing the checkpoint, or the timer after that failed.
+type journaled struct{ checkpoint.Event }
 
 // got is the claim of a pod, as the apiserver has it.
 type got struct {
@@ -129,12 +118,11 @@ type living struct {
 	asked uint64
 }
 
-// These are this actor's own timers: to open the watch of drivers, to read or write the checkpoint, to try the claims
-// of a pod or of a driver, to ask a driver again how its devices are, when what it said does not count any more, to
-// look for slices of drivers that are gone, to begin a sweep, to ask for what was missed.
+// These are this actor's own timers: to open the watch of drivers, to try the claims of a pod or of a driver, to ask a
+// driver again how its devices are, when what it said does not count any more, to look for slices of drivers that are
+// gone, to begin a sweep, to ask for what was missed.
 type (
 	reopen     struct{}
-	retry      struct{}
 	again      struct{ pod types.UID }
 	callNow    struct{ driver string }
 	watchAgain struct{ driver string }
@@ -150,8 +138,7 @@ type (
 
 func (Prepare) isClaimsMessage()    {}
 func (Release) isClaimsMessage()    {}
-func (loaded) isClaimsMessage()     {}
-func (saved) isClaimsMessage()      {}
+func (journaled) isClaimsMessage()  {}
 func (got) isClaimsMessage()        {}
 func (found) isClaimsMessage()      {}
 func (closed) isClaimsMessage()     {}
@@ -164,7 +151,6 @@ func (sliced) isClaimsMessage()     {}
 func (wiped) isClaimsMessage()      {}
 func (living) isClaimsMessage()     {}
 func (reopen) isClaimsMessage()     {}
-func (retry) isClaimsMessage()      {}
 func (again) isClaimsMessage()      {}
 func (callNow) isClaimsMessage()    {}
 func (looks) isClaimsMessage()      {}
@@ -207,7 +193,6 @@ const (
 	Grace = 30 * time.Second
 	// firstSweep is when an agent looks for claims of pods that went while none ran, sweepEvery how often after that.
 	firstSweep, sweepEvery = 10 * time.Second, time.Minute
-	retryAfter             = 5 * time.Second
 )
 
 // New makes the constructor of the actor.
@@ -222,19 +207,14 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 
 type actor struct {
 	deps *Deps
-	// known: the checkpoint was read, to claims.
-	known  bool
-	claims map[types.UID]*claim
+	// checkpoint has claims. They are not known before it was read.
+	checkpoint checkpoint.Journal[Message, []claimstate.Claim]
+	claims     map[types.UID]*claim
 	// named are the UIDs of claims by namespace and name, sorted: a claim may be there whose successor has its name.
 	named map[types.NamespacedName][]types.UID
 	pods  map[types.UID]*user
 	// drivers are those that were there since the agent started.
 	drivers map[string]*driver
-	// version counts the changes of what the checkpoint has, written is the version that it has.
-	version, written uint64
-	// loading and saving are the effects under way, 0 for none. failed: the timer runs.
-	loading, saving kernel.EffectID
-	failed          bool
 	// watch is the watch of drivers; watches, of the health of devices, and gets count those that were begun.
 	watch         portcall.Registrations
 	watches, gets int
@@ -254,7 +234,7 @@ type actor struct {
 type claim struct {
 	decide.Prepared
 	// version is the one of its last change: no driver is called, and no pod told, before it is written.
-	version uint64
+	version checkpoint.Version
 	// parts are by driver.
 	parts map[string]*part
 }
@@ -288,11 +268,11 @@ type user struct {
 	// trouble is why it can't go on, by the name of the claim, or empty for the pod.
 	trouble map[string]string
 	// left is the version with which it has left its claims.
-	left uint64
+	left checkpoint.Version
 	// told is the last answer, of claims of which the last change was the version newest; said is what people were told
 	// last.
 	told   *decide.Pod
-	newest uint64
+	newest checkpoint.Version
 	said   string
 }
 
@@ -309,7 +289,7 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 			ctx.Cancel(e.ID) // of an earlier incarnation
 		}
 	}
-	a.load(ctx)
+	a.checkpoint.Load(ctx, a.deps.Files, &file, func(e checkpoint.Event) Message { return journaled{e} })
 	a.open(ctx)
 	ctx.After(Grace, looks{})
 	ctx.After(firstSweep, sweep{})
@@ -328,10 +308,8 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.prepare(ctx, m.PrepareClaims)
 	case Release:
 		a.release(ctx, m.UID, m.ReplyTo)
-	case loaded:
-		a.loaded(ctx, m)
-	case saved:
-		a.saved(ctx, m)
+	case journaled:
+		a.journaled(ctx, m.Event)
 	case got:
 		a.got(ctx, m)
 	case found:
@@ -348,9 +326,6 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.sweep(ctx, m)
 	case reopen:
 		a.open(ctx)
-	case retry:
-		a.failed = false
-		a.settle(ctx)
 	case again:
 		if u := a.pods[m.pod]; u != nil {
 			u.waits = false

@@ -97,7 +97,7 @@ func (a *actor) tasks(now time.Time, driver string) (tasks []decide.Task, next t
 	for _, uid := range slices.Sorted(maps.Keys(a.claims)) {
 		c := a.claims[uid]
 		p := c.parts[driver]
-		if p == nil || !c.Wants(driver) || c.version > a.written {
+		if p == nil || !c.Wants(driver) || !a.checkpoint.Has(c.version) {
 			continue
 		}
 		if at := p.RetryAt(a.deps.Backoff); !at.After(now) {

@@ -10,6 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/claimstate"
@@ -66,7 +67,7 @@ func (u *user) stopReading(ctx *kernel.Context[Message]) {
 // advance goes on with one pod, and tells it how far it is.
 func (a *actor) advance(ctx *kernel.Context[Message], u *user) {
 	switch {
-	case !a.known:
+	case !a.checkpoint.Known():
 	case u.going:
 		a.leave(ctx, u)
 	default:
@@ -219,8 +220,7 @@ func absent(driver string) string {
 
 // changed notes that the checkpoint does not have a claim as it is now.
 func (a *actor) changed(c *claim) {
-	a.version++
-	c.version = a.version
+	c.version = a.checkpoint.Changed()
 }
 
 // leave takes a pod that has ended off its claims.
@@ -232,7 +232,7 @@ func (a *actor) leave(_ *kernel.Context[Message], u *user) {
 		}
 		if c.Leave(u.uid) {
 			a.changed(c)
-			u.left = a.version
+			u.left = c.version
 		}
 		if c.Leaving {
 			c.makeParts() // what failed before was another call
@@ -246,10 +246,10 @@ func (a *actor) leave(_ *kernel.Context[Message], u *user) {
 // drop forgets a claim that no driver has prepared any more.
 func (a *actor) drop(c *claim) {
 	a.remove(c)
-	a.version++
+	version := a.checkpoint.Changed()
 	for _, uid := range c.Pods {
 		if u := a.pods[uid]; u != nil {
-			u.left = a.version
+			u.left = version
 		}
 	}
 }
@@ -260,13 +260,13 @@ func (a *actor) state(ctx *kernel.Context[Message], u *user) *decide.Pod {
 		return a.parting(u)
 	}
 	p := &decide.Pod{State: decide.Pending}
-	if p.Message = a.trouble(u); !a.known || len(u.trouble) > 0 {
+	if p.Message = a.trouble(u); !a.checkpoint.Known() || len(u.trouble) > 0 {
 		return p
 	}
-	newest := uint64(0)
+	newest := checkpoint.Version(0)
 	for _, n := range u.needs {
 		c := a.of(u, n.Name)
-		if c == nil || !c.Usable(u.Make) || c.version > a.written {
+		if c == nil || !c.Usable(u.Make) || !a.checkpoint.Has(c.version) {
 			return p
 		}
 		newest = max(newest, c.version)
@@ -298,7 +298,7 @@ func (a *actor) state(ctx *kernel.Context[Message], u *user) *decide.Pod {
 func (a *actor) parting(u *user) *decide.Pod {
 	p := &decide.Pod{State: decide.Going}
 	var why []string
-	held := !a.known || u.left > a.written
+	held := !a.checkpoint.Known() || !a.checkpoint.Has(u.left)
 	for _, uid := range slices.Sorted(maps.Keys(a.claims)) {
 		if c := a.claims[uid]; c.UsedBy(u.uid) {
 			held = true
