@@ -34,12 +34,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
@@ -98,15 +98,8 @@ type Plugins struct{ devices.Snapshot }
 type loaded struct {
 	id           kernel.EffectID
 	cpus, memory []byte
-	given        deviceFile
+	given        checkpoint.Content
 	err          error
-}
-
-// deviceFile is the state file of devices. One that can't be read for err was set aside, to aside or not for asideErr.
-type deviceFile struct {
-	data          []byte
-	err, asideErr error
-	aside         string
 }
 
 // preferred and allocated are what a device plugin has answered for one container and resource.
@@ -220,8 +213,6 @@ type Deps struct {
 	Restarted func()
 }
 
-const retryAfter = 5 * time.Second
-
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] { return &assignments{deps: deps} }
@@ -233,28 +224,26 @@ type assignments struct {
 	own    assign.State
 	memory memory.State
 	given  devicestate.Grants
-	// loading and saving are the effects under way, 0 for none. failed: the timer runs.
-	loading, saving kernel.EffectID
-	failed          bool
-	// dirty are the files that differ from own, memory and given, written those that are being written.
-	dirty, written changes
-	// unsaved are pods of which the files do not say yet what they have, beingSaved those that are being written.
-	unsaved, beingSaved map[types.UID]bool
+	// files are the state files, as one. changed is with which version each of them has changed last, placed with which
+	// one they have all that a pod has. Only those are here that may not be on the disk yet.
+	files   checkpoint.Progress
+	changed changes
+	placed  map[types.UID]checkpoint.Version
+	// answers wait until the files have what they say.
+	answers checkpoint.Waiting[Placed]
 	// waiting are requests from before the files were read. Each pod has one.
 	waiting []Place
 	// living is the newest Living from before then, gone are the pods of each Release.
 	living map[types.UID]bool
 	gone   []types.UID
-	// writing are answers that are being written, unwritten those of the next write.
-	writing, unwritten []Placed
 	// version is Answer.Version.
 	version uint64
 	missed  kernel.Missed[Message]
 	plugged
 }
 
-// changes are which files differ.
-type changes struct{ cpus, memory, given bool }
+// changes are the versions of the last change of each file.
+type changes struct{ cpus, memory, given checkpoint.Version }
 
 // Start implements kernel.Behavior.
 func (a *assignments) Start(ctx *kernel.Context[Message]) {
@@ -299,7 +288,7 @@ func (a *assignments) Receive(ctx *kernel.Context[Message], m Message) {
 	case saved:
 		a.saved(ctx, m)
 	case retry:
-		a.failed = false
+		a.files.TimeIsUp()
 		a.settle(ctx)
 	case missed:
 		a.missed.Asked()
@@ -310,26 +299,31 @@ func (a *assignments) Receive(ctx *kernel.Context[Message], m Message) {
 
 // known: the files were read, and it is known which device plugins there are. Before that, a pod that needs devices
 // could not be told from one that does not.
-func (a *assignments) known() bool { return a.own != nil && (a.deps.Plugins == nil || a.heard) }
+func (a *assignments) known() bool { return a.files.Known() && (a.deps.Plugins == nil || a.heard) }
 
 func (a *assignments) loaded(ctx *kernel.Context[Message], m loaded) {
-	if m.id != a.loading {
+	if !a.files.IsUnderWay(m.id) {
 		return
 	}
-	a.loading = 0
 	own, err := Read(a.deps.Rules, m.cpus)
 	inMemory, wrong := ReadMemory(a.deps.Memory, m.memory)
 	if err = cmp.Or(m.err, err, wrong); err != nil {
 		// It was right when the agent started: see Read.
 		ctx.Log().Error().Str("error", err.Error()).
 			Msg("cannot read cpu_manager_state, memory_manager_state or the device checkpoint; new pods wait; retrying")
-		a.later(ctx)
+		a.files.End(false)
+		ctx.After(checkpoint.RetryAfter, retry{})
 		return
 	}
+	a.files.End(true)
 	// A file that gives nothing to anybody is not there, or may be of another policy: programs read there which one it is.
-	a.own, a.dirty.cpus = own, len(own) == 0 && a.deps.Rules.Static()
-	a.memory, a.dirty.memory = inMemory, len(inMemory) == 0 && a.deps.Memory != nil
-	a.given = a.readGiven(ctx, m.given)
+	if a.own = own; len(own) == 0 && a.deps.Rules.Static() {
+		a.changed.cpus = a.files.Changed()
+	}
+	if a.memory = inMemory; len(inMemory) == 0 && a.deps.Memory != nil {
+		a.changed.memory = a.files.Changed()
+	}
+	a.given = a.readGiven(ctx, &m.given)
 	a.countShared()
 	if a.known() {
 		a.begin(ctx)
@@ -454,12 +448,13 @@ func (a *assignments) consider(ctx *kernel.Context[Message], q *request) *Placed
 	return a.answer(ctx, q)
 }
 
-// changed notes that a pod has something that the files do not say yet.
-func (a *assignments) changed(uid types.UID) {
-	if a.unsaved == nil {
-		a.unsaved = map[types.UID]bool{}
+// note gives a pod that has something new the version of the file that says so.
+func (a *assignments) note(uid types.UID, file *checkpoint.Version) {
+	if a.placed == nil {
+		a.placed = map[types.UID]checkpoint.Version{}
 	}
-	a.unsaved[uid] = true
+	*file = a.files.Changed()
+	a.placed[uid] = *file
 }
 
 // answer is that of a request that has got what it asked for. It is nil if the files must be written first. A pod of
@@ -487,13 +482,9 @@ func (a *assignments) answer(ctx *kernel.Context[Message], q *request) *Placed {
 		}
 		answer.Unknown[name] = err.Error()
 	}
-	switch {
-	case a.unsaved[uid]:
-		a.unwritten = append(a.unwritten, answer)
-	case a.saving != 0 && a.beingSaved[uid]:
-		a.writing = append(a.writing, answer)
-	default:
+	if a.files.Has(a.placed[uid]) {
 		return &answer
 	}
+	a.answers.Put(answer, a.placed[uid])
 	return nil
 }

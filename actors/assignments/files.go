@@ -19,7 +19,7 @@ const stateDeadline = 3 * checkpoint.Deadline
 func (a *assignments) load(ctx *kernel.Context[Message]) {
 	e := kernel.Effect[Message]{Kind: "LoadState", Object: "state", Lane: "state", Deadline: stateDeadline}
 	d := a.deps
-	a.loading = portcall.Do(ctx, e, func(c context.Context, done func(loaded, error)) {
+	a.files.Begin(portcall.Do(ctx, e, func(c context.Context, done func(loaded, error)) {
 		load(c, d.Rules.Static(), d.Files, cpustate.Name, func(cpus []byte, err error) {
 			if err != nil {
 				done(loaded{}, err)
@@ -30,31 +30,28 @@ func (a *assignments) load(ctx *kernel.Context[Message]) {
 					done(loaded{}, err)
 					return
 				}
-				load(c, d.Plugins != nil, d.DeviceFiles, devicestate.Name, func(data []byte, err error) {
-					setAside(c, d.DeviceFiles, data, err, func(f deviceFile, err error) {
-						done(loaded{cpus: cpus, memory: memory, given: f}, err)
-					})
-				})
+				given := func(content checkpoint.Content, err error) {
+					done(loaded{cpus: cpus, memory: memory, given: content}, err)
+				}
+				if d.Plugins == nil {
+					given(checkpoint.Content{}, nil)
+					return
+				}
+				deviceFile.Read(c, d.DeviceFiles, given)
 			})
 		})
 	}, func(id kernel.EffectID, m loaded, err error) Message {
 		m.id, m.err = id, err
 		return m
-	})
+	}))
 }
 
-// setAside moves a state file of devices away that can't be read: a directory in its place, for example, could not be
-// written either. A disk that does not answer says nothing of the file, nor does one that answers too late: the actor
-// may have written it since.
-func setAside(c context.Context, from port.Checkpoints, data []byte, err error, done func(deviceFile, error)) {
-	k := port.KindOf(err)
-	if err == nil || k == port.Canceled || k == port.Deadline || k == port.Panic || c.Err() != nil {
-		done(deviceFile{data: data}, err)
-		return
-	}
-	from.SetAside(c, devicestate.Name, func(where string, asideErr error) {
-		done(deviceFile{err: err, aside: where, asideErr: asideErr}, nil)
-	})
+// deviceFile is the state file of devices. One that can't be read is set aside: a directory in its place, for example,
+// could not be written either. One that is damaged stays until it is written: the agent tells by it which loss the
+// extended resources of the Node were reset for.
+var deviceFile = checkpoint.File[[]byte]{
+	Name: devicestate.Name, Without: "nobody knows which devices containers have",
+	Codec: &checkpoint.Codec[[]byte]{Parse: func(data []byte) ([]byte, error) { return data, nil }},
 }
 
 func load(c context.Context, is bool, from port.Checkpoints, name string, done func([]byte, error)) {
@@ -67,23 +64,20 @@ func load(c context.Context, is bool, from port.Checkpoints, name string, done f
 
 // save writes the files that differ.
 func (a *assignments) save(ctx *kernel.Context[Message]) {
-	a.written, a.dirty = a.dirty, changes{}
-	a.writing, a.unwritten = a.unwritten, nil
-	a.beingSaved, a.unsaved = a.unsaved, nil
 	var own, inMemory, given []byte
-	if a.written.cpus {
+	if !a.files.Has(a.changed.cpus) {
 		s := cpustate.State{Policy: cpus.Static, Shared: a.deps.Rules.Shared(a.own), Own: a.own}
 		own = s.Format()
 	}
-	if a.written.memory {
+	if !a.files.Has(a.changed.memory) {
 		inMemory = a.formatMemory()
 	}
-	if a.written.given {
+	if !a.files.Has(a.changed.given) {
 		given = a.formatGiven()
 	}
 	d := a.deps
 	e := kernel.Effect[Message]{Kind: "SaveState", Object: "state", Lane: "state", Deadline: stateDeadline}
-	a.saving = portcall.Do0(ctx, e, func(c context.Context, done func(error)) {
+	a.files.Begin(portcall.Do0(ctx, e, func(c context.Context, done func(error)) {
 		save(c, d.Files, cpustate.Name, own, func(err error) {
 			if err != nil {
 				done(err)
@@ -97,7 +91,7 @@ func (a *assignments) save(ctx *kernel.Context[Message]) {
 				save(c, d.DeviceFiles, devicestate.Name, given, done)
 			})
 		})
-	}, func(id kernel.EffectID, err error) Message { return saved{id, err} })
+	}, func(id kernel.EffectID, err error) Message { return saved{id, err} }))
 }
 
 func save(c context.Context, to port.Checkpoints, name string, data []byte, done func(error)) {

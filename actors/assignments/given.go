@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -14,26 +15,18 @@ import (
 
 // readGiven is what the state file of devices has. What it does not say is not known to anybody. One that can't be
 // read is as one that is damaged: only pods that have devices are affected.
-func (a *assignments) readGiven(ctx *kernel.Context[Message], f deviceFile) devicestate.Grants {
-	err := f.err
-	if err == nil && f.data == nil {
+func (a *assignments) readGiven(ctx *kernel.Context[Message], c *checkpoint.Content) devicestate.Grants {
+	data := deviceFile.Take(ctx.Log(), c)
+	if data == nil {
 		return devicestate.Grants{}
 	}
-	if err == nil {
-		var s *devicestate.State
-		if s, err = devicestate.Parse(f.data); err == nil {
-			return s.Grants()
-		}
+	s, err := devicestate.Parse(data)
+	if err != nil {
+		ctx.Log().Error().Str("checkpoint", devicestate.Name).Str("error", err.Error()).
+			Msg("checkpoint is damaged; " + deviceFile.Without)
+		return devicestate.Grants{}
 	}
-	e := ctx.Log().Error().Str("file", devicestate.Name).Str("error", err.Error())
-	if f.aside != "" {
-		e.Str("setAside", f.aside)
-	}
-	if f.asideErr != nil {
-		e.Str("setAsideError", f.asideErr.Error())
-	}
-	e.Msg("cannot read the device checkpoint: the devices that running containers have are not known")
-	return devicestate.Grants{}
+	return s.Grants()
 }
 
 // formatGiven is the state file of devices. What plugins have not answered yet is not in it.

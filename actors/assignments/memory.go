@@ -46,8 +46,8 @@ func (a *assignments) takeMemory(ctx *kernel.Context[Message], q *request, p *me
 	if p == nil || len(p.Own()) == len(a.memory[q.Pod.UID]) {
 		return
 	}
-	a.memory[q.Pod.UID], a.dirty.memory = p.Own(), true
-	a.changed(q.Pod.UID)
+	a.memory[q.Pod.UID] = p.Own()
+	a.note(q.Pod.UID, &a.changed.memory)
 	e := ctx.Log().Info().Str("pod", q.Pod.Namespace+"/"+q.Pod.Name)
 	nodes := map[string]string{}
 	for name, blocks := range p.Own() { // order-free: a map again

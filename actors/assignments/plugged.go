@@ -125,7 +125,7 @@ func (a *assignments) plugins(ctx *kernel.Context[Message], s devices.Snapshot) 
 		a.begin(ctx)
 	}
 	if !maps.EqualFunc(before.Registered(), s.Inventory.Registered(), slices.Equal[[]string]) {
-		a.dirty.given = true
+		a.changed.given = a.files.Changed()
 		a.version++
 	}
 	if begun && !maps.EqualFunc(a.healths(before), a.healths(s.Inventory), devicehealth.Pod.Equal) {
@@ -370,8 +370,7 @@ func (a *assignments) allocated(ctx *kernel.Context[Message], m allocated) {
 		return
 	}
 	delete(a.requests, uid)
-	a.dirty.given = true
-	a.changed(uid)
+	a.note(uid, &a.changed.given)
 	ctx.Log().Info().Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).Interface("devices", devicestate.Names(a.given[uid])).
 		Msg("allocated devices to containers")
 	if answer := a.answer(ctx, q); answer != nil {
@@ -426,8 +425,7 @@ func (a *assignments) giveBack(ctx *kernel.Context[Message], q *request) {
 		a.given[uid] = devicestate.Without(a.given[uid], func(container string, g devicestate.Grant) bool {
 			return q.fresh[decide.Key{Container: container, Resource: g.Resource}]
 		})
-		a.dirty.given = true
-		a.changed(uid)
+		a.note(uid, &a.changed.given)
 	}
 	if len(a.given[uid]) == 0 {
 		delete(a.given, uid)

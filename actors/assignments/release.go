@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -28,18 +29,18 @@ func (a *assignments) free(ctx *kernel.Context[Message], uid types.UID) (some bo
 		a.cancel(ctx, q)
 		delete(a.requests, uid)
 	}
-	delete(a.unsaved, uid)
+	delete(a.placed, uid)
 	if len(a.own[uid]) > 0 {
 		delete(a.own, uid)
-		a.dirty.cpus, some = true, true
+		a.changed.cpus, some = a.files.Changed(), true
 	}
 	if len(a.memory[uid]) > 0 {
 		delete(a.memory, uid)
-		a.dirty.memory, some = true, true
+		a.changed.memory, some = a.files.Changed(), true
 	}
 	if len(a.given[uid]) > 0 {
 		delete(a.given, uid)
-		a.dirty.given, some = true, true
+		a.changed.given, some = a.files.Changed(), true
 	}
 	return some
 }
@@ -57,7 +58,7 @@ func (a *assignments) keep(ctx *kernel.Context[Message], living map[types.UID]bo
 
 // announce says what is shared, which pods may have missed. After a write that is said anyway.
 func (a *assignments) announce() {
-	if a.saving == 0 {
+	if a.files.State() != checkpoint.Saving {
 		a.tell(nil)
 	}
 }
@@ -75,40 +76,31 @@ func (a *assignments) drop(ctx *kernel.Context[Message], living map[types.UID]bo
 	}
 }
 
-// settle begins what is due: reading, or writing, the file.
+// settle begins what is due: reading, or writing, the files.
 func (a *assignments) settle(ctx *kernel.Context[Message]) {
-	switch {
-	case a.failed || a.loading != 0 || a.saving != 0:
-	case a.own == nil:
+	switch a.files.State() {
+	case checkpoint.Unread:
 		a.load(ctx)
-	case a.dirty != changes{}:
+	case checkpoint.Dirty:
 		a.save(ctx)
+	default:
 	}
 }
 
 func (a *assignments) saved(ctx *kernel.Context[Message], m saved) {
-	if m.id != a.saving {
+	if !a.files.IsUnderWay(m.id) {
 		return
 	}
-	a.saving = 0
-	if m.err != nil {
+	if a.files.End(m.err == nil); m.err != nil {
 		ctx.Log().Error().Str("error", m.err.Error()).
 			Msg("cannot write cpu_manager_state, memory_manager_state or the device checkpoint; new pods with exclusive CPUs, " +
 				"memory or devices wait until it is written")
-		a.dirty = changes{
-			cpus: a.dirty.cpus || a.written.cpus, memory: a.dirty.memory || a.written.memory,
-			given: a.dirty.given || a.written.given,
-		}
-		a.unwritten, a.writing = append(a.writing, a.unwritten...), nil
-		for uid := range a.beingSaved { // order-free: a set
-			a.changed(uid)
-		}
-		a.beingSaved = nil
-		a.later(ctx)
+		a.files.Postpone()
+		ctx.After(checkpoint.RetryAfter, retry{})
 		return
 	}
-	a.tell(a.writing) // none, if things were only released
-	a.writing, a.beingSaved = nil, nil
+	maps.DeleteFunc(a.placed, func(_ types.UID, v checkpoint.Version) bool { return a.files.Has(v) })
+	a.tell(a.answers.Take(&a.files)) // none, if things were only released
 	a.settle(ctx)
 }
 
@@ -129,9 +121,4 @@ func (a *assignments) healths(of decide.Inventory) map[types.UID]devicehealth.Po
 		out[uid] = of.HealthOf(containers)
 	}
 	return out
-}
-
-func (a *assignments) later(ctx *kernel.Context[Message]) {
-	a.failed = true
-	ctx.After(retryAfter, retry{})
 }

@@ -27,8 +27,8 @@ func (a *assignments) hold(ctx *kernel.Context[Message], q *request, own map[str
 	if assign.Same(held, a.own[q.Pod.UID]) {
 		return
 	}
-	a.own[q.Pod.UID], a.dirty.cpus = held, true
-	a.changed(q.Pod.UID)
+	a.own[q.Pod.UID] = held
+	a.note(q.Pod.UID, &a.changed.cpus)
 	ctx.Log().Info().Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).Interface("cpus", own).
 		Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("assigned exclusive CPUs to containers")
 }
@@ -43,8 +43,7 @@ func (a *assignments) left(ctx *kernel.Context[Message], m Place) {
 	if a.own[uid] = rest; len(rest) == 0 {
 		delete(a.own, uid)
 	}
-	a.dirty.cpus = true
-	a.changed(uid)
+	a.note(uid, &a.changed.cpus)
 	a.version++
 	ctx.Log().Info().Str("pod", m.Pod.Namespace+"/"+m.Pod.Name).Interface("cpus", rest).
 		Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("released exclusive CPUs of containers")
