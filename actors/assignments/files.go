@@ -50,7 +50,7 @@ func (a *assignments) load(ctx *kernel.Context[Message]) {
 // could not be written either. One that is damaged stays until it is written: the agent tells by it which loss the
 // extended resources of the Node were reset for.
 var deviceFile = checkpoint.File[[]byte]{
-	Name: devicestate.Name, Without: "nobody knows which devices containers have",
+	Name: devicestate.Name, Without: "the devices that running containers have are not known",
 	Codec: &checkpoint.Codec[[]byte]{Parse: func(data []byte) ([]byte, error) { return data, nil }},
 }
 
