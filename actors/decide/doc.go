@@ -50,6 +50,7 @@
 //	expansion    variable references in commands and arguments
 //	hostsfile    host name and /etc/hosts
 //	imagepull    pull or not, and the time of the next attempt
+//	imagestate   what is next for an image and those who wait for it
 //	pullahead    which images are pulled before a pod wants them, and when
 //	pullrecord   who may use an image that is on the node, by how it was pulled
 //	terminationmessage  the termination message of a container

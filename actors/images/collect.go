@@ -28,8 +28,8 @@ type Collect struct {
 	// Mounted asks which images pods have as volumes; no list shows that. all is false while a pod may run that is
 	// not known yet. Nil: no pod has any.
 	Mounted func(reply func(names []string, all bool))
-	// Ahead are the names of images that are pulled before a pod wants them: those that no pod has used go first. Listed and
-	// Removed, if set, are told which images there were at a time, and what was removed.
+	// Ahead are the names of images that are pulled before a pod wants them: those that no pod has used go first. Listed
+	// and Removed, if set, are told which images there were at a time, and what was removed.
 	Ahead   []string
 	Listed  func(list []observed.Image, at time.Time)
 	Removed func(id string)
@@ -173,7 +173,7 @@ func (a *images) wanted() []string {
 		names = slices.AppendSeq(names, maps.Values(of))
 	}
 	for name, i := range a.of { // order-free: sorted below
-		if i.pulling != 0 {
+		if i.Stage.Under() {
 			names = append(names, name)
 		}
 	}
@@ -360,7 +360,7 @@ func (a *images) removed(ctx *kernel.Context[Message], m removed) {
 		c.err, c.kept = m.err, true
 	}
 	// What was known of images may no longer be true, and what is being looked for is from before.
-	a.advanceEach(ctx, func(i *image) { i.checking, i.checkedAt = 0, time.Time{} })
+	a.advanceEach(ctx, func(i *image) { i.Unsure() })
 	if c.stage == removing { // else it is a predecessor's, and this round has not come so far
 		a.removeMore(ctx)
 	}

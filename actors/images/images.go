@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -99,7 +100,7 @@ type images struct {
 	turns map[types.UID][]string
 	pulls map[types.UID]int64
 	// lowest is the request of prepull; nil for none.
-	lowest *waiter
+	lowest *imagestate.Waiter
 	// wished is when a pod wanted an image last, or when the actor began.
 	wished  time.Time
 	lookups int // how many lookups of credentials were begun
@@ -114,7 +115,9 @@ func (a *images) Start(ctx *kernel.Context[Message]) {
 		}
 		if name, ok := e.Tag.(string); ok && (e.Kind == pullKind || e.Kind == pullAheadKind) {
 			i := a.get(name)
-			i.pulling, i.asked, i.begun, i.inherited = e.ID, e.ID, e.Since, true
+			if i.call = e.ID; i.Stage == imagestate.Idle {
+				i.Inherit(e.Since)
+			}
 		}
 	}
 	if a.deps.Collect != nil {
@@ -204,51 +207,41 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 }
 
 func (a *images) runtimeBack(ctx *kernel.Context[Message]) {
-	a.advanceEach(ctx, func(i *image) { i.looks = imagepull.Failures{} })
+	a.advanceEach(ctx, func(i *image) { i.LookAnew() })
 }
 
 func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
-	mine := func(w *waiter) bool { return w.pod.UID == m.Pod.UID && w.ask.Container == m.Ask.Container }
-	was := a.held[m.Pod.UID][m.Ask.Container]
+	uid := m.Pod.UID
+	mine := func(w *imagestate.Waiter) bool { return w.Pod.UID == uid && w.Ask.Container == m.Ask.Container }
+	was := a.held[uid][m.Ask.Container]
 	if was != m.Ask.Image { // its image was changed
 		a.release(ctx, was, mine)
 	}
+	w := &imagestate.Waiter{Pod: m.Pod, Ask: m.Ask, Secrets: m.Secrets, Asker: &asker{reply: m.ReplyTo}}
 	if _, err := imagepull.Parse(m.Ask.Image); err != nil {
-		w := &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo}
 		text := imagepull.InvalidNameMessage(m.Ask.Image, err)
 		a.event(ctx, w, true, "InspectFailed", text)
 		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.InvalidImageName, Message: text})
 		return
 	}
-	a.hold(m.Pod.UID, m.Ask.Container, m.Ask.Image)
+	a.hold(uid, m.Ask.Container, m.Ask.Image)
 	a.wished = ctx.Now()
-	i := a.get(m.Ask.Image)
-	n := -1
+	i, n := a.get(m.Ask.Image), -1
 	if was == m.Ask.Image { // else it does not wait, and thousands may
-		n = slices.IndexFunc(i.waiting, mine)
+		n = slices.IndexFunc(i.Waiting, mine)
 	}
-	if n >= 0 && i.waiting[n].reply == m.ReplyTo && i.waiting[n].ask.Attempt == m.Ask.Attempt &&
-		i.waiting[n].ask.Ahead == m.Ask.Ahead {
-		w := i.waiting[n]
-		if w.again = true; !w.secrets.Same(m.Secrets) { // only what it pulls with may be new
-			i.parts(w)
-			w.secrets, w.refusedBy = m.Secrets, nil
-		}
-		a.advanceThose(ctx, i, i.waiting[n:n+1:n+1])
+	if n >= 0 && of(i.Waiting[n]).reply == m.ReplyTo && i.Waiting[n].Same(w) {
+		of(i.Waiting[n]).again = true
+		i.Refresh(i.Waiting[n], m.Secrets) // only what it pulls with may be new
+		a.advanceThose(ctx, i, i.Waiting[n:n+1:n+1])
 		return
 	}
-	w := &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo, secrets: m.Secrets}
 	if n >= 0 {
-		switch before := i.waiting[n]; {
-		case before.ask.Ahead == m.Ask.Ahead:
-			w.since = before.since
-		case before.ask.Ahead:
-			i.itsTurn(w)
-		}
+		i.Replace(i.Waiting[n], w)
 		a.leave(ctx, i, mine)
 	}
-	i.waiting = append(i.waiting, w)
-	a.advanceThose(ctx, i, []*waiter{w})
+	i.Waiting = append(i.Waiting, w)
+	a.advanceThose(ctx, i, []*imagestate.Waiter{w})
 }
 
 func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
@@ -256,133 +249,9 @@ func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
 	delete(a.held, uid)
 	a.forgetTurns(uid)
 	for _, i := range a.of { // order-free: of each
-		delete(i.failures, uid)
+		i.Forget(uid)
 	}
 	for _, name := range names {
-		a.release(ctx, name, func(w *waiter) bool { return w.pod.UID == uid })
+		a.release(ctx, name, func(w *imagestate.Waiter) bool { return w.Pod.UID == uid })
 	}
-}
-
-// release drops waiters of an image.
-func (a *images) release(ctx *kernel.Context[Message], name string, which func(*waiter) bool) {
-	if i := a.of[name]; i != nil && slices.ContainsFunc(i.waiting, which) {
-		a.leave(ctx, i, which)
-		a.abandon(ctx, i)
-		a.drop(ctx, i)
-	}
-}
-
-// advance does for one image what its waiters need now: look, pull, or wait for
-// the end of a backoff. Who only needs to know whether the image is there never
-// waits for a pull, nor for the backoff of one. A pod waits for its own backoff only, and shares a pull that is under
-// way.
-func (a *images) advance(ctx *kernel.Context[Message], i *image) {
-	a.advanceThose(ctx, i, i.waiting)
-}
-
-// advanceThose is advance for some of the waiters: what they need changes nothing for the others, of which there may be
-// thousands, until it is the image's turn to be pulled.
-func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*waiter) {
-	if i.present && i.info != nil && a.collector.removing[i.info.ID] != 0 {
-		return // it is looked for again when the removal has ended
-	}
-	now := ctx.Now()
-	var looking, pulling, held []*waiter
-	var next time.Time // when to come back, zero for never
-	had, lowest := false, false
-	for _, w := range those {
-		if w.ask.Policy != v1.PullAlways && !a.fresh(i, now) {
-			looking = append(looking, w)
-			continue
-		}
-		decision := imagepull.Decide(w.ask.Policy, i.name, i.present)
-		if decision == imagepull.UsePresent {
-			v := a.verify(ctx, i, w)
-			if v == unverified {
-				continue
-			}
-			// Who may not use it is told what it would be told if it were not there.
-			decision = imagepull.Decide(w.ask.Policy, i.name, v == allowed)
-		}
-		switch decision {
-		case imagepull.UsePresent:
-			a.ready(ctx, i, w)
-			had = true
-		case imagepull.NeverPresent:
-			text := imagepull.NeverPresentMessage(i.name)
-			if w.told.Reason != imagepull.ErrImageNeverPull {
-				a.event(ctx, w, true, imagepull.ErrImageNeverPull, text)
-			}
-			a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ErrImageNeverPull, Message: text})
-			next = sooner(next, now.Add(a.deps.LookEvery))
-		case imagepull.Pull:
-			switch {
-			case !w.secretsKnown() || !a.offered(ctx, i, w): // its pod or a plugin says soon what it pulls with
-			case a.heldUp(i, w, now):
-				held = append(held, w)
-			case w == a.lowest:
-				lowest = true
-			default:
-				pulling = append(pulling, w)
-			}
-		}
-	}
-	some := len(those) < len(i.waiting)
-	if had {
-		a.leave(ctx, i, func(w *waiter) bool { return w.served })
-	}
-	if len(looking) > 0 {
-		next = a.lookSoon(ctx, i, next)
-	}
-	if len(pulling)+len(held) > 0 {
-		a.giveWay(ctx, i)
-	}
-	if lowest && a.lowest != nil {
-		pulling = append(pulling, a.lowest)
-	}
-	if len(held) > 0 {
-		next = sooner(next, a.backOff(ctx, i, held))
-	}
-	switch {
-	case len(pulling) == 0:
-	case i.pulling != 0:
-		for _, w := range pulling {
-			a.tellPulling(ctx, i, w)
-		}
-	case now.Before(i.turnAt):
-		next = sooner(next, i.turnAt)
-	case !a.mayTurn(i, pulling):
-	case some: // a pull is for all
-		a.advance(ctx, i)
-		return
-	case a.turn(ctx, i, pulling):
-		a.pull(ctx, i, pulling)
-		a.passTurn(ctx, i, nil)
-	default:
-		next = sooner(next, i.turnAt)
-	}
-	if !next.IsZero() && (!some || i.timer == nil || next.Before(i.wakeAt)) { // others may need it sooner
-		a.wake(ctx, i, next)
-	}
-}
-
-// fresh reports whether the last look is still good.
-func (a *images) fresh(i *image, now time.Time) bool {
-	return !i.checkedAt.IsZero() && now.Sub(i.checkedAt) < a.deps.FreshFor
-}
-
-// sooner is the earlier of two times, of which the first may be zero for none.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// wake sets the one timer of an image.
-func (a *images) wake(ctx *kernel.Context[Message], i *image, at time.Time) {
-	if i.timer != nil {
-		i.timer()
-	}
-	i.timer, i.wakeAt = ctx.After(at.Sub(ctx.Now()), retry{i.name}), at
 }

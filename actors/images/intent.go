@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
@@ -39,7 +40,7 @@ func (a *images) leftIntent(ctx *kernel.Context[Message], name string) {
 
 // intend writes that an image is being pulled, before it is, and finds out what the runtime has of it.
 func (a *images) intend(ctx *kernel.Context[Message], i *image) {
-	name := i.name
+	name := i.Name
 	in := a.records.intents[name]
 	if in == nil {
 		in = &intent{}
@@ -51,22 +52,14 @@ func (a *images) intend(ctx *kernel.Context[Message], i *image) {
 		in.Forgotten(ctx.Now())
 	}
 	switch ask := in.Begin(); {
-	case ask && a.fresh(i, ctx.Now()):
-		in.Had(i.id())
+	case ask && i.Fresh(a.env(ctx)):
+		in.Had(i.ID())
 	case ask:
 		in.look = a.lookFor(ctx, name)
 	}
-	i.pulling = portcall.Do0(ctx, recordEffect("SavePullIntent", name), func(c context.Context, done func(error)) {
+	i.call = portcall.Do0(ctx, recordEffect("SavePullIntent", name), func(c context.Context, done func(error)) {
 		a.deps.Records.Files.SaveIntent(c, pullrecord.FileName(name), pullrecord.EncodeIntent(name), done)
 	}, func(id kernel.EffectID, err error) Message { return intended{id, name, err} })
-}
-
-// id is that of the image that is there, empty for none.
-func (i *image) id() string {
-	if !i.present || i.info == nil {
-		return ""
-	}
-	return i.info.ID
 }
 
 // lookFor asks the runtime what it has under a name.
@@ -84,11 +77,13 @@ func (a *images) lookFor(ctx *kernel.Context[Message], name string) kernel.Effec
 
 func (a *images) intended(ctx *kernel.Context[Message], m intended) {
 	i := a.of[m.image]
-	if i == nil || i.pulling != m.id {
+	if i == nil || !i.Stage.Under() || i.call != m.id {
 		return
 	}
 	if in := a.records.intents[m.image]; m.err == nil && in.look != 0 {
-		i.pulling = in.look // the runtime says first what it has
+		if i.call = in.look; i.Stage == imagestate.Noting {
+			i.Become(imagestate.Asking) // the runtime says first what it has
+		}
 		return
 	}
 	a.noted(ctx, i, m.err)
@@ -97,37 +92,33 @@ func (a *images) intended(ctx *kernel.Context[Message], m intended) {
 // noted begins a pull whose intent was written, or could not be. If the runtime did not say what it has before, the
 // image is not pulled: if it failed, nobody would know whether what is there had come by it.
 func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
-	i.pulling = 0
-	why := fmt.Sprintf("failed to record image pull intent for container image %q", i.name)
-	unsaid := a.records.intents[i.name].unsaid
+	why := fmt.Sprintf("failed to record image pull intent for container image %q", i.Name)
+	unsaid := a.records.intents[i.Name].unsaid
 	if err == nil && unsaid != nil {
 		err, why = unsaid, "not begun: the container runtime does not say whether it has the image"
 	}
-	if lowest := a.lowest; lowest != nil && lowest.ask.Image == i.name && (err != nil || i.abandoned) {
-		end := pullahead.End{Outcome: lowest.gaveWay}
-		if !i.abandoned {
+	givenUp := i.GivenUp()
+	if a.lowest != nil && a.lowest.Ask.Image == i.Name && (err != nil || givenUp) {
+		end := pullahead.End{Outcome: of(a.lowest).gaveWay}
+		if !givenUp {
 			end = failedEnd(err, why+": "+detail(err))
 		}
 		a.endLowest(ctx, i, end)
 	}
-	abandoned := i.abandoned
-	i.abandoned = false
 	switch {
-	case err == nil && abandoned:
-		i.next = nil
-		a.notPulled(ctx, i.name, nil)
+	case err != nil:
+		i.Exhaust(detail(err))
+		a.notPulled(ctx, i.Name, nil)
+		why += ": " + detail(err)
+		told := func(*imagestate.Waiter) string { return why }
+		a.failed(ctx, i, i.Concerned(a.env(ctx)), unanswered(unsaid), told)
+	case givenUp || len(i.Waiting) == 0:
+		i.End()
+		a.notPulled(ctx, i.Name, nil)
 		a.advance(ctx, i)
 		a.drop(ctx, i)
-	case err != nil:
-		i.exhaust(err)
-		a.notPulled(ctx, i.name, nil)
-		a.failed(ctx, i, a.concerned(ctx, i), unanswered(unsaid), func(*waiter) string { return why + ": " + detail(err) })
-	case len(i.waiting) == 0:
-		i.next = nil
-		a.notPulled(ctx, i.name, nil)
-		a.drop(ctx, i)
 	default:
-		a.pullNext(ctx, i, i.waiting[0].forPod())
+		a.try(ctx, i, podOf(i.Waiting[0]))
 	}
 }
 
@@ -189,7 +180,7 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 		if in.unsaid = m.err; m.err == nil {
 			in.Had(id)
 		}
-		if i != nil && i.pulling == m.id {
+		if i != nil && i.Stage.Under() && i.call == m.id {
 			a.noted(ctx, i, nil)
 		}
 		return
@@ -198,7 +189,7 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 		ctx.After(recordRetry, settleAgain{m.image})
 		return
 	case m.err == nil && i != nil:
-		i.checkedAt, i.present, i.info = ctx.Now(), m.ok, m.info
+		i.Learn(m.info, m.ok, ctx.Now())
 	}
 	a.resolve(ctx, m.image, id)
 	a.advanceAll(ctx)
@@ -251,7 +242,7 @@ func named(of *observed.Image, name string) bool {
 func (r *records) unsettled(i *image) bool {
 	for name, in := range r.intents { // order-free: is there any
 		asked := in.Stage == pullrecord.Settling || in.Stage == pullrecord.Unclear
-		if asked && (name == i.name || named(i.info, name)) {
+		if asked && (name == i.Name || named(i.Info, name)) {
 			return true
 		}
 	}
@@ -262,7 +253,7 @@ func (r *records) unsettled(i *image) bool {
 // its names.
 func (r *records) mayBePulled(i *image) bool {
 	for name, in := range r.intents { // order-free: is there any
-		if (name == i.name || named(i.info, name)) && in.Brought(i.info.ID) {
+		if (name == i.Name || named(i.Info, name)) && in.Brought(i.Info.ID) {
 			return true
 		}
 	}
@@ -270,11 +261,11 @@ func (r *records) mayBePulled(i *image) bool {
 		return false
 	}
 	lost := func(name string) bool { return r.lost[pullrecord.FileName(name)] }
-	return lost(i.name) || slices.ContainsFunc(i.info.RepoTags, lost) || slices.ContainsFunc(i.info.RepoDigests, lost)
+	return lost(i.Name) || slices.ContainsFunc(i.Info.RepoTags, lost) || slices.ContainsFunc(i.Info.RepoDigests, lost)
 }
 
 // idle reports whether no pull of an image runs.
 func (a *images) idle(name string) bool {
 	i := a.of[name]
-	return i == nil || i.pulling == 0
+	return i == nil || !i.Stage.Under()
 }

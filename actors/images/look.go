@@ -3,35 +3,20 @@ package images
 import (
 	"context"
 	"fmt"
-	"slices"
-	"time"
-
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
-// lookSoon looks for an image, unless it is being looked for, or its last look has just failed. It gives when to come
-// back.
-func (a *images) lookSoon(ctx *kernel.Context[Message], i *image, next time.Time) time.Time {
-	if i.checking != 0 {
-		return next
-	}
-	if at := i.looks.RetryAt(imagepull.LookBackoff()); ctx.Now().Before(at) {
-		return sooner(next, at)
-	}
-	a.look(ctx, i)
-	return next
-}
-
 // look asks the runtime whether it has an image.
 func (a *images) look(ctx *kernel.Context[Message], i *image) {
-	name := i.name
+	name := i.Name
+	i.Look = imagestate.Looking
 	e := kernel.Effect[Message]{Kind: "ImageStatus", Object: name, Lane: "status/" + name, Deadline: a.deps.CheckDeadline}
-	i.checking = portcall.Do(ctx, e, func(c context.Context, done func(checked, error)) {
+	i.looking = portcall.Do(ctx, e, func(c context.Context, done func(checked, error)) {
 		a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) {
 			done(checked{info: &info, ok: ok}, err)
 		})
@@ -43,27 +28,17 @@ func (a *images) look(ctx *kernel.Context[Message], i *image) {
 
 func (a *images) checked(ctx *kernel.Context[Message], m checked) {
 	i := a.of[m.image]
-	if i == nil || i.checking != m.id {
+	if i == nil || i.Look != imagestate.Looking || i.looking != m.id {
 		return // late: it was asked for again, or nobody wants to know
 	}
-	i.checking = 0
+	i.Look = imagestate.NotLooking
 	if m.err != nil {
-		a.unknown(ctx, i, fmt.Sprintf("Failed to inspect image %q: %s", i.name, detail(m.err)))
+		a.unknown(ctx, i, fmt.Sprintf("Failed to inspect image %q: %s", i.Name, detail(m.err)))
 		return
 	}
-	i.looks = imagepull.Failures{}
-	i.checkedAt, i.present, i.info = ctx.Now(), m.ok, m.info
-	if !m.ok && slices.ContainsFunc(i.waiting, func(w *waiter) bool { return w.pulled }) {
-		// Again at once would be again and again.
-		var concerned []*waiter
-		for _, w := range i.waiting {
-			if w.pulled {
-				concerned = append(concerned, w)
-			}
-			w.pulled = false
-		}
+	if lost := i.See(m.info, m.ok, ctx.Now()); len(lost) > 0 {
 		const text = "the image was pulled, but the runtime does not have it"
-		a.failed(ctx, i, concerned, false, func(*waiter) string { return text })
+		a.failed(ctx, i, lost, false, func(*imagestate.Waiter) string { return text })
 		return
 	}
 	a.advance(ctx, i)
@@ -73,13 +48,9 @@ func (a *images) checked(ctx *kernel.Context[Message], m checked) {
 // unknown is what becomes of those who wait for a look that failed: it says
 // nothing of the image, and is not held against it for long.
 func (a *images) unknown(ctx *kernel.Context[Message], i *image, message string) {
-	now := ctx.Now()
-	i.looks = i.looks.Failed(imagepull.ImageInspectError, message, now)
-	for _, w := range i.waiting {
-		if w.ask.Policy != v1.PullAlways && !a.fresh(i, now) {
-			a.event(ctx, w, true, "InspectFailed", message)
-			a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ImageInspectError, Message: message})
-		}
+	for _, w := range i.NotSeen(message, a.env(ctx)) {
+		a.event(ctx, w, true, "InspectFailed", message)
+		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ImageInspectError, Message: message})
 	}
 	a.passTurn(ctx, i, nil)
 	a.advance(ctx, i)

@@ -1,6 +1,6 @@
 // Package images is the actor that pulls images: at most one pull per image at a time, however many pods wait for it, a
 // bounded number of parallel pulls, and a backoff per pod and image. What is next for an image is decided in
-// decide/imagepull.
+// decide/imagestate.
 //
 //	pod ──Ensure, Forget──► images ──ImageStatus, PullImage──► runtime
 //	pod ◄──ImageAnswer── images        pods ──Forget, Retain──► images      pleg ──RuntimeBack──► images
@@ -41,8 +41,8 @@ import (
 //sumtype:decl
 type Message interface{ isImagesMessage() }
 
-// Ensure is a pod's wish for one image. From its actor. Twice: the newer replaces the older of the same container. Lost:
-// the pod asks again when told that this actor restarted.
+// Ensure is a pod's wish for one image. From its actor. Twice: the newer replaces the older of the same container.
+// Lost: the pod asks again when told that this actor restarted.
 type Ensure struct{ pod.EnsureImage }
 
 // Forget says that a pod wants no images any more: it is being taken down, or it is gone. From its actor, and from
@@ -101,8 +101,8 @@ type reload struct{}
 // settleAgain is for an intent of which the runtime did not say what has come of it.
 type settleAgain struct{ image string }
 
-// The next ones are results of effects. A result of an effect that was given up or replaced is late: it changes nothing,
-// but for pulled, which may have brought an image.
+// The next ones are results of effects. A result of an effect that was given up or replaced is late: it changes
+// nothing, but for pulled, which may have brought an image.
 
 // checked is the result of a look (ImageStatus).
 type checked struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -152,22 +153,6 @@ func (a *images) setAside(ctx *kernel.Context[Message], f port.PullFile, why err
 		Msg("record of an image pull is damaged and is set aside; continuing without it: " + what)
 }
 
-func (a *images) advanceAll(ctx *kernel.Context[Message]) {
-	a.advanceEach(ctx, func(*image) {})
-}
-
-// advanceEach does for each image what its waiters need now, after a change. That may end a pull ahead of another
-// image, which is forgotten then.
-func (a *images) advanceEach(ctx *kernel.Context[Message], change func(*image)) {
-	for _, name := range slices.Sorted(maps.Keys(a.of)) {
-		if i := a.of[name]; i != nil {
-			change(i)
-			a.advance(ctx, i)
-			a.drop(ctx, i)
-		}
-	}
-}
-
 // record notes that an image was pulled with one of these offers. ends: its pull has ended, and the intent with it. The
 // intent of a pull that runs stays: an agent that is killed now must know of it.
 func (a *images) record(ctx *kernel.Context[Message], id, name string, offers []imagepull.Offer, ends bool) {
@@ -298,69 +283,73 @@ func (r *records) see(image *observed.Image) {
 	}
 }
 
-// verdict is whether a container may use an image that is there.
-type verdict uint8
+// verify finds out which containers may use an image that is there. It is asked again while they wait: another pod may
+// pull the image with the same secret.
+func (a *images) verify(ctx *kernel.Context[Message], i *image, those []*imagestate.Waiter) []imagestate.Verdict {
+	verdicts := make([]imagestate.Verdict, len(those))
+	if i.Sight != imagestate.Present || !i.Fresh(a.env(ctx)) {
+		return verdicts
+	}
+	for n, w := range those {
+		if imagepull.Decide(w.Ask.Policy, i.Name, true) == imagepull.UsePresent {
+			verdicts[n] = a.verifyOne(ctx, i, w)
+		}
+	}
+	return verdicts
+}
 
-const (
-	unverified verdict = iota // it is not known yet
-	allowed
-	refused
-)
-
-// verify finds out whether a container may use an image that is there. It is asked again while it waits: another pod
-// may pull the image with the same secret.
-func (a *images) verify(ctx *kernel.Context[Message], i *image, w *waiter) verdict {
+func (a *images) verifyOne(ctx *kernel.Context[Message], i *image, w *imagestate.Waiter) imagestate.Verdict {
 	switch {
-	case a.deps.Records == nil || w.pulled:
-		return allowed
+	case a.deps.Records == nil || w.State == imagestate.Brought:
+		return imagestate.Allowed
 	case a.records.unreadable:
-		return a.judge(w, refused, checkError)
+		return a.judge(w, imagestate.Refused, checkError)
 	case !a.records.loaded || a.records.unsettled(i):
-		return unverified
+		return imagestate.Unverified
 	}
-	id := i.info.ID
-	a.records.see(i.info)
-	record := a.records.of(i.info)
-	preloaded := named(i.info, i.name) && pullrecord.Preloaded(record, i.name)
+	id := i.Info.ID
+	a.records.see(i.Info)
+	record := a.records.of(i.Info)
+	preloaded := named(i.Info, i.Name) && pullrecord.Preloaded(record, i.Name)
 	known := record != nil && !preloaded || a.records.mayBePulled(i) || a.records.damaged[pullrecord.FileName(id)]
-	if !a.deps.Records.Policy.Verifies(i.name, known) {
-		return a.judge(w, allowed, policyAllowed)
+	if !a.deps.Records.Policy.Verifies(i.Name, known) {
+		return a.judge(w, imagestate.Allowed, policyAllowed)
 	}
-	of, _ := pullrecord.For(record, i.name)
-	if !of.NodePodsAccessible && len(of.KubernetesSecrets)+len(of.KubernetesServiceAccounts) > 0 {
-		if !w.secretsKnown() {
-			return unverified
+	with, _ := pullrecord.For(record, i.Name)
+	if !with.NodePodsAccessible && len(with.KubernetesSecrets)+len(with.KubernetesServiceAccounts) > 0 {
+		if !w.SecretsKnown() {
+			return imagestate.Unverified
 		}
-		if !a.allows(w, record, i.name) && len(of.KubernetesServiceAccounts) > 0 && !a.offered(ctx, i, w) {
-			return unverified // a plugin says as whom
+		if !a.allows(w, record, i.Name) && len(with.KubernetesServiceAccounts) > 0 && !a.offered(ctx, i, w) {
+			return imagestate.Unverified // a plugin says as whom
 		}
 	}
-	if !a.allows(w, record, i.name) {
-		return a.judge(w, refused, mustAuthenticate)
+	if !a.allows(w, record, i.Name) {
+		return a.judge(w, imagestate.Refused, mustAuthenticate)
 	}
-	if _, learned := pullrecord.Allows(record, i.name, slices.Collect(w.offers())); learned != nil {
-		a.record(ctx, record.ImageRef, i.name, []imagepull.Offer{*learned}, false)
+	if _, learned := pullrecord.Allows(record, i.Name, slices.Collect(w.Offers())); learned != nil {
+		a.record(ctx, record.ImageRef, i.Name, []imagepull.Offer{*learned}, false)
 	}
-	return a.judge(w, allowed, recordFound)
+	return a.judge(w, imagestate.Allowed, recordFound)
 }
 
 // allows reports whether a record lets a container have an image. What a record says of the same offers it says again.
-func (a *images) allows(w *waiter, record *pullrecord.Record, image string) bool {
-	if record != nil && w.refusedBy == record {
+func (a *images) allows(w *imagestate.Waiter, record *pullrecord.Record, image string) bool {
+	if record != nil && w.RefusedBy == record {
 		return false
 	}
-	ok, _ := pullrecord.Allows(record, image, slices.Collect(w.offers()))
-	if w.refusedBy = nil; !ok {
-		w.refusedBy = record
+	ok, _ := pullrecord.Allows(record, image, slices.Collect(w.Offers()))
+	if w.RefusedBy = nil; !ok {
+		w.RefusedBy = record
 	}
 	return ok
 }
 
 // judge counts a verdict when it is a new one.
-func (a *images) judge(w *waiter, v verdict, result string) verdict {
-	if c := a.deps.Counts; c != nil && w.verdict != v {
+func (a *images) judge(w *imagestate.Waiter, v imagestate.Verdict, result string) imagestate.Verdict {
+	if c := a.deps.Counts; c != nil && w.Verdict != v {
 		c.Verified(result)
 	}
-	w.verdict = v
+	w.Verdict = v
 	return v
 }

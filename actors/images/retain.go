@@ -16,8 +16,8 @@ func (a *images) retain(ctx *kernel.Context[Message], m Retain) {
 		gone[uid] = !m.Pods[uid]
 	}
 	for _, i := range a.of { // order-free: a set
-		for _, w := range i.waiting {
-			gone[w.pod.UID] = w.prepull == nil && !m.Pods[w.pod.UID]
+		for _, w := range i.Waiting {
+			gone[w.Pod.UID] = !w.Lowest && !m.Pods[w.Pod.UID]
 		}
 	}
 	forgotten := false

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -15,35 +16,31 @@ import (
 // its pulls and not for all. Its images wait in turns: the first has the turn, the others come one after the other.
 
 // mayTurn says whether an image may have a turn now, as the first one of a pod that waits for it.
-func (a *images) mayTurn(i *image, waiters []*waiter) (may bool) {
+func (a *images) mayTurn(i *image, waiters []*imagestate.Waiter) (may bool) {
 	for _, w := range waiters {
-		of := w.pod.UID
+		of := w.Pod.UID
 		if !slices.Contains(i.turnOf, of) {
 			i.turnOf = append(i.turnOf, of)
-			a.turns[of] = append(a.turns[of], i.name)
+			a.turns[of] = append(a.turns[of], i.Name)
 		}
-		may = may || a.turns[of][0] == i.name
+		may = may || a.turns[of][0] == i.Name
 	}
-	return may || !i.turnAt.IsZero()
+	return may || i.Stage == imagestate.Queued
 }
 
 // turn says whether it is the turn of an image to be pulled. If not, it gets one.
-func (a *images) turn(ctx *kernel.Context[Message], i *image, waiters []*waiter) bool {
+func (a *images) turn(ctx *kernel.Context[Message], i *image, waiters []*imagestate.Waiter) bool {
 	now := ctx.Now()
-	if i.turnAt.IsZero() {
-		i.turnAt = a.bucket.Turn(now)
-		if wait := i.turnAt.Sub(now); wait >= toldDelay {
+	if i.Stage != imagestate.Queued {
+		i.Queue(a.bucket.Turn(now))
+		if wait := i.TurnAt.Sub(now); wait >= toldDelay {
 			for _, w := range waiters {
 				a.event(ctx, w, false, "PullDelayed", fmt.Sprintf("Image %q is pulled in %v: pull QPS exceeded "+
-					"(registryPullQPS, registryBurst)", i.name, wait.Round(time.Millisecond)))
+					"(registryPullQPS, registryBurst)", i.Name, wait.Round(time.Millisecond)))
 			}
 		}
 	}
-	if now.Before(i.turnAt) {
-		return false
-	}
-	i.turnAt = time.Time{}
-	return true
+	return !now.Before(i.TurnAt)
 }
 
 // toldDelay is how long a pull waits for its turn without people being told.
@@ -61,7 +58,7 @@ func (a *images) passTurn(ctx *kernel.Context[Message], i *image, still func(typ
 		return left
 	})
 	for _, of := range pods {
-		if q := a.turns[of]; len(q) > 0 && q[0] == i.name {
+		if q := a.turns[of]; len(q) > 0 && q[0] == i.Name {
 			a.nextTurn(ctx, of)
 		}
 	}
@@ -74,8 +71,8 @@ func (a *images) leaveTurn(ctx *kernel.Context[Message], i *image) {
 		return
 	}
 	waits := map[types.UID]bool{}
-	for _, w := range i.waiting {
-		waits[w.pod.UID] = true
+	for _, w := range i.Waiting {
+		waits[w.Pod.UID] = true
 	}
 	a.passTurn(ctx, i, func(of types.UID) bool { return waits[of] })
 }
@@ -88,10 +85,10 @@ func (a *images) nextTurn(ctx *kernel.Context[Message], of types.UID) {
 			continue
 		}
 		a.turns[of] = q
-		if next.turnAt.IsZero() {
+		if next.Stage != imagestate.Queued {
 			a.advance(ctx, next)
 		}
-		if !slices.Contains(next.turnOf, of) || !next.turnAt.IsZero() || next.checking != 0 {
+		if !slices.Contains(next.turnOf, of) || next.Stage == imagestate.Queued || next.Look == imagestate.Looking {
 			return // it has had the turn, has it, or is looked for first
 		}
 		next.leaveTurns(of)

@@ -7,8 +7,8 @@
 // It asks images for an image as a pod does, with a request of the lowest priority: a pod that needs a pull ends it. An
 // image that a pod wants as well is pulled for the pod then.
 //
-// After a restart of the actor, each image is looked for again; what the checkpoint has keeps it from pulling again what
-// was removed, or did not fit. The stages of a pull are at pullahead.Stage.
+// After a restart of the actor, each image is looked for again; what the checkpoint has keeps it from pulling again
+// what was removed, or did not fit. The stages of a pull are at pullahead.Stage.
 package prepull
 
 import (

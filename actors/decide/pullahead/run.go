@@ -37,8 +37,8 @@ func (s Stage) String() string {
 	return [...]string{"Loading", "Resting", "Asking", "Looking", "Measuring", "Pulling"}[s]
 }
 
-// Run has the images of a list pulled, one at a time. Each event gives the next step, which the caller performs. Answers
-// that come in another stage are too late, and change nothing.
+// Run has the images of a list pulled, one at a time. Each event gives the next step, which the caller performs.
+// Answers that come in another stage are too late, and change nothing.
 type Run struct {
 	List
 	stage Stage
@@ -202,7 +202,8 @@ func (r *Run) told(load Load, ok bool, now time.Time) Step {
 	return step
 }
 
-// failed tells people of a failure, once for each reason. While the runtime is down, no image is to blame, and all wait.
+// failed tells people of a failure, once for each reason. While the runtime is down, no image is to blame, and all
+// wait.
 func (r *Run) failed(why string, down bool, now time.Time) Step {
 	if down {
 		r.since = now
@@ -247,7 +248,8 @@ func (r *Run) ended(end End, now time.Time) Step {
 		r.Pulled(r.name, end.ID, now)
 		r.dirty = true
 		r.news = append(r.news, News{
-			Text: "pre-pulled image", Fields: []any{"image", r.name, "took", end.Took.Round(time.Millisecond).String()},
+			Text:   "pre-pulled image",
+			Fields: []any{"image", r.name, "took", end.Took.Round(time.Millisecond).String()},
 		})
 	case Failed:
 		return r.failed(end.Why, end.Down, now)
