@@ -67,6 +67,7 @@
 //	netdisk      how disks of iSCSI and Fibre Channel are attached, and when they may go
 //	volumefiles  files of configMap, secret, downwardAPI and projected volumes
 //	volumeplan   how to mount each volume of a pod
+//	volumestate  how far each volume of a pod is, and what is next
 //
 // The node:
 //

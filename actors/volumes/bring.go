@@ -2,13 +2,14 @@ package volumes
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/decide/volumestate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -18,48 +19,63 @@ import (
 // advance begins what can begin now, and tells the pod how far it is.
 func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 	p := a.pods[uid]
-	switch {
-	case p.down:
-		if a.releaseCSI(p, uid) && len(p.coming) == 0 {
-			a.begin(ctx, uid, unmount, nil)
-		}
-	case !p.prepared:
-		a.begin(ctx, uid, prepare, nil)
-	default:
-		a.useCSI(p)
-		for i := range p.plan {
-			a.bring(ctx, p, uid, &p.plan[i])
+	op, at := p.Next(ctx.Now())
+	p.wake(ctx, uid, at)
+	switch op {
+	case volumestate.PreparePod:
+		a.begin(ctx, uid, p, prepare, nil)
+	case volumestate.UnmountPod:
+		a.begin(ctx, uid, p, unmount, nil)
+	case volumestate.Nothing, volumestate.MountVolume, volumestate.Refuse:
+	}
+	if p.Brings() {
+		env := a.env(p)
+		a.useCSI(p, env)
+		for i := range p.Volumes {
+			a.bring(ctx, uid, p, &p.Volumes[i], env)
 		}
 	}
 	a.tell(p)
 }
 
-// bring begins to bring up one volume of a pod that is prepared, if it can begin now.
-func (a *volumes) bring(ctx *kernel.Context[Message], p *volumed, uid types.UID, m *volumeplan.Mount) {
-	if p.running.Has(call{mount, m.Name}) {
-		return
+// bring begins to bring up one volume, if it can begin now.
+func (a *volumes) bring(
+	ctx *kernel.Context[Message], uid types.UID, p *user, v *volumestate.Volume, env *volumestate.Env,
+) {
+	op, why, at := p.NextOf(v, ctx.Now(), env)
+	switch op {
+	case volumestate.MountVolume:
+		a.begin(ctx, uid, p, mount, v)
+	case volumestate.Refuse:
+		at = a.fail(ctx, p, v, why)
+	case volumestate.Nothing, volumestate.PreparePod, volumestate.UnmountPod:
 	}
-	there := p.paths.Has(m.Name)
-	// A disk that is there needs no secrets any more, and the volume of a claim no claim.
-	if a.ofCSI(p, m) || there && (m.Server != "" || m.Claimed && m.Err != nil) {
-		return
-	}
-	if !there || p.versions.At(m.Name) != m.Version || m.Err != nil {
-		a.begin(ctx, uid, mount, m)
-	}
+	p.wake(ctx, uid, at)
 }
 
 // advanceOne is advance after the mount of one volume has ended: of a pod that is not taken down, that changes nothing
-// for its other volumes, of which there may be thousands.
-func (a *volumes) advanceOne(ctx *kernel.Context[Message], uid types.UID, volume string) {
+// for its other volumes, of which there may be thousands. Only those of csi are asked for all together.
+func (a *volumes) advanceOne(ctx *kernel.Context[Message], uid types.UID, v *volumestate.Volume) {
 	p := a.pods[uid]
-	m := p.named(volume)
-	if p.down || !p.prepared || m == nil {
+	env := a.env(p)
+	if p.Down() || v == nil || env.CSI && v.CSI != nil {
 		a.advance(ctx, uid)
 		return
 	}
-	a.bring(ctx, p, uid, m)
+	a.bring(ctx, uid, p, v, env)
 	a.tell(p)
+}
+
+// env is what decisions about a pod need to know beside it.
+func (a *volumes) env(p *user) *volumestate.Env {
+	return &volumestate.Env{CSI: a.deps.CSI != nil, Node: a.node, Taken: func(name string) bool {
+		for _, o := range a.pods { // order-free: any
+			if o != p && o.Has(name) {
+				return true
+			}
+		}
+		return false
+	}}
 }
 
 // tag is what an effect is for, to a later incarnation.
@@ -68,90 +84,82 @@ type tag struct {
 	what step
 }
 
-// begin starts one effect, unless it runs already, waits for its next try, or
-// can't be.
-func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, m *volumeplan.Mount) {
-	p := a.pods[uid]
-	name := ""
-	if m != nil {
-		name = m.Name
-	}
-	server := "the file system"
-	if m != nil && m.Server != "" {
-		server = m.Server
-	}
-	key := call{what, name}
-	if p.running.Has(key) {
-		return
-	}
-	var obstacle error
-	if m != nil {
-		if obstacle = a.obstacle(p, m); unknown(obstacle) {
-			return // it is told when it is known
+// begin starts one effect, for a volume, or, without one, for the pod as a whole.
+func (a *volumes) begin(
+	ctx *kernel.Context[Message], uid types.UID, p *user, what step, v *volumestate.Volume,
+) {
+	name, server, pool := "", "the file system", ""
+	if v != nil {
+		name = v.Name
+		if v.Server != "" {
+			server = v.Server
 		}
 	}
-	if f, failed := p.failures.Get(key); failed && !f.again {
-		if wait := f.at.Add(backoff.Retry(a.deps.Backoff, f.count)).Sub(ctx.Now()); wait > 0 {
-			p.wake(ctx, uid, ctx.Now().Add(wait))
-			return
-		}
-	}
-	if obstacle != nil {
-		count := a.fail(ctx, p, key, obstacle)
-		p.wake(ctx, uid, ctx.Now().Add(backoff.Retry(a.deps.Backoff, count)))
-		return
-	}
-	w, pool := p.pod, ""
-	if p.later && what != unmount {
+	if p.Later && what != unmount {
 		pool = pod.LookPool
 	}
 	e := kernel.Effect[Message]{
-		Kind: what.String(), Object: object(w, uid, name), For: string(uid), Lane: what.String() + "/" +
+		Kind: what.String(), Object: object(p.Object, uid, name), For: string(uid), Lane: what.String() + "/" +
 			string(uid) + "/" + name,
 		Tag: tag{uid, what}, Deadline: a.deps.Deadline, Pool: pool, Rank: lastOfLooks,
 	}
-	if what == mount && m.Walks(w) {
+	if v != nil && v.Walks(p.Object) {
 		e.Deadline, e.Patience = kernel.NoDeadline, kernel.NoDeadline
 	}
-	run := a.run(ctx.Self(), ctx.Now(), w, uid, what, m)
-	p.running.Set(key, portcall.Do(ctx, e, run, func(id kernel.EffectID, d done, err error) Message {
+	var run func(context.Context, func(done, error))
+	if v != nil {
+		run = a.mounts(ctx, uid, p, v)
+	} else {
+		run = a.ofPod(p.Object, uid, what)
+	}
+	p.Begin(v, volumestate.Call(portcall.Do(ctx, e, run, func(id kernel.EffectID, d done, err error) Message {
 		d.id, d.uid, d.what, d.volume, d.err = id, uid, what, name, unanswered(err, server)
 		return d
-	}))
+	})))
 }
 
-// run makes the call of one effect. It holds nothing of the actor.
-func (a *volumes) run(
-	self kernel.Ref[Message], now time.Time, w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount,
-) func(context.Context, func(done, error)) {
-	host, growth := a.deps.Host, a.growth(now, uid, what, m)
-	var r port.MountVolume
-	var d done
-	if m != nil {
-		r = port.MountVolume{Pod: w, Volume: m.Volume, Content: m.Content, Persistent: m.Persistent,
-			CHAP: m.CHAP, ReadOnly: m.ReadOnly, Size: m.Size, Label: m.Label, Patience: a.deps.Deadline}
-		r.Walked = func(files int64) { self.Tell(walked{uid, r.Volume.Name, files}) }
-		r.Taken = func(group int64) { self.Tell(shared{uid, r.Volume.Name, group}) }
-		d.version = m.Version
-	}
+// ofPod makes the call of an effect for the pod as a whole. It holds nothing of the actor.
+func (a *volumes) ofPod(w *v1.Pod, uid types.UID, what step) func(context.Context, func(done, error)) {
+	host := a.deps.Host
 	return func(c context.Context, answer func(done, error)) {
-		finish := func(err error) { answer(d, err) }
-		switch what {
-		case prepare:
-			host.PreparePod(c, w, finish)
-		case mount:
-			host.MountVolume(c, r, func(path string, err error) {
-				if d.path = path; err != nil || growth == nil {
-					finish(err)
-					return
-				}
-				growth.Run(c, func(size int64, err error) { d.size = size; finish(err) })
-			})
-		case unmount:
+		finish := func(err error) { answer(done{}, err) }
+		if what == unmount {
 			host.UnmountPod(c, uid, finish)
-		case grow: // by look
+			return
 		}
+		host.PreparePod(c, w, finish)
 	}
+}
+
+// mounts makes the call that mounts a volume, and then grows it if the pod begins. It holds nothing of the actor.
+func (a *volumes) mounts(
+	ctx *kernel.Context[Message], uid types.UID, p *user, v *volumestate.Volume,
+) func(context.Context, func(done, error)) {
+	host, self, growth, d := a.deps.Host, ctx.Self(), a.growth(ctx.Now(), uid, p, v), done{version: v.Version}
+	r := port.MountVolume{Pod: p.Object, Volume: v.Volume, Content: v.Content, Persistent: v.Persistent,
+		CHAP: v.CHAP, ReadOnly: v.ReadOnly, Size: v.Size, Label: v.Label, Patience: a.deps.Deadline}
+	r.Walked = func(files int64) { self.Tell(walked{uid, r.Volume.Name, files}) }
+	r.Taken = func(group int64) { self.Tell(shared{uid, r.Volume.Name, group}) }
+	return func(c context.Context, answer func(done, error)) {
+		host.MountVolume(c, r, func(path string, err error) {
+			if d.path = path; err != nil || growth == nil {
+				answer(d, err)
+				return
+			}
+			growth.Run(c, func(size int64, err error) { d.size = size; answer(d, err) })
+		})
+	}
+}
+
+// unanswered names what did not answer in time.
+func unanswered(err error, server string) error {
+	e, is := errors.AsType[*port.Error](err)
+	if !is || e.Kind != port.Deadline {
+		return err
+	}
+	named := *e
+	named.Detail = strings.Replace(e.Detail, "no answer", server+" did not answer", 1)
+	return &named
 }
 
 // lastOfLooks puts the volumes of pods that run after looks at all of those: people
@@ -162,9 +170,12 @@ const lastOfLooks = int64(1) << 60
 // tried again each in its time, which are as many times.
 const walkCost = 10 * time.Microsecond
 
-// wake sets the pod's timer, unless it fires before anyway.
-func (p *volumed) wake(ctx *kernel.Context[Message], uid types.UID, at time.Time) {
-	if n := len(p.plan); n > shownMost {
+// wake sets the pod's timer, unless it fires before anyway. At the zero time there is nothing to do.
+func (p *user) wake(ctx *kernel.Context[Message], uid types.UID, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	if n := len(p.Volumes); n > volumestate.Shown {
 		if soonest := ctx.Now().Add(time.Duration(n) * walkCost); at.Before(soonest) {
 			at = soonest
 		}

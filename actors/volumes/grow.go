@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/decide/volumestate"
 	"github.com/troupe-dev/troupe/actors/expand"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -20,36 +20,18 @@ import (
 // watch claims.
 const lookEvery = time.Minute
 
-// look is this actor's own timer for looking at the sizes of local volumes in use. It stops when there are none.
-type look struct{}
-
-// grown is the result of a look at one volume: its size, if it was grown or should have been.
-type grown struct {
-	id   kernel.EffectID
-	uid  types.UID
-	pv   string
-	size int64
-	err  error
-}
-
-func (look) isVolumesMessage()  {}
-func (grown) isVolumesMessage() {}
-
-// Outcome implements kernel.Outcome.
-func (m grown) Outcome() (kernel.EffectID, error) { return m.id, m.err }
-
 // growable reports whether a volume is one whose size is looked at while a pod has it.
-func (p *volumed) growable(m *volumeplan.Mount) bool {
-	return !p.down && !m.ReadOnly && m.Persistent != nil && m.Persistent.Spec.Local != nil
+func (p *user) growable(v *volumestate.Volume) bool {
+	return !p.Down() && !v.ReadOnly && v.Persistent != nil && v.Persistent.Spec.Local != nil
 }
 
 // lookLater begins the looks, if a pod has a local volume.
-func (a *volumes) lookLater(ctx *kernel.Context[Message], p *volumed) {
+func (a *volumes) lookLater(ctx *kernel.Context[Message], p *user) {
 	if a.looking || a.deps.API == nil {
 		return
 	}
-	for i := range p.plan {
-		if p.growable(&p.plan[i]) {
+	for i := range p.Volumes {
+		if p.growable(&p.Volumes[i]) {
 			a.looking = true
 			ctx.After(lookEvery, look{})
 			return
@@ -65,12 +47,12 @@ func (a *volumes) look(ctx *kernel.Context[Message]) {
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
 		p := a.pods[uid]
 		a.lookLater(ctx, p)
-		for i := range p.plan {
-			m := &p.plan[i]
-			if !p.growable(m) || !p.paths.Has(m.Name) || asked[m.Persistent.Name] {
+		for i := range p.Volumes {
+			v := &p.Volumes[i]
+			if !p.growable(v) || !v.State.There() || asked[v.Persistent.Name] {
 				continue
 			}
-			name := m.Persistent.Name
+			name := v.Persistent.Name
 			if asked[name] = true; a.growing[name] != 0 {
 				continue
 			}
@@ -78,62 +60,63 @@ func (a *volumes) look(ctx *kernel.Context[Message]) {
 				Kind: grow.String(), Object: name, For: string(uid), Lane: grow.String() + "/" + name, Tag: tag{uid, grow},
 				Deadline: a.deps.Deadline,
 			}
-			a.growing[name] = portcall.Do(ctx, e, a.expansion(ctx.Now(), uid, p, m).Run,
+			a.growing[name] = portcall.Do(ctx, e, a.expansion(ctx.Now(), uid, p, v).Run,
 				func(id kernel.EffectID, size int64, err error) Message { return grown{id, uid, name, size, err} })
 		}
 	}
 }
 
 // expansion grows a volume as its claim says. It holds nothing of the actor.
-func (a *volumes) expansion(now time.Time, uid types.UID, p *volumed, m *volumeplan.Mount) *expand.Expansion {
-	host, r := a.deps.Host, port.GrowVolume{Pod: uid, Persistent: m.Persistent, Patience: a.deps.Deadline}
+func (a *volumes) expansion(now time.Time, uid types.UID, p *user, v *volumestate.Volume) *expand.Expansion {
+	host, r := a.deps.Host, port.GrowVolume{Pod: uid, Persistent: v.Persistent, Patience: a.deps.Deadline}
 	return &expand.Expansion{
-		API: a.deps.API, Now: now, Claim: p.claim(m),
-		Volume: port.APIKey{Kind: port.PersistentVolumeKind, Name: m.Persistent.Name},
+		API: a.deps.API, Now: now, Claim: p.claim(v),
+		Volume: port.APIKey{Kind: port.PersistentVolumeKind, Name: v.Persistent.Name},
 		Call:   func(c context.Context, _ int64, done func(error)) { host.GrowVolume(c, r, done) },
 	}
 }
 
-func (p *volumed) claim(m *volumeplan.Mount) port.APIKey {
-	return port.APIKey{Kind: port.PersistentVolumeClaimKind, Namespace: p.pod.Namespace,
-		Name: podobjects.ClaimName(p.pod, m.Volume)}
+func (p *user) claim(v *volumestate.Volume) port.APIKey {
+	return port.APIKey{Kind: port.PersistentVolumeClaimKind, Namespace: p.Object.Namespace,
+		Name: podobjects.ClaimName(p.Object, v.Volume)}
 }
 
 // growth is what is done after a volume was mounted for a pod that begins, before its containers start; nil for
 // nothing. Where a pod already runs with a volume, a look does it.
-func (a *volumes) growth(now time.Time, uid types.UID, what step, m *volumeplan.Mount) *expand.Expansion {
-	p := a.pods[uid]
-	if what != mount || !m.Outgrown || !p.growable(m) || p.later || p.paths.Has(m.Name) || a.deps.API == nil {
+func (a *volumes) growth(now time.Time, uid types.UID, p *user, v *volumestate.Volume) *expand.Expansion {
+	if !v.Outgrown || !p.growable(v) || p.Later || v.State.There() || a.deps.API == nil {
 		return nil
 	}
-	return a.expansion(now, uid, p, m)
+	return a.expansion(now, uid, p, v)
 }
 
 // sized says in events that a volume was grown as it was brought to a pod, to the size in bytes, or why not.
-func (a *volumes) sized(ctx *kernel.Context[Message], p *volumed, volume string, size int64) {
-	m := p.named(volume)
+func (a *volumes) sized(ctx *kernel.Context[Message], p *user, v *volumestate.Volume, size int64) {
 	switch {
-	case p.pod == nil || m == nil || m.Persistent == nil:
+	case p.Object == nil || v.Persistent == nil:
 	case size > 0:
-		a.tellBoth(p, m, expand.Event(p.pod, m.Persistent.Name, m.Name, nil, ctx.Now()))
-	case m.Outgrown && m.ReadOnly && (m.CSI == nil || m.CSI.ReadOnly) && a.deps.API != nil && !p.later:
-		a.tellBoth(p, m, expand.ReadOnly(p.pod, m.Persistent.Name, ctx.Now()))
+		a.tellBoth(p, v, expand.Event(p.Object, v.Persistent.Name, v.Name, nil, ctx.Now()))
+	case v.Outgrown && v.ReadOnly && (v.CSI == nil || v.CSI.ReadOnly) && a.deps.API != nil && !p.Later:
+		a.tellBoth(p, v, expand.ReadOnly(p.Object, v.Persistent.Name, ctx.Now()))
 	}
 }
 
 // tellBoth records an event of a pod, and the same for the claim of the volume.
-func (a *volumes) tellBoth(p *volumed, m *volumeplan.Mount, e port.Event) {
+func (a *volumes) tellBoth(p *user, v *volumestate.Volume, e port.Event) {
 	a.deps.Events.Record(e)
-	a.deps.Events.Record(p.toClaim(m, e))
+	a.deps.Events.Record(p.toClaim(v, e))
 }
 
-func (p *volumed) toClaim(m *volumeplan.Mount, e port.Event) port.Event {
-	return expand.ToClaim(e, p.claim(m), m.Persistent.Spec.ClaimRef.UID)
+func (p *user) toClaim(v *volumestate.Volume, e port.Event) port.Event {
+	return expand.ToClaim(e, p.claim(v), v.Persistent.Spec.ClaimRef.UID)
 }
 
 // ungrown forgets growths that were given up: those among what is a key.
-func (a *volumes) ungrown(ended map[kernel.EffectID]bool) {
-	maps.DeleteFunc(a.growing, func(_ string, of kernel.EffectID) bool { _, is := ended[of]; return is })
+func (a *volumes) ungrown(givenUp map[volumestate.Call]bool) {
+	maps.DeleteFunc(a.growing, func(_ string, of kernel.EffectID) bool {
+		_, is := givenUp[volumestate.Call(of)]
+		return is
+	})
 }
 
 // grown tells the pods that have a volume how its growth went. One that failed is tried again at the next look.
@@ -142,8 +125,8 @@ func (a *volumes) grown(ctx *kernel.Context[Message], m grown) {
 		delete(a.growing, m.pv)
 		a.tellGrown(ctx, m)
 	}
-	if p := a.pods[m.uid]; p != nil && p.down {
-		delete(p.coming, m.id)
+	if p := a.pods[m.uid]; p != nil && p.Down() {
+		p.Ended(nil, volumestate.Call(m.id))
 		a.advance(ctx, m.uid) // it has waited for this
 	}
 }
@@ -155,9 +138,9 @@ func (a *volumes) tellGrown(ctx *kernel.Context[Message], m grown) {
 	var claim port.Event // one is enough for it
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
 		p := a.pods[uid]
-		for i := range p.plan {
-			if v := &p.plan[i]; p.growable(v) && v.Persistent.Name == m.pv && p.paths.Has(v.Name) {
-				e := expand.Event(p.pod, m.pv, v.Name, m.err, ctx.Now())
+		for i := range p.Volumes {
+			if v := &p.Volumes[i]; p.growable(v) && v.Persistent.Name == m.pv && v.State.There() {
+				e := expand.Event(p.Object, m.pv, v.Name, m.err, ctx.Now())
 				a.deps.Events.Record(e)
 				claim = p.toClaim(v, e)
 			}

@@ -1,270 +1,123 @@
 package volumes
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"path"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/csi"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
-	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/decide/volumestate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-const (
-	// patience is after what time a pod is told what it waits for.
-	patience = 10 * time.Second
-	// summary is how often an event says which volumes are not there, as the
-	// kubelet does.
-	summary = 2*time.Minute + 3*time.Second
-)
+// tell says how far the pod's volumes are.
+func (a *volumes) tell(p *user) {
+	v, news := p.Tell()
+	if v.State == volumeplan.Up {
+		if len(p.Volumes) == 0 {
+			p.Object = nil
+		}
+		p.onTime()
+	}
+	if news {
+		p.reply.Tell(pod.VolumesAnswer{Volumes: v, Paths: p.Paths()})
+	}
+}
 
 // expect has the time counted that something takes from now on.
-func (p *volumed) expect(ctx *kernel.Context[Message], uid types.UID) {
+func (p *user) expect(ctx *kernel.Context[Message], uid types.UID) {
+	p.onTime()
+	p.Expect(ctx.Now())
+	p.late = ctx.After(volumestate.Patience, overdue{uid})
+}
+
+// onTime ends the wait for what takes long.
+func (p *user) onTime() {
 	if p.late != nil {
 		p.late()
+		p.late = nil
 	}
-	p.since, p.waits = ctx.Now(), false
-	p.late = ctx.After(patience, overdue{uid})
 }
 
 // overdue says what has been waited for, for so long already.
 func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 	p := a.pods[uid]
-	if !p.down && p.up() {
+	if p.Phase == volumestate.Complete {
 		return
 	}
-	if p.waits && !p.down {
-		a.event(ctx, p, "FailedMount",
-			fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=%v, unattached volumes=%v, "+
-				"failed to process volumes=%v: context deadline exceeded", p.missing(),
-				p.missingThat(func(m *volumeplan.Mount) bool { return p.unattached.At(m.Name) }),
-				p.missingThat(func(m *volumeplan.Mount) bool { return m.Unprocessed })))
+	events, next := p.Overdue()
+	for _, e := range events {
+		a.event(ctx, p, e)
 	}
-	switch {
-	case p.waits:
-	case p.down:
-		a.event(ctx, p, "FailedUnMount", "UnmountVolume.TearDown has not ended: "+p.waiting())
-	default:
-		a.eventWaits(ctx, p)
-	}
-	next := summary
-	if !p.waits {
-		next -= patience
-	}
-	p.waits = true
 	p.late = ctx.After(next, overdue{uid})
 	a.tell(p)
 }
 
-// eventWaits says in events what volumes wait for. kubectl describe does not show what a container waits for.
-func (a *volumes) eventWaits(ctx *kernel.Context[Message], p *volumed) {
-	for i := range p.plan {
-		m := &p.plan[i]
-		why := p.csiWaiting(m.Name)
-		if why == "" && p.running.Has(call{mount, m.Name}) {
-			why = p.silent(m)
-		}
-		if why != "" && !p.paths.Has(m.Name) {
-			a.event(ctx, p, m.Reason(), m.Failed(nil, "waiting"+why, nil))
-		}
+// fail notes why a volume can't be brought up, or, without one, why a call for the pod as a whole has failed. It says
+// so to users, and gives when it is tried again.
+func (a *volumes) fail(ctx *kernel.Context[Message], p *user, v *volumestate.Volume, err error) time.Time {
+	c := volumestate.Cause{Err: err, Text: err.Error(), Taken: port.KindOf(err) == port.StateConflict}
+	if e, ok := err.(*port.Error); ok && e.Detail != "" && v != nil {
+		c.Text = e.Detail
+	}
+	e, at := p.Fail(v, c, ctx.Now(), a.deps.Backoff)
+	a.event(ctx, p, e)
+	return at
+}
+
+func (a *volumes) event(ctx *kernel.Context[Message], p *user, e volumestate.Event) {
+	if p.Object != nil {
+		a.deps.Events.Record(port.Event{Pod: p.Object, Warning: true, Reason: e.Reason, Message: e.Message, At: ctx.Now()})
 	}
 }
 
-// up reports whether all volumes stand. What is in them may not be the newest.
-func (p *volumed) up() bool { return p.prepared && p.left == 0 }
-
-// index finds the volumes of a new plan.
-func (p *volumed) index() {
-	p.places = flat.Many[string, int]{}
-	p.left, p.first = 0, 0
-	for i := range p.plan {
-		name := p.plan[i].Name
-		p.places.Set(name, i)
-		if !p.paths.Has(name) {
-			p.left++
-		}
-	}
-}
-
-// stands notes where a volume is.
-func (p *volumed) stands(volume, path string) {
-	switch was, is := p.paths.Get(volume); {
-	case is && was == path:
+// mapped says in an event that a device of this machine (volumeMode Block) is there, as a kubelet does. That of a file
+// system it does not say.
+func (a *volumes) mapped(ctx *kernel.Context[Message], p *user, v *volumestate.Volume, at string) {
+	if p.Object == nil || p.Down() || !podspec.IsDevice(v.Persistent) {
 		return
-	case is:
-		p.paths.Part() // the pod has the list
-	case p.places.Has(volume):
-		p.left--
 	}
-	p.paths.Set(volume, path)
+	a.deps.Events.Record(port.Event{Pod: p.Object, Reason: "SuccessfulMountVolume", At: ctx.Now(), Message: fmt.Sprintf(
+		"MapVolume.MapPodDevice succeeded for volume %q globalMapPath %q", v.Shown(), path.Dir(at))})
 }
 
-// named is how a volume is mounted; nil if the pod does not use it.
-func (p *volumed) named(volume string) *volumeplan.Mount {
-	if i, is := p.places.Get(volume); is {
-		return &p.plan[i]
+// shared warns that a volume is of another group than its pod asks for, in the words of the kubelet.
+func (a *volumes) shared(ctx *kernel.Context[Message], m shared) {
+	p := a.pods[m.uid]
+	if p == nil || p.Down() || p.Object == nil || podspec.FSGroup(p.Object) == nil {
+		return
 	}
-	return nil
+	if v := p.Named(m.volume); v != nil {
+		a.event(ctx, p, volumestate.Event{Reason: "AlreadyMountedVolume", Message: fmt.Sprintf(
+			"The requested fsGroup is %d, but the volume %s has GID %d. The volume may not be shareable.",
+			*podspec.FSGroup(p.Object), v.Shown(), m.group)})
+	}
 }
 
-// shownMost is how many volumes of a pod, or failures, one text names. It says how many more there are: it is made anew
-// whenever one of thousands changes.
-const shownMost = 32
-
-// absent are volumes that do not stand, in the order of the plan: all, or of many some, and then more is how many
-// others there are.
-func (p *volumed) absent() (out []*volumeplan.Mount, more int) {
-	for p.first < len(p.plan) && p.paths.Has(p.plan[p.first].Name) {
-		p.first++
+// hostWalked is told by the host, of a mount that goes on.
+func (a *volumes) hostWalked(ctx *kernel.Context[Message], m walked) {
+	p := a.pods[m.uid]
+	if p == nil {
+		return
 	}
-	for i := p.first; i < min(len(p.plan), p.first+4*shownMost) && len(out) < shownMost; i++ {
-		if m := &p.plan[i]; !p.paths.Has(m.Name) {
-			out = append(out, m)
-		}
+	if v := p.Named(m.volume); v != nil && v.State.Calls() {
+		a.walked(ctx, p, v, csi.Walk{Reports: v.Walk.Reports + 1, Files: m.files})
 	}
-	return out, p.left - len(out)
 }
 
-// andMore says at the end of a list how many others there are.
-func andMore(list []string, more int) []string {
-	if more > 0 {
-		list = append(list, fmt.Sprintf("and %d more", more))
+// walked says that the group of a volume's files is being changed, and how far that is, as often as a kubelet does.
+func (a *volumes) walked(ctx *kernel.Context[Message], p *user, v *volumestate.Volume, w csi.Walk) {
+	if !p.Walked(v, w) {
+		return
 	}
-	return list
-}
-
-// missing are the names of the volumes that do not stand, sorted.
-func (p *volumed) missing() []string {
-	names := p.missingThat(func(*volumeplan.Mount) bool { return true })
-	return andMore(names, p.left-len(names))
-}
-
-// missingThat are those of them for which is holds, of many some.
-func (p *volumed) missingThat(is func(*volumeplan.Mount) bool) []string {
-	var names []string
-	all, _ := p.absent()
-	for _, m := range all {
-		if is(m) {
-			names = append(names, m.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// tell says how far the pod's volumes are.
-func (a *volumes) tell(p *volumed) {
-	v := volumeplan.Volumes{State: volumeplan.Pending, Going: p.down}
-	switch {
-	case !p.down && p.up():
-		v.State = volumeplan.Up
-		if len(p.plan) == 0 {
-			p.pod = nil
-		}
-		if p.late != nil {
-			p.late()
-			p.late = nil
-		}
-	case p.failures.Len() > 0:
-		v.State = volumeplan.Failed
-		v.Message = p.trouble()
-	case p.waits:
-		v.Message = p.waiting()
-	}
-	before := p.pending
-	if p.pending = v.State == volumeplan.Pending && v.Message == ""; p.pending && before {
-		return // the pod knows that much
-	}
-	p.reply.Tell(pod.VolumesAnswer{Volumes: v, Paths: p.paths.Shared()})
-}
-
-// trouble is all that failed, in one line.
-func (p *volumed) trouble() string {
-	var all []string
-	failures := p.failures.List()
-	for i := range min(len(failures), shownMost) {
-		all = append(all, failures[i].Value.message)
-	}
-	slices.Sort(all)
-	return strings.Join(andMore(all, len(failures)-len(all)), "; ")
-}
-
-// waiting is what has not come, and since when it is waited for.
-func (p *volumed) waiting() string {
-	since := " since " + p.since.UTC().Format(time.TimeOnly) + " UTC"
-	if p.down {
-		if p.releasing && !p.released {
-			return "its volumes are being unmounted" + since +
-				cmp.Or(p.csiWaiting(""), "; CSI drivers have not unpublished them")
-		}
-		return "its volumes are being unmounted" + since + "; a file system does not answer"
-	}
-	var all []string
-	absent, more := p.absent()
-	for _, m := range absent {
-		text := fmt.Sprintf("volume %q%s", m.Name, since)
-		if why := p.csiWaiting(m.Name); why != "" {
-			text += why
-		} else if m.Err != nil {
-			text += ": " + m.Err.Error()
-		} else if p.running.Has(call{mount, m.Name}) {
-			text += p.silent(m)
-		}
-		all = append(all, text)
-	}
-	return "waiting for " + strings.Join(andMore(all, more), "; ")
-}
-
-// unanswered names what did not answer in time.
-func unanswered(err error, server string) error {
-	e, is := errors.AsType[*port.Error](err)
-	if !is || e.Kind != port.Deadline {
-		return err
-	}
-	named := *e
-	named.Detail = strings.Replace(e.Detail, "no answer", server+" did not answer", 1)
-	return &named
-}
-
-// fail remembers a failure, says it to users, and gives how many there were in a row.
-func (a *volumes) fail(ctx *kernel.Context[Message], p *volumed, key call, err error) int {
-	f := p.failures.At(key)
-	f.count++
-	f.at, f.again = ctx.Now(), false
-	f.taken = port.KindOf(err) == port.StateConflict || errors.Is(err, volumeplan.ErrTaken)
-	f.message = err.Error()
-	if e, ok := err.(*port.Error); ok && e.Detail != "" && key.what == mount {
-		f.message = e.Detail
-	}
-	reason := "FailedMount"
-	switch key.what {
-	case mount:
-		if m := p.named(key.volume); m != nil {
-			var missing []string
-			if m.Unprocessed {
-				missing = p.missing()
-			}
-			reason, f.message = m.Reason(), m.Failed(err, f.message, missing)
-			f.obstacle = m.CSI != nil || m.Unprocessed // a claim that is no good may be that of a CSI volume
-		}
-	case unmount:
-		reason = "FailedUnMount"
-	case prepare, grow:
-	}
-	p.failures.Set(key, f)
-	a.event(ctx, p, reason, f.message)
-	return f.count
-}
-
-func (a *volumes) event(ctx *kernel.Context[Message], p *volumed, reason, message string) {
-	if p.pod != nil {
-		a.deps.Events.Record(port.Event{Pod: p.pod, Warning: true, Reason: reason, Message: message, At: ctx.Now()})
-	}
+	a.event(ctx, p, volumestate.Event{Reason: "VolumePermissionChangeInProgress", Message: fmt.Sprintf(
+		"Setting volume ownership of %q takes long: %s. With fsGroupChangePolicy OnRootMismatch it is done once, and not "+
+			"for each pod", v.Name, w.Of(podspec.FSGroup(p.Object)))})
+	a.tell(p)
 }
