@@ -18,7 +18,7 @@ func (c *Config) claims() bool {
 }
 
 // tellClaims sets the messages of pods to the actor of claims.
-func (b *below) tellClaims(c *Config, d *pod.Deps) {
+func (b *nodeActors) tellClaims(c *Config, d *pod.Deps) {
 	if c.claims() {
 		d.PrepareClaims = func(m pod.PrepareClaims) { b.claims.Tell(claims.Prepare{PrepareClaims: m}) }
 		d.ReleaseClaims = func(m pod.ReleaseClaims) { b.claims.Tell(claims.Release{ReleaseClaims: m}) }
@@ -26,7 +26,7 @@ func (b *below) tellClaims(c *Config, d *pod.Deps) {
 }
 
 // spawnClaims spawns the actor of ResourceClaims.
-func (b *below) spawnClaims(ctx *kernel.Context[Message], c *Config) {
+func (b *nodeActors) spawnClaims(ctx *kernel.Context[Message], c *Config) {
 	if !c.claims() {
 		return
 	}

@@ -120,8 +120,8 @@ func (a *cluster) tellPods(c *Config, d *pod.Deps) {
 	d.NoServices = c.Cluster.NoServices
 }
 
-// spawnQuiet spawns the actors that only answer.
-func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
+// spawnServers spawns the actors that only answer.
+func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
 	a.status = spawn(ctx, c.Around, "status", status.New(&status.Deps{
 		API: c.Ports.API, Load: c.Ports.Load, Events: c.Ports.Events,
 		Outlived: func(mirror types.UID) { a.mirrors.Tell(mirrors.Outlived{Mirror: mirror}) },
@@ -163,7 +163,7 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 }
 
 // spawnNodeStatus spawns nodestatus. pods may ask it for the Node as soon as it has heard of pods.
-func (a *cluster) spawnNodeStatus(ctx *kernel.Context[Message], c *Config, b *below) {
+func (a *cluster) spawnNodeStatus(ctx *kernel.Context[Message], c *Config, b *nodeActors) {
 	podsRef := b.pods
 	var resendDevices func()
 	if c.Ports.DevicePlugins != nil {
@@ -202,8 +202,8 @@ func (a *cluster) spawnNodeStatus(ctx *kernel.Context[Message], c *Config, b *be
 	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(d))
 }
 
-// spawnSpeaking spawns the actors that send the first messages.
-func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
+// spawnSources spawns the actors that send the first messages.
+func (a *cluster) spawnSources(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
 	a.apipods = spawn(ctx, c.Around, "apipods", apipods.New(&apipods.Deps{
 		API: c.Ports.API, NodeName: c.Name, Retry: time.Second, Patience: apiPatience,
 		Update:  func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },

@@ -20,16 +20,16 @@ import (
 func (c *Config) csi() bool { return c.Ports.CSI != nil && c.Ports.API != nil }
 
 // toCSI are the messages of volumes to csi.
-type toCSI struct{ below *below }
+type toCSI struct{ actors *nodeActors }
 
 // Use implements volumes.CSI.
-func (t toCSI) Use(m volumes.UseCSI) { t.below.csi.Tell(csi.Use{UseCSI: m}) }
+func (t toCSI) Use(m volumes.UseCSI) { t.actors.csi.Tell(csi.Use{UseCSI: m}) }
 
 // Release implements volumes.CSI.
-func (t toCSI) Release(m volumes.ReleaseCSI) { t.below.csi.Tell(csi.Release{ReleaseCSI: m}) }
+func (t toCSI) Release(m volumes.ReleaseCSI) { t.actors.csi.Tell(csi.Release{ReleaseCSI: m}) }
 
 // csiOf is where volumes leaves those of CSI drivers; nil for nowhere.
-func (b *below) csiOf(c *Config) volumes.CSI {
+func (b *nodeActors) csiOf(c *Config) volumes.CSI {
 	if !c.csi() {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (b *below) csiOf(c *Config) volumes.CSI {
 }
 
 // tellCSI sets the messages of nodestatus to csi.
-func (b *below) tellCSI(c *Config, d *nodestatus.Deps) {
+func (b *nodeActors) tellCSI(c *Config, d *nodestatus.Deps) {
 	if c.csi() {
 		d.Volumes = func(n *v1.Node) { b.csi.Tell(csi.NodeSeen{Node: n}) }
 		d.ResendInUse = func() { b.csi.Tell(csi.Resend{}) }
@@ -45,7 +45,7 @@ func (b *below) tellCSI(c *Config, d *nodestatus.Deps) {
 }
 
 // spawnCSI spawns the actor of CSI drivers.
-func (b *below) spawnCSI(ctx *kernel.Context[Message], c *Config) {
+func (b *nodeActors) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 	if !c.csi() {
 		return
 	}

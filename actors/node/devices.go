@@ -19,7 +19,7 @@ func (c *Config) unserved() *devicestate.State {
 }
 
 // spawnDevices spawns the actor of device plugins, when those are there that it tells.
-func (b *below) spawnDevices(ctx *kernel.Context[Message], c *Config) {
+func (b *nodeActors) spawnDevices(ctx *kernel.Context[Message], c *Config) {
 	if c.Ports.DevicePlugins == nil {
 		return
 	}

@@ -20,9 +20,9 @@ import (
 // evictionRef is zero on a node that evicts no pods.
 type evictionRef = kernel.Ref[eviction.Message]
 
-func (b *below) resendPressure() { b.eviction.Tell(eviction.Resend{}) }
+func (b *nodeActors) resendPressure() { b.eviction.Tell(eviction.Resend{}) }
 
-func (b *below) spawnEviction(ctx *kernel.Context[Message], c *Config) {
+func (b *nodeActors) spawnEviction(ctx *kernel.Context[Message], c *Config) {
 	self := ctx.Self()
 	b.eviction = spawn(ctx, c.Around, "eviction", eviction.New(&eviction.Deps{
 		NodeName: c.Name, Pressure: c.Ports.Pressure, Policy: c.Eviction, Events: c.Ports.Events, Counts: c.Observer,

@@ -17,7 +17,7 @@ import (
 )
 
 // spawnImages spawns the actor of images, and that of what they are pulled with.
-func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
+func (b *nodeActors) spawnImages(ctx *kernel.Context[Message], c *Config) {
 	d := &images.Deps{
 		Runtime: c.Ports.Runtime, Events: c.Ports.Events,
 		Restarted: func() {
@@ -52,7 +52,7 @@ func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
 }
 
 // prepulls tells the actor of pulls ahead which images there are, and which were removed.
-func (b *below) prepulls(c *Config, of *images.Collect) {
+func (b *nodeActors) prepulls(c *Config, of *images.Collect) {
 	for _, i := range c.PullAhead {
 		of.Ahead = append(of.Ahead, i.Name)
 	}
@@ -60,7 +60,7 @@ func (b *below) prepulls(c *Config, of *images.Collect) {
 	of.Removed = func(id string) { b.prepull.Tell(prepull.Removed{ID: id}) }
 }
 
-func (b *below) spawnPrepull(ctx *kernel.Context[Message], c *Config, of *images.Collect) {
+func (b *nodeActors) spawnPrepull(ctx *kernel.Context[Message], c *Config, of *images.Collect) {
 	b.prepull = spawn(ctx, c.Around, "prepull", prepull.New(&prepull.Deps{
 		Images: c.PullAhead, Runtime: c.Ports.Runtime,
 		Load: func(reply func(pullahead.Load)) { b.images.Tell(images.AskLoad{Reply: reply}) },

@@ -27,7 +27,7 @@ func (c *Config) startedWith(m *port.Machine) bool {
 func (c *Config) looks() bool { return c.Ports.API == nil && c.Ports.Facts != nil }
 
 // spawnMachine spawns the actor that looks at the machine.
-func (b *below) spawnMachine(ctx *kernel.Context[Message], c *Config) {
+func (b *nodeActors) spawnMachine(ctx *kernel.Context[Message], c *Config) {
 	d := &machine.Deps{
 		Facts: c.Ports.Facts, Name: c.Name, Labels: c.Admit.Labels, Known: c.startedWith, Deadline: callDeadline,
 		Seen: func(n *v1.Node) {
@@ -45,7 +45,7 @@ func (b *below) spawnMachine(ctx *kernel.Context[Message], c *Config) {
 }
 
 // resendNode has what the Node says told again, or what the machine has; nil if nobody looks at it.
-func (b *below) resendNode(c *Config) func() {
+func (b *nodeActors) resendNode(c *Config) func() {
 	switch {
 	case c.Ports.API != nil:
 		return func() { b.above.nodestatus.Tell(nodestatus.Resend{}) }

@@ -223,22 +223,22 @@ const logStepDeadline = 10 * time.Minute
 
 // Start implements kernel.Behavior.
 func (n *node) Start(ctx *kernel.Context[Message]) {
-	c, b := n.config, &below{}
+	c, b := n.config, &nodeActors{}
 	b.pods = spawn(ctx, c.Around, "pods", pods.New(b.podsDeps(n, ctx)))
 	n.pods = b.pods
-	b.spawnQuiet(ctx, c)
+	b.spawnServers(ctx, c)
 	if ctx.Incarnation() > 1 {
 		b.pods.Tell(pods.AskCollecting{})
 	}
-	b.spawnSpeaking(ctx, c)
+	b.spawnSources(ctx, c)
 	b.spawnDevices(ctx, c)
 	b.spawnCSI(ctx, c)
 	n.nodestatus = b.above.nodestatus
 }
 
-// below are the actors of a node during their spawning. A sender may refer to a field that is not
+// nodeActors are the actors of a node during their spawning. A sender may refer to a field that is not
 // set yet: no actor sends before sources and pleg do.
-type below struct {
+type nodeActors struct {
 	pods        kernel.Ref[pods.Message]
 	assignments kernel.Ref[assignments.Message]
 	claims      kernel.Ref[claims.Message]
@@ -259,7 +259,7 @@ type below struct {
 	above       cluster
 }
 
-func (b *below) podDeps(c *Config) *pod.Deps {
+func (b *nodeActors) podDeps(c *Config) *pod.Deps {
 	d := &pod.Deps{
 		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, SubPaths: c.Ports.Host.MountSubPaths,
 		Files:       c.Ports.Files,
@@ -293,7 +293,7 @@ func (b *below) podDeps(c *Config) *pod.Deps {
 	return d
 }
 
-func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
+func (b *nodeActors) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 	c, self := n.config, ctx.Self()
 	d := &pods.Deps{
 		Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: b.podDeps(c), Wrap: c.Wrap,
@@ -332,8 +332,8 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 	return d
 }
 
-// spawnQuiet spawns the actors that only answer.
-func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
+// spawnServers spawns the actors that only answer.
+func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 	self := ctx.Self()
 	askAgain := func() { b.pods.Tell(pods.AskAgain{}) }
 	b.spawnImages(ctx, c)
@@ -391,12 +391,12 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 		}))
 	}
 	if c.Ports.API != nil {
-		b.above.spawnQuiet(ctx, c, b.pods)
+		b.above.spawnServers(ctx, c, b.pods)
 	}
 }
 
-// spawnSpeaking spawns the actors that send the first messages.
-func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
+// spawnSources spawns the actors that send the first messages.
+func (b *nodeActors) spawnSources(ctx *kernel.Context[Message], c *Config) {
 	self := ctx.Self()
 	if c.Ports.API != nil {
 		b.above.spawnNodeStatus(ctx, c, b)
@@ -421,7 +421,7 @@ func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
 		Slow: c.RelistSlow, Fast: c.RelistFast, Deadline: callDeadline, Impatience: 2 * time.Second,
 	}))
 	if c.Ports.API != nil {
-		b.above.spawnSpeaking(ctx, c, b.pods)
+		b.above.spawnSources(ctx, c, b.pods)
 	}
 	if c.looks() {
 		b.spawnMachine(ctx, c)

@@ -8,7 +8,7 @@ import (
 )
 
 // places is how pods gets what containers have to themselves alone.
-func (b *below) places(c *Config) *pods.Places {
+func (b *nodeActors) places(c *Config) *pods.Places {
 	return &pods.Places{
 		Place:   func(m assignments.Place) { b.assignments.Tell(m) },
 		Refused: func(m assignments.Refused) { b.assignments.Tell(m) },

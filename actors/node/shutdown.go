@@ -14,9 +14,9 @@ import (
 // shutdownRef is zero on a node that does not wait for its pods when the machine shuts down.
 type shutdownRef = kernel.Ref[shutdown.Message]
 
-func (b *below) resendShutdown() { b.shutdown.Tell(shutdown.Resend{}) }
+func (b *nodeActors) resendShutdown() { b.shutdown.Tell(shutdown.Resend{}) }
 
-func (b *below) spawnShutdown(ctx *kernel.Context[Message], c *Config) {
+func (b *nodeActors) spawnShutdown(ctx *kernel.Context[Message], c *Config) {
 	d := &shutdown.Deps{
 		NodeName: c.Name, Inhibitor: c.Ports.Inhibitor, Checkpoints: c.Ports.Checkpoints, Events: c.Ports.Events,
 		Groups: c.Shutdown, Counts: c.Observer,
