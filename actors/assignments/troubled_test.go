@@ -80,7 +80,7 @@ func TestACheckpointThatCantBeRead(t *testing.T) {
 	r.answers(nil)
 	r.disk()
 	check.Equal(t, r.plugin.has(), "two [a]", "the checkpoint has")
-	if r.Logged("is a directory", "elsewhere", "nobody knows") != 1 {
+	if r.Logged("is a directory", "elsewhere", "are not known") != 1 {
 		t.Errorf("the log says\n%s", &r.Log)
 	}
 }

@@ -436,7 +436,7 @@ func TestTheWatchEnds(t *testing.T) {
 	told := r.told
 	r.ended(errors.New("no inotify"))
 	r.Advance(base)
-	if r.told == nil || r.Logged("cannot listen for DRA drivers") != 1 {
+	if r.told == nil || r.Logged("cannot watch registrations of DRA drivers") != 1 {
 		t.Errorf("the log is %s", r.Log.String())
 	}
 	told(port.DRADriver{Name: "late"})

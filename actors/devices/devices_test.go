@@ -190,7 +190,7 @@ func TestPluginThatRepeatsItself(t *testing.T) {
 		list("a", "b")
 	}
 	r.want("it says the same")
-	check.Equal(t, r.Logged("lists its devices"), 1, "log lines")
+	check.Equal(t, r.Logged("listed its devices"), 1, "log lines")
 	for _, said := range [][]decide.Device{
 		{{ID: "a", Healthy: true}, {ID: "b"}}, {{ID: "a", Healthy: true, Nodes: []int64{1}}, {ID: "b"}}, {{ID: "a", Healthy: true}},
 	} {

@@ -268,7 +268,7 @@ func TestUnread(t *testing.T) {
 		r.pods, r.unread = step.pods, step.unread
 		r.WantAfter(step.what, fast, append([]string{"list", "healthy"}, step.want...)...)
 	}
-	if n := r.Logged("can't be read"); n != 3 {
+	if n := r.Logged("cannot read a sandbox or container"); n != 3 {
 		t.Errorf("logged %d times, want three times: %s", n, &r.Log)
 	}
 }

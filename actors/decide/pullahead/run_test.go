@@ -31,22 +31,22 @@ func TestRun(t *testing.T) {
 		want   string
 		news   string
 	}{
-		{what: "it is not there", want: "Ask Look Ask Measure Pull Wait", news: "pulled image ahead of pods"},
+		{what: "it is not there", want: "Ask Look Ask Measure Pull Wait", news: "pre-pulled image"},
 		{what: "it is there", at: pullahead.Look, change: func(a *pullahead.Answer) { a.There, a.ID = true, "id" }, want: "Ask Look Wait"},
 		{what: "pods are busy", at: pullahead.Ask, change: func(a *pullahead.Answer) { a.Load.Busy = true }, want: "Ask Wait"},
 		{what: "nobody says how busy", at: pullahead.Ask, change: func(a *pullahead.Answer) { a.Why = "no answer" }, want: "Ask Wait"},
 		{what: "it can't be looked for", at: pullahead.Look, change: func(a *pullahead.Answer) { a.Why = "no" }, want: "Ask Look Wait",
-			news: "cannot pull an image ahead"},
+			news: "cannot pre-pull an image"},
 		{what: "the runtime is down", at: pullahead.Look, change: func(a *pullahead.Answer) { a.Why, a.Down = "no", true },
 			want: "Ask Look Wait"},
 		{what: "the disk is full", at: pullahead.Measure, change: func(a *pullahead.Answer) { a.Disk = disk(90) },
-			want: "Ask Look Ask Measure Wait", news: "images are not pulled ahead"},
+			want: "Ask Look Ask Measure Wait", news: "not pre-pulling images"},
 		{what: "it fails", at: pullahead.Pull, change: func(a *pullahead.Answer) { a.End = pullahead.End{Outcome: pullahead.Failed, Why: "no"} },
-			want: "Ask Look Ask Measure Pull Wait", news: "cannot pull an image ahead"},
+			want: "Ask Look Ask Measure Pull Wait", news: "cannot pre-pull an image"},
 		{what: "it gives way", at: pullahead.Pull, change: func(a *pullahead.Answer) { a.End.Outcome = pullahead.GaveWay; a.Load.Busy = true },
 			want: "Ask Look Ask Measure Pull Ask Measure Pull"},
 		{what: "it was too big", at: pullahead.Pull, change: func(a *pullahead.Answer) { a.End.Outcome = pullahead.Stopped },
-			want: "Ask Look Ask Measure Pull Wait", news: "gave up pulling an image ahead"},
+			want: "Ask Look Ask Measure Pull Wait", news: "gave up the pre-pull"},
 	} {
 		now := noon.Add(time.Hour)
 		r := pullahead.NewRun([]pullahead.Image{{Name: "a"}}, true, low, noon)

@@ -60,7 +60,7 @@ func TestChaosExitCodes(t *testing.T) {
 		{[]string{"seeds", "7..3"}, exitFailed, "want FROM..TO"},
 		{[]string{"seeds", "1..3", "--shard=3/3"}, exitFailed, "part I of N"},
 		{[]string{"seeds", "1..3"}, 0, "3 cases"},
-		{[]string{"sweep", "no-life"}, exitFailed, "but: plain"},
+		{[]string{"sweep", "no-life"}, exitFailed, "lives are: plain"},
 	} {
 		out, code, err := chaosSays(t, c.args...)
 		if err != nil {
@@ -135,7 +135,7 @@ func TestChaosReplay(t *testing.T) {
 		{report, exitViolated, "1 cases, 0 held, 1 violated"},
 		{filepath.Join(report, "01-L01.html"), exitViolated, "1 cases, 0 held, 1 violated"},
 		{write("stale.txt", "create web main=app\nfault call StopContainer web/app #1 = hang\n"), exitStale, "never happened: fault call StopContainer web/app #1 = hang"},
-		{write("bad.txt", "seed 1\ncreate web main=app\n\nseed 2\nexplode\n"), exitFailed, `bad.txt: the case that begins at line 4: line 2: "explode"`},
+		{write("bad.txt", "seed 1\ncreate web main=app\n\nseed 2\nexplode\n"), exitFailed, `bad.txt: case at line 4: line 2: "explode"`},
 		{write("bad.json", "{"), exitFailed, "not an output of --json"},
 		{write("empty.txt", "# nothing\n"), exitFailed, "no case found"},
 		{filepath.Join(dir, "none.txt"), exitFailed, "no such file"},

@@ -12,7 +12,7 @@ import (
 
 // TestDevices reads what a kubelet may have left, and changes none of it.
 func TestDevices(t *testing.T) {
-	whole := check.Value(os.ReadFile("../../../actors/decide/devicestate/testdata/kubelet-1.36.json"))(t)
+	whole := check.Value(os.ReadFile("../../../../actors/decide/devicestate/testdata/kubelet-1.36.json"))(t)
 	for name, c := range map[string]struct {
 		left func(t *testing.T, file string)
 		// lost is how Lost begins, fails a part of the error.
