@@ -20,17 +20,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
-	placed "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
-	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
-	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/decide/shutdown"
@@ -257,79 +254,6 @@ type nodeActors struct {
 	shutdown    shutdownRef
 	eviction    evictionRef
 	above       cluster
-}
-
-func (b *nodeActors) podDeps(c *Config) *pod.Deps {
-	d := &pod.Deps{
-		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, SubPaths: c.Ports.Host.MountSubPaths,
-		Files:       c.Ports.Files,
-		LogLinks:    c.Ports.LogLinks,
-		EnsureImage: func(m pod.EnsureImage) { b.images.Tell(images.Ensure{EnsureImage: m}) },
-		Mount:       func(m pod.MountVolumes) { b.volumes.Tell(volumes.Mount{MountVolumes: m}) },
-		Unmount:     func(m pod.UnmountVolumes) { b.volumes.Tell(volumes.Unmount{UnmountVolumes: m}) },
-		Probe:       func(m pod.ProbeContainers) { b.probes.Tell(probes.Watch{ProbeContainers: m}) },
-		Ask:         func(m pod.Ask) { b.pods.Tell(pods.Asked{Ask: m}) },
-		Report:      func(m pod.Report) { b.pods.Tell(pods.Reported{Report: m}) },
-		Finished:    func(m pod.Finished) { b.pods.Tell(pods.Finished{Finished: m}) },
-		NoteRestart: func(m pod.NoteRestart) { b.pods.Tell(pods.NoteRestart{NoteRestart: m}) },
-		InPlace:     func(m pod.InPlace) { b.pods.Tell(pods.InPlace{InPlace: m}) },
-		CrashPolicy: c.CrashBackOff,
-		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
-		HostIPs:     c.HostIPs, PreferIPv6: c.PreferIPv6, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
-		Limits: c.Cgroups, Devices: c.unserved(),
-	}
-	d.ForgetImages = func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) }
-	if c.Ports.DevicePlugins != nil {
-		d.PreStart = func(of placed.PreStart, reply func(error)) {
-			b.devices.Tell(devices.PreStart{PreStart: of, Reply: reply})
-		}
-	}
-	b.tellClaims(c, d)
-	if c.Ports.Cgroups != nil {
-		d.EnsureCgroup = func(m pod.EnsureCgroup) { b.resources.Tell(resources.Ensure{EnsureCgroup: m}) }
-		d.Cgroups = c.Ports.Cgroups
-		d.RemoveCgroup = func(m pod.RemoveCgroup) { b.resources.Tell(resources.Remove{RemoveCgroup: m}) }
-	}
-	return d
-}
-
-func (b *nodeActors) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
-	c, self := n.config, ctx.Self()
-	d := &pods.Deps{
-		Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: b.podDeps(c), Wrap: c.Wrap,
-		Admit: n.admit, Again: ctx.Incarnation() > 1, Counts: c.Observer,
-		Restarted: func() {
-			b.sources.Tell(sources.Resend{})
-			b.pleg.Tell(pleg.Resend{})
-			b.above.resend()
-			b.machine.Tell(machine.Resend{})
-			b.probes.Tell(probes.Doubt{})
-			b.resendShutdown()
-			b.resendPressure()
-		},
-		Checkpoints: c.Ports.Checkpoints,
-		Collecting:  func(reply func([]observed.PodRef)) { b.gc.Tell(gc.Tell{Reply: reply}) },
-		Collect: func(ref observed.PodRef, abandoned, later bool) {
-			b.gc.Tell(gc.Collect{Ref: ref, Abandoned: abandoned, Later: later})
-		},
-		Retain: func(all, wanted map[types.UID]bool) {
-			b.volumes.Tell(volumes.Retain{Pods: all})
-			b.images.Tell(images.Retain{Pods: all})
-			b.above.retain(wanted)
-		},
-		ForgetImages: func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) },
-	}
-	if c.Assign != nil {
-		d.Places = b.places(c)
-	}
-	if c.Observer != nil {
-		d.Started = func(s pods.Started) { self.Tell(PodView{podview.Started{Started: s}}) }
-	}
-	if c.Ports.API != nil {
-		b.above.connect(d)
-		b.above.tellPods(c, d.Pod)
-	}
-	return d
 }
 
 // spawnServers spawns the actors that only answer.

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	longestFile     = 500
+	longestFile     = 450
 	longestFunction = 80
 )
 
