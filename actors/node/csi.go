@@ -19,21 +19,12 @@ import (
 // csi reports whether pods can have volumes of CSI drivers on this node.
 func (c *Config) csi() bool { return c.Ports.CSI != nil && c.Ports.API != nil }
 
-// toCSI are the messages of volumes to csi.
-type toCSI struct{ actors *nodeActors }
-
-// Use implements volumes.CSI.
-func (t toCSI) Use(m volumes.UseCSI) { t.actors.csi.Tell(csi.Use{UseCSI: m}) }
-
-// Release implements volumes.CSI.
-func (t toCSI) Release(m volumes.ReleaseCSI) { t.actors.csi.Tell(csi.Release{ReleaseCSI: m}) }
-
-// csiOf is where volumes leaves those of CSI drivers; nil for nowhere.
-func (b *nodeActors) csiOf(c *Config) volumes.CSI {
-	if !c.csi() {
-		return nil
+// useCSI sets the messages of volumes to csi.
+func (b *nodeActors) useCSI(c *Config, d *volumes.Deps) {
+	if c.csi() {
+		d.UseCSI = func(m volumes.UseCSI) { b.csi.Tell(csi.Use{UseCSI: m}) }
+		d.ReleaseCSI = func(m volumes.ReleaseCSI) { b.csi.Tell(csi.Release{ReleaseCSI: m}) }
 	}
-	return toCSI{b}
 }
 
 // tellCSI sets the messages of nodestatus to csi.

@@ -274,12 +274,13 @@ func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 		b.assignments = spawn(ctx, c.Around, "assignments", assignments.New(d))
 	}
 	b.spawnClaims(ctx, c)
-	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
-		Host: c.Ports.Host, Events: c.Ports.Events, CSI: b.csiOf(c), API: c.Ports.API, Restarted: askAgain,
-		ResendNode: b.resendNode(c),
-		Backoff:    backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
+	d := &volumes.Deps{
+		Host: c.Ports.Host, Events: c.Ports.Events, API: c.Ports.API, Restarted: askAgain, ResendNode: b.resendNode(c),
+		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
 		Allocatable: c.Admit.Allocatable, SELinux: c.Cluster.SELinux,
-	}))
+	}
+	b.useCSI(c, d)
+	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(d))
 	if c.Ports.Cgroups != nil {
 		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
 			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Node: c.Name, Restarted: askAgain,

@@ -68,7 +68,7 @@ func (a *volumes) advanceOne(ctx *kernel.Context[Message], uid types.UID, v *vol
 
 // env is what decisions about a pod need to know beside it.
 func (a *volumes) env(p *user) *volumestate.Env {
-	return &volumestate.Env{CSI: a.deps.CSI != nil, Node: a.node, Taken: func(name string) bool {
+	return &volumestate.Env{CSI: a.deps.UseCSI != nil, Node: a.node, Taken: func(name string) bool {
 		for _, o := range a.pods { // order-free: any
 			if o != p && o.Has(name) {
 				return true

@@ -17,14 +17,14 @@ func (a *volumes) useCSI(p *user, env *volumestate.Env) {
 		out = append(out, CSIVolume{v.Name, v.Spec})
 	}
 	if len(out) > 0 {
-		a.deps.CSI.Use(UseCSI{Pod: p.Object, Volumes: out})
+		a.deps.UseCSI(UseCSI{Pod: p.Object, Volumes: out})
 	}
 }
 
 // releaseCSI has the CSI volumes of a pod unpublished.
 func (a *volumes) releaseCSI(p *user, uid types.UID) {
 	if p.Phase == volumestate.Releasing {
-		a.deps.CSI.Release(ReleaseCSI{uid})
+		a.deps.ReleaseCSI(ReleaseCSI{uid})
 	}
 }
 

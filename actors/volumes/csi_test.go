@@ -16,10 +16,18 @@ import (
 	"github.com/troupe-dev/troupe/tests/podtest"
 )
 
+// csi connects what plays csi.
+func (r *rig) csi(to interface {
+	Use(volumes.UseCSI)
+	Release(volumes.ReleaseCSI)
+}) {
+	r.deps.UseCSI, r.deps.ReleaseCSI = to.Use, to.Release
+}
+
 // plays is csi, which the test plays.
 type plays struct{ *rig }
 
-// Use implements volumes.CSI.
+// Use has what Deps.UseCSI has.
 func (p plays) Use(m volumes.UseCSI) {
 	for _, v := range m.Volumes {
 		p.Say("csi: use %s of %s", v.Spec.Driver, m.Pod.UID)
@@ -31,13 +39,13 @@ func news(uid types.UID, all ...volumes.CSINews) volumes.CSIAnswer {
 	return volumes.CSIAnswer{UID: uid, News: all}
 }
 
-// Release implements volumes.CSI.
+// Release has what Deps.ReleaseCSI has.
 func (p plays) Release(m volumes.ReleaseCSI) { p.Say("csi: release %s", m.UID) }
 
 // TestCSI: a volume of a CSI driver is left to csi, and a pod is unmounted once all of it are released.
 func TestCSI(t *testing.T) {
 	r := newRig(t)
-	r.deps.CSI = plays{r}
+	r.csi(plays{r})
 	m := r.mounts("a", "one")
 	m.Pod.Spec.Volumes = append(m.Pod.Spec.Volumes, v1.Volume{Name: "disk", VolumeSource: v1.VolumeSource{
 		CSI: &v1.CSIVolumeSource{Driver: "d"},
@@ -69,7 +77,7 @@ func TestCSI(t *testing.T) {
 // TestCSIRepeatFails: what is published stays, and an event says that it could not be published once more.
 func TestCSIRepeatFails(t *testing.T) {
 	r := newRig(t)
-	r.deps.CSI = plays{r}
+	r.csi(plays{r})
 	r.actor.Tell(nodeIn("a"))
 	m := r.placed("a", true)
 	r.actor.Tell(m)
@@ -87,7 +95,7 @@ func TestCSIRepeatFails(t *testing.T) {
 // TestCSIDevice: that a device of a CSI driver is there is said once.
 func TestCSIDevice(t *testing.T) {
 	r := newRig(t)
-	r.deps.CSI = plays{r}
+	r.csi(plays{r})
 	r.actor.Tell(nodeIn("a"))
 	m := r.placed("a", true)
 	pv, _ := m.Objects.Volume("pv")
@@ -106,7 +114,7 @@ func TestCSIDevice(t *testing.T) {
 // in each run.
 func TestAskedAgainInOrder(t *testing.T) {
 	r := newRig(t)
-	r.deps.CSI = plays{r}
+	r.csi(plays{r})
 	var again []string
 	for _, name := range []string{"d", "a", "f", "c", "b", "e"} {
 		m := r.mounts(name, "")
@@ -128,7 +136,7 @@ func TestAskedAgainInOrder(t *testing.T) {
 func TestAskedAtOnce(t *testing.T) {
 	r := newRig(t)
 	var asked []int
-	r.deps.CSI = counting{plays{r}, &asked}
+	r.csi(counting{plays{r}, &asked})
 	m := r.mounts("a", "")
 	for i := range 50 {
 		m.Pod.Spec.Volumes = append(m.Pod.Spec.Volumes, v1.Volume{Name: fmt.Sprint("v", i), VolumeSource: v1.VolumeSource{
@@ -160,7 +168,7 @@ type counting struct {
 	asked *[]int
 }
 
-// Use implements volumes.CSI.
+// Use has what Deps.UseCSI has.
 func (c counting) Use(m volumes.UseCSI) {
 	*c.asked = append(*c.asked, len(m.Volumes))
 	c.plays.Use(m)
@@ -179,7 +187,7 @@ func badly(m volumes.Mount) volumes.Mount {
 // TestClaimMended: once a claim is mended, its CSI volume waits for csi, and no longer for the claim.
 func TestClaimMended(t *testing.T) {
 	r := newRig(t)
-	r.deps.CSI = plays{r}
+	r.csi(plays{r})
 	r.actor.Tell(nodeIn("a"))
 	m := r.placed("a", true)
 	r.actor.Tell(badly(m))
@@ -203,7 +211,7 @@ func TestClaimMended(t *testing.T) {
 // TestSummaryOfAClaim: what is not known of a claim keeps its volume from being processed, and the summary says so.
 func TestSummaryOfAClaim(t *testing.T) {
 	r := newRig(t)
-	r.deps.CSI = plays{r}
+	r.csi(plays{r})
 	m := r.placed("a", true)
 	m.Objects = podobjects.Set{}
 	r.actor.Tell(m)
@@ -220,7 +228,7 @@ func TestSummaryOfAClaim(t *testing.T) {
 func TestAskedAgainWithoutClaim(t *testing.T) {
 	r := newRig(t)
 	var got *csi.Spec
-	r.deps.CSI = noting{plays{r}, &got}
+	r.csi(noting{plays{r}, &got})
 	r.actor.Tell(nodeIn("a"))
 	m := r.placed("a", true)
 	r.actor.Tell(m)
@@ -241,7 +249,7 @@ func TestAskedAgainWithoutClaim(t *testing.T) {
 // TestNotAskedAgainWithoutClaim: a volume that is not up yet waits for its claim.
 func TestNotAskedAgainWithoutClaim(t *testing.T) {
 	r := newRig(t)
-	r.deps.CSI = plays{r}
+	r.csi(plays{r})
 	r.actor.Tell(nodeIn("a"))
 	m := r.placed("a", true)
 	r.actor.Tell(m)
@@ -259,7 +267,7 @@ type noting struct {
 	got **csi.Spec
 }
 
-// Use implements volumes.CSI.
+// Use has what Deps.UseCSI has.
 func (n noting) Use(m volumes.UseCSI) {
 	*n.got = m.Volumes[len(m.Volumes)-1].Spec
 	n.plays.Use(m)

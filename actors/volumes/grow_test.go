@@ -183,7 +183,7 @@ const isReadOnly = `FileSystemResizeFailed: MountVolume.NodeExpandVolume failed 
 func TestCSIStaysReadOnly(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		r := newRig(t)
-		r.deps.CSI = plays{r}
+		r.csi(plays{r})
 		c := newClaims(r)
 		c.bigger("2Ki")
 		c.volume.Spec.Local, c.volume.Spec.CSI = nil, &v1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}

@@ -50,7 +50,8 @@ func TestElsewhere(t *testing.T) {
 			r := newRig(t)
 			mounted := "host: mount a/data"
 			if ofCSI {
-				r.deps.CSI, mounted = plays{r}, "csi: use d of a"
+				r.csi(plays{r})
+				mounted = "csi: use d of a"
 			}
 			r.actor.Tell(r.placed("b", ofCSI))
 			r.host.Answer(nil, "prepare a")
@@ -121,7 +122,7 @@ func TestStaysAfterRestart(t *testing.T) {
 		for _, bad := range []string{"node", "claim"} {
 			r := newRig(t)
 			if ofCSI {
-				r.deps.CSI = plays{r}
+				r.csi(plays{r})
 			}
 			m := r.placed("b", ofCSI)
 			m.Paths.Set("data", "/data")

@@ -161,12 +161,6 @@ func (s step) String() string {
 	return [...]string{"PreparePod", "MountVolume", "UnmountPod", "ExpandVolume"}[s]
 }
 
-// CSI is where the volumes of CSI drivers are brought up: the actor csi.
-type CSI interface {
-	Use(UseCSI)
-	Release(ReleaseCSI)
-}
-
 // UseCSI asks for volumes of a pod: in one message, because a pod may have more of them than a mailbox has places. It
 // is answered with CSIAnswer each time, and again when something changes.
 type UseCSI struct {

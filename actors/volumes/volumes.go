@@ -33,8 +33,10 @@ type Host interface {
 type Deps struct {
 	Host   Host
 	Events port.Recorder
-	// CSI brings up the volumes of CSI drivers; nil: they are the host's, which refuses them.
-	CSI CSI
+	// UseCSI and ReleaseCSI are to the actor csi, which brings up the volumes of CSI drivers. Nil: they are the host's,
+	// which refuses them.
+	UseCSI     func(UseCSI)
+	ReleaseCSI func(ReleaseCSI)
 	// API has the claims of local volumes; nil without an apiserver.
 	API expand.API
 	// Restarted is called when an incarnation after the first begins. ResendNode then asks for NodeSeen again; nil
@@ -216,7 +218,7 @@ func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
 	if p.Object == nil {
 		p.Object = m.Pod
 	}
-	first := p.TakeDown(a.deps.CSI != nil)
+	first := p.TakeDown(a.deps.UseCSI != nil)
 	if first && (p.Object == nil || len(p.Volumes) > 0) {
 		p.expect(ctx, m.UID)
 	}

@@ -51,7 +51,7 @@ func TestWalk(t *testing.T) {
 // TestWalkOfCSI: csi tells how far it is.
 func TestWalkOfCSI(t *testing.T) {
 	r := newRig(t)
-	r.deps.CSI = plays{r}
+	r.csi(plays{r})
 	m := r.mounts("a", "disk")
 	m.Pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(7))}
 	m.Pod.Spec.Volumes[0].VolumeSource = v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d"}}
