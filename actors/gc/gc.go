@@ -48,9 +48,9 @@ type Collect struct {
 	Later bool
 }
 
-// Tell asks which pods are being collected. From pods, which restarted and must
+// ListCollecting asks which pods are being collected. From pods, which restarted and must
 // begin none of them. Reply must not block.
-type Tell struct{ Reply func([]observed.PodRef) }
+type ListCollecting struct{ Reply func([]observed.PodRef) }
 
 // Reclaim asks for the removal of all dead containers, and of the logs of pods that have ended, before pods are
 // evicted. From eviction. Reply is called when all was tried, and must not block. Lost with a crash: asked again.
@@ -110,19 +110,19 @@ type missed struct{}
 // settled is this actor's own timer for what rests.
 type settled struct{}
 
-func (more) isGCMessage()        {}
-func (missed) isGCMessage()      {}
-func (settled) isGCMessage()     {}
-func (Collect) isGCMessage()     {}
-func (Tell) isGCMessage()        {}
-func (Reclaim) isGCMessage()     {}
-func (RuntimeBack) isGCMessage() {}
-func (Sweep) isGCMessage()       {}
-func (found) isGCMessage()       {}
-func (living) isGCMessage()      {}
-func (listed) isGCMessage()      {}
-func (removed) isGCMessage()     {}
-func (again) isGCMessage()       {}
+func (more) isGCMessage()           {}
+func (missed) isGCMessage()         {}
+func (settled) isGCMessage()        {}
+func (Collect) isGCMessage()        {}
+func (ListCollecting) isGCMessage() {}
+func (Reclaim) isGCMessage()        {}
+func (RuntimeBack) isGCMessage()    {}
+func (Sweep) isGCMessage()          {}
+func (found) isGCMessage()          {}
+func (living) isGCMessage()         {}
+func (listed) isGCMessage()         {}
+func (removed) isGCMessage()        {}
+func (again) isGCMessage()          {}
 
 // Runtime is what the actor uses of port.Runtime.
 type Runtime interface {
@@ -304,7 +304,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		default:
 			g.rest(ctx, of)
 		}
-	case Tell:
+	case ListCollecting:
 		refs := make([]observed.PodRef, 0, len(g.of))
 		for _, uid := range slices.Sorted(maps.Keys(g.of)) {
 			refs = append(refs, g.of[uid].ref)

@@ -79,7 +79,7 @@ func TestLater(t *testing.T) {
 	if r.podDirs != nil || r.Count("remove job0")+r.Count("logs job before 1") > 0 {
 		t.Fatalf("in the first sweep: %q", r.Lines())
 	}
-	r.actor.Tell(Tell{Reply: func(refs []observed.PodRef) { r.Say("removing %d", len(refs)) }})
+	r.actor.Tell(ListCollecting{Reply: func(refs []observed.PodRef) { r.Say("removing %d", len(refs)) }})
 	r.listErr = errors.New("cannot list containers")
 	r.Advance(gcPeriod)
 	if r.Count("removing 1") != 1 || r.Count("collected job") != 1 {

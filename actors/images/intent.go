@@ -22,8 +22,8 @@ type intent struct {
 	pullrecord.Intent
 	// look asks the runtime what it has, 0 for none. Answers of others are late.
 	look kernel.EffectID
-	// unsaid is why the runtime did not say what it has before the pull.
-	unsaid error
+	// statusErr is why the runtime did not say what it has before the pull.
+	statusErr error
 }
 
 // leftIntent takes in the intent of an image that an earlier agent, or incarnation, has left.
@@ -47,7 +47,7 @@ func (a *images) intend(ctx *kernel.Context[Message], i *image) {
 		a.records.intents[name] = in
 		a.countRecords()
 	}
-	in.look, in.unsaid = 0, nil // they are for the pull before
+	in.look, in.statusErr = 0, nil // they are for the pull before
 	if file := pullrecord.FileName(name); a.records.lost[file] {
 		in.Forgotten(ctx.Now())
 	}
@@ -93,9 +93,9 @@ func (a *images) intended(ctx *kernel.Context[Message], m intended) {
 // image is not pulled: if it failed, nobody would know whether what is there had come by it.
 func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
 	why := fmt.Sprintf("failed to record image pull intent for container image %q", i.Name)
-	unsaid := a.records.intents[i.Name].unsaid
-	if err == nil && unsaid != nil {
-		err, why = unsaid, "not begun: the container runtime does not say whether it has the image"
+	statusErr := a.records.intents[i.Name].statusErr
+	if err == nil && statusErr != nil {
+		err, why = statusErr, "not begun: the container runtime does not say whether it has the image"
 	}
 	givenUp := i.GivenUp()
 	if a.lowest != nil && a.lowest.Ask.Image == i.Name && (err != nil || givenUp) {
@@ -111,7 +111,7 @@ func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
 		a.notPulled(ctx, i.Name, nil)
 		why += ": " + detail(err)
 		told := func(*imagestate.Waiter) string { return why }
-		a.failed(ctx, i, i.Concerned(a.env(ctx)), unanswered(unsaid), told)
+		a.failed(ctx, i, i.Concerned(a.env(ctx)), unanswered(statusErr), told)
 	case givenUp || len(i.Waiting) == 0:
 		i.End()
 		a.notPulled(ctx, i.Name, nil)
@@ -132,9 +132,9 @@ func (a *images) asksFor(name string) {
 // unanswered says that a call may have done what it was to do, or may still do it.
 func unanswered(err error) bool { return err != nil && port.Unanswered(port.KindOf(err)) }
 
-// mayGoOn says that a pull that failed so may still bring its image. It ends with its runtime: what a runtime has that
+// mayStillComplete says that a pull that failed so may still bring its image. It ends with its runtime: what a runtime has that
 // answers again is all that came.
-func mayGoOn(err error) bool { return unanswered(err) && port.KindOf(err) != port.Unavailable }
+func mayStillComplete(err error) bool { return unanswered(err) && port.KindOf(err) != port.Unavailable }
 
 // notPulled goes on with the intent of an image whose pull has failed, or was given up. err is the answer of the
 // runtime, nil if it was not asked.
@@ -142,7 +142,7 @@ func (a *images) notPulled(ctx *kernel.Context[Message], name string, err error)
 	in := a.records.intents[name]
 	switch {
 	case in == nil:
-	case in.Fail(mayGoOn(err), ctx.Now()):
+	case in.Fail(mayStillComplete(err), ctx.Now()):
 		a.endIntent(ctx, name)
 	default:
 		a.settle(ctx, name)
@@ -177,7 +177,7 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 	i := a.of[m.image]
 	switch {
 	case in.Stage == pullrecord.Noting:
-		if in.unsaid = m.err; m.err == nil {
+		if in.statusErr = m.err; m.err == nil {
 			in.Had(id)
 		}
 		if i != nil && i.Stage.Under() && i.call == m.id {

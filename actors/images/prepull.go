@@ -119,7 +119,7 @@ func (a *images) lowestPulled(ctx *kernel.Context[Message], i *image, m *pulled)
 		end.Outcome = of(a.lowest).gaveWay
 	case i.Shared(): // it is theirs now
 		end = failedEnd(m.err, detail(m.err))
-	case i.HasNext() && !mayGoOn(m.err):
+	case i.HasNext() && !mayStillComplete(m.err):
 		return
 	default:
 		texts := append([]string{detail(m.err)}, a.lowest.Found.Failures...)

@@ -68,12 +68,12 @@ func (b *nodeActors) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps 
 			b.pleg.Tell(pleg.Resend{})
 			b.above.resend()
 			b.machine.Tell(machine.Resend{})
-			b.probes.Tell(probes.Doubt{})
+			b.probes.Tell(probes.PodsRestarted{})
 			b.resendShutdown()
 			b.resendPressure()
 		},
 		Checkpoints: c.Ports.Checkpoints,
-		Collecting:  func(reply func([]observed.PodRef)) { b.gc.Tell(gc.Tell{Reply: reply}) },
+		Collecting:  func(reply func([]observed.PodRef)) { b.gc.Tell(gc.ListCollecting{Reply: reply}) },
 		Collect: func(ref observed.PodRef, abandoned, later bool) {
 			b.gc.Tell(gc.Collect{Ref: ref, Abandoned: abandoned, Later: later})
 		},

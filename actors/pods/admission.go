@@ -21,7 +21,7 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		a.waits(ctx, r)
 		return false
 	case podset.Clean:
-		r.place.held = true
+		r.place.mayHold = true
 		return true
 	case podset.Adopt:
 		return a.placed(r) // what runs keeps what it has: see assignments.Place
@@ -148,7 +148,7 @@ func (a *pods) awaits(r *record) bool {
 	if r.place.rejected == nil || r.Origin.Static() {
 		return false
 	}
-	if slices.ContainsFunc(a.ranked, func(o *record) bool { return o.Released() && (o.place.asked || o.place.held) }) {
+	if slices.ContainsFunc(a.ranked, func(o *record) bool { return o.Released() && (o.place.asked || o.place.mayHold) }) {
 		r.place.awaits = true
 		return true
 	}

@@ -21,26 +21,26 @@ import (
 
 // moveState is where a resize of CPUs that containers have alone is.
 //
-//	resting ──Place{Resize}──► asking ──granted──► granted ──the allocation is saved──► moving ──InPlace──► giving ─┐
-//	   ▲                         └──refused──► denied ───asked again: something is free──► asking                    │
-//	   │                                          granted ──not wanted any more──► giving                            │
-//	   └───────────────────────────────────── Place{On} is answered ─────────────────────────────────────────────────┘
+//	idle ─Place{Resize}─► requested ─granted─► reserved ─the allocation is saved─► applying ─InPlace─► releasing ─┐
+//	 ▲                       │      ▲             └──────────not wanted any more─────────────────────────► ▲      │
+//	 │                       └──► refused, until something is free                                               │
+//	 └────────────────────────────────── Place{On} is answered ──────────────────────────────────────────────────┘
 //
 // What is in the state file is at each step what containers run on, or more. So another agent, which starts with either
 // allocation, finds at least as many CPUs as that has, and gives back the rest.
 type moveState uint8
 
 const (
-	resting moveState = iota
-	asking
-	granted
-	denied
-	moving
-	giving
+	idle moveState = iota
+	requested
+	reserved
+	refused
+	applying
+	releasing
 )
 
 func (s moveState) String() string {
-	return [...]string{"resting", "asking", "granted", "denied", "moving", "giving"}[s]
+	return [...]string{"idle", "requested", "reserved", "refused", "applying", "releasing"}[s]
 }
 
 // move is a resize of the CPUs of one pod.
@@ -51,7 +51,7 @@ type move struct {
 	// to asks for the CPUs, of which want is how many.
 	to   *v1.Pod
 	want map[string]int
-	// answer is that to asking.
+	// answer is that to a request.
 	own    map[string]cpuset.CPUSet
 	blocks map[string][]memory.Block
 	leaves bool
@@ -70,41 +70,41 @@ func (a *pods) cpusFor(r *record) podresize.Verdict {
 	m, want := &r.place.move, assign.Entitled(r.Pod)
 	same := maps.Equal(want, r.place.entitled)
 	switch m.state {
-	case asking:
+	case requested:
 		return nil
-	case granted:
+	case reserved:
 		if maps.Equal(want, m.want) {
 			return podresize.Allocate{}
 		}
 		a.giveBack(r)
 		return nil
-	case moving, giving:
+	case applying, releasing:
 		if same {
 			return podresize.Allocate{}
 		}
 		return podresize.Defer{Message: "containers of the pod have not left the CPUs yet that an earlier resize takes " +
 			"from them"}
-	case denied:
+	case refused:
 		if !same && maps.Equal(want, m.want) && (m.refusal.Never || m.version == a.places.version) {
 			if m.refusal.Never {
 				return podresize.Refuse{Message: m.refusal.Message, Detail: podresize.Insufficient}
 			}
 			return podresize.Defer{Message: m.refusal.Message}
 		}
-	case resting:
+	case idle:
 	}
 	if same {
 		return podresize.Allocate{}
 	}
 	a.places.asked++
-	*m = move{state: asking, number: a.places.asked, to: r.Pod, want: want}
+	*m = move{state: requested, number: a.places.asked, to: r.Pod, want: want}
 	a.sendMove(r)
 	return nil
 }
 
 // giveBack gives back CPUs that were granted and are not wanted any more. No container was told of them.
 func (a *pods) giveBack(r *record) {
-	if r.place.move.state == granted {
+	if r.place.move.state == reserved {
 		a.gives(r)
 	}
 }
@@ -112,15 +112,15 @@ func (a *pods) giveBack(r *record) {
 // gives gives back all that the containers of a pod do not run on.
 func (a *pods) gives(r *record) {
 	a.places.asked++
-	r.place.move = move{state: giving, number: a.places.asked, to: r.allocated()}
+	r.place.move = move{state: releasing, number: a.places.asked, to: r.allocated()}
 	a.sendMove(r)
 }
 
 // sendMove sends the request of a move. It may be repeated.
 func (a *pods) sendMove(r *record) {
 	m := &r.place.move
-	ask := assignments.Place{Pod: claims.WithoutBacked(m.to), Number: m.number, Runs: true, Resize: m.state == asking}
-	if m.state == giving {
+	ask := assignments.Place{Pod: claims.WithoutBacked(m.to), Number: m.number, Runs: true, Resize: m.state == requested}
+	if m.state == releasing {
 		if ask.On = r.place.cpus; ask.On == nil {
 			ask.On = map[string]cpuset.CPUSet{}
 		}
@@ -131,15 +131,15 @@ func (a *pods) sendMove(r *record) {
 // moved notes the answer to the request of a move.
 func (p *place) moved(answer *assignments.Placed, version uint64) {
 	switch m := &p.move; {
-	case m.state == asking && answer.Refused != nil:
-		m.state, m.refusal, m.version = denied, answer.Refused, version
-	case m.state == asking:
-		m.state, m.own, m.blocks, m.leaves = granted, answer.Own, answer.Memory, answer.Leaves
-	case m.state == giving:
+	case m.state == requested && answer.Refused != nil:
+		m.state, m.refusal, m.version = refused, answer.Refused, version
+	case m.state == requested:
+		m.state, m.own, m.blocks, m.leaves = reserved, answer.Own, answer.Memory, answer.Leaves
+	case m.state == releasing:
 		*m = move{}
 		if !assign.Same(answer.Own, p.cpus) { // there was too little for it when the agent began, and now there is not
 			p.takes(answer)
-			*m = move{state: moving, number: answer.Number, leaves: answer.Leaves}
+			*m = move{state: applying, number: answer.Number, leaves: answer.Leaves}
 		}
 	}
 }
@@ -155,10 +155,10 @@ func (p *place) takes(answer *assignments.Placed) {
 // begins has containers run on what was granted: their pod's allocation is saved.
 func (p *place) begins() {
 	m := &p.move
-	if m.state != granted {
+	if m.state != reserved {
 		return
 	}
-	m.state, m.before = moving, p.cpus
+	m.state, m.before = applying, p.cpus
 	p.entitled, p.cpus, p.own, p.now = m.want, m.own, ownOf(m.own, m.blocks), nil
 }
 
@@ -176,7 +176,7 @@ func (a *pods) outgrown(r *record) bool {
 // inPlace gives back what the containers of a pod have left.
 func (a *pods) inPlace(ctx *kernel.Context[Message], m pod.InPlace) {
 	r := a.of[m.UID]
-	if r == nil || r.place.move.state != moving || r.place.move.number != m.Number {
+	if r == nil || r.place.move.state != applying || r.place.move.number != m.Number {
 		return
 	}
 	if r.place.move.before != nil {

@@ -54,8 +54,8 @@ type place struct {
 	// knows come to these when they have ended.
 	runs bool
 	down []string
-	// held: it was not asked for, and an earlier agent may have given the pod something.
-	held bool
+	// mayHold: it was not asked for, and an earlier agent may have given the pod something.
+	mayHold bool
 	// number is that of the request: the answer to one from before the pod had ended and came back does not count.
 	number   uint64
 	own      map[string]placement.Container
@@ -123,7 +123,7 @@ func (a *pods) answered(ctx *kernel.Context[Message], m Placed) {
 		r.place.answered, r.place.rejected = true, p.Rejected
 		r.place.takes(&p)
 		if p.Leaves {
-			r.place.move = move{state: moving, number: p.Number, leaves: true}
+			r.place.move = move{state: applying, number: p.Number, leaves: true}
 		}
 		other := !maps.Equal(p.Unknown, r.place.unknown)
 		r.place.devices, r.place.unknown, r.place.lacked = p.Devices, p.Unknown, m.Version
@@ -212,14 +212,14 @@ func (a *pods) placement(r *record) *placement.Pod {
 		return r.place.now
 	}
 	none := len(r.place.own)+len(r.place.devices)+len(r.place.unknown) == 0
-	if a.places.shared == "" && none && r.place.move.state != moving {
+	if a.places.shared == "" && none && r.place.move.state != applying {
 		return nil // it runs anywhere
 	}
 	at := &placement.Pod{
 		Own: r.place.own, Shared: a.places.shared, Devices: r.place.devices, Unknown: r.place.unknown,
 		Health: r.place.health,
 	}
-	if r.place.move.state == moving {
+	if r.place.move.state == applying {
 		at.Number = r.place.move.number
 	}
 	return at
@@ -231,7 +231,7 @@ func (a *pods) releaseEnded() {
 		return
 	}
 	for _, r := range a.ranked {
-		if (r.place.asked || r.place.held) && r.State != podset.Waiting && r.State != podset.Running {
+		if (r.place.asked || r.place.mayHold) && r.State != podset.Waiting && r.State != podset.Running {
 			a.release(r)
 		}
 	}
@@ -239,13 +239,13 @@ func (a *pods) releaseEnded() {
 
 // release gives back what a pod has.
 func (a *pods) release(r *record) {
-	if a.deps.Places == nil || !r.place.asked && !r.place.held {
+	if a.deps.Places == nil || !r.place.asked && !r.place.mayHold {
 		return
 	}
 	had := r.place
 	r.place = place{rejected: had.rejected, lacked: had.lacked}
 	// One that was refused may have what an earlier agent gave it.
-	if !had.answered || had.rejected != nil || len(had.own)+len(had.devices) > 0 || had.move.state != resting {
+	if !had.answered || had.rejected != nil || len(had.own)+len(had.devices) > 0 || had.move.state != idle {
 		a.deps.Places.Release(r.Pod.UID)
 	}
 }
@@ -255,7 +255,7 @@ func (a *pods) placeAgain(r *record) {
 	if r.place.asked && !r.place.answered {
 		a.ask(r)
 	}
-	if s := r.place.move.state; s == asking || s == giving {
+	if s := r.place.move.state; s == requested || s == releasing {
 		a.sendMove(r)
 	}
 }

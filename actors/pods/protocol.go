@@ -87,7 +87,7 @@ type InPlace struct{ pod.InPlace }
 // pod of that UID from starting meanwhile. Lost: the next sweep finds them. Twice: done once.
 type Abandoned struct{ UID types.UID }
 
-// BeingCollected is from gc, in answer to gc.Tell: the pods that it is removing. None of them
+// BeingCollected is from gc, in answer to gc.ListCollecting: the pods that it is removing. None of them
 // starts before the removal is done. Lost: asked again. Twice: only the first counts.
 type BeingCollected struct{ Pods []observed.PodRef }
 

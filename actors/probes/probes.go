@@ -71,7 +71,7 @@ type Deps struct {
 // tick is the time grid of probes. Periods are whole seconds.
 const tick = time.Second
 
-// sweepAfter is how long after a Doubt pods may take to report.
+// sweepAfter is how long after a PodsRestarted pods may take to report.
 const sweepAfter = 5 * time.Minute
 
 // New makes the constructor of the actor.
@@ -178,7 +178,7 @@ func (a *probes) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Watch:
 		a.watch(ctx, m.ProbeContainers)
-	case Doubt:
+	case PodsRestarted:
 		a.round++
 		ctx.After(sweepAfter, sweep{a.round})
 	case due:
@@ -347,7 +347,7 @@ func (a *probes) drop(ctx *kernel.Context[Message], c *container) {
 	a.memory.note(c.id, record{})
 }
 
-// sweep drops the pods that were not mentioned since a Doubt.
+// sweep drops the pods that were not mentioned since a PodsRestarted.
 func (a *probes) sweep(ctx *kernel.Context[Message], round uint32) {
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
 		if a.pods[uid].round < round {

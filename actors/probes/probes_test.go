@@ -151,7 +151,7 @@ func TestDoubt(t *testing.T) {
 	r.actor.Tell(r.watch("a", asIs, probe.Failure))
 	r.actor.Tell(r.watch("b", asIs, probe.Failure))
 	r.Advance(time.Minute)
-	r.actor.Tell(probes.Doubt{})
+	r.actor.Tell(probes.PodsRestarted{})
 	r.actor.Tell(r.watch("a", asIs, probe.Success))
 	if got := r.askedIn(time.Minute); got["a"] != 6 || got["b"] != 6 {
 		t.Errorf("in the first minute: %v", got)
@@ -350,7 +350,7 @@ func TestRestartWithAnswersUnderWay(t *testing.T) {
 		r.Advance(100 * time.Millisecond)
 	}
 	r.actor.Crash()
-	r.actor.Tell(probes.Doubt{})
+	r.actor.Tell(probes.PodsRestarted{})
 	r.fail = nil
 	r.Advance(8 * time.Second)
 	if r.asked["a"] != before+1 {

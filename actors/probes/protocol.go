@@ -37,9 +37,9 @@ type Message interface{ isProbesMessage() }
 // counts. Lost: the pod sends it again when this actor restarted or its mailbox was full.
 type Watch struct{ pod.ProbeContainers }
 
-// Doubt says that the pods actor restarted, and with it all pod actors. Pods that send no request
+// PodsRestarted says that the pods actor restarted, and with it all pod actors. Pods that send no request
 // within some minutes are gone. Lost: those are probed without need. Twice: harmless.
-type Doubt struct{}
+type PodsRestarted struct{}
 
 // Query asks for counts and durations of the probes of living containers. From the metrics
 // server. Reply must not block. Lost: the sender gives up waiting.
@@ -57,20 +57,20 @@ type answered struct {
 // journaled is the result of reading or writing the checkpoint, or the timer to write it.
 type journaled struct{ checkpoint.Event }
 
-// sweep is this actor's own timer, after a Doubt.
+// sweep is this actor's own timer, after a PodsRestarted.
 type sweep struct{ round uint32 }
 
 // missed is this actor's own timer, after its mailbox was full.
 type missed struct{}
 
-func (Watch) isProbesMessage()     {}
-func (Doubt) isProbesMessage()     {}
-func (Query) isProbesMessage()     {}
-func (due) isProbesMessage()       {}
-func (answered) isProbesMessage()  {}
-func (journaled) isProbesMessage() {}
-func (sweep) isProbesMessage()     {}
-func (missed) isProbesMessage()    {}
+func (Watch) isProbesMessage()         {}
+func (PodsRestarted) isProbesMessage() {}
+func (Query) isProbesMessage()         {}
+func (due) isProbesMessage()           {}
+func (answered) isProbesMessage()      {}
+func (journaled) isProbesMessage()     {}
+func (sweep) isProbesMessage()         {}
+func (missed) isProbesMessage()        {}
 
 // Outcome implements kernel.Outcome.
 func (m answered) Outcome() (kernel.EffectID, error) {

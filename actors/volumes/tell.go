@@ -62,7 +62,7 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 // fail notes why a volume can't be brought up, or, without one, why a call for the pod as a whole has failed. It says
 // so to users, and gives when it is tried again.
 func (a *volumes) fail(ctx *kernel.Context[Message], p *user, v *volumestate.Volume, err error) time.Time {
-	c := volumestate.Cause{Err: err, Text: err.Error(), Taken: port.KindOf(err) == port.StateConflict}
+	c := volumestate.Cause{Err: err, Text: err.Error(), Conflict: port.KindOf(err) == port.StateConflict}
 	if e, ok := err.(*port.Error); ok && e.Detail != "" && v != nil {
 		c.Text = e.Detail
 	}

@@ -322,7 +322,7 @@ func (p *Pod) Has(name string) bool {
 // Freed has volumes tried again at once that another pod had otherwise, and reports whether there are some.
 func (p *Pod) Freed() (some bool) {
 	for _, f := range p.failures {
-		if f.taken {
+		if f.conflict {
 			f.due, some = time.Time{}, true
 		}
 	}
@@ -341,11 +341,11 @@ func (p *Pod) Moved(before, now *v1.Node) (some bool) {
 	return some
 }
 
-// Cause is why something failed. Text is what users are told of it. Taken: another pod has it otherwise.
+// Cause is why something failed. Text is what users are told of it. Conflict: another pod has it otherwise, with another SELinux label or for itself alone.
 type Cause struct {
 	Err   error
 	Text  string
-	Taken bool
+	Conflict bool
 }
 
 // Event is what users are told in an event.
@@ -363,7 +363,7 @@ func (p *Pod) Fail(v *Volume, c Cause, now time.Time, b backoff.Policy) (Event, 
 		missing = p.missing()
 	}
 	f := p.failed(&v.failure, v.Mount.Failed(c.Err, c.Text, missing), now, b)
-	f.taken = c.Taken || errors.Is(c.Err, volumeplan.ErrTaken)
+	f.conflict = c.Conflict || errors.Is(c.Err, volumeplan.ErrTaken)
 	if !v.State.There() {
 		v.State = Failed
 	}

@@ -84,8 +84,8 @@ type Failure struct {
 	Message string
 	// due is when it is tried again; zero for at once.
 	due time.Time
-	// taken: another pod has it otherwise.
-	taken bool
+	// conflict: another pod has it otherwise.
+	conflict bool
 	// place is where it is in the failures of the pod.
 	place int
 }
