@@ -8,13 +8,13 @@
 //	Load ──► data ──► Codec, Valid ──ok──► Content
 //	          └─unreadable─┴─damaged─► SetAside ──► Content without a value ──Take──► one line in the log
 //
-// Noted before acted on: what others may know only when it would survive the agent has a Version, from Changed. It waits
-// until the disk Has that, in the actor or in a Waiting, and after a write that failed for the next one. An actor that
-// goes on then asks whether the version was Tried.
+// Noted before acted on: what others may know only when it would survive the agent has a Version, from Changed. It
+// waits until the disk Has that, in the actor or in a Waiting, and after a write that failed for the next one. An
+// actor that goes on then asks whether the version was Tried.
 //
-// Two actors do it in another way. assignments reads and writes up to three files as one, so that a pod has its CPUs and
-// its memory or neither, and never goes on without those: it has a Progress, with effects of its own. images has a file
-// for each image, written before a pull and after it.
+// Two actors do it in another way. assignments reads and writes up to three files as one, so that a pod has its CPUs
+// and its memory or neither, and never goes on without those: it has a Progress, with effects of its own. images has a
+// file for each image, written before a pull and after it.
 package checkpoint
 
 import (

@@ -14,7 +14,8 @@ import (
 
 // file is the checkpoint, which is the kubelet's.
 var file = checkpoint.File[[]claimstate.Claim]{
-	Name: claimstate.Name, Codec: &checkpoint.Codec[[]claimstate.Claim]{Parse: claimstate.Parse, Format: claimstate.Format},
+	Name:  claimstate.Name,
+	Codec: &checkpoint.Codec[[]claimstate.Claim]{Parse: claimstate.Parse, Format: claimstate.Format},
 	Without: "claims are prepared again for the pods that are there; those of pods that are gone stay prepared until " +
 		"their drivers restart",
 	Awaits:    "pods with claims wait until it can be read",

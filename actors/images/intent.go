@@ -132,8 +132,8 @@ func (a *images) asksFor(name string) {
 // unanswered says that a call may have done what it was to do, or may still do it.
 func unanswered(err error) bool { return err != nil && port.Unanswered(port.KindOf(err)) }
 
-// mayStillComplete says that a pull that failed so may still bring its image. It ends with its runtime: what a runtime has that
-// answers again is all that came.
+// mayStillComplete says that a pull that failed so may still bring its image. It ends with its runtime: what a runtime
+// has that answers again is all that came.
 func mayStillComplete(err error) bool { return unanswered(err) && port.KindOf(err) != port.Unavailable }
 
 // notPulled goes on with the intent of an image whose pull has failed, or was given up. err is the answer of the

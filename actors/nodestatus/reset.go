@@ -37,7 +37,8 @@ type reset struct {
 	mark resetMark
 }
 
-// loading says whether the mark is not known yet. It is not needed, and not read, if the checkpoint of devices is there.
+// loading says whether the mark is not known yet. It is not needed, and not read, if the checkpoint of devices is
+// there.
 func (r *reset) loading() bool { return r.State() == checkpoint.Loading }
 
 func (n *nodestatus) loadMark(ctx *kernel.Context[Message]) {

@@ -52,7 +52,8 @@ func (a *pods) load(ctx *kernel.Context[Message]) {
 	a.stops.Load(ctx, a.deps.Checkpoints, &stopsFile, wrap)
 }
 
-// journaled handles news of the checkpoints. The write of a predecessor is none: this actor read the checkpoint after it.
+// journaled handles news of the checkpoints. The write of a predecessor is none: this actor read the checkpoint after
+// it.
 func (a *pods) journaled(ctx *kernel.Context[Message], e checkpoint.Event) {
 	switch news, c := a.given.Hear(ctx, e); news {
 	case checkpoint.Loaded:

@@ -42,7 +42,7 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 func (a *volumes) bring(
 	ctx *kernel.Context[Message], uid types.UID, p *user, v *volumestate.Volume, env *volumestate.Env,
 ) {
-	op, why, at := p.NextOf(v, ctx.Now(), env)
+	op, at, why := p.NextOf(v, ctx.Now(), env)
 	switch op {
 	case volumestate.MountVolume:
 		a.begin(ctx, uid, p, mount, v)

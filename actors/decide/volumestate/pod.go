@@ -341,10 +341,11 @@ func (p *Pod) Moved(before, now *v1.Node) (some bool) {
 	return some
 }
 
-// Cause is why something failed. Text is what users are told of it. Conflict: another pod has it otherwise, with another SELinux label or for itself alone.
+// Cause is why something failed. Text is what users are told of it. Conflict: another pod has it otherwise, with another
+// SELinux label or for itself alone.
 type Cause struct {
-	Err   error
-	Text  string
+	Err      error
+	Text     string
 	Conflict bool
 }
 
@@ -362,7 +363,7 @@ func (p *Pod) Fail(v *Volume, c Cause, now time.Time, b backoff.Policy) (Event, 
 	if v.Unprocessed {
 		missing = p.missing()
 	}
-	f := p.failed(&v.failure, v.Mount.Failed(c.Err, c.Text, missing), now, b)
+	f := p.failed(&v.failure, v.Failed(c.Err, c.Text, missing), now, b)
 	f.conflict = c.Conflict || errors.Is(c.Err, volumeplan.ErrTaken)
 	if !v.State.There() {
 		v.State = Failed

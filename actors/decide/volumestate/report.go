@@ -73,7 +73,7 @@ func (p *Pod) waits() (out []Event) {
 			continue
 		}
 		if why := cmp.Or(v.atCSI(), p.silent(v)); why != "" {
-			out = append(out, Event{v.Reason(), v.Mount.Failed(nil, "waiting"+why, nil)})
+			out = append(out, Event{v.Reason(), v.Failed(nil, "waiting"+why, nil)})
 		}
 	}
 	return out

@@ -135,9 +135,9 @@ func unknown(err error) bool {
 
 // NextOf is what to do now for one volume: MountVolume, Refuse and why, or Nothing and when to ask again; zero: when
 // something changes. What csi does for a volume is not among it, see AskCSI.
-func (p *Pod) NextOf(v *Volume, now time.Time, env *Env) (op Op, why error, again time.Time) {
+func (p *Pod) NextOf(v *Volume, now time.Time, env *Env) (op Op, again time.Time, why error) {
 	if !p.Brings() || v.State.Calls() {
-		return Nothing, nil, again
+		return Nothing, again, nil
 	}
 	there, obstacle := v.State.There(), p.obstacle(v, env)
 	switch {
@@ -147,13 +147,13 @@ func (p *Pod) NextOf(v *Volume, now time.Time, env *Env) (op Op, why error, agai
 	case there && v.version == v.Version && v.Err == nil:
 	case obstacle != nil && unknown(obstacle):
 	case v.failure != nil && v.failure.due.After(now):
-		return Nothing, nil, v.failure.due
+		return Nothing, v.failure.due, nil
 	case obstacle != nil:
-		return Refuse, obstacle, again
+		return Refuse, again, obstacle
 	default:
-		return MountVolume, nil, again
+		return MountVolume, again, nil
 	}
-	return Nothing, nil, again
+	return Nothing, again, nil
 }
 
 // Asked is what csi is asked for.

@@ -161,7 +161,7 @@ func TestNextOf(t *testing.T) {
 		if c.change != nil {
 			c.change(p, v, env)
 		}
-		op, why, again := p.NextOf(v, t0, env)
+		op, again, why := p.NextOf(v, t0, env)
 		check.Equal(t, op, c.want, "%s", c.name)
 		check.Equal(t, why != nil, op == Refuse, "%s: why", c.name)
 		check.Equal(t, again.IsZero(), c.state != Failed, "%s: again", c.name)

@@ -133,7 +133,7 @@ func (w *world) drive() {
 	}
 	for i := range w.p.Volumes {
 		v := &w.p.Volumes[i]
-		op, why, at := w.p.NextOf(v, w.now, &w.env)
+		op, at, why := w.p.NextOf(v, w.now, &w.env)
 		switch op {
 		case MountVolume:
 			w.begin(op, v)
