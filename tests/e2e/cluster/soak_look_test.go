@@ -196,7 +196,6 @@ func (s soakLooks) verdict() (table string, grown []string) {
 //
 //tier:unit
 func TestSoakVerdict(t *testing.T) {
-	const atOnce = 4
 	for n := fewestLooks; n <= 80; n++ {
 		for kind, k := range soakKinds {
 			looks := make(soakLooks, n)
