@@ -341,8 +341,8 @@ func (p *Pod) Moved(before, now *v1.Node) (some bool) {
 	return some
 }
 
-// Cause is why something failed. Text is what users are told of it. Conflict: another pod has it otherwise, with another
-// SELinux label or for itself alone.
+// Cause is why something failed. Text is what users are told of it. Conflict: another pod has it otherwise, with
+// another SELinux label or for itself alone.
 type Cause struct {
 	Err      error
 	Text     string
