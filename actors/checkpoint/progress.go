@@ -143,10 +143,11 @@ func (w *Waiting[T]) Put(value T, until Version) { *w = append(*w, waiting[T]{va
 // Take removes the values that may be known now.
 func (w *Waiting[T]) Take(p *Progress) (out []T) {
 	*w = slices.DeleteFunc(*w, func(one waiting[T]) bool {
-		if p.Has(one.until) {
+		known := p.Has(one.until)
+		if known {
 			out = append(out, one.value)
 		}
-		return p.Has(one.until)
+		return known
 	})
 	return out
 }

@@ -188,13 +188,6 @@ func (a *images) warnOfSecrets(ctx *kernel.Context[Message], w *imagestate.Waite
 	}
 }
 
-func detail(err error) string {
-	if e, ok := err.(*port.Error); ok && e.Detail != "" {
-		return e.Detail
-	}
-	return err.Error()
-}
-
 // podOf is the pod that a waiter pulls for, nil for none.
 func podOf(w *imagestate.Waiter) *v1.Pod {
 	if w.Lowest {

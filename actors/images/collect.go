@@ -231,7 +231,7 @@ func (a *images) measured(ctx *kernel.Context[Message], m measured) {
 	case a.deps.Collect.Policy.NoSize(m.left.ImageFS):
 		a.trouble(ctx, "InvalidDiskCapacity", "invalid capacity 0 on image filesystem")
 	case !c.disk.Known && m.err != nil:
-		a.trouble(ctx, gcFailed, fmt.Sprintf("cannot measure the disk of images: %s", detail(m.err)))
+		a.trouble(ctx, gcFailed, fmt.Sprintf("cannot measure the disk of images: %s", port.Detail(m.err)))
 	}
 	c.excess = a.deps.Collect.Policy.Excess(c.disk)
 	a.unlessListed(ctx)
@@ -386,9 +386,9 @@ func (a *images) end(ctx *kernel.Context[Message]) {
 	case c.err == nil:
 	case c.kept && c.excess > 0:
 		a.trouble(ctx, gcFailed, fmt.Sprintf("wanted to free %d bytes, but freed %d bytes space with errors in image "+
-			"deletion: %s", c.excess, c.freed, detail(c.err))) // a kubelet's words
+			"deletion: %s", c.excess, c.freed, port.Detail(c.err))) // a kubelet's words
 	default:
-		a.trouble(ctx, gcFailed, "cannot remove images: "+detail(c.err))
+		a.trouble(ctx, gcFailed, "cannot remove images: "+port.Detail(c.err))
 	}
 	replies := c.now
 	c.stage, c.pending, c.now, c.queue, c.list, c.used = idle, 0, nil, nil, nil, nil

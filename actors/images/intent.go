@@ -101,17 +101,17 @@ func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
 	if a.lowest != nil && a.lowest.Ask.Image == i.Name && (err != nil || givenUp) {
 		end := pullahead.End{Outcome: of(a.lowest).gaveWay}
 		if !givenUp {
-			end = failedEnd(err, why+": "+detail(err))
+			end = failedEnd(err, why+": "+port.Detail(err))
 		}
 		a.endLowest(ctx, i, end)
 	}
 	switch {
 	case err != nil:
-		i.Exhaust(detail(err))
+		i.Exhaust(port.Detail(err))
 		a.notPulled(ctx, i.Name, nil)
-		why += ": " + detail(err)
+		why += ": " + port.Detail(err)
 		told := func(*imagestate.Waiter) string { return why }
-		a.failed(ctx, i, i.Concerned(a.env(ctx)), unanswered(statusErr), told)
+		a.failed(ctx, i, i.Concerned(a.env(ctx)), !port.Answered(statusErr), told)
 	case givenUp || len(i.Waiting) == 0:
 		i.End()
 		a.notPulled(ctx, i.Name, nil)
@@ -129,12 +129,11 @@ func (a *images) asksFor(name string) {
 	}
 }
 
-// unanswered says that a call may have done what it was to do, or may still do it.
-func unanswered(err error) bool { return err != nil && port.Unanswered(port.KindOf(err)) }
-
 // mayStillComplete says that a pull that failed so may still bring its image. It ends with its runtime: what a runtime
 // has that answers again is all that came.
-func mayStillComplete(err error) bool { return unanswered(err) && port.KindOf(err) != port.Unavailable }
+func mayStillComplete(err error) bool {
+	return !port.Answered(err) && port.KindOf(err) != port.Unavailable
+}
 
 // notPulled goes on with the intent of an image whose pull has failed, or was given up. err is the answer of the
 // runtime, nil if it was not asked.

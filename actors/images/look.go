@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
@@ -33,7 +34,7 @@ func (a *images) checked(ctx *kernel.Context[Message], m checked) {
 	}
 	i.Look = imagestate.NotLooking
 	if m.err != nil {
-		a.unknown(ctx, i, fmt.Sprintf("Failed to inspect image %q: %s", i.Name, detail(m.err)))
+		a.unknown(ctx, i, fmt.Sprintf("Failed to inspect image %q: %s", i.Name, port.Detail(m.err)))
 		return
 	}
 	if lost := i.See(m.info, m.ok, ctx.Now()); len(lost) > 0 {

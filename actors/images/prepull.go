@@ -118,11 +118,11 @@ func (a *images) lowestPulled(ctx *kernel.Context[Message], i *image, m *pulled)
 	case i.GivenUp():
 		end.Outcome = of(a.lowest).gaveWay
 	case i.Shared(): // it is theirs now
-		end = failedEnd(m.err, detail(m.err))
+		end = failedEnd(m.err, port.Detail(m.err))
 	case i.HasNext() && !mayStillComplete(m.err):
 		return
 	default:
-		texts := append([]string{detail(m.err)}, a.lowest.Found.Failures...)
+		texts := append([]string{port.Detail(m.err)}, a.lowest.Found.Failures...)
 		end = failedEnd(m.err, strings.Join(texts, "; "))
 	}
 	a.endLowest(ctx, i, end)

@@ -105,7 +105,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 		a.drop(ctx, i)
 	default:
 		down := port.KindOf(m.err) == port.Unavailable
-		if i.Failed(imagestate.Failure{Text: detail(m.err), MayGoOn: mayStillComplete(m.err), Down: down}) {
+		if i.Failed(imagestate.Failure{Text: port.Detail(m.err), MayGoOn: mayStillComplete(m.err), Down: down}) {
 			a.try(ctx, i, podOf(i.Waiting[0]))
 			return
 		}

@@ -173,7 +173,7 @@ func (a *prepull) call(
 	}
 	a.calls[step.Do] = portcall.Do(ctx, e, run, func(id kernel.EffectID, answer pullahead.Answer, err error) Message {
 		if answer.Do = step.Do; err != nil {
-			answer.Why, answer.Down = detail(err), port.KindOf(err) == port.Unavailable
+			answer.Why, answer.Down = port.Detail(err), port.KindOf(err) == port.Unavailable
 		}
 		return answered{id, answer, err}
 	})
@@ -186,11 +186,4 @@ func untilCancelled(c context.Context, done func(pullahead.Answer, error)) {
 			done(pullahead.Answer{}, c.Err())
 		}
 	})
-}
-
-func detail(err error) string {
-	if e, ok := err.(*port.Error); ok && e.Detail != "" {
-		return e.Detail
-	}
-	return err.Error()
 }
