@@ -155,7 +155,7 @@ func newBase(t *testing.T, name string, s *setup) (b *bed, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
+	ctx, cancel := context.WithTimeout(context.Background(), lab.BuildTime)
 	defer cancel()
 	admin := check.Value(kubernetes.NewForConfig(s.plane.AdminConfig()))(t)
 	b = &bed{plane: s.plane, name: name, admin: admin}

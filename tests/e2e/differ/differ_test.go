@@ -170,7 +170,7 @@ func needNodes(t *testing.T) {
 // newRig starts both nodes.
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // a build may be among it
+	ctx, cancel := context.WithTimeout(t.Context(), lab.BuildTime)
 	defer cancel()
 	repository := check.Value(lab.Repository())(t)
 	registry := check.Value(shared.Registry())(t)

@@ -355,7 +355,7 @@ func ForControlPlaneTest(t testing.TB, config ControlPlaneConfig) *ControlPlane 
 	if config.Log == nil {
 		config.Log = t.Output()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute) // a build may be among it
+	ctx, cancel := context.WithTimeout(context.Background(), BuildTime)
 	defer cancel()
 	c := check.Value(StartControlPlane(ctx, config))(t)
 	t.Cleanup(func() {

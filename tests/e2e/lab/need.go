@@ -130,7 +130,7 @@ func Need(t testing.TB, requirements ...Requirement) {
 func ForTest(t testing.TB, release Release) *Lab {
 	t.Helper()
 	Need(t, release.Needs()...)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
+	ctx, cancel := context.WithTimeout(context.Background(), BuildTime)
 	defer cancel()
 	l := check.Value(New(ctx, Config{Dir: t.TempDir(), Release: release, NodeNetwork: true, Log: t.Output()}))(t)
 	t.Cleanup(func() {

@@ -13,6 +13,9 @@ import (
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
+// BuildTime is enough for the programs that a test is the first to need, on a machine that builds others beside them.
+const BuildTime = 30 * time.Minute
+
 // ownProgram is a program of this repository.
 type ownProgram struct {
 	name   string // of its file

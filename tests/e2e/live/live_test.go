@@ -61,10 +61,10 @@ func session(t *testing.T) *live.Session {
 	t.Helper()
 	lab.Need(t, append(lab.Containerd2.Needs(), lab.Busybox)...)
 	plane := lab.ForControlPlaneTest(t, lab.ControlPlaneConfig{ControllerManager: true})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a build may be among it
-	defer cancel()
 	binary := check.Value(shared.Troupe())(t)
 	registry := check.Value(shared.Registry())(t)
+	ctx, cancel := context.WithTimeout(t.Context(), lab.BuildTime)
+	defer cancel()
 	bed := check.Value(
 		New(ctx, Config{Dir: shared.Dir, Name: "live", Binary: binary, Plane: plane, Registry: registry, Log: t.Output()}))(t)
 	t.Cleanup(func() {

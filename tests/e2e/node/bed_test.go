@@ -54,7 +54,7 @@ func newBed(t *testing.T, release lab.Release, change ...func(*Config)) *bed {
 	registry := check.Value(shared.Registry())(t)
 	// t.TempDir has too long a path for sockets.
 	dir := check.Value(os.MkdirTemp(shared.Dir, ""))(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
+	ctx, cancel := context.WithTimeout(context.Background(), lab.BuildTime)
 	defer cancel()
 	l := check.Value(
 		lab.New(ctx, lab.Config{Dir: filepath.Join(dir, "c"), Release: release, Registry: registry, Log: t.Output()}))(t)

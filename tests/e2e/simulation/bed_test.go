@@ -54,7 +54,7 @@ func theBed(t *testing.T) *bed {
 	t.Helper()
 	lab.Need(t, lab.GoToolchain)
 	started.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute) // a build may be among it
+		ctx, cancel := context.WithTimeout(context.Background(), lab.BuildTime)
 		defer cancel()
 		started.bed, started.err = newBed(ctx)
 	})

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
@@ -28,7 +27,7 @@ func TestUp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lab.Need(t, append(c.needs, lab.GoToolchain)...)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a build may be among it
+			ctx, cancel := context.WithTimeout(t.Context(), lab.BuildTime)
 			defer cancel()
 			repository := check.Value(lab.Repository())(t)
 			binary := check.Value(lab.BuildUp(ctx, repository))(t)
