@@ -53,7 +53,8 @@ func (a *assignments) takeMemory(ctx *kernel.Context[Message], q *request, p *me
 	for name, blocks := range p.Own() { // order-free: a map again
 		nodes[name] = memory.Mems(memory.NodesOf(blocks))
 	}
-	e.Interface("numaNodes", nodes).Msg("assigned memory of NUMA nodes to containers")
+	e.Interface("numaNodes", nodes).
+		Msg("the containers of a pod have memory of NUMA nodes to themselves (memoryManagerPolicy: Static)")
 }
 
 // formatMemory is the state file of memory.

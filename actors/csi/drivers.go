@@ -78,7 +78,8 @@ func (a *actor) found(ctx *kernel.Context[Message], m found) {
 	d.failures = 0
 	d.timer.Stop()
 	if m.driver.Gone {
-		ctx.Log().Warn().Str("driver", name).Msg("CSI driver unregistered: its volumes wait until it registers again")
+		ctx.Log().Warn().Str("driver", name).
+			Msg("CSI driver unregistered: what is mounted stays, and mounts of its volumes wait until it registers again")
 		ctx.After(Grace, hide{name, d.since})
 		a.advanceAll(ctx)
 		return

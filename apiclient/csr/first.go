@@ -58,7 +58,8 @@ func (k *Keeper) first(ctx context.Context, wish *x509.CertificateRequest) error
 		return fmt.Errorf("the certificate of the request %s has expired: delete that", name)
 	}
 	if err := os.Remove(k.config.Pending); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.config.Log.Warn().Str("error", err.Error()).Msg("cannot remove the key of a request that is signed")
+		k.config.Log.Warn().Str("error", err.Error()).
+			Msg("cannot remove the private key of a certificate request, which was signed: nobody needs the file any more")
 	}
 	return nil
 }

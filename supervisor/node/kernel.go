@@ -113,7 +113,8 @@ func (l *launch) keepCgroups(ctx context.Context) error {
 			}
 		}
 		if text != "" && text != last {
-			l.options.Log.Warn().Str("error", text).Msg("cannot move processes into their cgroups; retrying every minute")
+			l.options.Log.Warn().Str("error", text).
+				Msg("cannot move processes into cgroups of the configuration, which do not limit them yet; retrying every minute")
 		}
 		last = text
 		select {

@@ -218,7 +218,8 @@ func (d *nodeDaemon) serve(ctx context.Context, o Options, serve []func(context.
 	left, cancelLeft := context.WithTimeout(context.Background(), leftPatience)
 	defer cancelLeft()
 	if e := d.agent.Runner.Ended(left); e != nil {
-		d.log.Debug().Str("error", e.Error()).Msg("calls are still running when the agent exits")
+		d.log.Debug().Str("error", e.Error()).
+			Msg("the agent exits while calls to the runtime or to drivers go on: its next start finds what they have done")
 	}
 	return err
 }
@@ -252,7 +253,8 @@ func (d *nodeDaemon) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
 	if err := d.agent.Runner.Drain(ctx, pod.StartPool, pod.LargePool); err != nil {
-		d.log.Warn().Str("error", err.Error()).Msg("agent stop timed out: pod starts in progress are interrupted")
+		d.log.Warn().Str("error", err.Error()).Dur("after", startPatience).
+			Msg("interrupting starts of pods, which have not ended in time: the next start of the agent goes on with them")
 	}
 }
 

@@ -48,8 +48,8 @@ func (m *member) release(which []int) {
 		l = l.DeepCopy()
 		l.Spec.HolderIdentity = &nobody
 		if _, err := m.write(write, l, false); err != nil {
-			m.config.Log.Warn().Str("lease", l.Name).Str("error",
-				err.Error()).Msg("cannot release a slot of nodes; another process takes it when the lease of this process expires")
+			m.config.Log.Warn().Str("lease", l.Name).Str("error", err.Error()).
+				Msg("cannot give up the simulated nodes of this process; another process takes them when its lease expires")
 		}
 		m.slots[i].wrote = ""
 	})
