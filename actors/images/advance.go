@@ -58,8 +58,12 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*i
 	if a.pullFor(ctx, i, &p, some) {
 		return
 	}
-	if !p.Again.IsZero() && (!some || i.timer == nil || p.Again.Before(i.wakeAt)) { // others may need it sooner
-		a.wake(ctx, i, p.Again)
+	switch {
+	case p.Again.IsZero():
+	case some: // others may need it sooner
+		i.timer.SetAt(ctx, p.Again, retry{i.Name})
+	default:
+		i.wake(ctx, p.Again)
 	}
 }
 

@@ -20,9 +20,8 @@ type image struct {
 	// turnOf are the pods among whose turns it is, pullsOf the pod that the pull under way is for.
 	turnOf  []types.UID
 	pullsOf types.UID
-	// timer wakes it at wakeAt, the first time at which a waiter needs something; nil: it has fired, or was never set.
-	timer  func() bool
-	wakeAt time.Time
+	// timer wakes it the first time at which a waiter needs something.
+	timer kernel.Soonest[Message]
 }
 
 // asker is whom a waiter's answers go to.
@@ -54,12 +53,10 @@ func (a *images) drop(ctx *kernel.Context[Message], i *image) {
 	over, again := i.Over(a.env(ctx))
 	switch {
 	case over:
-		if i.timer != nil {
-			i.timer()
-		}
+		i.timer.Stop()
 		delete(a.of, i.Name)
 	case !again.IsZero():
-		a.wake(ctx, i, again)
+		i.wake(ctx, again)
 	}
 }
 
@@ -81,12 +78,10 @@ func (a *images) release(ctx *kernel.Context[Message], name string, which func(*
 	}
 }
 
-// wake sets the one timer of an image.
-func (a *images) wake(ctx *kernel.Context[Message], i *image, at time.Time) {
-	if i.timer != nil {
-		i.timer()
-	}
-	i.timer, i.wakeAt = ctx.After(at.Sub(ctx.Now()), retry{i.Name}), at
+// wake sets the one timer of an image, whatever it was set for.
+func (i *image) wake(ctx *kernel.Context[Message], at time.Time) {
+	i.timer.Stop()
+	i.timer.SetAt(ctx, at, retry{i.Name})
 }
 
 func (a *images) env(ctx *kernel.Context[Message]) *imagestate.Env {

@@ -172,7 +172,7 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 		a.settleAgain(ctx, m.image)
 	case retry:
 		if i, ok := a.of[m.image]; ok {
-			i.timer = nil
+			i.timer.Fired()
 			a.advance(ctx, i)
 			a.drop(ctx, i)
 		}

@@ -63,7 +63,7 @@ type prepull struct {
 	begun int // how many were begun
 	// loading and saving are effects with the checkpoint, 0 for none.
 	loading, saving kernel.EffectID
-	timer           func() bool
+	timer           kernel.Alarm[Message]
 }
 
 // Start implements kernel.Behavior.
@@ -126,10 +126,7 @@ func (a *prepull) perform(ctx *kernel.Context[Message], step pullahead.Step) {
 			func(id kernel.EffectID, err error) Message { return saved{id, err} })
 	}
 	if !step.At.IsZero() {
-		if a.timer != nil {
-			a.timer()
-		}
-		a.timer = ctx.After(max(step.At.Sub(ctx.Now()), 0), turn{})
+		a.timer.SetIn(ctx, max(step.At.Sub(ctx.Now()), 0), turn{})
 	}
 	switch step.Do {
 	case pullahead.Wait:

@@ -180,14 +180,7 @@ func (p *user) wake(ctx *kernel.Context[Message], uid types.UID, at time.Time) {
 			at = soonest
 		}
 	}
-	if p.retry != nil {
-		if !at.Before(p.retryAt) {
-			return
-		}
-		p.retry()
-	}
-	p.retryAt = at
-	p.retry = ctx.After(at.Sub(ctx.Now()), again{uid})
+	p.retry.SetAt(ctx, at, again{uid})
 }
 
 func object(w *v1.Pod, uid types.UID, volume string) string {

@@ -23,7 +23,7 @@ func (a *volumes) tell(p *user) {
 		if len(p.Volumes) == 0 {
 			p.Object = nil
 		}
-		p.onTime()
+		p.late.Stop()
 	}
 	if news {
 		p.reply.Tell(pod.VolumesAnswer{Volumes: v, Paths: p.Paths()})
@@ -32,17 +32,8 @@ func (a *volumes) tell(p *user) {
 
 // expect has the time counted that something takes from now on.
 func (p *user) expect(ctx *kernel.Context[Message], uid types.UID) {
-	p.onTime()
 	p.Expect(ctx.Now())
-	p.late = ctx.After(volumestate.Patience, overdue{uid})
-}
-
-// onTime ends the wait for what takes long.
-func (p *user) onTime() {
-	if p.late != nil {
-		p.late()
-		p.late = nil
-	}
+	p.late.SetIn(ctx, volumestate.Patience, overdue{uid})
 }
 
 // overdue says what has been waited for, for so long already.
@@ -55,7 +46,7 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 	for _, e := range events {
 		a.event(ctx, p, e)
 	}
-	p.late = ctx.After(next, overdue{uid})
+	p.late.SetIn(ctx, next, overdue{uid})
 	a.tell(p)
 }
 

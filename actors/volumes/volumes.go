@@ -75,10 +75,9 @@ type user struct {
 	// objects are what the plan of its volumes was made with.
 	objects podobjects.Set
 	reply   kernel.Ref[pod.Message]
-	// retry is the one timer of this pod for calls, and when it fires. late is the timer that says what takes long.
-	retry   func() bool
-	retryAt time.Time
-	late    func() bool
+	// retry is the one timer of this pod for calls. late is the timer that says what takes long.
+	retry kernel.Soonest[Message]
+	late  kernel.Alarm[Message]
 }
 
 // Start implements kernel.Behavior.
@@ -134,12 +133,12 @@ func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 		a.grown(ctx, m)
 	case again:
 		if p := a.pods[m.uid]; p != nil {
-			p.retry = nil
+			p.retry.Fired()
 			a.advance(ctx, m.uid)
 		}
 	case overdue:
 		if p := a.pods[m.uid]; p != nil {
-			p.late = nil
+			p.late.Fired()
 			a.overdue(ctx, m.uid)
 		}
 	}
@@ -201,10 +200,8 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 		a.sized(ctx, p, v, m.size)
 		a.advanceOne(ctx, m.uid, v)
 	case unmount:
-		if p.retry != nil {
-			p.retry()
-		}
-		p.onTime()
+		p.retry.Stop()
+		p.late.Stop()
 		delete(a.pods, m.uid)
 		a.freed(ctx)
 		p.reply.Tell(pod.VolumesAnswer{Volumes: volumeplan.Volumes{State: volumeplan.Down, Unmounted: true}})
