@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/podview"
-	"github.com/troupe-dev/troupe/actors/rescue"
+	"github.com/troupe-dev/troupe/supervisor/serving"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
@@ -116,21 +116,8 @@ func free(socket string) error {
 
 // Serve answers until ctx ends, lets the running requests finish, and removes the socket.
 func (s *Server) Serve(ctx context.Context) error {
-	ended := make(chan error, 1)
-	rescue.Go(ctx, func() { ended <- s.http.Serve(s.listener) }, func(reason string) { ended <- errors.New(reason) })
-	var err error
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if s.http.Shutdown(grace) != nil {
-			s.http.Close() //nolint:errcheck // it ends all the same
-		}
-		<-ended //nolint:errcheck // http.ErrServerClosed
-	}
-	err = errors.Join(err, s.listener.Remove())
-	if err != nil {
+	err := serving.HTTP(ctx, s.http, time.Second, func() error { return s.http.Serve(s.listener) })
+	if err = errors.Join(err, s.listener.Remove()); err != nil {
 		return fmt.Errorf("admin socket %s: %w", s.socket, err)
 	}
 	return nil

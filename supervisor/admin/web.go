@@ -11,6 +11,8 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+
+	"github.com/troupe-dev/troupe/supervisor/serving"
 )
 
 // WebConfig is how the page is reached with a browser.
@@ -70,16 +72,10 @@ func (w *Web) Close() error { return w.listener.Close() }
 
 // Serve answers until ctx ends.
 func (w *Web) Serve(ctx context.Context) error {
-	ended := make(chan error, 1)
-	go func() { ended <- w.http.Serve(w.listener) }()
-	select {
-	case err := <-ended:
+	if err := serving.HTTP(ctx, w.http, 0, func() error { return w.http.Serve(w.listener) }); err != nil {
 		return fmt.Errorf("cannot serve the page: %w", err)
-	case <-ctx.Done():
 	}
-	err := w.http.Close()
-	<-ended //nolint:errcheck // http.ErrServerClosed
-	return err
+	return nil
 }
 
 func (w *Web) handler(agent Client) http.Handler {

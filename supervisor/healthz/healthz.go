@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/rescue"
+	"github.com/troupe-dev/troupe/supervisor/serving"
 )
 
 const (
@@ -70,16 +71,10 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Serve answers until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
-	ended := make(chan error, 1)
-	rescue.Go(ctx, func() { ended <- s.http.Serve(s.listener) }, func(reason string) { ended <- errors.New(reason) })
-	select {
-	case err := <-ended:
+	if err := serving.HTTP(ctx, s.http, 0, func() error { return s.http.Serve(s.listener) }); err != nil {
 		return fmt.Errorf("healthz on %s: %w", s.Address(), err)
-	case <-ctx.Done():
-		s.http.Close() //nolint:errcheck // it ends all the same
-		<-ended        //nolint:errcheck // http.ErrServerClosed
-		return nil
 	}
+	return nil
 }
 
 // Later serves as soon as the address can be had, which is tried every period, until ctx ends. A kubelet too runs on

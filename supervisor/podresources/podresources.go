@@ -32,7 +32,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/rescue"
+	"github.com/troupe-dev/troupe/supervisor/serving"
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
 
@@ -137,19 +137,12 @@ func Listen(c Config) (*Server, error) {
 
 // Serve answers until ctx ends, and removes the socket.
 func (s *Server) Serve(ctx context.Context) error {
-	ended := make(chan error, 1)
-	rescue.Go(ctx, func() { ended <- s.grpc.Serve(s.listener) }, func(reason string) { ended <- errors.New(reason) })
-	var err error
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
+	err := serving.Until(ctx, func() error { return s.grpc.Serve(s.listener) }, func() {
 		cut := time.AfterFunc(endPatience, s.grpc.Stop)
 		s.grpc.GracefulStop()
 		cut.Stop()
-		<-ended //nolint:errcheck // it was stopped
-	}
-	err = errors.Join(err, s.listener.Remove())
-	if err != nil {
+	})
+	if err = errors.Join(err, s.listener.Remove()); err != nil {
 		return fmt.Errorf("podresources socket %s: %w", s.config.Socket, err)
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"github.com/troupe-dev/troupe/actors/rescue"
+	"github.com/troupe-dev/troupe/supervisor/serving"
 )
 
 const (
@@ -147,31 +147,20 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Serve answers until ctx ends. Running streams are then closed.
 func (s *Server) Serve(ctx context.Context) error {
-	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	base, cancel := context.WithCancel(ctx) // it ends the streams, including hijacked ones
 	defer cancel()
 	s.http.BaseContext = func(net.Listener) context.Context { return base }
-	ended := make(chan error, 1)
-	rescue.Go(ctx, func() {
+	err := serving.HTTP(ctx, s.http, endTimeout, func() error {
 		in := limitedListener{s.listener, s.limiter}
 		if s.config.TLS != nil {
-			ended <- s.http.ServeTLS(in, "", "")
-		} else {
-			ended <- s.http.Serve(in)
+			return s.http.ServeTLS(in, "", "")
 		}
-	}, func(reason string) { ended <- errors.New(reason) })
-	select {
-	case err := <-ended:
+		return s.http.Serve(in)
+	})
+	if err != nil {
 		return fmt.Errorf("server on %s: %w", s.Address(), err)
-	case <-ctx.Done():
-		cancel() // ends the streams, including hijacked ones
-		grace, done := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		defer done()
-		if s.http.Shutdown(grace) != nil {
-			s.http.Close() //nolint:errcheck // it ends all the same
-		}
-		<-ended //nolint:errcheck // http.ErrServerClosed
-		return nil
 	}
+	return nil
 }
 
 // Close closes the listener of a server that never ran.

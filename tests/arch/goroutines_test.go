@@ -25,7 +25,6 @@ var unguarded = map[string]string{
 	"supervisor/chaos/":                simulated,
 	"cmd/troupe/commands/simheap.go":   simulated,
 	"supervisor/host/child/filecount/": child, "supervisor/host/volume/child.go:reports": child,
-	"supervisor/admin/web.go":                       "the command troupe web: it serves one page to its user",
 	"supervisor/host/plugin/plugintest/":            "a plugin for tests",
 	"supervisor/host/plugin/dradrivers/drivertest/": "a driver for tests",
 	"supervisor/host/disk/lockfile/":                "it reads once, and closes a channel",
