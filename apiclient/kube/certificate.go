@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/apiclient/reread"
 )
 
 // certificate is a client certificate and its key in files, read again when they change. The
@@ -17,24 +18,12 @@ import (
 // client-go can do that too. But it checks every 5 minutes, too long for a node whose certificate
 // had expired, and its goroutine for it never ends.
 type certificate struct {
-	certFile, keyFile string
-	changed           func()
+	changed func()
 
 	mu     sync.Mutex
 	looked time.Time
-	seen   fileStates
-	is     *tls.Certificate
+	pair   reread.Files[*tls.Certificate]
 }
-
-type fileState struct {
-	modified time.Time
-	size     int64
-}
-
-type fileStates [2]fileState
-
-// lookPeriod is the shortest time between checks of the files, which precede a request.
-const lookPeriod = time.Second
 
 // errNoCertificate is said to requests that are made before there is a certificate.
 var errNoCertificate = errors.New("the node has no client certificate yet: its request waits to be taken and signed " +
@@ -42,19 +31,10 @@ var errNoCertificate = errors.New("the node has no client certificate yet: its r
 
 // newCertificate reads the files. With later they may come later.
 func newCertificate(certFile, keyFile string, later bool, changed func()) (*certificate, error) {
-	c := &certificate{certFile: certFile, keyFile: keyFile, changed: changed}
-	seen, err := c.state()
-	if later && errors.Is(err, fs.ErrNotExist) {
-		return c, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("client certificate: %w", err)
-	}
-	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
+	c := &certificate{changed: changed, pair: reread.Pair(certFile, keyFile)}
+	if _, err := c.pair.Look(); err != nil && !(later && errors.Is(err, fs.ErrNotExist)) {
 		return nil, fmt.Errorf("client certificate %s and key %s: %w", certFile, keyFile, err)
 	}
-	c.seen, c.is = seen, &pair
 	return c, nil
 }
 
@@ -62,10 +42,10 @@ func newCertificate(certFile, keyFile string, later bool, changed func()) (*cert
 func (c *certificate) get() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.is == nil {
+	if c.pair.Value == nil {
 		return nil, errNoCertificate
 	}
-	return c.is, nil
+	return c.pair.Value, nil
 }
 
 // look reads the files if they have changed. While they do not match, because only one has been
@@ -73,29 +53,11 @@ func (c *certificate) get() (*tls.Certificate, error) {
 func (c *certificate) look(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now.Sub(c.looked) < lookPeriod {
+	if now.Sub(c.looked) < reread.Period {
 		return
 	}
 	c.looked = now
-	is, err := c.state()
-	if err != nil || is == c.seen {
-		return
+	if changed, _ := c.pair.Look(); changed { //nolint:errcheck // the old certificate stays in use
+		c.changed()
 	}
-	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
-	if err != nil {
-		return
-	}
-	c.seen, c.is = is, &pair
-	c.changed()
-}
-
-func (c *certificate) state() (is fileStates, err error) {
-	for i, name := range []string{c.certFile, c.keyFile} {
-		info, err := os.Stat(name)
-		if err != nil {
-			return is, err
-		}
-		is[i] = fileState{info.ModTime(), info.Size()}
-	}
-	return is, nil
 }

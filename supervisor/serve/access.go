@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -24,6 +23,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/util/cert"
 	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/apiclient/reread"
 )
 
 // ErrNobodyToAsk means that tokens or rights must be checked by an apiserver, and the node has
@@ -94,8 +95,8 @@ func NewAccess(c AccessConfig) (*Access, error) {
 func (a *Access) authenticate(c AccessConfig) error {
 	var ways []authenticator.Request
 	if path := c.Authentication.X509.ClientCAFile; path != "" {
-		a.clientCA = &authority{path: path}
-		if err := a.clientCA.look(time.Now()); err != nil {
+		a.clientCA = &authority{roots: reread.Of(func() (*x509.CertPool, error) { return cert.NewPool(path) }, path)}
+		if _, err := a.clientCA.roots.Look(); err != nil {
 			return fmt.Errorf("authentication.x509.clientCAFile %s: %w", path, err)
 		}
 		ways = append(ways, certificates.NewDynamic(a.clientCA.options, certificates.CommonNameUserConversion))
@@ -141,38 +142,18 @@ func (a *Access) Ask(c *tls.Config) {
 // authority is a CA in a file, read again when the file changes. While the file is broken or
 // gone, the old CA stays in use.
 type authority struct {
-	path string
-
 	mu     sync.Mutex
 	looked time.Time
-	seen   fileState
-	roots  *x509.CertPool
+	roots  reread.Files[*x509.CertPool]
 }
 
 // options has the verification options for client certificates.
 func (a *authority) options() (x509.VerifyOptions, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now := time.Now(); now.Sub(a.looked) >= lookPeriod {
-		a.look(now) //nolint:errcheck // the old CA stays in use
+	if now := time.Now(); now.Sub(a.looked) >= reread.Period {
+		a.looked = now
+		a.roots.Look() //nolint:errcheck // the old CA stays in use
 	}
-	return x509.VerifyOptions{Roots: a.roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true
-}
-
-func (a *authority) look(now time.Time) error {
-	a.looked = now
-	info, err := os.Stat(a.path)
-	if err != nil {
-		return err
-	}
-	is := fileState{info.ModTime(), info.Size()}
-	if a.roots != nil && is == a.seen {
-		return nil
-	}
-	roots, err := cert.NewPool(a.path)
-	if err != nil {
-		return err
-	}
-	a.seen, a.roots = is, roots
-	return nil
+	return x509.VerifyOptions{Roots: a.roots.Value, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true
 }

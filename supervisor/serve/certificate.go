@@ -29,6 +29,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/troupe-dev/troupe/apiclient/csr"
+	"github.com/troupe-dev/troupe/apiclient/reread"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
 )
 
@@ -41,9 +42,6 @@ type Certificate interface {
 }
 
 const (
-	// lookPeriod is the shortest time between checks of a certificate's files. They are checked
-	// only when a client connects.
-	lookPeriod = time.Second
 	// renewBefore is the remaining life at which a self-signed certificate is replaced.
 	renewBefore = 30 * 24 * time.Hour
 	ownLifetime = 365 * 24 * time.Hour
@@ -59,19 +57,17 @@ type files struct {
 	failed func(error)
 
 	mu     sync.Mutex
-	looked time.Time
-	seen   [2]fileState
-	has    *tls.Certificate
+	looked time.Time // when a client connected
+	pair   reread.Files[*tls.Certificate]
 }
 
-type fileState struct {
-	modified time.Time
-	size     int64
+func filesAt(cert, key string) *files {
+	return &files{cert: cert, key: key, pair: reread.Pair(cert, key)}
 }
 
 // FromFiles uses tlsCertFile and tlsPrivateKeyFile.
 func FromFiles(certFile, keyFile string) (Certificate, error) {
-	f := &files{cert: certFile, key: keyFile}
+	f := filesAt(certFile, keyFile)
 	if err := f.look(time.Now()); err != nil {
 		return nil, fmt.Errorf("tlsCertFile %s, tlsPrivateKeyFile %s: %w", certFile, keyFile, err)
 	}
@@ -131,7 +127,7 @@ func SelfSigned(dir, name string, hosts func() []string, failed func(error)) (Ce
 }
 
 func ownFiles(dir string) *files {
-	return &files{cert: filepath.Join(dir, "kubelet.crt"), key: filepath.Join(dir, "kubelet.key")}
+	return filesAt(filepath.Join(dir, "kubelet.crt"), filepath.Join(dir, "kubelet.key"))
 }
 
 // LookAtOwn says why SelfSigned has to make a certificate in dir before it can show one; nil if one is there.
@@ -195,18 +191,18 @@ func (f *files) Get() (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	if now.Sub(f.looked) < lookPeriod {
-		return f.has, nil
+	if now.Sub(f.looked) < reread.Period {
+		return f.pair.Value, nil
 	}
 	f.look(now) //nolint:errcheck // the old certificate stays in use
 	if f.renew != nil {
-		if err := f.renew(now, f.has); err != nil {
+		if err := f.renew(now, f.pair.Value); err != nil {
 			f.failed(err) // the old one stays in use; a later call retries
-			return f.has, nil
+			return f.pair.Value, nil
 		}
 		f.look(now) //nolint:errcheck // as above
 	}
-	return f.has, nil
+	return f.pair.Value, nil
 }
 
 // Run implements Certificate.
@@ -215,23 +211,8 @@ func (f *files) Run(ctx context.Context) { <-ctx.Done() }
 // look reads the files if they have changed.
 func (f *files) look(now time.Time) error {
 	f.looked = now
-	var is [2]fileState
-	for i, path := range []string{f.cert, f.key} {
-		info, err := os.Stat(path)
-		if err != nil {
-			return err
-		}
-		is[i] = fileState{info.ModTime(), info.Size()}
-	}
-	if f.has != nil && is == f.seen {
-		return nil
-	}
-	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-	if err != nil {
-		return err
-	}
-	f.seen, f.has = is, &pair
-	return nil
+	_, err := f.pair.Look()
+	return err
 }
 
 // RequestedConfig configures certificate requests to the apiserver (serverTLSBootstrap; signer
