@@ -13,6 +13,22 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/kube"
 )
 
+// requestMetrics are those of requests to the apiserver.
+type requestMetrics struct {
+	requests     *prometheus.CounterVec
+	requestTimes *prometheus.HistogramVec
+}
+
+func (m *Metrics) newRequestMetrics() requestMetrics {
+	return requestMetrics{
+		requests: m.counters("rest_client_requests_total",
+			"Number of HTTP requests, partitioned by status code, method, and host.", "code", "host", "method"),
+		requestTimes: m.histograms("rest_client_request_duration_seconds",
+			"Request latency in seconds until the response starts. Broken down by verb, and host.",
+			requestBuckets, "host", "verb"),
+	}
+}
+
 // Request counts a request to the apiserver: it is what a kube.Config observes with.
 func (m *Metrics) Request(r kube.Request) {
 	code := "<error>" // as client-go has it

@@ -26,7 +26,7 @@ type assigned struct {
 
 func (m *Metrics) newAssigned() *assigned {
 	alignment := []string{"scope", "boundary"}
-	a := &assigned{
+	return &assigned{
 		registry: m.registry,
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "kubelet_topology_manager_admission_duration_ms",
@@ -49,9 +49,7 @@ func (m *Metrics) newAssigned() *assigned {
 			"The size of the shared CPU pool for non-guaranteed QoS pods, in millicores."),
 		own: m.gauge("kubelet_cpu_manager_exclusive_cpu_allocation_count",
 			"The total number of CPUs exclusively allocated to containers running on this node"),
-		perNode: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kubelet_cpu_manager_allocation_per_numa", Help: "Number of CPUs allocated per NUMA node",
-		}, []string{"numa_node"}),
+		perNode: m.gauges("kubelet_cpu_manager_allocation_per_numa", "Number of CPUs allocated per NUMA node", "numa_node"),
 		aligned: m.counters("kubelet_container_aligned_compute_resources_count",
 			"Cumulative number of aligned compute resources allocated to containers by alignment type.", alignment...),
 		misaligned: m.counters("kubelet_container_aligned_compute_resources_failure_count",
@@ -63,8 +61,6 @@ func (m *Metrics) newAssigned() *assigned {
 			"Duration in seconds to serve a device plugin Allocation request. Broken down by resource name.",
 			prometheus.DefBuckets, "resource_name"),
 	}
-	m.registry.MustRegister(a.perNode)
-	return a
 }
 
 // Registered implements devices.Counts.

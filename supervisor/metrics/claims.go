@@ -28,12 +28,10 @@ func (m *Metrics) newClaims() *claims {
 			buckets, "operation_name", "is_error"),
 		calls: m.histograms("dra_grpc_operations_duration_seconds",
 			"Duration in seconds of calls of DRA drivers.", buckets, "driver_name", "method_name", "grpc_status_code"),
-		inUse: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dra_resource_claims_in_use",
-			Help: "Number of ResourceClaims in use on this node by DRA driver; <any> counts the claims of all drivers.",
-		}, []string{"driver_name"}),
+		inUse: m.gauges("dra_resource_claims_in_use",
+			"Number of ResourceClaims in use on this node by DRA driver; <any> counts the claims of all drivers.",
+			"driver_name"),
 	}
-	m.registry.MustRegister(c.inUse)
 	// A rate or an alert needs the series also where no pod has had a claim yet.
 	for _, name := range []string{prepare, unprepare} {
 		for _, failed := range []string{"false", "true"} {

@@ -8,10 +8,16 @@ import (
 
 var storageBuckets = []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}
 
-// newCSICalls is the kubelet's metric of calls of CSI drivers.
-func (m *Metrics) newCSICalls() *prometheus.HistogramVec {
-	return m.histograms("csi_operations_seconds", "Duration in seconds of calls of CSI drivers.",
-		storageBuckets, "driver_name", "method_name", "grpc_status_code", "migrated")
+// csiMetrics are those of calls of CSI drivers, and of all mounts and unmounts of volumes.
+type csiMetrics struct{ csiCalls, storageTimes *prometheus.HistogramVec }
+
+func (m *Metrics) newCSIMetrics() csiMetrics {
+	return csiMetrics{
+		csiCalls: m.histograms("csi_operations_seconds", "Duration in seconds of calls of CSI drivers.",
+			storageBuckets, "driver_name", "method_name", "grpc_status_code", "migrated"),
+		storageTimes: m.histograms("storage_operation_duration_seconds", "Storage operation duration", storageBuckets,
+			"volume_plugin", "operation_name", "status", "migrated"),
+	}
 }
 
 // CSICalled counts a call of a CSI driver.

@@ -5,19 +5,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 )
-
-// newStorage is the kubelet's metric of mounts and unmounts.
-func (m *Metrics) newStorage() *prometheus.HistogramVec {
-	return m.histograms("storage_operation_duration_seconds", "Storage operation duration", storageBuckets,
-		"volume_plugin", "operation_name", "status", "migrated")
-}
 
 // storage begins an operation, which counts when it has ended.
 func (m *Metrics) storage(plugin, operation string) (ended func(error)) {

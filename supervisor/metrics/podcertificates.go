@@ -19,11 +19,8 @@ type podCertificates struct {
 func (m *Metrics) Certificates(counts map[objects.CertificateState]int) {
 	c := &m.podCertificates
 	c.once.Do(func() {
-		c.states = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kubelet_podcertificate_states",
-			Help: "Projected volume sources podCertificate of pods by their signer and state.",
-		}, []string{"signer_name", "state"})
-		m.registry.MustRegister(c.states)
+		c.states = m.gauges("kubelet_podcertificate_states",
+			"Projected volume sources podCertificate of pods by their signer and state.", "signer_name", "state")
 	})
 	c.states.Reset()
 	for of, n := range counts { // order-free: a gauge each

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -12,6 +13,46 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
 )
+
+// podMetrics are those of starts of pods, and of what is done for all of them.
+type podMetrics struct {
+	startTimes, sliTimes, totalTimes       prometheus.Histogram
+	workerTimes, evictionAges, volumeTimes *prometheus.HistogramVec
+	evictions, imagesRemoved, preemptions  *prometheus.CounterVec
+	plainHooks                             prometheus.Counter
+	containersPerPod                       prometheus.Histogram
+}
+
+func (m *Metrics) newPodMetrics() podMetrics {
+	return podMetrics{
+		startTimes: m.histogram("kubelet_pod_start_duration_seconds",
+			"Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run", startBuckets),
+		sliTimes: m.histogram("kubelet_pod_start_sli_duration_seconds",
+			"Duration in seconds to start a pod, excluding time to pull images and run init containers, measured from pod "+
+				"creation timestamp to when all its containers are reported as started", startBuckets),
+		totalTimes: m.histogram("kubelet_pod_start_total_duration_seconds",
+			"Duration in seconds to start a pod since creation, including time to pull images and run init containers, "+
+				"measured from pod creation timestamp to when all its containers are reported as started", startBuckets),
+		workerTimes: m.histograms("kubelet_pod_worker_duration_seconds",
+			"Duration in seconds to start a single pod: from when its actor received it until all its containers have "+
+				"started. The only operation type is create.", prometheus.DefBuckets, "operation_type"),
+		evictions: m.counters("kubelet_evictions", "Cumulative number of pod evictions by eviction signal",
+			"eviction_signal"),
+		preemptions: m.counters("kubelet_preemptions", "Cumulative number of pod preemptions by preemption resource",
+			"preemption_signal"),
+		plainHooks: m.counter("kubelet_lifecycle_handler_http_fallbacks_total",
+			"Number of lifecycle hooks with scheme HTTPS whose server answered without TLS."),
+		evictionAges: m.histograms("kubelet_eviction_stats_age_seconds",
+			"Time between when stats are collected, and when pod is evicted based on those stats by eviction signal",
+			prometheus.DefBuckets, "eviction_signal"),
+		volumeTimes: m.histograms("kubelet_volume_metric_collection_duration_seconds",
+			"Duration in seconds to calculate volume stats", prometheus.DefBuckets, "metric_source"),
+		imagesRemoved: m.counters("kubelet_image_garbage_collected_total",
+			"Total number of images garbage collected by the kubelet, whether through disk usage or image age.", "reason"),
+		containersPerPod: m.histogram("kubelet_containers_per_pod_count", "The number of containers per pod.",
+			prometheus.ExponentialBuckets(1, 2, 5)),
+	}
+}
 
 // pull is when the images of a pod were pulled.
 type pull struct{ begun, ended time.Time }

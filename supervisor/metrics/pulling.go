@@ -19,7 +19,7 @@ type pulling struct {
 }
 
 func (m *Metrics) newPulling() *pulling {
-	p := &pulling{
+	return &pulling{
 		pluginErrors: m.counters("kubelet_credential_provider_plugin_errors_total",
 			"Number of errors from credential provider plugin", "plugin_name"),
 		pluginTimes: m.histograms("kubelet_credential_provider_plugin_duration",
@@ -29,14 +29,10 @@ func (m *Metrics) newPulling() *pulling {
 			"result"),
 		intents: m.gauge("kubelet_imagemanager_ondisk_pullintents", "Number of ImagePullIntents stored on disk."),
 		records: m.gauge("kubelet_imagemanager_ondisk_pulledrecords", "Number of ImagePulledRecords stored on disk."),
-		ahead: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "troupe_images_ahead",
-			Help: "Images of --pull-ahead-images and --pull-ahead-lists, by state: present, waiting, failed, " +
-				"held (back: removed, or did not fit on the disk).",
-		}, []string{"state"}),
+		ahead: m.gauges("troupe_images_ahead",
+			"Images of --pull-ahead-images and --pull-ahead-lists, by state: present, waiting, failed, "+
+				"held (back: removed, or did not fit on the disk).", "state"),
 	}
-	m.registry.MustRegister(p.ahead)
-	return p
 }
 
 // Verified implements images.Counts.

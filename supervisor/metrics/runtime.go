@@ -6,12 +6,61 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri"
 )
+
+// runtimeMetrics are those of calls of the runtime, and of the pods and containers that it starts.
+type runtimeMetrics struct {
+	runtimeCalls, operationErrors      *prometheus.CounterVec
+	operationTimes, sandboxTimes       *prometheus.HistogramVec
+	sandboxErrors                      *prometheus.CounterVec
+	relistTimes, relistInterval        prometheus.Histogram
+	relisted                           prometheus.Gauge
+	losingSupport                      *prometheus.GaugeVec
+	startedPods, podErrors             prometheus.Counter
+	userPods, userPodErrors            prometheus.Counter
+	startedContainers, containerErrors *prometheus.CounterVec
+}
+
+func (m *Metrics) newRuntimeMetrics() runtimeMetrics {
+	const method, handler = "operation_type", "runtime_handler"
+	return runtimeMetrics{
+		runtimeCalls: m.counters("kubelet_runtime_operations_total",
+			"Cumulative number of runtime operations by operation type.", method),
+		operationErrors: m.counters("kubelet_runtime_operations_errors_total",
+			"Cumulative number of runtime operation errors by operation type.", method),
+		operationTimes: m.histograms("kubelet_runtime_operations_duration_seconds",
+			"Duration in seconds of runtime operations. Broken down by operation type.", runtimeBuckets, method),
+		sandboxTimes: m.histograms("kubelet_run_podsandbox_duration_seconds",
+			"Duration in seconds of the run_podsandbox operations. Broken down by RuntimeClass.Handler.",
+			prometheus.DefBuckets, handler),
+		sandboxErrors: m.counters("kubelet_run_podsandbox_errors_total",
+			"Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler.", handler),
+		relistTimes: m.histogram("kubelet_pleg_relist_duration_seconds", "Duration in seconds for relisting pods in PLEG.",
+			prometheus.DefBuckets),
+		relistInterval: m.histogram("kubelet_pleg_relist_interval_seconds",
+			"Interval in seconds between relisting in PLEG.", prometheus.DefBuckets),
+		relisted: m.gauge("kubelet_pleg_last_seen_seconds", "Timestamp in seconds when PLEG was last seen active."),
+		losingSupport: m.gauges("kubelet_cri_losing_support",
+			"the Kubernetes version that the currently running CRI implementation will lose support on if not upgraded.",
+			"version"),
+		startedPods: m.counter("kubelet_started_pods_total", "Cumulative number of pods started"),
+		podErrors:   m.counter("kubelet_started_pods_errors_total", "Cumulative number of errors when starting pods"),
+		userPods: m.counter("kubelet_started_user_namespaced_pods_total",
+			"Cumulative number of pods with user namespaces started."),
+		userPodErrors: m.counter("kubelet_started_user_namespaced_pods_errors_total",
+			"Cumulative number of errors when starting pods with user namespaces."),
+		startedContainers: m.counters("kubelet_started_containers_total",
+			"Cumulative number of containers started", "container_type"),
+		containerErrors: m.counters("kubelet_started_containers_errors_total",
+			"Cumulative number of errors when starting containers", "container_type", "code"),
+	}
+}
 
 // lastWithout is the release of Kubernetes whose kubelet does not start any more with a runtime that does not tell its
 // cgroup driver (RuntimeConfig; KEP-4033).
@@ -26,7 +75,7 @@ func (m *Metrics) Runtime(c cri.Call) {
 		return
 	}
 	name := operation(c.Method)
-	m.operations.WithLabelValues(name).Inc()
+	m.runtimeCalls.WithLabelValues(name).Inc()
 	failed := m.operationErrors.WithLabelValues(name) // there from the first call on: a rate needs a 0
 	if c.Err != nil {
 		failed.Inc()

@@ -14,6 +14,26 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 
+// serverMetrics are those of the servers of the node, and of pulls of images.
+type serverMetrics struct {
+	served                 *prometheus.CounterVec
+	servedTimes, pullTimes *prometheus.HistogramVec
+	inflight               *prometheus.GaugeVec
+}
+
+func (m *Metrics) newServerMetrics() serverMetrics {
+	request := []string{"method", "path", "server_type", "long_running"}
+	return serverMetrics{
+		served: m.counters("kubelet_http_requests_total",
+			"Number of the http requests received since the server started", request...),
+		servedTimes: m.histograms("kubelet_http_requests_duration_seconds", "Duration in seconds to serve http requests",
+			prometheus.DefBuckets, request...),
+		inflight: m.gauges("kubelet_http_inflight_requests", "Number of the inflight http requests", request...),
+		pullTimes: m.histograms("kubelet_image_pull_duration_seconds", "Duration in seconds to pull an image.", pullBuckets,
+			"image_size_in_bytes"),
+	}
+}
+
 // Served counts a request to the node's servers: it is what a serve.Config observes
 // with.
 func (m *Metrics) Served(r serve.Served) (done func()) {
