@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
@@ -49,7 +50,9 @@ func (f *Flags) addOptions(fs *pflag.FlagSet) {
 		"kubeconfig used to request a client certificate if the file of --kubeconfig does not exist")
 	fs.StringVar(&o.HostnameOverride, "hostname-override", o.HostnameOverride, "node name; default: the host name")
 	fs.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "node address, or one IPv4 and one IPv6 address separated by a comma")
-	fs.Var(&mapValue{into: &o.NodeLabels, separator: "=", bare: true}, "node-labels",
+	labels := cliflag.ConfigurationMap{}
+	o.NodeLabels = labels
+	fs.Var(&labels, "node-labels",
 		"labels to register the node with: key=value,…; a key alone has an empty value")
 	fs.StringVar(&o.RootDir, "root-dir", o.RootDir, "directory for the agent's files")
 	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory for TLS certificates")

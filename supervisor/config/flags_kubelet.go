@@ -1,11 +1,13 @@
 package config
 
 import (
+	"maps"
 	"time"
 
 	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cliflag "k8s.io/component-base/cli/flag"
 	logs "k8s.io/component-base/logs/api/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
@@ -227,25 +229,29 @@ func (f *Flags) addOverrides(fs *pflag.FlagSet) {
 	for _, flag := range mapFlags {
 		add(f, []fieldFlag[map[string]string]{flag.fieldFlag}, func(name, usage string) *map[string]string {
 			value := new(map[string]string)
-			fs.Var(&mapValue{into: value, separator: flag.separator}, name, usage)
+			var set pflag.Value = cliflag.NewMapStringString(value)
+			if flag.separator == "<" {
+				set = cliflag.NewLangleSeparatedMapStringString(value)
+			}
+			fs.Var(set, name, usage)
 			return value
 		})
 	}
-	add(f, []fieldFlag[gatesValue]{{"feature-gates", "featureGates", func(c kc, gates gatesValue) {
+	add(f, []fieldFlag[map[string]bool]{{"feature-gates", "featureGates", func(c kc, gates map[string]bool) {
 		// Gates add to the file's, where other maps replace it.
 		if c.FeatureGates == nil {
 			c.FeatureGates = map[string]bool{}
 		}
-		for name, on := range gates {
-			c.FeatureGates[name] = on
-		}
-	}}}, func(name, usage string) *gatesValue {
-		value := gatesValue{}
-		fs.Var(value, name, usage)
-		return &value
+		maps.Copy(c.FeatureGates, gates)
+	}}}, func(name, usage string) *map[string]bool {
+		value := new(map[string]bool)
+		fs.Var(cliflag.NewMapStringBool(value), name, usage)
+		return value
 	})
-	header, taints, memory := &headerValue{}, &taintsValue{}, &reservedMemoryValue{}
-	addValue(f, "manifest-url-header", "staticPodURLHeader", header, func(c kc) { c.StaticPodURLHeader = header.header })
+	var header map[string][]string
+	addValue(f, "manifest-url-header", "staticPodURLHeader",
+		headerValue{cliflag.NewColonSeparatedMultimapStringString(&header)}, func(c kc) { c.StaticPodURLHeader = header })
+	taints, memory := &taintsValue{}, &reservedMemoryValue{}
 	addValue(f, "register-with-taints", "registerWithTaints", taints, func(c kc) {
 		c.RegisterWithTaints = append([]v1.Taint(nil), taints.taints...)
 	})

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 
+	cliflag "k8s.io/component-base/cli/flag"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest/strictyaml"
@@ -140,11 +141,11 @@ func (l *loader) applyFlags(k *kubelet.KubeletConfiguration, field string) {
 		}
 		o.apply(k)
 		if o.field == "featureGates" {
-			gates, ok := l.flags.fs.Lookup(o.flag).Value.(gatesValue)
+			gates, ok := l.flags.fs.Lookup(o.flag).Value.(*cliflag.MapStringBool)
 			if !ok {
 				panic("config: --" + o.flag + " is already defined")
 			}
-			for name := range gates {
+			for name := range *gates.Map {
 				l.origins["featureGates"+joint+name] = "--" + o.flag
 			}
 			continue
