@@ -188,8 +188,20 @@ type API interface {
 	)
 }
 
+// Settings are what the configuration says of volumes of CSI drivers.
+type Settings struct {
+	// StatsPeriod is the time between questions for the figures of a published volume (volumeStatsAggPeriod); 0 or less:
+	// drivers are not asked. VolumeHealth: the condition of volumes counts (feature gate CSIVolumeHealth).
+	StatsPeriod  time.Duration
+	VolumeHealth bool
+	// NotAttached says why no controller attaches volumes to this node; empty if one does
+	// (enableControllerAttachDetach).
+	NotAttached string
+}
+
 // Deps are what the actor needs.
 type Deps struct {
+	Settings
 	Drivers port.CSI
 	API     API
 	Events  port.Recorder
@@ -210,12 +222,6 @@ type Deps struct {
 	Backoff backoff.Policy
 	// Reject ends a pod that can't run on this node, for a reason and with a message for people.
 	Reject func(p *v1.Pod, reason, message string, at time.Time)
-	// StatsPeriod is the time between questions for the figures of a published volume; 0 or less: drivers are not asked.
-	// VolumeHealth: the condition of volumes counts.
-	StatsPeriod  time.Duration
-	VolumeHealth bool
-	// NotAttached says why no controller attaches volumes to this node; empty if one does.
-	NotAttached string
 }
 
 const (

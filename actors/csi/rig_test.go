@@ -89,7 +89,7 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 			ResendNode: func() {
 				r.Say("node: resend")
 			},
-			StatsPeriod: r.period, VolumeHealth: r.health != nil,
+			Settings: csi.Settings{StatsPeriod: r.period, VolumeHealth: r.health != nil},
 			Reject: func(p *v1.Pod, reason, message string, _ time.Time) {
 				r.Say("pods: reject %s: %s: %s", p.UID, reason, message)
 			},

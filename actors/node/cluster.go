@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/apipods"
+	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
@@ -31,15 +32,8 @@ import (
 // Cluster is the configuration for a node with an apiserver.
 type Cluster struct {
 	Own nodeobject.Own
-	// Register reports whether the node makes its own object (registerNode).
-	Register bool
-	// MaxImages is nodeStatusMaxImages; less than 0 for all.
-	MaxImages int
-	// Addresses, if set, is told those that the node has in the apiserver, when they have changed. It must not block.
-	Addresses func([]v1.NodeAddress)
-	// StatusPeriod is nodeStatusUpdateFrequency, ReportPeriod
-	// nodeStatusReportFrequency, LeaseDuration nodeLeaseDurationSeconds.
-	StatusPeriod, ReportPeriod, LeaseDuration time.Duration
+	nodestatus.Settings
+	CSI csi.Settings
 	// Detection is configMapAndSecretChangeDetectionStrategy. NoServices: pods get no service
 	// variables, because there are no services.
 	Detection  objects.Detection
@@ -48,12 +42,6 @@ type Cluster struct {
 	// latter needs PodKeys.
 	TrustBundles, PodCertificates bool
 	PodKeys                       port.PodKeys
-	// VolumeStatsPeriod and VolumeHealth are those of csi.Deps (volumeStatsAggPeriod, feature gate CSIVolumeHealth).
-	VolumeStatsPeriod time.Duration
-	VolumeHealth      bool
-	// NotAttached says why no controller attaches volumes to this node; empty if one does
-	// (enableControllerAttachDetach).
-	NotAttached string
 	// SELinux is nil on a host without it.
 	SELinux *selinux.Host
 }
@@ -179,8 +167,7 @@ func (a *cluster) spawnNodeStatus(ctx *kernel.Context[Message], c *Config, b *no
 		SetPodCIDR: setPodCIDR,
 		API:        c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts, Events: c.Ports.Events,
 		Own: &own, Devices: c.Devices, ResendDevices: resendDevices, Checkpoints: c.Ports.Checkpoints,
-		Addresses: c.Cluster.Addresses,
-		Register:  c.Cluster.Register, MaxImages: c.Cluster.MaxImages,
+		Settings: c.Cluster.Settings,
 		Seen: func(n *v1.Node) {
 			podsRef.Tell(pods.NodeSeen{Node: n})
 			b.volumes.Tell(volumes.NodeSeen{Node: n})
@@ -192,9 +179,7 @@ func (a *cluster) spawnNodeStatus(ctx *kernel.Context[Message], c *Config, b *no
 				b.resources.Tell(resources.NodeSeen{Node: n})
 			}
 		},
-		Known: c.startedWith,
-		Every: c.Cluster.StatusPeriod, Report: c.Cluster.ReportPeriod,
-		LeaseDuration: c.Cluster.LeaseDuration, LeasePeriod: c.Cluster.LeaseDuration / 4,
+		Known:   c.startedWith,
 		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 3 * time.Second}, Deadline: apiDeadline,
 		Patience: apiPatience,
 	}

@@ -60,7 +60,6 @@ func (b *nodeActors) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 			stop := podset.Expel(p, &admit.Rejection{Reason: reason, Message: message}, at)
 			b.pods.Tell(pods.Evict{UID: p.UID, Stop: *stop})
 		},
-		StatsPeriod: c.Cluster.VolumeStatsPeriod, VolumeHealth: c.Cluster.VolumeHealth,
-		NotAttached: c.Cluster.NotAttached,
+		Settings: c.Cluster.CSI,
 	}))
 }

@@ -49,7 +49,7 @@ func (n *nodestatus) lend(
 	ctx *kernel.Context[Message], what string, run func(context.Context, func(port.APIObject, error)),
 ) {
 	at := ctx.Now()
-	e := kernel.Effect[Message]{Kind: what, Object: n.deps.Own.Name, Lane: "lease", Deadline: n.deps.LeasePeriod}
+	e := kernel.Effect[Message]{Kind: what, Object: n.deps.Own.Name, Lane: "lease", Deadline: n.deps.leasePeriod()}
 	n.leaseCall.Begin(portcall.Do(ctx, e, run, func(id kernel.EffectID, o port.APIObject, err error) Message {
 		l := leased{id: id, what: what, at: at, err: err}
 		if err == nil {
@@ -71,7 +71,7 @@ func (n *nodestatus) leased(ctx *kernel.Context[Message], m leased) {
 			n.unreadLease = false
 			return // and renewed at once
 		}
-		period := n.deps.LeasePeriod + time.Duration(ctx.Rand().Float64()*jitter*float64(n.deps.LeasePeriod))
+		period := n.deps.leasePeriod() + time.Duration(ctx.Rand().Float64()*jitter*float64(n.deps.leasePeriod()))
 		n.leaseTimer.SetIn(ctx, max(period-ctx.Now().Sub(m.at), 0), renew{})
 		return
 	case kind == port.NotFound:

@@ -139,7 +139,7 @@ func (n *nodestatus) polled(ctx *kernel.Context[Message], err error) {
 	n.runtime.asked, n.runtime.err = true, err
 	n.gather(ctx)
 	n.dirty = n.dirty || n.wrote != n.facts // another client changed the object
-	next := n.deps.Every
+	next := n.deps.StatusPeriod
 	if err != nil || n.facts == nil || len(n.facts.Problems) > 0 {
 		next = min(n.runtime.patience, next)
 		n.runtime.patience = min(n.runtime.patience*5/4, notReady)

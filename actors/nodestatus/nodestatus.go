@@ -50,8 +50,27 @@ type Runtime interface {
 	ListImages(ctx context.Context, done func([]observed.Image, error))
 }
 
+// Settings are what the configuration says of the Node.
+type Settings struct {
+	// Register reports whether this actor makes the node's object; otherwise it waits until another client has
+	// (registerNode).
+	Register bool
+	// MaxImages is how many images the node shows (nodeStatusMaxImages), less than 0 for all.
+	MaxImages int
+	// StatusPeriod is how often the runtime is polled (nodeStatusUpdateFrequency), ReportPeriod how often an unchanged
+	// status is written (nodeStatusReportFrequency).
+	StatusPeriod, ReportPeriod time.Duration
+	// LeaseDuration is how long the lease is valid (nodeLeaseDurationSeconds). It is renewed at a quarter of that.
+	LeaseDuration time.Duration
+	// Addresses, if set, gets those that the node has in the apiserver, when they have changed. It must not block.
+	Addresses func([]v1.NodeAddress)
+}
+
+func (s *Settings) leasePeriod() time.Duration { return s.LeaseDuration / 4 }
+
 // Deps are what the actor needs.
 type Deps struct {
+	Settings
 	API     API
 	Runtime Runtime
 	Facts   port.NodeFacts
@@ -63,12 +82,6 @@ type Deps struct {
 	Own         *nodeobject.Own
 	Devices     *devicestate.State
 	Checkpoints port.Checkpoints
-	// Register reports whether this actor makes the node's object; otherwise it waits
-	// until another client has (registerNode).
-	Register bool
-	// MaxImages is how many images the node shows (nodeStatusMaxImages), less
-	// than 0 for all.
-	MaxImages int
 	// Seen gets the object when it was replaced, when its labels, taints, extended resources or features changed, or
 	// when the machine did. Its resources and addresses are those that this actor writes next: all who use them know
 	// them before others learn of them and act on them.
@@ -79,20 +92,12 @@ type Deps struct {
 	// the object too once it was not; nil: nobody does.
 	Known   func(*port.Machine) bool
 	Changed func(*v1.Node)
-	// Addresses, if set, gets those that the node has in the apiserver, when they have changed. It must not block.
-	Addresses func([]v1.NodeAddress)
 	// Volumes gets the object when it was replaced, or when its volumes, labels or annotations changed. ResendInUse asks
 	// for InUse and CSINodeWritten. Both are nil without CSI drivers.
 	Volumes     func(*v1.Node)
 	ResendInUse func()
 	// SetPodCIDR tells the runtime the networks of this node's pods, comma-separated; nil if it need not know.
 	SetPodCIDR func(ctx context.Context, cidr string, done func(error))
-	// Every is how often the runtime is polled (nodeStatusUpdateFrequency), Report how often an
-	// unchanged status is written (nodeStatusReportFrequency).
-	Every, Report time.Duration
-	// LeaseDuration is how long the lease is valid, LeasePeriod how often it is renewed: a
-	// quarter of that.
-	LeaseDuration, LeasePeriod time.Duration
 	// Backoff is for failed calls to the apiserver.
 	Backoff backoff.Policy
 	// Deadline bounds a call to the apiserver. Patience is how long a watch may be silent before
@@ -215,7 +220,7 @@ const (
 // Start implements kernel.Behavior.
 func (n *nodestatus) Start(ctx *kernel.Context[Message]) {
 	// A random delay, so that a thousand nodes do not report at once.
-	n.report = ctx.Now().Add(n.deps.Report/2 + time.Duration(ctx.Rand().Int64N(int64(n.deps.Report))))
+	n.report = ctx.Now().Add(n.deps.ReportPeriod/2 + time.Duration(ctx.Rand().Int64N(int64(n.deps.ReportPeriod))))
 	if ctx.Incarnation() == 1 {
 		n.record(ctx, nodeobject.Starting())
 	} else if n.deps.ResendDevices != nil {

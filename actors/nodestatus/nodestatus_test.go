@@ -208,11 +208,13 @@ func newRig(t *testing.T) *rig {
 func (r *rig) start(change ...func(*Deps)) {
 	r.T.Helper()
 	deps := &Deps{
-		API: r, Runtime: &r.runtime, Facts: r, Events: r, Register: true, MaxImages: 50,
-		Own:   &nodeobject.Own{Name: "n1", Labels: map[string]string{"own": "1"}},
-		Seen:  func(n *v1.Node) { r.seen = append(r.seen, n) },
-		Read:  func(number uint64) { r.reads = append(r.reads, number) },
-		Every: 10 * time.Second, Report: 5 * time.Minute, LeaseDuration: 40 * time.Second, LeasePeriod: 10 * time.Second,
+		Settings: Settings{
+			Register: true, MaxImages: 50, StatusPeriod: 10 * time.Second, ReportPeriod: 5 * time.Minute, LeaseDuration: 40 * time.Second,
+		},
+		API: r, Runtime: &r.runtime, Facts: r, Events: r,
+		Own:     &nodeobject.Own{Name: "n1", Labels: map[string]string{"own": "1"}},
+		Seen:    func(n *v1.Node) { r.seen = append(r.seen, n) },
+		Read:    func(number uint64) { r.reads = append(r.reads, number) },
 		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 7 * time.Second}, Deadline: 15 * time.Second, Patience: time.Minute,
 	}
 	for _, c := range change {

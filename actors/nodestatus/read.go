@@ -78,7 +78,7 @@ func (n *nodestatus) nodeRead(ctx *kernel.Context[Message], m nodeRead) {
 	if !n.reading[readNode].Take(m.id) || n.watched {
 		return
 	}
-	next := n.deps.Every
+	next := n.deps.StatusPeriod
 	switch {
 	case m.err == nil:
 		n.listed, n.unread = true, 0

@@ -63,7 +63,7 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 	reported := *from
 	reported.Status = status
 	n.before = &from.Status
-	n.report = ctx.Now().Add(n.deps.Report)
+	n.report = ctx.Now().Add(n.deps.ReportPeriod)
 	n.write(ctx, "PatchNodeStatus", func(c context.Context, done func(port.APIObject, error)) {
 		n.deps.API.Patch(c, port.APIPatch{Key: key, From: from, To: &reported, Status: true}, done)
 	})
@@ -155,8 +155,8 @@ func (n *nodestatus) unlabelled(ctx *kernel.Context[Message], err error) {
 	}
 	log.Str("error", err.Error()).Msg("the apiserver refuses the labels and annotations of this Node; the node status " +
 		"is written without; retrying")
-	n.labelAt = ctx.Now().Add(n.deps.Every)
-	ctx.After(n.deps.Every, again{})
+	n.labelAt = ctx.Now().Add(n.deps.StatusPeriod)
+	ctx.After(n.deps.StatusPeriod, again{})
 }
 
 // read reads the object when the watch is late.

@@ -6,16 +6,15 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/credentials"
+	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
-	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/nodestatus"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/probes"
@@ -67,22 +66,19 @@ func Of(c config.Config) Config {
 	if pulls <= 0 {
 		pulls = manyPulls
 	}
-	longest := c.CrashLoopBackOffMax()
-	static, rotation, dead := c.StaticPods(), c.LogRotation(), c.ContainerGC()
+	longest, static, rotation := c.CrashLoopBackOffMax(), c.StaticPods(), c.LogRotation()
 	return Config{
 		Config: node.Config{
 			Admit:        admit.Node{OS: "linux", AllowedUnsafeSysctls: c.Kubelet().AllowedUnsafeSysctls},
 			ManifestPath: static.Path, ManifestURL: static.URL,
 			ManifestPathPeriod: static.PathPeriod, ManifestURLPeriod: static.URLPeriod,
 			CrashBackOff: backoff.Policy{Base: min(crashBackOffBase, longest), Max: longest, Reset: crashBackOffReset},
-			ContainerGC: podgc.Policy{
-				MaxPerPodContainer: int(dead.PerContainer), MaxContainers: int(dead.Total), MinAge: dead.MinimumAge,
-			},
-			ImageGC:  imageGC(c.ImageGC()),
-			Eviction: c.Eviction(),
-			GCPeriod: gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast,
+			ContainerGC:  c.ContainerGC(),
+			ImageGC:      c.ImageGC(),
+			Eviction:     c.Eviction(),
+			GCPeriod:     gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast,
 			PullDeadline: pullDeadline, RequestTimeout: c.RuntimeRequestTimeout(),
-			LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles},
+			LogRotation: rotation.Policy,
 			LogInterval: rotation.Interval,
 			Shutdown:    c.Shutdown(),
 			PullPolicy:  c.PullVerification(),
@@ -92,12 +88,6 @@ func Of(c config.Config) Config {
 			Cluster:     cluster(c),
 		},
 		Pulls: pulls, LogWorkers: rotation.Workers,
-	}
-}
-
-func imageGC(c config.ImageGC) imagegc.Policy {
-	return imagegc.Policy{
-		High: int(c.HighPercent), Low: int(c.LowPercent), MinAge: c.MinimumAge, MaxAge: c.MaximumAge,
 	}
 }
 
@@ -118,12 +108,16 @@ func cluster(c config.Config) node.Cluster {
 		notAttached = "enableControllerAttachDetach is false, and nodes attach no CSI volumes themselves: set it to true"
 	}
 	return node.Cluster{
-		VolumeStatsPeriod: k.VolumeStatsAggPeriod.Duration, VolumeHealth: c.Gates().Enabled("CSIVolumeHealth"),
-		NotAttached: notAttached,
-		Register:    c.RegisterNode(), MaxImages: int(*k.NodeStatusMaxImages),
-		Detection:    detection(k.ConfigMapAndSecretChangeDetectionStrategy),
-		StatusPeriod: k.NodeStatusUpdateFrequency.Duration, ReportPeriod: k.NodeStatusReportFrequency.Duration,
-		LeaseDuration:   time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
+		Settings: nodestatus.Settings{
+			Register: c.RegisterNode(), MaxImages: int(*k.NodeStatusMaxImages),
+			StatusPeriod: k.NodeStatusUpdateFrequency.Duration, ReportPeriod: k.NodeStatusReportFrequency.Duration,
+			LeaseDuration: time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
+		},
+		CSI: csi.Settings{
+			StatsPeriod: k.VolumeStatsAggPeriod.Duration, VolumeHealth: c.Gates().Enabled("CSIVolumeHealth"),
+			NotAttached: notAttached,
+		},
+		Detection:       detection(k.ConfigMapAndSecretChangeDetectionStrategy),
 		TrustBundles:    c.Gates().Enabled("ClusterTrustBundle") && c.Gates().Enabled("ClusterTrustBundleProjection"),
 		PodCertificates: c.Gates().Enabled("PodCertificateRequest"),
 	}

@@ -8,50 +8,6 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// actsOn are the fields of KubeletConfiguration that this version acts on. One
-// that a user sets and that is not here is warned of by name: a setting must
-// not be lost in silence. docs/operating.md shows the same list.
-var actsOn = map[string]struct{}{
-	"apiVersion": {}, "kind": {},
-	"address": {}, "authentication": {}, "authorization": {}, "enableContentionProfiling": {},
-	"enableDebugFlagsHandler": {},
-	"enableDebuggingHandlers": {}, "enableProfilingHandler": {}, "enableServer": {}, "enableSystemLogHandler": {},
-	"enableSystemLogQuery": {},
-	"port":                 {}, "readOnlyPort": {}, "rotateCertificates": {}, "serverTLSBootstrap": {},
-	"tlsCertFile": {}, "tlsCipherSuites": {}, "tlsMinVersion": {}, "tlsPrivateKeyFile": {},
-	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {},
-	"clusterDomain":    {},
-	"cpuManagerPolicy": {}, "cpuManagerPolicyOptions": {}, "reservedSystemCPUs": {}, "topologyManagerPolicy": {},
-	"topologyManagerPolicyOptions": {}, "topologyManagerScope": {}, "memoryManagerPolicy": {}, "reservedMemory": {},
-	"configMapAndSecretChangeDetectionStrategy": {}, "containerLogMaxFiles": {}, "containerLogMaxSize": {},
-	"containerLogMaxWorkers":      {},
-	"containerLogMonitorInterval": {}, "containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {},
-	"crashLoopBackOff": {},
-	"evictionHard":     {}, "evictionMaxPodGracePeriod": {}, "evictionMinimumReclaim": {},
-	"evictionPressureTransitionPeriod": {}, "evictionSoft": {}, "evictionSoftGracePeriod": {},
-	"makeIPTablesUtilChains":  {},
-	"kernelMemcgNotification": {}, "localStorageCapacityIsolation": {}, "mergeDefaultEvictionSettings": {},
-	"enforceNodeAllocatable": {}, "failCgroupV1": {}, "failSwapOn": {}, "fileCheckFrequency": {},
-	"healthzBindAddress": {}, "healthzPort": {}, "httpCheckFrequency": {}, "imageServiceEndpoint": {},
-	"imagePullCredentialsVerificationPolicy": {}, "preloadedImagesVerificationAllowlist": {},
-	"registryBurst": {}, "registryPullQPS": {},
-	"imageGCHighThresholdPercent": {}, "imageGCLowThresholdPercent": {}, "imageMaximumGCAge": {}, "imageMinimumGCAge": {},
-	"contentType": {}, "enableControllerAttachDetach": {}, "eventBurst": {}, "eventRecordQPS": {},
-	"kubeAPIBurst": {}, "kubeAPIQPS": {}, "nodeLeaseDurationSeconds": {}, "nodeStatusMaxImages": {},
-	"nodeStatusReportFrequency": {}, "nodeStatusUpdateFrequency": {}, "providerID": {}, "registerNode": {},
-	"registerWithTaints": {},
-	"kubeReserved":       {}, "kubeReservedCgroup": {}, "maxOpenFiles": {}, "maxParallelImagePulls": {},
-	"kubeletCgroups": {}, "protectKernelDefaults": {}, "systemCgroups": {},
-	"maxPods": {}, "memoryReservationPolicy": {}, "memorySwap": {}, "memoryThrottlingFactor": {}, "oomScoreAdj": {},
-	"podLogsDir": {}, "podPidsLimit": {},
-	"podsPerCore": {}, "qosReserved": {}, "resolvConf": {}, "runOnce": {}, "runtimeRequestTimeout": {},
-	"seccompDefault": {}, "shutdownGracePeriod": {}, "shutdownGracePeriodByPodPriority": {},
-	"shutdownGracePeriodCriticalPods": {}, "serializeImagePulls": {}, "singleProcessOOMKill": {},
-	"staticPodPath": {}, "staticPodURL": {},
-	"staticPodURLHeader": {}, "tracing": {}, "systemReserved": {}, "systemReservedCgroup": {}, "userNamespaces": {},
-	"volumeStatsAggPeriod": {},
-}
-
 // actsOnPart are the parts that this version acts on of fields that it does not act on as a whole.
 var actsOnPart = map[string][]string{
 	"logging": {"format", "verbosity"},

@@ -18,6 +18,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 )
@@ -163,8 +166,7 @@ func (c Config) CrashLoopBackOffMax() time.Duration {
 // the configuration sets serializeImagePulls explicitly: the default true of the
 // kubelet is historical.
 func (c Config) Pulls() Pulls {
-	p := Pulls{QPS: *c.kubelet.RegistryPullQPS, Burst: c.kubelet.RegistryBurst,
-		ProgressDeadline: imagePullProgressDeadline}
+	p := Pulls{QPS: *c.kubelet.RegistryPullQPS, Burst: c.kubelet.RegistryBurst}
 	switch {
 	case c.kubelet.MaxParallelImagePulls != nil:
 		p.Parallel = *c.kubelet.MaxParallelImagePulls
@@ -201,37 +203,18 @@ type Pulls struct {
 	QPS int32
 	// Burst is the number that may start at once under QPS. (registryBurst)
 	Burst int32
-	// ProgressDeadline is the limit of a pull without progress. The configuration has
-	// no field for it, and it has no effect yet.
-	ProgressDeadline time.Duration
 }
 
-const (
-	imagePullProgressDeadline = time.Minute
-	defaultParallelPulls      = 5
-)
+const defaultParallelPulls = 5
 
-// ImageGC returns the thresholds of image garbage collection.
-func (c Config) ImageGC() ImageGC {
-	return ImageGC{
-		HighPercent: *c.kubelet.ImageGCHighThresholdPercent,
-		LowPercent:  *c.kubelet.ImageGCLowThresholdPercent,
-		MinimumAge:  c.kubelet.ImageMinimumGCAge.Duration,
-		MaximumAge:  c.kubelet.ImageMaximumGCAge.Duration,
+// ImageGC says when images that nobody uses are removed. (imageGCHighThresholdPercent, imageGCLowThresholdPercent,
+// imageMinimumGCAge, imageMaximumGCAge)
+func (c Config) ImageGC() imagegc.Policy {
+	k := &c.kubelet
+	return imagegc.Policy{
+		High: int(*k.ImageGCHighThresholdPercent), Low: int(*k.ImageGCLowThresholdPercent),
+		MinAge: k.ImageMinimumGCAge.Duration, MaxAge: k.ImageMaximumGCAge.Duration,
 	}
-}
-
-// ImageGC are the limits of image garbage collection.
-type ImageGC struct {
-	// HighPercent of disk usage begins it, LowPercent ends it.
-	// (imageGCHighThresholdPercent, imageGCLowThresholdPercent)
-	HighPercent, LowPercent int32
-	// MinimumAge is how long an image is unused before it may go.
-	// (imageMinimumGCAge)
-	MinimumAge time.Duration
-	// MaximumAge is how long it may stay unused; 0 for ever.
-	// (imageMaximumGCAge)
-	MaximumAge time.Duration
 }
 
 // FailCgroupV1: refuse to run on a host with cgroup v1. This holds only if the configuration sets
@@ -251,17 +234,14 @@ func (c Config) LogRotation() LogRotation {
 		panic("config: containerLogMaxSize checked before: " + err.Error())
 	}
 	return LogRotation{
-		MaxSize: size, MaxFiles: int(*c.kubelet.ContainerLogMaxFiles), Workers: int(*c.kubelet.ContainerLogMaxWorkers),
-		Interval: c.kubelet.ContainerLogMonitorInterval.Duration,
+		Policy:  logrotate.Policy{MaxSize: size, MaxFiles: int(*c.kubelet.ContainerLogMaxFiles)},
+		Workers: int(*c.kubelet.ContainerLogMaxWorkers), Interval: c.kubelet.ContainerLogMonitorInterval.Duration,
 	}
 }
 
 // LogRotation is when the log of a container is rotated, and what is kept of it.
 type LogRotation struct {
-	// MaxSize is how many bytes its current file has then; less than 0 for no
-	// rotation. MaxFiles is how many files it has at most.
-	MaxSize  int64
-	MaxFiles int
+	logrotate.Policy
 	// Workers is how many logs are worked at at once, Interval how often they are
 	// looked at.
 	Workers  int
@@ -269,22 +249,11 @@ type LogRotation struct {
 }
 
 // ContainerGC says how many dead containers are kept.
-func (c Config) ContainerGC() ContainerGC {
-	return ContainerGC{
-		MinimumAge:   c.options.MinimumContainerTTL,
-		PerContainer: max(c.options.MaxDeadPerContainer, 0),
-		Total:        c.options.MaxDead,
+func (c Config) ContainerGC() podgc.Policy {
+	return podgc.Policy{
+		MinAge: c.options.MinimumContainerTTL, MaxPerPodContainer: int(max(c.options.MaxDeadPerContainer, 0)),
+		MaxContainers: int(c.options.MaxDead),
 	}
-}
-
-// ContainerGC are the limits on dead containers.
-type ContainerGC struct {
-	// MinimumAge is how old a dead container is at least before it goes.
-	MinimumAge time.Duration
-	// PerContainer is how many dead instances of a container are kept.
-	PerContainer int32
-	// Total is how many are kept in all; negative for no limit.
-	Total int32
 }
 
 // MaxPods is how many pods may run on a node with that many cores. (maxPods,

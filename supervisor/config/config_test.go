@@ -13,6 +13,8 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -501,7 +503,7 @@ staticPodURL: http://h/p
 	}{
 		{"few cores", c.MaxPods(2), 20},
 		{"many cores", c.MaxPods(64), 50},
-		{"pulls", c.Pulls(), Pulls{Parallel: 4, QPS: 5, Burst: 10, ProgressDeadline: time.Minute}},
+		{"pulls", c.Pulls(), Pulls{Parallel: 4, QPS: 5, Burst: 10}},
 		{"pulls by default", good(t, nil).Pulls().Parallel, int32(5)},
 		{"pulls one by one", good(t, nil, "--serialize-image-pulls=true").Pulls().Parallel, int32(1)},
 		{"fail on cgroup v1 by default", good(t, nil).FailCgroupV1(), false},
@@ -511,8 +513,8 @@ staticPodURL: http://h/p
 		{"crash backoff by default", good(t, nil).CrashLoopBackOffMax(), 300 * time.Second},
 		{"image endpoint", c.ImageEndpoint(), "/run/images.sock"},
 		{"image endpoint by default", good(t, nil).ImageEndpoint(), "unix:///run/containerd/containerd.sock"},
-		{"image GC", c.ImageGC(), ImageGC{HighPercent: 85, LowPercent: 80, MinimumAge: 2 * time.Minute}},
-		{"container GC", c.ContainerGC(), ContainerGC{PerContainer: 1, Total: -1}},
+		{"image GC", c.ImageGC(), imagegc.Policy{High: 85, Low: 80, MinAge: 2 * time.Minute}},
+		{"container GC", c.ContainerGC(), podgc.Default()},
 		{"reserved", fmt.Sprint(system.Cpu(), len(kube)), "500m 0"},
 		{"healthz", fmt.Sprint(healthz, " ", on), "127.0.0.1:10248 true"},
 		{"standalone", c.Standalone(), false},

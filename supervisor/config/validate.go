@@ -86,32 +86,6 @@ func choice[T ~string](v *validator, path *field.Path, value T, allowed ...T) {
 	}
 }
 
-const maxPort = 65535
-
-func (v *validator) numbers() {
-	within(v, at("port"), v.Port, 1, maxPort)
-	within(v, at("readOnlyPort"), v.ReadOnlyPort, 0, maxPort)
-	within(v, at("healthzPort"), *v.HealthzPort, 0, maxPort)
-	within(v, at("oomScoreAdj"), *v.OOMScoreAdj, -1000, 1000)
-	within(v, at("iptablesMasqueradeBit"), *v.IPTablesMasqueradeBit, 0, 31)
-	within(v, at("iptablesDropBit"), *v.IPTablesDropBit, 0, 31)
-	atLeast(v, "nodeLeaseDurationSeconds", v.NodeLeaseDurationSeconds, 1)
-	atLeast(v, "eventRecordQPS", *v.EventRecordQPS, 0)
-	atLeast(v, "eventBurst", v.EventBurst, 0)
-	atLeast(v, "kubeAPIQPS", *v.KubeAPIQPS, 0)
-	atLeast(v, "kubeAPIBurst", v.KubeAPIBurst, 0)
-	atLeast(v, "nodeStatusMaxImages", *v.NodeStatusMaxImages, -1)
-	atLeast(v, "maxOpenFiles", v.MaxOpenFiles, 0)
-	atLeast(v, "maxPods", v.MaxPods, 0)
-	atLeast(v, "podsPerCore", v.PodsPerCore, 0)
-	if v.MemoryThrottlingFactor != nil && !(*v.MemoryThrottlingFactor > 0 && *v.MemoryThrottlingFactor <= 1) {
-		v.invalid(at("memoryThrottlingFactor"), *v.MemoryThrottlingFactor, "must be above 0 and at most 1")
-	}
-	if t := v.Tracing; t != nil && t.SamplingRatePerMillion != nil {
-		within(v, at("tracing", "samplingRatePerMillion"), *t.SamplingRatePerMillion, 0, 1_000_000)
-	}
-}
-
 func (v *validator) durations() {
 	for _, d := range []struct {
 		name         string

@@ -14,7 +14,7 @@ import (
 )
 
 // A setting that does nothing must not be lost in silence: the agent names it at its start, from the
-// lists in supervisor/config/acts.go. These tests hold the lists to the code: what is said to act is read
+// lists in supervisor/config (fields.go, acts.go). These tests hold the lists to the code: what is said to act is read
 // somewhere, and what is read acts. tests/e2e/settings compares with the flags and gates of the kubelet.
 
 const (
@@ -26,7 +26,7 @@ const (
 // handsOn are the files of supervisor/config that decode, default, mend and check settings: to be read there is
 // not to act.
 func handsOn(file string) bool {
-	for _, pattern := range []string{"defaults.go", "validate*.go", "flags*.go", "flagvalue.go", "file.go", "load.go", "mend.go"} {
+	for _, pattern := range []string{"fields.go", "validate*.go", "flags*.go", "flagvalue.go", "file.go", "load.go", "mend.go"} {
 		if is, err := filepath.Match(pattern, filepath.Base(file)); err == nil && is {
 			return true
 		}

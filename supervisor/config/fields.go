@@ -11,6 +11,53 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
 )
 
+// This file has what there is to know of a field of KubeletConfiguration: whether this version acts on it, its default,
+// and the least and the most of a number. What more is checked of it is in validate*.go.
+
+// actsOn are the fields of KubeletConfiguration that this version acts on. One
+// that a user sets and that is not here is warned of by name: a setting must
+// not be lost in silence. docs/operating.md shows the same list.
+var actsOn = map[string]struct{}{
+	"apiVersion": {}, "kind": {},
+	"address": {}, "authentication": {}, "authorization": {}, "enableContentionProfiling": {},
+	"enableDebugFlagsHandler": {},
+	"enableDebuggingHandlers": {}, "enableProfilingHandler": {}, "enableServer": {}, "enableSystemLogHandler": {},
+	"enableSystemLogQuery": {},
+	"port":                 {}, "readOnlyPort": {}, "rotateCertificates": {}, "serverTLSBootstrap": {},
+	"tlsCertFile": {}, "tlsCipherSuites": {}, "tlsMinVersion": {}, "tlsPrivateKeyFile": {},
+	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {},
+	"clusterDomain":    {},
+	"cpuManagerPolicy": {}, "cpuManagerPolicyOptions": {}, "reservedSystemCPUs": {}, "topologyManagerPolicy": {},
+	"topologyManagerPolicyOptions": {}, "topologyManagerScope": {}, "memoryManagerPolicy": {}, "reservedMemory": {},
+	"configMapAndSecretChangeDetectionStrategy": {}, "containerLogMaxFiles": {}, "containerLogMaxSize": {},
+	"containerLogMaxWorkers":      {},
+	"containerLogMonitorInterval": {}, "containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {},
+	"crashLoopBackOff": {},
+	"evictionHard":     {}, "evictionMaxPodGracePeriod": {}, "evictionMinimumReclaim": {},
+	"evictionPressureTransitionPeriod": {}, "evictionSoft": {}, "evictionSoftGracePeriod": {},
+	"makeIPTablesUtilChains":  {},
+	"kernelMemcgNotification": {}, "localStorageCapacityIsolation": {}, "mergeDefaultEvictionSettings": {},
+	"enforceNodeAllocatable": {}, "failCgroupV1": {}, "failSwapOn": {}, "fileCheckFrequency": {},
+	"healthzBindAddress": {}, "healthzPort": {}, "httpCheckFrequency": {}, "imageServiceEndpoint": {},
+	"imagePullCredentialsVerificationPolicy": {}, "preloadedImagesVerificationAllowlist": {},
+	"registryBurst": {}, "registryPullQPS": {},
+	"imageGCHighThresholdPercent": {}, "imageGCLowThresholdPercent": {}, "imageMaximumGCAge": {}, "imageMinimumGCAge": {},
+	"contentType": {}, "enableControllerAttachDetach": {}, "eventBurst": {}, "eventRecordQPS": {},
+	"kubeAPIBurst": {}, "kubeAPIQPS": {}, "nodeLeaseDurationSeconds": {}, "nodeStatusMaxImages": {},
+	"nodeStatusReportFrequency": {}, "nodeStatusUpdateFrequency": {}, "providerID": {}, "registerNode": {},
+	"registerWithTaints": {},
+	"kubeReserved":       {}, "kubeReservedCgroup": {}, "maxOpenFiles": {}, "maxParallelImagePulls": {},
+	"kubeletCgroups": {}, "protectKernelDefaults": {}, "systemCgroups": {},
+	"maxPods": {}, "memoryReservationPolicy": {}, "memorySwap": {}, "memoryThrottlingFactor": {}, "oomScoreAdj": {},
+	"podLogsDir": {}, "podPidsLimit": {},
+	"podsPerCore": {}, "qosReserved": {}, "resolvConf": {}, "runOnce": {}, "runtimeRequestTimeout": {},
+	"seccompDefault": {}, "shutdownGracePeriod": {}, "shutdownGracePeriodByPodPriority": {},
+	"shutdownGracePeriodCriticalPods": {}, "serializeImagePulls": {}, "singleProcessOOMKill": {},
+	"staticPodPath": {}, "staticPodURL": {},
+	"staticPodURLHeader": {}, "tracing": {}, "systemReserved": {}, "systemReservedCgroup": {}, "userNamespaces": {},
+	"volumeStatsAggPeriod": {},
+}
+
 // MaxCrashLoopBackOff is the longest wait before a crashing container is
 // started again, unless crashLoopBackOff.maxContainerRestartPeriod says less.
 const MaxCrashLoopBackOff = 300 * time.Second
@@ -167,6 +214,33 @@ func defaultLogs(c *kubelet.KubeletConfiguration) {
 	if c.Logging.FlushFrequency.Duration.Duration == 0 {
 		c.Logging.FlushFrequency.Duration.Duration = 5 * time.Second
 		c.Logging.FlushFrequency.SerializeAsString = true
+	}
+}
+
+const maxPort = 65535
+
+// numbers checks the fields that are numbers and have bounds.
+func (v *validator) numbers() {
+	within(v, at("port"), v.Port, 1, maxPort)
+	within(v, at("readOnlyPort"), v.ReadOnlyPort, 0, maxPort)
+	within(v, at("healthzPort"), *v.HealthzPort, 0, maxPort)
+	within(v, at("oomScoreAdj"), *v.OOMScoreAdj, -1000, 1000)
+	within(v, at("iptablesMasqueradeBit"), *v.IPTablesMasqueradeBit, 0, 31)
+	within(v, at("iptablesDropBit"), *v.IPTablesDropBit, 0, 31)
+	atLeast(v, "nodeLeaseDurationSeconds", v.NodeLeaseDurationSeconds, 1)
+	atLeast(v, "eventRecordQPS", *v.EventRecordQPS, 0)
+	atLeast(v, "eventBurst", v.EventBurst, 0)
+	atLeast(v, "kubeAPIQPS", *v.KubeAPIQPS, 0)
+	atLeast(v, "kubeAPIBurst", v.KubeAPIBurst, 0)
+	atLeast(v, "nodeStatusMaxImages", *v.NodeStatusMaxImages, -1)
+	atLeast(v, "maxOpenFiles", v.MaxOpenFiles, 0)
+	atLeast(v, "maxPods", v.MaxPods, 0)
+	atLeast(v, "podsPerCore", v.PodsPerCore, 0)
+	if v.MemoryThrottlingFactor != nil && !(*v.MemoryThrottlingFactor > 0 && *v.MemoryThrottlingFactor <= 1) {
+		v.invalid(at("memoryThrottlingFactor"), *v.MemoryThrottlingFactor, "must be above 0 and at most 1")
+	}
+	if t := v.Tracing; t != nil && t.SamplingRatePerMillion != nil {
+		within(v, at("tracing", "samplingRatePerMillion"), *t.SamplingRatePerMillion, 0, 1_000_000)
 	}
 }
 
