@@ -13,7 +13,6 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/pod/containerfiles"
 	"github.com/troupe-dev/troupe/supervisor/host/pod/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/host/volume"
-	"github.com/troupe-dev/troupe/supervisor/host/volume/diskuse"
 )
 
 // logRootMode is that of the directory of all logs, as the kubelet has it.
@@ -26,8 +25,7 @@ type Config struct {
 	Root, LogRoot string
 	// ClusterDomain is the domain of services, for the names of pods.
 	ClusterDomain string
-	// Counting, Measured, Room and Warn are those of volume.Config.
-	Counting diskuse.Effort
+	// Measured, Room and Warn are those of volume.Config.
 	Measured func(source string, took time.Duration)
 	Room     func(bytes, old int64) error
 	Warn     func(event string, fields ...any)
@@ -78,7 +76,7 @@ func New(c Config) (*Host, error) {
 		return nil, errors.Join(fmt.Errorf("open the pod logs directory: %w", err), pods.Root.Close())
 	}
 	volumes, err := volume.New(&volume.Config{
-		Root: root, Pods: pods, Logs: logs, Counting: c.Counting, Measured: c.Measured, Room: c.Room, Warn: c.Warn,
+		Root: root, Pods: pods, Logs: logs, Measured: c.Measured, Room: c.Room, Warn: c.Warn,
 	})
 	if err != nil {
 		return nil, errors.Join(err, pods.Root.Close(), logs.Close())

@@ -2,8 +2,6 @@ package volume
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,15 +36,8 @@ func (h *Volumes) withoutCSI(dir string) error {
 	}
 	var names []string
 	for _, sub := range []string{volumesDir, volumeDevicesDir} {
-		f, err := h.pods.Root.Open(filepath.Join(dir, sub, csiPlugin))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		some, err := h.pods.Names(filepath.Join(dir, sub, csiPlugin), nil)
 		if err != nil {
-			return err
-		}
-		some, err := f.Readdirnames(-1)
-		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
 		names = append(names, some...)

@@ -74,15 +74,8 @@ func fileSystemOf(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t)
 // releaseLocal unmounts devices of local volumes that a pod had, unless other pods have them. The pod's own mounts are
 // gone by now, and their directories are not: they say which volumes it had.
 func (h *Volumes) releaseLocal(ctx context.Context, dir string) error {
-	f, err := h.pods.Root.Open(filepath.Join(dir, volumesDir, localPlugin))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	names, err := h.pods.Names(filepath.Join(dir, volumesDir, localPlugin), nil)
 	if err != nil {
-		return err
-	}
-	names, err := f.Readdirnames(-1)
-	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	for _, pv := range names {
@@ -120,14 +113,9 @@ func (h *Volumes) usesOf(point string) (used, is bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	var global mounts.Mount
+	global := mounts.At(all, point)
 	for _, m := range all {
-		if m.Point == point {
-			global, is = m, true
-		}
+		used = used || global != nil && m.Device == global.Device && strings.HasPrefix(m.Point, h.pods.Real+"/")
 	}
-	for _, m := range all {
-		used = used || is && m.Device == global.Device && strings.HasPrefix(m.Point, h.pods.Real+"/")
-	}
-	return used, is, nil
+	return used, global != nil, nil
 }

@@ -261,12 +261,7 @@ func (h *Volumes) globalAt(point string) (*mounts.Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range all {
-		if all[i].Point == point {
-			return &all[i], nil
-		}
-	}
-	return nil, nil //nolint:nilnil // nothing is mounted
+	return mounts.At(all, point), nil
 }
 
 // withoutDisks fails while a pod has notes.

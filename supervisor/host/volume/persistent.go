@@ -213,11 +213,8 @@ func (h *Volumes) mountPoint(r *port.MountVolume, plugin, name string) (dir stri
 	if err != nil {
 		return "", false, err
 	}
-	point := filepath.Join(h.pods.Real, dir)
-	for _, m := range all {
-		if m.Point == point {
-			return dir, true, nil
-		}
+	if mounts.At(all, filepath.Join(h.pods.Real, dir)) != nil {
+		return dir, true, nil
 	}
 	return dir, false, h.pods.Root.MkdirAll(dir, agentdir.Mode)
 }

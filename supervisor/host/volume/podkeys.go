@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/regularfile"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/podkeys"
 )
@@ -65,7 +64,7 @@ func (h *Volumes) writtenCertificate(at port.CertificateFiles) (*podkey.Issued, 
 		if path == "" {
 			return nil, nil // the key or the certificate is in no file
 		}
-		part, err := readSome(root, path)
+		part, err := regularfile.In(root, path, maxCertificateFile)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -79,13 +78,4 @@ func (h *Volumes) writtenCertificate(at port.CertificateFiles) (*podkey.Issued, 
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return found, nil
-}
-
-func readSome(root *os.Root, path string) ([]byte, error) {
-	f, err := root.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	return io.ReadAll(io.LimitReader(f, maxCertificateFile))
 }

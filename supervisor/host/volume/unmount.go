@@ -263,45 +263,21 @@ func logsOf(logDirs *agentdir.Dir, ref port.PodDirs) ([]string, error) {
 		name, err := agentdir.LogDir(ref)
 		return []string{name}, err
 	}
-	dir, err := logDirs.Root.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close() //nolint:errcheck // nothing was written
-	entries, err := dir.ReadDir(-1)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
+	return logDirs.Names(".", func(e fs.DirEntry) bool {
 		// Neither a namespace nor a pod's name has an underscore.
-		if parts := strings.SplitN(e.Name(), "_", 3); e.IsDir() && len(parts) == 3 && parts[2] == string(ref.UID) {
-			names = append(names, e.Name())
-		}
-	}
-	slices.Sort(names)
-	return names, nil
+		parts := strings.SplitN(e.Name(), "_", 3)
+		return e.IsDir() && len(parts) == 3 && parts[2] == string(ref.UID)
+	})
 }
 
 // PodDirs implements port.Host.
 func (h *Volumes) PodDirs(ctx context.Context, done func([]types.UID, error)) {
 	hostcall.Get(ctx, "PodDirs", h.pods.Path, func(context.Context) ([]types.UID, error) {
-		dir, err := h.pods.Root.Open(".")
-		if err != nil {
-			return nil, err
-		}
-		defer dir.Close() //nolint:errcheck // nothing was written
-		entries, err := dir.ReadDir(-1)
-		if err != nil {
-			return nil, err
-		}
+		names, err := h.pods.Names(".", func(e fs.DirEntry) bool { return e.IsDir() && !strings.HasPrefix(e.Name(), ".") })
 		var out []types.UID
-		for _, e := range entries {
-			if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-				out = append(out, types.UID(e.Name()))
-			}
+		for _, name := range names {
+			out = append(out, types.UID(name))
 		}
-		slices.Sort(out)
-		return out, nil
+		return out, err
 	}, done)
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -36,6 +37,26 @@ func Open(path string, mode os.FileMode) (*Dir, error) {
 		return nil, err
 	}
 	return &Dir{Root: root, Path: filepath.Clean(path), Real: actual}, nil
+}
+
+// Names are the names of what is in dir, below it, and passes is, sorted; none if it is not there. A nil is passes all.
+func (a *Dir) Names(dir string, is func(fs.DirEntry) bool) (names []string, err error) {
+	f, err := a.Root.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	entries, err := f.ReadDir(-1)
+	for _, e := range entries {
+		if is == nil || is(e) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, err
 }
 
 // Remove removes name in dir, both below it.

@@ -17,7 +17,22 @@ func Read(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return read(f, limit)
+}
+
+// In is Read for a file below a directory, which no link leads out of.
+func In(root *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	return read(f, limit)
+}
+
+// read reads a file, and closes it.
+func read(f *os.File, limit int64) ([]byte, error) {
 	defer f.Close() //nolint:errcheck // it was only read
+	path := f.Name()
 	info, err := f.Stat()
 	switch {
 	case err != nil:

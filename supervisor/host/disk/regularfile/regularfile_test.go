@@ -47,3 +47,19 @@ func TestRead(t *testing.T) {
 		t.Errorf("absent: %v", err)
 	}
 }
+
+// TestIn: no link leads out of the directory.
+func TestIn(t *testing.T) {
+	dir := t.TempDir()
+	root := check.Value(os.OpenRoot(dir))(t)
+	t.Cleanup(func() { check.Error(t, root.Close()) })
+	check.Fatal(t, os.WriteFile(filepath.Join(dir, "file"), []byte("12345"), 0o600))
+	for name, to := range map[string]string{"link": "file", "out": "/proc/version"} {
+		check.Fatal(t, os.Symlink(to, filepath.Join(dir, name)))
+	}
+	for _, name := range []string{"file", "link"} {
+		check.Equal(t, string(check.Value(regularfile.In(root, name, 5))(t)), "12345", "%s", name)
+	}
+	check.Says(t, check.Err(regularfile.In(root, "file", 4)), "/file has 5 bytes, more than 4", "a long one")
+	check.Fails(t, check.Err(regularfile.In(root, "out", 1<<20)), "a link led out of the directory")
+}

@@ -100,8 +100,8 @@ func Locked(proc, path string) (by Process, locked bool) {
 		if len(f) < 6 || f[1] != "FLOCK" {
 			continue
 		}
-		on, inode, _ := cutLast(f[5], ":")
-		if inode != strconv.FormatUint(file.Ino, 10) {
+		on, same := strings.CutSuffix(f[5], ":"+strconv.FormatUint(file.Ino, 10))
+		if !same {
 			continue
 		}
 		by := process(proc, f[4])
@@ -111,14 +111,6 @@ func Locked(proc, path string) (by Process, locked bool) {
 		}
 	}
 	return Process{}, false
-}
-
-func cutLast(text, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(text, separator)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(separator):], true
 }
 
 // holder is the process that has an open file.

@@ -43,6 +43,17 @@ func Number(path string) (int64, error) {
 	return n, nil
 }
 
+// Field is what follows name on the first line of a file that begins with it; false if there is none, or no such file.
+func Field(path, name string) (value string, has bool) {
+	text, _ := os.ReadFile(path) //nolint:errcheck // then it has none
+	for line := range strings.Lines(string(text)) {
+		if value, has = strings.CutPrefix(line, name); has {
+			return strings.TrimSpace(value), true
+		}
+	}
+	return "", false
+}
+
 // Memory are the lines of a file like /proc/meminfo (proc_meminfo(5)), by name.
 type Memory struct {
 	path  string

@@ -39,3 +39,16 @@ func TestHugePages(t *testing.T) {
 	hosttest.Write(t, filepath.Join(dir, "hugepages-4kB/nr_hugepages"), "-1\n")
 	check.Fails(t, check.Err(HugePages(dir)), "less than none")
 }
+
+func TestField(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stat")
+	hosttest.Write(t, path, "cpu  1 2\nbtime 123 \nbtime 4\n")
+	for name, want := range map[string]string{"btime ": "123", "cpu ": "1 2", "ctxt ": ""} {
+		got, has := Field(path, name)
+		check.Equal(t, got, want, "%s", name)
+		check.Equal(t, has, want != "", "there is %s", name)
+	}
+	if got, has := Field(path+".none", "btime "); has || got != "" {
+		t.Errorf("no file: %q", got)
+	}
+}

@@ -79,6 +79,16 @@ func Of(all []Mount, path string) (of *Mount) {
 	return of
 }
 
+// At is what is mounted at a point; nil for nothing. Of several the last one is seen there.
+func At(all []Mount, point string) (at *Mount) {
+	for i := range all {
+		if all[i].Point == point {
+			at = &all[i]
+		}
+	}
+	return at
+}
+
 // Below are those at dir or below it, in order of mounting.
 func Below(all []Mount, dir string) []Mount {
 	var out []Mount

@@ -37,3 +37,15 @@ func TestOf(t *testing.T) {
 		t.Errorf("on %v", m)
 	}
 }
+
+func TestAt(t *testing.T) {
+	all := []Mount{{Point: "/a", Type: "hidden"}, {Point: "/a/b", Type: "inner"}, {Point: "/a", Type: "above"}}
+	for path, want := range map[string]string{"/a": "above", "/a/b": "inner"} {
+		if m := At(all, path); m == nil || m.Type != want {
+			t.Errorf("at %s is %v, want %s", path, m, want)
+		}
+	}
+	if m := At(all, "/a/b/c"); m != nil {
+		t.Errorf("at nothing: %v", m)
+	}
+}

@@ -125,7 +125,7 @@ func (d *Drivers) unstageBlock(ctx context.Context, n *node, r *decide.Found) er
 		return err
 	}
 	// A kubelet that was killed may have left some of pods that it has unpublished.
-	left, err := names(d.staged, b.dev)
+	left, err := d.staged.Names(b.dev, nil)
 	for _, uid := range left {
 		err = errors.Join(err, d.releaseDevice(b, uid))
 	}
@@ -231,7 +231,7 @@ func (d *Drivers) scanBlock(ctx context.Context, s *scan) error {
 		}
 		of[v] = decide.Key{Driver: notes[noteDriver], Handle: notes[noteHandle]}
 		s.found = append(s.found, decide.Found{Key: of[v], Target: decide.Target{Name: v}, Block: true})
-		published, err := names(d.staged, b.publish)
+		published, err := d.staged.Names(b.publish, nil)
 		if err != nil {
 			s.bad(d.staged, b.publish, err)
 		}

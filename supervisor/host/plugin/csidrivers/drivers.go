@@ -22,12 +22,10 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
-	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/status"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/csicode"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -73,7 +71,7 @@ type Drivers struct {
 	// instances are those that registered, the latest last.
 	instances []*instance
 	// listeners get what is told.
-	listeners map[*func(port.CSIDriver)]bool
+	listeners registry.Listeners[port.CSIDriver]
 	// places are the publications.
 	places map[decide.Target]*place
 	closed bool
@@ -90,14 +88,6 @@ var _ port.CSI = (*Drivers)(nil)
 // askPatience is how long a driver may take to say what it can. Until then a call has done nothing.
 const askPatience = 15 * time.Second
 
-// reconnect is for connections that can't be made. A driver that has restarted is soon there.
-var reconnect = grpc.ConnectParams{
-	Backoff: grpcbackoff.Config{
-		BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 5 * time.Second,
-	},
-	MinConnectTimeout: 5 * time.Second,
-}
-
 // Found notes a driver that has registered, or whose socket is gone.
 func (d *Drivers) Found(found port.CSIDriver) {
 	d.mu.Lock()
@@ -111,7 +101,7 @@ func (d *Drivers) Found(found port.CSIDriver) {
 		return same
 	})
 	if !found.Gone && !d.closed {
-		conn, err := registry.Dial(found.Endpoint, grpc.WithConnectParams(reconnect))
+		conn, err := registry.Dial(found.Endpoint, grpc.WithConnectParams(registry.Reconnect))
 		if err != nil {
 			d.Log.Warn().Str("driver", found.Name).Str("socket", registry.Bounded(found.Endpoint)).
 				Str("error", registry.Bounded(err.Error())).Msg("cannot connect to the CSI driver")
@@ -132,9 +122,7 @@ func (d *Drivers) Found(found port.CSIDriver) {
 	if now.Gone && before == nil {
 		return
 	}
-	for event := range d.listeners { // order-free: each on its own
-		(*event)(now)
-	}
+	d.listeners.Tell(now)
 }
 
 // latest is the instance of a driver that counts, nil for none. With mu.
@@ -151,19 +139,12 @@ func (d *Drivers) latest(name string) *instance {
 func (d *Drivers) Drivers(ctx context.Context, event func(port.CSIDriver), done func(error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.listeners[&event] = true
 	for _, i := range d.instances {
 		if d.latest(i.Name) == i {
 			event(i.CSIDriver)
 		}
 	}
-	rescue.Do(ctx, func() error {
-		<-ctx.Done()
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.listeners, &event)
-		return &port.Error{Kind: port.Canceled, Verb: "Drivers", Object: "CSI", Detail: "the agent stopped listening"}
-	}, port.Panicked("Drivers", "CSI"), done)
+	d.listeners.Listen(ctx, &d.mu, "CSI", event, done)
 }
 
 // Close ends all connections.

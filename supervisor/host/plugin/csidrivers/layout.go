@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/regularfile"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
@@ -63,7 +63,7 @@ func New(c Config) (*Drivers, error) {
 		return nil, errors.Join(fmt.Errorf("open the pods directory: %w", err), staged.Root.Close())
 	}
 	return &Drivers{
-		Config: c, staged: staged, pods: pods, listeners: map[*func(port.CSIDriver)]bool{},
+		Config: c, staged: staged, pods: pods,
 		places: map[decide.Target]*place{},
 	}, nil
 }
@@ -127,12 +127,7 @@ func writeNotes(a *agentdir.Dir, dir string, notes map[string]string) error {
 
 // readNotes reads the notes in a directory. Empty ones are none: a kubelet leaves them after a loss of power.
 func readNotes(a *agentdir.Dir, dir string) (map[string]string, error) {
-	f, err := a.Root.Open(filepath.Join(dir, notesName))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // nothing was written
-	data, err := io.ReadAll(io.LimitReader(f, notesLimit))
+	data, err := regularfile.In(a.Root, filepath.Join(dir, notesName), notesLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -155,13 +150,7 @@ func (d *Drivers) mounted(a *agentdir.Dir, path string) (*mounts.Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	point := filepath.Join(a.Real, path)
-	for i := range all {
-		if all[i].Point == point {
-			return &all[i], nil
-		}
-	}
-	return nil, nil //nolint:nilnil // nothing is mounted
+	return mounts.At(all, filepath.Join(a.Real, path)), nil
 }
 
 // elsewhere is an error while what is staged at a directory is mounted outside of the agent's directories, too:
@@ -174,15 +163,15 @@ func (d *Drivers) elsewhere(path string) error {
 		return err
 	}
 	at := filepath.Join(d.staged.Real, path)
-	i := slices.IndexFunc(all, func(m mounts.Mount) bool { return m.Point == at })
-	if i < 0 || all[i].Device == "" {
+	staged := mounts.At(all, at)
+	if staged == nil || staged.Device == "" {
 		return nil
 	}
 	var others []string
 	for _, m := range all {
 		ours := within(m.Point, d.staged.Real) || within(m.Point, d.pods.Real) ||
 			strings.Contains(m.Point, stagedBelow) || strings.Contains(m.Point, publishedBelow)
-		if m.Device == all[i].Device && m.Root == all[i].Root && !ours {
+		if m.Device == staged.Device && m.Root == staged.Root && !ours {
 			others = append(others, m.Point)
 		}
 	}
@@ -266,33 +255,7 @@ func (d *Drivers) FoundVolumes(ctx context.Context, done func([]decide.Found, []
 }
 
 // dirs are the names of the directories in one; none if it is not there.
-func dirs(a *agentdir.Dir, dir string) ([]string, error) { return entries(a, dir, fs.DirEntry.IsDir) }
-
-// names are those of all that is in a directory, sorted; none if it is not there.
-func names(a *agentdir.Dir, dir string) ([]string, error) {
-	all, err := entries(a, dir, func(fs.DirEntry) bool { return true })
-	slices.Sort(all)
-	return all, err
-}
-
-func entries(a *agentdir.Dir, dir string, is func(fs.DirEntry) bool) ([]string, error) {
-	f, err := a.Root.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // nothing was written
-	all, err := f.ReadDir(-1)
-	var out []string
-	for _, e := range all {
-		if is(e) {
-			out = append(out, e.Name())
-		}
-	}
-	return out, err
-}
+func dirs(a *agentdir.Dir, dir string) ([]string, error) { return a.Names(dir, fs.DirEntry.IsDir) }
 
 func (d *Drivers) scanStaged(ctx context.Context, s *scan) error {
 	drivers, err := dirs(d.staged, ".")

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
@@ -15,27 +14,18 @@ import (
 )
 
 const (
-	// firstWait and lastWait are how long a connection is waited for that can't be made, or that ended at once. A driver
-	// that has restarted is soon there.
+	// firstWait and lastWait are how long a connection is waited for that ended at once.
 	firstWait, lastWait = 100 * time.Millisecond, 5 * time.Second
 	// lasting is how long a connection lasts that did not end at once.
 	lasting = 10 * time.Second
 )
 
-var (
-	reconnect = grpc.ConnectParams{
-		Backoff: grpcbackoff.Config{
-			BaseDelay: firstWait, Multiplier: 2, Jitter: 0.2, MaxDelay: lastWait,
-		},
-		MinConnectTimeout: 5 * time.Second,
-	}
-	// ended is for connections that were made, and ended at once: gRPC itself would not wait.
-	ended = backoff.Policy{Base: firstWait, Max: lastWait}
-)
+// ended is for connections that were made, and ended at once: gRPC itself would not wait.
+var ended = backoff.Policy{Base: firstWait, Max: lastWait}
 
 // connect begins to watch the connection to a driver. With mu.
 func (d *Drivers) connect(found port.DRADriver) {
-	conn, err := registry.Dial(found.Endpoint, grpc.WithConnectParams(reconnect))
+	conn, err := registry.Dial(found.Endpoint, grpc.WithConnectParams(registry.Reconnect))
 	if err != nil {
 		d.log.Warn().Str("driver", found.Name).Str("socket", registry.Bounded(found.Endpoint)).
 			Str("error", registry.Bounded(err.Error())).Msg("cannot connect to the DRA driver")

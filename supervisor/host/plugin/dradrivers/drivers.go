@@ -54,7 +54,7 @@ type Drivers struct {
 	instances []*instance
 	shown     map[string]port.DRADriver
 	// listeners get what is told.
-	listeners map[*func(port.DRADriver)]bool
+	listeners registry.Listeners[port.DRADriver]
 	closed    bool
 	all       sync.WaitGroup
 }
@@ -74,9 +74,7 @@ var _ port.DRADrivers = (*Drivers)(nil)
 // New makes the adapter. Found has to be called with what is in the plugin registry. called is told of each call of a
 // driver: the full name of the method, the name of the gRPC code, and how long it took. It must not block.
 func New(log zerolog.Logger, called func(driver, method, code string, took time.Duration)) *Drivers {
-	return &Drivers{
-		log: log, called: called, shown: map[string]port.DRADriver{}, listeners: map[*func(port.DRADriver)]bool{},
-	}
+	return &Drivers{log: log, called: called, shown: map[string]port.DRADriver{}}
 }
 
 // Found notes a driver that has registered, or whose socket is gone.
@@ -113,26 +111,17 @@ func (d *Drivers) show(name string) {
 		return
 	}
 	d.shown[name] = now
-	for event := range d.listeners { // order-free: each on its own
-		(*event)(now)
-	}
+	d.listeners.Tell(now)
 }
 
 // Drivers implements port.DRADrivers.
 func (d *Drivers) Drivers(ctx context.Context, event func(port.DRADriver), done func(error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.listeners[&event] = true
 	for _, shown := range d.shown { // order-free: each on its own
 		event(shown)
 	}
-	rescue.Do(ctx, func() error {
-		<-ctx.Done()
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.listeners, &event)
-		return &port.Error{Kind: port.Canceled, Verb: "Drivers", Object: "DRA", Detail: "the agent stopped listening"}
-	}, port.Panicked("Drivers", "DRA"), done)
+	d.listeners.Listen(ctx, &d.mu, "DRA", event, done)
 }
 
 // Close ends all connections.

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,28 +17,36 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// accept says why a plugin can't be registered.
-func (f *Registry) accept(path string, info *registry.PluginInfo) (none registered, err error) {
+// accept says why a plugin can't be registered, and whether it is asked again all the same.
+func (f *Registry) accept(
+	ctx context.Context, path string, info *registry.PluginInfo,
+) (got *registered, again bool, err error) {
 	name, endpoint := info.GetName(), cmp.Or(info.GetEndpoint(), path)
 	switch t := info.GetType(); {
 	case t == registry.DevicePlugin:
 		if err := f.Valid(name, info.GetSupportedVersions()...); err != nil {
-			return none, err
+			return nil, false, err
 		}
-		return registered{plugin: &port.DevicePlugin{Resource: v1.ResourceName(name), Endpoint: endpoint}}, nil
+		p := port.DevicePlugin{Resource: v1.ResourceName(name), Endpoint: endpoint}
+		if p.Options, err = f.Options(ctx, p); err != nil {
+			return nil, true, err
+		}
+		return &registered{"device plugin", "resource", name, func(gone bool) { p.Gone = gone; f.Devices(p) }}, false, nil
 	case t == registry.DRAPlugin && f.DRA != nil:
 		service, err := serviceOf(name, info.GetSupportedVersions())
 		if err != nil {
-			return none, err
+			return nil, false, err
 		}
-		return registered{driver: &port.DRADriver{Name: name, Endpoint: endpoint, Service: service}}, nil
+		d := port.DRADriver{Name: name, Endpoint: endpoint, Service: service}
+		return &registered{"DRA driver", "driver", name, func(gone bool) { d.Gone = gone; f.DRA(d) }}, false, nil
 	case t == registry.CSIPlugin && f.CSI != nil:
 		if err := validCSI(name, info.GetSupportedVersions()); err != nil {
-			return none, err
+			return nil, false, err
 		}
-		return registered{csi: &port.CSIDriver{Name: name, Endpoint: endpoint}}, nil
+		d := port.CSIDriver{Name: name, Endpoint: endpoint}
+		return &registered{"CSI driver", "driver", name, func(gone bool) { d.Gone = gone; f.CSI(d) }}, false, nil
 	default:
-		return none, fmt.Errorf("plugins of type %s are not supported by this node agent", Bounded(t))
+		return nil, false, fmt.Errorf("plugins of type %s are not supported by this node agent", Bounded(t))
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"net"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
@@ -27,6 +29,14 @@ func Dial(endpoint string, options ...grpc.DialOption) (*grpc.ClientConn, error)
 		grpc.WithAuthority("localhost"), grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 		grpc.WithNoProxy(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageLimit)),
 	}, options...)...)
+}
+
+// Reconnect is for connections that can't be made. A driver that has restarted is soon there.
+var Reconnect = grpc.ConnectParams{
+	Backoff: grpcbackoff.Config{
+		BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 5 * time.Second,
+	},
+	MinConnectTimeout: 5 * time.Second,
 }
 
 // maxDetail bounds the plugin's message, which goes into a pod's status.

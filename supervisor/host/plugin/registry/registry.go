@@ -82,16 +82,16 @@ type found struct {
 	made   os.FileInfo
 	cancel context.CancelFunc
 	ended  chan struct{}
-	// plugin or driver is what registered, once it has. Read after ended.
-	registered
+	// registered is what registered, nil until it has, and for one that was refused. Read after ended.
+	registered *registered
 }
 
-// registered is a plugin of the registry: of devices, a DRA driver, or a CSI driver. All are nil for one that was
-// refused.
+// registered is a plugin of the registry: of devices, a DRA driver, or a CSI driver.
 type registered struct {
-	plugin *port.DevicePlugin
-	driver *port.DRADriver
-	csi    *port.CSIDriver
+	// what it is for people, and its name, with the key that it has in the log.
+	what, key, name string
+	// tell tells that it is there, or gone.
+	tell func(gone bool)
 }
 
 // Run finds plugins until ctx ends, or something else has with an error. Wait waits for the calls under way.
@@ -249,20 +249,9 @@ func (f *Registry) lost(path string, s *found) <-chan struct{} {
 		defer rescue.Call(context.Background(), f.panicked(path))
 		defer close(said)
 		<-s.ended
-		if d := s.driver; d != nil {
-			f.Log.Info().Str("socket", path).Str("driver", d.Name).Msg("DRA driver unregistered: its socket was removed")
-			f.DRA(port.DRADriver{Name: d.Name, Endpoint: d.Endpoint, Service: d.Service, Gone: true})
-		}
-		if d := s.csi; d != nil {
-			f.Log.Info().Str("socket", path).Str("driver", d.Name).Msg("CSI driver unregistered: its socket was removed")
-			f.CSI(port.CSIDriver{Name: d.Name, Endpoint: d.Endpoint, Gone: true})
-		}
-		if s.plugin != nil {
-			f.Log.Info().Str("socket", path).Str("resource", string(s.plugin.Resource)).
-				Msg("device plugin unregistered: its socket was removed")
-			gone := *s.plugin
-			gone.Gone = true
-			f.Devices(gone)
+		if r := s.registered; r != nil {
+			f.Log.Info().Str("socket", path).Str(r.key, r.name).Msg(r.what + " unregistered: its socket was removed")
+			r.tell(true)
 		}
 	})
 	return said
@@ -275,8 +264,8 @@ var errUnnoticed = errors.New("the plugin did not take the notice of its registr
 func (f *Registry) meet(ctx context.Context, path string, s *found) {
 	wait, ask := firstRetry, f.ask
 	for {
-		got, err := rescue.Try(ctx, func() (registered, error) { return ask(ctx, path) })
-		if got != (registered{}) {
+		got, err := rescue.Try(ctx, func() (*registered, error) { return ask(ctx, path) })
+		if got != nil {
 			s.registered = got
 		}
 		if err == nil || ctx.Err() != nil {
@@ -298,21 +287,21 @@ func (f *Registry) meet(ctx context.Context, path string, s *found) {
 
 // reached has a plugin's registration asked, within CallLimit.
 func reached(
-	ctx context.Context, path string, do func(context.Context, registry.RegistrationClient) (registered, error),
-) (none registered, err error) {
+	ctx context.Context, path string, do func(context.Context, registry.RegistrationClient) (*registered, error),
+) (*registered, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallLimit)
 	defer cancel()
 	conn, err := Dial(path)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	defer conn.Close() //nolint:errcheck // nothing is left to lose
 	return do(ctx, registry.NewRegistrationClient(conn))
 }
 
 // ask asks a plugin once.
-func (f *Registry) ask(ctx context.Context, path string) (registered, error) {
-	return reached(ctx, path, func(ctx context.Context, c registry.RegistrationClient) (registered, error) {
+func (f *Registry) ask(ctx context.Context, path string) (*registered, error) {
+	return reached(ctx, path, func(ctx context.Context, c registry.RegistrationClient) (*registered, error) {
 		return f.register(ctx, path, c)
 	})
 }
@@ -320,30 +309,19 @@ func (f *Registry) ask(ctx context.Context, path string) (registered, error) {
 // register asks a plugin what it is, and tells it what became of that.
 func (f *Registry) register(
 	ctx context.Context, path string, c registry.RegistrationClient,
-) (none registered, err error) {
+) (*registered, error) {
 	info, err := c.GetInfo(ctx, &registry.InfoRequest{})
 	if err != nil {
-		return none, err
+		return nil, err
 	}
-	got, why := f.accept(path, info)
-	var retry error
-	if p := got.plugin; p != nil {
-		if p.Options, retry = f.Options(ctx, *p); retry != nil {
-			got, why = none, retry // it is asked again
-		}
-	}
+	got, again, why := f.accept(ctx, path, info)
 	answer := &registry.RegistrationStatus{PluginRegistered: why == nil}
-	switch {
-	case why != nil:
+	if why == nil {
+		got.tell(false)
+	} else {
 		answer.Error = why.Error()
 		f.Log.Warn().Str("socket", path).Str("type", Bounded(info.GetType())).Str("name", Bounded(info.GetName())).
 			Str("error", why.Error()).Msg("plugin registration rejected")
-	case got.driver != nil:
-		f.DRA(*got.driver)
-	case got.csi != nil:
-		f.CSI(*got.csi)
-	default:
-		f.Devices(*got.plugin)
 	}
 	if err := notice(ctx, c, answer); err != nil {
 		if why == nil {
@@ -352,7 +330,10 @@ func (f *Registry) register(
 		f.Log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).
 			Msg("cannot notify a plugin that its registration was rejected")
 	}
-	return got, retry
+	if again {
+		return nil, why
+	}
+	return got, nil
 }
 
 // notice tells a plugin what became of its registration. One that does not want to know need not.
@@ -365,8 +346,8 @@ func notice(ctx context.Context, c registry.RegistrationClient, answer *registry
 }
 
 // noticeAgain is for a plugin that is registered, and did not take the notice.
-func (f *Registry) noticeAgain(ctx context.Context, path string) (registered, error) {
-	return reached(ctx, path, func(ctx context.Context, c registry.RegistrationClient) (none registered, err error) {
-		return none, notice(ctx, c, &registry.RegistrationStatus{PluginRegistered: true})
+func (f *Registry) noticeAgain(ctx context.Context, path string) (*registered, error) {
+	return reached(ctx, path, func(ctx context.Context, c registry.RegistrationClient) (*registered, error) {
+		return nil, notice(ctx, c, &registry.RegistrationStatus{PluginRegistered: true})
 	})
 }

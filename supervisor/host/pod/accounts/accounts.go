@@ -4,7 +4,6 @@ package accounts
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/regularfile"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
@@ -69,12 +69,7 @@ func (a *Accounts) UserNamespace(pod *v1.Pod, r userns.Range) (userns.Mapping, e
 // takenUsers are the first IDs of all pods' mappings. One that can't be read may
 // be anybody's: nothing is given until it can.
 func (a *Accounts) takenUsers() ([]uint32, error) {
-	top, err := a.pods.Root.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer top.Close() //nolint:errcheck // it was only read
-	names, err := top.Readdirnames(-1)
+	names, err := a.pods.Names(".", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -94,12 +89,7 @@ func (a *Accounts) takenUsers() ([]uint32, error) {
 
 func (a *Accounts) readUsers(dir string) (userns.Mapping, error) {
 	name := filepath.Join(dir, usersName)
-	f, err := a.pods.Root.Open(name)
-	if err != nil {
-		return userns.Mapping{}, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, maxUsersFile))
+	data, err := regularfile.In(a.pods.Root, name, maxUsersFile)
 	if err != nil {
 		return userns.Mapping{}, err
 	}

@@ -145,12 +145,7 @@ func (d *device) isAt(point string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var last *mounts.Mount
-	for i := range all {
-		if all[i].Point == point {
-			last = &all[i]
-		}
-	}
+	last := mounts.At(all, point)
 	if last == nil {
 		return false, nil
 	}
