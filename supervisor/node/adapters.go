@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
+	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/manifestdir"
 )
 
@@ -26,6 +27,18 @@ type manifests struct {
 
 	mu      sync.Mutex
 	version manifesturl.Version
+}
+
+// manifestTimeout is how long the server of a manifest URL may take.
+const manifestTimeout = 30 * time.Second
+
+// newManifests are those that the configuration names. It has warned of a URL that nothing can be fetched from.
+func newManifests(c config.StaticPods, log zerolog.Logger) *manifests {
+	m := &manifests{path: c.Path, period: c.PathPeriod, log: log}
+	if c.URL != "" {
+		m.url, m.noURL = manifesturl.New(manifesturl.Config{URL: c.URL, Header: c.URLHeader, Timeout: manifestTimeout})
+	}
+	return m
 }
 
 // Read implements port.Manifests.

@@ -258,30 +258,28 @@ func adopted(c config.Config, is *rest.Config, now time.Time, log zerolog.Logger
 	return own, nil
 }
 
-// rotateCertificates renews the certificate that the node shows its apiserver, if it
-// is one that the node keeps (rotateCertificates). The client reads it again by
-// itself.
-func (d *nodeDaemon) rotateCertificates(
-	c config.Config, is *rest.Config, client *kube.Client,
-) (func(context.Context) error, error) {
-	none := func(ctx context.Context) error { <-ctx.Done(); return nil }
-	if client == nil || !c.Kubelet().RotateCertificates {
-		return none, nil
+// rotateCertificates renews the certificate that the node shows its apiserver, if it is one that the node keeps
+// (rotateCertificates). The client reads it again by itself.
+func (d *nodeDaemon) rotateCertificates() error {
+	c := d.Config
+	if d.client == nil || !c.Kubelet().RotateCertificates {
+		return nil
 	}
-	if !ownCertificate(c, is) {
-		d.log.Warn().Str("kubeconfig", c.Options().Kubeconfig).
+	if !ownCertificate(c, d.apiserver) {
+		d.Log.Warn().Str("kubeconfig", c.Options().Kubeconfig).
 			Msg("rotateCertificates has no effect: the kubeconfig has no client certificate that the agent could renew")
-		return none, nil
+		return nil
 	}
-	by := &clientSigner{config: c, own: client, log: d.log, observe: d.counters.Request}
-	keeper, err := clientKeeper(c, by, d.name, d.counters.ClientRenewals(), d.log)
+	by := &clientSigner{config: c, own: d.client, log: d.Log, observe: d.counters.Request}
+	keeper, err := clientKeeper(c, by, d.name, d.counters.ClientRenewals(), d.Log)
 	if err != nil {
-		return nil, fmt.Errorf("client certificate of the node: %w", err)
+		return fmt.Errorf("client certificate of the node: %w", err)
 	}
 	d.counters.ClientCertificate(keeper.Current)
-	return func(ctx context.Context) error {
+	d.servers = append(d.servers, func(ctx context.Context) error {
 		keeper.Run(ctx)
 		by.close()
 		return nil
-	}, nil
+	})
+	return nil
 }

@@ -282,13 +282,15 @@ func TestWhoseCertificateIsRenewed(t *testing.T) {
 	client := must.Value(dial(c, &rest.Config{Host: is.Host}, zerolog.Nop(), nil))(t)
 	defer client.Close()
 	numbers := must.Value(metrics.New(metrics.Config{Node: "n1", Version: "v1.36.0", Began: time.Now()}))(t)
-	d := &nodeDaemon{name: "n1", log: zerolog.New(&log), counters: numbers}
-	if _, err := d.rotateCertificates(c, is, client); err != nil || !strings.Contains(log.String(), "rotateCertificates has no effect") {
+	d := &nodeDaemon{
+		Options: Options{Config: c, Log: zerolog.New(&log)}, name: "n1", counters: numbers, apiserver: is, client: client,
+	}
+	if err := d.rotateCertificates(); err != nil || !strings.Contains(log.String(), "rotateCertificates has no effect") {
 		t.Errorf("%v: %s", err, log.String())
 	}
 	log.Reset()
 	is.CertFile = filepath.Join(dir, "pki", "kubelet-client-current.pem")
-	if _, err := d.rotateCertificates(c, is, client); err != nil || log.Len() > 0 {
+	if err := d.rotateCertificates(); err != nil || log.Len() > 0 {
 		t.Errorf("%v: %s", err, log.String())
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,28 +41,28 @@ type Report struct {
 // for its version and its status. What a start tries, such as writing a file, it judges by what the kernel allows.
 func Check(ctx context.Context, o Options) Report {
 	o.Log = zerolog.Nop()
-	l := &launch{options: o, config: o.Config}
-	defer l.close()
-	k := &check{launch: l, report: Report{
+	d := newDaemon(o)
+	defer d.close()
+	k := &check{nodeDaemon: d, report: Report{
 		Refused: []string{}, Warnings: []string{}, WithoutEffect: append([]string{}, o.Config.WithoutEffect()...),
 	}}
-	why := l.refusals()
+	why := d.refusals()
 	for _, err := range why {
 		k.refuse(err)
 	}
-	k.report.Node = l.name
-	k.warn(l.config.OtherWarnings()...)
-	machine := l.machine.capacity != nil // else it could not be looked at
+	k.report.Node = d.name
+	k.warn(d.Config.OtherWarnings()...)
+	machine := d.machine.capacity != nil // else it could not be looked at
 	if machine {
-		k.warn(l.machine.warnings(l.config)...)
+		k.warn(d.machine.warnings(d.Config)...)
 	}
 	k.ports()
 	directories := k.directories()
 	if directories && machine {
-		k.refuse(l.assignCPUs(ctx))
-		k.refuse(l.assignMemory(ctx))
+		k.refuse(d.assignCPUs(ctx))
+		k.refuse(d.assignMemory(ctx))
 	}
-	if machine && l.config.Options().Runtime == config.RuntimeCRI {
+	if machine && d.Config.Options().Runtime == config.RuntimeCRI {
 		k.runtime(ctx)
 		k.cgroups()
 		k.process()
@@ -73,7 +72,7 @@ func Check(ctx context.Context, o Options) Report {
 
 // check is a look at a machine.
 type check struct {
-	*launch
+	*nodeDaemon
 	report Report
 }
 
@@ -87,7 +86,7 @@ func (k *check) warn(texts ...string) { k.report.Warnings = append(k.report.Warn
 
 // directories: those that the agent writes to, and the locks in them. It is false if there can be no root directory.
 func (k *check) directories() bool {
-	c, o := k.config, k.config.Options()
+	c, o := k.Config, k.Config.Options()
 	if err := rootdir.Look(o.RootDir); err != nil {
 		k.refuse(err)
 		return false
@@ -114,7 +113,7 @@ func (k *check) directories() bool {
 			k.refuse(err)
 		}
 	}
-	if path := k.static.Path; path != "" && !exists(path) {
+	if path := k.Config.StaticPods().Path; path != "" && !exists(path) {
 		k.warn(fmt.Sprintf("staticPodPath %s: does not exist: there are no static pods of it until it does", path))
 	}
 	return true
@@ -123,7 +122,7 @@ func (k *check) directories() bool {
 // certificates: whether those of the HTTPS server can be written. One that is there is used, and must be renewed one
 // day. One that the cluster signs is written when it is.
 func (k *check) certificates() {
-	dir, c := certDir(k.config), k.config
+	dir, c := certDir(k.Config), k.Config
 	err := writable(dir)
 	if err == nil || !signedServer(c) && c.Kubelet().TLSCertFile != "" {
 		return
@@ -164,14 +163,14 @@ func (k *check) held(by inuse.Process, what, otherwise string) {
 
 // ports: those that the agent listens on.
 func (k *check) ports() {
-	for _, p := range tcpPorts(k.config) {
+	for _, p := range tcpPorts(k.Config) {
 		if by, used := inuse.Port("/proc", p.address); used {
 			k.held(by, p.String(), p.otherwise())
 		}
 	}
-	settings := k.config.Kubelet()
+	settings := k.Config.Kubelet()
 	ip, err := netip.ParseAddr(settings.HealthzBindAddress)
-	if _, on := k.config.Healthz(); !on || err != nil { // a name
+	if _, on := k.Config.Healthz(); !on || err != nil { // a name
 		return
 	}
 	if by, used := inuse.Port("/proc", netip.AddrPortFrom(ip, uint16(*settings.HealthzPort))); used {
@@ -185,7 +184,7 @@ const runtimePatience = 10 * time.Second
 
 // runtime asks the runtime for its version and its status.
 func (k *check) runtime(ctx context.Context) {
-	c := k.config
+	c := k.Config
 	node := k.machine.translation(c)
 	if err := node.Validate(); err != nil {
 		k.refuse(err)
@@ -216,7 +215,7 @@ func (k *check) runtime(ctx context.Context) {
 
 // cgroups: whether pods can have cgroups of their own, and those that reservations are enforced on.
 func (k *check) cgroups() {
-	c := k.config
+	c := k.Config
 	if !c.CgroupsPerQOS() {
 		return
 	}
@@ -253,7 +252,7 @@ func (k *check) cgroups() {
 
 // process: what the kernel grants this process, and how it treats this machine.
 func (k *check) process() {
-	c := k.config
+	c := k.Config
 	if os.Geteuid() != 0 {
 		k.warn("the agent does not run as root: most pods need that")
 	}
@@ -265,10 +264,8 @@ func (k *check) process() {
 	}
 	if !c.Kubelet().ProtectKernelDefaults {
 		for _, s := range kernelSettings {
-			file := s.file(sysctlRoot)
-			text, err := os.ReadFile(file)
-			got := strings.TrimSpace(string(text))
-			if err == nil && got != strconv.Itoa(s.want) {
+			file, _, differs, err := s.read(sysctlRoot)
+			if err == nil && differs {
 				err = unix.Access(file, unix.W_OK)
 			}
 			if err != nil {

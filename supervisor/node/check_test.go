@@ -202,7 +202,7 @@ func TestCheckOfSignedCertificates(t *testing.T) {
 	hosttest.Write(t, filepath.Join(dir, "plain"), "")
 	signed := clustered(t, "serverTLSBootstrap: true\nfeatureGates: {RotateKubeletServerCertificate: true}",
 		"--root-dir="+dir, "--cert-dir="+dir+"/plain")
-	k := &check{launch: newLaunch(Options{Config: signed, Log: zerolog.Nop()})}
+	k := &check{nodeDaemon: newDaemon(Options{Config: signed, Log: zerolog.Nop()})}
 	k.certificates()
 	must.None(t, k.report.Refused, "refused")
 	must.Has(t, strings.Join(k.report.Warnings, "|"), "is not a directory: what the cluster signs can't be stored", "warned of")

@@ -8,11 +8,24 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/dradrivers"
 )
 
+// connectClaims puts the DRA drivers of this machine behind their ports, on a node with an apiserver.
+func (d *nodeDaemon) connectClaims() error {
+	if d.client == nil {
+		return nil
+	}
+	drivers := dradrivers.New(d.Log, d.counters.DriverCalled)
+	d.closers = append(d.closers, drivers.Close)
+	d.plugins.ServeDRA(warnOnce(d.Log, d.runtime.version, drivers.Found))
+	d.settings.Ports.DRADrivers, d.settings.Ports.ResourceSlices = drivers, d.client.Slices(d.name)
+	return nil
+}
+
 // preparedClaims is which ResourceClaims are prepared, as of the checkpoint.
-func (l *launch) preparedClaims() ([]claimstate.Claim, error) {
-	data, err := l.states.Read(claimstate.Name)
+func (d *nodeDaemon) preparedClaims() ([]claimstate.Claim, error) {
+	data, err := d.states.Read(claimstate.Name)
 	if err != nil || data == nil {
 		return nil, err
 	}

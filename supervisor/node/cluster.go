@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
@@ -50,6 +51,22 @@ func dial(c config.Config, to *rest.Config, log zerolog.Logger, observe func(kub
 	})
 }
 
+// connectAPI puts the apiserver behind its port, on a node that has one. It gets the events too.
+func (d *nodeDaemon) connectAPI() error {
+	if d.client == nil {
+		return nil
+	}
+	lost := &lostEvents{log: d.Log, clock: kernel.WallClock{}, count: d.counters.EventDropped}
+	told, end, err := recorder(d.client, d.name, d.events, lost)
+	if err != nil {
+		return err
+	}
+	d.closers = append(d.closers, end)
+	p := &d.settings.Ports
+	p.API, p.Events, p.Load = d.counters.API(d.client), told, d.client.Load
+	return nil
+}
+
 // eventQPS is how many events may be written a second, below 0 for no limit, which 0 is in
 // the configuration (eventRecordQPS).
 func eventQPS(configured int32) float32 {
@@ -72,7 +89,7 @@ func ownOf(c config.Config, m *machine, name string) nodeobject.Own {
 	k := c.Kubelet()
 	own := nodeobject.Own{
 		Name: name, Labels: m.labels(c, name), Annotations: map[string]string{}, Taints: c.RegisterWithTaints(),
-		ProviderID: k.ProviderID, Cloud: c.ExternalCloud(), Port: m.port,
+		ProviderID: k.ProviderID, Cloud: c.ExternalCloud(),
 	}
 	for _, name := range declared {
 		if c.Gates().Enabled(name) {

@@ -109,8 +109,3 @@ func (l *lostEvents) sayRest() {
 	defer l.mu.Unlock()
 	l.sayLocked()
 }
-
-// warnEvent logs a warning of the host: fields are names and values in turn.
-func (l *launch) warnEvent(event string, fields ...any) {
-	l.options.Log.Warn().Fields(fields).Msg(event)
-}

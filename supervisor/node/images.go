@@ -6,15 +6,16 @@ import (
 )
 
 // connectCredentials puts behind ports what images are pulled with on this machine, and the records of that.
-func (l *launch) connectCredentials() {
-	if _, hash := l.config.CredentialProviders(); hash != "" {
-		l.counters.ProvidersConfigured(hash)
+func (d *nodeDaemon) connectCredentials() error {
+	providers, hash := d.Config.CredentialProviders()
+	if hash != "" {
+		d.counters.ProvidersConfigured(hash)
 	}
 	plugins := credentialplugins.New(credentialplugins.Config{
-		Dir: l.config.Options().CredentialProviderBinDir, Root: l.root.Path(), Log: l.options.Log,
-		Ran: l.counters.CredentialPluginRan,
+		Dir: d.Config.Options().CredentialProviderBinDir, Root: d.rootDir(), Log: d.Log, Ran: d.counters.CredentialPluginRan,
 	})
-	l.closers = append(l.closers, plugins.Close)
-	l.ports.CredentialPlugins = plugins
-	l.ports.PullRecords = pullrecords.New(l.root.Path())
+	d.closers = append(d.closers, plugins.Close)
+	d.settings.Providers = providers
+	d.settings.Ports.CredentialPlugins, d.settings.Ports.PullRecords = plugins, pullrecords.New(d.rootDir())
+	return nil
 }

@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/kernelfile"
 )
 
 // kernelSetting is a parameter of the kernel.
@@ -20,9 +23,11 @@ type kernelSetting struct {
 	want int
 }
 
-// file is where the kernel shows it, below root.
-func (s kernelSetting) file(root string) string {
-	return filepath.Join(root, strings.ReplaceAll(s.name, ".", "/"))
+// read gives the file where the kernel shows it, below root, its value, and whether that is another than is wanted.
+func (s kernelSetting) read(root string) (file, got string, differs bool, err error) {
+	file = filepath.Join(root, strings.ReplaceAll(s.name, ".", "/"))
+	got, err = kernelfile.Text(file)
+	return file, got, got != strconv.Itoa(s.want), err
 }
 
 // kernelSettings are the parameters that the kubelet wants of a kernel (sysctl(8)), because they make a machine
@@ -44,16 +49,14 @@ const sysctlRoot = "/proc/sys"
 func protectKernel(root string, only bool) (changed []string, err error) {
 	var errs []error
 	for _, s := range kernelSettings {
-		file := s.file(root)
-		text, err := os.ReadFile(file)
-		got := strings.TrimSpace(string(text))
-		if err != nil {
+		file, got, differs, err := s.read(root)
+		want := strconv.Itoa(s.want)
+		switch {
+		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
-			continue
-		}
-		if want := strconv.Itoa(s.want); got != want && only {
+		case differs && only:
 			errs = append(errs, fmt.Errorf("%s is %s, want %s", s.name, got, want))
-		} else if got != want {
+		case differs:
 			if err := os.WriteFile(file, []byte(want), 0); err != nil {
 				errs = append(errs, fmt.Errorf("%s is %s, want %s: %w", s.name, got, want, err))
 			} else {
@@ -77,7 +80,7 @@ const cgroupsPeriod = time.Minute
 
 // claimCgroups moves this process into kubeletCgroups, and all processes that are in no cgroup into systemCgroups, but
 // none with a /proc in which they have other numbers.
-func (l *launch) claimCgroups() error {
+func (d *nodeDaemon) claimCgroups() error {
 	switch status, err := os.ReadFile("/proc/self/status"); {
 	case err != nil:
 		return err
@@ -85,7 +88,7 @@ func (l *launch) claimCgroups() error {
 		return errors.New("kubeletCgroups and systemCgroups have no effect: the agent is not in the PID namespace of " +
 			"the host: start its container with that (hostPID)")
 	}
-	k := l.config.Kubelet()
+	k := d.Config.Kubelet()
 	var errs []error
 	if k.KubeletCgroups != "" {
 		if err := cgroup.Join(k.KubeletCgroups, os.Getpid()); err != nil {
@@ -101,32 +104,24 @@ func (l *launch) claimCgroups() error {
 }
 
 // keepCgroups claims them again and again until ctx ends. A failure is logged when it is another than the last.
-func (l *launch) keepCgroups(ctx context.Context) error {
-	tick := time.NewTicker(cgroupsPeriod)
-	defer tick.Stop()
+func (d *nodeDaemon) keepCgroups(ctx context.Context) error {
 	last := ""
-	for {
+	wait.UntilWithContext(ctx, func(context.Context) {
 		text := ""
-		if ctx.Err() == nil {
-			if err := l.claimCgroups(); err != nil {
-				text = err.Error()
-			}
+		if err := d.claimCgroups(); err != nil {
+			text = err.Error()
 		}
 		if text != "" && text != last {
-			l.options.Log.Warn().Str("error", text).
+			d.Log.Warn().Str("error", text).
 				Msg("cannot move processes into cgroups of the configuration, which do not limit them yet; retrying every minute")
 		}
 		last = text
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	}, cgroupsPeriod)
+	return nil
 }
 
 // onRealMachine says whether containers are real: otherwise the kernel has nothing to do with them.
-func (l *launch) onRealMachine() bool {
-	_, simulated := l.runtime.Runtime.(*simcri.Runtime)
+func (d *nodeDaemon) onRealMachine() bool {
+	_, simulated := d.runtime.Runtime.(*simcri.Runtime)
 	return !simulated
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
@@ -24,27 +25,29 @@ import (
 
 // limitSelf sets what the kernel grants this process, and how it treats this machine. A refusal is a warning: it makes
 // the agent less robust, and not unable to work.
-func (l *launch) limitSelf(ctx context.Context) error {
+func (d *nodeDaemon) limitSelf(ctx context.Context) error {
 	warn := func(setting string, err error) {
 		if err != nil {
-			l.options.Log.Warn().Str("setting", setting).Msg(err.Error())
+			d.Log.Warn().Str("setting", setting).Msg(err.Error())
 		}
 	}
-	warn("oomScoreAdj", setOOMScore("/proc/self/oom_score_adj", l.config.OOMScoreAdj()))
+	warn("oomScoreAdj", setOOMScore("/proc/self/oom_score_adj", d.Config.OOMScoreAdj()))
 	m := ownMemory{
-		log: &l.options.Log, set: func(limit int64) { debug.SetMemoryLimit(limit) },
+		log: &d.Log, set: func(limit int64) { debug.SetMemoryLimit(limit) },
 		grow: func(percent int) { debug.SetGCPercent(percent) },
 	}
 	if os.Getenv("GOGC") != "" { // whoever sets it knows better
 		m.grow = func(int) {}
 	}
 	m.look(ownBounds())
-	again.Go(ctx, func() { m.follow(ctx) }, func(reason string) { warn("memory limit", errors.New(reason)) })
-	warn("maxOpenFiles", setOpenFiles(openFiles{unix.Getrlimit, unix.Setrlimit}, l.config.MaxOpenFiles()))
-	if l.onRealMachine() && !l.config.Kubelet().ProtectKernelDefaults {
+	again.Go(ctx, func() {
+		wait.UntilWithContext(ctx, func(context.Context) { m.look(ownBounds()) }, memoryPeriod)
+	}, func(reason string) { warn("memory limit", errors.New(reason)) })
+	warn("maxOpenFiles", setOpenFiles(openFiles{unix.Getrlimit, unix.Setrlimit}, d.Config.MaxOpenFiles()))
+	if d.onRealMachine() && !d.Config.Kubelet().ProtectKernelDefaults {
 		changed, err := protectKernel(sysctlRoot, false)
 		if len(changed) > 0 {
-			l.options.Log.Info().Strs("parameters", changed).Msg("set kernel parameters (protectKernelDefaults: false)")
+			d.Log.Info().Strs("parameters", changed).Msg("set kernel parameters (protectKernelDefaults: false)")
 		}
 		warn("protectKernelDefaults", err)
 	}
@@ -67,19 +70,6 @@ type ownMemory struct {
 	grow func(percent int)
 	// of is what it follows from; zero for no limit.
 	of resourceuse.Bound
-}
-
-func (m *ownMemory) follow(ctx context.Context) {
-	tick := time.NewTicker(memoryPeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			m.look(ownBounds())
-		}
-	}
 }
 
 // ownBounds are the limits of the cgroup of this process and of those above it; none where they can't be read. What

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
@@ -93,18 +94,8 @@ func (w *watchdog) watch(check func(context.Context) error) { w.check.Store(&che
 
 // run notifies at once, and then at half of the time that systemd waits, until ctx ends.
 func (w *watchdog) run(ctx context.Context) {
-	if w.every <= 0 {
-		return
-	}
-	t := time.NewTicker(w.every)
-	defer t.Stop()
-	for {
-		w.notify(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
+	if w.every > 0 {
+		wait.NonSlidingUntilWithContext(ctx, w.notify, w.every)
 	}
 }
 

@@ -13,14 +13,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/decide/assign"
-	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/kernelfile"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/nodefacts"
 	policy "github.com/troupe-dev/troupe/supervisor/host/kernel/selinux"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/topology"
@@ -41,19 +41,7 @@ type machine struct {
 	oomFloor   *int64
 	hugePages  []string
 	cgroups    cgroupFacts
-	// keys makes the keys of pods' certificates.
-	keys port.PodKeys
-	// devices are those of device plugins that a kubelet left here.
-	devices *devicestate.State
-	// assign is how containers get exclusive CPUs, nil if they don't.
-	assign *assign.Rules
-	// inMemory is how containers get memory of their own, nil if they don't.
-	inMemory *memory.Rules
-	// inventory is what device plugins offer.
-	inventory *inventory
-	capacity  v1.ResourceList
-	// own are the cgroups of pods, nil if they have none of their own.
-	own *podCgroups
+	capacity   v1.ResourceList
 	// facts are what the node shows, and allocatable what of that pods may have.
 	facts       *nodefacts.Facts
 	allocatable v1.ResourceList
@@ -61,8 +49,6 @@ type machine struct {
 	// labels all the same.
 	selinux  *selinux.Host
 	noLabels error
-	// port is the port of the HTTPS server, 0 if there is none.
-	port int32
 }
 
 func detectMachine(c config.Config, name string) (machine, error) {
@@ -118,17 +104,13 @@ func (m *machine) count(c config.Config, name string) error {
 	if err != nil {
 		return err
 	}
-	type answer struct {
-		machine *port.Machine
-		err     error
+	found, err := answer.Of(context.Background(), func(done func(*port.Machine, error)) {
+		m.facts.Machine(context.Background(), done)
+	})
+	if err != nil {
+		return err
 	}
-	got := make(chan answer, 1)
-	m.facts.Machine(context.Background(), func(found *port.Machine, err error) { got <- answer{found, err} })
-	a := <-got
-	if a.err != nil {
-		return a.err
-	}
-	m.take(a.machine)
+	m.take(found)
 	return nil
 }
 
@@ -190,11 +172,7 @@ func oomFloor() *int64 {
 	if caps, ok := capabilities("/proc/self/status"); !ok || caps&(1<<capSysResource) != 0 {
 		return nil
 	}
-	own, err := os.ReadFile("/proc/self/oom_score_adj")
-	if err != nil {
-		return nil
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(own)), 10, 64)
+	n, err := kernelfile.Number("/proc/self/oom_score_adj")
 	if err != nil {
 		return nil
 	}
@@ -203,17 +181,9 @@ func oomFloor() *int64 {
 
 // capabilities are the effective ones of the process with that status (proc_pid_status(5)).
 func capabilities(status string) (bits uint64, ok bool) {
-	text, err := os.ReadFile(status)
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(text)) {
-		if hex, is := strings.CutPrefix(line, "CapEff:"); is {
-			bits, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
-			return bits, err == nil
-		}
-	}
-	return 0, false
+	hex, _ := kernelfile.Field(status, "CapEff:")
+	bits, err := strconv.ParseUint(hex, 16, 64)
+	return bits, err == nil
 }
 
 // memoryPolicy is none with cgroup v1, where [machine.memoryWarnings] names the settings.

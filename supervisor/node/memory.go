@@ -18,16 +18,16 @@ import (
 // assignMemory prepares that containers get memory of their own with memoryManagerPolicy Static. An agent with a state
 // of memory that it can't continue with does not start, as a kubelet: containers are bound to NUMA nodes that it knows
 // nothing of.
-func (l *launch) assignMemory(context.Context) error {
-	data, err := l.states.Read(memorystate.Name)
+func (d *nodeDaemon) assignMemory(context.Context) error {
+	data, err := d.states.Read(memorystate.Name)
 	if err != nil {
-		return l.badMemory(err)
+		return d.badMemory(err)
 	}
-	k := l.config.Kubelet()
+	k := d.Config.Kubelet()
 	c := memory.Config{Policy: k.MemoryManagerPolicy, Reserved: k.ReservedMemory, Reservation: v1.ResourceList{}}
 	if c.Policy == kubelet.NoneMemoryManagerPolicy {
 		if s, err := memorystate.Parse(data); err == nil && len(s.Own) > 0 {
-			return l.badMemory(fmt.Errorf("memoryManagerPolicy is %s, and containers of %d pods have memory of their own in it",
+			return d.badMemory(fmt.Errorf("memoryManagerPolicy is %s, and containers of %d pods have memory of their own in it",
 				c.Policy, len(s.Own)))
 		}
 		return nil
@@ -35,34 +35,34 @@ func (l *launch) assignMemory(context.Context) error {
 	if c.Machine, err = topology.Read("/"); err != nil {
 		return fmt.Errorf("NUMA nodes of this machine: %w", err)
 	}
-	kept := held(l.config)
-	for name, q := range l.machine.capacity { // order-free: a map again
+	kept := held(d.Config)
+	for name, q := range d.machine.capacity { // order-free: a map again
 		if n := kept(name, q.Value()); memory.Is(name) && n > 0 {
 			c.Reservation[name] = *resource.NewQuantity(n, resource.BinarySI)
 		}
 	}
-	if l.machine.inMemory, err = memory.New(c); err != nil {
+	if d.settings.Memory, err = memory.New(c); err != nil {
 		return err
 	}
-	if _, err := assignments.ReadMemory(l.machine.inMemory, data); err != nil {
-		return l.badMemory(err)
+	if _, err := assignments.ReadMemory(d.settings.Memory, data); err != nil {
+		return d.badMemory(err)
 	}
 	return nil
 }
 
-func (l *launch) badMemory(err error) error {
+func (d *nodeDaemon) badMemory(err error) error {
 	return fmt.Errorf("the state of the memory manager, %s, can't be used: %w: drain this node, delete the file, and "+
-		"start this agent again", filepath.Join(l.config.Options().RootDir, memorystate.Name), err)
+		"start this agent again", filepath.Join(d.rootDir(), memorystate.Name), err)
 }
 
 // ownMemory is what containers have to themselves, as of the state file.
-func (l *launch) ownMemory() (memory.State, error) {
-	if l.machine.inMemory == nil {
+func (d *nodeDaemon) ownMemory() (memory.State, error) {
+	if d.settings.Memory == nil {
 		return nil, nil
 	}
-	data, err := l.states.Read(memorystate.Name)
+	data, err := d.states.Read(memorystate.Name)
 	if err != nil {
 		return nil, err
 	}
-	return assignments.ReadMemory(l.machine.inMemory, data)
+	return assignments.ReadMemory(d.settings.Memory, data)
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,20 +29,16 @@ func counters(m *machine, name string) (*metrics.Metrics, error) {
 const scrapePatience = 5 * time.Second
 
 // metricRoutes are the routes with metrics.
-func (d *nodeDaemon) metricRoutes(s serving) ([]serve.Route, error) {
+func (d *nodeDaemon) metricRoutes() ([]serve.Route, error) {
 	u := &usageSource{
-		node: d.name, find: func(ctx context.Context) ([]*v1.Pod, error) { return d.find(ctx, "", "") },
-		rootDir: s.rootDir, logs: s.options.Config.PodLogsDir(), meter: resourceuse.New(), host: s.host,
-		config: s.options.Config, log: s.options.Log,
+		nodeDaemon: d, meter: resourceuse.New(),
+		find: func(ctx context.Context) ([]*v1.Pod, error) { return d.find(ctx, "", "") },
 	}
-	if s.machine.own != nil {
-		u.cgroups = s.machine.own.settings
-	}
-	u.runtime, _ = s.runtime.(port.Usage)
+	u.usage, _ = d.runtime.Runtime.(port.Usage)
 	routes, err := nodestats.Routes(nodestats.Config{
-		Source: u.read, Cores: s.machine.cores,
+		Source: u.read, Cores: d.machine.cores,
 		Failed: func(err error) {
-			d.log.Warn().Str("error", err.Error()).Msg("cannot read the resource usage of all pods")
+			d.Log.Warn().Str("error", err.Error()).Msg("cannot read the resource usage of all pods")
 		},
 	})
 	if err != nil {
@@ -77,12 +72,5 @@ func (d *nodeDaemon) tallies(ctx context.Context) ([]probes.Tally, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, scrapePatience)
 	defer cancel()
-	got := make(chan []probes.Tally, 1)
-	ref.Tell(probes.Query{Reply: func(t []probes.Tally) { got <- t }})
-	select {
-	case t := <-got:
-		return t, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("the probes actor does not answer: %w: see `troupe tree`", ctx.Err())
-	}
+	return ask(ctx, "probes", func(reply func([]probes.Tally)) { ref.Tell(probes.Query{Reply: reply}) })
 }

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -25,19 +24,23 @@ import (
 	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/kubelet/pkg/apis"
 
-	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/podview"
+	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/actors/rescue"
+	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
-	"github.com/troupe-dev/troupe/supervisor/healthz"
+	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/disk/checkpoints"
+	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 	"github.com/troupe-dev/troupe/supervisor/tracing"
@@ -55,10 +58,6 @@ type Options struct {
 }
 
 const (
-	manifestTimeout = 30 * time.Second
-	keptEvents      = 1000
-	healthPatience  = 10 * time.Second
-	healthzPeriod   = 5 * time.Second // a kubelet's
 	// As the agent ends, it waits for starts, then for its servers, for its actors, and for calls that it has cancelled.
 	startPatience  = 10 * time.Second
 	serverPatience = 3 * time.Second
@@ -69,136 +68,88 @@ const (
 // socketPathLimit is sun_path without its end (unix(7)).
 const socketPathLimit = 107
 
-// nodeDaemon is a node that was started.
+// nodeDaemon is the node daemon of this process. The steps of its start (launch.go) fill it in, each field once; what
+// the actors are started with is in settings alone.
 type nodeDaemon struct {
-	log    zerolog.Logger
-	name   string
+	Options
+	// started is since when this program runs, as /statusz shows.
+	started time.Time
+	// name is that of the node, machine what was found out about this host.
+	name    string
+	machine machine
+	// settings are what the actors are started with: what the configuration says, and what the steps have made.
+	settings agent.Config
+
+	// counters are those of /metrics. traces is nil if tracing is off. recorder writes down what happens to pods.
+	counters *metrics.Metrics
+	traces   *tracing.Tracing
+	recorder *timeline.Recorder
+	events   *eventlog.Log
+	// late has the events that the runtime's client has to tell.
+	late    deferredRecorder
+	runtime *containerRuntime
+	// own are the cgroups of pods, nil if they have none of their own.
+	own *podCgroups
+	// states and deviceStates are the state files that a kubelet has too.
+	states, deviceStates *checkpoints.Store
+	// apiserver and client are nil without an apiserver.
+	apiserver *rest.Config
+	client    *kube.Client
+	host      *host.Host
+	// plugins are the device plugins of this machine, inventory what they offer.
+	plugins   *deviceplugins.Plugins
+	inventory inventory
+
+	// servers run until their ctx ends. One whose ctx has ended before closes what it has opened (release).
+	servers []func(context.Context) error
+	// port is that of the HTTPS server, 0 if there is none.
+	port int32
+	// closers undo the steps, in the reverse order.
+	closers []func()
+
 	system *kernel.System
 	agent  *agent.Agent
 	fatal  chan *kernel.CrashReport
 	// contended is closed when another process opens the file of --lock-file; nil if that does not matter.
 	contended <-chan struct{}
-	// counters are those of /metrics.
-	counters *metrics.Metrics
-	// traces is nil if tracing is off.
-	traces *tracing.Tracing
 	// addresses are the node's in the apiserver, nil while they are not known.
 	addresses atomic.Pointer[[]v1.NodeAddress]
-	// started is since when this program runs, as /statusz shows.
-	started time.Time
-	// recorder writes down what happens to pods.
-	recorder *timeline.Recorder
 	// live says whether the actors answer, and watchdog tells systemd.
 	live     liveness
 	watchdog *watchdog
 }
 
-func (d *nodeDaemon) start(
-	o Options, m machine, ports node.Ports, rt *containerRuntime, static config.StaticPods,
-) error {
-	c := o.Config
-	var err error
-	d.system, err = kernel.NewSystem(kernel.Config{
-		Clock: kernel.WallClock{}, Seed: rand.Uint64(), Log: o.Log, Tracer: d.recorder,
-		OnCrash: func(r *kernel.CrashReport) { agent.Crashed(d.system, r) },
-		OnFatal: func(r *kernel.CrashReport) {
-			select {
-			case d.fatal <- r:
-			default: // one is enough to end
-			}
-		},
-	})
-	if err != nil {
-		return err
+func newDaemon(o Options) *nodeDaemon {
+	d := &nodeDaemon{
+		Options: o, started: time.Now(), watchdog: newWatchdog(o.Log), fatal: make(chan *kernel.CrashReport, 1),
 	}
-	settings := agent.Of(c)
-	settings.Name, settings.Ports, settings.Starts = d.name, ports, agent.StartSlots(m.cpus)
-	settings.HostIPs, settings.RuntimeName, settings.Devices = m.addresses.shown(), rt.version.Name, m.devices
-	settings.Providers, _ = c.CredentialProviders()
-	settings.Observer = observer{d.counters, d.traces, m.inventory}
-	settings.Assign, settings.Memory = m.assign, m.inMemory
-	if settings.Cluster.PodCertificates {
-		settings.Cluster.PodKeys = m.keys
-	}
-	settings.DeviceHealth = c.Gates().Enabled("ResourceHealthStatus")
-	settings.HealthMessages = c.Gates().Enabled("ResourceHealthStatusMessage")
-	admits := &settings.Admit
-	admits.Name, admits.Labels, admits.Allocatable = d.name, m.labels(c, d.name), m.allocatable
-	admits.Arch, admits.AppArmor, admits.StrictGroups = runtime.GOARCH, appArmor(), rt.strictGroups
-	settings.FeaturesUnknown = rt.unknown
-	settings.Cluster.SELinux = m.selinux
-	settings.Cluster.Own = ownOf(c, &m, d.name)
-	settings.Cluster.Addresses = func(now []v1.NodeAddress) { d.addresses.Store(&now) }
-	settings.Cgroups = *m.cgroupSettings(c, podcgroup.Cgroupfs)
-	if m.own != nil {
-		settings.Cgroups = *m.own.settings
-	}
-	if o.PanicPod != "" {
-		settings.Wrap = panicWrap(o.PanicPod, d.name)
-	}
-	d.agent, err = agent.Start(d.system, settings)
-	return err
-}
-
-// listen opens the servers' socket and port before anything is started, so that one in use is
-// detected before the first change. It returns the servers.
-func (d *nodeDaemon) listen(o Options, rootDir string, events *eventlog.Log) ([]func(context.Context) error, error) {
-	server, err := admin.Listen(admin.Config{
-		Socket: admin.SocketIn(rootDir), Tree: d.tree,
-		Pods:     func(ctx context.Context) (podview.View, error) { return d.shown(ctx, events) },
-		Events:   func(p string) []admin.EventView { return shownEvents(events.Of(p)) },
-		Timeline: d.recorder.Story, Gone: d.recorder.List, Letters: d.recorder.Letters,
-	})
-	if err != nil {
-		return nil, err
-	}
-	serve := []func(context.Context) error{server.Serve}
-	if addr, ok := o.Config.Healthz(); ok {
-		// No checks, as with a kubelet: programs kill an agent whose first look here fails.
-		c := healthz.Config{Address: addr, Observe: d.counters.Healthcheck}
-		if hz, err := healthz.Listen(c); err == nil {
-			serve = append(serve, hz.Serve)
-		} else {
-			d.log.Warn().Str("error", err.Error()).Msg("the health endpoint cannot be served; retrying every 5 seconds")
-			serve = append(serve, func(ctx context.Context) error { return healthz.Later(ctx, c, healthzPeriod) })
-		}
-	}
-	return serve, nil
-}
-
-// release closes servers that will not run.
-func release(serve []func(context.Context) error) (err error) {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	for _, s := range serve {
-		err = errors.Join(err, s(ended))
-	}
-	return err
+	d.live.ask = d.askActors
+	return d
 }
 
 // serve answers others until ctx ends, run-once is through, or the actors gave up.
-func (d *nodeDaemon) serve(ctx context.Context, o Options, serve []func(context.Context) error) error {
+func (d *nodeDaemon) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(rescue.With(ctx, d.panicked))
 	defer cancel()
-	servers := len(serve)
+	servers := len(d.servers)
 	ended := make(chan error, servers)
-	for _, f := range serve { // one that panics has ended, and with it the agent: systemd starts another
+	for _, f := range d.servers { // one that panics has ended, and with it the agent: systemd starts another
 		rescue.Go(ctx, func() { ended <- f(ctx) }, func(reason string) { ended <- errors.New(reason) })
 	}
 	var err error
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
-		o.Log.Warn().Str("error", err.Error()).Msg("cannot notify systemd that the node is ready")
+		d.Log.Warn().Str("error", err.Error()).Msg("cannot notify systemd that the node is ready")
 	}
 	d.watchdog.watch(d.live.check)
 	once := make(chan error, 1)
-	if o.Config.RunOnce() {
+	if d.Config.RunOnce() {
 		rescue.Go(ctx, func() { once <- d.untilDone(ctx) }, func(reason string) { once <- errors.New(reason) })
 	}
 	select {
 	case <-ctx.Done():
-		d.log.Info().Msg("the agent is stopping; its pods keep running")
+		d.Log.Info().Msg("the agent is stopping; its pods keep running")
 	case <-d.contended:
-		d.log.Info().Msg("another process opened the file of --lock-file: the agent is stopping; its pods keep running")
+		d.Log.Info().Msg("another process opened the file of --lock-file: the agent is stopping; its pods keep running")
 	case err = <-once:
 	case err = <-ended:
 		servers--
@@ -206,7 +157,7 @@ func (d *nodeDaemon) serve(ctx context.Context, o Options, serve []func(context.
 		err = fmt.Errorf("actor restart limit reached: %w\n%s", r, r.Stack)
 	}
 	if _, e := daemon.SdNotify(false, daemon.SdNotifyStopping); e != nil {
-		o.Log.Warn().Str("error", e.Error()).Msg("cannot notify systemd that the node is stopping")
+		d.Log.Warn().Str("error", e.Error()).Msg("cannot notify systemd that the node is stopping")
 	}
 	d.drain()
 	cancel()
@@ -218,7 +169,7 @@ func (d *nodeDaemon) serve(ctx context.Context, o Options, serve []func(context.
 	left, cancelLeft := context.WithTimeout(context.Background(), leftPatience)
 	defer cancelLeft()
 	if e := d.agent.Runner.Ended(left); e != nil {
-		d.log.Debug().Str("error", e.Error()).
+		d.Log.Debug().Str("error", e.Error()).
 			Msg("the agent exits while calls to the runtime or to drivers go on: its next start finds what they have done")
 	}
 	return err
@@ -234,7 +185,7 @@ func (d *nodeDaemon) await(ended <-chan error, servers int) (err error) {
 		case e := <-ended:
 			err = errors.Join(err, e)
 		case <-late.C:
-			d.log.Warn().Int("servers", servers).Dur("after", serverPatience).
+			d.Log.Warn().Int("servers", servers).Dur("after", serverPatience).
 				Msg("agent stop timed out: servers have not ended, for example because a stream hangs; exiting without waiting")
 			return err
 		}
@@ -244,7 +195,7 @@ func (d *nodeDaemon) await(ended <-chan error, servers int) (err error) {
 
 // panicked tells of a panic on a goroutine that no effect waits for.
 func (d *nodeDaemon) panicked(reason string, stack []byte) {
-	d.log.Error().Str("panic", reason).Str("stack", string(stack)).Msg("panic outside the actors")
+	d.Log.Error().Str("panic", reason).Str("stack", string(stack)).Msg("panic outside the actors")
 }
 
 // drain waits for running starts. If the agent's connection closed, the runtime would abort them:
@@ -253,7 +204,7 @@ func (d *nodeDaemon) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
 	if err := d.agent.Runner.Drain(ctx, pod.StartPool, pod.LargePool); err != nil {
-		d.log.Warn().Str("error", err.Error()).Dur("after", startPatience).
+		d.Log.Warn().Str("error", err.Error()).Dur("after", startPatience).
 			Msg("interrupting starts of pods, which have not ended in time: the next start of the agent goes on with them")
 	}
 }
@@ -268,29 +219,25 @@ func (d *nodeDaemon) tree() admin.Tree {
 }
 
 func (d *nodeDaemon) pods(ctx context.Context) (podview.View, error) {
-	got := make(chan podview.View, 1)
-	d.agent.Look(podview.Query{Reply: func(v podview.View) { got <- v }})
-	select {
-	case v := <-got:
-		v.Runtime = d.runtimeTrouble(ctx)
-		return v, nil
-	case <-ctx.Done():
-		return podview.View{}, fmt.Errorf("the podview actor does not answer: %w: see `troupe tree`", ctx.Err())
+	v, err := ask(ctx, "podview", func(reply func(podview.View)) { d.agent.Look(podview.Query{Reply: reply}) })
+	if err != nil {
+		return v, err
 	}
+	// No answer is no trouble of the runtime.
+	h, _ := ask(ctx, "node", func(reply func(node.Health)) { d.agent.Query(reply) })
+	if err := h.Runtime.Err; err != nil {
+		v.Runtime = &podview.Runtime{Since: h.Runtime.Since, Message: err.Error()}
+	}
+	return v, nil
 }
 
-// runtimeTrouble is nil while the runtime answers, or if the node actor does not.
-func (d *nodeDaemon) runtimeTrouble(ctx context.Context) *podview.Runtime {
-	got := make(chan node.Health, 1)
-	d.agent.Query(func(h node.Health) { got <- h })
-	select {
-	case h := <-got:
-		if err := h.Runtime.Err; err != nil {
-			return &podview.Runtime{Since: h.Runtime.Since, Message: err.Error()}
-		}
-	case <-ctx.Done():
+// ask asks an actor, which may never answer. send must not block.
+func ask[T any](ctx context.Context, actor string, send func(reply func(T))) (T, error) {
+	v, err := answer.Of(ctx, func(done func(T, error)) { send(func(v T) { done(v, nil) }) })
+	if err != nil {
+		return v, fmt.Errorf("the %s actor does not answer: %w: see `troupe tree`", actor, context.Cause(ctx))
 	}
-	return nil
+	return v, nil
 }
 
 // untilDone waits until every pod has ended (runOnce).
@@ -321,7 +268,7 @@ func (d *nodeDaemon) untilDone(ctx context.Context) error {
 		if failed > 0 || len(v.Problems) > 0 {
 			return fmt.Errorf("run once: %d of %d pods failed, %d manifests were invalid", failed, len(v.Pods), len(v.Problems))
 		}
-		d.log.Info().Int("pods", len(v.Pods)).Msg("run once: all pods have ended")
+		d.Log.Info().Int("pods", len(v.Pods)).Msg("run once: all pods have ended")
 		return nil
 	}
 }

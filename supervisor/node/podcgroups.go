@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -27,19 +26,30 @@ type podCgroups struct {
 	port     *cgroup.Cgroups
 }
 
+// config is nil if pods have none of their own.
+func (p *podCgroups) config() *podcgroup.Settings {
+	if p == nil {
+		return nil
+	}
+	return p.settings
+}
+
 // cgroupPatience is how long the first cgroups may take.
 const cgroupPatience = 10 * time.Second
 
 // makeCgroups makes the parent cgroups of pods, if they have cgroups of their own. It comes after the claim of the root
 // directory: those of an agent that runs are not changed by another one with its root directory.
-func (l *launch) makeCgroups(ctx context.Context) (err error) {
-	client, is := l.runtime.Runtime.(*cri.Client)
-	if !is {
-		return nil
+func (d *nodeDaemon) makeCgroups(ctx context.Context) (err error) {
+	client, is := d.runtime.Runtime.(*cri.Client)
+	if is {
+		d.own, err = openCgroups(ctx, d.Config, &d.machine, client, d.Log)
 	}
-	if l.machine.own, err = openCgroups(ctx, l.config, &l.machine, client, l.options.Log); l.machine.own != nil {
-		l.runtime.node.CgroupParent = l.machine.own.parent
+	if d.own == nil {
+		d.settings.Cgroups = *d.machine.cgroupSettings(d.Config, podcgroup.Cgroupfs)
+		return err
 	}
+	d.settings.Cgroups, d.settings.Ports.Cgroups = *d.own.settings, d.own.port
+	d.runtime.node.CgroupParent = d.own.parent
 	return err
 }
 
@@ -150,7 +160,7 @@ func (p *podCgroups) make(ctx context.Context) error {
 		if class == v1.PodQOSBestEffort {
 			v.CPUShares = podcgroup.MinShares
 		}
-		if err := wait(ctx, func(ctx context.Context, done func(error)) {
+		if err := inTime(ctx, func(ctx context.Context, done func(error)) {
 			p.port.Set(ctx, p.settings.Class(class), v, done)
 		}); err != nil {
 			return err
@@ -192,7 +202,7 @@ func (p *podCgroups) enforce(ctx context.Context, c config.Config) error {
 	for _, r := range enforced(c) {
 		name := podcgroup.ParseReserved(r.cgroup, p.settings.Driver)
 		values := p.settings.ReservedValues(r.reserved, r.compressible)
-		if err := wait(ctx, func(ctx context.Context, done func(error)) {
+		if err := inTime(ctx, func(ctx context.Context, done func(error)) {
 			p.port.SetExisting(ctx, name, values, done)
 		}); err != nil {
 			return r.failed(err)
@@ -201,26 +211,23 @@ func (p *podCgroups) enforce(ctx context.Context, c config.Config) error {
 	return nil
 }
 
-func wait(ctx context.Context, call func(context.Context, func(error))) error {
+func inTime(ctx context.Context, call func(context.Context, func(error))) error {
 	ctx, cancel := context.WithTimeout(ctx, cgroupPatience)
 	defer cancel()
-	got := make(chan error, 1)
-	call(ctx, func(err error) { got <- err })
-	return <-got
+	_, err := answer.Of(ctx, func(done func(struct{}, error)) {
+		call(ctx, func(err error) { done(struct{}{}, err) })
+	})
+	return err
 }
 
 // processes tells the processes of a pod.
 func (p *podCgroups) processes(m *resourceuse.Meter) func(*v1.Pod) []int {
-	file := "memory/cgroup.procs"
-	if m.V2() {
-		file = "cgroup.procs"
-	}
 	return func(pod *v1.Pod) []int {
 		name, err := p.settings.Pod(pod)
 		if err != nil {
 			return nil
 		}
-		return cgroup.Processes(filepath.Dir(m.File(name.Path(p.settings.Driver), file)))
+		return cgroup.Processes(m.Dir(name.Path(p.settings.Driver)))
 	}
 }
 

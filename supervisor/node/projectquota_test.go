@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	must "github.com/troupe-dev/troupe/tests/check" // check is a function of this package
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -28,16 +27,15 @@ func TestProjectQuotasWithoutFileSystem(t *testing.T) {
 		t.Cleanup(func() { must.Error(t, os.RemoveAll(dir)) })
 		var log strings.Builder
 		c := clustered(t, gate+"\npodLogsDir: "+dir+"/logs", "--root-dir", dir)
-		l := &launch{options: Options{Config: c, Log: zerolog.New(&log)}, config: c, runtime: &containerRuntime{}}
-		l.counters = must.Value(counters(&l.machine, "n1"))(t)
-		l.root = must.Value(rootdir.Claim(dir))(t)
-		l.closing(l.root.Close)
-		must.Fatal(t, l.openHost(t.Context()))
+		d := &nodeDaemon{Options: Options{Config: c, Log: zerolog.New(&log)}, runtime: &containerRuntime{}}
+		d.counters = must.Value(counters(&d.machine, "n1"))(t)
+		must.Fatal(t, d.claimRoot(t.Context()))
+		must.Fatal(t, d.openHost(t.Context()))
 		if got := strings.Count(log.String(), "LocalStorageCapacityIsolationFSQuotaMonitoring has no effect"); got != want ||
 			strings.Count(log.String(), "\n") != want || strings.Count(log.String(), dir) < want {
 			t.Errorf("%q: the log says %s", gate, log.String())
 		}
-		for _, end := range l.closers {
+		for _, end := range d.closers {
 			end()
 		}
 	}

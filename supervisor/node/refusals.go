@@ -15,16 +15,16 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/manifesturl"
 	"github.com/troupe-dev/troupe/supervisor/admin"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/checkpoints"
 )
 
 // validate finds what is wrong with the configuration, before anything is reached or changed.
-func (l *launch) validate(context.Context) error {
+func (d *nodeDaemon) validate(context.Context) error {
 	var texts []string
-	for _, err := range l.refusals() {
+	for _, err := range d.refusals() {
 		texts = append(texts, err.Error())
 	}
 	if texts == nil {
@@ -34,42 +34,36 @@ func (l *launch) validate(context.Context) error {
 }
 
 // refusals are why this machine can't be a node with the configuration. It only reads.
-func (l *launch) refusals() (why []error) {
-	c := l.config
+func (d *nodeDaemon) refusals() (why []error) {
+	c := d.Config
 	add := func(err error) {
 		if err != nil {
 			why = append(why, err)
 		}
 	}
 	var err error
-	l.apiserver, err = credential(c)
+	d.apiserver, err = credential(c)
 	add(err)
 	add(serverFiles(c))
 	hostname, err := os.Hostname()
 	add(err)
 	if err == nil {
-		l.name, err = c.NodeName(hostname)
+		d.name, err = c.NodeName(hostname)
 		add(err)
 	}
-	l.machine, err = detectMachine(c, l.name)
+	d.machine, err = detectMachine(c, d.name)
 	add(err)
 	if err == nil {
-		why = append(why, l.machine.refusals(c)...)
+		why = append(why, d.machine.refusals(c)...)
 	}
 	if len(admin.SocketIn(c.Options().RootDir)) > socketPathLimit {
 		add(fmt.Errorf("--root-dir %s: this path is too long for a unix socket in it: choose a shorter path",
 			c.Options().RootDir))
 	}
 	why = append(why, newerStates(filepath.Join(c.Options().RootDir, checkpointsDir))...)
-	l.static = c.StaticPods()
-	if l.static.URL != "" {
-		// The configuration has warned of a URL that nothing can be fetched from.
-		l.fetcher, l.noFetcher = manifesturl.New(manifesturl.Config{
-			URL: l.static.URL, Header: l.static.URLHeader, Timeout: manifestTimeout,
-		})
-	}
+	d.settings = agent.Of(c)
 	if why == nil {
-		l.counters, err = counters(&l.machine, l.name)
+		d.counters, err = counters(&d.machine, d.name)
 		add(err)
 	}
 	return why

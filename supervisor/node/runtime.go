@@ -25,7 +25,6 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host"
 	policy "github.com/troupe-dev/troupe/supervisor/host/kernel/selinux"
 	"github.com/troupe-dev/troupe/supervisor/host/pod/accounts"
-	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
 
 // containerRuntime is the node's container runtime, with its state at the start.
@@ -39,31 +38,28 @@ type containerRuntime struct {
 	node *translate.Node
 	// users are the IDs of this node that pods may have.
 	users userns.Range
-	close func()
 }
 
-// connect reaches the runtime, or makes a simulated one.
-func connect(
-	ctx context.Context, o Options, m *machine, name string, late *deferredRecorder, observe func(cri.Call),
-	traces *tracing.Tracing,
-) (*containerRuntime, error) {
-	c := o.Config
+// reachRuntime connects the runtime, or makes a simulated one.
+func (d *nodeDaemon) reachRuntime(ctx context.Context) (err error) {
+	c, m := d.Config, &d.machine
 	if c.Options().Runtime == config.RuntimeSim {
 		rt, err := simcri.New(simcri.Config{
 			Clock: kernel.WallClock{},
 			Rand:  func(string) *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) },
 		})
-		return &containerRuntime{Runtime: rt, version: port.RuntimeVersion{Name: "simcri", Version: "simulated"},
-			strictGroups: true, close: func() {}}, err
+		d.runtime = &containerRuntime{Runtime: rt, version: port.RuntimeVersion{Name: "simcri", Version: "simulated"},
+			strictGroups: true}
+		return err
 	}
 	below := &containerRuntime{node: m.translation(c)}
-	err := below.node.Validate()
-	if err != nil {
-		return nil, err
+	if err = below.node.Validate(); err != nil {
+		return err
 	}
 	if below.users, err = userRange(ctx, c, m); err != nil {
-		return nil, err
+		return err
 	}
+	d.late.node = d.name
 	resolver, found := &resolverFile{path: c.ResolvConf(), last: m.resolvConf, none: m.noResolver}, *m
 	client, err := cri.Dial(ctx, cri.Config{
 		Endpoint: c.RuntimeEndpoint(), ImageEndpoint: c.ImageEndpoint(), RequestTimeout: c.RuntimeRequestTimeout(),
@@ -74,20 +70,20 @@ func connect(
 			return &n
 		},
 		MakeDirectory: makeLogDirectory(c.PodLogsDir()),
-		Notice:        late.notice, Observe: observe, Dial: traces.Dial(),
+		Notice:        d.late.notice, Observe: d.counters.Runtime, Dial: d.traces.Dial(),
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	below.Runtime, below.close = client, client.Close
+	d.closers = append(d.closers, client.Close)
+	below.Runtime, d.runtime = client, below
 	if below.version, err = answer.Of(ctx, func(done func(port.RuntimeVersion, error)) {
 		client.Version(ctx, done)
 	}); err != nil {
-		client.Close()
-		return nil, err
+		return err
 	}
-	below.ask(ctx, statusPatience, o.Log)
-	return below, nil
+	below.ask(ctx, statusPatience, d.Log)
+	return nil
 }
 
 // logMode is that of the directories of logs.

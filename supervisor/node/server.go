@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -22,11 +21,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
-	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/supervisor/again"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/healthz"
-	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 	"github.com/troupe-dev/troupe/supervisor/serve/crilog"
@@ -43,62 +40,51 @@ const (
 	systemLogDir  = "/var/log"
 )
 
-// serving is what the HTTPS server and the read-only one are made of.
-type serving struct {
-	options Options
-	machine *machine
-	runtime port.Runtime
-	client  *kube.Client // nil: no apiserver
-	rootDir string
-	host    *host.Host
-}
-
-// shown is the configuration as the node has it: with the cgroup driver of the runtime.
-func (s *serving) shown() *kubelet.KubeletConfiguration {
-	k := s.options.Config.Shown()
-	if s.machine.own != nil {
-		k.CgroupDriver = s.machine.own.settings.Driver.String()
+// shownConfig is the configuration as the node has it: with the cgroup driver of the runtime.
+func (d *nodeDaemon) shownConfig() *kubelet.KubeletConfiguration {
+	k := d.Config.Shown()
+	if d.own != nil {
+		k.CgroupDriver = d.own.settings.Driver.String()
 	}
 	return k
 }
 
-// listenHTTP opens the port for the apiserver and kubectl, and the read-only one, if they
-// are enabled. It returns their servers, and sets the port in the Node object.
-func (d *nodeDaemon) listenHTTP(s serving) ([]func(context.Context) error, error) {
-	c := s.options.Config
-	into, end, err := d.openStreams(s)
+// listenHTTP opens the port for the apiserver and kubectl, and the read-only one, if they are enabled.
+func (d *nodeDaemon) listenHTTP() error {
+	into, err := d.openStreams()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	read, err := d.metricRoutes(s)
+	read, err := d.metricRoutes()
 	if err != nil {
-		return nil, errors.Join(err, release([]func(context.Context) error{end}))
+		return err
 	}
-	routes := slices.Concat(d.routes(s), into, read)
-	all := []func(context.Context) error{end}
-	if address, ok := c.Server(); ok {
-		secure, err := d.listenSecurely(s, address.String(), routes)
+	routes := slices.Concat(d.routes(), into, read)
+	if address, ok := d.Config.Server(); ok {
+		secure, err := d.listenSecurely(address.String(), routes)
 		switch {
-		case errors.Is(err, serve.ErrNobodyToAsk) && c.Standalone():
-			d.log.Info().Msg("the HTTPS server is off: " + err.Error())
+		case errors.Is(err, serve.ErrNobodyToAsk) && d.Config.Standalone():
+			d.Log.Info().Msg("the HTTPS server is off: " + err.Error())
 		case err != nil:
-			return nil, errors.Join(err, release(all))
+			return err
 		default:
-			all = append(all, secure.serve)
-			s.machine.port = int32(address.Port())
+			d.servers = append(d.servers, secure.serve)
+			d.port = int32(address.Port())
 		}
 	}
-	if p := c.Kubelet().ReadOnlyPort; p > 0 {
-		server, err := serve.Listen(serve.Config{
-			Address: net.JoinHostPort(c.Kubelet().Address, strconv.Itoa(int(p))), Node: d.name, Routes: routes,
-			Observe: d.counters.Served, Around: d.traces.Around(), Log: d.log,
-		})
-		if err != nil {
-			return nil, errors.Join(err, release(all))
-		}
-		all = append(all, server.Serve)
+	p := d.Config.Kubelet().ReadOnlyPort
+	if p <= 0 {
+		return nil
 	}
-	return all, nil
+	server, err := serve.Listen(serve.Config{
+		Address: net.JoinHostPort(d.Config.Kubelet().Address, strconv.Itoa(int(p))), Node: d.name, Routes: routes,
+		Observe: d.counters.Served, Around: d.traces.Around(), Log: d.Log,
+	})
+	if err != nil {
+		return err
+	}
+	d.servers = append(d.servers, server.Serve)
+	return nil
 }
 
 // secure is the HTTPS server with what keeps it good.
@@ -117,20 +103,20 @@ func (s *secure) serve(ctx context.Context) error {
 	return err
 }
 
-func (d *nodeDaemon) listenSecurely(s serving, address string, routes []serve.Route) (*secure, error) {
-	k, access := s.options.Config.Kubelet(), accessOf(s.options.Config)
-	if s.client != nil {
-		access.Reviewer = s.client
+func (d *nodeDaemon) listenSecurely(address string, routes []serve.Route) (*secure, error) {
+	k, access := d.Config.Kubelet(), accessOf(d.Config)
+	if d.client != nil {
+		access.Reviewer = d.client
 	}
 	may, err := serve.NewAccess(access)
 	if err != nil {
 		return nil, err
 	}
 	out := &secure{}
-	if out.certificate, err = d.certificate(s, k); err != nil {
+	if out.certificate, err = d.certificate(k); err != nil {
 		return nil, err
 	}
-	if signedServer(s.options.Config) {
+	if signedServer(d.Config) {
 		d.counters.ServerCertificate(out.certificate.Get)
 	}
 	tls, err := serve.TLS(out.certificate, k.TLSMinVersion, k.TLSCipherSuites)
@@ -140,7 +126,7 @@ func (d *nodeDaemon) listenSecurely(s serving, address string, routes []serve.Ro
 	may.Ask(tls)
 	out.server, err = serve.Listen(serve.Config{
 		Address: address, Node: d.name, TLS: tls, Routes: routes, Observe: d.counters.Served, Around: d.traces.Around(),
-		Log: d.log, Authenticator: may.Authenticator, Authorizer: may.Authorizer,
+		Log: d.Log, Authenticator: may.Authenticator, Authorizer: may.Authorizer,
 	})
 	return out, err
 }
@@ -180,24 +166,24 @@ func signedServer(c config.Config) bool { return c.Kubelet().ServerTLSBootstrap 
 
 // certificate is what the server shows: what the configuration names, what the
 // cluster signs, or one of its own making.
-func (d *nodeDaemon) certificate(s serving, k *kubelet.KubeletConfiguration) (serve.Certificate, error) {
-	dir := certDir(s.options.Config)
+func (d *nodeDaemon) certificate(k *kubelet.KubeletConfiguration) (serve.Certificate, error) {
+	dir := certDir(d.Config)
 	switch {
-	case k.ServerTLSBootstrap && s.client != nil:
+	case k.ServerTLSBootstrap && d.client != nil:
 		until, err := untilSigned(k)
 		if err != nil {
 			return nil, err
 		}
 		return serve.Requested(serve.RequestedConfig{
-			Until: until, Dir: dir, Node: d.name, Signer: s.client, Draw: rand.Float64,
-			Failed: d.counters.ServerRenewals(), Log: d.log,
-			Addresses: d.nodeAddresses, DNSOnly: s.options.Config.Gates().Enabled("AllowDNSOnlyNodeCSR"),
+			Until: until, Dir: dir, Node: d.name, Signer: d.client, Draw: rand.Float64,
+			Failed: d.counters.ServerRenewals(), Log: d.Log,
+			Addresses: d.nodeAddresses, DNSOnly: d.Config.Gates().Enabled("AllowDNSOnlyNodeCSR"),
 		})
 	case k.TLSCertFile != "":
 		return serve.FromFiles(k.TLSCertFile, k.TLSPrivateKeyFile)
 	default:
-		seldom := d.log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Hour})
-		return serve.SelfSigned(dir, d.name, s.machine.addresses.now, func(err error) {
+		seldom := d.Log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Hour})
+		return serve.SelfSigned(dir, d.name, d.machine.addresses.now, func(err error) {
 			seldom.Warn().Str("error", err.Error()).
 				Msg("cannot renew the certificate of the HTTPS server: clients are shown the old one; retrying")
 		})
@@ -226,8 +212,8 @@ func (d *nodeDaemon) nodeAddresses() []v1.NodeAddress {
 }
 
 // routes are all that there is.
-func (d *nodeDaemon) routes(s serving) []serve.Route {
-	k := s.options.Config.Kubelet()
+func (d *nodeDaemon) routes() []serve.Route {
+	k := d.Config.Kubelet()
 	routes := append([]serve.Route{serve.PodsRoute(d.find)},
 		serve.HealthzRoutes(healthz.Handler(d.checks(), d.counters.Healthcheck))...)
 	if !*k.EnableDebuggingHandlers {
@@ -247,21 +233,21 @@ func (d *nodeDaemon) routes(s serving) []serve.Route {
 	if !*k.EnableDebugFlagsHandler {
 		verbosity = serve.Disabled(verbosity, verbosityOff)
 	}
-	gates := s.options.Config.Gates()
+	gates := d.Config.Gates()
 	routes = append(routes, d.systemLogs(*k.EnableSystemLogHandler, *k.EnableSystemLogQuery)...)
 	routes = append(routes,
 		serve.ContainerLogsRoute(serve.LogsConfig{
-			Find: d.find, Runtime: s.runtime, SplitStreams: gates.Enabled("PodLogsQuerySplitStreams"),
+			Find: d.find, Runtime: d.runtime.Runtime, SplitStreams: gates.Enabled("PodLogsQuerySplitStreams"),
 			Watcher: &crilog.Watcher{},
 		}),
-		serve.RunningPodsRoute(s.runtime), serve.ConfigzRoute(s.shown()), profiling, verbosity)
-	if runtime, ok := s.runtime.(port.Checkpointer); ok && gates.Enabled("ContainerCheckpoint") {
+		serve.RunningPodsRoute(d.runtime.Runtime), serve.ConfigzRoute(d.shownConfig()), profiling, verbosity)
+	if runtime, ok := d.runtime.Runtime.(port.Checkpointer); ok && gates.Enabled("ContainerCheckpoint") {
 		routes = append(routes, serve.CheckpointRoute(serve.CheckpointConfig{
-			Find: d.find, Runtime: runtime, Dir: filepath.Join(s.rootDir, checkpointsDir), Now: time.Now,
+			Find: d.find, Runtime: runtime, Dir: filepath.Join(d.rootDir(), checkpointsDir), Now: time.Now,
 		}))
 	}
 	if gates.Enabled("ComponentFlagz") {
-		routes = append(routes, serve.FlagzRoute(s.options.Flags))
+		routes = append(routes, serve.FlagzRoute(d.Flags))
 	}
 	if gates.Enabled("ComponentStatusz") {
 		routes = append(routes, serve.StatuszRoute(version.Kubernetes(), d.started, routes))
@@ -277,7 +263,7 @@ func (d *nodeDaemon) systemLogs(on, query bool) []serve.Route {
 	}
 	routes, err := serve.SystemLogsRoutes(systemLogDir, query)
 	if err != nil { // this host has none
-		d.log.Warn().Str("error", err.Error()).Msg("cannot serve /logs/")
+		d.Log.Warn().Str("error", err.Error()).Msg("cannot serve /logs/")
 		return []serve.Route{off}
 	}
 	return routes
@@ -288,18 +274,14 @@ func (d *nodeDaemon) checks() []healthz.Check {
 	return []healthz.Check{{Name: "syncloop", Check: d.live.check}}
 }
 
+// healthPatience is how long the podview actor may take to find pods.
+const healthPatience = 10 * time.Second
+
 // find asks the podview actor; see serve.Find.
 func (d *nodeDaemon) find(ctx context.Context, namespace, name string) ([]*v1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
-	got := make(chan []*v1.Pod, 1)
-	d.agent.Look(podview.Find{
-		Namespace: namespace, Name: name, Reply: func(p []*v1.Pod) { got <- p },
+	return ask(ctx, "podview", func(reply func([]*v1.Pod)) {
+		d.agent.Look(podview.Find{Namespace: namespace, Name: name, Reply: reply})
 	})
-	select {
-	case p := <-got:
-		return p, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("the podview actor does not answer: %w: see `troupe tree`", ctx.Err())
-	}
 }

@@ -33,17 +33,15 @@ func routesOf(t *testing.T, lines string, flags ...string) []serve.Route {
 		t.Fatal(err)
 	}
 	system := must.Value(kernel.NewSystem(kernel.Config{Clock: kernel.WallClock{}, Log: zerolog.Nop()}))(t)
-	d := &nodeDaemon{name: "n1", log: zerolog.Nop(), system: system, agent: &agent.Agent{}}
-	s := serving{options: Options{Config: clustered(t, lines, flags...)}, machine: &machine{cpus: 1}, runtime: streaming{rt}}
-	into, end := must.Values(d.openStreams(s))(t)
-	t.Cleanup(func() {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		must.Error(t, end(ended))
-	})
-	d.counters = must.Value(counters(s.machine, "n1"))(t)
-	read := must.Value(d.metricRoutes(s))(t)
-	return slices.Concat(d.routes(s), into, read)
+	d := &nodeDaemon{
+		Options: Options{Config: clustered(t, lines, flags...), Log: zerolog.Nop()}, name: "n1", machine: machine{cpus: 1},
+		runtime: &containerRuntime{Runtime: streaming{rt}}, system: system, agent: &agent.Agent{},
+	}
+	into := must.Value(d.openStreams())(t)
+	t.Cleanup(func() { must.Error(t, release(d.servers)) })
+	d.counters = must.Value(counters(&d.machine, "n1"))(t)
+	read := must.Value(d.metricRoutes())(t)
+	return slices.Concat(d.routes(), into, read)
 }
 
 // streaming is a runtime that has streams, but never opens one, nor makes a
@@ -187,12 +185,15 @@ func TestServerTTL(t *testing.T) {
 		{"serverTLSBootstrap: true\nfeatureGates: {RotateKubeletServerCertificate: true}", true},
 	} {
 		system := must.Value(kernel.NewSystem(kernel.Config{Clock: kernel.WallClock{}, Log: zerolog.Nop()}))(t)
-		d := &nodeDaemon{name: "n1", log: zerolog.Nop(), system: system, agent: &agent.Agent{Runner: must.Value(kernel.NewRunner(system))(t)}}
-		s := serving{options: Options{Config: clustered(t, tt.lines, "--cert-dir="+dir)}, machine: &machine{}, client: &kube.Client{}}
-		d.counters = must.Value(counters(s.machine, "n1"))(t)
-		server := must.Value(d.listenSecurely(s, "127.0.0.1:0", nil))(t).server
+		d := &nodeDaemon{
+			Options: Options{Config: clustered(t, tt.lines, "--cert-dir="+dir), Log: zerolog.Nop()}, name: "n1",
+			runtime: &containerRuntime{}, client: &kube.Client{},
+			system: system, agent: &agent.Agent{Runner: must.Value(kernel.NewRunner(system))(t)},
+		}
+		d.counters = must.Value(counters(&d.machine, "n1"))(t)
+		server := must.Value(d.listenSecurely("127.0.0.1:0", nil))(t).server
 		must.Error(t, server.Close())
-		text := answerTo(t, must.Value(d.metricRoutes(s))(t), "GET", "/metrics", "bob", "get/metrics").Body.String()
+		text := answerTo(t, must.Value(d.metricRoutes())(t), "GET", "/metrics", "bob", "get/metrics").Body.String()
 		must.Has(t, text, "troupe_scrape_error", "the metrics")
 		must.Equal(t, strings.Contains(text, "kubelet_certificate_manager_server_ttl_seconds"), tt.want, "it is there with %q", tt.lines)
 	}
@@ -208,8 +209,8 @@ func TestShownCgroupDriver(t *testing.T) {
 		{&podCgroups{settings: &podcgroup.Settings{Driver: podcgroup.Cgroupfs}}, "cgroupfs"},
 		{&podCgroups{settings: &podcgroup.Settings{Driver: podcgroup.Systemd}}, "systemd"},
 	} {
-		s := serving{options: Options{Config: configOf(t, "cgroupDriver: cgroupfs")}, machine: &machine{own: c.own}}
-		must.Equal(t, s.shown().CgroupDriver, c.want, "the driver of %v", c.own)
+		d := &nodeDaemon{Options: Options{Config: configOf(t, "cgroupDriver: cgroupfs")}, own: c.own}
+		must.Equal(t, d.shownConfig().CgroupDriver, c.want, "the driver of %v", c.own)
 	}
 }
 
@@ -217,7 +218,7 @@ func TestShownCgroupDriver(t *testing.T) {
 func TestSayConfig(t *testing.T) {
 	var log bytes.Buffer
 	c := configOf(t, "eventBurst: 101\nstaticPodURLHeader: {a: [hunter2]}")
-	must.Error(t, (&launch{options: Options{Log: zerolog.New(&log)}, config: c}).sayConfig(t.Context()))
+	must.Error(t, (&nodeDaemon{Options: Options{Config: c, Log: zerolog.New(&log)}}).sayConfig(t.Context()))
 	for _, part := range []string{
 		`"message":"Effective KubeletConfiguration"`, "kind: KubeletConfiguration", "eventBurst: 101", "maxPods: 110", "<masked>",
 	} {

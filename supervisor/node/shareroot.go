@@ -7,17 +7,16 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
 
 // shareRoot makes the root directory a shared mount, for pods with mountPropagation Bidirectional: those of CSI drivers
 // (docs/decisions/0067). Without it other pods run as usual. A simulated runtime mounts nothing.
-func (l *launch) shareRoot(context.Context) error {
-	if _, is := l.runtime.Runtime.(*simcri.Runtime); is {
+func (d *nodeDaemon) shareRoot(context.Context) error {
+	if !d.onRealMachine() {
 		return nil
 	}
-	log, root := l.options.Log, l.root.Path()
+	log, root := d.Log, d.rootDir()
 	made, err := mounts.Share(root)
 	if err != nil {
 		log.Warn().Str("rootDir", root).Str("error", err.Error()).Msg("the root directory is not a shared mount, so " +
@@ -29,7 +28,7 @@ func (l *launch) shareRoot(context.Context) error {
 		return nil
 	}
 	log.Info().Str("rootDir", root).Msg("mounted the root directory on itself as a shared mount")
-	l.closers = append(l.closers, func() {
+	d.closers = append(d.closers, func() {
 		if err := unshareRoot(root); err != nil {
 			log.Warn().Str("rootDir", root).Str("error", err.Error()).Msg("cannot unmount the root directory from itself")
 		}

@@ -10,11 +10,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/podview"
-	"github.com/troupe-dev/troupe/supervisor/eventlog"
 )
 
 // shown is what podview shows, and of each pod why it is not ready.
-func (d *nodeDaemon) shown(ctx context.Context, events *eventlog.Log) (podview.View, error) {
+func (d *nodeDaemon) shown(ctx context.Context) (podview.View, error) {
 	v, err := d.pods(ctx)
 	if err != nil {
 		return v, err
@@ -30,7 +29,7 @@ func (d *nodeDaemon) shown(ctx context.Context, events *eventlog.Log) (podview.V
 			underWay = podview.CallsOf(d.system.Snapshot(d.name), v.Pods)
 		}
 		var warnings []whynot.Warning
-		for _, e := range events.Warnings(p.Namespace + "/" + p.Name) {
+		for _, e := range d.events.Warnings(p.Namespace + "/" + p.Name) {
 			warnings = append(warnings, whynot.Warning{Container: e.Container, Reason: e.Reason, Message: e.Message})
 		}
 		if a := whynot.Explain(why(now, &v, p, calls(underWay[p.UID]), warnings)); a.Text != "" {

@@ -31,14 +31,14 @@ func TestHungServer(t *testing.T) {
 	log, said := logged(t)
 	o.Log = log
 	ctx, cancel := context.WithCancel(t.Context())
-	l := newLaunch(o)
-	defer l.end()
-	up, err := l.up(ctx)
+	d := newDaemon(o)
+	defer d.end()
+	up, err := d.up(ctx)
 	must.Fatal(t, err)
 	must.Equal(t, up, true, "it is up")
-	l.serve = append(l.serve, func(context.Context) error { <-hung; return nil })
+	d.servers = append(d.servers, func(context.Context) error { <-hung; return nil })
 	ended := make(chan error, 1)
-	go func() { ended <- l.daemon.serve(ctx, o, l.serve) }()
+	go func() { ended <- d.serve(ctx) }()
 	cancel()
 	must.Error(t, must.Receive(t, ended))
 	must.Has(t, said(), `"servers":1,`, "the log")
@@ -48,16 +48,16 @@ func TestHungServer(t *testing.T) {
 func TestHungClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung, last := make(chan struct{}), false
-		l := newLaunch(Options{Log: zerolog.Nop()})
-		l.closers = []func(){func() { last = true }, func() { <-hung }}
+		d := newDaemon(Options{Log: zerolog.Nop()})
+		d.closers = []func(){func() { last = true }, func() { <-hung }}
 		begun := time.Now()
-		l.end()
+		d.end()
 		must.Equal(t, time.Since(begun), closePatience, "it waited")
 		close(hung)
 		synctest.Wait()
 		must.Equal(t, last, true, "the rest is closed")
-		l.closers = []func(){func() { panic("no such thing") }}
-		l.end()
+		d.closers = []func(){func() { panic("no such thing") }}
+		d.end()
 		must.Equal(t, time.Since(begun), closePatience, "it waited for what panicked")
 	})
 }

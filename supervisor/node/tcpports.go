@@ -47,8 +47,8 @@ func secured(c config.Config) (netip.AddrPort, bool) {
 
 // tryToListen finds that a port can't be had before cgroups and mounts are changed, which a kubelet that has the port
 // has too. The servers listen later, when they can answer.
-func (l *launch) tryToListen(context.Context) error {
-	for _, p := range tcpPorts(l.config) {
+func (d *nodeDaemon) tryToListen(context.Context) error {
+	for _, p := range tcpPorts(d.Config) {
 		listener, err := net.Listen("tcp", p.address.String())
 		switch {
 		case err == nil:

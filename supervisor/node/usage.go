@@ -12,12 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
-	"github.com/troupe-dev/troupe/supervisor/config"
-	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/resourceuse"
 	"github.com/troupe-dev/troupe/supervisor/host/pod/podlogs"
@@ -27,21 +24,15 @@ import (
 
 // usageSource reads the resource usage of this node and its pods on request.
 type usageSource struct {
-	node string
+	*nodeDaemon
+	// find are all pods.
 	find func(ctx context.Context) ([]*v1.Pod, error)
-	// cgroups are the settings of pods' cgroups; nil if pods have none of their own: then the
-	// runtime is asked.
-	cgroups *podcgroup.Settings
-	// runtime has usage that the kernel's files lack; nil if it does not support that.
-	runtime port.Usage
-	host    *host.Host
-	config  config.Config
-	rootDir string
-	logs    string
+	// usage has what the kernel's files lack, and all if pods have no cgroups of their own; nil if the runtime does not
+	// support that.
+	usage   port.Usage
 	meter   *resourceuse.Meter
 	rates   rates
 	partial partial
-	log     zerolog.Logger
 }
 
 // usagePatience bounds the disk reads for one request.
@@ -58,7 +49,7 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 	case nodestats.Full, nodestats.Disks:
 	}
 	full := of == usage.All
-	n := u.meter.Node(u.node, u.parts(), of)
+	n := u.meter.Node(u.name, u.parts(), of)
 	found, err := u.find(ctx)
 	if err != nil {
 		return n, nil, err
@@ -71,10 +62,8 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 		if !runs || len(used.Containers) == 0 && depth != nodestats.Full {
 			continue
 		}
-		if u.cgroups != nil {
-			if name, err := u.cgroups.Pod(p); err == nil {
-				used.ID = name.Path(u.cgroups.Driver)
-			}
+		if u.own != nil {
+			used.ID = u.own.parent(p)
 		}
 		u.meter.Pod(&used, of)
 		if full && !p.Spec.HostNetwork {
@@ -85,11 +74,11 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 		}
 		out, specs = append(out, used), append(specs, p)
 	}
-	if u.cgroups == nil || depth == nodestats.Disks {
+	if u.own == nil || depth == nodestats.Disks {
 		err = u.ask(ctx, out)
 	}
 	if full {
-		if n.Root = resourceuse.Disk(u.rootDir); n.Root != nil {
+		if n.Root = resourceuse.Disk(u.rootDir()); n.Root != nil {
 			n.Root.IO = u.meter.IO(n.Root.Device)
 		}
 	}
@@ -105,16 +94,16 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 // parts are the cgroups of this node that have names: that of all pods, that of this agent, and those that the
 // configuration names. The root is none of them: it is the whole machine.
 func (u *usageSource) parts() map[string]string {
-	k := u.config.Kubelet()
+	k := u.Config.Kubelet()
 	out := map[string]string{
 		stats.SystemContainerKubelet: k.KubeletCgroups, stats.SystemContainerMisc: k.SystemCgroups,
-		stats.SystemContainerRuntime: u.config.Options().RuntimeCgroups,
+		stats.SystemContainerRuntime: u.Config.Options().RuntimeCgroups,
 	}
 	if k.KubeletCgroups == "" {
 		out[stats.SystemContainerKubelet], _ = cgroup.Own() // without one, it is left out
 	}
-	if u.cgroups != nil {
-		out[stats.SystemContainerPods] = u.cgroups.Top().Path(u.cgroups.Driver)
+	if u.own != nil {
+		out[stats.SystemContainerPods] = u.own.settings.Top().Path(u.own.settings.Driver)
 	}
 	for name, path := range out {
 		if out[name] = filepath.Clean("/" + path); out[name] == "/" {
@@ -127,10 +116,10 @@ func (u *usageSource) parts() map[string]string {
 // ask fills in what the runtime knows better: all of containers without a cgroup
 // that is known, and writable layers.
 func (u *usageSource) ask(ctx context.Context, pods []usage.Pod) error {
-	if u.runtime == nil {
+	if u.usage == nil {
 		return nil
 	}
-	all, err := answer.Of(ctx, func(done func([]usage.Container, error)) { u.runtime.ContainerUsage(ctx, done) })
+	all, err := answer.Of(ctx, func(done func([]usage.Container, error)) { u.usage.ContainerUsage(ctx, done) })
 	if err != nil {
 		return err
 	}
@@ -141,10 +130,10 @@ func (u *usageSource) ask(ctx context.Context, pods []usage.Pod) error {
 // disks reads what there is on disks.
 func (u *usageSource) disks(ctx context.Context, n *usage.Node, pods []usage.Pod, specs []*v1.Pod) error {
 	var errs []error
-	if u.runtime != nil {
+	if u.usage != nil {
 		type both struct{ images, layers port.DiskUse }
 		d, err := answer.Of(ctx, func(done func(both, error)) {
-			u.runtime.Disks(ctx, func(images, layers port.DiskUse, err error) { done(both{images, layers}, err) })
+			u.usage.Disks(ctx, func(images, layers port.DiskUse, err error) { done(both{images, layers}, err) })
 		})
 		errs = append(errs, err)
 		if d.layers.Mountpoint == "" { // the runtime does not tell the two apart, as containerd
@@ -166,7 +155,7 @@ func (u *usageSource) disks(ctx context.Context, n *usage.Node, pods []usage.Pod
 	for i := range volumes {
 		pods[i].Volumes = volumes[i]
 	}
-	u.partial.tell(&u.log, pods)
+	u.partial.tell(&u.Log, pods)
 	errs = append(errs, err)
 	return errors.Join(errs...)
 }
@@ -186,7 +175,7 @@ func (u *usageSource) disk(d port.DiskUse) *usage.Disk {
 
 // logsOf is what a container's log files take.
 func (u *usageSource) logsOf(p *usage.Pod, container string, root *usage.Disk) *usage.Disk {
-	bytes, files, ok := podlogs.Use(u.logs, p.Namespace, p.Name, string(p.UID), container)
+	bytes, files, ok := podlogs.Use(u.Config.PodLogsDir(), p.Namespace, p.Name, string(p.UID), container)
 	if !ok {
 		return nil
 	}
@@ -199,7 +188,7 @@ func (u *usageSource) logsOf(p *usage.Pod, container string, root *usage.Disk) *
 
 // volumes measures the volumes of pods, unless that is turned off by a negative volumeStatsAggPeriod.
 func (u *usageSource) volumes(ctx context.Context, pods []*v1.Pod, claimsOnly bool) ([][]usage.Volume, error) {
-	if u.config.Kubelet().VolumeStatsAggPeriod.Duration < 0 {
+	if u.Config.Kubelet().VolumeStatsAggPeriod.Duration < 0 {
 		return nil, nil
 	}
 	return u.host.VolumeUse(ctx, pods, claimsOnly)

@@ -58,7 +58,7 @@ func TestLogsAtAScrape(t *testing.T) {
 	web := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u1"}, Status: v1.PodStatus{
 		ContainerStatuses: []v1.ContainerStatus{{Name: "app", State: running}, {Name: "ended"}, {Name: "new", State: running}},
 	}}
-	u := usageSource{logs: logs, config: configOf(t, "volumeStatsAggPeriod: -1s"),
+	u := usageSource{nodeDaemon: &nodeDaemon{Options: Options{Config: configOf(t, "volumeStatsAggPeriod: -1s\npodLogsDir: "+logs)}},
 		find: func(context.Context) ([]*v1.Pod, error) { return []*v1.Pod{{}, web}, nil }}
 	pods, used, err := u.claims(t.Context())
 	must.Fatal(t, err)
@@ -80,7 +80,8 @@ func TestWhoIsListed(t *testing.T) {
 		ContainerStatuses: []v1.ContainerStatus{{Name: "app", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}},
 	}}
 	u := usageSource{
-		meter: resourceuse.New(), logs: t.TempDir(), config: configOf(t, "volumeStatsAggPeriod: -1s"),
+		nodeDaemon: &nodeDaemon{Options: Options{Config: configOf(t, "volumeStatsAggPeriod: -1s\npodLogsDir: "+t.TempDir())}},
+		meter:      resourceuse.New(),
 		find: func(context.Context) ([]*v1.Pod, error) {
 			return []*v1.Pod{{Status: v1.PodStatus{Phase: v1.PodSucceeded}}, crashing, web}, nil
 		},
@@ -102,8 +103,11 @@ func TestWhoIsListed(t *testing.T) {
 func TestParts(t *testing.T) {
 	own := must.Value(cgroup.Own())(t)
 	of := func(lines string, cgroups *podcgroup.Settings, flags ...string) map[string]string {
-		u := usageSource{config: configOf(t, lines, flags...), cgroups: cgroups}
-		return u.parts()
+		d := &nodeDaemon{Options: Options{Config: configOf(t, lines, flags...)}}
+		if cgroups != nil {
+			d.own = &podCgroups{settings: cgroups}
+		}
+		return (&usageSource{nodeDaemon: d}).parts()
 	}
 	want := map[string]string{"kubelet": own}
 	if own == "/" {

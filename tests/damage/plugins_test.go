@@ -142,7 +142,7 @@ func TestHostilePlugins(t *testing.T) {
 		Machine: m, Topology: kubelet.BestEffortTopologyManagerPolicy, TopologyOptions: topology.Options{MaxNodes: 8},
 	}))(t)
 	rig := actortest.New(t)
-	plugins := &settled{Plugins: deviceplugins.New(filepath.Join(dir, "device-plugins"), dir, zerolog.Nop(), nil), t: t}
+	plugins := &settled{Plugins: deviceplugins.New(filepath.Join(dir, "device-plugins"), dir, zerolog.Nop()), t: t}
 	answers := map[types.UID]assignments.Placed{}
 	var a *actortest.Actor[assignments.Message]
 	d := actortest.Spawn(rig, kernel.Spec[devices.Message]{

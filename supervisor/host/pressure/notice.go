@@ -129,7 +129,7 @@ func (p *Pressure) thresholds(event int, threshold uint64) (armed int, err error
 	}
 	var errs []error
 	for _, a := range all {
-		if err := arm(m.File(a.path, "memory"), event, a.used); err != nil {
+		if err := arm(m.Dir(a.path), event, a.used); err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -1,12 +1,11 @@
 package resourceuse
 
 import (
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/supervisor/host/kernel/kernelfile"
 )
 
 // MemoryLeft is what is left of the memory of the machine, and how much it has, in bytes. It is what the
@@ -114,20 +113,9 @@ func (m *Meter) Processes(path string) uint64 {
 // V2 reports whether this machine has cgroup v2.
 func (m *Meter) V2() bool { return m.v2 }
 
-// File is where a file of a cgroup is. Of v1, the name begins with its hierarchy.
-func (m *Meter) File(path, name string) string { return m.file(path, name) }
-
 // OOMKills is how many processes the kernel has killed since it booted because memory ran out; false on kernels before
 // 4.13, which do not count them.
 func (m *Meter) OOMKills() (uint64, bool) {
-	text, err := os.ReadFile(filepath.Join(m.proc, "vmstat"))
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(text)) {
-		if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
-			return number(n), true
-		}
-	}
-	return 0, false
+	n, counts := kernelfile.Field(filepath.Join(m.proc, "vmstat"), "oom_kill ")
+	return number(n), counts
 }

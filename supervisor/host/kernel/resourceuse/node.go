@@ -68,7 +68,7 @@ func (m *Meter) pressure(to **usage.Pressure, file string) {
 // (cAdvisor's GetSpec).
 func (m *Meter) made(path string, booted time.Time) (at time.Time) {
 	for _, name := range [...]string{"", "cgroup.clone_children", "cgroup.events"} {
-		info, err := os.Stat(filepath.Join(m.dir(path), name))
+		info, err := os.Stat(filepath.Join(m.Dir(path), name))
 		if err == nil && (at.IsZero() || info.ModTime().Before(at)) {
 			at = info.ModTime()
 		}
@@ -132,18 +132,12 @@ func (m *Meter) processors() *usage.CPU {
 
 // booted is when the machine began.
 func (m *Meter) booted() time.Time {
-	text, err := os.ReadFile(filepath.Join(m.proc, "stat"))
+	at, _ := kernelfile.Field(filepath.Join(m.proc, "stat"), "btime ")
+	n, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
 		return time.Time{}
 	}
-	for line := range strings.Lines(string(text)) {
-		if at, ok := strings.CutPrefix(line, "btime "); ok {
-			if n, err := strconv.ParseInt(strings.TrimSpace(at), 10, 64); err == nil {
-				return time.Unix(n, 0)
-			}
-		}
-	}
-	return time.Time{}
+	return time.Unix(n, 0)
 }
 
 // number is 0 for what can't be read.

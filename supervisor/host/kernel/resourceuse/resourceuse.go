@@ -69,8 +69,8 @@ func device(sys string, major, minor uint64) string {
 	return "/dev/" + filepath.Base(link)
 }
 
-// dir is the directory of a cgroup; of v1, that of its memory.
-func (m *Meter) dir(path string) string {
+// Dir is the directory of a cgroup; of v1, that of its memory.
+func (m *Meter) Dir(path string) string {
 	if m.v2 {
 		return filepath.Join(m.root, path)
 	}
@@ -230,7 +230,7 @@ func (m *Meter) Network(p *usage.Pod) {
 
 // below are the names of the cgroups in one, in which containers are.
 func (m *Meter) below(path string) []string {
-	entries, err := os.ReadDir(m.dir(path))
+	entries, err := os.ReadDir(m.Dir(path))
 	if err != nil {
 		return nil
 	}
@@ -253,7 +253,7 @@ func (m *Meter) anyone(path string) string {
 
 // processes are the IDs of those in a cgroup.
 func (m *Meter) processes(path string) []string {
-	text, err := os.ReadFile(filepath.Join(m.dir(path), "cgroup.procs"))
+	text, err := os.ReadFile(filepath.Join(m.Dir(path), "cgroup.procs"))
 	if err != nil {
 		return nil
 	}

@@ -216,7 +216,7 @@ func newRig(t *testing.T, change func(*driver)) *rig {
 		Root: root, Host: r, Log: zerolog.Nop(), Patience: r.driver.patience, Called: func(string, string, string, time.Duration) {},
 		Measured: func(string, time.Duration) {},
 	}))(t)
-	plugins := deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop(), nil)
+	plugins := deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop())
 	plugins.ServeCSI(r.Found)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)

@@ -201,7 +201,7 @@ func TestHostileNames(t *testing.T) {
 	r := newRig(t)
 	r.stop()
 	log := &strings.Builder{}
-	r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.New(zerolog.SyncWriter(log)), nil)
+	r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.New(zerolog.SyncWriter(log)))
 	r.listen()
 	long := strings.Repeat("long", 1<<18)
 	for i, info := range []*regapi.PluginInfo{

@@ -18,7 +18,7 @@ import (
 // TestNoInotify: where the user of the agent has no inotify instance left, the registry is read, and plugins register.
 func TestNoInotify(t *testing.T) {
 	root := t.TempDir()
-	p := New(filepath.Join(root, "d"), root, zerolog.Nop(), nil)
+	p := New(filepath.Join(root, "d"), root, zerolog.Nop())
 	p.inotify = func() (*fsnotify.Watcher, error) { return nil, syscall.EMFILE }
 	found := &plugintest.Plugin{Resource: "example.com/found"}
 	check.Fatal(t, os.MkdirAll(p.registry, 0o750))

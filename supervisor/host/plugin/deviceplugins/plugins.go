@@ -74,18 +74,20 @@ type served struct {
 var _ port.DevicePlugins = (*Plugins)(nil)
 
 // New makes the adapter for an agent with a directory of device plugins, and a root directory, which has the registry.
-// drivers is told of the DRA drivers that the registry finds or loses; nil: they are refused.
-func New(directory, root string, log zerolog.Logger, drivers func(port.DRADriver)) *Plugins {
+// DRA and CSI drivers that register there are refused, but for ServeDRA and ServeCSI.
+func New(directory, root string, log zerolog.Logger) *Plugins {
 	return &Plugins{
 		directory: directory, registry: filepath.Join(root, registry.Directory), log: log,
-		drivers: drivers, inotify: fsnotify.NewWatcher,
-		known: map[v1.ResourceName][]port.DevicePlugin{}, turns: map[v1.ResourceName]*turn{},
+		inotify: fsnotify.NewWatcher, known: map[v1.ResourceName][]port.DevicePlugin{}, turns: map[v1.ResourceName]*turn{},
 		connections: map[served]*grpc.ClientConn{},
 	}
 }
 
-// ServeCSI has CSI drivers of the registry found too, before anything is called. found is told of them, and of those
+// ServeDRA has DRA drivers of the registry found too, before anything is called. found is told of them, and of those
 // that are lost.
+func (p *Plugins) ServeDRA(found func(port.DRADriver)) { p.drivers = found }
+
+// ServeCSI is ServeDRA for CSI drivers.
 func (p *Plugins) ServeCSI(found func(port.CSIDriver)) { p.csi = found }
 
 // turn is a registration. cancel ends what it waits for; again: its resource was registered before; over: it has ended.

@@ -44,7 +44,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{T: t, root: root, Plugins: deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop(), nil)}
+	r := &rig{T: t, root: root, Plugins: deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop())}
 	t.Cleanup(func() {
 		r.stop()
 		check.Error(t, os.RemoveAll(root))
@@ -227,7 +227,7 @@ func TestLeftBehind(t *testing.T) {
 	check.Fatal(t,
 		errors.Join(old.Serve(filepath.Join(r.dir(), "old.sock")), os.WriteFile(filepath.Join(r.dir(), "kubelet_internal_checkpoint"), nil, 0o600)))
 	defer old.Stop()
-	r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.Nop(), nil)
+	r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.Nop())
 	r.listen()
 	entries, err := os.ReadDir(r.dir())
 	if err != nil || len(entries) != 2 || entries[0].Name() != "kubelet.sock" || entries[1].Name() != "kubelet_internal_checkpoint" {
@@ -250,7 +250,7 @@ func TestNextAgent(t *testing.T) {
 			t.Error(got)
 		}
 		r.stop()
-		r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.Nop(), nil)
+		r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.Nop())
 		r.listen()
 		if err := check.Receive(r, left); err == nil {
 			t.Error("its devices are watched still")
@@ -475,7 +475,7 @@ func TestSocketStays(t *testing.T) {
 		if s, err := checkpoints.Devices(r.dir()); err != nil || s.Lost() != "" {
 			t.Errorf("lost %q, %v", s.Lost(), err)
 		}
-		r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.Nop(), nil)
+		r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.Nop())
 		r.listen()
 	}
 }

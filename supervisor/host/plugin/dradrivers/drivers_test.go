@@ -54,7 +54,8 @@ func newRigTold(t *testing.T, told func(found func(port.DRADriver)) func(port.DR
 	}
 	r := &rig{T: t, root: root, Drivers: dradrivers.New(zerolog.Nop(), func(string, string, string, time.Duration) {}), events: make(chan port.DRADriver, 10)}
 	check.Fatal(t, os.MkdirAll(filepath.Join(root, registry.Directory), 0o750))
-	plugins := deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop(), told(r.Found))
+	plugins := deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop())
+	plugins.ServeDRA(told(r.Found))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	plugins.Registrations(ctx, func(port.DevicePlugin) {}, func(err error) { ended <- err })
