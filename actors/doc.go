@@ -4,8 +4,9 @@
 // The tree of a node, with the package of each actor:
 //
 //	<node>           node        starts and connects the other actors; ends the process if one cannot be kept running
-//	├── pods         pods        registry and parent of the pods of this node: merges sources, admits, resizes
+//	├── pods         pods        parent of the actors of pods: starts and stops them, relays hints
 //	│   └── <UID> …  pod         one pod: lifecycle, containers, backoff, hooks, status
+//	├── podset       podset      registry of the pods of this node: merges sources, admits, stops, resizes
 //	├── images       images      one pull per image, a bounded number at once; removes images that nobody uses
 //	├── prepull      prepull     images of lists that are pulled before a pod wants them; only if there are such lists
 //	├── credentials  credentials  what images are pulled with: plugins; only if Ports.CredentialPlugins is set

@@ -1,13 +1,13 @@
 // Package apipods is the actor that watches the pods of this node in the apiserver.
 //
-//	apiserver ──Watch──► apipods ──Update, Renewed, Forced──► pods
+//	apiserver ──Watch──► apipods ──Update, Renewed, Forced──► podset
 //	                     apipods ──Object, Objects, Gone──► status
 //	                     apipods ──Mirrors──► mirrors
 //
 // An update that needs no work on the node, such as the echo of a status that the
-// node wrote, is sent only to status. A terminal version is also sent to pods, so that
+// node wrote, is sent only to status. A terminal version is also sent to podset, so that
 // the older version can be freed. After a restart the actor starts its watch again.
-// After a restart of pods, status or mirrors they request all pods again.
+// After a restart of podset, status or mirrors they request all pods again.
 package apipods
 
 import (
@@ -31,7 +31,7 @@ import (
 //sumtype:decl
 type Message interface{ isAPIPodsMessage() }
 
-// Resend asks for everything again. From pods, status and mirrors, which
+// Resend asks for everything again. From podset, status and mirrors, which
 // restarted. Twice: told twice.
 type Resend struct{}
 

@@ -2,7 +2,7 @@
 // static), memory of NUMA nodes (memoryManagerPolicy Static), and devices of device plugins. The decisions are in
 // decide/assign, decide/memory and decide/devices.
 //
-//	pods ──Place, Release, Living──► assignments ──Answer──► pods
+//	podset ──Place, Release, Living──► assignments ──Answer──► podset
 //	devices ──Plugins──► assignments ──Prefer, Allocate──► device plugins
 //	assignments ──Load, Save──► the state files (decide/cpustate, decide/memorystate, decide/devicestate)
 //
@@ -54,7 +54,7 @@ import (
 //sumtype:decl
 type Message interface{ isAssignmentsMessage() }
 
-// Place asks for what a pod's containers have to themselves. From pods, before a pod begins, before it is given other
+// Place asks for what a pod's containers have to themselves. From podset, before a pod begins, before it is given other
 // resources, and when its containers have left what they had. An Answer follows. Lost: asked again when told that this
 // actor restarted. Twice: answered twice, with the same CPUs.
 type Place struct {
@@ -71,17 +71,18 @@ type Place struct {
 	On map[string]cpuset.CPUSet
 }
 
-// Refused says that the node has too little of something for a pod, which so did not get to ask. From pods. Lost: it is
-// not counted. Twice: it is counted twice.
+// Refused says that the node has too little of something for a pod, which so did not get to ask. From podset. Lost: it
+// is not counted. Twice: it is counted twice.
 type Refused struct {
 	Pod *v1.Pod
 	Why *admit.Rejection
 }
 
-// Release gives back what a pod has. From pods, when nothing of it runs. Lost: the next Living has it. Twice: as once.
+// Release gives back what a pod has. From podset, when nothing of it runs. Lost: the next Living has it. Twice: as
+// once.
 type Release struct{ UID types.UID }
 
-// Living says which pods there are: all others give back what they have. An Answer without pods follows. From pods,
+// Living says which pods there are: all others give back what they have. An Answer without pods follows. From podset,
 // when all sources have reported: after its start and this actor's, and when it has missed messages. Lost: CPUs of pods
 // that are gone stay taken until the next start. Twice: answered twice.
 type Living struct{ Pods map[types.UID]bool }
@@ -199,7 +200,7 @@ type Deps struct {
 	ResendPlugins func()
 	// Standalone: the node is in no cluster. Nobody but a device plugin can give it an extended resource then.
 	Standalone bool
-	// Answer is sent to pods.
+	// Answer is sent to podset.
 	Answer func(Answer)
 	// Health: say how devices are (feature gate ResourceHealthStatus).
 	Health bool

@@ -56,7 +56,7 @@ func (a *assignments) keep(ctx *kernel.Context[Message], living map[types.UID]bo
 	a.announce()
 }
 
-// announce says what is shared, which pods may have missed. After a write that is said anyway.
+// announce says what is shared, which podset may have missed. After a write that is said anyway.
 func (a *assignments) announce() {
 	if a.files.State() != checkpoint.Saving {
 		a.tell(nil)

@@ -4,7 +4,7 @@
 //	pod ──Prepare, Release──► claims ──ClaimsAnswer──► pod
 //	claims ──Drivers, Prepare, Unprepare──► DRA drivers      claims ──Get──► apiserver
 //	claims ──Load, Save──► the checkpoint (decide/claimstate)
-//	claims ──Living──► pods (in each sweep)
+//	claims ──Living──► podset (in each sweep)
 //
 // A pod that needs claims, which are then Prepared (decide/claims):
 //
@@ -112,7 +112,7 @@ type (
 	}
 )
 
-// living is the answer of pods to a sweep that was begun when asked requests had been handled.
+// living is the answer of podset to a sweep that was begun when asked requests had been handled.
 type living struct {
 	pods  map[types.UID]bool
 	asked uint64
@@ -172,7 +172,7 @@ type Deps struct {
 	// Files has the checkpoint by its name.
 	Files  port.Checkpoints
 	Events port.Recorder
-	// Living asks pods which pods there are; it may not be answered.
+	// Living asks podset which pods there are; it may not be answered.
 	Living func(reply func(map[types.UID]bool))
 	// Restarted is called when an incarnation after the first begins: requests were lost.
 	Restarted func()

@@ -61,7 +61,7 @@ func (a *actor) settle(ctx *kernel.Context[Message]) {
 	}
 }
 
-// askLiving asks pods which pods there are, if claims may be prepared for others.
+// askLiving asks podset which pods there are, if claims may be prepared for others.
 func (a *actor) askLiving(ctx *kernel.Context[Message]) {
 	if !a.checkpoint.Known() || len(a.claims)+len(a.pods) == 0 {
 		return
@@ -70,8 +70,8 @@ func (a *actor) askLiving(ctx *kernel.Context[Message]) {
 	a.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods, asked}) })
 }
 
-// sweep gives back the claims of pods that are gone. What was asked for since pods was asked is of a pod that pods did
-// not know yet.
+// sweep gives back the claims of pods that are gone. What was asked for since podset was asked is of a pod that
+// podset did not know yet.
 func (a *actor) sweep(ctx *kernel.Context[Message], m living) {
 	users := map[types.UID]bool{}
 	for _, c := range a.claims { // order-free: a set

@@ -4,7 +4,7 @@
 //	volumes ──Use, Release──► csi ──CSIAnswer, CSIReleased──► volumes
 //	csi ──NodeStageVolume, NodePublishVolume, …──► CSI drivers      csi ──Get, Watch, Create, Update, Patch──► apiserver
 //	nodestatus ──NodeSeen──► csi ──InUse──► nodestatus
-//	csi ──Living──► pods (in each sweep)      csi ──Evict──► pods (the node has no room for a volume)
+//	csi ──Living──► podset (in each sweep)      csi ──Evict──► podset (the node has no room for a volume)
 //
 // A volume of a pod, from top to bottom, and back when the last pod of the node has released it:
 //
@@ -125,7 +125,7 @@ type shown struct {
 	err     error
 }
 
-// living is the answer of pods to a sweep.
+// living is the answer of podset to a sweep.
 type living struct{ pods map[types.UID]bool }
 
 // These are this actor's own timers: to read again what there is, to open the watches, to go on with a volume, to ask a
@@ -216,7 +216,7 @@ type Deps struct {
 	InUse      func([]v1.UniqueVolumeName)
 	Written    func()
 	ResendNode func()
-	// Living asks pods which pods there are; it may not be answered.
+	// Living asks podset which pods there are; it may not be answered.
 	Living func(reply func(map[types.UID]bool))
 	// Backoff is for all that fails.
 	Backoff backoff.Policy

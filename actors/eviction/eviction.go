@@ -3,7 +3,7 @@
 // runs short, it evicts pods that use more disk than their limits (limits.go). The decisions are in decide/eviction.
 //
 //	eviction ──Left, Use, WatchMemory──► host       ──Find──► podview
-//	eviction ──Evict, NodePressure──► pods          ──Pressure──► nodestatus
+//	eviction ──Evict, NodePressure──► podset          ──Pressure──► nodestatus
 //
 // After a restart, conditions come back with the first measurement. What is lost is how long a soft threshold was
 // met, how long a condition stays after the pressure has ended, and which pods were evicted: one that has not ended
@@ -19,7 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
@@ -29,7 +29,7 @@ import (
 //sumtype:decl
 type Message interface{ isEvictionMessage() }
 
-// Resend asks for the pressure again. From pods, after a restart.
+// Resend asks for the pressure again. From podset, after a restart.
 type Resend struct{}
 
 // look is this actor's own timer for the next step.
@@ -112,8 +112,8 @@ type Deps struct {
 	Events   port.Recorder
 	// Pods asks for all pods, each with its status, and of which of them something runs or is mounted. It must not block.
 	Pods func(reply func(all []*v1.Pod, holding map[types.UID]bool))
-	// Evict ends a pod. Show tells pods and the node's object which resources run short.
-	Evict func(pods.Evict)
+	// Evict ends a pod. Show tells podset and the node's object which resources run short.
+	Evict func(podset.Evict)
 	Show  func(eviction.Conditions)
 	// ReclaimImages and ReclaimContainers remove what no pod uses. Nil: there is nothing to remove.
 	ReclaimImages, ReclaimContainers func(reply func(error))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -94,7 +94,7 @@ func newRig(t *testing.T, change ...func(*Deps)) *rig {
 			list, holding := r.pods, r.holding
 			r.Soon(func() { reply(list, holding) })
 		},
-		Evict:         func(m pods.Evict) { r.Say("pods: evict %s in %v", m.UID, m.Stop.Grace) },
+		Evict:         func(m podset.Evict) { r.Say("pods: evict %s in %v", m.UID, m.Stop.Grace) },
 		Show:          func(c eviction.Conditions) { r.Say("show: memory %v, disk %v", c.Memory, c.Disk) },
 		ReclaimImages: func(reply func(error)) { r.Say("images: reclaim"); r.Soon(func() { reply(nil) }) },
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
@@ -112,7 +112,7 @@ func (a *actor) evict(ctx *kernel.Context[Message], v *eviction.Victim, of v1.Re
 	if a.deps.Counts != nil {
 		a.deps.Counts.Evicted(v.Signal)
 	}
-	a.deps.Evict(pods.Evict{UID: v.Pod.UID, Stop: v.Stop})
+	a.deps.Evict(podset.Evict{UID: v.Pod.UID, Stop: v.Stop})
 }
 
 // overdue names the pods whose end takes too long in the log, and ends them by force. Their event is told by their own
@@ -125,7 +125,7 @@ func (a *actor) overdue(ctx *kernel.Context[Message]) {
 		ctx.Log().Warn().Str("pod", v.Pod.Namespace+"/"+v.Pod.Name).
 			Msg("evicted pod has not terminated in time; stopping it by force; other pods may be evicted meanwhile: " +
 				"see troupe tree for the call that hangs")
-		a.deps.Evict(pods.Evict{UID: v.Pod.UID, Stop: v.Stop})
+		a.deps.Evict(podset.Evict{UID: v.Pod.UID, Stop: v.Stop})
 	}
 }
 

@@ -1,8 +1,8 @@
 // Package gc is the garbage collection actor. It removes dead containers and their
 // logs, sandboxes of removed pods, and their directories.
 //
-//	gc ──Abandoned──► pods ──Collect──► gc ──RemoveContainer, RemovePodSandbox──► runtime, RemovePod──► host
-//	gc ──Collected──► pods       gc ──Living──► pods (in each sweep)
+//	gc ──Abandoned──► podset ──Collect──► gc ──RemoveContainer, RemovePodSandbox──► runtime, RemovePod──► host
+//	gc ──Collected──► podset       gc ──Living──► podset (in each sweep)
 //	gc ──UnlinkLog, TidyLogLinks──► symlinks to container logs
 //
 // Removal starts when no pod has terminated for a moment. So if a client deletes
@@ -13,7 +13,7 @@
 // have reported, every pod counts as living: sweeps trim the dead containers of each, and no more.
 //
 // A container that the runtime cannot remove (port.Stuck) blocks nothing else: the
-// rest of its pod is removed, pods is told that the pod is finished, and sweeps retry.
+// rest of its pod is removed, podset is told that the pod is finished, and sweeps retry.
 package gc
 
 import (
@@ -36,7 +36,7 @@ import (
 //sumtype:decl
 type Message interface{ isGCMessage() }
 
-// Collect asks for all that is left of a pod to be removed. From pods, when the
+// Collect asks for all that is left of a pod to be removed. From podset, when the
 // pod has finished and no source has it. Twice: done once.
 type Collect struct {
 	Ref observed.PodRef
@@ -48,7 +48,7 @@ type Collect struct {
 	Later bool
 }
 
-// ListCollecting asks which pods are being collected. From pods, which restarted and must
+// ListCollecting asks which pods are being collected. From podset, which restarted and must
 // begin none of them. Reply must not block.
 type ListCollecting struct{ Reply func([]observed.PodRef) }
 
@@ -71,7 +71,7 @@ type found struct {
 	err  error
 }
 
-// living is the answer of pods, and what was found before it was asked.
+// living is the answer of podset, and what was found before it was asked.
 type living struct {
 	pods map[types.UID]bool
 	// all is false while a source has not reported: any pod may be one of its pods.
@@ -101,7 +101,7 @@ type removed struct {
 // again is this actor's own timer for one pod.
 type again struct{ uid types.UID }
 
-// more is this actor's own timer, while there are orphans that pods was not told of.
+// more is this actor's own timer, while there are orphans that podset was not told of.
 type more struct{}
 
 // missed is this actor's own timer, after its mailbox was full.
@@ -149,7 +149,7 @@ type Deps struct {
 	// Events are told of the node if a sweep can't look at what there is.
 	Events port.Recorder
 	Node   string
-	// Living asks pods which pods there are. all is false while a source has not reported. One whose dead containers
+	// Living asks podset which pods there are. all is false while a source has not reported. One whose dead containers
 	// and logs can go is in living as false: an evicted one and, with ended, any that never runs again.
 	Living func(ended bool, reply func(living map[types.UID]bool, all bool))
 	// Collected is called when nothing is left of a pod or, if stuck, only what the
@@ -189,7 +189,7 @@ type gc struct {
 	unlinked bool
 	reclaims reclaims
 	missed   kernel.Missed[Message]
-	// orphans are the pods with only directories that pods was not told of yet. telling: the timer runs.
+	// orphans are the pods with only directories that podset was not told of yet. telling: the timer runs.
 	// Invariant: it does unless there is none.
 	orphans []types.UID
 	telling bool
@@ -206,7 +206,7 @@ const (
 	// early is the period of sweeps until one was made that knows all pods: after a crash of the node there
 	// may be much to remove.
 	early = 10 * time.Second
-	// orphanBatch is how many orphans one message reports to pods, and orphansEvery how often one is sent: thousands
+	// orphanBatch is how many orphans one message reports to podset, and orphansEvery how often one is sent: thousands
 	// at once would overflow its mailbox. It is longer than rest, so that removals begin in between.
 	orphanBatch  = 512
 	orphansEvery = time.Second
@@ -275,7 +275,7 @@ func (g *gc) Start(ctx *kernel.Context[Message]) {
 	}
 }
 
-// inherit begins again with the pods of which a predecessor's removal is still running. pods may have
+// inherit begins again with the pods of which a predecessor's removal is still running. podset may have
 // restarted too: until it has asked (Tell), and this is done, none of them may begin again.
 func (g *gc) inherit(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {

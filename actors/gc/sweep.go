@@ -123,7 +123,7 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	}
 }
 
-// abandon tells pods of some orphans. It leaves those alone that it knows by now.
+// abandon tells podset of some orphans. It leaves those alone that it knows by now.
 func (g *gc) abandon(ctx *kernel.Context[Message]) {
 	n := min(len(g.orphans), orphanBatch)
 	for _, uid := range g.orphans[:n] {

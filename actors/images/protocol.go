@@ -3,7 +3,7 @@
 // decide/imagestate.
 //
 //	pod ──Ensure, Forget──► images ──ImageStatus, PullImage──► runtime
-//	pod ◄──ImageAnswer── images        pods ──Forget, Retain──► images      pleg ──RuntimeBack──► images
+//	pod ◄──ImageAnswer── images        podset ──Forget, Retain──► images      pleg ──RuntimeBack──► images
 //	images ──Lookup──► credentials     images ──Load, SaveIntent, SavePulled──► files of pull records
 //
 // It has the images of lists pulled, with the lowest priority; see prepull.go.
@@ -46,10 +46,10 @@ type Message interface{ isImagesMessage() }
 type Ensure struct{ pod.EnsureImage }
 
 // Forget says that a pod wants no images any more: it is being taken down, or it is gone. From its actor, and from
-// pods. Lost: an image is pulled without need.
+// podset. Lost: an image is pulled without need.
 type Forget struct{ UID types.UID }
 
-// Retain lists all pods that there are. From pods, once after its restart: it may have crashed before it said Forget.
+// Retain lists all pods that there are. From podset, once after its restart: it may have crashed before it said Forget.
 // Lost: images are pulled for pods that are gone, again and again. Late: a pod that came since asks again. Pods is
 // shared and never changed.
 type Retain struct{ Pods map[types.UID]bool }

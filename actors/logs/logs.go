@@ -252,7 +252,7 @@ func (a *logs) sized(ctx *kernel.Context[Message], m sized) {
 		}
 		delete(doubtful, c.ref)
 	}
-	for _, ref := range inOrder(doubtful) { // not running, as far as pods knows
+	for _, ref := range inOrder(doubtful) { // not running, as far as podset knows
 		a.begin(ctx, container{ref: ref})
 	}
 }

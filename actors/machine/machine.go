@@ -2,7 +2,7 @@
 // the machine has, as nodestatus does on a node of a cluster.
 //
 //	machine ──Machine──► facts      machine ──Status──► runtime
-//	machine ──Seen──► pods, volumes, resources
+//	machine ──Seen──► podset, volumes, resources
 //
 // After a restart the actor reads all again.
 package machine
@@ -24,7 +24,7 @@ import (
 //sumtype:decl
 type Message interface{ isMachineMessage() }
 
-// Resend asks for what was told last. From pods, volumes and resources, which restarted. Lost: told with the next
+// Resend asks for what was told last. From podset, volumes and resources, which restarted. Lost: told with the next
 // change. Twice: told twice.
 type Resend struct{}
 

@@ -1,7 +1,7 @@
 // Package mirrors is the actor that keeps one mirror pod in the apiserver for each
 // static pod of this node, and tells status which mirror belongs to which pod.
 //
-//	pods ──Statics──► mirrors ◄──Found── apipods      nodestatus ──NodeSeen──► mirrors
+//	podset ──Statics──► mirrors ◄──Found── apipods      nodestatus ──NodeSeen──► mirrors
 //	mirrors ──Create, Delete──► apiserver
 //	mirrors ──Object, Gone──► status ──Outlived──► mirrors
 //
@@ -32,7 +32,7 @@ import (
 //sumtype:decl
 type Message interface{ isMirrorsMessage() }
 
-// Statics are the static pods of this node, in order of age. From pods. The newest counts. Seen
+// Statics are the static pods of this node, in order of age. From podset. The newest counts. Seen
 // is false while others may follow.
 type Statics struct {
 	Seen bool

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
 // claims reports whether ResourceClaims can be prepared on this node.
@@ -32,9 +32,9 @@ func (b *nodeActors) spawnClaims(ctx *kernel.Context[Message], c *Config) {
 	}
 	b.claims = spawn(ctx, c.Around, "claims", claims.New(&claims.Deps{
 		Drivers: c.Ports.DRADrivers, API: c.Ports.API, Slices: c.Ports.ResourceSlices, Files: c.Ports.States,
-		Events: c.Ports.Events, Restarted: func() { b.pods.Tell(pods.AskAgain{}) },
+		Events: c.Ports.Events, Restarted: func() { b.podset.Tell(podset.AskAgain{}) },
 		Living: func(reply func(map[types.UID]bool)) {
-			b.pods.Tell(pods.Living{Up: true, Reply: func(living map[types.UID]bool, all bool) {
+			b.podset.Tell(podset.Living{Up: true, Reply: func(living map[types.UID]bool, all bool) {
 				if all {
 					reply(living)
 				}

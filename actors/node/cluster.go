@@ -21,7 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/resources"
 	"github.com/troupe-dev/troupe/actors/sources"
@@ -64,12 +64,12 @@ type cluster struct {
 	objects    kernel.Ref[objects.Message]
 }
 
-// connect sets the receivers in pods' Deps. Without them, pods sends nothing to a cluster.
-func (a *cluster) connect(d *pods.Deps) {
+// connect sets the receivers in podset's Deps. Without them, podset sends nothing to a cluster.
+func (a *cluster) connect(d *podset.Deps) {
 	d.Sources = append(d.Sources, podspec.API)
-	d.Cluster = &pods.Cluster{
-		Show: func(m pods.Shown) { a.status.Tell(status.Show{UID: m.UID, Status: m.Status, Final: m.Final}) },
-		ShowAll: func(all []pods.Shown) {
+	d.Cluster = &podset.Cluster{
+		Show: func(m podset.Shown) { a.status.Tell(status.Show{UID: m.UID, Status: m.Status, Final: m.Final}) },
+		ShowAll: func(all []podset.Shown) {
 			shows := make([]status.Show, len(all))
 			for i, m := range all {
 				shows[i] = status.Show(m)
@@ -77,12 +77,12 @@ func (a *cluster) connect(d *pods.Deps) {
 			a.status.Tell(status.Shows{All: shows})
 		},
 		Forget:   func(uid types.UID) { a.status.Tell(status.Forget{UID: uid}) },
-		Statics:  func(m pods.Statics) { a.mirrors.Tell(mirrors.Statics{Seen: m.Seen, Pods: m.Pods}) },
+		Statics:  func(m podset.Statics) { a.mirrors.Tell(mirrors.Statics{Seen: m.Seen, Pods: m.Pods}) },
 		ReadNode: func(number uint64) { a.nodestatus.Tell(nodestatus.ReadNode{Number: number}) },
 	}
 }
 
-// resend has these actors repeat what they sent to pods, which restarted.
+// resend has these actors repeat what they sent to podset, which restarted.
 func (a *cluster) resend() {
 	a.apipods.Tell(apipods.Resend{})
 	a.nodestatus.Tell(nodestatus.Resend{})
@@ -109,14 +109,14 @@ func (a *cluster) tellPods(c *Config, d *pod.Deps) {
 }
 
 // spawnServers spawns the actors that only answer.
-func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
+func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, podsetRef kernel.Ref[podset.Message]) {
 	a.status = spawn(ctx, c.Around, "status", status.New(&status.Deps{
 		API: c.Ports.API, Load: c.Ports.Load, Events: c.Ports.Events,
 		Outlived: func(mirror types.UID) { a.mirrors.Tell(mirrors.Outlived{Mirror: mirror}) },
 		Restarted: func() {
 			a.apipods.Tell(apipods.Resend{})
 			a.mirrors.Tell(mirrors.Resend{})
-			podsRef.Tell(pods.ShowAgain{})
+			podsetRef.Tell(podset.ShowAgain{})
 		},
 		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 2 * time.Second},
 		Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
@@ -128,7 +128,7 @@ func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, podsRef 
 	}
 	a.objects = spawn(ctx, c.Around, "objects", objects.New(&objects.Deps{
 		API:          c.Ports.API,
-		Restarted:    func() { podsRef.Tell(pods.AskAgain{}) },
+		Restarted:    func() { podsetRef.Tell(podset.AskAgain{}) },
 		TrustBundles: c.Cluster.TrustBundles, Keys: keys, Node: c.Name, Events: c.Ports.Events,
 		Counts:    c.Observer,
 		Detection: c.Cluster.Detection, TTL: time.Minute, Services: !c.Cluster.NoServices,
@@ -144,7 +144,7 @@ func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, podsRef 
 		Restarted: func() {
 			a.apipods.Tell(apipods.Resend{})
 			a.nodestatus.Tell(nodestatus.Resend{})
-			podsRef.Tell(pods.ShowAgain{})
+			podsetRef.Tell(podset.ShowAgain{})
 		},
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Deadline: apiDeadline,
 	}))
@@ -152,7 +152,7 @@ func (a *cluster) spawnServers(ctx *kernel.Context[Message], c *Config, podsRef 
 
 // spawnNodeStatus spawns nodestatus. pods may ask it for the Node as soon as it has heard of pods.
 func (a *cluster) spawnNodeStatus(ctx *kernel.Context[Message], c *Config, b *nodeActors) {
-	podsRef := b.pods
+	podsetRef := b.podset
 	var resendDevices func()
 	if c.Ports.DevicePlugins != nil {
 		resendDevices = func() { b.devices.Tell(plugins.Resend{}) }
@@ -169,11 +169,11 @@ func (a *cluster) spawnNodeStatus(ctx *kernel.Context[Message], c *Config, b *no
 		Own: &own, Devices: c.Devices, ResendDevices: resendDevices, Checkpoints: c.Ports.Checkpoints,
 		Settings: c.Cluster.Settings,
 		Seen: func(n *v1.Node) {
-			podsRef.Tell(pods.NodeSeen{Node: n})
+			podsetRef.Tell(podset.NodeSeen{Node: n})
 			b.volumes.Tell(volumes.NodeSeen{Node: n})
 			a.mirrors.Tell(mirrors.NodeSeen{Node: n})
 		},
-		Read: func(number uint64) { podsRef.Tell(pods.NodeRead{Number: number}) },
+		Read: func(number uint64) { podsetRef.Tell(podset.NodeRead{Number: number}) },
 		Changed: func(n *v1.Node) {
 			if c.Ports.Cgroups != nil {
 				b.resources.Tell(resources.NodeSeen{Node: n})
@@ -188,12 +188,12 @@ func (a *cluster) spawnNodeStatus(ctx *kernel.Context[Message], c *Config, b *no
 }
 
 // spawnSources spawns the actors that send the first messages.
-func (a *cluster) spawnSources(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
+func (a *cluster) spawnSources(ctx *kernel.Context[Message], c *Config, podsetRef kernel.Ref[podset.Message]) {
 	a.apipods = spawn(ctx, c.Around, "apipods", apipods.New(&apipods.Deps{
 		API: c.Ports.API, NodeName: c.Name, Retry: time.Second, Patience: apiPatience,
-		Update:  func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },
-		Forced:  func(uid types.UID) { podsRef.Tell(pods.Forced{UID: uid}) },
-		Renewed: func(p *v1.Pod) { podsRef.Tell(pods.Renewed{Pod: p}) },
+		Update:  func(u sources.Update) { podsetRef.Tell(podset.Wanted{Update: u}) },
+		Forced:  func(uid types.UID) { podsetRef.Tell(podset.Forced{UID: uid}) },
+		Renewed: func(p *v1.Pod) { podsetRef.Tell(podset.Renewed{Pod: p}) },
 		Object:  func(o apipods.Sighted) { a.status.Tell(objectOf(o)) },
 		Objects: func(all []apipods.Sighted) {
 			objects := make([]status.Object, len(all))

@@ -9,10 +9,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/podset"
+	decide "github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/volumes"
 )
 
@@ -49,7 +49,7 @@ func (b *nodeActors) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 		Written:    func() { b.above.nodestatus.Tell(nodestatus.CSINodeWritten{}) },
 		ResendNode: func() { b.above.nodestatus.Tell(nodestatus.Resend{}) },
 		Living: func(reply func(map[types.UID]bool)) {
-			b.pods.Tell(pods.Living{Reply: func(living map[types.UID]bool, all bool) {
+			b.podset.Tell(podset.Living{Reply: func(living map[types.UID]bool, all bool) {
 				if all {
 					reply(living)
 				}
@@ -57,8 +57,8 @@ func (b *nodeActors) spawnCSI(ctx *kernel.Context[Message], c *Config) {
 		},
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2*time.Minute + 2*time.Second},
 		Reject: func(p *v1.Pod, reason, message string, at time.Time) {
-			stop := podset.Expel(p, &admit.Rejection{Reason: reason, Message: message}, at)
-			b.pods.Tell(pods.Evict{UID: p.UID, Stop: *stop})
+			stop := decide.Expel(p, &admit.Rejection{Reason: reason, Message: message}, at)
+			b.podset.Tell(podset.Evict{UID: p.UID, Stop: *stop})
 		},
 		Settings: c.Cluster.CSI,
 	}))

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/podview"
 )
 
@@ -27,9 +27,9 @@ func (b *nodeActors) spawnEviction(ctx *kernel.Context[Message], c *Config) {
 	b.eviction = spawn(ctx, c.Around, "eviction", eviction.New(&eviction.Deps{
 		NodeName: c.Name, Pressure: c.Ports.Pressure, Policy: c.Eviction, Events: c.Ports.Events, Counts: c.Observer,
 		Pods:  func(reply func([]*v1.Pod, map[types.UID]bool)) { self.Tell(PodView{podview.FindHolding{Reply: reply}}) },
-		Evict: func(m pods.Evict) { b.pods.Tell(m) },
+		Evict: func(m podset.Evict) { b.podset.Tell(m) },
 		Show: func(s decide.Conditions) {
-			b.pods.Tell(pods.NodePressure{Pressure: admit.Pressure{Memory: s.Memory, Disk: s.Disk, PID: s.PID}})
+			b.podset.Tell(podset.NodePressure{Pressure: admit.Pressure{Memory: s.Memory, Disk: s.Disk, PID: s.PID}})
 			b.above.nodestatus.Tell(nodestatus.Pressure{Conditions: s})
 		},
 		ReclaimImages:     func(reply func(error)) { b.images.Tell(images.Reclaim{Reply: reply}) },

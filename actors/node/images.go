@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/prepull"
 )
@@ -21,7 +21,7 @@ func (b *nodeActors) spawnImages(ctx *kernel.Context[Message], c *Config) {
 	d := &images.Deps{
 		Runtime: c.Ports.Runtime, Events: c.Ports.Events,
 		Restarted: func() {
-			b.pods.Tell(pods.AskAgain{})
+			b.podset.Tell(podset.AskAgain{})
 			b.prepull.Tell(prepull.ImagesRestarted{})
 		},
 		Backoff:  imagepull.DefaultBackoff(),

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/machine"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/resources"
 	"github.com/troupe-dev/troupe/actors/volumes"
@@ -31,7 +31,7 @@ func (b *nodeActors) spawnMachine(ctx *kernel.Context[Message], c *Config) {
 	d := &machine.Deps{
 		Facts: c.Ports.Facts, Name: c.Name, Labels: c.Admit.Labels, Known: c.startedWith, Deadline: callDeadline,
 		Seen: func(n *v1.Node) {
-			b.pods.Tell(pods.NodeSeen{Node: n})
+			b.podset.Tell(podset.NodeSeen{Node: n})
 			b.volumes.Tell(volumes.NodeSeen{Node: n})
 			if c.Ports.Cgroups != nil {
 				b.resources.Tell(resources.NodeSeen{Node: n})

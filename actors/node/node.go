@@ -42,6 +42,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/prepull"
@@ -198,7 +199,7 @@ func New(c *Config) func() kernel.Behavior[Message] {
 type node struct {
 	config *Config
 	health Health
-	pods   kernel.Ref[pods.Message]
+	podset kernel.Ref[podset.Message]
 	// view is zero until the first query. nodestatus is zero without an apiserver.
 	view       kernel.Ref[podview.Message]
 	nodestatus kernel.Ref[nodestatus.Message]
@@ -221,11 +222,14 @@ const logStepDeadline = 10 * time.Minute
 // Start implements kernel.Behavior.
 func (n *node) Start(ctx *kernel.Context[Message]) {
 	c, b := n.config, &nodeActors{}
-	b.pods = spawn(ctx, c.Around, "pods", pods.New(b.podsDeps(n, ctx)))
-	n.pods = b.pods
+	b.pods = spawn(ctx, c.Around, "pods", pods.New(b.podsDeps(c)))
+	b.podset = spawnAs(ctx, c.Around, kernel.Spec[podset.Message]{
+		Name: "podset", Policy: podset.Policy, New: podset.New(b.podsetDeps(n, ctx)),
+	})
+	n.podset = b.podset
 	b.spawnServers(ctx, c)
 	if ctx.Incarnation() > 1 {
-		b.pods.Tell(pods.AskCollecting{})
+		b.podset.Tell(podset.AskCollecting{})
 	}
 	b.spawnSources(ctx, c)
 	b.spawnDevices(ctx, c)
@@ -237,6 +241,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 // set yet: no actor sends before sources and pleg do.
 type nodeActors struct {
 	pods        kernel.Ref[pods.Message]
+	podset      kernel.Ref[podset.Message]
 	assignments kernel.Ref[assignments.Message]
 	claims      kernel.Ref[claims.Message]
 	csi         kernel.Ref[csi.Message]
@@ -259,13 +264,13 @@ type nodeActors struct {
 // spawnServers spawns the actors that only answer.
 func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 	self := ctx.Self()
-	askAgain := func() { b.pods.Tell(pods.AskAgain{}) }
+	askAgain := func() { b.podset.Tell(podset.AskAgain{}) }
 	b.spawnImages(ctx, c)
 	if c.Assign != nil {
 		d := &assignments.Deps{
 			Rules: c.Assign, Memory: c.Memory, Files: c.Ports.States, Restarted: askAgain,
 			Counts: c.Observer, Health: c.DeviceHealth, Standalone: c.Ports.API == nil,
-			Answer: func(m assignments.Answer) { b.pods.Tell(pods.Placed{Answer: m}) },
+			Answer: func(m assignments.Answer) { b.podset.Tell(podset.Placed{Answer: m}) },
 		}
 		if c.Ports.DevicePlugins != nil {
 			d.Plugins, d.DeviceFiles = c.Ports.DevicePlugins, c.Ports.DeviceStates
@@ -285,7 +290,7 @@ func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
 			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Node: c.Name, Restarted: askAgain,
 			ResendNode: b.resendNode(c), Living: func(reply func(map[types.UID]bool)) {
-				b.pods.Tell(pods.Living{Up: true, Reply: func(living map[types.UID]bool, all bool) {
+				b.podset.Tell(podset.Living{Up: true, Reply: func(living map[types.UID]bool, all bool) {
 					if all {
 						reply(living)
 					}
@@ -301,10 +306,10 @@ func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 	b.gc = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
 		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Logs: c.Ports.Logs, LogLinks: c.Ports.LogLinks, Restarted: askAgain,
 		Living: func(ended bool, reply func(map[types.UID]bool, bool)) {
-			b.pods.Tell(pods.Living{Spent: true, Ended: ended, Reply: reply})
+			b.podset.Tell(podset.Living{Spent: true, Ended: ended, Reply: reply})
 		},
-		Abandoned: func(uid types.UID) { b.pods.Tell(pods.Abandoned{UID: uid}) },
-		Collected: func(uid types.UID, stuck bool) { b.pods.Tell(pods.Collected{UID: uid, Stuck: stuck}) },
+		Abandoned: func(uid types.UID) { b.podset.Tell(podset.Abandoned{UID: uid}) },
+		Collected: func(uid types.UID, stuck bool) { b.podset.Tell(podset.Collected{UID: uid, Stuck: stuck}) },
 		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline,
 		Backoff: backoff.Policy{Base: 5 * time.Second, Max: 5 * time.Minute}, Events: c.Ports.Events, Node: c.Name,
 	}))
@@ -316,7 +321,7 @@ func (b *nodeActors) spawnServers(ctx *kernel.Context[Message], c *Config) {
 		}))
 	}
 	if c.Ports.API != nil {
-		b.above.spawnServers(ctx, c, b.pods)
+		b.above.spawnServers(ctx, c, b.podset)
 	}
 }
 
@@ -328,15 +333,15 @@ func (b *nodeActors) spawnSources(ctx *kernel.Context[Message], c *Config) {
 	}
 	b.sources = spawn(ctx, c.Around, "sources", sources.New(&sources.Deps{
 		Manifests: c.Ports.Manifests, Checkpoints: c.Ports.Checkpoints, NodeName: c.Name,
-		Update: func(u sources.Update) { b.pods.Tell(pods.Wanted{Update: u}) },
+		Update: func(u sources.Update) { b.podset.Tell(podset.Wanted{Update: u}) },
 		Path:   c.ManifestPath, URL: c.ManifestURL, PathPeriod: c.ManifestPathPeriod, URLPeriod: c.ManifestURLPeriod,
-		Deadline: time.Minute, Remade: func(uids []types.UID) { b.pods.Tell(pods.Remade{UIDs: uids}) },
+		Deadline: time.Minute, Remade: func(uids []types.UID) { b.podset.Tell(podset.Remade{UIDs: uids}) },
 	}))
 	b.pleg = spawn(ctx, c.Around, "pleg", pleg.New(&pleg.Deps{
 		Runtime:  c.Ports.Runtime,
-		Snapshot: func(s pleg.Snapshot) { b.pods.Tell(pods.Listed{Snapshot: s}) },
+		Snapshot: func(s pleg.Snapshot) { b.podset.Tell(podset.Listed{Snapshot: s}) },
 		Hint:     func(h pleg.Hint) { b.pods.Tell(pods.Hint{Hint: h}) },
-		Seen:     func(s pleg.Seen) { b.pods.Tell(pods.Seen{Seen: s}) },
+		Seen:     func(s pleg.Seen) { b.podset.Tell(podset.Seen{Seen: s}) },
 		Health:   func(h pleg.Health) { self.Tell(RuntimeHealth{h}) },
 		Back: func() {
 			b.pods.Tell(pods.RuntimeBack{})
@@ -346,7 +351,7 @@ func (b *nodeActors) spawnSources(ctx *kernel.Context[Message], c *Config) {
 		Slow: c.RelistSlow, Fast: c.RelistFast, Deadline: callDeadline, Impatience: 2 * time.Second,
 	}))
 	if c.Ports.API != nil {
-		b.above.spawnSources(ctx, c, b.pods)
+		b.above.spawnSources(ctx, c, b.podset)
 	}
 	if c.looks() {
 		b.spawnMachine(ctx, c)
@@ -403,7 +408,7 @@ func (n *node) spawnView(ctx *kernel.Context[Message]) kernel.Ref[podview.Messag
 		Name: "podview", Policy: podview.Policy,
 		New: podview.New(&podview.Deps{
 			NodeName: n.config.Name, Counts: n.config.Observer,
-			Ask: func(q pods.Query) { n.pods.Tell(q) },
+			Ask: func(q podset.Query) { n.podset.Tell(q) },
 		}),
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/eviction"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/objects"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/prepull"
 	"github.com/troupe-dev/troupe/actors/shutdown"
@@ -23,7 +23,7 @@ type Observer interface {
 	eviction.Counts
 	images.Counts
 	objects.Counts
-	pods.Counts
+	podset.Counts
 	podview.Counts
 	prepull.Counts
 	shutdown.Counts

@@ -4,12 +4,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
-// places is how pods gets what containers have to themselves alone.
-func (b *nodeActors) places(c *Config) *pods.Places {
-	return &pods.Places{
+// places is how podset gets what containers have to themselves alone.
+func (b *nodeActors) places(c *Config) *podset.Places {
+	return &podset.Places{
 		Place:   func(m assignments.Place) { b.assignments.Tell(m) },
 		Refused: func(m assignments.Refused) { b.assignments.Tell(m) },
 		Release: func(uid types.UID) { b.assignments.Tell(assignments.Release{UID: uid}) },

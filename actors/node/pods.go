@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/actors/resources"
@@ -33,11 +34,11 @@ func (b *nodeActors) podDeps(c *Config) *pod.Deps {
 		Mount:       func(m pod.MountVolumes) { b.volumes.Tell(volumes.Mount{MountVolumes: m}) },
 		Unmount:     func(m pod.UnmountVolumes) { b.volumes.Tell(volumes.Unmount{UnmountVolumes: m}) },
 		Probe:       func(m pod.ProbeContainers) { b.probes.Tell(probes.Watch{ProbeContainers: m}) },
-		Ask:         func(m pod.Ask) { b.pods.Tell(pods.Asked{Ask: m}) },
-		Report:      func(m pod.Report) { b.pods.Tell(pods.Reported{Report: m}) },
-		Finished:    func(m pod.Finished) { b.pods.Tell(pods.Finished{Finished: m}) },
-		NoteRestart: func(m pod.NoteRestart) { b.pods.Tell(pods.NoteRestart{NoteRestart: m}) },
-		InPlace:     func(m pod.InPlace) { b.pods.Tell(pods.InPlace{InPlace: m}) },
+		Ask:         func(m pod.Ask) { b.podset.Tell(podset.Asked{Ask: m}) },
+		Report:      func(m pod.Report) { b.podset.Tell(podset.Reported{Report: m}) },
+		Finished:    func(m pod.Finished) { b.podset.Tell(podset.Finished{Finished: m}) },
+		NoteRestart: func(m pod.NoteRestart) { b.podset.Tell(podset.NoteRestart{NoteRestart: m}) },
+		InPlace:     func(m pod.InPlace) { b.podset.Tell(podset.InPlace{InPlace: m}) },
 		CrashPolicy: c.CrashBackOff,
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 		HostIPs:     c.HostIPs, PreferIPv6: c.PreferIPv6, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
@@ -58,17 +59,36 @@ func (b *nodeActors) podDeps(c *Config) *pod.Deps {
 	return d
 }
 
-func (b *nodeActors) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
-	c, self := n.config, ctx.Self()
+func (b *nodeActors) podsDeps(c *Config) *pods.Deps {
 	d := &pods.Deps{
-		Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: b.podDeps(c), Wrap: c.Wrap,
-		Admit: n.admit, Again: ctx.Incarnation() > 1, Counts: c.Observer,
+		Pod: b.podDeps(c), Wrap: c.Wrap,
+		Begun: func(child pods.Child, old bool) { b.podset.Tell(podset.Begun{Child: child, Old: old}) },
+		Restarted: func() {
+			b.podset.Tell(podset.ListChildren{})
+			b.probes.Tell(probes.PodsRestarted{})
+		},
+		Missed: func() { b.podset.Tell(podset.ListChildren{}) },
+	}
+	if c.Ports.API != nil {
+		b.above.tellPods(c, d.Pod)
+	}
+	return d
+}
+
+func (b *nodeActors) podsetDeps(n *node, ctx *kernel.Context[Message]) *podset.Deps {
+	c, self := n.config, ctx.Self()
+	d := &podset.Deps{
+		Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Events: c.Ports.Events,
+		Machine: pod.Machine{HostIPs: c.HostIPs, Allocatable: c.Admit.Allocatable},
+		Begin:   func(m pods.Begin) { b.pods.Tell(m) },
+		End:     func(uid types.UID) { b.pods.Tell(pods.End{UID: uid}) },
+		List:    func(reply func([]pods.Child)) { b.pods.Tell(pods.List{Reply: reply}) },
+		Admit:   n.admit, Again: ctx.Incarnation() > 1, Counts: c.Observer,
 		Restarted: func() {
 			b.sources.Tell(sources.Resend{})
 			b.pleg.Tell(pleg.Resend{})
 			b.above.resend()
 			b.machine.Tell(machine.Resend{})
-			b.probes.Tell(probes.PodsRestarted{})
 			b.resendShutdown()
 			b.resendPressure()
 		},
@@ -88,11 +108,10 @@ func (b *nodeActors) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps 
 		d.Places = b.places(c)
 	}
 	if c.Observer != nil {
-		d.Started = func(s pods.Started) { self.Tell(PodView{podview.Started{Started: s}}) }
+		d.Started = func(s podset.Started) { self.Tell(PodView{podview.Started{Started: s}}) }
 	}
 	if c.Ports.API != nil {
 		b.above.connect(d)
-		b.above.tellPods(c, d.Pod)
 	}
 	return d
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/shutdown"
 	"github.com/troupe-dev/troupe/actors/status"
 )
@@ -21,11 +21,11 @@ func (b *nodeActors) spawnShutdown(ctx *kernel.Context[Message], c *Config) {
 		NodeName: c.Name, Inhibitor: c.Ports.Inhibitor, Checkpoints: c.Ports.Checkpoints, Events: c.Ports.Events,
 		Groups: c.Shutdown, Counts: c.Observer,
 		ShuttingDown: func(on bool) {
-			b.pods.Tell(pods.ShuttingDown{On: on})
+			b.podset.Tell(podset.ShuttingDown{On: on})
 			b.above.nodestatus.Tell(nodestatus.ShuttingDown{On: on})
 		},
-		Pods:    func(reply func(pods.Inventory)) { b.pods.Tell(pods.Query{Reply: reply}) },
-		Evict:   func(m pods.Evict) { b.pods.Tell(m) },
+		Pods:    func(reply func(podset.Inventory)) { b.podset.Tell(podset.Query{Reply: reply}) },
+		Evict:   func(m podset.Evict) { b.podset.Tell(m) },
 		Backoff: backoff.Policy{Base: time.Second, Max: time.Minute}, Deadline: 10 * time.Second,
 	}
 	if c.Ports.API != nil {

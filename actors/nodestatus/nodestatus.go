@@ -4,8 +4,8 @@
 //	nodestatus ──Watch, Get, Create, Patch──► apiserver (Node)
 //	nodestatus ──Get, Create, Update──► apiserver (Lease)
 //	nodestatus ──Version, Status, ListImages, SetPodCIDR──► runtime      ──Machine──► facts
-//	nodestatus ──Seen──► pods, mirrors, volumes, resources      ──Volumes──► csi ──InUse──► nodestatus
-//	pods ──ReadNode──► nodestatus ──Read──► pods
+//	nodestatus ──Seen──► podset, mirrors, volumes, resources      ──Volumes──► csi ──InUse──► nodestatus
+//	podset ──ReadNode──► nodestatus ──Read──► podset
 //
 // The package nodestatus in decide computes the content of the object. An idle node
 // costs one call to the runtime and one renewal of the lease per period, and a write

@@ -20,11 +20,11 @@ import (
 //sumtype:decl
 type Message interface{ isNodeStatusMessage() }
 
-// Resend asks for Seen and Volumes again. From pods, mirrors and csi, which restarted.
+// Resend asks for Seen and Volumes again. From podset, mirrors and csi, which restarted.
 type Resend struct{}
 
-// ReadNode asks for the Node to be read once more. From pods, which numbers its questions. pods.NodeRead answers it,
-// also if the Node can't be read. Lost: asked again. Twice: it is read twice.
+// ReadNode asks for the Node to be read once more. From podset, which numbers its questions. podset.NodeRead answers
+// it, also if the Node can't be read. Lost: asked again. Twice: it is read twice.
 type ReadNode struct{ Number uint64 }
 
 // Pressure says which resources of the node run short. From eviction, at each change and again under pressure. Lost:

@@ -30,7 +30,7 @@ func (n *nodestatus) tellAddresses() {
 	}
 }
 
-// tell sends the node to pods and mirrors.
+// tell sends the node to podset and mirrors.
 func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 	n.tellVolumes()
 	n.tellAddresses()

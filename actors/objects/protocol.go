@@ -68,7 +68,7 @@ type Need struct{ pod.NeedObjects }
 // this actor restarts.
 type Forget struct{ UID types.UID }
 
-// Retain lists the pods that may use objects. From pods, once after its restart: the actors of other
+// Retain lists the pods that may use objects. From podset, once after its restart: the actors of other
 // pods ended with it, without a Forget. Lost: unneeded watches, until this actor restarts. Pods is
 // shared and never changed.
 type Retain struct{ Pods map[types.UID]bool }

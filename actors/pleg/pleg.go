@@ -1,8 +1,8 @@
 // Package pleg is the pod lifecycle event generator: the actor that detects changes in
 // the runtime, from its container event stream if it has one, and from lists.
 //
-//	pleg ──Events, List──► runtime       pleg ──Snapshot, Hint, Seen, Back──► pods ──► pod
-//	                                     pleg ──Back──► images
+//	pleg ──Events, List──► runtime       pleg ──Snapshot, Seen──► podset ──► pod
+//	                                     pleg ──Hint, Back──► pods ──► pod      pleg ──Back──► images
 //
 // Events and lists are hints: the receiver inspects that one pod. Actors wait only for
 // the first list of a process. A later list that is slow or hangs delays only the
@@ -35,7 +35,7 @@ import (
 //sumtype:decl
 type Message interface{ isPLEGMessage() }
 
-// Resend asks for the first list again. From pods, which restarted.
+// Resend asks for the first list again. From podset, which restarted.
 type Resend struct{}
 
 // Tick is this actor's own timer for the next list.
@@ -68,7 +68,7 @@ func (opened) isPLEGMessage() {}
 func (closed) isPLEGMessage() {}
 func (listed) isPLEGMessage() {}
 
-// Snapshot is the first full list of a process. To pods.
+// Snapshot is the first full list of a process. To podset.
 type Snapshot struct {
 	Runtime observed.Runtime
 	Listed  time.Time
@@ -79,7 +79,7 @@ type Snapshot struct {
 type Hint struct{ Event port.RuntimeEvent }
 
 // Seen says that a list shows a pod otherwise than the one before, or how the list shows it,
-// every Deps.Slow if there were events or no stream. To pods.
+// every Deps.Slow if there were events or no stream. To podset.
 type Seen struct {
 	Ref    observed.PodRef
 	View   observed.Pod

@@ -60,7 +60,7 @@ type Deps struct {
 	NeedObjects   func(NeedObjects)
 	ForgetObjects func(ForgetObjects)
 	NoServices    bool
-	// The rest go to pods.
+	// The rest go to podset.
 	Ask         func(Ask)
 	Report      func(Report)
 	Finished    func(Finished)
@@ -131,13 +131,13 @@ type pod struct {
 	wake   kernel.Alarm[Message]
 	wakeAt time.Time
 	status *v1.PodStatus
-	// sent is the status last reported to pods, at sentAt; nil if all must be reported.
+	// sent is the status last reported to podset, at sentAt; nil if all must be reported.
 	sent   *v1.PodStatus
 	sentAt time.Time
-	// told is the life last reported to pods.
+	// told is the life last reported to podset.
 	told     podlife.State
-	troubled string // the trouble last reported to pods
-	down     bool   // as last reported to pods
+	troubled string // the trouble last reported to podset
+	down     bool   // as last reported to podset
 	resists  bool   // the same
 	finished bool
 }
@@ -335,7 +335,7 @@ func (p *pod) askAgain(ctx *kernel.Context[Message]) {
 	}
 }
 
-// repeat reports everything to pods again.
+// repeat reports everything to podset again.
 func (p *pod) repeat() {
 	p.sent, p.inPlace = nil, 0
 	switch {
@@ -351,7 +351,7 @@ func (p *pod) repeat() {
 	}
 }
 
-// finish tells pods that the pod has ended.
+// finish tells podset that the pod has ended.
 func (p *pod) finish() {
 	next := p.first
 	for i := range p.facts.View.Sandboxes {

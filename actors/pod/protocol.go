@@ -2,14 +2,14 @@
 // backoff, hooks and status. After every message it asks podplan what to do and podstatus what
 // users see. This package only performs.
 //
-//	pods ──Assign──► pod ──effects──► runtime      pod ──Ask, Report, Finished──► pods
-//	pleg ──(pods)──RuntimeHint, RuntimeSeen──► pod ──EnsureImage, Forget──► images ──ImageAnswer──► pod
+//	podset ──Assign──► pod ──effects──► runtime      pod ──Ask, Report, Finished──► podset
+//	pleg ──(pods, podset)──RuntimeHint, RuntimeSeen──► pod ──EnsureImage, Forget──► images ──ImageAnswer──► pod
 //	                                           pod ──Mount, Unmount──► volumes ──VolumesAnswer──► pod
 //	                                           pod ──NeedObjects, ForgetObjects──► objects ──ObjectsAnswer──► pod
 //	                              pod ──EnsureCgroup, RemoveCgroup──► resources ──CgroupAnswer──► pod
 //	                              pod ──PrepareClaims, ReleaseClaims──► claims ──ClaimsAnswer──► pod
 //
-// After a restart it knows nothing. It asks pods for its assignment, reads its pod from the
+// After a restart it knows nothing. It asks podset for its assignment, reads its pod from the
 // runtime, inherits its predecessor's lanes, and continues.
 package pod
 
@@ -40,7 +40,7 @@ import (
 //sumtype:decl
 type Message interface{ isPodMessage() }
 
-// Assign is the desired state of the pod. From pods: when it has made the actor, in answer to
+// Assign is the desired state of the pod. From podset: when the actor was made, in answer to
 // Ask, and on every change. Lost: the pod stays as it is until the next. Late or twice: the
 // newest counts, and a stop is never taken back.
 type Assign struct {
@@ -51,7 +51,7 @@ type Assign struct {
 	Rank int64
 	// Stop is set when the pod is to end.
 	Stop *podlife.Stop
-	// View is the runtime's state of the pod, if pods knows it for certain: at the agent's start,
+	// View is the runtime's state of the pod, if podset knows it for certain: at the agent's start,
 	// and for a new pod. Nil: inspect it.
 	View *observed.Pod
 	// Status is the last report of an earlier incarnation; nil if there was none.
@@ -88,7 +88,7 @@ type Resized struct {
 	Undecided bool
 }
 
-// Renewed is a newer version of the pod that changes nothing for it. From pods, so that the older
+// Renewed is a newer version of the pod that changes nothing for it. From podset, so that the older
 // version can be freed. Lost, late or twice: harmless.
 type Renewed struct{ Pod *v1.Pod }
 
@@ -99,7 +99,7 @@ type RuntimeHint struct {
 	Kind observed.EventKind
 }
 
-// RuntimeSeen is this pod in a relist that began at Listed. From pods, which relays pleg. It is
+// RuntimeSeen is this pod in a relist that began at Listed. From podset, which relays pleg. It is
 // compared and never adopted, because it may be older than this actor's last action. Lost: the
 // next one finds it.
 type RuntimeSeen struct {
@@ -160,8 +160,8 @@ type ActionDone struct {
 	podplan.Result
 }
 
-// Noted says that the checkpoint has the container's restart note, or cannot have it. From pods,
-// in answer to NoteRestart. Lost: the container runs on until pods sends Repeat.
+// Noted says that the checkpoint has the container's restart note, or cannot have it. From podset,
+// in answer to NoteRestart. Lost: the container runs on until podset sends Repeat.
 type Noted struct{ Container, ID string }
 
 // Wake is this actor's own timer, set to the plan's next time.
@@ -193,10 +193,10 @@ func (m Probed) MailboxKey() string { return m.ID }
 // Outcome implements kernel.Outcome.
 func (m ActionDone) Outcome() (kernel.EffectID, error) { return m.ID, m.Err }
 
-// Ask asks pods for the assignment. Each incarnation but the first sends it at its start.
+// Ask asks podset for the assignment. Each incarnation but the first sends it at its start.
 type Ask struct{ UID types.UID }
 
-// Report is sent to pods whenever the pod's status changed.
+// Report is sent to podset whenever the pod's status changed.
 type Report struct {
 	UID types.UID
 	// FirstSandbox is that of the Assign. A report of an earlier life of the pod is dropped.
@@ -215,21 +215,21 @@ type Report struct {
 	Resists bool
 }
 
-// Finished is sent to pods when nothing of the pod runs or is mounted.
+// Finished is sent to podset when nothing of the pod runs or is mounted.
 type Finished struct {
 	UID types.UID
 	// FirstSandbox is that of the Assign. NextSandbox would be that of another life of the pod.
 	FirstSandbox, NextSandbox uint32
 }
 
-// NoteRestart asks pods to save that a container is stopped to be restarted. Noted answers it.
+// NoteRestart asks podset to save that a container is stopped to be restarted. Noted answers it.
 type NoteRestart struct {
 	UID       types.UID
 	Container string
 	Note      podlife.RestartNote
 }
 
-// InPlace is sent to pods when all running containers run where the placement with this number says.
+// InPlace is sent to podset when all running containers run where the placement with this number says.
 type InPlace struct {
 	UID    types.UID
 	Number uint64
@@ -330,11 +330,11 @@ type ProbedContainer struct {
 	Wait bool
 }
 
-// AskAgain is from pods: an actor that this one has requests at restarted and lost them. Twice:
+// AskAgain is from podset: an actor that this one has requests at restarted and lost them. Twice:
 // asked twice, which is harmless.
 type AskAgain struct{}
 
-// Repeat is from pods, which missed messages: report everything again. Twice: reported twice,
+// Repeat is from podset, which missed messages or restarted: report everything again. Twice: reported twice,
 // which is harmless.
 type Repeat struct{}
 

@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// report sends the status to pods, if it changed. It returns when it has to be called again, zero for never.
+// report sends the status to podset, if it changed. It returns when it has to be called again, zero for never.
 func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan.Output) (again time.Time) {
 	if p.probed.waits() || p.unread() {
 		return again

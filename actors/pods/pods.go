@@ -1,220 +1,147 @@
 package pods
 
 import (
-	"time"
+	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/sources"
 )
 
 // Deps are what the actor needs.
 type Deps struct {
-	// Sources are those that must have been seen before anything is cleaned up.
-	Sources []podspec.Origin
-	Pod     *pod.Deps
-	// PodPolicy answers crashes of pod actors; kernel.ForPods if zero.
-	PodPolicy kernel.Policy
-	// Admit says why a pod that does not run yet may not run beside the others; nil if it may. node is the apiserver's
-	// object of this node, nil while it is unknown.
-	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node, pressure admit.Pressure) *admit.Rejection
-	// Places are what containers get to themselves alone; nil if they get nothing (cpuManagerPolicy none).
-	Places *Places
-	// Cluster receives the pods for the apiserver; nil on a node without one.
-	Cluster *Cluster
-	// Checkpoints store the resources allocated to pods, and the reasons of stops.
-	Checkpoints port.Checkpoints
-	// Collect sends a pod to gc for removal: see gc.Collect.
-	Collect func(ref observed.PodRef, abandoned, later bool)
-	// Collecting asks gc which pods it is removing.
-	Collecting func(reply func([]observed.PodRef))
-	// Again: an earlier instance of this node was ended by a crash. gc may still be removing pods for
-	// it: AskCollecting follows.
-	Again bool
-	// ForgetImages tells images that a pod is gone.
-	ForgetImages func(uid types.UID)
-	// Retain is called once after a restart, as soon as all sources have reported: all pods but these
-	// are gone. wanted are those of them that a source has. Both are for the receivers to keep.
-	Retain func(all, wanted map[types.UID]bool)
-	// Restarted is called when an incarnation after the first begins: sources and pleg must send
-	// everything again.
-	Restarted func()
-	// Started, if set, is called for each pod that this agent has started. It must not block.
-	Started func(Started)
-	// Counts, if set, is told what becomes of pods.
-	Counts Counts
+	Pod *pod.Deps
+	// Begun answers Begin. old: the actor was there before.
+	Begun func(c Child, old bool)
+	// Restarted is called when an incarnation after the first begins: no pod has an actor. Missed is called some time
+	// after messages to this actor were dropped. After both, podset asks for List and sends again what is not done.
+	Restarted, Missed func()
 	// Wrap may replace the behavior of a pod's actor, for tests with faults.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
 }
 
-// Started says that all containers of a pod have been started for the first time.
-type Started struct {
-	Pod    *v1.Pod
-	Status *v1.PodStatus
-	// Seen is when this actor first heard of the pod, At when its containers had started.
-	Seen, At time.Time
-}
-
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
-	return func() kernel.Behavior[Message] {
-		return &pods{
-			deps: deps, wanted: map[podspec.Origin]sources.Update{}, of: map[types.UID]*record{},
-			runtime: map[types.UID]observed.RuntimePod{}, stuck: map[types.UID]bool{},
-		}
-	}
+	return func() kernel.Behavior[Message] { return &pods{deps: deps, of: map[types.UID]*child{}} }
 }
 
 type pods struct {
 	deps   *Deps
-	wanted map[podspec.Origin]sources.Update
-	// listed is true once the runtime was listed. runtime is that list, with later changes of
-	// pods that have no actor.
-	listed  bool
-	runtime map[types.UID]observed.RuntimePod
-	// unread are pods of which a part could not be read, and why until people were told; see illegible.
-	unread map[types.UID]string
-	// collecting: gc has not answered yet which pods it is removing for an earlier incarnation.
-	collecting bool
-	// stuck are pods that have ended, but the runtime fails to remove a part of them. gc keeps
-	// trying. Invariant: none has a record.
-	stuck map[types.UID]bool
-	// ranked are all records, in order of rank; of has them by UID. See put and drop.
-	ranked []*record
-	of     map[types.UID]*record
-	ranks  int64
-	// retain: others may hold something for pods that went while this actor was restarted.
-	retain bool
-	// rounds counts the calls of reconcile that compared the running pods with the desired ones.
-	rounds uint64
-	// round is the repetition under way.
-	round round
-	// node is the apiserver's object of this node, nil while it is unknown. statics is what
-	// mirrors was last sent.
-	node    *v1.Node
-	statics Statics
-	// machine is what pods may know of the machine, as of node; nil while that does not say.
-	machine *pod.Machine
-	// reads are the readings of the Node that this actor asked for.
-	reads nodeReads
-	// pressure keeps new pods out.
-	pressure admit.Pressure
-	// places is what all pods know of CPUs.
-	places places
-	// given holds the allocations.
-	given given
-	// stops holds why pods and containers are stopped.
-	stops stops
+	of     map[types.UID]*child
+	missed kernel.Missed[Message]
+}
+
+// child is the actor of a pod until its name is free again.
+//
+//	(none) ──Begin──► lives ──End, Begin of another life──► ending ──stopped──► (none), or lives if there is a next
+type child struct {
+	Child
+	ending bool
+	// next is who gets the name; nil for nobody. Invariant: it is nil unless ending.
+	next *Begin
 }
 
 // Start implements kernel.Behavior.
 func (a *pods) Start(ctx *kernel.Context[Message]) {
-	a.places.asked = uint64(ctx.Incarnation()-1) << 32
-	a.reads.asked = a.places.asked
-	a.load(ctx)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
-		a.collecting, a.retain = true, true
-		a.askCollecting(ctx)
-	} else {
-		a.collecting = a.deps.Again // node asks, as soon as gc is there
 	}
 }
+
+// Overflowed implements kernel.OverflowHandler.
+func (a *pods) Overflowed(ctx *kernel.Context[Message]) { a.missed.Ask(ctx, missed{}) }
 
 // Receive implements kernel.Behavior.
 func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case Wanted:
-		a.wanted[m.Source] = m.Update
-		a.reconcile(ctx)
-	case Remade:
-		a.remade(ctx, m.UIDs)
-	case Renewed:
-		a.renew(m.Pod)
-	case Forced:
-		a.forced(ctx, m.UID)
-	case Listed:
-		a.take(m.Snapshot)
-		a.reconcile(ctx)
+	case Begin:
+		a.begin(ctx, m)
+	case End:
+		if c := a.of[m.UID]; c != nil {
+			c.next = nil
+			c.end(ctx)
+		}
+	case List:
+		m.Reply(a.list())
 	case Hint:
-		a.hint(m.Hint)
-	case Seen:
-		a.seen(ctx, m.Seen)
+		if c := a.of[m.Event.Pod.UID]; c != nil && !c.ending {
+			c.Ref.Tell(pod.RuntimeHint{ID: m.Event.ContainerID, Kind: m.Event.Kind})
+		}
 	case RuntimeBack:
-		a.runtimeBack()
-	case Asked:
-		a.assign(m.UID)
-	case Reported:
-		a.reported(ctx, m.Report)
-	case Finished:
-		a.finished(ctx, m.Finished)
-	case Collected:
-		a.collected(ctx, m.UID, m.Stuck)
-	case AskAgain:
-		a.askAgain(ctx)
-	case Repeat:
-		a.repeat(ctx)
-	case Crashed:
-		a.crashed(ctx, m.Report)
-	case NodeSeen:
-		a.nodeSeen(m.Node)
-		a.reconcile(ctx)
-	case NodeRead:
-		a.nodeRead(ctx, m.Number)
-	case Behind:
-		a.isBehind(ctx, m)
-	case AskNode:
-		a.askNodeAgain(ctx)
-	case NodePressure:
-		a.pressed(ctx, m)
-	case ShuttingDown:
-		a.shuttingDown(ctx, m.On)
-	case Evict:
-		a.evict(ctx, m)
-	case ShowAgain:
-		a.showAll()
-	case NoteRestart:
-		a.noteRestart(ctx, m.NoteRestart)
-	case InPlace:
-		a.inPlace(ctx, m.InPlace)
-	case BeingCollected:
-		a.beingCollected(ctx, m.Pods)
-	case AskCollecting:
-		a.askCollecting(ctx)
-	case Abandoned:
-		a.abandoned(ctx, m.UID)
-	case Placed:
-		a.answered(ctx, m)
-	case journaled:
-		a.journaled(ctx, m.Event)
-	case Query:
-		m.Reply(a.inventory(m.Namespace, m.Name))
-	case Living:
-		if a.ready() {
-			m.Reply(a.living(m), a.allSeen())
-		} // else unanswered; gc asks again
+		for _, c := range a.list() {
+			c.Ref.Tell(pod.RuntimeBack{})
+		}
+	case missed:
+		a.missed.Asked()
+		a.deps.Missed()
 	}
 }
 
-func (a *pods) pressed(ctx *kernel.Context[Message], m NodePressure) {
-	down := a.pressure.ShuttingDown
-	a.pressure, a.pressure.ShuttingDown = m.Pressure, down
-	a.reconcile(ctx)
+// begin starts the actor of a pod, or has it started when the name is free.
+func (a *pods) begin(ctx *kernel.Context[Message], m Begin) {
+	c := a.of[m.Pod.UID]
+	switch {
+	case c == nil:
+		a.spawn(ctx, m)
+	case !c.ending && c.Life == m.Life:
+		a.deps.Begun(c.Child, true)
+	default:
+		c.next = &m
+		c.end(ctx)
+	}
 }
 
-func (a *pods) shuttingDown(ctx *kernel.Context[Message], on bool) {
-	if a.pressure.ShuttingDown != on {
-		a.pressure.ShuttingDown = on
-		a.reconcile(ctx)
+func (a *pods) spawn(ctx *kernel.Context[Message], m Begin) {
+	p := m.Pod
+	construct := pod.New(p.UID, a.deps.Pod)
+	if a.deps.Wrap != nil {
+		construct = a.deps.Wrap(p, construct)
+	}
+	ref, err := kernel.Spawn(ctx, kernel.Spec[pod.Message]{
+		Name: string(p.UID), Kind: "pod", Label: p.Namespace + "/" + p.Name, New: construct, Policy: kernel.ForPods,
+	})
+	if err != nil { // its UID can't be the name of an actor
+		ctx.Log().Error().Str("pod", p.Namespace+"/"+p.Name).Str("error", err.Error()).
+			Msg("cannot start the actor of this pod, which does not start; give it another UID")
+		return
+	}
+	of := observed.PodRef{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+	c := &child{Child: Child{Pod: of, Ref: ref, Life: m.Life}}
+	a.of[p.UID] = c
+	a.deps.Begun(c.Child, false)
+}
+
+// end stops the actor of a pod.
+func (c *child) end(ctx *kernel.Context[Message]) {
+	if !c.ending {
+		c.ending = true
+		kernel.StopChild(ctx, c.Ref)
 	}
 }
 
 // ChildStopped implements kernel.ChildWatcher: a name is free again.
-func (a *pods) ChildStopped(ctx *kernel.Context[Message], _ string) { a.reconcile(ctx) }
+func (a *pods) ChildStopped(ctx *kernel.Context[Message], name string) {
+	c := a.of[types.UID(name)]
+	if c == nil {
+		return
+	}
+	delete(a.of, c.Pod.UID)
+	if c.next != nil {
+		a.spawn(ctx, *c.next)
+	}
+}
+
+// list is the pods that have an actor, in order of their UIDs.
+func (a *pods) list() []Child {
+	all := make([]Child, 0, len(a.of))
+	for _, uid := range slices.Sorted(maps.Keys(a.of)) {
+		if c := a.of[uid]; !c.ending {
+			all = append(all, c.Child)
+		}
+	}
+	return all
+}

@@ -1,35 +1,22 @@
-// Package pods is the registry of the pods of this node and the parent of their actors. It merges
-// the sources, admits pods, keeps one actor for each, and relays pleg's messages to them. Its
-// decisions are in decide/podset and decide/podresize.
+// Package pods is the parent of the actors of all pods of this node. It starts and stops them, and relays to them what
+// the runtime says. A panic here stops the actors of all pods, so it does nothing else: podset decides which pods there
+// are, and sends each what is desired.
 //
-// A panic here stops the actors of all pods, so views are not computed here: podview asks for the
-// state (Inventory), and mirrors gets the static pods.
+//	podset ──Begin, End, List──► pods ──Begun──► podset
+//	pleg ──Hint, RuntimeBack──► pods ──RuntimeHint, RuntimeBack──► pod
 //
-//	sources ──Update──► pods ──Assign──► pod       pod ──Ask, Report, Finished──► pods
-//	pleg ──Snapshot, Hint, Seen──► pods ──RuntimeHint, RuntimeSeen──► pod
-//	gc ──Abandoned──► pods ──Collect──► gc ──Collected──► pods       pods ──Forget──► images
-//	podview ──Query──► pods ──Inventory──► podview
-//	pods ──Place, Release──► assignments ──Placed──► pods
-//
-// On a node of a cluster also:
-//
-//	apipods ──Update, Renewed, Forced──► pods      pods ──ReadNode──► nodestatus ──NodeSeen, NodeRead──► pods
-//	pods ──Shown, Forget──► status      pods ──Statics──► mirrors
+// The actors outlive a restart of podset. They do not outlive one of this actor, which then has podset begin them all
+// again.
 package pods
 
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/assignments"
-	"github.com/troupe-dev/troupe/actors/checkpoint"
-	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/sources"
 )
 
 // Message is what the pods actor understands.
@@ -37,191 +24,43 @@ import (
 //sumtype:decl
 type Message interface{ isPodsMessage() }
 
-// Wanted is the desired state of one source. From sources. The newest counts.
-type Wanted struct{ sources.Update }
+// Begin asks for the actor of a pod in one of its lives. An actor of another life is stopped first. From podset.
+// Deps.Begun answers it, also if the actor is there already. Lost: podset asks again, see Deps.Missed. Twice: answered
+// twice.
+type Begin struct {
+	Pod *v1.Pod
+	// Life is pod.Assign.FirstSandbox.
+	Life uint32
+}
 
-// Remade says that the manifests of static pods were removed and are there again. They end, and then begin again if
-// they are still wanted, as if each had been seen. From sources, before the Wanted with what the manifests say now.
-// Lost: they run on. Twice: as once, unless they have begun again meanwhile.
-type Remade struct{ UIDs []types.UID }
+// End stops the actor of a pod, if there is one. From podset, when nothing is left of the pod or its next life is to
+// begin. Lost: the actor stays; podset finds it, see Deps.Missed. Twice: as once.
+type End struct{ UID types.UID }
 
-// Forced says that a pod that is gone from the apiserver was deleted by force. From apipods, with the Wanted without
-// it, which may have taken the place of one that said so. Lost: it has the rest of its grace period. Twice: as once.
-type Forced struct{ UID types.UID }
+// List asks which pods have an actor. From podset, and from the health check. Reply must do no more than send a
+// message. Lost: podset asks again, see Deps.Missed.
+type List struct{ Reply func([]Child) }
 
-// Renewed is a newer version of a pod of the apiserver that changes nothing for this node. From
-// apipods, when the phase or readiness in its status changed, so that the older version can be
-// freed. Lost, late or twice: harmless.
-type Renewed struct{ Pod *v1.Pod }
-
-// Listed is the first list of the runtime. From pleg.
-type Listed struct{ pleg.Snapshot }
-
-// Hint is relayed to its pod. From pleg.
+// Hint is relayed to its pod. From pleg. Lost: the next relist finds it.
 type Hint struct{ pleg.Hint }
 
-// Seen is relayed to its pod. From pleg.
-type Seen struct{ pleg.Seen }
-
-// RuntimeBack is relayed to all pods. From pleg, when the runtime answers again.
+// RuntimeBack is relayed to all pods. From pleg, when the runtime answers again. Lost: failed calls are retried at the
+// end of their backoff.
 type RuntimeBack struct{}
 
-// Asked is from a restarted pod actor. Assign answers it.
-type Asked struct{ pod.Ask }
+// missed is this actor's own timer, after messages to it were dropped.
+type missed struct{}
 
-// Reported is from a pod actor whose status changed. The newest counts.
-type Reported struct{ pod.Report }
-
-// Finished is from a pod actor: nothing of the pod runs or is mounted.
-type Finished struct{ pod.Finished }
-
-// NoteRestart is from a pod actor that is about to stop a container to restart it. pod.Noted
-// answers it. Lost: the container runs on until all pods get Repeat. Twice: written once.
-type NoteRestart struct{ pod.NoteRestart }
-
-// InPlace is from a pod actor: its containers run where they were told to, and have left what they had before a resize.
-// Lost: sent again when all pods get Repeat; until then nobody else gets what they have left. Twice: as once.
-type InPlace struct{ pod.InPlace }
-
-// Abandoned is from gc: there are directories of a pod that is unknown, or was rejected. Collect answers it and keeps a
-// pod of that UID from starting meanwhile. Lost: the next sweep finds them. Twice: done once.
-type Abandoned struct{ UID types.UID }
-
-// BeingCollected is from gc, in answer to gc.ListCollecting: the pods that it is removing. None of them
-// starts before the removal is done. Lost: asked again. Twice: only the first counts.
-type BeingCollected struct{ Pods []observed.PodRef }
-
-// AskCollecting is this actor's own timer: it asks gc again for BeingCollected. Once also from node,
-// after it was restarted with all actors below it. Lost with a crash of this actor, which then asks itself.
-type AskCollecting struct{}
-
-// Collected is from gc: nothing is left of a pod on this node or, if Stuck, only what the runtime
-// fails to remove. Lost: the pod is collected again when gc restarts or all pods get Repeat.
-// Twice: the second has no record and is ignored.
-type Collected struct {
-	UID   types.UID
-	Stuck bool
-}
-
-// Placed says what containers have to themselves alone, and what all others share. From assignments, in answer to Place
-// and when the shared CPUs have changed. Lost: asked again. Twice: as once.
-type Placed struct{ assignments.Answer }
-
-// AskAgain is from an actor that serves requests of pods, and that restarted or missed messages.
-// Pods send their requests again, a few at a time. Lost: all pods get Repeat. Twice: they are
-// asked once more.
-type AskAgain struct{}
-
-// Repeat is this actor's own timer: the next few pods repeat their reports or requests.
-type Repeat struct{}
-
-// Crashed is from the kernel: an actor below this one crashed.
-type Crashed struct{ Report *kernel.CrashReport }
-
-// Query asks for the state of all pods, or of those of a name. From podview, and from the health check. Reply must do
-// no more than send a message. Lost: the sender gives up waiting.
-type Query struct {
-	Namespace, Name string
-	Reply           func(Inventory)
-}
-
-// NodeSeen is the apiserver's object of this node. From nodestatus, when its labels or taints
-// changed. Twice: as once.
-type NodeSeen struct{ Node *v1.Node }
-
-// NodeRead says that the Node was read, or can't be, since this actor asked for that. From nodestatus, after the
-// NodeSeen of what was new. Lost: asked again. Twice: as once.
-type NodeRead struct{ Number uint64 }
-
-// AskNode is this actor's own timer: it asks again for the Node to be read.
-type AskNode struct{}
-
-// Behind is this actor's own timer: people are told why a pod still waits for another. Again: they were before.
-type Behind struct {
-	UID, Other types.UID
-	Again      bool
-}
-
-// NodePressure says which resources of the node run short: new pods may be refused. From eviction, with each
-// measurement under pressure, and when the pressure ends. Lost: the next measurement repeats it. Twice: as once.
-type NodePressure struct{ admit.Pressure }
-
-// ShuttingDown says that the machine is shutting down, or no longer is: new pods are refused. From shutdown.
-// Lost with a crash of this actor: shutdown repeats it. Twice: as once.
-type ShuttingDown struct{ On bool }
-
-// Evict ends a pod to protect the node or other pods. From eviction, shutdown and csi. Stop says how, and what
-// the pod's status says then. The stop is saved before the first signal, so that an agent that is killed
-// meanwhile continues it. Twice: the pod ends at the earlier time, for the first reason. A pod that is not
-// known, was rejected or has ended is ignored. Lost: the sender measures again.
-type Evict struct {
-	UID  types.UID
-	Stop podlife.Stop
-}
-
-// ShowAgain asks for everything that status and mirrors get. From them, after a restart.
-type ShowAgain struct{}
-
-// journaled is the result of reading or writing a checkpoint, or the timer after a failed write.
-type journaled struct{ checkpoint.Event }
-
-// Living asks which pods must not be collected. From gc, resources and claims. Until all sources have
-// reported, all is false: there may be pods that are not known yet. Reply must do no more than send
-// a message. Lost: asked again.
-type Living struct {
-	// Spent, for gc: a pod whose dead containers and logs can go is in living as false. It is one that this node has
-	// evicted; with Ended, any of the apiserver that never runs again.
-	Spent, Ended bool
-	// Up leaves out pods of which nothing runs or is mounted: those that were not admitted, and those that have ended.
-	Up    bool
-	Reply func(living map[types.UID]bool, all bool)
-}
-
-func (NoteRestart) isPodsMessage() {}
-func (InPlace) isPodsMessage()     {}
-func (Abandoned) isPodsMessage()   {}
-
-func (BeingCollected) isPodsMessage() {}
-func (AskCollecting) isPodsMessage()  {}
-
-func (Placed) isPodsMessage()    {}
-func (journaled) isPodsMessage() {}
-func (Wanted) isPodsMessage()    {}
-func (Remade) isPodsMessage()    {}
-func (Renewed) isPodsMessage()   {}
-func (Forced) isPodsMessage()    {}
-func (Listed) isPodsMessage()    {}
-func (Hint) isPodsMessage()      {}
-func (Seen) isPodsMessage()      {}
-func (Asked) isPodsMessage()     {}
-func (Reported) isPodsMessage()  {}
-func (Finished) isPodsMessage()  {}
-func (Collected) isPodsMessage() {}
-func (AskAgain) isPodsMessage()  {}
-func (Repeat) isPodsMessage()    {}
-func (Crashed) isPodsMessage()   {}
-func (Query) isPodsMessage()     {}
-func (Living) isPodsMessage()    {}
-func (NodeSeen) isPodsMessage()  {}
-func (NodeRead) isPodsMessage()  {}
-func (Behind) isPodsMessage()    {}
-func (AskNode) isPodsMessage()   {}
-func (ShowAgain) isPodsMessage() {}
-
-func (NodePressure) isPodsMessage() {}
-func (ShuttingDown) isPodsMessage() {}
-func (Evict) isPodsMessage()        {}
-
+func (Begin) isPodsMessage()       {}
+func (End) isPodsMessage()         {}
+func (List) isPodsMessage()        {}
+func (Hint) isPodsMessage()        {}
 func (RuntimeBack) isPodsMessage() {}
+func (missed) isPodsMessage()      {}
 
-// MailboxKey implements kernel.Keyed.
-func (NodePressure) MailboxKey() string { return "pressure" }
-
-// MailboxKey implements kernel.Keyed.
-func (ShuttingDown) MailboxKey() string { return "shutdown" }
-
-// MailboxKey implements kernel.Keyed.
-func (m Wanted) MailboxKey() string { return "wanted/" + string(m.Source) }
-
-// MailboxKey implements kernel.Keyed.
-func (m Reported) MailboxKey() string { return "reported/" + string(m.UID) }
+// Child is the actor of a pod.
+type Child struct {
+	Pod  observed.PodRef
+	Ref  kernel.Ref[pod.Message]
+	Life uint32
+}

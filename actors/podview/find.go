@@ -6,13 +6,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/podset"
+	decide "github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
 // find returns the pods of a name, or all, the newest first. all is in order of age.
-func find(all []pods.Fact, namespace, name string) (out []*v1.Pod) {
+func find(all []podset.Fact, namespace, name string) (out []*v1.Pod) {
 	for _, r := range slices.Backward(all) {
 		if r.Origin == podspec.Orphan || gone(&r) || name != "" && (r.Pod.Name != name || r.Pod.Namespace != namespace) {
 			continue
@@ -32,10 +32,10 @@ func find(all []pods.Fact, namespace, name string) (out []*v1.Pod) {
 }
 
 // holding are the pods of which something runs or is mounted.
-func holding(all []pods.Fact) map[types.UID]bool {
+func holding(all []podset.Fact) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for i := range all {
-		if all[i].State == podset.Running {
+		if all[i].State == decide.Running {
 			out[all[i].Pod.UID] = true
 		}
 	}
@@ -43,10 +43,10 @@ func holding(all []pods.Fact) map[types.UID]bool {
 }
 
 // volumeImages are the names of images that living pods have as volumes, each once.
-func volumeImages(all []pods.Fact) (names []string) {
+func volumeImages(all []podset.Fact) (names []string) {
 	for i := range all {
 		f := &all[i]
-		if f.State == podset.Rejected || f.State == podset.Collecting || f.EndedForGood() {
+		if f.State == decide.Rejected || f.State == decide.Collecting || f.EndedForGood() {
 			continue
 		}
 		for v := range f.Pod.Spec.Volumes {

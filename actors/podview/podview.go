@@ -1,10 +1,10 @@
 // Package podview is the actor that answers questions about the pods of this node: from `troupe pods`,
 // metrics, the log rotation, and servers that look up the pod of a request.
 //
-//	anyone ──Query, Find, FindHolding, VolumeImages──► podview ──ask──► pods ──Inventory──► podview ──Reply──► anyone
-//	pods ──Started──► podview ──► metrics
+//	anyone ──Query, Find, FindHolding, VolumeImages──► podview ──ask──► podset ──Inventory──► podview ──Reply──► anyone
+//	podset ──Started──► podview ──► metrics
 //
-// The actor keeps no state: a question comes back with the answer of pods. So a restart loses
+// The actor keeps no state: a question comes back with the answer of podset. So a restart loses
 // only the current message, and its sender gives up waiting. It is not a parent and pods does not
 // wait for it, so a panic here stops no pod.
 package podview
@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
 // Message is what the podview actor understands.
@@ -48,14 +48,14 @@ type VolumeImages struct {
 	Reply func(names []string, all bool)
 }
 
-// Started is from pods: all containers of a pod have started for the first time. Lost: not
+// Started is from podset: all containers of a pod have started for the first time. Lost: not
 // counted.
-type Started struct{ pods.Started }
+type Started struct{ podset.Started }
 
-// answered is the answer of pods to a question. Lost, late or twice: as the question.
+// answered is the answer of podset to a question. Lost, late or twice: as the question.
 type answered struct {
 	question Message
-	pods.Inventory
+	podset.Inventory
 }
 
 func (Query) isPodviewMessage()        {}
@@ -73,13 +73,13 @@ var Policy = kernel.Policy{
 }
 
 // Counts is told of pods that have started, for metrics. It must not block.
-type Counts interface{ Started(pods.Started) }
+type Counts interface{ Started(podset.Started) }
 
 // Deps are what the actor needs.
 type Deps struct {
 	NodeName string
-	// Ask asks pods for its Inventory. It must not block.
-	Ask func(pods.Query)
+	// Ask asks podset for its Inventory. It must not block.
+	Ask func(podset.Query)
 	// Counts is nil for none.
 	Counts Counts
 }
@@ -99,7 +99,7 @@ func (a *podview) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Query, Find, FindHolding, VolumeImages:
 		self := ctx.Self()
-		q := pods.Query{Reply: func(i pods.Inventory) { self.Tell(answered{m, i}) }}
+		q := podset.Query{Reply: func(i podset.Inventory) { self.Tell(answered{m, i}) }}
 		if of, is := m.(Find); is {
 			q.Namespace, q.Name = of.Namespace, of.Name
 		}
@@ -113,11 +113,11 @@ func (a *podview) Receive(ctx *kernel.Context[Message], m Message) {
 	}
 }
 
-// answer answers a question from the state of pods.
+// answer answers a question from the state of podset.
 func (a *podview) answer(ctx *kernel.Context[Message], m answered) {
 	switch q := m.question.(type) {
 	case Query:
-		doing := func(p *pods.Fact) []kernel.EffectInfo { return kernel.EffectsOf(ctx, p.Ref) }
+		doing := func(p *podset.Fact) []kernel.EffectInfo { return kernel.EffectsOf(ctx, p.Ref) }
 		q.Reply(viewOf(a.deps.NodeName, m.Inventory, doing))
 	case Find:
 		q.Reply(find(m.Pods, q.Namespace, q.Name))

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/podset"
+	decide "github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -23,59 +23,59 @@ func made(name string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
 }
 
-func fact(name string, s podset.State) pods.Fact {
-	return pods.Fact{Entry: podset.Entry{Pod: made(name), Origin: podspec.File, State: s}}
+func fact(name string, s decide.State) podset.Fact {
+	return podset.Fact{Entry: decide.Entry{Pod: made(name), Origin: podspec.File, State: s}}
 }
 
 func status(phase v1.PodPhase, ready v1.ConditionStatus) *v1.PodStatus {
 	return &v1.PodStatus{Phase: phase, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: ready, Message: "not yet"}}}
 }
 
-func noCalls(*pods.Fact) []kernel.EffectInfo { return nil }
+func noCalls(*podset.Fact) []kernel.EffectInfo { return nil }
 
 // TestShow is how one pod is shown: base + mutation → line.
 func TestShow(t *testing.T) {
 	const runs = "file Syncing Running ready"
 	for _, c := range []struct {
 		name   string
-		change func(f *pods.Fact)
+		change func(f *podset.Fact)
 		want   string
 	}{
-		{"a pod that runs", func(*pods.Fact) {}, runs},
-		{"one that is not ready: why", func(f *pods.Fact) { f.Report.Status = status(v1.PodRunning, v1.ConditionFalse) },
+		{"a pod that runs", func(*podset.Fact) {}, runs},
+		{"one that is not ready: why", func(f *podset.Fact) { f.Report.Status = status(v1.PodRunning, v1.ConditionFalse) },
 			"file Syncing Running unready: not yet"},
-		{"its actor is in trouble", func(f *pods.Fact) { f.Report.Trouble = "image not found" }, runs + "; image not found"},
-		{"its actor has crashed", func(f *pods.Fact) {
+		{"its actor is in trouble", func(f *podset.Fact) { f.Report.Trouble = "image not found" }, runs + "; image not found"},
+		{"its actor has crashed", func(f *podset.Fact) {
 			f.Report.Trouble = "image not found"
 			f.Crash = &kernel.CrashReport{Crashes: 2, RetryAfter: time.Second, Reason: "boom"}
 		}, runs + "; its actor is restarted after 2 crashes, next attempt in 1s: boom"},
-		{"too often", func(f *pods.Fact) {
+		{"too often", func(f *podset.Fact) {
 			f.Crash = &kernel.CrashReport{Decision: kernel.Quarantine, Crashes: 6, RetryAfter: time.Minute, Reason: "boom"}
 		}, runs + "; its actor is quarantined after 6 crashes, next attempt in 1m0s: boom"},
-		{"it was added again while it stops", func(f *pods.Fact) { f.DesiredAgain = &podset.Want{Pod: made("a"), Origin: podspec.File} },
+		{"it was added again while it stops", func(f *podset.Fact) { f.DesiredAgain = &decide.Want{Pod: made("a"), Origin: podspec.File} },
 			runs + "; it was removed from its source and added again; it is stopping and then starts again"},
-		{"and has to be collected first", func(f *pods.Fact) {
-			f.DesiredAgain, f.State = &podset.Want{Pod: made("a"), Origin: podspec.File}, podset.Collecting
+		{"and has to be collected first", func(f *podset.Fact) {
+			f.DesiredAgain, f.State = &decide.Want{Pod: made("a"), Origin: podspec.File}, decide.Collecting
 		}, runs + "; it starts when the remains of its previous run are removed"},
 
-		{"nothing was reported yet", func(f *pods.Fact) { f.Report = pod.Report{} }, "file Running Pending"},
-		{"but it was here before this agent", func(f *pods.Fact) { f.Report, f.Found = pod.Report{}, true },
+		{"nothing was reported yet", func(f *podset.Fact) { f.Report = pod.Report{} }, "file Running Pending"},
+		{"but it was here before this agent", func(f *podset.Fact) { f.Report, f.Found = pod.Report{}, true },
 			"file Running Unknown; found in the runtime at agent start; its state is not known yet"},
-		{"it waits for its turn", func(f *pods.Fact) { f.Report, f.State = pod.Report{}, podset.Waiting }, "file Waiting Pending"},
-		{"it waits for another of its name", func(f *pods.Fact) {
-			f.Report, f.State, f.Behind = pod.Report{}, podset.Waiting, "waiting for the end of u1"
+		{"it waits for its turn", func(f *podset.Fact) { f.Report, f.State = pod.Report{}, decide.Waiting }, "file Waiting Pending"},
+		{"it waits for another of its name", func(f *podset.Fact) {
+			f.Report, f.State, f.Behind = pod.Report{}, decide.Waiting, "waiting for the end of u1"
 		}, "file Waiting Pending; waiting for the end of u1"},
-		{"it was rejected", func(f *pods.Fact) {
-			f.Report, f.State, f.Rejected = pod.Report{}, podset.Rejected, &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}
+		{"it was rejected", func(f *podset.Fact) {
+			f.Report, f.State, f.Rejected = pod.Report{}, decide.Rejected, &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}
 		}, "file Rejected Failed OutOfcpu Pod was rejected: no CPU"},
-		{"and that is in its status", func(f *pods.Fact) {
-			f.State, f.Rejected = podset.Rejected, &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}
+		{"and that is in its status", func(f *podset.Fact) {
+			f.State, f.Rejected = decide.Rejected, &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}
 		}, "file Rejected Failed OutOfcpu Pod was rejected: no CPU"},
 	} {
-		f := fact("a", podset.Running)
+		f := fact("a", decide.Running)
 		f.Report = pod.Report{Status: status(v1.PodRunning, v1.ConditionTrue), Life: "Syncing"}
 		c.change(&f)
-		v := viewOf("n1", pods.Inventory{Pods: []pods.Fact{f}}, noCalls)
+		v := viewOf("n1", podset.Inventory{Pods: []podset.Fact{f}}, noCalls)
 		if len(v.Pods) != 1 {
 			t.Errorf("%s: %d pods", c.name, len(v.Pods))
 			continue
@@ -137,11 +137,11 @@ func TestContainers(t *testing.T) {
 }
 
 func TestViewOf(t *testing.T) {
-	nameless := fact("", podset.Collecting)
-	comesBack := fact("", podset.Collecting)
-	comesBack.Origin, comesBack.DesiredAgain = podspec.Orphan, &podset.Want{Pod: made("c"), Origin: podspec.HTTP}
-	v := viewOf("n1", pods.Inventory{Pods: []pods.Fact{fact("b", podset.Running), nameless, comesBack, fact("a", podset.Waiting)}},
-		func(f *pods.Fact) []kernel.EffectInfo {
+	nameless := fact("", decide.Collecting)
+	comesBack := fact("", decide.Collecting)
+	comesBack.Origin, comesBack.DesiredAgain = podspec.Orphan, &decide.Want{Pod: made("c"), Origin: podspec.HTTP}
+	v := viewOf("n1", podset.Inventory{Pods: []podset.Fact{fact("b", decide.Running), nameless, comesBack, fact("a", decide.Waiting)}},
+		func(f *podset.Fact) []kernel.EffectInfo {
 			if f.Pod.Name != "b" {
 				return nil
 			}
@@ -159,13 +159,13 @@ func TestViewOf(t *testing.T) {
 
 // TestRemoved: pods that no source has any more, and how many mirrors there are.
 func TestRemoved(t *testing.T) {
-	removed, back := fact("removed", podset.Running), fact("back", podset.Running)
-	removed.Removal, back.Removal = podset.Unsaved, podset.Saved
-	back.DesiredAgain = &podset.Want{Pod: made("back"), Origin: podspec.File}
-	collected, soon := fact("collected", podset.Collecting), fact("soon", podset.Collecting)
-	soon.Removal, soon.DesiredAgain = podset.Saved, back.DesiredAgain
-	all := []pods.Fact{fact("kept", podset.Running), removed, back, collected, soon}
-	v := viewOf("n1", pods.Inventory{Pods: all, Mirrors: 3}, noCalls)
+	removed, back := fact("removed", decide.Running), fact("back", decide.Running)
+	removed.Removal, back.Removal = decide.Unsaved, decide.Saved
+	back.DesiredAgain = &decide.Want{Pod: made("back"), Origin: podspec.File}
+	collected, soon := fact("collected", decide.Collecting), fact("soon", decide.Collecting)
+	soon.Removal, soon.DesiredAgain = decide.Saved, back.DesiredAgain
+	all := []podset.Fact{fact("kept", decide.Running), removed, back, collected, soon}
+	v := viewOf("n1", podset.Inventory{Pods: all, Mirrors: 3}, noCalls)
 	got := fmt.Sprint(v.Mirrors)
 	for _, p := range v.Pods {
 		got += fmt.Sprint(" ", p.Name, " ", p.Removed)
@@ -174,7 +174,7 @@ func TestRemoved(t *testing.T) {
 }
 
 func TestWaitingFor(t *testing.T) {
-	v := viewOf("n1", pods.Inventory{
+	v := viewOf("n1", podset.Inventory{
 		NotListed: true, AsksCollected: true, Loading: []string{"stops"}, Unseen: []podspec.Origin{podspec.API},
 	}, noCalls)
 	want := "the list of leftover pods to remove, the first list of containers from the runtime, the checkpoint stops, the source api"
@@ -185,7 +185,7 @@ func TestWaitingFor(t *testing.T) {
 
 // TestVolumeImages: images of pods that live here, or will. all says that no pod is unknown.
 func TestVolumeImages(t *testing.T) {
-	with := func(s podset.State, images ...string) pods.Fact {
+	with := func(s decide.State, images ...string) podset.Fact {
 		f := fact("web", s)
 		f.Pod.Spec.Volumes = []v1.Volume{{Name: "empty"}}
 		for _, image := range images {
@@ -194,36 +194,36 @@ func TestVolumeImages(t *testing.T) {
 		}
 		return f
 	}
-	ended := with(podset.Finished, "ended")
+	ended := with(decide.Finished, "ended")
 	ended.Origin, ended.Pod.Status.Phase = podspec.API, v1.PodSucceeded
-	got := volumeImages([]pods.Fact{
-		with(podset.Running, "b", "", "a"), with(podset.Waiting, "c", "a"), with(podset.Rejected, "rejected"),
-		with(podset.Collecting, "gone"), ended,
+	got := volumeImages([]podset.Fact{
+		with(decide.Running, "b", "", "a"), with(decide.Waiting, "c", "a"), with(decide.Rejected, "rejected"),
+		with(decide.Collecting, "gone"), ended,
 	})
 	check.Equal(t, strings.Join(got, " "), "a b c", "%q", got)
 	for name, c := range map[string]struct {
-		of   pods.Inventory
+		of   podset.Inventory
 		want bool
 	}{
-		"all is known":              {pods.Inventory{}, true},
-		"the runtime is not listed": {pods.Inventory{NotListed: true}, false},
-		"gc has not answered":       {pods.Inventory{AsksCollected: true}, false},
-		"a checkpoint is missing":   {pods.Inventory{Loading: []string{"stops"}}, false},
-		"a source is missing":       {pods.Inventory{Unseen: []podspec.Origin{podspec.API}}, false},
+		"all is known":              {podset.Inventory{}, true},
+		"the runtime is not listed": {podset.Inventory{NotListed: true}, false},
+		"gc has not answered":       {podset.Inventory{AsksCollected: true}, false},
+		"a checkpoint is missing":   {podset.Inventory{Loading: []string{"stops"}}, false},
+		"a source is missing":       {podset.Inventory{Unseen: []podspec.Origin{podspec.API}}, false},
 	} {
 		check.Equal(t, c.of.Complete(), c.want, "%s", name)
 	}
 }
 
 func TestFind(t *testing.T) {
-	old, next, other := fact("web", podset.Running), fact("web", podset.Waiting), fact("db", podset.Rejected)
+	old, next, other := fact("web", decide.Running), fact("web", decide.Waiting), fact("db", decide.Rejected)
 	old.Report.Status = status(v1.PodRunning, v1.ConditionTrue)
 	other.Rejected = &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}
-	orphan := fact("web", podset.Running)
+	orphan := fact("web", decide.Running)
 	orphan.Origin = podspec.Orphan
-	back := fact("back", podset.Collecting)
-	back.DesiredAgain = &podset.Want{Pod: made("back"), Origin: podspec.File}
-	all := []pods.Fact{old, other, orphan, fact("db", podset.Collecting), next, back}
+	back := fact("back", decide.Collecting)
+	back.DesiredAgain = &decide.Want{Pod: made("back"), Origin: podspec.File}
+	all := []podset.Fact{old, other, orphan, fact("db", decide.Collecting), next, back}
 	for _, c := range []struct{ namespace, name, want string }{
 		{"default", "web", "web Pending, web Running, "},
 		{"default", "db", "db Failed, "},

@@ -10,15 +10,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podset"
+	decide "github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
 // viewOf computes the view of all pods. doing lists the running effects of a pod's actor.
-func viewOf(node string, i pods.Inventory, doing func(*pods.Fact) []kernel.EffectInfo) View {
+func viewOf(node string, i podset.Inventory, doing func(*podset.Fact) []kernel.EffectInfo) View {
 	v := View{Node: node, WaitingFor: waitingFor(&i), Pods: make([]Pod, 0, len(i.Pods)), Problems: i.Problems,
 		Mirrors: i.Mirrors}
 	v.Ready = len(v.WaitingFor) == 0
@@ -44,7 +44,7 @@ func viewOf(node string, i pods.Inventory, doing func(*pods.Fact) []kernel.Effec
 }
 
 // waitingFor lists what blocks all starts and stops.
-func waitingFor(i *pods.Inventory) (out []string) {
+func waitingFor(i *podset.Inventory) (out []string) {
 	if i.AsksCollected {
 		out = append(out, "the list of leftover pods to remove")
 	}
@@ -65,13 +65,13 @@ func waitingFor(i *pods.Inventory) (out []string) {
 const unseen = "found in the runtime at agent start; its state is not known yet"
 
 // abandoned: only the UID of the pod is known.
-func abandoned(f *pods.Fact) bool { return f.Pod.Name == "" }
+func abandoned(f *podset.Fact) bool { return f.Pod.Name == "" }
 
 // gone: it has ended, no source has it, and its remains are removed, soon or later.
-func gone(f *pods.Fact) bool { return f.State == podset.Collecting && f.DesiredAgain == nil }
+func gone(f *podset.Fact) bool { return f.State == decide.Collecting && f.DesiredAgain == nil }
 
 // problem describes the last crash of a pod's actor.
-func problem(f *pods.Fact) string {
+func problem(f *podset.Fact) string {
 	if f.Crash == nil {
 		return ""
 	}
@@ -84,19 +84,19 @@ func problem(f *pods.Fact) string {
 }
 
 // returning is why a wanted pod does not run yet.
-func returning(f *pods.Fact) string {
-	if f.State == podset.Collecting {
+func returning(f *podset.Fact) string {
+	if f.State == decide.Collecting {
 		return "it starts when the remains of its previous run are removed"
 	}
 	return "it was removed from its source and added again; it is stopping and then starts again"
 }
 
 // show computes the view of one pod.
-func show(r *pods.Fact) Pod {
+func show(r *podset.Fact) Pod {
 	p := Pod{
 		Namespace: r.Pod.Namespace, Name: r.Pod.Name, UID: r.Pod.UID, Source: r.Origin,
 		Life: r.State.String(), Phase: string(v1.PodPending), Containers: []Container{}, Problem: problem(r),
-		Priority: r.Pod.Spec.Priority, Removed: r.Removal != podset.Kept && r.DesiredAgain == nil || gone(r),
+		Priority: r.Pod.Spec.Priority, Removed: r.Removal != decide.Kept && r.DesiredAgain == nil || gone(r),
 	}
 	if r.Rejected != nil {
 		var s v1.PodStatus
@@ -110,7 +110,7 @@ func show(r *pods.Fact) Pod {
 	if abandoned(r) && r.DesiredAgain != nil {
 		p.Namespace, p.Name, p.Source = r.DesiredAgain.Pod.Namespace, r.DesiredAgain.Pod.Name, r.DesiredAgain.Origin
 	}
-	if r.Report.Status == nil || r.State == podset.Rejected {
+	if r.Report.Status == nil || r.State == decide.Rejected {
 		return p
 	}
 	s := r.Report.Status

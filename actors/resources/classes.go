@@ -139,9 +139,9 @@ func (a *resources) found(ctx *kernel.Context[Message], m found) {
 }
 
 // remove removes the cgroups of pods that no longer exist or have ended, and forgets their shares. Most were left by
-// an earlier agent; a call that it had begun may make one again, when its pod has ended. If pods crashes, a pod that is
-// not wanted any more may get no actor again, and nobody asks to have its cgroup removed. What was asked for since pods
-// was asked is of a pod that pods did not know yet.
+// an earlier agent; a call that it had begun may make one again, when its pod has ended. If both pods and podset crash,
+// a pod that is not wanted any more may get no actor again, and nobody asks to have its cgroup removed. What was asked
+// for since podset was asked is of a pod that podset did not know yet.
 func (a *resources) remove(ctx *kernel.Context[Message], m living) {
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
 		if p := a.pods[uid]; !m.pods[uid] && p.asked <= m.asked && !p.going { // one that goes is removed already

@@ -3,7 +3,7 @@
 //
 //	pod ──Ensure, Remove──► resources ──Set, RemovePod──► cgroups
 //	pod ◄──CgroupAnswer── resources
-//	resources ──Living──► pods (in each sweep)      nodestatus ──NodeSeen──► resources
+//	resources ──Living──► podset (in each sweep)      nodestatus ──NodeSeen──► resources
 //
 // Each pod has its own lane. The cgroup of a QoS class is updated a moment later with
 // the sum of the requests of its pods. A sweep removes leftover cgroups: it first lists
@@ -68,7 +68,7 @@ type nodeSet struct {
 }
 
 // sweep is this actor's own timer, found what a sweep found, and living the
-// answer of pods to it. swept is the result of a removal in it.
+// answer of podset to it. swept is the result of a removal in it.
 type (
 	sweep struct{}
 	found struct {
@@ -78,7 +78,7 @@ type (
 	living struct {
 		pods  map[types.UID]bool
 		uids  []types.UID
-		asked uint64 // resources.asked when pods was asked
+		asked uint64 // resources.asked when podset was asked
 	}
 	swept struct {
 		uid types.UID
@@ -119,7 +119,7 @@ type Deps struct {
 	Events   port.Recorder
 	// Node is this node's name, for events.
 	Node string
-	// Living asks pods which pods there are; it may not be answered.
+	// Living asks podset which pods there are; it may not be answered.
 	Living func(reply func(map[types.UID]bool))
 	// Restarted is called when an incarnation after the first begins. ResendNode then asks for NodeSeen again; nil
 	// without an apiserver.

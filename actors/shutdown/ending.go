@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/shutdown"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
 // round is one shutdown. number is its number; answers with another one are of an earlier shutdown.
@@ -42,7 +42,7 @@ func (a *actor) look(ctx *kernel.Context[Message], m look) {
 	}
 	a.tell()
 	self := ctx.Self()
-	a.deps.Pods(func(i pods.Inventory) { self.Tell(seen{m.round, i}) })
+	a.deps.Pods(func(i podset.Inventory) { self.Tell(seen{m.round, i}) })
 	next := Look
 	if now := ctx.Now(); a.state == writing && !a.until.After(now) {
 		a.becomeOver(ctx)
@@ -77,7 +77,7 @@ func (a *actor) seen(ctx *kernel.Context[Message], m seen) {
 	a.progress = step.Progress
 	for _, o := range step.End {
 		a.asked[o.UID] = now
-		a.deps.Evict(pods.Evict{UID: o.UID, Stop: shutdown.Stop(now, o.Grace)})
+		a.deps.Evict(podset.Evict{UID: o.UID, Stop: shutdown.Stop(now, o.Grace)})
 	}
 	if a.state == ending && step.Done {
 		a.state, a.until = writing, now.Add(Patience)
@@ -95,7 +95,7 @@ func (a *actor) seen(ctx *kernel.Context[Message], m seen) {
 
 // waits says whether there may be pods that are not known yet: an agent that starts in the middle of a shutdown
 // waits for the list of the runtime, and a moment for its sources.
-func (a *actor) waits(ctx *kernel.Context[Message], i *pods.Inventory) bool {
+func (a *actor) waits(ctx *kernel.Context[Message], i *podset.Inventory) bool {
 	if i.NotListed || i.AsksCollected || len(i.Loading) > 0 {
 		return true
 	}
@@ -111,7 +111,7 @@ func (a *actor) logGroup(ctx *kernel.Context[Message], s shutdown.Step) {
 }
 
 // podsOf are the pods of this node as the decision has them.
-func (a *actor) podsOf(i *pods.Inventory, now time.Time) (out []shutdown.Pod) {
+func (a *actor) podsOf(i *podset.Inventory, now time.Time) (out []shutdown.Pod) {
 	a.left = nil
 	for j := range i.Pods {
 		f := &i.Pods[j]

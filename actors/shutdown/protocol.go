@@ -2,12 +2,12 @@
 // KEP-2712). Its decisions are in decide/shutdown.
 //
 //	inhibitor ──is the machine shutting down?──► shutdown ──Inhibit, Release, RaiseMaxDelay──► inhibitor
-//	shutdown ──ShuttingDown──► pods, nodestatus      new pods are refused, the node is not ready
-//	shutdown ──Query──► pods      every look: what has not ended?
-//	shutdown ──Evict──► pods      the pods of the group whose turn it is
+//	shutdown ──ShuttingDown──► podset, nodestatus      new pods are refused, the node is not ready
+//	shutdown ──Query──► podset      every look: what has not ended?
+//	shutdown ──Evict──► podset      the pods of the group whose turn it is
 //	shutdown ──Unwritten──► status      is each status in the apiserver?
 //
-// The stops of pods are in the checkpoint of pods, with the time at which they began. So an agent that is killed
+// The stops of pods are in the checkpoint of podset, with the time at which they began. So an agent that is killed
 // in the middle of a shutdown, and started again, goes on with the group that it was at.
 package shutdown
 
@@ -16,7 +16,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
 // Message is what the shutdown actor understands. Results carry their effect. Results of other effects are late,
@@ -25,7 +25,7 @@ import (
 //sumtype:decl
 type Message interface{ isShutdownMessage() }
 
-// Resend asks for ShuttingDown again. From pods, which restarted. Lost: repeated while the machine is shutting
+// Resend asks for ShuttingDown again. From podset, which restarted. Lost: repeated while the machine is shutting
 // down.
 type Resend struct{}
 
@@ -78,10 +78,10 @@ type raised struct {
 // look is this actor's own timer while pods end. round tells it from that of an earlier shutdown.
 type look struct{ round int }
 
-// seen is the answer of pods. Late, as after a cancellation: its round is over. Lost: the next look asks again.
+// seen is the answer of podset. Late, as after a cancellation: its round is over. Lost: the next look asks again.
 type seen struct {
 	round int
-	pods  pods.Inventory
+	pods  podset.Inventory
 }
 
 // unwritten is the answer of status. Late or lost: as seen.

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/shutdown"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -28,12 +28,12 @@ type Deps struct {
 	Events      port.Recorder
 	// Groups is how the node shuts down.
 	Groups shutdown.Groups
-	// ShuttingDown tells pods and nodestatus.
+	// ShuttingDown tells podset and nodestatus.
 	ShuttingDown func(on bool)
-	// Pods asks pods for its state. reply does no more than send a message.
-	Pods func(reply func(pods.Inventory))
+	// Pods asks podset for its state. reply does no more than send a message.
+	Pods func(reply func(podset.Inventory))
 	// Evict ends a pod.
-	Evict func(pods.Evict)
+	Evict func(podset.Evict)
 	// Unwritten asks status how many pods have a status that the apiserver has not acknowledged; nil without an
 	// apiserver. reply is as for Pods.
 	Unwritten func(reply func(int))
@@ -98,7 +98,7 @@ type actor struct {
 	// watch is the current watch, watches their number so far, failures how many of them failed in a row.
 	watch             kernel.EffectID
 	watches, failures int
-	// warned: the failure of the watch was logged. answered: pods and nodestatus were told.
+	// warned: the failure of the watch was logged. answered: podset and nodestatus were told.
 	warned, answered bool
 	lock
 	round
@@ -249,7 +249,7 @@ func (a *actor) record(ctx *kernel.Context[Message], message string) {
 }
 
 // name is a pod for people.
-func name(p *pods.Fact) string { return p.Pod.Namespace + "/" + p.Pod.Name }
+func name(p *podset.Fact) string { return p.Pod.Namespace + "/" + p.Pod.Name }
 
 // asked is when this incarnation asked a pod to end.
 type asked map[types.UID]time.Time

@@ -12,11 +12,11 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
-	"github.com/troupe-dev/troupe/actors/decide/podset"
+	rules "github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	decide "github.com/troupe-dev/troupe/actors/decide/shutdown"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/shutdown"
 	"github.com/troupe-dev/troupe/tests/actortest"
@@ -33,7 +33,7 @@ type rig struct {
 	event func(bool)
 	close func(error)
 	// pods are in order; each takes its time to end.
-	pods      []*pods.Fact
+	pods      []*podset.Fact
 	takes     map[types.UID]time.Duration
 	unwritten int
 	disk      []byte
@@ -60,19 +60,19 @@ func (r *rig) start() {
 			}
 			r.told = on
 		},
-		Pods: func(reply func(pods.Inventory)) {
-			var i pods.Inventory
+		Pods: func(reply func(podset.Inventory)) {
+			var i podset.Inventory
 			for _, p := range r.pods {
 				i.Pods = append(i.Pods, *p)
 			}
 			reply(i)
 		},
-		Evict: func(m pods.Evict) {
+		Evict: func(m podset.Evict) {
 			r.Say("pods: end %s in %v", m.UID, m.Stop.Grace)
 			for _, p := range r.pods {
 				if p.Pod.UID == m.UID {
-					p.Stop = podset.Sooner(p.Stop, m.Stop)
-					r.AfterFunc(min(r.takes[m.UID], m.Stop.Grace), func() { p.State = podset.Finished })
+					p.Stop = rules.Sooner(p.Stop, m.Stop)
+					r.AfterFunc(min(r.takes[m.UID], m.Stop.Grace), func() { p.State = rules.Finished })
 				}
 			}
 		},
@@ -85,7 +85,7 @@ func (r *rig) start() {
 func (r *rig) pod(uid string, priority int32, takes time.Duration) {
 	grace := int64(30)
 	r.takes[types.UID(uid)] = takes
-	r.pods = append(r.pods, &pods.Fact{Entry: podset.Entry{Origin: podspec.API, State: podset.Running, Pod: &v1.Pod{
+	r.pods = append(r.pods, &podset.Fact{Entry: rules.Entry{Origin: podspec.API, State: rules.Running, Pod: &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: uid, Namespace: "default"},
 		Spec:       v1.PodSpec{Priority: &priority, TerminationGracePeriodSeconds: &grace},
 	}}})
@@ -278,7 +278,7 @@ func TestCrash(t *testing.T) {
 		r.prepare(true)
 		r.actor.CrashAt(at)
 		r.Advance(time.Minute)
-		if r.Count("machine: release") != 1 || r.pods[0].State != podset.Finished || r.pods[1].State != podset.Finished {
+		if r.Count("machine: release") != 1 || r.pods[0].State != rules.Finished || r.pods[1].State != rules.Finished {
 			t.Errorf("crash at message %d: released %d times", at, r.Count("machine: release"))
 		}
 	}

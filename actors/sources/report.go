@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// report tells pods, and the log once of each problem.
+// report tells podset, and the log once of each problem.
 func (s *sources) report(ctx *kernel.Context[Message], source podspec.Origin, state manifest.State) {
 	wanted, problems := manifest.Desired(state)
 	if source == podspec.File {

@@ -1,7 +1,7 @@
 // Package sources is the actor that reads the desired static pods from a directory of
 // manifests and from a URL.
 //
-//	sources ──Read, Watch, Fetch──► manifests      sources ──Update──► pods
+//	sources ──Read, Watch, Fetch──► manifests      sources ──Update──► podset
 //
 // A change event of the directory is a hint to read it. It is also read once per
 // period. If a manifest was removed and is there again, its pod ends and begins again, also if no reading missed it.
@@ -35,7 +35,7 @@ import (
 //sumtype:decl
 type Message interface{ isSourcesMessage() }
 
-// Resend asks for all updates again. From pods, which restarted.
+// Resend asks for all updates again. From podset, which restarted.
 type Resend struct{}
 
 // changed is a hint from the watch of the directory.
@@ -81,7 +81,7 @@ func (watchEnded) isSourcesMessage() {}
 // MailboxKey implements kernel.Keyed: many hints are one.
 func (changed) MailboxKey() string { return "changed" }
 
-// Update is all that a source wants to run. To pods, whenever it changed.
+// Update is all that a source wants to run. To podset, whenever it changed.
 type Update struct {
 	Source podspec.Origin
 	// Seen is false until the source answered once; what was remembered of it

@@ -14,7 +14,7 @@ import (
 //sumtype:decl
 type Message interface{ isStatusMessage() }
 
-// Show is the status of a pod on this node. From pods. The newest counts. Twice: as once. Lost:
+// Show is the status of a pod on this node. From podset. The newest counts. Twice: as once. Lost:
 // repeated with the next.
 type Show struct {
 	UID    types.UID
@@ -24,11 +24,11 @@ type Show struct {
 	Final bool
 }
 
-// Shows are the statuses of many pods at once, when all are asked for. From pods. A node may have more pods than a
+// Shows are the statuses of many pods at once, when all are asked for. From podset. A node may have more pods than a
 // mailbox has places, most of which have ended: one by one they would be lost, and asked for again, for ever.
 type Shows struct{ All []Show }
 
-// Forget says that this node has no status of a pod any more. From pods.
+// Forget says that this node has no status of a pod any more. From podset.
 type Forget struct{ UID types.UID }
 
 // Object is the apiserver's object of a pod. From apipods; from mirrors for the mirror of the

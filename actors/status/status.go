@@ -1,7 +1,7 @@
 // Package status is the actor that writes pod statuses to the apiserver. It knows the last
 // acknowledged status of each pod, and the writes under way.
 //
-//	pods ──Show, Shows, Forget──► status ──Patch, Delete, Get──► apiserver
+//	podset ──Show, Shows, Forget──► status ──Patch, Delete, Get──► apiserver
 //	apipods, mirrors ──Object, Objects, Gone──► status ──Outlived──► mirrors
 //
 // statuswrite decides what to write and when. A pod has one call at a time; all pods together

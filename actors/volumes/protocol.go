@@ -3,7 +3,7 @@
 //
 //	pod ──Mount, Unmount──► volumes ──PreparePod, MountVolume, GrowVolume, UnmountPod──► host
 //	pod ◄──VolumesAnswer── volumes ──UseCSI, ReleaseCSI──► csi ──CSIAnswer, CSIReleased, CSIRestarted──► volumes
-//	pods ──Retain──► volumes ◄──NodeSeen── nodestatus
+//	podset ──Retain──► volumes ◄──NodeSeen── nodestatus
 //
 // decide/volumestate decides what is next for each volume and for a pod as a whole. The actor makes the calls. Volumes
 // of CSI drivers are left to the actor csi. A pod is unmounted once they are released.
@@ -37,7 +37,7 @@ type Mount struct{ pod.MountVolumes }
 // Unmount takes all volumes of a pod down. It overtakes a Mount under way. From pod; as with Mount.
 type Unmount struct{ pod.UnmountVolumes }
 
-// Retain lists all pods that there are. From pods, once after its restart: the actors of other pods
+// Retain lists all pods that there are. From podset, once after its restart: the actors of other pods
 // ended with it, without an Unmount. Lost: what such a pod waited for is tried on. Pods is shared and
 // never changed.
 type Retain struct{ Pods map[types.UID]bool }

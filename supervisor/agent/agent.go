@@ -5,7 +5,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/podview"
 )
 
@@ -59,10 +59,10 @@ func NodeOf(path string) string {
 	return name
 }
 
-// Crashed reports a crash to the pods actor of the node. It is for kernel.Config.OnCrash.
+// Crashed reports a crash to the podset actor of the node. It is for kernel.Config.OnCrash.
 func Crashed(system *kernel.System, r *kernel.CrashReport) {
-	if ref, ok := kernel.Lookup[pods.Message](system, NodeOf(r.Path)+"/pods"); ok {
-		ref.Tell(pods.Crashed{Report: r})
+	if ref, ok := kernel.Lookup[podset.Message](system, NodeOf(r.Path)+"/podset"); ok {
+		ref.Tell(podset.Crashed{Report: r})
 	}
 }
 

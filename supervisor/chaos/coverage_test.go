@@ -15,8 +15,8 @@ func TestCoverage(t *testing.T) {
 		"create a main=app; fault call StartContainer a/app #1 = fail",
 		"create a main=app; on a Ready: delete a; fault call StartContainer a/app #1 = fail",
 		"create a main=app; fault call StartContainer a/app #9 = fail",
-		"create a main=app; fault msg pods:Wanted - #1 = kill; fault msg pods:Wanted - #2 = kill-after",
-		"create a main=app; fault msg pods:Wanted - #1 = kill-after",
+		"create a main=app; fault msg podset:Wanted - #1 = kill; fault msg podset:Wanted - #2 = kill-after",
+		"create a main=app; fault msg podset:Wanted - #1 = kill-after",
 		"create a main=app; on a Gone: delete a; fault call CreateContainer a/app #1 = slow 1s",
 	} {
 		tally.Add(Run(parse(t, text)))

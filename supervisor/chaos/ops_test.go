@@ -25,10 +25,10 @@ func TestWhatIsNew(t *testing.T) {
 		"no answers":   strings.Replace(base, "at 10s:", "at 9s: no-answers for=20s; at 10s:", 1),
 		"no watches":   strings.Replace(base, "at 10s:", "at 9s: no-watches for=20s; at 10s:", 1),
 		"restore":      strings.Replace(base, "at 1m:", "at 20s: backup; at 1m: restore; at 1m:", 1),
-		"starve":       "schedule starve=pods; " + base,
+		"starve":       "schedule starve=podset; " + base,
 		"priorities":   "schedule priorities depth=2; " + base,
 		"cost":         "cost *=2ms; " + base,
-		"cost of one":  "cost pods=20ms; " + base,
+		"cost of one":  "cost podset=20ms; " + base,
 		"cost of none": "cost nobody=20ms; " + base,
 	} {
 		r := Run(parse(t, text))
@@ -72,7 +72,7 @@ func TestRestore(t *testing.T) {
 // TestShrinkTheWorld: the schedule and the nodes that a violation does not need go.
 func TestShrinkTheWorld(t *testing.T) {
 	// What loses its task can't be removed until its runtime is restarted.
-	r := Run(parse(t, "no-events; nodes 3; schedule starve=pods; schedule priorities depth=2; cost pods=1ms; "+
+	r := Run(parse(t, "no-events; nodes 3; schedule starve=podset; schedule priorities depth=2; cost podset=1ms; "+
 		"create a main=app volume=data; at 20s: lose-task a/app; at 30s: delete a; at 31s: drain n1; uncordon n1"))
 	check.Fatal(t, check.Is(r.Verdict(), Violated, "it"))
 	got := Shrink(t.Context(), r, time.Minute).Case

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
@@ -102,7 +102,7 @@ func (r *runner) lacks(left eviction.Reading) eviction.Conditions {
 }
 
 // evicting is each eviction that pods takes in.
-func (r *runner) evicting(m *caseNode, e *pods.Evict) {
+func (r *runner) evicting(m *caseNode, e *podset.Evict) {
 	if e.Stop.Reason != eviction.Reason || r.bare {
 		return
 	}

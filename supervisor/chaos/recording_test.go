@@ -12,7 +12,7 @@ import (
 // TestStory: what is told of a case is what happened, in order, and telling it changes nothing.
 func TestStory(t *testing.T) {
 	c := parse(t, "create web main=app; on web Ready: kill-agent; "+
-		"fault call StartContainer web/app #1 = fail; fault msg pods:Wanted - #2 = panic")
+		"fault call StartContainer web/app #1 = fail; fault msg podset:Wanted - #2 = panic")
 	plain, told := Run(c), Run(c, WithStory())
 	if plain.Hash != told.Hash || plain.Story != nil {
 		t.Errorf("with a story the run is another: %x, not %x", told.Hash, plain.Hash)
@@ -25,8 +25,8 @@ func TestStory(t *testing.T) {
 	for _, want := range []report.StoryEntry{
 		{Lane: 1, Kind: report.StoryOperation, Text: "create web main=app"},
 		{Lane: 0, Kind: report.StoryRuntime, Text: "the agent starts"},
-		{Lane: 0, Kind: report.StoryFault, Text: "msg pods:Wanted - #2 = panic"},
-		{Lane: 0, Kind: report.StoryCrash, What: "pods", Text: "pods.Wanted: planted by the case: before pods.Wanted: restart"},
+		{Lane: 0, Kind: report.StoryFault, Text: "msg podset:Wanted - #2 = panic"},
+		{Lane: 0, Kind: report.StoryCrash, What: "podset", Text: "podset.Wanted: planted by the case: before podset.Wanted: restart"},
 		{Lane: 1, Kind: report.StoryMessage, What: "pod.Assign", Text: "to run"},
 		{Lane: 1, Kind: report.StoryRuntime, What: "sandbox", Text: "started"},
 		{Lane: 1, Kind: report.StoryFault, Text: "call StartContainer web/app #1 = fail"},

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -279,13 +279,13 @@ func (r *runner) configure(m *caseNode, c *agent.Config) {
 			r.mark()
 			m.rules.Handled(msg)
 			switch msg := msg.(type) {
-			case pods.Wanted:
+			case podset.Wanted:
 				for _, p := range msg.Pods {
 					r.names[p.UID] = r.podName(p.Name)
 				}
-			case pods.Evict:
+			case podset.Evict:
 				r.evicting(m, &msg)
-			case pods.Reported:
+			case podset.Reported:
 				r.reported(msg)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -115,7 +115,7 @@ func (r *runner) shown(e simapi.Event) {
 }
 
 // reported is the status of a pod of a standalone node.
-func (r *runner) reported(m pods.Reported) {
+func (r *runner) reported(m podset.Reported) {
 	if r.c.Standalone && m.Status != nil {
 		r.status(r.nameOf(m.UID), m.Status, r.v.Now())
 		r.dirty = true

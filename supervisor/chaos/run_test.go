@@ -29,11 +29,11 @@ func TestQuietLives(t *testing.T) {
 var kept = map[string]string{
 	// An actor crashed while a container was started, and the next one does not run its postStart hook.
 	"I07 crash during a start": "seed 46052; create a main=app start-command=app; create b main=app; create c main=app; " +
-		"create d main=app; create e main=app; create f main=app; fault msg pods:Reported - #27 = panic-within; " +
+		"create d main=app; create e main=app; create f main=app; fault msg podset:Reported - #27 = panic-within; " +
 		"fault send pod/b:CgroupAnswer - #1 = twice; fault host LoadCheckpoint - #5 = kill; fault host LoadCheckpoint - #2 = work-late 4s",
 	// The same, of a start that began after the crash: the actors of pods live until the one above them begins again.
 	"I07 start after a crash": "seed 1349; create a main=app init=setup; create c main=app start-command=app; " +
-		"fault send volumes:Mount - #2 = delay 5s; fault call List - #4 = fail; fault msg pods:Reported - #14 = panic-within",
+		"fault send volumes:Mount - #2 = delay 5s; fault call List - #4 = fail; fault msg podset:Reported - #14 = panic-within",
 	// A container was made with an image that the agent was told was old, before its pod's actor was.
 	"I21 made with the old image": "seed 38640; create b main=app live=app app.unhealthy-after=20s; at 45s: oom b/app; " +
 		"at 46s: suspend for=13s; at 53.2s: kill-runtime for=7s; at 1m5s: image b/app to=registry.test/app:2; " +
@@ -85,7 +85,7 @@ var kept = map[string]string{
 		"at 20s: cut-off; power-cycle; fault host LoadCheckpoint - #14 = lost",
 	// The rule counted an eviction of which pods was told twice as two.
 	"I29 seed 1903": "pressure disks=1; create d main=app; create f main=app; use f/app memory=4000Mi; " +
-		"use d/app memory=2Gi; fault send pods:Evict - #1 = twice",
+		"use d/app memory=2Gi; fault send podset:Evict - #1 = twice",
 	// The simulated plugin of a list that failed never registered again.
 	"L01 seed 475": "seed 475; devices 1; write b main=app gpus=1; fault host ListDevices - #1 = hang",
 	// A container that had ended while the runtime was away, and was then asked to stop, did not count as crashed.
@@ -132,7 +132,7 @@ var kept = map[string]string{
 	"L01 seed 6062": "seed 6062; standalone; devices 2; write a main=app gpus=1; at 20s: power-cycle; at 2m12.1s: power-cycle; " +
 		"at 2m15s: kill-runtime for=24s; kill-agent; at 2m27.1s: break-gpus for=22s; fault call RunPodSandbox a #3 = panic-after",
 	// pods had crashed before it told images that b was gone: its image was pulled again and again.
-	"L02, images": "create b main=app private=app; create c main=app; at 30s: delete b; delete c; fault msg pods:Collected - #1 = panic",
+	"L02, images": "create b main=app private=app; create c main=app; at 30s: delete b; delete c; fault msg podset:Collected - #1 = panic",
 }
 
 // TestGivenUpWithItsPod: the answer to a call that hangs when its pod ends is no message that is lost.
@@ -161,8 +161,8 @@ func TestKept(t *testing.T) {
 // TestKillBeforeAndAfter: an agent that is killed before a message has not handled it, one that is
 // killed after it has.
 func TestKillBeforeAndAfter(t *testing.T) {
-	before := Run(parse(t, "create a main=app; fault msg pods:Wanted - #2 = kill"))
-	after := Run(parse(t, "create a main=app; fault msg pods:Wanted - #2 = kill-after"))
+	before := Run(parse(t, "create a main=app; fault msg podset:Wanted - #2 = kill"))
+	after := Run(parse(t, "create a main=app; fault msg podset:Wanted - #2 = kill-after"))
 	if before.Verdict() != Held || after.Verdict() != Held {
 		t.Errorf("%v %v", before.Violations, after.Violations)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
 // busiest is how many messages the actors of a node may handle at one instant. An agent that finds
@@ -52,17 +52,17 @@ func (n *Node) Handled(m any) {
 			}
 		}
 	}
-	if f, is := m.(pods.Forced); is && n.pods[f.UID] != nil {
+	if f, is := m.(podset.Forced); is && n.pods[f.UID] != nil {
 		n.endsIn(n.pods[f.UID], leastGrace)
 	}
-	if r, is := m.(pods.Remade); is {
+	if r, is := m.(podset.Remade); is {
 		for _, uid := range r.UIDs {
 			if p := n.pods[uid]; p != nil && p.spec != nil {
 				n.endsIn(p, podspec.Grace(p.spec)) // it ends, though its source has not said so
 			}
 		}
 	}
-	if w, is := m.(pods.Wanted); is {
+	if w, is := m.(podset.Wanted); is {
 		n.Told(w.Source, w.Pods)
 		if w.Seen && !w.Unread && !w.Unsure {
 			n.reported(w.Source)

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
 // counted are the metrics of what becomes of pods, under the kubelet's names.
@@ -48,12 +48,12 @@ func (m *Metrics) newCounted() *counted {
 	}
 }
 
-// Ended implements pods.Counts.
+// Ended implements podset.Counts.
 func (c *counted) Ended(e podstatus.Ending) {
 	c.ended.WithLabelValues(typeOf(e.Kind), strconv.Itoa(int(e.Code)), e.Reason).Inc()
 }
 
-// Admitted implements pods.Counts.
+// Admitted implements podset.Counts.
 func (c *counted) Admitted(p *v1.Pod) {
 	mode := ""
 	switch own, containers := podspec.OwnResources(p), containersAsk(&p.Spec); {
@@ -89,7 +89,7 @@ var rejections = []string{
 // volumeLimit is the reason of a pod that is rejected when it has begun.
 const volumeLimit = "VolumeAttachmentLimitExceeded"
 
-// Rejected implements pods.Counts.
+// Rejected implements podset.Counts.
 func (c *counted) Rejected(reason string) {
 	switch {
 	case slices.Contains(rejections, reason):
@@ -101,16 +101,16 @@ func (c *counted) Rejected(reason string) {
 	c.rejected.WithLabelValues(reason).Inc()
 }
 
-// Resizing implements pods.Counts.
+// Resizing implements podset.Counts.
 func (c *counted) Resizing(of podresize.Change) {
 	c.resizing.WithLabelValues(string(of.Resource), of.Requirement, of.Operation).Inc()
 }
 
-// Infeasible implements pods.Counts.
+// Infeasible implements podset.Counts.
 func (c *counted) Infeasible(detail string) { c.infeasible.WithLabelValues(detail).Inc() }
 
-// Undeferred implements pods.Counts.
-func (c *counted) Undeferred(p *v1.Pod, how pods.Resolution, waited time.Duration) {
+// Undeferred implements podset.Counts.
+func (c *counted) Undeferred(p *v1.Pod, how podset.Resolution, waited time.Duration) {
 	c.deferred.WithLabelValues(string(how), bucket(p.Spec.Priority)).Observe(waited.Seconds())
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -37,14 +37,14 @@ func TestPodStarts(t *testing.T) {
 			StartedAt: metav1.NewTime(now.Add(from)), FinishedAt: metav1.NewTime(now.Add(to)),
 		}}}
 	}
-	m.Started(pods.Started{
+	m.Started(podset.Started{
 		Pod: p, Status: &v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended(5*time.Second, 7*time.Second)}},
 		Seen: now.Add(time.Second), At: now.Add(8 * time.Second),
 	})
-	m.Started(pods.Started{Pod: &v1.Pod{}, Status: &v1.PodStatus{}, Seen: now, At: now.Add(time.Second)}) // a static one
+	m.Started(podset.Started{Pod: &v1.Pod{}, Status: &v1.PodStatus{}, Seen: now, At: now.Add(time.Second)}) // a static one
 	stateful := p.DeepCopy()
 	stateful.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}}}
-	m.Started(pods.Started{Pod: stateful, Status: &v1.PodStatus{}, Seen: now, At: now.Add(time.Second)})
+	m.Started(podset.Started{Pod: stateful, Status: &v1.PodStatus{}, Seen: now, At: now.Add(time.Second)})
 	families := scrape(t, m, asked(), "/metrics")
 	wantSeries(t, families, []want{{"kubelet_lifecycle_handler_http_fallbacks_total", "", 1}})
 	for name, sums := range map[string][2]float64{

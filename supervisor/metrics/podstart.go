@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -116,7 +116,7 @@ func (m *Metrics) VolumeMeasured(source string, took time.Duration) {
 	m.volumeTimes.WithLabelValues(source).Observe(took.Seconds())
 }
 
-// Preempted implements pods.Counts.
+// Preempted implements podset.Counts.
 func (m *Metrics) Preempted(short v1.ResourceName) {
 	m.preemptions.WithLabelValues(string(short)).Inc()
 }
@@ -127,7 +127,7 @@ func (m *Metrics) ImageRemoved(why imagegc.Reason) {
 }
 
 // Started implements podview.Counts.
-func (m *Metrics) Started(s pods.Started) {
+func (m *Metrics) Started(s podset.Started) {
 	m.mu.Lock()
 	var pulling time.Duration
 	if p := m.pulls[s.Pod.UID]; p != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
 const (
@@ -59,7 +60,7 @@ func (l *liveness) check(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if silent := time.Since(l.since); !l.since.IsZero() && silent >= stuckAfter {
-		return fmt.Errorf("the node and pods actors have not answered for %s: see `troupe tree`", silent.Round(time.Second))
+		return fmt.Errorf("the node, pods and podset actors have not answered for %s: see `troupe tree`", silent.Round(time.Second))
 	}
 	return nil
 }
@@ -67,10 +68,16 @@ func (l *liveness) check(ctx context.Context) error {
 // askActors asks neither the runtime nor podview: a restart of the agent does not help a node whose runtime is down.
 func (d *nodeDaemon) askActors(answered func()) {
 	d.agent.Query(func(node.Health) {
-		if ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods"); ok {
-			ref.Tell(pods.Query{Reply: func(pods.Inventory) { answered() }})
+		if parent, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods"); ok {
+			parent.Tell(pods.List{Reply: func([]pods.Child) { d.askPodset(answered) }})
 		}
 	})
+}
+
+func (d *nodeDaemon) askPodset(answered func()) {
+	if ref, ok := kernel.Lookup[podset.Message](d.system, d.name+"/podset"); ok {
+		ref.Tell(podset.Query{Reply: func(podset.Inventory) { answered() }})
+	}
 }
 
 // watchdog tells systemd that the agent lives, if it wants to know (WatchdogSec): also while it starts.

@@ -2,7 +2,7 @@ package node
 
 import (
 	"github.com/troupe-dev/troupe/actors/decide/devices"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
@@ -15,7 +15,7 @@ type observer struct {
 }
 
 // Started implements podview.Counts.
-func (o observer) Started(s pods.Started) {
+func (o observer) Started(s podset.Started) {
 	o.Metrics.Started(s)
 	o.traces.PodStarted(s)
 }

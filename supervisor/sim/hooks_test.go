@@ -30,7 +30,7 @@ func TestSchedules(t *testing.T) {
 	for name, s := range map[string]kernel.Schedule{
 		"uniform":    {},
 		"priorities": {Priorities: true, Changes: 20, Span: 5000},
-		"starve":     {Starve: func(path string) bool { return strings.HasSuffix(path, "/pods") }},
+		"starve":     {Starve: func(path string) bool { return strings.HasSuffix(path, "/podset") }},
 		"cost":       {Cost: time.Millisecond},
 	} {
 		hash := settles(t, Config{Seed: 3, Schedule: s})
@@ -59,7 +59,7 @@ func TestMessagesMeddledWith(t *testing.T) {
 			return kernel.Fate{}
 		},
 		Within: func(_, actor string, m any, k int) {
-			if actor == "pods" && m != nil && k == 2 && panics < 3 {
+			if actor == "podset" && m != nil && k == 2 && panics < 3 {
 				panics++
 				panic("planted")
 			}

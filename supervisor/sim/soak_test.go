@@ -93,7 +93,7 @@ func (c *churn) minute() {
 
 // TestSoak lets a cluster with churn live for as long as TROUPE_SOAK says (24h), and fails if its heap grows by
 // more than a hundredth after a quarter of that. If it says nothing, a tenth of the cluster lives for eight hours. Agents
-// are killed too often there to show what each of them keeps: TestLiving of actors/pods does that for records of pods.
+// are killed too often there to show what each of them keeps: TestLiving of actors/podset does that for records of pods.
 func TestSoak(t *testing.T) {
 	length, size, bar := 8*time.Hour, churnSize{nodes: 2, steady: 40, crash: 4, rolled: 10, history: 32}, 0.009
 	if s := os.Getenv("TROUPE_SOAK"); s != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
 // probing is the actor whose calls come again and again.
@@ -112,7 +112,7 @@ func (r *Recorder) overheard(now int64, msg any) {
 		r.mu.Lock()
 		r.wait(r.podTimeline(m.Pod.UID), m.Ask.Image)
 		r.mu.Unlock()
-	case pods.Reported:
+	case podset.Reported:
 		if m.Status == nil {
 			return
 		}
@@ -120,7 +120,7 @@ func (r *Recorder) overheard(now int64, msg any) {
 		r.mu.Lock()
 		r.add(r.podTimeline(m.UID), entry{at: now, kind: Status, what: m.Life, text: text, bad: m.Trouble != ""})
 		r.mu.Unlock()
-	case pods.Finished:
+	case podset.Finished:
 		r.mu.Lock()
 		r.end(m.UID, now)
 		r.mu.Unlock()

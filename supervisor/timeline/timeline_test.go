@@ -20,7 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -126,7 +126,7 @@ func TestStoryOfAPod(t *testing.T) {
 		w.call("n/probes", kernel.EffectInfo{Kind: "HTTPProbe", Object: "web/app", For: "u1", Lane: "readiness/1234", WaitedFor: slot}, 0, time.Millisecond, kernel.EffectFinished, errors.New("503"))
 	}
 	w.tell(own, pod.Probed{ID: "1", Health: probe.Health{Readiness: probe.Failure, Message: "503"}})
-	w.tell("n/pods", pods.Reported{Report: pod.Report{UID: "u1", Life: "Syncing", Status: &v1.PodStatus{
+	w.tell("n/podset", podset.Reported{Report: pod.Report{UID: "u1", Life: "Syncing", Status: &v1.PodStatus{
 		Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{Name: "app", RestartCount: 1}},
 	}}})
 	w.tell(own, pod.RuntimeHint{ID: "0123456789abcdef", Kind: observed.ContainerStoppedEvent})
@@ -202,7 +202,7 @@ func TestPodsThatHaveEndedAreRemembered(t *testing.T) {
 		uid := fmt.Sprint("u", i)
 		w.assign(uid)
 		if i < 5 {
-			w.tell("n/pods", pods.Finished{Finished: pod.Finished{UID: types.UID(uid)}})
+			w.tell("n/podset", podset.Finished{Finished: pod.Finished{UID: types.UID(uid)}})
 		}
 	}
 	var got []string
@@ -256,7 +256,7 @@ func TestBounds(t *testing.T) {
 			case 1:
 				w.Record(port.Event{Pod: podOf(uid), Reason: text[:len(text)/9], Message: text, At: w.at})
 			case 2:
-				w.tell("n/pods", pods.Finished{Finished: pod.Finished{UID: types.UID(uid)}})
+				w.tell("n/podset", podset.Finished{Finished: pod.Finished{UID: types.UID(uid)}})
 			case 3:
 				w.id++
 				w.Effect(w.at, "n/pods/"+uid, kernel.EffectQueued, kernel.EffectInfo{ID: w.id, Kind: "K", Object: text})

@@ -25,7 +25,7 @@ import (
 	"google.golang.org/grpc"
 	api "k8s.io/component-base/tracing/api/v1"
 
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 )
 
 const (
@@ -128,7 +128,7 @@ func (t *Tracing) Around() func(http.Handler, func(*http.Request) string) http.H
 }
 
 // PodStarted is the span of the start of a pod: from when the node knew of it until all its containers had started.
-func (t *Tracing) PodStarted(s pods.Started) {
+func (t *Tracing) PodStarted(s podset.Started) {
 	if t == nil {
 		return
 	}

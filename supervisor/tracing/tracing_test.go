@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	api "k8s.io/component-base/tracing/api/v1"
 
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/fakecollector"
 )
@@ -39,7 +39,7 @@ var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // work makes one span of each kind.
 func work(t *testing.T, tr *Tracing, endpoint string) {
 	t.Helper()
-	tr.PodStarted(pods.Started{
+	tr.PodStarted(podset.Started{
 		Pod:  &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u1"}},
 		Seen: began, At: began.Add(3 * time.Second),
 	})
@@ -126,7 +126,7 @@ func TestDeadCollector(t *testing.T) {
 			// take minutes.
 			before := time.Now()
 			for range 20_000 {
-				tr.PodStarted(pods.Started{Pod: pod, Seen: began, At: began})
+				tr.PodStarted(podset.Started{Pod: pod, Seen: began, At: began})
 			}
 			check.AtMost(t, time.Since(before), time.Minute, "the spans took")
 			before = time.Now()
@@ -145,7 +145,7 @@ func TestOff(t *testing.T) {
 	if tr.Dial() != nil || tr.Around() != nil {
 		t.Error("there is an interceptor or a handler")
 	}
-	started := pods.Started{Pod: &v1.Pod{}}
+	started := podset.Started{Pod: &v1.Pod{}}
 	check.Count(t, testing.AllocsPerRun(100, func() { tr.PodStarted(started) }), 0, "%v allocations of a pod's start")
 	tr.Close()
 }

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/invariants"
@@ -154,7 +154,7 @@ func TestCgroupOfAForgottenPod(t *testing.T) {
 		t.Fatal("the pod has no cgroup")
 	}
 	w.around = func(who string, m any, handled bool) {
-		if _, is := m.(pods.Wanted); is && who == "pods" && !handled {
+		if _, is := m.(podset.Wanted); is && who == "podset" && !handled {
 			w.around = nil
 			panic(planted)
 		}

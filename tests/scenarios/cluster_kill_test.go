@@ -154,7 +154,7 @@ func TestClusterActorPanics(t *testing.T) {
 		})
 		w.run(20 * time.Second)
 	}, (*world).clusterQuiet,
-		"pods", "status", "apipods", "nodestatus", "mirrors", "sources",
+		"pods", "podset", "status", "apipods", "nodestatus", "mirrors", "sources",
 		"pod/a-init", "pod/b-plain", "pod/d-job", "pod/e-static")
 }
 

@@ -101,7 +101,7 @@ func TestManifestMovedAwayAndBack(t *testing.T) {
 func TestManifestBackAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyNever} {
-		for _, how := range []string{"it lives on", "killed before", "killed after", "pods panics after"} {
+		for _, how := range []string{"it lives on", "killed before", "killed after", "podset panics after"} {
 			t.Run(string(policy)+"/"+how, func(t *testing.T) {
 				id := ""
 				atBoundaries(t, about(20), func(int) *world {
@@ -123,8 +123,8 @@ func TestManifestBackAtAnyMoment(t *testing.T) {
 					case "killed after":
 						w.run(time.Duration(k%4) * 300 * time.Millisecond)
 						w.restart()
-					case "pods panics after":
-						panics(w, "pods", k%7, k%2 == 0)
+					case "podset panics after":
+						panics(w, "podset", k%7, k%2 == 0)
 					}
 					w.backOrNeverGone(id)
 				})

@@ -204,7 +204,7 @@ func TestActorPanics(t *testing.T) {
 	}, func(w *world) {
 		w.run(2 * time.Minute) // the deadline of a question that was lost
 		w.quiet()
-	}, "pods", "images", "volumes", "resources", "probes", "gc", "sources", "pleg", "machine",
+	}, "pods", "podset", "images", "volumes", "resources", "probes", "gc", "sources", "pleg", "machine",
 		"pod/a-init", "pod/b-plain")
 }
 

@@ -106,7 +106,10 @@ func TestHalfLink(t *testing.T) {
 				t.Error("the agent knows a pod that no watch told of")
 			}
 			c.api.SetLink(nodeName, simapi.Up)
-			w.until(90*time.Second, "the new one is Ready", func() bool { return c.ready("new") && c.ready("web") })
+			mended := len(c.renewed)
+			w.until(90*time.Second, "the new one is Ready, and the lease is renewed", func() bool {
+				return c.ready("new") && c.ready("web") && len(c.renewed) > mended
+			})
 			w.clusterQuiet()
 		})
 	}

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/devices"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
@@ -67,7 +67,7 @@ type badCounter struct {
 	counted *int
 }
 
-func (c badCounter) Started(pods.Started) {
+func (c badCounter) Started(podset.Started) {
 	*c.counted++
 	panic(planted)
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/sim"
@@ -52,8 +52,8 @@ func newCity(tb testing.TB, nodes, podsEach int, p *v1.Probe) *city {
 // ready counts the pods that are.
 func (c *city) ready() (n int) {
 	for _, node := range c.world.Nodes() {
-		ref, _ := kernel.Lookup[pods.Message](c.world.System(), node.Name()+"/pods")
-		ref.Tell(pods.Query{Reply: func(i pods.Inventory) {
+		ref, _ := kernel.Lookup[podset.Message](c.world.System(), node.Name()+"/podset")
+		ref.Tell(podset.Query{Reply: func(i podset.Inventory) {
 			for _, p := range i.Pods {
 				if s := p.Report.Status; s != nil && podstatus.Ready(s) {
 					n++

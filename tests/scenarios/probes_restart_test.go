@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -50,7 +50,7 @@ func TestNoReadinessFlapOverARestartOfTheAgent(t *testing.T) {
 		clear(f.last) // users of a static pod's view see nothing between
 		w.start()
 		w.until(time.Second, "somebody can be asked", func() bool {
-			_, ok := kernel.Lookup[pods.Message](w.system, nodeName+"/pods")
+			_, ok := kernel.Lookup[podset.Message](w.system, nodeName+"/podset")
 			return ok
 		})
 		// What is said of a pod is right from the first moment that it is said.
@@ -72,7 +72,7 @@ func TestNoReadinessFlapOverARestartOfTheAgent(t *testing.T) {
 // TestProbesActorForgets: it panics, and knows what it knew from the pods.
 func TestProbesActorForgets(t *testing.T) {
 	t.Parallel()
-	for _, who := range []string{"probes", "pod/web", "pods"} {
+	for _, who := range []string{"probes", "pod/web", "pods", "podset"} {
 		t.Run(who, func(t *testing.T) {
 			w := newNode(t, 1)
 			p := httpProbe("/ready")

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -82,8 +82,8 @@ type flaps struct {
 func (w *world) watchReadiness() *flaps {
 	f := &flaps{last: map[string]bool{}, n: map[string]int{}}
 	w.around = func(actor string, m any, handled bool) {
-		r, is := m.(pods.Reported)
-		if actor != "pods" || !is || handled {
+		r, is := m.(podset.Reported)
+		if actor != "podset" || !is || handled {
 			return
 		}
 		for _, c := range r.Status.Conditions {
@@ -350,7 +350,7 @@ func TestProbesOfManyPodsAtOnce(t *testing.T) {
 		}
 		asked := 0
 		w.around = func(_ string, m any, handled bool) {
-			if _, ok := m.(pods.AskAgain); ok && handled {
+			if _, ok := m.(podset.AskAgain); ok && handled {
 				asked++
 			}
 		}

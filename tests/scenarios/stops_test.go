@@ -88,7 +88,7 @@ func TestEditedImageOverKills(t *testing.T) {
 			w.clusterQuiet()
 		})
 	}
-	for _, actor := range []string{"pod/job", "pods"} {
+	for _, actor := range []string{"pod/job", "pods", "podset"} {
 		for n := 0; ; n += stride(4) {
 			crashed := false
 			for _, handled := range []bool{false, true} {

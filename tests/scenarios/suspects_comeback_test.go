@@ -14,7 +14,7 @@ import (
 func TestLeftDirectoriesAndPanics(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"UnmountPod", "RemovePod"} {
-		for _, actors := range [][]string{{}, {"gc"}, {"pods"}, {"gc", "pods"}, {"pods", "gc"}, {"node"}} {
+		for _, actors := range [][]string{{}, {"gc"}, {"podset"}, {"gc", "podset"}, {"podset", "gc"}, {"node"}} {
 			t.Run(fmt.Sprint(verb, actors), func(t *testing.T) {
 				w := newNode(t, 1)
 				w.add(aPod("web").volume("data"), aPod("other"))
@@ -34,9 +34,9 @@ func TestLeftDirectoriesAndPanics(t *testing.T) {
 				w.add(aPod("web").volume("data"))
 				w.run(time.Second)
 				for _, actor := range actors {
-					if actor == "node" { // pods panics until node does
+					if actor == "node" { // pleg panics until node does
 						w.around = func(who string, _ any, _ bool) {
-							if who == "pods" && w.crashes < 6 {
+							if who == "pleg" && w.crashes < 6 {
 								panic(planted)
 							}
 						}

@@ -12,10 +12,10 @@ import (
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
-// TestPodsVanishWhilePodsIsDown: pods are deleted by force while the pods actor restarts: one that
+// TestPodsVanishWhilePodsetIsDown: pods are deleted by force while the podset actor restarts: one that
 // runs, and three that have nothing in the runtime yet and wait for an object, an image and a volume.
 // Nobody goes on with what they needed.
-func TestPodsVanishWhilePodsIsDown(t *testing.T) {
+func TestPodsVanishWhilePodsetIsDown(t *testing.T) {
 	w, c := parallelCluster(t, 1, withConfig(func(c *agent.Config) { c.Cluster.NoServices = true }))
 	c.secret("password")
 	w.registry.Withdraw("registry.test/none:1")
@@ -35,7 +35,7 @@ func TestPodsVanishWhilePodsIsDown(t *testing.T) {
 	w.run(30 * time.Second)
 
 	w.around = func(who string, _ any, _ bool) {
-		if who == "pods" && w.crashes < 4 {
+		if who == "podset" && w.crashes < 4 {
 			panic(planted)
 		}
 	}
@@ -43,7 +43,7 @@ func TestPodsVanishWhilePodsIsDown(t *testing.T) {
 		c.delete(name, new(int64))
 	}
 	w.run(5 * time.Minute)
-	w.onlyRestarted("pods", 4)
+	w.onlyRestarted("podset", 4)
 
 	want := []string{"WatchConfigMap default/none"}
 	check.Same(t, w.watches(), want, "watches")

@@ -13,12 +13,12 @@ create job main=app sidecar=proxy restart=OnFailure ready=app app.term-exit-code
 on job Ready +200ms: image job/app to=registry.test/app:2
 at 20s: delete job grace=3
 fault call StopContainer job/app #1 = slow 500ms
-fault msg pods:Wanted - #2 = panic
+fault msg podset:Wanted - #2 = panic
 `
 
 const goodCluster = `seed 3
 nodes 3
-schedule starve=pods
+schedule starve=podset
 schedule priorities depth=2
 cost *=2ms
 deploy web replicas=4 main=app ready=app
@@ -189,8 +189,8 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"schedule random":                                         "want: schedule starve=ACTOR",
 		"schedule priorities depth=x":                             "invalid syntax",
 		"schedule priorities depth=-1":                            "must not be negative",
-		"cost pods":                                               "invalid duration",
-		"cost pods=2h":                                            "1s at most",
+		"cost podset":                                             "invalid duration",
+		"cost podset=2h":                                          "1s at most",
 		"cost =2ms":                                               "want: cost ACTOR=DURATION",
 	} {
 		check.Says(t, check.Err(Parse(text)), want, "%s", text)

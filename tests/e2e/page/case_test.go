@@ -37,7 +37,7 @@ func told(t *testing.T, text string) string {
 func TestCase(t *testing.T) {
 	chromium := browser.New(t)
 	broken := told(t, "create web main=app; create db main=app sidecar=log; on web Ready: lose-task web/app; delete web; "+
-		"fault msg pods:Wanted - #2 = panic; fault call StartContainer db/app #1 = fail")
+		"fault msg podset:Wanted - #2 = panic; fault call StartContainer db/app #1 = fail")
 	still := desk
 	still.NoScript = true
 	for name, look := range map[string]browser.Look{"light": desk, "dark": night, "phone": phone, "noscript": still} {
@@ -47,7 +47,7 @@ func TestCase(t *testing.T) {
 			says(t, p, "header", "troupe chaos", "Case that violates L01", "violated", "1 node", "2 pods")
 			says(t, p, "#failures", "The rule that was broken", "nothing is left or under way", "the runtime still has 2 objects of pod web")
 			says(t, p, "#command", "troupe chaos run 'seed 1; create web main=app;")
-			says(t, p, "#the-case", "on web Ready: lose-task web/app", "fault msg pods:Wanted - #2 = panic")
+			says(t, p, "#the-case", "on web Ready: lose-task web/app", "fault msg podset:Wanted - #2 = panic")
 			says(t, p, "#story", "create web main=app", "StartContainer db/app #1 = fail", "ended with code 0, lost", "phase=Running ready=True",
 				"planted by the case", evil)
 			says(t, p, "#broke", "rule broken", "L01", "the runtime still has 2 objects of pod web")
