@@ -32,15 +32,16 @@ func (a *adapter[M]) Receive(ac actor.Context) {
 	case *actor.Terminated:
 		a.childStopped(m.Who.Id)
 	case *effectResult[M]:
-		a.behavior.Receive(&a.ctx, m.msg)
+		a.receive(m.msg)
 	case *effectPanic:
 		panic(m)
 	case overflowed:
 		if h, ok := a.behavior.(OverflowHandler[M]); ok {
 			h.Overflowed(&a.ctx)
+			a.check()
 		}
 	case M:
-		a.behavior.Receive(&a.ctx, m)
+		a.receive(m)
 	default:
 		panic(fmt.Sprintf("message of type %T, which is not of this actor's protocol", m))
 	}
@@ -65,7 +66,13 @@ func (a *adapter[M]) start(ac actor.Context) {
 		b := c.construct.(func() Behavior[M])()
 		a.behavior = b
 		b.Start(&a.ctx)
+		a.check()
 	})
+}
+
+func (a *adapter[M]) receive(m M) {
+	a.behavior.Receive(&a.ctx, m)
+	a.check()
 }
 
 // alive says whether user code of this incarnation may run.
@@ -102,5 +109,8 @@ func (a *adapter[M]) childStopped(path string) {
 		return
 	}
 	name := path[strings.LastIndexByte(path, '/')+1:]
-	a.cell.during("ChildStopped", func() { w.ChildStopped(&a.ctx, name) })
+	a.cell.during("ChildStopped", func() {
+		w.ChildStopped(&a.ctx, name)
+		a.check()
+	})
 }

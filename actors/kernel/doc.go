@@ -14,6 +14,7 @@
 //	Policy               restart with exponential backoff, quarantine, escalation
 //	Runner, Effect       I/O off the mailbox: lanes, slots, deadlines; effects outlive their actor
 //	Tracer               a hash over every delivered message and every effect
+//	Checked              the invariants of an actor, held after each message where somebody asks for that
 //	Snapshot, Metrics,   the live tree, its sums by kind of actor, the last crashes
 //	Crashes
 //

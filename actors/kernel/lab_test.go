@@ -70,8 +70,9 @@ func newBench(t testing.TB, change ...func(*Config)) *bench {
 	b := &bench{t: t, Virtual: NewVirtual(1, start)}
 	c := Config{
 		Clock: b.Virtual, Seed: 1, Log: zerolog.Nop(),
-		OnCrash: func(r *CrashReport) { b.crashes = append(b.crashes, r) },
-		OnFatal: func(r *CrashReport) { b.fatal = append(b.fatal, r) },
+		OnCrash:  func(r *CrashReport) { b.crashes = append(b.crashes, r) },
+		OnFatal:  func(r *CrashReport) { b.fatal = append(b.fatal, r) },
+		Violated: func(v *Violation) { t.Errorf("%s", v) },
 	}
 	for _, f := range change {
 		f(&c)

@@ -265,7 +265,7 @@ func TestRestartWhileStopping(t *testing.T) {
 // until the parent has, or protoactor, which knows children by name, would
 // forget the next one of that name: nobody would stop it.
 func TestNameIsTakenUntilTheParentKnows(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, func(c *Config) { c.Violated = nil }) // the scheduler does not know of what follows
 	r := b.root(b.spec("a"))
 	kid := b.child(r, b.spec("kid"))
 	kid.Tell(boom("x"))

@@ -42,6 +42,10 @@ type Config struct {
 	// goroutine of the *Virtual. May be nil, and cost nothing then.
 	Intercept func(from, to string, m any) Fate
 	Within    func(actor string, m any, k int)
+	// Violated is told of each invariant that does not hold after a message: of actors that are Checked, and of the
+	// kernel. It is called on the goroutine of the actor, and must not call back into the System. For simulations and
+	// tests. May be nil: then nothing is checked.
+	Violated func(*Violation)
 }
 
 // Validate says what is missing.
@@ -68,6 +72,7 @@ type System struct {
 	limit       int
 	onCrash     func(*CrashReport)
 	onFatal     func(*CrashReport)
+	violated    func(*Violation)
 	interceptor *interceptor // nil but in simulations that ask for it
 
 	mu         sync.RWMutex
@@ -101,7 +106,7 @@ func NewSystem(c Config) (*System, error) {
 	s := &System{
 		clock: c.Clock, interceptor: interceptor, tracer: c.Tracer, log: c.Log, seed: c.Seed,
 		history: c.History, limit: c.MailboxLimit,
-		onCrash: c.OnCrash, onFatal: c.OnFatal,
+		onCrash: c.OnCrash, onFatal: c.OnFatal, violated: c.Violated,
 		cells: map[string]*cell{}, endedStats: map[string]KindStats{}, shapes: map[shape]*shape{},
 		props: map[propsKey]*actor.Props{},
 	}

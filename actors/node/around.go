@@ -51,3 +51,11 @@ func (w *watched[M]) ChildStopped(ctx *kernel.Context[M], name string) {
 		c.ChildStopped(ctx, name)
 	}
 }
+
+// Check implements kernel.Checked.
+func (w *watched[M]) Check() error {
+	if c, ok := w.inner.(kernel.Checked); ok {
+		return c.Check()
+	}
+	return nil
+}

@@ -31,6 +31,11 @@ func (r *runner) crashed(c *kernel.CrashReport) {
 	r.on(agent.NodeOf(c.Path)).rules.Crashed(c.RetryAfter)
 }
 
+// inconsistent is told of each invariant of an actor that does not hold.
+func (r *runner) inconsistent(v *kernel.Violation) {
+	r.violated(invariants.Violation{ID: consistent, At: r.v.Now(), What: v.String()})
+}
+
 // touches holds that a panic within a port crashes no actor but that of the pod that the port was called for.
 func (r *runner) touches(c *kernel.CrashReport) {
 	if r.bare || !strings.Contains(c.Reason, Planted) || !strings.HasPrefix(c.Message, kernel.WorkOfEffect) {

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/tests/actortest"
+	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // otherwise is where a method of a port is shown to fail alone if its code panics, and no case of chaos has it. With
@@ -189,6 +191,14 @@ func TestQuarantine(t *testing.T) {
 			t.Errorf("%s: %v %v, %d crashes, Ready after %v", call, r.Violations, r.Unreached, r.Crashes, r.Ready)
 		}
 	}
+}
+
+// TestInconsistent: an invariant of an actor that does not hold violates I49, and ends the case.
+func TestInconsistent(t *testing.T) {
+	r := newRunner(parse(t, "create a main=app"))
+	r.inconsistent(&kernel.Violation{Path: "n1/gc", Message: "gc.Collect", Invariant: errors.New("gc: orphans: telling")})
+	check.Fatal(t, check.That(r.broken(), "the case goes on"))
+	check.Equal(t, r.out.Violations[0].String(), "I49: n1/gc, after gc.Collect: gc: orphans: telling", "it is told as")
 }
 
 // TestTouches: an actor that crashes of a panic in a port that was not called for it violates I47.

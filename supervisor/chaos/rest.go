@@ -17,6 +17,8 @@ const (
 	isolated = "L03"
 	// contained: a panic within a port touches only the pod that it was called for.
 	contained = "I47"
+	// consistent: what an actor's code says of its fields holds after each message.
+	consistent = "I49"
 	// unchanged: a call that takes much memory changes nothing.
 	unchanged = "I48"
 	// frugal: what goes wrong costs few calls more.

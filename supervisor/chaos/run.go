@@ -160,6 +160,9 @@ func (r *runner) build() {
 			Event: r.event, Crashed: r.crashed,
 		},
 	}
+	if !r.bare {
+		config.Hooks.Violated = r.inconsistent
+	}
 	if r.inj.watches(plan.Send) {
 		config.Hooks.Message = func(node, _, to string, m any) kernel.Fate {
 			f := r.inj.sent(node, r.actor(to), m)

@@ -100,6 +100,9 @@ type Hooks struct {
 	// its topmost actor was restarted too often. It is started again as systemd would.
 	Crashed func(*kernel.CrashReport)
 	GaveUp  func(node string, r *kernel.CrashReport)
+	// Violated is told of each invariant of an actor that does not hold after a message (kernel.Config.Violated). With
+	// it each message costs a walk over what its actor knows, so that large worlds go without.
+	Violated func(*kernel.Violation)
 }
 
 // HostCall is one call of a machine, HostFault what goes wrong with it.

@@ -65,6 +65,7 @@ func New(c Config) (*World, error) {
 		Clock: w.clock, Seed: c.Seed, Tracer: traced(w.tracer, c.Tracer), History: history, MailboxLimit: c.MailboxLimit,
 		Log:     c.Log,
 		OnCrash: w.crashed, OnFatal: w.fatal, Intercept: c.Hooks.intercept(), Within: c.Hooks.within(),
+		Violated: c.Hooks.Violated,
 	})
 	if err != nil {
 		return nil, err

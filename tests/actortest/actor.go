@@ -70,6 +70,14 @@ func (c *crasher[M]) Stop(ctx *kernel.Context[M]) {
 	}
 }
 
+// Check implements kernel.Checked.
+func (c *crasher[M]) Check() error {
+	if k, ok := c.Behavior.(kernel.Checked); ok {
+		return k.Check()
+	}
+	return nil
+}
+
 // Play starts an actor that only calls hear with each message that it receives.
 func Play[M any](r *Rig, name string, hear func(M)) kernel.Ref[M] {
 	r.T.Helper()

@@ -15,11 +15,13 @@ package actortest
 import (
 	"bytes"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/tests/linear"
 )
 
 // Begin is when each test begins.
@@ -44,12 +46,15 @@ type Rig struct {
 }
 
 // New makes a Rig. change may make the configuration of its system another. A panic of an actor fails
-// the test, unless the test ordered it by Actor.Crash.
+// the test, unless the test ordered it by Actor.Crash, and so does an invariant that does not hold.
 func New(t TB, change ...func(*kernel.Config)) *Rig {
 	t.Helper()
 	r := &Rig{T: t, Virtual: kernel.NewVirtual(1, Begin)}
 	r.Transcript = r.NewTranscript()
 	c := kernel.Config{Clock: r.Virtual, Seed: 1, Log: zerolog.New(&r.Log)}
+	if _, benchmark := t.(*testing.B); !benchmark && !linear.Measures() { // checks cost more than what is measured
+		c.Violated = func(v *kernel.Violation) { t.Errorf("at %v: %s", r.Since(), v) }
+	}
 	for _, f := range change {
 		f(&c)
 	}

@@ -156,7 +156,10 @@ func node(t *testing.T, change func(*sim.NodeSpec)) *world {
 	w := &world{}
 	w.World = check.Value(sim.New(sim.Config{
 		Seed: 1, Bare: true, Services: true, MailboxLimit: 1 << 20, Log: zerolog.New(&w.log),
-		Hooks: sim.Hooks{Crashed: crashed, GaveUp: func(_ string, r *kernel.CrashReport) { crashed(r) }},
+		Hooks: sim.Hooks{
+			Crashed: crashed, GaveUp: func(_ string, r *kernel.CrashReport) { crashed(r) },
+			Violated: func(v *kernel.Violation) { t.Error(v) },
+		},
 	}))(t)
 	spec := sim.NodeSpec{Name: "n", Allocatable: roomy, Cgroups: true, Files: true, PullRecords: true}
 	if change != nil {

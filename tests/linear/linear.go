@@ -5,6 +5,7 @@ package linear
 import (
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,11 +39,19 @@ func Measured(f func()) {
 	f()
 }
 
+// held is how many calls of Held are under way.
+var held atomic.Int32
+
+// Measures says whether Held is being called: what is made meanwhile must not cost more than what is measured.
+func Measures() bool { return held.Load() > 0 }
+
 // Held fails the test if work with four times as much takes more than linear work does. prepare is called anew for each
 // measure, and its work must be done on the goroutine that calls it. The least of several measures counts, and one that
 // fails is made again, so that only what is always so fails.
 func Held(t testing.TB, n int, prepare func(n int) (work func())) {
 	t.Helper()
+	held.Add(1)
+	defer held.Add(-1)
 	const tries, measures = 3, 3
 	took := func(n int) time.Duration {
 		least := time.Duration(0)

@@ -118,6 +118,9 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 			},
 			Crashed: func(*kernel.CrashReport) { w.crashes++ },
 			GaveUp:  func(_ string, r *kernel.CrashReport) { w.fatal = r },
+			Violated: func(v *kernel.Violation) {
+				w.violations = append(w.violations, invariants.Violation{ID: "I49", At: w.v.Now(), What: v.String()})
+			},
 		},
 	}, spec: sim.NodeSpec{
 		Name: nodeName, Allocatable: roomy, Bandwidth: 1 << 30, Manifests: true, Cgroups: true, Standalone: true, Stopped: true,
@@ -135,6 +138,9 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 	w.node = check.Value(w.sim.AddNode(s.spec))(t)
 	w.setMachine()
 	t.Cleanup(func() {
+		if len(w.violations) > 0 && !t.Failed() { // after the last step
+			t.Errorf("seed %d: %s", w.seed, w.violations[0])
+		}
 		if w.node.Running() {
 			w.kill()
 		}
