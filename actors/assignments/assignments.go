@@ -239,6 +239,9 @@ type assignments struct {
 	plugged
 }
 
+// Check implements kernel.Checked.
+func (a *assignments) Check() error { return a.files.Check() }
+
 // changes are the versions of the last change of each file.
 type changes struct{ cpus, memory, given checkpoint.Version }
 

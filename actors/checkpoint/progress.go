@@ -50,8 +50,19 @@ type Progress struct {
 	// newest is the last change, saved what the disk has, tried what the last write that ended had, also if it failed,
 	// and writing what the last write that began has.
 	//
-	// Invariant: saved <= tried <= writing <= newest. Clean: saved == newest. Dirty and WriteLater: saved < newest.
+	// Invariant: saved <= tried <= writing <= newest; if Clean, saved == newest; if Dirty or WriteLater, saved < newest.
 	newest, saved, tried, writing Version
+}
+
+// Check says that the invariant does not hold.
+func (p *Progress) Check() error {
+	ordered := p.saved <= p.tried && p.tried <= p.writing && p.writing <= p.newest
+	dirty := p.state == Dirty || p.state == WriteLater
+	if !ordered || p.state == Clean && p.saved != p.newest || dirty && p.saved == p.newest {
+		return fmt.Errorf("checkpoint: saved <= tried <= writing <= newest; if Clean, saved == newest; if Dirty or "+
+			"WriteLater, saved < newest: they are %d, %d, %d, %d, and it is %v", p.saved, p.tried, p.writing, p.newest, p.state)
+	}
+	return nil
 }
 
 // State is how far it is.

@@ -230,6 +230,9 @@ type actor struct {
 	missed kernel.Missed[Message]
 }
 
+// Check implements kernel.Checked.
+func (a *actor) Check() error { return a.checkpoint.Check() }
+
 // claim is a claim with its calls.
 type claim struct {
 	decide.Prepared

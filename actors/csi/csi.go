@@ -86,6 +86,16 @@ type volume struct {
 	turns map[decide.Target]*turn
 }
 
+// Check implements kernel.Checked.
+func (a *actor) Check() error {
+	for _, f := range a.figures { // order-free: any of them is told
+		if err := f.Check(); err != nil {
+			return err
+		}
+	}
+	return a.volumes.check()
+}
+
 // Start implements kernel.Behavior.
 func (a *actor) Start(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {

@@ -2,6 +2,7 @@ package csi
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,28 @@ type index struct {
 
 func newIndex() index {
 	return index{byKey: map[decide.Key]*volume{}, byPod: map[types.UID]map[decide.Target][]*volume{}}
+}
+
+// check says that the invariant does not hold.
+func (x *index) check() error {
+	const words = "csi: byPod: it has v at t iff v.Targets has t: %s of pod %s"
+	for uid, of := range x.byPod { // order-free: any of them is told
+		for t, all := range of { // order-free: any of them is told
+			for _, v := range all {
+				if v.Targets[t] == nil || x.byKey[v.Key] != v {
+					return fmt.Errorf(words, v.Key, uid)
+				}
+			}
+		}
+	}
+	for _, v := range x.byKey { // order-free: any of them is told
+		for t := range v.Targets { // order-free: any of them is told
+			if !slices.Contains(x.at(t), v) {
+				return fmt.Errorf(words, v.Key, t.Pod)
+			}
+		}
+	}
+	return nil
 }
 
 // get is the volume of a key, nil if it is not known.

@@ -18,6 +18,7 @@ package gc
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -178,8 +179,8 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 type gc struct {
 	deps *Deps
 	of   map[types.UID]*collection
-	// resting are the pods that are not begun with yet. Invariant: each has a
-	// collection with nothing pending, and the timer runs unless there is none.
+	// resting are the pods that are not begun with yet, while the timer settled runs. Invariant: each has a
+	// collection with nothing pending.
 	// first and last are when the first and the last of them came.
 	resting     []types.UID
 	first, last time.Time
@@ -190,13 +191,26 @@ type gc struct {
 	reclaims reclaims
 	missed   kernel.Missed[Message]
 	// orphans are the pods with only directories that podset was not told of yet. telling: the timer runs.
-	// Invariant: it does unless there is none.
+	// Invariant: telling unless there is none.
 	orphans []types.UID
 	telling bool
 	// looking: a sweep looks at what there is.
 	looking bool
 	// swept: a sweep was made since all sources have reported.
 	swept bool
+}
+
+// Check implements kernel.Checked.
+func (g *gc) Check() error {
+	for _, uid := range g.resting {
+		if c := g.of[uid]; c == nil || len(c.pending) > 0 {
+			return fmt.Errorf("gc: resting: each has a collection with nothing pending: %s has not", uid)
+		}
+	}
+	if len(g.orphans) > 0 && !g.telling {
+		return fmt.Errorf("gc: orphans: telling unless there is none: there are %d", len(g.orphans))
+	}
+	return nil
 }
 
 const (

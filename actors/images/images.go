@@ -2,6 +2,7 @@ package images
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -104,6 +105,22 @@ type images struct {
 	// wished is when a pod wanted an image last, or when the actor began.
 	wished  time.Time
 	lookups int // how many lookups of credentials were begun
+}
+
+// Check implements kernel.Checked.
+func (a *images) Check() error {
+	for name, i := range a.of { // order-free: any of them is told
+		if err := i.Check(); err != nil {
+			return err
+		}
+		for _, w := range i.Waiting {
+			if !w.Lowest && a.held[w.Pod.UID][w.Ask.Container] != name {
+				return fmt.Errorf("images: held: a container that waits for an image waits for that one: %s of %s waits for %s",
+					w.Ask.Container, w.Pod.UID, name)
+			}
+		}
+	}
+	return nil
 }
 
 // Start implements kernel.Behavior.

@@ -192,6 +192,9 @@ type nodestatus struct {
 	shuttingDown  bool // the machine is
 }
 
+// Check implements kernel.Checked.
+func (n *nodestatus) Check() error { return n.reset.Check() }
+
 // Indexes of reading.
 const (
 	readVersion = iota

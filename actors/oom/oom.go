@@ -89,6 +89,12 @@ type actor struct {
 	failed  bool // a failure was logged
 }
 
+// Check implements kernel.Checked.
+func (a *actor) Check() error { return a.ledger.Check() }
+
+// state is where kills are known from.
+//
+//	watching ──the kernel's log can't be read──► counting ──nor are there counters──► blind
 type state uint8
 
 const (

@@ -2,6 +2,7 @@ package pod
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -140,6 +141,20 @@ type pod struct {
 	down     bool   // as last reported to podset
 	resists  bool   // the same
 	finished bool
+}
+
+// Check implements kernel.Checked.
+func (p *pod) Check() error {
+	busy := p.facts.Busy.Index()
+	other := slices.ContainsFunc(p.lanes, func(l flat.Entry[kernel.EffectID, podplan.Lane]) bool {
+		_, is := busy(l.Value)
+		return !is
+	})
+	if other || len(p.lanes) != len(p.facts.Busy) {
+		return fmt.Errorf("pod: facts.Busy and lanes have one entry for each effect of this pod that has not ended, "+
+			"including those of an earlier incarnation: %d and %d", len(p.facts.Busy), len(p.lanes))
+	}
+	return p.objects.Check()
 }
 
 // Start implements kernel.Behavior.

@@ -3,6 +3,7 @@ package probes
 import (
 	"container/heap"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -105,6 +106,20 @@ type probes struct {
 	round  uint32
 	memory memory
 	missed kernel.Missed[Message]
+}
+
+// Check implements kernel.Checked.
+func (a *probes) Check() error {
+	for _, p := range a.pods { // order-free: any of them is told
+		for _, c := range p.containers {
+			for _, r := range c.runs {
+				if err := r.Check(); err != nil {
+					return fmt.Errorf("%s: %w", c.object, err)
+				}
+			}
+		}
+	}
+	return a.memory.Check()
 }
 
 // podProbes is one pod.

@@ -152,6 +152,9 @@ type sources struct {
 	noted      map[problem]bool // problems that were logged
 }
 
+// Check implements kernel.Checked.
+func (s *sources) Check() error { return s.checkpoint.Check() }
+
 type cached struct {
 	data    []byte
 	decoded manifest.Decoded

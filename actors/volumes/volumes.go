@@ -69,6 +69,16 @@ type volumes struct {
 	missed  kernel.Missed[Message]
 }
 
+// Check implements kernel.Checked.
+func (a *volumes) Check() error {
+	for _, p := range a.pods { // order-free: any of them is told
+		if err := p.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // user is a pod with its volumes.
 type user struct {
 	volumestate.Pod

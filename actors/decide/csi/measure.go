@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -65,11 +66,26 @@ type Turn struct {
 type Turns struct {
 	// fresh and waiting have gone that are over, which are at most half of them.
 	//
-	// Invariant: at is zero in fresh, and in waiting none is before that of the one ahead.
+	// Invariant: at is zero in fresh only. The order of waiting is that of the answers, by whatever clock.
 	fresh, waiting []*Turn
 	gone           int
 	// busy counts those that the driver has not answered for. They are in neither list.
 	busy int
+}
+
+// Check says that the invariant does not hold.
+func (q *Turns) Check() error {
+	for _, t := range q.fresh {
+		if !t.at.IsZero() {
+			return fmt.Errorf("csi: fresh: at is zero in fresh only: %s was answered for", t.Key)
+		}
+	}
+	for _, t := range q.waiting {
+		if t.at.IsZero() {
+			return fmt.Errorf("csi: waiting: at is zero in fresh only: %s was not answered for", t.Key)
+		}
+	}
+	return nil
 }
 
 // Add adds a publication.

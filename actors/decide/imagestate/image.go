@@ -4,6 +4,7 @@
 package imagestate
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -130,6 +131,14 @@ type Image struct {
 	parted purse
 	// Waiting are those who wait for it. Invariant: none of them is Served when a decision was performed.
 	Waiting []*Waiter
+}
+
+// Check says that the invariant does not hold. It is asked when decisions were performed.
+func (i *Image) Check() error {
+	if slices.ContainsFunc(i.Waiting, func(w *Waiter) bool { return w.State == Served }) {
+		return errors.New("imagestate: Waiting: none of them is Served when a decision was performed: " + i.Name)
+	}
+	return nil
 }
 
 // New is an image of which nothing is known.

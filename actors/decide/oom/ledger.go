@@ -37,7 +37,7 @@ type Notice struct {
 // Ledger knows which kills were reported. The zero value is empty.
 type Ledger struct {
 	// fresh are kills that no event was decided for, the oldest first. Invariant: at most mostFresh, and one of each
-	// cgroup.
+	// cgroup or container.
 	fresh []kill
 	// noted are containers with kills that wait for an event, or with an event less than Quiet ago. Invariant: at
 	// most mostNoted, one of each ID.
@@ -68,6 +68,25 @@ type noted struct {
 	id   string // the runtime's ID
 	next time.Time
 	tally
+}
+
+// Check says which invariant does not hold.
+func (l *Ledger) Check() error {
+	cgroups, ids := map[[2]string]bool{}, map[string]bool{}
+	for i := range l.fresh {
+		cgroups[[2]string{l.fresh[i].Cgroup, l.fresh[i].Container}] = true
+	}
+	if len(l.fresh) > mostFresh || len(cgroups) < len(l.fresh) {
+		return fmt.Errorf("oom: fresh: at most mostFresh, and one of each cgroup or container: %d of %d",
+			len(l.fresh), len(cgroups))
+	}
+	for i := range l.noted {
+		ids[l.noted[i].id] = true
+	}
+	if len(l.noted) > mostNoted || len(ids) < len(l.noted) {
+		return fmt.Errorf("oom: noted: at most mostNoted, one of each ID: %d of %d", len(l.noted), len(ids))
+	}
+	return nil
 }
 
 // Add takes kills and returns the events of the node.

@@ -95,6 +95,14 @@ type Certificate struct {
 	overdueTold, expiredTold bool
 }
 
+// Check says that its invariant does not hold.
+func (c *Certificate) Check() error {
+	if c.State == Fresh && c.Held == nil || c.State == Reading && c.Held != nil {
+		return fmt.Errorf("podcertificate: Held: Fresh has one, Reading has none: it is %v", c.State)
+	}
+	return nil
+}
+
 // Event is one for people, of the pod. All are warnings.
 type Event struct{ Reason, Message string }
 

@@ -77,6 +77,16 @@ type Set struct {
 	alone, linkless bool
 }
 
+// Check says that its invariant does not hold.
+func (s Set) Check() error {
+	for i := 1; i < len(s.entries); i++ {
+		if a, b := s.entries[i-1].Ref, s.entries[i].Ref; a.Compare(b) >= 0 {
+			return fmt.Errorf("podobjects: sorted by Ref, each Ref once: %s comes before %s", a, b)
+		}
+	}
+	return nil
+}
+
 // NewSet makes a Set of entries, and takes ownership of them.
 func NewSet(entries []Entry) Set {
 	slices.SortFunc(entries, func(a, b Entry) int { return a.Ref.Compare(b.Ref) })

@@ -5,6 +5,7 @@
 package probe
 
 import (
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -136,12 +137,20 @@ type State struct {
 	hurried uint8
 	row     int32
 	// due is the next regular run, hurry an extra run before it.
-	// Invariant: hurry == 0 || hurry < due, but while a run is late.
+	// Invariant: hurry == 0 || hurry < due.
 	due, hurry int64
 	// patience is until when failures of a container that never passed neither count nor are reported.
 	patience int64
 	// ran is when the last run began.
 	ran int64
+}
+
+// Check says that its invariant does not hold.
+func (s *State) Check() error {
+	if s.hurry != 0 && s.hurry >= s.due {
+		return fmt.Errorf("probe: hurry == 0 || hurry < due: hurry is %d, due %d", s.hurry, s.due)
+	}
+	return nil
 }
 
 // Probe is a probe with its state.

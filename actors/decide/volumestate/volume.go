@@ -2,6 +2,7 @@ package volumestate
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -76,6 +77,29 @@ type Volume struct {
 	Walk csi.Walk
 	// failure is why the last try failed; nil if it did not. Invariant: not nil if Failed, nil if Waiting.
 	failure *Failure
+}
+
+// check says which invariant does not hold.
+func (v *Volume) check() error {
+	switch {
+	case v.path != 0 && !v.State.There():
+		return fmt.Errorf("path: 0 unless it is There: it is %v", v.State)
+	case v.call != 0 && !v.State.Calls():
+		return fmt.Errorf("call: 0 unless State.Calls: it is %v", v.State)
+	case v.failure == nil && v.State == Failed, v.failure != nil && v.State == Waiting:
+		return fmt.Errorf("failure: not nil if Failed, nil if Waiting: it is %v", v.State)
+	}
+	return nil
+}
+
+// Check says which invariant of a volume does not hold.
+func (p *Pod) Check() error {
+	for i := range p.Volumes {
+		if err := p.Volumes[i].check(); err != nil {
+			return fmt.Errorf("volumestate: volume %s: %w", p.Volumes[i].Name, err)
+		}
+	}
+	return nil
 }
 
 // Failure says what failed, in a row.
