@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -25,6 +26,16 @@ type bundles struct {
 type bundleUse struct {
 	entry podobjects.Entry
 	users map[types.UID]bool
+}
+
+// check says that the invariant does not hold.
+func (b *bundles) check() error {
+	for ref, use := range b.uses { // order-free: any of them is told
+		if len(use.users) == 0 {
+			return fmt.Errorf("bundles: uses: each has a user: %s has none", ref)
+		}
+	}
+	return nil
 }
 
 func newBundles() bundles {

@@ -67,7 +67,7 @@ func (a *objects) watch(ctx *kernel.Context[Message], o *object) {
 	r, k := o.ref, keyOf(o.ref)
 	s := port.Selection{Kind: k.Kind, Namespace: r.Namespace, Field: "metadata.name=" + r.Name}
 	a.watches++
-	o.watching, o.heard = true, false
+	o.heard = false
 	e := kernel.Effect[Message]{Kind: watchKind + k.Kind.String(), Object: r.Namespace + "/" + r.Name}
 	o.call = portcall.Watch(ctx, e, a.watches, a.deps.API, s, func(id kernel.EffectID, change port.APIChange) Message {
 		if b, is := change.(port.APIBroken); is {
@@ -184,7 +184,7 @@ func (a *objects) ended(ctx *kernel.Context[Message], m ended) {
 	if o == nil || o.call != m.id {
 		return
 	}
-	o.call, o.watching = 0, false
+	o.call = 0
 	o.failures++
 	a.later(ctx, o, backoff.Retry(a.deps.Backoff, o.failures))
 }

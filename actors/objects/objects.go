@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -55,15 +56,30 @@ type object struct {
 	fresh, late []types.UID
 	// call is the running watch or Get, 0 for none. Results of others are late.
 	call kernel.EffectID
-	// watching: call is a watch. heard: it has reported something.
-	watching, heard bool
-	failures        int
+	// heard: call has reported something, as a watch does.
+	heard    bool
+	failures int
 	// trouble is why the last read failed, since when somebody has waited for one. doubted: that was too long.
 	trouble error
 	doubted bool
 	since   time.Time
 	// timer is the next step, if no call is running.
 	timer kernel.Alarm[Message]
+}
+
+// Check implements kernel.Checked.
+func (a *objects) Check() error {
+	for ref, o := range a.of { // order-free: any of them is told
+		if len(o.users) == 0 {
+			return fmt.Errorf("objects: of: each has a user: %s has none", ref)
+		}
+	}
+	for _, c := range a.certificates.of { // order-free: any of them is told
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
+	return a.bundles.check()
 }
 
 // Start implements kernel.Behavior. A predecessor's calls are cancelled: their results would have
@@ -371,5 +387,5 @@ func (o *object) end(ctx *kernel.Context[Message]) {
 		ctx.Cancel(o.call)
 	}
 	o.timer.Stop()
-	o.call, o.watching, o.heard = 0, false, false
+	o.call, o.heard = 0, false
 }
