@@ -171,12 +171,26 @@ type plugin struct {
 	one
 	// others have the same resource: older ones that may have to take over, and newer ones that have not listed yet.
 	others []one
-	// gone is since when it does not answer, awaited: it is waited for.
-	gone    time.Time
-	awaited bool
-	// forgotten: it was gone for ForgetAfter.
-	forgotten bool
+	// Invariant: serving iff served.
+	presence presence
+	// gone is since when it does not answer.
+	gone time.Time
 }
+
+// presence is whether the plugin in charge answers. The diagram is over the package.
+type presence uint8
+
+const (
+	// awaited: it does not, and is waited for.
+	awaited presence = iota
+	serving
+	// absent: it was gone for Patience.
+	absent
+	// forgotten: it was gone for ForgetAfter.
+	forgotten
+)
+
+func (p presence) String() string { return [...]string{"awaited", "serving", "absent", "forgotten"}[p] }
 
 // one is a device plugin.
 type one struct {
@@ -188,6 +202,16 @@ type one struct {
 	// turn is the number of its registration. seen is the watch of registrations that told of it last.
 	turn int
 	seen kernel.EffectID
+}
+
+// Check implements kernel.Checked.
+func (a *actor) Check() error {
+	for name, p := range a.plugins { // order-free: any of them is told
+		if p.served != (p.presence == serving) {
+			return fmt.Errorf("devices: presence: serving iff served: that of %s is %v", name, p.presence)
+		}
+	}
+	return nil
 }
 
 // Start implements kernel.Behavior.
@@ -224,8 +248,8 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case told:
 		m.reply(m.err)
 	case giveUp:
-		if p := a.plugins[m.name]; p != nil && p.awaited && p.gone.Equal(m.since) {
-			p.awaited = false
+		if p := a.plugins[m.name]; p != nil && p.presence == awaited && p.gone.Equal(m.since) {
+			p.presence = absent
 			a.tell()
 		}
 	case forget:
@@ -297,7 +321,7 @@ func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
 		}
 		p.charge(i)
 	}
-	p.served, p.awaited, p.forgotten, p.devices = true, false, false, m.devices
+	p.served, p.presence, p.devices = true, serving, m.devices
 	healthy := 0
 	for _, d := range m.devices {
 		if d.Healthy {
@@ -326,27 +350,27 @@ func (a *actor) lost(ctx *kernel.Context[Message], p *plugin, why string) {
 
 // await begins to wait for a plugin.
 func (a *actor) await(ctx *kernel.Context[Message], p *plugin) {
-	p.watch, p.served, p.awaited, p.forgotten, p.gone = 0, false, true, false, ctx.Now()
+	p.watch, p.served, p.presence, p.gone = 0, false, awaited, ctx.Now()
 	ctx.After(Patience, giveUp{p.Resource, p.gone})
 	ctx.After(ForgetAfter, forget{p.Resource, p.gone})
 }
 
 func (a *actor) forget(ctx *kernel.Context[Message], m absence) {
 	p := a.plugins[m.name]
-	if p == nil || p.served || !p.gone.Equal(m.since) {
+	if p == nil || p.presence == serving || !p.gone.Equal(m.since) {
 		return // it has come back
 	}
 	ctx.Log().Warn().Str("resource", string(m.name)).Dur("gone", ForgetAfter).
 		Msg("device plugin did not register again: its resource is removed from the Node")
-	p.devices, p.forgotten = nil, true
+	p.devices, p.presence = nil, forgotten
 	a.tell()
 }
 
 func (a *actor) tell() {
 	s := Snapshot{Inventory: devices.Inventory{}, Plugins: map[v1.ResourceName]port.DevicePlugin{}}
 	for name, p := range a.plugins { // order-free: a map again
-		s.Inventory[name] = &devices.Resource{Devices: p.devices, Options: p.Options, Served: p.served, Awaited: p.awaited,
-			Forgotten: p.forgotten}
+		s.Inventory[name] = &devices.Resource{Devices: p.devices, Options: p.Options, Served: p.served,
+			Awaited: p.presence == awaited, Forgotten: p.presence == forgotten}
 		if p.served {
 			s.Plugins[name] = p.DevicePlugin
 		}
@@ -360,11 +384,11 @@ func (a *actor) tell() {
 func (a *actor) preStart(ctx *kernel.Context[Message], m PreStart) {
 	p := a.plugins[m.Resource]
 	switch {
-	case p != nil && !p.served && (p.Options.PreStart || p.awaited && p.Endpoint == ""): // or nobody knows what it wants
+	case p != nil && !p.served && (p.Options.PreStart || p.presence == awaited && p.Endpoint == ""): // or nobody knows
 		m.Reply(&port.Error{Kind: port.Unavailable, Verb: startVerb, Object: string(m.Resource),
 			Detail: "the device plugin is not running"})
 		return
-	case p != nil && p.awaited:
+	case p != nil && p.presence == awaited:
 		m.Reply(nil)
 		return
 	case p == nil || !p.served:

@@ -116,5 +116,5 @@ func (p *plugin) charge(i int) {
 	if p.watch != 0 {
 		p.others = append(p.others, p.one)
 	}
-	p.one, p.awaited, p.forgotten = next, false, false
+	p.one, p.presence = next, serving
 }
