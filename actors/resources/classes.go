@@ -144,7 +144,7 @@ func (a *resources) found(ctx *kernel.Context[Message], m found) {
 // for since podset was asked is of a pod that podset did not know yet.
 func (a *resources) remove(ctx *kernel.Context[Message], m living) {
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
-		if p := a.pods[uid]; !m.pods[uid] && p.asked <= m.asked && !p.going { // one that goes is removed already
+		if p := a.pods[uid]; !m.pods[uid] && p.asked <= m.asked && p.stage != going { // one that goes is removed already
 			a.forget(ctx, uid, p)
 		}
 	}

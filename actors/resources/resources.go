@@ -15,6 +15,8 @@ package resources
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -166,15 +168,62 @@ type resources struct {
 	missed kernel.Missed[Message]
 }
 
-// podded is one pod's share.
+// Check implements kernel.Checked.
+func (a *resources) Check() error {
+	var sums podcgroup.Sums
+	for _, p := range a.pods { // order-free: a sum
+		if p.pod != nil {
+			sums.Add(p.share, 1)
+		}
+	}
+	if sums != a.sums {
+		return fmt.Errorf("resources: sums: the sum of the shares of pods: %+v, and those are %+v", a.sums, sums)
+	}
+	return nil
+}
+
+// stage is how far the cgroup of a pod is.
 //
-//	ensured ──Ensure{Make}──► Set ──► made      any ──Remove──► going ──► RemovePod ──► (forgotten)
+//	known ──Ensure{Make}──► wanted ──its call begins──► making ──worked──► made
+//	                         ▲  ▲                        │  │               │
+//	                         │  └─────────failed─────────┘  │               │
+//	                         └───Ensure{Make}: once more────┴───────────────┘
+//	any ──Remove──► going ──RemovePodCgroup worked──► (forgotten)
+//
+// A wanted one may still have the call of before under way, which is waited for.
+type stage uint8
+
+const (
+	// known: the pod counts for the cgroups of classes, and has not asked for its own.
+	known stage = iota
+	wanted
+	making
+	made
+	going
+)
+
+func (s stage) String() string { return [...]string{"known", "wanted", "making", "made", "going"}[s] }
+
+// next are the stages that may follow.
+var next = [...][]stage{
+	known: {wanted, going}, wanted: {wanted, making, going}, making: {made, wanted, going}, made: {wanted, going},
+	going: {},
+}
+
+// become changes the stage. A change that the diagram does not have is a bug.
+func (p *podded) become(s stage) {
+	if !slices.Contains(next[p.stage], s) {
+		panic(fmt.Sprintf("resources: a cgroup that is %v becomes %v", p.stage, s))
+	}
+	p.stage = s
+}
+
+// podded is one pod's share.
 type podded struct {
 	pod   *v1.Pod
 	share podcgroup.Share
 	reply kernel.Ref[pod.Message]
-	// wanted: the cgroup is to be made, or brought up to date; made: it was.
-	wanted, made, going bool
+	stage stage
 	// asked is resources.asked when it was last asked for something.
 	asked uint64
 	// running is the effect under way.
@@ -213,8 +262,9 @@ func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {
 	case Remove:
 		p := a.get(m.UID)
 		p.reply = m.ReplyTo
-		if !p.going {
-			p.going, p.failures = true, backoff.Failures{}
+		if p.stage != going {
+			p.become(going)
+			p.failures = backoff.Failures{}
 		}
 		a.advance(ctx, m.UID)
 	case NodeSeen:
@@ -259,7 +309,7 @@ func (a *resources) get(uid types.UID) *podded {
 func (a *resources) ensure(ctx *kernel.Context[Message], m pod.EnsureCgroup) {
 	p := a.get(m.Pod.UID)
 	p.reply = m.ReplyTo
-	if !p.going && p.pod != m.Pod {
+	if p.stage != going && p.pod != m.Pod {
 		if p.pod != nil {
 			a.sums.Add(p.share, -1)
 		}
@@ -267,8 +317,8 @@ func (a *resources) ensure(ctx *kernel.Context[Message], m pod.EnsureCgroup) {
 		a.sums.Add(p.share, 1)
 		a.changed(ctx)
 	}
-	if m.Make {
-		p.wanted, p.made = true, false
+	if m.Make && p.stage != going {
+		p.become(wanted)
 	}
 	a.advance(ctx, m.Pod.UID)
 }
@@ -276,7 +326,7 @@ func (a *resources) ensure(ctx *kernel.Context[Message], m pod.EnsureCgroup) {
 // advance begins what can begin now, and tells the pod how far it is.
 func (a *resources) advance(ctx *kernel.Context[Message], uid types.UID) {
 	p := a.pods[uid]
-	if !p.running.Busy() && (p.going || p.wanted) && p.due(ctx, a.deps.Backoff, uid) {
+	if !p.running.Busy() && (p.stage == going || p.stage == wanted) && p.due(ctx, a.deps.Backoff, uid) {
 		a.begin(ctx, uid, p)
 	}
 	p.tell()
@@ -293,13 +343,13 @@ func (p *podded) due(ctx *kernel.Context[Message], policy backoff.Policy, uid ty
 }
 
 func (a *resources) begin(ctx *kernel.Context[Message], uid types.UID, p *podded) {
-	if p.going {
+	if p.stage == going {
 		p.running.Begin(a.removePod(ctx, uid, objectOf(p.pod, uid), func(id kernel.EffectID, err error) Message {
 			return done{id, uid, true, err}
 		}))
 		return
 	}
-	p.wanted = false
+	p.become(making)
 	name, err := a.settings.Pod(p.pod)
 	values := a.settings.PodValues(p.pod)
 	p.running.Begin(portcall.Do0(ctx, a.effect("SetPodCgroup", uid, objectOf(p.pod, uid)),
@@ -337,7 +387,7 @@ func (a *resources) done(ctx *kernel.Context[Message], m done) {
 	if p == nil || !p.running.Take(m.id) {
 		return // late, or of a predecessor: what it did is found by the one that is asked for next
 	}
-	if p.going && !m.removal {
+	if p.stage == going && !m.removal {
 		a.advance(ctx, m.uid) // however it ended, there may be something to remove
 		return
 	}
@@ -346,8 +396,10 @@ func (a *resources) done(ctx *kernel.Context[Message], m done) {
 		return
 	}
 	p.failures = backoff.Failures{}
-	if !p.going {
-		p.made = true
+	if p.stage != going {
+		if p.stage == making { // else it is to be made once more
+			p.become(made)
+		}
 		a.advance(ctx, m.uid)
 		return
 	}
@@ -368,10 +420,10 @@ func (a *resources) forget(ctx *kernel.Context[Message], uid types.UID, p *podde
 func (a *resources) failed(ctx *kernel.Context[Message], p *podded, m done) {
 	p.failures = p.failures.Failed(ctx.Now(), m.err.Error())
 	reason, text := "FailedCreatePodContainer", "unable to ensure pod container exists: "+p.failures.Message
-	if p.going {
+	if p.stage == going {
 		reason, text = "FailedKillPod", "cannot remove the pod cgroup: "+p.failures.Message
 	} else {
-		p.wanted = true
+		p.become(wanted)
 	}
 	if p.pod != nil {
 		a.deps.Events.Record(port.Event{Pod: p.pod, Warning: true, Reason: reason, Message: text, At: ctx.Now()})
@@ -381,13 +433,13 @@ func (a *resources) failed(ctx *kernel.Context[Message], p *podded, m done) {
 
 // tell says how far the pod's cgroup is.
 func (p *podded) tell() {
-	c := podcgroup.Cgroup{Own: true, State: podcgroup.Known, Going: p.going}
+	c := podcgroup.Cgroup{Own: true, State: podcgroup.Known, Going: p.stage == going}
 	switch {
 	case p.failures.Count > 0:
 		c.State, c.Message = podcgroup.Failed, p.failures.Message
-	case p.wanted || p.running.Busy():
+	case p.stage == wanted || p.running.Busy():
 		c.State = podcgroup.Pending
-	case p.made:
+	case p.stage == made:
 		c.State = podcgroup.Up
 	}
 	p.reply.Tell(pod.CgroupAnswer{Cgroup: c})
