@@ -38,15 +38,29 @@ const (
 	recordLane = "pull-records"
 )
 
-// records is what is known of how images were pulled.
+// reading is whether the records were read.
 //
-//	loading ──► loaded: what the intents of earlier agents came to is settled, see intent
+//	unread ──► loaded: what the intents of earlier agents came to is settled, see intent
+//	   │          ▲
+//	   │          └─────────┐
 //	   └─can't be read─► unreadable: each image must be pulled again; it is read again every minute
 //
 // Until they are loaded, no pod is given an image that is there.
+type reading uint8
+
+const (
+	unread reading = iota
+	unreadable
+	loaded
+)
+
+func (r reading) String() string { return [...]string{"unread", "unreadable", "loaded"}[r] }
+
+// records is what is known of how images were pulled.
 type records struct {
-	loading            kernel.EffectID
-	loaded, unreadable bool
+	reading reading
+	// loading is the read under way, 0 for none.
+	loading kernel.EffectID
 	// first is the first read of this incarnation: what earlier ones read is too old.
 	first kernel.EffectID
 	// intents are those of images by name, pulled the records by image ID.
@@ -75,7 +89,7 @@ func recordEffect(kind, object string) kernel.Effect[Message] {
 
 func (a *images) loadRecords(ctx *kernel.Context[Message]) {
 	r := &a.records
-	if a.deps.Records == nil || r.loaded {
+	if a.deps.Records == nil || r.reading == loaded {
 		return
 	}
 	e := recordEffect("LoadPullRecords", "")
@@ -92,21 +106,21 @@ func (a *images) loadRecords(ctx *kernel.Context[Message]) {
 // recordsLoaded applies what the disk has. An answer after its deadline will do, as long as there is no other.
 func (a *images) recordsLoaded(ctx *kernel.Context[Message], m recordsLoaded) {
 	r := &a.records
-	if late := r.loading != m.id; r.loaded || m.id < r.first || late && m.err != nil {
+	if late := r.loading != m.id; r.reading == loaded || m.id < r.first || late && m.err != nil {
 		return
 	}
 	r.loading = 0
 	if m.err != nil {
-		if !r.unreadable {
+		if r.reading == unread {
 			ctx.Log().Error().Str("error", m.err.Error()).Msg("cannot read the records of image pulls; retrying: " +
 				"until then a pod is given an image that is on this node only after it was pulled with the pod's credentials")
 		}
-		r.unreadable = true
+		r.reading = unreadable
 		ctx.After(time.Minute, reload{})
 		a.advanceAll(ctx)
 		return
 	}
-	r.loaded, r.unreadable = true, false
+	r.reading = loaded
 	for _, name := range m.files.Aside {
 		r.damaged[name] = true
 	}
@@ -226,7 +240,7 @@ func (a *images) imageRemoved(ctx *kernel.Context[Message], id string) {
 
 // prune forgets how images were pulled that are not in a list that was begun then.
 func (a *images) prune(ctx *kernel.Context[Message], list []observed.Image, begun time.Time) {
-	if a.deps.Records == nil || !a.records.loaded {
+	if a.deps.Records == nil || a.records.reading != loaded {
 		return
 	}
 	there, files := map[string]bool{}, map[string]bool{}
@@ -278,7 +292,7 @@ func (r *records) of(image *observed.Image) *pullrecord.Record {
 // under these (kubernetes #138175). While a pull may be under way, nobody knows which names come by it: a runtime may
 // complete a short name in its own way.
 func (r *records) see(image *observed.Image) {
-	if r.loaded && len(r.intents)+len(r.lost)+len(r.damaged) == 0 && r.of(image) == nil {
+	if r.reading == loaded && len(r.intents)+len(r.lost)+len(r.damaged) == 0 && r.of(image) == nil {
 		r.preloaded[image.ID] = slices.Concat(image.RepoTags, image.RepoDigests)
 	}
 }
@@ -302,9 +316,9 @@ func (a *images) verifyOne(ctx *kernel.Context[Message], i *image, w *imagestate
 	switch {
 	case a.deps.Records == nil || w.State == imagestate.Brought:
 		return imagestate.Allowed
-	case a.records.unreadable:
+	case a.records.reading == unreadable:
 		return a.judge(w, imagestate.Refused, checkError)
-	case !a.records.loaded || a.records.unsettled(i):
+	case a.records.reading == unread || a.records.unsettled(i):
 		return imagestate.Unverified
 	}
 	id := i.Info.ID
