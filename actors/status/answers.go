@@ -11,6 +11,32 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
+// outcome is how the last call of a pod ended. Each call that ends may change it to any other.
+//
+//	notAccepted ──worked──► accepted ──no answer in time──► unanswered ──another error──► notAccepted, and back
+type outcome uint8
+
+const (
+	// notAccepted: with an error, or there was no call yet.
+	notAccepted outcome = iota
+	accepted
+	unanswered
+)
+
+func (o outcome) String() string { return [...]string{"notAccepted", "accepted", "unanswered"}[o] }
+
+// outcomeOf is that of a call with this error.
+func outcomeOf(err error) outcome {
+	switch {
+	case err == nil:
+		return accepted
+	case port.KindOf(err) == port.Deadline:
+		return unanswered
+	default:
+		return notAccepted
+	}
+}
+
 // answered applies the result of a call.
 func (s *status) answered(ctx *kernel.Context[Message], m answered) {
 	begun, mine := s.calls[m.id]
@@ -21,7 +47,7 @@ func (s *status) answered(ctx *kernel.Context[Message], m answered) {
 	r := s.of[m.uid]
 	unheard := s.unheard(ctx, r, begun.at, m.err)
 	if r != nil && r.call == m.id {
-		r.call, r.answered, r.unanswered = 0, m.err == nil, port.KindOf(m.err) == port.Deadline
+		r.call, r.last = 0, outcomeOf(m.err)
 		switch {
 		case m.err == nil:
 			s.succeeded(r, m)

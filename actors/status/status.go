@@ -126,12 +126,11 @@ type record struct {
 	deleted  bool
 	unread   bool
 	queued   bool
-	// answered: its last call had an answer. unanswered: it had none in time.
-	answered, unanswered bool
+	last     outcome
 }
 
 // failedLast: its last call failed, so the next one may take as long as a call can.
-func (r *record) failedLast() bool { return r.unanswered || r.failures > 0 }
+func (r *record) failedLast() bool { return r.last == unanswered || r.failures > 0 }
 
 // settled: the desired status was written twice, and nothing else was written since. Once is not
 // enough: an earlier write whose answer was lost may have worked, and the next patch was computed
@@ -351,7 +350,7 @@ const failedShare = 4
 // answered: it may be away for others only.
 func (s *status) next(ctx *kernel.Context[Message]) {
 	if s.away > 0 {
-		i := slices.IndexFunc(s.waiting, func(uid types.UID) bool { r := s.of[uid]; return r != nil && r.answered })
+		i := slices.IndexFunc(s.waiting, func(uid types.UID) bool { r := s.of[uid]; return r != nil && r.last == accepted })
 		if i > 0 {
 			uid := s.waiting[i]
 			s.waiting = slices.Insert(slices.Delete(s.waiting, i, i+1), 0, uid)
