@@ -65,8 +65,14 @@ const base = time.Second
 
 func newRig(t *testing.T, change ...func(*rig)) *rig {
 	t.Helper()
+	return rigOn(actortest.New(t), change...)
+}
+
+// rigOn makes it on another system than the usual one.
+func rigOn(system *actortest.Rig, change ...func(*rig)) *rig {
+	system.T.Helper()
 	r := &rig{
-		Rig: actortest.New(t), pods: map[types.UID]kernel.Ref[pod.Message]{}, refuse: map[string]string{},
+		Rig: system, pods: map[types.UID]kernel.Ref[pod.Message]{}, refuse: map[string]string{},
 		objects: map[string]*resourcev1.ResourceClaim{}, mute: map[string]bool{}, living: map[types.UID]bool{},
 	}
 	r.calls, r.files, r.gets, r.events = r.NewCalls("drivers"), r.NewAnswers(), r.NewAnswers(), r.NewEvents()

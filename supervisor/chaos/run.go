@@ -38,6 +38,12 @@ func WithVersions(seen func(role string, p *v1.Pod)) Option {
 	return func(r *runner) { r.versions = seen }
 }
 
+// WithTrace tells of each message from one actor to another when it is sent, by their paths, and tracer of all that is
+// handled and called. It takes the place of WithStory.
+func WithTrace(tracer kernel.Tracer, sent func(from, to string, m any)) Option {
+	return func(r *runner) { r.tracer, r.sent = tracer, sent }
+}
+
 // runner runs one case.
 type runner struct {
 	c            *plan.Case
@@ -49,6 +55,8 @@ type runner struct {
 	panicked map[string]bool
 	versions func(string, *v1.Pod)
 	rec      *recording // nil if there is none
+	tracer   kernel.Tracer
+	sent     func(from, to string, m any) // nil if nobody asks
 
 	world *sim.World
 	v     *kernel.Virtual
@@ -163,10 +171,18 @@ func (r *runner) build() {
 	if !r.bare {
 		config.Hooks.Violated = r.inconsistent
 	}
-	if r.inj.watches(plan.Send) {
-		config.Hooks.Message = func(node, _, to string, m any) kernel.Fate {
-			f := r.inj.sent(node, r.actor(to), m)
-			r.on(node).rules.Stands(f.Delay)
+	if r.tracer != nil {
+		config.Tracer = r.tracer
+	}
+	if faults := r.inj.watches(plan.Send); faults || r.sent != nil {
+		config.Hooks.Message = func(node, from, to string, m any) (f kernel.Fate) {
+			if r.sent != nil {
+				r.sent(from, to, m)
+			}
+			if faults {
+				f = r.inj.sent(node, r.actor(to), m)
+				r.on(node).rules.Stands(f.Delay)
+			}
 			return f
 		}
 	}

@@ -37,6 +37,9 @@ const (
 	Failed // the images actor tries again by itself at RetryAt
 )
 
+// String is the state as a word.
+func (s State) String() string { return [...]string{"unknown", "pending", "ready", "failed"}[s] }
+
 // Image is the image of one container.
 type Image struct {
 	State State

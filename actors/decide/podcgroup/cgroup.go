@@ -22,3 +22,6 @@ const (
 	Up
 	Failed // being retried by the resources actor
 )
+
+// String is the state as a word.
+func (s State) String() string { return [...]string{"down", "known", "pending", "up", "failed"}[s] }

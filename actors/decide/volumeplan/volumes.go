@@ -22,3 +22,6 @@ const (
 	Up
 	Failed // being retried by the volumes actor
 )
+
+// String is the state as a word.
+func (s State) String() string { return [...]string{"down", "pending", "up", "failed"}[s] }
