@@ -30,7 +30,8 @@ func (e *effect) guard(what string, f func()) (ok bool) {
 }
 
 // panicked tells of a panic of the work, on whatever goroutine that ran. It is a crash of the actor that the work is
-// for, or else of its owner. One whose crashes would end more than itself goes on: for it the call has failed.
+// for, or else of its owner. One whose crashes would end more than itself, or with Policy.Contain, goes on: for it the
+// call has failed.
 func (e *effect) panicked(reason string, stack []byte) {
 	c := e.owner
 	p := &effectPanic{what: WorkOfEffect + e.Kind, reason: reason, stack: trimStack(string(stack))}
@@ -41,7 +42,7 @@ func (e *effect) panicked(reason string, stack []byte) {
 			return
 		}
 		c = e.owner
-	} else if c.policy.Beyond != Escalate {
+	} else if c.policy.Beyond != Escalate && !c.policy.Contain {
 		c.deliver(envelope{msg: p})
 		return
 	}

@@ -283,6 +283,8 @@ func TestPanickingEffects(t *testing.T) {
 // TestPanickingWork has a goroutine of a port panic. The call has failed. Who works for others goes on: the actor that it
 // works for crashes, if there is one.
 func TestPanickingWork(t *testing.T) {
+	contains := ForPods
+	contains.Contain = true
 	for _, c := range []struct {
 		name, of    string
 		policy      Policy
@@ -292,6 +294,7 @@ func TestPanickingWork(t *testing.T) {
 	}{
 		{"its own", "", ForPods, Restart, 2, 1},
 		{"its own, and more would end with it", "", ForSingletons, Contained, 1, 1},
+		{"its own, and its policy says so", "", contains, Contained, 1, 1},
 		{"another's", "ward", ForSingletons, Restart, 1, 2},
 		{"of one that has gone", "gone", ForSingletons, Contained, 1, 1},
 	} {

@@ -55,6 +55,9 @@ type Policy struct {
 	Beyond Decision
 	// Retry is the delay of a quarantined actor's next try.
 	Retry time.Duration
+	// Contain: a panic in the work of an effect fails the call, and does not crash the actor. It is always so where Beyond
+	// is Escalate.
+	Contain bool
 }
 
 // ForPods is for independent actors of which there are many. A crashing one never affects the

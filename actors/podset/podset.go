@@ -62,7 +62,7 @@ type Deps struct {
 // without this one. While it is quarantined no pod begins or is stopped; if it lasts, the health check fails.
 var Policy = kernel.Policy{
 	Base: 10 * time.Millisecond, Max: 5 * time.Second,
-	Restarts: 5, Window: time.Minute, Beyond: kernel.Quarantine, Retry: 10 * time.Second,
+	Restarts: 5, Window: time.Minute, Beyond: kernel.Quarantine, Retry: 10 * time.Second, Contain: true,
 }
 
 // Started says that all containers of a pod have been started for the first time.
