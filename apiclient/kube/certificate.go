@@ -32,7 +32,7 @@ var errNoCertificate = errors.New("the node has no client certificate yet: its r
 // newCertificate reads the files. With later they may come later.
 func newCertificate(certFile, keyFile string, later bool, changed func()) (*certificate, error) {
 	c := &certificate{changed: changed, pair: reread.Pair(certFile, keyFile)}
-	if _, err := c.pair.Look(); err != nil && !(later && errors.Is(err, fs.ErrNotExist)) {
+	if _, err := c.pair.Look(); err != nil && (!later || !errors.Is(err, fs.ErrNotExist)) {
 		return nil, fmt.Errorf("client certificate %s and key %s: %w", certFile, keyFile, err)
 	}
 	return c, nil

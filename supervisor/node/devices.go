@@ -16,8 +16,8 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/deviceplugins"
 )
 
-// connectDevices puts the device plugins of this machine behind their port. A checkpoint that can't be read keeps no pod
-// from running that runs already.
+// connectDevices puts the device plugins of this machine behind their port. A checkpoint that can't be read keeps no
+// pod from running that runs already.
 func (d *nodeDaemon) connectDevices() (err error) {
 	dir := pluginDir(d.Config.Options(), config.DefaultDevicePlugins, d.Log)
 	if d.settings.Devices, err = checkpoints.Devices(dir); err != nil {
