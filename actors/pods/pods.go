@@ -37,13 +37,23 @@ type pods struct {
 
 // child is the actor of a pod until its name is free again.
 //
-//	(none) ──Begin──► lives ──End, Begin of another life──► ending ──stopped──► (none), or lives if there is a next
+//	(none) ──Begin──► lives ──End──► ending ──stopped──► (none)
+//	lives, ending ──Begin (of another life)──► replaced ──stopped──► lives
+//	replaced ──End──► ending
 type child struct {
 	Child
-	ending bool
-	// next is who gets the name; nil for nobody. Invariant: it is nil unless ending.
-	next *Begin
+	state state
+	// next is who gets the name of one that is replaced.
+	next Begin
 }
+
+type state uint8
+
+const (
+	lives state = iota
+	ending
+	replaced
+)
 
 // Start implements kernel.Behavior.
 func (a *pods) Start(ctx *kernel.Context[Message]) {
@@ -62,13 +72,12 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.begin(ctx, m)
 	case End:
 		if c := a.of[m.UID]; c != nil {
-			c.next = nil
-			c.end(ctx)
+			c.become(ctx, ending)
 		}
 	case List:
 		m.Reply(a.list())
 	case Hint:
-		if c := a.of[m.Event.Pod.UID]; c != nil && !c.ending {
+		if c := a.of[m.Event.Pod.UID]; c != nil && c.state == lives {
 			c.Ref.Tell(pod.RuntimeHint{ID: m.Event.ContainerID, Kind: m.Event.Kind})
 		}
 	case RuntimeBack:
@@ -87,11 +96,11 @@ func (a *pods) begin(ctx *kernel.Context[Message], m Begin) {
 	switch {
 	case c == nil:
 		a.spawn(ctx, m)
-	case !c.ending && c.Life == m.Life:
+	case c.state == lives && c.Life == m.Life:
 		a.deps.Begun(c.Child, true)
 	default:
-		c.next = &m
-		c.end(ctx)
+		c.next = m
+		c.become(ctx, replaced)
 	}
 }
 
@@ -115,12 +124,12 @@ func (a *pods) spawn(ctx *kernel.Context[Message], m Begin) {
 	a.deps.Begun(c.Child, false)
 }
 
-// end stops the actor of a pod.
-func (c *child) end(ctx *kernel.Context[Message]) {
-	if !c.ending {
-		c.ending = true
+// become stops the actor of a pod, and says what comes after it.
+func (c *child) become(ctx *kernel.Context[Message], next state) {
+	if c.state == lives {
 		kernel.StopChild(ctx, c.Ref)
 	}
+	c.state = next
 }
 
 // ChildStopped implements kernel.ChildWatcher: a name is free again.
@@ -130,8 +139,8 @@ func (a *pods) ChildStopped(ctx *kernel.Context[Message], name string) {
 		return
 	}
 	delete(a.of, c.Pod.UID)
-	if c.next != nil {
-		a.spawn(ctx, *c.next)
+	if c.state == replaced {
+		a.spawn(ctx, c.next)
 	}
 }
 
@@ -139,7 +148,7 @@ func (a *pods) ChildStopped(ctx *kernel.Context[Message], name string) {
 func (a *pods) list() []Child {
 	all := make([]Child, 0, len(a.of))
 	for _, uid := range slices.Sorted(maps.Keys(a.of)) {
-		if c := a.of[uid]; !c.ending {
+		if c := a.of[uid]; c.state == lives {
 			all = append(all, c.Child)
 		}
 	}

@@ -1,6 +1,7 @@
 package podset
 
 import (
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -129,6 +130,21 @@ type registry struct {
 	given given
 	// stops holds why pods and containers are stopped.
 	stops stops
+}
+
+// Check implements kernel.Checked.
+func (a *registry) Check() error {
+	for uid := range a.stuck { // order-free: any of them is told
+		if a.of[uid] != nil {
+			return fmt.Errorf("podset: stuck: none has a record: %s has", uid)
+		}
+	}
+	for _, r := range a.ranked {
+		if err := r.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Start implements kernel.Behavior.

@@ -9,7 +9,7 @@ import (
 
 	"gotest.tools/v3/golden"
 
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/supervisor/chaos"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/tests/actortest"
@@ -61,7 +61,7 @@ func TestScripts(t *testing.T) {
 			head, _, _ := strings.Cut(string(check.Value(os.ReadFile(path))(t)), dashes)
 			c, talk := parseScript(t, head)
 			r := chaos.Run(c, chaos.WithTrace(talk, func(from, to string, m any) {
-				if w, is := m.(pods.Wanted); is {
+				if w, is := m.(podset.Wanted); is {
 					for _, p := range w.Pods {
 						talk.Know(string(p.UID), p.Name)
 					}

@@ -41,6 +41,19 @@ type Entry struct {
 	HasPreviousLife bool
 }
 
+// Check says which invariant does not hold.
+func (e *Entry) Check() error {
+	switch {
+	case e.Stop == nil && e.Removal != Kept:
+		return fmt.Errorf("podset: %s: Removal: if it is not Kept, Stop is set: it is %v", e.Pod.UID, e.Removal)
+	case e.Stop == nil && e.Eviction != Kept:
+		return fmt.Errorf("podset: %s: Eviction: if it is not Kept, Stop is set: it is %v", e.Pod.UID, e.Eviction)
+	case e.StopWithoutEviction != nil && e.Eviction != Unsaved:
+		return fmt.Errorf("podset: %s: StopWithoutEviction: it is nil unless Eviction is Unsaved: that is %v", e.Pod.UID, e.Eviction)
+	}
+	return nil
+}
+
 // Removal is the progress of the stop of a pod that no source wants, or that is evicted.
 //
 //	Kept ──no source wants it, Evict──► Unsaved ──written──► Saved

@@ -1,0 +1,31 @@
+package podset
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podset"
+	"github.com/troupe-dev/troupe/tests/check"
+)
+
+// TestCheck breaks the invariants one by one.
+func TestCheck(t *testing.T) {
+	r := &record{Entry: podset.Entry{Pod: &v1.Pod{}}}
+	a := &registry{of: map[types.UID]*record{"a": r}, ranked: []*record{r}, stuck: map[types.UID]bool{"b": true}}
+	check.Error(t, a.Check())
+	a.stuck["a"] = true
+	check.Says(t, a.Check(), "stuck: none has a record", "it has one")
+	clear(a.stuck)
+	for words, e := range map[string]podset.Entry{
+		"Removal: if it is not Kept, Stop is set":                   {Removal: podset.Saved},
+		"Eviction: if it is not Kept, Stop is set":                  {Eviction: podset.Unsaved},
+		"StopWithoutEviction: it is nil unless Eviction is Unsaved": {StopWithoutEviction: &podlife.Stop{}},
+	} {
+		e.Pod = r.Pod
+		r.Entry = e
+		check.Says(t, a.Check(), words, "an entry")
+	}
+}
