@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/labels"
@@ -420,8 +420,8 @@ func TestLongCommands(t *testing.T) {
 	}}
 	c := dial(t, f, nil)
 	long := func(room int) ([]string, error) {
-		if room < expansion.Max {
-			return nil, expansion.ErrTooLong
+		if room < containerplan.MaxExpanded {
+			return nil, containerplan.ErrTooLong
 		}
 		most.Store(max(most.Load(), under.Add(1)))
 		return []string{"x"}, nil
@@ -455,8 +455,8 @@ func TestLongCommandsAreMadeOneByOne(t *testing.T) {
 	}}
 	c := dial(t, f, nil)
 	long := func(room int) ([]string, error) {
-		if room < expansion.Max {
-			return nil, expansion.ErrTooLong
+		if room < containerplan.MaxExpanded {
+			return nil, containerplan.ErrTooLong
 		}
 		defer making.Add(-1)
 		most.Store(max(most.Load(), making.Add(1)))

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -48,9 +48,9 @@ func (c *Client) command(
 ) {
 	k := call{"ExecSync", containerID, c.deadlines.exec(timeout)}
 	run(c, ctx, k, func(ctx context.Context) (port.ExecResult, error) {
-		line, err := command(expansion.Small)
+		line, err := command(containerplan.SmallExpansion)
 		sent := func() {}
-		if errors.Is(err, expansion.ErrTooLong) {
+		if errors.Is(err, containerplan.ErrTooLong) {
 			for _, of := range []turns{c.longCommands, c.sending} {
 				if !of.take(ctx) {
 					return port.ExecResult{}, &port.Error{Kind: port.Other, Detail: "too many long commands are under way"}
@@ -58,7 +58,7 @@ func (c *Client) command(
 				sent = sync.OnceFunc(of.give)
 				defer sent()
 			}
-			line, err = command(expansion.Max)
+			line, err = command(containerplan.MaxExpanded)
 		}
 		if err != nil {
 			return port.ExecResult{}, &port.Error{Kind: port.InvalidConfig, Detail: err.Error()}

@@ -1,10 +1,10 @@
 // Package assignments is the actor that owns what containers have to themselves alone: CPUs (cpuManagerPolicy
 // static), memory of NUMA nodes (memoryManagerPolicy Static), and devices of device plugins. The decisions are in
-// decide/assign, decide/memory and decide/devices.
+// decide/cpus, decide/memory and decide/devices.
 //
 //	podset ──Place, Release, Living──► assignments ──Answer──► podset
 //	devices ──Plugins──► assignments ──Prefer, Allocate──► device plugins
-//	assignments ──Load, Save──► the state files (decide/cpustate, decide/memorystate, decide/devicestate)
+//	assignments ──Load, Save──► the state files (decide/cpus, decide/memory, decide/devicestate)
 //
 // The state files are the kubelet's, so that a node can change from one agent to the other while containers have CPUs,
 // memory and devices of their own. They are read once, and written before a pod is told of what it gets. All other
@@ -39,8 +39,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
@@ -165,7 +164,7 @@ type Answer struct {
 	// Version is another one each time something became free, or may be had now: a pod that was rejected may get it now.
 	Version uint64
 	// Health is how the devices of all pods are that have some, by pod. It is never changed.
-	Health map[types.UID]devicehealth.Pod
+	Health map[types.UID]devicestate.Health
 }
 
 // Placed is one pod's part of an answer.
@@ -185,12 +184,12 @@ type Placed struct {
 	Unknown map[string]string
 	// Rejected says why the pod can't be given what it asks for, nil if it can. Refused says so of Place.Resize.
 	Rejected *admit.Rejection
-	Refused  *assign.Refusal
+	Refused  *cpus.Refusal
 }
 
 // Deps are what the actor needs.
 type Deps struct {
-	Rules *assign.Rules
+	Rules *cpus.Rules
 	// Memory is nil if no container has memory of its own.
 	Memory *memory.Rules
 	// Files has the state files of CPUs and memory by their names, DeviceFiles that of devices.
@@ -218,7 +217,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 type assignments struct {
 	deps *Deps
 	// own, memory and given are nil until the files were read.
-	own    assign.State
+	own    cpus.State
 	memory memory.State
 	given  devicestate.Grants
 	// files are the state files, as one. changed is with which version each of them has changed last, placed with which
@@ -398,7 +397,7 @@ func (a *assignments) note(uid types.UID, file *checkpoint.Version) {
 func (a *assignments) answer(ctx *kernel.Context[Message], q *request) *Placed {
 	uid := q.Pod.UID
 	answer := Placed{
-		UID: uid, Number: q.Number, Own: q.own, Leaves: !assign.Same(q.own, a.own[uid]), Memory: a.memory[uid],
+		UID: uid, Number: q.Number, Own: q.own, Leaves: !cpus.Same(q.own, a.own[uid]), Memory: a.memory[uid],
 	}
 	devices, bad := a.devicesOf(uid)
 	if len(bad) > 0 && !q.runs {

@@ -18,12 +18,10 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
-	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
-	"github.com/troupe-dev/troupe/actors/decide/memorystate"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -46,20 +44,20 @@ type rig struct {
 	memory     *memory.Rules
 	memoryFile []byte
 	// health is how the devices of pods are, and version that, of the last answer.
-	health  map[types.UID]devicehealth.Pod
+	health  map[types.UID]devicestate.Health
 	version uint64
 	// rules is changed before the start. counts is told what was decided, nil for nobody.
-	rules  assign.Config
+	rules  cpus.Config
 	counts assignments.Counts
 }
 
 func newRig(t actortest.TB, change ...func(*rig)) *rig {
 	t.Helper()
-	m := &machine.Topology{Nodes: []machine.Node{{}}}
+	m := &topology.Machine{Nodes: []topology.Node{{}}}
 	for id := range 4 {
-		m.CPUs = append(m.CPUs, machine.CPU{ID: id, Core: id})
+		m.CPUs = append(m.CPUs, topology.CPU{ID: id, Core: id})
 	}
-	r := &rig{Rig: actortest.New(t), rules: assign.Config{
+	r := &rig{Rig: actortest.New(t), rules: cpus.Config{
 		Machine: m, Static: true, ReservedMilli: 100, Topology: kubelet.NoneTopologyManagerPolicy,
 	}}
 	r.loads, r.saves = r.NewAnswers(), r.NewAnswers()
@@ -67,7 +65,7 @@ func newRig(t actortest.TB, change ...func(*rig)) *rig {
 	for _, c := range change {
 		c(r)
 	}
-	rules, err := assign.New(r.rules)
+	rules, err := cpus.New(r.rules)
 	r.Must(err)
 	deps := &assignments.Deps{
 		Rules: rules, Memory: r.memory, Files: r, Answer: r.answer, Restarted: func() { r.Say("pods: ask again") },
@@ -120,7 +118,7 @@ func (r *rig) answer(a assignments.Answer) {
 // Load implements port.Checkpoints.
 func (r *rig) Load(_ context.Context, name string, done func([]byte, error)) {
 	r.loads.Give(func() {
-		if name == memorystate.Name {
+		if name == memory.FileName {
 			done(r.memoryFile, r.err)
 			return
 		}
@@ -131,14 +129,14 @@ func (r *rig) Load(_ context.Context, name string, done func([]byte, error)) {
 // Save implements port.Checkpoints.
 func (r *rig) Save(_ context.Context, name string, data []byte, done func(error)) {
 	r.saves.Give(func() {
-		if r.err == nil && name == memorystate.Name {
+		if r.err == nil && name == memory.FileName {
 			r.memoryFile = data
-			s, err := memorystate.Parse(data)
+			s, err := memory.Parse(data)
 			r.Must(err)
 			r.Say("file of memory: %d pods", len(s.Own))
 		} else if r.err == nil {
 			r.file = data
-			s, err := cpustate.Parse(data)
+			s, err := cpus.Parse(data)
 			r.Must(err)
 			if r.plugin == nil {
 				r.Say("file: %d pods, shared %s", len(s.Own), s.Shared)
@@ -239,7 +237,7 @@ func TestAReadFails(t *testing.T) {
 	r.disk()
 	r.want("a waits")
 	r.err = nil
-	r.file = (&cpustate.State{Policy: "static", Shared: cpuset.New(0, 1, 3), Own: assign.State{"old": {"c": cpuset.New(2)}}}).Format()
+	r.file = (&cpus.File{Policy: "static", Shared: cpuset.New(0, 1, 3), Own: cpus.State{"old": {"c": cpuset.New(2)}}}).Format()
 	r.Advance(5 * time.Second)
 	r.disk()
 	r.want("read later", "file: 1 pods, shared 0,2-3", "pods: a c 1; shared 0,2-3")
@@ -266,7 +264,7 @@ func TestCrash(t *testing.T) {
 // TestPodsThatAreGone give back what they have.
 func TestPodsThatAreGone(t *testing.T) {
 	r := newRig(t, func(r *rig) {
-		r.file = (&cpustate.State{Policy: "static", Shared: cpuset.New(0, 3), Own: assign.State{
+		r.file = (&cpus.File{Policy: "static", Shared: cpuset.New(0, 3), Own: cpus.State{
 			"a": {"c": cpuset.New(1)}, "b": {"c": cpuset.New(2)},
 		}}).Format()
 	})
@@ -278,7 +276,7 @@ func TestPodsThatAreGone(t *testing.T) {
 // TestReleasedBeforeTheFileIsRead: pods that end, or no longer ask, while the disk is slow.
 func TestReleasedBeforeTheFileIsRead(t *testing.T) {
 	r := newRig(t, func(r *rig) {
-		r.file = (&cpustate.State{Policy: "static", Shared: cpuset.New(0, 2, 3), Own: assign.State{"a": {"c": cpuset.New(1)}}}).Format()
+		r.file = (&cpus.File{Policy: "static", Shared: cpuset.New(0, 2, 3), Own: cpus.State{"a": {"c": cpuset.New(1)}}}).Format()
 	})
 	r.tells(asks("b", "1"), assignments.Release{UID: "b"}, assignments.Release{UID: "a"}, asks("c", "1"))
 	r.disk()
@@ -286,12 +284,12 @@ func TestReleasedBeforeTheFileIsRead(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	m := &machine.Topology{Nodes: []machine.Node{{}}, CPUs: []machine.CPU{{ID: 0}, {ID: 1, Core: 1}}}
-	rules, err := assign.New(assign.Config{Machine: m, Static: true, ReservedMilli: 100, Topology: kubelet.NoneTopologyManagerPolicy})
+	m := &topology.Machine{Nodes: []topology.Node{{}}, CPUs: []topology.CPU{{ID: 0}, {ID: 1, Core: 1}}}
+	rules, err := cpus.New(cpus.Config{Machine: m, Static: true, ReservedMilli: 100, Topology: kubelet.NoneTopologyManagerPolicy})
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := assign.State{"a": {"c": cpuset.New(1)}}
+	own := cpus.State{"a": {"c": cpuset.New(1)}}
 	for _, c := range []struct {
 		name string
 		data []byte
@@ -299,11 +297,11 @@ func TestRead(t *testing.T) {
 		want string
 	}{
 		{"none", nil, 0, ""},
-		{"ours", (&cpustate.State{Policy: "static", Shared: cpuset.New(0), Own: own}).Format(), 1, ""},
-		{"of policy none", (&cpustate.State{Policy: "none"}).Format(), 0, ""},
-		{"of policy none with pods", (&cpustate.State{Policy: "none", Own: own}).Format(), 0, "cpuManagerPolicy"},
+		{"ours", (&cpus.File{Policy: "static", Shared: cpuset.New(0), Own: own}).Format(), 1, ""},
+		{"of policy none", (&cpus.File{Policy: "none"}).Format(), 0, ""},
+		{"of policy none with pods", (&cpus.File{Policy: "none", Own: own}).Format(), 0, "cpuManagerPolicy"},
 		{"damaged", []byte("{"), 0, "unexpected end"},
-		{"of another machine", (&cpustate.State{Policy: "static", Shared: cpuset.New(0, 5), Own: own}).Format(), 0, "other CPUs"},
+		{"of another machine", (&cpus.File{Policy: "static", Shared: cpuset.New(0, 5), Own: own}).Format(), 0, "other CPUs"},
 	} {
 		got, err := assignments.Read(rules, c.data)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

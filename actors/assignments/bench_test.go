@@ -10,16 +10,16 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
-	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
 // BenchmarkPlace is what it costs to give a pod four CPUs and two devices, from the pod's question until the answer, and to
 // take them back. Disk and plugin answer at once.
 func BenchmarkPlace(b *testing.B) {
 	r := newRig(b, plugged, func(r *rig) {
-		r.rules.Machine = &machine.Topology{Nodes: []machine.Node{{}}}
+		r.rules.Machine = &topology.Machine{Nodes: []topology.Node{{}}}
 		for id := range 64 {
-			r.rules.Machine.CPUs = append(r.rules.Machine.CPUs, machine.CPU{ID: id, Core: id / 2})
+			r.rules.Machine.CPUs = append(r.rules.Machine.CPUs, topology.CPU{ID: id, Core: id / 2})
 		}
 	})
 	r.disk()

@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -16,7 +15,7 @@ import (
 type Counts interface {
 	// Alignments is told at each start of the actor which alignments can be in decisions, and which of them as
 	// Decision.Misaligned.
-	Alignments(counted, refused []assign.Alignment)
+	Alignments(counted, refused []cpus.Alignment)
 	// Decided is told of each pod that has got what it asks for, or was refused.
 	Decided(Decision)
 	// Shared is told how many of the CPUs that containers can have alone nobody has alone, and how many containers have by
@@ -33,9 +32,9 @@ type Decision struct {
 	// Aligned: the topology manager had to agree.
 	Aligned bool
 	// Alignments is how often what the pod has got is aligned. It is nil if the pod was refused.
-	Alignments map[assign.Alignment]int
+	Alignments map[cpus.Alignment]int
 	// Misaligned is what the pod was refused for, the zero value if not for an alignment.
-	Misaligned assign.Alignment
+	Misaligned cpus.Alignment
 	// Rejected is nil if the pod has got all.
 	Rejected *admit.Rejection
 	// Took is how long it took, with what device plugins were asked.

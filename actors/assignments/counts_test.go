@@ -12,7 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
@@ -29,7 +29,7 @@ func counted(r *rig) {
 }
 
 // Alignments implements assignments.Counts.
-func (c counts) Alignments(counted, refused []assign.Alignment) {
+func (c counts) Alignments(counted, refused []cpus.Alignment) {
 	c.r.Say("counts: of %v, refused for %v", counted, refused)
 }
 

@@ -5,9 +5,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
-	"github.com/troupe-dev/troupe/actors/decide/memorystate"
+	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
@@ -20,12 +19,12 @@ func (a *assignments) load(ctx *kernel.Context[Message]) {
 	e := kernel.Effect[Message]{Kind: "LoadState", Object: "state", Lane: "state", Deadline: stateDeadline}
 	d := a.deps
 	a.files.Begin(portcall.Do(ctx, e, func(c context.Context, done func(loaded, error)) {
-		load(c, d.Rules.Static(), d.Files, cpustate.Name, func(cpus []byte, err error) {
+		load(c, d.Rules.Static(), d.Files, cpus.FileName, func(cpus []byte, err error) {
 			if err != nil {
 				done(loaded{}, err)
 				return
 			}
-			load(c, d.Memory != nil, d.Files, memorystate.Name, func(memory []byte, err error) {
+			load(c, d.Memory != nil, d.Files, memory.FileName, func(memory []byte, err error) {
 				if err != nil {
 					done(loaded{}, err)
 					return
@@ -66,7 +65,7 @@ func load(c context.Context, is bool, from port.Checkpoints, name string, done f
 func (a *assignments) save(ctx *kernel.Context[Message]) {
 	var own, inMemory, given []byte
 	if !a.files.Has(a.changed.cpus) {
-		s := cpustate.State{Policy: cpus.Static, Shared: a.deps.Rules.Shared(a.own), Own: a.own}
+		s := cpus.File{Policy: cpus.Static, Shared: a.deps.Rules.Shared(a.own), Own: a.own}
 		own = s.Format()
 	}
 	if !a.files.Has(a.changed.memory) {
@@ -78,12 +77,12 @@ func (a *assignments) save(ctx *kernel.Context[Message]) {
 	d := a.deps
 	e := kernel.Effect[Message]{Kind: "SaveState", Object: "state", Lane: "state", Deadline: stateDeadline}
 	a.files.Begin(portcall.Do0(ctx, e, func(c context.Context, done func(error)) {
-		save(c, d.Files, cpustate.Name, own, func(err error) {
+		save(c, d.Files, cpus.FileName, own, func(err error) {
 			if err != nil {
 				done(err)
 				return
 			}
-			save(c, d.Files, memorystate.Name, inMemory, func(err error) {
+			save(c, d.Files, memory.FileName, inMemory, func(err error) {
 				if err != nil {
 					done(err)
 					return

@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -58,11 +56,11 @@ func (a *assignments) begin(ctx *kernel.Context[Message]) {
 
 // Read is what a state file says that containers have to themselves. A node without the file has no data. The error
 // says why this agent can't continue with it; the file stays as it is, because running containers have what it says.
-func Read(rules *assign.Rules, data []byte) (assign.State, error) {
+func Read(rules *cpus.Rules, data []byte) (cpus.State, error) {
 	if data == nil {
-		return assign.State{}, nil
+		return cpus.State{}, nil
 	}
-	s, err := cpustate.Parse(data)
+	s, err := cpus.Parse(data)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +68,7 @@ func Read(rules *assign.Rules, data []byte) (assign.State, error) {
 		if len(s.Own) > 0 {
 			return nil, fmt.Errorf("it was written with cpuManagerPolicy %q, and has CPUs of %d pods", s.Policy, len(s.Own))
 		}
-		return assign.State{}, nil
+		return cpus.State{}, nil
 	}
 	return s.Own, rules.Check(s.Own, s.Shared)
 }

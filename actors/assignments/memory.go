@@ -6,7 +6,6 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/memory"
-	"github.com/troupe-dev/troupe/actors/decide/memorystate"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
@@ -17,7 +16,7 @@ func ReadMemory(rules *memory.Rules, data []byte) (memory.State, error) {
 	if data == nil || rules == nil {
 		return memory.State{}, nil
 	}
-	s, err := memorystate.Parse(data)
+	s, err := memory.Parse(data)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ func (a *assignments) takeMemory(ctx *kernel.Context[Message], q *request, p *me
 
 // formatMemory is the state file of memory.
 func (a *assignments) formatMemory() []byte {
-	data, err := memorystate.Format(a.deps.Memory, a.memory)
+	data, err := memory.Format(a.deps.Memory, a.memory)
 	if err != nil {
 		panic("assignments: memory that the machine does not have was given: " + err.Error())
 	}

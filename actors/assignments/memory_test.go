@@ -13,10 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
-	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
-	"github.com/troupe-dev/troupe/actors/decide/memorystate"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/tests/actortest"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -30,7 +27,7 @@ func withMemory(r *rig) { r.memory = memoryOf(r, 1000, 1000) }
 func memoryOf(r *rig, first, second uint64) *memory.Rules {
 	reserved := v1.ResourceList{v1.ResourceMemory: resource.MustParse("100")}
 	rules, err := memory.New(memory.Config{
-		Machine: &machine.Topology{Nodes: []machine.Node{{ID: 0, Memory: first}, {ID: 1, Memory: second}}},
+		Machine: &topology.Machine{Nodes: []topology.Node{{ID: 0, Memory: first}, {ID: 1, Memory: second}}},
 		Policy:  kubelet.StaticMemoryManagerPolicy, Reservation: reserved,
 		Reserved: []kubelet.MemoryReservation{{Limits: reserved}},
 	})
@@ -76,12 +73,12 @@ func TestMemoryIsWrittenBeforeAPodIsTold(t *testing.T) {
 // TestAnotherPolicy: files of other policies, in which nobody has anything, name this one from now on.
 func TestAnotherPolicy(t *testing.T) {
 	r := newRig(t, withMemory, func(r *rig) {
-		r.file = (&cpustate.State{Policy: cpus.None}).Format()
-		r.memoryFile = check.Value(memorystate.None())(t)
+		r.file = (&cpus.File{Policy: cpus.None}).Format()
+		r.memoryFile = check.Value(memory.FormatNone())(t)
 	})
 	r.disk()
 	r.want("both are written", "file: 0 pods, shared 0-3", "file of memory: 0 pods", "pods: ; shared 0-3")
-	own, inMemory := check.Value(cpustate.Parse(r.file))(t), check.Value(memorystate.Parse(r.memoryFile))(t)
+	own, inMemory := check.Value(cpus.Parse(r.file))(t), check.Value(memory.Parse(r.memoryFile))(t)
 	check.Equal(t, own.Policy+" "+inMemory.Policy, "static Static", "the policies are")
 }
 
@@ -89,7 +86,7 @@ func TestAnotherPolicy(t *testing.T) {
 // is written later.
 func TestMemoryAfterRestart(t *testing.T) {
 	r := newRig(t, withMemory, func(r *rig) {
-		data, err := memorystate.Format(r.memory, memory.State{"a": own(1, 500), "gone": own(0, 900)})
+		data, err := memory.Format(r.memory, memory.State{"a": own(1, 500), "gone": own(0, 900)})
 		r.Must(err)
 		r.memoryFile = data
 	})
@@ -111,12 +108,12 @@ func TestReadMemory(t *testing.T) {
 	r := &rig{Rig: actortest.New(t)}
 	withMemory(r)
 	format := func(s memory.State) []byte {
-		return check.Value(memorystate.Format(r.memory, s))(t)
+		return check.Value(memory.Format(r.memory, s))(t)
 	}
 	// The nodes had other memory when the file was written, as the kernel lay elsewhere.
 	another := memoryOf(r, 990, 1010)
 	ofAnother := func(size uint64) []byte {
-		return check.Value(memorystate.Format(another, memory.State{"a": own(1, size)}))(t)
+		return check.Value(memory.Format(another, memory.State{"a": own(1, size)}))(t)
 	}
 	other := `{"policyName":"None","machineState":{},"entries":{"a":{"c":[{"numaAffinity":[0],"type":"memory","size":1}]}}}`
 	for _, c := range []struct {

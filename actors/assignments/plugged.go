@@ -12,12 +12,10 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -72,7 +70,7 @@ type request struct {
 	// own are the CPUs that its containers are to run on alone.
 	own map[string]cpuset.CPUSet
 	// aligned is Decision.Alignments, if it gets what it asks for.
-	aligned map[assign.Alignment]int
+	aligned map[cpus.Alignment]int
 	since   time.Time
 	// counted: it was, when the pod began.
 	counted bool
@@ -128,7 +126,7 @@ func (a *assignments) plugins(ctx *kernel.Context[Message], s devices.Snapshot) 
 		a.changed.given = a.files.Changed()
 		a.version++
 	}
-	if begun && !maps.EqualFunc(a.healths(before), a.healths(s.Inventory), devicehealth.Pod.Equal) {
+	if begun && !maps.EqualFunc(a.healths(before), a.healths(s.Inventory), devicestate.Health.Equal) {
 		a.tell(nil)
 	}
 	for _, uid := range slices.Sorted(maps.Keys(a.requests)) {
@@ -158,7 +156,7 @@ func (a *assignments) again(ctx *kernel.Context[Message], m again) {
 
 // nobodys says whether no device plugin has served a resource, and nobody else can.
 func (a *assignments) nobodys(name v1.ResourceName) bool {
-	return a.deps.Standalone && a.deps.Plugins != nil && a.snapshot.Inventory[name] == nil && resourcelist.Extended(name)
+	return a.deps.Standalone && a.deps.Plugins != nil && a.snapshot.Inventory[name] == nil && podspec.IsExtended(name)
 }
 
 // unserved rejects a pod that asks for what nobody has. A kubelet starts it without; a plugin that registers for the

@@ -15,8 +15,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/devices"
@@ -279,7 +278,7 @@ func TestDevicesAfterARestart(t *testing.T) {
 // runs any more.
 func TestRejectedAfterARestart(t *testing.T) {
 	r := newRig(t, plugged, func(r *rig) {
-		r.file = (&cpustate.State{Policy: "static", Shared: cpuset.New(0, 2, 3), Own: assign.State{"one": {"c": cpuset.New(1)}}}).Format()
+		r.file = (&cpus.File{Policy: "static", Shared: cpuset.New(0, 2, 3), Own: cpus.State{"one": {"c": cpuset.New(1)}}}).Format()
 		r.plugin.file = devicestate.Format(nil, devicestate.Grants{"one": {"c": {{Resource: gpu, IDs: map[int64][]string{0: {"a"}}}}}})
 	})
 	r.disk()
@@ -292,7 +291,7 @@ func TestRejectedAfterARestart(t *testing.T) {
 	r.tells(assignments.Release{UID: "one"})
 	r.disk()
 	check.Equal(t, r.plugin.has(), "", "the checkpoint has")
-	if s, err := cpustate.Parse(r.file); err != nil || len(s.Own) > 0 {
+	if s, err := cpus.Parse(r.file); err != nil || len(s.Own) > 0 {
 		t.Errorf("the state file has %v, %v", s, err)
 	}
 }

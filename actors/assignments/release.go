@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -112,11 +112,11 @@ func (a *assignments) tell(pods []Placed) {
 }
 
 // healths are how the devices of pods are, as of an inventory.
-func (a *assignments) healths(of decide.Inventory) map[types.UID]devicehealth.Pod {
+func (a *assignments) healths(of decide.Inventory) map[types.UID]devicestate.Health {
 	if !a.deps.Health {
 		return nil
 	}
-	out := make(map[types.UID]devicehealth.Pod, len(a.given))
+	out := make(map[types.UID]devicestate.Health, len(a.given))
 	for uid, containers := range a.given { // order-free: a map again
 		out[uid] = of.HealthOf(containers)
 	}

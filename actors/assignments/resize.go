@@ -3,7 +3,7 @@ package assignments
 import (
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -23,8 +23,8 @@ func (a *assignments) resize(ctx *kernel.Context[Message], q *request) *Placed {
 // hold notes which CPUs the containers of a pod are to run on alone. Those that they had stay theirs: they run on them.
 func (a *assignments) hold(ctx *kernel.Context[Message], q *request, own map[string]cpuset.CPUSet) {
 	q.own = own
-	held := assign.Held(a.own[q.Pod.UID], own)
-	if assign.Same(held, a.own[q.Pod.UID]) {
+	held := cpus.Held(a.own[q.Pod.UID], own)
+	if cpus.Same(held, a.own[q.Pod.UID]) {
 		return
 	}
 	a.own[q.Pod.UID] = held
@@ -36,8 +36,8 @@ func (a *assignments) hold(ctx *kernel.Context[Message], q *request, own map[str
 // left gives back the CPUs that the containers of a pod had and do not run on any more.
 func (a *assignments) left(ctx *kernel.Context[Message], m Place) {
 	uid := m.Pod.UID
-	rest := assign.Left(a.own[uid], m.On)
-	if assign.Same(rest, a.own[uid]) {
+	rest := cpus.Left(a.own[uid], m.On)
+	if cpus.Same(rest, a.own[uid]) {
 		return
 	}
 	if a.own[uid] = rest; len(rest) == 0 {

@@ -8,8 +8,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 )
 
 // resizing is a node where resizes change which CPUs containers have, after its first write.
@@ -108,7 +107,7 @@ func TestResizeRefused(t *testing.T) {
 func TestTheFileHasOtherCPUs(t *testing.T) {
 	r := newRig(t, func(r *rig) {
 		r.rules.Resizes = true
-		r.file = (&cpustate.State{Policy: "static", Shared: cpuset.New(0), Own: assign.State{"a": {"c": cpuset.New(1, 2)}, "b": {"c": cpuset.New(3)}}}).Format()
+		r.file = (&cpus.File{Policy: "static", Shared: cpuset.New(0), Own: cpus.State{"a": {"c": cpuset.New(1, 2)}, "b": {"c": cpuset.New(3)}}}).Format()
 	})
 	a, b := asks("a", "1"), asks("b", "2")
 	a.Runs, b.Runs = true, true

@@ -3,7 +3,7 @@
 //
 //	pod ──Prepare, Release──► claims ──ClaimsAnswer──► pod
 //	claims ──Drivers, Prepare, Unprepare──► DRA drivers      claims ──Get──► apiserver
-//	claims ──Load, Save──► the checkpoint (decide/claimstate)
+//	claims ──Load, Save──► the checkpoint (decide/claims)
 //	claims ──Living──► podset (in each sweep)
 //
 // A pod that needs claims, which are then Prepared (decide/claims):
@@ -34,7 +34,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/claims"
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -208,7 +207,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 type actor struct {
 	deps *Deps
 	// checkpoint has claims. They are not known before it was read.
-	checkpoint checkpoint.Journal[Message, []claimstate.Claim]
+	checkpoint checkpoint.Journal[Message, []decide.Claim]
 	claims     map[types.UID]*claim
 	// named are the UIDs of claims by namespace and name, sorted: a claim may be there whose successor has its name.
 	named map[types.NamespacedName][]types.UID

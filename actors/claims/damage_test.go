@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/tests/damage"
 )
 
@@ -22,12 +22,12 @@ func TestDamagedFiles(t *testing.T) {
 	for i := range damage.Readings {
 		data := damage.Sealed(random, []byte(content), damage.SealClaims)
 		r := newRig(t, func(r *rig) { r.file = data })
-		all, err := claimstate.Parse(data)
-		has := slices.ContainsFunc(all, func(c claimstate.Claim) bool {
+		all, err := claims.Parse(data)
+		has := slices.ContainsFunc(all, func(c claims.Claim) bool {
 			return c.UID == "uid-a" && c.Namespace == "ns" && c.Name == "a" && slices.Contains(c.Pods, "p")
 		})
 		logged := r.Log.String()
-		if n := strings.Count(logged, "\n"); err == nil && n > 0 || err != nil && (n != 1 || r.Logged(claimstate.Name, "/aside") != 1) {
+		if n := strings.Count(logged, "\n"); err == nil && n > 0 || err != nil && (n != 1 || r.Logged(claims.FileName, "/aside") != 1) {
 			t.Fatalf("%d: %.200q, %v: logged %s", i, data, err, logged)
 		}
 		m := r.prepare("p", "a")

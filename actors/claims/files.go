@@ -8,14 +8,13 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	decide "github.com/troupe-dev/troupe/actors/decide/claims"
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
 // file is the checkpoint, which is the kubelet's.
-var file = checkpoint.File[[]claimstate.Claim]{
-	Name:  claimstate.Name,
-	Codec: &checkpoint.Codec[[]claimstate.Claim]{Parse: claimstate.Parse, Format: claimstate.Format},
+var file = checkpoint.File[[]decide.Claim]{
+	Name:  decide.FileName,
+	Codec: &checkpoint.Codec[[]decide.Claim]{Parse: decide.Parse, Format: decide.Format},
 	Without: "claims are prepared again for the pods that are there; those of pods that are gone stay prepared until " +
 		"their drivers restart",
 	Awaits:    "pods with claims wait until it can be read",
@@ -37,7 +36,7 @@ func (a *actor) journaled(ctx *kernel.Context[Message], e checkpoint.Event) {
 	}
 }
 
-func (a *actor) loaded(found []claimstate.Claim) {
+func (a *actor) loaded(found []decide.Claim) {
 	for i := range found {
 		c := &claim{Prepared: decide.FoundAs(&found[i])}
 		c.makeParts()
@@ -50,7 +49,7 @@ func (a *actor) loaded(found []claimstate.Claim) {
 
 // settle begins what is due: writing the checkpoint, and calls of drivers.
 func (a *actor) settle(ctx *kernel.Context[Message]) {
-	a.checkpoint.Write(ctx, func() (all []claimstate.Claim) {
+	a.checkpoint.Write(ctx, func() (all []decide.Claim) {
 		for _, uid := range slices.Sorted(maps.Keys(a.claims)) {
 			all = append(all, a.claims[uid].Claim)
 		}

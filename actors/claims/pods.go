@@ -13,7 +13,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/claims"
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -279,7 +278,7 @@ func (a *actor) state(ctx *kernel.Context[Message], u *user) *decide.Pod {
 		return u.told
 	}
 	u.newest = newest
-	of := func(name string) *claimstate.Claim {
+	of := func(name string) *decide.Claim {
 		if c := a.of(u, name); c != nil {
 			return &c.Claim
 		}

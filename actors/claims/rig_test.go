@@ -19,7 +19,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/claims"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/claims"
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -148,7 +147,7 @@ func (r *rig) call(ctx context.Context, what string, of []decide.Object, done fu
 		answers := map[types.UID]decide.Answer{}
 		for _, o := range of {
 			if !r.mute[o.Name] {
-				answers[o.UID] = decide.Answer{Error: r.refuse[o.Name], Devices: []claimstate.Device{
+				answers[o.UID] = decide.Answer{Error: r.refuse[o.Name], Devices: []decide.Device{
 					{Pool: "n", Name: o.Name, CDI: []string{driver + "=" + o.Name}},
 				}}
 			}
@@ -207,7 +206,7 @@ func (r *rig) DeleteSlices(_ context.Context, driver string, done func(error)) {
 
 // Load implements port.Checkpoints.
 func (r *rig) Load(_ context.Context, name string, done func([]byte, error)) {
-	if name != claimstate.Name {
+	if name != decide.FileName {
 		r.T.Errorf("the checkpoint is %q", name)
 	}
 	r.files.Give(func() { done(r.file, r.err) })
@@ -235,7 +234,7 @@ func (r *rig) has() string {
 	if r.file == nil {
 		return ""
 	}
-	all, err := claimstate.Parse(r.file)
+	all, err := decide.Parse(r.file)
 	r.Must(err)
 	var out []string
 	for i := range all {
@@ -264,9 +263,9 @@ func (r *rig) allocate(name string, drivers []string, pods ...types.UID) {
 
 // prepared is a checkpoint with a claim of one driver.
 func prepared(name, driver string, pods ...types.UID) []byte {
-	return claimstate.Format([]claimstate.Claim{{
+	return decide.Format([]decide.Claim{{
 		UID: types.UID("uid-" + name), Namespace: "ns", Name: name, Pods: pods,
-		Drivers: map[string][]claimstate.Device{driver: {{Pool: "n", Name: "old", CDI: []string{driver + "=old"}}}},
+		Drivers: map[string][]decide.Device{driver: {{Pool: "n", Name: "old", CDI: []string{driver + "=old"}}}},
 	}})
 }
 

@@ -1,6 +1,6 @@
 // Package credentials is the actor that knows what images are pulled with, apart from pull secrets: the docker
 // configuration of the node, and what credential provider plugins answer. The decisions are in
-// decide/credentialprovider.
+// decide/imagepull.
 //
 //	images ──Lookup──► credentials ──Found──► images
 //	credentials ──RunPlugin, DockerConfig──► plugins     credentials ──Get, CreateToken──► apiserver
@@ -25,7 +25,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -149,7 +148,7 @@ type API interface {
 // Deps are what the actor is connected to.
 type Deps struct {
 	// Providers are the plugins, in their order.
-	Providers []credentialprovider.Provider
+	Providers []imagepull.Provider
 	Plugins   port.CredentialPlugins
 	// API is nil on a node without an apiserver.
 	API API
@@ -203,15 +202,15 @@ type part struct {
 	plugin int
 	// call is the call of the apiserver that it waits for, 0 for none. Answers of others are late.
 	call    kernel.EffectID
-	account credentialprovider.Account
+	account imagepull.ServiceAccount
 	logins  []imagepull.Login
 	failure string
 }
 
 // plugin is a plugin with what it answered.
 type plugin struct {
-	*credentialprovider.Provider
-	cache   credentialprovider.Cache
+	*imagepull.Provider
+	cache   imagepull.CredentialCache
 	flights map[string]*flight
 	// running is how many processes there are, under how many of them are for a pod.
 	running int
@@ -225,7 +224,7 @@ type plugin struct {
 // flight is a question, and who asks it.
 type flight struct {
 	key     string
-	account credentialprovider.Account
+	account imagepull.ServiceAccount
 	ref     imagepull.Reference
 	// queued are the pods in whose queue it is, and pod is the one for which it has begun. call is its run, 0 while it is
 	// in the queue. Answers of others are late.
@@ -281,7 +280,7 @@ func (a *credentials) lookup(ctx *kernel.Context[Message], m Lookup) {
 	if m.Left != nil && m.Left() {
 		return
 	}
-	r, err := imagepull.Parse(m.Image)
+	r, err := imagepull.ParseReference(m.Image)
 	if err != nil {
 		m.Reply(Found{})
 		return

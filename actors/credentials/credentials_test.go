@@ -16,7 +16,6 @@ import (
 	api "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 
 	"github.com/troupe-dev/troupe/actors/credentials"
-	decide "github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -44,7 +43,7 @@ type rig struct {
 	tokens  int
 }
 
-func newRig(t *testing.T, of ...decide.Provider) *rig {
+func newRig(t *testing.T, of ...imagepull.Provider) *rig {
 	t.Helper()
 	r := &rig{Rig: actortest.New(t), answer: func(plugin string, q api.CredentialProviderRequest) string {
 		return answer("Image", time.Minute, "*.reg.io", plugin, "for "+q.Image)
@@ -57,8 +56,8 @@ func newRig(t *testing.T, of ...decide.Provider) *rig {
 	return r
 }
 
-func provider(name string, images ...string) decide.Provider {
-	return decide.Provider{Name: name, Images: images, APIVersion: api.SchemeGroupVersion.String(), CacheDuration: time.Hour}
+func provider(name string, images ...string) imagepull.Provider {
+	return imagepull.Provider{Name: name, Images: images, APIVersion: api.SchemeGroupVersion.String(), CacheDuration: time.Hour}
 }
 
 // answer is what a plugin writes: one login.
@@ -75,7 +74,7 @@ func answer(key string, d time.Duration, registry, user, password string) string
 }
 
 // RunPlugin implements port.CredentialPlugins.
-func (r *rig) RunPlugin(ctx context.Context, p *decide.Provider, request []byte, done func([]byte, error)) {
+func (r *rig) RunPlugin(ctx context.Context, p *imagepull.Provider, request []byte, done func([]byte, error)) {
 	var q api.CredentialProviderRequest
 	r.Must(json.Unmarshal(request, &q))
 	text := p.Name + " " + q.Image
@@ -271,7 +270,7 @@ func TestHang(t *testing.T) {
 // TestTokens: which pods a plugin with tokens is asked for, with what, and whose its answers are.
 func TestTokens(t *testing.T) {
 	p := provider("sa", "*.reg.io")
-	p.Token = &decide.Token{Audience: "reg", Required: true, RequiredAnnotations: []string{"role"}, OptionalAnnotations: []string{"tenant"}}
+	p.Token = &imagepull.ProviderToken{Audience: "reg", Required: true, RequiredAnnotations: []string{"role"}, OptionalAnnotations: []string{"tenant"}}
 	r := newRig(t, p)
 	r.ask("a.reg.io/app", pod("static", ""))
 	r.WantByListener("without an account it is not asked", "static gets [] ")
@@ -309,7 +308,7 @@ func TestTokens(t *testing.T) {
 // TestWithoutAccount: a plugin that does not require an account is asked without one, and the answer is everybody's.
 func TestWithoutAccount(t *testing.T) {
 	p := provider("sa", "*.reg.io")
-	p.Token = &decide.Token{Audience: "reg"}
+	p.Token = &imagepull.ProviderToken{Audience: "reg"}
 	r := newRig(t, p)
 	r.ask("a.reg.io/app", pod("static", ""))
 	r.runs.Answer(nil, "sa a.reg.io/app")
@@ -320,11 +319,11 @@ func TestWithoutAccount(t *testing.T) {
 }
 
 // tokenRig has plugins of which the first is asked with a token, and an apiserver that keeps the tokens back.
-func tokenRig(t *testing.T, others ...decide.Provider) *rig {
+func tokenRig(t *testing.T, others ...imagepull.Provider) *rig {
 	t.Helper()
 	p := provider("sa", "*.reg.io")
-	p.Token = &decide.Token{Audience: "reg", Required: true}
-	r := newRig(t, append([]decide.Provider{p}, others...)...)
+	p.Token = &imagepull.ProviderToken{Audience: "reg", Required: true}
+	r := newRig(t, append([]imagepull.Provider{p}, others...)...)
 	r.account = &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "robot", UID: "u1"}}
 	r.issuer.Silent = true
 	return r

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -86,7 +85,7 @@ func (a *credentials) gotAccount(ctx *kernel.Context[Message], m account) {
 		a.known(m.ask) // so a service account opts in
 		return
 	}
-	p.account = credentialprovider.Account{
+	p.account = imagepull.ServiceAccount{
 		UID: string(o.UID), Namespace: o.Namespace, Name: o.Name, Annotations: annotations,
 	}
 	k := tokenKey{q.of.Pod.UID, p.account.UID, t.Audience}
@@ -238,7 +237,7 @@ func (a *credentials) ran(ctx *kernel.Context[Message], m ran) {
 	if p.under[f.pod]--; p.under[f.pod] == 0 {
 		delete(p.under, f.pod)
 	}
-	var answer credentialprovider.Answer
+	var answer imagepull.Answer
 	err := m.err
 	if err == nil {
 		answer, err = p.Read(m.data, f.account.Token)

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -20,8 +19,8 @@ import (
 func (a *images) advance(ctx *kernel.Context[Message], i *image) { a.advanceThose(ctx, i, i.Waiting) }
 
 // advanceThose is advance for some of the waiters.
-func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*imagestate.Waiter) {
-	if i.Sight == imagestate.Present && a.collector.removing[i.Info.ID] != 0 {
+func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*imagepull.Waiter) {
+	if i.Sight == imagepull.Present && a.collector.removing[i.Info.ID] != 0 {
 		return // it is looked for again when the removal has ended
 	}
 	e, some := a.env(ctx), len(those) < len(i.Waiting)
@@ -37,10 +36,10 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*i
 		if w.Told.Reason != imagepull.ErrImageNeverPull {
 			a.event(ctx, w, true, imagepull.ErrImageNeverPull, text)
 		}
-		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ErrImageNeverPull, Message: text})
+		a.tell(w, imagepull.Status{State: imagepull.Failed, Reason: imagepull.ErrImageNeverPull, Message: text})
 	}
 	if len(p.Ready) > 0 {
-		a.leave(ctx, i, func(w *imagestate.Waiter) bool { return w.State == imagestate.Served })
+		a.leave(ctx, i, func(w *imagepull.Waiter) bool { return w.State == imagepull.Served })
 	}
 	if p.Look {
 		a.look(ctx, i)
@@ -49,7 +48,7 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*i
 	if others := len(p.Pull) + len(p.HeldUp); others > 1 || others == 1 && !lowest {
 		a.giveWay(ctx, i)
 		if lowest && a.lowest == nil {
-			p.Pull = slices.DeleteFunc(p.Pull, func(w *imagestate.Waiter) bool { return w.Lowest })
+			p.Pull = slices.DeleteFunc(p.Pull, func(w *imagepull.Waiter) bool { return w.Lowest })
 		}
 	}
 	if len(p.HeldUp) > 0 {
@@ -69,7 +68,7 @@ func (a *images) advanceThose(ctx *kernel.Context[Message], i *image, those []*i
 
 // pullFor begins a pull if it is the turn of the image, or tells those who need one that it is under way. It says
 // whether all waiters were advanced instead: a pull is for all.
-func (a *images) pullFor(ctx *kernel.Context[Message], i *image, p *imagestate.Plan, some bool) (advanced bool) {
+func (a *images) pullFor(ctx *kernel.Context[Message], i *image, p *imagepull.Plan, some bool) (advanced bool) {
 	switch {
 	case len(p.Pull) == 0:
 	case i.Stage.Under():
@@ -109,8 +108,8 @@ func (a *images) advanceEach(ctx *kernel.Context[Message], change func(*image)) 
 
 // failed begins the backoffs of those for whom a pull failed.
 func (a *images) failed(
-	ctx *kernel.Context[Message], i *image, concerned []*imagestate.Waiter, down bool,
-	why func(*imagestate.Waiter) string,
+	ctx *kernel.Context[Message], i *image, concerned []*imagepull.Waiter, down bool,
+	why func(*imagepull.Waiter) string,
 ) {
 	for _, w := range concerned {
 		text := why(w)
@@ -126,31 +125,31 @@ func (a *images) failed(
 }
 
 // backOff tells waiters why they wait for a pull, and gives when that changes.
-func (a *images) backOff(ctx *kernel.Context[Message], i *image, held []*imagestate.Waiter) time.Time {
-	var p imagestate.Plan
+func (a *images) backOff(ctx *kernel.Context[Message], i *image, held []*imagepull.Waiter) time.Time {
+	var p imagepull.Plan
 	for _, w := range held {
 		reason, message, until := i.Status(w, a.env(ctx))
 		p.Sooner(until)
 		if reason == imagepull.ImagePullBackOff && w.Told.Reason != reason {
 			a.event(ctx, w, false, "BackOff", imagepull.BackOffMessage(i.Name))
 		}
-		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: reason, Message: message})
+		a.tell(w, imagepull.Status{State: imagepull.Failed, Reason: reason, Message: message})
 	}
 	return p.Again
 }
 
 // ready gives a waiter its image, and tells people; it does not wait any more.
-func (a *images) ready(ctx *kernel.Context[Message], i *image, w *imagestate.Waiter) {
+func (a *images) ready(ctx *kernel.Context[Message], i *image, w *imagepull.Waiter) {
 	a.event(ctx, w, false, "Pulled", i.Serve(w, a.deps.Records != nil))
 	of(w).reply.Tell(pod.ImageAnswer{
 		Container: w.Ask.Container, Info: i.Info,
-		Image: imagepull.Image{State: imagepull.Ready, Attempt: w.Ask.Attempt, Image: w.Ask.Image, Ahead: w.Ask.Ahead,
+		Image: imagepull.Status{State: imagepull.Ready, Attempt: w.Ask.Attempt, Image: w.Ask.Image, Ahead: w.Ask.Ahead,
 			Ref: i.Info.ID},
 	})
 }
 
 // tell tells a waiter what it waits for, unless it knows that. One that has asked again may have lost it.
-func (a *images) tell(w *imagestate.Waiter, s imagepull.Image) {
+func (a *images) tell(w *imagepull.Waiter, s imagepull.Status) {
 	s.Attempt, s.Image, s.Ahead = w.Ask.Attempt, w.Ask.Image, w.Ask.Ahead
 	if w.Told == s && !of(w).again {
 		return
@@ -160,14 +159,14 @@ func (a *images) tell(w *imagestate.Waiter, s imagepull.Image) {
 }
 
 // tellPulling tells people that a container waits for a pull, once.
-func (a *images) tellPulling(ctx *kernel.Context[Message], i *image, w *imagestate.Waiter) {
+func (a *images) tellPulling(ctx *kernel.Context[Message], i *image, w *imagepull.Waiter) {
 	if i.Tells(w, ctx.Now()) {
 		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", i.Name))
 	}
 }
 
 // event tells people of an image. Which containers can't be made without it, the pod's plan tells.
-func (a *images) event(ctx *kernel.Context[Message], w *imagestate.Waiter, warning bool, reason, message string) {
+func (a *images) event(ctx *kernel.Context[Message], w *imagepull.Waiter, warning bool, reason, message string) {
 	if w.Ask.Ahead {
 		return
 	}
@@ -182,7 +181,7 @@ func (a *images) event(ctx *kernel.Context[Message], w *imagestate.Waiter, warni
 
 // warnOfSecrets tells people of secrets that are not there, or hold nothing, when a pull has failed: the image may have
 // needed none.
-func (a *images) warnOfSecrets(ctx *kernel.Context[Message], w *imagestate.Waiter) {
+func (a *images) warnOfSecrets(ctx *kernel.Context[Message], w *imagepull.Waiter) {
 	if names := w.Secrets.Unusable(); len(names) > 0 {
 		a.deps.Events.Record(port.Event{
 			Pod: w.Pod, Warning: true, Reason: "FailedToRetrieveImagePullSecret", At: ctx.Now(),
@@ -193,7 +192,7 @@ func (a *images) warnOfSecrets(ctx *kernel.Context[Message], w *imagestate.Waite
 }
 
 // podOf is the pod that a waiter pulls for, nil for none.
-func podOf(w *imagestate.Waiter) *v1.Pod {
+func podOf(w *imagepull.Waiter) *v1.Pod {
 	if w.Lowest {
 		return nil
 	}

@@ -11,11 +11,10 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/credentials"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -31,7 +30,7 @@ const (
 )
 
 // ahead makes a node that pulls these images ahead.
-func ahead(t *testing.T, counted *pullahead.Counts, names ...string) *node {
+func ahead(t *testing.T, counted *imagecache.Counts, names ...string) *node {
 	t.Helper()
 	var n *node
 	n = newNodeWith(t, usual, func(d *images.Deps) {
@@ -47,11 +46,11 @@ func ahead(t *testing.T, counted *pullahead.Counts, names ...string) *node {
 // pullsAhead spawns the actor that has these images pulled.
 func (r *rig) pullsAhead(deps prepull.Deps, names ...string) {
 	for _, name := range names {
-		deps.Images = append(deps.Images, pullahead.Image{Name: name})
+		deps.Images = append(deps.Images, imagecache.Image{Name: name})
 	}
 	deps.Runtime, deps.Deadline = r, checkDeadline
-	deps.Load = func(reply func(pullahead.Load)) { r.actor.Tell(images.AskLoad{Reply: reply}) }
-	deps.Pull = func(image string, reply func(pullahead.End)) {
+	deps.Load = func(reply func(imagecache.Load)) { r.actor.Tell(images.AskLoad{Reply: reply}) }
+	deps.Pull = func(image string, reply func(imagecache.End)) {
 		r.actor.Tell(images.Prepull{Image: image, Reply: reply})
 	}
 	deps.Stop = func(image string) { r.actor.Tell(images.StopPrepull{Image: image}) }
@@ -70,7 +69,7 @@ func (noCheckpoints) Save(_ context.Context, _ string, _ []byte, done func(error
 func pulling(t *testing.T, name string) *node {
 	t.Helper()
 	n := ahead(t, nil, name)
-	n.WantAfter("looked for", pullahead.Quiet, "runtime: look "+name)
+	n.WantAfter("looked for", imagecache.Quiet, "runtime: look "+name)
 	n.runtime.Answer(nil, "look "+name)
 	n.WantAfter("pulled", 10*time.Millisecond, "runtime: pull "+name)
 	return n
@@ -80,10 +79,10 @@ var canceled = &port.Error{Kind: port.Canceled, Verb: "PullImage", Object: other
 
 // TestAhead: one at a time, and not what is there already.
 func TestAhead(t *testing.T) {
-	var counted pullahead.Counts
+	var counted imagecache.Counts
 	n := ahead(t, &counted, other, "reg.io/there:1", img)
 	n.has["reg.io/there:1"] = true
-	n.WantAfter("nothing at first", pullahead.Quiet-time.Millisecond)
+	n.WantAfter("nothing at first", imagecache.Quiet-time.Millisecond)
 	n.WantAfter("looked for", 2*time.Millisecond, "runtime: "+lookOther)
 	n.runtime.Answer(nil, lookOther)
 	n.WantAfter("pulled", 10*time.Millisecond, "runtime: "+pullOther)
@@ -98,7 +97,7 @@ func TestAhead(t *testing.T) {
 	n.list = append(n.list, named("reg.io/there:1"), named(img))
 	n.runtime.Answer(nil, pull)
 	n.WantAfter("no more", 24*time.Hour)
-	if counted != (pullahead.Counts{Present: 3}) || n.Logged("pre-pulled image") != 2 {
+	if counted != (imagecache.Counts{Present: 3}) || n.Logged("pre-pulled image") != 2 {
 		t.Errorf("counted %+v; the log is %s", counted, n.Log.String())
 	}
 	n.actor.Tell(n.asks("a", v1.PullIfNotPresent))
@@ -116,7 +115,7 @@ func TestAheadGivesWay(t *testing.T) {
 	n.runtime.Answer(nil, pull)
 	n.runtime.Answer(nil, look)
 	n.WantByListener("the pod has it", "runtime: "+look, "a: "+ready)
-	n.WantAfter("quiet again", pullahead.Quiet+10*time.Millisecond, "runtime: "+pullOther)
+	n.WantAfter("quiet again", imagecache.Quiet+10*time.Millisecond, "runtime: "+pullOther)
 	n.actor.Tell(n.asks("b", v1.PullIfNotPresent))
 	n.runtime.Answer(nil, look)
 	n.WantByListener("a pod whose image is there needs no pull", "runtime: "+look, "b: "+ready)
@@ -138,14 +137,14 @@ func (occupant) Receive(*kernel.Context[struct{}], struct{}) {}
 // TestAheadGivesWayBeforeItBegins: a pull ahead that waits for its turn is forgotten when all images are looked at,
 // because the runtime says that the image of a pod came by a pull of an earlier agent.
 func TestAheadGivesWayBeforeItBegins(t *testing.T) {
-	d := &disk{files: map[string]string{"i/" + pullrecord.FileName(img): string(pullrecord.EncodeIntent(img))}}
+	d := &disk{files: map[string]string{"i/" + imagepull.RecordFileName(img): string(imagepull.EncodeIntent(img))}}
 	r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
 	r.pullsAhead(prepull.Deps{Checkpoints: noCheckpoints{}}, other)
 	r.has[img] = true
 	actortest.Spawn(r.Rig, kernel.Spec[struct{}]{
 		Name: "occupant", Runner: r.runner, New: func() kernel.Behavior[struct{}] { return occupant{} },
 	})
-	r.WantAfter("what has come, and what to pull ahead", pullahead.Quiet, "runtime: "+look, "runtime: "+lookOther)
+	r.WantAfter("what has come, and what to pull ahead", imagecache.Quiet, "runtime: "+look, "runtime: "+lookOther)
 	r.runtime.Answer(nil, lookOther)
 	r.WantAfter("before the pull", 5*time.Millisecond, "runtime: "+lookOther)
 	r.runtime.Answer(nil, lookOther)
@@ -194,16 +193,16 @@ func TestAheadFails(t *testing.T) {
 // TestAheadWithoutARuntime: while the runtime is down, no image is to blame.
 func TestAheadWithoutARuntime(t *testing.T) {
 	n := ahead(t, nil, other)
-	n.WantAfter("looked for", pullahead.Quiet, "runtime: "+lookOther)
+	n.WantAfter("looked for", imagecache.Quiet, "runtime: "+lookOther)
 	down := &port.Error{Kind: port.Unavailable, Verb: "ImageStatus", Object: other, Detail: "connection refused"}
 	for range 3 {
 		n.runtime.Answer(down, lookOther)
-		n.WantAfter("again", pullahead.Quiet, "runtime: "+lookOther)
+		n.WantAfter("again", imagecache.Quiet, "runtime: "+lookOther)
 	}
 	n.runtime.Answer(nil, lookOther)
 	n.WantAfter("pulled", 10*time.Millisecond, "runtime: "+pullOther)
 	n.runtime.Answer(down, pullOther)
-	n.WantAfter("again", pullahead.Quiet+10*time.Millisecond, "runtime: "+pullOther)
+	n.WantAfter("again", imagecache.Quiet+10*time.Millisecond, "runtime: "+pullOther)
 	if n.Logged("cannot pre-pull an image") > 0 {
 		t.Errorf("the log is %s", n.Log.String())
 	}
@@ -223,7 +222,7 @@ func TestAheadFailsForAPod(t *testing.T) {
 func TestAheadRoom(t *testing.T) {
 	n := ahead(t, nil, other)
 	n.other = 80
-	n.Advance(pullahead.Quiet)
+	n.Advance(imagecache.Quiet)
 	n.runtime.Answer(nil, lookOther)
 	n.WantAfter("no room", 4*time.Minute, "runtime: "+lookOther)
 	n.other = 60
@@ -241,7 +240,7 @@ func TestAheadRoom(t *testing.T) {
 	next := ahead(t, nil, other)
 	next.disk = n.disk
 	next.other = 61
-	next.WantAfter("looked for", pullahead.Quiet+10*time.Millisecond, "runtime: "+lookOther)
+	next.WantAfter("looked for", imagecache.Quiet+10*time.Millisecond, "runtime: "+lookOther)
 	next.runtime.Answer(nil, lookOther)
 	next.WantAfter("there is less room than did not do", 12*time.Hour)
 	next.other = 50
@@ -258,7 +257,7 @@ func TestAheadCrash(t *testing.T) {
 	n.WantAfter("it is busy", time.Minute, "all: repeat")
 	n.list = append(n.list, named(other))
 	n.runtime.Answer(nil, pullOther)
-	n.WantAfter("looked for", 2*pullahead.Quiet, "runtime: "+lookOther)
+	n.WantAfter("looked for", 2*imagecache.Quiet, "runtime: "+lookOther)
 	n.runtime.Answer(nil, lookOther)
 	n.WantAfter("it is there", 24*time.Hour)
 }
@@ -305,7 +304,7 @@ func TestAheadRecords(t *testing.T) {
 			}
 		})
 		r.pullsAhead(prepull.Deps{Checkpoints: noCheckpoints{}}, img)
-		r.Advance(pullahead.Quiet)
+		r.Advance(imagecache.Quiet)
 		r.run("*")
 		if got := strings.Join(r.Lines(), ", "); strings.Contains(got, "account") || !strings.Contains(got, "did: pull "+img) {
 			t.Fatalf("%s: %s", c.what, got)

@@ -8,22 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // TestCheck breaks the invariants one by one.
 func TestCheck(t *testing.T) {
-	w := &imagestate.Waiter{
+	w := &imagepull.Waiter{
 		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}, Ask: imagepull.Request{Container: "app", Image: "i"},
 	}
-	lowest := &imagestate.Waiter{Lowest: true}
-	i := &image{Image: imagestate.New("i")}
-	i.Waiting = []*imagestate.Waiter{lowest, w}
+	lowest := &imagepull.Waiter{Lowest: true}
+	i := &image{Image: imagepull.New("i")}
+	i.Waiting = []*imagepull.Waiter{lowest, w}
 	a := &images{of: map[string]*image{"i": i}, held: map[types.UID]map[string]string{"a": {"app": "other"}}}
 	check.Says(t, a.Check(), "held: a container that waits for an image waits for that one", "another is held")
 	a.held["a"]["app"] = "i"
 	check.Error(t, a.Check())
-	w.State = imagestate.Served
+	w.State = imagepull.Served
 	check.Says(t, a.Check(), "Waiting: none of them is Served when a decision was performed", "it has not left")
 }

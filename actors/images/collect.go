@@ -11,7 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -20,7 +20,7 @@ import (
 
 // Collect is what the removal of images is connected to.
 type Collect struct {
-	Policy  imagegc.Policy
+	Policy  imagecache.GCPolicy
 	Runtime Lister
 	// Left measures the disk that images are on (port.Pressure); nil if nothing measures it: then images go by
 	// age alone.
@@ -75,7 +75,7 @@ type collector struct {
 	list   []observed.Image
 	// used are the IDs of images in the list that are known to be in use.
 	used  map[string]bool
-	queue []imagegc.Removal
+	queue []imagecache.Removal
 	// gone are the images that were removed, and freed their sizes. before were gone when this list was made.
 	gone, before int
 	freed        uint64
@@ -86,7 +86,7 @@ type collector struct {
 	begun, listedAt time.Time
 	// toldAt is the time of the last event about trouble, by reason.
 	toldAt map[string]time.Time
-	ages   imagegc.Ages
+	ages   imagecache.Ages
 	// loading and saving are effects with the checkpoint; dirty: it differs from ages.
 	loading, saving kernel.EffectID
 	dirty           bool
@@ -114,12 +114,12 @@ const (
 )
 
 // agesFile is the checkpoint with the times when images were used last.
-var agesFile = checkpoint.File[imagegc.Ages]{
+var agesFile = checkpoint.File[imagecache.Ages]{
 	Name: "images", Valid: validAges,
 	Without: "continuing without it: the ages of unused images count from now",
 }
 
-func validAges(ages *imagegc.Ages) error {
+func validAges(ages *imagecache.Ages) error {
 	for id, age := range *ages { // order-free: any is enough
 		if age.Seen.IsZero() {
 			return fmt.Errorf("image %s was never seen", id)
@@ -273,8 +273,8 @@ func (a *images) inspected(ctx *kernel.Context[Message], m inspected) {
 		return
 	}
 	c := &a.collector
-	c.used = imagegc.InUse(c.list, &m.runtime, a.wanted())
-	if a.deps.Collect.Mounted != nil && len(imagegc.Candidates(c.list, c.used, c.ages)) > 0 {
+	c.used = imagecache.InUse(c.list, &m.runtime, a.wanted())
+	if a.deps.Collect.Mounted != nil && len(imagecache.Candidates(c.list, c.used, c.ages)) > 0 {
 		a.ask(ctx)
 		return
 	}
@@ -289,15 +289,15 @@ func (a *images) plan(ctx *kernel.Context[Message]) {
 	if a.deps.Collect.Listed != nil {
 		a.deps.Collect.Listed(c.list, c.begun)
 	}
-	ahead := imagegc.IDs(c.list, a.deps.Collect.Ahead)
-	candidates := imagegc.AheadFirst(imagegc.Candidates(c.list, c.used, c.ages), c.ages, ahead)
+	ahead := imagecache.IDs(c.list, a.deps.Collect.Ahead)
+	candidates := imagecache.AheadFirst(imagecache.Candidates(c.list, c.used, c.ages), c.ages, ahead)
 	if c.all() {
-		c.queue = imagegc.All(candidates)
+		c.queue = imagecache.RemoveAll(candidates)
 	} else {
 		var found uint64
 		c.queue, found = a.deps.Collect.Policy.Plan(candidates, c.ages, ahead, c.excess, now)
 		if found < c.excess && len(c.queue) == 0 {
-			a.trouble(ctx, "FreeDiskSpaceFailed", imagegc.StaysFull(c.disk, c.freed, c.excess))
+			a.trouble(ctx, "FreeDiskSpaceFailed", imagecache.StaysFull(c.disk, c.freed, c.excess))
 		}
 	}
 	c.before = c.gone
@@ -313,7 +313,7 @@ func (a *images) removeMore(ctx *kernel.Context[Message]) {
 		c.queue = c.queue[1:]
 		// a predecessor may be removing it, or a pod may have asked for it since
 		if c.removing[next.Image.ID] != 0 ||
-			imagegc.InUse([]observed.Image{next.Image}, &observed.Runtime{}, wanted)[next.Image.ID] {
+			imagecache.InUse([]observed.Image{next.Image}, &observed.Runtime{}, wanted)[next.Image.ID] {
 			continue
 		}
 		a.remove(ctx, next)
@@ -329,7 +329,7 @@ func (a *images) removeMore(ctx *kernel.Context[Message]) {
 	a.end(ctx)
 }
 
-func (a *images) remove(ctx *kernel.Context[Message], r imagegc.Removal) {
+func (a *images) remove(ctx *kernel.Context[Message], r imagecache.Removal) {
 	id := r.Image.ID
 	ctx.Log().Info().Str("image", id).Strs("names", r.Image.RepoTags).Uint64("bytes", r.Image.SizeBytes).
 		Str("reason", string(r.Reason)).Msg("removing unused image")
@@ -406,7 +406,7 @@ func (a *images) end(ctx *kernel.Context[Message]) {
 func (a *images) saveAges(ctx *kernel.Context[Message]) {
 	ages := a.collector.ages
 	if ages == nil {
-		ages = imagegc.Ages{}
+		ages = imagecache.Ages{}
 	}
 	a.collector.dirty = false
 	a.collector.saving = checkpoint.Save(ctx, a.deps.Collect.Checkpoints, &agesFile, ages,

@@ -11,9 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -25,7 +24,7 @@ type node struct {
 	list []observed.Image
 	pods observed.Runtime
 	// ahead, if set, is what metrics are told of images that are pulled ahead.
-	ahead *pullahead.Counts
+	ahead *imagecache.Counts
 	// other is what else is on the disk.
 	other uint64
 	// lists counts the lists of images.
@@ -108,12 +107,12 @@ func (n *node) mounted(reply func([]string, bool)) {
 
 const period = time.Minute
 
-func newNode(t *testing.T, policy imagegc.Policy, list ...observed.Image) *node {
+func newNode(t *testing.T, policy imagecache.GCPolicy, list ...observed.Image) *node {
 	t.Helper()
 	return newNodeWith(t, policy, func(*images.Deps) {}, list...)
 }
 
-func newNodeWith(t *testing.T, policy imagegc.Policy, change func(*images.Deps), list ...observed.Image) *node {
+func newNodeWith(t *testing.T, policy imagecache.GCPolicy, change func(*images.Deps), list ...observed.Image) *node {
 	t.Helper()
 	n := &node{list: list, disk: map[string][]byte{}}
 	n.rig = makeRig(t, func(r *rig, d *images.Deps) {
@@ -129,10 +128,10 @@ func newNodeWith(t *testing.T, policy imagegc.Policy, change func(*images.Deps),
 }
 
 // ImageRemoved implements images.Counts.
-func (n *node) ImageRemoved(why imagegc.Reason) { n.Say("removed by %s", why) }
+func (n *node) ImageRemoved(why imagecache.Reason) { n.Say("removed by %s", why) }
 
 // PulledAhead implements prepull.Counts.
-func (n *node) PulledAhead(c pullahead.Counts) {
+func (n *node) PulledAhead(c imagecache.Counts) {
 	if n.ahead != nil {
 		*n.ahead = c
 	}
@@ -148,7 +147,7 @@ func (n *node) reclaims() {
 	n.actor.Tell(images.Reclaim{Reply: func(err error) { n.Say("reclaimed: %v", err) }})
 }
 
-var usual = imagegc.Policy{High: 85, Low: 80}
+var usual = imagecache.GCPolicy{High: 85, Low: 80}
 
 // TestImagesGoBySpace: down to the low threshold, and by a new measurement: half of them free nothing.
 func TestImagesGoBySpace(t *testing.T) {
@@ -276,7 +275,7 @@ func TestDiskWithoutSize(t *testing.T) {
 
 // TestReclaim: all that nobody uses go, young ones too, and what containers or pods need stays.
 func TestReclaim(t *testing.T) {
-	n := newNode(t, imagegc.Policy{MinAge: time.Hour}, named("reg.io/a:1"), named("reg.io/used:1"), named(img))
+	n := newNode(t, imagecache.GCPolicy{MinAge: time.Hour}, named("reg.io/a:1"), named("reg.io/used:1"), named(img))
 	var pod observed.RuntimePod
 	pod.Containers = []observed.Container{{Image: "reg.io/used:1", State: observed.ContainerExited}}
 	n.pods.Pods = append(n.pods.Pods, pod)
@@ -302,7 +301,7 @@ func TestReclaim(t *testing.T) {
 // so they do not go by age as soon as their pods have ended.
 func TestImagesOfVolumesStay(t *testing.T) {
 	const digest = "reg.io/by@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-	n := newNode(t, imagegc.Policy{MaxAge: time.Hour}, named("reg.io/data:1"), named("reg.io/a:1"),
+	n := newNode(t, imagecache.GCPolicy{MaxAge: time.Hour}, named("reg.io/data:1"), named("reg.io/a:1"),
 		observed.Image{ID: "sha256:by", RepoDigests: []string{digest}, SizeBytes: 1})
 	n.volumes = []string{"reg.io/data:1", digest}
 	n.Advance(66*time.Minute + 10*time.Second)
@@ -373,7 +372,7 @@ func TestNobodySaysWhatIsMounted(t *testing.T) {
 
 // TestPodAsksForImageThatGoes: it waits for the end of the removal, and pulls the image again.
 func TestPodAsksForImageThatGoes(t *testing.T) {
-	n := newNode(t, imagegc.Policy{}, named(img))
+	n := newNode(t, imagecache.GCPolicy{}, named(img))
 	n.has[img] = true
 	n.reclaims()
 	n.Advance(time.Second)
@@ -393,7 +392,7 @@ func TestAsksWhileImagesWait(t *testing.T) {
 	for i := range 4 {
 		list = append(list, named(fmt.Sprintf("reg.io/%d:1", i)))
 	}
-	n := newNode(t, imagegc.Policy{}, append(list, named(img))...)
+	n := newNode(t, imagecache.GCPolicy{}, append(list, named(img))...)
 	n.has[img] = true
 	n.reclaims()
 	n.Advance(time.Second)
@@ -412,7 +411,7 @@ func TestAsksWhileImagesWait(t *testing.T) {
 // TestRemovalOutlivesTheActor: the end of a predecessor's removal does not end a round that has only begun.
 func TestRemovalOutlivesTheActor(t *testing.T) {
 	const a = "remove sha256:reg.io/a:1"
-	n := newNode(t, imagegc.Policy{}, named("reg.io/a:1"))
+	n := newNode(t, imagecache.GCPolicy{}, named("reg.io/a:1"))
 	n.reclaims()
 	n.Advance(time.Second)
 	n.actor.Crash()
@@ -433,7 +432,7 @@ func TestRemovalOutlivesTheActor(t *testing.T) {
 
 // TestAgesOutliveTheAgent: an image that was unused for long under an earlier agent goes by age.
 func TestAgesOutliveTheAgent(t *testing.T) {
-	policy := imagegc.Policy{MaxAge: time.Hour}
+	policy := imagecache.GCPolicy{MaxAge: time.Hour}
 	n := newNode(t, policy, named("reg.io/a:1"))
 	n.Advance(period + time.Second)
 	if n.disk["images"] == nil {

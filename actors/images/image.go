@@ -6,15 +6,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/imagestate"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 )
 
 // image is an image with its effects.
 type image struct {
-	*imagestate.Image
+	*imagepull.Image
 	// looking is the effect of the newest look, call that of the stage. Results of others are late.
 	looking, call kernel.EffectID
 	// turnOf are the pods among whose turns it is, pullsOf the pod that the pull under way is for.
@@ -28,20 +28,20 @@ type image struct {
 type asker struct {
 	reply kernel.Ref[pod.Message]
 	// prepull is instead of reply for the request of prepull, and gaveWay why that was given up.
-	prepull func(pullahead.End)
-	gaveWay pullahead.Outcome
+	prepull func(imagecache.End)
+	gaveWay imagecache.Outcome
 	// again: it has asked since it was told something.
 	again bool
 	// looking is the effect of its newest lookup.
 	looking kernel.EffectID
 }
 
-func of(w *imagestate.Waiter) *asker { return w.Asker.(*asker) }
+func of(w *imagepull.Waiter) *asker { return w.Asker.(*asker) }
 
 func (a *images) get(name string) *image {
 	i := a.of[name]
 	if i == nil {
-		i = &image{Image: imagestate.New(name)}
+		i = &image{Image: imagepull.New(name)}
 		a.of[name] = i
 	}
 	return i
@@ -61,16 +61,16 @@ func (a *images) drop(ctx *kernel.Context[Message], i *image) {
 }
 
 // leave drops those who do not wait for an image any more, and gives up what is looked up for them.
-func (a *images) leave(ctx *kernel.Context[Message], i *image, which func(*imagestate.Waiter) bool) {
+func (a *images) leave(ctx *kernel.Context[Message], i *image, which func(*imagepull.Waiter) bool) {
 	for _, w := range i.Leave(which) {
-		if w.Lookup == imagestate.LookingUp {
+		if w.Lookup == imagepull.LookingUp {
 			ctx.Cancel(of(w).looking)
 		}
 	}
 }
 
 // release drops waiters of an image.
-func (a *images) release(ctx *kernel.Context[Message], name string, which func(*imagestate.Waiter) bool) {
+func (a *images) release(ctx *kernel.Context[Message], name string, which func(*imagepull.Waiter) bool) {
 	if i := a.of[name]; i != nil && slices.ContainsFunc(i.Waiting, which) {
 		a.leave(ctx, i, which)
 		a.abandon(ctx, i)
@@ -84,8 +84,8 @@ func (i *image) wake(ctx *kernel.Context[Message], at time.Time) {
 	i.timer.SetAt(ctx, at, retry{i.Name})
 }
 
-func (a *images) env(ctx *kernel.Context[Message]) *imagestate.Env {
-	return &imagestate.Env{
+func (a *images) env(ctx *kernel.Context[Message]) *imagepull.Env {
+	return &imagepull.Env{
 		Now: ctx.Now(), Backoff: a.deps.Backoff, FreshFor: a.deps.FreshFor, LookEvery: a.deps.LookEvery,
 		Plugins: a.deps.Lookup != nil,
 	}

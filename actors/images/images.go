@@ -12,11 +12,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -68,7 +66,7 @@ type Deps struct {
 // Counts is told what becomes of images, for metrics. It must not block.
 type Counts interface {
 	// ImageRemoved is told of each image that was removed because nobody used it.
-	ImageRemoved(imagegc.Reason)
+	ImageRemoved(imagecache.Reason)
 	// Verified is told of each check whether a pod may use an image that is there, by its result.
 	Verified(result string)
 	// Recorded is told how many intents and records of pulls there are.
@@ -101,7 +99,7 @@ type images struct {
 	turns map[types.UID][]string
 	pulls map[types.UID]int64
 	// lowest is the request of prepull; nil for none.
-	lowest *imagestate.Waiter
+	lowest *imagepull.Waiter
 	// wished is when a pod wanted an image last, or when the actor began.
 	wished  time.Time
 	lookups int // how many lookups of credentials were begun
@@ -132,7 +130,7 @@ func (a *images) Start(ctx *kernel.Context[Message]) {
 		}
 		if name, ok := e.Tag.(string); ok && (e.Kind == pullKind || e.Kind == pullAheadKind) {
 			i := a.get(name)
-			if i.call = e.ID; i.Stage == imagestate.Idle {
+			if i.call = e.ID; i.Stage == imagepull.Idle {
 				i.Inherit(e.Since)
 			}
 		}
@@ -215,7 +213,7 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 	case agesSaved:
 		a.agesSaved(ctx, m)
 	case AskLoad:
-		m.Reply(pullahead.Load{Wished: a.wished, Busy: a.busy(), Free: a.bucket.Full(ctx.Now())})
+		m.Reply(imagecache.Load{Wished: a.wished, Busy: a.busy(), Free: a.bucket.Full(ctx.Now())})
 	case Prepull:
 		a.prepull(ctx, m)
 	case StopPrepull:
@@ -229,16 +227,16 @@ func (a *images) runtimeBack(ctx *kernel.Context[Message]) {
 
 func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	uid := m.Pod.UID
-	mine := func(w *imagestate.Waiter) bool { return w.Pod.UID == uid && w.Ask.Container == m.Ask.Container }
+	mine := func(w *imagepull.Waiter) bool { return w.Pod.UID == uid && w.Ask.Container == m.Ask.Container }
 	was := a.held[uid][m.Ask.Container]
 	if was != m.Ask.Image { // its image was changed
 		a.release(ctx, was, mine)
 	}
-	w := &imagestate.Waiter{Pod: m.Pod, Ask: m.Ask, Secrets: m.Secrets, Asker: &asker{reply: m.ReplyTo}}
-	if _, err := imagepull.Parse(m.Ask.Image); err != nil {
+	w := &imagepull.Waiter{Pod: m.Pod, Ask: m.Ask, Secrets: m.Secrets, Asker: &asker{reply: m.ReplyTo}}
+	if _, err := imagepull.ParseReference(m.Ask.Image); err != nil {
 		text := imagepull.InvalidNameMessage(m.Ask.Image, err)
 		a.event(ctx, w, true, "InspectFailed", text)
-		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.InvalidImageName, Message: text})
+		a.tell(w, imagepull.Status{State: imagepull.Failed, Reason: imagepull.InvalidImageName, Message: text})
 		return
 	}
 	a.hold(uid, m.Ask.Container, m.Ask.Image)
@@ -258,7 +256,7 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 		a.leave(ctx, i, mine)
 	}
 	i.Waiting = append(i.Waiting, w)
-	a.advanceThose(ctx, i, []*imagestate.Waiter{w})
+	a.advanceThose(ctx, i, []*imagepull.Waiter{w})
 }
 
 func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
@@ -269,6 +267,6 @@ func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
 		i.Forget(uid)
 	}
 	for _, name := range names {
-		a.release(ctx, name, func(w *imagestate.Waiter) bool { return w.Pod.UID == uid })
+		a.release(ctx, name, func(w *imagepull.Waiter) bool { return w.Pod.UID == uid })
 	}
 }

@@ -216,7 +216,7 @@ func TestInvalidName(t *testing.T) {
 	m := r.asks("a", v1.PullAlways)
 	m.Ask.Image = "Not An Image"
 	r.actor.Tell(m)
-	_, err := imagepull.Parse(m.Ask.Image)
+	_, err := imagepull.ParseReference(m.Ask.Image)
 	text := imagepull.InvalidNameMessage(m.Ask.Image, err)
 	r.WantByListener("at once", "a: app waits: InvalidImageName: "+text)
 	r.events.WantByListener("event", "a: InspectFailed: "+text)

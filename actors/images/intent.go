@@ -6,20 +6,18 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
-// intent is an image that is being pulled, or may have been; its stages are at pullrecord.Intent. While it is Settling
+// intent is an image that is being pulled, or may have been; its stages are at imagepull.Intent. While it is Settling
 // or Unclear, no pod is given the image: a runtime that does not answer for one image does not hold up the others.
 type intent struct {
-	pullrecord.Intent
+	imagepull.Intent
 	// look asks the runtime what it has, 0 for none. Answers of others are late.
 	look kernel.EffectID
 	// statusErr is why the runtime did not say what it has before the pull.
@@ -32,7 +30,7 @@ func (a *images) leftIntent(ctx *kernel.Context[Message], name string) {
 		in.Forgotten(ctx.Now())
 		return
 	}
-	a.records.intents[name] = &intent{Intent: *pullrecord.Left(ctx.Now())}
+	a.records.intents[name] = &intent{Intent: *imagepull.LeftIntent(ctx.Now())}
 	if a.idle(name) { // else a predecessor is pulling it
 		a.settle(ctx, name)
 	}
@@ -48,7 +46,7 @@ func (a *images) intend(ctx *kernel.Context[Message], i *image) {
 		a.countRecords()
 	}
 	in.look, in.statusErr = 0, nil // they are for the pull before
-	if file := pullrecord.FileName(name); a.records.lost[file] {
+	if file := imagepull.RecordFileName(name); a.records.lost[file] {
 		in.Forgotten(ctx.Now())
 	}
 	switch ask := in.Begin(); {
@@ -58,7 +56,7 @@ func (a *images) intend(ctx *kernel.Context[Message], i *image) {
 		in.look = a.lookFor(ctx, name)
 	}
 	i.call = portcall.Do0(ctx, recordEffect("SavePullIntent", name), func(c context.Context, done func(error)) {
-		a.deps.Records.Files.SaveIntent(c, pullrecord.FileName(name), pullrecord.EncodeIntent(name), done)
+		a.deps.Records.Files.SaveIntent(c, imagepull.RecordFileName(name), imagepull.EncodeIntent(name), done)
 	}, func(id kernel.EffectID, err error) Message { return intended{id, name, err} })
 }
 
@@ -81,8 +79,8 @@ func (a *images) intended(ctx *kernel.Context[Message], m intended) {
 		return
 	}
 	if in := a.records.intents[m.image]; m.err == nil && in.look != 0 {
-		if i.call = in.look; i.Stage == imagestate.Noting {
-			i.Become(imagestate.Asking) // the runtime says first what it has
+		if i.call = in.look; i.Stage == imagepull.Noting {
+			i.Become(imagepull.Asking) // the runtime says first what it has
 		}
 		return
 	}
@@ -99,7 +97,7 @@ func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
 	}
 	givenUp := i.GivenUp()
 	if a.lowest != nil && a.lowest.Ask.Image == i.Name && (err != nil || givenUp) {
-		end := pullahead.End{Outcome: of(a.lowest).gaveWay}
+		end := imagecache.End{Outcome: of(a.lowest).gaveWay}
 		if !givenUp {
 			end = failedEnd(err, why+": "+port.Detail(err))
 		}
@@ -110,7 +108,7 @@ func (a *images) noted(ctx *kernel.Context[Message], i *image, err error) {
 		i.Exhaust(port.Detail(err))
 		a.notPulled(ctx, i.Name, nil)
 		why += ": " + port.Detail(err)
-		told := func(*imagestate.Waiter) string { return why }
+		told := func(*imagepull.Waiter) string { return why }
 		a.failed(ctx, i, i.Concerned(a.env(ctx)), !port.Answered(statusErr), told)
 	case givenUp || len(i.Waiting) == 0:
 		i.End()
@@ -151,14 +149,14 @@ func (a *images) notPulled(ctx *kernel.Context[Message], name string, err error)
 // settle finds out what has come of the pulls of an intent.
 func (a *images) settle(ctx *kernel.Context[Message], name string) {
 	if in := a.records.intents[name]; in != nil {
-		in.Stage = pullrecord.Settling
+		in.Stage = imagepull.IntentSettling
 		in.look = a.lookFor(ctx, name)
 	}
 }
 
 // settleAgain asks the runtime again, unless the image is pulled again.
 func (a *images) settleAgain(ctx *kernel.Context[Message], name string) {
-	if in := a.records.intents[name]; in != nil && in.Stage == pullrecord.Unclear {
+	if in := a.records.intents[name]; in != nil && in.Stage == imagepull.IntentUnclear {
 		a.settle(ctx, name)
 	}
 }
@@ -175,7 +173,7 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 	}
 	i := a.of[m.image]
 	switch {
-	case in.Stage == pullrecord.Noting:
+	case in.Stage == imagepull.IntentNoting:
 		if in.statusErr = m.err; m.err == nil {
 			in.Had(id)
 		}
@@ -184,7 +182,7 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 		}
 		return
 	case m.err != nil && port.KindOf(m.err) != port.InvalidImageName: // no image has such a name
-		in.Stage = pullrecord.Unclear
+		in.Stage = imagepull.IntentUnclear
 		ctx.After(recordRetry, settleAgain{m.image})
 		return
 	case m.err == nil && i != nil:
@@ -197,11 +195,11 @@ func (a *images) settled(ctx *kernel.Context[Message], m settled) {
 // resolve ends an intent by the ID of what the runtime has under its name, empty for nothing, unless it has to stay.
 func (a *images) resolve(ctx *kernel.Context[Message], name, id string) {
 	switch a.records.intents[name].Settle(id, ctx.Now()) {
-	case pullrecord.Records:
+	case imagepull.IntentRecords:
 		a.record(ctx, id, name, nil, true)
-	case pullrecord.Goes:
+	case imagepull.IntentGoes:
 		a.endIntent(ctx, name)
-	case pullrecord.Stays:
+	case imagepull.IntentStays:
 	}
 }
 
@@ -214,13 +212,13 @@ func (a *images) endIntent(ctx *kernel.Context[Message], name string) {
 
 func (r *records) forgetIntent(name string) {
 	delete(r.intents, name)
-	delete(r.lost, pullrecord.FileName(name))
+	delete(r.lost, imagepull.RecordFileName(name))
 }
 
 // pruneIntents ends intents that wait for the late end of a pull, by a list of all images.
 func (a *images) pruneIntents(ctx *kernel.Context[Message], list []observed.Image) {
 	for _, name := range slices.Sorted(maps.Keys(a.records.intents)) {
-		if a.records.intents[name].Stage != pullrecord.Late {
+		if a.records.intents[name].Stage != imagepull.IntentLate {
 			continue
 		}
 		id := ""
@@ -240,7 +238,7 @@ func named(of *observed.Image, name string) bool {
 // unsettled reports whether it is not known yet if an image that is there was pulled, under any of its names.
 func (r *records) unsettled(i *image) bool {
 	for name, in := range r.intents { // order-free: is there any
-		asked := in.Stage == pullrecord.Settling || in.Stage == pullrecord.Unclear
+		asked := in.Stage == imagepull.IntentSettling || in.Stage == imagepull.IntentUnclear
 		if asked && (name == i.Name || named(i.Info, name)) {
 			return true
 		}
@@ -259,7 +257,7 @@ func (r *records) mayBePulled(i *image) bool {
 	if len(r.lost) == 0 {
 		return false
 	}
-	lost := func(name string) bool { return r.lost[pullrecord.FileName(name)] }
+	lost := func(name string) bool { return r.lost[imagepull.RecordFileName(name)] }
 	return lost(i.Name) || slices.ContainsFunc(i.Info.RepoTags, lost) || slices.ContainsFunc(i.Info.RepoDigests, lost)
 }
 

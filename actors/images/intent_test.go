@@ -9,15 +9,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // TestPullFailsLate: what a pull has brought before it failed is nobody's, and what was there before stays what it was.
 func TestPullFailsLate(t *testing.T) {
-	intent := "i/" + pullrecord.FileName(img)
+	intent := "i/" + imagepull.RecordFileName(img)
 	for name, c := range map[string]struct {
 		policy v1.PullPolicy
 		// there: the image was there before. now is what is there after the pull failed, with kind.
@@ -121,7 +121,7 @@ func TestLookBeforeAPullFails(t *testing.T) {
 // TestSettleFails: no pod is given what a pull may have brought as long as the runtime does not say what it has, whatever
 // it says instead. An image without a name that can be is not there.
 func TestSettleFails(t *testing.T) {
-	intent := "i/" + pullrecord.FileName(img)
+	intent := "i/" + imagepull.RecordFileName(img)
 	for _, kind := range []port.ErrorKind{port.Unavailable, port.Deadline, port.Canceled, port.Other, port.InvalidConfig, port.InvalidImageName} {
 		d := &disk{}
 		r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
@@ -184,9 +184,9 @@ func TestOtherName(t *testing.T) {
 // TestLateIntents: an intent whose pull has no answer ends when a list shows its image, or after an hour.
 func TestLateIntents(t *testing.T) {
 	for _, comes := range []bool{true, false} {
-		d := &disk{files: map[string]string{"i/" + pullrecord.FileName(img): string(pullrecord.EncodeIntent(img))}}
+		d := &disk{files: map[string]string{"i/" + imagepull.RecordFileName(img): string(imagepull.EncodeIntent(img))}}
 		n := newNodeWith(t, usual, func(deps *images.Deps) {
-			deps.Records = &images.Records{Files: d, Policy: pullrecord.Policy{Verification: kubelet.NeverVerifyPreloadedImages}}
+			deps.Records = &images.Records{Files: d, Policy: imagepull.VerificationPolicy{Verification: kubelet.NeverVerifyPreloadedImages}}
 		})
 		d.r = n.rig
 		n.Advance(5 * time.Millisecond)
@@ -195,13 +195,13 @@ func TestLateIntents(t *testing.T) {
 		if comes {
 			n.list = append(n.list, named(img))
 		}
-		n.Advance(pullrecord.LateFor / 2)
-		intent, record := d.files["i/"+pullrecord.FileName(img)] != "", d.files["r/"+pullrecord.FileName("sha256:"+img)] != ""
+		n.Advance(imagepull.LateFor / 2)
+		intent, record := d.files["i/"+imagepull.RecordFileName(img)] != "", d.files["r/"+imagepull.RecordFileName("sha256:"+img)] != ""
 		if intent == comes || record != comes {
 			t.Errorf("after half the time, it comes %v: on the disk is %v", comes, d.files)
 		}
-		n.Advance(pullrecord.LateFor)
-		if len(d.files) > 1 || d.files["i/"+pullrecord.FileName(img)] != "" {
+		n.Advance(imagepull.LateFor)
+		if len(d.files) > 1 || d.files["i/"+imagepull.RecordFileName(img)] != "" {
 			t.Errorf("after the time, it comes %v: on the disk is %v", comes, d.files)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 )
 
 // TestSlowDisk: records that take long to read are waited for, and count even if they come after the deadline.
@@ -49,7 +49,7 @@ func TestSlowDisk(t *testing.T) {
 // TestIntentStaysWithItsPull: what is learned of an image while it is being pulled does not end the intent of the pull.
 func TestIntentStaysWithItsPull(t *testing.T) {
 	const pulling = pull + " as mine"
-	intent := "i/" + pullrecord.FileName(img)
+	intent := "i/" + imagepull.RecordFileName(img)
 	always := func(r *rig) { // a pull begins
 		r.Forget()
 		r.actor.Tell(r.asks("a", v1.PullAlways, secret("mine", podobjects.Found)))
@@ -69,17 +69,17 @@ func TestIntentStaysWithItsPull(t *testing.T) {
 			always(r)
 			s := secret("mine", podobjects.Found)
 			s.Object.(*v1.Secret).Data[v1.DockerConfigJsonKey] = []byte(`{"auths":{"reg.io":{"username":"mine","password":"new"}}}`)
-			before := d.files["r/"+pullrecord.FileName("sha256:"+img)]
+			before := d.files["r/"+imagepull.RecordFileName("sha256:"+img)]
 			r.actor.Tell(r.asks("b", v1.PullIfNotPresent, s))
 			r.Advance(5 * time.Millisecond)
 			r.runtime.Answer(nil, look)
 			r.Advance(5 * time.Millisecond)
-			if !r.said("b: "+ready) || d.files["r/"+pullrecord.FileName("sha256:"+img)] == before {
+			if !r.said("b: "+ready) || d.files["r/"+imagepull.RecordFileName("sha256:"+img)] == before {
 				t.Error("nothing was learned", r.Lines())
 			}
 		},
 		"the runtime has it": func(r *rig, d *disk) {
-			d.files[intent] = string(pullrecord.EncodeIntent(img))
+			d.files[intent] = string(imagepull.EncodeIntent(img))
 			r.has[img] = true
 			r.Advance(5 * time.Millisecond) // loaded, and looked for
 			always(r)
@@ -107,7 +107,7 @@ func TestIntentStaysWithItsPull(t *testing.T) {
 			}
 			r.runtime.Answer(nil, pulling)
 			r.Advance(5 * time.Millisecond)
-			if d.files[intent] != "" || d.files["r/"+pullrecord.FileName("sha256:"+img)] == "" {
+			if d.files[intent] != "" || d.files["r/"+imagepull.RecordFileName("sha256:"+img)] == "" {
 				t.Errorf("after the pull: %v", slices.Sorted(maps.Keys(d.files)))
 			}
 		})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -15,7 +14,7 @@ import (
 // look asks the runtime whether it has an image.
 func (a *images) look(ctx *kernel.Context[Message], i *image) {
 	name := i.Name
-	i.Look = imagestate.Looking
+	i.Look = imagepull.Looking
 	e := kernel.Effect[Message]{Kind: "ImageStatus", Object: name, Lane: "status/" + name, Deadline: a.deps.CheckDeadline}
 	i.looking = portcall.Do(ctx, e, func(c context.Context, done func(checked, error)) {
 		a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) {
@@ -29,17 +28,17 @@ func (a *images) look(ctx *kernel.Context[Message], i *image) {
 
 func (a *images) checked(ctx *kernel.Context[Message], m checked) {
 	i := a.of[m.image]
-	if i == nil || i.Look != imagestate.Looking || i.looking != m.id {
+	if i == nil || i.Look != imagepull.Looking || i.looking != m.id {
 		return // late: it was asked for again, or nobody wants to know
 	}
-	i.Look = imagestate.NotLooking
+	i.Look = imagepull.NotLooking
 	if m.err != nil {
 		a.unknown(ctx, i, fmt.Sprintf("Failed to inspect image %q: %s", i.Name, port.Detail(m.err)))
 		return
 	}
 	if lost := i.See(m.info, m.ok, ctx.Now()); len(lost) > 0 {
 		const text = "the image was pulled, but the runtime does not have it"
-		a.failed(ctx, i, lost, false, func(*imagestate.Waiter) string { return text })
+		a.failed(ctx, i, lost, false, func(*imagepull.Waiter) string { return text })
 		return
 	}
 	a.advance(ctx, i)
@@ -51,7 +50,7 @@ func (a *images) checked(ctx *kernel.Context[Message], m checked) {
 func (a *images) unknown(ctx *kernel.Context[Message], i *image, message string) {
 	for _, w := range i.NotSeen(message, a.env(ctx)) {
 		a.event(ctx, w, true, "InspectFailed", message)
-		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ImageInspectError, Message: message})
+		a.tell(w, imagepull.Status{State: imagepull.Failed, Reason: imagepull.ImageInspectError, Message: message})
 	}
 	a.passTurn(ctx, i, nil)
 	a.advance(ctx, i)

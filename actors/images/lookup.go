@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/credentials"
-	"github.com/troupe-dev/troupe/actors/decide/imagestate"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
@@ -20,14 +20,14 @@ import (
 const lookupDeadline = 150 * time.Second
 
 // offered says whether it is known what a container pulls with. If not, it is found out.
-func (a *images) offered(ctx *kernel.Context[Message], i *image, w *imagestate.Waiter) bool {
+func (a *images) offered(ctx *kernel.Context[Message], i *image, w *imagepull.Waiter) bool {
 	if i.NeedsLookup(w, a.env(ctx)) {
 		a.lookUpFor(ctx, i, w)
 	}
-	return w.Lookup != imagestate.LookingUp
+	return w.Lookup != imagepull.LookingUp
 }
 
-func (a *images) lookUpFor(ctx *kernel.Context[Message], i *image, w *imagestate.Waiter) {
+func (a *images) lookUpFor(ctx *kernel.Context[Message], i *image, w *imagepull.Waiter) {
 	name := i.Name
 	w.Begun(ctx.Now())
 	of(w).looking = a.lookUp(ctx, name, podOf(w), func(id kernel.EffectID, f credentials.Found, err error) Message {
@@ -64,7 +64,7 @@ func (a *images) lookUp(
 func (a *images) lookUpAgain(ctx *kernel.Context[Message]) {
 	for _, name := range slices.Sorted(maps.Keys(a.of)) {
 		for _, w := range a.of[name].Waiting {
-			if w.Lookup == imagestate.LookingUp {
+			if w.Lookup == imagepull.LookingUp {
 				ctx.Cancel(of(w).looking)
 				w.Lost()
 			}
@@ -78,8 +78,8 @@ func (a *images) found(ctx *kernel.Context[Message], m found) {
 	if i == nil {
 		return
 	}
-	n := slices.IndexFunc(i.Waiting, func(w *imagestate.Waiter) bool {
-		return w.Lookup == imagestate.LookingUp && of(w).looking == m.id
+	n := slices.IndexFunc(i.Waiting, func(w *imagepull.Waiter) bool {
+		return w.Lookup == imagepull.LookingUp && of(w).looking == m.id
 	})
 	if n < 0 {
 		return // it does not wait any more
@@ -89,7 +89,7 @@ func (a *images) found(ctx *kernel.Context[Message], m found) {
 	if m.err != nil {
 		m.found.Failures = []string{fmt.Sprintf("credentials could not be looked up: %v", m.err)}
 	}
-	w.Gave(imagestate.Found(m.found))
+	w.Gave(imagepull.Found(m.found))
 	if w == a.lowest {
 		a.lowestFound(ctx, i)
 	}

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/portcall"
@@ -42,7 +42,7 @@ func (a *images) mounted(ctx *kernel.Context[Message], m mounted) {
 	}
 	switch c := &a.collector; {
 	case m.all, c.all() && ctx.Now().Sub(c.begun) >= patience:
-		maps.Copy(c.used, imagegc.InUse(c.list, &observed.Runtime{}, m.names))
+		maps.Copy(c.used, imagecache.InUse(c.list, &observed.Runtime{}, m.names))
 		a.plan(ctx)
 	case c.all():
 		c.pending = 0

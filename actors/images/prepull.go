@@ -6,9 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/imagestate"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -17,16 +16,16 @@ import (
 func (a *images) prepull(ctx *kernel.Context[Message], m Prepull) {
 	if w := a.lowest; w != nil {
 		if i := a.of[w.Ask.Image]; !i.Stage.Under() {
-			a.endLowest(ctx, i, pullahead.End{Outcome: pullahead.GaveWay})
+			a.endLowest(ctx, i, imagecache.End{Outcome: imagecache.GaveWay})
 			a.drop(ctx, i)
 		}
 	}
 	if a.busy() || !a.bucket.Full(ctx.Now()) {
-		m.Reply(pullahead.End{Outcome: pullahead.GaveWay})
+		m.Reply(imagecache.End{Outcome: imagecache.GaveWay})
 		return
 	}
 	i := a.get(m.Image)
-	a.lowest = &imagestate.Waiter{
+	a.lowest = &imagepull.Waiter{
 		Lowest: true, Pod: nobody, Ask: imagepull.Request{Image: m.Image, Policy: v1.PullAlways, Ahead: true},
 		Secrets: &imagepull.Fit{Known: true}, Asker: &asker{prepull: m.Reply},
 	}
@@ -53,15 +52,15 @@ func (a *images) lowestFound(ctx *kernel.Context[Message], i *image) {
 		return o.Source.Owner != imagepull.Node
 	})
 	if a.busy() || !a.bucket.Full(ctx.Now()) {
-		a.endLowest(ctx, i, pullahead.End{Outcome: pullahead.GaveWay})
+		a.endLowest(ctx, i, imagecache.End{Outcome: imagecache.GaveWay})
 	}
 }
 
 // endLowest answers prepull.
-func (a *images) endLowest(ctx *kernel.Context[Message], i *image, end pullahead.End) {
+func (a *images) endLowest(ctx *kernel.Context[Message], i *image, end imagecache.End) {
 	w := a.lowest
 	a.lowest = nil
-	a.leave(ctx, i, func(other *imagestate.Waiter) bool { return other == w })
+	a.leave(ctx, i, func(other *imagepull.Waiter) bool { return other == w })
 	of(w).prepull(end)
 }
 
@@ -76,7 +75,7 @@ func (a *images) giveWay(ctx *kernel.Context[Message], i *image) {
 	if its == i && a.underway(ctx, i) || its != i && its.Shared() {
 		return
 	}
-	a.giveUp(ctx, its, pullahead.GaveWay)
+	a.giveUp(ctx, its, imagecache.GaveWay)
 }
 
 // underway says whether the runtime was asked for the pull of an image for prepull.
@@ -88,29 +87,29 @@ func (a *images) underway(ctx *kernel.Context[Message], i *image) bool {
 
 func (a *images) stopPrepull(ctx *kernel.Context[Message], name string) {
 	if i := a.of[name]; a.lowest != nil && a.lowest.Ask.Image == name && !i.Shared() {
-		a.giveUp(ctx, i, pullahead.Stopped)
+		a.giveUp(ctx, i, imagecache.Stopped)
 	}
 }
 
 // giveUp ends the request of prepull. A call of the runtime ends first: it may bring the image all the same.
-func (a *images) giveUp(ctx *kernel.Context[Message], i *image, why pullahead.Outcome) {
+func (a *images) giveUp(ctx *kernel.Context[Message], i *image, why imagecache.Outcome) {
 	of(a.lowest).gaveWay = why
 	switch {
 	case i.GivenUp():
-	case i.Stage == imagestate.Pulling:
+	case i.Stage == imagepull.Pulling:
 		a.cancelPull(ctx, i)
 	case i.Stage.Under():
 		i.GiveUp()
 	}
 	if !i.Stage.Under() {
-		a.endLowest(ctx, i, pullahead.End{Outcome: why})
+		a.endLowest(ctx, i, imagecache.End{Outcome: why})
 		a.drop(ctx, i)
 	}
 }
 
 // lowestPulled answers prepull when a pull has ended, unless it goes on with another credential.
 func (a *images) lowestPulled(ctx *kernel.Context[Message], i *image, m *pulled) {
-	end := pullahead.End{ID: m.ref, Took: ctx.Now().Sub(i.Begun)}
+	end := imagecache.End{ID: m.ref, Took: ctx.Now().Sub(i.Begun)}
 	switch {
 	case a.lowest == nil || a.lowest.Ask.Image != i.Name:
 		return
@@ -128,6 +127,6 @@ func (a *images) lowestPulled(ctx *kernel.Context[Message], i *image, m *pulled)
 	a.endLowest(ctx, i, end)
 }
 
-func failedEnd(err error, why string) pullahead.End {
-	return pullahead.End{Outcome: pullahead.Failed, Why: why, Down: port.KindOf(err) == port.Unavailable}
+func failedEnd(err error, why string) imagecache.End {
+	return imagecache.End{Outcome: imagecache.Failed, Why: why, Down: port.KindOf(err) == port.Unavailable}
 }

@@ -1,6 +1,6 @@
 // Package images is the actor that pulls images: at most one pull per image at a time, however many pods wait for it, a
 // bounded number of parallel pulls, and a backoff per pod and image. What is next for an image is decided in
-// decide/imagestate.
+// decide/imagepull.
 //
 //	pod ──Ensure, Forget──► images ──ImageStatus, PullImage──► runtime
 //	pod ◄──ImageAnswer── images        podset ──Forget, Retain──► images      pleg ──RuntimeBack──► images
@@ -28,9 +28,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -67,14 +66,14 @@ type CredentialsRestarted struct{}
 type Reclaim struct{ Reply func(error) }
 
 // AskLoad asks how busy pulls are. From prepull. Lost: asked again after its deadline. Reply must not block.
-type AskLoad struct{ Reply func(pullahead.Load) }
+type AskLoad struct{ Reply func(imagecache.Load) }
 
 // Prepull asks for the pull of an image that no pod wants. From prepull, one at a time. It is a request of the lowest
 // priority: it is answered at once if pulls are busy, and ends when a pod needs another pull. Lost: it ends by its
 // deadline. Twice: the newer replaces the older. Reply must not block.
 type Prepull struct {
 	Image string
-	Reply func(pullahead.End)
+	Reply func(imagecache.End)
 }
 
 // StopPrepull says that the image takes too much of the disk. From prepull. Lost: told again while the pull goes on.
@@ -193,7 +192,7 @@ type removed struct {
 	id     kernel.EffectID
 	image  string
 	bytes  uint64
-	reason imagegc.Reason
+	reason imagecache.Reason
 	err    error
 }
 

@@ -7,14 +7,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // pull begins to pull for waiters.
-func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*imagestate.Waiter) {
+func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*imagepull.Waiter) {
 	i.Begin(waiters, a.deps.Records != nil, a.env(ctx))
 	for _, w := range waiters {
 		a.tellPulling(ctx, i, w)
@@ -68,7 +67,7 @@ func (a *images) cancelPull(ctx *kernel.Context[Message], i *image) {
 // abandon gives up a pull that no pod waits for any more, as a kubelet does when a pod is deleted or evicted. It would
 // hold its slot, and fill the disk, for nobody. One that does not run yet is seen not to be needed before it begins.
 func (a *images) abandon(ctx *kernel.Context[Message], i *image) {
-	if len(i.Waiting) == 0 && (i.Stage == imagestate.Pulling || i.Stage == imagestate.Inherited) {
+	if len(i.Waiting) == 0 && (i.Stage == imagepull.Pulling || i.Stage == imagepull.Inherited) {
 		a.cancelPull(ctx, i)
 	}
 }
@@ -91,7 +90,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 		return
 	}
 	a.pullsFor(i, nil)
-	i.Look = imagestate.NotLooking // what is being looked at is from before
+	i.Look = imagepull.NotLooking // what is being looked at is from before
 	a.lowestPulled(ctx, i, &m)
 	switch {
 	case m.err == nil:
@@ -105,7 +104,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 		a.drop(ctx, i)
 	default:
 		down := port.KindOf(m.err) == port.Unavailable
-		if i.Failed(imagestate.Failure{Text: port.Detail(m.err), MayGoOn: mayStillComplete(m.err), Down: down}) {
+		if i.Failed(imagepull.Failure{Text: port.Detail(m.err), MayGoOn: mayStillComplete(m.err), Down: down}) {
 			a.try(ctx, i, podOf(i.Waiting[0]))
 			return
 		}

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/imagestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
@@ -18,7 +16,7 @@ import (
 // Records are how images were pulled, and what follows from it (KEP-2535).
 type Records struct {
 	Files  port.PullRecords
-	Policy pullrecord.Policy
+	Policy imagepull.VerificationPolicy
 }
 
 // Results of a check, as the kubelet counts them.
@@ -65,7 +63,7 @@ type records struct {
 	first kernel.EffectID
 	// intents are those of images by name, pulled the records by image ID.
 	intents map[string]*intent
-	pulled  map[string]*pullrecord.Record
+	pulled  map[string]*imagepull.Record
 	// touched is when an image was found to be pulled, by its ID: a list or a removal that was begun before says nothing
 	// of it.
 	touched map[string]time.Time
@@ -78,7 +76,7 @@ type records struct {
 
 func newRecords() records {
 	return records{
-		intents: map[string]*intent{}, pulled: map[string]*pullrecord.Record{}, touched: map[string]time.Time{},
+		intents: map[string]*intent{}, pulled: map[string]*imagepull.Record{}, touched: map[string]time.Time{},
 		damaged: map[string]bool{}, lost: map[string]bool{}, preloaded: map[string][]string{},
 	}
 }
@@ -128,7 +126,7 @@ func (a *images) recordsLoaded(ctx *kernel.Context[Message], m recordsLoaded) {
 		r.lost[name] = true
 	}
 	for _, f := range m.files.Records {
-		record, err := pullrecord.Parse(f.Name, f.Data)
+		record, err := imagepull.ParseRecord(f.Name, f.Data)
 		if f.Err != nil || err != nil {
 			r.damaged[f.Name] = true
 			a.setAside(ctx, f, err)
@@ -139,7 +137,7 @@ func (a *images) recordsLoaded(ctx *kernel.Context[Message], m recordsLoaded) {
 		}
 	}
 	for _, f := range m.files.Intents {
-		image, err := pullrecord.ParseIntent(f.Name, f.Data)
+		image, err := imagepull.ParseIntent(f.Name, f.Data)
 		if f.Err != nil || err != nil {
 			r.lost[f.Name] = true
 			a.setAside(ctx, f, err)
@@ -173,7 +171,7 @@ func (a *images) record(ctx *kernel.Context[Message], id, name string, offers []
 	if a.deps.Records == nil {
 		return
 	}
-	record, changed := pullrecord.Add(a.records.pulled[id], id, name, offers, ctx.Now(), a.records.preloaded[id]...)
+	record, changed := imagepull.AddPull(a.records.pulled[id], id, name, offers, ctx.Now(), a.records.preloaded[id]...)
 	delete(a.records.preloaded, id)
 	intent := ""
 	if ends && a.records.intents[name] != nil {
@@ -194,14 +192,14 @@ func (a *images) record(ctx *kernel.Context[Message], id, name string, offers []
 
 // saveRecord writes a record, and removes an intent after that. If it can't be written, the intent stays: an agent that
 // finds it knows that the image was pulled.
-func (a *images) saveRecord(ctx *kernel.Context[Message], record *pullrecord.Record, intent string) {
+func (a *images) saveRecord(ctx *kernel.Context[Message], record *imagepull.Record, intent string) {
 	name, object, data := "", intent, []byte(nil)
 	if record != nil {
-		name, object, data = pullrecord.FileName(record.ImageRef), record.ImageRef, pullrecord.Encode(record)
+		name, object, data = imagepull.RecordFileName(record.ImageRef), record.ImageRef, imagepull.EncodeRecord(record)
 	}
 	file := ""
 	if intent != "" {
-		file = pullrecord.FileName(intent)
+		file = imagepull.RecordFileName(intent)
 	}
 	portcall.Do0(ctx, recordEffect("SavePullRecord", object), func(c context.Context, done func(error)) {
 		a.deps.Records.Files.SavePulled(c, name, data, file, done)
@@ -228,7 +226,7 @@ func (a *images) forgetRecord(ctx *kernel.Context[Message], name string) {
 // imageRemoved forgets how an image was pulled, unless it was pulled again since its removal was begun.
 func (a *images) imageRemoved(ctx *kernel.Context[Message], id string) {
 	delete(a.records.preloaded, id)
-	name := pullrecord.FileName(id)
+	name := imagepull.RecordFileName(id)
 	if _, again := a.records.touched[id]; again || a.records.pulled[id] == nil && !a.records.damaged[name] {
 		return
 	}
@@ -246,7 +244,7 @@ func (a *images) prune(ctx *kernel.Context[Message], list []observed.Image, begu
 	there, files := map[string]bool{}, map[string]bool{}
 	for i := range list {
 		for _, id := range append([]string{list[i].ID}, list[i].RepoDigests...) {
-			there[id], files[pullrecord.FileName(id)] = true, true
+			there[id], files[imagepull.RecordFileName(id)] = true, true
 		}
 	}
 	r := &a.records
@@ -276,7 +274,7 @@ func (a *images) countRecords() {
 }
 
 // of is the record of an image: by its ID, or by a digest, which some runtimes answer a pull with; nil for none.
-func (r *records) of(image *observed.Image) *pullrecord.Record {
+func (r *records) of(image *observed.Image) *imagepull.Record {
 	if record := r.pulled[image.ID]; record != nil {
 		return record
 	}
@@ -299,9 +297,9 @@ func (r *records) see(image *observed.Image) {
 
 // verify finds out which containers may use an image that is there. It is asked again while they wait: another pod may
 // pull the image with the same secret.
-func (a *images) verify(ctx *kernel.Context[Message], i *image, those []*imagestate.Waiter) []imagestate.Verdict {
-	verdicts := make([]imagestate.Verdict, len(those))
-	if i.Sight != imagestate.Present || !i.Fresh(a.env(ctx)) {
+func (a *images) verify(ctx *kernel.Context[Message], i *image, those []*imagepull.Waiter) []imagepull.Verdict {
+	verdicts := make([]imagepull.Verdict, len(those))
+	if i.Sight != imagepull.Present || !i.Fresh(a.env(ctx)) {
 		return verdicts
 	}
 	for n, w := range those {
@@ -312,47 +310,47 @@ func (a *images) verify(ctx *kernel.Context[Message], i *image, those []*imagest
 	return verdicts
 }
 
-func (a *images) verifyOne(ctx *kernel.Context[Message], i *image, w *imagestate.Waiter) imagestate.Verdict {
+func (a *images) verifyOne(ctx *kernel.Context[Message], i *image, w *imagepull.Waiter) imagepull.Verdict {
 	switch {
-	case a.deps.Records == nil || w.State == imagestate.Brought:
-		return imagestate.Allowed
+	case a.deps.Records == nil || w.State == imagepull.Brought:
+		return imagepull.Allowed
 	case a.records.reading == unreadable:
-		return a.judge(w, imagestate.Refused, checkError)
+		return a.judge(w, imagepull.Refused, checkError)
 	case a.records.reading == unread || a.records.unsettled(i):
-		return imagestate.Unverified
+		return imagepull.Unverified
 	}
 	id := i.Info.ID
 	a.records.see(i.Info)
 	record := a.records.of(i.Info)
-	preloaded := named(i.Info, i.Name) && pullrecord.Preloaded(record, i.Name)
-	known := record != nil && !preloaded || a.records.mayBePulled(i) || a.records.damaged[pullrecord.FileName(id)]
+	preloaded := named(i.Info, i.Name) && imagepull.Preloaded(record, i.Name)
+	known := record != nil && !preloaded || a.records.mayBePulled(i) || a.records.damaged[imagepull.RecordFileName(id)]
 	if !a.deps.Records.Policy.Verifies(i.Name, known) {
-		return a.judge(w, imagestate.Allowed, policyAllowed)
+		return a.judge(w, imagepull.Allowed, policyAllowed)
 	}
-	with, _ := pullrecord.For(record, i.Name)
+	with, _ := imagepull.CredentialsFor(record, i.Name)
 	if !with.NodePodsAccessible && len(with.KubernetesSecrets)+len(with.KubernetesServiceAccounts) > 0 {
 		if !w.SecretsKnown() {
-			return imagestate.Unverified
+			return imagepull.Unverified
 		}
 		if !a.allows(w, record, i.Name) && len(with.KubernetesServiceAccounts) > 0 && !a.offered(ctx, i, w) {
-			return imagestate.Unverified // a plugin says as whom
+			return imagepull.Unverified // a plugin says as whom
 		}
 	}
 	if !a.allows(w, record, i.Name) {
-		return a.judge(w, imagestate.Refused, mustAuthenticate)
+		return a.judge(w, imagepull.Refused, mustAuthenticate)
 	}
-	if _, learned := pullrecord.Allows(record, i.Name, slices.Collect(w.Offers())); learned != nil {
+	if _, learned := imagepull.RecordAllows(record, i.Name, slices.Collect(w.Offers())); learned != nil {
 		a.record(ctx, record.ImageRef, i.Name, []imagepull.Offer{*learned}, false)
 	}
-	return a.judge(w, imagestate.Allowed, recordFound)
+	return a.judge(w, imagepull.Allowed, recordFound)
 }
 
 // allows reports whether a record lets a container have an image. What a record says of the same offers it says again.
-func (a *images) allows(w *imagestate.Waiter, record *pullrecord.Record, image string) bool {
+func (a *images) allows(w *imagepull.Waiter, record *imagepull.Record, image string) bool {
 	if record != nil && w.RefusedBy == record {
 		return false
 	}
-	ok, _ := pullrecord.Allows(record, image, slices.Collect(w.Offers()))
+	ok, _ := imagepull.RecordAllows(record, image, slices.Collect(w.Offers()))
 	if w.RefusedBy = nil; !ok {
 		w.RefusedBy = record
 	}
@@ -360,7 +358,7 @@ func (a *images) allows(w *imagestate.Waiter, record *pullrecord.Record, image s
 }
 
 // judge counts a verdict when it is a new one.
-func (a *images) judge(w *imagestate.Waiter, v imagestate.Verdict, result string) imagestate.Verdict {
+func (a *images) judge(w *imagepull.Waiter, v imagepull.Verdict, result string) imagepull.Verdict {
 	if c := a.deps.Counts; c != nil && w.Verdict != v {
 		c.Verified(result)
 	}

@@ -14,11 +14,10 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/credentials"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -96,7 +95,7 @@ func (d *disk) SetAside(_ context.Context, f port.PullFile, done func(string, er
 }
 
 // ImageRemoved implements images.Counts.
-func (d *disk) ImageRemoved(imagegc.Reason) {}
+func (d *disk) ImageRemoved(imagecache.Reason) {}
 
 func (d *disk) Verified(result string) { d.counted = append(d.counted, result) }
 
@@ -112,7 +111,7 @@ func recording(t *testing.T, d *disk, policy kubelet.ImagePullCredentialsVerific
 		if d.files == nil {
 			d.files = map[string]string{}
 		}
-		deps.Records = &images.Records{Files: d, Policy: pullrecord.Policy{Verification: policy, Allowlist: []string{"reg.io/free"}}}
+		deps.Records = &images.Records{Files: d, Policy: imagepull.VerificationPolicy{Verification: policy, Allowlist: []string{"reg.io/free"}}}
 		deps.Counts = d
 		for _, c := range change {
 			c(r, deps)
@@ -172,7 +171,7 @@ func TestSecondTenant(t *testing.T) {
 				if !r.said("first: " + ready) {
 					t.Fatal(r.Lines())
 				}
-				if len(d.files) != 1 || d.files["r/"+pullrecord.FileName("sha256:"+img)] == "" {
+				if len(d.files) != 1 || d.files["r/"+imagepull.RecordFileName("sha256:"+img)] == "" {
 					t.Fatalf("on the disk is %v", d.files)
 				}
 			}
@@ -295,7 +294,7 @@ func TestKilledWhilePulling(t *testing.T) {
 	r.Advance(time.Millisecond)
 	r.runtime.Answer(nil, look)
 	r.Advance(5 * time.Millisecond)
-	if !r.said("runtime: "+pull+" as mine") || len(d.files) != 1 || d.files["i/"+pullrecord.FileName(img)] == "" {
+	if !r.said("runtime: "+pull+" as mine") || len(d.files) != 1 || d.files["i/"+imagepull.RecordFileName(img)] == "" {
 		t.Fatalf("the intent is written first: %v, %v", d.files, r.Lines())
 	}
 	r = recording(t, d, kubelet.NeverVerifyPreloadedImages)
@@ -305,7 +304,7 @@ func TestKilledWhilePulling(t *testing.T) {
 	if r.said("b: "+ready) || !r.said("b: app waits: ErrImageNeverPull") {
 		t.Error(r.Lines())
 	}
-	if len(d.files) != 1 || d.files["r/"+pullrecord.FileName("sha256:"+img)] == "" {
+	if len(d.files) != 1 || d.files["r/"+imagepull.RecordFileName("sha256:"+img)] == "" {
 		t.Errorf("on the disk is %v", d.files)
 	}
 }
@@ -314,7 +313,7 @@ func TestKilledWhilePulling(t *testing.T) {
 // Others are.
 func TestRuntimeDownAtStart(t *testing.T) {
 	const x, other = "reg.io/x:1", "reg.io/other:1"
-	d := &disk{files: map[string]string{"i/" + pullrecord.FileName(x): string(pullrecord.EncodeIntent(x))}}
+	d := &disk{files: map[string]string{"i/" + imagepull.RecordFileName(x): string(imagepull.EncodeIntent(x))}}
 	r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
 	r.has[img], r.has[x], r.has[other] = true, true, true
 	r.alias = map[string]string{other: x}
@@ -375,9 +374,9 @@ func TestDiskFails(t *testing.T) {
 
 // TestDamagedRecords: a damaged record is set aside, and its image is not everybody's for that, also after a restart.
 func TestDamagedRecords(t *testing.T) {
-	name := pullrecord.FileName("sha256:" + img)
+	name := imagepull.RecordFileName("sha256:" + img)
 	const other = "reg.io/other:1"
-	intent := pullrecord.FileName(other)
+	intent := imagepull.RecordFileName(other)
 	d := &disk{files: map[string]string{"r/" + name: "{", "i/" + intent: "garbage"}}
 	for agent := range 2 {
 		r := recording(t, d, kubelet.NeverVerifyPreloadedImages)
@@ -425,23 +424,23 @@ func TestLatePull(t *testing.T) {
 	r.Advance(pullDeadline)
 	r.runtime.Answer(nil, pull+" as mine") // after its deadline
 	r.Advance(5 * time.Millisecond)
-	if d.files["r/"+pullrecord.FileName("sha256:"+img)] == "" {
+	if d.files["r/"+imagepull.RecordFileName("sha256:"+img)] == "" {
 		t.Errorf("on the disk is %v", d.files)
 	}
 }
 
 // TestRecordsGoWithImages: the record of an image that is removed goes, and that of one that is in use stays.
 func TestRecordsGoWithImages(t *testing.T) {
-	file := func(of string) string { return "r/" + pullrecord.FileName(of) }
+	file := func(of string) string { return "r/" + imagepull.RecordFileName(of) }
 	d := &disk{files: map[string]string{}}
 	for _, id := range []string{"sha256:reg.io/used:1", "sha256:reg.io/old:1", "sha256:reg.io/gone:1"} {
-		r, _ := pullrecord.Add(nil, id, strings.TrimPrefix(id, "sha256:"), nil, time.Unix(0, 0))
-		d.files[file(id)] = string(pullrecord.Encode(r))
+		r, _ := imagepull.AddPull(nil, id, strings.TrimPrefix(id, "sha256:"), nil, time.Unix(0, 0))
+		d.files[file(id)] = string(imagepull.EncodeRecord(r))
 	}
-	lost := pullrecord.FileName("sha256:reg.io/lost:1")
+	lost := imagepull.RecordFileName("sha256:reg.io/lost:1")
 	d.files["d/"+lost] = "damaged"
 	n := newNodeWith(t, usual, func(deps *images.Deps) {
-		deps.Records = &images.Records{Files: d, Policy: pullrecord.Policy{Verification: kubelet.AlwaysVerify}}
+		deps.Records = &images.Records{Files: d, Policy: imagepull.VerificationPolicy{Verification: kubelet.AlwaysVerify}}
 	}, named("reg.io/used:1"), named("reg.io/old:1"))
 	d.r = n.rig
 	of := observed.Pod{Containers: []observed.Container{{ImageRef: "sha256:reg.io/used:1"}}}
@@ -515,7 +514,7 @@ func TestListedBeforeItIsPulled(t *testing.T) {
 	for _, listed := range []bool{true, false} {
 		d := &disk{files: map[string]string{}}
 		n := newNodeWith(t, usual, func(deps *images.Deps) {
-			deps.Records = &images.Records{Files: d, Policy: pullrecord.Policy{Verification: kubelet.NeverVerifyPreloadedImages}}
+			deps.Records = &images.Records{Files: d, Policy: imagepull.VerificationPolicy{Verification: kubelet.NeverVerifyPreloadedImages}}
 		}, observed.Image{ID: "sha256:" + mirrored, RepoTags: []string{preloaded}})
 		d.r = n.rig
 		n.has[preloaded], n.alias = true, map[string]string{preloaded: mirrored}
@@ -530,8 +529,8 @@ func TestListedBeforeItIsPulled(t *testing.T) {
 // TestUnclearNames: what nobody knows to have been there before is not everybody's because of another pull.
 func TestUnclearNames(t *testing.T) {
 	const policy = kubelet.NeverVerifyPreloadedImages
-	old, _ := pullrecord.Add(nil, "sha256:"+mirrored, mirrored, []imagepull.Offer{{}}, time.Unix(0, 0))
-	r := both(t, &disk{files: map[string]string{"r/" + pullrecord.FileName(old.ImageRef): string(pullrecord.Encode(old))}}, policy, true)
+	old, _ := imagepull.AddPull(nil, "sha256:"+mirrored, mirrored, []imagepull.Offer{{}}, time.Unix(0, 0))
+	r := both(t, &disk{files: map[string]string{"r/" + imagepull.RecordFileName(old.ImageRef): string(imagepull.EncodeRecord(old))}}, policy, true)
 	check.Equal(t, r.uses("a", preloaded), false, "a kubelet has pulled it")
 
 	// While an image is pulled, its names may be any: a runtime completes short ones in its own way.
@@ -553,7 +552,7 @@ func TestUnclearNames(t *testing.T) {
 	check.Equal(t, r.uses("d", preloaded), false, "seen while it was pulled")
 
 	// It was being pulled under this name when an agent was killed, and then under the other one.
-	d := &disk{files: map[string]string{"i/" + pullrecord.FileName(preloaded): string(pullrecord.EncodeIntent(preloaded))}}
+	d := &disk{files: map[string]string{"i/" + imagepull.RecordFileName(preloaded): string(imagepull.EncodeIntent(preloaded))}}
 	r = both(t, d, policy, false)
 	check.Equal(t, r.uses("e", preloaded), false, "nobody knows with what")
 	r.pulls("f", mirrored)

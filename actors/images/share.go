@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/imagestate"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -16,7 +16,7 @@ import (
 // its pulls and not for all. Its images wait in turns: the first has the turn, the others come one after the other.
 
 // mayTurn says whether an image may have a turn now, as the first one of a pod that waits for it.
-func (a *images) mayTurn(i *image, waiters []*imagestate.Waiter) (may bool) {
+func (a *images) mayTurn(i *image, waiters []*imagepull.Waiter) (may bool) {
 	for _, w := range waiters {
 		of := w.Pod.UID
 		if !slices.Contains(i.turnOf, of) {
@@ -25,13 +25,13 @@ func (a *images) mayTurn(i *image, waiters []*imagestate.Waiter) (may bool) {
 		}
 		may = may || a.turns[of][0] == i.Name
 	}
-	return may || i.Stage == imagestate.Queued
+	return may || i.Stage == imagepull.Queued
 }
 
 // turn says whether it is the turn of an image to be pulled. If not, it gets one.
-func (a *images) turn(ctx *kernel.Context[Message], i *image, waiters []*imagestate.Waiter) bool {
+func (a *images) turn(ctx *kernel.Context[Message], i *image, waiters []*imagepull.Waiter) bool {
 	now := ctx.Now()
-	if i.Stage != imagestate.Queued {
+	if i.Stage != imagepull.Queued {
 		i.Queue(a.bucket.Turn(now))
 		if wait := i.TurnAt.Sub(now); wait >= toldDelay {
 			for _, w := range waiters {
@@ -85,10 +85,10 @@ func (a *images) nextTurn(ctx *kernel.Context[Message], of types.UID) {
 			continue
 		}
 		a.turns[of] = q
-		if next.Stage != imagestate.Queued {
+		if next.Stage != imagepull.Queued {
 			a.advance(ctx, next)
 		}
-		if !slices.Contains(next.turnOf, of) || next.Stage == imagestate.Queued || next.Look == imagestate.Looking {
+		if !slices.Contains(next.turnOf, of) || next.Stage == imagepull.Queued || next.Look == imagepull.Looking {
 			return // it has had the turn, has it, or is looked for first
 		}
 		next.leaveTurns(of)

@@ -7,7 +7,7 @@
 //
 // While no log is too big, an interval costs one request to podview and one file check per
 // container. A log that is too big again before its older file is compressed is rotated first: programs may write
-// faster than a machine can compress. decide/logrotate decides each step of a rotation from the files on the
+// faster than a machine can compress. decide/containerlogs decides each step of a rotation from the files on the
 // disk, so the actor keeps no state. A new incarnation checks all rotated logs once and
 // completes interrupted rotations.
 package logs
@@ -22,7 +22,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -63,7 +63,7 @@ type sized struct {
 type looked struct {
 	id  kernel.EffectID
 	ref port.LogRef
-	log logrotate.Log
+	log containerlogs.Log
 	err error
 }
 
@@ -71,7 +71,7 @@ type looked struct {
 type stepped struct {
 	id   kernel.EffectID
 	ref  port.LogRef
-	step logrotate.Step
+	step containerlogs.Step
 	err  error
 }
 
@@ -88,7 +88,7 @@ type Deps struct {
 	Runtime port.LogReopener
 	// Running asks for all pods, each with its status. It must not block.
 	Running func(reply func([]*v1.Pod))
-	Policy  logrotate.Policy
+	Policy  containerlogs.Policy
 	// Interval is the time between checks (containerLogMonitorInterval).
 	Interval time.Duration
 	// Deadline bounds a check and a call to the runtime, StepDeadline a step: a file to compress
@@ -125,7 +125,7 @@ type logs struct {
 //
 //	looking ──plan──► stepping ──► looking ──► … ──► nothing to do, or failed
 type round struct {
-	logrotate.Round
+	containerlogs.Round
 	id string // of the container, empty if it does not run
 	// waits is the effect that the round waits for.
 	waits kernel.EffectID
@@ -278,15 +278,15 @@ func (a *logs) begin(ctx *kernel.Context[Message], c container) {
 	if a.of[c.ref] != nil {
 		return
 	}
-	r := &round{Round: logrotate.Round{Runs: c.id != ""}, id: c.id}
+	r := &round{Round: containerlogs.Round{Runs: c.id != ""}, id: c.id}
 	a.of[c.ref] = r
 	a.look(ctx, r, c.ref)
 }
 
 func (a *logs) look(ctx *kernel.Context[Message], r *round, ref port.LogRef) {
 	r.waits = portcall.Do(ctx, effect("LookAtLog", ref.String(), Pool, a.deps.Deadline),
-		func(c context.Context, done func(logrotate.Log, error)) { a.deps.Files.LookAtLog(c, ref, done) },
-		func(id kernel.EffectID, l logrotate.Log, err error) Message { return looked{id, ref, l, err} })
+		func(c context.Context, done func(containerlogs.Log, error)) { a.deps.Files.LookAtLog(c, ref, done) },
+		func(id kernel.EffectID, l containerlogs.Log, err error) Message { return looked{id, ref, l, err} })
 }
 
 // looked takes the next step.
@@ -300,8 +300,8 @@ func (a *logs) looked(ctx *kernel.Context[Message], r *round, m looked) {
 		a.end(m.ref, true)
 		return
 	}
-	step := logrotate.Plan(m.log, r.Round, a.deps.Policy, ctx.Now())
-	if _, restores := step.(logrotate.Restore); step == nil || r.failed && !restores {
+	step := containerlogs.PlanRotation(m.log, r.Round, a.deps.Policy, ctx.Now())
+	if _, restores := step.(containerlogs.Restore); step == nil || r.failed && !restores {
 		if r.Runs && !m.log.Current && !r.failed {
 			a.without[m.ref] = true
 		}
@@ -309,16 +309,16 @@ func (a *logs) looked(ctx *kernel.Context[Message], r *round, m looked) {
 		return
 	}
 	ended := func(id kernel.EffectID, err error) Message { return stepped{id, m.ref, step, err} }
-	if _, reopens := step.(logrotate.Reopen); reopens {
+	if _, reopens := step.(containerlogs.Reopen); reopens {
 		container := r.id
 		r.waits = portcall.Do0(ctx, effect("ReopenContainerLog", m.ref.String(), "", a.deps.Deadline),
 			func(c context.Context, done func(error)) { a.deps.Runtime.ReopenContainerLog(c, container, done) }, ended)
 		return
 	}
-	if _, rotates := step.(logrotate.Rotate); rotates {
+	if _, rotates := step.(containerlogs.Rotate); rotates {
 		r.Rotated = true
 	}
-	_, r.compresses = step.(logrotate.Compress)
+	_, r.compresses = step.(containerlogs.Compress)
 	r.waits = portcall.Do0(ctx, effect("StepLog", m.ref.String(), Pool, a.deps.StepDeadline),
 		func(c context.Context, done func(error)) { a.deps.Files.StepLog(c, m.ref, step, done) }, ended)
 }
@@ -331,7 +331,7 @@ func (a *logs) stepped(ctx *kernel.Context[Message], r *round, m stepped) {
 		a.begin(ctx, container{id: r.id, ref: m.ref})
 		return
 	}
-	_, reopens := m.step.(logrotate.Reopen)
+	_, reopens := m.step.(containerlogs.Reopen)
 	if m.err != nil {
 		a.warn(ctx, m.ref, m.err)
 		if r.failed = true; !reopens {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -58,7 +58,7 @@ func newRig(t rapid.TB) *rig {
 		Runner: r.Runner(kernel.Pool{Name: logs.Pool, Size: 1, MinHold: time.Minute, MaxHold: time.Minute, Unkept: true}),
 		New: logs.New(&logs.Deps{
 			Files: r, Runtime: r, Running: func(reply func([]*v1.Pod)) { reply(r.pods()) },
-			Policy: logrotate.Policy{MaxSize: 10, MaxFiles: 3}, Interval: interval, Deadline: time.Minute, StepDeadline: time.Minute,
+			Policy: containerlogs.Policy{MaxSize: 10, MaxFiles: 3}, Interval: interval, Deadline: time.Minute, StepDeadline: time.Minute,
 		}),
 	})
 	return r
@@ -106,7 +106,7 @@ func (r *rig) RotatedLogs(_ context.Context, done func([]port.LogRef, error)) {
 	r.Soon(func() { done(out, nil) })
 }
 
-func (r *rig) LookAtLog(_ context.Context, ref port.LogRef, done func(logrotate.Log, error)) {
+func (r *rig) LookAtLog(_ context.Context, ref port.LogRef, done func(containerlogs.Log, error)) {
 	if r.held[ref] {
 		delete(r.held, ref)
 		r.let[ref] = func() { r.look(ref, done) }
@@ -115,12 +115,12 @@ func (r *rig) LookAtLog(_ context.Context, ref port.LogRef, done func(logrotate.
 	r.look(ref, done)
 }
 
-func (r *rig) look(ref port.LogRef, done func(logrotate.Log, error)) {
+func (r *rig) look(ref port.LogRef, done func(containerlogs.Log, error)) {
 	if ref == other {
-		r.Soon(func() { done(logrotate.Log{}, &port.Error{Kind: port.NotFound}) })
+		r.Soon(func() { done(containerlogs.Log{}, &port.Error{Kind: port.NotFound}) })
 		return
 	}
-	var l logrotate.Log
+	var l containerlogs.Log
 	for suffix, text := range r.files { // order-free: the plan sorts
 		if suffix == "" {
 			l.Current, l.Size = true, int64(len(*text))
@@ -131,30 +131,30 @@ func (r *rig) look(ref port.LogRef, done func(logrotate.Log, error)) {
 	r.Soon(func() { done(l, nil) })
 }
 
-func (r *rig) StepLog(ctx context.Context, _ port.LogRef, step logrotate.Step, done func(error)) {
-	if _, compresses := step.(logrotate.Compress); compresses && r.slow {
+func (r *rig) StepLog(ctx context.Context, _ port.LogRef, step containerlogs.Step, done func(error)) {
+	if _, compresses := step.(containerlogs.Compress); compresses && r.slow {
 		r.Say("begins to compress")
 		ctx.(interface{ AfterFunc(func()) func() bool }).AfterFunc(func() { r.Soon(func() { done(ctx.Err()) }) })
 		return
 	}
-	r.Say("%s", strings.TrimPrefix(fmt.Sprintf("%T", step), "logrotate."))
+	r.Say("%s", strings.TrimPrefix(fmt.Sprintf("%T", step), "containerlogs."))
 	switch s := step.(type) {
-	case logrotate.Remove:
+	case containerlogs.Remove:
 		for _, suffix := range s.Suffixes {
 			delete(r.files, suffix)
 		}
-	case logrotate.Rotate:
+	case containerlogs.Rotate:
 		r.rename("", s.To)
-	case logrotate.Restore:
+	case containerlogs.Restore:
 		if r.files[""] == nil {
 			r.rename(s.From, "")
 		}
-	case logrotate.Compress:
+	case containerlogs.Compress:
 		if r.files[s.Suffix] == r.open {
 			r.T.Fatalf("%s is compressed while it is written to", s.Suffix)
 		}
-		r.rename(s.Suffix, logrotate.CompressedName(s.Suffix))
-	case logrotate.Reopen:
+		r.rename(s.Suffix, containerlogs.CompressedName(s.Suffix))
+	case containerlogs.Reopen:
 		r.T.Fatalf("the disk was told to reopen")
 	}
 	r.Soon(func() { done(nil) })

@@ -20,7 +20,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/mirrorpods"
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -36,7 +35,7 @@ type Message interface{ isMirrorsMessage() }
 // is false while others may follow.
 type Statics struct {
 	Seen bool
-	Pods []mirrorpods.Static
+	Pods []apipod.StaticPod
 }
 
 // Found are all mirror pods of this node that the apiserver has. From apipods.
@@ -60,7 +59,7 @@ type Resend struct{}
 type done struct {
 	id   kernel.EffectID
 	name string
-	what mirrorpods.Verb
+	what apipod.MirrorVerb
 	err  error
 }
 
@@ -123,7 +122,7 @@ type mirrors struct {
 	node     *v1.Node
 	// calls are by name; told is what status was sent, ordered by name.
 	calls map[string]*call
-	told  []mirrorpods.Pair
+	told  []apipod.MirrorPair
 	timer kernel.Alarm[Message]
 }
 
@@ -154,7 +153,7 @@ func (a *mirrors) Overflowed(*kernel.Context[Message]) { a.deps.Restarted() }
 func (a *mirrors) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Statics:
-		a.statics, a.seen = mirrorpods.Shown(m.Pods), m.Seen
+		a.statics, a.seen = apipod.Mirrored(m.Pods), m.Seen
 	case Found:
 		a.found, a.mirrors, a.listed = true, m.Mirrors, a.listed || m.Listed
 	case NodeSeen:
@@ -175,7 +174,7 @@ func (a *mirrors) Receive(ctx *kernel.Context[Message], m Message) {
 
 // advance makes the next calls, and sends status the mirrors that are up to date.
 func (a *mirrors) advance(ctx *kernel.Context[Message]) {
-	var stand []mirrorpods.Pair
+	var stand []apipod.MirrorPair
 	var wake time.Time
 	calls := make(map[string]*call, len(a.calls))
 	if len(a.outlived) > 0 {
@@ -185,18 +184,18 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 		}
 		maps.DeleteFunc(a.outlived, func(uid types.UID, _ bool) bool { return !there[uid] })
 	}
-	for _, p := range mirrorpods.Pairs(a.statics, a.mirrors, a.outlived) {
+	for _, p := range apipod.MirrorPairs(a.statics, a.mirrors, a.outlived) {
 		if p.Stands() {
 			stand = append(stand, p)
 		}
 		namespace, name := p.Name()
 		what, full := p.Do(a.seen), namespace+"/"+name
 		c := a.calls[full]
-		if c != nil && !c.Busy() && (what == mirrorpods.Keep || c.failures == 0 && c.before != p.Mirror) {
+		if c != nil && !c.Busy() && (what == apipod.KeepMirror || c.failures == 0 && c.before != p.Mirror) {
 			c = nil // the watch has reported it
 		}
 		switch {
-		case what == mirrorpods.Keep, what == mirrorpods.Create && a.node == nil, c != nil && c.Busy():
+		case what == apipod.KeepMirror, what == apipod.CreateMirror && a.node == nil, c != nil && c.Busy():
 		case c != nil && ctx.Now().Before(c.until):
 			if wake.IsZero() || c.until.Before(wake) {
 				wake = c.until
@@ -217,8 +216,8 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 }
 
 // tell sends status the mirrors that are up to date, and those that no longer are.
-func (a *mirrors) tell(stand []mirrorpods.Pair) {
-	static := func(p *mirrorpods.Pair) types.UID { return p.Static.UID }
+func (a *mirrors) tell(stand []apipod.MirrorPair) {
+	static := func(p *apipod.MirrorPair) types.UID { return p.Static.UID }
 	now, before := flat.LookupIn(stand, static), flat.LookupIn(a.told, static)
 	for i, old := range a.told {
 		if at := now.Place(old.Static.UID, i); at < 0 || stand[at].Mirror.UID != old.Mirror.UID {
@@ -235,12 +234,14 @@ func (a *mirrors) tell(stand []mirrorpods.Pair) {
 }
 
 // call creates or deletes a mirror.
-func (a *mirrors) call(ctx *kernel.Context[Message], full string, what mirrorpods.Verb, p mirrorpods.Pair, c *call) {
+func (a *mirrors) call(
+	ctx *kernel.Context[Message], full string, what apipod.MirrorVerb, p apipod.MirrorPair, c *call,
+) {
 	c.before = p.Mirror
 	kind := "CreateMirrorPod"
 	var run func(context.Context, func(error))
-	if what == mirrorpods.Create {
-		mirror := mirrorpods.New(p.Static, a.node)
+	if what == apipod.CreateMirror {
+		mirror := apipod.NewMirror(p.Static, a.node)
 		run = func(cc context.Context, answer func(error)) {
 			a.deps.API.Create(cc, mirror, func(_ port.APIObject, err error) { answer(err) })
 		}
@@ -259,7 +260,7 @@ func (a *mirrors) done(ctx *kernel.Context[Message], m done) {
 	if c == nil || !c.Take(m.id) {
 		return
 	}
-	if m.err == nil || m.what == mirrorpods.Delete && port.KindOf(m.err) == port.NotFound {
+	if m.err == nil || m.what == apipod.DeleteMirror && port.KindOf(m.err) == port.NotFound {
 		c.failures, c.until = 0, ctx.Now().Add(echo)
 		return
 	}

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/mirrorpods"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/mirrors"
@@ -93,7 +93,7 @@ func statics(pods ...string) mirrors.Statics {
 	m := mirrors.Statics{Seen: true}
 	for _, s := range pods {
 		name, hash, _ := strings.Cut(s, "=")
-		m.Pods = append(m.Pods, mirrorpods.Static{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		m.Pods = append(m.Pods, apipod.StaticPod{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: name, UID: types.UID(name), Annotations: map[string]string{podspec.AnnotationHash: hash},
 		}}})
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	plugins "github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/mirrors"
@@ -43,7 +43,7 @@ type Cluster struct {
 	TrustBundles, PodCertificates bool
 	PodKeys                       port.PodKeys
 	// SELinux is nil on a host without it.
-	SELinux *selinux.Host
+	SELinux *isolation.SELinuxHost
 }
 
 const (

@@ -6,9 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/credentials"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/podset"
@@ -63,8 +63,8 @@ func (b *nodeActors) prepulls(c *Config, of *images.Collect) {
 func (b *nodeActors) spawnPrepull(ctx *kernel.Context[Message], c *Config, of *images.Collect) {
 	b.prepull = spawn(ctx, c.Around, "prepull", prepull.New(&prepull.Deps{
 		Images: c.PullAhead, Runtime: c.Ports.Runtime,
-		Load: func(reply func(pullahead.Load)) { b.images.Tell(images.AskLoad{Reply: reply}) },
-		Pull: func(image string, reply func(pullahead.End)) {
+		Load: func(reply func(imagecache.Load)) { b.images.Tell(images.AskLoad{Reply: reply}) },
+		Pull: func(image string, reply func(imagecache.End)) {
 			b.images.Tell(images.Prepull{Image: image, Reply: reply})
 		},
 		Stop: func(image string) { b.images.Tell(images.StopPrepull{Image: image}) },

@@ -7,7 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/machine"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
@@ -19,7 +19,7 @@ import (
 
 // startedWith says whether that is what the agent read of its machine at its start.
 func (c *Config) startedWith(m *port.Machine) bool {
-	return resourcelist.Equal(m.Allocatable, c.Admit.Allocatable) &&
+	return podspec.SameResources(m.Allocatable, c.Admit.Allocatable) &&
 		slices.Equal(nodeobject.IPs(m.Addresses, nil), c.HostIPs)
 }
 

@@ -17,19 +17,16 @@ import (
 	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/csi"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/decide/shutdown"
 	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/gc"
@@ -88,7 +85,7 @@ type Ports struct {
 	Files       port.ContainerFiles
 	Manifests   port.Manifests
 	Checkpoints port.Checkpoints
-	// States are the state files that a kubelet has too (decide/cpustate, decide/memorystate, decide/claimstate); needed
+	// States are the state files that a kubelet has too (decide/cpus, decide/memory, decide/claims); needed
 	// with Config.Assign and DRADrivers. DeviceStates has the one of devices (decide/devicestate); needed with
 	// DevicePlugins.
 	States, DeviceStates port.Checkpoints
@@ -143,7 +140,7 @@ type Config struct {
 	// Devices are those of device plugins that a kubelet left on this machine, nil for none.
 	Devices *devicestate.State
 	// Assign is how containers get CPUs and devices of their own; nil: none does.
-	Assign *assign.Rules
+	Assign *cpus.Rules
 	// Memory is how containers get memory of their own; nil: none does. It needs Assign.
 	Memory *memory.Rules
 	// DeviceHealth: the status of pods says how the devices of their containers are. HealthMessages: and what their
@@ -157,10 +154,10 @@ type Config struct {
 	ContainerGC  podgc.Policy
 	GCPeriod     time.Duration
 	// ImageGC says when images that nobody uses are removed.
-	ImageGC imagegc.Policy
+	ImageGC imagecache.GCPolicy
 	// LogRotation limits the kept container logs; MaxSize less than 0 keeps all. LogInterval is
 	// the time between checks.
-	LogRotation logrotate.Policy
+	LogRotation containerlogs.Policy
 	LogInterval time.Duration
 	// Cgroups configures the cgroups of pods. Without the port, only its CPU quota setting
 	// counts.
@@ -171,11 +168,11 @@ type Config struct {
 	// PullRate limits how many pulls begin.
 	PullRate imagepull.Bucket
 	// PullPolicy says which pods may use an image that is there; nil: all.
-	PullPolicy *pullrecord.Policy
+	PullPolicy *imagepull.VerificationPolicy
 	// PullAhead are the images that are pulled before a pod wants them.
-	PullAhead []pullahead.Image
+	PullAhead []imagecache.Image
 	// Providers are the credential provider plugins that Ports.CredentialPlugins runs.
-	Providers []credentialprovider.Provider
+	Providers []imagepull.Provider
 	// Eviction is how the node protects itself.
 	Eviction eviction.Policy
 	// Shutdown is how pods end while the machine shuts down; none: a shutdown does not wait for them.

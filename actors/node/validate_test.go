@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -19,7 +19,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	c = Config{
-		Name: "n", Assign: &assign.Rules{},
+		Name: "n", Assign: &cpus.Rules{},
 		Ports: Ports{
 			Runtime: struct{ port.Runtime }{}, Host: struct{ port.Host }{}, Network: struct{ port.Network }{},
 			Manifests: struct{ port.Manifests }{}, Checkpoints: struct{ port.Checkpoints }{},

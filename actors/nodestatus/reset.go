@@ -6,7 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -64,7 +64,7 @@ func (n *nodestatus) resetDue(node *v1.Node) bool {
 // resetting says in the log which resources a write of the status sets to 0.
 func (n *nodestatus) resetting(ctx *kernel.Context[Message], from *v1.Node) {
 	if gone := nodeobject.WithExtended(nil, from.Status.Capacity); n.resetDue(from) && len(gone) > 0 {
-		ctx.Log().Warn().Str("resources", resourcelist.Text(gone)).
+		ctx.Log().Warn().Str("resources", podspec.ResourceText(gone)).
 			Msg("the kubelet's device checkpoint is missing or damaged: the extended resources of the Node are set to 0; " +
 				"patch the status of the Node to add those that no device plugin serves")
 	}

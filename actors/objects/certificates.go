@@ -11,8 +11,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/podcertificate"
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
@@ -83,9 +83,9 @@ func (a *objects) useCertificate(ctx *kernel.Context[Message], n *needer, r podo
 	at := port.CertificateFiles{Pod: k.uid, Volume: r.Name, Source: c.source}
 	a.countCertificates(ctx)
 	c.call.Begin(portcall.Do(ctx, a.certificateEffect("ReadCertificate", k),
-		func(ctx context.Context, done func(*podkey.Issued, error)) {
+		func(ctx context.Context, done func(*podspec.IssuedCertificate, error)) {
 			a.deps.Keys.WrittenCertificate(ctx, at, done)
-		}, func(id kernel.EffectID, held *podkey.Issued, err error) Message {
+		}, func(id kernel.EffectID, held *podspec.IssuedCertificate, err error) Message {
 			return written{id, k, held, err}
 		}))
 }
@@ -191,7 +191,7 @@ func (a *objects) request(ctx *kernel.Context[Message], k secret, c *certified) 
 // request is a request that was made.
 type request struct {
 	name string
-	key  podkey.Private
+	key  podspec.PrivateKey
 }
 
 // requester makes a request, one call after the other. It holds nothing of the actor.

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -234,12 +234,12 @@ func TestCertificateAfterRestart(t *testing.T) {
 	r.want("it is kept, and refreshed when it is time", 50*time.Minute, watchRequests)
 
 	for name, c := range map[string]struct {
-		written *podkey.Issued
+		written *podspec.IssuedCertificate
 		err     error
 		want    string
 	}{
-		"a good one": {&podkey.Issued{Key: podkey.New([]byte("old")), Chain: []byte(chainOf("zero")), Expires: r.Now().Add(time.Hour)}, nil, "web: v0 found old zero"},
-		"an old one": {&podkey.Issued{Key: podkey.New([]byte("old")), Chain: []byte(chainOf("zero")), Expires: r.Now().Add(-10000 * time.Hour)}, nil, ""},
+		"a good one": {&podspec.IssuedCertificate{Key: podspec.NewPrivateKey([]byte("old")), Chain: []byte(chainOf("zero")), Expires: r.Now().Add(time.Hour)}, nil, "web: v0 found old zero"},
+		"an old one": {&podspec.IssuedCertificate{Key: podspec.NewPrivateKey([]byte("old")), Chain: []byte(chainOf("zero")), Expires: r.Now().Add(-10000 * time.Hour)}, nil, ""},
 		"a bad one":  {nil, errors.New("its certificate is for another key"), ""},
 	} {
 		r := certified(t)

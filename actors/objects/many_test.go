@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -139,10 +139,10 @@ func (a atOnce) Create(_ context.Context, o port.APIObject, done func(port.APIOb
 }
 
 func (a atOnce) NewPodKey(_ context.Context, _ string, done func(port.PodKey, error)) {
-	done(port.PodKey{Key: podkey.New([]byte("key"))}, nil)
+	done(port.PodKey{Key: podspec.NewPrivateKey([]byte("key"))}, nil)
 }
 
-func (a atOnce) WrittenCertificate(_ context.Context, _ port.CertificateFiles, done func(*podkey.Issued, error)) {
+func (a atOnce) WrittenCertificate(_ context.Context, _ port.CertificateFiles, done func(*podspec.IssuedCertificate, error)) {
 	done(nil, nil)
 }
 

@@ -32,8 +32,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -118,7 +118,7 @@ type (
 	written struct {
 		id   kernel.EffectID
 		of   secret
-		held *podkey.Issued
+		held *podspec.IssuedCertificate
 		err  error
 	}
 	requested struct {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -40,7 +40,7 @@ type rig struct {
 	life   time.Duration
 	// requests and keys are how many were made, written is what lies in the volume.
 	requests, keys int
-	written        *podkey.Issued
+	written        *podspec.IssuedCertificate
 }
 
 const (
@@ -147,12 +147,12 @@ func (r *rig) NewPodKey(ctx context.Context, keyType string, done func(port.PodK
 			return
 		}
 		r.keys++
-		done(port.PodKey{Key: podkey.New([]byte(fmt.Sprint("key", r.keys))), Proof: []byte(fmt.Sprint("p", r.keys))}, nil)
+		done(port.PodKey{Key: podspec.NewPrivateKey([]byte(fmt.Sprint("key", r.keys))), Proof: []byte(fmt.Sprint("p", r.keys))}, nil)
 	})
 }
 
 // WrittenCertificate implements port.PodKeys.
-func (r *rig) WrittenCertificate(ctx context.Context, at port.CertificateFiles, done func(*podkey.Issued, error)) {
+func (r *rig) WrittenCertificate(ctx context.Context, at port.CertificateFiles, done func(*podspec.IssuedCertificate, error)) {
 	r.calls.Called(ctx, "read "+string(at.Pod)+"/"+at.Volume, func(err error) { done(r.written, err) })
 }
 
@@ -189,7 +189,7 @@ func text(e podobjects.Entry) string {
 		version = " " + o.GetResourceVersion()
 	case *podobjects.IssuedToken:
 		version = " " + o.Value
-	case *podkey.Issued:
+	case *podspec.IssuedCertificate:
 		version = " " + string(o.Key.PEM()) + " " + certificateText(o.Chain)
 	case *podobjects.TrustBundles:
 		for _, b := range o.Items {

@@ -9,12 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
-	"github.com/troupe-dev/troupe/actors/decide/downward"
-	"github.com/troupe-dev/troupe/actors/decide/envfile"
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
@@ -35,7 +31,7 @@ func (a createContainer) begin(p *pod) run {
 	}
 	given := p.placement.Given(a.Name)
 	plan, err := containerplan.New(&containerplan.Input{
-		Source: downward.Source{
+		Downward: podspec.Downward{
 			Pod: p.want, PodIPs: podstatus.ByFamily(a.PodIPs, p.deps.PreferIPv6), HostIPs: p.machine.HostIPs,
 			Allocatable: p.machine.Allocatable,
 		},
@@ -49,15 +45,15 @@ func (a createContainer) begin(p *pod) run {
 		return unable(cannotCreate(p.want, a.Name, err))
 	}
 	c := creation{rt: p.deps.Runtime, files: p.deps.Files, subPaths: p.deps.SubPaths, plan: plan, podIPs: a.PodIPs}
-	pool, room := StartPool, expansion.Small // what is resolved here waits for its slot
+	pool, room := StartPool, containerplan.SmallExpansion // what is resolved here waits for its slot
 	if c.files == nil {
-		room = expansion.Max
+		room = containerplan.MaxExpanded
 	}
 	if len(plan.EnvFiles) == 0 || c.files == nil {
 		c.resolved, err = plan.Resolve(nil, room)
 		switch {
 		case err == nil:
-		case room == expansion.Max || !errors.Is(err, expansion.ErrTooLong):
+		case room == containerplan.MaxExpanded || !errors.Is(err, containerplan.ErrTooLong):
 			return unable(cannotCreate(p.want, a.Name, err))
 		default:
 			pool = LargePool
@@ -117,12 +113,13 @@ func (c creation) begin(ctx context.Context, done func(ActionDone)) {
 		return
 	}
 	r := port.ReadEnvFiles{Pod: c.r.Pod, Container: c.r.Container.Name, Files: c.plan.EnvFiles}
-	c.files.ReadEnvFiles(ctx, r, func(read []*envfile.File, err error) {
+	c.files.ReadEnvFiles(ctx, r, func(read []*containerplan.EnvFileValues, err error) {
 		if err != nil {
 			done(ActionDone{Err: err})
 			return
 		}
-		if c.resolved, err = c.plan.Resolve(containerenv.Content(r.Files, read), expansion.Max); err != nil {
+		files := containerplan.EnvFilesRead(r.Files, read)
+		if c.resolved, err = c.plan.Resolve(files, containerplan.MaxExpanded); err != nil {
 			done(ActionDone{Err: cannotCreate(c.r.Pod, r.Container, err)})
 			return
 		}

@@ -13,10 +13,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
-	"github.com/troupe-dev/troupe/actors/decide/envfile"
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
@@ -44,11 +41,11 @@ func (m *machine) RunPodSandbox(_ context.Context, r port.RunPodSandbox, done fu
 	done("s1", nil)
 }
 
-func (m *machine) ReadEnvFiles(_ context.Context, r port.ReadEnvFiles, done func([]*envfile.File, error)) {
+func (m *machine) ReadEnvFiles(_ context.Context, r port.ReadEnvFiles, done func([]*containerplan.EnvFileValues, error)) {
 	for _, f := range r.Files {
 		m.calls = append(m.calls, "read "+f.Root+"/"+f.Path)
 	}
-	done(containerenv.Read(r.Files, func(containerenv.File) ([]byte, error) { return m.env, nil }))
+	done(containerplan.ReadEnvFiles(r.Files, func(containerplan.EnvFile) ([]byte, error) { return m.env, nil }))
 }
 
 func (m *machine) MakeFiles(_ context.Context, r port.MakeFiles, done func(port.MadeFiles, error)) {
@@ -194,7 +191,7 @@ func TestLargeContainer(t *testing.T) {
 		{"a file", func(c *v1.Container) {
 			c.Env[0] = v1.EnvVar{Name: "SUB", ValueFrom: &v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "data", Path: "x.env", Key: "SUB"}}}
 		}, StartPool, ""},
-		{"too large", func(c *v1.Container) { c.Args = []string{strings.Repeat("$(A)", 7<<10)} }, LargePool, "args: " + expansion.ErrTooLong.Error()},
+		{"too large", func(c *v1.Container) { c.Args = []string{strings.Repeat("$(A)", 7<<10)} }, LargePool, "args: " + containerplan.ErrTooLong.Error()},
 	} {
 		m := &machine{env: []byte("SUB='file'")}
 		p := creatingPod(m)

@@ -5,10 +5,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/terminationmessage"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -53,13 +53,13 @@ func terminationMessage(
 	}
 	r := port.TerminationMessage{
 		Pod: of, Container: spec.Name, Attempt: c.Attempt, File: c.MessageFile,
-		FromLog: terminationmessage.FromLog(spec.TerminationMessagePolicy, c),
+		FromLog: containerlogs.MessageFromLog(spec.TerminationMessagePolicy, c),
 	}
 	files.TerminationMessage(ctx, r, func(said string, err error) {
 		if err != nil {
 			said = "Error on reading termination message: " + err.Error()
 		}
-		c.Message = terminationmessage.Message(c.Message, said)
+		c.Message = containerlogs.TerminationMessage(c.Message, said)
 		done()
 	})
 }

@@ -7,10 +7,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
-	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -54,7 +54,7 @@ func TestManyContainers(t *testing.T) {
 	soon := 0
 	for i := 1; i < len(reports); i++ {
 		a, b := reports[i-1], reports[i]
-		if b.at.Sub(a.at) < apart && !statuswrite.Urgent(a.status, b.status) && !podstatus.Started(a.status, b.status) {
+		if b.at.Sub(a.at) < apart && !apipod.Urgent(a.status, b.status) && !podstatus.Started(a.status, b.status) {
 			soon++
 		}
 	}

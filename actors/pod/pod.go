@@ -12,11 +12,11 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -123,7 +123,7 @@ type pod struct {
 	// pullSecrets are those of objects while one message is handled, for all images that are asked for.
 	pullSecrets *imagepull.PullSecrets
 	// placement is Assign.Placement, the newest that was not nil.
-	placement *placement.Pod
+	placement *cpus.Placement
 	// inPlace is the number of the last InPlace.
 	inPlace uint64
 	resize  *resize  // nil for a pod that was never resized

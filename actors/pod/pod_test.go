@@ -9,8 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -79,7 +79,7 @@ func TestInPlace(t *testing.T) {
 		}
 		return f
 	}
-	r.assign.Placement = &placement.Pod{Own: map[string]placement.Container{"a": {CPUs: "1-2"}}, Number: 7}
+	r.assign.Placement = &cpus.Placement{Own: map[string]cpus.ContainerPlacement{"a": {CPUs: "1-2"}}, Number: 7}
 	r.actor.Tell(r.assign)
 	r.Advance(time.Millisecond)
 	if len(r.inPlace) > 0 {

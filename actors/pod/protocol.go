@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -66,7 +66,7 @@ type Assign struct {
 	// restarted. It is shared and never changed.
 	RestartNotes map[string]podlife.RestartNote
 	// Placement is where the containers run; nil for anywhere, or while that is not known.
-	Placement *placement.Pod
+	Placement *cpus.Placement
 	// Machine has changed since the agent started; nil: it has not. It is shared and never changed.
 	Machine *Machine
 }
@@ -112,7 +112,7 @@ type RuntimeSeen struct {
 // restarts.
 type ImageAnswer struct {
 	Container string
-	Image     imagepull.Image
+	Image     imagepull.Status
 	// Info is the runtime's record of the image, nil until it is ready. It is shared and never
 	// changed.
 	Info *observed.Image

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
@@ -37,7 +37,7 @@ func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan
 		if p.sent == p.status {
 			return again
 		}
-		if at := p.sentAt.Add(p.apart()); at.After(ctx.Now()) && !statuswrite.Urgent(p.sent, p.status) &&
+		if at := p.sentAt.Add(p.apart()); at.After(ctx.Now()) && !apipod.Urgent(p.sent, p.status) &&
 			!podstatus.Started(p.sent, p.status) {
 			return at
 		}

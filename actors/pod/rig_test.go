@@ -93,7 +93,7 @@ func (r *rig) deps() *pod.Deps {
 	return &pod.Deps{
 		Runtime: &lateRuntime{r.rt, r}, Network: r.rt.Network(), Events: r, LogLinks: &r.links,
 		EnsureImage: func(m pod.EnsureImage) {
-			m.ReplyTo.Tell(pod.ImageAnswer{Container: m.Ask.Container, Image: imagepull.Image{
+			m.ReplyTo.Tell(pod.ImageAnswer{Container: m.Ask.Container, Image: imagepull.Status{
 				State: imagepull.Ready, Attempt: m.Ask.Attempt, Image: m.Ask.Image, Ahead: m.Ask.Ahead, Ref: m.Ask.Image,
 			}})
 		},

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
-	"github.com/troupe-dev/troupe/actors/decide/mirrorpods"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -37,7 +36,7 @@ type Shown struct {
 // mirror pod may belong to a static pod that is yet to come.
 type Statics struct {
 	Seen bool
-	Pods []mirrorpods.Static
+	Pods []apipod.StaticPod
 }
 
 // refresh applies a newer version of a pod of the apiserver.
@@ -181,7 +180,7 @@ func (a *registry) tellStatics() {
 	}
 	for _, r := range a.ranked {
 		if r.Origin.Static() && r.State != podset.Collecting {
-			now.Pods = append(now.Pods, mirrorpods.Static{Pod: r.Pod, Life: r.first, HasActor: r.State.HasActor()})
+			now.Pods = append(now.Pods, apipod.StaticPod{Pod: r.Pod, Life: r.first, HasActor: r.State.HasActor()})
 		}
 	}
 	if now.Seen == a.statics.Seen && slices.Equal(now.Pods, a.statics.Pods) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
-	"github.com/troupe-dev/troupe/actors/decide/mirrorpods"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -55,7 +55,7 @@ type Fact struct {
 func (a *registry) inventory(namespace, name string) Inventory {
 	i := Inventory{NotListed: a.listed.IsZero() || !a.childrenKnown, AsksCollected: a.collecting, Unseen: a.unseen()}
 	if name == "" {
-		i.Pods, i.Mirrors = make([]Fact, 0, len(a.ranked)), mirrorpods.Count(a.statics.Pods)
+		i.Pods, i.Mirrors = make([]Fact, 0, len(a.ranked)), apipod.MirroredCount(a.statics.Pods)
 	}
 	if !a.given.Known() {
 		i.Loading = append(i.Loading, allocationsFile.Name)

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pod"
 )
 
@@ -22,7 +22,7 @@ func (a *registry) nodeSeen(n *v1.Node) {
 	if a.machine != nil {
 		was = *a.machine
 	}
-	if slices.Equal(now.HostIPs, was.HostIPs) && resourcelist.Equal(now.Allocatable, was.Allocatable) {
+	if slices.Equal(now.HostIPs, was.HostIPs) && podspec.SameResources(now.Allocatable, was.Allocatable) {
 		return
 	}
 	a.machine = now

@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -56,7 +56,7 @@ type move struct {
 	blocks map[string][]memory.Block
 	leaves bool
 	// refusal is why not, as of version.
-	refusal *assign.Refusal
+	refusal *cpus.Refusal
 	version uint64
 	// before is what a resize changes, nil if nobody asked for one.
 	before map[string]cpuset.CPUSet
@@ -67,7 +67,7 @@ func (a *registry) cpusFor(r *record) podresize.Verdict {
 	if a.deps.Places == nil || !a.deps.Places.Resizes || !r.place.answered {
 		return podresize.Allocate{}
 	}
-	m, want := &r.place.move, assign.Entitled(r.Pod)
+	m, want := &r.place.move, cpus.Entitled(r.Pod)
 	same := maps.Equal(want, r.place.entitled)
 	switch m.state {
 	case requested:
@@ -137,7 +137,7 @@ func (p *place) moved(answer *assignments.Placed, version uint64) {
 		m.state, m.own, m.blocks, m.leaves = reserved, answer.Own, answer.Memory, answer.Leaves
 	case m.state == releasing:
 		*m = move{}
-		if !assign.Same(answer.Own, p.cpus) { // there was too little for it when the agent began, and now there is not
+		if !cpus.Same(answer.Own, p.cpus) { // there was too little for it when the agent began, and now there is not
 			p.takes(answer)
 			*m = move{state: applying, number: answer.Number, leaves: answer.Leaves}
 		}
@@ -146,7 +146,7 @@ func (p *place) moved(answer *assignments.Placed, version uint64) {
 
 // takes notes what an answer gives to a pod.
 func (p *place) takes(answer *assignments.Placed) {
-	if !assign.Same(answer.Own, p.cpus) {
+	if !cpus.Same(answer.Own, p.cpus) {
 		p.now = nil
 	}
 	p.cpus, p.own = answer.Own, ownOf(answer.Own, answer.Memory)
@@ -164,7 +164,7 @@ func (p *place) begins() {
 
 // outgrown asks once more for a pod that was changed after it was asked for, before it began.
 func (a *registry) outgrown(r *record) bool {
-	if !a.deps.Places.Resizes || maps.Equal(assign.Entitled(r.allocated()), r.place.entitled) {
+	if !a.deps.Places.Resizes || maps.Equal(cpus.Entitled(r.allocated()), r.place.entitled) {
 		return false
 	}
 	a.places.asked++
@@ -194,7 +194,7 @@ func (a *registry) inPlace(ctx *kernel.Context[Message], m pod.InPlace) {
 
 // changes says which containers run on other CPUs of their own than before.
 func changes(before, now map[string]cpuset.CPUSet) string {
-	all := assign.Held(before, now)
+	all := cpus.Held(before, now)
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		had, has := before[name], now[name]

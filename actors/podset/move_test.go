@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/podset"
@@ -43,7 +43,7 @@ func owns(number uint64, list string, leaves bool) podset.Placed {
 // hasNo is the answer that it can't.
 func hasNo(number, version uint64, never bool) podset.Placed {
 	return podset.Placed{Answer: assignments.Answer{Shared: cpuset.New(0), Version: version, Pods: []assignments.Placed{
-		{UID: "a", Number: number, Refused: &assign.Refusal{Never: never, Message: "too few CPUs"}},
+		{UID: "a", Number: number, Refused: &cpus.Refusal{Never: never, Message: "too few CPUs"}},
 	}}}
 }
 

@@ -9,12 +9,11 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/claims"
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	decide "github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
@@ -58,24 +57,24 @@ type place struct {
 	mayHold bool
 	// number is that of the request: the answer to one from before the pod had ended and came back does not count.
 	number   uint64
-	own      map[string]placement.Container
+	own      map[string]decide.ContainerPlacement
 	rejected *admit.Rejection
 	// cpus are those in own.
 	cpus map[string]cpuset.CPUSet
-	// entitled is to how many CPUs containers were when cpus were given to them: see assign.Entitled.
+	// entitled is to how many CPUs containers were when cpus were given to them: see cpus.Entitled.
 	entitled map[string]int
 	// move is what a resize does to cpus.
 	move move
 	// devices are what containers with devices are created with.
 	devices map[string]*devices.Given
 	// health is how these devices are.
-	health devicehealth.Pod
+	health devicestate.Health
 	// unknown is why containers can't be created, by name: nobody knows their devices.
 	unknown map[string]string
 	// lacked is the version of the answer that rejected the pod: it is tried again with another one.
 	lacked uint64
 	// now is what the pod's actor was told last.
-	now *placement.Pod
+	now *decide.Placement
 }
 
 // placed reports whether it is known what the containers of a pod have to themselves. If not, it asks.
@@ -191,20 +190,20 @@ func (a *registry) beginAnswered(ctx *kernel.Context[Message], answered []*recor
 	return others
 }
 
-func ownOf(cpus map[string]cpuset.CPUSet, blocks map[string][]memory.Block) map[string]placement.Container {
-	out := make(map[string]placement.Container, len(cpus))
+func ownOf(cpus map[string]cpuset.CPUSet, blocks map[string][]memory.Block) map[string]decide.ContainerPlacement {
+	out := make(map[string]decide.ContainerPlacement, len(cpus))
 	for name, set := range cpus { // order-free: a map again
-		out[name] = placement.Container{CPUs: set.String()}
+		out[name] = decide.ContainerPlacement{CPUs: set.String()}
 	}
 	for name, own := range blocks { // order-free: each on its own
-		out[name] = placement.Container{CPUs: out[name].CPUs, Mems: memory.Mems(memory.NodesOf(own))}
+		out[name] = decide.ContainerPlacement{CPUs: out[name].CPUs, Mems: memory.Mems(memory.NodesOf(own))}
 	}
 	return out
 }
 
 // placement is where the containers of a pod run: the same value for as long as that is so. It is nil while that is not
 // known, and on a node where they run anywhere.
-func (a *registry) placement(r *record) *placement.Pod {
+func (a *registry) placement(r *record) *decide.Placement {
 	switch {
 	case !r.place.answered || r.place.rejected != nil:
 		return nil
@@ -215,7 +214,7 @@ func (a *registry) placement(r *record) *placement.Pod {
 	if a.places.shared == "" && none && r.place.move.state != applying {
 		return nil // it runs anywhere
 	}
-	at := &placement.Pod{
+	at := &decide.Placement{
 		Own: r.place.own, Shared: a.places.shared, Devices: r.place.devices, Unknown: r.place.unknown,
 		Health: r.place.health,
 	}
@@ -262,7 +261,7 @@ func (a *registry) placeAgain(r *record) {
 
 func (a *registry) ask(r *record) {
 	if a.deps.Places.Resizes {
-		r.place.entitled = assign.Entitled(r.allocated())
+		r.place.entitled = decide.Entitled(r.allocated())
 	}
 	a.deps.Places.Place(assignments.Place{
 		Pod: claims.WithoutBacked(r.allocated()), Number: r.place.number, Runs: r.place.runs, Down: r.place.down,

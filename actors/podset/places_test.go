@@ -14,8 +14,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/podset"
 )
@@ -246,7 +246,7 @@ func TestHealthOfDevices(t *testing.T) {
 	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a b"))
 	r.Forget()
 	health := func(m podset.Placed, is v1.ResourceHealthStatus) podset.Placed {
-		m.Health = map[types.UID]devicehealth.Pod{"gone": nil, "a": {"c": {{
+		m.Health = map[types.UID]devicestate.Health{"gone": nil, "a": {"c": {{
 			Name: "gpu", Resources: []v1.ResourceHealth{{ResourceID: "0", Health: is}},
 		}}}}
 		return m

@@ -5,9 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
-	"github.com/troupe-dev/troupe/actors/decide/envfile"
 )
 
 // ContainerFiles are files of containers that are not volumes: /etc/hosts, one per pod, and the
@@ -17,9 +15,9 @@ type ContainerFiles interface {
 	// MakeFiles makes the files of one incarnation of a container. The pod's directories must exist
 	// (Host.PreparePod). Idempotent.
 	MakeFiles(ctx context.Context, r MakeFiles, done func(MadeFiles, error))
-	// ReadEnvFiles reads files of a pod's emptyDir volumes as containerenv.Read does, in order; nil for a missing one. It
-	// never follows a path out of the volume.
-	ReadEnvFiles(ctx context.Context, r ReadEnvFiles, done func([]*envfile.File, error))
+	// ReadEnvFiles reads files of a pod's emptyDir volumes as containerplan.ReadEnvFiles does, in order; nil for a missing
+	// one. It never follows a path out of the volume.
+	ReadEnvFiles(ctx context.Context, r ReadEnvFiles, done func([]*containerplan.EnvFileValues, error))
 	// WriteHosts writes the pod's addresses into its /etc/hosts, before the first container is started that was made when
 	// they were not known.
 	WriteHosts(ctx context.Context, r WriteHosts, done func(error))
@@ -50,7 +48,7 @@ type MadeFiles struct {
 type ReadEnvFiles struct {
 	Pod       *v1.Pod
 	Container string
-	Files     []containerenv.File
+	Files     []containerplan.EnvFile
 }
 
 // WriteHosts gives the addresses of a pod.

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 )
 
 // ContainerLogs are the files, below podLogsDir, to which the runtime writes the output of
@@ -19,10 +19,10 @@ type ContainerLogs interface {
 	// may be missing.
 	RotatedLogs(ctx context.Context, done func([]LogRef, error))
 	// LookAtLog returns the files of a log. It fails with NotFound if even its directory is missing.
-	LookAtLog(ctx context.Context, log LogRef, done func(logrotate.Log, error))
-	// StepLog does one step, except logrotate.Reopen. It never overwrites a file. It is no error if a
+	LookAtLog(ctx context.Context, log LogRef, done func(containerlogs.Log, error))
+	// StepLog does one step, except containerlogs.Reopen. It never overwrites a file. It is no error if a
 	// file is already gone, or already there.
-	StepLog(ctx context.Context, log LogRef, step logrotate.Step, done func(error))
+	StepLog(ctx context.Context, log LogRef, step containerlogs.Step, done func(error))
 	// PruneLogs removes the logs of incarnations older than those named, of the same containers.
 	PruneLogs(ctx context.Context, oldest []LogRef, done func(error))
 }

@@ -3,7 +3,7 @@ package port
 import (
 	"context"
 
-	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 )
 
 // CredentialPlugins are the credential provider plugins of this machine, and its docker configuration. The calling
@@ -11,7 +11,7 @@ import (
 type CredentialPlugins interface {
 	// RunPlugin runs the program of a plugin once, with a request on stdin, and gives what it writes to stdout. One that
 	// takes longer than a minute is killed with its process group.
-	RunPlugin(ctx context.Context, p *credentialprovider.Provider, request []byte, done func([]byte, error))
+	RunPlugin(ctx context.Context, p *imagepull.Provider, request []byte, done func([]byte, error))
 	// DockerConfig gives the credentials that all pods of this node have: the first file that can be read of those
 	// that a kubelet reads; no data if none exists; the first error if all that exist are broken.
 	// legacy: it is a .dockercfg, and not a config.json.

@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/flat"
@@ -52,7 +52,7 @@ type MountVolume struct {
 	// Persistent is the volume bound to the claim; nil if there is none.
 	Persistent *v1.PersistentVolume
 	// CHAP are the secrets of an iSCSI target.
-	CHAP netdisk.CHAP
+	CHAP blockdevice.CHAP
 	// Label is the SELinux label to mount a disk with; empty for none. If it is mounted with another one, that is
 	// StateConflict.
 	Label string

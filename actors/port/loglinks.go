@@ -7,7 +7,7 @@ import (
 )
 
 // LogLinks are the symlinks through which log collectors find the logs of
-// containers (decide/loglinks). The calling convention is Runtime's.
+// containers (decide/containerlogs). The calling convention is Runtime's.
 type LogLinks interface {
 	// LinkLog makes the link of a log. The log need not exist yet. Idempotent. It takes a few seconds
 	// at most, because a container waits for it.

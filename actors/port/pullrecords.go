@@ -2,7 +2,7 @@ package port
 
 import "context"
 
-// PullRecords are the files of decide/pullrecord. The calling convention is Runtime's.
+// PullRecords are the files of decide/imagepull. The calling convention is Runtime's.
 type PullRecords interface {
 	// Load gives all of them, for the start of the agent.
 	Load(ctx context.Context, done func(PullFiles, error))

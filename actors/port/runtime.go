@@ -18,11 +18,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 )
 
 // Runtime is a container runtime and its images (CRI v1 RuntimeService and ImageService), in
@@ -143,7 +142,7 @@ type CreateContainer struct {
 	// Groups are those of podobjects.Set.Groups.
 	Groups []int64
 	// Env holds the container's variables.
-	Env containerenv.Environment
+	Env containerplan.Environment
 	// Mounts are the volumes on this host, including /etc/hosts, the termination log and the service
 	// account.
 	Mounts []containerplan.Mount
@@ -153,7 +152,7 @@ type CreateContainer struct {
 	// LogDirectory is the pod's, under /var/log/pods.
 	LogDirectory string
 	// Placement is where it runs.
-	Placement placement.Container
+	Placement cpus.ContainerPlacement
 	// Devices are what it gets for its devices of device plugins; nil for none.
 	Devices *devices.Given
 }
@@ -165,7 +164,7 @@ type UpdateContainer struct {
 	Pod       *v1.Pod
 	Container *v1.Container
 	To        observed.Resources
-	Placement *placement.Container
+	Placement *cpus.ContainerPlacement
 }
 
 // UpdateSandbox announces other limits of a pod's cgroup. To includes the pod's overhead.
@@ -176,7 +175,7 @@ type UpdateSandbox struct {
 }
 
 // Command makes the words of a command, where the call is made: they may be long, and are not kept. If they take more
-// than room, in bytes, the error is expansion.ErrTooLong.
+// than room, in bytes, the error is containerplan.ErrTooLong.
 type Command func(room int) ([]string, error)
 
 // Words is a command that is known.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
@@ -24,15 +24,15 @@ type Runtime interface {
 }
 
 // Counts is told what has become of the images, for metrics. It must not block.
-type Counts interface{ PulledAhead(pullahead.Counts) }
+type Counts interface{ PulledAhead(imagecache.Counts) }
 
 // Deps are what the actor is connected to.
 type Deps struct {
-	Images  []pullahead.Image
+	Images  []imagecache.Image
 	Runtime Runtime
 	// Load asks images how busy pulls are, Pull for the pull of an image, and Stop for its end. Reply must not block.
-	Load func(reply func(pullahead.Load))
-	Pull func(image string, reply func(pullahead.End))
+	Load func(reply func(imagecache.Load))
+	Pull func(image string, reply func(imagecache.End))
 	Stop func(image string)
 	// Left measures the disk of images; nil: nothing does. Low is imageGCLowThresholdPercent.
 	Left        func(ctx context.Context, done func(eviction.Reading, error))
@@ -45,21 +45,21 @@ type Deps struct {
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
-		return &prepull{deps: deps, calls: map[pullahead.Do]kernel.EffectID{}}
+		return &prepull{deps: deps, calls: map[imagecache.Do]kernel.EffectID{}}
 	}
 }
 
 // notes is the checkpoint with what became of the images.
-var notes = checkpoint.File[map[string]pullahead.Note]{
-	Name: "images-ahead", Valid: func(*map[string]pullahead.Note) error { return nil },
+var notes = checkpoint.File[map[string]imagecache.Note]{
+	Name: "images-ahead", Valid: func(*map[string]imagecache.Note) error { return nil },
 	Without: "continuing without it: an image that did not fit on the disk may be pre-pulled once more",
 }
 
 type prepull struct {
 	deps *Deps
-	run  *pullahead.Run
+	run  *imagecache.Run
 	// calls are the newest effects of each kind: answers of others are late.
-	calls map[pullahead.Do]kernel.EffectID
+	calls map[imagecache.Do]kernel.EffectID
 	begun int // how many were begun
 	// loading and saving are effects with the checkpoint, 0 for none.
 	loading, saving kernel.EffectID
@@ -68,22 +68,22 @@ type prepull struct {
 
 // Start implements kernel.Behavior.
 func (a *prepull) Start(ctx *kernel.Context[Message]) {
-	a.run = pullahead.NewRun(a.deps.Images, a.deps.Left != nil, a.deps.Low, ctx.Now())
+	a.run = imagecache.NewRun(a.deps.Images, a.deps.Left != nil, a.deps.Low, ctx.Now())
 	a.loading = checkpoint.Load(ctx, a.deps.Checkpoints, &notes,
 		func(id kernel.EffectID, content checkpoint.Content) Message { return loaded{id, content} })
 }
 
 // Receive implements kernel.Behavior.
 func (a *prepull) Receive(ctx *kernel.Context[Message], m Message) {
-	now, step := ctx.Now(), pullahead.Step{}
+	now, step := ctx.Now(), imagecache.Step{}
 	switch m := m.(type) {
 	case Listed:
 		step = a.run.Listed(m.List, m.At, now)
 	case Removed:
 		step = a.run.Gone(m.ID, now)
 	case ImagesRestarted:
-		ctx.Cancel(a.calls[pullahead.Ask])
-		ctx.Cancel(a.calls[pullahead.Pull])
+		ctx.Cancel(a.calls[imagecache.Ask])
+		ctx.Cancel(a.calls[imagecache.Pull])
 		step = a.run.Restarted(now)
 	case turn:
 		step = a.run.Turn(now)
@@ -110,7 +110,7 @@ func (a *prepull) Receive(ctx *kernel.Context[Message], m Message) {
 }
 
 // perform does a step, and tells what has changed.
-func (a *prepull) perform(ctx *kernel.Context[Message], step pullahead.Step) {
+func (a *prepull) perform(ctx *kernel.Context[Message], step imagecache.Step) {
 	for _, n := range a.run.News() {
 		e := ctx.Log().Info()
 		if n.Warn {
@@ -129,46 +129,46 @@ func (a *prepull) perform(ctx *kernel.Context[Message], step pullahead.Step) {
 		a.timer.SetIn(ctx, max(step.At.Sub(ctx.Now()), 0), turn{})
 	}
 	switch step.Do {
-	case pullahead.Wait:
-	case pullahead.Ask:
-		a.call(ctx, step, "AskPulls", func(c context.Context, done func(pullahead.Answer, error)) {
+	case imagecache.Wait:
+	case imagecache.Ask:
+		a.call(ctx, step, "AskPulls", func(c context.Context, done func(imagecache.Answer, error)) {
 			untilCancelled(c, done)
-			a.deps.Load(func(l pullahead.Load) { done(pullahead.Answer{Load: l}, nil) })
+			a.deps.Load(func(l imagecache.Load) { done(imagecache.Answer{Load: l}, nil) })
 		})
-	case pullahead.Look:
-		a.call(ctx, step, "ImageStatus", func(c context.Context, done func(pullahead.Answer, error)) {
+	case imagecache.Look:
+		a.call(ctx, step, "ImageStatus", func(c context.Context, done func(imagecache.Answer, error)) {
 			a.deps.Runtime.ImageStatus(c, step.Name, func(img observed.Image, ok bool, err error) {
-				done(pullahead.Answer{There: ok, ID: img.ID}, err)
+				done(imagecache.Answer{There: ok, ID: img.ID}, err)
 			})
 		})
-	case pullahead.Measure:
-		a.call(ctx, step, "Left", func(c context.Context, done func(pullahead.Answer, error)) {
-			a.deps.Left(c, func(r eviction.Reading, _ error) { done(pullahead.Answer{Disk: r.ImageFS.Bytes}, nil) })
+	case imagecache.Measure:
+		a.call(ctx, step, "Left", func(c context.Context, done func(imagecache.Answer, error)) {
+			a.deps.Left(c, func(r eviction.Reading, _ error) { done(imagecache.Answer{Disk: r.ImageFS.Bytes}, nil) })
 		})
-	case pullahead.Pull:
-		a.call(ctx, step, "Prepull", func(c context.Context, done func(pullahead.Answer, error)) {
+	case imagecache.Pull:
+		a.call(ctx, step, "Prepull", func(c context.Context, done func(imagecache.Answer, error)) {
 			untilCancelled(c, done)
-			a.deps.Pull(step.Name, func(e pullahead.End) { done(pullahead.Answer{End: e}, nil) })
+			a.deps.Pull(step.Name, func(e imagecache.End) { done(imagecache.Answer{End: e}, nil) })
 		})
-	case pullahead.Stop:
+	case imagecache.Stop:
 		a.deps.Stop(step.Name)
 	}
 }
 
 // call begins the effect of a step.
 func (a *prepull) call(
-	ctx *kernel.Context[Message], step pullahead.Step, kind string,
-	run func(context.Context, func(pullahead.Answer, error)),
+	ctx *kernel.Context[Message], step imagecache.Step, kind string,
+	run func(context.Context, func(imagecache.Answer, error)),
 ) {
 	a.begun++
 	e := kernel.Effect[Message]{
 		Kind: kind, Object: step.Name, Deadline: a.deps.Deadline,
 		Lane: fmt.Sprintf("%d/%d", ctx.Incarnation(), a.begun), // one that was given up holds up no other
 	}
-	if step.Do == pullahead.Pull {
+	if step.Do == imagecache.Pull {
 		e.Deadline, e.Patience = longest, longest
 	}
-	a.calls[step.Do] = portcall.Do(ctx, e, run, func(id kernel.EffectID, answer pullahead.Answer, err error) Message {
+	a.calls[step.Do] = portcall.Do(ctx, e, run, func(id kernel.EffectID, answer imagecache.Answer, err error) Message {
 		if answer.Do = step.Do; err != nil {
 			answer.Why, answer.Down = port.Detail(err), port.KindOf(err) == port.Unavailable
 		}
@@ -177,10 +177,10 @@ func (a *prepull) call(
 }
 
 // untilCancelled ends a question when nobody answers it any more.
-func untilCancelled(c context.Context, done func(pullahead.Answer, error)) {
+func untilCancelled(c context.Context, done func(imagecache.Answer, error)) {
 	c.(interface{ AfterFunc(func()) func() bool }).AfterFunc(func() {
 		if errors.Is(c.Err(), context.Canceled) {
-			done(pullahead.Answer{}, c.Err())
+			done(imagecache.Answer{}, c.Err())
 		}
 	})
 }

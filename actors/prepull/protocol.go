@@ -1,5 +1,5 @@
 // Package prepull is the actor that has images pulled before a pod wants them: those of lists, one at a time, while no
-// pod waits for an image. What is next, and when, is decided in decide/pullahead.
+// pod waits for an image. What is next, and when, is decided in decide/imagecache.
 //
 //	prepull ──AskLoad, Prepull, StopPrepull──► images     images ──Listed, Removed, ImagesRestarted──► prepull
 //	prepull ──ImageStatus──► runtime                      prepull ──Left──► pressure
@@ -8,15 +8,15 @@
 // image that a pod wants as well is pulled for the pod then.
 //
 // After a restart of the actor, each image is looked for again; what the checkpoint has keeps it from pulling again
-// what was removed, or did not fit. The stages of a pull are at pullahead.Stage.
+// what was removed, or did not fit. The stages of a pull are at imagecache.Stage.
 package prepull
 
 import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -45,7 +45,7 @@ type turn struct{}
 // answered is the answer to a step.
 type answered struct {
 	id     kernel.EffectID
-	answer pullahead.Answer
+	answer imagecache.Answer
 	err    error
 }
 

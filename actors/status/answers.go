@@ -6,7 +6,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -122,17 +121,17 @@ func (s *status) alone(ctx *kernel.Context[Message], r *record, begun time.Time)
 
 // succeeded applies the apiserver's new object.
 func (s *status) succeeded(r *record, m answered) {
-	if m.what != statuswrite.Read {
+	if m.what != apipod.Read {
 		r.failures, r.retryAt = 0, 0 // a read after each conflict is no end of conflicts
 	}
-	if m.what == statuswrite.Delete {
+	if m.what == apipod.Delete {
 		r.deleted = r.object != nil && r.object.UID == m.object.UID
 		return
 	}
 	if r.object == nil || r.object.UID != m.object.UID {
 		return // another pod has its name meanwhile
 	}
-	if m.what == statuswrite.Read {
+	if m.what == apipod.Read {
 		r.unread = false
 		if m.got.UID != m.object.UID {
 			r.object = nil
@@ -141,16 +140,16 @@ func (s *status) succeeded(r *record, m answered) {
 	}
 	// A read shows what is there now. If it is older than what was known when it began, the apiserver's store
 	// was restored from a backup.
-	restored := m.what == statuswrite.Read && r.object == m.object
+	restored := m.what == apipod.Read && r.object == m.object
 	older := apipod.Compare(r.object.ResourceVersion, m.got.ResourceVersion) > 0
 	if older && !restored {
 		return // changed again since
 	}
-	if m.what == statuswrite.Read && (older || m.got.DeletionTimestamp == nil) {
+	if m.what == apipod.Read && (older || m.got.DeletionTimestamp == nil) {
 		r.deleted = false // it is there again
 	}
 	r.object = m.got
-	if m.what == statuswrite.Write {
+	if m.what == apipod.Write {
 		if r.written != m.want {
 			r.acks = 0
 		}
@@ -181,7 +180,7 @@ func (s *status) refused(ctx *kernel.Context[Message], r *record, m answered) {
 			return
 		}
 	}
-	if kind == port.Invalid && m.what == statuswrite.Write {
+	if kind == port.Invalid && m.what == apipod.Write {
 		s.rejected(ctx, r, m)
 	}
 	r.retryAt = ctx.Now().Add(backoff.Retry(s.deps.Refused, int(r.failures))).UnixNano()
@@ -204,7 +203,7 @@ func (s *status) rejected(ctx *kernel.Context[Message], r *record, m answered) {
 	}
 	message := "The apiserver rejected the status of the pod: "
 	switch {
-	case r.rejected == statuswrite.MostRejected:
+	case r.rejected == apipod.MostRejected:
 		message = "The pod is deleted without its last status, which the apiserver rejected: "
 	case r.rejected != 1 && r.failures != 1:
 		return

@@ -4,7 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -68,7 +68,7 @@ type missed struct{}
 type answered struct {
 	id     kernel.EffectID
 	uid    types.UID
-	what   statuswrite.Verb
+	what   apipod.WriteVerb
 	object *v1.Pod
 	want   *v1.PodStatus
 	got    *v1.Pod

@@ -4,7 +4,7 @@
 //	podset ──Show, Shows, Forget──► status ──Patch, Delete, Get──► apiserver
 //	apipods, mirrors ──Object, Objects, Gone──► status ──Outlived──► mirrors
 //
-// statuswrite decides what to write and when. A pod has one call at a time; all pods together
+// apipod decides what to write and when. A pod has one call at a time; all pods together
 // have a bounded number. While the apiserver is away, only one call at a time tries to reach it.
 // As soon as it answers, all pending statuses are written.
 //
@@ -34,7 +34,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
@@ -59,7 +58,7 @@ type Deps struct {
 	// Backoff is the time between calls while the apiserver is away. Refused is the same for one
 	// pod whose status the apiserver refuses.
 	Backoff, Refused backoff.Policy
-	// Load reports the write load of all users of the connection (statuswrite.Input); nil for a
+	// Load reports the write load of all users of the connection (apipod.WriteInput); nil for a
 	// low one. It must not block.
 	Load func() (busy, crowded bool)
 	// Calls is how many calls may be under way at once.
@@ -111,7 +110,7 @@ type record struct {
 	written *v1.PodStatus
 	// call is the effect under way, 0 for none.
 	call kernel.EffectID
-	// Times in nanoseconds since 1970, 0 for never: see statuswrite.Input.
+	// Times in nanoseconds since 1970, 0 for never: see apipod.WriteInput.
 	changed, lastWrite, retryAt int64
 	// timer is when the pod is next due, 0 for none.
 	timer int64
@@ -119,7 +118,7 @@ type record struct {
 	troubled int64
 
 	failures uint16
-	// acks is how often written was acknowledged; 2 means twice or more. rejected: see statuswrite.Input.
+	// acks is how often written was acknowledged; 2 means twice or more. rejected: see apipod.WriteInput.
 	acks     uint8
 	rejected uint8
 	final    bool
@@ -209,14 +208,14 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 // show takes the status of a pod, and writes it when it is time to.
 func (s *status) show(ctx *kernel.Context[Message], m Show) {
 	r := s.get(ctx, m.UID)
-	if m.Status != r.written && (r.changed == 0 || statuswrite.Renews(r.object, r.want, m.Status)) {
+	if m.Status != r.written && (r.changed == 0 || apipod.Renews(r.object, r.want, m.Status)) {
 		r.changed = ctx.Now().UnixNano()
 	}
 	if r.final != m.Final {
 		r.rejected, r.failures, r.retryAt = 0, 0, 0 // a last status is tried at once
 	}
 	r.want, r.final = m.Status, m.Final
-	if r.timer != 0 && !m.Final && statuswrite.Gathered(r.object, m.Status, ctx.Now(), timeOf(r.timer)) {
+	if r.timer != 0 && !m.Final && apipod.Gathered(r.object, m.Status, ctx.Now(), timeOf(r.timer)) {
 		return
 	}
 	s.advance(ctx, m.UID)
@@ -236,9 +235,9 @@ func (s *status) unwritten(ctx *kernel.Context[Message]) (n int) {
 			continue
 		}
 		switch s.step(ctx, r).Do {
-		case statuswrite.Read, statuswrite.Write, statuswrite.Wait:
+		case apipod.Read, apipod.Write, apipod.Wait:
 			n++
-		case statuswrite.Rest, statuswrite.Delete, statuswrite.Replace:
+		case apipod.Rest, apipod.Delete, apipod.Replace:
 		}
 	}
 	return n
@@ -285,18 +284,18 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	}
 	step := s.step(ctx, r)
 	switch step.Do {
-	case statuswrite.Rest:
+	case apipod.Rest:
 		return
-	case statuswrite.Replace:
+	case apipod.Replace:
 		s.deps.Outlived(r.object.UID)
 		return
-	case statuswrite.Wait:
+	case apipod.Wait:
 		if at := step.Until.UnixNano(); r.timer == 0 || at < r.timer {
 			r.timer = at
 			ctx.After(step.Until.Sub(ctx.Now()), due{uid, at})
 		}
 		return
-	case statuswrite.Read, statuswrite.Write, statuswrite.Delete:
+	case apipod.Read, apipod.Write, apipod.Delete:
 	}
 	if !s.room(r) {
 		r.queued = true
@@ -311,12 +310,12 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 }
 
 // step decides what to do for a pod.
-func (s *status) step(ctx *kernel.Context[Message], r *record) statuswrite.Step {
+func (s *status) step(ctx *kernel.Context[Message], r *record) apipod.WriteStep {
 	busy, crowded := false, false
 	if s.deps.Load != nil {
 		busy, crowded = s.deps.Load()
 	}
-	return statuswrite.Next(statuswrite.Input{
+	return apipod.NextWrite(apipod.WriteInput{
 		Now: ctx.Now(), Object: r.object, Unread: r.unread, Want: r.want, Settled: r.settled(),
 		Final: r.final, Rejected: r.rejected, Deleted: r.deleted, Busy: busy, Crowded: crowded, Changed: timeOf(r.changed),
 		LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
@@ -378,26 +377,26 @@ func (s *status) nextOf(ctx *kernel.Context[Message], queue *[]types.UID) {
 }
 
 // call starts a call to the apiserver.
-func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, step statuswrite.Step) {
+func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, step apipod.WriteStep) {
 	o := r.object
 	key := port.APIKey{Kind: port.PodKind, Namespace: o.Namespace, Name: o.Name}
 	a := answered{uid: uid, what: step.Do, object: o, want: r.want}
 	var run func(context.Context, func(port.APIObject, error))
 	switch step.Do {
-	case statuswrite.Read:
+	case apipod.Read:
 		run = func(c context.Context, done func(port.APIObject, error)) { s.deps.API.Get(c, key, done) }
-	case statuswrite.Write:
+	case apipod.Write:
 		to := *o
 		to.Status = step.Status
 		r.lastWrite = ctx.Now().UnixNano()
 		p := port.APIPatch{Key: key, From: o, To: &to, Status: true, Newest: ctx.Now().Before(s.optimisticUntil)}
 		run = func(c context.Context, done func(port.APIObject, error)) { s.deps.API.Patch(c, p, done) }
-	case statuswrite.Delete:
+	case apipod.Delete:
 		d := port.APIDelete{Key: key, UID: o.UID, Grace: new(int64)}
 		run = func(c context.Context, done func(port.APIObject, error)) {
 			s.deps.API.Delete(c, d, func(err error) { done(nil, err) })
 		}
-	case statuswrite.Rest, statuswrite.Wait, statuswrite.Replace:
+	case apipod.Rest, apipod.Wait, apipod.Replace:
 		panic("no call: " + step.Do.String())
 	}
 	deadline := s.deps.Deadline
@@ -417,8 +416,8 @@ func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, st
 	s.calls[r.call] = begun{ctx.Now(), r.failedLast()}
 }
 
-var verbs = map[statuswrite.Verb]string{statuswrite.Read: "GetPod", statuswrite.Write: "PatchPodStatus",
-	statuswrite.Delete: "DeletePod"}
+var verbs = map[apipod.WriteVerb]string{apipod.Read: "GetPod", apipod.Write: "PatchPodStatus",
+	apipod.Delete: "DeletePod"}
 
 func timeOf(nanos int64) time.Time {
 	if nanos == 0 {

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/actortest"
@@ -179,9 +179,9 @@ func TestBusy(t *testing.T) {
 	r.Want("calls", "patch quick", "patch stuck")
 	r.Advance(10 * time.Millisecond)
 	r.show("stuck", v1.PodPending, "the image is still missing", false)
-	r.Advance(statuswrite.Coalesce)
+	r.Advance(apipod.Coalesce)
 	r.Want("calls", "patch stuck")
-	r.Advance(statuswrite.Hold - 1700*time.Millisecond)
+	r.Advance(apipod.Hold - 1700*time.Millisecond)
 	r.Want("no calls")
 	r.show("late", v1.PodRunning, "", false)
 	r.Advance(200 * time.Millisecond)
@@ -190,7 +190,7 @@ func TestBusy(t *testing.T) {
 	r.tell("next")
 	r.show("next", v1.PodPending, "", false)
 	r.busy = false
-	r.Advance(statuswrite.Relook)
+	r.Advance(apipod.Relook)
 	r.Want("calls", "patch next")
 	r.Advance(time.Minute)
 	r.Want("no calls")
@@ -229,9 +229,9 @@ func TestBusyWithEnds(t *testing.T) {
 	show("done", 2, v1.PodFailed, "", true)
 	r.Advance(500 * time.Millisecond)
 	r.Want("calls", "patch done", "delete done")
-	r.Advance(statuswrite.HoldEnd - time.Second)
+	r.Advance(apipod.HoldEnd - time.Second)
 	r.Want("calls", "patch slow")
-	r.Advance(statuswrite.HoldSeen)
+	r.Advance(apipod.HoldSeen)
 	r.Want("calls", "patch stuck")
 }
 
@@ -444,7 +444,7 @@ func TestLastRejected(t *testing.T) {
 	invalid := &port.Error{Kind: port.Invalid, Verb: "patch", Detail: "no such field"}
 	const told = "event StatusRejected of u-web: The apiserver rejected the status of the pod: patch: invalid: no such field"
 	calls := []string{"patch web", told}
-	for range statuswrite.MostRejected - 1 {
+	for range apipod.MostRejected - 1 {
 		calls = append(calls, "patch web")
 	}
 	calls = append(calls, "event StatusRejected of u-web: The pod is deleted without its last status, which the apiserver "+

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/volumestate"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -22,11 +22,11 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 	op, at := p.Next(ctx.Now())
 	p.wake(ctx, uid, at)
 	switch op {
-	case volumestate.PreparePod:
+	case volumeplan.PreparePod:
 		a.begin(ctx, uid, p, prepare, nil)
-	case volumestate.UnmountPod:
+	case volumeplan.UnmountPod:
 		a.begin(ctx, uid, p, unmount, nil)
-	case volumestate.Nothing, volumestate.MountVolume, volumestate.Refuse:
+	case volumeplan.Nothing, volumeplan.MountVolume, volumeplan.Refuse:
 	}
 	if p.Brings() {
 		env := a.env(p)
@@ -40,22 +40,22 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 
 // bring begins to bring up one volume, if it can begin now.
 func (a *volumes) bring(
-	ctx *kernel.Context[Message], uid types.UID, p *user, v *volumestate.Volume, env *volumestate.Env,
+	ctx *kernel.Context[Message], uid types.UID, p *user, v *volumeplan.Volume, env *volumeplan.Env,
 ) {
 	op, at, why := p.NextOf(v, ctx.Now(), env)
 	switch op {
-	case volumestate.MountVolume:
+	case volumeplan.MountVolume:
 		a.begin(ctx, uid, p, mount, v)
-	case volumestate.Refuse:
+	case volumeplan.Refuse:
 		at = a.fail(ctx, p, v, why)
-	case volumestate.Nothing, volumestate.PreparePod, volumestate.UnmountPod:
+	case volumeplan.Nothing, volumeplan.PreparePod, volumeplan.UnmountPod:
 	}
 	p.wake(ctx, uid, at)
 }
 
 // advanceOne is advance after the mount of one volume has ended: of a pod that is not taken down, that changes nothing
 // for its other volumes, of which there may be thousands. Only those of csi are asked for all together.
-func (a *volumes) advanceOne(ctx *kernel.Context[Message], uid types.UID, v *volumestate.Volume) {
+func (a *volumes) advanceOne(ctx *kernel.Context[Message], uid types.UID, v *volumeplan.Volume) {
 	p := a.pods[uid]
 	env := a.env(p)
 	if p.Down() || v == nil || env.CSI && v.CSI != nil {
@@ -67,8 +67,8 @@ func (a *volumes) advanceOne(ctx *kernel.Context[Message], uid types.UID, v *vol
 }
 
 // env is what decisions about a pod need to know beside it.
-func (a *volumes) env(p *user) *volumestate.Env {
-	return &volumestate.Env{CSI: a.deps.UseCSI != nil, Node: a.node, Taken: func(name string) bool {
+func (a *volumes) env(p *user) *volumeplan.Env {
+	return &volumeplan.Env{CSI: a.deps.UseCSI != nil, Node: a.node, Taken: func(name string) bool {
 		for _, o := range a.pods { // order-free: any
 			if o != p && o.Has(name) {
 				return true
@@ -86,7 +86,7 @@ type tag struct {
 
 // begin starts one effect, for a volume, or, without one, for the pod as a whole.
 func (a *volumes) begin(
-	ctx *kernel.Context[Message], uid types.UID, p *user, what step, v *volumestate.Volume,
+	ctx *kernel.Context[Message], uid types.UID, p *user, what step, v *volumeplan.Volume,
 ) {
 	name, server, pool := "", "the file system", ""
 	if v != nil {
@@ -112,7 +112,7 @@ func (a *volumes) begin(
 	} else {
 		run = a.ofPod(p.Object, uid, what)
 	}
-	p.Begin(v, volumestate.Call(portcall.Do(ctx, e, run, func(id kernel.EffectID, d done, err error) Message {
+	p.Begin(v, volumeplan.Call(portcall.Do(ctx, e, run, func(id kernel.EffectID, d done, err error) Message {
 		d.id, d.uid, d.what, d.volume, d.err = id, uid, what, name, unanswered(err, server)
 		return d
 	})))
@@ -133,7 +133,7 @@ func (a *volumes) ofPod(w *v1.Pod, uid types.UID, what step) func(context.Contex
 
 // mounts makes the call that mounts a volume, and then grows it if the pod begins. It holds nothing of the actor.
 func (a *volumes) mounts(
-	ctx *kernel.Context[Message], uid types.UID, p *user, v *volumestate.Volume,
+	ctx *kernel.Context[Message], uid types.UID, p *user, v *volumeplan.Volume,
 ) func(context.Context, func(done, error)) {
 	host, self, growth, d := a.deps.Host, ctx.Self(), a.growth(ctx.Now(), uid, p, v), done{version: v.Version}
 	r := port.MountVolume{Pod: p.Object, Volume: v.Volume, Content: v.Content, Persistent: v.Persistent,
@@ -175,7 +175,7 @@ func (p *user) wake(ctx *kernel.Context[Message], uid types.UID, at time.Time) {
 	if at.IsZero() {
 		return
 	}
-	if n := len(p.Volumes); n > volumestate.Shown {
+	if n := len(p.Volumes); n > volumeplan.Shown {
 		if soonest := ctx.Now().Add(time.Duration(n) * walkCost); at.Before(soonest) {
 			at = soonest
 		}

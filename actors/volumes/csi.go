@@ -6,12 +6,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/volumestate"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
 // useCSI asks for the CSI volumes of a pod.
-func (a *volumes) useCSI(p *user, env *volumestate.Env) {
+func (a *volumes) useCSI(p *user, env *volumeplan.Env) {
 	var out []CSIVolume
 	for _, v := range p.AskCSI(env) {
 		out = append(out, CSIVolume{v.Name, v.Spec})
@@ -23,7 +23,7 @@ func (a *volumes) useCSI(p *user, env *volumestate.Env) {
 
 // releaseCSI has the CSI volumes of a pod unpublished.
 func (a *volumes) releaseCSI(p *user, uid types.UID) {
-	if p.Phase == volumestate.Releasing {
+	if p.Phase == volumeplan.Releasing {
 		a.deps.ReleaseCSI(ReleaseCSI{uid})
 	}
 }
@@ -57,7 +57,7 @@ func (a *volumes) csiNews(ctx *kernel.Context[Message], p *user, n CSINews) bool
 	v.CSIWaits(n.Waiting, n.Unattached)
 	switch {
 	case n.Failure != "" && n.Path != "":
-		a.event(ctx, p, volumestate.Event{Reason: v.Reason(), Message: n.Failure})
+		a.event(ctx, p, volumeplan.Event{Reason: v.Reason(), Message: n.Failure})
 		return false
 	case n.Failure != "":
 		a.event(ctx, p, p.CSIFailed(v, n.Failure, ctx.Now(), a.deps.Backoff))

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/volumestate"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/expand"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -21,7 +21,7 @@ import (
 const lookEvery = time.Minute
 
 // growable reports whether a volume is one whose size is looked at while a pod has it.
-func (p *user) growable(v *volumestate.Volume) bool {
+func (p *user) growable(v *volumeplan.Volume) bool {
 	return !p.Down() && !v.ReadOnly && v.Persistent != nil && v.Persistent.Spec.Local != nil
 }
 
@@ -67,7 +67,7 @@ func (a *volumes) look(ctx *kernel.Context[Message]) {
 }
 
 // expansion grows a volume as its claim says. It holds nothing of the actor.
-func (a *volumes) expansion(now time.Time, uid types.UID, p *user, v *volumestate.Volume) *expand.Expansion {
+func (a *volumes) expansion(now time.Time, uid types.UID, p *user, v *volumeplan.Volume) *expand.Expansion {
 	host, r := a.deps.Host, port.GrowVolume{Pod: uid, Persistent: v.Persistent, Patience: a.deps.Deadline}
 	return &expand.Expansion{
 		API: a.deps.API, Now: now, Claim: p.claim(v),
@@ -76,14 +76,14 @@ func (a *volumes) expansion(now time.Time, uid types.UID, p *user, v *volumestat
 	}
 }
 
-func (p *user) claim(v *volumestate.Volume) port.APIKey {
+func (p *user) claim(v *volumeplan.Volume) port.APIKey {
 	return port.APIKey{Kind: port.PersistentVolumeClaimKind, Namespace: p.Object.Namespace,
 		Name: podobjects.ClaimName(p.Object, v.Volume)}
 }
 
 // growth is what is done after a volume was mounted for a pod that begins, before its containers start; nil for
 // nothing. Where a pod already runs with a volume, a look does it.
-func (a *volumes) growth(now time.Time, uid types.UID, p *user, v *volumestate.Volume) *expand.Expansion {
+func (a *volumes) growth(now time.Time, uid types.UID, p *user, v *volumeplan.Volume) *expand.Expansion {
 	if !v.Outgrown || !p.growable(v) || p.Later || v.State.There() || a.deps.API == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (a *volumes) growth(now time.Time, uid types.UID, p *user, v *volumestate.V
 }
 
 // sized says in events that a volume was grown as it was brought to a pod, to the size in bytes, or why not.
-func (a *volumes) sized(ctx *kernel.Context[Message], p *user, v *volumestate.Volume, size int64) {
+func (a *volumes) sized(ctx *kernel.Context[Message], p *user, v *volumeplan.Volume, size int64) {
 	switch {
 	case p.Object == nil || v.Persistent == nil:
 	case size > 0:
@@ -102,19 +102,19 @@ func (a *volumes) sized(ctx *kernel.Context[Message], p *user, v *volumestate.Vo
 }
 
 // tellBoth records an event of a pod, and the same for the claim of the volume.
-func (a *volumes) tellBoth(p *user, v *volumestate.Volume, e port.Event) {
+func (a *volumes) tellBoth(p *user, v *volumeplan.Volume, e port.Event) {
 	a.deps.Events.Record(e)
 	a.deps.Events.Record(p.toClaim(v, e))
 }
 
-func (p *user) toClaim(v *volumestate.Volume, e port.Event) port.Event {
+func (p *user) toClaim(v *volumeplan.Volume, e port.Event) port.Event {
 	return expand.ToClaim(e, p.claim(v), v.Persistent.Spec.ClaimRef.UID)
 }
 
 // ungrown forgets growths that were given up: those among what is a key.
-func (a *volumes) ungrown(givenUp map[volumestate.Call]bool) {
+func (a *volumes) ungrown(givenUp map[volumeplan.Call]bool) {
 	maps.DeleteFunc(a.growing, func(_ string, of kernel.EffectID) bool {
-		_, is := givenUp[volumestate.Call(of)]
+		_, is := givenUp[volumeplan.Call(of)]
 		return is
 	})
 }
@@ -126,7 +126,7 @@ func (a *volumes) grown(ctx *kernel.Context[Message], m grown) {
 		a.tellGrown(ctx, m)
 	}
 	if p := a.pods[m.uid]; p != nil && p.Down() {
-		p.Ended(nil, volumestate.Call(m.id))
+		p.Ended(nil, volumeplan.Call(m.id))
 		a.advance(ctx, m.uid) // it has waited for this
 	}
 }

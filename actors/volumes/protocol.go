@@ -5,7 +5,7 @@
 //	pod ◄──VolumesAnswer── volumes ──UseCSI, ReleaseCSI──► csi ──CSIAnswer, CSIReleased, CSIRestarted──► volumes
 //	podset ──Retain──► volumes ◄──NodeSeen── nodestatus
 //
-// decide/volumestate decides what is next for each volume and for a pod as a whole. The actor makes the calls. Volumes
+// decide/volumeplan decides what is next for each volume and for a pod as a whole. The actor makes the calls. Volumes
 // of CSI drivers are left to the actor csi. A pod is unmounted once they are released.
 //
 // A pod sends its volumes again when their objects or the pod itself have changed.

@@ -10,7 +10,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
-	"github.com/troupe-dev/troupe/actors/decide/volumestate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -33,13 +32,13 @@ func (a *volumes) tell(p *user) {
 // expect has the time counted that something takes from now on.
 func (p *user) expect(ctx *kernel.Context[Message], uid types.UID) {
 	p.Expect(ctx.Now())
-	p.late.SetIn(ctx, volumestate.Patience, overdue{uid})
+	p.late.SetIn(ctx, volumeplan.Patience, overdue{uid})
 }
 
 // overdue says what has been waited for, for so long already.
 func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 	p := a.pods[uid]
-	if p.Phase == volumestate.Complete {
+	if p.Phase == volumeplan.Complete {
 		return
 	}
 	events, next := p.Overdue()
@@ -52,8 +51,8 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 
 // fail notes why a volume can't be brought up, or, without one, why a call for the pod as a whole has failed. It says
 // so to users, and gives when it is tried again.
-func (a *volumes) fail(ctx *kernel.Context[Message], p *user, v *volumestate.Volume, err error) time.Time {
-	c := volumestate.Cause{Err: err, Text: err.Error(), Conflict: port.KindOf(err) == port.StateConflict}
+func (a *volumes) fail(ctx *kernel.Context[Message], p *user, v *volumeplan.Volume, err error) time.Time {
+	c := volumeplan.Cause{Err: err, Text: err.Error(), Conflict: port.KindOf(err) == port.StateConflict}
 	if e, ok := err.(*port.Error); ok && e.Detail != "" && v != nil {
 		c.Text = e.Detail
 	}
@@ -62,7 +61,7 @@ func (a *volumes) fail(ctx *kernel.Context[Message], p *user, v *volumestate.Vol
 	return at
 }
 
-func (a *volumes) event(ctx *kernel.Context[Message], p *user, e volumestate.Event) {
+func (a *volumes) event(ctx *kernel.Context[Message], p *user, e volumeplan.Event) {
 	if p.Object != nil {
 		a.deps.Events.Record(port.Event{Pod: p.Object, Warning: true, Reason: e.Reason, Message: e.Message, At: ctx.Now()})
 	}
@@ -70,7 +69,7 @@ func (a *volumes) event(ctx *kernel.Context[Message], p *user, e volumestate.Eve
 
 // mapped says in an event that a device of this machine (volumeMode Block) is there, as a kubelet does. That of a file
 // system it does not say.
-func (a *volumes) mapped(ctx *kernel.Context[Message], p *user, v *volumestate.Volume, at string) {
+func (a *volumes) mapped(ctx *kernel.Context[Message], p *user, v *volumeplan.Volume, at string) {
 	if p.Object == nil || p.Down() || !podspec.IsDevice(v.Persistent) {
 		return
 	}
@@ -85,7 +84,7 @@ func (a *volumes) shared(ctx *kernel.Context[Message], m shared) {
 		return
 	}
 	if v := p.Named(m.volume); v != nil {
-		a.event(ctx, p, volumestate.Event{Reason: "AlreadyMountedVolume", Message: fmt.Sprintf(
+		a.event(ctx, p, volumeplan.Event{Reason: "AlreadyMountedVolume", Message: fmt.Sprintf(
 			"The requested fsGroup is %d, but the volume %s has GID %d. The volume may not be shareable.",
 			*podspec.FSGroup(p.Object), v.Shown(), m.group)})
 	}
@@ -103,11 +102,11 @@ func (a *volumes) hostWalked(ctx *kernel.Context[Message], m walked) {
 }
 
 // walked says that the group of a volume's files is being changed, and how far that is, as often as a kubelet does.
-func (a *volumes) walked(ctx *kernel.Context[Message], p *user, v *volumestate.Volume, w csi.Walk) {
+func (a *volumes) walked(ctx *kernel.Context[Message], p *user, v *volumeplan.Volume, w csi.Walk) {
 	if !p.Walked(v, w) {
 		return
 	}
-	a.event(ctx, p, volumestate.Event{Reason: "VolumePermissionChangeInProgress", Message: fmt.Sprintf(
+	a.event(ctx, p, volumeplan.Event{Reason: "VolumePermissionChangeInProgress", Message: fmt.Sprintf(
 		"Setting volume ownership of %q takes long: %s. With fsGroupChangePolicy OnRootMismatch it is done once, and not "+
 			"for each pod", v.Name, w.Of(podspec.FSGroup(p.Object)))})
 	a.tell(p)

@@ -10,11 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
-	"github.com/troupe-dev/troupe/actors/decide/volumestate"
 	"github.com/troupe-dev/troupe/actors/expand"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -49,7 +48,7 @@ type Deps struct {
 	// Allocatable is what the node has for pods.
 	Allocatable v1.ResourceList
 	// SELinux is nil on a host without it.
-	SELinux *selinux.Host
+	SELinux *isolation.SELinuxHost
 }
 
 // New makes the constructor of the actor.
@@ -81,7 +80,7 @@ func (a *volumes) Check() error {
 
 // user is a pod with its volumes.
 type user struct {
-	volumestate.Pod
+	volumeplan.Pod
 	// objects are what the plan of its volumes was made with.
 	objects podobjects.Set
 	reply   kernel.Ref[pod.Message]
@@ -189,7 +188,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 		return // taken down meanwhile
 	}
 	v := p.Named(m.volume)
-	if !p.Ended(v, volumestate.Call(m.id)) {
+	if !p.Ended(v, volumeplan.Call(m.id)) {
 		a.advanceOne(ctx, m.uid, v)
 		return
 	}
@@ -238,15 +237,15 @@ func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
 // time it is given up, because it is not needed any more, also what hangs: what it was to be mounted at is removed, so
 // that it can't come up later.
 func (a *volumes) giveUp(ctx *kernel.Context[Message], uid types.UID, p *user, first bool) {
-	var coming, givenUp map[volumestate.Call]bool
+	var coming, givenUp map[volumeplan.Call]bool
 	for _, e := range ctx.InFlight() {
 		if t, ok := e.Tag.(tag); !ok || t.uid != uid || t.what == unmount {
 			continue
 		}
 		if coming == nil {
-			coming, givenUp = map[volumestate.Call]bool{}, map[volumestate.Call]bool{}
+			coming, givenUp = map[volumeplan.Call]bool{}, map[volumeplan.Call]bool{}
 		}
-		c := volumestate.Call(e.ID)
+		c := volumeplan.Call(e.ID)
 		if first {
 			givenUp[c] = ctx.Cancel(e.ID)
 		}

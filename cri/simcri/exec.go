@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -18,7 +18,7 @@ func (r *Runtime) ExecSync(
 	ctx context.Context, id string, words port.Command, timeout time.Duration, done func(port.ExecResult, error),
 ) {
 	call := r.containerCall(ExecSync, id)
-	command, wrong := words(expansion.Max)
+	command, wrong := words(containerplan.MaxExpanded)
 	if len(command) > 0 {
 		call.Command = command[0]
 	}

@@ -6,9 +6,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -215,13 +215,13 @@ func (r *Runtime) Find(uid types.UID, name string) (observed.Container, bool) {
 }
 
 // Placement is where a container runs.
-func (r *Runtime) Placement(id string) placement.Container {
+func (r *Runtime) Placement(id string) cpus.ContainerPlacement {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.containers[id]; c != nil {
 		return c.placement
 	}
-	return placement.Container{}
+	return cpus.ContainerPlacement{}
 }
 
 // Devices are what a container was created with for its devices of device plugins; nil for none.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/labels"
 )
@@ -171,7 +171,7 @@ func (s *server) UpdateContainerResources(
 		Memory: max(l.GetMemoryLimitInBytes(), 0),
 	}}
 	if l.GetCpuShares() == 0 && (l.GetCpusetCpus() != "" || l.GetCpusetMems() != "") {
-		u.Placement = &placement.Container{CPUs: l.GetCpusetCpus(), Mems: l.GetCpusetMems()}
+		u.Placement = &cpus.ContainerPlacement{CPUs: l.GetCpusetCpus(), Mems: l.GetCpusetMems()}
 	}
 	return &runtimev1.UpdateContainerResourcesResponse{},
 		waitErr(func(done func(error)) { s.r.UpdateContainer(ctx, u, done) })

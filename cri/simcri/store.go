@@ -9,9 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -116,12 +116,12 @@ type container struct {
 	began        time.Duration // the runtime's uptime at its start
 	finishedAt   int64         // 0: not exited
 	message      string
-	script       *Script             // since the start; shared if nothing is special
-	live         *live               // nil if nothing is pending
-	placement    placement.Container // where it runs
-	devices      *devices.Given      // what it got for its devices; nil for none
-	limits       *observed.Resources // since they were changed; nil: as created
-	vitals       *vitals             // since the start; nil if it passes every probe
+	script       *Script                 // since the start; shared if nothing is special
+	live         *live                   // nil if nothing is pending
+	placement    cpus.ContainerPlacement // where it runs
+	devices      *devices.Given          // what it got for its devices; nil for none
+	limits       *observed.Resources     // since they were changed; nil: as created
+	vitals       *vitals                 // since the start; nil if it passes every probe
 	served       *servedContainer
 	next         *container
 	attempt      uint32

@@ -8,9 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -61,7 +59,7 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 	resources := containerResources(n, pod, c)
 	resources.CpusetCpus, resources.CpusetMems = r.Placement.CPUs, r.Placement.Mems
 	plugged := pluggedDevices(r.Devices)
-	room := expansion.Room{Left: expansion.Max}
+	room := containerplan.Expansion{Left: containerplan.MaxExpanded}
 	command, err := room.All(c.Command, r.Env.Lookup)
 	if err != nil {
 		return nil, fmt.Errorf("command: %w", err)
@@ -96,7 +94,7 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 
 // keyValues converts variables to the CRI. The values are the same memory, which may be megabytes: a request is sent,
 // and never changed.
-func keyValues(e containerenv.Environment) []*runtimeapi.KeyValue {
+func keyValues(e containerplan.Environment) []*runtimeapi.KeyValue {
 	var out []*runtimeapi.KeyValue
 	for _, name := range e.Names() {
 		v, _ := e.Lookup(name)

@@ -9,12 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
-	"github.com/troupe-dev/troupe/actors/decide/downward"
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/userns"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -59,8 +58,8 @@ func (w *world) env(pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		c.Env = append(c.Env, v1.EnvVar{Name: pairs[i], Value: pairs[i+1]})
 	}
-	env, err := containerenv.Of(&downward.Source{Pod: w.pod}, podobjects.Standalone(), nil, c,
-		&expansion.Room{Left: expansion.Max})
+	env, err := containerplan.EnvironmentOf(&podspec.Downward{Pod: w.pod}, podobjects.Standalone(), nil, c,
+		&containerplan.Expansion{Left: containerplan.MaxExpanded})
 	if err != nil {
 		panic(err)
 	}
@@ -70,7 +69,9 @@ func (w *world) env(pairs ...string) {
 // capable makes the node's own handler one that can do all.
 func (w *world) capable() {
 	w.node.Handlers = []v1.NodeRuntimeHandler{{Features: &v1.NodeRuntimeHandlerFeatures{UserNamespaces: ptr(true), RecursiveReadOnlyMounts: ptr(true)}}, {Name: "kata"}}
-	w.node.UserNamespace = func(*v1.Pod) (userns.Mapping, error) { return userns.Mapping{First: 131072, Length: 65536}, nil }
+	w.node.UserNamespace = func(*v1.Pod) (isolation.IDMapping, error) {
+		return isolation.IDMapping{First: 131072, Length: 65536}, nil
+	}
 }
 
 func list(pairs ...string) v1.ResourceList {

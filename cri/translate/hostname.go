@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 )
 
 // maxFQDN is the kernel's limit of a host name (sethostname(2)).
@@ -13,7 +13,7 @@ const maxFQDN = 64
 
 // kernelHostname is the host name inside the pod's containers.
 func kernelHostname(n *Node, pod *v1.Pod) (string, error) {
-	hostname, domain, err := hostsfile.Hostname(pod, n.ClusterDomain)
+	hostname, domain, err := containerplan.Hostname(pod, n.ClusterDomain)
 	if err != nil || domain == "" || !isTrue(pod.Spec.SetHostnameAsFQDN) {
 		return hostname, err
 	}

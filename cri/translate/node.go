@@ -9,8 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
-	"github.com/troupe-dev/troupe/actors/decide/userns"
 )
 
 // DefaultPodLogs is the default directory of pod logs (KubeletConfiguration podLogsDir).
@@ -81,7 +81,7 @@ type Node struct {
 	CgroupParent func(*v1.Pod) string
 	// UserNamespace returns the ID mapping of a pod with hostUsers: false. Nil: this node has
 	// none for pods.
-	UserNamespace func(*v1.Pod) (userns.Mapping, error)
+	UserNamespace func(*v1.Pod) (isolation.IDMapping, error)
 	// Handlers are the features of the runtime's handlers; nil if they are unknown.
 	Handlers []v1.NodeRuntimeHandler
 }

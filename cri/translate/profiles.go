@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/apparmor"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 )
 
 // seccomp is the profile of a container: its own, its pod's, or the node's default (core/v1
@@ -43,7 +43,7 @@ func seccomp(n *Node, pod *v1.Pod, c *v1.Container) (*runtimeapi.SecurityProfile
 // its pod's; nil is the runtime's default. The second result is the same as text, for older
 // runtimes.
 func appArmor(pod *v1.Pod, c *v1.Container) (*runtimeapi.SecurityProfile, string, error) {
-	p := apparmor.Profile(pod, c)
+	p := isolation.AppArmorProfile(pod, c)
 	if p == nil {
 		return nil, "", nil
 	}

@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -44,7 +44,7 @@ func TestUpdate(t *testing.T) {
 func TestPlacement(t *testing.T) {
 	w := newWorld()
 	w.app.Resources.Limits = list("cpu", "1", "memory", "64Mi")
-	at := placement.Container{CPUs: "1-2", Mems: "0"}
+	at := cpus.ContainerPlacement{CPUs: "1-2", Mems: "0"}
 	got := Update(w.node, &port.UpdateContainer{ID: "c1", Pod: w.pod, Container: w.app, Placement: &at})
 	want := &runtimeapi.LinuxContainerResources{CpusetCpus: "1-2", CpusetMems: "0"}
 	if got.ContainerId != "c1" || !proto.Equal(got.Linux, want) {

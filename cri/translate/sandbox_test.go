@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/userns"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -164,7 +164,7 @@ func TestSandboxThatCannotBe(t *testing.T) {
 		"user namespace: none left": func(w *world) {
 			w.capable()
 			w.pod.Spec.HostUsers = ptr(false)
-			w.node.UserNamespace = func(*v1.Pod) (userns.Mapping, error) { return userns.Mapping{}, errors.New("none left") }
+			w.node.UserNamespace = func(*v1.Pod) (isolation.IDMapping, error) { return isolation.IDMapping{}, errors.New("none left") }
 		},
 		`spec.hostname "A.b" is not a valid DNS label`:           func(w *world) { w.pod.Spec.Hostname = "A.b" },
 		`spec.subdomain "a.b" is not a valid DNS label`:          func(w *world) { w.pod.Spec.Subdomain = "a.b" },

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/node"
@@ -74,7 +74,7 @@ allowedUnsafeSysctls: [kernel.msg*]
 	if c.ManifestPath != "/m" || c.ManifestPathPeriod != 7*time.Second || c.ManifestURL != "http://a.test/" || c.ManifestURLPeriod != 8*time.Second {
 		t.Errorf("static pods: %+v", c)
 	}
-	if c.LogRotation != (logrotate.Policy{MaxSize: 1 << 20, MaxFiles: 3}) || len(c.Admit.AllowedUnsafeSysctls) != 1 {
+	if c.LogRotation != (containerlogs.Policy{MaxSize: 1 << 20, MaxFiles: 3}) || len(c.Admit.AllowedUnsafeSysctls) != 1 {
 		t.Errorf("got %+v", c)
 	}
 	k := c.Cluster

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
@@ -27,7 +27,7 @@ func (r *runner) equip(s *sim.NodeSpec) {
 	if r.c.Devices == 0 {
 		return
 	}
-	s.Assign = &assign.Config{
+	s.Assign = &cpus.Config{
 		Machine: sim.Topology(machineCPUs, numaNodes), Static: true, ReservedMilli: 1000,
 		Topology: kubelet.BestEffortTopologyManagerPolicy, TopologyOptions: topology.Options{MaxNodes: numaNodes},
 	}

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
@@ -119,7 +119,7 @@ func CallFault(e plan.Effect, kind port.ErrorKind) simcri.Fault {
 	case plan.PanicAfter:
 		return simcri.Fault{Partial: true, Panics: true, Kind: port.Panic, Detail: Planted}
 	case plan.Allocate:
-		return simcri.Fault{Takes: expansion.Max}
+		return simcri.Fault{Takes: containerplan.MaxExpanded}
 	default:
 		return simcri.Fault{}
 	}

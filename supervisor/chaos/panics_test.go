@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
@@ -238,7 +238,7 @@ func TestAllocate(t *testing.T) {
 	if r.Verdict() != Held || r.Simulated != other.Simulated || Unchanged(r, other) != "" {
 		t.Error(r.Verdict(), r.Violations, r.Unreached, r.Simulated, other.Simulated, Unchanged(r, other))
 	}
-	if more := int(live()) - int(before); more > expansion.Max {
+	if more := int(live()) - int(before); more > containerplan.MaxExpanded {
 		t.Errorf("%d bytes more are live than before", more)
 	}
 	other.Hash++

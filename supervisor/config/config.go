@@ -16,13 +16,11 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
-	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 )
 
 // Config is the agent's whole configuration, complete and checked. It is an immutable value:
@@ -36,10 +34,10 @@ type Config struct {
 	warnings      []string
 	idle, byGroup []string
 	// providers are those of --image-credential-provider-config.
-	providers     []credentialprovider.Provider
+	providers     []imagepull.Provider
 	providersHash string
 	// ahead are those of --pull-ahead-images and --pull-ahead-lists.
-	ahead []pullahead.Image
+	ahead []imagecache.Image
 }
 
 // Validate checks every documented constraint and returns an *Error with all
@@ -180,11 +178,11 @@ func (c Config) Pulls() Pulls {
 
 // PullVerification says for which images the credentials of pods are verified; nil for none, and no record of pulls.
 // (imagePullCredentialsVerificationPolicy, preloadedImagesVerificationAllowlist)
-func (c Config) PullVerification() *pullrecord.Policy {
+func (c Config) PullVerification() *imagepull.VerificationPolicy {
 	if !c.gates.on(pullGate) {
 		return nil
 	}
-	return &pullrecord.Policy{
+	return &imagepull.VerificationPolicy{
 		Verification: c.kubelet.ImagePullCredentialsVerificationPolicy,
 		Allowlist:    slices.Clone(c.kubelet.PreloadedImagesVerificationAllowlist),
 	}
@@ -209,9 +207,9 @@ const defaultParallelPulls = 5
 
 // ImageGC says when images that nobody uses are removed. (imageGCHighThresholdPercent, imageGCLowThresholdPercent,
 // imageMinimumGCAge, imageMaximumGCAge)
-func (c Config) ImageGC() imagegc.Policy {
+func (c Config) ImageGC() imagecache.GCPolicy {
 	k := &c.kubelet
-	return imagegc.Policy{
+	return imagecache.GCPolicy{
 		High: int(*k.ImageGCHighThresholdPercent), Low: int(*k.ImageGCLowThresholdPercent),
 		MinAge: k.ImageMinimumGCAge.Duration, MaxAge: k.ImageMaximumGCAge.Duration,
 	}
@@ -234,14 +232,14 @@ func (c Config) LogRotation() LogRotation {
 		panic("config: containerLogMaxSize checked before: " + err.Error())
 	}
 	return LogRotation{
-		Policy:  logrotate.Policy{MaxSize: size, MaxFiles: int(*c.kubelet.ContainerLogMaxFiles)},
+		Policy:  containerlogs.Policy{MaxSize: size, MaxFiles: int(*c.kubelet.ContainerLogMaxFiles)},
 		Workers: int(*c.kubelet.ContainerLogMaxWorkers), Interval: c.kubelet.ContainerLogMonitorInterval.Duration,
 	}
 }
 
 // LogRotation is when the log of a container is rotated, and what is kept of it.
 type LogRotation struct {
-	logrotate.Policy
+	containerlogs.Policy
 	// Workers is how many logs are worked at at once, Interval how often they are
 	// looked at.
 	Workers  int

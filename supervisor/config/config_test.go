@@ -13,7 +13,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -513,7 +513,7 @@ staticPodURL: http://h/p
 		{"crash backoff by default", good(t, nil).CrashLoopBackOffMax(), 300 * time.Second},
 		{"image endpoint", c.ImageEndpoint(), "/run/images.sock"},
 		{"image endpoint by default", good(t, nil).ImageEndpoint(), "unix:///run/containerd/containerd.sock"},
-		{"image GC", c.ImageGC(), imagegc.Policy{High: 85, Low: 80, MinAge: 2 * time.Minute}},
+		{"image GC", c.ImageGC(), imagecache.GCPolicy{High: 85, Low: 80, MinAge: 2 * time.Minute}},
 		{"container GC", c.ContainerGC(), podgc.Default()},
 		{"reserved", fmt.Sprint(system.Cpu(), len(kube)), "500m 0"},
 		{"healthz", fmt.Sprint(healthz, " ", on), "127.0.0.1:10248 true"},

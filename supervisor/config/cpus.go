@@ -9,7 +9,6 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
@@ -30,7 +29,7 @@ func (c Config) NoQuotaOfOwnCPUs() bool {
 }
 
 // Assign is how containers get exclusive CPUs, but for the machine.
-func (c Config) Assign() assign.Config {
+func (c Config) Assign() cpus.Config {
 	k := c.kubelet
 	named, err := cpuset.Parse(k.ReservedSystemCPUs)
 	own, more := cpuOptions(&k, c.gates)
@@ -38,7 +37,7 @@ func (c Config) Assign() assign.Config {
 	if err = errors.Join(err, more, third); err != nil {
 		panic("config: policies checked before: " + err.Error())
 	}
-	a := assign.Config{
+	a := cpus.Config{
 		Static: c.StaticCPUs(), Resizes: c.resizesCPUs(),
 		Reserved: named, Options: own,
 		Topology: k.TopologyManagerPolicy, TopologyOptions: near, Scope: k.TopologyManagerScope,

@@ -21,14 +21,14 @@ import (
 	alpha1 "k8s.io/kubelet/pkg/apis/credentialprovider/v1alpha1"
 	beta1 "k8s.io/kubelet/pkg/apis/credentialprovider/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/manifest/strictyaml"
 )
 
 // CredentialProviders are the credential provider plugins, in their order
 // (--image-credential-provider-config), and a hash of their configuration for
 // metrics. None without a configuration.
-func (c Config) CredentialProviders() (of []credentialprovider.Provider, hash string) {
+func (c Config) CredentialProviders() (of []imagepull.Provider, hash string) {
 	return slices.Clone(c.providers), c.providersHash
 }
 
@@ -48,7 +48,7 @@ var providerVersions = []string{
 // all files of a directory that end with .json, .yaml or .yml, in the order of their names.
 func (l *loader) readProviders(
 	o Options, gates Gates,
-) (of []credentialprovider.Provider, sum string, problems []Problem) {
+) (of []imagepull.Provider, sum string, problems []Problem) {
 	if o.CredentialProviderConfig == "" || o.CredentialProviderBinDir == "" {
 		return nil, "", nil // one without the other is told by validateOptions
 	}
@@ -227,8 +227,8 @@ func validateTokens(p *kubelet.CredentialProvider, at *field.Path, gates Gates) 
 }
 
 // provider is a plugin as the agent uses it.
-func provider(p *kubelet.CredentialProvider) credentialprovider.Provider {
-	out := credentialprovider.Provider{
+func provider(p *kubelet.CredentialProvider) imagepull.Provider {
+	out := imagepull.Provider{
 		Name: p.Name, Images: p.MatchImages, APIVersion: p.APIVersion, CacheDuration: p.DefaultCacheDuration.Duration,
 		Args: p.Args,
 	}
@@ -236,7 +236,7 @@ func provider(p *kubelet.CredentialProvider) credentialprovider.Provider {
 		out.Env = append(out.Env, e.Name+"="+e.Value)
 	}
 	if t := p.TokenAttributes; t != nil {
-		out.Token = &credentialprovider.Token{
+		out.Token = &imagepull.ProviderToken{
 			Audience: t.ServiceAccountTokenAudience, Required: *t.RequireServiceAccount,
 			RequiredAnnotations: t.RequiredServiceAccountAnnotationKeys,
 			OptionalAnnotations: t.OptionalServiceAccountAnnotationKeys,

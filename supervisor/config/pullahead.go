@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
 )
 
 const (
@@ -23,10 +23,10 @@ const (
 
 // PullAhead are the images that are pulled before a pod wants them, in their order: those of --pull-ahead-images, and
 // then those of the files of --pull-ahead-lists.
-func (c Config) PullAhead() []pullahead.Image { return slices.Clone(c.ahead) }
+func (c Config) PullAhead() []imagecache.Image { return slices.Clone(c.ahead) }
 
 // readAhead reads the images of both flags.
-func (l *loader) readAhead(o Options) (of []pullahead.Image, problems []Problem) {
+func (l *loader) readAhead(o Options) (of []imagecache.Image, problems []Problem) {
 	for _, name := range o.PullAheadImages {
 		i, why := aheadImage(strings.TrimSpace(name))
 		if why != "" {
@@ -58,7 +58,7 @@ func (l *loader) readAhead(o Options) (of []pullahead.Image, problems []Problem)
 
 // readAheadList reads a file: one image in a line, which may be followed by every=24h. Empty lines, and what follows #
 // at the beginning of a word, do not count.
-func (l *loader) readAheadList(name string) (of []pullahead.Image, problems []Problem) {
+func (l *loader) readAheadList(name string) (of []imagecache.Image, problems []Problem) {
 	data, problems := readFile(l.root, name)
 	if problems != nil {
 		return nil, problems
@@ -83,8 +83,8 @@ func (l *loader) readAheadList(name string) (of []pullahead.Image, problems []Pr
 }
 
 // aheadImage reads one image. why is for people.
-func aheadImage(words ...string) (i pullahead.Image, why string) {
-	if _, err := imagepull.Parse(words[0]); err != nil {
+func aheadImage(words ...string) (i imagecache.Image, why string) {
+	if _, err := imagepull.ParseReference(words[0]); err != nil {
 		return i, err.Error()
 	}
 	i.Name = words[0]

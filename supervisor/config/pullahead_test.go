@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -17,7 +17,7 @@ func TestPullAhead(t *testing.T) {
 		"none/README.md": "!none",
 	}
 	got := good(t, files, "--pull-ahead-images=reg.io/x:1, y", "--pull-ahead-lists=/lists").PullAhead()
-	want := []pullahead.Image{
+	want := []imagecache.Image{
 		{Name: "reg.io/x:1"}, {Name: "y"}, {Name: "reg.io/a:1"},
 		{Name: "reg.io/b@sha256:0123456789012345678901234567890123456789012345678901234567890123"},
 		{Name: "reg.io/c:latest", Every: 24 * time.Hour},

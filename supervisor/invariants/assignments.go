@@ -9,12 +9,9 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
@@ -25,9 +22,9 @@ import (
 //
 // Each CPU is shared or has one owner, each device has one at most, and no pod that has gone has any.
 func Assignments(rt *simcri.Runtime, disk *machine.Checkpoints, all int, pod func(observed.PodRef) *v1.Pod) string {
-	own, err := cpustate.Parse(disk.Get(cpustate.Name))
+	own, err := cpus.Parse(disk.Get(cpus.FileName))
 	if err != nil {
-		return fmt.Sprintf("%s: %v", cpustate.Name, err)
+		return fmt.Sprintf("%s: %v", cpus.FileName, err)
 	}
 	grants := devicestate.Grants{}
 	if data := disk.Get(devicestate.Name); data != nil {
@@ -70,7 +67,7 @@ func Assignments(rt *simcri.Runtime, disk *machine.Checkpoints, all int, pod fun
 // assigned is what was seen so far.
 type assigned struct {
 	rt     *simcri.Runtime
-	own    *cpustate.State
+	own    *cpus.File
 	grants devicestate.Grants
 	taken  cpuset.CPUSet
 	// owners are the containers that have a CPU or a device, by its name.
@@ -120,7 +117,7 @@ func (a *assigned) wrong(rp *observed.RuntimePod, p *v1.Pod, c *v1.Container, in
 		}
 	}
 	for name, asks := range c.Resources.Limits { // order-free: any is an error
-		if resourcelist.Extended(name) && asks.Value() != count[name] {
+		if podspec.IsExtended(name) && asks.Value() != count[name] {
 			return fmt.Sprintf("has %v, and asks for %v of %s", has, &asks, name)
 		}
 	}
@@ -128,7 +125,7 @@ func (a *assigned) wrong(rp *observed.RuntimePod, p *v1.Pod, c *v1.Container, in
 	if !is || n.State != observed.ContainerRunning {
 		return ""
 	}
-	at := placement.Container{CPUs: own.String()}
+	at := cpus.ContainerPlacement{CPUs: own.String()}
 	if want == 0 {
 		at.CPUs = a.own.Shared.String()
 	}

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
@@ -20,21 +20,21 @@ type Held struct {
 	Fixed bool
 
 	data []byte
-	file *cpustate.State
+	file *cpus.File
 	// own are CPUs that containers run on alone, by the container's ID.
 	own map[string]cpuset.CPUSet
 }
 
 // Wrong says what is wrong now, empty for nothing.
 func (h *Held) Wrong(rt *simcri.Runtime, disk *machine.Checkpoints) string {
-	data := disk.Get(cpustate.Name)
+	data := disk.Get(cpus.FileName)
 	if data == nil {
 		return ""
 	}
 	if h.file == nil || !bytes.Equal(data, h.data) {
-		file, err := cpustate.Parse(data)
+		file, err := cpus.Parse(data)
 		if err != nil {
-			return fmt.Sprintf("%s: %v", cpustate.Name, err)
+			return fmt.Sprintf("%s: %v", cpus.FileName, err)
 		}
 		h.data, h.file = data, file
 	}
@@ -57,7 +57,7 @@ func (h *Held) Wrong(rt *simcri.Runtime, disk *machine.Checkpoints) string {
 			case !at.IsEmpty() && at.IsSubsetOf(theirs):
 				h.own[c.ID] = at
 			case !had.IsEmpty() && had.Equals(at):
-				return fmt.Sprintf("%s/%s runs on CPUs %s, and of its own in %s are %q", p.Ref.Name, c.Name, at, cpustate.Name,
+				return fmt.Sprintf("%s/%s runs on CPUs %s, and of its own in %s are %q", p.Ref.Name, c.Name, at, cpus.FileName,
 					theirs)
 			}
 		}

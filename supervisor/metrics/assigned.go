@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 )
 
 // assigned are the metrics of what containers have to themselves, under the names of the kubelet's managers.
@@ -69,10 +69,10 @@ func (a *assigned) Registered(resource v1.ResourceName) {
 }
 
 // Alignments implements assignments.Counts.
-func (a *assigned) Alignments(counted, refused []assign.Alignment) {
+func (a *assigned) Alignments(counted, refused []cpus.Alignment) {
 	for _, to := range counted {
 		add(a.aligned, to, 0) // so that it is there before the first
-		if to.Boundary == assign.NUMANode {
+		if to.Boundary == cpus.NUMANode {
 			a.registry.Register(a.took) //nolint:errcheck // it is there from the last start of the actor
 		}
 	}
@@ -81,7 +81,7 @@ func (a *assigned) Alignments(counted, refused []assign.Alignment) {
 	}
 }
 
-func add(counters *prometheus.CounterVec, to assign.Alignment, n int) {
+func add(counters *prometheus.CounterVec, to cpus.Alignment, n int) {
 	counters.WithLabelValues(to.Scope, string(to.Boundary)).Add(float64(n))
 }
 
@@ -94,7 +94,7 @@ func (a *assigned) Decided(d assignments.Decision) {
 	for to, n := range d.Alignments { // order-free: sums
 		add(a.aligned, to, n)
 	}
-	if d.Misaligned != (assign.Alignment{}) {
+	if d.Misaligned != (cpus.Alignment{}) {
 		add(a.misaligned, d.Misaligned, 1)
 	}
 	if d.Rejected == nil {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
@@ -499,18 +499,18 @@ func TestSLIs(t *testing.T) {
 func TestAssigned(t *testing.T) {
 	m := fresh(t)
 	a := m
-	cores, node := assign.Alignment{Scope: "container", Boundary: assign.PhysicalCPU}, assign.Alignment{Scope: "pod", Boundary: assign.NUMANode}
-	cache := assign.Alignment{Scope: "container", Boundary: assign.UncoreCache}
+	cores, node := cpus.Alignment{Scope: "container", Boundary: cpus.PhysicalCPU}, cpus.Alignment{Scope: "pod", Boundary: cpus.NUMANode}
+	cache := cpus.Alignment{Scope: "container", Boundary: cpus.UncoreCache}
 	const aligned, misaligned = "kubelet_container_aligned_compute_resources_count", "kubelet_container_aligned_compute_resources_failure_count"
 	if got := scrape(t, m, asked(), "/metrics"); got[aligned] != nil || got[misaligned] != nil || got[admissionTimes] != nil {
 		t.Error("alignments are counted of a node that aligns nothing")
 	}
-	a.Alignments([]assign.Alignment{cores, cache, node}, []assign.Alignment{cores, node})
-	a.Alignments([]assign.Alignment{node}, nil) // the actor starts again
+	a.Alignments([]cpus.Alignment{cores, cache, node}, []cpus.Alignment{cores, node})
+	a.Alignments([]cpus.Alignment{node}, nil) // the actor starts again
 	none := scrape(t, m, asked(), "/metrics")
 	wantSeries(t, none, []want{{aligned, "boundary=uncore_cache scope=container", 0}, {misaligned, "boundary=numa_node scope=pod", 0}, {admissionTimes, "", 0}})
 	check.Count(t, len(none[misaligned].GetMetric()), 2, "%d failures are counted")
-	a.Decided(assignments.Decision{CPUs: 2, Memory: 1, Aligned: true, Took: time.Second, Alignments: map[assign.Alignment]int{cores: 2, cache: 1, node: 1}})
+	a.Decided(assignments.Decision{CPUs: 2, Memory: 1, Aligned: true, Took: time.Second, Alignments: map[cpus.Alignment]int{cores: 2, cache: 1, node: 1}})
 	a.Decided(assignments.Decision{CPUs: 1, Rejected: &admit.Rejection{Of: v1.ResourceCPU}, Misaligned: cores})
 	a.Decided(assignments.Decision{Memory: 1, Aligned: true, Rejected: &admit.Rejection{Of: v1.ResourceMemory}})
 	a.Decided(assignments.Decision{Aligned: true, Rejected: topology.Rejection("pod", false), Misaligned: node})
@@ -569,7 +569,7 @@ func TestClaims(t *testing.T) {
 // TestProtection: what the node gave up to protect itself.
 func TestProtection(t *testing.T) {
 	m := fresh(t)
-	m.ImageRemoved(imagegc.Old)
+	m.ImageRemoved(imagecache.Old)
 	m.Evicted("memory.available")
 	m.StatsAge("memory.available", 250*time.Millisecond)
 	m.Preempted(v1.ResourceCPU)

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/podset"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -122,7 +122,7 @@ func (m *Metrics) Preempted(short v1.ResourceName) {
 }
 
 // ImageRemoved implements images.Counts.
-func (m *Metrics) ImageRemoved(why imagegc.Reason) {
+func (m *Metrics) ImageRemoved(why imagecache.Reason) {
 	m.imagesRemoved.WithLabelValues(string(why)).Inc()
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 )
 
 // pulling are the metrics of what images are pulled with, under the kubelet's names.
@@ -45,7 +45,7 @@ func (m *Metrics) Recorded(intents, records int) {
 }
 
 // PulledAhead implements prepull.Counts.
-func (m *Metrics) PulledAhead(c pullahead.Counts) {
+func (m *Metrics) PulledAhead(c imagecache.Counts) {
 	for state, n := range map[string]int{ // order-free: each has its own gauge
 		"present": c.Present, "waiting": c.Waiting, "failed": c.Failed, "held": c.Held,
 	} {

@@ -6,7 +6,7 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/dradrivers"
 )
@@ -24,12 +24,12 @@ func (d *nodeDaemon) connectClaims() error {
 }
 
 // preparedClaims is which ResourceClaims are prepared, as of the checkpoint.
-func (d *nodeDaemon) preparedClaims() ([]claimstate.Claim, error) {
-	data, err := d.states.Read(claimstate.Name)
+func (d *nodeDaemon) preparedClaims() ([]claims.Claim, error) {
+	data, err := d.states.Read(claims.FileName)
 	if err != nil || data == nil {
 		return nil, err
 	}
-	return claimstate.Parse(data)
+	return claims.Parse(data)
 }
 
 // firstWithCDI is the first containerd that takes the devices of a container by their CDI names (CRI CDI_devices).

@@ -13,9 +13,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
-	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/cri/translate"
@@ -47,7 +47,7 @@ type machine struct {
 	allocatable v1.ResourceList
 	// selinux is what SELinux means for volumes, nil if this host has none; noLabels says why they are not mounted with
 	// labels all the same.
-	selinux  *selinux.Host
+	selinux  *isolation.SELinuxHost
 	noLabels error
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
-	"github.com/troupe-dev/troupe/actors/decide/memorystate"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/topology"
 )
 
@@ -19,14 +18,14 @@ import (
 // of memory that it can't continue with does not start, as a kubelet: containers are bound to NUMA nodes that it knows
 // nothing of.
 func (d *nodeDaemon) assignMemory(context.Context) error {
-	data, err := d.states.Read(memorystate.Name)
+	data, err := d.states.Read(memory.FileName)
 	if err != nil {
 		return d.badMemory(err)
 	}
 	k := d.Config.Kubelet()
 	c := memory.Config{Policy: k.MemoryManagerPolicy, Reserved: k.ReservedMemory, Reservation: v1.ResourceList{}}
 	if c.Policy == kubelet.NoneMemoryManagerPolicy {
-		if s, err := memorystate.Parse(data); err == nil && len(s.Own) > 0 {
+		if s, err := memory.Parse(data); err == nil && len(s.Own) > 0 {
 			return d.badMemory(fmt.Errorf("memoryManagerPolicy is %s, and containers of %d pods have memory of their own in it",
 				c.Policy, len(s.Own)))
 		}
@@ -52,7 +51,7 @@ func (d *nodeDaemon) assignMemory(context.Context) error {
 
 func (d *nodeDaemon) badMemory(err error) error {
 	return fmt.Errorf("the state of the memory manager, %s, can't be used: %w: drain this node, delete the file, and "+
-		"start this agent again", filepath.Join(d.rootDir(), memorystate.Name), err)
+		"start this agent again", filepath.Join(d.rootDir(), memory.FileName), err)
 }
 
 // ownMemory is what containers have to themselves, as of the state file.
@@ -60,7 +59,7 @@ func (d *nodeDaemon) ownMemory() (memory.State, error) {
 	if d.settings.Memory == nil {
 		return nil, nil
 	}
-	data, err := d.states.Read(memorystate.Name)
+	data, err := d.states.Read(memory.FileName)
 	if err != nil {
 		return nil, err
 	}

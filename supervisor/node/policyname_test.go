@@ -9,8 +9,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
-	"github.com/troupe-dev/troupe/actors/decide/memorystate"
+	"github.com/troupe-dev/troupe/actors/decide/memory"
 	must "github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -23,7 +22,7 @@ func TestPolicyInStateFiles(t *testing.T) {
 		damaged  = `{"policyName":"static","checksum":1}`
 	)
 	conn := systemd(t)
-	static := string((&cpustate.State{Policy: cpus.Static, Shared: cpuset.New(0, 1)}).Format())
+	static := string((&cpus.File{Policy: cpus.Static, Shared: cpuset.New(0, 1)}).Format())
 	inMemory := `{"policyName":"Static","machineState":{}}`
 	for name, tt := range map[string]struct{ cpus, memory, wantCPUs, wantMemory string }{
 		"a new node":               {"", "", none, noMemory},
@@ -39,7 +38,7 @@ func TestPolicyInStateFiles(t *testing.T) {
 	}
 	for _, before := range []string{"", none} {
 		inCPUs, _ := started(t, conn, before, noMemory, "--cpu-manager-policy=static", "--reserved-cpus=0")
-		must.Equal(t, must.Value(cpustate.Parse([]byte(inCPUs)))(t).Policy, cpus.Static, "the policy that is static now")
+		must.Equal(t, must.Value(cpus.Parse([]byte(inCPUs)))(t).Policy, cpus.Static, "the policy that is static now")
 	}
 }
 
@@ -48,19 +47,19 @@ func started(t *testing.T, conn *net.UnixConn, cpuFile, memoryFile string, args 
 	t.Helper()
 	o := simulated(t, args...)
 	file := func(name string) string { return filepath.Join(o.Config.Options().RootDir, name) }
-	for name, text := range map[string]string{cpustate.Name: cpuFile, memorystate.Name: memoryFile} {
+	for name, text := range map[string]string{cpus.FileName: cpuFile, memory.FileName: memoryFile} {
 		if text != "" {
 			hosttest.Write(t, file(name), text)
 		}
 	}
 	cancel, ended := isUp(t, conn, o)
 	must.Until(t, "the file of CPUs has the policy of now, or can't be read", func() bool {
-		data, err := os.ReadFile(file(cpustate.Name))
-		s, wrong := cpustate.Parse(data)
+		data, err := os.ReadFile(file(cpus.FileName))
+		s, wrong := cpus.Parse(data)
 		return err == nil && (wrong != nil || (s.Policy == cpus.Static) == o.Config.StaticCPUs())
 	})
 	cancel()
 	must.Error(t, <-ended)
 	read := func(name string) string { return string(must.Value(os.ReadFile(file(name)))(t)) }
-	return read(cpustate.Name), read(memorystate.Name)
+	return read(cpus.FileName), read(memory.FileName)
 }

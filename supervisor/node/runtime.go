@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/userns"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
@@ -37,7 +37,7 @@ type containerRuntime struct {
 	// changed until the actors start.
 	node *translate.Node
 	// users are the IDs of this node that pods may have.
-	users userns.Range
+	users isolation.IDRange
 }
 
 // reachRuntime connects the runtime, or makes a simulated one.
@@ -142,8 +142,8 @@ func (r *containerRuntime) ask(ctx context.Context, patience time.Duration, log 
 	}
 }
 
-func userRange(ctx context.Context, c config.Config, m *machine) (userns.Range, error) {
-	perPod := uint32(userns.Unit)
+func userRange(ctx context.Context, c config.Config, m *machine) (isolation.IDRange, error) {
+	perPod := uint32(isolation.IDUnit)
 	if u := c.Kubelet().UserNamespaces; u != nil && u.IDsPerPod != nil {
 		perPod = uint32(*u.IDsPerPod) // validated
 	}
@@ -156,7 +156,7 @@ func (r *containerRuntime) giveHost(h *host.Host, root string, onSELinux bool) {
 		if onSELinux {
 			r.node.FileLabels = policy.FilesBelow(root, h.Mounts).Labels
 		}
-		r.node.UserNamespace = func(pod *v1.Pod) (userns.Mapping, error) { return h.UserNamespace(pod, r.users) }
+		r.node.UserNamespace = func(pod *v1.Pod) (isolation.IDMapping, error) { return h.UserNamespace(pod, r.users) }
 	}
 }
 

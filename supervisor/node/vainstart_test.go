@@ -16,9 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
@@ -140,9 +138,9 @@ func TestVainStartChangesNoCgroup(t *testing.T) {
 		},
 		"a state of CPUs that it can't go on with": {
 			spoil: func(t *testing.T, root string) {
-				own := assign.State{"u1": {"app": cpuset.New(1)}}
-				s := cpustate.State{Policy: cpus.Static, Shared: cpuset.New(0), Own: own}
-				hosttest.Write(t, filepath.Join(root, cpustate.Name), string(s.Format()))
+				own := cpus.State{"u1": {"app": cpuset.New(1)}}
+				s := cpus.File{Policy: cpus.Static, Shared: cpuset.New(0), Own: own}
+				hosttest.Write(t, filepath.Join(root, cpus.FileName), string(s.Format()))
 			},
 			want: "the state of the CPU manager",
 		},

@@ -7,12 +7,11 @@ import (
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/claims"
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 )
 
 // dynamic are the devices that a container has by claims of its pod (KEP-3695), which has these names.
-func dynamic(p *v1.Pod, c *v1.Container, names map[string]string, all []claimstate.Claim) (out []*api.DynamicResource) {
-	of := func(name string) *claimstate.Claim {
+func dynamic(p *v1.Pod, c *v1.Container, names map[string]string, all []claims.Claim) (out []*api.DynamicResource) {
+	of := func(name string) *claims.Claim {
 		for i := range all {
 			if o := &all[i]; o.Namespace == p.Namespace && o.Name == name && slices.Contains(o.Pods, p.UID) {
 				return o

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/claims"
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -20,13 +19,13 @@ func TestDynamic(t *testing.T) {
 	p.Spec.Containers = []v1.Container{{Name: "app"}}
 	app := &p.Spec.Containers[0]
 	app.Resources.Claims = []v1.ResourceClaim{{Name: "gpu", Request: "one"}}
-	claim := claimstate.Claim{
-		Namespace: "ns", Name: "c", Pods: []types.UID{"p-1"}, Drivers: map[string][]claimstate.Device{"d": {
+	claim := claims.Claim{
+		Namespace: "ns", Name: "c", Pods: []types.UID{"p-1"}, Drivers: map[string][]claims.Device{"d": {
 			{Pool: "n", Name: "a", Share: "s", Requests: []string{"one"}, CDI: []string{"v/c=a", "v/c=x"}},
 			{Pool: "n", Name: "b", Requests: []string{"two"}},
 		}},
 	}
-	got := dynamic(p, app, claims.Names(p), []claimstate.Claim{claim})
+	got := dynamic(p, app, claims.Names(p), []claims.Claim{claim})
 	if len(got) != 1 || got[0].GetClaimName() != "c" || got[0].GetClaimNamespace() != "ns" ||
 		len(got[0].GetClaimResources()) != 1 {
 		t.Fatalf("%v", got)
@@ -37,5 +36,5 @@ func TestDynamic(t *testing.T) {
 		t.Errorf("%s, %v", text, r)
 	}
 	claim.Pods = []types.UID{"p-2"}
-	check.None(t, dynamic(p, app, claims.Names(p), []claimstate.Claim{claim}), "of another pod")
+	check.None(t, dynamic(p, app, claims.Names(p), []claims.Claim{claim}), "of another pod")
 }

@@ -25,9 +25,8 @@ import (
 	alpha "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/claims"
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
@@ -64,9 +63,9 @@ type Config struct {
 	Devices   func() (*devicestate.State, error)
 	Inventory func() decide.Inventory
 	// Claims are the ResourceClaims that are prepared; nil for none.
-	Claims func() ([]claimstate.Claim, error)
+	Claims func() ([]claims.Claim, error)
 	// CPUs are those that containers have alone; nil if none can have any. Allocatable are all that they can have.
-	CPUs        func() (assign.State, error)
+	CPUs        func() (cpus.State, error)
 	Allocatable cpuset.CPUSet
 	// Memory is that of NUMA nodes which containers have alone; nil if none can have any. AllocatableMemory is all that
 	// they can have.
@@ -156,10 +155,10 @@ type lister struct {
 
 // owned is what containers have alone.
 type owned struct {
-	cpus    assign.State
+	cpus    cpus.State
 	memory  memory.State
 	devices *devicestate.State
-	claims  []claimstate.Claim
+	claims  []claims.Claim
 }
 
 func (l lister) own() (own owned, err error) {

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
-	topology "github.com/troupe-dev/troupe/actors/decide/machine"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
@@ -180,7 +180,7 @@ type NodeSpec struct {
 	CSI map[string]machine.CSIDriver
 	// Assign is how containers get exclusive CPUs, and where from; nil: none does. Nodes with Devices and without
 	// Assign have one NUMA node.
-	Assign *assign.Config
+	Assign *cpus.Config
 	// Standalone leaves out the apiserver: the agent has static pods only.
 	Standalone bool
 	// Stopped leaves the agent to be started by StartAgent.
@@ -199,7 +199,7 @@ func (s *NodeSpec) Validate() error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Devices)) {
-		if !resourcelist.Extended(name) {
+		if !podspec.IsExtended(name) {
 			errs = append(errs, fmt.Errorf("sim: node %q: Devices: %q is no extended resource: take a name such as "+
 				"example.com/gpu", s.Name, name))
 		}
@@ -219,8 +219,8 @@ func (s *NodeSpec) Validate() error {
 }
 
 // Topology is that of a machine with CPUs of one thread each, spread over NUMA nodes, each of which is a socket.
-func Topology(cpus, nodes int) *topology.Topology {
-	m := &topology.Topology{}
+func Topology(cpus, nodes int) *topology.Machine {
+	m := &topology.Machine{}
 	for i := range nodes {
 		m.Nodes = append(m.Nodes, topology.Node{ID: i})
 	}
@@ -240,12 +240,12 @@ func SpreadDevices(count, nodes int) (out []devices.Device) {
 }
 
 // rules are how containers get exclusive CPUs and devices; nil: none does.
-func (s *NodeSpec) rules() (*assign.Rules, error) {
+func (s *NodeSpec) rules() (*cpus.Rules, error) {
 	switch {
 	case s.Assign != nil:
-		return assign.New(*s.Assign)
+		return cpus.New(*s.Assign)
 	case len(s.Devices) > 0:
-		return assign.New(assign.Config{Machine: Topology(1, 1), Topology: kubelet.NoneTopologyManagerPolicy})
+		return cpus.New(cpus.Config{Machine: Topology(1, 1), Topology: kubelet.NoneTopologyManagerPolicy})
 	default:
 		return nil, nil
 	}

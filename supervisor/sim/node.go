@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -43,7 +43,7 @@ type Node struct {
 	removed bool
 
 	// rules are how containers get exclusive CPUs and devices; nil: none does.
-	rules *assign.Rules
+	rules *cpus.Rules
 
 	agent *agent.Agent // nil while it is dead
 	// paused is when the last pause of an agent ends.

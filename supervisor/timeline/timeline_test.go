@@ -115,8 +115,8 @@ func TestStoryOfAPod(t *testing.T) {
 	w.assign("u1")
 	w.tell("n/images", images.Ensure{EnsureImage: pod.EnsureImage{Pod: podOf("u1"), Ask: imagepull.Request{Image: "app:1"}}})
 	w.call("n/images", kernel.EffectInfo{Kind: "PullImage", Object: "app:1", WaitedFor: "pull"}, 20*time.Millisecond, time.Second, kernel.EffectFinished, errors.New("not found"))
-	w.tell(own, pod.ImageAnswer{Container: "app", Image: imagepull.Image{State: imagepull.Failed, Image: "app:1", Reason: "ErrImagePull", Message: "not found"}})
-	w.tell(own, pod.ImageAnswer{Container: "app", Image: imagepull.Image{State: imagepull.Ready, Image: "app:1"}})
+	w.tell(own, pod.ImageAnswer{Container: "app", Image: imagepull.Status{State: imagepull.Failed, Image: "app:1", Reason: "ErrImagePull", Message: "not found"}})
+	w.tell(own, pod.ImageAnswer{Container: "app", Image: imagepull.Status{State: imagepull.Ready, Image: "app:1"}})
 	w.call("n/images", kernel.EffectInfo{Kind: "PullImage", Object: "app:1"}, 0, time.Second, kernel.EffectFinished, nil) // for others
 	w.call("n/volumes", kernel.EffectInfo{Kind: "MountVolume", Object: "v", For: "u1"}, 0, 5*time.Millisecond, kernel.EffectFinished, nil)
 	w.call(own, kernel.EffectInfo{Kind: "RunPodSandbox", Object: "web"}, 0, 200*time.Millisecond, kernel.EffectFinished, nil)

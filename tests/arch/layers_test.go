@@ -174,7 +174,7 @@ func TestLayerRules(t *testing.T) {
 		{"supervisor/sim", "github.com/asynkron/protoactor-go/actor", false},
 		{"cri/simcri", "apiclient", false},
 		{"cri", "actors/port", true},
-		{"cri/translate", "actors/decide/containerenv", true},
+		{"cri/translate", "actors/decide/containerplan", true},
 		{"cri/translate", "actors/decide/podobjects", false},
 		{"actors/port", "actors/decide/podobjects", false},
 		{"apiclient/kube", "cri", false},

@@ -17,12 +17,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
-	"github.com/troupe-dev/troupe/actors/decide/downward"
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -160,7 +158,7 @@ func filesIn(s *suite, dir string) map[string]string {
 func (s *suite) createIn(pod *v1.Pod, sandbox, data string, attempt uint32) string {
 	s.Helper()
 	c := &pod.Spec.Containers[0]
-	env := check.Value(containerenv.Of(&downward.Source{Pod: pod}, podobjects.Set{}, nil, c, &expansion.Room{Left: expansion.Max}))(s)
+	env := check.Value(containerplan.EnvironmentOf(&podspec.Downward{Pod: pod}, podobjects.Set{}, nil, c, &containerplan.Expansion{Left: containerplan.MaxExpanded}))(s)
 	img := s.image(c.Image)
 	return begin(s, "CreateContainer", func(done func(string, error)) {
 		s.Runtime.CreateContainer(context.Background(), port.CreateContainer{

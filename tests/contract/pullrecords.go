@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -33,7 +33,7 @@ func PullRecords(t *testing.T, open func(t *testing.T) PullRecordsSubject) {
 type records struct{ port.PullRecords }
 
 // The names of files are those of images.
-var intentFile, recordFile, otherFile = pullrecord.FileName("reg.io/app:1"), pullrecord.FileName("sha256:1"), pullrecord.FileName("sha256:2")
+var intentFile, recordFile, otherFile = imagepull.RecordFileName("reg.io/app:1"), imagepull.RecordFileName("sha256:1"), imagepull.RecordFileName("sha256:2")
 
 func (r records) want(s *suite, what string, want ...string) {
 	s.Helper()

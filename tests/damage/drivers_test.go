@@ -19,7 +19,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/claims"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/claims"
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -133,11 +132,11 @@ func TestHostileDrivers(t *testing.T) {
 		d.adapter.Found(of)
 		found[s.Name] = of
 	}
-	had := claimstate.Claim{
+	had := decide.Claim{
 		UID: "uid-runs", Namespace: "ns", Name: "runs", Pods: []types.UID{"runs"},
-		Drivers: map[string][]claimstate.Device{bad.Name: {{Pool: "n", Name: "old", CDI: []string{"gpu=old"}}}},
+		Drivers: map[string][]decide.Device{bad.Name: {{Pool: "n", Name: "old", CDI: []string{"gpu=old"}}}},
 	}
-	files := memory{claimstate.Name: claimstate.Format([]claimstate.Claim{had})}
+	files := memory{decide.FileName: decide.Format([]decide.Claim{had})}
 	rig := actortest.New(t)
 	living, told := map[types.UID]bool{"runs": true}, map[types.UID]*decide.Pod{}
 	refs := map[types.UID]kernel.Ref[pod.Message]{}
@@ -204,7 +203,7 @@ func TestHostileDrivers(t *testing.T) {
 		default:
 			waited++
 		}
-		if n := len(files[claimstate.Name]); n > 8<<20 {
+		if n := len(files[decide.FileName]); n > 8<<20 {
 			t.Fatalf("%d: the checkpoint has %d bytes", i, n)
 		}
 		for _, ends := range []types.UID{uid, other} {
@@ -219,7 +218,7 @@ func TestHostileDrivers(t *testing.T) {
 	}
 	hostile = false
 	rig.Advance(5 * time.Minute)
-	if left, err := claimstate.Parse(files[claimstate.Name]); err != nil || !reflect.DeepEqual(left, []claimstate.Claim{had}) {
+	if left, err := decide.Parse(files[decide.FileName]); err != nil || !reflect.DeepEqual(left, []decide.Claim{had}) {
 		t.Errorf("%d claims are left: %+v, %v", len(left), left, err)
 	}
 }

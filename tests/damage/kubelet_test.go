@@ -7,13 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
-	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	decide "github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/memorystate"
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
+	decidememory "github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/damage"
 )
@@ -23,7 +21,7 @@ func TestCPUManagerState(t *testing.T) {
 	// Without a checksum, as of old kubelets: what is wrong must be told by its shape.
 	const content = `{"policyName":"static","defaultCpuSet":"0,5-7","entries":{"a":{"x":"4"},"b":{"c1":"1-2","c2":"3"}}}`
 	refused := damage.Parse(t, content, func(c []byte) []byte { return append([]byte(nil), c...) }, func(data []byte) error {
-		_, err := cpustate.Parse(data)
+		_, err := cpus.Parse(data)
 		return err
 	})
 	check.AtLeast(t, refused, damage.Readings/4, "only %d were refused", refused)
@@ -35,7 +33,7 @@ func TestMemoryManagerState(t *testing.T) {
 		`"systemReserved":100,"allocatable":900,"reserved":200,"free":700}},"cells":[0]}},"entries":{"a":{"x":[` +
 		`{"numaAffinity":[0],"type":"memory","size":200}]}}}`
 	refused := damage.Parse(t, content, func(c []byte) []byte { return append([]byte(nil), c...) }, func(data []byte) error {
-		_, err := memorystate.Parse(data)
+		_, err := decidememory.Parse(data)
 		return err
 	})
 	check.AtLeast(t, refused, damage.Readings/4, "only %d were refused", refused)
@@ -81,9 +79,9 @@ func TestDRAManagerState(t *testing.T) {
 		`"CDIDeviceIDs":["example.com/gpu=0"]}]},"net.example.com":{"Devices":null}}},` +
 		`{"ClaimUID":"c-2","ClaimName":"net","Namespace":"default","PodUIDs":{"p-2":{}},"DriverState":{}}]`
 	refused := damage.Parse(t, content, damage.SealClaims, func(data []byte) error {
-		claims, err := claimstate.Parse(data)
+		claims, err := decide.Parse(data)
 		if err == nil {
-			_, err = claimstate.Parse(claimstate.Format(claims)) // it is written again
+			_, err = decide.Parse(decide.Format(claims)) // it is written again
 		}
 		return err
 	})
@@ -97,18 +95,18 @@ func TestPullRecords(t *testing.T) {
 		`"reg.io/b":{"kubernetesServiceAccounts":[{"uid":"u","namespace":"n","name":"a"}]},"reg.io/c":{"nodePodsAccessible":true}}}`
 	same := func(c []byte) []byte { return append([]byte(nil), c...) }
 	refused := damage.Parse(t, content, same, func(data []byte) error {
-		r, err := pullrecord.Parse(pullrecord.FileName("sha256:1"), data)
+		r, err := imagepull.ParseRecord(imagepull.RecordFileName("sha256:1"), data)
 		if err != nil {
 			return err
 		}
 		check.Equal(t, r.ImageRef, "sha256:1", "%.200q is of image", data)
-		_, _ = pullrecord.Allows(r, "reg.io/app:1", []imagepull.Offer{{Source: imagepull.Source{Owner: imagepull.OfSecret}}})
-		_, err = pullrecord.Parse(pullrecord.FileName("sha256:1"), pullrecord.Encode(r)) // it is written again
+		_, _ = imagepull.RecordAllows(r, "reg.io/app:1", []imagepull.Offer{{Source: imagepull.Source{Owner: imagepull.OfSecret}}})
+		_, err = imagepull.ParseRecord(imagepull.RecordFileName("sha256:1"), imagepull.EncodeRecord(r)) // it is written again
 		return err
 	})
 	check.AtLeast(t, refused, damage.Readings/4, "only %d were refused", refused)
-	damage.Parse(t, string(pullrecord.EncodeIntent("reg.io/app:1")), same, func(data []byte) error {
-		image, err := pullrecord.ParseIntent(pullrecord.FileName("reg.io/app:1"), data)
+	damage.Parse(t, string(imagepull.EncodeIntent("reg.io/app:1")), same, func(data []byte) error {
+		image, err := imagepull.ParseIntent(imagepull.RecordFileName("reg.io/app:1"), data)
 		if err == nil && image != "reg.io/app:1" {
 			t.Errorf("%.200q is of image %q", data, image)
 		}
@@ -121,7 +119,7 @@ func TestPluginAnswers(t *testing.T) {
 	const version = "credentialprovider.kubelet.k8s.io/v1"
 	const content = `{"kind":"CredentialProviderResponse","apiVersion":"` + version + `","cacheKeyType":"Registry","cacheDuration":"5m",` +
 		`"auth":{"reg.io":{"username":"hush-user","password":"hush-password"},"*.reg.io":{"username":"hush","password":"hush"}}}`
-	p := &credentialprovider.Provider{Name: "p", APIVersion: version}
+	p := &imagepull.Provider{Name: "p", APIVersion: version}
 	refused := damage.Parse(t, content, func(c []byte) []byte { return append([]byte(nil), c...) }, func(data []byte) error {
 		_, err := p.Read(data, "")
 		if err != nil && strings.Contains(err.Error(), "hush") {

@@ -20,11 +20,10 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
-	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
-	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -134,11 +133,11 @@ func TestHostilePlugins(t *testing.T) {
 	}
 	had := devicestate.Grants{"runs": {"c": {{Resource: gpu, IDs: map[int64][]string{devicestate.NoNUMA: {"d0"}}}}}}
 	files := memory{devicestate.Name: devicestate.Format(nil, had)}
-	m := &machine.Topology{Nodes: []machine.Node{{ID: 0, Distances: []int{10, 20}}, {ID: 1, Distances: []int{20, 10}}}}
+	m := &topology.Machine{Nodes: []topology.Node{{ID: 0, Distances: []int{10, 20}}, {ID: 1, Distances: []int{20, 10}}}}
 	for id := range 4 {
-		m.CPUs = append(m.CPUs, machine.CPU{ID: id, Core: id, Node: id / 2, Socket: id / 2})
+		m.CPUs = append(m.CPUs, topology.CPU{ID: id, Core: id, Node: id / 2, Socket: id / 2})
 	}
-	rules := check.Value(assign.New(assign.Config{
+	rules := check.Value(cpus.New(cpus.Config{
 		Machine: m, Topology: kubelet.BestEffortTopologyManagerPolicy, TopologyOptions: topology.Options{MaxNodes: 8},
 	}))(t)
 	rig := actortest.New(t)

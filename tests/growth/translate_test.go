@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
@@ -25,7 +25,7 @@ func TestTranslate(t *testing.T) {
 				return func() {
 					check.Value(translate.Sandbox(node, &port.RunPodSandbox{Pod: p}))(t)
 					translate.DNSNotices(node, p)
-					check.Value(hostsfile.Content(p, []string{"10.0.0.1"}, node.ClusterDomain))(t)
+					check.Value(containerplan.HostsFile(p, []string{"10.0.0.1"}, node.ClusterDomain))(t)
 					for c := range podspec.All(&p.Spec) { // one is made at a time, and each request has the sandbox
 						check.Value(translate.Container(node, &port.CreateContainer{Pod: p, Container: c}))(t)
 						break

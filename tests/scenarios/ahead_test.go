@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/decide/pullahead"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 )
@@ -21,7 +21,7 @@ func withAhead(names ...string) option {
 		}
 		withConfig(func(c *agent.Config) {
 			for _, name := range names {
-				c.PullAhead = append(c.PullAhead, pullahead.Image{Name: name})
+				c.PullAhead = append(c.PullAhead, imagecache.Image{Name: name})
 			}
 		})(s)
 	}
@@ -30,7 +30,7 @@ func withAhead(names ...string) option {
 // startTimes are how long pods take that come while images are pulled ahead, each with an image of its own to pull.
 func startTimes(t *testing.T, seed uint64, images ...string) (took time.Duration) {
 	w := newNode(t, seed, withAhead(images...))
-	w.run(pullahead.Quiet + 5*time.Second)
+	w.run(imagecache.Quiet + 5*time.Second)
 	for i := range 6 {
 		name := fmt.Sprint("pod-", i)
 		w.registry.Put("registry.test/"+name+":1", simcri.RegistryImage{SizeBytes: 2 << 30})
@@ -68,7 +68,7 @@ func TestAheadSlowsNoStart(t *testing.T) {
 // is not pulled again.
 func TestAheadOverRestarts(t *testing.T) {
 	w := parallelNode(t, 1, withAhead(aheadImage))
-	w.run(pullahead.Quiet + 5*time.Second)
+	w.run(imagecache.Quiet + 5*time.Second)
 	w.restart()
 	w.until(2*time.Minute, "the image", func() bool { return w.hasImage(aheadImage) })
 	pulls := w.rt.Calls(simcri.PullImage)

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/decide/assign"
-	"github.com/troupe-dev/troupe/actors/decide/machine"
+	decide "github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/supervisor/invariants"
 )
 
@@ -22,12 +22,12 @@ const ownCPUs = 15
 // withOwnCPUs is a node with the static policy, on a machine with two NUMA nodes of eight CPUs.
 func withOwnCPUs() option { return func(s *setting) { s.spec.Assign = twoNUMANodes() } }
 
-func twoNUMANodes() *assign.Config {
-	m := &machine.Topology{Nodes: []machine.Node{{ID: 0}, {ID: 1}}}
+func twoNUMANodes() *decide.Config {
+	m := &topology.Machine{Nodes: []topology.Node{{ID: 0}, {ID: 1}}}
 	for id := range ownCPUs + 1 {
-		m.CPUs = append(m.CPUs, machine.CPU{ID: id, Core: id / 2 * 2, Cache: id / 8 * 8, Socket: id / 8, Node: id / 8})
+		m.CPUs = append(m.CPUs, topology.CPU{ID: id, Core: id / 2 * 2, Cache: id / 8 * 8, Socket: id / 8, Node: id / 8})
 	}
-	return &assign.Config{Machine: m, Static: true, ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy}
+	return &decide.Config{Machine: m, Static: true, ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy}
 }
 
 // needs has each container ask for so many CPUs, and be Guaranteed.

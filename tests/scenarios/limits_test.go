@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
@@ -34,7 +34,7 @@ func TestImagePressure(t *testing.T) {
 	t.Parallel()
 	const images, size = 10, 8 * gib
 	w, c := newClusterNode(t, 1, withPressure(machine.Capacity{Memory: 64 * gib, NodeFS: 100 * gib}),
-		withConfig(func(c *agent.Config) { c.ImageGC = imagegc.Policy{High: 75, Low: 50, MinAge: 2 * time.Minute} }))
+		withConfig(func(c *agent.Config) { c.ImageGC = imagecache.GCPolicy{High: 75, Low: 50, MinAge: 2 * time.Minute} }))
 	names := c.crowd(5)
 	w.until(time.Minute, "all run", func() bool { return c.allReady(names...) })
 	for n := range images {

@@ -10,7 +10,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	api "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
@@ -18,7 +18,7 @@ import (
 
 // pluginFor is a plugin for the images of one registry.
 func pluginFor(registry string, script func(run int, q *api.CredentialProviderRequest) machine.CredentialAnswer) machine.CredentialPlugin {
-	return machine.CredentialPlugin{Script: script, Provider: credentialprovider.Provider{
+	return machine.CredentialPlugin{Script: script, Provider: imagepull.Provider{
 		Name: "plugin-" + registry, Images: []string{registry}, APIVersion: "credentialprovider.kubelet.k8s.io/v1", CacheDuration: 10 * time.Minute,
 	}}
 }
@@ -53,7 +53,7 @@ func TestPluginToken(t *testing.T) {
 	password := "first"
 	w, c := newClusterNode(t, 1, withPlugins(pluginFor("a.test", func(int, *api.CredentialProviderRequest) machine.CredentialAnswer {
 		answer, most := gives("a.test", password), 8*time.Minute
-		answer.Key, answer.For = credentialprovider.ForRegistry, &most
+		answer.Key, answer.For = imagepull.CacheForRegistry, &most
 		return answer
 	})))
 	runs := func(want int) {
@@ -155,7 +155,7 @@ func TestPluginServiceAccounts(t *testing.T) {
 		}
 		return gives("a.test", "p")
 	})
-	of.Provider.Token = &credentialprovider.Token{Audience: "a.test", OptionalAnnotations: []string{"a.test/role"}}
+	of.Provider.Token = &imagepull.ProviderToken{Audience: "a.test", OptionalAnnotations: []string{"a.test/role"}}
 	w, c := newClusterNode(t, 1, withPlugins(of), withRecords(kubelet.NeverVerifyPreloadedImages))
 	const image = "a.test/app:1"
 	w.locks(image, "p")

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
@@ -21,7 +21,7 @@ import (
 func withRecords(of kubelet.ImagePullCredentialsVerificationPolicy) option {
 	return func(s *setting) {
 		s.spec.PullRecords = true
-		withConfig(func(c *agent.Config) { c.PullPolicy = &pullrecord.Policy{Verification: of} })(s)
+		withConfig(func(c *agent.Config) { c.PullPolicy = &imagepull.VerificationPolicy{Verification: of} })(s)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestKilledBetweenPullAndRecord(t *testing.T) {
 
 // thiefIsPulling says whether the one intent is that of the pod without the secret, which tries again and again.
 func thiefIsPulling(w *world, files port.PullFiles) bool {
-	return len(files.Intents) == 1 && files.Intents[0].Name == pullrecord.FileName(private) && w.doing("PullImage")
+	return len(files.Intents) == 1 && files.Intents[0].Name == imagepull.RecordFileName(private) && w.doing("PullImage")
 }
 
 // TestRecordsUnderPolicies: a pod without the secret has the image of another where nothing is verified, and an image

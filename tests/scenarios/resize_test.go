@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
@@ -374,7 +374,7 @@ func TestResizeSaid(t *testing.T) {
 			if got := cl.seenResizing["web"]; !slices.Equal(got[1:], c.said) {
 				t.Errorf("said %q, want %q", got[1:], c.said)
 			}
-			check.Equal(t, resourcelist.Text(cl.get("web").Status.AllocatedResources), c.has, "allocated")
+			check.Equal(t, podspec.ResourceText(cl.get("web").Status.AllocatedResources), c.has, "allocated")
 		})
 	}
 }

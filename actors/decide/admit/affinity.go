@@ -3,7 +3,7 @@ package admit
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/nodeterms"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 )
 
 // affinity checks nodeSelector and the required node affinity. The labels for operating system,
@@ -21,7 +21,7 @@ func affinity(r *Request) *Rejection {
 		return nil
 	}
 	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	if (nodeterms.Node{Name: r.Node.Name, Label: r.Node.label}).Match(terms) {
+	if (nodeobject.Node{Name: r.Node.Name, Label: r.Node.label}).Match(terms) {
 		return nil
 	}
 	return no

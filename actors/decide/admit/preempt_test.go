@@ -13,7 +13,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -127,8 +126,8 @@ func TestShort(t *testing.T) {
 	}}
 	no := admit.Check(asking("new", 4, false, 0), []*v1.Pod{asking("other", 1, false, 0)}, node)
 	want := v1.ResourceList{v1.ResourcePods: resource.MustParse("1"), v1.ResourceCPU: resource.MustParse("2")}
-	if no == nil || no.Reason != "OutOfpods" || !resourcelist.Equal(no.Short, want) {
-		t.Errorf("%+v, want it short of %v", no, resourcelist.Text(want))
+	if no == nil || no.Reason != "OutOfpods" || !podspec.SameResources(no.Short, want) {
+		t.Errorf("%+v, want it short of %v", no, podspec.ResourceText(want))
 	}
 }
 
@@ -233,7 +232,7 @@ func TestPreemptIsQuick(t *testing.T) {
 	pod.Spec.Containers[0].Resources.Requests[v1.ResourceMemory] = resource.MustParse("150Mi")
 	sum := v1.ResourceList{}
 	for _, p := range others {
-		resourcelist.Add(sum, podspec.Requests(p))
+		podspec.AddResources(sum, podspec.Requests(p))
 	}
 	node, checks := &admit.Node{Allocatable: sum}, 0
 	victims, _, ok := admit.Preempt(pod, others, func(*v1.Pod) bool { return false }, func(o []*v1.Pod) *admit.Rejection {

@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/apparmor"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -24,14 +24,14 @@ func groupsPolicy(r *Request) *Rejection {
 // appArmor rejects a pod that would run without the required confinement. A pod that already runs
 // stays.
 func appArmor(r *Request) *Rejection {
-	if p := r.Pod.Status.Phase; p != "" && p != v1.PodPending || !apparmor.Required(r.Pod) {
+	if p := r.Pod.Status.Phase; p != "" && p != v1.PodPending || !isolation.AppArmorRequired(r.Pod) {
 		return nil
 	}
 	if !r.Node.AppArmor {
 		return reject("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
 	}
 	for c := range podspec.All(&r.Pod.Spec) {
-		p := apparmor.Profile(r.Pod, c)
+		p := isolation.AppArmorProfile(r.Pod, c)
 		if p != nil && p.Type == v1.AppArmorProfileTypeLocalhost &&
 			(p.LocalhostProfile == nil || strings.TrimSpace(*p.LocalhostProfile) == "") {
 			return reject("AppArmor", "Cannot enforce AppArmor: container %q: invalid empty AppArmor profile name", c.Name)

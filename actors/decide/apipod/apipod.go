@@ -1,4 +1,3 @@
-// Package apipod says what of a pod in the apiserver concerns its node.
 package apipod
 
 import (

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 )
 
 // Object names a claim to a DRA driver.
@@ -23,7 +21,7 @@ func (o Object) String() string { return o.Namespace + "/" + o.Name }
 
 // Answer is what a driver says of one claim. Error is empty for success; Devices are those of a prepared claim.
 type Answer struct {
-	Devices []claimstate.Device
+	Devices []Device
 	Error   string
 }
 
@@ -35,7 +33,7 @@ type Answer struct {
 //	 ▲                                     │                                       │                    │
 //	 └──all drivers── unpreparing ◄────────┴──────────the last pod has ended───────┴────────────────────┘
 type Prepared struct {
-	claimstate.Claim
+	Claim
 	// Found: an earlier agent has prepared it, as far as the checkpoint says. Renewed: drivers are asked again.
 	Found, Renewed bool
 	// Called: a driver may know of it.
@@ -49,7 +47,7 @@ type Prepared struct {
 // Fresh is a claim that is about to be prepared by some drivers.
 func Fresh(o Object, drivers []string) Prepared {
 	p := Prepared{Done: map[string]bool{}}
-	p.UID, p.Namespace, p.Name, p.Drivers = o.UID, o.Namespace, o.Name, map[string][]claimstate.Device{}
+	p.UID, p.Namespace, p.Name, p.Drivers = o.UID, o.Namespace, o.Name, map[string][]Device{}
 	for _, d := range drivers {
 		p.Drivers[d] = nil
 	}
@@ -57,7 +55,7 @@ func Fresh(o Object, drivers []string) Prepared {
 }
 
 // FoundAs is a claim of the checkpoint. One without pods is left over.
-func FoundAs(c *claimstate.Claim) Prepared {
+func FoundAs(c *Claim) Prepared {
 	return Prepared{Claim: *c, Found: true, Called: true, Leaving: len(c.Pods) == 0, Done: map[string]bool{}}
 }
 
@@ -113,13 +111,13 @@ func (p *Prepared) Leave(uid types.UID) bool {
 }
 
 // Prepare notes the devices that a driver has prepared.
-func (p *Prepared) Prepare(driver string, devices []claimstate.Device) {
+func (p *Prepared) Prepare(driver string, devices []Device) {
 	p.Drivers = maps.Clone(p.Drivers)
 	p.Drivers[driver], p.Done[driver] = devices, true
 }
 
 // sortedDrivers are the names of a claim's drivers.
-func sortedDrivers(c *claimstate.Claim) []string { return slices.Sorted(maps.Keys(c.Drivers)) }
+func sortedDrivers(c *Claim) []string { return slices.Sorted(maps.Keys(c.Drivers)) }
 
 // Waits says which drivers are not done.
 func (p *Prepared) Waits() (out []string) {

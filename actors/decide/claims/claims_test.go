@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -109,18 +108,18 @@ func TestDrivers(t *testing.T) {
 }
 
 func TestDevices(t *testing.T) {
-	claim := map[string]*claimstate.Claim{
-		"shared": {Name: "shared", Drivers: map[string][]claimstate.Device{
+	claim := map[string]*Claim{
+		"shared": {Name: "shared", Drivers: map[string][]Device{
 			"b": {{Requests: []string{"one/large"}, CDI: []string{"b=1"}}, {CDI: []string{"b=2"}}},
 			"a": {{Requests: []string{"two"}, CDI: []string{"a=1", "b=2"}}},
 		}},
-		"p-net-x7": {Name: "p-net-x7", Drivers: map[string][]claimstate.Device{"c": {{CDI: []string{"c=1"}}}}},
-		"p-ext": {Name: "p-ext", Drivers: map[string][]claimstate.Device{"e": {
+		"p-net-x7": {Name: "p-net-x7", Drivers: map[string][]Device{"c": {{CDI: []string{"c=1"}}}}},
+		"p-ext": {Name: "p-ext", Drivers: map[string][]Device{"e": {
 			{Requests: []string{"container-0-request-0"}, CDI: []string{"e=1"}},
 			{Requests: []string{"container-1-request-0"}, CDI: []string{"e=2"}},
 		}}},
 	}
-	of := func(name string) *claimstate.Claim { return claim[name] }
+	of := func(name string) *Claim { return claim[name] }
 	use := func(uses ...v1.ResourceClaim) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Spec.Containers[0].Resources.Claims = uses }
 	}
@@ -154,12 +153,12 @@ func TestDevices(t *testing.T) {
 
 // TestHealth: what the status of a container says of devices of claims.
 func TestHealth(t *testing.T) {
-	claim := map[string]*claimstate.Claim{
-		"shared": {Name: "shared", Drivers: map[string][]claimstate.Device{
+	claim := map[string]*Claim{
+		"shared": {Name: "shared", Drivers: map[string][]Device{
 			"b": {{Pool: "n", Name: "1", Requests: []string{"one"}, CDI: []string{"b=1"}}, {Pool: "n", Name: "2"}},
 			"a": {{Pool: "n", Name: "3", Requests: []string{"two"}, CDI: []string{"b=1"}}},
 		}},
-		"p-net-x7": {Name: "p-net-x7", Drivers: map[string][]claimstate.Device{"c": {{Pool: "n", Name: "soon"}}}},
+		"p-net-x7": {Name: "p-net-x7", Drivers: map[string][]Device{"c": {{Pool: "n", Name: "soon"}}}},
 	}
 	now := time.Unix(1000, 0)
 	reports := Reports{}
@@ -176,7 +175,7 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	health := func(at time.Time) string {
-		got := Health(podWith(uses), func(name string) *claimstate.Claim { return claim[name] },
+		got := Health(podWith(uses), func(name string) *Claim { return claim[name] },
 			func(_, pool, device string) Report {
 				if device == "soon" {
 					return Report{}
@@ -239,7 +238,7 @@ func TestPreparedLife(t *testing.T) {
 			},
 			"prepare": func(t *rapid.T) {
 				if d := driver.Draw(t, "driver"); !p.Leaving {
-					p.Prepare(d, []claimstate.Device{{Name: d}})
+					p.Prepare(d, []Device{{Name: d}})
 				}
 			},
 			"renew": func(*rapid.T) { p.Renew() },

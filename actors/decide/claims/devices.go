@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -14,17 +13,17 @@ import (
 type Part struct {
 	Namespace, Name string
 	// Devices are in the order of their drivers' names, and of the drivers' answers.
-	Devices []Device
+	Devices []DriverDevice
 }
 
-// Device is a device of a driver.
-type Device struct {
+// DriverDevice is a device of a driver.
+type DriverDevice struct {
 	Driver string
-	claimstate.Device
+	Device
 }
 
 // Of is the prepared claim of a name in the namespace of a pod, nil if there is none.
-type Of func(name string) *claimstate.Claim
+type Of func(name string) *Claim
 
 // Devices are the CDI names of the devices of a pod's containers, by their names.
 func Devices(pod *v1.Pod, of Of) map[string][]string {
@@ -79,7 +78,7 @@ func Parts(pod *v1.Pod, c *v1.Container, names map[string]string, of Of) (out []
 }
 
 // add adds the devices of one request of a claim, or of all.
-func add(parts []Part, c *claimstate.Claim, request string) []Part {
+func add(parts []Part, c *Claim, request string) []Part {
 	if c == nil {
 		return parts
 	}
@@ -94,7 +93,7 @@ func add(parts []Part, c *claimstate.Claim, request string) []Part {
 	}
 	for _, driver := range sortedDrivers(c) {
 		for _, d := range c.Drivers[driver] {
-			one := Device{driver, d}
+			one := DriverDevice{driver, d}
 			if id := identityOf(&one); !has[id] && isFor(&d, request) {
 				has[id] = true
 				parts[i].Devices = append(parts[i].Devices, one)
@@ -107,12 +106,12 @@ func add(parts []Part, c *claimstate.Claim, request string) []Part {
 // identity is what tells devices apart: all but the requests that they are for.
 type identity struct{ driver, pool, name, share, cdi string }
 
-func identityOf(d *Device) identity {
+func identityOf(d *DriverDevice) identity {
 	return identity{d.Driver, d.Pool, d.Name, string(d.Share), strings.Join(d.CDI, "\x00")}
 }
 
 // isFor reports whether a device is for a request, or for one of its subrequests (KEP-4816): request/subrequest.
-func isFor(d *claimstate.Device, request string) bool {
+func isFor(d *Device, request string) bool {
 	return request == "" || len(d.Requests) == 0 || slices.ContainsFunc(d.Requests, func(r string) bool {
 		return base(r) == base(request)
 	})

@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -70,8 +70,8 @@ func (r Reports) Next(now time.Time) (next time.Time) {
 // Health is how the devices are that containers have by claims: an entry for each claim, or request of one, that a
 // container names. A device is named by its first CDI name, or else DRIVER/POOL/DEVICE. An entry with a device of which
 // report has no Health is left out: that may be known soon.
-func Health(pod *v1.Pod, of Of, report func(driver, pool, device string) Report) devicehealth.Pod {
-	out, names := devicehealth.Pod{}, Names(pod)
+func Health(pod *v1.Pod, of Of, report func(driver, pool, device string) Report) devicestate.Health {
+	out, names := devicestate.Health{}, Names(pod)
 	for c := range podspec.All(&pod.Spec) {
 		for _, use := range c.Resources.Claims {
 			s := v1.ResourceStatus{Name: v1.ResourceName("claim:" + use.Name)}
@@ -97,7 +97,7 @@ func Health(pod *v1.Pod, of Of, report func(driver, pool, device string) Report)
 	return out
 }
 
-func healthOf(d *Device, report func(driver, pool, device string) Report) v1.ResourceHealth {
+func healthOf(d *DriverDevice, report func(driver, pool, device string) Report) v1.ResourceHealth {
 	r := report(d.Driver, d.Pool, d.Name)
 	h := v1.ResourceHealth{ResourceID: v1.ResourceID(d.Driver + "/" + d.Pool + "/" + d.Name), Health: r.Health}
 	if len(d.CDI) > 0 {

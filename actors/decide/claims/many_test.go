@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/tests/linear"
 )
 
@@ -23,10 +22,10 @@ func TestManyUses(t *testing.T) {
 				app.Resources.Claims = append(app.Resources.Claims, v1.ResourceClaim{Name: name})
 			}
 		})
-		claim := &claimstate.Claim{Namespace: "ns", Name: "shared", Drivers: map[string][]claimstate.Device{
+		claim := &Claim{Namespace: "ns", Name: "shared", Drivers: map[string][]Device{
 			"x": {{Pool: "p", Name: "d", CDI: []string{"x/y=d"}}},
 		}}
-		of := func(string) *claimstate.Claim { return claim }
+		of := func(string) *Claim { return claim }
 		report := func(string, string, string) Report { return Report{Health: v1.ResourceHealthStatusHealthy} }
 		return func() {
 			Needs(p) //nolint:errcheck // all were made
@@ -41,12 +40,12 @@ func TestManyUses(t *testing.T) {
 func TestManyDevices(t *testing.T) {
 	linear.Held(t, 500, func(n int) func() {
 		p := podWith(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "gpu"}} })
-		var all []claimstate.Device
+		var all []Device
 		for i := range n {
-			all = append(all, claimstate.Device{Pool: "p", Name: fmt.Sprint(i), CDI: []string{fmt.Sprint("x/y=", i)}})
+			all = append(all, Device{Pool: "p", Name: fmt.Sprint(i), CDI: []string{fmt.Sprint("x/y=", i)}})
 		}
-		claim := &claimstate.Claim{Namespace: "ns", Name: "shared", Drivers: map[string][]claimstate.Device{"x": all}}
-		of := func(string) *claimstate.Claim { return claim }
+		claim := &Claim{Namespace: "ns", Name: "shared", Drivers: map[string][]Device{"x": all}}
+		of := func(string) *Claim { return claim }
 		report := func(string, string, string) Report { return Report{Health: v1.ResourceHealthStatusHealthy} }
 		return func() {
 			Devices(p, of)

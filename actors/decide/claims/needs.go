@@ -1,5 +1,3 @@
-// Package claims has the decisions about ResourceClaims on a node (dynamic resource allocation, KEP-4381): which
-// claims a pod needs, whether it may use them, and which devices its containers get.
 package claims
 
 import (
@@ -10,7 +8,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -44,7 +42,7 @@ type Pod struct {
 	// CDI are the names of devices (Container Device Interface) by the names of the containers that get them.
 	CDI map[string][]string
 	// Health is how the devices of containers are.
-	Health devicehealth.Pod
+	Health devicestate.Health
 }
 
 // Is reports the state; a pod of which nothing is known is Unasked.

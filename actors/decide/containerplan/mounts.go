@@ -9,10 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/migration"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
@@ -142,7 +140,7 @@ func owns(in *Input, v *v1.Volume) bool {
 	if err != nil {
 		return false
 	}
-	if pv, err = migration.Persistent(pv); err != nil {
+	if pv, err = csi.Migrated(pv); err != nil {
 		return false
 	}
 	s := &pv.Spec
@@ -150,7 +148,7 @@ func owns(in *Input, v *v1.Volume) bool {
 }
 
 // subPath is the part of a volume that is mounted, empty for all of it.
-func subPath(m *v1.VolumeMount, env containerenv.Environment) (string, error) {
+func subPath(m *v1.VolumeMount, env Environment) (string, error) {
 	sub := m.SubPath
 	if m.SubPathExpr != "" {
 		var err error
@@ -172,9 +170,9 @@ const longestPath = 4095
 
 // expand substitutes variables in a subPathExpr. Unlike in a command, a name that is unknown or has an empty value is
 // an error (API VolumeMount.subPathExpr): all of the volume, or another part of it, would be mounted.
-func expand(expr string, env containerenv.Environment) (string, error) {
+func expand(expr string, env Environment) (string, error) {
 	var missing []string
-	room := expansion.Room{Left: expansion.Small}
+	room := Expansion{Left: SmallExpansion}
 	out, err := room.Expand(expr, func(name string) (string, bool) {
 		v, ok := env.Lookup(name)
 		if v == "" {

@@ -7,11 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
-	"github.com/troupe-dev/troupe/actors/decide/downward"
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -21,13 +18,13 @@ import (
 
 // Input is what a plan is made from.
 type Input struct {
-	downward.Source
+	podspec.Downward
 	Container *v1.Container
 	Objects   podobjects.Set
 	// Paths are the paths on the host of the mounted volumes, by name; empty for an image.
 	Paths flat.Map[string, string]
 	// Images holds the images of volumes, by imagepull.VolumeImage.
-	Images flat.Map[string, imagepull.Image]
+	Images flat.Map[string, imagepull.Status]
 	// View is what the runtime has of the pod.
 	View *observed.Pod
 	// Devices are those of device plugins on this node, nil for none.
@@ -46,9 +43,9 @@ type Plan struct {
 	// TargetID is the container whose processes an ephemeral container shares; empty for none.
 	TargetID string
 	// EnvFiles are to be read before Resolve.
-	EnvFiles []containerenv.File
+	EnvFiles []EnvFile
 
-	from      downward.Source
+	from      podspec.Downward
 	objects   podobjects.Set
 	container *v1.Container
 	mounts    []Mount // by index of the container's volumeMounts
@@ -59,7 +56,7 @@ type Plan struct {
 // New plans a container. It fails for one that asks for devices that this node can't give: a kubelet admitted its pod,
 // and the container has ended since.
 func New(in *Input) (*Plan, error) {
-	p := &Plan{from: in.Source, objects: in.Objects, container: in.Container, plugged: in.Plugged}
+	p := &Plan{from: in.Downward, objects: in.Objects, container: in.Container, plugged: in.Plugged}
 	why := in.Devices.MissingIn(in.Container)
 	if why == "" && !in.Claims {
 		why = devicestate.UnclaimedIn(in.Pod, in.Container)
@@ -77,7 +74,7 @@ func New(in *Input) (*Plan, error) {
 	if p.mounts, err = mounts(in); err != nil {
 		return nil, err
 	}
-	if p.EnvFiles, err = containerenv.FilesOf(in.Pod, in.Container, in.Paths); err != nil {
+	if p.EnvFiles, err = EnvFilesOf(in.Pod, in.Container, in.Paths); err != nil {
 		return nil, err
 	}
 	// If the RuntimeClass was deleted meanwhile, the sandbox still has the handler.
@@ -113,7 +110,7 @@ func needsHandler(in *Input) bool {
 
 // Resolved is the rest of what a container is created with.
 type Resolved struct {
-	Env    containerenv.Environment
+	Env    Environment
 	Mounts []Mount
 	// SubPaths are to be made first. Their paths become the HostPath of their mounts.
 	SubPaths []SubPath
@@ -121,10 +118,10 @@ type Resolved struct {
 
 // Resolve resolves the variables of the container, and with them its mounts. files is the content of
 // EnvFiles. If the variables, the command and its arguments together take more than room, the error is
-// expansion.ErrTooLong; more than expansion.Max no program can be started with.
-func (p *Plan) Resolve(files containerenv.Files, room int) (*Resolved, error) {
-	left := expansion.Room{Left: room}
-	env, err := containerenv.Of(&p.from, p.objects, files, p.container, &left)
+// ErrTooLong; more than MaxExpanded no program can be started with.
+func (p *Plan) Resolve(files EnvFiles, room int) (*Resolved, error) {
+	left := Expansion{Left: room}
+	env, err := EnvironmentOf(&p.from, p.objects, files, p.container, &left)
 	if err != nil {
 		return nil, err
 	}

@@ -11,15 +11,12 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
-	"github.com/troupe-dev/troupe/actors/decide/downward"
-	"github.com/troupe-dev/troupe/actors/decide/envfile"
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -46,9 +43,9 @@ func newWorld() *world {
 	}}
 	app := &pod.Spec.Containers[0]
 	return &world{spec: &pod.Spec, app: app, Input: &Input{
-		Source: downward.Source{Pod: pod}, Container: app, Objects: podobjects.Standalone(), View: &observed.Pod{},
+		Downward: podspec.Downward{Pod: pod}, Container: app, Objects: podobjects.Standalone(), View: &observed.Pod{},
 		Paths:  flat.Map[string, string]{{Key: "data", Value: "/pods/data"}, {Key: "node", Value: "/srv"}, {Key: "model"}},
-		Images: flat.Map[string, imagepull.Image]{{Key: imagepull.VolumeImage("model"), Value: imagepull.Image{Ref: "sha256:1"}}},
+		Images: flat.Map[string, imagepull.Status]{{Key: imagepull.VolumeImage("model"), Value: imagepull.Status{Ref: "sha256:1"}}},
 	}}
 }
 
@@ -58,12 +55,12 @@ func (w *world) variable(name, value string) {
 	w.app.Env = append(w.app.Env, v1.EnvVar{Name: name, Value: value})
 }
 
-func (w *world) plan(files containerenv.Files) (*Plan, *Resolved, error) {
+func (w *world) plan(files EnvFiles) (*Plan, *Resolved, error) {
 	p, err := New(w.Input)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := p.Resolve(files, expansion.Max)
+	r, err := p.Resolve(files, MaxExpanded)
 	return p, r, err
 }
 
@@ -202,11 +199,11 @@ func TestFilesComeFirst(t *testing.T) {
 	w.app.Env = []v1.EnvVar{fromFile("data")}
 	w.mount(1, func(m *v1.VolumeMount) { m.SubPathExpr = "$(SUB)" })
 	p := check.Value(New(w.Input))(t)
-	if want := []containerenv.File{{Volume: "data", Root: "/pods/data", Path: "x.env", Keys: []string{"SUB"}}}; !reflect.DeepEqual(p.EnvFiles, want) {
+	if want := []EnvFile{{Volume: "data", Root: "/pods/data", Path: "x.env", Keys: []string{"SUB"}}}; !reflect.DeepEqual(p.EnvFiles, want) {
 		t.Fatalf("it reads %v, want %v", p.EnvFiles, want)
 	}
-	read := []*envfile.File{envfile.Parse([]byte("SUB='here'\n"), "SUB")}
-	r, err := p.Resolve(containerenv.Content(p.EnvFiles, read), expansion.Max)
+	read := []*EnvFileValues{ParseEnvFile([]byte("SUB='here'\n"), "SUB")}
+	r, err := p.Resolve(EnvFilesRead(p.EnvFiles, read), MaxExpanded)
 	if want := []SubPath{{Index: 1, Volume: "node", Root: "/srv", SubPath: "here"}}; err != nil || !slices.Equal(r.SubPaths, want) {
 		t.Errorf("%+v, %v, want %v", r, err, want)
 	}
@@ -379,11 +376,11 @@ func TestResolveChangesNothing(t *testing.T) {
 	w := newWorld()
 	w.mount(2, func(m *v1.VolumeMount) { m.SubPath = "a" })
 	p := check.Value(New(w.Input))(t)
-	first := check.Value(p.Resolve(nil, expansion.Max))(t)
+	first := check.Value(p.Resolve(nil, MaxExpanded))(t)
 	want := *first
 	want.Mounts = slices.Clone(first.Mounts)
 	first.Mounts[0].HostPath = "/elsewhere"
-	if second, err := p.Resolve(nil, expansion.Max); err != nil || !reflect.DeepEqual(*second, want) {
+	if second, err := p.Resolve(nil, MaxExpanded); err != nil || !reflect.DeepEqual(*second, want) {
 		t.Errorf("%+v, %v, want %+v", second, err, want)
 	}
 }
@@ -424,7 +421,7 @@ func TestRoom(t *testing.T) {
 		_, err := p.Resolve(nil, c.room)
 		want := ""
 		if c.wrong != "" {
-			want = c.wrong + expansion.ErrTooLong.Error()
+			want = c.wrong + ErrTooLong.Error()
 		}
 		if got := fmt.Sprint(err); (err != nil || want != "") && got != want {
 			t.Errorf("%s: %s, want %s", c.name, got, want)

@@ -1,31 +1,3 @@
-// Package cpus decides which containers get exclusive CPUs, and which CPUs: the static policy of the kubelet's CPU
-// manager (cpuManagerPolicy: static).
-//
-// Sources: kubernetes.io, "Control CPU Management Policies on the Node"; KEP-3570 (the policy), KEP-2625
-// (full-pcpus-only), KEP-2902 (distribute-cpus-across-numa), KEP-3327 (align-by-socket), KEP-4176
-// (distribute-cpus-across-cores), KEP-4540 (strict-cpu-reservation), KEP-4800 (prefer-align-cpus-by-uncorecache),
-// KEP-5526 (pod-level resources).
-//
-// The CPUs that are online are in three parts. [Reserve] takes those of the system. [Take] gives some of the others to
-// a container alone, if [Exclusive] says so. [Shared] are all that no container has alone, where everything else runs;
-// with strict-cpu-reservation without those of the system. [Hints] are the NUMA nodes that CPUs could come from.
-//
-// CPUs are packed, to leave large parts of the machine free for others. As long as as many CPUs are wanted, whole
-// sockets are taken, then whole NUMA nodes (first nodes, if they are not smaller than sockets), then whole cores, then
-// single CPUs. Of like parts, those whose surroundings have the fewest free CPUs are used first. The options:
-//
-//	full-pcpus-only                   only whole cores, or an error
-//	distribute-cpus-across-numa       as many CPUs of each node, of all nodes of the affinity, or of as few as possible;
-//	                                  packed if that cannot be
-//	align-by-socket                   an affinity is to the sockets of its nodes
-//	distribute-cpus-across-cores      no whole cores: one CPU of each core in turns, free cores first, socket by socket
-//	strict-cpu-reservation            nothing else runs on the CPUs of the system
-//	prefer-align-cpus-by-uncorecache  after whole nodes whole caches, then a cache that has enough
-//
-// Where all cores, nodes and sockets are alike, the steps are those of the kubelet. Where they are not, as with
-// single CPUs offline, the kubelet calculates with averages and this package with the parts as they are. Three more
-// differences are meant: full-pcpus-only holds even if an affinity has an odd number of CPUs, CPUs to reuse count as
-// available for it, and nodes are balanced by exact figures.
 package cpus
 
 import (
@@ -34,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
 // Policies of the CPU manager (cpuManagerPolicy). Dynamic is one of this agent alone: static, and what containers have
@@ -106,7 +78,7 @@ func ParseOptions(options map[string]string, alpha, beta bool) (o Options, err e
 }
 
 // Fit says why the options cannot be used on a machine, or with the topology manager policy single-numa-node.
-func (o Options) Fit(t *machine.Topology, singleNode bool) error {
+func (o Options) Fit(t *topology.Machine, singleNode bool) error {
 	sockets, nodes := count(t.CPUs, socket), count(t.CPUs, node)
 	switch {
 	case o.AlignBySocket && singleNode:

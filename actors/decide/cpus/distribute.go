@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
 // maxTries limits how many ways to balance CPUs are compared. 8 nodes need 3⁸ at most.
@@ -134,7 +134,7 @@ func (a *taker) takeOf(id, n int) {
 	}
 	inner := newTaker(a.t, cpuset.New(free...), n, a.o)
 	inner.pack()
-	var got []machine.CPU
+	var got []topology.CPU
 	for _, c := range a.free {
 		if slices.Contains(inner.got, c.ID) {
 			got = append(got, c)

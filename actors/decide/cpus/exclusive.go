@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
 // Exclusive is how many CPUs a container gets alone, 0 for none. A container is entitled if its pod is Guaranteed and
@@ -81,7 +81,7 @@ func Reusable(spec *v1.PodSpec, assigned map[string]cpuset.CPUSet) cpuset.CPUSet
 //
 // The pod has whole cores with full-pcpus-only, but its containers may share one. Split fails with [*EmptyPoolError] if
 // nothing is left to share, and with [*ShortError].
-func Split(t *machine.Topology, pod *v1.Pod, cpus cpuset.CPUSet, o Options) (map[string]cpuset.CPUSet, error) {
+func Split(t *topology.Machine, pod *v1.Pod, cpus cpuset.CPUSet, o Options) (map[string]cpuset.CPUSet, error) {
 	out := map[string]cpuset.CPUSet{}
 	left, lasting, share := cpus, 0, []string{}
 	for c, kind := range podspec.Lasting(&pod.Spec) {

@@ -3,7 +3,6 @@ package cpus
 import (
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
@@ -15,7 +14,7 @@ import (
 // Free are the CPUs as for [Take], without the reusable ones. If a container has its CPUs already, these are free, and
 // nothing is reusable: then the hints are the same as before. There is a hint for nearly each set of nodes;
 // [topology.New] limits their number.
-func Hints(t *machine.Topology, free, reusable cpuset.CPUSet, n int, o Options) []topology.Hint {
+func Hints(t *topology.Machine, free, reusable cpuset.CPUSet, n int, o Options) []topology.Hint {
 	if n <= 0 {
 		return topology.Any()
 	}
@@ -65,7 +64,7 @@ func withCPUs(ids []int, cpus map[int]int) (out []int) {
 }
 
 // fewest is how many sockets a number of nodes needs; 0 if sockets are smaller than nodes.
-func fewest(t *machine.Topology, nodes, of int) int {
+func fewest(t *topology.Machine, nodes, of int) int {
 	per := of / max(len(count(t.CPUs, socket)), 1)
 	if per == 0 {
 		return 0
@@ -74,7 +73,7 @@ func fewest(t *machine.Topology, nodes, of int) int {
 }
 
 // spans is in how many sockets the CPUs of some nodes are.
-func spans(t *machine.Topology, nodes topology.Nodes) int {
+func spans(t *topology.Machine, nodes topology.Nodes) int {
 	in := map[int]bool{}
 	for _, c := range t.CPUs {
 		if nodes.Has(c.Node) {

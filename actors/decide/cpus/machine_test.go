@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
 // shape is a machine whose parts are alike.
@@ -13,13 +13,13 @@ type shape struct{ sockets, nodes, caches, cores, threads int } // nodes per soc
 
 // build makes a machine. CPUs are numbered as on most: first one of each core, then the second of each. If nodes is 0,
 // all sockets are in one node.
-func (s shape) build() *machine.Topology {
-	t := &machine.Topology{}
+func (s shape) build() *topology.Machine {
+	t := &topology.Machine{}
 	nodes := max(s.nodes, 1)
 	cores := s.sockets * nodes * s.caches * s.cores
 	for id := range cores * s.threads {
 		first := id % cores
-		c := machine.CPU{ID: id, Core: first, Cache: first / s.cores * s.cores, Node: first / (s.cores * s.caches)}
+		c := topology.CPU{ID: id, Core: first, Cache: first / s.cores * s.cores, Node: first / (s.cores * s.caches)}
 		c.Socket = c.Node / nodes
 		if s.nodes == 0 {
 			c.Node = 0
@@ -28,14 +28,14 @@ func (s shape) build() *machine.Topology {
 	}
 	n := s.sockets * s.nodes
 	for id := range max(n, 1) {
-		t.Nodes = append(t.Nodes, machine.Node{ID: id, Memory: 1 << 30})
+		t.Nodes = append(t.Nodes, topology.Node{ID: id, Memory: 1 << 30})
 	}
 	return t
 }
 
 // without takes CPUs offline.
-func without(t *machine.Topology, off cpuset.CPUSet) *machine.Topology {
-	out := &machine.Topology{Nodes: t.Nodes}
+func without(t *topology.Machine, off cpuset.CPUSet) *topology.Machine {
+	out := &topology.Machine{Nodes: t.Nodes}
 	cores, caches := map[int]int{}, map[int]int{}
 	for _, c := range t.CPUs {
 		if off.Contains(c.ID) {
@@ -65,7 +65,7 @@ func some(r *rand.Rand, of cpuset.CPUSet, percent int) cpuset.CPUSet {
 }
 
 // drawMachine is a small machine; unevenly built in one of three cases.
-func drawMachine(r *rand.Rand, uneven bool) *machine.Topology {
+func drawMachine(r *rand.Rand, uneven bool) *topology.Machine {
 	t := shape{1 + r.IntN(3), r.IntN(3), 1 + r.IntN(2), 1 + r.IntN(3), 1 + r.IntN(2)}.build()
 	if uneven && r.IntN(3) == 0 {
 		off := some(r, t.All(), 25)

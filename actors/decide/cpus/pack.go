@@ -6,19 +6,19 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
 // level is a kind of part of a machine: it names the part that a CPU is in.
-type level func(machine.CPU) int
+type level func(topology.CPU) int
 
-func socket(c machine.CPU) int { return c.Socket }
-func node(c machine.CPU) int   { return c.Node }
-func cache(c machine.CPU) int  { return c.Cache }
-func core(c machine.CPU) int   { return c.Core }
+func socket(c topology.CPU) int { return c.Socket }
+func node(c topology.CPU) int   { return c.Node }
+func cache(c topology.CPU) int  { return c.Cache }
+func core(c topology.CPU) int   { return c.Core }
 
 // count is how many CPUs each part has.
-func count(cpus []machine.CPU, of level) map[int]int {
+func count(cpus []topology.CPU, of level) map[int]int {
 	out := map[int]int{}
 	for _, c := range cpus {
 		out[of(c)]++
@@ -27,7 +27,7 @@ func count(cpus []machine.CPU, of level) map[int]int {
 }
 
 // members are the CPUs of a set, in ascending order.
-func members(t *machine.Topology, set cpuset.CPUSet) (out []machine.CPU) {
+func members(t *topology.Machine, set cpuset.CPUSet) (out []topology.CPU) {
 	for _, c := range t.CPUs {
 		if set.Contains(c.ID) {
 			out = append(out, c)
@@ -40,9 +40,9 @@ func members(t *machine.Topology, set cpuset.CPUSet) (out []machine.CPU) {
 //
 // Invariant: free and got are disjoint, and len(got) + need is what was asked for.
 type taker struct {
-	t    *machine.Topology
+	t    *topology.Machine
 	o    Options
-	free []machine.CPU // in ascending order
+	free []topology.CPU // in ascending order
 	need int
 	got  []int
 	// sockets and nodes are how one descends to parts of a kind; nodes in sockets, or sockets in nodes if those are not
@@ -50,7 +50,7 @@ type taker struct {
 	sockets, nodes, cores []level
 }
 
-func newTaker(t *machine.Topology, free cpuset.CPUSet, n int, o Options) *taker {
+func newTaker(t *topology.Machine, free cpuset.CPUSet, n int, o Options) *taker {
 	a := &taker{t: t, o: o, free: members(t, free), need: max(n, 0)}
 	if len(count(t.CPUs, socket)) >= len(count(t.CPUs, node)) {
 		a.nodes, a.sockets, a.cores = []level{node}, []level{node, socket}, []level{node, socket, core}
@@ -60,25 +60,25 @@ func newTaker(t *machine.Topology, free cpuset.CPUSet, n int, o Options) *taker 
 	return a
 }
 
-func (a *taker) take(cpus []machine.CPU) {
+func (a *taker) take(cpus []topology.CPU) {
 	gone := map[int]bool{}
 	for _, c := range cpus {
 		gone[c.ID] = true
 		a.got = append(a.got, c.ID)
 	}
-	a.free = slices.DeleteFunc(slices.Clone(a.free), func(c machine.CPU) bool { return gone[c.ID] })
+	a.free = slices.DeleteFunc(slices.Clone(a.free), func(c topology.CPU) bool { return gone[c.ID] })
 	a.need -= len(cpus)
 }
 
 // order are the free CPUs of each part of the last level of a path. At each level, parts with fewer free CPUs come
 // first, then those with lower numbers.
-func (a *taker) order(path []level) (out [][]machine.CPU) {
+func (a *taker) order(path []level) (out [][]topology.CPU) {
 	counts := make([]map[int]int, len(path))
 	for i, of := range path {
 		counts[i] = count(a.free, of)
 	}
 	sorted := slices.Clone(a.free)
-	slices.SortFunc(sorted, func(x, y machine.CPU) int {
+	slices.SortFunc(sorted, func(x, y topology.CPU) int {
 		for i, of := range path {
 			px, py := of(x), of(y)
 			if d := cmp.Or(cmp.Compare(counts[i][px], counts[i][py]), cmp.Compare(px, py)); d != 0 {
@@ -126,7 +126,7 @@ func (a *taker) pack() {
 }
 
 // spread sorts the free CPUs of a part: one of each core in turns, first of cores of which the fewest are taken.
-func (a *taker) spread(part []machine.CPU) {
+func (a *taker) spread(part []topology.CPU) {
 	taken, turns, turn := count(a.t.CPUs, core), map[int]int{}, map[int]int{}
 	for id, n := range count(a.free, core) { // order-free: by key
 		taken[id] -= n
@@ -135,7 +135,7 @@ func (a *taker) spread(part []machine.CPU) {
 		turn[c.ID] = turns[c.Core]
 		turns[c.Core]++
 	}
-	slices.SortStableFunc(part, func(x, y machine.CPU) int {
+	slices.SortStableFunc(part, func(x, y topology.CPU) int {
 		return cmp.Or(cmp.Compare(turn[x.ID], turn[y.ID]), cmp.Compare(taken[x.Core], taken[y.Core]))
 	})
 }
@@ -152,7 +152,7 @@ func (a *taker) whole(path []level) {
 }
 
 // partOf takes all that is needed from the first cores of one cache, or nothing.
-func (a *taker) partOf(free []machine.CPU) {
+func (a *taker) partOf(free []topology.CPU) {
 	threads := perCore(a.t)
 	cores := map[int]bool{}
 	for _, c := range free {
@@ -164,7 +164,7 @@ func (a *taker) partOf(free []machine.CPU) {
 	}
 	slices.Sort(first)
 	first = first[:min(len(first), (a.need+threads-1)/threads)]
-	var out []machine.CPU
+	var out []topology.CPU
 	for _, c := range free {
 		if slices.Contains(first, c.Core) {
 			out = append(out, c)
@@ -172,7 +172,7 @@ func (a *taker) partOf(free []machine.CPU) {
 	}
 	// An odd number leaves one CPU of the last core.
 	if a.need%2 != 0 && threads > 1 && len(out) > a.need {
-		slices.SortFunc(out, func(x, y machine.CPU) int { return cmp.Compare(x.ID, y.ID) })
+		slices.SortFunc(out, func(x, y topology.CPU) int { return cmp.Compare(x.ID, y.ID) })
 		out = out[:len(out)-1]
 	}
 	if a.need > 0 && len(out) == a.need {

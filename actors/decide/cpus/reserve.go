@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
 // Reserve are the CPUs of the system, which no container gets alone: those that are named (reservedSystemCPUs), or else
@@ -15,7 +15,7 @@ import (
 // its first CPUs with distribute-cpus-across-cores.
 //
 // The static policy needs at least one. It fails without any, and if the machine does not have them.
-func Reserve(t *machine.Topology, named cpuset.CPUSet, milli int64, o Options) (cpuset.CPUSet, error) {
+func Reserve(t *topology.Machine, named cpuset.CPUSet, milli int64, o Options) (cpuset.CPUSet, error) {
 	if !named.IsEmpty() {
 		if missing := named.Difference(t.All()); !missing.IsEmpty() {
 			return cpuset.New(), fmt.Errorf("reservedSystemCPUs %s: CPUs %s are not online: online are %s",
@@ -32,7 +32,7 @@ func Reserve(t *machine.Topology, named cpuset.CPUSet, milli int64, o Options) (
 		return cpuset.New(), fmt.Errorf("cpuManagerPolicy: %d CPUs are reserved, and %d are online", n, len(t.CPUs))
 	}
 	if o.DistributeAcrossCores { // as in a kubelet v1.37: a state file may give the others to containers
-		t = &machine.Topology{Nodes: t.Nodes, CPUs: slices.Clone(t.CPUs)}
+		t = &topology.Machine{Nodes: t.Nodes, CPUs: slices.Clone(t.CPUs)}
 		for i := range t.CPUs {
 			t.CPUs[i].Core = t.CPUs[i].ID
 		}
@@ -42,7 +42,7 @@ func Reserve(t *machine.Topology, named cpuset.CPUSet, milli int64, o Options) (
 
 // Shared are the CPUs of all containers without their own, given the CPUs of the system and those that containers have
 // alone. It is empty if strict-cpu-reservation leaves none.
-func Shared(t *machine.Topology, reserved, exclusive cpuset.CPUSet, o Options) cpuset.CPUSet {
+func Shared(t *topology.Machine, reserved, exclusive cpuset.CPUSet, o Options) cpuset.CPUSet {
 	out := t.All().Difference(exclusive)
 	if o.StrictReservation {
 		out = out.Difference(reserved)

@@ -3,7 +3,6 @@ package cpus
 import (
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
@@ -13,7 +12,7 @@ import (
 // are not taken.
 //
 // The error is a [*ShortError], or with full-pcpus-only a [*SMTAlignmentError]. See [Rejection].
-func Take(t *machine.Topology, free cpuset.CPUSet, n int, o Options, affinity topology.Nodes) (cpuset.CPUSet, error) {
+func Take(t *topology.Machine, free cpuset.CPUSet, n int, o Options, affinity topology.Nodes) (cpuset.CPUSet, error) {
 	if !o.FullPCPUsOnly {
 		return aligned(t, free, n, o, affinity)
 	}
@@ -36,7 +35,7 @@ func Take(t *machine.Topology, free cpuset.CPUSet, n int, o Options, affinity to
 }
 
 // aligned takes CPUs of the affinity first.
-func aligned(t *machine.Topology, free cpuset.CPUSet, n int, o Options, near topology.Nodes) (cpuset.CPUSet, error) {
+func aligned(t *topology.Machine, free cpuset.CPUSet, n int, o Options, near topology.Nodes) (cpuset.CPUSet, error) {
 	got := cpuset.New()
 	if near != 0 {
 		// An affinity to more nodes than CPUs need is for devices near to each of them.
@@ -54,21 +53,21 @@ func aligned(t *machine.Topology, free cpuset.CPUSet, n int, o Options, near top
 }
 
 // Near are the CPUs of an affinity: those of its nodes, with align-by-socket those of their sockets. Without one, all.
-func Near(t *machine.Topology, o Options, affinity topology.Nodes) cpuset.CPUSet {
+func Near(t *topology.Machine, o Options, affinity topology.Nodes) cpuset.CPUSet {
 	sockets := map[int]bool{}
 	for _, c := range t.CPUs {
 		if affinity.Has(c.Node) {
 			sockets[c.Socket] = true
 		}
 	}
-	return t.Where(func(c machine.CPU) bool {
+	return t.Where(func(c topology.CPU) bool {
 		return affinity == 0 || affinity.Has(c.Node) || o.AlignBySocket && sockets[c.Socket]
 	})
 }
 
 // choose is Take without an affinity and without the guarantee of whole cores. With distribute-cpus-across-numa, CPUs
 // are of at least as many nodes as are given, if they can be.
-func choose(t *machine.Topology, free cpuset.CPUSet, n, nodes int, o Options) (cpuset.CPUSet, error) {
+func choose(t *topology.Machine, free cpuset.CPUSet, n, nodes int, o Options) (cpuset.CPUSet, error) {
 	a := newTaker(t, free, n, o)
 	if n > len(a.free) {
 		return cpuset.New(), &ShortError{Requested: n, Available: len(a.free)}
@@ -84,7 +83,7 @@ func choose(t *machine.Topology, free cpuset.CPUSet, n, nodes int, o Options) (c
 }
 
 // perCore is how many CPUs the largest core has.
-func perCore(t *machine.Topology) int {
+func perCore(t *topology.Machine) int {
 	most := 1
 	for _, n := range count(t.CPUs, core) { // order-free: a maximum
 		most = max(most, n)
@@ -93,10 +92,10 @@ func perCore(t *machine.Topology) int {
 }
 
 // wholeCores are the CPUs of a set whose cores are all in the set; with a size, only of cores of that size.
-func wholeCores(t *machine.Topology, set cpuset.CPUSet, size int) cpuset.CPUSet {
+func wholeCores(t *topology.Machine, set cpuset.CPUSet, size int) cpuset.CPUSet {
 	all := count(t.CPUs, core)
 	in := count(members(t, set), core)
-	return set.Intersection(t.Where(func(c machine.CPU) bool {
+	return set.Intersection(t.Where(func(c topology.CPU) bool {
 		return in[c.Core] == all[c.Core] && (size == 0 || all[c.Core] == size)
 	}))
 }

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -18,13 +17,13 @@ func TestTake(t *testing.T) {
 	four := shape{2, 2, 2, 2, 2}.build()   // 4 nodes of 8 CPUs, 4 cores and 2 caches
 	large := shape{2, 2, 1, 32, 2}.build() // 4 nodes of 64 CPUs
 	// Cores 0-1, 2-3, …
-	neighbours := &machine.Topology{Nodes: two.Nodes[:1]}
+	neighbours := &topology.Machine{Nodes: two.Nodes[:1]}
 	for id := range 16 {
-		neighbours.CPUs = append(neighbours.CPUs, machine.CPU{ID: id, Core: id &^ 1, Socket: id / 8})
+		neighbours.CPUs = append(neighbours.CPUs, topology.CPU{ID: id, Core: id &^ 1, Socket: id / 8})
 	}
 	for _, c := range []struct {
 		name string
-		t    *machine.Topology
+		t    *topology.Machine
 		free string
 		n    int
 		o    Options
@@ -151,7 +150,7 @@ func TestTakeProperties(t *testing.T) {
 		case !again.Equals(got):
 			bad("not the same again")
 		}
-		nearby := m.Where(func(c machine.CPU) bool { return near.Has(c.Node) && free.Contains(c.ID) })
+		nearby := m.Where(func(c topology.CPU) bool { return near.Has(c.Node) && free.Contains(c.ID) })
 		if near != 0 && !o.AlignBySocket && !o.FullPCPUsOnly && got.Intersection(nearby).Size() != min(n, nearby.Size()) {
 			bad("not of the affinity")
 		}
@@ -166,7 +165,7 @@ func TestTakeProperties(t *testing.T) {
 
 // balanced says whether CPUs are in equal parts, but for one group, of as few nodes as possible, or of any number of
 // nodes if no nodes have equal parts. It holds for groups of one, and for machines where all free cores are whole.
-func balanced(m *machine.Topology, free, got cpuset.CPUSet, n int, o Options) bool {
+func balanced(m *topology.Machine, free, got cpuset.CPUSet, n int, o Options) bool {
 	group := 1
 	if o.FullPCPUsOnly {
 		group = perCore(m)
@@ -255,13 +254,13 @@ func TestPackingAsBruteForce(t *testing.T) {
 // usage is how many parts a set of CPUs uses; of the cores, only those that it shares with others.
 type usage struct{ sockets, nodes, cores int }
 
-func used(m *machine.Topology, set cpuset.CPUSet) usage {
+func used(m *topology.Machine, set cpuset.CPUSet) usage {
 	mine := members(m, set)
 	return usage{len(count(mine, socket)), len(count(mine, node)), set.Size() - wholeCores(m, set, 0).Size()}
 }
 
 // fewestOf are the least figures of any n free CPUs, each on its own.
-func fewestOf(m *machine.Topology, free cpuset.CPUSet, n int) usage {
+func fewestOf(m *topology.Machine, free cpuset.CPUSet, n int) usage {
 	list := free.List()
 	best := usage{99, 99, 99}
 	subsets(list, n, func(ids []int) bool {

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -24,7 +24,7 @@ func (a *taker) check(asked int) error {
 
 // TestTaker: the invariant holds after each step, whatever is taken; and it is seen to be broken.
 func TestTaker(t *testing.T) {
-	for name, m := range map[string]*machine.Topology{
+	for name, m := range map[string]*topology.Machine{
 		"two sockets": shape{2, 1, 1, 4, 2}.build(), "caches": shape{2, 2, 2, 2, 2}.build(), "many nodes": shape{1, 4, 1, 2, 2}.build(),
 	} {
 		all := cpuset.New()

@@ -8,4 +8,9 @@
 //   - It is never unstaged while it is or may be published for a pod.
 //   - It is never staged with other parameters than before, unless it was unstaged in between.
 //   - What a call may have done, although it failed, is undone before it is given up.
+//
+// # Migrated kinds
+//
+// [Migrated] and [MigratedInline] say which CSI volume stands for a volume of a kind that had a driver in Kubernetes
+// itself (KEP-625). All of them are migrated in v1.36: nodes, schedulers and controllers see the CSI volume only.
 package csi

@@ -1,6 +1,6 @@
 package csi
 
-import "github.com/troupe-dev/troupe/actors/decide/selinux"
+import "github.com/troupe-dev/troupe/actors/decide/isolation"
 
 // A volume has one SELinux label on this node: the mount option context= is one of its file system. It is that of the
 // pod for which it was staged first. A pod with another label waits until all pods with that one are gone; then the
@@ -16,7 +16,8 @@ func (v *Volume) wants(p *Publication) string {
 
 // otherLabel: the volume has another label than a pod needs that does not have it yet.
 func (v *Volume) otherLabel(p *Publication) bool {
-	return p.State == None && p.Spec != nil && (v.Staging != None || v.published()) && !selinux.Same(v.Label, v.wants(p))
+	return p.State == None && p.Spec != nil && (v.Staging != None || v.published()) &&
+		!isolation.SameSELinuxLabel(v.Label, v.wants(p))
 }
 
 // labelFor is the label that it is staged with. What is published keeps the one that it has.

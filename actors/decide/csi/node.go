@@ -15,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/troupe-dev/troupe/actors/decide/migration"
 )
 
 // Info is what a driver says of this node (NodeGetInfo).
@@ -32,7 +30,7 @@ const NodeIDs = "csi.volume.kubernetes.io/nodeid"
 
 // NewNode is the CSINode of a node without drivers.
 func NewNode(name string, uid types.UID) *storagev1.CSINode {
-	out, _ := migration.Noted(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
+	out, _ := MigrationNoted(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
 		Name: name, OwnerReferences: owned(name, uid),
 	}})
 	return out
@@ -46,7 +44,7 @@ func owned(name string, uid types.UID) []metav1.OwnerReference {
 // Node is have with what drivers say, and whether that differs. A driver with a nil Info is removed; others stay. uid
 // is that of the Node: one that is deleted and registers again has another, and what belongs to the old one is deleted.
 func Node(have *storagev1.CSINode, uid types.UID, drivers map[string]*Info) (*storagev1.CSINode, bool) {
-	noted, differs := migration.Noted(have)
+	noted, differs := MigrationNoted(have)
 	out := *noted
 	out.OwnerReferences = slices.DeleteFunc(slices.Clone(have.OwnerReferences), func(r metav1.OwnerReference) bool {
 		return r.Kind == "Node"

@@ -3,7 +3,7 @@ package csi
 import (
 	"fmt"
 
-	"github.com/troupe-dev/troupe/actors/decide/selinux"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 )
 
 // waits is why nothing can be brought up, empty if it can.
@@ -42,7 +42,7 @@ func (v *Volume) Waits(t Target, env Env) string {
 		return ""
 	}
 	if v.published() && v.otherLabel(p) {
-		return selinux.Conflict(t.Name, v.Label, v.wants(p))
+		return isolation.SELinuxConflict(t.Name, v.Label, v.wants(p))
 	}
 	if r := v.rival(t); r != "" {
 		return fmt.Sprintf("volume uses the ReadWriteOncePod access mode and is already in use by another pod (UID %s)", r)

@@ -6,14 +6,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 )
 
 // HealthOf is how devices are that containers have. A device whose plugin does not answer, or does not list it any
 // more, is Unknown. One whose plugin may come soon is left out: what was said of it stays.
-func (i Inventory) HealthOf(containers map[string][]devicestate.Grant) devicehealth.Pod {
-	out := devicehealth.Pod{}
+func (i Inventory) HealthOf(containers map[string][]devicestate.Grant) devicestate.Health {
+	out := devicestate.Health{}
 	for name, grants := range containers { // order-free: a map again
 		for _, g := range grants {
 			r := i[g.Resource]

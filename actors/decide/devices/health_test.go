@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
 	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -59,11 +58,11 @@ func TestHealth(t *testing.T) {
 		t.Error("what differs is equal")
 	}
 	old := []v1.ResourceStatus{{Name: "claim:c"}, healthy["c"][1]}
-	check.Equal(t, statuses(devicehealth.After(old, sick["c"][1:])), "claim:c:, x/nic: n=Unknown", "the newer one counts")
-	if same := devicehealth.After(old, healthy["c"][1:]); &same[0] != &old[0] {
+	check.Equal(t, statuses(devicestate.HealthAfter(old, sick["c"][1:])), "claim:c:, x/nic: n=Unknown", "the newer one counts")
+	if same := devicestate.HealthAfter(old, healthy["c"][1:]); &same[0] != &old[0] {
 		t.Error("what has not changed is not shared")
 	}
-	if got := devicehealth.After(nil, nil); got != nil {
+	if got := devicestate.HealthAfter(nil, nil); got != nil {
 		t.Errorf("of nothing: %v", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // file is the checkpoint's form on disk. Kubelets from 1.37 on add BootID, which the checksum does not cover.
@@ -119,7 +119,7 @@ func Parse(data []byte) (*State, error) {
 		slices.SortFunc(s.grants[of], func(a, b Grant) int { return cmp.Compare(a.Resource, b.Resource) })
 	}
 	for _, name := range s.Resources() {
-		if !resourcelist.Extended(name) {
+		if !podspec.IsExtended(name) {
 			return nil, fmt.Errorf("%q is not the name of an extended resource", name)
 		}
 	}

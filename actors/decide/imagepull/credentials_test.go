@@ -187,7 +187,7 @@ func TestMatch(t *testing.T) {
 		{"[fd00::1]", "[fd00::1]:5000/a", false},
 		{"[ab].example.com", "a.example.com/a", true},
 	} {
-		r := check.Value(Parse(c.image))(t)
+		r := check.Value(ParseReference(c.image))(t)
 		check.Equal(t, Match(c.pattern, r), c.want, "%s matches %s", c.pattern, c.image)
 	}
 }

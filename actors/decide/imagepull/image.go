@@ -40,8 +40,8 @@ const (
 // String is the state as a word.
 func (s State) String() string { return [...]string{"unknown", "pending", "ready", "failed"}[s] }
 
-// Image is the image of one container.
-type Image struct {
+// Status is the image of one container.
+type Status struct {
 	State State
 	// Attempt is the incarnation that it was requested for. With pull policy Always, an answer for an
 	// earlier one does not count.

@@ -1,4 +1,3 @@
-// Package imagepull decides whether an image must be pulled, and when to try again after a failure.
 package imagepull
 
 import (
@@ -58,7 +57,7 @@ func Decide(policy v1.PullPolicy, image string, present bool) Decision {
 // latest, or neither tag nor digest; else IfNotPresent (container field imagePullPolicy).
 // Validation rejects an image name that cannot be parsed.
 func DefaultPolicy(image string) v1.PullPolicy {
-	r, err := Parse(image)
+	r, err := ParseReference(image)
 	if err == nil && (r.Tag == "latest" || r.Tag == "" && r.Digest == "") {
 		return v1.PullAlways
 	}

@@ -123,7 +123,7 @@ func TestParse(t *testing.T) {
 		"[fe80::1]/a":                   "[fe80::1]/a:latest",
 		"a:" + strings.Repeat("t", 128): "docker.io/library/a:" + strings.Repeat("t", 128),
 	} {
-		r, err := Parse(in)
+		r, err := ParseReference(in)
 		if err != nil || r.String() != want {
 			t.Errorf("Parse(%q) = %q, %v, want %q", in, r, err, want)
 		}
@@ -133,7 +133,7 @@ func TestParse(t *testing.T) {
 		"a:" + strings.Repeat("t", 129), strings.Repeat("a", 256), strings.Repeat("a", 64), "http://a/b", "r.example:x/a", "r.example:/a",
 		"a@md5:" + strings.Repeat("0", 32), "a@" + strings.ToUpper(d), "[::1/a", "a@" + d + "@" + d, "é", "-r.example/a",
 	} {
-		if r, err := Parse(in); err == nil {
+		if r, err := ParseReference(in); err == nil {
 			t.Errorf("Parse(%q) = %q, want an error", in, r)
 		}
 	}
@@ -146,12 +146,12 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		r, err := Parse(s)
+		r, err := ParseReference(s)
 		if err != nil {
 			return
 		}
 		full := r.String()
-		again, err := Parse(full)
+		again, err := ParseReference(full)
 		if err != nil {
 			t.Fatalf("%q is good, but in full, %q, it isn't: %v", s, full, err)
 		}
@@ -191,7 +191,7 @@ func FuzzDockerConfig(f *testing.F) {
 		if !ok && logins != nil {
 			t.Error("it has logins, and can't be read")
 		}
-		r, err := Parse(image)
+		r, err := ParseReference(image)
 		if err != nil {
 			return
 		}

@@ -26,10 +26,10 @@ const (
 	legacyDomain = "index.docker.io"
 )
 
-// Parse reads an image name as users write it, and completes it as clients of registries do (OCI
+// ParseReference reads an image name as users write it, and completes it as clients of registries do (OCI
 // distribution spec, and the familiar short names). Without a registry it is in docker.io, where a
 // single word means library/word. A name with neither tag nor digest gets no tag here; see String.
-func Parse(s string) (Reference, error) {
+func ParseReference(s string) (Reference, error) {
 	named, err := reference.ParseNormalizedNamed(s)
 	if err != nil {
 		// The kubelet's words come first, because people search for them. The library's say little.
@@ -70,8 +70,8 @@ func (r Reference) Name() string { return r.Domain + "/" + r.Path }
 
 // SameImage reports whether two names are of one image: of the same digest, if the first has one, else of the same tag.
 func SameImage(name, other string) bool {
-	a, err := Parse(name)
-	b, err2 := Parse(other)
+	a, err := ParseReference(name)
+	b, err2 := ParseReference(other)
 	if err != nil || err2 != nil || a.Name() != b.Name() {
 		return false
 	}

@@ -65,7 +65,7 @@ func (p *PullSecrets) Fit(image string) *Fit {
 	}
 	f := &Fit{Known: p.known, Absent: p.absent, Broken: p.broken, offers: p.offers}
 	p.fits[image] = f
-	r, err := Parse(image)
+	r, err := ParseReference(image)
 	if err != nil {
 		return f
 	}

@@ -1,15 +1,3 @@
-// Package memory decides from which NUMA nodes containers get their memory and huge pages, as the memory manager of the
-// kubelet does with memoryManagerPolicy Static.
-//
-// Sources: kubernetes.io, "Control Memory Management Policies on a Node"; KEP-1769.
-//
-//	New       machine + reservedMemory ──► Rules, or what does not fit
-//	Place     state + pod ──► a topology.Provider: hints, and blocks of each container
-//	Count     state ──► what is taken of each node, or why an agent can't continue with it
-//
-// Each container of a Guaranteed pod is bound to a set of nodes that have all that it asks for, as few as possible.
-// Nodes that have given memory together, as a group, give it to nobody else but as this group: otherwise a container
-// that is bound to one node could find its memory taken by one that may use others too.
 package memory
 
 import (
@@ -25,7 +13,6 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
@@ -60,7 +47,7 @@ type Banks map[int]map[v1.ResourceName]Bank
 
 // Config is what the rules of a node follow from.
 type Config struct {
-	Machine *machine.Topology
+	Machine *topology.Machine
 	// Policy is memoryManagerPolicy.
 	Policy string
 	// Reserved is reservedMemory. Reservation is what the node keeps from pods in all, of memory and huge pages
@@ -150,7 +137,7 @@ func reservations(c *Config) (map[int]map[v1.ResourceName]uint64, error) {
 	return out, nil
 }
 
-func list(m *machine.Topology) string {
+func list(m *topology.Machine) string {
 	var out []string
 	for i := range m.Nodes {
 		out = append(out, fmt.Sprint(m.Nodes[i].ID))
@@ -159,7 +146,7 @@ func list(m *machine.Topology) string {
 }
 
 // banks are those of one node.
-func banks(n *machine.Node, reserved map[v1.ResourceName]uint64) (map[v1.ResourceName]Bank, error) {
+func banks(n *topology.Node, reserved map[v1.ResourceName]uint64) (map[v1.ResourceName]Bank, error) {
 	out, paged := map[v1.ResourceName]Bank{}, uint64(0)
 	for size, count := range n.HugePages { // order-free: a map again, and a sum
 		total := size * count

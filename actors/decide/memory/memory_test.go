@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
@@ -35,11 +34,11 @@ func list(texts ...string) v1.ResourceList {
 // first are reserved: 800 MiB of node 0 and 900 MiB of the others are allocatable.
 func config(nodes int) memory.Config {
 	c := memory.Config{
-		Machine: &machine.Topology{}, Policy: kubelet.StaticMemoryManagerPolicy,
+		Machine: &topology.Machine{}, Policy: kubelet.StaticMemoryManagerPolicy,
 		Reserved: []kubelet.MemoryReservation{{NumaNode: 0, Limits: list("memory=100Mi")}}, Reservation: list("memory=100Mi", "cpu=1"),
 	}
 	for id := range nodes {
-		c.Machine.Nodes = append(c.Machine.Nodes, machine.Node{ID: id, Memory: 1000 * mi, HugePages: map[uint64]uint64{2 * mi: 50}})
+		c.Machine.Nodes = append(c.Machine.Nodes, topology.Node{ID: id, Memory: 1000 * mi, HugePages: map[uint64]uint64{2 * mi: 50}})
 	}
 	return c
 }
@@ -270,7 +269,7 @@ func TestNew(t *testing.T) {
 		{
 			"a high node",
 			func(c *memory.Config) {
-				c.Machine.Nodes = append(c.Machine.Nodes, machine.Node{ID: 64, Memory: 1000 * mi})
+				c.Machine.Nodes = append(c.Machine.Nodes, topology.Node{ID: 64, Memory: 1000 * mi})
 			},
 			"NUMA node 64: only 0 to 63 are supported",
 		},

@@ -1,5 +1,3 @@
-// Package nodeobject decides the content of this node's Node object, from the configuration and the
-// facts about machine and runtime.
 package nodeobject
 
 import (
@@ -13,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Own is the node's configuration. It is immutable.
@@ -120,7 +118,7 @@ func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStat
 	var moved bool
 	out.Conditions, moved = conditions(f, have.Conditions, metav1.NewTime(now).Rfc3339Copy())
 	differs := moved || out.DaemonEndpoints != have.DaemonEndpoints ||
-		!resourcelist.Equal(out.Capacity, have.Capacity) || !resourcelist.Equal(out.Allocatable, have.Allocatable) ||
+		!podspec.SameResources(out.Capacity, have.Capacity) || !podspec.SameResources(out.Allocatable, have.Allocatable) ||
 		!slices.Equal(out.Addresses, have.Addresses) || !slices.Equal(out.VolumesInUse, have.VolumesInUse) ||
 		// An apiserver that does not know the field always drops it.
 		len(have.DeclaredFeatures) > 0 && !slices.Equal(out.DeclaredFeatures, have.DeclaredFeatures) ||

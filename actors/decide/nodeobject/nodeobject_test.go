@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 var t0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -114,11 +114,11 @@ func TestShown(t *testing.T) {
 	more.Allocatable[v1.ResourceMemory] = resource.MustParse("77Gi")
 	more.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.77"}}
 	if got := Shown(o, n, more); !has(&got.Status, "example.com/gpu", 2) || IPs(got.Status.Addresses, nil)[0] != "192.0.2.77" ||
-		!resourcelist.Equal(Native(got.Status.Allocatable, nil), more.Allocatable) {
+		!podspec.SameResources(Native(got.Status.Allocatable, nil), more.Allocatable) {
 		t.Errorf("another machine: %+v", got.Status)
 	}
 	old := Shown(o, n, Facts{})
-	if at := facts().Capacity; !resourcelist.Equal(Native(old.Status.Allocatable, at), at) ||
+	if at := facts().Capacity; !podspec.SameResources(Native(old.Status.Allocatable, at), at) ||
 		old.Status.Allocatable.Name("example.com/gpu", "").Value() != 2 || !slices.Equal(IPs(old.Status.Addresses, []string{"192.0.2.3"}), []string{"192.0.2.3"}) {
 		t.Errorf("what an earlier agent wrote counts: %+v", old.Status)
 	}

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // extended are the extended resources that a node shows, given its capacity so far. Those that others added by a
@@ -24,7 +24,7 @@ func (o *Own) extended(have v1.ResourceList, reset bool) v1.ResourceList {
 	}
 	for name, q := range have { // order-free: a map again
 		switch {
-		case !resourcelist.Extended(name):
+		case !podspec.IsExtended(name):
 		case reset:
 			set(name, none())
 		default:
@@ -70,7 +70,7 @@ func resources(own *Own, f *Facts, have *v1.NodeStatus) (capacity, allocatable v
 func WithExtended(machine, have v1.ResourceList) v1.ResourceList {
 	out, own := machine, false
 	for name, q := range have { // order-free: a map again
-		if _, known := machine[name]; known || !resourcelist.Extended(name) {
+		if _, known := machine[name]; known || !podspec.IsExtended(name) {
 			continue
 		}
 		if !own {
@@ -95,8 +95,8 @@ func Shown(own *Own, have *v1.Node, f Facts) *v1.Node {
 		delete(allocatable, name)
 	}
 	addresses := own.addresses(f.Addresses, have.Status.Addresses)
-	if resourcelist.Equal(capacity, have.Status.Capacity) && resourcelist.Equal(allocatable, have.Status.Allocatable) &&
-		slices.Equal(addresses, have.Status.Addresses) {
+	if podspec.SameResources(capacity, have.Status.Capacity) &&
+		podspec.SameResources(allocatable, have.Status.Allocatable) && slices.Equal(addresses, have.Status.Addresses) {
 		return have
 	}
 	n := *have
@@ -113,7 +113,7 @@ func Allocatable(n *v1.Node, at v1.ResourceList) v1.ResourceList {
 // yet.
 func Native(list, at v1.ResourceList) v1.ResourceList {
 	out := maps.Clone(list)
-	maps.DeleteFunc(out, func(name v1.ResourceName, _ resource.Quantity) bool { return resourcelist.Extended(name) })
+	maps.DeleteFunc(out, func(name v1.ResourceName, _ resource.Quantity) bool { return podspec.IsExtended(name) })
 	if len(out) == 0 {
 		return at
 	}
@@ -122,5 +122,5 @@ func Native(list, at v1.ResourceList) v1.ResourceList {
 
 // SameExtended says whether two nodes can give the same extended resources.
 func SameExtended(a, b *v1.Node) bool {
-	return resourcelist.Equal(WithExtended(nil, a.Status.Allocatable), WithExtended(nil, b.Status.Allocatable))
+	return podspec.SameResources(WithExtended(nil, a.Status.Allocatable), WithExtended(nil, b.Status.Allocatable))
 }

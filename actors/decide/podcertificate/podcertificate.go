@@ -3,7 +3,7 @@
 //
 //	what lies in the volume, answers of the apiserver, now ──► state ──► entry for the pod, next step, events
 //
-// It never sees a key: podkey.Private shows nothing.
+// It never sees a key: podspec.PrivateKey shows nothing.
 package podcertificate
 
 import (
@@ -13,8 +13,8 @@ import (
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // State is how far a certificate is.
@@ -81,10 +81,10 @@ var afterFailure = backoff.Policy{Base: time.Minute, Max: time.Hour}
 type Certificate struct {
 	State State
 	// Held is the certificate that the pod has; nil for none. Invariant: Fresh has one, Reading has none.
-	Held *podkey.Issued
+	Held *podspec.IssuedCertificate
 	// Request is the name of the PodCertificateRequest, key the one that it is for. Requested only.
 	Request string
-	key     podkey.Private
+	key     podspec.PrivateKey
 	// at is when it was made or last looked for, or when the signer failed.
 	at time.Time
 	// failures is how often the signer failed in a row.
@@ -108,7 +108,7 @@ type Event struct{ Reason, Message string }
 
 // Found applies what lay in the volume: nil for nothing. The pod keeps it until there is a newer one, which is asked
 // for soon: only its request said when to refresh it. spread is a number from 0 to 1.
-func (c *Certificate) Found(held *podkey.Issued, now time.Time, spread float64) {
+func (c *Certificate) Found(held *podspec.IssuedCertificate, now time.Time, spread float64) {
 	c.must(Reading)
 	if held == nil || !now.Before(held.Expires) {
 		c.State = Wanted
@@ -123,7 +123,7 @@ func (c *Certificate) Found(held *podkey.Issued, now time.Time, spread float64) 
 }
 
 // Asked says that a request was made, with a key.
-func (c *Certificate) Asked(request string, key podkey.Private, made time.Time) {
+func (c *Certificate) Asked(request string, key podspec.PrivateKey, made time.Time) {
 	c.must(Wanted)
 	c.State, c.Request, c.key, c.at, c.reason = Requested, request, key, made, ""
 }
@@ -154,7 +154,7 @@ func (c *Certificate) Seen(r *certificatesv1beta1.PodCertificateRequest, now tim
 			if soonest := now.Add(refreshEvery); refresh.Before(soonest) {
 				refresh = soonest
 			}
-			c.hold(&podkey.Issued{Key: c.key, Chain: chain, Expires: r.Status.NotAfter.Time, RefreshAt: refresh})
+			c.hold(&podspec.IssuedCertificate{Key: c.key, Chain: chain, Expires: r.Status.NotAfter.Time, RefreshAt: refresh})
 			return nil
 		}
 	}
@@ -271,14 +271,14 @@ func (c *Certificate) Metric(now time.Time) string {
 	}
 }
 
-func (c *Certificate) hold(held *podkey.Issued) {
+func (c *Certificate) hold(held *podspec.IssuedCertificate) {
 	c.end(Fresh, "", time.Time{})
 	c.Held, c.overdueTold, c.expiredTold = held, false, false
 }
 
 // end leaves a state, and its request.
 func (c *Certificate) end(next State, reason string, at time.Time) {
-	c.State, c.Request, c.key, c.reason, c.at = next, "", podkey.Private{}, reason, at
+	c.State, c.Request, c.key, c.reason, c.at = next, "", podspec.PrivateKey{}, reason, at
 }
 
 func (c *Certificate) must(s State) {

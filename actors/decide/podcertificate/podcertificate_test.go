@@ -9,22 +9,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
 var (
 	start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	ref   = podobjects.Ref{Kind: podobjects.Certificate, Namespace: "shop", Name: "creds"}
-	mine  = podkey.New([]byte("mine"))
+	mine  = podspec.NewPrivateKey([]byte("mine"))
 )
 
 const chain = "-----BEGIN CERTIFICATE-----\nb25l\n-----END CERTIFICATE-----\n"
 
 // held is a certificate that is refreshed after an hour, and expires after two.
-func held() *podkey.Issued {
-	return &podkey.Issued{Key: mine, Chain: []byte(chain), RefreshAt: start.Add(time.Hour), Expires: start.Add(2 * time.Hour)}
+func held() *podspec.IssuedCertificate {
+	return &podspec.IssuedCertificate{Key: mine, Chain: []byte(chain), RefreshAt: start.Add(time.Hour), Expires: start.Add(2 * time.Hour)}
 }
 
 // in is a certificate in a state, which has an older one if has is true.
@@ -35,7 +35,7 @@ func in(s State, has bool) *Certificate {
 	}
 	switch s {
 	case Requested:
-		c.Request, c.key, c.at = "req-1", podkey.New([]byte("next")), start
+		c.Request, c.key, c.at = "req-1", podspec.NewPrivateKey([]byte("next")), start
 	case Failed:
 		c.reason, c.at, c.failures = "no", start, 1
 	case Denied:
@@ -157,7 +157,7 @@ func TestFound(t *testing.T) {
 	early.RefreshAt = time.Time{}
 	for _, c := range []struct {
 		what    string
-		held    *podkey.Issued
+		held    *podspec.IssuedCertificate
 		now     time.Time
 		want    State
 		refresh time.Duration

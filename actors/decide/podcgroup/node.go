@@ -4,7 +4,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // PIDs is the resource of processes and threads; only reservations use it.
@@ -104,7 +103,7 @@ func (s *Settings) On(capacity, allocatable v1.ResourceList) Settings {
 
 // SameMachine says whether both are for machines that have the same.
 func (s *Settings) SameMachine(o *Settings) bool {
-	return resourcelist.Equal(s.Capacity, o.Capacity) && s.Policy == o.Policy
+	return podspec.SameResources(s.Capacity, o.Capacity) && s.Policy == o.Policy
 }
 
 // allowed is what pods may use, enforced by the kernel. Eviction thresholds are not subtracted, so

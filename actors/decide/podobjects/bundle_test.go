@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -81,11 +81,11 @@ func TestSameBundles(t *testing.T) {
 // TestPrivateKeyIsNotShown: nothing that makes a text of a value makes one of the key.
 func TestPrivateKeyIsNotShown(t *testing.T) {
 	const secret = "-----BEGIN PRIVATE KEY-----"
-	c := &podkey.Issued{Key: podkey.New([]byte(secret)), Chain: []byte("chain"), Expires: time.Unix(1, 0)}
+	c := &podspec.IssuedCertificate{Key: podspec.NewPrivateKey([]byte(secret)), Chain: []byte("chain"), Expires: time.Unix(1, 0)}
 	r := Ref{Kind: Certificate, Namespace: "shop", Name: "creds"}
 	set := NewSet([]Entry{{Ref: r, State: Found, Object: c}})
 	encoded := check.Value(json.Marshal(map[string]any{"c": c, "key": c.Key}))(t)
-	hidden := struct{ c podkey.Issued }{*c}
+	hidden := struct{ c podspec.IssuedCertificate }{*c}
 	bytes := fmt.Sprintf("%d", []byte(secret))
 	texts := []string{string(encoded)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -100,7 +100,7 @@ func TestPrivateKeyIsNotShown(t *testing.T) {
 	if got, err := set.Certificate(r); err != nil || string(got.Key.PEM()) != secret {
 		t.Errorf("Certificate: %v, %v", got, err)
 	}
-	if (podkey.Private{}).PEM() != nil {
+	if (podspec.PrivateKey{}).PEM() != nil {
 		t.Error("no key has a text")
 	}
 }

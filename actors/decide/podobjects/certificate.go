@@ -3,7 +3,7 @@ package podobjects
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // CertificateRef is the Ref of the certificate that a source of a projected volume has.
@@ -22,4 +22,6 @@ func CertificateSource(pod *v1.Pod, r Ref) *v1.PodCertificateProjection {
 }
 
 // Certificate returns the certificate of a pod by its Ref (see CertificateRef), or an *Error.
-func (s Set) Certificate(r Ref) (*podkey.Issued, error) { return find[*podkey.Issued](s, r) }
+func (s Set) Certificate(r Ref) (*podspec.IssuedCertificate, error) {
+	return find[*podspec.IssuedCertificate](s, r)
+}

@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/csi"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/migration"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -213,7 +213,7 @@ func (c *collector) volume(pod *v1.Pod, v *v1.Volume, known Set) {
 	case v.ISCSI != nil && v.ISCSI.SecretRef != nil:
 		c.add(Secret, v.ISCSI.SecretRef.Name)
 	}
-	if pv, err := migration.Inline(v, pod.Namespace); err == nil && pv != nil {
+	if pv, err := csi.MigratedInline(v, pod.Namespace); err == nil && pv != nil {
 		c.persistent(&pv.Spec.PersistentVolumeSource)
 	}
 	name := ClaimName(pod, v)
@@ -228,7 +228,7 @@ func (c *collector) volume(pod *v1.Pod, v *v1.Volume, known Set) {
 	c.refs = append(c.refs, Ref{Kind: Volume, Name: claim.Spec.VolumeName})
 	pv, err := known.Volume(claim.Spec.VolumeName)
 	if err == nil {
-		pv, err = migration.Persistent(pv)
+		pv, err = csi.Migrated(pv)
 	}
 	if err == nil {
 		c.persistent(&pv.Spec.PersistentVolumeSource)

@@ -62,7 +62,7 @@ type Entry struct {
 	State State
 	// Object is the object, by kind: a *v1.ConfigMap, *v1.Secret, *IssuedToken,
 	// *v1.PersistentVolumeClaim, *v1.PersistentVolume, *nodev1.RuntimeClass (k8s.io/api/node/v1),
-	// *ServiceList, *TrustBundles or *podkey.Issued. It is shared and immutable.
+	// *ServiceList, *TrustBundles or *podspec.IssuedCertificate. It is shared and immutable.
 	Object any
 	// Message is the reason if it is Failed, or what is waited for if it is Unknown.
 	Message string

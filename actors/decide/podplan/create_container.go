@@ -3,8 +3,8 @@ package podplan
 import (
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -22,7 +22,7 @@ type CreateContainer struct {
 	// for a pod that was never resized.
 	Resources *observed.Resources
 	// Placement is where it runs.
-	Placement placement.Container
+	Placement cpus.ContainerPlacement
 }
 
 func (a CreateContainer) Lane() Lane               { return Lane{Kind: LaneContainer, Name: a.Name} }
@@ -32,7 +32,7 @@ func (CreateContainer) begun(*Facts, time.Time)    {}
 
 func (a CreateContainer) succeeded(f *Facts, s Situation, r Result, _ bool) {
 	f.changes += birth
-	if a.Placement != (placement.Container{}) {
+	if a.Placement != (cpus.ContainerPlacement{}) {
 		put(&f.Places, r.NewID, a.Placement)
 	}
 	if f.Container(r.NewID) != nil {

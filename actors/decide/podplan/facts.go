@@ -6,9 +6,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
@@ -34,7 +34,7 @@ type Facts struct {
 	// Failures are the failures since the last success, by lane.
 	Failures map[Lane]Failure
 	// Images are by container name; those of volumes by VolumeImage.
-	Images flat.Map[string, imagepull.Image]
+	Images flat.Map[string, imagepull.Status]
 	// Volumes of the pod.
 	Volumes volumeplan.Volumes
 	// Cgroup of the pod.
@@ -81,7 +81,7 @@ type Facts struct {
 	Given map[string]observed.Resources
 
 	// Places are where this incarnation has placed containers, by ID.
-	Places map[string]placement.Container
+	Places map[string]cpus.ContainerPlacement
 
 	// numbers are, by container name, the number of the next incarnation as far as those say that ran
 	// and that somebody else removed from the runtime. A number is in the path of a log, so it is not
@@ -303,7 +303,7 @@ func (f *Facts) RuntimeBack() {
 // lostImages has the image of a container asked for again, and those of the pod's volumes: the runtime does not have
 // one of them any more, and does not say which.
 func (f *Facts) lostImages(container string) {
-	f.Images.DeleteFunc(func(name string, _ imagepull.Image) bool {
+	f.Images.DeleteFunc(func(name string, _ imagepull.Status) bool {
 		_, volume := imagepull.OfVolume(name)
 		return volume || name == container
 	})
@@ -312,7 +312,7 @@ func (f *Facts) lostImages(container string) {
 // AskAgain forgets pending answers of images and volumes, and all answers of claims, and of resources,
 // which counts all pods.
 func (f *Facts) AskAgain() {
-	f.Images.DeleteFunc(func(_ string, i imagepull.Image) bool { return i.State != imagepull.Ready })
+	f.Images.DeleteFunc(func(_ string, i imagepull.Status) bool { return i.State != imagepull.Ready })
 	if f.Volumes.State != volumeplan.Up && !f.Volumes.Unmounted {
 		f.Volumes = volumeplan.Volumes{}
 	}

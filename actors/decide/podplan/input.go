@@ -14,8 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
@@ -48,7 +48,7 @@ type Input struct {
 	// Resize is nil for a pod that was never resized.
 	Resize *Resize
 	// Placement is where the containers run; nil for anywhere.
-	Placement *placement.Pod
+	Placement *cpus.Placement
 	// UsesClaims: the pod has ResourceClaims, which the claims actor prepares.
 	UsesClaims bool
 	// HostsFile: containers need the pod's address in /etc/hosts. The file is written when the sandbox

@@ -22,7 +22,7 @@ type many struct {
 
 	specs  func(string) (*v1.Container, podspec.Kind)
 	busyOn func(Lane) (Effect, bool)
-	images func(string) (imagepull.Image, bool)
+	images func(string) (imagepull.Status, bool)
 	waited func(string) (Waiting, bool)
 	// imageVolumes are the places in the spec of volumes that are images, imageNames by name; sought: they were looked
 	// for.
@@ -124,7 +124,7 @@ func (p *planner) planned(l Lane) (Action, bool) {
 }
 
 // imageOf is the state of an image by its name in Facts.Images.
-func (p *planner) imageOf(name string) imagepull.Image {
+func (p *planner) imageOf(name string) imagepull.Status {
 	if len(p.in.Images) <= flat.Few {
 		return p.in.Images.At(name)
 	}

@@ -33,8 +33,8 @@ func crowd(n int) podplan.Input {
 		in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, c)
 		in.View.Containers = append(in.View.Containers, r)
 		in.Health[r.ID] = probe.Health{Readiness: probe.Success}
-		in.Images = append(in.Images, flat.Entry[string, imagepull.Image]{
-			Key: c.Name, Value: imagepull.Image{State: imagepull.Ready, Image: c.Image, Ref: "sha256:1"},
+		in.Images = append(in.Images, flat.Entry[string, imagepull.Status]{
+			Key: c.Name, Value: imagepull.Status{State: imagepull.Ready, Image: c.Image, Ref: "sha256:1"},
 		})
 		in.Pod.Status.ContainerStatuses = append(in.Pod.Status.ContainerStatuses, v1.ContainerStatus{Name: c.Name})
 	}

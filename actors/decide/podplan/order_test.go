@@ -37,7 +37,7 @@ func hooksOf(in *Input, of map[string]HookState) {
 // starts one after the other.
 func TestPlanOrder(t *testing.T) {
 	const a = "a: ContainerCreating; b: ContainerCreating"
-	fails := imagepull.Image{State: imagepull.Failed, Image: "img:1", Reason: "ErrImagePull"}
+	fails := imagepull.Status{State: imagepull.Failed, Image: "img:1", Reason: "ErrImagePull"}
 	sidecar := func(in *Input) { // in place of a
 		withInit(in, true)
 		in.Pod.Spec.InitContainers[1].Lifecycle = &v1.Lifecycle{PostStart: hook()}
@@ -46,7 +46,7 @@ func TestPlanOrder(t *testing.T) {
 		{"the first", upInput, two, "create a#0 in s0; " + a},
 		{"the image of the first is not there", upInput, func(in *Input) {
 			two(in)
-			in.Images.Set("a", imagepull.Image{State: imagepull.Pending, Image: "img:1"})
+			in.Images.Set("a", imagepull.Status{State: imagepull.Pending, Image: "img:1"})
 		}, "" + a},
 		{"the image of the first can't be pulled", upInput, func(in *Input) { two(in); in.Images.Set("a", fails) },
 			"create b#0 in s0; a: ErrImagePull; b: ContainerCreating; Failed! Error: ErrImagePull"},
@@ -76,7 +76,7 @@ func TestPlanOrder(t *testing.T) {
 		{"pulled ahead, and now its turn", runInput, func(in *Input) {
 			two(in)
 			hooksOf(in, map[string]HookState{"a0": HookDone})
-			in.Images.Set("b", imagepull.Image{State: imagepull.Ready, Image: "img:1", Ref: "sha256:1", Ahead: true})
+			in.Images.Set("b", imagepull.Status{State: imagepull.Ready, Image: "img:1", Ref: "sha256:1", Ahead: true})
 		}, "image b#0; b: ContainerCreating"},
 		{"a later pull can't be made ahead of its turn", runInput, func(in *Input) {
 			two(in)
@@ -145,7 +145,7 @@ func TestPlanAhead(t *testing.T) {
 	image := func(state imagepull.State, ahead bool) func(*Input) {
 		return func(in *Input) {
 			withInit(in, false)
-			in.Images.Set("a", imagepull.Image{State: state, Image: "img:1", Ahead: ahead, Ref: "sha256:1", Reason: "ErrImagePull"})
+			in.Images.Set("a", imagepull.Status{State: state, Image: "img:1", Ahead: ahead, Ref: "sha256:1", Reason: "ErrImagePull"})
 			containers(in, alive("i", 0))
 		}
 	}
@@ -169,7 +169,7 @@ func TestPlanAhead(t *testing.T) {
 			in.Pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{
 				Image: &v1.ImageVolumeSource{Reference: "img:2"}}}}
 			main0(in).VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
-			in.Images.Set(imagepull.VolumeImage("v"), imagepull.Image{State: imagepull.Failed, Image: "img:2", Reason: "ErrImagePull"})
+			in.Images.Set(imagepull.VolumeImage("v"), imagepull.Status{State: imagepull.Failed, Image: "img:2", Reason: "ErrImagePull"})
 		}, waits},
 	})
 }
@@ -179,7 +179,7 @@ func TestPlanAhead(t *testing.T) {
 // started)
 func TestPlanNoImage(t *testing.T) {
 	image := func(in *Input, name, reason string) {
-		in.Images.Set(name, imagepull.Image{State: imagepull.Failed, Image: "img:2", Reason: reason})
+		in.Images.Set(name, imagepull.Status{State: imagepull.Failed, Image: "img:2", Reason: reason})
 	}
 	// volume is mounted by these containers, and its image can't be had. The pod has main containers a, b and c.
 	volume := func(reason string, by ...string) func(*Input) {
@@ -255,7 +255,7 @@ func TestPlanLostImage(t *testing.T) {
 	e := CreateContainer{Name: "a", SandboxID: "s0"}
 	in.Begin(e, t0)
 	in.Failed(e, Situation{Now: t0}, Problem{Detail: "no image", NoImage: true})
-	check.Same(t, in.Images, flat.Map[string, imagepull.Image]{{Key: "b", Value: ready}}, "left")
+	check.Same(t, in.Images, flat.Map[string, imagepull.Status]{{Key: "b", Value: ready}}, "left")
 }
 
 // TestPlanHeldUpSays: users see what a container waits for.

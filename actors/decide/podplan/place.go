@@ -3,8 +3,8 @@ package podplan
 import (
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -12,7 +12,7 @@ import (
 type PlaceContainer struct {
 	Name string
 	ID   string
-	To   placement.Container
+	To   cpus.ContainerPlacement
 }
 
 // drivePlaces moves running containers to the CPUs that they are to run on. What this incarnation did not place itself

@@ -3,16 +3,16 @@ package podplan
 import (
 	"testing"
 
+	decide "github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 )
 
 func TestPlanPlaces(t *testing.T) {
 	on := func(cpus string, had ...string) func(*Input) {
 		return func(in *Input) {
-			in.Placement = &placement.Pod{Shared: "0-3", Own: map[string]placement.Container{"a": {CPUs: cpus}}}
+			in.Placement = &decide.Placement{Shared: "0-3", Own: map[string]decide.ContainerPlacement{"a": {CPUs: cpus}}}
 			for _, h := range had {
-				in.Places = map[string]placement.Container{"a0": {CPUs: h}}
+				in.Places = map[string]decide.ContainerPlacement{"a0": {CPUs: h}}
 			}
 		}
 	}
@@ -29,8 +29,8 @@ func TestPlanPlaces(t *testing.T) {
 // TestInPlace: whether all that runs, or is being made, is where it is to be. Until then a resize of CPUs goes on.
 func TestInPlace(t *testing.T) {
 	big := sized(200, 128)
-	at := func(cpus string) map[string]placement.Container {
-		return map[string]placement.Container{"a0": {CPUs: cpus}}
+	at := func(cpus string) map[string]decide.ContainerPlacement {
+		return map[string]decide.ContainerPlacement{"a0": {CPUs: cpus}}
 	}
 	for _, c := range []struct {
 		name   string
@@ -43,14 +43,18 @@ func TestInPlace(t *testing.T) {
 		{"on its way", runInput, func(in *Input) { busyWith(in, PlaceContainer{Name: "a", ID: "a0"}) }, false},
 		{"made elsewhere, and not started", upInput, func(in *Input) { containers(in, created("a", 0)); in.Places = at("2") }, false},
 		{"made there, and not started", upInput, func(in *Input) { containers(in, created("a", 0)); in.Places = at("1") }, true},
-		{"being made elsewhere", upInput, func(in *Input) { busyWith(in, CreateContainer{Name: "a", Placement: placement.Container{CPUs: "2"}}) }, false},
-		{"being made there", upInput, func(in *Input) { busyWith(in, CreateContainer{Name: "a", Placement: placement.Container{CPUs: "1"}}) }, true},
+		{"being made elsewhere", upInput, func(in *Input) {
+			busyWith(in, CreateContainer{Name: "a", Placement: decide.ContainerPlacement{CPUs: "2"}})
+		}, false},
+		{"being made there", upInput, func(in *Input) {
+			busyWith(in, CreateContainer{Name: "a", Placement: decide.ContainerPlacement{CPUs: "1"}})
+		}, true},
 		{"not made", upInput, func(*Input) {}, true},
 		{"dead", upInput, func(in *Input) { containers(in, exited("a", 0, 0, 0)) }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := c.base()
-			in.Placement = &placement.Pod{Shared: "0-3", Own: map[string]placement.Container{"a": {CPUs: "1"}}, Number: 7}
+			in.Placement = &decide.Placement{Shared: "0-3", Own: map[string]decide.ContainerPlacement{"a": {CPUs: "1"}}, Number: 7}
 			resizing(&in, big, big)
 			c.change(&in)
 			out := Plan(in)
@@ -60,7 +64,7 @@ func TestInPlace(t *testing.T) {
 		})
 	}
 	in := runInput()
-	in.Placement = &placement.Pod{Own: map[string]placement.Container{"a": {CPUs: "1"}}, Number: 7}
+	in.Placement = &decide.Placement{Own: map[string]decide.ContainerPlacement{"a": {CPUs: "1"}}, Number: 7}
 	resizing(&in, big, big)
 	failedLane(&in, Lane{Kind: LanePlace, Name: "a0"}, 1, 0, "PlaceContainerError")
 	if out := Plan(in); out.Resizing.Problem == "" {
@@ -70,7 +74,7 @@ func TestInPlace(t *testing.T) {
 
 // TestPlaces: what was made or moved is known to be there, and what may have been moved is not.
 func TestPlaces(t *testing.T) {
-	at := placement.Container{CPUs: "2"}
+	at := decide.ContainerPlacement{CPUs: "2"}
 	f := Facts{View: observed.Pod{Containers: []observed.Container{{ID: "a0", Name: "a", State: observed.ContainerRunning}}}}
 	move := PlaceContainer{Name: "a", ID: "a0", To: at}
 	move.succeeded(&f, Situation{}, Result{}, false)

@@ -44,7 +44,7 @@ func upInput() Input {
 	in := baseInput()
 	in.View.Sandboxes = []observed.Sandbox{{ID: "s0", State: observed.SandboxReady, Detailed: true, IPs: []string{"10.0.0.1"}, CreatedAt: t0.Add(-time.Hour)}}
 	in.Volumes.State = volumeplan.Up
-	in.Images.Set("a", imagepull.Image{State: imagepull.Ready, Image: "img:1", Ref: "sha256:1"})
+	in.Images.Set("a", imagepull.Status{State: imagepull.Ready, Image: "img:1", Ref: "sha256:1"})
 	return in
 }
 

@@ -59,7 +59,7 @@ func (a NoteRestart) Lane() Lane  { return Lane{Kind: LaneNote, Name: a.ID} }
 
 // images answers at once, and again on each change.
 func (a EnsureImage) asked(f *Facts) {
-	f.Images.Set(a.Container, imagepull.Image{
+	f.Images.Set(a.Container, imagepull.Status{
 		State: imagepull.Pending, Attempt: a.Attempt, Image: a.Image, Ahead: a.Ahead,
 	})
 }

@@ -152,16 +152,16 @@ func TestImagesOfVolumes(t *testing.T) {
 	c := v1.Container{Name: "app", VolumeMounts: []v1.VolumeMount{{Name: "model", MountPath: "/model"}}}
 	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{volume("model", "models.test/m:1"), volume("other", "models.test/o:1")}}}
 	for _, step := range []struct {
-		image imagepull.Image
+		image imagepull.Status
 		there bool
 		asks  bool
 		waits string
 	}{
-		{imagepull.Image{}, false, true, ""},
-		{imagepull.Image{State: imagepull.Pending, Image: "models.test/m:1"}, false, false, ""},
-		{imagepull.Image{State: imagepull.Failed, Image: "models.test/m:1", Reason: "ErrImagePull"}, false, false, "ErrImagePull"},
-		{imagepull.Image{State: imagepull.Ready, Image: "models.test/m:0", Ref: "old"}, false, true, ""},
-		{imagepull.Image{State: imagepull.Ready, Image: "models.test/m:1", Ref: "sha"}, true, false, ""},
+		{imagepull.Status{}, false, true, ""},
+		{imagepull.Status{State: imagepull.Pending, Image: "models.test/m:1"}, false, false, ""},
+		{imagepull.Status{State: imagepull.Failed, Image: "models.test/m:1", Reason: "ErrImagePull"}, false, false, "ErrImagePull"},
+		{imagepull.Status{State: imagepull.Ready, Image: "models.test/m:0", Ref: "old"}, false, true, ""},
+		{imagepull.Status{State: imagepull.Ready, Image: "models.test/m:1", Ref: "sha"}, true, false, ""},
 	} {
 		p := planner{in: Input{Pod: pod}}
 		if step.image.State != imagepull.Unknown {

@@ -108,9 +108,9 @@ func TestPlanBeginning(t *testing.T) {
 			in.View.Sandboxes[0].State = observed.SandboxNotReady
 		}, "prepare claims; stop sandbox s0; SandboxChanged! Pod sandbox changed, it will be killed and re-created."},
 		{"volumes not up", upInput, func(in *Input) { in.Volumes.State = volumeplan.Pending }, "a: ContainerCreating"},
-		{"image not there", upInput, func(in *Input) { in.Images.Set("a", imagepull.Image{State: imagepull.Pending, Image: "img:1"}) }, "a: ContainerCreating"},
+		{"image not there", upInput, func(in *Input) { in.Images.Set("a", imagepull.Status{State: imagepull.Pending, Image: "img:1"}) }, "a: ContainerCreating"},
 		{"image fails", upInput, func(in *Input) {
-			in.Images.Set("a", imagepull.Image{State: imagepull.Failed, Image: "img:1", Reason: "ErrImagePull"})
+			in.Images.Set("a", imagepull.Status{State: imagepull.Failed, Image: "img:1", Reason: "ErrImagePull"})
 		}, "a: ErrImagePull; Failed! Error: ErrImagePull"},
 		{"image of another name", upInput, func(in *Input) { main0(in).Image = "img:2" }, "image a#0; a: ContainerCreating"},
 		{"all there", upInput, nil, "create a#0 in s0; a: ContainerCreating"},

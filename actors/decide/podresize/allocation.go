@@ -20,7 +20,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // Allocation holds the resources allocated to a pod. It is stored in a checkpoint, and is
@@ -107,7 +106,7 @@ func greaterList(a, b v1.ResourceList) v1.ResourceList {
 		return b
 	}
 	out := maps.Clone(a)
-	resourcelist.Raise(out, b)
+	podspec.RaiseResources(out, b)
 	return out
 }
 
@@ -121,8 +120,8 @@ func FromStatus(pod *v1.Pod) *Allocation {
 	if own := pod.Status.Resources; own != nil && pod.Spec.Resources != nil {
 		was := *pod.Spec.Resources
 		// Resources that the pod does not set as a whole come from its containers.
-		was.Requests = resizable(was.Requests, resourcelist.Only(own.Requests, was.Requests))
-		was.Limits = resizable(was.Limits, resourcelist.Only(own.Limits, was.Limits))
+		was.Requests = resizable(was.Requests, podspec.OnlyResources(own.Requests, was.Requests))
+		was.Limits = resizable(was.Limits, podspec.OnlyResources(own.Limits, was.Limits))
 		a.Pod = &was
 	}
 	for _, list := range [...][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
@@ -136,7 +135,7 @@ func FromStatus(pod *v1.Pod) *Allocation {
 			}
 			limits := list[i].Resources.Limits
 			if pod.Spec.Resources != nil { // limits that the container does not ask for are its pod's
-				limits = resourcelist.Only(limits, was.Limits)
+				limits = podspec.OnlyResources(limits, was.Limits)
 			}
 			was.Limits = resizable(was.Limits, limits)
 			a.Containers[list[i].Name] = was
@@ -174,6 +173,6 @@ func samePod(a, b *v1.ResourceRequirements) bool {
 }
 
 func same(a, b *v1.ResourceRequirements) bool {
-	return resourcelist.Equal(a.Requests, b.Requests) && resourcelist.Equal(a.Limits, b.Limits) &&
+	return podspec.SameResources(a.Requests, b.Requests) && podspec.SameResources(a.Limits, b.Limits) &&
 		apiequality.Semantic.DeepEqual(a.Claims, b.Claims)
 }

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 func resources(cpu, memory string) v1.ResourceList {
@@ -37,7 +36,7 @@ func TestPeak(t *testing.T) {
 			InitContainers: []v1.Container{c("9", "", nil), c("4", "1Gi", &always), c("6", "3Gi", nil)}}, resources("10", "4Gi")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := podspec.Peak(&p.spec, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests }); !resourcelist.Equal(got, p.want) {
+			if got := podspec.Peak(&p.spec, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests }); !podspec.SameResources(got, p.want) {
 				t.Errorf("got %v, want %v", got, p.want)
 			}
 		})

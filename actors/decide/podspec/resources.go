@@ -4,15 +4,13 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // Requests are the resources that a pod requests from its node, including its overhead (KEP-753,
 // KEP-2837).
 func Requests(pod *v1.Pod) v1.ResourceList {
 	sum := Together(&pod.Spec, requests)
-	resourcelist.Add(sum, pod.Spec.Overhead)
+	AddResources(sum, pod.Spec.Overhead)
 	return sum
 }
 
@@ -68,12 +66,12 @@ func Peak(spec *v1.PodSpec, of func(*v1.Container) v1.ResourceList) v1.ResourceL
 	for c, kind := range Lasting(spec) {
 		if kind == Init {
 			while := running.DeepCopy()
-			resourcelist.Add(while, of(c))
-			resourcelist.Raise(peak, while)
+			AddResources(while, of(c))
+			RaiseResources(peak, while)
 			continue
 		}
-		resourcelist.Add(running, of(c))
+		AddResources(running, of(c))
 	}
-	resourcelist.Raise(running, peak)
+	RaiseResources(running, peak)
 	return running
 }

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
@@ -39,7 +39,7 @@ func (c *computer) container(ct *v1.Container, kind podspec.Kind, old *v1.Contai
 	} else {
 		c.present(&s, ct, n, before, old)
 	}
-	s.AllocatedResourcesStatus = devicehealth.After(devicehealth.After(old.AllocatedResourcesStatus,
+	s.AllocatedResourcesStatus = devicestate.HealthAfter(devicestate.HealthAfter(old.AllocatedResourcesStatus,
 		c.in.Plan.Placement.HealthOf(ct.Name)), c.in.Plan.Claims.HealthOf(ct.Name))
 	c.waiting(&s, n, old)
 	c.health(&s, ct, kind, n, old)

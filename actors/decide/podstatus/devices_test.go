@@ -5,15 +5,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
 // TestHealthOfDevices: a container shows how its devices are, and what was shown last for as long as that is not known.
 func TestHealthOfDevices(t *testing.T) {
-	is := func(h v1.ResourceHealthStatus) *placement.Pod {
-		return &placement.Pod{Health: devicehealth.Pod{"a": {{
+	is := func(h v1.ResourceHealthStatus) *cpus.Placement {
+		return &cpus.Placement{Health: devicestate.Health{"a": {{
 			Name: "gpu", Resources: []v1.ResourceHealth{{ResourceID: "0", Health: h}},
 		}}}}
 	}
@@ -21,14 +21,14 @@ func TestHealthOfDevices(t *testing.T) {
 	in.Plan.Pod.Spec.Containers[0].Name = "a"
 	for _, c := range []struct {
 		name string
-		at   *placement.Pod
+		at   *cpus.Placement
 		want v1.ResourceHealthStatus
 	}{
 		{"not known yet", nil, ""},
 		{"known", is(v1.ResourceHealthStatusHealthy), v1.ResourceHealthStatusHealthy},
 		{"it fails", is(v1.ResourceHealthStatusUnhealthy), v1.ResourceHealthStatusUnhealthy},
 		{"another agent, which does not know it yet", nil, v1.ResourceHealthStatusUnhealthy},
-		{"its plugin may come soon", &placement.Pod{}, v1.ResourceHealthStatusUnhealthy},
+		{"its plugin may come soon", &cpus.Placement{}, v1.ResourceHealthStatusUnhealthy},
 	} {
 		in.Plan.Placement = c.at
 		status := podstatus.Compute(in)

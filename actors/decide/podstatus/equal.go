@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Equal says whether two statuses say the same to a user. It avoids reflection on the fields that
@@ -45,7 +45,7 @@ func equalRare(a, b *v1.PodStatus) bool {
 		!apiequality.Semantic.DeepEqual(a.NodeAllocatableResourceClaimStatuses, b.NodeAllocatableResourceClaimStatuses) {
 		return false
 	}
-	return equalResources(a.Resources, b.Resources) && resourcelist.Equal(a.AllocatedResources, b.AllocatedResources)
+	return equalResources(a.Resources, b.Resources) && podspec.SameResources(a.AllocatedResources, b.AllocatedResources)
 }
 
 func equalConditions(a, b []v1.PodCondition) bool {
@@ -82,7 +82,7 @@ func equalStatus(a, b *v1.ContainerStatus) bool {
 		a.Image == b.Image && a.ImageID == b.ImageID && a.ContainerID == b.ContainerID &&
 		equalPointer(a.Started, b.Started) &&
 		equalState(&a.State, &b.State) && equalState(&a.LastTerminationState, &b.LastTerminationState) &&
-		equalResources(a.Resources, b.Resources) && resourcelist.Equal(a.AllocatedResources, b.AllocatedResources) &&
+		equalResources(a.Resources, b.Resources) && podspec.SameResources(a.AllocatedResources, b.AllocatedResources) &&
 		equalMounts(a.VolumeMounts, b.VolumeMounts) && equalPointer(a.StopSignal, b.StopSignal) &&
 		(a.User == b.User || apiequality.Semantic.DeepEqual(a.User, b.User)) &&
 		(same(a.AllocatedResourcesStatus, b.AllocatedResourcesStatus) ||
@@ -105,8 +105,8 @@ func equalResources(a, b *v1.ResourceRequirements) bool {
 	if a == b {
 		return true
 	}
-	return a != nil && b != nil && resourcelist.Equal(a.Requests, b.Requests) && resourcelist.Equal(a.Limits, b.Limits) &&
-		slices.Equal(a.Claims, b.Claims)
+	return a != nil && b != nil && podspec.SameResources(a.Requests, b.Requests) &&
+		podspec.SameResources(a.Limits, b.Limits) && slices.Equal(a.Claims, b.Claims)
 }
 
 func equalUsers(a, b *v1.LinuxContainerUser) bool {

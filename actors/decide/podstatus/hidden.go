@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // HiddenResize says how a pod in the API presents an unfinished resize as done; empty if it does
@@ -34,7 +33,7 @@ func HiddenResize(pod *v1.Pod) string {
 				has := c.Resources
 				if has != nil && pod.Spec.Resources != nil { // limits that it does not ask for are its pod's
 					has = &v1.ResourceRequirements{
-						Requests: has.Requests, Limits: resourcelist.Only(has.Limits, l.spec[i].Resources.Limits),
+						Requests: has.Requests, Limits: podspec.OnlyResources(has.Limits, l.spec[i].Resources.Limits),
 					}
 				}
 				if why := otherResources(&l.spec[i].Resources, has, c.AllocatedResources); why != "" {
@@ -47,8 +46,8 @@ func HiddenResize(pod *v1.Pod) string {
 	}
 	if pod.Spec.Resources != nil && s.Resources != nil {
 		// Resources that the pod does not set as a whole come from its containers.
-		has := v1.ResourceRequirements{Requests: resourcelist.Only(s.Resources.Requests, pod.Spec.Resources.Requests),
-			Limits: resourcelist.Only(s.Resources.Limits, pod.Spec.Resources.Limits)}
+		has := v1.ResourceRequirements{Requests: podspec.OnlyResources(s.Resources.Requests, pod.Spec.Resources.Requests),
+			Limits: podspec.OnlyResources(s.Resources.Limits, pod.Spec.Resources.Limits)}
 		if why := otherResources(pod.Spec.Resources, &has, nil); why != "" {
 			return fmt.Sprintf("generation %d is acknowledged with no resize pending or in progress (conditions: %s), but "+
 				"the pod %s",
@@ -61,18 +60,19 @@ func HiddenResize(pod *v1.Pod) string {
 // otherResources says how the shown resources differ from the spec's. nil means not reported.
 func otherResources(asked, has *v1.ResourceRequirements, given v1.ResourceList) string {
 	switch {
-	case given != nil && !resourcelist.Equal(given, asked.Requests):
-		return fmt.Sprintf("was allocated %s and asks for %s", resourcelist.Text(given), resourcelist.Text(asked.Requests))
+	case given != nil && !podspec.SameResources(given, asked.Requests):
+		return fmt.Sprintf("was allocated %s and asks for %s",
+			podspec.ResourceText(given), podspec.ResourceText(asked.Requests))
 	case has == nil || equalLists(has, asked):
 		return ""
 	}
 	return fmt.Sprintf("has requests %s and limits %s, and asks for requests %s and limits %s",
-		resourcelist.Text(has.Requests), resourcelist.Text(has.Limits), resourcelist.Text(asked.Requests),
-		resourcelist.Text(asked.Limits))
+		podspec.ResourceText(has.Requests), podspec.ResourceText(has.Limits), podspec.ResourceText(asked.Requests),
+		podspec.ResourceText(asked.Limits))
 }
 
 func equalLists(a, b *v1.ResourceRequirements) bool {
-	return resourcelist.Equal(a.Requests, b.Requests) && resourcelist.Equal(a.Limits, b.Limits)
+	return podspec.SameResources(a.Requests, b.Requests) && podspec.SameResources(a.Limits, b.Limits)
 }
 
 func resizeStates(s *v1.PodStatus) string {

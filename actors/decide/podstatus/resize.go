@@ -9,7 +9,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // resources are the actual resources of a container (API field status.resources). For a resized pod
@@ -180,7 +179,7 @@ func (c *computer) allocated() v1.ResourceList {
 		return c.prev.AllocatedResources // it was never resized
 	}
 	given := podspec.Requests(c.pod)
-	if resourcelist.Equal(given, c.prev.AllocatedResources) {
+	if podspec.SameResources(given, c.prev.AllocatedResources) {
 		return c.prev.AllocatedResources
 	}
 	return given

@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -245,9 +245,9 @@ func TestAllocated(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := lastOf(c.steps)
-			got := "allocated " + resourcelist.Text(s.AllocatedResources)
+			got := "allocated " + podspec.ResourceText(s.AllocatedResources)
 			if s.Resources != nil {
-				got += ", has " + resourcelist.Text(s.Resources.Requests) + " " + resourcelist.Text(s.Resources.Limits)
+				got += ", has " + podspec.ResourceText(s.Resources.Requests) + " " + podspec.ResourceText(s.Resources.Limits)
 			}
 			if podstatus.FindCondition(s.Conditions, v1.PodResizeInProgress) != nil {
 				got += " in progress"

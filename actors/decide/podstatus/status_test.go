@@ -309,7 +309,7 @@ func TestCompute(t *testing.T) {
 			"Pending; PodReadyToStartContainers=False PodSandboxNotReady no pod sandbox exists; " + unready + "; a waits ContainerCreating"},
 		{"created", steps{containers(created)}, "Pending; " + unready + "; a waits ContainerCreating"},
 		{"image can't be pulled", steps{all(containers(), func(in *podstatus.Input) {
-			in.Plan.Images.Set("a", imagepull.Image{State: imagepull.Failed, Image: "img:1", Reason: "ImagePullBackOff", Message: `Back-off pulling image "img:1"`})
+			in.Plan.Images.Set("a", imagepull.Status{State: imagepull.Failed, Image: "img:1", Reason: "ImagePullBackOff", Message: `Back-off pulling image "img:1"`})
 		})}, "Pending; " + unready + `; a waits ImagePullBackOff(Back-off pulling image "img:1")`},
 
 		{"crashed once, is about to be restarted", steps{func(*podstatus.Input) {}, containers(exited("a", 0, 1))}, "Running; " + unready + "; a ended 1 Error"},

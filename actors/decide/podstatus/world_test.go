@@ -463,7 +463,7 @@ func (w *world) finish(i int, o outcome) {
 func (w *world) result(c *call, err error, unknown bool) {
 	switch a := c.action.(type) {
 	case podplan.EnsureImage:
-		im := imagepull.Image{State: imagepull.Ready, Image: a.Image, Attempt: a.Attempt, Ahead: a.Ahead, Ref: "ref"}
+		im := imagepull.Status{State: imagepull.Ready, Image: a.Image, Attempt: a.Attempt, Ahead: a.Ahead, Ref: "ref"}
 		if err != nil {
 			im.State, im.Ref, im.Reason, im.Message = imagepull.Failed, "", "ErrImagePull", "fault"
 			w.calls = append(w.calls, c) // the images actor goes on by itself

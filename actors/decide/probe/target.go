@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 )
 
 // Target is what a probe asks.
@@ -27,10 +27,10 @@ type Exec struct {
 
 // Words are the command with the variables of the container's spec; one that comes from elsewhere is empty. They may
 // take as much as a program can be started with, so they are made for one run, and not kept. If they take more than
-// room, the error is expansion.ErrTooLong.
+// room, the error is containerplan.ErrTooLong.
 func (e Exec) Words(room int) ([]string, error) {
 	var values map[string]string
-	left := expansion.Room{Left: room}
+	left := containerplan.Expansion{Left: room}
 	words, err := left.All(e.Command, func(name string) (string, bool) {
 		if values == nil {
 			values = make(map[string]string, len(e.env))
@@ -49,7 +49,7 @@ func (e Exec) Words(room int) ([]string, error) {
 
 // Text is the command for people.
 func (e Exec) Text() string {
-	words, err := e.Words(expansion.Small)
+	words, err := e.Words(containerplan.SmallExpansion)
 	if err != nil {
 		words = e.Command
 	}

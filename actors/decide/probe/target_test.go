@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -64,10 +64,10 @@ func TestWords(t *testing.T) {
 		want    []string
 		err     string
 	}{
-		{[]string{"x", "$(A)", "$$(A)", "$(REF)", "$(NONE)"}, expansion.Small, []string{"x", "a", "$(A)", "", "$(NONE)"}, ""},
-		{[]string{"$(LONG)"}, expansion.Small, nil, "command of the probe: more than 6 MiB"},
-		{[]string{"$(LONG)"}, expansion.Max, []string{env[3].Value}, ""},
-		{[]string{strings.Repeat("$(LONG)", 7)}, expansion.Max, nil, "command of the probe: more than 6 MiB"},
+		{[]string{"x", "$(A)", "$$(A)", "$(REF)", "$(NONE)"}, containerplan.SmallExpansion, []string{"x", "a", "$(A)", "", "$(NONE)"}, ""},
+		{[]string{"$(LONG)"}, containerplan.SmallExpansion, nil, "command of the probe: more than 6 MiB"},
+		{[]string{"$(LONG)"}, containerplan.MaxExpanded, []string{env[3].Value}, ""},
+		{[]string{strings.Repeat("$(LONG)", 7)}, containerplan.MaxExpanded, nil, "command of the probe: more than 6 MiB"},
 	} {
 		got, err := Exec{c.command, env}.Words(c.room)
 		if c.err != "" {

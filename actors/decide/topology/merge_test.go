@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -22,15 +21,15 @@ const (
 )
 
 // nodesOf is a machine of some nodes, each with a CPU. far says how far apart two nodes are.
-func nodesOf(ids []int, far func(a, b int) int) *machine.Topology {
-	t := &machine.Topology{}
+func nodesOf(ids []int, far func(a, b int) int) *Machine {
+	t := &Machine{}
 	for _, id := range ids {
-		n := machine.Node{ID: id, Memory: 1 << 30}
+		n := Node{ID: id, Memory: 1 << 30}
 		for _, other := range ids {
 			n.Distances = append(n.Distances, far(id, other))
 		}
 		t.Nodes = append(t.Nodes, n)
-		t.CPUs = append(t.CPUs, machine.CPU{ID: id, Core: id, Socket: id, Node: id})
+		t.CPUs = append(t.CPUs, CPU{ID: id, Core: id, Socket: id, Node: id})
 	}
 	return t
 }
@@ -262,7 +261,7 @@ func TestNew(t *testing.T) {
 	unknown.Nodes[1].Distances = nil
 	for _, c := range []struct {
 		name   string
-		t      *machine.Topology
+		t      *Machine
 		policy string
 		o      Options
 		ok     bool

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -44,7 +44,7 @@ func withCertificates() *Source {
 		{Ref: podobjects.Ref{Kind: podobjects.TrustBundle, Name: "gone"}, State: podobjects.Missing},
 		{Ref: podobjects.Ref{Kind: podobjects.SignerBundles, Name: mesh, Selector: "none,!none"}, State: podobjects.Missing},
 		{Ref: podobjects.Ref{Kind: podobjects.TrustBundle, Name: "failed"}, State: podobjects.Failed, Message: "no such API"},
-		found(creds, &podkey.Issued{Key: podkey.New([]byte("KEY\n")), Chain: []byte("CHAIN\n")}),
+		found(creds, &podspec.IssuedCertificate{Key: podspec.NewPrivateKey([]byte("KEY\n")), Chain: []byte("CHAIN\n")}),
 		{Ref: waits, Message: "PodCertificateRequest shop/req-1 is not issued yet"},
 		{Ref: denied, State: podobjects.Failed, Message: "PodCertificateRequest was permanently denied"},
 	})

@@ -18,7 +18,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
@@ -276,7 +275,7 @@ func keys(data map[string][]byte, items []v1.KeyToPath, mode *int32, optional bo
 }
 
 func (s *Source) downward(items []v1.DownwardAPIVolumeFile, mode *int32) ([]File, error) {
-	from := downward.Source{Pod: s.Pod, Allocatable: s.Allocatable}
+	from := podspec.Downward{Pod: s.Pod, Allocatable: s.Allocatable}
 	out := make([]File, 0, len(items))
 	var errs []error
 	for i := range items {
@@ -302,7 +301,7 @@ func (s *Source) downward(items []v1.DownwardAPIVolumeFile, mode *int32) ([]File
 }
 
 // field is a field of the pod. All annotations together may be long, and any number of files may be of them.
-func (s *Source) field(from *downward.Source, path string) fieldData {
+func (s *Source) field(from *podspec.Downward, path string) fieldData {
 	if f, made := s.fields[path]; made {
 		return f
 	}

@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/nodeterms"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -27,7 +27,7 @@ func Barred(pv *v1.PersistentVolume, node *v1.Node) error {
 	if node == nil {
 		return ErrNodeUnknown
 	}
-	n := nodeterms.Node{Label: func(key string) (string, bool) { v, is := node.Labels[key]; return v, is }}
+	n := nodeobject.Node{Label: func(key string) (string, bool) { v, is := node.Labels[key]; return v, is }}
 	if !n.Match(pv.Spec.NodeAffinity.Required.NodeSelectorTerms) {
 		return errElsewhere
 	}

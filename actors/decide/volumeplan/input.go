@@ -9,7 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/csi"
-	"github.com/troupe-dev/troupe/actors/decide/emptydir"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
@@ -68,7 +67,7 @@ func (in *input) mode(volume string, pv *v1.PersistentVolume) error {
 // inMemory is the size of a volume in memory.
 func (in *input) inMemory(v *v1.EmptyDirVolumeSource, allocatable v1.ResourceList) int64 {
 	if in.size == nil {
-		in.size = emptydir.Sizes(in.pod, allocatable)
+		in.size = EmptyDirSizes(in.pod, allocatable)
 	}
 	return in.size(v)
 }

@@ -1,5 +1,3 @@
-// Package volumeplan decides how to mount each volume of a pod: its content, the volume bound to
-// its claim, its maximum size.
 package volumeplan
 
 import (
@@ -10,12 +8,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/decide/csi"
-	"github.com/troupe-dev/troupe/actors/decide/migration"
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 )
 
@@ -30,7 +27,7 @@ type Mount struct {
 	ReadOnly   bool
 	Size       int64
 	// CHAP are the secrets of an iSCSI target, Server what a disk is at, for people; empty for other volumes.
-	CHAP   netdisk.CHAP
+	CHAP   blockdevice.CHAP
 	Server string
 	// Label is the SELinux label to mount it with, if what mounts it can; empty for none.
 	Label string
@@ -51,7 +48,7 @@ type Mount struct {
 // Plan returns a Mount for each volume that the pod uses, in the order of the pod. labels is nil on a host without
 // SELinux.
 func Plan(
-	pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList, labels *selinux.Host,
+	pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList, labels *isolation.SELinuxHost,
 ) []Mount {
 	from := volumefiles.Source{Pod: pod, Objects: objects, Allocatable: allocatable}
 	in := input{pod: pod, objects: objects}
@@ -105,7 +102,7 @@ func Plan(
 // inline is a volume in the pod whose kind is migrated to a CSI driver; nil for other kinds.
 func (in *input) inline(v *v1.Volume) (*csi.Spec, error) {
 	pod := in.pod
-	pv, err := migration.Inline(v, pod.Namespace)
+	pv, err := csi.MigratedInline(v, pod.Namespace)
 	if pv == nil || err != nil {
 		return nil, err
 	}
@@ -118,14 +115,14 @@ func (in *input) inline(v *v1.Volume) (*csi.Spec, error) {
 
 // disk adds what a disk of iSCSI or Fibre Channel needs; nothing for other volumes.
 func (m *Mount) disk(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) {
-	if s := netdisk.FCOf(v, m.Persistent); s != nil {
-		var d *netdisk.FC
-		if d, m.Err = netdisk.NewFC(s); m.Err == nil {
+	if s := blockdevice.FCOf(v, m.Persistent); s != nil {
+		var d *blockdevice.FC
+		if d, m.Err = blockdevice.NewFC(s); m.Err == nil {
 			m.Server = d.String()
 		}
 		return
 	}
-	s := netdisk.ISCSIOf(pod.Namespace, v, m.Persistent)
+	s := blockdevice.ISCSIOf(pod.Namespace, v, m.Persistent)
 	if s == nil {
 		return
 	}
@@ -133,8 +130,8 @@ func (m *Mount) disk(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) {
 	if m.Persistent != nil {
 		name = m.Persistent.Name
 	}
-	var d *netdisk.ISCSI
-	if d, m.Err = netdisk.NewISCSI(name, s); m.Err != nil {
+	var d *blockdevice.ISCSI
+	if d, m.Err = blockdevice.NewISCSI(name, s); m.Err != nil {
 		return
 	}
 	m.Server = d.String()
@@ -147,7 +144,7 @@ func (m *Mount) disk(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) {
 		}
 		data = o.Data
 	}
-	m.CHAP, m.Err = netdisk.NewCHAP(s, data)
+	m.CHAP, m.Err = blockdevice.NewCHAP(s, data)
 }
 
 // grows says whether a local volume has to grow.
@@ -180,7 +177,7 @@ func (in *input) claimed(v *v1.Volume) (*v1.PersistentVolume, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("error processing PVC %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	if pv, err = migration.Persistent(pv); err != nil {
+	if pv, err = csi.Migrated(pv); err != nil {
 		return nil, false, err
 	}
 	if err := in.mode(v.Name, pv); err != nil {

@@ -134,7 +134,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// Files in memory have the room of an emptyDir in memory (emptydir.Size), those on the disk no limit.
+// Files in memory have the room of an emptyDir in memory (EmptyDirSize), those on the disk no limit.
 func TestSizeOfFiles(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		Containers: []v1.Container{{Name: "app"}},

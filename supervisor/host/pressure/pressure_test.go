@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -97,7 +97,7 @@ func TestLeft(t *testing.T) {
 func TestDiskWithoutSize(t *testing.T) {
 	p := newPressure(t, func(c *Config) { c.Runtime = &runtime{at: "/proc"} })
 	r, err := left(t, p)
-	if err != nil || r.ImageFS.Bytes.Known || !(imagegc.Policy{High: 85, Low: 80}).NoSize(r.ImageFS) {
+	if err != nil || r.ImageFS.Bytes.Known || !(imagecache.GCPolicy{High: 85, Low: 80}).NoSize(r.ImageFS) {
 		t.Errorf("%v %+v", err, r.ImageFS)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/blockfs"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/child/filecount"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -53,8 +53,8 @@ type request struct {
 	Whole bool `json:"whole,omitempty"`
 	Alone bool `json:"alone,omitempty"`
 	// Device says how a device is mounted; Global is where, if Source is one.
-	Device *blockfs.Want `json:"device,omitempty"`
-	Global string        `json:"global,omitempty"`
+	Device *blockdevice.MountWant `json:"device,omitempty"`
+	Global string                 `json:"global,omitempty"`
 	// Group must own the volume (fsGroup), OnMismatch: unless its top has the group already.
 	Group      *int64 `json:"group,omitempty"`
 	OnMismatch bool   `json:"onMismatch,omitempty"`

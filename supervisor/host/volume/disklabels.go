@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/decide/selinux"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
@@ -19,7 +19,7 @@ import (
 func (h *Volumes) otherLabel(
 	ctx context.Context, ask *diskRequest, note string, r *port.MountVolume, bound bool,
 ) error {
-	if own, _ := selinux.Mounted(strings.Join(ask.Want.Options, ",")); r.Label == "" && own != "" {
+	if own, _ := isolation.SELinuxMounted(strings.Join(ask.Want.Options, ",")); r.Label == "" && own != "" {
 		return nil
 	}
 	a, err := h.disks.open()
@@ -31,8 +31,8 @@ func (h *Volumes) otherLabel(
 	if m == nil || err != nil {
 		return err
 	}
-	has, _ := selinux.Mounted(m.Options)
-	why := selinux.Conflict(r.Volume.Name, has, r.Label)
+	has, _ := isolation.SELinuxMounted(m.Options)
+	why := isolation.SELinuxConflict(r.Volume.Name, has, r.Label)
 	if why == "" || bound {
 		return nil
 	}

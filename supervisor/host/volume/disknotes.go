@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
@@ -18,7 +18,7 @@ import (
 )
 
 // noteDisk writes the note of a pod, unless it has one: with the sessions that are there before anything is begun.
-func (h *Volumes) noteDisk(uid, plugin, name string, u *netdisk.Used) error {
+func (h *Volumes) noteDisk(uid, plugin, name string, u *blockdevice.Used) error {
 	dir := filepath.Join(uid, pluginsDir, plugin, name)
 	if u.ISCSI == nil || h.hasNote(dir) {
 		return h.writeNote(uid, plugin, name, u)
@@ -35,7 +35,7 @@ func (h *Volumes) noteDisk(uid, plugin, name string, u *netdisk.Used) error {
 	if err != nil {
 		return err
 	}
-	known, others := map[string]bool{}, []netdisk.Used(nil)
+	known, others := map[string]bool{}, []blockdevice.Used(nil)
 	for i := range notes {
 		known[notes[i].Dir()] = true
 		others = append(others, notes[i].Used)
@@ -48,7 +48,7 @@ func (h *Volumes) noteDisk(uid, plugin, name string, u *netdisk.Used) error {
 	return h.writeNote(uid, plugin, name, u)
 }
 
-func (h *Volumes) writeNote(uid, plugin, name string, u *netdisk.Used) error {
+func (h *Volumes) writeNote(uid, plugin, name string, u *blockdevice.Used) error {
 	dir := filepath.Join(uid, pluginsDir, plugin, name)
 	if h.hasNote(dir) {
 		return nil
@@ -66,7 +66,7 @@ func (h *Volumes) writeNote(uid, plugin, name string, u *netdisk.Used) error {
 
 // noted is a note of a pod, with its path below the directory of pods.
 type noted struct {
-	netdisk.Used
+	blockdevice.Used
 	path string
 }
 
@@ -135,7 +135,7 @@ func (h *Volumes) noteDisks(pod string, mine, all []mounts.Mount) error {
 			if global.Source != m.Source || !ofDisk(strings.TrimPrefix(global.Point, a.Real+"/")) {
 				continue
 			}
-			u, err := netdisk.OfDir(strings.TrimPrefix(global.Point, a.Real+"/"))
+			u, err := blockdevice.OfDir(strings.TrimPrefix(global.Point, a.Real+"/"))
 			if err != nil {
 				return hostcall.Failf(port.StateConflict, "nothing was unmounted: %s: %v", global.Point, err)
 			}
@@ -172,5 +172,5 @@ func (h *Volumes) otherNotes(path string) (out []noted, err error) {
 // ofDisk reports whether a directory below plugins/kubernetes.io is of a disk.
 func ofDisk(dir string) bool {
 	kind, _, _ := strings.Cut(dir, "/")
-	return kind == netdisk.ISCSIDir || kind == netdisk.FCDir
+	return kind == blockdevice.ISCSIDir || kind == blockdevice.FCDir
 }

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/troupe-dev/troupe/actors/decide/blockfs"
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/selinux"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
@@ -133,15 +132,15 @@ func (h *Volumes) target(ctx context.Context, r *request) (release func(), err e
 
 // diskRequest is what a child does with a disk.
 type diskRequest struct {
-	netdisk.Used
+	blockdevice.Used
 	Machine netdisks.Machine `json:"machine"`
-	CHAP    netdisk.CHAP     `json:"chap"`
+	CHAP    blockdevice.CHAP `json:"chap"`
 	// Want is how it is mounted, or Map where it is mapped (volumeMode Block).
-	Want *blockfs.Want `json:"want,omitempty"`
-	Map  *blockmap.Map `json:"map,omitempty"`
+	Want *blockdevice.MountWant `json:"want,omitempty"`
+	Map  *blockmap.Map          `json:"map,omitempty"`
 	// Release: it is unmounted and detached. Others are the other ones in use.
-	Release bool           `json:"release,omitempty"`
-	Others  []netdisk.Used `json:"others,omitempty"`
+	Release bool               `json:"release,omitempty"`
+	Others  []blockdevice.Used `json:"others,omitempty"`
 }
 
 // perform does it. left are devices that were not detached, because something else uses them.
@@ -175,24 +174,24 @@ func (r *diskRequest) perform(point string) (left []string, err error) {
 
 // iscsi mounts a LUN of an iSCSI target. name is that of the volume or of its PersistentVolume.
 func (h *Volumes) iscsi(ctx context.Context, r *port.MountVolume, name string) (string, error) {
-	s := netdisk.ISCSIOf(r.Pod.Namespace, r.Volume, r.Persistent)
-	d, err := netdisk.NewISCSI(name, s)
+	s := blockdevice.ISCSIOf(r.Pod.Namespace, r.Volume, r.Persistent)
+	d, err := blockdevice.NewISCSI(name, s)
 	if err != nil {
 		return "", hostcall.Failf(port.InvalidConfig, "volume %q: %v", r.Volume.Name, err)
 	}
-	want := blockfs.Want{Type: s.FSType, ReadOnly: s.ReadOnly || r.ReadOnly}
-	return h.mountDisk(ctx, r, iscsiPlugin, name, diskRequest{Used: netdisk.Used{ISCSI: d}, CHAP: r.CHAP, Want: &want})
+	want := blockdevice.MountWant{Type: s.FSType, ReadOnly: s.ReadOnly || r.ReadOnly}
+	return h.mountDisk(ctx, r, iscsiPlugin, name, diskRequest{Used: blockdevice.Used{ISCSI: d}, CHAP: r.CHAP, Want: &want})
 }
 
 // fc mounts a disk of Fibre Channel, as iscsi does.
 func (h *Volumes) fc(ctx context.Context, r *port.MountVolume, name string) (string, error) {
-	s := netdisk.FCOf(r.Volume, r.Persistent)
-	d, err := netdisk.NewFC(s)
+	s := blockdevice.FCOf(r.Volume, r.Persistent)
+	d, err := blockdevice.NewFC(s)
 	if err != nil {
 		return "", hostcall.Failf(port.InvalidConfig, "volume %q: %v", r.Volume.Name, err)
 	}
-	want := blockfs.Want{Type: s.FSType, ReadOnly: s.ReadOnly || r.ReadOnly}
-	return h.mountDisk(ctx, r, fcPlugin, name, diskRequest{Used: netdisk.Used{FC: d}, Want: &want})
+	want := blockdevice.MountWant{Type: s.FSType, ReadOnly: s.ReadOnly || r.ReadOnly}
+	return h.mountDisk(ctx, r, fcPlugin, name, diskRequest{Used: blockdevice.Used{FC: d}, Want: &want})
 }
 
 // mountDisk mounts a disk for all pods, unless it is, and binds it into one.
@@ -206,7 +205,7 @@ func (h *Volumes) mountDisk(
 	if r.Persistent != nil {
 		ask.Want.Options = mountOptions(r.Persistent)
 	}
-	ask.Want.Options = selinux.Options(ask.Want.Options, r.Label)
+	ask.Want.Options = isolation.SELinuxOptions(ask.Want.Options, r.Label)
 	return h.bindOnce(ctx, r, plugin, name, func(ctx context.Context, bind *request) error {
 		if ask.Want.ReadOnly {
 			bind.Options = []string{"ro"}
@@ -245,7 +244,7 @@ func (h *Volumes) mountShared(ctx context.Context, a *agentdir.Dir, mount reques
 }
 
 // noteShared makes the directory of a disk, with the file that a kubelet has there.
-func noteShared(a *agentdir.Dir, u *netdisk.Used) error {
+func noteShared(a *agentdir.Dir, u *blockdevice.Used) error {
 	if err := a.Root.MkdirAll(u.Dir(), agentdir.Mode); err != nil || u.ISCSI == nil {
 		return err
 	}
@@ -316,7 +315,7 @@ func (h *Volumes) releaseDisk(ctx context.Context, n *noted) error {
 		}
 		if raw, err := a.Root.ReadFile(filepath.Join(dir, iscsiNote)); err == nil {
 			// If it can't be read, what the name of the directory says has to do.
-			var all netdisk.ISCSI
+			var all blockdevice.ISCSI
 			if json.Unmarshal(raw, &all) == nil && len(all.Portals) > 0 && all.Dir() == n.ISCSI.Dir() {
 				n.ISCSI = &all
 			}
@@ -344,7 +343,7 @@ func (h *Volumes) releaseDisk(ctx context.Context, n *noted) error {
 }
 
 // otherDisks are the disks that are in use besides a pod's. used: its own is, by another volume.
-func (h *Volumes) otherDisks(a *agentdir.Dir, n *noted) (others []netdisk.Used, used bool, err error) {
+func (h *Volumes) otherDisks(a *agentdir.Dir, n *noted) (others []blockdevice.Used, used bool, err error) {
 	all, err := h.mounts()
 	if err != nil {
 		return nil, false, err
@@ -379,18 +378,18 @@ func (h *Volumes) otherDisks(a *agentdir.Dir, n *noted) (others []netdisk.Used, 
 }
 
 // otherDirs are the disks that have a directory, besides those that are known.
-func otherDirs(a *agentdir.Dir, known map[string]bool) (out []netdisk.Used, err error) {
+func otherDirs(a *agentdir.Dir, known map[string]bool) (out []blockdevice.Used, err error) {
 	const devices = "/" + volumeDevicesDir + "/"
 	for _, pattern := range []string{
-		netdisk.ISCSIDir + "/iface-*/*", netdisk.ISCSIDir + devices + "iface-*/*", netdisk.FCDir + "/*",
-		netdisk.FCDir + devices + "*",
+		blockdevice.ISCSIDir + "/iface-*/*", blockdevice.ISCSIDir + devices + "iface-*/*", blockdevice.FCDir + "/*",
+		blockdevice.FCDir + devices + "*",
 	} {
 		dirs, err := dirsOf(a.Root.FS(), pattern)
 		if err != nil {
 			return nil, err
 		}
 		for _, dir := range dirs {
-			u, err := netdisk.OfDir(dir)
+			u, err := blockdevice.OfDir(dir)
 			if err == nil && !known[dir] && filepath.Base(dir) != filepath.Base(devices) {
 				out = append(out, u)
 			}

@@ -16,7 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/netdisks"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -241,7 +241,7 @@ func TestISCSIThatCantBe(t *testing.T) {
 	l := newLab(t)
 	_, err := l.mount(ctx(t), newPod(), iscsiVolume(func(s *v1.ISCSIVolumeSource) { s.IQN = "iqn.x/../../../y" }))
 	hosttest.WantError(t, err, port.InvalidConfig, "iqn")
-	check.Fails(t, check.Err(netdisk.OfDir("iscsi/../x")), "a directory elsewhere was read")
+	check.Fails(t, check.Err(blockdevice.OfDir("iscsi/../x")), "a directory elsewhere was read")
 }
 
 // commandIn gives children the environment that the played iscsiadm needs.

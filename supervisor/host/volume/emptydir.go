@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/emptydir"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -49,7 +49,7 @@ func (h *Volumes) emptyDir(pod *v1.Pod, name string, source *v1.EmptyDirVolumeSo
 		}
 	case huge:
 		whole, err = h.inMemory(dir, "hugetlbfs", whole, podspec.FSGroup(pod), func() (string, error) {
-			pages, err := emptydir.PageSize(pod, medium)
+			pages, err := volumeplan.EmptyDirPageSize(pod, medium)
 			return fmt.Sprintf("pagesize=%d", pages), err
 		})
 	default:

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -29,8 +29,8 @@ const (
 // deviceFiles are the patterns of the files of a pod, without its UID.
 var deviceFiles = [...]string{
 	localDevices + "/*",
-	diskDevices + "/" + netdisk.ISCSIDir + "/" + volumeDevicesDir + "/iface-*/*",
-	diskDevices + "/" + netdisk.FCDir + "/" + volumeDevicesDir + "/*",
+	diskDevices + "/" + blockdevice.ISCSIDir + "/" + volumeDevicesDir + "/iface-*/*",
+	diskDevices + "/" + blockdevice.FCDir + "/" + volumeDevicesDir + "/*",
 }
 
 // mapOf is where a pod has a device. dir is that of the device.
@@ -193,7 +193,7 @@ func (h *Volumes) noteMaps(pod string) error {
 		if !ofDisk(dir) || known[dir] {
 			continue
 		}
-		u, err := netdisk.OfDir(dir)
+		u, err := blockdevice.OfDir(dir)
 		if err != nil {
 			return hostcall.Failf(port.StateConflict, "nothing was unmapped: %s: %v", file, err)
 		}

@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	mountutils "k8s.io/mount-utils"
 
-	"github.com/troupe-dev/troupe/actors/decide/blockfs"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -65,7 +65,7 @@ func (h *Volumes) local(ctx context.Context, r *port.MountVolume, pv *v1.Persist
 	}
 	return h.bindOnce(ctx, r, localPlugin, name, func(_ context.Context, ask *request) error {
 		ask.Source, ask.Global, ask.Options = source, h.globalMount(name), mountOptions(pv)
-		ask.Device = &blockfs.Want{Device: source, ReadOnly: r.ReadOnly, Options: ask.Options}
+		ask.Device = &blockdevice.MountWant{Device: source, ReadOnly: r.ReadOnly, Options: ask.Options}
 		if t := pv.Spec.Local.FSType; t != nil {
 			ask.Device.Type = *t
 		}

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/regularfile"
@@ -30,13 +30,13 @@ func (h *Volumes) NewPodKey(ctx context.Context, keyType string, done func(port.
 
 // WrittenCertificate implements port.PodKeys. Containers can't write to the volume, so it is as an agent left it.
 func (h *Volumes) WrittenCertificate(
-	ctx context.Context, at port.CertificateFiles, done func(*podkey.Issued, error),
+	ctx context.Context, at port.CertificateFiles, done func(*podspec.IssuedCertificate, error),
 ) {
 	hostcall.Get(ctx, "WrittenCertificate", string(at.Pod)+"/"+at.Volume,
-		func(context.Context) (*podkey.Issued, error) { return h.writtenCertificate(at) }, done)
+		func(context.Context) (*podspec.IssuedCertificate, error) { return h.writtenCertificate(at) }, done)
 }
 
-func (h *Volumes) writtenCertificate(at port.CertificateFiles) (*podkey.Issued, error) {
+func (h *Volumes) writtenCertificate(at port.CertificateFiles) (*podspec.IssuedCertificate, error) {
 	pod, err := agentdir.PodDir(string(at.Pod))
 	if err == nil {
 		err = agentdir.Element("volume name", at.Volume)

@@ -14,7 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -33,13 +33,13 @@ func (l *lab) newPodKey(keyType string) (port.PodKey, error) {
 	return a.key, a.err
 }
 
-func (l *lab) writtenPodCertificate(at port.CertificateFiles) (*podkey.Issued, error) {
+func (l *lab) writtenPodCertificate(at port.CertificateFiles) (*podspec.IssuedCertificate, error) {
 	type answer struct {
-		found *podkey.Issued
+		found *podspec.IssuedCertificate
 		err   error
 	}
 	got := make(chan answer, 1)
-	l.WrittenCertificate(ctx(l.t), at, func(f *podkey.Issued, err error) { got <- answer{f, err} })
+	l.WrittenCertificate(ctx(l.t), at, func(f *podspec.IssuedCertificate, err error) { got <- answer{f, err} })
 	a := <-got
 	return a.found, a.err
 }

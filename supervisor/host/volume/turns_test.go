@@ -13,8 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
@@ -126,7 +126,7 @@ func noTurnHoldsATarget(t *testing.T, ask diskRequest) {
 			return all, nil
 		},
 	}
-	ask.Used = netdisk.Used{ISCSI: &netdisk.ISCSI{IQN: testIQN}}
+	ask.Used = blockdevice.Used{ISCSI: &blockdevice.ISCSI{IQN: testIQN}}
 	target := func(pod string) func() {
 		return check.Value(h.target(t.Context(), &request{Op: opDisk, Path: "/disk", Disk: &ask, pod: pod}))(t)
 	}

@@ -24,7 +24,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
@@ -137,7 +137,7 @@ func New(c *Config) (*Volumes, error) {
 }
 
 // overNetwork are the directories of volumes on disks of a network, whatever file system is on them.
-var overNetwork = [...]string{iscsiPlugin, fcPlugin, csiPlugin, netdisk.ISCSIDir, netdisk.FCDir}
+var overNetwork = [...]string{iscsiPlugin, fcPlugin, csiPlugin, blockdevice.ISCSIDir, blockdevice.FCDir}
 
 // withoutServer reports whether no server can hold up what is done at a path.
 func (h *Volumes) withoutServer(path string) bool {

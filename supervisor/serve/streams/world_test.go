@@ -23,7 +23,7 @@ import (
 	crirc "k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	utilexec "k8s.io/utils/exec"
 
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
@@ -62,7 +62,7 @@ func (f *fakeRuntime) List(_ context.Context, uid string, done func(observed.Run
 }
 
 func (f *fakeRuntime) Run(ctx context.Context, id string, words port.Command, done func(port.ExecResult, error)) {
-	command, _ := words(expansion.Max)
+	command, _ := words(containerplan.MaxExpanded)
 	switch command[0] {
 	case "hang":
 		context.AfterFunc(ctx, func() { done(port.ExecResult{}, &port.Error{Kind: port.Canceled, Verb: "ExecSync"}) })

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // demand is what a pod asks for, or what a node has: millicores, bytes, pods, and extended resources, nil for none.
@@ -74,7 +73,7 @@ func of(p *v1.Pod) demand {
 func ofList(l v1.ResourceList) demand {
 	d := demand{cpu: l.Cpu().MilliValue(), memory: l.Memory().Value()}
 	for name, q := range l { // order-free: a map again
-		if !resourcelist.Extended(name) {
+		if !podspec.IsExtended(name) {
 			continue
 		}
 		if d.extended == nil {

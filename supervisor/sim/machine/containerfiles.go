@@ -3,9 +3,7 @@ package machine
 import (
 	"context"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
-	"github.com/troupe-dev/troupe/actors/decide/envfile"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
 )
@@ -47,12 +45,14 @@ func (f *ContainerFiles) MakeFiles(ctx context.Context, r port.MakeFiles, done f
 }
 
 // ReadEnvFiles implements port.ContainerFiles.
-func (f *ContainerFiles) ReadEnvFiles(ctx context.Context, r port.ReadEnvFiles, done func([]*envfile.File, error)) {
-	var out []*envfile.File
+func (f *ContainerFiles) ReadEnvFiles(
+	ctx context.Context, r port.ReadEnvFiles, done func([]*containerplan.EnvFileValues, error),
+) {
+	var out []*containerplan.EnvFileValues
 	call := Call{Verb: "ReadEnvFiles", Pod: string(r.Pod.UID)}
 	f.do(ctx, call, diskLatency, func(err error) { done(out, err) }, func() error {
 		var err error
-		out, err = containerenv.Read(r.Files, func(file containerenv.File) ([]byte, error) {
+		out, err = containerplan.ReadEnvFiles(r.Files, func(file containerplan.EnvFile) ([]byte, error) {
 			if text, ok := f.Env[file.Volume+"/"+file.Path]; ok && file.Root != "" {
 				return []byte(text), nil
 			}

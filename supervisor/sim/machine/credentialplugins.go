@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	api "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
 )
@@ -20,7 +20,7 @@ import (
 //	RunPlugin ──► runs ──Takes──► exits: its answer, or an error
 //	                └──a minute is over, or Hangs──► killed: an error
 type CredentialPlugin struct {
-	Provider credentialprovider.Provider
+	Provider imagepull.Provider
 	// Script says what a run does. run is how many there were before.
 	Script func(run int, request *api.CredentialProviderRequest) CredentialAnswer
 }
@@ -37,7 +37,7 @@ type CredentialAnswer struct {
 	// Auth are credentials by registry; they count for Key, the image if it is empty, and as long as For says, or as
 	// the configuration of the plugin does if it is nil.
 	Auth map[string]api.AuthConfig
-	Key  credentialprovider.KeyType
+	Key  imagepull.CacheKeyType
 	For  *time.Duration
 }
 
@@ -67,7 +67,7 @@ func newCredentialPlugins(clock simport.Clock) *CredentialPlugins {
 func (p *CredentialPlugins) Add(of ...CredentialPlugin) { p.of = append(p.of, of...) }
 
 // Providers are the configurations of the plugins.
-func (p *CredentialPlugins) Providers() (out []credentialprovider.Provider) {
+func (p *CredentialPlugins) Providers() (out []imagepull.Provider) {
 	for i := range p.of {
 		out = append(out, p.of[i].Provider)
 	}
@@ -83,7 +83,7 @@ func (p *CredentialPlugins) Runs(name string) int {
 
 // RunPlugin implements port.CredentialPlugins.
 func (p *CredentialPlugins) RunPlugin(
-	ctx context.Context, of *credentialprovider.Provider, request []byte, done func([]byte, error),
+	ctx context.Context, of *imagepull.Provider, request []byte, done func([]byte, error),
 ) {
 	call := Call{Verb: "RunCredentialPlugin", Name: of.Name}
 	n := slices.IndexFunc(p.of, func(c CredentialPlugin) bool { return c.Provider.Name == of.Name })

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -20,7 +20,7 @@ func (h *Host) NewPodKey(ctx context.Context, keyType string, done func(port.Pod
 	h.do(ctx, Call{Verb: "NewPodKey"}, hostLatency, func(err error) { done(key, err) }, func() error {
 		h.keys++
 		text := fmt.Sprintf("simulated %s %d\n", keyType, h.keys)
-		key = port.PodKey{Key: podkey.New([]byte(text)), Proof: []byte("proof of " + text)}
+		key = port.PodKey{Key: podspec.NewPrivateKey([]byte(text)), Proof: []byte("proof of " + text)}
 		return nil
 	})
 }
@@ -28,9 +28,9 @@ func (h *Host) NewPodKey(ctx context.Context, keyType string, done func(port.Pod
 // WrittenCertificate implements port.PodKeys. A simulated certificate is a PEM block with the time when it expires
 // (RFC 3339).
 func (h *Host) WrittenCertificate(
-	ctx context.Context, at port.CertificateFiles, done func(*podkey.Issued, error),
+	ctx context.Context, at port.CertificateFiles, done func(*podspec.IssuedCertificate, error),
 ) {
-	var found *podkey.Issued
+	var found *podspec.IssuedCertificate
 	call := Call{Verb: "WrittenCertificate", Pod: string(at.Pod), Volume: at.Volume}
 	h.do(ctx, call, hostLatency, func(err error) { done(found, err) }, func() error {
 		dirs := h.pods[at.Pod]
@@ -51,8 +51,8 @@ func (h *Host) WrittenCertificate(
 		if err != nil {
 			return &port.Error{Verb: call.Verb, Object: call.object(), Detail: err.Error()}
 		}
-		found = &podkey.Issued{
-			Key: podkey.New(text[:begin]), Chain: text[begin:], Expires: expires,
+		found = &podspec.IssuedCertificate{
+			Key: podspec.NewPrivateKey(text[:begin]), Chain: text[begin:], Expires: expires,
 		}
 		return nil
 	})

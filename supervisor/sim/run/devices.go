@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -23,7 +22,7 @@ func assigns(s *sim.NodeSpec, k *scenario.Nodes) {
 		return
 	}
 	nodes, n := max(1, k.NUMANodes), k.CPUs()
-	s.Assign = &assign.Config{
+	s.Assign = &cpus.Config{
 		// The system has a CPU of its own, as the static policy wants it.
 		Machine: sim.Topology(n, nodes), ReservedMilli: 1000,
 		Static:          k.CPUManagerPolicy == cpus.Static || k.CPUManagerPolicy == cpus.Dynamic,

@@ -306,7 +306,7 @@ func (c *checker) behavior(field, workload string, what map[string]string) {
 
 // image reports whether it is the name of one.
 func (c *checker) image(field, name string) bool {
-	_, err := imagepull.Parse(name)
+	_, err := imagepull.ParseReference(name)
 	if err != nil {
 		c.add(field, "%v", err)
 	}

@@ -9,7 +9,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Limits of what a machine has.
@@ -22,7 +22,7 @@ const (
 func (c *checker) devices(n *Nodes) {
 	for name, d := range sorted(n.Devices) {
 		at := "nodes.devices[" + name + "]"
-		if !resourcelist.Extended(v1.ResourceName(name)) {
+		if !podspec.IsExtended(v1.ResourceName(name)) {
 			c.add(at, "must be an extended resource, like example.com/gpu")
 		}
 		c.count(at+".count", d.Count, 1, MaxDevices)

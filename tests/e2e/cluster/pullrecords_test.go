@@ -10,7 +10,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/images/pullmanager"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
-	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/pullrecords"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -27,11 +26,11 @@ func TestPullRecordFiles(t *testing.T) {
 		Credential: imagepull.Credential{Username: "u", Password: "p"},
 		Source:     imagepull.Source{Owner: imagepull.OfSecret, UID: "x", Namespace: "shop", Name: "pull"},
 	}
-	record, _ := pullrecord.Add(nil, "sha256:1", "reg.io/app:1", []imagepull.Offer{offer}, time.Now())
+	record, _ := imagepull.AddPull(nil, "sha256:1", "reg.io/app:1", []imagepull.Offer{offer}, time.Now())
 	wait := make(chan error, 2)
 	done := func(err error) { wait <- err }
-	store.SavePulled(t.Context(), pullrecord.FileName("sha256:1"), pullrecord.Encode(record), "", done)
-	store.SaveIntent(t.Context(), pullrecord.FileName("reg.io/b:1"), pullrecord.EncodeIntent("reg.io/b:1"), done)
+	store.SavePulled(t.Context(), imagepull.RecordFileName("sha256:1"), imagepull.EncodeRecord(record), "", done)
+	store.SaveIntent(t.Context(), imagepull.RecordFileName("reg.io/b:1"), imagepull.EncodeIntent("reg.io/b:1"), done)
 	for range 2 {
 		check.Fatal(t, <-wait)
 	}
@@ -59,12 +58,12 @@ func TestPullRecordFiles(t *testing.T) {
 }
 
 // readRecords are the records of a node, by image ID.
-func readRecords(t *testing.T, store *pullrecords.Store) map[string]*pullrecord.Record {
+func readRecords(t *testing.T, store *pullrecords.Store) map[string]*imagepull.Record {
 	t.Helper()
-	all, wait := map[string]*pullrecord.Record{}, make(chan error, 1)
+	all, wait := map[string]*imagepull.Record{}, make(chan error, 1)
 	store.Load(t.Context(), func(files port.PullFiles, err error) {
 		for _, f := range files.Records {
-			r, parseErr := pullrecord.Parse(f.Name, f.Data)
+			r, parseErr := imagepull.ParseRecord(f.Name, f.Data)
 			if err = errors.Join(err, f.Err, parseErr); err == nil {
 				all[r.ImageRef] = r
 			}

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -68,7 +68,7 @@ func resized(from, to v1.ResourceRequirements) func(*reported, *testing.T) {
 		r.awaitPod(t, r.pod, "has its new size", func(p *v1.Pod) error {
 			check.OK(resizeOver(p))
 			got := p.Status.ContainerStatuses[0].Resources
-			if got == nil || !resourcelist.Equal(got.Requests, to.Requests) || !resourcelist.Equal(got.Limits, to.Limits) {
+			if got == nil || !podspec.SameResources(got.Requests, to.Requests) || !podspec.SameResources(got.Limits, to.Limits) {
 				return fmt.Errorf("it has %v", got)
 			}
 			return nil

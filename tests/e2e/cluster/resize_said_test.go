@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -78,20 +78,20 @@ func (s sizes) gave(p *v1.Pod) error {
 	total := v1.ResourceList{}
 	for i := range s.containers {
 		has := &p.Status.ContainerStatuses[i]
-		resourcelist.Add(total, s.containers[i].Requests)
-		if !resourcelist.Equal(has.AllocatedResources, s.containers[i].Requests) || !resourcelist.Equal(has.Resources.Limits, s.containers[i].Limits) {
+		podspec.AddResources(total, s.containers[i].Requests)
+		if !podspec.SameResources(has.AllocatedResources, s.containers[i].Requests) || !podspec.SameResources(has.Resources.Limits, s.containers[i].Limits) {
 			problems = errors.Join(problems, fmt.Errorf("container %s was allocated %s and has the limits %s", has.Name,
-				resourcelist.Text(has.AllocatedResources), resourcelist.Text(has.Resources.Limits)))
+				podspec.ResourceText(has.AllocatedResources), podspec.ResourceText(has.Resources.Limits)))
 		}
 	}
 	if s.whole != nil {
 		total = s.whole.Requests
-		if r := p.Status.Resources; r == nil || !resourcelist.Equal(r.Limits, s.whole.Limits) {
+		if r := p.Status.Resources; r == nil || !podspec.SameResources(r.Limits, s.whole.Limits) {
 			problems = errors.Join(problems, fmt.Errorf("the pod has %v", r))
 		}
 	}
-	if got := p.Status.AllocatedResources; !resourcelist.Equal(got, total) {
-		problems = errors.Join(problems, fmt.Errorf("the pod was allocated %s, want %s", resourcelist.Text(got), resourcelist.Text(total)))
+	if got := p.Status.AllocatedResources; !podspec.SameResources(got, total) {
+		problems = errors.Join(problems, fmt.Errorf("the pod was allocated %s, want %s", podspec.ResourceText(got), podspec.ResourceText(total)))
 	}
 	return problems
 }

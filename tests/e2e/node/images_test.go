@@ -14,7 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
-	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/imagecache"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
@@ -40,7 +40,7 @@ func TestImageGarbageCollection(t *testing.T) {
 		user := b.awaitRunning(t, "user")
 		// The agent finds in its checkpoint when they were used: the later they are pulled, the longer ago that was.
 		check.Fatal(t, b.Stop(t.Context()))
-		ages, order := imagegc.Ages{}, make([]string, many)
+		ages, order := imagecache.Ages{}, make([]string, many)
 		for i := range many {
 			image := check.Value(lab.NewImage(registry.Config{}, lab.File{Path: "number", Mode: 0o644, Data: fmt.Append(nil, i)}))(t)
 			name := fmt.Sprintf("troupe.local/demo/many%d:v1", i)
@@ -48,7 +48,7 @@ func TestImageGarbageCollection(t *testing.T) {
 			spec := &runtimeapi.ImageSpec{Image: name}
 			pulled := check.Value(b.lab.Images().PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: spec}))(t)
 			used := time.Now().Add(-time.Duration(i+1) * time.Hour)
-			ages[pulled.ImageRef] = imagegc.Age{Seen: used.Add(-time.Hour), Used: used}
+			ages[pulled.ImageRef] = imagecache.Age{Seen: used.Add(-time.Hour), Used: used}
 			order[many-1-i] = pulled.ImageRef
 		}
 		b.remember(t, ages)
@@ -88,7 +88,7 @@ func TestImageGarbageCollection(t *testing.T) {
 }
 
 // remember puts into the checkpoint of an agent that does not run when images were used, by ID.
-func (b *bed) remember(t *testing.T, ages imagegc.Ages) {
+func (b *bed) remember(t *testing.T, ages imagecache.Ages) {
 	t.Helper()
 	content := check.Value(json.Marshal(ages))(t)
 	write(t, filepath.Join(b.Root(), "checkpoints", "images.json"), checkpoint.Seal(content))

@@ -11,7 +11,7 @@ import (
 
 	library "github.com/opencontainers/selinux/go-selinux"
 
-	decide "github.com/troupe-dev/troupe/actors/decide/selinux"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
 )
 
@@ -60,11 +60,11 @@ var errUnknown = errors.New("SELinux is on, but its policy does not say which la
 	"the runtime gives them to each file: install a policy for containers (container-selinux)")
 
 // Host is what SELinux means for volumes; nil: the machine has none. With an error volumes are not mounted with labels.
-func (p Policy) Host(allModes bool) (*decide.Host, error) {
+func (p Policy) Host(allModes bool) (*isolation.SELinuxHost, error) {
 	if !p.Enabled() {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	h := &decide.Host{File: p.File(), AllModes: allModes}
+	h := &isolation.SELinuxHost{File: p.File(), AllModes: allModes}
 	if h.File == "" {
 		return h, errUnknown
 	}
@@ -103,6 +103,6 @@ func (f *Files) Labels(path string) bool {
 	if m == nil {
 		return false
 	}
-	label, own := decide.Mounted(m.Options)
+	label, own := isolation.SELinuxMounted(m.Options)
 	return own && label == ""
 }

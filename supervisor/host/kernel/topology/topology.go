@@ -29,12 +29,12 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/kernelfile"
 )
 
 // Read reads the machine below a root, which is / but for tests. It needs no privileges.
-func Read(root string) (*machine.Topology, error) {
+func Read(root string) (*topology.Machine, error) {
 	r := reader{root: root}
 	online, err := Online(root)
 	if err != nil {
@@ -44,7 +44,7 @@ func Read(root string) (*machine.Topology, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &machine.Topology{Nodes: nodes}
+	t := &topology.Machine{Nodes: nodes}
 	cores := map[coreKey]int{}
 	for _, id := range online.List() {
 		node, ok := of[id]
@@ -59,7 +59,7 @@ func Read(root string) (*machine.Topology, error) {
 		if _, ok := cores[key]; !ok {
 			cores[key] = id // the lowest, as they are in order
 		}
-		t.CPUs = append(t.CPUs, machine.CPU{ID: id, Core: cores[key], Socket: key.socket, Node: node})
+		t.CPUs = append(t.CPUs, topology.CPU{ID: id, Core: cores[key], Socket: key.socket, Node: node})
 	}
 	return t, r.caches(t, online)
 }
@@ -127,7 +127,7 @@ func (r reader) core(id int) (key coreKey, err error) {
 const minLevel = 3
 
 // caches completes the CPUs with their last level cache.
-func (r reader) caches(t *machine.Topology, online cpuset.CPUSet) error {
+func (r reader) caches(t *topology.Machine, online cpuset.CPUSet) error {
 	sockets := map[int]int{}
 	for i, c := range t.CPUs {
 		if _, ok := sockets[c.Socket]; !ok {
@@ -182,7 +182,7 @@ func (r reader) cache(id int, online cpuset.CPUSet) (int, error) {
 }
 
 // nodes are the NUMA nodes, and the node of each CPU that is online.
-func (r reader) nodes(online cpuset.CPUSet) ([]machine.Node, map[int]int, error) {
+func (r reader) nodes(online cpuset.CPUSet) ([]topology.Node, map[int]int, error) {
 	of := map[int]int{}
 	ids, err := r.list(nodeDir + "/online")
 	switch {
@@ -191,11 +191,11 @@ func (r reader) nodes(online cpuset.CPUSet) ([]machine.Node, map[int]int, error)
 			of[cpu] = 0
 		}
 		node, err := r.only()
-		return []machine.Node{node}, of, err
+		return []topology.Node{node}, of, err
 	case err != nil:
 		return nil, nil, err
 	}
-	var nodes []machine.Node
+	var nodes []topology.Node
 	for i, id := range ids.List() {
 		dir := nodeDir + "/node" + strconv.Itoa(id)
 		near, err := r.list(dir + "/cpulist")
@@ -208,7 +208,7 @@ func (r reader) nodes(online cpuset.CPUSet) ([]machine.Node, map[int]int, error)
 			}
 			of[cpu] = id
 		}
-		node := machine.Node{ID: id}
+		node := topology.Node{ID: id}
 		if node.Memory, err = r.memory(dir+"/meminfo", fmt.Sprintf("Node %d ", id)); err != nil {
 			return nil, nil, err
 		}
@@ -220,13 +220,13 @@ func (r reader) nodes(online cpuset.CPUSet) ([]machine.Node, map[int]int, error)
 		}
 		nodes = append(nodes, node)
 	}
-	slices.SortFunc(nodes, func(a, b machine.Node) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(nodes, func(a, b topology.Node) int { return cmp.Compare(a.ID, b.ID) })
 	return nodes, of, nil
 }
 
 // only is the one node of a kernel that knows no nodes.
-func (r reader) only() (machine.Node, error) {
-	n := machine.Node{Distances: []int{local}}
+func (r reader) only() (topology.Node, error) {
+	n := topology.Node{Distances: []int{local}}
 	var err error
 	if n.Memory, err = r.memory("proc/meminfo", ""); err != nil {
 		return n, err

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
 // shape is what a test expects of a whole machine.
 type shape struct{ cpus, cores, caches, sockets, nodes int }
 
-func shapeOf(t *machine.Topology) shape {
+func shapeOf(t *topology.Machine) shape {
 	cores, caches, sockets := map[int]bool{}, map[int]bool{}, map[int]bool{}
 	for _, c := range t.CPUs {
 		cores[c.Core], caches[c.Cache], sockets[c.Socket] = true, true, true
@@ -68,7 +68,7 @@ func TestShapes(t *testing.T) {
 }
 
 // wantSound holds what the docs of the value promise.
-func wantSound(t *testing.T, m *machine.Topology) {
+func wantSound(t *testing.T, m *topology.Machine) {
 	t.Helper()
 	for i, c := range m.CPUs {
 		if i > 0 && m.CPUs[i-1].ID >= c.ID {
@@ -92,9 +92,9 @@ func wantSound(t *testing.T, m *machine.Topology) {
 
 func TestWhole(t *testing.T) {
 	got := check.Value(Read(build{sockets: 1, nodesPerSocket: 1, coresPerNode: 1, threads: 2, farMemory: 1}.write(t)))(t)
-	want := &machine.Topology{
-		CPUs: []machine.CPU{{ID: 0}, {ID: 1}},
-		Nodes: []machine.Node{
+	want := &topology.Machine{
+		CPUs: []topology.CPU{{ID: 0}, {ID: 1}},
+		Nodes: []topology.Node{
 			{ID: 0, Memory: 1 << 30, HugePages: map[uint64]uint64{2 << 20: 0}, Distances: []int{10, 21}},
 			{ID: 1, Memory: 2 << 30, HugePages: map[uint64]uint64{2 << 20: 3}, Distances: []int{21, 10}},
 		},
@@ -110,7 +110,7 @@ func TestMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check.Deep(t, got.Nodes[1], (machine.Node{ID: 1, Distances: []int{20, 10}}), "it")
+	check.Deep(t, got.Nodes[1], (topology.Node{ID: 1, Distances: []int{20, 10}}), "it")
 	b.change = map[string]string{nodeDir: ""}
 	if got, err = Read(b.write(t)); err != nil || len(got.Nodes) != 1 || got.Nodes[0].Memory != 8<<30 {
 		t.Errorf("without nodes: %+v, %v", got, err)

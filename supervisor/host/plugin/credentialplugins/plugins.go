@@ -22,7 +22,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
@@ -102,7 +101,7 @@ func (p *Plugins) begin(ctx context.Context, f func()) bool {
 
 // RunPlugin implements port.CredentialPlugins.
 func (p *Plugins) RunPlugin(
-	ctx context.Context, of *credentialprovider.Provider, request []byte, done func([]byte, error),
+	ctx context.Context, of *imagepull.Provider, request []byte, done func([]byte, error),
 ) {
 	const verb = "RunCredentialPlugin"
 	fail := func(kind port.ErrorKind, detail string) error {
@@ -140,7 +139,7 @@ func (p *Plugins) RunPlugin(
 
 // run runs a plugin. complaint is the end of what it wrote to stderr.
 func (p *Plugins) run(
-	ctx context.Context, of *credentialprovider.Provider, request []byte,
+	ctx context.Context, of *imagepull.Provider, request []byte,
 ) (answer []byte, complaint string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/credentialplugins"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -49,10 +49,10 @@ func (r *rig) run(script, request string, args ...string) (string, error) {
 	r.Helper()
 	check.Fatal(r,
 		os.WriteFile(filepath.Join(r.dir, "plugin"), []byte("#!/bin/sh\n"+script), 0o700)) //nolint:gosec // it is run
-	return r.runs(&credentialprovider.Provider{Name: "plugin", Args: args, Env: []string{"MINE=yes"}}, request)
+	return r.runs(&imagepull.Provider{Name: "plugin", Args: args, Env: []string{"MINE=yes"}}, request)
 }
 
-func (r *rig) runs(p *credentialprovider.Provider, request string) (string, error) {
+func (r *rig) runs(p *imagepull.Provider, request string) (string, error) {
 	type result struct {
 		data []byte
 		err  error
@@ -161,7 +161,7 @@ func awaitFile(t *testing.T, path string) string {
 
 func TestNoProgram(t *testing.T) {
 	r := newRig(t, 0)
-	if _, err := r.runs(&credentialprovider.Provider{Name: "absent"}, "{}"); err == nil || !strings.Contains(err.Error(), "it can't be run: no such file") {
+	if _, err := r.runs(&imagepull.Provider{Name: "absent"}, "{}"); err == nil || !strings.Contains(err.Error(), "it can't be run: no such file") {
 		t.Errorf("%v", err)
 	}
 }
@@ -243,7 +243,7 @@ const agentEnv = "TEST_IS_AGENT"
 func TestAgentIsKilled(t *testing.T) {
 	if root := os.Getenv(agentEnv); root != "" {
 		p := credentialplugins.New(credentialplugins.Config{Dir: root})
-		p.RunPlugin(t.Context(), &credentialprovider.Provider{Name: "plugin"}, []byte("{}"), func([]byte, error) {})
+		p.RunPlugin(t.Context(), &imagepull.Provider{Name: "plugin"}, []byte("{}"), func([]byte, error) {})
 		select {}
 	}
 	root := t.TempDir()

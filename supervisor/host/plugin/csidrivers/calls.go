@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/csi"
-	"github.com/troupe-dev/troupe/actors/decide/selinux"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/csicode"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -95,8 +95,9 @@ func (d *Drivers) StageVolume(ctx context.Context, of port.CSIDriver, r decide.S
 		}
 		_, err = n.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
 			VolumeId: r.Handle, PublishContext: r.Context, StagingTargetPath: filepath.Join(d.staged.Path, dir, globalMount),
-			VolumeCapability: n.capability(r.Block, r.FSType, selinux.Options(r.MountOptions, r.Label), r.Access, r.Group),
-			Secrets:          r.Secrets, VolumeContext: r.Attributes,
+			VolumeCapability: n.capability(
+				r.Block, r.FSType, isolation.SELinuxOptions(r.MountOptions, r.Label), r.Access, r.Group),
+			Secrets: r.Secrets, VolumeContext: r.Attributes,
 		})
 		if err == nil {
 			return nil
@@ -153,8 +154,9 @@ func (d *Drivers) PublishVolume(
 		path := filepath.Join(d.pods.Path, dir, podMount)
 		request := &csi.NodePublishVolumeRequest{
 			VolumeId: r.Handle, PublishContext: r.Context, TargetPath: path, Readonly: r.ReadOnly,
-			VolumeCapability: n.capability(r.Block, r.FSType, selinux.Options(r.MountOptions, r.Label), r.Access, r.Group),
-			Secrets:          r.Secrets, VolumeContext: r.Attributes,
+			VolumeCapability: n.capability(
+				r.Block, r.FSType, isolation.SELinuxOptions(r.MountOptions, r.Label), r.Access, r.Group),
+			Secrets: r.Secrets, VolumeContext: r.Attributes,
 		}
 		if !r.Inline && n.can(stages) {
 			staged, err := stageDir(r.Key)

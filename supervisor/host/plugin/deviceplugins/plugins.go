@@ -27,7 +27,7 @@ import (
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/devices"
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
@@ -202,7 +202,7 @@ func valid(name string, versions ...string) error {
 		return fmt.Errorf("device plugin API version %s is not supported: this agent supports %s",
 			registry.Bounded(strings.Join(versions, ", ")), api.Version)
 	}
-	if !resourcelist.Extended(v1.ResourceName(name)) {
+	if !podspec.IsExtended(v1.ResourceName(name)) {
 		return fmt.Errorf("resource name %q is not the name of an extended resource, such as example.com/gpu",
 			registry.Bounded(name))
 	}

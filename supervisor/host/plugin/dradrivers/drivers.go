@@ -31,7 +31,6 @@ import (
 	beta "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/claims"
-	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/rescue"
 	"github.com/troupe-dev/troupe/supervisor/host/plugin/registry"
@@ -298,13 +297,13 @@ func prepared(c *api.NodePrepareResourceResponse) claims.Answer {
 		return claims.Answer{Error: fmt.Sprintf("the driver has answered with %d bytes; at most %d are supported", n,
 			answerLimit)}
 	}
-	var out []claimstate.Device
+	var out []claims.Device
 	for _, d := range c.GetDevices() {
 		if len(d.GetRequestNames()) > deviceLimit || len(d.GetCdiDeviceIds()) > deviceLimit {
 			return claims.Answer{Error: fmt.Sprintf("the driver lists more than %d requests or CDI devices of device %q",
 				deviceLimit, registry.Bounded(d.GetDeviceName()))}
 		}
-		out = append(out, claimstate.Device{
+		out = append(out, claims.Device{
 			Pool: d.GetPoolName(), Name: d.GetDeviceName(), Share: types.UID(d.GetShareId()),
 			Requests: d.GetRequestNames(), CDI: d.GetCdiDeviceIds(),
 		})

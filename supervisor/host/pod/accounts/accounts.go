@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/userns"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
@@ -39,10 +39,10 @@ func New(pods *agentdir.Dir) *Accounts { return &Accounts{pods: pods} }
 // UserNamespace gives the IDs that a pod with hostUsers: false is mapped to: the
 // same each time, over a restart of the agent too, and those of no other pod,
 // until RemovePod. It is for any goroutine but an actor's: it reads and writes.
-func (a *Accounts) UserNamespace(pod *v1.Pod, r userns.Range) (userns.Mapping, error) {
+func (a *Accounts) UserNamespace(pod *v1.Pod, r isolation.IDRange) (isolation.IDMapping, error) {
 	dir, err := agentdir.PodDir(string(pod.UID))
 	if err != nil {
-		return userns.Mapping{}, err
+		return isolation.IDMapping{}, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,14 +56,14 @@ func (a *Accounts) UserNamespace(pod *v1.Pod, r userns.Range) (userns.Mapping, e
 	}
 	taken, err := a.takenUsers()
 	if err != nil {
-		return userns.Mapping{}, err
+		return isolation.IDMapping{}, err
 	}
 	first, err := r.Pick(taken)
 	if err != nil {
-		return userns.Mapping{}, err
+		return isolation.IDMapping{}, err
 	}
-	m := userns.Mapping{First: first, Length: r.PerPod}
-	return m, a.writeUsers(dir, userns.Encode(m))
+	m := isolation.IDMapping{First: first, Length: r.PerPod}
+	return m, a.writeUsers(dir, isolation.EncodeIDMapping(m))
 }
 
 // takenUsers are the first IDs of all pods' mappings. One that can't be read may
@@ -87,16 +87,16 @@ func (a *Accounts) takenUsers() ([]uint32, error) {
 	return taken, nil
 }
 
-func (a *Accounts) readUsers(dir string) (userns.Mapping, error) {
+func (a *Accounts) readUsers(dir string) (isolation.IDMapping, error) {
 	name := filepath.Join(dir, usersName)
 	data, err := regularfile.In(a.pods.Root, name, maxUsersFile)
 	if err != nil {
-		return userns.Mapping{}, err
+		return isolation.IDMapping{}, err
 	}
 	if durable.Lost(data) {
-		return userns.Mapping{}, fs.ErrNotExist // no process of the pod can have had IDs
+		return isolation.IDMapping{}, fs.ErrNotExist // no process of the pod can have had IDs
 	}
-	m, err := userns.Decode(data)
+	m, err := isolation.DecodeIDMapping(data)
 	if err != nil {
 		return m, hostcall.Failf(port.InvalidConfig, "user ID mapping in %s: %v", filepath.Join(a.pods.Path, name), err)
 	}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/userns"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -35,19 +35,19 @@ func newAccounts(t *testing.T, root string) *Accounts {
 func TestUserNamespace(t *testing.T) {
 	root := t.TempDir()
 	l := newAccounts(t, root)
-	r := check.Value(userns.NewRange(userns.Unit, 3*userns.Unit, userns.Unit))(t)
-	give := func(a *Accounts, uid string) userns.Mapping {
+	r := check.Value(isolation.NewIDRange(isolation.IDUnit, 3*isolation.IDUnit, isolation.IDUnit))(t)
+	give := func(a *Accounts, uid string) isolation.IDMapping {
 		t.Helper()
 		m := check.Value(a.UserNamespace(podOf(uid), r))(t)
 		return m
 	}
 	var all sync.WaitGroup
-	got := make([]userns.Mapping, 3)
+	got := make([]isolation.IDMapping, 3)
 	for i, uid := range []string{"a", "b", "c"} {
 		all.Go(func() { got[i], _ = l.UserNamespace(podOf(uid), r) })
 	}
 	all.Wait()
-	if got[0] == got[1] || got[1] == got[2] || got[0] == got[2] || got[0].Length != userns.Unit {
+	if got[0] == got[1] || got[1] == got[2] || got[0] == got[2] || got[0].Length != isolation.IDUnit {
 		t.Fatalf("three pods got %v", got)
 	}
 	check.Says(t, check.Err(l.UserNamespace(podOf("d"), r)), "all 3 blocks", "a fourth pod")
@@ -58,7 +58,7 @@ func TestUserNamespace(t *testing.T) {
 	}
 
 	other := r
-	other.PerPod = 2 * userns.Unit
+	other.PerPod = 2 * isolation.IDUnit
 	if _, err := l.UserNamespace(podOf("a"), other); err == nil || !strings.Contains(err.Error(), "outside the current range of this node") {
 		t.Errorf("with another length: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/decide/userns"
+	"github.com/troupe-dev/troupe/actors/decide/isolation"
 )
 
 // subordinate is the user whose subordinate IDs pods get, as with the kubelet
@@ -23,8 +23,8 @@ const (
 // Range finds out which IDs pods with users of their own may have: those that
 // the system has set aside for the user "kubelet", or, if it has none, all but
 // the first perPod. There must be enough for that many pods.
-func Range(ctx context.Context, perPod, pods uint32) (userns.Range, error) {
-	r, err := userns.Whole(perPod)
+func Range(ctx context.Context, perPod, pods uint32) (isolation.IDRange, error) {
+	r, err := isolation.WholeIDRange(perPod)
 	if err != nil {
 		return r, err
 	}
@@ -53,23 +53,23 @@ func exists(ctx context.Context, name string) bool {
 	return err == nil
 }
 
-func subordinateRange(ctx context.Context, getsubids string, perPod uint32) (userns.Range, error) {
+func subordinateRange(ctx context.Context, getsubids string, perPod uint32) (isolation.IDRange, error) {
 	var out [2][]byte
 	for i, args := range [][]string{{subordinate}, {"-g", subordinate}} {
 		var err error
 		if out[i], err = exec.CommandContext(ctx, getsubids, args...).Output(); err != nil {
-			return userns.Range{}, fmt.Errorf("getsubids %s: %w", strings.Join(args, " "), err)
+			return isolation.IDRange{}, fmt.Errorf("getsubids %s: %w", strings.Join(args, " "), err)
 		}
 	}
 	if !bytes.Equal(out[0], out[1]) {
-		return userns.Range{}, fmt.Errorf("the subordinate user IDs of %s, %q, differ from its group IDs, %q", subordinate,
-			bytes.TrimSpace(out[0]), bytes.TrimSpace(out[1]))
+		return isolation.IDRange{}, fmt.Errorf("the subordinate user IDs of %s, %q, differ from its group IDs, %q",
+			subordinate, bytes.TrimSpace(out[0]), bytes.TrimSpace(out[1]))
 	}
 	first, count, err := parseSubIDs(string(out[0]))
 	if err != nil {
-		return userns.Range{}, fmt.Errorf("getsubids %s: %q: %w", subordinate, bytes.TrimSpace(out[0]), err)
+		return isolation.IDRange{}, fmt.Errorf("getsubids %s: %q: %w", subordinate, bytes.TrimSpace(out[0]), err)
 	}
-	return userns.NewRange(first, count, perPod)
+	return isolation.NewIDRange(first, count, perPod)
 }
 
 // parseSubIDs reads the one line that getsubids prints: "0: kubelet 65536 2147483648".

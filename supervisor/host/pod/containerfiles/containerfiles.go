@@ -19,10 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
-	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
-	"github.com/troupe-dev/troupe/actors/decide/terminationmessage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -134,7 +132,7 @@ func (c *Files) unused(r *port.MakeFiles) uint32 {
 	entries, _ := fs.ReadDir(all.Root.FS(), filepath.Join(dir, r.Container.Name)) //nolint:errcheck // as said
 	next := uint32(0)
 	for _, e := range entries {
-		if attempt, _, ok := logrotate.ParseFile(e.Name()); ok && attempt < math.MaxUint32 {
+		if attempt, _, ok := containerlogs.ParseFile(e.Name()); ok && attempt < math.MaxUint32 {
 			next = max(next, attempt+1)
 		}
 	}
@@ -173,10 +171,10 @@ func (c *Files) writeHosts(pod *v1.Pod, dir string, ips []string) error {
 		if err != nil {
 			return fmt.Errorf("read the hosts file of the node: %w", err)
 		}
-		want = hostsfile.OfHost(pod, own)
+		want = containerplan.HostsFileOfHost(pod, own)
 	} else {
 		var err error
-		if want, err = hostsfile.Content(pod, ips, c.clusterDomain); err != nil {
+		if want, err = containerplan.HostsFile(pod, ips, c.clusterDomain); err != nil {
 			return hostcall.Failf(port.InvalidConfig, "%v", err)
 		}
 	}
@@ -227,7 +225,7 @@ func (c *Files) terminationMessage(r *port.TerminationMessage) (string, error) {
 	if r.File != "" && err == nil && filepath.IsLocal(own) {
 		name = filepath.Join(dir, own)
 	}
-	said, _, err := readEnd(c.pods.Root, name, terminationmessage.MaxFile)
+	said, _, err := readEnd(c.pods.Root, name, containerlogs.MaxMessageFile)
 	if err != nil {
 		return "", fmt.Errorf("read the termination message: %w", err)
 	}
@@ -243,11 +241,11 @@ func (c *Files) terminationMessage(r *port.TerminationMessage) (string, error) {
 		return "", fmt.Errorf("open the pod logs directory: %w", err)
 	}
 	log, whole, err := readEnd(all.Root,
-		filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), terminationmessage.ReadLog)
+		filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), containerlogs.ReadMessageLog)
 	if err != nil {
 		return "", fmt.Errorf("read the container log for the termination message: %w", err)
 	}
-	return terminationmessage.Tail(log, whole), nil
+	return containerlogs.LogTail(log, whole), nil
 }
 
 // readEnd reads the last bytes of a file, at most that many; none if it is not

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
-	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/hosttest"
@@ -69,7 +68,7 @@ func TestHostsFile(t *testing.T) {
 		hosttest.Wait(func(done func(error)) {
 			l.WriteHosts(t.Context(), port.WriteHosts{Pod: p, IPs: []string{"10.0.0.5"}}, done)
 		}))
-	want := check.Value(hostsfile.Content(p, []string{"10.0.0.5"}, ""))(t)
+	want := check.Value(containerplan.HostsFile(p, []string{"10.0.0.5"}, ""))(t)
 	stays := func() {
 		t.Helper()
 		after, err := os.Stat(path)
@@ -94,7 +93,7 @@ func TestHostsFile(t *testing.T) {
 	shared := newPod(func(p *v1.Pod) { p.UID, p.Spec.HostNetwork = "u2", true })
 	check.Fatal(t, l.prepare(shared))
 	m := l.makeFiles(shared, &shared.Spec.Containers[0], 0)
-	if got := readFile(t, m[0].HostPath); len(m) != 1 || strings.Contains(got, hostsfile.Header) || !strings.Contains(got, readFile(t, "/etc/hosts")) {
+	if got := readFile(t, m[0].HostPath); len(m) != 1 || strings.Contains(got, containerplan.HostsFileHeader) || !strings.Contains(got, readFile(t, "/etc/hosts")) {
 		t.Errorf("on the host's network: %+v\n%s", m, got)
 	}
 	check.Fatal(t, os.RemoveAll(filepath.Join(l.root, "kubelet/pods", string(p.UID))))

@@ -10,19 +10,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
-	"github.com/troupe-dev/troupe/actors/decide/envfile"
-	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/beneath"
 )
 
 // ReadEnvFiles implements port.ContainerFiles.
-func (c *Files) ReadEnvFiles(ctx context.Context, r port.ReadEnvFiles, done func([]*envfile.File, error)) {
+func (c *Files) ReadEnvFiles(
+	ctx context.Context, r port.ReadEnvFiles, done func([]*containerplan.EnvFileValues, error),
+) {
 	object := hostcall.Pod(r.Pod) + "/" + r.Container
-	hostcall.Get(ctx, "ReadEnvFiles", object, func(ctx context.Context) ([]*envfile.File, error) {
-		read, err := containerenv.Read(r.Files, func(f containerenv.File) ([]byte, error) {
+	hostcall.Get(ctx, "ReadEnvFiles", object, func(ctx context.Context) ([]*containerplan.EnvFileValues, error) {
+		read, err := containerplan.ReadEnvFiles(r.Files, func(f containerplan.EnvFile) ([]byte, error) {
 			if ctx.Err() != nil { // of thousands, nobody may wait for the rest
 				return nil, ctx.Err()
 			}
@@ -38,7 +38,7 @@ func (c *Files) ReadEnvFiles(ctx context.Context, r port.ReadEnvFiles, done func
 			}
 			return data, nil
 		})
-		if errors.Is(err, expansion.ErrTooLong) {
+		if errors.Is(err, containerplan.ErrTooLong) {
 			err = hostcall.Failf(port.InvalidConfig, "%v", err)
 		}
 		return read, err
@@ -70,12 +70,12 @@ func readInVolume(root, path string) ([]byte, error) {
 		return nil, errors.New("it can't be opened")
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, envfile.Max+1))
+	data, err := io.ReadAll(io.LimitReader(f, containerplan.MaxEnvFile+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > envfile.Max {
-		return nil, fmt.Errorf("it is longer than %d bytes", envfile.Max)
+	if len(data) > containerplan.MaxEnvFile {
+		return nil, fmt.Errorf("it is longer than %d bytes", containerplan.MaxEnvFile)
 	}
 	if data == nil {
 		data = []byte{}

@@ -8,8 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/actors/decide/containerenv"
-	"github.com/troupe-dev/troupe/actors/decide/envfile"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/check"
 )
@@ -22,7 +21,7 @@ func TestReadEnvFiles(t *testing.T) {
 	check.Fatal(t, os.MkdirAll(filepath.Join(volume, "dir"), 0o755))
 	check.Fatal(t, os.WriteFile(filepath.Join(volume, "dir", "x.env"), []byte("K='v'"), 0o600))
 	check.Fatal(t, os.WriteFile(filepath.Join(volume, "empty"), nil, 0o600))
-	check.Fatal(t, os.WriteFile(filepath.Join(volume, "big"), make([]byte, envfile.Max+1), 0o600))
+	check.Fatal(t, os.WriteFile(filepath.Join(volume, "big"), make([]byte, containerplan.MaxEnvFile+1), 0o600))
 	check.Fatal(t, os.Symlink("/etc/passwd", filepath.Join(volume, "passwd")))
 	check.Fatal(t, os.Symlink("dir/x.env", filepath.Join(volume, "link")))
 	check.Fatal(t, os.Symlink("/etc", filepath.Join(volume, "etc")))
@@ -41,12 +40,12 @@ func TestReadEnvFiles(t *testing.T) {
 		{"big", "", "it is longer than"},
 	} {
 		type result struct {
-			read []*envfile.File
+			read []*containerplan.EnvFileValues
 			err  error
 		}
 		got := make(chan result, 1)
-		l.ReadEnvFiles(t.Context(), port.ReadEnvFiles{Pod: newPod(), Container: "app", Files: []containerenv.File{{Volume: "v", Root: volume, Path: c.path, Keys: []string{"K"}}}},
-			func(read []*envfile.File, err error) { got <- result{read, err} })
+		l.ReadEnvFiles(t.Context(), port.ReadEnvFiles{Pod: newPod(), Container: "app", Files: []containerplan.EnvFile{{Volume: "v", Root: volume, Path: c.path, Keys: []string{"K"}}}},
+			func(read []*containerplan.EnvFileValues, err error) { got <- result{read, err} })
 		r := <-got
 		if c.err != "" {
 			if r.err == nil || !strings.Contains(r.err.Error(), c.err) || port.KindOf(r.err) != port.InvalidConfig {
@@ -64,7 +63,7 @@ func TestReadEnvFiles(t *testing.T) {
 	}
 }
 
-func valueOf(f *envfile.File) (string, error) {
+func valueOf(f *containerplan.EnvFileValues) (string, error) {
 	v, _, err := f.Value("K")
 	return v, err
 }

@@ -15,8 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/actors/decide/loglinks"
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -42,7 +41,7 @@ type Links struct {
 	tidying atomic.Bool
 	// gone are the links that were removed since the last call to tidy ended, before
 	// those between the last two: what a call is told to make may be older than that.
-	gone, before map[loglinks.Link]bool
+	gone, before map[containerlogs.Link]bool
 	mu           sync.Mutex // of gone and before
 }
 
@@ -51,7 +50,9 @@ var _ port.LogLinks = (*Links)(nil)
 // NewLinks makes links in dir to logs below podLogs (podLogsDir). Both are
 // absolute. Nothing is made yet.
 func NewLinks(dir, podLogs string) *Links {
-	return &Links{dir: filepath.Clean(dir), logs: filepath.Clean(podLogs), now: time.Now, gone: map[loglinks.Link]bool{}}
+	return &Links{
+		dir: filepath.Clean(dir), logs: filepath.Clean(podLogs), now: time.Now, gone: map[containerlogs.Link]bool{},
+	}
 }
 
 // LinkLog implements port.LogLinks.
@@ -96,7 +97,7 @@ func (l *Links) TidyLogLinks(ctx context.Context, logs []port.LinkedLog, done fu
 		defer l.tidying.Store(false)
 		err := l.tidy(ctx, logs)
 		l.mu.Lock()
-		l.gone, l.before = map[loglinks.Link]bool{}, l.gone
+		l.gone, l.before = map[containerlogs.Link]bool{}, l.gone
 		l.mu.Unlock()
 		return err
 	}, done)
@@ -104,17 +105,17 @@ func (l *Links) TidyLogLinks(ctx context.Context, logs []port.LinkedLog, done fu
 
 // linkOf is the desired link of a log. Names that are no valid file names are refused, because
 // the runtime may list containers of other clients.
-func (l *Links) linkOf(log port.LinkedLog) (loglinks.Link, error) {
+func (l *Links) linkOf(log port.LinkedLog) (containerlogs.Link, error) {
 	_, err := agentdir.LogDir(port.PodDirs{UID: log.UID, Namespace: log.Namespace, Name: log.Pod})
 	err = errors.Join(err, agentdir.Element("container name", log.Container), agentdir.Element("container ID", log.ID))
-	return loglinks.Link{
-		Name:   loglinks.Name(log.Namespace, log.Pod, log.Container, log.ID),
+	return containerlogs.Link{
+		Name:   containerlogs.LinkName(log.Namespace, log.Pod, log.Container, log.ID),
 		Target: filepath.Join(l.logs, log.String()), Attempt: log.Attempt,
 	}, err
 }
 
 // make makes one link, or finds it made.
-func (l *Links) make(link loglinks.Link) error {
+func (l *Links) make(link containerlogs.Link) error {
 	path := filepath.Join(l.dir, link.Name)
 	err := os.Symlink(link.Target, path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,7 +131,7 @@ func (l *Links) make(link loglinks.Link) error {
 	if err != nil {
 		return err
 	}
-	todo := loglinks.Plan([]loglinks.Entry{entry}, []loglinks.Link{link}, l.logs)
+	todo := containerlogs.PlanLinks([]containerlogs.LinkEntry{entry}, []containerlogs.Link{link}, l.logs)
 	switch {
 	case len(todo.Taken) > 0:
 		return taken(path, entry.Target)
@@ -170,11 +171,11 @@ func readLink(path string) (string, error) {
 
 // look looks at one entry of the directory; and at what it leads to, unless that is
 // where it should. What is not the log of a container may lie where a look hangs.
-func (l *Links) look(name, should string) (entry loglinks.Entry, err error) {
+func (l *Links) look(name, should string) (entry containerlogs.LinkEntry, err error) {
 	path := filepath.Join(l.dir, name)
 	entry.Name = name
 	entry.Target, err = readLink(path)
-	if err != nil || entry.Target == should || !loglinks.Leads(name, entry.Target) {
+	if err != nil || entry.Target == should || !containerlogs.LinkLeads(name, entry.Target) {
 		return entry, err
 	}
 	info, err := os.Lstat(path)
@@ -186,29 +187,29 @@ func (l *Links) look(name, should string) (entry loglinks.Entry, err error) {
 }
 
 // left is what there is of a log. What can't be looked at counts as being there.
-func left(target string) loglinks.Left {
+func left(target string) containerlogs.Left {
 	gone := func(path string) bool {
 		_, err := os.Stat(path)
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	container := filepath.Dir(target)
 	if !gone(target) {
-		return loglinks.LeftLog
+		return containerlogs.LeftLog
 	}
 	if gone(filepath.Dir(container)) {
-		return loglinks.LeftNothing
+		return containerlogs.LeftNothing
 	}
 	entries, err := os.ReadDir(container)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return loglinks.LeftLog
+		return containerlogs.LeftLog
 	}
 	for _, e := range entries {
-		if _, beside, ok := logrotate.ParseFile(e.Name()); ok && beside != "" &&
+		if _, beside, ok := containerlogs.ParseFile(e.Name()); ok && beside != "" &&
 			strings.HasPrefix(e.Name(), filepath.Base(target)+".") {
-			return loglinks.LeftRotated
+			return containerlogs.LeftRotated
 		}
 	}
-	return loglinks.LeftPod
+	return containerlogs.LeftPod
 }
 
 // tidy goes through the directory once. It does what it can, and tells of the first
@@ -220,7 +221,7 @@ func (l *Links) tidy(ctx context.Context, logs []port.LinkedLog) error {
 	if err := unix.Access(l.dir, unix.W_OK|unix.X_OK); err != nil {
 		return fmt.Errorf("write to %s: %w", l.dir, err)
 	}
-	var want []loglinks.Link
+	var want []containerlogs.Link
 	wanted := map[string]string{}
 	for _, log := range logs {
 		if link, err := l.linkOf(log); err == nil {
@@ -231,7 +232,7 @@ func (l *Links) tidy(ctx context.Context, logs []port.LinkedLog) error {
 	if err != nil {
 		return err
 	}
-	todo := loglinks.Plan(entries, want, l.logs)
+	todo := containerlogs.PlanLinks(entries, want, l.logs)
 	for _, e := range todo.Remove {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -242,7 +243,7 @@ func (l *Links) tidy(ctx context.Context, logs []port.LinkedLog) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if l.wasRemoved(link) || left(link.Target) != loglinks.LeftLog {
+		if l.wasRemoved(link) || left(link.Target) != containerlogs.LeftLog {
 			continue
 		}
 		err = first(err, l.make(link))
@@ -258,7 +259,7 @@ func (l *Links) tidy(ctx context.Context, logs []port.LinkedLog) error {
 }
 
 // wasRemoved: its container was, since its owner saw that.
-func (l *Links) wasRemoved(link loglinks.Link) bool {
+func (l *Links) wasRemoved(link containerlogs.Link) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.gone[link] || l.before[link]
@@ -273,13 +274,13 @@ func first(err, next error) error {
 
 // entries are those that are wanted, by name with their targets, and those that are dead. When there are very
 // many of the latter, it stops: of a link that it has not seen, make finds it there.
-func (l *Links) entries(ctx context.Context, wanted map[string]string) ([]loglinks.Entry, error) {
+func (l *Links) entries(ctx context.Context, wanted map[string]string) ([]containerlogs.LinkEntry, error) {
 	dir, err := os.Open(l.dir)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close() //nolint:errcheck // it was only read
-	var out []loglinks.Entry
+	var out []containerlogs.LinkEntry
 	for dead := 0; dead < tidyMost; {
 		batch, err := dir.ReadDir(tidyBatch)
 		for _, d := range batch {
@@ -287,7 +288,7 @@ func (l *Links) entries(ctx context.Context, wanted map[string]string) ([]loglin
 				return nil, ctx.Err()
 			}
 			target, is := wanted[d.Name()]
-			if !is && (d.Type() != fs.ModeSymlink || !strings.HasSuffix(d.Name(), logrotate.Suffix)) {
+			if !is && (d.Type() != fs.ModeSymlink || !strings.HasSuffix(d.Name(), containerlogs.Suffix)) {
 				continue
 			}
 			entry, err := l.look(d.Name(), target)
@@ -300,7 +301,7 @@ func (l *Links) entries(ctx context.Context, wanted map[string]string) ([]loglin
 			switch {
 			case is:
 				out = append(out, entry)
-			case loglinks.Dead(entry, l.logs):
+			case containerlogs.LinkDead(entry, l.logs):
 				out = append(out, entry)
 				dead++
 			}

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -68,7 +68,7 @@ func (l *Logs) RotatedLogs(ctx context.Context, done func([]port.LogRef, error))
 		}
 		pods, err := fs.ReadDir(dir.Root.FS(), ".")
 		for _, p := range pods {
-			namespace, pod, uid, ok := logrotate.ParsePodDir(p.Name())
+			namespace, pod, uid, ok := containerlogs.ParsePodDir(p.Name())
 			if !ok || !p.IsDir() { // a link may lead out of here
 				continue
 			}
@@ -103,7 +103,7 @@ func rotatedIn(dir *agentdir.Dir, container string) (out []uint32, err error) {
 		return nil, unlessGone(err)
 	}
 	for _, e := range entries {
-		if attempt, beside, ok := logrotate.ParseFile(e.Name()); ok && beside != "" && !slices.Contains(out, attempt) {
+		if attempt, beside, ok := containerlogs.ParseFile(e.Name()); ok && beside != "" && !slices.Contains(out, attempt) {
 			out = append(out, attempt)
 		}
 	}
@@ -119,8 +119,8 @@ func unlessGone(err error) error {
 }
 
 // LookAtLog implements port.ContainerLogs. Only regular files count.
-func (l *Logs) LookAtLog(ctx context.Context, log port.LogRef, done func(logrotate.Log, error)) {
-	hostcall.Get(ctx, "LookAtLog", log.String(), func(context.Context) (out logrotate.Log, err error) {
+func (l *Logs) LookAtLog(ctx context.Context, log port.LogRef, done func(containerlogs.Log, error)) {
+	hostcall.Get(ctx, "LookAtLog", log.String(), func(context.Context) (out containerlogs.Log, err error) {
 		dir, err := l.at.Dir()
 		if err != nil {
 			return out, err
@@ -130,7 +130,7 @@ func (l *Logs) LookAtLog(ctx context.Context, log port.LogRef, done func(logrota
 			return out, err
 		}
 		for _, e := range entries {
-			attempt, beside, ok := logrotate.ParseFile(e.Name())
+			attempt, beside, ok := containerlogs.ParseFile(e.Name())
 			if !ok || attempt != log.Attempt || !e.Type().IsRegular() {
 				continue
 			}
@@ -151,7 +151,7 @@ func (l *Logs) LookAtLog(ctx context.Context, log port.LogRef, done func(logrota
 }
 
 // StepLog implements port.ContainerLogs.
-func (l *Logs) StepLog(ctx context.Context, log port.LogRef, step logrotate.Step, done func(error)) {
+func (l *Logs) StepLog(ctx context.Context, log port.LogRef, step containerlogs.Step, done func(error)) {
 	hostcall.Do(ctx, "StepLog", log.String(), func(ctx context.Context) error {
 		all, err := l.at.Dir()
 		if err != nil {
@@ -162,7 +162,7 @@ func (l *Logs) StepLog(ctx context.Context, log port.LogRef, step logrotate.Step
 			return unlessGone(err)
 		}
 		defer dir.Close() //nolint:errcheck // nothing is written through it
-		if _, is := step.(logrotate.Compress); is {
+		if _, is := step.(containerlogs.Compress); is {
 			// An abandoned compression may still be running.
 			if _, busy := l.compressing.LoadOrStore(log, nil); busy {
 				return hostcall.Failf(port.StateConflict, "an earlier compression of this log is still running: check the disk")
@@ -173,26 +173,26 @@ func (l *Logs) StepLog(ctx context.Context, log port.LogRef, step logrotate.Step
 	}, done)
 }
 
-func stepLog(ctx context.Context, dir *os.Root, name string, step logrotate.Step) error {
+func stepLog(ctx context.Context, dir *os.Root, name string, step containerlogs.Step) error {
 	switch s := step.(type) {
-	case logrotate.Remove:
+	case containerlogs.Remove:
 		for _, suffix := range s.Suffixes {
 			if err := unlessGone(dir.Remove(name + "." + suffix)); err != nil {
 				return err
 			}
 		}
 		return nil
-	case logrotate.Rotate:
+	case containerlogs.Rotate:
 		return renameNew(dir, name, name+"."+s.To)
-	case logrotate.Restore:
+	case containerlogs.Restore:
 		err := renameNew(dir, name+"."+s.From, name)
 		if errors.Is(err, fs.ErrExist) { // the runtime has made one after all
 			return nil
 		}
 		return err
-	case logrotate.Compress:
-		return compressLog(ctx, dir, name+"."+s.Suffix, name+"."+logrotate.CompressedName(s.Suffix))
-	case logrotate.Reopen:
+	case containerlogs.Compress:
+		return compressLog(ctx, dir, name+"."+s.Suffix, name+"."+containerlogs.CompressedName(s.Suffix))
+	case containerlogs.Reopen:
 		panic("podlogs: the runtime opens logs anew")
 	}
 	return nil
@@ -240,7 +240,7 @@ func compressLog(ctx context.Context, dir *os.Root, from, to string) (err error)
 	if !info.Mode().IsRegular() || !os.SameFile(named, info) { // os.Root follows links, within the directory
 		return fmt.Errorf("compress %s: it is not a file", from)
 	}
-	unfinished := from + logrotate.Unfinished
+	unfinished := from + containerlogs.Unfinished
 	out, err := dir.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
 	if err != nil {
 		return err
@@ -319,7 +319,7 @@ func pruneLogs(dir *agentdir.Dir, ref port.LogRef) error {
 		return err
 	}
 	for _, e := range entries {
-		if attempt, _, ok := logrotate.ParseFile(e.Name()); !ok || attempt >= ref.Attempt || e.IsDir() {
+		if attempt, _, ok := containerlogs.ParseFile(e.Name()); !ok || attempt >= ref.Attempt || e.IsDir() {
 			continue
 		}
 		if err := unlessGone(dir.Root.Remove(filepath.Join(container, e.Name()))); err != nil {

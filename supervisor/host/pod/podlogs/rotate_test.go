@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/containerlogs"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/agentdir"
 	"github.com/troupe-dev/troupe/tests/check"
@@ -57,7 +57,7 @@ func newLogs(t testing.TB, path string) *Logs {
 	return New(at)
 }
 
-func (l *lab) step(s logrotate.Step) error {
+func (l *lab) step(s containerlogs.Step) error {
 	l.t.Helper()
 	_, err := answerOf(l.t, func(done func(struct{}, error)) {
 		l.StepLog(l.t.Context(), appLog, s, func(err error) { done(struct{}{}, err) })
@@ -65,17 +65,17 @@ func (l *lab) step(s logrotate.Step) error {
 	return err
 }
 
-func (l *lab) mustStep(s logrotate.Step) {
+func (l *lab) mustStep(s containerlogs.Step) {
 	l.t.Helper()
 	if err := l.step(s); err != nil {
 		l.t.Fatalf("%T: %v", s, err)
 	}
 }
 
-func (l *lab) lookAtLog() logrotate.Log {
+func (l *lab) lookAtLog() containerlogs.Log {
 	l.t.Helper()
 	log := check.Value(
-		answerOf(l.t, func(done func(logrotate.Log, error)) { l.LookAtLog(l.t.Context(), appLog, done) }))(l.t)
+		answerOf(l.t, func(done func(containerlogs.Log, error)) { l.LookAtLog(l.t.Context(), appLog, done) }))(l.t)
 	slices.Sort(log.Beside)
 	return log
 }
@@ -105,25 +105,25 @@ func TestStepLog(t *testing.T) {
 	if got := l.lookAtLog(); !got.Current || got.Size != 4 || !slices.Equal(got.Beside, []string{"bak"}) {
 		t.Fatalf("%+v", got)
 	}
-	l.mustStep(logrotate.Rotate{To: old})
+	l.mustStep(containerlogs.Rotate{To: old})
 	if got := l.lookAtLog(); got.Current || !slices.Equal(got.Beside, []string{old, "bak"}) {
 		t.Fatalf("%+v", got)
 	}
-	l.mustStep(logrotate.Restore{From: old})
-	l.mustStep(logrotate.Rotate{To: old})
+	l.mustStep(containerlogs.Restore{From: old})
+	l.mustStep(containerlogs.Rotate{To: old})
 	hosttest.Write(t, l.logPath("3.log"), "two\n")
-	l.mustStep(logrotate.Restore{From: old}) // nothing that the runtime made is replaced
+	l.mustStep(containerlogs.Restore{From: old}) // nothing that the runtime made is replaced
 	check.Equal(t, string(check.Value(os.ReadFile(l.logPath("3.log")))(t)), "two\n", "it")
-	check.Fails(t, l.step(logrotate.Rotate{To: old}), "a rotated file was replaced")
+	check.Fails(t, l.step(containerlogs.Rotate{To: old}), "a rotated file was replaced")
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	check.Fatal(t, os.Chtimes(l.logPath("3.log."+old), at, at))
 	const linked = "20261121-080000"
 	check.Fatal(t, os.Symlink("3.log."+old, l.logPath("3.log."+linked)))
-	check.Fails(t, l.step(logrotate.Compress{Suffix: linked}), "a link was followed")
+	check.Fails(t, l.step(containerlogs.Compress{Suffix: linked}), "a link was followed")
 	hosttest.WantGone(t, l.logPath("3.log."+linked+".gz"))
 	check.Fatal(t, os.Remove(l.logPath("3.log."+linked)))
-	l.mustStep(logrotate.Compress{Suffix: old})
-	l.mustStep(logrotate.Compress{Suffix: old}) // it is gone
+	l.mustStep(containerlogs.Compress{Suffix: old})
+	l.mustStep(containerlogs.Compress{Suffix: old}) // it is gone
 	f := check.Value(os.Open(l.logPath("3.log." + old + ".gz")))(t)
 	defer f.Close() //nolint:errcheck // it was only read
 	if info, err := f.Stat(); err != nil || !info.ModTime().Equal(at) {
@@ -137,9 +137,9 @@ func TestStepLog(t *testing.T) {
 	// Another was killed as it compressed: what it left has to go first.
 	hosttest.Write(t, l.logPath("3.log."+newer), "three")
 	hosttest.Write(t, l.logPath("3.log."+newer+".tmp"), "thr")
-	check.Fails(t, l.step(logrotate.Compress{Suffix: newer}), "an unfinished file was used")
-	l.mustStep(logrotate.Remove{Suffixes: []string{newer + ".tmp", "was-never-there"}})
-	l.mustStep(logrotate.Compress{Suffix: newer})
+	check.Fails(t, l.step(containerlogs.Compress{Suffix: newer}), "an unfinished file was used")
+	l.mustStep(containerlogs.Remove{Suffixes: []string{newer + ".tmp", "was-never-there"}})
+	l.mustStep(containerlogs.Compress{Suffix: newer})
 
 	sizes, err := answerOf(t, func(done func([]int64, error)) {
 		other := appLog
@@ -156,7 +156,7 @@ func TestStepLog(t *testing.T) {
 	if err != nil || !slices.Equal(rotated, []port.LogRef{first, appLog}) {
 		t.Errorf("%v, %v", rotated, err)
 	}
-	_, err = answerOf(t, func(done func(logrotate.Log, error)) { l.LookAtLog(t.Context(), port.LogRef{Namespace: "x"}, done) })
+	_, err = answerOf(t, func(done func(containerlogs.Log, error)) { l.LookAtLog(t.Context(), port.LogRef{Namespace: "x"}, done) })
 	check.Equal(t, port.KindOf(err), port.NotFound, "%v", err)
 	// Nothing leads out of the directory of logs.
 	check.Fatal(t, os.Symlink(l.root, filepath.Join(l.root, "logs", "default_bad_u2")))

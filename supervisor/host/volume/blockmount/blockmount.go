@@ -1,6 +1,6 @@
 // Package blockmount mounts block devices of this machine, formats them if they are empty, and grows their file
 // systems, with the programs of the machine: blkid, mkfs, fsck, mount, resize2fs, xfs_growfs. What is done is decided
-// by decide/blockfs.
+// by decide/blockdevice.
 //
 // All of it may hang with the device: it is for a child process of the agent, which is killed at a deadline. Programs
 // that write on the device are not killed with it, because half a file system is worse than none: each is in a session
@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	mountutils "k8s.io/mount-utils"
 
-	"github.com/troupe-dev/troupe/actors/decide/blockfs"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
@@ -28,7 +28,7 @@ import (
 // Mount mounts w.Device at point, a directory that is there. It is idempotent: after a call that was killed at any
 // moment it goes on. Something else that is mounted at point is an error, port.StateConflict, as is a device that
 // another program works on.
-func Mount(w *blockfs.Want, point string) error {
+func Mount(w *blockdevice.MountWant, point string) error {
 	d, err := open(w.Device)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func Mount(w *blockfs.Want, point string) error {
 	}
 	resolved := *w
 	resolved.Device = d.path
-	steps, err := blockfs.Plan(&resolved, found)
+	steps, err := blockdevice.PlanMount(&resolved, found)
 	if err != nil {
 		return hostcall.Failf(port.InvalidConfig, "%v", err)
 	}
@@ -63,7 +63,7 @@ func Mount(w *blockfs.Want, point string) error {
 	if steps.Check != nil {
 		status, output, err := d.detached(steps.Check)
 		if err == nil {
-			err = blockfs.Checked(d.path, status, output)
+			err = blockdevice.Checked(d.path, status, output)
 		}
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func Grow(path, point string) error {
 	if err != nil {
 		return err
 	}
-	command, err := blockfs.Growth(d.path, found, point)
+	command, err := blockdevice.Growth(d.path, found, point)
 	if err != nil {
 		return hostcall.Failf(port.InvalidConfig, "%v", err)
 	}
@@ -171,12 +171,12 @@ func (d *device) lock() error {
 	return nil
 }
 
-func (d *device) probe() (blockfs.Found, error) {
-	status, output, err := run(blockfs.ProbeCommand(d.path))
+func (d *device) probe() (blockdevice.Found, error) {
+	status, output, err := run(blockdevice.ProbeCommand(d.path))
 	if err != nil {
-		return blockfs.Found{}, err
+		return blockdevice.Found{}, err
 	}
-	return blockfs.Probed(d.path, status, output)
+	return blockdevice.Probed(d.path, status, output)
 }
 
 // unmapped fails if a pod has the device as it is (volumeMode Block): it writes there what it wants, blkid may know

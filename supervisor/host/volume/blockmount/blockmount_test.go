@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/actors/decide/blockfs"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
@@ -33,7 +33,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(asked); text != "" {
-		var w blockfs.Want
+		var w blockdevice.MountWant
 		point, _, _ := strings.Cut(text, " ")
 		if err := json.Unmarshal([]byte(text[len(point):]), &w); err != nil {
 			panic(err)
@@ -67,7 +67,7 @@ func newPoint(t *testing.T) string {
 	return point
 }
 
-func mount(t *testing.T, w *blockfs.Want, point string) {
+func mount(t *testing.T, w *blockdevice.MountWant, point string) {
 	t.Helper()
 	check.Fatal(t, blockmount.Mount(w, point))
 }
@@ -100,7 +100,7 @@ func TestMount(t *testing.T) {
 	for _, fsType := range []string{"", "ext3", "ext4", "xfs"} {
 		t.Run(fsType, func(t *testing.T) {
 			l, point := hosttest.NewLoop(t, size(fsType)), newPoint(t)
-			w := &blockfs.Want{Device: l.Device, Type: fsType, Options: []string{"noatime"}}
+			w := &blockdevice.MountWant{Device: l.Device, Type: fsType, Options: []string{"noatime"}}
 			mount(t, w, point)
 			hosttest.Write(t, filepath.Join(point, "file"), "text")
 			mount(t, w, point)
@@ -145,7 +145,7 @@ func TestGrow(t *testing.T) {
 	for _, fsType := range []string{"ext3", "ext4", "xfs"} {
 		t.Run(fsType, func(t *testing.T) {
 			l, point := hosttest.NewLoop(t, size(fsType)), newPoint(t)
-			mount(t, &blockfs.Want{Device: l.Device, Type: fsType}, point)
+			mount(t, &blockdevice.MountWant{Device: l.Device, Type: fsType}, point)
 			hosttest.Write(t, filepath.Join(point, "file"), "text")
 			before := room(t, point)
 			l.Grow(2 * size(fsType))
@@ -175,7 +175,7 @@ func TestNotGrown(t *testing.T) {
 	l, point := hosttest.NewLoop(t, size("")), newPoint(t)
 	grow := func() error { return portError(t, func() error { return blockmount.Grow(l.Device, point) }) }
 	hosttest.WantError(t, grow(), port.StateConflict, "is not mounted at "+point)
-	mount(t, &blockfs.Want{Device: l.Device}, point)
+	mount(t, &blockdevice.MountWant{Device: l.Device}, point)
 	stand(t, "resize2fs", "echo it is full; exit 1")
 	hosttest.WantError(t, grow(), port.Other, "resize2fs of device", "exit status 1", "it is full")
 	held := hold(t, l.Device, os.O_RDONLY)
@@ -195,7 +195,7 @@ func TestNotGrown(t *testing.T) {
 func TestKilledInGrow(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l, point := hosttest.NewLoop(t, size("xfs")), newPoint(t)
-	w := &blockfs.Want{Device: l.Device, Type: "xfs"}
+	w := &blockdevice.MountWant{Device: l.Device, Type: "xfs"}
 	mount(t, w, point)
 	before := room(t, point)
 	l.Grow(2 * size("xfs"))
@@ -224,7 +224,7 @@ func TestNotFormatted(t *testing.T) {
 		name string
 		// write puts something on the device.
 		write func(t *testing.T, l *hosttest.Loop)
-		want  func(*blockfs.Want)
+		want  func(*blockdevice.MountWant)
 		kind  port.ErrorKind
 		text  string
 	}{
@@ -237,10 +237,10 @@ func TestNotFormatted(t *testing.T) {
 			write: func(t *testing.T, l *hosttest.Loop) { writeDevice(t, l.Device, table) },
 		},
 		{
-			name: "another file system", kind: port.Other, text: "has ext4", want: func(w *blockfs.Want) { w.Type = "xfs" },
+			name: "another file system", kind: port.Other, text: "has ext4", want: func(w *blockdevice.MountWant) { w.Type = "xfs" },
 			write: func(t *testing.T, l *hosttest.Loop) { hosttest.Run(t, "mkfs.ext4", "-q", l.Device) },
 		},
-		{name: "read-only", kind: port.InvalidConfig, text: "not formatted", want: func(w *blockfs.Want) { w.ReadOnly = true }},
+		{name: "read-only", kind: port.InvalidConfig, text: "not formatted", want: func(w *blockdevice.MountWant) { w.ReadOnly = true }},
 		{
 			name: "unreadable", kind: port.Other, text: "can't be read",
 			write: func(_ *testing.T, l *hosttest.Loop) { l.Truncate(mib) },
@@ -269,15 +269,15 @@ func TestNotFormatted(t *testing.T) {
 				check.Fatal(t, unix.Flock(int(hold(t, l.Device, os.O_RDONLY).Fd()), unix.LOCK_SH))
 			},
 		},
-		{name: "no program", kind: port.InvalidConfig, text: "mkfs.none is not installed", want: func(w *blockfs.Want) { w.Type = "none" }},
-		{name: "no type", kind: port.InvalidConfig, text: "fsType", want: func(w *blockfs.Want) { w.Type = "../x" }},
+		{name: "no program", kind: port.InvalidConfig, text: "mkfs.none is not installed", want: func(w *blockdevice.MountWant) { w.Type = "none" }},
+		{name: "no type", kind: port.InvalidConfig, text: "fsType", want: func(w *blockdevice.MountWant) { w.Type = "../x" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, point := hosttest.NewLoop(t, size("")), newPoint(t)
 			if c.write != nil {
 				c.write(t, l)
 			}
-			want := &blockfs.Want{Device: l.Device}
+			want := &blockdevice.MountWant{Device: l.Device}
 			if c.want != nil {
 				c.want(want)
 			}
@@ -337,8 +337,8 @@ func read(t *testing.T, path string) []byte {
 func TestOtherMount(t *testing.T) {
 	hosttest.NeedRoot(t)
 	a, b, point := hosttest.NewLoop(t, size("")), hosttest.NewLoop(t, size("")), newPoint(t)
-	mount(t, &blockfs.Want{Device: a.Device}, point)
-	err := portError(t, func() error { return blockmount.Mount(&blockfs.Want{Device: b.Device}, point) })
+	mount(t, &blockdevice.MountWant{Device: a.Device}, point)
+	err := portError(t, func() error { return blockmount.Mount(&blockdevice.MountWant{Device: b.Device}, point) })
 	hosttest.WantError(t, err, port.StateConflict, point, a.Device)
 	unmount(t, point)
 }
@@ -349,7 +349,7 @@ func TestNoDevice(t *testing.T) {
 	hosttest.Write(t, file, "text")
 	for path, kind := range map[string]port.ErrorKind{file: port.InvalidConfig, file + "x": port.NotFound} {
 		hosttest.WantError(t, portError(t, func() error {
-			return blockmount.Mount(&blockfs.Want{Device: path}, t.TempDir())
+			return blockmount.Mount(&blockdevice.MountWant{Device: path}, t.TempDir())
 		}), kind, path)
 	}
 }
@@ -366,7 +366,7 @@ func stand(t *testing.T, name, script string) {
 func TestComesBack(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l, point := hosttest.NewLoop(t, size("")), newPoint(t)
-	w := &blockfs.Want{Device: l.Device}
+	w := &blockdevice.MountWant{Device: l.Device}
 	mount(t, w, point)
 	unmount(t, point)
 	before := uuid(t, l.Device)
@@ -385,7 +385,7 @@ func TestComesBack(t *testing.T) {
 func TestCheck(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l, point := hosttest.NewLoop(t, size("")), newPoint(t)
-	w := &blockfs.Want{Device: l.Device}
+	w := &blockdevice.MountWant{Device: l.Device}
 	mount(t, w, point)
 	unmount(t, point)
 	stand(t, "fsck", "echo it is broken; exit 4")
@@ -413,7 +413,7 @@ func TestKilled(t *testing.T) {
 	} {
 		t.Run(c.program, func(t *testing.T) {
 			l, point := hosttest.NewLoop(t, size("")), newPoint(t)
-			w := &blockfs.Want{Device: l.Device}
+			w := &blockdevice.MountWant{Device: l.Device}
 			if c.program == "fsck" {
 				mount(t, w, point)
 				unmount(t, point)
@@ -469,7 +469,7 @@ func (g *gate) runs() int {
 func (g *gate) open() { hosttest.Write(g.t, filepath.Join(g.dir, "open"), "") }
 
 // start mounts in a child process. kill kills it with its process group, and waits for its end.
-func start(t *testing.T, w *blockfs.Want, point string) (kill func()) {
+func start(t *testing.T, w *blockdevice.MountWant, point string) (kill func()) {
 	t.Helper()
 	text := check.Value(json.Marshal(w))(t)
 	c := exec.Command(os.Args[0])

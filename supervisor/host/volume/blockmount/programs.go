@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/actors/decide/blockfs"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
@@ -43,7 +43,7 @@ func (d *device) write(command []string) error {
 func execute(command []string, locked *os.File) (status int, output string, err error) {
 	program, err := exec.LookPath(command[0])
 	if err != nil {
-		return 0, "", hostcall.Failf(port.InvalidConfig, "%v", blockfs.Missing(command[0]))
+		return 0, "", hostcall.Failf(port.InvalidConfig, "%v", blockdevice.Missing(command[0]))
 	}
 	fd, err := unix.MemfdCreate(command[0], unix.MFD_CLOEXEC)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 // pathsOf are the disks that are paths to one of Fibre Channel, each once.
-func (m Machine) pathsOf(d *netdisk.FC) (out []netdisk.Disk, err error) {
+func (m Machine) pathsOf(d *blockdevice.FC) (out []blockdevice.Disk, err error) {
 	byPath, err := names("", m.Dev, "disk/by-path")
 	if err != nil {
 		return nil, err
@@ -24,8 +24,8 @@ func (m Machine) pathsOf(d *netdisk.FC) (out []netdisk.Disk, err error) {
 		return nil, err
 	}
 	add := func(name string) {
-		if !slices.ContainsFunc(out, func(o netdisk.Disk) bool { return o.Name == name }) {
-			out = append(out, netdisk.Disk{Name: name, Multipath: m.multipath(name)})
+		if !slices.ContainsFunc(out, func(o blockdevice.Disk) bool { return o.Name == name }) {
+			out = append(out, blockdevice.Disk{Name: name, Multipath: m.multipath(name)})
 		}
 	}
 	for _, link := range d.Links(byPath, byID) {
@@ -62,28 +62,28 @@ func (m Machine) pathsOf(d *netdisk.FC) (out []netdisk.Disk, err error) {
 }
 
 // AttachFC finds a disk of Fibre Channel, and gives its device. It is idempotent.
-func (m Machine) AttachFC(ctx context.Context, d *netdisk.FC) (string, error) {
+func (m Machine) AttachFC(ctx context.Context, d *blockdevice.FC) (string, error) {
 	began := time.Now()
-	var p netdisk.Progress
+	var p blockdevice.Progress
 	for {
 		disks, err := m.pathsOf(d)
 		if err != nil {
 			return "", err
 		}
 		switch a := d.Next(disks, &p, time.Since(began)); a.Kind {
-		case netdisk.Scan:
+		case blockdevice.Scan:
 			if err := m.scanFC(len(disks) > 0); err != nil {
 				return "", fmt.Errorf("%s can't be attached: %w", d, err)
 			}
-		case netdisk.Wait:
+		case blockdevice.Wait:
 			if err := wait(ctx); err != nil {
 				return "", err
 			}
-		case netdisk.Use:
+		case blockdevice.Use:
 			return filepath.Join(m.Dev, a.Device), nil
-		case netdisk.Fail:
+		case blockdevice.Fail:
 			return "", fmt.Errorf("%s can't be attached: %s", d, a.Why)
-		case netdisk.Login:
+		case blockdevice.Login:
 			return "", errors.New("there is nothing to log in to")
 		}
 	}
@@ -111,7 +111,9 @@ func (m Machine) scanFC(found bool) error {
 // DetachFC takes away the disks of one of Fibre Channel, unless another volume has them. left are devices that stay,
 // because something else uses them: also a volume that names the same disk in the other of the two ways. It is
 // idempotent.
-func (m Machine) DetachFC(ctx context.Context, d *netdisk.FC, others []netdisk.Used) (left []string, err error) {
+func (m Machine) DetachFC(
+	ctx context.Context, d *blockdevice.FC, others []blockdevice.Used,
+) (left []string, err error) {
 	if d.Shared(others) {
 		return nil, nil
 	}

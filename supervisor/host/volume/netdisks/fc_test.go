@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -21,7 +21,7 @@ func (p *play) link(name, disk string) {
 	check.Fatal(p.t, os.Symlink(filepath.Join(p.Dev, disk), file))
 }
 
-func (p *play) attachFC(d *netdisk.FC) string {
+func (p *play) attachFC(d *blockdevice.FC) string {
 	p.t.Helper()
 	return check.Value(p.AttachFC(p.t.Context(), d))(p.t)
 }
@@ -29,7 +29,7 @@ func (p *play) attachFC(d *netdisk.FC) string {
 // TestFCIsScannedFor: no directory here is a host adapter, so this shows what is read and written, and no more.
 func TestFCIsScannedFor(t *testing.T) {
 	p := newPlay(t)
-	d := &netdisk.FC{WWNs: []string{wwn}, LUN: "2"}
+	d := &blockdevice.FC{WWNs: []string{wwn}, LUN: "2"}
 	_, err := p.AttachFC(t.Context(), d)
 	wantInvalid(t, err, "Fibre Channel target "+wwn+" (LUN 2)", "no host adapter of Fibre Channel")
 	p.write("sys/class/fc_host/host5/port_name", "")
@@ -48,11 +48,11 @@ func TestFCIsScannedFor(t *testing.T) {
 	check.Error(t, <-got)
 	check.Equal(t, scan("host6"), "", "another host was scanned")
 	p.write("sys/block/sdc/device/delete", "")
-	other := netdisk.Used{FC: &netdisk.FC{WWNs: []string{"500a0982891b8dc5", wwn}, LUN: "2"}}
+	other := blockdevice.Used{FC: &blockdevice.FC{WWNs: []string{"500a0982891b8dc5", wwn}, LUN: "2"}}
 	for _, c := range []struct {
-		others []netdisk.Used
+		others []blockdevice.Used
 		want   string
-	}{{[]netdisk.Used{other}, ""}, {nil, "1"}} {
+	}{{[]blockdevice.Used{other}, ""}, {nil, "1"}} {
 		check.Value(p.DetachFC(t.Context(), d, c.others))(t)
 		if b, err := os.ReadFile(filepath.Join(p.Sys, "block/sdc/device/delete")); err != nil || string(b) != c.want {
 			t.Errorf("with others %v the disk was told %q, %v; want %q", c.others, b, err, c.want)
@@ -70,7 +70,7 @@ func TestFCMultipath(t *testing.T) {
 		p.write("sys/block/"+disk+"/holders/dm-4/x", "")
 		p.write("sys/block/"+disk+"/device/delete", "")
 	}
-	d := &netdisk.FC{WWIDs: []string{"3600"}}
+	d := &blockdevice.FC{WWIDs: []string{"3600"}}
 	check.Equal(t, p.attachFC(d), filepath.Join(p.Dev, "dm-4"), "device")
 	bin := t.TempDir()
 	check.Fatal(t,
@@ -95,7 +95,7 @@ func (p *play) loop(device, link string) {
 }
 
 // wantHeld: a disk stays until it is free.
-func (p *play) wantHeld(name string, free func(), d *netdisk.FC, others ...netdisk.Used) {
+func (p *play) wantHeld(name string, free func(), d *blockdevice.FC, others ...blockdevice.Used) {
 	p.t.Helper()
 	p.wantLeft(name)(p.DetachFC(p.t.Context(), d, others))
 	p.wantDeleted(name, false)
@@ -109,7 +109,7 @@ func (p *play) wantMultipathHeld() {
 	p.t.Helper()
 	p.write("sys/block/dm-4/dm/uuid", "mpath-3600\n")
 	p.write("sys/block/sdd/device/delete", "")
-	p.wantLeft("dm-4")(p.release(p.t.Context(), []netdisk.Disk{{Name: "sdd", Multipath: "dm-4"}}))
+	p.wantLeft("dm-4")(p.release(p.t.Context(), []blockdevice.Disk{{Name: "sdd", Multipath: "dm-4"}}))
 	p.wantDeleted("sdd", false)
 }
 
@@ -122,7 +122,7 @@ func TestFCDiskInUseStays(t *testing.T) {
 	name := filepath.Base(device)
 	link := filepath.Join(p.Dev, "disk/by-path/fc-0x"+wwn+"-lun-2")
 	p.loop(device, link)
-	d, other := &netdisk.FC{WWNs: []string{wwn}, LUN: "2"}, netdisk.Used{FC: &netdisk.FC{WWIDs: []string{"3600"}}}
+	d, other := &blockdevice.FC{WWNs: []string{wwn}, LUN: "2"}, blockdevice.Used{FC: &blockdevice.FC{WWIDs: []string{"3600"}}}
 	p.wantHeld(name, free, d, other)
 }
 
@@ -139,7 +139,7 @@ func TestFCMappedDiskStays(t *testing.T) {
 	name, free := p.mappedLoop("sdc")
 	device, link := "/dev/"+name, filepath.Join(p.Dev, "disk/by-id/scsi-3600")
 	p.loop(device, link)
-	d, other := &netdisk.FC{WWIDs: []string{"3600"}}, netdisk.Used{Block: true, FC: &netdisk.FC{WWNs: []string{wwn}, LUN: "2"}}
+	d, other := &blockdevice.FC{WWIDs: []string{"3600"}}, blockdevice.Used{Block: true, FC: &blockdevice.FC{WWNs: []string{wwn}, LUN: "2"}}
 	p.wantHeld(name, free, d, other)
 }
 

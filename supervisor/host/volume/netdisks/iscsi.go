@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/disk/durable"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -31,7 +31,7 @@ const (
 )
 
 // Sessions are the iSCSI sessions of this machine. The kernel tells, not iscsid, which may not run.
-func (m Machine) Sessions() (out []netdisk.Session, err error) {
+func (m Machine) Sessions() (out []blockdevice.Session, err error) {
 	hosts, err := names("host", m.Sys, "class/iscsi_host")
 	if err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func (m Machine) Sessions() (out []netdisk.Session, err error) {
 	return out, nil
 }
 
-func (m Machine) session(host int, dir, name string) (netdisk.Session, error) {
-	s := netdisk.Session{Host: host, Disks: map[string]netdisk.Disk{}}
+func (m Machine) session(host int, dir, name string) (blockdevice.Session, error) {
+	s := blockdevice.Session{Host: host, Disks: map[string]blockdevice.Disk{}}
 	s.Target = text(dir, "iscsi_session", name, "targetname")
 	if s.Iface = text(dir, "iscsi_session", name, "ifacename"); s.Iface == "<NULL>" || s.Iface == "(null)" {
 		s.Iface = ""
@@ -93,7 +93,7 @@ func (m Machine) session(host int, dir, name string) (netdisk.Session, error) {
 				return s, err
 			}
 			if len(disks) > 0 {
-				s.Disks[lun[strings.LastIndex(lun, ":")+1:]] = netdisk.Disk{Name: disks[0], Multipath: m.multipath(disks[0])}
+				s.Disks[lun[strings.LastIndex(lun, ":")+1:]] = blockdevice.Disk{Name: disks[0], Multipath: m.multipath(disks[0])}
 			}
 		}
 	}
@@ -101,23 +101,23 @@ func (m Machine) session(host int, dir, name string) (netdisk.Session, error) {
 }
 
 // AttachISCSI attaches a LUN, and gives its device. It is idempotent, and uses sessions that there are.
-func (m Machine) AttachISCSI(ctx context.Context, d *netdisk.ISCSI, chap netdisk.CHAP) (string, error) {
+func (m Machine) AttachISCSI(ctx context.Context, d *blockdevice.ISCSI, chap blockdevice.CHAP) (string, error) {
 	began := time.Now()
-	var p netdisk.Progress
+	var p blockdevice.Progress
 	for ready := false; ; {
 		sessions, err := m.Sessions()
 		if err != nil {
 			return "", err
 		}
 		switch a := d.Next(sessions, &p, time.Since(began)); a.Kind {
-		case netdisk.Login:
+		case blockdevice.Login:
 			if !ready {
 				if err := m.makeIface(ctx, d); err != nil {
 					return "", err
 				}
 				ready = true
 			}
-			if err := m.login(ctx, d, netdisk.Portal(a.Portal), chap); err != nil {
+			if err := m.login(ctx, d, blockdevice.Portal(a.Portal), chap); err != nil {
 				if hostcall.KindOf(err) == port.InvalidConfig {
 					return "", err // it won't be better at the next portal
 				}
@@ -127,18 +127,18 @@ func (m Machine) AttachISCSI(ctx context.Context, d *netdisk.ISCSI, chap netdisk
 			if err := m.shown(ctx, d, a.Portal); err != nil {
 				p.Failed(a.Portal, err)
 			}
-		case netdisk.Scan:
+		case blockdevice.Scan:
 			// For one LUN, not for all: that would bring up disks that nobody removes.
 			if err := m.scan("host"+strconv.Itoa(a.Host), "0 0 "+d.LUN); err != nil {
 				return "", err
 			}
-		case netdisk.Wait:
+		case blockdevice.Wait:
 			if err := wait(ctx); err != nil {
 				return "", err
 			}
-		case netdisk.Use:
+		case blockdevice.Use:
 			return filepath.Join(m.Dev, a.Device), nil
-		case netdisk.Fail:
+		case blockdevice.Fail:
 			return "", fmt.Errorf("%s can't be attached: %s", d, a.Why)
 		}
 	}
@@ -154,7 +154,7 @@ func wait(ctx context.Context) error {
 }
 
 // shown waits until the kernel shows the session that was made.
-func (m Machine) shown(ctx context.Context, d *netdisk.ISCSI, portal string) error {
+func (m Machine) shown(ctx context.Context, d *blockdevice.ISCSI, portal string) error {
 	const most = 5 * time.Second
 	limited, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -173,7 +173,7 @@ func (m Machine) shown(ctx context.Context, d *netdisk.ISCSI, portal string) err
 }
 
 // login makes a session with one portal, in the steps of a kubelet. The record of a portal that fails is removed.
-func (m Machine) login(ctx context.Context, d *netdisk.ISCSI, portal string, chap netdisk.CHAP) error {
+func (m Machine) login(ctx context.Context, d *blockdevice.ISCSI, portal string, chap blockdevice.CHAP) error {
 	discovery := []string{"-m", "discoverydb", "-t", "sendtargets", "-p", portal, "-I", d.Iface}
 	node := []string{"-m", "node", "-p", portal, "-T", d.IQN, "-I", d.Iface}
 	step := func(of []string, args ...string) (int, error) {
@@ -247,7 +247,7 @@ func comma(portal string) string {
 }
 
 // nodeRecord sets keys in the record of a target at a portal. Its directory ends with the number of the portal group.
-func (m Machine) nodeRecord(d *netdisk.ISCSI, portal string, set map[string]string) error {
+func (m Machine) nodeRecord(d *blockdevice.ISCSI, portal string, set map[string]string) error {
 	for _, dir := range m.Records {
 		groups, err := names(comma(portal)+",", dir, "nodes", d.IQN)
 		if err != nil {
@@ -263,7 +263,7 @@ func (m Machine) nodeRecord(d *netdisk.ISCSI, portal string, set map[string]stri
 	return m.record(filepath.Join("nodes", d.IQN, comma(portal)+",<group>", d.Iface), set)
 }
 
-// record sets keys in a record of open-iscsi, as netdisk.Record says. The file is replaced as a whole.
+// record sets keys in a record of open-iscsi, as blockdevice.Record says. The file is replaced as a whole.
 func (m Machine) record(name string, set map[string]string) error {
 	for _, dir := range m.Records {
 		file := filepath.Join(dir, name)
@@ -272,7 +272,7 @@ func (m Machine) record(name string, set map[string]string) error {
 			continue
 		}
 		const mode = 0o600
-		return durable.WriteAt(file, []byte(netdisk.Record(string(old), set)), mode, durable.Whole)
+		return durable.WriteAt(file, []byte(blockdevice.Record(string(old), set)), mode, durable.Whole)
 	}
 	return hostcall.Failf(port.InvalidConfig, "open-iscsi has no record %s in %s: CHAP secrets are written there, "+
 		"because other processes can read what iscsiadm is called with", name, strings.Join(m.Records, " or "))
@@ -282,7 +282,7 @@ func (m Machine) record(name string, set map[string]string) error {
 var setting = regexp.MustCompile(`(?m)^(iface\.\S+) = (.+?)\s*$`)
 
 // makeIface makes the interface of a volume with an initiator name of its own: a copy of another, with that name.
-func (m Machine) makeIface(ctx context.Context, d *netdisk.ISCSI) error {
+func (m Machine) makeIface(ctx context.Context, d *blockdevice.ISCSI) error {
 	if !d.Own() {
 		return nil
 	}
@@ -313,14 +313,16 @@ func (m Machine) makeIface(ctx context.Context, d *netdisk.ISCSI) error {
 // DetachISCSI takes away the disks of a LUN, and ends the sessions that no other volume needs, with their records. A
 // session that was there before, and one that has a disk which something else uses, stays as it is. left are the
 // devices that are used so. It is idempotent.
-func (m Machine) DetachISCSI(ctx context.Context, u *netdisk.Used, others []netdisk.Used) (left []string, err error) {
+func (m Machine) DetachISCSI(
+	ctx context.Context, u *blockdevice.Used, others []blockdevice.Used,
+) (left []string, err error) {
 	d := u.ISCSI
 	sessions, err := m.Sessions()
 	if err != nil {
 		return nil, err
 	}
 	if !d.Shared(others) {
-		var disks []netdisk.Disk
+		var disks []blockdevice.Disk
 		for _, s := range d.Of(sessions) {
 			if disk, there := s.Disks[d.LUN]; there {
 				disks = append(disks, disk)
@@ -342,7 +344,7 @@ func (m Machine) DetachISCSI(ctx context.Context, u *netdisk.Used, others []netd
 		}
 		ended++
 		for _, do := range [][]string{{"--logout"}, {"-o", "delete"}} {
-			args := slices.Concat([]string{"-m", "node", "-p", netdisk.Portal(portal), "-T", d.IQN, "-I", d.Iface}, do)
+			args := slices.Concat([]string{"-m", "node", "-p", blockdevice.Portal(portal), "-T", d.IQN, "-I", d.Iface}, do)
 			if _, status, err := run(ctx, "iscsiadm", args...); err != nil && status != noSession && status != noRecords {
 				return nil, err
 			}
@@ -359,7 +361,7 @@ func (m Machine) DetachISCSI(ctx context.Context, u *netdisk.Used, others []netd
 }
 
 // usedIn are the disks of a session that something uses.
-func (m Machine) usedIn(s *netdisk.Session) (out []string, err error) {
+func (m Machine) usedIn(s *blockdevice.Session) (out []string, err error) {
 	if s == nil {
 		return nil, nil
 	}

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/kernel/mounts"
@@ -65,7 +65,7 @@ func (p *play) calls() []string {
 	return out
 }
 
-func (p *play) attach(d *netdisk.ISCSI, chap netdisk.CHAP) string {
+func (p *play) attach(d *blockdevice.ISCSI, chap blockdevice.CHAP) string {
 	p.t.Helper()
 	return check.Value(p.AttachISCSI(p.t.Context(), d, chap))(p.t)
 }
@@ -80,14 +80,14 @@ func wantInvalid(t *testing.T, err error, texts ...string) {
 	}
 }
 
-func disk(portals ...string) *netdisk.ISCSI {
-	return &netdisk.ISCSI{VolName: "data", Portals: portals, IQN: iqn, LUN: "1", InitIface: "default", Iface: "default"}
+func disk(portals ...string) *blockdevice.ISCSI {
+	return &blockdevice.ISCSI{VolName: "data", Portals: portals, IQN: iqn, LUN: "1", InitIface: "default", Iface: "default"}
 }
 
 func TestAttachAndDetach(t *testing.T) {
 	p := newPlay(t)
 	d := disk("10.0.0.1:3260")
-	check.Equal(t, p.attach(d, netdisk.CHAP{}), filepath.Join(p.Dev, "sda"), "device")
+	check.Equal(t, p.attach(d, blockdevice.CHAP{}), filepath.Join(p.Dev, "sda"), "device")
 	const discovery, node = "-m discoverydb -t sendtargets -p 10.0.0.1:3260 -I default ", "-m node -p 10.0.0.1:3260 -T " + iqn + " -I default "
 	want := []string{
 		discovery + "-o new", discovery + "--discover", node + "-o update -n node.session.scan -v manual", node + "--login",
@@ -96,17 +96,17 @@ func TestAttachAndDetach(t *testing.T) {
 	if got := p.calls(); !slices.Equal(got, want) {
 		t.Errorf("calls:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	p.attach(d, netdisk.CHAP{})
+	p.attach(d, blockdevice.CHAP{})
 	check.None(t, p.calls(), "it was attached again with")
-	other := netdisk.Used{ISCSI: disk("10.0.0.1:3260")}
+	other := blockdevice.Used{ISCSI: disk("10.0.0.1:3260")}
 	other.ISCSI.LUN = "2"
-	check.Value(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, []netdisk.Used{other}))(t)
+	check.Value(p.DetachISCSI(t.Context(), &blockdevice.Used{ISCSI: d}, []blockdevice.Used{other}))(t)
 	check.None(t, p.calls(), "the session of another LUN was ended")
 	if b, err := os.ReadFile(filepath.Join(p.Sys, "block/sda/device/delete")); err != nil || string(b) != "1" {
 		t.Errorf("the disk was not removed: %q, %v", b, err)
 	}
 	for range 2 { // the second time there is nothing
-		check.Value(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))(t)
+		check.Value(p.DetachISCSI(t.Context(), &blockdevice.Used{ISCSI: d}, nil))(t)
 		p.wantCalls(node+"--logout", node+"-o delete")
 	}
 	check.None(t, check.Value(p.Sessions())(t), "sessions")
@@ -115,7 +115,7 @@ func TestAttachAndDetach(t *testing.T) {
 // TestSecretsAreNoArguments: they are in the records, which only root reads.
 func TestSecretsAreNoArguments(t *testing.T) {
 	p := newPlay(t)
-	chap := netdisk.CHAP{
+	chap := blockdevice.CHAP{
 		Discovery: map[string]string{"discovery.sendtargets.auth.password": "hush-d"},
 		Session:   map[string]string{"node.session.auth.authmethod": "CHAP", "node.session.auth.password": "hush-s"},
 	}
@@ -147,11 +147,11 @@ func TestSecretsAreNoArguments(t *testing.T) {
 func TestOnePortalOfTwo(t *testing.T) {
 	p := newPlay(t)
 	p.write("refuse-10.0.0.1:3260", "")
-	p.attach(disk("10.0.0.1:3260", "10.0.0.2:3260"), netdisk.CHAP{})
+	p.attach(disk("10.0.0.1:3260", "10.0.0.2:3260"), blockdevice.CHAP{})
 	if left, err := filepath.Glob(filepath.Join(p.dir, "records/*/*10.0.0.1*")); err != nil || len(left) > 0 {
 		t.Errorf("records of the portal that refused are left: %v %v", left, err)
 	}
-	_, err := p.AttachISCSI(t.Context(), disk("10.0.0.1:3260"), netdisk.CHAP{})
+	_, err := p.AttachISCSI(t.Context(), disk("10.0.0.1:3260"), blockdevice.CHAP{})
 	if err == nil || !strings.Contains(err.Error(), "portal 10.0.0.1:3260: iscsiadm discoverydb --discover failed (exit status 4): iscsiadm: cannot make connection to 10.0.0.1: Connection refused") {
 		t.Errorf("error %v", err)
 	}
@@ -163,7 +163,7 @@ func TestScan(t *testing.T) {
 	p.write("hidden", "")
 	got := make(chan error, 1)
 	go func() {
-		_, err := p.AttachISCSI(t.Context(), disk("10.0.0.1:3260"), netdisk.CHAP{})
+		_, err := p.AttachISCSI(t.Context(), disk("10.0.0.1:3260"), blockdevice.CHAP{})
 		got <- err
 	}()
 	scan := filepath.Join(p.Sys, "class/scsi_host/host3/scan")
@@ -180,7 +180,7 @@ func TestInitiatorName(t *testing.T) {
 	p := newPlay(t)
 	d := disk("10.0.0.1:3260")
 	d.InitiatorName, d.Iface = "iqn.me", "10.0.0.1:3260:data"
-	p.attach(d, netdisk.CHAP{})
+	p.attach(d, blockdevice.CHAP{})
 	const iface = "-m iface -I 10.0.0.1:3260:data "
 	want := []string{
 		"-m iface -I default -o show", iface + "-o new", iface + "-o update -n iface.initiatorname -v iqn.me",
@@ -189,7 +189,7 @@ func TestInitiatorName(t *testing.T) {
 	if got := p.calls(); !slices.Equal(got[:4], want) {
 		t.Errorf("calls %v, want %v", got, want)
 	}
-	check.Value(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))(t)
+	check.Value(p.DetachISCSI(t.Context(), &blockdevice.Used{ISCSI: d}, nil))(t)
 	if got := p.calls(); len(got) != 3 || got[2] != iface+"-o delete" {
 		t.Errorf("calls %v", got)
 	}
@@ -199,7 +199,7 @@ func TestWithoutTools(t *testing.T) {
 	p := newPlay(t)
 	t.Setenv("PATH", t.TempDir())
 	began := time.Now()
-	_, err := p.AttachISCSI(t.Context(), disk("10.0.0.1:3260", "10.0.0.2:3260"), netdisk.CHAP{})
+	_, err := p.AttachISCSI(t.Context(), disk("10.0.0.1:3260", "10.0.0.2:3260"), blockdevice.CHAP{})
 	wantInvalid(t, err, "iscsiadm is not installed on this node", "install open-iscsi")
 	check.AtMost(t, time.Since(began), commandWait, "it was waited for")
 }
@@ -212,7 +212,7 @@ func TestMultipath(t *testing.T) {
 	check.Equal(t, p.multipath("sda"), "", "a logical volume was taken for multipath")
 	p.write("sys/block/sda/holders/dm-2/x", "")
 	p.write("sys/block/dm-2/dm/uuid", "mpath-3600\n")
-	check.Equal(t, p.attach(disk("10.0.0.1:3260"), netdisk.CHAP{}), filepath.Join(p.Dev, "dm-2"), "device")
+	check.Equal(t, p.attach(disk("10.0.0.1:3260"), blockdevice.CHAP{}), filepath.Join(p.Dev, "dm-2"), "device")
 }
 
 // mountedLoop makes a disk of the machine a loop device, which is mounted elsewhere until free is called.
@@ -262,10 +262,10 @@ func (p *play) wantCalls(want ...string) {
 }
 
 // attached is a play with a disk that is attached.
-func attached(t *testing.T) (*play, *netdisk.ISCSI) {
+func attached(t *testing.T) (*play, *blockdevice.ISCSI) {
 	t.Helper()
 	p, d := newPlay(t), disk("10.0.0.1:3260")
-	p.attach(d, netdisk.CHAP{})
+	p.attach(d, blockdevice.CHAP{})
 	p.calls()
 	return p, d
 }
@@ -283,11 +283,11 @@ func (p *play) wantDeleted(disk string, deleted bool) {
 func TestDiskInUseStays(t *testing.T) {
 	p, d := attached(t)
 	free := p.mountedLoop("sda")
-	p.wantLeft("sda")(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))
+	p.wantLeft("sda")(p.DetachISCSI(t.Context(), &blockdevice.Used{ISCSI: d}, nil))
 	p.wantCalls()
 	p.wantDeleted("sda", false)
 	free()
-	p.wantLeft()(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))
+	p.wantLeft()(p.DetachISCSI(t.Context(), &blockdevice.Used{ISCSI: d}, nil))
 	p.wantDeleted("sda", true)
 	if got := p.calls(); len(got) != 2 {
 		t.Errorf("calls %v", got)
@@ -298,11 +298,11 @@ func TestDiskInUseStays(t *testing.T) {
 func TestMappedLUNKeepsTheSession(t *testing.T) {
 	p, d := attached(t)
 	_, free := p.mappedLoop("sda")
-	p.wantLeft("sda")(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))
+	p.wantLeft("sda")(p.DetachISCSI(t.Context(), &blockdevice.Used{ISCSI: d}, nil))
 	p.wantDeleted("sda", false)
 	p.wantCalls()
 	free()
-	p.wantLeft()(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))
+	p.wantLeft()(p.DetachISCSI(t.Context(), &blockdevice.Used{ISCSI: d}, nil))
 	p.wantDeleted("sda", true)
 }
 
@@ -311,7 +311,7 @@ func TestOtherLUNInUseKeepsTheSession(t *testing.T) {
 	p, d := attached(t)
 	p.write("sys/class/iscsi_host/host3/device/session3/target3:0:0/3:0:0:7/block/sdh/x", "")
 	p.mountedLoop("sdh")
-	p.wantLeft("sdh")(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d}, nil))
+	p.wantLeft("sdh")(p.DetachISCSI(t.Context(), &blockdevice.Used{ISCSI: d}, nil))
 	p.wantDeleted("sda", true)
 	p.wantCalls()
 }
@@ -319,7 +319,7 @@ func TestOtherLUNInUseKeepsTheSession(t *testing.T) {
 // TestFoundSessionStays: the LUN goes, the session and its record do not.
 func TestFoundSessionStays(t *testing.T) {
 	p, d := attached(t)
-	p.wantLeft()(p.DetachISCSI(t.Context(), &netdisk.Used{ISCSI: d, Found: d.Portals}, nil))
+	p.wantLeft()(p.DetachISCSI(t.Context(), &blockdevice.Used{ISCSI: d, Found: d.Portals}, nil))
 	p.wantDeleted("sda", true)
 	p.wantCalls()
 }
@@ -327,6 +327,6 @@ func TestFoundSessionStays(t *testing.T) {
 // TestIPv6WrittenOtherwise: iscsiadm gets the address as the kernel shows it.
 func TestIPv6WrittenOtherwise(t *testing.T) {
 	p := newPlay(t)
-	p.attach(disk("[FD00:0::0001]:3260"), netdisk.CHAP{})
+	p.attach(disk("[FD00:0::0001]:3260"), blockdevice.CHAP{})
 	check.Has(t, strings.Join(p.calls(), "\n"), "-p [fd00::1]:3260 -T "+iqn+" -I default --login", "calls")
 }

@@ -1,5 +1,5 @@
 // Package netdisks attaches and detaches disks that come over a network, with the programs and the kernel of this
-// machine: iscsiadm of open-iscsi, multipath, and sysfs. What is done next is decided by decide/netdisk.
+// machine: iscsiadm of open-iscsi, multipath, and sysfs. What is done next is decided by decide/blockdevice.
 //
 // All of it may hang with a target: it is for a child process of the agent, which is killed at a deadline together with
 // the programs that it runs. What there is then, is found by the next call in sysfs and in the mount table.
@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/troupe-dev/troupe/actors/decide/netdisk"
+	"github.com/troupe-dev/troupe/actors/decide/blockdevice"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/volume/blockmap"
@@ -91,7 +91,7 @@ func (m Machine) multipath(disk string) string {
 //	map ── used ──► it stays, with its paths
 //	 └──► multipath -f ──► path ── used ──► it stays
 //	                         └──► delete
-func (m Machine) release(ctx context.Context, disks []netdisk.Disk) (left []string, err error) {
+func (m Machine) release(ctx context.Context, disks []blockdevice.Disk) (left []string, err error) {
 	var maps []string
 	for _, d := range disks {
 		if d.Multipath != "" && !slices.Contains(maps, d.Multipath) {
@@ -164,7 +164,7 @@ func (m Machine) used(name string) (bool, error) {
 // gone reports whether a write to sysfs failed because the device is not there any more.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
 
-func diskNames(disks []netdisk.Disk) (out []string) {
+func diskNames(disks []blockdevice.Disk) (out []string) {
 	for _, d := range disks {
 		out = append(out, d.Name)
 	}

@@ -14,7 +14,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -40,7 +40,7 @@ func New(keyType string) (port.PodKey, error) {
 		return port.PodKey{}, fmt.Errorf("sign a request: %w", err)
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der})
-	return port.PodKey{Key: podkey.New(text), Proof: proof}, nil
+	return port.PodKey{Key: podspec.NewPrivateKey(text), Proof: proof}, nil
 }
 
 func generate(keyType string) (crypto.Signer, error) {
@@ -64,7 +64,7 @@ func generate(keyType string) (crypto.Signer, error) {
 }
 
 // Read reads a key and the chain of its certificate from PEM blocks, in this order.
-func Read(text []byte) (*podkey.Issued, error) {
+func Read(text []byte) (*podspec.IssuedCertificate, error) {
 	block, chain := pem.Decode(text)
 	if block == nil || block.Type != keyBlock {
 		return nil, errors.New("it does not begin with a private key")
@@ -89,7 +89,7 @@ func Read(text []byte) (*podkey.Issued, error) {
 	if !ok || !public.Equal(signer.Public()) {
 		return nil, errors.New("its certificate is for another key")
 	}
-	return &podkey.Issued{
-		Key: podkey.New(pem.EncodeToMemory(block)), Chain: bytes.Clone(chain), Expires: leaf.NotAfter,
+	return &podspec.IssuedCertificate{
+		Key: podspec.NewPrivateKey(pem.EncodeToMemory(block)), Chain: bytes.Clone(chain), Expires: leaf.NotAfter,
 	}, nil
 }

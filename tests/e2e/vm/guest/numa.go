@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
-	"github.com/troupe-dev/troupe/actors/decide/memorystate"
+	decide "github.com/troupe-dev/troupe/actors/decide/cpus"
+	decidememory "github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/tests/check"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
@@ -159,7 +159,7 @@ func (h *host) forgetOwn(ctx context.Context) error {
 	for _, name := range numaPods {
 		err = errors.Join(err, absent(h.agent.Remove(name+".yaml")))
 	}
-	for _, name := range []string{cpustate.Name, memorystate.Name} {
+	for _, name := range []string{decide.FileName, decidememory.FileName} {
 		err = errors.Join(err, absent(os.Remove(filepath.Join(h.agent.Root(), name))))
 	}
 	return err
@@ -277,10 +277,10 @@ func (h *host) sits(ctx context.Context, s seat) error {
 // these CPUs, and the guaranteed pod has memory of the first NUMA node.
 func (h *host) statesSay(shared string, pods ...string) (err error) {
 	defer check.Return(&err)
-	data := check.Must(os.ReadFile(filepath.Join(h.agent.Root(), cpustate.Name)))
-	cpus, err := cpustate.Parse(data)
+	data := check.Must(os.ReadFile(filepath.Join(h.agent.Root(), decide.FileName)))
+	cpus, err := decide.Parse(data)
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", cpustate.Name, err, data)
+		return fmt.Errorf("%s: %w: %s", decide.FileName, err, data)
 	}
 	got := []string{"shared " + cpus.Shared.String()}
 	want := []string{"shared " + shared, fmt.Sprintf("memory guaranteed main %d of [%s]", 32*mib, firstNode)}
@@ -293,10 +293,10 @@ func (h *host) statesSay(shared string, pods ...string) (err error) {
 			got = append(got, fmt.Sprintf("cpus %s %s %s", names[string(uid)], name, set))
 		}
 	}
-	data = check.Must(os.ReadFile(filepath.Join(h.agent.Root(), memorystate.Name)))
-	banks, err := memorystate.Parse(data)
+	data = check.Must(os.ReadFile(filepath.Join(h.agent.Root(), decidememory.FileName)))
+	banks, err := decidememory.Parse(data)
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", memorystate.Name, err, data)
+		return fmt.Errorf("%s: %w: %s", decidememory.FileName, err, data)
 	}
 	for uid, containers := range banks.Own {
 		for name, blocks := range containers {
