@@ -13,7 +13,7 @@ import (
 // word is a message with a text, and ended the result of a call.
 type (
 	word  struct{ Text string }
-	ended struct{ err error }
+	ended struct{}
 	talk  interface{ isTalk() }
 )
 
