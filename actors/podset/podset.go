@@ -1,6 +1,7 @@
 package podset
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -144,7 +145,7 @@ func (a *registry) Check() error {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(a.given.Check(), a.stops.Check())
 }
 
 // Start implements kernel.Behavior.
