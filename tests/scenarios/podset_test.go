@@ -70,7 +70,7 @@ func TestAdmissionThatPanics(t *testing.T) {
 	w.drop("p-05")
 	w.run(15 * time.Second)
 	if crashes := w.crashes; crashes < 10 || w.fatal != nil {
-		w.failf("%d crashes, want more; fatal: %v", crashes, w.fatal)
+		w.failf("%d crashes, want 10 at least, and the agent to go on; fatal: %v", crashes, w.fatal)
 	}
 	armed = false
 	w.until(15*time.Second, "the pod begins", func() bool { return w.runs("bad", "app", 0) })
