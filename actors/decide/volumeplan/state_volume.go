@@ -64,7 +64,7 @@ type Volume struct {
 	asked, unattached bool
 	// path is where it is in the paths of its pod, counted from 1. Invariant: 0 unless it is There.
 	path int
-	// call is the mount that goes on. Invariant: 0 unless VolumeState.Calls.
+	// call is the mount that goes on. Invariant: 0 unless State.Calls.
 	call Call
 	// version is what was written last.
 	version uint64
