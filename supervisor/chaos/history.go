@@ -50,6 +50,9 @@ type podState struct {
 	status  *v1.PodStatus // as it is shown, nil if it is not
 	uid     types.UID     // of what is shown
 	sandbox string        // the ready one
+	// newest is the UID of the sandbox that began last, and older are those before it: such a pod may still end beside it.
+	newest types.UID
+	older  map[types.UID]bool
 	// inRuntime is the UID of what the runtime told of last.
 	inRuntime types.UID
 	objects   int // what the runtime has of it
@@ -109,6 +112,16 @@ func (s *history) pod(name string) *podState {
 	return c
 }
 
+// begins notes whose sandbox began.
+func (c *podState) begins(uid types.UID) {
+	if c.older == nil {
+		c.older = map[types.UID]bool{}
+	}
+	c.older[c.newest] = true
+	delete(c.older, uid)
+	c.newest = uid
+}
+
 func (c *podState) part(name string) *part {
 	p := c.parts[name]
 	if p == nil {
@@ -149,6 +162,7 @@ func (s *history) transition(t simcri.Transition) {
 		switch t.Kind {
 		case observed.ContainerStartedEvent:
 			c.sandbox, c.made = t.ID, true
+			c.begins(t.Pod.UID)
 		case observed.ContainerStoppedEvent:
 			if c.sandbox == t.ID {
 				c.sandbox = ""

@@ -116,8 +116,8 @@ func (r *runner) shown(e simapi.Event) {
 
 // reported is the status of a pod of a standalone node.
 func (r *runner) reported(m podset.Reported) {
-	if r.c.Standalone && m.Status != nil {
-		r.status(r.nameOf(m.UID), m.Status, r.v.Now())
+	if name := r.nameOf(m.UID); r.c.Standalone && m.Status != nil && !r.pod(name).older[m.UID] {
+		r.status(name, m.Status, r.v.Now())
 		r.dirty = true
 	}
 }

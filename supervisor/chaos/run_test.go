@@ -27,6 +27,12 @@ func TestQuietLives(t *testing.T) {
 // kept are the shortest cases of faults that were found by this package and mended, with
 // what they broke. docs/chaos-findings.md says more of each.
 var kept = map[string]string{
+	// A static pod that another one has followed still ended beside it, and was taken for it.
+	"L01 two of a name": "standalone; write c main=app app.exit-code=0; at 1m: write c main=app; fault call RemoveContainer c/app #1 = hang; " +
+		"fault host PodDirs - #3 = kill",
+	// An image could not be removed, so a pod was evicted.
+	"I28 an image stays": "pressure disks=1; devices 1; create b main=app; unused-image size=60Gi; at 2m40s: use b/app layer=50Gi; " +
+		"fault call RemoveImage - #1 = panic",
 	// An actor crashed while a container was started, and the next one does not run its postStart hook.
 	"I07 crash during a start": "seed 46052; create a main=app start-command=app; create b main=app; create c main=app; " +
 		"create d main=app; create e main=app; create f main=app; fault msg podset:Reported - #27 = panic-within; " +

@@ -11,7 +11,7 @@ var imagesFirst = rule{
 			"that gets no answer. A process or machine that stands still, and a message that is late.",
 	},
 	evicted: func(n *Node, _ *Pod, e *Eviction) string {
-		if !e.ImagesEnough || !n.now().After(n.calm(nil)) {
+		if !e.ImagesEnough || !n.now().After(later(n.calm(nil), n.callTrouble.until)) {
 			return ""
 		}
 		return fmt.Sprintf("it is evicted for %s, though the removal of images that nobody uses would be enough", e.For)

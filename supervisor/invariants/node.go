@@ -28,9 +28,10 @@ type Node struct {
 	disk time.Time
 	// still is until when the agent, or a message within it, may stand still.
 	still time.Time
-	// trouble excuses what is late, apiTrouble what the apiserver is told late.
-	trouble, apiTrouble trouble
-	timely              bool
+	// trouble excuses what is late, apiTrouble what the apiserver is told late, and callTrouble what waits for a call
+	// about no pod, such as the removal of an image.
+	trouble, apiTrouble, callTrouble trouble
+	timely                           bool
 	// began is when the agent did, crashedAt when an actor last crashed, replacedAt when the next one begins, clockSet
 	// when the wall clock was last set, restoredAt when the apiserver was last restored from a backup.
 	began, crashedAt, replacedAt, clockSet, restoredAt time.Time
@@ -227,6 +228,9 @@ func (n *Node) Changed(t simcri.Transition) {
 // Called: the agent calls the runtime, and this goes wrong with the call.
 func (n *Node) Called(c simcri.Call, f simcri.Fault) {
 	if c.Pod.UID == "" {
+		if f != (simcri.Fault{}) {
+			n.callTrouble.last(n.now().Add(delay(f) + recovery))
+		}
 		return
 	}
 	p := n.pod(c.Pod)
