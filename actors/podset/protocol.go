@@ -1,8 +1,8 @@
 // Package podset is the registry of the pods of this node. It merges the sources, admits pods, has pods begin and end
 // an actor for each, and sends each actor what is desired. Its decisions are in decide/podset and decide/podresize.
 //
-// It is the parent of nobody. A panic here restarts this actor alone. The actors of pods go on, and the next incarnation
-// finds them, see children.go (docs/decisions/0125).
+// It is the parent of nobody. A panic here restarts this actor alone. The actors of pods go on, and the next
+// incarnation finds them, see children.go (docs/decisions/0125).
 //
 // Views are not computed here: podview asks for the state (Inventory), and mirrors gets the static pods.
 //

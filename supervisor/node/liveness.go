@@ -60,7 +60,8 @@ func (l *liveness) check(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if silent := time.Since(l.since); !l.since.IsZero() && silent >= stuckAfter {
-		return fmt.Errorf("the node, pods and podset actors have not answered for %s: see `troupe tree`", silent.Round(time.Second))
+		return fmt.Errorf("the node, pods and podset actors have not answered for %s: see `troupe tree`",
+			silent.Round(time.Second))
 	}
 	return nil
 }

@@ -49,7 +49,8 @@ func (e *Entry) Check() error {
 	case e.Stop == nil && e.Eviction != Kept:
 		return fmt.Errorf("podset: %s: Eviction: if it is not Kept, Stop is set: it is %v", e.Pod.UID, e.Eviction)
 	case e.StopWithoutEviction != nil && e.Eviction != Unsaved:
-		return fmt.Errorf("podset: %s: StopWithoutEviction: it is nil unless Eviction is Unsaved: that is %v", e.Pod.UID, e.Eviction)
+		return fmt.Errorf("podset: %s: StopWithoutEviction: it is nil unless Eviction is Unsaved: that is %v",
+			e.Pod.UID, e.Eviction)
 	}
 	return nil
 }
