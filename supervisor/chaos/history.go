@@ -15,7 +15,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 )
@@ -424,25 +423,6 @@ func (c *podState) missing(name string, standalone bool) string {
 		for i := range c.asked.Spec.Containers {
 			if of := c.asked.Spec.Containers[i].Name; c.part(of).running == "" {
 				return fmt.Sprintf("pod %s is shown as Ready, and container %s does not run", name, of)
-			}
-		}
-	}
-	return ""
-}
-
-// busy says what is under way at a node that should not be; empty if nothing is.
-func (r *runner) busy(m *caseNode) string {
-	for _, a := range r.world.System().Snapshot(m.Name()) {
-		if a.Depth > 0 {
-			return fmt.Sprintf("%d messages wait at %s", a.Depth, a.Path)
-		}
-		for _, e := range a.Effects {
-			if e.Standing || strings.HasPrefix(e.Kind, "Watch") || e.Phase == kernel.EffectExpired ||
-				strings.HasSuffix(e.Kind, "Probe") {
-				continue
-			}
-			if since := m.Now().Sub(e.Since); since > time.Minute {
-				return fmt.Sprintf("%s %s of %s is under way for %s", e.Kind, e.Object, a.Path, since)
 			}
 		}
 	}

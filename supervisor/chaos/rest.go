@@ -2,8 +2,10 @@ package chaos
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/supervisor/invariants"
 )
 
@@ -125,4 +127,23 @@ func (r *runner) disturbed(pod, what string, args ...any) {
 				fmt.Sprintf(what, args...)
 		}
 	}
+}
+
+// busy says what is under way at a node that should not be; empty if nothing is.
+func (r *runner) busy(m *caseNode) string {
+	for _, a := range r.world.System().Snapshot(m.Name()) {
+		if a.Depth > 0 {
+			return fmt.Sprintf("%d messages wait at %s", a.Depth, a.Path)
+		}
+		for _, e := range a.Effects {
+			if e.Standing || strings.HasPrefix(e.Kind, "Watch") || e.Phase == kernel.EffectExpired ||
+				strings.HasSuffix(e.Kind, "Probe") {
+				continue
+			}
+			if since := m.Now().Sub(e.Since); since > time.Minute {
+				return fmt.Sprintf("%s %s of %s is under way for %s", e.Kind, e.Object, a.Path, since)
+			}
+		}
+	}
+	return ""
 }
