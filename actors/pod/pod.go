@@ -100,8 +100,9 @@ type pod struct {
 	uid  types.UID
 	deps *Deps
 
-	// want is nil until assigned.
+	// want is nil until assigned. hinted: something has happened in the runtime since the actor began and before that.
 	want   *v1.Pod
+	hinted bool
 	origin podspec.Origin
 	rank   int64
 	// first is Assign.FirstSandbox.
@@ -187,6 +188,7 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 		return // the message changes nothing in the plan
 	case RuntimeHint:
+		p.hinted = p.hinted || p.want == nil
 		if !p.facts.Hint(m.ID, m.Kind) {
 			return
 		}
@@ -250,7 +252,7 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 	if p.status == nil {
 		p.status = m.Status
 	}
-	if first && m.View != nil && len(p.facts.Busy) == 0 {
+	if first && m.View != nil && len(p.facts.Busy) == 0 && !p.hinted {
 		p.facts.Adopt(*m.View)
 	}
 	if m.Stop == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
+	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/tests/check"
 )
 
@@ -28,4 +29,21 @@ func TestCheck(t *testing.T) {
 		r.Entry = e
 		check.Says(t, a.Check(), words, "an entry")
 	}
+}
+
+// TestLastWordOfAnOldActor: what an actor says after its pod was forgotten, and wanted again, is not of the next one.
+func TestLastWordOfAnOldActor(t *testing.T) {
+	r := &record{Entry: podset.Entry{Pod: &v1.Pod{}, State: podset.Running}}
+	a := &registry{of: map[types.UID]*record{"a": r}, ranked: []*record{r}}
+	a.finished(nil, pod.Finished{UID: "a"})
+	check.Equal(t, r.State, podset.Running, "the state of a pod that has no actor yet")
+}
+
+// TestBesideThoseThatLive: a pod that an earlier incarnation has admitted takes its place while it waits for its turn.
+func TestBesideThoseThatLive(t *testing.T) {
+	waits := &record{Entry: podset.Entry{Pod: &v1.Pod{}, State: podset.Waiting}}
+	a := &registry{ranked: []*record{waits}}
+	check.Count(t, len(a.beside(&record{})), 0, "%d pods are beside one that was not admitted")
+	waits.lives = true
+	check.Count(t, len(a.beside(&record{})), 1, "%d pods are beside one that lives")
 }

@@ -29,6 +29,7 @@ func (a *registry) spawn(r *record) { a.deps.Begin(pods.Begin{Pod: r.Pod, Life: 
 // as an orphan: see stopUnknown.
 func (a *registry) children(ctx *kernel.Context[Message], all []pods.Child) {
 	a.childrenKnown = true
+	clear(a.unclaimed) // the list is whole
 	for _, c := range all {
 		a.unclaimed[c.Pod.UID] = c
 	}
@@ -62,6 +63,11 @@ func (a *registry) begun(m Begun) {
 	switch {
 	case !a.childrenKnown:
 		return // for an earlier incarnation: Children follows
+	case r == nil && !(a.ready() && a.allSeen()):
+		a.unclaimed[m.Pod.UID] = m.Child // for an earlier incarnation, and its source may still want it
+		return
+	case r != nil && r.State == podset.Waiting && r.lives:
+		return // it begins when it is its turn
 	case r == nil || !r.State.HasActor():
 		a.deps.End(m.Pod.UID) // the same, and its name was not free until now
 		return
@@ -74,7 +80,7 @@ func (a *registry) begun(m Begun) {
 	}
 	r.ref = m.Ref
 	seen := r.view
-	if m.Old {
+	if m.Old || a.heir {
 		r.view = nil // for an actor that knows nothing yet
 	}
 	a.assign(m.Pod.UID)

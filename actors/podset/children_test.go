@@ -41,7 +41,7 @@ func TestActorsAreFoundAgain(t *testing.T) {
 	r.tells(reports("a", v1.PodRunning, 0), ends("gone", 0, 1), podset.Collected{UID: "gone"})
 	r.in("they go on", "a Running, b Running")
 	r.tells(podset.ListChildren{}, has(podspec.API, "b gone"))
-	r.want("its name is free", []string{"gone:"}, "gone: assign")
+	r.want("its name is free", []string{"gone:"}, "gone: assign, look")
 }
 
 // TestReportsBeforeItIsFound: what the actor of a pod reports to an incarnation that has not found it yet does not count.

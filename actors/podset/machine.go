@@ -22,7 +22,8 @@ func (a *registry) nodeSeen(n *v1.Node) {
 	if a.machine != nil {
 		was = *a.machine
 	}
-	if slices.Equal(now.HostIPs, was.HostIPs) && podspec.SameResources(now.Allocatable, was.Allocatable) {
+	// What an earlier incarnation has told is not known: so all are told once.
+	if (a.machine != nil || !a.heir) && slices.Equal(now.HostIPs, was.HostIPs) && podspec.SameResources(now.Allocatable, was.Allocatable) {
 		return
 	}
 	a.machine = now

@@ -85,8 +85,9 @@ func (a *registry) placed(r *record) bool {
 	if !r.place.asked {
 		a.places.asked++
 		r.place.asked, r.place.number = true, a.places.asked
+		r.place.runs = a.runs(r)
 		if rp := a.runtime[r.Pod.UID]; podset.Runs(rp) {
-			r.place.runs, r.place.down = true, podset.Down(r.Pod, rp)
+			r.place.down = podset.Down(r.Pod, rp)
 		}
 		a.ask(r)
 	}

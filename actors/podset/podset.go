@@ -97,7 +97,10 @@ type registry struct {
 	// childrenKnown: pods has said which pods have an actor. unclaimed are those of them that have no record: an earlier
 	// incarnation began them.
 	childrenKnown bool
-	unclaimed     map[types.UID]pods.Child
+	// heir: an earlier incarnation has begun pods. What the runtime had of a pod when it was listed may be older than what
+	// an actor has done that has ended since, so a new actor looks for itself.
+	heir      bool
+	unclaimed map[types.UID]pods.Child
 	// unread are pods of which a part could not be read, and why until people were told; see illegible.
 	unread map[types.UID]string
 	// collecting: gc has not answered yet which pods it is removing for an earlier incarnation.
@@ -155,7 +158,7 @@ func (a *registry) Start(ctx *kernel.Context[Message]) {
 	a.load(ctx)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
-		a.collecting, a.retain = true, true
+		a.collecting, a.retain, a.heir = true, true, true
 		a.askCollecting(ctx)
 		a.askChildren(ctx)
 	} else {

@@ -388,7 +388,7 @@ func TestRestart(t *testing.T) {
 	r.tells(podset.BeingCollected{})
 	r.in("only the first answer counts", "b Collecting, a Running")
 	r.tells(podset.Collected{UID: "b"})
-	r.want("b is removed, and still wanted: it is a new pod", []string{"b:"}, "b: assign")
+	r.want("b is removed, and still wanted: it is a new pod", []string{"b:"}, "b: assign, look")
 }
 
 // TestRepeat: pods are asked a few at a time to say again what an actor has forgotten.

@@ -117,12 +117,12 @@ func (r *record) podRef() observed.PodRef {
 // occupies says whether a pod has begun and still has its resources: something of it may run.
 func (r *record) occupies() bool { return r.State == podset.Running && !r.Down }
 
-// beside lists the pods that run beside one, with the resources that are taken by each. One that was admitted, and
-// waits for CPUs of its own, counts already. One of which nothing runs any more does not, nor does one that the
-// apiserver does not have any more: the scheduler has given its place to others.
+// beside lists the pods that run beside one, with the resources that are taken by each. One that was admitted, by an
+// earlier incarnation too, and waits, for CPUs of its own for example, counts already. One of which nothing runs any
+// more does not, nor does one that the apiserver does not have any more: the scheduler has given its place to others.
 func (a *registry) beside(r *record) (others []*v1.Pod) {
 	for _, o := range a.ranked {
-		if o != r && (o.occupies() && !o.Released() || o.State == podset.Waiting && o.place.asked) {
+		if o != r && (o.occupies() && !o.Released() || o.State == podset.Waiting && (o.place.asked || o.lives)) {
 			others = append(others, o.holds())
 		}
 	}

@@ -111,8 +111,8 @@ func (a *registry) reported(ctx *kernel.Context[Message], m pod.Report) {
 // finished handles that nothing of a pod runs.
 func (a *registry) finished(ctx *kernel.Context[Message], m pod.Finished) {
 	r := a.of[m.UID]
-	if r == nil || r.State != podset.Running || r.first != m.FirstSandbox {
-		return
+	if r == nil || r.ref.IsZero() || r.State != podset.Running || r.first != m.FirstSandbox {
+		return // one without an address: the last word of an actor that has ended since
 	}
 	r.State, r.next, r.Alone = podset.Next(r.State, podset.Ended), m.NextSandbox, r.Stop == nil
 	a.resolved(ctx, r, terminated)

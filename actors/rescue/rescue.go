@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -102,13 +103,16 @@ func Try[T any](ctx context.Context, work func() (T, error)) (result T, err erro
 	return work()
 }
 
-// text is what was panicked with, and where. The frames above it are those of the recovery and of the runtime.
+// handlers are packages whose frames stand above that of a panic: those of the runtime, and of a loop of apimachinery's.
+var handlers = []string{"runtime.", "k8s.io/apimachinery/pkg/util/runtime."}
+
+// text is what was panicked with, and where. The frames above it are those of the recovery and of handlers.
 func text(r any) string {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
 	for {
 		f, more := frames.Next()
-		if !strings.HasPrefix(f.Function, "runtime.") {
+		if !slices.ContainsFunc(handlers, func(h string) bool { return strings.HasPrefix(f.Function, h) }) {
 			return fmt.Sprintf("panic: %v (%s:%d)", r, f.File[strings.LastIndexByte(f.File, '/')+1:], f.Line)
 		}
 		if !more {
