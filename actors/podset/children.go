@@ -63,7 +63,7 @@ func (a *registry) begun(m Begun) {
 	switch {
 	case !a.childrenKnown:
 		return // for an earlier incarnation: Children follows
-	case r == nil && !(a.ready() && a.allSeen()):
+	case r == nil && (!a.ready() || !a.allSeen()):
 		a.unclaimed[m.Pod.UID] = m.Child // for an earlier incarnation, and its source may still want it
 		return
 	case r != nil && r.State == podset.Waiting && r.lives:

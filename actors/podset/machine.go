@@ -23,7 +23,8 @@ func (a *registry) nodeSeen(n *v1.Node) {
 		was = *a.machine
 	}
 	// What an earlier incarnation has told is not known: so all are told once.
-	if (a.machine != nil || !a.heir) && slices.Equal(now.HostIPs, was.HostIPs) && podspec.SameResources(now.Allocatable, was.Allocatable) {
+	told := a.machine != nil || !a.heir
+	if told && slices.Equal(now.HostIPs, was.HostIPs) && podspec.SameResources(now.Allocatable, was.Allocatable) {
 		return
 	}
 	a.machine = now

@@ -103,7 +103,7 @@ func Try[T any](ctx context.Context, work func() (T, error)) (result T, err erro
 	return work()
 }
 
-// handlers are packages whose frames stand above that of a panic: those of the runtime, and of a loop of apimachinery's.
+// handlers are packages whose frames stand above that of a panic: the runtime, and loops of apimachinery.
 var handlers = []string{"runtime.", "k8s.io/apimachinery/pkg/util/runtime."}
 
 // text is what was panicked with, and where. The frames above it are those of the recovery and of handlers.
