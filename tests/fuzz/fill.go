@@ -134,8 +134,8 @@ func (s *Source) special(v reflect.Value) bool {
 	case *time.Duration:
 		*p = s.duration()
 	case *intstr.IntOrString:
-		*p = one(s, []intstr.IntOrString{
-			intstr.FromInt32(80), intstr.FromInt32(0), intstr.FromInt32(-1), intstr.FromInt32(70000), intstr.FromString("web"), intstr.FromString(""), {Type: 7},
+		*p = one(s, []intstr.IntOrString{ // one of another type has no JSON, so nobody can send it
+			intstr.FromInt32(80), intstr.FromInt32(0), intstr.FromInt32(-1), intstr.FromInt32(70000), intstr.FromString("web"), intstr.FromString(""),
 		})
 	default:
 		return false
