@@ -38,7 +38,7 @@ func TestManyUses(t *testing.T) {
 // TestManyDevices: what a pod is told of its claims, whenever a driver says something, grows with their devices, and no
 // faster.
 func TestManyDevices(t *testing.T) {
-	linear.Held(t, 500, func(n int) func() {
+	linear.Held(t, 2000, func(n int) func() {
 		p := podWith(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "gpu"}} })
 		var all []Device
 		for i := range n {

@@ -227,6 +227,9 @@ func (r *Run) measured(disk eviction.Left, now time.Time) Step {
 			r.dirty = r.dirty || room > 0 // then it is held back
 			return r.rest(now)
 		}
+		if at, due := r.due(r.find(r.name)); !due || at.After(now) {
+			return r.rest(now) // it came, or was removed, while the disk was measured
+		}
 		r.stage, r.room = Pulling, room
 		return Step{Pull, r.name, now.Add(watch)}
 	case Pulling:

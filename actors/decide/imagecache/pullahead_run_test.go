@@ -95,6 +95,23 @@ func TestWatch(t *testing.T) {
 	check.Equal(t, r.Unsaved()["a"].Holds, 1, "times held back")
 }
 
+// TestChangedWhileMeasured: an image that came, or came and was removed, while the disk was measured for it is not pulled.
+func TestChangedWhileMeasured(t *testing.T) {
+	now := pullaheadNoon.Add(time.Hour)
+	for _, removed := range []bool{false, true} {
+		r := imagecache.NewRun([]imagecache.Image{{Name: "a"}}, true, low, pullaheadNoon)
+		step := r.Loaded(nil, now)
+		for step.Do != imagecache.Measure {
+			step = r.Answered(answer(step), now)
+		}
+		r.Listed([]observed.Image{{ID: "id", RepoTags: []string{"a"}}}, now, now)
+		if removed {
+			r.Gone("id", now)
+		}
+		check.Equal(t, r.Answered(answer(step), now).Do, imagecache.Wait, "what to do")
+	}
+}
+
 // TestRunWalk: whatever is answered, late or in the wrong order, and whenever images or the agent restart, one image is
 // in hand at a time, what does not fit stays held back, and a run always waits for an answer or for a time.
 func TestRunWalk(t *testing.T) {
