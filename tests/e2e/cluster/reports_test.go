@@ -49,7 +49,7 @@ func reports() map[string]report {
 	onlyMemory := v1.ResourceList{v1.ResourceMemory: most[v1.ResourceMemory]}
 	return map[string]report{
 		"sleep-hook":      {at: "issues/134338", steps: (*reported).endsDuringItsSleepHook},
-		"init-again":      {at: "issues/137710", steps: (*reported).losesItsSandbox},
+		"init-again":      {at: "issues/137710", steps: (*reported).losesItsSandbox, wrong: true}, // at times
 		"no-limits":       {at: "issues/126388", steps: resized(small, big)},
 		"memory-requests": {at: "issues/125559", steps: resized(limited(small, most), limited(more, most))},
 		"no-cpu-limit":    {at: "issues/128977", steps: resized(limited(small, onlyMemory), limited(big, onlyMemory))},
