@@ -99,6 +99,8 @@ type item struct {
 	at   string
 }
 
+const onlyPods = "only v1 Pod can run from a manifest"
+
 // podsOf finds the pods of a document by its kind, and what it may have beside them.
 func podsOf(tree strictyaml.Tree, source Source) ([]item, []strictyaml.Mistake, []Problem) {
 	problem := func(field, value, message string) ([]item, []strictyaml.Mistake, []Problem) {
@@ -115,8 +117,7 @@ func podsOf(tree strictyaml.Tree, source Source) ([]item, []strictyaml.Mistake, 
 	isList := kind == "PodList" || kind == "List"
 	switch version := root["apiVersion"]; {
 	case kind != "Pod" && !isList:
-		return problem("kind", strictyaml.Show(kind), fmt.Sprintf(
-			"kind %s in %s: only v1 Pod can run from a manifest", kind, source.Name))
+		return problem("kind", strictyaml.Show(kind), onlyPods)
 	case version == nil:
 		return problem("apiVersion", "", "must be given: v1")
 	case version != "v1":
@@ -162,7 +163,7 @@ func listItems(root map[string]any, kind string, source Source) ([]item, []stric
 		if given, has := m["kind"]; has && given != "Pod" || !has && kind == "List" {
 			problems = append(problems, Problem{
 				Source: source.Name, Field: at + ".kind", Value: strictyaml.Show(given),
-				Message: "only v1 Pod can run from a manifest",
+				Message: onlyPods,
 			})
 		}
 		if given, has := m["apiVersion"]; has && given != "v1" || !has && kind == "List" {

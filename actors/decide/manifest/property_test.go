@@ -108,6 +108,7 @@ func FuzzDecode(f *testing.F) {
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, image: i}]}",
 		"apiVersion: v1\nkind: PodList\nitems: [{metadata: {name: a}, spec: {containers: [null]}}]",
 		"apiVersion: v1\nkind: List\nitems: [null, 1, {}]", "kind: Pod\nkind: Pod", "kind: Pod\n---\nkind: Pod", "? [a]\n: b",
+		"kind: Deploy\n\n ment",
 		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","deletionTimestamp":"x"},"spec":{"volumes":[{"hostPath":null}]}}`,
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: system-node-critical, containers: [{name: c, image: i, securityContext: {}, lifecycle: {preStop: {sleep: {}}}}]}",
 	} {

@@ -21,7 +21,7 @@ func TestValidate(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"kind", "Deployment", `kind: "Deployment": kind Deployment in /etc/pods/web.yaml: only v1 Pod can run from a manifest`},
+		{"kind", "Deployment", `kind: "Deployment": only v1 Pod can run from a manifest`},
 		{"kind", nil, "kind: must be given"},
 		{"apiVersion", "v2", `apiVersion: "v2": must be v1`},
 		{"apiVersion", nil, "apiVersion: must be given: v1"},
