@@ -135,9 +135,6 @@ type saved struct {
 // retry is this actor's own timer after the file could not be read or written.
 type retry struct{}
 
-// missed is this actor's own timer, after its mailbox was full.
-type missed struct{}
-
 func (Place) isAssignmentsMessage()     {}
 func (Refused) isAssignmentsMessage()   {}
 func (Release) isAssignmentsMessage()   {}
@@ -151,7 +148,6 @@ func (overdue) isAssignmentsMessage()   {}
 func (forgiven) isAssignmentsMessage()  {}
 func (saved) isAssignmentsMessage()     {}
 func (retry) isAssignmentsMessage()     {}
-func (missed) isAssignmentsMessage()    {}
 
 // MailboxKey implements kernel.Keyed: however fast plugins change what they list, pods wait for one of their lists.
 func (Plugins) MailboxKey() string { return "plugins" }
@@ -234,7 +230,6 @@ type assignments struct {
 	gone   []types.UID
 	// version is Answer.Version.
 	version uint64
-	missed  kernel.Missed[Message]
 	plugged
 }
 
@@ -249,14 +244,13 @@ func (a *assignments) Start(ctx *kernel.Context[Message]) {
 	a.version = uint64(ctx.Incarnation()) << 32
 	a.beginCounts()
 	a.load(ctx)
-	if ctx.Incarnation() > 1 {
-		a.deps.Restarted()
-		a.resendPlugins()
-	}
 }
 
-// Overflowed implements kernel.OverflowHandler.
-func (a *assignments) Overflowed(ctx *kernel.Context[Message]) { a.missed.Ask(ctx, missed{}) }
+// Resync implements kernel.Resyncer.
+func (a *assignments) Resync(*kernel.Context[Message]) {
+	a.deps.Restarted()
+	a.resendPlugins()
+}
 
 // Receive implements kernel.Behavior.
 func (a *assignments) Receive(ctx *kernel.Context[Message], m Message) {
@@ -289,10 +283,6 @@ func (a *assignments) Receive(ctx *kernel.Context[Message], m Message) {
 	case retry:
 		a.files.TimeIsUp()
 		a.settle(ctx)
-	case missed:
-		a.missed.Asked()
-		a.deps.Restarted()
-		a.resendPlugins()
 	}
 }
 

@@ -119,7 +119,7 @@ type living struct {
 
 // These are this actor's own timers: to open the watch of drivers, to try the claims of a pod or of a driver, to ask a
 // driver again how its devices are, when what it said does not count any more, to look for slices of drivers that are
-// gone, to begin a sweep, to ask for what was missed.
+// gone, to begin a sweep.
 type (
 	reopen     struct{}
 	again      struct{ pod types.UID }
@@ -131,8 +131,7 @@ type (
 		driver string
 		since  time.Time
 	}
-	sweep    struct{}
-	messages struct{}
+	sweep struct{}
 )
 
 func (Prepare) isClaimsMessage()    {}
@@ -155,7 +154,6 @@ func (callNow) isClaimsMessage()    {}
 func (looks) isClaimsMessage()      {}
 func (wipe) isClaimsMessage()       {}
 func (sweep) isClaimsMessage()      {}
-func (messages) isClaimsMessage()   {}
 
 // API is what the actor uses of port.API.
 type API interface {
@@ -225,8 +223,7 @@ type actor struct {
 	// fresh: what drivers say of devices may have changed.
 	fresh bool
 	// asked counts the requests of pods.
-	asked  uint64
-	missed kernel.Missed[Message]
+	asked uint64
 }
 
 // Check implements kernel.Checked.
@@ -292,16 +289,18 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 		}
 	}
 	a.checkpoint.Load(ctx, a.deps.Files, &file, func(e checkpoint.Event) Message { return journaled{e} })
-	a.open(ctx)
+	if ctx.Incarnation() == 1 { // else Resync does
+		a.open(ctx)
+	}
 	ctx.After(Grace, looks{})
 	ctx.After(firstSweep, sweep{})
-	if ctx.Incarnation() > 1 {
-		a.deps.Restarted()
-	}
 }
 
-// Overflowed implements kernel.OverflowHandler: requests of pods and what the watch said may be lost.
-func (a *actor) Overflowed(ctx *kernel.Context[Message]) { a.missed.Ask(ctx, messages{}) }
+// Resync implements kernel.Resyncer: requests of pods and what the watch said may be lost.
+func (a *actor) Resync(ctx *kernel.Context[Message]) {
+	a.open(ctx)
+	a.deps.Restarted()
+}
 
 // Receive implements kernel.Behavior.
 func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
@@ -360,10 +359,6 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case sweep:
 		ctx.After(sweepEvery, sweep{})
 		a.askLiving(ctx)
-	case messages:
-		a.missed.Asked()
-		a.open(ctx)
-		a.deps.Restarted()
 	}
 }
 

@@ -64,7 +64,6 @@ type actor struct {
 	lost []decide.Lost
 	// logged are volumes whose missing driver, or what holds them, was logged already.
 	logged map[decide.Key]bool
-	missed kernel.Missed[Message]
 }
 
 // volume is a volume with its effect.
@@ -102,18 +101,21 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 		ctx.Cancel(e.ID) // of an earlier incarnation
 	}
 	a.load(ctx)
-	a.open(ctx)
-	a.watchObjects(ctx)
+	if ctx.Incarnation() == 1 { // else Resync does
+		a.open(ctx)
+		a.watchObjects(ctx)
+	}
 	ctx.After(firstSweep, sweep{})
 	ctx.After(lookEvery, look{})
-	if ctx.Incarnation() > 1 {
-		a.deps.ResendNode()
-		a.deps.Restarted()
-	}
 }
 
-// Overflowed implements kernel.OverflowHandler: requests and what watches said may be lost.
-func (a *actor) Overflowed(ctx *kernel.Context[Message]) { a.missed.Ask(ctx, messages{}) }
+// Resync implements kernel.Resyncer: requests and what watches said may be lost.
+func (a *actor) Resync(ctx *kernel.Context[Message]) {
+	a.open(ctx)
+	a.watchObjects(ctx)
+	a.deps.ResendNode()
+	a.deps.Restarted()
+}
 
 // Receive implements kernel.Behavior.
 func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
@@ -185,12 +187,6 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		a.exhausted(ctx, m)
 	case sweep:
 		a.sweepAgain(ctx)
-	case messages:
-		a.missed.Asked()
-		a.open(ctx)
-		a.watchObjects(ctx)
-		a.deps.ResendNode()
-		a.deps.Restarted()
 	}
 	a.showInUse(ctx)
 	a.tellAll(ctx)

@@ -129,7 +129,7 @@ type shown struct {
 type living struct{ pods map[types.UID]bool }
 
 // These are this actor's own timers: to read again what there is, to open the watches, to go on with a volume, to ask a
-// driver how the node is to be shown, to show one no more, to write that, to begin a sweep, to ask for what was missed.
+// driver how the node is to be shown, to show one no more, to write that, to begin a sweep.
 type (
 	loadAgain  struct{}
 	reopen     struct{}
@@ -145,7 +145,6 @@ type (
 	}
 	showAgain struct{}
 	sweep     struct{}
-	messages  struct{}
 )
 
 func (Use) isCSIMessage()        {}
@@ -170,7 +169,6 @@ func (ask) isCSIMessage()        {}
 func (hide) isCSIMessage()       {}
 func (showAgain) isCSIMessage()  {}
 func (sweep) isCSIMessage()      {}
-func (messages) isCSIMessage()   {}
 
 // MailboxKey implements kernel.Keyed.
 func (NodeSeen) MailboxKey() string { return "node" }

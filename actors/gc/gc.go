@@ -105,14 +105,10 @@ type again struct{ uid types.UID }
 // more is this actor's own timer, while there are orphans that podset was not told of.
 type more struct{}
 
-// missed is this actor's own timer, after its mailbox was full.
-type missed struct{}
-
 // settled is this actor's own timer for what rests.
 type settled struct{}
 
 func (more) isGCMessage()           {}
-func (missed) isGCMessage()         {}
 func (settled) isGCMessage()        {}
 func (Collect) isGCMessage()        {}
 func (ListCollecting) isGCMessage() {}
@@ -189,7 +185,6 @@ type gc struct {
 	// unlinked: people were told that there is trouble with the links of logs.
 	unlinked bool
 	reclaims reclaims
-	missed   kernel.Missed[Message]
 	// orphans are the pods with only directories that podset was not told of yet. telling: the timer runs.
 	// Invariant: telling unless there is none.
 	orphans []types.UID
@@ -284,9 +279,6 @@ func (g *gc) Start(ctx *kernel.Context[Message]) {
 	g.sweepLater(ctx)
 	g.listLinked(ctx)
 	g.inherit(ctx)
-	if ctx.Incarnation() > 1 {
-		g.deps.Restarted()
-	}
 }
 
 // inherit begins again with the pods of which a predecessor's removal is still running. podset may have
@@ -299,16 +291,12 @@ func (g *gc) inherit(ctx *kernel.Context[Message]) {
 	}
 }
 
-// Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
-// for again as after a restart, but not while there is no room for them.
-func (g *gc) Overflowed(ctx *kernel.Context[Message]) { g.missed.Ask(ctx, missed{}) }
+// Resync implements kernel.Resyncer.
+func (g *gc) Resync(*kernel.Context[Message]) { g.deps.Restarted() }
 
 // Receive implements kernel.Behavior.
 func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case missed:
-		g.missed.Asked()
-		g.deps.Restarted()
 	case Collect:
 		switch of := (task{m.Ref, m.Abandoned}); {
 		case g.of[m.Ref.UID] != nil:

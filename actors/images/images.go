@@ -85,9 +85,8 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 }
 
 type images struct {
-	deps   *Deps
-	of     map[string]*image
-	missed kernel.Missed[Message]
+	deps *Deps
+	of   map[string]*image
 	// held are the images of living pods, by container: no list shows yet that they are used.
 	//
 	// Invariant: a container that waits for an image waits for that one.
@@ -140,23 +139,14 @@ func (a *images) Start(ctx *kernel.Context[Message]) {
 	}
 	a.loadRecords(ctx)
 	a.wished = ctx.Now()
-	if ctx.Incarnation() > 1 {
-		a.deps.Restarted()
-	}
 }
 
-// Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
-// for again as after a restart, but not while there is no room for them.
-func (a *images) Overflowed(ctx *kernel.Context[Message]) {
-	a.missed.Ask(ctx, missed{})
-}
+// Resync implements kernel.Resyncer.
+func (a *images) Resync(*kernel.Context[Message]) { a.deps.Restarted() }
 
 // Receive implements kernel.Behavior.
 func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case missed:
-		a.missed.Asked()
-		a.deps.Restarted()
 	case Ensure:
 		a.ensure(ctx, m.EnsureImage)
 	case Forget:

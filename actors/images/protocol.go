@@ -82,9 +82,6 @@ type StopPrepull struct{ Image string }
 
 // The next ones are this actor's own timers. One that comes late finds that there is nothing to do.
 
-// missed is for the time after its mailbox was full.
-type missed struct{}
-
 // retry is for one image: a waiter needs something.
 type retry struct{ image string }
 
@@ -216,7 +213,6 @@ func (Reclaim) isImagesMessage()              {}
 func (AskLoad) isImagesMessage()              {}
 func (Prepull) isImagesMessage()              {}
 func (StopPrepull) isImagesMessage()          {}
-func (missed) isImagesMessage()               {}
 func (retry) isImagesMessage()                {}
 func (collect) isImagesMessage()              {}
 func (askAgain) isImagesMessage()             {}

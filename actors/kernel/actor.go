@@ -27,8 +27,8 @@ type Behavior[M any] interface {
 type Stopper[M any] interface{ Stop(ctx *Context[M]) }
 
 // OverflowHandler is a Behavior that is told when messages were dropped because its mailbox was
-// full. Dropped messages are hints, so it should read the state again. The call comes before the
-// waiting messages. The actor's own timers and effect results are never dropped.
+// full. Dropped messages are hints, so it should read the state again; see also Resyncer. The call comes
+// before the waiting messages. The actor's own timers and effect results are never dropped.
 type OverflowHandler[M any] interface{ Overflowed(ctx *Context[M]) }
 
 // ChildWatcher is a Behavior that is told when a child has ended, for any reason: from then on its
@@ -119,7 +119,9 @@ func (c *Context[M]) Incarnation() uint32 { return c.cell.incarnation }
 
 // After sends m to this incarnation after d. If it crashes before, m is not sent. cancel may be
 // called at any time.
-func (c *Context[M]) After(d time.Duration, m M) (cancel func() bool) {
+func (c *Context[M]) After(d time.Duration, m M) (cancel func() bool) { return c.after(d, m) }
+
+func (c *Context[M]) after(d time.Duration, m any) (cancel func() bool) {
 	cell := c.cell
 	e := envelope{msg: m, timer: cell.incarnation}
 	return cell.clock().AfterFunc(d, func() { cell.post(e) })

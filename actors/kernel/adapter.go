@@ -14,6 +14,8 @@ type adapter[M any] struct {
 	cell     *cell       // nil until its first message
 	behavior Behavior[M] // nil until it has started
 	ctx      Context[M]
+	// resyncing: the pause before a Resync runs.
+	resyncing bool
 }
 
 // Receive implements actor.Actor.
@@ -36,10 +38,10 @@ func (a *adapter[M]) Receive(ac actor.Context) {
 	case *effectPanic:
 		panic(m)
 	case overflowed:
-		if h, ok := a.behavior.(OverflowHandler[M]); ok {
-			h.Overflowed(&a.ctx)
-			a.check()
-		}
+		a.overflowed()
+	case resync:
+		a.resync()
+		a.check()
 	case M:
 		a.receive(m)
 	default:
@@ -66,6 +68,9 @@ func (a *adapter[M]) start(ac actor.Context) {
 		b := c.construct.(func() Behavior[M])()
 		a.behavior = b
 		b.Start(&a.ctx)
+		if c.incarnation > 1 {
+			a.resync()
+		}
 		a.check()
 	})
 }

@@ -47,10 +47,13 @@ func (e *envelope) owed() bool {
 	return false
 }
 
-// payload is the message without its wrapping as a result.
+// payload is the message without its wrapping as a result; nil for one of the kernel.
 func (e *envelope) payload() any {
-	if r, ok := e.msg.(result); ok {
-		return r.payload()
+	switch m := e.msg.(type) {
+	case result:
+		return m.payload()
+	case resync:
+		return nil
 	}
 	return e.msg
 }
@@ -64,6 +67,8 @@ func messageName(m any) string {
 		return messageName(m.payload())
 	case *effectPanic:
 		return m.what
+	case resync:
+		return "Resync"
 	}
 	return strings.TrimPrefix(reflect.TypeOf(m).String(), "*")
 }

@@ -56,7 +56,7 @@ func (d *interceptor) begin(c *cell, msg any, system bool) {
 	switch m := msg.(type) {
 	case result:
 		msg = m.payload()
-	case overflowed, *effectPanic:
+	case overflowed, resync, *effectPanic:
 		msg = nil
 	}
 	if system {

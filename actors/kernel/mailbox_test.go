@@ -455,28 +455,3 @@ func TestStopChildThatIsNoChild(t *testing.T) {
 		t.Error(b.crashes, b.info(o))
 	}
 }
-
-// A mailbox that overflows again before the lost messages were asked for, maybe by the answers, asks
-// once.
-func TestMissedAsksOnce(t *testing.T) {
-	b := newBench(t)
-	r := b.root(b.spec("a"))
-	var missed Missed[do]
-	ask := func(ctx *Context[do]) {
-		missed.Ask(ctx, func(ctx *Context[do]) {
-			missed.Asked()
-			b.say("asked")(ctx)
-		})
-	}
-	b.took()
-	for range 3 {
-		r.Tell(ask)
-	}
-	b.Settle()
-	equal(t, "before the pause", b.took(), nil)
-	b.RunUntil(start.Add(time.Second), func() bool { return false })
-	equal(t, "after it", b.took(), []string{"asked"})
-	r.Tell(ask)
-	b.RunUntil(start.Add(2*time.Second), func() bool { return false })
-	equal(t, "at the next overflow", b.took(), []string{"asked"})
-}

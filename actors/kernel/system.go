@@ -38,7 +38,7 @@ type Config struct {
 	OnFatal func(*CrashReport)
 	// Intercept decides on each message that an actor tells another, and Within is called before each
 	// Tell and Do of an actor, the k-th while it handles m. It may panic, as the actor might there; m
-	// is nil in Start, Stop, Overflowed and ChildStopped. For simulations: both are called on the
+	// is nil in Start, Stop, Overflowed, Resync and ChildStopped. For simulations: both are called on the
 	// goroutine of the *Virtual. May be nil, and cost nothing then.
 	Intercept func(from, to string, m any) Fate
 	Within    func(actor string, m any, k int)

@@ -5,8 +5,8 @@ import "time"
 // Tracer is told of everything that happens, in order. In a simulation all calls come from one
 // goroutine, in the daemon from many. It must not call back into the System or a Runner.
 type Tracer interface {
-	// Deliver is called before a message is handled. Start, Stop, Overflowed and ChildStopped are
-	// names too, with no message.
+	// Deliver is called before a message is handled. Start, Stop, Overflowed, Resync and ChildStopped
+	// are names too, with no message.
 	Deliver(at time.Time, path, name string, msg any)
 	Effect(at time.Time, path string, phase EffectPhase, e EffectInfo)
 	// Crash is called when the decision is made for the actor at path: the one that crashed, or one

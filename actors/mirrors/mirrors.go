@@ -140,14 +140,10 @@ type call struct {
 const echo = 10 * time.Second
 
 // Start implements kernel.Behavior.
-func (a *mirrors) Start(ctx *kernel.Context[Message]) {
-	if ctx.Incarnation() > 1 {
-		a.deps.Restarted()
-	}
-}
+func (a *mirrors) Start(*kernel.Context[Message]) {}
 
-// Overflowed implements kernel.OverflowHandler.
-func (a *mirrors) Overflowed(*kernel.Context[Message]) { a.deps.Restarted() }
+// Resync implements kernel.Resyncer.
+func (a *mirrors) Resync(*kernel.Context[Message]) { a.deps.Restarted() }
 
 // Receive implements kernel.Behavior.
 func (a *mirrors) Receive(ctx *kernel.Context[Message], m Message) {

@@ -181,7 +181,7 @@ func TestOverflow(t *testing.T) {
 	for range 4 { // the mailbox has room for three
 		r.actor.Tell(node)
 	}
-	r.WantAfter("one more than there is room for", soon, "all: repeat")
+	r.WantAfter("one more than there is room for", time.Second, "all: repeat")
 }
 
 // TestRestored: of a mirror that comes back in an older version, status is told so.

@@ -45,6 +45,13 @@ func (w *watched[M]) Overflowed(ctx *kernel.Context[M]) {
 	}
 }
 
+// Resync implements kernel.Resyncer.
+func (w *watched[M]) Resync(ctx *kernel.Context[M]) {
+	if r, ok := w.inner.(kernel.Resyncer[M]); ok {
+		r.Resync(ctx)
+	}
+}
+
 // ChildStopped implements kernel.ChildWatcher.
 func (w *watched[M]) ChildStopped(ctx *kernel.Context[M], name string) {
 	if c, ok := w.inner.(kernel.ChildWatcher[M]); ok {

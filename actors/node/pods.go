@@ -62,12 +62,9 @@ func (b *nodeActors) podDeps(c *Config) *pod.Deps {
 func (b *nodeActors) podsDeps(c *Config) *pods.Deps {
 	d := &pods.Deps{
 		Pod: b.podDeps(c), Wrap: c.Wrap,
-		Begun: func(child pods.Child, old bool) { b.podset.Tell(podset.Begun{Child: child, Old: old}) },
-		Restarted: func() {
-			b.podset.Tell(podset.ListChildren{})
-			b.probes.Tell(probes.PodsRestarted{})
-		},
-		Missed: func() { b.podset.Tell(podset.ListChildren{}) },
+		Begun:     func(child pods.Child, old bool) { b.podset.Tell(podset.Begun{Child: child, Old: old}) },
+		Restarted: func() { b.probes.Tell(probes.PodsRestarted{}) },
+		Missed:    func() { b.podset.Tell(podset.ListChildren{}) },
 	}
 	if c.Ports.API != nil {
 		b.above.tellPods(c, d.Pod)

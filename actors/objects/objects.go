@@ -30,9 +30,8 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 }
 
 type objects struct {
-	deps   *Deps
-	missed kernel.Missed[Message]
-	pods   map[types.UID]*needer
+	deps *Deps
+	pods map[types.UID]*needer
 	// of are the objects that pods share: all but tokens and services. Invariant: each has a
 	// user.
 	of map[podobjects.Ref]*object
@@ -88,15 +87,13 @@ func (a *objects) Start(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {
 		ctx.Cancel(e.ID)
 	}
-	if ctx.Incarnation() > 1 {
-		a.deps.Restarted()
-	}
 }
 
-// Overflowed implements kernel.OverflowHandler: messages of pods and watches were lost. They are
-// requested again, once there is room for the answers.
-func (a *objects) Overflowed(ctx *kernel.Context[Message]) {
-	a.missed.Ask(ctx, missed{})
+// Resync implements kernel.Resyncer: messages of pods and watches were lost, so everything begins anew.
+func (a *objects) Resync(ctx *kernel.Context[Message]) {
+	a.forgetAll(ctx, nil)
+	a.services.giveUp(ctx)
+	a.deps.Restarted()
 }
 
 // Receive implements kernel.Behavior.
@@ -154,11 +151,6 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 	case countMany:
 		a.certificates.counting = false
 		a.countNow(ctx)
-	case missed:
-		a.missed.Asked()
-		a.forgetAll(ctx, nil)
-		a.services.giveUp(ctx)
-		a.deps.Restarted()
 	}
 }
 

@@ -151,9 +151,6 @@ type (
 	certifyAgain struct{ of secret }
 )
 
-// missed is this actor's own timer, after its mailbox was full.
-type missed struct{}
-
 func (Need) isObjectsMessage()         {}
 func (Forget) isObjectsMessage()       {}
 func (Retain) isObjectsMessage()       {}
@@ -170,7 +167,6 @@ func (renew) isObjectsMessage()        {}
 func (written) isObjectsMessage()      {}
 func (requested) isObjectsMessage()    {}
 func (certifyAgain) isObjectsMessage() {}
-func (missed) isObjectsMessage()       {}
 func (tellMany) isObjectsMessage()     {}
 func (countMany) isObjectsMessage()    {}
 

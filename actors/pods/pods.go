@@ -17,8 +17,8 @@ type Deps struct {
 	Pod *pod.Deps
 	// Begun answers Begin. old: the actor was there before.
 	Begun func(c Child, old bool)
-	// Restarted is called when an incarnation after the first begins: no pod has an actor. Missed is called some time
-	// after messages to this actor were dropped. After both, podset asks for List and sends again what is not done.
+	// Restarted is called when an incarnation after the first begins: no pod has an actor. Missed is called then, and
+	// some time after messages to this actor were dropped: podset asks for List and sends again what is not done.
 	Restarted, Missed func()
 	// Wrap may replace the behavior of a pod's actor, for tests with faults.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
@@ -30,9 +30,8 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 }
 
 type pods struct {
-	deps   *Deps
-	of     map[types.UID]*child
-	missed kernel.Missed[Message]
+	deps *Deps
+	of   map[types.UID]*child
 }
 
 // child is the actor of a pod until its name is free again.
@@ -62,8 +61,8 @@ func (a *pods) Start(ctx *kernel.Context[Message]) {
 	}
 }
 
-// Overflowed implements kernel.OverflowHandler.
-func (a *pods) Overflowed(ctx *kernel.Context[Message]) { a.missed.Ask(ctx, missed{}) }
+// Resync implements kernel.Resyncer.
+func (a *pods) Resync(*kernel.Context[Message]) { a.deps.Missed() }
 
 // Receive implements kernel.Behavior.
 func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
@@ -84,9 +83,6 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		for _, c := range a.list() {
 			c.Ref.Tell(pod.RuntimeBack{})
 		}
-	case missed:
-		a.missed.Asked()
-		a.deps.Missed()
 	}
 }
 

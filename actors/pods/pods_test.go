@@ -36,7 +36,7 @@ func newRig(t *testing.T, limit int) *rig {
 			r.refs[c.Pod.UID] = c.Ref
 			r.Say("podset: %s of life %d, old %v", c.Pod.UID, c.Life, old)
 		},
-		Restarted: func() { r.Say("podset: restarted") },
+		Restarted: func() { r.Say("probes: restarted") },
 		Missed:    func() { r.Say("podset: missed") },
 		Wrap: func(p *v1.Pod, _ func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
 			return func() kernel.Behavior[pod.Message] { return &child{r, p.UID} }
@@ -154,7 +154,7 @@ func TestRestart(t *testing.T) {
 	r.actor.Crash()
 	r.tells(hint("a"))
 	r.Advance(time.Second)
-	r.WantByListener("it restarts", "a: stops", "podset: restarted")
+	r.WantByListener("it restarts", "a: stops", "podset: missed", "probes: restarted")
 	check.Equal(t, r.living(), "", "the living")
 	old := r.refs["a"]
 	r.tells(begin("a", 0))

@@ -48,15 +48,11 @@ type Hint struct{ pleg.Hint }
 // end of their backoff.
 type RuntimeBack struct{}
 
-// missed is this actor's own timer, after messages to it were dropped.
-type missed struct{}
-
 func (Begin) isPodsMessage()       {}
 func (End) isPodsMessage()         {}
 func (List) isPodsMessage()        {}
 func (Hint) isPodsMessage()        {}
 func (RuntimeBack) isPodsMessage() {}
-func (missed) isPodsMessage()      {}
 
 // Child is the actor of a pod.
 type Child struct {

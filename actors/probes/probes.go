@@ -105,7 +105,6 @@ type probes struct {
 	// round counts the Doubts.
 	round  uint32
 	memory memory
-	missed kernel.Missed[Message]
 }
 
 // Check implements kernel.Checked.
@@ -177,16 +176,10 @@ func (a *probes) Start(ctx *kernel.Context[Message]) {
 	}
 	a.began = ctx.Now()
 	a.load(ctx)
-	if ctx.Incarnation() > 1 {
-		a.deps.Restarted()
-	}
 }
 
-// Overflowed implements kernel.OverflowHandler: requests were lost. They are requested again as
-// after a restart, once there is room for them.
-func (a *probes) Overflowed(ctx *kernel.Context[Message]) {
-	a.missed.Ask(ctx, missed{})
-}
+// Resync implements kernel.Resyncer.
+func (a *probes) Resync(*kernel.Context[Message]) { a.deps.Restarted() }
 
 // Receive implements kernel.Behavior.
 func (a *probes) Receive(ctx *kernel.Context[Message], m Message) {
@@ -207,9 +200,6 @@ func (a *probes) Receive(ctx *kernel.Context[Message], m Message) {
 		m.Reply(a.tallies())
 	case sweep:
 		a.sweep(ctx, m.round)
-	case missed:
-		a.missed.Asked()
-		a.deps.Restarted()
 	}
 	a.arm(ctx)
 }

@@ -60,9 +60,6 @@ type journaled struct{ checkpoint.Event }
 // sweep is this actor's own timer, after a PodsRestarted.
 type sweep struct{ round uint32 }
 
-// missed is this actor's own timer, after its mailbox was full.
-type missed struct{}
-
 func (Watch) isProbesMessage()         {}
 func (PodsRestarted) isProbesMessage() {}
 func (Query) isProbesMessage()         {}
@@ -70,7 +67,6 @@ func (due) isProbesMessage()           {}
 func (answered) isProbesMessage()      {}
 func (journaled) isProbesMessage()     {}
 func (sweep) isProbesMessage()         {}
-func (missed) isProbesMessage()        {}
 
 // Outcome implements kernel.Outcome.
 func (m answered) Outcome() (kernel.EffectID, error) {

@@ -88,9 +88,6 @@ type (
 	}
 )
 
-// missed is this actor's own timer, after its mailbox was full.
-type missed struct{}
-
 func (Ensure) isResourcesMessage()   {}
 func (Remove) isResourcesMessage()   {}
 func (NodeSeen) isResourcesMessage() {}
@@ -102,7 +99,6 @@ func (sweep) isResourcesMessage()    {}
 func (found) isResourcesMessage()    {}
 func (living) isResourcesMessage()   {}
 func (swept) isResourcesMessage()    {}
-func (missed) isResourcesMessage()   {}
 
 // Outcome implements kernel.Outcome.
 func (m done) Outcome() (kernel.EffectID, error) { return m.id, m.err }
@@ -164,8 +160,7 @@ type resources struct {
 	// enforced is why the limits of all pods can't be set, empty if they are; nil until that is known.
 	enforced *string
 	// asked counts what pods asked for.
-	asked  uint64
-	missed kernel.Missed[Message]
+	asked uint64
 }
 
 // Check implements kernel.Checked.
@@ -237,26 +232,19 @@ func (a *resources) Start(ctx *kernel.Context[Message]) {
 	a.settling = true
 	ctx.After(firstSettling, settled{})
 	ctx.After(min(firstSweep, a.deps.Period), sweep{})
-	if ctx.Incarnation() > 1 {
-		a.deps.Restarted()
-		if a.deps.ResendNode != nil {
-			a.deps.ResendNode()
-		}
-	}
 }
 
-// Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
-// for again as after a restart, but not while there is no room for them.
-func (a *resources) Overflowed(ctx *kernel.Context[Message]) {
-	a.missed.Ask(ctx, missed{})
+// Resync implements kernel.Resyncer.
+func (a *resources) Resync(*kernel.Context[Message]) {
+	a.deps.Restarted()
+	if a.deps.ResendNode != nil {
+		a.deps.ResendNode()
+	}
 }
 
 // Receive implements kernel.Behavior.
 func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case missed:
-		a.missed.Asked()
-		a.deps.Restarted()
 	case Ensure:
 		a.ensure(ctx, m.EnsureCgroup)
 	case Remove:

@@ -60,9 +60,6 @@ type due struct {
 // retry is this actor's own timer for the next call while the apiserver is away.
 type retry struct{}
 
-// missed is this actor's own timer, after its mailbox was full.
-type missed struct{}
-
 // answered is the result of a call, made with the state of then. An unknown ID is late, or of a
 // predecessor: this incarnation reads each pod first.
 type answered struct {
@@ -84,7 +81,6 @@ func (Gone) isStatusMessage()      {}
 func (Unwritten) isStatusMessage() {}
 func (due) isStatusMessage()       {}
 func (retry) isStatusMessage()     {}
-func (missed) isStatusMessage()    {}
 func (answered) isStatusMessage()  {}
 
 // Outcome implements kernel.Outcome.

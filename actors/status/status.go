@@ -93,7 +93,6 @@ type status struct {
 	heard    time.Time
 	retrying bool
 	doubt    bool
-	missed   kernel.Missed[Message]
 }
 
 // begun is a call under way: since when, and whether the last call of its pod failed.
@@ -141,17 +140,17 @@ func (s *status) Start(ctx *kernel.Context[Message]) {
 	s.optimisticUntil = ctx.Now().Add(optimisticFor)
 	if ctx.Incarnation() > 1 {
 		s.resync(ctx)
-		s.deps.Restarted()
 	}
 }
 
-// Overflowed implements kernel.OverflowHandler: any message may be lost, so all are sent again,
-// once there is room for them.
+// Overflowed implements kernel.OverflowHandler: any message may be lost, so all are sent again.
 func (s *status) Overflowed(ctx *kernel.Context[Message]) {
 	s.of, s.waiting, s.failedLast = map[types.UID]*record{}, nil, nil
 	s.resync(ctx)
-	s.missed.Ask(ctx, missed{})
 }
+
+// Resync implements kernel.Resyncer.
+func (s *status) Resync(*kernel.Context[Message]) { s.deps.Restarted() }
 
 const (
 	// resyncFor is the longest time until everything was sent again.
@@ -199,9 +198,6 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 	case retry:
 		s.retrying = false
 		s.next(ctx)
-	case missed:
-		s.missed.Asked()
-		s.deps.Restarted()
 	}
 }
 

@@ -122,9 +122,6 @@ type overdue struct{ uid types.UID }
 // again is this actor's own timer for one pod.
 type again struct{ uid types.UID }
 
-// missed is this actor's own timer, after its mailbox was full.
-type missed struct{}
-
 func (Mount) isVolumesMessage()        {}
 func (Unmount) isVolumesMessage()      {}
 func (Retain) isVolumesMessage()       {}
@@ -139,7 +136,6 @@ func (grown) isVolumesMessage()        {}
 func (look) isVolumesMessage()         {}
 func (overdue) isVolumesMessage()      {}
 func (again) isVolumesMessage()        {}
-func (missed) isVolumesMessage()       {}
 
 // Outcome implements kernel.Outcome.
 func (m done) Outcome() (kernel.EffectID, error) { return m.id, m.err }

@@ -65,7 +65,6 @@ type volumes struct {
 	// growing are the local volumes in use that are being grown, by their PersistentVolumes; looking: the timer of looks.
 	growing map[string]kernel.EffectID
 	looking bool
-	missed  kernel.Missed[Message]
 }
 
 // Check implements kernel.Checked.
@@ -90,32 +89,19 @@ type user struct {
 }
 
 // Start implements kernel.Behavior.
-func (a *volumes) Start(ctx *kernel.Context[Message]) {
-	if ctx.Incarnation() > 1 {
-		a.askAgain()
-	}
-}
+func (a *volumes) Start(*kernel.Context[Message]) {}
 
-// askAgain asks for what was lost.
-func (a *volumes) askAgain() {
+// Resync implements kernel.Resyncer.
+func (a *volumes) Resync(*kernel.Context[Message]) {
 	a.deps.Restarted()
 	if a.deps.ResendNode != nil {
 		a.deps.ResendNode()
 	}
 }
 
-// Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
-// for again as after a restart, but not while there is no room for them.
-func (a *volumes) Overflowed(ctx *kernel.Context[Message]) {
-	a.missed.Ask(ctx, missed{})
-}
-
 // Receive implements kernel.Behavior.
 func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case missed:
-		a.missed.Asked()
-		a.askAgain()
 	case Mount:
 		a.mount(ctx, m)
 	case Unmount:

@@ -56,6 +56,13 @@ func (c *crasher[M]) Overflowed(ctx *kernel.Context[M]) {
 	}
 }
 
+// Resync implements kernel.Resyncer.
+func (c *crasher[M]) Resync(ctx *kernel.Context[M]) {
+	if r, ok := c.Behavior.(kernel.Resyncer[M]); ok {
+		r.Resync(ctx)
+	}
+}
+
 // ChildStopped implements kernel.ChildWatcher.
 func (c *crasher[M]) ChildStopped(ctx *kernel.Context[M], name string) {
 	if w, ok := c.Behavior.(kernel.ChildWatcher[M]); ok {
