@@ -50,6 +50,8 @@ type Spec[M any] struct {
 	Label string
 	// New makes one incarnation.
 	New func() Behavior[M]
+	// Follows are the published values that it receives. Each is for this actor only.
+	Follows []Subscription[M]
 	// Policy decides on its crashes; ForSingletons if zero.
 	Policy Policy
 	// Runner runs its effects; its parent's if nil.
@@ -214,6 +216,9 @@ func newCell[M any](s *System, parent *cell, spec Spec[M]) *cell {
 	}
 	c := &cell{sys: s, runner: spec.Runner, parent: parent, shape: s.shape(sh), path: spec.Name, label: spec.Label,
 		construct: spec.New}
+	if len(spec.Follows) > 0 {
+		c.construct = &reader[M]{spec.New, spec.Follows}
+	}
 	if parent != nil {
 		c.path = parent.path + "/" + spec.Name
 	}

@@ -65,9 +65,8 @@ func (a *adapter[M]) start(ac actor.Context) {
 	c.mu.Unlock()
 	a.ctx = Context[M]{cell: c, ac: ac}
 	c.during("Start", func() {
-		b := c.construct.(func() Behavior[M])()
-		a.behavior = b
-		b.Start(&a.ctx)
+		a.behavior = a.construct()
+		a.behavior.Start(&a.ctx)
 		if c.incarnation > 1 {
 			a.resync()
 		}

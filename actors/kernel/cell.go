@@ -81,7 +81,7 @@ type cell struct {
 	parent *cell
 	*shape
 	path string
-	// construct is a func() Behavior[M] for the M of protocol.
+	// construct is a func() Behavior[M] for the M of protocol, or a *reader[M].
 	construct any
 	// label is for people; empty if the name is readable.
 	label string

@@ -34,14 +34,14 @@ func (e *envelope) index() mailboxKey {
 	return mailboxKey{reflect.TypeOf(e.msg), e.key, e.timer}
 }
 
-// owed says that the actor asked for this message itself, by a timer or an effect. Their number is
+// owed says that the actor asked for this message itself, by a timer, an effect or a subscription. Their number is
 // bounded by what it asked for, so a full mailbox does not drop them.
 func (e *envelope) owed() bool {
 	if e.timer != 0 {
 		return true
 	}
 	switch e.msg.(type) {
-	case result, *effectPanic:
+	case result, *effectPanic, news:
 		return true
 	}
 	return false

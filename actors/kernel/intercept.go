@@ -7,7 +7,8 @@ import (
 
 // Fate is what becomes of a message from one actor to another. The zero value lets it pass.
 type Fate struct {
-	// Drop loses it as a full mailbox does: the receiver is told that something was lost.
+	// Drop loses it as a full mailbox does: the receiver is told that something was lost. What a full mailbox does not
+	// lose, a Published value, passes.
 	Drop bool
 	// Delay is how much later it comes. Later messages of the same sender to the same receiver don't
 	// overtake it, those of others do.
@@ -77,21 +78,25 @@ func (d *interceptor) send() {
 }
 
 // tell decides on a message, and reports whether it sees to it.
-func (d *interceptor) tell(to *cell, msg any) bool {
+func (d *interceptor) tell(to *cell, e envelope) bool {
 	d.send()
 	from := d.handling.cell
 	if from == nil || from == to || d.intercept == nil {
 		return false
 	}
+	msg := e.msg
+	if n, is := msg.(news); is {
+		msg = n.newest()
+	}
 	fate := d.intercept(from.path, to.path, msg)
-	if fate.Drop {
+	if fate.Drop && !e.owed() {
 		to.drop()
 		return true
 	}
 	deliver := func() {
-		to.deliver(envelope{msg: msg})
+		to.deliver(e)
 		if fate.Twice {
-			to.deliver(envelope{msg: msg})
+			to.deliver(e)
 		}
 	}
 	clock := to.clock()

@@ -37,6 +37,13 @@ func (c *cell) PostSystemMessage(m any) {
 	c.wakeLocked()
 }
 
+// send delivers e, unless a simulation has other plans for it.
+func (c *cell) send(e envelope) {
+	if d := c.sys.interceptor; d == nil || !d.tell(c, e) {
+		c.deliver(e)
+	}
+}
+
 // deliver posts e to this cell, or to the actor that has this path now.
 func (c *cell) deliver(e envelope) {
 	if c.post(e) {
@@ -126,6 +133,9 @@ func (c *cell) step() bool {
 		e := c.popLocked()
 		if e.timer != 0 && e.timer != c.incarnation {
 			break // a timer of a dead incarnation
+		}
+		if n, is := e.msg.(news); is {
+			e.msg = n.newest()
 		}
 		c.beginLocked(messageName(e.msg))
 		c.handled++

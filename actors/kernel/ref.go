@@ -11,10 +11,7 @@ type Ref[M any] struct{ cell *cell }
 // Tell sends m and returns at once.
 func (r Ref[M]) Tell(m M) {
 	if r.cell != nil {
-		if d := r.cell.sys.interceptor; d != nil && d.tell(r.cell, m) {
-			return
-		}
-		r.cell.deliver(envelope{msg: m})
+		r.cell.send(envelope{msg: m})
 	}
 }
 

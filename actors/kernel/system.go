@@ -138,6 +138,9 @@ func (s *System) DeadLetters() uint64 { return s.deadLetters.Load() }
 func (s *System) Dropped() uint64 { return s.dropped.Load() }
 
 func (s *System) deadLetter(path string, m any) {
+	if _, is := m.(news); is {
+		return // nobody waits for a value that is there for all who do
+	}
 	name := messageName(m)
 	s.deadLetters.Add(1)
 	s.lost.add(name)
